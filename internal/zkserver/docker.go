@@ -1,0 +1,183 @@
+package zkserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	tclog "github.com/testcontainers/testcontainers-go/log"
+)
+
+// dockerWay runs each server in a container, through testcontainers-go, and
+// talks to the engine itself for what that does not offer: kill, pause, and
+// networks that are connected and disconnected.
+type dockerWay struct {
+	image    string
+	provider *testcontainers.DockerProvider
+	engine   client.APIClient
+	watcher  *watcher
+	labels   map[string]string
+	ports    ports
+}
+
+func findDocker(ctx context.Context, logf func(string, ...any)) (way, error) {
+	// testcontainers-go cleans up by a container of its own, whose image comes
+	// from a registry. Our watcher does it without.
+	if _, set := os.LookupEnv("TESTCONTAINERS_RYUK_DISABLED"); !set {
+		if err := os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true"); err != nil {
+			return nil, err
+		}
+	}
+	tclog.SetDefault(tclog.NewNoopLogger())
+	provider, err := testcontainers.NewDockerProvider(testcontainers.WithDefaultBridgeNetwork(testcontainers.Bridge))
+	if err != nil {
+		return nil, fmt.Errorf("no engine: %w", err)
+	}
+	engine := provider.Client()
+	d := &dockerWay{provider: provider, engine: engine}
+	if _, err := engine.Ping(ctx, client.PingOptions{}); err != nil {
+		return nil, errors.Join(fmt.Errorf("no engine: %w", err), provider.Close())
+	}
+	d.sweep(ctx)
+	if d.image, err = findImage(ctx, engine, logf); err != nil {
+		return nil, errors.Join(err, provider.Close())
+	}
+	if d.watcher, err = newWatcher("DOCKER_HOST=" + engine.DaemonHost()); err != nil {
+		return nil, errors.Join(err, provider.Close())
+	}
+	key, value := d.watcher.label()
+	d.labels = map[string]string{key: value, ownerLabel: owner(os.Getpid())}
+	return d, nil
+}
+
+func (d *dockerWay) String() string { return "docker image " + d.image }
+
+func (d *dockerWay) create(ctx context.Context, n int, cfg Config) ([]server, error) {
+	lines, err := cfg.lines()
+	if err != nil {
+		return nil, err
+	}
+	picked, err := d.ports.pick(n)
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]*container, n)
+	for i := range nodes {
+		nodes[i] = &container{way: d, port: picked[i], number: i + 1, lines: lines, flags: cfg.jvmFlags()}
+	}
+	if n > 1 {
+		if err := d.connect(ctx, nodes); err != nil {
+			return nil, err
+		}
+	}
+	servers := make([]server, n)
+	for i, c := range nodes {
+		if err := c.create(ctx); err != nil {
+			return nil, err // what is there already goes with the Provider
+		}
+		servers[i] = c
+	}
+	return servers, nil
+}
+
+// connect makes the private network of an ensemble and gives each node its
+// address in it. Clients come by Docker's default network and a published
+// port, so that a node can lose its peers and keep its clients. The private
+// one is internal, and Docker publishes ports on networks that lead out only.
+func (d *dockerWay) connect(ctx context.Context, nodes []*container) error {
+	id, subnet, err := d.createNetwork(ctx)
+	if err != nil {
+		return fmt.Errorf("make a network: %w", err)
+	}
+	shared := &peers{network: id}
+	shared.left.Store(int32(len(nodes)))
+	ip := subnet.Masked().Addr().Next() // the gateway's
+	for _, c := range nodes {
+		ip = ip.Next()
+		c.peers, c.ip = shared, ip
+		shared.lines = append(shared.lines, fmt.Sprintf("server.%d=%s:2888:3888;2181", c.number, ip))
+	}
+	return nil
+}
+
+// createNetwork returns a network whose subnet is stated: only there does the
+// engine grant fixed addresses, and a healed node needs the one it had. Which
+// subnet is free the engine knows best, so it is asked by way of a network
+// that is removed again. Somebody else may take it in between.
+func (d *dockerWay) createNetwork(ctx context.Context) (string, netip.Prefix, error) {
+	options := client.NetworkCreateOptions{Driver: "bridge", Internal: true, Labels: maps.Clone(d.labels)}
+	var taken error
+	for range 5 {
+		trial, err := d.engine.NetworkCreate(ctx, networkName(), options)
+		if err != nil {
+			return "", netip.Prefix{}, err
+		}
+		seen, err := d.engine.NetworkInspect(ctx, trial.ID, client.NetworkInspectOptions{})
+		_, removeErr := d.engine.NetworkRemove(ctx, trial.ID, client.NetworkRemoveOptions{})
+		if err := errors.Join(err, removeErr); err != nil {
+			return "", netip.Prefix{}, err
+		}
+		if len(seen.Network.IPAM.Config) == 0 {
+			return "", netip.Prefix{}, errors.New("the engine names no subnet")
+		}
+		subnet := seen.Network.IPAM.Config[0].Subnet
+		fixed := options
+		fixed.IPAM = &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet}}}
+		created, err := d.engine.NetworkCreate(ctx, networkName(), fixed)
+		if err == nil {
+			return created.ID, subnet, nil
+		}
+		taken = err
+	}
+	return "", netip.Prefix{}, taken
+}
+
+// close removes all that bears the run's label. If that fails the watcher
+// tries again.
+func (d *dockerWay) close(ctx context.Context) error {
+	err := d.remove(ctx, client.Filters{}.Add("label", d.watcher.run), func(map[string]string) bool { return true })
+	return errors.Join(err, d.watcher.dismiss(err == nil), d.provider.Close())
+}
+
+// sweep removes what runs have left behind whose watcher was killed too. It is
+// tidiness, so its errors do not matter.
+func (d *dockerWay) sweep(ctx context.Context) {
+	d.remove(ctx, client.Filters{}.Add("label", ownerLabel), func(labels map[string]string) bool {
+		return orphaned(labels[ownerLabel])
+	})
+}
+
+func (d *dockerWay) remove(ctx context.Context, filters client.Filters, which func(labels map[string]string) bool) error {
+	containers, err := d.engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range containers.Items {
+		if which(c.Labels) {
+			errs = append(errs, d.removeContainer(ctx, c.ID))
+		}
+	}
+	networks, err := d.engine.NetworkList(ctx, client.NetworkListOptions{Filters: filters})
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	for _, n := range networks.Items {
+		if which(n.Labels) {
+			_, err := d.engine.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
+			errs = append(errs, ignoreNotFound(err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (d *dockerWay) removeContainer(ctx context.Context, id string) error {
+	_, err := d.engine.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	return ignoreNotFound(err)
+}

@@ -1,0 +1,95 @@
+package zkserver
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+)
+
+const (
+	officialImage = "zookeeper:3.9"
+	debianImage   = "zkrecipes-zookeeper:debian" // what image.sh builds
+
+	// firstWord is how long a registry may take to say anything at all. A
+	// machine without one must not wait for the engine's own patience.
+	firstWord = 5 * time.Second
+)
+
+//go:embed image.sh
+var imageScript string
+
+// findImage returns the name of an image that the engine has: the one asked
+// for, pulled if need be, or else one built here.
+func findImage(ctx context.Context, engine client.APIClient, logf func(string, ...any)) (string, error) {
+	name := os.Getenv("ZK_IMAGE")
+	if name == "" {
+		name = officialImage
+	}
+	if hasImage(ctx, engine, name) {
+		return name, nil
+	}
+	var pullErr error
+	if name != debianImage {
+		if pullErr = pull(ctx, engine, name, logf); pullErr == nil {
+			return name, nil
+		}
+		pullErr = fmt.Errorf("pull %s: %w", name, pullErr)
+	}
+	if hasImage(ctx, engine, debianImage) {
+		return debianImage, nil
+	}
+	logf("zkserver: building %s, about a minute", debianImage)
+	if err := build(ctx, engine); err != nil {
+		return "", errors.Join(pullErr, fmt.Errorf("build %s: %w", debianImage, err))
+	}
+	return debianImage, nil
+}
+
+func hasImage(ctx context.Context, engine client.APIClient, name string) bool {
+	_, err := engine.ImageInspect(ctx, name)
+	return err == nil
+}
+
+func pull(ctx context.Context, engine client.APIClient, name string, logf func(string, ...any)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(firstWord, func() {
+		cancel(fmt.Errorf("the registry has been silent for %v", firstWord))
+	})
+	defer silence.Stop()
+	progress, err := engine.ImagePull(ctx, name, client.ImagePullOptions{})
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return err
+	}
+	defer progress.Close()
+	if silence.Stop() {
+		logf("zkserver: pulling %s", name)
+	}
+	return progress.Wait(ctx)
+}
+
+func build(ctx context.Context, engine client.APIClient) error {
+	cmd := exec.CommandContext(ctx, "bash", "-c", imageScript, "image.sh")
+	cmd.Env = append(os.Environ(), "DOCKER_HOST="+engine.DaemonHost(), "ZK_IMAGE_TAG="+debianImage)
+	// Not killed at once: the script has a directory to remove.
+	detach(cmd)
+	cmd.Cancel = func() error { return terminate(cmd) }
+	cmd.WaitDelay = 10 * time.Second
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w\n%s", err, strings.TrimSpace(output.String()))
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+#!/bin/bash
+# Builds a ZooKeeper image out of Debian's own packages, for machines that
+# reach a Debian mirror but no registry of images. The image understands the
+# variables of the official one (ZOO_SERVERS, ZOO_MY_ID, ...), so the harness
+# treats both alike.
+#
+#   image.sh [-f]     nothing is done when the image exists, unless -f is given
+#
+# The harness embeds this file: it is the only copy, and it must not read its
+# standard input or look for files beside it.
+set -euo pipefail
+
+tag=${ZK_IMAGE_TAG:-zkrecipes-zookeeper:debian}
+force=
+[ "${1:-}" = -f ] && force=yes
+
+say() { echo "image.sh: $*" >&2; }
+die() { say "$@"; exit 1; }
+exists() { [ -z "$force" ] && docker image inspect "$tag" >/dev/null 2>&1; }
+
+exists && exit 0
+
+[ "$(id -u)" = 0 ] || die "building $tag needs root (debootstrap makes a root file system)"
+[ -f /etc/debian_version ] || die "building $tag needs a Debian system"
+
+# Two test packages may ask at once. One builds, the other finds the image.
+exec 9>"${TMPDIR:-/tmp}/zkrecipes-image.lock"
+flock 9
+exists && exit 0
+
+started=$(date +%s)
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+if ! command -v debootstrap >/dev/null; then
+	apt-get -qq update
+	apt-get -qq install -y --no-install-recommends debootstrap debian-archive-keyring >/dev/null
+fi
+
+work=$(mktemp -d)
+# Nothing is mounted below $work in this mount namespace (see unshare below),
+# so removing it can never reach into the host's /proc.
+trap 'rm -rf --one-file-system "$work"' EXIT
+root=$work/root
+log=$work/log
+
+run() { "$@" >>"$log" 2>&1 9>&- </dev/null || { tail -n 30 "$log" >&2; die "failed: $*"; }; }
+
+release=$(. /etc/os-release && [ "$ID" = debian ] && echo "${VERSION_CODENAME:-}") || true
+release=${release:-bookworm}
+say "building $tag from Debian $release, about a minute"
+run debootstrap --variant=minbase "$release" "$root"
+
+cat >"$root/etc/dpkg/dpkg.cfg.d/small" <<'CONF'
+path-exclude=/usr/share/doc/*
+path-exclude=/usr/share/man/*
+path-exclude=/usr/share/info/*
+path-exclude=/usr/share/locale/*
+force-unsafe-io
+CONF
+
+# The package zookeeper would add the graphical half of Java. The library and
+# a headless JRE are the whole server. Java's packages want /proc while they
+# are set up; it is mounted in a namespace of its own and goes with it.
+run unshare --mount --propagation private bash -euc '
+	mount -t proc proc "$1/proc"
+	export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+	chroot "$1" apt-get update
+	chroot "$1" apt-get install -y --no-install-recommends default-jre-headless libzookeeper-java
+' - "$root"
+
+mkdir -p "$root/conf" "$root/data"
+cat >"$root/entrypoint.sh" <<'ENTRY'
+#!/bin/bash
+# Writes zoo.cfg from the variables of the official image, then becomes java.
+set -euf
+
+# Only once: a server of an ensemble rewrites its own file, and a container
+# that is started again must find what it left.
+if [ ! -f /conf/zoo.cfg ]; then
+	{
+		echo "dataDir=/data"
+		echo "tickTime=${ZOO_TICK_TIME:-2000}"
+		echo "initLimit=${ZOO_INIT_LIMIT:-5}"
+		echo "syncLimit=${ZOO_SYNC_LIMIT:-2}"
+		echo "maxClientCnxns=${ZOO_MAX_CLIENT_CNXNS:-60}"
+		echo "standaloneEnabled=${ZOO_STANDALONE_ENABLED:-true}"
+		echo "admin.enableServer=false"
+		echo "4lw.commands.whitelist=${ZOO_4LW_COMMANDS_WHITELIST:-srvr}"
+		if [ -z "${ZOO_SERVERS:-}" ]; then
+			echo "clientPort=2181"
+		fi
+		for line in ${ZOO_SERVERS:-} ${ZOO_CFG_EXTRA:-}; do
+			echo "$line"
+		done
+	} >/conf/zoo.cfg
+fi
+[ -f /data/myid ] || echo "${ZOO_MY_ID:-1}" >/data/myid
+
+# exec: java is process 1, so a stop reaches it and a kill is the server's.
+# zookeeper.jar names the other jars it needs in its manifest.
+exec java ${JVMFLAGS:-} \
+	-Dorg.slf4j.simpleLogger.defaultLogLevel="${ZOO_LOG_LEVEL:-warn}" \
+	-Dzookeeper.jmx.log4j.disable=true \
+	-cp /usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar \
+	org.apache.zookeeper.server.quorum.QuorumPeerMain /conf/zoo.cfg
+ENTRY
+chmod 755 "$root/entrypoint.sh"
+
+# What a server never opens. debootstrap unpacks before dpkg's excludes are
+# there, so the first packages' documents go here.
+rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/log/* \
+	"$root"/usr/share/{doc,man,info,locale,zoneinfo,bug,lintian,maven-repo}/* \
+	"$root"/usr/share/java/zookeeper-{contrib,it,recipes}* \
+	"$root"/usr/lib/*/gconv "$root"/usr/lib/jvm/*/{man,docs,lib/*.src.zip} \
+	"$root"/dev/* "$root"/proc/* "$root"/sys/*
+
+tar -C "$root" --numeric-owner -c . |
+	docker import \
+		--change 'ENTRYPOINT ["/entrypoint.sh"]' \
+		--change 'EXPOSE 2181 2888 3888' \
+		--change 'ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin' \
+		--change 'WORKDIR /data' \
+		- "$tag" 9>&- >/dev/null
+
+size=$(docker image inspect -f '{{.Size}}' "$tag")
+say "built $tag, $((size / 1000000)) MB, in $(($(date +%s) - started)) s"

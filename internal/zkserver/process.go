@@ -1,0 +1,170 @@
+package zkserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// process is a server as a child process of this one.
+type process struct {
+	port   int
+	id     int
+	dir    string // zoo.cfg, data, log, and pid while it runs
+	args   []string
+	config string
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd     // nil before the first start
+	done chan struct{} // closed when cmd has ended and has been waited for
+	err  error         // how it ended; valid after done
+}
+
+func (p *process) addr() string { return loopback(p.port) }
+
+// create writes what a server needs before its first start.
+func (p *process) create() error {
+	if err := os.MkdirAll(filepath.Join(p.dir, "data"), 0o755); err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(p.dir, "zoo.cfg"), []byte(p.config+"\n"), 0o644),
+		os.WriteFile(filepath.Join(p.dir, "data", "myid"), []byte(strconv.Itoa(p.id)), 0o644),
+	)
+}
+
+func (p *process) start(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running() {
+		return nil
+	}
+	log, err := os.OpenFile(filepath.Join(p.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	// The shell becomes java. It leaves its pid for the watcher first, so there
+	// is no moment in which a JVM runs that the watcher does not know of.
+	cmd := exec.Command("sh", append([]string{"-c", `echo $$ >pid && exec "$@"`, "sh"}, p.args...)...)
+	cmd.Dir = p.dir
+	cmd.Stdout, cmd.Stderr = log, log
+	detach(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	p.cmd, p.done = cmd, done
+	// Ends with the process; kill, stop and remove wait for it.
+	go func() {
+		err := cmd.Wait()
+		// The number is free from now on: nobody may kill it in our name.
+		os.Remove(filepath.Join(p.dir, "pid"))
+		p.err = err
+		close(done)
+	}()
+	return nil
+}
+
+// running is called with mu held.
+func (p *process) running() bool {
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func (p *process) kill(ctx context.Context) error { return p.end(ctx, syscall.SIGKILL) }
+
+func (p *process) stop(ctx context.Context) error {
+	patient, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := p.end(patient, syscall.SIGTERM); err == nil || ctx.Err() != nil {
+		return err
+	}
+	return p.kill(ctx)
+}
+
+func (p *process) end(ctx context.Context, signal os.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *process) pause(context.Context) error { return p.signal(freeze) }
+
+func (p *process) unpause(context.Context) error { return p.signal(thaw) }
+
+func (p *process) signal(f func(*os.Process) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return errors.New("it does not run")
+	}
+	return f(p.cmd.Process)
+}
+
+func (p *process) wipe(context.Context) error {
+	if err := os.RemoveAll(filepath.Join(p.dir, "data")); err != nil {
+		return err
+	}
+	return p.create()
+}
+
+// Processes on one machine share its loopback interface. To cut one off takes
+// firewall rules, which tests should not touch.
+func (p *process) cut(context.Context) error { return errors.ErrUnsupported }
+
+func (p *process) heal(context.Context) error { return errors.ErrUnsupported }
+
+func (p *process) remove(ctx context.Context) error {
+	if err := p.kill(ctx); err != nil {
+		return err
+	}
+	return os.RemoveAll(p.dir)
+}
+
+func (p *process) alive(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running() {
+		return nil
+	}
+	if p.cmd == nil {
+		return errors.New("the process has not been started")
+	}
+	return fmt.Errorf("the process has ended: %v", p.err)
+}
+
+func (p *process) log(context.Context) string {
+	text, err := os.ReadFile(filepath.Join(p.dir, "log"))
+	if err != nil {
+		return "no log: " + err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-30):], "\n")
+}

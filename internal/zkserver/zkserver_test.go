@@ -1,0 +1,351 @@
+package zkserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// victimEnv makes this test binary one that starts a server and dies.
+const victimEnv = "ZKSERVER_TEST_DIE"
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(victimEnv); how != "" {
+		die(how)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// find returns a Provider of the test's own.
+func find(t *testing.T) *Provider {
+	t.Helper()
+	p, err := Find(t.Context(), t.Logf)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	if p.External() != nil {
+		t.Skip("external servers are not ours to control")
+	}
+	t.Log(p)
+	return p
+}
+
+// startOne returns a node and a connection to it.
+func startOne(t *testing.T) (*Node, *zk.Conn) {
+	t.Helper()
+	n, err := find(t).Start(t.Context(), Config{})
+	require.NoError(t, err)
+	return n, dial(t, n.Addr())
+}
+
+func dial(t *testing.T, addrs ...string) *zk.Conn {
+	t.Helper()
+	conn, _, err := zk.Connect(addrs, 5*time.Second, zk.WithLogger(silent{}))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+func create(t *testing.T, conn *zk.Conn, path string) {
+	t.Helper()
+	_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+}
+
+func TestNoWayIsAnErrorThatNamesThemAll(t *testing.T) {
+	t.Setenv("ZK_SERVERS", "")
+	t.Setenv("ZK_HARNESS", "none")
+	_, err := Find(t.Context(), nil)
+	for _, way := range []string{"ZK_SERVERS", "docker", "java"} {
+		require.ErrorContains(t, err, way)
+	}
+}
+
+func TestExternalServersAreUsedAndNotControlled(t *testing.T) {
+	t.Setenv("ZK_SERVERS", "a:1,b:2")
+	p, err := Find(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a:1", "b:2"}, p.External())
+	_, err = p.Start(t.Context(), Config{})
+	require.Error(t, err)
+	require.NoError(t, p.Close())
+}
+
+func TestStandaloneNodeServes(t *testing.T) {
+	n, conn := startOne(t)
+	answer, err := n.Command(t.Context(), "srvr")
+	require.NoError(t, err)
+	require.Contains(t, answer, "Mode: standalone")
+	create(t, conn, "/a")
+}
+
+func TestExtraLinesAndFlagsReachTheServer(t *testing.T) {
+	n, err := find(t).Start(t.Context(), Config{
+		TickTime: 200 * time.Millisecond,
+		Extra:    map[string]string{"maxSessionTimeout": "12345"},
+		JVMFlags: []string{"-Dzookeeper.skipACL=yes"},
+	})
+	require.NoError(t, err)
+	conf, err := n.Command(t.Context(), "conf")
+	require.NoError(t, err)
+	require.Contains(t, conf, "tickTime=200\n")
+	require.Contains(t, conf, "maxSessionTimeout=12345\n")
+	conn := dial(t, n.Addr())
+	_, err = conn.Create("/locked", nil, 0, zk.DigestACL(zk.PermAll, "some", "body"))
+	require.NoError(t, err)
+	_, _, err = conn.Get("/locked")
+	require.NoError(t, err, "skipACL is on")
+}
+
+func TestAServerThatCannotStartIsReportedWithItsLog(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := find(t).Start(ctx, Config{Extra: map[string]string{"tickTime": "many"}})
+	require.ErrorContains(t, err, "has ended")
+	require.ErrorContains(t, err, "many")
+	require.NoError(t, ctx.Err(), "it has not waited for the deadline")
+}
+
+func TestKilledNodeComesBackOnItsPortWithItsData(t *testing.T) {
+	n, conn := startOne(t)
+	create(t, conn, "/kept")
+	before := n.Addr()
+	for _, end := range []func(context.Context) error{n.Kill, n.Stop} {
+		require.NoError(t, end(t.Context()))
+		require.NoError(t, end(t.Context()), "again is fine")
+		_, err := n.Command(t.Context(), "srvr")
+		require.Error(t, err)
+		require.NoError(t, n.Restart(t.Context()))
+		require.Equal(t, before, n.Addr())
+		found, _, err := dial(t, n.Addr()).Exists("/kept")
+		require.NoError(t, err)
+		require.True(t, found)
+	}
+}
+
+func TestPausedNodeIsSilentUntilUnpaused(t *testing.T) {
+	n, _ := startOne(t)
+	require.NoError(t, n.Pause(t.Context()))
+	_, err := n.status(t.Context())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, n.Unpause(t.Context()))
+	require.NoError(t, n.WaitServing(t.Context()))
+}
+
+func TestPausedNodeCanBeKilled(t *testing.T) {
+	n, _ := startOne(t)
+	require.NoError(t, n.Pause(t.Context()))
+	require.NoError(t, n.Kill(t.Context()))
+	require.NoError(t, n.Restart(t.Context()))
+}
+
+func TestWipedNodeIsEmpty(t *testing.T) {
+	n, conn := startOne(t)
+	create(t, conn, "/lost")
+	before := n.Addr()
+	require.NoError(t, n.Wipe(t.Context()))
+	require.Equal(t, before, n.Addr())
+	found, _, err := dial(t, n.Addr()).Exists("/lost")
+	require.NoError(t, err)
+	require.False(t, found)
+}
+
+func TestEmptyContainersAreReapedSoon(t *testing.T) {
+	_, conn := startOne(t)
+	_, err := conn.CreateContainer("/box", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	create(t, conn, "/box/child")
+	require.NoError(t, conn.Delete("/box/child", -1))
+	require.Eventually(t, func() bool {
+		found, _, err := conn.Exists("/box")
+		return err == nil && !found
+	}, 10*time.Second, 20*time.Millisecond)
+}
+
+func TestRemovedNodeStaysAway(t *testing.T) {
+	n, _ := startOne(t)
+	require.NoError(t, n.Remove(t.Context()))
+	require.NoError(t, n.Remove(t.Context()))
+	require.Error(t, n.Start(t.Context()))
+}
+
+func TestAnotherNodeLeadsWhenTheLeaderIsKilled(t *testing.T) {
+	e, err := find(t).StartEnsemble(t.Context(), 3, Config{})
+	require.NoError(t, err)
+	require.Len(t, e.Addrs(), 3)
+	old, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, old.Kill(t.Context()))
+	next, err := e.Leader(t.Context(), old)
+	require.NoError(t, err)
+	require.NotEqual(t, old, next)
+	create(t, dial(t, next.Addr()), "/after")
+	require.NoError(t, old.Restart(t.Context()))
+	require.NoError(t, e.WaitServing(t.Context()))
+	require.NoError(t, old.Wipe(t.Context()))
+	conn := dial(t, old.Addr())
+	_, err = conn.Sync("/after")
+	require.NoError(t, err)
+	found, _, err := conn.Exists("/after")
+	require.NoError(t, err)
+	require.True(t, found, "its peers have sent it the data")
+}
+
+func TestLeaderCutOffLosesItsPlaceAndHealsAsAFollower(t *testing.T) {
+	e, err := find(t).StartEnsemble(t.Context(), 3, Config{})
+	require.NoError(t, err)
+	old, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	err = old.Cut(t.Context())
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("nodes can be cut off with docker only")
+	}
+	require.NoError(t, err)
+	next, err := e.Leader(t.Context(), old)
+	require.NoError(t, err)
+	create(t, dial(t, next.Addr()), "/after")
+	require.Eventually(t, func() bool {
+		answer, err := old.Command(t.Context(), "srvr")
+		return err == nil && strings.Contains(answer, "not currently serving")
+	}, 30*time.Second, 50*time.Millisecond, "clients still reach it, and it knows that it is alone")
+	require.NoError(t, old.Heal(t.Context()))
+	require.NoError(t, old.WaitServing(t.Context()))
+	found, _, err := dial(t, old.Addr()).Exists("/after")
+	require.NoError(t, err)
+	require.True(t, found)
+	again, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, next, again)
+}
+
+func TestCloseLeavesNothingBehind(t *testing.T) {
+	p := find(t)
+	_, err := p.Start(t.Context(), Config{})
+	require.NoError(t, err)
+	e, err := p.StartEnsemble(t.Context(), 3, Config{})
+	require.NoError(t, err)
+	require.NoError(t, e.Nodes[0].Pause(t.Context()))
+	run, dir := traces(p)
+	require.NotEmpty(t, leftovers(t, run, dir))
+	require.NoError(t, p.Close())
+	require.Empty(t, leftovers(t, run, dir))
+}
+
+func TestADyingProcessLeavesNothingBehind(t *testing.T) {
+	find(t) // skips where there is nothing to leave behind
+	for _, how := range []string{"panic", "exit", "kill"} {
+		t.Run(how, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), victimEnv+"="+how)
+			out, err := cmd.Output()
+			require.Error(t, err)
+			run, dir, ok := strings.Cut(strings.TrimSpace(string(out)), " ")
+			require.True(t, ok, "%s", out)
+			require.Eventually(t, func() bool {
+				return len(leftovers(t, run, dir)) == 0
+			}, 30*time.Second, 100*time.Millisecond)
+		})
+	}
+}
+
+func TestOnlyADeadProcessLeavesOrphans(t *testing.T) {
+	if owner(os.Getpid()) == "" {
+		t.Skip("no /proc")
+	}
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	child := owner(cmd.Process.Pid)
+	require.False(t, orphaned(child))
+	require.NoError(t, in.Close())
+	require.NoError(t, cmd.Wait())
+	require.True(t, orphaned(child))
+	require.False(t, orphaned("another-machine/"+strings.SplitN(child, "/", 2)[1]))
+	require.False(t, orphaned(""))
+}
+
+// die starts a server, prints what to look for, and ends without Close.
+func die(how string) {
+	p, err := Find(context.Background(), nil)
+	if err != nil {
+		panic(err)
+	}
+	n, err := p.Start(context.Background(), Config{})
+	if err != nil {
+		panic(err)
+	}
+	if err := n.Pause(context.Background()); err != nil {
+		panic(err)
+	}
+	run, dir := traces(p)
+	fmt.Println(run, dir)
+	switch how {
+	case "panic":
+		panic("as asked")
+	case "kill":
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			self.Kill()
+		}
+		select {}
+	}
+	os.Exit(3)
+}
+
+// traces returns the label and the directory of a provider's run.
+func traces(p *Provider) (run, dir string) {
+	switch w := p.way.(type) {
+	case *dockerWay:
+		return w.watcher.run, w.watcher.dir
+	case *javaWay:
+		return w.watcher.run, w.watcher.dir
+	}
+	return "", ""
+}
+
+// leftovers lists the containers, networks, processes and files of a run.
+func leftovers(t *testing.T, run, dir string) []string {
+	t.Helper()
+	found, err := filepath.Glob(dir)
+	require.NoError(t, err)
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, file := range commands {
+		command, _ := os.ReadFile(file)
+		if strings.Contains(string(command), dir+"/server-") {
+			found = append(found, filepath.Dir(file))
+		}
+	}
+	engine, err := client.New(client.FromEnv)
+	require.NoError(t, err)
+	defer engine.Close()
+	if _, err := engine.Ping(t.Context(), client.PingOptions{}); err != nil {
+		return found
+	}
+	filters := client.Filters{}.Add("label", run)
+	containers, err := engine.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: filters})
+	require.NoError(t, err)
+	for _, c := range containers.Items {
+		found = append(found, c.ID)
+	}
+	networks, err := engine.NetworkList(t.Context(), client.NetworkListOptions{Filters: filters})
+	require.NoError(t, err)
+	for _, n := range networks.Items {
+		found = append(found, n.Name)
+	}
+	return found
+}

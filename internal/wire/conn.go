@@ -1,0 +1,324 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+var (
+	errRearm  = errors.New("watches were not armed again in time")
+	errClosed = errors.New("connection closed")
+)
+
+// maxReply bounds a frame from the server. Listings can be long, so this is
+// only there to tell a length from garbage.
+const maxReply = 1 << 30
+
+// xidSync marks the one request that the wrapper itself sends.
+const xidSync int32 = -1000
+
+type request struct {
+	op    int32
+	path  string // of a request that sets a watch
+	watch bool
+	paths map[watch]struct{} // of setWatches
+	sent  time.Time
+}
+
+// Conn is one connection of a Session. go-zookeeper writes whole frames, from
+// one goroutine at a time, and reads from one goroutine at a time.
+type Conn struct {
+	net.Conn
+	session *Session
+	number  uint64
+	r       *bufio.Reader
+
+	// The frame that is being handed up, and what follows when it has been.
+	// Only the reading goroutine touches them.
+	frame    []byte
+	off      int
+	handedUp func()
+
+	// writing keeps frames whole and in order, and is held while the socket
+	// blocks; mu is held for moments only. writing before mu.
+	ending      sync.Once
+	writing     sync.Mutex
+	connectSent time.Time // zero until the ConnectRequest went out
+
+	mu          sync.Mutex
+	established bool // the ConnectResponse was handed up
+	pending     map[int32]request
+	pings       []time.Time
+	held        bool     // the gate is shut
+	waiting     [][]byte // frames behind it
+	rearm       map[watch]struct{}
+	gateTimer   *time.Timer
+	closed      bool
+	cause       error
+}
+
+// Wrap makes nc a connection of the session. number is Attempt's, taken before
+// nc was dialled; the handshake must be over by deadline.
+func (s *Session) Wrap(nc net.Conn, number uint64, deadline time.Time) *Conn {
+	c := &Conn{Conn: nc, session: s, number: number, pending: map[int32]request{}}
+	nc.SetDeadline(deadline)
+	c.r = bufio.NewReaderSize(source{c}, 16<<10)
+	return c
+}
+
+// source reads the raw connection under the watchdog: silence for half the
+// session timeout means that the server is gone, where go-zookeeper would wait
+// for two thirds.
+type source struct{ c *Conn }
+
+func (r source) Read(p []byte) (int, error) {
+	r.c.mu.Lock()
+	established := r.c.established
+	r.c.mu.Unlock()
+	if established {
+		r.c.Conn.SetReadDeadline(time.Now().Add(r.c.session.Timeout() / 2))
+	}
+	return r.c.Conn.Read(p)
+}
+
+// SetDeadline does nothing: the wrapper has deadlines of its own.
+func (c *Conn) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline does nothing: the wrapper has deadlines of its own.
+func (c *Conn) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline does nothing: the wrapper has deadlines of its own.
+func (c *Conn) SetWriteDeadline(time.Time) error { return nil }
+
+// Close ends the connection.
+func (c *Conn) Close() error {
+	c.shut(errClosed)
+	return nil
+}
+
+// shut ends the connection once, for the first reason given. It returns when
+// that is done and told, whoever does it: go-zookeeper must not dial again
+// before.
+func (c *Conn) shut(cause error) {
+	c.ending.Do(func() {
+		c.mu.Lock()
+		c.closed, c.cause = true, cause
+		c.waiting = nil
+		if c.gateTimer != nil {
+			c.gateTimer.Stop()
+		}
+		c.mu.Unlock()
+		c.Conn.Close()
+		c.session.cfg.Down(c.number, cause)
+	})
+}
+
+// Cause returns why the connection has ended, nil while it has not.
+func (c *Conn) Cause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause
+}
+
+// Write never fails: where the connection does, go-zookeeper's reading side
+// hears of it. Its writing side, told first, can leave the two waiting for
+// each other, and hands raw socket errors to callers.
+func (c *Conn) Write(b []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if c.connectSent.IsZero() {
+		if len(b) < 4 {
+			c.shut(jute.ErrShort)
+			return len(b), nil
+		}
+		if err := c.connect(b[4:]); err != nil {
+			c.shut(err)
+			return len(b), nil
+		}
+		c.connectSent = time.Now()
+		if _, err := c.Conn.Write(b); err != nil {
+			c.shut(err)
+		}
+		return len(b), nil
+	}
+	if len(b) < 12 {
+		c.shut(jute.ErrShort)
+		return len(b), nil
+	}
+	c.mu.Lock()
+	op := int32(binary.BigEndian.Uint32(b[8:]))
+	if c.held && op != jute.OpSetWatches && op != jute.OpPing && op != jute.OpClose {
+		c.waiting = append(c.waiting, append([]byte(nil), b...))
+		c.mu.Unlock()
+		return len(b), nil
+	}
+	c.mu.Unlock()
+	c.send(b)
+	return len(b), nil
+}
+
+// send notes the request and puts it on the wire; writing is held.
+func (c *Conn) send(frame []byte) {
+	d := jute.NewDecoder(frame[4:])
+	xid := d.Int32()
+	r := request{op: d.Int32(), sent: time.Now()}
+	switch r.op {
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
+		r.path, r.watch = d.String(), d.Bool()
+	case jute.OpSetWatches:
+		jute.AppendInt64(frame[12:12], c.session.zxid()) // in place: the relative zxid
+		d.Int64()
+		r.paths = map[watch]struct{}{}
+		for _, kind := range []watchKind{watchData, watchExist, watchChild} {
+			for _, path := range d.Strings() {
+				r.paths[watch{path, kind}] = struct{}{}
+			}
+		}
+	}
+	c.mu.Lock()
+	if r.op == jute.OpPing {
+		c.pings = append(c.pings, r.sent)
+	} else {
+		c.pending[xid] = r
+	}
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return
+	}
+	c.Conn.SetWriteDeadline(r.sent.Add(c.session.Timeout() / 2))
+	if _, err := c.Conn.Write(frame); err != nil {
+		c.shut(fmt.Errorf("write: %w", err))
+	}
+}
+
+// Read hands up one frame after the other. What a frame brings about is done
+// when its last byte has been asked for: go-zookeeper then sees it through,
+// whatever becomes of the connection.
+func (c *Conn) Read(p []byte) (int, error) {
+	for c.off == len(c.frame) {
+		if err := c.next(); err != nil {
+			c.shut(err)
+			return 0, c.Cause()
+		}
+	}
+	n := copy(p, c.frame[c.off:])
+	c.off += n
+	if done := c.handedUp; c.off == len(c.frame) && done != nil {
+		c.handedUp = nil
+		done()
+	}
+	return n, nil
+}
+
+// next reads a frame into c.frame, which stays empty where it is not for
+// go-zookeeper.
+func (c *Conn) next() error {
+	c.frame, c.off, c.handedUp = nil, 0, nil
+	c.mu.Lock()
+	established := c.established
+	c.mu.Unlock()
+	if !established {
+		return c.welcome()
+	}
+	frame, err := jute.ReadFrame(c.r, maxReply)
+	if err != nil {
+		return err
+	}
+	d := jute.NewDecoder(frame[4:])
+	xid, zxid, code := d.Int32(), d.Int64(), d.Int32()
+	if d.Err != nil {
+		return d.Err
+	}
+	switch xid {
+	case jute.XidEvent:
+		event := Event{Type: d.Int32(), Conn: c.number}
+		d.Int32() // state
+		event.Path = d.String()
+		if d.Err != nil {
+			return d.Err
+		}
+		c.handedUp = func() {
+			c.session.fire(event.Type, event.Path)
+			c.session.cfg.Event(event)
+		}
+	case jute.XidPing:
+		c.mu.Lock()
+		if len(c.pings) > 0 {
+			c.session.prove(c.pings[0])
+			c.pings = c.pings[1:]
+		}
+		c.mu.Unlock()
+	case xidSync:
+		r := c.answered(xid, code)
+		if code != 0 || r.sent.IsZero() {
+			return fmt.Errorf("sync after a reconnect: error %d", code)
+		}
+		c.session.saw(zxid)
+		go c.open()
+		return nil
+	default:
+		c.reply(frame, c.answered(xid, code), zxid, code)
+	}
+	c.frame = frame
+	return nil
+}
+
+// answered takes the request that a reply belongs to from the table.
+func (c *Conn) answered(xid, code int32) request {
+	c.mu.Lock()
+	r, ok := c.pending[xid]
+	delete(c.pending, xid)
+	c.mu.Unlock()
+	if ok && code != jute.ErrSessionExpired && code != jute.ErrSessionMoved {
+		c.session.prove(r.sent)
+	}
+	return r
+}
+
+// reply prepares a reply for go-zookeeper.
+func (c *Conn) reply(frame []byte, r request, zxid int64, code int32) {
+	// go-zookeeper keeps the zxid of the last reply, without a lock, and that of
+	// an answered setWatches too, so that after a drop between two of them the
+	// rest would be armed against a moment at which they were not. It is shown
+	// none; the wrapper fills in its own.
+	clear(frame[8:16])
+	switch code {
+	case jute.ErrConnectionLoss, jute.ErrOperationTimeout, jute.ErrThrottled:
+		// go-zookeeper has no names for these and would say "unknown error".
+		// Their meaning is alike: the outcome is open, ask again later.
+		jute.AppendInt32(frame[16:16], jute.ErrNothing)
+	}
+	if r.op == jute.OpSetWatches {
+		c.handedUp = func() {
+			if code != 0 {
+				c.shut(fmt.Errorf("arming watches again: error %d", code))
+				return
+			}
+			c.cover(r.paths)
+		}
+		return
+	}
+	c.handedUp = func() {
+		c.session.saw(zxid)
+		if !r.watch {
+			return
+		}
+		switch {
+		case code == 0 && (r.op == jute.OpGetChildren || r.op == jute.OpGetChildren2):
+			c.session.arm(r.path, watchChild)
+		case code == 0:
+			c.session.arm(r.path, watchData)
+			c.session.cfg.Armed(r.path, c.number)
+		case code == jute.ErrNoNode && r.op == jute.OpExists:
+			c.session.arm(r.path, watchExist)
+		}
+	}
+}

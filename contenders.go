@@ -1,0 +1,78 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Contender is a place in a line, of this library or of another one.
+type Contender struct {
+	Place    string    // the znode's name
+	Identity string    // the znode's data: Options.Identity, for this library's places
+	Session  int64     // ZooKeeper's session id
+	Since    time.Time // when it came, by the servers' clock
+	Held     bool      // it holds the lock
+	Token    Token     // the one it has, or will have, when it holds
+}
+
+// contenders lists the line and then reads the places, some at a time.
+func (l *line) contenders(ctx context.Context) ([]Contender, error) {
+	for {
+		s, err := l.c.live(ctx)
+		if err != nil {
+			return nil, err
+		}
+		cs, err := l.contendersIn(ctx, s)
+		if !errors.Is(err, errSessionOver) {
+			return cs, err
+		}
+	}
+}
+
+func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
+	children, _, err := read(ctx, s, func(conn *zk.Conn) ([]string, *zk.Stat, error) { return conn.Children(l.abs()) })
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ms := members(children)
+	all := make([]Contender, len(ms))
+	errs := make([]error, len(ms))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 16) // as many as go-zookeeper queues
+	for i, m := range ms {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			data, stat, err := read(ctx, s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) {
+				return conn.Get(l.abs() + "/" + m.name)
+			})
+			all[i], errs[i] = Contender{Place: m.name}, err
+			if err == nil {
+				all[i].Identity, all[i].Session, all[i].Token = string(data), stat.EphemeralOwner, Token(stat.Czxid)
+				all[i].Since = time.UnixMilli(stat.Ctime)
+			}
+		})
+	}
+	wg.Wait()
+	var standing []member
+	var cs []Contender
+	for i, err := range errs {
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // left in the meantime
+			continue
+		case err != nil && !errors.Is(err, zk.ErrNoAuth): // without READ the name is all one may know
+			return nil, err
+		}
+		_, waits := l.waitsFor(ms[i].kind, standing)
+		all[i].Held = !waits
+		standing, cs = append(standing, ms[i]), append(cs, all[i])
+	}
+	return cs, nil
+}

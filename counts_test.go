@@ -1,0 +1,137 @@
+package zkrecipes
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	opJoin    = "multi(create,setData)"
+	opRelease = "multi(setData,delete)"
+)
+
+// What the mutex costs, by operation (DESIGN section 7).
+
+func TestFreeLockAndReleaseTakeTwoRequests(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	c := dialTo(t, []string{p.addr()}, nil)
+	other := dial(t, nil)
+	ctx := within(t, 20*time.Second)
+	m := NewMutex(c, newPath(t))
+	lockAndRelease := func(m *Mutex) map[string]int {
+		p.reset()
+		l, err := m.Lock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, l.Release())
+		return p.count()
+	}
+
+	// The line does not exist, nor do its three parents.
+	missing := lockAndRelease(m)
+	require.Equal(t, 1, missing[opJoin])
+	require.Equal(t, 1, missing[opRelease])
+	require.Equal(t, 1, missing["getData"])
+	// /test/<time>/<name>/1: at most three parents are missing; /test may be there.
+	require.Subset(t, []int{5, 7}, []int{missing["createContainer"]})
+
+	require.Equal(t, map[string]int{opJoin: 1, opRelease: 1}, lockAndRelease(m), "known line")
+
+	sibling := NewMutex(c, m.line.path+"-sibling")
+	require.Equal(t, map[string]int{"getData": 1, "createContainer": 1, opJoin: 1, opRelease: 1},
+		lockAndRelease(sibling), "missing line, parents there")
+
+	existing := m.line.path + "-existing"
+	require.NoError(t, NewMutex(other, existing).Do(ctx, nothing))
+	require.Equal(t, map[string]int{"getData": 1, opJoin: 1, opRelease: 1},
+		lockAndRelease(NewMutex(c, existing)), "first use of a line that exists")
+}
+
+func TestTryLockOnAHeldLockIsOneRead(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	c := dialTo(t, []string{p.addr()}, nil)
+	ctx := within(t, 20*time.Second)
+	path := newPath(t)
+	l, err := NewMutex(dial(t, nil), path).Lock(ctx)
+	require.NoError(t, err)
+	p.reset()
+	_, err = NewMutex(c, path).TryLock(ctx)
+	require.ErrorIs(t, err, ErrLocked)
+	require.Equal(t, map[string]int{"getChildren2": 1}, p.count())
+	require.NoError(t, l.Release())
+}
+
+func TestReentryTakesNoRequest(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	c := dialTo(t, []string{p.addr()}, nil)
+	ctx := within(t, 20*time.Second)
+	m := NewMutex(c, newPath(t))
+	l, err := m.Lock(ctx)
+	require.NoError(t, err)
+	p.reset()
+	again, err := m.Lock(l.Reentrant(ctx))
+	require.NoError(t, err)
+	require.NoError(t, again.Release())
+	require.Empty(t, p.count())
+	require.NoError(t, l.Release())
+}
+
+// With N waiting, each in a session of its own, a full cycle is a join, a list,
+// two watches and a release; the hand-off itself is an event and no request,
+// and wakes one waiter.
+func TestContendedCycleTakesFiveRequestsHoweverManyWait(t *testing.T) {
+	for _, n := range []int{1, 2, 16, 200} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			p := newProxy(t, harness.shared[0])
+			ctx := within(t, 60*time.Second)
+			path := newPath(t)
+			holder, err := NewMutex(dialTo(t, []string{p.addr()}, nil), path).Lock(ctx)
+			require.NoError(t, err)
+
+			// Each waiter first uses the line, so that the look at it is not counted.
+			clients := make([]*Client, n)
+			var wg sync.WaitGroup
+			for i := range clients {
+				wg.Go(func() { clients[i] = dialTo(t, []string{p.addr()}, nil) })
+			}
+			wg.Wait()
+			for _, c := range clients {
+				NewMutex(c, path).line.remember(lineState{version: -1})
+			}
+			p.reset()
+			granted := make(chan *Lease, n)
+			for _, c := range clients {
+				wg.Go(func() {
+					l, err := NewMutex(c, path).Lock(ctx)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					granted <- l
+				})
+			}
+			require.Eventually(t, func() bool { return p.countOf("getData") == 2*n && p.countOf("setData") == n },
+				30*time.Second, 5*time.Millisecond)
+			require.Equal(t, map[string]int{
+				opJoin: n, "getChildren2": n, "getData": 2 * n,
+				"setData": n, // the probe, once a session
+			}, p.count(), "to stand in line")
+
+			p.reset()
+			current := holder
+			for i := range n {
+				require.NoError(t, current.Release())
+				current = <-granted
+				require.Equal(t, map[string]int{opRelease: i + 1}, p.count(), "releases, and nothing else")
+				require.Empty(t, granted, "one wake per release")
+			}
+			require.NoError(t, current.Release())
+			wg.Wait()
+			require.Equal(t, map[string]int{opRelease: n + 1}, maps.Clone(p.count()))
+		})
+	}
+}

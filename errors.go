@@ -1,0 +1,101 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// What a caller may want to tell apart, with errors.Is. Errors of the
+// ZooKeeper client (zk.ErrNoAuth and its like) and a context's cause can be
+// found in the same way.
+var (
+	// ErrLocked: TryLock found somebody else in the line.
+	ErrLocked = errors.New("locked by another holder")
+	// ErrLost: the grant has ended without being released, or can no longer be
+	// trusted: its session ended, the servers did not answer for as long as the
+	// session is known to live, or its znode was deleted by somebody else.
+	ErrLost = errors.New("lease lost")
+	// ErrReleased: the lease was released before.
+	ErrReleased = errors.New("lease released")
+	// ErrEvicted: somebody deleted the znode with which a call was waiting.
+	ErrEvicted = errors.New("evicted from the line")
+	// ErrDeadlock: Lock was called with a context of the holder, and would have
+	// waited for itself.
+	ErrDeadlock = errors.New("the caller holds this lock already (Lease.Reentrant lets it re-enter)")
+	// ErrUncertain: the reply to a write was lost, and whether it was applied
+	// cannot be found out. Do not repeat it blindly.
+	ErrUncertain = errors.New("outcome unknown")
+	// ErrClosed: the Client was closed.
+	ErrClosed = errors.New("client closed")
+	// ErrExhausted: the line's counter of creates is at its end, where ZooKeeper
+	// gives the same number again and again. The line must be deleted.
+	ErrExhausted = errors.New("sequence numbers of this line are used up")
+)
+
+// Error says which operation failed, on what path, and why.
+type Error struct {
+	Op   string // "lock", "commit", ...
+	Path string // as the caller gave it, without Options.Prefix; may be empty
+	Err  error
+}
+
+func (e *Error) Error() string {
+	path := e.Path
+	if path == "" || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f }) {
+		path = strconv.Quote(path)
+	}
+	return "zkrecipes: " + e.Op + " " + path + ": " + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// fail wraps err once; nil stays nil.
+func fail(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var wrapped *Error
+	if errors.As(err, &wrapped) {
+		return err
+	}
+	return &Error{Op: op, Path: path, Err: err}
+}
+
+var errNilContext = errors.New("nil context")
+
+// errSessionOver is how a call ends whose session does. It never reaches the
+// user alone: a wait goes on in the next session, a lease is lost.
+var errSessionOver = fmt.Errorf("session over: %w", zk.ErrSessionExpired)
+
+// unsettled reports that err leaves open whether a request was applied, or
+// that it was not but may be tried again, in the same session.
+func unsettled(err error) bool {
+	for _, e := range []error{
+		zk.ErrConnectionClosed, zk.ErrClosing, zk.ErrNoServer,
+		zk.ErrSessionExpired, zk.ErrSessionMoved, // the next handshake tells
+		zk.ErrNothing, // internal/wire: timed out on the server, or throttled
+	} {
+		if errors.Is(err, e) {
+			return !errors.Is(err, errSessionOver)
+		}
+	}
+	return false
+}
+
+// ended returns why ctx has ended: its error and, where it tells more, its
+// cause.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	switch cause {
+	case err:
+		return err
+	case ErrClosed:
+		return ErrClosed // bind's; the caller's own context has not ended
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}

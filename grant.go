@@ -1,0 +1,211 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// grant is a place that holds. The leases of its holder, one for each entry,
+// are handles of it.
+type grant struct {
+	p    *place
+	over chan struct{} // closed when it has ended
+
+	mu      sync.Mutex
+	handles map[*Lease]struct{} // not released
+	err     error               // why it has ended, nil while held
+	clock   *time.Timer
+	guard   *time.Timer
+	left    chan error // from end on: how the deletion of the place went
+}
+
+// newGrant hands out the place. From here on the session's end, its clock and
+// the deletion of the znode end the grant.
+func newGrant(p *place) (*grant, error) {
+	g := &grant{p: p, over: make(chan struct{}), handles: map[*Lease]struct{}{}, left: make(chan error, 1)}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := p.s.addGrant(g); err != nil {
+		return nil, err
+	}
+	g.clock = time.AfterFunc(time.Until(p.s.wire.ValidUntil()), g.tick)
+	// Short critical sections do not pay for a watch on the own place; long ones
+	// hear of its deletion. A place that waited has one.
+	after := p.s.wire.Timeout() / 10
+	if p.own != nil {
+		after = 0
+	}
+	g.guard = time.AfterFunc(after, func() { p.line.c.tasks.start(g.keep) })
+	h := &p.line.c.hooks
+	h.tell(h.trace.Granted, p.event(TraceEvent{}))
+	return g, nil
+}
+
+// check ends a grant that can no longer be trusted, and returns why it has
+// ended.
+func (g *grant) check() error {
+	g.mu.Lock()
+	err := g.err
+	g.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	s := g.p.s
+	switch {
+	case s.isOver():
+		g.end(lost(s.cause))
+	case !time.Now().Before(s.wire.ValidUntil()):
+		g.end(lost(errSilent))
+	default:
+		return nil
+	}
+	return g.check()
+}
+
+var (
+	errSilent  = errors.New("no answer from the servers for as long as the session is known to live")
+	errDeleted = errors.New("its znode was deleted by somebody else")
+)
+
+func lost(cause error) error {
+	if errors.Is(cause, ErrClosed) {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: %w", ErrLost, cause)
+}
+
+// tick looks at the session's clock at the moment at which it runs out, unless
+// the servers have answered in the meantime.
+func (g *grant) tick() {
+	if g.check() != nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err == nil {
+		g.clock.Reset(time.Until(g.p.s.wire.ValidUntil()))
+	}
+}
+
+// keep watches the place while it is held.
+func (g *grant) keep() {
+	own := g.p.own
+	for {
+		if own == nil || own.fired() {
+			var err error
+			own, err = g.p.s.watch(context.Background(), g.p.path) // ends with the session
+			if errors.Is(err, zk.ErrNoNode) {
+				g.end(lost(errDeleted))
+			}
+			if err != nil {
+				return
+			}
+		}
+		select {
+		case <-own.done:
+			if own.deleted() {
+				g.end(lost(errDeleted))
+				return
+			}
+		case <-g.over:
+			return
+		}
+	}
+}
+
+// end ends the grant, once.
+func (g *grant) end(cause error) {
+	g.mu.Lock()
+	handles, ok := g.seal(cause)
+	g.mu.Unlock()
+	if ok {
+		g.finish(cause, handles)
+	}
+}
+
+// seal makes g ended; g.mu is held. Whoever gets true calls finish.
+func (g *grant) seal(cause error) (handles map[*Lease]struct{}, ok bool) {
+	if g.err != nil {
+		return nil, false
+	}
+	g.err = cause
+	handles, g.handles = g.handles, nil
+	return handles, true
+}
+
+// finish tells the holder, and then has the place deleted by the background.
+// The one behind is told that it is next where the place was held for certain
+// until now; a lost one is deleted plainly.
+func (g *grant) finish(cause error, handles map[*Lease]struct{}) {
+	g.clock.Stop()
+	g.guard.Stop()
+	close(g.over)
+	g.p.s.dropGrant(g)
+	for l := range handles {
+		l.end(cause)
+	}
+	h := &g.p.line.c.hooks
+	if errors.Is(cause, ErrLost) {
+		h.tell(h.trace.Lost, g.p.event(TraceEvent{Err: cause}))
+	} else {
+		h.tell(h.trace.Released, g.p.event(TraceEvent{}))
+	}
+	g.p.line.c.tasks.start(func() {
+		g.p.leave(!errors.Is(cause, ErrLost), func(err error) { g.left <- err })
+	})
+}
+
+// enter adds a handle.
+func (g *grant) enter() (*Lease, error) {
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return nil, g.err
+	}
+	l := &Lease{g: g, cancels: map[*context.CancelCauseFunc]struct{}{}}
+	g.handles[l] = struct{}{}
+	return l, nil
+}
+
+// exit takes a handle away. The grant ends with the last one, under the same
+// lock, so that a racing entry fails; then it waits for the deletion of the
+// place, while there is a connection to send it on.
+func (g *grant) exit(l *Lease) error {
+	if err := g.check(); err != nil {
+		return err
+	}
+	up, flipped := g.p.s.connected()
+	g.mu.Lock()
+	if g.err != nil {
+		g.mu.Unlock()
+		return g.err
+	}
+	delete(g.handles, l)
+	last := len(g.handles) == 0
+	if last {
+		g.seal(ErrReleased)
+	}
+	g.mu.Unlock()
+	l.end(ErrReleased)
+	if !last {
+		return nil
+	}
+	g.finish(ErrReleased, nil)
+	if !up {
+		return nil
+	}
+	select {
+	case err := <-g.left:
+		return err
+	case <-flipped:
+		return nil
+	}
+}

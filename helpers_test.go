@@ -1,0 +1,7 @@
+package zkrecipes
+
+import (
+	"context"
+)
+
+func nothing(context.Context, *Lease) error { return nil }

@@ -1,0 +1,138 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// line is a container znode in which places stand in order. What a place waits
+// for is the recipe's to say, everything else is the same for all recipes.
+type line struct {
+	c      *Client
+	path   string // as the user gave it
+	recipe string // for the marker
+	// waitsFor returns the place that the own one, of kind k, has to see go, out
+	// of those ahead of it in order; false: it is its turn.
+	waitsFor func(k kind, ahead []member) (member, bool)
+	// foreign reports a kind that must not stand in this line, because the
+	// recipe it belongs to takes turns by other rules.
+	foreign func(kind) bool
+}
+
+func (l *line) abs() string { return l.c.abs(l.path) }
+
+// The marker is the data of a line. Each join writes it: the Stat that comes
+// back tells in the same round trip whether the new place is alone.
+const (
+	markerLibrary = "zkrecipes/"
+	markerLayout  = markerLibrary + "1 "
+)
+
+func (l *line) marker() []byte { return []byte(markerLayout + l.recipe) }
+
+// lineState is what a client knows of a line.
+type lineState struct {
+	// guest: the znode holds somebody's data, or may not be written; it is used
+	// as a line, and its data left alone.
+	guest bool
+	// version is what the first marker is written over: -1 where one is there,
+	// else the version of the empty data that was seen.
+	version int32
+}
+
+// maxTries bounds what is repeated because others undo it: containers that are
+// reaped before they are used, data that changes between look and write.
+const maxTries = 16
+
+var errContended = errors.New("line changes too often")
+
+// look returns what is known of the line, reading and creating it on the
+// client's first use.
+func (l *line) look(s *session) (lineState, error) {
+	l.c.mu.Lock()
+	state, ok := l.c.lines[l.path]
+	l.c.mu.Unlock()
+	if ok {
+		return state, nil
+	}
+	for range maxTries {
+		data, stat, err := read(context.Background(), s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) { return conn.Get(l.abs()) })
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			err := l.c.createContainer(s, l.abs(), l.marker())
+			if err == nil {
+				return l.remember(lineState{version: -1}), nil
+			}
+			if errors.Is(err, zk.ErrNodeExists) {
+				continue
+			}
+			return lineState{}, err
+		case err != nil:
+			return lineState{}, err
+		case stat.EphemeralOwner != 0:
+			return lineState{}, zk.ErrNoChildrenForEphemerals
+		case len(data) == 0:
+			return lineState{version: stat.Version}, nil
+		case strings.HasPrefix(string(data), markerLayout):
+			return l.remember(lineState{version: -1}), nil
+		case strings.HasPrefix(string(data), markerLibrary):
+			return lineState{}, fmt.Errorf("line of a layout that this version does not know: %.40q", data)
+		default:
+			return l.remember(lineState{guest: true}), nil
+		}
+	}
+	return lineState{}, errContended
+}
+
+func (l *line) remember(state lineState) lineState {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	if len(l.c.lines) >= maxKnownLines {
+		for path := range l.c.lines { // any: it costs that line a read
+			delete(l.c.lines, path)
+			break
+		}
+	}
+	l.c.lines[l.path] = state
+	return state
+}
+
+func (l *line) forget() {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	delete(l.c.lines, l.path)
+}
+
+// createContainer makes a container znode, and those above it where they are
+// missing. A container can be reaped before its first child is there, so this
+// is repeated, a bounded number of times.
+func (c *Client) createContainer(s *session, path string, data []byte) error {
+	if n := 8 + createSize(path, data, c.acl); n > jute.MaxFrame {
+		return tooLarge(n)
+	}
+	for tries := 0; tries < maxTries; {
+		_, _, err := call2(s, func(conn *zk.Conn) (string, struct{}, error) {
+			made, err := conn.CreateContainer(path, data, zk.FlagContainer, c.acl)
+			return made, struct{}{}, err
+		})
+		switch {
+		case unsettled(err): // created or not: the next attempt tells
+			continue
+		case errors.Is(err, zk.ErrNoNode) && parent(path) != "":
+			err := c.createContainer(s, parent(path), nil)
+			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return err
+			}
+			tries++
+		default:
+			return err
+		}
+	}
+	return errContended
+}

@@ -1,0 +1,87 @@
+package zkrecipes
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// kind is what stands before the number in the name of a place.
+type kind string
+
+const (
+	kindLock        kind = "lock-"     // this library's, Curator's and go-zookeeper's mutex
+	kindWrite       kind = "__WRIT__"  // this library's and Curator's writer
+	kindRead        kind = "__READ__"  // this library's and Curator's reader
+	kindKazooLock   kind = "__lock__"  // kazoo's mutex and writer
+	kindKazooReader kind = "__rlock__" // kazoo's reader
+)
+
+var kinds = []kind{kindLock, kindWrite, kindRead, kindKazooReader, kindKazooLock}
+
+// member is a place as its name in a listing tells it.
+type member struct {
+	name   string
+	kind   kind
+	number int32
+	uuid   string // of places with a "_c_<uuid>-" before the kind, else empty
+}
+
+// parseMember reads a name; false for children that are no places.
+func parseMember(name string) (member, bool) {
+	for _, k := range kinds {
+		i := strings.LastIndex(name, string(k))
+		if i < 0 {
+			continue
+		}
+		digits := name[i+len(k):]
+		// ZooKeeper formats the number with %010d, the sign included.
+		if len(digits) < 10 || len(digits) > 11 || digits[0] == '+' {
+			continue
+		}
+		n, err := strconv.ParseInt(digits, 10, 32)
+		if err != nil {
+			continue
+		}
+		m := member{name: name, kind: k, number: int32(n)}
+		if rest, ok := strings.CutPrefix(name[:i], "_c_"); ok && len(rest) == 37 && rest[36] == '-' {
+			m.uuid = rest[:36]
+		}
+		return m, true
+	}
+	return member{}, false
+}
+
+// members returns the places among children, in the order of the line.
+func members(children []string) []member {
+	var ms []member
+	for _, name := range children {
+		if m, ok := parseMember(name); ok {
+			ms = append(ms, m)
+		}
+	}
+	slices.SortFunc(ms, func(a, b member) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), strings.Compare(a.name, b.name))
+	})
+	return ms
+}
+
+// signals reports whether such a place says, by a change of its data, that its
+// holder leaves: exclusive places of this library do, which a version 8 uuid
+// tells from Curator's version 4.
+func (m member) signals() bool {
+	return (m.kind == kindLock || m.kind == kindWrite) && len(m.uuid) == 36 && m.uuid[14] == '8'
+}
+
+// newUUID returns a random uuid of version 8 (RFC 9562), in the form in which
+// Curator writes them.
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x80
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,449 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// The ordering core: join a line, learn one's place, wait for one's turn,
+// leave. The protocol was model-checked; sentences with "must" are there
+// because leaving them out lets two in at once or leaves one waiting for ever.
+
+// place is an ephemeral sequential znode in a line.
+type place struct {
+	member
+	line  *line
+	s     *session
+	path  string // absolute
+	token Token  // 0: not known yet
+	first bool   // known to be first in the line
+	own   *watch // on path; nil: none yet
+}
+
+// enter joins the line and waits for its turn. When the session ends it joins
+// again in the next one, at the tail, for as long as ctx lives. On any error
+// the place is deleted, in the background if need be.
+func (l *line) enter(ctx context.Context, k kind) (*grant, error) {
+	for {
+		s, err := l.c.live(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p, err := l.join(ctx, s, k)
+		if err == nil {
+			g, waitErr := p.wait(ctx)
+			if waitErr == nil {
+				return g, nil
+			}
+			err = waitErr
+			l.c.tasks.start(func() { p.leave(false, nil) })
+		}
+		if !errors.Is(err, errSessionOver) {
+			return nil, err
+		}
+	}
+}
+
+// tryEnter is enter for who does not wait: ErrLocked where a place is ahead. A
+// line that is held costs one read and no write.
+func (l *line) tryEnter(ctx context.Context, k kind) (*grant, error) {
+	for {
+		s, err := l.c.live(ctx)
+		if err != nil {
+			return nil, err
+		}
+		g, err := l.tryEnterIn(ctx, s, k)
+		if !errors.Is(err, errSessionOver) {
+			return g, err
+		}
+	}
+}
+
+func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, error) {
+	ms, err := l.list(ctx, s)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
+	if _, waits := l.waitsFor(k, ms); waits {
+		return nil, ErrLocked
+	}
+	p, err := l.join(ctx, s, k)
+	if err != nil {
+		return nil, err
+	}
+	if !p.first {
+		var ahead []member
+		if ahead, err = p.ahead(ctx); err == nil {
+			if _, waits := l.waitsFor(k, ahead); waits {
+				err = ErrLocked
+			}
+		}
+	}
+	if err == nil {
+		var g *grant
+		if g, err = p.grant(ctx); err == nil {
+			return g, nil
+		}
+	}
+	l.c.tasks.start(func() { p.leave(false, nil) })
+	return nil, err
+}
+
+// list returns the places in the line, in order.
+func (l *line) list(ctx context.Context, s *session) ([]member, error) {
+	children, _, err := read(ctx, s, func(conn *zk.Conn) ([]string, *zk.Stat, error) { return conn.Children(l.abs()) })
+	if err != nil {
+		return nil, err
+	}
+	ms := members(children)
+	for _, m := range ms {
+		if l.foreign(m.kind) {
+			return nil, fmt.Errorf("%s stands in a line of a %s: another recipe uses this path", m.name, l.recipe)
+		}
+	}
+	l.sweep(s, ms)
+	return ms, nil
+}
+
+// sweep deletes places of joins that were given up as not done and have shown
+// up after all.
+func (l *line) sweep(s *session, ms []member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.unresolved) == 0 {
+		return
+	}
+	for _, m := range ms {
+		if _, ok := s.unresolved[m.uuid]; ok {
+			delete(s.unresolved, m.uuid)
+			ghost := &place{member: m, line: l, s: s, path: l.abs() + "/" + m.name}
+			s.c.tasks.start(func() { ghost.leave(false, nil) })
+		}
+	}
+}
+
+// join takes a place. Where ctx ends before it is known whether one was taken,
+// the background finds out, and leaves.
+func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
+	type result struct {
+		p   *place
+		err error
+	}
+	ch := make(chan result)
+	l.c.tasks.start(func() {
+		p, err := l.take(s, k)
+		select {
+		case ch <- result{p, err}:
+		case <-ctx.Done():
+			if p != nil {
+				p.leave(false, nil)
+			}
+		}
+	})
+	select {
+	case r := <-ch:
+		return r.p, r.err
+	case <-ctx.Done():
+		return nil, ended(ctx)
+	}
+}
+
+// take creates a place: one transaction, in which the line's data is set too,
+// because the Stat that this returns tells whether the place is alone and what
+// its czxid is.
+func (l *line) take(s *session, k kind) (*place, error) {
+	for tries := 0; tries < maxTries; {
+		state, err := l.look(s)
+		if err != nil {
+			return nil, err
+		}
+		// Each attempt has a name of its own, so that one whose outcome is open is
+		// never taken for another.
+		uuid := newUUID()
+		ops := []any{&zk.CreateRequest{
+			Path:  l.abs() + "/_c_" + uuid + "-" + string(k),
+			Data:  []byte(l.c.identity),
+			Acl:   placeACL(l.c.acl, s.ownerID()),
+			Flags: zk.FlagEphemeral | zk.FlagSequence,
+		}}
+		if !state.guest {
+			ops = append(ops, &zk.SetDataRequest{Path: l.abs(), Data: l.marker(), Version: state.version})
+		}
+		rs, failed, err := s.multi(ops...)
+		switch {
+		case err == nil:
+			p, err := l.newPlace(s, rs[0].String[len(l.abs())+1:])
+			if err == nil && !state.guest {
+				if state.version != -1 {
+					l.remember(lineState{version: -1})
+				}
+				p.token = Token(rs[1].Stat.Mzxid) // set in the transaction that created it
+				p.first = rs[1].Stat.NumChildren == 1
+			}
+			return p, err
+		case unsettled(err):
+			if p, err := l.recover(s, uuid); p != nil || err != nil {
+				return p, err
+			}
+		case failed == 1 && errors.Is(err, zk.ErrNoAuth):
+			l.remember(lineState{guest: true})
+			tries++
+		case errors.Is(err, zk.ErrNoNode), failed == 1 && errors.Is(err, zk.ErrBadVersion):
+			l.forget()
+			tries++
+		default:
+			return nil, err
+		}
+	}
+	return nil, errContended
+}
+
+// newPlace makes a place of a znode's name. Beyond the limit it is given up:
+// near the end of ZooKeeper's counter the same number comes again and again,
+// and negative ones sort before the holder's.
+func (l *line) newPlace(s *session, name string) (*place, error) {
+	m, ok := parseMember(name)
+	p := &place{member: m, line: l, s: s, path: l.abs() + "/" + name}
+	if !ok || m.number < 0 || m.number > l.c.last {
+		l.c.tasks.start(func() { p.leave(false, nil) })
+		return nil, fmt.Errorf("%w: %s", ErrExhausted, name)
+	}
+	return p, nil
+}
+
+// recover finds out what became of a join whose reply was lost. nil and no
+// error: there is no place. It must ask behind a sync, since the connection may
+// be to another server now, one that lags.
+func (l *line) recover(s *session, uuid string) (*place, error) {
+	for {
+		_, _, err := call2(s, func(conn *zk.Conn) (string, struct{}, error) {
+			path, err := conn.Sync(l.abs())
+			return path, struct{}{}, err
+		})
+		var children []string
+		if err == nil {
+			children, _, err = call2(s, func(conn *zk.Conn) ([]string, *zk.Stat, error) { return conn.Children(l.abs()) })
+		}
+		switch {
+		case unsettled(err):
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, nil
+		case err != nil:
+			// It cannot be searched for, and stays until the session ends.
+			return nil, fmt.Errorf("%w: a place may have been taken: %w", ErrUncertain, err)
+		}
+		ms := members(children)
+		i := slices.IndexFunc(ms, func(m member) bool { return m.uuid == uuid })
+		if i < 0 {
+			s.mu.Lock()
+			s.unresolved[uuid] = struct{}{} // deleted should it show up after all
+			s.mu.Unlock()
+			return nil, nil
+		}
+		p, err := l.newPlace(s, ms[i].name)
+		if err != nil {
+			return nil, err
+		}
+		p.own, err = s.watch(context.Background(), p.path) // ends with the session
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, nil // gone again
+		case err != nil:
+			l.c.tasks.start(func() { p.leave(false, nil) })
+			return nil, err
+		case p.own.stat.EphemeralOwner != s.wire.ID():
+			return nil, nil // not this session's
+		}
+		p.token = Token(p.own.stat.Czxid)
+		return p, nil
+	}
+}
+
+// wait returns when it is the place's turn.
+func (p *place) wait(ctx context.Context) (*grant, error) {
+	for queued := false; !p.first; {
+		ahead, err := p.ahead(ctx)
+		if err != nil {
+			return nil, err
+		}
+		pred, ok := p.line.waitsFor(p.kind, ahead)
+		if !ok {
+			break
+		}
+		if !queued {
+			queued = true
+			h := &p.line.c.hooks
+			h.tell(h.trace.Queued, p.event(TraceEvent{Ahead: len(ahead)}))
+		}
+		if err := p.until(ctx, pred); err != nil {
+			return nil, err
+		}
+	}
+	return p.grant(ctx)
+}
+
+// ahead lists the line and returns the places before this one.
+func (p *place) ahead(ctx context.Context) ([]member, error) {
+	ms, err := p.line.list(ctx, p.s)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, p.gone(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(ms, func(m member) bool { return m.name == p.name })
+	if i < 0 {
+		return nil, p.gone(ctx)
+	}
+	return ms[:i], nil
+}
+
+// until waits for pred to go. p.first is set where its leaving says that this
+// place is next; else the line must be listed again.
+//
+// Both watches must be answered before an event is believed, the own one asked
+// for first: else somebody's deletion of this place lets the one behind it
+// watch pred too, and both hear it leave.
+func (p *place) until(ctx context.Context, pred member) error {
+	if p.own == nil || p.own.fired() {
+		own, err := p.s.watch(ctx, p.path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return p.gone(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		p.own = own
+	}
+	before, err := p.s.watch(ctx, p.line.abs()+"/"+pred.name)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	trusted := pred.signals() && p.s.enforced(ctx)
+	select {
+	case <-before.done:
+	case <-p.own.done:
+	case <-p.s.over:
+		return errSessionOver
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+	if p.own.fired() { // must be looked at first
+		if p.own.deleted() {
+			return p.gone(ctx)
+		}
+		return nil // changed by a super user
+	}
+	// A holder sets data on its place in the transaction in which it deletes it,
+	// and watches fire once, for each operation: so a change is the holder's
+	// farewell, and a deletion anything else. It must be believed only on the
+	// connection on which both watches were answered: go-zookeeper arms them
+	// again in any order, and in chunks.
+	e := before.event
+	p.first = trusted && e.Type == jute.EventDataChanged &&
+		before.confirmed == e.Conn && p.own.confirmed == e.Conn
+	return nil
+}
+
+// gone tells an eviction from the end of the session, which deletes the place
+// as well and may be heard of later. A write tells: none is carried out for a
+// session that has ended.
+func (p *place) gone(ctx context.Context) error {
+	for {
+		_, _, err := await2(ctx, p.s, func(conn *zk.Conn) (struct{}, struct{}, error) {
+			return struct{}{}, struct{}{}, conn.Delete(p.path, -1)
+		})
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNoNode):
+			return ErrEvicted
+		case !unsettled(err) || ctx.Err() != nil:
+			return err
+		}
+	}
+}
+
+// grant makes a lease of a place whose turn it is. The clock must be looked at
+// first: a process that slept finds the event although its session is gone.
+func (p *place) grant(ctx context.Context) (*grant, error) {
+	if p.token == 0 {
+		own, err := p.s.watch(ctx, p.path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, p.gone(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		p.own, p.token = own, Token(own.stat.Czxid)
+	}
+	for !time.Now().Before(p.s.wire.ValidUntil()) {
+		_, _, err := read(ctx, p.s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) { return conn.Get(p.path) })
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, p.gone(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return newGrant(p)
+}
+
+// leave deletes the place, until it is gone or its session is. With signal, of
+// a holder that gives up what it holds, the next in line hears that it is next.
+// report, if not nil, is called once, when it is done or the first time it is
+// refused; refused, it goes on in longer and longer intervals.
+func (p *place) leave(signal bool, report func(error)) {
+	if report == nil {
+		report = func(error) {}
+	}
+	for wait := 100 * time.Millisecond; ; {
+		err := p.remove(signal)
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):
+			report(nil)
+			return
+		case unsettled(err): // asked again; NoNode then
+			continue
+		}
+		p.line.c.log.Error("cannot delete a place; it blocks the line until the session ends", "place", p.path, "err", err)
+		report(err)
+		report = func(error) {}
+		select {
+		case <-time.After(wait):
+		case <-p.s.over:
+			return
+		}
+		wait = min(2*wait, p.s.wire.Timeout())
+	}
+}
+
+func (p *place) remove(signal bool) error {
+	if signal && p.s.ownerID() != "" {
+		_, failed, err := p.s.multi(
+			&zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1},
+			&zk.DeleteRequest{Path: p.path, Version: -1})
+		if failed != 0 || !errors.Is(err, zk.ErrNoAuth) {
+			return err
+		}
+	}
+	_, _, err := call2(p.s, func(conn *zk.Conn) (struct{}, struct{}, error) {
+		return struct{}{}, struct{}{}, conn.Delete(p.path, -1)
+	})
+	return err
+}
+
+// event fills in what a Trace function is told of a place.
+func (p *place) event(e TraceEvent) TraceEvent {
+	e.Session, e.Path, e.Place, e.Token = p.s.wire.ID(), p.line.path, p.name, p.token
+	return e
+}

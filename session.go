@@ -1,0 +1,312 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+)
+
+// session is one ZooKeeper session on one zk.Conn. go-zookeeper would open the
+// next session inside the same Conn and run there what was meant for the old
+// one; here the dialer holds it once the session has ended, and the Client
+// opens the next session on a new Conn.
+type session struct {
+	c     *Client
+	wire  *wire.Session
+	hosts *hosts
+	owner string // id of the session's own digest identity, see placeACL
+
+	conn    *zk.Conn
+	ended   <-chan struct{} // the last of go-zookeeper's goroutines is ending
+	calling tasks           // calls of conn
+
+	first chan struct{} // closed when requests passed for the first time
+	over  chan struct{} // closed when the session has ended
+	hold  context.Context
+	stop  context.CancelFunc // from then on no connection is made
+	letGo chan struct{}      // closed when the held dialer may return
+
+	mu         sync.Mutex
+	up         bool
+	flipped    chan struct{} // closed and replaced whenever up changes
+	upSince    time.Time
+	downSince  time.Time // zero while up, and before the first connection
+	failures   int       // attempts to connect since requests last passed
+	nc         *wire.Conn
+	number     uint64 // of nc
+	lastErr    error  // why there is no connection
+	cause      error  // why the session has ended
+	draining   bool   // no call begins any more
+	watches    map[string]*watch
+	grants     map[*grant]struct{}
+	unresolved map[string]struct{} // uuids of joins whose outcome is not known
+
+	probe *probe // of whether the server enforces ACLs
+}
+
+// openSession starts to connect, and returns at once.
+func openSession(c *Client) (*session, error) {
+	s := &session{
+		c: c, hosts: newHosts(c.servers),
+		first: make(chan struct{}), over: make(chan struct{}), letGo: make(chan struct{}),
+		flipped:    make(chan struct{}),
+		watches:    map[string]*watch{},
+		grants:     map[*grant]struct{}{},
+		unresolved: map[string]struct{}{},
+	}
+	s.hosts.letGo = s.letGo
+	s.hold, s.stop = context.WithCancel(context.Background())
+	identity, owner := newIdentity()
+	s.owner = owner
+	var creds []wire.Credential
+	for _, a := range c.auth {
+		creds = append(creds, wire.Credential{Scheme: a.Scheme, Auth: a.Data})
+	}
+	creds = append(creds, wire.Credential{Scheme: identity.Scheme, Auth: identity.Data, Optional: true})
+	s.wire = wire.NewSession(wire.Config{
+		Timeout:     c.timeout,
+		Credentials: creds,
+		Leases:      s.holds,
+		Armed:       s.onArmed,
+		Event:       s.onEvent,
+		Up:          s.onUp,
+		Down:        s.onDown,
+	})
+	// The dialer may run before Connect has returned; nothing it calls touches
+	// s.conn.
+	conn, events, err := zk.Connect(c.servers, c.timeout,
+		zk.WithDialer(s.dial), zk.WithHostProvider(s.hosts),
+		zk.WithLogger(quiet{}), zk.WithLogInfo(false),
+		// The largest request, and room: go-zookeeper panics on one that just
+		// fills its buffer.
+		zk.WithMaxConnBufferSize(1<<20+1024))
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	s.conn = conn
+	done := make(chan struct{})
+	s.ended = done
+	go func() {
+		defer close(done)
+		for range events { // closed last of all; what does not fit is dropped
+		}
+	}()
+	return s, nil
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// ownerID returns the id of the session's own identity, empty where the server
+// refuses it.
+func (s *session) ownerID() string {
+	if s.wire.Refused(len(s.c.auth)) {
+		return ""
+	}
+	return s.owner
+}
+
+func (s *session) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.grants) > 0
+}
+
+func (s *session) onUp(conn uint64) {
+	s.mu.Lock()
+	if s.nc == nil || s.number != conn { // it has ended in the meantime
+		s.mu.Unlock()
+		return
+	}
+	s.setUp(true)
+	s.upSince, s.downSince, s.failures, s.lastErr = time.Now(), time.Time{}, 0, nil
+	select {
+	case <-s.first:
+	default:
+		close(s.first)
+	}
+	s.mu.Unlock()
+	s.c.log.Info("session up", "session", s.wire.ID(), "timeout", s.wire.Timeout())
+	s.c.hooks.tell(s.c.hooks.trace.SessionUp, TraceEvent{Session: s.wire.ID()})
+}
+
+func (s *session) onDown(_ uint64, err error) {
+	s.mu.Lock()
+	wasUp := s.up
+	s.setUp(false)
+	s.nc = nil
+	s.lastErr = err
+	if s.downSince.IsZero() {
+		s.downSince = time.Now()
+	}
+	known := s.isKnown()
+	s.mu.Unlock()
+	if wasUp {
+		s.c.log.Warn("connection lost", "session", s.wire.ID(), "err", err)
+		s.c.hooks.tell(s.c.hooks.trace.SessionDown, TraceEvent{Session: s.wire.ID(), Err: err})
+	}
+	var refused *wire.AuthError
+	switch {
+	case s.wire.Over():
+		s.finish(zk.ErrSessionExpired)
+	case errors.As(err, &refused) && !known && !s.optional(refused):
+		s.finish(refused)
+	}
+}
+
+// isKnown reports whether requests have ever passed; s.mu need not be held.
+func (s *session) isKnown() bool {
+	select {
+	case <-s.first:
+		return true
+	default:
+		return false
+	}
+}
+
+// optional reports that the server refused the session's own identity, which
+// it can do without.
+func (s *session) optional(e *wire.AuthError) bool {
+	return s.wire.Refused(len(s.c.auth)) && e.Scheme == "digest"
+}
+
+// setUp is called with s.mu held.
+func (s *session) setUp(up bool) {
+	if s.up != up {
+		s.up = up
+		close(s.flipped)
+		s.flipped = make(chan struct{})
+	}
+}
+
+// connected reports whether requests pass, and returns a channel that is
+// closed when that changes.
+func (s *session) connected() (bool, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.up, s.flipped
+}
+
+// finish notes that the session has ended, once.
+func (s *session) finish(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		return
+	}
+	s.cause = cause
+	close(s.over)
+	s.stop()
+}
+
+func (s *session) isOver() bool {
+	select {
+	case <-s.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// whyDown returns why there is no connection.
+func (s *session) whyDown() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastErr
+}
+
+// addGrant makes g one of the leases that end with the session.
+func (s *session) addGrant(g *grant) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil || s.draining {
+		return errSessionOver
+	}
+	s.grants[g] = struct{}{}
+	return nil
+}
+
+func (s *session) dropGrant(g *grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.grants, g)
+}
+
+// endGrants ends every lease that is out.
+func (s *session) endGrants(cause error) {
+	s.mu.Lock()
+	gs := make([]*grant, 0, len(s.grants))
+	for g := range s.grants {
+		gs = append(gs, g)
+	}
+	s.mu.Unlock()
+	for _, g := range gs {
+		g.end(cause)
+	}
+}
+
+// close ends the session's goroutines. orderly: the server is told to end the
+// session, where it can be; false for a session that is over.
+//
+// go-zookeeper's Close takes a second where the Conn is not connected, unless
+// its loop is at the host provider: so the loop is held in the dialer until
+// Close has begun, and then sent round once more with retryStart, which makes
+// it look whether it should quit.
+func (s *session) close(orderly bool) (clean bool) {
+	s.mu.Lock()
+	s.draining = true
+	up := s.up
+	s.mu.Unlock()
+	if up && orderly {
+		// Conn.Close with calls under way is a data race in go-zookeeper.
+		select {
+		case <-s.calling.done():
+			closed := make(chan struct{})
+			go func() {
+				defer close(closed)
+				s.conn.Close() // at most 3 s; the server's answer ends the loop
+			}()
+			select {
+			case <-s.ended:
+				clean = true
+			case <-closed:
+				select {
+				case <-s.ended:
+					clean = true
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+		case <-time.After(s.wire.Timeout() / 4):
+		}
+	}
+	s.finish(ErrClosed)
+	s.mu.Lock()
+	nc := s.nc
+	s.mu.Unlock()
+	if nc != nil {
+		nc.Close()
+	}
+	if !clean {
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			s.conn.Close()
+		}()
+		select {
+		case <-s.ended:
+		case <-time.After(2 * time.Millisecond):
+		}
+		close(s.letGo)
+		<-s.ended
+		<-closed
+	}
+	<-s.calling.done()
+	return clean
+}

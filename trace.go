@@ -1,0 +1,89 @@
+package zkrecipes
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Trace is a set of functions that are told what happens; any may be nil. They
+// are called one after the other, in the order of what happened, from a
+// goroutine of their own: a slow one delays the others, never a lock. They may
+// call the library, Close included, which does not wait for them. One that
+// panics is logged and the next is called.
+type Trace struct {
+	// Queued: a place has been taken in a line, and others are ahead. It comes
+	// again when a wait goes on in a new session, at the tail.
+	Queued func(TraceEvent)
+	// Granted: a lease was handed out.
+	Granted func(TraceEvent)
+	// Released: a lease was given up by its holder. Its znode may still be there
+	// while the client is disconnected.
+	Released func(TraceEvent)
+	// Lost: a lease ended otherwise; Err tells how.
+	Lost func(TraceEvent)
+	// SessionUp: requests pass, for the first time in a session or again.
+	SessionUp func(TraceEvent)
+	// SessionDown: the connection, or with ErrLost in Err the session, has ended.
+	SessionDown func(TraceEvent)
+}
+
+// TraceEvent is what a Trace function is told.
+type TraceEvent struct {
+	Time    time.Time
+	Session int64  // ZooKeeper's session id
+	Path    string // of the line; empty for session events
+	Place   string // the znode's name; empty for session events
+	Token   Token  // of a grant, else 0
+	Ahead   int    // Queued: how many places are ahead
+	Err     error  // Lost, SessionDown
+}
+
+// hooks calls Trace functions in order, outside of all locks. Its goroutine
+// lives as long as there is something to call.
+type hooks struct {
+	trace  Trace
+	logger *slog.Logger
+
+	mu      sync.Mutex
+	queue   []func()
+	running bool
+}
+
+func (h *hooks) tell(f func(TraceEvent), e TraceEvent) {
+	if f == nil {
+		return
+	}
+	e.Time = time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.queue = append(h.queue, func() { f(e) })
+	if !h.running {
+		h.running = true
+		go h.run()
+	}
+}
+
+func (h *hooks) run() {
+	for {
+		h.mu.Lock()
+		if len(h.queue) == 0 {
+			h.running = false
+			h.mu.Unlock()
+			return
+		}
+		f := h.queue[0]
+		h.queue = h.queue[1:]
+		h.mu.Unlock()
+		h.call(f)
+	}
+}
+
+func (h *hooks) call(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.logger.Error("trace function panicked", "panic", p)
+		}
+	}()
+	f()
+}

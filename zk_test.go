@@ -1,0 +1,146 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+)
+
+// The harness: where the tests' ZooKeeper comes from. Tests that may share a
+// server share one; those that stop it, or set it up otherwise, have their own.
+
+var harness struct {
+	provider *zkserver.Provider
+	shared   []string
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) (code int) {
+	ctx := context.Background()
+	provider, err := zkserver.Find(ctx, func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, format+"\n", args...)
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := provider.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
+	fmt.Fprintln(os.Stderr, "ZooKeeper:", provider)
+	harness.provider = provider
+	if harness.shared = provider.External(); harness.shared == nil {
+		node, err := provider.Start(ctx, zkserver.Config{})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		harness.shared = []string{node.Addr()}
+	}
+	before := goleak.IgnoreCurrent() // the harness's own
+	if code = m.Run(); code != 0 {
+		return code
+	}
+	if err := goleak.Find(before); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// ownNode starts a server for one test.
+func ownNode(t testing.TB, cfg zkserver.Config) *zkserver.Node {
+	t.Helper()
+	needsOwn(t)
+	node, err := harness.provider.Start(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
+	return node
+}
+
+// ownEnsemble starts three servers for one test.
+func ownEnsemble(t testing.TB, cfg zkserver.Config) *zkserver.Ensemble {
+	t.Helper()
+	needsOwn(t)
+	e, err := harness.provider.StartEnsemble(t.Context(), 3, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Remove(context.Background())) })
+	return e
+}
+
+func needsOwn(t testing.TB) {
+	t.Helper()
+	if harness.provider.External() != nil {
+		t.Skip("needs a server of its own, and ZK_SERVERS names servers that only may be used")
+	}
+}
+
+// dial returns a Client on the shared server, closed at the end of the test.
+func dial(t testing.TB, opts *Options) *Client {
+	t.Helper()
+	return dialTo(t, harness.shared, opts)
+}
+
+func dialTo(t testing.TB, servers []string, opts *Options) *Client {
+	t.Helper()
+	c, err := Dial(within(t, 30*time.Second), servers, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// within bounds what must not hang.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+var paths sync.Map
+
+// newPath returns a path that no other test uses.
+func newPath(t testing.TB) string {
+	name := strings.NewReplacer("/", "-", " ", "-", "#", "-").Replace(t.Name())
+	n, _ := paths.LoadOrStore(name, new(int))
+	*n.(*int)++
+	return fmt.Sprintf("/test/%d/%s/%d", time.Now().UnixNano(), name, *n.(*int))
+}
+
+// raw returns a bare go-zookeeper Conn to the shared server.
+func raw(t testing.TB) *zk.Conn {
+	t.Helper()
+	return rawTo(t, harness.shared)
+}
+
+func rawTo(t testing.TB, servers []string) *zk.Conn {
+	t.Helper()
+	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		conn.Close()
+		for range events {
+		}
+	})
+	for e := range events {
+		if e.State == zk.StateHasSession {
+			break
+		}
+	}
+	return conn
+}

@@ -1,3 +1,52 @@
-// Package zkrecipes has locks on top of ZooKeeper: fair, without a herd, with a
+// Package zkrecipes has ZooKeeper recipes for Go services that must agree on
+// who may act now. There is an exclusive lock: fair, without a herd, with a
 // fencing token on every grant.
+//
+//	client, err := zkrecipes.Dial(ctx, servers, nil)
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer client.Close()
+//
+//	orders := zkrecipes.NewMutex(client, "/locks/orders")
+//	err = orders.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
+//		return ship(ctx, lease.Token()) // ctx ends if the lock is lost
+//	})
+//
+// A [Client] holds a session with an ensemble, and opens the next one when it
+// ends. A [Mutex] is a name; a [Lease] is one grant of it. Only who has the
+// Lease can release it.
+//
+// # What is promised
+//
+// The servers have at most one holder of a lock at any time, also when a server
+// fails, the leader changes or a client's connection breaks. Who asks first is
+// granted first. The lock of a process that dies is free when its session has
+// timed out. A wait goes on through disconnections, and in the next session if
+// it must, at the end of the line; a grant is never taken up again silently.
+// Tokens grow with every exclusive grant of a path. A Commit of a lease that
+// the servers no longer have is refused, as a whole.
+//
+// # What is not promised
+//
+// That a process knows in time that it is no longer the holder. One that is
+// suspended, or starved, wakes late and acts in the belief that it holds. A
+// server that was cut off from its leader answers heartbeats for a while, and
+// these answers count for nothing. [Lease.Context], [Lease.Err] and
+// [Lease.ValidUntil] are as good as clocks and messages allow, which is enough
+// to save work, and not enough to protect data. What must never be done by two
+// has to be fenced: with [Lease.Commit] or [Lease.Check] where the data are in
+// ZooKeeper, with [Lease.Token] where they are elsewhere.
+//
+// Nor that tokens go on growing when an ensemble is set up anew without its old
+// data: they begin again.
+//
+// # Lines
+//
+// A lock's path is a line: a container znode whose children are the holder and
+// those who wait. The servers delete it when it has been idle, and its data
+// are overwritten: keep none there. Curator, kazoo and go-zookeeper can stand
+// in the same line, see [Mutex].
+//
+// Servers from ZooKeeper 3.6 to 3.9 are supported.
 package zkrecipes

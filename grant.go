@@ -204,6 +204,9 @@ func (g *grant) exit(l *Lease) error {
 	}
 	select {
 	case err := <-g.left:
+		if errors.Is(err, zk.ErrNoNode) {
+			err = lost(errDeleted)
+		}
 		return err
 	case <-flipped:
 		return nil

@@ -2,40 +2,534 @@ package zkrecipes
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
 
-func TestSmoke(t *testing.T) {
-	c := dial(t, nil)
-	path := newPath(t)
-	m := NewMutex(c, path)
-	ctx := within(t, 20*time.Second)
-	l, err := m.Lock(ctx)
+// What users of other lock libraries rely on. The names say the row.
+
+func TestA01DoHoldsTheLockForItsFunction(t *testing.T) {
+	r := newRig(t, nil)
+	other := NewMutex(dial(t, nil), r.path)
+	broken := errors.New("broken")
+	err := r.m.Do(r.ctx, func(ctx context.Context, l *Lease) error {
+		require.NoError(t, l.Err())
+		_, err := other.TryLock(r.ctx)
+		require.ErrorIs(t, err, ErrLocked)
+		return broken
+	})
+	require.Equal(t, broken, err)
+	require.NoError(t, other.Do(r.ctx, nothing))
+	r.queued(0)
+}
+
+func TestA05WorksUnderAPrefix(t *testing.T) {
+	r := newRig(t, nil)
+	prefixed := dial(t, &Options{Prefix: r.path + "/app"})
+	m := NewMutex(prefixed, "/locks/orders")
+	l := lockOn(t, m)
+	require.Len(t, children(t, r.raw, r.path+"/app/locks/orders"), 1)
+	require.Equal(t, r.path+"/app/locks/orders/"+children(t, r.raw, r.path+"/app/locks/orders")[0], l.Check().Path)
+
+	rs, err := l.Commit(r.ctx,
+		&zk.CreateRequest{Path: "/locks/data", Data: []byte("1")},
+		&zk.CreateRequest{Path: "/locks/seq-", Flags: zk.FlagSequence})
 	require.NoError(t, err)
-	t.Log(l.Token(), time.Until(l.ValidUntil()))
-	require.NoError(t, l.Err())
+	require.Equal(t, "/locks/data", rs[0].String)
+	require.Equal(t, "/locks/seq-0000000002", rs[1].String, "the line itself was the first")
+	data, _, err := l.Get(r.ctx, "/locks/data")
+	require.NoError(t, err)
+	require.Equal(t, "1", string(data))
+	names, _, err := l.Children(r.ctx, "/")
+	require.NoError(t, err)
+	require.Equal(t, []string{"locks"}, names)
+	require.NoError(t, l.Release())
+	_, err = NewMutex(prefixed, "bad").Lock(r.ctx)
+	require.EqualError(t, err, `zkrecipes: lock bad: path does not begin with "/"`)
+}
+
+func TestA06OnlyTheLastReleaseFrees(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	ctx := l.Reentrant(r.ctx)
+	second, err := r.m.Lock(ctx)
+	require.NoError(t, err)
+	third, err := r.m.TryLock(second.Reentrant(ctx))
+	require.NoError(t, err)
+	require.Equal(t, l.Token(), third.Token())
+	secondCtx := second.Context(r.ctx)
+
 	require.NoError(t, l.Release())
 	require.ErrorIs(t, l.Err(), ErrReleased)
-	n := 0
+	require.NoError(t, second.Err())
+	require.NoError(t, secondCtx.Err())
+	_, err = r.m.Lock(ctx) // the context of the entry that was released
+	require.ErrorIs(t, err, ErrReleased)
+	require.NoError(t, second.Release())
+	require.ErrorIs(t, context.Cause(secondCtx), ErrReleased)
+	r.queued(1)
+	require.NoError(t, third.Release())
+	r.queued(0)
+	_, err = r.m.Lock(third.Reentrant(r.ctx))
+	require.ErrorIs(t, err, ErrReleased)
+}
+
+func TestA06ReentryRacingTheLastReleaseHoldsOrFails(t *testing.T) {
+	r := newRig(t, nil)
+	for range 200 {
+		l := r.lock()
+		ctx := l.Reentrant(r.ctx)
+		var wg sync.WaitGroup
+		wg.Go(func() { require.NoError(t, l.Release()) })
+		again, err := r.m.Lock(ctx)
+		if err == nil {
+			_, err := again.Commit(r.ctx) // the place must be there
+			require.NoError(t, err)
+			require.NoError(t, again.Release())
+		} else {
+			require.ErrorIs(t, err, ErrReleased)
+		}
+		wg.Wait()
+	}
+	r.queued(0)
+}
+
+func TestA07LockWithAHoldersContextIsADeadlockAtOnce(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	ctx := l.Context(r.ctx)
 	var wg sync.WaitGroup
-	began := time.Now()
-	for range 8 {
-		cc := dial(t, nil)
+	for range 20 { // as an errgroup hands one context to many
 		wg.Go(func() {
-			m := NewMutex(cc, path)
+			_, err := r.m.Lock(context.WithValue(ctx, "key", "value")) //nolint
+			if !errors.Is(err, ErrDeadlock) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	wg.Wait()
+	_, err := r.m.TryLock(ctx)
+	require.ErrorIs(t, err, ErrLocked)
+	err = r.m.Do(ctx, nothing)
+	require.EqualError(t, err, "zkrecipes: lock "+r.path+
+		": the caller holds this lock already (Lease.Reentrant lets it re-enter)")
+
+	elsewhere := NewMutex(r.c, r.path+"-elsewhere")
+	require.NoError(t, elsewhere.Do(ctx, nothing), "another lock is none of its business")
+
+	require.NoError(t, l.Release())
+	_, err = r.m.Lock(context.WithoutCancel(ctx)) // holds no more
+	require.NoError(t, err)
+}
+
+func TestA08OthersDoNotEnterWithAHolder(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	a := lockLater(t, r.m)
+	r.queued(2)
+	require.True(t, a.waiting())
+	_, err := r.m.TryLock(r.ctx)
+	require.ErrorIs(t, err, ErrLocked)
+	require.NoError(t, l.Release())
+	require.NoError(t, a.granted().Release())
+}
+
+func TestA09TwoClientsExcludeAndHandOver(t *testing.T) {
+	r := newRig(t, nil)
+	other := NewMutex(dial(t, nil), r.path)
+	var last Token
+	for i := range 40 {
+		l := r.lock()
+		a := lockLater(t, other)
+		r.queued(2)
+		require.True(t, a.waiting())
+		require.NoError(t, l.Release())
+		b := a.granted()
+		require.Greater(t, b.Token(), l.Token())
+		require.Greater(t, l.Token(), last, i)
+		last = b.Token()
+		require.NoError(t, b.Release())
+	}
+	r.queued(0)
+}
+
+func TestA10WaitersAreGrantedInOrder(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	order := make(chan int, 5)
+	var wg sync.WaitGroup
+	for i := range 5 {
+		m := NewMutex(dial(t, nil), r.path)
+		wg.Go(func() {
+			err := m.Do(r.ctx, func(context.Context, *Lease) error { order <- i; return nil })
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		r.queued(i + 2)
+	}
+	require.NoError(t, l.Release())
+	wg.Wait()
+	for i := range 5 {
+		require.Equal(t, i, <-order)
+	}
+}
+
+func TestA11TryLocksLoserLeavesNothing(t *testing.T) {
+	r := newRig(t, nil)
+	var held, lost atomic.Int32
+	var inside atomic.Int32
+	var wg sync.WaitGroup
+	for range 4 {
+		m := NewMutex(dial(t, nil), r.path)
+		wg.Go(func() {
 			for range 50 {
-				if err := m.Do(ctx, func(ctx context.Context, l *Lease) error { n++; return nil }); err != nil {
+				l, err := m.TryLock(r.ctx)
+				if errors.Is(err, ErrLocked) {
+					lost.Add(1)
+					continue
+				}
+				if err != nil {
 					t.Error(err)
 					return
+				}
+				if inside.Add(1) != 1 {
+					t.Error("two inside")
+				}
+				held.Add(1)
+				inside.Add(-1)
+				if err := l.Release(); err != nil {
+					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	require.Equal(t, 400, n)
-	t.Log(time.Since(began))
+	require.NotZero(t, held.Load())
+	require.NotZero(t, lost.Load())
+	r.queued(0)
+}
+
+func TestA12TimedOutLocksLeaveNothing(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	s, _ := r.c.session()
+	watches := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.watches)
+	}
+	const tries = 10_000
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, tries)
+	for range tries {
+		turns <- struct{}{}
+	}
+	close(turns)
+	var timedOut atomic.Int32
+	for range 16 {
+		wg.Go(func() {
+			for range turns {
+				ctx, cancel := context.WithTimeout(r.ctx, time.Duration(rand.N(4000))*time.Microsecond)
+				_, err := r.m.Lock(ctx)
+				cancel()
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%v", err)
+					return
+				}
+				timedOut.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, tries, timedOut.Load())
+	r.queued(1)
+	// What is left is the watch on the holder, and its own.
+	eventually(t, "watches", func() bool { return watches() <= 2 })
+	require.NoError(t, l.Release())
+	eventually(t, "watches", func() bool { return watches() == 0 })
+	require.Empty(t, s.unresolved)
+	require.LessOrEqual(t, len(r.c.lines), 1)
+}
+
+func TestA13GoroutinesOnOneMutexExcludeEachOther(t *testing.T) {
+	r := newRig(t, nil)
+	n := 0 // guarded by the lock, and watched by the race detector
+	var last Token
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			for range 10 {
+				err := r.m.Do(r.ctx, func(_ context.Context, l *Lease) error {
+					n++
+					if l.Token() <= last {
+						t.Error("token went down")
+					}
+					last = l.Token()
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 200, n)
+	r.queued(0)
+}
+
+func TestA14AMutexIsUsableAfterEveryFailure(t *testing.T) {
+	r := newRig(t, nil)
+	fails := map[string]func(){
+		"ctx ended before": func() {
+			ctx, cancel := context.WithCancel(r.ctx)
+			cancel()
+			_, err := r.m.Lock(ctx)
+			require.ErrorIs(t, err, context.Canceled)
+		},
+		"time-out": func() {
+			l := r.lock()
+			ctx, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
+			defer cancel()
+			_, err := r.m.Lock(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.NoError(t, l.Release())
+		},
+		"locked": func() {
+			l := r.lock()
+			_, err := r.m.TryLock(r.ctx)
+			require.ErrorIs(t, err, ErrLocked)
+			require.NoError(t, l.Release())
+		},
+		"evicted while waiting": func() {
+			l := r.lock()
+			r.p.reset()
+			a := lockLater(t, r.m)
+			r.asleep(0)
+			r.queued(2)
+			require.NoError(t, r.raw.Delete(r.path+"/"+members(children(t, r.raw, r.path))[1].name, -1))
+			_, err := a.wait()
+			require.ErrorIs(t, err, ErrEvicted)
+			require.NoError(t, l.Release())
+		},
+		"lost": func() {
+			l := r.lock()
+			r.p.expire()
+			<-l.Context(r.ctx).Done()
+			require.ErrorIs(t, l.Release(), ErrLost)
+		},
+		"connection lost": func() {
+			l := r.lock()
+			r.p.drop()
+			require.NoError(t, l.Release())
+		},
+		"panic": func() {
+			require.PanicsWithValue(t, "oh", func() {
+				r.m.Do(r.ctx, func(context.Context, *Lease) error { panic("oh") })
+			})
+		},
+	}
+	for name, f := range fails {
+		t.Run(name, func(t *testing.T) {
+			f()
+			require.NoError(t, r.m.Do(r.ctx, nothing))
+			r.queued(0)
+		})
+	}
+}
+
+func TestA15ContendersAreListedInOrder(t *testing.T) {
+	r := newRig(t, nil)
+	none, err := NewMutex(r.c, r.path+"-none").Contenders(r.ctx)
+	require.NoError(t, err)
+	require.Empty(t, none)
+
+	began := time.Now().Add(-time.Minute)
+	var leases []*attempt
+	for i := range 3 {
+		c := dial(t, &Options{Identity: fmt.Sprint("worker ", i)})
+		leases = append(leases, lockLater(t, NewMutex(c, r.path)))
+		r.queued(i + 1)
+	}
+	foreign := r.byHand("_c_0f0e0d0c0b0a09080706050403020100-lock-")
+	_, err = r.raw.Create(r.path+"/stranger", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+
+	cs, err := r.m.Contenders(r.ctx)
+	require.NoError(t, err)
+	require.Len(t, cs, 4)
+	for i, c := range cs[:3] {
+		require.Equal(t, fmt.Sprint("worker ", i), c.Identity)
+		require.Equal(t, i == 0, c.Held)
+		require.NotZero(t, c.Session)
+		require.WithinRange(t, c.Since, began, time.Now().Add(time.Minute))
+	}
+	require.Equal(t, "by hand", cs[3].Identity)
+	require.Equal(t, r.path+"/"+cs[3].Place, foreign)
+	require.Equal(t, leases[0].granted().Token(), cs[0].Token)
+	require.NoError(t, r.raw.Delete(r.path+"/stranger", -1))
+	for _, a := range leases {
+		require.NoError(t, a.granted().Release())
+	}
+	require.NoError(t, r.raw.Delete(foreign, -1))
+}
+
+func TestA16ACancelledWaiterInTheMiddleLetsNobodyIn(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	middle := lockLater(t, NewMutex(dial(t, nil), r.path))
+	r.queued(2)
+	r.p.reset()
+	last := lockLater(t, r.m)
+	r.queued(3)
+	r.asleep(1)
+	r.p.reset()
+	why := errors.New("changed my mind")
+	middle.cancel(why)
+	_, err := middle.wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, why)
+	r.queued(2)
+	eventually(t, "new predecessor", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
+	require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, r.p.count(), "it looked whom to wait for now")
+	require.True(t, last.waiting())
+	require.NoError(t, l.Release())
+	require.NoError(t, last.granted().Release())
+}
+
+func TestA17TheFirstErrorIsKeptWhenCleaningUpFailsToo(t *testing.T) {
+	// Without DELETE on the line no place can be deleted.
+	acl := zk.WorldACL(zk.PermAll &^ zk.PermDelete)
+	r := newRig(t, nil)
+	path := r.path + "/stuck"
+	makeParents(t, r.raw, parent(path))
+	_, err := r.raw.Create(path, nil, 0, acl)
+	require.NoError(t, err)
+	m := NewMutex(dial(t, nil), path)
+	l := lockOn(t, m)
+	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = m.Lock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, zk.ErrNoAuth)
+
+	broken := errors.New("broken")
+	err = m.Do(l.Reentrant(r.ctx), func(context.Context, *Lease) error {
+		require.ErrorIs(t, l.Release(), nil)
+		return broken
+	})
+	require.ErrorIs(t, err, broken)
+	require.ErrorIs(t, err, zk.ErrNoAuth, "and what became of the release")
+}
+
+func TestA18ACLsAreSetOnLineAndPlaces(t *testing.T) {
+	r := newRig(t, nil)
+	alice := Auth{Scheme: "digest", Data: []byte("alice:secret")}
+	for name, opts := range map[string]*Options{
+		"default with credentials": {Auth: []Auth{alice}},
+		"given":                    {Auth: []Auth{alice}, ACL: zk.DigestACL(zk.PermAll, "alice", "secret")},
+		"scheme auth":              {Auth: []Auth{alice}, ACL: zk.AuthACL(zk.PermAll)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newPath(t)
+			m := NewMutex(dial(t, opts), path)
+			l := lockOn(t, m)
+			user := raw(t)
+			require.NoError(t, user.AddAuth(alice.Scheme, alice.Data))
+			acl, _, err := user.GetACL(path)
+			require.NoError(t, err)
+			require.Equal(t, zk.DigestACL(zk.PermAll, "alice", "secret"), acl)
+			acl, _, err = user.GetACL(l.Check().Path)
+			require.NoError(t, err)
+			require.Len(t, acl, 2)
+			require.EqualValues(t, zk.PermRead|zk.PermWrite, acl[0].Perms)
+			// Without ADMIN the server shows no more of a digest than the user.
+			require.Equal(t, zk.ACL{Perms: zk.PermRead, Scheme: "digest", ID: "alice:x"}, acl[1])
+			_, _, err = r.raw.Children(path)
+			require.ErrorIs(t, err, zk.ErrNoAuth, "a stranger")
+			require.NoError(t, l.Release())
+			require.NoError(t, NewMutex(dial(t, opts), path).Do(r.ctx, nothing), "another client of the same user")
+		})
+	}
+}
+
+func TestA19MissingParentsAreCreated(t *testing.T) {
+	r := newRig(t, nil)
+	c := dial(t, &Options{Prefix: newPath(t) + "/x/y"})
+	require.NoError(t, NewMutex(c, "/deep/down/lock").Do(r.ctx, nothing))
+
+	// Twenty clients at once, on paths that share missing parents.
+	root := newPath(t)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		c := dial(t, nil)
+		wg.Go(func() {
+			if err := NewMutex(c, fmt.Sprintf("%s/a/b/c/%d", root, i%3)).Do(r.ctx, nothing); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestAWaitingLockHasFewGoroutinesAndSendsNothing(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	first := lockLater(t, r.m)
+	r.asleep(1) // the probe has been asked, too
+	eventually(t, "asleep", r.c.idle)
+	before := settledGoroutines(t)
+	const n = 50
+	r.p.reset()
+	var waiters []*attempt
+	for range n {
+		waiters = append(waiters, lockLater(t, r.m))
+	}
+	r.queued(n + 2)
+	// Each watches its own place; the predecessor's watch is the session's already.
+	eventually(t, "asleep", func() bool { return r.p.countOf("getData") >= n && r.c.idle() })
+	perWaiter := float64(settledGoroutines(t)-before) / n
+	t.Logf("goroutines per waiting Lock: %.2f", perWaiter)
+	require.LessOrEqual(t, perWaiter, 3.0)
+
+	r.p.reset()
+	idle := time.After(time.Second) // what is claimed is that nothing happens
+	<-idle
+	require.Empty(t, r.p.count())
+	require.NoError(t, l.Release())
+	require.NoError(t, first.granted().Release())
+	for _, a := range waiters {
+		a.cancel(nil)
+	}
+	for _, a := range waiters {
+		if l, err := a.wait(); err == nil {
+			require.NoError(t, l.Release())
+		}
+	}
+	r.queued(0)
+}
+
+// settledGoroutines returns the number of goroutines once it does not change.
+func settledGoroutines(t *testing.T) (n int) {
+	same := 0
+	eventually(t, "goroutines settle", func() bool {
+		now := runtime.NumGoroutine()
+		if now == n {
+			same++
+		} else {
+			n, same = now, 0
+		}
+		return same > 10
+	})
+	return n
 }

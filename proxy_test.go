@@ -50,6 +50,7 @@ type rule struct {
 	action action
 	fired  chan struct{} // closed at the first time
 	free   chan struct{} // see release
+	before func()        // called before a request is passed on, if not nil
 	hits   int
 }
 
@@ -280,6 +281,9 @@ func (c *proxied) requests() {
 				return
 			case hold:
 				<-r.free
+				if r.before != nil {
+					r.before()
+				}
 			default:
 				c.mu.Lock()
 				c.answers[xid] = r

@@ -212,7 +212,7 @@ func (l *line) newPlace(s *session, name string) (*place, error) {
 	m, ok := parseMember(name)
 	p := &place{member: m, line: l, s: s, path: l.abs() + "/" + name}
 	if !ok || m.number < 0 || m.number > l.c.last {
-		l.c.tasks.start(func() { p.leave(false, nil) })
+		p.leave(false, nil)
 		return nil, fmt.Errorf("%w: %s", ErrExhausted, name)
 	}
 	return p, nil
@@ -400,19 +400,25 @@ func (p *place) grant(ctx context.Context) (*grant, error) {
 
 // leave deletes the place, until it is gone or its session is. With signal, of
 // a holder that gives up what it holds, the next in line hears that it is next.
-// report, if not nil, is called once, when it is done or the first time it is
-// refused; refused, it goes on in longer and longer intervals.
+// report, if not nil, is called once: with nil when it is done, zk.ErrNoNode if
+// somebody else had done it, or the error with which it is refused the first
+// time; refused, it goes on in longer and longer intervals.
 func (p *place) leave(signal bool, report func(error)) {
 	if report == nil {
 		report = func(error) {}
 	}
+	again := false
 	for wait := 100 * time.Millisecond; ; {
 		err := p.remove(signal)
 		switch {
+		case errors.Is(err, zk.ErrNoNode) && !again:
+			report(err)
+			return
 		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):
 			report(nil)
 			return
-		case unsettled(err): // asked again; NoNode then
+		case unsettled(err):
+			again = true // NoNode is an answer to the lost request then
 			continue
 		}
 		p.line.c.log.Error("cannot delete a place; it blocks the line until the session ends", "place", p.path, "err", err)
@@ -422,6 +428,8 @@ func (p *place) leave(signal bool, report func(error)) {
 		case <-time.After(wait):
 		case <-p.s.over:
 			return
+		case <-p.line.c.closing.Done():
+			return // it goes with the session
 		}
 		wait = min(2*wait, p.s.wire.Timeout())
 	}

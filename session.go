@@ -253,13 +253,14 @@ func (s *session) endGrants(cause error) {
 }
 
 // close ends the session's goroutines. orderly: the server is told to end the
-// session, where it can be; false for a session that is over.
+// session, where it can be, and true is returned if it did; false for a session
+// that is over.
 //
 // go-zookeeper's Close takes a second where the Conn is not connected, unless
 // its loop is at the host provider: so the loop is held in the dialer until
 // Close has begun, and then sent round once more with retryStart, which makes
 // it look whether it should quit.
-func (s *session) close(orderly bool) (clean bool) {
+func (s *session) close(orderly bool) bool {
 	s.mu.Lock()
 	s.draining = true
 	up := s.up
@@ -268,45 +269,44 @@ func (s *session) close(orderly bool) (clean bool) {
 		// Conn.Close with calls under way is a data race in go-zookeeper.
 		select {
 		case <-s.calling.done():
-			closed := make(chan struct{})
-			go func() {
-				defer close(closed)
-				s.conn.Close() // at most 3 s; the server's answer ends the loop
-			}()
-			select {
-			case <-s.ended:
-				clean = true
-			case <-closed:
-				select {
-				case <-s.ended:
-					clean = true
-				case <-time.After(10 * time.Millisecond):
-				}
-			}
 		case <-time.After(s.wire.Timeout() / 4):
+			up = false
 		}
 	}
 	s.finish(ErrClosed)
+	closed := make(chan struct{})
+	if up && orderly {
+		go func() {
+			defer close(closed)
+			s.conn.Close()
+		}()
+		<-closed // with the server's answer, or after a second
+		if s.wire.Over() {
+			<-s.ended
+			return true
+		}
+	}
 	s.mu.Lock()
 	nc := s.nc
 	s.mu.Unlock()
 	if nc != nil {
 		nc.Close()
 	}
-	if !clean {
-		closed := make(chan struct{})
-		go func() {
-			defer close(closed)
-			s.conn.Close()
-		}()
-		select {
-		case <-s.ended:
-		case <-time.After(2 * time.Millisecond):
-		}
-		close(s.letGo)
-		<-s.ended
-		<-closed
+	closing := make(chan struct{})
+	closed = make(chan struct{})
+	go func() {
+		defer close(closed)
+		close(closing)
+		s.conn.Close()
+	}()
+	<-closing
+	select {
+	case <-s.ended:
+	case <-time.After(3 * time.Millisecond):
 	}
+	close(s.letGo)
+	<-s.ended
+	<-closed // a second later, should it not have run for those milliseconds
 	<-s.calling.done()
-	return clean
+	return false
 }

@@ -308,6 +308,9 @@ func (c *Conn) reply(frame []byte, r request, zxid int64, code int32) {
 	}
 	c.handedUp = func() {
 		c.session.saw(zxid)
+		if r.op == jute.OpClose && code == 0 {
+			c.session.end()
+		}
 		if !r.watch {
 			return
 		}

@@ -116,7 +116,8 @@ func (s *Session) ValidUntil() time.Time {
 	return s.proved.Add(s.timeout - s.timeout/100)
 }
 
-// Over reports whether a server has said that the session has ended.
+// Over reports whether a server has said that the session has ended, because it
+// had expired or because it was asked to end it.
 func (s *Session) Over() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

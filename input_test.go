@@ -1,0 +1,303 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// Bad input, and callers who misuse the library. The names say the row.
+
+func TestB39BadPathsAreNamed(t *testing.T) {
+	r := newRig(t, nil)
+	for path, want := range map[string]string{
+		"":           `zkrecipes: lock "": path is empty`,
+		"locks":      `zkrecipes: lock locks: path does not begin with "/"`,
+		"/":          `zkrecipes: lock /: path is the root`,
+		"/a/":        `zkrecipes: lock /a/: path ends with "/"`,
+		"/a//b":      `zkrecipes: lock /a//b: path contains "//"`,
+		"/a/./b":     `zkrecipes: lock /a/./b: path contains the relative element "."`,
+		"/a/..":      `zkrecipes: lock /a/..: path contains the relative element ".."`,
+		"/a\x00b":    `zkrecipes: lock "/a\x00b": path contains the character U+0000 at byte 2`,
+		"/a\u0085b":  `zkrecipes: lock ` + "/a\u0085b" + `: path contains the character U+0085 at byte 2`,
+		"/a\uf8ffb":  `zkrecipes: lock ` + "/a\uf8ffb" + `: path contains the character U+F8FF at byte 2`,
+		"/a\xff\xfe": `zkrecipes: lock ` + "/a\xff\xfe" + `: path is not valid UTF-8`,
+	} {
+		m := NewMutex(r.c, path)
+		r.p.reset()
+		_, err := m.Lock(r.ctx)
+		require.EqualError(t, err, want)
+		_, err = m.TryLock(r.ctx)
+		require.EqualError(t, err, strings.Replace(want, "lock", "try lock", 1))
+		_, err = m.Contenders(r.ctx)
+		require.EqualError(t, err, strings.Replace(want, "lock", "list", 1))
+		require.Empty(t, r.p.count())
+		if path != "" {
+			_, err = Dial(r.ctx, harness.shared, &Options{Prefix: path})
+			require.ErrorContains(t, err, "Options.Prefix")
+		}
+	}
+	for _, path := range []string{"/a.b", "/..a", "/ünï/ключ", "/a b"} {
+		require.NoError(t, NewMutex(r.c, r.path+path).Do(r.ctx, nothing), path)
+	}
+
+	t.Run("an ephemeral parent", func(t *testing.T) {
+		parent, err := r.raw.Create(r.path+"/ephemeral", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		for _, path := range []string{parent, parent + "/x"} {
+			_, err = NewMutex(r.c, path).Lock(r.ctx)
+			require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
+			require.EqualError(t, err, "zkrecipes: lock "+path+": zk: ephemeral nodes may not have children")
+		}
+	})
+	t.Run("a line of another layout", func(t *testing.T) {
+		_, err := r.raw.Create(r.path+"/future", []byte("zkrecipes/9 mutex"), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		_, err = NewMutex(r.c, r.path+"/future").Lock(r.ctx)
+		require.EqualError(t, err, "zkrecipes: lock "+r.path+`/future: line of a layout that this version does not know: "zkrecipes/9 mutex"`)
+	})
+	t.Run("in a lease's operations", func(t *testing.T) {
+		l := r.lock()
+		_, _, err := l.Get(r.ctx, "x")
+		require.EqualError(t, err, `zkrecipes: get x: path does not begin with "/"`)
+		_, _, err = l.Children(r.ctx, "/x/")
+		require.EqualError(t, err, `zkrecipes: list /x/: path ends with "/"`)
+		for want, op := range map[string]any{
+			`create "x": path does not begin with "/"`:                                                            &zk.CreateRequest{Path: "x"},
+			`create /x: flags 4: a transaction creates no containers and no TTL nodes`:                            &zk.CreateRequest{Path: "/x", Flags: zk.FlagContainer},
+			`set data of "/x/": path ends with "/"`:                                                               &zk.SetDataRequest{Path: "/x/"},
+			`delete "": path is empty`:                                                                            &zk.DeleteRequest{},
+			`check "/a//b": path contains "//"`:                                                                   &zk.CheckVersionRequest{Path: "/a//b"},
+			`string is none of *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest, *zk.CheckVersionRequest`: "x",
+			`nil *zk.DeleteRequest`:                                                                               (*zk.DeleteRequest)(nil),
+		} {
+			_, err = l.Commit(r.ctx, &zk.CheckVersionRequest{Path: r.path, Version: -1}, op)
+			require.EqualError(t, err, "zkrecipes: commit under "+r.path+": operation 1: "+want)
+		}
+		_, err = l.Commit(r.ctx, nil)
+		require.ErrorContains(t, err, "operation 0: <nil> is none of")
+		require.NoError(t, l.Release())
+	})
+}
+
+func TestB39BadOptionsAreNamed(t *testing.T) {
+	ctx := within(t, 10*time.Second)
+	for want, f := range map[string]func() (*Client, error){
+		`zkrecipes: dial "": no servers`: func() (*Client, error) { return Dial(ctx, nil, nil) },
+		`zkrecipes: dial "": server "" is not host or host:port`: func() (*Client, error) {
+			return Dial(ctx, []string{""}, nil)
+		},
+		`zkrecipes: dial a/b:1: server "a/b:1" is not host or host:port`: func() (*Client, error) {
+			return Dial(ctx, []string{"a/b:1"}, nil)
+		},
+		`zkrecipes: dial h: Options.SessionTimeout is -1s`: func() (*Client, error) {
+			return Dial(ctx, []string{"h"}, &Options{SessionTimeout: -time.Second})
+		},
+		`zkrecipes: dial h: Options.SessionTimeout is 1µs`: func() (*Client, error) {
+			return Dial(ctx, []string{"h"}, &Options{SessionTimeout: time.Microsecond})
+		},
+		fmt.Sprintf(`zkrecipes: dial h: Options.SessionTimeout is %v`, time.Duration(math.MaxInt64)): func() (*Client, error) {
+			return Dial(ctx, []string{"h"}, &Options{SessionTimeout: math.MaxInt64})
+		},
+		`zkrecipes: dial h: Options.Prefix "app": path does not begin with "/"`: func() (*Client, error) {
+			return Dial(ctx, []string{"h"}, &Options{Prefix: "app"})
+		},
+		`zkrecipes: dial h: Options.Auth[0] has no scheme`: func() (*Client, error) {
+			return Dial(ctx, []string{"h"}, &Options{Auth: []Auth{{Data: []byte("secret")}}})
+		},
+		`zkrecipes: dial h: Options.ACL is needed: the ids of Options.Auth are not known`: func() (*Client, error) {
+			return Dial(ctx, []string{"h"}, &Options{Auth: []Auth{{Scheme: "sasl", Data: []byte("secret")}}})
+		},
+	} {
+		c, err := f()
+		require.Nil(t, c)
+		require.EqualError(t, err, want)
+	}
+}
+
+func TestB40NilAndClosed(t *testing.T) {
+	r := newRig(t, nil)
+	var none context.Context
+	var zero Mutex
+	var nilMutex *Mutex
+	for want, m := range map[string]*Mutex{
+		`lock "": not made by NewMutex`:                                         &zero,
+		`lock "": not made by NewMutex `[:len(`lock "": not made by NewMutex`)]: nilMutex,
+		`lock /x: nil client`:                                                   NewMutex(nil, "/x"),
+	} {
+		_, err := m.Lock(r.ctx)
+		require.EqualError(t, err, "zkrecipes: "+want)
+		require.EqualError(t, m.Do(r.ctx, nothing), "zkrecipes: "+want)
+		_, err = m.TryLock(r.ctx)
+		require.Error(t, err)
+		_, err = m.Contenders(r.ctx)
+		require.Error(t, err)
+	}
+	_, err := r.m.Lock(none)
+	require.EqualError(t, err, "zkrecipes: lock "+r.path+": nil context")
+	_, err = r.m.TryLock(none)
+	require.EqualError(t, err, "zkrecipes: try lock "+r.path+": nil context")
+	_, err = r.m.Contenders(none)
+	require.EqualError(t, err, "zkrecipes: list "+r.path+": nil context")
+	require.EqualError(t, r.m.Do(none, nothing), "zkrecipes: lock "+r.path+": nil context")
+	require.EqualError(t, r.m.Do(r.ctx, nil), "zkrecipes: lock "+r.path+": nil function")
+	_, err = Dial(none, harness.shared, nil)
+	require.ErrorContains(t, err, "nil context")
+	l := r.lock()
+	_, err = l.Commit(none)
+	require.EqualError(t, err, "zkrecipes: commit under "+r.path+": nil context")
+	_, _, err = l.Get(none, "/x")
+	require.EqualError(t, err, "zkrecipes: get /x: nil context")
+	require.Panics(t, func() { l.Context(none) })
+	require.Panics(t, func() { l.Reentrant(none) })
+	require.NoError(t, l.Release())
+
+	require.NoError(t, r.c.Close())
+	require.NoError(t, r.c.Close())
+	_, err = r.m.Lock(r.ctx)
+	require.EqualError(t, err, "zkrecipes: lock "+r.path+": client closed")
+}
+
+func TestB41APanicInDoReleasesAndGoesOn(t *testing.T) {
+	r := newRig(t, nil)
+	require.PanicsWithValue(t, "oh", func() {
+		r.m.Do(r.ctx, func(context.Context, *Lease) error { panic("oh") })
+	})
+	r.queued(0)
+	require.NoError(t, r.m.Do(r.ctx, nothing))
+}
+
+func TestB41SlowAndPanickingHooksHoldUpNobody(t *testing.T) {
+	free := make(chan struct{})
+	var once sync.Once
+	heard := make(chan TraceEvent, 10)
+	r := newRig(t, &Options{Trace: &Trace{
+		Granted: func(TraceEvent) {
+			<-free
+			once.Do(func() { panic("hook") })
+		},
+		Released: func(e TraceEvent) { heard <- e },
+	}})
+	for range 3 { // while the first hook hangs
+		require.NoError(t, r.m.Do(r.ctx, nothing))
+	}
+	require.Empty(t, heard)
+	close(free)
+	var last Token
+	for range 4 { // the rig's, too; in order, and none lost to the panic
+		e := <-heard
+		require.Greater(t, e.Token, last)
+		require.Equal(t, r.path, e.Path)
+		require.NotZero(t, e.Session)
+		last = e.Token
+	}
+}
+
+func TestB57HooksAndFunctionsMayCallTheLibrary(t *testing.T) {
+	var r *rig
+	ready := make(chan struct{})
+	locked, closed := make(chan error, 1), make(chan error, 1)
+	var once sync.Once
+	opts := &Options{Trace: &Trace{Released: func(TraceEvent) {
+		once.Do(func() {
+			<-ready
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			locked <- r.m.Do(ctx, nothing)
+			closed <- r.c.Close()
+		})
+	}}}
+	r = newRig(t, opts)
+	close(ready)
+	require.NoError(t, <-locked)
+	require.NoError(t, <-closed)
+
+	other := newRig(t, nil)
+	err := other.m.Do(other.ctx, func(ctx context.Context, l *Lease) error {
+		context.AfterFunc(ctx, func() { other.c.Close() })
+		return other.c.Close()
+	})
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+func TestB52RequestsAboveTheLimitAreRefused(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	r.p.reset()
+	path := r.path + "/big"
+	// The largest that passes, and one more.
+	fits := 1048575 - multiSize([]any{l.Check(), &zk.CreateRequest{Path: path, Acl: r.c.acl}})
+	_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: path, Data: make([]byte, fits+1)})
+	require.EqualError(t, err, "zkrecipes: commit under "+r.path+": request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
+	require.Empty(t, r.p.count())
+	_, err = l.Commit(r.ctx, &zk.CreateRequest{Path: path, Data: make([]byte, fits)})
+	require.NoError(t, err, "the size is computed exactly")
+	require.NoError(t, l.Err())
+	require.Equal(t, 1, r.p.countOf("connect")+1, "no new connection")
+	require.NoError(t, r.raw.Delete(path, -1))
+	require.NoError(t, l.Release())
+
+	big := dial(t, &Options{Identity: strings.Repeat("x", 1<<20)})
+	_, err = NewMutex(big, r.path).Lock(r.ctx)
+	require.ErrorContains(t, err, "servers accept 1048575")
+	require.NoError(t, NewMutex(big, r.path+"/sibling").line.errOf(r.ctx, big), "its session lives")
+}
+
+// errOf reads with the client, to see that it can.
+func (l *line) errOf(ctx context.Context, c *Client) error {
+	_, err := l.contenders(ctx)
+	return err
+}
+
+func TestB62AuthACLMeansTheUsersIDs(t *testing.T) {
+	r := newRig(t, nil)
+	ctx := r.ctx
+	_, err := Dial(ctx, harness.shared, &Options{ACL: zk.AuthACL(zk.PermAll)})
+	require.ErrorContains(t, err, `Options.ACL: ACL of scheme "auth" without Options.Auth`)
+
+	l := r.lock()
+	_, err = l.Commit(ctx, &zk.CreateRequest{Path: r.path + "/x", Acl: zk.AuthACL(zk.PermAll)})
+	require.ErrorContains(t, err, `operation 0: create `+r.path+`/x: ACL of scheme "auth" without Options.Auth`)
+	require.NoError(t, l.Release())
+
+	auth := []Auth{{Scheme: "digest", Data: []byte("alice:secret")}}
+	c := dial(t, &Options{Auth: auth, ACL: zk.AuthACL(zk.PermAll)})
+	user := raw(t)
+	require.NoError(t, user.AddAuth("digest", []byte("alice:secret")))
+	path := newPath(t)
+	l = lockOn(t, NewMutex(c, path))
+	_, err = l.Commit(ctx, &zk.CreateRequest{Path: path + "-data", Acl: zk.AuthACL(zk.PermAll)})
+	require.NoError(t, err)
+	for _, p := range []string{path, path + "-data"} {
+		acl, _, err := user.GetACL(p)
+		require.NoError(t, err)
+		require.Equal(t, zk.DigestACL(zk.PermAll, "alice", "secret"), acl)
+	}
+	require.NoError(t, l.Release())
+	// The next session can use what this one has made.
+	require.NoError(t, NewMutex(dial(t, &Options{Auth: auth}), path).Do(ctx, nothing))
+}
+
+func TestErrorsKeepTheirCauses(t *testing.T) {
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(why)
+	err := fail("lock", "/x", ended(ctx))
+	require.ErrorIs(t, err, why)
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualError(t, err, "zkrecipes: lock /x: context canceled: why")
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, "lock", e.Op)
+	require.Equal(t, "/x", e.Path)
+	require.NoError(t, fail("lock", "/x", nil))
+	require.NotContains(t, fmt.Sprintf("%v %+v %#v", Auth{"digest", []byte("u:secret")}, Auth{"digest", []byte("u:secret")}, Auth{"digest", []byte("u:secret")}), "secret")
+}

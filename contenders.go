@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,12 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 		return nil, err
 	}
 	ms := members(children)
+	slices.SortFunc(ms, func(a, b member) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
 	var wg sync.WaitGroup
@@ -70,8 +77,7 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 		case err != nil && !errors.Is(err, zk.ErrNoAuth): // without READ the name is all one may know
 			return nil, err
 		}
-		_, waits := l.waitsFor(ms[i].kind, standing)
-		all[i].Held = !waits
+		all[i].Held = !slices.ContainsFunc(standing, func(m member) bool { return l.blocks(ms[i].kind, m.kind) })
 		standing, cs = append(standing, ms[i]), append(cs, all[i])
 	}
 	return cs, nil

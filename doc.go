@@ -20,33 +20,32 @@
 // # What is promised
 //
 // The servers have at most one holder of a lock at any time, also when a server
-// fails, the leader changes or a client's connection breaks. Who asks first is
-// granted first. The lock of a process that dies is free when its session has
-// timed out. A wait goes on through disconnections, and in the next session if
-// it must, at the end of the line; a grant is never taken up again silently.
-// Tokens grow with every exclusive grant of a path. A Commit of a lease that
-// the servers no longer have is refused, as a whole.
+// fails, the leader changes or a connection breaks. First come, first served.
+// The lock of a process that dies is free when its session has timed out. A
+// wait goes on through disconnections, and, at the end of the line, through the
+// end of the session; a grant is never taken up again silently. Tokens grow
+// with every exclusive grant of a path. A Commit of a lease that the servers no
+// longer have is refused as a whole.
 //
 // # What is not promised
 //
-// That a process knows in time that it is no longer the holder. One that is
-// suspended, or starved, wakes late and acts in the belief that it holds. A
-// server that was cut off from its leader answers heartbeats for a while, and
-// these answers count for nothing. [Lease.Context], [Lease.Err] and
-// [Lease.ValidUntil] are as good as clocks and messages allow, which is enough
-// to save work, and not enough to protect data. What must never be done by two
-// has to be fenced: with [Lease.Commit] or [Lease.Check] where the data are in
-// ZooKeeper, with [Lease.Token] where they are elsewhere.
+// That a process knows in time that it is no longer the holder. One that was
+// suspended wakes late and acts in the belief that it holds. A server that is
+// cut off from its leader answers heartbeats until it notices, and they never
+// count. [Lease.Context], [Lease.Err] and [Lease.ValidUntil] are best effort:
+// enough to save work, not enough to protect data. What must never be done by
+// two has to be fenced: with [Lease.Commit] or [Lease.Check] where the data are
+// in ZooKeeper, with [Lease.Token] where they are elsewhere.
 //
-// Nor that tokens go on growing when an ensemble is set up anew without its old
-// data: they begin again.
+// That tokens go on growing when an ensemble is rebuilt without its old data.
+// They begin anew.
 //
 // # Lines
 //
 // A lock's path is a line: a container znode whose children are the holder and
-// those who wait. The servers delete it when it has been idle, and its data
-// are overwritten: keep none there. Curator, kazoo and go-zookeeper can stand
-// in the same line, see [Mutex].
+// those who wait. The servers delete it when it has been idle, and data put on
+// it are overwritten. Curator, kazoo and go-zookeeper can stand in the same
+// line, see [Mutex].
 //
 // Servers from ZooKeeper 3.6 to 3.9 are supported.
 package zkrecipes

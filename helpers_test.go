@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -111,6 +112,13 @@ func children(t testing.TB, conn *zk.Conn, path string) []string {
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	require.Eventually(t, f, 20*time.Second, 5*time.Millisecond, what)
+}
+
+// inLine returns the places in order.
+func (r *rig) inLine() []member {
+	ms := members(children(r.t, r.raw, r.path))
+	slices.SortFunc(ms, func(a, b member) int { return strings.Compare(a.name[len(a.name)-10:], b.name[len(b.name)-10:]) })
+	return ms
 }
 
 // queued waits until the line has n places.

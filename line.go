@@ -17,9 +17,9 @@ type line struct {
 	c      *Client
 	path   string // as the user gave it
 	recipe string // for the marker
-	// waitsFor returns the place that the own one, of kind k, has to see go, out
-	// of those ahead of it in order; false: it is its turn.
-	waitsFor func(k kind, ahead []member) (member, bool)
+	// blocks reports whether a place of kind own has to wait for one of kind
+	// other that is ahead of it; it waits for the nearest.
+	blocks func(own, other kind) bool
 	// foreign reports a kind that must not stand in this line, because the
 	// recipe it belongs to takes turns by other rules.
 	foreign func(kind) bool

@@ -1,10 +1,8 @@
 package zkrecipes
 
 import (
-	"cmp"
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -55,18 +53,24 @@ func parseMember(name string) (member, bool) {
 	return member{}, false
 }
 
-// members returns the places among children, in the order of the line.
+// members returns the places among children.
 func members(children []string) []member {
-	var ms []member
+	ms := make([]member, 0, len(children))
 	for _, name := range children {
 		if m, ok := parseMember(name); ok {
 			ms = append(ms, m)
 		}
 	}
-	slices.SortFunc(ms, func(a, b member) int {
-		return cmp.Or(cmp.Compare(a.number, b.number), strings.Compare(a.name, b.name))
-	})
 	return ms
+}
+
+// before reports the order of the line: by number, and by name where a number
+// was given twice.
+func (m member) before(other member) bool {
+	if m.number != other.number {
+		return m.number < other.number
+	}
+	return m.name < other.name
 }
 
 // signals reports whether such a place says, by a change of its data, that its

@@ -23,12 +23,7 @@ type Mutex struct{ line *line }
 func NewMutex(c *Client, path string) *Mutex {
 	return &Mutex{&line{
 		c: c, path: path, recipe: "mutex",
-		waitsFor: func(_ kind, ahead []member) (member, bool) {
-			if len(ahead) == 0 {
-				return member{}, false
-			}
-			return ahead[len(ahead)-1], true
-		},
+		blocks:  func(_, _ kind) bool { return true },
 		foreign: func(k kind) bool { return k == kindRead || k == kindWrite },
 	}}
 }

@@ -317,7 +317,7 @@ func TestA14AMutexIsUsableAfterEveryFailure(t *testing.T) {
 			a := lockLater(t, r.m)
 			r.asleep(0)
 			r.queued(2)
-			require.NoError(t, r.raw.Delete(r.path+"/"+members(children(t, r.raw, r.path))[1].name, -1))
+			require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].name, -1))
 			_, err := a.wait()
 			require.ErrorIs(t, err, ErrEvicted)
 			require.NoError(t, l.Release())

@@ -71,7 +71,7 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	if _, waits := l.waitsFor(k, ms); waits {
+	if slices.ContainsFunc(ms, func(m member) bool { return l.blocks(k, m.kind) }) {
 		return nil, ErrLocked
 	}
 	p, err := l.join(ctx, s, k)
@@ -79,11 +79,9 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 		return nil, err
 	}
 	if !p.first {
-		var ahead []member
-		if ahead, err = p.ahead(ctx); err == nil {
-			if _, waits := l.waitsFor(k, ahead); waits {
-				err = ErrLocked
-			}
+		var pred *member
+		if pred, _, err = p.look(ctx); err == nil && pred != nil {
+			err = ErrLocked
 		}
 	}
 	if err == nil {
@@ -96,7 +94,7 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 	return nil, err
 }
 
-// list returns the places in the line, in order.
+// list returns the places in the line, in no order.
 func (l *line) list(ctx context.Context, s *session) ([]member, error) {
 	children, _, err := read(ctx, s, func(conn *zk.Conn) ([]string, *zk.Stat, error) { return conn.Children(l.abs()) })
 	if err != nil {
@@ -270,40 +268,53 @@ func (l *line) recover(s *session, uuid string) (*place, error) {
 // wait returns when it is the place's turn.
 func (p *place) wait(ctx context.Context) (*grant, error) {
 	for queued := false; !p.first; {
-		ahead, err := p.ahead(ctx)
+		pred, ahead, err := p.look(ctx)
 		if err != nil {
 			return nil, err
 		}
-		pred, ok := p.line.waitsFor(p.kind, ahead)
-		if !ok {
+		if pred == nil {
 			break
 		}
 		if !queued {
 			queued = true
 			h := &p.line.c.hooks
-			h.tell(h.trace.Queued, p.event(TraceEvent{Ahead: len(ahead)}))
+			h.tell(h.trace.Queued, p.event(TraceEvent{Ahead: ahead}))
 		}
-		if err := p.until(ctx, pred); err != nil {
+		if err := p.until(ctx, *pred); err != nil {
 			return nil, err
 		}
 	}
 	return p.grant(ctx)
 }
 
-// ahead lists the line and returns the places before this one.
-func (p *place) ahead(ctx context.Context) ([]member, error) {
+// look lists the line and returns the place that this one has to see go, nil
+// when it is its turn, and how many are ahead in all.
+func (p *place) look(ctx context.Context) (pred *member, ahead int, err error) {
 	ms, err := p.line.list(ctx, p.s)
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, p.gone(ctx)
+		return nil, 0, p.gone(ctx)
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	i := slices.IndexFunc(ms, func(m member) bool { return m.name == p.name })
-	if i < 0 {
-		return nil, p.gone(ctx)
+	found := false
+	for i, m := range ms {
+		if m.name == p.name {
+			found = true
+			continue
+		}
+		if !m.before(p.member) {
+			continue
+		}
+		ahead++
+		if p.line.blocks(p.kind, m.kind) && (pred == nil || pred.before(m)) {
+			pred = &ms[i]
+		}
 	}
-	return ms[:i], nil
+	if !found {
+		return nil, 0, p.gone(ctx)
+	}
+	return pred, ahead, nil
 }
 
 // until waits for pred to go. p.first is set where its leaving says that this

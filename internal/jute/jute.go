@@ -102,17 +102,26 @@ func Frame(body []byte) []byte {
 
 // ReadFrame reads one frame of at most limit bytes and returns it whole, its
 // length included.
-func ReadFrame(r io.Reader, limit int) ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+func ReadFrame(r io.Reader, limit int) ([]byte, error) { return ReadFrameInto(r, nil, limit) }
+
+// ReadFrameInto is ReadFrame into buf, if that is large enough.
+func ReadFrameInto(r io.Reader, buf []byte, limit int) ([]byte, error) {
+	if cap(buf) < 4 {
+		buf = make([]byte, 4, 512)
+	}
+	head := buf[:4]
+	if _, err := io.ReadFull(r, head); err != nil {
 		return nil, err
 	}
-	n := int(int32(binary.BigEndian.Uint32(head[:])))
+	n := int(int32(binary.BigEndian.Uint32(head)))
 	if n < 0 || n > limit {
 		return nil, fmt.Errorf("jute: frame of %d bytes, at most %d expected", n, limit)
 	}
-	frame := make([]byte, 4+n)
-	copy(frame, head[:])
+	frame := head
+	if cap(buf) < 4+n {
+		frame = append(make([]byte, 0, 4+n), head...)
+	}
+	frame = frame[:4+n]
 	if _, err := io.ReadFull(r, frame[4:]); err != nil {
 		return nil, err
 	}

@@ -21,6 +21,9 @@ var (
 // only there to tell a length from garbage.
 const maxReply = 1 << 30
 
+// maxKept bounds the buffer that a connection keeps for the next frame.
+const maxKept = 64 << 10
+
 // xidSync marks the one request that the wrapper itself sends.
 const xidSync int32 = -1000
 
@@ -44,6 +47,7 @@ type Conn struct {
 	// Only the reading goroutine touches them.
 	frame    []byte
 	off      int
+	buf      []byte // what frame is read into, if it is not too long to be kept
 	handedUp func()
 
 	// writing keeps frames whole and in order, and is held while the socket
@@ -228,9 +232,12 @@ func (c *Conn) next() error {
 	if !established {
 		return c.welcome()
 	}
-	frame, err := jute.ReadFrame(c.r, maxReply)
+	frame, err := jute.ReadFrameInto(c.r, c.buf, maxReply)
 	if err != nil {
 		return err
+	}
+	if cap(frame) <= maxKept {
+		c.buf = frame
 	}
 	d := jute.NewDecoder(frame[4:])
 	xid, zxid, code := d.Int32(), d.Int64(), d.Int32()

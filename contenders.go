@@ -43,12 +43,7 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 		return nil, err
 	}
 	ms := members(children)
-	slices.SortFunc(ms, func(a, b member) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(ms, member.compare)
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
 	var wg sync.WaitGroup

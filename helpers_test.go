@@ -117,7 +117,7 @@ func eventually(t testing.TB, what string, f func() bool) {
 // inLine returns the places in order.
 func (r *rig) inLine() []member {
 	ms := members(children(r.t, r.raw, r.path))
-	slices.SortFunc(ms, func(a, b member) int { return strings.Compare(a.name[len(a.name)-10:], b.name[len(b.name)-10:]) })
+	slices.SortFunc(ms, member.compare)
 	return ms
 }
 

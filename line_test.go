@@ -375,7 +375,7 @@ func TestOurNamesSortForCuratorAsForUs(t *testing.T) {
 	})
 	for i, m := range members(names) {
 		require.Equal(t, numbers[i], m.number)
-		require.True(t, i == 0 || members(names)[i-1].before(m))
+		require.True(t, i == 0 || members(names)[i-1].compare(m) < 0)
 		require.True(t, m.signals())
 	}
 }

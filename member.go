@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"strconv"
@@ -64,13 +65,13 @@ func members(children []string) []member {
 	return ms
 }
 
-// before reports the order of the line: by number, and by name where a number
+// compare gives the order of the line: by number, and by name where a number
 // was given twice.
-func (m member) before(other member) bool {
+func (m member) compare(other member) int {
 	if m.number != other.number {
-		return m.number < other.number
+		return cmp.Compare(m.number, other.number)
 	}
-	return m.name < other.name
+	return strings.Compare(m.name, other.name)
 }
 
 // signals reports whether such a place says, by a change of its data, that its

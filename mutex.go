@@ -11,7 +11,8 @@ import (
 //
 // It stands in line with Curator's InterProcessMutex, go-zookeeper's Lock and
 // kazoo's Lock on the same path, and they with it; kazoo has to be told:
-// Lock(..., extra_lock_patterns=["lock-"]).
+// Lock(..., extra_lock_patterns=["lock-"]). (Curator and kazoo do not see each
+// other, whoever else is there.)
 //
 // The path is created as a container, which the servers delete when it has been
 // idle, with its data: do not keep any there. On a znode that has data of its

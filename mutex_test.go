@@ -110,7 +110,7 @@ func TestA07LockWithAHoldersContextIsADeadlockAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 { // as an errgroup hands one context to many
 		wg.Go(func() {
-			_, err := r.m.Lock(context.WithValue(ctx, "key", "value")) //nolint
+			_, err := r.m.Lock(context.WithValue(ctx, t, "derived"))
 			if !errors.Is(err, ErrDeadlock) {
 				t.Errorf("%v", err)
 			}

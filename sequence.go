@@ -303,11 +303,11 @@ func (p *place) look(ctx context.Context) (pred *member, ahead int, err error) {
 			found = true
 			continue
 		}
-		if !m.before(p.member) {
+		if m.compare(p.member) > 0 {
 			continue
 		}
 		ahead++
-		if p.line.blocks(p.kind, m.kind) && (pred == nil || pred.before(m)) {
+		if p.line.blocks(p.kind, m.kind) && (pred == nil || pred.compare(m) < 0) {
 			pred = &ms[i]
 		}
 	}

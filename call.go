@@ -39,13 +39,17 @@ func call2[A, B any](s *session, f func(*zk.Conn) (A, B, error)) (a A, b B, err 
 // await2 is call2 for a caller who waits no longer than ctx. The call itself is
 // seen to its end in the background.
 func await2[A, B any](ctx context.Context, s *session, f func(*zk.Conn) (A, B, error)) (A, B, error) {
-	if ctx.Done() == nil {
-		return call2(s, f)
-	}
 	type result struct {
 		a   A
 		b   B
 		err error
+	}
+	if err := s.ready(ctx); err != nil {
+		var none result
+		return none.a, none.b, err
+	}
+	if ctx.Done() == nil {
+		return call2(s, f)
 	}
 	ch := make(chan result, 1)
 	s.c.tasks.start(func() {
@@ -65,10 +69,19 @@ func await2[A, B any](ctx context.Context, s *session, f func(*zk.Conn) (A, B, e
 func read[A any](ctx context.Context, s *session, f func(*zk.Conn) (A, *zk.Stat, error)) (A, *zk.Stat, error) {
 	for {
 		a, stat, err := await2(ctx, s, f)
-		if !unsettled(err) || ctx.Err() != nil {
+		if !unsettled(err) {
 			return a, stat, err
 		}
 	}
+}
+
+// sync returns when the server has caught up with its leader.
+func (s *session) sync(ctx context.Context, path string) error {
+	_, _, err := read(ctx, s, func(conn *zk.Conn) (string, *zk.Stat, error) {
+		path, err := conn.Sync(path)
+		return path, nil, err
+	})
+	return err
 }
 
 // multi runs the operations as one transaction. failed is the index of the

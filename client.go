@@ -44,7 +44,8 @@ type Options struct {
 	// Dialer makes connections, through a proxy for instance. addr is host:port,
 	// unresolved. Default net.Dialer.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Logger gets a line for each change of the session. nil: silent.
+	// Logger gets a line for each change of the session. Its handler is called as
+	// Trace's functions are. nil: silent.
 	Logger *slog.Logger
 	// Trace is told what happens to leases and sessions.
 	Trace *Trace
@@ -75,7 +76,6 @@ type Client struct {
 	auth     []Auth
 	tls      *tls.Config
 	dialer   func(ctx context.Context, network, addr string) (net.Conn, error)
-	log      *slog.Logger
 	hooks    hooks
 	last     int32 // see maxNumber
 
@@ -146,7 +146,6 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		auth:     slices.Clone(opts.Auth),
 		tls:      opts.TLS,
 		dialer:   opts.Dialer,
-		log:      opts.Logger,
 		last:     maxNumber,
 		closed:   make(chan struct{}),
 		changed:  make(chan struct{}),
@@ -207,10 +206,9 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	if c.dialer == nil {
 		c.dialer = new(net.Dialer).DialContext
 	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
+	if c.hooks.logger = opts.Logger; c.hooks.logger == nil {
+		c.hooks.logger = slog.New(slog.DiscardHandler)
 	}
-	c.hooks.logger = c.log
 	if opts.Trace != nil {
 		c.hooks.trace = *opts.Trace
 	}
@@ -243,7 +241,7 @@ func (c *Client) run() {
 		began := time.Now()
 		s, err := openSession(c)
 		if err != nil { // go-zookeeper refuses its arguments; none of ours can make it
-			c.log.Error("cannot open a session", "err", err)
+			c.hooks.log(slog.LevelError, "cannot open a session", "err", err)
 			pause = time.Second
 			continue
 		}
@@ -251,8 +249,8 @@ func (c *Client) run() {
 		select {
 		case <-s.over:
 			err := fmt.Errorf("%w: %w", ErrLost, s.cause)
-			c.log.Warn("session over", "session", s.wire.ID(), "cause", s.cause)
 			s.endGrants(err)
+			c.hooks.log(slog.LevelWarn, "session over", "session", s.wire.ID(), "cause", s.cause)
 			s.close(false)
 			if s.isKnown() {
 				c.hooks.tell(c.hooks.trace.SessionDown, TraceEvent{Session: s.wire.ID(), Err: err})
@@ -341,10 +339,12 @@ func (c *Client) check(ctx context.Context, path string) error {
 	switch {
 	case c == nil:
 		return errors.New("nil client")
+	case c.closing == nil:
+		return errors.New("client was not made by Dial")
 	case ctx == nil:
 		return errNilContext
 	}
-	return checkPath(path)
+	return c.checkPath(path)
 }
 
 // bind returns a context that ends with ctx and with the Client.

@@ -49,6 +49,12 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 	if err := l.Err(); err != nil {
 		return nil, errors.Unwrap(err)
 	}
+	if err := s.ready(ctx); err != nil { // nothing has been sent
+		if errors.Is(err, errSessionOver) {
+			err = l.g.check()
+		}
+		return nil, err
+	}
 	type result struct {
 		rs     []zk.MultiResponse
 		failed int
@@ -74,7 +80,7 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 		return rs, nil
 	case r.failed == 0 && errors.Is(r.err, zk.ErrNoNode):
 		l.g.end(lost(errDeleted))
-		return nil, errors.Unwrap(l.Err())
+		return nil, l.g.check()
 	case r.failed > 0:
 		return nil, fmt.Errorf("operation %d: %w", r.failed-1, r.err)
 	case unsettled(r.err), errors.Is(r.err, errSessionOver):
@@ -115,6 +121,11 @@ func (c *Client) mapOp(op any) (_ any, err error) {
 		m := &zk.SetDataRequest{Data: slices.Clone(op.Data), Version: op.Version}
 		if m.Path, err = c.resolve(op.Path); err != nil {
 			return nil, fmt.Errorf("set data of %q: %w", op.Path, err)
+		}
+		// The session may write its own places, but that is how a holder says that
+		// it leaves.
+		if p, ok := parseMember(m.Path[strings.LastIndexByte(m.Path, '/')+1:]); ok && p.signals() {
+			return nil, fmt.Errorf("set data of %q: it is a place in a line", op.Path)
 		}
 		return m, nil
 	case *zk.DeleteRequest:

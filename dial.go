@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -76,7 +77,7 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 		s.mu.Lock()
 		s.lastErr = err
 		s.mu.Unlock()
-		s.c.log.Debug("cannot connect", "server", address, "err", err)
+		s.c.hooks.log(slog.LevelDebug, "cannot connect", "server", address, "err", err)
 		return nil, err
 	}
 	return conn, nil

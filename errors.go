@@ -59,8 +59,7 @@ func fail(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var wrapped *Error
-	if errors.As(err, &wrapped) {
+	if _, ok := err.(*Error); ok { // not errors.As: one in the chain may be a cause, of another operation
 		return err
 	}
 	return &Error{Op: op, Path: path, Err: err}

@@ -96,6 +96,11 @@ func (g *grant) tick() {
 func (g *grant) keep() {
 	own := g.p.own
 	for {
+		select {
+		case <-g.over:
+			return
+		default:
+		}
 		if own == nil || own.fired() {
 			var err error
 			own, err = g.p.s.watch(context.Background(), g.p.path) // ends with the session

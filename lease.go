@@ -98,10 +98,13 @@ func (l *Lease) Reentrant(ctx context.Context) context.Context {
 // Err returns nil while the lease is held, an error that is ErrReleased,
 // ErrLost or ErrClosed from then on. It sends nothing.
 func (l *Lease) Err() error {
-	l.g.check()
+	err := l.g.check() // may be ahead of the handle's own end
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.fail("hold", l.err)
+	if l.err != nil {
+		err = l.err
+	}
+	return l.fail("hold", err)
 }
 
 // ValidUntil returns the moment until which the session is known to be alive
@@ -156,7 +159,7 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, f func(*zk
 	}
 	a, stat, err := read(ctx, l.g.p.s, func(conn *zk.Conn) (A, *zk.Stat, error) { return f(conn, abs) })
 	if errors.Is(err, errSessionOver) {
-		err = lost(err)
+		err = l.g.check()
 	}
 	if err != nil {
 		return none, nil, fail(op, path, err)
@@ -171,7 +174,7 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, f func(*zk
 // purpose: a release that is cancelled would leave the lock held.
 //
 // nil: this lease is over. An error that is ErrLost (or ErrClosed): it had
-// ended before. Any other: the servers refuse the deletion (the line's ACL was
+// ended before, also where only the servers knew. Any other: the servers refuse the deletion (the line's ACL was
 // changed), which is tried again until the session ends.
 // A second Release, also a concurrent one, does nothing and returns the same.
 func (l *Lease) Release() error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -44,7 +45,13 @@ type lineState struct {
 	// version is what the first marker is written over: -1 where one is there,
 	// else the version of the empty data that was seen.
 	version int32
+	used    time.Time
 }
+
+// idleLine is for how long a line that this client does not use is believed to
+// be what it was. The servers delete idle containers, by default once a minute,
+// and then the path is anybody's.
+const idleLine = 30 * time.Second
 
 // maxTries bounds what is repeated because others undo it: containers that are
 // reaped before they are used, data that changes between look and write.
@@ -52,15 +59,18 @@ const maxTries = 16
 
 var errContended = errors.New("line changes too often")
 
-// look returns what is known of the line, reading and creating it on the
-// client's first use.
+// look returns what is known of the line, reading it, and creating it, on the
+// client's first use and after a while without any.
 func (l *line) look(s *session) (lineState, error) {
 	l.c.mu.Lock()
 	state, ok := l.c.lines[l.path]
-	l.c.mu.Unlock()
-	if ok {
+	if ok && time.Since(state.used) < idleLine {
+		state.used = time.Now()
+		l.c.lines[l.path] = state
+		l.c.mu.Unlock()
 		return state, nil
 	}
+	l.c.mu.Unlock()
 	for range maxTries {
 		data, stat, err := read(context.Background(), s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) { return conn.Get(l.abs()) })
 		switch {
@@ -93,6 +103,7 @@ func (l *line) look(s *session) (lineState, error) {
 func (l *line) remember(state lineState) lineState {
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
+	state.used = time.Now()
 	if len(l.c.lines) >= maxKnownLines {
 		for path := range l.c.lines { // any: it costs that line a read
 			delete(l.c.lines, path)

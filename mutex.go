@@ -78,12 +78,16 @@ func (m *Mutex) acquire(ctx context.Context, op string, held error, get func(con
 	}
 	ctx, done := c.bind(ctx)
 	defer done()
-	g, err := get(ctx)
-	if err != nil {
-		return nil, fail(op, path, err)
+	for {
+		g, err := get(ctx)
+		if err != nil {
+			return nil, fail(op, path, err)
+		}
+		l, err := g.enter()
+		if !errors.Is(err, ErrLost) { // lost before anybody had it: the wait goes on
+			return l, fail(op, path, err)
+		}
 	}
-	l, err := g.enter()
-	return l, fail(op, path, err)
 }
 
 func (m *Mutex) path() string {

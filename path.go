@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 // checkPath refuses what is no path of a znode, or is the root, by the rules
@@ -50,5 +52,14 @@ func (c *Client) resolve(path string) (string, error) {
 		}
 		return c.prefix, nil
 	}
-	return c.abs(path), checkPath(path)
+	return c.abs(path), c.checkPath(path)
+}
+
+// checkPath also refuses paths that no request has room for.
+func (c *Client) checkPath(path string) error {
+	const room = 1024 // for the rest of a request, and for the name of a place
+	if n := len(c.prefix) + len(path); n > jute.MaxFrame-room {
+		return tooLarge(n + room)
+	}
+	return checkPath(path)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -24,6 +25,7 @@ type place struct {
 	path  string // absolute
 	token Token  // 0: not known yet
 	first bool   // known to be first in the line
+	heard uint64 // the connection whose event told so, 0 if a reply did
 	own   *watch // on path; nil: none yet
 }
 
@@ -110,6 +112,23 @@ func (l *line) list(ctx context.Context, s *session) ([]member, error) {
 	return ms, nil
 }
 
+// leaveOpen remembers the uuid of a join that was not found, and is to be
+// deleted should it show up after all. A sync stood before the search, so none
+// ever should; a bounded number is kept.
+func (s *session) leaveOpen(uuid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.unresolved) >= maxUnresolved {
+		for other := range s.unresolved {
+			delete(s.unresolved, other)
+			break
+		}
+	}
+	s.unresolved[uuid] = struct{}{}
+}
+
+const maxUnresolved = 1000
+
 // sweep deletes places of joins that were given up as not done and have shown
 // up after all.
 func (l *line) sweep(s *session, ms []member) {
@@ -134,9 +153,12 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 		p   *place
 		err error
 	}
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
 	ch := make(chan result)
 	l.c.tasks.start(func() {
-		p, err := l.take(s, k)
+		p, err := l.take(ctx, s, k)
 		select {
 		case ch <- result{p, err}:
 		case <-ctx.Done():
@@ -156,11 +178,17 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 // take creates a place: one transaction, in which the line's data is set too,
 // because the Stat that this returns tells whether the place is alone and what
 // its czxid is.
-func (l *line) take(s *session, k kind) (*place, error) {
+//
+// It sees the attempt that it has begun to its end; ctx only keeps it from
+// beginning another.
+func (l *line) take(ctx context.Context, s *session, k kind) (*place, error) {
 	for tries := 0; tries < maxTries; {
 		state, err := l.look(s)
 		if err != nil {
 			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, ended(ctx)
 		}
 		// Each attempt has a name of its own, so that one whose outcome is open is
 		// never taken for another.
@@ -210,7 +238,9 @@ func (l *line) newPlace(s *session, name string) (*place, error) {
 	m, ok := parseMember(name)
 	p := &place{member: m, line: l, s: s, path: l.abs() + "/" + name}
 	if !ok || m.number < 0 || m.number > l.c.last {
-		p.leave(false, nil)
+		tried := make(chan error, 1)
+		l.c.tasks.start(func() { p.leave(false, func(err error) { tried <- err }) })
+		<-tried
 		return nil, fmt.Errorf("%w: %s", ErrExhausted, name)
 	}
 	return p, nil
@@ -221,10 +251,7 @@ func (l *line) newPlace(s *session, name string) (*place, error) {
 // be to another server now, one that lags.
 func (l *line) recover(s *session, uuid string) (*place, error) {
 	for {
-		_, _, err := call2(s, func(conn *zk.Conn) (string, struct{}, error) {
-			path, err := conn.Sync(l.abs())
-			return path, struct{}{}, err
-		})
+		err := s.sync(context.Background(), l.abs())
 		var children []string
 		if err == nil {
 			children, _, err = call2(s, func(conn *zk.Conn) ([]string, *zk.Stat, error) { return conn.Children(l.abs()) })
@@ -234,16 +261,14 @@ func (l *line) recover(s *session, uuid string) (*place, error) {
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			return nil, nil
-		case err != nil:
-			// It cannot be searched for, and stays until the session ends.
+		case err != nil: // it stays until a listing shows it or the session ends
+			s.leaveOpen(uuid)
 			return nil, fmt.Errorf("%w: a place may have been taken: %w", ErrUncertain, err)
 		}
 		ms := members(children)
 		i := slices.IndexFunc(ms, func(m member) bool { return m.uuid == uuid })
 		if i < 0 {
-			s.mu.Lock()
-			s.unresolved[uuid] = struct{}{} // deleted should it show up after all
-			s.mu.Unlock()
+			s.leaveOpen(uuid)
 			return nil, nil
 		}
 		p, err := l.newPlace(s, ms[i].name)
@@ -364,6 +389,7 @@ func (p *place) until(ctx context.Context, pred member) error {
 	e := before.event
 	p.first = trusted && e.Type == jute.EventDataChanged &&
 		before.confirmed == e.Conn && p.own.confirmed == e.Conn
+	p.heard = e.Conn
 	return nil
 }
 
@@ -378,7 +404,7 @@ func (p *place) gone(ctx context.Context) error {
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode):
 			return ErrEvicted
-		case !unsettled(err) || ctx.Err() != nil:
+		case !unsettled(err):
 			return err
 		}
 	}
@@ -397,7 +423,18 @@ func (p *place) grant(ctx context.Context) (*grant, error) {
 		}
 		p.own, p.token = own, Token(own.stat.Czxid)
 	}
-	for !time.Now().Before(p.s.wire.ValidUntil()) {
+	for {
+		if time.Now().Before(p.s.wire.ValidUntil()) {
+			g, err := newGrant(p)
+			if !errors.Is(err, errMoved) {
+				return g, err
+			}
+			if err := p.s.sync(ctx, p.path); err != nil {
+				return nil, err
+			}
+			p.heard = 0 // the answer has advanced the zxid
+			continue
+		}
 		_, _, err := read(ctx, p.s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) { return conn.Get(p.path) })
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, p.gone(ctx)
@@ -406,7 +443,6 @@ func (p *place) grant(ctx context.Context) (*grant, error) {
 			return nil, err
 		}
 	}
-	return newGrant(p)
 }
 
 // leave deletes the place, until it is gone or its session is. With signal, of
@@ -432,7 +468,7 @@ func (p *place) leave(signal bool, report func(error)) {
 			again = true // NoNode is an answer to the lost request then
 			continue
 		}
-		p.line.c.log.Error("cannot delete a place; it blocks the line until the session ends", "place", p.path, "err", err)
+		p.line.c.hooks.log(slog.LevelError, "cannot delete a place; it blocks the line until the session ends", "place", p.path, "err", err)
 		report(err)
 		report = func(error) {}
 		select {

@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -133,7 +134,7 @@ func (s *session) onUp(conn uint64) {
 		close(s.first)
 	}
 	s.mu.Unlock()
-	s.c.log.Info("session up", "session", s.wire.ID(), "timeout", s.wire.Timeout())
+	s.c.hooks.log(slog.LevelInfo, "session up", "session", s.wire.ID(), "timeout", s.wire.Timeout())
 	s.c.hooks.tell(s.c.hooks.trace.SessionUp, TraceEvent{Session: s.wire.ID()})
 }
 
@@ -149,7 +150,7 @@ func (s *session) onDown(_ uint64, err error) {
 	known := s.isKnown()
 	s.mu.Unlock()
 	if wasUp {
-		s.c.log.Warn("connection lost", "session", s.wire.ID(), "err", err)
+		s.c.hooks.log(slog.LevelWarn, "connection lost", "session", s.wire.ID(), "err", err)
 		s.c.hooks.tell(s.c.hooks.trace.SessionDown, TraceEvent{Session: s.wire.ID(), Err: err})
 	}
 	var refused *wire.AuthError
@@ -194,6 +195,25 @@ func (s *session) connected() (bool, <-chan struct{}) {
 	return s.up, s.flipped
 }
 
+// ready waits until requests pass. Whoever can give up waits here, before there
+// is a call: calls that wait inside go-zookeeper cannot be taken back, and would
+// all be sent after the reconnect.
+func (s *session) ready(ctx context.Context) error {
+	for {
+		up, flipped := s.connected()
+		if up && ctx.Err() == nil {
+			return nil
+		}
+		select {
+		case <-flipped:
+		case <-s.over:
+			return errSessionOver
+		case <-ctx.Done():
+			return ended(ctx)
+		}
+	}
+}
+
 // finish notes that the session has ended, once.
 func (s *session) finish(cause error) {
 	s.mu.Lock()
@@ -222,12 +242,22 @@ func (s *session) whyDown() error {
 	return s.lastErr
 }
 
+// errMoved: the place was granted by an event of an earlier connection. Events
+// advance no zxid, and as no lease was out the reconnect did without a sync, so
+// the server may be behind what the grant rests on.
+var errMoved = errors.New("connection has changed")
+
 // addGrant makes g one of the leases that end with the session.
 func (s *session) addGrant(g *grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cause != nil || s.draining {
+	switch {
+	case s.c.closing.Err() != nil:
+		return ErrClosed // endGrants may have been here already
+	case s.cause != nil || s.draining:
 		return errSessionOver
+	case g.p.heard != 0 && g.p.heard != s.number:
+		return errMoved
 	}
 	s.grants[g] = struct{}{}
 	return nil

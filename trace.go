@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -55,9 +56,20 @@ func (h *hooks) tell(f func(TraceEvent), e TraceEvent) {
 		return
 	}
 	e.Time = time.Now()
+	h.later(func() { f(e) })
+}
+
+// log writes a line to the Logger, whose handler is the user's.
+func (h *hooks) log(level slog.Level, msg string, args ...any) {
+	if h.logger.Enabled(context.Background(), level) {
+		h.later(func() { h.logger.Log(context.Background(), level, msg, args...) })
+	}
+}
+
+func (h *hooks) later(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.queue = append(h.queue, func() { f(e) })
+	h.queue = append(h.queue, f)
 	if !h.running {
 		h.running = true
 		go h.run()
@@ -82,6 +94,7 @@ func (h *hooks) run() {
 func (h *hooks) call(f func()) {
 	defer func() {
 		if p := recover(); p != nil {
+			defer func() { _ = recover() }() // it may be the Logger that panics
 			h.logger.Error("trace function panicked", "panic", p)
 		}
 	}()

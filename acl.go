@@ -19,11 +19,14 @@ type Auth struct {
 	Data   []byte
 }
 
-// String shows the scheme only.
+// String shows the scheme only, as all other ways to print an Auth do.
 func (a Auth) String() string { return a.Scheme + ":***" }
 
 // GoString shows the scheme only.
 func (a Auth) GoString() string { return "zkrecipes.Auth{" + a.String() + "}" }
+
+// MarshalText shows the scheme only.
+func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // newIdentity makes the digest identity that one session alone has. Places
 // give WRITE to it and nobody else, so that no other can forge the signal

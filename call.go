@@ -26,8 +26,10 @@ func call2[A, B any](s *session, f func(*zk.Conn) (A, B, error)) (a A, b B, err 
 	if unsettled(err) && s.isOver() {
 		err = errSessionOver
 	}
-	if err == zk.ErrNothing {
-		// The server is overloaded; whoever asks again does so after a while.
+	switch err {
+	case zk.ErrNothing, zk.ErrSessionExpired, zk.ErrSessionMoved:
+		// The server is overloaded, or about to close the connection; whoever asks
+		// again does so after a while.
 		select {
 		case <-time.After(s.wire.Timeout() / 50):
 		case <-s.over:

@@ -155,14 +155,11 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		return nil, errors.New("no servers")
 	}
 	for _, server := range servers {
-		host, port, err := net.SplitHostPort(server)
-		if err != nil { // no port, or a bare IPv6 address
-			host, port = strings.Trim(server, "[]"), defaultPort
+		address, err := parseServer(server)
+		if err != nil {
+			return nil, err
 		}
-		if host == "" || strings.ContainsAny(host, "/ ,") {
-			return nil, fmt.Errorf("server %q is not host or host:port", server)
-		}
-		c.servers = append(c.servers, net.JoinHostPort(host, port))
+		c.servers = append(c.servers, address)
 	}
 	switch {
 	case c.timeout == 0:
@@ -206,9 +203,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	if c.dialer == nil {
 		c.dialer = new(net.Dialer).DialContext
 	}
-	if c.hooks.logger = opts.Logger; c.hooks.logger == nil {
-		c.hooks.logger = slog.New(slog.DiscardHandler)
-	}
+	c.hooks.logger = opts.Logger
 	if opts.Trace != nil {
 		c.hooks.trace = *opts.Trace
 	}

@@ -8,7 +8,10 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +19,26 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
+
+// parseServer returns host:port of what Dial was given: a host, an address, or
+// either with a port. An IPv6 address with a port is in brackets.
+func parseServer(server string) (string, error) {
+	bad := fmt.Errorf("server %q is not host or host:port", server)
+	if addr, err := netip.ParseAddr(strings.Trim(server, "[]")); err == nil {
+		return net.JoinHostPort(addr.String(), defaultPort), nil
+	}
+	if !strings.Contains(server, ":") {
+		server += ":" + defaultPort
+	}
+	host, port, err := net.SplitHostPort(server)
+	if err != nil || host == "" || strings.ContainsAny(host, "/ ,") {
+		return "", bad
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", bad
+	}
+	return net.JoinHostPort(host, port), nil
+}
 
 // hosts gives go-zookeeper the servers in a random order, unresolved: names
 // are looked up for each attempt, so that TLS verifies them and a server that
@@ -68,6 +91,11 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 	case <-s.hold.Done():
 	}
 	if s.hold.Err() != nil {
+		select {
+		case <-s.parked:
+		default:
+			close(s.parked)
+		}
 		<-s.letGo // a connection would get another session
 		return nil, errHeld
 	}
@@ -88,20 +116,16 @@ func (s *session) attempt(network, address string) (net.Conn, error) {
 	deadline := time.Now().Add(wire.HandshakeBudget(s.wire.Timeout()))
 	ctx, cancel := context.WithDeadline(s.hold, deadline)
 	defer cancel()
+	if s.isForgotten() {
+		if err := s.settle(ctx, network, address); err != nil {
+			return nil, err
+		}
+	}
 	nc, err := s.c.dialServer(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	if s.isForgotten() {
-		defer nc.Close()
-		nc.SetDeadline(deadline)
-		if err := s.wire.Settle(nc); err != nil {
-			return nil, err
-		}
-		s.finish(zk.ErrSessionExpired)
-		return nil, errHeld
-	}
-	conn := s.wire.Wrap(nc, number, deadline)
+	conn := s.wire.Wrap(nc, number)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.hold.Err() != nil {
@@ -112,12 +136,46 @@ func (s *session) attempt(network, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// isForgotten reports that no server has taken the session up for twice its
-// timeout.
+// isForgotten reports that servers have closed every connection in place of an
+// answer for twice the session's timeout: as often as there are servers, and
+// not one has answered. Servers that were not there do not count: when they come
+// back, they know the session.
 func (s *session) isForgotten() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.isKnown() && !s.downSince.IsZero() && time.Since(s.downSince) > 2*s.wire.Timeout()
+	return s.snubs >= len(s.hosts.list) && time.Since(s.snubbed) > 2*s.wire.Timeout() &&
+		time.Now().After(s.wire.ValidUntil())
+}
+
+// settle finds out by handshakes of its own whether the session still exists.
+// nil: it does, and this server takes it up. One that knows it, but will not
+// have us with the zxid that we have seen, lost data: no connection could use
+// the session, which is ended there, so that what it owns goes.
+func (s *session) settle(ctx context.Context, network, address string) error {
+	ask := func(seen bool) (known bool, err error) {
+		nc, err := s.c.dialServer(ctx, network, address)
+		if err != nil {
+			return false, err
+		}
+		defer nc.Close()
+		defer context.AfterFunc(ctx, func() { nc.Close() })()
+		known, err = s.wire.Ask(nc, seen)
+		if known && !seen {
+			err = s.wire.Bury(nc)
+		}
+		return known, err
+	}
+	known, err := ask(true)
+	if err != nil && ctx.Err() == nil {
+		if known, err = ask(false); err == nil {
+			known = false // buried
+		}
+	}
+	if err == nil && !known {
+		s.finish(zk.ErrSessionExpired)
+		err = errHeld
+	}
+	return err
 }
 
 // pace returns how long to wait before the next attempt: not at all for each
@@ -141,11 +199,20 @@ func (s *session) pace() time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// dialServer makes a connection, with TLS if that is asked for.
+// dialServer makes a connection, with TLS if that is asked for. ctx's deadline,
+// which it must have, is the connection's.
 func (c *Client) dialServer(ctx context.Context, network, address string) (net.Conn, error) {
 	nc, err := c.dialer(ctx, network, address)
-	if err != nil || c.tls == nil {
-		return nc, err
+	if err != nil {
+		return nil, err
+	}
+	deadline, _ := ctx.Deadline()
+	if err := nc.SetDeadline(deadline); err != nil { // a silent server would stop everything
+		nc.Close()
+		return nil, fmt.Errorf("Options.Dialer made a connection without deadlines: %w", err)
+	}
+	if c.tls == nil {
+		return nc, nil
 	}
 	config := c.tls.Clone()
 	if config.ServerName == "" {

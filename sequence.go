@@ -389,7 +389,9 @@ func (p *place) until(ctx context.Context, pred member) error {
 	e := before.event
 	p.first = trusted && e.Type == jute.EventDataChanged &&
 		before.confirmed == e.Conn && p.own.confirmed == e.Conn
-	p.heard = e.Conn
+	if p.first {
+		p.heard = e.Conn
+	}
 	return nil
 }
 
@@ -411,7 +413,9 @@ func (p *place) gone(ctx context.Context) error {
 }
 
 // grant makes a lease of a place whose turn it is. The clock must be looked at
-// first: a process that slept finds the event although its session is gone.
+// first: a process that slept finds the event although its session is gone. The
+// wall clock is looked at too, since the monotonic one stands still while a
+// machine is suspended (CLOCK_MONOTONIC); one that jumped costs a read.
 func (p *place) grant(ctx context.Context) (*grant, error) {
 	if p.token == 0 {
 		own, err := p.s.watch(ctx, p.path)
@@ -424,7 +428,8 @@ func (p *place) grant(ctx context.Context) (*grant, error) {
 		p.own, p.token = own, Token(own.stat.Czxid)
 	}
 	for {
-		if time.Now().Before(p.s.wire.ValidUntil()) {
+		now, until := time.Now(), p.s.wire.ValidUntil()
+		if now.Before(until) && now.Round(0).Before(until.Round(0)) {
 			g, err := newGrant(p)
 			if !errors.Is(err, errMoved) {
 				return g, err

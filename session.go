@@ -26,17 +26,19 @@ type session struct {
 	ended   <-chan struct{} // the last of go-zookeeper's goroutines is ending
 	calling tasks           // calls of conn
 
-	first chan struct{} // closed when requests passed for the first time
-	over  chan struct{} // closed when the session has ended
-	hold  context.Context
-	stop  context.CancelFunc // from then on no connection is made
-	letGo chan struct{}      // closed when the held dialer may return
+	first  chan struct{} // closed when requests passed for the first time
+	over   chan struct{} // closed when the session has ended
+	hold   context.Context
+	stop   context.CancelFunc // from then on no connection is made
+	parked chan struct{}      // closed when go-zookeeper's loop is held in the dialer
+	letGo  chan struct{}      // closed when it may return
 
 	mu         sync.Mutex
 	up         bool
 	flipped    chan struct{} // closed and replaced whenever up changes
 	upSince    time.Time
-	downSince  time.Time // zero while up, and before the first connection
+	snubs      int       // see isForgotten
+	snubbed    time.Time // the first of them
 	failures   int       // attempts to connect since requests last passed
 	nc         *wire.Conn
 	number     uint64 // of nc
@@ -54,7 +56,8 @@ type session struct {
 func openSession(c *Client) (*session, error) {
 	s := &session{
 		c: c, hosts: newHosts(c.servers),
-		first: make(chan struct{}), over: make(chan struct{}), letGo: make(chan struct{}),
+		first: make(chan struct{}), over: make(chan struct{}),
+		parked: make(chan struct{}), letGo: make(chan struct{}),
 		flipped:    make(chan struct{}),
 		watches:    map[string]*watch{},
 		grants:     map[*grant]struct{}{},
@@ -127,32 +130,40 @@ func (s *session) onUp(conn uint64) {
 		return
 	}
 	s.setUp(true)
-	s.upSince, s.downSince, s.failures, s.lastErr = time.Now(), time.Time{}, 0, nil
+	s.upSince, s.failures, s.lastErr = time.Now(), 0, nil
 	select {
 	case <-s.first:
 	default:
 		close(s.first)
 	}
-	s.mu.Unlock()
 	s.c.hooks.log(slog.LevelInfo, "session up", "session", s.wire.ID(), "timeout", s.wire.Timeout())
 	s.c.hooks.tell(s.c.hooks.trace.SessionUp, TraceEvent{Session: s.wire.ID()})
+	s.mu.Unlock()
 }
 
-func (s *session) onDown(_ uint64, err error) {
+func (s *session) onDown(conn uint64, err error) {
 	s.mu.Lock()
-	wasUp := s.up
-	s.setUp(false)
-	s.nc = nil
-	s.lastErr = err
-	if s.downSince.IsZero() {
-		s.downSince = time.Now()
+	if s.nc == nil || s.number != conn { // there is a newer one
+		s.mu.Unlock()
+		return
 	}
-	known := s.isKnown()
-	s.mu.Unlock()
-	if wasUp {
+	switch {
+	case !s.nc.Snubbed():
+		s.snubs = 0
+	case s.snubs == 0:
+		s.snubs, s.snubbed = 1, time.Now()
+	default:
+		s.snubs++
+	}
+	if s.up {
 		s.c.hooks.log(slog.LevelWarn, "connection lost", "session", s.wire.ID(), "err", err)
 		s.c.hooks.tell(s.c.hooks.trace.SessionDown, TraceEvent{Session: s.wire.ID(), Err: err})
 	}
+	s.setUp(false)
+	s.nc = nil
+	s.lastErr = err
+	known := s.isKnown()
+	s.mu.Unlock()
 	var refused *wire.AuthError
 	switch {
 	case s.wire.Over():
@@ -295,48 +306,48 @@ func (s *session) close(orderly bool) bool {
 	s.draining = true
 	up := s.up
 	s.mu.Unlock()
-	if up && orderly {
+	orderly = orderly && up
+	if orderly {
 		// Conn.Close with calls under way is a data race in go-zookeeper.
 		select {
 		case <-s.calling.done():
 		case <-time.After(s.wire.Timeout() / 4):
-			up = false
+			orderly = false
 		}
 	}
-	s.finish(ErrClosed)
+	s.finish(ErrClosed) // no connection is made from here on
 	closed := make(chan struct{})
-	if up && orderly {
-		go func() {
-			defer close(closed)
-			s.conn.Close()
-		}()
-		<-closed // with the server's answer, or after a second
-		if s.wire.Over() {
-			<-s.ended
-			return true
-		}
+	closing := func() {
+		defer close(closed)
+		s.conn.Close()
 	}
+	if orderly {
+		go closing()
+		<-closed // with the server's answer, or after a second
+	}
+	clean := orderly && s.wire.Over()
 	s.mu.Lock()
 	nc := s.nc
 	s.mu.Unlock()
 	if nc != nil {
 		nc.Close()
 	}
-	closing := make(chan struct{})
-	closed = make(chan struct{})
-	go func() {
-		defer close(closed)
-		close(closing)
-		s.conn.Close()
-	}()
-	<-closing
 	select {
-	case <-s.ended:
-	case <-time.After(3 * time.Millisecond):
+	case <-s.parked:
+	case <-s.ended: // only once Conn.Close was called
+	}
+	if !orderly {
+		go closing()
+		// It has to queue its request before the loop goes round. Should it not
+		// have run by then, it takes its second.
+		select {
+		case <-s.ended:
+		case <-time.After(3 * time.Millisecond):
+		}
 	}
 	close(s.letGo)
 	<-s.ended
-	<-closed // a second later, should it not have run for those milliseconds
+	<-closed
 	<-s.calling.done()
-	return false
+	return clean
 }

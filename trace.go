@@ -44,7 +44,7 @@ type TraceEvent struct {
 // lives as long as there is something to call.
 type hooks struct {
 	trace  Trace
-	logger *slog.Logger
+	logger *slog.Logger // may be nil
 
 	mu      sync.Mutex
 	queue   []func()
@@ -61,7 +61,7 @@ func (h *hooks) tell(f func(TraceEvent), e TraceEvent) {
 
 // log writes a line to the Logger, whose handler is the user's.
 func (h *hooks) log(level slog.Level, msg string, args ...any) {
-	if h.logger.Enabled(context.Background(), level) {
+	if h.logger != nil {
 		h.later(func() { h.logger.Log(context.Background(), level, msg, args...) })
 	}
 }
@@ -95,6 +95,9 @@ func (h *hooks) call(f func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			defer func() { _ = recover() }() // it may be the Logger that panics
+			if h.logger == nil {
+				return
+			}
 			h.logger.Error("trace function panicked", "panic", p)
 		}
 	}()

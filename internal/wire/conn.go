@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
@@ -57,7 +59,8 @@ type Conn struct {
 	connectSent time.Time // zero until the ConnectRequest went out
 
 	mu          sync.Mutex
-	established bool // the ConnectResponse was handed up
+	answered    bool // there was a ConnectResponse
+	established bool // it was handed up
 	pending     map[int32]request
 	pings       []time.Time
 	held        bool     // the gate is shut
@@ -69,10 +72,9 @@ type Conn struct {
 }
 
 // Wrap makes nc a connection of the session. number is Attempt's, taken before
-// nc was dialled; the handshake must be over by deadline.
-func (s *Session) Wrap(nc net.Conn, number uint64, deadline time.Time) *Conn {
+// nc was dialled; the handshake must be over by nc's deadline.
+func (s *Session) Wrap(nc net.Conn, number uint64) *Conn {
 	c := &Conn{Conn: nc, session: s, number: number, pending: map[int32]request{}}
-	nc.SetDeadline(deadline)
 	c.r = bufio.NewReaderSize(source{c}, 16<<10)
 	return c
 }
@@ -122,6 +124,14 @@ func (c *Conn) shut(cause error) {
 		c.Conn.Close()
 		c.session.cfg.Down(c.number, cause)
 	})
+}
+
+// Snubbed reports that the server closed the connection in place of an answer
+// to the ConnectRequest, as it does with a client that has seen a later zxid.
+func (c *Conn) Snubbed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed && !c.answered && (errors.Is(c.cause, io.EOF) || errors.Is(c.cause, syscall.ECONNRESET))
 }
 
 // Cause returns why the connection has ended, nil while it has not.
@@ -264,7 +274,7 @@ func (c *Conn) next() error {
 		}
 		c.mu.Unlock()
 	case xidSync:
-		r := c.answered(xid, code)
+		r := c.take(xid, code)
 		if code != 0 || r.sent.IsZero() {
 			return fmt.Errorf("sync after a reconnect: error %d", code)
 		}
@@ -272,14 +282,14 @@ func (c *Conn) next() error {
 		go c.open()
 		return nil
 	default:
-		c.reply(frame, c.answered(xid, code), zxid, code)
+		c.reply(frame, c.take(xid, code), zxid, code)
 	}
 	c.frame = frame
 	return nil
 }
 
-// answered takes the request that a reply belongs to from the table.
-func (c *Conn) answered(xid, code int32) request {
+// take takes the request that a reply belongs to from the table.
+func (c *Conn) take(xid, code int32) request {
 	c.mu.Lock()
 	r, ok := c.pending[xid]
 	delete(c.pending, xid)

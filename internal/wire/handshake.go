@@ -81,6 +81,9 @@ func (c *Conn) welcome() error {
 		return fmt.Errorf("handshake: %w", err)
 	}
 	s := c.session
+	c.mu.Lock()
+	c.answered = true
+	c.mu.Unlock()
 	c.frame, c.off = frame, 0
 	if r.id == 0 {
 		s.end()
@@ -165,42 +168,50 @@ func (c *Conn) adopt(r connectResponse) {
 	}
 }
 
-// Settle decides by a handshake of its own whether the session still exists,
-// where no server has accepted one from go-zookeeper for long: a server that
-// lost its data, or is behind what we have seen, closes without a word. With
-// zxid 0 any server answers. A session that does exist is closed, so that
-// what it owns goes: no connection could use it. nil means that it is over.
-func (s *Session) Settle(nc net.Conn) error {
+// Ask makes a handshake of its own on nc and reports whether the server knows
+// the session. With seen it tells the zxid that was seen last, as the session's
+// connections do: a server that lost its data, or is behind, then closes without
+// a word. Without, any server answers. nc is of no use for requests then, and
+// closing it leaves the session alive.
+func (s *Session) Ask(nc net.Conn, seen bool) (known bool, err error) {
 	s.mu.Lock()
-	b := jute.AppendInt32(nil, 0)
-	b = jute.AppendInt64(b, 0)
+	id, zxid := s.id, int64(0)
+	if seen {
+		zxid = s.lastZxid
+	}
+	b := jute.AppendInt64(jute.AppendInt32(nil, 0), zxid)
 	b = jute.AppendInt32(b, int32(s.cfg.Timeout/time.Millisecond))
-	b = jute.AppendBuffer(jute.AppendInt64(b, s.id), s.password)
-	id := s.id
+	b = jute.AppendBuffer(jute.AppendInt64(b, id), s.password)
 	s.mu.Unlock()
 	if _, err := nc.Write(jute.Frame(b)); err != nil {
-		return err
+		return false, err
 	}
 	frame, err := jute.ReadFrame(nc, maxConnectResponse)
 	if err != nil {
-		return err
+		return false, err
 	}
 	r, err := parseConnectResponse(frame[4:])
-	if err != nil {
+	switch {
+	case err != nil:
+		return false, err
+	case r.id == 0:
+		s.end()
+		return false, nil
+	case r.id != id:
+		return false, fmt.Errorf("server answered with session 0x%x instead of 0x%x", r.id, id)
+	}
+	return true, nil
+}
+
+// Bury ends the session on a connection on which Ask found it known, and with
+// it what it owns.
+func (s *Session) Bury(nc net.Conn) error {
+	closing := jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)
+	if _, err := nc.Write(jute.Frame(closing)); err != nil {
 		return err
 	}
-	switch r.id {
-	case 0:
-	case id:
-		closing := jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)
-		if _, err := nc.Write(jute.Frame(closing)); err != nil {
-			return err
-		}
-		if _, err := jute.ReadFrame(nc, maxConnectResponse); err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-	default:
-		return fmt.Errorf("server answered with session 0x%x instead of 0x%x", r.id, id)
+	if _, err := jute.ReadFrame(nc, maxConnectResponse); err != nil && !errors.Is(err, io.EOF) {
+		return err
 	}
 	s.end()
 	return nil

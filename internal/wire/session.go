@@ -103,10 +103,12 @@ func (s *Session) Timeout() time.Duration {
 	return s.timeout
 }
 
-// ValidUntil returns the moment until which the server cannot have expired the
-// session: it was alive when it answered, and counts its timeout from a moment
-// after the request was sent. One per cent of the timeout is taken off for
-// clocks that drift. The value carries a monotonic reading.
+// ValidUntil returns the moment until which the servers keep the session if
+// they hear nothing more: it was alive when one answered, and its timeout counts
+// from a moment after the request was sent. One per cent of the timeout is taken
+// off for clocks that drift. (A follower that dies, or is cut off, before it has
+// told the leader of a request that it answered makes it untrue.) The value
+// carries a monotonic reading.
 func (s *Session) ValidUntil() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

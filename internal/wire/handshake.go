@@ -36,6 +36,9 @@ func parseConnectResponse(body []byte) (connectResponse, error) {
 	d.Int32() // protocol version
 	r := connectResponse{timeout: time.Duration(d.Int32()) * time.Millisecond, id: d.Int64()}
 	r.password = slices.Clone(d.Buffer())
+	if d.Err == nil && r.id != 0 && r.timeout <= 0 {
+		return r, fmt.Errorf("server granted a session timeout of %v", r.timeout) // go-zookeeper panics on it
+	}
 	return r, d.Err
 }
 

@@ -1,0 +1,767 @@
+package zkrecipes
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"reflect"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// What go-zookeeper v1.0.4 does where nobody mends it: the reasons for what
+// session.go, dial.go and internal/wire do. A test that fails here after an
+// upgrade says that go-zookeeper has got better, and which remedy may go.
+
+// bareBetter is the message of such a failure.
+func bareBetter(remedy string) string {
+	return "go-zookeeper has got better, and this may go: " + remedy
+}
+
+// bareServers are names that only the dialer of a bareConn knows. Where there
+// is one server only, go-zookeeper sleeps for a second before each reconnect
+// and fails what is queued; see TestBareConnSleepsASecondWhenTheListWraps.
+var bareServers = func() (servers []string) {
+	for i := range 8 {
+		servers = append(servers, fmt.Sprintf("127.0.0.1:%d", i+1))
+	}
+	return servers
+}()
+
+// bareConn is a Conn as anybody would make it, but for a dialer that leads to
+// target whatever the address.
+func bareConn(t testing.TB, target string, timeout time.Duration) (*zk.Conn, *sessTaps) {
+	t.Helper()
+	taps := &sessTaps{target: target}
+	conn, events, err := zk.Connect(bareServers, timeout, zk.WithDialer(taps.bare), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(t, err)
+	bareClosed(t, conn, events, taps)
+	eventually(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
+	return conn, taps
+}
+
+// bareClosed closes the Conn, and what it has left open, at the end of the test.
+func bareClosed(t testing.TB, conn *zk.Conn, events <-chan zk.Event, taps *sessTaps) {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range events {
+		}
+	})
+	t.Cleanup(func() {
+		conn.Close()
+		for _, tap := range taps.all() {
+			tap.Close()
+		}
+		wg.Wait()
+	})
+}
+
+func (a *sessTaps) bare(network, addr string, _ time.Duration) (net.Conn, error) {
+	return a.dial(context.Background(), network, addr)
+}
+
+// bareReconnects waits until there are n connections and the newest has a
+// session.
+func bareReconnects(t testing.TB, conn *zk.Conn, taps *sessTaps, n int) {
+	t.Helper()
+	eventually(t, "reconnected", func() bool {
+		return len(taps.all()) >= n && conn.State() == zk.StateHasSession
+	})
+}
+
+// bareNode makes a znode with a parent of its own and returns its path.
+func bareNode(t testing.TB) (conn *zk.Conn, path string) {
+	t.Helper()
+	conn, path = raw(t), newPath(t)
+	makeParents(t, conn, path)
+	return conn, path
+}
+
+func bareFired(events <-chan zk.Event) bool {
+	select {
+	case <-events:
+		return true
+	default:
+		return false
+	}
+}
+
+const bareChildEnv = "ZKRECIPES_TEST_CHILD"
+
+// bareChild is for tests that take their process with them, or leave in it what
+// never ends. It runs such a test in a process of its own: there it returns
+// true; here it returns what that process has printed, and whether it failed.
+func bareChild(t *testing.T) (child bool, output string, err error) {
+	t.Helper()
+	if os.Getenv(bareChildEnv) == t.Name() {
+		return true, "", nil
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(within(t, 30*time.Second), self, "-test.run=^"+t.Name()+"$", "-test.count=1")
+	cmd.Env = append(os.Environ(), bareChildEnv+"="+t.Name(), "ZK_SERVERS="+strings.Join(harness.shared, ","))
+	out, err := cmd.CombinedOutput()
+	return false, string(out), err
+}
+
+// bareSays ends such a process with a word for the one that started it.
+func bareSays(word string) {
+	fmt.Println("the child says:", word)
+	os.Exit(0)
+}
+
+// bareNeedsRaceDetector makes a data race end the child.
+func bareNeedsRaceDetector(t *testing.T) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("needs the race detector")
+	}
+	t.Setenv("GORACE", "halt_on_error=1")
+}
+
+// bareStuck reports that a goroutine of go-zookeeper is sending on the channel
+// of a request that nobody reads any more, which it does under the lock that
+// every other request needs: it does not come back from there.
+func bareStuck() bool {
+	buf := make([]byte, 1<<20)
+	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(g, "[chan send") && strings.Contains(g, "zk.(*Conn).flushRequests") {
+			return true
+		}
+	}
+	return false
+}
+
+// The session.
+
+func TestBareConnRunsQueuedRequestsInTheNextSession(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	look, path := bareNode(t)
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	old := conn.SessionID()
+	password := sessPassword(t, p, old)
+	taps.away(t, p)
+	made := make(chan error, 1)
+	go func() {
+		_, err := conn.Create(path+"/queued", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		made <- err
+	}()
+	eventually(t, "queued", func() bool { return sessQueued(conn) == 1 })
+	sessEnd(t, harness.shared[0], old, password)
+	taps.release()
+
+	require.NoError(t, <-made, bareBetter("a Conn for each session, and the dialer that holds it after the session's end"))
+	_, stat, err := look.Get(path + "/queued")
+	require.NoError(t, err)
+	require.NotEqual(t, old, stat.EphemeralOwner)
+	require.Equal(t, conn.SessionID(), stat.EphemeralOwner)
+}
+
+func TestBareConnDoesNotCloseTheSocketOfAnExpiredSession(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	old := conn.SessionID()
+	password := sessPassword(t, p, old)
+	taps.away(t, p)
+	sessEnd(t, harness.shared[0], old, password)
+	taps.release()
+	eventually(t, "the next session", func() bool {
+		return conn.State() == zk.StateHasSession && conn.SessionID() != old
+	})
+	all := taps.all()
+	require.Len(t, all, 3)
+	expired := all[1]
+	require.Equal(t, []string{"connect"}, expired.sent())
+	expired.mu.Lock()
+	defer expired.mu.Unlock()
+	require.Zero(t, expired.closed, bareBetter("wire.Conn closes itself once the session is over"))
+}
+
+func TestBareConnHidesTheNegotiatedTimeout(t *testing.T) {
+	conn, _ := bareConn(t, harness.shared[0], time.Hour)
+	negotiated := reflect.ValueOf(conn).Elem().FieldByName("sessionTimeoutMs").Int()
+	require.Less(t, negotiated, time.Hour.Milliseconds(), "the server has its own idea")
+	for i := range reflect.TypeOf(conn).NumMethod() {
+		m := reflect.TypeOf(conn).Method(i)
+		for j := range m.Type.NumOut() {
+			require.NotEqual(t, reflect.TypeFor[time.Duration](), m.Type.Out(j),
+				"%s: %s", m.Name, bareBetter("wire.Session reads the timeout from the ConnectResponse"))
+		}
+		require.NotContains(t, m.Name, "Timeout")
+	}
+}
+
+func TestBareConnHasNoContexts(t *testing.T) {
+	conn := reflect.TypeFor[*zk.Conn]()
+	for i := range conn.NumMethod() {
+		m := conn.Method(i)
+		for j := range m.Type.NumIn() {
+			require.NotEqual(t, reflect.TypeFor[context.Context](), m.Type.In(j),
+				"%s: %s", m.Name, bareBetter("callers wait in await2, outside go-zookeeper"))
+		}
+	}
+}
+
+// A server that has lost its data, or is behind what the client has seen,
+// closes after the ConnectRequest without a word.
+func TestBareConnIsRefusedForEverByServersThatAreBehind(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	id := conn.SessionID()
+	taps.onWrite(func(_ *sessTap, op string, frame []byte) (bool, error) {
+		if op == "connect" {
+			binary.BigEndian.PutUint64(frame[8:], math.MaxInt64) // last zxid seen
+		}
+		return false, nil
+	})
+	p.drop()
+	eventually(t, "some attempts", func() bool { return len(taps.all()) > 5 })
+	for _, tap := range taps.all()[1:5] {
+		tap.mu.Lock()
+		require.Zero(t, tap.bytes, "an answer")
+		tap.mu.Unlock()
+	}
+	require.Equal(t, id, conn.SessionID(), bareBetter("wire.Session.Settle asks once more, with zxid 0"))
+}
+
+func TestBareConnGivesAHandshakeManyTimesTheTimeout(t *testing.T) {
+	_, taps := bareConn(t, harness.shared[0], time.Second)
+	tap := taps.newest()
+	tap.mu.Lock()
+	defer tap.mu.Unlock()
+	require.Greater(t, tap.patience, 6*time.Second, bareBetter("wire.Conn ignores go-zookeeper's deadlines"))
+}
+
+func TestBareConnWaitsTwoThirdsOfTheTimeoutForASilentServer(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	_, taps := bareConn(t, p.addr(), time.Second)
+	tap := taps.newest()
+	p.stall()
+	var silent time.Duration
+	eventually(t, "closed", func() bool {
+		tap.mu.Lock()
+		defer tap.mu.Unlock()
+		silent = tap.closed.Sub(tap.heard)
+		return !tap.closed.IsZero()
+	})
+	require.Greater(t, silent, 600*time.Millisecond, bareBetter("wire.Conn's watchdog, of half the timeout"))
+}
+
+// Servers.
+
+func TestBareConnResolvesNamesOnce(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	taps := &sessTaps{target: p.addr()}
+	conn, events, err := zk.Connect([]string{"localhost:2181", "localhost:2182", "localhost:2183"}, 10*time.Second,
+		zk.WithDialer(taps.bare), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(t, err)
+	bareClosed(t, conn, events, taps)
+	bareReconnects(t, conn, taps, 1)
+	p.drop()
+	bareReconnects(t, conn, taps, 2)
+	for _, addr := range taps.asked() {
+		host, _, err := net.SplitHostPort(addr)
+		require.NoError(t, err)
+		require.NotNil(t, net.ParseIP(host), "%s: %s", addr, bareBetter("the HostProvider that passes names on"))
+	}
+
+	// No name server is asked for a label of 64 characters.
+	_, _, err = zk.Connect([]string{strings.Repeat("x", 64) + ".test", "localhost"}, 10*time.Second,
+		zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.Error(t, err, bareBetter("the HostProvider that passes names on: one that does not resolve is one server less"))
+}
+
+func TestBareConnSleepsASecondWhenTheListWraps(t *testing.T) {
+	var mu sync.Mutex
+	var dialled []time.Time
+	conn, events, err := zk.Connect([]string{"127.0.0.1:1"}, 10*time.Second,
+		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			dialled = append(dialled, time.Now())
+			return nil, errors.New("refused")
+		}), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(t, err)
+	bareClosed(t, conn, events, &sessTaps{})
+	_, _, err = conn.Get("/")
+	require.Equal(t, zk.ErrNoServer, err, bareBetter("the HostProvider that says retryStart only at the end"))
+	eventually(t, "two attempts", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(dialled) >= 2
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	require.GreaterOrEqual(t, dialled[1].Sub(dialled[0]), time.Second, bareBetter("the HostProvider that says retryStart only at the end"))
+}
+
+// bareHosts is a HostProvider that says retryStart when it is told to.
+type bareHosts struct{ retryStart atomic.Bool }
+
+func (h *bareHosts) Init([]string) error  { return nil }
+func (h *bareHosts) Len() int             { return 1 }
+func (h *bareHosts) Next() (string, bool) { return "127.0.0.1:1", h.retryStart.Load() }
+func (h *bareHosts) Connected()           {}
+
+func TestBareConnDialsInAHotLoopAndDoesNotLookWhetherItWasClosed(t *testing.T) {
+	hosts := &bareHosts{}
+	var dialled atomic.Int64
+	conn, events, err := zk.Connect([]string{"127.0.0.1:1"}, 10*time.Second, zk.WithHostProvider(hosts),
+		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) {
+			dialled.Add(1)
+			return nil, errors.New("refused")
+		}), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(t, err)
+	bareClosed(t, conn, events, &sessTaps{})
+	began := time.Now()
+	eventually(t, "attempts", func() bool { return dialled.Load() >= 10_000 })
+	require.Less(t, time.Since(began), 10*time.Second, bareBetter("session.pace"))
+
+	conn.Close() // gives up after a second
+	after := dialled.Load()
+	require.Eventually(t, func() bool { return dialled.Load() > after+10_000 }, 10*time.Second, time.Millisecond,
+		bareBetter("session.close sends the loop round with retryStart"))
+	hosts.retryStart.Store(true)
+}
+
+// Close.
+
+func TestBareConnCloseTakesASecondWhileDisconnected(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	taps.away(t, p)
+	began := time.Now()
+	conn.Close()
+	require.GreaterOrEqual(t, time.Since(began), time.Second, bareBetter("the order of events in session.close"))
+	taps.release()
+}
+
+// A write that fails answers the request that was being sent, although the loop
+// does so too when it cleans up. With Close's answer it is the third in a
+// channel for two, if the caller has not waited for it.
+func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
+	child, output, err := bareChild(t)
+	if !child {
+		require.NoError(t, err, output)
+		require.Contains(t, output, "the child says: hangs", bareBetter("wire.Conn.Write never fails"))
+		return
+	}
+	for range 40 { // each with every second chance
+		taps := &sessTaps{target: harness.shared[0]}
+		conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithDialer(taps.bare), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+		require.NoError(t, err)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for range events {
+			}
+		}()
+		eventually(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
+		writing, goOn := make(chan struct{}), make(chan struct{})
+		var gets atomic.Int32
+		taps.onWrite(func(_ *sessTap, op string, _ []byte) (bool, error) {
+			switch {
+			case op == "closeSession":
+				return true, nil // a server that takes its time
+			case op == "getData" && gets.Add(1) == 1:
+				close(writing)
+				<-goOn
+			case op == "getData":
+				return false, errors.New("broken")
+			}
+			return false, nil
+		})
+		go conn.Get("/")
+		<-writing
+		go conn.Close()
+		eventually(t, "Close has begun", func() bool { return sessQueued(conn) == 1 })
+		for range 12 { // some are queued, and answered at once because of Close
+			conn.Get("/")
+		}
+		close(goOn)
+		eventually(t, "the end, or none", func() bool {
+			select {
+			case <-ended:
+				return true
+			default:
+				return bareStuck()
+			}
+		})
+		if bareStuck() {
+			bareSays("hangs")
+		}
+	}
+	bareSays("ends")
+}
+
+// A caller whom Close sends away reads what the answer to the request is still
+// being read into.
+func TestBareConnCreateContainerRacesAgainstClose(t *testing.T) {
+	bareNeedsRaceDetector(t)
+	child, output, err := bareChild(t)
+	if !child {
+		require.Error(t, err, bareBetter("session.close waits for calls under way"))
+		require.Contains(t, output, "DATA RACE")
+		require.Contains(t, output, "zk.(*Conn).CreateContainer")
+		return
+	}
+	p := newProxy(t, harness.shared[0])
+	_, path := bareNode(t)
+	conn, _ := bareConn(t, p.addr(), 10*time.Second)
+	answer := p.on("createContainer", 1, holdReply)
+	go conn.CreateContainer(path+"/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	p.await(answer)
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		conn.Close()
+	}()
+	eventually(t, "Close has begun", func() bool { return p.countOf("closeSession") == 1 })
+	answer.release()
+	<-closed
+	eventually(t, "ended", func() bool { return conn.State() == zk.StateDisconnected })
+	bareSays("no race")
+}
+
+func TestBareConnHandsErrorsOfTheSocketToCallers(t *testing.T) {
+	conn, taps := bareConn(t, harness.shared[0], 10*time.Second)
+	broken := errors.New("broken")
+	taps.onWrite(func(_ *sessTap, op string, _ []byte) (bool, error) {
+		if op == "getData" {
+			return false, broken
+		}
+		return false, nil
+	})
+	_, _, err := conn.Get("/")
+	require.Equal(t, broken, err, bareBetter("wire.Conn.Write never fails"))
+}
+
+// Credentials.
+
+func TestBareConnHangsWhenReauthenticationIsCut(t *testing.T) {
+	child, output, err := bareChild(t)
+	if !child {
+		require.NoError(t, err, output)
+		require.Contains(t, output, "the child says: hangs", bareBetter("wire.Conn presents the credentials itself"))
+		return
+	}
+	conn, taps := bareConn(t, harness.shared[0], 10*time.Second)
+	require.NoError(t, conn.AddAuth("digest", []byte("user:password")))
+	var cut atomic.Bool
+	taps.onWrite(func(_ *sessTap, op string, _ []byte) (bool, error) {
+		if op == "auth" {
+			cut.Store(true)
+			return false, errors.New("connection reset")
+		}
+		return false, nil
+	})
+	taps.newest().Close()
+	eventually(t, "it hangs, or has got over it", func() bool {
+		return bareStuck() || cut.Load() && len(taps.all()) > 2
+	})
+	if bareStuck() {
+		bareSays("hangs")
+	}
+	bareSays("goes on")
+}
+
+// Watches.
+
+func TestBareConnDropsEvents(t *testing.T) {
+	const n = 20
+	look, path := bareNode(t)
+	taps := &sessTaps{target: harness.shared[0]}
+	conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithDialer(taps.bare), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(t, err)
+	eventually(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
+	var watches []<-chan zk.Event
+	for i := range n {
+		node := fmt.Sprintf("%s/%d", path, i)
+		_, _, watch, err := conn.ExistsW(node)
+		require.NoError(t, err)
+		watches = append(watches, watch)
+		_, err = look.Create(node, nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+	}
+	for _, watch := range watches {
+		require.Equal(t, zk.EventNodeCreated, (<-watch).Type)
+	}
+	told := 0
+	for len(events) > 0 {
+		if e := <-events; e.Type == zk.EventNodeCreated {
+			told++
+		}
+	}
+	bareClosed(t, conn, events, taps)
+	require.Less(t, told, n, bareBetter("wire.Session tells events from the frames"))
+}
+
+func TestBareWatchSaysNothingOfADisconnect(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	_, path := bareNode(t)
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	_, _, watch, err := conn.GetW(path)
+	require.NoError(t, err)
+	p.drop()
+	bareReconnects(t, conn, taps, 2)
+	require.False(t, bareFired(watch), bareBetter("counting connections, to know on which one a watch was confirmed"))
+	id := conn.SessionID()
+	password := sessPassword(t, p, id)
+	taps.away(t, p)
+	sessEnd(t, harness.shared[0], id, password)
+	taps.release()
+	select {
+	case e := <-watch:
+		require.Equal(t, zk.EventNotWatching, e.Type)
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "nothing at the end of the session either")
+	}
+}
+
+// bareWatches counts the channels in go-zookeeper's table.
+func bareWatches(conn *zk.Conn) (n int) {
+	for it := reflect.ValueOf(conn).Elem().FieldByName("watchers").MapRange(); it.Next(); {
+		n += it.Value().Len()
+	}
+	return n
+}
+
+func TestBareConnKeepsEveryWatchItWasAskedFor(t *testing.T) {
+	_, path := bareNode(t)
+	conn, _ := bareConn(t, harness.shared[0], 10*time.Second)
+	for range 50 {
+		_, _, _, err := conn.GetW(path)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 50, bareWatches(conn), bareBetter("one watch for all who wait on a path"))
+	for i := range reflect.TypeOf(conn).NumMethod() {
+		require.NotContains(t, reflect.TypeOf(conn).Method(i).Name, "RemoveWatch", bareBetter("one watch for all who wait on a path"))
+	}
+
+	_, _, _, err := conn.GetW(path + "/none")
+	require.Equal(t, zk.ErrNoNode, err)
+	require.Equal(t, 50, bareWatches(conn), "nothing is left behind")
+	there, _, _, err := conn.ExistsW(path + "/none")
+	require.NoError(t, err)
+	require.False(t, there)
+	require.Equal(t, 51, bareWatches(conn), bareBetter("watches are set with GetW, not ExistsW"))
+}
+
+func TestBareConnSendsQueuedRequestsBeforeSetWatches(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	_, path := bareNode(t)
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	_, _, _, err := conn.GetW(path)
+	require.NoError(t, err)
+	taps.away(t, p)
+	var wg sync.WaitGroup
+	for range 16 { // as many as its channel holds
+		wg.Go(func() { conn.Get(path) })
+	}
+	eventually(t, "queued", func() bool { return sessQueued(conn) == 16 })
+	first := p.on("getData", 1, hold) // see TestBareConnRacesRepliesAgainstSetWatches
+	taps.release()
+	eventually(t, "setWatches", func() bool { return slices.Contains(taps.newest().sent(), "setWatches") })
+	first.release()
+	wg.Wait()
+	ops := taps.newest().sent()
+	require.Equal(t, slices.Repeat([]string{"getData"}, 16), ops[1:17], bareBetter("the gate in wire.Conn"))
+}
+
+// The reply to a request that went before setWatches advances the zxid. If the
+// connection is lost before setWatches were answered, the next ones are compared
+// with a moment at which the change had been made.
+func TestBareConnLosesAChangeWhenARequestOvertakesSetWatches(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	look, path := bareNode(t)
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	_, _, watch, err := conn.GetW(path)
+	require.NoError(t, err)
+	taps.away(t, p)
+	_, err = look.Set(path, []byte("changed"), -1)
+	require.NoError(t, err)
+	overtakes := make(chan error, 1)
+	go func() {
+		_, _, err := conn.Get(path)
+		overtakes <- err
+	}()
+	eventually(t, "queued", func() bool { return sessQueued(conn) == 1 })
+	get, set := p.on("getData", 1, hold), p.on("setWatches", 1, hold)
+	taps.release()
+	eventually(t, "setWatches", func() bool { return slices.Contains(taps.newest().sent(), "setWatches") })
+	get.release()
+	require.NoError(t, <-overtakes)
+	p.await(set)
+	p.drop()
+	bareReconnects(t, conn, taps, 3)
+	eventually(t, "setWatches once more", func() bool { return p.countOf("setWatches") == 2 })
+	_, _, err = conn.Get(path) // behind all events that setWatches may have brought
+	require.NoError(t, err)
+	require.False(t, bareFired(watch), bareBetter("the gate in wire.Conn, and its own zxid"))
+
+	require.NoError(t, look.Delete(path, -1))
+	require.Equal(t, zk.EventNodeDeleted, (<-watch).Type, "armed all the same: the change is what was lost")
+}
+
+// It keeps the zxid of a reply without a lock, and reads it for setWatches at
+// the same time. Whether the race detector sees that is a matter of luck, which
+// many watches and many connections help.
+func TestBareConnRacesRepliesAgainstSetWatches(t *testing.T) {
+	bareNeedsRaceDetector(t)
+	child, output, err := bareChild(t)
+	if !child {
+		require.Error(t, err, bareBetter("the gate in wire.Conn, and that it shows go-zookeeper no zxid"))
+		require.Contains(t, output, "DATA RACE")
+		require.Contains(t, output, "zk.(*Conn).sendSetWatches")
+		return
+	}
+	conn, taps := bareConn(t, harness.shared[0], 10*time.Second)
+	var wg sync.WaitGroup
+	for i := range 600 {
+		wg.Go(func() { conn.ExistsW(fmt.Sprintf("/none-of-this-name-%0900d", i)) })
+	}
+	wg.Wait()
+	for n := 2; n < 200; n++ {
+		taps.hold()
+		taps.newest().Close()
+		eventually(t, "dialling", func() bool { return len(taps.asked()) == n })
+		for range 16 {
+			wg.Go(func() { conn.Get("/") })
+		}
+		eventually(t, "queued", func() bool { return sessQueued(conn) == 16 })
+		taps.release()
+		wg.Wait()
+	}
+	bareSays("no race")
+}
+
+// The reply to setWatches advances the zxid too.
+func TestBareConnLosesWatchesWhenDroppedBetweenChunks(t *testing.T) {
+	const chunks = 4
+	p := newProxy(t, harness.shared[0])
+	look, path := bareNode(t)
+	nodes, chunk := rearmNodes(t, look, path, 900, chunks)
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	var watches []<-chan zk.Event
+	for _, node := range nodes {
+		_, _, watch, err := conn.GetW(node)
+		require.NoError(t, err)
+		watches = append(watches, watch)
+	}
+	taps.away(t, p)
+	rearmChange(t, look, nodes)
+	p.on("setWatches", 2, dropBefore)
+	taps.release()
+	bareReconnects(t, conn, taps, 3)
+	// The first chunk and the one that was dropped, then what is left.
+	eventually(t, "all setWatches", func() bool { return p.countOf("setWatches") == 2+chunks-1 })
+	_, _, err := conn.Get("/") // behind all their events
+	require.NoError(t, err)
+	fired := 0
+	for _, watch := range watches {
+		if bareFired(watch) {
+			fired++
+		}
+	}
+	require.Less(t, fired, len(nodes), bareBetter("wire.Conn shows go-zookeeper no zxid and fills in its own"))
+	require.Equal(t, chunk, fired, "the first chunk's")
+}
+
+func TestBareConnAdvancesNoZxidByEvents(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	look, path := bareNode(t)
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	_, _, watch, err := conn.GetW(path)
+	require.NoError(t, err)
+	stat, err := look.Set(path, []byte("changed"), -1)
+	require.NoError(t, err)
+	require.Equal(t, zk.EventNodeDataChanged, (<-watch).Type)
+	p.drop()
+	bareReconnects(t, conn, taps, 2)
+	tap := taps.newest()
+	tap.mu.Lock()
+	defer tap.mu.Unlock()
+	require.Less(t, tap.lastSeen, stat.Mzxid, bareBetter("the sync that wire.Conn sends where a lease is out"))
+}
+
+// Frames.
+
+func TestBareConnPanicsOnARequestThatJustFillsItsBuffer(t *testing.T) {
+	child, output, err := bareChild(t)
+	if !child {
+		require.Error(t, err, bareBetter("the size of the buffer that openSession asks for"))
+		require.Contains(t, output, "index out of range")
+		require.Contains(t, output, "zk.encodePacket")
+		return
+	}
+	conn, _ := bareConn(t, harness.shared[0], 10*time.Second)
+	const buffer = 1536 << 10
+	conn.Get("/" + strings.Repeat("x", buffer-4-8-4-1)) // and one byte more says whether a watch is wanted
+	bareSays("lives")
+}
+
+func TestBareConnPanicsOnATimeoutOfZero(t *testing.T) {
+	child, output, err := bareChild(t)
+	if !child {
+		require.Error(t, err, bareBetter("wire.Conn refuses such a ConnectResponse"))
+		require.Contains(t, output, "non-positive interval for NewTicker")
+		return
+	}
+	client, server := net.Pipe()
+	conn, _, err := zk.Connect(bareServers, 10*time.Second,
+		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) { return client, nil }),
+		zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(t, err)
+	_, err = jute.ReadFrame(server, 1000)
+	require.NoError(t, err)
+	b := jute.AppendInt64(jute.AppendInt32(jute.AppendInt32(nil, 0), 0), 7)
+	_, err = server.Write(jute.Frame(jute.AppendBuffer(b, make([]byte, 16))))
+	require.NoError(t, err)
+	_, err = jute.ReadFrame(server, 1000)
+	conn.Close()
+	bareSays(fmt.Sprint("lives: ", err))
+}
+
+func TestBareConnDiesOfAFrameAboveTheLimit(t *testing.T) {
+	conn, taps := bareConn(t, harness.shared[0], 10*time.Second)
+	const path = "/none-of-this-name"
+	body := func(size int) []byte { return make([]byte, size-8-4-len(path)-4-4) }
+	_, err := conn.Set(path, body(jute.MaxFrame), -1)
+	require.Equal(t, zk.ErrNoNode, err, "1,048,575 bytes are answered")
+	require.Len(t, taps.all(), 1)
+	_, err = conn.Set(path, body(jute.MaxFrame+1), -1)
+	require.Equal(t, zk.ErrConnectionClosed, err, "the server accepts more: jute.MaxFrame may grow")
+	bareReconnects(t, conn, taps, 2)
+}
+
+func TestBareConnWithMaxBufferSizeLosesTheConnectionOverALongListing(t *testing.T) {
+	look, path := bareNode(t)
+	for i := range 40 {
+		_, err := look.Create(fmt.Sprintf("%s/%040d", path, i), nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+	}
+	taps := &sessTaps{target: harness.shared[0]}
+	conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithMaxBufferSize(1024),
+		zk.WithDialer(taps.bare), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(t, err)
+	bareClosed(t, conn, events, taps)
+	bareReconnects(t, conn, taps, 1)
+	_, _, err = conn.Children(path)
+	require.Equal(t, zk.ErrConnectionClosed, err, bareBetter("openSession sets no WithMaxBufferSize"))
+}

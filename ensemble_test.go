@@ -1,0 +1,486 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+)
+
+// Three servers of which some are cut off, paused or killed.
+
+// tolerance is how late a busy machine may run a timer.
+const tolerance = 500 * time.Millisecond
+
+// threeServers starts an ensemble. Now and then two servers do not agree who of
+// them leads, and notice after initLimit: that is 3 s, so that sessions live on.
+func threeServers(t *testing.T) *zkserver.Ensemble {
+	t.Helper()
+	return ownEnsemble(t, zkserver.Config{
+		TickTime: 200 * time.Millisecond,
+		Extra:    map[string]string{"initLimit": "15", "maxSessionTimeout": "10000"},
+	})
+}
+
+// The holder is connected to a leader that is cut off from its followers, as
+// its client is with it. The leader answers heartbeats until it has noticed; the
+// lease ends at the time that was known then, and no Commit succeeds. The
+// others elect a leader, which ends the session.
+func TestB16LeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
+	t.Parallel()
+	q := newQuorum(t)
+	q.hold(q.leader)
+	q.cut(q.leader)
+	q.endsInTime()
+	next := q.waiter.granted()
+	require.Greater(t, next.Token(), q.holder.Token())
+	_, err := next.Commit(q.ctx, &zk.SetDataRequest{Path: q.data, Data: []byte("next"), Version: -1})
+	require.NoError(t, err)
+	q.refused()
+	require.NoError(t, next.Release())
+}
+
+// Two of three servers are paused, the leader that the holder is connected to
+// is not: it loses its quorum and gives up. Nobody is granted until there is a
+// quorum again.
+func TestB16LeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
+	t.Parallel()
+	q := newQuorum(t)
+	q.hold(q.leader)
+	for _, n := range q.others(q.leader) {
+		require.NoError(t, n.Pause(t.Context()))
+	}
+	q.endsInTime()
+	require.True(t, q.waiter.waiting())
+	for _, n := range q.others(q.leader) {
+		require.NoError(t, n.Unpause(t.Context()))
+	}
+	next := q.waiter.granted()
+	require.Greater(t, next.Token(), q.holder.Token())
+	_, err := next.Commit(q.ctx, &zk.SetDataRequest{Path: q.data, Data: []byte("next"), Version: -1})
+	require.NoError(t, err)
+	q.refused()
+	require.NoError(t, next.Release())
+}
+
+// The exception. A follower that is cut off from its leader answers heartbeats
+// for as long as it waits for the leader (syncLimit, 2 s here), and the leader
+// hears of none of them: it ends the session, and another is granted, while the
+// holder has every reason to believe in its lease. The order of the tokens and
+// Commit decide; and the lease still ends at the time that it last knew of.
+func TestB16BehindAFollowerThatIsCutOffCommitDecides(t *testing.T) {
+	t.Parallel()
+	q := newQuorum(t)
+	follower := q.others(q.leader)[0]
+	q.hold(follower)
+	q.cut(follower)
+	cut := time.Now()
+
+	next := q.waiter.granted()
+	t.Logf("the next one was granted %v after the cut; the old lease says %v", time.Since(cut), q.holder.Err())
+	require.Greater(t, next.Token(), q.holder.Token())
+	_, err := next.Commit(q.ctx, &zk.SetDataRequest{Path: q.data, Data: []byte("next"), Version: -1})
+	require.NoError(t, err)
+	_, err = q.holder.Commit(q.ctx, &zk.SetDataRequest{Path: q.data, Data: []byte("old"), Version: -1})
+	require.Error(t, err, "the fence")
+	q.endsInTime()
+	t.Logf("the old lease ended %v after the cut", time.Since(cut))
+	require.NoError(t, follower.Heal(t.Context()))
+	q.refused()
+	require.NoError(t, next.Release())
+}
+
+// quorum is three servers with a holder that is connected to one of them, and a
+// waiter that is connected to the others.
+type quorum struct {
+	*zkserver.Ensemble
+	t      *testing.T
+	ctx    context.Context
+	leader *zkserver.Node
+	path   string
+	data   string // a znode that holders write
+	heard  heard
+	client *Client
+	holder *Lease
+	work   context.Context // the holder's
+	waiter *attempt
+}
+
+const cutTimeout = time.Second // of the holder's session
+
+func newQuorum(t *testing.T) *quorum {
+	t.Helper()
+	q := &quorum{t: t, ctx: within(t, 30*time.Second), path: newPath(t)}
+	q.Ensemble = threeServers(t)
+	var err error
+	q.leader, err = q.Leader(t.Context())
+	require.NoError(t, err)
+	return q
+}
+
+func (q *quorum) others(n *zkserver.Node) []*zkserver.Node {
+	return slices.DeleteFunc(slices.Clone(q.Nodes), func(m *zkserver.Node) bool { return m == n })
+}
+
+func (q *quorum) hold(node *zkserver.Node) {
+	q.t.Helper()
+	q.client = dialTo(q.t, []string{node.Addr()}, &Options{SessionTimeout: cutTimeout, Dialer: q.heard.dial})
+	q.holder = lockOn(q.t, NewMutex(q.client, q.path))
+	q.work = q.holder.Context(q.ctx)
+	q.data = q.path + "-data"
+	_, err := q.holder.Commit(q.ctx, &zk.CreateRequest{Path: q.data, Data: []byte("first")})
+	require.NoError(q.t, err)
+	var servers []string
+	for _, n := range q.others(node) {
+		servers = append(servers, n.Addr())
+	}
+	c := dialTo(q.t, servers, nil)
+	q.waiter = lockLater(q.t, NewMutex(c, q.path))
+	sleeps(q.t, c, 2)
+	require.NoError(q.t, q.holder.Err())
+}
+
+func (q *quorum) cut(n *zkserver.Node) {
+	q.t.Helper()
+	err := n.Cut(q.t.Context())
+	if errors.Is(err, errors.ErrUnsupported) {
+		q.t.Skip("only servers in networks of their own can be cut off from each other: ", err)
+	}
+	require.NoError(q.t, err)
+}
+
+// endsInTime waits until the holder's context ends, and requires that it does
+// when its session may have ended on the servers, by what the client has heard.
+func (q *quorum) endsInTime() {
+	q.t.Helper()
+	err := waitFor(q.t, q.work)
+	now := time.Now()
+	require.ErrorIs(q.t, err, ErrLost)
+	require.ErrorIs(q.t, q.holder.Err(), ErrLost)
+	s, _ := q.client.session()
+	require.Less(q.t, now.Sub(s.wire.ValidUntil()), tolerance, "ValidUntil")
+	require.Less(q.t, now.Sub(q.heard.last().Add(cutTimeout)), tolerance, "the last answer, and the timeout")
+	q.t.Logf("the lease ended %v after the last request that was answered", now.Sub(q.heard.last()))
+}
+
+// refused requires that the holder's Commit fails and changes nothing.
+func (q *quorum) refused() {
+	q.t.Helper()
+	_, err := q.holder.Commit(q.ctx, &zk.SetDataRequest{Path: q.data, Data: []byte("old"), Version: -1})
+	require.ErrorIs(q.t, err, ErrLost)
+	require.ErrorIs(q.t, q.holder.Release(), ErrLost)
+	conn := rawTo(q.t, []string{q.leader.Addr(), q.Nodes[0].Addr(), q.Nodes[1].Addr(), q.Nodes[2].Addr()})
+	_, err = conn.Sync(q.data)
+	require.NoError(q.t, err)
+	data, _, err := conn.Get(q.data)
+	require.NoError(q.t, err)
+	require.Equal(q.t, "next", string(data))
+}
+
+// heard is told by an Options.Dialer when the client last sent something that
+// was followed by an answer.
+type heard struct {
+	mu           sync.Mutex
+	sent, proved time.Time
+}
+
+func (h *heard) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+	return &heardConn{nc, h}, err
+}
+
+func (h *heard) last() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.proved
+}
+
+type heardConn struct {
+	net.Conn
+	h *heard
+}
+
+func (c *heardConn) Write(b []byte) (int, error) {
+	c.h.mu.Lock()
+	c.h.sent = time.Now()
+	c.h.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+func (c *heardConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.h.mu.Lock()
+		c.h.proved = c.h.sent
+		c.h.mu.Unlock()
+	}
+	return n, err
+}
+
+// The leader dies and another takes over: sessions, the lock and the places in
+// line are kept, clients send what re-arms their watches and nothing else, and
+// each waiter wakes once, when its predecessor goes.
+func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
+	const n = 5
+	e := threeServers(t)
+	ctx, path := within(t, 30*time.Second), newPath(t)
+	var proxies []*proxy
+	var addrs []string
+	for _, node := range e.Nodes {
+		p := newProxy(t, node.Addr())
+		proxies = append(proxies, p)
+		addrs = append(addrs, p.addr())
+	}
+	count := func() map[string]int {
+		sum := map[string]int{}
+		for _, p := range proxies {
+			for op, n := range p.count() {
+				sum[op] += n
+			}
+		}
+		return sum
+	}
+	reset := func() {
+		for _, p := range proxies {
+			p.reset()
+		}
+	}
+	trails := make([]*trail, 1+n)
+	clients := make([]*Client, 1+n)
+	var current *Lease
+	var waiters []*attempt
+	for i := range clients {
+		trails[i] = newTrail()
+		clients[i] = dialTo(t, addrs, &Options{Trace: trails[i].trace()})
+		if i == 0 {
+			current = lockOn(t, NewMutex(clients[i], path))
+			sleeps(t, clients[i], 1)
+			continue
+		}
+		waiters = append(waiters, lockLater(t, NewMutex(clients[i], path)))
+		sleeps(t, clients[i], 2)
+	}
+	before := places(t, e.Addrs(), path)
+	require.Len(t, before, 1+n)
+	reset()
+
+	leader, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, leader.Kill(t.Context()))
+	_, err = e.Leader(t.Context(), leader)
+	require.NoError(t, err)
+	for i, c := range clients {
+		require.Equal(t, trails[i].nth(t, 1, "up").Session, trails[i].nth(t, 2, "up").Session, "the same session")
+		eventually(t, "connected", func() bool {
+			s, _ := c.session()
+			up, _ := s.connected()
+			return up
+		})
+	}
+	require.NoError(t, leader.Restart(t.Context()))
+	require.NoError(t, current.Err())
+	_, err = current.Commit(ctx)
+	require.NoError(t, err)
+	require.Equal(t, before, places(t, e.Addrs(), path))
+	sent := count()
+	require.Equal(t, 1, sent["multi(check)"], "the Commit")
+	delete(sent, "multi(check)")
+	delete(sent, "setWatches") // one for each connection
+	delete(sent, "sync")       // of the holder, see the gate
+	require.Empty(t, sent, "waiters only wait")
+
+	reset()
+	for i, waiter := range waiters {
+		require.NoError(t, current.Release())
+		current = waiter.granted()
+		require.Equal(t, map[string]int{
+			opRelease:      i + 1,
+			"getChildren2": i + 1, // an event is no more than a hint after a reconnect
+		}, count(), "one waiter wakes")
+	}
+	require.NoError(t, current.Release())
+	for i := range clients[1:] {
+		require.Len(t, trails[1+i].of("queued"), 1)
+		require.Equal(t, before[1+i], trails[1+i].nth(t, 1, "granted").Place)
+	}
+}
+
+// Leaders are killed and paused in turn while clients count, each under the
+// lock, half of them with sessions that may not outlive an election. At the end the counter says how many Commits
+// have succeeded, and of those whose outcome is uncertain some; each was made
+// under a higher token than the one before; and the line is empty.
+func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
+	e := threeServers(t)
+	ctx, cancel := context.WithCancel(within(t, 60*time.Second))
+	path := newPath(t)
+	conn := rawTo(t, e.Addrs())
+	makeParents(t, conn, path)
+	counter := path + "/counter"
+	_, err := conn.Create(counter, []byte("0 0"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	conn.Close()
+
+	var (
+		mu        sync.Mutex
+		tokens    = map[int]Token{} // of the Commits that succeeded, by what they made the counter
+		uncertain int
+		lost      int // leases that ended before their Commit
+		succeeded atomic.Int32
+	)
+	count := func(l *Lease) error {
+		if err := l.Err(); err != nil {
+			return err
+		}
+		data, _, err := l.Get(ctx, counter)
+		if err != nil {
+			return err
+		}
+		var n int
+		var last Token
+		if _, err := fmt.Sscan(string(data), &n, &last); err != nil {
+			return err
+		}
+		if last >= l.Token() {
+			return fmt.Errorf("token %d granted after token %d was used", l.Token(), last)
+		}
+		// No version: nothing but the lock protects the counter.
+		_, err = l.Commit(ctx, &zk.SetDataRequest{Path: counter, Data: fmt.Appendf(nil, "%d %d", n+1, l.Token()), Version: -1})
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if other, ok := tokens[n+1]; ok {
+			return fmt.Errorf("two have counted to %d, with the tokens %d and %d", n+1, other, l.Token())
+		}
+		tokens[n+1] = l.Token()
+		succeeded.Add(1)
+		return nil
+	}
+	stop := make(chan struct{})
+	stopped := func() bool {
+		select {
+		case <-stop:
+			return true
+		default:
+			return false
+		}
+	}
+	var workers sync.WaitGroup
+	for i := range 6 {
+		timeout := time.Second
+		if i%2 == 0 {
+			timeout = 4 * time.Second
+		}
+		m := NewMutex(dialTo(t, e.Addrs(), &Options{SessionTimeout: timeout}), path+"/line")
+		workers.Go(func() {
+			for !stopped() {
+				l, err := m.Lock(ctx)
+				if err != nil {
+					if !t.Failed() {
+						t.Error("no fault ends a Lock:", err)
+					}
+					return
+				}
+				err = count(l)
+				if released := l.Release(); released != nil && !errors.Is(released, ErrLost) {
+					t.Error(released)
+				}
+				mu.Lock()
+				switch {
+				case errors.Is(err, ErrUncertain):
+					uncertain++
+				case errors.Is(err, ErrLost):
+					lost++
+				case err != nil:
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	defer workers.Wait()
+	defer cancel()
+	progress := func() {
+		t.Helper()
+		target := succeeded.Load() + 20
+		eventually(t, "20 more Commits", func() bool { return succeeded.Load() >= target || t.Failed() })
+		require.False(t, t.Failed())
+	}
+	progress()
+
+	// A lease behind a follower, for as long as the first leader takes to die.
+	leader, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	follower := e.Nodes[(slices.Index(e.Nodes, leader)+1)%len(e.Nodes)]
+	seen := newTrail()
+	quiet := lockOn(t, NewMutex(dialTo(t, []string{follower.Addr()}, &Options{
+		Trace:  seen.trace(),
+		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}), path+"/quiet"))
+
+	// broken has the leader fail, and returns it when there is another.
+	broken := func(fail func(*zkserver.Node) error) *zkserver.Node {
+		t.Helper()
+		old, began := leader, time.Now()
+		require.NoError(t, fail(old))
+		leader, err = e.Leader(t.Context(), old)
+		require.NoError(t, err)
+		elected := time.Since(began)
+		progress()
+		t.Logf("another leader after %v, 20 more Commits after %v", elected, time.Since(began))
+		return old
+	}
+	kill := func(n *zkserver.Node) error { return n.Kill(t.Context()) }
+	pause := func(n *zkserver.Node) error { return n.Pause(t.Context()) }
+
+	killed := broken(kill)
+	require.Equal(t, seen.nth(t, 1, "up").Session, seen.nth(t, 2, "up").Session)
+	require.NoError(t, quiet.Err())
+	_, err = quiet.Commit(ctx)
+	require.NoError(t, err)
+	require.NoError(t, quiet.Release())
+	require.NoError(t, killed.Restart(t.Context()))
+	progress()
+	require.NoError(t, broken(pause).Unpause(t.Context()))
+	require.NoError(t, e.WaitServing(t.Context()))
+	progress()
+	broken(kill)
+	close(stop)
+	workers.Wait()
+	require.False(t, t.Failed())
+
+	conn = rawTo(t, e.Addrs())
+	_, err = conn.Sync(path)
+	require.NoError(t, err)
+	eventually(t, "an empty line, with all clients still connected", func() bool {
+		return len(children(t, conn, path+"/line")) == 0
+	})
+	data, _, err := conn.Get(counter)
+	require.NoError(t, err)
+	var n int
+	var last Token
+	_, err = fmt.Sscan(string(data), &n, &last)
+	require.NoError(t, err)
+	t.Logf("counted to %d: %d Commits succeeded, %d are uncertain, %d leases were lost before", n, len(tokens), uncertain, lost)
+	require.GreaterOrEqual(t, n, len(tokens))
+	require.LessOrEqual(t, n, len(tokens)+uncertain)
+	last = 0
+	for i := range n {
+		if token, ok := tokens[i+1]; ok {
+			require.Greater(t, token, last)
+			last = token
+		}
+	}
+}

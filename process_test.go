@@ -1,0 +1,215 @@
+//go:build unix
+
+package zkrecipes
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// A holder in a process of its own, that is stopped and killed.
+
+const (
+	holderEnv     = "ZKRECIPES_TEST_HOLDER" // what the process does once it holds: "wait" or "commit"
+	pathEnv       = "ZKRECIPES_TEST_PATH"
+	holderTimeout = time.Second
+	sharedTick    = 500 * time.Millisecond // of the harness's server
+	reportMark    = "holder: "
+)
+
+// report is what a holder's process says, one line of JSON each time.
+type report struct {
+	Token Token
+	Place string // absolute
+	// When it has been told to go on, or has failed to:
+	Lost      string // Err(), if that is ErrLost
+	Failed    string // Commit's error, if Err() was nil before; empty if there was none
+	Uncertain bool   // whether that is ErrUncertain
+	Refused   string // the error of a Commit after that, if that is ErrLost
+	Fenced    bool   // the guard fails on another connection
+}
+
+// TestHolderProcess is the process that process starts. In any other it does
+// nothing.
+func TestHolderProcess(t *testing.T) {
+	mode, path := os.Getenv(holderEnv), os.Getenv(pathEnv)
+	if mode == "" {
+		return
+	}
+	ctx := within(t, time.Minute)
+	l := lockOn(t, NewMutex(dial(t, &Options{SessionTimeout: holderTimeout}), path))
+	conn := raw(t)
+	r := report{Token: l.Token(), Place: l.Check().Path}
+	say := func() {
+		line, err := json.Marshal(r)
+		require.NoError(t, err)
+		fmt.Println(reportMark + string(line))
+	}
+	mine := func() *zk.SetDataRequest {
+		return &zk.SetDataRequest{Path: path + "-data", Data: fmt.Append(nil, l.Token()), Version: -1}
+	}
+	lost := func(err error) string {
+		if errors.Is(err, ErrLost) {
+			return err.Error()
+		}
+		return ""
+	}
+	say()
+	in := bufio.NewReader(os.Stdin)
+	for first := true; mode == "commit" || first; first = false {
+		if mode == "wait" {
+			// Stopped while it waits here: what it does next comes after.
+			_, err := in.ReadString('\n')
+			require.NoError(t, err)
+		}
+		err := l.Err()
+		if err != nil {
+			r.Lost = lost(err)
+			break
+		}
+		if _, err := l.Commit(ctx, mine()); err != nil {
+			r.Failed, r.Uncertain = err.Error(), errors.Is(err, ErrUncertain)
+			break
+		}
+	}
+	_, err := l.Commit(ctx, mine())
+	r.Refused = lost(err)
+	_, err = conn.Multi(l.Check(), mine())
+	r.Fenced = errors.Is(err, zk.ErrNoNode)
+	say()
+	io.Copy(io.Discard, in) // until the other end closes
+}
+
+// process is a running TestHolderProcess.
+type process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+// startHolder returns once the process holds the lock.
+func startHolder(t *testing.T, mode, path string) (*process, report) {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHolderProcess$", "-test.timeout=1m")}
+	// It uses the server of this process.
+	p.cmd.Env = append(os.Environ(), "ZK_SERVERS="+strings.Join(harness.shared, ","), holderEnv+"="+mode, pathEnv+"="+path)
+	p.cmd.Stderr = os.Stderr
+	var err error
+	p.in, err = p.cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := p.cmd.StdoutPipe()
+	require.NoError(t, err)
+	p.out = bufio.NewScanner(out)
+	require.NoError(t, p.cmd.Start())
+	t.Cleanup(func() {
+		p.in.Close()
+		p.signal(syscall.SIGKILL) // a stopped process too
+		p.cmd.Wait()
+	})
+	return p, p.report()
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(s))
+}
+
+// report waits for the next one.
+func (p *process) report() (r report) {
+	p.t.Helper()
+	for p.out.Scan() {
+		if line, ok := strings.CutPrefix(p.out.Text(), reportMark); ok {
+			require.NoError(p.t, json.Unmarshal([]byte(line), &r))
+			return r
+		}
+		p.t.Log(p.out.Text())
+	}
+	require.FailNow(p.t, "the holder's process has ended", "%v", p.out.Err())
+	return r
+}
+
+// A process is stopped for longer than its session lives, and another gets the
+// lock. When the process goes on, the first thing that it hears is ErrLost.
+// What it sends all the same is refused.
+func TestB14ProcessPausedForLongerThanItsSession(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{
+		"wait",   // stopped at a moment that is known
+		"commit", // stopped at any moment in a loop of Err and Commit
+	} {
+		t.Run(mode, func(t *testing.T) {
+			ctx, path := within(t, 30*time.Second), newPath(t)
+			conn := raw(t)
+			makeParents(t, conn, path+"-data")
+			p, held := startHolder(t, mode, path)
+			c := dial(t, nil)
+			waiter := lockLater(t, NewMutex(c, path))
+			sleeps(t, c, 2)
+			if mode == "commit" {
+				eventually(t, "Commits", func() bool {
+					data, _, err := conn.Get(path + "-data")
+					return err == nil && string(data) == fmt.Sprint(held.Token)
+				})
+			}
+
+			p.signal(syscall.SIGSTOP)
+			next := waiter.granted()
+			require.Greater(t, next.Token(), held.Token)
+			_, err := next.Commit(ctx, &zk.SetDataRequest{Path: path + "-data", Data: []byte("next"), Version: -1})
+			require.NoError(t, err)
+			_, err = p.in.Write([]byte("go on\n"))
+			require.NoError(t, err)
+			p.signal(syscall.SIGCONT)
+
+			r := p.report()
+			t.Logf("%+v", r)
+			if mode == "wait" {
+				require.NotEmpty(t, r.Lost, "the first Err is ErrLost")
+			} else if r.Lost == "" {
+				require.True(t, r.Uncertain || strings.Contains(r.Failed, ErrLost.Error()), "stopped within Commit")
+			}
+			require.NotEmpty(t, r.Refused, "Commit")
+			require.True(t, r.Fenced, "the guard on another connection")
+			data, _, err := conn.Get(path + "-data")
+			require.NoError(t, err)
+			require.Equal(t, "next", string(data))
+			require.NoError(t, next.Release())
+		})
+	}
+}
+
+// The lock of a process that is killed is free when its session has timed out,
+// which the servers notice within a tick.
+func TestB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
+	t.Parallel()
+	needsOwn(t) // another server's tick is not known
+	path := newPath(t)
+	p, held := startHolder(t, "wait", path)
+	seen := newTrail()
+	c := dial(t, &Options{Trace: seen.trace()})
+	waiter := lockLater(t, NewMutex(c, path))
+	sleeps(t, c, 2)
+
+	killed := time.Now()
+	p.signal(syscall.SIGKILL)
+	next := waiter.granted()
+	took := seen.nth(t, 1, "granted").Time.Sub(killed)
+	t.Logf("granted %v after the kill; timeout %v, tick %v", took, holderTimeout, sharedTick)
+	require.Less(t, took, holderTimeout+sharedTick+tolerance)
+	require.Greater(t, next.Token(), held.Token)
+	require.NoError(t, next.Release())
+	require.Empty(t, children(t, raw(t), path))
+}

@@ -1,0 +1,314 @@
+package zkrecipes
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// Watches over lost connections: each is armed again, and none misses what
+// happened meanwhile. What bare go-zookeeper does is in baresession_test.go.
+
+// rearmNodes makes znodes below path, with paths of the given length, so many
+// that it takes that many setWatches to arm a watch on each. It returns how many
+// go into one of them too: go-zookeeper fills up to 128 KiB.
+func rearmNodes(t testing.TB, conn *zk.Conn, path string, length, chunks int) (nodes []string, chunk int) {
+	t.Helper()
+	chunk = (128<<10 - 28) / (4 + length)
+	for i := range chunk * chunks {
+		nodes = append(nodes, fmt.Sprintf("%s/%0*d", path, length-len(path)-1, i))
+	}
+	rearmAll(t, conn, nodes, func(node string) any {
+		return &zk.CreateRequest{Path: node, Acl: zk.WorldACL(zk.PermAll)}
+	})
+	return nodes, chunk
+}
+
+// rearmChange sets data on all nodes.
+func rearmChange(t testing.TB, conn *zk.Conn, nodes []string) {
+	t.Helper()
+	rearmAll(t, conn, nodes, func(node string) any {
+		return &zk.SetDataRequest{Path: node, Data: []byte("changed"), Version: -1}
+	})
+}
+
+func rearmDelete(t testing.TB, conn *zk.Conn, nodes []string) {
+	t.Helper()
+	rearmAll(t, conn, nodes, func(node string) any { return &zk.DeleteRequest{Path: node, Version: -1} })
+}
+
+func rearmAll(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) any) {
+	t.Helper()
+	for nodes := range slices.Chunk(nodes, 200) {
+		var ops []any
+		for _, node := range nodes {
+			ops = append(ops, op(node))
+		}
+		_, err := conn.Multi(ops...)
+		require.NoError(t, err)
+	}
+}
+
+// rearmWatch arms a watch on each node.
+func rearmWatch(t testing.TB, s *session, nodes []string) []*watch {
+	t.Helper()
+	watches := make([]*watch, len(nodes))
+	ctx := within(t, 30*time.Second)
+	var wg sync.WaitGroup
+	for part := range 8 {
+		wg.Go(func() {
+			for i := part; i < len(nodes); i += 8 {
+				var err error
+				if watches[i], err = s.watch(ctx, nodes[i]); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.False(t, t.Failed())
+	return watches
+}
+
+// rearmFires requires that each watch fires, with that event.
+func rearmFires(t testing.TB, watches []*watch, event int32) {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for i, w := range watches {
+		select {
+		case <-w.done:
+			require.Equal(t, event, w.event.Type)
+		case <-timeout:
+			fired := 0
+			for _, w := range watches {
+				if w.fired() {
+					fired++
+				}
+			}
+			require.FailNow(t, "lost", "watch %d; of %d watches %d have fired", i, len(watches), fired)
+		}
+	}
+}
+
+// rearmRest requires that no watch has fired so far, and that each is armed: it
+// fires when its node goes.
+func rearmRest(t testing.TB, s *session, look *zk.Conn, nodes []string, watches []*watch) {
+	t.Helper()
+	require.NoError(t, sessGet(s, "/")) // behind all events on the way
+	require.False(t, slices.ContainsFunc(watches, (*watch).fired))
+	rearmDelete(t, look, nodes)
+	rearmFires(t, watches, jute.EventDeleted)
+}
+
+func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
+	const queued = 40 // more than go-zookeeper's channel holds
+	p := newProxy(t, harness.shared[0])
+	look, path := bareNode(t)
+	nodes, chunk := rearmNodes(t, look, path, 900, 3)
+	_, s, taps := sessDial(t, p.addr(), Options{})
+	watches := rearmWatch(t, s, nodes)
+	errs := make(chan error, queued)
+	queue := func() {
+		taps.away(t, p)
+		for range queued {
+			go func() { errs <- sessGet(s, path) }()
+		}
+		eventually(t, "queued", func() bool { return sessQueued(s.conn) == 16 })
+	}
+
+	// The next connection is lost before it has armed anything.
+	queue()
+	changed := nodes[:chunk*3/2]
+	rearmChange(t, look, changed)
+	rule := p.on("setWatches", 1, hold)
+	p.reset()
+	taps.release()
+	p.await(rule)
+	eventually(t, "all written by go-zookeeper", func() bool {
+		s.calling.mu.Lock()
+		defer s.calling.mu.Unlock()
+		return s.calling.n == queued && sessQueued(s.conn) == 0
+	})
+	require.Equal(t, map[string]int{"setWatches": 1}, p.count(), "the rest is held")
+	p.drop()
+	for range queued {
+		require.Equal(t, zk.ErrConnectionClosed, <-errs)
+	}
+	sessAwaitUp(t, s)
+	rearmFires(t, watches[:len(changed)], jute.EventDataChanged)
+
+	// The one after that arms what is left before it lets requests pass.
+	queue()
+	taps.release()
+	for range queued {
+		require.NoError(t, <-errs)
+	}
+	ops := slices.DeleteFunc(taps.newest().sent(), func(op string) bool { return op == "ping" })
+	want := []string{"connect", "auth", "setWatches", "setWatches"}
+	require.Equal(t, append(want, slices.Repeat([]string{"getData"}, queued)...), ops)
+	rearmRest(t, s, look, nodes[len(changed):], watches[len(changed):])
+}
+
+func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
+	const chunks = 4
+	p := newProxy(t, harness.shared[0])
+	look, path := bareNode(t)
+	nodes, chunk := rearmNodes(t, look, path, 126, chunks)
+	require.GreaterOrEqual(t, len(nodes), 4000)
+	_, s, taps := sessDial(t, p.addr(), Options{})
+	watches := rearmWatch(t, s, nodes)
+	taps.away(t, p)
+	rearmChange(t, look, nodes[:len(nodes)/2])
+	rule := p.on("setWatches", 2, dropBefore)
+	p.reset()
+	taps.release()
+	p.await(rule)
+	sessAwaitUp(t, s)
+	require.Greater(t, p.countOf("setWatches"), 2)
+	require.Less(t, p.countOf("setWatches"), 2+chunks+1)
+	rearmFires(t, watches[:len(nodes)/2], jute.EventDataChanged)
+	rearmRest(t, s, look, nodes[len(nodes)/2:], watches[len(nodes)/2:])
+	t.Log(len(nodes), "watches,", chunk, "in a chunk")
+
+	require.NoError(t, sessGet(s, "/"))
+	require.Zero(t, bareWatches(s.conn), "none is left in go-zookeeper")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.Empty(t, s.watches)
+}
+
+// rearmDrops is how many connections are lost under load.
+const rearmDrops = 1000
+
+func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
+	const clients, standing = 8, 50
+	p := newProxy(t, harness.shared[0])
+	look, path := bareNode(t)
+	line := path + "-line"
+	var nodes []string
+	for i := range standing {
+		nodes = append(nodes, fmt.Sprintf("%s/standing-%d", path, i))
+	}
+	rearmAll(t, look, nodes, func(node string) any {
+		return &zk.CreateRequest{Path: node, Acl: zk.WorldACL(zk.PermAll)}
+	})
+
+	stop := make(chan struct{})
+	stopped := func() bool {
+		select {
+		case <-stop:
+			return true
+		default:
+			return false
+		}
+	}
+	var wg sync.WaitGroup
+	var inside, grants, wakeUps atomic.Int64
+	var sessions []*session
+	var watches [][]*watch
+	var ids []int64
+	for i := range clients {
+		c, s, _ := sessDial(t, p.addr(), Options{})
+		sessions, ids = append(sessions, s), append(ids, s.wire.ID())
+		watches = append(watches, rearmWatch(t, s, nodes))
+		for range 2 {
+			wg.Go(func() { // contends for the lock
+				m := NewMutex(c, line)
+				for ctx := within(t, 60*time.Second); !stopped(); {
+					l, err := m.Lock(ctx)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if inside.Add(1) != 1 {
+						t.Error("two hold the lock")
+					}
+					inside.Add(-1)
+					grants.Add(1)
+					if err := l.Release(); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Go(func() { // sleeps on a node of its own until somebody else wakes it
+			ctx := within(t, 60*time.Second)
+			for n := 0; !stopped(); n++ {
+				node := fmt.Sprintf("%s/%d-%d", path, i, n)
+				if _, err := look.Create(node, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+					t.Error(err)
+					return
+				}
+				w, err := s.watch(ctx, node)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n%2 == 0 {
+					look.Set(node, []byte("changed"), -1)
+				} else {
+					look.Delete(node, -1)
+				}
+				select {
+				case <-w.done:
+					wakeUps.Add(1)
+				case <-time.After(20 * time.Second):
+					t.Error("a lost wake-up")
+					return
+				}
+			}
+		})
+	}
+
+	began := time.Now()
+	for dropped := 0; dropped < rearmDrops; {
+		time.Sleep(time.Duration(1+rand.N(4)) * time.Millisecond) // the pace of the faults
+		p.mu.Lock()
+		conns := slices.Collect(maps.Keys(p.conns))
+		p.mu.Unlock()
+		for _, c := range conns {
+			c.mu.Lock()
+			established := c.session != 0
+			c.mu.Unlock()
+			if established && rand.N(4) == 0 {
+				c.close()
+				dropped++
+			}
+		}
+		require.Less(t, time.Since(began), 50*time.Second)
+	}
+	t.Logf("%d drops in %v, %d grants and %d wake-ups meanwhile", rearmDrops, time.Since(began), grants.Load(), wakeUps.Load())
+	close(stop)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		require.FailNow(t, "somebody waits for ever", "in line: %q", children(t, look, line))
+	}
+
+	rearmChange(t, look, nodes)
+	for i, s := range sessions {
+		rearmFires(t, watches[i], jute.EventDataChanged)
+		require.Equal(t, ids[i], s.wire.ID())
+		require.False(t, s.isOver())
+	}
+	require.Positive(t, grants.Load())
+	require.Positive(t, wakeUps.Load())
+	eventually(t, "the line is empty", func() bool { return len(children(t, look, line)) == 0 })
+}

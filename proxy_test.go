@@ -157,13 +157,6 @@ func (p *proxy) refusing(refuse bool) {
 	}
 }
 
-// to sends later connections to another server.
-func (p *proxy) to(target string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.target = target
-}
-
 // count returns how often each operation was sent, pings and handshakes aside.
 func (p *proxy) count() map[string]int {
 	p.mu.Lock()

@@ -522,7 +522,7 @@ func TestAServerThatNeverAnswersIsLeftWhenTheBudgetIsSpent(t *testing.T) {
 			l.answer(answer)
 			time.Sleep(HandshakeBudget(asked) - 1)
 			l.requireUp()
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			var late net.Error
 			require.ErrorAs(t, l.down(), &late)
 			require.True(t, late.Timeout())
@@ -880,7 +880,7 @@ func TestWatchesNotCoveredWithinHalfTheTimeoutEndTheConnection(t *testing.T) {
 		}
 		time.Sleep(asked/2 - time.Since(began) - 1)
 		l.requireUp()
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		require.ErrorIs(t, l.down(), errRearm)
 		require.NotContains(t, l.sent(), "sync 1")
 		require.Len(t, r.heard(), 1)
@@ -1162,7 +1162,7 @@ func TestSilenceForHalfTheTimeoutEndsTheConnection(t *testing.T) {
 		time.Sleep(asked/2 - 1)
 		l.write(ping()) // sending is not hearing
 		l.requireUp()
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		var late net.Error
 		require.ErrorAs(t, l.down(), &late)
 		require.True(t, late.Timeout())

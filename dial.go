@@ -116,13 +116,16 @@ func (s *session) attempt(network, address string) (net.Conn, error) {
 	deadline := time.Now().Add(wire.HandshakeBudget(s.wire.Timeout()))
 	ctx, cancel := context.WithDeadline(s.hold, deadline)
 	defer cancel()
-	if s.isForgotten() {
+	if s.isForgotten(address) {
 		if err := s.settle(ctx, network, address); err != nil {
 			return nil, err
 		}
 	}
 	nc, err := s.c.dialServer(ctx, network, address)
 	if err != nil {
+		s.mu.Lock()
+		delete(s.snubbed, address)
+		s.mu.Unlock()
 		return nil, err
 	}
 	conn := s.wire.Wrap(nc, number)
@@ -132,27 +135,26 @@ func (s *session) attempt(network, address string) (net.Conn, error) {
 		nc.Close()
 		return nil, errHeld
 	}
-	s.nc, s.number = conn, number
+	s.nc, s.number, s.server = conn, number, address
 	return conn, nil
 }
 
-// isForgotten reports that servers have closed every connection in place of an
-// answer for twice the session's timeout: as often as there are servers, and
-// not one has answered. Servers that were not there do not count: when they come
-// back, they know the session.
-func (s *session) isForgotten() bool {
+// isForgotten reports that this server has closed every connection in place of
+// an answer for twice the session's timeout, and no other has answered. One that
+// is not there does not count: when it comes back, it knows the session.
+func (s *session) isForgotten(address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.snubs >= len(s.hosts.list) && time.Since(s.snubbed) > 2*s.wire.Timeout() &&
-		time.Now().After(s.wire.ValidUntil())
+	since, ok := s.snubbed[address]
+	return ok && s.isKnown() && time.Since(since) > 2*s.wire.Timeout() && time.Now().After(s.wire.ValidUntil())
 }
 
 // settle finds out by handshakes of its own whether the session still exists.
-// nil: it does, and this server takes it up. One that knows it, but will not
-// have us with the zxid that we have seen, lost data: no connection could use
-// the session, which is ended there, so that what it owns goes.
+// nil: it does, and this server takes it up. One that knows it, but not the
+// zxid that we have seen, lost data: no connection could use the session, which
+// is ended there, so that what it owns goes.
 func (s *session) settle(ctx context.Context, network, address string) error {
-	ask := func(seen bool) (known bool, err error) {
+	ask := func(seen, bury bool) (known bool, err error) {
 		nc, err := s.c.dialServer(ctx, network, address)
 		if err != nil {
 			return false, err
@@ -160,15 +162,15 @@ func (s *session) settle(ctx context.Context, network, address string) error {
 		defer nc.Close()
 		defer context.AfterFunc(ctx, func() { nc.Close() })()
 		known, err = s.wire.Ask(nc, seen)
-		if known && !seen {
-			err = s.wire.Bury(nc)
+		if known && bury {
+			return false, s.wire.Bury(nc)
 		}
 		return known, err
 	}
-	known, err := ask(true)
-	if err != nil && ctx.Err() == nil {
-		if known, err = ask(false); err == nil {
-			known = false // buried
+	known, err := ask(false, false)
+	if err == nil && known { // so it serves; now what it says to what we have seen
+		if known, err = ask(true, false); wire.IsSnub(err) {
+			known, err = ask(false, true)
 		}
 	}
 	if err == nil && !known {

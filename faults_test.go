@@ -454,7 +454,7 @@ func TestB46ServerLostItsData(t *testing.T) {
 // deleted as soon as that can be; the waiter's session and place live on.
 func TestB56ServersAwayForLongerThanTheTimeout(t *testing.T) {
 	t.Parallel()
-	const timeout = 2 * time.Second
+	const timeout = 3 * time.Second
 	for _, tt := range []struct {
 		name   string
 		outage time.Duration // at least

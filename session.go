@@ -37,11 +37,11 @@ type session struct {
 	up         bool
 	flipped    chan struct{} // closed and replaced whenever up changes
 	upSince    time.Time
-	snubs      int       // see isForgotten
-	snubbed    time.Time // the first of them
-	failures   int       // attempts to connect since requests last passed
+	snubbed    map[string]time.Time // see isForgotten
+	failures   int                  // attempts to connect since requests last passed
 	nc         *wire.Conn
 	number     uint64 // of nc
+	server     string // of nc
 	lastErr    error  // why there is no connection
 	cause      error  // why the session has ended
 	draining   bool   // no call begins any more
@@ -59,6 +59,7 @@ func openSession(c *Client) (*session, error) {
 		first: make(chan struct{}), over: make(chan struct{}),
 		parked: make(chan struct{}), letGo: make(chan struct{}),
 		flipped:    make(chan struct{}),
+		snubbed:    map[string]time.Time{},
 		watches:    map[string]*watch{},
 		grants:     map[*grant]struct{}{},
 		unresolved: map[string]struct{}{},
@@ -147,13 +148,12 @@ func (s *session) onDown(conn uint64, err error) {
 		s.mu.Unlock()
 		return
 	}
-	switch {
-	case !s.nc.Snubbed():
-		s.snubs = 0
-	case s.snubs == 0:
-		s.snubs, s.snubbed = 1, time.Now()
-	default:
-		s.snubs++
+	if s.nc.Answered() {
+		clear(s.snubbed)
+	} else if !wire.IsSnub(err) {
+		delete(s.snubbed, s.server)
+	} else if _, ok := s.snubbed[s.server]; !ok {
+		s.snubbed[s.server] = time.Now()
 	}
 	if s.up {
 		s.c.hooks.log(slog.LevelWarn, "connection lost", "session", s.wire.ID(), "err", err)

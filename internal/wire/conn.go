@@ -126,12 +126,17 @@ func (c *Conn) shut(cause error) {
 	})
 }
 
-// Snubbed reports that the server closed the connection in place of an answer
-// to the ConnectRequest, as it does with a client that has seen a later zxid.
-func (c *Conn) Snubbed() bool {
+// Answered reports whether the server has sent a ConnectResponse.
+func (c *Conn) Answered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.closed && !c.answered && (errors.Is(c.cause, io.EOF) || errors.Is(c.cause, syscall.ECONNRESET))
+	return c.answered
+}
+
+// IsSnub reports that the server closed a connection without a word, as it does
+// in place of an answer to a client that has seen a later zxid.
+func IsSnub(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // Cause returns why the connection has ended, nil while it has not.

@@ -19,28 +19,25 @@ type grant struct {
 	mu      sync.Mutex
 	handles map[*Lease]struct{} // not released
 	err     error               // why it has ended, nil while held
-	clock   *time.Timer
-	guard   *time.Timer
-	left    chan error // from end on: how the deletion of the place went
+	left    chan error          // from end on: how the deletion of the place went
+
+	since   time.Time
+	guarded bool // its place is watched; s.mu guards it
 }
 
 // newGrant hands out the place. From here on the session's end, its clock and
 // the deletion of the znode end the grant.
 func newGrant(p *place) (*grant, error) {
-	g := &grant{p: p, over: make(chan struct{}), handles: map[*Lease]struct{}{}, left: make(chan error, 1)}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g := &grant{
+		p: p, over: make(chan struct{}), handles: map[*Lease]struct{}{}, left: make(chan error, 1),
+		since: time.Now(), guarded: p.own != nil,
+	}
 	if err := p.s.addGrant(g); err != nil {
 		return nil, err
 	}
-	g.clock = time.AfterFunc(time.Until(p.s.wire.ValidUntil()), g.tick)
-	// Short critical sections do not pay for a watch on the own place; long ones
-	// hear of its deletion. A place that waited has one.
-	after := p.s.wire.Timeout() / 10
-	if p.own != nil {
-		after = 0
+	if p.own != nil && p.own.fired() { // before the session knew whose it is
+		p.line.c.tasks.start(g.guard)
 	}
-	g.guard = time.AfterFunc(after, func() { p.line.c.tasks.start(g.keep) })
 	h := &p.line.c.hooks
 	h.tell(h.trace.Granted, p.event(TraceEvent{}))
 	return g, nil
@@ -79,47 +76,16 @@ func lost(cause error) error {
 	return fmt.Errorf("%w: %w", ErrLost, cause)
 }
 
-// tick looks at the session's clock at the moment at which it runs out, unless
-// the servers have answered in the meantime.
-func (g *grant) tick() {
-	if g.check() != nil {
+// guard sets the watch on the own place of a grant that has none.
+func (g *grant) guard() {
+	select {
+	case <-g.over:
 		return
+	default:
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.err == nil {
-		g.clock.Reset(time.Until(g.p.s.wire.ValidUntil()))
-	}
-}
-
-// keep watches the place while it is held.
-func (g *grant) keep() {
-	own := g.p.own
-	for {
-		select {
-		case <-g.over:
-			return
-		default:
-		}
-		if own == nil || own.fired() {
-			var err error
-			own, err = g.p.s.watch(context.Background(), g.p.path) // ends with the session
-			if errors.Is(err, zk.ErrNoNode) {
-				g.end(lost(errDeleted))
-			}
-			if err != nil {
-				return
-			}
-		}
-		select {
-		case <-own.done:
-			if own.deleted() {
-				g.end(lost(errDeleted))
-				return
-			}
-		case <-g.over:
-			return
-		}
+	_, err := g.p.s.watch(context.Background(), g.p.path) // ends with the session
+	if errors.Is(err, zk.ErrNoNode) {
+		g.end(lost(errDeleted))
 	}
 }
 
@@ -147,8 +113,6 @@ func (g *grant) seal(cause error) (handles map[*Lease]struct{}, ok bool) {
 // The one behind is told that it is next where the place was held for certain
 // until now; a lost one is deleted plainly.
 func (g *grant) finish(cause error, handles map[*Lease]struct{}) {
-	g.clock.Stop()
-	g.guard.Stop()
 	close(g.over)
 	g.p.s.dropGrant(g)
 	for l := range handles {

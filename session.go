@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +48,8 @@ type session struct {
 	cause      error  // why the session has ended
 	draining   bool   // no call begins any more
 	watches    map[string]*watch
-	grants     map[*grant]struct{}
+	grants     map[string]*grant   // by the path of the place
+	ticking    bool                // see tick
 	unresolved map[string]struct{} // uuids of joins whose outcome is not known
 
 	probe *probe // of whether the server enforces ACLs
@@ -61,7 +64,7 @@ func openSession(c *Client) (*session, error) {
 		flipped:    make(chan struct{}),
 		snubbed:    map[string]time.Time{},
 		watches:    map[string]*watch{},
-		grants:     map[*grant]struct{}{},
+		grants:     map[string]*grant{},
 		unresolved: map[string]struct{}{},
 	}
 	s.hosts.letGo = s.letGo
@@ -270,25 +273,71 @@ func (s *session) addGrant(g *grant) error {
 	case g.p.heard != 0 && g.p.heard != s.number:
 		return errMoved
 	}
-	s.grants[g] = struct{}{}
+	s.grants[g.p.path] = g
+	if !s.ticking {
+		s.ticking = true
+		time.AfterFunc(s.wire.Timeout()/10, s.tick)
+	}
 	return nil
 }
 
 func (s *session) dropGrant(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.grants, g)
+	delete(s.grants, g.p.path)
+}
+
+// tick ends the leases when the session's clock runs out, and has the places of
+// those watched that live for longer than a tenth of its timeout: short critical
+// sections do not pay for that, long ones hear of their places' deletion. It is
+// one timer for all, which runs on until it finds none, so that quick ones do
+// not pay for timers either.
+func (s *session) tick() {
+	age := s.wire.Timeout() / 10
+	s.mu.Lock()
+	if len(s.grants) == 0 {
+		s.ticking = false
+		s.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	next := s.wire.ValidUntil()
+	silent := !now.Before(next)
+	if silent {
+		next = now.Add(age)
+	}
+	for _, g := range s.grants {
+		if g.guarded {
+			continue
+		}
+		if at := g.since.Add(age); at.After(now) {
+			if at.Before(next) {
+				next = at
+			}
+			continue
+		}
+		g.guarded = true
+		s.c.tasks.start(g.guard)
+	}
+	time.AfterFunc(next.Sub(now), s.tick)
+	s.mu.Unlock()
+	if silent {
+		for _, g := range s.leases() {
+			g.check()
+		}
+	}
+}
+
+// leases returns the grants that are out.
+func (s *session) leases() []*grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.grants))
 }
 
 // endGrants ends every lease that is out.
 func (s *session) endGrants(cause error) {
-	s.mu.Lock()
-	gs := make([]*grant, 0, len(s.grants))
-	for g := range s.grants {
-		gs = append(gs, g)
-	}
-	s.mu.Unlock()
-	for _, g := range gs {
+	for _, g := range s.leases() {
 		g.end(cause)
 	}
 }

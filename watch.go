@@ -104,4 +104,11 @@ func (s *session) onEvent(e wire.Event) {
 		w.event = e
 		close(w.done)
 	}
+	if g := s.grants[e.Path]; g != nil {
+		if e.Type == jute.EventDeleted {
+			s.c.tasks.start(func() { g.end(lost(errDeleted)) })
+		} else {
+			s.c.tasks.start(g.guard)
+		}
+	}
 }

@@ -74,8 +74,9 @@ func (r *rig) heard() []string {
 // link is a connection with both its ends.
 type link struct {
 	t      *testing.T
-	conn   *Conn    // go-zookeeper's end
-	server net.Conn // the server's
+	conn   *Conn // go-zookeeper's end
+	socket *breakable
+	server net.Conn // the server's end
 
 	mu     sync.Mutex
 	below  [][]byte // frames that reached the server
@@ -84,12 +85,27 @@ type link struct {
 	closed bool     // the server's end has seen the connection go
 }
 
+// breakable is a connection whose writes can be made to fail.
+type breakable struct {
+	net.Conn
+	broken atomic.Bool
+}
+
+var errBroken = errors.New("broken")
+
+func (c *breakable) Write(p []byte) (int, error) {
+	if c.broken.Load() {
+		return 0, errBroken
+	}
+	return c.Conn.Write(p)
+}
+
 // bare makes a connection on which go-zookeeper does not read yet.
 func (r *rig) bare() *link {
 	client, server := net.Pipe()
-	l := &link{t: r.t, server: server}
+	l := &link{t: r.t, server: server, socket: &breakable{Conn: client}}
 	client.SetDeadline(time.Now().Add(HandshakeBudget(r.Timeout())))
-	l.conn = r.Wrap(client, r.Attempt())
+	l.conn = r.Wrap(l.socket, r.Attempt())
 	go func() {
 		for {
 			frame, err := jute.ReadFrame(server, 1<<30)
@@ -1101,7 +1117,7 @@ func TestErrorsThatGoZookeeperHasNoNameForAreTranslated(t *testing.T) {
 func TestWriteNeverFailsAndReadTellsWhy(t *testing.T) {
 	scripted(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
-		l.conn.Conn = failing{l.conn.Conn}
+		l.socket.broken.Store(true)
 		r.heard()
 		l.write(requesting(1, jute.OpDelete)) // requires that there is no error
 		require.ErrorIs(t, l.down(), errBroken)
@@ -1109,7 +1125,7 @@ func TestWriteNeverFailsAndReadTellsWhy(t *testing.T) {
 		require.Equal(t, []string{"down 1: write: broken"}, r.heard(), "told once")
 
 		l = r.dial()
-		l.conn.Conn = failing{l.conn.Conn}
+		l.socket.broken.Store(true)
 		l.write(connectRequest(session))
 		require.ErrorIs(t, l.down(), errBroken)
 		l.write([]byte{0, 0}, nil)
@@ -1122,12 +1138,6 @@ func TestWriteNeverFailsAndReadTellsWhy(t *testing.T) {
 		require.ErrorIs(t, l.down(), jute.ErrShort)
 	})
 }
-
-var errBroken = errors.New("broken")
-
-type failing struct{ net.Conn }
-
-func (failing) Write([]byte) (int, error) { return 0, errBroken }
 
 func TestAServerThatDoesNotReadIsLeftAfterHalfTheTimeout(t *testing.T) {
 	scripted(t, nil, func(t *testing.T, r *rig) {
@@ -1274,6 +1284,11 @@ func TestAskingEndsTheSessionWhereItIsNotKnown(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, known)
 		require.True(t, r.Over())
+
+		l := r.dial() // go-zookeeper has not heard of it
+		l.write(connectRequest(session))
+		require.Error(t, l.down())
+		require.Empty(t, l.sent())
 	})
 }
 

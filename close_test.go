@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,10 @@ func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
 	p := newProxy(t, harness.shared[0])
 	c := dialTo(t, []string{p.addr()}, nil)
 	s, _ := c.session()
-	s.calling.add() // a call that takes its time
+	end := p.takeOver() // Close waits a quarter of the timeout, there must be time for the rest
+	s.calling.add()     // a call that takes its time
+	answered := sync.OnceFunc(s.calling.finish)
+	defer answered()
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -27,11 +31,11 @@ func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.draining
 	})
-	p.expire()
+	end()
 	p.drop() // the next connection hears that the session is over
 	<-s.over
 	<-s.parked
-	s.calling.finish()
+	answered()
 	select {
 	case <-closed:
 	case <-time.After(10 * time.Second):

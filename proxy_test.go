@@ -184,6 +184,12 @@ func (p *proxy) reset() {
 // expiry would.
 func (p *proxy) expire() {
 	p.t.Helper()
+	p.takeOver()()
+}
+
+// takeOver does what expire needs first, and returns what ends the session.
+func (p *proxy) takeOver() (end func()) {
+	p.t.Helper()
 	p.mu.Lock()
 	var id int64
 	var password []byte
@@ -198,17 +204,21 @@ func (p *proxy) expire() {
 	require.NotZero(p.t, id, "no session")
 	nc, err := net.Dial("tcp", p.target)
 	require.NoError(p.t, err)
-	defer nc.Close()
+	p.t.Cleanup(func() { nc.Close() })
 	b := jute.AppendInt64(jute.AppendInt32(nil, 0), 0)
 	b = jute.AppendBuffer(jute.AppendInt64(jute.AppendInt32(b, 10_000), id), password)
 	_, err = nc.Write(jute.Frame(b))
 	require.NoError(p.t, err)
 	_, err = jute.ReadFrame(nc, 4096)
 	require.NoError(p.t, err)
-	_, err = nc.Write(jute.Frame(jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)))
-	require.NoError(p.t, err)
-	_, err = jute.ReadFrame(nc, 4096)
-	require.NoError(p.t, err)
+	return func() {
+		p.t.Helper()
+		_, err = nc.Write(jute.Frame(jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)))
+		require.NoError(p.t, err)
+		_, err = jute.ReadFrame(nc, 4096)
+		require.NoError(p.t, err)
+		nc.Close()
+	}
 }
 
 func (p *proxy) accept() {

@@ -614,6 +614,7 @@ func sleeps(t testing.TB, c *Client, n int) {
 func places(t testing.TB, servers []string, path string) (names []string) {
 	t.Helper()
 	conn := rawTo(t, servers)
+	defer conn.Close() // go-zookeeper's can hang for a minute when its server dies
 	_, err := conn.Sync(path)
 	require.NoError(t, err)
 	ms := members(children(t, conn, path))

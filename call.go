@@ -3,7 +3,6 @@ package zkrecipes
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -26,15 +25,7 @@ func call2[A, B any](s *session, f func(*zk.Conn) (A, B, error)) (a A, b B, err 
 	if unsettled(err) && s.isOver() {
 		err = errSessionOver
 	}
-	switch err {
-	case zk.ErrNothing, zk.ErrSessionExpired, zk.ErrSessionMoved:
-		// The server is overloaded, or about to close the connection; whoever asks
-		// again does so after a while.
-		select {
-		case <-time.After(s.wire.Timeout() / 50):
-		case <-s.over:
-		}
-	}
+	s.backOff(err)
 	return a, b, err
 }
 
@@ -86,48 +77,11 @@ func (s *session) sync(ctx context.Context, path string) error {
 	return err
 }
 
-// multi runs the operations as one transaction. failed is the index of the
-// first that did, -1 where the request failed as a whole.
-func (s *session) multi(ops ...any) (rs []zk.MultiResponse, failed int, err error) {
-	if n := multiSize(ops); n > jute.MaxFrame {
-		return nil, -1, tooLarge(n)
-	}
-	rs, _, err = call2(s, func(conn *zk.Conn) ([]zk.MultiResponse, struct{}, error) {
-		rs, err := conn.Multi(ops...)
-		return rs, struct{}{}, err
-	})
-	failed = -1
-	for i, r := range rs {
-		if r.Error != nil {
-			return rs, i, r.Error
-		}
-	}
-	return rs, failed, err
-}
-
 func tooLarge(n int) error {
 	return fmt.Errorf("request of %d bytes: servers accept %d (jute.maxbuffer)", n, jute.MaxFrame)
 }
 
-// multiSize returns the size of the frame body that go-zookeeper makes of ops.
-func multiSize(ops []any) int {
-	const header = 9 // of each operation, and one at the end
-	n := 8 + header
-	for _, op := range ops {
-		switch op := op.(type) {
-		case *zk.CreateRequest:
-			n += header + createSize(op.Path, op.Data, op.Acl)
-		case *zk.SetDataRequest:
-			n += header + 4 + len(op.Path) + 4 + len(op.Data) + 4
-		case *zk.DeleteRequest:
-			n += header + 4 + len(op.Path) + 4
-		case *zk.CheckVersionRequest:
-			n += header + 4 + len(op.Path) + 4
-		}
-	}
-	return n
-}
-
+// createSize returns the size of the record that go-zookeeper makes of a create.
 func createSize(path string, data []byte, acl []zk.ACL) int {
 	n := 4 + len(path) + 4 + len(data) + 4 + 4
 	for _, a := range acl {

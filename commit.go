@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -49,47 +48,35 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 	if err := l.Err(); err != nil {
 		return nil, errors.Unwrap(err)
 	}
-	if err := s.ready(ctx); err != nil { // nothing has been sent
-		if errors.Is(err, errSessionOver) {
-			err = l.g.check()
-		}
+	t, err := s.begin(ctx, guarded...)
+	if errors.Is(err, errSessionOver) {
+		err = l.g.check()
+	}
+	if err != nil { // nothing has been sent
 		return nil, err
 	}
-	type result struct {
-		rs     []zk.MultiResponse
-		failed int
-		err    error
-	}
-	ch := make(chan result, 1)
-	c.tasks.start(func() {
-		rs, failed, err := s.multi(guarded...)
-		ch <- result{rs, failed, err}
-	})
-	var r result
-	select {
-	case r = <-ch:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", ErrUncertain, ended(ctx))
-	}
+	rs, failed, err := t.wait(ctx)
 	switch {
-	case r.err == nil:
-		rs := r.rs[1:]
+	case err == nil:
+		rs = rs[1:]
 		for i := range rs {
 			rs[i].String = strings.TrimPrefix(rs[i].String, c.prefix)
 		}
 		return rs, nil
-	case r.failed == 0 && errors.Is(r.err, zk.ErrNoNode):
+	case failed == 0 && errors.Is(err, zk.ErrNoNode):
 		l.g.end(lost(errDeleted))
 		return nil, l.g.check()
-	case r.failed > 0:
-		return nil, fmt.Errorf("operation %d: %w", r.failed-1, r.err)
-	case unsettled(r.err), errors.Is(r.err, errSessionOver):
-		return nil, fmt.Errorf("%w: %w", ErrUncertain, r.err)
+	case failed > 0:
+		return nil, fmt.Errorf("operation %d: %w", failed-1, err)
+	case errors.Is(err, errNotSent):
+		return l.commit(ctx, ops)
+	case unsettled(err), errors.Is(err, errSessionOver), ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return nil, fmt.Errorf("%w: %w", ErrUncertain, err)
 	}
-	return nil, r.err
+	return nil, err
 }
 
-// mapOp returns a copy of a user's operation that is fit to be sent.
+// mapOp returns a user's operation as it is to be sent. It shares the data.
 func (c *Client) mapOp(op any) (_ any, err error) {
 	switch op := op.(type) {
 	case *zk.CreateRequest:
@@ -99,7 +86,7 @@ func (c *Client) mapOp(op any) (_ any, err error) {
 		if op.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
 			return nil, fmt.Errorf("create %s: flags %d: a transaction creates no containers and no TTL nodes", op.Path, op.Flags)
 		}
-		m := &zk.CreateRequest{Data: slices.Clone(op.Data), Acl: slices.Clone(c.acl), Flags: op.Flags}
+		m := &zk.CreateRequest{Data: op.Data, Acl: c.acl, Flags: op.Flags}
 		path, suffix := op.Path, ""
 		if op.Flags&zk.FlagSequence != 0 && strings.HasSuffix(path, "/") {
 			path, suffix = path+"0", "0" // a name that is only the number is fine
@@ -118,7 +105,7 @@ func (c *Client) mapOp(op any) (_ any, err error) {
 		if op == nil {
 			break
 		}
-		m := &zk.SetDataRequest{Data: slices.Clone(op.Data), Version: op.Version}
+		m := &zk.SetDataRequest{Data: op.Data, Version: op.Version}
 		if m.Path, err = c.resolve(op.Path); err != nil {
 			return nil, fmt.Errorf("set data of %q: %w", op.Path, err)
 		}

@@ -509,7 +509,7 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 		forge   bool   // somebody else can set data on a place
 	}{
 		{"skipACL", "-Dzookeeper.skipACL=yes", nil, opRelease, true},
-		{"digest authentication off", "-Dzookeeper.DigestAuthenticationProvider.enabled=false", nil, "delete", false},
+		{"digest authentication off", "-Dzookeeper.DigestAuthenticationProvider.enabled=false", nil, "multi(delete)", false},
 		{"super user", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + digestID(super), []Auth{{"digest", super}}, opRelease, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -19,7 +19,6 @@ type grant struct {
 	mu      sync.Mutex
 	handles map[*Lease]struct{} // not released
 	err     error               // why it has ended, nil while held
-	left    chan error          // from end on: how the deletion of the place went
 
 	since   time.Time
 	guarded bool // its place is watched; s.mu guards it
@@ -29,7 +28,7 @@ type grant struct {
 // the deletion of the znode end the grant.
 func newGrant(p *place) (*grant, error) {
 	g := &grant{
-		p: p, over: make(chan struct{}), handles: map[*Lease]struct{}{}, left: make(chan error, 1),
+		p: p, over: make(chan struct{}), handles: map[*Lease]struct{}{},
 		since: time.Now(), guarded: p.own != nil,
 	}
 	if err := p.s.addGrant(g); err != nil {
@@ -94,9 +93,13 @@ func (g *grant) end(cause error) {
 	g.mu.Lock()
 	handles, ok := g.seal(cause)
 	g.mu.Unlock()
-	if ok {
-		g.finish(cause, handles)
+	if !ok {
+		return
 	}
+	g.finish(cause, handles)
+	// A lost place is deleted plainly: the one behind is told that it is next only
+	// where it was held for certain until now.
+	g.p.line.c.tasks.start(func() { g.p.leave(!errors.Is(cause, ErrLost)) })
 }
 
 // seal makes g ended; g.mu is held. Whoever gets true calls finish.
@@ -109,9 +112,7 @@ func (g *grant) seal(cause error) (handles map[*Lease]struct{}, ok bool) {
 	return handles, true
 }
 
-// finish tells the holder, and then has the place deleted by the background.
-// The one behind is told that it is next where the place was held for certain
-// until now; a lost one is deleted plainly.
+// finish tells the holder. The place is yet to be deleted.
 func (g *grant) finish(cause error, handles map[*Lease]struct{}) {
 	close(g.over)
 	g.p.s.dropGrant(g)
@@ -124,9 +125,6 @@ func (g *grant) finish(cause error, handles map[*Lease]struct{}) {
 	} else {
 		h.tell(h.trace.Released, g.p.event(TraceEvent{}))
 	}
-	g.p.line.c.tasks.start(func() {
-		g.p.leave(!errors.Is(cause, ErrLost), func(err error) { g.left <- err })
-	})
 }
 
 // enter adds a handle.
@@ -145,13 +143,12 @@ func (g *grant) enter() (*Lease, error) {
 }
 
 // exit takes a handle away. The grant ends with the last one, under the same
-// lock, so that a racing entry fails; then it waits for the deletion of the
-// place, while there is a connection to send it on.
+// lock, so that a racing entry fails; then the place is deleted, in the
+// background where there is no connection or it is lost before the answer.
 func (g *grant) exit(l *Lease) error {
 	if err := g.check(); err != nil {
 		return err
 	}
-	up, flipped := g.p.s.connected()
 	g.mu.Lock()
 	if g.err != nil {
 		g.mu.Unlock()
@@ -167,17 +164,20 @@ func (g *grant) exit(l *Lease) error {
 	if !last {
 		return nil
 	}
+	c := g.p.line.c
+	c.tasks.add()
+	defer c.tasks.finish()
 	g.finish(ErrReleased, nil)
-	if !up {
+	err := g.p.remove(true, g.p.s.start)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, zk.ErrNoNode):
+		return lost(errDeleted)
+	}
+	c.tasks.start(func() { g.p.leave(true) })
+	if unsettled(err) || errors.Is(err, errSessionOver) {
 		return nil
 	}
-	select {
-	case err := <-g.left:
-		if errors.Is(err, zk.ErrNoNode) {
-			err = lost(errDeleted)
-		}
-		return err
-	case <-flipped:
-		return nil
-	}
+	return err
 }

@@ -234,7 +234,7 @@ func TestB52RequestsAboveTheLimitAreRefused(t *testing.T) {
 	r.p.reset()
 	path := r.path + "/big"
 	// The largest that passes, and one more.
-	fits := 1048575 - multiSize([]any{l.Check(), &zk.CreateRequest{Path: path, Acl: r.c.acl}})
+	fits := 1048575 - (8 + len(appendOpHeader(appendOp(appendOp(nil, l.Check()), &zk.CreateRequest{Path: path, Data: []byte{}, Acl: r.c.acl}), -1, true)))
 	_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: path, Data: make([]byte, fits+1)})
 	require.EqualError(t, err, "zkrecipes: commit under "+r.path+": request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
 	require.Empty(t, r.p.count())

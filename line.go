@@ -61,7 +61,7 @@ var errContended = errors.New("line changes too often")
 
 // look returns what is known of the line, reading it, and creating it, on the
 // client's first use and after a while without any.
-func (l *line) look(s *session) (lineState, error) {
+func (l *line) look(ctx context.Context, s *session) (lineState, error) {
 	l.c.mu.Lock()
 	state, ok := l.c.lines[l.path]
 	if ok && time.Since(state.used) < idleLine {
@@ -72,10 +72,10 @@ func (l *line) look(s *session) (lineState, error) {
 	}
 	l.c.mu.Unlock()
 	for range maxTries {
-		data, stat, err := read(context.Background(), s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) { return conn.Get(l.abs()) })
+		data, stat, err := read(ctx, s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) { return conn.Get(l.abs()) })
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			err := l.c.createContainer(s, l.abs(), l.marker())
+			err := l.c.createContainer(ctx, s, l.abs(), l.marker())
 			if err == nil {
 				return l.remember(lineState{version: -1}), nil
 			}
@@ -123,12 +123,12 @@ func (l *line) forget() {
 // createContainer makes a container znode, and those above it where they are
 // missing. A container can be reaped before its first child is there, so this
 // is repeated, a bounded number of times.
-func (c *Client) createContainer(s *session, path string, data []byte) error {
+func (c *Client) createContainer(ctx context.Context, s *session, path string, data []byte) error {
 	if n := 8 + createSize(path, data, c.acl); n > jute.MaxFrame {
 		return tooLarge(n)
 	}
 	for tries := 0; tries < maxTries; {
-		_, _, err := call2(s, func(conn *zk.Conn) (string, struct{}, error) {
+		_, _, err := await2(ctx, s, func(conn *zk.Conn) (string, struct{}, error) {
 			made, err := conn.CreateContainer(path, data, zk.FlagContainer, c.acl)
 			return made, struct{}{}, err
 		})
@@ -136,7 +136,7 @@ func (c *Client) createContainer(s *session, path string, data []byte) error {
 		case unsettled(err): // created or not: the next attempt tells
 			continue
 		case errors.Is(err, zk.ErrNoNode) && parent(path) != "":
-			err := c.createContainer(s, parent(path), nil)
+			err := c.createContainer(ctx, s, parent(path), nil)
 			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 				return err
 			}

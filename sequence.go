@@ -45,7 +45,7 @@ func (l *line) enter(ctx context.Context, k kind) (*grant, error) {
 				return g, nil
 			}
 			err = waitErr
-			l.c.tasks.start(func() { p.leave(false, nil) })
+			l.c.tasks.start(func() { p.leave(false) })
 		}
 		if !errors.Is(err, errSessionOver) {
 			return nil, err
@@ -92,7 +92,7 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 			return g, nil
 		}
 	}
-	l.c.tasks.start(func() { p.leave(false, nil) })
+	l.c.tasks.start(func() { p.leave(false) })
 	return nil, err
 }
 
@@ -141,54 +141,23 @@ func (l *line) sweep(s *session, ms []member) {
 		if _, ok := s.unresolved[m.uuid]; ok {
 			delete(s.unresolved, m.uuid)
 			ghost := &place{member: m, line: l, s: s, path: l.abs() + "/" + m.name}
-			s.c.tasks.start(func() { ghost.leave(false, nil) })
+			s.c.tasks.start(func() { ghost.leave(false) })
 		}
 	}
 }
 
-// join takes a place. Where ctx ends before it is known whether one was taken,
-// the background finds out, and leaves.
-func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
-	type result struct {
-		p   *place
-		err error
-	}
-	if err := s.ready(ctx); err != nil {
-		return nil, err
-	}
-	ch := make(chan result)
-	l.c.tasks.start(func() {
-		p, err := l.take(ctx, s, k)
-		select {
-		case ch <- result{p, err}:
-		case <-ctx.Done():
-			if p != nil {
-				p.leave(false, nil)
-			}
-		}
-	})
-	select {
-	case r := <-ch:
-		return r.p, r.err
-	case <-ctx.Done():
-		return nil, ended(ctx)
-	}
-}
-
-// take creates a place: one transaction, in which the line's data is set too,
+// join takes a place: one transaction, in which the line's data is set too,
 // because the Stat that this returns tells whether the place is alone and what
-// its czxid is.
-//
-// It sees the attempt that it has begun to its end; ctx only keeps it from
-// beginning another.
-func (l *line) take(ctx context.Context, s *session, k kind) (*place, error) {
+// its czxid is. Where ctx ends before it is known whether a place was taken, the
+// background finds out, and leaves.
+func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
+	// Close waits for it: what it starts in the background is to be waited for too.
+	l.c.tasks.add()
+	defer l.c.tasks.finish()
 	for tries := 0; tries < maxTries; {
-		state, err := l.look(s)
+		state, err := l.look(ctx, s)
 		if err != nil {
 			return nil, err
-		}
-		if ctx.Err() != nil {
-			return nil, ended(ctx)
 		}
 		// Each attempt has a name of its own, so that one whose outcome is open is
 		// never taken for another.
@@ -202,20 +171,17 @@ func (l *line) take(ctx context.Context, s *session, k kind) (*place, error) {
 		if !state.guest {
 			ops = append(ops, &zk.SetDataRequest{Path: l.abs(), Data: l.marker(), Version: state.version})
 		}
-		rs, failed, err := s.multi(ops...)
+		t, err := s.begin(ctx, ops...)
+		if err != nil {
+			return nil, err
+		}
+		rs, failed, err := t.wait(ctx)
 		switch {
 		case err == nil:
-			p, err := l.newPlace(s, rs[0].String[len(l.abs())+1:])
-			if err == nil && !state.guest {
-				if state.version != -1 {
-					l.remember(lineState{version: -1})
-				}
-				p.token = Token(rs[1].Stat.Mzxid) // set in the transaction that created it
-				p.first = rs[1].Stat.NumChildren == 1
-			}
-			return p, err
-		case unsettled(err):
-			if p, err := l.recover(s, uuid); p != nil || err != nil {
+			return l.taken(s, state, rs)
+		case errors.Is(err, errNotSent):
+		case ctx.Err() != nil, unsettled(err):
+			if p, err := l.settle(ctx, s, t, uuid); p != nil || err != nil {
 				return p, err
 			}
 		case failed == 1 && errors.Is(err, zk.ErrNoAuth):
@@ -231,6 +197,54 @@ func (l *line) take(ctx context.Context, s *session, k kind) (*place, error) {
 	return nil, errContended
 }
 
+// taken makes the place of a join that was answered.
+func (l *line) taken(s *session, state lineState, rs []zk.MultiResponse) (*place, error) {
+	p, err := l.newPlace(s, rs[0].String[len(l.abs())+1:])
+	if err == nil && !state.guest {
+		if state.version != -1 {
+			l.remember(lineState{version: -1})
+		}
+		p.token = Token(rs[1].Stat.Mzxid) // set in the transaction that created it
+		p.first = rs[1].Stat.NumChildren == 1
+	}
+	return p, err
+}
+
+// settle finds out what became of a join that was left, or whose reply was
+// lost. nil and no error: there is no place. Where ctx ends first, the
+// background leaves.
+func (l *line) settle(ctx context.Context, s *session, t *transaction, uuid string) (*place, error) {
+	type result struct {
+		p   *place
+		err error
+	}
+	ch := make(chan result)
+	l.c.tasks.start(func() {
+		<-t.call.Done()
+		var p *place
+		rs, _, err := t.result()
+		switch {
+		case err == nil:
+			p, err = l.newPlace(s, rs[0].String[len(l.abs())+1:])
+		case unsettled(err) && !errors.Is(err, errNotSent):
+			p, err = l.recover(s, uuid)
+		}
+		select {
+		case ch <- result{p, err}:
+		case <-ctx.Done():
+			if p != nil {
+				p.leave(false)
+			}
+		}
+	})
+	select {
+	case r := <-ch:
+		return r.p, r.err
+	case <-ctx.Done():
+		return nil, ended(ctx)
+	}
+}
+
 // newPlace makes a place of a znode's name. Beyond the limit it is given up:
 // near the end of ZooKeeper's counter the same number comes again and again,
 // and negative ones sort before the holder's.
@@ -238,9 +252,7 @@ func (l *line) newPlace(s *session, name string) (*place, error) {
 	m, ok := parseMember(name)
 	p := &place{member: m, line: l, s: s, path: l.abs() + "/" + name}
 	if !ok || m.number < 0 || m.number > l.c.last {
-		tried := make(chan error, 1)
-		l.c.tasks.start(func() { p.leave(false, func(err error) { tried <- err }) })
-		<-tried
+		l.c.tasks.start(func() { p.leave(false) })
 		return nil, fmt.Errorf("%w: %s", ErrExhausted, name)
 	}
 	return p, nil
@@ -280,7 +292,7 @@ func (l *line) recover(s *session, uuid string) (*place, error) {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil, nil // gone again
 		case err != nil:
-			l.c.tasks.start(func() { p.leave(false, nil) })
+			l.c.tasks.start(func() { p.leave(false) })
 			return nil, err
 		case p.own.stat.EphemeralOwner != s.wire.ID():
 			return nil, nil // not this session's
@@ -400,9 +412,7 @@ func (p *place) until(ctx context.Context, pred member) error {
 // session that has ended.
 func (p *place) gone(ctx context.Context) error {
 	for {
-		_, _, err := await2(ctx, p.s, func(conn *zk.Conn) (struct{}, struct{}, error) {
-			return struct{}{}, struct{}{}, conn.Delete(p.path, -1)
-		})
+		_, _, err := p.s.multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1})
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode):
 			return ErrEvicted
@@ -452,30 +462,19 @@ func (p *place) grant(ctx context.Context) (*grant, error) {
 
 // leave deletes the place, until it is gone or its session is. With signal, of
 // a holder that gives up what it holds, the next in line hears that it is next.
-// report, if not nil, is called once: with nil when it is done, zk.ErrNoNode if
-// somebody else had done it, or the error with which it is refused the first
-// time; refused, it goes on in longer and longer intervals.
-func (p *place) leave(signal bool, report func(error)) {
-	if report == nil {
-		report = func(error) {}
-	}
-	again := false
+// Where the servers refuse, it goes on in longer and longer intervals.
+func (p *place) leave(signal bool) {
 	for wait := 100 * time.Millisecond; ; {
-		err := p.remove(signal)
+		err := p.remove(signal, func(ops ...any) (*transaction, error) {
+			return p.s.begin(context.Background(), ops...) // ends with the session
+		})
 		switch {
-		case errors.Is(err, zk.ErrNoNode) && !again:
-			report(err)
-			return
 		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):
-			report(nil)
 			return
 		case unsettled(err):
-			again = true // NoNode is an answer to the lost request then
 			continue
 		}
 		p.line.c.hooks.log(slog.LevelError, "cannot delete a place; it blocks the line until the session ends", "place", p.path, "err", err)
-		report(err)
-		report = func(error) {}
 		select {
 		case <-time.After(wait):
 		case <-p.s.over:
@@ -487,18 +486,20 @@ func (p *place) leave(signal bool, report func(error)) {
 	}
 }
 
-func (p *place) remove(signal bool) error {
+// remove deletes the place, once, by a transaction that begin sends.
+func (p *place) remove(signal bool, begin func(...any) (*transaction, error)) error {
+	var ops []any
 	if signal && p.s.ownerID() != "" {
-		_, failed, err := p.s.multi(
-			&zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1},
-			&zk.DeleteRequest{Path: p.path, Version: -1})
-		if failed != 0 || !errors.Is(err, zk.ErrNoAuth) {
-			return err
-		}
+		ops = append(ops, &zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1})
 	}
-	_, _, err := call2(p.s, func(conn *zk.Conn) (struct{}, struct{}, error) {
-		return struct{}{}, struct{}{}, conn.Delete(p.path, -1)
-	})
+	t, err := begin(append(ops, &zk.DeleteRequest{Path: p.path, Version: -1})...)
+	if err != nil {
+		return err
+	}
+	_, failed, err := t.wait(context.Background())
+	if failed == 0 && len(ops) > 0 && errors.Is(err, zk.ErrNoAuth) {
+		return p.remove(false, begin)
+	}
 	return err
 }
 

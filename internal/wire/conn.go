@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +33,8 @@ type request struct {
 	path  string // of a request that sets a watch
 	watch bool
 	paths map[watch]struct{} // of setWatches
+	call  *Call              // nil: go-zookeeper's, or the wrapper's sync
+	size  int
 	sent  time.Time
 }
 
@@ -52,19 +53,20 @@ type Conn struct {
 	buf      []byte // what frame is read into, if it is not too long to be kept
 	handedUp func()
 
-	// writing keeps frames whole and in order, and is held while the socket
-	// blocks; mu is held for moments only. writing before mu.
 	ending      sync.Once
-	writing     sync.Mutex
 	connectSent time.Time // zero until the ConnectRequest went out
 
-	mu          sync.Mutex
-	answered    bool // there was a ConnectResponse
-	established bool // it was handed up
+	mu          sync.Mutex // held for moments only
+	answered    bool       // there was a ConnectResponse
+	established bool       // it was handed up
+	out         []outgoing // to be written, in order
+	writing     bool       // somebody writes what is in out
+	xid         int32      // of the last Call
 	pending     map[int32]request
+	unanswered  int // bytes of what is pending
 	pings       []time.Time
-	held        bool     // the gate is shut
-	waiting     [][]byte // frames behind it
+	held        bool       // the gate is shut
+	waiting     []outgoing // frames behind it
 	rearm       map[watch]struct{}
 	gateTimer   *time.Timer
 	closed      bool
@@ -111,18 +113,35 @@ func (c *Conn) Close() error {
 
 // shut ends the connection once, for the first reason given. It returns when
 // that is done and told, whoever does it: go-zookeeper must not dial again
-// before.
+// before. Calls end after Down, so that who repeats one waits for the next
+// connection.
 func (c *Conn) shut(cause error) {
 	c.ending.Do(func() {
 		c.mu.Lock()
 		c.closed, c.cause = true, cause
-		c.waiting = nil
+		unsent := c.out
+		c.waiting, c.out = nil, nil
+		var unanswered []*Call // go-zookeeper may be reading replies of its own yet
+		for xid, r := range c.pending {
+			if r.call != nil {
+				unanswered = append(unanswered, r.call)
+				delete(c.pending, xid)
+			}
+		}
 		if c.gateTimer != nil {
 			c.gateTimer.Stop()
 		}
 		c.mu.Unlock()
 		c.Conn.Close()
 		c.session.cfg.Down(c.number, cause)
+		for _, o := range unsent {
+			if o.call != nil {
+				o.call.fail(ErrNotSent)
+			}
+		}
+		for _, call := range unanswered {
+			call.fail(ErrNoReply)
+		}
 	})
 }
 
@@ -150,8 +169,6 @@ func (c *Conn) Cause() error {
 // hears of it. Its writing side, told first, can leave the two waiting for
 // each other, and hands raw socket errors to callers.
 func (c *Conn) Write(b []byte) (int, error) {
-	c.writing.Lock()
-	defer c.writing.Unlock()
 	if c.connectSent.IsZero() {
 		if len(b) < 4 {
 			c.shut(jute.ErrShort)
@@ -171,51 +188,19 @@ func (c *Conn) Write(b []byte) (int, error) {
 		c.shut(jute.ErrShort)
 		return len(b), nil
 	}
+	o := c.parse(append([]byte(nil), b...)) // go-zookeeper uses b again
 	c.mu.Lock()
-	op := int32(binary.BigEndian.Uint32(b[8:]))
-	if c.held && op != jute.OpSetWatches && op != jute.OpPing && op != jute.OpClose {
-		c.waiting = append(c.waiting, append([]byte(nil), b...))
+	if c.held && o.op != jute.OpSetWatches && o.op != jute.OpPing && o.op != jute.OpClose {
+		c.waiting = append(c.waiting, o)
 		c.mu.Unlock()
 		return len(b), nil
 	}
+	write := c.put(o)
 	c.mu.Unlock()
-	c.send(b)
+	if write {
+		c.flush(true)
+	}
 	return len(b), nil
-}
-
-// send notes the request and puts it on the wire; writing is held.
-func (c *Conn) send(frame []byte) {
-	d := jute.NewDecoder(frame[4:])
-	xid := d.Int32()
-	r := request{op: d.Int32(), sent: time.Now()}
-	switch r.op {
-	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
-		r.path, r.watch = d.String(), d.Bool()
-	case jute.OpSetWatches:
-		jute.AppendInt64(frame[12:12], c.session.zxid()) // in place: the relative zxid
-		d.Int64()
-		r.paths = map[watch]struct{}{}
-		for _, kind := range []watchKind{watchData, watchExist, watchChild} {
-			for _, path := range d.Strings() {
-				r.paths[watch{path, kind}] = struct{}{}
-			}
-		}
-	}
-	c.mu.Lock()
-	if r.op == jute.OpPing {
-		c.pings = append(c.pings, r.sent)
-	} else {
-		c.pending[xid] = r
-	}
-	closed := c.closed
-	c.mu.Unlock()
-	if closed {
-		return
-	}
-	c.Conn.SetWriteDeadline(r.sent.Add(c.session.Timeout() / 2))
-	if _, err := c.Conn.Write(frame); err != nil {
-		c.shut(fmt.Errorf("write: %w", err))
-	}
 }
 
 // Read hands up one frame after the other. What a frame brings about is done
@@ -287,7 +272,15 @@ func (c *Conn) next() error {
 		go c.open()
 		return nil
 	default:
-		c.reply(frame, c.take(xid, code), zxid, code)
+		r := c.take(xid, code)
+		if xid <= xidFirst {
+			c.session.saw(zxid)
+			if r.call != nil { // else it has ended with the connection
+				r.call.answer(code, frame[20:])
+			}
+			return nil
+		}
+		c.reply(frame, r, zxid, code)
 	}
 	c.frame = frame
 	return nil
@@ -298,6 +291,7 @@ func (c *Conn) take(xid, code int32) request {
 	c.mu.Lock()
 	r, ok := c.pending[xid]
 	delete(c.pending, xid)
+	c.unanswered -= r.size
 	c.mu.Unlock()
 	if ok && code != jute.ErrSessionExpired && code != jute.ErrSessionMoved {
 		c.session.prove(r.sent)

@@ -34,17 +34,19 @@ func (c *Conn) rearmed() {
 	sync := jute.AppendInt32(jute.AppendInt32(nil, xidSync), jute.OpSync)
 	sync = jute.Frame(jute.AppendString(sync, "/"))
 	go func() {
-		c.writing.Lock()
-		defer c.writing.Unlock()
-		c.send(sync)
+		c.mu.Lock()
+		write := c.put(c.parse(sync))
+		c.mu.Unlock()
+		if write {
+			c.flush(true)
+		}
 	}()
 }
 
 // open lets the held frames through, in order, before any later one.
 func (c *Conn) open() {
-	c.writing.Lock()
 	c.mu.Lock()
-	frames := c.waiting
+	write := c.put(c.waiting...)
 	c.waiting = nil
 	c.held = false
 	if c.gateTimer != nil {
@@ -52,11 +54,10 @@ func (c *Conn) open() {
 	}
 	closed := c.closed
 	c.mu.Unlock()
-	for _, frame := range frames {
-		c.send(frame)
-	}
-	c.writing.Unlock()
 	if !closed {
 		c.session.cfg.Up(c.number)
+	}
+	if write {
+		c.flush(true)
 	}
 }

@@ -11,71 +11,6 @@ import (
 	"io"
 )
 
-// Operation codes (org.apache.zookeeper.ZooDefs.OpCode).
-const (
-	OpCreate          int32 = 1
-	OpDelete          int32 = 2
-	OpExists          int32 = 3
-	OpGetData         int32 = 4
-	OpSetData         int32 = 5
-	OpGetACL          int32 = 6
-	OpSetACL          int32 = 7
-	OpGetChildren     int32 = 8
-	OpSync            int32 = 9
-	OpPing            int32 = 11
-	OpGetChildren2    int32 = 12
-	OpCheck           int32 = 13
-	OpMulti           int32 = 14
-	OpCreateContainer int32 = 19
-	OpAuth            int32 = 100
-	OpSetWatches      int32 = 101
-	OpClose           int32 = -11
-)
-
-var opNames = map[int32]string{
-	OpCreate: "create", OpDelete: "delete", OpExists: "exists", OpGetData: "getData",
-	OpSetData: "setData", OpGetACL: "getACL", OpSetACL: "setACL", OpGetChildren: "getChildren",
-	OpSync: "sync", OpPing: "ping", OpGetChildren2: "getChildren2", OpCheck: "check",
-	OpMulti: "multi", OpCreateContainer: "createContainer", OpAuth: "auth",
-	OpSetWatches: "setWatches", OpClose: "closeSession",
-}
-
-// OpName returns the operation's name as ZooKeeper's documentation spells it.
-func OpName(op int32) string {
-	if name, ok := opNames[op]; ok {
-		return name
-	}
-	return fmt.Sprintf("op(%d)", op)
-}
-
-// Error codes (org.apache.zookeeper.KeeperException.Code), those that are
-// looked at somewhere.
-const (
-	ErrConnectionLoss   int32 = -4
-	ErrOperationTimeout int32 = -7
-	ErrNoNode           int32 = -101
-	ErrSessionExpired   int32 = -112
-	ErrAuthFailed       int32 = -115
-	ErrNothing          int32 = -117 // no server sends it
-	ErrSessionMoved     int32 = -118
-	ErrThrottled        int32 = -127
-)
-
-// Xids that the protocol reserves. Clients count their own up from 1.
-const (
-	XidEvent int32 = -1
-	XidPing  int32 = -2
-	XidAuth  int32 = -4
-)
-
-// Event types (org.apache.zookeeper.Watcher.Event.EventType).
-const (
-	EventCreated         int32 = 1
-	EventDeleted         int32 = 2
-	EventDataChanged     int32 = 3
-	EventChildrenChanged int32 = 4
-)
-
 // MaxFrame is the largest body of a frame that a server with the default
 // jute.maxbuffer (0xfffff) accepts; one byte more and it closes the connection.
 const MaxFrame = 1048575
@@ -131,8 +66,9 @@ func ReadFrameInto(r io.Reader, buf []byte, limit int) ([]byte, error) {
 // Decoder reads fields from a record. After the first field that is not there
 // Err is set and everything reads as zero.
 type Decoder struct {
-	b   []byte
-	Err error
+	b    []byte
+	Err  error
+	Null bool // the vector of strings that was read last was null
 }
 
 // NewDecoder returns a Decoder over b, which it does not copy.
@@ -185,9 +121,26 @@ func (d *Decoder) String() string { return string(d.Buffer()) }
 // Strings reads a vector of strings; one of length -1 is empty.
 func (d *Decoder) Strings() []string {
 	n := d.Int32()
+	d.Null = n < 0
 	var v []string
 	for i := int32(0); i < n && d.Err == nil; i++ {
 		v = append(v, d.String())
 	}
 	return v
+}
+
+// Len returns the number of bytes that have not been read.
+func (d *Decoder) Len() int { return len(d.b) }
+
+// Rest returns the bytes that have not been read, and reads them.
+func (d *Decoder) Rest() []byte { return d.take(len(d.b)) }
+
+// Text reads a string that must be there: one of length -1 is an error.
+func (d *Decoder) Text() string {
+	n := d.Int32()
+	if n < 0 {
+		d.Err = ErrShort
+		return ""
+	}
+	return string(d.take(int(n)))
 }

@@ -1,0 +1,153 @@
+package zktest
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// identity is one that a connection has presented: its address from the
+// start, others by auth packets.
+type identity struct{ scheme, id string }
+
+func digest(userPassword string) string {
+	sum := sha1.Sum([]byte(userPassword))
+	user, _, _ := strings.Cut(userPassword, ":")
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// authenticate returns the identities that a credential gives, or false if
+// there is no provider for its scheme. Any digest is accepted: it only says
+// who one is, not that one is welcome (DigestAuthenticationProvider).
+func (s *Server) authenticate(scheme string, credential []byte, host string) ([]identity, bool) {
+	switch {
+	case scheme == "ip":
+		return []identity{{"ip", host}}, true
+	case scheme == "digest" && !s.opt.withoutDigest:
+		id := digest(string(credential))
+		ids := []identity{{"digest", id}}
+		if id == s.opt.superDigest {
+			ids = append(ids, identity{"super", ""})
+		}
+		return ids, true
+	}
+	return nil, false
+}
+
+// allowed tells whether one of ids has one of the permissions
+// (ZooKeeperServer.checkACL).
+func (s *Server) allowed(ids []identity, acl []jute.ACL, perms int32) bool {
+	if s.opt.skipACL || len(acl) == 0 {
+		return true
+	}
+	for _, a := range acl {
+		if a.Perms&perms != 0 && a.Scheme == "world" && a.ID == "anyone" {
+			return true
+		}
+	}
+	for _, i := range ids {
+		if i.scheme == "super" {
+			return true
+		}
+		for _, a := range acl {
+			if a.Perms&perms != 0 && a.Scheme == i.scheme && s.matches(i, a.ID) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *Server) matches(i identity, pattern string) bool {
+	switch {
+	case i.scheme == "digest" && !s.opt.withoutDigest:
+		return i.id == pattern
+	case i.scheme == "ip":
+		p, ok := parsePrefix(pattern)
+		addr, err := netip.ParseAddr(i.id)
+		return ok && err == nil && p.Contains(addr)
+	}
+	return false
+}
+
+// parsePrefix reads what an ACL of scheme ip may say: an IPv4 address, with a
+// number of bits or without (IPAuthenticationProvider).
+func parsePrefix(pattern string) (netip.Prefix, bool) {
+	host, bits, cut := strings.Cut(pattern, "/")
+	addr, err := netip.ParseAddr(host)
+	if err != nil || !addr.Is4() {
+		return netip.Prefix{}, false
+	}
+	n := 32
+	if cut {
+		if n, err = strconv.Atoi(bits); err != nil || n < 0 || n > 32 {
+			return netip.Prefix{}, false
+		}
+	}
+	p, err := addr.Prefix(n)
+	return p, err == nil
+}
+
+// resolve returns the ACL that is stored where acl was asked for: without
+// repetitions, with scheme auth replaced by who the connection is, or false if
+// it is not valid (PrepRequestProcessor.fixupACL).
+func (s *Server) resolve(acl []jute.ACL, ids []identity) ([]jute.ACL, bool) {
+	var resolved []jute.ACL
+	for i, a := range acl {
+		if slices.Contains(acl[:i], a) {
+			continue
+		}
+		switch {
+		case a.Scheme == "world" && a.ID == "anyone":
+			resolved = append(resolved, a)
+		case a.Scheme == "auth":
+			found := false
+			for _, id := range ids {
+				// An address is not proof of anything, and super has no
+				// provider.
+				if id.scheme == "digest" && !s.opt.withoutDigest {
+					found = true
+					resolved = append(resolved, jute.ACL{Perms: a.Perms, Scheme: id.scheme, ID: id.id})
+				}
+			}
+			if !found {
+				return nil, false
+			}
+		case a.Scheme == "digest" && !s.opt.withoutDigest:
+			// As Java splits: what is empty at the end does not count.
+			parts := strings.Split(a.ID, ":")
+			for len(parts) > 0 && parts[len(parts)-1] == "" {
+				parts = parts[:len(parts)-1]
+			}
+			if len(parts) != 2 {
+				return nil, false
+			}
+			resolved = append(resolved, a)
+		case a.Scheme == "ip":
+			if _, ok := parsePrefix(a.ID); !ok {
+				return nil, false
+			}
+			resolved = append(resolved, a)
+		default:
+			return nil, false
+		}
+	}
+	return resolved, len(resolved) > 0
+}
+
+// redacted returns acl as those see it who are not its administrators: without
+// the hashes of passwords.
+func redacted(acl []jute.ACL) []jute.ACL {
+	shown := slices.Clone(acl)
+	for i, a := range shown {
+		if user, _, ok := strings.Cut(a.ID, ":"); ok && a.Scheme == "digest" {
+			shown[i].ID = user + ":x"
+		}
+	}
+	return shown
+}

@@ -1,0 +1,88 @@
+package zktest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+func TestEachOperationNeedsItsPermission(t *testing.T) {
+	srv := NewServer(t)
+	c, owner := connect(t, srv, 10*time.Second), connect(t, srv, 10*time.Second)
+	require.NoError(t, owner.AddAuth("digest", []byte("me:pw")))
+	make := func(path string, perms int32) {
+		_, err := owner.Create(path, nil, 0, append(zk.WorldACL(perms), zk.AuthACL(zk.PermAll)...))
+		require.NoError(t, err)
+	}
+	for perm, do := range map[int32]func(path string) error{
+		zk.PermRead:   func(path string) error { _, _, err := c.Get(path); return err },
+		zk.PermWrite:  func(path string) error { _, err := c.Set(path, nil, -1); return err },
+		zk.PermCreate: func(path string) error { _, err := c.Create(path+"/c", nil, 0, anyone); return err },
+		zk.PermDelete: func(path string) error {
+			_, err := owner.Create(path+"/d", nil, 0, anyone)
+			require.NoError(t, err)
+			return c.Delete(path+"/d", -1)
+		},
+		zk.PermAdmin: func(path string) error { _, err := c.SetACL(path, anyone, -1); return err },
+	} {
+		with, without := "/with"+string(rune('0'+perm)), "/without"+string(rune('0'+perm))
+		make(with, perm)
+		make(without, zk.PermAll&^perm)
+		require.NoError(t, do(with))
+		require.ErrorIs(t, do(without), zk.ErrNoAuth)
+	}
+}
+
+func TestACLsAreResolvedAndRedacted(t *testing.T) {
+	srv := NewServer(t)
+	c := connect(t, srv, 10*time.Second)
+	_, err := c.Create("/a", nil, 0, zk.AuthACL(zk.PermAll))
+	require.ErrorIs(t, err, zk.ErrInvalidACL)
+	_, err = c.Create("/a", nil, 0, nil)
+	require.ErrorIs(t, err, zk.ErrInvalidACL)
+	require.NoError(t, c.AddAuth("digest", []byte("me:pw")))
+	_, err = c.Create("/a", nil, 0, append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...))
+	require.NoError(t, err)
+	acl, _, err := c.GetACL("/a")
+	require.NoError(t, err)
+	require.Equal(t, append(zk.DigestACL(zk.PermAll, "me", "pw"), zk.WorldACL(zk.PermRead)...), acl)
+	acl, _, err = connect(t, srv, 10*time.Second).GetACL("/a")
+	require.NoError(t, err)
+	require.Equal(t, "me:x", acl[0].ID)
+}
+
+func TestTheProbeOfConfigTellsWhetherACLsAreEnforced(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts []Option
+		want error
+	}{
+		"enforced": {nil, zk.ErrNoAuth},
+		"skipped":  {[]Option{SkipACL()}, zk.ErrBadVersion},
+		"super":    {[]Option{SuperDigest(digest("me:pw"))}, zk.ErrBadVersion},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := connect(t, NewServer(t, tt.opts...), 10*time.Second)
+			require.NoError(t, c.AddAuth("digest", []byte("me:pw")))
+			_, err := c.Set("/zookeeper/config", nil, 2147483647)
+			require.ErrorIs(t, err, tt.want)
+		})
+	}
+}
+
+func TestWithoutDigestTheCredentialIsRefused(t *testing.T) {
+	srv := NewServer(t, WithoutDigest())
+	c := hello(t, srv, 0, nil, 0)
+	auth := jute.AppendString(jute.AppendString(jute.AppendInt32(nil, 0), "digest"), "me:pw")
+	c.write(frame(jute.XidAuth, jute.OpAuth, auth))
+	a := c.read()
+	require.Equal(t, jute.XidAuth, a.xid)
+	require.Equal(t, jute.ErrAuthFailed, a.err)
+	c.closed()
+	c = hello(t, srv, 0, nil, 0)
+	acl := jute.ACL{Perms: jute.PermAll, Scheme: "digest", ID: "a:b"}
+	require.Equal(t, jute.ErrInvalidACL, c.ask(jute.OpCreate, createRecord("/a", 0, acl)).err)
+}

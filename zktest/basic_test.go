@@ -1,0 +1,77 @@
+package zktest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAClientReadsWhatItWrote(t *testing.T) {
+	for name, opts := range map[string][]Option{"tcp": nil, "pipe": {InMemory()}} {
+		t.Run(name, func(t *testing.T) {
+			srv := NewServer(t, opts...)
+			c := connect(t, srv, 10*time.Second)
+			_, err := c.Create("/a", []byte("x"), 0, anyone)
+			require.NoError(t, err)
+			data, stat, err := c.Get("/a")
+			require.NoError(t, err)
+			require.Equal(t, "x", string(data))
+			require.Equal(t, stat.Czxid, stat.Mzxid)
+			stat, err = c.Set("/a", []byte("yy"), 0)
+			require.NoError(t, err)
+			require.Equal(t, int32(1), stat.Version)
+			require.Equal(t, int32(2), stat.DataLength)
+			children, _, err := c.Children("/")
+			require.NoError(t, err)
+			require.ElementsMatch(t, []string{"a", "zookeeper"}, children)
+			require.ErrorIs(t, c.Delete("/a", 0), zk.ErrBadVersion)
+			require.NoError(t, c.Delete("/a", 1))
+			ok, _, err := c.Exists("/a")
+			require.NoError(t, err)
+			require.False(t, ok)
+		})
+	}
+}
+
+func TestMultiIsAllOrNothing(t *testing.T) {
+	srv := NewServer(t)
+	c := connect(t, srv, 10*time.Second)
+	res, err := c.Multi(
+		&zk.CreateRequest{Path: "/a", Acl: anyone},
+		&zk.CreateRequest{Path: "/a/b-", Acl: anyone, Flags: zk.FlagSequence},
+		&zk.SetDataRequest{Path: "/a", Data: []byte("x"), Version: 0},
+		&zk.CheckVersionRequest{Path: "/a", Version: 1},
+	)
+	require.NoError(t, err)
+	require.Equal(t, "/a/b-0000000000", res[1].String)
+	require.Equal(t, int32(1), res[2].Stat.NumChildren)
+
+	_, err = c.Multi(
+		&zk.CreateRequest{Path: "/b", Acl: anyone},
+		&zk.DeleteRequest{Path: "/a", Version: -1},
+		&zk.CreateRequest{Path: "/c", Acl: anyone},
+	)
+	require.ErrorIs(t, err, zk.ErrNotEmpty)
+	ok, _, err := c.Exists("/b")
+	require.NoError(t, err)
+	require.False(t, ok)
+	got := srv.Counts()
+	require.Equal(t, 1, got.Requests["multi(create,create,setData,check)"])
+}
+
+func TestWatchesFireOncePerChange(t *testing.T) {
+	srv := NewServer(t)
+	c := connect(t, srv, 10*time.Second)
+	create(t, c, "/a", 0)
+	_, _, data, err := c.GetW("/a")
+	require.NoError(t, err)
+	_, _, children, err := c.ChildrenW("/a")
+	require.NoError(t, err)
+	create(t, c, "/a/b", 0)
+	require.Equal(t, zk.EventNodeChildrenChanged, (<-children).Type)
+	_, err = c.Set("/a", nil, -1)
+	require.NoError(t, err)
+	require.Equal(t, zk.EventNodeDataChanged, (<-data).Type)
+}

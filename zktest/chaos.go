@@ -1,0 +1,54 @@
+package zktest
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// PlanFromSeed returns n faults of all kinds, spread over the first so many
+// requests. The same arguments give the same plan; what it meets depends on
+// the order in which requests arrive. All its faults come to an end, delays
+// after longest at the most.
+func PlanFromSeed(seed uint64, n, requests int, longest time.Duration) *Plan {
+	r := rand.New(rand.NewPCG(seed, 0x7a6b74657374))
+	actions := []Action{
+		Drop, Drop, Drop, Withhold, Delay, Delay, Answer, Expire, Refuse, Silence, Lag, Lag,
+	}
+	// What clients stumble over, besides any request.
+	ops := []string{
+		"", "", "", "", "connect", "create", "multi", "delete", "setData", "exists", "getData",
+		"getChildren2", "sync", "setWatches", "closeSession",
+	}
+	// Errors that a server under load or without a quorum answers with.
+	codes := []int32{-4, -7}
+	requests = max(requests, 1)
+	longest = max(longest, time.Millisecond)
+	p := NewPlan()
+	for range n {
+		f := Fault{Do: actions[r.IntN(len(actions))], After: r.IntN(2) == 0}
+		switch f.Do {
+		case Refuse, Silence, Lag:
+			f.After = false
+			f.Skip = r.IntN(8)
+			f.Times = 1 + r.IntN(3)
+		default:
+			f.Op = ops[r.IntN(len(ops))]
+			f.Skip = r.IntN(requests)
+			if f.Op != "" {
+				f.Skip /= len(ops)
+			}
+		}
+		switch f.Do {
+		case Delay, Lag:
+			f.For = time.Millisecond + time.Duration(r.Int64N(int64(longest)))
+			f.Behind = 1 + r.IntN(20)
+		case Answer:
+			f.Code = codes[r.IntN(len(codes))]
+		}
+		if f.Do != Lag {
+			f.Behind = 0
+		}
+		p.Add(f)
+	}
+	return p
+}

@@ -1,0 +1,100 @@
+package zktest
+
+import (
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// clock does what is due: it ends sessions, reaps containers and feeds replicas
+// that lag. It sleeps until the next of these, and for ever if there is none,
+// so that simulated time is not held up.
+func (s *Server) clock() {
+	defer s.wg.Done()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		next := s.due(time.Now())
+		s.nextWake = next
+		s.mu.Unlock()
+		timer.Stop()
+		var expired <-chan time.Time
+		if !next.IsZero() {
+			timer.Reset(time.Until(next))
+			expired = timer.C
+		}
+		select {
+		case <-expired:
+		case <-s.wake:
+		case <-s.done:
+			return
+		}
+	}
+}
+
+// wakeBefore makes the clock look again, if it would sleep beyond t.
+func (s *Server) wakeBefore(t time.Time) {
+	if s.nextWake.IsZero() || t.Before(s.nextWake) {
+		s.nextWake = t
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// due does what is due and returns when to look again.
+func (s *Server) due(now time.Time) (next time.Time) {
+	earlier := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	for _, ss := range s.sessions {
+		if !now.Before(ss.expires) {
+			s.expire(ss)
+			continue
+		}
+		earlier(ss.expires)
+	}
+	if len(s.leader.tree.reapable) > 0 {
+		if !now.Before(s.nextCheck) {
+			s.reap(now)
+		}
+		s.scheduleCheck(now)
+		earlier(s.nextCheck)
+	}
+	for r := range s.lagging {
+		if t := s.feed(r, now); !t.IsZero() {
+			earlier(t)
+		}
+	}
+	return next
+}
+
+// scheduleCheck moves the next check of containers beyond now, at a multiple of
+// the interval.
+func (s *Server) scheduleCheck(now time.Time) {
+	interval := s.opt.containerCheck
+	s.nextCheck = s.started.Add((now.Sub(s.started)/interval + 1) * interval)
+}
+
+// reap deletes containers that have had children and have none, and what has
+// outlived its time. A container that never had a child is left alone, so that
+// its creator has time to use it (ContainerManager.getCandidates).
+func (s *Server) reap(now time.Time) {
+	for path := range s.leader.tree.reapable {
+		n := s.leader.tree.nodes[path]
+		age := now.Sub(time.UnixMilli(n.mtime))
+		due := n.creates > 0 || s.opt.neverUsed > 0 && age > s.opt.neverUsed
+		if n.ttl > 0 {
+			due = age.Milliseconds() > n.ttl
+		}
+		if len(n.children) > 0 || !due {
+			continue
+		}
+		s.zxid++
+		s.commit(&txn{zxid: s.zxid, at: now, changes: []change{{op: jute.OpDelete, path: path}}})
+	}
+}

@@ -1,0 +1,66 @@
+package zktest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Tree returns the znodes and sessions as text, for messages of tests that
+// fail. Its form may change.
+func (s *Server) Tree() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "zxid 0x%x\n", s.zxid)
+	for _, path := range slices.Sorted(maps.Keys(s.leader.tree.nodes)) {
+		if path == "/" || path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") {
+			continue
+		}
+		n := s.leader.tree.nodes[path]
+		fmt.Fprintf(&b, "%s %s version=%d created=%d czxid=0x%x mzxid=0x%x pzxid=0x%x",
+			path, show(n.data), n.version, n.creates, n.czxid, n.mzxid, n.pzxid)
+		if n.owner != 0 {
+			fmt.Fprintf(&b, " ephemeral=0x%x", n.owner)
+		}
+		if n.container {
+			b.WriteString(" container")
+		}
+		for _, a := range n.acl {
+			if a != open[0] {
+				fmt.Fprintf(&b, " %s:%s=%05b", a.Scheme, a.ID, a.Perms)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
+		ss := s.sessions[id]
+		fmt.Fprintf(&b, "session 0x%x timeout=%v connected=%v\n", id, ss.timeout, ss.conn != nil)
+	}
+	return b.String()
+}
+
+// head returns the first lines of text.
+func head(text string, lines int) string {
+	all := strings.SplitAfter(text, "\n")
+	if len(all) <= lines {
+		return text
+	}
+	return strings.Join(all[:lines], "") + fmt.Sprintf(".. and %d lines\n", len(all)-lines)
+}
+
+// show returns data so that a line can hold it.
+func show(data []byte) string {
+	const most = 64
+	switch {
+	case data == nil:
+		return "null"
+	case len(data) > most:
+		return fmt.Sprintf("%s.. (%d bytes)", show(data[:most]), len(data))
+	case utf8.Valid(data):
+		return fmt.Sprintf("%q", data)
+	}
+	return fmt.Sprintf("%x", data)
+}

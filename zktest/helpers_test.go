@@ -1,0 +1,56 @@
+package zktest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// connect returns a client with a session. It is closed with the test, and
+// before the server if that was started earlier.
+func connect(t testing.TB, srv *Server, timeout time.Duration) *zk.Conn {
+	t.Helper()
+	conn, events, err := zk.Connect([]string{srv.Addr()}, timeout,
+		zk.WithDialer(srv.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(t, err)
+	drained := make(chan struct{})
+	up := make(chan struct{})
+	go func() {
+		defer close(drained)
+		told := false
+		for e := range events {
+			if e.State == zk.StateHasSession && !told {
+				told = true
+				close(up)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		conn.Close()
+		<-drained
+	})
+	select {
+	case <-up:
+	case <-time.After(20 * time.Second):
+		t.Fatal("no session")
+	}
+	return conn
+}
+
+var anyone = zk.WorldACL(zk.PermAll)
+
+func create(t testing.TB, conn *zk.Conn, path string, flags int32) string {
+	t.Helper()
+	got, err := conn.Create(path, nil, flags, anyone)
+	require.NoError(t, err)
+	return got
+}

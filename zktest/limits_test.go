@@ -1,0 +1,96 @@
+package zktest
+
+import (
+	"bytes"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+func TestFramesAreBounded(t *testing.T) {
+	srv := NewServer(t)
+	c := hello(t, srv, 0, nil, 0)
+	overhead := len(frame(1, jute.OpSetData, dataRecord("/", "", -1))) - 4
+	fits := bytes.Repeat([]byte("x"), jute.MaxFrame-overhead)
+	require.Zero(t, c.ask(jute.OpSetData, dataRecord("/", string(fits), -1)).err)
+	go c.nc.Write(frame(1, jute.OpSetData, dataRecord("/", string(fits)+"x", -1)))
+	_, err := io.Copy(io.Discard, c.nc)
+	if err != nil {
+		require.ErrorContains(t, err, "reset")
+	}
+}
+
+func TestAnUnknownOperationIsUnimplementedAndDisconnected(t *testing.T) {
+	srv := NewServer(t)
+	c := hello(t, srv, 0, nil, 0)
+	a := c.ask(12345, nil)
+	require.Equal(t, jute.ErrUnimplemented, a.err)
+	require.Equal(t, int64(-1), a.zxid)
+	c.closed()
+}
+
+func TestContainersAreReapedOnceUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := NewServer(t, InMemory(), ContainerCheckInterval(time.Second))
+		c := connect(t, srv, 10*time.Second)
+		for _, path := range []string{"/used", "/unused", "/full"} {
+			_, err := c.CreateContainer(path, nil, zk.FlagContainer, anyone)
+			require.NoError(t, err)
+		}
+		create(t, c, "/full/a", 0)
+		create(t, c, "/used/a", 0)
+		require.NoError(t, c.Delete("/used/a", -1))
+		time.Sleep(1100 * time.Millisecond)
+		children, _, err := c.Children("/")
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{"unused", "full", "zookeeper"}, children)
+		time.Sleep(time.Hour)
+		require.Contains(t, srv.Tree(), "/unused")
+	})
+}
+
+func TestWhatHasATimeToLiveIsReaped(t *testing.T) {
+	record := func(flags int32, ttl int64) []byte { return jute.AppendInt64(createRecord("/a", flags), ttl) }
+	synctest.Test(t, func(t *testing.T) {
+		srv := NewServer(t, InMemory(), ExtendedTypes(), ContainerCheckInterval(time.Second))
+		c := hello(t, srv, 0, nil, 0)
+		require.Equal(t, jute.ErrBadArguments, c.ask(jute.OpCreateTTL, record(jute.FlagTTL, 0)).err)
+		require.Zero(t, c.ask(jute.OpCreateTTL, record(jute.FlagTTL, 5000)).err)
+		time.Sleep(4 * time.Second)
+		require.Zero(t, c.ask(jute.OpExists, watchRecord("/a")).err)
+		event, _ := c.event()
+		require.Equal(t, jute.EventDeleted, event)
+	})
+	c := hello(t, NewServer(t), 0, nil, 0)
+	require.Equal(t, jute.ErrUnimplemented, c.ask(jute.OpCreateTTL, record(jute.FlagTTL, 5000)).err)
+}
+
+func TestExistsNeedsReadIfAsked(t *testing.T) {
+	secret := jute.ACL{Perms: jute.PermAll &^ jute.PermRead, Scheme: "world", ID: "anyone"}
+	for want, opts := range map[int32][]Option{0: nil, jute.ErrNoAuth: {ExistsNeedsRead()}} {
+		c := hello(t, NewServer(t, opts...), 0, nil, 0)
+		require.Zero(t, c.ask(jute.OpCreate, createRecord("/a", 0, secret)).err)
+		require.Equal(t, want, c.ask(jute.OpExists, append(pathRecord("/a"), 0)).err)
+	}
+}
+
+func TestFourLetterWords(t *testing.T) {
+	srv := NewServer(t)
+	for word, want := range map[string]string{"ruok": "imok", "srvr": "Mode: standalone", "mntr": "zk_server_state\tstandalone"} {
+		c := dialRaw(t, srv)
+		c.write([]byte(word))
+		got, err := io.ReadAll(c.nc)
+		require.NoError(t, err)
+		require.Contains(t, string(got), want)
+	}
+	require.True(t, zk.FLWRuok([]string{srv.Addr()}, time.Second)[0])
+	stats, ok := zk.FLWSrvr([]string{srv.Addr()}, time.Second)
+	require.True(t, ok)
+	require.Equal(t, zk.ModeStandalone, stats[0].Mode)
+}

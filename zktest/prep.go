@@ -1,0 +1,193 @@
+package zktest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// record is a znode as it will be when all transactions that are prepared have
+// been applied (ZooKeeperServer.ChangeRecord).
+type record struct {
+	meta
+	acl      []jute.ACL
+	children int
+	gone     bool
+}
+
+// preparer turns requests into transactions. It sees the tree through what it
+// has prepared already, so that creates which are in flight together take
+// different numbers, and a multi sees its own changes
+// (PrepRequestProcessor.outstandingChanges).
+type preparer struct {
+	server  *Server
+	pending map[string]record
+	undo    []undo // only while a multi is prepared
+	multi   bool
+}
+
+type undo struct {
+	path string
+	old  record
+	had  bool
+}
+
+func (p *preparer) get(path string) (record, bool) {
+	if path == "" {
+		path = "/"
+	}
+	if r, ok := p.pending[path]; ok {
+		return r, !r.gone
+	}
+	n := p.server.leader.tree.nodes[path]
+	if n == nil {
+		return record{}, false
+	}
+	return record{meta: n.meta, acl: n.acl, children: len(n.children)}, true
+}
+
+func (p *preparer) put(path string, r record) {
+	if path == "" {
+		path = "/"
+	}
+	if p.multi {
+		old, had := p.pending[path]
+		p.undo = append(p.undo, undo{path, old, had})
+	}
+	p.pending[path] = r
+}
+
+// prepare gives a request that writes its transaction, or its error.
+func (p *preparer) prepare(s *session, q *request, now time.Time) {
+	p.server.zxid++
+	t := &txn{zxid: p.server.zxid, at: now}
+	q.txn = t
+	switch {
+	case q.bad: // which includes createSession, nobody's to ask for
+		q.err = jute.ErrMarshalling
+	case q.op == jute.OpMulti:
+		p.prepareMulti(s, q, t)
+	case q.op == jute.OpClose:
+		t.changes = []change{p.end(s)}
+	default:
+		var c change
+		if c, q.err = p.change(s, q, q.ids, t); q.err == 0 {
+			t.changes = []change{c}
+		}
+	}
+}
+
+// prepareMulti prepares all operations or none. The first that fails is named
+// by its error, those before it get 0, those after it RuntimeInconsistency; the
+// multi itself bears no error.
+func (p *preparer) prepareMulti(s *session, q *request, t *txn) {
+	p.multi, p.undo = true, p.undo[:0]
+	defer func() { p.multi = false }()
+	t.changes = make([]change, 0, len(q.ops))
+	for i := range q.ops {
+		sub := &q.ops[i]
+		var c change
+		c, sub.err = p.change(s, sub, q.ids, t)
+		if sub.err == 0 {
+			t.changes = append(t.changes, c)
+			continue
+		}
+		for _, u := range slices.Backward(p.undo) {
+			if u.had {
+				p.pending[u.path] = u.old
+			} else {
+				delete(p.pending, u.path)
+			}
+		}
+		t.changes = nil
+		for j := i + 1; j < len(q.ops); j++ {
+			q.ops[j].err = jute.ErrRuntimeInconsistency
+		}
+		return
+	}
+}
+
+// change checks one operation and returns what it will do, or its error.
+func (p *preparer) change(s *session, q *request, ids []identity, t *txn) (change, int32) {
+	switch q.op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		return p.create(s, q, ids, t)
+	case jute.OpDelete:
+		return p.delete(s, q, ids, t)
+	case jute.OpReconfig: // reconfigEnabled=false
+		return change{}, jute.ErrReconfigDisabled
+	case jute.OpDeleteContainer:
+		// For the server's own use. What a client sends is looked at with
+		// its header, whose zeros no path may have.
+		return change{}, jute.ErrBadArguments
+	}
+	if s.closing {
+		return change{}, jute.ErrSessionExpired
+	}
+	if !validPath(q.path) {
+		return change{}, jute.ErrBadArguments
+	}
+	var acl []jute.ACL
+	if q.op == jute.OpSetACL {
+		ok := false
+		if acl, ok = p.server.resolve(q.acl, ids); !ok {
+			return change{}, jute.ErrInvalidACL
+		}
+	}
+	r, ok := p.get(q.path)
+	if !ok {
+		return change{}, jute.ErrNoNode
+	}
+	perm, version := jute.PermRead, &r.version // check
+	switch q.op {
+	case jute.OpSetData:
+		perm = jute.PermWrite
+	case jute.OpSetACL:
+		perm, version = jute.PermAdmin, &r.aversion
+	}
+	if !p.server.allowed(ids, r.acl, perm) {
+		return change{}, jute.ErrNoAuth
+	}
+	if q.version != -1 && q.version != *version {
+		return change{}, jute.ErrBadVersion
+	}
+	c := change{op: q.op, path: q.path, data: q.data, acl: acl, version: *version + 1}
+	switch q.op {
+	case jute.OpSetData:
+		r.version++
+		r.mzxid, r.mtime = t.zxid, t.at.UnixMilli()
+		p.put(q.path, r)
+	case jute.OpSetACL:
+		// The record keeps the old ACL, so a setACL counts for requests that
+		// are in flight with it only once it is applied.
+		r.aversion++
+		p.put(q.path, r)
+	}
+	return c, 0
+}
+
+// end prepares the end of a session: all its ephemerals go in one transaction,
+// those too that are in flight.
+func (p *preparer) end(s *session) change {
+	s.closing = true
+	paths := map[string]struct{}{}
+	for path := range p.server.leader.tree.ephemerals[s.id] {
+		paths[path] = struct{}{}
+	}
+	for path, r := range p.pending {
+		switch {
+		case r.gone:
+			delete(paths, path)
+		case r.owner == s.id:
+			paths[path] = struct{}{}
+		}
+	}
+	c := change{op: jute.OpClose}
+	for path := range paths {
+		c.paths = append(c.paths, path)
+		p.put(path, record{gone: true})
+	}
+	slices.Sort(c.paths)
+	return c
+}

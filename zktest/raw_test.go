@@ -1,0 +1,131 @@
+package zktest
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// raw is a client that sees every frame.
+type raw struct {
+	t       testing.TB
+	nc      net.Conn
+	id      int64
+	timeout time.Duration
+	pass    []byte
+}
+
+func dialRaw(t testing.TB, srv *Server) *raw {
+	t.Helper()
+	nc, err := srv.Dial("", "", time.Minute)
+	require.NoError(t, err)
+	t.Cleanup(func() { nc.Close() })
+	require.NoError(t, nc.SetDeadline(time.Now().Add(time.Minute)))
+	return &raw{t: t, nc: nc}
+}
+
+// hello connects a raw client with a session, a new one if id is 0.
+func hello(t testing.TB, srv *Server, id int64, pass []byte, seen int64) *raw {
+	t.Helper()
+	c := dialRaw(t, srv)
+	c.connect(id, pass, seen, 10000, true)
+	return c
+}
+
+func (c *raw) connect(id int64, pass []byte, seen int64, timeout int32, readOnly bool) {
+	c.t.Helper()
+	b := jute.AppendInt64(jute.AppendInt32(nil, 0), seen)
+	b = jute.AppendBuffer(jute.AppendInt64(jute.AppendInt32(b, timeout), id), pass)
+	if readOnly {
+		b = jute.AppendBool(b, false)
+	}
+	c.write(jute.Frame(b))
+	frame, err := jute.ReadFrame(c.nc, 1<<20)
+	if err != nil {
+		return // refused: id stays 0
+	}
+	want := 4 + 4 + 4 + 8 + 20
+	if readOnly {
+		want++
+	}
+	require.Len(c.t, frame, want)
+	d := jute.NewDecoder(frame[4:])
+	d.Int32()
+	c.timeout = time.Duration(d.Int32()) * time.Millisecond
+	c.id, c.pass = d.Int64(), d.Buffer()
+}
+
+func (c *raw) write(b []byte) {
+	c.t.Helper()
+	_, err := c.nc.Write(b)
+	require.NoError(c.t, err)
+}
+
+func frame(xid, op int32, record []byte) []byte {
+	return jute.Frame(append(jute.AppendInt32(jute.AppendInt32(nil, xid), op), record...))
+}
+
+type answer struct {
+	xid, err int32
+	zxid     int64
+	*jute.Decoder
+}
+
+func (c *raw) read() answer {
+	c.t.Helper()
+	f, err := jute.ReadFrame(c.nc, 1<<24)
+	require.NoError(c.t, err)
+	d := jute.NewDecoder(f[4:])
+	a := answer{xid: d.Int32(), zxid: d.Int64(), err: d.Int32(), Decoder: d}
+	require.NoError(c.t, d.Err)
+	return a
+}
+
+// ask sends a request and returns its answer, which must be next.
+func (c *raw) ask(op int32, record []byte) answer {
+	c.t.Helper()
+	c.write(frame(7, op, record))
+	a := c.read()
+	require.Equal(c.t, int32(7), a.xid)
+	return a
+}
+
+// closed waits for the server to close the connection.
+func (c *raw) closed() {
+	c.t.Helper()
+	_, err := c.nc.Read(make([]byte, 1))
+	require.ErrorIs(c.t, err, io.EOF)
+}
+
+func (c *raw) event() (event int32, path string) {
+	c.t.Helper()
+	a := c.read()
+	require.Equal(c.t, []any{jute.XidEvent, int64(-1), int32(0)}, []any{a.xid, a.zxid, a.err})
+	event = a.Int32()
+	require.Equal(c.t, jute.StateConnected, a.Int32())
+	return event, a.String()
+}
+
+func pathRecord(path string) []byte { return jute.AppendString(nil, path) }
+
+func watchRecord(path string) []byte { return jute.AppendBool(pathRecord(path), true) }
+
+func createRecord(path string, flags int32, acl ...jute.ACL) []byte {
+	if acl == nil {
+		acl = open
+	}
+	return jute.AppendInt32(jute.AppendACLs(jute.AppendInt32(pathRecord(path), -1), acl), flags)
+}
+
+func versionRecord(path string, version int32) []byte {
+	return jute.AppendInt32(pathRecord(path), version)
+}
+
+func dataRecord(path, data string, version int32) []byte {
+	return jute.AppendInt32(jute.AppendString(pathRecord(path), data), version)
+}

@@ -1,0 +1,149 @@
+package zktest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// open is the ACL of the root and of /zookeeper (ZooDefs.Ids.OPEN_ACL_UNSAFE).
+var open = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
+
+// readable is the ACL of /zookeeper/config (ZooDefs.Ids.READ_ACL_UNSAFE).
+var readable = []jute.ACL{{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}
+
+// meta is what a server stores about a znode (StatPersisted). It is not what
+// clients see: creates counts the children ever created, and the cversion of a
+// Stat is made of it and of the number of children (DataNode.copyStat).
+type meta struct {
+	czxid, mzxid, pzxid int64
+	ctime, mtime        int64
+	version, aversion   int32
+	creates             int32
+	owner               int64 // the session of an ephemeral
+	container           bool
+	ttl                 int64 // in milliseconds; 0: none
+}
+
+type node struct {
+	meta
+	data     []byte
+	acl      []jute.ACL
+	children map[string]struct{}
+}
+
+func (n *node) stat() jute.Stat {
+	children := int32(len(n.children))
+	return jute.Stat{
+		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid,
+		Ctime: n.ctime, Mtime: n.mtime,
+		Version: n.version, Aversion: n.aversion,
+		Cversion:       n.creates*2 - children,
+		EphemeralOwner: n.owner,
+		DataLength:     int32(len(n.data)),
+		NumChildren:    children,
+	}
+}
+
+// tree is the data of a server (DataTree).
+type tree struct {
+	nodes      map[string]*node
+	ephemerals map[int64]map[string]struct{}
+	reapable   map[string]struct{} // containers, and what has a time to live
+}
+
+func newTree() *tree {
+	t := &tree{
+		nodes:      map[string]*node{},
+		ephemerals: map[int64]map[string]struct{}{},
+		reapable:   map[string]struct{}{},
+	}
+	add := func(path string, acl []jute.ACL, children ...string) *node {
+		n := &node{data: []byte{}, acl: acl, children: map[string]struct{}{}}
+		for _, child := range children {
+			n.children[child] = struct{}{}
+		}
+		t.nodes[path] = n
+		return n
+	}
+	// These have no zxid and were not counted as creates, so the root of an
+	// empty server shows cversion -1.
+	add("/", open, "zookeeper")
+	add("/zookeeper", open, "config", "quota")
+	add("/zookeeper/quota", open)
+	add("/zookeeper/config", readable).aversion = -1 // DataTree.addConfigNode
+	return t
+}
+
+// node returns nil if there is none. The root has an alias, the empty path.
+func (t *tree) node(path string) *node {
+	if path == "" {
+		path = "/"
+	}
+	return t.nodes[path]
+}
+
+// split returns parent and name of a path that has a slash.
+func split(path string) (parent, name string) {
+	i := strings.LastIndexByte(path, '/')
+	if i == 0 {
+		return "/", path[1:]
+	}
+	return path[:i], path[i+1:]
+}
+
+// create adds what the preparation has found to be possible. creates is the
+// parent's new count.
+func (t *tree) create(c *change, zxid, now int64) *node {
+	parentPath, name := split(c.path)
+	parent := t.nodes[parentPath]
+	// Beyond 2147483647 the count wraps around in the preparation, and is
+	// not taken over here: it sticks, and the pzxid with it.
+	if c.creates > parent.creates {
+		parent.creates = c.creates
+		parent.pzxid = zxid
+	}
+	n := &node{data: c.data, acl: c.acl}
+	n.czxid, n.mzxid, n.pzxid = zxid, zxid, zxid
+	n.ctime, n.mtime = now, now
+	n.owner = c.owner
+	if parent.children == nil {
+		parent.children = map[string]struct{}{}
+	}
+	parent.children[name] = struct{}{}
+	t.nodes[c.path] = n
+	switch {
+	case c.op == jute.OpCreateContainer || c.ttl > 0:
+		n.container, n.ttl = c.ttl == 0, c.ttl
+		t.reapable[c.path] = struct{}{}
+	case c.owner != 0:
+		if t.ephemerals[c.owner] == nil {
+			t.ephemerals[c.owner] = map[string]struct{}{}
+		}
+		t.ephemerals[c.owner][c.path] = struct{}{}
+	}
+	return n
+}
+
+// remove deletes a node without children and returns it, with its parent.
+func (t *tree) remove(path string, zxid int64) (n, parent *node) {
+	parentPath, name := split(path)
+	n, parent = t.nodes[path], t.nodes[parentPath]
+	delete(parent.children, name)
+	parent.pzxid = max(parent.pzxid, zxid)
+	delete(t.nodes, path)
+	delete(t.reapable, path)
+	if n.owner != 0 {
+		delete(t.ephemerals[n.owner], path)
+		if len(t.ephemerals[n.owner]) == 0 {
+			delete(t.ephemerals, n.owner)
+		}
+	}
+	return n, parent
+}
+
+func (t *tree) ephemeralsOf(session int64) []string {
+	return slices.Sorted(maps.Keys(t.ephemerals[session]))
+}

@@ -1,0 +1,81 @@
+package zktest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// word answers a four-letter word, of which there are enough for probes and
+// monitors: ruok, srvr, stat, mntr and isro.
+func (s *Server) word(word string) (answer string, ok bool) {
+	switch word {
+	case "ruok":
+		return "imok", true
+	case "isro":
+		return "rw", true
+	case "srvr", "stat", "mntr":
+	default:
+		return "", false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	requests := 0
+	for _, n := range s.counts.Requests {
+		requests += n
+	}
+	watches, ephemerals := 0, 0
+	for c := range s.conns {
+		for _, n := range c.watched {
+			watches += n
+		}
+	}
+	for _, paths := range s.leader.tree.ephemerals {
+		ephemerals += len(paths)
+	}
+	var b strings.Builder
+	if word == "mntr" {
+		for _, line := range []struct {
+			name  string
+			value any
+		}{
+			{"zk_version", version},
+			{"zk_server_state", "standalone"},
+			{"zk_uptime", time.Since(s.started).Milliseconds()},
+			{"zk_avg_latency", "0.0"},
+			{"zk_max_latency", 0},
+			{"zk_min_latency", 0},
+			{"zk_packets_received", requests},
+			{"zk_packets_sent", requests},
+			{"zk_num_alive_connections", len(s.conns)},
+			{"zk_outstanding_requests", 0},
+			{"zk_znode_count", len(s.leader.tree.nodes)},
+			{"zk_watch_count", watches},
+			{"zk_ephemerals_count", ephemerals},
+			{"zk_approximate_data_size", s.leader.tree.size()},
+			{"zk_global_sessions", len(s.sessions)},
+			{"zk_local_sessions", 0},
+		} {
+			fmt.Fprintf(&b, "%s\t%v\n", line.name, line.value)
+		}
+		return b.String(), true
+	}
+	fmt.Fprintf(&b, "Zookeeper version: %s\n", version)
+	if word == "stat" {
+		b.WriteString("Clients:\n\n")
+	}
+	fmt.Fprintf(&b, "Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\n",
+		requests, requests, len(s.conns))
+	fmt.Fprintf(&b, "Zxid: 0x%x\nMode: standalone\nNode count: %d\n", s.zxid, len(s.leader.tree.nodes))
+	return b.String(), true
+}
+
+// version is that of the server whose behaviour is followed.
+const version = "3.8.4-zktest, built on 02/12/2024 22:16 UTC"
+
+func (t *tree) size() (bytes int) {
+	for path, n := range t.nodes {
+		bytes += len(path) + len(n.data)
+	}
+	return bytes
+}

@@ -1,0 +1,70 @@
+package zktest
+
+import "github.com/zkrecipes/zkrecipes/internal/jute"
+
+// write applies a prepared transaction and returns the body of its reply. unanswered
+// is true where the real server fails to answer.
+func (c *conn) write(q *request) (body []byte, unanswered bool) {
+	s := c.server
+	results := s.commit(q.txn)
+	if c.replica != s.leader {
+		// A follower answers a write when it has applied it itself, and so
+		// everything before it.
+		s.catchUp(c.replica)
+	}
+	if q.err != 0 {
+		return nil, false
+	}
+	b := c.scratch
+	switch q.op {
+	case jute.OpCreate:
+		b = jute.AppendString(b, results[0].path)
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		b = jute.AppendStat(jute.AppendString(b, results[0].path), &results[0].stat)
+	case jute.OpSetData, jute.OpSetACL:
+		b = jute.AppendStat(b, &results[0].stat)
+	case jute.OpCheck:
+		// Outside of a multi a check that succeeds has no Stat to answer
+		// with, and FinalRequestProcessor fails over that, quietly.
+		return nil, true
+	case jute.OpMulti:
+		b = appendResults(b, q.ops, results)
+	case jute.OpClose:
+		s.endSession(c.session)
+	}
+	c.scratch = b
+	return b, false
+}
+
+// appendResults appends what a multi gave: either all results or, if one
+// operation failed, an error for each, which is 0 for those before it
+// (MultiResponse).
+func appendResults(b []byte, ops []request, results []result) []byte {
+	failed := len(results) < len(ops)
+	for i := range ops {
+		if failed {
+			b = appendHeader(b, jute.OpError, false, ops[i].err)
+			b = jute.AppendInt32(b, ops[i].err)
+			continue
+		}
+		r := &results[i]
+		switch ops[i].op {
+		case jute.OpCreate:
+			b = appendHeader(b, jute.OpCreate, false, 0)
+			b = jute.AppendString(b, r.path)
+		case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+			b = appendHeader(b, jute.OpCreate2, false, 0)
+			b = jute.AppendStat(jute.AppendString(b, r.path), &r.stat)
+		case jute.OpSetData:
+			b = appendHeader(b, jute.OpSetData, false, 0)
+			b = jute.AppendStat(b, &r.stat)
+		default:
+			b = appendHeader(b, ops[i].op, false, 0)
+		}
+	}
+	return appendHeader(b, jute.OpError, true, -1)
+}
+
+func appendHeader(b []byte, op int32, done bool, err int32) []byte {
+	return jute.AppendInt32(jute.AppendBool(jute.AppendInt32(b, op), done), err)
+}

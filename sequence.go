@@ -178,7 +178,7 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 		rs, failed, err := t.wait(ctx)
 		switch {
 		case err == nil:
-			return l.taken(s, state, rs)
+			return l.taken(ctx, s, state, rs)
 		case errors.Is(err, errNotSent):
 		case ctx.Err() != nil, unsettled(err):
 			if p, err := l.settle(ctx, s, t, uuid); p != nil || err != nil {
@@ -198,8 +198,8 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 }
 
 // taken makes the place of a join that was answered.
-func (l *line) taken(s *session, state lineState, rs []zk.MultiResponse) (*place, error) {
-	p, err := l.newPlace(s, rs[0].String[len(l.abs())+1:])
+func (l *line) taken(ctx context.Context, s *session, state lineState, rs []zk.MultiResponse) (*place, error) {
+	p, err := l.newPlace(ctx, s, rs[0].String[len(l.abs())+1:])
 	if err == nil && !state.guest {
 		if state.version != -1 {
 			l.remember(lineState{version: -1})
@@ -225,7 +225,7 @@ func (l *line) settle(ctx context.Context, s *session, t *transaction, uuid stri
 		rs, _, err := t.result()
 		switch {
 		case err == nil:
-			p, err = l.newPlace(s, rs[0].String[len(l.abs())+1:])
+			p, err = l.newPlace(context.Background(), s, rs[0].String[len(l.abs())+1:])
 		case unsettled(err) && !errors.Is(err, errNotSent):
 			p, err = l.recover(s, uuid)
 		}
@@ -248,11 +248,13 @@ func (l *line) settle(ctx context.Context, s *session, t *transaction, uuid stri
 // newPlace makes a place of a znode's name. Beyond the limit it is given up:
 // near the end of ZooKeeper's counter the same number comes again and again,
 // and negative ones sort before the holder's.
-func (l *line) newPlace(s *session, name string) (*place, error) {
+func (l *line) newPlace(ctx context.Context, s *session, name string) (*place, error) {
 	m, ok := parseMember(name)
 	p := &place{member: m, line: l, s: s, path: l.abs() + "/" + name}
 	if !ok || m.number < 0 || m.number > l.c.last {
-		l.c.tasks.start(func() { p.leave(false) })
+		if _, _, err := s.multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1}); err != nil {
+			l.c.tasks.start(func() { p.leave(false) })
+		}
 		return nil, fmt.Errorf("%w: %s", ErrExhausted, name)
 	}
 	return p, nil
@@ -283,7 +285,7 @@ func (l *line) recover(s *session, uuid string) (*place, error) {
 			s.leaveOpen(uuid)
 			return nil, nil
 		}
-		p, err := l.newPlace(s, ms[i].name)
+		p, err := l.newPlace(context.Background(), s, ms[i].name)
 		if err != nil {
 			return nil, err
 		}

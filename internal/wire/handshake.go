@@ -137,7 +137,10 @@ func (c *Conn) authenticate() error {
 		if code == 0 {
 			continue
 		}
-		if code == jute.ErrAuthFailed && s.cfg.Credentials[i].Optional {
+		if code != jute.ErrAuthFailed { // the server is in trouble, the credential is not
+			return fmt.Errorf("handshake: error %d in answer to a credential", code)
+		}
+		if s.cfg.Credentials[i].Optional {
 			s.refuse(i) // the server closes now; the next attempt does without
 		}
 		return &AuthError{Scheme: s.cfg.Credentials[i].Scheme}

@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// network is how one client reaches the server: it can be cut, and frozen, in
+// which case bytes and ends of connections stay on their way, as behind a
+// partition.
+type network struct {
+	srv *zktest.Server
+	// sleepy: the client's own deadlines do not count, as if its process stood
+	// still while nothing arrives.
+	sleepy bool
+
+	mu    sync.Mutex
+	open  chan struct{} // closed while bytes pass
+	links map[*link]struct{}
+}
+
+func newNetwork(srv *zktest.Server) *network {
+	n := &network{srv: srv, open: make(chan struct{}), links: map[*link]struct{}{}}
+	close(n.open)
+	return n
+}
+
+func (n *network) gate() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.open
+}
+
+func (n *network) freeze() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case <-n.open:
+		n.open = make(chan struct{})
+	default:
+	}
+}
+
+func (n *network) thaw() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case <-n.open:
+	default:
+		close(n.open)
+	}
+}
+
+// cut ends all connections.
+func (n *network) cut() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for l := range n.links {
+		l.near.Close()
+		l.far.Close()
+	}
+}
+
+// dial is Options.Dialer.
+func (n *network) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	select {
+	case <-n.gate():
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	far, err := n.srv.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	client, near := net.Pipe()
+	l := &link{Conn: client, n: n, near: near, far: far}
+	n.mu.Lock()
+	n.links[l] = struct{}{}
+	n.mu.Unlock()
+	go l.carry(near, far)
+	go l.carry(far, near)
+	return l, nil
+}
+
+// link is the client's end of a connection.
+type link struct {
+	net.Conn
+	n         *network
+	near, far net.Conn
+	ends      sync.WaitGroup
+}
+
+// carry takes bytes as the socket of a kernel would, and passes them on while
+// the network is open.
+func (l *link) carry(from, to net.Conn) {
+	var mu sync.Mutex
+	var queue [][]byte
+	var ended bool
+	more := make(chan struct{}, 1)
+	go func() {
+		for !func() bool { mu.Lock(); defer mu.Unlock(); return ended }() {
+			b := make([]byte, 4096)
+			n, err := from.Read(b)
+			mu.Lock()
+			queue, ended = append(queue, b[:n]), err != nil
+			mu.Unlock()
+			select {
+			case more <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	for range more {
+		<-l.n.gate()
+		mu.Lock()
+		bytes, last := queue, ended
+		queue = nil
+		mu.Unlock()
+		for _, b := range bytes {
+			if _, err := to.Write(b); err != nil {
+				last = true
+			}
+		}
+		if last {
+			break
+		}
+	}
+	to.Close()
+	from.Close()
+	l.n.mu.Lock()
+	delete(l.n.links, l)
+	l.n.mu.Unlock()
+	_, _ = io.Copy(io.Discard, from)
+}
+
+func (l *link) SetDeadline(t time.Time) error {
+	if l.n.sleepy {
+		return nil
+	}
+	return l.Conn.SetDeadline(t)
+}
+
+func (l *link) SetReadDeadline(t time.Time) error {
+	if l.n.sleepy {
+		return nil
+	}
+	return l.Conn.SetReadDeadline(t)
+}
+
+func (l *link) SetWriteDeadline(t time.Time) error {
+	if l.n.sleepy {
+		return nil
+	}
+	return l.Conn.SetWriteDeadline(t)
+}

@@ -28,7 +28,7 @@ func (s *Server) authenticate(scheme string, credential []byte, host string) ([]
 	switch {
 	case scheme == "ip":
 		return []identity{{"ip", host}}, true
-	case scheme == "digest" && !s.opt.withoutDigest:
+	case scheme == "digest" && credential != nil && !s.opt.withoutDigest:
 		id := digest(string(credential))
 		ids := []identity{{"digest", id}}
 		if id == s.opt.superDigest {

@@ -1,7 +1,11 @@
 package zktest_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"log"
+	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -9,45 +13,81 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
-
-func Example() {
-	srv, err := zktest.Start()
+// connect stands for the zk.Connect of the code under test.
+func connect(srv *zktest.Server) (*zk.Conn, <-chan zk.Event) {
+	conn, events, err := zk.Connect([]string{srv.Addr()}, 10*time.Second,
+		zk.WithDialer(srv.Dial), zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
+	}
+	return conn, events
+}
+
+// A session of ten seconds is expired by the server at once, as after a long
+// pause of its process: its ephemeral znode goes, and both clients are told.
+func Example() {
+	srv, err := zktest.Start() // in a test: srv := zktest.NewServer(t)
+	if err != nil {
+		log.Fatal(err)
 	}
 	defer srv.Close()
-	conn, _, err := zk.Connect([]string{srv.Addr()}, 10*time.Second, zk.WithLogger(silent{}))
+
+	leader, events := connect(srv)
+	defer leader.Close()
+	path, err := leader.Create("/leader-", []byte("a"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	fmt.Println(path, err)
+
+	follower, _ := connect(srv)
+	defer follower.Close()
+	_, _, changed, err := follower.GetW(path)
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
+
+	session := srv.Sessions()[0] // the oldest
+	fmt.Println(session.Timeout, session.Ephemerals)
+	srv.Expire(session.ID)
+
+	fmt.Println("follower:", (<-changed).Type)
+	for event := range events {
+		if event.State == zk.StateExpired {
+			fmt.Println("leader:", event.State)
+			break
+		}
+	}
+	fmt.Println("created:", srv.Requests()["create"])
+	// Output:
+	// /leader-0000000000 <nil>
+	// 10s [/leader-0000000000]
+	// follower: EventNodeDeleted
+	// leader: StateExpired
+	// created: 1
+}
+
+// The second create under /jobs is done, but its answer is lost.
+func ExamplePlan() {
+	srv, err := zktest.Start(zktest.WithPlan(zktest.NewPlan(zktest.Fault{
+		Do: zktest.Drop, After: true, Op: "create", Path: "/jobs/*", Skip: 1,
+	})))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	conn, _ := connect(srv)
 	defer conn.Close()
 
-	path, err := conn.Create("/job-", []byte("a"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
-	fmt.Println(path, err)
-	for _, session := range srv.Sessions() {
-		fmt.Println(session.Connected, session.Ephemerals)
+	for _, path := range []string{"/jobs", "/jobs/a", "/jobs/b"} {
+		_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+		fmt.Println(path, "not answered:", errors.Is(err, zk.ErrConnectionClosed))
 	}
-	fmt.Println(srv.Requests()["create"])
-	// Output:
-	// /job-0000000000 <nil>
-	// true [/job-0000000000]
-	// 1
-}
-
-func ExamplePlan() {
-	// The second create under /jobs is done, but its answer is lost.
-	plan := zktest.NewPlan(zktest.Fault{
-		Do: zktest.Drop, After: true, Op: "create", Path: "/jobs/*", Skip: 1,
-	})
-	srv, err := zktest.Start(zktest.WithPlan(plan))
-	if err != nil {
-		panic(err)
-	}
-	defer srv.Close()
+	fmt.Println(srv.Children("/jobs"))
 	fmt.Print(srv.Plan())
 	// Output:
-	// drop after create /jobs/* skip=1 times=1: matched 0, fired 0
+	// /jobs not answered: false
+	// /jobs/a not answered: false
+	// /jobs/b not answered: true
+	// [a b]
+	// drop after create /jobs/* skip=1 times=1: matched 2, fired 1
 }
+
+func TestTheExampleInSimulatedTimeIsTrue(t *testing.T) { deadLeadersPlaceStandsForTenSeconds(t) }

@@ -41,6 +41,9 @@ func (c *conn) query(q *request) []byte {
 		b = appendHeader(b, jute.OpError, true, -1)
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		c.setWatches(q)
+		if q.halved {
+			q.err = jute.ErrMarshalling
+		}
 	case jute.OpAddWatch, jute.OpCheckWatches, jute.OpRemoveWatches:
 		b = c.changeWatches(q, b)
 	case jute.OpGetEphemerals:

@@ -12,6 +12,7 @@ type request struct {
 	xid, op int32
 	body    []byte
 	bad     bool // the record does not hold what it should
+	halved  bool // of setWatches: a vector is null
 
 	path    string
 	data    []byte
@@ -90,9 +91,13 @@ func (q *request) fields(d *jute.Decoder) {
 			n = 5
 		}
 		for i := range n {
-			q.paths[i] = d.Strings()
-			// An empty vector is fine, one that is null is not.
-			q.bad = q.bad || d.Null
+			paths := d.Strings()
+			// An empty vector is fine, one that is null is not; those before it
+			// have been worked off by then (DataTree.setWatches).
+			q.halved = q.halved || d.Null
+			if !q.halved {
+				q.paths[i] = paths
+			}
 		}
 	case jute.OpAuth:
 		d.Int32() // type, which nobody looks at
@@ -123,6 +128,11 @@ func (q *request) operations(d *jute.Decoder) {
 			return
 		}
 		switch op {
+		case jute.OpCreateTTL:
+			if sub.flags == jute.FlagTTL || sub.flags == jute.FlagSequentialTTL {
+				break
+			}
+			fallthrough
 		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
 			// What is created is the flags' to say here, and there is a Stat
 			// for containers only (Op.Create, until ZOOKEEPER-4026).

@@ -1,0 +1,92 @@
+package conformance
+
+import (
+	"fmt"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+var aclCases = []Case{
+	{Name: "getACL and setACL", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("n"), nil, Open, 0))
+		before := a.Ok(GetACL(s.Path("n"))).Stat
+		r := a.Ok(SetACL(s.Path("n"), append(Anyone(31), jute.ACL{Perms: 1, Scheme: "digest", ID: "u:hash"}), 0))
+		s.Equal(int32(1), r.Stat.Aversion, "aversion counts the changes of the ACL")
+		s.Equal(before.Mzxid, r.Stat.Mzxid, "mzxid does not notice")
+		s.Equal(before.Pzxid, r.Stat.Pzxid, "pzxid does not notice")
+		s.Equal(before.Version, r.Stat.Version, "version does not notice")
+		a.Ok(GetACL(s.Path("n")))
+		a.Fails(jute.ErrBadVersion, SetACL(s.Path("n"), Open, 0))
+		a.Fails(jute.ErrBadVersion, SetACL(s.Path("n"), Open, -2))
+		a.Ok(SetACL(s.Path("n"), Open, -1))
+		a.Ok(SetACL(s.Path("n"), append(Anyone(1), Anyone(1)...), 2))
+		a.Fails(jute.ErrNoNode, SetACL(s.Path("missing"), Open, -1))
+		a.Fails(jute.ErrNoNode, GetACL(s.Path("missing")))
+		a.Ok(Exists(s.Path("n"), false))
+	}},
+	{Name: "InvalidACL", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("n"), nil, Open, 0))
+		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("n"), nil, -1))
+		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("n"), []jute.ACL{}, -1))
+		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("n"), []jute.ACL{{Perms: 31, Scheme: "auth"}}, -1))
+		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("n"), []jute.ACL{{Perms: 31, Scheme: "nonsense"}}, -1))
+		// It comes before the node, and before its version.
+		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("missing"), nil, -1))
+		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("n"), nil, 7))
+	}},
+	{Name: "what each permission is for", Run: func(s *Script) {
+		a := s.Connect("a")
+		n := 0
+		for _, perm := range []int32{jute.PermRead, jute.PermWrite, jute.PermCreate, jute.PermDelete, jute.PermAdmin} {
+			for _, perms := range []int32{perm, jute.PermAll &^ perm} {
+				s.Note("permissions %d", perms)
+				n++
+				node := fmt.Sprintf("%d", n)
+				a.Ok(Create(s.Path(node), nil, Open, 0))
+				a.Ok(Create(s.Path(node+"/child"), nil, Open, 0))
+				a.Ok(SetACL(s.Path(node), Anyone(perms), -1))
+				a.Call(GetData(s.Path(node), false))
+				a.Call(GetChildren(s.Path(node), false))
+				a.Call(Exists(s.Path(node), false))
+				a.Call(GetACL(s.Path(node)))
+				a.Call(Multi(Check(s.Path(node), -1)))
+				a.Call(SetData(s.Path(node), nil, -1))
+				a.Call(Create(s.Path(node+"/new"), nil, Open, 0))
+				a.Call(CreateContainer(s.Path(node+"/box"), nil, Open, jute.FlagContainer))
+				a.Call(Delete(s.Path(node+"/child"), -1))
+				a.Call(Delete(s.Path(node+"/missing"), -1))
+				a.Call(SetACL(s.Path(node), Anyone(perms), -1))
+				// One's own ACL does not keep one from being deleted.
+				for _, child := range []string{"child", "new", "box"} {
+					a.Call(Delete(s.Path(node+"/"+child), -1))
+				}
+				a.Call(Delete(s.Path(node), -1))
+			}
+		}
+	}},
+	{Name: "NoAuth comes before BadVersion and NodeExists", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("n"), nil, Open, 0))
+		a.Ok(Create(s.Path("n/child"), nil, Open, 0))
+		a.Ok(SetACL(s.Path("n"), Anyone(jute.PermRead), -1))
+		a.Fails(jute.ErrNoAuth, SetData(s.Path("n"), nil, 9))
+		a.Fails(jute.ErrNoAuth, SetACL(s.Path("n"), Open, 9))
+		a.Fails(jute.ErrNoAuth, Create(s.Path("n/child"), nil, Open, 0))
+		a.Fails(jute.ErrBadVersion, Multi(Check(s.Path("n"), 9)))
+	}},
+	// Who may read but not administer a node sees who may, but not the hash
+	// (FinalRequestProcessor).
+	{Name: "getACL redacts digests", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		a.present("digest", "u:secret")
+		acl := append(digestACL(jute.PermAll, "u:secret"), Anyone(jute.PermRead)...)
+		acl = append(acl, jute.ACL{Perms: 1, Scheme: "ip", ID: "10.1.2.3"}, jute.ACL{Perms: 1, Scheme: "digest", ID: "v:hash"})
+		a.Ok(Create(s.Path("n"), nil, acl, 0))
+		a.Ok(GetACL(s.Path("n")))
+		b.Ok(GetACL(s.Path("n")))
+		a.Ok(Create(s.Path("hidden"), nil, digestACL(jute.PermAll, "u:secret"), 0))
+		b.Fails(jute.ErrNoAuth, GetACL(s.Path("hidden")))
+	}},
+}

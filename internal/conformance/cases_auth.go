@@ -1,0 +1,185 @@
+package conformance
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// digest returns the id that user:password has in an ACL
+// (DigestAuthenticationProvider.generateDigest).
+func digest(credential string) string {
+	user, _, _ := strings.Cut(credential, ":")
+	sum := sha1.Sum([]byte(credential))
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+func digestACL(perms int32, credential string) []jute.ACL {
+	return []jute.ACL{{Perms: perms, Scheme: "digest", ID: digest(credential)}}
+}
+
+// SuperCredential is to be the super user's.
+const SuperCredential = "super:secret"
+
+// SuperDigest is what a server is to be told of it.
+func SuperDigest() string { return digest(SuperCredential) }
+
+// present presents a credential in the way all clients do: with xid -4.
+func (c *Client) present(scheme, credential string) Reply {
+	c.s.t.Helper()
+	return c.CallAs(jute.XidAuth, Auth(scheme, credential))
+}
+
+var authCases = []Case{
+	{Name: "digest", Run: func(s *Script) {
+		a, b, c := s.Connect("a"), s.Connect("b"), s.Connect("c")
+		r := a.present("digest", "u:secret")
+		s.Equal(int32(0), r.Err, "accepted")
+		a.Ok(Create(s.Path("n"), []byte("x"), digestACL(jute.PermAll, "u:secret"), 0))
+		a.Ok(GetData(s.Path("n"), false))
+		b.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
+		// Any credential is accepted: only an ACL knows which one is right.
+		b.present("digest", "u:wrong")
+		b.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
+		b.Fails(jute.ErrNoAuth, SetData(s.Path("n"), nil, -1))
+		b.present("digest", "u:secret")
+		b.Ok(GetData(s.Path("n"), false))
+		// A connection keeps all it has presented. Credentials are those of
+		// the connection, not of the session.
+		a.present("digest", "other:one")
+		a.Ok(GetData(s.Path("n"), false))
+		a.Drop()
+		again := s.Resume("a again", a)
+		again.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
+		again.present("digest", "u:secret")
+		again.Ok(GetData(s.Path("n"), false))
+		c.present("digest", "u:secret:with colon")
+		c.present("digest", "without colon")
+		c.present("digest", "")
+		c.present("digest", ":")
+		c.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
+	}},
+	{Name: "digest twice", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.present("digest", "u:secret")
+		a.present("digest", "u:secret")
+		a.Ok(Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "auth"}}, 0))
+		a.Ok(GetACL(s.Path("n")))
+	}},
+	{Name: "an ACL of scheme auth names all that was presented", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.present("digest", "u:secret")
+		a.present("digest", "v:other")
+		a.Ok(Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "auth", ID: "is not looked at"}}, 0))
+		// In no particular order: they come from a hash set.
+		look := func() {
+			acl := a.Quietly(GetACL(s.Path("n"))).ACL
+			slices.Sort(acl)
+			s.Note("ACL %q", acl)
+			s.Equal(true, slices.ContainsFunc(acl, func(e string) bool { return strings.Contains(e, digest("u:secret")) }), "u")
+			s.Equal(true, slices.ContainsFunc(acl, func(e string) bool { return strings.Contains(e, digest("v:other")) }), "v")
+		}
+		look()
+		a.Ok(SetACL(s.Path("n"), append(Anyone(1), jute.ACL{Perms: 1 | 16, Scheme: "auth"}), -1))
+		look()
+	}},
+	{Name: "super", Alone: true, Run: func(s *Script) {
+		// Whose digest is named at the server's start may do anything
+		// (ZooKeeperServer.checkACL).
+		a, b := s.Connect("a"), s.Connect("b")
+		a.present("digest", "u:secret")
+		a.Ok(Create(s.Path("n"), nil, digestACL(jute.PermRead, "u:secret"), 0))
+		b.Fails(jute.ErrNoAuth, SetData(s.Path("n"), nil, -1))
+		b.present("digest", SuperCredential)
+		b.Ok(SetData(s.Path("n"), nil, -1))
+		b.Ok(GetACL(s.Path("n")))
+		b.Fails(jute.ErrBadVersion, SetData("/zookeeper/config", nil, math.MaxInt32))
+		b.Ok(Create(s.Path("n/m"), nil, []jute.ACL{{Perms: 31, Scheme: "auth"}}, 0))
+		b.Ok(GetACL(s.Path("n/m")))
+		b.Ok(SetACL(s.Path("n"), Open, -1))
+		b.Ok(GetEphemerals("/"))
+	}},
+	{Name: "ip", Run: func(s *Script) {
+		a := s.Connect("a")
+		// Each connection has its address's identity from the start. What it
+		// presents is not looked at.
+		a.present("ip", "")
+		a.present("ip", "10.1.2.3")
+		a.Ok(Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "ip", ID: "10.1.2.3"}}, 0))
+		a.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
+		a.Fails(jute.ErrInvalidACL, Create(s.Path("m"), nil, []jute.ACL{{Perms: 31, Scheme: "auth"}}, 0))
+	}},
+	{Name: "world", Run: func(s *Script) {
+		a := s.Connect("a")
+		r := a.present("world", "anyone")
+		s.Equal(false, r.Closed, "an answer")
+		a.Closed()
+	}},
+	{Name: "an unknown scheme", Run: func(s *Script) {
+		a := s.Connect("a")
+		r := a.present("nonsense", "x")
+		s.Equal(jute.ErrAuthFailed, r.Err, "refused")
+		a.Closed()
+		// The session lives on.
+		b := s.Resume("b", a)
+		b.Ok(Exists(s.Path(""), false))
+	}},
+	{Name: "an empty scheme", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.present("", "")
+		a.Closed()
+	}},
+	{Name: "with another xid", Run: func(s *Script) {
+		// The operation decides, not the xid; the answer's xid is the
+		// request's in any case.
+		a := s.Connect("a")
+		a.Call(Auth("digest", "u:secret"))
+		a.Ok(Create(s.Path("n"), nil, digestACL(jute.PermAll, "u:secret"), 0))
+		a.Ok(GetData(s.Path("n"), false))
+		a.CallAs(jute.XidAuth, GetData(s.Path("n"), false))
+	}},
+	{Name: "another type", Run: func(s *Script) {
+		a := s.Connect("a")
+		r := Auth("digest", "u:secret")
+		r.Body[3] = 9
+		a.CallAs(jute.XidAuth, r)
+		a.Ok(Create(s.Path("n"), nil, digestACL(jute.PermAll, "u:secret"), 0))
+		a.Ok(GetData(s.Path("n"), false))
+	}},
+	{Name: "cut short", Run: func(s *Script) {
+		r := Auth("digest", "u:secret")
+		for i, n := range []int{len(r.Body) - 1, 8, 4, 0} {
+			a := s.Connect(fmt.Sprintf("a%d", i))
+			short := r
+			short.Body, short.Text = r.Body[:n], fmt.Sprintf("auth of %d bytes", n)
+			a.SendAs(jute.XidAuth, short)
+			a.Closed()
+		}
+	}},
+	// A credential that the provider can not read is refused as a wrong one would
+	// be (ZooKeeperServer.processPacket).
+	{Name: "with nulls", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		null := func(b []byte) []byte { return jute.AppendInt32(b, -1) }
+		a.SendAs(jute.XidAuth, Request{Op: jute.OpAuth, Text: "auth with a null scheme",
+			Body: jute.AppendString(null(jute.AppendInt32(nil, 0)), "u:secret")})
+		a.Closed()
+		b.SendAs(jute.XidAuth, Request{Op: jute.OpAuth, Text: "auth with a null credential",
+			Body: null(jute.AppendString(jute.AppendInt32(nil, 0), "digest"))})
+		b.Closed()
+	}},
+	{Name: "sent together with the requests behind it", Run: func(s *Script) {
+		// A credential counts for what was sent after it on its connection.
+		a, b := s.Connect("a"), s.Connect("b")
+		a.Ok(Create(s.Path("n"), nil, digestACL(jute.PermAll, "u:secret"), 0))
+		b.SendAs(jute.XidAuth, Auth("digest", "u:secret"))
+		b.Send(GetData(s.Path("n"), false))
+		b.Receive()
+		s.Equal(int32(0), b.Receive().Err, "it counts")
+	}},
+}

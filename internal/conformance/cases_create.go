@@ -1,0 +1,237 @@
+package conformance
+
+import (
+	"math"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+var createCases = []Case{
+	{Name: "plain", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(GetChildren2(s.Path(""), false))
+		r := a.Ok(Create(s.Path("n"), []byte("data"), Open, 0))
+		s.Equal(s.Path("n"), r.Path, "the path comes back")
+		st := a.Ok(Exists(s.Path("n"), false)).Stat
+		s.Equal(st.Czxid, st.Mzxid, "mzxid of a new node")
+		s.Equal(st.Czxid, st.Pzxid, "pzxid of a new node")
+		parent := a.Ok(GetChildren2(s.Path(""), false)).Stat
+		s.Equal(st.Czxid, parent.Pzxid, "pzxid of the parent")
+		s.Equal(int32(1), parent.Cversion, "cversion of the parent")
+		s.Equal(int32(1), parent.NumChildren, "children of the parent")
+		s.Equal(int32(0), parent.Version, "version of the parent")
+	}},
+	{Name: "flags", Run: func(s *Script) {
+		a := s.Connect("a")
+		for flags := range int32(4) {
+			for _, op := range []func(string, []byte, []jute.ACL, int32) Request{Create, Create2} {
+				r := a.Ok(op(s.Path("n"), []byte("x"), Open, flags))
+				st := a.Ok(Exists(r.Path, false)).Stat
+				owner := int64(0)
+				if flags&jute.FlagEphemeral != 0 {
+					owner = a.ID
+				}
+				s.Equal(owner, st.EphemeralOwner, "owner")
+				a.Ok(GetChildren2(s.Path(""), false))
+				a.Ok(Delete(r.Path, -1))
+			}
+		}
+	}},
+	{Name: "flags that op create does not know", Run: func(s *Script) {
+		a := s.Connect("a")
+		// CreateMode knows 4, a container, and PrepRequestProcessor lets it
+		// pass: the transaction is a plain create, which says nothing of
+		// containers, and a plain node is what is made.
+		r := a.Ok(Create(s.Path("box"), nil, Open, jute.FlagContainer))
+		a.Ok(Exists(r.Path, false))
+		a.Ok(Delete(r.Path, -1))
+		// 5 and 6, nodes with a time to live, are an extension that is off.
+		a.Fails(jute.ErrUnimplemented, Create(s.Path("ttl"), nil, Open, jute.FlagTTL))
+		a.Fails(jute.ErrUnimplemented, Create(s.Path("ttl"), nil, Open, jute.FlagSequentialTTL))
+		for _, flags := range []int32{7, 8, 99, -1, math.MinInt32} {
+			a.Fails(jute.ErrBadArguments, Create(s.Path("n"), nil, Open, flags))
+			a.Fails(jute.ErrBadArguments, Create2(s.Path("n"), nil, Open, flags))
+			a.Fails(jute.ErrBadArguments, Multi(Create(s.Path("n"), nil, Open, flags)))
+		}
+		a.Ok(GetChildren2(s.Path(""), false))
+	}},
+	{Name: "NodeExists", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("n"), nil, Open, 0))
+		for flags := range int32(2) {
+			a.Fails(jute.ErrNodeExists, Create(s.Path("n"), nil, Open, flags))
+			a.Fails(jute.ErrNodeExists, Create2(s.Path("n"), nil, Open, flags))
+		}
+		a.Fails(jute.ErrNodeExists, CreateContainer(s.Path("n"), nil, Open, jute.FlagContainer))
+		a.Fails(jute.ErrNodeExists, Create("/zookeeper", nil, Open, 0))
+		st := a.Ok(Exists(s.Path(""), false)).Stat
+		s.Equal(int32(1), st.Cversion, "failed creates do not count")
+	}},
+	{Name: "NoNode", Run: func(s *Script) {
+		a := s.Connect("a")
+		for flags := range int32(4) {
+			a.Fails(jute.ErrNoNode, Create(s.Path("missing/n"), nil, Open, flags))
+			a.Fails(jute.ErrNoNode, Create2(s.Path("missing/n"), nil, Open, flags))
+		}
+		a.Fails(jute.ErrNoNode, CreateContainer(s.Path("missing/n"), nil, Open, jute.FlagContainer))
+	}},
+	{Name: "NoChildrenForEphemerals", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
+		for flags := range int32(4) {
+			a.Fails(jute.ErrNoChildrenForEphemerals, Create(s.Path("e/n"), nil, Open, flags))
+		}
+		a.Fails(jute.ErrNoChildrenForEphemerals, CreateContainer(s.Path("e/n"), nil, Open, jute.FlagContainer))
+		// The ACL of the parent comes before.
+		a.Ok(SetACL(s.Path("e"), ReadOnly, -1))
+		a.Fails(jute.ErrNoAuth, Create(s.Path("e/n"), nil, Open, 0))
+	}},
+	{Name: "InvalidACL", Run: func(s *Script) {
+		a := s.Connect("a")
+		acl := func(perms int32, scheme, id string) []jute.ACL {
+			return []jute.ACL{{Perms: perms, Scheme: scheme, ID: id}}
+		}
+		for _, bad := range [][]jute.ACL{
+			nil,
+			{},
+			acl(31, "world", "somebody"),
+			acl(31, "nonsense", "x"),
+			acl(31, "", ""),
+			acl(31, "digest", "no colon"),
+			acl(31, "digest", "two:colons:here"),
+			acl(31, "digest", ":"),
+			acl(31, "digest", ""),
+			acl(31, "auth", ""), // the connection has presented nothing
+			acl(31, "ip", "not an address"),
+			acl(31, "ip", "1.2.3.4/33"),
+			acl(31, "ip", "1.2.3"),
+			append(acl(31, "world", "anyone"), acl(31, "nonsense", "x")...),
+		} {
+			r := a.Call(Create(s.Path("n"), nil, bad, 0))
+			if r.Err == 0 {
+				a.Ok(GetACL(r.Path))
+				a.Ok(Delete(r.Path, -1))
+			}
+		}
+		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, nil, 0))
+		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, []jute.ACL{}, 0))
+		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, acl(31, "nonsense", "x"), 0))
+		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, acl(31, "auth", ""), 0))
+		// The ACL is looked at before the parent is.
+		a.Fails(jute.ErrInvalidACL, Create(s.Path("missing/n"), nil, nil, 0))
+	}},
+	{Name: "ACLs that are valid", Run: func(s *Script) {
+		a := s.Connect("a")
+		for _, good := range [][]jute.ACL{
+			Anyone(0), Anyone(1), Anyone(32), Anyone(-1),
+			append(Anyone(1), Anyone(1)...), // duplicates are removed
+			append(Anyone(1), Anyone(2)...), // these are none
+			{{Perms: 31, Scheme: "ip", ID: "0.0.0.0/0"}},
+			{{Perms: 31, Scheme: "ip", ID: "10.1.2.3"}},
+			{{Perms: 31, Scheme: "ip", ID: "10.0.0.0/8"}, {Perms: 31, Scheme: "world", ID: "anyone"}},
+			{{Perms: 31, Scheme: "digest", ID: "u:x"}, {Perms: 31, Scheme: "world", ID: "anyone"}},
+		} {
+			r := a.Call(Create(s.Path("n"), nil, good, 0))
+			if r.Err == 0 {
+				a.Call(GetACL(r.Path))
+				a.Ok(Delete(r.Path, -1))
+			}
+		}
+	}},
+	{Name: "paths", Run: func(s *Script) {
+		a := s.Connect("a")
+		for _, path := range []string{
+			"", "x", "x/y", "/", "//", s.Path("n/"), s.Path("/n"), s.Path("."), s.Path(".."),
+			s.Path("./n"), s.Path("../n"), s.Path("a\x00b"), s.Path("a\x01b"), s.Path("a\x1f"),
+			s.Path("a\x7fb"), s.Path("a\u0085b"), s.Path("a\ud7ff"), s.Path("a\uf8ff"), s.Path("a\ufff0"),
+			s.Path("ä"), s.Path("日本"), s.Path("😀"), s.Path(" "), s.Path("..."), s.Path(".n"), s.Path("n."),
+			s.Path("a\\b"), s.Path("a\tb"), s.Path("a\nb"), s.Path("a\xffb"),
+		} {
+			for _, flags := range []int32{0, jute.FlagSequential} {
+				if path == "/" && flags != 0 {
+					continue // works, and its number is other servers' business
+				}
+				r := a.Call(Create(path, nil, Open, flags))
+				if r.Err == 0 {
+					a.Ok(Exists(r.Path, false))
+					a.Ok(Delete(r.Path, -1))
+				}
+			}
+		}
+		a.Fails(jute.ErrBadArguments, Create("", nil, Open, 0))
+		a.Fails(jute.ErrBadArguments, Create("x", nil, Open, 0))
+		a.Fails(jute.ErrBadArguments, Create(s.Path(".."), nil, Open, 0))
+		a.Fails(jute.ErrBadArguments, Create(s.Path("a\x00b"), nil, Open, 0))
+		// The parent is looked for before the path is judged as a whole
+		// (PrepRequestProcessor).
+		a.Fails(jute.ErrNoNode, Create(s.Path("n/"), nil, Open, 0))
+		// And it is judged with its number: this is a child named after that
+		// alone.
+		a.Fails(jute.ErrBadArguments, Create(s.Path("")+"/", nil, Open, 0))
+		r := a.Ok(Create(s.Path("")+"/", nil, Open, jute.FlagSequential))
+		a.Ok(Delete(r.Path, -1))
+	}},
+	{Name: "null and empty data", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("null"), nil, Open, 0))
+		a.Ok(Create(s.Path("empty"), []byte{}, Open, 0))
+		s.Equal([]byte(nil), a.Ok(GetData(s.Path("null"), false)).Data, "null stays null")
+		s.Equal([]byte{}, a.Ok(GetData(s.Path("empty"), false)).Data, "empty stays empty")
+		a.Ok(SetData(s.Path("empty"), nil, -1))
+		a.Ok(SetData(s.Path("null"), []byte{}, -1))
+		s.Equal([]byte(nil), a.Ok(GetData(s.Path("empty"), false)).Data, "null stays null")
+		s.Equal([]byte{}, a.Ok(GetData(s.Path("null"), false)).Data, "empty stays empty")
+	}},
+	{Name: "create2", Run: func(s *Script) {
+		a := s.Connect("a")
+		for flags := range int32(4) {
+			r := a.Ok(Create2(s.Path("n"), []byte("data"), Open, flags))
+			s.Equal(r.Zxid, r.Stat.Czxid, "the Stat is that of this change")
+			s.Equal(int32(4), r.Stat.DataLength, "with the data")
+			a.Ok(Delete(r.Path, -1))
+		}
+	}},
+	{Name: "createContainer", Run: func(s *Script) {
+		a := s.Connect("a")
+		r := a.Ok(CreateContainer(s.Path("box"), []byte("d"), Open, jute.FlagContainer))
+		// It has an owner in the tree that marks it as a container, but that is
+		// not shown (DataNode.copyStat).
+		s.Equal(int64(0), r.Stat.EphemeralOwner, "the owner")
+		a.Ok(GetData(s.Path("box"), false))
+		a.Ok(GetChildren2(s.Path(""), false))
+		a.Ok(Delete(s.Path("box"), -1))
+		// What makes a container is the operation. The flags say only whether
+		// its name gets a number.
+		for _, flags := range []int32{0, 1, 2, 3, 5, 6, 7, -1} {
+			r := a.Call(CreateContainer(s.Path("box"), nil, Open, flags))
+			if r.Err == 0 {
+				a.Ok(Exists(r.Path, false))
+				a.Ok(Delete(r.Path, -1))
+			}
+		}
+		a.Ok(GetEphemerals(s.Path("")))
+	}},
+	{Name: "createTTL is switched off", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Fails(jute.ErrUnimplemented, CreateTTL(s.Path("n"), nil, Open, jute.FlagTTL, 1000))
+		a.Fails(jute.ErrUnimplemented, CreateTTL(s.Path("n"), nil, Open, jute.FlagSequentialTTL, 1000))
+		a.Drain()
+		// Without the flag the time to live is one too many. In a multi it is
+		// dropped: there, the flags decide which create it is (Op.Create).
+		for flags := range int32(5) {
+			a.Fails(jute.ErrBadArguments, CreateTTL(s.Path("n"), nil, Open, flags, 1000))
+			a.Call(Multi(CreateTTL(s.Path("n"), nil, Open, flags, 1000)))
+		}
+	}},
+	{Name: "of a size that is too large", Run: func(s *Script) {
+		a := s.Connect("a")
+		// The frame's body may have 1,048,575 bytes (jute.maxbuffer).
+		size := func(data int) Request { return Create(s.Path("n"), make([]byte, data), Open, 0) }
+		over := 8 + len(size(0).Body)
+		a.Ok(size(jute.MaxFrame - over))
+		s.Equal(int32(jute.MaxFrame-over), a.Ok(Exists(s.Path("n"), false)).Stat.DataLength, "length")
+		a.Ok(GetData(s.Path("n"), false))
+		a.Send(SetData(s.Path("n"), make([]byte, jute.MaxFrame), -1))
+		a.Closed()
+	}},
+}

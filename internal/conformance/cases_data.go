@@ -1,0 +1,97 @@
+package conformance
+
+import (
+	"math"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+var dataCases = []Case{
+	{Name: "exists", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("n"), []byte("data"), Open, 0))
+		a.Ok(Exists(s.Path("n"), false))
+		a.Fails(jute.ErrNoNode, Exists(s.Path("missing"), false))
+		a.Fails(jute.ErrNoNode, Exists(s.Path("missing/n"), false))
+	}},
+	// No path is judged on reading: none that is not valid leads anywhere.
+	{Name: "reads of paths that are not valid", Run: func(s *Script) {
+		a := s.Connect("a")
+		// The empty path is another name of the root (DataTree).
+		s.Equal(int32(0), a.Quietly(GetData("", false)).Err, "the root")
+		s.Equal(int32(0), a.Quietly(Exists("", false)).Err, "the root")
+		for _, path := range []string{"x", "//", s.Path("n/"), s.Path(".."), s.Path("a\x00b"), s.Path("a\x01b")} {
+			for _, op := range []func(string, bool) Request{Exists, GetData, GetChildren, GetChildren2} {
+				a.Call(op(path, false))
+			}
+			a.Call(GetACL(path))
+			a.Call(Sync(path))
+			a.Call(Check(path, -1))
+			a.Drain()
+		}
+	}},
+	{Name: "writes to paths that are not valid", Run: func(s *Script) {
+		a := s.Connect("a")
+		for _, path := range []string{"", "x", "//", s.Path("n/"), s.Path(".."), s.Path("a\x00b"), s.Path("a\x01b")} {
+			a.Call(SetData(path, nil, -1))
+			a.Call(SetACL(path, Open, -1))
+			a.Call(Multi(Check(path, -1)))
+		}
+	}},
+	{Name: "getData", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("n"), []byte("data"), Open, 0))
+		s.Equal([]byte("data"), a.Ok(GetData(s.Path("n"), false)).Data, "data")
+		a.Fails(jute.ErrNoNode, GetData(s.Path("missing"), false))
+	}},
+	{Name: "setData", Run: func(s *Script) {
+		a := s.Connect("a")
+		made := a.Ok(Create2(s.Path("n"), []byte("data"), Open, 0)).Stat
+		before := a.Ok(Exists(s.Path(""), false)).Stat
+		r := a.Ok(SetData(s.Path("n"), []byte("longer data"), 0))
+		s.Equal(r.Zxid, r.Stat.Mzxid, "mzxid")
+		s.Equal(made.Czxid, r.Stat.Czxid, "czxid")
+		s.Equal(made.Pzxid, r.Stat.Pzxid, "pzxid")
+		s.Equal(int32(1), r.Stat.Version, "version")
+		s.Equal(int32(11), r.Stat.DataLength, "length")
+		a.Fails(jute.ErrBadVersion, SetData(s.Path("n"), nil, 0))
+		a.Fails(jute.ErrBadVersion, SetData(s.Path("n"), nil, 2))
+		a.Fails(jute.ErrBadVersion, SetData(s.Path("n"), nil, -2))
+		a.Fails(jute.ErrBadVersion, SetData(s.Path("n"), nil, math.MaxInt32))
+		s.Equal(int32(2), a.Ok(SetData(s.Path("n"), nil, -1)).Stat.Version, "version")
+		// The same data again is a change like any other.
+		s.Equal(int32(3), a.Ok(SetData(s.Path("n"), nil, 2)).Stat.Version, "version")
+		a.Fails(jute.ErrNoNode, SetData(s.Path("missing"), nil, -1))
+		a.Fails(jute.ErrNoNode, SetData(s.Path("missing"), nil, 3))
+		s.Equal(before, a.Ok(Exists(s.Path(""), false)).Stat, "the parent does not notice")
+	}},
+	// In requests of its own op, a check's answer would bear a Stat that is
+	// null, and serialising it fails: the server (NIOServerCnxn.sendResponse)
+	// catches the exception and the client waits for ever.
+	{Name: "check alone", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("n"), nil, Open, 0))
+		a.Fails(jute.ErrBadVersion, Check(s.Path("n"), 1))
+		a.Fails(jute.ErrNoNode, Check(s.Path("missing"), -1))
+		a.Send(Check(s.Path("n"), 0))
+		a.Drain()
+	}},
+	{Name: "sync", Run: func(s *Script) {
+		a := s.Connect("a")
+		s.Equal(s.Path("n"), a.Ok(Sync(s.Path("n"))).Path, "the path comes back, node or not")
+		a.Ok(Sync("/"))
+	}},
+	{Name: "reads of a node that may not be read", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("n"), []byte("data"), Anyone(jute.PermAll&^jute.PermRead), 0))
+		a.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
+		a.Fails(jute.ErrNoAuth, GetChildren(s.Path("n"), false))
+		a.Fails(jute.ErrNoAuth, GetChildren2(s.Path("n"), false))
+		a.Fails(jute.ErrNoAuth, GetAllChildrenNumber(s.Path("n")))
+		a.Fails(jute.ErrNoAuth, Check(s.Path("n"), -1))
+		a.Fails(jute.ErrNoAuth, Multi(Check(s.Path("n"), -1)))
+		// Its Stat is nobody's secret, and READ or ADMIN will do for its ACL.
+		a.Ok(Exists(s.Path("n"), false))
+		a.Ok(GetACL(s.Path("n")))
+	}},
+}

@@ -1,0 +1,157 @@
+package conformance
+
+import (
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+var sessionCases = []Case{
+	{Name: "is taken up again with id and password", Run: func(s *Script) {
+		a, c := s.Connect("a"), s.Connect("c")
+		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
+		a.Drop()
+		again := s.Resume("a again", a)
+		s.Equal(a.ID, again.ID, "the id")
+		s.Equal(a.Password, again.Password, "the password")
+		again.Ok(Exists(s.Path("e"), false))
+		c.Ok(Exists(s.Path("e"), false))
+	}},
+	{Name: "moves while the old connection is open", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
+		again := s.Resume("a again", a)
+		a.Closed()
+		again.Ok(Exists(s.Path("e"), false))
+		third := s.Resume("a for the third time", again)
+		again.Closed()
+		third.Ok(Exists(s.Path("e"), false))
+	}},
+	{Name: "with a wrong password", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
+		wrong := s.Dial("wrong")
+		wrong.Hello(Hello{ID: a.ID, Password: []byte("0123456789abcdef"), Timeout: 5000, ReadOnly: []byte{0}})
+		s.Equal(int64(0), wrong.ID, "no session")
+		wrong.Closed()
+		// Whoever knows the id can interrupt a session, though not have it:
+		// the old connection is closed before the password is looked at
+		// (ZooKeeperServer.processConnectRequest).
+		a.Closed()
+		again := s.Resume("a again", a)
+		again.Ok(Exists(s.Path("e"), false))
+	}},
+	{Name: "with no password", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Drop()
+		empty := s.Dial("empty")
+		empty.Hello(Hello{ID: a.ID, Password: []byte{}, Timeout: 5000, ReadOnly: []byte{0}})
+		empty.Closed()
+		short := s.Dial("short")
+		short.Hello(Hello{ID: a.ID, Password: a.Password[:15], Timeout: 5000, ReadOnly: []byte{0}})
+		short.Closed()
+		s.Resume("a again", a).Drain()
+	}},
+	{Name: "that there is not", Run: func(s *Script) {
+		s.Connect("a")
+		for _, id := range []int64{1, -1, 0x7fffffffffffff} {
+			c := s.Dial("c")
+			c.Hello(Hello{ID: id, Timeout: 5000, ReadOnly: []byte{0}})
+			s.Equal(int64(0), c.ID, "no session")
+			c.Closed()
+		}
+	}},
+	{Name: "that is closed", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Create(s.Path("n"), nil, Open, 0))
+		id, password := a.ID, a.Password
+		a.End()
+		c := s.Dial("c")
+		c.Hello(Hello{ID: id, Password: password, Timeout: 5000, ReadOnly: []byte{0}})
+		s.Equal(int64(0), c.ID, "no session")
+		c.Closed()
+	}},
+	{Name: "hears of its own end", Run: func(s *Script) {
+		// It is closed by a transaction like any other, and the connection
+		// after that.
+		a := s.Connect("a")
+		e := s.Path("e")
+		a.Ok(Create(e, nil, Open, jute.FlagEphemeral))
+		a.Ok(GetData(e, true))
+		a.Ok(GetChildren(s.Path(""), true))
+		r := a.Call(Close())
+		s.Equal([]Event{deleted(e), childrenChanged(s.Path(""))}, r.Events, "before the reply")
+		a.Closed()
+		a.over = true
+	}},
+	{Name: "and requests in flight before its close", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		a.Send(Create(s.Path("n"), nil, Open, 0))
+		a.Send(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
+		a.Send(Multi(Create(s.Path("f"), nil, Open, jute.FlagEphemeral), Delete(s.Path("n"), -1)))
+		a.Send(GetChildren(s.Path(""), false))
+		a.Send(Close())
+		a.Closed()
+		a.over = true
+		b.Ok(GetChildren2(s.Path(""), false))
+	}},
+	{Name: "and requests after its close", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		a.Send(Close())
+		a.Send(Create(s.Path("n"), nil, Open, 0))
+		a.Closed()
+		a.over = true
+		b.Fails(jute.ErrNoNode, Exists(s.Path("n"), false))
+	}},
+	{Name: "closed takes its ephemerals along in one transaction", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		p, q := s.Path("p"), s.Path("q")
+		b.Ok(Create(p, nil, Open, 0))
+		b.Ok(Create(q, nil, Open, 0))
+		a.Ok(Create(p+"/e", nil, Open, jute.FlagEphemeral))
+		a.Ok(Create(q+"/e", nil, Open, jute.FlagEphemeral))
+		a.Ok(Create(q+"/stays", nil, Open, 0))
+		before := b.Ok(Exists(q, false)).Stat
+		a.End()
+		one, two := b.Ok(Exists(p, false)).Stat, b.Ok(GetChildren2(q, false)).Stat
+		s.Equal(one.Pzxid, two.Pzxid, "one transaction")
+		s.Equal(before.Cversion+1, two.Cversion, "cversion counts it as a delete")
+		s.Equal(int32(1), two.NumChildren, "one is left")
+	}},
+	{Name: "expires", Run: func(s *Script) {
+		b := s.Connect("b")
+		a := s.ConnectFor("a", int32(3*s.server.TickTime.Milliseconds()))
+		b.Ok(Create(s.Path("p"), nil, Open, 0))
+		a.Ok(Create(s.Path("p/e"), nil, Open, jute.FlagEphemeral))
+		a.Ok(Create(s.Path("p/f"), nil, Open, jute.FlagEphemeral))
+		b.Ok(Exists(s.Path("p/e"), true))
+		sent := time.Now()
+		b.Receive()
+		s.Equal(true, time.Since(sent) > a.Timeout-2*s.server.TickTime, "not much before its timeout")
+		a.Closed()
+		st := b.Ok(GetChildren2(s.Path("p"), false)).Stat
+		s.Equal(int32(0), st.NumChildren, "both are gone")
+		s.Equal(int32(4), st.Cversion, "cversion counts two creates and two deletes")
+		c := s.Dial("c")
+		c.Hello(Hello{ID: a.ID, Password: a.Password, Timeout: 5000, ReadOnly: []byte{0}})
+		s.Equal(int64(0), c.ID, "no session")
+		c.Closed()
+	}},
+	{Name: "lives by pings and by requests", Run: func(s *Script) {
+		a := s.ConnectFor("a", int32(3*s.server.TickTime.Milliseconds()))
+		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
+		// What is not heard of in its timeout, and a tick, is gone.
+		end := time.Now().Add(a.Timeout + 2*s.server.TickTime)
+		before := len(s.lines)
+		for n := 0; time.Now().Before(end); n++ {
+			if n%2 == 0 {
+				a.Drain()
+			} else {
+				a.Ok(Exists(s.Path("e"), false))
+			}
+			time.Sleep(s.server.TickTime / 2)
+		}
+		s.lines = s.lines[:before] // as many as fit in
+		a.Ok(Exists(s.Path("e"), false))
+	}},
+}

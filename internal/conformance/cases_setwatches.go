@@ -1,0 +1,174 @@
+package conformance
+
+import (
+	"fmt"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+var setWatchesCases = []Case{
+	{Name: "what has changed fires at once, the rest is armed", Run: func(s *Script) {
+		for _, xid := range []int32{5, jute.XidSetWatches} {
+			s.Note("xid %d", xid)
+			p := s.Path("p")
+			a, b := s.Connect("a"), s.Connect("b")
+			a.Ok(Create(p, nil, Open, 0))
+			for _, n := range []string{"changed", "deleted", "same", "more", "less", "less/child", "gone", "quiet"} {
+				a.Ok(Create(p+"/"+n, nil, Open, 0))
+			}
+			seen := a.Ok(Exists(p, false)).Zxid
+			a.Ok(SetData(p+"/changed", nil, -1))
+			a.Ok(Delete(p+"/deleted", -1))
+			a.Ok(Create(p+"/created", nil, Open, 0))
+			a.Ok(Create(p+"/more/child", nil, Open, 0))
+			a.Ok(Delete(p+"/less/child", -1))
+			a.Ok(Delete(p+"/gone", -1))
+			b.SendAs(xid, SetWatches(seen, "before the changes", Watches{
+				Data:  []string{p + "/changed", p + "/deleted", p + "/same"},
+				Exist: []string{p + "/created", p + "/missing"},
+				Child: []string{p + "/more", p + "/less", p + "/gone", p + "/quiet"},
+			}))
+			r := b.until(xid)
+			s.Equal([]Event{
+				dataChanged(p + "/changed"), deleted(p + "/deleted"), created(p + "/created"),
+				childrenChanged(p + "/more"), childrenChanged(p + "/less"), deleted(p + "/gone"),
+			}, r.Events, "in the order they were sent in, before the reply")
+			// What fired is not armed, what did not fire is.
+			for _, n := range []string{"changed", "created", "same"} {
+				a.Ok(SetData(p+"/"+n, nil, -1))
+			}
+			a.Ok(Create(p+"/missing", nil, Open, 0))
+			a.Ok(Create(p+"/quiet/child", nil, Open, 0))
+			a.Ok(Create(p+"/more/another", nil, Open, 0))
+			s.Equal([]Event{dataChanged(p + "/same"), created(p + "/missing"), childrenChanged(p + "/quiet")}, b.Drain(), "armed")
+			a.deleteAll(p)
+		}
+	}},
+	{Name: "on a later state", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		n := s.Path("n")
+		a.Ok(Create(n, nil, Open, 0))
+		seen := a.Ok(SetData(n, nil, -1)).Zxid
+		b.Ok(SetWatches(seen, "the change", Watches{Data: []string{n}, Exist: []string{n}, Child: []string{n}}))
+		b.Ok(SetWatches(seen-1, "before the change", Watches{Data: []string{n}}))
+		b.Ok(SetWatches(seen-1, "before the change", Watches{Child: []string{n}}))
+		b.Ok(SetWatches(0, "nothing", Watches{Data: []string{n}, Child: []string{n}}))
+		b.Ok(SetWatches(seen+1000000, "the future", Watches{Data: []string{n}}))
+		a.Ok(SetData(n, nil, -1))
+		b.Drain()
+	}},
+	{Name: "of nothing", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(SetWatches(0, "nothing", Watches{}))
+		a.Ok(SetWatches2(0, "nothing", Watches{}))
+	}},
+	// Each vector is worked off before the next one is looked at.
+	{Name: "of nulls", Run: func(s *Script) {
+		a := s.Connect("a")
+		for n := range 4 {
+			b := jute.AppendInt64(nil, 0)
+			for range n {
+				b = jute.AppendInt32(b, 0)
+			}
+			for range 3 - n {
+				b = jute.AppendInt32(b, -1)
+			}
+			a.Send(Request{Op: jute.OpSetWatches, Text: fmt.Sprintf("setWatches with %d nulls", 3-n), Body: b})
+			a.Drain()
+		}
+		a.Ok(Create(s.Path("n"), nil, Open, 0))
+		b := jute.AppendStrings(make([]byte, 8), []string{s.Path("n")})
+		a.Send(Request{Op: jute.OpSetWatches, Text: "setWatches with a path and two nulls", Body: jute.AppendInt64(b, -1)})
+		a.Drain()
+	}},
+	// Not the existence at that time decides, but what is there now: a node
+	// that was created and deleted again, or deleted and made again, is told of
+	// by what can be seen of it.
+	{Name: "of what came and went", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		a.Ok(Create(s.Path("again"), nil, Open, 0))
+		seen := a.Ok(Exists(s.Path(""), false)).Zxid
+		a.Ok(Create(s.Path("short"), nil, Open, 0))
+		a.Ok(Delete(s.Path("short"), -1))
+		a.Ok(Delete(s.Path("again"), -1))
+		a.Ok(Create(s.Path("again"), nil, Open, 0))
+		b.Ok(SetWatches(seen, "before the changes", Watches{
+			Data: []string{s.Path("again")}, Exist: []string{s.Path("short")}, Child: []string{s.Path("again"), s.Path("")}}))
+		a.Ok(Create(s.Path("short"), nil, Open, 0))
+		b.Drain()
+	}},
+	// An exist watch was set on a node that there was not. There is one now, so
+	// it fires, whatever the zxid says (DataTree.setWatches).
+	{Name: "an exist watch on a node", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		n := s.Path("n")
+		seen := a.Ok(Create2(n, nil, Open, 0)).Zxid
+		a.Ok(SetData(n, nil, -1))
+		b.Ok(SetWatches(seen, "the creation", Watches{Exist: []string{n}}))
+		a.Ok(SetData(n, nil, -1))
+		b.Drain()
+	}},
+	{Name: "of the same path twice", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		n := s.Path("n")
+		seen := a.Ok(Create2(n, nil, Open, 0)).Zxid
+		a.Ok(SetData(n, nil, -1))
+		b.Ok(SetWatches(seen, "the creation", Watches{Data: []string{n, n}}))
+		b.Ok(SetWatches(a.Ok(Exists(n, false)).Zxid, "now", Watches{Data: []string{n, n}}))
+		a.Ok(SetData(n, nil, -1))
+		b.Drain()
+	}},
+	{Name: "by a follower of the session", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		n := s.Path("n")
+		a.Ok(Create(n, nil, Open, 0))
+		seen := b.Ok(GetData(n, true)).Zxid
+		b.Drop()
+		a.Ok(SetData(n, nil, -1))
+		again := s.Resume("b again", b)
+		// Requests that are sent before it see the change before the event.
+		again.Send(GetData(n, false))
+		again.SendAs(jute.XidSetWatches, SetWatches(seen, "the first read", Watches{Data: []string{n}}))
+		again.Send(GetData(n, true))
+		again.Drain()
+	}},
+	{Name: "needs no READ to be armed", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		n := s.Path("n")
+		a.Ok(Create(n, nil, Anyone(31&^jute.PermRead), 0))
+		b.Ok(SetWatches(a.Ok(Exists(n, false)).Zxid, "now", Watches{Data: []string{n}, Child: []string{n}}))
+		b.Ok(CheckWatches(n, jute.WatcherAny))
+	}},
+	{Name: "setWatches2", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		p := s.Path("p")
+		a.Ok(Create(p, nil, Open, 0))
+		for _, n := range []string{"data", "child", "persistent", "recursive"} {
+			a.Ok(Create(p+"/"+n, nil, Open, 0))
+		}
+		seen := a.Ok(Exists(p, false)).Zxid
+		change := func() {
+			for _, n := range []string{"data", "child", "persistent", "recursive"} {
+				a.Ok(SetData(p+"/"+n, nil, -1))
+				a.Ok(Create(p+"/"+n+"/c-", nil, Open, jute.FlagSequential))
+			}
+			a.Call(Create(p+"/exist", nil, Open, 0))
+		}
+		change()
+		b.CallAs(jute.XidSetWatches, SetWatches2(seen, "before the changes", Watches{
+			Data: []string{p + "/data"}, Exist: []string{p + "/exist"}, Child: []string{p + "/child"},
+			Persistent: []string{p + "/persistent"}, Recursive: []string{p + "/recursive"}}))
+		change()
+		b.Drain()
+		change()
+		b.Drain()
+	}},
+}
+
+// deleteAll deletes a tree.
+func (c *Client) deleteAll(path string) {
+	for _, child := range c.Ok(GetChildren(path, false)).Children {
+		c.deleteAll(path + "/" + child)
+	}
+	c.Ok(Delete(path, -1))
+}

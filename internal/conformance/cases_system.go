@@ -1,0 +1,166 @@
+package conformance
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+var systemCases = []Case{
+	{Name: "zookeeper", Alone: true, Run: func(s *Script) {
+		a := s.Connect("a")
+		root := a.Quietly(GetChildren("/", false)).Children
+		s.Equal(true, slices.Contains(root, "zookeeper"), "it is in the root")
+		// Its children were made with it, not created: cversion is short of
+		// them.
+		a.Ok(Exists("/zookeeper", false))
+		a.Ok(GetData("/zookeeper", false))
+		a.Ok(GetChildren2("/zookeeper", false))
+		a.Ok(GetACL("/zookeeper"))
+	}},
+	{Name: "zookeeper config", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(GetData("/zookeeper/config", false))
+		a.Ok(GetACL("/zookeeper/config"))
+		a.Ok(GetChildren2("/zookeeper/config", false))
+		// What the library asks to learn whether ACLs are enforced
+		// (DESIGN, section 5).
+		a.Fails(jute.ErrNoAuth, SetData("/zookeeper/config", nil, math.MaxInt32))
+		a.Fails(jute.ErrNoAuth, SetData("/zookeeper/config", nil, -1))
+		a.Fails(jute.ErrNoAuth, SetACL("/zookeeper/config", Open, -1))
+		a.Fails(jute.ErrNoAuth, Create("/zookeeper/config/n", nil, Open, 0))
+		a.Ok(Exists("/zookeeper/config", true))
+		a.Ok(GetData("/zookeeper/config", true))
+	}},
+	{Name: "zookeeper quota", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Ok(Exists("/zookeeper/quota", false))
+		a.Ok(GetChildren2("/zookeeper/quota", false))
+		a.Ok(GetACL("/zookeeper/quota"))
+		a.Fails(jute.ErrNodeExists, Create("/zookeeper/quota", nil, Open, 0))
+	}},
+	{Name: "nodes below zookeeper", Run: func(s *Script) {
+		a := s.Connect("a")
+		name := strings.ReplaceAll(s.Path("")[1:], "/", "-")
+		a.Ok(Create("/zookeeper/"+name, nil, Open, 0))
+		a.Ok(Exists("/zookeeper/"+name, false))
+		a.Ok(Delete("/zookeeper/"+name, -1))
+	}},
+	// Request.isValid decides: what no client may send is answered
+	// Unimplemented, and then the connection is closed.
+	{Name: "operations that there are not", Run: func(s *Script) {
+		a := s.Connect("a")
+		for _, op := range []int32{10, 23, 99, 108, 1000, -2, -9, -12, math.MaxInt32, math.MinInt32, jute.OpNotification, jute.OpError} {
+			a.Fails(jute.ErrUnimplemented, Request{Op: op, Text: fmt.Sprintf("op %d", op)})
+			a.Closed()
+			a = s.Resume("a", a)
+		}
+	}},
+	{Name: "createSession by a client", Run: func(s *Script) {
+		// Valid from one server to another, so it gets past Request.isValid.
+		a := s.Connect("a")
+		a.Send(Request{Op: jute.OpCreateSession, Text: "createSession"})
+		a.Drain()
+	}},
+	{Name: "reconfig", Run: func(s *Script) {
+		a := s.Connect("a")
+		b := jute.AppendString(jute.AppendString(jute.AppendString(nil, ""), ""), "server.1=x:1:2;3")
+		a.Fails(jute.ErrReconfigDisabled, Request{Op: jute.OpReconfig, Text: "reconfig", Body: jute.AppendInt64(b, -1)})
+	}},
+	{Name: "sasl", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Send(Request{Op: jute.OpSasl, Text: "sasl", Body: jute.AppendBuffer(nil, []byte("token"))})
+		a.Drain()
+	}},
+	{Name: "whoAmI", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Send(Request{Op: jute.OpWhoAmI, Text: "whoAmI"})
+		a.Drain()
+		if a.dead {
+			return
+		}
+		a.present("digest", "u:secret")
+		a.Send(Request{Op: jute.OpWhoAmI, Text: "whoAmI"})
+		a.Drain()
+	}},
+	{Name: "ping", Run: func(s *Script) {
+		a := s.Connect("a")
+		a.Drain()
+		// The answer has xid -2, whatever the request had.
+		a.sent[jute.XidPing] = Ping()
+		a.Send(Ping())
+		a.Receive()
+		r := Ping()
+		r.Body, r.Text = []byte{1, 2, 3}, "ping with a record"
+		a.CallAs(jute.XidPing, r)
+	}},
+	{Name: "xids", Run: func(s *Script) {
+		// They come back as they are; nobody counts them.
+		a := s.Connect("a")
+		for _, xid := range []int32{0, 5, 5, 3, -3, -5, -8, math.MinInt32, math.MaxInt32} {
+			a.CallAs(xid, Exists(s.Path(""), false))
+		}
+		a.CallAs(jute.XidEvent, Exists(s.Path(""), false))
+		a.CallAs(jute.XidPing, Exists(s.Path(""), false))
+		a.CallAs(jute.XidAuth, Exists(s.Path(""), false))
+	}},
+	{Name: "replies come in the order of the requests", Run: func(s *Script) {
+		a := s.Connect("a")
+		for range 3 {
+			a.Send(Create(s.Path("n-"), nil, Open, jute.FlagSequential))
+			a.Send(Exists(s.Path("n-0000000000"), false))
+			a.Send(SetData(s.Path("missing"), nil, -1))
+			a.Send(Sync(s.Path("")))
+			a.Send(GetChildren(s.Path(""), false))
+		}
+		a.Drain()
+	}},
+	{Name: "ruok", Alone: true, Run: func(s *Script) {
+		s.Equal("imok", s.Text("ruok"), "imok")
+	}},
+	{Name: "srvr", Run: func(s *Script) {
+		s.Connect("a")
+		answer := s.Text("srvr")
+		for line := range strings.Lines(answer) {
+			key, value, ok := strings.Cut(line, ": ")
+			switch {
+			case !ok:
+				s.Note("no key: %q", line)
+			case key == "Mode":
+				s.Note("%s %q", key, value)
+			case strings.HasPrefix(key, "Zookeeper version"), strings.HasPrefix(key, "Proposal sizes"):
+				// Versions differ, and only an ensemble has proposals.
+			default:
+				s.Note("key %q", key)
+			}
+		}
+	}},
+	{Name: "mntr", Alone: true, Run: func(s *Script) {
+		s.Connect("a")
+		values := map[string]string{}
+		for line := range strings.Lines(s.Text("mntr")) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			values[key] = value
+		}
+		// There are hundreds, most of them a version's own.
+		for _, key := range []string{
+			"zk_version", "zk_server_state", "zk_num_alive_connections", "zk_outstanding_requests",
+			"zk_packets_received", "zk_packets_sent", "zk_znode_count", "zk_watch_count",
+			"zk_ephemerals_count", "zk_approximate_data_size", "zk_avg_latency", "zk_max_latency", "zk_min_latency",
+		} {
+			_, ok := values[key]
+			s.Note("%s: %v", key, ok)
+			s.Equal(true, ok, key)
+		}
+		s.Note("state %s", values["zk_server_state"])
+	}},
+	{Name: "a word that there is not", Run: func(s *Script) {
+		// Taken for a length, which is too much.
+		a := s.Dial("a")
+		a.Raw([]byte("what"))
+		a.Closed()
+	}},
+}

@@ -1,0 +1,174 @@
+package conformance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// Random returns a case of so many steps that nobody has thought of: a few
+// clients change, read and watch a few nodes, and drop, move and end their
+// sessions. The seed decides, and what the server answers does not, so that two
+// servers are asked the same for as long as they answer the same.
+//
+// It makes no containers with children: when they are reaped is up to the
+// server's clock.
+func Random(seed uint64, steps int) Case {
+	return Case{Name: fmt.Sprintf("seed %d", seed), Run: func(s *Script) {
+		r := &random{s: s, Rand: rand.New(rand.NewPCG(seed, 0)), seen: []int64{0}}
+		for _, name := range []string{"a", "b", "c"} {
+			r.clients = append(r.clients, s.Connect(name))
+		}
+		for _, n := range []string{"n", "n/a", "m"} {
+			r.clients[0].Ok(Create(s.Path(n), nil, Open, 0))
+		}
+		for range steps {
+			r.step()
+			if s.t.Failed() {
+				return
+			}
+		}
+		r.drain(false)
+	}}
+}
+
+type random struct {
+	*rand.Rand
+	s       *Script
+	clients []*Client
+	seen    []int64 // zxids of headers
+}
+
+func pick[T any](r *random, from ...T) T { return from[r.IntN(len(from))] }
+
+func (r *random) path() string {
+	return r.s.Path(pick(r, "n", "n", "n/a", "n/a", "n/b", "n/a/x", "m", "m/a", "m/s-0000000001"))
+}
+
+func (r *random) version() int32 { return pick[int32](r, -1, -1, -1, 0, 1, 2) }
+
+func (r *random) data() []byte { return pick(r, nil, []byte{}, []byte("x"), []byte("longer")) }
+
+func (r *random) acl() []jute.ACL {
+	return pick(r, Open, Open, Open, Open, Open, Open, ReadOnly, Anyone(31&^jute.PermRead), Anyone(jute.PermWrite|jute.PermAdmin),
+		digestACL(jute.PermAll, "u:secret"), []jute.ACL{{Perms: 31, Scheme: "auth"}})
+}
+
+func (r *random) paths() []string {
+	var all []string
+	for range r.IntN(3) {
+		all = append(all, r.path())
+	}
+	return all
+}
+
+// change returns an operation that a multi may hold too.
+func (r *random) change() Request {
+	flags := int32(r.IntN(4))
+	path := r.path()
+	if flags&jute.FlagSequential != 0 {
+		path += pick(r, "/s-", "s-")
+	}
+	return pick(r,
+		Create(path, r.data(), r.acl(), flags),
+		Create(r.s.Path(pick(r, "n", "m")), r.data(), Open, 0),
+		Create(r.path(), r.data(), Open, 0),
+		Create2(path, r.data(), r.acl(), flags),
+		Delete(r.path(), r.version()),
+		SetData(r.path(), r.data(), r.version()),
+		SetData(r.path(), r.data(), -1),
+	)
+}
+
+func (r *random) read() Request {
+	watch := r.IntN(4) > 0
+	return pick(r,
+		Exists(r.path(), watch), GetData(r.path(), watch),
+		GetChildren(r.path(), watch), GetChildren2(r.path(), watch), GetACL(r.path()))
+}
+
+func (r *random) multi() Request {
+	var ops []Request
+	for range pick(r, 0, 1, 2, 2, 2, 3, 4) {
+		if r.IntN(6) == 0 {
+			ops = append(ops, Check(r.path(), r.version()))
+		} else {
+			ops = append(ops, r.change())
+		}
+	}
+	return Multi(ops...)
+}
+
+func (r *random) request() Request {
+	at := r.IntN(len(r.seen))
+	w := Watches{Data: r.paths(), Exist: r.paths(), Child: r.paths(), Persistent: r.paths(), Recursive: r.paths()}
+	kind := pick(r, jute.WatcherChildren, jute.WatcherData, jute.WatcherAny)
+	rare := pick(r,
+		SetACL(r.path(), r.acl(), r.version()),
+		AddWatch(r.path(), pick(r, jute.WatchPersistent, jute.WatchPersistentRecursive)),
+		RemoveWatches(r.path(), kind), CheckWatches(r.path(), kind),
+		SetWatches(r.seen[at], fmt.Sprintf("the header %d", at), w),
+		SetWatches2(r.seen[at], fmt.Sprintf("the header %d", at), w),
+		MultiRead(GetData(r.path(), false), GetChildren(r.path(), false)),
+		Sync(r.path()), GetEphemerals(r.path()), GetAllChildrenNumber(r.path()),
+		Auth("digest", "u:secret"),
+	)
+	return pick(r, r.change(), r.change(), r.change(), r.read(), r.read(), r.read(), r.multi(), rare)
+}
+
+func (r *random) step() {
+	who := r.IntN(len(r.clients))
+	c := r.clients[who]
+	switch n := r.IntN(100); {
+	case n < 80:
+		r.see(c.Call(r.request()))
+	case n < 90: // in flight together
+		var sent []int32
+		for range 2 + r.IntN(3) {
+			request := r.request()
+			for request.Op == jute.OpAuth { // its answer may overtake others
+				request = r.request()
+			}
+			sent = append(sent, c.Send(request))
+		}
+		for _, xid := range sent {
+			r.see(c.until(xid))
+		}
+	case n < 96:
+		r.drain(false)
+	case n < 98: // a move, or a connection lost
+		r.drain(false)
+		if r.IntN(2) == 0 {
+			c.Drop()
+		}
+		r.clients[who] = r.s.Resume(c.name, c)
+	default:
+		r.drain(false)
+		c.End()
+		r.drain(true)
+		r.clients[who] = r.s.Connect(c.name)
+	}
+}
+
+func (r *random) see(reply Reply) {
+	if !r.s.server.Shared && reply.Zxid >= 0 {
+		r.seen = append(r.seen, reply.Zxid)
+	}
+}
+
+// drain reads what all clients have been sent. After the end of a session the
+// order is left out: it is that of a hash set of ephemerals (DataTree).
+func (r *random) drain(sorted bool) {
+	for _, c := range r.clients {
+		if c.over {
+			continue
+		}
+		before := len(r.s.lines)
+		c.Drain()
+		if sorted {
+			slices.Sort(r.s.lines[before:])
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package conformance
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// A Reply is what came back for a request, or an event that came instead.
+type Reply struct {
+	Xid, Err int32
+	Zxid     int64
+	Path     string
+	Data     []byte
+	Children []string
+	Stat     jute.Stat
+	ACL      []string // each entry described
+	Results  []int32  // of a multi: each operation's error, or 0
+	Created  []string // of a multi: the paths of its creates
+
+	Events  []Event // that came before it
+	Closed  bool    // the connection was closed instead
+	isEvent bool
+}
+
+// An Event is a notification.
+type Event struct {
+	Type int32
+	Path string
+}
+
+var eventNames = map[int32]string{
+	-1: "None", 1: "NodeCreated", 2: "NodeDeleted", 3: "NodeDataChanged", 4: "NodeChildrenChanged",
+	5: "DataWatchRemoved", 6: "ChildWatchRemoved", 7: "PersistentWatchRemoved",
+}
+
+var errorNames = map[int32]string{
+	0: "OK", -1: "SystemError", jute.ErrRuntimeInconsistency: "RuntimeInconsistency",
+	jute.ErrMarshalling: "MarshallingError", jute.ErrUnimplemented: "Unimplemented",
+	jute.ErrBadArguments: "BadArguments", jute.ErrUnknownSession: "UnknownSession",
+	jute.ErrNoNode: "NoNode", jute.ErrNoAuth: "NoAuth", jute.ErrBadVersion: "BadVersion",
+	jute.ErrNoChildrenForEphemerals: "NoChildrenForEphemerals", jute.ErrNodeExists: "NodeExists",
+	jute.ErrNotEmpty: "NotEmpty", jute.ErrSessionExpired: "SessionExpired",
+	jute.ErrInvalidACL: "InvalidACL", jute.ErrAuthFailed: "AuthFailed",
+	jute.ErrSessionMoved: "SessionMoved", jute.ErrNoWatcher: "NoWatcher",
+	jute.ErrReconfigDisabled: "ReconfigDisabled",
+}
+
+func errorName(code int32) string {
+	if name, ok := errorNames[code]; ok {
+		return name
+	}
+	return fmt.Sprintf("error %d", code)
+}
+
+// A decoding reads a reply's record and describes it.
+type decoding struct {
+	*jute.Decoder
+	s     *Script
+	reply *Reply
+	text  []string
+}
+
+func (d *decoding) say(format string, args ...any) {
+	d.text = append(d.text, fmt.Sprintf(format, args...))
+}
+
+// decode reads a frame and adds it to the transcript.
+func (c *Client) decode(frame []byte) Reply {
+	d := &decoding{Decoder: jute.NewDecoder(frame), s: c.s}
+	reply := Reply{Xid: d.Int32(), Zxid: d.Int64(), Err: d.Int32()}
+	d.reply = &reply
+	request, known := c.sent[reply.Xid]
+	switch {
+	case reply.Xid == jute.XidEvent && !known:
+		c.event(d)
+		return reply
+	case !known:
+		d.say("reply to nothing: xid %d", reply.Xid)
+	}
+	delete(c.sent, reply.Xid)
+	if known && reply.Err == 0 {
+		d.body(request.Op)
+	}
+	if d.Len() > 0 {
+		d.say("and %d bytes", d.Len())
+	}
+	c.s.Note("%s < %d %s zxid=%s %s", c.name, reply.Xid, errorName(reply.Err),
+		c.s.headerZxid(reply.Zxid), strings.Join(d.text, " "))
+	c.s.lines[len(c.s.lines)-1] = strings.TrimRight(c.s.lines[len(c.s.lines)-1], " ")
+	return reply
+}
+
+// event describes a notification. The zxid of its header is left out: servers
+// before 3.9 send -1, later ones that of the change (ZOOKEEPER-4655).
+func (c *Client) event(d *decoding) {
+	kind, state, path := d.Int32(), d.Int32(), d.String()
+	name, ok := eventNames[kind]
+	if !ok {
+		name = fmt.Sprintf("event %d", kind)
+	}
+	d.reply.isEvent = true
+	d.reply.Events = []Event{{Type: kind, Path: path}}
+	c.s.Note("%s < %s %q state=%d err=%d rest=%d", c.name, name, path, state, d.reply.Err, d.Len())
+}
+
+// body reads what follows the header of a reply that is no error.
+func (d *decoding) body(op int32) {
+	switch op {
+	case jute.OpCreate, jute.OpSync:
+		d.path()
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		d.path()
+		d.stat()
+	case jute.OpExists, jute.OpSetData, jute.OpSetACL, jute.OpCheck:
+		d.stat()
+	case jute.OpSasl:
+		d.data()
+	case jute.OpGetData, jute.OpReconfig:
+		d.data()
+		d.stat()
+	case jute.OpGetChildren, jute.OpGetEphemerals:
+		d.children()
+	case jute.OpGetChildren2:
+		d.children()
+		d.stat()
+	case jute.OpGetACL:
+		d.acl()
+		d.stat()
+	case jute.OpGetAllChildrenNumber, jute.OpAddWatch: // addWatch answers with an ErrorResponse
+		d.say("number=%d", d.Int32())
+	case jute.OpMulti, jute.OpMultiRead:
+		d.results(op)
+	case jute.OpWhoAmI:
+		d.identities()
+	}
+	if d.Err != nil {
+		d.say("(record is too short)")
+	}
+}
+
+func (d *decoding) path() {
+	d.reply.Path = d.String()
+	d.say("path=%q", d.reply.Path)
+}
+
+func (d *decoding) data() {
+	d.reply.Data = bytes.Clone(d.Buffer())
+	d.say("data=%s", describeData(d.reply.Data))
+}
+
+// children describes a list of names, sorted: the real server's order is that
+// of a hash set (DataNode).
+func (d *decoding) children() {
+	n := d.Int32()
+	if n < 0 {
+		d.say("children=null(%d)", n)
+		return
+	}
+	children := []string{}
+	for i := int32(0); i < n && d.Err == nil; i++ {
+		children = append(children, d.String())
+	}
+	slices.Sort(children)
+	d.reply.Children = children
+	d.say("children=%q", children)
+}
+
+func (d *decoding) acl() {
+	n := d.Int32()
+	if n < 0 {
+		d.say("acl=null(%d)", n)
+		return
+	}
+	acl := []jute.ACL{}
+	for i := int32(0); i < n && d.Err == nil; i++ {
+		acl = append(acl, jute.ACL{Perms: d.Int32(), Scheme: d.String(), ID: d.String()})
+	}
+	for _, a := range acl {
+		d.reply.ACL = append(d.reply.ACL, describeACL([]jute.ACL{a}))
+	}
+	d.say("acl=%s", describeACL(acl))
+}
+
+// identities describes the answer to whoAmI, sorted: the server keeps them in
+// a hash set (ServerCnxn.authInfo).
+func (d *decoding) identities() {
+	var all []string
+	for n := d.Int32(); n > 0 && d.Err == nil; n-- {
+		scheme, who := d.String(), d.String()
+		if scheme == "ip" {
+			who = "(an address)"
+		}
+		all = append(all, scheme+":"+who)
+	}
+	slices.Sort(all)
+	d.say("identities=%q", all)
+}
+
+func (d *decoding) stat() {
+	st := d.Stat()
+	d.reply.Stat = st
+	if d.Err != nil {
+		return
+	}
+	d.say("%s", d.s.describeStat(st))
+}
+
+func (s *Script) describeStat(st jute.Stat) string {
+	order := ""
+	if st.Mtime < st.Ctime {
+		order = ", mtime before ctime"
+	}
+	return fmt.Sprintf("{czxid=%s mzxid=%s pzxid=%s ctime=%s mtime=%s%s version=%d cversion=%d aversion=%d owner=%s length=%d children=%d}",
+		s.zxid(st.Czxid), s.zxid(st.Mzxid), s.zxid(st.Pzxid), s.time(st.Ctime), s.time(st.Mtime), order,
+		st.Version, st.Cversion, st.Aversion, s.owner(st.EphemeralOwner), st.DataLength, st.NumChildren)
+}
+
+// results reads the answer to a multi or multiRead: a header and a record for
+// each operation, and a last header (org.apache.zookeeper.MultiResponse).
+func (d *decoding) results(multi int32) {
+	for d.Err == nil {
+		op, done, code := d.Int32(), d.Bool(), d.Int32()
+		if d.Err != nil {
+			return
+		}
+		if done {
+			d.say("end(%d,%d)", op, code)
+			return
+		}
+		result := code
+		name := jute.OpName(op)
+		if op == jute.OpError {
+			name = "error"
+		}
+		d.say("[%s(%d)", name, code)
+		switch {
+		case op == jute.OpError:
+			result = d.Int32()
+			d.say("%s", errorName(result))
+		case multi == jute.OpMultiRead || op == jute.OpCreate || op == jute.OpCreate2 ||
+			op == jute.OpCreateContainer || op == jute.OpSetData:
+			d.body(op)
+			if d.reply.Path != "" {
+				d.reply.Created, d.reply.Path = append(d.reply.Created, d.reply.Path), ""
+			}
+		}
+		d.say("]")
+		d.reply.Results = append(d.reply.Results, result)
+	}
+}

@@ -1,17 +1,41 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint rows setup
+SHELL := /bin/bash
+.PHONY: help demo demo-zk test sim mutants fuzz lint rows setup
 
 # Each release of Go wants a staticcheck that knows it: raise both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup ## run a lock against a real ZooKeeper
+demo: ## run a lock between processes, on a server inside one of them
 	go run ./examples/mutex
 
-test: setup ## run all tests, with the race detector and real servers
+demo-zk: setup ## the same on a real ZooKeeper
+	go run ./internal/zkserver/with go run ./examples/mutex -zk
+
+test: setup ## run all tests, with the race detector, on zktest and on real servers
+	ZK_HARNESS=zktest go test -race -count=1 -timeout 10m .
 	go test -race -count=1 -timeout 15m ./...
+	$(MAKE) fuzz
+
+SEEDS ?= 10000
+FIRST ?= 1
+sim: ## run SEEDS seeds of the simulation, beginning with FIRST
+	go test -count=1 -timeout 0 -v ./internal/sim -seeds $(SEEDS) -first $(FIRST)
+
+mutants: ## break the code in known ways, and see that the tests notice
+	go run ./internal/mutants
+
+# A count: go test fails now and then where a time runs out (context deadline
+# exceeded).
+FUZZTIME ?= 20000x
+FUZZ := zktest:FuzzRequests zktest:FuzzHandshake zktest:FuzzDecode \
+	internal/jute:FuzzDecoder internal/wire:FuzzServer internal/wire:FuzzHandshake
+fuzz: ## fuzz what decodes bytes, FUZZTIME inputs for each target
+	@for f in $(FUZZ); do \
+		go test -run NONE -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) "./$${f%:*}" | grep -v elapsed; \
+		[ "$${PIPESTATUS[0]}" = 0 ] || exit 1; done
 
 lint: ## check format, vet and staticcheck
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
@@ -22,5 +46,5 @@ lint: ## check format, vet and staticcheck
 rows: ## check the table of recipes and their tests
 	go run ./internal/rows
 
-setup: ## fetch what demo and test need (they do so themselves)
+setup: ## fetch what demo-zk and test need (they do so themselves)
 	@./scripts/setup.sh

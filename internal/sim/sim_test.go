@@ -4,7 +4,6 @@ package sim
 
 import (
 	"flag"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,8 +48,6 @@ func TestMutexSimulation(t *testing.T) {
 
 func run(t *testing.T, seed uint64) (w *world) {
 	w = &world{scenario: newScenario(seed)}
-	t.Run(fmt.Sprint(seed), func(t *testing.T) {
-		synctest.Test(t, func(*testing.T) { w.simulate() })
-	})
+	synctest.Test(t, func(*testing.T) { w.simulate() })
 	return w
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Faults of one server, and what servers do differently. Those of an ensemble
@@ -99,9 +100,10 @@ func TestA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 // library's too, but none that somebody stands in. The next Lock makes it anew.
 func TestA04LineIsReapedWhenIdle(t *testing.T) {
 	t.Parallel()
-	node := ownNode(t, zkserver.Config{}) // looks at its containers twice a second
+	// Both look at their containers twice a second.
+	servers := []string{ownServer(t, zkserver.Config{}, zktest.ContainerCheckInterval(500*time.Millisecond))}
 	ctx, path := within(t, 30*time.Second), newPath(t)
-	c, conn := dialTo(t, []string{node.Addr()}, nil), rawTo(t, []string{node.Addr()})
+	c, conn := dialTo(t, servers, nil), rawTo(t, servers)
 	gone := func(path string) {
 		exists, _, event, err := conn.ExistsW(path)
 		require.NoError(t, err)
@@ -504,19 +506,20 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		flag    string
+		option  zktest.Option
 		auth    []Auth
 		release string // how a holder leaves
 		forge   bool   // somebody else can set data on a place
 	}{
-		{"skipACL", "-Dzookeeper.skipACL=yes", nil, opRelease, true},
-		{"digest authentication off", "-Dzookeeper.DigestAuthenticationProvider.enabled=false", nil, "multi(delete)", false},
-		{"super user", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + digestID(super), []Auth{{"digest", super}}, opRelease, true},
+		{"skipACL", "-Dzookeeper.skipACL=yes", zktest.SkipACL(), nil, opRelease, true},
+		{"digest authentication off", "-Dzookeeper.DigestAuthenticationProvider.enabled=false", zktest.WithoutDigest(), nil, "multi(delete)", false},
+		{"super user", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + digestID(super), zktest.SuperDigest(digestID(super)), []Auth{{"digest", super}}, opRelease, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			node := ownNode(t, zkserver.Config{JVMFlags: []string{tt.flag}})
+			server := ownServer(t, zkserver.Config{JVMFlags: []string{tt.flag}}, tt.option)
 			ctx, path := within(t, 20*time.Second), newPath(t)
-			p := newProxy(t, node.Addr())
+			p := newProxy(t, server)
 			c := dialTo(t, []string{p.addr()}, &Options{Auth: tt.auth})
 			holder := lockOn(t, NewMutex(c, path))
 			sleeps(t, c, 1)
@@ -527,7 +530,7 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 				sleeps(t, c, 2)
 			}
 
-			conn := rawTo(t, []string{node.Addr()})
+			conn := rawTo(t, []string{server})
 			for _, a := range tt.auth {
 				require.NoError(t, conn.AddAuth(a.Scheme, a.Data))
 			}

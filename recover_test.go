@@ -517,8 +517,8 @@ func TestB35CloseEndsLeasesAndWaiters(t *testing.T) {
 		r.queued(0)
 	})
 	t.Run("disconnected", func(t *testing.T) {
-		node := ownNode(t, zkserver.Config{})
-		p := newProxy(t, node.Addr())
+		server := ownServer(t, zkserver.Config{})
+		p := newProxy(t, server)
 		c := dialTo(t, []string{p.addr()}, &Options{SessionTimeout: time.Second})
 		m := NewMutex(c, "/lock")
 		l := lockOn(t, m)
@@ -534,7 +534,7 @@ func TestB35CloseEndsLeasesAndWaiters(t *testing.T) {
 		_, err = waiter.wait()
 		require.ErrorIs(t, err, ErrClosed)
 		// The server ends the session by itself.
-		require.NoError(t, NewMutex(dialTo(t, []string{node.Addr()}, nil), "/lock").Do(within(t, 10*time.Second), nothing))
+		require.NoError(t, NewMutex(dialTo(t, []string{server}, nil), "/lock").Do(within(t, 10*time.Second), nothing))
 	})
 	t.Run("a server that does not answer", func(t *testing.T) {
 		r := newRig(t, &Options{SessionTimeout: 4 * time.Second})

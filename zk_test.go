@@ -14,13 +14,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // The harness: where the tests' ZooKeeper comes from. Tests that may share a
 // server share one; those that stop it, or set it up otherwise, have their own.
+//
+// With ZK_HARNESS=zktest it is one inside the process. All recipe tests run on
+// that too; those that end servers' processes, or need several, cannot.
 
 var harness struct {
-	provider *zkserver.Provider
+	provider *zkserver.Provider // nil: zktest
 	shared   []string
 }
 
@@ -29,6 +33,17 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int) {
+	if os.Getenv("ZK_HARNESS") == "zktest" && os.Getenv("ZK_SERVERS") == "" { // the tests' own processes use the parent's
+		srv, err := zktest.Start(inProcess()...)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer srv.Close()
+		fmt.Fprintln(os.Stderr, "ZooKeeper: zktest, in this process")
+		harness.shared = []string{srv.Addr()}
+		return runTests(m)
+	}
 	ctx := context.Background()
 	provider, err := zkserver.Find(ctx, func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, format+"\n", args...)
@@ -54,16 +69,28 @@ func run(m *testing.M) (code int) {
 		}
 		harness.shared = []string{node.Addr()}
 	}
-	harness := []goleak.Option{
+	return runTests(m)
+}
+
+// inProcess is how zktest serves as the harness's real servers do.
+func inProcess(opts ...zktest.Option) []zktest.Option {
+	return append([]zktest.Option{
+		zktest.TickTime(500 * time.Millisecond), zktest.SessionTimeouts(time.Second, 10*time.Second),
+	}, opts...)
+}
+
+// runTests runs the tests and fails if they leave goroutines behind.
+func runTests(m *testing.M) int {
+	options := []goleak.Option{
 		goleak.IgnoreCurrent(),
 		// Idle connections to Docker's engine; the library speaks no HTTP.
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 	}
-	if code = m.Run(); code != 0 {
+	if code := m.Run(); code != 0 {
 		return code
 	}
-	if err := goleak.Find(harness...); err != nil {
+	if err := goleak.Find(options...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -90,8 +117,21 @@ func ownEnsemble(t testing.TB, cfg zkserver.Config) *zkserver.Ensemble {
 	return e
 }
 
+// ownServer starts a server for one test that only uses it, and returns its
+// address: cfg says how where it is a real one, opts where it is not.
+func ownServer(t testing.TB, cfg zkserver.Config, opts ...zktest.Option) string {
+	t.Helper()
+	if harness.provider == nil {
+		return zktest.NewServer(t, inProcess(opts...)...).Addr()
+	}
+	return ownNode(t, cfg).Addr()
+}
+
 func needsOwn(t testing.TB) {
 	t.Helper()
+	if harness.provider == nil {
+		t.Skip("needs servers that are processes of their own; runs on real ones")
+	}
 	if harness.provider.External() != nil {
 		t.Skip("needs a server of its own, and ZK_SERVERS names servers that only may be used")
 	}

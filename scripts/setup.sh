@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes sure that `make test` and `make demo` find what they need: a C compiler
+# Makes sure that `make test` and `make demo-zk` find what they need: a C compiler
 # for the race detector, and a way to run ZooKeeper. It says nothing when all
 # is there. Packages are installed only as root on Debian; elsewhere it goes on
 # with what there is, and the harness names what is missing.

@@ -6,8 +6,10 @@
 //
 // Each addition is a lease.Commit, so it is made only if the lock is still
 // held, and leaves its fencing token beside the sum. The program draws who held
-// the lock and when, and ends with an error if an addition was lost. Without
-// -zk it starts a server of its own.
+// the lock and when, and ends with an error if an addition was lost.
+//
+// Without -zk the first process is the ZooKeeper too: it serves package zktest
+// on loopback to the others. `make demo-zk` gives them a real one.
 //
 // worker.go is the part to copy from; the rest starts processes and draws.
 package main
@@ -31,7 +33,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 const (
@@ -60,26 +62,28 @@ func main() {
 	}
 }
 
-func demo(ctx context.Context, args []string) (err error) {
+func demo(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("mutex", flag.ExitOnError)
 	workers := flags.Int("workers", 4, "number of worker processes, 2 to 26")
 	rounds := flags.Int("rounds", 5, "additions each worker makes")
-	list := flags.String("zk", "", "servers to use, `host:port,...` (default: start one)")
+	list := flags.String("zk", "", "servers to use, `host:port,...` (default: one in this process)")
 	flags.Parse(args)
 	if *workers < 2 || *workers > 26 || *rounds < 1 || flags.NArg() > 0 {
 		flags.Usage()
 		return errors.New("2 to 26 workers, one round or more, and no other arguments")
 	}
 
-	servers, how, done, err := findServers(ctx, *list)
-	if ctx.Err() != nil && err != nil {
-		return errInterrupted
+	how := "given by -zk"
+	if *list == "" {
+		srv, err := zktest.Start()
+		if err != nil {
+			return err
+		}
+		defer srv.Close()
+		*list, how = srv.Addr(), "package zktest in this process, not a real server; -zk takes one"
 	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	fmt.Printf("ZooKeeper: %s (%s)\n", strings.Join(servers, ","), how)
+	servers := strings.Split(*list, ",")
+	fmt.Printf("ZooKeeper: %s (%s)\n", *list, how)
 	fmt.Printf("%d workers, %d additions each, under one lock; session timeout asked for: %v\n\n", *workers, *rounds, sessionTimeout)
 
 	// The prefix goes by itself when it is empty: it is made of containers.
@@ -95,7 +99,7 @@ func demo(ctx context.Context, args []string) (err error) {
 	}
 
 	board := newBoard(os.Stdout, *workers)
-	runErr := runWorkers(ctx, board, *workers, *rounds, "-zk", strings.Join(servers, ","), "-prefix", prefix)
+	runErr := runWorkers(ctx, board, *workers, *rounds, "-zk", *list, "-prefix", prefix)
 
 	end, err := remove(context.WithoutCancel(ctx), lock) // also after Ctrl-C
 	if err != nil {
@@ -134,28 +138,6 @@ func remove(ctx context.Context, lock *zkrecipes.Mutex) (end counter, err error)
 		return err
 	})
 	return end, err
-}
-
-// findServers returns the servers to use, in words what they are, and how to
-// end them.
-func findServers(ctx context.Context, list string) (servers []string, how string, done func() error, err error) {
-	if list != "" {
-		return strings.Split(list, ","), "given by -zk", func() error { return nil }, nil
-	}
-	provider, err := zkserver.Find(ctx, func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, format+"\n", args...)
-	})
-	if err != nil {
-		return nil, "", nil, err
-	}
-	if servers := provider.External(); servers != nil {
-		return servers, "given by ZK_SERVERS", provider.Close, nil
-	}
-	node, err := provider.Start(ctx, zkserver.Config{})
-	if err != nil {
-		return nil, "", nil, errors.Join(err, provider.Close())
-	}
-	return []string{node.Addr()}, "started here with " + provider.String(), provider.Close, nil
 }
 
 func dial(ctx context.Context, servers []string, prefix, identity string) (*zkrecipes.Client, error) {

@@ -43,60 +43,98 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestAKilledHolderIsSurvivedAndNothingIsLost(t *testing.T) {
-	cmd := program(t, "-workers", "3", "-rounds", "2")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	t.Logf("\n%s%s", &stdout, &stderr)
-	require.NoError(t, err, "exit code")
-
-	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
-	assert.Regexp(t, `^nothing was lost: \d+ additions were told of, \d+ in all, and the counter is \d+`, lines[len(lines)-1])
-	_, after, killed := strings.Cut(stdout.String(), "worker B is killed")
-	require.True(t, killed)
-	assert.Contains(t, after, " + ", "others add after the kill")
-
-	// A server that was started is gone with the program.
-	if found := regexp.MustCompile(`^ZooKeeper: (\S+) \(started here`).FindStringSubmatch(lines[0]); found != nil {
-		conn, err := net.DialTimeout("tcp", found[1], time.Second)
-		if err == nil {
-			conn.Close()
-		}
-		assert.Error(t, err, "the server still listens")
-	}
-}
-
-func TestAnInterruptedRunLeavesNothingBehind(t *testing.T) {
+// realServer returns a real ZooKeeper, which is gone after the test.
+func realServer(t *testing.T) []string {
 	provider, err := zkserver.Find(t.Context(), t.Logf)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, provider.Close()) })
-	servers := provider.External()
-	if servers == nil {
-		node, err := provider.Start(t.Context(), zkserver.Config{})
-		require.NoError(t, err)
-		servers = []string{node.Addr()}
+	if servers := provider.External(); servers != nil {
+		return servers
 	}
-	before := demos(t, servers)
+	node, err := provider.Start(t.Context(), zkserver.Config{})
+	require.NoError(t, err)
+	return []string{node.Addr()}
+}
 
-	cmd := program(t, "-rounds", "100", "-zk", strings.Join(servers, ","))
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	stdout, err := cmd.StdoutPipe()
+// anywhere runs a test of the program on the server that it serves itself, and
+// with -zk on a real one, whose addresses are given.
+func anywhere(t *testing.T, test func(t *testing.T, servers []string)) {
+	t.Run("in process", func(t *testing.T) { test(t, nil) })
+	t.Run("real", func(t *testing.T) { test(t, realServer(t)) })
+}
+
+// start starts the program, waits until it says on what it runs, and returns
+// the rest of its output. Without servers it finds no other program to help it.
+func start(t *testing.T, servers []string, args ...string) (cmd *exec.Cmd, addr string, stdout *bufio.Reader, stderr *bytes.Buffer) {
+	cmd, stderr = program(t, args...), new(bytes.Buffer)
+	says := `^ZooKeeper: (127\.0\.0\.1:\d+) \(package zktest in this process, not a real server; `
+	if servers != nil {
+		cmd.Args = append(cmd.Args, "-zk", strings.Join(servers, ","))
+		says = `^ZooKeeper: (` + regexp.QuoteMeta(strings.Join(servers, ",")) + `) \(given by -zk\)\n`
+	} else {
+		cmd.Env = append(cmd.Env, "PATH=")
+	}
+	cmd.Stderr = stderr
+	pipe, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() && !strings.Contains(lines.Text(), " + ") { // the first addition
-	}
-	require.NoError(t, cmd.Process.Signal(os.Interrupt))
-	rest, err := io.ReadAll(stdout)
-	require.NoError(t, err)
-	var exit *exec.ExitError
-	require.ErrorAs(t, cmd.Wait(), &exit)
-	assert.Equal(t, 1, exit.ExitCode())
-	assert.Equal(t, "mutex: interrupted\n", stderr.String())
-	assert.Contains(t, string(rest), "nothing was lost")
-	assert.Equal(t, before, demos(t, servers))
+	stdout = bufio.NewReader(pipe)
+	first, err := stdout.ReadString('\n')
+	require.NoError(t, err, stderr)
+	found := regexp.MustCompile(says).FindStringSubmatch(first)
+	require.NotNil(t, found, first)
+	return cmd, found[1], stdout, stderr
+}
+
+func TestAKilledHolderIsSurvivedAndNothingIsLost(t *testing.T) {
+	anywhere(t, func(t *testing.T, servers []string) {
+		cmd, _, stdout, stderr := start(t, servers, "-workers", "3", "-rounds", "2")
+		rest, err := io.ReadAll(stdout)
+		require.NoError(t, err)
+		err = cmd.Wait()
+		t.Logf("\n%s%s", rest, stderr)
+		require.NoError(t, err, "exit code")
+
+		lines := strings.Split(strings.TrimSpace(string(rest)), "\n")
+		assert.Regexp(t, `^nothing was lost: \d+ additions were told of, \d+ in all, and the counter is \d+`, lines[len(lines)-1])
+		_, after, killed := strings.Cut(string(rest), "worker B is killed")
+		require.True(t, killed)
+		assert.Contains(t, after, " + ", "others add after the kill")
+	})
+}
+
+func TestAnInterruptedRunLeavesNothingBehind(t *testing.T) {
+	anywhere(t, func(t *testing.T, servers []string) {
+		var before []string
+		if servers != nil {
+			before = demos(t, servers)
+		}
+		cmd, addr, stdout, stderr := start(t, servers, "-rounds", "100")
+		for { // the first addition
+			line, err := stdout.ReadString('\n')
+			require.NoError(t, err)
+			if strings.Contains(line, " + ") {
+				break
+			}
+		}
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		rest, err := io.ReadAll(stdout)
+		require.NoError(t, err)
+		var exit *exec.ExitError
+		require.ErrorAs(t, cmd.Wait(), &exit)
+		assert.Equal(t, 1, exit.ExitCode())
+		assert.Equal(t, "mutex: interrupted\n", stderr.String())
+		assert.Contains(t, string(rest), "nothing was lost")
+		if servers != nil {
+			assert.Equal(t, before, demos(t, servers))
+			return
+		}
+		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		if err == nil {
+			conn.Close()
+		}
+		assert.Error(t, err, "somebody still listens")
+	})
 }
 
 // demos returns the counters and the places in line that stand on the server.

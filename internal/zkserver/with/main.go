@@ -1,0 +1,58 @@
+// With runs a command on a real ZooKeeper: it starts a server in the first way
+// that works (or takes ZK_SERVERS), appends host:port,... to the command's
+// arguments, and removes the server when the command has ended.
+//
+//	go run ./internal/zkserver/with go run ./examples/mutex -zk
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("with: ")
+	// Ctrl-C reaches the command too. It ends the start of a server, and then
+	// nothing here: the server is still needed while the command winds up.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, command []string) (err error) {
+	if len(command) == 0 {
+		return errors.New("which command?")
+	}
+	provider, err := zkserver.Find(ctx, log.Printf)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, provider.Close()) }()
+	servers := provider.External()
+	if servers == nil {
+		node, err := provider.Start(ctx, zkserver.Config{})
+		if err != nil {
+			return err
+		}
+		servers = []string{node.Addr()}
+	}
+	log.Printf("a real ZooKeeper: %s", provider)
+
+	cmd := exec.Command(command[0], append(command[1:], strings.Join(servers, ","))...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", command[0], err)
+	}
+	return nil
+}

@@ -30,11 +30,12 @@ func (l *Lease) Commit(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 }
 
 func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, error) {
-	c, s := l.g.p.line.c, l.g.p.s
+	c, s := l.g.line.c, l.g.s
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	guarded := []any{l.Check()}
+	check := l.Check()
+	guarded := []any{check}
 	for i, op := range ops {
 		mapped, err := c.mapOp(op)
 		if err != nil {
@@ -64,7 +65,10 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 		}
 		return rs, nil
 	case failed == 0 && errors.Is(err, zk.ErrNoNode):
-		l.g.end(lost(errDeleted))
+		if l.g.settled(ctx); l.g.place().path != check.Path { // a downgrade was quicker
+			return l.commit(ctx, ops)
+		}
+		l.g.deleted(check.Path)
 		return nil, l.g.check()
 	case failed > 0:
 		return nil, fmt.Errorf("operation %d: %w", failed-1, err)

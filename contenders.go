@@ -17,6 +17,7 @@ type Contender struct {
 	Session  int64     // ZooKeeper's session id
 	Since    time.Time // when it came, by the servers' clock
 	Held     bool      // it holds the lock
+	Reader   bool      // it shares the lock with other readers
 	Token    Token     // the one it has, or will have, when it holds
 }
 
@@ -55,7 +56,7 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 			data, stat, err := read(ctx, s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) {
 				return conn.Get(l.abs() + "/" + m.name)
 			})
-			all[i], errs[i] = Contender{Place: m.name}, err
+			all[i], errs[i] = Contender{Place: m.name, Reader: !m.kind.exclusive()}, err
 			if err == nil {
 				all[i].Identity, all[i].Session, all[i].Token = string(data), stat.EphemeralOwner, Token(stat.Czxid)
 				all[i].Since = time.UnixMilli(stat.Ctime)

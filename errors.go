@@ -27,6 +27,9 @@ var (
 	// ErrDeadlock: Lock was called with a context of the holder, and would have
 	// waited for itself.
 	ErrDeadlock = errors.New("the caller holds this lock already (Lease.Reentrant lets it re-enter)")
+	// ErrUpgrade: a writer's lock was asked for with a context of a reader, and
+	// would have waited for the reader itself.
+	ErrUpgrade = errors.New("the caller holds this lock as a reader, and readers cannot become writers")
 	// ErrUncertain: the reply to a write was lost, and whether it was applied
 	// cannot be found out. Do not repeat it blindly.
 	ErrUncertain = errors.New("outcome unknown")

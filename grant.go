@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -13,24 +14,32 @@ import (
 // grant is a place that holds. The leases of its holder, one for each entry,
 // are handles of it.
 type grant struct {
-	p    *place
-	over chan struct{} // closed when it has ended
+	line  *line
+	s     *session
+	token Token
+	at    atomic.Pointer[place] // a downgrade moves it
+	over  chan struct{}         // closed when it has ended
 
 	mu      sync.Mutex
 	handles map[*Lease]struct{} // not released
 	err     error               // why it has ended, nil while held
+	moving  chan struct{}       // non-nil while a downgrade is under way, closed at its end
 
 	since   time.Time
 	guarded bool // its place is watched; s.mu guards it
 }
 
+func (g *grant) place() *place { return g.at.Load() }
+
 // newGrant hands out the place. From here on the session's end, its clock and
 // the deletion of the znode end the grant.
 func newGrant(p *place) (*grant, error) {
 	g := &grant{
-		p: p, over: make(chan struct{}), handles: map[*Lease]struct{}{},
+		line: p.line, s: p.s, token: p.token,
+		over: make(chan struct{}), handles: map[*Lease]struct{}{},
 		since: time.Now(), guarded: p.own != nil,
 	}
+	g.at.Store(p)
 	if err := p.s.addGrant(g); err != nil {
 		return nil, err
 	}
@@ -51,7 +60,7 @@ func (g *grant) check() error {
 	if err != nil {
 		return err
 	}
-	s := g.p.s
+	s := g.s
 	switch {
 	case s.isOver():
 		g.end(lost(s.cause))
@@ -82,9 +91,32 @@ func (g *grant) guard() {
 		return
 	default:
 	}
-	_, err := g.p.s.watch(context.Background(), g.p.path) // ends with the session
+	p := g.place()
+	_, err := p.s.watch(context.Background(), p.path) // ends with the session
 	if errors.Is(err, zk.ErrNoNode) {
+		g.deleted(p.path)
+	}
+}
+
+// deleted ends a grant whose place is gone, if that is still its place.
+func (g *grant) deleted(path string) {
+	g.settled(context.Background()) // ends with the session
+	if g.place().path == path {
 		g.end(lost(errDeleted))
+	}
+}
+
+// settled waits until no downgrade is under way, or ctx has ended.
+func (g *grant) settled(ctx context.Context) {
+	g.mu.Lock()
+	moving := g.moving
+	g.mu.Unlock()
+	if moving == nil {
+		return
+	}
+	select {
+	case <-moving:
+	case <-ctx.Done():
 	}
 }
 
@@ -92,14 +124,23 @@ func (g *grant) guard() {
 func (g *grant) end(cause error) {
 	g.mu.Lock()
 	handles, ok := g.seal(cause)
+	moving := g.moving != nil
 	g.mu.Unlock()
 	if !ok {
 		return
 	}
 	g.finish(cause, handles)
-	// A lost place is deleted plainly: the one behind is told that it is next only
-	// where it was held for certain until now.
-	g.p.line.c.tasks.start(func() { g.p.leave(!errors.Is(cause, ErrLost)) })
+	if !moving { // else the downgrade does it: it knows which place there is
+		g.leave()
+	}
+}
+
+// leave has the place of a grant that has ended deleted by the background. A
+// lost one is deleted plainly: the one behind is told that it is next only where
+// it was held for certain until now.
+func (g *grant) leave() {
+	p, signal := g.place(), !errors.Is(g.err, ErrLost)
+	p.line.c.tasks.start(func() { p.leave(signal) })
 }
 
 // seal makes g ended; g.mu is held. Whoever gets true calls finish.
@@ -115,31 +156,46 @@ func (g *grant) seal(cause error) (handles map[*Lease]struct{}, ok bool) {
 // finish tells the holder. The place is yet to be deleted.
 func (g *grant) finish(cause error, handles map[*Lease]struct{}) {
 	close(g.over)
-	g.p.s.dropGrant(g)
+	g.s.dropGrant(g)
 	for l := range handles {
 		l.end(cause)
 	}
-	h := &g.p.line.c.hooks
+	h := &g.line.c.hooks
 	if errors.Is(cause, ErrLost) {
-		h.tell(h.trace.Lost, g.p.event(TraceEvent{Err: cause}))
+		h.tell(h.trace.Lost, g.place().event(TraceEvent{Err: cause}))
 	} else {
-		h.tell(h.trace.Released, g.p.event(TraceEvent{}))
+		h.tell(h.trace.Released, g.place().event(TraceEvent{}))
 	}
 }
 
-// enter adds a handle.
-func (g *grant) enter() (*Lease, error) {
+// enter adds a handle, for an exclusive holder or one that shares.
+func (g *grant) enter(k kind) (*Lease, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.err != nil {
+	switch {
+	case g.err != nil:
 		return nil, g.err
+	case k.exclusive() && !g.exclusive():
+		return nil, ErrUpgrade
 	}
 	l := &Lease{g: g, cancels: map[*context.CancelCauseFunc]struct{}{}}
 	g.handles[l] = struct{}{}
 	return l, nil
+}
+
+// exclusive reports whether the grant is, and stays so; g.mu is held.
+func (g *grant) exclusive() bool { return g.moving == nil && g.place().kind.exclusive() }
+
+func (g *grant) holding() holding {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.exclusive() {
+		return holdsAlone
+	}
+	return holdsShared
 }
 
 // exit takes a handle away. The grant ends with the last one, under the same
@@ -155,7 +211,7 @@ func (g *grant) exit(l *Lease) error {
 		return g.err
 	}
 	delete(g.handles, l)
-	last := len(g.handles) == 0
+	last, moving := len(g.handles) == 0, g.moving != nil
 	if last {
 		g.seal(ErrReleased)
 	}
@@ -164,18 +220,22 @@ func (g *grant) exit(l *Lease) error {
 	if !last {
 		return nil
 	}
-	c := g.p.line.c
+	c := g.line.c
 	c.tasks.add()
 	defer c.tasks.finish()
 	g.finish(ErrReleased, nil)
-	err := g.p.remove(true, g.p.s.start)
+	if moving {
+		return nil
+	}
+	p := g.place()
+	err := p.remove(true, p.s.start)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, zk.ErrNoNode):
 		return lost(errDeleted)
 	}
-	c.tasks.start(func() { g.p.leave(true) })
+	g.leave()
 	if unsettled(err) || errors.Is(err, errSessionOver) {
 		return nil
 	}

@@ -128,11 +128,8 @@ func TestB40NilAndClosed(t *testing.T) {
 	var none context.Context
 	var zero Mutex
 	var nilMutex *Mutex
-	for want, m := range map[string]*Mutex{
-		`lock "": not made by NewMutex`:                                         &zero,
-		`lock "": not made by NewMutex `[:len(`lock "": not made by NewMutex`)]: nilMutex,
-		`lock /x: nil client`:                                                   NewMutex(nil, "/x"),
-	} {
+	const unmade = `lock "": not made by its constructor (NewMutex, NewRWLock)`
+	for m, want := range map[*Mutex]string{&zero: unmade, nilMutex: unmade, NewMutex(nil, "/x"): "lock /x: nil client"} {
 		_, err := m.Lock(r.ctx)
 		require.EqualError(t, err, "zkrecipes: "+want)
 		require.EqualError(t, m.Do(r.ctx, nothing), "zkrecipes: "+want)

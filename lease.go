@@ -47,10 +47,10 @@ type holder struct {
 }
 
 func (l *Lease) key() holderKey {
-	return holderKey{l.g.p.line.c, l.g.p.line.path}
+	return holderKey{l.g.line.c, l.g.line.path}
 }
 
-func (l *Lease) fail(op string, err error) error { return fail(op, l.g.p.line.path, err) }
+func (l *Lease) fail(op string, err error) error { return fail(op, l.g.line.path, err) }
 
 // Context returns a context that ends with parent, and with the lease: when it
 // is released (its cause is ErrReleased then), lost (ErrLost) or the Client is
@@ -116,17 +116,17 @@ func (l *Lease) ValidUntil() time.Time {
 	if l.Err() != nil {
 		return time.Time{}
 	}
-	return l.g.p.s.wire.ValidUntil()
+	return l.g.s.wire.ValidUntil()
 }
 
 // Token returns the fencing token of the grant; re-entries share it.
-func (l *Lease) Token() Token { return l.g.p.token }
+func (l *Lease) Token() Token { return l.g.token }
 
 // Check returns the guard that Commit puts before its operations, for a Multi
 // on another connection: that fails with zk.ErrNoNode once the lease has ended.
 // Its path is absolute, Options.Prefix included.
 func (l *Lease) Check() *zk.CheckVersionRequest {
-	return &zk.CheckVersionRequest{Path: l.g.p.path, Version: -1}
+	return &zk.CheckVersionRequest{Path: l.g.place().path, Version: -1}
 }
 
 // Get reads a znode on the session that holds the lock, so it sees at least
@@ -150,14 +150,14 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, f func(*zk
 	if ctx == nil {
 		return none, nil, fail(op, path, errNilContext)
 	}
-	abs, err := l.g.p.line.c.resolve(path)
+	abs, err := l.g.line.c.resolve(path)
 	if err != nil {
 		return none, nil, fail(op, path, err)
 	}
 	if err := l.Err(); err != nil {
 		return none, nil, err
 	}
-	a, stat, err := read(ctx, l.g.p.s, func(conn *zk.Conn) (A, *zk.Stat, error) { return f(conn, abs) })
+	a, stat, err := read(ctx, l.g.s, func(conn *zk.Conn) (A, *zk.Stat, error) { return f(conn, abs) })
 	if errors.Is(err, errSessionOver) {
 		err = l.g.check()
 	}

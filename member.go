@@ -19,6 +19,9 @@ const (
 	kindKazooReader kind = "__rlock__" // kazoo's reader
 )
 
+// exclusive reports whether a holder of this kind is alone.
+func (k kind) exclusive() bool { return k != kindRead && k != kindKazooReader }
+
 var kinds = []kind{kindLock, kindWrite, kindRead, kindKazooReader, kindKazooLock}
 
 // member is a place as its name in a listing tells it.

@@ -1,9 +1,6 @@
 package zkrecipes
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // Mutex is an exclusive lock, fair by arrival. It is only a name: what is held
 // is a Lease. Values are safe for concurrent use, and goroutines that share one
@@ -41,9 +38,7 @@ func NewMutex(c *Client, path string) *Mutex {
 // where it is not, none while waiting and none between the holder's release and
 // the grant.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.acquire(ctx, "lock", ErrDeadlock, func(ctx context.Context) (*grant, error) {
-		return m.line.enter(ctx, kindLock)
-	})
+	return m.self().acquire(ctx, "lock", kindLock)
 }
 
 // TryLock is Lock for who will not wait: ErrLocked where somebody else is in
@@ -51,87 +46,26 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 // holder that is just leaving may be one who counts. It blocks only for the
 // servers' answers.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.acquire(ctx, "try lock", ErrLocked, func(ctx context.Context) (*grant, error) {
-		return m.line.tryEnter(ctx, kindLock)
-	})
-}
-
-// acquire is what all ways to get a lease have in common: checks, re-entry, and
-// the error's form. held is the error for a context of the holder.
-func (m *Mutex) acquire(ctx context.Context, op string, held error, get func(context.Context) (*grant, error)) (*Lease, error) {
-	if err := m.check(ctx); err != nil {
-		return nil, fail(op, m.path(), err)
-	}
-	c, path := m.line.c, m.line.path
-	if h, ok := ctx.Value(holderKey{c, path}).(holder); ok {
-		err := h.lease.Err()
-		if h.reentrant {
-			if err != nil {
-				return nil, fail(op, path, errors.Unwrap(err))
-			}
-			l, err := h.lease.g.enter()
-			return l, fail(op, path, err)
-		}
-		if err == nil {
-			return nil, fail(op, path, held)
-		}
-	}
-	ctx, done := c.bind(ctx)
-	defer done()
-	for {
-		g, err := get(ctx)
-		if err != nil {
-			return nil, fail(op, path, err)
-		}
-		l, err := g.enter()
-		if !errors.Is(err, ErrLost) { // lost before anybody had it: the wait goes on
-			return l, fail(op, path, err)
-		}
-	}
-}
-
-func (m *Mutex) path() string {
-	if m == nil || m.line == nil {
-		return ""
-	}
-	return m.line.path
-}
-
-func (m *Mutex) check(ctx context.Context) error {
-	if m == nil || m.line == nil {
-		return errors.New("not made by NewMutex")
-	}
-	return m.line.c.check(ctx, m.line.path)
+	return m.self().tryAcquire(ctx, "try lock", kindLock)
 }
 
 // Do runs f with the lock and releases it, also when f panics. f's context is
 // the lease's: it ends when the lock is lost. Do returns f's error, joined with
 // ErrLost where the lock was lost before the end, even if f returned nil.
-func (m *Mutex) Do(ctx context.Context, f func(context.Context, *Lease) error) (err error) {
-	if f == nil {
-		return fail("lock", m.path(), errors.New("nil function"))
-	}
-	l, err := m.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if released := l.Release(); released != nil {
-			err = errors.Join(err, released)
-		}
-	}()
-	return f(l.Context(ctx), l)
+func (m *Mutex) Do(ctx context.Context, f func(context.Context, *Lease) error) error {
+	return m.self().do(ctx, "lock", kindLock, f)
 }
 
 // Contenders returns who stands in the line, in order; the first one holds. A
 // path that does not exist has none. It costs one request for the line and one
 // for each place.
 func (m *Mutex) Contenders(ctx context.Context) ([]Contender, error) {
-	if err := m.check(ctx); err != nil {
-		return nil, fail("list", m.path(), err)
+	return m.self().list(ctx)
+}
+
+func (m *Mutex) self() recipe {
+	if m == nil {
+		return recipe{}
 	}
-	ctx, done := m.line.c.bind(ctx)
-	defer done()
-	cs, err := m.line.contenders(ctx)
-	return cs, fail("list", m.line.path, err)
+	return recipe{m.line}
 }

@@ -195,7 +195,7 @@ func TestAGrantHeardOnAnEarlierConnectionIsHandedOutBehindASync(t *testing.T) {
 	g, err := p.grant(r.ctx)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.p.countOf("sync"))
-	l, err := g.enter()
+	l, err := g.enter(kindLock)
 	require.NoError(t, err)
 	require.NoError(t, l.Release())
 }

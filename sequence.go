@@ -491,7 +491,7 @@ func (p *place) leave(signal bool) {
 // remove deletes the place, once, by a transaction that begin sends.
 func (p *place) remove(signal bool, begin func(...any) (*transaction, error)) error {
 	var ops []any
-	if signal && p.s.ownerID() != "" {
+	if signal && p.kind.exclusive() && p.s.ownerID() != "" {
 		ops = append(ops, &zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1})
 	}
 	t, err := begin(append(ops, &zk.DeleteRequest{Path: p.path, Version: -1})...)

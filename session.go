@@ -270,10 +270,10 @@ func (s *session) addGrant(g *grant) error {
 		return ErrClosed // endGrants may have been here already
 	case s.cause != nil || s.draining:
 		return errSessionOver
-	case g.p.heard != 0 && g.p.heard != s.number:
+	case g.place().heard != 0 && g.place().heard != s.number:
 		return errMoved
 	}
-	s.grants[g.p.path] = g
+	s.grants[g.place().path] = g
 	if !s.ticking {
 		s.ticking = true
 		time.AfterFunc(s.wire.Timeout()/10, s.tick)
@@ -281,10 +281,22 @@ func (s *session) addGrant(g *grant) error {
 	return nil
 }
 
-func (s *session) dropGrant(g *grant) {
+func (s *session) dropGrant(g *grant) { s.forget(g, g.place().path) }
+
+// expect lets g hear of path too, where its place is about to move.
+func (s *session) expect(g *grant, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.grants, g.p.path)
+	s.grants[path] = g
+}
+
+// forget takes g away from path.
+func (s *session) forget(g *grant, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.grants[path] == g {
+		delete(s.grants, path)
+	}
 }
 
 // tick ends the leases when the session's clock runs out, and has the places of

@@ -106,7 +106,7 @@ func (s *session) onEvent(e wire.Event) {
 	}
 	if g := s.grants[e.Path]; g != nil {
 		if e.Type == jute.EventDeleted {
-			s.c.tasks.start(func() { g.end(lost(errDeleted)) })
+			s.c.tasks.start(func() { g.deleted(e.Path) })
 		} else {
 			s.c.tasks.start(g.guard)
 		}

@@ -1,0 +1,116 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// A downgrade moves a grant from the writer's place to a reader's place with the
+// same uuid and number, in one transaction: so nobody can come between, and the
+// name tells whether a transaction whose reply was lost was carried out. No
+// signal is sent: the one behind lists the line and finds who it has to wait for.
+
+var errReentered = errors.New("re-entries are open")
+
+// downgrade makes an exclusive grant a shared one.
+func (g *grant) downgrade(ctx context.Context) error {
+	g.settled(ctx)
+	g.mu.Lock()
+	switch {
+	case ctx.Err() != nil:
+		g.mu.Unlock()
+		return ended(ctx)
+	case g.err != nil:
+		g.mu.Unlock()
+		return g.err
+	case g.moving != nil: // another one was quicker
+		g.mu.Unlock()
+		return g.downgrade(ctx)
+	case !g.place().kind.exclusive():
+		g.mu.Unlock()
+		return nil
+	case len(g.handles) > 1:
+		g.mu.Unlock()
+		return errReentered
+	}
+	g.moving = make(chan struct{})
+	g.mu.Unlock()
+	next := g.place().asReader()
+	g.s.expect(g, next.path) // an event can come before the reply
+	result := make(chan error, 1)
+	g.line.c.tasks.start(func() { result <- g.move(next) })
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+// asReader returns the reader's place that takes this one's turn.
+func (p *place) asReader() *place {
+	next := *p
+	number := strings.TrimPrefix(p.name[strings.LastIndex(p.name, string(p.kind)):], string(p.kind))
+	next.kind = kindRead
+	next.name = "_c_" + p.uuid + "-" + string(kindRead) + number
+	next.path = p.line.abs() + "/" + next.name
+	next.own = nil
+	return &next
+}
+
+// move carries the downgrade out. A grant that has ended meanwhile leaves the
+// place that there is then.
+func (g *grant) move(next *place) error {
+	last := g.place()
+	err := last.replace(next)
+	g.mu.Lock()
+	if err == nil {
+		g.at.Store(next)
+	}
+	close(g.moving)
+	g.moving = nil
+	over := g.err != nil
+	g.mu.Unlock()
+	if err == nil || over {
+		g.s.forget(g, last.path)
+	}
+	if err != nil || over {
+		g.s.forget(g, next.path)
+	} else { // watched once it has lived for a while, as others are
+		time.AfterFunc(g.s.wire.Timeout()/10, func() { g.line.c.tasks.start(g.guard) })
+	}
+	switch {
+	case over:
+		g.leave()
+		return g.check()
+	case errors.Is(err, errSessionOver):
+		return g.check()
+	case errors.Is(err, zk.ErrNoNode):
+		g.end(lost(errDeleted))
+		return g.check()
+	}
+	return err
+}
+
+// replace creates next and deletes the place, until it is known to be done, or
+// not: zk.ErrNoNode where the place was gone.
+func (p *place) replace(next *place) error {
+	for again := false; ; again = true {
+		_, failed, err := p.s.multi(context.Background(), // ends with the session
+			&zk.CreateRequest{
+				Path: next.path, Data: []byte(p.line.c.identity),
+				Acl: placeACL(p.line.c.acl, p.s.ownerID()), Flags: zk.FlagEphemeral,
+			},
+			&zk.DeleteRequest{Path: p.path, Version: -1})
+		switch {
+		case failed == 0 && again && errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case !unsettled(err):
+			return err
+		}
+	}
+}

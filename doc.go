@@ -1,6 +1,7 @@
 // Package zkrecipes has ZooKeeper recipes for Go services that must agree on
-// who may act now. There is an exclusive lock: fair, without a herd, with a
-// fencing token on every grant.
+// who may act now. There are an exclusive lock and a read/write lock: fair,
+// without a herd, with a fencing token on every exclusive grant. Package zktest
+// is a ZooKeeper inside the process, for tests.
 //
 //	client, err := zkrecipes.Dial(ctx, servers, nil)
 //	if err != nil {
@@ -14,8 +15,8 @@
 //	})
 //
 // A [Client] holds a session with an ensemble, and opens the next one when it
-// ends. A [Mutex] is a name; a [Lease] is one grant of it. Only who has the
-// Lease can release it.
+// ends. A [Mutex] or an [RWLock] is a name; a [Lease] is one grant of it. Only
+// who has the Lease can release it.
 //
 // # What is promised
 //

@@ -1,28 +1,47 @@
 package zkrecipes_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // The code in README.md and in the package's documentation is the body of
-// Example, which is compiled and run.
+// Example, and the test below: it is compiled and run.
 func TestTheReadersFirstCodeIsAnExampleThatRuns(t *testing.T) {
 	read := func(name string) string {
 		data, err := os.ReadFile(name)
 		require.NoError(t, err)
 		return string(data)
 	}
-	_, rest, found := strings.Cut(read("README.md"), "\n```go\n")
-	require.True(t, found, "README.md has no Go code")
-	block, _, found := strings.Cut(rest, "```\n")
-	require.True(t, found)
+	blocks := strings.Split(read("README.md"), "\n```go\n")
+	require.Len(t, blocks, 3)
+	first, _, _ := strings.Cut(blocks[1], "```\n")
+	require.Contains(t, read("example_test.go"), indent(first, "\t"))
+	require.Contains(t, read("doc.go"), indent(first, "//\t"))
+	second, _, _ := strings.Cut(blocks[2], "```\n")
+	require.Contains(t, read("readme_test.go"), second)
+}
 
-	require.Contains(t, read("example_test.go"), indent(block, "\t"))
-	require.Contains(t, read("doc.go"), indent(block, "//\t"))
+func TestWorkStopsWhenItsLockIsLost(t *testing.T) {
+	srv := zktest.NewServer(t)
+	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
+	require.NoError(t, err)
+	defer client.Close()
+
+	orders := zkrecipes.NewMutex(client, "/locks/orders")
+	err = orders.Do(t.Context(), func(ctx context.Context, _ *zkrecipes.Lease) error {
+		srv.Expire(srv.Sessions()[0].ID)
+		<-ctx.Done() // in place of the work
+		return nil
+	})
+	require.ErrorIs(t, err, zkrecipes.ErrLost)
 }
 
 // indent puts a prefix before each line, as gofmt does: without white space at

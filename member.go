@@ -3,7 +3,7 @@ package zkrecipes
 import (
 	"cmp"
 	"crypto/rand"
-	"fmt"
+	"encoding/hex"
 	"strconv"
 	"strings"
 )
@@ -91,5 +91,12 @@ func newUUID() string {
 	rand.Read(b[:]) // never fails
 	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	s := make([]byte, 0, 36)
+	for i, part := range [][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {
+		if i > 0 {
+			s = append(s, '-')
+		}
+		s = hex.AppendEncode(s, part)
+	}
+	return string(s)
 }

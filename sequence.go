@@ -239,10 +239,12 @@ func (l *line) settle(ctx context.Context, s *session, t *transaction, uuid stri
 	})
 	select {
 	case r := <-ch:
-		return r.p, r.err
+		if r.p != nil || ctx.Err() == nil {
+			return r.p, r.err
+		}
 	case <-ctx.Done():
-		return nil, ended(ctx)
 	}
+	return nil, ended(ctx)
 }
 
 // newPlace makes a place of a znode's name. Beyond the limit it is given up:

@@ -7,7 +7,7 @@ import "sync"
 type tasks struct {
 	mu   sync.Mutex
 	n    int
-	idle chan struct{} // closed while n is 0; nil before the first task
+	idle chan struct{} // of those who wait, closed when n is 0; nil: none do
 }
 
 func (t *tasks) start(f func()) {
@@ -21,27 +21,30 @@ func (t *tasks) start(f func()) {
 func (t *tasks) add() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.n == 0 {
-		t.idle = make(chan struct{})
-	}
 	t.n++
 }
 
 func (t *tasks) finish() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.n--; t.n == 0 {
+	if t.n--; t.n == 0 && t.idle != nil {
 		close(t.idle)
+		t.idle = nil
 	}
 }
 
-// done returns a channel that is closed when no task runs.
+// done returns a channel that is closed once no task runs.
 func (t *tasks) done() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.idle == nil {
-		t.idle = make(chan struct{})
-		close(t.idle)
+	idle := t.idle
+	if idle == nil {
+		idle = make(chan struct{})
 	}
-	return t.idle
+	if t.n == 0 {
+		close(idle)
+	} else {
+		t.idle = idle
+	}
+	return idle
 }

@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-.PHONY: help demo demo-zk test sim mutants fuzz lint rows setup
+.PHONY: help demo demo-zk demo-rw test sim mutants fuzz bench lint rows setup
 
 # Each release of Go wants a staticcheck that knows it: raise both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -14,9 +14,13 @@ demo: ## run a lock between processes, on a server inside one of them
 demo-zk: setup ## the same on a real ZooKeeper
 	go run ./internal/zkserver/with go run ./examples/mutex -zk
 
+demo-rw: ## run a read/write lock: a config, one writer and some readers
+	go run ./examples/rwlock
+
 test: setup ## run all tests, with the race detector, on zktest and on real servers
 	ZK_HARNESS=zktest go test -race -count=1 -timeout 10m .
 	go test -race -count=1 -timeout 15m ./...
+	cd bench && go test -race -count=1 ./...
 	$(MAKE) fuzz
 
 SEEDS ?= 10000
@@ -37,11 +41,16 @@ fuzz: ## fuzz what decodes bytes, FUZZTIME inputs for each target
 		go test -run NONE -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) "./$${f%:*}" | grep -v elapsed; \
 		[ "$${PIPESTATUS[0]}" = 0 ] || exit 1; done
 
+bench: setup ## measure, on a real server, beside go-zookeeper: some minutes, to docs/bench
+	cd bench && go run . -out ../docs/bench
+
 lint: ## check format, vet and staticcheck
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "gofmt -w is needed for:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
+	cd bench && go vet ./...
 	go run $(STATICCHECK) ./...
+	cd bench && go run $(STATICCHECK) ./...
 
 rows: ## check the table of recipes and their tests
 	go run ./internal/rows

@@ -15,25 +15,18 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/zktest"
+	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
 const (
@@ -47,22 +40,12 @@ const (
 	victim = 2 // the worker that is killed
 )
 
-var errInterrupted = errors.New("interrupted")
-
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	run := demo
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		run = work
-	}
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "mutex:", err)
-		os.Exit(1)
-	}
+	demo.Main("mutex", parent, map[string]demo.Role{"worker": work})
 }
 
-func demo(ctx context.Context, args []string) error {
+// parent is the process that starts the workers, and draws what they tell.
+func parent(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("mutex", flag.ExitOnError)
 	workers := flags.Int("workers", 4, "number of worker processes, 2 to 26")
 	rounds := flags.Int("rounds", 5, "additions each worker makes")
@@ -73,21 +56,14 @@ func demo(ctx context.Context, args []string) error {
 		return errors.New("2 to 26 workers, one round or more, and no other arguments")
 	}
 
-	how := "given by -zk"
-	if *list == "" {
-		srv, err := zktest.Start()
-		if err != nil {
-			return err
-		}
-		defer srv.Close()
-		*list, how = srv.Addr(), "package zktest in this process, not a real server; -zk takes one"
+	servers, stop, err := demo.ZooKeeper(*list)
+	if err != nil {
+		return err
 	}
-	servers := strings.Split(*list, ",")
-	fmt.Printf("ZooKeeper: %s (%s)\n", *list, how)
+	defer stop()
 	fmt.Printf("%d workers, %d additions each, under one lock; session timeout asked for: %v\n\n", *workers, *rounds, sessionTimeout)
 
-	// The prefix goes by itself when it is empty: it is made of containers.
-	prefix := "/zkrecipes-demo-" + strings.ToLower(rand.Text()[:8])
+	prefix := demo.Prefix("mutex")
 	client, err := dial(ctx, servers, prefix, "parent")
 	if err != nil {
 		return err
@@ -99,7 +75,7 @@ func demo(ctx context.Context, args []string) error {
 	}
 
 	board := newBoard(os.Stdout, *workers)
-	runErr := runWorkers(ctx, board, *workers, *rounds, "-zk", *list, "-prefix", prefix)
+	runErr := runWorkers(ctx, board, *workers, *rounds, "-zk", servers, "-prefix", prefix)
 
 	end, err := remove(context.WithoutCancel(ctx), lock) // also after Ctrl-C
 	if err != nil {
@@ -140,84 +116,34 @@ func remove(ctx context.Context, lock *zkrecipes.Mutex) (end counter, err error)
 	return end, err
 }
 
-func dial(ctx context.Context, servers []string, prefix, identity string) (*zkrecipes.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return zkrecipes.Dial(ctx, servers, &zkrecipes.Options{
-		SessionTimeout: sessionTimeout,
-		Prefix:         prefix,
-		Identity:       identity,
-	})
-}
-
 // runWorkers runs the workers until all have ended, and kills one of them while
 // it holds the lock.
 func runWorkers(ctx context.Context, board *board, workers, rounds int, args ...string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	// All workers write to one pipe: what they tell comes in the order in which
-	// it was told, and a short line is never torn apart.
-	reports, told, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer reports.Close()
-	// And all read from one, to which nothing is ever written: its end tells them
-	// to stop. It ends with this process too, however that goes.
-	leash, held, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer leash.Close()
-	context.AfterFunc(ctx, func() { held.Close() })
-	defer held.Close()
-
 	killRound := (rounds + 1) / 2
-	processes := make([]*exec.Cmd, workers)
-	for i := range processes {
+	crew := make([]demo.Worker, workers)
+	for i := range crew {
 		id := i + 1
-		cmd := exec.Command(self, append([]string{"worker", "-id", strconv.Itoa(id), "-rounds", strconv.Itoa(rounds)}, args...)...)
+		crew[i].Name = "worker " + name(id)
+		crew[i].Args = append([]string{"worker", "-id", strconv.Itoa(id), "-rounds", strconv.Itoa(rounds)}, args...)
 		if id == victim {
-			cmd.Args = append(cmd.Args, "-linger", strconv.Itoa(killRound))
+			crew[i].Args = append(crew[i].Args, "-linger", strconv.Itoa(killRound))
 		}
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = leash, told, os.Stderr
-		if err = cmd.Start(); err != nil {
-			held.Close()
-			break
-		}
-		processes[i] = cmd
 	}
-	told.Close() // so that reports ends with the last worker
-
-	lines := bufio.NewScanner(reports)
-	for lines.Scan() {
-		var r report
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			fmt.Fprintf(os.Stderr, "mutex: a worker said %q\n", lines.Text())
-			continue
-		}
+	err := demo.Run(ctx, crew, func(r report, kill func(int)) {
 		board.take(r)
 		if r.Worker == victim && r.Round == killRound && r.What == holds {
 			time.Sleep(100 * time.Millisecond) // for the picture
-			processes[victim-1].Process.Kill() // SIGKILL: it cannot clean up
+			kill(victim - 1)
 			board.kill(victim)
 		}
+	})
+	if err != nil {
+		return err
 	}
-	for i, cmd := range processes {
-		if cmd == nil { // not started
-			continue
-		}
-		if waitErr := cmd.Wait(); waitErr != nil && !board.killed(i+1) {
-			err = errors.Join(err, fmt.Errorf("worker %d: %w", i+1, waitErr))
-		}
-		if n := board.made(i + 1); n < rounds && !board.killed(i+1) && ctx.Err() == nil {
-			err = errors.Join(err, fmt.Errorf("worker %d made %d of %d additions", i+1, n, rounds))
+	for id := 1; id <= workers; id++ {
+		if n := board.made(id); n < rounds && !board.killed(id) {
+			err = errors.Join(err, fmt.Errorf("worker %s made %d of %d additions", name(id), n, rounds))
 		}
 	}
-	if ctx.Err() != nil {
-		return errors.Join(err, errInterrupted)
-	}
-	return errors.Join(err, lines.Err())
+	return err
 }

@@ -2,19 +2,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
 // counter is the data of the znode that all add to, and the token of the lease
@@ -33,7 +31,7 @@ func parseCounter(data []byte) (c counter, err error) {
 	return c, nil
 }
 
-// report is what a worker tells the parent, as a line of JSON.
+// report is what a worker tells the parent.
 type report struct {
 	Worker int
 	Round  int
@@ -61,17 +59,9 @@ func work(ctx context.Context, args []string) error {
 	linger := flags.Int("linger", 0, "`round` in which to hold the lock until killed")
 	list := flags.String("zk", "", "servers")
 	prefix := flags.String("prefix", "", "of all paths")
-	flags.Parse(args[1:])
+	flags.Parse(args)
 
-	// Standard input ends when the parent wants it, or is gone.
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
-
-	client, err := dial(ctx, strings.Split(*list, ","), *prefix, fmt.Sprint("worker ", *id))
+	client, err := dial(ctx, *list, *prefix, fmt.Sprint("worker ", *id))
 	if err != nil {
 		return err
 	}
@@ -106,6 +96,16 @@ func work(ctx context.Context, args []string) error {
 	}
 	report{Worker: *id}.tell(done)
 	return nil
+}
+
+func dial(ctx context.Context, servers, prefix, identity string) (*zkrecipes.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return zkrecipes.Dial(ctx, strings.Split(servers, ","), &zkrecipes.Options{
+		SessionTimeout: sessionTimeout,
+		Prefix:         prefix,
+		Identity:       identity,
+	})
 }
 
 // add adds a few to the counter, with the lock held.
@@ -144,6 +144,5 @@ func add(ctx context.Context, lease *zkrecipes.Lease, turn report, toil time.Dur
 
 func (r report) tell(w what) {
 	r.What = w
-	line, _ := json.Marshal(r)          // it cannot fail
-	os.Stdout.Write(append(line, '\n')) // without a parent the process ends here
+	demo.Tell(r)
 }

@@ -1,0 +1,171 @@
+// Package demotest runs the examples as programs, for their tests.
+package demotest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+)
+
+// asProgram makes the test binary the program, so that what is tested is built
+// once and under the race detector where the test is.
+const asProgram = "ZKRECIPES_TEST_AS_PROGRAM"
+
+// Main is what TestMain calls, with the program's main.
+func Main(m *testing.M, main func()) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// Anywhere runs a test of the program on the server that it serves itself, and
+// with -zk on a real one, whose addresses are given.
+func Anywhere(t *testing.T, test func(t *testing.T, servers []string)) {
+	t.Run("in process", func(t *testing.T) { test(t, nil) })
+	t.Run("real", func(t *testing.T) { test(t, realServer(t)) })
+}
+
+// realServer returns a real ZooKeeper, which is gone after the test.
+func realServer(t *testing.T) []string {
+	provider, err := zkserver.Find(t.Context(), t.Logf)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, provider.Close()) })
+	if servers := provider.External(); servers != nil {
+		return servers
+	}
+	node, err := provider.Start(t.Context(), zkserver.Config{})
+	require.NoError(t, err)
+	return []string{node.Addr()}
+}
+
+// Program is a run of the program.
+type Program struct {
+	Addr string // of the ZooKeeper that it says it runs on
+
+	t      *testing.T
+	cmd    *exec.Cmd
+	stdout *bufio.Reader
+	stderr bytes.Buffer
+}
+
+// Start starts the program and waits until it says on what it runs. Without
+// servers it finds no other program to help it.
+func Start(t *testing.T, servers []string, args ...string) *Program {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	p := &Program{t: t, cmd: exec.CommandContext(ctx, self, args...)}
+	p.cmd.Env = append(os.Environ(), asProgram+"=1")
+	says := `^ZooKeeper: (127\.0\.0\.1:\d+) \(package zktest in this process, not a real server; `
+	if servers != nil {
+		p.cmd.Args = append(p.cmd.Args, "-zk", strings.Join(servers, ","))
+		says = `^ZooKeeper: (` + regexp.QuoteMeta(strings.Join(servers, ",")) + `) \(given by -zk\)\n`
+	} else {
+		p.cmd.Env = append(p.cmd.Env, "PATH=")
+	}
+	p.cmd.Stderr = &p.stderr
+	stdout, err := p.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	p.stdout = bufio.NewReader(stdout)
+	found := regexp.MustCompile(says).FindStringSubmatch(p.line())
+	require.NotNil(t, found, says)
+	p.Addr = found[1]
+	return p
+}
+
+// line returns the next line of output.
+func (p *Program) line() string {
+	line, err := p.stdout.ReadString('\n')
+	require.NoError(p.t, err, "%s%s", line, &p.stderr)
+	return line
+}
+
+// End returns the rest of the output once the program has ended.
+func (p *Program) End() (stdout, stderr string, exit int) {
+	rest, err := io.ReadAll(p.stdout)
+	require.NoError(p.t, err)
+	var failed *exec.ExitError
+	if err := p.cmd.Wait(); !errors.As(err, &failed) {
+		require.NoError(p.t, err)
+	}
+	p.t.Logf("\n%s%s", rest, &p.stderr)
+	return string(rest), p.stderr.String(), p.cmd.ProcessState.ExitCode()
+}
+
+// Interrupt interrupts a run of the program once a line of its output has the
+// text. It must end as interrupted, with nothing left. The rest of the output
+// is returned.
+func Interrupt(t *testing.T, program string, servers []string, text string, args ...string) string {
+	before := left(t, program, servers)
+	p := Start(t, servers, args...)
+	for !strings.Contains(p.line(), text) {
+	}
+	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+	stdout, stderr, exit := p.End()
+	assert.Equal(t, 1, exit)
+	assert.Equal(t, program+": interrupted\n", stderr)
+	if servers != nil {
+		assert.Equal(t, before, left(t, program, servers))
+		return stdout
+	}
+	conn, err := net.DialTimeout("tcp", p.Addr, time.Second)
+	if err == nil {
+		conn.Close()
+	}
+	assert.Error(t, err, "somebody still listens")
+	return stdout
+}
+
+// left returns what runs of the program have left on the servers: data, and
+// places in line. Empty containers are the servers' to reap.
+func left(t *testing.T, program string, servers []string) (left []string) {
+	if servers == nil {
+		return nil
+	}
+	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	defer func() {
+		conn.Close()
+		for range events {
+		}
+	}()
+	list := func(path string) []string {
+		names, _, err := conn.Children(path)
+		if !errors.Is(err, zk.ErrNoNode) {
+			require.NoError(t, err)
+		}
+		return names
+	}
+	for _, name := range list("/") {
+		if strings.HasPrefix(name, "zkrecipes-demo-"+program+"-") {
+			for _, child := range list("/" + name) {
+				if child != "lock" {
+					left = append(left, name+"/"+child)
+				}
+			}
+			for _, place := range list("/" + name + "/lock") {
+				left = append(left, name+"/lock/"+place)
+			}
+		}
+	}
+	return left
+}

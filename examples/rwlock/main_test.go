@@ -1,0 +1,79 @@
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/examples/internal/demotest"
+)
+
+func TestMain(m *testing.M) { demotest.Main(m, main) }
+
+func TestReadersOverlapAndNeverSeeATornConfig(t *testing.T) {
+	demotest.Anywhere(t, func(t *testing.T, servers []string) {
+		stdout, stderr, exit := demotest.Start(t, servers, "-readers", "3", "-versions", "3").End()
+		require.Zero(t, exit, stderr)
+		lines := strings.Split(strings.TrimSpace(stdout), "\n")
+		assert.Regexp(t, `^nothing was torn: \d+ reads up to version 3, by up to [23] readers at once, and by [123] while the writer verified`, lines[len(lines)-1])
+		assert.Contains(t, stdout, "publishes version 3")
+		assert.Contains(t, stdout, "verifies version 3")
+	})
+}
+
+func TestAnInterruptedRunLeavesNothingBehind(t *testing.T) {
+	demotest.Anywhere(t, func(t *testing.T, servers []string) {
+		rest := demotest.Interrupt(t, "rwlock", servers, "publishes version 1", "-versions", "100")
+		assert.Contains(t, rest, "nothing was torn")
+	})
+}
+
+func TestTheBoardFindsWhatALockMustPrevent(t *testing.T) {
+	found := func(routes, backends int) *config { return &config{routes, backends} }
+	good := []report{
+		{What: alone, Version: 1},
+		{What: shares, Version: 1},
+		{Worker: 1, What: shares},
+		{Worker: 2, What: shares},
+		{Worker: 1, What: leaves, Found: found(1, 1)},
+		{What: leaves, Found: found(1, 1)},
+		{Worker: 2, What: leaves, Found: found(1, 1)},
+	}
+	with := func(more ...report) []report { return append(slices.Clone(good), more...) }
+	for name, test := range map[string]struct {
+		reports []report
+		end     config
+		says    string
+	}{
+		"all well":                       {good, config{1, 1}, ""},
+		"a torn read":                    {with(report{Worker: 1, What: leaves, Found: found(1, 0)}), config{1, 1}, "TORN"},
+		"torn in the end":                {good, config{1, 0}, "TORN"},
+		"an old read":                    {with(report{Worker: 1, What: leaves, Found: found(0, 0)}), config{1, 1}, "OLD"},
+		"old in the end":                 {good, config{0, 0}, "OLD"},
+		"a reader beside the writer":     {with(report{What: alone, Version: 2}, report{Worker: 1, What: shares}), config{1, 1}, "not alone"},
+		"the writer beside a reader":     {with(report{Worker: 1, What: shares}, report{What: alone, Version: 2}), config{1, 1}, "not alone"},
+		"one after the other":            {slices.DeleteFunc(with(), func(r report) bool { return r.Worker == 2 }), config{1, 1}, "no two readers"},
+		"nobody read while it verified":  {with()[:2], config{1, 1}, "nobody read"},
+		"not told whether published":     {with(report{What: alone, Version: 2}), config{2, 2}, ""},
+		"a writer that had lost, beside": {with(report{What: alone, Version: 2}, report{Worker: 1, What: shares}, report{What: lost}), config{1, 1}, ""},
+		"a torn read, and a loss":        {with(report{Worker: 1, What: leaves, Found: found(1, 0)}, report{What: lost}), config{1, 1}, "TORN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBoard(io.Discard, 2)
+			for _, r := range test.reports {
+				b.take(r)
+			}
+			verdict, err := b.settle(test.end, true)
+			if test.says == "" {
+				require.NoError(t, err)
+				assert.Contains(t, verdict, "nothing was torn")
+				return
+			}
+			assert.ErrorContains(t, err, test.says)
+		})
+	}
+}

@@ -25,7 +25,7 @@ func call2[A, B any](s *session, f func(*zk.Conn) (A, B, error)) (a A, b B, err 
 	if unsettled(err) && s.isOver() {
 		err = errSessionOver
 	}
-	s.backOff(err)
+	s.backOff(context.Background(), err)
 	return a, b, err
 }
 

@@ -34,8 +34,7 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	check := l.Check()
-	guarded := []any{check}
+	guarded := make([]any, 1, 1+len(ops))
 	for i, op := range ops {
 		mapped, err := c.mapOp(op)
 		if err != nil {
@@ -43,41 +42,45 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 		}
 		guarded = append(guarded, mapped)
 	}
-	if ctx.Err() != nil {
-		return nil, ended(ctx)
-	}
-	if err := l.Err(); err != nil {
-		return nil, errors.Unwrap(err)
-	}
-	t, err := s.begin(ctx, guarded...)
-	if errors.Is(err, errSessionOver) {
-		err = l.g.check()
-	}
-	if err != nil { // nothing has been sent
+	for {
+		if ctx.Err() != nil {
+			return nil, ended(ctx)
+		}
+		if err := l.Err(); err != nil {
+			return nil, errors.Unwrap(err)
+		}
+		check := l.Check()
+		guarded[0] = check
+		t, err := s.begin(ctx, guarded...)
+		if errors.Is(err, errSessionOver) {
+			err = l.g.check()
+		}
+		if err != nil { // nothing has been sent
+			return nil, err
+		}
+		rs, failed, err := t.wait(ctx)
+		switch {
+		case err == nil:
+			rs = rs[1:]
+			for i := range rs {
+				rs[i].String = strings.TrimPrefix(rs[i].String, c.prefix)
+			}
+			return rs, nil
+		case failed == 0 && errors.Is(err, zk.ErrNoNode):
+			if l.g.settled(ctx); l.g.place().path != check.Path { // a downgrade was quicker
+				continue
+			}
+			l.g.deleted(check.Path)
+			return nil, l.g.check()
+		case failed > 0:
+			return nil, fmt.Errorf("operation %d: %w", failed-1, err)
+		case errors.Is(err, errNotSent):
+			continue
+		case unsettled(err), errors.Is(err, errSessionOver), left(ctx, err):
+			return nil, fmt.Errorf("%w: %w", ErrUncertain, err)
+		}
 		return nil, err
 	}
-	rs, failed, err := t.wait(ctx)
-	switch {
-	case err == nil:
-		rs = rs[1:]
-		for i := range rs {
-			rs[i].String = strings.TrimPrefix(rs[i].String, c.prefix)
-		}
-		return rs, nil
-	case failed == 0 && errors.Is(err, zk.ErrNoNode):
-		if l.g.settled(ctx); l.g.place().path != check.Path { // a downgrade was quicker
-			return l.commit(ctx, ops)
-		}
-		l.g.deleted(check.Path)
-		return nil, l.g.check()
-	case failed > 0:
-		return nil, fmt.Errorf("operation %d: %w", failed-1, err)
-	case errors.Is(err, errNotSent):
-		return l.commit(ctx, ops)
-	case unsettled(err), errors.Is(err, errSessionOver), ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return nil, fmt.Errorf("%w: %w", ErrUncertain, err)
-	}
-	return nil, err
 }
 
 // mapOp returns a user's operation as it is to be sent. It shares the data.

@@ -75,8 +75,13 @@ var errNilContext = errors.New("nil context")
 var errSessionOver = fmt.Errorf("session over: %w", zk.ErrSessionExpired)
 
 // unsettled reports that err leaves open whether a request was applied, or
-// that it was not but may be tried again, in the same session.
+// that it was not but may be tried again, in the same session. Why a context has
+// ended does not count: its cause may be a lease of another Client, whose session
+// has expired.
 func unsettled(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
 	for _, e := range []error{
 		zk.ErrConnectionClosed, zk.ErrClosing, zk.ErrNoServer,
 		zk.ErrSessionExpired, zk.ErrSessionMoved, // the next handshake tells
@@ -87,6 +92,11 @@ func unsettled(err error) bool {
 		}
 	}
 	return false
+}
+
+// left reports that err is what ended returned.
+func left(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || err == ErrClosed)
 }
 
 // ended returns why ctx has ended: its error and, where it tells more, its

@@ -205,6 +205,11 @@ func (g *grant) exit(l *Lease) error {
 	if err := g.check(); err != nil {
 		return err
 	}
+	// Close ends what has not ended, and then waits for the tasks: so from before
+	// the end on this is one.
+	c := g.line.c
+	c.tasks.add()
+	defer c.tasks.finish()
 	g.mu.Lock()
 	if g.err != nil {
 		g.mu.Unlock()
@@ -220,9 +225,6 @@ func (g *grant) exit(l *Lease) error {
 	if !last {
 		return nil
 	}
-	c := g.line.c
-	c.tasks.add()
-	defer c.tasks.finish()
 	g.finish(ErrReleased, nil)
 	if moving {
 		return nil

@@ -18,6 +18,7 @@ import (
 // transaction is a multi request under way.
 type transaction struct {
 	s    *session
+	n    int // of operations
 	call *wire.Call
 }
 
@@ -53,22 +54,26 @@ func (s *session) start(ops ...any) (*transaction, error) {
 	case !up || nc == nil:
 		return nil, errNotSent
 	}
-	return &transaction{s, nc.Call(jute.OpMulti, frame)}, nil
+	return &transaction{s, len(ops), nc.Call(jute.OpMulti, frame)}, nil
 }
 
 // errNotSent: the connection was lost before the request was written to it.
 var errNotSent = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, wire.ErrNotSent)
 
-// wait waits for the transaction's end and returns what result does, or that
-// ctx has ended.
+// wait waits for the transaction's end and returns what result does, or, where
+// it has none yet, that ctx has ended.
 func (t *transaction) wait(ctx context.Context) (rs []zk.MultiResponse, failed int, err error) {
 	select {
 	case <-t.call.Done():
 	case <-ctx.Done():
-		return nil, -1, ended(ctx)
+		select {
+		case <-t.call.Done():
+		default:
+			return nil, -1, ended(ctx)
+		}
 	}
 	rs, failed, err = t.result()
-	t.s.backOff(err)
+	t.s.backOff(ctx, err)
 	return rs, failed, err
 }
 
@@ -90,8 +95,11 @@ func (t *transaction) result() (rs []zk.MultiResponse, failed int, err error) {
 			return rs, i, r.Error
 		}
 	}
-	if code != 0 {
+	switch {
+	case code != 0:
 		err = codeError(code)
+	case err == nil && len(rs) != t.n:
+		err = fmt.Errorf("%d results of %d operations in a transaction", len(rs), t.n)
 	}
 	return rs, -1, err
 }
@@ -107,12 +115,13 @@ func (s *session) multi(ctx context.Context, ops ...any) (rs []zk.MultiResponse,
 
 // backOff waits a moment where the server is overloaded, or about to close the
 // connection: whoever asks again does so after a while.
-func (s *session) backOff(err error) {
+func (s *session) backOff(ctx context.Context, err error) {
 	switch err {
 	case zk.ErrNothing, zk.ErrSessionExpired, zk.ErrSessionMoved:
 		select {
 		case <-time.After(s.wire.Timeout() / 50):
 		case <-s.over:
+		case <-ctx.Done():
 		}
 	}
 }
@@ -202,6 +211,9 @@ func codeError(code int32) error {
 
 var codeErrors = map[int32]error{
 	0: nil,
+
+	jute.ErrQuotaExceeded: fmt.Errorf("quota exceeded (error %d of the server)", jute.ErrQuotaExceeded),
+
 	// As internal/wire shows them to go-zookeeper.
 	jute.ErrConnectionLoss:   zk.ErrNothing,
 	jute.ErrOperationTimeout: zk.ErrNothing,

@@ -500,11 +500,13 @@ func (p *place) remove(signal bool, begin func(...any) (*transaction, error)) er
 	if err != nil {
 		return err
 	}
-	_, failed, err := t.wait(context.Background())
-	if failed == 0 && len(ops) > 0 && errors.Is(err, zk.ErrNoAuth) {
-		return p.remove(false, begin)
+	_, _, err = t.wait(context.Background())
+	switch {
+	case err == nil, unsettled(err), errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver), len(ops) == 0:
+		return err
 	}
-	return err
+	// The signal is refused: by an ACL, by a quota. The place can go without.
+	return p.remove(false, begin)
 }
 
 // event fills in what a Trace function is told of a place.

@@ -84,6 +84,7 @@ const (
 	ErrSessionMoved            int32 = -118
 	ErrNoWatcher               int32 = -121
 	ErrReconfigDisabled        int32 = -123
+	ErrQuotaExceeded           int32 = -125
 	ErrThrottled               int32 = -127
 )
 

@@ -52,7 +52,7 @@ func (c *Conn) Call(op int32, frame []byte) *Call {
 	jute.AppendInt32(frame[0:0], int32(len(frame)-4))
 	jute.AppendInt32(frame[8:8], op)
 	c.mu.Lock()
-	if c.closed {
+	if c.told {
 		c.mu.Unlock()
 		call.fail(ErrNotSent)
 		return call

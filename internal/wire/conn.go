@@ -44,6 +44,7 @@ type Conn struct {
 	net.Conn
 	session *Session
 	number  uint64
+	buffers bool // see takesSmall
 	r       *bufio.Reader
 
 	// The frame that is being handed up, and what follows when it has been.
@@ -70,13 +71,14 @@ type Conn struct {
 	rearm       map[watch]struct{}
 	gateTimer   *time.Timer
 	closed      bool
+	told        bool // that it has ended
 	cause       error
 }
 
 // Wrap makes nc a connection of the session. number is Attempt's, taken before
 // nc was dialled; the handshake must be over by nc's deadline.
 func (s *Session) Wrap(nc net.Conn, number uint64) *Conn {
-	c := &Conn{Conn: nc, session: s, number: number, pending: map[int32]request{}}
+	c := &Conn{Conn: nc, session: s, number: number, buffers: takesSmall(nc), pending: map[int32]request{}}
 	c.r = bufio.NewReaderSize(source{c}, 16<<10)
 	return c
 }
@@ -113,14 +115,13 @@ func (c *Conn) Close() error {
 
 // shut ends the connection once, for the first reason given. It returns when
 // that is done and told, whoever does it: go-zookeeper must not dial again
-// before. Calls end after Down, so that who repeats one waits for the next
-// connection.
+// before. Calls end after Down, also those made meanwhile, so that who repeats
+// one waits for the next connection.
 func (c *Conn) shut(cause error) {
 	c.ending.Do(func() {
 		c.mu.Lock()
 		c.closed, c.cause = true, cause
-		unsent := c.out
-		c.waiting, c.out = nil, nil
+		c.waiting = nil
 		var unanswered []*Call // go-zookeeper may be reading replies of its own yet
 		for xid, r := range c.pending {
 			if r.call != nil {
@@ -134,6 +135,10 @@ func (c *Conn) shut(cause error) {
 		c.mu.Unlock()
 		c.Conn.Close()
 		c.session.cfg.Down(c.number, cause)
+		c.mu.Lock()
+		unsent := c.out
+		c.out, c.told = nil, true
+		c.mu.Unlock()
 		for _, o := range unsent {
 			if o.call != nil {
 				o.call.fail(ErrNotSent)
@@ -264,7 +269,7 @@ func (c *Conn) next() error {
 		}
 		c.mu.Unlock()
 	case xidSync:
-		r := c.take(xid, code)
+		r := c.take(xid, code, nil)
 		if code != 0 || r.sent.IsZero() {
 			return fmt.Errorf("sync after a reconnect: error %d", code)
 		}
@@ -272,7 +277,7 @@ func (c *Conn) next() error {
 		go c.open()
 		return nil
 	default:
-		r := c.take(xid, code)
+		r := c.take(xid, code, frame[20:])
 		if xid <= xidFirst {
 			c.session.saw(zxid)
 			if r.call != nil { // else it has ended with the connection
@@ -286,17 +291,36 @@ func (c *Conn) next() error {
 	return nil
 }
 
-// take takes the request that a reply belongs to from the table.
-func (c *Conn) take(xid, code int32) request {
+// take takes the request that a reply belongs to from the table. A transaction
+// that fails bears its error in the record.
+func (c *Conn) take(xid, code int32, record []byte) request {
 	c.mu.Lock()
 	r, ok := c.pending[xid]
 	delete(c.pending, xid)
 	c.unanswered -= r.size
 	c.mu.Unlock()
+	if ok && code == 0 && r.op == jute.OpMulti {
+		code = firstError(record)
+	}
 	if ok && code != jute.ErrSessionExpired && code != jute.ErrSessionMoved {
 		c.session.prove(r.sent)
 	}
 	return r
+}
+
+// firstError returns the first error among the results of a transaction, 0 where
+// there is none.
+func firstError(record []byte) int32 {
+	for d := jute.NewDecoder(record); ; {
+		op, done := d.Int32(), d.Bool()
+		d.Int32()
+		if op != -1 || done || d.Err != nil {
+			return 0
+		}
+		if code := d.Int32(); code != 0 {
+			return code
+		}
+	}
 }
 
 // reply prepares a reply for go-zookeeper.

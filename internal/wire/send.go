@@ -2,6 +2,8 @@ package wire
 
 import (
 	"fmt"
+	"net"
+	"syscall"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
@@ -23,8 +25,26 @@ type outgoing struct {
 // to a goroutine: its caller is to be able to leave.
 const noDelay = 8 << 10
 
+// maxBatch is how much is put into one write, which is to be done within half
+// the timeout, if there is more than one frame.
+const maxBatch = 64 << 10
+
+// takesSmall reports that nc has a buffer in the kernel. A net.Pipe has none, and
+// of what a Dialer makes otherwise it is not known: there every write may wait
+// for the other end.
+func takesSmall(nc net.Conn) bool {
+	if over, ok := nc.(interface{ NetConn() net.Conn }); ok { // TLS
+		nc = over.NetConn()
+	}
+	_, ok := nc.(syscall.Conn)
+	return ok
+}
+
 // put adds frames to the queue; c.mu is held. Whoever gets true calls flush.
 func (c *Conn) put(frames ...outgoing) (write bool) {
+	if c.told {
+		return false
+	}
 	c.out = append(c.out, frames...)
 	write = !c.writing && len(c.out) > 0
 	c.writing = c.writing || write
@@ -44,14 +64,20 @@ func (c *Conn) flush(wait bool) {
 		}
 		batch, size := c.out, 0
 		for i := range batch {
+			if i > 0 && size+len(batch[i].frame) > maxBatch {
+				batch = batch[:i]
+				break
+			}
 			size += len(batch[i].frame)
 		}
-		if !wait && c.unanswered+size > noDelay {
+		if !wait && (!c.buffers || c.unanswered+size > noDelay) {
 			c.mu.Unlock()
 			go c.flush(true)
 			return
 		}
-		c.out = nil
+		if c.out = c.out[len(batch):]; len(c.out) == 0 {
+			c.out = nil
+		}
 		now := time.Now()
 		for i := range batch {
 			c.sending(&batch[i], now)

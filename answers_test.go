@@ -1,0 +1,292 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Answers of servers that are overloaded, or without a quorum for a while, or
+// that enforce a quota.
+
+const errQuotaExceeded int32 = -125 // KeeperException.Code.QUOTAEXCEEDED
+
+// busy are the answers that leave open whether the request was carried out.
+var busy = map[string]int32{
+	"connection loss": jute.ErrConnectionLoss, "operation timeout": jute.ErrOperationTimeout, "throttled": jute.ErrThrottled,
+}
+
+// onBusy runs a test for each such answer, before and after the request.
+func onBusy(t *testing.T, f func(t *testing.T, w *world, answer zktest.Fault)) {
+	for name, code := range busy {
+		for when, after := range map[string]bool{"before": false, "after": true} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					f(t, w, zktest.Fault{Do: zktest.Answer, Code: code, After: after})
+				})
+			})
+		}
+	}
+}
+
+// busyFor is for how long each of the tests below has its request answered so.
+const busyFor = 5 * time.Second
+
+// paced requires that requests were repeated, after a while each time; two of
+// them may be under way.
+func paced(t *testing.T, plan *zktest.Plan) {
+	t.Helper()
+	fired := plan.Fired()["answer before"] + plan.Fired()["answer after"]
+	require.NotZero(t, fired)
+	require.LessOrEqual(t, fired, 2*(int(busyFor/(defaultSessionTimeout/50))+1))
+}
+
+func TestB37BusyServersAreAskedAgainOnTheWayToAGrant(t *testing.T) {
+	for _, op := range []string{opJoin, "getChildren2", "getData", "setData"} { // setData: are signals to be believed
+		t.Run(op, func(t *testing.T) {
+			onBusy(t, func(t *testing.T, w *world, answer zktest.Fault) {
+				c, other := w.client(nil), w.client(nil)
+				holder := lockOn(t, NewMutex(other, w.path))
+				answer.Op, answer.Times = op, -1
+				w.plan.Add(answer)
+				a := w.lockLater(c)
+				time.Sleep(busyFor)
+				w.plan.Stop()
+				time.Sleep(time.Second)
+				require.True(t, a.waiting())
+				require.Len(t, w.line(), 2, "one place of each")
+				paced(t, w.plan)
+				require.NoError(t, holder.Release())
+				l := a.granted()
+				w.stands(l)
+				require.Len(t, w.line(), 1)
+				require.NoError(t, l.Release())
+				require.Empty(t, w.line())
+			})
+		})
+	}
+}
+
+func TestB37JoinOfAFreeLockThatABusyServerAnsweredIsFoundOut(t *testing.T) {
+	onBusy(t, func(t *testing.T, w *world, answer zktest.Fault) {
+		c := w.client(nil)
+		answer.Op = opJoin
+		search := answer
+		search.Op, search.After = "sync", false
+		w.plan.Add(answer, search)
+		search.Op, search.Times = "getChildren2", 2
+		w.plan.Add(search)
+		var l *Lease
+		requests := w.requests(func() { l = lockOn(t, NewMutex(c, w.path)) })
+		w.stands(l)
+		require.Len(t, w.line(), 1)
+		joins := 1
+		if !answer.After {
+			joins = 2
+		}
+		require.Equal(t, joins, requests[opJoin])
+		require.Zero(t, requests["connect"], "on the same connection")
+		require.NoError(t, l.Release())
+		require.Empty(t, w.line())
+	})
+}
+
+func TestB37BusyServersAreAskedAgainForALineThatIsNew(t *testing.T) {
+	for _, op := range []string{"getData", "createContainer"} {
+		t.Run(op, func(t *testing.T) {
+			onBusy(t, func(t *testing.T, w *world, answer zktest.Fault) {
+				w.path = "/a/new/line"
+				answer.Op, answer.Times = op, -1
+				w.plan.Add(answer)
+				a := w.lockLater(w.stranger(nil))
+				time.Sleep(busyFor)
+				w.plan.Stop()
+				l := a.granted()
+				paced(t, w.plan)
+				w.stands(l)
+				require.NoError(t, l.Release())
+			})
+		})
+	}
+}
+
+func TestB37ReleaseGoesOnUntilABusyServerHasDoneIt(t *testing.T) {
+	onBusy(t, func(t *testing.T, w *world, answer zktest.Fault) {
+		c, other := w.client(nil), w.client(nil)
+		l := lockOn(t, NewMutex(c, w.path))
+		a := w.lockLater(other)
+		answer.Op, answer.Times = "multi", -1
+		w.plan.Add(answer)
+		began := time.Now()
+		require.NoError(t, l.Release())
+		require.Less(t, time.Since(began), time.Second)
+		require.ErrorIs(t, l.Err(), ErrReleased)
+		time.Sleep(busyFor)
+		w.plan.Stop()
+		paced(t, w.plan)
+		w.stands(a.granted())
+		require.Len(t, w.line(), 1)
+	})
+}
+
+func TestB37AWaitThatIsGivenUpLeavesNoPlaceOnABusyServer(t *testing.T) {
+	onBusy(t, func(t *testing.T, w *world, answer zktest.Fault) {
+		c, other := w.client(nil), w.client(nil)
+		holder := lockOn(t, NewMutex(other, w.path))
+		answer.Op, answer.Times = "multi", -1
+		w.plan.Add(answer)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err := NewMutex(c, w.path).Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(busyFor - 2*time.Second)
+		w.plan.Stop()
+		paced(t, w.plan)
+		time.Sleep(time.Second)
+		require.Len(t, w.line(), 1)
+		w.stands(holder)
+	})
+}
+
+func TestB37TryLockOnABusyServer(t *testing.T) {
+	for _, op := range []string{opJoin, "getChildren2"} {
+		t.Run(op, func(t *testing.T) {
+			onBusy(t, func(t *testing.T, w *world, answer zktest.Fault) {
+				m := NewMutex(w.client(nil), w.path)
+				answer.Op, answer.Times = op, 3
+				w.plan.Add(answer)
+				l, err := m.TryLock(within(t, time.Minute))
+				require.NoError(t, err)
+				w.stands(l)
+				require.Len(t, w.line(), 1)
+				require.NoError(t, l.Release())
+				require.Empty(t, w.line())
+			})
+		})
+	}
+}
+
+func TestB37CommitThatABusyServerAnsweredIsUncertain(t *testing.T) {
+	onBusy(t, func(t *testing.T, w *world, answer zktest.Fault) {
+		l := lockOn(t, NewMutex(w.client(nil), w.path))
+		answer.Op = "multi"
+		w.plan.Add(answer)
+		var err error
+		requests := w.requests(func() { _, err = l.Commit(t.Context(), &zk.CreateRequest{Path: "/a"}) })
+		require.ErrorIs(t, err, ErrUncertain)
+		require.Equal(t, map[string]int{"multi(check,create)": 1}, requests, "not repeated")
+		w.stands(l)
+		_, err = l.Commit(t.Context(), &zk.CreateRequest{Path: "/a"})
+		if answer.After {
+			require.ErrorIs(t, err, zk.ErrNodeExists)
+		} else {
+			require.NoError(t, err)
+		}
+		require.NoError(t, l.Release())
+	})
+}
+
+func TestB37ReadsUnderALeaseAskABusyServerAgain(t *testing.T) {
+	onBusy(t, func(t *testing.T, w *world, answer zktest.Fault) {
+		l := lockOn(t, NewMutex(w.client(nil), w.path))
+		answer.Op, answer.Times = "getData", 3
+		w.plan.Add(answer)
+		answer.Op = "getChildren2"
+		w.plan.Add(answer)
+		data, _, err := l.Get(t.Context(), w.path)
+		require.NoError(t, err)
+		require.Equal(t, "zkrecipes/1 mutex", string(data))
+		names, _, err := l.Children(t.Context(), w.path)
+		require.NoError(t, err)
+		require.Len(t, names, 1)
+		cs, err := NewMutex(w.stranger(nil), w.path).Contenders(t.Context())
+		require.NoError(t, err)
+		require.Len(t, cs, 1)
+		require.NoError(t, l.Release())
+	})
+}
+
+// A quota that is enforced refuses a write before it is carried out.
+func TestB37QuotaIsAClearErrorAtOnce(t *testing.T) {
+	for _, op := range []string{opJoin, "createContainer"} {
+		t.Run(op, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				c := w.stranger(nil)
+				if op == opJoin {
+					require.NoError(t, NewMutex(c, w.path).Do(within(t, time.Minute), nothing))
+				}
+				w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: errQuotaExceeded, Op: op, Times: -1})
+				for name, lock := range map[string]func(context.Context) (*Lease, error){
+					"lock": NewMutex(c, w.path).Lock, "try lock": NewMutex(c, w.path).TryLock,
+				} {
+					began := time.Now()
+					_, err := lock(within(t, time.Minute))
+					require.Zero(t, time.Since(began))
+					var e *Error
+					require.ErrorAs(t, err, &e)
+					require.Equal(t, Error{Op: name, Path: w.path, Err: e.Err}, *e)
+					require.ErrorContains(t, err, "-125")
+				}
+				require.Equal(t, 2, w.plan.Fired()["answer before"], "asked once")
+				synctest.Wait()
+				require.Empty(t, w.line())
+				w.plan.Stop()
+				l := lockOn(t, NewMutex(c, w.path))
+				w.stands(l)
+				require.NoError(t, l.Release())
+			})
+		})
+	}
+}
+
+func TestB37CommitBeyondTheQuotaHasDoneNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		l := lockOn(t, NewMutex(w.client(nil), w.path))
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: errQuotaExceeded, Op: "multi"})
+		_, err := l.Commit(t.Context(), &zk.CreateRequest{Path: "/a"})
+		require.ErrorContains(t, err, "-125")
+		require.NotErrorIs(t, err, ErrUncertain)
+		w.stands(l)
+		_, err = l.Commit(t.Context(), &zk.CreateRequest{Path: "/a"})
+		require.NoError(t, err)
+		require.NoError(t, l.Release())
+	})
+}
+
+// The form in which a real server says so of one operation of a transaction.
+func TestB37QuotaInTheResultsOfATransaction(t *testing.T) {
+	var record []byte
+	for _, code := range []int32{errQuotaExceeded, jute.ErrRuntimeInconsistency} {
+		record = jute.AppendInt32(appendOpHeader(record, jute.OpError, false), code)
+	}
+	rs, err := decodeMulti(appendOpHeader(record, -1, true))
+	require.NoError(t, err)
+	require.Len(t, rs, 2)
+	require.ErrorContains(t, rs[0].Error, fmt.Sprint(errQuotaExceeded))
+}
+
+// Where a quota of bytes is used up, servers refuse to set data, also less of
+// it (ZooKeeperServer.checkQuota), and let delete pass.
+func TestB37ReleaseWhoseSignalIsBeyondTheQuotaDeletesThePlace(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c, other := w.client(nil), w.client(nil)
+		l := lockOn(t, NewMutex(c, w.path))
+		a := w.lockLater(other)
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: errQuotaExceeded, Op: opRelease, Times: -1})
+		require.NoError(t, l.Release())
+		require.Len(t, w.line(), 1)
+		l = a.granted()
+		w.stands(l)
+		require.NoError(t, l.Release())
+		synctest.Wait()
+		require.Empty(t, w.line())
+	})
+}

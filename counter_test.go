@@ -1,0 +1,175 @@
+package zkrecipes
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// The end of a line's counter of creates, where ZooKeeper gives the same number
+// again and again, and negative ones to creates in flight together.
+
+// exhausted requires that neither Lock nor TryLock takes a place that stays.
+func exhausted(t *testing.T, w *world, c *Client) {
+	t.Helper()
+	before := w.line()
+	m := NewMutex(c, w.path)
+	_, err := m.Lock(within(t, time.Minute))
+	require.ErrorIs(t, err, ErrExhausted)
+	require.ErrorContains(t, err, "lock /line: ")
+	_, err = m.TryLock(within(t, time.Minute))
+	if len(before) > 0 {
+		require.ErrorIs(t, err, ErrLocked, "which it sees before it joins")
+	} else {
+		require.ErrorIs(t, err, ErrExhausted)
+	}
+	require.Equal(t, before, w.line(), "no place is left")
+}
+
+func TestB28NumbersUpToTheLimitAreGranted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.client(nil)
+		require.NoError(t, w.srv.SetCounter(w.path, maxNumber-1))
+		for _, number := range []int32{maxNumber - 1, maxNumber} {
+			l := lockOn(t, NewMutex(c, w.path))
+			require.Equal(t, number, w.line()[0].number)
+			require.NoError(t, l.Release())
+		}
+		for range 3 {
+			exhausted(t, w, c)
+		}
+	})
+}
+
+func TestB28ThoseInLineBeforeTheLimitAreServed(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c, other := w.client(nil), w.client(nil)
+		require.NoError(t, w.srv.SetCounter(w.path, maxNumber-2))
+		l := lockOn(t, NewMutex(c, w.path))
+		waiting := []*attempt{w.lockLater(c), w.lockLater(other)}
+		exhausted(t, w, c)
+		exhausted(t, w, other)
+		require.Len(t, w.line(), 3)
+		require.NoError(t, l.Release())
+		for _, a := range waiting {
+			l := a.granted()
+			w.stands(l)
+			require.NoError(t, l.Release())
+		}
+		exhausted(t, w, c)
+		require.Empty(t, w.line())
+	})
+}
+
+func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
+	var names []string
+	record := zktest.OnChange(func(ch zktest.Change) {
+		if ch.Created && strings.HasPrefix(ch.Path, "/line/") {
+			names = append(names, ch.Path[len("/line/"):])
+		}
+	})
+	inBubble(t, func(t *testing.T, w *world) {
+		c, other := w.client(nil), w.client(nil)
+		l := lockOn(t, NewMutex(c, w.path)) // before
+		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32-1))
+		names = nil
+		for range 4 {
+			exhausted(t, w, c)
+			exhausted(t, w, other)
+		}
+		numbers := map[int32]int{}
+		for _, m := range members(names) {
+			numbers[m.number]++
+		}
+		require.Equal(t, map[int32]int{math.MaxInt32 - 1: 1, math.MaxInt32: 7}, numbers, "TryLock takes none")
+		w.stands(l)
+		require.NoError(t, l.Release())
+		exhausted(t, w, c)
+		require.Empty(t, w.line())
+	}, record)
+}
+
+func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
+	const joins = 20
+	negative := 0
+	record := zktest.OnChange(func(ch zktest.Change) {
+		if ch.Created && strings.HasPrefix(ch.Path, "/line/") {
+			if m, ok := parseMember(ch.Path[len("/line/"):]); ok && m.number < 0 {
+				negative++
+			}
+		}
+	})
+	for name, held := range map[string]bool{"free": false, "held": true} {
+		t.Run(name, func(t *testing.T) {
+			negative = 0
+			inBubble(t, func(t *testing.T, w *world) {
+				c := w.client(nil)
+				var holder *Lease
+				if held {
+					holder = lockOn(t, NewMutex(w.client(nil), w.path))
+				}
+				require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
+				// They pile up behind the first, and are prepared together.
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opJoin, For: time.Second})
+				var wg sync.WaitGroup
+				for range joins {
+					wg.Go(func() {
+						_, err := NewMutex(c, w.path).Lock(within(t, time.Minute))
+						if !errors.Is(err, ErrExhausted) {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				synctest.Wait()
+				require.NotZero(t, negative)
+				if held {
+					require.Len(t, w.line(), 1)
+					w.stands(holder)
+					_, err := holder.Commit(t.Context())
+					require.NoError(t, err)
+					require.NoError(t, holder.Release())
+				}
+				require.Empty(t, w.line())
+			}, record)
+		})
+	}
+}
+
+func TestB28AJoinBeyondTheLimitWhoseReplyIsLostLeavesNoPlace(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.client(nil)
+		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
+		w.plan.Add(
+			zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin},
+			zktest.Fault{Do: zktest.Drop, Op: "multi(delete)"},
+		)
+		_, err := NewMutex(c, w.path).Lock(within(t, time.Minute))
+		require.ErrorIs(t, err, ErrExhausted)
+		time.Sleep(time.Second)
+		require.Empty(t, w.line())
+		require.Equal(t, map[string]int{"drop after": 1, "drop before": 1}, w.plan.Fired())
+	})
+}
+
+// The way out that the error names.
+func TestB28ALineThatIsDeletedCountsFromItsBeginning(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.client(nil)
+		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
+		exhausted(t, w, c)
+		s, _ := c.session()
+		require.NoError(t, s.conn.Delete(w.path, -1))
+		l := lockOn(t, NewMutex(c, w.path))
+		require.Zero(t, w.line()[0].number)
+		require.NoError(t, l.Release())
+	})
+}

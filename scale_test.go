@@ -1,0 +1,175 @@
+package zkrecipes
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// Ten thousand of everything.
+
+// raw returns a bare go-zookeeper Conn.
+func (w *world) raw() *zk.Conn {
+	w.t.Helper()
+	conn, events, err := zk.Connect([]string{w.srv.Addr()}, 10*time.Second,
+		zk.WithDialer(func(network, addr string, timeout time.Duration) (net.Conn, error) {
+			return w.srv.Dial(network, addr, timeout)
+		}), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() {
+		conn.Close()
+		for range events {
+		}
+	})
+	for e := range events {
+		if e.State == zk.StateHasSession {
+			break
+		}
+	}
+	return conn
+}
+
+// stand makes n places that are like this library's, and returns their paths.
+func (w *world) stand(conn *zk.Conn, n int) (paths []string) {
+	w.t.Helper()
+	for chunk := range slices.Chunk(make([]struct{}, n), 500) {
+		var ops []any
+		for range chunk {
+			ops = append(ops, &zk.CreateRequest{
+				Path: w.path + "/_c_" + newUUID() + "-lock-", Acl: zk.WorldACL(zk.PermAll),
+				Flags: zk.FlagEphemeral | zk.FlagSequence,
+			})
+		}
+		rs, err := conn.Multi(ops...)
+		require.NoError(w.t, err)
+		for _, r := range rs {
+			paths = append(paths, r.String)
+		}
+	}
+	return paths
+}
+
+func TestB29TenThousandPlacesInOneLine(t *testing.T) {
+	const ours, places = 30, 10_000
+	inBubble(t, func(t *testing.T, w *world) {
+		c, other := w.client(nil), w.client(nil)
+		l := lockOn(t, NewMutex(c, w.path))
+		var first, last []*attempt
+		wait := func(as *[]*attempt) {
+			for i := range ours {
+				*as = append(*as, w.lockLater([]*Client{c, other}[i%2]))
+			}
+		}
+		wait(&first)
+		conn := w.raw()
+		middle := w.stand(conn, places)
+		joins := w.requests(func() { wait(&last) })
+		require.Equal(t, map[string]int{opJoin: ours, "getChildren2": ours, "getData": 2 * ours}, joins, "as in a short line")
+		require.Len(t, w.line(), 1+2*ours+places)
+
+		// Each release is the next one's grant.
+		handOff := func(as []*attempt) {
+			for _, a := range as {
+				before := w.srv.Counts()
+				require.NoError(t, l.Release())
+				l = a.granted()
+				require.Equal(t, map[string]int{opRelease: 1}, w.srv.Counts().Sub(before).Requests)
+				w.stands(l)
+			}
+		}
+		handOff(first)
+
+		// The ten thousand go, the last of them first: nobody is woken but who
+		// stands behind one that goes, and only when there is nobody ahead is
+		// anybody granted.
+		requests := w.requests(func() { require.NoError(t, conn.Delete(middle[places-1], -1)) })
+		require.Equal(t, map[string]int{"delete": 1, "getChildren2": 1, "getData": 1}, requests)
+		for _, path := range middle[:10] {
+			require.Equal(t, map[string]int{"delete": 1}, w.requests(func() { require.NoError(t, conn.Delete(path, -1)) }))
+		}
+		require.NoError(t, l.Release())
+		synctest.Wait()
+		require.True(t, last[0].waiting())
+		conn.Close()
+		l = last[0].granted()
+		handOff(last[1:])
+		require.NoError(t, l.Release())
+		require.Empty(t, w.line())
+	})
+}
+
+func TestB31TenThousandWatchesAtAReconnect(t *testing.T) {
+	const watches = 10_000
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		s, _ := c.session()
+		conn := w.raw()
+		var nodes []string
+		for i := range watches {
+			nodes = append(nodes, fmt.Sprintf("/a-node-with-a-name-of-some-length-%05d", i))
+		}
+		rearmAll(t, conn, nodes, func(node string) any {
+			return &zk.CreateRequest{Path: node, Acl: zk.WorldACL(zk.PermAll)}
+		})
+		all := rearmWatch(t, s, nodes)
+
+		// Three times; what happens while it is away is heard of afterwards.
+		for round := range 3 {
+			require.True(t, w.srv.Disconnect(sessionID(c)))
+			gone, changed := nodes[:100], nodes[100:200]
+			rearmDelete(t, conn, gone)
+			rearmChange(t, conn, changed)
+			require.False(t, slices.ContainsFunc(all, (*watch).fired))
+			requests := w.requests(func() { sessAwaitUp(t, s) })
+			require.Greater(t, requests["setWatches"], 2, "round %d", round)
+			rearmFires(t, all[:100], jute.EventDeleted)
+			rearmFires(t, all[100:200], jute.EventDataChanged)
+			nodes, all = nodes[200:], all[200:]
+			require.False(t, slices.ContainsFunc(all, (*watch).fired))
+		}
+		half := len(nodes) / 2
+		before := w.srv.Counts()
+		rearmDelete(t, conn, nodes[:half])
+		rearmChange(t, conn, nodes[half:])
+		rearmFires(t, all[:half], jute.EventDeleted)
+		rearmFires(t, all[half:], jute.EventDataChanged)
+		synctest.Wait()
+		require.Equal(t, map[string]int{"NodeDeleted": half, "NodeDataChanged": len(nodes) - half}, w.srv.Counts().Sub(before).Events)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		require.Empty(t, s.watches)
+	})
+}
+
+// Waiters in a thousand lines at once, whose client loses its connection.
+func TestB31WaitersInAThousandLinesHearOverAReconnect(t *testing.T) {
+	const lines = 1000
+	inBubble(t, func(t *testing.T, w *world) {
+		holder, c := w.stranger(nil), w.stranger(nil)
+		leases, waiting := make([]*Lease, lines), make([]*attempt, lines)
+		for i := range lines {
+			path := fmt.Sprintf("/locks/%04d", i)
+			leases[i] = lockOn(t, NewMutex(holder, path))
+			waiting[i] = lockLater(t, NewMutex(c, path))
+		}
+		synctest.Wait()
+		require.True(t, w.srv.Disconnect(sessionID(c)))
+		for i, l := range leases {
+			if i == lines/2 { // half while it is away, half when it is back
+				time.Sleep(time.Second)
+			}
+			require.NoError(t, l.Release())
+		}
+		for _, a := range waiting {
+			require.NoError(t, a.granted().Release())
+		}
+	})
+}

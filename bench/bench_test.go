@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The tests see that the program works, on zktest unless ZK_HARNESS says
+// otherwise. They hold no clock against anything.
+
+func quick(t *testing.T) context.Context {
+	if os.Getenv("ZK_HARNESS") == "" {
+		t.Setenv("ZK_HARNESS", "zktest")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestAShortRunWritesTheReportAndThePlot(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "docs")
+	var stdout bytes.Buffer
+	require.NoError(t, run(quick(t), config{short: true, out: dir}, &stdout))
+
+	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	require.NoError(t, err)
+	require.Equal(t, stdout.String(), string(page))
+	for _, sc := range scenarios(true) {
+		require.Contains(t, stdout.String(), "| "+sc.name+" | zkrecipes | ")
+	}
+	require.Contains(t, stdout.String(), "Its figures mean little")
+	require.Contains(t, stdout.String(), "with 1000 sessions, beside zk.Lock | at least 1.40 |  | not measured in this run |")
+	svg, err := os.ReadFile(filepath.Join(dir, plotName))
+	require.NoError(t, err)
+	require.Contains(t, string(svg), "zkrecipes, a hand-off")
+}
+
+// What a lock costs is known, so it tells whether the program counts right.
+func TestCountsAreWhatTheOperationsCost(t *testing.T) {
+	ctx := quick(t)
+	lab, err := newLab(ctx)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, lab.close()) }()
+	rep, err := lab.report(ctx, config{short: true})
+	require.NoError(t, err)
+
+	for _, want := range []struct {
+		scenario, side    string
+		requests, commits float64
+	}{
+		{nameFree, raw, 2, 2},
+		{nameFree, theirs, 3, 2},
+		{nameFree, ours, 2, 2},
+		{nameLocks, raw, 2, 2},
+		{nameLocks, theirs, 3, 2},
+		{nameLocks, ours, 2, 2},
+		{nameTry, raw, 1, 0},
+		{nameTry, ours, 1, 0},
+	} {
+		w := rep.find(want.scenario, want.side)
+		require.NotNil(t, w)
+		require.Equal(t, want.requests, w.Requests(), "%s, %s", want.scenario, want.side)
+		require.Equal(t, want.commits, w.Commits(), "%s, %s", want.scenario, want.side)
+	}
+	raws := rep.find(nameTry, raw)
+	require.Equal(t, raws.Received(), rep.find(nameTry, ours).Received(), "the same listing")
+	for _, h := range rep.HandOffs {
+		require.Equal(t, 1.0, h.Ours.Requests(), "the release, and nothing else")
+		require.Equal(t, int64(h.Waiters), h.Ours.pass.Commits)
+		require.Equal(t, 2.0, h.Theirs.Requests(), "the deletion, and a listing")
+	}
+}
+
+func TestAScenarioEndsWithItsContext(t *testing.T) {
+	ctx := quick(t)
+	lab, err := newLab(ctx)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, lab.close()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	_, err = lab.measure(ctx, scenario{workers: 1, block: 1, rounds: 1, open: func(r *room) ([]side, error) {
+		var uncounted tally
+		conns, err := r.conns(2, &uncounted)
+		if err != nil {
+			return nil, err
+		}
+		if err := theirLock(conns[0], r.path).lock(); err != nil {
+			return nil, err
+		}
+		waits := theirLock(conns[1], r.path)
+		return []side{{theirs, &uncounted, func(int) error {
+			time.AfterFunc(50*time.Millisecond, cancel)
+			return waits.cycle() // a lock that nobody releases
+		}}}, nil
+	}})
+	require.Error(t, err)
+}

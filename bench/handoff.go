@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// handOff is what n waiters cost that stand in line once: to join, and then to
+// pass the lock on from each to the next. In the scenarios these two overlap.
+type handOff struct {
+	Waiters      int
+	Theirs, Ours passage
+}
+
+// passage is one side's part of it.
+type passage struct {
+	join, pass counts
+	waiters    int
+	time       time.Duration // from the first release to the last
+}
+
+func (p passage) per(n int64) float64   { return float64(n) / float64(p.waiters) }
+func (p passage) JoinBytes() float64    { return p.per(p.join.Received) }
+func (p passage) JoinRequests() float64 { return p.per(p.join.Requests) }
+func (p passage) Bytes() float64        { return p.per(p.pass.Received) }
+func (p passage) Requests() float64     { return p.per(p.pass.Requests) }
+func (p passage) Rate() float64         { return float64(p.waiters) / p.time.Seconds() }
+
+// handOffs measures both sides with n waiters.
+func (l *lab) handOffs(ctx context.Context, n int) (*handOff, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
+	defer cancel()
+	r := l.room(ctx)
+	defer r.close()
+
+	var uncounted, theirTally, ourTally tally
+	theirHolder, err1 := r.conn(&uncounted)
+	conns, err2 := r.conns(n, &theirTally)
+	ourHolder, err3 := r.client(&uncounted)
+	clients, err4 := r.clients(n, &ourTally)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return nil, err
+	}
+	theirLine, ourLine := r.path+"/theirs", r.path+"/ours"
+	theirFirst := theirLock(theirHolder, theirLine)
+	ourFirst := ourLock(ctx, zkrecipes.NewMutex(ourHolder, ourLine).Lock)
+	theirLocks, ourLocks := make([]lock, n), make([]lock, n)
+	for i := range n {
+		theirLocks[i] = theirLock(conns[i], theirLine)
+		ourLocks[i] = ourLock(ctx, zkrecipes.NewMutex(clients[i], ourLine).Lock)
+	}
+	inLine := func(line string) (int, error) {
+		_, stat, err := theirHolder.Exists(line)
+		if err != nil {
+			return 0, err
+		}
+		return int(stat.NumChildren), nil
+	}
+	h := &handOff{Waiters: n}
+	var err error
+	if h.Theirs, err = pass(ctx, theirFirst, theirLocks, &theirTally,
+		func() (int, error) { return inLine(theirLine) }); err != nil {
+		return nil, fmt.Errorf("%s: %w", theirs, err)
+	}
+	if h.Ours, err = pass(ctx, ourFirst, ourLocks, &ourTally,
+		func() (int, error) { return inLine(ourLine) }); err != nil {
+		return nil, fmt.Errorf("%s: %w", ours, err)
+	}
+	return h, nil
+}
+
+// pass has first, which t does not count, hold the lock until all waiters stand
+// in line, and then lets it go through their hands.
+func pass(ctx context.Context, first lock, waiters []lock, t *tally, inLine func() (int, error)) (p passage, err error) {
+	if err := first.lock(); err != nil {
+		return p, err
+	}
+	began := t.read()
+	errs := make([]error, len(waiters))
+	var wg sync.WaitGroup
+	for i, w := range waiters {
+		wg.Go(func() { errs[i] = w.cycle() })
+	}
+	if err := settled(ctx, t, func() (bool, error) {
+		n, err := inLine()
+		return n == 1+len(waiters), err
+	}); err != nil {
+		return p, err
+	}
+	joined, at := t.read(), time.Now()
+	err = first.unlock()
+	wg.Wait()
+	p = passage{
+		join: joined.minus(began), pass: t.read().minus(joined),
+		waiters: len(waiters), time: time.Since(at),
+	}
+	return p, errors.Join(append(errs, err)...)
+}
+
+// settled waits until all are there and nothing was sent or received for a
+// while: then everybody has what it needs to wait.
+func settled(ctx context.Context, t *tally, all func() (bool, error)) error {
+	for last, quiet := (counts{}), 0; quiet < 5; {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		there, err := all()
+		if err != nil {
+			return err
+		}
+		now := t.read()
+		quiet++
+		if !there || now != last {
+			quiet = 0
+		}
+		last = now
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+// Bench measures locks on one ZooKeeper server, in one run: what a bare create
+// and delete cost, go-zookeeper's own Lock, and this library's. It prints tables
+// in Markdown, and says which of the ratios that the library is to keep hold.
+//
+//	go run . [-short] [-run regexp] [-out dir] [-cpuprofile file]
+//
+// The server comes from where the tests have theirs (ZK_SERVERS, Docker, java;
+// see internal/zkserver). ZK_HARNESS=zktest takes the one of package zktest,
+// inside the process: good for trying the program out, and for nothing else.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime/pprof"
+	"time"
+)
+
+// longest bounds a run, also one on a machine that does much else. Half of six
+// minutes is usual.
+const longest = 15 * time.Minute
+
+// config is what the flags say.
+type config struct {
+	short   bool
+	only    *regexp.Regexp
+	out     string // no files if empty
+	profile string
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("bench: ")
+	var cfg config
+	flag.BoolVar(&cfg.short, "short", false, "a quick run, to see that the program works: its figures mean little")
+	flag.StringVar(&cfg.out, "out", "", "write README.md and waiters.svg to this `directory`")
+	flag.StringVar(&cfg.profile, "cpuprofile", "", "write a profile of the measurements to this `file`")
+	flag.Func("run", "measure only what the `regexp` matches", func(s string) (err error) {
+		cfg.only, err = regexp.Compile(s)
+		return err
+	})
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, cfg, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run measures, prints and writes.
+func run(ctx context.Context, cfg config, stdout io.Writer) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("not done after %v", longest))
+	defer cancel()
+	lab, err := newLab(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lab.close()) }()
+
+	if cfg.profile != "" {
+		f, err := os.Create(cfg.profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	rep, err := lab.report(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if err := rep.write(stdout); err != nil || cfg.out == "" {
+		return err
+	}
+	return rep.files(cfg.out)
+}
+
+// report measures everything.
+func (l *lab) report(ctx context.Context, cfg config) (*report, error) {
+	rep := &report{Short: cfg.short, Machine: machine(l), Date: time.Now().UTC()}
+	began := time.Now()
+	step := func(name string, measure func() error) error {
+		if cfg.only != nil && !cfg.only.MatchString(name) {
+			return nil
+		}
+		log.Printf("%4.0f s  %s", time.Since(began).Seconds(), name)
+		if err := measure(); err != nil {
+			return fmt.Errorf("%s: %w", name, cmp.Or(context.Cause(ctx), err))
+		}
+		return nil
+	}
+	if err := l.warm(ctx, cfg.short); err != nil {
+		return nil, fmt.Errorf("warming up: %w", cmp.Or(context.Cause(ctx), err))
+	}
+	for _, sc := range scenarios(cfg.short) {
+		if err := step(sc.name, func() error {
+			rows, err := l.measure(ctx, sc)
+			rep.Rows = append(rep.Rows, rows...)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for _, n := range waiters(cfg.short) {
+		if err := step(fmt.Sprintf("hand-offs, %d waiting", n), func() error {
+			h, err := l.handOffs(ctx, n)
+			rep.HandOffs = append(rep.HandOffs, h)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	log.Printf("%4.0f s  done", time.Since(began).Seconds())
+	rep.judge()
+	return rep, nil
+}
+
+// files writes the report and its plot.
+func (rep *report) files(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(dir, "README.md"))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(rep.write(f), f.Close()); err != nil {
+		return err
+	}
+	return rep.plot(filepath.Join(dir, plotName))
+}

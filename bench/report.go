@@ -1,0 +1,75 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"math"
+	"text/template"
+	"time"
+)
+
+// report is what a run has measured.
+type report struct {
+	Short    bool
+	Machine  [][2]string
+	Date     time.Time
+	Rows     []*row
+	HandOffs []*handOff
+	Claims   []claim
+}
+
+//go:embed report.md.tmpl
+var page string
+
+var pageTemplate = template.Must(template.New("report.md.tmpl").Funcs(template.FuncMap{
+	"n":    number,
+	"per":  perCycle,
+	"time": latency,
+	"plot": func() string { return plotName },
+}).Parse(page))
+
+// write writes the report in Markdown.
+func (rep *report) write(w io.Writer) error { return pageTemplate.Execute(w, rep) }
+
+// Beside returns how a row's rate compares with that of the other sides: what
+// stands in the table's last column.
+func (rep *report) Beside(w *row) string {
+	if w.Side != ours {
+		return ""
+	}
+	text := ""
+	for _, other := range rep.Rows {
+		if other.Scenario == w.Scenario && other != w {
+			if text != "" {
+				text += ", "
+			}
+			text += fmt.Sprintf("%.2f × %s", w.speedBeside(other).Median, other.Side)
+		}
+	}
+	return text
+}
+
+// number writes a figure of three digits or more without decimals, and with
+// commas.
+func number(f float64) string {
+	n := int64(math.Round(f))
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return number(float64(n/1000)) + fmt.Sprintf(",%03d", n%1000)
+}
+
+// perCycle writes a small count.
+func perCycle(f float64) string { return fmt.Sprintf("%.2f", f) }
+
+// latency writes a time with about three digits.
+func latency(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.2f ms", d.Seconds()*1000)
+	}
+	return fmt.Sprintf("%.0f ms", d.Seconds()*1000)
+}

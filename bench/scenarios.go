@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+const (
+	nameFree  = "free lock"
+	nameLocks = "64 locks on one session"
+	nameTry   = "TryLock on a held lock"
+)
+
+func nameContended(n int) string { return fmt.Sprintf("%d sessions on one lock", n) }
+func nameRW(n int) string        { return fmt.Sprintf("RW lock, 90 %% reads, %d sessions", n) }
+
+// waiters returns how many sessions contend for one lock.
+func waiters(short bool) []int {
+	if short {
+		return []int{2, 16}
+	}
+	return []int{2, 16, 200, 1000}
+}
+
+// scenarios returns what is measured, in order.
+func scenarios(short bool) []scenario {
+	list := []scenario{{name: nameFree, workers: 1, block: 300, rounds: 51, open: openFree}}
+	for _, n := range waiters(short) {
+		list = append(list, scenario{
+			name: nameContended(n), workers: n, open: openContended(n),
+			// Each block begins and ends with an empty line. In between it has to be
+			// full for most of the time.
+			block: max(1000, 4*n), rounds: map[bool]int{true: 9, false: 25}[n > 200],
+		})
+	}
+	list = append(list, scenario{name: nameLocks, workers: 64, block: 4000, rounds: 15, open: openLocks(64)})
+	for _, n := range waiters(short) {
+		if n == 16 || n == 200 {
+			list = append(list, scenario{name: nameRW(n), workers: n, block: 1000, rounds: 7, open: openRW(n)})
+		}
+	}
+	list = append(list, scenario{name: nameTry, workers: 1, block: 2000, rounds: 9, open: openTry})
+	if short {
+		for i := range list {
+			list[i].block, list[i].rounds = max(50, 4*list[i].workers), 3
+		}
+	}
+	return list
+}
+
+// lock is what one worker locks and unlocks.
+type lock struct{ lock, unlock func() error }
+
+// rawLock creates and deletes the znode that a lock cannot do without.
+func rawLock(conn *zk.Conn, line string) lock {
+	var name string
+	return lock{
+		func() (err error) {
+			name, err = conn.Create(line+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			return err
+		},
+		func() error { return conn.Delete(name, -1) },
+	}
+}
+
+func theirLock(conn *zk.Conn, line string) lock {
+	l := zk.NewLock(conn, line, zk.WorldACL(zk.PermAll))
+	return lock{l.Lock, l.Unlock}
+}
+
+func ourLock(ctx context.Context, acquire func(context.Context) (*zkrecipes.Lease, error)) lock {
+	var lease *zkrecipes.Lease
+	return lock{
+		func() (err error) {
+			lease, err = acquire(ctx)
+			return err
+		},
+		func() error { return lease.Release() },
+	}
+}
+
+func (l lock) cycle() error {
+	if err := l.lock(); err != nil {
+		return err
+	}
+	return l.unlock()
+}
+
+// newSide makes a side of n workers, each with a lock of its own making.
+func newSide(name string, t *tally, n int, lockOf func(i int) lock) side {
+	locks := make([]lock, n)
+	for i := range locks {
+		locks[i] = lockOf(i)
+	}
+	return side{name, t, func(worker int) error { return locks[worker].cycle() }}
+}
+
+// openFree: one goroutine, one lock, nobody else.
+func openFree(r *room) ([]side, error) { return openLocks(1)(r) }
+
+// openLocks: n goroutines that share one session, each with a lock of its own.
+func openLocks(n int) func(r *room) ([]side, error) {
+	return func(r *room) ([]side, error) {
+		var rawTally, theirTally, ourTally tally
+		rawConn, err1 := r.conn(&rawTally)
+		theirConn, err2 := r.conn(&theirTally)
+		client, err3 := r.client(&ourTally)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return nil, err
+		}
+		line := func(side string, i int) string { return fmt.Sprintf("%s/%s/%d", r.path, side, i) }
+		for i := range n {
+			if err := makeNode(rawConn, line("raw", i)); err != nil {
+				return nil, err
+			}
+		}
+		return []side{
+			newSide(raw, &rawTally, n, func(i int) lock { return rawLock(rawConn, line("raw", i)) }),
+			newSide(theirs, &theirTally, n, func(i int) lock { return theirLock(theirConn, line("theirs", i)) }),
+			newSide(ours, &ourTally, n, func(i int) lock {
+				return ourLock(r.ctx, zkrecipes.NewMutex(client, line("ours", i)).Lock)
+			}),
+		}, nil
+	}
+}
+
+// openContended: n sessions, all of which want the same lock all the time.
+func openContended(n int) func(r *room) ([]side, error) {
+	return func(r *room) ([]side, error) {
+		var theirTally, ourTally tally
+		conns, err1 := r.conns(n, &theirTally)
+		clients, err2 := r.clients(n, &ourTally)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, err
+		}
+		return []side{
+			newSide(theirs, &theirTally, n, func(i int) lock { return theirLock(conns[i], r.path+"/theirs") }),
+			newSide(ours, &ourTally, n, func(i int) lock {
+				return ourLock(r.ctx, zkrecipes.NewMutex(clients[i], r.path+"/ours").Lock)
+			}),
+		}, nil
+	}
+}
+
+// openRW: n sessions on one read/write lock. go-zookeeper has none.
+func openRW(n int) func(r *room) ([]side, error) {
+	return func(r *room) ([]side, error) {
+		var ourTally tally
+		clients, err := r.clients(n, &ourTally)
+		if err != nil {
+			return nil, err
+		}
+		cycles := make([]func() error, n)
+		for i := range cycles {
+			rw := zkrecipes.NewRWLock(clients[i], r.path+"/ours")
+			read, write := ourLock(r.ctx, rw.RLock), ourLock(r.ctx, rw.Lock)
+			dice := rand.New(rand.NewPCG(1, uint64(i))) // the same in each run
+			cycles[i] = func() error {
+				if dice.IntN(10) == 0 {
+					return write.cycle()
+				}
+				return read.cycle()
+			}
+		}
+		return []side{{ours, &ourTally, func(worker int) error { return cycles[worker]() }}}, nil
+	}
+}
+
+// openTry: a lock that somebody else holds. A cycle is one refused TryLock;
+// beside it stands the one listing that it needs, by itself.
+func openTry(r *room) ([]side, error) {
+	var uncounted, rawTally, ourTally tally
+	holder, err1 := r.client(&uncounted)
+	conn, err2 := r.conn(&rawTally)
+	client, err3 := r.client(&ourTally)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	line := r.path + "/held"
+	if _, err := zkrecipes.NewMutex(holder, line).Lock(r.ctx); err != nil { // until its session ends
+		return nil, err
+	}
+	mutex := zkrecipes.NewMutex(client, line)
+	return []side{
+		{raw, &rawTally, func(int) error {
+			_, _, err := conn.Children(line)
+			return err
+		}},
+		{ours, &ourTally, func(int) error {
+			if _, err := mutex.TryLock(r.ctx); !errors.Is(err, zkrecipes.ErrLocked) {
+				return fmt.Errorf("try lock on a held lock: %v", err)
+			}
+			return nil
+		}},
+	}, nil
+}
+
+// makeNode creates a persistent znode, and those above it.
+func makeNode(conn *zk.Conn, path string) error {
+	for i := 1; i <= len(path); i++ {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		if _, err := conn.Create(path[:i], nil, 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
+			return err
+		}
+	}
+	return nil
+}
+
+// warm runs all sides until the server's code is compiled: a cold one loses a
+// third, and whoever comes first would pay for it.
+func (l *lab) warm(ctx context.Context, short bool) error {
+	for _, sc := range []scenario{
+		{workers: 1, block: 1000, rounds: 4, open: openFree},
+		{workers: 16, block: 1000, rounds: 8, open: openContended(16)},
+	} {
+		if short {
+			sc.block = 20
+		}
+		if _, err := l.measure(ctx, sc); err != nil {
+			return err
+		}
+	}
+	return nil
+}

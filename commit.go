@@ -67,7 +67,10 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 			}
 			return rs, nil
 		case failed == 0 && errors.Is(err, zk.ErrNoNode):
-			if l.g.settled(ctx); l.g.place().path != check.Path { // a downgrade was quicker
+			if err := l.g.settled(ctx); err != nil { // and nothing was done
+				return nil, err
+			}
+			if l.g.place().path != check.Path { // a downgrade was quicker
 				continue
 			}
 			l.g.deleted(check.Path)

@@ -73,7 +73,9 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 		case err != nil && !errors.Is(err, zk.ErrNoAuth): // without READ the name is all one may know
 			return nil, err
 		}
-		all[i].Held = !slices.ContainsFunc(standing, func(m member) bool { return l.blocks(ms[i].kind, m.kind) })
+		all[i].Held = !slices.ContainsFunc(standing, func(m member) bool {
+			return l.blocks(ms[i].kind, m.kind) && !ms[i].sharesWith(m)
+		})
 		standing, cs = append(standing, ms[i]), append(cs, all[i])
 	}
 	return cs, nil

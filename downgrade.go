@@ -16,10 +16,16 @@ import (
 
 var errReentered = errors.New("re-entries are open")
 
-// downgrade makes an exclusive grant a shared one.
-func (g *grant) downgrade(ctx context.Context) error {
-	g.settled(ctx)
+// downgrade makes an exclusive grant a shared one, if l is its only handle.
+func (g *grant) downgrade(ctx context.Context, l *Lease) error {
+	// Close waits for it: the task that it starts is to be waited for too.
+	g.line.c.tasks.add()
+	defer g.line.c.tasks.finish()
+	if err := g.settled(ctx); err != nil {
+		return err
+	}
 	g.mu.Lock()
+	_, open := g.handles[l]
 	switch {
 	case ctx.Err() != nil:
 		g.mu.Unlock()
@@ -27,9 +33,12 @@ func (g *grant) downgrade(ctx context.Context) error {
 	case g.err != nil:
 		g.mu.Unlock()
 		return g.err
+	case !open: // released meanwhile; a re-entry may hold on
+		g.mu.Unlock()
+		return ErrReleased
 	case g.moving != nil: // another one was quicker
 		g.mu.Unlock()
-		return g.downgrade(ctx)
+		return g.downgrade(ctx, l)
 	case !g.place().kind.exclusive():
 		g.mu.Unlock()
 		return nil

@@ -106,17 +106,20 @@ func (g *grant) deleted(path string) {
 	}
 }
 
-// settled waits until no downgrade is under way, or ctx has ended.
-func (g *grant) settled(ctx context.Context) {
+// settled waits until no downgrade is under way; the error is that ctx has
+// ended before.
+func (g *grant) settled(ctx context.Context) error {
 	g.mu.Lock()
 	moving := g.moving
 	g.mu.Unlock()
 	if moving == nil {
-		return
+		return nil
 	}
 	select {
 	case <-moving:
+		return nil
 	case <-ctx.Done():
+		return ended(ctx)
 	}
 }
 

@@ -37,8 +37,8 @@ type Lease struct {
 
 // holderKey is the key of a holder among a context's values.
 type holderKey struct {
-	c    *Client
-	path string
+	c            *Client
+	path, recipe string
 }
 
 type holder struct {
@@ -47,7 +47,7 @@ type holder struct {
 }
 
 func (l *Lease) key() holderKey {
-	return holderKey{l.g.line.c, l.g.line.path}
+	return l.g.line.key()
 }
 
 func (l *Lease) fail(op string, err error) error { return fail(op, l.g.line.path, err) }

@@ -26,6 +26,8 @@ type line struct {
 	foreign func(kind) bool
 }
 
+func (l *line) key() holderKey { return holderKey{l.c, l.path, l.recipe} }
+
 func (l *line) abs() string { return l.c.abs(l.path) }
 
 // The marker is the data of a line. Each join writes it: the Stat that comes

@@ -77,6 +77,12 @@ func (m member) compare(other member) int {
 	return strings.Compare(m.name, other.name)
 }
 
+// sharesWith reports whether both places are one holder's: Curator's writers
+// read with a second place, which bears the number of the first.
+func (m member) sharesWith(other member) bool {
+	return m.number == other.number && m.kind.exclusive() != other.kind.exclusive()
+}
+
 // signals reports whether such a place says, by a change of its data, that its
 // holder leaves: exclusive places of this library do, which a version 8 uuid
 // tells from Curator's version 4.

@@ -63,13 +63,16 @@ func (r recipe) get(ctx context.Context, op string, k kind, held func(holding) e
 		return nil, fail(op, r.path(), err)
 	}
 	path := r.path()
-	if h, ok := ctx.Value(holderKey{r.c, path}).(holder); ok {
+	if h, ok := ctx.Value(r.key()).(holder); ok {
 		err := h.lease.Err()
 		switch {
 		case h.reentrant && err != nil:
 			return nil, fail(op, path, errors.Unwrap(err))
 		case h.reentrant:
 			l, err := h.lease.g.enter(k)
+			if errors.Is(err, ErrUpgrade) {
+				err = held(holdsShared)
+			}
 			return l, fail(op, path, err)
 		case err == nil:
 			if err := held(h.lease.g.holding()); err != nil {

@@ -97,7 +97,7 @@ func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	if err := r.check(ctx); err != nil {
 		return fail("downgrade", r.path(), err)
 	}
-	if l == nil || l.g.line.c != r.c || l.g.line.path != r.path() {
+	if l == nil || l.key() != r.key() {
 		return fail("downgrade", r.path(), errors.New("not a lease of this lock"))
 	}
 	if err := l.Err(); err != nil {
@@ -105,7 +105,7 @@ func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	}
 	ctx, done := r.c.bind(ctx)
 	defer done()
-	return fail("downgrade", r.path(), l.g.downgrade(ctx))
+	return fail("downgrade", r.path(), l.g.downgrade(ctx, l))
 }
 
 func (w *RWLock) self() recipe {

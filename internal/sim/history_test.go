@@ -19,10 +19,19 @@ import (
 type entry struct {
 	lock      string
 	who       int
-	ends      bool // the end of a grant, not a grant
+	op        operation
 	token     zkrecipes.Token
 	call, ret int64
 }
+
+type operation string
+
+const (
+	asWriter   operation = "granted to a writer"
+	asReader   operation = "granted to a reader"
+	downgraded operation = "downgraded"
+	ended      operation = "ended"
+)
 
 // history is what happened, in order.
 type history struct {
@@ -38,8 +47,9 @@ type history struct {
 
 // committed is a write that was made under a lock.
 type committed struct {
-	version int32
-	token   zkrecipes.Token
+	version   int32
+	token     zkrecipes.Token
+	exclusive bool
 }
 
 func newHistory() *history {
@@ -81,8 +91,48 @@ func (h *history) commit(lock string, c committed) {
 }
 
 // state of the lock that a history is held against: who holds it, by token, and
-// the highest token so far.
-type state struct{ holder, last zkrecipes.Token }
+// the highest tokens so far. A mutex is a lock without readers.
+type state struct {
+	writer  zkrecipes.Token // 0: none
+	readers string          // their tokens, sorted, so that states compare
+	// A token is its place's in the line, so a reader's lies between those of the
+	// writers before and behind it. Readers have no order among themselves.
+	lastWriter, lastReader zkrecipes.Token
+}
+
+func (s state) step(op operation, t zkrecipes.Token) (bool, state) {
+	key := fmt.Sprintf("%016x ", int64(t))
+	reader := strings.Index(s.readers, key)
+	enter := func() {
+		i := 0
+		for i < len(s.readers) && s.readers[i:] > key {
+			i += len(key)
+		}
+		s.readers = s.readers[:i] + key + s.readers[i:]
+		s.lastReader = max(s.lastReader, t)
+	}
+	ok := false
+	switch op {
+	case asWriter:
+		ok = s.writer == 0 && s.readers == "" && t > s.lastWriter && t > s.lastReader
+		s.writer, s.lastWriter = t, t
+	case asReader:
+		ok = s.writer == 0 && t > s.lastWriter
+		enter()
+	case downgraded:
+		ok = s.writer == t
+		s.writer = 0
+		enter()
+	case ended:
+		switch {
+		case s.writer == t:
+			ok, s.writer = true, 0
+		case reader >= 0:
+			ok, s.readers = true, s.readers[:reader]+s.readers[reader+len(key):]
+		}
+	}
+	return ok, s
+}
 
 var lockModel = porcupine.Model{
 	Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
@@ -99,15 +149,12 @@ var lockModel = porcupine.Model{
 	},
 	Init: func() any { return state{} },
 	Step: func(s, input, _ any) (bool, any) {
-		st, e := s.(state), input.(entry)
-		if e.ends {
-			return st.holder == e.token, state{last: st.last}
-		}
-		return st.holder == 0 && e.token > st.last, state{holder: e.token, last: e.token}
+		e := input.(entry)
+		return s.(state).step(e.op, e.token)
 	},
 	DescribeOperation: func(input, _ any) string {
 		e := input.(entry)
-		return fmt.Sprintf("%s %d ends=%v 0x%x", e.lock, e.who, e.ends, int64(e.token))
+		return fmt.Sprintf("%s %d %s 0x%x", e.lock, e.who, e.op, int64(e.token))
 	},
 }
 
@@ -129,9 +176,20 @@ func (h *history) judge() {
 	}
 	for lock, writes := range h.commits {
 		slices.SortFunc(writes, func(a, b committed) int { return cmp.Compare(a.version, b.version) })
-		for i := 1; i < len(writes); i++ {
-			if writes[i].token < writes[i-1].token {
-				h.violation("%s: a commit under token 0x%x came after one under 0x%x", lock, int64(writes[i].token), int64(writes[i-1].token))
+		var last, lastWriter committed
+		for _, c := range writes {
+			before := last // of whom this one has to come behind
+			if !c.exclusive {
+				before = lastWriter
+			}
+			if c.token < before.token {
+				h.violation("%s: a commit under token 0x%x came after one under 0x%x", lock, int64(c.token), int64(before.token))
+			}
+			if c.token > last.token {
+				last = c
+			}
+			if c.exclusive {
+				lastWriter = c
 			}
 		}
 	}

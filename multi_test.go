@@ -6,15 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
 // Transactions: their records, and callers that leave them.
@@ -349,6 +352,24 @@ func TestACommitIsLeftAtOnceAndUncertain(t *testing.T) {
 	}
 }
 
+// Also where the caller's reason reads as if the Client had been closed.
+func TestACommitLeftForWhateverReasonIsUncertain(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	rule := r.p.on("multi(check)", 1, holdReply)
+	ctx, cancel := context.WithCancelCause(r.ctx)
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Commit(ctx)
+		done <- err
+	}()
+	r.p.await(rule)
+	cancel(ErrClosed)
+	require.ErrorIs(t, <-done, ErrUncertain)
+	rule.release()
+	require.NoError(t, l.Release())
+}
+
 func TestACommitWithAContextThatHasEndedSendsNothing(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.lock()
@@ -378,6 +399,148 @@ func TestAReleaseThatIsNotAnsweredReturnsWithTheConnection(t *testing.T) {
 		r.p.refusing(false)
 		r.queued(0)
 	}
+}
+
+// The cause of a context may be anything, also an error after which a request is
+// tried again.
+func TestACallEndsWithALeaseOfAnotherClient(t *testing.T) {
+	r := newRig(t, nil)
+	other := newRig(t, nil)
+	for what, f := range map[string]func(context.Context) error{
+		"reading": func(ctx context.Context) error { _, err := r.m.Contenders(ctx); return err },
+		"joining": func(ctx context.Context) error { _, err := r.m.Lock(ctx); return err },
+		"opening": func(ctx context.Context) error { _, err := NewMutex(r.c, r.path+"-new").Lock(ctx); return err },
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := other.lock()
+			rule := r.p.on("", 1, holdReply)
+			done := make(chan error, 1)
+			go func() { done <- f(l.Context(r.ctx)) }()
+			r.p.await(rule)
+			other.p.expire()
+			select {
+			case err := <-done:
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, ErrLost)
+			case <-time.After(20 * time.Second):
+				t.Error("does not return")
+			}
+			rule.release()
+			r.p.off(rule)
+		})
+	}
+	r.queued(0)
+}
+
+// altered is a connection on which the replies to transactions are altered
+// while on is set.
+type altered struct {
+	net.Conn
+	on    *atomic.Bool
+	alter func(frame []byte) []byte
+	rest  []byte
+}
+
+func (c *altered) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 {
+		frame, err := jute.ReadFrame(c.Conn, 1<<30)
+		if err != nil {
+			return 0, err
+		}
+		if xid := jute.NewDecoder(frame[4:]).Int32(); xid <= -1001 && c.on.Load() {
+			frame = c.alter(frame)
+		}
+		c.rest = frame
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// dialAltered returns a Client whose transactions are answered otherwise while
+// the flag is set.
+func dialAltered(t *testing.T, alter func(frame []byte) []byte) (*Client, *atomic.Bool) {
+	on := new(atomic.Bool)
+	return dial(t, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &altered{Conn: nc, on: on, alter: alter}, err
+	}}), on
+}
+
+func TestABackOffEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &session{wire: wire.NewSession(wire.Config{Timeout: time.Hour}), over: make(chan struct{})}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s.backOff(ctx, zk.ErrNothing)
+		require.Equal(t, time.Second, time.Since(began), "not for longer")
+		s.backOff(context.Background(), zk.ErrNothing)
+		require.Equal(t, time.Second+time.Hour/50, time.Since(began))
+	})
+}
+
+func TestAnAnswerWithoutResultsIsAnError(t *testing.T) {
+	c, on := dialAltered(t, func(frame []byte) []byte {
+		return jute.Frame(appendOpHeader(slices.Clone(frame[4:20]), -1, true))
+	})
+	m := NewMutex(c, newPath(t))
+	require.NoError(t, m.Do(within(t, 20*time.Second), nothing))
+	on.Store(true)
+	_, err := m.Lock(within(t, 20*time.Second))
+	require.ErrorContains(t, err, "0 results of 2 operations")
+	on.Store(false)
+}
+
+// lingering is a connection that takes its time to close.
+type lingering struct {
+	net.Conn
+	closing chan struct{} // closed when it begins
+	free    chan struct{}
+	once    *sync.Once
+}
+
+func (c *lingering) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { close(c.closing) })
+	<-c.free
+	return err
+}
+
+// It neither gives up nor tries again and again.
+func TestACommitWaitsForAConnectionThatTakesItsTimeToClose(t *testing.T) {
+	closing, free, once := make(chan struct{}), make(chan struct{}), new(sync.Once)
+	c := dial(t, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &lingering{nc, closing, free, once}, err
+	}})
+	l := lockOn(t, NewMutex(c, newPath(t)))
+	s, _ := c.session()
+	s.mu.Lock()
+	nc := s.nc
+	s.mu.Unlock()
+	var wg sync.WaitGroup
+	wg.Go(func() { nc.Close() })
+	<-closing
+	waits := newAwaited(within(t, 20*time.Second))
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Commit(waits)
+		done <- err
+	}()
+	<-waits.done
+	tx, err := s.start(l.Check())
+	require.NoError(t, err)
+	require.Empty(t, done)
+	select {
+	case <-tx.call.Done():
+		t.Error("it has ended before the connection's end was told")
+	default:
+	}
+	close(free)
+	require.NoError(t, <-done)
+	wg.Wait()
+	require.NoError(t, l.Release())
 }
 
 // stuck is a connection whose first write of more than a page waits until it is

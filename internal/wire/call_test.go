@@ -337,12 +337,44 @@ func TestACallReturnsAtOnceWhereTheServerDoesNotRead(t *testing.T) {
 		for _, call := range calls {
 			require.False(t, over(call))
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		for i, call := range calls {
 			err := l.endOf(call)
 			require.True(t, err == ErrNoReply || i > 0 && err == ErrNotSent, "%d: %v", i, err)
 		}
 		require.ErrorContains(t, l.conn.Cause(), "timeout", "a server that does not read is left")
+	})
+}
+
+// A pipe has no buffer, so even the smallest write waits for the other end.
+func TestASmallCallReturnsAtOnceOnAPipe(t *testing.T) {
+	scripted(t, nil, func(t *testing.T, r *rig) {
+		l := r.deaf()
+		began := time.Now()
+		call := l.call()
+		require.Zero(t, time.Since(began))
+		l.conn.Close()
+		require.ErrorIs(t, l.endOf(call), ErrNoReply)
+	})
+}
+
+// Each write is to be done within half the timeout; what has gathered is no one
+// write.
+func TestLargeFramesThatHaveGatheredAreWrittenOneByOne(t *testing.T) {
+	scripted(t, nil, func(t *testing.T, r *rig) {
+		const n = 6
+		l := r.deaf()
+		var calls []*Call
+		for range n {
+			calls = append(calls, l.start(make([]byte, 1<<20)...))
+		}
+		for i, call := range calls {
+			time.Sleep(asked/2 - time.Second)
+			l.listen(1)
+			l.answer(reply(xidFirst-int32(i), 1, 0))
+			require.NoError(t, l.endOf(call))
+		}
+		l.requireLive()
 	})
 }
 
@@ -402,6 +434,51 @@ func TestCallsReturnWhereASocketIsFull(t *testing.T) {
 	}
 	close(leave)
 	wg.Wait()
+}
+
+// lingering is a connection that takes its time to close.
+type lingering struct {
+	net.Conn
+	closing, free chan struct{}
+}
+
+func (c lingering) Close() error {
+	close(c.closing)
+	<-c.free
+	return c.Conn.Close()
+}
+
+// Who repeats a call that was not sent would else do so at once, and again, for
+// as long as it takes until Down is told.
+func TestACallMadeWhileTheConnectionEndsEndsAfterDownToo(t *testing.T) {
+	client, server := net.Pipe()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := jute.ReadFrame(server, 4096); err == nil {
+			server.Write(welcoming(asked, session))
+		}
+	})
+	down := make(chan struct{})
+	s := NewSession(Config{
+		Timeout: asked, Leases: func() bool { return false },
+		Up: func(uint64) {}, Down: func(uint64, error) { close(down) },
+	})
+	nc := lingering{client, make(chan struct{}), make(chan struct{})}
+	conn := s.Wrap(nc, s.Attempt())
+	conn.Write(connectRequest(0))
+	_, err := jute.ReadFrame(conn, 4096)
+	require.NoError(t, err)
+	wg.Go(func() { conn.Close() })
+	<-nc.closing
+	call := conn.Call(jute.OpMulti, record(0))
+	require.False(t, over(call))
+	close(nc.free)
+	<-call.Done()
+	<-down
+	_, _, err = call.Result()
+	require.ErrorIs(t, err, ErrNotSent)
+	wg.Wait()
+	server.Close()
 }
 
 func TestAReplyThatComesAfterTheEndIsNobodys(t *testing.T) {
@@ -519,6 +596,31 @@ func TestAnswersToCallsThatSayNothingOfTheSessionDoNotCount(t *testing.T) {
 		require.NoError(t, l.endOf(expired))
 		require.NoError(t, l.endOf(moved))
 		require.Equal(t, before, r.ValidUntil())
+	})
+}
+
+// The reply to a transaction bears no error itself: its results do.
+func TestTransactionsRefusedForTheSessionDoNotCount(t *testing.T) {
+	scripted(t, nil, func(t *testing.T, r *rig) {
+		results := func(codes ...int32) (b []byte) {
+			for _, code := range codes {
+				b = jute.AppendInt32(append(jute.AppendInt32(b, -1), 0), code)
+				b = jute.AppendInt32(b, code)
+			}
+			return jute.AppendInt32(append(jute.AppendInt32(b, -1), 1), -1)
+		}
+		l := r.connect()
+		before := r.ValidUntil()
+		time.Sleep(time.Second)
+		sent := time.Now()
+		for i, codes := range [][]int32{{jute.ErrSessionExpired}, {0, jute.ErrSessionMoved, -2}} {
+			l.call()
+			l.answer(reply(xidFirst-int32(i), 0, 0, results(codes...)...))
+			require.Equal(t, before, r.ValidUntil(), "%d", codes)
+		}
+		l.call()
+		l.answer(reply(xidFirst-2, 0, 0, results(0, jute.ErrNoNode)...))
+		require.Equal(t, sent.Add(granted), r.ValidUntil())
 	})
 }
 

@@ -746,7 +746,8 @@ func TestBareConnDiesOfAFrameAboveTheLimit(t *testing.T) {
 	require.Equal(t, zk.ErrNoNode, err, "1,048,575 bytes are answered")
 	require.Len(t, taps.all(), 1)
 	_, err = conn.Set(path, body(jute.MaxFrame+1), -1)
-	require.Equal(t, zk.ErrConnectionClosed, err, "the server accepts more: jute.MaxFrame may grow")
+	require.Error(t, err, "the server accepts more: jute.MaxFrame may grow")
+	require.NotEqual(t, zk.ErrNoNode, err) // ErrConnectionClosed, or the socket's own
 	bareReconnects(t, conn, taps, 2)
 }
 

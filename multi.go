@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,7 +19,7 @@ import (
 // transaction is a multi request under way.
 type transaction struct {
 	s    *session
-	n    int // of operations
+	ops  []any
 	call *wire.Call
 }
 
@@ -54,7 +55,7 @@ func (s *session) start(ops ...any) (*transaction, error) {
 	case !up || nc == nil:
 		return nil, errNotSent
 	}
-	return &transaction{s, len(ops), nc.Call(jute.OpMulti, frame)}, nil
+	return &transaction{s, ops, nc.Call(jute.OpMulti, frame)}, nil
 }
 
 // errNotSent: the connection was lost before the request was written to it.
@@ -98,10 +99,30 @@ func (t *transaction) result() (rs []zk.MultiResponse, failed int, err error) {
 	switch {
 	case code != 0:
 		err = codeError(code)
-	case err == nil && len(rs) != t.n:
-		err = fmt.Errorf("%d results of %d operations in a transaction", len(rs), t.n)
+	case err == nil && !t.answered(rs):
+		err = fmt.Errorf("results of %d operations do not fit a transaction of %d", len(rs), len(t.ops))
 	}
 	return rs, -1, err
+}
+
+// answered reports whether results without an error are those of the operations.
+func (t *transaction) answered(rs []zk.MultiResponse) bool {
+	if len(rs) != len(t.ops) {
+		return false
+	}
+	for i, op := range t.ops {
+		switch op := op.(type) {
+		case *zk.CreateRequest:
+			if !strings.HasPrefix(rs[i].String, op.Path) {
+				return false
+			}
+		case *zk.SetDataRequest:
+			if rs[i].Stat == nil {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // multi runs the operations as one transaction; see begin and result.

@@ -107,7 +107,7 @@ func machine(l *lab) [][2]string {
 		for _, m := range info.Deps {
 			switch m.Path {
 			case "github.com/go-zookeeper/zk", "github.com/HdrHistogram/hdrhistogram-go":
-				lines = append(lines, [2]string{m.Path[strings.LastIndexByte(m.Path, '/')+1:], m.Version})
+				lines = append(lines, [2]string{strings.TrimPrefix(m.Path, "github.com/"), m.Version})
 			}
 		}
 	}

@@ -25,8 +25,8 @@ import (
 	"time"
 )
 
-// longest bounds a run, also one on a machine that does much else. Half of six
-// minutes is usual.
+// longest bounds a run, also one on a machine that does much else. Three to five
+// minutes are usual.
 const longest = 15 * time.Minute
 
 // config is what the flags say.

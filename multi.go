@@ -100,7 +100,7 @@ func (t *transaction) result() (rs []zk.MultiResponse, failed int, err error) {
 	case code != 0:
 		err = codeError(code)
 	case err == nil && !t.answered(rs):
-		err = fmt.Errorf("results of %d operations do not fit a transaction of %d", len(rs), len(t.ops))
+		err = fmt.Errorf("%d results of %d operations in a transaction, or of others", len(rs), len(t.ops))
 	}
 	return rs, -1, err
 }

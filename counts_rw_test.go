@@ -1,0 +1,284 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// What the lock with two sides costs, by the server's own counts (DESIGN
+// section 7): requests, commits, and events, each of which wakes somebody.
+
+// till is a server whose counts are read.
+type till struct {
+	t    *testing.T
+	ctx  context.Context
+	srv  *zktest.Server
+	path string
+	last zktest.Counts
+}
+
+func newTill(t *testing.T) *till {
+	srv := zktest.NewServer(t, zktest.SessionTimeouts(time.Second, longSession))
+	return &till{t: t, ctx: within(t, 60*time.Second), srv: srv, path: "/rw"}
+}
+
+// longSession is a timeout of which no test here holds a lease for a tenth: then
+// the holder would watch its own place.
+const longSession = 20 * time.Minute
+
+func (k *till) dial() *Client {
+	k.t.Helper()
+	return dialTo(k.t, []string{k.srv.Addr()}, &Options{SessionTimeout: longSession})
+}
+
+// lock returns the lock in a session of its own, which knows the line.
+func (k *till) lock() *RWLock {
+	k.t.Helper()
+	w := NewRWLock(k.dial(), k.path)
+	require.NoError(k.t, w.RDo(k.ctx, nothing))
+	return w
+}
+
+// lockBehind is lock while a writer stands in the line: no lock is taken.
+func (k *till) lockBehind() *RWLock {
+	k.t.Helper()
+	w := NewRWLock(k.dial(), k.path)
+	w.line.remember(lineState{version: -1})
+	return w
+}
+
+// reset begins a count.
+func (k *till) reset() { k.last = k.srv.Counts() }
+
+// requests returns what was sent since then, pings aside.
+func (k *till) requests() map[string]int {
+	m := k.srv.Counts().Sub(k.last).Requests
+	maps.DeleteFunc(m, func(op string, n int) bool { return op == "ping" || n == 0 })
+	return m
+}
+
+func (k *till) commits() int           { return k.srv.Counts().Sub(k.last).Transactions }
+func (k *till) events() map[string]int { return k.srv.Counts().Sub(k.last).Events }
+
+// waits has the lock taken in the background, and returns once it sleeps.
+func (k *till) waits(w *RWLock, lock func(context.Context) (*Lease, error)) *attempt {
+	k.t.Helper()
+	n := len(k.srv.Children(k.path))
+	a := later(k.t, lock)
+	eventually(k.t, "in line", func() bool { return len(k.srv.Children(k.path)) == n+1 })
+	sleeps(k.t, w.line.c, 2)
+	return a
+}
+
+func TestWhatAReadLockCosts(t *testing.T) {
+	k := newTill(t)
+	w, other := k.lock(), k.lock()
+	cost := func(f func(context.Context) (*Lease, error), want map[string]int) {
+		t.Helper()
+		k.reset()
+		l := held(t, f)
+		require.NoError(t, l.Release())
+		require.Equal(t, want, k.requests())
+		require.Equal(t, 2, k.commits())
+		require.Empty(t, k.events())
+	}
+	cost(w.RLock, map[string]int{opJoin: 1, opReadRelease: 1})
+	cost(w.Lock, map[string]int{opJoin: 1, opRelease: 1})
+	cost(w.TryRLock, map[string]int{"getChildren2": 1, opJoin: 1, opReadRelease: 1})
+
+	l := held(t, other.RLock)
+	cost(w.RLock, map[string]int{opJoin: 1, "getChildren2": 1, opReadRelease: 1})
+	cost(w.TryRLock, map[string]int{"getChildren2": 2, opJoin: 1, opReadRelease: 1})
+	k.reset()
+	_, err := w.TryLock(k.ctx)
+	require.ErrorIs(t, err, ErrLocked)
+	require.Equal(t, map[string]int{"getChildren2": 1}, k.requests())
+	require.NoError(t, l.Release())
+
+	l = held(t, other.Lock)
+	for _, try := range []func(context.Context) (*Lease, error){w.TryLock, w.TryRLock} {
+		k.reset()
+		_, err := try(k.ctx)
+		require.ErrorIs(t, err, ErrLocked)
+		require.Equal(t, map[string]int{"getChildren2": 1}, k.requests())
+		require.Zero(t, k.commits())
+	}
+	k.reset()
+	again, err := other.RLock(l.Reentrant(k.ctx))
+	require.NoError(t, err)
+	require.NoError(t, again.Release())
+	require.Empty(t, k.requests(), "re-entry")
+	require.NoError(t, other.Downgrade(k.ctx, l))
+	require.Equal(t, map[string]int{opDowngrade: 1}, k.requests())
+	require.Equal(t, 1, k.commits())
+	require.NoError(t, l.Release())
+}
+
+func TestAWritersReleaseWakesTheReadersThatMayGo(t *testing.T) {
+	for _, n := range []int{1, 5, 50} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			k := newTill(t)
+			holder, behind := k.lock(), k.lock()
+			l := held(t, holder.Lock)
+			var readers, more []*attempt
+			for range n {
+				w := k.lockBehind()
+				readers = append(readers, k.waits(w, w.RLock))
+			}
+			writer := k.waits(behind, behind.Lock)
+			for range 3 {
+				w := k.lockBehind()
+				more = append(more, k.waits(w, w.RLock))
+			}
+			k.reset()
+			require.NoError(t, l.Release())
+			for _, a := range readers {
+				a.granted()
+			}
+			require.Equal(t, map[string]int{opRelease: 1}, k.requests(), "no reader has sent anything")
+			require.Equal(t, map[string]int{"NodeDataChanged": n}, k.events(), "one wake for each reader, and for nobody else")
+			require.True(t, writer.waiting())
+
+			// The writer looks again only when the one before it leaves.
+			k.reset()
+			for _, a := range readers[:n-1] {
+				require.NoError(t, a.granted().Release())
+			}
+			require.Equal(t, n-1, k.commits())
+			require.Zero(t, k.requests()["getChildren2"])
+			// Their own watches fire.
+			require.Equal(t, n-1, k.events()["NodeDeleted"])
+			require.NoError(t, readers[n-1].granted().Release())
+			w := writer.granted()
+			require.Equal(t, map[string]int{opReadRelease: n, "getChildren2": 1}, k.requests())
+			require.NoError(t, w.Release())
+			for _, a := range more {
+				a.granted()
+			}
+			require.Equal(t, map[string]int{opReadRelease: n, "getChildren2": 1, opRelease: 1}, k.requests())
+			for _, a := range more {
+				require.NoError(t, a.granted().Release())
+			}
+		})
+	}
+}
+
+// In whatever order the readers leave, a writer lists once for each time that
+// the one before it does.
+func TestAWriterBehindReadersListsWhenItsPredecessorLeaves(t *testing.T) {
+	k := newTill(t)
+	readers, w := k.lock(), k.lock()
+	var leases []*Lease
+	for range 5 {
+		leases = append(leases, held(t, readers.RLock))
+	}
+	k.reset()
+	writer := k.waits(w, w.Lock)
+	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, "getData": 2}, k.requests(), "to stand in line")
+	for _, leave := range []struct {
+		reader int
+		looks  bool
+	}{{1, false}, {4, true}, {0, false}, {3, true}} { // it waits for 4, then 3, then 2
+		k.reset()
+		require.NoError(t, leases[leave.reader].Release())
+		want := map[string]int{opReadRelease: 1}
+		if leave.looks {
+			want["getChildren2"], want["getData"] = 1, 1
+		}
+		eventually(t, "looked again", func() bool { return maps.Equal(want, k.requests()) })
+		sleeps(t, w.line.c, 2)
+		require.True(t, writer.waiting())
+	}
+	k.reset()
+	require.NoError(t, leases[2].Release())
+	l := writer.granted()
+	require.Equal(t, map[string]int{opReadRelease: 1, "getChildren2": 1}, k.requests())
+	require.NoError(t, l.Release())
+}
+
+func TestADowngradeWakesWhoWaitsForItOnce(t *testing.T) {
+	k := newTill(t)
+	holder := k.lock()
+	l := held(t, holder.Lock)
+	var readers []*attempt
+	for range 4 {
+		w := k.lockBehind()
+		readers = append(readers, k.waits(w, w.RLock))
+	}
+	k.reset()
+	require.NoError(t, holder.Downgrade(k.ctx, l))
+	for _, a := range readers {
+		a.granted()
+	}
+	require.Equal(t, map[string]int{opDowngrade: 1, "getChildren2": 4}, k.requests(), "each looks whom it has to wait for now")
+	require.Equal(t, map[string]int{"NodeDeleted": 4}, k.events(), "and no signal")
+	for _, a := range readers {
+		require.NoError(t, a.granted().Release())
+	}
+	require.NoError(t, l.Release())
+}
+
+// With a thousand readers inside, one reader more and a writer that waits cost
+// what they cost with one.
+func TestAThousandReadersHold(t *testing.T) {
+	const n = 1000
+	k := newTill(t)
+	var leases [n]*Lease
+	var wg sync.WaitGroup
+	for i := range 10 {
+		w := k.lock()
+		wg.Go(func() {
+			for j := i; j < n; j += 10 {
+				l, err := w.RLock(k.ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				leases[j] = l
+			}
+		})
+	}
+	wg.Wait()
+	require.False(t, t.Failed())
+	require.Len(t, k.srv.Children(k.path), n)
+	newcomer := k.lock()
+	waiting := k.lock()
+
+	k.reset()
+	l := held(t, newcomer.RLock)
+	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1}, k.requests())
+	require.NoError(t, l.Release())
+	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, opReadRelease: 1}, k.requests())
+	require.Equal(t, 2, k.commits())
+
+	last := held(t, newcomer.RLock) // the one that the writer waits for
+	k.reset()
+	writer := k.waits(waiting, waiting.Lock)
+	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, "getData": 2}, k.requests(), "its own place and one more")
+
+	k.reset()
+	for i := range 10 {
+		wg.Go(func() {
+			for j := i; j < n; j += 10 {
+				if err := leases[j].Release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.True(t, writer.waiting())
+	require.Equal(t, map[string]int{opReadRelease: n}, k.requests(), "it hears nothing of them")
+	require.NoError(t, last.Release())
+	w := writer.granted()
+	require.Equal(t, map[string]int{opReadRelease: n + 1, "getChildren2": 1}, k.requests())
+	require.NoError(t, w.Release())
+}

@@ -1,0 +1,182 @@
+package zkrecipes
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// Other libraries' readers and writers in the line. As in faults_test.go, each
+// comes with the rule by which its library finds out whom it has to wait for.
+
+var foreignSides = []struct {
+	name   string
+	prefix string
+	reads  bool
+	waits  func(own string, children []string) string
+}{
+	{"Curator's reader", "_c_" + curatorUUID(1) + "-__READ__", true, curatorReaderWaits},
+	{"Curator's writer", "_c_" + curatorUUID(2) + "-__WRIT__", false, curatorWriterWaits},
+	{"kazoo's reader", "0f1e2d3c4b5a69788796a5b4c3d2e1f0__rlock__", true, kazooWaits("__rlock__", "__lock__", "__WRIT__")},
+	{"kazoo's writer", "fedcba98765432100123456789abcdef__lock__", false, kazooWaits("__lock__", "__lock__", "__rlock__", "__READ__", "__WRIT__")},
+}
+
+// Curator (InterProcessReadWriteLock) sorts all children by what stands after
+// the last __READ__ and __WRIT__.
+func curatorSorted(children []string) []string {
+	number := func(name string) string {
+		for _, kind := range []string{"__READ__", "__WRIT__"} {
+			if i := strings.LastIndex(name, kind); i >= 0 {
+				name = name[i+len(kind):]
+			}
+		}
+		return name
+	}
+	return slices.SortedStableFunc(slices.Values(children), func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+}
+
+// A reader waits for the first writer, as long as there is one ahead.
+func curatorReaderWaits(own string, children []string) string {
+	first := ""
+	for _, name := range curatorSorted(children) {
+		if name == own {
+			break
+		}
+		if first == "" && strings.Contains(name, "__WRIT__") {
+			first = name
+		}
+	}
+	return first
+}
+
+// A writer waits for the child before its own.
+func curatorWriterWaits(own string, children []string) string {
+	sorted := curatorSorted(children)
+	if i := slices.Index(sorted, own); i > 0 {
+		return sorted[i-1]
+	}
+	return ""
+}
+
+// We wait behind each place of theirs that does not share with ours, and by
+// their own rules they wait behind each such one of ours.
+func TestB26ForeignReadersAndWritersExcludeBothWays(t *testing.T) {
+	for _, f := range foreignSides {
+		for _, side := range sides[1:] {
+			if side.name == "writer behind a reader" {
+				continue
+			}
+			t.Run(f.name+" and our "+side.name, func(t *testing.T) {
+				r := newRWRig(t, nil)
+				join := func() string { return r.byHand(f.prefix)[len(r.path)+1:] }
+				waits := func(own string) string { return f.waits(own, children(t, r.raw, r.path)) }
+				lock := side.ours(r.c, r.path).Lock
+
+				first := join()
+				require.Empty(t, waits(first), "it holds")
+				ours := r.joins(2, lock)
+				own := r.inLine()[1].name
+				second := join()
+				if f.reads && side.name == "reader" {
+					l := ours.granted()
+					require.Empty(t, waits(second), "all read")
+					require.NoError(t, r.raw.Delete(r.path+"/"+first, -1))
+					require.NoError(t, r.raw.Delete(r.path+"/"+second, -1))
+					require.NoError(t, l.Release())
+					return
+				}
+				require.True(t, ours.waiting())
+				require.NotEmpty(t, waits(second), "it waits behind ours")
+				require.NoError(t, r.raw.Delete(r.path+"/"+first, -1))
+				l := ours.granted()
+				require.Equal(t, own, waits(second), "for ours to be released")
+				last := r.joins(3, lock)
+				require.NoError(t, l.Release())
+				require.Empty(t, waits(second), "it holds now")
+				require.True(t, last.waiting())
+				require.NoError(t, r.raw.Delete(r.path+"/"+second, -1))
+				require.NoError(t, last.granted().Release())
+				r.queued(0)
+			})
+		}
+	}
+}
+
+// Curator's writer takes a read lock by a second place, with a uuid of its own
+// and the writer's number; then it releases the writer's.
+func TestB26CuratorsDowngradeIsSeenAsWhatItIs(t *testing.T) {
+	for name, uuid := range map[string]string{"sorted before": curatorUUID(0), "sorted behind": curatorUUID(9)} {
+		t.Run(name, func(t *testing.T) {
+			r := newRWRig(t, nil)
+			write := r.byHand("_c_" + curatorUUID(5) + "-__WRIT__")
+			number := write[strings.Index(write, "__WRIT__")+8:]
+			reader := r.joins(2, r.another().RLock)
+			r.p.reset()
+			writer := r.joins(3, r.w.Lock)
+			r.asleep(1)
+			read, err := r.raw.Create(r.path+"/_c_"+uuid+"-__READ__"+number, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			late := r.joins(5, r.another().RLock)
+			for _, try := range []locker{r.w, reading{r.w}} {
+				_, err = try.TryLock(r.ctx)
+				require.ErrorIs(t, err, ErrLocked)
+			}
+			cs, err := r.w.Contenders(r.ctx)
+			require.NoError(t, err)
+			for i, held := range []bool{true, true, false, false, false} {
+				require.Equal(t, held, cs[i].Held, "%d: %s", i, cs[i].Place)
+			}
+			require.True(t, reader.waiting())
+
+			require.NoError(t, r.raw.Delete(write, -1))
+			l := reader.granted() // beside Curator's
+			require.True(t, writer.waiting())
+			require.True(t, late.waiting())
+			require.NoError(t, l.Release())
+			require.True(t, writer.waiting(), "Curator reads on")
+			r.p.reset()
+			require.NoError(t, r.raw.Delete(read, -1))
+			require.NoError(t, writer.granted().Release())
+			require.NoError(t, late.granted().Release())
+			r.queued(0)
+		})
+	}
+}
+
+func TestB26CuratorSeesOurDowngradeAsItsOwn(t *testing.T) {
+	r := newRWRig(t, nil)
+	l := held(t, r.w.Lock)
+	reader := r.byHand("_c_" + curatorUUID(1) + "-__READ__")[len(r.path)+1:]
+	writer := r.byHand("_c_" + curatorUUID(2) + "-__WRIT__")[len(r.path)+1:]
+	line := func() []string { return children(t, r.raw, r.path) }
+	require.Equal(t, l.g.place().name, curatorReaderWaits(reader, line()))
+	require.Equal(t, reader, curatorWriterWaits(writer, line()))
+	require.NoError(t, r.w.Downgrade(r.ctx, l))
+	require.Empty(t, curatorReaderWaits(reader, line()), "it reads beside ours")
+	require.NoError(t, r.raw.Delete(r.path+"/"+reader, -1))
+	require.Equal(t, l.g.place().name, curatorWriterWaits(writer, line()))
+	require.NoError(t, l.Release())
+	require.Empty(t, curatorWriterWaits(writer, line()))
+}
+
+// Nobody's change of a foreign place's data is a farewell.
+func TestB27DataSetOnAForeignSideIsNoFarewell(t *testing.T) {
+	r := newRWRig(t, nil)
+	for _, f := range foreignSides {
+		ahead := r.byHand(f.prefix)
+		r.p.reset()
+		a := r.joins(2, r.w.Lock)
+		r.asleep(1)
+		r.p.reset()
+		_, err := r.raw.Set(ahead, []byte("released"), -1)
+		require.NoError(t, err)
+		eventually(t, "looked again", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
+		require.True(t, a.waiting())
+		require.NoError(t, r.raw.Delete(ahead, -1))
+		require.NoError(t, a.granted().Release())
+	}
+}

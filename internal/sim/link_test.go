@@ -92,7 +92,6 @@ type link struct {
 	net.Conn
 	n         *network
 	near, far net.Conn
-	ends      sync.WaitGroup
 }
 
 // carry takes bytes as the socket of a kernel would, and passes them on while

@@ -36,7 +36,7 @@ func (l *line) contenders(ctx context.Context) ([]Contender, error) {
 }
 
 func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
-	children, _, err := read(ctx, s, func(conn *zk.Conn) ([]string, *zk.Stat, error) { return conn.Children(l.abs()) })
+	children, err := s.children(ctx, l.abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}

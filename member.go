@@ -34,25 +34,26 @@ type member struct {
 
 // parseMember reads a name; false for children that are no places.
 func parseMember(name string) (member, bool) {
-	for _, k := range kinds {
-		i := strings.LastIndex(name, string(k))
-		if i < 0 {
-			continue
+	// ZooKeeper formats the number with %010d, the sign included.
+	for _, digits := range []int{10, 11} {
+		i := len(name) - digits
+		if i <= 0 {
+			break
 		}
-		digits := name[i+len(k):]
-		// ZooKeeper formats the number with %010d, the sign included.
-		if len(digits) < 10 || len(digits) > 11 || digits[0] == '+' {
-			continue
+		for _, k := range kinds {
+			if !strings.HasSuffix(name[:i], string(k)) {
+				continue
+			}
+			n, err := strconv.ParseInt(name[i:], 10, 32)
+			if err != nil || name[i] == '+' {
+				break
+			}
+			m := member{name: name, kind: k, number: int32(n)}
+			if rest, ok := strings.CutPrefix(name[:i-len(k)], "_c_"); ok && len(rest) == 37 && rest[36] == '-' {
+				m.uuid = rest[:36]
+			}
+			return m, true
 		}
-		n, err := strconv.ParseInt(digits, 10, 32)
-		if err != nil {
-			continue
-		}
-		m := member{name: name, kind: k, number: int32(n)}
-		if rest, ok := strings.CutPrefix(name[:i], "_c_"); ok && len(rest) == 37 && rest[36] == '-' {
-			m.uuid = rest[:36]
-		}
-		return m, true
 	}
 	return member{}, false
 }

@@ -42,20 +42,11 @@ func (s *session) start(ops ...any) (*transaction, error) {
 	for _, op := range ops {
 		frame = appendOp(frame, op)
 	}
-	frame = appendOpHeader(frame, -1, true)
-	if n := len(frame) - 4; n > jute.MaxFrame {
-		return nil, tooLarge(n)
+	call, err := s.send(jute.OpMulti, appendOpHeader(frame, -1, true))
+	if err != nil {
+		return nil, err
 	}
-	s.mu.Lock()
-	nc, up, over := s.nc, s.up, s.cause != nil || s.draining
-	s.mu.Unlock()
-	switch {
-	case over:
-		return nil, errSessionOver
-	case !up || nc == nil:
-		return nil, errNotSent
-	}
-	return &transaction{s, ops, nc.Call(jute.OpMulti, frame)}, nil
+	return &transaction{s, ops, call}, nil
 }
 
 // errNotSent: the connection was lost before the request was written to it.

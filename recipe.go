@@ -88,7 +88,11 @@ func (r recipe) get(ctx context.Context, op string, k kind, held func(holding) e
 			return nil, fail(op, path, err)
 		}
 		l, err := g.enter(k)
-		if !errors.Is(err, ErrLost) { // lost before anybody had it: the wait goes on
+		if errors.Is(err, errDeleted) { // by an operator, or with its session
+			err = g.place().gone(ctx)
+		}
+		// Lost before anybody had it: the wait goes on, in the next session.
+		if !errors.Is(err, ErrLost) && !errors.Is(err, errSessionOver) {
 			return l, fail(op, path, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -98,7 +99,7 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 
 // list returns the places in the line, in no order.
 func (l *line) list(ctx context.Context, s *session) ([]member, error) {
-	children, _, err := read(ctx, s, func(conn *zk.Conn) ([]string, *zk.Stat, error) { return conn.Children(l.abs()) })
+	children, err := s.children(ctx, l.abs())
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +141,7 @@ func (l *line) sweep(s *session, ms []member) {
 	for _, m := range ms {
 		if _, ok := s.unresolved[m.uuid]; ok {
 			delete(s.unresolved, m.uuid)
+			m, _ := parseMember(strings.Clone(m.name))
 			ghost := &place{member: m, line: l, s: s, path: l.abs() + "/" + m.name}
 			s.c.tasks.start(func() { ghost.leave(false) })
 		}
@@ -270,7 +272,7 @@ func (l *line) recover(s *session, uuid string) (*place, error) {
 		err := s.sync(context.Background(), l.abs())
 		var children []string
 		if err == nil {
-			children, _, err = call2(s, func(conn *zk.Conn) ([]string, *zk.Stat, error) { return conn.Children(l.abs()) })
+			children, err = s.children(context.Background(), l.abs()) // ends with the session
 		}
 		switch {
 		case unsettled(err):
@@ -287,7 +289,7 @@ func (l *line) recover(s *session, uuid string) (*place, error) {
 			s.leaveOpen(uuid)
 			return nil, nil
 		}
-		p, err := l.newPlace(context.Background(), s, ms[i].name)
+		p, err := l.newPlace(context.Background(), s, strings.Clone(ms[i].name))
 		if err != nil {
 			return nil, err
 		}
@@ -354,6 +356,10 @@ func (p *place) look(ctx context.Context) (pred *member, ahead int, err error) {
 	}
 	if !found {
 		return nil, 0, p.gone(ctx)
+	}
+	if pred != nil { // it is kept for as long as the wait lasts
+		m, _ := parseMember(strings.Clone(pred.name))
+		pred = &m
 	}
 	return pred, ahead, nil
 }

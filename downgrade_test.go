@@ -415,7 +415,10 @@ func TestB22DowngradeOfAPlaceThatAnOperatorDeletes(t *testing.T) {
 		lostNow(l)
 	})
 	t.Run("after, and it hears of it", func(t *testing.T) {
-		l := held(t, r.w.Lock)
+		ahead := r.byHand("_c_" + curatorUUID(1) + "-__WRIT__")
+		a := r.joins(2, r.w.Lock)
+		require.NoError(t, r.raw.Delete(ahead, -1))
+		l := a.granted() // it has waited, and so has watched its place
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
 		require.NoError(t, r.raw.Delete(l.Check().Path, -1))
 		require.ErrorIs(t, waitFor(t, l.Context(r.ctx)), ErrLost) // a tenth of the timeout later

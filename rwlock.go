@@ -19,9 +19,9 @@ import (
 // does. Who only wants to follow a value reads it and watches it, which costs no
 // commit; a read lock is for who must not see it change while it works.
 //
-// A read lease's Token tells readers apart, and is no fence: a reader's token may
-// be higher than that of a writer that waits behind it and writes later, and
-// lower than that of one that has written before.
+// A read lease's Token tells readers apart, and is no fence: readers hold
+// together, so a store that has seen the token of one would refuse another that
+// came earlier and holds as well.
 type RWLock struct{ line *line }
 
 // NewRWLock returns the lock with that path. It sends nothing; a path that is

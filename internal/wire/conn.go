@@ -53,6 +53,7 @@ type Conn struct {
 	off      int
 	buf      []byte // what frame is read into, if it is not too long to be kept
 	handedUp func()
+	readBy   time.Time // the deadline that is set, zero: that of the handshake
 
 	ending      sync.Once
 	connectSent time.Time // zero until the ConnectRequest went out
@@ -62,6 +63,7 @@ type Conn struct {
 	established bool       // it was handed up
 	out         []outgoing // to be written, in order
 	writing     bool       // somebody writes what is in out
+	writeBy     time.Time  // the writer's: the deadline that is set
 	xid         int32      // of the last Call
 	pending     map[int32]request
 	unanswered  int // bytes of what is pending
@@ -93,9 +95,21 @@ func (r source) Read(p []byte) (int, error) {
 	established := r.c.established
 	r.c.mu.Unlock()
 	if established {
-		r.c.Conn.SetReadDeadline(time.Now().Add(r.c.session.Timeout() / 2))
+		if by, stale := r.c.session.patience(r.c.readBy, time.Now()); stale {
+			r.c.readBy = by
+			r.c.Conn.SetReadDeadline(by)
+		}
 	}
 	return r.c.Conn.Read(p)
+}
+
+// patience returns how long a silent server is waited for, half the timeout, and
+// whether the deadline that is set is more than a moment before that: to set one
+// wakes the runtime's poller, which is not to happen with every frame.
+func (s *Session) patience(set, now time.Time) (by time.Time, stale bool) {
+	timeout := s.Timeout()
+	by = now.Add(timeout / 2)
+	return by, by.Sub(set) > timeout/32
 }
 
 // SetDeadline does nothing: the wrapper has deadlines of its own.

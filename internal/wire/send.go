@@ -90,7 +90,10 @@ func (c *Conn) flush(wait bool) {
 				bytes = append(bytes, batch[i].frame...)
 			}
 		}
-		c.Conn.SetWriteDeadline(now.Add(c.session.Timeout() / 2))
+		if by, stale := c.session.patience(c.writeBy, now); stale {
+			c.writeBy = by
+			c.Conn.SetWriteDeadline(by)
+		}
 		if _, err := c.Conn.Write(bytes); err != nil {
 			c.shut(fmt.Errorf("write: %w", err))
 		}

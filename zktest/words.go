@@ -7,13 +7,16 @@ import (
 )
 
 // word answers a four-letter word, of which there are enough for probes and
-// monitors: ruok, srvr, stat, mntr and isro.
+// monitors: ruok, srvr, stat, mntr, isro, and envi, in which kazoo looks for the
+// version.
 func (s *Server) word(word string) (answer string, ok bool) {
 	switch word {
 	case "ruok":
 		return "imok", true
 	case "isro":
 		return "rw", true
+	case "envi":
+		return "Environment:\nzookeeper.version=" + version + "\n", true
 	case "srvr", "stat", "mntr":
 	default:
 		return "", false

@@ -11,6 +11,8 @@
 // nothing at all; then it runs in a bubble of testing/synctest, where sessions
 // expire in simulated time.
 //
+// go-zookeeper, kazoo 2.8 and Curator 5.4 with their recipes have been run on it.
+//
 // It is a test double: data is in memory only, there are no quotas, no
 // SASL, no ensemble and no limits of load, and where it differs from
 // a real server the real one is right.

@@ -18,7 +18,7 @@ type Contender struct {
 	Since    time.Time // when it came, by the servers' clock
 	Held     bool      // it holds the lock
 	Reader   bool      // it shares the lock with other readers
-	Token    Token     // the one it has, or will have, when it holds
+	Token    Token     // the one it has when it holds; a downgraded lease keeps its writer's
 }
 
 // contenders lists the line and then reads the places, some at a time.

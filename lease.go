@@ -174,8 +174,9 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, f func(*zk
 // purpose: a release that is cancelled would leave the lock held.
 //
 // nil: this lease is over. An error that is ErrLost (or ErrClosed): it had
-// ended before, also where only the servers knew. Any other: the servers refuse the deletion (the line's ACL was
-// changed), which is tried again until the session ends.
+// ended before, also where only the servers knew. Any other: the servers refuse
+// the deletion (the line's ACL was changed), which is tried again until the
+// session ends. While a Downgrade is under way it returns at once.
 // A second Release, also a concurrent one, does nothing and returns the same.
 func (l *Lease) Release() error {
 	l.mu.Lock()

@@ -118,6 +118,11 @@ func (p *place) replace(next *place) error {
 		switch {
 		case failed == 0 && again && errors.Is(err, zk.ErrNodeExists):
 			return nil
+		case err != nil && again && !unsettled(err):
+			// The attempt whose reply was lost may have made next all the same: what
+			// refuses this one, an ACL for one, can be asked before NodeExists is.
+			p.line.c.tasks.start(func() { next.leave(false) })
+			return err
 		case !unsettled(err):
 			return err
 		}

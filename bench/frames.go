@@ -66,6 +66,10 @@ type counted struct {
 	writes map[int32]int32 // operations by xid that are writes and not answered yet
 }
 
+// NetConn lets it be seen that what is counted is a socket, which takes small
+// writes at once, as without the counting.
+func (c *counted) NetConn() net.Conn { return c.Conn }
+
 func (c *counted) Write(p []byte) (int, error) {
 	c.out.feed(p, c.request)
 	return c.Conn.Write(p)

@@ -46,7 +46,7 @@ const (
 
 // Call sends a request: Headroom bytes and the operation's record. It must not
 // be called before Config.Up was, and does not wait for the connection to take
-// it: see put.
+// it: see flush.
 func (c *Conn) Call(op int32, frame []byte) *Call {
 	call := &Call{done: make(chan struct{})}
 	jute.AppendInt32(frame[0:0], int32(len(frame)-4))

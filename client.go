@@ -42,7 +42,9 @@ type Options struct {
 	// those given to Dial unless ServerName is set.
 	TLS *tls.Config
 	// Dialer makes connections, through a proxy for instance. addr is host:port,
-	// unresolved. Default net.Dialer.
+	// unresolved. Default net.Dialer. One that wraps a socket should give it by a
+	// method NetConn() net.Conn, as *tls.Conn does: where none is seen, each
+	// request costs a goroutine more.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger gets a line for each change of the session. Its handler is called as
 	// Trace's functions are. nil: silent.

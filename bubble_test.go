@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -41,6 +42,51 @@ func (w *world) client(opts *Options) *Client {
 	return c
 }
 
+// sideWorld is a world for one side of a lock.
+type sideWorld struct {
+	*world
+	side
+}
+
+// inBubble runs a test for one side.
+func (s side) inBubble(t *testing.T, f func(t *testing.T, w *sideWorld), opts ...zktest.Option) {
+	inBubble(t, func(t *testing.T, w *world) { f(t, &sideWorld{w, s}) }, opts...)
+}
+
+// eachSideInBubble runs a test for each side, one after the other, with the same
+// options: none that gives a plan, which counts on.
+func eachSideInBubble(t *testing.T, f func(t *testing.T, w *sideWorld), opts ...zktest.Option) {
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) { side.inBubble(t, f, opts...) })
+	}
+}
+
+// holds has c take the lock.
+func (w *sideWorld) holds(c *Client) *Lease {
+	w.t.Helper()
+	return held(w.t, w.ours(c, w.path).Lock)
+}
+
+// excludes has c take the lock for a rival.
+func (w *sideWorld) excludes(c *Client) *Lease {
+	w.t.Helper()
+	return held(w.t, w.theirs(c, w.path).Lock)
+}
+
+// waits has c wait for the lock, and returns when it sleeps, or has it.
+func (w *sideWorld) waits(c *Client) *attempt {
+	a := later(w.t, w.ours(c, w.path).Lock)
+	synctest.Wait()
+	return a
+}
+
+// rivalWaits is waits for a rival.
+func (w *sideWorld) rivalWaits(c *Client) *attempt {
+	a := later(w.t, w.theirs(c, w.path).Lock)
+	synctest.Wait()
+	return a
+}
+
 // stranger returns a Client that has done nothing yet.
 func (w *world) stranger(opts *Options) *Client {
 	w.t.Helper()
@@ -66,7 +112,7 @@ func (w *world) lockLater(c *Client) *attempt {
 
 // line returns the places, in order.
 func (w *world) line() []member {
-	ms := members(w.srv.Children(w.path))
+	ms := members(w.srv.Children(w.path), lockKinds)
 	slices.SortFunc(ms, member.compare)
 	return ms
 }
@@ -200,3 +246,36 @@ func (c *stalled) Close() error {
 
 func (c *stalled) SetDeadline(time.Time) error     { return nil }
 func (c *stalled) SetReadDeadline(time.Time) error { return nil }
+
+// bare returns a Conn of go-zookeeper's own.
+func (w *world) bare() *zk.Conn {
+	w.t.Helper()
+	conn, events, err := zk.Connect([]string{w.srv.Addr()}, 10*time.Second,
+		zk.WithDialer(w.srv.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(w.t, err)
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		for range events {
+		}
+	}()
+	w.t.Cleanup(func() {
+		conn.Close()
+		<-drained
+	})
+	return conn
+}
+
+// away disconnects a client, and lets nobody connect until back is called.
+func (w *world) away(c *Client) {
+	w.t.Helper()
+	w.plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
+	require.True(w.t, w.srv.Disconnect(sessionID(c)))
+	synctest.Wait()
+	s, _ := c.session()
+	up, _ := s.connected()
+	require.False(w.t, up)
+}
+
+// back lets clients connect again. It ends all other faults too.
+func (w *world) back() { w.plan.Stop() }

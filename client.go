@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
@@ -80,6 +81,7 @@ type Client struct {
 	dialer   func(ctx context.Context, network, addr string) (net.Conn, error)
 	hooks    hooks
 	last     int32 // see maxNumber
+	segment  int64 // of its queues, in simulations; 0: the usual
 
 	tasks   tasks
 	closing context.Context // ends when Close begins, with ErrClosed
@@ -91,6 +93,7 @@ type Client struct {
 	current *session
 	changed chan struct{} // closed and replaced whenever current changes
 	lines   map[string]lineState
+	left    map[string]map[chan struct{}]struct{} // see Client.leave
 }
 
 // Dial connects to an ensemble and returns once the session is established.
@@ -149,9 +152,11 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		tls:      opts.TLS,
 		dialer:   opts.Dialer,
 		last:     maxNumber,
+		segment:  tuning.Segment(ctx),
 		closed:   make(chan struct{}),
 		changed:  make(chan struct{}),
 		lines:    map[string]lineState{},
+		left:     map[string]map[chan struct{}]struct{}{},
 	}
 	if len(servers) == 0 {
 		return nil, errors.New("no servers")

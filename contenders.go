@@ -36,14 +36,14 @@ func (l *line) contenders(ctx context.Context) ([]Contender, error) {
 }
 
 func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
-	children, err := s.children(ctx, l.abs())
+	children, _, err := s.children(ctx, l.abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	ms := members(children)
+	ms := members(children, l.kinds)
 	slices.SortFunc(ms, member.compare)
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))

@@ -18,10 +18,10 @@ import (
 // again and again, and negative ones to creates in flight together.
 
 // exhausted requires that neither Lock nor TryLock takes a place that stays.
-func exhausted(t *testing.T, w *world, c *Client) {
+func exhausted(t *testing.T, w *sideWorld, c *Client) {
 	t.Helper()
 	before := w.line()
-	m := NewMutex(c, w.path)
+	m := w.ours(c, w.path)
 	_, err := m.Lock(within(t, time.Minute))
 	require.ErrorIs(t, err, ErrExhausted)
 	require.ErrorContains(t, err, "lock /line: ")
@@ -35,11 +35,11 @@ func exhausted(t *testing.T, w *world, c *Client) {
 }
 
 func TestB28NumbersUpToTheLimitAreGranted(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c := w.client(nil)
 		require.NoError(t, w.srv.SetCounter(w.path, maxNumber-1))
 		for _, number := range []int32{maxNumber - 1, maxNumber} {
-			l := lockOn(t, NewMutex(c, w.path))
+			l := w.holds(c)
 			require.Equal(t, number, w.line()[0].number)
 			require.NoError(t, l.Release())
 		}
@@ -50,11 +50,11 @@ func TestB28NumbersUpToTheLimitAreGranted(t *testing.T) {
 }
 
 func TestB28ThoseInLineBeforeTheLimitAreServed(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c, other := w.client(nil), w.client(nil)
 		require.NoError(t, w.srv.SetCounter(w.path, maxNumber-2))
-		l := lockOn(t, NewMutex(c, w.path))
-		waiting := []*attempt{w.lockLater(c), w.lockLater(other)}
+		l := w.excludes(c)
+		waiting := []*attempt{w.waits(c), w.waits(other)}
 		exhausted(t, w, c)
 		exhausted(t, w, other)
 		require.Len(t, w.line(), 3)
@@ -76,9 +76,9 @@ func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
 			names = append(names, ch.Path[len("/line/"):])
 		}
 	})
-	inBubble(t, func(t *testing.T, w *world) {
+	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c, other := w.client(nil), w.client(nil)
-		l := lockOn(t, NewMutex(c, w.path)) // before
+		l := w.excludes(c) // before
 		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32-1))
 		names = nil
 		for range 4 {
@@ -86,7 +86,7 @@ func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
 			exhausted(t, w, other)
 		}
 		numbers := map[int32]int{}
-		for _, m := range members(names) {
+		for _, m := range members(names, lockKinds) {
 			numbers[m.number]++
 		}
 		require.Equal(t, map[int32]int{math.MaxInt32 - 1: 1, math.MaxInt32: 7}, numbers, "TryLock takes none")
@@ -102,19 +102,19 @@ func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
 	negative := 0
 	record := zktest.OnChange(func(ch zktest.Change) {
 		if ch.Created && strings.HasPrefix(ch.Path, "/line/") {
-			if m, ok := parseMember(ch.Path[len("/line/"):]); ok && m.number < 0 {
+			if m, ok := parseMember(ch.Path[len("/line/"):], lockKinds); ok && m.number < 0 {
 				negative++
 			}
 		}
 	})
 	for name, held := range map[string]bool{"free": false, "held": true} {
 		t.Run(name, func(t *testing.T) {
-			negative = 0
-			inBubble(t, func(t *testing.T, w *world) {
+			eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
+				negative = 0
 				c := w.client(nil)
 				var holder *Lease
 				if held {
-					holder = lockOn(t, NewMutex(w.client(nil), w.path))
+					holder = w.excludes(w.client(nil))
 				}
 				require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
 				// They pile up behind the first, and are prepared together.
@@ -122,7 +122,7 @@ func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
 				var wg sync.WaitGroup
 				for range joins {
 					wg.Go(func() {
-						_, err := NewMutex(c, w.path).Lock(within(t, time.Minute))
+						_, err := w.ours(c, w.path).Lock(within(t, time.Minute))
 						if !errors.Is(err, ErrExhausted) {
 							t.Error(err)
 						}
@@ -145,14 +145,14 @@ func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
 }
 
 func TestB28AJoinBeyondTheLimitWhoseReplyIsLostLeavesNoPlace(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c := w.client(nil)
 		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
 		w.plan.Add(
 			zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin},
 			zktest.Fault{Do: zktest.Drop, Op: "multi(delete)"},
 		)
-		_, err := NewMutex(c, w.path).Lock(within(t, time.Minute))
+		_, err := w.ours(c, w.path).Lock(within(t, time.Minute))
 		require.ErrorIs(t, err, ErrExhausted)
 		time.Sleep(time.Second)
 		require.Empty(t, w.line())
@@ -162,13 +162,13 @@ func TestB28AJoinBeyondTheLimitWhoseReplyIsLostLeavesNoPlace(t *testing.T) {
 
 // The way out that the error names.
 func TestB28ALineThatIsDeletedCountsFromItsBeginning(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c := w.client(nil)
 		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
 		exhausted(t, w, c)
 		s, _ := c.session()
 		require.NoError(t, s.conn.Delete(w.path, -1))
-		l := lockOn(t, NewMutex(c, w.path))
+		l := w.holds(c)
 		require.Zero(t, w.line()[0].number)
 		require.NoError(t, l.Release())
 	})

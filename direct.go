@@ -33,45 +33,80 @@ func (s *session) send(op int32, frame []byte) (*wire.Call, error) {
 	return nc.Call(op, frame), nil
 }
 
-// children returns the names of a znode's children, in no order. They share
-// their memory: who keeps one keeps all, unless it is cloned.
-func (s *session) children(ctx context.Context, path string) ([]string, error) {
+// children returns the names of a znode's children, in no order, and its Stat.
+// They share their memory: who keeps one keeps all, unless it is cloned.
+func (s *session) children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	return ask(ctx, s, jute.OpGetChildren2, path, childrenIn)
+}
+
+// get returns a znode's data and its Stat.
+func (s *session) get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	return ask(ctx, s, jute.OpGetData, path, dataIn)
+}
+
+// ask sends a read, without a watch, until it is answered. decode reads the
+// answer.
+func ask[A any](ctx context.Context, s *session, op int32, path string, decode func(int32, []byte, error) (A, *zk.Stat, error)) (none A, _ *zk.Stat, _ error) {
 	for {
 		if err := s.ready(ctx); err != nil {
-			return nil, err
+			return none, nil, err
 		}
-		frame := jute.AppendString(make([]byte, wire.Headroom, wire.Headroom+5+len(path)), path)
-		call, err := s.send(jute.OpGetChildren2, append(frame, 0)) // no watch
+		call, err := s.sendRead(op, path)
 		if err == nil {
 			select {
 			case <-call.Done():
 			case <-ctx.Done():
-				return nil, ended(ctx)
+				return none, nil, ended(ctx)
 			}
-			var names []string
-			if names, err = childrenIn(call.Result()); err == nil {
-				return names, nil
+			var a A
+			var stat *zk.Stat
+			if a, stat, err = decode(call.Result()); err == nil {
+				return a, stat, nil
 			}
 			if s.isOver() && unsettled(err) {
-				return nil, errSessionOver
+				return none, nil, errSessionOver
 			}
 			s.backOff(ctx, err)
 		}
 		if !unsettled(err) {
-			return nil, err
+			return none, nil, err
 		}
 	}
 }
 
-// childrenIn reads the answer to a getChildren2, whose Stat is not looked at.
-func childrenIn(code int32, record []byte, err error) ([]string, error) {
+// sendRead sends a read of a path, without a watch; see send.
+func (s *session) sendRead(op int32, path string) (*wire.Call, error) {
+	frame := jute.AppendString(make([]byte, wire.Headroom, wire.Headroom+5+len(path)), path)
+	return s.send(op, append(frame, 0))
+}
+
+// answerIn returns the record of an answer without an error.
+func answerIn(code int32, record []byte, err error) ([]byte, error) {
 	switch {
 	case errors.Is(err, wire.ErrNotSent):
 		return nil, errNotSent
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
-	case code != 0:
-		return nil, codeError(code)
+	}
+	return record, codeError(code)
+}
+
+// dataIn reads the answer to a getData.
+func dataIn(code int32, record []byte, err error) ([]byte, *zk.Stat, error) {
+	record, err = answerIn(code, record, err)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := jute.NewDecoder(record)
+	data := d.Buffer()
+	return data, decodeStat(d), d.Err
+}
+
+// childrenIn reads the answer to a getChildren2.
+func childrenIn(code int32, record []byte, err error) ([]string, *zk.Stat, error) {
+	record, err = answerIn(code, record, err)
+	if err != nil {
+		return nil, nil, err
 	}
 	d := jute.NewDecoder(record)
 	n := int(d.Int32())
@@ -80,10 +115,11 @@ func childrenIn(code int32, record []byte, err error) ([]string, error) {
 	for range n {
 		name := d.Buffer()
 		if d.Err != nil {
-			return nil, d.Err
+			return nil, nil, d.Err
 		}
 		end := len(all) - d.Len()
 		names = append(names, all[end-len(name):end])
 	}
-	return names, nil
+	stat := decodeStat(d)
+	return names, stat, d.Err
 }

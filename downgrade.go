@@ -118,13 +118,25 @@ func (p *place) replace(next *place) error {
 		switch {
 		case failed == 0 && again && errors.Is(err, zk.ErrNodeExists):
 			return nil
-		case err != nil && again && !unsettled(err):
-			// The attempt whose reply was lost may have made next all the same: what
-			// refuses this one, an ACL for one, can be asked before NodeExists is.
+		case unsettled(err):
+			continue
+		case err == nil, !again, errors.Is(err, errSessionOver):
+			return err
+		}
+		// The attempt whose reply was lost may have been carried out all the same:
+		// what refuses this one, an ACL for one, is asked before NodeExists is. To
+		// go on as a writer would be to hold what the one behind may hold as well.
+		_, _, check := p.s.multi(context.Background(), &zk.CheckVersionRequest{Path: next.path, Version: -1})
+		switch {
+		case check == nil:
+			return nil
+		case errors.Is(check, zk.ErrNoNode):
+			return err
+		case errors.Is(check, errSessionOver):
+			return check
+		case !unsettled(check): // not to be found out
 			p.line.c.tasks.start(func() { next.leave(false) })
-			return err
-		case !unsettled(err):
-			return err
+			return zk.ErrNoNode
 		}
 	}
 }

@@ -7,10 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // From writer to reader, and what can come in between. The names say the row.
@@ -740,6 +744,73 @@ func TestB36DowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
 	require.Equal(t, map[string]int{opRelease: 1}, r.p.count(), "with the signal")
 	require.NoError(t, reader.granted().Release())
 	r.holds(0)
+}
+
+// The reply is lost, and the line's ACL has changed when it is sent again: the
+// servers ask the ACL first, and so never say NodeExists.
+func TestB36DowngradeWhoseSecondAttemptIsRefusedIsFoundOut(t *testing.T) {
+	for name, lose := range map[string]action{"applied": dropAfter, "not applied": dropBefore} {
+		t.Run(name, func(t *testing.T) {
+			r := newRWRig(t, nil)
+			l := held(t, r.w.Lock)
+			next := r.joins(2, r.another().Lock)
+			r.p.on(opDowngrade, 1, lose)
+			again := r.p.on(opDowngrade, 1, hold)
+			r.p.on("multi(check)", 1, dropAfter)
+			done := r.downgrades(r.ctx, l)
+			r.p.await(again)
+			_, err := r.raw.SetACL(r.path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
+			require.NoError(t, err)
+			again.release()
+			err = outcome(t, done)
+			<-r.c.tasks.done()
+			line := r.inLine()
+			require.Len(t, line, 2, "nothing is left behind")
+			require.Equal(t, l.Check().Path, r.path+"/"+line[0].name, "and it knows what it holds")
+			if lose == dropAfter {
+				require.NoError(t, err)
+				r.reads(l)
+			} else {
+				require.ErrorIs(t, err, zk.ErrNoAuth)
+				require.Equal(t, kindWrite, line[0].kind)
+				require.Equal(t, holdsAlone, l.g.holding())
+				r.holds(1)
+			}
+			require.True(t, next.waiting())
+			_, err = l.Commit(r.ctx)
+			require.NoError(t, err)
+			require.NoError(t, l.Release())
+			require.NoError(t, next.granted().Release())
+			r.queued(0)
+			r.holds(0)
+		})
+	}
+}
+
+// Where that cannot be found out either, the lease is over: whoever went on as a
+// writer might have no place at all.
+func TestB36DowngradeWhoseOutcomeCannotBeFoundOutIsLost(t *testing.T) {
+	for name, after := range map[string]bool{"applied": true, "not applied": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				lock := NewRWLock(w.stranger(nil), w.path)
+				l := held(t, lock.Lock)
+				work := l.Context(t.Context())
+				next := later(t, NewRWLock(w.stranger(nil), w.path).Lock)
+				synctest.Wait()
+				w.plan.Add(
+					zktest.Fault{Do: zktest.Drop, After: after, Op: opDowngrade},
+					zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: opDowngrade, Skip: 1},
+					zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "multi(check)"},
+				)
+				require.ErrorIs(t, lock.Downgrade(t.Context(), l), ErrLost)
+				require.ErrorIs(t, waitFor(t, work), ErrLost)
+				synctest.Wait()
+				require.Len(t, w.line(), 1, "nothing is left behind")
+				w.stands(next.granted())
+			})
+		})
+	}
 }
 
 // An event on another connection says nothing of the place that it was moved to.

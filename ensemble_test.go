@@ -43,12 +43,8 @@ func TestB16LeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
 	q.hold(q.leader)
 	q.cut(q.leader)
 	q.endsInTime()
-	next := q.waiter.granted()
-	require.Greater(t, next.Token(), q.holder.Token())
-	_, err := next.Commit(q.ctx, &zk.SetDataRequest{Path: q.data, Data: []byte("next"), Version: -1})
-	require.NoError(t, err)
+	q.handedOver()
 	q.refused()
-	require.NoError(t, next.Release())
 }
 
 // Two of three servers are paused, the leader that the holder is connected to
@@ -62,16 +58,14 @@ func TestB16LeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
 		require.NoError(t, n.Pause(t.Context()))
 	}
 	q.endsInTime()
-	require.True(t, q.waiter.waiting())
+	for _, l := range q.lines {
+		require.True(t, l.waiter.waiting())
+	}
 	for _, n := range q.others(q.leader) {
 		require.NoError(t, n.Unpause(t.Context()))
 	}
-	next := q.waiter.granted()
-	require.Greater(t, next.Token(), q.holder.Token())
-	_, err := next.Commit(q.ctx, &zk.SetDataRequest{Path: q.data, Data: []byte("next"), Version: -1})
-	require.NoError(t, err)
+	q.handedOver()
 	q.refused()
-	require.NoError(t, next.Release())
 }
 
 // The exception. A follower that is cut off from its leader answers heartbeats
@@ -87,31 +81,38 @@ func TestB16BehindAFollowerThatIsCutOffCommitDecides(t *testing.T) {
 	q.cut(follower)
 	cut := time.Now()
 
-	next := q.waiter.granted()
-	t.Logf("the next one was granted %v after the cut; the old lease says %v", time.Since(cut), q.holder.Err())
-	require.Greater(t, next.Token(), q.holder.Token())
-	_, err := next.Commit(q.ctx, &zk.SetDataRequest{Path: q.data, Data: []byte("next"), Version: -1})
-	require.NoError(t, err)
-	_, err = q.holder.Commit(q.ctx, &zk.SetDataRequest{Path: q.data, Data: []byte("old"), Version: -1})
-	require.Error(t, err, "the fence")
+	q.handedOver()
+	t.Logf("the next ones were granted %v after the cut; an old lease says %v", time.Since(cut), q.lines[0].holder.Err())
+	var wg sync.WaitGroup
+	for _, l := range q.lines { // at once: the follower closes its connections soon
+		wg.Go(func() {
+			if _, err := l.holder.Commit(q.ctx, &zk.SetDataRequest{Path: l.data, Data: []byte("old"), Version: -1}); err == nil {
+				t.Error("the fence is open")
+			}
+		})
+	}
+	wg.Wait()
 	q.endsInTime()
-	t.Logf("the old lease ended %v after the cut", time.Since(cut))
+	t.Logf("the old leases ended %v after the cut", time.Since(cut))
 	require.NoError(t, follower.Heal(t.Context()))
 	q.refused()
-	require.NoError(t, next.Release())
 }
 
-// quorum is three servers with a holder that is connected to one of them, and a
-// waiter that is connected to the others.
+// quorum is three servers with a holder on each side of the locks, all in one
+// session that is connected to one of them, and rivals that wait, connected to
+// the others.
 type quorum struct {
 	*zkserver.Ensemble
 	t      *testing.T
 	ctx    context.Context
 	leader *zkserver.Node
-	path   string
-	data   string // a znode that holders write
 	heard  heard
-	client *Client
+	client *Client // the holders'
+	lines  []*contest
+}
+
+type contest struct {
+	data   string // a znode that holders write
 	holder *Lease
 	work   context.Context // the holder's
 	waiter *attempt
@@ -121,7 +122,7 @@ const cutTimeout = time.Second // of the holder's session
 
 func newQuorum(t *testing.T) *quorum {
 	t.Helper()
-	q := &quorum{t: t, ctx: within(t, 30*time.Second), path: newPath(t)}
+	q := &quorum{t: t, ctx: within(t, 30*time.Second)}
 	q.Ensemble = threeServers(t)
 	var err error
 	q.leader, err = q.Leader(t.Context())
@@ -136,19 +137,36 @@ func (q *quorum) others(n *zkserver.Node) []*zkserver.Node {
 func (q *quorum) hold(node *zkserver.Node) {
 	q.t.Helper()
 	q.client = dialTo(q.t, []string{node.Addr()}, &Options{SessionTimeout: cutTimeout, Dialer: q.heard.dial})
-	q.holder = lockOn(q.t, NewMutex(q.client, q.path))
-	q.work = q.holder.Context(q.ctx)
-	q.data = q.path + "-data"
-	_, err := q.holder.Commit(q.ctx, &zk.CreateRequest{Path: q.data, Data: []byte("first")})
-	require.NoError(q.t, err)
 	var servers []string
 	for _, n := range q.others(node) {
 		servers = append(servers, n.Addr())
 	}
-	c := dialTo(q.t, servers, nil)
-	q.waiter = lockLater(q.t, NewMutex(c, q.path))
-	sleeps(q.t, c, 2)
-	require.NoError(q.t, q.holder.Err())
+	for _, side := range sides {
+		path := newPath(q.t)
+		l := &contest{data: path + "-data", holder: held(q.t, side.ours(q.client, path).Lock)}
+		l.work = l.holder.Context(q.ctx)
+		_, err := l.holder.Commit(q.ctx, &zk.CreateRequest{Path: l.data, Data: []byte("first")})
+		require.NoError(q.t, err)
+		c := dialTo(q.t, servers, nil)
+		l.waiter = later(q.t, side.theirs(c, path).Lock)
+		sleeps(q.t, c, 2)
+		q.lines = append(q.lines, l)
+	}
+	for _, l := range q.lines {
+		require.NoError(q.t, l.holder.Err())
+	}
+}
+
+// handedOver waits until those that wait are granted, has them write, and leave.
+func (q *quorum) handedOver() {
+	q.t.Helper()
+	for _, l := range q.lines {
+		next := l.waiter.granted()
+		require.Greater(q.t, next.Token(), l.holder.Token())
+		_, err := next.Commit(q.ctx, &zk.SetDataRequest{Path: l.data, Data: []byte("next"), Version: -1})
+		require.NoError(q.t, err)
+		require.NoError(q.t, next.Release())
+	}
 }
 
 func (q *quorum) cut(n *zkserver.Node) {
@@ -160,32 +178,36 @@ func (q *quorum) cut(n *zkserver.Node) {
 	require.NoError(q.t, err)
 }
 
-// endsInTime waits until the holder's context ends, and requires that it does
-// when its session may have ended on the servers, by what the client has heard.
+// endsInTime waits until the holders' contexts end, and requires that they do
+// when their session may have ended on the servers, by what the client has heard.
 func (q *quorum) endsInTime() {
 	q.t.Helper()
-	err := waitFor(q.t, q.work)
-	now := time.Now()
-	require.ErrorIs(q.t, err, ErrLost)
-	require.ErrorIs(q.t, q.holder.Err(), ErrLost)
-	s, _ := q.client.session()
-	require.Less(q.t, now.Sub(s.wire.ValidUntil()), tolerance, "ValidUntil")
-	require.Less(q.t, now.Sub(q.heard.last().Add(cutTimeout)), tolerance, "the last answer, and the timeout")
-	q.t.Logf("the lease ended %v after the last request that was answered", now.Sub(q.heard.last()))
+	for _, l := range q.lines {
+		err := waitFor(q.t, l.work)
+		now := time.Now()
+		require.ErrorIs(q.t, err, ErrLost)
+		require.ErrorIs(q.t, l.holder.Err(), ErrLost)
+		s, _ := q.client.session()
+		require.Less(q.t, now.Sub(s.wire.ValidUntil()), tolerance, "ValidUntil")
+		require.Less(q.t, now.Sub(q.heard.last().Add(cutTimeout)), tolerance, "the last answer, and the timeout")
+		q.t.Logf("the lease ended %v after the last request that was answered", now.Sub(q.heard.last()))
+	}
 }
 
-// refused requires that the holder's Commit fails and changes nothing.
+// refused requires that the holders' Commits fail and change nothing.
 func (q *quorum) refused() {
 	q.t.Helper()
-	_, err := q.holder.Commit(q.ctx, &zk.SetDataRequest{Path: q.data, Data: []byte("old"), Version: -1})
-	require.ErrorIs(q.t, err, ErrLost)
-	require.ErrorIs(q.t, q.holder.Release(), ErrLost)
 	conn := rawTo(q.t, []string{q.leader.Addr(), q.Nodes[0].Addr(), q.Nodes[1].Addr(), q.Nodes[2].Addr()})
-	_, err = conn.Sync(q.data)
-	require.NoError(q.t, err)
-	data, _, err := conn.Get(q.data)
-	require.NoError(q.t, err)
-	require.Equal(q.t, "next", string(data))
+	for _, l := range q.lines {
+		_, err := l.holder.Commit(q.ctx, &zk.SetDataRequest{Path: l.data, Data: []byte("old"), Version: -1})
+		require.ErrorIs(q.t, err, ErrLost)
+		require.ErrorIs(q.t, l.holder.Release(), ErrLost)
+		_, err = conn.Sync(l.data)
+		require.NoError(q.t, err)
+		data, _, err := conn.Get(l.data)
+		require.NoError(q.t, err)
+		require.Equal(q.t, "next", string(data))
+	}
 }
 
 // heard is told by an Options.Dialer when the client last sent something that
@@ -234,7 +256,7 @@ func (c *heardConn) Read(b []byte) (int, error) {
 func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	const n = 5
 	e := threeServers(t)
-	ctx, path := within(t, 30*time.Second), newPath(t)
+	ctx := within(t, 30*time.Second)
 	var proxies []*proxy
 	var addrs []string
 	for _, node := range e.Nodes {
@@ -256,23 +278,29 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 			p.reset()
 		}
 	}
-	trails := make([]*trail, 1+n)
-	clients := make([]*Client, 1+n)
-	var current *Lease
-	var waiters []*attempt
-	for i := range clients {
-		trails[i] = newTrail()
-		clients[i] = dialTo(t, addrs, &Options{Trace: trails[i].trace()})
-		if i == 0 {
-			current = lockOn(t, NewMutex(clients[i], path))
-			sleeps(t, clients[i], 1)
-			continue
-		}
-		waiters = append(waiters, lockLater(t, NewMutex(clients[i], path)))
-		sleeps(t, clients[i], 2)
+	// A line of a mutex; and one of writers and readers by turns, in which each
+	// waits for one other too. The first holds.
+	type standing struct {
+		*attempt
+		trail   *trail
+		client  *Client
+		release string // how it leaves
 	}
-	before := places(t, e.Addrs(), path)
-	require.Len(t, before, 1+n)
+	var lines [2][]standing
+	var before [2][]string
+	for line, kinds := range [][]side{sides[:1], {sides[1], sides[3]}} {
+		path := newPath(t)
+		for i := range 1 + n {
+			side := kinds[i%len(kinds)]
+			who := standing{trail: newTrail(), release: side.release}
+			who.client = dialTo(t, addrs, &Options{Trace: who.trail.trace()})
+			who.attempt = later(t, side.ours(who.client, path).Lock)
+			sleeps(t, who.client, min(1+i, 2))
+			lines[line] = append(lines[line], who)
+		}
+		before[line] = places(t, e.Addrs(), path)
+		require.Len(t, before[line], 1+n)
+	}
 	reset()
 
 	leader, err := e.Leader(t.Context())
@@ -280,39 +308,46 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	require.NoError(t, leader.Kill(t.Context()))
 	_, err = e.Leader(t.Context(), leader)
 	require.NoError(t, err)
-	for i, c := range clients {
-		require.Equal(t, trails[i].nth(t, 1, "up").Session, trails[i].nth(t, 2, "up").Session, "the same session")
+	for _, who := range slices.Concat(lines[0], lines[1]) {
+		require.Equal(t, who.trail.nth(t, 1, "up").Session, who.trail.nth(t, 2, "up").Session, "the same session")
 		eventually(t, "connected", func() bool {
-			s, _ := c.session()
+			s, _ := who.client.session()
 			up, _ := s.connected()
 			return up
 		})
 	}
 	require.NoError(t, leader.Restart(t.Context()))
-	require.NoError(t, current.Err())
-	_, err = current.Commit(ctx)
-	require.NoError(t, err)
-	require.Equal(t, before, places(t, e.Addrs(), path))
+	for i, line := range lines {
+		holder := line[0].granted()
+		require.NoError(t, holder.Err())
+		_, err = holder.Commit(ctx)
+		require.NoError(t, err)
+		require.Equal(t, before[i], places(t, e.Addrs(), holder.g.line.path))
+	}
 	sent := count()
-	require.Equal(t, 1, sent["multi(check)"], "the Commit")
+	require.Equal(t, len(lines), sent["multi(check)"], "the Commits")
 	delete(sent, "multi(check)")
 	delete(sent, "setWatches") // one for each connection
-	delete(sent, "sync")       // of the holder, see the gate
+	delete(sent, "sync")       // of the holders, see the gate
 	require.Empty(t, sent, "waiters only wait")
 
-	reset()
-	for i, waiter := range waiters {
-		require.NoError(t, current.Release())
-		current = waiter.granted()
-		require.Equal(t, map[string]int{
-			opRelease:      i + 1,
-			"getChildren2": i + 1, // an event is no more than a hint after a reconnect
-		}, count(), "one waiter wakes")
-	}
-	require.NoError(t, current.Release())
-	for i := range clients[1:] {
-		require.Len(t, trails[1+i].of("queued"), 1)
-		require.Equal(t, before[1+i], trails[1+i].nth(t, 1, "granted").Place)
+	for l, line := range lines {
+		for i, who := range line {
+			current := who.granted()
+			reset()
+			require.NoError(t, current.Release())
+			if i == n {
+				break
+			}
+			next := line[i+1]
+			next.granted()
+			require.Equal(t, map[string]int{
+				who.release:    1,
+				"getChildren2": 1, // an event is no more than a hint after a reconnect
+			}, count(), "one waiter wakes")
+			require.Len(t, next.trail.of("queued"), 1)
+			require.Equal(t, before[l][i+1], next.trail.nth(t, 1, "granted").Place)
+		}
 	}
 }
 

@@ -38,32 +38,25 @@ func TestA02WaiterSurvivesAServerRestart(t *testing.T) {
 		f   func(context.Context) error
 	}{{"killed", node.Kill}, {"stopped", node.Stop}} {
 		t.Run(end.how, func(t *testing.T) {
-			path := newPath(t)
-			holding, waiting := newTrail(), newTrail()
-			holder := lockOn(t, NewMutex(dialTo(t, servers, &Options{Trace: holding.trace()}), path))
-			c := dialTo(t, servers, &Options{Trace: waiting.trace()})
-			waiter := lockLater(t, NewMutex(c, path))
-			sleeps(t, c, 2)
-			before := places(t, servers, path)
-			require.Len(t, before, 2)
-
+			lines := pairs(t, within(t, 30*time.Second), servers, 0)
 			require.NoError(t, end.f(t.Context()))
 			require.NoError(t, node.Restart(t.Context()))
-			holding.nth(t, 2, "up")
-			waiting.nth(t, 2, "up")
+			for _, l := range lines {
+				l.holding.nth(t, 2, "up")
+				l.waiting.nth(t, 2, "up")
+				require.NoError(t, l.holder.Err())
+				_, err := l.holder.Commit(within(t, 10*time.Second))
+				require.NoError(t, err, "the servers agree")
+				require.Equal(t, l.before, places(t, servers, l.path), "the same places, in the same order")
+				require.True(t, l.waiter.waiting())
+				require.NoError(t, l.holder.Release())
 
-			require.NoError(t, holder.Err())
-			_, err := holder.Commit(within(t, 10*time.Second))
-			require.NoError(t, err, "the servers agree")
-			require.Equal(t, before, places(t, servers, path), "the same places, in the same order")
-			require.True(t, waiter.waiting())
-			require.NoError(t, holder.Release())
-
-			next := waiter.granted()
-			require.Greater(t, next.Token(), holder.Token())
-			require.Equal(t, before[1], waiting.nth(t, 1, "granted").Place)
-			require.Len(t, waiting.of("queued"), 1, "it never left its place")
-			require.NoError(t, next.Release())
+				next := l.waiter.granted()
+				require.Greater(t, next.Token(), l.holder.Token())
+				require.Equal(t, l.before[1], l.waiting.nth(t, 1, "granted").Place)
+				require.Len(t, l.waiting.of("queued"), 1, "it never left its place")
+				require.NoError(t, next.Release())
+			}
 		})
 	}
 }
@@ -303,7 +296,10 @@ func TestB30ThousandWaiters(t *testing.T) {
 		slots := make(chan struct{}, 8)
 		for i := range clients {
 			slots <- struct{}{}
-			wg.Go(func() { f(i); <-slots })
+			wg.Go(func() {
+				defer func() { <-slots }() // also where f fails the test
+				f(i)
+			})
 		}
 		wg.Wait()
 	}
@@ -422,33 +418,30 @@ func TestB46ServerLostItsData(t *testing.T) {
 	const timeout = 1500 * time.Millisecond
 	node := ownNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
-	ctx, path := within(t, 30*time.Second), newPath(t)
-	holding, waiting := newTrail(), newTrail()
-	client := dialTo(t, servers, &Options{SessionTimeout: timeout, Trace: holding.trace()})
-	holder := lockOn(t, NewMutex(client, path))
-	work := holder.Context(ctx)
-	c := dialTo(t, servers, &Options{SessionTimeout: timeout, Trace: waiting.trace()})
-	waiter := lockLater(t, NewMutex(c, path))
-	sleeps(t, c, 2)
+	ctx := within(t, 30*time.Second)
+	lines := pairs(t, ctx, servers, timeout)
 
 	require.NoError(t, node.Wipe(t.Context()))
 	wiped := time.Now()
-	require.ErrorIs(t, waitFor(t, work), ErrLost)
-	require.ErrorIs(t, holder.Err(), ErrLost)
-	_, err := holder.Commit(ctx)
-	require.ErrorIs(t, err, ErrLost)
-	require.ErrorIs(t, holder.Release(), ErrLost)
-
-	next := waiter.granted()
-	require.NotEqual(t, waiting.nth(t, 1, "up").Session, waiting.nth(t, 1, "granted").Session, "in a new session")
-	other := lockLater(t, NewMutex(client, path)) // the client that held
-	require.NoError(t, next.Release())
-	again := other.granted()
-	took := time.Since(wiped)
-	t.Logf("both clients were served %v after the server was back without its data, timeout %v", took, timeout)
-	require.Less(t, took, 6*timeout, "twice the timeout, and some time to connect")
-	require.NotEqual(t, holding.nth(t, 1, "up").Session, holding.nth(t, 2, "granted").Session, "in a new session")
-	require.NoError(t, again.Release())
+	for _, l := range lines {
+		require.ErrorIs(t, waitFor(t, l.work), ErrLost)
+		require.ErrorIs(t, l.holder.Err(), ErrLost)
+		_, err := l.holder.Commit(ctx)
+		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, l.holder.Release(), ErrLost)
+	}
+	for _, l := range lines {
+		next := l.waiter.granted()
+		require.NotEqual(t, l.waiting.nth(t, 1, "up").Session, l.waiting.nth(t, 1, "granted").Session, "in a new session")
+		other := later(t, l.theirs(l.client, l.path).Lock) // the client that held
+		require.NoError(t, next.Release())
+		again := other.granted()
+		took := time.Since(wiped)
+		t.Logf("%s: both clients were served %v after the server was back without its data, timeout %v", l.name, took, timeout)
+		require.Less(t, took, 6*timeout, "twice the timeout, and some time to connect")
+		require.NotEqual(t, l.holding.nth(t, 1, "up").Session, l.holding.nth(t, 2, "granted").Session, "in a new session")
+		require.NoError(t, again.Release())
+	}
 }
 
 // The servers are away for longer than the timeout, and know the sessions when
@@ -465,35 +458,34 @@ func TestB56ServersAwayForLongerThanTheTimeout(t *testing.T) {
 			t.Parallel()
 			node := ownNode(t, zkserver.Config{})
 			servers := []string{node.Addr()}
-			ctx, path := within(t, 30*time.Second), newPath(t)
-			holding, waiting := newTrail(), newTrail()
-			client := dialTo(t, servers, &Options{SessionTimeout: timeout, Trace: holding.trace()})
-			holder := lockOn(t, NewMutex(client, path))
-			work := holder.Context(ctx)
-			c := dialTo(t, servers, &Options{SessionTimeout: timeout, Trace: waiting.trace()})
-			waiter := lockLater(t, NewMutex(c, path))
-			sleeps(t, c, 2)
-			before := places(t, servers, path)
+			ctx := within(t, 30*time.Second)
+			lines := pairs(t, ctx, servers, timeout)
 
 			require.NoError(t, node.Kill(t.Context()))
 			over := time.After(tt.outage)
-			require.ErrorIs(t, waitFor(t, work), ErrLost, "which is after the timeout")
+			for _, l := range lines {
+				require.ErrorIs(t, waitFor(t, l.work), ErrLost, "which is after the timeout")
+			}
 			<-over
-			require.True(t, waiter.waiting())
+			for _, l := range lines {
+				require.True(t, l.waiter.waiting())
+			}
 			require.NoError(t, node.Restart(t.Context()))
 
-			next := waiter.granted()
-			for _, r := range []*trail{holding, waiting} {
-				require.Equal(t, r.nth(t, 1, "up").Session, r.nth(t, 2, "up").Session, "the session is known still")
+			for _, l := range lines {
+				next := l.waiter.granted()
+				for _, r := range []*trail{l.holding, l.waiting} {
+					require.Equal(t, r.nth(t, 1, "up").Session, r.nth(t, 2, "up").Session, "the session is known still")
+				}
+				require.Equal(t, l.before[1], l.waiting.nth(t, 1, "granted").Place)
+				require.Len(t, l.waiting.of("queued"), 1, "it never left its place")
+				require.Equal(t, l.before[1:], places(t, servers, l.path), "the ended lease's place is gone")
+				_, err := l.holder.Commit(ctx)
+				require.ErrorIs(t, err, ErrLost)
+				require.ErrorIs(t, l.holder.Release(), ErrLost)
+				require.NoError(t, next.Release())
+				require.NoError(t, l.theirs(l.client, l.path).Do(ctx, nothing), "no ghost of its own is in the way")
 			}
-			require.Equal(t, before[1], waiting.nth(t, 1, "granted").Place)
-			require.Len(t, waiting.of("queued"), 1, "it never left its place")
-			require.Equal(t, before[1:], places(t, servers, path), "the ended lease's place is gone")
-			_, err := holder.Commit(ctx)
-			require.ErrorIs(t, err, ErrLost)
-			require.ErrorIs(t, holder.Release(), ErrLost)
-			require.NoError(t, next.Release())
-			require.NoError(t, NewMutex(client, path).Do(ctx, nothing), "no ghost of its own is in the way")
 		})
 	}
 }
@@ -504,61 +496,99 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 	t.Parallel()
 	super := []byte("super:secret")
 	for _, tt := range []struct {
-		name    string
-		flag    string
-		option  zktest.Option
-		auth    []Auth
-		release string // how a holder leaves
-		forge   bool   // somebody else can set data on a place
+		name     string
+		flag     string
+		option   zktest.Option
+		auth     []Auth
+		forge    bool // somebody else can set data on a place
+		unsigned bool // a holder that leaves says nothing
 	}{
-		{"skipACL", "-Dzookeeper.skipACL=yes", zktest.SkipACL(), nil, opRelease, true},
-		{"digest authentication off", "-Dzookeeper.DigestAuthenticationProvider.enabled=false", zktest.WithoutDigest(), nil, "multi(delete)", false},
-		{"super user", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + digestID(super), zktest.SuperDigest(digestID(super)), []Auth{{"digest", super}}, opRelease, true},
+		{"skipACL", "-Dzookeeper.skipACL=yes", zktest.SkipACL(), nil, true, false},
+		{"digest authentication off", "-Dzookeeper.DigestAuthenticationProvider.enabled=false", zktest.WithoutDigest(), nil, false, true},
+		{"super user", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + digestID(super), zktest.SuperDigest(digestID(super)), []Auth{{"digest", super}}, true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			server := ownServer(t, zkserver.Config{JVMFlags: []string{tt.flag}}, tt.option)
-			ctx, path := within(t, 20*time.Second), newPath(t)
-			p := newProxy(t, server)
-			c := dialTo(t, []string{p.addr()}, &Options{Auth: tt.auth})
-			holder := lockOn(t, NewMutex(c, path))
-			sleeps(t, c, 1)
-			var waiters []*attempt
-			for range 2 {
-				c := dialTo(t, []string{p.addr()}, &Options{Auth: tt.auth})
-				waiters = append(waiters, lockLater(t, NewMutex(c, path)))
-				sleeps(t, c, 2)
-			}
+			for _, side := range sides {
+				t.Run(side.name, func(t *testing.T) {
+					ctx, path := within(t, 20*time.Second), newPath(t)
+					p := newProxy(t, server)
+					c := dialTo(t, []string{p.addr()}, &Options{Auth: tt.auth})
+					holder := held(t, side.theirs(c, path).Lock)
+					sleeps(t, c, 1)
+					var waiters []*attempt
+					for _, lock := range []func(*Client, string) locker{side.ours, side.theirs} {
+						c := dialTo(t, []string{p.addr()}, &Options{Auth: tt.auth})
+						waiters = append(waiters, later(t, lock(c, path).Lock))
+						sleeps(t, c, 2)
+					}
 
-			conn := rawTo(t, []string{server})
-			for _, a := range tt.auth {
-				require.NoError(t, conn.AddAuth(a.Scheme, a.Data))
-			}
-			p.reset()
-			_, err := conn.Set(holder.Check().Path, []byte("released"), -1)
-			if !tt.forge {
-				require.ErrorIs(t, err, zk.ErrNoAuth)
-			} else {
-				require.NoError(t, err)
-				// The waiter lists and watches its predecessor again, and the holder
-				// its own place.
-				again := map[string]int{"getChildren2": 1, "getData": 2}
-				eventually(t, "a listing", func() bool { return maps.Equal(again, p.count()) })
-				require.True(t, waiters[0].waiting(), "forged")
-			}
-			_, err = holder.Commit(ctx)
-			require.NoError(t, err)
+					conn := rawTo(t, []string{server})
+					for _, a := range tt.auth {
+						require.NoError(t, conn.AddAuth(a.Scheme, a.Data))
+					}
+					p.reset()
+					_, err := conn.Set(holder.Check().Path, []byte("released"), -1)
+					if !tt.forge {
+						require.ErrorIs(t, err, zk.ErrNoAuth)
+					} else {
+						require.NoError(t, err)
+						// The waiter lists and watches its predecessor again, and the holder
+						// its own place.
+						again := map[string]int{"getChildren2": 1, "getData": 2}
+						eventually(t, "a listing", func() bool { return maps.Equal(again, p.count()) })
+						require.True(t, waiters[0].waiting(), "forged")
+					}
+					_, err = holder.Commit(ctx)
+					require.NoError(t, err)
 
-			p.reset()
-			current := holder
-			for i, waiter := range waiters {
-				require.NoError(t, current.Release())
-				current = waiter.granted()
-				require.Equal(t, map[string]int{tt.release: i + 1, "getChildren2": i + 1}, p.count(), "a listing for each hand-off")
+					// A listing for each hand-off.
+					current := holder
+					for i, leave := range []string{side.freed, side.release} {
+						if tt.unsigned {
+							leave = opReadRelease
+						}
+						p.reset()
+						require.NoError(t, current.Release())
+						current = waiters[i].granted()
+						require.Equal(t, map[string]int{leave: 1, "getChildren2": 1}, p.count())
+					}
+					require.NoError(t, current.Release())
+				})
 			}
-			require.NoError(t, current.Release())
 		})
 	}
+}
+
+// pair is a holder and, behind it, one that waits, in sessions of their own.
+type pair struct {
+	side             // of the waiter; the holder is a rival
+	path             string
+	holding, waiting *trail
+	client           *Client // the holder's
+	holder           *Lease
+	work             context.Context // the holder's
+	waiter           *attempt
+	before           []string // the places
+}
+
+// pairs returns one for each side.
+func pairs(t testing.TB, ctx context.Context, servers []string, timeout time.Duration) (ps []*pair) {
+	t.Helper()
+	for _, side := range sides {
+		p := &pair{side: side, path: newPath(t), holding: newTrail(), waiting: newTrail()}
+		p.client = dialTo(t, servers, &Options{SessionTimeout: timeout, Trace: p.holding.trace()})
+		p.holder = held(t, side.theirs(p.client, p.path).Lock)
+		p.work = p.holder.Context(ctx)
+		c := dialTo(t, servers, &Options{SessionTimeout: timeout, Trace: p.waiting.trace()})
+		p.waiter = later(t, side.ours(c, p.path).Lock)
+		sleeps(t, c, 2)
+		p.before = places(t, servers, p.path)
+		require.Len(t, p.before, 2)
+		ps = append(ps, p)
+	}
+	return ps
 }
 
 // trail keeps what a Client's Trace is told.
@@ -620,7 +650,7 @@ func places(t testing.TB, servers []string, path string) (names []string) {
 	defer conn.Close() // go-zookeeper's can hang for a minute when its server dies
 	_, err := conn.Sync(path)
 	require.NoError(t, err)
-	ms := members(children(t, conn, path))
+	ms := members(children(t, conn, path), lockKinds)
 	slices.SortFunc(ms, member.compare)
 	for _, m := range ms {
 		names = append(names, m.name)

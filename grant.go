@@ -143,7 +143,7 @@ func (g *grant) end(cause error) {
 // it was held for certain until now.
 func (g *grant) leave() {
 	p, signal := g.place(), !errors.Is(g.err, ErrLost)
-	p.line.c.tasks.start(func() { p.leave(signal) })
+	p.leaveLater(signal)
 }
 
 // seal makes g ended; g.mu is held. Whoever gets true calls finish.
@@ -201,39 +201,20 @@ func (g *grant) holding() holding {
 	return holdsShared
 }
 
-// exit takes a handle away. The grant ends with the last one, under the same
-// lock, so that a racing entry fails; then the place is deleted, in the
+// exit takes a handle away, and with the last one deletes the place: in the
 // background where there is no connection or it is lost before the answer.
 func (g *grant) exit(l *Lease) error {
-	if err := g.check(); err != nil {
-		return err
-	}
 	// Close ends what has not ended, and then waits for the tasks: so from before
 	// the end on this is one.
 	c := g.line.c
 	c.tasks.add()
 	defer c.tasks.finish()
-	g.mu.Lock()
-	if g.err != nil {
-		g.mu.Unlock()
-		return g.err
-	}
-	delete(g.handles, l)
-	last, moving := len(g.handles) == 0, g.moving != nil
-	if last {
-		g.seal(ErrReleased)
-	}
-	g.mu.Unlock()
-	l.end(ErrReleased)
-	if !last {
-		return nil
-	}
-	g.finish(ErrReleased, nil)
-	if moving {
-		return nil
+	last, err := g.drop(l)
+	if err != nil || !last {
+		return err
 	}
 	p := g.place()
-	err := p.remove(true, p.s.start)
+	err = p.remove(true, p.s.start)
 	switch {
 	case err == nil:
 		return nil
@@ -245,4 +226,28 @@ func (g *grant) exit(l *Lease) error {
 		return nil
 	}
 	return err
+}
+
+// drop takes a handle away. The grant ends with the last one, under the same
+// lock, so that a racing entry fails; last: its place is for the caller to delete.
+func (g *grant) drop(l *Lease) (last bool, err error) {
+	if err := g.check(); err != nil {
+		return false, err
+	}
+	g.mu.Lock()
+	if g.err != nil {
+		g.mu.Unlock()
+		return false, g.err
+	}
+	delete(g.handles, l)
+	last, moving := len(g.handles) == 0, g.moving != nil
+	if last {
+		g.seal(ErrReleased)
+	}
+	g.mu.Unlock()
+	l.end(ErrReleased)
+	if last {
+		g.finish(ErrReleased, nil)
+	}
+	return last && !moving, nil // else the downgrade does it
 }

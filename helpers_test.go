@@ -82,6 +82,51 @@ func (a *attempt) wait() (*Lease, error) {
 	}
 }
 
+// going is a call that goes on in the background.
+type going[R any] struct {
+	t      testing.TB
+	cancel context.CancelCauseFunc
+	result R
+	err    error
+	done   chan struct{}
+}
+
+func goes[R any](t testing.TB, f func(context.Context) (R, error)) *going[R] {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	t.Cleanup(func() { cancel(nil) })
+	g := &going[R]{t: t, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(g.done)
+		g.result, g.err = f(ctx)
+	}()
+	return g
+}
+
+// does is goes for a call that returns no more than an error.
+func does(t testing.TB, f func(context.Context) error) *going[struct{}] {
+	return goes(t, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
+}
+
+// wait returns what the call did, in bounded time.
+func (g *going[R]) wait() (R, error) {
+	g.t.Helper()
+	select {
+	case <-g.done:
+	case <-time.After(30 * time.Second):
+		require.FailNow(g.t, "the call does not return")
+	}
+	return g.result, g.err
+}
+
+func (g *going[R]) waiting() bool {
+	select {
+	case <-g.done:
+		return false
+	default:
+		return true
+	}
+}
+
 func (a *attempt) granted() *Lease {
 	a.t.Helper()
 	l, err := a.wait()
@@ -116,7 +161,7 @@ func eventually(t testing.TB, what string, f func() bool) {
 
 // inLine returns the places in order.
 func (r *rig) inLine() []member {
-	ms := members(children(r.t, r.raw, r.path))
+	ms := members(children(r.t, r.raw, r.path), lockKinds)
 	slices.SortFunc(ms, member.compare)
 	return ms
 }

@@ -128,7 +128,7 @@ func TestB40NilAndClosed(t *testing.T) {
 	var none context.Context
 	var zero Mutex
 	var nilMutex *Mutex
-	const unmade = `lock "": not made by its constructor (NewMutex, NewRWLock)`
+	const unmade = `lock "": not made by its constructor (NewMutex, NewRWLock, NewGate, ...)`
 	for m, want := range map[*Mutex]string{&zero: unmade, nilMutex: unmade, NewMutex(nil, "/x"): "lock /x: nil client"} {
 		_, err := m.Lock(r.ctx)
 		require.EqualError(t, err, "zkrecipes: "+want)
@@ -163,124 +163,120 @@ func TestB40NilAndClosed(t *testing.T) {
 	require.EqualError(t, err, "zkrecipes: lock "+r.path+": client closed")
 }
 
-func TestB41APanicInDoReleasesAndGoesOn(t *testing.T) {
-	r := newRig(t, nil)
-	require.PanicsWithValue(t, "oh", func() {
-		r.m.Do(r.ctx, func(context.Context, *Lease) error { panic("oh") })
-	})
-	r.queued(0)
-	require.NoError(t, r.m.Do(r.ctx, nothing))
-}
-
 func TestB41SlowAndPanickingHooksHoldUpNobody(t *testing.T) {
-	free := make(chan struct{})
-	var once sync.Once
-	heard := make(chan TraceEvent, 10)
-	r := newRig(t, &Options{Trace: &Trace{
-		Granted: func(TraceEvent) {
-			<-free
-			once.Do(func() { panic("hook") })
-		},
-		Released: func(e TraceEvent) { heard <- e },
-	}})
-	for range 3 { // while the first hook hangs
-		require.NoError(t, r.m.Do(r.ctx, nothing))
-	}
-	require.Empty(t, heard)
-	close(free)
-	var last Token
-	for range 4 { // the rig's, too; in order, and none lost to the panic
-		e := <-heard
-		require.Greater(t, e.Token, last)
-		require.Equal(t, r.path, e.Path)
-		require.NotZero(t, e.Session)
-		last = e.Token
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) {
+			free := make(chan struct{})
+			var once sync.Once
+			heard := make(chan TraceEvent, 10)
+			r := side.rig(t, &Options{Trace: &Trace{
+				Granted: func(TraceEvent) {
+					<-free
+					once.Do(func() { panic("hook") })
+				},
+				Released: func(e TraceEvent) { heard <- e },
+			}})
+			for range 3 { // while the first hook hangs
+				require.NoError(t, r.m.Do(r.ctx, nothing))
+			}
+			require.Empty(t, heard)
+			close(free)
+			var last Token
+			for range 4 { // the rig's, too; in order, and none lost to the panic
+				e := <-heard
+				require.Greater(t, e.Token, last)
+				require.Equal(t, r.path, e.Path)
+				require.NotZero(t, e.Session)
+				last = e.Token
+			}
+		})
 	}
 }
 
 func TestB57HooksAndFunctionsMayCallTheLibrary(t *testing.T) {
-	var r *rig
-	ready := make(chan struct{})
-	locked, closed := make(chan error, 1), make(chan error, 1)
-	var once sync.Once
-	opts := &Options{Trace: &Trace{Released: func(TraceEvent) {
-		once.Do(func() {
-			<-ready
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			locked <- r.m.Do(ctx, nothing)
-			closed <- r.c.Close()
-		})
-	}}}
-	r = newRig(t, opts)
-	close(ready)
-	require.NoError(t, <-locked)
-	require.NoError(t, <-closed)
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) {
+			var r *sideRig
+			ready := make(chan struct{})
+			locked, closed := make(chan error, 1), make(chan error, 1)
+			var once sync.Once
+			opts := &Options{Trace: &Trace{Released: func(TraceEvent) {
+				once.Do(func() {
+					<-ready
+					ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+					defer cancel()
+					locked <- r.m.Do(ctx, nothing)
+					closed <- r.c.Close()
+				})
+			}}}
+			r = side.rig(t, opts)
+			close(ready)
+			require.NoError(t, outcome(t, locked))
+			require.NoError(t, outcome(t, closed))
 
-	other := newRig(t, nil)
-	err := other.m.Do(other.ctx, func(ctx context.Context, l *Lease) error {
-		context.AfterFunc(ctx, func() { other.c.Close() })
-		return other.c.Close()
-	})
-	require.ErrorIs(t, err, ErrClosed)
+			other := side.rig(t, nil)
+			err := other.m.Do(other.ctx, func(ctx context.Context, l *Lease) error {
+				context.AfterFunc(ctx, func() { other.c.Close() })
+				return other.c.Close()
+			})
+			require.ErrorIs(t, err, ErrClosed)
+		})
+	}
 }
 
 func TestB52RequestsAboveTheLimitAreRefused(t *testing.T) {
-	r := newRig(t, nil)
-	l := r.lock()
-	r.p.reset()
-	path := r.path + "/big"
-	// The largest that passes, and one more.
-	fits := 1048575 - (8 + len(appendOpHeader(appendOp(appendOp(nil, l.Check()), &zk.CreateRequest{Path: path, Data: []byte{}, Acl: r.c.acl}), -1, true)))
-	_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: path, Data: make([]byte, fits+1)})
-	require.EqualError(t, err, "zkrecipes: commit under "+r.path+": request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
-	require.Empty(t, r.p.count())
-	_, err = l.Commit(r.ctx, &zk.CreateRequest{Path: path, Data: make([]byte, fits)})
-	require.NoError(t, err, "the size is computed exactly")
-	require.NoError(t, l.Err())
-	require.Equal(t, 1, r.p.countOf("connect")+1, "no new connection")
-	require.NoError(t, r.raw.Delete(path, -1))
-	require.NoError(t, l.Release())
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		l := held(t, r.m.Lock)
+		r.p.reset()
+		path := r.path + "/big"
+		// The largest that passes, and one more.
+		fits := 1048575 - (8 + len(appendOpHeader(appendOp(appendOp(nil, l.Check()), &zk.CreateRequest{Path: path, Data: []byte{}, Acl: r.c.acl}), -1, true)))
+		_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: path, Data: make([]byte, fits+1)})
+		require.EqualError(t, err, "zkrecipes: commit under "+r.path+": request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
+		require.Empty(t, r.p.count())
+		_, err = l.Commit(r.ctx, &zk.CreateRequest{Path: path, Data: make([]byte, fits)})
+		require.NoError(t, err, "the size is computed exactly")
+		require.NoError(t, l.Err())
+		require.Zero(t, r.p.countOf("connect"), "no new connection")
+		require.NoError(t, r.raw.Delete(path, -1))
+		require.NoError(t, l.Release())
 
-	big := dial(t, &Options{Identity: strings.Repeat("x", 1<<20)})
-	_, err = NewMutex(big, r.path).Lock(r.ctx)
-	require.ErrorContains(t, err, "servers accept 1048575")
-	require.NoError(t, NewMutex(big, r.path+"/sibling").line.errOf(r.ctx, big), "its session lives")
-}
-
-// errOf reads with the client, to see that it can.
-func (l *line) errOf(ctx context.Context, c *Client) error {
-	_, err := l.contenders(ctx)
-	return err
+		big := dial(t, &Options{Identity: strings.Repeat("x", 1<<20)})
+		_, err = r.ours(big, r.path).Lock(r.ctx)
+		require.ErrorContains(t, err, "servers accept 1048575")
+		_, err = r.ours(big, r.path+"/sibling").Contenders(r.ctx)
+		require.NoError(t, err, "its session lives")
+	})
 }
 
 func TestB62AuthACLMeansTheUsersIDs(t *testing.T) {
-	r := newRig(t, nil)
-	ctx := r.ctx
-	_, err := Dial(ctx, harness.shared, &Options{ACL: zk.AuthACL(zk.PermAll)})
-	require.ErrorContains(t, err, `Options.ACL: ACL of scheme "auth" without Options.Auth`)
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		ctx := r.ctx
+		_, err := Dial(ctx, harness.shared, &Options{ACL: zk.AuthACL(zk.PermAll)})
+		require.ErrorContains(t, err, `Options.ACL: ACL of scheme "auth" without Options.Auth`)
 
-	l := r.lock()
-	_, err = l.Commit(ctx, &zk.CreateRequest{Path: r.path + "/x", Acl: zk.AuthACL(zk.PermAll)})
-	require.ErrorContains(t, err, `operation 0: create `+r.path+`/x: ACL of scheme "auth" without Options.Auth`)
-	require.NoError(t, l.Release())
+		l := held(t, r.m.Lock)
+		_, err = l.Commit(ctx, &zk.CreateRequest{Path: r.path + "/x", Acl: zk.AuthACL(zk.PermAll)})
+		require.ErrorContains(t, err, `operation 0: create `+r.path+`/x: ACL of scheme "auth" without Options.Auth`)
+		require.NoError(t, l.Release())
 
-	auth := []Auth{{Scheme: "digest", Data: []byte("alice:secret")}}
-	c := dial(t, &Options{Auth: auth, ACL: zk.AuthACL(zk.PermAll)})
-	user := raw(t)
-	require.NoError(t, user.AddAuth("digest", []byte("alice:secret")))
-	path := newPath(t)
-	l = lockOn(t, NewMutex(c, path))
-	_, err = l.Commit(ctx, &zk.CreateRequest{Path: path + "-data", Acl: zk.AuthACL(zk.PermAll)})
-	require.NoError(t, err)
-	for _, p := range []string{path, path + "-data"} {
-		acl, _, err := user.GetACL(p)
+		auth := []Auth{{Scheme: "digest", Data: []byte("alice:secret")}}
+		c := dial(t, &Options{Auth: auth, ACL: zk.AuthACL(zk.PermAll)})
+		user := raw(t)
+		require.NoError(t, user.AddAuth("digest", []byte("alice:secret")))
+		path := newPath(t)
+		l = held(t, r.ours(c, path).Lock)
+		_, err = l.Commit(ctx, &zk.CreateRequest{Path: path + "-data", Acl: zk.AuthACL(zk.PermAll)})
 		require.NoError(t, err)
-		require.Equal(t, zk.DigestACL(zk.PermAll, "alice", "secret"), acl)
-	}
-	require.NoError(t, l.Release())
-	// The next session can use what this one has made.
-	require.NoError(t, NewMutex(dial(t, &Options{Auth: auth}), path).Do(ctx, nothing))
+		for _, p := range []string{path, path + "-data"} {
+			acl, _, err := user.GetACL(p)
+			require.NoError(t, err)
+			require.Equal(t, zk.DigestACL(zk.PermAll, "alice", "secret"), acl)
+		}
+		require.NoError(t, l.Release())
+		// The next session can use what this one has made.
+		require.NoError(t, r.theirs(dial(t, &Options{Auth: auth}), path).Do(ctx, nothing))
+	})
 }
 
 func TestErrorsKeepTheirCauses(t *testing.T) {

@@ -26,90 +26,103 @@ func TestB03SearchForAJoinAsksBehindASync(t *testing.T) {
 		if held {
 			clients = 2
 		}
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *world) {
-				c := w.client(nil)
-				var holder *Lease
-				if held {
-					holder = lockOn(t, NewMutex(w.client(nil), w.path))
-				}
-				// The join is the transaction that the replica does not have.
-				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin})
-				var a *attempt
-				requests := w.requests(func() {
-					a = w.lockLater(c)
-					time.Sleep(time.Second)
-				})
-				require.Equal(t, 1, requests["connect"])
-				require.Equal(t, 1, requests[opJoin], "found, not joined again")
-				require.Equal(t, 1, requests["sync"])
-				if held {
-					require.True(t, a.waiting())
-					require.Len(t, w.line(), 2)
-					require.NoError(t, holder.Release())
-				}
-				l := a.granted()
-				require.Len(t, w.line(), 1)
-				w.stands(l)
-				_, stat, err := l.Get(t.Context(), l.Check().Path)
-				require.NoError(t, err)
-				require.EqualValues(t, stat.Czxid, l.Token())
-				require.NoError(t, l.Release())
-				require.Empty(t, w.line())
-			}, behind(clients, 1))
-		})
+		for _, side := range sides {
+			t.Run(name+" "+side.name, func(t *testing.T) {
+				side.inBubble(t, func(t *testing.T, w *sideWorld) {
+					c := w.client(nil)
+					var holder *Lease
+					if held {
+						holder = w.excludes(w.client(nil))
+					}
+					// The join is the transaction that the replica does not have.
+					w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin})
+					var a *attempt
+					requests := w.requests(func() {
+						a = w.waits(c)
+						time.Sleep(time.Second)
+					})
+					require.Equal(t, 1, requests["connect"])
+					require.Equal(t, 1, requests[opJoin], "found, not joined again")
+					require.Equal(t, 1, requests["sync"])
+					if held {
+						require.True(t, a.waiting())
+						require.Len(t, w.line(), 2)
+						require.NoError(t, holder.Release())
+					}
+					l := a.granted()
+					require.Len(t, w.line(), 1)
+					w.stands(l)
+					_, stat, err := l.Get(t.Context(), l.Check().Path)
+					require.NoError(t, err)
+					require.EqualValues(t, stat.Czxid, l.Token())
+					require.NoError(t, l.Release())
+					require.Empty(t, w.line())
+				}, behind(clients, 1))
+			})
+		}
 	}
 }
 
 // A server that is behind what the client has seen refuses the connection; the
 // join is found when one takes it.
 func TestB03SearchWaitsForAServerThatHasSeenWhatTheClientHas(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c := w.client(nil)
-		w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin})
-		requests := w.requests(func() {
-			l := w.lockLater(c).granted()
-			w.stands(l)
-			require.Len(t, w.line(), 1)
-			require.NoError(t, l.Release())
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) {
+			side.inBubble(t, func(t *testing.T, w *sideWorld) {
+				c := w.client(nil)
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin})
+				requests := w.requests(func() {
+					l := w.waits(c).granted()
+					w.stands(l)
+					require.Len(t, w.line(), 1)
+					require.NoError(t, l.Release())
+				})
+				require.Equal(t, 1, requests[opJoin])
+				require.Greater(t, requests["connect"], 1)
+				require.Empty(t, w.line())
+			}, zktest.WithPlan(zktest.NewPlan(
+				zktest.Fault{Do: zktest.Lag, Skip: 1, Times: -1, Behind: 100, For: 3 * time.Second})))
 		})
-		require.Equal(t, 1, requests[opJoin])
-		require.Greater(t, requests["connect"], 1)
-		require.Empty(t, w.line())
-	}, zktest.WithPlan(zktest.NewPlan(
-		zktest.Fault{Do: zktest.Lag, Skip: 1, Times: -1, Behind: 100, For: 3 * time.Second})))
+	}
 }
 
 func TestB63LeaseSeesWhatWasCommittedBeforeItOverAReconnectToAServerThatIsBehind(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c, other := w.client(nil), w.client(nil)
-		before := lockOn(t, NewMutex(other, w.path))
-		_, err := before.Commit(t.Context(), &zk.CreateRequest{Path: "/data", Data: []byte("old")})
-		require.NoError(t, err)
-		a := w.lockLater(c)
-		require.True(t, a.waiting())
+	for _, side := range sides {
+		if !side.signalled() {
+			continue // it lists, and then no server that is behind takes it
+		}
+		t.Run(side.name, func(t *testing.T) {
+			side.inBubble(t, func(t *testing.T, w *sideWorld) {
+				c, other := w.client(nil), w.client(nil)
+				before := w.excludes(other)
+				_, err := before.Commit(t.Context(), &zk.CreateRequest{Path: "/data", Data: []byte("old")})
+				require.NoError(t, err)
+				a := w.waits(c)
+				require.True(t, a.waiting())
 
-		// Two transactions, of which c hears by an event only.
-		_, err = before.Commit(t.Context(),
-			&zk.SetDataRequest{Path: "/data", Data: []byte("new"), Version: -1}, &zk.CreateRequest{Path: "/data/new"})
-		require.NoError(t, err)
-		require.NoError(t, before.Release())
-		l := a.granted()
-		requests := w.requests(func() {
-			require.True(t, w.srv.Disconnect(sessionID(c)))
-			synctest.Wait()
-			time.Sleep(time.Second)
+				// Two transactions, of which c hears by an event only.
+				_, err = before.Commit(t.Context(),
+					&zk.SetDataRequest{Path: "/data", Data: []byte("new"), Version: -1}, &zk.CreateRequest{Path: "/data/new"})
+				require.NoError(t, err)
+				require.NoError(t, before.Release())
+				l := a.granted()
+				requests := w.requests(func() {
+					require.True(t, w.srv.Disconnect(sessionID(c)))
+					synctest.Wait()
+					time.Sleep(time.Second)
+				})
+				require.Equal(t, 1, requests["connect"])
+				require.Equal(t, 1, requests["sync"], "the library's own, before anything else")
+
+				data, _, err := l.Get(t.Context(), "/data")
+				require.NoError(t, err)
+				require.Equal(t, "new", string(data))
+				names, _, err := l.Children(t.Context(), "/data")
+				require.NoError(t, err)
+				require.Equal(t, []string{"new"}, names)
+				w.stands(l)
+				require.NoError(t, l.Release())
+			}, behind(2, 2))
 		})
-		require.Equal(t, 1, requests["connect"])
-		require.Equal(t, 1, requests["sync"], "the library's own, before anything else")
-
-		data, _, err := l.Get(t.Context(), "/data")
-		require.NoError(t, err)
-		require.Equal(t, "new", string(data))
-		names, _, err := l.Children(t.Context(), "/data")
-		require.NoError(t, err)
-		require.Equal(t, []string{"new"}, names)
-		w.stands(l)
-		require.NoError(t, l.Release())
-	}, behind(2, 2))
+	}
 }

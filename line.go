@@ -18,12 +18,15 @@ type line struct {
 	c      *Client
 	path   string // as the user gave it
 	recipe string // for the marker
+	kinds  []kind // of its places; other children are none
 	// blocks reports whether a place of kind own has to wait for one of kind
 	// other that is ahead of it; it waits for the nearest.
 	blocks func(own, other kind) bool
 	// foreign reports a kind that must not stand in this line, because the
 	// recipe it belongs to takes turns by other rules.
 	foreign func(kind) bool
+	// rejoins: who waits in this line joins again when somebody deletes it whole.
+	rejoins bool
 }
 
 func (l *line) key() holderKey { return holderKey{l.c, l.path, l.recipe} }
@@ -59,7 +62,7 @@ const idleLine = 30 * time.Second
 // reaped before they are used, data that changes between look and write.
 const maxTries = 16
 
-var errContended = errors.New("line changes too often")
+var errContended = errors.New("the znode changes too often")
 
 // look returns what is known of the line, reading it, and creating it, on the
 // client's first use and after a while without any.

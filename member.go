@@ -17,12 +17,20 @@ const (
 	kindRead        kind = "__READ__"  // this library's and Curator's reader
 	kindKazooLock   kind = "__lock__"  // kazoo's mutex and writer
 	kindKazooReader kind = "__rlock__" // kazoo's reader
+	kindMember      kind = "member-"   // of a barrier
 )
 
 // exclusive reports whether a holder of this kind is alone.
-func (k kind) exclusive() bool { return k != kindRead && k != kindKazooReader }
+func (k kind) exclusive() bool {
+	return k != kindRead && k != kindKazooReader && k != kindMember
+}
 
-var kinds = []kind{kindLock, kindWrite, kindRead, kindKazooReader, kindKazooLock}
+// lockKinds are the places of locks, memberKinds those of barriers: neither kind of
+// recipe sees the other's.
+var (
+	lockKinds   = []kind{kindLock, kindWrite, kindRead, kindKazooReader, kindKazooLock}
+	memberKinds = []kind{kindMember}
+)
 
 // member is a place as its name in a listing tells it.
 type member struct {
@@ -32,8 +40,9 @@ type member struct {
 	uuid   string // of places with a "_c_<uuid>-" before the kind, else empty
 }
 
-// parseMember reads a name; false for children that are no places.
-func parseMember(name string) (member, bool) {
+// parseMember reads a name; false for children that are no places of these
+// kinds.
+func parseMember(name string, kinds []kind) (member, bool) {
 	// ZooKeeper formats the number with %010d, the sign included.
 	for _, digits := range []int{10, 11} {
 		i := len(name) - digits
@@ -59,10 +68,10 @@ func parseMember(name string) (member, bool) {
 }
 
 // members returns the places among children.
-func members(children []string) []member {
+func members(children []string, kinds []kind) []member {
 	ms := make([]member, 0, len(children))
 	for _, name := range children {
-		if m, ok := parseMember(name); ok {
+		if m, ok := parseMember(name, kinds); ok {
 			ms = append(ms, m)
 		}
 	}
@@ -106,4 +115,21 @@ func newUUID() string {
 		s = hex.AppendEncode(s, part)
 	}
 	return string(s)
+}
+
+// isUUID reports whether name is a uuid in the form in which Curator writes them.
+func isUUID(name string) bool {
+	for i, r := range name {
+		switch i {
+		case 8, 13, 18, 23:
+			if r != '-' {
+				return false
+			}
+		default:
+			if !strings.ContainsRune("0123456789abcdef", r) {
+				return false
+			}
+		}
+	}
+	return len(name) == 36
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,10 +75,10 @@ func (t *transaction) wait(ctx context.Context) (rs []zk.MultiResponse, failed i
 func (t *transaction) result() (rs []zk.MultiResponse, failed int, err error) {
 	code, record, err := t.call.Result()
 	switch {
-	case err != nil && t.s.isOver():
-		return nil, -1, errSessionOver
 	case errors.Is(err, wire.ErrNotSent):
 		return nil, -1, errNotSent
+	case err != nil && t.s.isOver():
+		return nil, -1, errSessionOver
 	case err != nil:
 		return nil, -1, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
 	}
@@ -176,6 +177,15 @@ func appendOp(b []byte, op any) []byte {
 	panic(fmt.Sprintf("no operation of a transaction: %T", op))
 }
 
+// frameSize returns how large a request the operations make.
+func frameSize(parts ...[]any) int {
+	frame := make([]byte, wire.Headroom)
+	for _, op := range slices.Concat(parts...) {
+		frame = appendOp(frame, op)
+	}
+	return len(appendOpHeader(frame, -1, true)) - 4
+}
+
 // appendData appends a buffer; nil stays null, as go-zookeeper has it.
 func appendData(b, data []byte) []byte {
 	if data == nil {
@@ -199,11 +209,7 @@ func decodeMulti(record []byte) ([]zk.MultiResponse, error) {
 		case jute.OpCreate:
 			r.String = d.String()
 		case jute.OpSetData:
-			r.Stat = &zk.Stat{
-				Czxid: d.Int64(), Mzxid: d.Int64(), Ctime: d.Int64(), Mtime: d.Int64(),
-				Version: d.Int32(), Cversion: d.Int32(), Aversion: d.Int32(),
-				EphemeralOwner: d.Int64(), DataLength: d.Int32(), NumChildren: d.Int32(), Pzxid: d.Int64(),
-			}
+			r.Stat = decodeStat(d)
 		case jute.OpDelete, jute.OpCheck:
 		default:
 			return rs, fmt.Errorf("result of operation %d in a transaction", op)
@@ -211,6 +217,14 @@ func decodeMulti(record []byte) ([]zk.MultiResponse, error) {
 		rs = append(rs, r)
 	}
 	return nil, nil
+}
+
+func decodeStat(d *jute.Decoder) *zk.Stat {
+	return &zk.Stat{
+		Czxid: d.Int64(), Mzxid: d.Int64(), Ctime: d.Int64(), Mtime: d.Int64(),
+		Version: d.Int32(), Cversion: d.Int32(), Aversion: d.Int32(),
+		EphemeralOwner: d.Int64(), DataLength: d.Int32(), NumChildren: d.Int32(), Pzxid: d.Int64(),
+	}
 }
 
 // codeError returns go-zookeeper's error for a server's code, nil for 0.

@@ -20,7 +20,7 @@ type Mutex struct{ line *line }
 // none is an error at the first use.
 func NewMutex(c *Client, path string) *Mutex {
 	return &Mutex{&line{
-		c: c, path: path, recipe: "mutex",
+		c: c, path: path, recipe: "mutex", kinds: lockKinds,
 		blocks:  func(_, _ kind) bool { return true },
 		foreign: func(k kind) bool { return k == kindRead || k == kindWrite },
 	}}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -16,21 +15,6 @@ import (
 )
 
 // What users of other lock libraries rely on. The names say the row.
-
-func TestA01DoHoldsTheLockForItsFunction(t *testing.T) {
-	r := newRig(t, nil)
-	other := NewMutex(dial(t, nil), r.path)
-	broken := errors.New("broken")
-	err := r.m.Do(r.ctx, func(ctx context.Context, l *Lease) error {
-		require.NoError(t, l.Err())
-		_, err := other.TryLock(r.ctx)
-		require.ErrorIs(t, err, ErrLocked)
-		return broken
-	})
-	require.Equal(t, broken, err)
-	require.NoError(t, other.Do(r.ctx, nothing))
-	r.queued(0)
-}
 
 func TestA05WorksUnderAPrefix(t *testing.T) {
 	r := newRig(t, nil)
@@ -57,109 +41,25 @@ func TestA05WorksUnderAPrefix(t *testing.T) {
 	require.EqualError(t, err, `zkrecipes: lock bad: path does not begin with "/"`)
 }
 
-func TestA06OnlyTheLastReleaseFrees(t *testing.T) {
-	r := newRig(t, nil)
-	l := r.lock()
-	ctx := l.Reentrant(r.ctx)
-	second, err := r.m.Lock(ctx)
-	require.NoError(t, err)
-	third, err := r.m.TryLock(second.Reentrant(ctx))
-	require.NoError(t, err)
-	require.Equal(t, l.Token(), third.Token())
-	secondCtx := second.Context(r.ctx)
-
-	require.NoError(t, l.Release())
-	require.ErrorIs(t, l.Err(), ErrReleased)
-	require.NoError(t, second.Err())
-	require.NoError(t, secondCtx.Err())
-	_, err = r.m.Lock(ctx) // the context of the entry that was released
-	require.ErrorIs(t, err, ErrReleased)
-	require.NoError(t, second.Release())
-	require.ErrorIs(t, context.Cause(secondCtx), ErrReleased)
-	r.queued(1)
-	require.NoError(t, third.Release())
-	r.queued(0)
-	_, err = r.m.Lock(third.Reentrant(r.ctx))
-	require.ErrorIs(t, err, ErrReleased)
-}
-
 func TestA06ReentryRacingTheLastReleaseHoldsOrFails(t *testing.T) {
-	r := newRig(t, nil)
-	for range 200 {
-		l := r.lock()
-		ctx := l.Reentrant(r.ctx)
-		var wg sync.WaitGroup
-		wg.Go(func() { require.NoError(t, l.Release()) })
-		again, err := r.m.Lock(ctx)
-		if err == nil {
-			_, err := again.Commit(r.ctx) // the place must be there
-			require.NoError(t, err)
-			require.NoError(t, again.Release())
-		} else {
-			require.ErrorIs(t, err, ErrReleased)
-		}
-		wg.Wait()
-	}
-	r.queued(0)
-}
-
-func TestA07LockWithAHoldersContextIsADeadlockAtOnce(t *testing.T) {
-	r := newRig(t, nil)
-	l := r.lock()
-	ctx := l.Context(r.ctx)
-	var wg sync.WaitGroup
-	for range 20 { // as an errgroup hands one context to many
-		wg.Go(func() {
-			_, err := r.m.Lock(context.WithValue(ctx, t, "derived"))
-			if !errors.Is(err, ErrDeadlock) {
-				t.Errorf("%v", err)
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		for range 100 {
+			l := held(t, r.m.Lock)
+			ctx := l.Reentrant(r.ctx)
+			var wg sync.WaitGroup
+			wg.Go(func() { require.NoError(t, l.Release()) })
+			again, err := r.m.Lock(ctx)
+			if err == nil {
+				_, err := again.Commit(r.ctx) // the place must be there
+				require.NoError(t, err)
+				require.NoError(t, again.Release())
+			} else {
+				require.ErrorIs(t, err, ErrReleased)
 			}
-		})
-	}
-	wg.Wait()
-	_, err := r.m.TryLock(ctx)
-	require.ErrorIs(t, err, ErrLocked)
-	err = r.m.Do(ctx, nothing)
-	require.EqualError(t, err, "zkrecipes: lock "+r.path+
-		": the caller holds this lock already (Lease.Reentrant lets it re-enter)")
-
-	elsewhere := NewMutex(r.c, r.path+"-elsewhere")
-	require.NoError(t, elsewhere.Do(ctx, nothing), "another lock is none of its business")
-
-	require.NoError(t, l.Release())
-	_, err = r.m.Lock(context.WithoutCancel(ctx)) // holds no more
-	require.NoError(t, err)
-}
-
-func TestA08OthersDoNotEnterWithAHolder(t *testing.T) {
-	r := newRig(t, nil)
-	l := r.lock()
-	a := lockLater(t, r.m)
-	r.queued(2)
-	require.True(t, a.waiting())
-	_, err := r.m.TryLock(r.ctx)
-	require.ErrorIs(t, err, ErrLocked)
-	require.NoError(t, l.Release())
-	require.NoError(t, a.granted().Release())
-}
-
-func TestA09TwoClientsExcludeAndHandOver(t *testing.T) {
-	r := newRig(t, nil)
-	other := NewMutex(dial(t, nil), r.path)
-	var last Token
-	for i := range 40 {
-		l := r.lock()
-		a := lockLater(t, other)
-		r.queued(2)
-		require.True(t, a.waiting())
-		require.NoError(t, l.Release())
-		b := a.granted()
-		require.Greater(t, b.Token(), l.Token())
-		require.Greater(t, l.Token(), last, i)
-		last = b.Token()
-		require.NoError(t, b.Release())
-	}
-	r.queued(0)
+			wg.Wait()
+		}
+		r.queued(0)
+	})
 }
 
 func TestA10WaitersAreGrantedInOrder(t *testing.T) {
@@ -219,48 +119,6 @@ func TestA11TryLocksLoserLeavesNothing(t *testing.T) {
 	r.queued(0)
 }
 
-func TestA12TimedOutLocksLeaveNothing(t *testing.T) {
-	r := newRig(t, nil)
-	l := r.lock()
-	s, _ := r.c.session()
-	watches := func() int {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.watches)
-	}
-	const tries = 10_000
-	var wg sync.WaitGroup
-	turns := make(chan struct{}, tries)
-	for range tries {
-		turns <- struct{}{}
-	}
-	close(turns)
-	var timedOut atomic.Int32
-	for range 16 {
-		wg.Go(func() {
-			for range turns {
-				ctx, cancel := context.WithTimeout(r.ctx, time.Duration(rand.N(4000))*time.Microsecond)
-				_, err := r.m.Lock(ctx)
-				cancel()
-				if !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%v", err)
-					return
-				}
-				timedOut.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(t, tries, timedOut.Load())
-	r.queued(1)
-	// What is left is the watch on the holder, and its own.
-	eventually(t, "watches", func() bool { return watches() <= 2 })
-	require.NoError(t, l.Release())
-	eventually(t, "watches", func() bool { return watches() == 0 })
-	require.Empty(t, s.unresolved)
-	require.LessOrEqual(t, len(r.c.lines), 1)
-}
-
 func TestA13GoroutinesOnOneMutexExcludeEachOther(t *testing.T) {
 	r := newRig(t, nil)
 	n := 0 // guarded by the lock, and watched by the race detector
@@ -286,66 +144,6 @@ func TestA13GoroutinesOnOneMutexExcludeEachOther(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, 200, n)
 	r.queued(0)
-}
-
-func TestA14AMutexIsUsableAfterEveryFailure(t *testing.T) {
-	r := newRig(t, nil)
-	fails := map[string]func(){
-		"ctx ended before": func() {
-			ctx, cancel := context.WithCancel(r.ctx)
-			cancel()
-			_, err := r.m.Lock(ctx)
-			require.ErrorIs(t, err, context.Canceled)
-		},
-		"time-out": func() {
-			l := r.lock()
-			ctx, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
-			defer cancel()
-			_, err := r.m.Lock(ctx)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.NoError(t, l.Release())
-		},
-		"locked": func() {
-			l := r.lock()
-			_, err := r.m.TryLock(r.ctx)
-			require.ErrorIs(t, err, ErrLocked)
-			require.NoError(t, l.Release())
-		},
-		"evicted while waiting": func() {
-			l := r.lock()
-			r.p.reset()
-			a := lockLater(t, r.m)
-			r.asleep(0)
-			r.queued(2)
-			require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].name, -1))
-			_, err := a.wait()
-			require.ErrorIs(t, err, ErrEvicted)
-			require.NoError(t, l.Release())
-		},
-		"lost": func() {
-			l := r.lock()
-			r.p.expire()
-			<-l.Context(r.ctx).Done()
-			require.ErrorIs(t, l.Release(), ErrLost)
-		},
-		"connection lost": func() {
-			l := r.lock()
-			r.p.drop()
-			require.NoError(t, l.Release())
-		},
-		"panic": func() {
-			require.PanicsWithValue(t, "oh", func() {
-				r.m.Do(r.ctx, func(context.Context, *Lease) error { panic("oh") })
-			})
-		},
-	}
-	for name, f := range fails {
-		t.Run(name, func(t *testing.T) {
-			f()
-			require.NoError(t, r.m.Do(r.ctx, nothing))
-			r.queued(0)
-		})
-	}
 }
 
 func TestA15ContendersAreListedInOrder(t *testing.T) {

@@ -4,12 +4,14 @@ package zkrecipes
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +26,7 @@ import (
 const (
 	holderEnv     = "ZKRECIPES_TEST_HOLDER" // what the process does once it holds: "wait" or "commit"
 	pathEnv       = "ZKRECIPES_TEST_PATH"
+	sideEnv       = "ZKRECIPES_TEST_SIDE" // the name of the side on which it holds
 	holderTimeout = time.Second
 	sharedTick    = 500 * time.Millisecond // of the harness's server
 	reportMark    = "holder: "
@@ -41,6 +44,21 @@ type report struct {
 	Fenced    bool   // the guard fails on another connection
 }
 
+// TestMemberProcess is a process that stands at a barrier of three, and inside a
+// double barrier of two.
+func TestMemberProcess(t *testing.T) {
+	path := os.Getenv(pathEnv)
+	if os.Getenv(holderEnv) != "member" {
+		return
+	}
+	c := dial(t, &Options{SessionTimeout: holderTimeout})
+	attend(t, NewBarrier(c, path+"/barrier", 3))
+	v, err := NewDoubleBarrier(c, path+"/double", 2).Enter(within(t, time.Minute))
+	require.NoError(t, err)
+	fmt.Println(reportMark + "{}")
+	<-v.Context(context.Background()).Done() // until it is killed
+}
+
 // TestHolderProcess is the process that process starts. In any other it does
 // nothing.
 func TestHolderProcess(t *testing.T) {
@@ -49,7 +67,8 @@ func TestHolderProcess(t *testing.T) {
 		return
 	}
 	ctx := within(t, time.Minute)
-	l := lockOn(t, NewMutex(dial(t, &Options{SessionTimeout: holderTimeout}), path))
+	i := slices.IndexFunc(sides, func(s side) bool { return s.name == os.Getenv(sideEnv) })
+	l := held(t, sides[i].ours(dial(t, &Options{SessionTimeout: holderTimeout}), path).Lock)
 	conn := raw(t)
 	r := report{Token: l.Token(), Place: l.Check().Path}
 	say := func() {
@@ -101,11 +120,17 @@ type process struct {
 }
 
 // startHolder returns once the process holds the lock.
-func startHolder(t *testing.T, mode, path string) (*process, report) {
+func startHolder(t *testing.T, s side, mode, path string) (*process, report) {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHolderProcess$", "-test.timeout=1m")}
+	p := startProcess(t, s.name, "TestHolderProcess", mode, path)
+	return p, p.report()
+}
+
+func startProcess(t *testing.T, side, test, mode, path string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.timeout=1m")}
 	// It uses the server of this process.
-	p.cmd.Env = append(os.Environ(), "ZK_SERVERS="+strings.Join(harness.shared, ","), holderEnv+"="+mode, pathEnv+"="+path)
+	p.cmd.Env = append(os.Environ(), "ZK_SERVERS="+strings.Join(harness.shared, ","), holderEnv+"="+mode, pathEnv+"="+path, sideEnv+"="+side)
 	p.cmd.Stderr = os.Stderr
 	var err error
 	p.in, err = p.cmd.StdinPipe()
@@ -119,7 +144,7 @@ func startHolder(t *testing.T, mode, path string) (*process, report) {
 		p.signal(syscall.SIGKILL) // a stopped process too
 		p.cmd.Wait()
 	})
-	return p, p.report()
+	return p
 }
 
 func (p *process) signal(s syscall.Signal) {
@@ -150,44 +175,47 @@ func TestB14ProcessPausedForLongerThanItsSession(t *testing.T) {
 		"wait",   // stopped at a moment that is known
 		"commit", // stopped at any moment in a loop of Err and Commit
 	} {
-		t.Run(mode, func(t *testing.T) {
-			ctx, path := within(t, 30*time.Second), newPath(t)
-			conn := raw(t)
-			makeParents(t, conn, path+"-data")
-			p, held := startHolder(t, mode, path)
-			c := dial(t, nil)
-			waiter := lockLater(t, NewMutex(c, path))
-			sleeps(t, c, 2)
-			if mode == "commit" {
-				eventually(t, "Commits", func() bool {
-					data, _, err := conn.Get(path + "-data")
-					return err == nil && string(data) == fmt.Sprint(held.Token)
-				})
-			}
+		for _, side := range sides {
+			t.Run(mode+" "+side.name, func(t *testing.T) {
+				t.Parallel()
+				ctx, path := within(t, 30*time.Second), newPath(t)
+				conn := raw(t)
+				makeParents(t, conn, path+"-data")
+				p, held := startHolder(t, side, mode, path)
+				c := dial(t, nil)
+				waiter := later(t, side.theirs(c, path).Lock)
+				sleeps(t, c, 2)
+				if mode == "commit" {
+					eventually(t, "Commits", func() bool {
+						data, _, err := conn.Get(path + "-data")
+						return err == nil && string(data) == fmt.Sprint(held.Token)
+					})
+				}
 
-			p.signal(syscall.SIGSTOP)
-			next := waiter.granted()
-			require.Greater(t, next.Token(), held.Token)
-			_, err := next.Commit(ctx, &zk.SetDataRequest{Path: path + "-data", Data: []byte("next"), Version: -1})
-			require.NoError(t, err)
-			_, err = p.in.Write([]byte("go on\n"))
-			require.NoError(t, err)
-			p.signal(syscall.SIGCONT)
+				p.signal(syscall.SIGSTOP)
+				next := waiter.granted()
+				require.Greater(t, next.Token(), held.Token)
+				_, err := next.Commit(ctx, &zk.SetDataRequest{Path: path + "-data", Data: []byte("next"), Version: -1})
+				require.NoError(t, err)
+				_, err = p.in.Write([]byte("go on\n"))
+				require.NoError(t, err)
+				p.signal(syscall.SIGCONT)
 
-			r := p.report()
-			t.Logf("%+v", r)
-			if mode == "wait" {
-				require.NotEmpty(t, r.Lost, "the first Err is ErrLost")
-			} else if r.Lost == "" {
-				require.True(t, r.Uncertain || strings.Contains(r.Failed, ErrLost.Error()), "stopped within Commit")
-			}
-			require.NotEmpty(t, r.Refused, "Commit")
-			require.True(t, r.Fenced, "the guard on another connection")
-			data, _, err := conn.Get(path + "-data")
-			require.NoError(t, err)
-			require.Equal(t, "next", string(data))
-			require.NoError(t, next.Release())
-		})
+				r := p.report()
+				t.Logf("%+v", r)
+				if mode == "wait" {
+					require.NotEmpty(t, r.Lost, "the first Err is ErrLost")
+				} else if r.Lost == "" {
+					require.True(t, r.Uncertain || strings.Contains(r.Failed, ErrLost.Error()), "stopped within Commit")
+				}
+				require.NotEmpty(t, r.Refused, "Commit")
+				require.True(t, r.Fenced, "the guard on another connection")
+				data, _, err := conn.Get(path + "-data")
+				require.NoError(t, err)
+				require.Equal(t, "next", string(data))
+				require.NoError(t, next.Release())
+			})
+		}
 	}
 }
 
@@ -196,20 +224,58 @@ func TestB14ProcessPausedForLongerThanItsSession(t *testing.T) {
 func TestB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 	t.Parallel()
 	needsOwn(t) // another server's tick is not known
-	path := newPath(t)
-	p, held := startHolder(t, "wait", path)
-	seen := newTrail()
-	c := dial(t, &Options{Trace: seen.trace()})
-	waiter := lockLater(t, NewMutex(c, path))
-	sleeps(t, c, 2)
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) {
+			path := newPath(t)
+			p, held := startHolder(t, side, "wait", path)
+			seen := newTrail()
+			c := dial(t, &Options{Trace: seen.trace()})
+			waiter := later(t, side.theirs(c, path).Lock)
+			sleeps(t, c, 2)
+
+			killed := time.Now()
+			p.signal(syscall.SIGKILL)
+			next := waiter.granted()
+			took := seen.nth(t, 1, "granted").Time.Sub(killed)
+			t.Logf("granted %v after the kill; timeout %v, tick %v", took, holderTimeout, sharedTick)
+			require.Less(t, took, holderTimeout+sharedTick+tolerance)
+			require.Greater(t, next.Token(), held.Token)
+			require.NoError(t, next.Release())
+			require.Empty(t, children(t, raw(t), path))
+		})
+	}
+}
+
+// A member of a killed process is not counted, nor waited for, when its session
+// has timed out.
+func TestB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
+	t.Parallel()
+	needsOwn(t) // another server's tick is not known
+	path, conn := newPath(t), raw(t)
+	p := startProcess(t, "", "TestMemberProcess", "member", path)
+	v := visits(t, enter(t, NewDoubleBarrier(dial(t, nil), path+"/double", 2)))[0]
+	p.report()
+	var waiting []*going[int]
+	standing := func() int {
+		return len(members(children(t, conn, path+"/barrier/round"), memberKinds))
+	}
+	eventually(t, "the process waits", func() bool { return standing() == 1 })
+	c := dial(t, nil)
+	waiting = append(waiting, attend(t, NewBarrier(c, path+"/barrier", 3)))
+	eventually(t, "another waits", func() bool { return standing() == 2 })
+	leaves := does(t, v.Leave)
 
 	killed := time.Now()
 	p.signal(syscall.SIGKILL)
-	next := waiter.granted()
-	took := seen.nth(t, 1, "granted").Time.Sub(killed)
-	t.Logf("granted %v after the kill; timeout %v, tick %v", took, holderTimeout, sharedTick)
+	_, err := leaves.wait()
+	require.NoError(t, err)
+	took := time.Since(killed)
+	t.Logf("left %v after the kill; timeout %v, tick %v", took, holderTimeout, sharedTick)
 	require.Less(t, took, holderTimeout+sharedTick+tolerance)
-	require.Greater(t, next.Token(), held.Token)
-	require.NoError(t, next.Release())
-	require.Empty(t, children(t, raw(t), path))
+	require.Equal(t, 1, standing())
+	waiting = append(waiting, attend(t, NewBarrier(c, path+"/barrier", 3)))
+	eventually(t, "another waits", func() bool { return standing() == 2 })
+	require.True(t, waiting[0].waiting(), "the dead is not counted")
+	indexes(t, append(waiting, attend(t, NewBarrier(c, path+"/barrier", 3)))...)
+	require.Empty(t, children(t, conn, path+"/double"))
 }

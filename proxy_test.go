@@ -149,9 +149,7 @@ func (p *proxy) resume() {
 
 // refusing makes the proxy end all connections, and new ones at once.
 func (p *proxy) refusing(refuse bool) {
-	p.mu.Lock()
-	p.refuse = refuse
-	p.mu.Unlock()
+	p.barred(refuse)
 	if refuse {
 		p.drop()
 	}
@@ -184,7 +182,16 @@ func (p *proxy) reset() {
 // expiry would.
 func (p *proxy) expire() {
 	p.t.Helper()
+	p.barred(true) // else the client comes back in between, and takes it over again
+	defer p.barred(false)
 	p.takeOver()()
+}
+
+// barred makes the proxy end new connections at once.
+func (p *proxy) barred(refuse bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = refuse
 }
 
 // takeOver does what expire needs first, and returns what ends the session.

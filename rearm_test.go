@@ -160,6 +160,56 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	rearmRest(t, s, look, nodes[len(changed):], watches[len(changed):])
 }
 
+// Waiters of every side whose watches are queued inside go-zookeeper when the
+// connection is lost.
+func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
+	const queued = 40 // more than go-zookeeper's channel holds
+	p := newProxy(t, harness.shared[0])
+	look, path := bareNode(t)
+	nodes, _ := rearmNodes(t, look, path, 900, 2)
+	c, s, taps := sessDial(t, p.addr(), Options{})
+	rearmWatch(t, s, nodes)
+	other := dial(t, nil)
+	var holders []*Lease
+	line := func(i int) string { return fmt.Sprintf("%s-line-%d", path, i) }
+	for i := range queued {
+		side := sides[i%len(sides)]
+		require.NoError(t, side.ours(c, line(i)).Do(t.Context(), nothing))
+		holders = append(holders, held(t, side.theirs(other, line(i)).Lock))
+	}
+
+	// They have joined and listed when the connection is lost on which they have
+	// asked for their first watch. One after the other: what is swallowed is all
+	// that is written with it.
+	var asked atomic.Int32
+	taps.onWrite(func(_ *sessTap, op string, _ []byte) (bool, error) {
+		if op != "getData" {
+			return false, nil
+		}
+		asked.Add(1)
+		return true, nil
+	})
+	var waiting []*attempt
+	for i := range queued {
+		waiting = append(waiting, later(t, sides[i%len(sides)].ours(c, line(i)).Lock))
+		eventually(t, "it has asked", func() bool { return asked.Load() == int32(i+1) })
+	}
+	taps.away(t, p)
+	taps.onWrite(nil)
+	eventually(t, "queued", func() bool { return sessQueued(s.conn) == 16 })
+	taps.release()
+	eventually(t, "asleep", func() bool { return watchesOf(c) == len(nodes)+2*queued && c.idle() })
+	ops := slices.DeleteFunc(taps.newest().sent(), func(op string) bool { return op == "ping" })
+	require.Equal(t, []string{"connect", "auth", "setWatches", "setWatches"}, ops[:4])
+	require.NotContains(t, ops[4:], "setWatches")
+	for i, a := range waiting {
+		require.True(t, a.waiting())
+		require.NoError(t, holders[i].Release())
+		require.NoError(t, a.granted().Release())
+	}
+	eventually(t, "watches", func() bool { return watchesOf(c) == len(nodes) })
+}
+
 func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	const chunks = 4
 	p := newProxy(t, harness.shared[0])
@@ -186,6 +236,60 @@ func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.Empty(t, s.watches)
+}
+
+// The same with the watches of those who wait for a read/write lock, in lines in
+// which all read, or all write.
+func TestB59WaitersOfEitherSideHearOverADropBetweenTwoChunks(t *testing.T) {
+	const lines, each = 45, 25
+	ctx := within(t, time.Minute)
+	p := newProxy(t, harness.shared[0])
+	look, path := bareNode(t)
+	c, s, taps := sessDial(t, p.addr(), Options{})
+	other := dial(t, nil)
+	line := func(i int) string { return fmt.Sprintf("%s-line-%d", path, i) }
+	var holders []*Lease
+	var wg sync.WaitGroup
+	var served atomic.Int32
+	for i := range lines {
+		holders = append(holders, held(t, NewRWLock(other, line(i)).Lock))
+		do := NewRWLock(c, line(i)).Do
+		if i%2 == 0 {
+			do = NewRWLock(c, line(i)).RDo
+		}
+		for range each {
+			wg.Go(func() {
+				if err := do(ctx, nothing); err != nil {
+					t.Error(err)
+				}
+				served.Add(1)
+			})
+		}
+	}
+	// Of its own place each, which is the next writer's too, and of the holder's.
+	watches := lines * (each + 1)
+	eventually(t, "asleep", func() bool { return watchesOf(c) == watches && c.idle() })
+	require.Zero(t, served.Load())
+
+	taps.away(t, p)
+	for _, l := range holders[:lines/2] { // half while it is away, half when it is back
+		require.NoError(t, l.Release())
+	}
+	rule := p.on("setWatches", 2, dropBefore)
+	p.reset()
+	taps.release()
+	p.await(rule)
+	sessAwaitUp(t, s)
+	require.Greater(t, p.countOf("setWatches"), 2)
+	for _, l := range holders[lines/2:] {
+		require.NoError(t, l.Release())
+	}
+	eventually(t, "all are served", func() bool { return served.Load() == lines*each })
+	wg.Wait()
+	for i := range lines {
+		require.Empty(t, children(t, look, line(i)))
+	}
+	eventually(t, "watches", func() bool { return watchesOf(c) == 0 })
 }
 
 // rearmDrops is how many connections are lost under load.
@@ -219,7 +323,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 		cancel()
 		wg.Wait()
 	}()
-	var inside, grants, wakeUps atomic.Int64
+	var inside, grants, readers, writers, shared, wakeUps atomic.Int64
 	var sessions []*session
 	var watches [][]*watch
 	var ids []int64
@@ -227,26 +331,47 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 		c, s, _ := sessDial(t, p.addr(), Options{})
 		sessions, ids = append(sessions, s), append(ids, s.wire.ID())
 		watches = append(watches, rearmWatch(t, s, nodes))
-		for range 2 {
-			wg.Go(func() { // contends for the lock
-				for m := NewMutex(c, line); !stopped(); {
-					l, err := m.Lock(ctx)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if inside.Add(1) != 1 {
-						t.Error("two hold the lock")
-					}
-					inside.Add(-1)
-					grants.Add(1)
-					if err := l.Release(); err != nil {
-						t.Error(err)
-						return
-					}
+		wg.Go(func() { // contends for a mutex
+			for m := NewMutex(c, line); !stopped(); {
+				l, err := m.Lock(ctx)
+				if err != nil {
+					t.Error(err)
+					return
 				}
-			})
-		}
+				if inside.Add(1) != 1 {
+					t.Error("two hold the lock")
+				}
+				inside.Add(-1)
+				grants.Add(1)
+				if err := l.Release(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		wg.Go(func() { // contends for a read/write lock, in turn for each of its sides
+			w := NewRWLock(c, line+"-rw")
+			for n := i; !stopped(); n++ {
+				lock, mine := w.Lock, &writers
+				if n%2 == 0 {
+					lock, mine = w.RLock, &readers
+				}
+				l, err := lock(ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if mine.Add(1); writers.Load() > 1 || writers.Load() == 1 && readers.Load() > 0 {
+					t.Error("somebody beside a writer")
+				}
+				mine.Add(-1)
+				shared.Add(1)
+				if err := l.Release(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
 		wg.Go(func() { // sleeps on a node of its own until somebody else wakes it
 			for n := 0; !stopped(); n++ {
 				node := fmt.Sprintf("%s/%d-%d", path, i, n)
@@ -296,7 +421,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 		dropped += len(unlucky)
 		require.Less(t, time.Since(began), 50*time.Second)
 	}
-	t.Logf("%d drops in %v, %d grants and %d wake-ups meanwhile", rearmDrops, time.Since(began), grants.Load(), wakeUps.Load())
+	t.Logf("%d drops in %v, %d and %d grants and %d wake-ups meanwhile", rearmDrops, time.Since(began), grants.Load(), shared.Load(), wakeUps.Load())
 	close(stop)
 	done := make(chan struct{})
 	go func() {
@@ -306,7 +431,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		require.FailNow(t, "somebody waits for ever", "in line: %q", children(t, look, line))
+		require.FailNow(t, "somebody waits for ever", "in line: %q and %q", children(t, look, line), children(t, look, line+"-rw"))
 	}
 
 	rearmChange(t, look, nodes)
@@ -316,6 +441,9 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 		require.False(t, s.isOver())
 	}
 	require.Positive(t, grants.Load())
+	require.Positive(t, shared.Load())
 	require.Positive(t, wakeUps.Load())
-	eventually(t, "the line is empty", func() bool { return len(children(t, look, line)) == 0 })
+	for _, line := range []string{line, line + "-rw"} {
+		eventually(t, "the line is empty", func() bool { return len(children(t, look, line)) == 0 })
+	}
 }

@@ -20,7 +20,7 @@ func (r recipe) path() string {
 
 func (r recipe) check(ctx context.Context) error {
 	if r.line == nil {
-		return errors.New("not made by its constructor (NewMutex, NewRWLock)")
+		return errors.New("not made by its constructor (NewMutex, NewRWLock, NewGate, ...)")
 	}
 	return r.c.check(ctx, r.line.path)
 }

@@ -3,7 +3,6 @@ package zkrecipes
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,226 +14,57 @@ import (
 
 // Lost replies, lost connections, lost sessions. The names say the row.
 
-func TestB01JoinWhoseReplyIsLostIsFound(t *testing.T) {
-	for name, foreign := range map[string]bool{"alone": false, "behind another": true} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, nil)
-			var ahead string
-			if foreign {
-				ahead = r.byHand("lock-")
-			}
-			r.p.reset()
-			rule := r.p.on(opJoin, 1, dropAfter)
-			a := lockLater(t, r.m)
-			r.p.await(rule)
-			if foreign {
-				r.queued(2)
-				eventually(t, "asleep", func() bool { return r.p.countOf("getData") == 2 && r.c.idle() })
-				require.NoError(t, r.raw.Delete(ahead, -1))
-			}
-			l := a.granted()
-			require.Len(t, children(t, r.raw, r.path), 1, "one place only")
-			require.Equal(t, 1, r.p.countOf(opJoin))
-			require.Equal(t, 1, r.p.countOf("sync"))
-			_, stat, err := r.raw.Get(l.Check().Path)
-			require.NoError(t, err)
-			require.EqualValues(t, stat.Czxid, l.Token())
-			require.NoError(t, l.Release())
-			r.queued(0)
-		})
-	}
-}
-
 func TestB01JoinThatNeverArrivedIsSentAgain(t *testing.T) {
-	r := newRig(t, nil)
-	r.p.reset()
-	r.p.on(opJoin, 1, dropBefore)
-	l := r.lock()
-	require.Equal(t, 2, r.p.countOf(opJoin))
-	require.NoError(t, l.Release())
-	r.queued(0)
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		r.p.on(opJoin, 1, dropBefore)
+		l := held(t, r.m.Lock)
+		require.Equal(t, 2, r.p.countOf(opJoin))
+		require.NoError(t, l.Release())
+		r.queued(0)
+	})
 }
 
 func TestB02SearchForAJoinIsRepeatedUntilItIsAnswered(t *testing.T) {
-	r := newRig(t, nil)
-	r.p.reset()
-	r.p.on(opJoin, 1, dropAfter)
-	r.p.on("sync", 1, dropBefore)
-	r.p.on("getChildren2", 1, dropAfter)
-	r.p.on("getChildren2", 2, dropBefore)
-	r.p.on("getData", 1, dropAfter)
-	l := r.lock()
-	require.Equal(t, 1, r.p.countOf(opJoin))
-	require.Len(t, children(t, r.raw, r.path), 1)
-	require.NoError(t, l.Release())
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		r.p.on(opJoin, 1, dropAfter)
+		r.p.on("sync", 1, dropBefore)
+		r.p.on("getChildren2", 1, dropAfter)
+		r.p.on("getChildren2", 2, dropBefore)
+		r.p.on("getData", 1, dropAfter)
+		l := held(t, r.m.Lock)
+		require.Equal(t, 1, r.p.countOf(opJoin))
+		require.Len(t, r.inLine(), 1)
+		require.NoError(t, l.Release())
+	})
 }
 
 func TestB02SearchEndsWithTheSession(t *testing.T) {
-	r := newRig(t, nil)
-	r.p.on(opJoin, 1, dropAfter)
-	again := r.p.on("sync", 1, hold)
-	a := lockLater(t, r.m)
-	r.p.await(again)
-	r.p.expire()
-	again.release()
-	l := a.granted() // in the next session
-	require.Len(t, children(t, r.raw, r.path), 1)
-	require.NoError(t, l.Release())
+	t.Parallel()
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		old := sessionID(r.c)
+		r.p.on(opJoin, 1, dropAfter)
+		again := r.p.on("sync", 1, hold)
+		a := later(t, r.m.Lock)
+		r.p.await(again)
+		expire(r.p)
+		again.release()
+		l := a.granted() // in the next session
+		require.NotEqual(t, old, sessionID(r.c))
+		require.Len(t, r.inLine(), 1)
+		require.NoError(t, l.Release())
+	})
 }
 
 func TestB04APlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
-	r := newRig(t, nil)
-	uuid := newUUID()
-	stranger := r.byHand("_c_" + uuid + "-lock-")
-	s, _ := r.c.session()
-	p, err := r.m.line.recover(s, uuid)
-	require.NoError(t, err)
-	require.Nil(t, p)
-	require.NoError(t, r.raw.Delete(stranger, -1))
-}
-
-func TestB06ReleaseGoesOnInTheBackground(t *testing.T) {
-	r := newRig(t, nil)
-	rule := r.p.on(opRelease, 1, dropBefore)
-	l := r.lock()
-	require.NoError(t, l.Release())
-	r.p.await(rule)
-	require.ErrorIs(t, l.Err(), ErrReleased, "not held any more, whatever stands there")
-	r.queued(0)
-}
-
-func TestB07ReleaseWhoseReplyIsLostIsDone(t *testing.T) {
-	r := newRig(t, nil)
-	next := NewMutex(dial(t, nil), r.path)
-	for range 3 {
-		r.p.reset()
-		l := r.lock()
-		a := lockLater(t, next)
-		r.queued(2)
-		rule := r.p.on(opRelease, 1, dropAfter)
-		require.NoError(t, l.Release())
-		r.p.await(rule)
-		b := a.granted()
-		eventually(t, "sent again", func() bool { return r.p.countOf(opRelease) == 2 && r.c.idle() })
-		require.NoError(t, b.Err(), "the second one touches nobody")
-		_, err := b.Commit(r.ctx)
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		uuid := newUUID()
+		r.byHand("_c_" + uuid + "-" + string(r.kind))
+		s, _ := r.c.session()
+		p, err := lineOf(r.m).recover(s, uuid)
 		require.NoError(t, err)
-		require.NoError(t, b.Release())
-		r.p.off(rule)
-	}
-}
-
-func TestB08ReleaseWhileDisconnectedReturnsAtOnce(t *testing.T) {
-	r := newRig(t, nil)
-	l := r.lock()
-	r.p.refusing(true)
-	s, _ := r.c.session()
-	eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
-	began := time.Now()
-	require.NoError(t, l.Release())
-	require.Less(t, time.Since(began), time.Second)
-	require.ErrorIs(t, l.Err(), ErrReleased)
-	r.queued(1)
-	r.p.refusing(false)
-	r.queued(0)
-}
-
-func TestB09ExpiryWhileHoldingEndsTheLease(t *testing.T) {
-	var e events
-	r := newRig(t, &Options{Trace: e.trace()})
-	l := r.lock()
-	ctx := l.Context(r.ctx)
-	r.p.expire()
-	<-ctx.Done()
-	require.ErrorIs(t, context.Cause(ctx), ErrLost)
-	require.NoError(t, r.ctx.Err())
-	require.ErrorIs(t, l.Err(), ErrLost)
-	require.Zero(t, l.ValidUntil())
-	_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: r.path + "/late"})
-	require.ErrorIs(t, err, ErrLost)
-	_, _, err = l.Get(r.ctx, r.path)
-	require.ErrorIs(t, err, ErrLost)
-	_, err = r.m.Lock(l.Reentrant(r.ctx))
-	require.ErrorIs(t, err, ErrLost)
-	eventually(t, "told", func() bool { return e.count("lost") == 1 })
-
-	// A session later: still lost, and nothing was taken again.
-	require.NoError(t, NewMutex(r.c, r.path+"-other").Do(r.ctx, nothing))
-	require.ErrorIs(t, l.Err(), ErrLost)
-	r.queued(0)
-}
-
-func TestB10ExpiryWhileWaitingJoinsAgainAtTheTail(t *testing.T) {
-	var e events
-	r := newRig(t, &Options{Trace: e.trace()})
-	holder := lockOn(t, NewMutex(dial(t, nil), r.path))
-	r.p.reset()
-	a := lockLater(t, r.m)
-	r.queued(2)
-	r.asleep(1)
-	behind := lockLater(t, NewMutex(dial(t, nil), r.path))
-	r.queued(3)
-	r.p.expire()
-	eventually(t, "joined again", func() bool { return e.count("queued") == 2 })
-	r.queued(3)
-	require.True(t, a.waiting())
-	require.NoError(t, holder.Release())
-	l := behind.granted() // is before it now
-	require.True(t, a.waiting())
-	require.NoError(t, l.Release())
-	l = a.granted()
-	require.NoError(t, l.Err())
-	require.NoError(t, l.Release())
-}
-
-func TestB10ExpiryThatIsHeardAsADeletionIsNoEviction(t *testing.T) {
-	// A server that expires a session whose connection it serves can send the
-	// events of its own znodes' deletion before it closes.
-	r := newRig(t, nil)
-	holder := lockOn(t, NewMutex(dial(t, nil), r.path))
-	r.p.reset()
-	a := lockLater(t, r.m)
-	r.queued(2)
-	r.asleep(1)
-	s, _ := r.c.session()
-	r.p.expire()
-	eventually(t, "next session", func() bool { next, _ := r.c.session(); return next != s })
-	r.queued(2)
-	require.NoError(t, holder.Release())
-	require.NoError(t, a.granted().Release())
-}
-
-func TestB12ReleaseAfterExpiryTouchesNobody(t *testing.T) {
-	r := newRig(t, nil)
-	l := r.lock()
-	next := lockLater(t, NewMutex(dial(t, nil), r.path))
-	r.queued(2)
-	r.p.expire()
-	b := next.granted()
-	<-l.Context(r.ctx).Done()
-	require.ErrorIs(t, l.Release(), ErrLost)
-	require.ErrorIs(t, l.Release(), ErrLost)
-	_, err := b.Commit(r.ctx)
-	require.NoError(t, err)
-	require.Greater(t, b.Token(), l.Token())
-	require.NoError(t, b.Release())
-}
-
-func TestB13ReleasingTwiceIsReleasingOnce(t *testing.T) {
-	r := newRig(t, nil)
-	l := r.lock()
-	r.p.reset()
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			if err := l.Release(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	require.NoError(t, l.Release())
-	require.Equal(t, map[string]int{opRelease: 1}, r.p.count())
+		require.Nil(t, p)
+		require.Len(t, r.inLine(), 1, "nor touched")
+	})
 }
 
 func TestB15InstantsAreMonotonic(t *testing.T) {
@@ -254,163 +84,60 @@ func TestB15InstantsAreMonotonic(t *testing.T) {
 	require.NoError(t, l.Release())
 }
 
-func TestB21PredecessorGoneWhileDisconnected(t *testing.T) {
-	r := newRig(t, nil)
-	ahead := r.byHand("lock-")
-	r.p.reset()
-	a := lockLater(t, r.m)
-	r.queued(2)
-	r.asleep(1)
-	r.p.refusing(true)
-	require.NoError(t, r.raw.Delete(ahead, -1))
-	r.p.reset()
-	r.p.refusing(false)
-	l := a.granted()
-	require.Equal(t, map[string]int{"setWatches": 1, "getChildren2": 1}, r.p.count())
-	require.NoError(t, l.Release())
-}
-
 func TestB33CleanUpWaitsForTheConnection(t *testing.T) {
-	r := newRig(t, nil)
-	l := lockOn(t, NewMutex(dial(t, nil), r.path))
-	r.p.reset()
-	a := lockLater(t, r.m)
-	r.queued(2)
-	r.asleep(1)
-	r.p.refusing(true)
-	a.cancel(nil)
-	_, err := a.wait() // at once
-	require.ErrorIs(t, err, context.Canceled)
-	r.queued(2)
-	r.p.refusing(false)
-	r.queued(1)
-	require.NoError(t, l.Release())
-}
-
-func TestB49AnEventAfterAReconnectIsNotBelieved(t *testing.T) {
-	r := newRig(t, nil)
-	holder := lockOn(t, NewMutex(dial(t, nil), r.path))
-	r.p.reset()
-	a := lockLater(t, r.m)
-	r.queued(2)
-	r.asleep(1)
-	r.p.drop()
-	s, _ := r.c.session()
-	eventually(t, "up again", func() bool { up, _ := s.connected(); return up && r.p.countOf("setWatches") == 1 })
-	r.p.reset()
-	require.NoError(t, holder.Release())
-	l := a.granted()
-	require.Equal(t, map[string]int{"getChildren2": 1}, r.p.count(), "it listed")
-	require.NoError(t, l.Release())
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		l := held(t, r.rival.Lock)
+		a := r.waits(2)
+		r.p.refusing(true)
+		a.cancel(nil)
+		_, err := a.wait() // at once
+		require.ErrorIs(t, err, context.Canceled)
+		r.queued(2)
+		r.p.refusing(false)
+		r.queued(1)
+		require.NoError(t, l.Release())
+	})
 }
 
 func TestB53CommitWhoseReplyIsLostIsUncertain(t *testing.T) {
-	r := newRig(t, nil)
-	l := r.lock()
-	const op = "multi(check,create)"
-	for name, what := range map[string]action{"applied": dropAfter, "not applied": dropBefore} {
-		t.Run(name, func(t *testing.T) {
-			rule := r.p.on(op, 1, what)
-			defer r.p.off(rule)
-			path := r.path + "/" + string(name[0])
-			_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: path})
-			require.ErrorIs(t, err, ErrUncertain)
-			require.ErrorIs(t, err, zk.ErrConnectionClosed)
-			_, _, err = l.Get(r.ctx, path)
-			if what == dropAfter {
-				require.NoError(t, err)
-				require.NoError(t, r.raw.Delete(path, -1))
-			} else {
-				require.ErrorIs(t, err, zk.ErrNoNode)
-			}
-			require.NoError(t, l.Err(), "a short disconnect ends nothing")
-		})
-	}
-	t.Run("ctx ends", func(t *testing.T) {
-		rule := r.p.on(op, 1, hold)
-		defer r.p.off(rule)
-		ctx, cancel := context.WithCancelCause(r.ctx)
-		why := errors.New("enough")
-		go func() {
-			r.p.await(rule)
-			cancel(why)
-		}()
-		_, err := l.Commit(ctx, &zk.CreateRequest{Path: r.path + "/c"})
-		require.ErrorIs(t, err, ErrUncertain)
-		require.ErrorIs(t, err, why)
-		rule.release()
-		eventually(t, "applied", func() bool { ok, _, _ := r.raw.Exists(r.path + "/c"); return ok })
-		require.NoError(t, r.raw.Delete(r.path+"/c", -1))
-	})
-	require.NoError(t, l.Release())
-}
-
-// A cancelled Lock leaves nothing, wherever the cancellation meets it.
-func TestB32CancellingAtEveryStep(t *testing.T) {
-	steps := []struct {
-		name, op string
-		at       action
-		blocked  bool // somebody is ahead
-	}{
-		{"before the join is applied", opJoin, hold, false},
-		{"before the join is answered", opJoin, holdReply, false},
-		{"while listing", "getChildren2", hold, true},
-		{"while the listing is answered", "getChildren2", holdReply, true},
-		{"while arming", "getData", hold, true},
-		{"while the watch is answered", "getData", holdReply, true},
-	}
-	for _, step := range steps {
-		t.Run(step.name, func(t *testing.T) {
-			r := newRig(t, nil)
-			want := 0
-			if step.blocked {
-				defer r.raw.Delete(r.byHand("lock-"), -1)
-				want = 1
-			}
-			rule := r.p.on(step.op, 1, step.at)
-			a := lockLater(t, r.m)
-			r.p.await(rule)
-			a.cancel(nil)
-			_, err := a.wait() // while nothing is answered
-			require.ErrorIs(t, err, context.Canceled)
-			rule.release()
-			eventually(t, "idle", r.c.idle)
-			r.queued(want)
-			require.LessOrEqual(t, watchesOf(r.c), want)
-		})
-	}
-	t.Run("before it is sent", func(t *testing.T) {
-		r := newRig(t, nil)
-		r.p.reset()
-		ctx, cancel := context.WithCancel(r.ctx)
-		cancel()
-		_, err := r.m.Lock(ctx)
-		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.m.TryLock(ctx)
-		require.ErrorIs(t, err, context.Canceled)
-		require.Empty(t, r.p.count())
-	})
-	t.Run("racing the grant", func(t *testing.T) {
-		r := newRig(t, nil)
-		other := NewMutex(dial(t, nil), r.path)
-		held := 0
-		for range 100 {
-			l := lockOn(t, other)
-			a := lockLater(t, r.m)
-			r.queued(2)
-			go a.cancel(nil)
-			require.NoError(t, l.Release())
-			if l, err := a.wait(); err == nil {
-				held++
-				_, err := l.Commit(r.ctx)
-				require.NoError(t, err)
-				require.NoError(t, l.Release())
-			} else {
-				require.ErrorIs(t, err, context.Canceled)
-			}
-			r.queued(0)
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		l := held(t, r.m.Lock)
+		const op = "multi(check,create)"
+		for name, what := range map[string]action{"applied": dropAfter, "not applied": dropBefore} {
+			t.Run(name, func(t *testing.T) {
+				rule := r.p.on(op, 1, what)
+				defer r.p.off(rule)
+				path := r.path + "/" + string(name[0])
+				_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: path})
+				require.ErrorIs(t, err, ErrUncertain)
+				require.ErrorIs(t, err, zk.ErrConnectionClosed)
+				_, _, err = l.Get(r.ctx, path)
+				if what == dropAfter {
+					require.NoError(t, err)
+					require.NoError(t, r.raw.Delete(path, -1))
+				} else {
+					require.ErrorIs(t, err, zk.ErrNoNode)
+				}
+				require.NoError(t, l.Err(), "a short disconnect ends nothing")
+			})
 		}
-		t.Logf("held %d of 100", held)
+		t.Run("ctx ends", func(t *testing.T) {
+			rule := r.p.on(op, 1, hold)
+			defer r.p.off(rule)
+			ctx, cancel := context.WithCancelCause(r.ctx)
+			why := errors.New("enough")
+			go func() {
+				r.p.await(rule)
+				cancel(why)
+			}()
+			_, err := l.Commit(ctx, &zk.CreateRequest{Path: r.path + "/c"})
+			require.ErrorIs(t, err, ErrUncertain)
+			require.ErrorIs(t, err, why)
+			rule.release()
+			eventually(t, "applied", func() bool { ok, _, _ := r.raw.Exists(r.path + "/c"); return ok })
+			require.NoError(t, r.raw.Delete(r.path+"/c", -1))
+		})
+		require.NoError(t, l.Release())
 	})
 }
 

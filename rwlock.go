@@ -28,7 +28,7 @@ type RWLock struct{ line *line }
 // none is an error at the first use.
 func NewRWLock(c *Client, path string) *RWLock {
 	return &RWLock{&line{
-		c: c, path: path, recipe: "rwlock",
+		c: c, path: path, recipe: "rwlock", kinds: lockKinds,
 		// The nearest of those is the one to wait for: readers before a writer have
 		// gone before it holds.
 		blocks:  func(own, other kind) bool { return own.exclusive() || other.exclusive() },

@@ -3,7 +3,6 @@ package zkrecipes
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -312,7 +311,11 @@ func watched(c *Client) []string {
 	s, _ := c.session()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.watches))
+	var paths []string
+	for key := range s.watches {
+		paths = append(paths, key.path)
+	}
+	return paths
 }
 
 func TestA27WritersAreNotStarvedByAStreamOfReaders(t *testing.T) {
@@ -458,7 +461,7 @@ func TestA29ThePathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 	works := []context.Context{readers[0].Context(ctx), readers[1].Context(ctx), writer.Context(ctx)}
 	// One that waits would join again in the next session.
 	waiter := later(t, w.Lock)
-	eventually(t, "in line", func() bool { return len(members(children(t, conn, path))) == 3 })
+	eventually(t, "in line", func() bool { return len(members(children(t, conn, path), lockKinds)) == 3 })
 	waiter.cancel(nil)
 	_, err := waiter.wait()
 	require.ErrorIs(t, err, context.Canceled)
@@ -525,8 +528,8 @@ func TestB40AnRWLockThatIsNone(t *testing.T) {
 	var zero RWLock
 	var nilLock *RWLock
 	for w, want := range map[*RWLock]string{
-		&zero:                 `"": not made by its constructor (NewMutex, NewRWLock)`,
-		nilLock:               `"": not made by its constructor (NewMutex, NewRWLock)`,
+		&zero:                 `"": not made by its constructor (NewMutex, NewRWLock, NewGate, ...)`,
+		nilLock:               `"": not made by its constructor (NewMutex, NewRWLock, NewGate, ...)`,
 		NewRWLock(nil, "/x"):  `/x: nil client`,
 		NewRWLock(r.c, "bad"): `bad: path does not begin with "/"`,
 	} {

@@ -38,13 +38,13 @@ func (w *world) raw() *zk.Conn {
 }
 
 // stand makes n places that are like this library's, and returns their paths.
-func (w *world) stand(conn *zk.Conn, n int) (paths []string) {
+func (w *world) stand(conn *zk.Conn, k kind, n int) (paths []string) {
 	w.t.Helper()
 	for chunk := range slices.Chunk(make([]struct{}, n), 500) {
 		var ops []any
 		for range chunk {
 			ops = append(ops, &zk.CreateRequest{
-				Path: w.path + "/_c_" + newUUID() + "-lock-", Acl: zk.WorldACL(zk.PermAll),
+				Path: w.path + "/_c_" + newUUID() + "-" + string(k), Acl: zk.WorldACL(zk.PermAll),
 				Flags: zk.FlagEphemeral | zk.FlagSequence,
 			})
 		}
@@ -70,7 +70,7 @@ func TestB29TenThousandPlacesInOneLine(t *testing.T) {
 		}
 		wait(&first)
 		conn := w.raw()
-		middle := w.stand(conn, places)
+		middle := w.stand(conn, kindLock, places)
 		joins := w.requests(func() { wait(&last) })
 		require.Equal(t, map[string]int{opJoin: ours, "getChildren2": ours, "getData": 2 * ours}, joins, "as in a short line")
 		require.Len(t, w.line(), 1+2*ours+places)
@@ -102,6 +102,51 @@ func TestB29TenThousandPlacesInOneLine(t *testing.T) {
 		l = last[0].granted()
 		handOff(last[1:])
 		require.NoError(t, l.Release())
+		require.Empty(t, w.line())
+	})
+}
+
+// Ten thousand readers hold. One more costs what it costs beside one, a writer
+// sleeps until the last of them leaves, and those behind it hear from it alone.
+func TestB29TenThousandReadersInOneLine(t *testing.T) {
+	const places, behind = 10_000, 30
+	inBubble(t, func(t *testing.T, w *world) {
+		c, other := w.client(nil), w.client(nil)
+		conn := w.raw()
+		holders := w.stand(conn, kindRead, places)
+		var l *Lease
+		require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1}, w.requests(func() { l = held(t, NewRWLock(c, w.path).RLock) }))
+		var writer *attempt
+		require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, "getData": 2},
+			w.requests(func() { writer = later(t, NewRWLock(other, w.path).Lock) }))
+		var readers []*attempt
+		joins := w.requests(func() {
+			for range behind {
+				readers = append(readers, later(t, NewRWLock(c, w.path).RLock))
+			}
+		})
+		// Their own places, and one watch on the writer's that they share; whether
+		// its signal counts is asked once.
+		require.Equal(t, map[string]int{opJoin: behind, "getChildren2": behind, "getData": behind + 1, "setData": 1}, joins)
+
+		requests := w.requests(func() {
+			for _, path := range holders[:10] {
+				require.NoError(t, conn.Delete(path, -1))
+			}
+		})
+		require.Equal(t, map[string]int{"delete": 10}, requests, "nobody wakes")
+		conn.Close() // the others go at once
+		synctest.Wait()
+		require.True(t, writer.waiting(), "one reader is ahead")
+		require.Equal(t, map[string]int{opReadRelease: 1, "getChildren2": 1},
+			w.requests(func() { require.NoError(t, l.Release()) }), "the writer looks once")
+		l = writer.granted()
+		require.Equal(t, map[string]int{opRelease: 1}, w.requests(func() { require.NoError(t, l.Release()) }))
+		for _, a := range readers {
+			l := a.granted()
+			w.stands(l)
+			require.NoError(t, l.Release())
+		}
 		require.Empty(t, w.line())
 	})
 }
@@ -157,8 +202,9 @@ func TestB31WaitersInAThousandLinesHearOverAReconnect(t *testing.T) {
 		leases, waiting := make([]*Lease, lines), make([]*attempt, lines)
 		for i := range lines {
 			path := fmt.Sprintf("/locks/%04d", i)
-			leases[i] = lockOn(t, NewMutex(holder, path))
-			waiting[i] = lockLater(t, NewMutex(c, path))
+			side := sides[i%len(sides)]
+			leases[i] = held(t, side.theirs(holder, path).Lock)
+			waiting[i] = later(t, side.ours(c, path).Lock)
 		}
 		synctest.Wait()
 		require.True(t, w.srv.Disconnect(sessionID(c)))

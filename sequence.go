@@ -25,31 +25,52 @@ type place struct {
 	s     *session
 	path  string // absolute
 	token Token  // 0: not known yet
+	era   int64  // czxid of the line's znode; 0: not known
+	count int    // of the line's children when it came, itself too; -1: not known
 	first bool   // known to be first in the line
 	heard uint64 // the connection whose event told so, 0 if a reply did
 	own   *watch // on path; nil: none yet
+
+	claims string // of a queue's item that it holds: the path of the claim, see claim.go
 }
 
-// enter joins the line and waits for its turn. When the session ends it joins
-// again in the next one, at the tail, for as long as ctx lives. On any error
-// the place is deleted, in the background if need be.
-func (l *line) enter(ctx context.Context, k kind) (*grant, error) {
-	for {
-		s, err := l.c.live(ctx)
-		if err != nil {
-			return nil, err
-		}
-		p, err := l.join(ctx, s, k)
-		if err == nil {
-			g, waitErr := p.wait(ctx)
-			if waitErr == nil {
-				return g, nil
+// enter joins the line and waits for its turn; see inTurn.
+func (l *line) enter(ctx context.Context, k kind) (g *grant, err error) {
+	err = l.inTurn(ctx, k, nil, func(p *place) error {
+		g, err = p.grant(ctx)
+		return err
+	})
+	return g, err
+}
+
+// inTurn joins the line, unless the caller has a place in it already, and calls
+// f when it is the place's turn. When the session ends it joins again in the
+// next one, at the tail, for as long as ctx lives. On any error the place is
+// deleted, in the background if need be.
+func (l *line) inTurn(ctx context.Context, k kind, p *place, f func(*place) error) error {
+	for ; ; p = nil {
+		var err error
+		if p == nil {
+			var s *session
+			if s, err = l.c.live(ctx); err != nil {
+				return err
 			}
-			err = waitErr
-			l.c.tasks.start(func() { p.leave(false) })
+			p, err = l.join(ctx, s, k)
 		}
-		if !errors.Is(err, errSessionOver) {
-			return nil, err
+		done := false // perhaps: what f was to do is not for the next session then
+		if err == nil {
+			if err = p.wait(ctx); err == nil {
+				err = f(p)
+				done = errors.Is(err, ErrUncertain)
+			}
+			if err == nil {
+				return nil
+			}
+			gone := p
+			l.c.tasks.start(func() { gone.leave(false) })
+		}
+		if done || !errors.Is(err, errSessionOver) && !(errors.Is(err, ErrEvicted) && p.vanished(ctx)) {
+			return err
 		}
 	}
 }
@@ -99,11 +120,11 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 
 // list returns the places in the line, in no order.
 func (l *line) list(ctx context.Context, s *session) ([]member, error) {
-	children, err := s.children(ctx, l.abs())
+	children, _, err := s.children(ctx, l.abs())
 	if err != nil {
 		return nil, err
 	}
-	ms := members(children)
+	ms := members(children, l.kinds)
 	for _, m := range ms {
 		if l.foreign(m.kind) {
 			return nil, fmt.Errorf("%s stands in a line of a %s: another recipe uses this path", m.name, l.recipe)
@@ -141,7 +162,7 @@ func (l *line) sweep(s *session, ms []member) {
 	for _, m := range ms {
 		if _, ok := s.unresolved[m.uuid]; ok {
 			delete(s.unresolved, m.uuid)
-			m, _ := parseMember(strings.Clone(m.name))
+			m, _ := parseMember(strings.Clone(m.name), l.kinds)
 			ghost := &place{member: m, line: l, s: s, path: l.abs() + "/" + m.name}
 			s.c.tasks.start(func() { ghost.leave(false) })
 		}
@@ -163,35 +184,23 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 		}
 		// Each attempt has a name of its own, so that one whose outcome is open is
 		// never taken for another.
-		uuid := newUUID()
-		ops := []any{&zk.CreateRequest{
-			Path:  l.abs() + "/_c_" + uuid + "-" + string(k),
-			Data:  []byte(l.c.identity),
-			Acl:   placeACL(l.c.acl, s.ownerID()),
-			Flags: zk.FlagEphemeral | zk.FlagSequence,
-		}}
-		if !state.guest {
-			ops = append(ops, &zk.SetDataRequest{Path: l.abs(), Data: l.marker(), Version: state.version})
-		}
-		t, err := s.begin(ctx, ops...)
+		e := l.entry(s, k, state)
+		t, err := s.begin(ctx, e.ops...)
 		if err != nil {
 			return nil, err
 		}
-		rs, failed, err := t.wait(ctx)
+		p, rs, failed, err := l.outcome(ctx, s, t, 0, e.uuid)
 		switch {
-		case err == nil:
-			return l.taken(ctx, s, state, rs)
-		case errors.Is(err, errNotSent):
-		case ctx.Err() != nil, unsettled(err):
-			if p, err := l.settle(ctx, s, t, uuid); p != nil || err != nil {
-				return p, err
+		case p != nil:
+			if rs != nil {
+				l.taken(p, e, rs)
 			}
-		case failed == 1 && errors.Is(err, zk.ErrNoAuth):
-			l.remember(lineState{guest: true})
+			return p, nil
+		case err == nil:
+		case l.refused(failed, err):
 			tries++
-		case errors.Is(err, zk.ErrNoNode), failed == 1 && errors.Is(err, zk.ErrBadVersion):
-			l.forget()
-			tries++
+		case errors.Is(err, errSessionOver):
+			return nil, errJoinLost
 		default:
 			return nil, err
 		}
@@ -199,35 +208,108 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 	return nil, errContended
 }
 
-// taken makes the place of a join that was answered.
-func (l *line) taken(ctx context.Context, s *session, state lineState, rs []zk.MultiResponse) (*place, error) {
+// errJoinLost: the session ended before the answer came, so there may have been a
+// place.
+var errJoinLost = fmt.Errorf("the answer to a join was lost: %w", errSessionOver)
+
+// entry is what takes a place, as a transaction or as the last part of one.
+type entry struct {
+	uuid  string
+	state lineState
+	ops   []any
+}
+
+func (l *line) entry(s *session, k kind, state lineState) entry {
+	uuid := newUUID()
+	ops := []any{&zk.CreateRequest{
+		Path:  l.abs() + "/_c_" + uuid + "-" + string(k),
+		Data:  []byte(l.c.identity),
+		Acl:   placeACL(l.c.acl, s.ownerID()),
+		Flags: zk.FlagEphemeral | zk.FlagSequence,
+	}}
+	if !state.guest {
+		ops = append(ops, &zk.SetDataRequest{Path: l.abs(), Data: l.marker(), Version: state.version})
+	}
+	return entry{uuid, state, ops}
+}
+
+// refused reports that an entry failed, at its operation of that index, because
+// the line is not what it was known to be. The next one may do.
+func (l *line) refused(failed int, err error) bool {
+	switch {
+	case failed == 1 && errors.Is(err, zk.ErrNoAuth):
+		l.remember(lineState{guest: true})
+	case errors.Is(err, zk.ErrNoNode), failed == 1 && errors.Is(err, zk.ErrBadVersion):
+		l.forget()
+	default:
+		return false
+	}
+	return true
+}
+
+// entered makes the place of an entry that was answered.
+func (l *line) entered(ctx context.Context, s *session, e entry, rs []zk.MultiResponse) (*place, error) {
 	p, err := l.newPlace(ctx, s, rs[0].String[len(l.abs())+1:])
-	if err == nil && !state.guest {
-		if state.version != -1 {
-			l.remember(lineState{version: -1})
-		}
-		p.token = Token(rs[1].Stat.Mzxid) // set in the transaction that created it
-		p.first = rs[1].Stat.NumChildren == 1
+	if err == nil {
+		l.taken(p, e, rs)
 	}
 	return p, err
+}
+
+// taken notes what the line's Stat after an entry tells of its place.
+func (l *line) taken(p *place, e entry, rs []zk.MultiResponse) {
+	if e.state.guest {
+		return
+	}
+	if e.state.version != -1 {
+		l.remember(lineState{version: -1})
+	}
+	p.arrived(rs[1].Stat)
+	p.first = p.count == 1
+}
+
+// arrived notes the Stat of the line that was written in the transaction that
+// created the place.
+func (p *place) arrived(stat *zk.Stat) {
+	p.token, p.era, p.count = Token(stat.Mzxid), stat.Czxid, int(stat.NumChildren)
+}
+
+// outcome waits for a transaction that creates a place by its operation at, and
+// returns the place, and the results where the reply was not lost. No place and
+// no error: there is none, and it can be tried again.
+func (l *line) outcome(ctx context.Context, s *session, t *transaction, at int, uuid string) (p *place, rs []zk.MultiResponse, failed int, err error) {
+	rs, failed, err = t.wait(ctx)
+	switch {
+	case err == nil:
+		p, err = l.newPlace(ctx, s, rs[at].String[len(l.abs())+1:])
+		return p, rs, -1, err
+	case errors.Is(err, errNotSent):
+		return nil, nil, -1, nil
+	case ctx.Err() != nil, unsettled(err):
+		p, err = l.settle(ctx, s, t, at, uuid)
+		return p, nil, -1, err
+	}
+	return nil, nil, failed, err
 }
 
 // settle finds out what became of a join that was left, or whose reply was
 // lost. nil and no error: there is no place. Where ctx ends first, the
 // background leaves.
-func (l *line) settle(ctx context.Context, s *session, t *transaction, uuid string) (*place, error) {
+func (l *line) settle(ctx context.Context, s *session, t *transaction, at int, uuid string) (*place, error) {
 	type result struct {
 		p   *place
 		err error
 	}
 	ch := make(chan result)
+	end := make(chan struct{})
 	l.c.tasks.start(func() {
+		defer l.c.settle(l.path, end)
 		<-t.call.Done()
 		var p *place
 		rs, _, err := t.result()
 		switch {
 		case err == nil:
-			p, err = l.newPlace(context.Background(), s, rs[0].String[len(l.abs())+1:])
+			p, err = l.newPlace(context.Background(), s, rs[at].String[len(l.abs())+1:])
 		case unsettled(err) && !errors.Is(err, errNotSent):
 			p, err = l.recover(s, uuid)
 		}
@@ -245,6 +327,7 @@ func (l *line) settle(ctx context.Context, s *session, t *transaction, uuid stri
 			return r.p, r.err
 		}
 	case <-ctx.Done():
+		l.c.leave(l.path, end)
 	}
 	return nil, ended(ctx)
 }
@@ -253,8 +336,8 @@ func (l *line) settle(ctx context.Context, s *session, t *transaction, uuid stri
 // near the end of ZooKeeper's counter the same number comes again and again,
 // and negative ones sort before the holder's.
 func (l *line) newPlace(ctx context.Context, s *session, name string) (*place, error) {
-	m, ok := parseMember(name)
-	p := &place{member: m, line: l, s: s, path: l.abs() + "/" + name}
+	m, ok := parseMember(name, l.kinds)
+	p := &place{member: m, line: l, s: s, path: l.abs() + "/" + name, count: -1}
 	if !ok || m.number < 0 || m.number > l.c.last {
 		if _, _, err := s.multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1}); err != nil {
 			l.c.tasks.start(func() { p.leave(false) })
@@ -271,8 +354,9 @@ func (l *line) recover(s *session, uuid string) (*place, error) {
 	for {
 		err := s.sync(context.Background(), l.abs())
 		var children []string
+		var stat *zk.Stat
 		if err == nil {
-			children, err = s.children(context.Background(), l.abs()) // ends with the session
+			children, stat, err = s.children(context.Background(), l.abs()) // ends with the session
 		}
 		switch {
 		case unsettled(err):
@@ -283,7 +367,7 @@ func (l *line) recover(s *session, uuid string) (*place, error) {
 			s.leaveOpen(uuid)
 			return nil, fmt.Errorf("%w: a place may have been taken: %w", ErrUncertain, err)
 		}
-		ms := members(children)
+		ms := members(children, l.kinds)
 		i := slices.IndexFunc(ms, func(m member) bool { return m.uuid == uuid })
 		if i < 0 {
 			s.leaveOpen(uuid)
@@ -303,17 +387,17 @@ func (l *line) recover(s *session, uuid string) (*place, error) {
 		case p.own.stat.EphemeralOwner != s.wire.ID():
 			return nil, nil // not this session's
 		}
-		p.token = Token(p.own.stat.Czxid)
+		p.token, p.era = Token(p.own.stat.Czxid), stat.Czxid
 		return p, nil
 	}
 }
 
 // wait returns when it is the place's turn.
-func (p *place) wait(ctx context.Context) (*grant, error) {
+func (p *place) wait(ctx context.Context) error {
 	for queued := false; !p.first; {
 		pred, ahead, err := p.look(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if pred == nil {
 			break
@@ -324,10 +408,10 @@ func (p *place) wait(ctx context.Context) (*grant, error) {
 			h.tell(h.trace.Queued, p.event(TraceEvent{Ahead: ahead}))
 		}
 		if err := p.until(ctx, *pred); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return p.grant(ctx)
+	return nil
 }
 
 // look lists the line and returns the place that this one has to see go, nil
@@ -358,7 +442,7 @@ func (p *place) look(ctx context.Context) (pred *member, ahead int, err error) {
 		return nil, 0, p.gone(ctx)
 	}
 	if pred != nil { // it is kept for as long as the wait lasts
-		m, _ := parseMember(strings.Clone(pred.name))
+		m, _ := parseMember(strings.Clone(pred.name), p.line.kinds)
 		pred = &m
 	}
 	return pred, ahead, nil
@@ -371,15 +455,8 @@ func (p *place) look(ctx context.Context) (pred *member, ahead int, err error) {
 // for first: else somebody's deletion of this place lets the one behind it
 // watch pred too, and both hear it leave.
 func (p *place) until(ctx context.Context, pred member) error {
-	if p.own == nil || p.own.fired() {
-		own, err := p.s.watch(ctx, p.path)
-		if errors.Is(err, zk.ErrNoNode) {
-			return p.gone(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		p.own = own
+	if err := p.watchOwn(ctx); err != nil {
+		return err
 	}
 	before, err := p.s.watch(ctx, p.line.abs()+"/"+pred.name)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -414,6 +491,22 @@ func (p *place) until(ctx context.Context, pred member) error {
 	if p.first {
 		p.heard = e.Conn
 	}
+	return nil
+}
+
+// watchOwn sets the watch on the own place, if there is none.
+func (p *place) watchOwn(ctx context.Context) error {
+	if p.own != nil && !p.own.fired() {
+		return nil
+	}
+	own, err := p.s.watch(ctx, p.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return p.gone(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	p.own = own
 	return nil
 }
 
@@ -470,6 +563,11 @@ func (p *place) grant(ctx context.Context) (*grant, error) {
 	}
 }
 
+// leaveLater is leave in the background; see Client.settled.
+func (p *place) leaveLater(signal bool) {
+	p.line.c.background(p.line.path, func() { p.leave(signal) })
+}
+
 // leave deletes the place, until it is gone or its session is. With signal, of
 // a holder that gives up what it holds, the next in line hears that it is next.
 // Where the servers refuse, it goes on in longer and longer intervals.
@@ -498,21 +596,30 @@ func (p *place) leave(signal bool) {
 
 // remove deletes the place, once, by a transaction that begin sends.
 func (p *place) remove(signal bool, begin func(...any) (*transaction, error)) error {
-	var ops []any
-	if signal && p.kind.exclusive() && p.s.ownerID() != "" {
-		ops = append(ops, &zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1})
+	if p.claims != "" {
+		return p.giveBack(begin)
 	}
-	t, err := begin(append(ops, &zk.DeleteRequest{Path: p.path, Version: -1})...)
+	ops := p.farewell(signal)
+	t, err := begin(ops...)
 	if err != nil {
 		return err
 	}
 	_, _, err = t.wait(context.Background())
 	switch {
-	case err == nil, unsettled(err), errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver), len(ops) == 0:
+	case err == nil, unsettled(err), errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver), len(ops) == 1:
 		return err
 	}
 	// The signal is refused: by an ACL, by a quota. The place can go without.
 	return p.remove(false, begin)
+}
+
+// farewell is what deletes the place, as a transaction or as a part of one.
+func (p *place) farewell(signal bool) []any {
+	gone := &zk.DeleteRequest{Path: p.path, Version: -1}
+	if signal && p.kind.exclusive() && p.s.ownerID() != "" {
+		return []any{&zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1}, gone}
+	}
+	return []any{gone}
 }
 
 // event fills in what a Trace function is told of a place.

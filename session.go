@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -47,10 +48,13 @@ type session struct {
 	lastErr    error  // why there is no connection
 	cause      error  // why the session has ended
 	draining   bool   // no call begins any more
-	watches    map[string]*watch
+	watches    map[watchKey]*watch
 	grants     map[string]*grant   // by the path of the place
 	ticking    bool                // see tick
 	unresolved map[string]struct{} // uuids of joins whose outcome is not known
+	stocks     map[string]*stock   // by the path of the queue
+
+	nextSlot atomic.Int64 // number of the last receipt
 
 	probe *probe // of whether the server enforces ACLs
 }
@@ -63,9 +67,10 @@ func openSession(c *Client) (*session, error) {
 		parked: make(chan struct{}), letGo: make(chan struct{}),
 		flipped:    make(chan struct{}),
 		snubbed:    map[string]time.Time{},
-		watches:    map[string]*watch{},
+		watches:    map[watchKey]*watch{},
 		grants:     map[string]*grant{},
 		unresolved: map[string]struct{}{},
+		stocks:     map[string]*stock{},
 	}
 	s.hosts.letGo = s.letGo
 	s.hold, s.stop = context.WithCancel(context.Background())

@@ -692,8 +692,16 @@ func TestB54DropsAmidReauthentication(t *testing.T) {
 		Auth:   []Auth{{Scheme: "digest", Data: []byte("user:password")}},
 	})
 	s, _ := c.session()
-	l, err := NewMutex(c, newPath(t)).Lock(within(t, 20*time.Second))
-	require.NoError(t, err)
+	// A lease of each kind, and behind each somebody who waits for it.
+	path := newPath(t)
+	var leases []*Lease
+	var waiting []*attempt
+	for i, side := range sides {
+		path := fmt.Sprint(path, "-", i)
+		leases = append(leases, held(t, side.theirs(c, path).Lock))
+		waiting = append(waiting, later(t, side.ours(c, path).Lock))
+		eventually(t, "asleep", func() bool { return len(watched(c)) >= 2*(i+1) && c.idle() })
+	}
 	for cut, rule := range map[string]func() *rule{
 		"before the first credential": func() *rule { return p.on("auth", 0, dropBefore) },
 		"before the answer":           func() *rule { return p.on("auth", 0, dropAfter) },
@@ -709,8 +717,12 @@ func TestB54DropsAmidReauthentication(t *testing.T) {
 		p.off(r)
 		sessAwaitUp(t, s)
 	}
-	require.NoError(t, l.Err())
-	require.NoError(t, l.Release(), "the session has lived on, credentials and all")
+	for i, l := range leases {
+		require.NoError(t, l.Err())
+		require.True(t, waiting[i].waiting())
+		require.NoError(t, l.Release(), "the session has lived on, credentials and all")
+		require.NoError(t, waiting[i].granted().Release())
+	}
 	sessLocks(t, c)
 	now, _ := c.session()
 	require.Same(t, s, now)
@@ -744,14 +756,16 @@ func TestB60WritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 				}
 			})
 		}
-		wg.Go(func() {
-			m := NewMutex(c, path)
-			for {
-				if err := m.Do(context.Background(), nothing); errors.Is(err, ErrClosed) {
-					return
+		for i, side := range sides {
+			m := side.ours(c, fmt.Sprint(path, "-", i))
+			wg.Go(func() {
+				for {
+					if err := m.Do(context.Background(), nothing); errors.Is(err, ErrClosed) {
+						return
+					}
 				}
-			}
-		})
+			})
+		}
 		eventually(t, "writes fail", func() bool { return failures.Load() >= 3 })
 		took, _ := sessClose(t, c)
 		require.Less(t, took, 10*time.Second)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,8 +13,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
-
-	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
 // What holds for every lock, for each way to hold one. The names say the row;
@@ -39,21 +39,39 @@ func mutex(c *Client, path string) locker  { return NewMutex(c, path) }
 func writer(c *Client, path string) locker { return NewRWLock(c, path) }
 func reader(c *Client, path string) locker { return reading{NewRWLock(c, path)} }
 
+// lineOf returns the line that a lock is about.
+func lineOf(l locker) *line {
+	switch l := l.(type) {
+	case *Mutex:
+		return l.line
+	case *RWLock:
+		return l.line
+	case reading:
+		return l.line
+	}
+	panic("a new lock")
+}
+
 // side is a way to hold a lock.
 type side struct {
 	name    string
 	ours    func(*Client, string) locker
 	theirs  func(*Client, string) locker // what it excludes, and is excluded by
+	kind    kind                         // of its places
 	release string                       // the request with which its holder leaves
+	freed   string                       // the request with which a rival does
 	by      string                       // what a place of a rival's is called by another library
 }
 
 var sides = []side{
-	{"mutex", mutex, mutex, opRelease, "lock-"},
-	{"writer", writer, writer, opRelease, "_c_" + curatorUUID(0) + "-__WRIT__"},
-	{"writer behind a reader", writer, reader, opRelease, "_c_" + curatorUUID(0) + "-__READ__"},
-	{"reader", reader, writer, opReadRelease, "_c_" + curatorUUID(0) + "-__WRIT__"},
+	{"mutex", mutex, mutex, kindLock, opRelease, opRelease, "lock-"},
+	{"writer", writer, writer, kindWrite, opRelease, opRelease, "_c_" + curatorUUID(0) + "-__WRIT__"},
+	{"writer behind a reader", writer, reader, kindWrite, opRelease, opReadRelease, "_c_" + curatorUUID(0) + "-__READ__"},
+	{"reader", reader, writer, kindRead, opReadRelease, opRelease, "_c_" + curatorUUID(0) + "-__WRIT__"},
 }
+
+// signalled reports whether a rival that leaves says so.
+func (s side) signalled() bool { return s.freed == opRelease }
 
 // sideRig is a rig for one side: m is in its client's session, rival in another.
 type sideRig struct {
@@ -119,35 +137,6 @@ func TestA01EachSideHoldsForItsFunction(t *testing.T) {
 	})
 }
 
-// A waiter that has no server for a while keeps its place, and is granted then.
-func TestA02EachSideSurvivesAServerRestart(t *testing.T) {
-	node := ownNode(t, zkserver.Config{})
-	servers := []string{node.Addr()}
-	var paths []string
-	var holders []*Lease
-	var waiters []*attempt
-	var clients []*Client
-	for range sides {
-		paths = append(paths, newPath(t))
-	}
-	for i, side := range sides {
-		holders = append(holders, held(t, side.theirs(dialTo(t, servers, nil), paths[i]).Lock))
-		clients = append(clients, dialTo(t, servers, nil))
-		waiters = append(waiters, later(t, side.ours(clients[i], paths[i]).Lock))
-		sleeps(t, clients[i], 2)
-	}
-	require.NoError(t, node.Kill(t.Context()))
-	require.NoError(t, node.Restart(t.Context()))
-	for i := range sides {
-		_, err := holders[i].Commit(within(t, 20*time.Second))
-		require.NoError(t, err, "the same session, the same lease")
-		require.Len(t, places(t, servers, paths[i]), 2)
-		require.True(t, waiters[i].waiting())
-		require.NoError(t, holders[i].Release())
-		require.NoError(t, waiters[i].granted().Release())
-	}
-}
-
 func TestA03EachSideIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
@@ -190,13 +179,20 @@ func TestA06OnEachSideTheLastReleaseFrees(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, r.p.count())
 		require.Equal(t, l.Token(), third.Token())
+		work := second.Context(r.ctx)
 		require.NoError(t, l.Release())
+		require.ErrorIs(t, l.Err(), ErrReleased)
+		require.NoError(t, second.Err())
+		require.NoError(t, work.Err())
 		_, err = r.m.Lock(ctx)
 		require.ErrorIs(t, err, ErrReleased, "the context of the entry that was released")
 		require.NoError(t, second.Release())
+		require.ErrorIs(t, context.Cause(work), ErrReleased)
 		_, err = r.rival.TryLock(r.ctx)
 		require.ErrorIs(t, err, ErrLocked)
 		require.NoError(t, third.Release())
+		_, err = r.m.Lock(third.Reentrant(r.ctx))
+		require.ErrorIs(t, err, ErrReleased)
 		require.Equal(t, map[string]int{r.release: 1}, r.p.count())
 		require.NoError(t, r.rival.Do(r.ctx, nothing))
 	})
@@ -210,13 +206,19 @@ func TestA07OnEachSideAHoldersContextIsADeadlockAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
-				if _, err := r.m.Lock(context.WithValue(ctx, t, "derived")); !errors.Is(err, ErrDeadlock) && !errors.Is(err, ErrUpgrade) {
+				if _, err := r.m.Lock(context.WithValue(ctx, t, "derived")); !errors.Is(err, ErrDeadlock) {
 					t.Errorf("%v", err)
 				}
 			})
 		}
 		wg.Wait()
 		require.ErrorIs(t, r.m.Do(ctx, nothing), ErrDeadlock)
+		require.ErrorContains(t, r.m.Do(ctx, nothing),
+			"lock "+r.path+": the caller holds this lock already (Lease.Reentrant lets it re-enter)")
+		if r.kind.exclusive() { // else see TestA23AReadersContextReadsNoSecondTime
+			_, err := r.m.TryLock(ctx)
+			require.ErrorIs(t, err, ErrLocked)
+		}
 		require.Empty(t, r.p.count())
 		require.NoError(t, r.ours(r.c, r.path+"-elsewhere").Do(ctx, nothing), "another lock is none of its business")
 		require.NoError(t, l.Release())
@@ -354,26 +356,42 @@ func TestA11TryLosersOfEitherSideLeaveNothing(t *testing.T) {
 }
 
 func TestA12TimedOutLocksOfEachSideLeaveNothing(t *testing.T) {
+	const tries = 10_000
 	eachSide(t, func(t *testing.T, r *sideRig) {
+		ctx := within(t, time.Minute)
 		l := held(t, r.rival.Lock)
+		turns := make(chan struct{}, tries)
+		for range tries {
+			turns <- struct{}{}
+		}
+		close(turns)
+		var timedOut atomic.Int32
 		var wg sync.WaitGroup
-		for i := range 8 {
+		for range 16 {
 			wg.Go(func() {
-				for j := range 50 {
-					ctx, cancel := context.WithTimeout(r.ctx, time.Duration((i*50+j)*10)*time.Microsecond)
-					if _, err := r.m.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("%v", err)
-					}
+				for range turns {
+					ctx, cancel := context.WithTimeout(ctx, time.Duration(rand.N(4000))*time.Microsecond)
+					_, err := r.m.Lock(ctx)
 					cancel()
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%v", err)
+						return
+					}
+					timedOut.Add(1)
 				}
 			})
 		}
 		wg.Wait()
+		require.EqualValues(t, tries, timedOut.Load())
+		require.Greater(t, r.p.countOf(opJoin), tries/10, "many have stood in line")
 		r.queued(1)
-		r.watchesLeft(1)
+		r.watchesLeft(1) // on the holder's place
+		s, _ := r.c.session()
+		require.Empty(t, s.unresolved)
+		require.Len(t, r.c.lines, 1)
 		require.NoError(t, l.Release())
 		r.watchesLeft(0)
-		require.NoError(t, r.m.Do(r.ctx, nothing))
+		require.NoError(t, r.m.Do(ctx, nothing))
 	})
 }
 
@@ -445,6 +463,17 @@ func TestA14EachSideIsUsableAfterEveryFailure(t *testing.T) {
 				l := held(t, r.m.Lock)
 				r.p.drop()
 				require.NoError(t, l.Release())
+			},
+			"ctx ended before": func() {
+				ctx, cancel := context.WithCancel(r.ctx)
+				cancel()
+				_, err := r.m.Lock(ctx)
+				require.ErrorIs(t, err, context.Canceled)
+			},
+			"panic": func() {
+				require.PanicsWithValue(t, "oh", func() {
+					r.m.Do(r.ctx, func(context.Context, *Lease) error { panic("oh") })
+				})
 			},
 		} {
 			f()
@@ -540,11 +569,12 @@ func TestA18EachSideSetsACLs(t *testing.T) {
 func TestA19EachSideCreatesMissingParents(t *testing.T) {
 	ctx, root := within(t, 20*time.Second), newPath(t)
 	var wg sync.WaitGroup
-	for i := range 12 { // at once, on paths that share missing parents
-		side := sides[1+i%3]
+	for i := range 20 { // at once, on paths that share missing parents
+		side := sides[i%len(sides)]
 		c := dial(t, nil)
 		wg.Go(func() {
-			if err := side.ours(c, fmt.Sprintf("%s/a/b/%d", root, i%2)).Do(ctx, nothing); err != nil {
+			// A mutex has a line of its own.
+			if err := side.ours(c, fmt.Sprintf("%s/a/b/%t", root, side.kind == kindLock)).Do(ctx, nothing); err != nil {
 				t.Error(err)
 			}
 		})
@@ -583,6 +613,55 @@ func TestB01EachSidesJoinWhoseReplyIsLostIsFound(t *testing.T) {
 			r.queued(0)
 			r.p.off(rule)
 		}
+	})
+}
+
+// What is asked for while there is no connection is done once there is one; in
+// the next session, where this one ends before.
+func TestB05WhatEachSideWantsWhileDisconnectedIsDoneInTheNextSession(t *testing.T) {
+	t.Parallel()
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		old := sessionID(r.c)
+		password := sessPassword(t, r.p, old)
+		elsewhere := r.ours(r.c, r.path+"-elsewhere")
+		released, lost := held(t, r.m.Lock), held(t, elsewhere.Lock)
+		r.p.refusing(true)
+		s, _ := r.c.session()
+		sessAwaitDown(t, s)
+		require.NoError(t, released.Release())
+		var waiting []*attempt
+		for range 3 {
+			waiting = append(waiting, later(t, r.m.Lock))
+		}
+		tried := later(t, r.ours(r.c, r.path+"-tried").TryLock)
+		committed := make(chan error, 1)
+		go func() {
+			_, err := lost.Commit(r.ctx, &zk.CreateRequest{Path: r.path + "-late"})
+			committed <- err
+		}()
+		sessEnd(t, harness.shared[0], old, password)
+		r.p.reset()
+		r.p.refusing(false)
+		require.ErrorIs(t, outcome(t, committed), ErrLost)
+		for len(waiting) > 0 { // they have joined in any order
+			i := -1
+			eventually(t, "one is granted", func() bool {
+				i = slices.IndexFunc(waiting, func(a *attempt) bool { return !a.waiting() })
+				return i >= 0
+			})
+			l := waiting[i].granted()
+			_, stat, err := r.raw.Get(l.Check().Path)
+			require.NoError(t, err)
+			require.Equal(t, sessionID(r.c), stat.EphemeralOwner)
+			require.NotEqual(t, old, stat.EphemeralOwner)
+			require.NoError(t, l.Release())
+			waiting = slices.Delete(waiting, i, i+1)
+		}
+		require.NoError(t, tried.granted().Release())
+		r.queued(0)
+		require.Equal(t, 4, r.p.countOf(opJoin), "one each")
+		require.Equal(t, 4, r.p.countOf(r.release), "none of the session that has ended")
+		require.Zero(t, r.p.countOf("multi(check,create)"))
 	})
 }
 
@@ -629,19 +708,31 @@ func TestB08EachSidesReleaseWhileDisconnectedReturnsAtOnce(t *testing.T) {
 
 func TestB09ExpiryEndsALeaseOfEachSide(t *testing.T) {
 	t.Parallel()
-	eachSide(t, func(t *testing.T, r *sideRig) {
-		l := held(t, r.m.Lock)
-		work := l.Context(r.ctx)
-		expire(r.p)
-		require.ErrorIs(t, waitFor(t, work), ErrLost)
-		_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: r.path + "/late"})
-		require.ErrorIs(t, err, ErrLost)
-		_, err = r.m.Lock(l.Reentrant(r.ctx))
-		require.ErrorIs(t, err, ErrLost)
-		require.NoError(t, r.ours(r.c, r.path+"-other").Do(r.ctx, nothing), "a session later")
-		require.ErrorIs(t, l.Err(), ErrLost)
-		r.queued(0)
-	})
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) {
+			var e events
+			r := side.rig(t, &Options{Trace: e.trace()})
+			l := held(t, r.m.Lock)
+			work := l.Context(r.ctx)
+			expire(r.p)
+			require.ErrorIs(t, waitFor(t, work), ErrLost)
+			require.NoError(t, r.ctx.Err())
+			require.ErrorIs(t, l.Err(), ErrLost)
+			require.Zero(t, l.ValidUntil())
+			_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: r.path + "/late"})
+			require.ErrorIs(t, err, ErrLost)
+			_, _, err = l.Get(r.ctx, r.path)
+			require.ErrorIs(t, err, ErrLost)
+			_, err = r.m.Lock(l.Reentrant(r.ctx))
+			require.ErrorIs(t, err, ErrLost)
+			eventually(t, "told", func() bool { return e.count("lost") == 1 })
+
+			// A session later: still lost, and nothing was taken again.
+			require.NoError(t, r.ours(r.c, r.path+"-other").Do(r.ctx, nothing))
+			require.ErrorIs(t, l.Err(), ErrLost)
+			r.queued(0)
+		})
+	}
 }
 
 func TestB10EachSideJoinsAgainAtTheTail(t *testing.T) {
@@ -677,6 +768,7 @@ func TestB12EachSidesReleaseAfterExpiryTouchesNobody(t *testing.T) {
 		require.ErrorIs(t, l.Release(), ErrLost)
 		_, err := b.Commit(r.ctx)
 		require.NoError(t, err)
+		require.Greater(t, b.Token(), l.Token())
 		require.NoError(t, b.Release())
 	})
 }
@@ -747,6 +839,18 @@ func TestB22APlaceOfEachSideIsDeletedByAnOperator(t *testing.T) {
 			_, err := a.wait()
 			require.ErrorIs(t, err, ErrEvicted)
 			require.NoError(t, l.Release())
+		})
+		t.Run("waiter, before it looks", func(t *testing.T) {
+			ahead := r.byHand(r.by)
+			list := r.p.on("getChildren2", 1, hold)
+			a := later(t, r.m.Lock)
+			r.p.await(list)
+			require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].name, -1))
+			list.release()
+			_, err := a.wait()
+			require.ErrorIs(t, err, ErrEvicted)
+			require.NoError(t, r.raw.Delete(ahead, -1))
+			r.p.off(list)
 		})
 		t.Run("holder", func(t *testing.T) {
 			l := held(t, r.m.Lock)
@@ -869,6 +973,17 @@ func TestB32CancellingEachSideAtEveryStep(t *testing.T) {
 			})
 		})
 	}
+	t.Run("before it is sent", func(t *testing.T) {
+		eachSide(t, func(t *testing.T, r *sideRig) {
+			ctx, cancel := context.WithCancel(r.ctx)
+			cancel()
+			_, err := r.m.Lock(ctx)
+			require.ErrorIs(t, err, context.Canceled)
+			_, err = r.m.TryLock(ctx)
+			require.ErrorIs(t, err, context.Canceled)
+			require.Empty(t, r.p.count())
+		})
+	})
 	t.Run("racing the grant", func(t *testing.T) {
 		eachSide(t, func(t *testing.T, r *sideRig) {
 			for range 40 {

@@ -8,6 +8,10 @@ type Change struct {
 	Path    string
 	Created bool
 	Deleted bool // neither: data, ACL or counter was set
+
+	// Data is what was written: a new znode's data, or an old one's new data. It
+	// must not be changed.
+	Data []byte
 }
 
 // OnChange makes the server tell f each change as it is applied, in order,
@@ -23,14 +27,16 @@ func (s *Server) tell(t *txn) {
 		c := &t.changes[i]
 		switch c.op {
 		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-			f(Change{Zxid: t.zxid, Path: c.path, Created: true})
+			f(Change{Zxid: t.zxid, Path: c.path, Created: true, Data: c.data})
 		case jute.OpDelete:
 			f(Change{Zxid: t.zxid, Path: c.path, Deleted: true})
 		case jute.OpClose:
 			for _, path := range c.paths {
 				f(Change{Zxid: t.zxid, Path: path, Deleted: true})
 			}
-		case jute.OpSetData, jute.OpSetACL, opSetCounter:
+		case jute.OpSetData:
+			f(Change{Zxid: t.zxid, Path: c.path, Data: c.data})
+		case jute.OpSetACL, opSetCounter:
 			f(Change{Zxid: t.zxid, Path: c.path})
 		}
 	}

@@ -18,6 +18,36 @@ var childrenCases = []Case{
 		a.Fails(jute.ErrNoNode, GetChildren2(s.Path("missing"), false))
 		a.Ok(GetChildren2(s.Path("y"), false))
 	}},
+	// The changes, not the creates alone, from which the numbers of sequential
+	// children come: those are (cversion + numChildren) / 2.
+	{Name: "cversion counts creates and deletes of children", Run: func(s *Script) {
+		a, b := s.Connect("a"), s.Connect("b")
+		a.Ok(Create(s.Path("p"), nil, Open, 0))
+		counts := func(cversion, children int32, claim string) {
+			s.t.Helper()
+			st := a.Ok(GetData(s.Path("p"), false)).Stat
+			s.Equal([]int32{cversion, children}, []int32{st.Cversion, st.NumChildren}, claim)
+		}
+		counts(0, 0, "new")
+		a.Ok(Create(s.Path("p/c"), nil, Open, jute.FlagEphemeral))
+		counts(1, 1, "created")
+		a.Ok(Delete(s.Path("p/c"), -1))
+		counts(2, 0, "deleted")
+		a.Ok(Create(s.Path("p/c"), nil, Open, jute.FlagEphemeral))
+		a.Fails(jute.ErrNodeExists, Create(s.Path("p/c"), nil, Open, 0))
+		a.Fails(jute.ErrNoNode, Delete(s.Path("p/x"), -1))
+		counts(3, 1, "what fails does not count")
+		a.Ok(SetData(s.Path("p/c"), []byte("x"), -1))
+		a.Ok(Create(s.Path("p/c2"), nil, Open, 0))
+		a.Ok(Create(s.Path("p/c2/below"), nil, Open, 0))
+		counts(4, 2, "nor data, nor children's children")
+		a.Ok(Multi(Create(s.Path("p/d"), nil, Open, 0), Delete(s.Path("p/d"), -1), Delete(s.Path("p/c"), -1)))
+		counts(7, 1, "each operation of a multi")
+		b.Ok(Create(s.Path("p/of b"), nil, Open, jute.FlagEphemeral))
+		b.Ok(Close())
+		counts(9, 1, "the end of a session")
+		s.Equal(s.Path("p/s0000000005"), a.Ok(Create(s.Path("p/s"), nil, Open, jute.FlagSequential)).Path, "(9 + 1) / 2")
+	}},
 	{Name: "getAllChildrenNumber and getEphemerals", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		a.Ok(Create(s.Path("x"), nil, Open, 0))

@@ -1,0 +1,230 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Barrier holds its members back until n of them are there, and then lets those
+// n go: round after round, on one path. Who comes early for the next round waits
+// until the last one has left; who comes as one too many waits for the next. A
+// member that cancels, or whose process dies, before the round is opened is not
+// counted. It is only a name; values are safe for concurrent use, and each call
+// of Wait is a member of its own.
+//
+// The znode at the path holds n as decimal text: members that disagree get an
+// error that names both numbers. It is a container, which the servers delete
+// when it has been idle.
+type Barrier struct {
+	line  *line // the path
+	round *line // the generation: one znode, created anew for each round
+	n     int
+
+	mu     sync.Mutex
+	agreed time.Time // when the path's data was last known to be n
+}
+
+// NewBarrier returns the barrier of n members with that path. It sends nothing; a
+// path that is none, an n below 1, and one that no transaction has room for are
+// errors at the first use.
+func NewBarrier(c *Client, path string, n int) *Barrier {
+	return &Barrier{
+		line:  &line{c: c, path: path, recipe: "barrier"},
+		round: &line{c: c, path: path + "/round", recipe: "round", kinds: memberKinds},
+		n:     n,
+	}
+}
+
+// Wait joins the round and returns once it has been opened, with the number that
+// the member has in it: 0 to n-1, each once, so that one of them can be told to
+// lead. It blocks until n members are there, through disconnections.
+//
+// Errors: that of ctx, and the round was not, and will not be, opened with this
+// member; while connected it is asked of the servers whether that is so, and
+// where the round was opened after all Wait succeeds. ErrUncertain: ctx ended
+// while disconnected, or the reply was lost, so it may have been; the next Wait of
+// this Client begins when it is known. zk.ErrSessionExpired: the session ended
+// first, which is no member any more; a round is not joined again behind the
+// caller's back. ErrEvicted: somebody deleted the member's znode (where that was
+// before it was known that there is one, another takes its place). ErrClosed.
+// Either of the last three with ErrUncertain where it cannot be found out any more
+// whether the round had been opened with it.
+//
+// Cost: three requests and one commit for a member (two for the last to come,
+// beside one that lists the members and one, with a commit, that opens the round
+// for all), one commit to leave; for the first member of a round one more, two
+// where members of the round before are still leaving. A wake is one for each
+// member.
+func (b *Barrier) Wait(ctx context.Context) (int, error) {
+	r := b.self()
+	if err := b.check(ctx); err != nil {
+		return 0, fail("wait", r.path(), err)
+	}
+	index, err := b.wait(ctx)
+	return index, fail("wait", r.path(), err)
+}
+
+func (b *Barrier) self() recipe {
+	if b == nil {
+		return recipe{}
+	}
+	return recipe{b.line}
+}
+
+func (b *Barrier) check(ctx context.Context) error {
+	if err := b.self().check(ctx); err != nil {
+		return err
+	}
+	return checkMembers("barrier", b.n, openingSize(b.round.abs(), b.n))
+}
+
+func (b *Barrier) wait(ctx context.Context) (int, error) {
+	c := b.line.c
+	ctx, done := c.bind(ctx)
+	defer done()
+	if err := c.settled(ctx, b.line.path); err != nil {
+		return 0, err
+	}
+	m := &attendance{Barrier: b, ctx: ctx, end: make(chan struct{})}
+	c.tasks.start(func() {
+		defer c.settle(b.line.path, m.end)
+		m.index, m.err = m.attend()
+	})
+	select {
+	case <-m.end:
+		return m.index, m.err
+	case <-ctx.Done():
+	}
+	// Whether the round is opened with this member is for the servers to say, as
+	// long as one can be asked.
+	for {
+		s, changed := c.session()
+		up, flipped := s.connected()
+		if !up && m.exposed.Load() && c.leave(b.line.path, m.end) {
+			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", ErrUncertain, ended(ctx))
+		}
+		select {
+		case <-m.end:
+			return m.index, m.err
+		case <-flipped:
+		case <-changed:
+		}
+	}
+}
+
+// What goes on after its caller has left: who comes again may have to wait for it.
+
+// leave notes that nobody waits for end; false if it has come.
+func (c *Client) leave(path string, end chan struct{}) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-end:
+		return false
+	default:
+	}
+	if c.left[path] == nil {
+		c.left[path] = map[chan struct{}]struct{}{}
+	}
+	c.left[path][end] = struct{}{}
+	return true
+}
+
+// settle closes end, and forgets it.
+func (c *Client) settle(path string, end chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(end)
+	delete(c.left[path], end)
+	if len(c.left[path]) == 0 {
+		delete(c.left, path)
+	}
+}
+
+// background runs f, for which settled waits, and closes what it returns.
+func (c *Client) background(path string, f func()) <-chan struct{} {
+	end := make(chan struct{})
+	c.leave(path, end)
+	c.tasks.start(func() {
+		defer c.settle(path, end)
+		f()
+	})
+	return end
+}
+
+// settled waits until all of it has ended.
+func (c *Client) settled(ctx context.Context, path string) error {
+	c.mu.Lock()
+	ends := slices.Collect(maps.Keys(c.left[path]))
+	c.mu.Unlock()
+	for _, end := range ends {
+		select {
+		case <-end:
+		case <-ctx.Done():
+			return ended(ctx)
+		}
+	}
+	return nil
+}
+
+// agree makes sure that the path's znode holds n, and creates it where there is
+// none. An idle container is reaped, so this is believed for a while only.
+func (b *Barrier) agree(ctx context.Context, s *session) error {
+	b.mu.Lock()
+	known := time.Since(b.agreed) < idleLine
+	if known {
+		b.agreed = time.Now()
+	}
+	b.mu.Unlock()
+	if known {
+		return nil
+	}
+	path, n := b.line.abs(), []byte(strconv.Itoa(b.n))
+	for range maxTries {
+		data, stat, err := read(ctx, s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) { return conn.Get(path) })
+		switch {
+		case left(ctx, err): // whatever its cause is
+			return err
+		case errors.Is(err, zk.ErrNoNode):
+			err = b.line.c.createContainer(ctx, s, path, n)
+		case err != nil:
+		case stat.EphemeralOwner != 0:
+			return zk.ErrNoChildrenForEphemerals
+		case len(data) == 0: // made as the parent of something
+			_, _, err = s.multi(ctx, &zk.SetDataRequest{Path: path, Data: n, Version: stat.Version})
+		case string(data) != string(n):
+			if other, err := strconv.Atoi(string(data)); err == nil && other > 0 {
+				return fmt.Errorf("a barrier of %d members is used as one of %d", other, b.n)
+			}
+			return fmt.Errorf("the znode holds other data than a barrier's number of members: %.40q", data)
+		}
+		switch {
+		case err == nil:
+			b.mu.Lock()
+			b.agreed = time.Now()
+			b.mu.Unlock()
+			return nil
+		case left(ctx, err):
+			return err
+		case unsettled(err), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+		default:
+			return err
+		}
+	}
+	return errContended
+}
+
+// doubt makes agree look again.
+func (b *Barrier) doubt() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.agreed = time.Time{}
+}

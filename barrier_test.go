@@ -1,0 +1,488 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// attend has a member wait at a barrier, in the background.
+func attend(t testing.TB, b *Barrier) *going[int] { return goes(t, b.Wait) }
+
+// indexOf waits for a member and requires that its round was opened with it.
+func indexOf(t testing.TB, a *going[int]) int {
+	t.Helper()
+	index, err := a.wait()
+	require.NoError(t, err)
+	return index
+}
+
+// indexes waits for all and requires that each has an index of its own.
+func indexes(t testing.TB, as ...*going[int]) {
+	t.Helper()
+	var got, want []int
+	for i, a := range as {
+		index, err := a.wait()
+		require.NoError(t, err)
+		got, want = append(got, index), append(want, i)
+	}
+	slices.Sort(got)
+	require.Equal(t, want, got)
+}
+
+func TestA22BarrierOpensForNMembersFromNClientsRoundAfterRound(t *testing.T) {
+	const n, rounds = 5, 10
+	path, conn := newPath(t), raw(t)
+	var wg sync.WaitGroup
+	seen := make([][]int, rounds)
+	var mu sync.Mutex
+	for range n {
+		b := NewBarrier(dial(t, nil), path, n)
+		wg.Go(func() {
+			for r := range rounds {
+				index, err := b.Wait(within(t, 20*time.Second))
+				if err != nil {
+					t.Error(r, err)
+					return
+				}
+				mu.Lock()
+				seen[r] = append(seen[r], index)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for _, indexes := range seen {
+		slices.Sort(indexes)
+		require.Equal(t, []int{0, 1, 2, 3, 4}, indexes)
+	}
+	eventually(t, "nothing left", func() bool { return len(children(t, conn, path)) == 0 })
+	data, _, err := conn.Get(path)
+	require.NoError(t, err)
+	require.Equal(t, "5", string(data))
+}
+
+const (
+	opAttend = "multi(check,create,setData)" // joins a round
+	opLetGo  = "multi(delete,setData)"       // a member leaves
+	opGiveUp = "multi(delete,check,setData)" // a member cancels
+	opRound  = "multi(create,create)"        // makes a round
+	opOver   = "multi(delete,delete)"        // deletes one
+	opPair   = "multi(setData,check,check)"  // opens one of two
+	roundOf2 = "/b/round"                    // of the barrier that tests in bubbles use
+	readyOf2 = roundOf2 + "/ready"
+)
+
+// pairing returns the barrier of two that tests in bubbles use.
+func pairing(c *Client) *Barrier { return NewBarrier(c, "/b", 2) }
+
+// present returns the members that stand in that barrier's round.
+func (w *world) present() []member {
+	return members(w.srv.Children(roundOf2), memberKinds)
+}
+
+func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := pairing(w.stranger(nil)), pairing(w.stranger(nil))
+		for range 3 {
+			first := attend(t, a)
+			synctest.Wait()
+			require.Len(t, w.present(), 1)
+			reason := errors.New("changed my mind")
+			first.cancel(reason)
+			_, err := first.wait()
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, reason)
+			require.NotErrorIs(t, err, ErrUncertain)
+			synctest.Wait()
+			require.Empty(t, w.srv.Children("/b"), "nor a round that nobody is in")
+		}
+		second := attend(t, b)
+		synctest.Wait()
+		require.True(t, second.waiting())
+		indexes(t, second, attend(t, a))
+		synctest.Wait()
+		require.Empty(t, w.srv.Children("/b"))
+	})
+}
+
+// The round stays open until the last of its members has left. Until then nobody
+// passes by it, and who has come meanwhile are the next.
+func TestA22EarlyComersAreNotLetThroughByTheOldRound(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		slow := pairing(w.stranger(nil))
+		first := attend(t, slow)
+		synctest.Wait()
+		// Of the two that leave, the first is held up.
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLetGo, For: 5 * time.Second})
+		other := pairing(w.stranger(nil))
+		indexes(t, first, attend(t, other))
+		synctest.Wait()
+		require.Len(t, w.present(), 1)
+		var early []*going[int]
+		for range 3 {
+			early = append(early, attend(t, pairing(w.stranger(nil))))
+		}
+		synctest.Wait()
+		for _, e := range early {
+			require.True(t, e.waiting())
+		}
+		require.Len(t, w.present(), 1, "none of them is a member")
+		time.Sleep(6 * time.Second)
+		passed := 0
+		for _, e := range early {
+			if !e.waiting() {
+				passed++
+			}
+		}
+		require.Equal(t, 2, passed, "the next round")
+		early = slices.DeleteFunc(early, func(e *going[int]) bool { return !e.waiting() })
+		indexes(t, early[0], attend(t, other))
+	})
+}
+
+// One that is early was refused by a round that has gone before it lists: what it
+// finds is a member of the next, and is not to be waited for.
+func TestA22EarlyComerWhoFindsTheNextRoundJoinsIt(t *testing.T) {
+	for name, op := range map[string]string{"listing late": "getChildren2", "watching late": "getData"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				a, b, c := pairing(w.stranger(nil)), pairing(w.stranger(nil)), pairing(w.stranger(nil))
+				first := attend(t, a)
+				synctest.Wait()
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLetGo, For: time.Second})
+				indexes(t, first, attend(t, b))
+				synctest.Wait()
+				require.Len(t, w.present(), 1)
+				path := roundOf2
+				if op == "getData" {
+					path += "/_c_*"
+				}
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: path, For: 5 * time.Second})
+				early := attend(t, c)
+				synctest.Wait()
+				time.Sleep(2 * time.Second)
+				require.Empty(t, w.present(), "it has gone, in the meantime")
+				next := attend(t, a)
+				synctest.Wait()
+				require.Len(t, w.present(), 1)
+				require.True(t, next.waiting())
+				require.True(t, early.waiting())
+				time.Sleep(4 * time.Second)
+				indexes(t, early, next)
+			})
+		})
+	}
+}
+
+// All who have gone through died before they could leave: who comes next cleans up.
+func TestA22RoundWhoseMembersDiedIsCleanedUpByWhoComesNext(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c, d := w.stranger(nil), w.stranger(nil)
+		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLetGo, Times: 2})
+		indexes(t, attend(t, pairing(c)), attend(t, pairing(d)))
+		synctest.Wait()
+		require.True(t, w.srv.Expire(sessionID(c)))
+		early := attend(t, pairing(w.stranger(nil)))
+		synctest.Wait()
+		require.Len(t, w.present(), 1)
+		require.True(t, w.srv.Expire(sessionID(d)))
+		synctest.Wait()
+		require.Len(t, w.present(), 1, "the next round's")
+		indexes(t, early, attend(t, pairing(w.stranger(nil))))
+		synctest.Wait()
+		require.Empty(t, w.srv.Children("/b"))
+
+		// And where nobody was there to see it.
+		e, f := w.stranger(nil), w.stranger(nil)
+		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLetGo, Times: 2})
+		indexes(t, attend(t, pairing(e)), attend(t, pairing(f)))
+		synctest.Wait()
+		require.True(t, w.srv.Expire(sessionID(e)))
+		require.True(t, w.srv.Expire(sessionID(f)))
+		require.Equal(t, []string{"ready"}, w.srv.Children(roundOf2))
+		indexes(t, attend(t, pairing(w.stranger(nil))), attend(t, pairing(w.stranger(nil))))
+	})
+}
+
+func TestA22MemberThatDiesBeforeTheOpeningIsNotCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		dies := attend(t, pairing(c))
+		synctest.Wait()
+		require.True(t, w.srv.Expire(sessionID(c)))
+		_, err := dies.wait()
+		require.ErrorIs(t, err, zk.ErrSessionExpired)
+		first := attend(t, pairing(w.stranger(nil)))
+		synctest.Wait()
+		require.True(t, first.waiting())
+		require.Len(t, w.present(), 1)
+		indexes(t, first, attend(t, pairing(w.stranger(nil))))
+	})
+}
+
+// The n-th has seen n, and one of them dies before it has opened the round, or
+// even listed it.
+func TestB45MemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
+	for _, op := range []string{"getChildren2", opPair} {
+		t.Run(op, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				c := w.stranger(nil)
+				dies := attend(t, pairing(c))
+				synctest.Wait()
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, For: time.Second})
+				opens := attend(t, pairing(w.stranger(nil)))
+				synctest.Wait()
+				require.Len(t, w.present(), 2)
+				require.True(t, w.srv.Expire(sessionID(c)))
+				_, err := dies.wait()
+				require.ErrorIs(t, err, zk.ErrSessionExpired)
+				require.NotErrorIs(t, err, ErrUncertain)
+				time.Sleep(2 * time.Second)
+				require.True(t, opens.waiting())
+				indexes(t, opens, attend(t, pairing(w.stranger(nil))))
+			})
+		})
+	}
+}
+
+// The n-th dies with the duty to open. All that are left are fewer, and the next
+// to come has the duty.
+func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
+	for _, op := range []string{"getChildren2", opPair} {
+		t.Run(op, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				first := attend(t, pairing(w.stranger(nil)))
+				synctest.Wait()
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, Op: op})
+				dies := attend(t, pairing(w.stranger(nil)))
+				_, err := dies.wait()
+				require.ErrorIs(t, err, zk.ErrSessionExpired)
+				require.NotErrorIs(t, err, ErrUncertain)
+				require.True(t, first.waiting())
+				indexes(t, first, attend(t, pairing(w.stranger(nil))))
+			})
+		})
+	}
+}
+
+// The opening was applied, and the session of the member that sent it ends: the
+// round is open for it too.
+func TestB45MemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLetGo, For: time.Minute, Times: -1}) // the round stays
+		first := attend(t, pairing(w.stranger(nil)))
+		synctest.Wait()
+		w.plan.Add(zktest.Fault{Do: zktest.Expire, After: true, Op: opPair})
+		indexes(t, first, attend(t, pairing(w.stranger(nil))))
+	})
+}
+
+// The same, and the round has gone before the member can look: that is not known
+// any more, and it says so.
+func TestB45MemberWhoseRoundHasGoneIsUncertain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		first := attend(t, pairing(w.stranger(nil)))
+		synctest.Wait()
+		w.plan.Add(zktest.Fault{Do: zktest.Expire, After: true, Op: opPair})
+		dies := attend(t, pairing(w.stranger(nil)))
+		require.Zero(t, indexOf(t, first))
+		_, err := dies.wait()
+		require.ErrorIs(t, err, ErrUncertain)
+		require.ErrorIs(t, err, zk.ErrSessionExpired)
+		indexes(t, attend(t, pairing(w.stranger(nil))), attend(t, pairing(w.stranger(nil))))
+	})
+}
+
+func TestA22LoneOneTooManyWaitsForTheNextRound(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		b := NewBarrier(w.stranger(nil), "/b", 3)
+		var as []*going[int]
+		// Nobody opens until four are there.
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second, Times: 2})
+		for range 4 {
+			as = append(as, attend(t, NewBarrier(w.stranger(nil), "/b", 3)))
+			synctest.Wait()
+		}
+		require.Len(t, w.present(), 4)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		indexes(t, as[:3]...)
+		require.True(t, as[3].waiting())
+		require.Len(t, w.present(), 1)
+		indexes(t, as[3], attend(t, b), attend(t, b))
+	})
+}
+
+func TestA22SpuriousWakeUpsOpenNoRound(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		a := attend(t, pairing(c))
+		time.Sleep(5 * time.Second) // the own znode is watched too
+		synctest.Wait()
+		require.Equal(t, 2, watchesOf(c))
+		own := roundOf2 + "/" + w.present()[0].name
+		for range 3 {
+			for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
+				spurious(c, readyOf2, event)
+				synctest.Wait()
+				require.True(t, a.waiting())
+			}
+			spurious(c, own, jute.EventDataChanged)
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			require.True(t, a.waiting())
+			require.Equal(t, 2, watchesOf(c))
+		}
+		require.Len(t, w.present(), 1)
+		indexes(t, a, attend(t, pairing(w.stranger(nil))))
+	})
+}
+
+// An event that says that the member was deleted, and it was not.
+func TestA22SpuriousEvictionIsNone(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		a := attend(t, pairing(c))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		spurious(c, roundOf2+"/"+w.present()[0].name, jute.EventDeleted)
+		synctest.Wait()
+		require.True(t, a.waiting())
+		indexes(t, a, attend(t, pairing(w.stranger(nil))))
+	})
+}
+
+func TestA22ReusedWithoutAPauseRoundsDoNotMix(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const n, rounds = 3, 20
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		through := make([]int, n) // rounds of each
+		for i := range n {
+			b := NewBarrier(w.stranger(nil), "/b", n)
+			wg.Go(func() {
+				for range rounds {
+					if _, err := b.Wait(t.Context()); err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					through[i]++
+					if slices.Max(through)-slices.Min(through) > 1 {
+						t.Error("one is two rounds ahead:", through)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		synctest.Wait()
+		require.Empty(t, w.srv.Children("/b"))
+	})
+}
+
+func TestA22ParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
+	ctx, path := within(t, 20*time.Second), newPath(t)
+	c := dial(t, nil)
+	a := attend(t, NewBarrier(c, path, 2))
+	sleeps(t, c, 1)
+	_, err := NewBarrier(dial(t, nil), path, 3).Wait(ctx)
+	require.EqualError(t, err, "zkrecipes: wait "+path+": a barrier of 2 members is used as one of 3")
+	require.True(t, a.waiting())
+	indexes(t, a, attend(t, NewBarrier(dial(t, nil), path, 2)))
+
+	// Who comes first says it, of those who come at once.
+	for range 10 {
+		path := newPath(t)
+		var as []*going[int]
+		for n := range 2 {
+			for range 1 + n {
+				as = append(as, attend(t, NewBarrier(c, path, 1+n)))
+			}
+		}
+		agreed := 0
+		for _, a := range as {
+			index, err := a.wait()
+			if err == nil {
+				require.Less(t, index, 2)
+				agreed++
+				continue
+			}
+			require.ErrorContains(t, err, "is used as one of")
+		}
+		require.Contains(t, []int{1, 2}, agreed)
+	}
+}
+
+func TestA22BarrierOfOneLetsEachGo(t *testing.T) {
+	ctx, b := within(t, 20*time.Second), NewBarrier(dial(t, nil), newPath(t), 1)
+	for range 5 {
+		index, err := b.Wait(ctx)
+		require.NoError(t, err)
+		require.Zero(t, index)
+	}
+}
+
+// Members of one Client, and of one value, are as many.
+func TestA22MembersOfOneClient(t *testing.T) {
+	c, path := dial(t, nil), newPath(t)
+	b := NewBarrier(c, path, 5)
+	for range 3 {
+		var as []*going[int]
+		for i := range 5 {
+			if i == 3 {
+				b = NewBarrier(c, path, 5)
+			}
+			as = append(as, attend(t, b))
+		}
+		indexes(t, as...)
+	}
+	eventually(t, "no watches", func() bool { return watchesOf(c) == 0 })
+}
+
+func TestA22ExpiryWhileWaitingIsAnError(t *testing.T) {
+	r := newRig(t, nil)
+	b := NewBarrier(r.c, r.path+"-b", 2)
+	a := attend(t, b)
+	sleeps(t, r.c, 1)
+	r.p.expire()
+	_, err := a.wait()
+	require.ErrorIs(t, err, zk.ErrSessionExpired)
+	require.NotErrorIs(t, err, ErrUncertain, "nobody has opened the round, and it stands")
+	indexes(t, attend(t, b), attend(t, NewBarrier(dial(t, nil), r.path+"-b", 2)))
+}
+
+// What is written into ready does not grow with n.
+func TestReadyHoldsRanges(t *testing.T) {
+	of := func(numbers ...int32) (ms []member) {
+		for _, n := range numbers {
+			ms = append(ms, member{number: n})
+		}
+		return ms
+	}
+	require.Equal(t, "1-4,6,8-9", string(ranges(of(1, 2, 3, 4, 6, 8, 9))))
+	for number, want := range map[int32]int{1: 0, 4: 3, 6: 4, 8: 5, 9: 6} {
+		index, err := indexIn([]byte("1-4,6,8-9"), number)
+		require.NoError(t, err)
+		require.Equal(t, want, index)
+	}
+	for _, number := range []int32{-1, 0, 5, 7, 10} {
+		_, err := indexIn([]byte("1-4,6,8-9"), number)
+		require.Equal(t, errExcluded, err)
+	}
+	for _, junk := range []string{"", "x", "-1", "4-1", "1-", "1-x", ",", "99999999999"} {
+		_, err := indexIn([]byte(junk), 7)
+		require.ErrorIs(t, err, errWritten, junk)
+	}
+}

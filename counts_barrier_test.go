@@ -1,0 +1,184 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// What barriers cost, by the server's own counts: requests, commits, events,
+// each of which wakes somebody, and bytes.
+
+const (
+	opMember = "multi(check,create,setData)"
+	opLeave  = "multi(delete,setData)"
+	opClear  = "multi(delete,delete)"
+)
+
+func TestWhatOpeningARoundCosts(t *testing.T) {
+	perMember := map[int]int64{}
+	for _, n := range []int{10, 100, 500} {
+		inBubble(t, func(t *testing.T, w *world) {
+			first := w.stranger(nil)
+			a := attend(t, NewBarrier(first, "/barrier", n))
+			synctest.Wait()
+			w.srv.Expire(sessionID(first)) // who cancels leaves no round behind
+			_, err := a.wait()
+			require.ErrorIs(t, err, zk.ErrSessionExpired)
+			require.NoError(t, first.Close())
+			require.Equal(t, []string{"ready"}, w.srv.Children("/barrier/round"), "a standing generation")
+			var bs []*Barrier
+			for range n {
+				b := NewBarrier(w.stranger(&Options{SessionTimeout: longSession}), "/barrier", n)
+				require.NoError(t, b.agree(t.Context(), live(t, b.line.c)))
+				bs = append(bs, b)
+			}
+
+			before := w.srv.Counts()
+			var as []*going[int]
+			for _, b := range bs[:n-1] {
+				as = append(as, attend(t, b))
+			}
+			synctest.Wait()
+			joined := w.srv.Counts()
+			require.Equal(t, map[string]int{opMember: n - 1, "getData": n - 1}, joined.Sub(before).Requests, "nobody looks when others come")
+			require.Empty(t, joined.Sub(before).Events)
+
+			as = append(as, attend(t, bs[n-1]))
+			synctest.Wait()
+			indexes(t, as...)
+			all := w.srv.Counts().Sub(before)
+			require.Equal(t, n-1, all.Events["NodeDataChanged"], "each of those who wait wakes once")
+			opening := "multi(setData" + strings.Repeat(",check", n) + ")"
+			require.Equal(t, map[string]int{
+				opMember: n, "getData": 2 * (n - 1), "getChildren2": 1, opening: 1, // to open it: 3n
+				opLeave: n, opClear: 1, // to leave it
+			}, all.Requests)
+			require.Equal(t, n+1+n+1, all.Transactions)
+			perMember[n] = all.BytesOut / int64(n)
+			t.Logf("%d members: %d requests to open, %d bytes received by each", n, 3*n, perMember[n])
+			require.Empty(t, w.srv.Children("/barrier"))
+		}, zktest.SessionTimeouts(longSession, longSession))
+	}
+	require.LessOrEqual(t, perMember[500], perMember[10]*11/10, "what each receives does not grow")
+}
+
+func live(t testing.TB, c *Client) *session {
+	s, err := c.live(t.Context())
+	require.NoError(t, err)
+	return s
+}
+
+func TestWhatADoubleBarrierCosts(t *testing.T) {
+	for _, n := range []int{2, 10, 100} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				var ds []*DoubleBarrier
+				for range n {
+					d := NewDoubleBarrier(w.stranger(&Options{SessionTimeout: longSession}), "/double", n)
+					ctx, cancel := context.WithCancel(t.Context())
+					go func() {
+						synctest.Wait()
+						cancel()
+					}()
+					_, err := d.Enter(ctx) // it knows the path from now on
+					require.ErrorIs(t, err, context.Canceled)
+					ds = append(ds, d)
+				}
+				synctest.Wait()
+				require.Empty(t, w.srv.Children("/double"))
+
+				visits := make(chan *Visit, n)
+				enter := func(d *DoubleBarrier) {
+					go func() {
+						v, err := d.Enter(t.Context())
+						if err != nil {
+							t.Error(err)
+						}
+						visits <- v
+					}()
+					synctest.Wait()
+				}
+				before := w.srv.Counts()
+				for _, d := range ds[:n-1] {
+					enter(d)
+				}
+				joined := w.srv.Counts().Sub(before)
+				require.Equal(t, map[string]int{opJoin: n - 1}, joined.Requests, "the watch is there already")
+				require.Empty(t, joined.Events)
+				enter(ds[n-1])
+				opened := w.srv.Counts().Sub(before)
+				// All but the last look once whether the ready that they hear of is
+				// younger than themselves; all were woken by the watch of their session.
+				require.Equal(t, map[string]int{opJoin: n + 1, "getChildren2": 1, "exists": n - 1}, opened.Requests)
+				require.Equal(t, n+1, opened.Transactions)
+				require.Equal(t, n, opened.Events["NodeCreated"])
+
+				before = w.srv.Counts()
+				var all sync.WaitGroup
+				for range n {
+					v := <-visits
+					all.Go(func() {
+						if err := v.Leave(t.Context()); err != nil {
+							t.Error(err)
+						}
+					})
+					synctest.Wait()
+				}
+				all.Wait()
+				synctest.Wait()
+				left := w.srv.Counts().Sub(before)
+				t.Logf("%d members leave: %v", n, left.Requests)
+				require.Equal(t, n, left.Transactions)
+				// The others leave, look at the one that sorts first, and look once more
+				// when that has gone, with ready; it looks whenever the one that sorts last
+				// has gone.
+				reads := left.Requests["getData"]
+				require.LessOrEqual(t, reads, 2*(n-1))
+				require.Equal(t, map[string]int{
+					"multi(delete)": n - 1, "multi(check,delete,delete)": 1, "getData": reads, "getChildren2": reads + n,
+				}, left.Requests)
+				require.Empty(t, w.srv.Children("/double"))
+			}, zktest.SessionTimeouts(longSession, longSession))
+		})
+	}
+}
+
+func TestWhatAGateCosts(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const n = 20
+		g := NewGate(w.stranger(nil), "/gate")
+		var others []*Gate
+		for range n {
+			others = append(others, NewGate(w.stranger(nil), "/gate"))
+		}
+		require.Equal(t, map[string]int{"multi(create)": 1}, w.requests(func() { require.NoError(t, g.Shut(t.Context())) }))
+		var all sync.WaitGroup
+		require.Equal(t, map[string]int{"getData": n}, w.requests(func() {
+			for _, g := range others {
+				all.Go(func() {
+					if err := g.Wait(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}))
+		require.Equal(t, map[string]int{"multi(delete)": 1, "sync": n, "exists": n}, w.requests(func() {
+			require.NoError(t, g.Open(t.Context()))
+			all.Wait()
+		}))
+		require.Equal(t, map[string]int{"sync": 1, "exists": 1}, w.requests(func() {
+			open, err := g.IsOpen(t.Context())
+			require.NoError(t, err)
+			require.True(t, open)
+		}))
+	})
+}

@@ -1,0 +1,164 @@
+package zkrecipes
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// entering is a call of DoubleBarrier.Enter that goes on in the background.
+type entering struct {
+	visit *Visit
+	err   error
+	done  chan struct{}
+}
+
+func enterLater(t testing.TB, d *DoubleBarrier) *entering {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	e := &entering{done: make(chan struct{})}
+	go func() {
+		defer close(e.done)
+		e.visit, e.err = d.Enter(ctx)
+	}()
+	synctest.Wait()
+	return e
+}
+
+func (e *entering) waiting() bool {
+	select {
+	case <-e.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func TestA22WhoComesWhileADoubleBarrierIsOpenedAfterSomeHaveDiedIsNotLetIn(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const n = 3
+		a, b, c, d := w.stranger(nil), w.stranger(nil), w.stranger(nil), w.stranger(nil)
+		enterLater(t, NewDoubleBarrier(a, "/b", n))
+		enterLater(t, NewDoubleBarrier(b, "/b", n))
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi", Path: "/b/ready", For: time.Second})
+		third := enterLater(t, NewDoubleBarrier(c, "/b", n)) // has listed three, and is about to open
+		require.Len(t, w.srv.Children("/b"), n)
+		require.True(t, w.srv.Expire(sessionID(a)))
+		require.True(t, w.srv.Expire(sessionID(b)))
+		late := enterLater(t, NewDoubleBarrier(d, "/b", n))
+		time.Sleep(2 * time.Second) // the opening arrives
+		synctest.Wait()
+		require.True(t, late.waiting(), "two have stood together at most")
+		require.True(t, third.waiting())
+
+		last := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", n))
+		for _, e := range []*entering{third, late, last} {
+			require.False(t, e.waiting())
+			require.NoError(t, e.err)
+		}
+	}, zktest.TickTime(time.Second))
+}
+
+func TestA22ASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		first := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 2))
+		znode := "/b/" + w.srv.Children("/b")[0]
+		other := w.stranger(nil)
+		second := enterLater(t, NewDoubleBarrier(other, "/b", 2))
+		require.False(t, first.waiting())
+		require.False(t, second.waiting())
+
+		// Its deletion is not carried out for now.
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: -7, Op: "multi", Path: znode, Times: -1})
+		require.ErrorIs(t, first.visit.Leave(within(t, time.Second)), context.DeadlineExceeded)
+		require.True(t, w.srv.Expire(sessionID(other)))
+		again := make(chan error, 1)
+		go func() { again <- first.visit.Leave(within(t, time.Minute)) }()
+		time.Sleep(3 * time.Second)
+		require.Empty(t, again, "it stands, and would be counted")
+		w.plan.Stop()
+		require.NoError(t, <-again)
+		require.Empty(t, w.srv.Children("/b"))
+	}, zktest.TickTime(time.Second))
+}
+
+func TestA22WhoGivesUpAtADoubleBarrierIsGoneWhenItIsTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		d := NewDoubleBarrier(w.stranger(nil), "/b", 1)
+		enter := func(ctx context.Context) error {
+			_, err := NewDoubleBarrier(w.stranger(nil), "/c", 2).Enter(ctx)
+			return err
+		}
+		first := enterLater(t, d)
+		second := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 1)) // stays
+		require.NoError(t, first.err)
+		require.NoError(t, second.err)
+		for path, call := range map[string]func(context.Context) error{"/b": first.visit.Leave, "/c": enter} {
+			end := make(chan error, 1)
+			op := map[string]string{"/b": "multi(delete)", "/c": "multi(delete,setData)"}[path]
+			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: path + "/*", For: time.Second})
+			go func() { end <- call(within(t, 100*time.Millisecond)) }()
+			time.Sleep(500 * time.Millisecond)
+			members := len(w.srv.Children(path))
+			require.Empty(t, end, "it stands, and would be counted")
+			require.ErrorIs(t, <-end, context.DeadlineExceeded)
+			require.Len(t, w.srv.Children(path), members-1)
+		}
+	}, zktest.TickTime(time.Second))
+}
+
+func TestA22WhoIsEvictedFromADoubleBarrierThatIsReapedIsToldSo(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		s := live(t, c)
+		w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin}) // so that it lists
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Skip: 1, For: 5 * time.Second})
+		e := enterLater(t, NewDoubleBarrier(c, "/b", 2))
+		time.Sleep(time.Second)
+		members := w.srv.Children("/b")
+		require.Len(t, members, 1)
+		other := live(t, w.stranger(nil))
+		_, _, err := other.multi(t.Context(),
+			&zk.DeleteRequest{Path: "/b/" + members[0], Version: -1},
+			&zk.DeleteRequest{Path: "/b", Version: -1})
+		require.NoError(t, err)
+		<-e.done
+		require.ErrorIs(t, e.err, ErrEvicted)
+		require.False(t, s.isOver())
+	}, zktest.TickTime(time.Second))
+}
+
+func TestA22WhoLeavesLastDeletesNoReadyThatWasMadeSinceItLooked(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		other := w.stranger(nil)
+		enterLater(t, NewDoubleBarrier(other, "/b", 2))
+		last := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 2))
+		require.NoError(t, last.err)
+		require.True(t, w.srv.Expire(sessionID(other)))
+
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(check,delete,delete)", For: time.Second})
+		left := make(chan error, 1)
+		go func() { left <- last.visit.Leave(within(t, time.Minute)) }()
+		synctest.Wait() // it has seen that it is alone
+		early := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 3))
+		require.True(t, early.waiting())
+		// Who waits is told, and looks when the one who leaves has been there.
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "exists", Path: "/b/ready", Skip: 1, For: 2 * time.Second})
+		late := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 3))
+		require.False(t, late.waiting())
+		require.NoError(t, late.err)
+		require.True(t, early.waiting())
+		require.NoError(t, <-left)
+		require.True(t, early.waiting())
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.False(t, early.waiting())
+		require.NoError(t, early.err)
+	}, zktest.TickTime(time.Second))
+}

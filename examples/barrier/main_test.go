@@ -1,0 +1,74 @@
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/examples/internal/demotest"
+)
+
+func TestMain(m *testing.M) { demotest.Main(m, main) }
+
+func TestAllWaitForAllAndTheSumsAreRight(t *testing.T) {
+	demotest.Anywhere(t, func(t *testing.T, servers []string) {
+		stdout, stderr, exit := demotest.Start(t, servers, "-workers", "3", "-rounds", "3").End()
+		require.Zero(t, exit, stderr)
+		lines := strings.Split(strings.TrimSpace(stdout), "\n")
+		assert.Equal(t, "nobody went on early: 3 workers, 25997 primes in the first 300000 numbers, and the sums are right", lines[len(lines)-1])
+		assert.Contains(t, stdout, "round 1: 9592 primes")
+	})
+}
+
+func TestAnInterruptedRunLeavesNothingBehind(t *testing.T) {
+	demotest.Anywhere(t, func(t *testing.T, servers []string) {
+		rest := demotest.Interrupt(t, "barrier", servers, "round 1: ", "-rounds", "100")
+		assert.Contains(t, rest, "nobody went on early")
+	})
+}
+
+func TestTheBoardFindsWhatABarrierMustPrevent(t *testing.T) {
+	half := primes(0, size/2)
+	good := []report{
+		{Worker: 0, What: waits}, {Worker: 1, What: waits},
+		{Worker: 1, What: computes, Part: 0}, {Worker: 0, What: computes, Part: 1},
+		{Worker: 0, What: waits}, {Worker: 1, What: waits},
+		{Worker: 1, What: merges}, {Worker: 1, What: merged, Sum: primes(0, size)},
+		{Worker: 0, What: through}, {Worker: 1, What: through},
+	}
+	with := func(i int, r report) []report {
+		rs := slices.Clone(good)
+		rs[i] = r
+		return rs
+	}
+	for name, test := range map[string]struct {
+		reports []report
+		says    string
+	}{
+		"all well":            {good, ""},
+		"one computes early":  {slices.Concat(good[:1], []report{{Worker: 0, What: computes, Part: 1}}, good[1:3], good[4:]), "EARLY"},
+		"merged early":        {slices.Concat(good[:4], good[5:7], good[4:5], good[7:]), "EARLY"},
+		"a part taken twice":  {with(3, report{Worker: 0, What: computes, Part: 0}), "parts [0 0]"},
+		"a part missing":      {with(7, report{Worker: 1, What: merged, Sum: half}), "WRONG"},
+		"merged by two":       {append(slices.Clone(good), good[7]), "twice"},
+		"never merged at all": {slices.Delete(slices.Clone(good), 6, 8), "not merged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBoard(io.Discard, 2)
+			for _, r := range test.reports {
+				b.take(r)
+			}
+			verdict, err := b.settle(1, true)
+			if test.says == "" {
+				require.NoError(t, err)
+				assert.Contains(t, verdict, "the sums are right")
+				return
+			}
+			assert.ErrorContains(t, err, test.says)
+		})
+	}
+}

@@ -1,0 +1,470 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+const (
+	opShut = "multi(create)"
+	opOpen = "multi(delete)"
+)
+
+// spurious has a client see an event that tells of nothing.
+func spurious(c *Client, path string, event int32) {
+	s, _ := c.session()
+	s.onEvent(wire.Event{Type: event, Path: path})
+}
+
+// isOpenTo requires that a client finds the gate open, or shut.
+func isOpenTo(t testing.TB, g *Gate, want bool) {
+	t.Helper()
+	open, err := g.IsOpen(within(t, time.Minute))
+	require.NoError(t, err)
+	require.Equal(t, want, open)
+}
+
+func TestA22GateLetsThroughWhenOpen(t *testing.T) {
+	path := newPath(t)
+	c := dial(t, nil)
+	g, other := NewGate(dial(t, nil), path), NewGate(c, path)
+	ctx := within(t, 20*time.Second)
+	require.NoError(t, g.Wait(ctx))
+	require.NoError(t, g.Shut(ctx))
+	require.NoError(t, other.Shut(ctx), "it stays so")
+	isOpenTo(t, other, false)
+	var waits []*going[struct{}]
+	for range 5 {
+		waits = append(waits, does(t, other.Wait), does(t, NewGate(c, path).Wait))
+	}
+	sleeps(t, c, 1)
+	for _, w := range waits {
+		require.True(t, w.waiting())
+	}
+	require.NoError(t, g.Open(ctx))
+	for _, w := range waits {
+		_, err := w.wait()
+		require.NoError(t, err)
+	}
+	require.NoError(t, other.Open(ctx), "it stays so")
+	isOpenTo(t, other, true)
+	require.Zero(t, watchesOf(c))
+}
+
+func TestA22WaitOnAnOpenGateReturnsAtOnceAndLeavesNoWatch(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		began := time.Now()
+		requests := w.requests(func() {
+			require.NoError(t, NewGate(c, "/no/such/gate").Wait(t.Context()))
+		})
+		require.Zero(t, time.Since(began))
+		require.Equal(t, map[string]int{"getData": 1, "sync": 1, "exists": 1}, requests)
+		require.Zero(t, watchesOf(c))
+		require.Empty(t, w.srv.Children("/no"))
+	})
+}
+
+// The follower has not heard yet that the gate is shut.
+func TestA22GateBehindALaggingFollowerLetsNobodyThroughWhileShut(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		guard := NewGate(w.stranger(nil), "/gate")
+		looks, waits := NewGate(w.stranger(nil), "/gate"), NewGate(w.stranger(nil), "/gate")
+		require.NoError(t, guard.Shut(t.Context()))
+		isOpenTo(t, looks, false)
+		passing := does(t, waits.Wait)
+		synctest.Wait()
+		require.True(t, passing.waiting())
+		require.NoError(t, guard.Open(t.Context()))
+		_, err := passing.wait()
+		require.NoError(t, err)
+		isOpenTo(t, looks, true)
+	}, behind(1, 3))
+}
+
+// The follower tells of an earlier opening, and is behind the gate's being shut
+// again.
+func TestA22GateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		guard := NewGate(w.stranger(nil), "/gate")
+		require.NoError(t, guard.Shut(t.Context()))
+		c := w.stranger(nil)
+		waits := does(t, NewGate(c, "/gate").Wait)
+		synctest.Wait()
+		s, _ := c.session()
+		first := s.watches[watchKey{"/gate", ofData}]
+		require.NotNil(t, first)
+		require.NoError(t, guard.Open(t.Context()))
+		require.NoError(t, guard.Shut(t.Context()))
+		time.Sleep(6 * time.Second) // the follower has both by now
+		<-first.done
+		require.True(t, first.deleted())
+		require.True(t, waits.waiting())
+		require.NoError(t, guard.Open(t.Context()))
+		_, err := waits.wait()
+		require.NoError(t, err)
+	}, behind(1, 2))
+}
+
+func TestA22SpuriousWakeUpsOpenNoGate(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		g := NewGate(c, "/gate")
+		require.NoError(t, g.Shut(t.Context()))
+		waits := does(t, g.Wait)
+		synctest.Wait()
+		for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
+			spurious(c, "/gate", event)
+			synctest.Wait()
+			require.True(t, waits.waiting())
+		}
+		// One that is none: an operator writes into the gate.
+		_, err := w.bare().Set("/gate", []byte("note"), -1)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.True(t, waits.waiting())
+		require.Equal(t, 1, watchesOf(c))
+		require.NoError(t, g.Open(t.Context()))
+		_, err = waits.wait()
+		require.NoError(t, err)
+	})
+}
+
+func TestA22GateWaitsThroughTheEndOfTheSession(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		guard, c := NewGate(w.stranger(nil), "/gate"), w.stranger(nil)
+		require.NoError(t, guard.Shut(t.Context()))
+		waits := does(t, NewGate(c, "/gate").Wait)
+		synctest.Wait()
+		require.True(t, w.srv.Expire(sessionID(c)))
+		time.Sleep(time.Second)
+		require.True(t, waits.waiting())
+		require.NoError(t, guard.Open(t.Context()))
+		_, err := waits.wait()
+		require.NoError(t, err)
+	})
+}
+
+func TestB01GateIsShutAndOpenedWhereTheRepliesAreLost(t *testing.T) {
+	for name, after := range map[string]bool{"applied": true, "not applied": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				g := NewGate(w.stranger(nil), "/gate")
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: opShut, Times: 2})
+				require.Equal(t, 3, w.requests(func() { require.NoError(t, g.Shut(t.Context())) })[opShut])
+				require.Equal(t, []string{"gate", "zookeeper"}, w.srv.Children("/"))
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: opOpen, Times: 2})
+				require.Equal(t, 3, w.requests(func() { require.NoError(t, g.Open(t.Context())) })[opOpen])
+				require.Equal(t, []string{"zookeeper"}, w.srv.Children("/"))
+			})
+		})
+	}
+}
+
+// The session ends with the answer; what was written belongs to none.
+func TestB10GateIsShutAndOpenedWhereTheSessionEnds(t *testing.T) {
+	for name, after := range map[string]bool{"applied": true, "not applied": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				g := NewGate(w.stranger(nil), "/gate")
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: opShut})
+				require.NoError(t, g.Shut(t.Context()))
+				require.Equal(t, []string{"gate", "zookeeper"}, w.srv.Children("/"))
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: opOpen})
+				require.NoError(t, g.Open(t.Context()))
+				require.Equal(t, []string{"zookeeper"}, w.srv.Children("/"))
+			})
+		})
+	}
+}
+
+func TestB19GateThatOpensBetweenTheLookAndTheWatchLetsThrough(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		g, guard := NewGate(w.stranger(nil), "/gate"), NewGate(w.stranger(nil), "/gate")
+		require.NoError(t, guard.Shut(t.Context()))
+		for _, after := range []bool{false, true} {
+			w.plan.Add(zktest.Fault{Do: zktest.Delay, After: after, Op: "getData", Path: "/gate", For: time.Second})
+			waits := does(t, g.Wait)
+			synctest.Wait()
+			require.NoError(t, guard.Open(t.Context()))
+			_, err := waits.wait()
+			require.NoError(t, err)
+			require.NoError(t, guard.Shut(t.Context()))
+		}
+	})
+}
+
+func TestB21GateOpenedWhileDisconnectedLetsThroughAfterTheReconnect(t *testing.T) {
+	r := newRig(t, nil)
+	guard := NewGate(dial(t, nil), r.path+"-gate")
+	require.NoError(t, guard.Shut(r.ctx))
+	waits := does(t, NewGate(r.c, r.path+"-gate").Wait)
+	sleeps(t, r.c, 1)
+	r.p.refusing(true)
+	require.NoError(t, guard.Open(r.ctx))
+	require.True(t, waits.waiting())
+	r.p.refusing(false)
+	_, err := waits.wait()
+	require.NoError(t, err)
+}
+
+// Before it is sent, while it is on its way, and before the answer: only of what
+// was sent it is not known whether it was done.
+func TestB32GateWhoseWritersContextEnds(t *testing.T) {
+	reason := errors.New("enough")
+	for op, f := range map[string]func(*Gate, context.Context) error{
+		opShut: (*Gate).Shut,
+		opOpen: (*Gate).Open,
+	} {
+		for name, after := range map[string]bool{"before": false, "after": true} {
+			t.Run(op+" "+name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					g, other := NewGate(w.stranger(nil), "/gate"), NewGate(w.stranger(nil), "/gate")
+					if op == opOpen {
+						require.NoError(t, other.Shut(t.Context()))
+					}
+					w.plan.Add(zktest.Fault{Do: zktest.Delay, After: after, Op: op, For: time.Second})
+					writes := does(t, func(ctx context.Context) error { return f(g, ctx) })
+					synctest.Wait()
+					writes.cancel(reason)
+					synctest.Wait()
+					require.False(t, writes.waiting(), "it does not wait for the answer")
+					_, err := writes.wait()
+					require.ErrorIs(t, err, ErrUncertain)
+					require.ErrorIs(t, err, context.Canceled)
+					require.ErrorIs(t, err, reason)
+					time.Sleep(2 * time.Second)
+					isOpenTo(t, other, op == opOpen) // it was done, in fact
+				})
+			})
+		}
+		t.Run(op+" while disconnected", func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				c := w.stranger(nil)
+				w.away(c)
+				writes := does(t, func(ctx context.Context) error { return f(NewGate(c, "/gate"), ctx) })
+				synctest.Wait()
+				// A cause is not the servers' answer, whatever it says.
+				writes.cancel(errors.Join(zk.ErrNodeExists, zk.ErrNoNode, zk.ErrSessionExpired))
+				_, err := writes.wait()
+				require.ErrorIs(t, err, context.Canceled)
+				require.NotErrorIs(t, err, ErrUncertain)
+				requests := w.requests(func() { w.back(); time.Sleep(time.Minute) })
+				require.Zero(t, requests[op], "it is not sent later")
+			})
+		})
+	}
+}
+
+func TestB32GateIsNotPassedByWhoseContextEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		g := NewGate(c, "/gate")
+		require.NoError(t, g.Shut(t.Context()))
+		var waits *going[struct{}]
+		for i, fault := range []zktest.Fault{
+			{}, // while it waits
+			{Do: zktest.Delay, Op: "getData", For: time.Second},
+			{Do: zktest.Delay, Op: "getData", For: time.Second, After: true},
+		} {
+			if fault.Do != "" {
+				c = w.stranger(nil) // the other has its watch
+				g = NewGate(c, "/gate")
+				w.plan.Add(fault)
+			}
+			waits = does(t, g.Wait)
+			synctest.Wait()
+			waits.cancel(zk.ErrNoNode)
+			synctest.Wait()
+			require.False(t, waits.waiting(), i)
+			_, err := waits.wait()
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		// The watch that is there is used again.
+		time.Sleep(2 * time.Second)
+		requests := w.requests(func() {
+			for range 1000 {
+				waits = does(t, g.Wait)
+				synctest.Wait()
+				waits.cancel(nil)
+				_, err := waits.wait()
+				require.ErrorIs(t, err, context.Canceled)
+			}
+		})
+		require.Empty(t, requests)
+		require.Equal(t, 1, watchesOf(c))
+	})
+}
+
+// The gate stays as it is: Shut does not belong to a session.
+func TestB35GateAndClose(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		g, other := NewGate(c, "/gate"), NewGate(w.stranger(nil), "/gate")
+		require.NoError(t, g.Shut(t.Context()))
+		waits := does(t, g.Wait)
+		synctest.Wait()
+		require.NoError(t, c.Close())
+		_, err := waits.wait()
+		require.ErrorIs(t, err, ErrClosed)
+		require.NotErrorIs(t, err, context.Canceled)
+		isOpenTo(t, other, false)
+		for _, f := range []func(context.Context) error{g.Wait, g.Shut, g.Open} {
+			require.ErrorIs(t, f(t.Context()), ErrClosed)
+		}
+		_, err = g.IsOpen(t.Context())
+		require.ErrorIs(t, err, ErrClosed)
+	})
+}
+
+func TestB36GateWithoutTheRightsIsAnErrorAtOnce(t *testing.T) {
+	ctx, path, admin := within(t, 20*time.Second), newPath(t), raw(t)
+	require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))
+	acl := func(perms int32) []zk.ACL {
+		return append(zk.WorldACL(perms), zk.DigestACL(zk.PermAll, "owner", "x")...)
+	}
+	makeParents(t, admin, path)
+	g := NewGate(dial(t, nil), path+"/gate")
+
+	_, err := admin.SetACL(path, acl(zk.PermRead), -1)
+	require.NoError(t, err)
+	require.ErrorIs(t, g.Shut(ctx), zk.ErrNoAuth)
+	require.ErrorIs(t, NewGate(g.line.c, path+"/below/gate").Shut(ctx), zk.ErrNoAuth)
+	isOpenTo(t, g, true)
+
+	_, err = admin.Create(path+"/gate", nil, 0, acl(zk.PermAll&^zk.PermRead))
+	require.NoError(t, err)
+	require.ErrorIs(t, g.Wait(ctx), zk.ErrNoAuth)
+	require.ErrorIs(t, g.Open(ctx), zk.ErrNoAuth)
+}
+
+func TestB37GateOnABusyServerAndBeyondTheQuota(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		g := NewGate(w.stranger(nil), "/gate")
+		for _, after := range []bool{false, true} {
+			for _, code := range []int32{jute.ErrOperationTimeout, jute.ErrConnectionLoss, jute.ErrThrottled} {
+				for _, op := range []string{opShut, opOpen, "getData", "exists", "sync"} {
+					w.plan.Add(zktest.Fault{Do: zktest.Answer, After: after, Op: op, Code: code, Times: 3})
+				}
+				require.NoError(t, g.Shut(t.Context()))
+				isOpenTo(t, g, false)
+				waits := does(t, g.Wait)
+				synctest.Wait()
+				require.NoError(t, g.Open(t.Context()))
+				_, err := waits.wait()
+				require.NoError(t, err)
+				isOpenTo(t, g, true)
+			}
+		}
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opShut, Code: jute.ErrQuotaExceeded})
+		require.ErrorContains(t, g.Shut(t.Context()), "quota exceeded")
+		isOpenTo(t, g, true)
+	})
+}
+
+func TestB39GatePathsThatAreNone(t *testing.T) {
+	ctx, c, conn := within(t, 20*time.Second), dial(t, nil), raw(t)
+	for path, why := range badPaths {
+		require.EqualError(t, NewGate(c, path).Shut(ctx), why("shut"))
+		require.EqualError(t, NewGate(c, path).Open(ctx), why("open"))
+		require.EqualError(t, NewGate(c, path).Wait(ctx), why("wait"))
+		_, err := NewGate(c, path).IsOpen(ctx)
+		require.EqualError(t, err, why("look at"))
+	}
+	path := newPath(t)
+	makeParents(t, conn, parent(path))
+	_, err := conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	require.ErrorIs(t, NewGate(c, path+"/gate").Shut(ctx), zk.ErrNoChildrenForEphemerals)
+}
+
+// badPaths gives the message for a path, of an operation.
+var badPaths = func() map[string]func(op string) string {
+	all := map[string]func(string) string{}
+	for path, why := range map[string]string{
+		"":      `"": path is empty`,
+		"b":     `b: path does not begin with "/"`,
+		"/":     `/: path is the root`,
+		"/b/":   `/b/: path ends with "/"`,
+		"/a//b": `/a//b: path contains "//"`,
+		"/a/./": `/a/./: path ends with "/"`,
+		"/a/.":  `/a/.: path contains the relative element "."`,
+		"/\x00": `"/\x00": path contains the character U+0000 at byte 1`,
+	} {
+		all[path] = func(op string) string { return "zkrecipes: " + op + " " + why }
+	}
+	return all
+}()
+
+func TestB40AGateThatIsNone(t *testing.T) {
+	var none context.Context
+	var nilGate *Gate
+	ctx := within(t, 20*time.Second)
+	for g, want := range map[*Gate]string{
+		nilGate:                  `"": not made by its constructor`,
+		{}:                       `"": not made by its constructor`,
+		NewGate(nil, "/g"):       `/g: nil client`,
+		NewGate(&Client{}, "/g"): `/g: client was not made by Dial`,
+	} {
+		require.ErrorContains(t, g.Shut(ctx), "zkrecipes: shut "+want)
+		require.ErrorContains(t, g.Open(ctx), "zkrecipes: open "+want)
+		require.ErrorContains(t, g.Wait(ctx), "zkrecipes: wait "+want)
+		_, err := g.IsOpen(ctx)
+		require.ErrorContains(t, err, "zkrecipes: look at "+want)
+	}
+	g := NewGate(dial(t, nil), "/g")
+	require.ErrorContains(t, g.Shut(none), "nil context")
+	require.ErrorContains(t, g.Open(none), "nil context")
+	require.ErrorContains(t, g.Wait(none), "nil context")
+	_, err := g.IsOpen(none)
+	require.ErrorContains(t, err, "nil context")
+}
+
+// A gate at a znode with children is somebody's tree.
+func TestB48OpenDeletesNoTree(t *testing.T) {
+	ctx, path, conn := within(t, 20*time.Second), newPath(t), raw(t)
+	makeParents(t, conn, path+"/child")
+	require.ErrorIs(t, NewGate(dial(t, nil), path).Open(ctx), zk.ErrNotEmpty)
+	require.Equal(t, []string{"child"}, children(t, conn, path))
+}
+
+func TestB52GateOfAnIdentityThatNoRequestHasRoomFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(&Options{Identity: strings.Repeat("x", 1<<20)})
+		requests := w.requests(func() {
+			require.ErrorContains(t, NewGate(c, "/gate").Shut(t.Context()), "servers accept 1048575")
+		})
+		require.Empty(t, requests)
+		require.NoError(t, NewGate(c, "/gate").Open(t.Context()), "the connection is untouched")
+	})
+}
+
+// What stands under a prefix that does not exist, and who made the znode, make no
+// difference: it is Curator's DistributedBarrier.
+func TestA22GateIsAPersistentZnodeUnderThePrefix(t *testing.T) {
+	ctx, path, conn := within(t, 20*time.Second), newPath(t), raw(t)
+	g := NewGate(dial(t, &Options{Prefix: path, Identity: "me"}), "/deep/gate")
+	isOpenTo(t, g, true)
+	require.NoError(t, g.Shut(ctx))
+	data, stat, err := conn.Get(path + "/deep/gate")
+	require.NoError(t, err)
+	require.Equal(t, "me", string(data))
+	require.Zero(t, stat.EphemeralOwner)
+	require.NoError(t, conn.Delete(path+"/deep/gate", -1)) // Curator's removeBarrier
+	require.NoError(t, g.Wait(ctx))
+	_, err = conn.Create(path+"/deep/gate", nil, 0, zk.WorldACL(zk.PermAll)) // its setBarrier
+	require.NoError(t, err)
+	isOpenTo(t, g, false)
+	require.NoError(t, g.Open(ctx))
+}

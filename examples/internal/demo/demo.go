@@ -12,6 +12,9 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -71,4 +74,35 @@ func ZooKeeper(list string) (servers string, stop func(), err error) {
 // it is empty: it is made of containers.
 func Prefix(program string) string {
 	return "/zkrecipes-demo-" + program + "-" + strings.ToLower(rand.Text()[:8])
+}
+
+// Remove deletes what a run with that prefix has left.
+func Remove(servers, prefix string) error {
+	conn, events, err := zk.Connect(strings.Split(servers, ","), 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		conn.Close()
+		for range events {
+		}
+	}()
+	return remove(conn, prefix)
+}
+
+// remove deletes a znode and all below it, which others may do at the same time.
+func remove(conn *zk.Conn, path string) error {
+	names, _, err := conn.Children(path)
+	for _, name := range names {
+		if err == nil {
+			err = remove(conn, path+"/"+name)
+		}
+	}
+	if err == nil {
+		err = conn.Delete(path, -1)
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
 }

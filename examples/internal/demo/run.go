@@ -21,6 +21,10 @@ type Worker struct {
 // ErrInterrupted is what Run returns when its context has ended.
 var ErrInterrupted = errors.New("interrupted")
 
+// ErrDone is the cause with which the parent ends the context of a run that has
+// done all it had to: that is no interruption.
+var ErrDone = errors.New("done")
+
 // Run starts the workers and blocks until all have ended. When ctx ends, or one
 // of them fails, it tells the others to stop. take is given what they Tell, in
 // the order in which it was told; kill ends a worker, given by its index, in a
@@ -85,7 +89,7 @@ func Run[R any](ctx context.Context, workers []Worker, take func(r R, kill func(
 	}
 	running.Wait()
 	err = errors.Join(errors.Join(ends...), lines.Err())
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && context.Cause(ctx) != ErrDone {
 		err = errors.Join(err, ErrInterrupted)
 	}
 	return err

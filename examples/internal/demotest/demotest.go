@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -135,8 +136,8 @@ func Interrupt(t *testing.T, program string, servers []string, text string, args
 	return stdout
 }
 
-// left returns what runs of the program have left on the servers: data, and
-// places in line. Empty containers are the servers' to reap.
+// left returns what runs of the program have left on the servers. Containers,
+// once they are empty, are the servers' to reap.
 func left(t *testing.T, program string, servers []string) (left []string) {
 	if servers == nil {
 		return nil
@@ -148,23 +149,25 @@ func left(t *testing.T, program string, servers []string) (left []string) {
 		for range events {
 		}
 	}()
-	list := func(path string) []string {
-		names, _, err := conn.Children(path)
-		if !errors.Is(err, zk.ErrNoNode) {
-			require.NoError(t, err)
+	var walk func(path string)
+	walk = func(path string) {
+		names, stat, err := conn.Children(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return
 		}
-		return names
+		require.NoError(t, err)
+		if stat.EphemeralOwner != math.MinInt64 { // EphemeralType.CONTAINER_EPHEMERAL_OWNER
+			left = append(left, path)
+		}
+		for _, name := range names {
+			walk(path + "/" + name)
+		}
 	}
-	for _, name := range list("/") {
+	names, _, err := conn.Children("/")
+	require.NoError(t, err)
+	for _, name := range names {
 		if strings.HasPrefix(name, "zkrecipes-demo-"+program+"-") {
-			for _, child := range list("/" + name) {
-				if child != "lock" {
-					left = append(left, name+"/"+child)
-				}
-			}
-			for _, place := range list("/" + name + "/lock") {
-				left = append(left, name+"/lock/"+place)
-			}
+			walk("/" + name)
 		}
 	}
 	return left

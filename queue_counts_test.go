@@ -1,0 +1,277 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// What a queue costs, by operation.
+
+func TestPutTakesOneRequestAndTakeWithAckFive(t *testing.T) {
+	r := newQueueRig(t, nil)
+	r.warm()
+	r.p.reset()
+	putOn(t, r.q, "0")
+	require.Equal(t, map[string]int{opPut: 1}, r.p.count(), "put")
+
+	r.p.reset()
+	it := takeOn(t, r.q)
+	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, opClaim: 1, "getData": 1}, r.p.count(), "take")
+	r.p.reset()
+	ackOn(t, it)
+	require.Equal(t, map[string]int{opAck: 1}, r.p.count(), "ack")
+
+	putOn(t, r.q, "1")
+	it = takeOn(t, r.q)
+	r.p.reset()
+	nackOn(t, it)
+	require.Equal(t, map[string]int{opNack: 1}, r.p.count(), "nack")
+	it = takeOn(t, r.q)
+	r.p.reset()
+	require.NoError(t, it.Ack(r.ctx, &zk.CreateRequest{Path: r.path + "-x"}))
+	require.Equal(t, map[string]int{"multi(setData,delete,delete,delete,create)": 1}, r.p.count(), "ack with operations")
+
+	r.p.reset()
+	_, err := r.q.PutAll(r.ctx, make([][]byte, 3)...)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"multi(setData,check,create,create,create)": 1}, r.p.count(), "put of a batch")
+
+	r.p.reset()
+	_, err = r.q.Len(r.ctx)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"getChildren2": 2}, r.p.count(), "len")
+	r.p.reset()
+	_, err = r.q.Peek(r.ctx)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"getChildren2": 2, "getData": 1}, r.p.count(), "peek")
+}
+
+// A queue that this session has not used before.
+func TestFirstUseOfAQueue(t *testing.T) {
+	r := newQueueRig(t, nil)
+	other := r.other()
+	other.c.mustWork(t)
+	warm(t, other)
+	putOn(t, other, "0", "1")
+
+	r.p.reset()
+	putOn(t, r.q, "2")
+	require.Equal(t, map[string]int{opFirstPut: 1, "getData": 2, "getChildren2": 1}, r.p.count(), "put")
+	again := NewQueue(r.c, r.path, nil) // another value for the same queue
+	r.p.reset()
+	putOn(t, again, "3")
+	require.Equal(t, map[string]int{opPut: 1}, r.p.count())
+	r.p.reset()
+	it := takeOn(t, again)
+	require.Equal(t, map[string]int{"getData": 2, opJoin: 1, "getChildren2": 2, opClaim: 1}, r.p.count(), "take: the line is looked at, and the segments are listed")
+	ackOn(t, it)
+}
+
+// mustWork has the session established.
+func (c *Client) mustWork(t testing.TB) {
+	s, _ := c.session()
+	require.NoError(t, s.sync(within(t, 10*time.Second), "/"))
+}
+
+func TestServeTakesFourRequestsAnItem(t *testing.T) {
+	r := newQueueRig(t, nil)
+	const n = 50
+	r.q.segment = 10 * n
+	r.warm()
+	putOn(t, r.q, names(n+2)...)
+	handled, goOn := make(chan struct{}), make(chan struct{})
+	a := serveLater(t, r.q, func(context.Context, *Item) error {
+		handled <- struct{}{}
+		<-goOn
+		return nil
+	})
+	<-handled
+	r.p.reset()
+	for range n {
+		goOn <- struct{}{}
+		<-handled
+	}
+	require.Equal(t, map[string]int{opAckJoin: n, "getChildren2": n, opClaim: n, "getData": n}, r.p.count())
+	close(goOn)
+	<-handled
+	require.ErrorIs(t, stop(a), context.Canceled)
+}
+
+// Each segment costs one commit more, for its deletion, and its listing.
+func TestSegmentCostsOneCommit(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const n, segment = 200, 10
+		q := w.queue(w.stranger(nil))
+		q.segment = segment
+		warm(t, q)
+		before := w.srv.Counts()
+		putOn(t, q, names(n)...)
+		put := w.srv.Counts().Sub(before)
+		require.Equal(t, n, put.Transactions)
+		require.InDelta(t, n/segment, put.Requests[opSealing], 1)
+		before = w.srv.Counts()
+		for range n {
+			ackOn(t, takeOn(t, q))
+		}
+		drained := w.srv.Counts().Sub(before)
+		require.InDelta(t, 3*n+n/segment, drained.Transactions, 1)
+		require.InDelta(t, n/segment, drained.Requests["multi(delete)"], 1)
+	})
+}
+
+// A put wakes the first consumer, and its claim the second, which is the first
+// then; an ack, or an item that comes back, wakes the first at most.
+func TestPutWakesTwoOf200ConsumersAndAnAckOneAtMost(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const n = 200
+		producer := w.queue(w.stranger(nil))
+		warm(t, producer)
+		cr := &crowd{w: w}
+		var takers []*background[*Item]
+		for range n {
+			takers = append(takers, w.takeLater(w.queue(cr.client())))
+		}
+		require.Len(t, w.srv.Children(w.path+"/line"), n)
+		for i := range 20 {
+			require.Equal(t, 2, cr.woken(func() { putOn(t, producer, fmt.Sprint(i)) }), "put %d", i)
+			require.False(t, takers[i].waiting())
+			require.True(t, takers[i+1].waiting())
+		}
+		for i := range 10 {
+			// Who acks, and the first.
+			require.LessOrEqual(t, cr.woken(func() { ackOn(t, takers[i].get()) }), 2)
+		}
+		for i := range 10 {
+			before := w.srv.Counts()
+			woken := cr.woken(func() { nackOn(t, takers[10+i].get()) })
+			require.Equal(t, 3, woken, "who gives it back, the first, which takes it, and its successor")
+			require.False(t, takers[20+i].waiting())
+			again := takers[20+i].get()
+			require.Equal(t, 2, again.Attempt)
+			require.Equal(t, fmt.Sprint(10+i), string(again.Data))
+			require.LessOrEqual(t, w.srv.Counts().Sub(before).Events["NodeChildrenChanged"], 4)
+			require.LessOrEqual(t, cr.woken(func() { ackOn(t, again) }), 2)
+		}
+	})
+}
+
+// What is received for each item does not depend on how many there are.
+func TestDrainReceivesTheSameForEachItemWhateverTheBacklog(t *testing.T) {
+	const consumers, drained = 16, 2000
+	perItem := map[int]int{}
+	for _, backlog := range []int{drained + 200, 20_000} {
+		t.Run(fmt.Sprint(backlog), func(t *testing.T) {
+			p := newProxy(t, harness.shared[0])
+			path := "/queues/" + newID()[:8] // paths are in many answers
+			ctx := within(t, 5*time.Minute)
+			q := NewQueue(dial(t, nil), path, nil)
+			batch := make([][]byte, 10)
+			for i := range batch {
+				batch[i] = []byte(strings.Repeat("x", 100))
+			}
+			for range backlog / len(batch) {
+				_, err := q.PutAll(ctx, batch...)
+				require.NoError(t, err)
+			}
+			var mu sync.Mutex
+			n := 0
+			ctx, enough := context.WithCancel(ctx)
+			handler := func(context.Context, *Item) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if n++; n == drained {
+					enough()
+				}
+				return nil
+			}
+			var wg sync.WaitGroup
+			clients := make([]*Client, consumers)
+			for i := range clients {
+				clients[i] = dialTo(t, []string{p.addr()}, nil)
+			}
+			p.reset()
+			for _, c := range clients {
+				wg.Go(func() { _ = NewQueue(c, path, nil).Serve(ctx, handler) })
+			}
+			wg.Wait()
+			p.mu.Lock()
+			bytes := p.bytes
+			p.mu.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
+			require.GreaterOrEqual(t, n, drained)
+			require.LessOrEqual(t, n, drained+consumers)
+			perItem[backlog] = bytes / n
+			requests := 0
+			for _, k := range p.count() {
+				requests += k
+			}
+			t.Logf("backlog %d: %d bytes and %.2f requests an item", backlog, bytes/n, float64(requests)/float64(n))
+			require.LessOrEqual(t, bytes/n, 5000)
+			require.LessOrEqual(t, float64(requests)/float64(n), 8.5)
+		})
+	}
+	require.InEpsilon(t, perItem[drained+200], perItem[20_000], 0.1)
+}
+
+// Who waits asks for nothing.
+func TestWaitingConsumersAskForNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		for range 5 {
+			w.takeLater(w.queue(w.stranger(nil)))
+		}
+		requests := w.requests(func() { time.Sleep(time.Hour) })
+		delete(requests, "ping")
+		require.Empty(t, requests)
+	})
+}
+
+// A bounded put that finds room counts what has changed.
+func TestBoundedPutCountsWhatHasChanged(t *testing.T) {
+	r := newQueueRig(t, &QueueOptions{MaxLen: 1000})
+	r.q.segment = 10
+	putOn(t, r.q, names(100)...)
+	counted := 0
+	for range 20 {
+		r.p.reset()
+		putOn(t, r.q, "x")
+		count := r.p.count()
+		require.LessOrEqual(t, count["getChildren2"], 2, "the open segment, and a new one")
+		counted += count["getChildren2"]
+		delete(count, "getChildren2")
+		total := 0
+		for op := range maps.Keys(count) {
+			require.True(t, strings.HasPrefix(op, "multi("), op)
+			total += count[op]
+		}
+		require.Equal(t, 2, total, "a join, and the put")
+	}
+	require.LessOrEqual(t, counted, 25)
+}
+
+// An item that somebody has for long, in an old segment, costs each take one
+// listing of that segment, not of all.
+func TestSlowItemInAnOldSegmentCostsAListing(t *testing.T) {
+	r := newQueueRig(t, nil)
+	r.q.segment = 10
+	putOn(t, r.q, names(100)...)
+	slow := takeOn(t, r.q)
+	for range 80 {
+		ackOn(t, takeOn(t, r.q))
+	}
+	for range 5 {
+		r.p.reset()
+		it := takeOn(t, r.q)
+		require.LessOrEqual(t, r.p.countOf("getChildren2"), 2)
+		ackOn(t, it)
+	}
+	ackOn(t, slow)
+}

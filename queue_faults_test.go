@@ -1,0 +1,594 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Lost requests and replies, and sessions that end in between.
+
+const (
+	opFirstPut = "multi(create,check,create)"
+	opPut      = "multi(setData,check,create)"
+	opSealing  = "multi(setData,setData,create,create)"
+	opClaim    = "multi(create,create,setData,delete)"
+	opAck      = "multi(delete,delete,delete)"
+	opNack     = "multi(delete,delete)"
+	opAckJoin  = "multi(delete,delete,delete,create,setData)"
+)
+
+// losses are the ways to lose a request that leave its sender in doubt.
+var losses = map[string]action{
+	"before it is applied": dropBefore,
+	"its reply":            dropAfter,
+}
+
+// A put whose reply is lost is sent again, and its receipt tells whether it was
+// carried out. It may have been consumed by then.
+func TestB42PutWhoseReplyIsLostMakesOneItem(t *testing.T) {
+	for _, op := range []string{opFirstPut, opPut, opSealing} {
+		for how, action := range losses {
+			for _, consumed := range []bool{false, true} {
+				if consumed && action == dropBefore {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s, %s, consumed=%v", op, how, consumed), func(t *testing.T) {
+					t.Parallel()
+					r := newQueueRig(t, nil)
+					r.q.segment = 3
+					want := []string{}
+					if op != opFirstPut {
+						putOn(t, r.q, "warm")
+						want = append(want, "warm")
+					}
+					if op == opSealing {
+						putOn(t, r.q, "1")
+						want = append(want, "1")
+					}
+					rule := r.p.on(op, 1, action)
+					a := putLater(t, r.q, "lost")
+					r.p.await(rule)
+					if consumed {
+						var it *Item
+						other := r.other()
+						for it == nil || string(it.Data) != "lost" {
+							it = takeOn(t, other)
+							ackOn(t, it)
+						}
+						want = nil
+					} else {
+						want = append(want, "lost")
+					}
+					id := a.get()
+					require.Len(t, string(id), 22)
+					putOn(t, r.q, "next")
+					require.Equal(t, append(want, "next"), drain(t, r.q))
+					require.LessOrEqual(t, len(children(t, r.raw, r.path+"/puts")), 1, "one receipt")
+				})
+			}
+		}
+	}
+}
+
+// Puts that overlap have receipts of their own, which are used again.
+func TestB42ReceiptsOfPutsThatOverlapAreSeparate(t *testing.T) {
+	r := newQueueRig(t, nil)
+	r.warm()
+	for range 3 {
+		rule := r.p.on(opPut, 1, dropAfter)
+		var puts []*background[ItemID]
+		for i := range 5 {
+			puts = append(puts, putLater(t, r.q, fmt.Sprint(i)))
+		}
+		r.p.await(rule)
+		for _, a := range puts {
+			a.get()
+		}
+		r.p.off(rule)
+		require.Len(t, drain(t, r.q), 5)
+	}
+	require.LessOrEqual(t, len(children(t, r.raw, r.path+"/puts")), 5, "as many as were under way together")
+	for range 20 {
+		putOn(t, r.q, "x")
+	}
+	require.LessOrEqual(t, len(children(t, r.raw, r.path+"/puts")), 5)
+}
+
+// Across the end of the session nobody can tell.
+func TestB42PutInDoubtAtTheEndOfTheSessionIsUncertain(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := w.queue(w.stranger(nil))
+				warm(t, q)
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: opPut})
+				id, err := q.Put(t.Context(), []byte("x"))
+				require.ErrorIs(t, err, ErrUncertain)
+				require.ErrorIs(t, err, zk.ErrSessionExpired)
+				require.Len(t, string(id), 22, "it is known, so that one can look")
+				var there []ItemID
+				for e, err := range q.Items(t.Context()) {
+					require.NoError(t, err)
+					there = append(there, e.ID)
+				}
+				if after {
+					require.Equal(t, []ItemID{id}, there)
+				} else {
+					require.Empty(t, there)
+				}
+				putOn(t, q, "next")
+			})
+		})
+	}
+}
+
+// A put that was not sent when the session ended is, in the next one.
+func TestB42PutThatWasNotSentGoesOnInTheNextSession(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		q := w.queue(c)
+		warm(t, q)
+		old := sessionID(c)
+		w.plan.Add(zktest.Fault{Do: zktest.Refuse, Times: 100})
+		require.True(t, w.srv.Disconnect(old))
+		synctest.Wait()
+		a := putLater(t, q, "x")
+		synctest.Wait()
+		require.True(t, w.srv.Expire(old))
+		w.plan.Stop()
+		a.get()
+		require.NotEqual(t, old, sessionID(c))
+		require.Equal(t, []string{"x"}, drain(t, q))
+	})
+}
+
+// ctx ends at any moment of a put: it is not sent, or it is uncertain, and the
+// receipt is used again.
+func TestB32ContextOfAPutEndsBeforeAndAfterItIsSent(t *testing.T) {
+	r := newQueueRig(t, nil)
+	r.warm()
+
+	r.p.refusing(true)
+	eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
+	a := putLater(t, r.q, "never sent")
+	a.cancel(nil)
+	id, err := a.wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, ErrUncertain)
+	require.Empty(t, id)
+	r.p.refusing(false)
+
+	rule := r.p.on(opPut, 1, hold)
+	a = putLater(t, r.q, "sent")
+	r.p.await(rule)
+	a.cancel(nil)
+	id, err = a.wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, ErrUncertain)
+	require.NotEmpty(t, id)
+	rule.release()
+	it := takeOn(t, r.q)
+	require.Equal(t, id, it.ID)
+	ackOn(t, it)
+	require.Len(t, children(t, r.raw, r.path+"/puts"), 1)
+	putOn(t, r.q, "next")
+	require.Len(t, children(t, r.raw, r.path+"/puts"), 1, "the receipt was free again")
+
+	rule = r.p.on(opPut, 1, withhold)
+	a = putLater(t, r.q, "replies are lost")
+	r.p.await(rule)
+	a.cancel(nil)
+	_, err = a.wait()
+	require.ErrorIs(t, err, ErrUncertain)
+	r.p.drop()
+	require.Equal(t, []string{"next", "replies are lost"}, drain(t, r.q))
+	eventually(t, "receipt discarded", func() bool { return len(children(t, r.raw, r.path+"/puts")) == 0 })
+}
+
+// A claim whose reply is lost is the claimant's all the same.
+func TestB43ClaimWhoseReplyIsLostIsOurs(t *testing.T) {
+	for how, action := range losses {
+		for _, others := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, others=%v", how, others), func(t *testing.T) {
+				t.Parallel()
+				r := newQueueRig(t, nil)
+				r.warm()
+				id := putOn(t, r.q, "x")[0]
+				rule := r.p.on(opClaim, 1, action)
+				a := takeLater(t, r.q)
+				r.p.await(rule)
+				var b *background[*Item]
+				if others {
+					b = takeLater(t, r.other())
+				}
+				it := a.get()
+				require.Equal(t, id, it.ID)
+				require.Equal(t, "x", string(it.Data))
+				require.Equal(t, 1, it.Attempt, "claimed once")
+				require.NoError(t, it.Err())
+				require.Positive(t, it.Token())
+				if others {
+					require.True(t, b.waiting())
+				}
+				ackOn(t, it)
+				if others {
+					putOn(t, r.q, "y")
+					ackOn(t, b.get())
+				}
+				atRest(t, r.raw, r.path)
+			})
+		}
+	}
+}
+
+// The reply is lost, and by then an operator has deleted the claim, or a part of
+// it: what is left of it goes, and the taker claims anew.
+func TestB43ClaimWhoseReplyIsLostAndThatIsDeletedIsMadeAnew(t *testing.T) {
+	for _, which := range []string{"flag", "claim", "both"} {
+		t.Run(which, func(t *testing.T) {
+			t.Parallel()
+			r := newQueueRig(t, nil)
+			r.warm()
+			putOn(t, r.q, "x")
+			rule := r.p.on(opClaim, 1, dropAfter)
+			again := r.p.on(opClaim, 1, hold)
+			a := takeLater(t, r.q)
+			r.p.await(rule)
+			r.p.await(again)
+			segment := r.path + "/s/0000000000"
+			for _, name := range children(t, r.raw, segment) {
+				if len(name) > itemLength && which != "claim" {
+					require.NoError(t, r.raw.Delete(segment+"/"+name, -1))
+				}
+				if len(name) == itemLength && which != "flag" {
+					require.NoError(t, r.raw.Delete(segment+"/"+name+claimName, -1))
+				}
+			}
+			again.release()
+			it := a.get()
+			require.NoError(t, it.Err())
+			if which == "claim" { // which is found out with the ack
+				require.ErrorIs(t, it.Ack(r.ctx), ErrLost)
+				it = takeOn(t, r.q)
+			}
+			require.Equal(t, 2, it.Attempt)
+			ackOn(t, it)
+			atRest(t, r.raw, r.path)
+		})
+	}
+}
+
+// ctx ends while a claim is under way: the item is given back, or was never
+// taken, and no place is left.
+func TestB43ContextOfATakeEndsAtEachRequest(t *testing.T) {
+	for _, op := range []string{"multi(create,setData)", "getChildren2", opClaim, "getData"} {
+		for _, action := range []action{hold, holdReply, withhold} {
+			t.Run(fmt.Sprintf("%s %d", op, action), func(t *testing.T) {
+				t.Parallel()
+				r := newQueueRig(t, nil)
+				r.warm()
+				putOn(t, r.q, "x")
+				rule := r.p.on(op, 1, action)
+				a := takeLater(t, r.q)
+				r.p.await(rule)
+				a.cancel(nil)
+				_, err := a.wait()
+				require.ErrorIs(t, err, context.Canceled)
+				if action == withhold {
+					r.p.drop()
+				} else {
+					rule.release()
+				}
+				it := takeOn(t, r.other())
+				require.Equal(t, "x", string(it.Data))
+				require.LessOrEqual(t, it.Attempt, 2)
+				ackOn(t, it)
+				atRest(t, r.raw, r.path)
+			})
+		}
+	}
+}
+
+// The session ends at any moment of a take: it goes on in the next one, and no
+// item is handed out of which the servers do not know.
+func TestB11ExpiryAtEachRequestOfATakeFromAQueueIsNeverReportedHeld(t *testing.T) {
+	for _, op := range []string{"multi(create,setData)", "getChildren2", opClaim, "getData"} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s after=%v", op, after), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					var e events
+					c := w.stranger(&Options{Trace: e.trace()})
+					q, other := w.queue(c), w.queue(w.stranger(nil))
+					warm(t, q)
+					synctest.Wait()
+					granted := e.count("granted")
+					old := sessionID(c)
+					putOn(t, other, "x")
+					w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: op})
+					a := takeLater(t, q)
+					it := a.get()
+					require.NotEqual(t, old, sessionID(c))
+					require.NoError(t, it.Err())
+					require.Equal(t, []string{it.lease.g.place().name}, w.flags())
+					synctest.Wait()
+					require.Equal(t, granted+1, e.count("granted"))
+					ackOn(t, it)
+					require.Empty(t, w.items())
+				})
+			})
+		}
+	}
+}
+
+// An ack whose reply is lost is sent again, and is success when it was carried
+// out before.
+func TestB44AckWhoseReplyIsLostIsDoneOnce(t *testing.T) {
+	for how, action := range losses {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := newQueueRig(t, nil)
+			putOn(t, r.q, "x", "y")
+			it := takeOn(t, r.q)
+			rule := r.p.on(opAck, 1, action)
+			a := ackLater(t, it)
+			r.p.await(rule)
+			a.get()
+			require.ErrorIs(t, it.Err(), ErrReleased)
+			require.Equal(t, []string{"y"}, drain(t, r.q), "not redelivered")
+			atRest(t, r.raw, r.path)
+		})
+		// With the caller's operations, which are done once: a receipt tells.
+		t.Run(how+", with operations", func(t *testing.T) {
+			t.Parallel()
+			r := newQueueRig(t, nil)
+			putOn(t, r.q, "x", "y")
+			_, err := r.raw.Create(r.path+"-done", nil, 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			for i, op := range []string{
+				"multi(setData,delete,delete,delete,create,setData)",
+				"multi(setData,delete,delete,delete,create,setData)",
+			} {
+				it := takeOn(t, r.q)
+				rule := r.p.on(op, 1, action)
+				a := ackLater(t, it,
+					&zk.CreateRequest{Path: r.path + "-done/", Flags: zk.FlagSequence, Acl: zk.WorldACL(zk.PermAll)},
+					&zk.SetDataRequest{Path: r.path + "-done", Data: []byte(it.ID), Version: -1})
+				r.p.await(rule)
+				a.get()
+				require.ErrorIs(t, it.Err(), ErrReleased)
+				require.Len(t, children(t, r.raw, r.path+"-done"), i+1)
+				data, stat, err := r.raw.Get(r.path + "-done")
+				require.NoError(t, err)
+				require.Equal(t, string(it.ID), string(data))
+				require.EqualValues(t, i+1, stat.Version)
+			}
+			require.Empty(t, drain(t, r.q))
+			atRest(t, r.raw, r.path)
+		})
+	}
+}
+
+// An operation of the caller's that fails is an error which names it, nothing is
+// done, and the item is still claimed: also where it is NoNode, and where an
+// earlier reply was lost.
+func TestB44CallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
+	r := newQueueRig(t, nil)
+	putOn(t, r.q, "x")
+	it := takeOn(t, r.q)
+	ops := []any{
+		&zk.CreateRequest{Path: r.path + "-effect", Acl: zk.WorldACL(zk.PermAll)},
+		&zk.DeleteRequest{Path: r.path + "-missing", Version: -1},
+	}
+	op := "multi(setData,delete,delete,delete,create,delete)"
+	ackAndFail(t, it, ops)
+	for _, action := range []action{dropBefore, dropAfter} {
+		rule := r.p.on(op, 1, action)
+		ackAndFail(t, it, ops)
+		r.p.await(rule)
+	}
+	err := it.Ack(r.ctx, ops...)
+	require.EqualError(t, err, "zkrecipes: ack an item of "+r.path+": operation 1: zk: node does not exist")
+	require.ErrorContains(t, it.Ack(r.ctx, "x"), "operation 0: string is none of")
+	exists, _, err := r.raw.Exists(r.path + "-effect")
+	require.NoError(t, err)
+	require.False(t, exists)
+	require.NoError(t, it.Err())
+	require.NoError(t, it.Ack(r.ctx, ops[0]))
+	exists, _, err = r.raw.Exists(r.path + "-effect")
+	require.NoError(t, err)
+	require.True(t, exists)
+	require.Empty(t, drain(t, r.q))
+}
+
+func ackAndFail(t *testing.T, it *Item, ops []any) {
+	t.Helper()
+	_, err := ackLater(t, it, ops...).wait()
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.ErrorContains(t, err, "operation 1:")
+	require.NoError(t, it.Err(), "still claimed")
+}
+
+// The claim is deleted by an operator while the ack's reply is in doubt. With the
+// caller's operations the receipt tells: nothing was done.
+func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
+	for _, with := range []bool{false, true} {
+		for _, which := range []string{"flag", "claim", "both"} {
+			t.Run(fmt.Sprintf("%s, operations=%v", which, with), func(t *testing.T) {
+				t.Parallel()
+				r := newQueueRig(t, nil)
+				r.warm()
+				putOn(t, r.q, "x")
+				it := takeOn(t, r.q)
+				p := it.lease.g.place()
+				op, ops := opAck, []any(nil)
+				if with {
+					op, ops = "multi(setData,delete,delete,delete,create)",
+						[]any{&zk.CreateRequest{Path: r.path + "-effect", Acl: zk.WorldACL(zk.PermAll)}}
+				}
+				rule := r.p.on(op, 1, dropBefore) // so that it is sent again
+				second := r.p.on(op, 1, hold)
+				a := ackLater(t, it, ops...)
+				r.p.await(rule)
+				r.p.await(second)
+				if which != "claim" {
+					require.NoError(t, r.raw.Delete(p.path, -1))
+				}
+				if which != "flag" {
+					require.NoError(t, r.raw.Delete(p.claims, -1))
+				}
+				second.release()
+				_, err := a.wait()
+				if !with && which == "both" { // nobody can tell; at worst a delivery more
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, ErrLost)
+					require.ErrorIs(t, it.Err(), ErrLost)
+				}
+				exists, _, err := r.raw.Exists(r.path + "-effect")
+				require.NoError(t, err)
+				require.False(t, exists)
+				again := takeOn(t, r.other())
+				require.Equal(t, it.ID, again.ID)
+				require.Equal(t, 2, again.Attempt)
+				ackOn(t, again)
+				atRest(t, r.raw, r.path)
+			})
+		}
+	}
+}
+
+// Across the end of the session nobody can tell, with or without operations.
+func TestB44AckInDoubtAtTheEndOfTheSessionIsUncertain(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := w.queue(w.stranger(nil))
+				putOn(t, q, "x")
+				it := takeOn(t, q)
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: opAck})
+				err := it.Ack(t.Context())
+				require.ErrorIs(t, err, ErrUncertain)
+				synctest.Wait()
+				require.Error(t, it.Err())
+				if after {
+					require.Empty(t, w.items())
+				} else {
+					require.Equal(t, []string{"x"}, drain(t, q))
+				}
+			})
+		})
+	}
+}
+
+// ctx ends before an ack is sent: nothing is done. Afterwards: it is uncertain,
+// and seen to its end in the background, of which Err tells.
+func TestB32ContextOfAnAckEndsBeforeAndAfterItIsSent(t *testing.T) {
+	r := newQueueRig(t, nil)
+	putOn(t, r.q, "x", "y")
+	it := takeOn(t, r.q)
+	r.p.refusing(true)
+	eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
+	a := ackLater(t, it)
+	a.cancel(nil)
+	_, err := a.wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, ErrUncertain)
+	require.NoError(t, it.Err())
+	r.p.refusing(false)
+
+	rule := r.p.on(opAck, 1, hold)
+	a = ackLater(t, it)
+	r.p.await(rule)
+	a.cancel(nil)
+	_, err = a.wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, ErrUncertain)
+	require.NoError(t, it.Err())
+	second := ackLater(t, it)
+	rule.release()
+	_, err = second.wait()
+	require.ErrorIs(t, err, ErrReleased, "the first one was carried out")
+	require.ErrorIs(t, it.Err(), ErrReleased)
+
+	it = takeOn(t, r.q)
+	rule = r.p.on(opAck, 1, dropBefore)
+	again := r.p.on(opAck, 1, hold)
+	a = ackLater(t, it)
+	r.p.await(rule)
+	a.cancel(nil)
+	_, err = a.wait()
+	require.ErrorIs(t, err, ErrUncertain)
+	r.p.await(again)
+	again.release()
+	eventually(t, "acked", func() bool { return errors.Is(it.Err(), ErrReleased) })
+	require.Empty(t, drain(t, r.q))
+}
+
+// A nack whose reply is lost never touches the next one's claim.
+func TestB07NackOfAQueuesItemWhoseReplyIsLostLeavesTheNextClaimAlone(t *testing.T) {
+	r := newQueueRig(t, nil)
+	other := r.other()
+	putOn(t, r.q, "x")
+	it := takeOn(t, r.q)
+	rule := r.p.on(opNack, 1, dropAfter)
+	again := r.p.on(opNack, 1, hold)
+	require.NoError(t, it.Nack(r.ctx))
+	r.p.await(rule)
+	next := takeOn(t, other)
+	require.Equal(t, it.ID, next.ID)
+	r.p.await(again)
+	again.release()
+	putOn(t, r.q, "y")
+	it = takeOn(t, r.q)
+	require.Equal(t, "y", string(it.Data))
+	ackOn(t, it)
+	require.NoError(t, next.Err())
+	ackOn(t, next)
+	atRest(t, r.raw, r.path)
+}
+
+// Nack while disconnected returns at once; the item comes back in the background.
+func TestB08NackOfAQueuesItemWhileDisconnected(t *testing.T) {
+	r := newQueueRig(t, nil)
+	putOn(t, r.q, "x")
+	it := takeOn(t, r.q)
+	r.p.refusing(true)
+	eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
+	require.NoError(t, it.Nack(r.ctx))
+	require.ErrorIs(t, it.Err(), ErrReleased)
+	next := takeLater(t, r.other())
+	r.p.refusing(false)
+	again := next.get()
+	require.Equal(t, 2, again.Attempt)
+	ackOn(t, again)
+}
+
+// A transaction of the caller's through Ack goes exactly once, whatever is lost.
+func TestB53AckOfAQueuesItemIsUncertainOnlyWhereNobodyCanTell(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		_, err := q.PutAll(t.Context(), []byte("0"), []byte("1"), []byte("2"), []byte("3"))
+		require.NoError(t, err)
+		for i, fault := range []zktest.Fault{
+			{Do: zktest.Drop, Times: 3},
+			{Do: zktest.Drop, After: true},
+			{Do: zktest.Answer, Code: -7, Times: 2},
+			{Do: zktest.Answer, Code: -7, After: true},
+		} {
+			it := takeOn(t, q)
+			fault.Op, fault.Path = "multi", "/effect*"
+			w.plan.Add(fault)
+			require.NoError(t, it.Ack(t.Context(), &zk.CreateRequest{Path: fmt.Sprint("/effect", i)}), "%v", fault)
+			require.Len(t, w.items(), 3-i)
+		}
+		require.Equal(t, map[string]int{"drop before": 3, "drop after": 1, "answer before": 2, "answer after": 1}, w.plan.Fired())
+	})
+}

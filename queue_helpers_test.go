@@ -1,0 +1,338 @@
+package zkrecipes
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// queueRig is a queue, a client of it behind a proxy, and a bare connection that
+// looks on.
+type queueRig struct {
+	t    *testing.T
+	ctx  context.Context
+	path string
+	p    *proxy
+	c    *Client
+	q    *Queue
+	raw  *zk.Conn
+}
+
+func newQueueRig(t *testing.T, opts *QueueOptions) *queueRig {
+	t.Helper()
+	r := &queueRig{t: t, ctx: within(t, 60*time.Second), path: newPath(t), p: newProxy(t, harness.shared[0]), raw: raw(t)}
+	r.c = dialTo(t, []string{r.p.addr()}, nil)
+	r.q = NewQueue(r.c, r.path, opts)
+	return r
+}
+
+// other returns the same queue as another client has it.
+func (r *queueRig) other() *Queue {
+	r.t.Helper()
+	return NewQueue(dial(r.t, nil), r.path, &r.q.opts)
+}
+
+// warm uses the queue once, so that what follows is no first use.
+func (r *queueRig) warm() {
+	r.t.Helper()
+	warm(r.t, r.q)
+}
+
+func warm(t testing.TB, q *Queue) {
+	t.Helper()
+	putOn(t, q, "warm")
+	ackOn(t, takeOn(t, q))
+}
+
+// takeOn takes an item and fails the test if there is none.
+func takeOn(t testing.TB, q *Queue) *Item {
+	t.Helper()
+	it, err := q.Take(within(t, 20*time.Second))
+	require.NoError(t, err)
+	return it
+}
+
+func putOn(t testing.TB, q *Queue, items ...string) (ids []ItemID) {
+	t.Helper()
+	for _, data := range items {
+		id, err := q.Put(within(t, 20*time.Second), []byte(data))
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func ackOn(t testing.TB, it *Item) {
+	t.Helper()
+	require.NoError(t, it.Ack(within(t, 20*time.Second)))
+	require.ErrorIs(t, it.Err(), ErrReleased)
+}
+
+func nackOn(t testing.TB, it *Item) {
+	t.Helper()
+	require.NoError(t, it.Nack(within(t, 20*time.Second)))
+	require.ErrorIs(t, it.Err(), ErrReleased)
+}
+
+// drain takes and acks what there is, and returns it.
+func drain(t testing.TB, q *Queue) (all []string) {
+	t.Helper()
+	for {
+		n, err := q.Len(within(t, 20*time.Second))
+		require.NoError(t, err)
+		if n == 0 {
+			return all
+		}
+		it := takeOn(t, q)
+		all = append(all, string(it.Data))
+		ackOn(t, it)
+	}
+}
+
+// background is a call that goes on in the background.
+type background[A any] struct {
+	t      testing.TB
+	cancel context.CancelCauseFunc
+	result A
+	err    error
+	done   chan struct{}
+}
+
+func inBackground[A any](t testing.TB, f func(context.Context) (A, error)) *background[A] {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	t.Cleanup(func() { cancel(nil) })
+	l := &background[A]{t: t, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		l.result, l.err = f(ctx)
+	}()
+	return l
+}
+
+func takeLater(t testing.TB, q *Queue) *background[*Item] { return inBackground(t, q.Take) }
+
+func putLater(t testing.TB, q *Queue, data string) *background[ItemID] {
+	return inBackground(t, func(ctx context.Context) (ItemID, error) { return q.Put(ctx, []byte(data)) })
+}
+
+func ackLater(t testing.TB, it *Item, ops ...any) *background[error] {
+	return inBackground(t, func(ctx context.Context) (error, error) { return nil, it.Ack(ctx, ops...) })
+}
+
+// wait returns what the call did, in bounded time.
+func (l *background[A]) wait() (A, error) {
+	l.t.Helper()
+	select {
+	case <-l.done:
+	case <-time.After(30 * time.Second):
+		require.FailNow(l.t, "call does not return")
+	}
+	return l.result, l.err
+}
+
+func (l *background[A]) get() A {
+	l.t.Helper()
+	result, err := l.wait()
+	require.NoError(l.t, err)
+	return result
+}
+
+func (l *background[A]) waiting() bool {
+	select {
+	case <-l.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// lineUp waits until n places are in the queue's line of that name, and all of
+// these clients sleep.
+func lineUp(t testing.TB, conn *zk.Conn, line string, n int, clients ...*Client) {
+	t.Helper()
+	eventually(t, "places in "+line, func() bool { return len(children(t, conn, line)) == n })
+	for _, c := range clients {
+		asleep(t, c)
+	}
+}
+
+// asleep waits until a client has asked for all that it waits for.
+func asleep(t testing.TB, c *Client) {
+	t.Helper()
+	eventually(t, "client asleep", func() bool {
+		s, _ := c.session()
+		s.mu.Lock()
+		watches := len(s.watches)
+		s.mu.Unlock()
+		return watches >= 2 && c.idle()
+	})
+}
+
+// tree lists all znodes below a path, relative to it, sorted.
+func tree(t testing.TB, conn *zk.Conn, path string) (all []string) {
+	t.Helper()
+	var walk func(string)
+	walk = func(at string) {
+		for _, name := range children(t, conn, at) {
+			all = append(all, (at + "/" + name)[len(path):])
+			walk(at + "/" + name)
+		}
+	}
+	walk(path)
+	slices.Sort(all)
+	return all
+}
+
+// atRest requires that of a queue nothing is left but what an empty one has.
+func atRest(t testing.TB, conn *zk.Conn, path string) {
+	t.Helper()
+	var left []string
+	eventually(t, "nothing left", func() bool {
+		left = nil
+		open := 0
+		for _, name := range tree(t, conn, path) {
+			switch {
+			case name == "/line", name == "/room", name == "/puts", name == "/s":
+			case strings.HasPrefix(name, "/puts/"): // until the session ends
+			case strings.HasPrefix(name, "/s/") && strings.Count(name, "/") == 2:
+				open++
+			default:
+				left = append(left, name)
+			}
+		}
+		return len(left) == 0 && open <= 2 // a sealed one goes when the next take passes it
+	})
+}
+
+// remove deletes a tree in one transaction, as zkCli's deleteall does.
+func removeTree(t testing.TB, conn *zk.Conn, path string) {
+	t.Helper()
+	eventually(t, "deleted "+path, func() bool {
+		all := tree(t, conn, path)
+		slices.Reverse(all) // children sort behind their parents
+		var ops []any
+		for _, name := range append(all, "") {
+			ops = append(ops, &zk.DeleteRequest{Path: path + name, Version: -1})
+		}
+		_, err := conn.Multi(ops...)
+		return err == nil
+	})
+}
+
+// qworld is a queue on a server inside the process, in simulated time.
+func (w *world) queue(c *Client) *Queue { return NewQueue(c, w.path, nil) }
+
+// flags returns the flags in the queue's segments, of all claims.
+func (w *world) flags() (all []string) {
+	for _, seg := range w.srv.Children(w.path + "/s") {
+		for _, name := range w.srv.Children(w.path + "/s/" + seg) {
+			if strings.Contains(name, ".") {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// items returns the names of the items, in their order.
+func (w *world) items() (all []string) {
+	for _, seg := range w.srv.Children(w.path + "/s") {
+		for _, node := range itemNodes(w.srv.Children(w.path + "/s/" + seg)) {
+			all = append(all, w.path+"/s/"+seg+"/"+node.name)
+		}
+	}
+	return all
+}
+
+func (w *world) takeLater(q *Queue) *background[*Item] {
+	l := takeLater(w.t, q)
+	synctest.Wait()
+	return l
+}
+
+var errHandler = errors.New("handler's error")
+
+func names(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprint(i))
+	}
+	return all
+}
+
+// crowd is clients of a server inside the process of which it is known who has
+// said something.
+type crowd struct {
+	w    *world
+	said []*atomic.Int64
+}
+
+func (cr *crowd) client() *Client {
+	said := new(atomic.Int64)
+	cr.said = append(cr.said, said)
+	return cr.w.stranger(&Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := cr.w.srv.DialContext(ctx, network, addr)
+		return overheard{nc, said}, err
+	}})
+}
+
+type overheard struct {
+	net.Conn
+	said *atomic.Int64
+}
+
+func (o overheard) Write(b []byte) (int, error) {
+	if len(b) != 12 || int32(binary.BigEndian.Uint32(b[4:])) != jute.XidPing {
+		o.said.Add(1)
+	}
+	return o.Conn.Write(b)
+}
+
+// woken runs f and returns how many of the clients have said something when all
+// sleep again.
+func (cr *crowd) woken(f func()) (n int) {
+	synctest.Wait()
+	before := make([]int64, len(cr.said))
+	for i, said := range cr.said {
+		before[i] = said.Load()
+	}
+	f()
+	synctest.Wait()
+	for i, said := range cr.said {
+		if said.Load() != before[i] {
+			n++
+		}
+	}
+	return n
+}
+
+// operator returns a bare connection to the server inside the process.
+func (w *world) operator() *zk.Conn {
+	w.t.Helper()
+	conn, events, err := zk.Connect([]string{w.srv.Addr()}, 10*time.Second,
+		zk.WithDialer(w.srv.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() {
+		conn.Close()
+		for range events {
+		}
+	})
+	for e := range events {
+		if e.State == zk.StateHasSession {
+			break
+		}
+	}
+	return conn
+}

@@ -1,0 +1,496 @@
+package zkrecipes
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Bad input, sizes, rights, and servers that answer otherwise.
+
+func TestB39BadPathsOfAQueueAreNamed(t *testing.T) {
+	r := newQueueRig(t, nil)
+	for path, want := range map[string]string{
+		"":       `"": path is empty`,
+		"queues": `queues: path does not begin with "/"`,
+		"/":      `/: path is the root`,
+		"/a/":    `/a/: path ends with "/"`,
+		"/a//b":  `/a//b: path contains "//"`,
+		"/a/..":  `/a/..: path contains the relative element ".."`,
+	} {
+		q := NewQueue(r.c, path, nil)
+		_, err := q.Put(r.ctx, nil)
+		require.EqualError(t, err, "zkrecipes: put into "+want)
+		_, err = q.PutAll(r.ctx, nil)
+		require.EqualError(t, err, "zkrecipes: put into "+want)
+		_, err = q.Take(r.ctx)
+		require.EqualError(t, err, "zkrecipes: take from "+want)
+		require.EqualError(t, q.Serve(r.ctx, func(context.Context, *Item) error { return nil }), "zkrecipes: serve "+want)
+		_, err = q.Len(r.ctx)
+		require.EqualError(t, err, "zkrecipes: count "+want)
+		_, err = q.Peek(r.ctx)
+		require.EqualError(t, err, "zkrecipes: peek into "+want)
+		for _, err := range q.Items(r.ctx) {
+			require.EqualError(t, err, "zkrecipes: list "+want)
+		}
+	}
+	for want, opts := range map[string]*QueueOptions{
+		`QueueOptions.MaxLen is -1`:                                    {MaxLen: -1},
+		`QueueOptions.MaxItemBytes is -1`:                              {MaxItemBytes: -1},
+		`QueueOptions.Workers is -1`:                                   {Workers: -1},
+		`QueueOptions.DeadLetter is the queue itself`:                  {DeadLetter: r.path},
+		`QueueOptions.DeadLetter "dead": path does not begin with "/"`: {DeadLetter: "dead"},
+		`QueueOptions.DeadLetter "/dead/": path ends with "/"`:         {DeadLetter: "/dead/"},
+	} {
+		_, err := NewQueue(r.c, r.path, opts).Put(r.ctx, nil)
+		require.EqualError(t, err, "zkrecipes: put into "+r.path+": "+want)
+	}
+	require.Empty(t, r.p.count())
+
+	ephemeral := "/ephemeral" + newID()
+	_, err := r.raw.Create(ephemeral, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	for _, path := range []string{ephemeral, ephemeral + "/x"} {
+		_, err := NewQueue(r.c, path, nil).Put(r.ctx, nil)
+		require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
+		_, err = NewQueue(r.c, path, nil).Take(r.ctx)
+		require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
+	}
+	makeParents(t, r.raw, r.path+"/s")
+	_, err = r.raw.Set(r.path+"/s", []byte("zkrecipes/9 queue"), -1)
+	require.NoError(t, err)
+	_, err = r.q.Put(r.ctx, nil)
+	require.EqualError(t, err, "zkrecipes: put into "+r.path+`: queue of a layout that this version does not know: "zkrecipes/9 queue"`)
+	_, err = r.q.Take(r.ctx)
+	require.ErrorContains(t, err, "layout")
+}
+
+func TestB40NilAndClosedForAQueue(t *testing.T) {
+	r := newQueueRig(t, nil)
+	var none context.Context
+	var nilQueue *Queue
+	for q, want := range map[*Queue]string{
+		nilQueue: `"": not made by NewQueue`, {}: `"": not made by NewQueue`, NewQueue(nil, "/x", nil): "/x: nil client",
+	} {
+		_, err := q.Put(r.ctx, nil)
+		require.EqualError(t, err, "zkrecipes: put into "+want)
+		_, err = q.Take(r.ctx)
+		require.EqualError(t, err, "zkrecipes: take from "+want)
+		_, err = q.Len(r.ctx)
+		require.Error(t, err)
+		_, err = q.Peek(r.ctx)
+		require.Error(t, err)
+		require.Error(t, q.Serve(r.ctx, nil))
+	}
+	_, err := r.q.Put(none, nil)
+	require.EqualError(t, err, "zkrecipes: put into "+r.path+": nil context")
+	_, err = r.q.Take(none)
+	require.EqualError(t, err, "zkrecipes: take from "+r.path+": nil context")
+	_, err = r.q.Len(none)
+	require.EqualError(t, err, "zkrecipes: count "+r.path+": nil context")
+	putOn(t, r.q, "x")
+	it := takeOn(t, r.q)
+	require.EqualError(t, it.Ack(none), "zkrecipes: ack an item of "+r.path+": nil context")
+	require.EqualError(t, it.Nack(none), "zkrecipes: nack an item of "+r.path+": nil context")
+	require.Panics(t, func() { it.Context(none) })
+	require.NoError(t, it.Err())
+	ackOn(t, it)
+	putOn(t, r.q, "")
+	it = takeOn(t, r.q)
+	require.Empty(t, it.Data)
+	ackOn(t, it)
+}
+
+// The largest item that passes, and one byte more: of a put, of one with a bound,
+// of what would move it to the dead letters, and of an ack.
+func TestB52ItemsAndAcksAboveTheLimitAreRefused(t *testing.T) {
+	r := newQueueRig(t, nil)
+	r.warm()
+	largest := func(fits func(n int) error) int {
+		low, high := 0, jute.MaxFrame
+		for low+1 < high {
+			if n := (low + high) / 2; fits(n) == nil {
+				low = n
+			} else {
+				high = n
+			}
+		}
+		return low
+	}
+	s, _ := r.c.session()
+	for name, opts := range map[string]*QueueOptions{
+		"no dead letters":  {MaxAttempts: -1},
+		"bounded":          {MaxAttempts: -1, MaxLen: 5},
+		"dead letters":     {MaxAttempts: 1},
+		"far dead letters": {MaxAttempts: 1, DeadLetter: "/" + strings.Repeat("d", 20_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := NewQueue(r.c, r.path, opts)
+			n := largest(func(n int) error { return q.fits(s, []newItem{{ItemID(newID()), make([]byte, n)}}) })
+			require.Greater(t, n, jute.MaxFrame-100_000)
+			r.p.reset()
+			_, err := q.Put(r.ctx, make([]byte, n+1))
+			require.ErrorContains(t, err, "request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
+			require.Empty(t, r.p.count())
+			data := make([]byte, n)
+			rand.Read(data)
+			_, err = q.Put(r.ctx, data)
+			require.NoError(t, err)
+			it := takeOn(t, q)
+			require.Equal(t, data, it.Data)
+			if opts.MaxAttempts < 0 {
+				ackOn(t, it)
+				return
+			}
+			nackOn(t, it)
+			a := takeLater(t, q)
+			dead := NewQueue(r.c, q.opts.DeadLetter, &QueueOptions{MaxAttempts: -1})
+			it = takeOn(t, dead)
+			require.Equal(t, data, it.Data)
+			ackOn(t, it)
+			a.cancel(nil)
+			_, err = a.wait()
+			require.ErrorIs(t, err, context.Canceled)
+		})
+	}
+
+	putOn(t, r.q, "x")
+	it := takeOn(t, r.q)
+	session := sessionID(r.c)
+	r.p.reset()
+	err := it.Ack(r.ctx, &zk.CreateRequest{Path: r.path + "-big", Data: make([]byte, jute.MaxFrame)})
+	require.ErrorContains(t, err, "servers accept 1048575")
+	require.NotErrorIs(t, err, ErrUncertain)
+	require.Empty(t, r.p.count())
+	require.NoError(t, it.Err(), "still claimed")
+	require.NoError(t, it.Ack(r.ctx, &zk.CreateRequest{Path: r.path + "-big", Data: make([]byte, jute.MaxFrame-2000)}))
+	require.NoError(t, r.raw.Delete(r.path+"-big", -1))
+	require.Equal(t, session, sessionID(r.c))
+
+	for _, n := range []int{1_048_000, 2_000_000} {
+		long := NewQueue(r.c, "/"+strings.Repeat("a", n), nil)
+		_, err = long.Put(r.ctx, nil)
+		require.ErrorContains(t, err, "servers accept 1048575")
+		_, err = long.Take(r.ctx)
+		require.ErrorContains(t, err, "servers accept 1048575")
+	}
+}
+
+// The path is somebody's data znode, as are those below it that a queue uses.
+func TestB48ADataNodeIsAQueueAndKeepsItsData(t *testing.T) {
+	r := newQueueRig(t, &QueueOptions{MaxLen: 100})
+	r.q.segment = 3
+	mine := map[string]int64{}
+	for _, name := range []string{"", "/s", "/puts", "/line", "/room"} {
+		makeParents(t, r.raw, r.path+name)
+		stat, err := r.raw.Set(r.path+name, []byte("mine"), -1)
+		require.NoError(t, err)
+		mine[name] = stat.Mzxid
+	}
+	other := r.other()
+	other.segment = 3
+	putOn(t, r.q, names(10)...)
+	a := takeLater(t, other)
+	ackOn(t, a.get())
+	require.Equal(t, names(10)[1:], drain(t, other))
+	b := takeLater(t, r.q)
+	lineUp(t, r.raw, r.path+"/line", 1, r.c)
+	c := takeLater(t, other)
+	lineUp(t, r.raw, r.path+"/line", 2, other.c)
+	putOn(t, r.q, "x", "y")
+	ackOn(t, b.get())
+	ackOn(t, c.get())
+	for name, mzxid := range mine {
+		data, stat, err := r.raw.Get(r.path + name)
+		require.NoError(t, err)
+		require.Equal(t, "mine", string(data), name)
+		if name != "/s" { // its first segment was made with a write that changes nothing
+			require.Equal(t, mzxid, stat.Mzxid, name)
+		}
+	}
+}
+
+func TestA05QueueWorksUnderAPrefixAndAckToo(t *testing.T) {
+	r := newQueueRig(t, nil)
+	c := dial(t, &Options{Prefix: r.path + "/prefix"})
+	q := NewQueue(c, "/q", &QueueOptions{MaxAttempts: 1, MaxLen: 10})
+	putOn(t, q, "x", "y")
+	it := takeOn(t, q)
+	require.NoError(t, it.Ack(r.ctx, &zk.CreateRequest{Path: "/effect"}))
+	require.Subset(t, children(t, r.raw, r.path+"/prefix"), []string{"effect", "q"})
+	nackOn(t, takeOn(t, q))
+	ctx, cancel := context.WithTimeout(r.ctx, 200*time.Millisecond)
+	defer cancel()
+	_, err := q.Take(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, []string{"y"}, drain(t, NewQueue(c, "/q-dead", nil)))
+	require.Contains(t, children(t, r.raw, r.path+"/prefix"), "q-dead")
+}
+
+// Items are the clients'; claims and receipts, their session's alone.
+func TestA18ACLsOfAQueue(t *testing.T) {
+	r := newQueueRig(t, nil)
+	auth := []Auth{{Scheme: "digest", Data: []byte("user:secret")}}
+	c := dial(t, &Options{Auth: auth})
+	q := NewQueue(c, r.path, &QueueOptions{MaxLen: 10})
+	require.NoError(t, r.raw.AddAuth("digest", []byte("user:secret")))
+	putOn(t, q, "x")
+	it := takeOn(t, q)
+	own := zk.DigestACL(zk.PermAll, "user", "secret")
+	seen := map[string]bool{}
+	for _, name := range append(tree(t, r.raw, r.path), "") {
+		acl, _, err := r.raw.GetACL(r.path + name)
+		require.NoError(t, err)
+		what := strings.Join(strings.FieldsFunc(name, func(c rune) bool { return c == '/' }), " ")
+		switch {
+		case strings.Contains(name, "."), strings.HasSuffix(name, claimName), strings.HasPrefix(name, "/puts/"):
+			what = "of the session"
+			require.Len(t, acl, 2, name) // servers do not show the whole ids
+			require.EqualValues(t, zk.PermRead|zk.PermWrite, acl[0].Perms)
+			require.True(t, strings.HasPrefix(acl[0].ID, "zkrecipes:"), acl[0].ID)
+			require.EqualValues(t, zk.PermRead, acl[1].Perms)
+			require.True(t, strings.HasPrefix(acl[1].ID, "user:"), acl[1].ID)
+		default:
+			require.Equal(t, own, acl, name)
+		}
+		seen[what] = true
+	}
+	require.True(t, seen["of the session"])
+	ackOn(t, it)
+	putOn(t, q, "next session")
+	require.Equal(t, []string{"next session"}, drain(t, NewQueue(dial(t, &Options{Auth: auth}), r.path, nil)))
+	_, err := NewQueue(r.c, r.path, nil).Take(r.ctx)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	_, err = NewQueue(r.c, r.path, nil).Put(r.ctx, nil)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	_, err = NewQueue(r.c, r.path, nil).Len(r.ctx)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+}
+
+// What a znode's ACL refuses is an error at once, and nothing is left behind.
+func TestB36NoAuthInAQueueIsAnErrorAtOnce(t *testing.T) {
+	r := newQueueRig(t, nil)
+	refuse := func(name string, perms int32) func() {
+		acl, stat, err := r.raw.GetACL(r.path + name)
+		require.NoError(t, err)
+		_, err = r.raw.SetACL(r.path+name, zk.WorldACL(zk.PermAll&^perms), stat.Aversion)
+		require.NoError(t, err)
+		return func() {
+			_, err := r.raw.SetACL(r.path+name, acl, -1)
+			require.NoError(t, err)
+		}
+	}
+	putOn(t, r.q, "x")
+	seg := "/s/0000000000"
+	for _, c := range []struct {
+		name  string
+		perms int32
+		put   bool // it fails, else a take does
+	}{
+		{seg, zk.PermCreate, true}, {"/puts", zk.PermCreate, true}, {"/s", zk.PermRead, true},
+		{seg, zk.PermRead, false}, {"/s", zk.PermRead, false}, {"/line", zk.PermCreate, false}, {"/line", zk.PermRead, false},
+		{seg, zk.PermCreate, false}, {seg + "/" + children(t, r.raw, r.path+seg)[0], zk.PermCreate, false},
+	} {
+		t.Run(fmt.Sprintf("%s %d", c.name, c.perms), func(t *testing.T) {
+			q := r.other() // nothing is known
+			if c.name == "/line" && c.perms == zk.PermRead {
+				warm := takeOn(t, r.q) // somebody is before
+				defer nackOn(t, warm)
+				ahead := r.other()
+				first := takeLater(t, ahead)
+				lineUp(t, r.raw, r.path+"/line", 1, ahead.c)
+				defer func() { first.cancel(nil); first.wait() }()
+			}
+			restore := refuse(c.name, c.perms)
+			defer restore()
+			var err error
+			if c.put {
+				_, err = q.Put(r.ctx, []byte("y"))
+			} else {
+				_, err = q.Take(r.ctx)
+			}
+			require.ErrorIs(t, err, zk.ErrNoAuth)
+			require.NotErrorIs(t, err, ErrUncertain)
+		})
+	}
+	it := takeOn(t, r.q)
+	restore := refuse(seg, zk.PermDelete)
+	err := it.Ack(r.ctx)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.NoError(t, it.Err(), "still claimed")
+	restore()
+	require.ErrorIs(t, it.Ack(r.ctx, &zk.SetDataRequest{Path: "/zookeeper/config", Version: math.MaxInt32}), zk.ErrNoAuth)
+	ackOn(t, it)
+	require.Empty(t, drain(t, r.q))
+}
+
+// Servers without digests, or whose ACLs bind nobody: receipts and claims work.
+func TestB61QueueOnServersWithoutDigestsOrACLs(t *testing.T) {
+	for name, server := range map[string]struct {
+		cfg  zkserver.Config
+		opts []zktest.Option
+	}{
+		"skipACL":   {zkserver.Config{JVMFlags: []string{"-Dzookeeper.skipACL=yes"}}, []zktest.Option{zktest.SkipACL()}},
+		"no digest": {zkserver.Config{JVMFlags: []string{"-Dzookeeper.DigestAuthenticationProvider.enabled=false"}}, []zktest.Option{zktest.WithoutDigest()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := []string{ownServer(t, server.cfg, server.opts...)}
+			conn, path := rawTo(t, servers), newPath(t)
+			q := NewQueue(dialTo(t, servers, nil), path, &QueueOptions{MaxLen: 10, MaxAttempts: 1})
+			other := NewQueue(dialTo(t, servers, nil), path, nil)
+			a := takeLater(t, q)
+			lineUp(t, conn, path+"/line", 1, q.c)
+			b := takeLater(t, other)
+			lineUp(t, conn, path+"/line", 2, other.c)
+			putOn(t, q, "0", "1")
+			putOn(t, q, "2")
+			require.Positive(t, a.get().Token())
+			ackOn(t, a.get())
+			require.NoError(t, b.get().Ack(within(t, 10*time.Second), &zk.CreateRequest{Path: path + "-effect"}))
+			nackOn(t, takeOn(t, q))
+			require.Equal(t, []string{"2"}, drain(t, other))
+			atRest(t, conn, path)
+		})
+	}
+}
+
+// Busy servers are asked again; a quota is an error at once.
+func TestB37QueueOnABusyServer(t *testing.T) {
+	for _, op := range []string{"multi", "getChildren2", "getData", "createContainer", "sync"} {
+		t.Run(op, func(t *testing.T) {
+			eachBusy(t, func(t *testing.T, answer zktest.Fault) {
+				inBubble(t, func(t *testing.T, w *world) {
+					q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxLen: 10})
+					answer.Op, answer.Times = op, -1
+					if answer.After {
+						answer.Times = 3
+					}
+					w.plan.Add(answer)
+					put := putLater(t, q, "x")
+					a := takeLater(t, w.queue(q.c))
+					time.Sleep(busyFor)
+					w.plan.Stop()
+					put.get()
+					it := a.get()
+					require.Equal(t, "x", string(it.Data))
+					require.Equal(t, 1, it.Attempt)
+					ackOn(t, it)
+					require.Empty(t, w.items())
+					require.Empty(t, w.srv.Children(w.path+"/room"))
+				})
+			})
+		})
+	}
+}
+
+func TestB37QuotaOfAQueueIsAClearErrorAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		warm(t, q)
+		putOn(t, q, "x")
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrQuotaExceeded, Op: opPut})
+		_, err := q.Put(t.Context(), []byte("y"))
+		require.ErrorContains(t, err, "quota exceeded")
+		require.NotErrorIs(t, err, ErrUncertain)
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrQuotaExceeded, Op: opClaim})
+		_, err = q.Take(t.Context())
+		require.ErrorContains(t, err, "quota exceeded")
+		synctest.Wait()
+		require.Empty(t, w.srv.Children(w.path+"/line"))
+		require.Equal(t, []string{"x"}, drain(t, q))
+	})
+}
+
+// The consumers' line has a number for each take. Near the end of the counter a
+// take is refused, an ack of Serve is not.
+func TestB28TakesBeyondTheLimitOfTheLineAreRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		putOn(t, q, names(5)...)
+		ackOn(t, takeOn(t, q))
+		require.NoError(t, w.srv.SetCounter(w.path+"/line", maxNumber))
+		var got []string
+		err := q.Serve(t.Context(), func(_ context.Context, it *Item) error {
+			got = append(got, string(it.Data))
+			return nil
+		})
+		require.ErrorIs(t, err, ErrExhausted)
+		require.Equal(t, []string{"1"}, got)
+		_, err = q.Take(t.Context())
+		require.ErrorIs(t, err, ErrExhausted)
+		require.Len(t, w.items(), 3)
+		require.Empty(t, w.srv.Children(w.path+"/line"))
+	})
+}
+
+// Of a segment the numbers are not many, whatever its counter says.
+func TestB28NumbersOfASegmentNearTheirEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
+		putOn(t, q, "0")
+		require.NoError(t, w.srv.SetCounter(w.path+"/s/0000000000", math.MaxInt32-5))
+		putOn(t, q, "1")
+		putOn(t, other, "2")
+		putOn(t, q, "3")
+		require.Equal(t, []string{"0", "1", "2", "3"}, drain(t, q))
+	})
+}
+
+// Times of trouble: the servers are away for longer than the session's timeout,
+// and know the session when they are back.
+func TestB56QueueOverAnOutageThatTheSessionSurvives(t *testing.T) {
+	r := newQueueRig(t, nil)
+	r.c = dialTo(t, []string{r.p.addr()}, &Options{SessionTimeout: 1500 * time.Millisecond})
+	r.q = NewQueue(r.c, r.path, nil)
+	putOn(t, r.other(), "x")
+	it := takeOn(t, r.q)
+	work := it.Context(r.ctx)
+	r.p.stall()
+	require.ErrorIs(t, waitFor(t, work), ErrLost)
+	require.ErrorIs(t, it.Ack(r.ctx), ErrLost)
+	r.p.resume()
+	again := takeOn(t, r.other())
+	require.Equal(t, 2, again.Attempt, "given back, or gone with its session")
+	ackOn(t, again)
+	putOn(t, r.q, "y")
+	require.Equal(t, []string{"y"}, drain(t, r.q))
+}
+
+// The server has lost its data: who waits goes on in the next session, on a queue
+// made anew.
+func TestB46QueueWhoseServerLostItsData(t *testing.T) {
+	ctx := within(t, 60*time.Second)
+	path := newPath(t)
+	p := newProxy(t, harness.shared[0])
+	c := dialTo(t, []string{p.addr()}, &Options{SessionTimeout: 1500 * time.Millisecond})
+	q := NewQueue(c, path, nil)
+	putOn(t, q, "lost with the server")
+	it := takeOn(t, q)
+	a := takeLater(t, q)
+	lineUp(t, raw(t), path+"/line", 1, c)
+	empty := zktest.NewServer(t, zktest.TickTime(100*time.Millisecond))
+	p.mu.Lock()
+	p.target = empty.Addr()
+	p.mu.Unlock()
+	p.drop()
+	_ = waitFor(t, it.Context(ctx))
+	require.ErrorIs(t, it.Err(), ErrLost)
+	other := NewQueue(dialTo(t, []string{empty.Addr()}, nil), path, nil)
+	putOn(t, other, "new")
+	got := a.get()
+	require.Equal(t, "new", string(got.Data))
+	ackOn(t, got)
+}

@@ -1,0 +1,382 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Operators who delete what they find, and clients that are closed.
+
+// A consumer or producer whose place is deleted is told, also one that stands
+// first and sleeps.
+func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"line", "room"} {
+		for _, which := range []string{"first", "second"} {
+			t.Run(line+", "+which, func(t *testing.T) {
+				t.Parallel()
+				r := newQueueRig(t, &QueueOptions{MaxLen: 1})
+				call := func(q *Queue) func(context.Context) (struct{}, error) {
+					return func(ctx context.Context) (struct{}, error) {
+						if line == "room" {
+							_, err := q.Put(ctx, []byte("mine"))
+							return struct{}{}, err
+						}
+						it, err := q.Take(ctx)
+						if err == nil {
+							err = it.Ack(ctx)
+						}
+						return struct{}{}, err
+					}
+				}
+				if line == "room" {
+					putOn(t, r.q, "full")
+				}
+				other := r.other()
+				ahead := inBackground(t, call(other))
+				lineUp(t, r.raw, r.path+"/"+line, 1, other.c)
+				mine := inBackground(t, call(r.q))
+				lineUp(t, r.raw, r.path+"/"+line, 2, r.c)
+				if which == "first" {
+					ahead, mine = mine, ahead
+				}
+				places := members(children(t, r.raw, r.path+"/"+line), lockKinds)
+				slices.SortFunc(places, member.compare)
+				victim := places[map[string]int{"first": 0, "second": 1}[which]]
+				require.NoError(t, r.raw.Delete(r.path+"/"+line+"/"+victim.name, -1))
+				_, err := mine.wait()
+				require.ErrorIs(t, err, ErrEvicted)
+				require.True(t, ahead.waiting())
+				if line == "room" {
+					ackOn(t, takeOn(t, other))
+					ahead.get()
+					require.Equal(t, []string{"mine"}, drain(t, other))
+				} else {
+					putOn(t, NewQueue(r.c, r.path, nil), "x")
+					ahead.get()
+				}
+				atRest(t, r.raw, r.path)
+			})
+		}
+	}
+}
+
+// A claim that is deleted, the flag or what excludes others or both, is lost to
+// its holder, who is told where it was the flag; and the item is handed out again.
+func TestB22ClaimOfAQueuesItemIsDeleted(t *testing.T) {
+	for _, which := range []string{"flag", "claim", "both"} {
+		t.Run(which, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
+				conn := w.operator()
+				putOn(t, q, "x")
+				it := takeOn(t, q)
+				p := it.lease.g.place()
+				time.Sleep(2 * time.Second) // it is watched by now
+				next := w.takeLater(other)
+				require.True(t, next.waiting())
+				work := it.Context(t.Context())
+				var deleted []any // at once: what is left of a claim without flag is swept
+				if which != "claim" {
+					deleted = append(deleted, &zk.DeleteRequest{Path: p.path, Version: -1})
+				}
+				if which != "flag" {
+					deleted = append(deleted, &zk.DeleteRequest{Path: p.claims, Version: -1})
+				}
+				_, err := conn.Multi(deleted...)
+				require.NoError(t, err)
+				synctest.Wait()
+				if which == "claim" {
+					require.True(t, next.waiting(), "the flag stands")
+					require.NoError(t, it.Err())
+					require.ErrorIs(t, it.Ack(t.Context()), ErrLost)
+				}
+				require.ErrorIs(t, it.Err(), ErrLost)
+				require.ErrorIs(t, context.Cause(work), ErrLost)
+				again := next.get()
+				require.Equal(t, it.ID, again.ID)
+				require.Equal(t, 2, again.Attempt)
+				require.Equal(t, []string{again.lease.g.place().name}, w.flags())
+				require.ErrorIs(t, it.Ack(t.Context()), ErrLost)
+				require.ErrorIs(t, it.Nack(t.Context()), ErrLost)
+				require.NoError(t, again.Err())
+				ackOn(t, again)
+				require.Empty(t, w.items())
+			})
+		})
+	}
+}
+
+// A claim whose flag was deleted, and whose holder does not know yet, still
+// excludes others: they wait for it and nothing else.
+func TestB22ItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		q, other := w.queue(c), w.queue(w.stranger(nil))
+		conn := w.operator()
+		putOn(t, q, "0")
+		it := takeOn(t, q)
+		require.NoError(t, conn.Delete(it.lease.g.place().path, -1)) // it is not watched yet
+		next := w.takeLater(other)
+		require.True(t, next.waiting())
+		requests := w.requests(func() { putOn(t, q, "1") })
+		require.LessOrEqual(t, requests["sync"], 2)
+		second := next.get()
+		require.Equal(t, "1", string(second.Data))
+		third := w.takeLater(other)
+		synctest.Wait()
+		require.True(t, third.waiting())
+		require.True(t, w.srv.Expire(sessionID(c)))
+		again := third.get()
+		require.Equal(t, it.ID, again.ID)
+		ackOn(t, again)
+		ackOn(t, second)
+		require.Empty(t, w.items())
+	})
+}
+
+// The queue is deleted as a whole, with those who wait in it: they go on in the
+// next one. Tools delete a tree at once, or one znode after the other.
+func TestA21TakerAndProducerRecoverWhenTheQueueIsDeleted(t *testing.T) {
+	t.Parallel()
+	deletions := map[string]func(t *testing.T, r *queueRig){
+		"at once": func(t *testing.T, r *queueRig) { removeTree(t, r.raw, r.path) },
+		"leaves first": func(t *testing.T, r *queueRig) {
+			var remove func(string)
+			remove = func(path string) {
+				for _, name := range children(t, r.raw, path) {
+					remove(path + "/" + name)
+				}
+				_ = r.raw.Delete(path, -1) // those who wait may have made it anew by now
+			}
+			remove(r.path)
+		},
+		"line last": func(t *testing.T, r *queueRig) {
+			all := tree(t, r.raw, r.path)
+			slices.SortFunc(all, func(a, b string) int {
+				return strings.Compare(strings.Replace(b, "/line", "/!", 1), strings.Replace(a, "/line", "/!", 1))
+			})
+			for _, name := range all {
+				_ = r.raw.Delete(r.path+name, -1)
+			}
+		},
+	}
+	for how, remove := range deletions {
+		t.Run(how+", takers", func(t *testing.T) {
+			t.Parallel()
+			r := newQueueRig(t, nil)
+			r.warm()
+			other := r.other()
+			first := takeLater(t, r.q)
+			lineUp(t, r.raw, r.path+"/line", 1, r.c)
+			second := takeLater(t, other)
+			lineUp(t, r.raw, r.path+"/line", 2, other.c)
+			remove(t, r)
+			lineUp(t, r.raw, r.path+"/line", 2, r.c, other.c)
+			require.True(t, first.waiting())
+			require.True(t, second.waiting())
+			ids := putOn(t, r.q, "0", "1") // whose receipts are gone
+			got := []ItemID{first.get().ID, second.get().ID}
+			require.ElementsMatch(t, ids, got)
+			ackOn(t, first.get())
+			ackOn(t, second.get())
+			atRest(t, r.raw, r.path)
+		})
+	}
+	t.Run("a producer", func(t *testing.T) {
+		t.Parallel()
+		r := newQueueRig(t, &QueueOptions{MaxLen: 1})
+		putOn(t, r.q, "full")
+		a := putLater(t, r.q, "next")
+		lineUp(t, r.raw, r.path+"/room", 1, r.c)
+		removeTree(t, r.raw, r.path)
+		a.get()
+		require.Equal(t, []string{"next"}, drain(t, r.other()))
+	})
+}
+
+// A queue that was deleted and made anew has segments of the same numbers.
+func TestB23QueueIsDeletedAndMadeAnewWhileAConsumerWorks(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
+		q.segment, other.segment = 2, 2
+		conn := w.operator()
+		putOn(t, q, names(10)...)
+		for range 9 {
+			ackOn(t, takeOn(t, q))
+		}
+		require.Len(t, w.items(), 1)
+		putOn(t, other, "x")
+		first := q.c.mustStock(w.path).known[0].number
+		require.Positive(t, first)
+		removeTree(t, conn, w.path)
+		for len(w.srv.Children(w.path+"/s")) < 6 { // until the segment that q knows is there again
+			putOn(t, other, "new")
+		}
+		n := len(w.items())
+		require.Len(t, drain(t, q), n, "from the first segment on")
+		require.Empty(t, w.items())
+		putOn(t, q, "after")
+		require.Equal(t, []string{"after"}, drain(t, other))
+	})
+}
+
+// Somebody deletes the open segment, or all of them.
+func TestB23SegmentsThatAreDeletedAreMadeAnew(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		for _, waits := range []bool{false, true} {
+			t.Run(fmt.Sprintf("all=%v waits=%v", all, waits), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
+					q.segment, other.segment = 3, 3
+					conn := w.operator()
+					putOn(t, q, "0", "1", "2") // sealed with the last
+					var held []*Item
+					for range 3 {
+						held = append(held, takeOn(t, q))
+					}
+					var a *background[*Item]
+					if waits {
+						a = w.takeLater(other)
+					}
+					require.NoError(t, conn.Delete(w.path+"/s/0000000001", -1))
+					if all {
+						removeTree(t, conn, w.path+"/s/0000000000")
+					}
+					synctest.Wait()
+					ids := putOn(t, q, "3", "4", "5", "6")
+					if !waits {
+						a = w.takeLater(other)
+					}
+					it := a.get()
+					require.Equal(t, ids[0], it.ID)
+					ackOn(t, it)
+					for _, it := range held {
+						if all {
+							require.ErrorIs(t, it.Ack(t.Context()), ErrLost)
+						} else {
+							ackOn(t, it)
+						}
+					}
+					require.Equal(t, []string{"4", "5", "6"}, drain(t, other))
+				})
+			})
+		}
+	}
+}
+
+// Strangers in all places are ignored, and nothing of theirs is deleted.
+func TestB25StrangersInAQueueAreIgnored(t *testing.T) {
+	r := newQueueRig(t, nil)
+	r.q.segment = 3
+	r.warm()
+	strangers := []string{
+		"/x", "/s/x", "/s/00000000000", "/s/-000000001", "/s/0000000000/x", "/s/0000000000/ünï",
+		"/s/0000000000/" + strings.Repeat("a", 32), "/s/0000000000/" + strings.Repeat("a", 22) + "+000000001",
+		"/s/0000000000/" + newID() + "0000000099.flag", "/s/0000000000/" + newID() + "99999999999",
+		"/line/x", "/line/lock-", "/puts/x",
+	}
+	for _, name := range strangers {
+		_, err := r.raw.Create(r.path+name, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+	}
+	putOn(t, r.q, names(10)...)
+	require.Equal(t, names(10), drain(t, r.other()))
+	for _, name := range strangers {
+		data, _, err := r.raw.Get(r.path + name)
+		require.NoError(t, err, name)
+		require.Equal(t, "mine", string(data))
+	}
+	_, err := r.raw.Create(r.path+"/line/x__READ__", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	_, err = r.q.Take(r.ctx)
+	require.ErrorContains(t, err, "another recipe uses this path")
+}
+
+// Close gives items back and ends waits; their contexts end first.
+func TestB35CloseGivesAQueuesItemsBackAndEndsWaits(t *testing.T) {
+	r := newQueueRig(t, &QueueOptions{MaxLen: 2})
+	putOn(t, r.q, "0", "1")
+	it := takeOn(t, r.q)
+	second := takeOn(t, r.q)
+	work := it.Context(r.ctx)
+	taker := takeLater(t, r.q)
+	producer := putLater(t, r.q, "2")
+	server := serveLater(t, r.q, func(context.Context, *Item) error { return nil })
+	lineUp(t, r.raw, r.path+"/line", 2, r.c)
+	lineUp(t, r.raw, r.path+"/room", 1, r.c)
+	rule := r.p.on(opNack, 1, hold)
+	closed := inBackground(t, func(context.Context) (error, error) { return nil, r.c.Close() })
+	r.p.await(rule)
+	require.ErrorIs(t, context.Cause(work), ErrClosed, "before the deletion is sent")
+	require.ErrorIs(t, it.Err(), ErrClosed)
+	rule.release()
+	_, err := closed.wait()
+	require.NoError(t, err)
+	require.NoError(t, r.c.Close())
+	for what, err := range map[string]error{
+		"take": func() error { _, err := taker.wait(); return err }(),
+		"put":  func() error { _, err := producer.wait(); return err }(), "serve": func() error { _, err := server.wait(); return err }(),
+		"ack": it.Ack(r.ctx), "nack": second.Nack(r.ctx),
+		"take again": func() error { _, err := r.q.Take(r.ctx); return err }(),
+		"put again":  func() error { _, err := r.q.Put(r.ctx, nil); return err }(),
+		"len":        func() error { _, err := r.q.Len(r.ctx); return err }(),
+	} {
+		require.ErrorIs(t, err, ErrClosed, what)
+	}
+	require.Equal(t, []string{"0", "1"}, drain(t, r.other()))
+	atRest(t, r.raw, r.path)
+}
+
+func TestB35CloseOfAQueuesClientWhileDisconnected(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		q := w.queue(c)
+		putOn(t, q, "x")
+		it := takeOn(t, q)
+		a := w.takeLater(q)
+		w.plan.Add(zktest.Fault{Do: zktest.Refuse, Times: 2})
+		require.True(t, w.srv.Disconnect(sessionID(c)))
+		synctest.Wait()
+		began := time.Now()
+		require.ErrorContains(t, c.Close(), "left to time out")
+		require.Less(t, time.Since(began), time.Second)
+		_, err := a.wait()
+		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, it.Err(), ErrClosed)
+		again := takeOn(t, w.queue(w.stranger(nil)))
+		require.Equal(t, 2, again.Attempt)
+		ackOn(t, again)
+	})
+}
+
+// An ack that is under way when the client is closed is done, or the item comes
+// back.
+func TestB35CloseDuringAnAckOfAQueuesItem(t *testing.T) {
+	r := newQueueRig(t, nil)
+	putOn(t, r.q, "x", "y")
+	it := takeOn(t, r.q)
+	rule := r.p.on(opAck, 1, hold)
+	a := ackLater(t, it)
+	r.p.await(rule)
+	closed := inBackground(t, func(context.Context) (error, error) { return nil, r.c.Close() })
+	eventually(t, "closing", func() bool { return it.Err() != nil })
+	require.ErrorIs(t, it.Err(), ErrClosed)
+	rule.release()
+	_, err := a.wait()
+	require.NoError(t, err, "it was carried out")
+	_, err = closed.wait()
+	require.NoError(t, err)
+	require.Equal(t, []string{"y"}, drain(t, r.other()))
+	atRest(t, r.raw, r.path)
+}

@@ -1,0 +1,195 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Queues with a bound.
+
+func TestA21BoundedPutWaitsForRoomAndHonoursItsContext(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, &QueueOptions{MaxLen: 3})
+	other := r.other()
+	putOn(t, r.q, "0", "1", "2")
+	a := putLater(t, r.q, "3")
+	lineUp(t, r.raw, r.path+"/room", 1, r.c)
+	require.True(t, a.waiting())
+
+	it := takeOn(t, other)
+	nackOn(t, it)
+	it = takeOn(t, other)
+	asleep(t, r.c)
+	require.True(t, a.waiting(), "a taken item counts")
+	ackOn(t, it)
+	require.NotEmpty(t, a.get())
+	n, err := other.Len(r.ctx)
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+
+	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = r.q.Put(ctx, []byte("late"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, ErrUncertain)
+	eventually(t, "no place left", func() bool { return len(children(t, r.raw, r.path+"/room")) == 0 })
+	require.Equal(t, []string{"1", "2", "3"}, drain(t, other))
+
+	_, err = r.q.PutAll(r.ctx, make([][]byte, 4)...)
+	require.EqualError(t, err, "zkrecipes: put into "+r.path+": 4 items: QueueOptions.MaxLen is 3")
+	putOn(t, r.q, "x")
+	all := inBackground(t, func(ctx context.Context) ([]ItemID, error) { return r.q.PutAll(ctx, make([][]byte, 3)...) })
+	lineUp(t, r.raw, r.path+"/room", 1, r.c)
+	require.True(t, all.waiting(), "there must be room for all of them")
+	ackOn(t, takeOn(t, other))
+	require.Len(t, all.get(), 3)
+	drain(t, other)
+	atRest(t, r.raw, r.path)
+}
+
+// Whoever makes room wakes the first producer only, and they go in the order in
+// which they came.
+func TestA21BoundedPutsGoInTheirOrderAndWakeOneAtATime(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const n = 20
+		cr := &crowd{w: w}
+		taker := w.queue(cr.client())
+		putOn(t, taker, "full")
+		var puts []*background[ItemID]
+		for i := range n {
+			q := NewQueue(cr.client(), w.path, &QueueOptions{MaxLen: 1})
+			puts = append(puts, putLater(t, q, fmt.Sprint(i)))
+			synctest.Wait()
+		}
+		require.Len(t, w.srv.Children(w.path+"/room"), n)
+		it := takeOn(t, taker)
+		require.Equal(t, "full", string(it.Data))
+		for i := range n {
+			asked := cr.woken(func() { ackOn(t, it) })
+			puts[i].get()
+			for _, a := range puts[i+1:] {
+				require.True(t, a.waiting())
+			}
+			// The one that puts, the one that counts next, and who acked.
+			require.LessOrEqual(t, asked, 3, "clients that were woken")
+			it = takeOn(t, taker)
+			require.Equal(t, fmt.Sprint(i), string(it.Data))
+		}
+		ackOn(t, it)
+		require.Empty(t, w.items())
+		require.Empty(t, w.srv.Children(w.path+"/room"))
+	})
+}
+
+// A bound holds for all producers together.
+func TestA21BoundIsExceededByNobody(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	const producers, n, bound = 4, 30, 5
+	ctx := within(t, 60*time.Second)
+	var wg sync.WaitGroup
+	for range producers {
+		q := NewQueue(dial(t, nil), path, &QueueOptions{MaxLen: bound})
+		q.segment = 4
+		wg.Go(func() {
+			for i := range n {
+				if _, err := q.Put(ctx, fmt.Append(nil, i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	q := NewQueue(dial(t, nil), path, nil)
+	for range producers * n {
+		it := takeOn(t, q)
+		length, err := q.Len(ctx)
+		require.NoError(t, err)
+		require.LessOrEqual(t, length, bound)
+		ackOn(t, it)
+	}
+	wg.Wait()
+	atRest(t, raw(t), path)
+}
+
+// A producer that waits dies, or its session ends: the next one goes, and it goes
+// on at the end of the line.
+func TestB10ExpiryOfABoundedPutThatWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		taker := w.queue(w.stranger(nil))
+		putOn(t, taker, "full")
+		bounded := func() (*Client, *Queue) {
+			c := w.stranger(nil)
+			return c, NewQueue(c, w.path, &QueueOptions{MaxLen: 1})
+		}
+		c, q := bounded()
+		first := putLater(t, q, "first")
+		synctest.Wait()
+		_, q = bounded()
+		second := putLater(t, q, "second")
+		synctest.Wait()
+		require.True(t, w.srv.Expire(sessionID(c)))
+		time.Sleep(3 * time.Second)
+		require.Len(t, w.srv.Children(w.path+"/room"), 2)
+		require.Equal(t, []string{"full", "second", "first"}, []string{
+			ackedOn(t, taker), ackedOn(t, taker), ackedOn(t, taker),
+		})
+		first.get()
+		second.get()
+	})
+}
+
+func ackedOn(t testing.TB, q *Queue) string {
+	it := takeOn(t, q)
+	ackOn(t, it)
+	return string(it.Data)
+}
+
+// The put of a producer that waited is sent again, too.
+func TestB42BoundedPutWhoseReplyIsLostMakesOneItem(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxLen: 2})
+				putOn(t, q, "0")
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(setData,check,create,setData,delete)"})
+				putOn(t, q, "1")
+				require.Len(t, w.plan.Fired(), 1)
+				require.Len(t, w.items(), 2)
+				synctest.Wait()
+				require.Empty(t, w.srv.Children(w.path+"/room"))
+				require.Equal(t, []string{"0", "1"}, drain(t, q))
+			})
+		})
+	}
+}
+
+// Across the end of the session it is uncertain, and not put again in the next.
+func TestB42BoundedPutInDoubtAtTheEndOfTheSessionIsUncertain(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxLen: 5})
+				putOn(t, q, "0")
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: "multi(setData,check,create,setData,delete)"})
+				id, err := q.Put(t.Context(), []byte("x"))
+				require.ErrorIs(t, err, ErrUncertain)
+				require.ErrorIs(t, err, zk.ErrSessionExpired)
+				require.Len(t, string(id), 22)
+				want := []string{"0"}
+				if after {
+					want = append(want, "x")
+				}
+				require.Equal(t, want, drain(t, q))
+			})
+		})
+	}
+}

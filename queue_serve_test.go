@@ -1,0 +1,422 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Serve, the dead letters, and what handlers do.
+
+func serveLater(t testing.TB, q *Queue, handler func(context.Context, *Item) error) *background[error] {
+	return inBackground(t, func(ctx context.Context) (error, error) { return nil, q.Serve(ctx, handler) })
+}
+
+// stop ends a Serve and returns its error.
+func stop(a *background[error]) error {
+	a.t.Helper()
+	a.cancel(nil)
+	_, err := a.wait()
+	return err
+}
+
+func TestServeHandsEachItemToOneHandlerInOrder(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	var mu sync.Mutex
+	var got []string
+	a := serveLater(t, r.q, func(ctx context.Context, it *Item) error {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, string(it.Data))
+		return ctx.Err()
+	})
+	putOn(t, r.other(), names(250)...)
+	eventually(t, "all handled", func() bool { mu.Lock(); defer mu.Unlock(); return len(got) == 250 })
+	require.Equal(t, names(250), got)
+	err := stop(a)
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualError(t, err, "zkrecipes: serve "+r.path+": context canceled")
+	atRest(t, r.raw, r.path)
+}
+
+// When its context ends it takes no more, and lets the handlers finish: their
+// context does not end, and what they return counts.
+func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, &QueueOptions{Workers: 3})
+	putOn(t, r.q, "0", "1", "2", "3")
+	began, finish := make(chan *Item, 4), make(chan struct{})
+	a := serveLater(t, r.q, func(ctx context.Context, it *Item) error {
+		began <- it
+		<-finish
+		return ctx.Err()
+	})
+	for range 3 {
+		require.NoError(t, (<-began).Err())
+	}
+	a.cancel(nil)
+	require.True(t, a.waiting())
+	close(finish)
+	require.ErrorIs(t, stop(a), context.Canceled)
+	require.Empty(t, began)
+	require.Equal(t, []string{"3"}, drain(t, r.q))
+	atRest(t, r.raw, r.path)
+}
+
+// An item whose handler fails is kept for the back-off and then comes back, first
+// in line; after MaxAttempts it is a dead letter.
+func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		var waited []int
+		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 3, Backoff: func(attempt int) time.Duration {
+			waited = append(waited, attempt)
+			return time.Duration(attempt) * time.Minute
+		}})
+		ids := putOn(t, q, "bad", "good")
+		var got []string
+		began := time.Now()
+		a := serveLater(t, q, func(_ context.Context, it *Item) error {
+			got = append(got, fmt.Sprintf("%s %d at %v", it.Data, it.Attempt, time.Since(began)))
+			if it.Attempt == 2 && string(it.Data) == "bad" {
+				panic("as well")
+			}
+			if string(it.Data) == "bad" {
+				it.Data[0] = 'B' // it is the handler's
+				return errHandler
+			}
+			return nil
+		})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, []string{"bad 1 at 0s", "bad 2 at 1m0s", "bad 3 at 3m0s", "good 1 at 3m0s"}, got)
+		require.Equal(t, []int{1, 2}, waited)
+		require.ErrorIs(t, stop(a), context.Canceled)
+		require.Empty(t, w.items())
+
+		dead := NewQueue(q.c, w.path+"-dead", &QueueOptions{MaxAttempts: -1})
+		it := takeOn(t, dead)
+		require.Equal(t, ids[0], it.ID)
+		require.Equal(t, "bad", string(it.Data), "as it was put")
+		require.Equal(t, 1, it.Attempt)
+		ackOn(t, it)
+	})
+}
+
+// While an item waits out its back-off it is claimed: it does not spin at the
+// head, and the end of ctx or of the claim ends the wait.
+func TestServeGivesBackAtOnceWhenItEndsDuringABackoff(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		q := NewQueue(c, w.path, &QueueOptions{Backoff: func(int) time.Duration { return time.Hour }})
+		putOn(t, q, "x")
+		failing := func(context.Context, *Item) error { return errHandler }
+		began := time.Now()
+		a := serveLater(t, q, failing)
+		time.Sleep(time.Minute)
+		require.Len(t, w.flags(), 1, "kept")
+		require.ErrorIs(t, stop(a), context.Canceled)
+		synctest.Wait()
+		require.Empty(t, w.flags())
+
+		a = serveLater(t, q, failing)
+		time.Sleep(time.Minute)
+		require.True(t, w.srv.Expire(sessionID(c)))
+		time.Sleep(time.Minute)
+		e, err := q.Peek(t.Context())
+		require.ErrorIs(t, err, ErrEmpty, "%v: taken again", e)
+		require.True(t, a.waiting())
+		require.ErrorIs(t, stop(a), context.Canceled)
+		require.Less(t, time.Since(began), time.Hour)
+		it := takeOn(t, q)
+		require.Equal(t, 4, it.Attempt)
+		ackOn(t, it)
+	})
+}
+
+// It is the handler's process that dies each time, here its session.
+func TestA21HandlerThatAlwaysCrashesItsProcessDoesNotBlockTheHead(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		put := NewQueue(w.stranger(nil), w.path, nil)
+		ids := putOn(t, put, "poison", "next")
+		opts := &QueueOptions{MaxAttempts: 3, DeadLetter: "/dead/letters"}
+		for attempt := range 3 {
+			c := w.stranger(nil)
+			it := takeOn(t, NewQueue(c, w.path, opts))
+			require.Equal(t, ids[0], it.ID)
+			require.Equal(t, attempt+1, it.Attempt)
+			require.True(t, w.srv.Expire(sessionID(c)))
+		}
+		q := NewQueue(w.stranger(nil), w.path, opts)
+		it := takeOn(t, q)
+		require.Equal(t, ids[1], it.ID)
+		dead, err := NewQueue(q.c, "/dead/letters", nil).Peek(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, ids[0], dead.ID)
+		require.Equal(t, "poison", string(dead.Data))
+		ackOn(t, it)
+		require.Empty(t, w.items())
+	})
+}
+
+// The default number of attempts; and without a limit none ends there.
+func TestDeadLettersAfterSixteenAttemptsUnlessToldOtherwise(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		without := NewQueue(q.c, w.path, &QueueOptions{MaxAttempts: -1})
+		putOn(t, q, "x")
+		for range 16 {
+			nackOn(t, takeOn(t, q))
+		}
+		for range 10 {
+			nackOn(t, takeOn(t, without))
+		}
+		a := w.takeLater(q)
+		require.True(t, a.waiting())
+		require.Empty(t, w.items())
+		n, err := NewQueue(q.c, w.path+"-dead", nil).Len(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	})
+}
+
+// The move to the dead letters loses its reply, or meets a sealed segment there.
+func TestB44MoveToTheDeadLettersWhoseReplyIsLostIsDoneOnce(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
+				dead := NewQueue(q.c, w.path+"-dead", nil)
+				q.segment = 2
+				want := names(9)
+				putOn(t, q, want...)
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi", Path: w.path + "-dead/*", Skip: 2, Times: 3})
+				for range want { // each moves the one before
+					nackOn(t, takeOn(t, q))
+				}
+				a := w.takeLater(q)
+				require.True(t, a.waiting())
+				require.Equal(t, map[string]int{map[bool]string{false: "drop before", true: "drop after"}[after]: 3}, w.plan.Fired())
+				require.Equal(t, want, drain(t, dead))
+				require.Greater(t, dead.c.mustStock(w.path+"-dead").end.number, int64(2), "segments")
+			})
+		})
+	}
+}
+
+func (c *Client) mustStock(path string) *stock {
+	s, _ := c.session()
+	return s.stockOf(path)
+}
+
+// Where the dead letters cannot be written the error says so, and the item is
+// given back.
+func TestB36DeadLettersThatMayNotBeWritten(t *testing.T) {
+	r := newQueueRig(t, &QueueOptions{MaxAttempts: 1})
+	_, err := r.raw.Create(parent(r.path), nil, 0, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		makeParents(t, r.raw, parent(r.path))
+	}
+	_, err = r.raw.Create(r.path+"-dead", nil, 0, zk.WorldACL(zk.PermRead))
+	require.NoError(t, err)
+	ids := putOn(t, r.q, "x")
+	nackOn(t, takeOn(t, r.q))
+	_, err = r.q.Take(r.ctx)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.EqualError(t, err, fmt.Sprintf("zkrecipes: take from %s: move item %s to the dead letters, %s-dead: zk: not authenticated", r.path, ids[0], r.path))
+	eventually(t, "given back", func() bool { _, err := r.q.Peek(r.ctx); return err == nil })
+}
+
+// A handler that panics, ends its goroutine or closes the client.
+func TestB41HandlersThatPanicOrEndTheirGoroutineAreErrors(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, &QueueOptions{Workers: 2, Backoff: func(int) time.Duration { return 0 }})
+	var calls atomic.Int64
+	putOn(t, r.q, "x")
+	done := make(chan struct{})
+	a := serveLater(t, r.q, func(_ context.Context, it *Item) error {
+		switch calls.Add(1) {
+		case 1:
+			panic("in a handler")
+		case 2:
+			runtime.Goexit()
+		case 3:
+			return errHandler
+		}
+		require.Equal(t, 4, it.Attempt)
+		close(done)
+		return nil
+	})
+	<-done
+	require.ErrorIs(t, stop(a), context.Canceled)
+	require.Empty(t, drain(t, r.q))
+}
+
+func TestB57HandlersMayCallTheLibraryCloseIncluded(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	putOn(t, r.q, "x")
+	closed := make(chan error, 1)
+	a := serveLater(t, r.q, func(ctx context.Context, it *Item) error {
+		if _, err := r.q.Put(ctx, []byte("y")); err != nil {
+			return err
+		}
+		context.AfterFunc(ctx, func() { r.c.Close() })
+		closed <- r.c.Close()
+		return it.Err()
+	})
+	require.NoError(t, <-closed)
+	_, err := a.wait()
+	require.ErrorIs(t, err, ErrClosed)
+	require.EqualError(t, err, "zkrecipes: serve "+r.path+": client closed")
+	require.Equal(t, []string{"x", "y"}, drain(t, r.other()))
+}
+
+// A handler may ack the item itself, with operations, or give it back.
+func TestServeLeavesAnItemAloneThatTheHandlerHasSettled(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	putOn(t, r.q, "0", "1", "2")
+	var mu sync.Mutex
+	var got []string
+	a := serveLater(t, r.q, func(ctx context.Context, it *Item) error {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, fmt.Sprintf("%s %d", it.Data, it.Attempt))
+		switch {
+		case string(it.Data) == "0":
+			return it.Ack(ctx, &zk.CreateRequest{Path: r.path + "-effect"})
+		case string(it.Data) == "1" && it.Attempt == 1:
+			return it.Nack(ctx)
+		case string(it.Data) == "1":
+			_ = it.Ack(ctx)
+			return errHandler
+		}
+		return nil
+	})
+	eventually(t, "all", func() bool { mu.Lock(); defer mu.Unlock(); return len(got) == 4 })
+	require.Equal(t, []string{"0 1", "1 1", "1 2", "2 1"}, got)
+	require.ErrorIs(t, stop(a), context.Canceled)
+	require.Empty(t, drain(t, r.q))
+	exists, _, err := r.raw.Exists(r.path + "-effect")
+	require.NoError(t, err)
+	require.True(t, exists)
+}
+
+// The ack that takes the next place along loses its reply: the place is found.
+func TestB44AckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for _, others := range []bool{false, true} {
+			t.Run(fmt.Sprintf("after=%v others=%v", after, others), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					q := w.queue(w.stranger(nil))
+					putOn(t, q, names(6)...)
+					w.plan.Add(
+						zktest.Fault{Do: zktest.Drop, After: after, Op: opAckJoin, Skip: 1, Times: 2},
+						zktest.Fault{Do: zktest.Answer, Code: -7, After: after, Op: opAckJoin, Skip: 3, Times: 1})
+					var got []string
+					var other *background[*Item]
+					a := serveLater(t, q, func(_ context.Context, it *Item) error {
+						got = append(got, string(it.Data))
+						if others && len(got) == 2 {
+							other = takeLater(t, w.queue(w.stranger(nil)))
+							synctest.Wait()
+							ackOn(t, other.get())
+						}
+						return nil
+					})
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					want := names(6)
+					if others {
+						want = slices.Delete(want, 2, 3)
+					}
+					require.Equal(t, want, got)
+					require.Len(t, w.srv.Children(w.path+"/line"), 1, "one worker waits")
+					require.ErrorIs(t, stop(a), context.Canceled)
+					synctest.Wait()
+					require.Empty(t, w.srv.Children(w.path+"/line"))
+					require.Len(t, w.plan.Fired(), 2)
+				})
+			})
+		}
+	}
+}
+
+// What ends a worker ends all, after their handlers; what can be got over does not.
+func TestServeEndsWithWhatItCannotGetOver(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, &QueueOptions{Workers: 3})
+	a := serveLater(t, r.q, func(context.Context, *Item) error { return nil })
+	lineUp(t, r.raw, r.path+"/line", 3, r.c)
+	r.p.expire()
+	lineUp(t, r.raw, r.path+"/line", 3, r.c)
+	r.p.drop()
+	putOn(t, r.other(), names(10)...)
+	eventually(t, "all handled", func() bool { n, err := r.q.Len(r.ctx); return err == nil && n == 0 })
+	lineUp(t, r.raw, r.path+"/line", 3, r.c)
+	require.True(t, a.waiting())
+	require.NoError(t, r.raw.Delete(r.path+"/line/"+children(t, r.raw, r.path+"/line")[0], -1))
+	_, err := a.wait()
+	require.ErrorIs(t, err, ErrEvicted)
+	require.NotErrorIs(t, err, context.Canceled)
+	eventually(t, "no place left", func() bool { return len(children(t, r.raw, r.path+"/line")) == 0 })
+}
+
+// The session ends while a handler works: it is told, and the item comes again.
+func TestB09ExpiryWhileAHandlerWorksEndsItsContext(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	putOn(t, r.q, "x")
+	began := make(chan struct{}, 2)
+	var attempts []int
+	a := serveLater(t, r.q, func(ctx context.Context, it *Item) error {
+		attempts = append(attempts, it.Attempt)
+		began <- struct{}{}
+		if it.Attempt == 1 {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		return nil
+	})
+	<-began
+	r.p.expire()
+	<-began
+	eventually(t, "acked", func() bool { n, err := r.q.Len(r.ctx); return err == nil && n == 0 })
+	require.ErrorIs(t, stop(a), context.Canceled)
+	require.Equal(t, []int{1, 2}, attempts)
+}
+
+func TestDefaultBackoffGrowsAndHasABound(t *testing.T) {
+	require.Equal(t, 100*time.Millisecond, backOff(1))
+	require.Equal(t, 200*time.Millisecond, backOff(2))
+	require.Equal(t, 25600*time.Millisecond, backOff(9))
+	for _, attempt := range []int{10, 16, 100, 1 << 40} {
+		require.Equal(t, 30*time.Second, backOff(attempt))
+	}
+	require.Equal(t, 100*time.Millisecond, backOff(0))
+}
+
+func TestB40ServeWithoutAFunction(t *testing.T) {
+	r := newQueueRig(t, nil)
+	require.EqualError(t, r.q.Serve(r.ctx, nil), "zkrecipes: serve "+r.path+": nil function")
+	ctx, cancel := context.WithCancelCause(r.ctx)
+	why := errors.New("why")
+	cancel(why)
+	err := r.q.Serve(ctx, func(context.Context, *Item) error { return nil })
+	require.ErrorIs(t, err, why)
+	require.False(t, strings.Contains(err.Error(), "nil"))
+}

@@ -12,7 +12,7 @@ import (
 )
 
 // mayDowngrade tells grants that have not been downgraded.
-func (w *world) mayDowngrade(g *grant) bool {
+func (w *lockWorld) mayDowngrade(g *grant) bool {
 	return g.lock.downgrade != nil && g.exclusive() && !g.down
 }
 
@@ -20,7 +20,7 @@ func (w *world) mayDowngrade(g *grant) bool {
 func readersPlace(writers string) string { return strings.Replace(writers, "__WRIT__", "__READ__", 1) }
 
 // goingDown notes that others may read from here on.
-func (w *world) goingDown(g *grant) {
+func (w *lockWorld) goingDown(g *grant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	g.reads = true
@@ -31,7 +31,7 @@ func (w *world) goingDown(g *grant) {
 
 // downgrade makes a reader of a writer: with a context that may end, beside
 // commits and beside itself, and again where it was left.
-func (w *world) downgrade(r *rand.Rand, g *grant) {
+func (w *lockWorld) downgrade(r *rand.Rand, g *grant) {
 	if r.IntN(6) == 0 {
 		w.downgradeReentered(g)
 	}
@@ -68,7 +68,7 @@ func (w *world) downgrade(r *rand.Rand, g *grant) {
 }
 
 // downgradeReentered: who has entered again as a writer relies on it.
-func (w *world) downgradeReentered(g *grant) {
+func (w *lockWorld) downgradeReentered(g *grant) {
 	again, err := g.lock.lock(g.l.Reentrant(w.ctx))
 	if err != nil {
 		return
@@ -83,7 +83,7 @@ func (w *world) downgradeReentered(g *grant) {
 
 // checkDowngrade checks what is true after one that ended with err. released: so
 // is the lease, or about to be.
-func (w *world) checkDowngrade(ctx context.Context, g *grant, err error, released bool) {
+func (w *lockWorld) checkDowngrade(ctx context.Context, g *grant, err error, released bool) {
 	w.h.note("worker %d: downgrade of 0x%x: %v", g.who, int64(g.token), err)
 	switch {
 	case err == nil:
@@ -103,7 +103,7 @@ func (w *world) checkDowngrade(ctx context.Context, g *grant, err error, release
 	if !g.down {
 		g.down = true
 		w.befell.add("downgrade")
-		w.h.add(entry{lock: g.lock.path, who: g.who, op: downgraded, token: g.token, call: g.asked, ret: w.h.now()})
+		w.history.add(entry{lock: g.lock.path, who: g.who, op: downgraded, token: g.token, call: g.asked, ret: w.h.now()})
 	}
 	place := g.l.Check().Path
 	w.turn(g.who, place, true)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -33,15 +32,10 @@ const (
 	ended      operation = "ended"
 )
 
-// history is what happened, in order.
+// history is what was done to locks, to be judged.
 type history struct {
-	began time.Time
-
 	mu      sync.Mutex
-	moment  int64
 	entries []entry
-	lines   []string
-	broken  []string
 	commits map[string][]committed
 }
 
@@ -52,31 +46,7 @@ type committed struct {
 	exclusive bool
 }
 
-func newHistory() *history {
-	return &history{began: time.Now(), commits: map[string][]committed{}}
-}
-
-// now returns the next moment.
-func (h *history) now() int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.moment++
-	return h.moment
-}
-
-func (h *history) note(format string, args ...any) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.lines = append(h.lines, fmt.Sprintf("%10v  ", time.Since(h.began).Round(time.Microsecond))+fmt.Sprintf(format, args...))
-}
-
-// violation notes what must never happen.
-func (h *history) violation(format string, args ...any) {
-	h.note("VIOLATION "+format, args...)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.broken = append(h.broken, fmt.Sprintf(format, args...))
-}
+func newHistory() *history { return &history{commits: map[string][]committed{}} }
 
 func (h *history) add(e entry) {
 	h.mu.Lock()
@@ -160,7 +130,7 @@ var lockModel = porcupine.Model{
 
 // judge holds the whole history against the model of a lock with tokens, and the
 // writes made under a lock against the order of tokens.
-func (h *history) judge() {
+func (h *history) judge(to *record) {
 	h.mu.Lock()
 	var ops []porcupine.Operation
 	for _, e := range h.entries {
@@ -172,7 +142,7 @@ func (h *history) judge() {
 	}
 	h.mu.Unlock()
 	if porcupine.CheckOperationsTimeout(lockModel, ops, 0) != porcupine.Ok {
-		h.violation("no lock could have had this history")
+		to.violation("no lock could have had this history")
 	}
 	for lock, writes := range h.commits {
 		slices.SortFunc(writes, func(a, b committed) int { return cmp.Compare(a.version, b.version) })
@@ -183,7 +153,7 @@ func (h *history) judge() {
 				before = lastWriter
 			}
 			if c.token < before.token {
-				h.violation("%s: a commit under token 0x%x came after one under 0x%x", lock, int64(c.token), int64(before.token))
+				to.violation("%s: a commit under token 0x%x came after one under 0x%x", lock, int64(c.token), int64(before.token))
 			}
 			if c.token > last.token {
 				last = c
@@ -193,20 +163,4 @@ func (h *history) judge() {
 			}
 		}
 	}
-}
-
-// problem returns what was violated, nil if nothing was.
-func (h *history) problem() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.broken) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s", strings.Join(h.broken, "; "))
-}
-
-func (h *history) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return strings.Join(h.lines, "\n")
 }

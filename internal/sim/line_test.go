@@ -103,7 +103,7 @@ func (l *lines) stands(path string) bool {
 
 // turn: by the server's word, which leaves no room for clocks, a place that is
 // granted has been the first of its line, or a reader's with no writer ahead.
-func (w *world) turn(who int, place string, reads bool) {
+func (w *lockWorld) turn(who int, place string, reads bool) {
 	s, ok := parse(place[strings.LastIndexByte(place, '/')+1:])
 	w.lines.mu.Lock()
 	turn := w.lines.turn[place]

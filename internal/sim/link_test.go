@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -18,6 +19,8 @@ type network struct {
 	// sleepy: the client's own deadlines do not count, as if its process stood
 	// still while nothing arrives.
 	sleepy bool
+	// latency is for how long bytes are on their way, at most.
+	latency time.Duration
 
 	mu    sync.Mutex
 	open  chan struct{} // closed while bytes pass
@@ -114,15 +117,20 @@ func (l *link) carry(from, to net.Conn) {
 			}
 		}
 	}()
+	lost := false // there is nobody any more to take them
 	for range more {
+		if l.n.latency > 0 {
+			time.Sleep(time.Duration(rand.Int64N(int64(l.n.latency))))
+		}
 		<-l.n.gate()
 		mu.Lock()
 		bytes, last := queue, ended
 		queue = nil
 		mu.Unlock()
 		for _, b := range bytes {
-			if _, err := to.Write(b); err != nil {
-				last = true
+			if !lost {
+				_, err := to.Write(b)
+				lost = err != nil
 			}
 		}
 		if last {

@@ -15,16 +15,37 @@ var (
 )
 
 // A run of each seed, with everything that can befall a lock.
-func TestMutexSimulation(t *testing.T) { simulate(t, mutex) }
+func TestMutexSimulation(t *testing.T) { simulate(t, mutex.befalls, locksOf(mutex)) }
 
 // The same with readers, writers, and writers that become readers.
-func TestRWLockSimulation(t *testing.T) { simulate(t, rwLock) }
+func TestRWLockSimulation(t *testing.T) { simulate(t, rwLock.befalls, locksOf(rwLock)) }
 
-func simulate(t *testing.T, r recipe) {
+// Rounds of a Barrier, whose members die, cancel, expire and come back at every
+// step.
+func TestBarrierSimulation(t *testing.T) { simulate(t, roundBefalls, newRoundWorld) }
+
+// The same at a DoubleBarrier: who has entered leaves, or dies inside.
+func TestDoubleBarrierSimulation(t *testing.T) { simulate(t, visitBefalls, newVisitWorld) }
+
+// Items of a Queue, whose producers and consumers die, cancel and expire at every
+// step, and are moved to servers that lag.
+func TestQueueSimulation(t *testing.T) { simulate(t, queueBefalls, newQueueWorld) }
+
+// A Gate that is shut and opened under those who wait at it.
+func TestGateSimulation(t *testing.T) { simulate(t, gateBefalls, newGateWorld) }
+
+// simulate runs the seeds in worlds of a kind. befalls are what must happen in a
+// few hundred runs, beside the plans' faults.
+func simulate(t *testing.T, befalls []string, newWorld func(seed uint64) *world) {
 	began := time.Now()
-	befell := newTally(r.befalls...)
+	befell := newTally(befalls...)
+	run := func(seed uint64) *world {
+		w := newWorld(seed)
+		synctest.Test(t, func(*testing.T) { w.simulate() })
+		return w
+	}
 	for seed := *first; seed < *first+uint64(*seeds); seed++ {
-		w := run(t, r, seed)
+		w := run(seed)
 		befell.addAll(w.plan.Fired())
 		befell.addAll(w.befell.n)
 		err := w.h.problem()
@@ -34,7 +55,7 @@ func simulate(t *testing.T, r recipe) {
 		const again = 20
 		failed := 0
 		for range again {
-			if run(t, r, seed).h.problem() != nil {
+			if run(seed).h.problem() != nil {
 				failed++
 			}
 		}
@@ -49,10 +70,4 @@ func simulate(t *testing.T, r recipe) {
 			}
 		}
 	}
-}
-
-func run(t *testing.T, r recipe, seed uint64) (w *world) {
-	w = &world{recipe: r, scenario: newScenario(seed, r)}
-	synctest.Test(t, func(*testing.T) { w.simulate() })
-	return w
 }

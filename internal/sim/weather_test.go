@@ -1,17 +1,16 @@
 package sim
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 )
 
 // weatherOf is what befalls a client's network.
-func (w *world) weatherOf(i int, n *network, calm <-chan struct{}) {
+func (w *world) weatherOf(p *process, calm <-chan struct{}) {
+	i, n := p.i, p.n
 	r := rand.New(rand.NewPCG(w.seed, uint64(1000+i)))
 	if r.IntN(3) == 0 && !n.sleepy {
 		return
@@ -69,95 +68,3 @@ func (w *world) bare() (*zk.Conn, func()) {
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
-
-// operate deletes places, and writes to them where it can.
-func (w *world) operate(calm <-chan struct{}) {
-	r := rand.New(rand.NewPCG(w.seed, 2000))
-	conn, done := w.bare()
-	defer done()
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(6 * time.Second)))):
-		case <-calm:
-			return
-		}
-		line := w.locks[r.IntN(len(w.locks))]
-		places := w.srv.Children(line)
-		if len(places) == 0 {
-			continue
-		}
-		place := line + "/" + places[r.IntN(len(places))]
-		if w.operator && r.IntN(2) == 0 {
-			w.h.note("operator: delete %s: %v", place, conn.Delete(place, -1))
-			w.befell.add("place deleted")
-			continue
-		}
-		_, err := conn.Set(place, []byte("forged"), -1)
-		w.h.note("operator: set %s: %v", place, err)
-		w.befell.add("signal forged")
-	}
-}
-
-// foreigner takes and leaves places as another library does: it sets data on
-// them, and deletes them whether it is first or not.
-func (w *world) foreigner(i int, prefix string, calm <-chan struct{}) {
-	r := rand.New(rand.NewPCG(w.seed, uint64(3000+i)))
-	conn, done := w.bare()
-	defer done()
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(5 * time.Second)))):
-		case <-calm:
-			return
-		}
-		line := w.locks[r.IntN(len(w.locks))]
-		place, err := conn.Create(line+"/"+prefix, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
-		if err != nil {
-			continue
-		}
-		w.h.note("foreigner: %s", place)
-		w.befell.add("foreign place")
-		for range 1 + r.IntN(3) {
-			time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
-			_, _ = conn.Set(place, []byte("whatever"), -1)
-		}
-		reader := ""
-		if strings.Contains(prefix, "__WRIT__") && r.IntN(2) == 0 {
-			reader = w.downgradeAsCurator(r, conn, place)
-		}
-		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
-		remove(conn, place)
-		if reader != "" {
-			time.Sleep(time.Duration(r.Int64N(int64(4 * time.Second))))
-			remove(conn, reader)
-		}
-	}
-}
-
-// downgradeAsCurator makes a reader's place as Curator's writers do: it bears the
-// writer's number, under a uuid of its own, and the writer's place still stands.
-// That is in one transaction here: the writer's session may have ended.
-func (w *world) downgradeAsCurator(r *rand.Rand, conn *zk.Conn, writer string) string {
-	number := writer[strings.LastIndex(writer, "__WRIT__")+len("__WRIT__"):]
-	first := r.Uint32() >> (8 * r.IntN(2)) // sorts before the writer's, or behind
-	reader := fmt.Sprintf("%s/_c_%08x-5b6a-4789-8abc-def012345678-__READ__%s", writer[:strings.LastIndexByte(writer, '/')], first, number)
-	_, err := conn.Multi(
-		&zk.CheckVersionRequest{Path: writer, Version: -1},
-		&zk.CreateRequest{Path: reader, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
-	w.h.note("foreigner: downgrade to %s: %v", reader, err)
-	if err == nil {
-		w.befell.add("foreign downgrade")
-	}
-	return reader
-}
-
-// remove deletes a place, until it is gone.
-func remove(conn *zk.Conn, place string) {
-	for {
-		err := conn.Delete(place, -1)
-		if err == nil || err == zk.ErrNoNode {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}

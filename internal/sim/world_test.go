@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -20,19 +20,23 @@ type scenario struct {
 	timeout  time.Duration // of sessions
 	clients  int
 	workers  int // of each client
-	locks    []string
 	rounds   int
 	weather  time.Duration // for how long faults happen
 	operator bool          // somebody deletes places, and writes to them
-	forced   bool          // leases may end without their holders' knowing
+	forced   bool          // sessions may end without their clients' knowing
 	sleepy   bool          // clients may stand still
-	foreign  []string      // other libraries' places in the lines
 	counter  bool          // the lines' counters are near their end
 	skipACL  bool
 	quiet    bool // no faults of the server
+	paths    []string
+	mortal   bool          // clients die, and come back
+	latency  time.Duration // of the network, at most
+	segment  int64         // of queues: how many creates; 0: as always
 }
 
-func newScenario(seed uint64, of recipe) scenario {
+// newScenario returns what a seed decides, and what its world may go on to draw
+// from.
+func newScenario(seed uint64) (scenario, *rand.Rand) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	one := func(of int) bool { return r.IntN(of) == 0 }
 	sc := scenario{
@@ -47,42 +51,47 @@ func newScenario(seed uint64, of recipe) scenario {
 	sc.operator = sc.forced && one(2)
 	// Who stands still has no watchdog: a server that is silent would stop it for ever.
 	sc.quiet = sc.quiet || sc.sleepy
-	sc.locks = []string{"/app/locks/a", "/app/locks/b"}[:1+r.IntN(2)]
-	if one(4) {
-		sc.foreign = of.others[r.IntN(len(of.others))]
-	}
-	return sc
+	return sc, r
+}
+
+// subject is what a world is about: what is done in it, and what must hold.
+type subject interface {
+	// applied is zktest.OnChange's.
+	applied(zktest.Change)
+	trace(i int) *zkrecipes.Trace
+	begin()
+	// befall has happen what does beside the network and the server's faults.
+	befall(weather *sync.WaitGroup, calm <-chan struct{})
+	// work is the life of one of a client's workers.
+	work(p *process, j int)
+	// settle is called now and then once it is calm, to end the calls of those who
+	// rightly wait.
+	settle()
+	// rest is called when no worker is left.
+	rest()
 }
 
 // world is a server, its clients, and what befalls them.
 type world struct {
-	recipe
+	subject
 	scenario
-	srv    *zktest.Server
-	plan   *zktest.Plan
-	h      *history
-	befell *tally
-	lines  *lines
-	ctx    context.Context // ends when the run is given up
-
-	mu      sync.Mutex
-	holding map[*grant]struct{} // out, and not being released
+	srv       *zktest.Server
+	plan      *zktest.Plan
+	h         *record
+	befell    *tally
+	processes []*process
+	ctx       context.Context // ends when the run is given up
 }
 
-// simulate runs a seed in a bubble of its own and returns what went wrong.
+// simulate runs a seed in a bubble of its own.
 func (w *world) simulate() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	w.ctx, w.h, w.befell, w.holding = ctx, newHistory(), newTally(), map[*grant]struct{}{}
-	w.lines = newLines(func(path string) {
-		if !w.skipACL { // else anybody can
-			w.h.violation("a signal of %s, which is not for it to give", path)
-		}
-	})
+	w.ctx, w.h, w.befell = tuning.WithSegment(ctx, w.segment), newRecord(), newTally()
 	w.plan = w.faults()
 	opts := []zktest.Option{
 		zktest.InMemory(), zktest.TickTime(time.Second), zktest.SessionTimeouts(time.Second, time.Minute),
-		zktest.ContainerCheckInterval(3 * time.Second), zktest.WithPlan(w.plan), zktest.OnChange(w.lines.applied),
+		zktest.ContainerCheckInterval(3 * time.Second), zktest.WithPlan(w.plan), zktest.OnChange(w.applied),
 	}
 	if w.skipACL {
 		opts = append(opts, zktest.SkipACL())
@@ -93,40 +102,30 @@ func (w *world) simulate() {
 		return
 	}
 	w.srv = srv
-	defer srv.Close()
+	defer func() {
+		srv.Close()
+		time.Sleep(2 * w.latency) // the last bytes arrive
+	}()
 
-	var nets []*network
-	var clients []*zkrecipes.Client
 	for i := range w.clients {
-		n := newNetwork(srv)
-		n.sleepy = w.sleepy && i == 0
-		c, err := zkrecipes.Dial(ctx, []string{srv.Addr()}, &zkrecipes.Options{
-			SessionTimeout: w.timeout, Dialer: n.dial, Identity: fmt.Sprint("client ", i), Trace: w.trace(i),
-		})
-		if err != nil {
+		p := newProcess(w, i)
+		if err := p.start(); err != nil {
 			w.h.violation("dial: %v", err)
 			return
 		}
-		nets, clients = append(nets, n), append(clients, c)
+		w.processes = append(w.processes, p)
 	}
-	if w.counter {
-		w.nearTheEnd(clients[0])
-	}
+	w.begin()
 
 	calm := make(chan struct{}) // closed when nothing befalls anybody any more
 	var all, weather sync.WaitGroup
-	for i, n := range nets {
-		weather.Go(func() { w.weatherOf(i, n, calm) })
+	for _, p := range w.processes {
+		weather.Go(func() { w.weatherOf(p, calm) })
 	}
-	for i, prefix := range w.foreign {
-		weather.Go(func() { w.foreigner(i, prefix, calm) })
-	}
-	if w.operator || w.skipACL {
-		weather.Go(func() { w.operate(calm) })
-	}
-	for i, c := range clients {
+	w.befall(&weather, calm)
+	for _, p := range w.processes {
 		for j := range w.workers {
-			all.Go(func() { w.work(i, j, c) })
+			all.Go(func() { w.work(p, j) })
 		}
 	}
 	done := make(chan struct{})
@@ -139,31 +138,33 @@ func (w *world) simulate() {
 	w.plan.Stop()
 	weather.Wait()
 	w.h.note("calm")
-	select {
-	case <-done:
-	case <-time.After(time.Duration(w.clients*w.workers*w.rounds+20) * 4 * w.timeout):
-		w.h.violation("somebody waits for ever:\n%s", srv.Tree())
-		cancel()
-		<-done
+	tooLong := time.After(time.Duration(w.clients*w.workers*w.rounds+20) * 4 * w.timeout)
+	for left := true; left; {
+		select {
+		case <-done:
+			left = false
+		case <-time.After(w.timeout):
+			w.settle()
+		case <-tooLong:
+			w.h.violation("somebody waits for ever:\n%s", srv.Tree())
+			cancel()
+			<-done
+			left = false
+		}
 	}
 
 	// At rest: nobody holds, nobody waits.
 	time.Sleep(3 * w.timeout)
 	synctest.Wait()
-	for _, path := range w.locks {
-		if left := srv.Children(path); len(left) > 0 {
-			w.h.violation("%s: left behind: %v\n%s", path, left, srv.Tree())
-		}
-	}
-	for i, c := range clients {
-		if err := c.Close(); err != nil {
+	w.rest()
+	for i, p := range w.processes {
+		if err := p.client().Close(); err != nil {
 			w.h.violation("close of client %d: %v", i, err)
 		}
 	}
 	if left := srv.Sessions(); len(left) > 0 && !w.expiring(left) {
 		w.h.violation("sessions left: %v", left)
 	}
-	w.h.judge()
 }
 
 // faults are those of the server.
@@ -185,35 +186,25 @@ func (w *world) expiring(ss []zktest.Session) bool {
 	return !slices.ContainsFunc(ss, func(s zktest.Session) bool { return s.Connected })
 }
 
-func (w *world) trace(i int) *zkrecipes.Trace {
+// notes returns a Trace that notes everything.
+func (w *world) notes(i int) *zkrecipes.Trace {
 	note := func(what string) func(zkrecipes.TraceEvent) {
 		return func(e zkrecipes.TraceEvent) {
 			w.h.note("trace %d: %s 0x%x %s %s 0x%x ahead %d %v", i, what, e.Session, e.Path, e.Place, int64(e.Token), e.Ahead, e.Err)
 		}
 	}
 	return &zkrecipes.Trace{
-		Queued: note("queued"), Granted: note("granted"), Released: note("released"),
-		Lost: func(e zkrecipes.TraceEvent) {
-			note("lost")(e)
-			w.deletedByNobody(e.Err)
-		},
+		Queued: note("queued"), Granted: note("granted"), Released: note("released"), Lost: note("lost"),
 		SessionUp: note("up"), SessionDown: note("down"),
 	}
 }
 
-// nearTheEnd has the lines made, and then moves their counters.
-func (w *world) nearTheEnd(c *zkrecipes.Client) {
-	for i, path := range w.locks {
-		l, err := w.of(c, path).lock(w.ctx)
-		if err == nil {
-			err = l.Release()
-		}
-		if err != nil {
-			w.h.violation("first use: %v", err)
-		}
-		at := []int32{math.MaxInt32 - 1_000_000 - 3, math.MaxInt32 - 2}[i%2]
-		if err := w.srv.SetCounter(path, at); err != nil {
-			w.h.note("%v", err) // reaped by now
-		}
+// nothingLeft: no children of a path at rest.
+func (w *world) nothingLeft(path string) {
+	if left := w.srv.Children(path); len(left) > 0 {
+		w.h.violation("%s: left behind: %v\n%s", path, left, w.srv.Tree())
 	}
 }
+
+// identity is how the places of a client's life can be told.
+func identity(i, life int) string { return fmt.Sprintf("client %d.%d", i, life) }

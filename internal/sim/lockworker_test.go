@@ -24,17 +24,18 @@ type grant struct {
 	place  string
 	asked  int64 // when its first downgrade was, 0: never
 	down   bool  // it is known to be done
-	// reads: its holder is a reader, or may have become one; world.mu guards it.
+	// reads: its holder is a reader, or may have become one; lockWorld.mu guards it.
 	reads bool
 }
 
 // work is one worker's life: take a lock, hold it, give it back.
-func (w *world) work(i, j int, c *zkrecipes.Client) {
-	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*i+j)))
-	who := 10*i + j
+func (w *lockWorld) work(p *process, j int) {
+	c := p.client()
+	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
+	who := 10*p.i + j
 	for range w.rounds {
 		time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
-		m := w.of(c, w.locks[r.IntN(len(w.locks))])
+		m := w.of(c, w.paths[r.IntN(len(w.paths))])
 		ctx, cancel := w.ctx, context.CancelFunc(func() {})
 		how := r.IntN(10)
 		switch {
@@ -76,7 +77,7 @@ func (w *world) work(i, j int, c *zkrecipes.Client) {
 }
 
 // mayFail tells errors that a worker has to expect.
-func (w *world) mayFail(ctx context.Context, err error) bool {
+func (w *lockWorld) mayFail(ctx context.Context, err error) bool {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()),
 		errors.Is(err, zkrecipes.ErrLocked),
@@ -88,7 +89,7 @@ func (w *world) mayFail(ctx context.Context, err error) bool {
 }
 
 // get takes a lock, and checks what must be true at that moment.
-func (w *world) get(ctx context.Context, who int, m lock, get way, reads bool) (*grant, error) {
+func (w *lockWorld) get(ctx context.Context, who int, m lock, get way, reads bool) (*grant, error) {
 	called := w.h.now()
 	l, err := get(ctx)
 	if err != nil {
@@ -116,12 +117,12 @@ func (w *world) get(ctx context.Context, who int, m lock, get way, reads bool) (
 	if reads {
 		op = asReader
 	}
-	w.h.add(entry{lock: m.path, who: who, op: op, token: g.token, call: called, ret: w.h.now()})
+	w.history.add(entry{lock: m.path, who: who, op: op, token: g.token, call: called, ret: w.h.now()})
 	return g, nil
 }
 
 // hold does what holders do.
-func (w *world) hold(r *rand.Rand, g *grant) {
+func (w *lockWorld) hold(r *rand.Rand, g *grant) {
 	for range r.IntN(3) {
 		switch r.IntN(5) {
 		case 0:
@@ -137,7 +138,7 @@ func (w *world) hold(r *rand.Rand, g *grant) {
 }
 
 // write makes a write that is to be refused where the lock is not held.
-func (w *world) write(g *grant) {
+func (w *lockWorld) write(g *grant) {
 	data := "/data-" + g.lock.path[strings.LastIndexByte(g.lock.path, '/')+1:]
 	ctx, cancel := context.WithTimeout(w.ctx, 2*w.timeout)
 	defer cancel()
@@ -145,7 +146,7 @@ func (w *world) write(g *grant) {
 	if errors.Is(err, zk.ErrNoNode) {
 		_, err = g.l.Commit(ctx, &zk.CreateRequest{Path: data})
 	} else if err == nil {
-		w.h.commit(g.lock.path, committed{rs[0].Stat.Version, g.token, g.exclusive() && g.asked == 0})
+		w.history.commit(g.lock.path, committed{rs[0].Stat.Version, g.token, g.exclusive() && g.asked == 0})
 	}
 	w.h.note("worker %d: commit under 0x%x: %v", g.who, int64(g.token), err)
 	if errors.Is(err, zkrecipes.ErrLost) && g.l.Err() == nil {
@@ -157,7 +158,7 @@ func (w *world) write(g *grant) {
 func (g *grant) exclusive() bool { return !strings.Contains(g.place, "__READ__") }
 
 // reenter enters again, or does not, as who may and who may not.
-func (w *world) reenter(r *rand.Rand, g *grant) {
+func (w *lockWorld) reenter(r *rand.Rand, g *grant) {
 	enter, upgrade := g.lock.lock, g.down || !g.exclusive()
 	if g.lock.rlock != nil && r.IntN(2) == 0 {
 		enter, upgrade = g.lock.rlock, false
@@ -199,7 +200,7 @@ func (w *world) reenter(r *rand.Rand, g *grant) {
 	}
 }
 
-func (w *world) release(r *rand.Rand, g *grant) {
+func (w *lockWorld) release(r *rand.Rand, g *grant) {
 	w.mu.Lock()
 	delete(w.holding, g)
 	w.mu.Unlock()
@@ -233,14 +234,14 @@ func (w *world) release(r *rand.Rand, g *grant) {
 	ret := w.h.now()
 	if g.asked > 0 && !g.down && w.lines.stood(readersPlace(g.place)) {
 		w.befell.add("downgrade left, and carried out")
-		w.h.add(entry{lock: g.lock.path, who: g.who, op: downgraded, token: g.token, call: g.asked, ret: ret})
+		w.history.add(entry{lock: g.lock.path, who: g.who, op: downgraded, token: g.token, call: g.asked, ret: ret})
 	}
-	w.h.add(entry{lock: g.lock.path, who: g.who, op: ended, token: g.token, call: releasing, ret: ret})
+	w.history.add(entry{lock: g.lock.path, who: g.who, op: ended, token: g.token, call: releasing, ret: ret})
 }
 
 // deletedByNobody: a lease does not end by a deletion that nobody makes. (Who is
 // expired may hear of the deletion before the end of the session.)
-func (w *world) deletedByNobody(err error) {
+func (w *lockWorld) deletedByNobody(err error) {
 	if err != nil && !w.forced && strings.Contains(err.Error(), "deleted by somebody else") {
 		w.h.violation("nobody deletes places here: %v", err)
 	}

@@ -1,0 +1,112 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// judge holds what callers were told against what the server has applied. Nobody
+// calls any more, and all items were taken.
+func (w *queueWorld) judge() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen.mu.Lock()
+	defer w.seen.mu.Unlock()
+	by := map[string][]*item{}
+	for _, it := range w.seen.queue.order {
+		by[it.data] = append(by[it.data], it)
+	}
+	for _, a := range w.puts {
+		w.judgePut(a, by)
+	}
+	if len(by) > 0 {
+		w.h.violation("items that nobody has put: %v", by)
+	}
+	for _, it := range w.seen.queue.order {
+		w.judgeItem(it)
+	}
+	for _, d := range w.deliveries {
+		w.judgeDelivery(d)
+	}
+}
+
+// judgePut: what was put is there once, next to each other and in order; what was
+// not is not; and what may have been is at most once.
+func (w *queueWorld) judgePut(a *put, by map[string][]*item) {
+	var there []*item
+	for _, data := range a.data {
+		there = append(there, by[data]...)
+		delete(by, data)
+	}
+	doubt := errors.Is(a.err, zkrecipes.ErrUncertain)
+	if doubt && len(there) > 0 {
+		w.befell.add("put in doubt, and there")
+	}
+	switch n := len(there); {
+	case n > len(a.data) && w.seen.wiped > 0: // its receipt was deleted with the queue
+		return
+	case a.err != nil && !doubt && n == 0 && len(a.ids) == 0, doubt && n == 0 && len(a.ids) == len(a.data):
+		return
+	case a.err != nil && !doubt, n != len(a.data), len(a.ids) != n:
+		w.h.violation("put %q: %v %v, and there were %d", a.data, a.ids, a.err, n)
+		return
+	}
+	first := slices.Index(w.seen.queue.order, there[0])
+	for i, it := range there {
+		if it.id != string(a.ids[i]) || it.data != a.data[i] || it != w.seen.queue.order[first+i] || it.put != there[0].put {
+			w.h.violation("put %q as %v: not what there was", a.data, a.ids)
+		}
+		if it.came < a.called || it.came > a.ret && !doubt {
+			w.h.violation("put %q between %d and %d: there since %d", a.data, a.called, a.ret, it.came)
+		}
+	}
+}
+
+// judgeItem: each item was acked by who had it, or has become a dead letter that
+// nobody had.
+func (w *queueWorld) judgeItem(it *item) {
+	switch {
+	case it.wiped:
+	case it.ended == 0:
+		w.h.violation("item %s is left", it.id)
+	case it.by == nil: // said before
+	case it.buried && it.by.told != nil:
+		w.h.violation("dead letter %s was handed to %s", it.id, it.by.told.client)
+	case !it.buried && it.by.told == nil:
+		w.h.violation("item %s is gone, and who claimed it last was not handed it", it.id)
+	}
+}
+
+// judgeDelivery: an ack was done where it says so, and was not where it says that.
+func (w *queueWorld) judgeDelivery(d *delivery) {
+	cl := d.claim
+	if cl == nil {
+		return
+	}
+	acked := cl.of.by == cl
+	may, must, effect := d.handled, false, false
+	for _, a := range d.acks {
+		switch {
+		case a.err == nil:
+			// A mere ack whose reply was lost, and its claim to an operator, is at
+			// worst a delivery more.
+			may, must = true, must || a.effect || !w.seen.tampered(cl)
+			effect = effect || a.effect
+		case errors.Is(a.err, zkrecipes.ErrUncertain):
+			may = true
+		case errors.Is(a.err, zkrecipes.ErrReleased):
+			must = must || !d.nacked && !d.handled && !w.seen.tampered(cl)
+		}
+	}
+	switch {
+	case acked && !may && w.seen.wiped > 0: // its receipt was deleted with the queue
+	case acked && !may:
+		w.h.violation("%s under 0x%x is gone, and nobody was told: %v", d.ID, int64(d.token), d.acks)
+	case must && !acked:
+		w.h.violation("%s under 0x%x is not acked: %v", d.ID, int64(d.token), d.acks)
+	case effect && cl.of.effects != 1:
+		w.h.violation("%s under 0x%x is acked, without what was to be done with it: %v", d.ID, int64(d.token), d.acks)
+	}
+}

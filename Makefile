@@ -1,12 +1,12 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-.PHONY: help demo demo-zk demo-rw test sim mutants fuzz bench lint rows setup
+.PHONY: help demo demo-zk demo-rw demo-barrier demo-queue test sim mutants fuzz bench lint rows setup
 
 # Each release of Go wants a staticcheck that knows it: raise both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## run a lock between processes, on a server inside one of them
 	go run ./examples/mutex
@@ -16,6 +16,12 @@ demo-zk: setup ## the same on a real ZooKeeper
 
 demo-rw: ## run a read/write lock: a config, one writer and some readers
 	go run ./examples/rwlock
+
+demo-barrier: ## run a barrier: processes that compute parts, and one that merges them
+	go run ./examples/barrier
+
+demo-queue: ## run a queue: producers, and consumers, one of which is killed in the middle of an item
+	go run ./examples/queue
 
 test: setup ## run all tests, with the race detector, on zktest and on real servers
 	ZK_HARNESS=zktest go test -race -count=1 -timeout 10m .

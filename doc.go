@@ -1,7 +1,7 @@
 // Package zkrecipes has ZooKeeper recipes for Go services that must agree on
 // who may act now. There are an exclusive lock and a read/write lock: fair,
-// without a herd, with a fencing token on every exclusive grant. Package zktest
-// is a ZooKeeper inside the process, for tests.
+// without a herd, with a fencing token on every exclusive grant; barriers; and a
+// queue. Package zktest is a ZooKeeper inside the process, for tests.
 //
 //	client, err := zkrecipes.Dial(ctx, servers, nil)
 //	if err != nil {
@@ -16,7 +16,9 @@
 //
 // A [Client] holds a session with an ensemble, and opens the next one when it
 // ends. A [Mutex] or an [RWLock] is a name; a [Lease] is one grant of it. Only
-// who has the Lease can release it.
+// who has the Lease can release it. In the same way an [Item] is one delivery by a
+// [Queue], and a [Visit] one member's of a [DoubleBarrier]. A [Barrier] holds its
+// members back until all are there, a [Gate] everybody while it is shut.
 //
 // # What is promised
 //

@@ -21,12 +21,16 @@ func TestTheReadersFirstCodeIsAnExampleThatRuns(t *testing.T) {
 		return string(data)
 	}
 	blocks := strings.Split(read("README.md"), "\n```go\n")
-	require.Len(t, blocks, 3)
+	require.Len(t, blocks, 5)
 	first, _, _ := strings.Cut(blocks[1], "```\n")
 	require.Contains(t, read("example_test.go"), indent(first, "\t"))
 	require.Contains(t, read("doc.go"), indent(first, "//\t"))
-	second, _, _ := strings.Cut(blocks[2], "```\n")
-	require.Contains(t, read("readme_test.go"), second)
+	barrier, _, _ := strings.Cut(blocks[2], "```\n")
+	require.Contains(t, read("example_barrier_test.go"), indent(barrier, "\t"))
+	queue, _, _ := strings.Cut(blocks[3], "```\n")
+	require.Contains(t, read("example_queue_test.go"), indent(queue, "\t"))
+	last, _, _ := strings.Cut(blocks[4], "```\n")
+	require.Contains(t, read("readme_test.go"), last)
 }
 
 func TestWorkStopsWhenItsLockIsLost(t *testing.T) {

@@ -41,6 +41,12 @@ func (rep *report) judge() {
 			rep.compare(nameContended(c.sessions), theirs, (*row).speedBeside))
 	}
 	atLeast("Acquisitions/s with 64 locks on one session, beside raw", 0.85, rep.compare(nameLocks, raw, (*row).speedBeside))
+	var drained *spread
+	if rep.Drain != nil {
+		b := rep.Drain.Bytes()
+		drained = &spread{b, b, b}
+	}
+	atMost(fmt.Sprintf("Bytes received for an item, when 16 consumers drain a queue of %s", drainText(rep.Drain)), 5000, drained)
 	atMost("Bytes of a hand-off, most beside least over all numbers of waiters", 1.02, rep.handOffGrowth())
 }
 
@@ -85,4 +91,11 @@ func (rep *report) handOffGrowth() *spread {
 	}
 	ratio := most / least
 	return &spread{ratio, ratio, ratio}
+}
+
+func drainText(d *drain) string {
+	if d == nil {
+		return "100,000"
+	}
+	return number(float64(d.Items))
 }

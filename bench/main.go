@@ -1,5 +1,6 @@
-// Bench measures locks on one ZooKeeper server, in one run: what a bare create
-// and delete cost, go-zookeeper's own Lock, and this library's. It prints tables
+// Bench measures recipes on one ZooKeeper server, in one run: locks, beside a bare
+// create and delete and beside go-zookeeper's own Lock, barriers beside the one of
+// ZooKeeper's tutorial, and queues beside a plain one. It prints tables
 // in Markdown, and says which of the ratios that the library is to keep hold.
 //
 //	go run . [-short] [-run regexp] [-out dir] [-cpuprofile file]
@@ -121,6 +122,22 @@ func (l *lab) report(ctx context.Context, cfg config) (*report, error) {
 		}); err != nil {
 			return nil, err
 		}
+	}
+	for _, n := range members(cfg.short) {
+		if err := step(fmt.Sprintf("barrier, %d members", n), func() error {
+			o, err := l.openings(ctx, n, map[bool]int{true: 3, false: 7}[n > 100])
+			rep.Openings = append(rep.Openings, o)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	items := map[bool]int{true: 1000, false: 100_000}[cfg.short]
+	if err := step(fmt.Sprintf("queue, drained of %d items", items), func() (err error) {
+		rep.Drain, err = l.drains(ctx, items, 16)
+		return err
+	}); err != nil {
+		return nil, err
 	}
 	log.Printf("%4.0f s  done", time.Since(began).Seconds())
 	rep.judge()

@@ -16,6 +16,8 @@ type report struct {
 	Date     time.Time
 	Rows     []*row
 	HandOffs []*handOff
+	Openings []*opening
+	Drain    *drain
 	Claims   []claim
 }
 

@@ -46,6 +46,7 @@ func scenarios(short bool) []scenario {
 		}
 	}
 	list = append(list, scenario{name: nameTry, workers: 1, block: 2000, rounds: 9, open: openTry})
+	list = append(list, queueScenarios()...)
 	if short {
 		for i := range list {
 			list[i].block, list[i].rounds = max(50, 4*list[i].workers), 3

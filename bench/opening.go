@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// opening is what it takes n members to pass a barrier together.
+type opening struct {
+	Members     int
+	Plain, Ours meeting
+}
+
+// meeting is one side's part of it.
+type meeting struct {
+	members int
+	times   []time.Duration // of each round, from the last arrival to the last wake
+	counts  counts          // of all rounds, from the first arrival to the last wake
+}
+
+func (m meeting) per(n int64) float64 { return float64(n) / float64(m.members*len(m.times)) }
+func (m meeting) Bytes() float64      { return m.per(m.counts.Received) }
+func (m meeting) Requests() float64   { return m.per(m.counts.Requests) }
+func (m meeting) Time() time.Duration {
+	times := slices.Clone(m.times)
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+// member is what one session does in each round.
+type member struct{ wait, leave func() error }
+
+// members returns how many wait for one another.
+func members(short bool) []int {
+	if short {
+		return []int{2, 10}
+	}
+	return []int{10, 100, 500}
+}
+
+// openings measures both sides with n members, taking turns.
+func (l *lab) openings(ctx context.Context, n, rounds int) (*opening, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
+	defer cancel()
+	r := l.room(ctx)
+	defer r.close()
+	var uncounted, plainTally, ourTally tally
+	looker, err1 := r.conn(&uncounted)
+	conns, err2 := r.conns(n, &plainTally)
+	clients, err3 := r.clients(n, &ourTally)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	plainPath, ourPath := r.path+"/plain", r.path+"/ours"
+	if err := makeNode(looker, plainPath); err != nil {
+		return nil, err
+	}
+	plain, our := make([]member, n), make([]member, n)
+	for i := range n {
+		p := &plainBarrier{conn: conns[i], path: plainPath, n: n}
+		plain[i] = member{func() error { return p.wait(ctx) }, p.leave}
+		b := zkrecipes.NewBarrier(clients[i], ourPath, n)
+		our[i] = member{
+			func() error {
+				_, err := b.Wait(ctx)
+				return err
+			},
+			func() error { return nil }, // it has
+		}
+	}
+	there := func(path string) func() (int, error) {
+		return func() (int, error) {
+			names, _, err := looker.Children(path)
+			if errors.Is(err, zk.ErrNoNode) {
+				err = nil
+			}
+			return len(slices.DeleteFunc(names, func(name string) bool { return name == "ready" })), err
+		}
+	}
+	o := &opening{Members: n, Plain: meeting{members: n}, Ours: meeting{members: n}}
+	for round := range 1 + rounds {
+		var warm [2]meeting // a session's first round takes more, and is not counted
+		for i, side := range []struct {
+			name    string
+			m       *meeting
+			t       *tally
+			members []member
+			there   func() (int, error)
+		}{
+			{"plain", &o.Plain, &plainTally, plain, there(plainPath)},
+			{ours, &o.Ours, &ourTally, our, there(ourPath + "/round")},
+		} {
+			if round == 0 {
+				side.m = &warm[i]
+			}
+			if err := side.m.meet(ctx, side.members, side.t, side.there); err != nil {
+				return nil, fmt.Errorf("%s: %w", side.name, err)
+			}
+		}
+	}
+	return o, nil
+}
+
+// meet has all members but one arrive, and then the last.
+func (m *meeting) meet(ctx context.Context, members []member, t *tally, there func() (int, error)) error {
+	gathered := func(n int) func() (bool, error) {
+		return func() (bool, error) {
+			have, err := there()
+			return have == n, err
+		}
+	}
+	if err := settled(ctx, t, gathered(0)); err != nil {
+		return err
+	}
+	began := t.read()
+	errs, woke := make([]error, len(members)), make([]time.Time, len(members))
+	var wg sync.WaitGroup
+	arrive := func(i int) {
+		wg.Go(func() {
+			errs[i] = members[i].wait()
+			woke[i] = time.Now()
+		})
+	}
+	last := len(members) - 1
+	for i := range last {
+		arrive(i)
+	}
+	if err := settled(ctx, t, gathered(last)); err != nil {
+		return err
+	}
+	at := time.Now()
+	arrive(last)
+	wg.Wait()
+	m.times = append(m.times, slices.MaxFunc(woke, time.Time.Compare).Sub(at))
+	m.counts = m.counts.plus(t.read().minus(began))
+	errs = append(errs, each(len(members), func(i int) error { return members[i].leave() }))
+	return errors.Join(errs...)
+}
+
+// plainBarrier is the barrier of ZooKeeper's own tutorial ("Programming with
+// ZooKeeper"), on go-zookeeper: create a znode, and list with a watch after every
+// event until n are there.
+type plainBarrier struct {
+	conn *zk.Conn
+	path string
+	n    int
+	name string // of the member's znode
+}
+
+func (b *plainBarrier) wait(ctx context.Context) (err error) {
+	b.name, err = b.conn.Create(b.path+"/member-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	for err == nil {
+		var names []string
+		var event <-chan zk.Event
+		names, _, event, err = b.conn.ChildrenW(b.path)
+		if len(names) >= b.n {
+			return nil
+		}
+		select {
+		case <-event:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return err
+}
+
+// leave must not come before all have seen that all are there.
+func (b *plainBarrier) leave() error { return b.conn.Delete(b.name, -1) }

@@ -1,0 +1,390 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// What users of a queue rely on.
+
+func TestA21ItemsComeOutInTheOrderInWhichTheyWerePut(t *testing.T) {
+	t.Parallel()
+	q := NewQueue(dial(t, nil), newPath(t), nil)
+	const n = 1000
+	ids := putOn(t, q, names(n)...)
+	for i := range n {
+		it := takeOn(t, q)
+		require.Equal(t, fmt.Sprint(i), string(it.Data))
+		require.Equal(t, ids[i], it.ID)
+		require.Equal(t, 1, it.Attempt)
+		require.NoError(t, it.Err())
+		ackOn(t, it)
+	}
+	require.Empty(t, drain(t, q))
+}
+
+// Of many producers each one's items come out in its order.
+func TestA21ItemsOfManyProducersComeOutInEachOnesOrder(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	const producers, n = 5, 200
+	var wg sync.WaitGroup
+	for p := range producers {
+		q := NewQueue(dial(t, nil), path, nil)
+		wg.Go(func() {
+			for i := range n {
+				if _, err := q.Put(within(t, 60*time.Second), fmt.Appendf(nil, "%d %d", p, i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	q := NewQueue(dial(t, nil), path, nil)
+	last := map[int]int{}
+	for range producers * n {
+		it := takeOn(t, q)
+		var p, i int
+		_, err := fmt.Sscanf(string(it.Data), "%d %d", &p, &i)
+		require.NoError(t, err)
+		require.Equal(t, last[p], i, "of producer %d", p)
+		last[p]++
+		ackOn(t, it)
+	}
+	wg.Wait()
+	require.Empty(t, drain(t, q))
+}
+
+func TestA21FourConsumersGetEachItemOnce(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	const n = 1000
+	got := make(chan string, 2*n)
+	ctx, cancel := context.WithCancel(within(t, 60*time.Second))
+	var consumers, producers sync.WaitGroup
+	for range 4 {
+		q := NewQueue(dial(t, nil), path, nil)
+		consumers.Go(func() {
+			for {
+				it, err := q.Take(ctx)
+				if err != nil {
+					return
+				}
+				got <- string(it.Data)
+				if err := it.Ack(context.WithoutCancel(ctx)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for p := range 2 {
+		q := NewQueue(dial(t, nil), path, nil)
+		producers.Go(func() {
+			for i := range n / 2 {
+				if _, err := q.Put(ctx, fmt.Append(nil, p, i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	producers.Wait()
+	all := map[string]int{}
+	for range n {
+		select {
+		case data := <-got:
+			all[data]++
+		case <-ctx.Done():
+			require.FailNow(t, "items missing", len(all))
+		}
+	}
+	cancel()
+	consumers.Wait()
+	require.Len(t, all, n)
+	require.Empty(t, got)
+	atRest(t, raw(t), path)
+}
+
+func TestA21TakeOnEmptyWaitsAndWakesAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	other := r.other()
+	for i := range 5 {
+		a := takeLater(t, r.q)
+		lineUp(t, r.raw, r.path+"/line", 1, r.c)
+		require.True(t, a.waiting())
+		id := putOn(t, other, fmt.Sprint(i))[0]
+		it := a.get()
+		require.Equal(t, id, it.ID)
+		require.Equal(t, fmt.Sprint(i), string(it.Data))
+		ackOn(t, it)
+	}
+	atRest(t, r.raw, r.path)
+}
+
+func TestA21TakeWithADeadlineReturnsTheContextsError(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	r.warm()
+	ctx, cancel := context.WithTimeout(r.ctx, 100*time.Millisecond)
+	defer cancel()
+	_, err := r.q.Take(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.EqualError(t, err, "zkrecipes: take from "+r.path+": context deadline exceeded")
+	eventually(t, "no place left", func() bool { return len(children(t, r.raw, r.path+"/line")) == 0 })
+
+	a := takeLater(t, r.q)
+	lineUp(t, r.raw, r.path+"/line", 1, r.c)
+	why := errors.New("told to")
+	a.cancel(why)
+	_, err = a.wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, why)
+	eventually(t, "no place left", func() bool { return len(children(t, r.raw, r.path+"/line")) == 0 })
+	putOn(t, r.q, "next")
+	ackOn(t, takeOn(t, r.q))
+}
+
+func TestA21ItemOfADeadConsumerGoesToAnotherInItsOldPosition(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	other := r.other()
+	ids := putOn(t, other, "0", "1", "2")
+	dying := takeOn(t, r.q)
+	require.Equal(t, ids[0], dying.ID)
+	second := takeOn(t, other)
+	require.Equal(t, ids[1], second.ID)
+
+	r.p.expire()
+	again := takeOn(t, other)
+	require.Equal(t, ids[0], again.ID, "before the last one")
+	require.Equal(t, "0", string(again.Data))
+	require.Equal(t, 2, again.Attempt)
+	require.Greater(t, again.Token(), dying.Token())
+	require.Greater(t, again.Token(), second.Token())
+	ackOn(t, again)
+	ackOn(t, second)
+	require.Equal(t, []string{"2"}, drain(t, other))
+	eventually(t, "lost", func() bool { return dying.Err() != nil })
+	require.ErrorIs(t, dying.Ack(r.ctx), ErrLost)
+}
+
+func TestA21ItemThatIsGivenBackComesAgainFirstAndItsAttemptsAreCounted(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	ids := putOn(t, r.q, "0", "1")
+	before := time.Now()
+	for attempt := 1; attempt <= 5; attempt++ {
+		it := takeOn(t, r.q)
+		require.Equal(t, ids[0], it.ID)
+		require.Equal(t, attempt, it.Attempt)
+		require.True(t, it.ValidUntil().After(before))
+		work := it.Context(r.ctx)
+		require.NoError(t, work.Err())
+		nackOn(t, it)
+		require.ErrorIs(t, context.Cause(work), ErrReleased)
+		require.Zero(t, it.ValidUntil())
+		require.NoError(t, it.Nack(r.ctx), "the same as the first")
+		require.ErrorIs(t, it.Ack(r.ctx), ErrReleased)
+	}
+	it := takeOn(t, r.q)
+	require.Equal(t, 6, it.Attempt)
+	ackOn(t, it)
+	require.ErrorIs(t, it.Ack(r.ctx), ErrReleased)
+	require.ErrorIs(t, it.Nack(r.ctx), ErrReleased)
+	require.Equal(t, []string{"1"}, drain(t, r.q))
+}
+
+// Redelivery does not rewrite the item.
+func TestA21NamesOfItemsDoNotGrowOverRedelivery(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, &QueueOptions{MaxAttempts: -1})
+	putOn(t, r.q, "x")
+	before := tree(t, r.raw, r.path+"/s")
+	_, stat, err := r.raw.Get(r.path + "/s" + before[1])
+	require.NoError(t, err)
+	for range 50 {
+		nackOn(t, takeOn(t, r.q))
+	}
+	require.Equal(t, before, tree(t, r.raw, r.path+"/s"))
+	_, now, err := r.raw.Get(r.path + "/s" + before[1])
+	require.NoError(t, err)
+	require.Equal(t, stat.Mzxid, now.Mzxid)
+	it := takeOn(t, r.q)
+	require.Equal(t, 51, it.Attempt)
+	ackOn(t, it)
+}
+
+func TestA21AckAfterTheClaimIsLostIsAnError(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	putOn(t, r.other(), "x")
+	it := takeOn(t, r.q)
+	work := it.Context(r.ctx)
+	r.p.expire()
+	require.ErrorIs(t, waitFor(t, work), ErrLost)
+	require.ErrorIs(t, it.Err(), ErrLost)
+	require.ErrorIs(t, it.Ack(r.ctx), ErrLost)
+	require.ErrorIs(t, it.Ack(r.ctx, &zk.CreateRequest{Path: r.path + "-x"}), ErrLost)
+	require.ErrorIs(t, it.Nack(r.ctx), ErrLost)
+	require.Equal(t, []string{"x"}, drain(t, r.q), "in the next session")
+	_, stat, err := r.raw.Exists(r.path + "-x")
+	require.NoError(t, err)
+	require.Zero(t, stat.Czxid)
+}
+
+func TestA21BatchKeepsItsOrderAndIsAllOrNothing(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	other := r.other()
+	ids, err := r.q.PutAll(r.ctx, []byte("0"), []byte("1"), []byte("2"))
+	require.NoError(t, err)
+	require.Len(t, ids, 3)
+	ids, err = r.q.PutAll(r.ctx)
+	require.NoError(t, err)
+	require.Empty(t, ids)
+	require.NotNil(t, ids)
+
+	// Batches of two that overlap: none comes between the items of another.
+	var wg sync.WaitGroup
+	for i := range 50 {
+		for p, q := range []*Queue{r.q, other} {
+			wg.Go(func() {
+				_, err := q.PutAll(r.ctx, fmt.Appendf(nil, "%d/%d a", p, i), fmt.Appendf(nil, "%d/%d b", p, i))
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	all := drain(t, other)
+	require.Equal(t, []string{"0", "1", "2"}, all[:3])
+	require.Len(t, all, 203)
+	for i := 3; i < len(all); i += 2 {
+		require.Equal(t, strings.TrimSuffix(all[i], "a")+"b", all[i+1])
+	}
+
+	// Too large as a whole: none of them.
+	half := make([]byte, 600_000)
+	_, err = r.q.PutAll(r.ctx, half, half)
+	require.ErrorContains(t, err, "servers accept 1048575")
+	n, err := r.q.Len(r.ctx)
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	r.q.segment = 4
+	_, err := r.q.Peek(r.ctx)
+	require.ErrorIs(t, err, ErrEmpty)
+	require.EqualError(t, err, "zkrecipes: peek into "+r.path+": no item is free")
+	n, err := r.q.Len(r.ctx)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	for range r.q.Items(r.ctx) {
+		require.Fail(t, "an item")
+	}
+	exists, _, err := r.raw.Exists(r.path)
+	require.NoError(t, err)
+	require.False(t, exists, "to look makes nothing")
+
+	ids := putOn(t, r.q, names(20)...)
+	first := takeOn(t, r.q)
+	nackOn(t, takeOn(t, r.q))
+	n, err = r.q.Len(r.ctx)
+	require.NoError(t, err)
+	require.Equal(t, 20, n)
+	e, err := r.q.Peek(r.ctx)
+	require.NoError(t, err)
+	require.Equal(t, ids[1], e.ID)
+	require.Equal(t, Entry{ID: ids[1], Data: []byte("1"), Attempts: 1, Since: e.Since}, e)
+	require.WithinDuration(t, time.Now(), e.Since, time.Minute)
+
+	var all []Entry
+	for e, err := range r.q.Items(r.ctx) {
+		require.NoError(t, err)
+		all = append(all, e)
+	}
+	require.Len(t, all, 20)
+	for i, e := range all {
+		require.Equal(t, ids[i], e.ID)
+		require.Equal(t, fmt.Sprint(i), string(e.Data))
+		require.Equal(t, i == 0, e.Taken)
+		require.Equal(t, map[int]int{0: 1, 1: 1}[i], e.Attempts)
+	}
+	for e := range r.q.Items(r.ctx) { // it may be left
+		require.Equal(t, first.ID, e.ID)
+		break
+	}
+	ackOn(t, first)
+	require.Len(t, drain(t, r.q), 19)
+	require.Len(t, segmentNumbers(children(t, r.raw, r.path+"/s")), 2, "the open one, and one that the next take deletes")
+}
+
+// For longer than its session, a taker is cut off: it goes on in the next one.
+func TestA21TakerRecoversFromALongPartitionAndSeesNewItems(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	r.c = dialTo(t, []string{r.p.addr()}, &Options{SessionTimeout: 1500 * time.Millisecond})
+	r.q = NewQueue(r.c, r.path, nil)
+	a := takeLater(t, r.q)
+	lineUp(t, r.raw, r.path+"/line", 1, r.c)
+	old := sessionID(r.c)
+	r.p.refusing(true)
+	r.p.drop()
+	eventually(t, "the session's end", func() bool { return len(children(t, r.raw, r.path+"/line")) == 0 })
+	id := putOn(t, r.other(), "new")[0]
+	require.True(t, a.waiting())
+	r.p.refusing(false)
+	it := a.get()
+	require.Equal(t, id, it.ID)
+	require.NotEqual(t, old, sessionID(r.c))
+	ackOn(t, it)
+}
+
+func TestA21OverTheSizeLimitIsAnErrorBeforeItIsSent(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	r.warm()
+	session := sessionID(r.c)
+	it := func() *Item { putOn(t, r.q, "x"); return takeOn(t, r.q) }()
+	r.p.reset()
+	_, err := r.q.Put(r.ctx, make([]byte, 1<<20))
+	require.ErrorContains(t, err, "servers accept 1048575 (jute.maxbuffer)")
+	small := NewQueue(r.c, r.path, &QueueOptions{MaxItemBytes: 10})
+	_, err = small.Put(r.ctx, make([]byte, 11))
+	require.EqualError(t, err, "zkrecipes: put into "+r.path+": item of 11 bytes: QueueOptions.MaxItemBytes is 10")
+	_, err = small.PutAll(r.ctx, make([]byte, 10), make([]byte, 11))
+	require.ErrorContains(t, err, "MaxItemBytes")
+	require.Empty(t, r.p.count())
+	require.NoError(t, it.Err())
+	ackOn(t, it)
+	require.Equal(t, session, sessionID(r.c))
+	putOn(t, r.q, "survives")
+	require.Equal(t, []string{"survives"}, drain(t, r.q))
+}
+
+// The item's own context, which ends with it, does for Ack and Nack.
+func TestA21ItemIsSettledWithItsOwnContext(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, &QueueOptions{MaxAttempts: -1})
+	for range 100 {
+		putOn(t, r.q, "x")
+		it := takeOn(t, r.q)
+		require.NoError(t, it.Nack(it.Context(r.ctx)))
+		require.ErrorIs(t, it.Err(), ErrReleased)
+		it = takeOn(t, r.q)
+		require.NoError(t, it.Ack(it.Context(r.ctx)))
+		require.ErrorIs(t, it.Err(), ErrReleased)
+	}
+	require.Empty(t, drain(t, r.q))
+}

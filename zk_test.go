@@ -28,13 +28,17 @@ var harness struct {
 	shared   []string
 }
 
+// unreaped is how long the shared server lets empty containers stand: longer
+// than the tests last, as many count what the use of a line costs.
+const unreaped = time.Hour
+
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
 func run(m *testing.M) (code int) {
 	if os.Getenv("ZK_HARNESS") == "zktest" && os.Getenv("ZK_SERVERS") == "" { // the tests' own processes use the parent's
-		srv, err := zktest.Start(inProcess()...)
+		srv, err := zktest.Start(inProcess(zktest.ContainerCheckInterval(unreaped))...)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -61,8 +65,8 @@ func run(m *testing.M) (code int) {
 	fmt.Fprintln(os.Stderr, "ZooKeeper:", provider)
 	harness.provider = provider
 	if harness.shared = provider.External(); harness.shared == nil {
-		// Lines are not reaped while a test counts what their use costs.
-		node, err := provider.Start(ctx, zkserver.Config{JVMFlags: []string{"-Dznode.container.checkIntervalMs=600000"}})
+		interval := fmt.Sprint("-Dznode.container.checkIntervalMs=", unreaped.Milliseconds())
+		node, err := provider.Start(ctx, zkserver.Config{JVMFlags: []string{interval}})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

@@ -54,7 +54,9 @@ func (e *ending) try(ctx context.Context) (done, again bool, err error) {
 		}
 		body = d.ops
 	case len(e.ops) > 0:
-		sl = st.slot()
+		if sl, err = st.slot(ctx); err != nil {
+			return false, false, err
+		}
 		receipt, body = st.write(sl, e.claim.name), e.ops
 	}
 	var next entry
@@ -81,7 +83,7 @@ func (e *ending) try(ctx context.Context) (done, again bool, err error) {
 		}
 		return true, false, nil
 	case part == 0:
-		if done, err = st.refused(ctx, sl, x.again, err); done {
+		if done, err = st.refused(sl, x.again, err); done {
 			e.find(next)
 		}
 		return done, !done && err == nil, err

@@ -48,6 +48,9 @@ func (p *place) ackOps() []any {
 	return append(p.nackOps(), &zk.DeleteRequest{Path: p.item(), Version: -1})
 }
 
+// maxClaims is how many claims of a queue can be made at the same time.
+const maxClaims = 1 << 30
+
 // errTaken: the item is gone, or somebody else's.
 var (
 	errTaken = errors.New("item has been taken")
@@ -60,8 +63,10 @@ var (
 func (q *Queue) claim(ctx context.Context, p *place, item string) (*Item, error) {
 	claim, signal := q.newClaim(p.s, item), true
 	st := p.s.stockOf(q.abs())
-	st.sweeping.RLock()
-	defer st.sweeping.RUnlock()
+	if st.claiming.Acquire(ctx, 1) != nil {
+		return nil, ended(ctx)
+	}
+	defer st.claiming.Release(1)
 	for {
 		ops, leave := claim.claimOps(), p.farewell(signal)
 		x := newSending(p.s, ops, leave)
@@ -185,8 +190,10 @@ func (p *place) sweepClaim() bool {
 	ctx := context.Background() // ends with the session
 	enforced := p.s.enforced(ctx)
 	st := p.s.stockOf(p.line.abs())
-	st.sweeping.Lock()
-	defer st.sweeping.Unlock()
+	if err := st.claiming.Acquire(ctx, maxClaims); err != nil {
+		return false
+	}
+	defer st.claiming.Release(maxClaims)
 	data, stat, err := p.s.get(ctx, p.claims)
 	if err != nil || string(data) != p.name {
 		return false

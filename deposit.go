@@ -137,7 +137,7 @@ func (st *stock) tail(ctx context.Context) (end, error) {
 		case stat.Version > 0 && tries == 0: // sealed since it was listed
 			continue
 		case stat.Version > 0:
-			if err := st.repair(ctx, e.number); err != nil {
+			if err := st.repair(ctx); err != nil {
 				return end{}, err
 			}
 			continue

@@ -52,7 +52,7 @@ func (it *Item) Token() Token { return it.lease.Token() }
 //
 // nil: it was done, now or, where a reply was lost, before. ctx may be the item's
 // own. It blocks until a server answers, and costs one request and one commit; with
-// ops some bytes more.
+// ops some bytes more, and a read the first time in a session.
 //
 // Errors: ErrLost, and nothing was done (without ops, where the reply was lost
 // and the claim too, nil may mean that the item is delivered once more). An

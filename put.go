@@ -75,7 +75,10 @@ func (q *Queue) send(ctx context.Context, s *session, p *place, items []newItem)
 		if err != nil {
 			return err
 		}
-		sl := st.slot()
+		sl, err := st.slot(ctx)
+		if err != nil {
+			return err
+		}
 		receipt := st.write(sl, string(items[0].id))
 		x := newSending(s, receipt, d.ops, leave)
 		rs, failed, err := x.wait(ctx)
@@ -86,7 +89,7 @@ func (q *Queue) send(ctx context.Context, s *session, p *place, items []newItem)
 			d.done(rs[len(receipt):])
 			return nil
 		case part == 0:
-			if done, err := st.refused(ctx, sl, x.again, err); done || err != nil {
+			if done, err := st.refused(sl, x.again, err); done || err != nil {
 				return err
 			}
 			continue

@@ -136,7 +136,8 @@ func (q *Queue) fail(op string, err error) error {
 //
 // Cost: one request and one commit; with MaxLen one request and one commit more,
 // a listing of each segment that has changed, and two requests more where others
-// are before. The first use of a queue in a session costs three reads.
+// are before. The first use of a queue in a session costs three reads, the first put
+// one more.
 func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 	ids, err := q.put(ctx, [][]byte{data})
 	if len(ids) == 0 {

@@ -380,3 +380,52 @@ func TestB35CloseDuringAnAckOfAQueuesItem(t *testing.T) {
 	require.Equal(t, []string{"y"}, drain(t, r.other()))
 	atRest(t, r.raw, r.path)
 }
+
+// With the queue its receipts are deleted: what they would have told is not known
+// any more, and nothing is done twice. The item, or what the ack did, may have been
+// seen by others before.
+func TestB42ReceiptIsDeletedWithTheQueue(t *testing.T) {
+	for op, used := range map[string]bool{opFirstPut: false, opPut: true} {
+		t.Run("put, "+op, func(t *testing.T) {
+			r := newQueueRig(t, nil)
+			if used {
+				r.warm()
+			}
+			rule := r.p.on(op, 1, withhold)
+			a := putLater(t, r.q, "0")
+			r.p.await(rule)
+			eventually(t, "put", func() bool { return len(children(t, r.raw, r.path+"/s/0000000000")) == 1 })
+			removeTree(t, r.raw, r.path)
+			r.p.drop()
+			id, err := a.wait()
+			require.ErrorIs(t, err, ErrUncertain)
+			require.NotEmpty(t, id)
+			putOn(t, r.q, "1")
+			require.Equal(t, []string{"1"}, drain(t, r.q))
+		})
+	}
+	for op, used := range map[string]bool{
+		"multi(create,delete,delete,delete,create)": false, "multi(setData,delete,delete,delete,create)": true,
+	} {
+		t.Run("ack, "+op, func(t *testing.T) {
+			r := newQueueRig(t, nil)
+			putOn(t, r.other(), "0")
+			if used {
+				putOn(t, r.q, "1")
+			}
+			it := takeOn(t, r.q)
+			rule := r.p.on(op, 1, withhold)
+			a := ackLater(t, it, &zk.CreateRequest{Path: r.path + "-done"})
+			r.p.await(rule)
+			eventually(t, "acked", func() bool {
+				done, _, err := r.raw.Exists(r.path + "-done")
+				return done && err == nil
+			})
+			removeTree(t, r.raw, r.path)
+			r.p.drop()
+			_, err := a.wait()
+			require.ErrorIs(t, err, ErrUncertain)
+			require.NotErrorIs(t, err, ErrLost)
+		})
+	}
+}

@@ -22,16 +22,37 @@ type slot struct {
 
 func (st *stock) receipts() string { return st.path + "/puts" }
 
-// slot returns a receipt that no other transaction uses.
-func (st *stock) slot() *slot {
+// slot returns a receipt that no other transaction uses. Its parent was there by
+// then: where it is missing when a transaction is sent again, somebody has deleted
+// it, perhaps with the receipt of the first time.
+func (st *stock) slot(ctx context.Context) (*slot, error) {
 	st.mu.Lock()
-	defer st.mu.Unlock()
 	if n := len(st.free); n > 0 {
 		sl := st.free[n-1]
 		st.free = st.free[:n-1]
-		return sl
+		st.mu.Unlock()
+		return sl, nil
 	}
-	return &slot{fmt.Sprintf("%s/%016x-%d", st.receipts(), uint64(st.s.wire.ID()), st.s.nextSlot.Add(1)), -1}
+	parented := st.parented
+	st.mu.Unlock()
+	if !parented {
+		_, _, err := st.s.get(ctx, st.receipts())
+		if errors.Is(err, zk.ErrNoNode) {
+			err = st.s.c.createContainer(ctx, st.s, st.receipts(), nil)
+		}
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return nil, err
+		}
+		st.parent(true)
+	}
+	return &slot{fmt.Sprintf("%s/%016x-%d", st.receipts(), uint64(st.s.wire.ID()), st.s.nextSlot.Add(1)), -1}, nil
+}
+
+// parent notes whether there is a parent of receipts.
+func (st *stock) parent(parented bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.parented = parented
 }
 
 // write is the operation that comes first. Nobody but this session may write a
@@ -81,19 +102,15 @@ func (st *stock) discard(sl *slot) {
 
 // refused tells what a transaction means that failed at its receipt: again, that
 // an earlier one may have been carried out.
-func (st *stock) refused(ctx context.Context, sl *slot, again bool, err error) (done bool, _ error) {
+func (st *stock) refused(sl *slot, again bool, err error) (done bool, _ error) {
 	create := sl.version < 0
+	if errors.Is(err, zk.ErrNoNode) {
+		st.parent(false)
+	}
 	switch {
 	case again && (create && errors.Is(err, zk.ErrNodeExists) || !create && errors.Is(err, zk.ErrBadVersion)):
 		st.written(sl)
 		return true, nil
-	case create && errors.Is(err, zk.ErrNoNode): // the first one of this queue
-		st.unused(sl)
-		err := st.s.c.createContainer(ctx, st.s, st.receipts(), nil)
-		if errors.Is(err, zk.ErrNodeExists) {
-			err = nil
-		}
-		return false, err
 	case again:
 		st.discard(sl)
 		return false, fmt.Errorf("%w: receipt: %w", ErrUncertain, err)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/semaphore"
 )
 
 // stock is what a session knows of one queue: its segments, and the receipts
@@ -18,7 +19,7 @@ type stock struct {
 	s    *session
 	path string // of the queue, absolute
 
-	sweeping sync.RWMutex // held while claims are made, and alone while one is swept
+	claiming *semaphore.Weighted // held by claims that are made, and as a whole to sweep one
 
 	mu     sync.Mutex
 	born   int64     // czxid of the segments' parent; 0: not looked at yet
@@ -26,6 +27,8 @@ type stock struct {
 	end    end       // where items are put
 	free   []*slot   // receipts that no transaction uses
 	closed bool      // there is another stock by now
+
+	parented bool // there is a parent of receipts
 }
 
 // segment is one that was there.
@@ -50,7 +53,7 @@ func (s *session) stockOf(path string) *stock {
 				break
 			}
 		}
-		st = &stock{s: s, path: path}
+		st = &stock{s: s, path: path, claiming: semaphore.NewWeighted(maxClaims)}
 		s.stocks[path] = st
 	}
 	return st
@@ -168,7 +171,7 @@ func (st *stock) list(ctx context.Context) ([]int64, error) {
 		if ns := segmentNumbers(names); len(ns) > 0 {
 			return ns, nil
 		}
-		if err := st.repair(ctx, -1); err != nil {
+		if err := st.repair(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -239,11 +242,10 @@ func (st *stock) create(ctx context.Context) error {
 	return errContended
 }
 
-// repair makes the segment n+1 where n, the last one, is sealed and has none
-// behind it, or where n is -1 and there is none at all: somebody must have
-// deleted it. The parent's data, which is left as it is, has a version that
-// keeps two from doing so one after the other.
-func (st *stock) repair(ctx context.Context, n int64) error {
+// repair makes a segment where there is none, or where the last one is sealed:
+// somebody must have deleted what was there. The parent's data, which is left as it
+// is, has a version that keeps two from doing so one after the other.
+func (st *stock) repair(ctx context.Context) error {
 	for {
 		if err := st.s.sync(ctx, st.root()); err != nil {
 			return err
@@ -256,12 +258,17 @@ func (st *stock) repair(ctx context.Context, n int64) error {
 		if err != nil {
 			return goneIsStale(err)
 		}
-		if ns := segmentNumbers(names); len(ns) > 0 && ns[len(ns)-1] > n {
-			return nil
+		ops := []any{&zk.SetDataRequest{Path: st.root(), Data: data, Version: stat.Version}}
+		n := int64(-1)
+		if ns := segmentNumbers(names); len(ns) > 0 {
+			n = ns[len(ns)-1]
+			_, stat, err := st.s.get(ctx, st.segment(n))
+			if err != nil || stat.Version == 0 { // it is the open one
+				return goneIsStale(err)
+			}
+			ops = append(ops, &zk.CheckVersionRequest{Path: st.segment(n), Version: stat.Version})
 		}
-		_, _, err = st.s.multi(ctx,
-			&zk.SetDataRequest{Path: st.root(), Data: data, Version: stat.Version},
-			&zk.CreateRequest{Path: st.segment(n + 1), Acl: st.s.c.acl})
+		_, _, err = st.s.multi(ctx, append(ops, &zk.CreateRequest{Path: st.segment(n + 1), Acl: st.s.c.acl})...)
 		switch {
 		case err == nil, errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists):
 			return nil

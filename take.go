@@ -158,7 +158,7 @@ func (st *stock) walk(ctx context.Context, f func(n int64, w *watch) (more bool)
 		case errors.Is(err, zk.ErrNoNode) && (gone || last):
 			st.forget()
 			if seg.guessed {
-				if err := st.repair(ctx, n-1); err != nil {
+				if err := st.repair(ctx); err != nil {
 					return err
 				}
 			}

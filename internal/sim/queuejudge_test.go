@@ -45,8 +45,6 @@ func (w *queueWorld) judgePut(a *put, by map[string][]*item) {
 		w.befell.add("put in doubt, and there")
 	}
 	switch n := len(there); {
-	case n > len(a.data) && w.seen.wiped > 0: // its receipt was deleted with the queue
-		return
 	case a.err != nil && !doubt && n == 0 && len(a.ids) == 0, doubt && n == 0 && len(a.ids) == len(a.data):
 		return
 	case a.err != nil && !doubt, n != len(a.data), len(a.ids) != n:
@@ -101,7 +99,6 @@ func (w *queueWorld) judgeDelivery(d *delivery) {
 		}
 	}
 	switch {
-	case acked && !may && w.seen.wiped > 0: // its receipt was deleted with the queue
 	case acked && !may:
 		w.h.violation("%s under 0x%x is gone, and nobody was told: %v", d.ID, int64(d.token), d.acks)
 	case must && !acked:

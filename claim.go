@@ -183,12 +183,10 @@ func (p *place) giveBack(begin func(...any) (*transaction, error)) error {
 // until the session ends.
 //
 // It must not be another's, who has claimed the item since it was looked at because
-// somebody has deleted this too. Of another session's the write is refused, where
-// the servers enforce ACLs; where they do not, it stays. The own session claims
-// nothing meanwhile.
+// somebody has deleted this too. Of another session's the write is refused, unless
+// the servers do not enforce ACLs; the own session claims nothing meanwhile.
 func (p *place) sweepClaim() bool {
 	ctx := context.Background() // ends with the session
-	enforced := p.s.enforced(ctx)
 	st := p.s.stockOf(p.line.abs())
 	if err := st.claiming.Acquire(ctx, maxClaims); err != nil {
 		return false
@@ -198,13 +196,12 @@ func (p *place) sweepClaim() bool {
 	if err != nil || string(data) != p.name {
 		return false
 	}
-	for enforced {
+	for {
 		_, _, err := p.s.multi(ctx,
 			&zk.SetDataRequest{Path: p.claims, Data: data, Version: stat.Version},
 			&zk.DeleteRequest{Path: p.claims, Version: stat.Version + 1})
 		if !unsettled(err) {
-			break
+			return true
 		}
 	}
-	return true
 }

@@ -184,7 +184,8 @@ func (p *place) giveBack(begin func(...any) (*transaction, error)) error {
 //
 // It must not be another's, who has claimed the item since it was looked at because
 // somebody has deleted this too. Of another session's the write is refused, unless
-// the servers do not enforce ACLs; the own session claims nothing meanwhile.
+// the servers know no digests or enforce no ACLs; the own session claims nothing
+// meanwhile.
 func (p *place) sweepClaim() bool {
 	ctx := context.Background() // ends with the session
 	st := p.s.stockOf(p.line.abs())
@@ -196,11 +197,15 @@ func (p *place) sweepClaim() bool {
 	if err != nil || string(data) != p.name {
 		return false
 	}
-	for {
-		_, _, err := p.s.multi(ctx,
+	ops := []any{&zk.DeleteRequest{Path: p.claims, Version: stat.Version}}
+	if p.s.ownerID() != "" {
+		ops = []any{
 			&zk.SetDataRequest{Path: p.claims, Data: data, Version: stat.Version},
-			&zk.DeleteRequest{Path: p.claims, Version: stat.Version + 1})
-		if !unsettled(err) {
+			&zk.DeleteRequest{Path: p.claims, Version: stat.Version + 1},
+		}
+	}
+	for {
+		if _, _, err := p.s.multi(ctx, ops...); !unsettled(err) {
 			return true
 		}
 	}

@@ -362,6 +362,12 @@ func TestB61QueueOnServersWithoutDigestsOrACLs(t *testing.T) {
 			require.NoError(t, b.get().Ack(within(t, 10*time.Second), &zk.CreateRequest{Path: path + "-effect"}))
 			nackOn(t, takeOn(t, q))
 			require.Equal(t, []string{"2"}, drain(t, other))
+
+			putOn(t, q, "3")
+			it := takeOn(t, other)
+			require.NoError(t, conn.Delete(it.lease.g.place().path, -1))
+			require.ErrorIs(t, it.Nack(within(t, 10*time.Second)), ErrLost)
+			require.Equal(t, []string{"3"}, drain(t, other), "what is left of the claim goes")
 			atRest(t, conn, path)
 		})
 	}

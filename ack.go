@@ -57,7 +57,7 @@ func (e *ending) try(ctx context.Context) (done, again bool, err error) {
 		if sl, err = st.slot(ctx); err != nil {
 			return false, false, err
 		}
-		receipt, body = st.write(sl, e.claim.name), e.ops
+		receipt, body = sl.write(e.claim.name), e.ops
 	}
 	var next entry
 	if e.line != nil {

@@ -122,7 +122,8 @@ func (st *stock) tail(ctx context.Context) (end, error) {
 			return end{}, err
 		}
 	}
-	for tries := 0; tries < maxTries; tries++ {
+	listed := false // a segment that was sealed
+	for tries := 0; tries < maxTries; {
 		ns, err := st.list(ctx)
 		if err != nil {
 			return end{}, err
@@ -131,10 +132,12 @@ func (st *stock) tail(ctx context.Context) (end, error) {
 		_, stat, err := st.s.get(ctx, st.segment(e.number))
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
+			tries++
 			continue
 		case err != nil:
 			return end{}, err
-		case stat.Version > 0 && tries == 0: // sealed since it was listed
+		case stat.Version > 0 && !listed: // sealed since it was listed
+			listed = true
 			continue
 		case stat.Version > 0:
 			if err := st.repair(ctx); err != nil {

@@ -65,6 +65,9 @@ func fail(op, path string, err error) error {
 	if _, ok := err.(*Error); ok { // not errors.As: one in the chain may be a cause, of another operation
 		return err
 	}
+	if e := (*endedError)(nil); errors.As(err, &e) {
+		err = told{err, e.cause}
+	}
 	return &Error{Op: op, Path: path, Err: err}
 }
 
@@ -109,5 +112,21 @@ func ended(ctx context.Context) error {
 	case ErrClosed:
 		return ErrClosed // bind's; the caller's own context has not ended
 	}
-	return fmt.Errorf("%w: %w", err, cause)
+	return &endedError{err, cause}
 }
+
+// endedError keeps the cause of a context from being taken for what became of a
+// request: it may be another lease's loss, or wrap an error of the servers. It is
+// found once fail has told of it.
+type endedError struct{ err, cause error }
+
+func (e *endedError) Error() string { return e.err.Error() + ": " + e.cause.Error() }
+func (e *endedError) Unwrap() error { return e.err }
+
+// told is an error in which the cause of a context is found, too.
+type told struct {
+	error
+	cause error
+}
+
+func (t told) Unwrap() []error { return []error{t.error, t.cause} }

@@ -52,7 +52,7 @@ func (it *Item) Token() Token { return it.lease.Token() }
 //
 // nil: it was done, now or, where a reply was lost, before. ctx may be the item's
 // own. It blocks until a server answers, and costs one request and one commit; with
-// ops some bytes more, and a read the first time in a session.
+// ops one of each more, the first time in a session.
 //
 // Errors: ErrLost, and nothing was done (without ops, where the reply was lost
 // and the claim too, nil may mean that the item is delivered once more). An
@@ -79,9 +79,9 @@ func (it *Item) Ack(ctx context.Context, ops ...any) error {
 // it returns at once, and the item is given back in the background, or with its
 // session.
 //
-// nil: it was given back, or will be; ctx's error: it will be. ErrLost or
-// ErrReleased: it had been lost, or acked, before. A second Nack returns what the
-// first did.
+// nil: it was given back, or will be; ctx's error: it will be. In both cases an Ack
+// that is still under way may be carried out instead. ErrLost or ErrReleased: it had
+// been lost, or acked, before. A second Nack returns what the first did.
 func (it *Item) Nack(ctx context.Context) error {
 	if ctx == nil {
 		return it.lease.fail("nack an item of", errNilContext)

@@ -70,7 +70,7 @@ func (q *Queue) send(ctx context.Context, s *session, p *place, items []newItem)
 	if p != nil {
 		leave = p.farewell(true)
 	}
-	for range maxTries {
+	for tries := 0; tries < maxTries; tries++ {
 		d, err := st.deposit(ctx, items, q.segment)
 		if err != nil {
 			return err
@@ -79,7 +79,7 @@ func (q *Queue) send(ctx context.Context, s *session, p *place, items []newItem)
 		if err != nil {
 			return err
 		}
-		receipt := st.write(sl, string(items[0].id))
+		receipt := sl.write(string(items[0].id))
 		x := newSending(s, receipt, d.ops, leave)
 		rs, failed, err := x.wait(ctx)
 		part, op := partOf(failed, receipt, d.ops, leave)
@@ -100,6 +100,9 @@ func (q *Queue) send(ctx context.Context, s *session, p *place, items []newItem)
 		st.unused(sl)
 		switch {
 		case part == 1 && d.refused(op, err):
+			if errors.Is(err, zk.ErrBadVersion) { // somebody else has filled the segment
+				tries--
+			}
 		case part == 2 && errors.Is(err, zk.ErrNoNode):
 			return p.gone(ctx)
 		case part == 2 && len(leave) > 1: // the signal is refused; the place can go without
@@ -147,7 +150,7 @@ func (q *Queue) fits(s *session, items []newItem) error {
 		return nil
 	}
 	st := s.stockOf(q.abs())
-	receipt := st.write(&slot{path: fmt.Sprintf("%s/%016x-%019d", st.receipts(), 0, 0), version: -1}, newID())
+	receipt := (&slot{path: fmt.Sprintf("%s/%016x-%019d", st.receipts(), 0, 0)}).write(newID())
 	var leave []any
 	if q.opts.MaxLen > 0 {
 		p := &place{line: q.room, s: s, path: q.room.abs() + "/_c_" + newUUID() + "-" + string(kindLock) + "0000000000"}

@@ -34,7 +34,8 @@ type QueueOptions struct {
 	// under way together there may be more.
 	MaxLen int
 	// MaxAttempts is how often an item may be taken. The consumer that takes it once
-	// more moves it to the dead letters instead. 0: 16; negative: any number.
+	// more moves it to the dead letters instead. A Take whose context ends while the
+	// servers carry it out counts, too. 0: 16; negative: any number.
 	MaxAttempts int
 	// DeadLetter is the path of the queue of the dead letters: items that were taken
 	// too often, with the same ID and Data. Empty: the queue's own path and "-dead".
@@ -137,7 +138,7 @@ func (q *Queue) fail(op string, err error) error {
 // Cost: one request and one commit; with MaxLen one request and one commit more,
 // a listing of each segment that has changed, and two requests more where others
 // are before. The first use of a queue in a session costs three reads, the first put
-// one more.
+// one request and one commit more.
 func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 	ids, err := q.put(ctx, [][]byte{data})
 	if len(ids) == 0 {

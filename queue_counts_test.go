@@ -64,7 +64,7 @@ func TestFirstUseOfAQueue(t *testing.T) {
 
 	r.p.reset()
 	putOn(t, r.q, "2")
-	require.Equal(t, map[string]int{opFirstPut: 1, "getData": 3, "getChildren2": 1}, r.p.count(), "put")
+	require.Equal(t, map[string]int{opReceipt: 1, opPut: 1, "getData": 2, "getChildren2": 1}, r.p.count(), "put")
 	again := NewQueue(r.c, r.path, nil) // another value for the same queue
 	r.p.reset()
 	putOn(t, again, "3")

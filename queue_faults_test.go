@@ -16,13 +16,13 @@ import (
 // Lost requests and replies, and sessions that end in between.
 
 const (
-	opFirstPut = "multi(create,check,create)"
-	opPut      = "multi(setData,check,create)"
-	opSealing  = "multi(setData,setData,create,create)"
-	opClaim    = "multi(create,create,setData,delete)"
-	opAck      = "multi(delete,delete,delete)"
-	opNack     = "multi(delete,delete)"
-	opAckJoin  = "multi(delete,delete,delete,create,setData)"
+	opReceipt = "multi(create)"
+	opPut     = "multi(setData,check,create)"
+	opSealing = "multi(setData,setData,create,create)"
+	opClaim   = "multi(create,create,setData,delete)"
+	opAck     = "multi(delete,delete,delete)"
+	opNack    = "multi(delete,delete)"
+	opAckJoin = "multi(delete,delete,delete,create,setData)"
 )
 
 // losses are the ways to lose a request that leave its sender in doubt.
@@ -34,7 +34,7 @@ var losses = map[string]action{
 // A put whose reply is lost is sent again, and its receipt tells whether it was
 // carried out. It may have been consumed by then.
 func TestB42PutWhoseReplyIsLostMakesOneItem(t *testing.T) {
-	for _, op := range []string{opFirstPut, opPut, opSealing} {
+	for _, op := range []string{opReceipt, opPut, opSealing} {
 		for how, action := range losses {
 			for _, consumed := range []bool{false, true} {
 				if consumed && action == dropBefore {
@@ -45,7 +45,7 @@ func TestB42PutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 					r := newQueueRig(t, nil)
 					r.q.segment = 3
 					want := []string{}
-					if op != opFirstPut {
+					if op != opReceipt {
 						putOn(t, r.q, "warm")
 						want = append(want, "warm")
 					}

@@ -383,49 +383,103 @@ func TestB35CloseDuringAnAckOfAQueuesItem(t *testing.T) {
 
 // With the queue its receipts are deleted: what they would have told is not known
 // any more, and nothing is done twice. The item, or what the ack did, may have been
-// seen by others before.
+// seen by others before. It makes no difference whether the receipts' parent is there
+// again.
 func TestB42ReceiptIsDeletedWithTheQueue(t *testing.T) {
-	for op, used := range map[string]bool{opFirstPut: false, opPut: true} {
-		t.Run("put, "+op, func(t *testing.T) {
-			r := newQueueRig(t, nil)
-			if used {
-				r.warm()
+	const ackAndCreate = "multi(setData,delete,delete,delete,create)"
+	for _, parent := range []bool{false, true} {
+		gone := func(r *queueRig) {
+			removeTree(t, r.raw, r.path)
+			if parent {
+				_, err := r.raw.CreateContainer(r.path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+				_, err = r.raw.CreateContainer(r.path+"/puts", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
 			}
-			rule := r.p.on(op, 1, withhold)
+			r.p.drop()
+		}
+		t.Run(fmt.Sprintf("put, parent=%v", parent), func(t *testing.T) {
+			r := newQueueRig(t, nil)
+			rule := r.p.on(opPut, 1, withhold)
 			a := putLater(t, r.q, "0")
 			r.p.await(rule)
-			eventually(t, "put", func() bool { return len(children(t, r.raw, r.path+"/s/0000000000")) == 1 })
-			removeTree(t, r.raw, r.path)
-			r.p.drop()
+			eventually(t, "put", func() bool {
+				names, _, err := r.raw.Children(r.path + "/s/0000000000")
+				return err == nil && len(names) == 1
+			})
+			gone(r)
 			id, err := a.wait()
 			require.ErrorIs(t, err, ErrUncertain)
 			require.NotEmpty(t, id)
 			putOn(t, r.q, "1")
 			require.Equal(t, []string{"1"}, drain(t, r.q))
 		})
-	}
-	for op, used := range map[string]bool{
-		"multi(create,delete,delete,delete,create)": false, "multi(setData,delete,delete,delete,create)": true,
-	} {
-		t.Run("ack, "+op, func(t *testing.T) {
+		t.Run(fmt.Sprintf("ack, parent=%v", parent), func(t *testing.T) {
 			r := newQueueRig(t, nil)
 			putOn(t, r.other(), "0")
-			if used {
-				putOn(t, r.q, "1")
-			}
 			it := takeOn(t, r.q)
-			rule := r.p.on(op, 1, withhold)
+			rule := r.p.on(ackAndCreate, 1, withhold)
 			a := ackLater(t, it, &zk.CreateRequest{Path: r.path + "-done"})
 			r.p.await(rule)
 			eventually(t, "acked", func() bool {
 				done, _, err := r.raw.Exists(r.path + "-done")
 				return done && err == nil
 			})
-			removeTree(t, r.raw, r.path)
-			r.p.drop()
+			gone(r)
 			_, err := a.wait()
 			require.ErrorIs(t, err, ErrUncertain)
 			require.NotErrorIs(t, err, ErrLost)
 		})
 	}
+}
+
+// A consumer that knows the segments of a queue takes the items of the one that was
+// made in its place, all of them and in order.
+func TestB23ConsumerKnowsTheSegmentsOfTheQueueThatWasDeleted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		queue := func() *Queue {
+			q := w.queue(w.stranger(nil))
+			q.segment = 2
+			return q
+		}
+		consumer, producer := queue(), queue()
+		for range 7 {
+			putOn(t, consumer, "old")
+			ackOn(t, takeOn(t, consumer))
+		}
+		removeTree(t, w.operator(), w.path)
+		want := names(14)
+		putOn(t, producer, want[0])
+		it := takeOn(t, consumer)
+		require.Equal(t, want[0], string(it.Data))
+		ackOn(t, it)
+		putOn(t, producer, want[1:]...)
+		require.Equal(t, want[1:], drain(t, queue()))
+	})
+}
+
+// Why a caller's context has ended is not what became of its request.
+func TestB44CauseOfAContextIsNotTheOutcome(t *testing.T) {
+	r := newQueueRig(t, nil)
+	putOn(t, r.q, "0", "1")
+	it := takeOn(t, r.q)
+	r.p.refusing(true)
+	s, _ := r.c.session()
+	sessAwaitDown(t, s)
+	for _, cause := range []error{lost(errDeleted), ErrUncertain, ErrEvicted, errSessionOver, zk.ErrNoNode} {
+		ack, put := ackLater(t, it), putLater(t, r.q, "never sent")
+		ack.cancel(cause)
+		put.cancel(cause)
+		_, err := ack.wait()
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, cause, "it is told all the same")
+		require.NoError(t, it.Err(), "still claimed")
+		id, err := put.wait()
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, cause)
+		require.Empty(t, id)
+	}
+	r.p.refusing(false)
+	ackOn(t, it)
+	require.Equal(t, []string{"1"}, drain(t, r.q))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -192,4 +193,71 @@ func TestB42BoundedPutInDoubtAtTheEndOfTheSessionIsUncertain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is acked may lie behind an item that was given back.
+func TestA21BoundedPutHearsOfAnAckBehindAFreeItem(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		consumer := w.queue(w.stranger(nil))
+		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxLen: 2})
+		consumer.segment, q.segment = 1, 1
+		putOn(t, q, "0", "1")
+		first, second := takeOn(t, consumer), takeOn(t, consumer)
+		nackOn(t, first)
+		put := putLater(t, q, "2")
+		synctest.Wait()
+		require.True(t, put.waiting())
+		ackOn(t, second)
+		synctest.Wait()
+		require.False(t, put.waiting())
+		put.get()
+	})
+}
+
+// Whose turn it is by an event counts on a server that may not know of the put
+// before.
+func TestA21BoundHoldsOnAServerThatLags(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		consumer := w.queue(w.stranger(nil))
+		bounded := func() *Queue { return NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxLen: 2}) }
+		one, two := bounded(), bounded()
+		putOn(t, consumer, "0", "1")
+		it := takeOn(t, consumer)
+		first := putLater(t, one, "first")
+		synctest.Wait()
+		second := putLater(t, two, "second")
+		synctest.Wait()
+		require.True(t, first.waiting())
+		require.True(t, second.waiting())
+		w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: "getData", Path: w.path + "/s"})
+		ackOn(t, it)
+		first.get()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.NotZero(t, w.plan.Fired(), "the connection is lost")
+		require.Len(t, w.items(), 2)
+		require.True(t, second.waiting())
+	}, behind(3, 1))
+}
+
+// Each batch fills a segment: all but one of those that come together must go on to
+// the next, again and again.
+func TestA21BatchesOfManyProducersAreAllPut(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		var wg sync.WaitGroup
+		for range 8 {
+			q := w.queue(w.stranger(nil))
+			q.segment = 5
+			wg.Go(func() {
+				for range 60 {
+					_, err := q.PutAll(t.Context(), make([][]byte, 5)...)
+					assert.NoError(t, err)
+				}
+			})
+		}
+		wg.Wait()
+		n, err := w.queue(w.stranger(nil)).Len(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 8*60*5, n)
+	})
 }

@@ -12,60 +12,68 @@ import (
 // again after a lost reply, it fails there, and so says that it was carried out.
 // To look for what it did would prove nothing, since an item may have been put,
 // taken and acked by then. A receipt is used by one transaction at a time, and
-// again once that is settled; it ends with its session, as must every attempt.
+// again once that is settled; it ends with its session, as must every attempt. It
+// is made before, on its own: one that the transaction made could be deleted, by
+// somebody who deletes the queue, and be made once more when it is sent again.
 
 // slot is a receipt, of a name that no other session uses.
 type slot struct {
 	path    string
-	version int32 // of its data, -1 before there is a znode
+	version int32 // of its data, -1 while it is not known to be there
 }
 
 func (st *stock) receipts() string { return st.path + "/puts" }
 
-// slot returns a receipt that no other transaction uses. Its parent was there by
-// then: where it is missing when a transaction is sent again, somebody has deleted
-// it, perhaps with the receipt of the first time.
+// slot returns a receipt that no other transaction uses, and makes it if need be.
 func (st *stock) slot(ctx context.Context) (*slot, error) {
 	st.mu.Lock()
+	var sl *slot
 	if n := len(st.free); n > 0 {
-		sl := st.free[n-1]
+		sl = st.free[n-1]
 		st.free = st.free[:n-1]
-		st.mu.Unlock()
-		return sl, nil
+	} else {
+		sl = &slot{fmt.Sprintf("%s/%016x-%d", st.receipts(), uint64(st.s.wire.ID()), st.s.nextSlot.Add(1)), -1}
 	}
-	parented := st.parented
 	st.mu.Unlock()
-	if !parented {
-		_, _, err := st.s.get(ctx, st.receipts())
-		if errors.Is(err, zk.ErrNoNode) {
-			err = st.s.c.createContainer(ctx, st.s, st.receipts(), nil)
-		}
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+	if sl.version < 0 {
+		if err := st.makeReceipt(ctx, sl); err != nil {
+			st.unused(sl)
 			return nil, err
 		}
-		st.parent(true)
+		sl.version = 0
 	}
-	return &slot{fmt.Sprintf("%s/%016x-%d", st.receipts(), uint64(st.s.wire.ID()), st.s.nextSlot.Add(1)), -1}, nil
+	return sl, nil
 }
 
-// parent notes whether there is a parent of receipts.
-func (st *stock) parent(parented bool) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.parented = parented
-}
-
-// write is the operation that comes first. Nobody but this session may write a
-// receipt, where the server can tell.
-func (st *stock) write(sl *slot, what string) []any {
-	if sl.version >= 0 {
-		return []any{&zk.SetDataRequest{Path: sl.path, Data: []byte(what), Version: sl.version}}
-	}
+// makeReceipt makes a receipt. Nobody but this session may write it, where the server can
+// tell.
+func (st *stock) makeReceipt(ctx context.Context, sl *slot) error {
 	c, acl := st.s.c, st.s.c.acl
 	if owner := st.s.ownerID(); owner != "" {
 		acl = placeACL(c.acl, owner)
 	}
-	return []any{&zk.CreateRequest{Path: sl.path, Data: []byte(what), Acl: acl, Flags: zk.FlagEphemeral}}
+	for tries := 0; tries < maxTries; {
+		_, _, err := st.s.multi(ctx, &zk.CreateRequest{Path: sl.path, Acl: acl, Flags: zk.FlagEphemeral})
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists): // by an attempt whose reply was lost
+			return nil
+		case unsettled(err):
+		case errors.Is(err, zk.ErrNoNode):
+			tries++
+			err := c.createContainer(ctx, st.s, st.receipts(), nil)
+			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+	return errContended
+}
+
+// write is the operation that comes first.
+func (sl *slot) write(what string) []any {
+	return []any{&zk.SetDataRequest{Path: sl.path, Data: []byte(what), Version: sl.version}}
 }
 
 // written takes a receipt back that a transaction has written.
@@ -103,19 +111,14 @@ func (st *stock) discard(sl *slot) {
 // refused tells what a transaction means that failed at its receipt: again, that
 // an earlier one may have been carried out.
 func (st *stock) refused(sl *slot, again bool, err error) (done bool, _ error) {
-	create := sl.version < 0
-	if errors.Is(err, zk.ErrNoNode) {
-		st.parent(false)
-	}
 	switch {
-	case again && (create && errors.Is(err, zk.ErrNodeExists) || !create && errors.Is(err, zk.ErrBadVersion)):
+	case again && errors.Is(err, zk.ErrBadVersion):
 		st.written(sl)
 		return true, nil
 	case again:
 		st.discard(sl)
 		return false, fmt.Errorf("%w: receipt: %w", ErrUncertain, err)
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists),
-		!create && errors.Is(err, zk.ErrNoAuth):
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoAuth):
 		st.discard(sl) // somebody has been at it; the next transaction has another one
 		return false, nil
 	}
@@ -130,8 +133,6 @@ func (st *stock) close() {
 	st.free, st.closed = nil, true
 	st.mu.Unlock()
 	for _, sl := range free {
-		if sl.version >= 0 {
-			st.discard(sl)
-		}
+		st.discard(sl)
 	}
 }

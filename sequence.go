@@ -34,6 +34,10 @@ type place struct {
 	claims string // of a queue's item that it holds: the path of the claim, see claim.go
 }
 
+// heardBefore reports that an event of another connection than this told that it is
+// the place's turn.
+func (p *place) heardBefore(conn uint64) bool { return p.heard != 0 && p.heard != conn }
+
 // enter joins the line and waits for its turn; see inTurn.
 func (l *line) enter(ctx context.Context, k kind) (g *grant, err error) {
 	err = l.inTurn(ctx, k, nil, func(p *place) error {

@@ -275,7 +275,7 @@ func (s *session) addGrant(g *grant) error {
 		return ErrClosed // endGrants may have been here already
 	case s.cause != nil || s.draining:
 		return errSessionOver
-	case g.place().heard != 0 && g.place().heard != s.number:
+	case g.place().heardBefore(s.number):
 		return errMoved
 	}
 	s.grants[g.place().path] = g
@@ -284,6 +284,13 @@ func (s *session) addGrant(g *grant) error {
 		time.AfterFunc(s.wire.Timeout()/10, s.tick)
 	}
 	return nil
+}
+
+// moved reports that p's turn was told by an event of an earlier connection.
+func (s *session) moved(p *place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.heardBefore(s.number)
 }
 
 func (s *session) dropGrant(g *grant) { s.forget(g, g.place().path) }

@@ -27,8 +27,6 @@ type stock struct {
 	end    end       // where items are put
 	free   []*slot   // receipts that no transaction uses
 	closed bool      // there is another stock by now
-
-	parented bool // there is a parent of receipts
 }
 
 // segment is one that was there.

@@ -26,9 +26,9 @@ import (
 	"time"
 )
 
-// longest bounds a run, also one on a machine that does much else. Three to five
-// minutes are usual.
-const longest = 15 * time.Minute
+// longest bounds a run, also one on a machine that does much else. Ten minutes are
+// usual.
+const longest = 30 * time.Minute
 
 // config is what the flags say.
 type config struct {

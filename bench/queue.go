@@ -159,6 +159,7 @@ func (d drain) Rate() float64     { return float64(d.Items) / d.time.Seconds() }
 // drains fills a queue, and has it emptied by consumers in sessions of their own,
 // with Serve.
 func (l *lab) drains(ctx context.Context, items, consumers int) (*drain, error) {
+	const limit = 3 * limit // it takes minutes
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
 	defer cancel()
 	r := l.room(ctx)

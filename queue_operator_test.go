@@ -483,3 +483,21 @@ func TestB44CauseOfAContextIsNotTheOutcome(t *testing.T) {
 	ackOn(t, it)
 	require.Equal(t, []string{"1"}, drain(t, r.q))
 }
+
+// A claim fails where its item is gone: nothing is handed out, and nothing stays.
+func TestB22ItemThatIsDeletedBeforeItsClaimIsNotHandedOut(t *testing.T) {
+	r := newQueueRig(t, nil)
+	r.warm()
+	putOn(t, r.q, "0")
+	segment := r.path + "/s/0000000000"
+	rule := r.p.on(opClaim, 1, hold)
+	a := takeLater(t, r.q)
+	r.p.await(rule)
+	require.NoError(t, r.raw.Delete(segment+"/"+children(t, r.raw, segment)[0], -1))
+	rule.release()
+	putOn(t, r.other(), "1")
+	it := a.get()
+	require.Equal(t, "1", string(it.Data))
+	ackOn(t, it)
+	require.Empty(t, children(t, r.raw, segment))
+}

@@ -45,8 +45,8 @@ func (st *stock) slot(ctx context.Context) (*slot, error) {
 	return sl, nil
 }
 
-// makeReceipt makes a receipt. Nobody but this session may write it, where the server can
-// tell.
+// makeReceipt makes a receipt. Nobody but this session may write it, where the
+// server can tell.
 func (st *stock) makeReceipt(ctx context.Context, sl *slot) error {
 	c, acl := st.s.c, st.s.c.acl
 	if owner := st.s.ownerID(); owner != "" {

@@ -22,7 +22,7 @@ func (q *Queue) bury(ctx context.Context, it *Item) error {
 	}
 	q.c.tasks.start(func() { it.lease.Release() }) // it was not, or is gone
 	if errors.Is(err, ErrLost) || errors.Is(err, ErrUncertain) {
-		return nil // its next consumer does it, if it was not done; the next take tells if ctx has ended
+		return nil // its next consumer does it, if it was not done
 	}
 	return fmt.Errorf("move item %s to the dead letters, %s: %w", it.ID, q.opts.DeadLetter, err)
 }

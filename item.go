@@ -59,7 +59,8 @@ func (it *Item) Token() Token { return it.lease.Token() }
 // operation's own error, which names it: nothing was done, and the item is still
 // claimed. A request above the servers' limit is refused before it is sent, and
 // the item is still claimed. ErrUncertain where the session ended before the
-// reply came, or ctx before it was known; in the latter case it is seen to its
+// reply came, where the reply was lost and the queue deleted, or where ctx ended
+// before it was known; in the last case it is seen to its
 // end in the background, and Err tells how: ErrReleased, it was done; nil, it was
 // not, and the item is still claimed. ErrReleased: the item was acked or given
 // back before.

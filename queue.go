@@ -130,8 +130,8 @@ func (q *Queue) fail(op string, err error) error {
 // deleted by somebody else gets ErrEvicted.
 //
 // nil: the item is there, once. ErrUncertain: the session ended before the reply
-// came, or ctx did, and it may be there or not; the ID tells, if one looks (see
-// Items), unless somebody has acked it by then. Any other error: it was not put,
+// came, or ctx did, or the reply was lost and the queue deleted; and it may be there
+// or not: the ID tells, if one looks (see Items), unless somebody has acked it. Any other error: it was not put,
 // and the ID is empty. An item that is too large is refused before anything is
 // sent.
 //

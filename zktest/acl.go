@@ -55,7 +55,7 @@ func (s *Server) allowed(ids []identity, acl []jute.ACL, perms int32) bool {
 			return true
 		}
 		for _, a := range acl {
-			if a.Perms&perms != 0 && a.Scheme == i.scheme && s.matches(i, a.ID) {
+			if a.Perms&perms != 0 && a.Scheme == i.scheme && s.matchesID(i, a.ID) {
 				return true
 			}
 		}
@@ -63,7 +63,7 @@ func (s *Server) allowed(ids []identity, acl []jute.ACL, perms int32) bool {
 	return false
 }
 
-func (s *Server) matches(i identity, pattern string) bool {
+func (s *Server) matchesID(i identity, pattern string) bool {
 	switch {
 	case i.scheme == "digest" && !s.opt.withoutDigest:
 		return i.id == pattern
@@ -96,7 +96,7 @@ func parsePrefix(pattern string) (netip.Prefix, bool) {
 // resolve returns the ACL that is stored where acl was asked for: without
 // repetitions, with scheme auth replaced by who the connection is, or false if
 // it is not valid (PrepRequestProcessor.fixupACL).
-func (s *Server) resolve(acl []jute.ACL, ids []identity) ([]jute.ACL, bool) {
+func (s *Server) resolveACL(acl []jute.ACL, ids []identity) ([]jute.ACL, bool) {
 	var resolved []jute.ACL
 	for i, a := range acl {
 		if slices.Contains(acl[:i], a) {
@@ -142,7 +142,7 @@ func (s *Server) resolve(acl []jute.ACL, ids []identity) ([]jute.ACL, bool) {
 
 // redacted returns acl as those see it who are not its administrators: without
 // the hashes of passwords.
-func redacted(acl []jute.ACL) []jute.ACL {
+func redactDigests(acl []jute.ACL) []jute.ACL {
 	shown := slices.Clone(acl)
 	for i, a := range shown {
 		if user, _, ok := strings.Cut(a.ID, ":"); ok && a.Scheme == "digest" {

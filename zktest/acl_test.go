@@ -21,13 +21,13 @@ func TestEachOperationNeedsItsPermission(t *testing.T) {
 	for perm, do := range map[int32]func(path string) error{
 		zk.PermRead:   func(path string) error { _, _, err := c.Get(path); return err },
 		zk.PermWrite:  func(path string) error { _, err := c.Set(path, nil, -1); return err },
-		zk.PermCreate: func(path string) error { _, err := c.Create(path+"/c", nil, 0, anyone); return err },
+		zk.PermCreate: func(path string) error { _, err := c.Create(path+"/c", nil, 0, worldACL); return err },
 		zk.PermDelete: func(path string) error {
-			_, err := owner.Create(path+"/d", nil, 0, anyone)
+			_, err := owner.Create(path+"/d", nil, 0, worldACL)
 			require.NoError(t, err)
 			return c.Delete(path+"/d", -1)
 		},
-		zk.PermAdmin: func(path string) error { _, err := c.SetACL(path, anyone, -1); return err },
+		zk.PermAdmin: func(path string) error { _, err := c.SetACL(path, worldACL, -1); return err },
 	} {
 		with, without := "/with"+string(rune('0'+perm)), "/without"+string(rune('0'+perm))
 		make(with, perm)
@@ -37,7 +37,7 @@ func TestEachOperationNeedsItsPermission(t *testing.T) {
 	}
 }
 
-func TestACLsAreResolvedAndRedacted(t *testing.T) {
+func TestAuthACLsAreResolvedAndDigestsRedacted(t *testing.T) {
 	srv := NewServer(t)
 	c := connect(t, srv, 10*time.Second)
 	_, err := c.Create("/a", nil, 0, zk.AuthACL(zk.PermAll))
@@ -55,7 +55,7 @@ func TestACLsAreResolvedAndRedacted(t *testing.T) {
 	require.Equal(t, "me:x", acl[0].ID)
 }
 
-func TestTheProbeOfConfigTellsWhetherACLsAreEnforced(t *testing.T) {
+func TestSettingConfigShowsWhetherACLsAreEnforced(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opts []Option
 		want error
@@ -73,16 +73,16 @@ func TestTheProbeOfConfigTellsWhetherACLsAreEnforced(t *testing.T) {
 	}
 }
 
-func TestWithoutDigestTheCredentialIsRefused(t *testing.T) {
+func TestWithoutDigestRefusesDigestCredentials(t *testing.T) {
 	srv := NewServer(t, WithoutDigest())
-	c := hello(t, srv, 0, nil, 0)
+	c := dialSession(t, srv, 0, nil, 0)
 	auth := jute.AppendString(jute.AppendString(jute.AppendInt32(nil, 0), "digest"), "me:pw")
 	c.write(frame(jute.XidAuth, jute.OpAuth, auth))
 	a := c.read()
 	require.Equal(t, jute.XidAuth, a.xid)
 	require.Equal(t, jute.ErrAuthFailed, a.err)
-	c.closed()
-	c = hello(t, srv, 0, nil, 0)
+	c.waitClosed()
+	c = dialSession(t, srv, 0, nil, 0)
 	acl := jute.ACL{Perms: jute.PermAll, Scheme: "digest", ID: "a:b"}
-	require.Equal(t, jute.ErrInvalidACL, c.ask(jute.OpCreate, createRecord("/a", 0, acl)).err)
+	require.Equal(t, jute.ErrInvalidACL, c.roundTrip(jute.OpCreate, createRecord("/a", 0, acl)).err)
 }

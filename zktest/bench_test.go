@@ -20,7 +20,7 @@ func BenchmarkCreate(b *testing.B) {
 	for i := range 64 {
 		wg.Go(func() {
 			for n := i; n < b.N; n += 64 {
-				if _, err := c.Create(fmt.Sprintf("/a/%d", n), nil, 0, anyone); err != nil {
+				if _, err := c.Create(fmt.Sprintf("/a/%d", n), nil, 0, worldACL); err != nil {
 					b.Error(err)
 					return
 				}
@@ -43,7 +43,7 @@ func TestManyCreatesInFlightAreFast(t *testing.T) {
 	for i := range 64 {
 		wg.Go(func() {
 			for n := i; n < 10000; n += 64 {
-				if _, err := c.Create(fmt.Sprintf("/a/%d", n), nil, 0, anyone); err != nil {
+				if _, err := c.Create(fmt.Sprintf("/a/%d", n), nil, 0, worldACL); err != nil {
 					t.Error(err)
 					return
 				}

@@ -9,13 +9,13 @@ import (
 // clock does what is due: it ends sessions, reaps containers and feeds replicas
 // that lag. It sleeps until the next of these, and for ever if there is none,
 // so that simulated time is not held up.
-func (s *Server) clock() {
+func (s *Server) runClock() {
 	defer s.wg.Done()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		next := s.due(time.Now())
+		next := s.runDue(time.Now())
 		s.nextWake = next
 		s.mu.Unlock()
 		timer.Stop()
@@ -45,7 +45,7 @@ func (s *Server) wakeBefore(t time.Time) {
 }
 
 // due does what is due and returns when to look again.
-func (s *Server) due(now time.Time) (next time.Time) {
+func (s *Server) runDue(now time.Time) (next time.Time) {
 	earlier := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
 			next = t
@@ -59,14 +59,14 @@ func (s *Server) due(now time.Time) (next time.Time) {
 		earlier(ss.expires)
 	}
 	if len(s.leader.tree.reapable) > 0 {
-		if !now.Before(s.nextCheck) {
+		if !now.Before(s.nextContainerCheck) {
 			s.reap(now)
 		}
-		s.scheduleCheck(now)
-		earlier(s.nextCheck)
+		s.scheduleContainerCheck(now)
+		earlier(s.nextContainerCheck)
 	}
 	for r := range s.lagging {
-		if t := s.feed(r, now); !t.IsZero() {
+		if t := s.applyDue(r, now); !t.IsZero() {
 			earlier(t)
 		}
 	}
@@ -75,9 +75,9 @@ func (s *Server) due(now time.Time) (next time.Time) {
 
 // scheduleCheck moves the next check of containers beyond now, at a multiple of
 // the interval.
-func (s *Server) scheduleCheck(now time.Time) {
+func (s *Server) scheduleContainerCheck(now time.Time) {
 	interval := s.opt.containerCheck
-	s.nextCheck = s.started.Add((now.Sub(s.started)/interval + 1) * interval)
+	s.nextContainerCheck = s.started.Add((now.Sub(s.started)/interval + 1) * interval)
 }
 
 // reap deletes containers that have had children and have none, and what has

@@ -26,12 +26,12 @@ type conn struct {
 	scratch []byte
 
 	// Under the server's mu.
-	gone    bool // nobody's any more, though something may still be sent
-	closed  bool
-	session *session
-	replica *replica
-	ids     []identity
-	watched map[string]int // paths with watches, and in how many tables
+	detached bool // nobody's any more, though something may still be sent
+	closed   bool
+	session  *session
+	replica  *replica
+	ids      []identity
+	watched  map[string]int // paths with watches, and in how many tables
 }
 
 // maxBatch bounds how many requests are prepared together.
@@ -57,7 +57,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 // drop closes the connection at once. What is in the outbox may be lost. The
 // caller holds the server's mu.
 func (c *conn) drop() {
-	if !c.gone {
+	if !c.detached {
 		c.detach()
 	}
 	if !c.closed {
@@ -68,7 +68,7 @@ func (c *conn) drop() {
 }
 
 // close is the end of the sending goroutine, and of the connection.
-func (c *conn) close() {
+func (c *conn) remove() {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	c.drop()
@@ -77,10 +77,10 @@ func (c *conn) close() {
 
 // finish closes the connection when what has been answered is sent. The caller
 // holds the server's mu.
-func (c *conn) finish() {
-	if !c.gone {
+func (c *conn) closeAfterFlush() {
+	if !c.detached {
 		c.detach()
-		c.out.end()
+		c.out.closeAfterFlush()
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *conn) finish() {
 // watches.
 func (c *conn) detach() {
 	s := c.server
-	c.gone = true
+	c.detached = true
 	c.replica.forget(c)
 	delete(s.lagging, c.replica)
 	if c.session != nil && c.session.conn == c {
@@ -97,11 +97,11 @@ func (c *conn) detach() {
 }
 
 // read serves the connection until it ends.
-func (c *conn) read() {
+func (c *conn) readLoop() {
 	s := c.server
 	defer s.wg.Done()
 	if !c.silent && c.handshake() {
-		for c.next() && c.serve(c.batch) {
+		for c.readBatch() && c.serve(c.batch) {
 		}
 	}
 	if c.silent {
@@ -109,7 +109,7 @@ func (c *conn) read() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !c.gone { // else it closes itself when all is sent
+	if !c.detached { // else it closes itself when all is sent
 		c.drop()
 	}
 }
@@ -117,7 +117,7 @@ func (c *conn) read() {
 // next reads a request, and those behind it that have arrived already: they are
 // prepared together, as a real server prepares requests while earlier ones are
 // being logged. False means that the connection has ended, or must.
-func (c *conn) next() bool {
+func (c *conn) readBatch() bool {
 	c.frames, c.batch = c.frames[:0], c.batch[:0]
 	ends := []int{}
 	for len(ends) < maxBatch {
@@ -131,7 +131,7 @@ func (c *conn) next() bool {
 				break // an error too, but only when it is its turn
 			}
 		}
-		if !c.frame() {
+		if !c.readFrame() {
 			return false
 		}
 		ends = append(ends, len(c.frames))
@@ -153,7 +153,7 @@ func (c *conn) next() bool {
 }
 
 // frame appends the body of the next frame to frames.
-func (c *conn) frame() bool {
+func (c *conn) readFrame() bool {
 	var head [4]byte
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
 		return false
@@ -162,12 +162,12 @@ func (c *conn) frame() bool {
 	if n < 0 || n > c.server.opt.maxFrame {
 		return false
 	}
-	return c.body(n)
+	return c.readBody(n)
 }
 
 // body appends the next n bytes to frames, in pieces, so that a length alone
 // takes no memory.
-func (c *conn) body(n int) bool {
+func (c *conn) readBody(n int) bool {
 	for n > 0 {
 		piece := min(n, 64<<10)
 		at := len(c.frames)
@@ -188,7 +188,7 @@ var eventNames = map[int32]string{
 
 // event queues a watch event. The caller holds the server's mu.
 func (c *conn) event(event int32, path string) {
-	if c.gone {
+	if c.detached {
 		return
 	}
 	b := make([]byte, 0, 12+len(path))
@@ -203,7 +203,7 @@ func (c *conn) reply(xid int32, err int32, body []byte) {
 }
 
 // pause waits, or tells that the connection is gone.
-func (c *conn) pause(d time.Duration) bool {
+func (c *conn) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

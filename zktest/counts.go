@@ -42,8 +42,8 @@ func (s *Server) Events() map[string]int { return s.Counts().Events }
 // Sub returns what was counted between earlier and c. Operations and events
 // that did not occur are left out.
 func (c Counts) Sub(earlier Counts) Counts {
-	c.Requests = less(c.Requests, earlier.Requests)
-	c.Events = less(c.Events, earlier.Events)
+	c.Requests = subtract(c.Requests, earlier.Requests)
+	c.Events = subtract(c.Events, earlier.Events)
 	c.Transactions -= earlier.Transactions
 	c.Connections -= earlier.Connections
 	c.BytesIn -= earlier.BytesIn
@@ -51,7 +51,7 @@ func (c Counts) Sub(earlier Counts) Counts {
 	return c
 }
 
-func less(a, b map[string]int) map[string]int {
+func subtract(a, b map[string]int) map[string]int {
 	d := map[string]int{}
 	for name, n := range a {
 		if n -= b[name]; n != 0 {

@@ -33,11 +33,11 @@ func (p *preparer) create(s *session, q *request, ids []identity, t *txn) (chang
 	if !strings.Contains(path, "/") || strings.Contains(path, "\x00") {
 		return none, jute.ErrBadArguments
 	}
-	acl, ok := p.server.resolve(q.acl, ids)
+	acl, ok := p.server.resolveACL(q.acl, ids)
 	if !ok {
 		return none, jute.ErrInvalidACL
 	}
-	parentPath, _ := split(path)
+	parentPath, _ := splitPath(path)
 	parent, ok := p.get(parentPath)
 	if !ok {
 		return none, jute.ErrNoNode
@@ -62,7 +62,7 @@ func (p *preparer) create(s *session, q *request, ids []identity, t *txn) (chang
 	parent.children++
 	parent.pzxid = t.zxid
 	p.put(parentPath, parent)
-	r := record{acl: acl, meta: meta{czxid: t.zxid, mzxid: t.zxid, pzxid: t.zxid}}
+	r := changeRecord{acl: acl, meta: meta{czxid: t.zxid, mzxid: t.zxid, pzxid: t.zxid}}
 	if q.flags == jute.FlagEphemeral || q.flags == jute.FlagEphemeralSequential {
 		r.owner = s.id
 	}
@@ -83,10 +83,10 @@ func (p *preparer) delete(s *session, q *request, ids []identity, t *txn) (chang
 	if s.closing {
 		return change{}, jute.ErrSessionExpired
 	}
-	if !strings.Contains(q.path, "/") || strings.Contains(q.path, "\x00") || special(q.path) {
+	if !strings.Contains(q.path, "/") || strings.Contains(q.path, "\x00") || undeletable(q.path) {
 		return change{}, jute.ErrBadArguments
 	}
-	parentPath, _ := split(q.path)
+	parentPath, _ := splitPath(q.path)
 	parent, ok := p.get(parentPath)
 	if !ok {
 		return change{}, jute.ErrNoNode
@@ -107,6 +107,6 @@ func (p *preparer) delete(s *session, q *request, ids []identity, t *txn) (chang
 	parent.children--
 	parent.pzxid = t.zxid
 	p.put(parentPath, parent)
-	p.put(q.path, record{gone: true})
+	p.put(q.path, changeRecord{deleted: true})
 	return change{op: jute.OpDelete, path: q.path}, 0
 }

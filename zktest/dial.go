@@ -32,7 +32,7 @@ func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error)
 		return nil, err
 	}
 	client, server := net.Pipe()
-	if err := s.attach(server); err != nil {
+	if err := s.serveConn(server); err != nil {
 		client.Close()
 		server.Close()
 		return nil, &net.OpError{Op: "dial", Net: "zktest", Err: err}
@@ -41,7 +41,7 @@ func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error)
 }
 
 // accept takes connections until the listener is closed.
-func (s *Server) accept() {
+func (s *Server) acceptLoop() {
 	defer s.wg.Done()
 	for {
 		nc, err := s.listener.Accept()
@@ -53,20 +53,20 @@ func (s *Server) accept() {
 				continue
 			}
 		}
-		if s.attach(nc) != nil {
+		if s.serveConn(nc) != nil {
 			nc.Close()
 		}
 	}
 }
 
 // attach starts to serve a connection.
-func (s *Server) attach(nc net.Conn) error {
+func (s *Server) serveConn(nc net.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errClosed
 	}
-	silent, err := s.opt.plan.accept()
+	silent, err := s.opt.plan.onConnect()
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (s *Server) attach(nc net.Conn) error {
 	s.conns[c] = struct{}{}
 	s.counts.Connections++
 	s.wg.Add(2)
-	go c.read()
-	go c.out.run(c)
+	go c.readLoop()
+	go c.out.sendLoop(c)
 	return nil
 }

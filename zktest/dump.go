@@ -21,7 +21,7 @@ func (s *Server) Tree() string {
 		}
 		n := s.leader.tree.nodes[path]
 		fmt.Fprintf(&b, "%s %s version=%d created=%d czxid=0x%x mzxid=0x%x pzxid=0x%x",
-			path, show(n.data), n.version, n.creates, n.czxid, n.mzxid, n.pzxid)
+			path, formatData(n.data), n.version, n.creates, n.czxid, n.mzxid, n.pzxid)
 		if n.owner != 0 {
 			fmt.Fprintf(&b, " ephemeral=0x%x", n.owner)
 		}
@@ -29,7 +29,7 @@ func (s *Server) Tree() string {
 			b.WriteString(" container")
 		}
 		for _, a := range n.acl {
-			if a != open[0] {
+			if a != openACL[0] {
 				fmt.Fprintf(&b, " %s:%s=%05b", a.Scheme, a.ID, a.Perms)
 			}
 		}
@@ -43,7 +43,7 @@ func (s *Server) Tree() string {
 }
 
 // head returns the first lines of text.
-func head(text string, lines int) string {
+func firstLines(text string, lines int) string {
 	all := strings.SplitAfter(text, "\n")
 	if len(all) <= lines {
 		return text
@@ -52,13 +52,13 @@ func head(text string, lines int) string {
 }
 
 // show returns data so that a line can hold it.
-func show(data []byte) string {
+func formatData(data []byte) string {
 	const most = 64
 	switch {
 	case data == nil:
 		return "null"
 	case len(data) > most:
-		return fmt.Sprintf("%s.. (%d bytes)", show(data[:most]), len(data))
+		return fmt.Sprintf("%s.. (%d bytes)", formatData(data[:most]), len(data))
 	case utf8.Valid(data):
 		return fmt.Sprintf("%q", data)
 	}

@@ -115,13 +115,13 @@ func (f Fault) kind() string {
 }
 
 // event is a request as a plan sees it.
-type event struct {
+type requestInfo struct {
 	op    string   // as it is counted; "connect" for a handshake
 	paths []string // of a multi all of them
 }
 
 // matches tells whether the fault is about this request.
-func (f *Fault) matches(e event) bool {
+func (f *Fault) matches(e requestInfo) bool {
 	switch {
 	case f.Do == Refuse || f.Do == Silence || f.Do == Lag:
 		return false

@@ -26,7 +26,7 @@ func FuzzRequests(f *testing.F) {
 	f.Add([]byte("\x7f\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		srv := NewServer(t, InMemory())
-		c := hello(t, srv, 0, nil, 0)
+		c := dialSession(t, srv, 0, nil, 0)
 		drained := make(chan struct{})
 		go func() {
 			defer close(drained)
@@ -36,7 +36,7 @@ func FuzzRequests(f *testing.F) {
 		c.nc.Write(frame(1, jute.OpClose, nil)) // if the frames were whole, an end to them
 		c.nc.Close()
 		<-drained
-		require.Zero(t, hello(t, srv, 0, nil, 0).ask(jute.OpExists, append(pathRecord("/"), 0)).err)
+		require.Zero(t, dialSession(t, srv, 0, nil, 0).roundTrip(jute.OpExists, append(pathRecord("/"), 0)).err)
 	})
 }
 
@@ -67,7 +67,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestHostileLengthsTakeNoMemory(t *testing.T) {
+func TestHugeClaimedLengthsAllocateLittle(t *testing.T) {
 	srv := NewServer(t, MaxFrame(1<<30))
 	var conns []net.Conn
 	var before, after runtime.MemStats
@@ -79,7 +79,7 @@ func TestHostileLengthsTakeNoMemory(t *testing.T) {
 		frame(1, jute.OpCreate, jute.AppendInt32(jute.AppendInt32(pathRecord("/a"), -1), 1<<30)),
 		frame(1, jute.OpSetData, jute.AppendInt32(pathRecord("/a"), 1<<30)),
 	} {
-		c := hello(t, srv, 0, nil, 0)
+		c := dialSession(t, srv, 0, nil, 0)
 		c.write(b)
 		conns = append(conns, c.nc)
 		if len(b) > 4 {

@@ -18,15 +18,15 @@ func (c *conn) handshake() bool {
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
 		return false
 	}
-	if answer, ok := s.word(string(head[:])); ok {
+	if answer, ok := s.fourLetterWord(string(head[:])); ok {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		c.out.raw([]byte(answer))
-		c.finish()
+		c.closeAfterFlush()
 		return false
 	}
 	n := int(int32(binary.BigEndian.Uint32(head[:])))
-	if n < 0 || n > s.opt.maxFrame || !c.body(n) {
+	if n < 0 || n > s.opt.maxFrame || !c.readBody(n) {
 		return false
 	}
 	d := jute.NewDecoder(c.frames)
@@ -39,15 +39,15 @@ func (c *conn) handshake() bool {
 	// the session may be read-only. go-zookeeper is one of them.
 	withReadOnly := d.Len() > 0
 
-	verdict := s.opt.plan.before(event{op: "connect"})
-	if verdict.delay > 0 && !c.pause(verdict.delay) {
+	verdict := s.opt.plan.before(requestInfo{op: "connect"})
+	if verdict.delay > 0 && !c.sleep(verdict.delay) {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts.Requests["connect"]++
 	s.counts.BytesIn += int64(4 + n)
-	if s.closed || c.gone || verdict.drop {
+	if s.closed || c.detached || verdict.drop {
 		return false
 	}
 	if verdict.withhold {
@@ -58,14 +58,14 @@ func (c *conn) handshake() bool {
 	if old := s.sessions[id]; id != 0 && verdict.expire && old != nil {
 		s.expire(old)
 	}
-	if lag := s.opt.plan.lag(); lag.behind > 0 && s.keepLog {
-		s.lag(c, lag, now)
+	if lag := s.opt.plan.replicaLag(); lag.maxBehind > 0 && s.keepLog {
+		s.startLagging(c, lag, now)
 	}
 	if seen > c.replica.zxid {
 		return false // with no answer: the client must try another server
 	}
 	d2 := min(max(time.Duration(timeout)*time.Millisecond, s.opt.minTimeout), s.opt.maxTimeout)
-	ss := s.join(c, id, password, d2, now)
+	ss := s.openSession(c, id, password, d2, now)
 	b := jute.AppendInt32(make([]byte, 4, 64), 0)
 	if ss == nil {
 		// Expired, unknown or not its password: id and password are zero.
@@ -79,25 +79,25 @@ func (c *conn) handshake() bool {
 		b = jute.AppendBool(b, false)
 	}
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
-	after := s.opt.plan.after(event{op: "connect"})
-	c.punish(after)
+	after := s.opt.plan.after(requestInfo{op: "connect"})
+	c.applyVerdict(after)
 	if !after.drop {
 		c.out.raw(b)
 		s.counts.BytesOut += int64(len(b))
 	}
 	if ss == nil || after.drop {
-		c.finish()
+		c.closeAfterFlush()
 		return false
 	}
-	return !c.gone
+	return !c.detached
 }
 
 // join gives the connection its session: a new one for id 0, or one that lives,
 // which moves here. The old connection is closed in any case, even if the
 // password is wrong.
-func (s *Server) join(c *conn, id int64, password []byte, timeout time.Duration, now time.Time) *session {
+func (s *Server) openSession(c *conn, id int64, password []byte, timeout time.Duration, now time.Time) *session {
 	if id == 0 {
-		c.session = s.begin(timeout, now)
+		c.session = s.newSession(timeout, now)
 		c.session.conn = c
 		s.catchUp(c.replica)
 		return c.session

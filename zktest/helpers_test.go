@@ -11,16 +11,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type quiet struct{}
+type discardLogger struct{}
 
-func (quiet) Printf(string, ...any) {}
+func (discardLogger) Printf(string, ...any) {}
 
 // connect returns a client with a session. It is closed with the test, and
 // before the server if that was started earlier.
 func connect(t testing.TB, srv *Server, timeout time.Duration) *zk.Conn {
 	t.Helper()
 	conn, events, err := zk.Connect([]string{srv.Addr()}, timeout,
-		zk.WithDialer(srv.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+		zk.WithDialer(srv.Dial), zk.WithLogger(discardLogger{}), zk.WithLogInfo(false))
 	require.NoError(t, err)
 	drained := make(chan struct{})
 	up := make(chan struct{})
@@ -46,11 +46,11 @@ func connect(t testing.TB, srv *Server, timeout time.Duration) *zk.Conn {
 	return conn
 }
 
-var anyone = zk.WorldACL(zk.PermAll)
+var worldACL = zk.WorldACL(zk.PermAll)
 
 func create(t testing.TB, conn *zk.Conn, path string, flags int32) string {
 	t.Helper()
-	got, err := conn.Create(path, nil, flags, anyone)
+	got, err := conn.Create(path, nil, flags, worldACL)
 	require.NoError(t, err)
 	return got
 }

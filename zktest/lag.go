@@ -4,31 +4,31 @@ import "time"
 
 // lag is how far a connection's replica may be behind: as long as what it has
 // not applied is no more than so many transactions, and none of them is older.
-type lag struct {
-	behind int
-	atMost time.Duration
+type replicaLag struct {
+	maxBehind int
+	maxAge    time.Duration
 }
 
 // lag gives a connection a replica of its own that is behind the leader, as if
 // it were on a follower to which not everything has come yet.
-func (s *Server) lag(c *conn, l lag, now time.Time) {
+func (s *Server) startLagging(c *conn, l replicaLag, now time.Time) {
 	r := newReplica(s)
 	r.lag = l
 	c.replica = r
 	s.lagging[r] = c
-	s.feed(r, now)
+	s.applyDue(r, now)
 }
 
 // feed applies what a replica may not be without any longer, and returns when
 // it is to be fed again, or zero.
-func (s *Server) feed(r *replica, now time.Time) time.Time {
-	for r.done < len(s.log) {
-		t := s.log[r.done]
-		if due := t.at.Add(r.lag.atMost); len(s.log)-r.done <= r.lag.behind && now.Before(due) {
+func (s *Server) applyDue(r *replica, now time.Time) time.Time {
+	for r.applied < len(s.log) {
+		t := s.log[r.applied]
+		if due := t.at.Add(r.lag.maxAge); len(s.log)-r.applied <= r.lag.maxBehind && now.Before(due) {
 			s.wakeBefore(due)
 			return due
 		}
-		r.next(t)
+		r.applyNext(t)
 	}
 	return time.Time{}
 }
@@ -39,12 +39,12 @@ func (s *Server) catchUp(r *replica) {
 	if r == s.leader {
 		return
 	}
-	for r.done < len(s.log) {
-		r.next(s.log[r.done])
+	for r.applied < len(s.log) {
+		r.applyNext(s.log[r.applied])
 	}
 }
 
-func (r *replica) next(t *txn) {
-	r.done++
+func (r *replica) applyNext(t *txn) {
+	r.applied++
 	r.apply(t, nil)
 }

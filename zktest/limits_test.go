@@ -13,12 +13,12 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-func TestFramesAreBounded(t *testing.T) {
+func TestOversizedFrameClosesTheConnection(t *testing.T) {
 	srv := NewServer(t)
-	c := hello(t, srv, 0, nil, 0)
+	c := dialSession(t, srv, 0, nil, 0)
 	overhead := len(frame(1, jute.OpSetData, dataRecord("/", "", -1))) - 4
 	fits := bytes.Repeat([]byte("x"), jute.MaxFrame-overhead)
-	require.Zero(t, c.ask(jute.OpSetData, dataRecord("/", string(fits), -1)).err)
+	require.Zero(t, c.roundTrip(jute.OpSetData, dataRecord("/", string(fits), -1)).err)
 	go c.nc.Write(frame(1, jute.OpSetData, dataRecord("/", string(fits)+"x", -1)))
 	_, err := io.Copy(io.Discard, c.nc)
 	if err != nil {
@@ -26,21 +26,21 @@ func TestFramesAreBounded(t *testing.T) {
 	}
 }
 
-func TestAnUnknownOperationIsUnimplementedAndDisconnected(t *testing.T) {
+func TestUnknownOperationIsUnimplementedAndCloses(t *testing.T) {
 	srv := NewServer(t)
-	c := hello(t, srv, 0, nil, 0)
-	a := c.ask(12345, nil)
+	c := dialSession(t, srv, 0, nil, 0)
+	a := c.roundTrip(12345, nil)
 	require.Equal(t, jute.ErrUnimplemented, a.err)
 	require.Equal(t, int64(-1), a.zxid)
-	c.closed()
+	c.waitClosed()
 }
 
-func TestContainersAreReapedOnceUsed(t *testing.T) {
+func TestOnlyUsedContainersAreReaped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := NewServer(t, InMemory(), ContainerCheckInterval(time.Second))
 		c := connect(t, srv, 10*time.Second)
 		for _, path := range []string{"/used", "/unused", "/full"} {
-			_, err := c.CreateContainer(path, nil, zk.FlagContainer, anyone)
+			_, err := c.CreateContainer(path, nil, zk.FlagContainer, worldACL)
 			require.NoError(t, err)
 		}
 		create(t, c, "/full/a", 0)
@@ -55,28 +55,28 @@ func TestContainersAreReapedOnceUsed(t *testing.T) {
 	})
 }
 
-func TestWhatHasATimeToLiveIsReaped(t *testing.T) {
+func TestTTLZnodesAreReaped(t *testing.T) {
 	record := func(flags int32, ttl int64) []byte { return jute.AppendInt64(createRecord("/a", flags), ttl) }
 	synctest.Test(t, func(t *testing.T) {
 		srv := NewServer(t, InMemory(), ExtendedTypes(), ContainerCheckInterval(time.Second))
-		c := hello(t, srv, 0, nil, 0)
-		require.Equal(t, jute.ErrBadArguments, c.ask(jute.OpCreateTTL, record(jute.FlagTTL, 0)).err)
-		require.Zero(t, c.ask(jute.OpCreateTTL, record(jute.FlagTTL, 5000)).err)
+		c := dialSession(t, srv, 0, nil, 0)
+		require.Equal(t, jute.ErrBadArguments, c.roundTrip(jute.OpCreateTTL, record(jute.FlagTTL, 0)).err)
+		require.Zero(t, c.roundTrip(jute.OpCreateTTL, record(jute.FlagTTL, 5000)).err)
 		time.Sleep(4 * time.Second)
-		require.Zero(t, c.ask(jute.OpExists, watchRecord("/a")).err)
+		require.Zero(t, c.roundTrip(jute.OpExists, watchRecord("/a")).err)
 		event, _ := c.event()
 		require.Equal(t, jute.EventDeleted, event)
 	})
-	c := hello(t, NewServer(t), 0, nil, 0)
-	require.Equal(t, jute.ErrUnimplemented, c.ask(jute.OpCreateTTL, record(jute.FlagTTL, 5000)).err)
+	c := dialSession(t, NewServer(t), 0, nil, 0)
+	require.Equal(t, jute.ErrUnimplemented, c.roundTrip(jute.OpCreateTTL, record(jute.FlagTTL, 5000)).err)
 }
 
-func TestExistsNeedsReadIfAsked(t *testing.T) {
+func TestExistsNeedsReadOnlyWithTheOption(t *testing.T) {
 	secret := jute.ACL{Perms: jute.PermAll &^ jute.PermRead, Scheme: "world", ID: "anyone"}
 	for want, opts := range map[int32][]Option{0: nil, jute.ErrNoAuth: {ExistsNeedsRead()}} {
-		c := hello(t, NewServer(t, opts...), 0, nil, 0)
-		require.Zero(t, c.ask(jute.OpCreate, createRecord("/a", 0, secret)).err)
-		require.Equal(t, want, c.ask(jute.OpExists, append(pathRecord("/a"), 0)).err)
+		c := dialSession(t, NewServer(t, opts...), 0, nil, 0)
+		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/a", 0, secret)).err)
+		require.Equal(t, want, c.roundTrip(jute.OpExists, append(pathRecord("/a"), 0)).err)
 	}
 }
 

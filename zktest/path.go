@@ -30,7 +30,7 @@ func validPath(path string) bool {
 }
 
 // special tells whether nobody may delete path (DataTree.isSpecialPath).
-func special(path string) bool {
+func undeletable(path string) bool {
 	switch path {
 	case "/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config":
 		return true

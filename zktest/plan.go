@@ -12,19 +12,19 @@ import (
 // Plan is a list of faults that a server follows, and what became of it. It may
 // be used by one server at a time, and from any goroutine.
 type Plan struct {
-	left atomic.Int32 // faults that can still fire
+	remaining atomic.Int32 // faults that can still fire
 
 	mu     sync.Mutex
-	faults []*planned
+	faults []*plannedFault
 }
 
-type planned struct {
+type plannedFault struct {
 	Fault
 	matched, fired int
 	stopped        bool
 }
 
-func (f *planned) spent() bool {
+func (f *plannedFault) spent() bool {
 	return f.stopped || f.Times >= 0 && f.fired >= max(f.Times, 1)
 }
 
@@ -43,8 +43,8 @@ func (p *Plan) Add(faults ...Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range faults {
-		p.faults = append(p.faults, &planned{Fault: f})
-		p.left.Add(1)
+		p.faults = append(p.faults, &plannedFault{Fault: f})
+		p.remaining.Add(1)
 	}
 }
 
@@ -66,7 +66,7 @@ func (p *Plan) Stop() {
 	for _, f := range p.faults {
 		if !f.spent() {
 			f.stopped = true
-			p.left.Add(-1)
+			p.remaining.Add(-1)
 		}
 	}
 }
@@ -103,22 +103,22 @@ type verdict struct {
 }
 
 // idle is true when no fault is left, so that nothing need be asked.
-func (p *Plan) idle() bool { return p.left.Load() == 0 }
+func (p *Plan) exhausted() bool { return p.remaining.Load() == 0 }
 
 // before says what happens to a request that has arrived.
-func (p *Plan) before(e event) verdict { return p.ask(e, false) }
+func (p *Plan) before(e requestInfo) verdict { return p.decide(e, false) }
 
 // after says what happens to a request that has been applied and not answered.
-func (p *Plan) after(e event) verdict { return p.ask(e, true) }
+func (p *Plan) after(e requestInfo) verdict { return p.decide(e, true) }
 
-func (p *Plan) ask(e event, after bool) (v verdict) {
-	if p.idle() {
+func (p *Plan) decide(e requestInfo, after bool) (v verdict) {
+	if p.exhausted() {
 		return v
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range p.faults {
-		if f.After != after || !f.matches(e) || !p.fires(f) {
+		if f.After != after || !f.matches(e) || !p.countMatch(f) {
 			continue
 		}
 		switch f.Do {
@@ -138,14 +138,14 @@ func (p *Plan) ask(e event, after bool) (v verdict) {
 }
 
 // fires counts a match and tells whether it is one of those to fire on.
-func (p *Plan) fires(f *planned) bool {
+func (p *Plan) countMatch(f *plannedFault) bool {
 	f.matched++
 	if f.matched <= f.Skip || f.spent() {
 		return false
 	}
 	f.fired++
 	if f.spent() {
-		p.left.Add(-1)
+		p.remaining.Add(-1)
 	}
 	return true
 }
@@ -153,8 +153,8 @@ func (p *Plan) fires(f *planned) bool {
 var errRefused = errors.New("zktest: connection refused by the plan")
 
 // accept says what happens to a new connection.
-func (p *Plan) accept() (silent bool, err error) {
-	for _, f := range p.connecting(Refuse, Silence) {
+func (p *Plan) onConnect() (silent bool, err error) {
+	for _, f := range p.fireOnConnect(Refuse, Silence) {
 		silent = silent || f.Do == Silence
 		if f.Do == Refuse {
 			err = errRefused
@@ -164,23 +164,23 @@ func (p *Plan) accept() (silent bool, err error) {
 }
 
 // lag says how far behind the replica of a new connection may be.
-func (p *Plan) lag() (l lag) {
-	for _, f := range p.connecting(Lag) {
-		l = lag{behind: max(l.behind, f.Behind), atMost: max(l.atMost, f.For)}
+func (p *Plan) replicaLag() (l replicaLag) {
+	for _, f := range p.fireOnConnect(Lag) {
+		l = replicaLag{maxBehind: max(l.maxBehind, f.Behind), maxAge: max(l.maxAge, f.For)}
 	}
 	return l
 }
 
 // connecting returns the faults that fire on a new connection.
-func (p *Plan) connecting(kinds ...Action) (fire []Fault) {
-	if p.idle() {
+func (p *Plan) fireOnConnect(kinds ...Action) (fire []Fault) {
+	if p.exhausted() {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range p.faults {
 		for _, kind := range kinds {
-			if f.Do == kind && p.fires(f) {
+			if f.Do == kind && p.countMatch(f) {
 				fire = append(fire, f.Fault)
 			}
 		}
@@ -189,7 +189,7 @@ func (p *Plan) connecting(kinds ...Action) (fire []Fault) {
 }
 
 // lags tells whether the plan has replicas lag.
-func (p *Plan) lags() bool {
+func (p *Plan) hasLag() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range p.faults {

@@ -12,16 +12,16 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-func TestDropBeforeLosesTheRequestAndDropAfterTheAnswer(t *testing.T) {
+func TestDropBeforeLosesTheRequestAndDropAfterTheReply(t *testing.T) {
 	for name, after := range map[string]bool{"before": false, "after": true} {
 		t.Run(name, func(t *testing.T) {
 			srv := NewServer(t, WithPlan(NewPlan(Fault{Do: Drop, After: after, Op: "create", Path: "/a/*", Skip: 1})))
-			c := hello(t, srv, 0, nil, 0)
-			require.Zero(t, c.ask(jute.OpCreate, createRecord("/a", 0)).err)
-			require.Zero(t, c.ask(jute.OpCreate, createRecord("/a/1", 0)).err)
+			c := dialSession(t, srv, 0, nil, 0)
+			require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/a", 0)).err)
+			require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/a/1", 0)).err)
 			c.write(frame(1, jute.OpCreate, createRecord("/a/2", 0)))
-			c.closed()
-			require.Equal(t, after, hello(t, srv, 0, nil, 0).ask(jute.OpExists, append(pathRecord("/a/2"), 0)).err == 0)
+			c.waitClosed()
+			require.Equal(t, after, dialSession(t, srv, 0, nil, 0).roundTrip(jute.OpExists, append(pathRecord("/a/2"), 0)).err == 0)
 			require.Len(t, srv.Sessions(), 2)
 			require.Equal(t, map[string]int{"drop " + name: 1}, srv.Plan().Fired())
 			require.Contains(t, srv.Plan().String(), "drop "+name+" create /a/* skip=1 times=1: matched 2, fired 1")
@@ -34,31 +34,31 @@ func TestWithheldConnectionsStayOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := NewServer(t, InMemory())
-				c := hello(t, srv, 0, nil, 0)
+				c := dialSession(t, srv, 0, nil, 0)
 				srv.Plan().Add(Fault{Do: Withhold, After: after, Op: "create"})
 				c.write(frame(1, jute.OpCreate, createRecord("/a", 0)))
 				c.write(frame(2, jute.OpExists, append(pathRecord("/a"), 0)))
 				require.NoError(t, c.nc.SetReadDeadline(time.Now().Add(5*time.Second)))
 				_, err := c.nc.Read(make([]byte, 1))
 				require.ErrorContains(t, err, "timeout")
-				again := hello(t, srv, c.id, c.pass, 0)
-				require.Equal(t, after, again.ask(jute.OpExists, append(pathRecord("/a"), 0)).err == 0)
+				again := dialSession(t, srv, c.id, c.pass, 0)
+				require.Equal(t, after, again.roundTrip(jute.OpExists, append(pathRecord("/a"), 0)).err == 0)
 			})
 		})
 	}
 }
 
-func TestDelaysHoldUpWhatComesBehind(t *testing.T) {
+func TestDelayHoldsUpLaterRequests(t *testing.T) {
 	for name, after := range map[string]bool{"before": false, "after": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := NewServer(t, InMemory())
-				c, other := hello(t, srv, 0, nil, 0), hello(t, srv, 0, nil, 0)
+				c, other := dialSession(t, srv, 0, nil, 0), dialSession(t, srv, 0, nil, 0)
 				srv.Plan().Add(Fault{Do: Delay, After: after, Op: "create", For: 3 * time.Second})
 				start := time.Now()
 				c.write(append(frame(1, jute.OpCreate, createRecord("/a", 0)), frame(2, jute.OpPing, nil)...))
 				synctest.Wait()
-				require.Equal(t, after, other.ask(jute.OpExists, append(pathRecord("/a"), 0)).err == 0)
+				require.Equal(t, after, other.roundTrip(jute.OpExists, append(pathRecord("/a"), 0)).err == 0)
 				require.Equal(t, int32(1), c.read().xid)
 				require.Equal(t, 3*time.Second, time.Since(start))
 				require.Equal(t, jute.XidPing, c.read().xid)
@@ -68,34 +68,34 @@ func TestDelaysHoldUpWhatComesBehind(t *testing.T) {
 	}
 }
 
-func TestAnswersAreReplaced(t *testing.T) {
+func TestAnswerReplacesTheReply(t *testing.T) {
 	srv := NewServer(t)
-	c := hello(t, srv, 0, nil, 0)
+	c := dialSession(t, srv, 0, nil, 0)
 	srv.Plan().Add(
 		Fault{Do: Answer, Op: "create", Code: jute.ErrOperationTimeout},
 		Fault{Do: Answer, Op: "multi", After: true, Code: jute.ErrConnectionLoss},
 	)
-	require.Equal(t, jute.ErrOperationTimeout, c.ask(jute.OpCreate, createRecord("/a", 0)).err)
-	require.Equal(t, jute.ErrNoNode, c.ask(jute.OpExists, append(pathRecord("/a"), 0)).err)
+	require.Equal(t, jute.ErrOperationTimeout, c.roundTrip(jute.OpCreate, createRecord("/a", 0)).err)
+	require.Equal(t, jute.ErrNoNode, c.roundTrip(jute.OpExists, append(pathRecord("/a"), 0)).err)
 	b := append(appendHeader(nil, jute.OpCreate, false, -1), createRecord("/b", 0)...)
-	require.Equal(t, jute.ErrConnectionLoss, c.ask(jute.OpMulti, appendHeader(b, -1, true, -1)).err)
-	require.Zero(t, c.ask(jute.OpExists, append(pathRecord("/b"), 0)).err)
+	require.Equal(t, jute.ErrConnectionLoss, c.roundTrip(jute.OpMulti, appendHeader(b, -1, true, -1)).err)
+	require.Zero(t, c.roundTrip(jute.OpExists, append(pathRecord("/b"), 0)).err)
 }
 
-func TestAPlanExpiresSessions(t *testing.T) {
+func TestExpireEndsTheSession(t *testing.T) {
 	for name, after := range map[string]bool{"before": false, "after": true} {
 		t.Run(name, func(t *testing.T) {
 			srv := NewServer(t, WithPlan(NewPlan(Fault{Do: Expire, After: after, Op: "create"})))
-			c := hello(t, srv, 0, nil, 0)
+			c := dialSession(t, srv, 0, nil, 0)
 			c.write(frame(1, jute.OpCreate, createRecord("/a", 0)))
-			c.closed()
+			c.waitClosed()
 			require.Empty(t, srv.Sessions())
-			require.Equal(t, after, hello(t, srv, 0, nil, 0).ask(jute.OpExists, append(pathRecord("/a"), 0)).err == 0)
+			require.Equal(t, after, dialSession(t, srv, 0, nil, 0).roundTrip(jute.OpExists, append(pathRecord("/a"), 0)).err == 0)
 		})
 	}
 }
 
-func TestConnectionsAreRefusedAndMetWithSilence(t *testing.T) {
+func TestConnectionsAreRefusedOrNeverAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := NewServer(t, InMemory(), WithPlan(NewPlan(
 			Fault{Do: Refuse, Times: 2}, Fault{Do: Silence, Skip: 2})))
@@ -105,49 +105,49 @@ func TestConnectionsAreRefusedAndMetWithSilence(t *testing.T) {
 		}
 		c := dialRaw(t, srv)
 		require.NoError(t, c.nc.SetDeadline(time.Now().Add(time.Second)))
-		c.connect(0, nil, 0, 1000, false)
+		c.handshake(0, nil, 0, 1000, false)
 		require.Nil(t, c.pass)
 		require.Empty(t, srv.Sessions())
-		require.NotZero(t, hello(t, srv, 0, nil, 0).id)
+		require.NotZero(t, dialSession(t, srv, 0, nil, 0).id)
 	})
 }
 
-func TestALaggingConnectionReadsAnOldStateUntilItSyncs(t *testing.T) {
+func TestLaggingConnectionReadsOldStateUntilItSyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := NewServer(t, InMemory(), WithPlan(NewPlan(
 			Fault{Do: Lag, Skip: 1, Times: -1, Behind: 3, For: time.Minute})))
-		writer := hello(t, srv, 0, nil, 0)
-		c := hello(t, srv, 0, nil, 0)
-		require.Equal(t, jute.ErrNoNode, c.ask(jute.OpExists, watchRecord("/0")).err)
+		writer := dialSession(t, srv, 0, nil, 0)
+		c := dialSession(t, srv, 0, nil, 0)
+		require.Equal(t, jute.ErrNoNode, c.roundTrip(jute.OpExists, watchRecord("/0")).err)
 		for i := range 4 {
-			require.Zero(t, writer.ask(jute.OpCreate, createRecord(fmt.Sprintf("/%d", i), 0)).err)
+			require.Zero(t, writer.roundTrip(jute.OpCreate, createRecord(fmt.Sprintf("/%d", i), 0)).err)
 		}
 		event, path := c.event() // the fourth pushed the first through
 		require.Equal(t, jute.EventCreated, event)
 		require.Equal(t, "/0", path)
-		require.Equal(t, jute.ErrNoNode, c.ask(jute.OpExists, append(pathRecord("/1"), 0)).err)
+		require.Equal(t, jute.ErrNoNode, c.roundTrip(jute.OpExists, append(pathRecord("/1"), 0)).err)
 
 		// Who has seen the fourth is not let in.
-		seen := writer.ask(jute.OpExists, append(pathRecord("/"), 0))
-		require.Nil(t, hello(t, srv, c.id, c.pass, seen.zxid).pass)
-		c = hello(t, srv, c.id, c.pass, seen.zxid-3)
-		require.Equal(t, jute.ErrNoNode, c.ask(jute.OpExists, append(pathRecord("/3"), 0)).err)
-		require.Zero(t, c.ask(jute.OpSync, pathRecord("/")).err)
-		require.Zero(t, c.ask(jute.OpExists, append(pathRecord("/3"), 0)).err)
+		seen := writer.roundTrip(jute.OpExists, append(pathRecord("/"), 0))
+		require.Nil(t, dialSession(t, srv, c.id, c.pass, seen.zxid).pass)
+		c = dialSession(t, srv, c.id, c.pass, seen.zxid-3)
+		require.Equal(t, jute.ErrNoNode, c.roundTrip(jute.OpExists, append(pathRecord("/3"), 0)).err)
+		require.Zero(t, c.roundTrip(jute.OpSync, pathRecord("/")).err)
+		require.Zero(t, c.roundTrip(jute.OpExists, append(pathRecord("/3"), 0)).err)
 
 		// Its own writes bring it up to date too, and so does time.
-		require.Zero(t, writer.ask(jute.OpCreate, createRecord("/4", 0)).err)
-		require.Equal(t, jute.ErrNoNode, c.ask(jute.OpExists, append(pathRecord("/4"), 0)).err)
-		require.Zero(t, c.ask(jute.OpCreate, createRecord("/5", 0)).err)
-		require.Zero(t, c.ask(jute.OpExists, append(pathRecord("/4"), 0)).err)
-		require.Equal(t, jute.ErrNoNode, c.ask(jute.OpExists, watchRecord("/6")).err)
-		require.Zero(t, writer.ask(jute.OpCreate, createRecord("/6", 0)).err)
+		require.Zero(t, writer.roundTrip(jute.OpCreate, createRecord("/4", 0)).err)
+		require.Equal(t, jute.ErrNoNode, c.roundTrip(jute.OpExists, append(pathRecord("/4"), 0)).err)
+		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/5", 0)).err)
+		require.Zero(t, c.roundTrip(jute.OpExists, append(pathRecord("/4"), 0)).err)
+		require.Equal(t, jute.ErrNoNode, c.roundTrip(jute.OpExists, watchRecord("/6")).err)
+		require.Zero(t, writer.roundTrip(jute.OpCreate, createRecord("/6", 0)).err)
 		start := time.Now()
 		require.NoError(t, c.nc.SetDeadline(time.Time{}))
 		for time.Since(start) < 59*time.Second {
 			time.Sleep(5 * time.Second)
 			if time.Since(start) < time.Minute {
-				require.Equal(t, jute.ErrNoNode, c.ask(jute.OpExists, append(pathRecord("/6"), 0)).err)
+				require.Equal(t, jute.ErrNoNode, c.roundTrip(jute.OpExists, append(pathRecord("/6"), 0)).err)
 			}
 		}
 		_, path = c.event()
@@ -156,7 +156,7 @@ func TestALaggingConnectionReadsAnOldStateUntilItSyncs(t *testing.T) {
 	})
 }
 
-func TestAPlanComesFromASeed(t *testing.T) {
+func TestSameSeedGivesSamePlan(t *testing.T) {
 	require.Equal(t, PlanFromSeed(7, 20, 100, time.Second).String(), PlanFromSeed(7, 20, 100, time.Second).String())
 	require.NotEqual(t, PlanFromSeed(7, 20, 100, time.Second).String(), PlanFromSeed(8, 20, 100, time.Second).String())
 }
@@ -172,7 +172,7 @@ func TestClientsSurviveRandomPlans(t *testing.T) {
 			var drained []chan struct{}
 			for range 3 {
 				c, events, err := zk.Connect([]string{srv.Addr()}, 5*time.Second,
-					zk.WithDialer(srv.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+					zk.WithDialer(srv.Dial), zk.WithLogger(discardLogger{}), zk.WithLogInfo(false))
 				require.NoError(t, err)
 				done := make(chan struct{})
 				go func() {
@@ -184,11 +184,11 @@ func TestClientsSurviveRandomPlans(t *testing.T) {
 			}
 			for i := range 30 {
 				for _, c := range clients {
-					c.Create(fmt.Sprintf("/n%d", i), nil, zk.FlagEphemeral, anyone)
+					c.Create(fmt.Sprintf("/n%d", i), nil, zk.FlagEphemeral, worldACL)
 					if !raceEnabled { // go-zookeeper re-arms with races of its own
 						c.ExistsW(fmt.Sprintf("/n%d", i+1))
 					}
-					c.Multi(&zk.CreateRequest{Path: "/m", Acl: anyone}, &zk.DeleteRequest{Path: "/m", Version: -1})
+					c.Multi(&zk.CreateRequest{Path: "/m", Acl: worldACL}, &zk.DeleteRequest{Path: "/m", Version: -1})
 					c.Children("/")
 				}
 			}
@@ -200,7 +200,7 @@ func TestClientsSurviveRandomPlans(t *testing.T) {
 			require.Empty(t, srv.Sessions())
 			srv.mu.Lock()
 			require.Empty(t, srv.leader.tree.ephemerals)
-			require.Empty(t, srv.leader.data.table)
+			require.Empty(t, srv.leader.dataWatches.table)
 			require.Empty(t, srv.lagging)
 			require.Empty(t, srv.conns)
 			srv.mu.Unlock()

@@ -36,19 +36,19 @@ type result struct {
 // replica is a copy of the data as far as it has heard of transactions, with
 // the watches of the connections that read it.
 type replica struct {
-	tree  *tree
-	data  watches // data and existence
-	child watches
-	zxid  int64
-	lag   lag
-	done  int // transactions of the log that it has applied; not the leader
+	tree         *tree
+	dataWatches  watches // data and existence
+	childWatches watches
+	zxid         int64
+	lag          replicaLag
+	applied      int // transactions of the log that it has applied; not the leader
 }
 
 func newReplica(s *Server) *replica {
 	return &replica{
-		tree:  newTree(),
-		data:  watches{server: s, table: map[string]map[*conn]mode{}},
-		child: watches{server: s, table: map[string]map[*conn]mode{}},
+		tree:         newTree(),
+		dataWatches:  watches{server: s, table: map[string]map[*conn]watchMode{}},
+		childWatches: watches{server: s, table: map[string]map[*conn]watchMode{}},
 	}
 }
 
@@ -62,19 +62,19 @@ func (r *replica) apply(t *txn, results []result) []result {
 		res := result{path: c.path}
 		switch c.op {
 		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-			parentPath, _ := split(c.path)
+			parentPath, _ := splitPath(c.path)
 			parent := r.tree.nodes[parentPath]
 			n := r.tree.create(c, t.zxid, now)
 			res.stat = n.stat()
-			r.data.fire(c.path, jute.EventCreated, n.acl, nil)
-			r.child.fire(parentPath, jute.EventChildrenChanged, parent.acl, nil)
+			r.dataWatches.fire(c.path, jute.EventCreated, n.acl, nil)
+			r.childWatches.fire(parentPath, jute.EventChildrenChanged, parent.acl, nil)
 		case jute.OpDelete:
 			r.remove(c.path, t.zxid)
 		case jute.OpSetData:
 			n := r.tree.node(c.path)
 			n.data, n.version, n.mzxid, n.mtime = c.data, c.version, t.zxid, now
 			res.stat = n.stat()
-			r.data.fire(c.path, jute.EventDataChanged, n.acl, nil)
+			r.dataWatches.fire(c.path, jute.EventDataChanged, n.acl, nil)
 		case jute.OpSetACL: // which no watch hears of
 			n := r.tree.node(c.path)
 			n.acl, n.aversion = c.acl, c.version
@@ -96,9 +96,9 @@ const opSetCounter int32 = -1000
 
 func (r *replica) remove(path string, zxid int64) {
 	n, parent := r.tree.remove(path, zxid)
-	parentPath, _ := split(path)
+	parentPath, _ := splitPath(path)
 	// Who watches both data and children hears of the deletion once.
-	told := r.data.fire(path, jute.EventDeleted, n.acl, nil)
-	r.child.fire(path, jute.EventDeleted, n.acl, told)
-	r.child.fire(parentPath, jute.EventChildrenChanged, parent.acl, nil)
+	told := r.dataWatches.fire(path, jute.EventDeleted, n.acl, nil)
+	r.childWatches.fire(path, jute.EventDeleted, n.acl, told)
+	r.childWatches.fire(parentPath, jute.EventChildrenChanged, parent.acl, nil)
 }

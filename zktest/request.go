@@ -9,10 +9,10 @@ import (
 // request is one request as it was read; which fields count depends on op. Its
 // strings and data are copies, body is not.
 type request struct {
-	xid, op int32
-	body    []byte
-	bad     bool // the record does not hold what it should
-	halved  bool // of setWatches: a vector is null
+	xid, op    int32
+	body       []byte
+	malformed  bool // the record does not hold what it should
+	nullVector bool // of setWatches: a vector is null
 
 	path    string
 	data    []byte
@@ -34,7 +34,7 @@ type request struct {
 }
 
 // write tells whether the request takes a zxid, even if it fails.
-func (q *request) write() bool {
+func (q *request) takesZxid() bool {
 	switch q.op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL,
 		jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL,
@@ -52,12 +52,12 @@ func decode(body []byte) (*request, bool) {
 		return nil, false
 	}
 	q.body = body[8:]
-	q.fields(d)
-	q.bad = q.bad || d.Err != nil
+	q.decodeFields(d)
+	q.malformed = q.malformed || d.Err != nil
 	return q, true
 }
 
-func (q *request) fields(d *jute.Decoder) {
+func (q *request) decodeFields(d *jute.Decoder) {
 	switch q.op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		q.path, q.data, q.acl, q.flags = d.Text(), bytes.Clone(d.Buffer()), d.ACLs(), d.Int32()
@@ -79,7 +79,7 @@ func (q *request) fields(d *jute.Decoder) {
 		q.data = d.Buffer()
 		q.path = string(q.data)
 	case jute.OpCreateSession: // nobody's to ask for
-		q.bad = true
+		q.malformed = true
 	case jute.OpGetEphemerals:
 		q.path = d.String()
 	case jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpAddWatch:
@@ -94,8 +94,8 @@ func (q *request) fields(d *jute.Decoder) {
 			paths := d.Strings()
 			// An empty vector is fine, one that is null is not; those before it
 			// have been worked off by then (DataTree.setWatches).
-			q.halved = q.halved || d.Null
-			if !q.halved {
+			q.nullVector = q.nullVector || d.Null
+			if !q.nullVector {
 				q.paths[i] = paths
 			}
 		}
@@ -105,13 +105,13 @@ func (q *request) fields(d *jute.Decoder) {
 	case jute.OpSasl:
 		d.Buffer()
 	case jute.OpMulti, jute.OpMultiRead:
-		q.operations(d)
+		q.decodeOps(d)
 	}
 }
 
 // operations reads those of a multi, each after a header, the last header
 // saying that it was the last (MultiOperationRecord).
-func (q *request) operations(d *jute.Decoder) {
+func (q *request) decodeOps(d *jute.Decoder) {
 	for d.Err == nil {
 		op, done := d.Int32(), d.Bool()
 		d.Int32() // err, which only counts in a result
@@ -122,9 +122,9 @@ func (q *request) operations(d *jute.Decoder) {
 		switch op {
 		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL,
 			jute.OpDelete, jute.OpSetData, jute.OpCheck, jute.OpGetChildren, jute.OpGetData:
-			sub.fields(d)
+			sub.decodeFields(d)
 		default:
-			q.bad = true
+			q.malformed = true
 			return
 		}
 		switch op {
@@ -143,17 +143,17 @@ func (q *request) operations(d *jute.Decoder) {
 		}
 		// Reads and writes do not mix, and no create but createTTL may have a
 		// time to live (Op.Create).
-		mixed := len(q.ops) > 0 && q.ops[0].reads() != sub.reads()
+		mixed := len(q.ops) > 0 && q.ops[0].isRead() != sub.isRead()
 		ttl := op != jute.OpCreateTTL && (sub.flags == jute.FlagTTL || sub.flags == jute.FlagSequentialTTL)
-		if mixed || ttl || q.op == jute.OpMulti && sub.reads() {
-			q.bad = true
+		if mixed || ttl || q.op == jute.OpMulti && sub.isRead() {
+			q.malformed = true
 			return
 		}
 		q.ops = append(q.ops, sub)
 	}
 }
 
-func (q *request) reads() bool { return q.op == jute.OpGetChildren || q.op == jute.OpGetData }
+func (q *request) isRead() bool { return q.op == jute.OpGetChildren || q.op == jute.OpGetData }
 
 // name is what the request is counted as.
 func (q *request) name() string {

@@ -11,14 +11,14 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-func TestNumbersCountCreates(t *testing.T) {
+func TestSequenceNumbersCountCreates(t *testing.T) {
 	srv := NewServer(t)
 	c := connect(t, srv, 10*time.Second)
 	create(t, c, "/q", 0)
 	require.Equal(t, "/q/0000000000", create(t, c, "/q/", zk.FlagSequence))
 	create(t, c, "/q/plain", 0) // counts too
 	require.NoError(t, c.Delete("/q/plain", -1))
-	_, err := c.Create("/q/0000000000", nil, 0, anyone) // fails, takes none
+	_, err := c.Create("/q/0000000000", nil, 0, worldACL) // fails, takes none
 	require.ErrorIs(t, err, zk.ErrNodeExists)
 	require.Equal(t, "/q/a-0000000002", create(t, c, "/q/a-", zk.FlagSequence))
 	require.NoError(t, c.Delete("/q/0000000000", -1))
@@ -31,7 +31,7 @@ func TestNumbersCountCreates(t *testing.T) {
 	require.Equal(t, "/q/0000000000", create(t, c, "/q/", zk.FlagSequence))
 }
 
-func TestTheCounterSticksAtItsEnd(t *testing.T) {
+func TestSequenceCounterSticksAtMaxInt32(t *testing.T) {
 	srv := NewServer(t)
 	c := connect(t, srv, 10*time.Second)
 	require.Error(t, srv.SetCounter("/q", 1))
@@ -42,10 +42,10 @@ func TestTheCounterSticksAtItsEnd(t *testing.T) {
 	require.Equal(t, "/q/c2147483647", create(t, c, "/q/c", zk.FlagSequence))
 }
 
-func TestCreatesInFlightTogetherBeyondTheEndAreNegative(t *testing.T) {
+func TestPipelinedCreatesOverflowToNegativeNumbers(t *testing.T) {
 	srv := NewServer(t)
-	c := hello(t, srv, 0, nil, 0)
-	require.Zero(t, c.ask(jute.OpCreate, createRecord("/q", 0)).err)
+	c := dialSession(t, srv, 0, nil, 0)
+	require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/q", 0)).err)
 	require.NoError(t, srv.SetCounter("/q", math.MaxInt32))
 	var frames []byte
 	for range 3 {
@@ -57,7 +57,7 @@ func TestCreatesInFlightTogetherBeyondTheEndAreNegative(t *testing.T) {
 	require.Equal(t, "/q/-2147483647", c.read().String())
 }
 
-func TestStatsTellZxidsOfTheirChanges(t *testing.T) {
+func TestStatCarriesTheZxidsOfItsChanges(t *testing.T) {
 	srv := NewServer(t)
 	c := connect(t, srv, 10*time.Second)
 	create(t, c, "/a", 0)
@@ -72,7 +72,7 @@ func TestStatsTellZxidsOfTheirChanges(t *testing.T) {
 	require.Equal(t, a.Mzxid, a2.Mzxid)
 	require.Equal(t, int32(1), a2.NumChildren)
 	require.Equal(t, int32(1), a2.Cversion)
-	_, err = c.Create("/a", nil, 0, anyone)
+	_, err = c.Create("/a", nil, 0, worldACL)
 	require.ErrorIs(t, err, zk.ErrNodeExists) // takes a zxid all the same
 	a3, err := c.Set("/a", []byte("x"), -1)
 	require.NoError(t, err)

@@ -13,27 +13,27 @@ import (
 // applied, and once more before its reply is queued. A request that is to be
 // delayed splits the batch, those before it are answered first.
 func (c *conn) serve(batch []*request) bool {
-	if c.server.opt.plan.idle() {
-		return c.process(batch, nil)
+	if c.server.opt.plan.exhausted() {
+		return c.processBatch(batch, nil)
 	}
 	for len(batch) > 0 {
 		var verdicts []verdict
 		n := 0
 		for n < len(batch) {
-			v := c.server.opt.plan.before(describe(batch[n]))
+			v := c.server.opt.plan.before(requestInfoOf(batch[n]))
 			if v.delay > 0 {
-				if n > 0 && !c.process(batch[:n], verdicts) {
+				if n > 0 && !c.processBatch(batch[:n], verdicts) {
 					return false
 				}
 				batch, verdicts, n = batch[n:], nil, 0
-				if !c.pause(v.delay) {
+				if !c.sleep(v.delay) {
 					return false
 				}
 			}
 			verdicts = append(verdicts, v)
 			n++
 		}
-		if !c.process(batch[:n], verdicts) {
+		if !c.processBatch(batch[:n], verdicts) {
 			return false
 		}
 		batch = batch[n:]
@@ -42,8 +42,8 @@ func (c *conn) serve(batch []*request) bool {
 }
 
 // describe says of a request what a plan wants to know.
-func describe(q *request) event {
-	e := event{op: q.name(), paths: []string{q.path}}
+func requestInfoOf(q *request) requestInfo {
+	e := requestInfo{op: q.name(), paths: []string{q.path}}
 	for i := range q.ops {
 		e.paths = append(e.paths, q.ops[i].path)
 	}
@@ -52,16 +52,16 @@ func describe(q *request) event {
 
 // process prepares all requests and then applies them in order. verdicts is
 // what the plan says of each, or nil.
-func (c *conn) process(batch []*request, verdicts []verdict) bool {
+func (c *conn) processBatch(batch []*request, verdicts []verdict) bool {
 	s := c.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.gone {
+	if c.detached {
 		return false
 	}
 	now := time.Now()
 	s.touch(c.session, now)
-	p := s.preparer()
+	p := s.newPreparer()
 	for i, q := range batch {
 		s.counts.Requests[q.name()]++
 		var v verdict
@@ -69,12 +69,12 @@ func (c *conn) process(batch []*request, verdicts []verdict) bool {
 			v = verdicts[i]
 		}
 		if v.expire || v.drop || v.withhold {
-			c.answer(batch[:i]) // what follows never gets here
+			c.applyBatch(batch[:i]) // what follows never gets here
 			switch {
 			case v.expire:
 				s.expire(c.session)
 			case v.drop:
-				c.finish()
+				c.closeAfterFlush()
 			default:
 				c.silent = true
 				c.out.mute()
@@ -89,19 +89,19 @@ func (c *conn) process(batch []*request, verdicts []verdict) bool {
 		switch {
 		case q.op == jute.OpAuth:
 			c.authenticate(q)
-		case q.write():
+		case q.takesZxid():
 			p.prepare(c.session, q, now)
 		case c.session.closing:
 			q.err = jute.ErrSessionExpired
 		}
 	}
-	c.answer(batch)
-	return !c.gone
+	c.applyBatch(batch)
+	return !c.detached
 }
 
 // authenticate adds what the connection has presented to what it is.
 func (c *conn) authenticate(q *request) {
-	if q.bad {
+	if q.malformed {
 		return
 	}
 	ids, ok := c.server.authenticate(q.scheme, q.data, c.ids[0].id)
@@ -119,10 +119,10 @@ func (c *conn) authenticate(q *request) {
 }
 
 // answer applies prepared requests one after the other and queues the replies.
-func (c *conn) answer(batch []*request) {
+func (c *conn) applyBatch(batch []*request) {
 	s := c.server
 	for _, q := range batch {
-		if c.gone {
+		if c.detached {
 			return
 		}
 		c.scratch = c.scratch[:0]
@@ -131,17 +131,17 @@ func (c *conn) answer(batch []*request) {
 		silent := false
 		switch {
 		case q.op == jute.OpAuth || q.op == jute.OpSasl:
-			if q.bad {
-				c.finish()
+			if q.malformed {
+				c.closeAfterFlush()
 				return
 			}
 			if q.op == jute.OpSasl { // which is not set up: an empty token
 				body = jute.AppendInt32(nil, -1)
 			}
 		case q.txn != nil:
-			body, silent = c.write(q)
+			body, silent = c.serveWrite(q)
 		case q.err == 0:
-			body = c.query(q)
+			body = c.serveRead(q)
 		}
 		if q.op == jute.OpPing {
 			xid = jute.XidPing
@@ -149,11 +149,11 @@ func (c *conn) answer(batch []*request) {
 		if q.err != 0 && q.op != jute.OpMultiRead {
 			body = nil
 		}
-		if !s.opt.plan.idle() {
-			v := s.opt.plan.after(describe(q))
-			c.punish(v)
+		if !s.opt.plan.exhausted() {
+			v := s.opt.plan.after(requestInfoOf(q))
+			c.applyVerdict(v)
 			if v.drop {
-				c.finish()
+				c.closeAfterFlush()
 				return
 			}
 			if v.err != 0 {
@@ -165,24 +165,24 @@ func (c *conn) answer(batch []*request) {
 		case q.op == jute.OpAuth || q.op == jute.OpSasl:
 			// Answered before it gets to where zxids are known.
 			s.counts.BytesOut += int64(c.out.reply(xid, 0, q.err, body))
-		case q.err == errUnknown:
+		case q.err == errUnknownOp:
 			// Not even prepared, so it knows no zxid (UnimplementedRequestProcessor).
 			s.counts.BytesOut += int64(c.out.reply(xid, -1, jute.ErrUnimplemented, nil))
 		default:
 			c.reply(xid, q.err, body)
 		}
-		if q.op == jute.OpClose && q.txn != nil || q.err == errUnknown || q.op == jute.OpAuth && q.err != 0 {
-			c.finish()
+		if q.op == jute.OpClose && q.txn != nil || q.err == errUnknownOp || q.op == jute.OpAuth && q.err != 0 {
+			c.closeAfterFlush()
 		}
 	}
 }
 
 // errUnknown marks a request whose operation there is not.
-const errUnknown int32 = -1 << 30
+const errUnknownOp int32 = -1 << 30
 
 // punish does to the connection what the plan says is to happen after a request
 // was applied, save for dropping it.
-func (c *conn) punish(v verdict) {
+func (c *conn) applyVerdict(v verdict) {
 	if v.expire && c.session != nil {
 		c.server.expire(c.session)
 	}
@@ -190,6 +190,6 @@ func (c *conn) punish(v verdict) {
 		c.out.mute()
 	}
 	if v.delay > 0 {
-		c.out.hold(v.delay)
+		c.out.delay(v.delay)
 	}
 }

@@ -27,21 +27,21 @@ type Server struct {
 
 	// mu is held for moments only, never while something blocks: a goroutine
 	// that waits for a Mutex holds up the time of a synctest bubble.
-	mu        sync.Mutex
-	closed    bool
-	leader    *replica
-	lagging   map[*replica]*conn
-	keepLog   bool   // the plan lets replicas lag
-	log       []*txn // all transactions, then
-	zxid      int64  // the last that was taken
-	pending   map[string]record
-	sessions  map[int64]*session
-	conns     map[*conn]struct{}
-	nextID    int64
-	nextWake  time.Time // zero: the clock sleeps until it is woken
-	nextCheck time.Time // of containers
-	counts    Counts
-	results   []result // scratch
+	mu                 sync.Mutex
+	closed             bool
+	leader             *replica
+	lagging            map[*replica]*conn
+	keepLog            bool   // the plan lets replicas lag
+	log                []*txn // all transactions, then
+	zxid               int64  // the last that was taken
+	pending            map[string]changeRecord
+	sessions           map[int64]*session
+	conns              map[*conn]struct{}
+	nextID             int64
+	nextWake           time.Time // zero: the clock sleeps until it is woken
+	nextContainerCheck time.Time // of containers
+	counts             Counts
+	results            []result // scratch
 }
 
 // TB is what NewServer needs of a testing.TB.
@@ -64,7 +64,7 @@ func NewServer(t TB, opts ...Option) *Server {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("zktest: at the end of the test:\n%s", head(s.Tree(), 100))
+			t.Logf("zktest: at the end of the test:\n%s", firstLines(s.Tree(), 100))
 			if plan := s.opt.plan.String(); plan != "" {
 				t.Logf("zktest: the plan:\n%s", plan)
 			}
@@ -84,14 +84,14 @@ func Start(opts ...Option) (*Server, error) {
 		done:     make(chan struct{}),
 		wake:     make(chan struct{}, 1),
 		lagging:  map[*replica]*conn{},
-		pending:  map[string]record{},
+		pending:  map[string]changeRecord{},
 		sessions: map[int64]*session{},
 		conns:    map[*conn]struct{}{},
 		counts:   newCounts(),
 	}
 	s.leader = newReplica(s)
-	s.keepLog = s.opt.plan.lags()
-	s.scheduleCheck(s.started)
+	s.keepLog = s.opt.plan.hasLag()
+	s.scheduleContainerCheck(s.started)
 	// As on the real server the low 16 bits count sessions, and those above
 	// are the time of its start (SessionTrackerImpl.initializeNextSessionId).
 	s.nextID = int64(uint64(s.started.UnixMilli()) << 24 >> 8)
@@ -103,10 +103,10 @@ func Start(opts ...Option) (*Server, error) {
 		}
 		s.listener, s.addr = l, l.Addr().String()
 		s.wg.Add(1)
-		go s.accept()
+		go s.acceptLoop()
 	}
 	s.wg.Add(1)
-	go s.clock()
+	go s.runClock()
 	return s, nil
 }
 
@@ -138,7 +138,7 @@ func (s *Server) Addr() string { return s.addr }
 func (s *Server) Plan() *Plan { return s.opt.plan }
 
 // preparer starts the preparation of transactions that are in flight together.
-func (s *Server) preparer() *preparer {
+func (s *Server) newPreparer() *preparer {
 	clear(s.pending)
 	return &preparer{server: s, pending: s.pending}
 }
@@ -146,7 +146,7 @@ func (s *Server) preparer() *preparer {
 // commit applies a transaction to the leader, and puts it in the log for
 // replicas that lag. The results are valid until the next commit.
 func (s *Server) commit(t *txn) []result {
-	s.tell(t) // before watchers hear of it
+	s.notifyOnChange(t) // before watchers hear of it
 	s.results = s.leader.apply(t, s.results[:0])
 	if len(t.changes) > 0 {
 		s.counts.Transactions++
@@ -154,15 +154,15 @@ func (s *Server) commit(t *txn) []result {
 	for i := range t.changes {
 		if op := t.changes[i].op; op == jute.OpCreateContainer || op == jute.OpCreateTTL {
 			if len(s.leader.tree.reapable) == 1 { // nobody looked at the time before
-				s.scheduleCheck(t.at)
+				s.scheduleContainerCheck(t.at)
 			}
-			s.wakeBefore(s.nextCheck)
+			s.wakeBefore(s.nextContainerCheck)
 		}
 	}
 	if s.keepLog {
 		s.log = append(s.log, t)
 		for r := range s.lagging {
-			s.feed(r, t.at)
+			s.applyDue(r, t.at)
 		}
 	}
 	return s.results

@@ -77,7 +77,7 @@ func (s *Server) password(id int64) []byte {
 }
 
 // begin makes a new session, which takes a zxid.
-func (s *Server) begin(timeout time.Duration, now time.Time) *session {
+func (s *Server) newSession(timeout time.Duration, now time.Time) *session {
 	ss := &session{id: s.nextID, timeout: timeout}
 	s.nextID++
 	s.sessions[ss.id] = ss
@@ -100,15 +100,15 @@ func (s *Server) expire(ss *session) {
 	if s.sessions[ss.id] != ss {
 		return
 	}
-	p := s.preparer()
+	p := s.newPreparer()
 	s.zxid++
-	t := &txn{zxid: s.zxid, at: time.Now(), changes: []change{p.end(ss)}}
+	t := &txn{zxid: s.zxid, at: time.Now(), changes: []change{p.closeSession(ss)}}
 	s.commit(t)
-	s.endSession(ss)
+	s.removeSession(ss)
 	if ss.conn != nil {
 		ss.conn.drop()
 	}
 }
 
 // endSession forgets a session whose ephemerals are gone.
-func (s *Server) endSession(ss *session) { delete(s.sessions, ss.id) }
+func (s *Server) removeSession(ss *session) { delete(s.sessions, ss.id) }

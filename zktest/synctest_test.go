@@ -11,12 +11,12 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-func TestASessionOfTenSecondsExpiresInMilliseconds(t *testing.T) {
+func TestTenSecondSessionExpiresInMilliseconds(t *testing.T) {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		srv := NewServer(t, InMemory())
-		dies, watches := hello(t, srv, 0, nil, 0), connect(t, srv, 10*time.Second)
-		require.Zero(t, dies.ask(jute.OpCreate, createRecord("/e", jute.FlagEphemeral)).err)
+		dies, watches := dialSession(t, srv, 0, nil, 0), connect(t, srv, 10*time.Second)
+		require.Zero(t, dies.roundTrip(jute.OpCreate, createRecord("/e", jute.FlagEphemeral)).err)
 		_, _, gone, err := watches.GetW("/e")
 		require.NoError(t, err)
 		start := time.Now()
@@ -28,7 +28,7 @@ func TestASessionOfTenSecondsExpiresInMilliseconds(t *testing.T) {
 	require.Less(t, time.Since(began), 5*time.Second)
 }
 
-func TestAnHourOfAnIdleSessionTakesMilliseconds(t *testing.T) {
+func TestIdleHourTakesMilliseconds(t *testing.T) {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		srv := NewServer(t, InMemory(), TickTime(2*time.Second))

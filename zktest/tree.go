@@ -9,10 +9,10 @@ import (
 )
 
 // open is the ACL of the root and of /zookeeper (ZooDefs.Ids.OPEN_ACL_UNSAFE).
-var open = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
+var openACL = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 
 // readable is the ACL of /zookeeper/config (ZooDefs.Ids.READ_ACL_UNSAFE).
-var readable = []jute.ACL{{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}
+var readACL = []jute.ACL{{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}
 
 // meta is what a server stores about a znode (StatPersisted). It is not what
 // clients see: creates counts the children ever created, and the cversion of a
@@ -70,10 +70,10 @@ func newTree() *tree {
 	}
 	// These have no zxid and were not counted as creates, so the root of an
 	// empty server shows cversion -1.
-	add("/", open, "zookeeper")
-	add("/zookeeper", open, "config", "quota")
-	add("/zookeeper/quota", open)
-	add("/zookeeper/config", readable).aversion = -1 // DataTree.addConfigNode
+	add("/", openACL, "zookeeper")
+	add("/zookeeper", openACL, "config", "quota")
+	add("/zookeeper/quota", openACL)
+	add("/zookeeper/config", readACL).aversion = -1 // DataTree.addConfigNode
 	return t
 }
 
@@ -86,7 +86,7 @@ func (t *tree) node(path string) *node {
 }
 
 // split returns parent and name of a path that has a slash.
-func split(path string) (parent, name string) {
+func splitPath(path string) (parent, name string) {
 	i := strings.LastIndexByte(path, '/')
 	if i == 0 {
 		return "/", path[1:]
@@ -97,7 +97,7 @@ func split(path string) (parent, name string) {
 // create adds what the preparation has found to be possible. creates is the
 // parent's new count.
 func (t *tree) create(c *change, zxid, now int64) *node {
-	parentPath, name := split(c.path)
+	parentPath, name := splitPath(c.path)
 	parent := t.nodes[parentPath]
 	// Beyond 2147483647 the count wraps around in the preparation, and is
 	// not taken over here: it sticks, and the pzxid with it.
@@ -129,7 +129,7 @@ func (t *tree) create(c *change, zxid, now int64) *node {
 
 // remove deletes a node without children and returns it, with its parent.
 func (t *tree) remove(path string, zxid int64) (n, parent *node) {
-	parentPath, name := split(path)
+	parentPath, name := splitPath(path)
 	n, parent = t.nodes[path], t.nodes[parentPath]
 	delete(parent.children, name)
 	parent.pzxid = max(parent.pzxid, zxid)

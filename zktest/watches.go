@@ -6,10 +6,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-type mode uint8
+type watchMode uint8
 
 const (
-	once mode = iota
+	oneShot watchMode = iota
 	persistent
 	recursive
 )
@@ -19,16 +19,16 @@ const (
 // persistent watch makes that a one-shot watch, as on the real server.
 type watches struct {
 	server    *Server
-	table     map[string]map[*conn]mode
+	table     map[string]map[*conn]watchMode
 	recursive int // how many there are; without any, no parents are looked at
 }
 
-func (w *watches) add(path string, c *conn, m mode) {
-	if c.gone {
+func (w *watches) add(path string, c *conn, m watchMode) {
+	if c.detached {
 		return
 	}
 	if w.table[path] == nil {
-		w.table[path] = map[*conn]mode{}
+		w.table[path] = map[*conn]watchMode{}
 	}
 	old, had := w.table[path][c]
 	if had && old == recursive {
@@ -83,7 +83,7 @@ func (w *watches) fire(path string, event int32, acl []jute.ACL, told map[*conn]
 			continue // its watcher sees the children themselves
 		}
 		tell(c)
-		if m == once {
+		if m == oneShot {
 			w.remove(path, c)
 		}
 	}
@@ -108,7 +108,7 @@ func (w *watches) fire(path string, event int32, acl []jute.ACL, told map[*conn]
 // forget drops all watches of a connection that is gone.
 func (r *replica) forget(c *conn) {
 	for path := range c.watched {
-		r.data.remove(path, c)
-		r.child.remove(path, c)
+		r.dataWatches.remove(path, c)
+		r.childWatches.remove(path, c)
 	}
 }

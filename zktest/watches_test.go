@@ -10,13 +10,13 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-func TestWatchesFirePerOperationOfAMultiInOrderAndBeforeItsReply(t *testing.T) {
+func TestMultiFiresWatchesInOrderBeforeItsReply(t *testing.T) {
 	srv := NewServer(t)
-	c := hello(t, srv, 0, nil, 0)
-	require.Zero(t, c.ask(jute.OpCreate, createRecord("/a", 0)).err)
-	require.Zero(t, c.ask(jute.OpGetData, watchRecord("/a")).err)
-	require.Equal(t, jute.ErrNoNode, c.ask(jute.OpExists, watchRecord("/b")).err)
-	require.Zero(t, c.ask(jute.OpGetChildren, watchRecord("/")).err)
+	c := dialSession(t, srv, 0, nil, 0)
+	require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/a", 0)).err)
+	require.Zero(t, c.roundTrip(jute.OpGetData, watchRecord("/a")).err)
+	require.Equal(t, jute.ErrNoNode, c.roundTrip(jute.OpExists, watchRecord("/b")).err)
+	require.Zero(t, c.roundTrip(jute.OpGetChildren, watchRecord("/")).err)
 	b := append(appendHeader(nil, jute.OpSetData, false, -1), dataRecord("/a", "x", -1)...)
 	b = append(appendHeader(b, jute.OpCreate, false, -1), createRecord("/b", 0)...)
 	b = append(appendHeader(b, jute.OpDelete, false, -1), versionRecord("/a", -1)...)
@@ -32,12 +32,12 @@ func TestWatchesFirePerOperationOfAMultiInOrderAndBeforeItsReply(t *testing.T) {
 	require.Equal(t, int32(9), c.read().xid) // and no more: each fires once
 }
 
-func TestWhoWatchesDataAndChildrenHearsOfADeletionOnce(t *testing.T) {
+func TestDeletionFiresDataAndChildWatchOnce(t *testing.T) {
 	srv := NewServer(t)
-	c := hello(t, srv, 0, nil, 0)
-	require.Zero(t, c.ask(jute.OpCreate, createRecord("/a", 0)).err)
-	require.Zero(t, c.ask(jute.OpGetData, watchRecord("/a")).err)
-	require.Zero(t, c.ask(jute.OpGetChildren, watchRecord("/a")).err)
+	c := dialSession(t, srv, 0, nil, 0)
+	require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/a", 0)).err)
+	require.Zero(t, c.roundTrip(jute.OpGetData, watchRecord("/a")).err)
+	require.Zero(t, c.roundTrip(jute.OpGetChildren, watchRecord("/a")).err)
 	c.write(frame(9, jute.OpDelete, versionRecord("/a", -1)))
 	event, path := c.event()
 	require.Equal(t, jute.EventDeleted, event)
@@ -46,30 +46,30 @@ func TestWhoWatchesDataAndChildrenHearsOfADeletionOnce(t *testing.T) {
 	require.Equal(t, map[string]int{"NodeDeleted": 1}, srv.Events())
 }
 
-func TestEventsAreKeptFromThoseWhoMayNotRead(t *testing.T) {
+func TestEventsNeedReadPermission(t *testing.T) {
 	srv := NewServer(t)
-	owner, other := hello(t, srv, 0, nil, 0), hello(t, srv, 0, nil, 0)
+	owner, other := dialSession(t, srv, 0, nil, 0), dialSession(t, srv, 0, nil, 0)
 	auth := jute.AppendString(jute.AppendString(jute.AppendInt32(nil, 0), "digest"), "me:pw")
 	owner.write(frame(jute.XidAuth, jute.OpAuth, auth))
 	require.Zero(t, owner.read().err)
-	require.Equal(t, jute.ErrNoNode, other.ask(jute.OpExists, watchRecord("/a")).err)
+	require.Equal(t, jute.ErrNoNode, other.roundTrip(jute.OpExists, watchRecord("/a")).err)
 	mine := jute.ACL{Perms: jute.PermAll, Scheme: "auth"}
-	require.Zero(t, owner.ask(jute.OpCreate, createRecord("/a", 0, mine)).err)
-	require.Equal(t, jute.ErrNoAuth, other.ask(jute.OpGetData, watchRecord("/a")).err) // no event came
+	require.Zero(t, owner.roundTrip(jute.OpCreate, createRecord("/a", 0, mine)).err)
+	require.Equal(t, jute.ErrNoAuth, other.roundTrip(jute.OpGetData, watchRecord("/a")).err) // no event came
 	require.Empty(t, srv.Events())
 }
 
-func TestWatchesAreArmedAgainAgainstAZxid(t *testing.T) {
+func TestSetWatchesFiresMissedEventsAndSetsTheRest(t *testing.T) {
 	srv := NewServer(t)
-	c := hello(t, srv, 0, nil, 0)
+	c := dialSession(t, srv, 0, nil, 0)
 	for _, path := range []string{"/same", "/set", "/parent", "/calm"} {
-		require.Zero(t, c.ask(jute.OpCreate, createRecord(path, 0)).err)
+		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord(path, 0)).err)
 	}
-	seen := c.ask(jute.OpExists, append(pathRecord("/"), 0)).zxid
-	require.Zero(t, c.ask(jute.OpSetData, dataRecord("/set", "x", -1)).err)
-	require.Zero(t, c.ask(jute.OpCreate, createRecord("/parent/child", 0)).err)
-	require.Zero(t, c.ask(jute.OpCreate, createRecord("/made", 0)).err)
-	c = hello(t, srv, c.id, c.pass, seen)
+	seen := c.roundTrip(jute.OpExists, append(pathRecord("/"), 0)).zxid
+	require.Zero(t, c.roundTrip(jute.OpSetData, dataRecord("/set", "x", -1)).err)
+	require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/parent/child", 0)).err)
+	require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/made", 0)).err)
+	c = dialSession(t, srv, c.id, c.pass, seen)
 	b := jute.AppendInt64(nil, seen)
 	b = jute.AppendStrings(b, []string{"/same", "/set", "/gone"})
 	b = jute.AppendStrings(b, []string{"/made", "/unmade"})
@@ -97,14 +97,14 @@ func TestWatchesAreArmedAgainAgainstAZxid(t *testing.T) {
 	require.Equal(t, pair{jute.EventCreated, "/unmade"}, pair{event, path})
 }
 
-func TestPersistentWatchesStay(t *testing.T) {
+func TestPersistentWatchesFireRepeatedly(t *testing.T) {
 	srv := NewServer(t)
-	c, writer := hello(t, srv, 0, nil, 0), connect(t, srv, 10*time.Second)
+	c, writer := dialSession(t, srv, 0, nil, 0), connect(t, srv, 10*time.Second)
 	create(t, writer, "/a", 0)
-	a := c.ask(jute.OpAddWatch, versionRecord("/a", jute.WatchPersistentRecursive))
+	a := c.roundTrip(jute.OpAddWatch, versionRecord("/a", jute.WatchPersistentRecursive))
 	require.Zero(t, a.err)
 	require.Zero(t, a.Int32())
-	require.Zero(t, c.ask(jute.OpCheckWatches, versionRecord("/a", jute.WatcherAny)).err)
+	require.Zero(t, c.roundTrip(jute.OpCheckWatches, versionRecord("/a", jute.WatcherAny)).err)
 	create(t, writer, "/a/b", 0)
 	_, err := writer.Set("/a/b", nil, -1)
 	require.NoError(t, err)
@@ -114,31 +114,31 @@ func TestPersistentWatchesStay(t *testing.T) {
 		require.Equal(t, want, event)
 		require.Equal(t, "/a/b", path)
 	}
-	require.Zero(t, c.ask(jute.OpRemoveWatches, versionRecord("/a", jute.WatcherAny)).err)
-	require.Equal(t, jute.ErrNoWatcher, c.ask(jute.OpRemoveWatches, versionRecord("/a", jute.WatcherAny)).err)
+	require.Zero(t, c.roundTrip(jute.OpRemoveWatches, versionRecord("/a", jute.WatcherAny)).err)
+	require.Equal(t, jute.ErrNoWatcher, c.roundTrip(jute.OpRemoveWatches, versionRecord("/a", jute.WatcherAny)).err)
 	create(t, writer, "/a/c", 0)
-	require.Zero(t, c.ask(jute.OpSync, pathRecord("/")).err)
+	require.Zero(t, c.roundTrip(jute.OpSync, pathRecord("/")).err)
 }
 
-func TestAnEndedConnectionLeavesNoWatches(t *testing.T) {
+func TestClosedConnectionLeavesNoWatches(t *testing.T) {
 	srv := NewServer(t)
 	c := connect(t, srv, 10*time.Second)
 	create(t, c, "/a", 0)
 	for range 20 {
-		r := hello(t, srv, 0, nil, 0)
-		require.Zero(t, r.ask(jute.OpGetData, watchRecord("/a")).err)
-		require.Zero(t, r.ask(jute.OpGetChildren, watchRecord("/a")).err)
-		require.Zero(t, r.ask(jute.OpAddWatch, versionRecord("/a", jute.WatchPersistentRecursive)).err)
-		require.Zero(t, r.ask(jute.OpClose, nil).err)
+		r := dialSession(t, srv, 0, nil, 0)
+		require.Zero(t, r.roundTrip(jute.OpGetData, watchRecord("/a")).err)
+		require.Zero(t, r.roundTrip(jute.OpGetChildren, watchRecord("/a")).err)
+		require.Zero(t, r.roundTrip(jute.OpAddWatch, versionRecord("/a", jute.WatchPersistentRecursive)).err)
+		require.Zero(t, r.roundTrip(jute.OpClose, nil).err)
 	}
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	require.Empty(t, srv.leader.data.table)
-	require.Empty(t, srv.leader.child.table)
-	require.Zero(t, srv.leader.data.recursive+srv.leader.child.recursive)
+	require.Empty(t, srv.leader.dataWatches.table)
+	require.Empty(t, srv.leader.childWatches.table)
+	require.Zero(t, srv.leader.dataWatches.recursive+srv.leader.childWatches.recursive)
 }
 
-func TestGoZookeeperArmsItsWatchesAgain(t *testing.T) {
+func TestGoZookeeperSetsItsWatchesAgain(t *testing.T) {
 	if raceEnabled {
 		t.Skip("go-zookeeper races with itself there")
 	}

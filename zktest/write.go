@@ -4,7 +4,7 @@ import "github.com/zkrecipes/zkrecipes/internal/jute"
 
 // write applies a prepared transaction and returns the body of its reply. unanswered
 // is true where the real server fails to answer.
-func (c *conn) write(q *request) (body []byte, unanswered bool) {
+func (c *conn) serveWrite(q *request) (body []byte, unanswered bool) {
 	s := c.server
 	results := s.commit(q.txn)
 	if c.replica != s.leader {
@@ -30,7 +30,7 @@ func (c *conn) write(q *request) (body []byte, unanswered bool) {
 	case jute.OpMulti:
 		b = appendResults(b, q.ops, results)
 	case jute.OpClose:
-		s.endSession(c.session)
+		s.removeSession(c.session)
 	}
 	c.scratch = b
 	return b, false

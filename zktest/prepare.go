@@ -9,11 +9,11 @@ import (
 
 // record is a znode as it will be when all transactions that are prepared have
 // been applied (ZooKeeperServer.ChangeRecord).
-type record struct {
+type changeRecord struct {
 	meta
 	acl      []jute.ACL
 	children int
-	gone     bool
+	deleted  bool
 }
 
 // preparer turns requests into transactions. It sees the tree through what it
@@ -22,38 +22,38 @@ type record struct {
 // (PrepRequestProcessor.outstandingChanges).
 type preparer struct {
 	server  *Server
-	pending map[string]record
-	undo    []undo // only while a multi is prepared
+	pending map[string]changeRecord
+	undo    []undoEntry // only while a multi is prepared
 	multi   bool
 }
 
-type undo struct {
+type undoEntry struct {
 	path string
-	old  record
+	old  changeRecord
 	had  bool
 }
 
-func (p *preparer) get(path string) (record, bool) {
+func (p *preparer) get(path string) (changeRecord, bool) {
 	if path == "" {
 		path = "/"
 	}
 	if r, ok := p.pending[path]; ok {
-		return r, !r.gone
+		return r, !r.deleted
 	}
 	n := p.server.leader.tree.nodes[path]
 	if n == nil {
-		return record{}, false
+		return changeRecord{}, false
 	}
-	return record{meta: n.meta, acl: n.acl, children: len(n.children)}, true
+	return changeRecord{meta: n.meta, acl: n.acl, children: len(n.children)}, true
 }
 
-func (p *preparer) put(path string, r record) {
+func (p *preparer) put(path string, r changeRecord) {
 	if path == "" {
 		path = "/"
 	}
 	if p.multi {
 		old, had := p.pending[path]
-		p.undo = append(p.undo, undo{path, old, had})
+		p.undo = append(p.undo, undoEntry{path, old, had})
 	}
 	p.pending[path] = r
 }
@@ -64,12 +64,12 @@ func (p *preparer) prepare(s *session, q *request, now time.Time) {
 	t := &txn{zxid: p.server.zxid, at: now}
 	q.txn = t
 	switch {
-	case q.bad: // which includes createSession, nobody's to ask for
+	case q.malformed: // which includes createSession, nobody's to ask for
 		q.err = jute.ErrMarshalling
 	case q.op == jute.OpMulti:
 		p.prepareMulti(s, q, t)
 	case q.op == jute.OpClose:
-		t.changes = []change{p.end(s)}
+		t.changes = []change{p.closeSession(s)}
 	default:
 		var c change
 		if c, q.err = p.change(s, q, q.ids, t); q.err == 0 {
@@ -131,7 +131,7 @@ func (p *preparer) change(s *session, q *request, ids []identity, t *txn) (chang
 	var acl []jute.ACL
 	if q.op == jute.OpSetACL {
 		ok := false
-		if acl, ok = p.server.resolve(q.acl, ids); !ok {
+		if acl, ok = p.server.resolveACL(q.acl, ids); !ok {
 			return change{}, jute.ErrInvalidACL
 		}
 	}
@@ -169,7 +169,7 @@ func (p *preparer) change(s *session, q *request, ids []identity, t *txn) (chang
 
 // end prepares the end of a session: all its ephemerals go in one transaction,
 // those too that are in flight.
-func (p *preparer) end(s *session) change {
+func (p *preparer) closeSession(s *session) change {
 	s.closing = true
 	paths := map[string]struct{}{}
 	for path := range p.server.leader.tree.ephemerals[s.id] {
@@ -177,7 +177,7 @@ func (p *preparer) end(s *session) change {
 	}
 	for path, r := range p.pending {
 		switch {
-		case r.gone:
+		case r.deleted:
 			delete(paths, path)
 		case r.owner == s.id:
 			paths[path] = struct{}{}
@@ -186,7 +186,7 @@ func (p *preparer) end(s *session) change {
 	c := change{op: jute.OpClose}
 	for path := range paths {
 		c.paths = append(c.paths, path)
-		p.put(path, record{gone: true})
+		p.put(path, changeRecord{deleted: true})
 	}
 	slices.Sort(c.paths)
 	return c

@@ -12,7 +12,7 @@ import (
 )
 
 // raw is a client that sees every frame.
-type raw struct {
+type rawClient struct {
 	t       testing.TB
 	nc      net.Conn
 	id      int64
@@ -20,24 +20,24 @@ type raw struct {
 	pass    []byte
 }
 
-func dialRaw(t testing.TB, srv *Server) *raw {
+func dialRaw(t testing.TB, srv *Server) *rawClient {
 	t.Helper()
 	nc, err := srv.Dial("", "", time.Minute)
 	require.NoError(t, err)
 	t.Cleanup(func() { nc.Close() })
 	require.NoError(t, nc.SetDeadline(time.Now().Add(time.Minute)))
-	return &raw{t: t, nc: nc}
+	return &rawClient{t: t, nc: nc}
 }
 
 // hello connects a raw client with a session, a new one if id is 0.
-func hello(t testing.TB, srv *Server, id int64, pass []byte, seen int64) *raw {
+func dialSession(t testing.TB, srv *Server, id int64, pass []byte, seen int64) *rawClient {
 	t.Helper()
 	c := dialRaw(t, srv)
-	c.connect(id, pass, seen, 10000, true)
+	c.handshake(id, pass, seen, 10000, true)
 	return c
 }
 
-func (c *raw) connect(id int64, pass []byte, seen int64, timeout int32, readOnly bool) {
+func (c *rawClient) handshake(id int64, pass []byte, seen int64, timeout int32, readOnly bool) {
 	c.t.Helper()
 	b := jute.AppendInt64(jute.AppendInt32(nil, 0), seen)
 	b = jute.AppendBuffer(jute.AppendInt64(jute.AppendInt32(b, timeout), id), pass)
@@ -60,7 +60,7 @@ func (c *raw) connect(id int64, pass []byte, seen int64, timeout int32, readOnly
 	c.id, c.pass = d.Int64(), d.Buffer()
 }
 
-func (c *raw) write(b []byte) {
+func (c *rawClient) write(b []byte) {
 	c.t.Helper()
 	_, err := c.nc.Write(b)
 	require.NoError(c.t, err)
@@ -70,24 +70,24 @@ func frame(xid, op int32, record []byte) []byte {
 	return jute.Frame(append(jute.AppendInt32(jute.AppendInt32(nil, xid), op), record...))
 }
 
-type answer struct {
+type response struct {
 	xid, err int32
 	zxid     int64
 	*jute.Decoder
 }
 
-func (c *raw) read() answer {
+func (c *rawClient) read() response {
 	c.t.Helper()
 	f, err := jute.ReadFrame(c.nc, 1<<24)
 	require.NoError(c.t, err)
 	d := jute.NewDecoder(f[4:])
-	a := answer{xid: d.Int32(), zxid: d.Int64(), err: d.Int32(), Decoder: d}
+	a := response{xid: d.Int32(), zxid: d.Int64(), err: d.Int32(), Decoder: d}
 	require.NoError(c.t, d.Err)
 	return a
 }
 
 // ask sends a request and returns its answer, which must be next.
-func (c *raw) ask(op int32, record []byte) answer {
+func (c *rawClient) roundTrip(op int32, record []byte) response {
 	c.t.Helper()
 	c.write(frame(7, op, record))
 	a := c.read()
@@ -96,13 +96,13 @@ func (c *raw) ask(op int32, record []byte) answer {
 }
 
 // closed waits for the server to close the connection.
-func (c *raw) closed() {
+func (c *rawClient) waitClosed() {
 	c.t.Helper()
 	_, err := c.nc.Read(make([]byte, 1))
 	require.ErrorIs(c.t, err, io.EOF)
 }
 
-func (c *raw) event() (event int32, path string) {
+func (c *rawClient) event() (event int32, path string) {
 	c.t.Helper()
 	a := c.read()
 	require.Equal(c.t, []any{jute.XidEvent, int64(-1), int32(0)}, []any{a.xid, a.zxid, a.err})
@@ -117,7 +117,7 @@ func watchRecord(path string) []byte { return jute.AppendBool(pathRecord(path), 
 
 func createRecord(path string, flags int32, acl ...jute.ACL) []byte {
 	if acl == nil {
-		acl = open
+		acl = openACL
 	}
 	return jute.AppendInt32(jute.AppendACLs(jute.AppendInt32(pathRecord(path), -1), acl), flags)
 }

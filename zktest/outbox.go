@@ -10,12 +10,12 @@ import (
 // outbox is what a connection still has to send. It has no bound, so that
 // whoever answers or fires a watch never waits for a client that does not read.
 type outbox struct {
-	mu     sync.Mutex
-	chunks []chunk
-	spare  []byte
-	muted  bool // what comes now is never sent
-	ending bool // the connection is closed once everything is sent
-	wake   chan struct{}
+	mu      sync.Mutex
+	chunks  []chunk
+	spare   []byte
+	muted   bool // what comes now is never sent
+	closing bool // the connection is closed once everything is sent
+	wake    chan struct{}
 }
 
 // chunk is sent when its time has come; zero is at once.
@@ -26,10 +26,10 @@ type chunk struct {
 
 // lastWords bounds how long a connection that the server closes may take to
 // read what was answered before.
-const lastWords = 5 * time.Second
+const flushTimeout = 5 * time.Second
 
 // maxSpare bounds the buffer that is kept for what is sent next.
-const maxSpare = 256 << 10
+const maxSpareBuffer = 256 << 10
 
 // reply queues header and body of a reply or an event.
 func (o *outbox) reply(xid int32, zxid int64, err int32, body []byte) int {
@@ -39,11 +39,11 @@ func (o *outbox) reply(xid int32, zxid int64, err int32, body []byte) int {
 	if o.muted {
 		return 0
 	}
-	c := o.last()
+	c := o.lastChunk()
 	c.b = jute.AppendInt32(c.b, int32(n-4))
 	c.b = jute.AppendInt32(jute.AppendInt64(jute.AppendInt32(c.b, xid), zxid), err)
 	c.b = append(c.b, body...)
-	o.nudge()
+	o.wakeSender()
 	return n
 }
 
@@ -53,13 +53,13 @@ func (o *outbox) raw(b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.muted {
-		c := o.last()
+		c := o.lastChunk()
 		c.b = append(c.b, b...)
-		o.nudge()
+		o.wakeSender()
 	}
 }
 
-func (o *outbox) last() *chunk {
+func (o *outbox) lastChunk() *chunk {
 	if len(o.chunks) == 0 {
 		o.chunks = append(o.chunks, chunk{b: o.spare[:0]})
 		o.spare = nil
@@ -68,7 +68,7 @@ func (o *outbox) last() *chunk {
 }
 
 // hold keeps back what is queued from now on.
-func (o *outbox) hold(d time.Duration) {
+func (o *outbox) delay(d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.chunks = append(o.chunks, chunk{at: time.Now().Add(d)})
@@ -82,14 +82,14 @@ func (o *outbox) mute() {
 }
 
 // end closes the connection when everything before is sent.
-func (o *outbox) end() {
+func (o *outbox) closeAfterFlush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.ending, o.muted = true, true
-	o.nudge()
+	o.closing, o.muted = true, true
+	o.wakeSender()
 }
 
-func (o *outbox) nudge() {
+func (o *outbox) wakeSender() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
@@ -98,9 +98,9 @@ func (o *outbox) nudge() {
 
 // run sends until the connection is gone, one write for all replies that are
 // there.
-func (o *outbox) run(c *conn) {
+func (o *outbox) sendLoop(c *conn) {
 	defer c.server.wg.Done()
-	defer c.close()
+	defer c.remove()
 	for {
 		o.mu.Lock()
 		var next chunk
@@ -108,7 +108,7 @@ func (o *outbox) run(c *conn) {
 			next = o.chunks[0]
 			o.chunks = append(o.chunks[:0], o.chunks[1:]...)
 		}
-		ending := o.ending
+		ending := o.closing
 		o.mu.Unlock()
 		switch {
 		case next.b == nil && ending && next.at.IsZero():
@@ -134,12 +134,12 @@ func (o *outbox) run(c *conn) {
 			continue // on a net.Pipe even that would wait for a reader
 		}
 		if ending {
-			c.nc.SetWriteDeadline(time.Now().Add(lastWords))
+			c.nc.SetWriteDeadline(time.Now().Add(flushTimeout))
 		}
 		if _, err := c.nc.Write(next.b); err != nil {
 			return
 		}
-		if cap(next.b) <= maxSpare {
+		if cap(next.b) <= maxSpareBuffer {
 			o.mu.Lock()
 			o.spare = next.b
 			o.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 // word answers a four-letter word, of which there are enough for probes and
 // monitors: ruok, srvr, stat, mntr, isro, and envi, in which kazoo looks for the
 // version.
-func (s *Server) word(word string) (answer string, ok bool) {
+func (s *Server) fourLetterWord(word string) (answer string, ok bool) {
 	switch word {
 	case "ruok":
 		return "imok", true

@@ -9,8 +9,8 @@ import (
 
 // query answers a request that changes nothing, from the connection's replica,
 // and sets its watches. It returns the body, or sets the request's error.
-func (c *conn) query(q *request) []byte {
-	if q.bad {
+func (c *conn) serveRead(q *request) []byte {
+	if q.malformed {
 		q.err = jute.ErrMarshalling
 		return nil
 	}
@@ -21,19 +21,19 @@ func (c *conn) query(q *request) []byte {
 		c.server.catchUp(r)
 		b = jute.AppendNullableBuffer(b, q.data)
 	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
-		b = c.look(q, b)
+		b = c.readZnode(q, b)
 	case jute.OpGetACL:
 		b = c.getACL(q, b)
 	case jute.OpMultiRead:
 		for i := range q.ops {
 			sub := &q.ops[i]
-			if !sub.reads() { // it is answered with the error and what there was before
+			if !sub.isRead() { // it is answered with the error and what there was before
 				q.err = jute.ErrMarshalling
 				break
 			}
 			sub.watch, sub.ids = false, q.ids
 			at := len(b)
-			b = c.look(sub, appendHeader(b, sub.op, false, 0))
+			b = c.readZnode(sub, appendHeader(b, sub.op, false, 0))
 			if sub.err != 0 {
 				b = jute.AppendInt32(appendHeader(b[:at], jute.OpError, false, sub.err), sub.err)
 			}
@@ -41,7 +41,7 @@ func (c *conn) query(q *request) []byte {
 		b = appendHeader(b, jute.OpError, true, -1)
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		c.setWatches(q)
-		if q.halved {
+		if q.nullVector {
 			q.err = jute.ErrMarshalling
 		}
 	case jute.OpAddWatch, jute.OpCheckWatches, jute.OpRemoveWatches:
@@ -55,18 +55,18 @@ func (c *conn) query(q *request) []byte {
 		}
 		b = jute.AppendStrings(b, paths)
 	case jute.OpGetAllChildrenNumber:
-		b = c.countBelow(q, b)
+		b = c.countDescendants(q, b)
 	case jute.OpWhoAmI:
 		b = c.whoAmI(q, b)
 	default:
-		q.err = errUnknown
+		q.err = errUnknownOp
 	}
 	c.scratch = b
 	return b
 }
 
 // look answers the four requests that read a znode and may leave a watch.
-func (c *conn) look(q *request, b []byte) []byte {
+func (c *conn) readZnode(q *request, b []byte) []byte {
 	r := c.replica
 	if q.op == jute.OpExists && strings.Contains(q.path, "\x00") {
 		q.err = jute.ErrBadArguments
@@ -75,7 +75,7 @@ func (c *conn) look(q *request, b []byte) []byte {
 	n := r.tree.node(q.path)
 	if n == nil {
 		if q.op == jute.OpExists && q.watch {
-			r.data.add(q.path, c, once)
+			r.dataWatches.add(q.path, c, oneShot)
 		}
 		q.err = jute.ErrNoNode
 		return b
@@ -87,9 +87,9 @@ func (c *conn) look(q *request, b []byte) []byte {
 	}
 	if q.watch {
 		if q.op == jute.OpExists || q.op == jute.OpGetData {
-			r.data.add(q.path, c, once)
+			r.dataWatches.add(q.path, c, oneShot)
 		} else {
-			r.child.add(q.path, c, once)
+			r.childWatches.add(q.path, c, oneShot)
 		}
 	}
 	switch q.op {
@@ -121,7 +121,7 @@ func (c *conn) getACL(q *request, b []byte) []byte {
 	}
 	acl := n.acl
 	if !c.server.allowed(q.ids, n.acl, jute.PermAdmin) {
-		acl = redacted(acl)
+		acl = redactDigests(acl)
 	}
 	stat := n.stat()
 	return jute.AppendStat(jute.AppendACLs(b, acl), &stat)
@@ -139,14 +139,14 @@ func (c *conn) setWatches(q *request) {
 		case n.mzxid > q.zxid:
 			c.event(jute.EventDataChanged, path)
 		default:
-			r.data.add(path, c, once)
+			r.dataWatches.add(path, c, oneShot)
 		}
 	}
 	for _, path := range q.paths[1] { // that did not exist
 		if r.tree.node(path) != nil {
 			c.event(jute.EventCreated, path)
 		} else {
-			r.data.add(path, c, once)
+			r.dataWatches.add(path, c, oneShot)
 		}
 	}
 	for _, path := range q.paths[2] { // children
@@ -156,13 +156,13 @@ func (c *conn) setWatches(q *request) {
 		case n.pzxid > q.zxid:
 			c.event(jute.EventChildrenChanged, path)
 		default:
-			r.child.add(path, c, once)
+			r.childWatches.add(path, c, oneShot)
 		}
 	}
-	for i, m := range []mode{persistent, recursive} {
+	for i, m := range []watchMode{persistent, recursive} {
 		for _, path := range q.paths[3+i] {
-			r.child.add(path, c, m)
-			r.data.add(path, c, m)
+			r.childWatches.add(path, c, m)
+			r.dataWatches.add(path, c, m)
 		}
 	}
 }
@@ -181,8 +181,8 @@ func (c *conn) changeWatches(q *request, b []byte) []byte {
 		if kind == jute.WatchPersistentRecursive {
 			m = recursive
 		}
-		r.data.add(q.path, c, m)
-		r.child.add(q.path, c, m)
+		r.dataWatches.add(q.path, c, m)
+		r.childWatches.add(q.path, c, m)
 		return jute.AppendInt32(b, 0) // an ErrorResult
 	}
 	if kind < jute.WatcherChildren || kind > jute.WatcherAny {
@@ -193,15 +193,15 @@ func (c *conn) changeWatches(q *request, b []byte) []byte {
 	if q.op == jute.OpRemoveWatches {
 		do = (*watches).remove
 	}
-	child := kind != jute.WatcherData && do(&r.child, q.path, c)
-	data := kind != jute.WatcherChildren && do(&r.data, q.path, c)
+	child := kind != jute.WatcherData && do(&r.childWatches, q.path, c)
+	data := kind != jute.WatcherChildren && do(&r.dataWatches, q.path, c)
 	if !child && !data {
 		q.err = jute.ErrNoWatcher
 	}
 	return b
 }
 
-func (c *conn) countBelow(q *request, b []byte) []byte {
+func (c *conn) countDescendants(q *request, b []byte) []byte {
 	r := c.replica
 	n := r.tree.node(q.path)
 	switch {

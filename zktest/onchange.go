@@ -18,7 +18,7 @@ type Change struct {
 // before anybody else hears of it. f must not block, nor call the Server.
 func OnChange(f func(Change)) Option { return func(o *options) { o.onChange = f } }
 
-func (s *Server) tell(t *txn) {
+func (s *Server) notifyOnChange(t *txn) {
 	f := s.opt.onChange
 	if f == nil {
 		return

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOnChangeTellsEachChangeAndWhatWasWritten(t *testing.T) {
+func TestOnChangeReportsEachChangeWithItsData(t *testing.T) {
 	var got []Change
 	srv := NewServer(t, OnChange(func(c Change) { got = append(got, c) }))
 	c := connect(t, srv, 10*time.Second)
-	_, err := c.Create("/a", []byte("new"), 0, anyone)
+	_, err := c.Create("/a", []byte("new"), 0, worldACL)
 	require.NoError(t, err)
-	_, err = c.SetACL("/a", anyone, -1)
+	_, err = c.SetACL("/a", worldACL, -1)
 	require.NoError(t, err)
 	_, err = c.Multi(
 		&zk.SetDataRequest{Path: "/a", Data: []byte("newer"), Version: 0},

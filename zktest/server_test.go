@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAClientReadsWhatItWrote(t *testing.T) {
+func TestClientReadsWhatItWrote(t *testing.T) {
 	for name, opts := range map[string][]Option{"tcp": nil, "pipe": {InMemory()}} {
 		t.Run(name, func(t *testing.T) {
 			srv := NewServer(t, opts...)
 			c := connect(t, srv, 10*time.Second)
-			_, err := c.Create("/a", []byte("x"), 0, anyone)
+			_, err := c.Create("/a", []byte("x"), 0, worldACL)
 			require.NoError(t, err)
 			data, stat, err := c.Get("/a")
 			require.NoError(t, err)
@@ -39,8 +39,8 @@ func TestMultiIsAllOrNothing(t *testing.T) {
 	srv := NewServer(t)
 	c := connect(t, srv, 10*time.Second)
 	res, err := c.Multi(
-		&zk.CreateRequest{Path: "/a", Acl: anyone},
-		&zk.CreateRequest{Path: "/a/b-", Acl: anyone, Flags: zk.FlagSequence},
+		&zk.CreateRequest{Path: "/a", Acl: worldACL},
+		&zk.CreateRequest{Path: "/a/b-", Acl: worldACL, Flags: zk.FlagSequence},
 		&zk.SetDataRequest{Path: "/a", Data: []byte("x"), Version: 0},
 		&zk.CheckVersionRequest{Path: "/a", Version: 1},
 	)
@@ -49,9 +49,9 @@ func TestMultiIsAllOrNothing(t *testing.T) {
 	require.Equal(t, int32(1), res[2].Stat.NumChildren)
 
 	_, err = c.Multi(
-		&zk.CreateRequest{Path: "/b", Acl: anyone},
+		&zk.CreateRequest{Path: "/b", Acl: worldACL},
 		&zk.DeleteRequest{Path: "/a", Version: -1},
-		&zk.CreateRequest{Path: "/c", Acl: anyone},
+		&zk.CreateRequest{Path: "/c", Acl: worldACL},
 	)
 	require.ErrorIs(t, err, zk.ErrNotEmpty)
 	ok, _, err := c.Exists("/b")

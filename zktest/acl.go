@@ -11,8 +11,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// identity is one that a connection has presented: its address from the
-// start, others by auth packets.
+// identity is an identity of a connection. Each connection starts with its IP
+// address; auth packets add others.
 type identity struct{ scheme, id string }
 
 func digest(userPassword string) string {
@@ -21,9 +21,10 @@ func digest(userPassword string) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// authenticate returns the identities that a credential gives, or false if
-// there is no provider for its scheme. Any digest is accepted: it only says
-// who one is, not that one is welcome (DigestAuthenticationProvider).
+// authenticate returns the identities that a credential grants, or false if
+// there is no provider for its scheme. Every digest is accepted, because a
+// digest only identifies the client; ACLs decide what the client may do
+// (DigestAuthenticationProvider).
 func (s *Server) authenticate(scheme string, credential []byte, host string) ([]identity, bool) {
 	switch {
 	case scheme == "ip":
@@ -39,7 +40,7 @@ func (s *Server) authenticate(scheme string, credential []byte, host string) ([]
 	return nil, false
 }
 
-// allowed tells whether one of ids has one of the permissions
+// allowed reports whether one of ids has one of the permissions
 // (ZooKeeperServer.checkACL).
 func (s *Server) allowed(ids []identity, acl []jute.ACL, perms int32) bool {
 	if s.opt.skipACL || len(acl) == 0 {
@@ -75,8 +76,8 @@ func (s *Server) matchesID(i identity, pattern string) bool {
 	return false
 }
 
-// parsePrefix reads what an ACL of scheme ip may say: an IPv4 address, with a
-// number of bits or without (IPAuthenticationProvider).
+// parsePrefix parses the ID of an ACL with scheme ip: an IPv4 address,
+// optionally followed by a prefix length (IPAuthenticationProvider).
 func parsePrefix(pattern string) (netip.Prefix, bool) {
 	host, bits, cut := strings.Cut(pattern, "/")
 	addr, err := netip.ParseAddr(host)
@@ -93,9 +94,10 @@ func parsePrefix(pattern string) (netip.Prefix, bool) {
 	return p, err == nil
 }
 
-// resolve returns the ACL that is stored where acl was asked for: without
-// repetitions, with scheme auth replaced by who the connection is, or false if
-// it is not valid (PrepRequestProcessor.fixupACL).
+// resolveACL returns the ACL that the server stores when a client requests acl.
+// It removes duplicates and replaces scheme auth with the identities of the
+// connection. It returns false if acl is invalid
+// (PrepRequestProcessor.fixupACL).
 func (s *Server) resolveACL(acl []jute.ACL, ids []identity) ([]jute.ACL, bool) {
 	var resolved []jute.ACL
 	for i, a := range acl {
@@ -108,8 +110,7 @@ func (s *Server) resolveACL(acl []jute.ACL, ids []identity) ([]jute.ACL, bool) {
 		case a.Scheme == "auth":
 			found := false
 			for _, id := range ids {
-				// An address is not proof of anything, and super has no
-				// provider.
+				// An address proves nothing, and super has no provider.
 				if id.scheme == "digest" && !s.opt.withoutDigest {
 					found = true
 					resolved = append(resolved, jute.ACL{Perms: a.Perms, Scheme: id.scheme, ID: id.id})
@@ -119,7 +120,7 @@ func (s *Server) resolveACL(acl []jute.ACL, ids []identity) ([]jute.ACL, bool) {
 				return nil, false
 			}
 		case a.Scheme == "digest" && !s.opt.withoutDigest:
-			// As Java splits: what is empty at the end does not count.
+			// Like Java's String.split, ignore trailing empty parts.
 			parts := strings.Split(a.ID, ":")
 			for len(parts) > 0 && parts[len(parts)-1] == "" {
 				parts = parts[:len(parts)-1]
@@ -140,8 +141,8 @@ func (s *Server) resolveACL(acl []jute.ACL, ids []identity) ([]jute.ACL, bool) {
 	return resolved, len(resolved) > 0
 }
 
-// redacted returns acl as those see it who are not its administrators: without
-// the hashes of passwords.
+// redactDigests returns a copy of acl without password hashes, which is what a
+// client without the admin permission gets.
 func redactDigests(acl []jute.ACL) []jute.ACL {
 	shown := slices.Clone(acl)
 	for i, a := range shown {

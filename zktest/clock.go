@@ -6,9 +6,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// clock does what is due: it ends sessions, reaps containers and feeds replicas
-// that lag. It sleeps until the next of these, and for ever if there is none,
-// so that simulated time is not held up.
+// runClock expires sessions, reaps containers and brings lagging replicas up to
+// date when these are due. It sleeps until the next deadline instead of polling,
+// and without a deadline it sleeps until it is woken, so that an idle server
+// does not interrupt simulated time.
 func (s *Server) runClock() {
 	defer s.wg.Done()
 	timer := time.NewTimer(time.Hour)
@@ -33,7 +34,7 @@ func (s *Server) runClock() {
 	}
 }
 
-// wakeBefore makes the clock look again, if it would sleep beyond t.
+// wakeBefore wakes the clock if it would sleep beyond t.
 func (s *Server) wakeBefore(t time.Time) {
 	if s.nextWake.IsZero() || t.Before(s.nextWake) {
 		s.nextWake = t
@@ -44,7 +45,8 @@ func (s *Server) wakeBefore(t time.Time) {
 	}
 }
 
-// due does what is due and returns when to look again.
+// runDue does everything that is due at now. It returns the next deadline, or
+// zero if there is none.
 func (s *Server) runDue(now time.Time) (next time.Time) {
 	earlier := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
@@ -73,16 +75,17 @@ func (s *Server) runDue(now time.Time) (next time.Time) {
 	return next
 }
 
-// scheduleCheck moves the next check of containers beyond now, at a multiple of
-// the interval.
+// scheduleContainerCheck sets the next check of containers to the first multiple
+// of the interval, counted from the server's start, after now.
 func (s *Server) scheduleContainerCheck(now time.Time) {
 	interval := s.opt.containerCheck
 	s.nextContainerCheck = s.started.Add((now.Sub(s.started)/interval + 1) * interval)
 }
 
-// reap deletes containers that have had children and have none, and what has
-// outlived its time. A container that never had a child is left alone, so that
-// its creator has time to use it (ContainerManager.getCandidates).
+// reap deletes containers that have had children and have none any more, and
+// childless znodes whose time to live has passed. It spares a container that
+// never had a child, so that its creator has time to use it, unless the option
+// NeverUsedInterval says otherwise (ContainerManager.getCandidates).
 func (s *Server) reap(now time.Time) {
 	for path := range s.leader.tree.reapable {
 		n := s.leader.tree.nodes[path]

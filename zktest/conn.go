@@ -10,28 +10,28 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// conn is one client's connection: a goroutine that reads and serves requests
-// and one that sends what is in the outbox.
+// conn is a client's connection. It has two goroutines: one reads and serves
+// requests, the other sends the contents of the outbox.
 type conn struct {
 	server *Server
 	nc     net.Conn
 	r      *bufio.Reader
 	out    outbox
 	done   chan struct{} // closed by drop
-	silent bool          // a fault: nothing is ever answered
+	silent bool          // a fault: the server never replies
 
-	// Of the reading goroutine.
+	// Used by the reading goroutine only.
 	frames  []byte
 	batch   []*request
 	scratch []byte
 
-	// Under the server's mu.
-	detached bool // nobody's any more, though something may still be sent
+	// Guarded by the server's mu.
+	detached bool // see detach
 	closed   bool
 	session  *session
 	replica  *replica
 	ids      []identity
-	watched  map[string]int // paths with watches, and in how many tables
+	watched  map[string]int // watched paths, with the number of tables (data, child)
 }
 
 // maxBatch bounds how many requests are prepared together.
@@ -54,8 +54,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 	}
 }
 
-// drop closes the connection at once. What is in the outbox may be lost. The
-// caller holds the server's mu.
+// drop closes the connection at once. The contents of the outbox may be lost.
+// The caller holds the server's mu.
 func (c *conn) drop() {
 	if !c.detached {
 		c.detach()
@@ -67,7 +67,8 @@ func (c *conn) drop() {
 	}
 }
 
-// close is the end of the sending goroutine, and of the connection.
+// remove closes the connection and removes it from the server. The sending
+// goroutine calls it when it returns.
 func (c *conn) remove() {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
@@ -75,8 +76,8 @@ func (c *conn) remove() {
 	delete(c.server.conns, c)
 }
 
-// finish closes the connection when what has been answered is sent. The caller
-// holds the server's mu.
+// closeAfterFlush closes the connection once the queued replies are sent. The
+// caller holds the server's mu.
 func (c *conn) closeAfterFlush() {
 	if !c.detached {
 		c.detach()
@@ -84,8 +85,8 @@ func (c *conn) closeAfterFlush() {
 	}
 }
 
-// detach makes the connection one that is not there any more: no session, no
-// watches.
+// detach removes the connection's watches and takes it away from its session.
+// Queued replies may still be sent. The caller holds the server's mu.
 func (c *conn) detach() {
 	s := c.server
 	c.detached = true
@@ -96,7 +97,7 @@ func (c *conn) detach() {
 	}
 }
 
-// read serves the connection until it ends.
+// readLoop serves the connection until it is closed.
 func (c *conn) readLoop() {
 	s := c.server
 	defer s.wg.Done()
@@ -109,14 +110,14 @@ func (c *conn) readLoop() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !c.detached { // else it closes itself when all is sent
+	if !c.detached { // otherwise the sending goroutine closes it
 		c.drop()
 	}
 }
 
-// next reads a request, and those behind it that have arrived already: they are
-// prepared together, as a real server prepares requests while earlier ones are
-// being logged. False means that the connection has ended, or must.
+// readBatch reads a request, and those behind it that have arrived already. They
+// are prepared together, as a real server prepares requests while it is logging
+// earlier ones. False means that the connection is closed or must be.
 func (c *conn) readBatch() bool {
 	c.frames, c.batch = c.frames[:0], c.batch[:0]
 	ends := []int{}
@@ -128,7 +129,7 @@ func (c *conn) readBatch() bool {
 			}
 			n := int(int32(binary.BigEndian.Uint32(head)))
 			if n < 0 || n > c.server.opt.maxFrame || c.r.Buffered() < 4+n {
-				break // an error too, but only when it is its turn
+				break // incomplete, or an error that is reported in its turn
 			}
 		}
 		if !c.readFrame() {
@@ -152,7 +153,7 @@ func (c *conn) readBatch() bool {
 	return true
 }
 
-// frame appends the body of the next frame to frames.
+// readFrame appends the body of the next frame to frames.
 func (c *conn) readFrame() bool {
 	var head [4]byte
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
@@ -165,8 +166,8 @@ func (c *conn) readFrame() bool {
 	return c.readBody(n)
 }
 
-// body appends the next n bytes to frames, in pieces, so that a length alone
-// takes no memory.
+// readBody appends the next n bytes to frames. It reads in pieces, so that a
+// client cannot make the server allocate memory by just claiming a length.
 func (c *conn) readBody(n int) bool {
 	for n > 0 {
 		piece := min(n, 64<<10)
@@ -180,7 +181,7 @@ func (c *conn) readBody(n int) bool {
 	return true
 }
 
-// eventNames are those of Watcher.Event.EventType.
+// eventNames holds the names of Watcher.Event.EventType.
 var eventNames = map[int32]string{
 	jute.EventCreated: "NodeCreated", jute.EventDeleted: "NodeDeleted",
 	jute.EventDataChanged: "NodeDataChanged", jute.EventChildrenChanged: "NodeChildrenChanged",
@@ -197,12 +198,12 @@ func (c *conn) event(event int32, path string) {
 	c.server.counts.BytesOut += int64(c.out.reply(jute.XidEvent, -1, 0, b))
 }
 
-// reply queues an answer. The caller holds the server's mu.
+// reply queues a reply. The caller holds the server's mu.
 func (c *conn) reply(xid int32, err int32, body []byte) {
 	c.server.counts.BytesOut += int64(c.out.reply(xid, c.replica.zxid, err, body))
 }
 
-// pause waits, or tells that the connection is gone.
+// sleep waits for d. It returns false at once if the connection is closed.
 func (c *conn) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

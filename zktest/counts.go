@@ -2,29 +2,30 @@ package zktest
 
 import "maps"
 
-// Counts is what a server has counted since its start. Two of them can be
-// subtracted.
+// Counts holds a server's counters since its start. Use Sub for the difference
+// of two Counts.
 type Counts struct {
-	// Requests by operation, as ZooKeeper names them: create, getData, ping,
-	// closeSession; a multi with its operations, as in "multi(create,setData)".
-	// A handshake is a "connect". Requests that fail count too.
+	// Requests by operation, in ZooKeeper's names: create, getData, ping,
+	// closeSession. A multi is listed with its operations, as in
+	// "multi(create,setData)". A handshake is a "connect". Failed requests are
+	// included.
 	Requests map[string]int
 
 	// Events sent to watchers, by type: NodeCreated, NodeDeleted,
 	// NodeDataChanged, NodeChildrenChanged.
 	Events map[string]int
 
-	// Transactions applied: writes that did not fail, beginnings and ends of
-	// sessions, and containers that were reaped.
+	// Transactions applied: successful writes, sessions opened and closed, and
+	// containers reaped.
 	Transactions int
 
-	Connections       int   // that were accepted
-	BytesIn, BytesOut int64 // of requests and of answers, lengths included
+	Connections       int   // accepted
+	BytesIn, BytesOut int64 // of requests and of replies, with their length prefixes
 }
 
 func newCounts() Counts { return Counts{Requests: map[string]int{}, Events: map[string]int{}} }
 
-// Counts returns what has been counted so far.
+// Counts returns a copy of the current counters.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,14 +34,14 @@ func (s *Server) Counts() Counts {
 	return c
 }
 
-// Requests returns how often each operation was asked for, as in Counts.
+// Requests returns the number of requests by operation, as in Counts.
 func (s *Server) Requests() map[string]int { return s.Counts().Requests }
 
-// Events returns how many events of each type were sent, as in Counts.
+// Events returns the number of watch events sent by type, as in Counts.
 func (s *Server) Events() map[string]int { return s.Counts().Events }
 
-// Sub returns what was counted between earlier and c. Operations and events
-// that did not occur are left out.
+// Sub returns the difference c - earlier. Operations and events whose count did
+// not change are left out.
 func (c Counts) Sub(earlier Counts) Counts {
 	c.Requests = subtract(c.Requests, earlier.Requests)
 	c.Events = subtract(c.Events, earlier.Events)

@@ -7,57 +7,74 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// maxTTL is in milliseconds: 40 bits of them (EphemeralType.TTL).
+// maxTTL is the longest time to live, in milliseconds. It has 40 bits
+// (EphemeralType.TTL).
 const maxTTL = 1<<40 - 1
 
-// create checks a create and names what it creates: the number of a sequential
-// znode is how many children its parent has had, with those in flight
-// (PrepRequestProcessor.pRequest2TxnCreate).
+// create checks a create and resolves the path of the new znode. The number of
+// a sequential znode is the number of children ever created in its parent,
+// including those in flight (PrepRequestProcessor.pRequest2TxnCreate).
 func (p *preparer) create(s *session, q *request, ids []identity, t *txn) (change, int32) {
-	none := change{}
-	if q.flags < 0 || q.flags > jute.FlagSequentialTTL {
-		return none, jute.ErrBadArguments
-	}
-	ttl := q.flags == jute.FlagTTL || q.flags == jute.FlagSequentialTTL
-	if ttl && !p.server.opt.ttl {
-		return none, jute.ErrUnimplemented
-	}
-	// createTTL without such a flag and without a time stops a real 3.8 server.
-	if ttl != (q.op == jute.OpCreateTTL) || ttl && (q.ttl <= 0 || q.ttl > maxTTL) {
-		return none, jute.ErrBadArguments
+	if err := p.checkCreateMode(q); err != 0 {
+		return change{}, err
 	}
 	if s.closing {
-		return none, jute.ErrSessionExpired
+		return change{}, jute.ErrSessionExpired
 	}
 	path := q.path
 	if !strings.Contains(path, "/") || strings.Contains(path, "\x00") {
-		return none, jute.ErrBadArguments
+		return change{}, jute.ErrBadArguments
 	}
 	acl, ok := p.server.resolveACL(q.acl, ids)
 	if !ok {
-		return none, jute.ErrInvalidACL
+		return change{}, jute.ErrInvalidACL
 	}
 	parentPath, _ := splitPath(path)
 	parent, ok := p.get(parentPath)
 	if !ok {
-		return none, jute.ErrNoNode
+		return change{}, jute.ErrNoNode
 	}
 	if !p.server.allowed(ids, parent.acl, jute.PermCreate) {
-		return none, jute.ErrNoAuth
+		return change{}, jute.ErrNoAuth
 	}
 	switch q.flags {
 	case jute.FlagSequential, jute.FlagEphemeralSequential, jute.FlagSequentialTTL:
 		path += fmt.Sprintf("%010d", parent.creates)
 	}
 	if !validPath(path) {
-		return none, jute.ErrBadArguments
+		return change{}, jute.ErrBadArguments
 	}
 	if _, ok := p.get(path); ok {
-		return none, jute.ErrNodeExists
+		return change{}, jute.ErrNodeExists
 	}
 	if parent.owner != 0 {
-		return none, jute.ErrNoChildrenForEphemerals
+		return change{}, jute.ErrNoChildrenForEphemerals
 	}
+	return p.putNew(s, q, path, acl, t), 0
+}
+
+// checkCreateMode checks the flags and the time to live of a create. It returns
+// an error code, or 0.
+func (p *preparer) checkCreateMode(q *request) int32 {
+	if q.flags < 0 || q.flags > jute.FlagSequentialTTL {
+		return jute.ErrBadArguments
+	}
+	ttl := q.flags == jute.FlagTTL || q.flags == jute.FlagSequentialTTL
+	if ttl && !p.server.opt.ttl {
+		return jute.ErrUnimplemented
+	}
+	// A createTTL with other flags and without a time to live stops a real 3.8
+	// server.
+	if ttl != (q.op == jute.OpCreateTTL) || ttl && (q.ttl <= 0 || q.ttl > maxTTL) {
+		return jute.ErrBadArguments
+	}
+	return 0
+}
+
+// putNew records a new znode and the changes to its parent.
+func (p *preparer) putNew(s *session, q *request, path string, acl []jute.ACL, t *txn) change {
+	parentPath, _ := splitPath(path)
+	parent, _ := p.get(parentPath)
 	parent.creates++ // wraps around
 	parent.children++
 	parent.pzxid = t.zxid
@@ -67,18 +84,17 @@ func (p *preparer) create(s *session, q *request, ids []identity, t *txn) (chang
 		r.owner = s.id
 	}
 	p.put(path, r)
-	// What kind of znode it will be is the operation's to say, not the flags'.
-	op := q.op
-	if op == jute.OpCreateContainer {
+	// The operation decides which kind of znode is stored, not the flags.
+	if q.op == jute.OpCreateContainer {
 		r.owner = 0
 	}
 	return change{
-		op: op, path: path, data: q.data, acl: acl,
+		op: q.op, path: path, data: q.data, acl: acl,
 		owner: r.owner, creates: parent.creates, ttl: max(q.ttl, 0),
-	}, 0
+	}
 }
 
-// delete checks a delete, for which the permission is the parent's to give.
+// delete checks a delete. It needs the delete permission of the parent.
 func (p *preparer) delete(s *session, q *request, ids []identity, t *txn) (change, int32) {
 	if s.closing {
 		return change{}, jute.ErrSessionExpired

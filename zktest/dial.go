@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// inMemoryAddr is of a network that is for documentation only (RFC 5737): who
-// forgets the dialer reaches nobody, and resolving it needs no name server.
+// inMemoryAddr is in a network reserved for documentation (RFC 5737). A client
+// without the server's dialer reaches nothing there, and the address needs no
+// name server.
 const inMemoryAddr = "192.0.2.1:2181"
 
-// Dial connects to the server, whatever the address says. Its shape is that of
-// go-zookeeper's Dialer. A timeout of zero is none.
+// Dial connects to the server and ignores the address. It has the signature of
+// go-zookeeper's Dialer. Zero means no timeout.
 func (s *Server) Dial(network, addr string, timeout time.Duration) (net.Conn, error) {
 	ctx := context.Background()
 	if timeout > 0 {
@@ -22,8 +23,9 @@ func (s *Server) Dial(network, addr string, timeout time.Duration) (net.Conn, er
 	return s.DialContext(ctx, network, addr)
 }
 
-// DialContext connects to the server, whatever the address says. Without a
-// socket the connection is one end of a net.Pipe, and nothing blocks.
+// DialContext connects to the server and ignores the address. For a server in
+// memory the connection is one end of a net.Pipe, and DialContext does not
+// block.
 func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	if s.listener != nil {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", s.addr)
@@ -40,7 +42,7 @@ func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error)
 	return client, nil
 }
 
-// accept takes connections until the listener is closed.
+// acceptLoop accepts connections until the listener is closed.
 func (s *Server) acceptLoop() {
 	defer s.wg.Done()
 	for {
@@ -49,7 +51,7 @@ func (s *Server) acceptLoop() {
 			select {
 			case <-s.done:
 				return
-			case <-time.After(time.Millisecond): // out of file descriptors, or the client was gone
+			case <-time.After(time.Millisecond): // out of file descriptors, or the client hung up
 				continue
 			}
 		}
@@ -59,7 +61,7 @@ func (s *Server) acceptLoop() {
 	}
 }
 
-// attach starts to serve a connection.
+// serveConn starts the goroutines that serve nc.
 func (s *Server) serveConn(nc net.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,19 +1,42 @@
-// Package zktest is a ZooKeeper server inside the process, for tests of code
-// that uses ZooKeeper:
+// Package zktest runs a ZooKeeper server inside the process, for tests of code
+// that uses ZooKeeper. One line starts a server that stops when the test ends:
 //
 //	srv := zktest.NewServer(t)
 //	conn, events, err := zk.Connect([]string{srv.Addr()}, 10*time.Second)
 //
-// It speaks the protocol of a standalone server of version 3.8 to any client:
-// sessions that expire, ephemeral, sequential and container znodes, watches of
-// all kinds, multi, ACLs with digest authentication, sync, and the four-letter
-// words ruok, srvr and mntr. It listens on loopback, or with InMemory on
-// nothing at all; then it runs in a bubble of testing/synctest, where sessions
-// expire in simulated time.
+// Outside a test, use [Start] and [Server.Close].
 //
-// go-zookeeper, kazoo 2.8 and Curator 5.4 with their recipes have been run on it.
+// # What it emulates
 //
-// It is a test double: data is in memory only, there are no quotas, no
-// SASL, no ensemble and no limits of load, and where it differs from
-// a real server the real one is right.
+// The server speaks the protocol of a standalone ZooKeeper 3.8 server, to any
+// client: sessions that expire, ephemeral, sequential and container znodes,
+// watches of all kinds, multi, ACLs with digest authentication, sync, and the
+// four-letter words ruok, srvr, stat, mntr, isro and envi. Options select what a
+// server's configuration or its version would.
+//
+// go-zookeeper, kazoo 2.8 and Curator 5.4 have been run against it, with their
+// recipes.
+//
+// # What it does not emulate
+//
+// The server is a test double. It keeps data in memory only. It has no quotas,
+// no SASL, no ensemble and no limits of load. A [Lag] fault imitates a follower
+// that is behind its leader. Where zktest differs from a real server, the real
+// server is right.
+//
+// # Faults on demand
+//
+// [Server.Expire] expires a session and [Server.Disconnect] closes its
+// connection, at once. A [Plan] makes the server fail at chosen requests: it
+// loses requests or replies, delays them, replaces them with errors, expires
+// sessions, refuses connections, or serves stale reads. Pass a plan to
+// [WithPlan], or add a [Fault] to that of a running server with [Server.Plan]
+// and [Plan.Add]. [PlanFromSeed] makes a random plan that can be repeated.
+//
+// # Simulated time
+//
+// With [InMemory] the server opens no socket and runs in a bubble of
+// testing/synctest. Sessions expire in simulated time there, so a session
+// timeout of ten seconds costs milliseconds. Give the client [Server.Dial] as
+// its dialer, and start the server and the client inside the bubble.
 package zktest

@@ -9,63 +9,69 @@ import (
 // Action is what a Fault does.
 type Action string
 
-// The actions. A connection that is dropped or goes silent keeps its session,
-// until that expires or the client comes back.
+// The actions. Drop, Withhold, Delay, Answer and Expire act on a request, either
+// before the server applies it or, with Fault.After, between applying it and
+// sending the reply. Refuse, Silence and Lag act on a connection. When a
+// connection is closed or falls silent, its session lives on until it expires or
+// the client reconnects.
 const (
-	// Drop closes the connection: before, the request is lost; after, only
-	// its answer is.
+	// Drop closes the connection. Before, the request is lost. After, only the
+	// reply is lost.
 	Drop Action = "drop"
 
-	// Withhold leaves the connection open and sends nothing on it any more:
-	// before, no request is applied from this one on; after, they all are.
+	// Withhold keeps the connection open but sends nothing on it any more.
+	// Before, neither this request nor later ones are applied. After, all of
+	// them are.
 	Withhold Action = "withhold"
 
-	// Delay waits for Fault.For: before, with this request and those behind
-	// it; after, with sending the answer and whatever follows it.
+	// Delay waits for Fault.For. Before, it delays this request and those behind
+	// it. After, it delays the reply and everything that is sent after it.
 	Delay Action = "delay"
 
-	// Answer answers with the error Fault.Code (-7 is OperationTimeout):
-	// before, instead of applying the request; after, although it is applied.
+	// Answer replies with the error Fault.Code, for example -7 for
+	// OperationTimeout. Before, the request is not applied. After, it is.
 	Answer Action = "answer"
 
-	// Expire ends the session; a request that follows is not applied.
+	// Expire expires the session. Before, the request is not applied. After, it
+	// is.
 	Expire Action = "expire"
 
-	// Refuse closes a connection when it is made; in memory the dialer fails.
+	// Refuse closes a new connection. In memory, Dial fails.
 	Refuse Action = "refuse"
 
-	// Silence accepts a connection and never answers anything on it.
+	// Silence accepts a new connection and never replies on it.
 	Silence Action = "silence"
 
-	// Lag gives a connection a replica that is up to Fault.Behind transactions
-	// behind, but with nothing older than Fault.For missing. Reads and watches
-	// are the replica's; sync, the connection's own writes and a new session
-	// bring it up to date. A client that has seen more is refused. The plan
-	// must have the fault when the server starts.
+	// Lag connects the client to a replica that is behind the leader, by up to
+	// Fault.Behind transactions, of which none is older than Fault.For. Reads
+	// and watches use the replica. A sync, a write through the connection and
+	// opening a session bring the replica up to date. The server closes the
+	// connection of a client that has seen a higher zxid than the replica's. The
+	// plan must contain the fault when the server starts.
 	Lag Action = "lag"
 )
 
-// Fault is one entry of a Plan. It fires on requests that match Op and Path,
-// from the one after the first Skip of them on, Times times. Refuse, Silence
-// and Lag match connections, whatever Op and Path say.
+// Fault is an entry of a Plan. It ignores the first Skip requests that match Op
+// and Path, then fires on the following ones, Times times. Refuse, Silence and
+// Lag count connections instead, and ignore Op and Path.
 type Fault struct {
 	Do    Action
-	After bool // after the request is applied, rather than before
+	After bool // fire after the request is applied, not before
 
-	// Op is an operation as in Counts, "connect" being the handshake; "multi"
-	// is any multi. Empty is any but a ping.
+	// Op is an operation, named as in Counts. "connect" is the handshake, and
+	// "multi" is any multi. An empty Op matches everything but pings.
 	Op string
 
-	// Path is a znode's, or what its path begins with if a * stands at the
-	// end. A multi matches if one of its operations does. Empty is any.
+	// Path is the path of a znode. With a * at the end it is a prefix. A multi
+	// matches if one of its operations does. An empty Path matches everything.
 	Path string
 
 	Skip  int
-	Times int // 0 is once, -1 always
+	Times int // 0 means once, -1 means always
 
-	For    time.Duration // of Delay and Lag
-	Code   int32         // of Answer
-	Behind int           // of Lag
+	For    time.Duration // for Delay and Lag
+	Code   int32         // for Answer
+	Behind int           // for Lag
 }
 
 func (f Fault) String() string {
@@ -103,7 +109,7 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// kind is what a fault is counted as.
+// kind returns the key of the fault in Plan.Fired.
 func (f Fault) kind() string {
 	switch {
 	case f.Do == Refuse || f.Do == Silence || f.Do == Lag:
@@ -114,13 +120,13 @@ func (f Fault) kind() string {
 	return string(f.Do) + " before"
 }
 
-// event is a request as a plan sees it.
+// requestInfo is what a plan needs to know of a request.
 type requestInfo struct {
-	op    string   // as it is counted; "connect" for a handshake
-	paths []string // of a multi all of them
+	op    string   // named as in Counts
+	paths []string // a multi has several
 }
 
-// matches tells whether the fault is about this request.
+// matches reports whether the fault applies to a request.
 func (f *Fault) matches(e requestInfo) bool {
 	switch {
 	case f.Do == Refuse || f.Do == Silence || f.Do == Lag:

@@ -2,15 +2,15 @@ package zktest
 
 import "time"
 
-// lag is how far a connection's replica may be behind: as long as what it has
-// not applied is no more than so many transactions, and none of them is older.
+// replicaLag limits how far a connection's replica may be behind the leader. A
+// replica applies transactions as soon as it would exceed either limit.
 type replicaLag struct {
-	maxBehind int
-	maxAge    time.Duration
+	maxBehind int           // transactions not applied yet
+	maxAge    time.Duration // of the oldest of them
 }
 
-// lag gives a connection a replica of its own that is behind the leader, as if
-// it were on a follower to which not everything has come yet.
+// startLagging gives a connection a replica of its own that is behind the
+// leader, as if the client were connected to a slow follower.
 func (s *Server) startLagging(c *conn, l replicaLag, now time.Time) {
 	r := newReplica(s)
 	r.lag = l
@@ -19,8 +19,8 @@ func (s *Server) startLagging(c *conn, l replicaLag, now time.Time) {
 	s.applyDue(r, now)
 }
 
-// feed applies what a replica may not be without any longer, and returns when
-// it is to be fed again, or zero.
+// applyDue applies the transactions that the replica's limits require. It
+// returns when the next one is due, or zero if none is pending.
 func (s *Server) applyDue(r *replica, now time.Time) time.Time {
 	for r.applied < len(s.log) {
 		t := s.log[r.applied]
@@ -33,8 +33,8 @@ func (s *Server) applyDue(r *replica, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// catchUp makes a replica hear of everything, as sync does and every write of
-// its own.
+// catchUp applies all transactions to a replica, as a sync does and every write
+// that comes through it.
 func (s *Server) catchUp(r *replica) {
 	if r == s.leader {
 		return

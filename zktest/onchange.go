@@ -2,20 +2,20 @@ package zktest
 
 import "github.com/zkrecipes/zkrecipes/internal/jute"
 
-// Change is one change of the data that the server has applied.
+// Change is a change to a znode, as OnChange reports it.
 type Change struct {
 	Zxid    int64 // of its transaction
 	Path    string
 	Created bool
-	Deleted bool // neither: data, ACL or counter was set
+	Deleted bool // if neither is set, the data, ACL or counter was changed
 
-	// Data is what was written: a new znode's data, or an old one's new data. It
-	// must not be changed.
+	// Data is the data that was written, by a create or a setData. Do not modify
+	// it.
 	Data []byte
 }
 
-// OnChange makes the server tell f each change as it is applied, in order,
-// before anybody else hears of it. f must not block, nor call the Server.
+// OnChange makes the server call f for each change, in order, before any client
+// can see the change. f must not block and must not call methods of the Server.
 func OnChange(f func(Change)) Option { return func(o *options) { o.onChange = f } }
 
 func (s *Server) notifyOnChange(t *txn) {

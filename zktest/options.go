@@ -6,7 +6,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// Option changes how a Server is set up.
+// Option configures a Server.
 type Option func(*options)
 
 type options struct {
@@ -47,70 +47,73 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// TickTime sets the granularity of session expiry: a session ends at the first
-// multiple of d, counted from the server's start, after its timeout has run
-// out. It is also the unit of the default bounds of timeouts. The default is
-// 50 ms, a real server's is 2 s. d is at least a millisecond.
+// TickTime sets the granularity of session expiry. A session expires at the
+// first multiple of d, counted from the server's start, after its timeout has
+// passed. The default bounds of session timeouts are multiples of d too. The
+// default is 50 ms, where a real server has 2 s. The server truncates d to whole
+// milliseconds, and uses at least one.
 func TickTime(d time.Duration) Option {
 	return func(o *options) { o.tick = max(d.Truncate(time.Millisecond), time.Millisecond) }
 }
 
-// SessionTimeouts sets the bounds between which a client gets the session
-// timeout that it asks for. The default is from 2 ticks, as on a real server,
-// to 20 ticks or 40 s, whichever is more: short ticks need not mean short
-// sessions here.
+// SessionTimeouts sets the bounds of session timeouts. The server adjusts the
+// timeout that a client requests to these bounds. The default minimum is 2
+// ticks, as on a real server. The default maximum is 20 ticks or 40 s, whichever
+// is longer, so that short ticks do not force short sessions.
 func SessionTimeouts(shortest, longest time.Duration) Option {
 	return func(o *options) { o.minTimeout, o.maxTimeout = shortest, longest }
 }
 
-// InMemory makes a server without a socket: Dial and DialContext are the only
-// ways to reach it, over net.Pipe. Inside a bubble of testing/synctest all its
-// goroutines are durably blocked when nothing happens, so that time moves on.
+// InMemory makes the server run without a socket. Clients can only connect with
+// Dial or DialContext, over net.Pipe. While the server is idle, all its
+// goroutines are durably blocked, so that time advances in a bubble of
+// testing/synctest.
 func InMemory() Option { return func(o *options) { o.inMemory = true } }
 
-// Listen sets the address to listen on, host:port. The default is a free port
+// Listen sets the address to listen on, as host:port. The default is a free port
 // of 127.0.0.1.
 func Listen(addr string) Option { return func(o *options) { o.listen = addr } }
 
-// SkipACL makes the server check no ACLs (zookeeper.skipACL).
+// SkipACL turns off the checks of ACLs (zookeeper.skipACL).
 func SkipACL() Option { return func(o *options) { o.skipACL = true } }
 
-// WithoutDigest switches digest authentication off: a client that presents
-// such a credential is answered AuthFailed and disconnected, and ACLs of scheme
-// digest are invalid (zookeeper.DigestAuthenticationProvider.enabled=false).
+// WithoutDigest turns off digest authentication. A client that presents a digest
+// credential gets AuthFailed and is disconnected, and ACLs of scheme digest are
+// invalid (zookeeper.DigestAuthenticationProvider.enabled=false).
 func WithoutDigest() Option { return func(o *options) { o.withoutDigest = true } }
 
-// SuperDigest sets the digest, user:base64(sha1(user:password)), whose owner no
-// ACL keeps from anything (zookeeper.DigestAuthenticationProvider.superDigest).
+// SuperDigest sets the digest of the superuser, whom no ACL restricts, as
+// user:base64(sha1(user:password))
+// (zookeeper.DigestAuthenticationProvider.superDigest).
 func SuperDigest(id string) Option { return func(o *options) { o.superDigest = id } }
 
-// ContainerCheckInterval sets how often containers are reaped that have had
-// children and have none any more (znode.container.checkIntervalMs). The
+// ContainerCheckInterval sets how often the server deletes containers that have
+// had children and have none any more (znode.container.checkIntervalMs). The
 // default is a minute.
 func ContainerCheckInterval(d time.Duration) Option {
 	return func(o *options) { o.containerCheck = max(d, time.Millisecond) }
 }
 
-// NeverUsedInterval makes the server reap containers too that had no child for
-// d after they were created (znode.container.maxNeverUsedIntervalMs). By
-// default these stay.
+// NeverUsedInterval makes the server also delete containers that have had no
+// child for d after they were created (znode.container.maxNeverUsedIntervalMs).
+// By default it keeps them.
 func NeverUsedInterval(d time.Duration) Option { return func(o *options) { o.neverUsed = d } }
 
-// ExistsNeedsRead makes exists answer NoAuth to those who may not read the
-// znode, as servers do since 3.8.4 and 3.9.2 (ZOOKEEPER-2590). By default
-// everyone may know that a znode exists, and its Stat.
+// ExistsNeedsRead makes exists fail with NoAuth if the client may not read the
+// znode, as servers do since 3.8.4 and 3.9.2 (ZOOKEEPER-2590). By default every
+// client may learn that a znode exists, and its Stat.
 func ExistsNeedsRead() Option { return func(o *options) { o.existsNeedsRead = true } }
 
-// ExtendedTypes allows znodes with a time to live, which are reaped along with
-// containers (zookeeper.extendedTypesEnabled). By default to create one is
-// Unimplemented.
+// ExtendedTypes allows znodes with a time to live
+// (zookeeper.extendedTypesEnabled). The server deletes them when it checks the
+// containers. By default, creating one fails with Unimplemented.
 func ExtendedTypes() Option { return func(o *options) { o.ttl = true } }
 
-// MaxFrame sets the largest request, in bytes, that the server reads; it closes
-// the connection that sends a larger one (jute.maxbuffer). The default is
-// 1048575.
+// MaxFrame sets the size in bytes of the largest request that the server accepts
+// (jute.maxbuffer). The server closes a connection that sends a larger one. The
+// default is 1048575.
 func MaxFrame(bytes int) Option { return func(o *options) { o.maxFrame = bytes } }
 
 // WithPlan makes the server follow a plan of faults. The default is an empty
-// plan, to which Server.Plan gives access.
+// plan, to which faults can be added with Server.Plan.
 func WithPlan(p *Plan) Option { return func(o *options) { o.plan = p } }

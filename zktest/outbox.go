@@ -7,31 +7,33 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// outbox is what a connection still has to send. It has no bound, so that
-// whoever answers or fires a watch never waits for a client that does not read.
+// outbox is a connection's queue of bytes to send. It is unbounded, so that
+// serving a request or firing a watch never waits for a client that does not
+// read.
 type outbox struct {
 	mu      sync.Mutex
 	chunks  []chunk
 	spare   []byte
-	muted   bool // what comes now is never sent
-	closing bool // the connection is closed once everything is sent
+	muted   bool // discard what is queued from now on
+	closing bool // close the connection once everything is sent
 	wake    chan struct{}
 }
 
-// chunk is sent when its time has come; zero is at once.
+// chunk is a run of bytes to send at a certain time. The zero time is now.
 type chunk struct {
 	at time.Time
 	b  []byte
 }
 
-// lastWords bounds how long a connection that the server closes may take to
-// read what was answered before.
+// flushTimeout bounds how long the server waits for a client to read the last
+// replies before it closes the connection.
 const flushTimeout = 5 * time.Second
 
-// maxSpare bounds the buffer that is kept for what is sent next.
+// maxSpareBuffer bounds the buffer that is kept for reuse.
 const maxSpareBuffer = 256 << 10
 
-// reply queues header and body of a reply or an event.
+// reply queues a reply or an event. It returns the size of the frame with its
+// length prefix, or 0 if the outbox is muted.
 func (o *outbox) reply(xid int32, zxid int64, err int32, body []byte) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,8 +49,8 @@ func (o *outbox) reply(xid int32, zxid int64, err int32, body []byte) int {
 	return n
 }
 
-// raw queues bytes that are no reply: a ConnectResponse or an answer to a
-// four-letter word.
+// raw queues bytes as they are: a ConnectResponse, or the reply to a four-letter
+// word.
 func (o *outbox) raw(b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,6 +61,7 @@ func (o *outbox) raw(b []byte) {
 	}
 }
 
+// lastChunk returns the chunk to append to. The caller holds mu.
 func (o *outbox) lastChunk() *chunk {
 	if len(o.chunks) == 0 {
 		o.chunks = append(o.chunks, chunk{b: o.spare[:0]})
@@ -67,21 +70,22 @@ func (o *outbox) lastChunk() *chunk {
 	return &o.chunks[len(o.chunks)-1]
 }
 
-// hold keeps back what is queued from now on.
+// delay delays by d everything that is queued from now on.
 func (o *outbox) delay(d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.chunks = append(o.chunks, chunk{at: time.Now().Add(d)})
 }
 
-// mute throws away what is queued from now on.
+// mute discards everything that is queued from now on.
 func (o *outbox) mute() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.muted = true
 }
 
-// end closes the connection when everything before is sent.
+// closeAfterFlush makes the sending goroutine close the connection once
+// everything that is queued is sent.
 func (o *outbox) closeAfterFlush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -96,24 +100,17 @@ func (o *outbox) wakeSender() {
 	}
 }
 
-// run sends until the connection is gone, one write for all replies that are
-// there.
+// sendLoop sends what is queued until the connection is closed. Each write sends
+// all replies that have been queued by then, up to the next delay.
 func (o *outbox) sendLoop(c *conn) {
 	defer c.server.wg.Done()
 	defer c.remove()
 	for {
-		o.mu.Lock()
-		var next chunk
-		if len(o.chunks) > 0 {
-			next = o.chunks[0]
-			o.chunks = append(o.chunks[:0], o.chunks[1:]...)
-		}
-		ending := o.closing
-		o.mu.Unlock()
-		switch {
-		case next.b == nil && ending && next.at.IsZero():
-			return
-		case next.b == nil && next.at.IsZero():
+		next, closing := o.take()
+		if next.b == nil && next.at.IsZero() {
+			if closing {
+				return
+			}
 			select {
 			case <-o.wake:
 			case <-c.done:
@@ -121,19 +118,13 @@ func (o *outbox) sendLoop(c *conn) {
 			}
 			continue
 		}
-		if wait := time.Until(next.at); !next.at.IsZero() && wait > 0 {
-			timer := time.NewTimer(wait)
-			select {
-			case <-timer.C:
-			case <-c.done:
-				timer.Stop()
-				return
-			}
+		if wait := time.Until(next.at); !next.at.IsZero() && wait > 0 && !c.sleep(wait) {
+			return
 		}
 		if len(next.b) == 0 {
-			continue // on a net.Pipe even that would wait for a reader
+			continue // on a net.Pipe even an empty write would wait for a reader
 		}
-		if ending {
+		if closing {
 			c.nc.SetWriteDeadline(time.Now().Add(flushTimeout))
 		}
 		if _, err := c.nc.Write(next.b); err != nil {
@@ -145,4 +136,17 @@ func (o *outbox) sendLoop(c *conn) {
 			o.mu.Unlock()
 		}
 	}
+}
+
+// take removes the first chunk. It returns the zero chunk if nothing is queued.
+// closing reports whether the connection is to be closed when the queue is
+// empty.
+func (o *outbox) take() (next chunk, closing bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.chunks) > 0 {
+		next = o.chunks[0]
+		o.chunks = append(o.chunks[:0], o.chunks[1:]...)
+	}
+	return next, o.closing
 }

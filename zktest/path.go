@@ -5,8 +5,9 @@ import (
 	"unicode/utf16"
 )
 
-// validPath tells whether a znode can have this path (PathUtils.validatePath).
-// Java looks at UTF-16 units, so nothing beyond the basic plane passes.
+// validPath reports whether path is a valid path of a znode
+// (PathUtils.validatePath). Java checks UTF-16 code units, so characters beyond
+// the basic multilingual plane are invalid.
 func validPath(path string) bool {
 	if path == "/" {
 		return true
@@ -29,7 +30,8 @@ func validPath(path string) bool {
 	return true
 }
 
-// special tells whether nobody may delete path (DataTree.isSpecialPath).
+// undeletable reports whether the server refuses to delete path
+// (DataTree.isSpecialPath).
 func undeletable(path string) bool {
 	switch path {
 	case "/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config":

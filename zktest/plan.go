@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Plan is a list of faults that a server follows, and what became of it. It may
-// be used by one server at a time, and from any goroutine.
+// Plan is a list of faults for a server to produce. It records which of them
+// fired. Its methods may be called from any goroutine. A plan serves one server
+// at a time.
 type Plan struct {
 	remaining atomic.Int32 // faults that can still fire
 
@@ -28,17 +29,17 @@ func (f *plannedFault) spent() bool {
 	return f.stopped || f.Times >= 0 && f.fired >= max(f.Times, 1)
 }
 
-// NewPlan returns a plan of these faults. Each counts the requests that match
-// it for itself; where several fire on one request all of them happen, as far
-// as they can.
+// NewPlan returns a plan of faults. Each fault counts the requests that match it
+// independently. If several faults fire on one request, they are combined as far
+// as possible.
 func NewPlan(faults ...Fault) *Plan {
 	p := &Plan{}
 	p.Add(faults...)
 	return p
 }
 
-// Add adds faults, to a plan that is followed already too. They count requests
-// from now on.
+// Add adds faults to the plan, which a server may already follow. The new faults
+// count requests from now on.
 func (p *Plan) Add(faults ...Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +49,7 @@ func (p *Plan) Add(faults ...Fault) {
 	}
 }
 
-// Faults returns the faults of the plan, as they were added.
+// Faults returns the faults in the order in which they were added.
 func (p *Plan) Faults() []Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +60,7 @@ func (p *Plan) Faults() []Fault {
 	return faults
 }
 
-// Stop ends all faults of the plan: none fires from now on.
+// Stop stops all faults. None fires from now on, except those added later.
 func (p *Plan) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +72,7 @@ func (p *Plan) Stop() {
 	}
 }
 
-// String returns the plan, a line for each fault, with how many requests it
+// String returns one line for each fault, with the number of requests that it
 // matched and how often it fired.
 func (p *Plan) String() string {
 	p.mu.Lock()
@@ -83,8 +84,8 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// Fired returns how often faults of each kind fired, "drop after" for one.
-// Kinds of the plan that never fired are there with 0.
+// Fired returns how often the faults of each kind fired, with keys such as
+// "drop after". Kinds in the plan that never fired have count 0.
 func (p *Plan) Fired() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,20 +96,21 @@ func (p *Plan) Fired() map[string]int {
 	return n
 }
 
-// verdict is what happens to a request besides being served, or instead.
+// verdict is the combined effect of all faults that fire on a request.
 type verdict struct {
 	drop, withhold, expire bool
 	delay                  time.Duration
 	err                    int32
 }
 
-// idle is true when no fault is left, so that nothing need be asked.
+// exhausted reports whether no fault can fire any more. It takes no lock.
 func (p *Plan) exhausted() bool { return p.remaining.Load() == 0 }
 
-// before says what happens to a request that has arrived.
+// before returns what happens to a request that has arrived.
 func (p *Plan) before(e requestInfo) verdict { return p.decide(e, false) }
 
-// after says what happens to a request that has been applied and not answered.
+// after returns what happens to a request that has been applied, before its
+// reply is sent.
 func (p *Plan) after(e requestInfo) verdict { return p.decide(e, true) }
 
 func (p *Plan) decide(e requestInfo, after bool) (v verdict) {
@@ -137,7 +139,7 @@ func (p *Plan) decide(e requestInfo, after bool) (v verdict) {
 	return v
 }
 
-// fires counts a match and tells whether it is one of those to fire on.
+// countMatch counts a match and reports whether the fault fires on it.
 func (p *Plan) countMatch(f *plannedFault) bool {
 	f.matched++
 	if f.matched <= f.Skip || f.spent() {
@@ -152,7 +154,7 @@ func (p *Plan) countMatch(f *plannedFault) bool {
 
 var errRefused = errors.New("zktest: connection refused by the plan")
 
-// accept says what happens to a new connection.
+// onConnect decides what happens to a new connection. An error refuses it.
 func (p *Plan) onConnect() (silent bool, err error) {
 	for _, f := range p.fireOnConnect(Refuse, Silence) {
 		silent = silent || f.Do == Silence
@@ -163,7 +165,8 @@ func (p *Plan) onConnect() (silent bool, err error) {
 	return silent, err
 }
 
-// lag says how far behind the replica of a new connection may be.
+// replicaLag returns how far the replica of a new connection may lag. It is zero
+// if no fault fires.
 func (p *Plan) replicaLag() (l replicaLag) {
 	for _, f := range p.fireOnConnect(Lag) {
 		l = replicaLag{maxBehind: max(l.maxBehind, f.Behind), maxAge: max(l.maxAge, f.For)}
@@ -171,7 +174,7 @@ func (p *Plan) replicaLag() (l replicaLag) {
 	return l
 }
 
-// connecting returns the faults that fire on a new connection.
+// fireOnConnect returns the faults of these kinds that fire on a new connection.
 func (p *Plan) fireOnConnect(kinds ...Action) (fire []Fault) {
 	if p.exhausted() {
 		return nil
@@ -188,7 +191,7 @@ func (p *Plan) fireOnConnect(kinds ...Action) (fire []Fault) {
 	return fire
 }
 
-// lags tells whether the plan has replicas lag.
+// hasLag reports whether the plan contains a Lag fault.
 func (p *Plan) hasLag() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

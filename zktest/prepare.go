@@ -7,8 +7,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// record is a znode as it will be when all transactions that are prepared have
-// been applied (ZooKeeperServer.ChangeRecord).
+// changeRecord is the state of a znode after all prepared transactions have been
+// applied (ZooKeeperServer.ChangeRecord).
 type changeRecord struct {
 	meta
 	acl      []jute.ACL
@@ -16,15 +16,14 @@ type changeRecord struct {
 	deleted  bool
 }
 
-// preparer turns requests into transactions. It sees the tree through what it
-// has prepared already, so that creates which are in flight together take
-// different numbers, and a multi sees its own changes
-// (PrepRequestProcessor.outstandingChanges).
+// preparer turns requests into transactions. It sees the changes that it has
+// already prepared, so creates in flight together get different numbers and a
+// multi sees its own changes (PrepRequestProcessor.outstandingChanges).
 type preparer struct {
 	server  *Server
 	pending map[string]changeRecord
-	undo    []undoEntry // only while a multi is prepared
-	multi   bool
+	undo    []undoEntry // used only while a multi is prepared
+	multi   bool        // a multi is being prepared
 }
 
 type undoEntry struct {
@@ -58,13 +57,14 @@ func (p *preparer) put(path string, r changeRecord) {
 	p.pending[path] = r
 }
 
-// prepare gives a request that writes its transaction, or its error.
+// prepare sets q.txn, and q.err if the request fails. The transaction of a failed
+// request has no changes, but takes a zxid.
 func (p *preparer) prepare(s *session, q *request, now time.Time) {
 	p.server.zxid++
 	t := &txn{zxid: p.server.zxid, at: now}
 	q.txn = t
 	switch {
-	case q.malformed: // which includes createSession, nobody's to ask for
+	case q.malformed: // includes createSession, which no client may send
 		q.err = jute.ErrMarshalling
 	case q.op == jute.OpMulti:
 		p.prepareMulti(s, q, t)
@@ -78,9 +78,9 @@ func (p *preparer) prepare(s *session, q *request, now time.Time) {
 	}
 }
 
-// prepareMulti prepares all operations or none. The first that fails is named
-// by its error, those before it get 0, those after it RuntimeInconsistency; the
-// multi itself bears no error.
+// prepareMulti prepares all operations or none. If an operation fails, it gets
+// its error code, operations before it get 0, and operations after it get
+// RuntimeInconsistency. The multi itself has no error.
 func (p *preparer) prepareMulti(s *session, q *request, t *txn) {
 	p.multi, p.undo = true, p.undo[:0]
 	defer func() { p.multi = false }()
@@ -108,7 +108,8 @@ func (p *preparer) prepareMulti(s *session, q *request, t *txn) {
 	}
 }
 
-// change checks one operation and returns what it will do, or its error.
+// change checks an operation. It returns the change that the operation makes, or
+// an error code.
 func (p *preparer) change(s *session, q *request, ids []identity, t *txn) (change, int32) {
 	switch q.op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
@@ -118,10 +119,16 @@ func (p *preparer) change(s *session, q *request, ids []identity, t *txn) (chang
 	case jute.OpReconfig: // reconfigEnabled=false
 		return change{}, jute.ErrReconfigDisabled
 	case jute.OpDeleteContainer:
-		// For the server's own use. What a client sends is looked at with
-		// its header, whose zeros no path may have.
+		// For the server's internal use. If a client sends it, a real server
+		// takes the whole request as the path, and the zeros of its header are
+		// invalid in a path.
 		return change{}, jute.ErrBadArguments
 	}
+	return p.modify(s, q, ids, t)
+}
+
+// modify checks a setData, setACL or check.
+func (p *preparer) modify(s *session, q *request, ids []identity, t *txn) (change, int32) {
 	if s.closing {
 		return change{}, jute.ErrSessionExpired
 	}
@@ -139,7 +146,7 @@ func (p *preparer) change(s *session, q *request, ids []identity, t *txn) (chang
 	if !ok {
 		return change{}, jute.ErrNoNode
 	}
-	perm, version := jute.PermRead, &r.version // check
+	perm, version := jute.PermRead, &r.version // of a check
 	switch q.op {
 	case jute.OpSetData:
 		perm = jute.PermWrite
@@ -159,16 +166,16 @@ func (p *preparer) change(s *session, q *request, ids []identity, t *txn) (chang
 		r.mzxid, r.mtime = t.zxid, t.at.UnixMilli()
 		p.put(q.path, r)
 	case jute.OpSetACL:
-		// The record keeps the old ACL, so a setACL counts for requests that
-		// are in flight with it only once it is applied.
+		// The record keeps the old ACL, so requests in flight with a setACL do
+		// not see the new ACL until it is applied.
 		r.aversion++
 		p.put(q.path, r)
 	}
 	return c, 0
 }
 
-// end prepares the end of a session: all its ephemerals go in one transaction,
-// those too that are in flight.
+// closeSession prepares the end of a session. One transaction deletes all its
+// ephemerals, including those whose creation is in flight.
 func (p *preparer) closeSession(s *session) change {
 	s.closing = true
 	paths := map[string]struct{}{}

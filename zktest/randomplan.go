@@ -5,21 +5,23 @@ import (
 	"time"
 )
 
-// PlanFromSeed returns n faults of all kinds, spread over the first so many
-// requests. The same arguments give the same plan; what it meets depends on
-// the order in which requests arrive. All its faults come to an end, delays
-// after longest at the most.
+// PlanFromSeed returns a random plan of n faults of all kinds, spread over the
+// given number of requests. The same arguments give the same plan, but which
+// requests its faults fire on depends on the order in which requests arrive.
+// Every fault ends, and no delay exceeds longest by more than a millisecond.
 func PlanFromSeed(seed uint64, n, requests int, longest time.Duration) *Plan {
 	r := rand.New(rand.NewPCG(seed, 0x7a6b74657374))
 	actions := []Action{
 		Drop, Drop, Drop, Withhold, Delay, Delay, Answer, Expire, Refuse, Silence, Lag, Lag,
 	}
-	// What clients stumble over, besides any request.
+	// The empty string is any request. The others are operations in whose
+	// recovery clients tend to have bugs.
 	ops := []string{
 		"", "", "", "", "connect", "create", "multi", "delete", "setData", "exists", "getData",
 		"getChildren2", "sync", "setWatches", "closeSession",
 	}
-	// Errors that a server under load or without a quorum answers with.
+	// ConnectionLoss and OperationTimeout, which a server under load or without
+	// a quorum replies with.
 	codes := []int32{-4, -7}
 	requests = max(requests, 1)
 	longest = max(longest, time.Millisecond)

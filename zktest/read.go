@@ -7,38 +7,25 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// query answers a request that changes nothing, from the connection's replica,
-// and sets its watches. It returns the body, or sets the request's error.
+// serveRead serves a request that changes no data from the connection's replica,
+// and sets its watches. It returns the body of the reply, or sets q.err.
 func (c *conn) serveRead(q *request) []byte {
 	if q.malformed {
 		q.err = jute.ErrMarshalling
 		return nil
 	}
-	r, b := c.replica, c.scratch
+	b := c.scratch
 	switch q.op {
 	case jute.OpPing:
 	case jute.OpSync:
-		c.server.catchUp(r)
+		c.server.catchUp(c.replica)
 		b = jute.AppendNullableBuffer(b, q.data)
 	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
 		b = c.readZnode(q, b)
 	case jute.OpGetACL:
 		b = c.getACL(q, b)
 	case jute.OpMultiRead:
-		for i := range q.ops {
-			sub := &q.ops[i]
-			if !sub.isRead() { // it is answered with the error and what there was before
-				q.err = jute.ErrMarshalling
-				break
-			}
-			sub.watch, sub.ids = false, q.ids
-			at := len(b)
-			b = c.readZnode(sub, appendHeader(b, sub.op, false, 0))
-			if sub.err != 0 {
-				b = jute.AppendInt32(appendHeader(b[:at], jute.OpError, false, sub.err), sub.err)
-			}
-		}
-		b = appendHeader(b, jute.OpError, true, -1)
+		b = c.multiRead(q, b)
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		c.setWatches(q)
 		if q.nullVector {
@@ -47,13 +34,7 @@ func (c *conn) serveRead(q *request) []byte {
 	case jute.OpAddWatch, jute.OpCheckWatches, jute.OpRemoveWatches:
 		b = c.changeWatches(q, b)
 	case jute.OpGetEphemerals:
-		var paths []string
-		for _, path := range r.tree.ephemeralsOf(c.session.id) {
-			if strings.HasPrefix(path, strings.TrimSpace(q.path)) {
-				paths = append(paths, path)
-			}
-		}
-		b = jute.AppendStrings(b, paths)
+		b = c.getEphemerals(q, b)
 	case jute.OpGetAllChildrenNumber:
 		b = c.countDescendants(q, b)
 	case jute.OpWhoAmI:
@@ -65,7 +46,28 @@ func (c *conn) serveRead(q *request) []byte {
 	return b
 }
 
-// look answers the four requests that read a znode and may leave a watch.
+// multiRead appends a result for each operation. If an operation is not a read,
+// multiRead sets q.err and stops, but the reply still contains the results before
+// it.
+func (c *conn) multiRead(q *request, b []byte) []byte {
+	for i := range q.ops {
+		sub := &q.ops[i]
+		if !sub.isRead() {
+			q.err = jute.ErrMarshalling
+			break
+		}
+		sub.watch, sub.ids = false, q.ids
+		at := len(b)
+		b = c.readZnode(sub, appendHeader(b, sub.op, false, 0))
+		if sub.err != 0 {
+			b = jute.AppendInt32(appendHeader(b[:at], jute.OpError, false, sub.err), sub.err)
+		}
+	}
+	return appendHeader(b, jute.OpError, true, -1)
+}
+
+// readZnode serves the four requests that read a znode and may set a watch:
+// exists, getData, getChildren and getChildren2.
 func (c *conn) readZnode(q *request, b []byte) []byte {
 	r := c.replica
 	if q.op == jute.OpExists && strings.Contains(q.path, "\x00") {
@@ -80,8 +82,8 @@ func (c *conn) readZnode(q *request, b []byte) []byte {
 		q.err = jute.ErrNoNode
 		return b
 	}
-	free := q.op == jute.OpExists && !c.server.opt.existsNeedsRead
-	if !free && !c.server.allowed(q.ids, n.acl, jute.PermRead) {
+	unchecked := q.op == jute.OpExists && !c.server.opt.existsNeedsRead
+	if !unchecked && !c.server.allowed(q.ids, n.acl, jute.PermRead) {
 		q.err = jute.ErrNoAuth
 		return b
 	}
@@ -96,7 +98,7 @@ func (c *conn) readZnode(q *request, b []byte) []byte {
 	case jute.OpGetData:
 		b = jute.AppendNullableBuffer(b, n.data)
 	case jute.OpGetChildren, jute.OpGetChildren2:
-		// In no order, as on the real server, whose order is of hashes.
+		// Unordered, as on a real server, which keeps children in a hash set.
 		b = jute.AppendInt32(b, int32(len(n.children)))
 		for child := range n.children {
 			b = jute.AppendString(b, child)
@@ -127,9 +129,9 @@ func (c *conn) getACL(q *request, b []byte) []byte {
 	return jute.AppendStat(jute.AppendACLs(b, acl), &stat)
 }
 
-// setWatches sets watches again after a reconnect, and fires those for which
-// something has happened since the zxid that the client saw last
-// (DataTree.setWatches). There is no check of ACLs.
+// setWatches sets a client's watches again after it has reconnected. It fires
+// those whose znode has changed since the last zxid that the client saw
+// (DataTree.setWatches). It does not check ACLs.
 func (c *conn) setWatches(q *request) {
 	r := c.replica
 	for _, path := range q.paths[0] { // data
@@ -142,7 +144,7 @@ func (c *conn) setWatches(q *request) {
 			r.dataWatches.add(path, c, oneShot)
 		}
 	}
-	for _, path := range q.paths[1] { // that did not exist
+	for _, path := range q.paths[1] { // of exists, when there was no znode
 		if r.tree.node(path) != nil {
 			c.event(jute.EventCreated, path)
 		} else {
@@ -167,8 +169,8 @@ func (c *conn) setWatches(q *request) {
 	}
 }
 
-// changeWatches adds, checks and removes watches of the later protocol, none of
-// which looks at paths or ACLs.
+// changeWatches serves addWatch, checkWatches and removeWatches, which came later
+// to the protocol. None of them checks paths or ACLs.
 func (c *conn) changeWatches(q *request, b []byte) []byte {
 	r := c.replica
 	kind := q.version
@@ -201,6 +203,18 @@ func (c *conn) changeWatches(q *request, b []byte) []byte {
 	return b
 }
 
+// getEphemerals lists the session's ephemerals whose paths begin with a prefix.
+func (c *conn) getEphemerals(q *request, b []byte) []byte {
+	var paths []string
+	for _, path := range c.replica.tree.ephemeralsOf(c.session.id) {
+		if strings.HasPrefix(path, strings.TrimSpace(q.path)) {
+			paths = append(paths, path)
+		}
+	}
+	return jute.AppendStrings(b, paths)
+}
+
+// countDescendants serves getAllChildrenNumber.
 func (c *conn) countDescendants(q *request, b []byte) []byte {
 	r := c.replica
 	n := r.tree.node(q.path)

@@ -6,35 +6,35 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// change is one resolved change of a transaction: names are complete, versions
-// and counts are the new ones, and nothing can fail any more.
+// change is one fully resolved change of a transaction: sequential names are
+// complete, versions and counts are the new ones, and it cannot fail.
 type change struct {
 	op      int32
 	path    string
 	data    []byte
 	acl     []jute.ACL
-	owner   int64    // of an ephemeral that is created
-	creates int32    // of the parent of what is created
+	owner   int64    // session of a new ephemeral
+	creates int32    // new count of the parent of a new znode, see meta
 	version int32    // of data or ACL
-	ttl     int64    // of what is created, in milliseconds
-	paths   []string // ephemerals of a session that ends
+	ttl     int64    // of a new znode, in milliseconds
+	paths   []string // ephemerals of a closing session
 }
 
-// txn is a transaction. One that failed changes nothing but takes a zxid too.
+// txn is a transaction. A failed one has no changes, but takes a zxid too.
 type txn struct {
 	zxid    int64
 	at      time.Time
 	changes []change
 }
 
-// result is what a change gave.
+// result is the outcome of a change, for the reply.
 type result struct {
 	path string
 	stat jute.Stat
 }
 
-// replica is a copy of the data as far as it has heard of transactions, with
-// the watches of the connections that read it.
+// replica is a copy of the data, together with the watches of the connections
+// that read it. The leader's is always current; others may lag.
 type replica struct {
 	tree         *tree
 	dataWatches  watches // data and existence
@@ -52,8 +52,10 @@ func newReplica(s *Server) *replica {
 	}
 }
 
-// apply makes the changes and fires watches change by change, as one
-// transaction at the granularity that clients can see (DataTree.processTxn).
+// apply applies a transaction and appends a result for each change. Like a real
+// server, it fires the watches of each change before it makes the next one
+// (DataTree.processTxn). To clients the transaction is atomic, because the
+// caller holds the server's mu.
 func (r *replica) apply(t *txn, results []result) []result {
 	r.zxid = t.zxid
 	now := t.at.UnixMilli()
@@ -75,7 +77,7 @@ func (r *replica) apply(t *txn, results []result) []result {
 			n.data, n.version, n.mzxid, n.mtime = c.data, c.version, t.zxid, now
 			res.stat = n.stat()
 			r.dataWatches.fire(c.path, jute.EventDataChanged, n.acl, nil)
-		case jute.OpSetACL: // which no watch hears of
+		case jute.OpSetACL: // fires no watch
 			n := r.tree.node(c.path)
 			n.acl, n.aversion = c.acl, c.version
 			res.stat = n.stat()
@@ -91,14 +93,15 @@ func (r *replica) apply(t *txn, results []result) []result {
 	return results
 }
 
-// opSetCounter is Server.SetCounter's change; it is not on the wire.
+// opSetCounter is the operation of Server.SetCounter. It never appears on the
+// wire.
 const opSetCounter int32 = -1000
 
 func (r *replica) remove(path string, zxid int64) {
 	n, parent := r.tree.remove(path, zxid)
 	parentPath, _ := splitPath(path)
-	// Who watches both data and children hears of the deletion once.
-	told := r.dataWatches.fire(path, jute.EventDeleted, n.acl, nil)
-	r.childWatches.fire(path, jute.EventDeleted, n.acl, told)
+	// A connection that watches both data and children gets one event.
+	notified := r.dataWatches.fire(path, jute.EventDeleted, n.acl, nil)
+	r.childWatches.fire(path, jute.EventDeleted, n.acl, notified)
 	r.childWatches.fire(parentPath, jute.EventChildrenChanged, parent.acl, nil)
 }

@@ -6,34 +6,34 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// request is one request as it was read; which fields count depends on op. Its
-// strings and data are copies, body is not.
+// request is a decoded request. Which fields are used depends on op. Strings and
+// data are copies, so that the tree can keep them.
 type request struct {
 	xid, op    int32
-	body       []byte
-	malformed  bool // the record does not hold what it should
-	nullVector bool // of setWatches: a vector is null
+	malformed  bool // the record cannot be decoded
+	nullVector bool // of setWatches: a list of paths is null
 
 	path    string
 	data    []byte
 	acl     []jute.ACL
 	flags   int32
-	version int32 // or kind of watcher, or mode of a watch
+	version int32 // or the type of a watcher, or the mode of a watch
 	ttl     int64
 	watch   bool
 	ops     []request // of multi and multiRead
 
-	zxid  int64       // of setWatches: what the client has seen
+	zxid  int64       // of setWatches: the last zxid that the client saw
 	paths [5][]string // of setWatches: data, exist, child, persistent, recursive
 
 	scheme string // of auth
 
-	ids []identity // who asks
-	txn *txn       // what comes of it, prepared
+	ids []identity // of the connection when the request arrived
+	txn *txn       // of a write, once it is prepared
 	err int32
 }
 
-// write tells whether the request takes a zxid, even if it fails.
+// takesZxid reports whether the request is a write. Writes take a zxid even if
+// they fail.
 func (q *request) takesZxid() bool {
 	switch q.op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL,
@@ -44,14 +44,14 @@ func (q *request) takesZxid() bool {
 	return false
 }
 
-// decode reads the record that follows the header of a request.
+// decode decodes a request. It returns false if the header is incomplete. A
+// record that cannot be decoded makes the request malformed.
 func decode(body []byte) (*request, bool) {
 	d := jute.NewDecoder(body)
 	q := &request{xid: d.Int32(), op: d.Int32()}
 	if d.Err != nil {
 		return nil, false
 	}
-	q.body = body[8:]
 	q.decodeFields(d)
 	q.malformed = q.malformed || d.Err != nil
 	return q, true
@@ -75,32 +75,19 @@ func (q *request) decodeFields(d *jute.Decoder) {
 		q.path, q.watch = d.Text(), d.Bool()
 	case jute.OpGetACL, jute.OpGetAllChildrenNumber:
 		q.path = d.Text()
-	case jute.OpSync: // which says back what it was told, even nothing
+	case jute.OpSync: // its reply repeats the path, even if that is null
 		q.data = d.Buffer()
 		q.path = string(q.data)
-	case jute.OpCreateSession: // nobody's to ask for
+	case jute.OpCreateSession: // no client may send it
 		q.malformed = true
 	case jute.OpGetEphemerals:
 		q.path = d.String()
 	case jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpAddWatch:
 		q.path, q.version = d.Text(), d.Int32()
 	case jute.OpSetWatches, jute.OpSetWatches2:
-		q.zxid = d.Int64()
-		n := 3
-		if q.op == jute.OpSetWatches2 {
-			n = 5
-		}
-		for i := range n {
-			paths := d.Strings()
-			// An empty vector is fine, one that is null is not; those before it
-			// have been worked off by then (DataTree.setWatches).
-			q.nullVector = q.nullVector || d.Null
-			if !q.nullVector {
-				q.paths[i] = paths
-			}
-		}
+		q.decodeSetWatches(d)
 	case jute.OpAuth:
-		d.Int32() // type, which nobody looks at
+		d.Int32() // type, which the server ignores
 		q.scheme, q.data = d.String(), bytes.Clone(d.Buffer())
 	case jute.OpSasl:
 		d.Buffer()
@@ -109,12 +96,30 @@ func (q *request) decodeFields(d *jute.Decoder) {
 	}
 }
 
-// operations reads those of a multi, each after a header, the last header
-// saying that it was the last (MultiOperationRecord).
+// decodeSetWatches decodes the lists of paths of a setWatches. An empty list is
+// valid. A null list is an error, but the server has served the lists before it
+// when it finds out (DataTree.setWatches).
+func (q *request) decodeSetWatches(d *jute.Decoder) {
+	q.zxid = d.Int64()
+	n := 3
+	if q.op == jute.OpSetWatches2 {
+		n = 5
+	}
+	for i := range n {
+		paths := d.Strings()
+		q.nullVector = q.nullVector || d.Null
+		if !q.nullVector {
+			q.paths[i] = paths
+		}
+	}
+}
+
+// decodeOps decodes the operations of a multi. A header precedes each of them,
+// and a header with the done flag ends the list (MultiOperationRecord).
 func (q *request) decodeOps(d *jute.Decoder) {
 	for d.Err == nil {
 		op, done := d.Int32(), d.Bool()
-		d.Int32() // err, which only counts in a result
+		d.Int32() // err, which is for results only
 		if done || d.Err != nil {
 			return
 		}
@@ -134,15 +139,15 @@ func (q *request) decodeOps(d *jute.Decoder) {
 			}
 			fallthrough
 		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
-			// What is created is the flags' to say here, and there is a Stat
-			// for containers only (Op.Create, until ZOOKEEPER-4026).
+			// In a multi the flags decide what is created, not the operation,
+			// and only containers get a Stat (Op.Create, until ZOOKEEPER-4026).
 			sub.op = jute.OpCreate
 			if sub.flags == jute.FlagContainer {
 				sub.op = jute.OpCreateContainer
 			}
 		}
-		// Reads and writes do not mix, and no create but createTTL may have a
-		// time to live (Op.Create).
+		// Reads and writes cannot be mixed, and only createTTL may have a time to
+		// live (Op.Create).
 		mixed := len(q.ops) > 0 && q.ops[0].isRead() != sub.isRead()
 		ttl := op != jute.OpCreateTTL && (sub.flags == jute.FlagTTL || sub.flags == jute.FlagSequentialTTL)
 		if mixed || ttl || q.op == jute.OpMulti && sub.isRead() {
@@ -155,7 +160,7 @@ func (q *request) decodeOps(d *jute.Decoder) {
 
 func (q *request) isRead() bool { return q.op == jute.OpGetChildren || q.op == jute.OpGetData }
 
-// name is what the request is counted as.
+// name returns the name under which the request is counted, see Counts.
 func (q *request) name() string {
 	if q.op != jute.OpMulti && q.op != jute.OpMultiRead {
 		return jute.OpName(q.op)

@@ -7,11 +7,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// serve answers a batch of requests, and tells whether the connection goes on.
+// serve serves a batch of requests. It reports whether the connection stays open.
 //
-// Here is where faults come in: every request passes the plan before it is
-// applied, and once more before its reply is queued. A request that is to be
-// delayed splits the batch, those before it are answered first.
+// The plan decides about every request twice: before the request is applied, and
+// again before its reply is queued. A delayed request splits the batch, and the
+// requests before it are served without delay.
 func (c *conn) serve(batch []*request) bool {
 	if c.server.opt.plan.exhausted() {
 		return c.processBatch(batch, nil)
@@ -41,7 +41,7 @@ func (c *conn) serve(batch []*request) bool {
 	return true
 }
 
-// describe says of a request what a plan wants to know.
+// requestInfoOf describes a request to a plan.
 func requestInfoOf(q *request) requestInfo {
 	e := requestInfo{op: q.name(), paths: []string{q.path}}
 	for i := range q.ops {
@@ -50,8 +50,9 @@ func requestInfoOf(q *request) requestInfo {
 	return e
 }
 
-// process prepares all requests and then applies them in order. verdicts is
-// what the plan says of each, or nil.
+// processBatch prepares all requests and then applies them in order. verdicts has
+// the plan's verdict for each request, or is nil. processBatch reports whether the
+// connection stays open.
 func (c *conn) processBatch(batch []*request, verdicts []verdict) bool {
 	s := c.server
 	s.mu.Lock()
@@ -69,16 +70,8 @@ func (c *conn) processBatch(batch []*request, verdicts []verdict) bool {
 			v = verdicts[i]
 		}
 		if v.expire || v.drop || v.withhold {
-			c.applyBatch(batch[:i]) // what follows never gets here
-			switch {
-			case v.expire:
-				s.expire(c.session)
-			case v.drop:
-				c.closeAfterFlush()
-			default:
-				c.silent = true
-				c.out.mute()
-			}
+			c.applyBatch(batch[:i])
+			c.cutOff(v)
 			return false
 		}
 		if v.err != 0 {
@@ -99,7 +92,21 @@ func (c *conn) processBatch(batch []*request, verdicts []verdict) bool {
 	return !c.detached
 }
 
-// authenticate adds what the connection has presented to what it is.
+// cutOff carries out a verdict that ends the service of the connection before a
+// request is applied.
+func (c *conn) cutOff(v verdict) {
+	switch {
+	case v.expire:
+		c.server.expire(c.session)
+	case v.drop:
+		c.closeAfterFlush()
+	default: // withhold
+		c.silent = true
+		c.out.mute()
+	}
+}
+
+// authenticate adds the identities that an auth packet grants to the connection.
 func (c *conn) authenticate(q *request) {
 	if q.malformed {
 		return
@@ -110,7 +117,7 @@ func (c *conn) authenticate(q *request) {
 		return
 	}
 	known := c.ids
-	c.ids = slices.Clone(known) // requests before this one keep theirs
+	c.ids = slices.Clone(known) // earlier requests of the batch keep their identities
 	for _, id := range ids {
 		if !slices.Contains(known, id) {
 			c.ids = append(c.ids, id)
@@ -118,39 +125,19 @@ func (c *conn) authenticate(q *request) {
 	}
 }
 
-// answer applies prepared requests one after the other and queues the replies.
+// applyBatch applies prepared requests in order and queues their replies.
 func (c *conn) applyBatch(batch []*request) {
-	s := c.server
 	for _, q := range batch {
 		if c.detached {
 			return
 		}
-		c.scratch = c.scratch[:0]
-		xid := q.xid
-		var body []byte
-		silent := false
-		switch {
-		case q.op == jute.OpAuth || q.op == jute.OpSasl:
-			if q.malformed {
-				c.closeAfterFlush()
-				return
-			}
-			if q.op == jute.OpSasl { // which is not set up: an empty token
-				body = jute.AppendInt32(nil, -1)
-			}
-		case q.txn != nil:
-			body, silent = c.serveWrite(q)
-		case q.err == 0:
-			body = c.serveRead(q)
+		if q.malformed && (q.op == jute.OpAuth || q.op == jute.OpSasl) {
+			c.closeAfterFlush()
+			return
 		}
-		if q.op == jute.OpPing {
-			xid = jute.XidPing
-		}
-		if q.err != 0 && q.op != jute.OpMultiRead {
-			body = nil
-		}
-		if !s.opt.plan.exhausted() {
-			v := s.opt.plan.after(requestInfoOf(q))
+		body, noReply := c.apply(q)
+		if plan := c.server.opt.plan; !plan.exhausted() {
+			v := plan.after(requestInfoOf(q))
 			c.applyVerdict(v)
 			if v.drop {
 				c.closeAfterFlush()
@@ -160,16 +147,8 @@ func (c *conn) applyBatch(batch []*request) {
 				q.err, body = v.err, nil
 			}
 		}
-		switch {
-		case silent:
-		case q.op == jute.OpAuth || q.op == jute.OpSasl:
-			// Answered before it gets to where zxids are known.
-			s.counts.BytesOut += int64(c.out.reply(xid, 0, q.err, body))
-		case q.err == errUnknownOp:
-			// Not even prepared, so it knows no zxid (UnimplementedRequestProcessor).
-			s.counts.BytesOut += int64(c.out.reply(xid, -1, jute.ErrUnimplemented, nil))
-		default:
-			c.reply(xid, q.err, body)
+		if !noReply {
+			c.queueReply(q, body)
 		}
 		if q.op == jute.OpClose && q.txn != nil || q.err == errUnknownOp || q.op == jute.OpAuth && q.err != 0 {
 			c.closeAfterFlush()
@@ -177,11 +156,50 @@ func (c *conn) applyBatch(batch []*request) {
 	}
 }
 
-// errUnknown marks a request whose operation there is not.
+// apply applies a request and returns the body of its reply. noReply is as in
+// serveWrite.
+func (c *conn) apply(q *request) (body []byte, noReply bool) {
+	c.scratch = c.scratch[:0]
+	switch {
+	case q.op == jute.OpAuth:
+	case q.op == jute.OpSasl: // not configured, so the token is empty
+		body = jute.AppendInt32(nil, -1)
+	case q.txn != nil:
+		body, noReply = c.serveWrite(q)
+	case q.err == 0:
+		body = c.serveRead(q)
+	}
+	if q.err != 0 && q.op != jute.OpMultiRead {
+		body = nil
+	}
+	return body, noReply
+}
+
+// queueReply queues the reply to a request that has been applied.
+func (c *conn) queueReply(q *request, body []byte) {
+	xid := q.xid
+	if q.op == jute.OpPing {
+		xid = jute.XidPing
+	}
+	s := c.server
+	switch {
+	case q.op == jute.OpAuth || q.op == jute.OpSasl:
+		// A real server replies before the request reaches the processors that
+		// know the zxid.
+		s.counts.BytesOut += int64(c.out.reply(xid, 0, q.err, body))
+	case q.err == errUnknownOp:
+		// Not even prepared, so there is no zxid (UnimplementedRequestProcessor).
+		s.counts.BytesOut += int64(c.out.reply(xid, -1, jute.ErrUnimplemented, nil))
+	default:
+		c.reply(xid, q.err, body)
+	}
+}
+
+// errUnknownOp marks a request with an unknown operation. It is not sent.
 const errUnknownOp int32 = -1 << 30
 
-// punish does to the connection what the plan says is to happen after a request
-// was applied, save for dropping it.
+// applyVerdict carries out the plan's verdict after a request was applied. The
+// caller handles drop and err.
 func (c *conn) applyVerdict(v verdict) {
 	if v.expire && c.session != nil {
 		c.server.expire(c.session)

@@ -12,8 +12,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// Server is a ZooKeeper server inside the process. Its methods may be called
-// from any goroutine.
+// Server is an in-process ZooKeeper server. Its methods may be called from any
+// goroutine.
 type Server struct {
 	opt      options
 	listener net.Listener // nil in memory
@@ -22,29 +22,29 @@ type Server struct {
 	secret   [32]byte
 
 	done chan struct{} // closed by Close
-	wake chan struct{} // the clock's
+	wake chan struct{} // wakes the clock
 	wg   sync.WaitGroup
 
-	// mu is held for moments only, never while something blocks: a goroutine
-	// that waits for a Mutex holds up the time of a synctest bubble.
+	// mu is never held across an operation that blocks, because a goroutine that
+	// waits for a sync.Mutex stops the time of a synctest bubble.
 	mu                 sync.Mutex
 	closed             bool
 	leader             *replica
 	lagging            map[*replica]*conn
-	keepLog            bool   // the plan lets replicas lag
-	log                []*txn // all transactions, then
-	zxid               int64  // the last that was taken
+	keepLog            bool   // set if the plan has Lag faults
+	log                []*txn // all transactions, if keepLog is set
+	zxid               int64  // the last one assigned
 	pending            map[string]changeRecord
 	sessions           map[int64]*session
 	conns              map[*conn]struct{}
 	nextID             int64
 	nextWake           time.Time // zero: the clock sleeps until it is woken
-	nextContainerCheck time.Time // of containers
+	nextContainerCheck time.Time
 	counts             Counts
 	results            []result // scratch
 }
 
-// TB is what NewServer needs of a testing.TB.
+// TB is the part of testing.TB that NewServer uses.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -53,9 +53,9 @@ type TB interface {
 	Logf(format string, args ...any)
 }
 
-// NewServer starts a server that is closed when the test ends. If the test has
-// failed by then, the server's data is logged. A server that cannot be started
-// fails the test at once.
+// NewServer starts a server and closes it when the test ends. If the server
+// cannot start, NewServer fails the test with Fatalf. If the test has failed when
+// it ends, the server's znodes, sessions and plan are logged.
 func NewServer(t TB, opts ...Option) *Server {
 	t.Helper()
 	s, err := Start(opts...)
@@ -74,8 +74,8 @@ func NewServer(t TB, opts ...Option) *Server {
 	return s
 }
 
-// Start starts a server outside of tests; the caller closes it. The error is
-// that of listening.
+// Start starts a server without a test. The caller must close it. Start returns
+// an error only if the server cannot listen on its address.
 func Start(opts ...Option) (*Server, error) {
 	s := &Server{
 		opt:      newOptions(opts),
@@ -92,8 +92,8 @@ func Start(opts ...Option) (*Server, error) {
 	s.leader = newReplica(s)
 	s.keepLog = s.opt.plan.hasLag()
 	s.scheduleContainerCheck(s.started)
-	// As on the real server the low 16 bits count sessions, and those above
-	// are the time of its start (SessionTrackerImpl.initializeNextSessionId).
+	// As on a real server, the low 16 bits count sessions and the bits above
+	// them are the start time (SessionTrackerImpl.initializeNextSessionId).
 	s.nextID = int64(uint64(s.started.UnixMilli()) << 24 >> 8)
 	rand.Read(s.secret[:])
 	if !s.opt.inMemory {
@@ -112,8 +112,8 @@ func Start(opts ...Option) (*Server, error) {
 
 var errClosed = errors.New("zktest: server is closed")
 
-// Close closes all connections and ends the server's goroutines, which it
-// waits for. The data is gone then. It can be called more than once.
+// Close closes all connections and waits for the server's goroutines to return.
+// The data is lost. It is safe to call Close more than once.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if !s.closed {
@@ -130,30 +130,32 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// Addr returns host:port of the server. That of a server in memory is an
-// address that is nobody's, for clients that insist on one.
+// Addr returns the server's address as host:port. For a server in memory it is a
+// placeholder that nothing listens on, for clients that require an address.
 func (s *Server) Addr() string { return s.addr }
 
-// Plan returns the plan that the server follows, to which faults can be added.
+// Plan returns the plan that the server follows. Use its Add method to add
+// faults while the server runs.
 func (s *Server) Plan() *Plan { return s.opt.plan }
 
-// preparer starts the preparation of transactions that are in flight together.
+// newPreparer returns a preparer for a batch of requests that are in flight
+// together. The previous preparer must not be used any more.
 func (s *Server) newPreparer() *preparer {
 	clear(s.pending)
 	return &preparer{server: s, pending: s.pending}
 }
 
-// commit applies a transaction to the leader, and puts it in the log for
-// replicas that lag. The results are valid until the next commit.
+// commit applies a transaction to the leader and appends it to the log for
+// lagging replicas. The results are valid until the next commit.
 func (s *Server) commit(t *txn) []result {
-	s.notifyOnChange(t) // before watchers hear of it
+	s.notifyOnChange(t) // before watches fire
 	s.results = s.leader.apply(t, s.results[:0])
 	if len(t.changes) > 0 {
 		s.counts.Transactions++
 	}
 	for i := range t.changes {
 		if op := t.changes[i].op; op == jute.OpCreateContainer || op == jute.OpCreateTTL {
-			if len(s.leader.tree.reapable) == 1 { // nobody looked at the time before
+			if len(s.leader.tree.reapable) == 1 { // the clock ran no checks before
 				s.scheduleContainerCheck(t.at)
 			}
 			s.wakeBefore(s.nextContainerCheck)
@@ -168,10 +170,10 @@ func (s *Server) commit(t *txn) []result {
 	return s.results
 }
 
-// SetCounter sets the number of children that path is taken to have had, from
-// which the names of sequential znodes come: the next is n. It is for tests of
-// what happens when the counter ends, at 2147483647. It fails if there is no
-// such znode.
+// SetCounter sets the counter from which the sequential children of path get
+// their numbers. The next number is n. Use it to test what happens when the
+// counter reaches its end, 2147483647. SetCounter returns an error if path does
+// not exist.
 func (s *Server) SetCounter(path string, n int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// session is one ZooKeeper session, with a connection or waiting for one.
+// session is a ZooKeeper session, which may have no connection at the moment.
 type session struct {
 	id      int64
-	timeout time.Duration // of the connection that it had last
+	timeout time.Duration // negotiated by its latest connection
 	expires time.Time
-	closing bool // its end is prepared
+	closing bool // closeSession is prepared
 	conn    *conn
 }
 
-// Session is what Server.Sessions shows of a session.
+// Session describes a session for Server.Sessions.
 type Session struct {
 	ID         int64
 	Timeout    time.Duration
@@ -28,7 +28,7 @@ type Session struct {
 	Ephemerals []string // paths, sorted
 }
 
-// Sessions returns the live sessions, the oldest first.
+// Sessions returns the live sessions, oldest first.
 func (s *Server) Sessions() []Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,9 +43,9 @@ func (s *Server) Sessions() []Session {
 	return all
 }
 
-// Expire ends a session as if it had not been heard of for its timeout: its
-// ephemerals are deleted and its connection is closed. It tells whether there
-// was such a session.
+// Expire expires a session at once, as if its timeout had passed without a
+// heartbeat: its ephemeral znodes are deleted and its connection is closed. It
+// reports whether the session existed.
 func (s *Server) Expire(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,8 +56,8 @@ func (s *Server) Expire(id int64) bool {
 	return ss != nil
 }
 
-// Disconnect closes the connection of a session, which lives on until it
-// expires. It tells whether there was a connection.
+// Disconnect closes the connection of a session. The session lives on until it
+// expires. Disconnect reports whether the session had a connection.
 func (s *Server) Disconnect(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,14 +69,15 @@ func (s *Server) Disconnect(id int64) bool {
 	return true
 }
 
-// password is what a client must show to get back to its session.
+// password returns the password that a client must present to reconnect to its
+// session.
 func (s *Server) password(id int64) []byte {
 	mac := hmac.New(sha256.New, s.secret[:])
 	mac.Write(binary.BigEndian.AppendUint64(nil, uint64(id)))
 	return mac.Sum(nil)[:16]
 }
 
-// begin makes a new session, which takes a zxid.
+// newSession opens a session, which takes a zxid.
 func (s *Server) newSession(timeout time.Duration, now time.Time) *session {
 	ss := &session{id: s.nextID, timeout: timeout}
 	s.nextID++
@@ -87,7 +88,7 @@ func (s *Server) newSession(timeout time.Duration, now time.Time) *session {
 	return ss
 }
 
-// touch puts off a session's expiry, to a multiple of the tick time
+// touch postpones a session's expiry to a whole tick after its timeout
 // (ExpiryQueue).
 func (s *Server) touch(ss *session, now time.Time) {
 	tick := s.opt.tick
@@ -95,7 +96,8 @@ func (s *Server) touch(ss *session, now time.Time) {
 	s.wakeBefore(ss.expires)
 }
 
-// expire ends a session that did not end itself.
+// expire expires a session and closes its connection. The caller holds the
+// server's mu.
 func (s *Server) expire(ss *session) {
 	if s.sessions[ss.id] != ss {
 		return
@@ -110,5 +112,5 @@ func (s *Server) expire(ss *session) {
 	}
 }
 
-// endSession forgets a session whose ephemerals are gone.
+// removeSession removes a session whose ephemerals have been deleted.
 func (s *Server) removeSession(ss *session) { delete(s.sessions, ss.id) }

@@ -14,17 +14,18 @@ var openACL = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 // readable is the ACL of /zookeeper/config (ZooDefs.Ids.READ_ACL_UNSAFE).
 var readACL = []jute.ACL{{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}
 
-// meta is what a server stores about a znode (StatPersisted). It is not what
-// clients see: creates counts the children ever created, and the cversion of a
-// Stat is made of it and of the number of children (DataNode.copyStat).
+// meta is the metadata that the server stores with a znode (StatPersisted). It
+// differs from the Stat that clients see: creates counts the children ever
+// created, and the cversion of a Stat is computed from it and from the current
+// number of children (DataNode.copyStat).
 type meta struct {
 	czxid, mzxid, pzxid int64
 	ctime, mtime        int64
 	version, aversion   int32
 	creates             int32
-	owner               int64 // the session of an ephemeral
+	owner               int64 // the session of an ephemeral, else 0
 	container           bool
-	ttl                 int64 // in milliseconds; 0: none
+	ttl                 int64 // in milliseconds, 0 if there is none
 }
 
 type node struct {
@@ -47,11 +48,11 @@ func (n *node) stat() jute.Stat {
 	}
 }
 
-// tree is the data of a server (DataTree).
+// tree holds the znodes (DataTree).
 type tree struct {
 	nodes      map[string]*node
-	ephemerals map[int64]map[string]struct{}
-	reapable   map[string]struct{} // containers, and what has a time to live
+	ephemerals map[int64]map[string]struct{} // paths by session
+	reapable   map[string]struct{}           // containers and znodes with a time to live
 }
 
 func newTree() *tree {
@@ -68,8 +69,8 @@ func newTree() *tree {
 		t.nodes[path] = n
 		return n
 	}
-	// These have no zxid and were not counted as creates, so the root of an
-	// empty server shows cversion -1.
+	// These have no zxid and are not counted as creates, so the root of an empty
+	// server has cversion -1.
 	add("/", openACL, "zookeeper")
 	add("/zookeeper", openACL, "config", "quota")
 	add("/zookeeper/quota", openACL)
@@ -77,7 +78,8 @@ func newTree() *tree {
 	return t
 }
 
-// node returns nil if there is none. The root has an alias, the empty path.
+// node returns the znode at path, or nil if there is none. The empty path is an
+// alias of the root.
 func (t *tree) node(path string) *node {
 	if path == "" {
 		path = "/"
@@ -85,7 +87,7 @@ func (t *tree) node(path string) *node {
 	return t.nodes[path]
 }
 
-// split returns parent and name of a path that has a slash.
+// splitPath returns the parent and the name of a path that contains a slash.
 func splitPath(path string) (parent, name string) {
 	i := strings.LastIndexByte(path, '/')
 	if i == 0 {
@@ -94,13 +96,12 @@ func splitPath(path string) (parent, name string) {
 	return path[:i], path[i+1:]
 }
 
-// create adds what the preparation has found to be possible. creates is the
-// parent's new count.
+// create adds the znode of a prepared create.
 func (t *tree) create(c *change, zxid, now int64) *node {
 	parentPath, name := splitPath(c.path)
 	parent := t.nodes[parentPath]
-	// Beyond 2147483647 the count wraps around in the preparation, and is
-	// not taken over here: it sticks, and the pzxid with it.
+	// Beyond 2147483647 the count has wrapped around in the preparation. It is
+	// not stored then, so the parent's count and its pzxid both stick.
 	if c.creates > parent.creates {
 		parent.creates = c.creates
 		parent.pzxid = zxid
@@ -127,7 +128,7 @@ func (t *tree) create(c *change, zxid, now int64) *node {
 	return n
 }
 
-// remove deletes a node without children and returns it, with its parent.
+// remove deletes a znode without children. It returns the znode and its parent.
 func (t *tree) remove(path string, zxid int64) (n, parent *node) {
 	parentPath, name := splitPath(path)
 	n, parent = t.nodes[path], t.nodes[parentPath]

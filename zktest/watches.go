@@ -15,12 +15,12 @@ const (
 )
 
 // watches is a table of watches (WatchManager). A connection has at most one
-// mode for a path: the last one asked for counts, so a GetW on a path with a
-// persistent watch makes that a one-shot watch, as on the real server.
+// watch on a path, with the mode of its latest request. As on a real server, a
+// GetW on a path with a persistent watch turns that into a one-shot watch.
 type watches struct {
 	server    *Server
-	table     map[string]map[*conn]watchMode
-	recursive int // how many there are; without any, no parents are looked at
+	table     map[string]map[*conn]watchMode // by path
+	recursive int                            // recursive watches; if 0, fire skips the ancestors
 }
 
 func (w *watches) add(path string, c *conn, m watchMode) {
@@ -61,28 +61,31 @@ func (w *watches) remove(path string, c *conn) bool {
 	return true
 }
 
-// contains tells whether a watch stands at path. The real server does not look
-// whose it is (WatchManager.containsWatcher), so this does not either.
+// contains reports whether anybody watches path. A real server ignores whose
+// watch it is (WatchManager.containsWatcher), so contains does too. It has the
+// signature of remove.
 func (w *watches) contains(path string, _ *conn) bool {
 	return w.table[path] != nil
 }
 
-// fire tells the watchers of path, once each, and those above it that watch
-// recursively. Those in told have heard. A watcher that may not read the node
-// hears nothing, and its watch is used up (ZOOKEEPER-4799: 3.8.4 and 3.9.2).
-func (w *watches) fire(path string, event int32, acl []jute.ACL, told map[*conn]struct{}) map[*conn]struct{} {
-	var hear map[*conn]struct{}
-	tell := func(c *conn) {
-		if hear == nil {
-			hear = map[*conn]struct{}{}
+// fire sends an event, at most one per connection, to the watchers of path and
+// to the recursive watchers of its ancestors. It skips connections in notified,
+// which have the event already. A connection without read permission gets no
+// event, but its watch is used up (ZOOKEEPER-4799, since 3.8.4 and 3.9.2). fire
+// returns the connections whose watches fired.
+func (w *watches) fire(path string, event int32, acl []jute.ACL, notified map[*conn]struct{}) map[*conn]struct{} {
+	var fired map[*conn]struct{}
+	mark := func(c *conn) {
+		if fired == nil {
+			fired = map[*conn]struct{}{}
 		}
-		hear[c] = struct{}{}
+		fired[c] = struct{}{}
 	}
 	for c, m := range w.table[path] {
 		if m == recursive && event == jute.EventChildrenChanged {
-			continue // its watcher sees the children themselves
+			continue // a recursive watcher gets the events of the children themselves
 		}
-		tell(c)
+		mark(c)
 		if m == oneShot {
 			w.remove(path, c)
 		}
@@ -92,20 +95,20 @@ func (w *watches) fire(path string, event int32, acl []jute.ACL, told map[*conn]
 			above = above[:max(strings.LastIndexByte(above, '/'), 1)]
 			for c, m := range w.table[above] {
 				if m == recursive {
-					tell(c)
+					mark(c)
 				}
 			}
 		}
 	}
-	for c := range hear {
-		if _, ok := told[c]; !ok && w.server.allowed(c.ids, acl, jute.PermRead) {
+	for c := range fired {
+		if _, ok := notified[c]; !ok && w.server.allowed(c.ids, acl, jute.PermRead) {
 			c.event(event, path)
 		}
 	}
-	return hear
+	return fired
 }
 
-// forget drops all watches of a connection that is gone.
+// forget removes all watches of a connection.
 func (r *replica) forget(c *conn) {
 	for path := range c.watched {
 		r.dataWatches.remove(path, c)

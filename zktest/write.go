@@ -2,14 +2,14 @@ package zktest
 
 import "github.com/zkrecipes/zkrecipes/internal/jute"
 
-// write applies a prepared transaction and returns the body of its reply. unanswered
-// is true where the real server fails to answer.
-func (c *conn) serveWrite(q *request) (body []byte, unanswered bool) {
+// serveWrite applies a prepared transaction and returns the body of its reply.
+// noReply is true for requests to which a real server fails to reply.
+func (c *conn) serveWrite(q *request) (body []byte, noReply bool) {
 	s := c.server
 	results := s.commit(q.txn)
 	if c.replica != s.leader {
-		// A follower answers a write when it has applied it itself, and so
-		// everything before it.
+		// A follower replies to a write once it has applied the write itself,
+		// and so everything before it.
 		s.catchUp(c.replica)
 	}
 	if q.err != 0 {
@@ -24,8 +24,8 @@ func (c *conn) serveWrite(q *request) (body []byte, unanswered bool) {
 	case jute.OpSetData, jute.OpSetACL:
 		b = jute.AppendStat(b, &results[0].stat)
 	case jute.OpCheck:
-		// Outside of a multi a check that succeeds has no Stat to answer
-		// with, and FinalRequestProcessor fails over that, quietly.
+		// Outside a multi, a check that succeeds has no Stat for its reply.
+		// FinalRequestProcessor fails on that and sends nothing.
 		return nil, true
 	case jute.OpMulti:
 		b = appendResults(b, q.ops, results)
@@ -36,9 +36,9 @@ func (c *conn) serveWrite(q *request) (body []byte, unanswered bool) {
 	return b, false
 }
 
-// appendResults appends what a multi gave: either all results or, if one
-// operation failed, an error for each, which is 0 for those before it
-// (MultiResponse).
+// appendResults appends the results of a multi. If an operation failed, each
+// operation gets an error result instead, with code 0 for those before the
+// failed one (MultiResponse).
 func appendResults(b []byte, ops []request, results []result) []byte {
 	failed := len(results) < len(ops)
 	for i := range ops {

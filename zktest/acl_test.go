@@ -14,7 +14,7 @@ func TestEachOperationNeedsItsPermission(t *testing.T) {
 	srv := NewServer(t)
 	c, owner := connect(t, srv, 10*time.Second), connect(t, srv, 10*time.Second)
 	require.NoError(t, owner.AddAuth("digest", []byte("me:pw")))
-	make := func(path string, perms int32) {
+	createWith := func(path string, perms int32) {
 		_, err := owner.Create(path, nil, 0, append(zk.WorldACL(perms), zk.AuthACL(zk.PermAll)...))
 		require.NoError(t, err)
 	}
@@ -30,8 +30,8 @@ func TestEachOperationNeedsItsPermission(t *testing.T) {
 		zk.PermAdmin: func(path string) error { _, err := c.SetACL(path, worldACL, -1); return err },
 	} {
 		with, without := "/with"+string(rune('0'+perm)), "/without"+string(rune('0'+perm))
-		make(with, perm)
-		make(without, zk.PermAll&^perm)
+		createWith(with, perm)
+		createWith(without, zk.PermAll&^perm)
 		require.NoError(t, do(with))
 		require.ErrorIs(t, do(without), zk.ErrNoAuth)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// (In your tests its name would be TestADeadLeadersPlaceStandsForTenSeconds.)
-func deadLeadersPlaceStandsForTenSeconds(t *testing.T) {
+// In your tests this would be a function TestLeaderZnodeOutlivesItsConnection.
+func leaderZnodeOutlivesItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer(t, zktest.InMemory())
 		connect := func() *zk.Conn {
@@ -36,27 +36,26 @@ func deadLeadersPlaceStandsForTenSeconds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour) // heartbeats go to and fro, and this takes milliseconds
+		time.Sleep(time.Hour) // takes milliseconds, with all heartbeats
 
-		// The leader is cut off: no connection is accepted from now on, and it
-		// loses the one that it has.
+		// Cut the leader off: refuse new connections and close its connection.
 		srv.Plan().Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
 		srv.Disconnect(leader.SessionID())
-		cut := time.Now()
+		cutOff := time.Now()
 		if event := <-changed; event.Type != zk.EventNodeDeleted {
 			t.Error(event)
 		}
-		// Ten seconds, counted from its last heartbeat and up to a tick more.
-		if stood := time.Since(cut); stood < 6*time.Second || stood > 11*time.Second {
-			t.Errorf("stood for %v", stood)
+		// The session expires ten seconds after its last heartbeat, and up to a
+		// tick later.
+		if d := time.Since(cutOff); d < 6*time.Second || d > 11*time.Second {
+			t.Errorf("znode was deleted after %v", d)
 		}
 	})
 }
 
-// In a bubble of testing/synctest the sessions of a server in memory end after
-// their whole timeout, in simulated time: an hour and ten seconds pass here in
-// milliseconds.
+// With InMemory, sessions expire in the simulated time of a testing/synctest
+// bubble. An hour and ten seconds pass here in milliseconds.
 func Example_synctest() {
-	var t *testing.T // go test has one for each TestXxx
-	deadLeadersPlaceStandsForTenSeconds(t)
+	var t *testing.T // provided by go test
+	leaderZnodeOutlivesItsConnection(t)
 }

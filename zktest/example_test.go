@@ -13,7 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// connect stands for the zk.Connect of the code under test.
+// connect stands for the call of zk.Connect in the code under test.
 func connect(srv *zktest.Server) (*zk.Conn, <-chan zk.Event) {
 	conn, events, err := zk.Connect([]string{srv.Addr()}, 10*time.Second,
 		zk.WithDialer(srv.Dial), zk.WithLogger(log.New(io.Discard, "", 0)))
@@ -23,8 +23,9 @@ func connect(srv *zktest.Server) (*zk.Conn, <-chan zk.Event) {
 	return conn, events
 }
 
-// A session of ten seconds is expired by the server at once, as after a long
-// pause of its process: its ephemeral znode goes, and both clients are told.
+// Expire expires a session at once, as if its process had paused for longer than
+// the session timeout of ten seconds. The server deletes the session's ephemeral
+// znode, and both clients get an event.
 func Example() {
 	srv, err := zktest.Start() // in a test: srv := zktest.NewServer(t)
 	if err != nil {
@@ -64,7 +65,7 @@ func Example() {
 	// created: 1
 }
 
-// The second create under /jobs is done, but its answer is lost.
+// The second create under /jobs succeeds, but its reply is lost.
 func ExamplePlan() {
 	srv, err := zktest.Start(zktest.WithPlan(zktest.NewPlan(zktest.Fault{
 		Do: zktest.Drop, After: true, Op: "create", Path: "/jobs/*", Skip: 1,
@@ -78,16 +79,17 @@ func ExamplePlan() {
 
 	for _, path := range []string{"/jobs", "/jobs/a", "/jobs/b"} {
 		_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
-		fmt.Println(path, "not answered:", errors.Is(err, zk.ErrConnectionClosed))
+		fmt.Println(path, "reply lost:", errors.Is(err, zk.ErrConnectionClosed))
 	}
 	fmt.Println(srv.Children("/jobs"))
 	fmt.Print(srv.Plan())
 	// Output:
-	// /jobs not answered: false
-	// /jobs/a not answered: false
-	// /jobs/b not answered: true
+	// /jobs reply lost: false
+	// /jobs/a reply lost: false
+	// /jobs/b reply lost: true
 	// [a b]
 	// drop after create /jobs/* skip=1 times=1: matched 2, fired 1
 }
 
-func TestTheExampleInSimulatedTimeIsTrue(t *testing.T) { deadLeadersPlaceStandsForTenSeconds(t) }
+// Example_synctest has no output, so go test does not run it. This test does.
+func TestSynctestExamplePasses(t *testing.T) { leaderZnodeOutlivesItsConnection(t) }

@@ -13,7 +13,8 @@ import (
 )
 
 // FuzzRequests sends arbitrary bytes after a handshake. The server must not
-// panic, must answer or hang up, and must serve others afterwards.
+// panic. It must reply or close the connection, and must still serve other
+// clients afterwards.
 func FuzzRequests(f *testing.F) {
 	for op := int32(-12); op < 110; op++ {
 		f.Add(frame(1, op, watchRecord("/a")))
@@ -33,7 +34,7 @@ func FuzzRequests(f *testing.F) {
 			io.Copy(io.Discard, c.nc)
 		}()
 		c.nc.Write(b)
-		c.nc.Write(frame(1, jute.OpClose, nil)) // if the frames were whole, an end to them
+		c.nc.Write(frame(1, jute.OpClose, nil)) // closes the session if all frames before it are complete
 		c.nc.Close()
 		<-drained
 		require.Zero(t, dialSession(t, srv, 0, nil, 0).roundTrip(jute.OpExists, append(pathRecord("/"), 0)).err)
@@ -55,8 +56,8 @@ func FuzzHandshake(f *testing.F) {
 	})
 }
 
-// FuzzDecode decodes arbitrary records. What that takes is bounded by their
-// length, whatever lengths they claim.
+// FuzzDecode decodes arbitrary records. Memory use is bounded by the size of a
+// record, whatever lengths it claims.
 func FuzzDecode(f *testing.F) {
 	f.Add(frame(1, jute.OpCreate, createRecord("/a", 0))[4:])
 	f.Add(frame(1, jute.OpSetWatches, append(make([]byte, 8), "\x7f\xff\xff\xff\x00\x00\x00\x00"...))[4:])

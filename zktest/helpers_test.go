@@ -15,8 +15,8 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(string, ...any) {}
 
-// connect returns a client with a session. It is closed with the test, and
-// before the server if that was started earlier.
+// connect returns a client with a session. It is closed when the test ends,
+// before the server if the server was started first.
 func connect(t testing.TB, srv *Server, timeout time.Duration) *zk.Conn {
 	t.Helper()
 	conn, events, err := zk.Connect([]string{srv.Addr()}, timeout,
@@ -26,10 +26,10 @@ func connect(t testing.TB, srv *Server, timeout time.Duration) *zk.Conn {
 	up := make(chan struct{})
 	go func() {
 		defer close(drained)
-		told := false
+		connected := false
 		for e := range events {
-			if e.State == zk.StateHasSession && !told {
-				told = true
+			if e.State == zk.StateHasSession && !connected {
+				connected = true
 				close(up)
 			}
 		}

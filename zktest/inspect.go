@@ -61,7 +61,7 @@ func firstLines(text string, lines int) string {
 	if len(all) <= lines {
 		return text
 	}
-	return strings.Join(all[:lines], "") + fmt.Sprintf(".. and %d lines\n", len(all)-lines)
+	return strings.Join(all[:lines], "") + fmt.Sprintf("... and %d more lines\n", len(all)-lines)
 }
 
 // formatData returns data in a form that fits on a line.
@@ -71,7 +71,7 @@ func formatData(data []byte) string {
 	case data == nil:
 		return "null"
 	case len(data) > most:
-		return fmt.Sprintf("%s.. (%d bytes)", formatData(data[:most]), len(data))
+		return fmt.Sprintf("%s... (%d bytes)", formatData(data[:most]), len(data))
 	case utf8.Valid(data):
 		return fmt.Sprintf("%q", data)
 	}

@@ -122,12 +122,12 @@ func TestLaggingConnectionReadsOldStateUntilItSyncs(t *testing.T) {
 		for i := range 4 {
 			require.Zero(t, writer.roundTrip(jute.OpCreate, createRecord(fmt.Sprintf("/%d", i), 0)).err)
 		}
-		event, path := c.event() // the fourth pushed the first through
+		event, path := c.event() // the fourth create pushes the first one through
 		require.Equal(t, jute.EventCreated, event)
 		require.Equal(t, "/0", path)
 		require.Equal(t, jute.ErrNoNode, c.roundTrip(jute.OpExists, append(pathRecord("/1"), 0)).err)
 
-		// Who has seen the fourth is not let in.
+		// A client that has seen the fourth create is refused.
 		seen := writer.roundTrip(jute.OpExists, append(pathRecord("/"), 0))
 		require.Nil(t, dialSession(t, srv, c.id, c.pass, seen.zxid).pass)
 		c = dialSession(t, srv, c.id, c.pass, seen.zxid-3)
@@ -135,7 +135,7 @@ func TestLaggingConnectionReadsOldStateUntilItSyncs(t *testing.T) {
 		require.Zero(t, c.roundTrip(jute.OpSync, pathRecord("/")).err)
 		require.Zero(t, c.roundTrip(jute.OpExists, append(pathRecord("/3"), 0)).err)
 
-		// Its own writes bring it up to date too, and so does time.
+		// A write of its own brings it up to date too, and so does time.
 		require.Zero(t, writer.roundTrip(jute.OpCreate, createRecord("/4", 0)).err)
 		require.Equal(t, jute.ErrNoNode, c.roundTrip(jute.OpExists, append(pathRecord("/4"), 0)).err)
 		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/5", 0)).err)
@@ -161,41 +161,14 @@ func TestSameSeedGivesSamePlan(t *testing.T) {
 	require.NotEqual(t, PlanFromSeed(7, 20, 100, time.Second).String(), PlanFromSeed(8, 20, 100, time.Second).String())
 }
 
-// Whatever a plan does to it, go-zookeeper gets through in the end, and the
-// server stays whole: at rest no session, no ephemeral, no watch is left.
+// Whatever the plan does, go-zookeeper finishes its requests, and at rest the
+// server keeps no session, no ephemeral and no watch.
 func TestClientsSurviveRandomPlans(t *testing.T) {
 	fired := map[string]int{}
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := NewServer(t, InMemory(), WithPlan(PlanFromSeed(seed, 12, 120, time.Second)))
-			var clients []*zk.Conn
-			var drained []chan struct{}
-			for range 3 {
-				c, events, err := zk.Connect([]string{srv.Addr()}, 5*time.Second,
-					zk.WithDialer(srv.Dial), zk.WithLogger(discardLogger{}), zk.WithLogInfo(false))
-				require.NoError(t, err)
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					for range events {
-					}
-				}()
-				clients, drained = append(clients, c), append(drained, done)
-			}
-			for i := range 30 {
-				for _, c := range clients {
-					c.Create(fmt.Sprintf("/n%d", i), nil, zk.FlagEphemeral, worldACL)
-					if !raceEnabled { // go-zookeeper re-arms with races of its own
-						c.ExistsW(fmt.Sprintf("/n%d", i+1))
-					}
-					c.Multi(&zk.CreateRequest{Path: "/m", Acl: worldACL}, &zk.DeleteRequest{Path: "/m", Version: -1})
-					c.Children("/")
-				}
-			}
-			for i, c := range clients {
-				c.Close()
-				<-drained[i]
-			}
+			runClients(t, srv)
 			time.Sleep(time.Minute)
 			require.Empty(t, srv.Sessions())
 			srv.mu.Lock()
@@ -215,5 +188,38 @@ func TestClientsSurviveRandomPlans(t *testing.T) {
 		"answer before", "answer after", "expire before", "expire after", "refuse", "silence", "lag",
 	} {
 		require.NotZero(t, fired[kind], kind)
+	}
+}
+
+// runClients runs three clients that write, read and watch, and closes them.
+func runClients(t *testing.T, srv *Server) {
+	t.Helper()
+	var clients []*zk.Conn
+	var drained []chan struct{}
+	for range 3 {
+		c, events, err := zk.Connect([]string{srv.Addr()}, 5*time.Second,
+			zk.WithDialer(srv.Dial), zk.WithLogger(discardLogger{}), zk.WithLogInfo(false))
+		require.NoError(t, err)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range events {
+			}
+		}()
+		clients, drained = append(clients, c), append(drained, done)
+	}
+	for i := range 30 {
+		for _, c := range clients {
+			c.Create(fmt.Sprintf("/n%d", i), nil, zk.FlagEphemeral, worldACL)
+			if !raceEnabled { // go-zookeeper has a data race when it sets watches again
+				c.ExistsW(fmt.Sprintf("/n%d", i+1))
+			}
+			c.Multi(&zk.CreateRequest{Path: "/m", Acl: worldACL}, &zk.DeleteRequest{Path: "/m", Version: -1})
+			c.Children("/")
+		}
+	}
+	for i, c := range clients {
+		c.Close()
+		<-drained[i]
 	}
 }

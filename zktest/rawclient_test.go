@@ -11,7 +11,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// raw is a client that sees every frame.
+// rawClient is a client that reads and writes single frames.
 type rawClient struct {
 	t       testing.TB
 	nc      net.Conn
@@ -29,7 +29,8 @@ func dialRaw(t testing.TB, srv *Server) *rawClient {
 	return &rawClient{t: t, nc: nc}
 }
 
-// hello connects a raw client with a session, a new one if id is 0.
+// dialSession returns a client that has a session: a new one if id is 0, or the
+// one with this ID. If the server refuses the session, the client's id is 0.
 func dialSession(t testing.TB, srv *Server, id int64, pass []byte, seen int64) *rawClient {
 	t.Helper()
 	c := dialRaw(t, srv)
@@ -47,7 +48,7 @@ func (c *rawClient) handshake(id int64, pass []byte, seen int64, timeout int32, 
 	c.write(jute.Frame(b))
 	frame, err := jute.ReadFrame(c.nc, 1<<20)
 	if err != nil {
-		return // refused: id stays 0
+		return // refused
 	}
 	want := 4 + 4 + 4 + 8 + 20
 	if readOnly {
@@ -86,7 +87,8 @@ func (c *rawClient) read() response {
 	return a
 }
 
-// ask sends a request and returns its answer, which must be next.
+// roundTrip sends a request and returns its reply. The reply must be the next
+// frame.
 func (c *rawClient) roundTrip(op int32, record []byte) response {
 	c.t.Helper()
 	c.write(frame(7, op, record))
@@ -95,13 +97,14 @@ func (c *rawClient) roundTrip(op int32, record []byte) response {
 	return a
 }
 
-// closed waits for the server to close the connection.
+// waitClosed waits for the server to close the connection.
 func (c *rawClient) waitClosed() {
 	c.t.Helper()
 	_, err := c.nc.Read(make([]byte, 1))
 	require.ErrorIs(c.t, err, io.EOF)
 }
 
+// event reads the next frame, which must be a watch event.
 func (c *rawClient) event() (event int32, path string) {
 	c.t.Helper()
 	a := c.read()

@@ -16,9 +16,9 @@ func TestSequenceNumbersCountCreates(t *testing.T) {
 	c := connect(t, srv, 10*time.Second)
 	create(t, c, "/q", 0)
 	require.Equal(t, "/q/0000000000", create(t, c, "/q/", zk.FlagSequence))
-	create(t, c, "/q/plain", 0) // counts too
+	create(t, c, "/q/plain", 0) // is counted too
 	require.NoError(t, c.Delete("/q/plain", -1))
-	_, err := c.Create("/q/0000000000", nil, 0, worldACL) // fails, takes none
+	_, err := c.Create("/q/0000000000", nil, 0, worldACL) // fails, takes no number
 	require.ErrorIs(t, err, zk.ErrNodeExists)
 	require.Equal(t, "/q/a-0000000002", create(t, c, "/q/a-", zk.FlagSequence))
 	require.NoError(t, c.Delete("/q/0000000000", -1))
@@ -73,12 +73,12 @@ func TestStatCarriesTheZxidsOfItsChanges(t *testing.T) {
 	require.Equal(t, int32(1), a2.NumChildren)
 	require.Equal(t, int32(1), a2.Cversion)
 	_, err = c.Create("/a", nil, 0, worldACL)
-	require.ErrorIs(t, err, zk.ErrNodeExists) // takes a zxid all the same
+	require.ErrorIs(t, err, zk.ErrNodeExists) // takes a zxid nevertheless
 	a3, err := c.Set("/a", []byte("x"), -1)
 	require.NoError(t, err)
 	require.Equal(t, a.Czxid+3, a3.Mzxid)
 	require.Equal(t, int32(1), a3.Version)
 	_, root, err := c.Get("/")
 	require.NoError(t, err)
-	require.Equal(t, int32(0), root.Cversion) // one create; /zookeeper was never created
+	require.Equal(t, int32(0), root.Cversion) // one create: /zookeeper was never created by a request
 }

@@ -14,11 +14,11 @@ func TestSessionExpiresAtTheTickAfterItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := NewServer(t, InMemory(), TickTime(2*time.Second))
 		time.Sleep(500 * time.Millisecond)
-		c := dialSession(t, srv, 0, make([]byte, 16), 0) // 10 s: until 10.5, so at 12
+		c := dialSession(t, srv, 0, make([]byte, 16), 0) // timeout at 10.5 s, so expiry at the tick at 12 s
 		require.Equal(t, 10*time.Second, c.timeout)
 		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/e", jute.FlagEphemeral)).err)
 		c.nc.Close()
-		time.Sleep(11499*time.Millisecond - 0)
+		time.Sleep(11499 * time.Millisecond)
 		synctest.Wait()
 		require.Len(t, srv.Sessions(), 1)
 		time.Sleep(2 * time.Millisecond)
@@ -44,12 +44,12 @@ func TestAnyRequestPostponesExpiry(t *testing.T) {
 
 func TestSessionTimeoutsAreBounded(t *testing.T) {
 	srv := NewServer(t, SessionTimeouts(3*time.Second, 5*time.Second))
-	for asked, got := range map[int32]time.Duration{
+	for requested, want := range map[int32]time.Duration{
 		1: 3 * time.Second, 4000: 4 * time.Second, 60000: 5 * time.Second, -1: 3 * time.Second,
 	} {
 		c := dialRaw(t, srv)
-		c.handshake(0, nil, 0, asked, false)
-		require.Equal(t, got, c.timeout)
+		c.handshake(0, nil, 0, requested, false)
+		require.Equal(t, want, c.timeout)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestClientWithNewerZxidIsRefused(t *testing.T) {
 	refused := dialSession(t, srv, c.id, c.pass, 1000)
 	require.Zero(t, refused.id)
 	require.Nil(t, refused.pass)
-	require.Zero(t, c.roundTrip(jute.OpExists, append(pathRecord("/"), 0)).err) // undisturbed
+	require.Zero(t, c.roundTrip(jute.OpExists, append(pathRecord("/"), 0)).err) // the session is unaffected
 }
 
 func TestEphemeralsAreDeletedInOneTransaction(t *testing.T) {

@@ -15,16 +15,16 @@ func TestTenSecondSessionExpiresInMilliseconds(t *testing.T) {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		srv := NewServer(t, InMemory())
-		dies, watches := dialSession(t, srv, 0, nil, 0), connect(t, srv, 10*time.Second)
-		require.Zero(t, dies.roundTrip(jute.OpCreate, createRecord("/e", jute.FlagEphemeral)).err)
-		_, _, gone, err := watches.GetW("/e")
+		expiring, watching := dialSession(t, srv, 0, nil, 0), connect(t, srv, 10*time.Second)
+		require.Zero(t, expiring.roundTrip(jute.OpCreate, createRecord("/e", jute.FlagEphemeral)).err)
+		_, _, deleted, err := watching.GetW("/e")
 		require.NoError(t, err)
 		start := time.Now()
-		dies.nc.Close()
-		require.Equal(t, zk.EventNodeDeleted, (<-gone).Type)
+		expiring.nc.Close()
+		require.Equal(t, zk.EventNodeDeleted, (<-deleted).Type)
 		require.InDelta(t, 10, time.Since(start).Seconds(), 0.1)
 	})
-	t.Logf("%v of real time", time.Since(began))
+	t.Logf("took %v of real time", time.Since(began))
 	require.Less(t, time.Since(began), 5*time.Second)
 }
 
@@ -40,6 +40,6 @@ func TestIdleHourTakesMilliseconds(t *testing.T) {
 		require.Greater(t, srv.Counts().Requests["ping"], 1000)
 		require.Equal(t, 1, srv.Counts().Connections)
 	})
-	t.Logf("%v of real time", time.Since(began))
+	t.Logf("took %v of real time", time.Since(began))
 	require.Less(t, time.Since(began), 5*time.Second)
 }

@@ -29,7 +29,7 @@ func TestMultiFiresWatchesInOrderBeforeItsReply(t *testing.T) {
 		require.Equal(t, want.event, event)
 		require.Equal(t, want.path, path)
 	}
-	require.Equal(t, int32(9), c.read().xid) // and no more: each fires once
+	require.Equal(t, int32(9), c.read().xid) // and no more events: each watch fires once
 }
 
 func TestDeletionFiresDataAndChildWatchOnce(t *testing.T) {
@@ -55,7 +55,7 @@ func TestEventsNeedReadPermission(t *testing.T) {
 	require.Equal(t, jute.ErrNoNode, other.roundTrip(jute.OpExists, watchRecord("/a")).err)
 	mine := jute.ACL{Perms: jute.PermAll, Scheme: "auth"}
 	require.Zero(t, owner.roundTrip(jute.OpCreate, createRecord("/a", 0, mine)).err)
-	require.Equal(t, jute.ErrNoAuth, other.roundTrip(jute.OpGetData, watchRecord("/a")).err) // no event came
+	require.Equal(t, jute.ErrNoAuth, other.roundTrip(jute.OpGetData, watchRecord("/a")).err) // the next frame is the reply: no event was sent
 	require.Empty(t, srv.Events())
 }
 
@@ -91,7 +91,7 @@ func TestSetWatchesFiresMissedEventsAndSetsTheRest(t *testing.T) {
 	a := c.read()
 	require.Equal(t, jute.XidSetWatches, a.xid)
 	require.Zero(t, a.err)
-	// The others are armed.
+	// The other watches are set.
 	c.write(frame(1, jute.OpCreate, createRecord("/unmade", 0)))
 	event, path := c.event()
 	require.Equal(t, pair{jute.EventCreated, "/unmade"}, pair{event, path})
@@ -110,7 +110,7 @@ func TestPersistentWatchesFireRepeatedly(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, writer.Delete("/a/b", -1))
 	for _, want := range []int32{jute.EventCreated, jute.EventDataChanged, jute.EventDeleted} {
-		event, path := c.event() // of children's lists nothing
+		event, path := c.event() // there are no NodeChildrenChanged events
 		require.Equal(t, want, event)
 		require.Equal(t, "/a/b", path)
 	}
@@ -140,7 +140,7 @@ func TestClosedConnectionLeavesNoWatches(t *testing.T) {
 
 func TestGoZookeeperSetsItsWatchesAgain(t *testing.T) {
 	if raceEnabled {
-		t.Skip("go-zookeeper races with itself there")
+		t.Skip("go-zookeeper has a data race when it sets watches again")
 	}
 	srv := NewServer(t)
 	c, other := connect(t, srv, 10*time.Second), connect(t, srv, 10*time.Second)

@@ -11,8 +11,9 @@
 // The server speaks the protocol of a standalone ZooKeeper 3.8 server, to any
 // client: sessions that expire, ephemeral, sequential and container znodes,
 // watches of all kinds, multi, ACLs with digest authentication, sync, and the
-// four-letter words ruok, srvr, stat, mntr, isro and envi. Options select what a
-// server's configuration or its version would.
+// four-letter words ruok, srvr, stat, mntr, isro and envi. It listens on a free
+// port of the loopback interface. Use options to change what depends on a real
+// server's configuration or version.
 //
 // go-zookeeper, kazoo 2.8 and Curator 5.4 have been run against it, with their
 // recipes.

@@ -195,7 +195,7 @@ func (c *conn) queueReply(q *request, body []byte) {
 	}
 }
 
-// errUnknownOp marks a request with an unknown operation. It is not sent.
+// errUnknownOp marks a request with an unknown operation. The code itself is never sent.
 const errUnknownOp int32 = -1 << 30
 
 // applyVerdict carries out the plan's verdict after a request was applied. The

@@ -8,10 +8,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// open is the ACL of the root and of /zookeeper (ZooDefs.Ids.OPEN_ACL_UNSAFE).
+// openACL is the ACL of the root and of /zookeeper (ZooDefs.Ids.OPEN_ACL_UNSAFE).
 var openACL = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 
-// readable is the ACL of /zookeeper/config (ZooDefs.Ids.READ_ACL_UNSAFE).
+// readACL is the ACL of /zookeeper/config (ZooDefs.Ids.READ_ACL_UNSAFE).
 var readACL = []jute.ACL{{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}
 
 // meta is the metadata that the server stores with a znode (StatPersisted). It

@@ -61,7 +61,7 @@ func (w *watches) remove(path string, c *conn) bool {
 	return true
 }
 
-// contains reports whether anybody watches path. A real server ignores whose
+// contains reports whether any connection watches path. A real server ignores whose
 // watch it is (WatchManager.containsWatcher), so contains does too. It has the
 // signature of remove.
 func (w *watches) contains(path string, _ *conn) bool {

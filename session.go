@@ -158,7 +158,7 @@ func (s *session) onDown(conn uint64, err error) {
 	}
 	if s.nc.Answered() {
 		clear(s.snubbed)
-	} else if !wire.IsSnub(err) {
+	} else if !wire.IsRejected(err) {
 		delete(s.snubbed, s.server)
 	} else if _, ok := s.snubbed[s.server]; !ok {
 		s.snubbed[s.server] = time.Now()

@@ -169,7 +169,7 @@ func (s *session) settle(ctx context.Context, network, address string) error {
 	}
 	known, err := ask(false, false)
 	if err == nil && known { // so it serves; now what it says to what we have seen
-		if known, err = ask(true, false); wire.IsSnub(err) {
+		if known, err = ask(true, false); wire.IsRejected(err) {
 			known, err = ask(false, true)
 		}
 	}

@@ -171,9 +171,9 @@ func (c *Conn) Answered() bool {
 	return c.answered
 }
 
-// IsSnub reports that the server closed a connection without a word, as it does
+// IsRejected reports that the server closed a connection without a word, as it does
 // in place of an answer to a client that has seen a later zxid.
-func IsSnub(err error) bool {
+func IsRejected(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 }
 

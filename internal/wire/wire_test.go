@@ -1358,7 +1358,7 @@ func TestAConnectionIsSnubbedWhereTheServerClosesInPlaceOfAnAnswer(t *testing.T)
 				l.write(connectRequest(0))
 				c.end(l)
 				synctest.Wait()
-				require.Equal(t, c.snubbed, !l.conn.Answered() && IsSnub(l.conn.Cause()))
+				require.Equal(t, c.snubbed, !l.conn.Answered() && IsRejected(l.conn.Cause()))
 			})
 		})
 	}

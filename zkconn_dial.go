@@ -163,7 +163,7 @@ func (s *session) settle(ctx context.Context, network, address string) error {
 		defer context.AfterFunc(ctx, func() { nc.Close() })()
 		known, err = s.wire.Ask(nc, seen)
 		if known && bury {
-			return false, s.wire.Bury(nc)
+			return false, s.wire.CloseSession(nc)
 		}
 		return known, err
 	}

@@ -209,9 +209,9 @@ func (s *Session) Ask(nc net.Conn, seen bool) (known bool, err error) {
 	return true, nil
 }
 
-// Bury ends the session on a connection on which Ask found it known, and with
+// CloseSession ends the session on a connection on which Ask found it known, and with
 // it what it owns.
-func (s *Session) Bury(nc net.Conn) error {
+func (s *Session) CloseSession(nc net.Conn) error {
 	closing := jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)
 	if _, err := nc.Write(jute.Frame(closing)); err != nil {
 		return err

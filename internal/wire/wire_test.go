@@ -1312,7 +1312,7 @@ func TestAskingLeavesItOpenWhereThereIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestBuryingClosesTheSession(t *testing.T) {
+func TestCloseSessionEndsTheSession(t *testing.T) {
 	for name, answers := range map[string][][]byte{
 		"answered":       {welcoming(asked, session), reply(1, 80, 0)},
 		"closed at once": {welcoming(asked, session)},
@@ -1324,7 +1324,7 @@ func TestBuryingClosesTheSession(t *testing.T) {
 				known, err := r.Ask(nc, false)
 				require.NoError(t, err)
 				require.True(t, known)
-				require.NoError(t, r.Bury(nc))
+				require.NoError(t, r.CloseSession(nc))
 				require.True(t, r.Over())
 				require.Equal(t, requesting(1, jute.OpClose), sent()[1])
 			})
@@ -1334,7 +1334,7 @@ func TestBuryingClosesTheSession(t *testing.T) {
 		scripted(t, nil, func(t *testing.T, r *rig) {
 			r.connect().server.Close()
 			nc, _ := answered(t, []byte{0xff, 0xff, 0xff, 0xff})
-			require.Error(t, r.Bury(nc))
+			require.Error(t, r.CloseSession(nc))
 			require.False(t, r.Over())
 		})
 	})

@@ -237,7 +237,7 @@ func TestBareConnIsRefusedForEverByServersThatAreBehind(t *testing.T) {
 		require.Zero(t, tap.bytes, "an answer")
 		tap.mu.Unlock()
 	}
-	require.Equal(t, id, conn.SessionID(), bareBetter("wire.Session.Ask asks once more, with zxid 0"))
+	require.Equal(t, id, conn.SessionID(), bareBetter("wire.Session.Probe asks once more, with zxid 0"))
 }
 
 func TestBareConnGivesAHandshakeManyTimesTheTimeout(t *testing.T) {

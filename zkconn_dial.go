@@ -161,7 +161,7 @@ func (s *session) settle(ctx context.Context, network, address string) error {
 		}
 		defer nc.Close()
 		defer context.AfterFunc(ctx, func() { nc.Close() })()
-		known, err = s.wire.Ask(nc, seen)
+		known, err = s.wire.Probe(nc, seen)
 		if known && bury {
 			return false, s.wire.CloseSession(nc)
 		}

@@ -174,12 +174,12 @@ func (c *Conn) adopt(r connectResponse) {
 	}
 }
 
-// Ask makes a handshake of its own on nc and reports whether the server knows
+// Probe makes a handshake of its own on nc and reports whether the server knows
 // the session. With seen it tells the zxid that was seen last, as the session's
 // connections do: a server that lost its data, or is behind, then closes without
 // a word. Without, any server answers. nc is of no use for requests then, and
 // closing it leaves the session alive.
-func (s *Session) Ask(nc net.Conn, seen bool) (known bool, err error) {
+func (s *Session) Probe(nc net.Conn, seen bool) (known bool, err error) {
 	s.mu.Lock()
 	id, zxid := s.id, int64(0)
 	if seen {
@@ -209,7 +209,7 @@ func (s *Session) Ask(nc net.Conn, seen bool) (known bool, err error) {
 	return true, nil
 }
 
-// CloseSession ends the session on a connection on which Ask found it known, and with
+// CloseSession ends the session on a connection on which Probe found it known, and with
 // it what it owns.
 func (s *Session) CloseSession(nc net.Conn) error {
 	closing := jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)

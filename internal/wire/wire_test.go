@@ -1256,7 +1256,7 @@ func TestAskingPresentsTheSessionAndTheZxidOnlyIfItIsTo(t *testing.T) {
 			l.answer(reply(1, 70, 0))
 			l.server.Close()
 			nc, sent := answered(t, welcoming(asked, session))
-			known, err := r.Ask(nc, seen)
+			known, err := r.Probe(nc, seen)
 			require.NoError(t, err)
 			require.True(t, known)
 			require.False(t, r.Over())
@@ -1280,7 +1280,7 @@ func TestAskingEndsTheSessionWhereItIsNotKnown(t *testing.T) {
 	scripted(t, nil, func(t *testing.T, r *rig) {
 		r.connect().server.Close()
 		nc, _ := answered(t, welcoming(0, 0))
-		known, err := r.Ask(nc, true)
+		known, err := r.Probe(nc, true)
 		require.NoError(t, err)
 		require.False(t, known)
 		require.True(t, r.Over())
@@ -1303,7 +1303,7 @@ func TestAskingLeavesItOpenWhereThereIsNoAnswer(t *testing.T) {
 			scripted(t, nil, func(t *testing.T, r *rig) {
 				r.connect().server.Close()
 				nc, _ := answered(t, answers...)
-				known, err := r.Ask(nc, true)
+				known, err := r.Probe(nc, true)
 				require.Error(t, err)
 				require.False(t, known)
 				require.False(t, r.Over())
@@ -1321,7 +1321,7 @@ func TestCloseSessionEndsTheSession(t *testing.T) {
 			scripted(t, nil, func(t *testing.T, r *rig) {
 				r.connect().server.Close()
 				nc, sent := answered(t, answers...)
-				known, err := r.Ask(nc, false)
+				known, err := r.Probe(nc, false)
 				require.NoError(t, err)
 				require.True(t, known)
 				require.NoError(t, r.CloseSession(nc))

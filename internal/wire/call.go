@@ -6,16 +6,16 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// ErrNotSent is how a Call ends that has never been written to a connection.
+// ErrNotSent is the error of a Call that was never written to a connection.
 var ErrNotSent = errors.New("request was not sent")
 
-// ErrNoReply is how a Call ends whose connection did before the reply came: it
-// may have been carried out.
+// ErrNoReply is the error of a Call whose connection was lost before the reply
+// came. The server may have carried out the request.
 var ErrNoReply = errors.New("connection was lost before the reply came")
 
-// Call is a request that does not go through go-zookeeper. Its caller can leave
-// it at any moment, it never goes out on a later connection than the one it was
-// made for, and it costs two goroutine switches less.
+// Call is a request that bypasses go-zookeeper. The caller can abandon it at any
+// time, it is never sent on a later connection than the one it was made for,
+// and it saves two goroutine switches.
 type Call struct {
 	done  chan struct{}
 	code  int32
@@ -23,11 +23,13 @@ type Call struct {
 	err   error
 }
 
-// Done returns a channel that is closed when the call has ended.
+// Done returns a channel that is closed when the reply has come or the Call has
+// failed.
 func (c *Call) Done() <-chan struct{} { return c.done }
 
-// Result returns the error code and the record of the reply, or an error that
-// is ErrNotSent or ErrNoReply. It is valid once Done's channel is closed.
+// Result returns the error code and the record of the reply. It returns
+// ErrNotSent or ErrNoReply if there is no reply. The result is valid once the
+// channel of Done is closed.
 func (c *Call) Result() (code int32, record []byte, err error) { return c.code, c.reply, c.err }
 
 func (c *Call) fail(err error) {
@@ -35,33 +37,35 @@ func (c *Call) fail(err error) {
 	close(c.done)
 }
 
-// Headroom is what Call's frame begins with, and Call fills in.
+// Headroom is the number of bytes at the start of a Call's frame that Conn.Call
+// fills in.
 const Headroom = 12
 
-// xids of calls go down from xidFirst, those of go-zookeeper up from 1.
+// The xids of Calls count down from xidFirstCall. Those of go-zookeeper count up
+// from 1.
 const (
-	xidFirst int32 = -1001
-	xidLast  int32 = -2_000_000_000
+	xidFirstCall int32 = -1001
+	xidLastCall  int32 = -2_000_000_000
 )
 
-// Call sends a request: Headroom bytes and the operation's record. It must not
-// be called before Config.Up was, and does not wait for the connection to take
-// it: see flush.
+// Call sends a request: frame is Headroom bytes and the operation's record. It
+// must not be called before Config.Up was. It does not block until the
+// connection has taken the frame (see flush).
 func (c *Conn) Call(op int32, frame []byte) *Call {
 	call := &Call{done: make(chan struct{})}
 	jute.AppendInt32(frame[0:0], int32(len(frame)-4))
 	jute.AppendInt32(frame[8:8], op)
 	c.mu.Lock()
-	if c.told {
+	if c.downDone {
 		c.mu.Unlock()
 		call.fail(ErrNotSent)
 		return call
 	}
-	if c.xid--; c.xid > xidFirst || c.xid < xidLast {
-		c.xid = xidFirst
+	if c.callXid--; c.callXid > xidFirstCall || c.callXid < xidLastCall {
+		c.callXid = xidFirstCall
 	}
-	jute.AppendInt32(frame[4:4], c.xid)
-	write := c.put(outgoing{frame: frame, xid: c.xid, request: request{op: op, call: call}})
+	jute.AppendInt32(frame[4:4], c.callXid)
+	write := c.enqueue(outgoing{frame: frame, xid: c.callXid, request: request{op: op, call: call}})
 	c.mu.Unlock()
 	if write {
 		c.flush(false)
@@ -69,9 +73,9 @@ func (c *Conn) Call(op int32, frame []byte) *Call {
 	return call
 }
 
-// answer ends the call that a reply belongs to. The buffer of record is used
-// again.
-func (c *Call) answer(code int32, record []byte) {
+// complete ends the Call with its reply. It copies record, whose buffer is
+// reused.
+func (c *Call) complete(code int32, record []byte) {
 	c.code, c.reply = code, append([]byte(nil), record...)
 	close(c.done)
 }

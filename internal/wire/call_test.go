@@ -24,7 +24,7 @@ import (
 func record(n int) []byte { return make([]byte, Headroom+n) }
 
 // big is the record of a Call that nobody writes at once.
-const big = 2 * noDelay
+const big = 2 * maxInline
 
 // start makes a Call with this record.
 func (l *link) start(record ...byte) *Call {
@@ -109,11 +109,11 @@ func TestACallIsAnswered(t *testing.T) {
 		l := r.connect()
 		first, second := l.call('a', 'b'), l.call()
 		require.Equal(t, [][]byte{
-			requesting(xidFirst, jute.OpMulti, 'a', 'b'), requesting(xidFirst-1, jute.OpMulti),
+			requesting(xidFirstCall, jute.OpMulti, 'a', 'b'), requesting(xidFirstCall-1, jute.OpMulti),
 		}, l.frames())
 		require.False(t, over(first))
 
-		l.answer(reply(xidFirst-1, 70, jute.ErrNoNode), reply(xidFirst, 71, 0, 'x', 'y'))
+		l.answer(reply(xidFirstCall-1, 70, jute.ErrNoNode), reply(xidFirstCall, 71, 0, 'x', 'y'))
 		require.NoError(t, l.endOf(first))
 		code, record, err := first.Result()
 		require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestTheRecordOfACallOutlivesTheNextReply(t *testing.T) {
 	scripted(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		first, second := l.call(), l.call()
-		l.answer(reply(xidFirst, 1, 0, []byte("first")...), reply(xidFirst-1, 2, 0, []byte("SECOND")...))
+		l.answer(reply(xidFirstCall, 1, 0, []byte("first")...), reply(xidFirstCall-1, 2, 0, []byte("SECOND")...))
 		require.NoError(t, l.endOf(second))
 		_, record, _ := first.Result()
 		require.Equal(t, "first", string(record))
@@ -144,7 +144,7 @@ func TestRepliesToCallsAndToGoZookeeperGoWhereTheyBelong(t *testing.T) {
 		l := r.connect()
 		call := l.call()
 		l.write(requesting(1, jute.OpDelete))
-		l.answer(event(jute.EventDeleted, "/a"), reply(xidFirst, 5, 0, 'c'), reply(1, 6, 0, 'z'))
+		l.answer(event(jute.EventDeleted, "/a"), reply(xidFirstCall, 5, 0, 'c'), reply(1, 6, 0, 'z'))
 		require.NoError(t, l.endOf(call))
 		require.Equal(t, [][]byte{event(jute.EventDeleted, "/a"), reply(1, 0, 0, 'z')}, l.read())
 	})
@@ -164,7 +164,7 @@ func TestACallEndsAfterTheEventsThatCameBeforeItsReply(t *testing.T) {
 		l := r.connect()
 		call.Store(l.call())
 		r.heard()
-		l.answer(append(event(jute.EventDeleted, "/a"), reply(xidFirst, 5, 0)...))
+		l.answer(append(event(jute.EventDeleted, "/a"), reply(xidFirstCall, 5, 0)...))
 		require.NoError(t, l.endOf(call.Load()))
 		require.Equal(t, []string{"event 2 /a on 1"}, r.heard())
 	})
@@ -244,7 +244,7 @@ func TestFramesPutWhileAnotherIsWrittenGoOutWholeAndInOrder(t *testing.T) {
 			l.write(requesting(i+1, jute.OpGetData, bytes.Repeat([]byte{byte(i)}, 10)...))
 			l.call(bytes.Repeat([]byte{byte(i)}, 10_000)...)
 			l.write(ping())
-			want = append(want, fmt.Sprintf("getData %d", i+1), fmt.Sprintf("multi %d", xidFirst-1-i), "ping -2")
+			want = append(want, fmt.Sprintf("getData %d", i+1), fmt.Sprintf("multi %d", xidFirstCall-1-i), "ping -2")
 		}
 		frames := l.listen(1 + len(want))
 		require.Len(t, frames[0], 12+big)
@@ -307,7 +307,7 @@ func TestCallsOfManyGoroutinesGoOutWithGoZookeepersFrames(t *testing.T) {
 		wg.Wait()
 		<-served
 		l.requireLive()
-		goZookeepers, calls := int64(0), int64(-xidFirst-1)
+		goZookeepers, calls := int64(0), int64(-xidFirstCall-1)
 		for _, name := range names {
 			op, n, _ := strings.Cut(name, " ")
 			xid, _ := strconv.ParseInt(n, 10, 64)
@@ -320,7 +320,7 @@ func TestCallsOfManyGoroutinesGoOutWithGoZookeepersFrames(t *testing.T) {
 			}
 		}
 		require.Len(t, names, callers*each+each)
-		require.Zero(t, l.conn.unanswered, "all of it was answered")
+		require.Zero(t, l.conn.pendingBytes, "all of it was answered")
 	})
 }
 
@@ -371,7 +371,7 @@ func TestLargeFramesThatHaveGatheredAreWrittenOneByOne(t *testing.T) {
 		for i, call := range calls {
 			time.Sleep(asked/2 - time.Second)
 			l.listen(1)
-			l.answer(reply(xidFirst-int32(i), 1, 0))
+			l.answer(reply(xidFirstCall-int32(i), 1, 0))
 			require.NoError(t, l.endOf(call))
 		}
 		l.requireLive()
@@ -496,7 +496,7 @@ func TestAReplyThatComesAfterTheEndIsNobodys(t *testing.T) {
 		before := r.ValidUntil()
 		time.Sleep(time.Second)
 		fired := event(jute.EventDeleted, "/a")
-		go l.server.Write(append(fired, reply(xidFirst, 70, 0, 'x')...)) // both are read at once
+		go l.server.Write(append(fired, reply(xidFirstCall, 70, 0, 'x')...)) // both are read at once
 		require.NoError(t, take(len(fired)-1))
 		l.conn.Close()
 		require.ErrorIs(t, l.endOf(call), ErrNoReply)
@@ -515,11 +515,11 @@ func TestAReplyToACallThatNobodyMadeIsDropped(t *testing.T) {
 		l := r.connect()
 		before := r.ValidUntil()
 		time.Sleep(time.Second)
-		l.answer(reply(xidFirst, 5, 0, 'x'), reply(xidLast, 5, 0), reply(-1<<31, 5, 0))
+		l.answer(reply(xidFirstCall, 5, 0, 'x'), reply(xidLastCall, 5, 0), reply(-1<<31, 5, 0))
 		require.Empty(t, l.read())
 		require.Equal(t, before, r.ValidUntil())
 		call := l.call()
-		l.answer(reply(xidFirst, 6, 0), reply(xidFirst, 7, 0)) // the second one once more
+		l.answer(reply(xidFirstCall, 6, 0), reply(xidFirstCall, 7, 0)) // the second one once more
 		require.NoError(t, l.endOf(call))
 		l.requireUp()
 	})
@@ -530,17 +530,17 @@ func TestXidsOfCallsWrapAround(t *testing.T) {
 		l := r.connect()
 		l.sent()
 		l.call()
-		l.answer(reply(xidFirst, 1, 0))
+		l.answer(reply(xidFirstCall, 1, 0))
 		l.conn.mu.Lock()
-		l.conn.xid = xidLast + 2
+		l.conn.callXid = xidLastCall + 2
 		l.conn.mu.Unlock()
 		var calls []*Call
 		for range 4 {
 			calls = append(calls, l.call())
 		}
-		xids := []int32{xidLast + 1, xidLast, xidFirst, xidFirst - 1}
+		xids := []int32{xidLastCall + 1, xidLastCall, xidFirstCall, xidFirstCall - 1}
 		var want []string
-		for _, xid := range append([]int32{xidFirst}, xids...) {
+		for _, xid := range append([]int32{xidFirstCall}, xids...) {
 			require.Less(t, xid, xidSync, "those of events, pings, credentials and the sync are higher")
 			want = append(want, fmt.Sprintf("multi %d", xid))
 		}
@@ -562,8 +562,8 @@ func TestXidsOfCallsBeginAnewOnEachConnection(t *testing.T) {
 		first := l.call()
 		l = r.resume(l)
 		second := l.call()
-		require.Equal(t, []string{fmt.Sprintf("multi %d", xidFirst)}, l.sent())
-		l.answer(reply(xidFirst, 1, 0))
+		require.Equal(t, []string{fmt.Sprintf("multi %d", xidFirstCall)}, l.sent())
+		l.answer(reply(xidFirstCall, 1, 0))
 		require.ErrorIs(t, l.endOf(first), ErrNoReply)
 		require.NoError(t, l.endOf(second))
 	})
@@ -580,7 +580,7 @@ func TestAnAnswerToACallCountsFromItsSending(t *testing.T) {
 			l.call()
 			time.Sleep(time.Second)
 			require.NotEqual(t, sent.Add(granted), r.ValidUntil(), "not answered yet")
-			l.answer(reply(xidFirst-int32(i), 0, code))
+			l.answer(reply(xidFirstCall-int32(i), 0, code))
 			require.Equal(t, sent.Add(granted), r.ValidUntil(), "error %d", code)
 		}
 	})
@@ -592,7 +592,7 @@ func TestAnswersToCallsThatSayNothingOfTheSessionDoNotCount(t *testing.T) {
 		before := r.ValidUntil()
 		time.Sleep(time.Second)
 		expired, moved := l.call(), l.call()
-		l.answer(reply(xidFirst, 0, jute.ErrSessionExpired), reply(xidFirst-1, 0, jute.ErrSessionMoved))
+		l.answer(reply(xidFirstCall, 0, jute.ErrSessionExpired), reply(xidFirstCall-1, 0, jute.ErrSessionMoved))
 		require.NoError(t, l.endOf(expired))
 		require.NoError(t, l.endOf(moved))
 		require.Equal(t, before, r.ValidUntil())
@@ -615,11 +615,11 @@ func TestTransactionsRefusedForTheSessionDoNotCount(t *testing.T) {
 		sent := time.Now()
 		for i, codes := range [][]int32{{jute.ErrSessionExpired}, {0, jute.ErrSessionMoved, -2}} {
 			l.call()
-			l.answer(reply(xidFirst-int32(i), 0, 0, results(codes...)...))
+			l.answer(reply(xidFirstCall-int32(i), 0, 0, results(codes...)...))
 			require.Equal(t, before, r.ValidUntil(), "%d", codes)
 		}
 		l.call()
-		l.answer(reply(xidFirst-2, 0, 0, results(0, jute.ErrNoNode)...))
+		l.answer(reply(xidFirstCall-2, 0, 0, results(0, jute.ErrNoNode)...))
 		require.Equal(t, sent.Add(granted), r.ValidUntil())
 	})
 }
@@ -635,9 +635,9 @@ func TestACallThatWaitedCountsFromWhenItWasSent(t *testing.T) {
 		l.listen(2)
 		sent := made.Add(time.Second)
 		time.Sleep(time.Second)
-		l.answer(reply(xidFirst, 0, 0))
+		l.answer(reply(xidFirstCall, 0, 0))
 		require.Equal(t, made.Add(granted), r.ValidUntil(), "the writing began then")
-		l.answer(reply(xidFirst-1, 0, 0))
+		l.answer(reply(xidFirstCall-1, 0, 0))
 		require.NoError(t, l.endOf(waiting))
 		require.Equal(t, sent.Add(granted), r.ValidUntil())
 	})
@@ -669,7 +669,7 @@ func TestTheZxidOfACallsReplyCounts(t *testing.T) {
 			l.watching("/a")
 			l.call()
 			l.call()
-			l.answer(reply(xidFirst-1, 71, code), reply(xidFirst, 70, code))
+			l.answer(reply(xidFirstCall-1, 71, code), reply(xidFirstCall, 70, code))
 			l.server.Close()
 
 			l = r.dial()
@@ -704,13 +704,13 @@ func TestACallMadeWhenTheGateOpensGoesBehindWhatWasHeld(t *testing.T) {
 			l.frames()
 			l.write(requesting(1, jute.OpDelete), requesting(2, jute.OpCreate), setWatches(3, []string{"/a"}, nil, nil))
 			l.answer(reply(3, 0, 0))
-			want := []string{"setWatches 3", "delete 1", "create 2", fmt.Sprintf("multi %d", xidFirst)}
+			want := []string{"setWatches 3", "delete 1", "create 2", fmt.Sprintf("multi %d", xidFirstCall)}
 			if leases {
 				l.answer(reply(xidSync, 0, 0, jute.AppendString(nil, "/")...))
 				want = append([]string{"setWatches 3", "sync -1000"}, want[1:]...)
 			}
 			require.Equal(t, want, l.sent())
-			l.answer(reply(xidFirst, 1, 0))
+			l.answer(reply(xidFirstCall, 1, 0))
 			require.NoError(t, l.endOf(call))
 		})
 	}
@@ -723,11 +723,11 @@ func TestWhatIsAnsweredIsNoLongerCountedAsUnanswered(t *testing.T) {
 			l.call(make([]byte, 1000)...)
 			l.write(requesting(10+i, jute.OpDelete), ping())
 			synctest.Wait()
-			l.answer(reply(10+i, 0, 0), reply(xidFirst-i, 0, 0), reply(jute.XidPing, 0, 0), reply(xidFirst-i, 0, 0))
+			l.answer(reply(10+i, 0, 0), reply(xidFirstCall-i, 0, 0), reply(jute.XidPing, 0, 0), reply(xidFirstCall-i, 0, 0))
 		}
 		l.conn.mu.Lock()
 		defer l.conn.mu.Unlock()
-		require.Zero(t, l.conn.unanswered)
+		require.Zero(t, l.conn.pendingBytes)
 		require.Empty(t, l.conn.pending)
 	})
 }

@@ -2,40 +2,46 @@ package wire
 
 import "github.com/zkrecipes/zkrecipes/internal/jute"
 
-// The gate. What go-zookeeper has queued goes out on the next connection
-// before its setWatches, and what a reply then sets races the re-arming. So on
-// a resumed connection every frame but setWatches, ping and close is held
-// until each watch that was armed is armed again and, where a lease is out,
-// until a sync has been answered: events advance no zxid, so the holder may
-// have been granted on something that a lagging follower does not have yet.
+// The gate holds requests back on a resumed connection.
+//
+// go-zookeeper sends the requests that it has queued on the next connection
+// before its setWatches. A watch that the reply to such a request sets races
+// with the watches that are being armed again. So on a resumed connection the
+// gate holds every frame except setWatches, ping and close until each watch
+// that was armed before is armed again.
+//
+// If any lease is held, the gate then also waits for the reply to a sync.
+// Events advance no zxid. The holder may have been granted its lease because of
+// a change that a lagging follower does not have yet.
 
-// cover notes watches that an answered setWatches has armed.
-func (c *Conn) cover(paths map[watch]struct{}) {
+// armedAgain notes that an answered setWatches has armed these watches.
+func (c *Conn) armedAgain(paths map[watch]struct{}) {
 	c.mu.Lock()
-	shut := len(c.rearm) > 0
+	missing := len(c.unarmed) > 0
 	for w := range paths {
-		delete(c.rearm, w)
+		delete(c.unarmed, w)
 	}
-	done := shut && len(c.rearm) == 0
+	done := missing && len(c.unarmed) == 0
 	c.mu.Unlock()
 	if done {
-		c.rearmed()
+		c.allArmed()
 	}
 }
 
-// rearmed goes on once all watches are armed. What follows writes, and the
-// reading goroutine must not wait for the server to read. The goroutine ends
-// with its write, at the latest when the connection is closed.
-func (c *Conn) rearmed() {
+// allArmed opens the gate, or sends the sync that must be answered first. Both
+// write, and the reading goroutine must not wait until the server reads, so
+// another goroutine does it. That goroutine ends with its write, at the latest
+// when the connection is closed.
+func (c *Conn) allArmed() {
 	if !c.session.cfg.Leases() {
-		go c.open()
+		go c.openGate()
 		return
 	}
 	sync := jute.AppendInt32(jute.AppendInt32(nil, xidSync), jute.OpSync)
 	sync = jute.Frame(jute.AppendString(sync, "/"))
 	go func() {
 		c.mu.Lock()
-		write := c.put(c.parse(sync))
+		write := c.enqueue(c.parse(sync))
 		c.mu.Unlock()
 		if write {
 			c.flush(true)
@@ -43,12 +49,12 @@ func (c *Conn) rearmed() {
 	}()
 }
 
-// open lets the held frames through, in order, before any later one.
-func (c *Conn) open() {
+// openGate lets the held frames through, in order, before any later frame.
+func (c *Conn) openGate() {
 	c.mu.Lock()
-	write := c.put(c.waiting...)
-	c.waiting = nil
-	c.held = false
+	write := c.enqueue(c.held...)
+	c.held = nil
+	c.gateClosed = false
 	if c.gateTimer != nil {
 		c.gateTimer.Stop()
 	}

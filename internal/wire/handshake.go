@@ -3,26 +3,25 @@ package wire
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// AuthError says that the server refused a credential. It holds no secret.
+// AuthError reports that the server refused a credential. It holds no secret.
 type AuthError struct{ Scheme string }
 
 func (e *AuthError) Error() string {
 	return fmt.Sprintf("server refused the credential of scheme %q", e.Scheme)
 }
 
-// errExpired ends the connection on which the server said so.
+// errExpired is the cause of a connection that ends because the server reported
+// on it that the session has expired.
 var errExpired = errors.New("session has expired")
 
-// maxConnectResponse bounds the first frame from a server: a port that speaks
-// another protocol must not make us wait for a gigabyte.
+// maxConnectResponse bounds the first frame from a server. The port may speak
+// another protocol, and the client must not wait for a gigabyte of it.
 const maxConnectResponse = 4096
 
 type connectResponse struct {
@@ -37,21 +36,23 @@ func parseConnectResponse(body []byte) (connectResponse, error) {
 	r := connectResponse{timeout: time.Duration(d.Int32()) * time.Millisecond, id: d.Int64()}
 	r.password = slices.Clone(d.Buffer())
 	if d.Err == nil && r.id != 0 && r.timeout <= 0 {
-		return r, fmt.Errorf("server granted a session timeout of %v", r.timeout) // go-zookeeper panics on it
+		return r, fmt.Errorf("server granted a session timeout of %v", r.timeout) // go-zookeeper would panic
 	}
 	return r, d.Err
 }
 
-// HandshakeBudget is what dialling, TLS and the handshake may take together: a
-// sixth of the timeout, so that several servers can be tried within it, but
-// with short timeouts at least a quarter of it or a second.
+// HandshakeBudget returns how long dialling, TLS and the handshake may take
+// together. It is a sixth of the session timeout, so that several servers can
+// be tried within it. It is at least a second, but not more than a quarter of a
+// short timeout.
 func HandshakeBudget(timeout time.Duration) time.Duration {
 	return max(timeout/6, min(time.Second, timeout/4))
 }
 
-// connect rewrites go-zookeeper's ConnectRequest: the zxid is ours to tell
-// (see Conn.reply), the session is never another one than ours.
-func (c *Conn) connect(body []byte) error {
+// rewriteConnectRequest writes the session's last zxid into go-zookeeper's
+// ConnectRequest, because go-zookeeper is shown none (see prepareReply). It
+// fails if the request names another session than this one.
+func (c *Conn) rewriteConnectRequest(body []byte) error {
 	d := jute.NewDecoder(body)
 	d.Int32() // protocol version
 	d.Int64() // last zxid seen
@@ -70,11 +71,11 @@ func (c *Conn) connect(body []byte) error {
 	return nil
 }
 
-// welcome reads the ConnectResponse and presents the credentials. It runs
-// inside go-zookeeper's Read of the response, so nothing else is on the
-// connection yet; go-zookeeper's own way, AddAuth, hangs for good when the
-// connection is lost half way.
-func (c *Conn) welcome() error {
+// finishHandshake reads the ConnectResponse and presents the credentials. It
+// runs inside go-zookeeper's Read of the response, so nothing else is on the
+// connection yet. go-zookeeper's own AddAuth hangs forever if the connection is
+// lost halfway.
+func (c *Conn) finishHandshake() error {
 	frame, err := jute.ReadFrame(c.r, maxConnectResponse)
 	if err != nil {
 		return fmt.Errorf("handshake: %w", err)
@@ -89,9 +90,9 @@ func (c *Conn) welcome() error {
 	c.mu.Unlock()
 	c.frame, c.off = frame, 0
 	if r.id == 0 {
-		s.end()
-		// go-zookeeper forgets the connection without closing it.
-		c.handedUp = func() { c.shut(errExpired) }
+		s.markOver()
+		// go-zookeeper would drop the connection without closing it.
+		c.onDelivered = func() { c.closeWith(errExpired) }
 		return nil
 	}
 	if id := s.ID(); id != 0 && r.id != id {
@@ -100,7 +101,7 @@ func (c *Conn) welcome() error {
 	if err := c.authenticate(); err != nil {
 		return err
 	}
-	c.handedUp = func() { c.adopt(r) }
+	c.onDelivered = func() { c.establish(r) }
 	return nil
 }
 
@@ -137,88 +138,39 @@ func (c *Conn) authenticate() error {
 		if code == 0 {
 			continue
 		}
-		if code != jute.ErrAuthFailed { // the server is in trouble, the credential is not
+		if code != jute.ErrAuthFailed { // the server's trouble, not the credential's
 			return fmt.Errorf("handshake: error %d in answer to a credential", code)
 		}
 		if s.cfg.Credentials[i].Optional {
-			s.refuse(i) // the server closes now; the next attempt does without
+			s.markRefused(i) // the server closes now; the next attempt leaves it out
 		}
 		return &AuthError{Scheme: s.cfg.Credentials[i].Scheme}
 	}
 	return nil
 }
 
-// adopt makes the connection the session's, once go-zookeeper has read the
-// whole response.
-func (c *Conn) adopt(r connectResponse) {
+// establish makes this the session's connection. It runs once go-zookeeper has
+// read the whole ConnectResponse.
+func (c *Conn) establish(r connectResponse) {
 	s := c.session
-	rearm, resumed := s.adopt(r, c.connectSent)
+	unarmed, resumed := s.accept(r, c.connectSent)
 	leases := resumed && s.cfg.Leases()
 	c.mu.Lock()
 	c.established = true
-	c.rearm = rearm
-	c.held = len(rearm) > 0 || leases
-	held := c.held
+	c.unarmed = unarmed
+	c.gateClosed = len(unarmed) > 0 || leases
+	gateClosed := c.gateClosed
 	c.mu.Unlock()
-	if !held {
+	if !gateClosed {
 		s.cfg.Up(c.number)
 		return
 	}
 	c.mu.Lock()
 	if !c.closed {
-		c.gateTimer = time.AfterFunc(r.timeout/2, func() { c.shut(errRearm) })
+		c.gateTimer = time.AfterFunc(r.timeout/2, func() { c.closeWith(errRearmTimeout) })
 	}
 	c.mu.Unlock()
-	if len(rearm) == 0 {
-		c.rearmed()
+	if len(unarmed) == 0 {
+		c.allArmed()
 	}
-}
-
-// Probe makes a handshake of its own on nc and reports whether the server knows
-// the session. With seen it tells the zxid that was seen last, as the session's
-// connections do: a server that lost its data, or is behind, then closes without
-// a word. Without, any server answers. nc is of no use for requests then, and
-// closing it leaves the session alive.
-func (s *Session) Probe(nc net.Conn, seen bool) (known bool, err error) {
-	s.mu.Lock()
-	id, zxid := s.id, int64(0)
-	if seen {
-		zxid = s.lastZxid
-	}
-	b := jute.AppendInt64(jute.AppendInt32(nil, 0), zxid)
-	b = jute.AppendInt32(b, int32(s.cfg.Timeout/time.Millisecond))
-	b = jute.AppendBuffer(jute.AppendInt64(b, id), s.password)
-	s.mu.Unlock()
-	if _, err := nc.Write(jute.Frame(b)); err != nil {
-		return false, err
-	}
-	frame, err := jute.ReadFrame(nc, maxConnectResponse)
-	if err != nil {
-		return false, err
-	}
-	r, err := parseConnectResponse(frame[4:])
-	switch {
-	case err != nil:
-		return false, err
-	case r.id == 0:
-		s.end()
-		return false, nil
-	case r.id != id:
-		return false, fmt.Errorf("server answered with session 0x%x instead of 0x%x", r.id, id)
-	}
-	return true, nil
-}
-
-// CloseSession ends the session on a connection on which Probe found it known, and with
-// it what it owns.
-func (s *Session) CloseSession(nc net.Conn) error {
-	closing := jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)
-	if _, err := nc.Write(jute.Frame(closing)); err != nil {
-		return err
-	}
-	if _, err := jute.ReadFrame(nc, maxConnectResponse); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	s.end()
-	return nil
 }

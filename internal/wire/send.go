@@ -9,30 +9,31 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// Frames leave a connection in the order in which they were put into its queue.
-// Whoever finds nobody writing writes, and also what others put there
-// meanwhile; so no goroutine has to be woken for a request.
+// Frames leave a connection in the order in which they entered its queue. A
+// goroutine that adds a frame while no other is writing writes the queue
+// itself, including frames that others add meanwhile. So no goroutine has to be
+// woken for a request.
 
-// outgoing is a frame and what is to be remembered of it.
+// outgoing is a frame and what to remember of it.
 type outgoing struct {
 	frame []byte
 	xid   int32
 	request
 }
 
-// noDelay is how much may be unanswered for a write to be taken by the socket's
-// buffer at once, whatever the server does. Beyond it a Call leaves the writing
-// to a goroutine: its caller is to be able to leave.
-const noDelay = 8 << 10
+// maxInline is how many bytes may be unanswered while a Call still writes its
+// own frame: the socket's buffer takes that much at once, whatever the server
+// does. Beyond it another goroutine writes, so that the caller can give up.
+const maxInline = 8 << 10
 
-// maxBatch is how much is put into one write, which is to be done within half
-// the timeout, if there is more than one frame.
+// maxBatch bounds one write of more than one frame. Each write must be done
+// within half the session timeout.
 const maxBatch = 64 << 10
 
-// takesSmall reports that nc has a buffer in the kernel. A net.Pipe has none, and
-// of what a Dialer makes otherwise it is not known: there every write may wait
-// for the other end.
-func takesSmall(nc net.Conn) bool {
+// hasKernelBuffer reports whether nc has a buffer in the kernel. A net.Pipe has
+// none, and for other types that a Dialer may return it is unknown. Without a
+// buffer every write may wait for the other end.
+func hasKernelBuffer(nc net.Conn) bool {
 	if over, ok := nc.(interface{ NetConn() net.Conn }); ok { // TLS
 		nc = over.NetConn()
 	}
@@ -40,29 +41,69 @@ func takesSmall(nc net.Conn) bool {
 	return ok
 }
 
-// put adds frames to the queue; c.mu is held. Whoever gets true calls flush.
-func (c *Conn) put(frames ...outgoing) (write bool) {
-	if c.told {
+// Write sends a frame of go-zookeeper's, or holds it at the gate. It never
+// fails: if the connection does, go-zookeeper learns of it from Read. If its
+// sending side learned first, its two sides could wait for each other, and
+// callers would get raw socket errors.
+func (c *Conn) Write(b []byte) (int, error) {
+	if c.connectSent.IsZero() {
+		if len(b) < 4 {
+			c.closeWith(jute.ErrShort)
+			return len(b), nil
+		}
+		if err := c.rewriteConnectRequest(b[4:]); err != nil {
+			c.closeWith(err)
+			return len(b), nil
+		}
+		c.connectSent = time.Now()
+		if _, err := c.Conn.Write(b); err != nil {
+			c.closeWith(err)
+		}
+		return len(b), nil
+	}
+	if len(b) < 12 {
+		c.closeWith(jute.ErrShort)
+		return len(b), nil
+	}
+	o := c.parse(append([]byte(nil), b...)) // go-zookeeper reuses b
+	c.mu.Lock()
+	if c.gateClosed && o.op != jute.OpSetWatches && o.op != jute.OpPing && o.op != jute.OpClose {
+		c.held = append(c.held, o)
+		c.mu.Unlock()
+		return len(b), nil
+	}
+	write := c.enqueue(o)
+	c.mu.Unlock()
+	if write {
+		c.flush(true)
+	}
+	return len(b), nil
+}
+
+// enqueue adds frames to the queue. c.mu must be held. If it returns true, the
+// caller must call flush.
+func (c *Conn) enqueue(frames ...outgoing) (write bool) {
+	if c.downDone {
 		return false
 	}
-	c.out = append(c.out, frames...)
-	write = !c.writing && len(c.out) > 0
+	c.queue = append(c.queue, frames...)
+	write = !c.writing && len(c.queue) > 0
 	c.writing = c.writing || write
 	return write
 }
 
-// flush writes until the queue is empty. Where it must not wait, a goroutine
-// goes on; that ends when the socket takes its frames, at the latest with the
-// connection.
+// flush writes until the queue is empty. With wait false it does not block:
+// where a write might, another goroutine takes over. That goroutine ends when
+// the socket has taken its frames, at the latest when the connection is closed.
 func (c *Conn) flush(wait bool) {
 	for {
 		c.mu.Lock()
-		if c.closed || len(c.out) == 0 {
+		if c.closed || len(c.queue) == 0 {
 			c.writing = false
 			c.mu.Unlock()
 			return
 		}
-		batch, size := c.out, 0
+		batch, size := c.queue, 0
 		for i := range batch {
 			if i > 0 && size+len(batch[i].frame) > maxBatch {
 				batch = batch[:i]
@@ -70,17 +111,17 @@ func (c *Conn) flush(wait bool) {
 			}
 			size += len(batch[i].frame)
 		}
-		if !wait && (!c.buffers || c.unanswered+size > noDelay) {
+		if !wait && (!c.kernelBuffer || c.pendingBytes+size > maxInline) {
 			c.mu.Unlock()
 			go c.flush(true)
 			return
 		}
-		if c.out = c.out[len(batch):]; len(c.out) == 0 {
-			c.out = nil
+		if c.queue = c.queue[len(batch):]; len(c.queue) == 0 {
+			c.queue = nil
 		}
 		now := time.Now()
 		for i := range batch {
-			c.sending(&batch[i], now)
+			c.addPending(&batch[i], now)
 		}
 		c.mu.Unlock()
 		bytes := batch[0].frame
@@ -90,30 +131,31 @@ func (c *Conn) flush(wait bool) {
 				bytes = append(bytes, batch[i].frame...)
 			}
 		}
-		if by, stale := c.session.patience(c.writeBy, now); stale {
-			c.writeBy = by
+		if by, stale := c.session.ioDeadline(c.writeDeadline, now); stale {
+			c.writeDeadline = by
 			c.Conn.SetWriteDeadline(by)
 		}
 		if _, err := c.Conn.Write(bytes); err != nil {
-			c.shut(fmt.Errorf("write: %w", err))
+			c.closeWith(fmt.Errorf("write: %w", err))
 		}
 	}
 }
 
-// sending notes a request that is about to be written; c.mu is held.
-func (c *Conn) sending(o *outgoing, now time.Time) {
+// addPending remembers a request that is about to be written. c.mu must be held.
+func (c *Conn) addPending(o *outgoing, now time.Time) {
 	o.sent = now
 	if o.op == jute.OpPing {
 		c.pings = append(c.pings, now)
 		return
 	}
 	o.size = len(o.frame)
-	c.unanswered += o.size
+	c.pendingBytes += o.size
 	c.pending[o.xid] = o.request
 }
 
-// parse tells what is to be remembered of a frame of go-zookeeper's, or of the
-// wrapper's sync. A setWatches gets the zxid that the watches were armed at.
+// parse returns what to remember of a frame that go-zookeeper sends, or of the
+// Conn's own sync. It writes the session's last zxid into a setWatches, because
+// go-zookeeper is shown none (see prepareReply).
 func (c *Conn) parse(frame []byte) outgoing {
 	d := jute.NewDecoder(frame[4:])
 	o := outgoing{frame: frame, xid: d.Int32()}
@@ -121,7 +163,7 @@ func (c *Conn) parse(frame []byte) outgoing {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
 		o.path, o.watch = d.String(), d.Bool()
 	case jute.OpSetWatches:
-		jute.AppendInt64(frame[12:12], c.session.zxid()) // in place
+		jute.AppendInt64(frame[12:12], c.session.lastSeenZxid()) // in place
 		d.Int64()
 		o.paths = map[watch]struct{}{}
 		for _, kind := range []watchKind{watchData, watchExist, watchChild} {

@@ -1,78 +1,64 @@
-// Package wire is the net.Conn that go-zookeeper is handed in place of the
-// TCP or TLS connection. It reads along, both ways, and mends from there what
-// go-zookeeper v1.0.4 leaves open: credentials are presented before anything
-// else can happen on a connection, requests wait until the watches are armed
-// again, a session that has ended is never replaced by another one behind the
-// caller's back, and the moment until which the session is known to be alive
-// is kept.
+// Package wire implements the net.Conn that go-zookeeper uses in place of the
+// TCP or TLS connection. It inspects the traffic in both directions and makes up
+// for what go-zookeeper v1.0.4 lacks:
+//
+//   - Credentials are presented before any request is sent on a connection.
+//   - Requests wait until the watches are armed again.
+//   - A session that has ended is never silently replaced by a new one.
+//   - The Session knows until when the session is known to be alive.
 package wire
 
 import (
 	"maps"
 	"sync"
 	"time"
-
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 // Credential is presented to the server in every handshake.
 type Credential struct {
 	Scheme string
 	Auth   []byte
-	// Optional credentials are given up when the server refuses them; any
-	// other that is refused ends the handshake with an AuthError.
+	// An Optional credential is left out of later handshakes if the server
+	// refuses it. If any other is refused, the handshake fails with an
+	// AuthError each time.
 	Optional bool
 }
 
-// Event is a watch event as it came over a connection.
+// Event is a watch event as the server sent it.
 type Event struct {
-	Type int32 // jute.EventDeleted and its like
+	Type int32 // jute.EventDeleted and so on
 	Path string
 	Conn uint64 // the number of the connection, from Session.Attempt
 }
 
-// Config says what a Session is to do and whom it tells. The functions are
-// called in the order of what came over the connection, before go-zookeeper has
-// seen the frame or the connection's end; they must not block. Only Up can come
-// late, after the connection's Down.
+// Config configures a Session. The functions are called in the order of what
+// came over the connection, before go-zookeeper has seen the frame or the
+// connection's end. They must not block. Only Up can be called late, after Down
+// of the same connection.
 type Config struct {
-	Timeout     time.Duration // asked for; the server answers with its own
+	Timeout     time.Duration // requested; the server may change it
 	Credentials []Credential
-	Leases      func() bool                    // whether any lease is out
+	Leases      func() bool                    // reports whether any lease is held
 	Armed       func(path string, conn uint64) // a data watch was confirmed on conn
 	Event       func(Event)
 	Up          func(conn uint64)            // requests pass
-	Down        func(conn uint64, err error) // the connection has ended
+	Down        func(conn uint64, err error) // the connection is closed
 }
 
-type watchKind uint8
-
-const (
-	watchData watchKind = iota
-	watchExist
-	watchChild
-)
-
-type watch struct {
-	path string
-	kind watchKind
-}
-
-// Session is what outlives the connections of one ZooKeeper session.
+// Session is the state of one ZooKeeper session that outlives its connections.
 type Session struct {
 	cfg Config
 
-	mu       sync.Mutex
-	attempts uint64
-	id       int64 // 0: none yet
-	password []byte
-	timeout  time.Duration
-	lastZxid int64
-	proved   time.Time // when the last request that was answered was sent
-	refused  map[int]bool
-	over     bool
-	// watches mirrors go-zookeeper's table of armed watches.
-	watches map[watch]struct{}
+	mu         sync.Mutex
+	attempts   uint64
+	id         int64 // 0 before the first handshake
+	password   []byte
+	timeout    time.Duration
+	lastZxid   int64
+	knownAlive time.Time // when the latest answered request was sent
+	refused    map[int]bool
+	over       bool
+	watches    map[watch]struct{} // mirrors go-zookeeper's table of armed watches
 }
 
 // NewSession returns a Session that has no connection yet.
@@ -80,7 +66,7 @@ func NewSession(cfg Config) *Session {
 	return &Session{cfg: cfg, timeout: cfg.Timeout, refused: map[int]bool{}, watches: map[watch]struct{}{}}
 }
 
-// Attempt numbers the next connection. Numbers rise, and none is 0.
+// Attempt returns a number for the next connection. Numbers increase from 1.
 func (s *Session) Attempt() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,31 +81,33 @@ func (s *Session) ID() int64 {
 	return s.id
 }
 
-// Timeout returns the negotiated session timeout, before the first handshake
-// the one that is asked for. Another server may answer with another one.
+// Timeout returns the negotiated session timeout, or the requested one before
+// the first handshake. Each server may negotiate a different one.
 func (s *Session) Timeout() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.timeout
 }
 
-// ValidUntil returns the moment until which the servers keep the session if
-// they hear nothing more: it was alive when one answered, and its timeout counts
-// from a moment after the request was sent. One per cent of the timeout is taken
-// off for clocks that drift. (A follower that dies, or is cut off, before it has
-// told the leader of a request that it answered makes it untrue.) The value
-// carries a monotonic reading.
+// ValidUntil returns the time until which the servers keep the session if they
+// receive nothing more. The session was alive when a server answered, and its
+// timeout counts from some moment after the request was sent. One per cent of
+// the timeout is subtracted for clock drift. The value carries a monotonic clock
+// reading. It is zero before the first handshake.
+//
+// It is wrong if a follower answers a request and then dies, or is cut off,
+// before it has reported the request to the leader.
 func (s *Session) ValidUntil() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proved.IsZero() {
-		return s.proved
+	if s.knownAlive.IsZero() {
+		return s.knownAlive
 	}
-	return s.proved.Add(s.timeout - s.timeout/100)
+	return s.knownAlive.Add(s.timeout - s.timeout/100)
 }
 
-// Over reports whether a server has said that the session has ended, because it
-// had expired or because it was asked to end it.
+// Over reports whether a server has reported that the session has ended:
+// because it expired, or because it was closed.
 func (s *Session) Over() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,73 +121,47 @@ func (s *Session) Refused(i int) bool {
 	return s.refused[i]
 }
 
-func (s *Session) prove(sent time.Time) {
+// markAlive notes that a request was answered which was sent at this time.
+func (s *Session) markAlive(sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sent.After(s.proved) {
-		s.proved = sent
+	if sent.After(s.knownAlive) {
+		s.knownAlive = sent
 	}
 }
 
-func (s *Session) saw(zxid int64) {
+func (s *Session) sawZxid(zxid int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastZxid = max(s.lastZxid, zxid)
 }
 
-func (s *Session) zxid() int64 {
+func (s *Session) lastSeenZxid() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lastZxid
 }
 
-func (s *Session) refuse(i int) {
+func (s *Session) markRefused(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused[i] = true
 }
 
-// arm notes the watch that an answered request has set.
-func (s *Session) arm(path string, kind watchKind) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.watches[watch{path, kind}] = struct{}{}
-}
-
-// fire forgets the watches that go-zookeeper forgets on such an event.
-func (s *Session) fire(event int32, path string) {
-	var kinds []watchKind
-	switch event {
-	case jute.EventCreated:
-		kinds = []watchKind{watchExist}
-	case jute.EventDataChanged:
-		kinds = []watchKind{watchExist, watchData}
-	case jute.EventChildrenChanged:
-		kinds = []watchKind{watchChild}
-	case jute.EventDeleted:
-		kinds = []watchKind{watchExist, watchData, watchChild}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, kind := range kinds {
-		delete(s.watches, watch{path, kind})
-	}
-}
-
-// adopt takes over what a ConnectResponse granted and returns the watches that
-// have to be armed again, and whether the session existed before.
-func (s *Session) adopt(r connectResponse, sent time.Time) (rearm map[watch]struct{}, resumed bool) {
+// accept stores what a ConnectResponse granted. It returns the watches to arm
+// again, and whether the session existed before.
+func (s *Session) accept(r connectResponse, sent time.Time) (unarmed map[watch]struct{}, resumed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	resumed = s.id != 0
 	s.id, s.password, s.timeout = r.id, r.password, r.timeout
-	if sent.After(s.proved) {
-		s.proved = sent
+	if sent.After(s.knownAlive) {
+		s.knownAlive = sent
 	}
 	return maps.Clone(s.watches), resumed
 }
 
-func (s *Session) end() {
+func (s *Session) markOver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true

@@ -653,10 +653,10 @@ func TestAReplyCountsWhenItsLastByteHasBeenHandedUp(t *testing.T) {
 		go l.server.Write(answer)
 		take(len(answer) - 1)
 		require.Empty(t, r.heard())
-		require.Zero(t, r.zxid())
+		require.Zero(t, r.lastSeenZxid())
 		take(1)
 		require.Equal(t, []string{"armed /a on 1"}, r.heard())
-		require.Equal(t, int64(70), r.zxid())
+		require.Equal(t, int64(70), r.lastSeenZxid())
 
 		fired := event(jute.EventDeleted, "/a")
 		go l.server.Write(fired)
@@ -897,7 +897,7 @@ func TestWatchesNotCoveredWithinHalfTheTimeoutEndTheConnection(t *testing.T) {
 		time.Sleep(asked/2 - time.Since(began) - 1)
 		l.requireUp()
 		time.Sleep(time.Nanosecond)
-		require.ErrorIs(t, l.down(), errRearm)
+		require.ErrorIs(t, l.down(), errRearmTimeout)
 		require.NotContains(t, l.sent(), "sync 1")
 		require.Len(t, r.heard(), 1)
 	})
@@ -933,7 +933,7 @@ func TestWithALeaseOutTheGateOpensBehindASync(t *testing.T) {
 			require.Equal(t, []string{"getData 1"}, l.sent())
 			require.Empty(t, l.read(), "the answer is not go-zookeeper's")
 			require.Equal(t, []string{"up 2"}, r.heard())
-			require.Equal(t, int64(80), r.zxid())
+			require.Equal(t, int64(80), r.lastSeenZxid())
 			require.Equal(t, sent.Add(granted), r.ValidUntil(), "it proves the session alive")
 		})
 	}
@@ -955,7 +955,7 @@ func TestASyncThatFailsOrIsNotAnsweredEndsTheConnection(t *testing.T) {
 			l.answer(reply(jute.XidPing, 0, 0))
 			time.Sleep(asked / 8)
 		}
-		require.ErrorIs(t, l.down(), errRearm)
+		require.ErrorIs(t, l.down(), errRearmTimeout)
 		require.NotContains(t, l.sent(), "delete 2")
 	})
 }

@@ -1,0 +1,209 @@
+package wire
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// maxReply bounds a frame from the server. Listings can be long, so it only
+// tells a length from garbage.
+const maxReply = 1 << 30
+
+// maxReusedBuffer bounds the buffer that a Conn keeps for the next frame.
+const maxReusedBuffer = 64 << 10
+
+// watchdogReader reads the raw connection under a deadline: a server that sends
+// nothing for half the session timeout is taken to be gone. go-zookeeper would
+// wait for two thirds.
+type watchdogReader struct{ c *Conn }
+
+func (r watchdogReader) Read(p []byte) (int, error) {
+	r.c.mu.Lock()
+	established := r.c.established
+	r.c.mu.Unlock()
+	if established {
+		if by, stale := r.c.session.ioDeadline(r.c.readDeadline, time.Now()); stale {
+			r.c.readDeadline = by
+			r.c.Conn.SetReadDeadline(by)
+		}
+	}
+	return r.c.Conn.Read(p)
+}
+
+// ioDeadline returns the deadline for a read or a write that begins now: half
+// the session timeout away. stale reports whether the deadline that is set is
+// noticeably earlier. Otherwise leave it, because setting a deadline wakes the
+// runtime's poller, which is too expensive for every frame.
+func (s *Session) ioDeadline(set, now time.Time) (by time.Time, stale bool) {
+	timeout := s.Timeout()
+	by = now.Add(timeout / 2)
+	return by, by.Sub(set) > timeout/32
+}
+
+// Read delivers one frame after the other to go-zookeeper. The effects of a
+// frame take place when go-zookeeper has asked for its last byte. From then on
+// go-zookeeper processes the frame even if the connection is lost.
+func (c *Conn) Read(p []byte) (int, error) {
+	for c.off == len(c.frame) {
+		if err := c.nextFrame(); err != nil {
+			c.closeWith(err)
+			return 0, c.Cause()
+		}
+	}
+	n := copy(p, c.frame[c.off:])
+	c.off += n
+	if done := c.onDelivered; c.off == len(c.frame) && done != nil {
+		c.onDelivered = nil
+		done()
+	}
+	return n, nil
+}
+
+// nextFrame reads a frame. It sets c.frame if the frame is for go-zookeeper,
+// and leaves it empty otherwise.
+func (c *Conn) nextFrame() error {
+	c.frame, c.off, c.onDelivered = nil, 0, nil
+	c.mu.Lock()
+	established := c.established
+	c.mu.Unlock()
+	if !established {
+		return c.finishHandshake()
+	}
+	frame, err := jute.ReadFrameInto(c.r, c.buf, maxReply)
+	if err != nil {
+		return err
+	}
+	if cap(frame) <= maxReusedBuffer {
+		c.buf = frame
+	}
+	return c.dispatch(frame)
+}
+
+// dispatch passes a frame to go-zookeeper, to the Call that it answers, or to
+// the gate.
+func (c *Conn) dispatch(frame []byte) error {
+	d := jute.NewDecoder(frame[4:])
+	xid, zxid, code := d.Int32(), d.Int64(), d.Int32()
+	if d.Err != nil {
+		return d.Err
+	}
+	switch xid {
+	case jute.XidEvent:
+		event := Event{Type: d.Int32(), Conn: c.number}
+		d.Int32() // state
+		event.Path = d.String()
+		if d.Err != nil {
+			return d.Err
+		}
+		c.onDelivered = func() {
+			c.session.disarm(event.Type, event.Path)
+			c.session.cfg.Event(event)
+		}
+	case jute.XidPing:
+		c.mu.Lock()
+		if len(c.pings) > 0 {
+			c.session.markAlive(c.pings[0])
+			c.pings = c.pings[1:]
+		}
+		c.mu.Unlock()
+	case xidSync:
+		r := c.removePending(xid, code, nil)
+		if code != 0 || r.sent.IsZero() {
+			return fmt.Errorf("sync after a reconnect: error %d", code)
+		}
+		c.session.sawZxid(zxid)
+		go c.openGate()
+		return nil
+	default:
+		r := c.removePending(xid, code, frame[20:])
+		if xid <= xidFirstCall {
+			c.session.sawZxid(zxid)
+			if r.call != nil { // nil: closeWith has failed it, or nobody made it
+				r.call.complete(code, frame[20:])
+			}
+			return nil
+		}
+		c.prepareReply(frame, r, zxid, code)
+	}
+	c.frame = frame
+	return nil
+}
+
+// removePending removes and returns the request that a reply belongs to. Unless
+// the reply says that the session is gone, it proves that the session was alive
+// when the request was sent. The header of the reply to a failed transaction
+// bears no error: the error is in the record.
+func (c *Conn) removePending(xid, code int32, record []byte) request {
+	c.mu.Lock()
+	r, ok := c.pending[xid]
+	delete(c.pending, xid)
+	c.pendingBytes -= r.size
+	c.mu.Unlock()
+	if ok && code == 0 && r.op == jute.OpMulti {
+		code = firstError(record)
+	}
+	if ok && code != jute.ErrSessionExpired && code != jute.ErrSessionMoved {
+		c.session.markAlive(r.sent)
+	}
+	return r
+}
+
+// firstError returns the first error among the results of a transaction, or 0.
+func firstError(record []byte) int32 {
+	for d := jute.NewDecoder(record); ; {
+		op, done := d.Int32(), d.Bool()
+		d.Int32()
+		if op != -1 || done || d.Err != nil {
+			return 0
+		}
+		if code := d.Int32(); code != 0 {
+			return code
+		}
+	}
+}
+
+// prepareReply edits a reply for go-zookeeper and sets its effects.
+func (c *Conn) prepareReply(frame []byte, r request, zxid int64, code int32) {
+	// Hide the zxid; the Conn fills in its own where one is sent. go-zookeeper
+	// keeps the zxid of the last reply, without a lock, even if the reply
+	// answers a setWatches. If the connection is lost between two setWatches,
+	// go-zookeeper would arm the remaining watches relative to a zxid at which
+	// they were not armed.
+	clear(frame[8:16])
+	switch code {
+	case jute.ErrConnectionLoss, jute.ErrOperationTimeout, jute.ErrThrottled:
+		// go-zookeeper has no names for these and would report "unknown error".
+		// All three mean that the outcome is unknown: ask again later.
+		jute.AppendInt32(frame[16:16], jute.ErrNothing)
+	}
+	if r.op == jute.OpSetWatches {
+		c.onDelivered = func() {
+			if code != 0 {
+				c.closeWith(fmt.Errorf("arming watches again: error %d", code))
+				return
+			}
+			c.armedAgain(r.paths)
+		}
+		return
+	}
+	c.onDelivered = func() {
+		c.session.sawZxid(zxid)
+		if r.op == jute.OpClose && code == 0 {
+			c.session.markOver()
+		}
+		if !r.watch {
+			return
+		}
+		switch {
+		case code == 0 && (r.op == jute.OpGetChildren || r.op == jute.OpGetChildren2):
+			c.session.arm(r.path, watchChild)
+		case code == 0:
+			c.session.arm(r.path, watchData)
+			c.session.cfg.Armed(r.path, c.number)
+		case code == jute.ErrNoNode && r.op == jute.OpExists:
+			c.session.arm(r.path, watchExist)
+		}
+	}
+}

@@ -18,28 +18,27 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// Calls: requests that do not go through go-zookeeper.
+// callFrame returns the frame of a Call with a record of n bytes.
+func callFrame(n int) []byte { return make([]byte, Headroom+n) }
 
-// record returns a Call's frame with a record of n bytes.
-func record(n int) []byte { return make([]byte, Headroom+n) }
+// bigRecord is the size of a record so large that the caller of Call does not
+// write the frame itself.
+const bigRecord = 2 * maxInline
 
-// big is the record of a Call that nobody writes at once.
-const big = 2 * maxInline
-
-// start makes a Call with this record.
-func (l *link) start(record ...byte) *Call {
+// startCall makes a Call with this record.
+func (l *link) startCall(record ...byte) *Call {
 	return l.conn.Call(jute.OpMulti, append(make([]byte, Headroom), record...))
 }
 
-// call makes a Call and sees it as far as it goes.
+// call makes a Call with this record and waits until it blocks.
 func (l *link) call(record ...byte) *Call {
-	call := l.start(record...)
+	call := l.startCall(record...)
 	synctest.Wait()
 	return call
 }
 
-// over reports whether a call has ended.
-func over(c *Call) bool {
+// ended reports whether a Call has ended.
+func ended(c *Call) bool {
 	select {
 	case <-c.Done():
 		return true
@@ -48,20 +47,21 @@ func over(c *Call) bool {
 	}
 }
 
-// endOf waits for a call and returns the error that it ended with.
-func (l *link) endOf(c *Call) error {
+// await returns the error of a Call, which must end without more input.
+func (l *link) await(c *Call) error {
 	l.t.Helper()
 	synctest.Wait()
-	require.True(l.t, over(c), "the call has not ended")
+	require.True(l.t, ended(c), "the call has not ended")
 	_, _, err := c.Result()
 	return err
 }
 
-// deaf makes a connection whose server reads nothing after the handshake.
-func (r *rig) deaf() *link {
+// connectStalled makes a connection whose server reads nothing after the
+// handshake.
+func (r *rig) connectStalled() *link {
 	r.t.Helper()
 	client, server := net.Pipe()
-	l := &link{t: r.t, server: server, socket: &breakable{Conn: client}}
+	l := &link{t: r.t, server: server, socket: &breakableConn{Conn: client}}
 	client.SetDeadline(time.Now().Add(HandshakeBudget(r.Timeout())))
 	l.conn = r.Wrap(l.socket, r.Attempt())
 	r.t.Cleanup(func() {
@@ -70,19 +70,19 @@ func (r *rig) deaf() *link {
 	})
 	go func() {
 		if _, err := jute.ReadFrame(server, 4096); err == nil {
-			server.Write(welcoming(asked, session))
+			server.Write(connectReply(sessionTimeout, sessionID))
 		}
 	}()
 	l.write(connectRequest(r.ID()))
 	_, err := jute.ReadFrame(l.conn, 4096)
 	require.NoError(r.t, err)
 	go io.Copy(io.Discard, l.conn)
-	r.heard()
+	r.reported()
 	return l
 }
 
-// listen has the server of a deaf connection read n frames.
-func (l *link) listen(n int) [][]byte {
+// readRequests reads n frames as the server of connectStalled.
+func (l *link) readRequests(n int) [][]byte {
 	l.t.Helper()
 	var frames [][]byte
 	for range n {
@@ -93,8 +93,8 @@ func (l *link) listen(n int) [][]byte {
 	return frames
 }
 
-// named returns what link.sent does, of these frames.
-func named(frames [][]byte) []string {
+// opNames describes requests in the form of link.sent.
+func opNames(frames [][]byte) []string {
 	var names []string
 	for _, frame := range frames {
 		d := jute.NewDecoder(frame[4:])
@@ -104,17 +104,17 @@ func named(frames [][]byte) []string {
 	return names
 }
 
-func TestACallIsAnswered(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
+func TestACallReturnsItsReply(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		first, second := l.call('a', 'b'), l.call()
 		require.Equal(t, [][]byte{
-			requesting(xidFirstCall, jute.OpMulti, 'a', 'b'), requesting(xidFirstCall-1, jute.OpMulti),
+			requestFrame(xidFirstCall, jute.OpMulti, 'a', 'b'), requestFrame(xidFirstCall-1, jute.OpMulti),
 		}, l.frames())
-		require.False(t, over(first))
+		require.False(t, ended(first))
 
 		l.answer(reply(xidFirstCall-1, 70, jute.ErrNoNode), reply(xidFirstCall, 71, 0, 'x', 'y'))
-		require.NoError(t, l.endOf(first))
+		require.NoError(t, l.await(first))
 		code, record, err := first.Result()
 		require.NoError(t, err)
 		require.Zero(t, code)
@@ -123,173 +123,165 @@ func TestACallIsAnswered(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, jute.ErrNoNode, code)
 		require.Empty(t, record)
-		require.Empty(t, l.read(), "go-zookeeper hears nothing of it")
+		require.Empty(t, l.read(), "go-zookeeper does not see it")
 		l.requireUp()
 	})
 }
 
-func TestTheRecordOfACallOutlivesTheNextReply(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
+func TestACallsRecordIsNotOverwrittenByTheNextReply(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		first, second := l.call(), l.call()
 		l.answer(reply(xidFirstCall, 1, 0, []byte("first")...), reply(xidFirstCall-1, 2, 0, []byte("SECOND")...))
-		require.NoError(t, l.endOf(second))
+		require.NoError(t, l.await(second))
 		_, record, _ := first.Result()
 		require.Equal(t, "first", string(record))
 	})
 }
 
-func TestRepliesToCallsAndToGoZookeeperGoWhereTheyBelong(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
+func TestRepliesToCallsAreKeptFromGoZookeeper(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		call := l.call()
-		l.write(requesting(1, jute.OpDelete))
+		l.write(requestFrame(1, jute.OpDelete))
 		l.answer(event(jute.EventDeleted, "/a"), reply(xidFirstCall, 5, 0, 'c'), reply(1, 6, 0, 'z'))
-		require.NoError(t, l.endOf(call))
+		require.NoError(t, l.await(call))
 		require.Equal(t, [][]byte{event(jute.EventDeleted, "/a"), reply(1, 0, 0, 'z')}, l.read())
 	})
 }
 
-// What it has been told before a reply, a caller may rely on.
-func TestACallEndsAfterTheEventsThatCameBeforeItsReply(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
+// A caller may rely on the events that preceded its reply.
+func TestEventsThatPrecedeAReplyAreReportedBeforeTheCallEnds(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
 		var call atomic.Pointer[Call]
-		tell := r.cfg.Event
+		report := r.cfg.Event
 		r.cfg.Event = func(e Event) {
-			if over(call.Load()) {
+			if ended(call.Load()) {
 				t.Error("the call has ended already")
 			}
-			tell(e)
+			report(e)
 		}
 		l := r.connect()
 		call.Store(l.call())
-		r.heard()
+		r.reported()
 		l.answer(append(event(jute.EventDeleted, "/a"), reply(xidFirstCall, 5, 0)...))
-		require.NoError(t, l.endOf(call.Load()))
-		require.Equal(t, []string{"event 2 /a on 1"}, r.heard())
+		require.NoError(t, l.await(call.Load()))
+		require.Equal(t, []string{"event 2 /a on 1"}, r.reported())
 	})
 }
 
-func TestACallOnAConnectionThatHasEndedIsNotSent(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
+func TestACallOnAClosedConnectionIsNotSent(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		l.sent()
 		l.conn.Close()
-		require.ErrorIs(t, l.endOf(l.call()), ErrNotSent)
-		require.ErrorIs(t, l.endOf(l.call(make([]byte, big)...)), ErrNotSent)
+		require.ErrorIs(t, l.await(l.call()), ErrNotSent)
+		require.ErrorIs(t, l.await(l.call(make([]byte, bigRecord)...)), ErrNotSent)
 		require.Empty(t, l.sent())
 	})
 }
 
-func TestACallWhoseConnectionEndsHasNoReplyAfterDownWasTold(t *testing.T) {
+func TestAPendingCallFailsOnlyAfterDownWasCalled(t *testing.T) {
 	for how, end := range map[string]func(l *link){
 		"by the server": func(l *link) { l.server.Close() },
 		"by us":         func(l *link) { l.conn.Close() },
-		"in silence":    func(*link) { time.Sleep(asked / 2) },
+		"in silence":    func(*link) { time.Sleep(sessionTimeout / 2) },
 	} {
 		t.Run(how, func(t *testing.T) {
-			scripted(t, nil, func(t *testing.T, r *rig) {
+			inBubble(t, nil, func(t *testing.T, r *rig) {
 				var call atomic.Pointer[Call]
-				tell := r.cfg.Down
+				report := r.cfg.Down
 				r.cfg.Down = func(conn uint64, err error) {
-					if over(call.Load()) {
-						t.Error("the call has ended: who repeats it finds the same connection")
+					if ended(call.Load()) {
+						t.Error("the call has ended: repeating it would find the same connection")
 					}
-					tell(conn, err)
+					report(conn, err)
 				}
 				l := r.connect()
 				call.Store(l.call())
-				r.heard()
+				r.reported()
 				end(l)
-				require.ErrorIs(t, l.endOf(call.Load()), ErrNoReply)
-				require.Len(t, r.heard(), 1)
+				require.ErrorIs(t, l.await(call.Load()), ErrNoReply)
+				require.Len(t, r.reported(), 1)
 			})
 		})
 	}
 }
 
-// The one whose write fails is the one who ends the connection, and must not
-// wait for itself.
+// The goroutine whose write fails closes the connection, and must not wait for
+// itself.
 func TestACallWhoseWriteFailsEndsTheConnection(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
-		r.heard()
+		r.reported()
 		l.socket.broken.Store(true)
-		require.ErrorIs(t, l.endOf(l.call()), ErrNoReply)
+		require.ErrorIs(t, l.await(l.call()), ErrNoReply)
 		require.ErrorIs(t, l.down(), errBroken)
-		require.Equal(t, []string{"down 1: write: broken"}, r.heard())
+		require.Equal(t, []string{"down 1: write: broken"}, r.reported())
 	})
 }
 
-func TestACallThatWasNotWrittenIsToldFromOneThatWas(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
-		l := r.deaf()
-		first := l.call(make([]byte, big)...) // it is being written
+func TestACallFailsWithErrNotSentOnlyIfNoneOfItWasWritten(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connectStalled()
+		first := l.call(make([]byte, bigRecord)...) // it is being written
 		second := l.call()
-		l.write(requesting(1, jute.OpDelete))
-		third := l.call(make([]byte, big)...)
+		l.write(requestFrame(1, jute.OpDelete))
+		third := l.call(make([]byte, bigRecord)...)
 		l.conn.Close()
-		require.ErrorIs(t, l.endOf(first), ErrNoReply, "some of it may be there")
-		require.ErrorIs(t, l.endOf(second), ErrNotSent)
-		require.ErrorIs(t, l.endOf(third), ErrNotSent)
+		require.ErrorIs(t, l.await(first), ErrNoReply, "some of it may be there")
+		require.ErrorIs(t, l.await(second), ErrNotSent)
+		require.ErrorIs(t, l.await(third), ErrNotSent)
 	})
 }
 
-func TestFramesPutWhileAnotherIsWrittenGoOutWholeAndInOrder(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
-		l := r.deaf()
-		l.call(make([]byte, big)...) // it is being written
+func TestFramesQueuedDuringAWriteAreSentWholeAndInOrder(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connectStalled()
+		l.call(make([]byte, bigRecord)...) // it is being written
 		var want []string
 		for i := range int32(20) {
-			l.write(requesting(i+1, jute.OpGetData, bytes.Repeat([]byte{byte(i)}, 10)...))
+			l.write(requestFrame(i+1, jute.OpGetData, bytes.Repeat([]byte{byte(i)}, 10)...))
 			l.call(bytes.Repeat([]byte{byte(i)}, 10_000)...)
 			l.write(ping())
 			want = append(want, fmt.Sprintf("getData %d", i+1), fmt.Sprintf("multi %d", xidFirstCall-1-i), "ping -2")
 		}
-		frames := l.listen(1 + len(want))
-		require.Len(t, frames[0], 12+big)
-		require.Equal(t, want, named(frames[1:]))
+		frames := l.readRequests(1 + len(want))
+		require.Len(t, frames[0], 12+bigRecord)
+		require.Equal(t, want, opNames(frames[1:]))
 		for i := range 20 {
-			require.Equal(t, bytes.Repeat([]byte{byte(i)}, 10), frames[1+3*i][12:], "go-zookeeper uses its buffer again")
+			require.Equal(t, bytes.Repeat([]byte{byte(i)}, 10), frames[1+3*i][12:], "go-zookeeper reuses its buffer")
 			require.Equal(t, bytes.Repeat([]byte{byte(i)}, 10_000), frames[2+3*i][12:])
 		}
-		l.requireLive()
+		l.requireOpen()
 	})
 }
 
-// requireLive is requireUp for a link that keeps no books.
-func (l *link) requireLive() {
+// requireOpen is like requireUp, for a link that does not record what it read.
+func (l *link) requireOpen() {
 	l.t.Helper()
 	synctest.Wait()
 	require.NoError(l.t, l.conn.Cause())
 }
 
-// Many at once: every call gets its own answer, go-zookeeper's frames keep their
-// order, and no frame is torn, lost or sent twice.
-func TestCallsOfManyGoroutinesGoOutWithGoZookeepersFrames(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
+// Every Call gets its own reply, go-zookeeper's frames keep their order, and no
+// frame is torn, lost or sent twice.
+func TestConcurrentCallsAndGoZookeepersFramesDoNotMix(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
 		const callers, each = 16, 50
-		l := r.deaf()
+		l := r.connectStalled()
 		var names []string
 		served := make(chan struct{})
 		go func() {
 			defer close(served)
-			for range callers*each + each {
-				frame, err := jute.ReadFrame(l.server, 1<<30)
-				if err != nil {
-					return
-				}
-				names = append(names, named([][]byte{frame})...)
-				xid := jute.NewDecoder(frame[4:]).Int32()
-				l.server.Write(reply(xid, 1, 0, frame[12:min(len(frame), 32)]...))
-			}
+			names = l.echo(callers*each + each)
 		}()
 		var wg sync.WaitGroup
 		for caller := range callers {
 			wg.Go(func() {
 				for i := range each {
 					mine := fmt.Sprintf("%08d %08d", caller, i)
-					call := l.start(append([]byte(mine), make([]byte, (caller*i*37)%5000+3)...)...)
+					call := l.startCall(append([]byte(mine), make([]byte, (caller*i*37)%5000+3)...)...)
 					<-call.Done()
 					_, record, err := call.Result()
 					if err != nil || !strings.HasPrefix(string(record), mine) {
@@ -301,123 +293,128 @@ func TestCallsOfManyGoroutinesGoOutWithGoZookeepersFrames(t *testing.T) {
 		}
 		wg.Go(func() {
 			for i := range int32(each) {
-				l.conn.Write(requesting(i+1, jute.OpDelete))
+				l.conn.Write(requestFrame(i+1, jute.OpDelete))
 			}
 		})
 		wg.Wait()
 		<-served
-		l.requireLive()
-		goZookeepers, calls := int64(0), int64(-xidFirstCall-1)
-		for _, name := range names {
-			op, n, _ := strings.Cut(name, " ")
-			xid, _ := strconv.ParseInt(n, 10, 64)
-			if op == "delete" {
-				goZookeepers++
-				require.Equal(t, goZookeepers, xid)
-			} else {
-				calls++
-				require.Equal(t, -calls, xid)
-			}
-		}
+		l.requireOpen()
 		require.Len(t, names, callers*each+each)
-		require.Zero(t, l.conn.pendingBytes, "all of it was answered")
+		requireXidsInOrder(t, names)
+		require.Zero(t, l.conn.pendingBytes, "every request was answered")
 	})
 }
 
-func TestACallReturnsAtOnceWhereTheServerDoesNotRead(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
-		l := r.deaf()
+// echo answers n requests with the beginning of their records. It returns their
+// opNames.
+func (l *link) echo(n int) []string {
+	var names []string
+	for range n {
+		frame, err := jute.ReadFrame(l.server, 1<<30)
+		if err != nil {
+			break
+		}
+		names = append(names, opNames([][]byte{frame})...)
+		xid := jute.NewDecoder(frame[4:]).Int32()
+		l.server.Write(reply(xid, 1, 0, frame[12:min(len(frame), 32)]...))
+	}
+	return names
+}
+
+// requireXidsInOrder asserts that the deletes, which are go-zookeeper's, count up
+// and that the Calls count down.
+func requireXidsInOrder(t *testing.T, names []string) {
+	t.Helper()
+	deletes, calls := int64(0), int64(-xidFirstCall-1)
+	for _, name := range names {
+		op, n, _ := strings.Cut(name, " ")
+		xid, _ := strconv.ParseInt(n, 10, 64)
+		if op == "delete" {
+			deletes++
+			require.Equal(t, deletes, xid)
+		} else {
+			calls++
+			require.Equal(t, -calls, xid)
+		}
+	}
+}
+
+func TestCallDoesNotBlockIfTheServerDoesNotRead(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connectStalled()
 		began := time.Now()
 		var calls []*Call
 		for range 10 {
-			calls = append(calls, l.start(make([]byte, 1<<20)...), l.start())
+			calls = append(calls, l.startCall(make([]byte, 1<<20)...), l.startCall())
 		}
 		require.Zero(t, time.Since(began))
-		time.Sleep(asked/2 - 1)
+		time.Sleep(sessionTimeout/2 - 1)
 		for _, call := range calls {
-			require.False(t, over(call))
+			require.False(t, ended(call))
 		}
 		time.Sleep(time.Nanosecond)
 		for i, call := range calls {
-			err := l.endOf(call)
+			err := l.await(call)
 			require.True(t, err == ErrNoReply || i > 0 && err == ErrNotSent, "%d: %v", i, err)
 		}
-		require.ErrorContains(t, l.conn.Cause(), "timeout", "a server that does not read is left")
+		require.ErrorContains(t, l.conn.Cause(), "timeout", "the connection to a server that does not read is closed")
 	})
 }
 
 // A pipe has no buffer, so even the smallest write waits for the other end.
-func TestASmallCallReturnsAtOnceOnAPipe(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
-		l := r.deaf()
+func TestASmallCallDoesNotBlockOnAPipe(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connectStalled()
 		began := time.Now()
 		call := l.call()
 		require.Zero(t, time.Since(began))
 		l.conn.Close()
-		require.ErrorIs(t, l.endOf(call), ErrNoReply)
+		require.ErrorIs(t, l.await(call), ErrNoReply)
 	})
 }
 
-// Each write is to be done within half the timeout; what has gathered is no one
-// write.
-func TestLargeFramesThatHaveGatheredAreWrittenOneByOne(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
+// Each write must be done within half the timeout, so queued frames must not
+// become a single large write.
+func TestLargeQueuedFramesAreWrittenOneByOne(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
 		const n = 6
-		l := r.deaf()
+		l := r.connectStalled()
 		var calls []*Call
 		for range n {
-			calls = append(calls, l.start(make([]byte, 1<<20)...))
+			calls = append(calls, l.startCall(make([]byte, 1<<20)...))
 		}
 		for i, call := range calls {
-			time.Sleep(asked/2 - time.Second)
-			l.listen(1)
+			time.Sleep(sessionTimeout/2 - time.Second)
+			l.readRequests(1)
 			l.answer(reply(xidFirstCall-int32(i), 1, 0))
-			require.NoError(t, l.endOf(call))
+			require.NoError(t, l.await(call))
 		}
-		l.requireLive()
+		l.requireOpen()
 	})
 }
 
-// On a socket, small calls are written by their callers, for as long as the
-// socket takes them whatever the server does.
-func TestCallsReturnWhereASocketIsFull(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer ln.Close()
-	leave := make(chan struct{})
+// On a socket the caller writes a small Call itself, as long as the socket's
+// buffer is sure to take it.
+func TestCallsDoNotBlockOnAFullSocket(t *testing.T) {
+	nc, stop := dialStalledSocket(t)
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		nc, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		defer nc.Close()
-		nc.(*net.TCPConn).SetReadBuffer(64 << 10)
-		if _, err := jute.ReadFrame(nc, 4096); err == nil {
-			nc.Write(welcoming(time.Hour, session))
-		}
-		<-leave // and reads no more
-	})
-	nc, err := net.Dial("tcp", ln.Addr().String())
-	require.NoError(t, err)
-	require.NoError(t, nc.(*net.TCPConn).SetWriteBuffer(64<<10))
 	s := NewSession(Config{
 		Timeout: time.Hour, Leases: func() bool { return false },
 		Up: func(uint64) {}, Down: func(uint64, error) {},
 	})
 	conn := s.Wrap(nc, s.Attempt())
 	conn.Write(connectRequest(0))
-	_, err = jute.ReadFrame(conn, 4096)
+	_, err := jute.ReadFrame(conn, 4096)
 	require.NoError(t, err)
 	wg.Go(func() { io.Copy(io.Discard, conn) })
 
 	var calls []*Call
 	for range 20_000 {
-		calls = append(calls, conn.Call(jute.OpMulti, record(100)))
+		calls = append(calls, conn.Call(jute.OpMulti, callFrame(100)))
 	}
-	calls = append(calls, conn.Call(jute.OpMulti, record(1<<20)))
+	calls = append(calls, conn.Call(jute.OpMulti, callFrame(1<<20)))
 	for _, call := range calls {
-		require.False(t, over(call))
+		require.False(t, ended(call))
 	}
 	require.NoError(t, conn.Cause())
 	conn.Close()
@@ -432,46 +429,76 @@ func TestCallsReturnWhereASocketIsFull(t *testing.T) {
 			require.False(t, unsent, "in order")
 		}
 	}
-	close(leave)
+	stop()
 	wg.Wait()
 }
 
-// lingering is a connection that takes its time to close.
-type lingering struct {
+// dialStalledSocket returns a TCP connection to a server that reads nothing
+// after the handshake, and a function that stops the server.
+func dialStalledSocket(t *testing.T) (nc net.Conn, stop func()) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { ln.Close() })
+	stopped := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		nc, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		nc.(*net.TCPConn).SetReadBuffer(64 << 10)
+		if _, err := jute.ReadFrame(nc, 4096); err == nil {
+			nc.Write(connectReply(time.Hour, sessionID))
+		}
+		<-stopped // without reading any more
+	})
+	nc, err = net.Dial("tcp", ln.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, nc.(*net.TCPConn).SetWriteBuffer(64<<10))
+	return nc, func() {
+		close(stopped)
+		wg.Wait()
+	}
+}
+
+// slowCloser is a connection whose Close blocks until free is closed.
+type slowCloser struct {
 	net.Conn
 	closing, free chan struct{}
 }
 
-func (c lingering) Close() error {
+func (c slowCloser) Close() error {
 	close(c.closing)
 	<-c.free
 	return c.Conn.Close()
 }
 
-// Who repeats a call that was not sent would else do so at once, and again, for
-// as long as it takes until Down is told.
-func TestACallMadeWhileTheConnectionEndsEndsAfterDownToo(t *testing.T) {
+// A caller that repeats a Call that was not sent would otherwise spin until Down
+// is called.
+func TestACallMadeDuringCloseFailsOnlyAfterDown(t *testing.T) {
 	client, server := net.Pipe()
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if _, err := jute.ReadFrame(server, 4096); err == nil {
-			server.Write(welcoming(asked, session))
+			server.Write(connectReply(sessionTimeout, sessionID))
 		}
 	})
 	down := make(chan struct{})
 	s := NewSession(Config{
-		Timeout: asked, Leases: func() bool { return false },
+		Timeout: sessionTimeout, Leases: func() bool { return false },
 		Up: func(uint64) {}, Down: func(uint64, error) { close(down) },
 	})
-	nc := lingering{client, make(chan struct{}), make(chan struct{})}
+	nc := slowCloser{client, make(chan struct{}), make(chan struct{})}
 	conn := s.Wrap(nc, s.Attempt())
 	conn.Write(connectRequest(0))
 	_, err := jute.ReadFrame(conn, 4096)
 	require.NoError(t, err)
 	wg.Go(func() { conn.Close() })
 	<-nc.closing
-	call := conn.Call(jute.OpMulti, record(0))
-	require.False(t, over(call))
+	call := conn.Call(jute.OpMulti, callFrame(0))
+	require.False(t, ended(call))
 	close(nc.free)
 	<-call.Done()
 	<-down
@@ -481,27 +508,27 @@ func TestACallMadeWhileTheConnectionEndsEndsAfterDownToo(t *testing.T) {
 	server.Close()
 }
 
-func TestAReplyThatComesAfterTheEndIsNobodys(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
-		l := r.bare()
+func TestAReplyReadAfterCloseIsDropped(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.dialWithoutReader()
 		take := func(n int) error {
 			_, err := io.ReadFull(l.conn, make([]byte, n))
 			synctest.Wait()
 			return err
 		}
 		l.write(connectRequest(0))
-		go l.server.Write(welcoming(asked, session))
-		require.NoError(t, take(len(welcoming(asked, session))))
+		go l.server.Write(connectReply(sessionTimeout, sessionID))
+		require.NoError(t, take(len(connectReply(sessionTimeout, sessionID))))
 		call := l.call()
 		before := r.ValidUntil()
 		time.Sleep(time.Second)
 		fired := event(jute.EventDeleted, "/a")
-		go l.server.Write(append(fired, reply(xidFirstCall, 70, 0, 'x')...)) // both are read at once
+		go l.server.Write(append(fired, reply(xidFirstCall, 70, 0, 'x')...)) // both in one read
 		require.NoError(t, take(len(fired)-1))
 		l.conn.Close()
-		require.ErrorIs(t, l.endOf(call), ErrNoReply)
+		require.ErrorIs(t, l.await(call), ErrNoReply)
 
-		require.NoError(t, take(1), "what was begun is seen through")
+		require.NoError(t, take(1), "a frame that has begun is delivered to the end")
 		require.ErrorIs(t, take(1), errClosed, "and nothing follows")
 		require.Equal(t, before, r.ValidUntil())
 		_, record, err := call.Result()
@@ -510,8 +537,8 @@ func TestAReplyThatComesAfterTheEndIsNobodys(t *testing.T) {
 	})
 }
 
-func TestAReplyToACallThatNobodyMadeIsDropped(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
+func TestAReplyToAnUnknownCallIsDropped(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		before := r.ValidUntil()
 		time.Sleep(time.Second)
@@ -519,14 +546,14 @@ func TestAReplyToACallThatNobodyMadeIsDropped(t *testing.T) {
 		require.Empty(t, l.read())
 		require.Equal(t, before, r.ValidUntil())
 		call := l.call()
-		l.answer(reply(xidFirstCall, 6, 0), reply(xidFirstCall, 7, 0)) // the second one once more
-		require.NoError(t, l.endOf(call))
+		l.answer(reply(xidFirstCall, 6, 0), reply(xidFirstCall, 7, 0)) // the latter once more
+		require.NoError(t, l.await(call))
 		l.requireUp()
 	})
 }
 
 func TestXidsOfCallsWrapAround(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		l.sent()
 		l.call()
@@ -541,7 +568,7 @@ func TestXidsOfCallsWrapAround(t *testing.T) {
 		xids := []int32{xidLastCall + 1, xidLastCall, xidFirstCall, xidFirstCall - 1}
 		var want []string
 		for _, xid := range append([]int32{xidFirstCall}, xids...) {
-			require.Less(t, xid, xidSync, "those of events, pings, credentials and the sync are higher")
+			require.Less(t, xid, xidSync, "events, pings, credentials and the sync have higher xids")
 			want = append(want, fmt.Sprintf("multi %d", xid))
 		}
 		require.Equal(t, want, l.sent())
@@ -549,185 +576,22 @@ func TestXidsOfCallsWrapAround(t *testing.T) {
 			l.answer(reply(xid, 1, int32(i)))
 		}
 		for i, call := range calls {
-			require.NoError(t, l.endOf(call))
+			require.NoError(t, l.await(call))
 			code, _, _ := call.Result()
 			require.Equal(t, int32(i), code)
 		}
 	})
 }
 
-func TestXidsOfCallsBeginAnewOnEachConnection(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
+func TestXidsOfCallsStartAgainOnEachConnection(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		first := l.call()
 		l = r.resume(l)
 		second := l.call()
 		require.Equal(t, []string{fmt.Sprintf("multi %d", xidFirstCall)}, l.sent())
 		l.answer(reply(xidFirstCall, 1, 0))
-		require.ErrorIs(t, l.endOf(first), ErrNoReply)
-		require.NoError(t, l.endOf(second))
-	})
-}
-
-// The clock, the zxid and the gate.
-
-func TestAnAnswerToACallCountsFromItsSending(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		for i, code := range []int32{0, jute.ErrNoNode, jute.ErrConnectionLoss, jute.ErrThrottled} {
-			time.Sleep(time.Second)
-			sent := time.Now()
-			l.call()
-			time.Sleep(time.Second)
-			require.NotEqual(t, sent.Add(granted), r.ValidUntil(), "not answered yet")
-			l.answer(reply(xidFirstCall-int32(i), 0, code))
-			require.Equal(t, sent.Add(granted), r.ValidUntil(), "error %d", code)
-		}
-	})
-}
-
-func TestAnswersToCallsThatSayNothingOfTheSessionDoNotCount(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		before := r.ValidUntil()
-		time.Sleep(time.Second)
-		expired, moved := l.call(), l.call()
-		l.answer(reply(xidFirstCall, 0, jute.ErrSessionExpired), reply(xidFirstCall-1, 0, jute.ErrSessionMoved))
-		require.NoError(t, l.endOf(expired))
-		require.NoError(t, l.endOf(moved))
-		require.Equal(t, before, r.ValidUntil())
-	})
-}
-
-// The reply to a transaction bears no error itself: its results do.
-func TestTransactionsRefusedForTheSessionDoNotCount(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
-		results := func(codes ...int32) (b []byte) {
-			for _, code := range codes {
-				b = jute.AppendInt32(append(jute.AppendInt32(b, -1), 0), code)
-				b = jute.AppendInt32(b, code)
-			}
-			return jute.AppendInt32(append(jute.AppendInt32(b, -1), 1), -1)
-		}
-		l := r.connect()
-		before := r.ValidUntil()
-		time.Sleep(time.Second)
-		sent := time.Now()
-		for i, codes := range [][]int32{{jute.ErrSessionExpired}, {0, jute.ErrSessionMoved, -2}} {
-			l.call()
-			l.answer(reply(xidFirstCall-int32(i), 0, 0, results(codes...)...))
-			require.Equal(t, before, r.ValidUntil(), "%d", codes)
-		}
-		l.call()
-		l.answer(reply(xidFirstCall-2, 0, 0, results(0, jute.ErrNoNode)...))
-		require.Equal(t, sent.Add(granted), r.ValidUntil())
-	})
-}
-
-// A call that waits for another to be written is sent after it.
-func TestACallThatWaitedCountsFromWhenItWasSent(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
-		l := r.deaf()
-		made := time.Now()
-		l.call(make([]byte, big)...) // it is being written
-		waiting := l.call()
-		time.Sleep(time.Second)
-		l.listen(2)
-		sent := made.Add(time.Second)
-		time.Sleep(time.Second)
-		l.answer(reply(xidFirstCall, 0, 0))
-		require.Equal(t, made.Add(granted), r.ValidUntil(), "the writing began then")
-		l.answer(reply(xidFirstCall-1, 0, 0))
-		require.NoError(t, l.endOf(waiting))
-		require.Equal(t, sent.Add(granted), r.ValidUntil())
-	})
-}
-
-func TestPingsAmongCallsAreMatchedInTheOrderOfTheirSending(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
-		l := r.deaf()
-		first := time.Now()
-		go l.listen(1)
-		l.write(ping())
-		time.Sleep(time.Second)
-		l.call(make([]byte, big)...) // it is being written
-		l.write(ping())
-		time.Sleep(time.Second)
-		l.listen(2)
-		second := time.Now()
-		l.answer(reply(jute.XidPing, 0, 0))
-		require.Equal(t, first.Add(granted), r.ValidUntil())
-		l.answer(reply(jute.XidPing, 0, 0))
-		require.Equal(t, second.Add(granted), r.ValidUntil())
-	})
-}
-
-func TestTheZxidOfACallsReplyCounts(t *testing.T) {
-	for _, code := range []int32{0, jute.ErrNoNode} {
-		scripted(t, nil, func(t *testing.T, r *rig) {
-			l := r.connect()
-			l.watching("/a")
-			l.call()
-			l.call()
-			l.answer(reply(xidFirstCall-1, 71, code), reply(xidFirstCall, 70, code))
-			l.server.Close()
-
-			l = r.dial()
-			l.write(connectRequest(session))
-			require.Equal(t, int64(71), lastSeen(t, l.frames()))
-			l.answer(welcoming(asked, session))
-			l.write(setWatches(3, []string{"/a"}, nil, nil))
-			require.Equal(t, int64(71), relative(t, l.frames()))
-		})
-	}
-}
-
-// A call that is made as soon as it may be goes behind what was held.
-func TestACallMadeWhenTheGateOpensGoesBehindWhatWasHeld(t *testing.T) {
-	for _, leases := range []bool{false, true} {
-		scripted(t, nil, func(t *testing.T, r *rig) {
-			var resumed atomic.Pointer[link]
-			var call *Call
-			r.cfg.Up = func(conn uint64) {
-				if conn == 2 {
-					call = resumed.Load().start()
-				}
-			}
-			first := r.connect()
-			first.watching("/a")
-			r.leases.Store(leases)
-			first.server.Close()
-			l := r.dial()
-			resumed.Store(l)
-			l.write(connectRequest(session))
-			l.answer(welcoming(asked, session))
-			l.frames()
-			l.write(requesting(1, jute.OpDelete), requesting(2, jute.OpCreate), setWatches(3, []string{"/a"}, nil, nil))
-			l.answer(reply(3, 0, 0))
-			want := []string{"setWatches 3", "delete 1", "create 2", fmt.Sprintf("multi %d", xidFirstCall)}
-			if leases {
-				l.answer(reply(xidSync, 0, 0, jute.AppendString(nil, "/")...))
-				want = append([]string{"setWatches 3", "sync -1000"}, want[1:]...)
-			}
-			require.Equal(t, want, l.sent())
-			l.answer(reply(xidFirstCall, 1, 0))
-			require.NoError(t, l.endOf(call))
-		})
-	}
-}
-
-func TestWhatIsAnsweredIsNoLongerCountedAsUnanswered(t *testing.T) {
-	scripted(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		for i := range int32(3) {
-			l.call(make([]byte, 1000)...)
-			l.write(requesting(10+i, jute.OpDelete), ping())
-			synctest.Wait()
-			l.answer(reply(10+i, 0, 0), reply(xidFirstCall-i, 0, 0), reply(jute.XidPing, 0, 0), reply(xidFirstCall-i, 0, 0))
-		}
-		l.conn.mu.Lock()
-		defer l.conn.mu.Unlock()
-		require.Zero(t, l.conn.pendingBytes)
-		require.Empty(t, l.conn.pending)
+		require.ErrorIs(t, l.await(first), ErrNoReply)
+		require.NoError(t, l.await(second))
 	})
 }

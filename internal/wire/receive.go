@@ -109,13 +109,7 @@ func (c *Conn) dispatch(frame []byte) error {
 		}
 		c.mu.Unlock()
 	case xidSync:
-		r := c.removePending(xid, code, nil)
-		if code != 0 || r.sent.IsZero() {
-			return fmt.Errorf("sync after a reconnect: error %d", code)
-		}
-		c.session.sawZxid(zxid)
-		go c.openGate()
-		return nil
+		return c.syncAnswered(zxid, code)
 	default:
 		r := c.removePending(xid, code, frame[20:])
 		if xid <= xidFirstCall {
@@ -128,6 +122,17 @@ func (c *Conn) dispatch(frame []byte) error {
 		c.prepareReply(frame, r, zxid, code)
 	}
 	c.frame = frame
+	return nil
+}
+
+// syncAnswered opens the gate.
+func (c *Conn) syncAnswered(zxid int64, code int32) error {
+	r := c.removePending(xidSync, code, nil)
+	if code != 0 || r.sent.IsZero() {
+		return fmt.Errorf("sync after a reconnect: error %d", code)
+	}
+	c.session.sawZxid(zxid)
+	go c.openGate()
 	return nil
 }
 

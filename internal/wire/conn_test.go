@@ -1,0 +1,133 @@
+package wire
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+func TestErrorCodesUnknownToGoZookeeperAreTranslated(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		for code, seen := range map[int32]int32{
+			jute.ErrConnectionLoss:   jute.ErrNothing,
+			jute.ErrOperationTimeout: jute.ErrNothing,
+			jute.ErrThrottled:        jute.ErrNothing,
+			0:                        0,
+			-5:                       -5,
+			jute.ErrNoNode:           jute.ErrNoNode,
+			jute.ErrSessionExpired:   jute.ErrSessionExpired,
+			jute.ErrSessionMoved:     jute.ErrSessionMoved,
+		} {
+			l.write(requestFrame(1, jute.OpDelete))
+			l.answer(reply(1, 5, code, 'x'))
+			require.Equal(t, [][]byte{reply(1, 0, seen, 'x')}, l.read())
+		}
+	})
+}
+
+func TestWriteNeverFailsAndReadReportsTheCause(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		l.socket.broken.Store(true)
+		r.reported()
+		l.write(requestFrame(1, jute.OpDelete)) // requires no error
+		require.ErrorIs(t, l.down(), errBroken)
+		l.write(requestFrame(2, jute.OpDelete), ping())
+		require.Equal(t, []string{"down 1: write: broken"}, r.reported(), "reported once")
+
+		l = r.dial()
+		l.socket.broken.Store(true)
+		l.write(connectRequest(sessionID))
+		require.ErrorIs(t, l.down(), errBroken)
+		l.write([]byte{0, 0}, nil)
+
+		l = r.dial()
+		l.write([]byte{0, 0})
+		require.ErrorIs(t, l.down(), jute.ErrShort)
+		l = r.connect()
+		l.write(jute.Frame([]byte{1, 2}))
+		require.ErrorIs(t, l.down(), jute.ErrShort)
+	})
+}
+
+func TestAConnectionToAServerThatDoesNotReadIsClosedAfterHalfTheTimeout(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		client, server := net.Pipe()
+		defer server.Close()
+		client.SetDeadline(time.Now().Add(time.Second))
+		conn := r.Wrap(client, r.Attempt())
+		go jute.ReadFrame(server, 100)
+		conn.Write(connectRequest(0))
+		go server.Write(connectReply(sessionTimeout, sessionID))
+		_, err := jute.ReadFrame(conn, 100)
+		require.NoError(t, err)
+		began := time.Now()
+		n, err := conn.Write(requestFrame(1, jute.OpDelete))
+		require.NoError(t, err)
+		require.Equal(t, 12, n)
+		require.Equal(t, sessionTimeout/2, time.Since(began))
+		require.ErrorContains(t, conn.Cause(), "write")
+	})
+}
+
+func TestAServerSilentForHalfTheTimeoutIsDisconnected(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		l.conn.SetDeadline(time.Now().Add(time.Hour)) // go-zookeeper's deadlines are ignored
+		l.conn.SetReadDeadline(time.Now().Add(time.Hour))
+		for range 3 {
+			time.Sleep(sessionTimeout/2 - 1)
+			l.requireUp()
+			l.answer(event(jute.EventCreated, "/a")) // any frame will do
+		}
+		time.Sleep(sessionTimeout/2 - 1)
+		l.write(ping()) // sending does not count
+		l.requireUp()
+		time.Sleep(time.Nanosecond)
+		var late net.Error
+		require.ErrorAs(t, l.down(), &late)
+		require.True(t, late.Timeout())
+	})
+}
+
+func TestDeadlinesOfGoZookeeperAreIgnored(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.dial()
+		past := time.Now().Add(-time.Second)
+		set := func() {
+			require.NoError(t, l.conn.SetDeadline(past))
+			require.NoError(t, l.conn.SetReadDeadline(past))
+			require.NoError(t, l.conn.SetWriteDeadline(past))
+		}
+		set()
+		l.write(connectRequest(0))
+		l.answer(connectReply(sessionTimeout, sessionID))
+		set()
+		l.write(ping())
+		l.answer(reply(jute.XidPing, 0, 0))
+		require.Len(t, l.read(), 2)
+		l.requireUp()
+	})
+}
+
+func TestDownIsCalledOnce(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		r.reported()
+		var wg sync.WaitGroup
+		l.server.Close()
+		for range 8 {
+			wg.Go(func() { l.conn.Close() })
+		}
+		wg.Wait()
+		require.Len(t, r.reported(), 1)
+		require.Error(t, l.down())
+		require.Equal(t, uint64(2), r.Attempt())
+	})
+}

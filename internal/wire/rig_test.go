@@ -1,0 +1,297 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// In these tests the test itself is both go-zookeeper, above the Conn, and the
+// server below it. They run in testing/synctest: time is exact, and after
+// synctest.Wait everything that could happen has happened.
+
+const (
+	sessionTimeout = 10 * time.Second
+	sessionID      = 0x5e55
+)
+
+// rig is a Session and a record of what it has reported.
+type rig struct {
+	*Session
+	t       *testing.T
+	leases  atomic.Bool
+	mu      sync.Mutex
+	reports []string
+}
+
+// inBubble runs a test with a Session in a synctest bubble of its own.
+func inBubble(t *testing.T, creds []Credential, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t}
+		report := func(format string, args ...any) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.reports = append(r.reports, fmt.Sprintf(format, args...))
+		}
+		r.Session = NewSession(Config{
+			Timeout:     sessionTimeout,
+			Credentials: creds,
+			Leases:      r.leases.Load,
+			Armed:       func(path string, conn uint64) { report("armed %s on %d", path, conn) },
+			Event:       func(e Event) { report("event %d %s on %d", e.Type, e.Path, e.Conn) },
+			Up:          func(conn uint64) { report("up %d", conn) },
+			Down:        func(conn uint64, err error) { report("down %d: %v", conn, err) },
+		})
+		f(t, r)
+	})
+}
+
+// reported returns what the Session has reported since the last call.
+func (r *rig) reported() []string {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	reports := r.reports
+	r.reports = nil
+	return reports
+}
+
+// link is both ends of a connection.
+type link struct {
+	t      *testing.T
+	conn   *Conn // go-zookeeper's end
+	socket *breakableConn
+	server net.Conn // the server's end
+
+	mu       sync.Mutex
+	toServer [][]byte // frames that have reached the server
+	toClient [][]byte // frames that go-zookeeper has read
+	ended    error    // the error of Read
+	closed   bool     // the server has seen the connection close
+}
+
+// breakableConn is a connection whose writes can be made to fail.
+type breakableConn struct {
+	net.Conn
+	broken atomic.Bool
+}
+
+var errBroken = errors.New("broken")
+
+func (c *breakableConn) Write(p []byte) (int, error) {
+	if c.broken.Load() {
+		return 0, errBroken
+	}
+	return c.Conn.Write(p)
+}
+
+// dialWithoutReader makes a connection on which go-zookeeper does not read yet.
+func (r *rig) dialWithoutReader() *link {
+	client, server := net.Pipe()
+	l := &link{t: r.t, server: server, socket: &breakableConn{Conn: client}}
+	client.SetDeadline(time.Now().Add(HandshakeBudget(r.Timeout())))
+	l.conn = r.Wrap(l.socket, r.Attempt())
+	go func() {
+		for {
+			frame, err := jute.ReadFrame(server, 1<<30)
+			l.mu.Lock()
+			l.closed = err != nil
+			if err == nil {
+				l.toServer = append(l.toServer, frame)
+			}
+			l.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	r.t.Cleanup(func() {
+		l.conn.Close()
+		server.Close()
+	})
+	return l
+}
+
+// dial makes a connection on which go-zookeeper reads.
+func (r *rig) dial() *link {
+	l := r.dialWithoutReader()
+	go func() {
+		for {
+			frame, err := jute.ReadFrame(l.conn, 1<<30)
+			l.mu.Lock()
+			l.ended = err
+			if err == nil {
+				l.toClient = append(l.toClient, frame)
+			}
+			l.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return l
+}
+
+// connect makes a connection and does the handshake. It discards the frames of
+// the handshake.
+func (r *rig) connect() *link {
+	r.t.Helper()
+	l := r.dial()
+	l.write(connectRequest(r.ID()))
+	l.answer(connectReply(sessionTimeout, sessionID))
+	l.sent()
+	l.read()
+	return l
+}
+
+// resume closes the connection on the server's side and makes the next one.
+func (r *rig) resume(l *link) *link {
+	r.t.Helper()
+	l.server.Close()
+	r.reported()
+	return r.connect()
+}
+
+// write sends frames as go-zookeeper does: it reuses its buffer, and must not
+// get an error.
+func (l *link) write(frames ...[]byte) {
+	l.t.Helper()
+	for _, frame := range frames {
+		buf := slices.Clone(frame)
+		n, err := l.conn.Write(buf)
+		require.NoError(l.t, err)
+		require.Equal(l.t, len(frame), n)
+		clear(buf)
+	}
+	synctest.Wait()
+}
+
+// answer sends frames from the server.
+func (l *link) answer(frames ...[]byte) {
+	for _, frame := range frames {
+		l.server.Write(frame) // fails once the Conn has closed
+	}
+	synctest.Wait()
+}
+
+// sent describes the requests that have reached the server since the last call.
+func (l *link) sent() []string {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var names []string
+	for _, frame := range l.toServer {
+		d := jute.NewDecoder(frame[4:])
+		xid, op := d.Int32(), d.Int32()
+		names = append(names, fmt.Sprintf("%s %d", jute.OpName(op), xid))
+	}
+	l.toServer = nil
+	return names
+}
+
+// frames is like sent, but returns the frames.
+func (l *link) frames() [][]byte {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	frames := l.toServer
+	l.toServer = nil
+	return frames
+}
+
+// read returns the frames that go-zookeeper has read since the last call.
+func (l *link) read() [][]byte {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	frames := l.toClient
+	l.toClient = nil
+	return frames
+}
+
+// down returns why the connection was closed, or nil while it is open. Both
+// sides must agree.
+func (l *link) down() error {
+	l.t.Helper()
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	require.Equal(l.t, l.ended != nil, l.closed, "only one side is closed: %v", l.ended)
+	require.Equal(l.t, l.conn.Cause(), l.ended)
+	return l.ended
+}
+
+func (l *link) requireUp() {
+	l.t.Helper()
+	require.NoError(l.t, l.down())
+}
+
+func connectRequest(id int64) []byte {
+	b := jute.AppendInt64(jute.AppendInt32(nil, 0), 0)
+	b = jute.AppendInt32(b, int32(sessionTimeout/time.Millisecond))
+	return jute.Frame(jute.AppendBuffer(jute.AppendInt64(b, id), make([]byte, 16)))
+}
+
+func connectReply(timeout time.Duration, id int64) []byte {
+	b := jute.AppendInt32(jute.AppendInt32(nil, 0), int32(timeout/time.Millisecond))
+	b = jute.AppendBuffer(jute.AppendInt64(b, id), []byte("sixteen bytes..."))
+	return jute.Frame(append(b, 0)) // not read-only
+}
+
+func requestFrame(xid, op int32, body ...byte) []byte {
+	return jute.Frame(append(jute.AppendInt32(jute.AppendInt32(nil, xid), op), body...))
+}
+
+// readRequest returns a request that reads path, with a watch or without.
+func readRequest(xid, op int32, path string, watch bool) []byte {
+	body := append(jute.AppendString(nil, path), 0)
+	if watch {
+		body[len(body)-1] = 1
+	}
+	return requestFrame(xid, op, body...)
+}
+
+func setWatches(xid int32, data, exist, child []string) []byte {
+	b := jute.AppendInt64(nil, 0)
+	for _, paths := range [][]string{data, exist, child} {
+		b = jute.AppendInt32(b, int32(len(paths)))
+		for _, path := range paths {
+			b = jute.AppendString(b, path)
+		}
+	}
+	return requestFrame(xid, jute.OpSetWatches, b...)
+}
+
+func ping() []byte { return requestFrame(jute.XidPing, jute.OpPing) }
+
+func reply(xid int32, zxid int64, code int32, body ...byte) []byte {
+	b := jute.AppendInt64(jute.AppendInt32(nil, xid), zxid)
+	return jute.Frame(append(jute.AppendInt32(b, code), body...))
+}
+
+func event(typ int32, path string) []byte {
+	b := jute.AppendInt32(jute.AppendInt32(nil, typ), 3) // SyncConnected
+	return reply(jute.XidEvent, -1, 0, jute.AppendString(b, path)...)
+}
+
+// setDataWatches sets a data watch on each path.
+func (l *link) setDataWatches(paths ...string) {
+	for i, path := range paths {
+		xid := int32(1000 + i)
+		l.write(readRequest(xid, jute.OpGetData, path, true))
+		l.answer(reply(xid, 0, 0))
+	}
+	l.sent()
+	l.read()
+}

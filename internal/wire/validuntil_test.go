@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+func TestValidUntilIsZeroBeforeTheHandshake(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.dial()
+		l.write(connectRequest(0))
+		require.Zero(t, r.ValidUntil())
+		l.server.Close()
+	})
+}
+
+// validFor is how far beyond the sending of a request its reply extends
+// ValidUntil.
+const validFor = sessionTimeout - sessionTimeout/100
+
+func TestTheHandshakeSetsValidUntilFromTheSendingOfTheConnectRequest(t *testing.T) {
+	inBubble(t, []Credential{{Scheme: "digest"}}, func(t *testing.T, r *rig) {
+		l := r.dial()
+		time.Sleep(100 * time.Millisecond)
+		sent := time.Now()
+		l.write(connectRequest(0))
+		time.Sleep(100 * time.Millisecond)
+		l.answer(connectReply(sessionTimeout, sessionID))
+		time.Sleep(100 * time.Millisecond)
+		l.answer(reply(jute.XidAuth, 0, 0))
+		require.Equal(t, sent.Add(validFor), r.ValidUntil())
+	})
+}
+
+func TestAReplyExtendsValidUntilFromTheSending(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		for xid, code := range []int32{0, jute.ErrNoNode, -102, jute.ErrConnectionLoss} {
+			time.Sleep(time.Second)
+			sent := time.Now()
+			l.write(requestFrame(int32(xid), jute.OpDelete))
+			time.Sleep(time.Second)
+			require.NotEqual(t, sent.Add(validFor), r.ValidUntil(), "not answered yet")
+			l.answer(reply(int32(xid), 0, code))
+			require.Equal(t, sent.Add(validFor), r.ValidUntil(), "error %d", code)
+		}
+	})
+}
+
+func TestSessionErrorsAndUnknownRepliesDoNotExtendValidUntil(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		before := r.ValidUntil()
+		time.Sleep(time.Second)
+		l.write(requestFrame(1, jute.OpDelete), requestFrame(2, jute.OpDelete), requestFrame(3, jute.OpDelete))
+		l.answer(
+			reply(1, 0, jute.ErrSessionExpired), reply(2, 0, jute.ErrSessionMoved),
+			reply(jute.XidAuth, 0, 0), event(jute.EventCreated, "/a"),
+			reply(jute.XidPing, 0, 0), reply(77, 0, 0)) // answers no request
+		require.Equal(t, before, r.ValidUntil())
+		require.Len(t, l.read(), 6)
+		l.requireUp()
+	})
+}
+
+func TestPingsAreMatchedInOrder(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		var sent []time.Time
+		for range 3 {
+			time.Sleep(time.Second)
+			sent = append(sent, time.Now())
+			l.write(ping())
+		}
+		for _, at := range sent {
+			time.Sleep(100 * time.Millisecond)
+			l.answer(reply(jute.XidPing, 0, 0))
+			require.Equal(t, at.Add(validFor), r.ValidUntil())
+		}
+	})
+}
+
+func TestAPingReplyDoesNotCountForAPingOfAnEarlierConnection(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		l.write(ping())
+		time.Sleep(time.Second)
+		l = r.resume(l)
+		time.Sleep(time.Second)
+		sent := time.Now()
+		l.write(ping())
+		l.answer(reply(jute.XidPing, 0, 0))
+		require.Equal(t, sent.Add(validFor), r.ValidUntil())
+	})
+}
+
+func TestValidUntilNeverGoesBack(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		l.write(requestFrame(1, jute.OpDelete))
+		time.Sleep(time.Second)
+		sent := time.Now()
+		l.write(ping())
+		l.answer(reply(jute.XidPing, 0, 0), reply(1, 0, 0))
+		require.Equal(t, sent.Add(validFor), r.ValidUntil())
+	})
+}
+
+func TestAHeldRequestExtendsValidUntilFromItsWrite(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		first := r.connect()
+		first.setDataWatches("/a")
+		l := r.resume(first)
+		l.write(requestFrame(1, jute.OpDelete))
+		time.Sleep(time.Second)
+		sent := time.Now()
+		l.write(setWatches(2, []string{"/a"}, nil, nil))
+		l.answer(reply(2, 0, 0))
+		require.Contains(t, l.sent(), "delete 1")
+		time.Sleep(time.Second)
+		l.answer(reply(1, 0, 0))
+		require.Equal(t, sent.Add(validFor), r.ValidUntil())
+	})
+}

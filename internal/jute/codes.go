@@ -36,7 +36,7 @@ const (
 	OpWhoAmI               int32 = 107
 	OpCreateSession        int32 = -10
 	OpClose                int32 = -11
-	OpError                int32 = -1 // a result of a multi that is an error
+	OpError                int32 = -1 // an error among the results of a multi
 )
 
 var opNames = map[int32]string{
@@ -61,8 +61,8 @@ func OpName(op int32) string {
 	return fmt.Sprintf("op(%d)", op)
 }
 
-// Error codes (org.apache.zookeeper.KeeperException.Code), those that are
-// looked at or sent somewhere.
+// Error codes that this module reads or sends
+// (org.apache.zookeeper.KeeperException.Code).
 const (
 	ErrRuntimeInconsistency    int32 = -2
 	ErrConnectionLoss          int32 = -4
@@ -88,12 +88,13 @@ const (
 	ErrThrottled               int32 = -127
 )
 
-// Xids that the protocol reserves. Clients count their own up from 1.
+// Xids that the protocol reserves. The xids of a client's requests count up from
+// 1.
 const (
 	XidEvent      int32 = -1
 	XidPing       int32 = -2
 	XidAuth       int32 = -4
-	XidSetWatches int32 = -8 // of the Java client; others count
+	XidSetWatches int32 = -8 // of the Java client; other clients use a counted xid
 )
 
 // Flags of a create (org.apache.zookeeper.CreateMode).
@@ -124,11 +125,11 @@ const (
 	EventChildrenChanged int32 = 4
 )
 
-// StateConnected is the state that every watch event bears
+// StateConnected is the state in every watch event
 // (org.apache.zookeeper.Watcher.Event.KeeperState.SyncConnected).
 const StateConnected int32 = 3
 
-// What a client may ask to be checked or removed
+// Kinds of watches for checkWatches and removeWatches
 // (org.apache.zookeeper.Watcher.WatcherType).
 const (
 	WatcherChildren int32 = 1

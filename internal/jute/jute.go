@@ -1,7 +1,7 @@
-// Package jute holds what this module needs of ZooKeeper's wire format: the
-// numbers of operations, errors and reserved xids, and the primitive types of
-// its record format (big-endian integers, length-prefixed strings and buffers;
-// org.apache.jute.BinaryOutputArchive).
+// Package jute implements the parts of ZooKeeper's wire format that this module
+// needs: the codes of operations and errors, the reserved xids, and the
+// primitive types of the record format (big-endian integers, length-prefixed
+// strings and buffers; org.apache.jute.BinaryOutputArchive).
 package jute
 
 import (
@@ -12,10 +12,11 @@ import (
 )
 
 // MaxFrame is the largest body of a frame that a server with the default
-// jute.maxbuffer (0xfffff) accepts; one byte more and it closes the connection.
+// jute.maxbuffer (0xfffff) accepts. If the body is one byte longer, the server
+// closes the connection.
 const MaxFrame = 1048575
 
-// ErrShort is what a Decoder reports when a record ends before its fields do.
+// ErrShort is the error of a Decoder whose record ends before its fields do.
 var ErrShort = errors.New("jute: record is too short")
 
 // AppendInt32 appends v to b.
@@ -35,11 +36,11 @@ func Frame(body []byte) []byte {
 	return append(AppendInt32(make([]byte, 0, 4+len(body)), int32(len(body))), body...)
 }
 
-// ReadFrame reads one frame of at most limit bytes and returns it whole, its
-// length included.
+// ReadFrame reads one frame, whose body may have at most limit bytes. It returns
+// the frame with its length.
 func ReadFrame(r io.Reader, limit int) ([]byte, error) { return ReadFrameInto(r, nil, limit) }
 
-// ReadFrameInto is ReadFrame into buf, if that is large enough.
+// ReadFrameInto is like ReadFrame, but reads into buf if it is large enough.
 func ReadFrameInto(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	if cap(buf) < 4 {
 		buf = make([]byte, 4, 512)
@@ -63,12 +64,12 @@ func ReadFrameInto(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	return frame, nil
 }
 
-// Decoder reads fields from a record. After the first field that is not there
-// Err is set and everything reads as zero.
+// Decoder reads fields from a record. At the first field that is missing, Err is
+// set, and from then on every field reads as zero.
 type Decoder struct {
 	b    []byte
 	Err  error
-	Null bool // the vector of strings that was read last was null
+	Null bool // the last vector of strings was null
 }
 
 // NewDecoder returns a Decoder over b, which it does not copy.
@@ -106,7 +107,8 @@ func (d *Decoder) Bool() bool {
 	return p != nil && p[0] != 0
 }
 
-// Buffer reads a buffer; one of length -1 is nil. The bytes are the record's.
+// Buffer reads a buffer. It returns nil for length -1. The result aliases the
+// record.
 func (d *Decoder) Buffer() []byte {
 	n := d.Int32()
 	if n == -1 {
@@ -118,7 +120,7 @@ func (d *Decoder) Buffer() []byte {
 // String reads a string.
 func (d *Decoder) String() string { return string(d.Buffer()) }
 
-// Strings reads a vector of strings; one of length -1 is empty.
+// Strings reads a vector of strings. It returns an empty one for length -1.
 func (d *Decoder) Strings() []string {
 	n := d.Int32()
 	d.Null = n < 0
@@ -129,13 +131,13 @@ func (d *Decoder) Strings() []string {
 	return v
 }
 
-// Len returns the number of bytes that have not been read.
+// Len returns the number of unread bytes.
 func (d *Decoder) Len() int { return len(d.b) }
 
-// Rest returns the bytes that have not been read, and reads them.
+// Rest reads all unread bytes.
 func (d *Decoder) Rest() []byte { return d.take(len(d.b)) }
 
-// Text reads a string that must be there: one of length -1 is an error.
+// Text is like String, but a length of -1 is an error.
 func (d *Decoder) Text() string {
 	n := d.Int32()
 	if n < 0 {

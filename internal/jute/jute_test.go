@@ -31,7 +31,7 @@ func TestDecoderReadsWhatAppendWrote(t *testing.T) {
 	require.ErrorIs(t, d.Err, ErrShort)
 }
 
-func TestDecoderRefusesLengthsBeyondTheRecord(t *testing.T) {
+func TestDecoderRejectsLengthsBeyondTheRecord(t *testing.T) {
 	for _, n := range []int32{5, 1 << 30, -2} {
 		d := NewDecoder(append(AppendInt32(nil, n), "abc"...))
 		require.Nil(t, d.Buffer())
@@ -42,7 +42,7 @@ func TestDecoderRefusesLengthsBeyondTheRecord(t *testing.T) {
 	}
 }
 
-func TestReadFrameRefusesWhatIsTooLong(t *testing.T) {
+func TestReadFrameRejectsAFrameThatIsTooLong(t *testing.T) {
 	frame, err := ReadFrame(bytes.NewReader(Frame([]byte("abc"))), 3)
 	require.NoError(t, err)
 	require.Equal(t, Frame([]byte("abc")), frame)

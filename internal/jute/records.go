@@ -49,7 +49,7 @@ func AppendACLs(b []byte, acls []ACL) []byte {
 	return b
 }
 
-// ACLs reads a vector of ACLs; one of length -1 is empty.
+// ACLs reads a vector of ACLs. It returns an empty one for length -1.
 func (d *Decoder) ACLs() []ACL {
 	n := d.Int32()
 	var v []ACL
@@ -68,7 +68,7 @@ func AppendStrings(b []byte, v []string) []byte {
 	return b
 }
 
-// AppendNullableBuffer appends p with its length to b; nil gets length -1.
+// AppendNullableBuffer appends p with its length to b. The length of nil is -1.
 func AppendNullableBuffer(b, p []byte) []byte {
 	if p == nil {
 		return AppendInt32(b, -1)

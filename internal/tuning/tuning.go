@@ -1,18 +1,18 @@
-// Package tuning has what tests outside the root package set and users cannot:
-// sizes that are constants to everybody else. They are values of the context that
-// a Client is made with.
+// Package tuning lets tests outside the root package change sizes that are
+// constants for users. The sizes are values of the context with which a Client
+// connects.
 package tuning
 
 import "context"
 
 type segmentKey struct{}
 
-// WithSegment has the queues of a Client seal a segment after n creates.
+// WithSegment makes the queues of a Client seal a segment after n creates.
 func WithSegment(ctx context.Context, n int64) context.Context {
 	return context.WithValue(ctx, segmentKey{}, n)
 }
 
-// Segment returns what WithSegment was given; 0 where it was not.
+// Segment returns the size set by WithSegment, or 0.
 func Segment(ctx context.Context) int64 {
 	n, _ := ctx.Value(segmentKey{}).(int64)
 	return n

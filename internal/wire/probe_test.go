@@ -89,7 +89,7 @@ func TestProbeEndsASessionThatTheServerDoesNotKnow(t *testing.T) {
 
 func TestProbeDoesNotEndTheSessionWithoutAnAnswer(t *testing.T) {
 	for name, answers := range map[string][][]byte{
-		"closed without a word": nil,
+		"closed without an answer": nil,
 		"another session":       {connectReply(sessionTimeout, sessionID+1)},
 		"garbage":               {[]byte("HTTP/1.1 400 Bad Request\r\n\r\n")},
 		"too short":             {jute.Frame([]byte{1, 2, 3})},

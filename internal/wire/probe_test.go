@@ -90,9 +90,9 @@ func TestProbeEndsASessionThatTheServerDoesNotKnow(t *testing.T) {
 func TestProbeDoesNotEndTheSessionWithoutAnAnswer(t *testing.T) {
 	for name, answers := range map[string][][]byte{
 		"closed without an answer": nil,
-		"another session":       {connectReply(sessionTimeout, sessionID+1)},
-		"garbage":               {[]byte("HTTP/1.1 400 Bad Request\r\n\r\n")},
-		"too short":             {jute.Frame([]byte{1, 2, 3})},
+		"another session":          {connectReply(sessionTimeout, sessionID+1)},
+		"garbage":                  {[]byte("HTTP/1.1 400 Bad Request\r\n\r\n")},
+		"too short":                {jute.Frame([]byte{1, 2, 3})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, nil, func(t *testing.T, r *rig) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// pollInterval is the pause between two looks at a server that is starting.
+// pollInterval is the time between two checks whether a server serves.
 const pollInterval = 20 * time.Millisecond
 
 // Command sends one of ZooKeeper's four-letter words, such as "srvr" or
@@ -30,7 +30,7 @@ func (n *Node) command(ctx context.Context, word string) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
-	// Closing is the only thing that interrupts a read when ctx ends early.
+	// Only closing the connection interrupts a read when ctx ends.
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if _, err := io.WriteString(conn, word); err != nil {
 		return "", err
@@ -42,13 +42,13 @@ func (n *Node) command(ctx context.Context, word string) (string, error) {
 	return string(answer), err
 }
 
-// A status is what a serving server says of itself.
+// A status is what a serving server reports about itself.
 type status struct {
 	mode  string // standalone, leader or follower
-	epoch int64  // counts the elections, the upper half of the last zxid
+	epoch int64  // counts the elections; the upper half of the last zxid
 }
 
-// status asks the server once. It is an error if the server does not serve.
+// status asks the server once. It fails if the server does not serve.
 func (n *Node) status(ctx context.Context) (status, error) {
 	// A paused server accepts the connection and stays silent.
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -72,14 +72,15 @@ func (n *Node) status(ctx context.Context) (status, error) {
 		}
 	}
 	if s.mode == "" {
-		return status{}, fmt.Errorf("zkserver: srvr to %s: it does not serve: %q", n, answer)
+		return status{}, fmt.Errorf("zkserver: srvr to %s: not serving: %q", n, answer)
 	}
 	return s, nil
 }
 
-// WaitServing returns when the node answers requests: a standalone server when
-// it has read its data, a member of an ensemble when it has joined a quorum.
-// It fails at once when the process has ended.
+// WaitServing waits until the node answers requests. A standalone server does so
+// when it has read its data, a member of an ensemble when it has joined a quorum.
+// WaitServing fails at once if the process has exited. Without a deadline in ctx
+// it waits for 90 s.
 func (n *Node) WaitServing(ctx context.Context) error {
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
@@ -88,17 +89,17 @@ func (n *Node) WaitServing(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if gone := n.server.alive(ctx); gone != nil && ctx.Err() == nil {
-			return fmt.Errorf("zkserver: wait for %s: %w\n%s", n, gone, n.Log(ctx))
+		if exited := n.server.alive(ctx); exited != nil && ctx.Err() == nil {
+			return fmt.Errorf("zkserver: wait for %s: %w\n%s", n, exited, n.Log(ctx))
 		}
 		if !sleep(ctx, pollInterval) {
-			return fmt.Errorf("zkserver: wait for %s: %w; at last: %w\n%s",
+			return fmt.Errorf("zkserver: wait for %s: %w; last error: %w\n%s",
 				n, context.Cause(ctx), err, n.Log(context.WithoutCancel(ctx)))
 		}
 	}
 }
 
-// sleep reports whether d has passed before ctx ended.
+// sleep waits for d and returns true, or returns false as soon as ctx ends.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

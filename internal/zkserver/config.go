@@ -9,33 +9,33 @@ import (
 	"time"
 )
 
-// Config is how a server is set up. The zero value is a server that is quick
+// Config configures a server. The zero value configures a server that is fast
 // rather than durable.
 type Config struct {
-	// TickTime is ZooKeeper's unit of time, 500 ms when zero. Sessions get a
-	// timeout between 2 and 20 ticks, unless Extra sets minSessionTimeout and
+	// TickTime is ZooKeeper's unit of time, 500 ms if zero. Session timeouts are
+	// between 2 and 20 ticks, unless Extra sets minSessionTimeout and
 	// maxSessionTimeout (in milliseconds).
 	TickTime time.Duration
 
-	// Extra holds further lines of zoo.cfg, and wins over what is set here.
-	// Neither keys nor values may contain white space.
+	// Extra holds more settings for zoo.cfg. They override all others. Neither
+	// keys nor values may contain white space.
 	Extra map[string]string
 
-	// JVMFlags follow the harness's own flags, so they win too. Flags with
-	// white space in them are not possible.
+	// JVMFlags follow the harness's own flags, so they override those. They
+	// must not contain white space.
 	JVMFlags []string
 }
 
 // lines returns the lines of zoo.cfg that do not depend on where the server
-// runs, the later ones overriding the earlier.
+// runs. Later lines override earlier ones.
 func (c Config) lines() ([]string, error) {
 	tick := c.TickTime
 	if tick == 0 {
 		tick = 500 * time.Millisecond
 	}
-	// The limits are counted in ticks. What matters is the time they make: a
-	// follower may take 10 s to join and be silent for 2 s, however short the
-	// tick. A busy machine loses its quorum with less.
+	// zoo.cfg counts the limits in ticks. However short the tick, a follower
+	// may take 10 s to join and be silent for 2 s. With less, an ensemble on a
+	// busy machine loses its quorum.
 	ticks := func(d time.Duration) string { return strconv.Itoa(int((d + tick - 1) / tick)) }
 	lines := []string{
 		"tickTime=" + strconv.FormatInt(tick.Milliseconds(), 10),
@@ -59,22 +59,22 @@ func (c Config) lines() ([]string, error) {
 // jvmFlags returns the flags of the server's JVM.
 func (c Config) jvmFlags() []string {
 	return append([]string{
-		// Up in half a second rather than fast after an hour.
+		// Start in half a second rather than be fast after an hour.
 		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData",
-		// The disk: a write is not forced to it. A killed server still finds
-		// its data, a machine that loses power would not. Log files grow in
-		// steps of 1 MiB, not 64.
+		// Do not force writes to the disk. The data survives a killed server,
+		// but not a power failure. Log files grow in steps of 1 MiB, not 64.
 		"-Dzookeeper.forceSync=no",
 		"-Dzookeeper.preAllocSize=1024",
 		"-Dzookeeper.fsync.warningthresholdms=60000",
-		// Empty containers go within a second or so, and as many as there are
+		// Delete empty containers within about a second, without a limit
 		// (ContainerManager; the defaults are a minute and 10,000 a minute).
 		"-Dznode.container.checkIntervalMs=500",
 		"-Dznode.container.maxPerMinute=1000000",
-		// Nodes with a time to live, off by default.
+		// Znodes with a time to live are off by default.
 		"-Dzookeeper.extendedTypesEnabled=true",
-		// An election waits 5 s for a peer that does not answer, and up to a
-		// minute between two rounds; in a test the peer is gone on purpose.
+		// By default an election waits 5 s for a peer that does not answer,
+		// and up to a minute between two rounds. In a test the peer is down on
+		// purpose.
 		"-Dzookeeper.cnxTimeout=500",
 		"-Dzookeeper.fastleader.maxNotificationInterval=500",
 		"-Dzookeeper.jmx.log4j.disable=true",

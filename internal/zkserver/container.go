@@ -21,49 +21,49 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 )
 
-// container is a server in a Docker container. Its data is in the container:
-// it outlasts a kill, and wipe makes the container anew.
+// container is a server in a Docker container. Its data is in the container, so
+// it survives a kill. To wipe it, the container is replaced.
 type container struct {
-	way    *dockerWay
-	port   int // on 127.0.0.1
-	number int // in the ensemble, from 1
-	lines  []string
-	flags  []string
+	backend *dockerBackend
+	port    int // on 127.0.0.1
+	number  int // in the ensemble, from 1
+	lines   []string
+	flags   []string
 
-	// Of an ensemble only.
+	// For a member of an ensemble only.
 	peers *peers
 	ip    netip.Addr
 	isCut bool
 
-	mu   sync.Mutex
-	made testcontainers.Container // another one after wipe
+	mu      sync.Mutex
+	current testcontainers.Container // replaced by wipe
 }
 
-// peers is what the members of an ensemble share.
+// peers is the state that the members of an ensemble share.
 type peers struct {
-	network string
-	lines   []string     // server.N=...
-	left    atomic.Int32 // members that have not been removed
+	network   string
+	lines     []string     // server.N=...
+	remaining atomic.Int32 // members that are not removed yet
 }
 
 func (c *container) addr() string { return loopback(c.port) }
 
-// create makes the container. The port on the host is stated, since Docker
-// would choose another one each time the container is started.
+// create makes the container. It fixes the port on the host, because Docker would
+// choose another one each time the container starts.
 func (c *container) create(ctx context.Context) error {
 	var members string
 	if c.peers != nil {
 		members = strings.Join(c.peers.lines, " ")
 	}
-	made, err := c.way.provider.CreateContainer(ctx, testcontainers.ContainerRequest{
-		Image: c.way.image,
+	current, err := c.backend.provider.CreateContainer(ctx, testcontainers.ContainerRequest{
+		Image: c.backend.image,
 		Env: map[string]string{
 			"ZOO_MY_ID":     strconv.Itoa(c.number),
 			"ZOO_SERVERS":   members,
-			"ZOO_CFG_EXTRA": strings.Join(c.lines, " "), // repeats the image's own lines, and the last one counts
+			"ZOO_CFG_EXTRA": strings.Join(c.lines, " "), // overrides the image's own lines: the last one wins
 			"JVMFLAGS":      strings.Join(c.flags, " "),
 		},
-		Labels:       maps.Clone(c.way.labels),
+		Labels:       maps.Clone(c.backend.labels),
 		ExposedPorts: []string{"2181/tcp"},
 		HostConfigModifier: func(host *dockercontainer.HostConfig) {
 			host.PortBindings = network.PortMap{
@@ -78,7 +78,7 @@ func (c *container) create(ctx context.Context) error {
 		return err
 	}
 	c.mu.Lock()
-	c.made = made
+	c.current = current
 	c.mu.Unlock()
 	if c.peers == nil || c.isCut {
 		return nil
@@ -87,7 +87,7 @@ func (c *container) create(ctx context.Context) error {
 }
 
 func (c *container) join(ctx context.Context) error {
-	_, err := c.way.engine.NetworkConnect(ctx, c.peers.network, client.NetworkConnectOptions{
+	_, err := c.backend.engine.NetworkConnect(ctx, c.peers.network, client.NetworkConnectOptions{
 		Container: c.id(),
 		EndpointConfig: &network.EndpointSettings{
 			IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: c.ip},
@@ -101,7 +101,7 @@ func (c *container) id() string { return c.container().GetContainerID() }
 func (c *container) container() testcontainers.Container {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.made
+	return c.current
 }
 
 func (c *container) start(ctx context.Context) error { return c.container().Start(ctx) }
@@ -110,13 +110,13 @@ func (c *container) kill(ctx context.Context) error {
 	if c.alive(ctx) != nil {
 		return nil
 	}
-	// Asked for before the kill: a wait for the next exit would miss it.
+	// Start to wait before the kill, or the wait could miss the exit.
 	waitCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	exit := c.way.engine.ContainerWait(waitCtx, c.id(), client.ContainerWaitOptions{
+	exit := c.backend.engine.ContainerWait(waitCtx, c.id(), client.ContainerWaitOptions{
 		Condition: dockercontainer.WaitConditionNotRunning,
 	})
-	_, err := c.way.engine.ContainerKill(ctx, c.id(), client.ContainerKillOptions{Signal: "KILL"})
+	_, err := c.backend.engine.ContainerKill(ctx, c.id(), client.ContainerKillOptions{Signal: "KILL"})
 	if err != nil {
 		return err
 	}
@@ -129,22 +129,22 @@ func (c *container) kill(ctx context.Context) error {
 }
 
 func (c *container) stop(ctx context.Context) error {
-	_, err := c.way.engine.ContainerStop(ctx, c.id(), client.ContainerStopOptions{})
+	_, err := c.backend.engine.ContainerStop(ctx, c.id(), client.ContainerStopOptions{})
 	return err
 }
 
 func (c *container) pause(ctx context.Context) error {
-	_, err := c.way.engine.ContainerPause(ctx, c.id(), client.ContainerPauseOptions{})
+	_, err := c.backend.engine.ContainerPause(ctx, c.id(), client.ContainerPauseOptions{})
 	return err
 }
 
 func (c *container) unpause(ctx context.Context) error {
-	_, err := c.way.engine.ContainerUnpause(ctx, c.id(), client.ContainerUnpauseOptions{})
+	_, err := c.backend.engine.ContainerUnpause(ctx, c.id(), client.ContainerUnpauseOptions{})
 	return err
 }
 
 func (c *container) wipe(ctx context.Context) error {
-	if err := c.way.removeContainer(ctx, c.id()); err != nil {
+	if err := c.backend.removeContainer(ctx, c.id()); err != nil {
 		return err
 	}
 	return c.create(ctx)
@@ -157,7 +157,7 @@ func (c *container) cut(ctx context.Context) error {
 	if c.isCut {
 		return nil
 	}
-	_, err := c.way.engine.NetworkDisconnect(ctx, c.peers.network, client.NetworkDisconnectOptions{
+	_, err := c.backend.engine.NetworkDisconnect(ctx, c.peers.network, client.NetworkDisconnectOptions{
 		Container: c.id(),
 	})
 	c.isCut = err == nil
@@ -173,30 +173,30 @@ func (c *container) heal(ctx context.Context) error {
 	return err
 }
 
-// remove takes the network along with the last member: an engine has no more
-// than some thirty to give.
+// remove also removes the network of the ensemble's last member, because an
+// engine can have only some thirty networks.
 func (c *container) remove(ctx context.Context) error {
-	err := c.way.removeContainer(ctx, c.id())
-	if err != nil || c.peers == nil || c.peers.left.Add(-1) > 0 {
+	err := c.backend.removeContainer(ctx, c.id())
+	if err != nil || c.peers == nil || c.peers.remaining.Add(-1) > 0 {
 		return err
 	}
-	_, err = c.way.engine.NetworkRemove(ctx, c.peers.network, client.NetworkRemoveOptions{})
+	_, err = c.backend.engine.NetworkRemove(ctx, c.peers.network, client.NetworkRemoveOptions{})
 	return ignoreNotFound(err)
 }
 
 func (c *container) alive(ctx context.Context) error {
-	seen, err := c.way.engine.ContainerInspect(ctx, c.id(), client.ContainerInspectOptions{})
+	seen, err := c.backend.engine.ContainerInspect(ctx, c.id(), client.ContainerInspectOptions{})
 	if err != nil {
 		return err
 	}
 	if state := seen.Container.State; !state.Running {
-		return fmt.Errorf("the container has ended: %s, exit code %d %s", state.Status, state.ExitCode, state.Error)
+		return fmt.Errorf("the container exited: %s, exit code %d %s", state.Status, state.ExitCode, state.Error)
 	}
 	return nil
 }
 
 func (c *container) log(ctx context.Context) string {
-	logs, err := c.way.engine.ContainerLogs(ctx, c.id(), client.ContainerLogsOptions{
+	logs, err := c.backend.engine.ContainerLogs(ctx, c.id(), client.ContainerLogsOptions{
 		ShowStdout: true, ShowStderr: true, Tail: "30",
 	})
 	if err != nil {
@@ -205,14 +205,14 @@ func (c *container) log(ctx context.Context) string {
 	defer logs.Close()
 	var text strings.Builder
 	if _, err := stdcopy.StdCopy(&text, &text, logs); err != nil && !errors.Is(err, io.EOF) {
-		fmt.Fprintf(&text, "the log breaks off: %v\n", err)
+		fmt.Fprintf(&text, "the log is incomplete: %v\n", err)
 	}
 	return text.String()
 }
 
 func networkName() string { return "zkrecipes-" + strings.ToLower(rand.Text()) }
 
-// ignoreNotFound: gone is what remove wants.
+// ignoreNotFound returns nil if err says that there is nothing to remove.
 func ignoreNotFound(err error) error {
 	if errdefs.IsNotFound(err) {
 		return nil

@@ -14,10 +14,10 @@ import (
 	tclog "github.com/testcontainers/testcontainers-go/log"
 )
 
-// dockerWay runs each server in a container, through testcontainers-go, and
-// talks to the engine itself for what that does not offer: kill, pause, and
-// networks that are connected and disconnected.
-type dockerWay struct {
+// dockerBackend runs each server in a container, through testcontainers-go. It
+// uses the engine's API for what testcontainers-go lacks: kill, pause, and
+// connecting and disconnecting networks.
+type dockerBackend struct {
 	image    string
 	provider *testcontainers.DockerProvider
 	engine   client.APIClient
@@ -26,9 +26,9 @@ type dockerWay struct {
 	ports    ports
 }
 
-func findDocker(ctx context.Context, logf func(string, ...any)) (way, error) {
-	// testcontainers-go cleans up by a container of its own, whose image comes
-	// from a registry. Our watcher does it without.
+func findDocker(ctx context.Context, logf func(string, ...any)) (backend, error) {
+	// testcontainers-go cleans up with a container of its own, whose image comes
+	// from a registry. The watcher does without.
 	if _, set := os.LookupEnv("TESTCONTAINERS_RYUK_DISABLED"); !set {
 		if err := os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true"); err != nil {
 			return nil, err
@@ -40,7 +40,7 @@ func findDocker(ctx context.Context, logf func(string, ...any)) (way, error) {
 		return nil, fmt.Errorf("no engine: %w", err)
 	}
 	engine := provider.Client()
-	d := &dockerWay{provider: provider, engine: engine}
+	d := &dockerBackend{provider: provider, engine: engine}
 	if _, err := engine.Ping(ctx, client.PingOptions{}); err != nil {
 		return nil, errors.Join(fmt.Errorf("no engine: %w", err), provider.Close())
 	}
@@ -56,9 +56,9 @@ func findDocker(ctx context.Context, logf func(string, ...any)) (way, error) {
 	return d, nil
 }
 
-func (d *dockerWay) String() string { return "docker image " + d.image }
+func (d *dockerBackend) String() string { return "docker image " + d.image }
 
-func (d *dockerWay) create(ctx context.Context, n int, cfg Config) ([]server, error) {
+func (d *dockerBackend) create(ctx context.Context, n int, cfg Config) ([]server, error) {
 	lines, err := cfg.lines()
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (d *dockerWay) create(ctx context.Context, n int, cfg Config) ([]server, er
 	}
 	nodes := make([]*container, n)
 	for i := range nodes {
-		nodes[i] = &container{way: d, port: picked[i], number: i + 1, lines: lines, flags: cfg.jvmFlags()}
+		nodes[i] = &container{backend: d, port: picked[i], number: i + 1, lines: lines, flags: cfg.jvmFlags()}
 	}
 	if n > 1 {
 		if err := d.connect(ctx, nodes); err != nil {
@@ -79,7 +79,7 @@ func (d *dockerWay) create(ctx context.Context, n int, cfg Config) ([]server, er
 	servers := make([]server, n)
 	for i, c := range nodes {
 		if err := c.create(ctx); err != nil {
-			return nil, err // what is there already goes with the Provider
+			return nil, err // Provider.Close removes the containers made so far
 		}
 		servers[i] = c
 	}
@@ -87,17 +87,17 @@ func (d *dockerWay) create(ctx context.Context, n int, cfg Config) ([]server, er
 }
 
 // connect makes the private network of an ensemble and gives each node its
-// address in it. Clients come by Docker's default network and a published
-// port, so that a node can lose its peers and keep its clients. The private
-// one is internal, and Docker publishes ports on networks that lead out only.
-func (d *dockerWay) connect(ctx context.Context, nodes []*container) error {
+// address in it. Clients connect through Docker's default network and a
+// published port, so a node can lose its peers and keep its clients. The private
+// network is internal, and Docker publishes no ports on internal networks.
+func (d *dockerBackend) connect(ctx context.Context, nodes []*container) error {
 	id, subnet, err := d.createNetwork(ctx)
 	if err != nil {
 		return fmt.Errorf("make a network: %w", err)
 	}
 	shared := &peers{network: id}
-	shared.left.Store(int32(len(nodes)))
-	ip := subnet.Masked().Addr().Next() // the gateway's
+	shared.remaining.Store(int32(len(nodes)))
+	ip := subnet.Masked().Addr().Next() // of the gateway
 	for _, c := range nodes {
 		ip = ip.Next()
 		c.peers, c.ip = shared, ip
@@ -106,11 +106,12 @@ func (d *dockerWay) connect(ctx context.Context, nodes []*container) error {
 	return nil
 }
 
-// createNetwork returns a network whose subnet is stated: only there does the
-// engine grant fixed addresses, and a healed node needs the one it had. Which
-// subnet is free the engine knows best, so it is asked by way of a network
-// that is removed again. Somebody else may take it in between.
-func (d *dockerWay) createNetwork(ctx context.Context) (string, netip.Prefix, error) {
+// createNetwork makes a network with a fixed subnet. Only in such a network does
+// the engine grant fixed addresses, and a healed node needs its old address.
+// To find a free subnet, createNetwork lets the engine choose one for a network
+// that it removes again. If another process takes the subnet in between, it
+// tries again.
+func (d *dockerBackend) createNetwork(ctx context.Context) (string, netip.Prefix, error) {
 	options := client.NetworkCreateOptions{Driver: "bridge", Internal: true, Labels: maps.Clone(d.labels)}
 	var taken error
 	for range 5 {
@@ -138,22 +139,22 @@ func (d *dockerWay) createNetwork(ctx context.Context) (string, netip.Prefix, er
 	return "", netip.Prefix{}, taken
 }
 
-// close removes all that bears the run's label. If that fails the watcher
+// close removes everything that bears the run's label. If that fails, the watcher
 // tries again.
-func (d *dockerWay) close(ctx context.Context) error {
+func (d *dockerBackend) close(ctx context.Context) error {
 	err := d.remove(ctx, client.Filters{}.Add("label", d.watcher.run), func(map[string]string) bool { return true })
 	return errors.Join(err, d.watcher.dismiss(err == nil), d.provider.Close())
 }
 
-// sweep removes what runs have left behind whose watcher was killed too. It is
-// tidiness, so its errors do not matter.
-func (d *dockerWay) sweep(ctx context.Context) {
+// sweep removes what earlier runs have left behind because their watcher was
+// killed too. Its errors do not matter.
+func (d *dockerBackend) sweep(ctx context.Context) {
 	d.remove(ctx, client.Filters{}.Add("label", ownerLabel), func(labels map[string]string) bool {
 		return orphaned(labels[ownerLabel])
 	})
 }
 
-func (d *dockerWay) remove(ctx context.Context, filters client.Filters, which func(labels map[string]string) bool) error {
+func (d *dockerBackend) remove(ctx context.Context, filters client.Filters, which func(labels map[string]string) bool) error {
 	containers, err := d.engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
 	if err != nil {
 		return err
@@ -177,7 +178,7 @@ func (d *dockerWay) remove(ctx context.Context, filters client.Filters, which fu
 	return errors.Join(errs...)
 }
 
-func (d *dockerWay) removeContainer(ctx context.Context, id string) error {
+func (d *dockerBackend) removeContainer(ctx context.Context, id string) error {
 	_, err := d.engine.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	return ignoreNotFound(err)
 }

@@ -22,14 +22,14 @@ func (e *Ensemble) Addrs() []string {
 	return addrs
 }
 
-// WaitServing returns when every node serves.
+// WaitServing waits until every node serves.
 func (e *Ensemble) WaitServing(ctx context.Context) error {
 	return e.each(func(n *Node) error { return n.WaitServing(ctx) })
 }
 
-// Leader waits until one of the nodes leads a majority that serves, and
-// returns it. A leader that has just been cut off or paused is taken for one
-// until the others notice; name it in except, and only the others are asked.
+// Leader waits until one of the nodes leads a serving majority, and returns it.
+// A leader that was just cut off or paused still counts as the leader until the
+// others notice. To wait for its successor, pass it in except.
 func (e *Ensemble) Leader(ctx context.Context, except ...*Node) (*Node, error) {
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
@@ -39,7 +39,7 @@ func (e *Ensemble) Leader(ctx context.Context, except ...*Node) (*Node, error) {
 			return leader, nil
 		}
 		if !sleep(ctx, pollInterval) {
-			return nil, fmt.Errorf("zkserver: leader: %w; at last: %w", context.Cause(ctx), err)
+			return nil, fmt.Errorf("zkserver: leader: %w; last error: %w", context.Cause(ctx), err)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (e *Ensemble) leader(ctx context.Context, except []*Node) (*Node, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		serving++
-		// Two may think so for a moment. The later election is right.
+		// For a moment two nodes may claim to lead. The later election wins.
 		leads := s.mode == "leader" || s.mode == "standalone"
 		if leads && (leader == nil || s.epoch > epoch) {
 			leader, epoch = n, s.epoch
@@ -70,7 +70,7 @@ func (e *Ensemble) leader(ctx context.Context, except []*Node) (*Node, error) {
 		return nil
 	})
 	if leader == nil || serving <= len(e.Nodes)/2 {
-		return nil, errors.Join(fmt.Errorf("%d of %d serve, none leads them", serving, len(e.Nodes)), err)
+		return nil, errors.Join(fmt.Errorf("%d of %d serve, without a leader", serving, len(e.Nodes)), err)
 	}
 	return leader, nil
 }
@@ -80,7 +80,7 @@ func (e *Ensemble) Remove(ctx context.Context) error {
 	return e.each(func(n *Node) error { return n.Remove(ctx) })
 }
 
-// each calls f for all nodes at the same time and joins the errors.
+// each calls f for all nodes concurrently and joins the errors.
 func (e *Ensemble) each(f func(*Node) error) error {
 	errs := make([]error, len(e.Nodes))
 	var wg sync.WaitGroup

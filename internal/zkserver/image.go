@@ -18,16 +18,16 @@ const (
 	officialImage = "zookeeper:3.9"
 	debianImage   = "zkrecipes-zookeeper:debian" // what image.sh builds
 
-	// firstWord is how long a registry may take to say anything at all. A
-	// machine without one must not wait for the engine's own patience.
-	firstWord = 5 * time.Second
+	// registryTimeout is how long a registry may take until its first response.
+	// The engine's own timeout is too long for a machine that reaches none.
+	registryTimeout = 5 * time.Second
 )
 
 //go:embed image.sh
 var imageScript string
 
-// findImage returns the name of an image that the engine has: the one asked
-// for, pulled if need be, or else one built here.
+// findImage returns the name of an image that the engine has. It pulls the
+// image ZK_IMAGE if needed, or builds one if that fails.
 func findImage(ctx context.Context, engine client.APIClient, logf func(string, ...any)) (string, error) {
 	name := os.Getenv("ZK_IMAGE")
 	if name == "" {
@@ -61,8 +61,8 @@ func hasImage(ctx context.Context, engine client.APIClient, name string) bool {
 func pull(ctx context.Context, engine client.APIClient, name string, logf func(string, ...any)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(firstWord, func() {
-		cancel(fmt.Errorf("the registry has been silent for %v", firstWord))
+	silence := time.AfterFunc(registryTimeout, func() {
+		cancel(fmt.Errorf("no response from the registry for %v", registryTimeout))
 	})
 	defer silence.Stop()
 	progress, err := engine.ImagePull(ctx, name, client.ImagePullOptions{})
@@ -82,7 +82,7 @@ func pull(ctx context.Context, engine client.APIClient, name string, logf func(s
 func build(ctx context.Context, engine client.APIClient) error {
 	cmd := exec.CommandContext(ctx, "bash", "-c", imageScript, "image.sh")
 	cmd.Env = append(os.Environ(), "DOCKER_HOST="+engine.DaemonHost(), "ZK_IMAGE_TAG="+debianImage)
-	// Not killed at once: the script has a directory to remove.
+	// Do not kill the script at once: it has a directory to remove.
 	detach(cmd)
 	cmd.Cancel = func() error { return terminate(cmd) }
 	cmd.WaitDelay = 10 * time.Second

@@ -1,13 +1,13 @@
 #!/bin/bash
-# Builds a ZooKeeper image out of Debian's own packages, for machines that
-# reach a Debian mirror but no registry of images. The image understands the
-# variables of the official one (ZOO_SERVERS, ZOO_MY_ID, ...), so the harness
-# treats both alike.
+# Builds a ZooKeeper image from Debian's packages, for machines that reach a
+# Debian mirror but no registry of images. The image understands the variables
+# of the official image (ZOO_SERVERS, ZOO_MY_ID, ...), so the harness treats both
+# alike.
 #
-#   image.sh [-f]     nothing is done when the image exists, unless -f is given
+#   image.sh [-f]     does nothing if the image exists, unless -f is given
 #
-# The harness embeds this file: it is the only copy, and it must not read its
-# standard input or look for files beside it.
+# The harness embeds this file. It must not read its standard input or use files
+# beside it.
 set -euo pipefail
 
 tag=${ZK_IMAGE_TAG:-zkrecipes-zookeeper:debian}
@@ -23,7 +23,7 @@ exists && exit 0
 [ "$(id -u)" = 0 ] || die "building $tag needs root (debootstrap makes a root file system)"
 [ -f /etc/debian_version ] || die "building $tag needs a Debian system"
 
-# Two test packages may ask at once. One builds, the other finds the image.
+# Two test packages may run this at once. One builds, the other finds the image.
 exec 9>"${TMPDIR:-/tmp}/zkrecipes-image.lock"
 flock 9
 exists && exit 0
@@ -36,8 +36,8 @@ if ! command -v debootstrap >/dev/null; then
 fi
 
 work=$(mktemp -d)
-# Nothing is mounted below $work in this mount namespace (see unshare below),
-# so removing it can never reach into the host's /proc.
+# Nothing is mounted below $work in this mount namespace (see unshare below), so
+# removing it never touches the host's /proc.
 trap 'rm -rf --one-file-system "$work"' EXIT
 root=$work/root
 log=$work/log
@@ -57,9 +57,9 @@ path-exclude=/usr/share/locale/*
 force-unsafe-io
 CONF
 
-# The package zookeeper would add the graphical half of Java. The library and
-# a headless JRE are the whole server. Java's packages want /proc while they
-# are set up; it is mounted in a namespace of its own and goes with it.
+# The package zookeeper would add the graphical parts of Java. The library and a
+# headless JRE are enough for a server. Java's packages need /proc for their
+# installation. It is mounted in a namespace of its own, and vanishes with it.
 run unshare --mount --propagation private bash -euc '
 	mount -t proc proc "$1/proc"
 	export PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -70,11 +70,11 @@ run unshare --mount --propagation private bash -euc '
 mkdir -p "$root/conf" "$root/data"
 cat >"$root/entrypoint.sh" <<'ENTRY'
 #!/bin/bash
-# Writes zoo.cfg from the variables of the official image, then becomes java.
+# Writes zoo.cfg from the variables of the official image, then runs java.
 set -euf
 
-# Only once: a server of an ensemble rewrites its own file, and a container
-# that is started again must find what it left.
+# Only once: a server of an ensemble rewrites its own file, and must find it again
+# when the container restarts.
 if [ ! -f /conf/zoo.cfg ]; then
 	{
 		echo "dataDir=/data"
@@ -95,8 +95,8 @@ if [ ! -f /conf/zoo.cfg ]; then
 fi
 [ -f /data/myid ] || echo "${ZOO_MY_ID:-1}" >/data/myid
 
-# exec: java is process 1, so a stop reaches it and a kill is the server's.
-# zookeeper.jar names the other jars it needs in its manifest.
+# exec makes java process 1, so stopping or killing the container stops or kills
+# the server. zookeeper.jar names the other jars it needs in its manifest.
 exec java ${JVMFLAGS:-} \
 	-Dorg.slf4j.simpleLogger.defaultLogLevel="${ZOO_LOG_LEVEL:-warn}" \
 	-Dzookeeper.jmx.log4j.disable=true \
@@ -105,8 +105,8 @@ exec java ${JVMFLAGS:-} \
 ENTRY
 chmod 755 "$root/entrypoint.sh"
 
-# What a server never opens. debootstrap unpacks before dpkg's excludes are
-# there, so the first packages' documents go here.
+# Remove what a server never opens. debootstrap unpacks the first packages before
+# dpkg's excludes are in place, so their documents are removed here.
 rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/log/* \
 	"$root"/usr/share/{doc,man,info,locale,zoneinfo,bug,lintian,maven-repo}/* \
 	"$root"/usr/share/java/zookeeper-{contrib,it,recipes}* \

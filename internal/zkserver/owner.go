@@ -7,22 +7,23 @@ import (
 	"strings"
 )
 
-// owner names a process for as long as the machine is up: where its number
-// holds (kernel and pid namespace), the number, and when it was started, since
-// numbers are used again. It is empty where there is no /proc.
+// owner returns an identifier of a process that is unique until the machine
+// restarts: the kernel and PID namespace, the PID, and the time the process
+// started, because PIDs are reused. It is empty if there is no /proc.
 func owner(pid int) string {
 	started, ok := startTime(pid)
 	if !ok {
 		return ""
 	}
-	return strings.Join([]string{pidSpace(), strconv.Itoa(pid), started}, "/")
+	return strings.Join([]string{pidNamespace(), strconv.Itoa(pid), started}, "/")
 }
 
-// orphaned reports whether the owner was a process of this machine that is
-// gone. In doubt it is not: the engine may serve other machines too.
+// orphaned reports whether the owner was a process of this machine that no longer
+// exists. In doubt it returns false, because the engine may serve other machines
+// too.
 func orphaned(owner string) bool {
 	parts := strings.Split(owner, "/")
-	if len(parts) != 3 || parts[0] != pidSpace() {
+	if len(parts) != 3 || parts[0] != pidNamespace() {
 		return false
 	}
 	pid, err := strconv.Atoi(parts[1])
@@ -33,7 +34,7 @@ func orphaned(owner string) bool {
 	return !ok || started != parts[2]
 }
 
-func pidSpace() string {
+func pidNamespace() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "unknown"
@@ -45,8 +46,9 @@ func pidSpace() string {
 	return strings.TrimSpace(string(boot)) + "-" + space
 }
 
-// startTime returns when the process was started, in clock ticks since boot:
-// the 22nd field of its stat, the 20th after the name, which may have spaces.
+// startTime returns when the process started, in clock ticks since boot. That is
+// the 22nd field of its stat, and the 20th after the name, which may contain
+// spaces.
 func startTime(pid int) (string, bool) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

@@ -8,28 +8,28 @@ import (
 	"sync"
 )
 
-// Ports are taken from below the range that Linux uses for outgoing
-// connections, or the port of a node that is down might be borrowed by any of
-// them and the node could not come back.
+// Ports come from below the range that Linux uses for outgoing connections.
+// Otherwise such a connection could take the port of a node that is down, and the
+// node could not start again.
 const (
 	portsFrom = 12000
 	portsTo   = 32000
 )
 
-// ports hands out free ports on 127.0.0.1, each one once.
+// ports picks free ports on 127.0.0.1, each one once.
 type ports struct {
-	mu    sync.Mutex
-	given map[int]bool
+	mu   sync.Mutex
+	used map[int]bool
 }
 
-// pick returns n ports that nobody listens on. Two processes could pick the
-// same one before either listens; with 20,000 to choose from that is rare
-// enough for tests.
+// pick returns n ports on which no process listens. Two processes could pick the
+// same port before either listens on it. With 20,000 ports that is rare enough
+// for tests.
 func (p *ports) pick(n int) ([]int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.given == nil {
-		p.given = make(map[int]bool)
+	if p.used == nil {
+		p.used = make(map[int]bool)
 	}
 	var picked []int
 	for range 1000 {
@@ -37,7 +37,7 @@ func (p *ports) pick(n int) ([]int, error) {
 			return picked, nil
 		}
 		port := portsFrom + rand.IntN(portsTo-portsFrom)
-		if p.given[port] {
+		if p.used[port] {
 			continue
 		}
 		l, err := net.Listen("tcp", loopback(port))
@@ -45,7 +45,7 @@ func (p *ports) pick(n int) ([]int, error) {
 			continue
 		}
 		l.Close()
-		p.given[port] = true
+		p.used[port] = true
 		picked = append(picked, port)
 	}
 	return nil, fmt.Errorf("no %d free ports on 127.0.0.1 between %d and %d", n, portsFrom, portsTo)

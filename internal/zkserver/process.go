@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// process is a server as a child process of this one.
+// process is a server that runs as a child process.
 type process struct {
 	port   int
 	id     int
@@ -24,13 +24,13 @@ type process struct {
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd     // nil before the first start
-	done chan struct{} // closed when cmd has ended and has been waited for
-	err  error         // how it ended; valid after done
+	done chan struct{} // closed when cmd has exited and has been waited for
+	err  error         // of cmd.Wait; valid once done is closed
 }
 
 func (p *process) addr() string { return loopback(p.port) }
 
-// create writes what a server needs before its first start.
+// create writes the files that a server needs for its first start.
 func (p *process) create() error {
 	if err := os.MkdirAll(filepath.Join(p.dir, "data"), 0o755); err != nil {
 		return err
@@ -52,8 +52,8 @@ func (p *process) start(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	// The shell becomes java. It leaves its pid for the watcher first, so there
-	// is no moment in which a JVM runs that the watcher does not know of.
+	// The shell writes its PID for the watcher and then becomes java. So no JVM
+	// ever runs that the watcher does not know.
 	cmd := exec.Command("sh", append([]string{"-c", `echo $$ >pid && exec "$@"`, "sh"}, p.args...)...)
 	cmd.Dir = p.dir
 	cmd.Stdout, cmd.Stderr = log, log
@@ -63,10 +63,10 @@ func (p *process) start(ctx context.Context) error {
 	}
 	done := make(chan struct{})
 	p.cmd, p.done = cmd, done
-	// Ends with the process; kill, stop and remove wait for it.
+	// This goroutine ends with the process. kill, stop and remove wait for it.
 	go func() {
 		err := cmd.Wait()
-		// The number is free from now on: nobody may kill it in our name.
+		// The PID may be reused from now on: the watcher must not kill it.
 		os.Remove(filepath.Join(p.dir, "pid"))
 		p.err = err
 		close(done)
@@ -74,7 +74,7 @@ func (p *process) start(ctx context.Context) error {
 	return nil
 }
 
-// running is called with mu held.
+// running reports whether the process runs. p.mu must be held.
 func (p *process) running() bool {
 	if p.cmd == nil {
 		return false
@@ -90,9 +90,9 @@ func (p *process) running() bool {
 func (p *process) kill(ctx context.Context) error { return p.end(ctx, syscall.SIGKILL) }
 
 func (p *process) stop(ctx context.Context) error {
-	patient, cancel := context.WithTimeout(ctx, 10*time.Second)
+	stopCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := p.end(patient, syscall.SIGTERM); err == nil || ctx.Err() != nil {
+	if err := p.end(stopCtx, syscall.SIGTERM); err == nil || ctx.Err() != nil {
 		return err
 	}
 	return p.kill(ctx)
@@ -123,7 +123,7 @@ func (p *process) signal(f func(*os.Process) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.running() {
-		return errors.New("it does not run")
+		return errors.New("the process is not running")
 	}
 	return f(p.cmd.Process)
 }
@@ -135,8 +135,8 @@ func (p *process) wipe(context.Context) error {
 	return p.create()
 }
 
-// Processes on one machine share its loopback interface. To cut one off takes
-// firewall rules, which tests should not touch.
+// cut fails: processes on one machine share its loopback interface. Cutting one
+// off would take firewall rules, which tests should not change.
 func (p *process) cut(context.Context) error { return errors.ErrUnsupported }
 
 func (p *process) heal(context.Context) error { return errors.ErrUnsupported }
@@ -157,7 +157,7 @@ func (p *process) alive(context.Context) error {
 	if p.cmd == nil {
 		return errors.New("the process has not been started")
 	}
-	return fmt.Errorf("the process has ended: %v", p.err)
+	return fmt.Errorf("the process exited: %v", p.err)
 }
 
 func (p *process) log(context.Context) string {

@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// detach puts the command into a session of its own, out of the terminal's
-// reach.
+// detach runs the command in a new session, so that it does not get the
+// terminal's signals.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
 func freeze(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
 func thaw(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
 
-// terminate asks a detached command and all its children to end.
+// terminate sends SIGTERM to a detached command and all its children.
 func terminate(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// A watcher is a small shell process that outlives this one and cleans up
+// A watcher is a small shell process that outlives this process and cleans up
 // after it. It reads from a pipe whose other end only this process holds. The
-// kernel closes that end however the process ends, by a panic, by SIGKILL or
-// by the test timeout, none of which run deferred calls.
+// kernel closes that end however the process ends. A panic, SIGKILL and the test
+// timeout run no deferred calls.
 type watcher struct {
-	run  string // names this run; the label of its containers and networks
-	dir  string // of this run; a server's pid is in <dir>/*/pid
+	run  string // the label of this run's containers and networks
+	dir  string // of this run; a server's PID is in <dir>/*/pid
 	cmd  *exec.Cmd
 	pipe io.WriteCloser
 }
 
-// A request to create a container may be under way while the process dies, so
-// the watcher looks more than once. It goes on when a command fails: half of
-// the cleaning is better than none.
+// watcherScript cleans up more than once, because a request to create a container
+// may be under way when the process dies. It continues if a command fails:
+// removing some is better than removing nothing.
 const watcherScript = `
 read -r word
 [ "$word" = done ] && exit 0
@@ -45,8 +45,8 @@ for round in 1 2 3; do
 done
 `
 
-// newWatcher makes the directory of a run and starts its watcher. env is added
-// to the watcher's environment.
+// newWatcher makes the directory of a run and starts its watcher, whose
+// environment is extended by env.
 func newWatcher(env ...string) (*watcher, error) {
 	dir, err := os.MkdirTemp("", "zkserver-")
 	if err != nil {
@@ -56,9 +56,9 @@ func newWatcher(env ...string) (*watcher, error) {
 	w.cmd = exec.Command("sh", "-c", watcherScript, "zkserver-watcher", w.run, w.dir)
 	w.cmd.Env = append(os.Environ(), env...)
 	w.cmd.Dir = "/"
-	// Ctrl-C reaches all processes of the terminal; this one has work to do
-	// after it. Its output goes nowhere, because go test waits for all who
-	// hold the test's.
+	// Ctrl-C reaches all processes of the terminal, but the watcher has work to
+	// do after it. Its output is discarded, because go test waits for every
+	// process that holds the test's output.
 	detach(w.cmd)
 	if w.pipe, err = w.cmd.StdinPipe(); err == nil {
 		err = w.cmd.Start()
@@ -69,14 +69,14 @@ func newWatcher(env ...string) (*watcher, error) {
 	return w, nil
 }
 
-// label returns the run's label in its two halves.
+// label returns the key and the value of the run's label.
 func (w *watcher) label() (key, value string) {
 	key, value, _ = strings.Cut(w.run, "=")
 	return key, value
 }
 
-// dismiss ends the watcher. If all has been removed it has nothing to do, else
-// it does what it would have done at the end of this process.
+// dismiss ends the watcher and waits for it. Unless all is removed already, the
+// watcher first cleans up as it does after the end of this process.
 func (w *watcher) dismiss(allRemoved bool) error {
 	if allRemoved {
 		io.WriteString(w.pipe, "done\n")
@@ -84,7 +84,7 @@ func (w *watcher) dismiss(allRemoved bool) error {
 	w.pipe.Close()
 	err := w.cmd.Wait()
 	if !allRemoved {
-		return nil // its exit status is that of its last command
+		return nil // the exit status is only that of its last command
 	}
 	return errors.Join(err, os.RemoveAll(w.dir))
 }

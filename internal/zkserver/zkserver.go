@@ -1,17 +1,17 @@
 // Package zkserver starts ZooKeeper servers for the tests and the examples.
 //
-// It takes the first of these ways that works on the machine at hand:
+// It uses the first of these that works on this machine:
 //
-//  1. ZK_SERVERS, a comma separated list: servers that run already.
-//  2. Docker with the image ZK_IMAGE (default zookeeper:3.9), or, where no
-//     registry of images can be reached, with an image that is built from
-//     Debian's packages (image.sh). The engine must be on this machine.
+//  1. ZK_SERVERS, a comma separated list of servers that are running already.
+//  2. Docker with the image ZK_IMAGE (default zookeeper:3.9). If no registry of
+//     images can be reached, the image is built from Debian's packages
+//     (image.sh). The engine must run on this machine.
 //  3. java with the jars of Debian's libzookeeper-java, as child processes.
 //
-// ZK_HARNESS=docker or =java allows one of the last two only.
+// ZK_HARNESS=docker allows only the second, ZK_HARNESS=java only the third.
 //
-// Everything a Provider starts is gone after Close, and also when the process
-// panics, is killed or runs into the test timeout: see watcher.go.
+// Close removes everything that a Provider has started. If the process panics, is
+// killed or exceeds the test timeout, the watcher does (watcher.go).
 package zkserver
 
 import (
@@ -24,49 +24,49 @@ import (
 	"time"
 )
 
-// startTimeout bounds the wait for a server when the context has no deadline
-// of its own. A second is usual; a machine that builds beside it needs more.
+// startTimeout bounds the wait for a server if the context has no deadline. A
+// second is usual, but a machine that is building at the same time needs more.
 const startTimeout = 90 * time.Second
 
-// A way is one means to run servers.
-type way interface {
+// A backend runs servers.
+type backend interface {
 	fmt.Stringer
-	// create makes n servers that are not running yet: one standalone, more
-	// than one as an ensemble.
+	// create makes n servers without starting them. One is standalone, more
+	// than one are an ensemble.
 	create(ctx context.Context, n int, cfg Config) ([]server, error)
-	// close removes whatever create has made and has not been removed yet.
+	// close removes everything that create has made.
 	close(ctx context.Context) error
 }
 
-// A server is one ZooKeeper server of a way. The Node above it keeps two calls
-// from running at the same time, save for alive and log.
+// A server is one ZooKeeper server of a backend. Its Node makes one call at a
+// time, except for alive and log.
 type server interface {
 	addr() string
 	start(ctx context.Context) error
-	kill(ctx context.Context) error // SIGKILL, and wait until it is gone
-	stop(ctx context.Context) error // SIGTERM, and wait until it is gone
+	kill(ctx context.Context) error // with SIGKILL; waits until the process has exited
+	stop(ctx context.Context) error // with SIGTERM; waits until the process has exited
 	pause(ctx context.Context) error
 	unpause(ctx context.Context) error
-	wipe(ctx context.Context) error // lose the data; only while not running
+	wipe(ctx context.Context) error // deletes the data; only while not running
 	cut(ctx context.Context) error
 	heal(ctx context.Context) error
 	remove(ctx context.Context) error
-	alive(ctx context.Context) error // nil while the process exists
-	log(ctx context.Context) string  // the last lines it wrote
+	alive(ctx context.Context) error // nil while the process runs
+	log(ctx context.Context) string  // the last lines
 }
 
-// A Provider starts servers in the way that Find has found.
+// A Provider starts servers with the backend that Find has found.
 type Provider struct {
 	external []string
-	way      way // nil with external servers
+	backend  backend // nil with external servers
 
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// Find picks the way to run ZooKeeper. It can take a minute where an image has
-// to be built; logf (may be nil) hears of such steps. When no way works, the
-// error names them all and says why each failed.
+// Find finds a backend for running ZooKeeper. It can take a minute if an image
+// must be built. It reports such steps to logf, which may be nil. If no backend
+// works, the error says why each one failed.
 func Find(ctx context.Context, logf func(format string, args ...any)) (*Provider, error) {
 	if logf == nil {
 		logf = func(string, ...any) {}
@@ -74,46 +74,46 @@ func Find(ctx context.Context, logf func(format string, args ...any)) (*Provider
 	if list := os.Getenv("ZK_SERVERS"); list != "" {
 		return &Provider{external: strings.Split(list, ",")}, nil
 	}
-	ways := []struct {
+	backends := []struct {
 		name string
-		find func(context.Context, func(string, ...any)) (way, error)
+		find func(context.Context, func(string, ...any)) (backend, error)
 	}{
 		{"docker", findDocker},
 		{"java", findJava},
 	}
 	only := os.Getenv("ZK_HARNESS")
 	failed := []error{errors.New("ZK_SERVERS: not set")}
-	for _, w := range ways {
+	for _, w := range backends {
 		if only != "" && only != w.name {
-			failed = append(failed, fmt.Errorf("%s: ruled out by ZK_HARNESS=%s", w.name, only))
+			failed = append(failed, fmt.Errorf("%s: excluded by ZK_HARNESS=%s", w.name, only))
 			continue
 		}
 		found, err := w.find(ctx, logf)
 		if err == nil {
-			return &Provider{way: found}, nil
+			return &Provider{backend: found}, nil
 		}
 		failed = append(failed, fmt.Errorf("%s: %w", w.name, err))
-		if ctx.Err() != nil { // says nothing about this way or the next
+		if ctx.Err() != nil { // the failure says nothing about this backend or the next
 			return nil, fmt.Errorf("zkserver: find: %w: %w", context.Cause(ctx), errors.Join(failed...))
 		}
-		logf("zkserver: not with %s: %v", w.name, err)
+		logf("zkserver: cannot use %s: %v", w.name, err)
 	}
 	return nil, fmt.Errorf("zkserver: no way to run ZooKeeper:\n%w", errors.Join(failed...))
 }
 
-// String says which way is used, such as "docker image zookeeper:3.9".
+// String describes what is used, such as "docker image zookeeper:3.9".
 func (p *Provider) String() string {
-	if p.way == nil {
+	if p.backend == nil {
 		return "external servers " + strings.Join(p.external, ",")
 	}
-	return p.way.String()
+	return p.backend.String()
 }
 
-// External returns the servers of ZK_SERVERS, or nil when the Provider starts
-// its own. External servers can only be used: Start and StartEnsemble fail.
+// External returns the servers of ZK_SERVERS, or nil if the Provider starts its
+// own. With external servers, Start and StartEnsemble fail.
 func (p *Provider) External() []string { return p.external }
 
-// Start runs one standalone server and returns when it serves.
+// Start runs one standalone server and waits until it serves.
 func (p *Provider) Start(ctx context.Context, cfg Config) (*Node, error) {
 	e, err := p.StartEnsemble(ctx, 1, cfg)
 	if err != nil {
@@ -122,18 +122,19 @@ func (p *Provider) Start(ctx context.Context, cfg Config) (*Node, error) {
 	return e.Nodes[0], nil
 }
 
-// StartEnsemble runs n servers that know each other and returns when all of
-// them serve, one of them as the leader. With n = 1 the server is standalone.
+// StartEnsemble runs an ensemble of n servers and waits until all of them serve.
+// If n is 1, the server is standalone. Without a deadline in ctx it waits for
+// 90 s.
 func (p *Provider) StartEnsemble(ctx context.Context, n int, cfg Config) (*Ensemble, error) {
-	if p.way == nil {
-		return nil, fmt.Errorf("zkserver: start: %s are not ours to control", p)
+	if p.backend == nil {
+		return nil, fmt.Errorf("zkserver: start: %s cannot be controlled", p)
 	}
 	if n < 1 {
 		return nil, fmt.Errorf("zkserver: start: %d servers", n)
 	}
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
-	servers, err := p.way.create(ctx, n, cfg)
+	servers, err := p.backend.create(ctx, n, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("zkserver: start %d with %s: %w", n, p, err)
 	}
@@ -146,8 +147,7 @@ func (p *Provider) StartEnsemble(ctx context.Context, n int, cfg Config) (*Ensem
 		err = e.WaitServing(ctx)
 	}
 	if err != nil {
-		// The caller's context may be the reason. It must not keep the
-		// servers from being removed.
+		// Even if the failure is that ctx has ended, remove the servers.
 		ctx, cancel := withDefaultTimeout(context.WithoutCancel(ctx))
 		defer cancel()
 		return nil, errors.Join(err, e.Remove(ctx))
@@ -155,16 +155,16 @@ func (p *Provider) StartEnsemble(ctx context.Context, n int, cfg Config) (*Ensem
 	return e, nil
 }
 
-// Close removes every server, network and file that the Provider has made. It
-// may be called more than once.
+// Close removes every server, network and file that the Provider has made. Later
+// calls return the first result.
 func (p *Provider) Close() error {
 	p.closeOnce.Do(func() {
-		if p.way == nil {
+		if p.backend == nil {
 			return
 		}
 		ctx, cancel := withDefaultTimeout(context.Background())
 		defer cancel()
-		if err := p.way.close(ctx); err != nil {
+		if err := p.backend.close(ctx); err != nil {
 			p.closeErr = fmt.Errorf("zkserver: close %s: %w", p, err)
 		}
 	})

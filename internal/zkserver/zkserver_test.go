@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// victimEnv makes this test binary one that starts a server and dies.
+// victimEnv makes this test binary start a server and die (see die).
 const victimEnv = "ZKSERVER_TEST_DIE"
 
 func TestMain(m *testing.M) {
@@ -27,14 +27,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// find returns a Provider of the test's own.
+// find returns a Provider for this test alone.
 func find(t *testing.T) *Provider {
 	t.Helper()
 	p, err := Find(t.Context(), t.Logf)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	if p.External() != nil {
-		t.Skip("external servers are not ours to control")
+		t.Skip("external servers cannot be controlled")
 	}
 	t.Log(p)
 	return p
@@ -66,16 +66,16 @@ func create(t *testing.T, conn *zk.Conn, path string) {
 	require.NoError(t, err)
 }
 
-func TestNoWayIsAnErrorThatNamesThemAll(t *testing.T) {
+func TestFindFailsWithTheReasonForEachBackend(t *testing.T) {
 	t.Setenv("ZK_SERVERS", "")
 	t.Setenv("ZK_HARNESS", "none")
 	_, err := Find(t.Context(), nil)
-	for _, way := range []string{"ZK_SERVERS", "docker", "java"} {
-		require.ErrorContains(t, err, way)
+	for _, backend := range []string{"ZK_SERVERS", "docker", "java"} {
+		require.ErrorContains(t, err, backend)
 	}
 }
 
-func TestExternalServersAreUsedAndNotControlled(t *testing.T) {
+func TestExternalServersAreUsedButNotControlled(t *testing.T) {
 	t.Setenv("ZK_SERVERS", "a:1,b:2")
 	p, err := Find(t.Context(), nil)
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestExternalServersAreUsedAndNotControlled(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-func TestStandaloneNodeServes(t *testing.T) {
+func TestAStandaloneNodeServes(t *testing.T) {
 	n, conn := startOne(t)
 	answer, err := n.Command(t.Context(), "srvr")
 	require.NoError(t, err)
@@ -115,18 +115,18 @@ func TestAServerThatCannotStartIsReportedWithItsLog(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err := find(t).Start(ctx, Config{Extra: map[string]string{"tickTime": "many"}})
-	require.ErrorContains(t, err, "has ended")
+	require.ErrorContains(t, err, "exited")
 	require.ErrorContains(t, err, "many")
-	require.NoError(t, ctx.Err(), "it has not waited for the deadline")
+	require.NoError(t, ctx.Err(), "it did not wait for the deadline")
 }
 
-func TestKilledNodeComesBackOnItsPortWithItsData(t *testing.T) {
+func TestAKilledNodeRestartsOnItsPortWithItsData(t *testing.T) {
 	n, conn := startOne(t)
 	create(t, conn, "/kept")
 	before := n.Addr()
 	for _, end := range []func(context.Context) error{n.Kill, n.Stop} {
 		require.NoError(t, end(t.Context()))
-		require.NoError(t, end(t.Context()), "again is fine")
+		require.NoError(t, end(t.Context()), "a second time")
 		_, err := n.Command(t.Context(), "srvr")
 		require.Error(t, err)
 		require.NoError(t, n.Restart(t.Context()))
@@ -137,7 +137,7 @@ func TestKilledNodeComesBackOnItsPortWithItsData(t *testing.T) {
 	}
 }
 
-func TestPausedNodeIsSilentUntilUnpaused(t *testing.T) {
+func TestAPausedNodeIsSilentUntilUnpaused(t *testing.T) {
 	n, _ := startOne(t)
 	require.NoError(t, n.Pause(t.Context()))
 	_, err := n.status(t.Context())
@@ -146,14 +146,14 @@ func TestPausedNodeIsSilentUntilUnpaused(t *testing.T) {
 	require.NoError(t, n.WaitServing(t.Context()))
 }
 
-func TestPausedNodeCanBeKilled(t *testing.T) {
+func TestAPausedNodeCanBeKilled(t *testing.T) {
 	n, _ := startOne(t)
 	require.NoError(t, n.Pause(t.Context()))
 	require.NoError(t, n.Kill(t.Context()))
 	require.NoError(t, n.Restart(t.Context()))
 }
 
-func TestWipedNodeIsEmpty(t *testing.T) {
+func TestAWipedNodeIsEmpty(t *testing.T) {
 	n, conn := startOne(t)
 	create(t, conn, "/lost")
 	before := n.Addr()
@@ -164,7 +164,7 @@ func TestWipedNodeIsEmpty(t *testing.T) {
 	require.False(t, found)
 }
 
-func TestEmptyContainersAreReapedSoon(t *testing.T) {
+func TestEmptyContainersAreReapedWithinSeconds(t *testing.T) {
 	_, conn := startOne(t)
 	_, err := conn.CreateContainer("/box", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestEmptyContainersAreReapedSoon(t *testing.T) {
 	}, 10*time.Second, 20*time.Millisecond)
 }
 
-func TestRemovedNodeStaysAway(t *testing.T) {
+func TestARemovedNodeCannotBeStarted(t *testing.T) {
 	n, _ := startOne(t)
 	require.NoError(t, n.Remove(t.Context()))
 	require.NoError(t, n.Remove(t.Context()))
@@ -202,17 +202,17 @@ func TestAnotherNodeLeadsWhenTheLeaderIsKilled(t *testing.T) {
 	require.NoError(t, err)
 	found, _, err := conn.Exists("/after")
 	require.NoError(t, err)
-	require.True(t, found, "its peers have sent it the data")
+	require.True(t, found, "its peers have sent the data")
 }
 
-func TestLeaderCutOffLosesItsPlaceAndHealsAsAFollower(t *testing.T) {
+func TestALeaderThatIsCutOffIsReplacedAndHealsAsAFollower(t *testing.T) {
 	e, err := find(t).StartEnsemble(t.Context(), 3, Config{})
 	require.NoError(t, err)
 	old, err := e.Leader(t.Context())
 	require.NoError(t, err)
 	err = old.Cut(t.Context())
 	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip("nodes can be cut off with docker only")
+		t.Skip("only Docker can cut a node off")
 	}
 	require.NoError(t, err)
 	next, err := e.Leader(t.Context(), old)
@@ -221,7 +221,7 @@ func TestLeaderCutOffLosesItsPlaceAndHealsAsAFollower(t *testing.T) {
 	require.Eventually(t, func() bool {
 		answer, err := old.Command(t.Context(), "srvr")
 		return err == nil && strings.Contains(answer, "not currently serving")
-	}, 30*time.Second, 50*time.Millisecond, "clients still reach it, and it knows that it is alone")
+	}, 30*time.Second, 50*time.Millisecond, "clients still reach it, and it knows that it has no quorum")
 	require.NoError(t, old.Heal(t.Context()))
 	require.NoError(t, old.WaitServing(t.Context()))
 	found, _, err := dial(t, old.Addr()).Exists("/after")
@@ -246,7 +246,7 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 }
 
 func TestADyingProcessLeavesNothingBehind(t *testing.T) {
-	find(t) // skips where there is nothing to leave behind
+	find(t) // skips the test with external servers
 	for _, how := range []string{"panic", "exit", "kill"} {
 		t.Run(how, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0])
@@ -262,7 +262,7 @@ func TestADyingProcessLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestOnlyADeadProcessLeavesOrphans(t *testing.T) {
+func TestOnlyADeadOwnerLeavesOrphans(t *testing.T) {
 	if owner(os.Getpid()) == "" {
 		t.Skip("no /proc")
 	}
@@ -279,7 +279,7 @@ func TestOnlyADeadProcessLeavesOrphans(t *testing.T) {
 	require.False(t, orphaned(""))
 }
 
-// die starts a server, prints what to look for, and ends without Close.
+// die starts a server, prints its traces, and ends without Close.
 func die(how string) {
 	p, err := Find(context.Background(), nil)
 	if err != nil {
@@ -306,12 +306,12 @@ func die(how string) {
 	os.Exit(3)
 }
 
-// traces returns the label and the directory of a provider's run.
+// traces returns the label and the directory of a Provider's run.
 func traces(p *Provider) (run, dir string) {
-	switch w := p.way.(type) {
-	case *dockerWay:
+	switch w := p.backend.(type) {
+	case *dockerBackend:
 		return w.watcher.run, w.watcher.dir
-	case *javaWay:
+	case *javaBackend:
 		return w.watcher.run, w.watcher.dir
 	}
 	return "", ""

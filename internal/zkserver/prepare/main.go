@@ -1,6 +1,6 @@
-// Prepare finds the way to run ZooKeeper on this machine before the tests do,
-// so that the minute it may take to get an image is nobody's test time. It is
-// quiet when nothing is to do, and fails when no way works.
+// Prepare finds a way to run ZooKeeper on this machine before the tests do. So
+// the minute that it may take to get an image is not spent in a test. Prepare
+// prints nothing if there is nothing to do, and fails if ZooKeeper cannot be run.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// With runs a command on a real ZooKeeper: it starts a server in the first way
-// that works (or takes ZK_SERVERS), appends host:port,... to the command's
-// arguments, and removes the server when the command has ended.
+// With runs a command on a real ZooKeeper. It starts a server, unless ZK_SERVERS
+// is set, and appends host:port,... to the command's arguments. It removes the
+// server when the command has exited.
 //
 //	go run ./internal/zkserver/with go run ./examples/mutex -zk
 package main
@@ -21,8 +21,8 @@ import (
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("with: ")
-	// Ctrl-C reaches the command too. It ends the start of a server, and then
-	// nothing here: the server is still needed while the command winds up.
+	// Ctrl-C interrupts the start of a server. Later it is ignored here, because
+	// the command gets it too and needs the server until it exits.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
@@ -32,7 +32,7 @@ func main() {
 
 func run(ctx context.Context, command []string) (err error) {
 	if len(command) == 0 {
-		return errors.New("which command?")
+		return errors.New("no command given")
 	}
 	provider, err := zkserver.Find(ctx, log.Printf)
 	if err != nil {
@@ -47,7 +47,7 @@ func run(ctx context.Context, command []string) (err error) {
 		}
 		servers = []string{node.Addr()}
 	}
-	log.Printf("a real ZooKeeper: %s", provider)
+	log.Printf("using a real ZooKeeper: %s", provider)
 
 	cmd := exec.Command(command[0], append(command[1:], strings.Join(servers, ","))...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

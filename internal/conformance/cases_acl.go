@@ -13,9 +13,9 @@ var aclCases = []Case{
 		before := a.Ok(GetACL(s.Path("n"))).Stat
 		r := a.Ok(SetACL(s.Path("n"), append(Anyone(31), jute.ACL{Perms: 1, Scheme: "digest", ID: "u:hash"}), 0))
 		s.Equal(int32(1), r.Stat.Aversion, "aversion counts the changes of the ACL")
-		s.Equal(before.Mzxid, r.Stat.Mzxid, "mzxid does not notice")
-		s.Equal(before.Pzxid, r.Stat.Pzxid, "pzxid does not notice")
-		s.Equal(before.Version, r.Stat.Version, "version does not notice")
+		s.Equal(before.Mzxid, r.Stat.Mzxid, "mzxid does not change")
+		s.Equal(before.Pzxid, r.Stat.Pzxid, "pzxid does not change")
+		s.Equal(before.Version, r.Stat.Version, "version does not change")
 		a.Ok(GetACL(s.Path("n")))
 		a.Fails(jute.ErrBadVersion, SetACL(s.Path("n"), Open, 0))
 		a.Fails(jute.ErrBadVersion, SetACL(s.Path("n"), Open, -2))
@@ -32,11 +32,11 @@ var aclCases = []Case{
 		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("n"), []jute.ACL{}, -1))
 		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("n"), []jute.ACL{{Perms: 31, Scheme: "auth"}}, -1))
 		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("n"), []jute.ACL{{Perms: 31, Scheme: "nonsense"}}, -1))
-		// It comes before the node, and before its version.
+		// The server checks the ACL before the znode and its version.
 		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("missing"), nil, -1))
 		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("n"), nil, 7))
 	}},
-	{Name: "what each permission is for", Run: func(s *Script) {
+	{Name: "what each permission allows", Run: func(s *Script) {
 		a := s.Connect("a")
 		n := 0
 		for _, perm := range []int32{jute.PermRead, jute.PermWrite, jute.PermCreate, jute.PermDelete, jute.PermAdmin} {
@@ -58,7 +58,7 @@ var aclCases = []Case{
 				a.Call(Delete(s.Path(node+"/child"), -1))
 				a.Call(Delete(s.Path(node+"/missing"), -1))
 				a.Call(SetACL(s.Path(node), Anyone(perms), -1))
-				// One's own ACL does not keep one from being deleted.
+				// A znode's own ACL does not protect it from being deleted.
 				for _, child := range []string{"child", "new", "box"} {
 					a.Call(Delete(s.Path(node+"/"+child), -1))
 				}
@@ -76,8 +76,8 @@ var aclCases = []Case{
 		a.Fails(jute.ErrNoAuth, Create(s.Path("n/child"), nil, Open, 0))
 		a.Fails(jute.ErrBadVersion, Multi(Check(s.Path("n"), 9)))
 	}},
-	// Who may read but not administer a node sees who may, but not the hash
-	// (FinalRequestProcessor).
+	// A client with READ but not ADMIN sees the users in a digest ACL, but not
+	// their hashes (FinalRequestProcessor).
 	{Name: "getACL redacts digests", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		a.present("digest", "u:secret")

@@ -20,7 +20,7 @@ var addWatchCases = []Case{
 			a.Ok(Delete(n+"/m", -1))
 			a.Ok(Delete(n, -1))
 			s.Equal([]Event{created(n), dataChanged(n), dataChanged(n), childrenChanged(n), childrenChanged(n), deleted(n)},
-				b.Drain(), "stays")
+				b.Drain(), "the watch is persistent")
 		}
 	}},
 	{Name: "recursive", Run: func(s *Script) {
@@ -37,9 +37,9 @@ var addWatchCases = []Case{
 			a.Ok(Delete(n+"/m/k", -1))
 			a.Ok(Delete(n+"/m", -1))
 			a.Ok(Delete(n, -1))
-			// No event tells of children: each child tells of itself.
+			// There are no events for changed children: each child has its own.
 			s.Equal([]Event{created(n), created(n + "/m"), dataChanged(n + "/m"), created(n + "/m/k"),
-				deleted(n + "/m/k"), deleted(n + "/m"), deleted(n)}, b.Drain(), "stays")
+				deleted(n + "/m/k"), deleted(n + "/m"), deleted(n)}, b.Drain(), "the watch is persistent")
 		}
 	}},
 	{Name: "besides other watches", Run: func(s *Script) {
@@ -57,7 +57,7 @@ var addWatchCases = []Case{
 		b.Drain()
 		a.Ok(Create(n+"/k", nil, Open, 0))
 		b.Drain()
-		// Both modes on one path: the later one counts (WatcherModeManager).
+		// With both modes on one path, the later one wins (WatcherModeManager).
 		b.Ok(AddWatch(n, jute.WatchPersistentRecursive))
 		a.Ok(Delete(n+"/k", -1))
 		b.Drain()
@@ -117,7 +117,7 @@ var addWatchCases = []Case{
 		b.Ok(AddWatch(n, jute.WatchPersistentRecursive))
 		b.Fails(jute.ErrNoWatcher, CheckWatches(n+"/m", jute.WatcherAny))
 	}},
-	{Name: "a mode that there is not", Run: func(s *Script) {
+	{Name: "an unknown mode", Run: func(s *Script) {
 		a := s.Connect("a")
 		for _, mode := range []int32{2, 3, -1} {
 			a.Send(AddWatch(s.Path("n"), mode))

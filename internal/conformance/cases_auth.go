@@ -11,7 +11,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// digest returns the id that user:password has in an ACL
+// digest returns the id of user:password in an ACL
 // (DigestAuthenticationProvider.generateDigest).
 func digest(credential string) string {
 	user, _, _ := strings.Cut(credential, ":")
@@ -23,13 +23,14 @@ func digestACL(perms int32, credential string) []jute.ACL {
 	return []jute.ACL{{Perms: perms, Scheme: "digest", ID: digest(credential)}}
 }
 
-// SuperCredential is to be the super user's.
+// SuperCredential is the super user's credential.
 const SuperCredential = "super:secret"
 
-// SuperDigest is what a server is to be told of it.
+// SuperDigest returns the digest of SuperCredential, for the server's
+// configuration.
 func SuperDigest() string { return digest(SuperCredential) }
 
-// present presents a credential in the way all clients do: with xid -4.
+// present presents a credential with xid -4, as all clients do.
 func (c *Client) present(scheme, credential string) Reply {
 	c.s.t.Helper()
 	return c.CallAs(jute.XidAuth, Auth(scheme, credential))
@@ -43,14 +44,14 @@ var authCases = []Case{
 		a.Ok(Create(s.Path("n"), []byte("x"), digestACL(jute.PermAll, "u:secret"), 0))
 		a.Ok(GetData(s.Path("n"), false))
 		b.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
-		// Any credential is accepted: only an ACL knows which one is right.
+		// The server accepts any credential and compares it only with ACLs.
 		b.present("digest", "u:wrong")
 		b.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
 		b.Fails(jute.ErrNoAuth, SetData(s.Path("n"), nil, -1))
 		b.present("digest", "u:secret")
 		b.Ok(GetData(s.Path("n"), false))
-		// A connection keeps all it has presented. Credentials are those of
-		// the connection, not of the session.
+		// Credentials add up. They belong to the connection, not to the
+		// session.
 		a.present("digest", "other:one")
 		a.Ok(GetData(s.Path("n"), false))
 		a.Drop()
@@ -71,12 +72,12 @@ var authCases = []Case{
 		a.Ok(Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "auth"}}, 0))
 		a.Ok(GetACL(s.Path("n")))
 	}},
-	{Name: "an ACL of scheme auth names all that was presented", Run: func(s *Script) {
+	{Name: "an ACL of scheme auth grants to every presented credential", Run: func(s *Script) {
 		a := s.Connect("a")
 		a.present("digest", "u:secret")
 		a.present("digest", "v:other")
-		a.Ok(Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "auth", ID: "is not looked at"}}, 0))
-		// In no particular order: they come from a hash set.
+		a.Ok(Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "auth", ID: "is ignored"}}, 0))
+		// Sort the entries: they come from a hash set.
 		look := func() {
 			acl := a.Quietly(GetACL(s.Path("n"))).ACL
 			slices.Sort(acl)
@@ -88,9 +89,9 @@ var authCases = []Case{
 		a.Ok(SetACL(s.Path("n"), append(Anyone(1), jute.ACL{Perms: 1 | 16, Scheme: "auth"}), -1))
 		look()
 	}},
-	{Name: "super", Alone: true, Run: func(s *Script) {
-		// Whose digest is named at the server's start may do anything
-		// (ZooKeeperServer.checkACL).
+	{Name: "super", Exclusive: true, Run: func(s *Script) {
+		// The user whose digest is in the server's configuration may do
+		// anything (ZooKeeperServer.checkACL).
 		a, b := s.Connect("a"), s.Connect("b")
 		a.present("digest", "u:secret")
 		a.Ok(Create(s.Path("n"), nil, digestACL(jute.PermRead, "u:secret"), 0))
@@ -106,8 +107,8 @@ var authCases = []Case{
 	}},
 	{Name: "ip", Run: func(s *Script) {
 		a := s.Connect("a")
-		// Each connection has its address's identity from the start. What it
-		// presents is not looked at.
+		// Each connection has the identity of its address from the start. The
+		// server ignores the credential.
 		a.present("ip", "")
 		a.present("ip", "10.1.2.3")
 		a.Ok(Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "ip", ID: "10.1.2.3"}}, 0))
@@ -117,7 +118,7 @@ var authCases = []Case{
 	{Name: "world", Run: func(s *Script) {
 		a := s.Connect("a")
 		r := a.present("world", "anyone")
-		s.Equal(false, r.Closed, "an answer")
+		s.Equal(false, r.Closed, "a reply")
 		a.Closed()
 	}},
 	{Name: "an unknown scheme", Run: func(s *Script) {
@@ -125,7 +126,7 @@ var authCases = []Case{
 		r := a.present("nonsense", "x")
 		s.Equal(jute.ErrAuthFailed, r.Err, "refused")
 		a.Closed()
-		// The session lives on.
+		// The session is still alive.
 		b := s.Resume("b", a)
 		b.Ok(Exists(s.Path(""), false))
 	}},
@@ -135,8 +136,8 @@ var authCases = []Case{
 		a.Closed()
 	}},
 	{Name: "with another xid", Run: func(s *Script) {
-		// The operation decides, not the xid; the answer's xid is the
-		// request's in any case.
+		// The operation matters, not the xid. The reply always has the xid of
+		// the request.
 		a := s.Connect("a")
 		a.Call(Auth("digest", "u:secret"))
 		a.Ok(Create(s.Path("n"), nil, digestACL(jute.PermAll, "u:secret"), 0))
@@ -161,8 +162,8 @@ var authCases = []Case{
 			a.Closed()
 		}
 	}},
-	// A credential that the provider can not read is refused as a wrong one would
-	// be (ZooKeeperServer.processPacket).
+	// A credential that the provider cannot parse is refused like a wrong one
+	// (ZooKeeperServer.processPacket).
 	{Name: "with nulls", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		null := func(b []byte) []byte { return jute.AppendInt32(b, -1) }
@@ -173,13 +174,13 @@ var authCases = []Case{
 			Body: null(jute.AppendString(jute.AppendInt32(nil, 0), "digest"))})
 		b.Closed()
 	}},
-	{Name: "sent together with the requests behind it", Run: func(s *Script) {
-		// A credential counts for what was sent after it on its connection.
+	{Name: "sent together with later requests", Run: func(s *Script) {
+		// A credential is in effect for later requests on its connection.
 		a, b := s.Connect("a"), s.Connect("b")
 		a.Ok(Create(s.Path("n"), nil, digestACL(jute.PermAll, "u:secret"), 0))
 		b.SendAs(jute.XidAuth, Auth("digest", "u:secret"))
 		b.Send(GetData(s.Path("n"), false))
 		b.Receive()
-		s.Equal(int32(0), b.Receive().Err, "it counts")
+		s.Equal(int32(0), b.Receive().Err, "the credential is in effect")
 	}},
 }

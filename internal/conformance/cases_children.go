@@ -18,8 +18,8 @@ var childrenCases = []Case{
 		a.Fails(jute.ErrNoNode, GetChildren2(s.Path("missing"), false))
 		a.Ok(GetChildren2(s.Path("y"), false))
 	}},
-	// The changes, not the creates alone, from which the numbers of sequential
-	// children come: those are (cversion + numChildren) / 2.
+	// The numbers of sequential children count only creates: the number is
+	// (cversion + numChildren) / 2.
 	{Name: "cversion counts creates and deletes of children", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		a.Ok(Create(s.Path("p"), nil, Open, 0))
@@ -36,11 +36,11 @@ var childrenCases = []Case{
 		a.Ok(Create(s.Path("p/c"), nil, Open, jute.FlagEphemeral))
 		a.Fails(jute.ErrNodeExists, Create(s.Path("p/c"), nil, Open, 0))
 		a.Fails(jute.ErrNoNode, Delete(s.Path("p/x"), -1))
-		counts(3, 1, "what fails does not count")
+		counts(3, 1, "failed operations do not count")
 		a.Ok(SetData(s.Path("p/c"), []byte("x"), -1))
 		a.Ok(Create(s.Path("p/c2"), nil, Open, 0))
 		a.Ok(Create(s.Path("p/c2/below"), nil, Open, 0))
-		counts(4, 2, "nor data, nor children's children")
+		counts(4, 2, "neither data nor grandchildren count")
 		a.Ok(Multi(Create(s.Path("p/d"), nil, Open, 0), Delete(s.Path("p/d"), -1), Delete(s.Path("p/c"), -1)))
 		counts(7, 1, "each operation of a multi")
 		b.Ok(Create(s.Path("p/of b"), nil, Open, jute.FlagEphemeral))

@@ -5,9 +5,10 @@ import (
 )
 
 var containerCases = []Case{
-	// The ContainerManager deletes a container that has had a child and has
-	// none, at its next look. One that never had any stays, by default.
-	{Name: "is reaped when its last child is gone", Alone: true, Run: func(s *Script) {
+	// At its next check the ContainerManager deletes a container that has no
+	// children but had one before. By default it keeps a container that never had
+	// any.
+	{Name: "is reaped after its last child is deleted", Exclusive: true, Run: func(s *Script) {
 		a := s.Connect("a")
 		outer, inner := s.Path("outer"), s.Path("outer/inner")
 		a.Ok(CreateContainer(s.Path("unused"), nil, Open, jute.FlagContainer))

@@ -11,10 +11,10 @@ var createCases = []Case{
 		a := s.Connect("a")
 		a.Ok(GetChildren2(s.Path(""), false))
 		r := a.Ok(Create(s.Path("n"), []byte("data"), Open, 0))
-		s.Equal(s.Path("n"), r.Path, "the path comes back")
+		s.Equal(s.Path("n"), r.Path, "the reply has the path")
 		st := a.Ok(Exists(s.Path("n"), false)).Stat
-		s.Equal(st.Czxid, st.Mzxid, "mzxid of a new node")
-		s.Equal(st.Czxid, st.Pzxid, "pzxid of a new node")
+		s.Equal(st.Czxid, st.Mzxid, "mzxid of a new znode")
+		s.Equal(st.Czxid, st.Pzxid, "pzxid of a new znode")
 		parent := a.Ok(GetChildren2(s.Path(""), false)).Stat
 		s.Equal(st.Czxid, parent.Pzxid, "pzxid of the parent")
 		s.Equal(int32(1), parent.Cversion, "cversion of the parent")
@@ -39,13 +39,13 @@ var createCases = []Case{
 	}},
 	{Name: "flags that op create does not know", Run: func(s *Script) {
 		a := s.Connect("a")
-		// CreateMode knows 4, a container, and PrepRequestProcessor lets it
-		// pass: the transaction is a plain create, which says nothing of
-		// containers, and a plain node is what is made.
+		// CreateMode knows 4, a container, and PrepRequestProcessor accepts
+		// it. But the transaction is a plain create, which cannot express a
+		// container, so the znode is a plain one.
 		r := a.Ok(Create(s.Path("box"), nil, Open, jute.FlagContainer))
 		a.Ok(Exists(r.Path, false))
 		a.Ok(Delete(r.Path, -1))
-		// 5 and 6, nodes with a time to live, are an extension that is off.
+		// 5 and 6, znodes with a time to live, are an extension that is off.
 		a.Fails(jute.ErrUnimplemented, Create(s.Path("ttl"), nil, Open, jute.FlagTTL))
 		a.Fails(jute.ErrUnimplemented, Create(s.Path("ttl"), nil, Open, jute.FlagSequentialTTL))
 		for _, flags := range []int32{7, 8, 99, -1, math.MinInt32} {
@@ -82,7 +82,7 @@ var createCases = []Case{
 			a.Fails(jute.ErrNoChildrenForEphemerals, Create(s.Path("e/n"), nil, Open, flags))
 		}
 		a.Fails(jute.ErrNoChildrenForEphemerals, CreateContainer(s.Path("e/n"), nil, Open, jute.FlagContainer))
-		// The ACL of the parent comes before.
+		// The server checks the parent's ACL first.
 		a.Ok(SetACL(s.Path("e"), ReadOnly, -1))
 		a.Fails(jute.ErrNoAuth, Create(s.Path("e/n"), nil, Open, 0))
 	}},
@@ -101,7 +101,7 @@ var createCases = []Case{
 			acl(31, "digest", "two:colons:here"),
 			acl(31, "digest", ":"),
 			acl(31, "digest", ""),
-			acl(31, "auth", ""), // the connection has presented nothing
+			acl(31, "auth", ""), // the connection has presented no credential
 			acl(31, "ip", "not an address"),
 			acl(31, "ip", "1.2.3.4/33"),
 			acl(31, "ip", "1.2.3"),
@@ -117,15 +117,15 @@ var createCases = []Case{
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, []jute.ACL{}, 0))
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, acl(31, "nonsense", "x"), 0))
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, acl(31, "auth", ""), 0))
-		// The ACL is looked at before the parent is.
+		// The server checks the ACL before the parent.
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("missing/n"), nil, nil, 0))
 	}},
-	{Name: "ACLs that are valid", Run: func(s *Script) {
+	{Name: "valid ACLs", Run: func(s *Script) {
 		a := s.Connect("a")
 		for _, good := range [][]jute.ACL{
 			Anyone(0), Anyone(1), Anyone(32), Anyone(-1),
 			append(Anyone(1), Anyone(1)...), // duplicates are removed
-			append(Anyone(1), Anyone(2)...), // these are none
+			append(Anyone(1), Anyone(2)...), // not duplicates
 			{{Perms: 31, Scheme: "ip", ID: "0.0.0.0/0"}},
 			{{Perms: 31, Scheme: "ip", ID: "10.1.2.3"}},
 			{{Perms: 31, Scheme: "ip", ID: "10.0.0.0/8"}, {Perms: 31, Scheme: "world", ID: "anyone"}},
@@ -149,7 +149,7 @@ var createCases = []Case{
 		} {
 			for _, flags := range []int32{0, jute.FlagSequential} {
 				if path == "/" && flags != 0 {
-					continue // works, and its number is other servers' business
+					continue // succeeds, but the number depends on other clients
 				}
 				r := a.Call(Create(path, nil, Open, flags))
 				if r.Err == 0 {
@@ -162,11 +162,11 @@ var createCases = []Case{
 		a.Fails(jute.ErrBadArguments, Create("x", nil, Open, 0))
 		a.Fails(jute.ErrBadArguments, Create(s.Path(".."), nil, Open, 0))
 		a.Fails(jute.ErrBadArguments, Create(s.Path("a\x00b"), nil, Open, 0))
-		// The parent is looked for before the path is judged as a whole
+		// The server looks up the parent before it validates the whole path
 		// (PrepRequestProcessor).
 		a.Fails(jute.ErrNoNode, Create(s.Path("n/"), nil, Open, 0))
-		// And it is judged with its number: this is a child named after that
-		// alone.
+		// It validates the path with its number. Here the number is the whole
+		// name.
 		a.Fails(jute.ErrBadArguments, Create(s.Path("")+"/", nil, Open, 0))
 		r := a.Ok(Create(s.Path("")+"/", nil, Open, jute.FlagSequential))
 		a.Ok(Delete(r.Path, -1))
@@ -179,28 +179,28 @@ var createCases = []Case{
 		s.Equal([]byte{}, a.Ok(GetData(s.Path("empty"), false)).Data, "empty stays empty")
 		a.Ok(SetData(s.Path("empty"), nil, -1))
 		a.Ok(SetData(s.Path("null"), []byte{}, -1))
-		s.Equal([]byte(nil), a.Ok(GetData(s.Path("empty"), false)).Data, "null stays null")
-		s.Equal([]byte{}, a.Ok(GetData(s.Path("null"), false)).Data, "empty stays empty")
+		s.Equal([]byte(nil), a.Ok(GetData(s.Path("empty"), false)).Data, "null replaces empty")
+		s.Equal([]byte{}, a.Ok(GetData(s.Path("null"), false)).Data, "empty replaces null")
 	}},
 	{Name: "create2", Run: func(s *Script) {
 		a := s.Connect("a")
 		for flags := range int32(4) {
 			r := a.Ok(Create2(s.Path("n"), []byte("data"), Open, flags))
-			s.Equal(r.Zxid, r.Stat.Czxid, "the Stat is that of this change")
-			s.Equal(int32(4), r.Stat.DataLength, "with the data")
+			s.Equal(r.Zxid, r.Stat.Czxid, "the Stat is that of this transaction")
+			s.Equal(int32(4), r.Stat.DataLength, "the Stat counts the data")
 			a.Ok(Delete(r.Path, -1))
 		}
 	}},
 	{Name: "createContainer", Run: func(s *Script) {
 		a := s.Connect("a")
 		r := a.Ok(CreateContainer(s.Path("box"), []byte("d"), Open, jute.FlagContainer))
-		// It has an owner in the tree that marks it as a container, but that is
-		// not shown (DataNode.copyStat).
+		// In the server's tree a special owner marks a container, but the Stat
+		// does not show it (DataNode.copyStat).
 		s.Equal(int64(0), r.Stat.EphemeralOwner, "the owner")
 		a.Ok(GetData(s.Path("box"), false))
 		a.Ok(GetChildren2(s.Path(""), false))
 		a.Ok(Delete(s.Path("box"), -1))
-		// What makes a container is the operation. The flags say only whether
+		// The operation makes it a container. The flags only determine whether
 		// its name gets a number.
 		for _, flags := range []int32{0, 1, 2, 3, 5, 6, 7, -1} {
 			r := a.Call(CreateContainer(s.Path("box"), nil, Open, flags))
@@ -216,16 +216,16 @@ var createCases = []Case{
 		a.Fails(jute.ErrUnimplemented, CreateTTL(s.Path("n"), nil, Open, jute.FlagTTL, 1000))
 		a.Fails(jute.ErrUnimplemented, CreateTTL(s.Path("n"), nil, Open, jute.FlagSequentialTTL, 1000))
 		a.Drain()
-		// Without the flag the time to live is one too many. In a multi it is
-		// dropped: there, the flags decide which create it is (Op.Create).
+		// Without the flag a time to live is an error. A multi ignores it, since
+		// there the flags determine the operation (Op.Create).
 		for flags := range int32(5) {
 			a.Fails(jute.ErrBadArguments, CreateTTL(s.Path("n"), nil, Open, flags, 1000))
 			a.Call(Multi(CreateTTL(s.Path("n"), nil, Open, flags, 1000)))
 		}
 	}},
-	{Name: "of a size that is too large", Run: func(s *Script) {
+	{Name: "a frame that is too large", Run: func(s *Script) {
 		a := s.Connect("a")
-		// The frame's body may have 1,048,575 bytes (jute.maxbuffer).
+		// The body of a frame may have 1,048,575 bytes (jute.maxbuffer).
 		size := func(data int) Request { return Create(s.Path("n"), make([]byte, data), Open, 0) }
 		over := 8 + len(size(0).Body)
 		a.Ok(size(jute.MaxFrame - over))

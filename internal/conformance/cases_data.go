@@ -14,10 +14,10 @@ var dataCases = []Case{
 		a.Fails(jute.ErrNoNode, Exists(s.Path("missing"), false))
 		a.Fails(jute.ErrNoNode, Exists(s.Path("missing/n"), false))
 	}},
-	// No path is judged on reading: none that is not valid leads anywhere.
-	{Name: "reads of paths that are not valid", Run: func(s *Script) {
+	// Reads do not validate paths: an invalid path is just not found.
+	{Name: "reads of invalid paths", Run: func(s *Script) {
 		a := s.Connect("a")
-		// The empty path is another name of the root (DataTree).
+		// The empty path is an alias of the root (DataTree).
 		s.Equal(int32(0), a.Quietly(GetData("", false)).Err, "the root")
 		s.Equal(int32(0), a.Quietly(Exists("", false)).Err, "the root")
 		for _, path := range []string{"x", "//", s.Path("n/"), s.Path(".."), s.Path("a\x00b"), s.Path("a\x01b")} {
@@ -30,7 +30,7 @@ var dataCases = []Case{
 			a.Drain()
 		}
 	}},
-	{Name: "writes to paths that are not valid", Run: func(s *Script) {
+	{Name: "writes to invalid paths", Run: func(s *Script) {
 		a := s.Connect("a")
 		for _, path := range []string{"", "x", "//", s.Path("n/"), s.Path(".."), s.Path("a\x00b"), s.Path("a\x01b")} {
 			a.Call(SetData(path, nil, -1))
@@ -59,15 +59,15 @@ var dataCases = []Case{
 		a.Fails(jute.ErrBadVersion, SetData(s.Path("n"), nil, -2))
 		a.Fails(jute.ErrBadVersion, SetData(s.Path("n"), nil, math.MaxInt32))
 		s.Equal(int32(2), a.Ok(SetData(s.Path("n"), nil, -1)).Stat.Version, "version")
-		// The same data again is a change like any other.
+		// Setting the same data again is a change too.
 		s.Equal(int32(3), a.Ok(SetData(s.Path("n"), nil, 2)).Stat.Version, "version")
 		a.Fails(jute.ErrNoNode, SetData(s.Path("missing"), nil, -1))
 		a.Fails(jute.ErrNoNode, SetData(s.Path("missing"), nil, 3))
-		s.Equal(before, a.Ok(Exists(s.Path(""), false)).Stat, "the parent does not notice")
+		s.Equal(before, a.Ok(Exists(s.Path(""), false)).Stat, "the parent does not change")
 	}},
-	// In requests of its own op, a check's answer would bear a Stat that is
-	// null, and serialising it fails: the server (NIOServerCnxn.sendResponse)
-	// catches the exception and the client waits for ever.
+	// The reply to a check outside a multi would have a null Stat, which cannot
+	// be serialised. The server catches the exception
+	// (NIOServerCnxn.sendResponse), and the client waits forever.
 	{Name: "check alone", Run: func(s *Script) {
 		a := s.Connect("a")
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
@@ -78,10 +78,10 @@ var dataCases = []Case{
 	}},
 	{Name: "sync", Run: func(s *Script) {
 		a := s.Connect("a")
-		s.Equal(s.Path("n"), a.Ok(Sync(s.Path("n"))).Path, "the path comes back, node or not")
+		s.Equal(s.Path("n"), a.Ok(Sync(s.Path("n"))).Path, "the reply has the path, whether or not the znode exists")
 		a.Ok(Sync("/"))
 	}},
-	{Name: "reads of a node that may not be read", Run: func(s *Script) {
+	{Name: "reads without READ", Run: func(s *Script) {
 		a := s.Connect("a")
 		a.Ok(Create(s.Path("n"), []byte("data"), Anyone(jute.PermAll&^jute.PermRead), 0))
 		a.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
@@ -90,7 +90,7 @@ var dataCases = []Case{
 		a.Fails(jute.ErrNoAuth, GetAllChildrenNumber(s.Path("n")))
 		a.Fails(jute.ErrNoAuth, Check(s.Path("n"), -1))
 		a.Fails(jute.ErrNoAuth, Multi(Check(s.Path("n"), -1)))
-		// Its Stat is nobody's secret, and READ or ADMIN will do for its ACL.
+		// Every client may read the Stat. READ or ADMIN suffices for the ACL.
 		a.Ok(Exists(s.Path("n"), false))
 		a.Ok(GetACL(s.Path("n")))
 	}},

@@ -10,12 +10,12 @@ var deleteCases = []Case{
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		a.Ok(Create(s.Path("n/m"), nil, Open, 0))
 		r := a.Fails(jute.ErrNotEmpty, Delete(s.Path("n"), -1))
-		s.Equal(int32(0), r.Stat.Version, "nothing follows an error")
+		s.Equal(int32(0), r.Stat.Version, "an error has no record")
 		r = a.Ok(Delete(s.Path("n/m"), 0))
 		st := a.Ok(Exists(s.Path("n"), false)).Stat
-		s.Equal(r.Zxid, st.Pzxid, "pzxid is that of the deletion")
-		// The tree counts creates. What is shown is twice that, less the
-		// children there are: creates and deletes (DataNode.copyStat).
+		s.Equal(r.Zxid, st.Pzxid, "pzxid is the zxid of the deletion")
+		// The server counts creates. The Stat shows creates and deletes: twice
+		// the creates minus the number of children (DataNode.copyStat).
 		s.Equal(int32(2), st.Cversion, "a create and a delete")
 		s.Equal(int32(0), st.NumChildren, "children")
 		a.Fails(jute.ErrBadVersion, Delete(s.Path("n"), 1))
@@ -48,9 +48,9 @@ var deleteCases = []Case{
 		a.Fails(jute.ErrBadArguments, Delete("/zookeeper/config", -1))
 		a.Fails(jute.ErrBadArguments, Delete("/zookeeper/quota", -1))
 	}},
-	// deleteContainer is what the leader's ContainerManager submits to itself,
-	// with the path for a record; a client's frame is taken for a path as a
-	// whole, header and all.
+	// The leader's ContainerManager submits deleteContainer to itself, with the
+	// path as the record. The server takes a client's whole frame, with its
+	// header, for the path.
 	{Name: "deleteContainer by a client", Run: func(s *Script) {
 		a := s.Connect("a")
 		a.Ok(CreateContainer(s.Path("box"), nil, Open, jute.FlagContainer))

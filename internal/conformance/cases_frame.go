@@ -4,7 +4,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// raw is a case of bytes that are no ConnectRequest.
+// raw returns a case that sends bytes instead of a ConnectRequest.
 func raw(name string, bytes []byte) Case {
 	return Case{Name: name, Run: func(s *Script) {
 		a := s.Dial("a")
@@ -14,7 +14,7 @@ func raw(name string, bytes []byte) Case {
 }
 
 var frameCases = []Case{
-	raw("garbage for a ConnectRequest", jute.Frame([]byte("garbage"))),
+	raw("garbage instead of a ConnectRequest", jute.Frame([]byte("garbage"))),
 	raw("a request before the ConnectRequest", jute.Frame(append(jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpExists), Exists("/", false).Body...))),
 	raw("a first frame of length zero", jute.Frame(nil)),
 	raw("a first frame of a negative length", jute.AppendInt32(nil, -1)),
@@ -52,8 +52,8 @@ var frameCases = []Case{
 		}
 		a.Receive()
 	}},
-	// Records that are too short or too long for their operation.
-	{Name: "with a record that does not fit", Run: func(s *Script) {
+	// The records are too short or too long for their operation.
+	{Name: "with a record of the wrong length", Run: func(s *Script) {
 		a := s.Connect("a")
 		for _, op := range []Request{
 			Create(s.Path("n"), nil, Open, 0), Create2(s.Path("n"), nil, Open, 0), Delete(s.Path("n"), -1),
@@ -63,14 +63,14 @@ var frameCases = []Case{
 			CheckWatches(s.Path("n"), 1), RemoveWatches(s.Path("n"), 1),
 		} {
 			short := op
-			short.Body, short.Text = op.Body[:len(op.Body)-1], op.Text+", a byte short"
+			short.Body, short.Text = op.Body[:len(op.Body)-1], op.Text+", one byte short"
 			a.Send(short)
 			a.Drain()
 			if a.dead {
 				a = s.Resume("a", a)
 			}
 			long := op
-			long.Body, long.Text = append(op.Body[:len(op.Body):len(op.Body)], 1, 2, 3), op.Text+", and three bytes more"
+			long.Body, long.Text = append(op.Body[:len(op.Body):len(op.Body)], 1, 2, 3), op.Text+", three bytes too long"
 			a.Send(long)
 			a.Drain()
 			if a.dead {
@@ -78,7 +78,7 @@ var frameCases = []Case{
 			}
 		}
 	}},
-	{Name: "with lengths that are hostile", Run: func(s *Script) {
+	{Name: "with hostile lengths", Run: func(s *Script) {
 		a := s.Connect("a")
 		for _, n := range []int32{1<<31 - 1, 1 << 20, -1, -2, -1 << 31} {
 			for _, op := range []int32{jute.OpCreate, jute.OpExists, jute.OpSetWatches, jute.OpMulti} {

@@ -25,15 +25,16 @@ var multiCases = []Case{
 			SetData(s.Path("n"), []byte("data"), 0),
 			Delete(s.Path("n/a"), 0),
 		))
-		s.Equal([]int32{0, 0, 0, 0, 0, 0, 0}, r.Results, "all are done")
+		s.Equal([]int32{0, 0, 0, 0, 0, 0, 0}, r.Results, "all succeed")
 		st := a.Ok(GetChildren2(s.Path("n"), false)).Stat
 		s.Equal(r.Zxid, st.Mzxid, "one transaction")
 		s.Equal(r.Zxid, st.Pzxid, "one transaction")
 		a.Ok(Exists(s.Path("n/b"), false))
 		a.Ok(Delete(s.Path("n/c"), -1))
 	}},
-	// Before the one that fails: 0. After it: RuntimeInconsistency. The header
-	// of the reply has no error at all (FinalRequestProcessor).
+	// The results before the failed operation are 0, and those after it
+	// RuntimeInconsistency. The header of the reply has no error
+	// (FinalRequestProcessor).
 	{Name: "the first fails", Run: func(s *Script) {
 		a := s.Connect("a")
 		r := a.Call(Multi(Check(s.Path("missing"), 0), Create(s.Path("n"), nil, Open, 0), Check(s.Path(""), 77)))
@@ -54,7 +55,7 @@ var multiCases = []Case{
 		r := a.Call(Multi(SetData(s.Path("n"), nil, 0), SetData(s.Path("n"), nil, 1), SetData(s.Path("n"), nil, 1)))
 		s.Equal([]int32{0, 0, jute.ErrBadVersion}, r.Results, "results")
 		a.Ok(Exists(s.Path("n"), false))
-		// What failed leaves nothing that a later request is judged by.
+		// A failed multi has no effect on later requests.
 		a.Ok(SetData(s.Path("n"), nil, 0))
 	}},
 	{Name: "each error", Run: func(s *Script) {
@@ -89,7 +90,7 @@ var multiCases = []Case{
 			a.Call(Multi(op))
 		}
 	}},
-	{Name: "operations that see each other", Run: func(s *Script) {
+	{Name: "operations see the effects of earlier ones", Run: func(s *Script) {
 		a := s.Connect("a")
 		n := s.Path("n")
 		r := a.Ok(Multi(
@@ -105,8 +106,8 @@ var multiCases = []Case{
 		))
 		s.Equal(9, len(r.Results), "results")
 		st := a.Ok(GetData(n, false)).Stat
-		s.Equal(r.Zxid, st.Czxid, "made by the same transaction")
-		s.Equal(int32(0), st.Cversion, "made again")
+		s.Equal(r.Zxid, st.Czxid, "created by the same transaction")
+		s.Equal(int32(0), st.Cversion, "created again")
 		a.Ok(GetChildren2(s.Path(""), false))
 		r = a.Call(Multi(Create(n+"/child", nil, Open, 0), Delete(n, -1)))
 		s.Equal([]int32{0, jute.ErrNotEmpty}, r.Results, "results")
@@ -115,10 +116,10 @@ var multiCases = []Case{
 		r = a.Call(Multi(Delete(n, -1), Check(n, -1)))
 		s.Equal([]int32{0, jute.ErrNoNode}, r.Results, "results")
 	}},
-	// Op.Create looks at the flags alone, whichever of the three operations was
-	// sent: it is a createContainer if they are a container's, else a create,
-	// whose result has no Stat.
-	{Name: "create, create2 and createContainer are one", Run: func(s *Script) {
+	// Op.Create considers only the flags, whichever of the three operations was
+	// sent. With the flags of a container it is a createContainer, otherwise a
+	// create, whose result has no Stat.
+	{Name: "create, create2 and createContainer are the same", Run: func(s *Script) {
 		a := s.Connect("a")
 		for _, op := range []func(string, []byte, []jute.ACL, int32) Request{Create, Create2, CreateContainer} {
 			for flags := range int32(5) {
@@ -130,8 +131,8 @@ var multiCases = []Case{
 			}
 		}
 	}},
-	// What the library's join builds upon (DESIGN, section 5): the Stat of a
-	// setData is the line's after the create before it.
+	// The library's join relies on this: the Stat of the setData is the line's
+	// after the preceding create.
 	{Name: "create, then setData of the parent", Run: func(s *Script) {
 		a := s.Connect("a")
 		line := s.Path("line")
@@ -142,10 +143,10 @@ var multiCases = []Case{
 		for n := range int32(3) {
 			r := a.Ok(join)
 			children := a.Ok(GetChildren2(line, false))
-			s.Equal(n+1, r.Stat.NumChildren, "children are counted with the new one")
-			s.Equal(n+1, r.Stat.Cversion, "and creates")
+			s.Equal(n+1, r.Stat.NumChildren, "the count of children includes the new one")
+			s.Equal(n+1, r.Stat.Cversion, "cversion includes the create")
 			s.Equal(r.Zxid, r.Stat.Mzxid, "mzxid is the new one's czxid")
-			s.Equal(children.Stat, r.Stat, "it is the Stat after the transaction")
+			s.Equal(children.Stat, r.Stat, "the Stat is that after the transaction")
 		}
 		st := a.Ok(Exists(line+"/n-0000000002", false)).Stat
 		s.Equal(a.Ok(Exists(line, false)).Stat.Mzxid, st.Czxid, "mzxid is the new one's czxid")
@@ -156,8 +157,8 @@ var multiCases = []Case{
 		}
 		a.Ok(Multi(Delete(line+"/n-0000000002", -1), Delete(line, -1)))
 	}},
-	// Its Stat is taken when setData is applied: what comes later in the
-	// transaction is not in it.
+	// The Stat is that when setData is applied. It does not include later
+	// operations of the transaction.
 	{Name: "setData, then create", Run: func(s *Script) {
 		a := s.Connect("a")
 		r := a.Ok(Multi(SetData(s.Path(""), []byte("x"), -1), Create2(s.Path("n"), nil, Open, 0), Create2(s.Path("n/m"), nil, Open, 0)))
@@ -165,7 +166,7 @@ var multiCases = []Case{
 		a.Ok(Exists(s.Path(""), false))
 		a.Ok(Exists(s.Path("n"), false))
 	}},
-	{Name: "a sequential name can be guessed", Run: func(s *Script) {
+	{Name: "an operation can guess a sequential name", Run: func(s *Script) {
 		a := s.Connect("a")
 		n := Create(s.Path("n-"), nil, Open, jute.FlagSequential)
 		r := a.Call(Multi(n, Delete(s.Path("n-0000000007"), -1)))
@@ -174,12 +175,12 @@ var multiCases = []Case{
 		a.Ok(Multi(n, Create(s.Path("n-0000000001/child"), nil, Open, 0)))
 		a.Ok(Exists(s.Path("n-0000000001"), false))
 	}},
-	{Name: "what it may not hold", Run: func(s *Script) {
-		// MultiOperationRecord can not read these, nor the two kinds in one.
+	{Name: "operations that it must not contain", Run: func(s *Script) {
+		// MultiOperationRecord cannot read these, nor both kinds in one.
 		for i, op := range []Request{
 			Exists(s.Path(""), false), Sync(s.Path("")), SetACL(s.Path(""), Open, -1),
 			Ping(), Multi(), Close(), DeleteContainer(s.Path("")), {Op: 999, Text: "op 999"},
-			// These can be read, and are for multiRead.
+			// It can read these, but they belong in a multiRead.
 			GetData(s.Path(""), false), GetChildren(s.Path(""), false),
 		} {
 			a := s.Connect(string(rune('a' + i)))
@@ -191,17 +192,17 @@ var multiCases = []Case{
 			a.Drain()
 		}
 	}},
-	{Name: "that changes a node twice", Run: func(s *Script) {
+	{Name: "that changes a znode twice", Run: func(s *Script) {
 		a := s.Connect("a")
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
-		// Each result has the Stat at its time.
+		// Each result has the Stat after its operation.
 		a.Ok(Multi(SetData(n, []byte("1"), 0), SetData(n, []byte("22"), 1), Create(n+"/m", nil, Open, 0), SetData(n, []byte("333"), -1)))
 		a.Ok(GetData(n, false))
 	}},
 	{Name: "that fails between others in flight", Run: func(s *Script) {
-		// What it prepared is taken back, and what was prepared before stays
-		// (PrepRequestProcessor.rollbackPendingChanges).
+		// The server rolls back the changes of the failed multi, but not those
+		// of earlier requests (PrepRequestProcessor.rollbackPendingChanges).
 		a := s.Connect("a")
 		n := Create(s.Path("n-"), nil, Open, jute.FlagSequential)
 		a.Send(n)
@@ -246,11 +247,11 @@ var multiCases = []Case{
 		a := s.Connect("a")
 		a.Ok(Create(s.Path("n"), []byte("data"), Open, 0))
 		a.Ok(Create(s.Path("closed"), nil, Anyone(0), 0))
-		// Each has its own result; none keeps the others from theirs.
+		// Each read has its own result, whether or not others fail.
 		a.Ok(MultiRead(
 			GetData(s.Path("n"), false), GetChildren(s.Path(""), false), GetData(s.Path("missing"), false),
 			GetChildren(s.Path("missing"), false), GetData(s.Path("closed"), false), GetChildren(s.Path("n"), false)))
-		// It sets no watches: MultiOperationRecord reads the flag and drops it.
+		// It sets no watches: MultiOperationRecord reads the flag and ignores it.
 		a.Ok(MultiRead(GetData(s.Path("n"), true), GetChildren(s.Path("n"), true)))
 		a.Ok(Create(s.Path("n/child"), nil, Open, 0))
 		a.Ok(SetData(s.Path("n"), nil, -1))

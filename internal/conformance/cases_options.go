@@ -6,7 +6,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// SkipACLCases are for a server that checks no ACLs (zookeeper.skipACL=yes).
+// SkipACLCases are for a server that does not check ACLs (zookeeper.skipACL=yes).
 var SkipACLCases = []Case{
 	{Name: "skipACL/everything is allowed", Run: func(s *Script) {
 		a := s.Connect("a")
@@ -18,19 +18,19 @@ var SkipACLCases = []Case{
 		a.Ok(Create(n+"/m", nil, Open, 0))
 		a.Ok(Multi(Check(n, -1)))
 		a.Ok(Delete(n+"/m", -1))
-		// Nothing is hidden.
+		// Digests are not redacted.
 		a.Ok(GetACL(n))
 		a.Ok(SetACL(n, Anyone(0), -1))
 		a.Ok(GetACL(n))
 	}},
-	{Name: "skipACL/ACLs that are not valid", Run: func(s *Script) {
+	{Name: "skipACL/invalid ACLs", Run: func(s *Script) {
 		a := s.Connect("a")
 		for _, acl := range [][]jute.ACL{nil, {}, {{Perms: 31, Scheme: "nonsense", ID: "x"}}, {{Perms: 31, Scheme: "auth"}}, Anyone(0)} {
 			a.Call(Create(s.Path("n-"), nil, acl, jute.FlagSequential))
 		}
 	}},
-	{Name: "skipACL/what the library asks to learn of it", Run: func(s *Script) {
-		// DESIGN, section 5: it may be changed, so the version is what fails.
+	{Name: "skipACL/how the library detects it", Run: func(s *Script) {
+		// The client may change the znode, so it is the version that fails.
 		a := s.Connect("a")
 		a.Fails(jute.ErrBadVersion, SetData("/zookeeper/config", nil, math.MaxInt32))
 	}},
@@ -44,8 +44,8 @@ var SkipACLCases = []Case{
 	}},
 }
 
-// WithoutDigestCases are for a server on which digest authentication is
-// switched off (zookeeper.DigestAuthenticationProvider.enabled=false).
+// WithoutDigestCases are for a server with digest authentication disabled
+// (zookeeper.DigestAuthenticationProvider.enabled=false).
 var WithoutDigestCases = []Case{
 	{Name: "withoutDigest/a credential is refused", Run: func(s *Script) {
 		a := s.Connect("a")
@@ -53,7 +53,7 @@ var WithoutDigestCases = []Case{
 		a.Closed()
 		s.Resume("a again", a).Drain()
 	}},
-	{Name: "withoutDigest/an ACL is not valid", Run: func(s *Script) {
+	{Name: "withoutDigest/an ACL is invalid", Run: func(s *Script) {
 		a := s.Connect("a")
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, digestACL(jute.PermAll, "u:secret"), 0))
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "auth"}}, 0))

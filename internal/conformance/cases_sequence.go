@@ -22,11 +22,11 @@ var sequenceCases = []Case{
 		// Plain creates count too.
 		a.Ok(Create(s.Path("p/plain"), nil, Open, 0))
 		last := next("0000000003")
-		// Deletes do not lower it, nor take a number.
+		// Deletes neither decrease the counter nor use a number.
 		a.Ok(Delete(last, -1))
 		a.Ok(Delete(s.Path("p/plain"), -1))
 		next("0000000004")
-		// A failed create takes none.
+		// A failed create uses no number.
 		a.Fails(jute.ErrNodeExists, Create(s.Path("p/n-0000000000"), nil, Open, 0))
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("p/n-"), nil, nil, jute.FlagSequential))
 		a.Fails(jute.ErrBadVersion, Multi(
@@ -40,7 +40,7 @@ var sequenceCases = []Case{
 		next("0000000007")
 		a.Ok(GetChildren2(s.Path("p"), false))
 	}},
-	{Name: "starts again in a parent made again", Run: func(s *Script) {
+	{Name: "starts again if the parent is created again", Run: func(s *Script) {
 		a := s.Connect("a")
 		for range 2 {
 			a.Ok(Create(s.Path("p"), nil, Open, 0))
@@ -52,7 +52,7 @@ var sequenceCases = []Case{
 			a.Ok(Delete(s.Path("p"), -1))
 		}
 	}},
-	{Name: "meets a name that is taken", Run: func(s *Script) {
+	{Name: "collides with an existing name", Run: func(s *Script) {
 		a := s.Connect("a")
 		a.Ok(Create(s.Path("p"), nil, Open, 0))
 		a.Ok(Create(s.Path("p/n-0000000001"), nil, Open, 0))
@@ -68,20 +68,20 @@ var sequenceCases = []Case{
 		a.Ok(Multi(n, n, Delete(s.Path("p/n-0000000000"), -1), n))
 		a.Ok(GetChildren2(s.Path("p"), false))
 	}},
-	// At its end the counter stops: DataTree.createNode raises a node's
-	// cversion to what the transaction says only if that is more, and
+	// The counter stops at its maximum. DataTree.createNode sets a znode's
+	// cversion to that of the transaction only if that is higher, and
 	// 2147483647 + 1 is -2147483648. So the tree stays at 2147483647, and
-	// every create that is prepared from the tree gets that number again. But
-	// creates that are in flight together, and those of one multi, are
-	// prepared from each other, and count on: negative. The parent's pzxid
-	// stands still too, since it is set together with its cversion; deletes
-	// still move it.
+	// every create that the server prepares from the tree gets that number
+	// again. But creates that are in flight together, and those of one multi,
+	// are prepared from each other and continue to count, with negative
+	// numbers. The parent's pzxid does not advance either, because it is set
+	// together with cversion. Deletes still advance it.
 	{Name: "at its end", CounterNearEnd: true, Run: func(s *Script) {
 		a := s.Connect("a")
 		p := s.Path("end")
 		a.Ok(Create(p, nil, Open, 0))
 		a.End()
-		s.Fail(s.server.CounterNearEnd(p, math.MaxInt32-2), "bring the counter near its end")
+		s.Fail(s.server.CounterNearEnd(p, math.MaxInt32-2), "set the counter near its end")
 		a = s.Connect("a again")
 		plain, unique := Create(p+"/n-", nil, Open, jute.FlagSequential), func(u string) Request {
 			return Create(p+"/"+u+"-", nil, Open, jute.FlagSequential)
@@ -95,13 +95,13 @@ var sequenceCases = []Case{
 		s.Equal(p+"/b-2147483647", a.Ok(unique("b")).Path, "and again")
 		a.Ok(Create2(p+"/c-", nil, Open, jute.FlagEphemeralSequential))
 		a.Ok(Exists(p, false))
-		// The second and third of a multi are numbered from the first.
+		// The second and third create of a multi count on from the first.
 		r := a.Ok(Multi(unique("d"), unique("e"), unique("f"), SetData(p, nil, -1)))
 		s.Equal([]string{p + "/d-2147483647", p + "/e--2147483648", p + "/f--2147483647"}, r.Created, "names")
 		a.Ok(Exists(p, false))
 		s.Equal(p+"/g-2147483647", a.Ok(unique("g")).Path, "and the same number again")
-		// Those in flight together: which of them are depends on how fast the
-		// server is, and only that is not compared.
+		// It depends on the server's speed which of these creates are in flight
+		// together, so their numbers are not compared.
 		before := len(s.lines)
 		var sent []int32
 		for i := range 20 {
@@ -109,7 +109,7 @@ var sequenceCases = []Case{
 		}
 		var made []string
 		for _, xid := range sent {
-			made = append(made, a.until(xid).Path)
+			made = append(made, a.awaitReply(xid).Path)
 		}
 		for _, path := range made {
 			_, number, _ := strings.Cut(strings.TrimPrefix(path, p), "-")
@@ -122,10 +122,10 @@ var sequenceCases = []Case{
 			a.Ok(Delete(p+"/"+child, -1))
 		}
 		a.Ok(Exists(p, false))
-		s.Equal(p+"/n-2147483647", a.Ok(plain).Path, "being empty does not help")
+		s.Equal(p+"/n-2147483647", a.Ok(plain).Path, "an empty parent does not reset it")
 		a.Ok(Delete(p+"/n-2147483647", -1))
 		a.Ok(Delete(p, -1))
 		a.Ok(Create(p, nil, Open, 0))
-		s.Equal(p+"/n-0000000000", a.Ok(plain).Path, "made again it starts again")
+		s.Equal(p+"/n-0000000000", a.Ok(plain).Path, "a new parent does")
 	}},
 }

@@ -7,7 +7,7 @@ import (
 )
 
 var sessionCases = []Case{
-	{Name: "is taken up again with id and password", Run: func(s *Script) {
+	{Name: "is resumed with id and password", Run: func(s *Script) {
 		a, c := s.Connect("a"), s.Connect("c")
 		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
 		a.Drop()
@@ -31,12 +31,12 @@ var sessionCases = []Case{
 		a := s.Connect("a")
 		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
 		wrong := s.Dial("wrong")
-		wrong.Hello(Hello{ID: a.ID, Password: []byte("0123456789abcdef"), Timeout: 5000, ReadOnly: []byte{0}})
+		wrong.Handshake(ConnectRequest{ID: a.ID, Password: []byte("0123456789abcdef"), Timeout: 5000, ReadOnly: []byte{0}})
 		s.Equal(int64(0), wrong.ID, "no session")
 		wrong.Closed()
-		// Whoever knows the id can interrupt a session, though not have it:
-		// the old connection is closed before the password is looked at
-		// (ZooKeeperServer.processConnectRequest).
+		// A client that knows the id can interrupt a session, but not take it
+		// over: the server closes the old connection before it checks the
+		// password (ZooKeeperServer.processConnectRequest).
 		a.Closed()
 		again := s.Resume("a again", a)
 		again.Ok(Exists(s.Path("e"), false))
@@ -45,18 +45,18 @@ var sessionCases = []Case{
 		a := s.Connect("a")
 		a.Drop()
 		empty := s.Dial("empty")
-		empty.Hello(Hello{ID: a.ID, Password: []byte{}, Timeout: 5000, ReadOnly: []byte{0}})
+		empty.Handshake(ConnectRequest{ID: a.ID, Password: []byte{}, Timeout: 5000, ReadOnly: []byte{0}})
 		empty.Closed()
 		short := s.Dial("short")
-		short.Hello(Hello{ID: a.ID, Password: a.Password[:15], Timeout: 5000, ReadOnly: []byte{0}})
+		short.Handshake(ConnectRequest{ID: a.ID, Password: a.Password[:15], Timeout: 5000, ReadOnly: []byte{0}})
 		short.Closed()
 		s.Resume("a again", a).Drain()
 	}},
-	{Name: "that there is not", Run: func(s *Script) {
+	{Name: "that does not exist", Run: func(s *Script) {
 		s.Connect("a")
 		for _, id := range []int64{1, -1, 0x7fffffffffffff} {
 			c := s.Dial("c")
-			c.Hello(Hello{ID: id, Timeout: 5000, ReadOnly: []byte{0}})
+			c.Handshake(ConnectRequest{ID: id, Timeout: 5000, ReadOnly: []byte{0}})
 			s.Equal(int64(0), c.ID, "no session")
 			c.Closed()
 		}
@@ -67,13 +67,13 @@ var sessionCases = []Case{
 		id, password := a.ID, a.Password
 		a.End()
 		c := s.Dial("c")
-		c.Hello(Hello{ID: id, Password: password, Timeout: 5000, ReadOnly: []byte{0}})
+		c.Handshake(ConnectRequest{ID: id, Password: password, Timeout: 5000, ReadOnly: []byte{0}})
 		s.Equal(int64(0), c.ID, "no session")
 		c.Closed()
 	}},
-	{Name: "hears of its own end", Run: func(s *Script) {
-		// It is closed by a transaction like any other, and the connection
-		// after that.
+	{Name: "gets the events of its own close", Run: func(s *Script) {
+		// The close is a transaction like any other. The server closes the
+		// connection afterwards.
 		a := s.Connect("a")
 		e := s.Path("e")
 		a.Ok(Create(e, nil, Open, jute.FlagEphemeral))
@@ -84,7 +84,7 @@ var sessionCases = []Case{
 		a.Closed()
 		a.over = true
 	}},
-	{Name: "and requests in flight before its close", Run: func(s *Script) {
+	{Name: "with requests in flight before its close", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		a.Send(Create(s.Path("n"), nil, Open, 0))
 		a.Send(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
@@ -95,7 +95,7 @@ var sessionCases = []Case{
 		a.over = true
 		b.Ok(GetChildren2(s.Path(""), false))
 	}},
-	{Name: "and requests after its close", Run: func(s *Script) {
+	{Name: "with requests after its close", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		a.Send(Close())
 		a.Send(Create(s.Path("n"), nil, Open, 0))
@@ -103,7 +103,7 @@ var sessionCases = []Case{
 		a.over = true
 		b.Fails(jute.ErrNoNode, Exists(s.Path("n"), false))
 	}},
-	{Name: "closed takes its ephemerals along in one transaction", Run: func(s *Script) {
+	{Name: "closed deletes its ephemerals in one transaction", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		p, q := s.Path("p"), s.Path("q")
 		b.Ok(Create(p, nil, Open, 0))
@@ -115,7 +115,7 @@ var sessionCases = []Case{
 		a.End()
 		one, two := b.Ok(Exists(p, false)).Stat, b.Ok(GetChildren2(q, false)).Stat
 		s.Equal(one.Pzxid, two.Pzxid, "one transaction")
-		s.Equal(before.Cversion+1, two.Cversion, "cversion counts it as a delete")
+		s.Equal(before.Cversion+1, two.Cversion, "cversion counts a delete")
 		s.Equal(int32(1), two.NumChildren, "one is left")
 	}},
 	{Name: "expires", Run: func(s *Script) {
@@ -130,17 +130,17 @@ var sessionCases = []Case{
 		s.Equal(true, time.Since(sent) > a.Timeout-2*s.server.TickTime, "not much before its timeout")
 		a.Closed()
 		st := b.Ok(GetChildren2(s.Path("p"), false)).Stat
-		s.Equal(int32(0), st.NumChildren, "both are gone")
+		s.Equal(int32(0), st.NumChildren, "both are deleted")
 		s.Equal(int32(4), st.Cversion, "cversion counts two creates and two deletes")
 		c := s.Dial("c")
-		c.Hello(Hello{ID: a.ID, Password: a.Password, Timeout: 5000, ReadOnly: []byte{0}})
+		c.Handshake(ConnectRequest{ID: a.ID, Password: a.Password, Timeout: 5000, ReadOnly: []byte{0}})
 		s.Equal(int64(0), c.ID, "no session")
 		c.Closed()
 	}},
-	{Name: "lives by pings and by requests", Run: func(s *Script) {
+	{Name: "is kept alive by pings and by requests", Run: func(s *Script) {
 		a := s.ConnectFor("a", int32(3*s.server.TickTime.Milliseconds()))
 		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
-		// What is not heard of in its timeout, and a tick, is gone.
+		// A silent session expires within its timeout and a tick.
 		end := time.Now().Add(a.Timeout + 2*s.server.TickTime)
 		before := len(s.lines)
 		for n := 0; time.Now().Before(end); n++ {
@@ -151,7 +151,7 @@ var sessionCases = []Case{
 			}
 			time.Sleep(s.server.TickTime / 2)
 		}
-		s.lines = s.lines[:before] // as many as fit in
+		s.lines = s.lines[:before] // their number varies
 		a.Ok(Exists(s.Path("e"), false))
 	}},
 }

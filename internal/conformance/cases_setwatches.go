@@ -7,7 +7,7 @@ import (
 )
 
 var setWatchesCases = []Case{
-	{Name: "what has changed fires at once, the rest is armed", Run: func(s *Script) {
+	{Name: "fires the watches of changed znodes at once, and arms the rest", Run: func(s *Script) {
 		for _, xid := range []int32{5, jute.XidSetWatches} {
 			s.Note("xid %d", xid)
 			p := s.Path("p")
@@ -28,12 +28,12 @@ var setWatchesCases = []Case{
 				Exist: []string{p + "/created", p + "/missing"},
 				Child: []string{p + "/more", p + "/less", p + "/gone", p + "/quiet"},
 			}))
-			r := b.until(xid)
+			r := b.awaitReply(xid)
 			s.Equal([]Event{
 				dataChanged(p + "/changed"), deleted(p + "/deleted"), created(p + "/created"),
 				childrenChanged(p + "/more"), childrenChanged(p + "/less"), deleted(p + "/gone"),
-			}, r.Events, "in the order they were sent in, before the reply")
-			// What fired is not armed, what did not fire is.
+			}, r.Events, "in the order of the request, before the reply")
+			// Only the watches that did not fire are armed.
 			for _, n := range []string{"changed", "created", "same"} {
 				a.Ok(SetData(p+"/"+n, nil, -1))
 			}
@@ -44,7 +44,7 @@ var setWatchesCases = []Case{
 			a.deleteAll(p)
 		}
 	}},
-	{Name: "on a later state", Run: func(s *Script) {
+	{Name: "with other zxids", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
@@ -62,7 +62,7 @@ var setWatchesCases = []Case{
 		a.Ok(SetWatches(0, "nothing", Watches{}))
 		a.Ok(SetWatches2(0, "nothing", Watches{}))
 	}},
-	// Each vector is worked off before the next one is looked at.
+	// The server processes each vector before it reads the next one.
 	{Name: "of nulls", Run: func(s *Script) {
 		a := s.Connect("a")
 		for n := range 4 {
@@ -81,10 +81,10 @@ var setWatchesCases = []Case{
 		a.Send(Request{Op: jute.OpSetWatches, Text: "setWatches with a path and two nulls", Body: jute.AppendInt64(b, -1)})
 		a.Drain()
 	}},
-	// Not the existence at that time decides, but what is there now: a node
-	// that was created and deleted again, or deleted and made again, is told of
-	// by what can be seen of it.
-	{Name: "of what came and went", Run: func(s *Script) {
+	// The server knows only the current state, not that at the zxid. If a znode
+	// was created and deleted again, or deleted and created again, the event
+	// depends on what the server sees now.
+	{Name: "of znodes that came and went", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		a.Ok(Create(s.Path("again"), nil, Open, 0))
 		seen := a.Ok(Exists(s.Path(""), false)).Zxid
@@ -97,9 +97,9 @@ var setWatchesCases = []Case{
 		a.Ok(Create(s.Path("short"), nil, Open, 0))
 		b.Drain()
 	}},
-	// An exist watch was set on a node that there was not. There is one now, so
-	// it fires, whatever the zxid says (DataTree.setWatches).
-	{Name: "an exist watch on a node", Run: func(s *Script) {
+	// An exist watch is set on a missing znode. If the znode exists now, the watch
+	// fires, whatever the zxid (DataTree.setWatches).
+	{Name: "an exist watch on an existing znode", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n := s.Path("n")
 		seen := a.Ok(Create2(n, nil, Open, 0)).Zxid
@@ -118,7 +118,7 @@ var setWatchesCases = []Case{
 		a.Ok(SetData(n, nil, -1))
 		b.Drain()
 	}},
-	{Name: "by a follower of the session", Run: func(s *Script) {
+	{Name: "by a resumed session", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
@@ -126,7 +126,8 @@ var setWatchesCases = []Case{
 		b.Drop()
 		a.Ok(SetData(n, nil, -1))
 		again := s.Resume("b again", b)
-		// Requests that are sent before it see the change before the event.
+		// The reply to a request that is sent before the setWatches shows the
+		// change before its event.
 		again.Send(GetData(n, false))
 		again.SendAs(jute.XidSetWatches, SetWatches(seen, "the first read", Watches{Data: []string{n}}))
 		again.Send(GetData(n, true))

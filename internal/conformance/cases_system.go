@@ -10,12 +10,12 @@ import (
 )
 
 var systemCases = []Case{
-	{Name: "zookeeper", Alone: true, Run: func(s *Script) {
+	{Name: "zookeeper", Exclusive: true, Run: func(s *Script) {
 		a := s.Connect("a")
 		root := a.Quietly(GetChildren("/", false)).Children
-		s.Equal(true, slices.Contains(root, "zookeeper"), "it is in the root")
-		// Its children were made with it, not created: cversion is short of
-		// them.
+		s.Equal(true, slices.Contains(root, "zookeeper"), "the root has it")
+		// Its children were not created by transactions, so cversion does not
+		// count them.
 		a.Ok(Exists("/zookeeper", false))
 		a.Ok(GetData("/zookeeper", false))
 		a.Ok(GetChildren2("/zookeeper", false))
@@ -26,8 +26,7 @@ var systemCases = []Case{
 		a.Ok(GetData("/zookeeper/config", false))
 		a.Ok(GetACL("/zookeeper/config"))
 		a.Ok(GetChildren2("/zookeeper/config", false))
-		// What the library asks to learn whether ACLs are enforced
-		// (DESIGN, section 5).
+		// The library sends this to learn whether the server enforces ACLs.
 		a.Fails(jute.ErrNoAuth, SetData("/zookeeper/config", nil, math.MaxInt32))
 		a.Fails(jute.ErrNoAuth, SetData("/zookeeper/config", nil, -1))
 		a.Fails(jute.ErrNoAuth, SetACL("/zookeeper/config", Open, -1))
@@ -42,16 +41,16 @@ var systemCases = []Case{
 		a.Ok(GetACL("/zookeeper/quota"))
 		a.Fails(jute.ErrNodeExists, Create("/zookeeper/quota", nil, Open, 0))
 	}},
-	{Name: "nodes below zookeeper", Run: func(s *Script) {
+	{Name: "znodes below zookeeper", Run: func(s *Script) {
 		a := s.Connect("a")
 		name := strings.ReplaceAll(s.Path("")[1:], "/", "-")
 		a.Ok(Create("/zookeeper/"+name, nil, Open, 0))
 		a.Ok(Exists("/zookeeper/"+name, false))
 		a.Ok(Delete("/zookeeper/"+name, -1))
 	}},
-	// Request.isValid decides: what no client may send is answered
-	// Unimplemented, and then the connection is closed.
-	{Name: "operations that there are not", Run: func(s *Script) {
+	// If Request.isValid rejects an operation, the server replies Unimplemented
+	// and closes the connection.
+	{Name: "unknown operations", Run: func(s *Script) {
 		a := s.Connect("a")
 		for _, op := range []int32{10, 23, 99, 108, 1000, -2, -9, -12, math.MaxInt32, math.MinInt32, jute.OpNotification, jute.OpError} {
 			a.Fails(jute.ErrUnimplemented, Request{Op: op, Text: fmt.Sprintf("op %d", op)})
@@ -60,7 +59,7 @@ var systemCases = []Case{
 		}
 	}},
 	{Name: "createSession by a client", Run: func(s *Script) {
-		// Valid from one server to another, so it gets past Request.isValid.
+		// Servers send it to each other, so Request.isValid accepts it.
 		a := s.Connect("a")
 		a.Send(Request{Op: jute.OpCreateSession, Text: "createSession"})
 		a.Drain()
@@ -89,7 +88,7 @@ var systemCases = []Case{
 	{Name: "ping", Run: func(s *Script) {
 		a := s.Connect("a")
 		a.Drain()
-		// The answer has xid -2, whatever the request had.
+		// The reply has xid -2, whatever the xid of the request.
 		a.sent[jute.XidPing] = Ping()
 		a.Send(Ping())
 		a.Receive()
@@ -98,7 +97,7 @@ var systemCases = []Case{
 		a.CallAs(jute.XidPing, r)
 	}},
 	{Name: "xids", Run: func(s *Script) {
-		// They come back as they are; nobody counts them.
+		// The server returns them without checking their order.
 		a := s.Connect("a")
 		for _, xid := range []int32{0, 5, 5, 3, -3, -5, -8, math.MinInt32, math.MaxInt32} {
 			a.CallAs(xid, Exists(s.Path(""), false))
@@ -118,12 +117,12 @@ var systemCases = []Case{
 		}
 		a.Drain()
 	}},
-	{Name: "ruok", Alone: true, Run: func(s *Script) {
-		s.Equal("imok", s.Text("ruok"), "imok")
+	{Name: "ruok", Exclusive: true, Run: func(s *Script) {
+		s.Equal("imok", s.FourLetterWord("ruok"), "imok")
 	}},
 	{Name: "srvr", Run: func(s *Script) {
 		s.Connect("a")
-		answer := s.Text("srvr")
+		answer := s.FourLetterWord("srvr")
 		for line := range strings.Lines(answer) {
 			key, value, ok := strings.Cut(line, ": ")
 			switch {
@@ -138,14 +137,14 @@ var systemCases = []Case{
 			}
 		}
 	}},
-	{Name: "mntr", Alone: true, Run: func(s *Script) {
+	{Name: "mntr", Exclusive: true, Run: func(s *Script) {
 		s.Connect("a")
 		values := map[string]string{}
-		for line := range strings.Lines(s.Text("mntr")) {
+		for line := range strings.Lines(s.FourLetterWord("mntr")) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
 			values[key] = value
 		}
-		// There are hundreds, most of them a version's own.
+		// There are hundreds of keys, most of them specific to a version.
 		for _, key := range []string{
 			"zk_version", "zk_server_state", "zk_num_alive_connections", "zk_outstanding_requests",
 			"zk_packets_received", "zk_packets_sent", "zk_znode_count", "zk_watch_count",
@@ -157,8 +156,8 @@ var systemCases = []Case{
 		}
 		s.Note("state %s", values["zk_server_state"])
 	}},
-	{Name: "a word that there is not", Run: func(s *Script) {
-		// Taken for a length, which is too much.
+	{Name: "an unknown word", Run: func(s *Script) {
+		// The server takes it for the length of a frame, which is too large.
 		a := s.Dial("a")
 		a.Raw([]byte("what"))
 		a.Closed()

@@ -4,7 +4,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// Names for assertions on events.
+// created and the following three are events for assertions.
 func created(path string) Event { return Event{Type: jute.EventCreated, Path: path} }
 
 func deleted(path string) Event { return Event{Type: jute.EventDeleted, Path: path} }
@@ -15,10 +15,10 @@ func childrenChanged(path string) Event { return Event{Type: jute.EventChildrenC
 
 var none []Event // no events
 
-// In all of these b watches and a changes, so that events are seen alone;
-// one's own changes have a case of their own.
+// In most of these cases b sets watches and a changes znodes, so that b gets
+// nothing but events.
 var watchCases = []Case{
-	{Name: "exists on a missing node hears of its creation", Run: func(s *Script) {
+	{Name: "exists on a missing znode watches for its creation", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n := s.Path("n")
 		b.Fails(jute.ErrNoNode, Exists(n, true))
@@ -28,14 +28,14 @@ var watchCases = []Case{
 		a.Ok(Delete(n, -1))
 		s.Equal(none, b.Drain(), "one-shot")
 	}},
-	{Name: "exists on a node hears of data and deletion", Run: func(s *Script) {
+	{Name: "exists on a znode watches its data and deletion", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		b.Ok(Exists(n, true))
 		a.Ok(SetACL(n, Open, -1))
 		a.Ok(Create(n+"/child", nil, Open, 0))
-		s.Equal(none, b.Drain(), "ACL and children are not what it watches")
+		s.Equal(none, b.Drain(), "not ACL and children")
 		a.Ok(SetData(n, nil, -1))
 		s.Equal([]Event{dataChanged(n)}, b.Drain(), "data")
 		a.Ok(Delete(n+"/child", -1))
@@ -45,7 +45,7 @@ var watchCases = []Case{
 		a.Ok(Create(n, nil, Open, 0))
 		s.Equal(none, b.Drain(), "one-shot")
 	}},
-	{Name: "getData hears of data and deletion", Run: func(s *Script) {
+	{Name: "getData watches data and deletion", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
@@ -56,7 +56,7 @@ var watchCases = []Case{
 		a.Ok(Delete(n, -1))
 		s.Equal([]Event{deleted(n)}, b.Drain(), "deletion")
 	}},
-	{Name: "a failed read leaves no watch", Run: func(s *Script) {
+	{Name: "a failed read sets no watch", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n := s.Path("n")
 		b.Fails(jute.ErrNoNode, GetData(n, true))
@@ -69,27 +69,27 @@ var watchCases = []Case{
 		a.Ok(Create(n+"/child", nil, Open, 0))
 		s.Equal(none, b.Drain(), "nothing")
 	}},
-	{Name: "getChildren hears of children, and of its own node's end", Run: func(s *Script) {
+	{Name: "getChildren watches children and the deletion of the znode", Run: func(s *Script) {
 		a, b, c := s.Connect("a"), s.Connect("b"), s.Connect("c")
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		b.Ok(GetChildren(n, true))
 		c.Ok(GetChildren2(n, true))
 		a.Ok(SetData(n, nil, -1))
-		s.Equal(none, b.Drain(), "data is not what it watches")
+		s.Equal(none, b.Drain(), "not data")
 		a.Ok(Create(n+"/child", nil, Open, 0))
-		s.Equal([]Event{childrenChanged(n)}, b.Drain(), "a child more")
-		s.Equal([]Event{childrenChanged(n)}, c.Drain(), "a child more")
+		s.Equal([]Event{childrenChanged(n)}, b.Drain(), "a child is created")
+		s.Equal([]Event{childrenChanged(n)}, c.Drain(), "a child is created")
 		b.Ok(GetChildren(n, true))
 		a.Ok(SetData(n+"/child", nil, -1))
 		a.Ok(Create(n+"/child/below", nil, Open, 0))
-		s.Equal(none, b.Drain(), "changes of children are not what it watches")
+		s.Equal(none, b.Drain(), "not changes of children")
 		a.Ok(Delete(n+"/child/below", -1))
 		a.Ok(Delete(n+"/child", -1))
-		s.Equal([]Event{childrenChanged(n)}, b.Drain(), "a child less")
+		s.Equal([]Event{childrenChanged(n)}, b.Drain(), "a child is deleted")
 		b.Ok(GetChildren(n, true))
 		a.Ok(Delete(n, -1))
-		s.Equal([]Event{deleted(n)}, b.Drain(), "the node's end")
+		s.Equal([]Event{deleted(n)}, b.Drain(), "the deletion of the znode")
 	}},
 	{Name: "several watches on one path", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
@@ -105,25 +105,25 @@ var watchCases = []Case{
 		b.Ok(GetChildren(n, true))
 		b.Ok(GetChildren2(n, true))
 		a.Ok(Delete(n, -1))
-		// DataTree.deleteNode fires the data watches, then tells those who
-		// watch the children whom it has not told yet.
-		s.Equal([]Event{deleted(n)}, b.Drain(), "data and children, and one event")
+		// DataTree.deleteNode fires the data watches. Then it fires the child
+		// watches of clients that did not get that event.
+		s.Equal([]Event{deleted(n)}, b.Drain(), "one event for both watches")
 	}},
-	{Name: "node and parent", Run: func(s *Script) {
+	{Name: "znode and parent", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n, m := s.Path("n"), s.Path("n/m")
 		a.Ok(Create(n, nil, Open, 0))
 		b.Fails(jute.ErrNoNode, Exists(m, true))
 		b.Ok(GetChildren(n, true))
 		a.Ok(Create(m, nil, Open, 0))
-		s.Equal([]Event{created(m), childrenChanged(n)}, b.Drain(), "the node, then its parent")
+		s.Equal([]Event{created(m), childrenChanged(n)}, b.Drain(), "the znode, then its parent")
 		b.Ok(GetData(m, true))
 		b.Ok(GetChildren(m, true))
 		b.Ok(GetChildren(n, true))
 		a.Ok(Delete(m, -1))
-		s.Equal([]Event{deleted(m), childrenChanged(n)}, b.Drain(), "the node, then its parent")
+		s.Equal([]Event{deleted(m), childrenChanged(n)}, b.Drain(), "the znode, then its parent")
 	}},
-	{Name: "one's own change", Run: func(s *Script) {
+	{Name: "a client's own change", Run: func(s *Script) {
 		a := s.Connect("a")
 		n := s.Path("n")
 		a.Fails(jute.ErrNoNode, Exists(n, true))
@@ -133,22 +133,22 @@ var watchCases = []Case{
 		s.Equal([]Event{dataChanged(n)}, a.Ok(SetData(n, nil, -1)).Events, "before the reply")
 		a.Ok(GetData(n, true))
 		a.Fails(jute.ErrBadVersion, SetData(n, nil, 7))
-		s.Equal(none, a.Drain(), "a failed change is none")
+		s.Equal(none, a.Drain(), "a failed change fires nothing")
 		s.Equal([]Event{deleted(n)}, a.Ok(Delete(n, -1)).Events, "before the reply")
 	}},
-	{Name: "the event before the reply that shows the change", Run: func(s *Script) {
+	{Name: "the event comes before the reply that shows the change", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		b.Ok(GetData(n, true))
 		a.Ok(SetData(n, []byte("new"), -1))
 		r := b.Ok(GetData(n, false))
-		s.Equal([]Event{dataChanged(n)}, r.Events, "first the event")
-		s.Equal([]byte("new"), r.Data, "then the data")
+		s.Equal([]Event{dataChanged(n)}, r.Events, "the event comes first")
+		s.Equal([]byte("new"), r.Data, "then the data comes")
 	}},
 	{Name: "requests in flight", Run: func(s *Script) {
-		// Each watch is armed by its own read: the change between two reads
-		// fires the first one's.
+		// Each read arms its own watch. A change between two reads fires the
+		// watch of the first.
 		a := s.Connect("a")
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
@@ -166,11 +166,11 @@ var watchCases = []Case{
 		a.Ok(Create(m, nil, Open, 0))
 		b.Ok(GetData(m, true))
 		c.Ok(GetChildren(n, true))
-		// The hand-off (DESIGN, section 5): who watches the data is told of the
-		// change of data and not of the deletion.
+		// The library's hand-off relies on this: a data watch fires for the
+		// change of data and not for the deletion.
 		a.Ok(Multi(SetData(m, []byte("released"), -1), Delete(m, -1)))
-		s.Equal([]Event{dataChanged(m)}, b.Drain(), "the first change, and then nothing")
-		s.Equal([]Event{childrenChanged(n)}, c.Drain(), "the children's watcher hears of the deletion")
+		s.Equal([]Event{dataChanged(m)}, b.Drain(), "only the first change")
+		s.Equal([]Event{childrenChanged(n)}, c.Drain(), "the child watch fires for the deletion")
 
 		a.Ok(Create(m, nil, Open, 0))
 		b.Ok(Exists(m, true))
@@ -187,7 +187,7 @@ var watchCases = []Case{
 		a.Call(Multi(SetData(n, nil, -1), Create(m, nil, Open, 0), Check(n, 77)))
 		s.Equal(none, b.Drain(), "a multi that fails changes nothing")
 	}},
-	{Name: "ephemerals that go with their session", Run: func(s *Script) {
+	{Name: "ephemerals are deleted with their session", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n := s.Path("n")
 		b.Ok(Create(n, nil, Open, 0))
@@ -195,10 +195,10 @@ var watchCases = []Case{
 		b.Ok(GetData(n+"/e", true))
 		b.Ok(GetChildren(n, true))
 		a.End()
-		s.Equal([]Event{deleted(n + "/e"), childrenChanged(n)}, b.Drain(), "as by a delete")
+		s.Equal([]Event{deleted(n + "/e"), childrenChanged(n)}, b.Drain(), "as for a delete")
 	}},
 	{Name: "on the root", Run: func(s *Script) {
-		// Whose Stat and children other cases change.
+		// Other cases change its Stat and children.
 		a, b := s.Connect("a"), s.Connect("b")
 		top := s.Path("") + "-top"
 		b.Quietly(GetChildren("/", true))
@@ -216,7 +216,7 @@ var watchCases = []Case{
 		}
 		a.Ok(Delete(top, -1))
 	}},
-	{Name: "go with the connection", Run: func(s *Script) {
+	{Name: "are lost with the connection", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
@@ -224,11 +224,11 @@ var watchCases = []Case{
 		b.Drop()
 		again := s.Resume("b again", b)
 		a.Ok(SetData(n, nil, -1))
-		s.Equal(none, again.Drain(), "nobody has set it on this connection")
+		s.Equal(none, again.Drain(), "no watch is set on this connection")
 	}},
-	// READ is asked for again when an event is sent (NIOServerCnxn.process,
+	// The server checks READ again when it sends an event (NIOServerCnxn.process,
 	// since 3.8.4, 3.9.2 and the 3.8.0 of Debian 12; CVE-2024-23944).
-	{Name: "without READ hears nothing", Run: func(s *Script) {
+	{Name: "without READ get no events", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n, hidden := s.Path("n"), Anyone(jute.PermAll&^jute.PermRead)
 		a.Ok(Create(n, nil, Open, 0))
@@ -242,7 +242,7 @@ var watchCases = []Case{
 		a.Ok(SetData(n, nil, -1))
 		a.Ok(Create(n+"/m", nil, Open, 0))
 		s.Equal(none, b.Drain(), "without READ")
-		// The watch was used up all the same.
+		// The watch has fired all the same.
 		a.Ok(SetACL(n, Open, -1))
 		a.Ok(SetData(n, nil, -1))
 		a.Ok(Delete(n+"/m", -1))
@@ -252,7 +252,7 @@ var watchCases = []Case{
 		a.Ok(SetACL(n, hidden, -1))
 		a.Ok(Delete(n, -1))
 		b.Drain()
-		// What is created without READ.
+		// A znode that is created without READ.
 		b.Fails(jute.ErrNoNode, Exists(n, true))
 		b.Ok(AddWatch(s.Path(""), jute.WatchPersistentRecursive))
 		a.Ok(Create(n, nil, hidden, 0))
@@ -277,7 +277,7 @@ var watchCases = []Case{
 		b.Fails(jute.ErrNoWatcher, RemoveWatches(n, jute.WatcherChildren))
 		b.Ok(RemoveWatches(n, jute.WatcherData))
 		a.Ok(SetData(n, nil, -1))
-		s.Equal(none, b.Drain(), "removed, without an event from the server")
+		s.Equal(none, b.Drain(), "removed, without an event")
 
 		b.Ok(GetChildren(n, true))
 		for _, kind := range kinds {
@@ -294,10 +294,10 @@ var watchCases = []Case{
 		b.Fails(jute.ErrNoNode, Exists(s.Path("missing"), true))
 		b.Ok(CheckWatches(s.Path("missing"), jute.WatcherData))
 		b.Ok(RemoveWatches(s.Path("missing"), jute.WatcherAny))
-		// Watches of others are others'.
+		// A client cannot remove the watches of others.
 		a.Ok(GetData(n, true))
 		b.Fails(jute.ErrNoWatcher, RemoveWatches(n, jute.WatcherAny))
-		s.Equal([]Event{dataChanged(n)}, a.Ok(SetData(n, nil, -1)).Events, "still there")
+		s.Equal([]Event{dataChanged(n)}, a.Ok(SetData(n, nil, -1)).Events, "not removed")
 		for _, kind := range []int32{0, 4, 5, 6, -1} {
 			b.Call(CheckWatches(n, kind))
 			b.Call(RemoveWatches(n, kind))

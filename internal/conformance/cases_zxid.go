@@ -5,14 +5,13 @@ import (
 )
 
 var zxidCases = []Case{
-	// The header of a reply bears the last transaction that the server has
-	// applied: of a write its own, of a failed write its own too, of a read
-	// whatever came last.
+	// The header of a reply has the zxid of the last transaction that the server
+	// has applied. For a write, even a failed one, that is its own transaction.
 	{Name: "of replies", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		n := s.Path("n")
 		r := a.Ok(Create2(n, nil, Open, 0))
-		s.Equal(r.Zxid, r.Stat.Czxid, "a write's own")
+		s.Equal(r.Zxid, r.Stat.Czxid, "a write's own transaction")
 		a.Ok(Exists(n, false))
 		b.Ok(Exists(n, false))
 		b.Drain()
@@ -21,7 +20,7 @@ var zxidCases = []Case{
 		after := b.Ok(Exists(n, false))
 		if !s.server.Shared {
 			s.Equal(r.Zxid+1, failed.Zxid, "a failed write is a transaction")
-			s.Equal(failed.Zxid, after.Zxid, "and is seen by reads")
+			s.Equal(failed.Zxid, after.Zxid, "and reads show it")
 		}
 		a.Call(Multi(Check(n, 7)))
 		a.Call(Multi(Check(n, 0)))
@@ -33,7 +32,7 @@ var zxidCases = []Case{
 		a.Ok(AddWatch(n, jute.WatchPersistent))
 		a.Ok(SetData(n, nil, -1))
 	}},
-	{Name: "how many each change takes", Alone: true, Run: func(s *Script) {
+	{Name: "how many each change uses", Exclusive: true, Run: func(s *Script) {
 		a := s.Connect("a")
 		last := a.Ok(Exists(s.Path(""), false)).Zxid
 		step := func(what string) {
@@ -45,11 +44,11 @@ var zxidCases = []Case{
 		step("a new session")
 		b.Drop()
 		b = s.Resume("b again", b)
-		step("taken up again")
+		step("a resumed session")
 		c := s.Dial("c")
-		c.Hello(Hello{ID: 4711, Timeout: 5000, ReadOnly: []byte{0}})
+		c.Handshake(ConnectRequest{ID: 4711, Timeout: 5000, ReadOnly: []byte{0}})
 		c.Closed()
-		step("a session that is not")
+		step("a session that does not exist")
 		b.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
 		step("create")
 		b.End()
@@ -66,7 +65,7 @@ var zxidCases = []Case{
 			step(r.Text)
 		}
 	}},
-	{Name: "of nodes, after each kind of change", Run: func(s *Script) {
+	{Name: "of znodes, after each kind of change", Run: func(s *Script) {
 		a := s.Connect("a")
 		p := s.Path("p")
 		a.Ok(Create(p, nil, Open, 0))

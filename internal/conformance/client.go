@@ -12,12 +12,12 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// patience bounds the wait for a frame that has to come.
-const patience = 10 * time.Second
+// frameTimeout bounds the wait for an expected frame.
+const frameTimeout = 10 * time.Second
 
-// A Client is one connection and the session on it, as raw as can be: it adds
-// nothing, retries nothing, and takes frames as they come. A case may reconnect
-// with another Client that has this one's ID and Password.
+// A Client is one raw connection and the session on it. It sends nothing on its
+// own, retries nothing, and takes frames in the order in which they come. To
+// reconnect, a case uses another Client with the same ID and Password.
 type Client struct {
 	s    *Script
 	name string
@@ -32,10 +32,10 @@ type Client struct {
 	Timeout  time.Duration // negotiated
 }
 
-// Dial opens a connection and says nothing.
+// Dial opens a connection and sends nothing.
 func (s *Script) Dial(name string) *Client {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), frameTimeout)
 	defer cancel()
 	conn, err := s.server.Dial(ctx)
 	s.Fail(err, "dial")
@@ -50,34 +50,34 @@ func (c *Client) Raw(b []byte) {
 	if c.dead {
 		return
 	}
-	c.conn.SetWriteDeadline(time.Now().Add(patience))
-	// What the server does not want to read it answers by closing, which the
-	// next read reports.
+	c.conn.SetWriteDeadline(time.Now().Add(frameTimeout))
+	// Ignore the error. If the server closes the connection instead of reading,
+	// the next read reports it.
 	c.conn.Write(b)
 }
 
-// frame reads a frame's body. Not ok: the server has closed the connection,
-// which is recorded.
+// frame reads a frame's body. If the server has closed the connection, it records
+// that and returns false.
 func (c *Client) frame() ([]byte, bool) {
 	c.s.t.Helper()
 	if c.dead {
 		return nil, false
 	}
-	c.conn.SetReadDeadline(time.Now().Add(patience))
+	c.conn.SetReadDeadline(time.Now().Add(frameTimeout))
 	frame, err := jute.ReadFrame(c.conn, 16<<20)
 	switch {
 	case err == nil:
 		return frame[4:], true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.s.Note("%s < nothing", c.name)
-		c.s.Fail(err, "a frame is awaited")
+		c.s.Fail(err, "expected a frame")
 	}
 	c.dead = true
 	c.s.Note("%s < closed", c.name)
 	return nil, false
 }
 
-// Send sends a request with the next xid, and returns that.
+// Send sends a request with the next xid, and returns the xid.
 func (c *Client) Send(r Request) int32 {
 	c.s.t.Helper()
 	c.xid++
@@ -85,7 +85,7 @@ func (c *Client) Send(r Request) int32 {
 	return c.xid
 }
 
-// SendAs sends a request with an xid of the case's choice.
+// SendAs is like Send, but with the given xid.
 func (c *Client) SendAs(xid int32, r Request) {
 	c.s.t.Helper()
 	if xid == jute.XidPing || xid == jute.XidAuth {
@@ -99,21 +99,21 @@ func (c *Client) SendAs(xid int32, r Request) {
 	c.Raw(jute.Frame(append(b, r.Body...)))
 }
 
-// Call sends a request and reads until its reply has come. Events that came
-// before it are in the Reply too.
+// Call sends a request and reads until its reply has come. The Reply also has the
+// events that came before it.
 func (c *Client) Call(r Request) Reply {
 	c.s.t.Helper()
-	return c.until(c.Send(r))
+	return c.awaitReply(c.Send(r))
 }
 
-// CallAs is Call with an xid of the case's choice.
+// CallAs is like Call, but with the given xid.
 func (c *Client) CallAs(xid int32, r Request) Reply {
 	c.s.t.Helper()
 	c.SendAs(xid, r)
-	return c.until(xid)
+	return c.awaitReply(xid)
 }
 
-// Quietly is Call, and records nothing of it.
+// Quietly is like Call, but records nothing.
 func (c *Client) Quietly(r Request) Reply {
 	c.s.t.Helper()
 	before := len(c.s.lines)
@@ -122,13 +122,15 @@ func (c *Client) Quietly(r Request) Reply {
 	return reply
 }
 
-// Ok is Call for what has to succeed, Fails for what has to give that error.
-// An operation of a multi that fails is such an error too, although the header
-// of the reply has none.
+// Ok is like Call, but asserts that the request succeeds.
 func (c *Client) Ok(r Request) Reply {
 	c.s.t.Helper()
 	return c.Fails(0, r)
 }
+
+// Fails is like Call, but asserts that the request fails with the error code. The
+// error of an operation of a multi counts too, although the header of the reply
+// has none.
 func (c *Client) Fails(code int32, r Request) Reply {
 	c.s.t.Helper()
 	reply := c.Call(r)
@@ -148,7 +150,7 @@ func (c *Client) Fails(code int32, r Request) Reply {
 	return reply
 }
 
-func (c *Client) until(xid int32) Reply {
+func (c *Client) awaitReply(xid int32) Reply {
 	c.s.t.Helper()
 	var events []Event
 	for {
@@ -171,29 +173,29 @@ func (c *Client) Receive() Reply {
 	return c.decode(frame)
 }
 
-// Drain reads whatever the server has sent until now: the answer to a ping
-// comes after it, since requests and events of a connection share one line
-// (FinalRequestProcessor).
+// Drain sends a ping and reads everything up to its reply. That includes whatever
+// the server has sent before, because the replies and events of a connection
+// share one queue (FinalRequestProcessor).
 func (c *Client) Drain() []Event {
 	c.s.t.Helper()
 	return c.CallAs(jute.XidPing, Ping()).Events
 }
 
-// Closed reads until the server has closed the connection.
+// Closed reads until the server closes the connection.
 func (c *Client) Closed() {
 	c.s.t.Helper()
 	for !c.Receive().Closed {
 	}
 }
 
-// Drop closes the connection without a word, and leaves the session alone.
+// Drop closes the connection but not the session.
 func (c *Client) Drop() {
 	c.s.Note("%s drops the connection", c.name)
 	c.dead = true
 	c.conn.Close()
 }
 
-// End ends the session in the proper way.
+// End closes the session with a request, and then the connection.
 func (c *Client) End() {
 	c.s.t.Helper()
 	c.Call(Close())
@@ -204,20 +206,22 @@ func (c *Client) End() {
 	c.conn.Close()
 }
 
-// Text sends a four-letter word on a fresh connection and returns the answer.
-func (s *Script) Text(word string) string {
+// FourLetterWord sends one of ZooKeeper's four-letter words on a new connection
+// and returns the answer.
+func (s *Script) FourLetterWord(word string) string {
 	s.t.Helper()
 	c := s.Dial(word)
 	c.Raw([]byte(word))
-	c.conn.SetReadDeadline(time.Now().Add(patience))
+	c.conn.SetReadDeadline(time.Now().Add(frameTimeout))
 	answer, err := io.ReadAll(c.conn)
 	s.Fail(err, word)
 	c.dead = true
 	return string(answer)
 }
 
-// bury ends the session by whatever way is left. Nothing is recorded.
-func (c *Client) bury() {
+// closeSession closes the session, on a new connection if necessary. It records
+// nothing.
+func (c *Client) closeSession() {
 	defer c.conn.Close()
 	if c.ID == 0 || c.over {
 		return

@@ -1,59 +1,55 @@
-// Package conformance asks two servers the same questions and compares the
-// answers: a real ZooKeeper, which is the judge, and zktest, which is to
-// answer as it does.
+// Package conformance sends the same requests to two servers and compares the
+// replies: a real ZooKeeper, which is the reference, and zktest, which must behave
+// in the same way.
 //
 // A Case drives raw connections (client.go) against one server and leaves a
-// transcript of everything that came back, in the order of the wire
-// (script.go). Each case asserts what this library or its tests build upon.
-// Beside that the whole transcripts are compared, so that a difference nobody
-// has thought of is found too.
+// transcript of everything that the server sent, in order (script.go). Each case
+// asserts what this library or its tests rely on. Comparing the whole transcripts
+// also finds differences that no case asserts.
 //
-// Comments at the cases say what surprises in the real server, and name its
-// class. The answers are those of ZooKeeper 3.8.0.
+// Comments at the cases describe surprising behaviour of the real server, and
+// name its classes. The replies are those of ZooKeeper 3.8.0.
 package conformance
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"strings"
 	"testing"
 	"time"
 )
 
-// A Server is what the cases are run against.
+// A Server is a server under test.
 type Server struct {
-	// Dial opens a connection on which nothing has been said yet.
+	// Dial opens a connection on which nothing has been sent yet.
 	Dial func(ctx context.Context) (net.Conn, error)
 
-	// TickTime decides between which bounds a session's timeout is: 2 and 20
-	// ticks.
+	// TickTime determines the bounds of session timeouts: 2 and 20 ticks.
 	TickTime time.Duration
 
-	// Shared says that others write to the server meanwhile. Then zxids in the
-	// headers of replies say nothing and are left out.
+	// Shared means that other clients may write to the server. Then the zxids in
+	// the headers of replies are meaningless and are not compared.
 	Shared bool
 
-	// CounterNearEnd makes next the number of the next sequential child of a
-	// node. Connections and sessions may not outlive it. nil: the server can
-	// not be brought there.
+	// CounterNearEnd sets the number of the next sequential child of a znode. It
+	// may end all connections and sessions. It is nil if the server cannot do
+	// it.
 	CounterNearEnd func(path string, next int32) error
 }
 
-// A Case is one question, or several that belong together.
+// A Case is a script of requests that test one behaviour.
 type Case struct {
 	Name string
 	Run  func(s *Script)
 
-	// CounterNearEnd: the case needs a Server that has it.
+	// CounterNearEnd means that the case needs Server.CounterNearEnd.
 	CounterNearEnd bool
 
-	// Alone: the case means nothing on a Shared server. What it looks at is
-	// changed by others, or set up otherwise.
-	Alone bool
+	// Exclusive means that the case cannot run on a Shared server. It depends on
+	// state that other clients change, or on the server's configuration.
+	Exclusive bool
 }
 
-// Cases returns all cases. They do not depend on each other.
+// Cases returns all cases. They are independent of each other.
 func Cases() []Case {
 	var all []Case
 	for _, group := range []struct {
@@ -75,8 +71,8 @@ func Cases() []Case {
 	return all
 }
 
-// Run runs the case against the server, as a subtest of that name, and returns
-// its transcript. What a case asserts is reported to the subtest.
+// Run runs the case against the server, in a subtest with the given name, and
+// returns its transcript.
 func Run(t *testing.T, name string, server Server, c Case) []string {
 	s := newScript(t, server)
 	t.Run(name, func(t *testing.T) {
@@ -85,58 +81,4 @@ func Run(t *testing.T, name string, server Server, c Case) []string {
 		c.Run(s)
 	})
 	return s.transcript()
-}
-
-// Diff returns what must be taken from and added to want to make it got, with
-// a few lines around each place, or "" if they are the same.
-func Diff(want, got []string) string {
-	// common[i][j]: the length of the longest common subsequence of want[i:]
-	// and got[j:]. Transcripts have some hundred lines at most.
-	common := make([][]int, len(want)+1)
-	for i := range common {
-		common[i] = make([]int, len(got)+1)
-	}
-	for i := len(want) - 1; i >= 0; i-- {
-		for j := len(got) - 1; j >= 0; j-- {
-			if want[i] == got[j] {
-				common[i][j] = common[i+1][j+1] + 1
-			} else {
-				common[i][j] = max(common[i+1][j], common[i][j+1])
-			}
-		}
-	}
-	if n := common[0][0]; n == len(want) && n == len(got) {
-		return ""
-	}
-	var lines []string
-	var changed []int // indexes of lines that differ
-	for i, j := 0, 0; i < len(want) || j < len(got); {
-		switch {
-		case i < len(want) && j < len(got) && want[i] == got[j]:
-			lines = append(lines, "  "+want[i])
-			i, j = i+1, j+1
-		case j == len(got) || i < len(want) && common[i+1][j] >= common[i][j+1]:
-			changed = append(changed, len(lines))
-			lines = append(lines, "- "+want[i])
-			i++
-		default:
-			changed = append(changed, len(lines))
-			lines = append(lines, "+ "+got[j])
-			j++
-		}
-	}
-	const around = 3
-	var b strings.Builder
-	last := -1 // the last line that was written
-	for _, at := range changed {
-		from := max(at-around, last+1)
-		if from > last+1 {
-			fmt.Fprintf(&b, "  ... (%d lines)\n", from-last-1)
-		}
-		for ; from <= min(at+around, len(lines)-1); from++ {
-			b.WriteString(lines[from] + "\n")
-			last = from
-		}
-	}
-	return b.String()
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// The real server, one for all cases.
+// harness is the real server, which all cases share.
 var harness struct {
 	provider *zkserver.Provider
 	node     *zkserver.Node // nil: one of ZK_SERVERS
@@ -50,21 +50,7 @@ func run(m *testing.M) (code int) {
 		}
 	}()
 	fmt.Fprintln(os.Stderr, "ZooKeeper:", provider)
-	harness.provider = provider
-	if external := provider.External(); external != nil {
-		harness.addr = external[0]
-	} else {
-		// As a server is by default, save for what makes it quick.
-		node, err := provider.Start(ctx, zkserver.Config{JVMFlags: []string{
-			"-Dzookeeper.extendedTypesEnabled=false",
-			"-Dzookeeper.DigestAuthenticationProvider.superDigest=" + SuperDigest(),
-		}})
-		if err != nil {
-			return fail(err)
-		}
-		harness.node, harness.addr = node, node.Addr()
-	}
-	if harness.tick, err = tickTime(ctx); err != nil {
+	if err := prepareHarness(ctx, provider); err != nil {
 		return fail(err)
 	}
 	leaks := []goleak.Option{
@@ -72,7 +58,7 @@ func run(m *testing.M) (code int) {
 		// Idle connections to Docker's engine.
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-		// The server's process, where a case has it started again.
+		// The server's process, if a case has restarted it.
 		goleak.IgnoreAnyFunction("github.com/zkrecipes/zkrecipes/internal/zkserver.(*process).start.func1"),
 	}
 	if code = m.Run(); code != 0 {
@@ -84,7 +70,28 @@ func run(m *testing.M) (code int) {
 	return 0
 }
 
-// tickTime asks for the shortest timeout, which is two ticks.
+// prepareHarness starts the real server, unless ZK_SERVERS names one.
+func prepareHarness(ctx context.Context, provider *zkserver.Provider) (err error) {
+	harness.provider = provider
+	if external := provider.External(); external != nil {
+		harness.addr = external[0]
+	} else {
+		// Use ZooKeeper's defaults, except where they make it slow.
+		node, err := provider.Start(ctx, zkserver.Config{JVMFlags: []string{
+			"-Dzookeeper.extendedTypesEnabled=false",
+			"-Dzookeeper.DigestAuthenticationProvider.superDigest=" + SuperDigest(),
+		}})
+		if err != nil {
+			return err
+		}
+		harness.node, harness.addr = node, node.Addr()
+	}
+	harness.tick, err = tickTime(ctx)
+	return err
+}
+
+// tickTime returns the server's tick time. The shortest session timeout is two
+// ticks.
 func tickTime(ctx context.Context) (time.Duration, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", harness.addr)
 	if err != nil {
@@ -104,14 +111,14 @@ func tickTime(ctx context.Context) (time.Duration, error) {
 	if timeout == 0 {
 		return 0, errors.New("no session")
 	}
-	// Ended now, or it would expire in the middle of a case.
+	// Close the session, or it would expire during a case.
 	_, err = conn.Write(jute.Frame(jute.AppendInt32(jute.AppendInt32(nil, 0), jute.OpClose)))
 	return timeout / 2, err
 }
 
-// judge returns the real server as the cases want it; node is nil for one of
+// reference returns the real server. The node is nil if the server is one of
 // ZK_SERVERS.
-func judge(addr string, node *zkserver.Node) Server {
+func reference(addr string, node *zkserver.Node) Server {
 	server := Server{
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
@@ -127,8 +134,8 @@ func judge(addr string, node *zkserver.Node) Server {
 	return server
 }
 
-// double returns a zktest server that is set up like the judge.
-func double(t *testing.T, opts ...zktest.Option) Server {
+// testDouble returns a zktest server that is configured like the real one.
+func testDouble(t *testing.T, opts ...zktest.Option) Server {
 	srv := zktest.NewServer(t, append([]zktest.Option{
 		zktest.TickTime(harness.tick),
 		zktest.SessionTimeouts(2*harness.tick, 20*harness.tick),
@@ -144,48 +151,48 @@ func double(t *testing.T, opts ...zktest.Option) Server {
 	}
 }
 
-func TestZktestAnswersAsZooKeeperDoes(t *testing.T) {
-	compare(t, Cases(), judge(harness.addr, harness.node), double(t, zktest.SuperDigest(SuperDigest())))
+func TestZktestBehavesLikeZooKeeper(t *testing.T) {
+	compare(t, Cases(), reference(harness.addr, harness.node), testDouble(t, zktest.SuperDigest(SuperDigest())))
 }
 
-func TestZktestAnswersAsZooKeeperWithoutACLs(t *testing.T) {
-	compare(t, SkipACLCases, own(t, "-Dzookeeper.skipACL=yes"), double(t, zktest.SkipACL()))
+func TestZktestBehavesLikeZooKeeperWithoutACLs(t *testing.T) {
+	compare(t, SkipACLCases, ownServer(t, "-Dzookeeper.skipACL=yes"), testDouble(t, zktest.SkipACL()))
 }
 
-func TestZktestAnswersAsZooKeeperWithoutDigest(t *testing.T) {
+func TestZktestBehavesLikeZooKeeperWithoutDigest(t *testing.T) {
 	compare(t, WithoutDigestCases,
-		own(t, "-Dzookeeper.DigestAuthenticationProvider.enabled=false"), double(t, zktest.WithoutDigest()))
+		ownServer(t, "-Dzookeeper.DigestAuthenticationProvider.enabled=false"), testDouble(t, zktest.WithoutDigest()))
 }
 
-// own starts a real server for one test.
-func own(t *testing.T, flags ...string) Server {
+// ownServer starts a real server for one test.
+func ownServer(t *testing.T, flags ...string) Server {
 	if harness.node == nil {
-		t.Skip("needs a server of its own, and ZK_SERVERS names servers that only may be used")
+		t.Skip("needs a server of its own, which ZK_SERVERS does not provide")
 	}
 	node, err := harness.provider.Start(t.Context(), zkserver.Config{JVMFlags: flags})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
-	return judge(node.Addr(), node)
+	return reference(node.Addr(), node)
 }
 
-// compare runs each case on both, one after the other.
-func compare(t *testing.T, cases []Case, judge, double Server) {
+// compare runs the cases one after the other, each on both servers.
+func compare(t *testing.T, cases []Case, reference, testDouble Server) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			if c.Alone && judge.Shared {
-				t.Skip("not on one of ZK_SERVERS")
+			if c.Exclusive && reference.Shared {
+				t.Skip("cannot run on one of ZK_SERVERS")
 			}
-			// A session or a container of an earlier case can end in the middle of
-			// this one, and take a zxid. What differs for a reason differs again.
+			// A session or a container of an earlier case can end during this one
+			// and use up a zxid. A true difference shows again.
 			const tries = 3
 			for try := range tries {
-				want, got := both(t, c, judge, double)
+				want, got := runBoth(t, c, reference, testDouble)
 				if want == nil {
-					t.Log("on zktest only: the real server's files can not be reached")
+					t.Log("ran only on zktest: the real server's files are not accessible")
 					return
 				}
 				if testing.Verbose() {
-					t.Log("ZooKeeper's answers:\n" + strings.Join(want, "\n"))
+					t.Log("ZooKeeper's transcript:\n" + strings.Join(want, "\n"))
 				}
 				diff := Diff(want, got)
 				if diff == "" {
@@ -200,22 +207,22 @@ func compare(t *testing.T, cases []Case, judge, double Server) {
 	}
 }
 
-// both runs a case on both servers at the same time. want is nil where the judge
-// cannot be asked.
-func both(t *testing.T, c Case, judge, double Server) (want, got []string) {
+// runBoth runs a case on both servers concurrently. want is nil if the case cannot
+// run on the real server.
+func runBoth(t *testing.T, c Case, reference, testDouble Server) (want, got []string) {
 	judged := make(chan struct{})
 	go func() {
 		defer close(judged)
-		if !c.CounterNearEnd || judge.CounterNearEnd != nil {
-			want = Run(t, "ZooKeeper", judge, c)
+		if !c.CounterNearEnd || reference.CounterNearEnd != nil {
+			want = Run(t, "ZooKeeper", reference, c)
 		}
 	}()
-	got = Run(t, "zktest", double, c)
+	got = Run(t, "zktest", testDouble, c)
 	<-judged
 	return want, got
 }
 
-func TestZktestAnswersAsZooKeeperDoesAtRandom(t *testing.T) {
+func TestZktestBehavesLikeZooKeeperOnRandomRequests(t *testing.T) {
 	seeds, steps := uint64(30), 80
 	if n := os.Getenv("SEEDS"); n != "" {
 		var err error
@@ -226,5 +233,5 @@ func TestZktestAnswersAsZooKeeperDoesAtRandom(t *testing.T) {
 	for seed := range seeds {
 		cases = append(cases, Random(seed, steps))
 	}
-	compare(t, cases, judge(harness.addr, harness.node), double(t))
+	compare(t, cases, reference(harness.addr, harness.node), testDouble(t))
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
-// counterNearEnd brings a node's counter of creates near its end by the only
-// way there is on a real server, short of two thousand million creates: while
-// the server is down, transactions are added to its log that say so. A child is
-// created, with the number that the counter has before it, and deleted again.
+// counterNearEnd sets a znode's counter of creates on a real server. Short of two
+// billion creates there is only one way: while the server is down, add
+// transactions to its log. They create a child, with the number that the counter
+// had before, and delete it again.
 //
-// It needs the server's files: errors.ErrUnsupported where they are in a
-// container. Then the case is run on zktest alone, with the same assertions.
+// It needs access to the server's files, and returns errors.ErrUnsupported if
+// they are in a container. Then the case runs only on zktest, with the same
+// assertions.
 func counterNearEnd(node *zkserver.Node) func(path string, next int32) error {
 	return func(path string, next int32) error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -68,7 +69,7 @@ func appendTransaction(log []byte, zxid int64, op int32, record []byte) []byte {
 	return append(log, 'B')
 }
 
-// dataDir returns where the server keeps its log.
+// dataDir returns the directory of the server's transaction log.
 func dataDir(ctx context.Context, node *zkserver.Node) (string, error) {
 	conf, err := node.Command(ctx, "conf")
 	if err != nil {

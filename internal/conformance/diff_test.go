@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDiffShowsWhatDiffersAndWhatIsAround(t *testing.T) {
+func TestDiffShowsChangedLinesWithContext(t *testing.T) {
 	want := []string{"1", "2", "3", "4", "5", "6", "7", "8"}
 	require.Empty(t, Diff(want, want))
 	require.Equal(t, "  ... (2 lines)\n  3\n  4\n  5\n- 6\n+ six\n  7\n  8\n",
@@ -15,7 +15,7 @@ func TestDiffShowsWhatDiffersAndWhatIsAround(t *testing.T) {
 	require.Equal(t, "- 1\n", Diff(want[:1], nil))
 }
 
-func TestTranscriptsKnowOrderAndEqualityOfZxidsOnly(t *testing.T) {
+func TestTranscriptsCompareOnlyOrderAndEqualityOfZxids(t *testing.T) {
 	transcript := func(root string, a, b int64) []string {
 		s := newScript(t, Server{})
 		s.root = root

@@ -9,29 +9,29 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// A Hello is a ConnectRequest.
-type Hello struct {
+// A ConnectRequest begins a handshake.
+type ConnectRequest struct {
 	ID           int64
-	Password     []byte // nil: 16 zeros, as clients send for a new session
+	Password     []byte // nil: 16 zeros, which clients send for a new session
 	Timeout      int32  // milliseconds
 	LastZxidSeen int64
 	Version      int32
-	ReadOnly     []byte // the bytes after the password: none, or one
+	ReadOnly     []byte // the bytes after the password; clients send none or one
 }
 
-// Connect opens a session with the longest timeout the server gives. The first
-// one of a script makes its root.
+// Connect opens a session with the longest timeout that the server grants. The
+// first call in a script creates its root.
 func (s *Script) Connect(name string) *Client {
 	s.t.Helper()
 	return s.ConnectFor(name, 1<<30)
 }
 
-// ConnectFor is Connect with a timeout in milliseconds.
+// ConnectFor is like Connect, with a timeout in milliseconds.
 func (s *Script) ConnectFor(name string, timeout int32) *Client {
 	s.t.Helper()
 	c := s.Dial(name)
 	first := len(s.clients) == 1
-	c.hello(Hello{Timeout: timeout, ReadOnly: []byte{0}})
+	c.handshake(ConnectRequest{Timeout: timeout, ReadOnly: []byte{0}})
 	if c.ID == 0 {
 		s.Fail(errors.New("no session"), "connect")
 	}
@@ -42,16 +42,17 @@ func (s *Script) ConnectFor(name string, timeout int32) *Client {
 	return c
 }
 
-// Resume connects again, as another Client with the session of c.
+// Resume connects another Client to the session of c.
 func (s *Script) Resume(name string, c *Client) *Client {
 	s.t.Helper()
 	again := s.Dial(name)
-	again.Hello(Hello{ID: c.ID, Password: c.Password, Timeout: int32(c.Timeout.Milliseconds()), ReadOnly: []byte{0}})
+	again.Handshake(ConnectRequest{ID: c.ID, Password: c.Password, Timeout: int32(c.Timeout.Milliseconds()), ReadOnly: []byte{0}})
 	return again
 }
 
-// Hello sends a ConnectRequest, and records what is answered.
-func (c *Client) Hello(h Hello) bool {
+// Handshake sends a ConnectRequest and records it and the ConnectResponse. It
+// returns false if the server closes the connection instead.
+func (c *Client) Handshake(h ConnectRequest) bool {
 	c.s.t.Helper()
 	from := "new session"
 	if h.ID != 0 {
@@ -63,15 +64,15 @@ func (c *Client) Hello(h Hello) bool {
 	}
 	c.s.Note("%s > connect: %s, timeout %d, version %d, password of %d bytes%s, readOnly % x",
 		c.name, from, h.Timeout, h.Version, len(h.Password), seen, h.ReadOnly)
-	answer, ok := c.hello(h)
+	answer, ok := c.handshake(h)
 	if ok {
 		c.s.Note("%s < %s", c.name, answer)
 	}
 	return ok
 }
 
-// hello returns the ConnectResponse, described.
-func (c *Client) hello(h Hello) (answer string, ok bool) {
+// handshake sends a ConnectRequest and describes the ConnectResponse.
+func (c *Client) handshake(h ConnectRequest) (answer string, ok bool) {
 	c.s.t.Helper()
 	if h.Password == nil {
 		h.Password = make([]byte, 16)

@@ -8,16 +8,16 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// Random returns a case of so many steps that nobody has thought of: a few
-// clients change, read and watch a few nodes, and drop, move and end their
-// sessions. The seed decides, and what the server answers does not, so that two
-// servers are asked the same for as long as they answer the same.
+// Random returns a case with a number of random steps. A few clients change, read
+// and watch a few znodes, and drop, move and close their sessions. The steps
+// depend on the seed and not on the replies. So two servers get the same requests
+// as long as their replies are the same.
 //
-// It makes no containers with children: when they are reaped is up to the
-// server's clock.
+// It creates no children in containers, because the server's clock determines
+// when it deletes the container.
 func Random(seed uint64, steps int) Case {
 	return Case{Name: fmt.Sprintf("seed %d", seed), Run: func(s *Script) {
-		r := &random{s: s, Rand: rand.New(rand.NewPCG(seed, 0)), seen: []int64{0}}
+		r := &random{s: s, Rand: rand.New(rand.NewPCG(seed, 0)), zxids: []int64{0}}
 		for _, name := range []string{"a", "b", "c"} {
 			r.clients = append(r.clients, s.Connect(name))
 		}
@@ -38,7 +38,7 @@ type random struct {
 	*rand.Rand
 	s       *Script
 	clients []*Client
-	seen    []int64 // zxids of headers
+	zxids   []int64 // zxids of headers
 }
 
 func pick[T any](r *random, from ...T) T { return from[r.IntN(len(from))] }
@@ -64,7 +64,7 @@ func (r *random) paths() []string {
 	return all
 }
 
-// change returns an operation that a multi may hold too.
+// change returns an operation that may also be part of a multi.
 func (r *random) change() Request {
 	flags := int32(r.IntN(4))
 	path := r.path()
@@ -102,15 +102,15 @@ func (r *random) multi() Request {
 }
 
 func (r *random) request() Request {
-	at := r.IntN(len(r.seen))
+	at := r.IntN(len(r.zxids))
 	w := Watches{Data: r.paths(), Exist: r.paths(), Child: r.paths(), Persistent: r.paths(), Recursive: r.paths()}
 	kind := pick(r, jute.WatcherChildren, jute.WatcherData, jute.WatcherAny)
 	rare := pick(r,
 		SetACL(r.path(), r.acl(), r.version()),
 		AddWatch(r.path(), pick(r, jute.WatchPersistent, jute.WatchPersistentRecursive)),
 		RemoveWatches(r.path(), kind), CheckWatches(r.path(), kind),
-		SetWatches(r.seen[at], fmt.Sprintf("the header %d", at), w),
-		SetWatches2(r.seen[at], fmt.Sprintf("the header %d", at), w),
+		SetWatches(r.zxids[at], fmt.Sprintf("the header %d", at), w),
+		SetWatches2(r.zxids[at], fmt.Sprintf("the header %d", at), w),
 		MultiRead(GetData(r.path(), false), GetChildren(r.path(), false)),
 		Sync(r.path()), GetEphemerals(r.path()), GetAllChildrenNumber(r.path()),
 		Auth("digest", "u:secret"),
@@ -119,47 +119,48 @@ func (r *random) request() Request {
 }
 
 func (r *random) step() {
-	who := r.IntN(len(r.clients))
-	c := r.clients[who]
+	i := r.IntN(len(r.clients))
+	c := r.clients[i]
 	switch n := r.IntN(100); {
 	case n < 80:
-		r.see(c.Call(r.request()))
-	case n < 90: // in flight together
+		r.addZxid(c.Call(r.request()))
+	case n < 90: // several requests in flight
 		var sent []int32
 		for range 2 + r.IntN(3) {
 			request := r.request()
-			for request.Op == jute.OpAuth { // its answer may overtake others
+			for request.Op == jute.OpAuth { // its reply may overtake others
 				request = r.request()
 			}
 			sent = append(sent, c.Send(request))
 		}
 		for _, xid := range sent {
-			r.see(c.until(xid))
+			r.addZxid(c.awaitReply(xid))
 		}
 	case n < 96:
 		r.drain(false)
-	case n < 98: // a move, or a connection lost
+	case n < 98: // the session moves, or its connection is lost
 		r.drain(false)
 		if r.IntN(2) == 0 {
 			c.Drop()
 		}
-		r.clients[who] = r.s.Resume(c.name, c)
+		r.clients[i] = r.s.Resume(c.name, c)
 	default:
 		r.drain(false)
 		c.End()
 		r.drain(true)
-		r.clients[who] = r.s.Connect(c.name)
+		r.clients[i] = r.s.Connect(c.name)
 	}
 }
 
-func (r *random) see(reply Reply) {
+func (r *random) addZxid(reply Reply) {
 	if !r.s.server.Shared && reply.Zxid >= 0 {
-		r.seen = append(r.seen, reply.Zxid)
+		r.zxids = append(r.zxids, reply.Zxid)
 	}
 }
 
-// drain reads what all clients have been sent. After the end of a session the
-// order is left out: it is that of a hash set of ephemerals (DataTree).
+// drain reads everything that was sent to the clients. After the end of a session
+// the order of the events is that of a hash set of ephemerals (DataTree), so
+// drain sorts them.
 func (r *random) drain(sorted bool) {
 	for _, c := range r.clients {
 		if c.over {

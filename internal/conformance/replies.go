@@ -9,7 +9,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// A Reply is what came back for a request, or an event that came instead.
+// A Reply is a reply, or an event.
 type Reply struct {
 	Xid, Err int32
 	Zxid     int64
@@ -17,12 +17,12 @@ type Reply struct {
 	Data     []byte
 	Children []string
 	Stat     jute.Stat
-	ACL      []string // each entry described
-	Results  []int32  // of a multi: each operation's error, or 0
+	ACL      []string // a description of each entry
+	Results  []int32  // of a multi: the error of each operation, or 0
 	Created  []string // of a multi: the paths of its creates
 
-	Events  []Event // that came before it
-	Closed  bool    // the connection was closed instead
+	Events  []Event // those that came before the reply
+	Closed  bool    // the server closed the connection instead
 	isEvent bool
 }
 
@@ -56,7 +56,7 @@ func errorName(code int32) string {
 	return fmt.Sprintf("error %d", code)
 }
 
-// A decoding reads a reply's record and describes it.
+// A decoding decodes and describes a frame.
 type decoding struct {
 	*jute.Decoder
 	s     *Script
@@ -64,11 +64,11 @@ type decoding struct {
 	text  []string
 }
 
-func (d *decoding) say(format string, args ...any) {
+func (d *decoding) addf(format string, args ...any) {
 	d.text = append(d.text, fmt.Sprintf(format, args...))
 }
 
-// decode reads a frame and adds it to the transcript.
+// decode decodes a frame and adds it to the transcript.
 func (c *Client) decode(frame []byte) Reply {
 	d := &decoding{Decoder: jute.NewDecoder(frame), s: c.s}
 	reply := Reply{Xid: d.Int32(), Zxid: d.Int64(), Err: d.Int32()}
@@ -79,14 +79,14 @@ func (c *Client) decode(frame []byte) Reply {
 		c.event(d)
 		return reply
 	case !known:
-		d.say("reply to nothing: xid %d", reply.Xid)
+		d.addf("reply to no request: xid %d", reply.Xid)
 	}
 	delete(c.sent, reply.Xid)
 	if known && reply.Err == 0 {
 		d.body(request.Op)
 	}
 	if d.Len() > 0 {
-		d.say("and %d bytes", d.Len())
+		d.addf("and %d bytes", d.Len())
 	}
 	c.s.Note("%s < %d %s zxid=%s %s", c.name, reply.Xid, errorName(reply.Err),
 		c.s.headerZxid(reply.Zxid), strings.Join(d.text, " "))
@@ -94,8 +94,8 @@ func (c *Client) decode(frame []byte) Reply {
 	return reply
 }
 
-// event describes a notification. The zxid of its header is left out: servers
-// before 3.9 send -1, later ones that of the change (ZOOKEEPER-4655).
+// event decodes and describes a notification. It omits the zxid of the header:
+// servers before 3.9 send -1, later ones that of the change (ZOOKEEPER-4655).
 func (c *Client) event(d *decoding) {
 	kind, state, path := d.Int32(), d.Int32(), d.String()
 	name, ok := eventNames[kind]
@@ -107,7 +107,7 @@ func (c *Client) event(d *decoding) {
 	c.s.Note("%s < %s %q state=%d err=%d rest=%d", c.name, name, path, state, d.reply.Err, d.Len())
 }
 
-// body reads what follows the header of a reply that is no error.
+// body decodes the record of a successful reply.
 func (d *decoding) body(op int32) {
 	switch op {
 	case jute.OpCreate, jute.OpSync:
@@ -130,34 +130,34 @@ func (d *decoding) body(op int32) {
 	case jute.OpGetACL:
 		d.acl()
 		d.stat()
-	case jute.OpGetAllChildrenNumber, jute.OpAddWatch: // addWatch answers with an ErrorResponse
-		d.say("number=%d", d.Int32())
+	case jute.OpGetAllChildrenNumber, jute.OpAddWatch: // the reply to addWatch is an ErrorResponse
+		d.addf("number=%d", d.Int32())
 	case jute.OpMulti, jute.OpMultiRead:
 		d.results(op)
 	case jute.OpWhoAmI:
 		d.identities()
 	}
 	if d.Err != nil {
-		d.say("(record is too short)")
+		d.addf("(record is too short)")
 	}
 }
 
 func (d *decoding) path() {
 	d.reply.Path = d.String()
-	d.say("path=%q", d.reply.Path)
+	d.addf("path=%q", d.reply.Path)
 }
 
 func (d *decoding) data() {
 	d.reply.Data = bytes.Clone(d.Buffer())
-	d.say("data=%s", describeData(d.reply.Data))
+	d.addf("data=%s", describeData(d.reply.Data))
 }
 
-// children describes a list of names, sorted: the real server's order is that
-// of a hash set (DataNode).
+// children decodes a list of names and sorts it: the real server's order is that of
+// a hash set (DataNode).
 func (d *decoding) children() {
 	n := d.Int32()
 	if n < 0 {
-		d.say("children=null(%d)", n)
+		d.addf("children=null(%d)", n)
 		return
 	}
 	children := []string{}
@@ -166,13 +166,13 @@ func (d *decoding) children() {
 	}
 	slices.Sort(children)
 	d.reply.Children = children
-	d.say("children=%q", children)
+	d.addf("children=%q", children)
 }
 
 func (d *decoding) acl() {
 	n := d.Int32()
 	if n < 0 {
-		d.say("acl=null(%d)", n)
+		d.addf("acl=null(%d)", n)
 		return
 	}
 	acl := []jute.ACL{}
@@ -182,22 +182,22 @@ func (d *decoding) acl() {
 	for _, a := range acl {
 		d.reply.ACL = append(d.reply.ACL, describeACL([]jute.ACL{a}))
 	}
-	d.say("acl=%s", describeACL(acl))
+	d.addf("acl=%s", describeACL(acl))
 }
 
-// identities describes the answer to whoAmI, sorted: the server keeps them in
-// a hash set (ServerCnxn.authInfo).
+// identities decodes the reply to whoAmI and sorts it: the server keeps identities
+// in a hash set (ServerCnxn.authInfo).
 func (d *decoding) identities() {
 	var all []string
 	for n := d.Int32(); n > 0 && d.Err == nil; n-- {
-		scheme, who := d.String(), d.String()
+		scheme, id := d.String(), d.String()
 		if scheme == "ip" {
-			who = "(an address)"
+			id = "(an address)"
 		}
-		all = append(all, scheme+":"+who)
+		all = append(all, scheme+":"+id)
 	}
 	slices.Sort(all)
-	d.say("identities=%q", all)
+	d.addf("identities=%q", all)
 }
 
 func (d *decoding) stat() {
@@ -206,7 +206,7 @@ func (d *decoding) stat() {
 	if d.Err != nil {
 		return
 	}
-	d.say("%s", d.s.describeStat(st))
+	d.addf("%s", d.s.describeStat(st))
 }
 
 func (s *Script) describeStat(st jute.Stat) string {
@@ -219,8 +219,8 @@ func (s *Script) describeStat(st jute.Stat) string {
 		st.Version, st.Cversion, st.Aversion, s.owner(st.EphemeralOwner), st.DataLength, st.NumChildren)
 }
 
-// results reads the answer to a multi or multiRead: a header and a record for
-// each operation, and a last header (org.apache.zookeeper.MultiResponse).
+// results decodes the reply to a multi or multiRead: a header and a record for
+// each operation, and a final header (org.apache.zookeeper.MultiResponse).
 func (d *decoding) results(multi int32) {
 	for d.Err == nil {
 		op, done, code := d.Int32(), d.Bool(), d.Int32()
@@ -228,7 +228,7 @@ func (d *decoding) results(multi int32) {
 			return
 		}
 		if done {
-			d.say("end(%d,%d)", op, code)
+			d.addf("end(%d,%d)", op, code)
 			return
 		}
 		result := code
@@ -236,11 +236,11 @@ func (d *decoding) results(multi int32) {
 		if op == jute.OpError {
 			name = "error"
 		}
-		d.say("[%s(%d)", name, code)
+		d.addf("[%s(%d)", name, code)
 		switch {
 		case op == jute.OpError:
 			result = d.Int32()
-			d.say("%s", errorName(result))
+			d.addf("%s", errorName(result))
 		case multi == jute.OpMultiRead || op == jute.OpCreate || op == jute.OpCreate2 ||
 			op == jute.OpCreateContainer || op == jute.OpSetData:
 			d.body(op)
@@ -248,7 +248,7 @@ func (d *decoding) results(multi int32) {
 				d.reply.Created, d.reply.Path = append(d.reply.Created, d.reply.Path), ""
 			}
 		}
-		d.say("]")
+		d.addf("]")
 		d.reply.Results = append(d.reply.Results, result)
 	}
 }

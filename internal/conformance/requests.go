@@ -7,21 +7,20 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// A Request is an operation with its record, and what the transcript says of
-// it.
+// A Request is an operation, its record, and its description for the transcript.
 type Request struct {
 	Op   int32
 	Text string
 	Body []byte
 }
 
-// ACLs that cases use. A nil one is sent as a null vector.
+// ACLs that cases use. A nil ACL is sent as a null vector.
 var (
 	Open     = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 	ReadOnly = []jute.ACL{{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}
 )
 
-// Anyone returns an ACL that gives everybody the permissions.
+// Anyone returns an ACL that grants the permissions to every client.
 func Anyone(perms int32) []jute.ACL {
 	return []jute.ACL{{Perms: perms, Scheme: "world", ID: "anyone"}}
 }
@@ -37,17 +36,17 @@ func appendACL(b []byte, acl []jute.ACL) []byte {
 	return jute.AppendACLs(b, acl)
 }
 
-// Create makes a node with op create; nil data is sent as a null buffer.
+// Create creates a znode. Data that is nil is sent as a null buffer.
 func Create(path string, data []byte, acl []jute.ACL, flags int32) Request {
 	return create(jute.OpCreate, path, data, acl, flags)
 }
 
-// Create2 is Create with an answer that has the Stat.
+// Create2 is like Create, but the reply has the Stat.
 func Create2(path string, data []byte, acl []jute.ACL, flags int32) Request {
 	return create(jute.OpCreate2, path, data, acl, flags)
 }
 
-// CreateContainer makes a container if flags are those of one.
+// CreateContainer creates a container if flags say so.
 func CreateContainer(path string, data []byte, acl []jute.ACL, flags int32) Request {
 	return create(jute.OpCreateContainer, path, data, acl, flags)
 }
@@ -58,7 +57,7 @@ func create(op int32, path string, data []byte, acl []jute.ACL, flags int32) Req
 	return record(op, fmt.Sprintf("%q data=%s acl=%s flags=%d", path, describeData(data), describeACL(acl), flags), b)
 }
 
-// CreateTTL makes a node with a time to live in milliseconds.
+// CreateTTL creates a znode with a time to live in milliseconds.
 func CreateTTL(path string, data []byte, acl []jute.ACL, flags int32, ttl int64) Request {
 	r := create(jute.OpCreateTTL, path, data, acl, flags)
 	r.Body = jute.AppendInt64(r.Body, ttl)
@@ -66,12 +65,12 @@ func CreateTTL(path string, data []byte, acl []jute.ACL, flags int32, ttl int64)
 	return r
 }
 
-// Delete deletes a node.
+// Delete deletes a znode.
 func Delete(path string, version int32) Request {
 	return pathAndVersion(jute.OpDelete, path, version)
 }
 
-// Check checks a node's version.
+// Check checks a znode's version.
 func Check(path string, version int32) Request {
 	return pathAndVersion(jute.OpCheck, path, version)
 }
@@ -81,7 +80,7 @@ func pathAndVersion(op int32, path string, version int32) Request {
 		jute.AppendInt32(jute.AppendString(nil, path), version))
 }
 
-// Exists, GetData, GetChildren and GetChildren2 read, and may leave a watch.
+// Exists and the following three read a znode, and can set a watch.
 func Exists(path string, watch bool) Request  { return read(jute.OpExists, path, watch) }
 func GetData(path string, watch bool) Request { return read(jute.OpGetData, path, watch) }
 func GetChildren(path string, watch bool) Request {
@@ -99,13 +98,13 @@ func read(op int32, path string, watch bool) Request {
 	return record(op, text, jute.AppendBool(jute.AppendString(nil, path), watch))
 }
 
-// SetData sets a node's data; nil is sent as a null buffer.
+// SetData sets a znode's data. Data that is nil is sent as a null buffer.
 func SetData(path string, data []byte, version int32) Request {
 	return record(jute.OpSetData, fmt.Sprintf("%q data=%s version=%d", path, describeData(data), version),
 		jute.AppendInt32(jute.AppendNullableBuffer(jute.AppendString(nil, path), data), version))
 }
 
-// GetACL and the following send a path and nothing else.
+// GetACL and the following four send only a path.
 func GetACL(path string) Request               { return pathOnly(jute.OpGetACL, path) }
 func Sync(path string) Request                 { return pathOnly(jute.OpSync, path) }
 func GetEphemerals(prefix string) Request      { return pathOnly(jute.OpGetEphemerals, prefix) }
@@ -116,7 +115,7 @@ func pathOnly(op int32, path string) Request {
 	return record(op, fmt.Sprintf("%q", path), jute.AppendString(nil, path))
 }
 
-// SetACL sets a node's ACL; version is of the ACL.
+// SetACL sets a znode's ACL. The version is that of the ACL.
 func SetACL(path string, acl []jute.ACL, version int32) Request {
 	return record(jute.OpSetACL, fmt.Sprintf("%q acl=%s version=%d", path, describeACL(acl), version),
 		jute.AppendInt32(appendACL(jute.AppendString(nil, path), acl), version))
@@ -132,17 +131,17 @@ func Auth(scheme, credential string) Request {
 		jute.AppendString(jute.AppendString(jute.AppendInt32(nil, 0), scheme), credential))
 }
 
-// Watches are those that a client had set and sets again. Persistent and
-// Recursive are of setWatches2 alone.
+// Watches are the watches that a client sets again. Only setWatches2 sends
+// Persistent and Recursive.
 type Watches struct{ Data, Exist, Child, Persistent, Recursive []string }
 
-// SetWatches sets watches again that were set when zxid was the last one seen;
-// seen is its name in the transcript.
+// SetWatches sets watches again that were armed at zxid. The transcript calls the
+// zxid seen.
 func SetWatches(zxid int64, seen string, w Watches) Request {
 	return setWatches(jute.OpSetWatches, zxid, seen, w.Data, w.Exist, w.Child)
 }
 
-// SetWatches2 is SetWatches with those of addWatch.
+// SetWatches2 is like SetWatches, but also sets the watches of addWatch.
 func SetWatches2(zxid int64, seen string, w Watches) Request {
 	return setWatches(jute.OpSetWatches2, zxid, seen, w.Data, w.Exist, w.Child, w.Persistent, w.Recursive)
 }
@@ -155,13 +154,13 @@ func setWatches(op int32, zxid int64, seen string, vectors ...[]string) Request 
 	return record(op, fmt.Sprintf("since %s: %q", seen, vectors), b)
 }
 
-// AddWatch sets a watch that stays.
+// AddWatch sets a persistent watch.
 func AddWatch(path string, mode int32) Request {
 	return record(jute.OpAddWatch, fmt.Sprintf("%q mode=%d", path, mode),
 		jute.AppendInt32(jute.AppendString(nil, path), mode))
 }
 
-// CheckWatches asks whether there is such a watch, RemoveWatches removes it.
+// CheckWatches checks whether there is such a watch. RemoveWatches removes it.
 func CheckWatches(path string, kind int32) Request {
 	return watcher(jute.OpCheckWatches, path, kind)
 }
@@ -174,7 +173,7 @@ func watcher(op int32, path string, kind int32) Request {
 		jute.AppendInt32(jute.AppendString(nil, path), kind))
 }
 
-// Multi is all of ops or nothing, and MultiRead is all of them.
+// Multi is a transaction: all of ops or none. MultiRead is independent reads.
 func Multi(ops ...Request) Request     { return multi(jute.OpMulti, ops) }
 func MultiRead(ops ...Request) Request { return multi(jute.OpMultiRead, ops) }
 

@@ -15,12 +15,12 @@ import (
 )
 
 // A Script is one run of a case against one server: its connections and its
-// transcript. It is used by one goroutine, so that the transcript has one
-// order: frames are read when the case asks for them.
+// transcript. Only one goroutine uses it, and frames are read only when the case
+// asks for them. So the transcript has a fixed order.
 type Script struct {
 	t       *testing.T
 	server  Server
-	root    string // a node that no other run uses
+	root    string // a znode that no other run uses
 	clients []*Client
 	began   time.Time
 	lines   []string
@@ -36,8 +36,8 @@ func newScript(t *testing.T, server Server) *Script {
 	}
 }
 
-// Path returns the path below the run's root; Path("") is the root itself,
-// which Connect has made.
+// Path returns a path below the run's root. Path("") is the root itself, which
+// Connect creates.
 func (s *Script) Path(below string) string {
 	if below == "" {
 		return s.root
@@ -50,31 +50,31 @@ func (s *Script) Note(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
-// Equal asserts what a case knows of the real server.
+// Equal asserts that two values are equal.
 func (s *Script) Equal(want, got any, claim string) {
 	s.t.Helper()
 	assert.Equal(s.t, want, got, claim)
 }
 
-// Fail ends the case: it can not go on.
+// Fail ends the case if err is not nil.
 func (s *Script) Fail(err error, doing string) {
 	s.t.Helper()
 	require.NoError(s.t, err, doing)
 }
 
-// end closes all sessions, so that none ends in the middle of a later case.
+// end closes all sessions, so that none expires during a later case.
 func (s *Script) end() {
 	for _, c := range s.clients {
-		c.bury()
+		c.closeSession()
 	}
 }
 
-// marked is how a zxid is written until all of them are known.
-var marked = regexp.MustCompile(`<zxid \d+>`)
+// zxidMark matches a zxid in the transcript until it is replaced by its rank.
+var zxidMark = regexp.MustCompile(`<zxid \d+>`)
 
-// zxid returns how v is written in the transcript: as its rank among all zxids
-// of the run, since how many transactions lie between two of them depends on
-// what else the server does.
+// zxid returns a mark for v. The finished transcript has its rank among all zxids
+// of the run instead, because the number of transactions between two zxids
+// depends on what else the server does.
 func (s *Script) zxid(v int64) string {
 	if v <= 0 {
 		return strconv.FormatInt(v, 10)
@@ -82,7 +82,7 @@ func (s *Script) zxid(v int64) string {
 	return fmt.Sprintf("<zxid %d>", v)
 }
 
-// headerZxid is zxid for the header of a reply.
+// headerZxid is like zxid, for the header of a reply.
 func (s *Script) headerZxid(v int64) string {
 	if s.server.Shared && v > 0 {
 		return "any"
@@ -90,7 +90,7 @@ func (s *Script) headerZxid(v int64) string {
 	return s.zxid(v)
 }
 
-// owner returns a name for the ephemeralOwner of a node
+// owner returns a name for the ephemeralOwner of a znode
 // (org.apache.zookeeper.server.EphemeralType).
 func (s *Script) owner(id int64) string {
 	switch name, ok := s.owners[id]; {
@@ -105,17 +105,17 @@ func (s *Script) owner(id int64) string {
 	}
 }
 
-// time returns what can be compared of a time: whether it is one.
+// time returns the comparable part of a time: whether it is about now.
 func (s *Script) time(ms int64) string {
-	// Clocks of other machines differ; nothing is measured here.
+	// The clocks of other machines may differ.
 	if at := time.UnixMilli(ms); at.Sub(s.began).Abs() < time.Hour {
 		return "now"
 	}
 	return strconv.FormatInt(ms, 10)
 }
 
-// transcript returns the lines in a form that is the same for every run of the
-// case on every conforming server.
+// transcript returns the lines in a form that is equal for all runs of the case on
+// all conforming servers.
 func (s *Script) transcript() []string {
 	all := strings.ReplaceAll(strings.Join(s.lines, "\n"), s.root, "~")
 	all = strings.ReplaceAll(all, s.root[1:], "~")
@@ -124,12 +124,12 @@ func (s *Script) transcript() []string {
 		return v
 	}
 	var zxids []int64
-	for _, mark := range marked.FindAllString(all, -1) {
+	for _, mark := range zxidMark.FindAllString(all, -1) {
 		zxids = append(zxids, value(mark))
 	}
 	slices.Sort(zxids)
 	zxids = slices.Compact(zxids)
-	all = marked.ReplaceAllStringFunc(all, func(mark string) string {
+	all = zxidMark.ReplaceAllStringFunc(all, func(mark string) string {
 		rank, _ := slices.BinarySearch(zxids, value(mark))
 		return fmt.Sprintf("z%d", rank+1)
 	})

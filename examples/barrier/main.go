@@ -1,50 +1,40 @@
-// Barrier shows map and reduce in several processes and rounds: all wait for all,
-// compute on a part each, wait again, and one of them merges the parts. It is
-// what `make demo-barrier` of the README runs.
+// Barrier shows map and reduce in several processes and rounds. All wait for all,
+// each computes a part, all wait again, and one of them merges the parts. `make
+// demo-barrier` runs it.
 //
 //	go run ./examples/barrier [-workers 4] [-rounds 4] [-zk host:port,...]
 //
-// In each round the workers count the primes in the next range of numbers. A
-// barrier gives each of them a number, and that is the part it takes; the one
-// with number 0 merges when all parts are there. Parts are files in a directory
-// of the machine's. The program draws who computes and who waits. It ends with an
-// error if anybody went on before all were there, if a part was taken twice, or
-// if a sum is wrong.
+// In each round the workers count the primes in the next range of numbers. The
+// barrier gives each of them a number, which says which part it computes. The
+// worker with number 0 merges once all parts are there. Parts are files in a
+// directory of this machine. The program draws which workers compute and which
+// wait. It ends with an error if a worker went on before all were there, if a part
+// was taken twice, or if a sum is wrong.
 //
-// Without -zk the first process is the ZooKeeper too: it serves package zktest
-// on loopback to the others.
+// Without -zk the first process is also the ZooKeeper: it serves package zktest
+// to the others on loopback.
 //
-// worker.go is the part to copy from; the rest starts processes and draws.
+// Copy from worker.go. The rest starts processes and draws.
 package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"strconv"
 
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
 func main() {
-	demo.Main("barrier", parent, map[string]demo.Role{"worker": work})
+	demo.Main("barrier", parent, map[string]demo.Role{"worker": demo.Play(work)})
 }
 
-// parent is the process that starts the others, and draws what they tell.
+// parent runs the workers and judges what they reported.
 func parent(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("barrier", flag.ExitOnError)
-	workers := flags.Int("workers", 4, "number of worker processes, 2 to 26")
-	rounds := flags.Int("rounds", 4, "ranges of numbers to go through")
-	list := flags.String("zk", "", "servers to use, `host:port,...` (default: one in this process)")
-	flags.Parse(args)
-	if *workers < 2 || *workers > 26 || *rounds < 1 || flags.NArg() > 0 {
-		flags.Usage()
-		return errors.New("2 to 26 workers, one round or more, and no other arguments")
-	}
-
-	servers, stop, err := demo.ZooKeeper(*list)
+	flags := demo.NewFlags("barrier")
+	workers := flags.Processes("workers", 4, 2, "number of worker processes")
+	rounds := flags.Count("rounds", 4, 1, "ranges of numbers to go through")
+	env, stop, err := flags.Start(args)
 	if err != nil {
 		return err
 	}
@@ -54,25 +44,16 @@ func parent(ctx context.Context, args []string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	fmt.Printf("%d workers count primes, %d numbers in each of %d rounds, and wait for one another twice in each\n\n", *workers, size, *rounds)
+	fmt.Printf("%d workers count primes in %d rounds of %d numbers, and wait for one another twice in each\n\n", *workers, *rounds, size)
 
-	prefix := demo.Prefix("barrier")
-	var crew []demo.Worker
-	for i := range *workers {
-		crew = append(crew, demo.Worker{
-			Name: "worker " + name(i),
-			Args: []string{
-				"worker", "-id", strconv.Itoa(i), "-workers", strconv.Itoa(*workers), "-rounds", strconv.Itoa(*rounds),
-				"-dir", dir, "-zk", servers, "-prefix", prefix,
-			},
-		})
+	crew := make([]demo.Worker, *workers)
+	for i := range crew {
+		p := params{Env: env, ID: i, Workers: *workers, Rounds: *rounds, Dir: dir}
+		crew[i] = demo.Worker{Name: "worker " + demo.Letter(i), Role: "worker", Params: p}
 	}
 	board := newBoard(os.Stdout, *workers)
-	runErr := demo.Run(ctx, crew, func(r report, _ func(int)) { board.take(r) })
-	verdict, err := board.settle(*rounds, runErr == nil)
-	if err == nil {
-		fmt.Println()
-		fmt.Println(verdict)
-	}
-	return errors.Join(runErr, err)
+	take := func(r report, _ *demo.Crew) { board.take(r) }
+	return demo.Run(ctx, crew, take, func(_ context.Context, complete bool) (string, error) {
+		return board.settle(*rounds, complete)
+	})
 }

@@ -3,11 +3,9 @@ package main
 import (
 	"io"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/examples/internal/demotest"
 )
@@ -16,10 +14,8 @@ func TestMain(m *testing.M) { demotest.Main(m, main) }
 
 func TestAllWaitForAllAndTheSumsAreRight(t *testing.T) {
 	demotest.Anywhere(t, func(t *testing.T, servers []string) {
-		stdout, stderr, exit := demotest.Start(t, servers, "-workers", "3", "-rounds", "3").End()
-		require.Zero(t, exit, stderr)
-		lines := strings.Split(strings.TrimSpace(stdout), "\n")
-		assert.Equal(t, "nobody went on early: 3 workers, 25997 primes in the first 300000 numbers, and the sums are right", lines[len(lines)-1])
+		stdout := demotest.Succeed(t, servers, "^no worker went on early: 3 workers, 25997 primes in the first 300000 numbers, and the sums are right$",
+			"-workers", "3", "-rounds", "3")
 		assert.Contains(t, stdout, "round 1: 9592 primes")
 	})
 }
@@ -27,7 +23,7 @@ func TestAllWaitForAllAndTheSumsAreRight(t *testing.T) {
 func TestAnInterruptedRunLeavesNothingBehind(t *testing.T) {
 	demotest.Anywhere(t, func(t *testing.T, servers []string) {
 		rest := demotest.Interrupt(t, "barrier", servers, "round 1: ", "-rounds", "100")
-		assert.Contains(t, rest, "nobody went on early")
+		assert.Contains(t, rest, "no worker went on early")
 	})
 }
 
@@ -47,7 +43,7 @@ func TestTheBoardFindsWhatABarrierMustPrevent(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		reports []report
-		says    string
+		problem string
 	}{
 		"all well":            {good, ""},
 		"one computes early":  {slices.Concat(good[:1], []report{{Worker: 0, What: computes, Part: 1}}, good[1:3], good[4:]), "EARLY"},
@@ -63,12 +59,7 @@ func TestTheBoardFindsWhatABarrierMustPrevent(t *testing.T) {
 				b.take(r)
 			}
 			verdict, err := b.settle(1, true)
-			if test.says == "" {
-				require.NoError(t, err)
-				assert.Contains(t, verdict, "the sums are right")
-				return
-			}
-			assert.ErrorContains(t, err, test.says)
+			demotest.Settle(t, verdict, err, "the sums are right", test.problem)
 		})
 	}
 }

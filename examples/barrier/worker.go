@@ -2,86 +2,84 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
-// size is how many numbers a round goes through.
+// size is the number of numbers that a round goes through.
 const size = 100_000
 
-// work is the life of a worker.
-func work(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("barrier worker", flag.ExitOnError)
-	id := flags.Int("id", 0, "number of this worker")
-	workers := flags.Int("workers", 0, "of all")
-	rounds := flags.Int("rounds", 0, "to go through")
-	dir := flags.String("dir", "", "for the parts")
-	list := flags.String("zk", "", "servers")
-	prefix := flags.String("prefix", "", "of all paths")
-	flags.Parse(args)
+// params are the parameters of a worker.
+type params struct {
+	demo.Env
+	ID      int
+	Workers int
+	Rounds  int
+	Dir     string // for the parts
+}
 
-	client, err := zkrecipes.Dial(ctx, strings.Split(*list, ","), &zkrecipes.Options{
-		Prefix: *prefix, Identity: "worker " + name(*id),
+// work goes through the rounds with the other workers.
+func work(ctx context.Context, p params) error {
+	client, err := zkrecipes.Dial(ctx, p.Servers, &zkrecipes.Options{
+		Prefix:   p.Prefix,
+		Identity: "worker " + demo.Letter(p.ID),
 	})
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 
-	barrier := zkrecipes.NewBarrier(client, "/primes", *workers)
-	for round := range *rounds {
-		report{Worker: *id, What: waits, Round: round}.tell()
-		part, err := barrier.Wait(ctx) // until all are there
+	barrier := zkrecipes.NewBarrier(client, "/primes", p.Workers)
+	for round := range p.Rounds {
+		demo.Tell(report{Worker: p.ID, What: waits, Round: round})
+		part, err := barrier.Wait(ctx) // until all workers are there
 		if err != nil {
 			return err
 		}
-		report{Worker: *id, What: computes, Round: round, Part: part}.tell()
-		from, to := rangeOf(round, part, *workers)
-		pause(ctx, rand.N(300*time.Millisecond)) // some are slower
-		if err := save(*dir, round, part, primes(from, to)); err != nil {
+		demo.Tell(report{Worker: p.ID, What: computes, Round: round, Part: part})
+		from, to := rangeOf(round, part, p.Workers)
+		demo.Pause(ctx, 0, 300*time.Millisecond) // some workers are slower
+		if err := save(p.Dir, round, part, primes(from, to)); err != nil {
 			return err
 		}
 
-		report{Worker: *id, What: waits, Round: round}.tell()
-		lead, err := barrier.Wait(ctx) // until all parts are
+		demo.Tell(report{Worker: p.ID, What: waits, Round: round})
+		lead, err := barrier.Wait(ctx) // until all parts are there
 		if err != nil {
 			return err
 		}
 		if lead != 0 {
 			continue // the others wait for the merger in the next round
 		}
-		report{Worker: *id, What: merges, Round: round}.tell()
+		demo.Tell(report{Worker: p.ID, What: merges, Round: round})
 		sum := 0
-		for part := range *workers {
-			n, err := load(*dir, round, part)
+		for part := range p.Workers {
+			n, err := load(p.Dir, round, part)
 			if err != nil {
 				return err
 			}
 			sum += n
 		}
-		pause(ctx, 100*time.Millisecond)
-		report{Worker: *id, What: merged, Round: round, Sum: sum}.tell()
+		demo.Pause(ctx, 100*time.Millisecond, 100*time.Millisecond)
+		demo.Tell(report{Worker: p.ID, What: merged, Round: round, Sum: sum})
 	}
-	report{Worker: *id, What: through}.tell()
+	demo.Tell(report{Worker: p.ID, What: through})
 	return nil
 }
 
-// rangeOf returns the numbers of a part, the first and the one after the last.
+// rangeOf returns the numbers of a part: the first, and the one after the last.
 func rangeOf(round, part, parts int) (from, to int) {
 	from = round * size
 	return from + size*part/parts, from + size*(part+1)/parts
 }
 
-// primes counts the primes from one number up to, and without, another.
+// primes counts the primes in [from, to).
 func primes(from, to int) (n int) {
 	for i := max(from, 2); i < to; i++ {
 		prime := true
@@ -111,15 +109,8 @@ func load(dir string, round, part int) (int, error) {
 	return strconv.Atoi(string(data))
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
-// report is what a worker tells the parent: that it waits before it does, and
-// that it goes on after it was let through.
+// report is what a worker tells the parent. It reports that it waits before it
+// does so, and that it goes on after the barrier let it through.
 type report struct {
 	Worker, Round, Part int
 	What                what
@@ -129,11 +120,9 @@ type report struct {
 type what string
 
 const (
-	waits    what = "waits"
-	computes what = "computes"
-	merges   what = "merges"
-	merged   what = "merged"
-	through  what = "through"
+	waits    what = "waits"    // for the others
+	computes what = "computes" // its part
+	merges   what = "merges"   // all parts of the round
+	merged   what = "merged"   // them, and has the sum
+	through  what = "through"  // with all rounds
 )
-
-func (r report) tell() { demo.Tell(r) }

@@ -5,9 +5,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
 // What a worker is doing, in its column of the board.
@@ -19,68 +19,59 @@ const (
 	through = "-"
 )
 
-// board draws who holds the lock, one line for each turn, and keeps account of
-// what the workers tell.
+// board draws which worker holds the lock, a line for each turn, and keeps the
+// account of what the workers report.
 type board struct {
-	out   io.Writer
-	marks []string // of each worker
-	adds  []int    // of each worker, how many
+	timeline *demo.Timeline
+	marks    []string // of each worker
+	rounds   int      // additions that each worker is to make
+	adds     []int    // additions that each worker has made
+	gap      bool     // the holder was killed, and no other holds the lock yet
 
-	began time.Time
-	since time.Time // when the present turn began
-	gap   time.Time // when the holder was killed; zero: nobody was, lately
-
-	told int                     // the sum of all additions that were made
+	sum  int                     // of all additions that were reported as made
 	last zkrecipes.Token         // the highest under which one was made
-	open map[zkrecipes.Token]int // additions of which it is not told whether they were made
+	open map[zkrecipes.Token]int // additions whose outcome was not reported
 }
 
-func newBoard(out io.Writer, workers int) *board {
-	b := &board{
-		out: out, began: time.Now(),
-		marks: slices.Repeat([]string{away}, workers),
-		adds:  make([]int, workers),
-		open:  map[zkrecipes.Token]int{},
+func newBoard(out io.Writer, workers, rounds int) *board {
+	return &board{
+		timeline: demo.NewTimeline(out,
+			fmt.Sprintf("one column for each worker: %s holds the lock, %s waits, %s was killed, %s is done", holding, waiting, dead, through),
+			strings.Join(demo.Letters(workers), " ")+"   token   counter"),
+		marks:  slices.Repeat([]string{away}, workers),
+		rounds: rounds,
+		adds:   make([]int, workers),
+		open:   map[zkrecipes.Token]int{},
 	}
-	fmt.Fprintf(out, "one column for each worker: %s holds the lock, %s waits, %s was killed, %s is through\n\n",
-		holding, waiting, dead, through)
-	var head []string
-	for i := range workers {
-		head = append(head, string(rune('A'+i)))
-	}
-	fmt.Fprintf(out, "   from      to   %s   token   counter\n", strings.Join(head, " "))
-	return b
 }
 
-func name(worker int) string { return string(rune('A' + worker - 1)) }
-
-// take notes what a worker tells.
+// take notes a worker's report.
 func (b *board) take(r report) {
-	mark := &b.marks[r.Worker-1]
-	if *mark == dead { // it told before it died
+	mark := &b.marks[r.Worker]
+	if *mark == dead { // the worker wrote the report before it was killed
 		mark = new(string)
 	}
 	switch r.What {
 	case waits:
 		*mark = waiting
 	case holds:
-		if !b.gap.IsZero() {
-			b.draw(b.gap, "        nobody: the dead worker's place stands until its session times out")
-			b.gap = time.Time{}
+		if b.gap {
+			b.draw("        no holder: the killed worker's place remains until its session expires")
+			b.gap = false
 		}
 		*mark = holding
-		b.since = time.Now()
+		b.timeline.Begin()
 		b.open[r.Token] = r.Add
 	case added:
 		delete(b.open, r.Token)
-		b.told += r.Add
+		b.sum += r.Add
 		b.last = max(b.last, r.Token)
-		b.adds[r.Worker-1]++
-		b.draw(b.since, "%5d   %d + %d = %d", r.Token, r.Sum, r.Add, r.Sum+r.Add)
+		b.adds[r.Worker]++
+		b.draw("%5d   %d + %d = %d", r.Token, r.Sum, r.Add, r.Sum+r.Add)
 		*mark = away
 	case kept:
 		delete(b.open, r.Token)
-		b.draw(b.since, "%5d   %d, not added to", r.Token, r.Sum)
+		b.draw("%5d   %d, nothing added", r.Token, r.Sum)
 		*mark = away
 	case done:
 		*mark = through
@@ -89,44 +80,46 @@ func (b *board) take(r report) {
 
 // kill notes that a worker has been killed while it held the lock.
 func (b *board) kill(worker int) {
-	b.marks[worker-1] = dead
-	b.gap = time.Now()
-	b.draw(b.since, "        worker %s is killed", name(worker))
+	b.marks[worker] = dead
+	b.draw("        worker %s is killed", demo.Letter(worker))
+	b.gap = true
 }
 
 // draw draws the line of a turn that has just ended.
-func (b *board) draw(from time.Time, format string, args ...any) {
-	fmt.Fprintf(b.out, "%7.2f %7.2f   %s   %s\n", from.Sub(b.began).Seconds(), time.Since(b.began).Seconds(),
-		strings.Join(b.marks, " "), fmt.Sprintf(format, args...))
+func (b *board) draw(format string, args ...any) {
+	b.timeline.Draw(strings.Join(b.marks, " ") + "   " + fmt.Sprintf(format, args...))
 }
 
-func (b *board) killed(worker int) bool { return b.marks[worker-1] == dead }
-func (b *board) made(worker int) int    { return b.adds[worker-1] }
-
-// settle compares the counter with what the workers told: all that was told is
-// there, and nothing else, save an addition whose worker could not tell.
-func (b *board) settle(end counter) (verdict string, err error) {
-	made := 0
-	for _, n := range b.adds {
+// settle compares the counter with the reports: every addition that was reported
+// as made is in it, and nothing else except additions that no worker could report
+// on. In a complete run all workers that were not killed have made all of theirs.
+func (b *board) settle(end counter, complete bool) (verdict string, err error) {
+	made, idle := 0, -1
+	for i, n := range b.adds {
 		made += n
+		if n < b.rounds && b.marks[i] != dead {
+			idle = i
+		}
 	}
-	sums, untold := []int{b.told}, 0
+	sums, open := []int{b.sum}, 0
 	for _, add := range b.open {
-		untold += add
+		open += add
 		for _, sum := range sums {
 			sums = append(sums, sum+add)
 		}
 	}
-	account := fmt.Sprintf("%d additions were told of, %d in all, and the counter is %d", made, b.told, end.sum)
+	account := fmt.Sprintf("%d reported additions make %d, and the counter is %d", made, b.sum, end.sum)
 	switch {
 	case end.token < b.last:
 		return "", fmt.Errorf("the counter bears token %d, and %d was written before", end.token, b.last)
 	case !slices.Contains(sums, end.sum):
-		return "", fmt.Errorf("LOST OR DOUBLED: %s; under way: %d", account, untold)
+		return "", fmt.Errorf("LOST OR DOUBLED: %s; in flight: %d", account, open)
+	case complete && idle >= 0:
+		return "", fmt.Errorf("worker %s made %d of %d additions", demo.Letter(idle), b.adds[idle], b.rounds)
 	case len(b.open) == 0:
 		return fmt.Sprintf("nothing was lost: %s", account), nil
-	case end.sum == b.told:
-		return fmt.Sprintf("nothing was lost: %s (under way at the kill, and not added: %d)", account, untold), nil
+	case end.sum == b.sum:
+		return fmt.Sprintf("nothing was lost: %s (in flight at the kill, and not added: %d)", account, open), nil
 	}
-	return fmt.Sprintf("nothing was lost: %s (under way at the kill, and added: %d)", account, end.sum-b.told), nil
+	return fmt.Sprintf("nothing was lost: %s (in flight at the kill, and added: %d)", account, end.sum-b.sum), nil
 }

@@ -1,26 +1,23 @@
-// Mutex shows a lock at work: some processes add to one counter, a znode,
-// under one lock, and one of them is killed while it holds. It is what
-// `make demo` of the README runs.
+// Mutex shows a lock at work. Several processes add to one counter, a znode,
+// under one lock, and one of them is killed while it holds the lock. `make demo`
+// runs it.
 //
 //	go run ./examples/mutex [-workers 4] [-rounds 5] [-zk host:port,...]
 //
-// Each addition is a lease.Commit, so it is made only if the lock is still
-// held, and leaves its fencing token beside the sum. The program draws who held
-// the lock and when, and ends with an error if an addition was lost.
+// Each addition is a lease.Commit. The servers apply it only if the lock is still
+// held, and it stores the fencing token beside the sum. The program draws which
+// worker held the lock and when, and ends with an error if an addition was lost.
 //
-// Without -zk the first process is the ZooKeeper too: it serves package zktest
-// on loopback to the others. `make demo-zk` gives them a real one.
+// Without -zk the first process is also the ZooKeeper: it serves package zktest
+// to the others on loopback. `make demo-zk` runs the program on a real server.
 //
-// worker.go is the part to copy from; the rest starts processes and draws.
+// Copy from worker.go. The rest starts processes and draws.
 package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -29,42 +26,27 @@ import (
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
-const (
-	lockPath    = "/lock"
-	counterPath = "/counter"
-
-	// sessionTimeout is short for the sake of the demo: for so long the lock of
-	// the killed worker is kept. A service rather has 10 s or more.
-	sessionTimeout = 2 * time.Second
-
-	victim = 2 // the worker that is killed
-)
+// victim is the worker that is killed.
+const victim = 1
 
 func main() {
-	demo.Main("mutex", parent, map[string]demo.Role{"worker": work})
+	demo.Main("mutex", parent, map[string]demo.Role{"worker": demo.Play(work)})
 }
 
-// parent is the process that starts the workers, and draws what they tell.
+// parent creates the counter, runs the workers, and compares the counter with
+// what they reported.
 func parent(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("mutex", flag.ExitOnError)
-	workers := flags.Int("workers", 4, "number of worker processes, 2 to 26")
-	rounds := flags.Int("rounds", 5, "additions each worker makes")
-	list := flags.String("zk", "", "servers to use, `host:port,...` (default: one in this process)")
-	flags.Parse(args)
-	if *workers < 2 || *workers > 26 || *rounds < 1 || flags.NArg() > 0 {
-		flags.Usage()
-		return errors.New("2 to 26 workers, one round or more, and no other arguments")
-	}
-
-	servers, stop, err := demo.ZooKeeper(*list)
+	flags := demo.NewFlags("mutex")
+	workers := flags.Processes("workers", 4, 2, "number of worker processes")
+	rounds := flags.Count("rounds", 5, 1, "additions that each worker makes")
+	env, stop, err := flags.Start(args)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	fmt.Printf("%d workers, %d additions each, under one lock; session timeout asked for: %v\n\n", *workers, *rounds, sessionTimeout)
+	fmt.Printf("%d workers, %d additions each, under one lock; requested session timeout: %v\n\n", *workers, *rounds, sessionTimeout)
 
-	prefix := demo.Prefix("mutex")
-	client, err := dial(ctx, servers, prefix, "parent")
+	client, err := dial(ctx, env, "parent")
 	if err != nil {
 		return err
 	}
@@ -74,22 +56,34 @@ func parent(ctx context.Context, args []string) error {
 		return err
 	}
 
-	board := newBoard(os.Stdout, *workers)
-	runErr := runWorkers(ctx, board, *workers, *rounds, "-zk", servers, "-prefix", prefix)
-
-	end, err := remove(context.WithoutCancel(ctx), lock) // also after Ctrl-C
-	if err != nil {
-		return errors.Join(runErr, err)
+	killRound := (*rounds + 1) / 2
+	crew := make([]demo.Worker, *workers)
+	for i := range crew {
+		p := params{Env: env, ID: i, Rounds: *rounds}
+		if i == victim {
+			p.Linger = killRound
+		}
+		crew[i] = demo.Worker{Name: "worker " + demo.Letter(i), Role: "worker", Params: p}
 	}
-	verdict, err := board.settle(end)
-	if err == nil {
-		fmt.Println()
-		fmt.Println(verdict)
+	board := newBoard(os.Stdout, *workers, *rounds)
+	take := func(r report, crew *demo.Crew) {
+		board.take(r)
+		if r.Worker == victim && r.Round == killRound && r.What == holds {
+			time.Sleep(100 * time.Millisecond) // so that the board shows it as holder
+			crew.Kill(victim)
+			board.kill(victim)
+		}
 	}
-	return errors.Join(runErr, err)
+	return demo.Run(ctx, crew, take, func(ctx context.Context, complete bool) (string, error) {
+		end, err := remove(ctx, lock)
+		if err != nil {
+			return "", err
+		}
+		return board.settle(end, complete)
+	})
 }
 
-// create makes the counter.
+// create creates the counter.
 func create(ctx context.Context, lock *zkrecipes.Mutex) error {
 	return lock.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
 		zero := counter{token: lease.Token()}
@@ -98,10 +92,8 @@ func create(ctx context.Context, lock *zkrecipes.Mutex) error {
 	})
 }
 
-// remove deletes the counter and returns what it was.
+// remove deletes the counter and returns its last value.
 func remove(ctx context.Context, lock *zkrecipes.Mutex) (end counter, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
 	err = lock.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
 		data, stat, err := lease.Get(ctx, counterPath)
 		if err != nil {
@@ -114,36 +106,4 @@ func remove(ctx context.Context, lock *zkrecipes.Mutex) (end counter, err error)
 		return err
 	})
 	return end, err
-}
-
-// runWorkers runs the workers until all have ended, and kills one of them while
-// it holds the lock.
-func runWorkers(ctx context.Context, board *board, workers, rounds int, args ...string) error {
-	killRound := (rounds + 1) / 2
-	crew := make([]demo.Worker, workers)
-	for i := range crew {
-		id := i + 1
-		crew[i].Name = "worker " + name(id)
-		crew[i].Args = append([]string{"worker", "-id", strconv.Itoa(id), "-rounds", strconv.Itoa(rounds)}, args...)
-		if id == victim {
-			crew[i].Args = append(crew[i].Args, "-linger", strconv.Itoa(killRound))
-		}
-	}
-	err := demo.Run(ctx, crew, func(r report, kill func(int)) {
-		board.take(r)
-		if r.Worker == victim && r.Round == killRound && r.What == holds {
-			time.Sleep(100 * time.Millisecond) // for the picture
-			kill(victim - 1)
-			board.kill(victim)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	for id := 1; id <= workers; id++ {
-		if n := board.made(id); n < rounds && !board.killed(id) {
-			err = errors.Join(err, fmt.Errorf("worker %s made %d of %d additions", name(id), n, rounds))
-		}
-	}
-	return err
 }

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -15,8 +13,17 @@ import (
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
-// counter is the data of the znode that all add to, and the token of the lease
-// under which it was written.
+const (
+	lockPath    = "/lock"
+	counterPath = "/counter"
+
+	// sessionTimeout is short for the sake of the demo, because the killed
+	// worker's lock stays taken for that long. Use 10 s or more in a service.
+	sessionTimeout = 2 * time.Second
+)
+
+// counter is the data of the znode to which all workers add: the sum, and the
+// fencing token of the lease under which it was written.
 type counter struct {
 	sum   int
 	token zkrecipes.Token
@@ -31,47 +38,27 @@ func parseCounter(data []byte) (c counter, err error) {
 	return c, nil
 }
 
-// report is what a worker tells the parent.
-type report struct {
-	Worker int
-	Round  int
-	What   what
-	Token  zkrecipes.Token `json:",omitempty"`
-	Sum    int             `json:",omitempty"` // as found with the lock held
-	Add    int             `json:",omitempty"`
+// params are the parameters of a worker.
+type params struct {
+	demo.Env
+	ID     int
+	Rounds int // additions to make
+	Linger int // round in which to hold the lock until killed; 0: none
 }
 
-type what string
-
-const (
-	waits what = "waits" // for the lock
-	holds what = "holds" // it, and is about to add
-	added what = "added" // for certain
-	kept  what = "kept"  // the addition back, for certain
-	done  what = "done"  // with all rounds
-)
-
-// work is the life of a worker: it adds to the counter as often as it is told.
-func work(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("mutex worker", flag.ExitOnError)
-	id := flags.Int("id", 0, "number of this worker")
-	rounds := flags.Int("rounds", 0, "additions to make")
-	linger := flags.Int("linger", 0, "`round` in which to hold the lock until killed")
-	list := flags.String("zk", "", "servers")
-	prefix := flags.String("prefix", "", "of all paths")
-	flags.Parse(args)
-
-	client, err := dial(ctx, *list, *prefix, fmt.Sprint("worker ", *id))
+// work adds to the counter, Rounds times.
+func work(ctx context.Context, p params) error {
+	client, err := dial(ctx, p.Env, fmt.Sprint("worker ", demo.Letter(p.ID)))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 
 	lock := zkrecipes.NewMutex(client, lockPath)
-	for round := 1; round <= *rounds; {
-		turn := report{Worker: *id, Round: round}
+	for round := 1; round <= p.Rounds; {
+		turn := report{Worker: p.ID, Round: round}
 		toil := 50*time.Millisecond + rand.N(150*time.Millisecond)
-		if round == *linger {
+		if round == p.Linger {
 			toil = time.Minute
 		}
 		turn.tell(waits)
@@ -85,30 +72,30 @@ func work(ctx context.Context, args []string) error {
 		case ctx.Err() != nil:
 			return nil
 		case made:
-			round++ // also if the lock was lost right after
+			round++ // even if the lock was lost right after
 		case errors.Is(err, zkrecipes.ErrUncertain):
 			round++ // it may have been made, so it must not be made again
 		case errors.Is(err, zkrecipes.ErrLost):
-			// It was not made: once more.
+			// It was not made. Try again.
 		default:
 			return err
 		}
 	}
-	report{Worker: *id}.tell(done)
+	report{Worker: p.ID}.tell(done)
 	return nil
 }
 
-func dial(ctx context.Context, servers, prefix, identity string) (*zkrecipes.Client, error) {
+func dial(ctx context.Context, env demo.Env, identity string) (*zkrecipes.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return zkrecipes.Dial(ctx, strings.Split(servers, ","), &zkrecipes.Options{
+	return zkrecipes.Dial(ctx, env.Servers, &zkrecipes.Options{
 		SessionTimeout: sessionTimeout,
-		Prefix:         prefix,
+		Prefix:         env.Prefix,
 		Identity:       identity,
 	})
 }
 
-// add adds a few to the counter, with the lock held.
+// add adds a small number to the counter while the lock is held.
 func add(ctx context.Context, lease *zkrecipes.Lease, turn report, toil time.Duration) error {
 	data, stat, err := lease.Get(ctx, counterPath)
 	if err != nil {
@@ -124,11 +111,10 @@ func add(ctx context.Context, lease *zkrecipes.Lease, turn report, toil time.Dur
 	turn.Token, turn.Sum, turn.Add = lease.Token(), old.sum, 1+rand.IntN(9)
 	turn.tell(holds)
 
-	select { // the work that the lock is there for
-	case <-time.After(toil):
-	case <-ctx.Done(): // told to stop, or the lock was lost
+	// The work that the lock protects.
+	if err := demo.Pause(ctx, toil, toil); err != nil {
 		turn.tell(kept)
-		return context.Cause(ctx)
+		return err
 	}
 
 	next := counter{sum: old.sum + turn.Add, token: lease.Token()}
@@ -141,6 +127,26 @@ func add(ctx context.Context, lease *zkrecipes.Lease, turn report, toil time.Dur
 	}
 	return err
 }
+
+// report is what a worker tells the parent.
+type report struct {
+	Worker int
+	Round  int
+	What   what
+	Token  zkrecipes.Token `json:",omitempty"`
+	Sum    int             `json:",omitempty"` // read under the lock
+	Add    int             `json:",omitempty"`
+}
+
+type what string
+
+const (
+	waits what = "waits" // for the lock
+	holds what = "holds" // the lock, and is about to add
+	added what = "added" // for certain
+	kept  what = "kept"  // the counter as it was, for certain
+	done  what = "done"  // with all rounds
+)
 
 func (r report) tell(w what) {
 	r.What = w

@@ -6,55 +6,56 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
-// What a consumer is doing, in its column of the board, if it has no job.
+// What a consumer that has no job is doing, in its column of the board.
 const (
 	away    = " "
 	waiting = "."
 	killed  = "x"
 )
 
-// shortest is the shortest time that gets a line of its own.
-const shortest = 20 * time.Millisecond
-
-// board draws who works on what, one line for each time that passes without a
-// change, and keeps account of what the workers tell.
+// board draws which consumer works on what, a line for each time that passes
+// without a change, and judges what the processes report.
 type board struct {
-	out   io.Writer
-	doing []string // of each consumer
-	jobs  int      // that there will be
+	timeline *demo.Timeline
+	doing    []string // the job of each consumer, or a mark
+	jobs     int      // that there will be
 
-	began time.Time
-	since time.Time // when what is drawn next began
-
-	puts      []string                   // in the order in which they were told
-	first     map[string]zkrecipes.Token // of each job's first delivery
-	worked    map[string]int             // how often each was
+	puts      []string                   // jobs, in the order of the reports
+	first     map[string]zkrecipes.Token // token of each job's first delivery
+	worked    map[string]int             // how often each job was done
 	killedIn  string                     // the job in which a consumer was killed
-	again     int                        // deliveries that were not a job's first
-	taken     int                        // jobs by the second consumer
+	taken     int                        // jobs that the second consumer took
 	completed bool
 }
 
-func newBoard(out io.Writer, producers, consumers, items int) *board {
-	b := &board{
-		out: out, began: time.Now(), since: time.Now(), doing: slices.Repeat([]string{away}, consumers), jobs: producers * items,
-		first: map[string]zkrecipes.Token{}, worked: map[string]int{},
+func newBoard(out io.Writer, consumers, jobs int) *board {
+	return &board{
+		timeline: demo.NewTimeline(out,
+			fmt.Sprintf("one column for each consumer: the job it works on, with * if redelivered; %s waits, %s was killed", waiting, killed),
+			columns(demo.Letters(consumers))+"  put  done"),
+		doing:  slices.Repeat([]string{away}, consumers),
+		jobs:   jobs,
+		first:  map[string]zkrecipes.Token{},
+		worked: map[string]int{},
 	}
-	fmt.Fprintf(out, "one column for each consumer: the job it works on, * if that was delivered before, %s waits, %s was killed\n\n", waiting, killed)
-	var head []string
-	for i := range consumers {
-		head = append(head, fmt.Sprintf("%-5s", name(i)))
-	}
-	fmt.Fprintf(out, "   from      to   %s  put  done\n", strings.Join(head, " "))
-	return b
 }
 
-// take notes what a worker tells; kill: it is the one to be killed, now.
+// columns joins what stands in the consumers' columns.
+func columns(cells []string) string {
+	var b strings.Builder
+	for _, cell := range cells {
+		fmt.Fprintf(&b, "%-6s", cell)
+	}
+	return strings.TrimSuffix(b.String(), " ")
+}
+
+// take notes a report. If kill is true, the consumer that sent it is to be killed
+// now.
 func (b *board) take(r report) (kill bool) {
 	note := ""
 	switch r.What {
@@ -71,7 +72,6 @@ func (b *board) take(r report) (kill bool) {
 		b.doing[r.Worker] = r.Job
 		if _, ok := b.first[r.Job]; ok || r.Attempt > 1 {
 			b.doing[r.Worker] += "*"
-			b.again++
 		}
 		if r.Attempt == 1 {
 			b.first[r.Job] = r.Token
@@ -81,21 +81,21 @@ func (b *board) take(r report) (kill bool) {
 		}
 		if r.Worker == 1 && b.taken == 2 && b.killedIn == "" {
 			kill, b.killedIn = true, r.Job
-			note = fmt.Sprintf("consumer %s is killed, with %s", name(r.Worker), r.Job)
+			note = fmt.Sprintf("consumer %s is killed while it works on %s", demo.Letter(r.Worker), r.Job)
 		}
 	case done:
 		b.worked[r.Job]++
 		b.doing[r.Worker] = waiting
 	}
 	if kill {
-		b.since = time.Now()
+		b.timeline.Begin()
 		b.draw(note)
 		b.doing[r.Worker] = killed
 	}
 	return kill
 }
 
-// complete reports, once, that all jobs are done.
+// complete reports whether all jobs are done. It returns true only once.
 func (b *board) complete() bool {
 	if b.completed || len(b.worked) < b.jobs {
 		return false
@@ -104,58 +104,49 @@ func (b *board) complete() bool {
 	return true
 }
 
-// draw draws the time that ends now, if it is worth a line. One that is not is
-// part of the next.
+// draw draws the time that ends now. With a note it gets a line however short it
+// was.
 func (b *board) draw(note string) {
-	now := time.Now()
-	if now.Sub(b.since) < shortest && note == "" {
-		return
+	if b.timeline.Due() || note != "" {
+		b.timeline.Draw(fmt.Sprintf("%s  %3d  %4d   %s", columns(b.doing), len(b.puts), len(b.worked), note))
 	}
-	var columns []string
-	for _, doing := range b.doing {
-		columns = append(columns, fmt.Sprintf("%-5s", doing))
-	}
-	line := fmt.Sprintf("%7.2f %7.2f   %s  %3d  %4d   %s", b.since.Sub(b.began).Seconds(), now.Sub(b.began).Seconds(),
-		strings.Join(columns, " "), len(b.puts), len(b.worked), note)
-	fmt.Fprintln(b.out, strings.TrimRight(line, " "))
-	b.since = now
 }
 
-// settle judges what the workers told, and how many items are left in the queue.
-// Of a run that was not complete it does not ask that all be done.
+// settle judges the reports and the number of items that are left in the queue.
+// In a complete run all jobs must be done.
 func (b *board) settle(left int, complete bool) (verdict string, err error) {
 	var errs []error
 	last := map[byte]zkrecipes.Token{}
 	for _, job := range b.puts {
 		token, ok := b.first[job]
 		switch {
-		case !ok: // killed before it could tell of it, or not done
+		case !ok: // its consumer was killed before it could report it, or it was not done
 		case token < last[job[0]]:
-			errs = append(errs, fmt.Errorf("ORDER: %s was delivered before the one put before it", job))
+			errs = append(errs, fmt.Errorf("ORDER: %s was delivered before a job that was put earlier", job))
 		default:
 			last[job[0]] = token
 		}
 		if b.worked[job] == 0 && complete {
-			errs = append(errs, fmt.Errorf("LOST: %s was put, and not worked on", job))
+			errs = append(errs, fmt.Errorf("LOST: %s was put, and not done", job))
 		}
 	}
 	for job := range b.worked {
 		if !slices.Contains(b.puts, job) {
-			errs = append(errs, fmt.Errorf("%s was worked on, and never put", job))
+			errs = append(errs, fmt.Errorf("%s was done, and never put", job))
 		}
 	}
 	switch {
 	case left > 0 && complete:
-		errs = append(errs, fmt.Errorf("%d items are left in the queue", left))
+		errs = append(errs, fmt.Errorf("items left in the queue: %d", left))
 	case complete && b.killedIn == "":
-		errs = append(errs, errors.New("nobody was killed: the second consumer got one job at most"))
+		errs = append(errs, errors.New("no consumer was killed: the second got one job at most"))
 	}
 	if len(errs) > 0 {
 		return "", errors.Join(errs...)
 	}
-	verdict = fmt.Sprintf("nothing was lost: %d jobs were put, and %d worked on", len(b.puts), len(b.worked))
+	verdict = fmt.Sprintf("nothing was lost: %d jobs were put, and %d were done", len(b.puts), len(b.worked))
 	if b.killedIn != "" && b.worked[b.killedIn] > 0 {
-		verdict += fmt.Sprintf("; %s, which its consumer was killed with, by another one", b.killedIn)
+		verdict += fmt.Sprintf("; %s, whose consumer was killed, was done by another", b.killedIn)
 	}
 	return verdict, nil
 }

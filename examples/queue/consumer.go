@@ -3,40 +3,32 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"math/rand/v2"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
-// consume is the life of a consumer: it works on items until it is told to stop.
-func consume(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("queue consumer", flag.ExitOnError)
-	id := flags.Int("id", 0, "number of this consumer")
-	flags.Int("items", 0, "that a producer puts")
-	list := flags.String("zk", "", "servers")
-	prefix := flags.String("prefix", "", "of all paths")
-	flags.Parse(args)
-
-	client, err := dial(ctx, *list, *prefix, "consumer "+name(*id))
+// consume works on items until ctx ends.
+func consume(ctx context.Context, p params) error {
+	client, err := dial(ctx, p.Env, "consumer "+demo.Letter(p.ID))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 
 	jobs := zkrecipes.NewQueue(client, queuePath, nil)
-	report{Worker: *id, What: waits}.tell()
+	demo.Tell(report{Worker: p.ID, What: waits})
 	err = jobs.Serve(ctx, func(ctx context.Context, job *zkrecipes.Item) error {
-		told := report{Worker: *id, What: takes, Job: string(job.Data), Attempt: job.Attempt, Token: job.Token()}
-		told.tell()
-		pause(ctx, 60*time.Millisecond+rand.N(120*time.Millisecond)) // the work
+		r := report{Worker: p.ID, What: takes, Job: string(job.Data), Attempt: job.Attempt, Token: job.Token()}
+		demo.Tell(r)
+		demo.Pause(ctx, 60*time.Millisecond, 180*time.Millisecond) // the work
 		if err := job.Err(); err != nil {
-			return err // somebody else has it by now
+			return err // the item is no longer this consumer's
 		}
-		told.What = done
-		told.tell()
-		return nil // Serve acks it
+		r.What = done
+		demo.Tell(r)
+		return nil // Serve acks the item
 	})
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil

@@ -1,120 +1,91 @@
-// Queue shows a queue at work between processes: some put items, others work on
-// them, and one of these is killed in the middle of an item. It is what `make
-// demo-queue` of the README runs.
+// Queue shows a queue at work. Some processes put items, others work on them, and
+// one of the consumers is killed in the middle of an item. `make demo-queue` runs
+// it.
 //
 //	go run ./examples/queue [-producers 2] [-consumers 3] [-items 12] [-zk host:port,...]
 //
-// The killed consumer's item comes back when its session has timed out, in its old
-// position, and another consumer gets it. The program draws who works on what. It
-// ends with an error if an item was not worked on, if one was that nobody had put,
-// if one was delivered before another that the same producer had put earlier, or if
-// anything is left in the queue.
+// When the session of the killed consumer has expired, its item returns to its
+// old position, and another consumer gets it. The program draws which consumer
+// works on what. It ends with an error if an item was not done, if an item was
+// done that no producer had put, if an item was delivered before one that the same
+// producer had put earlier, or if an item is left in the queue.
 //
-// An item can be delivered more than once: a consumer that dies after it has done
-// its work, and before it has said so, cannot be told from one that has not. What
-// must be done once has to be fenced with the item's token, or to be operations in
-// ZooKeeper that are part of the ack (Item.Ack).
+// An item can be delivered more than once: nothing distinguishes a consumer that
+// died before it did the work from one that died after it did the work and before
+// it could say so. Work that must be done exactly once has to be fenced with the
+// item's token, or consist of ZooKeeper operations that are part of the ack
+// (Item.Ack).
 //
-// Without -zk the first process is the ZooKeeper too: it serves package zktest
-// on loopback to the others.
+// Without -zk the first process is also the ZooKeeper: it serves package zktest
+// to the others on loopback.
 //
-// producer.go and consumer.go are the parts to copy from; the rest starts processes
-// and draws.
+// Copy from producer.go and consumer.go. The rest starts processes and draws.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
-const (
-	queuePath      = "/jobs"
-	sessionTimeout = 2 * time.Second
-)
-
 func main() {
-	demo.Main("queue", parent, map[string]demo.Role{"producer": produce, "consumer": consume})
+	demo.Main("queue", parent, map[string]demo.Role{"producer": demo.Play(produce), "consumer": demo.Play(consume)})
 }
 
-// parent is the process that starts the others, and draws what they tell.
+// parent runs the consumers and the producers until all items are done, and
+// judges what they reported.
 func parent(ctx context.Context, args []string) (err error) {
-	flags := flag.NewFlagSet("queue", flag.ExitOnError)
-	producers := flags.Int("producers", 2, "number of producer processes, 1 to 26")
-	consumers := flags.Int("consumers", 3, "number of consumer processes, 2 to 26; the second is killed")
-	items := flags.Int("items", 12, "items of each producer, 3 or more")
-	list := flags.String("zk", "", "servers to use, `host:port,...` (default: one in this process)")
-	flags.Parse(args)
-	if *producers < 1 || *producers > 26 || *consumers < 2 || *consumers > 26 || *items < 3 || flags.NArg() > 0 {
-		flags.Usage()
-		return errors.New("1 to 26 producers, 2 to 26 consumers, 3 items or more, and no other arguments")
-	}
-
-	servers, stop, err := demo.ZooKeeper(*list)
+	flags := demo.NewFlags("queue")
+	producers := flags.Processes("producers", 2, 1, "number of producer processes")
+	consumers := flags.Processes("consumers", 3, 2, "number of consumer processes, the second of which is killed")
+	items := flags.Count("items", 12, 3, "items that each producer puts")
+	env, stop, err := flags.Start(args)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	fmt.Printf("%d producers put %d items each; %d consumers; session timeout asked for: %v\n\n", *producers, *items, *consumers, sessionTimeout)
-
-	prefix := demo.Prefix("queue")
-	defer func() { // a queue stays, also when it is empty
-		err = errors.Join(err, demo.Remove(servers, prefix))
+	defer func() { // the servers do not delete a queue, even if it is empty
+		err = errors.Join(err, demo.Remove(env))
 	}()
+	fmt.Printf("%d producers put %d items each; %d consumers; requested session timeout: %v\n\n", *producers, *items, *consumers, sessionTimeout)
+
 	var crew []demo.Worker
 	add := func(role string, id int) {
 		crew = append(crew, demo.Worker{
-			Name: role + " " + name(id),
-			Args: []string{role, "-id", strconv.Itoa(id), "-items", strconv.Itoa(*items), "-zk", servers, "-prefix", prefix},
+			Name:   role + " " + demo.Letter(id),
+			Role:   role,
+			Params: params{Env: env, ID: id, Items: *items},
 		})
 	}
-	for i := range *consumers {
+	for i := range *consumers { // first, so that consumer i is the crew's worker i
 		add("consumer", i)
 	}
 	for i := range *producers {
 		add("producer", i)
 	}
-	board := newBoard(os.Stdout, *producers, *consumers, *items)
-	running, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	runErr := demo.Run(running, crew, func(r report, kill func(int)) {
+	board := newBoard(os.Stdout, *consumers, (*producers)*(*items))
+	take := func(r report, crew *demo.Crew) {
 		if board.take(r) {
-			kill(r.Worker)
+			crew.Kill(r.Worker)
 		}
 		if board.complete() {
-			end(demo.ErrDone)
+			crew.Stop()
 		}
-	})
-
-	client, err := dial(context.WithoutCancel(ctx), servers, prefix, "parent")
-	if err != nil {
-		return errors.Join(runErr, err)
 	}
-	defer client.Close()
-	left, err := zkrecipes.NewQueue(client, queuePath, nil).Len(context.WithoutCancel(ctx))
-	if err != nil {
-		return errors.Join(runErr, err)
-	}
-	verdict, err := board.settle(left, runErr == nil)
-	if err == nil {
-		fmt.Println()
-		fmt.Println(verdict)
-	}
-	return errors.Join(runErr, err)
-}
-
-func dial(ctx context.Context, servers, prefix, identity string) (*zkrecipes.Client, error) {
-	return zkrecipes.Dial(ctx, strings.Split(servers, ","), &zkrecipes.Options{
-		Prefix: prefix, Identity: identity, SessionTimeout: sessionTimeout,
+	return demo.Run(ctx, crew, take, func(ctx context.Context, complete bool) (string, error) {
+		client, err := dial(ctx, env, "parent")
+		if err != nil {
+			return "", err
+		}
+		defer client.Close()
+		left, err := zkrecipes.NewQueue(client, queuePath, nil).Len(ctx)
+		if err != nil {
+			return "", err
+		}
+		return board.settle(left, complete)
 	})
 }
-
-func name(worker int) string { return string(rune('A' + worker)) }

@@ -3,11 +3,9 @@ package main
 import (
 	"io"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/examples/internal/demotest"
 )
@@ -16,11 +14,9 @@ func TestMain(m *testing.M) { demotest.Main(m, main) }
 
 func TestAKilledConsumersItemIsDoneByAnother(t *testing.T) {
 	demotest.Anywhere(t, func(t *testing.T, servers []string) {
-		stdout, stderr, exit := demotest.Start(t, servers, "-items", "8").End()
-		require.Zero(t, exit, stderr)
-		lines := strings.Split(strings.TrimSpace(stdout), "\n")
-		assert.Regexp(t, `^nothing was lost: 16 jobs were put, and 16 worked on; [AB]\d, which its consumer was killed with, by another one$`, lines[len(lines)-1])
-		assert.Contains(t, stdout, "consumer B is killed, with ")
+		stdout := demotest.Succeed(t, servers, `^nothing was lost: 16 jobs were put, and 16 were done; [AB]\d, whose consumer was killed, was done by another$`,
+			"-items", "8")
+		assert.Contains(t, stdout, "consumer B is killed while it works on ")
 	})
 }
 
@@ -47,18 +43,18 @@ func TestTheBoardFindsWhatAQueueMustPrevent(t *testing.T) {
 	for name, test := range map[string]struct {
 		reports []report
 		left    int
-		says    string
+		problem string
 	}{
 		"all well":       {good, 0, ""},
 		"one lost":       {good[:8], 0, "LOST: A2"},
-		"one left":       {good, 1, "1 items are left"},
+		"one left":       {good, 1, "items left in the queue: 1"},
 		"one never put":  {with(7, report{What: done, Job: "B1"}), 0, "never put"},
 		"out of order":   {with(6, report{What: takes, Job: "A3", Attempt: 1, Token: 6}), 0, "ORDER: A3"},
-		"nobody killed":  {slices.Concat(good[:3], good[3:5], with(5, report{What: takes, Job: "A2", Attempt: 1, Token: 7})[5:]), 0, "nobody was killed"},
+		"none killed":    {slices.Concat(good[:3], good[3:5], with(5, report{What: takes, Job: "A2", Attempt: 1, Token: 7})[5:]), 0, "no consumer was killed"},
 		"not yet worked": {good[:3], 3, "LOST: A1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBoard(io.Discard, 1, 2, 3)
+			b := newBoard(io.Discard, 2, 3)
 			killed := 0
 			for _, r := range test.reports {
 				if b.take(r) {
@@ -67,14 +63,11 @@ func TestTheBoardFindsWhatAQueueMustPrevent(t *testing.T) {
 			}
 			assert.LessOrEqual(t, killed, 1)
 			verdict, err := b.settle(test.left, true)
-			if test.says == "" {
-				require.NoError(t, err)
+			demotest.Settle(t, verdict, err, "3 were done; A2, whose consumer was killed, was done", test.problem)
+			if test.problem == "" {
 				assert.True(t, b.complete())
-				assert.False(t, b.complete(), "said once")
-				assert.Contains(t, verdict, "3 worked on; A2, which its consumer was killed with")
-				return
+				assert.False(t, b.complete(), "only once")
 			}
-			assert.ErrorContains(t, err, test.says)
 		})
 	}
 }

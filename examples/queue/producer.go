@@ -2,53 +2,60 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
-// produce is the life of a producer: it puts its items, one after the other.
-func produce(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("queue producer", flag.ExitOnError)
-	id := flags.Int("id", 0, "number of this producer")
-	items := flags.Int("items", 0, "to put")
-	list := flags.String("zk", "", "servers")
-	prefix := flags.String("prefix", "", "of all paths")
-	flags.Parse(args)
+const (
+	queuePath = "/jobs"
 
-	client, err := dial(ctx, *list, *prefix, "producer "+name(*id))
+	// sessionTimeout is short for the sake of the demo, because the killed
+	// consumer's item stays claimed for that long. Use 10 s or more in a service.
+	sessionTimeout = 2 * time.Second
+)
+
+// params are the parameters of a producer and of a consumer.
+type params struct {
+	demo.Env
+	ID    int
+	Items int // that a producer puts
+}
+
+// produce puts the producer's items, one after the other.
+func produce(ctx context.Context, p params) error {
+	client, err := dial(ctx, p.Env, "producer "+demo.Letter(p.ID))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 
 	jobs := zkrecipes.NewQueue(client, queuePath, nil)
-	for i := range *items {
-		job := fmt.Sprintf("%s%d", name(*id), i+1)
-		report{What: puts, Job: job}.tell()
+	for i := range p.Items {
+		job := fmt.Sprintf("%s%d", demo.Letter(p.ID), i+1)
+		demo.Tell(report{What: puts, Job: job})
 		if _, err := jobs.Put(ctx, []byte(job)); err != nil {
 			return err
 		}
-		pause(ctx, rand.N(80*time.Millisecond))
+		demo.Pause(ctx, 0, 80*time.Millisecond)
 	}
 	return nil
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
+func dial(ctx context.Context, env demo.Env, identity string) (*zkrecipes.Client, error) {
+	return zkrecipes.Dial(ctx, env.Servers, &zkrecipes.Options{
+		Prefix:         env.Prefix,
+		Identity:       identity,
+		SessionTimeout: sessionTimeout,
+	})
 }
 
-// report is what a worker tells the parent: that it puts a job before it does, and
-// of a job that it was given while it has it.
+// report is what a process tells the parent. A producer reports a job before it
+// puts it; a consumer reports one while it has it.
 type report struct {
-	Worker  int `json:",omitempty"` // a consumer
+	Worker  int // the consumer
 	What    what
 	Job     string          `json:",omitempty"`
 	Attempt int             `json:",omitempty"`
@@ -58,10 +65,8 @@ type report struct {
 type what string
 
 const (
-	puts  what = "puts"
-	waits what = "waits"
-	takes what = "takes"
-	done  what = "done"
+	puts  what = "puts"  // the producer is about to put the job
+	waits what = "waits" // the consumer has no job yet
+	takes what = "takes" // the consumer was given the job
+	done  what = "done"  // the consumer has done the job
 )
-
-func (r report) tell() { demo.Tell(r) }

@@ -6,7 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
 // What a worker is doing, in its column of the board.
@@ -18,49 +19,37 @@ const (
 	through = "-"
 )
 
-// shortest is the shortest time that gets a line of its own: readers who wait
-// for one writer are granted a millisecond apart.
-const shortest = 20 * time.Millisecond
-
-// board draws who holds the lock, one line for each time that passes without a
-// change, and keeps account of what the workers tell.
+// board draws which processes hold the lock, a line for each time that passes
+// without a change, and judges what they report.
 type board struct {
-	out   io.Writer
-	marks []string // of each worker, the writer's first
-
-	began time.Time
-	since time.Time // when what is drawn next began
+	timeline *demo.Timeline
+	marks    []string // of each process, the writer's first
 
 	version  int // the last that was published for certain
-	open     int // one of which it is not told whether it is published; 0: none
+	open     int // may be published, or not; 0: none
 	reads    int
-	together int // the most readers that were seen to read at once
+	together int // the most readers that read at once
 	verified int // the most that did while the writer verified
 
-	torn    []config // that were read
-	old     []config // that were read after a later one was published
-	crowded int      // times the writer was not alone
-	lost    int      // leases, after which old and crowded prove nothing
+	torn    []config // configs that were read torn
+	old     []config // configs that were read after a later one was published
+	crowded int      // how often the writer was not alone
+	lost    int      // lost leases; with any, old and crowded prove nothing
 }
 
 func newBoard(out io.Writer, readers int) *board {
-	b := &board{
-		out: out, began: time.Now(), since: time.Now(),
+	return &board{
+		timeline: demo.NewTimeline(out,
+			fmt.Sprintf("one column for each process: %s holds the lock alone, %s together with others, %s waits, %s is done", writing, reading, waiting, through),
+			"writer   "+strings.Join(demo.Letters(readers), " ")),
 		marks: slices.Repeat([]string{away}, readers+1),
 	}
-	fmt.Fprintf(out, "one column for each process: %s holds the lock alone, %s together with others, %s waits, %s is through\n\n",
-		writing, reading, waiting, through)
-	var head []string
-	for i := range readers {
-		head = append(head, name(i+1))
-	}
-	fmt.Fprintf(out, "   from      to   writer   %s\n", strings.Join(head, " "))
-	return b
 }
 
-func name(reader int) string { return string(rune('A' + reader - 1)) }
+// name returns the letter of a reader, of which the first is 1.
+func name(reader int) string { return demo.Letter(reader - 1) }
 
-// take notes what a worker tells.
+// take notes a report.
 func (b *board) take(r report) {
 	mark := map[what]string{waits: waiting, alone: writing, shares: reading, leaves: away, lost: away, done: through}[r.What]
 	if holding(b.marks[r.Worker]) || holding(mark) {
@@ -113,30 +102,25 @@ func (b *board) readers() (n int) {
 	return n
 }
 
-// draw draws the time that ends now, if it is worth a line. One that is not is
-// part of the next.
+// draw draws the time that ends now.
 func (b *board) draw() {
-	now := time.Now()
-	if now.Sub(b.since) < shortest {
+	if !b.timeline.Due() {
 		return
 	}
 	note, n := "", b.readers()
 	switch mark := b.marks[0]; {
 	case mark == waiting && n > 0:
-		note = fmt.Sprintf("waits for %d, and later readers wait behind it", n)
+		note = fmt.Sprintf("waits for %d; later readers wait behind it", n)
 	case mark == writing:
 		note = fmt.Sprintf("publishes version %d", b.open)
 	case mark == reading:
 		note = fmt.Sprintf("verifies version %d while %d read it", b.version, n)
 	}
-	line := fmt.Sprintf("%7.2f %7.2f   %-6s   %s   %s", b.since.Sub(b.began).Seconds(), now.Sub(b.began).Seconds(),
-		b.marks[0], strings.Join(b.marks[1:], " "), note)
-	fmt.Fprintln(b.out, strings.TrimRight(line, " "))
-	b.since = now
+	b.timeline.Draw(fmt.Sprintf("%-6s   %s   %s", b.marks[0], strings.Join(b.marks[1:], " "), note))
 }
 
-// settle judges what the workers told, and the config that is there in the end.
-// Of a run that was not complete it does not ask that the readers overlap.
+// settle judges the reports and the last config. In a complete run the readers
+// must have overlapped.
 func (b *board) settle(end config, complete bool) (verdict string, err error) {
 	b.found(end)
 	var errs []error
@@ -150,18 +134,18 @@ func (b *board) settle(end config, complete bool) (verdict string, err error) {
 		errs = append(errs, errors.New("the writer was not alone"))
 	}
 	if b.together < 2 && complete {
-		errs = append(errs, errors.New("no two readers read at once"))
+		errs = append(errs, errors.New("no two readers overlapped"))
 	}
 	if b.verified < 1 && complete {
-		errs = append(errs, errors.New("nobody read while the writer verified"))
+		errs = append(errs, errors.New("no reader read while the writer verified"))
 	}
 	if len(errs) > 0 {
 		return "", errors.Join(errs...)
 	}
-	verdict = fmt.Sprintf("nothing was torn: %d reads up to version %d, by up to %d readers at once, and by %d while the writer verified",
+	verdict = fmt.Sprintf("nothing was torn: %d reads up to version %d, up to %d readers at once, and up to %d while the writer verified",
 		b.reads, end.Routes, b.together, b.verified)
 	if b.lost > 0 {
-		verdict += fmt.Sprintf(" (%d leases were lost on the way)", b.lost)
+		verdict += fmt.Sprintf(" (%d leases were lost during the run)", b.lost)
 	}
 	return verdict, nil
 }

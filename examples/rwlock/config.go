@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
-// A config says which backend a route leads to, and where that backend is. Two
-// znodes of different versions lead nowhere.
+// The config says to which backend a route leads, and where that backend is. The
+// two znodes only fit each other if they are of the same version.
 const (
 	lockPath     = "/lock"
 	routesPath   = "/routes"
@@ -25,13 +25,13 @@ type config struct{ Routes, Backends int }
 
 func (c config) torn() bool { return c.Routes != c.Backends }
 
-// get reads the config with the lock held, in two requests with a while between
-// them: a change that could come in between would.
-func get(ctx context.Context, lease *zkrecipes.Lease, while time.Duration) (c config, err error) {
+// get reads the config under the lock. It pauses between the two reads, so that
+// a change that can come between them does.
+func get(ctx context.Context, lease *zkrecipes.Lease, pause time.Duration) (c config, err error) {
 	if c.Routes, err = getVersion(ctx, lease, routesPath); err != nil {
 		return config{}, err
 	}
-	if err = pause(ctx, while); err != nil {
+	if err = demo.Pause(ctx, pause, pause); err != nil {
 		return config{}, err
 	}
 	if c.Backends, err = getVersion(ctx, lease, backendsPath); err != nil {
@@ -51,22 +51,18 @@ func getVersion(ctx context.Context, lease *zkrecipes.Lease, path string) (versi
 	return version, nil
 }
 
-// pause stands for work. It ends early if the process is told to stop or, with
-// the context of a lease, the lock is lost.
-func pause(ctx context.Context, while time.Duration) error {
-	select {
-	case <-time.After(while):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+// params are the parameters of the writer and of a reader.
+type params struct {
+	demo.Env
+	ID       int // of a reader, from 1; the writer is 0
+	Versions int // that the writer publishes
 }
 
-func dial(ctx context.Context, servers, prefix, identity string) (*zkrecipes.Client, error) {
+func dial(ctx context.Context, env demo.Env, identity string) (*zkrecipes.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return zkrecipes.Dial(ctx, strings.Split(servers, ","), &zkrecipes.Options{
-		Prefix:   prefix,
+	return zkrecipes.Dial(ctx, env.Servers, &zkrecipes.Options{
+		Prefix:   env.Prefix,
 		Identity: identity,
 	})
 }

@@ -3,37 +3,28 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
-// read is the life of a reader: it reads the config again and again, until it
-// has read the last version.
-func read(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("rwlock reader", flag.ExitOnError)
-	id := flags.Int("id", 0, "number of this reader")
-	versions := flags.Int("versions", 0, "the last version")
-	list := flags.String("zk", "", "servers")
-	prefix := flags.String("prefix", "", "of all paths")
-	flags.Parse(args)
-
-	client, err := dial(ctx, *list, *prefix, fmt.Sprint("reader ", *id))
+// read reads the config again and again, until it has read the last version.
+func read(ctx context.Context, p params) error {
+	client, err := dial(ctx, p.Env, "reader "+name(p.ID))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 
 	lock := zkrecipes.NewRWLock(client, lockPath)
-	for last := -1; last < *versions; {
-		report{Worker: *id, What: waits}.tell()
+	for last := -1; last < p.Versions; {
+		demo.Tell(report{Worker: p.ID, What: waits})
 		err := lock.RDo(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
-			report{Worker: *id, What: shares}.tell()
-			left := report{Worker: *id, What: leaves}
-			defer func() { left.tell() }()
+			demo.Tell(report{Worker: p.ID, What: shares})
+			left := report{Worker: p.ID, What: leaves}
+			defer func() { demo.Tell(left) }()
 			found, err := get(ctx, lease, 50*time.Millisecond+rand.N(100*time.Millisecond))
 			if err != nil {
 				return err
@@ -46,12 +37,12 @@ func read(ctx context.Context, args []string) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, zkrecipes.ErrLost):
-			report{Worker: *id, What: lost}.tell()
+			demo.Tell(report{Worker: p.ID, What: lost})
 		case err != nil:
 			return err
 		}
-		pause(ctx, 20*time.Millisecond+rand.N(100*time.Millisecond))
+		demo.Pause(ctx, 20*time.Millisecond, 120*time.Millisecond)
 	}
-	report{Worker: *id, What: done}.tell()
+	demo.Tell(report{Worker: p.ID, What: done})
 	return nil
 }

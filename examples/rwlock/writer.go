@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -14,23 +12,17 @@ import (
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
-// write is the life of the writer: it publishes as many versions as it is told.
-func write(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("rwlock writer", flag.ExitOnError)
-	versions := flags.Int("versions", 0, "versions to publish")
-	list := flags.String("zk", "", "servers")
-	prefix := flags.String("prefix", "", "of all paths")
-	flags.Parse(args)
-
-	client, err := dial(ctx, *list, *prefix, "writer")
+// write publishes the versions of the config, one after the other.
+func write(ctx context.Context, p params) error {
+	client, err := dial(ctx, p.Env, "writer")
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 
 	lock := zkrecipes.NewRWLock(client, lockPath)
-	for version := 1; version <= *versions; {
-		pause(ctx, 100*time.Millisecond+rand.N(200*time.Millisecond))
+	for version := 1; version <= p.Versions; {
+		demo.Pause(ctx, 100*time.Millisecond, 300*time.Millisecond)
 		err := publish(ctx, lock, version)
 		switch {
 		case ctx.Err() != nil:
@@ -38,25 +30,25 @@ func write(ctx context.Context, args []string) error {
 		case err == nil:
 			version++
 		case errors.Is(err, zkrecipes.ErrLost):
-			report{What: lost}.tell()
+			demo.Tell(report{What: lost})
 		case errors.Is(err, zkrecipes.ErrUncertain):
-			// Once more, in either case: to publish a version twice does no harm.
+			// Try again, as after a loss: publishing a version twice does no harm.
 		default:
 			return err
 		}
 	}
-	report{What: done}.tell()
+	demo.Tell(report{What: done})
 	return nil
 }
 
-// publish publishes a version, and lets the readers go while it verifies it.
+// publish publishes a version, and lets the readers in while it verifies it.
 func publish(ctx context.Context, lock *zkrecipes.RWLock, version int) error {
-	report{What: waits}.tell()
+	demo.Tell(report{What: waits})
 	return lock.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
-		report{What: alone, Version: version}.tell()
+		demo.Tell(report{What: alone, Version: version})
 		left := report{What: leaves}
-		defer func() { left.tell() }()
-		if err := pause(ctx, 150*time.Millisecond+rand.N(100*time.Millisecond)); err != nil {
+		defer func() { demo.Tell(left) }()
+		if err := demo.Pause(ctx, 150*time.Millisecond, 250*time.Millisecond); err != nil {
 			return err
 		}
 		// One transaction: a writer that dies leaves the old version or the new one.
@@ -67,9 +59,9 @@ func publish(ctx context.Context, lock *zkrecipes.RWLock, version int) error {
 			return err
 		}
 
-		// The readers that wait go now, and no other writer before Release: what is
-		// verified is what has been published.
-		report{What: shares, Version: version}.tell()
+		// From here on readers are let in, but no other writer before the lease is
+		// released: what is verified is what was published.
+		demo.Tell(report{What: shares, Version: version})
 		if err := lock.Downgrade(ctx, lease); err != nil {
 			return err
 		}
@@ -85,9 +77,9 @@ func publish(ctx context.Context, lock *zkrecipes.RWLock, version int) error {
 	})
 }
 
-// report is what a worker tells the parent. Of what it holds it tells after it
-// was granted, and before it gives it up: who holds at the same time by what is
-// told did so.
+// report is what a process tells the parent. It reports a lock after it was
+// granted and before it releases it, so processes that hold the lock at the same
+// time by their reports really did so.
 type report struct {
 	Worker  int // 0 is the writer
 	What    what
@@ -99,11 +91,9 @@ type what string
 
 const (
 	waits  what = "waits"  // for the lock
-	alone  what = "alone"  // holds it, and is about to publish
-	shares what = "shares" // it with others; the writer: has published for certain
-	leaves what = "leaves" // the lock to others
-	lost   what = "lost"   // it before it left
-	done   what = "done"   // with all it had to do
+	alone  what = "alone"  // the writer holds the lock, and is about to publish
+	shares what = "shares" // holds the lock with others; the writer has published for certain
+	leaves what = "leaves" // is about to release the lock
+	lost   what = "lost"   // the lock, before releasing it
+	done   what = "done"   // with everything
 )
-
-func (r report) tell() { demo.Tell(r) }

@@ -10,93 +10,125 @@ import (
 	"os/exec"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// Worker is a process of this program: what errors call it, and its arguments.
+// Worker is a process to start: its name in errors, its role and the parameters
+// of that, see Play.
 type Worker struct {
-	Name string
-	Args []string
+	Name   string
+	Role   string
+	Params any
 }
 
 // ErrInterrupted is what Run returns when its context has ended.
 var ErrInterrupted = errors.New("interrupted")
 
-// ErrDone is the cause with which the parent ends the context of a run that has
-// done all it had to: that is no interruption.
-var ErrDone = errors.New("done")
+// Run runs a program's workers, and then prints the verdict on what they did.
+//
+// It starts the workers and blocks until all have ended. take gets what they
+// Tell, in the order in which they told it. When ctx ends or a worker fails, Run
+// stops the others. In every case settle then judges the run, for as long as half
+// a minute even if ctx has ended; complete says that nothing went wrong so far.
+func Run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew),
+	settle func(ctx context.Context, complete bool) (verdict string, err error)) error {
+	runErr := run(ctx, workers, take)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	verdict, err := settle(ctx, runErr == nil)
+	if err == nil {
+		fmt.Printf("\n%s\n", verdict)
+	}
+	return errors.Join(runErr, err)
+}
 
-// Run starts the workers and blocks until all have ended. When ctx ends, or one
-// of them fails, it tells the others to stop. take is given what they Tell, in
-// the order in which it was told; kill ends a worker, given by its index, in a
-// way that it cannot notice (SIGKILL), which is then no failure.
-func Run[R any](ctx context.Context, workers []Worker, take func(r R, kill func(worker int))) error {
+// Crew are the workers of a run, which take may end.
+type Crew struct {
+	processes []*os.Process
+	killed    []atomic.Bool
+	leash     *os.File
+}
+
+// Kill ends a worker, given by its index, in a way that it cannot notice
+// (SIGKILL). The run goes on.
+func (c *Crew) Kill(worker int) {
+	c.killed[worker].Store(true)
+	c.processes[worker].Kill()
+}
+
+// Stop tells all workers to stop.
+func (c *Crew) Stop() { c.leash.Close() }
+
+func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew)) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	// All workers write to one pipe: what they tell comes in the order in which
-	// it was told, and a short line is never torn apart.
+	// All workers write to one pipe. It keeps their lines in order, and a short
+	// line is never torn apart.
 	reports, told, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer reports.Close()
 	// And all read from one, to which nothing is ever written: its end tells them
-	// to stop. It ends with this process too, however that goes.
-	leash, held, err := os.Pipe()
+	// to stop. It also ends when this process does, even if it is killed.
+	input, leash, err := os.Pipe()
 	if err != nil {
 		told.Close()
 		return err
 	}
-	defer leash.Close()
-	release := func() { held.Close() }
-	defer release()
-	defer context.AfterFunc(ctx, release)()
+	defer input.Close()
+	crew := &Crew{
+		processes: make([]*os.Process, len(workers)),
+		killed:    make([]atomic.Bool, len(workers)),
+		leash:     leash,
+	}
+	defer crew.Stop()
+	defer context.AfterFunc(ctx, crew.Stop)()
 
-	processes := make([]*os.Process, len(workers))
-	killed := make([]atomic.Bool, len(workers))
 	ends := make([]error, len(workers))
 	var running sync.WaitGroup
 	for i, w := range workers {
-		cmd := exec.Command(self, w.Args...)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = leash, told, os.Stderr
+		params, err := json.Marshal(w.Params)
+		if err != nil {
+			panic(err) // a type that has no JSON
+		}
+		cmd := exec.Command(self, w.Role, string(params))
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = input, told, os.Stderr
 		if ends[i] = cmd.Start(); ends[i] != nil {
-			release()
+			crew.Stop()
 			break
 		}
-		processes[i] = cmd.Process
+		crew.processes[i] = cmd.Process
 		running.Go(func() {
-			if err := cmd.Wait(); err != nil && !killed[i].Load() {
+			if err := cmd.Wait(); err != nil && !crew.killed[i].Load() {
 				ends[i] = fmt.Errorf("%s: %w", w.Name, err)
-				release()
+				crew.Stop()
 			}
 		})
 	}
 	told.Close() // so that reports ends with the last worker
 
-	kill := func(worker int) {
-		killed[worker].Store(true)
-		processes[worker].Kill()
-	}
 	lines := bufio.NewScanner(reports)
 	for lines.Scan() {
 		var r R
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			fmt.Fprintf(os.Stderr, "a worker said %q\n", lines.Text())
+			fmt.Fprintf(os.Stderr, "a worker wrote %q\n", lines.Text())
 			continue
 		}
-		take(r, kill)
+		take(r, crew)
 	}
 	running.Wait()
 	err = errors.Join(errors.Join(ends...), lines.Err())
-	if ctx.Err() != nil && context.Cause(ctx) != ErrDone {
+	if ctx.Err() != nil {
 		err = errors.Join(err, ErrInterrupted)
 	}
 	return err
 }
 
-// Tell tells the process that runs this one as a worker. It must be short, less
-// than 512 bytes of JSON.
+// Tell sends a report from a worker to its parent. In JSON it must be shorter
+// than 512 bytes.
 func Tell(report any) {
 	line, err := json.Marshal(report)
 	if err != nil {

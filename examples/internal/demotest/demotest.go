@@ -23,11 +23,12 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
-// asProgram makes the test binary the program, so that what is tested is built
-// once and under the race detector where the test is.
+// asProgram is a variable of the environment that makes the test binary run as
+// the program. So the program is built once, and with the race detector if the
+// test is.
 const asProgram = "ZKRECIPES_TEST_AS_PROGRAM"
 
-// Main is what TestMain calls, with the program's main.
+// Main runs the tests. TestMain calls it with the program's main.
 func Main(m *testing.M, main func()) {
 	if os.Getenv(asProgram) != "" {
 		main()
@@ -36,15 +37,19 @@ func Main(m *testing.M, main func()) {
 	os.Exit(m.Run())
 }
 
-// Anywhere runs a test of the program on the server that it serves itself, and
-// with -zk on a real one, whose addresses are given.
+// Anywhere runs a test of the program twice: on the server in its own process, and
+// with -zk on a real server, whose addresses the test gets. With ZK_HARNESS=zktest
+// there is no real one.
 func Anywhere(t *testing.T, test func(t *testing.T, servers []string)) {
 	t.Run("in process", func(t *testing.T) { test(t, nil) })
 	t.Run("real", func(t *testing.T) { test(t, realServer(t)) })
 }
 
-// realServer returns a real ZooKeeper, which is gone after the test.
+// realServer returns a real ZooKeeper, which is stopped after the test.
 func realServer(t *testing.T) []string {
+	if os.Getenv("ZK_HARNESS") == "zktest" && os.Getenv("ZK_SERVERS") == "" {
+		t.Skip("ZK_HARNESS=zktest: no real server")
+	}
 	provider, err := zkserver.Find(t.Context(), t.Logf)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, provider.Close()) })
@@ -56,9 +61,30 @@ func realServer(t *testing.T) []string {
 	return []string{node.Addr()}
 }
 
-// Program is a run of the program.
-type Program struct {
-	Addr string // of the ZooKeeper that it says it runs on
+// Succeed runs the program to its end, which must be a success whose last line of
+// output matches the verdict. It returns the output.
+func Succeed(t *testing.T, servers []string, verdict string, args ...string) string {
+	stdout, stderr, exit := start(t, servers, args...).end()
+	require.Zero(t, exit, stderr)
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	assert.Regexp(t, verdict, lines[len(lines)-1])
+	return stdout
+}
+
+// Settle checks what a board's settle returned: a verdict that contains one text
+// or, if problem is not empty, an error that contains the other.
+func Settle(t *testing.T, verdict string, err error, contains, problem string) {
+	if problem != "" {
+		assert.ErrorContains(t, err, problem)
+		return
+	}
+	require.NoError(t, err)
+	assert.Contains(t, verdict, contains)
+}
+
+// program is a run of the program.
+type program struct {
+	addr string // of its ZooKeeper, by its first line of output
 
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -66,16 +92,16 @@ type Program struct {
 	stderr bytes.Buffer
 }
 
-// Start starts the program and waits until it says on what it runs. Without
-// servers it finds no other program to help it.
-func Start(t *testing.T, servers []string, args ...string) *Program {
+// start starts the program and waits until it says which ZooKeeper it uses. Without
+// servers its PATH is empty, so it cannot run any other program.
+func start(t *testing.T, servers []string, args ...string) *program {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
-	p := &Program{t: t, cmd: exec.CommandContext(ctx, self, args...)}
+	p := &program{t: t, cmd: exec.CommandContext(ctx, self, args...)}
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")
-	says := `^ZooKeeper: (127\.0\.0\.1:\d+) \(package zktest in this process, not a real server; `
+	says := `^ZooKeeper: (127\.0\.0\.1:\d+) \(package zktest in this process; `
 	if servers != nil {
 		p.cmd.Args = append(p.cmd.Args, "-zk", strings.Join(servers, ","))
 		says = `^ZooKeeper: (` + regexp.QuoteMeta(strings.Join(servers, ",")) + `) \(given by -zk\)\n`
@@ -89,19 +115,19 @@ func Start(t *testing.T, servers []string, args ...string) *Program {
 	p.stdout = bufio.NewReader(stdout)
 	found := regexp.MustCompile(says).FindStringSubmatch(p.line())
 	require.NotNil(t, found, says)
-	p.Addr = found[1]
+	p.addr = found[1]
 	return p
 }
 
 // line returns the next line of output.
-func (p *Program) line() string {
+func (p *program) line() string {
 	line, err := p.stdout.ReadString('\n')
 	require.NoError(p.t, err, "%s%s", line, &p.stderr)
 	return line
 }
 
-// End returns the rest of the output once the program has ended.
-func (p *Program) End() (stdout, stderr string, exit int) {
+// end returns the rest of the output once the program has ended.
+func (p *program) end() (stdout, stderr string, exit int) {
 	rest, err := io.ReadAll(p.stdout)
 	require.NoError(p.t, err)
 	var failed *exec.ExitError
@@ -112,20 +138,20 @@ func (p *Program) End() (stdout, stderr string, exit int) {
 	return string(rest), p.stderr.String(), p.cmd.ProcessState.ExitCode()
 }
 
-// Interrupt interrupts a run of the program once a line of its output has the
-// text. It must end as interrupted, with nothing left. The rest of the output
-// is returned.
+// Interrupt interrupts a run of the program after a line of output that contains
+// the text. The run must end as interrupted and leave nothing behind. Interrupt
+// returns the rest of the output.
 func Interrupt(t *testing.T, program string, servers []string, text string, args ...string) string {
 	before := left(t, program, servers)
-	p := Start(t, servers, args...)
+	p := start(t, servers, args...)
 	for !strings.Contains(p.line(), text) {
 	}
 	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-	stdout, stderr, exit := p.End()
+	stdout, stderr, exit := p.end()
 	assert.Equal(t, 1, exit)
 	assert.Equal(t, program+": interrupted\n", stderr)
 	if servers != nil {
-		// The servers reap empty containers, by default once a minute.
+		// The servers delete empty containers, by default once a minute.
 		stay := left(t, program, servers)
 		for end := time.Now().Add(3 * time.Minute); !slices.Equal(before, stay) && time.Now().Before(end); {
 			time.Sleep(100 * time.Millisecond)
@@ -134,11 +160,11 @@ func Interrupt(t *testing.T, program string, servers []string, text string, args
 		assert.Equal(t, before, stay)
 		return stdout
 	}
-	conn, err := net.DialTimeout("tcp", p.Addr, time.Second)
+	conn, err := net.DialTimeout("tcp", p.addr, time.Second)
 	if err == nil {
 		conn.Close()
 	}
-	assert.Error(t, err, "somebody still listens")
+	assert.Error(t, err, "a server still listens")
 	return stdout
 }
 

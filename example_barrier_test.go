@@ -7,19 +7,37 @@ import (
 	"sync"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// work is one worker's part of a job; the code in README.md, see readme_test.go.
+// barrierClient connects to a ZooKeeper inside this process. In your service, pass the
+// addresses of your servers to Dial.
+func barrierClient() (client *zkrecipes.Client, stop func()) {
+	srv, err := zktest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err = zkrecipes.Dial(context.Background(), []string{srv.Addr()}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() {
+		client.Close()
+		srv.Close()
+	}
+}
+
+// work is what each worker does. It has the code in README.md, see readme_test.go.
 func work(ctx context.Context, client *zkrecipes.Client, workers int) error {
 	barrier := zkrecipes.NewBarrier(client, "/jobs/17", workers)
-	part, err := barrier.Wait(ctx) // until all are there
+	part, err := barrier.Wait(ctx) // until all workers are there
 	if err != nil {
 		return err
 	}
 	if err := compute(ctx, part); err != nil {
 		return err
 	}
-	if lead, err := barrier.Wait(ctx); err != nil || lead != 0 { // until all parts are
+	if lead, err := barrier.Wait(ctx); err != nil || lead != 0 { // until all parts are done
 		return err
 	}
 	return merge(ctx)
@@ -44,10 +62,11 @@ func merge(context.Context) error {
 	return nil
 }
 
-// Each goroutine is a member of its own, as processes would be.
+// Each goroutine is a member, as a process would be.
 func ExampleBarrier() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := barrierClient()
+	defer stop()
 	const workers = 3
 	var wg sync.WaitGroup
 	for range workers {
@@ -62,14 +81,15 @@ func ExampleBarrier() {
 }
 
 func ExampleGate() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := barrierClient()
+	defer stop()
 	maintenance := zkrecipes.NewGate(client, "/maintenance")
 	if err := maintenance.Shut(ctx); err != nil {
 		log.Fatal(err)
 	}
 	passed := make(chan error)
-	go func() { passed <- maintenance.Wait(ctx) }() // as every worker does before it goes on
+	go func() { passed <- maintenance.Wait(ctx) }() // every worker does so before it goes on
 	if err := maintenance.Open(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -78,14 +98,15 @@ func ExampleGate() {
 }
 
 func ExampleDoubleBarrier() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := barrierClient()
+	defer stop()
 	const players = 2
 	var wg sync.WaitGroup
 	for range players {
 		wg.Go(func() {
 			game := zkrecipes.NewDoubleBarrier(client, "/game", players)
-			visit, err := game.Enter(ctx) // until all are there
+			visit, err := game.Enter(ctx) // until all players are there
 			if err != nil {
 				log.Print(err)
 				return

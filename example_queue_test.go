@@ -9,16 +9,34 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// serve is the code in README.md, see readme_test.go.
+// queueClient connects to a ZooKeeper inside this process. In your service, pass the
+// addresses of your servers to Dial.
+func queueClient() (client *zkrecipes.Client, stop func()) {
+	srv, err := zktest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err = zkrecipes.Dial(context.Background(), []string{srv.Addr()}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() {
+		client.Close()
+		srv.Close()
+	}
+}
+
+// serve has the code in README.md, see readme_test.go.
 func serve(ctx context.Context, client *zkrecipes.Client) error {
 	jobs := zkrecipes.NewQueue(client, "/jobs", &zkrecipes.QueueOptions{Workers: 4})
 	if _, err := jobs.Put(ctx, []byte("invoice 17")); err != nil {
 		return err
 	}
 	return jobs.Serve(ctx, func(ctx context.Context, job *zkrecipes.Item) error {
-		return bill(ctx, job.Data) // nil: it is done; an error: it comes again
+		return bill(ctx, job.Data) // nil acks the item; an error returns it to the queue
 	})
 }
 
@@ -30,12 +48,12 @@ func bill(_ context.Context, what []byte) error {
 }
 
 func ExampleQueue_Serve() {
-	client := dial()
-	defer client.Close()
-	ctx, stop := context.WithCancel(ctx)
+	client, stop := queueClient()
+	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		fmt.Println("billed:", <-billed)
-		stop()
+		cancel()
 	}()
 	if err := serve(ctx, client); !errors.Is(err, context.Canceled) {
 		log.Fatal(err)
@@ -50,11 +68,12 @@ func ExampleQueue_Serve() {
 	// left: 0
 }
 
-// What an item brings about in ZooKeeper is done exactly once if it is part of the
-// ack: all of it is carried out, or nothing.
+// What an item does in ZooKeeper happens exactly once if it is part of the ack: the
+// servers apply all operations of an ack or none.
 func ExampleItem_Ack() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := queueClient()
+	defer stop()
 	jobs := zkrecipes.NewQueue(client, "/jobs", nil)
 	if _, err := jobs.PutAll(ctx, []byte("3"), []byte("4")); err != nil {
 		log.Fatal(err)
@@ -72,9 +91,9 @@ func ExampleItem_Ack() {
 		log.Fatal(err)
 	}
 	err = next.Ack(ctx, &zk.CreateRequest{Path: "/result", Data: next.Data})
-	fmt.Printf("done: %s; %s: exists already: %v\n", job.Data, next.Data, errors.Is(err, zk.ErrNodeExists))
-	if err := next.Nack(ctx); err != nil { // it is still claimed, and goes back
+	fmt.Printf("done: %s; %s: result exists: %v\n", job.Data, next.Data, errors.Is(err, zk.ErrNodeExists))
+	if err := next.Nack(ctx); err != nil { // it is still claimed; return it to the queue
 		log.Fatal(err)
 	}
-	// Output: done: 3; 4: exists already: true
+	// Output: done: 3; 4: result exists: true
 }

@@ -9,12 +9,31 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
+
+// rwClient connects to a ZooKeeper inside this process. In your service, pass the
+// addresses of your servers to Dial.
+func rwClient() (client *zkrecipes.Client, stop func()) {
+	srv, err := zktest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err = zkrecipes.Dial(context.Background(), []string{srv.Addr()}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() {
+		client.Close()
+		srv.Close()
+	}
+}
 
 // Readers share the lock, and a writer waits for all of them.
 func ExampleRWLock() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := rwClient()
+	defer stop()
 
 	config := zkrecipes.NewRWLock(client, "/config/lock")
 	first, err := config.RLock(ctx)
@@ -26,32 +45,33 @@ func ExampleRWLock() {
 		log.Fatal(err)
 	}
 	_, err = config.TryLock(ctx)
-	fmt.Println("a writer has to wait:", errors.Is(err, zkrecipes.ErrLocked))
+	fmt.Println("a writer must wait:", errors.Is(err, zkrecipes.ErrLocked))
 
 	first.Release()
 	second.Release()
 	err = config.Do(ctx, func(context.Context, *zkrecipes.Lease) error {
 		_, err := config.TryRLock(ctx)
-		fmt.Println("a reader has to wait:", errors.Is(err, zkrecipes.ErrLocked))
+		fmt.Println("a reader must wait:", errors.Is(err, zkrecipes.ErrLocked))
 		return nil
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	// Output:
-	// a writer has to wait: true
-	// a reader has to wait: true
+	// a writer must wait: true
+	// a reader must wait: true
 }
 
-// The writer publishes alone, and verifies what it published as a reader among
-// others: nobody can write in between.
+// The writer publishes alone. Then it verifies what it published as one reader among
+// others, and no other writer can change it in between.
 func ExampleRWLock_Downgrade() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := rwClient()
+	defer stop()
 
 	config := zkrecipes.NewRWLock(client, "/config/lock")
 	err := config.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
-		_, err := lease.Commit(ctx, // both or none
+		_, err := lease.Commit(ctx, // both or neither
 			&zk.CreateRequest{Path: "/config/routes", Data: []byte("/shop -> shop-7")},
 			&zk.CreateRequest{Path: "/config/backends", Data: []byte("shop-7 = 10.0.0.7")})
 		if err != nil {
@@ -61,7 +81,7 @@ func ExampleRWLock_Downgrade() {
 			return err
 		}
 
-		reader, err := config.TryRLock(context.Background()) // another process, say
+		reader, err := config.TryRLock(context.Background()) // for example in another process
 		if err != nil {
 			return err
 		}
@@ -85,12 +105,13 @@ func ExampleRWLock_Downgrade() {
 	// shop-7 = 10.0.0.7
 }
 
-// To write with a reader's context would mean to wait for oneself, and for every
-// other reader that wants the same. Release first, and look again once the writer's
-// lock is there.
+// A reader that locks the lock for writing would wait for itself, and for every
+// other reader that does the same. Release the read lease first, and read again
+// under the write lease.
 func ExampleRWLock_Lock_upgrade() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := rwClient()
+	defer stop()
 
 	config := zkrecipes.NewRWLock(client, "/config/lock")
 	err := config.RDo(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {

@@ -10,33 +10,42 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-var ctx = context.Background()
-
-// dial stands for zkrecipes.Dial in the examples. Each run has a prefix of its
-// own, so that they can be run again on the same servers.
-func dial() *zkrecipes.Client {
-	client, err := zkrecipes.Dial(ctx, zkrecipes.Servers(), &zkrecipes.Options{
-		Prefix:   fmt.Sprint("/examples-", time.Now().UnixNano()),
-		Identity: "billing-1",
-	})
+// lockClient connects to a ZooKeeper inside this process. In your service, pass the
+// addresses of your servers to Dial.
+func lockClient() (client *zkrecipes.Client, stop func()) {
+	srv, err := zktest.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
-	return client
+	client, err = zkrecipes.Dial(context.Background(), []string{srv.Addr()}, &zkrecipes.Options{Identity: "billing-1"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() {
+		client.Close()
+		srv.Close()
+	}
 }
 
-// ship stands for what a lock is there for.
+// ship stands for the work that the lock protects.
 func ship(ctx context.Context, fence zkrecipes.Token) error {
 	fmt.Println("shipped:", ctx.Err() == nil && fence > 0)
 	return nil
 }
 
 func Example() {
-	servers := zkrecipes.Servers()
-	// What follows is the code in README.md, see readme_test.go.
+	ctx := context.Background()
+	srv, err := zktest.Start() // a ZooKeeper inside this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	servers := []string{srv.Addr()}
 
+	// What follows is the first code in README.md, see readme_test.go.
 	client, err := zkrecipes.Dial(ctx, servers, nil)
 	if err != nil {
 		log.Fatal(err)
@@ -55,26 +64,28 @@ func Example() {
 }
 
 func ExampleMutex_Do() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := lockClient()
+	defer stop()
 
 	ledger := zkrecipes.NewMutex(client, "/locks/ledger")
 	err := ledger.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
-		fmt.Println("held, known to be alive for a while:", time.Until(lease.ValidUntil()) > 0)
+		fmt.Println("held, and known to be valid for a while:", time.Until(lease.ValidUntil()) > 0)
 		return nil
 	})
-	// The lock is free again. err would be ErrLost if it had been lost on the way.
+	// The lock is free again. err would be ErrLost if the lock had been lost meanwhile.
 	fmt.Println(err)
 	// Output:
-	// held, known to be alive for a while: true
+	// held, and known to be valid for a while: true
 	// <nil>
 }
 
-// To wait no longer than a while, give Lock a context that ends then. What
-// follows under the lock has a context of its own.
+// To limit the wait, give Lock a context with a timeout. Use another context for
+// the work under the lock.
 func ExampleMutex_Lock_timeout() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := lockClient()
+	defer stop()
 
 	ledger := zkrecipes.NewMutex(client, "/locks/ledger")
 	lease, err := ledger.Lock(ctx)
@@ -91,30 +102,32 @@ func ExampleMutex_Lock_timeout() {
 }
 
 func ExampleMutex_TryLock() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := lockClient()
+	defer stop()
 
 	report := zkrecipes.NewMutex(client, "/locks/report")
 	for range 2 {
 		lease, err := report.TryLock(ctx)
 		switch {
 		case errors.Is(err, zkrecipes.ErrLocked):
-			fmt.Println("somebody else does it")
+			fmt.Println("another holder writes the report")
 		case err != nil:
 			log.Fatal(err)
 		default:
 			defer lease.Release()
-			fmt.Println("this process does it")
+			fmt.Println("this one writes the report")
 		}
 	}
 	// Output:
-	// this process does it
-	// somebody else does it
+	// this one writes the report
+	// another holder writes the report
 }
 
 func ExampleMutex_Contenders() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := lockClient()
+	defer stop()
 
 	ledger := zkrecipes.NewMutex(client, "/locks/ledger")
 	lease, err := ledger.Lock(ctx)
@@ -133,11 +146,12 @@ func ExampleMutex_Contenders() {
 	// Output: billing-1 true true
 }
 
-// A process that slept learns late that it has lost the lock. What it writes to
-// ZooKeeper with Commit is refused all the same.
+// A process that was suspended learns late that it has lost the lock. Even so, the
+// servers refuse what it writes with Commit.
 func ExampleLease_Commit() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := lockClient()
+	defer stop()
 
 	account := zkrecipes.NewMutex(client, "/accounts/7/lock")
 	lease, err := account.Lock(ctx)
@@ -174,11 +188,12 @@ func ExampleLease_Commit() {
 	// zkrecipes: commit under /accounts/7/lock: lease released
 }
 
-// The context that Context returns ends with the lease, for what cannot ask
-// Err again and again. It does not inherit how long the lock was waited for.
+// Context returns a context that ends with the lease. It is for work that cannot
+// poll Err. The time limit of the wait for the lock does not apply to it.
 func ExampleLease_Context() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := lockClient()
+	defer stop()
 
 	ledger := zkrecipes.NewMutex(client, "/locks/ledger")
 	atMost, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -198,11 +213,12 @@ func ExampleLease_Context() {
 	// zkrecipes: hold /locks/ledger: lease released
 }
 
-// Who holds a lock and asks for it again would wait for itself, which is an
-// error at once. Reentrant says that it is meant.
+// A holder that locks the same lock again would wait for itself, so Lock returns an
+// error at once. Use Reentrant to enter again on purpose.
 func ExampleLease_Reentrant() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := lockClient()
+	defer stop()
 
 	ledger := zkrecipes.NewMutex(client, "/locks/ledger")
 	audit := func(ctx context.Context) error {
@@ -224,13 +240,16 @@ func ExampleLease_Reentrant() {
 	// audited
 }
 
-// A store outside of ZooKeeper keeps the highest token it has seen, and refuses
-// lower ones. In SQL, with the token as $2, no row is changed then:
+// A store outside of ZooKeeper keeps the highest token that it has seen, and refuses
+// lower ones. In SQL, with the token as $2:
 //
 //	UPDATE account SET balance = $3, fence = $2 WHERE id = $1 AND fence <= $2
+//
+// If no row changed, the token was too low.
 func ExampleLease_Token() {
-	client := dial()
-	defer client.Close()
+	ctx := context.Background()
+	client, stop := lockClient()
+	defer stop()
 
 	ledger := zkrecipes.NewMutex(client, "/locks/ledger")
 	var fence zkrecipes.Token

@@ -12,8 +12,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// The code in README.md and in the package's documentation is the body of
-// Example, and the test below: it is compiled and run.
+// The code in README.md and in the package's documentation is part of the examples
+// and of the test below, so it is compiled and run.
 func TestTheReadersFirstCodeIsAnExampleThatRuns(t *testing.T) {
 	read := func(name string) string {
 		data, err := os.ReadFile(name)
@@ -42,13 +42,13 @@ func TestWorkStopsWhenItsLockIsLost(t *testing.T) {
 	orders := zkrecipes.NewMutex(client, "/locks/orders")
 	err = orders.Do(t.Context(), func(ctx context.Context, _ *zkrecipes.Lease) error {
 		srv.Expire(srv.Sessions()[0].ID)
-		<-ctx.Done() // in place of the work
+		<-ctx.Done() // stands for the work
 		return nil
 	})
 	require.ErrorIs(t, err, zkrecipes.ErrLost)
 }
 
-// indent puts a prefix before each line, as gofmt does: without white space at
+// indent puts a prefix before each line and, as gofmt does, leaves no white space at
 // the end of a line.
 func indent(block, prefix string) string {
 	var b strings.Builder

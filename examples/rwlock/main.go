@@ -14,7 +14,7 @@
 // A read lock costs as much as a write lock: two commits by a majority of the
 // servers for each read. More servers do not make it faster, and a slow reader
 // delays the writer and everyone behind it in the line. If you only need the
-// latest config, watch it instead. A watch costs no commit, nobody waits, and the
+// latest config, watch it instead. A watch costs no commit, no client waits, and the
 // servers notify the client of each change. For that, keep the config in one
 // znode (1 MB at most), or give each version paths of its own and name the current
 // version in one znode. Use a read lock if the config must not change while you

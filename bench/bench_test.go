@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests see that the program works, on zktest unless ZK_HARNESS says
-// otherwise. They hold no clock against anything.
+// The tests check that the program works, on zktest unless ZK_HARNESS says
+// otherwise. They assert nothing about time.
 
 func quick(t *testing.T) context.Context {
 	if os.Getenv("ZK_HARNESS") == "" {
@@ -41,7 +41,7 @@ func TestAShortRunWritesTheReportAndThePlot(t *testing.T) {
 	require.Contains(t, string(svg), "zkrecipes, a hand-off")
 }
 
-// What a lock costs is known, so it tells whether the program counts right.
+// The costs of a lock are known, so they show whether the program counts correctly.
 func TestCountsAreWhatTheOperationsCost(t *testing.T) {
 	ctx := quick(t)
 	lab, err := newLab(ctx)
@@ -73,7 +73,7 @@ func TestCountsAreWhatTheOperationsCost(t *testing.T) {
 	for _, h := range rep.HandOffs {
 		require.Equal(t, 1.0, h.Ours.Requests(), "the release, and nothing else")
 		require.Equal(t, int64(h.Waiters), h.Ours.pass.Commits)
-		require.Equal(t, 2.0, h.Theirs.Requests(), "the deletion, and a listing")
+		require.Equal(t, 2.0, h.Theirs.Requests(), "the delete, and a listing")
 	}
 }
 
@@ -83,19 +83,19 @@ func TestAScenarioEndsWithItsContext(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, lab.close()) }()
 	ctx, cancel := context.WithCancel(ctx)
-	_, err = lab.measure(ctx, scenario{workers: 1, block: 1, rounds: 1, open: func(r *room) ([]side, error) {
+	_, err = lab.measure(ctx, scenario{workers: 1, block: 1, rounds: 1, open: func(fx *fixture) ([]side, error) {
 		var uncounted tally
-		conns, err := r.conns(2, &uncounted)
+		conns, err := fx.conns(2, &uncounted)
 		if err != nil {
 			return nil, err
 		}
-		if err := theirLock(conns[0], r.path).lock(); err != nil {
+		if err := theirLock(conns[0], fx.path).lock(); err != nil {
 			return nil, err
 		}
-		waits := theirLock(conns[1], r.path)
+		waits := theirLock(conns[1], fx.path)
 		return []side{{theirs, &uncounted, func(int) error {
 			time.AfterFunc(50*time.Millisecond, cancel)
-			return waits.cycle() // a lock that nobody releases
+			return waits.cycle() // a lock that is never released
 		}}}, nil
 	}})
 	require.Error(t, err)

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// claim is a ratio that the library is to keep, and what was measured of it.
+// claim is a figure that the library must keep, and its measured value.
 type claim struct {
 	Text     string
 	Bound    string // such as "at most 1.10"
@@ -20,7 +20,8 @@ func (c claim) Verdict() string {
 	return "**DOES NOT HOLD**"
 }
 
-// judge fills in the claims. All of them are told of, whatever they have come to.
+// judge fills in the claims. The report has all of them, also those that do not hold
+// and those that were not measured.
 func (rep *report) judge() {
 	atMost := func(text string, bound float64, s *spread) {
 		c := newClaim(text, s)
@@ -60,8 +61,8 @@ func newClaim(text string, s *spread) claim {
 	return claim{Text: text, Measured: fmt.Sprintf("%.3f (%.3f to %.3f)", s.Median, s.Low, s.High)}
 }
 
-// compare returns how ours compares with another side, nil if either was not
-// measured.
+// compare returns how this library compares with another side, or nil if either was
+// not measured.
 func (rep *report) compare(scenario, with string, how func(w, other *row) spread) *spread {
 	w, other := rep.find(scenario, ours), rep.find(scenario, with)
 	if w == nil || other == nil {
@@ -80,7 +81,8 @@ func (rep *report) find(scenario, side string) *row {
 	return nil
 }
 
-// handOffGrowth returns the most bytes that a hand-off took beside the least.
+// handOffGrowth returns the ratio of the most bytes that a hand-off took to the
+// least, over all numbers of waiters.
 func (rep *report) handOffGrowth() *spread {
 	if len(rep.HandOffs) < 2 {
 		return nil

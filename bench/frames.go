@@ -11,19 +11,19 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// What goes over the wire is counted exactly, on the connections that the clock
-// is held against. Both libraries get theirs from the same dialer; looking at a
-// frame takes a tenth of a microsecond or so and no allocation, which is a
-// thousandth of what a request takes.
+// Requests, commits and bytes are counted exactly, on the same connections that are
+// timed. Both libraries get their connections from the same dialer. Looking at a
+// frame takes about a tenth of a microsecond and no allocation, a thousandth of the
+// time of a request.
 
-// tally counts what passes on all connections of one side.
+// tally counts the traffic on all connections of one side.
 type tally struct{ requests, commits, received atomic.Int64 }
 
-// counts is what a tally has counted. Heartbeats, handshakes and the ends of
-// sessions are left out.
+// counts is what a tally has counted. It does not count heartbeats, handshakes and
+// the ends of sessions.
 type counts struct {
 	Requests int64
-	Commits  int64 // writes that were carried out; a transaction is one
+	Commits  int64 // writes that the server applied; a transaction is one
 	Received int64 // bytes in replies and events
 }
 
@@ -63,11 +63,11 @@ type counted struct {
 	in    splitter
 
 	mu     sync.Mutex
-	writes map[int32]int32 // operations by xid that are writes and not answered yet
+	writes map[int32]int32 // by xid, the operations of writes that are not answered yet
 }
 
-// NetConn lets it be seen that what is counted is a socket, which takes small
-// writes at once, as without the counting.
+// NetConn returns the socket. It lets the client see that the connection is one, and
+// that it can make small writes at once, as it does without the counting.
 func (c *counted) NetConn() net.Conn { return c.Conn }
 
 func (c *counted) Write(p []byte) (int, error) {
@@ -108,25 +108,25 @@ func (c *counted) reply(head []byte, size int) {
 	op, write := c.writes[xid]
 	delete(c.writes, xid)
 	c.mu.Unlock()
-	// The results of a transaction that failed are errors, and its code is 0.
+	// If a transaction fails, its reply has code 0, and its results are errors.
 	if write && code == 0 && (op != jute.OpMulti || result != jute.OpError) {
 		c.tally.commits.Add(1)
 	}
 }
 
-// headSize is what is looked at of a frame: its length, a reply's header, and
-// the type of a transaction's first result.
+// headSize is the part of a frame that is looked at: its length, the header of a
+// reply, and the type of a transaction's first result.
 const headSize = 4 + 16 + 4
 
-// splitter finds the frames of a stream, however it is cut into pieces.
+// splitter finds the frames of a stream, however the stream is cut into pieces.
 type splitter struct {
-	head  [headSize]byte // of the frame that is coming in, zeros where it is shorter
-	have  int            // how many bytes of the frame have come
-	size  int            // of the frame, its length included; 0: not known yet
-	later bool           // the handshake, which has no header, is through
+	head  [headSize]byte // of the current frame, padded with zeros if it is shorter
+	have  int            // how many bytes of the frame have arrived
+	size  int            // of the frame, including its length field; 0: not known yet
+	later bool           // the handshake, which has no header, has passed
 }
 
-// feed calls found for each frame that ends in p, but the handshake's.
+// feed calls found for each frame that ends in p, except the handshake.
 func (s *splitter) feed(p []byte, found func(head []byte, size int)) {
 	for len(p) > 0 {
 		want := 4

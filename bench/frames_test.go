@@ -8,7 +8,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// request and reply make frames.
+// request and reply return frames.
 
 func request(xid, op int32, record string) []byte {
 	return jute.Frame(append(jute.AppendInt32(jute.AppendInt32(nil, xid), op), record...))
@@ -73,7 +73,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	}))
 }
 
-// BenchmarkCounting is what the clock pays for the counts, for each request.
+// BenchmarkCounting measures the time that counting adds to a request.
 func BenchmarkCounting(b *testing.B) {
 	var got tally
 	c := &counted{tally: &got, writes: map[int32]int32{}}

@@ -10,14 +10,14 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// handOff is what n waiters cost that stand in line once: to join, and then to
-// pass the lock on from each to the next. In the scenarios these two overlap.
+// handOff is the cost of n waiters that stand in line once: first of joining, and
+// then of passing the lock from each to the next. In the scenarios these overlap.
 type handOff struct {
 	Waiters      int
 	Theirs, Ours passage
 }
 
-// passage is one side's part of it.
+// passage is one side's part of a handOff.
 type passage struct {
 	join, pass counts
 	waiters    int
@@ -35,18 +35,18 @@ func (p passage) Rate() float64         { return float64(p.waiters) / p.time.Sec
 func (l *lab) handOffs(ctx context.Context, n int) (*handOff, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
 	defer cancel()
-	r := l.room(ctx)
-	defer r.close()
+	fx := l.fixture(ctx)
+	defer fx.close()
 
 	var uncounted, theirTally, ourTally tally
-	theirHolder, err1 := r.conn(&uncounted)
-	conns, err2 := r.conns(n, &theirTally)
-	ourHolder, err3 := r.client(&uncounted)
-	clients, err4 := r.clients(n, &ourTally)
+	theirHolder, err1 := fx.conn(&uncounted)
+	conns, err2 := fx.conns(n, &theirTally)
+	ourHolder, err3 := fx.client(&uncounted)
+	clients, err4 := fx.clients(n, &ourTally)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
-	theirLine, ourLine := r.path+"/theirs", r.path+"/ours"
+	theirLine, ourLine := fx.path+"/theirs", fx.path+"/ours"
 	theirFirst := theirLock(theirHolder, theirLine)
 	ourFirst := ourLock(ctx, zkrecipes.NewMutex(ourHolder, ourLine).Lock)
 	theirLocks, ourLocks := make([]lock, n), make([]lock, n)
@@ -74,8 +74,8 @@ func (l *lab) handOffs(ctx context.Context, n int) (*handOff, error) {
 	return h, nil
 }
 
-// pass has first, which t does not count, hold the lock until all waiters stand
-// in line, and then lets it go through their hands.
+// pass lets first hold the lock until all waiters stand in line, and then passes it
+// from each to the next. t does not count first's requests.
 func pass(ctx context.Context, first lock, waiters []lock, t *tally, inLine func() (int, error)) (p passage, err error) {
 	if err := first.lock(); err != nil {
 		return p, err
@@ -86,7 +86,7 @@ func pass(ctx context.Context, first lock, waiters []lock, t *tally, inLine func
 	for i, w := range waiters {
 		wg.Go(func() { errs[i] = w.cycle() })
 	}
-	if err := settled(ctx, t, func() (bool, error) {
+	if err := awaitQuiet(ctx, t, func() (bool, error) {
 		n, err := inLine()
 		return n == 1+len(waiters), err
 	}); err != nil {
@@ -102,9 +102,9 @@ func pass(ctx context.Context, first lock, waiters []lock, t *tally, inLine func
 	return p, errors.Join(append(errs, err)...)
 }
 
-// settled waits until all are there and nothing was sent or received for a
-// while: then everybody has what it needs to wait.
-func settled(ctx context.Context, t *tally, all func() (bool, error)) error {
+// awaitQuiet waits until all are there and nothing has been sent or received for a
+// while. By then every waiter has done what it must do to wait.
+func awaitQuiet(ctx context.Context, t *tally, all func() (bool, error)) error {
 	for last, quiet := (counts{}), 0; quiet < 5; {
 		select {
 		case <-time.After(100 * time.Millisecond):

@@ -18,17 +18,17 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// lab is the one server that everything is measured on.
+// lab is the one server on which everything is measured.
 type lab struct {
 	servers []string
 	kind    string // of server, for the report
 	close   func() error
 }
 
-// newLab finds or starts the server: standalone, and quick rather than durable
-// (zkserver.Config: it does not force its log to the disk). That is the harder
-// test for a client: with a disk and a quorum behind each write, what the client
-// adds is a smaller share.
+// newLab finds or starts the server. One that it starts is standalone, and fast rather
+// than durable (zkserver.Config: it does not force its log to the disk). That is the
+// harder test for a client: if each write waits for a disk and a quorum, the client's
+// own share of the time is smaller.
 func newLab(ctx context.Context) (*lab, error) {
 	if os.Getenv("ZK_HARNESS") == "zktest" {
 		srv, err := zktest.Start(zktest.SessionTimeouts(time.Second, time.Minute))
@@ -37,7 +37,7 @@ func newLab(ctx context.Context) (*lab, error) {
 		}
 		return &lab{
 			servers: []string{srv.Addr()},
-			kind:    "zktest, inside the process: no ZooKeeper, and allocations and times are its too",
+			kind:    "zktest, inside the process: not a real ZooKeeper, and its allocations and times are included",
 			close:   func() error { srv.Close(); return nil },
 		}, nil
 	}
@@ -45,15 +45,15 @@ func newLab(ctx context.Context) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{servers: provider.External(), kind: "a server that ran already", close: provider.Close}
+	l := &lab{servers: provider.External(), kind: "a server that was already running", close: provider.Close}
 	if l.servers == nil {
 		node, err := provider.Start(ctx, zkserver.Config{
 			TickTime: 2 * time.Second, // the usual one
 			JVMFlags: []string{
 				"-Xmx1g",
-				"-XX:TieredStopAtLevel=4", // compile as by default: it is not a test that has to be up at once
-				// A line that is idle while the other side has its turn is not reaped:
-				// by default they are looked at once a minute.
+				"-XX:TieredStopAtLevel=4", // compile as by default: unlike in a test, the server need not be up at once
+				// Do not delete a line that is idle while the other side has its turn:
+				// by default the server looks for such containers once a minute.
 				"-Dznode.container.checkIntervalMs=600000",
 			},
 		})
@@ -90,12 +90,12 @@ func serverVersion(ctx context.Context, addr string) (string, error) {
 	}
 	_, version, found := bytes.Cut(answer, []byte("version: "))
 	if !found {
-		return "of a version that it does not tell", nil
+		return "of an unknown version", nil
 	}
 	return string(version[:bytes.IndexAny(append(version, '-'), "-, \n")]), nil
 }
 
-// machine returns the lines of the report that say what was measured on what.
+// machine returns the lines of the report that describe the machine and the software.
 func machine(l *lab) [][2]string {
 	lines := [][2]string{
 		{"CPUs", fmt.Sprintf("%d, shared by the clients and the server", runtime.GOMAXPROCS(0))},

@@ -1,13 +1,13 @@
-// Bench measures recipes on one ZooKeeper server, in one run: locks, beside a bare
-// create and delete and beside go-zookeeper's own Lock, barriers beside the one of
-// ZooKeeper's tutorial, and queues beside a plain one. It prints tables
-// in Markdown, and says which of the ratios that the library is to keep hold.
+// Bench measures recipes on one ZooKeeper server, in one run. It compares locks with
+// a bare create and delete and with go-zookeeper's own Lock, barriers with that of
+// ZooKeeper's tutorial, and queues with a plain one. It prints tables in Markdown,
+// and says which of the library's performance claims hold.
 //
 //	go run . [-short] [-run regexp] [-out dir] [-cpuprofile file]
 //
-// The server comes from where the tests have theirs (ZK_SERVERS, Docker, java;
-// see internal/zkserver). ZK_HARNESS=zktest takes the one of package zktest,
-// inside the process: good for trying the program out, and for nothing else.
+// The server comes from where the tests get theirs (ZK_SERVERS, Docker or java, see
+// internal/zkserver). With ZK_HARNESS=zktest it is that of package zktest, inside the
+// process. That is only good for trying the program out.
 package main
 
 import (
@@ -26,11 +26,10 @@ import (
 	"time"
 )
 
-// longest bounds a run, also one on a machine that does much else. Ten minutes are
-// usual.
+// longest bounds a run, even on a busy machine. A run usually takes ten minutes.
 const longest = 30 * time.Minute
 
-// config is what the flags say.
+// config holds the values of the flags.
 type config struct {
 	short   bool
 	only    *regexp.Regexp
@@ -42,7 +41,7 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
 	var cfg config
-	flag.BoolVar(&cfg.short, "short", false, "a quick run, to see that the program works: its figures mean little")
+	flag.BoolVar(&cfg.short, "short", false, "a quick run, to check that the program works; its figures mean little")
 	flag.StringVar(&cfg.out, "out", "", "write README.md and waiters.svg to this `directory`")
 	flag.StringVar(&cfg.profile, "cpuprofile", "", "write a profile of the measurements to this `file`")
 	flag.Func("run", "measure only what the `regexp` matches", func(s string) (err error) {
@@ -57,7 +56,7 @@ func main() {
 	}
 }
 
-// run measures, prints and writes.
+// run measures, prints the report and writes the files.
 func run(ctx context.Context, cfg config, stdout io.Writer) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("not done after %v", longest))
 	defer cancel()
@@ -88,7 +87,7 @@ func run(ctx context.Context, cfg config, stdout io.Writer) (err error) {
 	return rep.files(cfg.out)
 }
 
-// report measures everything.
+// report measures everything and returns the report.
 func (l *lab) report(ctx context.Context, cfg config) (*report, error) {
 	rep := &report{Short: cfg.short, Machine: machine(l), Date: time.Now().UTC()}
 	began := time.Now()
@@ -134,7 +133,7 @@ func (l *lab) report(ctx context.Context, cfg config) (*report, error) {
 	}
 	items := map[bool]int{true: 1000, false: 100_000}[cfg.short]
 	if err := step(fmt.Sprintf("queue, drained of %d items", items), func() (err error) {
-		rep.Drain, err = l.drains(ctx, items, 16)
+		rep.Drain, err = l.drainQueue(ctx, items, 16)
 		return err
 	}); err != nil {
 		return nil, err

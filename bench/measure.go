@@ -11,17 +11,17 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Machines are noisy, and more so over minutes. So the sides of a scenario take
-// turns, a block of a second or less each, many rounds long; each round gives a
-// ratio of two times that lie side by side; and what counts is the median of
+// Machines are noisy, and more so over minutes. So the sides of a scenario take turns
+// for many rounds, each with a block of a second or less. Each round gives a ratio of
+// two times that were measured one after the other, and the result is the median of
 // these ratios.
 
-// side is one of those that are compared.
+// side is one of the implementations that are compared.
 type side struct {
 	name  string
 	tally *tally
-	// cycle is one acquisition and its release. Each worker calls it in its own
-	// goroutine, again and again.
+	// cycle is one acquisition and its release. Each worker calls it repeatedly, in
+	// its own goroutine.
 	cycle func(worker int) error
 }
 
@@ -32,25 +32,25 @@ const (
 	ours   = "zkrecipes"
 )
 
-// scenario is one thing that is measured.
+// scenario is one situation that is measured.
 type scenario struct {
 	name    string
 	workers int // goroutines that call cycle
 	block   int // cycles in a block, by all workers together
 	rounds  int
-	open    func(r *room) ([]side, error) // opens the sessions
+	open    func(fx *fixture) ([]side, error) // opens the sessions
 }
 
-// row is what one side did in a scenario.
+// row is the result of one side in a scenario.
 type row struct {
 	Scenario string
 	Side     string
 	Workers  int
 	Latency  *hdrhistogram.Histogram // of cycles, in nanoseconds
 
-	cycles int // in all
-	blocks []time.Duration
-	block  int // cycles in each
+	cycles int             // in all blocks
+	blocks []time.Duration // the time of each
+	block  int             // cycles in each
 	counts counts
 	allocs uint64
 }
@@ -62,9 +62,9 @@ const limit = 4 * time.Minute
 func (l *lab) measure(ctx context.Context, sc scenario) ([]*row, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
 	defer cancel()
-	r := l.room(ctx)
-	defer r.close()
-	sides, err := sc.open(r)
+	fx := l.fixture(ctx)
+	defer fx.close()
+	sides, err := sc.open(fx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +74,14 @@ func (l *lab) measure(ctx context.Context, sc scenario) ([]*row, error) {
 			Scenario: sc.name, Side: s.name, Workers: sc.workers, block: sc.block,
 			Latency: hdrhistogram.New(1000, int64(time.Minute), 3),
 		}
-		// Lines are created, lists and buffers grow: not counted.
+		// The first block creates lines and grows lists and buffers: not counted.
 		if err := new(row).run(sc, s); err != nil {
 			return nil, err
 		}
 	}
 	for n := range sc.rounds {
 		for i := range sides {
-			i = (i + n) % len(sides) // nobody is always the first
+			i = (i + n) % len(sides) // no side is always the first
 			if err := rows[i].run(sc, sides[i]); err != nil {
 				return nil, fmt.Errorf("%s: %w", sides[i].name, err)
 			}
@@ -110,7 +110,7 @@ func (w *row) run(sc scenario, s side) error {
 		}
 	}
 
-	runtime.GC() // what the others have left
+	runtime.GC() // collect the garbage of the other sides
 	allocs, sent := mallocs(), s.tally.read()
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -144,7 +144,7 @@ func mallocs() uint64 {
 	return m.Mallocs
 }
 
-// What a row's figures are, for each cycle.
+// The figures of a row, per cycle.
 
 func (w *row) per(n int64) float64 { return float64(n) / float64(w.cycles) }
 
@@ -153,7 +153,7 @@ func (w *row) Commits() float64  { return w.per(w.counts.Commits) }
 func (w *row) Received() float64 { return w.per(w.counts.Received) }
 func (w *row) Allocs() float64   { return w.per(int64(w.allocs)) }
 
-// Rate returns cycles in a second, in the median block.
+// Rate returns the cycles per second of the median block.
 func (w *row) Rate() float64 {
 	rates := make([]float64, len(w.blocks))
 	for i, d := range w.blocks {
@@ -165,8 +165,8 @@ func (w *row) Rate() float64 {
 func (w *row) P50() time.Duration { return time.Duration(w.Latency.ValueAtQuantile(50)) }
 func (w *row) P99() time.Duration { return time.Duration(w.Latency.ValueAtQuantile(99)) }
 
-// timeBeside returns how the time of w's blocks compares with that of the other
-// side's in the same rounds: below 1, w is faster.
+// timeBeside returns the ratio of the time of w's blocks to that of the other side's
+// blocks in the same rounds. Below 1, w is faster.
 func (w *row) timeBeside(other *row) spread {
 	ratios := make([]float64, len(w.blocks))
 	for i := range ratios {
@@ -175,5 +175,5 @@ func (w *row) timeBeside(other *row) spread {
 	return spreadOf(ratios)
 }
 
-// speedBeside is the inverse of timeBeside: above 1, w is faster.
+// speedBeside is the inverse of timeBeside. Above 1, w is faster.
 func (w *row) speedBeside(other *row) spread { return other.timeBeside(w) }

@@ -13,13 +13,13 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// opening is what it takes n members to pass a barrier together.
+// opening is the cost for n members of passing a barrier together.
 type opening struct {
 	Members     int
 	Plain, Ours meeting
 }
 
-// meeting is one side's part of it.
+// meeting is one side's part of an opening.
 type meeting struct {
 	members int
 	times   []time.Duration // of each round, from the last arrival to the last wake
@@ -38,7 +38,7 @@ func (m meeting) Time() time.Duration {
 // member is what one session does in each round.
 type member struct{ wait, leave func() error }
 
-// members returns how many wait for one another.
+// members returns the numbers of members to measure.
 func members(short bool) []int {
 	if short {
 		return []int{2, 10}
@@ -50,17 +50,17 @@ func members(short bool) []int {
 func (l *lab) openings(ctx context.Context, n, rounds int) (*opening, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
 	defer cancel()
-	r := l.room(ctx)
-	defer r.close()
+	fx := l.fixture(ctx)
+	defer fx.close()
 	var uncounted, plainTally, ourTally tally
-	looker, err1 := r.conn(&uncounted)
-	conns, err2 := r.conns(n, &plainTally)
-	clients, err3 := r.clients(n, &ourTally)
+	observer, err1 := fx.conn(&uncounted)
+	conns, err2 := fx.conns(n, &plainTally)
+	clients, err3 := fx.clients(n, &ourTally)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	plainPath, ourPath := r.path+"/plain", r.path+"/ours"
-	if err := makeNode(looker, plainPath); err != nil {
+	plainPath, ourPath := fx.path+"/plain", fx.path+"/ours"
+	if err := makeNode(observer, plainPath); err != nil {
 		return nil, err
 	}
 	plain, our := make([]member, n), make([]member, n)
@@ -73,12 +73,12 @@ func (l *lab) openings(ctx context.Context, n, rounds int) (*opening, error) {
 				_, err := b.Wait(ctx)
 				return err
 			},
-			func() error { return nil }, // it has
+			func() error { return nil }, // Wait has left already
 		}
 	}
 	there := func(path string) func() (int, error) {
 		return func() (int, error) {
-			names, _, err := looker.Children(path)
+			names, _, err := observer.Children(path)
 			if errors.Is(err, zk.ErrNoNode) {
 				err = nil
 			}
@@ -87,7 +87,7 @@ func (l *lab) openings(ctx context.Context, n, rounds int) (*opening, error) {
 	}
 	o := &opening{Members: n, Plain: meeting{members: n}, Ours: meeting{members: n}}
 	for round := range 1 + rounds {
-		var warm [2]meeting // a session's first round takes more, and is not counted
+		var warm [2]meeting // a session's first round costs more, and is not counted
 		for i, side := range []struct {
 			name    string
 			m       *meeting
@@ -109,7 +109,7 @@ func (l *lab) openings(ctx context.Context, n, rounds int) (*opening, error) {
 	return o, nil
 }
 
-// meet has all members but one arrive, and then the last.
+// meet lets all members but one arrive, and then the last.
 func (m *meeting) meet(ctx context.Context, members []member, t *tally, there func() (int, error)) error {
 	gathered := func(n int) func() (bool, error) {
 		return func() (bool, error) {
@@ -117,7 +117,7 @@ func (m *meeting) meet(ctx context.Context, members []member, t *tally, there fu
 			return have == n, err
 		}
 	}
-	if err := settled(ctx, t, gathered(0)); err != nil {
+	if err := awaitQuiet(ctx, t, gathered(0)); err != nil {
 		return err
 	}
 	began := t.read()
@@ -133,7 +133,7 @@ func (m *meeting) meet(ctx context.Context, members []member, t *tally, there fu
 	for i := range last {
 		arrive(i)
 	}
-	if err := settled(ctx, t, gathered(last)); err != nil {
+	if err := awaitQuiet(ctx, t, gathered(last)); err != nil {
 		return err
 	}
 	at := time.Now()
@@ -146,8 +146,8 @@ func (m *meeting) meet(ctx context.Context, members []member, t *tally, there fu
 }
 
 // plainBarrier is the barrier of ZooKeeper's own tutorial ("Programming with
-// ZooKeeper"), on go-zookeeper: create a znode, and list with a watch after every
-// event until n are there.
+// ZooKeeper"), on go-zookeeper. A member creates a znode, and lists the members with
+// a watch after every event until n are there.
 type plainBarrier struct {
 	conn *zk.Conn
 	path string
@@ -173,5 +173,5 @@ func (b *plainBarrier) wait(ctx context.Context) (err error) {
 	return err
 }
 
-// leave must not come before all have seen that all are there.
+// leave must not be called before all members have seen that all are there.
 func (b *plainBarrier) leave() error { return b.conn.Delete(b.name, -1) }

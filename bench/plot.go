@@ -36,7 +36,7 @@ func (rep *report) plot(file string) error {
 	if _, err := canvas.WriteTo(&svg); err != nil {
 		return err
 	}
-	// Who does not have the font is to see one like it.
+	// Name similar fonts for readers that do not have this one.
 	anySans := bytes.ReplaceAll(svg.Bytes(), []byte("Liberation Sans"), []byte("Liberation Sans,Arial,sans-serif"))
 	return os.WriteFile(file, anySans, 0o644)
 }

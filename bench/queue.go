@@ -25,12 +25,13 @@ func clientsText(n int) string {
 	return "clients"
 }
 
-// payload is what an item holds.
+// payload is the data of an item.
 var payload = make([]byte, 100)
 
-// queueScenarios: puts, and takes with their acks, beside what a simple queue does:
-// create a znode; list, get and delete the first one that nobody else is quicker
-// with. Such a queue loses the item that a consumer has when it dies.
+// queueScenarios returns the scenarios of the queue: puts, and takes with their acks.
+// They are compared with a plain queue, which creates a znode to put an item, and
+// lists, gets and deletes the first item that no other consumer took sooner. If a
+// consumer of the plain queue dies, the item that it has is lost.
 func queueScenarios() (list []scenario) {
 	for _, n := range []int{1, 16} {
 		list = append(list, scenario{name: namePut(n), workers: n, block: 500, rounds: 9, open: openPuts(n)})
@@ -43,67 +44,67 @@ func queueScenarios() (list []scenario) {
 	return list
 }
 
-func openPuts(n int) func(r *room) ([]side, error) {
-	return func(r *room) ([]side, error) {
+func openPuts(n int) func(fx *fixture) ([]side, error) {
+	return func(fx *fixture) ([]side, error) {
 		var plainTally, ourTally tally
-		conns, err1 := r.conns(n, &plainTally)
-		clients, err2 := r.clients(n, &ourTally)
+		conns, err1 := fx.conns(n, &plainTally)
+		clients, err2 := fx.clients(n, &ourTally)
 		if err := errors.Join(err1, err2); err != nil {
 			return nil, err
 		}
-		if err := makeNode(conns[0], r.path+"/plain"); err != nil {
+		if err := makeNode(conns[0], fx.path+"/plain"); err != nil {
 			return nil, err
 		}
 		return []side{
 			{plain, &plainTally, func(worker int) error {
-				_, err := conns[worker].Create(r.path+"/plain/item-", payload, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+				_, err := conns[worker].Create(fx.path+"/plain/item-", payload, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 				return err
 			}},
 			{ours, &ourTally, func(worker int) error {
-				_, err := zkrecipes.NewQueue(clients[worker], r.path+"/ours", nil).Put(r.ctx, payload)
+				_, err := zkrecipes.NewQueue(clients[worker], fx.path+"/ours", nil).Put(fx.ctx, payload)
 				return err
 			}},
 		}, nil
 	}
 }
 
-// openTakes fills both queues with what will be taken, and so measures takes from
-// queues of some length.
-func openTakes(n int, sc *scenario) func(r *room) ([]side, error) {
-	return func(r *room) ([]side, error) {
+// openTakes fills both queues with all items that will be taken, and so measures takes
+// from queues of some length.
+func openTakes(n int, sc *scenario) func(fx *fixture) ([]side, error) {
+	return func(fx *fixture) ([]side, error) {
 		var uncounted, plainTally, ourTally tally
-		filler, err1 := r.conn(&uncounted)
-		client, err2 := r.client(&uncounted)
-		conns, err3 := r.conns(n, &plainTally)
-		clients, err4 := r.clients(n, &ourTally)
+		filler, err1 := fx.conn(&uncounted)
+		client, err2 := fx.client(&uncounted)
+		conns, err3 := fx.conns(n, &plainTally)
+		clients, err4 := fx.clients(n, &ourTally)
 		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			return nil, err
 		}
-		if err := makeNode(filler, r.path+"/plain"); err != nil {
+		if err := makeNode(filler, fx.path+"/plain"); err != nil {
 			return nil, err
 		}
 		items := (1 + sc.rounds) * sc.block
 		if err := each(items, func(int) error {
-			_, err := filler.Create(r.path+"/plain/item-", payload, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			_, err := filler.Create(fx.path+"/plain/item-", payload, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 			return err
 		}); err != nil {
 			return nil, err
 		}
-		if err := fill(r.ctx, zkrecipes.NewQueue(client, r.path+"/ours", nil), items); err != nil {
+		if err := fill(fx.ctx, zkrecipes.NewQueue(client, fx.path+"/ours", nil), items); err != nil {
 			return nil, err
 		}
 		queues := make([]*zkrecipes.Queue, n)
 		for i := range queues {
-			queues[i] = zkrecipes.NewQueue(clients[i], r.path+"/ours", nil)
+			queues[i] = zkrecipes.NewQueue(clients[i], fx.path+"/ours", nil)
 		}
 		return []side{
-			{plain, &plainTally, func(worker int) error { return plainTake(conns[worker], r.path+"/plain") }},
-			{ours, &ourTally, func(worker int) error { return take(r.ctx, queues[worker]) }},
+			{plain, &plainTally, func(worker int) error { return plainTake(conns[worker], fx.path+"/plain") }},
+			{ours, &ourTally, func(worker int) error { return take(fx.ctx, queues[worker]) }},
 		}, nil
 	}
 }
 
-// fill puts items, a hundred at a time.
+// fill puts items into the queue, a hundred at a time.
 func fill(ctx context.Context, q *zkrecipes.Queue, items int) error {
 	for batch := slices.Repeat([][]byte{payload}, 100); items > 0; items -= len(batch) {
 		if _, err := q.PutAll(ctx, batch[:min(items, len(batch))]...); err != nil {
@@ -121,8 +122,8 @@ func take(ctx context.Context, q *zkrecipes.Queue) error {
 	return item.Ack(ctx)
 }
 
-// plainTake takes the first item: list, get, delete, and the next one where
-// somebody else was quicker.
+// plainTake takes the first item of a plain queue: it lists, gets and deletes. If
+// another consumer took the item sooner, it tries the next one.
 func plainTake(conn *zk.Conn, path string) error {
 	for {
 		names, _, err := conn.Children(path)
@@ -142,7 +143,7 @@ func plainTake(conn *zk.Conn, path string) error {
 	}
 }
 
-// drain is what it took to empty a long queue.
+// drain is the cost of emptying a long queue.
 type drain struct {
 	Items, Consumers int
 	counts           counts
@@ -156,21 +157,21 @@ func (d drain) Requests() float64 { return float64(d.counts.Requests) / float64(
 func (d drain) Commits() float64  { return float64(d.counts.Commits) / float64(d.Items) }
 func (d drain) Rate() float64     { return float64(d.Items) / d.time.Seconds() }
 
-// drains fills a queue, and has it emptied by consumers in sessions of their own,
-// with Serve.
-func (l *lab) drains(ctx context.Context, items, consumers int) (*drain, error) {
+// drainQueue fills a queue and empties it with Serve, by consumers in sessions of their
+// own.
+func (l *lab) drainQueue(ctx context.Context, items, consumers int) (*drain, error) {
 	const limit = 3 * limit // it takes minutes
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
 	defer cancel()
-	r := l.room(ctx)
-	defer r.close()
+	fx := l.fixture(ctx)
+	defer fx.close()
 	var uncounted, ourTally tally
-	filler, err1 := r.client(&uncounted)
-	clients, err2 := r.clients(consumers, &ourTally)
+	filler, err1 := fx.client(&uncounted)
+	clients, err2 := fx.clients(consumers, &ourTally)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	if err := fill(ctx, zkrecipes.NewQueue(filler, r.path+"/ours", nil), items); err != nil {
+	if err := fill(ctx, zkrecipes.NewQueue(filler, fx.path+"/ours", nil), items); err != nil {
 		return nil, err
 	}
 	began, sent := time.Now(), ourTally.read()
@@ -182,7 +183,7 @@ func (l *lab) drains(ctx context.Context, items, consumers int) (*drain, error) 
 	var wg sync.WaitGroup
 	for i, c := range clients {
 		wg.Go(func() {
-			errs[i] = zkrecipes.NewQueue(c, r.path+"/ours", nil).Serve(serving, func(context.Context, *zkrecipes.Item) error {
+			errs[i] = zkrecipes.NewQueue(c, fx.path+"/ours", nil).Serve(serving, func(context.Context, *zkrecipes.Item) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if done++; done == items {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// report is what a run has measured.
+// report holds what a run has measured.
 type report struct {
 	Short    bool
 	Machine  [][2]string
@@ -34,8 +34,8 @@ var pageTemplate = template.Must(template.New("report.md.tmpl").Funcs(template.F
 // write writes the report in Markdown.
 func (rep *report) write(w io.Writer) error { return pageTemplate.Execute(w, rep) }
 
-// Beside returns how a row's rate compares with that of the other sides: what
-// stands in the table's last column.
+// Beside returns how the rate of a row compares with those of the other sides, for
+// the last column of the table.
 func (rep *report) Beside(w *row) string {
 	if w.Side != ours {
 		return ""
@@ -52,7 +52,7 @@ func (rep *report) Beside(w *row) string {
 	return text
 }
 
-// number writes a figure of three digits or more without decimals, and with
+// number returns a figure of three digits or more as text, without decimals and with
 // commas.
 func number(f float64) string {
 	n := int64(math.Round(f))
@@ -62,10 +62,10 @@ func number(f float64) string {
 	return number(float64(n/1000)) + fmt.Sprintf(",%03d", n%1000)
 }
 
-// perCycle writes a small count.
+// perCycle returns a small count as text.
 func perCycle(f float64) string { return fmt.Sprintf("%.2f", f) }
 
-// latency writes a time with about three digits.
+// latency returns a time as text, with about three digits.
 func latency(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:

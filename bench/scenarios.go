@@ -20,7 +20,7 @@ const (
 func nameContended(n int) string { return fmt.Sprintf("%d sessions on one lock", n) }
 func nameRW(n int) string        { return fmt.Sprintf("RW lock, 90 %% reads, %d sessions", n) }
 
-// waiters returns how many sessions contend for one lock.
+// waiters returns the numbers of sessions that contend for one lock.
 func waiters(short bool) []int {
 	if short {
 		return []int{2, 16}
@@ -28,14 +28,14 @@ func waiters(short bool) []int {
 	return []int{2, 16, 200, 1000}
 }
 
-// scenarios returns what is measured, in order.
+// scenarios returns the scenarios in the order in which they are measured.
 func scenarios(short bool) []scenario {
 	list := []scenario{{name: nameFree, workers: 1, block: 300, rounds: 51, open: openFree}}
 	for _, n := range waiters(short) {
 		list = append(list, scenario{
 			name: nameContended(n), workers: n, open: openContended(n),
-			// Each block begins and ends with an empty line. In between it has to be
-			// full for most of the time.
+			// Each block begins and ends with an empty line. In between, the line has
+			// to be full for most of the time.
 			block: max(1000, 4*n), rounds: map[bool]int{true: 9, false: 25}[n > 200],
 		})
 	}
@@ -55,10 +55,10 @@ func scenarios(short bool) []scenario {
 	return list
 }
 
-// lock is what one worker locks and unlocks.
+// lock is what one worker locks and unlocks, on any side.
 type lock struct{ lock, unlock func() error }
 
-// rawLock creates and deletes the znode that a lock cannot do without.
+// rawLock creates and deletes a znode, the least that a lock needs.
 func rawLock(conn *zk.Conn, line string) lock {
 	var name string
 	return lock{
@@ -93,7 +93,7 @@ func (l lock) cycle() error {
 	return l.unlock()
 }
 
-// newSide makes a side of n workers, each with a lock of its own making.
+// newSide returns a side of n workers. Worker i uses the lock lockOf(i).
 func newSide(name string, t *tally, n int, lockOf func(i int) lock) side {
 	locks := make([]lock, n)
 	for i := range locks {
@@ -102,20 +102,21 @@ func newSide(name string, t *tally, n int, lockOf func(i int) lock) side {
 	return side{name, t, func(worker int) error { return locks[worker].cycle() }}
 }
 
-// openFree: one goroutine, one lock, nobody else.
-func openFree(r *room) ([]side, error) { return openLocks(1)(r) }
+// openFree opens the sessions for one goroutine with one lock, without contention.
+func openFree(fx *fixture) ([]side, error) { return openLocks(1)(fx) }
 
-// openLocks: n goroutines that share one session, each with a lock of its own.
-func openLocks(n int) func(r *room) ([]side, error) {
-	return func(r *room) ([]side, error) {
+// openLocks opens the sessions for n goroutines that share one session, each with a
+// lock of its own.
+func openLocks(n int) func(fx *fixture) ([]side, error) {
+	return func(fx *fixture) ([]side, error) {
 		var rawTally, theirTally, ourTally tally
-		rawConn, err1 := r.conn(&rawTally)
-		theirConn, err2 := r.conn(&theirTally)
-		client, err3 := r.client(&ourTally)
+		rawConn, err1 := fx.conn(&rawTally)
+		theirConn, err2 := fx.conn(&theirTally)
+		client, err3 := fx.client(&ourTally)
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return nil, err
 		}
-		line := func(side string, i int) string { return fmt.Sprintf("%s/%s/%d", r.path, side, i) }
+		line := func(side string, i int) string { return fmt.Sprintf("%s/%s/%d", fx.path, side, i) }
 		for i := range n {
 			if err := makeNode(rawConn, line("raw", i)); err != nil {
 				return nil, err
@@ -125,42 +126,42 @@ func openLocks(n int) func(r *room) ([]side, error) {
 			newSide(raw, &rawTally, n, func(i int) lock { return rawLock(rawConn, line("raw", i)) }),
 			newSide(theirs, &theirTally, n, func(i int) lock { return theirLock(theirConn, line("theirs", i)) }),
 			newSide(ours, &ourTally, n, func(i int) lock {
-				return ourLock(r.ctx, zkrecipes.NewMutex(client, line("ours", i)).Lock)
+				return ourLock(fx.ctx, zkrecipes.NewMutex(client, line("ours", i)).Lock)
 			}),
 		}, nil
 	}
 }
 
-// openContended: n sessions, all of which want the same lock all the time.
-func openContended(n int) func(r *room) ([]side, error) {
-	return func(r *room) ([]side, error) {
+// openContended opens n sessions, all of which want the same lock all the time.
+func openContended(n int) func(fx *fixture) ([]side, error) {
+	return func(fx *fixture) ([]side, error) {
 		var theirTally, ourTally tally
-		conns, err1 := r.conns(n, &theirTally)
-		clients, err2 := r.clients(n, &ourTally)
+		conns, err1 := fx.conns(n, &theirTally)
+		clients, err2 := fx.clients(n, &ourTally)
 		if err := errors.Join(err1, err2); err != nil {
 			return nil, err
 		}
 		return []side{
-			newSide(theirs, &theirTally, n, func(i int) lock { return theirLock(conns[i], r.path+"/theirs") }),
+			newSide(theirs, &theirTally, n, func(i int) lock { return theirLock(conns[i], fx.path+"/theirs") }),
 			newSide(ours, &ourTally, n, func(i int) lock {
-				return ourLock(r.ctx, zkrecipes.NewMutex(clients[i], r.path+"/ours").Lock)
+				return ourLock(fx.ctx, zkrecipes.NewMutex(clients[i], fx.path+"/ours").Lock)
 			}),
 		}, nil
 	}
 }
 
-// openRW: n sessions on one read/write lock. go-zookeeper has none.
-func openRW(n int) func(r *room) ([]side, error) {
-	return func(r *room) ([]side, error) {
+// openRW opens n sessions that share a read/write lock. go-zookeeper has none.
+func openRW(n int) func(fx *fixture) ([]side, error) {
+	return func(fx *fixture) ([]side, error) {
 		var ourTally tally
-		clients, err := r.clients(n, &ourTally)
+		clients, err := fx.clients(n, &ourTally)
 		if err != nil {
 			return nil, err
 		}
 		cycles := make([]func() error, n)
 		for i := range cycles {
-			rw := zkrecipes.NewRWLock(clients[i], r.path+"/ours")
-			read, write := ourLock(r.ctx, rw.RLock), ourLock(r.ctx, rw.Lock)
+			rw := zkrecipes.NewRWLock(clients[i], fx.path+"/ours")
+			read, write := ourLock(fx.ctx, rw.RLock), ourLock(fx.ctx, rw.Lock)
 			dice := rand.New(rand.NewPCG(1, uint64(i))) // the same in each run
 			cycles[i] = func() error {
 				if dice.IntN(10) == 0 {
@@ -173,18 +174,18 @@ func openRW(n int) func(r *room) ([]side, error) {
 	}
 }
 
-// openTry: a lock that somebody else holds. A cycle is one refused TryLock;
-// beside it stands the one listing that it needs, by itself.
-func openTry(r *room) ([]side, error) {
+// openTry opens the sessions for TryLock on a lock that another session holds. A cycle
+// is one TryLock that is refused. It is compared with the one listing that it needs.
+func openTry(fx *fixture) ([]side, error) {
 	var uncounted, rawTally, ourTally tally
-	holder, err1 := r.client(&uncounted)
-	conn, err2 := r.conn(&rawTally)
-	client, err3 := r.client(&ourTally)
+	holder, err1 := fx.client(&uncounted)
+	conn, err2 := fx.conn(&rawTally)
+	client, err3 := fx.client(&ourTally)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	line := r.path + "/held"
-	if _, err := zkrecipes.NewMutex(holder, line).Lock(r.ctx); err != nil { // until its session ends
+	line := fx.path + "/held"
+	if _, err := zkrecipes.NewMutex(holder, line).Lock(fx.ctx); err != nil { // until its session ends
 		return nil, err
 	}
 	mutex := zkrecipes.NewMutex(client, line)
@@ -194,7 +195,7 @@ func openTry(r *room) ([]side, error) {
 			return err
 		}},
 		{ours, &ourTally, func(int) error {
-			if _, err := mutex.TryLock(r.ctx); !errors.Is(err, zkrecipes.ErrLocked) {
+			if _, err := mutex.TryLock(fx.ctx); !errors.Is(err, zkrecipes.ErrLocked) {
 				return fmt.Errorf("try lock on a held lock: %v", err)
 			}
 			return nil
@@ -202,7 +203,7 @@ func openTry(r *room) ([]side, error) {
 	}, nil
 }
 
-// makeNode creates a persistent znode, and those above it.
+// makeNode creates a persistent znode and its missing parents.
 func makeNode(conn *zk.Conn, path string) error {
 	for i := 1; i <= len(path); i++ {
 		if i < len(path) && path[i] != '/' {
@@ -215,8 +216,8 @@ func makeNode(conn *zk.Conn, path string) error {
 	return nil
 }
 
-// warm runs all sides until the server's code is compiled: a cold one loses a
-// third, and whoever comes first would pay for it.
+// warm runs all sides until the server's code is compiled. A cold server is a third
+// slower, at the cost of the side that comes first.
 func (l *lab) warm(ctx context.Context, short bool) error {
 	for _, sc := range []scenario{
 		{workers: 1, block: 1000, rounds: 4, open: openFree},

@@ -13,17 +13,17 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// sessionTimeout is the same for both libraries, and long, so that heartbeats
-// are few and a machine that is busy loses no session.
+// sessionTimeout is the same for both libraries. It is long, so that heartbeats are
+// few and no session expires on a busy machine.
 const sessionTimeout = 30 * time.Second
 
-// together is how many sessions are opened or closed at the same time.
-const together = 32
+// maxParallel is the number of sessions that are opened or closed at the same time.
+const maxParallel = 32
 
-// room is where one measurement takes place: a path of its own, and sessions
-// that end with it. When its context ends they end at once, and with them every
-// call that waits: zk.Lock takes no context.
-type room struct {
+// fixture is what one measurement runs on. It has a path of its own, and sessions
+// that it closes at its end. When its context ends it closes them at once, which ends
+// every call that waits: zk.Lock takes no context.
+type fixture struct {
 	ctx     context.Context
 	servers []string
 	path    string
@@ -33,58 +33,58 @@ type room struct {
 	leave   func() bool
 }
 
-var rooms atomic.Int64
+var fixtures atomic.Int64
 
-func (l *lab) room(ctx context.Context) *room {
-	r := &room{ctx: ctx, servers: l.servers,
-		path: fmt.Sprintf("/bench/%d-%d", time.Now().UnixNano(), rooms.Add(1))}
-	r.leave = context.AfterFunc(ctx, r.endSessions)
-	return r
+func (l *lab) fixture(ctx context.Context) *fixture {
+	fx := &fixture{ctx: ctx, servers: l.servers,
+		path: fmt.Sprintf("/bench/%d-%d", time.Now().UnixNano(), fixtures.Add(1))}
+	fx.leave = context.AfterFunc(ctx, fx.endSessions)
+	return fx
 }
 
-func (r *room) close() {
-	r.leave()
-	r.endSessions()
+func (fx *fixture) close() {
+	fx.leave()
+	fx.endSessions()
 }
 
-func (r *room) endSessions() {
-	r.mu.Lock()
-	closers := r.closers
-	r.closers = nil
-	r.mu.Unlock()
+func (fx *fixture) endSessions() {
+	fx.mu.Lock()
+	closers := fx.closers
+	fx.closers = nil
+	fx.mu.Unlock()
 	each(len(closers), func(i int) error { closers[i](); return nil })
 }
 
-func (r *room) atEnd(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closers = append(r.closers, f)
+func (fx *fixture) atEnd(f func()) {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	fx.closers = append(fx.closers, f)
 }
 
-// conns opens n sessions of go-zookeeper, whose frames t counts.
-func (r *room) conns(n int, t *tally) ([]*zk.Conn, error) {
+// conns opens n sessions of go-zookeeper. t counts their frames.
+func (fx *fixture) conns(n int, t *tally) ([]*zk.Conn, error) {
 	conns := make([]*zk.Conn, n)
 	return conns, each(n, func(i int) (err error) {
-		conns[i], err = r.conn(t)
+		conns[i], err = fx.conn(t)
 		return err
 	})
 }
 
-func (r *room) conn(t *tally) (*zk.Conn, error) {
-	conn, events, err := zk.Connect(r.servers, sessionTimeout,
+func (fx *fixture) conn(t *tally) (*zk.Conn, error) {
+	conn, events, err := zk.Connect(fx.servers, sessionTimeout,
 		zk.WithDialer(t.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, err
 	}
-	r.atEnd(conn.Close)
+	fx.atEnd(conn.Close)
 	for {
 		select {
 		case e := <-events:
 			if e.State == zk.StateHasSession {
 				return conn, nil // later events are dropped once the channel is full
 			}
-		case <-r.ctx.Done():
-			return nil, fmt.Errorf("connecting: %w", context.Cause(r.ctx))
+		case <-fx.ctx.Done():
+			return nil, fmt.Errorf("connecting: %w", context.Cause(fx.ctx))
 		}
 	}
 }
@@ -93,23 +93,23 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// clients opens n sessions of this library, whose frames t counts.
-func (r *room) clients(n int, t *tally) ([]*zkrecipes.Client, error) {
+// clients opens n sessions of this library. t counts their frames.
+func (fx *fixture) clients(n int, t *tally) ([]*zkrecipes.Client, error) {
 	clients := make([]*zkrecipes.Client, n)
 	return clients, each(n, func(i int) (err error) {
-		clients[i], err = r.client(t)
+		clients[i], err = fx.client(t)
 		return err
 	})
 }
 
-func (r *room) client(t *tally) (*zkrecipes.Client, error) {
-	c, err := zkrecipes.Dial(r.ctx, r.servers, &zkrecipes.Options{
+func (fx *fixture) client(t *tally) (*zkrecipes.Client, error) {
+	c, err := zkrecipes.Dial(fx.ctx, fx.servers, &zkrecipes.Options{
 		SessionTimeout: sessionTimeout, Dialer: t.DialContext,
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.atEnd(func() { c.Close() })
+	fx.atEnd(func() { c.Close() })
 	return c, nil
 }
 
@@ -117,7 +117,7 @@ func (r *room) client(t *tally) (*zkrecipes.Client, error) {
 func each(n int, f func(i int) error) error {
 	var wg sync.WaitGroup
 	var next atomic.Int64
-	errs := make([]error, min(n, together))
+	errs := make([]error, min(n, maxParallel))
 	for w := range errs {
 		wg.Go(func() {
 			for errs[w] == nil {

@@ -27,7 +27,7 @@ var ErrInterrupted = errors.New("interrupted")
 // Run runs a program's workers, and then prints the verdict on what they did.
 //
 // It starts the workers and blocks until all have ended. take gets what they
-// Tell, in the order in which they told it. When ctx ends or a worker fails, Run
+// Tell, in the order in which they did. When ctx ends or a worker fails, Run
 // stops the others. In every case settle then judges the run, for as long as half
 // a minute even if ctx has ended; complete says that nothing went wrong so far.
 func Run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew),
@@ -66,7 +66,7 @@ func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 	}
 	// All workers write to one pipe. It keeps their lines in order, and a short
 	// line is never torn apart.
-	reports, told, err := os.Pipe()
+	reports, output, err := os.Pipe()
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 	// to stop. It also ends when this process does, even if it is killed.
 	input, leash, err := os.Pipe()
 	if err != nil {
-		told.Close()
+		output.Close()
 		return err
 	}
 	defer input.Close()
@@ -95,7 +95,7 @@ func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 			panic(err) // a type that has no JSON
 		}
 		cmd := exec.Command(self, w.Role, string(params))
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = input, told, os.Stderr
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, os.Stderr
 		if ends[i] = cmd.Start(); ends[i] != nil {
 			crew.Stop()
 			break
@@ -108,7 +108,7 @@ func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 			}
 		})
 	}
-	told.Close() // so that reports ends with the last worker
+	output.Close() // so that reports ends with the last worker
 
 	lines := bufio.NewScanner(reports)
 	for lines.Scan() {

@@ -18,7 +18,7 @@ import (
 )
 
 // What the lock with two sides does that a mutex does not. What both do is in
-// sides_test.go. The names say the row.
+// lock_sides_test.go. The names say the row.
 
 // rwRig is a rig whose line is an RWLock's.
 type rwRig struct {

@@ -17,7 +17,7 @@ import (
 )
 
 // Watches over lost connections: each is armed again, and none misses what
-// happened meanwhile. What bare go-zookeeper does is in baresession_test.go.
+// happened meanwhile. What bare go-zookeeper does is in zkconn_bare_test.go.
 
 // rearmNodes makes znodes below path, with paths of the given length, so many
 // that it takes that many setWatches to arm a watch on each. It returns how many

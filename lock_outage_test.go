@@ -26,7 +26,7 @@ import (
 )
 
 // Faults of one server, and what servers do differently. Those of an ensemble
-// are in ensemble_test.go, those of the client's process in process_test.go.
+// are in lock_ensemble_test.go, those of the client's process in session_process_test.go.
 
 // A waiter that has no server for a while keeps its place, is not granted
 // before its turn, and is then.

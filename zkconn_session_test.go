@@ -29,7 +29,7 @@ import (
 )
 
 // The session layer through faults of the network and of servers. What bare
-// go-zookeeper does in the same places is in baresession_test.go.
+// go-zookeeper does in the same places is in zkconn_bare_test.go.
 
 // sessTaps makes connections to one server, whatever the address, and keeps
 // them with what was written to each.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Other libraries' readers and writers in the line. As in faults_test.go, each
+// Other libraries' readers and writers in the line. As in lock_foreign_test.go, each
 // comes with the rule by which its library finds out whom it has to wait for.
 
 var foreignSides = []struct {

@@ -2,16 +2,18 @@ package zkrecipes
 
 import (
 	"context"
-	"net"
-	"os"
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
-// Close, at bad moments.
+// Close, in each state and at bad moments.
 
 func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
 	p := newProxy(t, harness.shared[0])
@@ -61,34 +63,301 @@ func TestCloseInTheMiddleOfAHandshakeIsQuick(t *testing.T) {
 	require.LessOrEqual(t, slow, 1, "a goroutine that did not run for 3 ms costs a second")
 }
 
-// x/crypto/ssh's connections are such.
-type withoutDeadlines struct{ net.Conn }
-
-func (withoutDeadlines) SetDeadline(time.Time) error { return os.ErrNoDeadline }
-
-func TestB17ConnectionsWithoutDeadlinesAreRefused(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	_, err := Dial(ctx, harness.shared, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
-		return withoutDeadlines{nc}, err
-	}})
-	require.ErrorIs(t, err, os.ErrNoDeadline)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "Options.Dialer made a connection without deadlines")
+func TestNothingIsGrantedAfterCloseHasBegun(t *testing.T) {
+	r := newRig(t, nil)
+	s, _ := r.c.session()
+	p, err := r.m.line.join(r.ctx, s, kindLock)
+	require.NoError(t, err)
+	require.True(t, p.first)
+	busy := make(chan struct{})
+	r.c.tasks.start(func() { <-busy }) // keeps Close from getting on
+	closed := make(chan error)
+	go func() { closed <- r.c.Close() }()
+	<-r.c.closing.Done()
+	_, err = p.grant(r.ctx)
+	require.ErrorIs(t, err, ErrClosed)
+	close(busy)
+	require.NoError(t, <-closed)
 }
 
-func TestServersAreHostsWithOrWithoutAPort(t *testing.T) {
-	for server, want := range map[string]string{
-		"h": "h:2181", "h:1": "h:1", "1.2.3.4": "1.2.3.4:2181", "1.2.3.4:99": "1.2.3.4:99",
-		"::1": "[::1]:2181", "[::1]": "[::1]:2181", "[::1]:99": "[::1]:99",
+func TestCloseIsPromptWhileGoroutinesLock(t *testing.T) {
+	path := newPath(t)
+	for range 15 {
+		c := dial(t, nil)
+		m := NewMutex(c, path)
+		var live []context.Context
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for {
+					l, err := m.Lock(context.Background())
+					if err != nil {
+						if !errors.Is(err, ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+					mu.Lock()
+					live = append(live, l.Context(context.Background()))
+					if len(live) == 20 {
+						go c.Close()
+					}
+					mu.Unlock()
+					l.Release()
+				}
+			})
+		}
+		wg.Wait()
+		began := time.Now()
+		require.NoError(t, c.Close())
+		require.Less(t, time.Since(began), 2*time.Second)
+		for _, ctx := range live {
+			require.Error(t, ctx.Err())
+		}
+	}
+}
+
+func TestReadsOfALeaseOfAClosedClientSaySo(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	rule := r.p.on("getData", 1, hold)
+	got := make(chan error)
+	go func() { _, _, err := l.Get(r.ctx, r.path); got <- err }()
+	r.p.await(rule)
+	go r.c.Close()
+	<-r.c.closing.Done()
+	eventually(t, "ended", func() bool { return l.Err() != nil })
+	rule.release()
+	if err := <-got; err != nil {
+		require.ErrorIs(t, err, ErrClosed)
+	}
+	r.c.Close()
+}
+
+// Close, in each state.
+func TestB35CloseEndsLeasesAndWaiters(t *testing.T) {
+	t.Run("connected", func(t *testing.T) {
+		r := newRig(t, nil)
+		l := r.lock()
+		ctx := l.Context(r.ctx)
+		waiter := lockLater(t, r.m)
+		r.queued(2)
+		next := lockLater(t, NewMutex(dial(t, nil), r.path))
+		r.queued(3)
+		// The contexts end before the deletion is sent.
+		rule := r.p.on(opRelease, 1, hold)
+		closed := make(chan error, 2)
+		for range 2 { // twice at once
+			go func() { closed <- r.c.Close() }()
+		}
+		r.p.await(rule)
+		require.ErrorIs(t, context.Cause(ctx), ErrClosed)
+		require.ErrorIs(t, l.Err(), ErrClosed)
+		_, err := waiter.wait()
+		require.ErrorIs(t, err, ErrClosed)
+		require.NotErrorIs(t, err, context.Canceled)
+		rule.release()
+		require.NoError(t, <-closed)
+		require.NoError(t, <-closed)
+		require.NoError(t, next.granted().Release())
+		require.ErrorIs(t, l.Release(), ErrClosed)
+		_, err = r.m.Lock(r.ctx)
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = r.m.TryLock(r.ctx)
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = r.m.Contenders(r.ctx)
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = l.Commit(r.ctx)
+		require.ErrorIs(t, err, ErrClosed)
+		r.queued(0)
+	})
+	t.Run("disconnected", func(t *testing.T) {
+		server := ownServer(t, zkserver.Config{})
+		p := newProxy(t, server)
+		c := dialTo(t, []string{p.addr()}, &Options{SessionTimeout: time.Second})
+		m := NewMutex(c, "/lock")
+		l := lockOn(t, m)
+		waiter := lockLater(t, m)
+		p.refusing(true)
+		s, _ := c.session()
+		eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+		began := time.Now()
+		err := c.Close()
+		require.Less(t, time.Since(began), 3*time.Second) // milliseconds, as a rule
+		require.ErrorContains(t, err, "left to time out")
+		require.ErrorIs(t, l.Err(), ErrClosed)
+		_, err = waiter.wait()
+		require.ErrorIs(t, err, ErrClosed)
+		// The server ends the session by itself.
+		require.NoError(t, NewMutex(dialTo(t, []string{server}, nil), "/lock").Do(within(t, 10*time.Second), nothing))
+	})
+	t.Run("a server that does not answer", func(t *testing.T) {
+		r := newRig(t, &Options{SessionTimeout: 4 * time.Second})
+		l := r.lock()
+		r.p.stall()
+		began := time.Now()
+		require.Error(t, r.c.Close())
+		require.Less(t, time.Since(began), 8*time.Second)
+		require.ErrorIs(t, l.Err(), ErrClosed)
+	})
+}
+
+func TestB35CloseEndsLeasesAndWaitersOfBothKinds(t *testing.T) {
+	r := newRWRig(t, nil)
+	path := r.path
+	var leases []*Lease
+	for range 3 {
+		leases = append(leases, held(t, r.w.RLock))
+	}
+	writer := held(t, NewRWLock(r.c, path+"-writer").Lock)
+	leases = append(leases, writer)
+	waiter := r.joins(4, r.w.Lock)
+	behind := r.joins(5, r.w.RLock)
+	next := r.joins(6, r.another().Lock)
+	var works []context.Context
+	for _, l := range leases {
+		works = append(works, l.Context(r.ctx))
+	}
+	rule := r.p.on("", 1, hold)
+	closed := make(chan error, 1)
+	go func() { closed <- r.c.Close() }()
+	r.p.await(rule)
+	for i, work := range works { // before the deletions are sent
+		require.ErrorIs(t, waitFor(t, work), ErrClosed)
+		require.ErrorIs(t, leases[i].Err(), ErrClosed)
+	}
+	for _, a := range []*attempt{waiter, behind} {
+		_, err := a.wait()
+		require.ErrorIs(t, err, ErrClosed)
+	}
+	rule.release()
+	require.NoError(t, outcome(t, closed))
+	for _, l := range leases {
+		require.ErrorIs(t, l.Release(), ErrClosed)
+	}
+	require.NoError(t, next.granted().Release())
+	r.queued(0)
+	require.Empty(t, children(t, r.raw, path+"-writer"))
+}
+
+func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
+	auth := Options{SessionTimeout: 6 * time.Second, Auth: []Auth{{Scheme: "digest", Data: []byte("user:password")}}}
+	for name, lose := range map[string]func(t *testing.T, p *proxy, s *session, taps *sessTaps){
+		"disconnected": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
+			p.refusing(true)
+			sessAwaitDown(t, s)
+		},
+		"dialling a black hole": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
+			taps.away(t, p)
+		},
+		"handshake unanswered": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
+			r := p.on("connect", 0, withhold)
+			p.drop()
+			p.await(r)
+		},
+		"credentials unanswered": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
+			r := p.on("auth", 0, withhold)
+			p.drop()
+			p.await(r)
+		},
+		"re-arming watches": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
+			r := p.on("setWatches", 0, withhold)
+			p.drop()
+			p.await(r)
+		},
+		"requests queued": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
+			taps.away(t, p)
+			sessCallers(t, s, 40)
+			eventually(t, "queued", func() bool { return sessQueued(s.conn) == 16 })
+		},
+		"requests held back while re-arming": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
+			r := p.on("setWatches", 0, withhold)
+			p.drop()
+			p.await(r)
+			sessCallers(t, s, 40)
+			eventually(t, "written", func() bool {
+				s.calling.mu.Lock()
+				defer s.calling.mu.Unlock()
+				return s.calling.n == 40 && sessQueued(s.conn) == 0
+			})
+		},
 	} {
-		got, err := parseServer(server)
-		require.NoError(t, err, server)
-		require.Equal(t, want, got)
+		t.Run(name, func(t *testing.T) {
+			p := newProxy(t, harness.shared[0])
+			c, s, taps := sessDial(t, p.addr(), auth)
+			sessWatches(t, s, "/zookeeper")
+			lose(t, p, s, taps)
+			took, err := sessClose(t, c)
+			require.Less(t, took, sessSoon)
+			require.ErrorContains(t, err, "left to time out")
+			require.Equal(t, err, c.Close(), "a second Close does nothing")
+		})
 	}
-	for _, server := range []string{"", ":1", "h:", "h:x", "h:0", "h:65536", "h:2181/chroot", "a:b:c", "a,b", "a b"} {
-		_, err := parseServer(server)
-		require.ErrorContains(t, err, "is not host or host:port", server)
+}
+
+// Where the client has not heard of the loss yet, go-zookeeper may take the
+// request to close and leave it unanswered, which costs the second that it waits.
+func TestCloseAMomentAfterTheConnectionWasLost(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	c, _, _ := sessDial(t, p.addr(), Options{})
+	p.refusing(true)
+	took, err := sessClose(t, c)
+	require.Less(t, took, 3*time.Second)
+	require.ErrorContains(t, err, "left to time out")
+}
+
+func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
+	c := dial(t, nil)
+	m := NewMutex(c, newPath(t))
+	l, err := m.Lock(within(t, 20*time.Second))
+	require.NoError(t, err)
+	s, _ := c.session()
+	node := "/" + newPath(t)[6:25] // ephemeral, gone with the session only
+	_, _, err = call2(s, func(conn *zk.Conn) (string, struct{}, error) {
+		made, err := conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		return made, struct{}{}, err
+	})
+	require.NoError(t, err)
+	took, err := sessClose(t, c)
+	require.NoError(t, err)
+	require.Less(t, took, sessSoon)
+	require.ErrorIs(t, l.Err(), ErrClosed)
+	there, _, err := raw(t).Exists(node)
+	require.NoError(t, err)
+	require.False(t, there)
+}
+
+func TestCloseWhereTheServerIsSilentTakesHalfTheTimeoutAndThreeSecondsAtMost(t *testing.T) {
+	const timeout = 2 * time.Second
+	p := newProxy(t, harness.shared[0])
+	c, s, _ := sessDial(t, p.addr(), Options{SessionTimeout: timeout})
+	l, err := NewMutex(c, newPath(t)).Lock(within(t, 20*time.Second))
+	require.NoError(t, err)
+	p.stall()
+	for range 5 {
+		c.tasks.start(func() { sessGet(s, "/") })
 	}
+	took, err := sessClose(t, c)
+	require.Error(t, err)
+	require.Less(t, took, timeout/2+3*time.Second)
+	require.ErrorIs(t, l.Err(), ErrClosed)
+}
+
+func TestCloseTwiceAndAtTheSameTime(t *testing.T) {
+	c := dial(t, nil)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	took, err := sessClose(t, c)
+	require.NoError(t, err)
+	require.Less(t, took, sessSoon)
+	_, err = NewMutex(c, "/a").Lock(within(t, time.Second))
+	require.ErrorIs(t, err, ErrClosed)
 }

@@ -2,11 +2,9 @@ package zkrecipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Bad input, and callers who misuse the library. The names say the row.
+// Bad input, and callers that misuse the library.
 
 func TestB39BadPathsAreNamed(t *testing.T) {
 	r := newRig(t, nil)
@@ -163,67 +161,6 @@ func TestB40NilAndClosed(t *testing.T) {
 	require.EqualError(t, err, "zkrecipes: lock "+r.path+": client closed")
 }
 
-func TestB41SlowAndPanickingHooksHoldUpNobody(t *testing.T) {
-	for _, side := range sides {
-		t.Run(side.name, func(t *testing.T) {
-			free := make(chan struct{})
-			var once sync.Once
-			heard := make(chan TraceEvent, 10)
-			r := side.rig(t, &Options{Trace: &Trace{
-				Granted: func(TraceEvent) {
-					<-free
-					once.Do(func() { panic("hook") })
-				},
-				Released: func(e TraceEvent) { heard <- e },
-			}})
-			for range 3 { // while the first hook hangs
-				require.NoError(t, r.m.Do(r.ctx, nothing))
-			}
-			require.Empty(t, heard)
-			close(free)
-			var last Token
-			for range 4 { // the rig's, too; in order, and none lost to the panic
-				e := <-heard
-				require.Greater(t, e.Token, last)
-				require.Equal(t, r.path, e.Path)
-				require.NotZero(t, e.Session)
-				last = e.Token
-			}
-		})
-	}
-}
-
-func TestB57HooksAndFunctionsMayCallTheLibrary(t *testing.T) {
-	for _, side := range sides {
-		t.Run(side.name, func(t *testing.T) {
-			var r *sideRig
-			ready := make(chan struct{})
-			locked, closed := make(chan error, 1), make(chan error, 1)
-			var once sync.Once
-			opts := &Options{Trace: &Trace{Released: func(TraceEvent) {
-				once.Do(func() {
-					<-ready
-					ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-					defer cancel()
-					locked <- r.m.Do(ctx, nothing)
-					closed <- r.c.Close()
-				})
-			}}}
-			r = side.rig(t, opts)
-			close(ready)
-			require.NoError(t, outcome(t, locked))
-			require.NoError(t, outcome(t, closed))
-
-			other := side.rig(t, nil)
-			err := other.m.Do(other.ctx, func(ctx context.Context, l *Lease) error {
-				context.AfterFunc(ctx, func() { other.c.Close() })
-				return other.c.Close()
-			})
-			require.ErrorIs(t, err, ErrClosed)
-		})
-	}
-}
-
 func TestB52RequestsAboveTheLimitAreRefused(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
@@ -279,18 +216,18 @@ func TestB62AuthACLMeansTheUsersIDs(t *testing.T) {
 	})
 }
 
-func TestErrorsKeepTheirCauses(t *testing.T) {
-	why := errors.New("why")
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(why)
-	err := fail("lock", "/x", ended(ctx))
-	require.ErrorIs(t, err, why)
-	require.ErrorIs(t, err, context.Canceled)
-	require.EqualError(t, err, "zkrecipes: lock /x: context canceled: why")
-	var e *Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, "lock", e.Op)
-	require.Equal(t, "/x", e.Path)
-	require.NoError(t, fail("lock", "/x", nil))
-	require.NotContains(t, fmt.Sprintf("%v %+v %#v", Auth{"digest", []byte("u:secret")}, Auth{"digest", []byte("u:secret")}, Auth{"digest", []byte("u:secret")}), "secret")
+func TestB52PathsThatNoRequestHasRoomForAreRefused(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	r.p.reset()
+	for _, n := range []int{1_048_000, 1_048_560, 1_049_000, 2_000_000} {
+		path := "/" + strings.Repeat("a", n)
+		_, err := NewMutex(r.c, path).Lock(r.ctx)
+		require.ErrorContains(t, err, "servers accept 1048575")
+		_, _, err = l.Get(r.ctx, path)
+		require.ErrorContains(t, err, "servers accept 1048575")
+	}
+	require.Empty(t, r.p.count())
+	require.NoError(t, l.Err())
+	require.NoError(t, l.Release())
 }

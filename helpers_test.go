@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -226,3 +227,156 @@ func (e *events) count(what string) int {
 	defer e.mu.Unlock()
 	return strings.Count(strings.Join(e.all, " ")+" ", what+" ")
 }
+
+func watchesOf(c *Client) int {
+	s, _ := c.session()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watches)
+}
+
+// trail keeps what a Client's Trace is told.
+type trail struct {
+	mu   sync.Mutex
+	told map[string][]TraceEvent
+}
+
+func newTrail() *trail { return &trail{told: map[string][]TraceEvent{}} }
+
+func (r *trail) trace() *Trace {
+	note := func(what string) func(TraceEvent) {
+		return func(e TraceEvent) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.told[what] = append(r.told[what], e)
+		}
+	}
+	return &Trace{
+		Queued: note("queued"), Granted: note("granted"), Released: note("released"), Lost: note("lost"),
+		SessionUp: note("up"), SessionDown: note("down"),
+	}
+}
+
+func (r *trail) of(what string) []TraceEvent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.told[what])
+}
+
+// nth waits until something has been told n times, and returns what then.
+func (r *trail) nth(t testing.TB, n int, what string) TraceEvent {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s told %d times", what, n), func() bool { return len(r.of(what)) >= n })
+	return r.of(what)[n-1]
+}
+
+// sleeps waits until the client has n watches, all of them answered: two for a
+// waiter, one for who has held for long enough.
+func sleeps(t testing.TB, c *Client, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d watches", n), func() bool {
+		s, _ := c.session()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, w := range s.watches {
+			if w.confirmed == 0 {
+				return false
+			}
+		}
+		return len(s.watches) == n
+	})
+}
+
+// places returns the names of the places in a line, in order.
+func places(t testing.TB, servers []string, path string) (names []string) {
+	t.Helper()
+	conn := rawTo(t, servers)
+	defer conn.Close() // go-zookeeper's can hang for a minute when its server dies
+	_, err := conn.Sync(path)
+	require.NoError(t, err)
+	ms := members(children(t, conn, path), lockKinds)
+	slices.SortFunc(ms, member.compare)
+	for _, m := range ms {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// waitFor returns why a context has ended, in bounded time.
+func waitFor(t testing.TB, ctx context.Context) error {
+	t.Helper()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(20 * time.Second):
+		require.FailNow(t, "the context does not end")
+		return nil
+	}
+}
+
+// rwRig is a rig whose line is an RWLock's.
+type rwRig struct {
+	*rig
+	w *RWLock
+}
+
+func newRWRig(t *testing.T, opts *Options) *rwRig {
+	t.Helper()
+	r := &rwRig{rig: &rig{t: t, ctx: within(t, 30*time.Second), path: newPath(t), p: newProxy(t, harness.shared[0]), raw: raw(t)}}
+	r.c = dialTo(t, []string{r.p.addr()}, opts)
+	r.w = NewRWLock(r.c, r.path)
+	require.NoError(t, r.w.Do(r.ctx, nothing))
+	return r
+}
+
+// another returns the same lock in a session of its own.
+func (r *rwRig) another() *RWLock {
+	r.t.Helper()
+	return NewRWLock(dial(r.t, nil), r.path)
+}
+
+// held calls what takes a lock, and fails the test if it cannot.
+func held(t testing.TB, lock func(context.Context) (*Lease, error)) *Lease {
+	t.Helper()
+	l, err := lock(within(t, 20*time.Second))
+	require.NoError(t, err)
+	return l
+}
+
+// later is held for what goes on in the background.
+func later(t testing.TB, lock func(context.Context) (*Lease, error)) *attempt {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	t.Cleanup(func() { cancel(nil) })
+	a := &attempt{t: t, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		a.lease, a.err = lock(ctx)
+	}()
+	return a
+}
+
+// joins is later, and waits until it stands in line as the nth.
+func (r *rwRig) joins(n int, lock func(context.Context) (*Lease, error)) *attempt {
+	r.t.Helper()
+	a := later(r.t, lock)
+	r.queued(n)
+	return a
+}
+
+// expire ends the client's session as its expiry would. No connection is made
+// meanwhile: a client that is quick takes its session back, and the server closes
+// the other connection (ZooKeeperServer.processConnectRequest).
+func expire(p *proxy) {
+	p.t.Helper()
+	refuse := func(refuse bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.refuse = refuse
+	}
+	refuse(true)
+	defer refuse(false)
+	p.expire()
+}
+
+// curatorUUID is the nth uuid as Curator makes them, of version 4.
+func curatorUUID(n int) string { return fmt.Sprintf("7a1b2c3d-4e5f-4a6b-8c7d-%012d", n) }

@@ -1,9 +1,15 @@
 package zkrecipes
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,4 +224,136 @@ func TestB31WaitersInAThousandLinesHearOverAReconnect(t *testing.T) {
 			require.NoError(t, a.granted().Release())
 		}
 	})
+}
+
+// A thousand wait, each in a session of its own. A release wakes one of them,
+// the next in line, and no request is sent but the release itself.
+func TestB30ThousandWaiters(t *testing.T) {
+	const n = 1000
+	ctx, path := within(t, 60*time.Second), newPath(t)
+	sent := &requests{}
+	var grants, queued atomic.Int32
+	opts := &Options{Dialer: sent.dial, Trace: &Trace{
+		Queued:  func(TraceEvent) { queued.Add(1) },
+		Granted: func(TraceEvent) { grants.Add(1) },
+	}}
+	clients := make([]*Client, 1+n) // the first one is the holder's
+	// Some at a time, or each waits for the others' long listings.
+	each := func(f func(i int)) {
+		var wg sync.WaitGroup
+		slots := make(chan struct{}, 8)
+		for i := range clients {
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }() // also where f fails the test
+				f(i)
+			})
+		}
+		wg.Wait()
+	}
+	granted := make(chan *Lease, 1+n)
+	var waiters sync.WaitGroup
+	each(func(i int) {
+		c, err := Dial(ctx, harness.shared, opts)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		clients[i] = c
+	})
+	defer waiters.Wait()
+	defer each(func(i int) {
+		if clients[i] != nil {
+			clients[i].Close()
+		}
+	})
+	require.False(t, t.Failed())
+	current := lockOn(t, NewMutex(clients[0], path))
+	sleeps(t, clients[0], 1)
+	each(func(i int) {
+		if i == 0 {
+			return
+		}
+		waiters.Go(func() {
+			l, err := NewMutex(clients[i], path).Lock(ctx)
+			if err != nil {
+				if !errors.Is(err, ErrClosed) { // the test has failed already
+					t.Error(err)
+				}
+				return
+			}
+			granted <- l
+		})
+		sleeps(t, clients[i], 2)
+	})
+	require.EqualValues(t, n, queued.Load())
+	line, err := NewMutex(clients[0], path).Contenders(ctx)
+	require.NoError(t, err)
+	require.Len(t, line, 1+n)
+
+	sent.reset()
+	for i := range n {
+		require.NoError(t, current.Release())
+		current = <-granted
+		require.Equal(t, line[i+1].Token, current.Token(), "in the order of the line")
+		require.Equal(t, map[string]int{opRelease: i + 1}, sent.count(), "releases and nothing else")
+		require.Empty(t, granted, "one wake per release")
+	}
+	require.NoError(t, current.Release())
+	require.Equal(t, map[string]int{opRelease: 1 + n}, sent.count())
+	eventually(t, "grants told", func() bool { return grants.Load() == 1+n })
+	require.EqualValues(t, n, queued.Load(), "nobody has stood in line twice")
+}
+
+// requests counts what clients send, by operation, as proxy does, for less: a
+// thousand connections through a proxy are three thousand.
+type requests struct {
+	mu sync.Mutex
+	by map[string]int
+}
+
+func (r *requests) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+	return &counted{Conn: nc, r: r}, err
+}
+
+func (r *requests) reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.by = map[string]int{}
+}
+
+// count leaves pings out.
+func (r *requests) count() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	by := maps.Clone(r.by)
+	delete(by, "ping")
+	return by
+}
+
+type counted struct {
+	net.Conn
+	r         *requests
+	connected bool // the handshake's request has no operation
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	for in := bytes.NewReader(b); in.Len() > 0; {
+		frame, err := jute.ReadFrame(in, len(b))
+		if err != nil {
+			return 0, fmt.Errorf("not a whole frame: %w", err)
+		}
+		if !c.connected {
+			c.connected = true
+			continue
+		}
+		_, op := requestOf(frame[4:])
+		c.r.mu.Lock()
+		if c.r.by != nil {
+			c.r.by[op]++
+		}
+		c.r.mu.Unlock()
+	}
+	return c.Conn.Write(b)
 }

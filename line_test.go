@@ -3,47 +3,20 @@ package zkrecipes
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// What others do to the line. The names say the row.
-
-// The successor of an evicted place has the same predecessor then; both hear it
-// leave, and one of them is in nobody's line any more.
-func TestB22AnEvictedWaiterIsNotGrantedByItsPredecessorsFarewell(t *testing.T) {
-	eachSide(t, func(t *testing.T, r *sideRig) {
-		for range 10 {
-			holder := held(t, r.rival.Lock)
-			attempts := []*attempt{r.joins(2, r.m), r.joins(3, r.theirs(r.c, r.path))}
-			name := r.inLine()[1].name
-			var wg sync.WaitGroup
-			wg.Go(func() { r.raw.Delete(r.path+"/"+name, -1) })
-			wg.Go(func() { holder.Release() })
-			wg.Wait()
-			for _, a := range attempts {
-				l, err := a.wait()
-				if err != nil {
-					require.ErrorIs(t, err, ErrEvicted)
-					require.Same(t, attempts[0], a)
-					continue
-				}
-				if _, err := l.Commit(r.ctx); err != nil { // granted before it was evicted
-					require.ErrorIs(t, err, ErrLost)
-					require.Same(t, attempts[0], a)
-				}
-				l.Release()
-			}
-			r.queued(0)
-		}
-	})
-}
+// What befalls the container, and what others put into it.
 
 func TestB23LineIsDeletedAndRecreatedUnderWaiters(t *testing.T) {
 	r := newRig(t, nil)
@@ -146,43 +119,6 @@ func TestB25StrangersInTheLineAreIgnored(t *testing.T) {
 	})
 }
 
-func TestB27DataSetOnAForeignPredecessorIsNoFarewell(t *testing.T) {
-	r := newRig(t, nil)
-	for _, prefix := range []string{
-		"lock-", "_c_7a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d-lock-", "0f0e0d0c0b0a09080706050403020100__lock__",
-	} {
-		ahead := r.byHand(prefix)
-		r.p.reset()
-		a := lockLater(t, r.m)
-		r.queued(2)
-		r.asleep(1)
-		for i := range 3 {
-			r.p.reset()
-			_, err := r.raw.Set(ahead, []byte(fmt.Sprint(i)), -1)
-			require.NoError(t, err)
-			eventually(t, "looked again", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
-			require.True(t, a.waiting())
-		}
-		require.NoError(t, r.raw.Delete(ahead, -1))
-		require.NoError(t, a.granted().Release())
-	}
-}
-
-func TestB47DataOfAPlaceIsItsOwnersAlone(t *testing.T) {
-	r := newRig(t, nil)
-	l := r.lock()
-	a := lockLater(t, NewMutex(dial(t, nil), r.path))
-	r.queued(2)
-	for name, conn := range map[string]*zk.Conn{"an operator": r.raw, "another session": rawConn(dial(t, nil))} {
-		_, err := conn.Set(l.Check().Path, []byte("__REVOKE__"), -1)
-		require.ErrorIs(t, err, zk.ErrNoAuth, name)
-	}
-	require.True(t, a.waiting())
-	require.NoError(t, l.Err())
-	require.NoError(t, l.Release())
-	require.NoError(t, a.granted().Release())
-}
-
 func rawConn(c *Client) *zk.Conn {
 	s, _ := c.session()
 	return s.conn
@@ -257,19 +193,50 @@ func TestB40MutexAndRWLockOnOnePath(t *testing.T) {
 	}
 }
 
-func TestOurNamesSortForCuratorAsForUs(t *testing.T) {
-	// Curator sorts by what follows the last "lock-".
-	numbers := []int32{0, 1, 9, 10, 99, 1_000_000_000, 2_147_000_000}
-	var names []string
-	for _, n := range numbers {
-		names = append(names, fmt.Sprintf("_c_%s-lock-%010d", newUUID(), n))
+func TestALineThatWasIdleIsLookedAtAgain(t *testing.T) {
+	r := newRig(t, nil)
+	state := r.c.lines[r.path]
+	state.used = time.Now().Add(-idleLine)
+	r.c.lines[r.path] = state
+	require.NoError(t, r.raw.Delete(r.path, -1)) // reaped, and somebody else's now
+	_, err := r.raw.Create(r.path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	require.NoError(t, r.m.Do(r.ctx, nothing))
+	data, _, err := r.raw.Get(r.path)
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(data))
+}
+
+// The servers delete an idle line, and its parents where they are this
+// library's too, but none that somebody stands in. The next Lock makes it anew.
+func TestA04LineIsReapedWhenIdle(t *testing.T) {
+	t.Parallel()
+	// Both look at their containers twice a second.
+	servers := []string{ownServer(t, zkserver.Config{}, zktest.ContainerCheckInterval(500*time.Millisecond))}
+	ctx, path := within(t, 30*time.Second), newPath(t)
+	c, conn := dialTo(t, servers, nil), rawTo(t, servers)
+	gone := func(path string) {
+		exists, _, event, err := conn.ExistsW(path)
+		require.NoError(t, err)
+		if !exists {
+			return
+		}
+		select {
+		case e := <-event:
+			require.Equal(t, zk.EventNodeDeleted, e.Type)
+		case <-ctx.Done():
+			require.FailNow(t, "still there", path)
+		}
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		return strings.Compare(a[strings.LastIndex(a, "lock-")+5:], b[strings.LastIndex(b, "lock-")+5:])
-	})
-	for i, m := range members(names, lockKinds) {
-		require.Equal(t, numbers[i], m.number)
-		require.True(t, i == 0 || members(names, lockKinds)[i-1].compare(m) < 0)
-		require.True(t, m.signals())
+	held := lockOn(t, NewMutex(c, path+"/held"))
+	idle := NewMutex(c, path+"/idle/line")
+	for range 2 { // the second time as a line that this client has used before
+		require.NoError(t, idle.Do(ctx, nothing))
+		gone(path + "/idle/line")
+		gone(path + "/idle")
 	}
+	_, err := held.Commit(ctx)
+	require.NoError(t, err)
+	require.NoError(t, held.Release())
+	gone(path)
 }

@@ -182,29 +182,6 @@ func TestA15ContendersAreListedInOrder(t *testing.T) {
 	require.NoError(t, r.raw.Delete(foreign, -1))
 }
 
-func TestA16ACancelledWaiterInTheMiddleLetsNobodyIn(t *testing.T) {
-	r := newRig(t, nil)
-	l := r.lock()
-	middle := lockLater(t, NewMutex(dial(t, nil), r.path))
-	r.queued(2)
-	r.p.reset()
-	last := lockLater(t, r.m)
-	r.queued(3)
-	r.asleep(1)
-	r.p.reset()
-	why := errors.New("changed my mind")
-	middle.cancel(why)
-	_, err := middle.wait()
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, why)
-	r.queued(2)
-	eventually(t, "new predecessor", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
-	require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, r.p.count(), "it looked whom to wait for now")
-	require.True(t, last.waiting())
-	require.NoError(t, l.Release())
-	require.NoError(t, last.granted().Release())
-}
-
 func TestA17TheFirstErrorIsKeptWhenCleaningUpFailsToo(t *testing.T) {
 	// Without DELETE on the line no place can be deleted.
 	acl := zk.WorldACL(zk.PermAll &^ zk.PermDelete)
@@ -330,4 +307,56 @@ func settledGoroutines(t *testing.T) (n int) {
 		return same > 10
 	})
 	return n
+}
+
+// Many waiters and holders in one session and in others, while connections
+// drop and places are evicted: one inside, and nothing left behind.
+func TestOneSessionsGoroutinesUnderDropsAndEvictions(t *testing.T) {
+	r := newRig(t, nil)
+	stop := time.Now().Add(4 * time.Second)
+	other := NewMutex(dial(t, nil), r.path)
+	var inside, grants atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 16 {
+		m := r.m
+		if i%4 == 0 {
+			m = other
+		}
+		wg.Go(func() {
+			for time.Now().Before(stop) {
+				ctx, cancel := r.ctx, context.CancelFunc(func() {})
+				if i%2 == 1 {
+					ctx, cancel = context.WithTimeout(r.ctx, time.Duration(5+i*7)*time.Millisecond)
+				}
+				l, err := m.Lock(ctx)
+				cancel()
+				if err != nil {
+					if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrEvicted) {
+						t.Error(err)
+					}
+					continue
+				}
+				if inside.Add(1) != 1 {
+					t.Error("two inside")
+				}
+				grants.Add(1)
+				runtime.Gosched()
+				inside.Add(-1)
+				if err := l.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for n := 0; time.Now().Before(stop); n++ {
+		r.p.drop()
+		if ms := r.inLine(); len(ms) > 6 { // the last one, who holds for certain not
+			r.raw.Delete(r.path+"/"+ms[len(ms)-1].name, -1)
+		}
+		<-time.After(time.Duration(30+n%50) * time.Millisecond)
+	}
+	wg.Wait()
+	t.Logf("%d grants", grants.Load())
+	r.queued(0)
+	eventually(t, "watches", func() bool { return watchesOf(r.c) == 0 })
 }

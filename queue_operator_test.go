@@ -381,58 +381,6 @@ func TestB35CloseDuringAnAckOfAQueuesItem(t *testing.T) {
 	atRest(t, r.raw, r.path)
 }
 
-// With the queue its receipts are deleted: what they would have told is not known
-// any more, and nothing is done twice. The item, or what the ack did, may have been
-// seen by others before. It makes no difference whether the receipts' parent is there
-// again.
-func TestB42ReceiptIsDeletedWithTheQueue(t *testing.T) {
-	const ackAndCreate = "multi(setData,delete,delete,delete,create)"
-	for _, parent := range []bool{false, true} {
-		gone := func(r *queueRig) {
-			removeTree(t, r.raw, r.path)
-			if parent {
-				_, err := r.raw.CreateContainer(r.path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-				require.NoError(t, err)
-				_, err = r.raw.CreateContainer(r.path+"/puts", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-				require.NoError(t, err)
-			}
-			r.p.drop()
-		}
-		t.Run(fmt.Sprintf("put, parent=%v", parent), func(t *testing.T) {
-			r := newQueueRig(t, nil)
-			rule := r.p.on(opPut, 1, withhold)
-			a := putLater(t, r.q, "0")
-			r.p.await(rule)
-			eventually(t, "put", func() bool {
-				names, _, err := r.raw.Children(r.path + "/s/0000000000")
-				return err == nil && len(names) == 1
-			})
-			gone(r)
-			id, err := a.wait()
-			require.ErrorIs(t, err, ErrUncertain)
-			require.NotEmpty(t, id)
-			putOn(t, r.q, "1")
-			require.Equal(t, []string{"1"}, drain(t, r.q))
-		})
-		t.Run(fmt.Sprintf("ack, parent=%v", parent), func(t *testing.T) {
-			r := newQueueRig(t, nil)
-			putOn(t, r.other(), "0")
-			it := takeOn(t, r.q)
-			rule := r.p.on(ackAndCreate, 1, withhold)
-			a := ackLater(t, it, &zk.CreateRequest{Path: r.path + "-done"})
-			r.p.await(rule)
-			eventually(t, "acked", func() bool {
-				done, _, err := r.raw.Exists(r.path + "-done")
-				return done && err == nil
-			})
-			gone(r)
-			_, err := a.wait()
-			require.ErrorIs(t, err, ErrUncertain)
-			require.NotErrorIs(t, err, ErrLost)
-		})
-	}
-}
-
 // A consumer that knows the segments of a queue takes the items of the one that was
 // made in its place, all of them and in order.
 func TestB23ConsumerKnowsTheSegmentsOfTheQueueThatWasDeleted(t *testing.T) {

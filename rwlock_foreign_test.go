@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Other libraries' readers and writers in the line. As in lock_foreign_test.go, each
-// comes with the rule by which its library finds out whom it has to wait for.
+// Other libraries' readers and writers in the line. As in lock_foreign_test.go,
+// each comes with the rule by which its library finds out which place it waits
+// for.
 
 var foreignSides = []struct {
 	name   string

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -172,4 +173,13 @@ func TestB28ALineThatIsDeletedCountsFromItsBeginning(t *testing.T) {
 		require.Zero(t, w.line()[0].number)
 		require.NoError(t, l.Release())
 	})
+}
+
+func TestB28AnExhaustedPlaceThatCannotBeDeletedIsAnErrorToo(t *testing.T) {
+	r := newRig(t, nil)
+	r.c.last = -1
+	_, err := r.raw.SetACL(r.path, zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
+	require.NoError(t, err)
+	_, err = r.m.Lock(r.ctx)
+	require.ErrorIs(t, err, ErrExhausted)
 }

@@ -126,3 +126,29 @@ func TestB63LeaseSeesWhatWasCommittedBeforeItOverAReconnectToAServerThatIsBehind
 		})
 	}
 }
+
+func TestAGrantHeardOnAnEarlierConnectionIsHandedOutBehindASync(t *testing.T) {
+	r := newRig(t, nil)
+	holder := lockOn(t, NewMutex(dial(t, nil), r.path))
+	s, _ := r.c.session()
+	p, err := r.m.line.join(r.ctx, s, kindLock)
+	require.NoError(t, err)
+	pred, _, err := p.look(r.ctx)
+	require.NoError(t, err)
+	until := make(chan error)
+	go func() { until <- p.until(r.ctx, *pred) }()
+	r.asleep(1)
+	require.NoError(t, holder.Release())
+	require.NoError(t, <-until)
+	require.True(t, p.first)
+	r.p.reset()
+	r.p.drop()
+	eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+	require.NoError(t, s.ready(r.ctx))
+	g, err := p.grant(r.ctx)
+	require.NoError(t, err)
+	require.Equal(t, 1, r.p.countOf("sync"))
+	l, err := g.enter(kindLock)
+	require.NoError(t, err)
+	require.NoError(t, l.Release())
+}

@@ -1,0 +1,278 @@
+package zkrecipes
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// What others do to the znodes of a Barrier.
+
+// An operator deletes a member.
+func TestB22EvictedMemberOfABarrierIsToldAndNotCounted(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"early": 0, "late": 5 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				a := attend(t, pairing(w.stranger(nil)))
+				time.Sleep(pause)
+				synctest.Wait()
+				require.NoError(t, w.bare().Delete(roundOf2+"/"+w.present()[0].name, -1))
+				time.Sleep(2 * time.Second)
+				require.False(t, a.waiting())
+				_, err := a.wait()
+				require.ErrorIs(t, err, ErrEvicted)
+				require.NotErrorIs(t, err, ErrUncertain)
+				one := attend(t, pairing(w.stranger(nil)))
+				synctest.Wait()
+				require.True(t, one.waiting())
+				indexes(t, one, attend(t, pairing(w.stranger(nil))))
+			})
+		})
+	}
+}
+
+// A member that was named is deleted before it has heard.
+func TestB22EvictedMemberThatWasNamedIsTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		still := newStall(w.srv)
+		a := attend(t, pairing(w.stranger(&Options{Dialer: still.Dial, SessionTimeout: time.Minute})))
+		time.Sleep(10 * time.Second) // it watches its own znode
+		synctest.Wait()
+		still.stop()
+		own := w.present()[0].name
+		index := indexOf(t, attend(t, pairing(w.stranger(nil))))
+		synctest.Wait()
+		require.Len(t, w.present(), 1, "the other has left")
+		require.NoError(t, w.bare().Delete(roundOf2+"/"+own, -1))
+		still.resume()
+		require.Equal(t, 1-index, indexOf(t, a))
+	}, zktest.SessionTimeouts(time.Second, time.Hour))
+}
+
+// wipe deletes a tree, at once.
+func wipe(t testing.TB, conn *zk.Conn, path string) {
+	t.Helper()
+	var ops []any
+	var add func(path string)
+	add = func(path string) {
+		for _, name := range children(t, conn, path) {
+			add(path + "/" + name)
+		}
+		ops = append(ops, &zk.DeleteRequest{Path: path, Version: -1})
+	}
+	add(path)
+	_, err := conn.Multi(ops...)
+	require.NoError(t, err)
+}
+
+func TestB23RoundDeletedUnderItsMembers(t *testing.T) {
+	for _, what := range []string{"/b/round", "/b"} {
+		for name, again := range map[string]bool{"and made again": true, "for good": false} {
+			t.Run(what+" "+name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					c := w.stranger(nil)
+					a := attend(t, NewBarrier(c, "/b", 3))
+					still := newStall(w.srv)
+					d := w.stranger(&Options{Dialer: still.Dial})
+					b := attend(t, NewBarrier(d, "/b", 3))
+					synctest.Wait()
+					still.stop() // it hears of it later
+					wipe(t, w.bare(), what)
+					var others []*going[int]
+					if again {
+						for range 2 {
+							others = append(others, attend(t, NewBarrier(w.stranger(nil), "/b", 3)))
+						}
+						synctest.Wait()
+					}
+					still.resume()
+					for _, m := range []*going[int]{a, b} {
+						_, err := m.wait()
+						require.ErrorIs(t, err, ErrEvicted)
+						require.ErrorIs(t, err, ErrUncertain, "whether the round had been opened is not known any more")
+					}
+					for len(others) < 3 {
+						others = append(others, attend(t, NewBarrier(c, "/b", 3)))
+					}
+					indexes(t, others...)
+				})
+			})
+		}
+	}
+}
+
+func TestB24BarrierWhosePathWasReapedIsMadeAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := pairing(w.stranger(nil)), pairing(w.stranger(nil))
+		for range 3 {
+			indexes(t, attend(t, a), attend(t, b))
+			synctest.Wait()
+			wipe(t, w.bare(), "/b")
+			indexes(t, attend(t, a), attend(t, b))
+			synctest.Wait()
+			// Each time before the round is there.
+			w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opRound, Code: jute.ErrNoNode, Times: 5})
+		}
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opRound, Code: jute.ErrNoNode, Times: -1})
+		_, err := a.Wait(t.Context())
+		require.ErrorIs(t, err, errContended, "a bounded number of times")
+	})
+}
+
+// Children that are no members.
+func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
+	ctx, path, conn := within(t, 30*time.Second), newPath(t), raw(t)
+	c := dial(t, nil)
+	a := attend(t, NewBarrier(c, path, 2))
+	sleeps(t, c, 1)
+	for _, name := range []string{
+		"x", "member", "member-", "member-12", "_c_x", "ünï-member-000000000x", "lock-0000000001", "readyy",
+		"_c_" + curatorUUID(0) + "-__READ__0000000001", curatorUUID(1),
+	} {
+		for _, dir := range []string{path, path + "/round"} {
+			_, err := conn.Create(dir+"/"+name, nil, 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+	}
+	require.True(t, a.waiting())
+	early := attend(t, NewBarrier(dial(t, nil), path, 2))
+	indexes(t, a, early)
+	// An opened round with such a child can never be deleted.
+	_, err := NewBarrier(c, path, 2).Wait(ctx)
+	require.ErrorContains(t, err, "stands in the round, which cannot be deleted: something else uses this path")
+	for _, name := range children(t, conn, path+"/round") {
+		if name != "ready" {
+			require.NoError(t, conn.Delete(path+"/round/"+name, -1))
+		}
+	}
+	indexes(t, attend(t, NewBarrier(c, path, 2)), attend(t, NewBarrier(dial(t, nil), path, 2)))
+}
+
+func TestB28CounterOfARoundAtItsEnd(t *testing.T) {
+	for name, next := range map[string]int32{"past the limit": maxNumber + 1, "at its end": 1<<31 - 1, "negative": -5} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				c := w.stranger(nil)
+				a := attend(t, pairing(c))
+				synctest.Wait()
+				require.NoError(t, w.srv.SetCounter(roundOf2, next))
+				_, err := pairing(c).Wait(t.Context())
+				require.ErrorIs(t, err, ErrExhausted)
+				synctest.Wait()
+				require.True(t, a.waiting())
+				require.Len(t, w.present(), 1)
+			})
+		})
+	}
+}
+
+// What an operator does to ready. Nobody waits for ever, and the next round is
+// not in the way.
+func TestB45ReadyThatSomebodyElseHasWritten(t *testing.T) {
+	for name, data := range map[string]string{"empty": "", "junk": "go!", "no number": "1-", "a number": "7"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				c := w.stranger(nil)
+				a := attend(t, pairing(c))
+				synctest.Wait()
+				conn := w.bare()
+				_, err := conn.Set(readyOf2, []byte(data), -1)
+				require.NoError(t, err)
+				synctest.Wait()
+				if name == "a number" { // it reads as if others had been let go
+					require.True(t, a.waiting())
+				} else {
+					_, err = a.wait()
+					require.ErrorContains(t, err, "somebody else has written the round's ready")
+					require.ErrorIs(t, err, ErrUncertain)
+					a = attend(t, pairing(c))
+				}
+				indexes(t, a, attend(t, pairing(w.stranger(nil))))
+
+				// Written twice, it is not deleted: nobody knows what it stands for.
+				a = attend(t, pairing(c))
+				synctest.Wait()
+				write := &zk.SetDataRequest{Path: readyOf2, Data: []byte("go!"), Version: -1}
+				_, err = conn.Multi(write, write)
+				require.NoError(t, err)
+				_, err = a.wait()
+				require.ErrorIs(t, err, ErrUncertain)
+				synctest.Wait()
+				_, err = pairing(c).Wait(t.Context())
+				require.ErrorContains(t, err, "somebody else has written the round's ready, and the round cannot be deleted")
+			})
+		})
+	}
+}
+
+func TestB45RoundWithoutReadyIsAnErrorAndNoSpin(t *testing.T) {
+	for name, again := range map[string]bool{"deleted": false, "and made again": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				c := w.stranger(nil)
+				a := attend(t, NewBarrier(c, "/b", 3))
+				b := attend(t, NewBarrier(w.stranger(nil), "/b", 3))
+				synctest.Wait()
+				conn := w.bare()
+				require.NoError(t, conn.Delete(readyOf2, -1))
+				if again {
+					_, err := conn.Create(readyOf2, nil, 0, zk.WorldACL(zk.PermAll))
+					require.NoError(t, err)
+				}
+				for _, m := range []*going[int]{a, b} {
+					_, err := m.wait()
+					require.ErrorContains(t, err, "the round has no ready: somebody has deleted it")
+				}
+				synctest.Wait()
+				require.Empty(t, w.present())
+				if again {
+					return // it is as good as any
+				}
+				requests := w.requests(func() {
+					_, err := NewBarrier(c, "/b", 3).Wait(t.Context())
+					require.ErrorContains(t, err, "the round has no ready: somebody has deleted it")
+					require.NotErrorIs(t, err, ErrUncertain)
+				})
+				require.Equal(t, 2, requests[opAttend])
+				require.NoError(t, conn.Delete(roundOf2, -1))
+				indexes(t, attend(t, NewBarrier(c, "/b", 3)), attend(t, NewBarrier(c, "/b", 3)), attend(t, NewBarrier(c, "/b", 3)))
+			})
+		})
+	}
+}
+
+// ready with a child of somebody's can never be deleted.
+func TestB45ReadyThatCannotBeDeletedIsAnError(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		a := attend(t, pairing(c))
+		synctest.Wait()
+		_, err := w.bare().Create(readyOf2+"/child", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		indexes(t, a, attend(t, pairing(c)))
+		_, err = pairing(c).Wait(t.Context())
+		require.ErrorIs(t, err, zk.ErrNotEmpty)
+		require.ErrorContains(t, err, "ready cannot be deleted")
+	})
+}
+
+func TestB46BarrierWhoseServerLostItsData(t *testing.T) {
+	node := ownNode(t, zkserver.Config{})
+	servers := []string{node.Addr()}
+	path := newPath(t)
+	c := dialTo(t, servers, &Options{SessionTimeout: 1500 * time.Millisecond})
+	a := attend(t, NewBarrier(c, path, 2))
+	sleeps(t, c, 2) // its own znode too
+	require.NoError(t, node.Wipe(t.Context()))
+	_, err := a.wait()
+	require.ErrorIs(t, err, zk.ErrSessionExpired)
+	require.ErrorIs(t, err, ErrUncertain, "nobody knows any more")
+	indexes(t, attend(t, NewBarrier(c, path, 2)), attend(t, NewBarrier(dialTo(t, servers, nil), path, 2)))
+}

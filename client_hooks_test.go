@@ -1,0 +1,97 @@
+package zkrecipes
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Functions of the caller that the library calls: slow ones, ones that panic, and
+// ones that call the library.
+
+type slowHandler struct {
+	slog.Handler
+	free chan struct{}
+}
+
+func (h slowHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h slowHandler) Handle(context.Context, slog.Record) error {
+	<-h.free
+	panic("and it panics")
+}
+
+func TestB41ASlowLoggerHoldsUpNobody(t *testing.T) {
+	free := make(chan struct{})
+	r := newRig(t, &Options{Logger: slog.New(slowHandler{slog.DiscardHandler, free})})
+	l := r.lock()
+	r.p.expire()
+	<-l.Context(r.ctx).Done()
+	require.NoError(t, r.m.Do(r.ctx, nothing))
+	close(free)
+}
+
+func TestB41SlowAndPanickingHooksHoldUpNobody(t *testing.T) {
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) {
+			free := make(chan struct{})
+			var once sync.Once
+			heard := make(chan TraceEvent, 10)
+			r := side.rig(t, &Options{Trace: &Trace{
+				Granted: func(TraceEvent) {
+					<-free
+					once.Do(func() { panic("hook") })
+				},
+				Released: func(e TraceEvent) { heard <- e },
+			}})
+			for range 3 { // while the first hook hangs
+				require.NoError(t, r.m.Do(r.ctx, nothing))
+			}
+			require.Empty(t, heard)
+			close(free)
+			var last Token
+			for range 4 { // the rig's, too; in order, and none lost to the panic
+				e := <-heard
+				require.Greater(t, e.Token, last)
+				require.Equal(t, r.path, e.Path)
+				require.NotZero(t, e.Session)
+				last = e.Token
+			}
+		})
+	}
+}
+
+func TestB57HooksAndFunctionsMayCallTheLibrary(t *testing.T) {
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) {
+			var r *sideRig
+			ready := make(chan struct{})
+			locked, closed := make(chan error, 1), make(chan error, 1)
+			var once sync.Once
+			opts := &Options{Trace: &Trace{Released: func(TraceEvent) {
+				once.Do(func() {
+					<-ready
+					ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+					defer cancel()
+					locked <- r.m.Do(ctx, nothing)
+					closed <- r.c.Close()
+				})
+			}}}
+			r = side.rig(t, opts)
+			close(ready)
+			require.NoError(t, outcome(t, locked))
+			require.NoError(t, outcome(t, closed))
+
+			other := side.rig(t, nil)
+			err := other.m.Do(other.ctx, func(ctx context.Context, l *Lease) error {
+				context.AfterFunc(ctx, func() { other.c.Close() })
+				return other.c.Close()
+			})
+			require.ErrorIs(t, err, ErrClosed)
+		})
+	}
+}

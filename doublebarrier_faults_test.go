@@ -1,0 +1,612 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// The n-th has seen n, and some of them go, and others come, before it has
+// opened: who has come must not pass with those who have gone.
+func TestB45MembersThatGoWhileAnotherOpensAreNotCounted(t *testing.T) {
+	for op, path := range map[string]string{"getChildren2": "/d", opOpenAll: "/d/ready"} {
+		t.Run(op, func(t *testing.T) {
+			o := &observer{dir: "/d", created: true}
+			inBubble(t, func(t *testing.T, w *world) {
+				of := func() *going[*Visit] { return enter(t, NewDoubleBarrier(w.stranger(nil), "/d", 3)) }
+				a, b := of(), of()
+				synctest.Wait()
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: path, For: time.Second})
+				opens := of()
+				synctest.Wait()
+				a.cancel(nil)
+				b.cancel(nil)
+				synctest.Wait()
+				newcomer := of()
+				synctest.Wait()
+				require.Len(t, w.inside(), 2)
+				time.Sleep(2 * time.Second)
+				require.True(t, opens.waiting())
+				require.True(t, newcomer.waiting())
+				require.Empty(t, o.openings())
+				leaveAll(t, visits(t, opens, newcomer, of())...)
+				require.Equal(t, []int{3}, o.openings())
+			}, o.option())
+		})
+	}
+}
+
+func TestB45MemberThatDiesWhileItOpensADoubleBarrierLeavesTheDutyToTheNext(t *testing.T) {
+	for op, path := range map[string]string{"getChildren2": "/d", opOpenAll: "/d/ready"} {
+		t.Run(op, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				first := enter(t, couple(w.stranger(nil)))
+				synctest.Wait()
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, Op: op, Path: path})
+				_, err := couple(w.stranger(nil)).Enter(t.Context())
+				require.ErrorIs(t, err, zk.ErrSessionExpired)
+				require.True(t, first.waiting())
+				leaveAll(t, visits(t, first, enter(t, couple(w.stranger(nil))))...)
+			})
+		})
+	}
+}
+
+func TestB45OpeningOfADoubleBarrierWhoseReplyIsLost(t *testing.T) {
+	for name, after := range map[string]bool{"applied": true, "not applied": false} {
+		for _, do := range []zktest.Action{zktest.Drop, zktest.Answer} {
+			for _, stale := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, do, stale), func(t *testing.T) {
+					o := &observer{dir: "/d", created: true}
+					inBubble(t, func(t *testing.T, w *world) {
+						op := opOpenAll
+						leaveAll(t, visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))...)
+						if stale {
+							op = opReplace
+							_, err := w.bare().Create("/d/ready", nil, 0, zk.WorldACL(zk.PermAll))
+							require.NoError(t, err)
+						}
+						o.openings()
+						a := enter(t, couple(w.stranger(nil)))
+						synctest.Wait()
+						w.plan.Add(zktest.Fault{Do: do, After: after, Op: op, Code: jute.ErrConnectionLoss, Times: 2})
+						leaveAll(t, visits(t, a, enter(t, couple(w.stranger(nil))))...)
+						require.Equal(t, []int{2}, o.openings(), "once")
+						require.Empty(t, w.srv.Children("/d"))
+					}, o.option())
+				})
+			}
+		}
+	}
+}
+
+// Two members, and something happens to one of their requests. The barrier opens
+// for two or for none, and lets all go who are inside.
+func TestB45WhateverHappensToARequestTheDoubleBarrierOpensForTwoAndLetsAllGo(t *testing.T) {
+	seen := map[string]int{}
+	eachRequest(t, mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
+		o := &observer{dir: "/d", created: true}
+		inBubble(t, func(t *testing.T, w *world) {
+			use := func(ctx context.Context, clients ...*Client) (through, lost, stuck int) {
+				var mu sync.Mutex
+				var wg sync.WaitGroup
+				for _, c := range clients {
+					wg.Go(func() {
+						var v *Visit
+						for {
+							var err error
+							if v, err = couple(c).Enter(ctx); err == nil {
+								break
+							}
+							if ctx.Err() != nil {
+								mu.Lock()
+								stuck++
+								mu.Unlock()
+								return
+							}
+							if !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, ErrLost) {
+								t.Error(err)
+								return
+							}
+						}
+						time.Sleep(time.Second)
+						err := v.Leave(t.Context())
+						mu.Lock()
+						defer mu.Unlock()
+						switch {
+						case err == nil:
+							through++
+							if names := o.remain(v.since); len(names) > 0 {
+								t.Error("it has left, and these remain:", names)
+							}
+						case errors.Is(err, ErrLost):
+							lost++
+						default:
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				return through, lost, stuck
+			}
+			clients := []*Client{w.stranger(nil), w.stranger(nil)}
+			w.plan.Add(fault)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			through, lost, stuck := use(ctx, clients...)
+			met = w.met()
+			seen[fmt.Sprintf("%d left, %d lost, %d stuck", through, lost, stuck)]++
+			require.LessOrEqual(t, lost+stuck, 1)
+			time.Sleep(time.Minute)
+			require.Empty(t, w.inside())
+			through, _, _ = use(t.Context(), w.stranger(nil), w.stranger(nil))
+			require.Equal(t, 2, through)
+			for _, stood := range o.openings() {
+				require.GreaterOrEqual(t, stood, 2)
+			}
+			synctest.Wait()
+			require.Empty(t, w.srv.Children("/d"))
+		}, o.option())
+		return met
+	})
+	t.Log(seen)
+	require.NotZero(t, seen["2 left, 0 lost, 0 stuck"])
+}
+
+// Another waits, and one cancels while one of its requests is under way. It has
+// entered, with the other, or nothing of it is left.
+func TestB32EnterThatIsCancelledAtEveryStepHasEnteredOrIsGone(t *testing.T) {
+	delays := []zktest.Fault{
+		{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true},
+	}
+	seen := map[string]int{}
+	eachRequest(t, delays, func(t *testing.T, fault zktest.Fault) (met bool) {
+		inBubble(t, func(t *testing.T, w *world) {
+			partner := enter(t, couple(w.stranger(nil)))
+			c := w.stranger(nil)
+			synctest.Wait()
+			w.plan.Add(fault)
+			a := enter(t, couple(c))
+			synctest.Wait()
+			reason := errors.New("enough")
+			a.cancel(reason)
+			time.Sleep(5 * time.Second)
+			v, err := a.wait()
+			met = w.met()
+			if err == nil {
+				seen["entered"]++
+				leaveAll(t, append(visits(t, partner), v)...)
+				return
+			}
+			require.Nil(t, v)
+			require.ErrorIs(t, err, reason)
+			if partner.waiting() {
+				seen["gone"]++
+				require.Len(t, w.inside(), 1, "the partner")
+				leaveAll(t, visits(t, partner, enter(t, couple(c)))...)
+				return
+			}
+			seen["gone, and its opening done"]++
+			leaveAll(t, visits(t, partner)...)
+			require.Empty(t, w.srv.Children("/d"))
+		})
+		return met || fault.Skip < 6
+	})
+	t.Log(seen)
+	require.NotZero(t, seen["entered"])
+	require.NotZero(t, seen["gone"])
+}
+
+// A Leave that is given up at any step has left, and the next one waits for the
+// others.
+func TestB32LeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
+	delays := []zktest.Fault{
+		{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true},
+	}
+	eachRequest(t, delays, func(t *testing.T, fault zktest.Fault) (met bool) {
+		inBubble(t, func(t *testing.T, w *world) {
+			vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
+			slices.SortFunc(vs, func(a, b *Visit) int {
+				return strings.Compare(a.l.g.place().name, b.l.g.place().name)
+			})
+			if fault.After { // the one that waits with its znode standing, and the other
+				slices.Reverse(vs)
+			}
+			synctest.Wait()
+			w.plan.Add(fault)
+			leaves := does(t, vs[0].Leave)
+			synctest.Wait()
+			leaves.cancel(errors.Join(zk.ErrNoNode, zk.ErrBadVersion))
+			synctest.Wait()
+			_, err := leaves.wait()
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, vs[0].Err(), ErrReleased)
+			met = w.met()
+			time.Sleep(5 * time.Second)
+			require.Equal(t, []string{vs[1].l.g.place().name}, w.inside())
+			leaves = does(t, vs[0].Leave)
+			synctest.Wait()
+			require.True(t, leaves.waiting(), "the other is inside")
+			require.NoError(t, vs[1].Leave(t.Context()))
+			_, err = leaves.wait()
+			require.NoError(t, err)
+			require.NoError(t, vs[0].Leave(t.Context()), "it stays so")
+			require.Empty(t, w.srv.Children("/d"))
+		})
+		return met || fault.Skip < 6
+	})
+}
+
+func TestB32LeaveWithAContextThatHasEndedLeaves(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 {
+			vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
+			for _, v := range vs {
+				require.ErrorIs(t, v.Leave(ctx), context.Canceled)
+			}
+			synctest.Wait()
+			require.Empty(t, w.srv.Children("/d"), "ready neither")
+		}
+	})
+}
+
+func TestB13LeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
+		var leaves []*going[struct{}]
+		for range 5 {
+			leaves = append(leaves, does(t, vs[0].Leave))
+		}
+		impatient := does(t, vs[0].Leave)
+		synctest.Wait()
+		impatient.cancel(nil)
+		_, err := impatient.wait()
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, vs[1].Leave(t.Context()))
+		for _, l := range leaves {
+			_, err := l.wait()
+			require.NoError(t, err)
+		}
+	})
+}
+
+// A member that this client has given up, and that still stands, is not the
+// partner of its next one.
+func TestB33NextMemberOfAClientDoesNotMeetItself(t *testing.T) {
+	giveUp := map[string]func(*testing.T, *world, *Client){
+		"Enter was cancelled": func(t *testing.T, w *world, c *Client) {
+			a := enter(t, couple(c))
+			synctest.Wait()
+			a.cancel(nil)
+			_, err := a.wait()
+			require.ErrorIs(t, err, context.Canceled)
+		},
+		"Enter was cancelled before the join was answered": func(t *testing.T, w *world, c *Client) {
+			w.plan.Add(zktest.Fault{Do: zktest.Delay, After: true, Op: opEnter, For: time.Second})
+			a := enter(t, couple(c))
+			synctest.Wait()
+			a.cancel(nil)
+			_, err := a.wait()
+			require.ErrorIs(t, err, context.Canceled)
+		},
+		"Leave was given up": func(t *testing.T, w *world, c *Client) {
+			other := w.stranger(nil)
+			vs := visits(t, enter(t, couple(c)), enter(t, couple(other)))
+			require.NoError(t, other.Close())
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorIs(t, vs[0].Leave(ctx), context.Canceled)
+		},
+	}
+	for name, f := range giveUp {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				c := w.stranger(nil)
+				for _, op := range []string{opDepart, "multi(delete)"} {
+					w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: op, Code: jute.ErrThrottled, Times: 5})
+				}
+				f(t, w, c)
+				a := enter(t, couple(c))
+				for range 50 {
+					time.Sleep(100 * time.Millisecond)
+					require.True(t, a.waiting())
+				}
+				require.Len(t, w.inside(), 1)
+				leaveAll(t, visits(t, a, enter(t, couple(w.stranger(nil))))...)
+				synctest.Wait()
+				require.Zero(t, leftBehind(c))
+			})
+		})
+	}
+}
+
+// The clock has ended the visit, and the session lives on.
+func TestB33NextMemberAfterALostVisitDoesNotMeetItself(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		still := newStall(w.srv)
+		c := w.stranger(&Options{Dialer: still.Dial, SessionTimeout: 10 * time.Second})
+		other := w.stranger(nil)
+		vs := visits(t, enter(t, couple(c)), enter(t, couple(other)))
+		synctest.Wait()
+		still.stop()
+		time.Sleep(10*time.Second + 100*time.Millisecond)
+		require.ErrorIs(t, vs[0].Err(), ErrLost)
+		require.ErrorIs(t, vs[0].Leave(t.Context()), ErrLost)
+		leaves := does(t, vs[1].Leave)
+		synctest.Wait()
+		a := enter(t, couple(c))
+		synctest.Wait()
+		still.resume()
+		time.Sleep(time.Minute)
+		_, err := leaves.wait()
+		require.NoError(t, err)
+		require.True(t, a.waiting())
+		require.Len(t, w.inside(), 1)
+		leaveAll(t, visits(t, a, enter(t, couple(other)))...)
+	})
+}
+
+func TestB01JoinOfADoubleBarrierWhoseReplyIsLostIsFound(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a := enter(t, couple(w.stranger(nil)))
+		synctest.Wait()
+		w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opEnter}, zktest.Fault{Do: zktest.Drop, Op: "sync", Times: 2})
+		b := couple(w.stranger(nil))
+		var vs []*Visit
+		requests := w.requests(func() { vs = visits(t, a, enter(t, b)) })
+		require.Equal(t, 2, requests[opEnter], "one joins, and opens")
+		require.Len(t, w.inside(), 2)
+		leaveAll(t, vs...)
+		require.Empty(t, w.srv.Children("/d"))
+	})
+}
+
+// The join was seen, the session ends with its answer: it is an error, since
+// others may have entered with it.
+func TestB10JoinOfADoubleBarrierWhoseAnswerIsLostWithTheSessionIsAnError(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		leaveAll(t, visits(t, enter(t, NewDoubleBarrier(c, "/d", 1)))...)
+		for _, after := range []bool{false, true} {
+			w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: opEnter})
+			_, err := couple(c).Enter(within(t, time.Minute))
+			require.ErrorIs(t, err, zk.ErrSessionExpired)
+			require.Empty(t, w.inside())
+		}
+	})
+}
+
+// The answer comes after the session's end: to have entered would be to be inside
+// with nobody.
+func TestB11EnterWhoseAnswerComesAfterTheSessionsEndIsAnError(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		t.Run(fmt.Sprint("last: ", last), func(t *testing.T) {
+			var c *stall
+			var once sync.Once
+			inBubble(t, func(t *testing.T, w *world) {
+				c = newStall(w.srv)
+				d := w.stranger(&Options{Dialer: c.Dial})
+				var a, partner *going[*Visit]
+				if last {
+					partner = enter(t, couple(w.stranger(nil)))
+					synctest.Wait()
+					a = enter(t, couple(d))
+				} else {
+					a = enter(t, couple(d))
+					synctest.Wait()
+					partner = enter(t, couple(w.stranger(nil)))
+				}
+				visits(t, partner)
+				time.Sleep(11 * time.Second)
+				require.Len(t, w.inside(), 1, "expired")
+				require.True(t, a.waiting())
+				c.resume()
+				v, err := a.wait()
+				require.Nil(t, v)
+				require.ErrorIs(t, err, zk.ErrSessionExpired)
+			}, zktest.OnChange(func(ch zktest.Change) {
+				if ch.Created && ch.Path == "/d/ready" {
+					once.Do(func() { c.stop() })
+				}
+			}))
+		})
+	}
+}
+
+func TestB09ExpiryInsideEndsTheVisit(t *testing.T) {
+	r := newRig(t, nil)
+	path := r.path + "-d"
+	vs := visits(t, enter(t, NewDoubleBarrier(r.c, path, 2)), enter(t, NewDoubleBarrier(dial(t, nil), path, 2)))
+	work := vs[0].Context(r.ctx)
+	r.p.expire()
+	require.ErrorIs(t, waitFor(t, work), ErrLost)
+	require.ErrorIs(t, vs[0].Err(), ErrLost)
+	require.ErrorIs(t, vs[0].Leave(r.ctx), ErrLost)
+	require.ErrorIs(t, vs[0].Leave(r.ctx), ErrLost)
+	require.NoError(t, vs[1].Leave(r.ctx), "it is not waited for")
+	require.ErrorIs(t, vs[1].Err(), ErrReleased)
+	require.ErrorIs(t, waitFor(t, vs[1].Context(r.ctx)), ErrReleased)
+}
+
+// Cut off from the servers, the visit ends before another could think so.
+func TestB16VisitOfAClientThatIsCutOffEndsInTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		still := newStall(w.srv)
+		c := w.stranger(&Options{Dialer: still.Dial})
+		vs := visits(t, enter(t, couple(c)), enter(t, couple(w.stranger(nil))))
+		began := time.Now()
+		still.lose()
+		work := vs[0].Context(t.Context())
+		<-work.Done()
+		require.ErrorIs(t, context.Cause(work), ErrLost)
+		require.LessOrEqual(t, time.Since(began), 10*time.Second)
+		require.Len(t, w.inside(), 2)
+		still.resume()
+	})
+}
+
+// The session of one that waits for the others to leave ends. It has left; the
+// server of the next session is behind, and does not show the others.
+func TestB10LeaveGoesOnInTheNextSessionBehindASync(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		d := w.stranger(nil)
+		c := w.stranger(nil)
+		vs := visits(t, enter(t, couple(c)), enter(t, couple(d)))
+		leaves := does(t, vs[0].Leave)
+		synctest.Wait()
+		require.True(t, w.srv.Expire(sessionID(c)))
+		time.Sleep(20 * time.Second)
+		require.True(t, leaves.waiting())
+		require.NoError(t, vs[1].Leave(t.Context()))
+		_, err := leaves.wait()
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Empty(t, w.srv.Children("/d"))
+	}, behind(1, 6))
+}
+
+func TestB18DoubleBarrierThroughAServerRestart(t *testing.T) {
+	node := ownNode(t, zkserver.Config{})
+	servers := []string{node.Addr()}
+	path := newPath(t)
+	restart := func() {
+		require.NoError(t, node.Kill(t.Context()))
+		require.NoError(t, node.Restart(t.Context()))
+	}
+	c, d := dialTo(t, servers, nil), dialTo(t, servers, nil)
+	a := enter(t, NewDoubleBarrier(c, path, 2))
+	watching(t, c, 1)
+	restart()
+	require.True(t, a.waiting())
+	vs := visits(t, a, enter(t, NewDoubleBarrier(d, path, 2)))
+	leaves := does(t, vs[0].Leave)
+	eventually(t, "leaving", func() bool { return vs[0].Err() != nil })
+	restart()
+	require.NoError(t, vs[1].Err())
+	require.True(t, leaves.waiting())
+	require.NoError(t, vs[1].Leave(within(t, 20*time.Second)))
+	_, err := leaves.wait()
+	require.NoError(t, err)
+	require.Empty(t, children(t, rawTo(t, servers), path))
+}
+
+func TestB21DoubleBarrierOpenedAndLeftWhileDisconnected(t *testing.T) {
+	r := newRig(t, nil)
+	path := r.path + "-d"
+	a := enter(t, NewDoubleBarrier(r.c, path, 2))
+	watching(t, r.c, 1)
+	r.p.refusing(true)
+	other := visits(t, enter(t, NewDoubleBarrier(dial(t, nil), path, 2)))[0]
+	require.True(t, a.waiting())
+	r.p.refusing(false)
+	v := visits(t, a)[0]
+	leaves := does(t, v.Leave)
+	watching(t, r.c, 2) // the other, and ready
+	r.p.refusing(true)
+	others := does(t, other.Leave)
+	eventually(t, "leaving", func() bool { return other.Err() != nil })
+	r.p.refusing(false)
+	for _, l := range []*going[struct{}]{leaves, others} {
+		_, err := l.wait()
+		require.NoError(t, err)
+	}
+	require.Empty(t, children(t, r.raw, path))
+}
+
+// One client waits at many gates, barriers and double barriers, and all of them
+// open while it is away: each watch is armed again, those on what is not there
+// too.
+func TestB31BarriersThatOpenWhileAClientIsAway(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const each = 300
+		c, other := w.stranger(nil), w.stranger(nil)
+		var waits []*going[struct{}]
+		var opens []func(context.Context) error
+		for i := range each {
+			gate, barrier, double := fmt.Sprint("/gates/", i), fmt.Sprint("/barriers/", i), fmt.Sprint("/doubles/", i)
+			require.NoError(t, NewGate(other, gate).Shut(t.Context()))
+			waits = append(waits,
+				does(t, NewGate(c, gate).Wait),
+				does(t, func(ctx context.Context) error { _, err := NewBarrier(c, barrier, 2).Wait(ctx); return err }),
+				does(t, func(ctx context.Context) error { _, err := NewDoubleBarrier(c, double, 2).Enter(ctx); return err }))
+			opens = append(opens,
+				NewGate(other, gate).Open,
+				func(ctx context.Context) error { _, err := NewBarrier(other, barrier, 2).Wait(ctx); return err },
+				func(ctx context.Context) error { _, err := NewDoubleBarrier(other, double, 2).Enter(ctx); return err })
+		}
+		synctest.Wait()
+		require.Equal(t, 3*each, watchesOf(c))
+		w.away(c)
+		for _, open := range opens {
+			require.NoError(t, open(t.Context()))
+		}
+		synctest.Wait()
+		for _, a := range waits {
+			require.True(t, a.waiting())
+		}
+		w.back()
+		for _, a := range waits {
+			_, err := a.wait()
+			require.NoError(t, err)
+		}
+	})
+}
+
+func TestB35DoubleBarrierAndClose(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		vs := visits(t, enter(t, couple(c)), enter(t, couple(w.stranger(nil))))
+		leaves := does(t, visits(t, enter(t, couple(c)))[0].Leave)
+		waits := enter(t, NewDoubleBarrier(c, "/other", 2))
+		work := vs[0].Context(t.Context())
+		synctest.Wait()
+		require.True(t, leaves.waiting())
+		require.NoError(t, c.Close())
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, context.Cause(work), ErrClosed)
+		require.ErrorIs(t, vs[0].Err(), ErrClosed)
+		require.ErrorIs(t, vs[0].Leave(t.Context()), ErrClosed)
+		_, err := leaves.wait()
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = waits.wait()
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = couple(c).Enter(t.Context())
+		require.ErrorIs(t, err, ErrClosed)
+		require.Len(t, w.inside(), 1)
+		require.Empty(t, w.srv.Children("/other"))
+		require.NoError(t, vs[1].Leave(t.Context()))
+		require.Empty(t, w.srv.Children("/d"))
+	})
+}
+
+func TestB35DoubleBarrierAndCloseWhileDisconnected(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		vs := visits(t, enter(t, couple(c)), enter(t, couple(w.stranger(nil))))
+		waits := enter(t, NewDoubleBarrier(c, "/other", 2))
+		synctest.Wait()
+		w.away(c)
+		began := time.Now()
+		require.ErrorContains(t, c.Close(), "left to time out")
+		_, err := waits.wait()
+		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, vs[0].Err(), ErrClosed)
+		require.Less(t, time.Since(began), 2*time.Second)
+		require.NoError(t, vs[1].Leave(within(t, time.Minute)), "when the session has timed out")
+	})
+}

@@ -1,0 +1,142 @@
+package zkrecipes
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// What others do to the znodes of a DoubleBarrier.
+
+func TestB22EvictedMemberOfADoubleBarrier(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"early": 0, "late": 5 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				conn := w.bare()
+				a := enter(t, couple(w.stranger(nil)))
+				time.Sleep(pause)
+				synctest.Wait()
+				require.NoError(t, conn.Delete("/d/"+w.inside()[0], -1))
+				time.Sleep(2 * time.Second)
+				require.False(t, a.waiting())
+				_, err := a.wait()
+				require.ErrorIs(t, err, ErrEvicted)
+
+				vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
+				time.Sleep(pause)
+				synctest.Wait()
+				require.NoError(t, conn.Delete(vs[0].l.g.place().path, -1))
+				require.NoError(t, vs[1].Leave(t.Context()), "it is not waited for")
+				time.Sleep(2 * time.Second)
+				require.ErrorIs(t, vs[0].Err(), ErrLost)
+				require.ErrorIs(t, vs[0].Leave(t.Context()), ErrLost)
+				require.Empty(t, w.srv.Children("/d"))
+			})
+		})
+	}
+}
+
+func TestB23DoubleBarrierDeletedUnderItsMembers(t *testing.T) {
+	t.Run("who wait", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *world) {
+			a := enter(t, couple(w.stranger(nil)))
+			synctest.Wait()
+			wipe(t, w.bare(), "/d")
+			_, err := a.wait()
+			require.ErrorIs(t, err, ErrEvicted)
+			leaveAll(t, visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))...)
+		})
+	})
+	t.Run("one of whom opens", func(t *testing.T) {
+		for op, path := range map[string]string{"getChildren2": "/d", opOpenAll: "/d/ready"} {
+			inBubble(t, func(t *testing.T, w *world) {
+				a := enter(t, couple(w.stranger(nil)))
+				synctest.Wait()
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: path, For: time.Second})
+				b := enter(t, couple(w.stranger(nil)))
+				synctest.Wait()
+				require.Len(t, w.inside(), 2)
+				wipe(t, w.bare(), "/d")
+				for _, m := range []*going[*Visit]{a, b} {
+					_, err := m.wait()
+					require.ErrorIs(t, err, ErrEvicted)
+				}
+			})
+		}
+	})
+	t.Run("who are inside", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *world) {
+			vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
+			leaves := does(t, vs[0].Leave)
+			synctest.Wait()
+			wipe(t, w.bare(), "/d")
+			_, err := leaves.wait()
+			require.NoError(t, err, "nobody is inside")
+			time.Sleep(2 * time.Second)
+			require.ErrorIs(t, vs[1].Leave(t.Context()), ErrLost)
+		})
+	})
+}
+
+func TestB24DoubleBarrierWhosePathWasReapedIsMadeAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c, d := w.stranger(nil), w.stranger(nil)
+		for range 3 {
+			leaveAll(t, visits(t, enter(t, couple(c)), enter(t, couple(d)))...)
+			wipe(t, w.bare(), "/d")
+		}
+	})
+}
+
+// Children that are no members neither count nor are waited for.
+func TestB25ForeignChildrenOfADoubleBarrierAreNotCounted(t *testing.T) {
+	path, conn := newPath(t), raw(t)
+	c := dial(t, nil)
+	a := enter(t, NewDoubleBarrier(c, path, 2))
+	watching(t, c, 1)
+	var junk []string
+	for _, name := range []string{
+		"x", "member", "member-", "member-12", "_c_x", "ünï-member-000000000x", "readyy", "Ready",
+		"1f1e2d3c-4b5a-4678-9abc-def01234567", "1f1e2d3c-4b5a-4678-9abc-def0123456789", "1f1e2d3c-4b5a-4678-9abcxdef012345678",
+	} {
+		_, err := conn.Create(path+"/"+name, nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		junk = append(junk, name)
+	}
+	b := enter(t, NewDoubleBarrier(c, path, 3))
+	eventually(t, "three", func() bool { return len(children(t, conn, path)) == len(junk)+2 })
+	watching(t, c, 1)
+	require.True(t, b.waiting())
+	b.cancel(nil)
+	_, err := b.wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, a.waiting())
+	leaveAll(t, visits(t, a, enter(t, NewDoubleBarrier(dial(t, nil), path, 2)))...)
+	require.ElementsMatch(t, junk, children(t, conn, path))
+
+	// The place of a lock is no junk: the path is another recipe's.
+	_, err = conn.Create(path+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	_, err = NewDoubleBarrier(c, path, 1).Enter(within(t, 20*time.Second))
+	require.ErrorContains(t, err, "another recipe uses this path")
+}
+
+func TestB28CounterOfADoubleBarrierAtItsEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		leaveAll(t, visits(t, enter(t, NewDoubleBarrier(c, "/d", 1)))...)
+		for _, next := range []int32{maxNumber + 1, 1<<31 - 1, -5} {
+			require.NoError(t, w.srv.SetCounter("/d", next))
+			_, err := NewDoubleBarrier(c, "/d", 1).Enter(within(t, time.Minute))
+			require.ErrorIs(t, err, ErrExhausted)
+			synctest.Wait()
+			require.Empty(t, w.srv.Children("/d"))
+		}
+	})
+}

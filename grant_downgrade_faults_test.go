@@ -1,0 +1,574 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Faults during a Downgrade.
+
+func TestB01DowngradeWhoseReplyIsLostIsDone(t *testing.T) {
+	r := newRWRig(t, nil)
+	for range 3 {
+		l := held(t, r.w.Lock)
+		number := r.inLine()[0].number
+		reader := r.joins(2, r.another().RLock)
+		r.p.reset()
+		r.p.on(opDowngrade, 1, dropAfter)
+		require.NoError(t, r.w.Downgrade(r.ctx, l))
+		require.Equal(t, 2, r.p.countOf(opDowngrade))
+		b := reader.granted()
+		line := r.inLine()
+		require.Len(t, line, 2)
+		require.Equal(t, number, line[0].number)
+		r.reads(l)
+		require.NoError(t, l.Release())
+		require.NoError(t, b.Release())
+		r.queued(0)
+	}
+}
+
+func TestB06DowngradeThatNeverArrivedIsSentAgain(t *testing.T) {
+	r := newRWRig(t, nil)
+	l := held(t, r.w.Lock)
+	r.p.reset()
+	r.p.on(opDowngrade, 1, dropBefore)
+	r.p.on(opDowngrade, 1, dropBefore)
+	r.p.on(opDowngrade, 1, dropAfter)
+	require.NoError(t, r.w.Downgrade(r.ctx, l))
+	require.Equal(t, 4, r.p.countOf(opDowngrade))
+	require.Len(t, r.inLine(), 1)
+	r.reads(l)
+	require.NoError(t, l.Release())
+	r.queued(0)
+}
+
+func TestB08DowngradeWhileDisconnected(t *testing.T) {
+	r := newRWRig(t, nil)
+	s, _ := r.c.session()
+	cut := func() {
+		r.p.refusing(true)
+		eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+	}
+	underWay := func(l *Lease) {
+		t.Helper()
+		eventually(t, "under way", func() bool { return l.g.holding() == holdsShared })
+	}
+	t.Run("is carried out by the background", func(t *testing.T) {
+		l := held(t, r.w.Lock)
+		cut()
+		ctx, cancel := context.WithCancel(r.ctx)
+		done := r.downgrades(ctx, l)
+		underWay(l)
+		cancel()
+		require.ErrorIs(t, outcome(t, done), context.Canceled)
+		require.NoError(t, l.Err())
+		_, err := r.w.Lock(l.Reentrant(r.ctx))
+		require.ErrorIs(t, err, ErrUpgrade, "on its way to a reader")
+		read, err := r.w.RLock(l.Reentrant(r.ctx))
+		require.NoError(t, err)
+		require.NoError(t, read.Release())
+		r.p.refusing(false)
+		require.NoError(t, r.w.Downgrade(r.ctx, l), "waits for the first")
+		r.reads(l)
+		require.NoError(t, l.Release())
+		r.queued(0)
+	})
+	t.Run("and Release returns at once", func(t *testing.T) {
+		l := held(t, r.w.Lock)
+		cut()
+		done := r.downgrades(r.ctx, l)
+		underWay(l)
+		require.NoError(t, l.Release())
+		require.ErrorIs(t, l.Err(), ErrReleased)
+		r.queued(1)
+		r.p.refusing(false)
+		require.ErrorIs(t, outcome(t, done), ErrReleased)
+		r.queued(0)
+		r.holds(0)
+		require.NoError(t, r.w.Do(r.ctx, nothing))
+	})
+}
+
+func TestB09DowngradeWhoseSessionExpiresIsLost(t *testing.T) {
+	for name, at := range map[string]action{"before it is applied": hold, "before it is answered": withhold} {
+		t.Run(name, func(t *testing.T) {
+			r := newRWRig(t, nil)
+			l := held(t, r.w.Lock)
+			work := l.Context(r.ctx)
+			next := r.joins(2, r.another().Lock)
+			rule := r.p.on(opDowngrade, 1, at)
+			done := r.downgrades(r.ctx, l)
+			r.p.await(rule)
+			if at == withhold {
+				eventually(t, "applied", func() bool { return strings.Contains(r.inLine()[0].name, "__READ__") })
+			}
+			expire(r.p)
+			rule.release()
+			require.ErrorIs(t, outcome(t, done), ErrLost)
+			require.ErrorIs(t, waitFor(t, work), ErrLost)
+			require.ErrorIs(t, l.Release(), ErrLost)
+			require.ErrorIs(t, r.w.Downgrade(r.ctx, l), ErrLost)
+			b := next.granted()
+			_, err := b.Commit(r.ctx)
+			require.NoError(t, err)
+			require.NoError(t, b.Release())
+			require.NoError(t, r.w.Do(r.ctx, nothing), "in the next session")
+			r.queued(0)
+			r.holds(0)
+		})
+	}
+}
+
+// The servers are silent until the lease is over. What they did in the meantime
+// is undone.
+func TestB16DowngradeUnderASilentServerEndsWithTheLease(t *testing.T) {
+	r := newRWRig(t, &Options{SessionTimeout: 1500 * time.Millisecond})
+	l := held(t, r.w.Lock)
+	work := l.Context(r.ctx)
+	r.p.stall()
+	done := r.downgrades(r.ctx, l)
+	require.ErrorIs(t, waitFor(t, work), ErrLost)
+	require.ErrorIs(t, l.Err(), ErrLost)
+	r.p.resume()
+	require.ErrorIs(t, outcome(t, done), ErrLost)
+	r.queued(0)
+	require.NoError(t, r.w.Do(r.ctx, nothing))
+	r.holds(0)
+}
+
+func TestB22DowngradeOfAPlaceThatAnOperatorDeletes(t *testing.T) {
+	r := newRWRig(t, nil)
+	lostNow := func(l *Lease) {
+		t.Helper()
+		require.ErrorIs(t, l.Err(), ErrLost)
+		require.ErrorIs(t, l.Release(), ErrLost)
+		r.queued(0)
+		r.holds(0)
+	}
+	t.Run("before", func(t *testing.T) {
+		l := held(t, r.w.Lock)
+		require.NoError(t, r.raw.Delete(l.Check().Path, -1))
+		require.ErrorIs(t, r.w.Downgrade(r.ctx, l), ErrLost)
+		lostNow(l)
+	})
+	t.Run("between the attempts", func(t *testing.T) {
+		l := held(t, r.w.Lock)
+		r.p.on(opDowngrade, 1, dropAfter)
+		again := r.p.on(opDowngrade, 1, hold)
+		done := r.downgrades(r.ctx, l)
+		r.p.await(again)
+		require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[0].name, -1))
+		again.release()
+		require.ErrorIs(t, outcome(t, done), ErrLost)
+		lostNow(l)
+		r.p.off(again)
+	})
+	t.Run("after", func(t *testing.T) {
+		l := held(t, r.w.Lock)
+		require.NoError(t, r.w.Downgrade(r.ctx, l))
+		require.NoError(t, r.raw.Delete(l.Check().Path, -1))
+		_, err := l.Commit(r.ctx)
+		require.ErrorIs(t, err, ErrLost)
+		lostNow(l)
+	})
+	t.Run("after, and it hears of it", func(t *testing.T) {
+		ahead := r.byHand("_c_" + curatorUUID(1) + "-__WRIT__")
+		a := r.joins(2, r.w.Lock)
+		require.NoError(t, r.raw.Delete(ahead, -1))
+		l := a.granted() // it has waited, and so has watched its place
+		require.NoError(t, r.w.Downgrade(r.ctx, l))
+		require.NoError(t, r.raw.Delete(l.Check().Path, -1))
+		require.ErrorIs(t, waitFor(t, l.Context(r.ctx)), ErrLost) // a tenth of the timeout later
+		lostNow(l)
+	})
+	t.Run("after, and one that waits in the same session hears of it", func(t *testing.T) {
+		l := held(t, r.w.Lock)
+		waiter := r.joins(2, r.w.Lock)
+		require.NoError(t, r.w.Downgrade(r.ctx, l))
+		eventually(t, "watched", func() bool {
+			return len(watched(r.c)) == 2 && r.c.idle() && strings.Contains(strings.Join(watched(r.c), " "), "__READ__")
+		})
+		require.NoError(t, r.raw.Delete(l.Check().Path, -1))
+		require.ErrorIs(t, waitFor(t, l.Context(r.ctx)), ErrLost)
+		require.NoError(t, waiter.granted().Release())
+		lostNow(l)
+	})
+}
+
+func TestB32DowngradeWhoseContextEnds(t *testing.T) {
+	r := newRWRig(t, nil)
+	t.Run("before it is sent", func(t *testing.T) {
+		l := held(t, r.w.Lock)
+		r.p.reset()
+		ctx, cancel := context.WithCancel(r.ctx)
+		cancel()
+		require.ErrorIs(t, r.w.Downgrade(ctx, l), context.Canceled)
+		require.Empty(t, r.p.count())
+		require.Equal(t, holdsAlone, l.g.holding())
+		require.NoError(t, l.Release())
+	})
+	for name, at := range map[string]action{"before it is applied": hold, "before it is answered": holdReply} {
+		t.Run(name, func(t *testing.T) {
+			l := held(t, r.w.Lock)
+			rule := r.p.on(opDowngrade, 1, at)
+			defer r.p.off(rule)
+			ctx, cancel := context.WithCancelCause(r.ctx)
+			done := r.downgrades(ctx, l)
+			r.p.await(rule)
+			why := errors.New("enough")
+			cancel(why)
+			err := outcome(t, done)
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, why)
+			require.NoError(t, l.Err(), "held either way")
+			second := r.downgrades(r.ctx, l)
+			rule.release()
+			require.NoError(t, outcome(t, second))
+			r.reads(l)
+			require.NoError(t, l.Release())
+			r.queued(0)
+		})
+	}
+}
+
+// Nothing was done, so nothing must be said to have been.
+func TestB32CommitWhoseContextEndsDuringADowngrade(t *testing.T) {
+	r := newRWRig(t, nil)
+	l := held(t, r.w.Lock)
+	data := r.path + "-data"
+	// A downgrade that the servers have applied and that has not been heard of.
+	last := l.g.place()
+	next := last.asReader()
+	moved := make(chan struct{})
+	l.g.mu.Lock()
+	l.g.moving = moved
+	l.g.mu.Unlock()
+	s, _ := r.c.session()
+	s.expect(l.g, next.path)
+	require.NoError(t, last.replace(next))
+
+	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
+	defer cancel()
+	committed := make(chan error, 1)
+	go func() {
+		_, err := l.Commit(ctx, &zk.CreateRequest{Path: data})
+		committed <- err
+	}()
+	var err error
+	early := false
+	select {
+	case err = <-committed:
+		early = true
+	case <-time.After(2 * time.Second):
+	}
+	l.g.mu.Lock()
+	l.g.at.Store(next)
+	l.g.moving = nil
+	l.g.mu.Unlock()
+	close(moved)
+	s.forget(l.g, last.path)
+	if !early {
+		err = outcome(t, committed)
+	}
+	require.Error(t, err, "it was not done")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.True(t, early, "it waits no longer than its context")
+	ok, _, err := r.raw.Exists(data)
+	require.NoError(t, err)
+	require.False(t, ok)
+	r.reads(l)
+	require.NoError(t, l.Release())
+}
+
+func TestB13ReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
+	r := newRWRig(t, nil)
+	t.Run("under way", func(t *testing.T) {
+		l := held(t, r.w.Lock)
+		next := r.joins(2, r.another().Lock)
+		rule := r.p.on(opDowngrade, 1, hold)
+		done := r.downgrades(r.ctx, l)
+		r.p.await(rule)
+		released := make(chan error, 2)
+		for range 2 {
+			go func() { released <- l.Release() }()
+		}
+		eventually(t, "released", func() bool { return errors.Is(l.Err(), ErrReleased) })
+		rule.release()
+		require.NoError(t, outcome(t, released))
+		require.NoError(t, outcome(t, released))
+		require.ErrorIs(t, outcome(t, done), ErrReleased)
+		require.NoError(t, next.granted().Release())
+		r.queued(0)
+		r.p.off(rule)
+	})
+	t.Run("at any time", func(t *testing.T) {
+		won := 0
+		for i := range 100 {
+			l := held(t, r.w.Lock)
+			done := r.downgrades(r.ctx, l)
+			if i%2 == 0 {
+				<-time.After(time.Duration(i) * 10 * time.Microsecond) // it comes further, now and then
+			}
+			require.NoError(t, l.Release())
+			if err := outcome(t, done); err != nil {
+				require.ErrorIs(t, err, ErrReleased)
+			} else {
+				won++
+			}
+			r.queued(0)
+		}
+		t.Logf("%d of 100 were readers before they left", won)
+	})
+	r.holds(0)
+}
+
+func TestB13ReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
+	r := newRWRig(t, nil)
+	entered := 0
+	for i := range 100 {
+		l := held(t, r.w.Lock)
+		enter := r.w.Lock
+		if i%2 == 1 {
+			enter = r.w.RLock
+		}
+		done := r.downgrades(r.ctx, l)
+		again, err := enter(l.Reentrant(r.ctx))
+		moved := outcome(t, done)
+		switch {
+		case err != nil:
+			require.ErrorIs(t, err, ErrUpgrade)
+			require.NoError(t, moved)
+		case i%2 == 0:
+			require.ErrorContains(t, moved, "re-entries are open", "who writes goes on to")
+			require.Contains(t, again.Check().Path, "__WRIT__")
+			entered++
+		}
+		for _, l := range []*Lease{l, again} {
+			if l != nil {
+				_, err := l.Commit(r.ctx)
+				require.NoError(t, err)
+				require.NoError(t, l.Release())
+			}
+		}
+		r.queued(0)
+	}
+	t.Logf("%d writers came before", entered)
+}
+
+func TestB35CloseDuringADowngrade(t *testing.T) {
+	for name, at := range map[string]action{"before it is applied": hold, "before it is answered": holdReply} {
+		t.Run(name, func(t *testing.T) {
+			r := newRWRig(t, nil)
+			l := held(t, r.w.Lock)
+			work := l.Context(r.ctx)
+			rule := r.p.on(opDowngrade, 1, at)
+			done := r.downgrades(r.ctx, l)
+			r.p.await(rule)
+			closed := make(chan error, 1)
+			go func() { closed <- r.c.Close() }()
+			require.ErrorIs(t, waitFor(t, work), ErrClosed, "before anything is deleted")
+			require.ErrorIs(t, outcome(t, done), ErrClosed)
+			rule.release()
+			require.NoError(t, outcome(t, closed))
+			require.ErrorIs(t, l.Release(), ErrClosed)
+			require.Empty(t, r.inLine(), "Close has waited for it")
+		})
+	}
+	t.Run("while disconnected", func(t *testing.T) {
+		r := newRWRig(t, &Options{SessionTimeout: time.Second})
+		s, _ := r.c.session()
+		l := held(t, r.w.Lock)
+		r.p.refusing(true)
+		eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+		done := r.downgrades(r.ctx, l)
+		began := time.Now()
+		require.ErrorContains(t, r.c.Close(), "left to time out")
+		require.Less(t, time.Since(began), 3*time.Second) // milliseconds, as a rule
+		require.Error(t, outcome(t, done))
+		require.Error(t, l.Err())
+		r.queued(0) // by the servers
+	})
+	t.Run("at any time", func(t *testing.T) {
+		path := newPath(t)
+		for i := range 30 {
+			c := dial(t, nil)
+			w := NewRWLock(c, path)
+			l := held(t, w.Lock)
+			done := make(chan error, 1)
+			go func() { done <- w.Downgrade(context.Background(), l) }()
+			<-time.After(time.Duration(i) * 20 * time.Microsecond)
+			require.NoError(t, c.Close())
+			if err := outcome(t, done); err != nil {
+				require.ErrorIs(t, err, ErrClosed)
+			}
+			require.Empty(t, places(t, harness.shared, path))
+		}
+	})
+}
+
+func TestB36DowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
+	r := newRWRig(t, nil)
+	l := held(t, r.w.Lock)
+	reader := r.joins(2, r.another().RLock)
+	_, err := r.raw.SetACL(r.path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.w.Downgrade(r.ctx, l), zk.ErrNoAuth)
+	require.Contains(t, l.Check().Path, "__WRIT__")
+	r.holds(1)
+	again, err := r.w.Lock(l.Reentrant(r.ctx))
+	require.NoError(t, err)
+	require.NoError(t, again.Release())
+	require.True(t, reader.waiting())
+	r.p.reset()
+	require.NoError(t, l.Release())
+	require.Equal(t, map[string]int{opRelease: 1}, r.p.count(), "with the signal")
+	require.NoError(t, reader.granted().Release())
+	r.holds(0)
+}
+
+// The reply is lost, and the line's ACL has changed when it is sent again: the
+// servers ask the ACL first, and so never say NodeExists.
+func TestB36DowngradeWhoseSecondAttemptIsRefusedIsFoundOut(t *testing.T) {
+	for name, lose := range map[string]action{"applied": dropAfter, "not applied": dropBefore} {
+		t.Run(name, func(t *testing.T) {
+			r := newRWRig(t, nil)
+			l := held(t, r.w.Lock)
+			next := r.joins(2, r.another().Lock)
+			r.p.on(opDowngrade, 1, lose)
+			again := r.p.on(opDowngrade, 1, hold)
+			r.p.on("multi(check)", 1, dropAfter)
+			done := r.downgrades(r.ctx, l)
+			r.p.await(again)
+			_, err := r.raw.SetACL(r.path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
+			require.NoError(t, err)
+			again.release()
+			err = outcome(t, done)
+			<-r.c.tasks.done()
+			line := r.inLine()
+			require.Len(t, line, 2, "nothing is left behind")
+			require.Equal(t, l.Check().Path, r.path+"/"+line[0].name, "and it knows what it holds")
+			if lose == dropAfter {
+				require.NoError(t, err)
+				r.reads(l)
+			} else {
+				require.ErrorIs(t, err, zk.ErrNoAuth)
+				require.Equal(t, kindWrite, line[0].kind)
+				require.Equal(t, holdsAlone, l.g.holding())
+				r.holds(1)
+			}
+			require.True(t, next.waiting())
+			_, err = l.Commit(r.ctx)
+			require.NoError(t, err)
+			require.NoError(t, l.Release())
+			require.NoError(t, next.granted().Release())
+			r.queued(0)
+			r.holds(0)
+		})
+	}
+}
+
+// Where that cannot be found out either, the lease is over: whoever went on as a
+// writer might have no place at all.
+func TestB36DowngradeWhoseOutcomeCannotBeFoundOutIsLost(t *testing.T) {
+	for name, after := range map[string]bool{"applied": true, "not applied": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				lock := NewRWLock(w.stranger(nil), w.path)
+				l := held(t, lock.Lock)
+				work := l.Context(t.Context())
+				next := later(t, NewRWLock(w.stranger(nil), w.path).Lock)
+				synctest.Wait()
+				w.plan.Add(
+					zktest.Fault{Do: zktest.Drop, After: after, Op: opDowngrade},
+					zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: opDowngrade, Skip: 1},
+					zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "multi(check)"},
+				)
+				require.ErrorIs(t, lock.Downgrade(t.Context(), l), ErrLost)
+				require.ErrorIs(t, waitFor(t, work), ErrLost)
+				synctest.Wait()
+				require.Len(t, w.line(), 1, "nothing is left behind")
+				w.stands(next.granted())
+			})
+		})
+	}
+}
+
+// Writers, readers and downgrades while connections drop: nobody beside a
+// writer, and nothing left behind.
+func TestRWLockUnderDropsAndDowngrades(t *testing.T) {
+	r := newRWRig(t, nil)
+	stop := time.Now().Add(3 * time.Second)
+	other := r.another()
+	var readers, writers, grants, moved atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 12 {
+		w := r.w
+		if i%4 == 0 {
+			w = other
+		}
+		wg.Go(func() {
+			for time.Now().Before(stop) {
+				ctx, cancel := context.WithTimeout(r.ctx, time.Duration(20+i*17)*time.Millisecond)
+				lock := w.RLock
+				if i%3 == 0 {
+					lock = w.Lock
+				}
+				l, err := lock(ctx)
+				if err != nil {
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Error(err)
+					}
+					cancel()
+					continue
+				}
+				grants.Add(1)
+				if i%3 == 0 {
+					if writers.Add(1) != 1 || readers.Load() != 0 {
+						t.Error("a writer is not alone")
+					}
+					_, _ = l.Commit(ctx)
+					readers.Add(1) // before others can
+					writers.Add(-1)
+					if err := w.Downgrade(ctx, l); err == nil {
+						moved.Add(1)
+					} else if !errors.Is(err, context.DeadlineExceeded) {
+						t.Error(err)
+					}
+				} else {
+					readers.Add(1)
+				}
+				if writers.Load() != 0 {
+					t.Error("a reader beside a writer")
+				}
+				_, _ = l.Commit(ctx)
+				cancel()
+				readers.Add(-1)
+				if err := l.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for n := 0; time.Now().Before(stop); n++ {
+		r.p.drop()
+		<-time.After(time.Duration(30+n%50) * time.Millisecond)
+	}
+	wg.Wait()
+	t.Logf("%d grants, %d downgrades", grants.Load(), moved.Load())
+	r.queued(0)
+	r.holds(0)
+	eventually(t, "watches", func() bool { return watchesOf(r.c) == 0 })
+}

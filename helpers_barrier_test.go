@@ -1,0 +1,98 @@
+package zkrecipes
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// observer is told each change below a barrier's members, as it is applied, and
+// counts who stands when ready says that they may go.
+type observer struct {
+	mu       sync.Mutex
+	dir      string // the members' parent
+	created  bool   // what says so is ready's creation; else that it is written
+	standing map[string]bool
+	opened   []int                     // how many stood, each time
+	stood    map[int64]map[string]bool // who, by the transaction
+}
+
+func (o *observer) option() zktest.Option {
+	o.standing, o.stood = map[string]bool{}, map[int64]map[string]bool{}
+	return zktest.OnChange(func(c zktest.Change) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		switch name, ok := strings.CutPrefix(c.Path, o.dir+"/"); {
+		case !ok:
+		case name == "ready":
+			if c.Created == o.created && !c.Deleted {
+				o.opened = append(o.opened, len(o.standing))
+				o.stood[c.Zxid] = maps.Clone(o.standing)
+			}
+		case c.Created:
+			o.standing[name] = true
+		case c.Deleted:
+			delete(o.standing, name)
+		}
+	})
+}
+
+// openings returns how many stood at each, since the last call.
+func (o *observer) openings() []int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	opened := o.opened
+	o.opened = nil
+	return opened
+}
+
+// remain returns who still stands of those who stood at that opening.
+func (o *observer) remain(zxid int64) (names []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for name := range o.stood[zxid] {
+		if o.standing[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// mishaps are what can happen to a request.
+var mishaps = []zktest.Fault{
+	{Do: zktest.Drop}, {Do: zktest.Drop, After: true},
+	{Do: zktest.Expire}, {Do: zktest.Expire, After: true},
+	{Do: zktest.Withhold}, {Do: zktest.Withhold, After: true},
+	{Do: zktest.Delay, For: 3 * time.Second}, {Do: zktest.Delay, For: 3 * time.Second, After: true},
+	{Do: zktest.Answer, Code: jute.ErrOperationTimeout}, {Do: zktest.Answer, Code: jute.ErrOperationTimeout, After: true},
+}
+
+// eachRequest runs f with each mishap to the first request, to the second, ...,
+// until there is none that it could happen to. f adds the fault to the plan.
+func eachRequest(t *testing.T, mishaps []zktest.Fault, f func(t *testing.T, fault zktest.Fault) (met bool)) {
+	for _, fault := range mishaps {
+		n := 0
+		for met := true; met; fault.Skip++ {
+			t.Run(fmt.Sprint(fault), func(t *testing.T) { met = f(t, fault) })
+			n++
+			require.Less(t, n, 500)
+		}
+		require.Greater(t, n, 5, "requests")
+	}
+}
+
+// met reports whether the only fault of the plan has fired.
+func (w *world) met() bool {
+	for _, n := range w.plan.Fired() {
+		return n > 0
+	}
+	return false
+}

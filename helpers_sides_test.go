@@ -1,0 +1,114 @@
+package zkrecipes
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// locker is what the locks and their sides have in common.
+type locker interface {
+	Lock(context.Context) (*Lease, error)
+	TryLock(context.Context) (*Lease, error)
+	Do(context.Context, func(context.Context, *Lease) error) error
+	Contenders(context.Context) ([]Contender, error)
+}
+
+// reading is an RWLock's other side.
+type reading struct{ *RWLock }
+
+func (w reading) Lock(ctx context.Context) (*Lease, error) { return w.RLock(ctx) }
+
+func (w reading) TryLock(ctx context.Context) (*Lease, error) { return w.TryRLock(ctx) }
+
+func (w reading) Do(ctx context.Context, f func(context.Context, *Lease) error) error {
+	return w.RDo(ctx, f)
+}
+
+func mutex(c *Client, path string) locker { return NewMutex(c, path) }
+
+func writer(c *Client, path string) locker { return NewRWLock(c, path) }
+
+func reader(c *Client, path string) locker { return reading{NewRWLock(c, path)} }
+
+// lineOf returns the line that a lock is about.
+func lineOf(l locker) *line {
+	switch l := l.(type) {
+	case *Mutex:
+		return l.line
+	case *RWLock:
+		return l.line
+	case reading:
+		return l.line
+	}
+	panic("a new lock")
+}
+
+// side is a way to hold a lock.
+type side struct {
+	name    string
+	ours    func(*Client, string) locker
+	theirs  func(*Client, string) locker // what it excludes, and is excluded by
+	kind    kind                         // of its places
+	release string                       // the request with which its holder leaves
+	freed   string                       // the request with which a rival does
+	by      string                       // what a place of a rival's is called by another library
+}
+
+var sides = []side{
+	{"mutex", mutex, mutex, kindLock, opRelease, opRelease, "lock-"},
+	{"writer", writer, writer, kindWrite, opRelease, opRelease, "_c_" + curatorUUID(0) + "-__WRIT__"},
+	{"writer behind a reader", writer, reader, kindWrite, opRelease, opReadRelease, "_c_" + curatorUUID(0) + "-__READ__"},
+	{"reader", reader, writer, kindRead, opReadRelease, opRelease, "_c_" + curatorUUID(0) + "-__WRIT__"},
+}
+
+// signalled reports whether a rival that leaves says so.
+func (s side) signalled() bool { return s.freed == opRelease }
+
+// sideRig is a rig for one side: m is in its client's session, rival in another.
+type sideRig struct {
+	*rig
+	side
+	m, rival locker
+}
+
+func eachSide(t *testing.T, f func(t *testing.T, r *sideRig)) {
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) { f(t, side.rig(t, nil)) })
+	}
+}
+
+// rig has the client use the line once.
+func (s side) rig(t *testing.T, opts *Options) *sideRig {
+	r := &sideRig{side: s, rig: &rig{t: t, ctx: within(t, 30*time.Second), path: newPath(t), p: newProxy(t, harness.shared[0]), raw: raw(t)}}
+	r.c = dialTo(t, []string{r.p.addr()}, opts)
+	r.m, r.rival = s.ours(r.c, r.path), s.theirs(dial(t, nil), r.path)
+	require.NoError(t, r.m.Do(r.ctx, nothing))
+	r.p.reset()
+	return r
+}
+
+func (r *sideRig) joins(n int, l locker) *attempt {
+	r.t.Helper()
+	a := later(r.t, l.Lock)
+	r.queued(n)
+	return a
+}
+
+// waits has the rig's own client wait behind n-1 others, asleep.
+func (r *sideRig) waits(n int) *attempt {
+	r.t.Helper()
+	r.p.reset()
+	a := r.joins(n, r.m)
+	r.asleep(1)
+	r.p.reset()
+	return a
+}
+
+// watchesLeft waits until there are no more than n watches.
+func (r *sideRig) watchesLeft(n int) {
+	r.t.Helper()
+	eventually(r.t, "watches", func() bool { return watchesOf(r.c) <= n })
+}

@@ -1,0 +1,24 @@
+package zkrecipes
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestB15InstantsAreMonotonic(t *testing.T) {
+	// A wall clock that jumps has no effect on what has a monotonic reading, and
+	// time.Time shows whether it has one.
+	r := newRig(t, nil)
+	l := r.lock()
+	require.Contains(t, l.ValidUntil().String(), " m=+")
+	s, _ := r.c.session()
+	r.p.drop()
+	eventually(t, "down", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		require.Contains(t, s.upSince.String(), " m=+")
+		return !s.up
+	})
+	require.NoError(t, l.Release())
+}

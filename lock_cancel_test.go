@@ -1,0 +1,373 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Callers that give up. Where the server is silent, what they sent is neither
+// answered nor refused, and the connection lives.
+
+// leaves cancels the attempt and requires that it returns for that reason.
+func leaves(t *testing.T, a *attempt) {
+	t.Helper()
+	require.True(t, a.waiting())
+	why := errors.New("enough")
+	a.cancel(why)
+	l, err := a.wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, why)
+	require.Nil(t, l)
+}
+
+func TestAJoinIsLeftAtOnceAndItsPlaceGoes(t *testing.T) {
+	r := newRig(t, nil)
+	for when, silence := range silences {
+		t.Run(when, func(t *testing.T) {
+			rule := r.p.on("multi(create,setData)", 1, silence)
+			a := lockLater(t, r.m)
+			r.p.await(rule)
+			leaves(t, a)
+			rule.release()
+			r.p.off(rule)
+			require.NoError(t, r.m.Do(r.ctx, nothing), "nobody stands in the way")
+			r.queued(0)
+		})
+	}
+}
+
+func TestAJoinThatWasLeftIsLookedForWhenItsConnectionIsLost(t *testing.T) {
+	r := newRig(t, nil)
+	for _, silence := range silences {
+		rule := r.p.on("multi(create,setData)", 1, silence)
+		waiter := lockLater(t, r.m)
+		r.p.await(rule)
+		leaves(t, waiter)
+		synced := r.p.countOf("sync")
+		r.p.drop()
+		rule.release()
+		require.NoError(t, r.m.Do(r.ctx, nothing), "nobody stands in the way")
+		eventually(t, "search", func() bool { return r.p.countOf("sync") > synced })
+		r.queued(0)
+		r.p.off(rule)
+	}
+}
+
+func TestAReleaseThatIsNotAnsweredReturnsWithTheConnection(t *testing.T) {
+	r := newRig(t, nil)
+	for _, silence := range silences {
+		l := r.lock()
+		rule := r.p.on("multi(setData,delete)", 1, silence)
+		done := make(chan error, 1)
+		go func() { done <- l.Release() }()
+		r.p.await(rule)
+		require.ErrorIs(t, l.Err(), ErrReleased)
+		r.p.refusing(true)
+		require.NoError(t, <-done, "the background goes on")
+		rule.release()
+		r.p.off(rule)
+		r.p.refusing(false)
+		r.queued(0)
+	}
+}
+
+// Whatever becomes of connections and contexts, at rest nobody is left behind.
+func TestJoinsThatAreLeftWhileConnectionsAreLostLeaveNothing(t *testing.T) {
+	r := newRig(t, nil)
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	wg.Go(func() {
+		for {
+			before := r.p.countOf("multi(create,setData)")
+			eventuallyOr(stop, func() bool { return r.p.countOf("multi(create,setData)") > before+20 })
+			select {
+			case <-stop:
+				return
+			default:
+				r.p.drop()
+			}
+		}
+	})
+	var callers sync.WaitGroup
+	var holding atomic.Int32
+	for caller := range 8 {
+		callers.Go(func() {
+			for i := range 25 {
+				ctx, cancel := context.WithTimeout(r.ctx, time.Duration((caller*7+i*13)%40)*time.Millisecond)
+				l, err := r.m.Lock(ctx)
+				cancel()
+				if err != nil {
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("Lock: %v", err)
+					}
+					continue
+				}
+				if holding.Add(1) != 1 {
+					t.Error("two hold the lock")
+				}
+				holding.Add(-1)
+				if err := l.Release(); err != nil {
+					t.Errorf("Release: %v", err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	close(stop)
+	wg.Wait()
+	require.NoError(t, r.m.Do(r.ctx, nothing), "nobody stands in the way")
+	r.queued(0)
+}
+
+// eventuallyOr waits for something to become true, or for stop.
+func eventuallyOr(stop chan struct{}, f func() bool) {
+	for !f() {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestCallsGivenUpWhileDisconnectedAreNeverSent(t *testing.T) {
+	r := newRig(t, nil)
+	s, _ := r.c.session()
+	r.p.refusing(true)
+	eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+	before := runtime.NumGoroutine()
+	for range 500 {
+		ctx, cancel := context.WithTimeout(r.ctx, 100*time.Microsecond)
+		for _, call := range []func(context.Context) error{
+			func(ctx context.Context) error { _, err := r.m.Lock(ctx); return err },
+			func(ctx context.Context) error { _, err := r.m.TryLock(ctx); return err },
+			func(ctx context.Context) error { _, err := r.m.Contenders(ctx); return err },
+		} {
+			require.ErrorIs(t, call(ctx), context.DeadlineExceeded)
+		}
+		cancel()
+	}
+	require.Less(t, runtime.NumGoroutine(), before+20)
+	r.p.reset()
+	r.p.refusing(false)
+	require.NoError(t, r.m.Do(r.ctx, nothing))
+	require.Equal(t, map[string]int{opJoin: 1, opRelease: 1}, r.p.count())
+}
+
+func TestAContextsEndIsReportedWhateverHappensToTheConnection(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	for i := range 50 {
+		ctx, cancel := context.WithCancel(context.Background())
+		rule := r.p.on("getChildren2", 1, hold)
+		tried := make(chan error, 1)
+		go func() { _, err := r.m.TryLock(ctx); tried <- err }()
+		r.p.await(rule)
+		go func() {
+			for range i * 60 {
+				runtime.Gosched()
+			}
+			cancel()
+		}()
+		r.p.drop()
+		err := <-tried
+		rule.release()
+		r.p.off(rule)
+		if !errors.Is(err, ErrLocked) {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		cancel()
+	}
+	require.NoError(t, l.Release())
+}
+
+func TestA12TimedOutLocksOfEachSideLeaveNothing(t *testing.T) {
+	const tries = 10_000
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		ctx := within(t, time.Minute)
+		l := held(t, r.rival.Lock)
+		turns := make(chan struct{}, tries)
+		for range tries {
+			turns <- struct{}{}
+		}
+		close(turns)
+		var timedOut atomic.Int32
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				for range turns {
+					ctx, cancel := context.WithTimeout(ctx, time.Duration(rand.N(4000))*time.Microsecond)
+					_, err := r.m.Lock(ctx)
+					cancel()
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%v", err)
+						return
+					}
+					timedOut.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, tries, timedOut.Load())
+		require.Greater(t, r.p.countOf(opJoin), tries/10, "many have stood in line")
+		r.queued(1)
+		r.watchesLeft(1) // on the holder's place
+		s, _ := r.c.session()
+		require.Empty(t, s.unresolved)
+		require.Len(t, r.c.lines, 1)
+		require.NoError(t, l.Release())
+		r.watchesLeft(0)
+		require.NoError(t, r.m.Do(ctx, nothing))
+	})
+}
+
+func TestA16ACancelledWaiterInTheMiddleOfAMixedLine(t *testing.T) {
+	r := newRWRig(t, nil)
+	t.Run("writers ahead and a reader behind", func(t *testing.T) {
+		holder := held(t, r.another().Lock)
+		middle := r.joins(2, r.another().Lock)
+		r.p.reset()
+		last := r.joins(3, r.w.RLock)
+		r.asleep(1)
+		r.p.reset()
+		middle.cancel(nil)
+		_, err := middle.wait()
+		require.ErrorIs(t, err, context.Canceled)
+		eventually(t, "the holder is the nearest now", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
+		require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, r.p.count())
+		require.True(t, last.waiting())
+		require.NoError(t, holder.Release())
+		require.NoError(t, last.granted().Release())
+	})
+	t.Run("a writer between readers", func(t *testing.T) {
+		holder := held(t, r.another().RLock)
+		middle := r.joins(2, r.another().Lock)
+		last := r.joins(3, r.w.RLock)
+		require.True(t, last.waiting())
+		middle.cancel(nil)
+		l := last.granted() // beside the other reader
+		require.NoError(t, holder.Err())
+		require.NoError(t, l.Release())
+		require.NoError(t, holder.Release())
+	})
+	t.Run("a reader between writers", func(t *testing.T) {
+		holder := held(t, r.another().Lock)
+		middle := r.joins(2, r.another().RLock)
+		last := r.joins(3, r.w.Lock)
+		middle.cancel(nil)
+		r.queued(2)
+		require.True(t, last.waiting())
+		require.NoError(t, holder.Release())
+		require.NoError(t, last.granted().Release())
+	})
+}
+
+func TestB32CancellingEachSideAtEveryStep(t *testing.T) {
+	for _, step := range []struct {
+		name, op string
+		at       action
+		blocked  bool // somebody is ahead
+	}{
+		{"before the join is applied", opJoin, hold, false},
+		{"before the join is answered", opJoin, holdReply, false},
+		{"while listing", "getChildren2", hold, true},
+		{"while the listing is answered", "getChildren2", holdReply, true},
+		{"while arming", "getData", hold, true},
+		{"while the watch is answered", "getData", holdReply, true},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			eachSide(t, func(t *testing.T, r *sideRig) {
+				want := 0
+				if step.blocked {
+					defer r.raw.Delete(r.byHand(r.by), -1)
+					want = 1
+				}
+				rule := r.p.on(step.op, 1, step.at)
+				a := later(t, r.m.Lock)
+				r.p.await(rule)
+				a.cancel(nil)
+				_, err := a.wait() // while nothing is answered
+				require.ErrorIs(t, err, context.Canceled)
+				rule.release()
+				eventually(t, "idle", r.c.idle)
+				r.queued(want)
+				r.watchesLeft(want)
+			})
+		})
+	}
+	t.Run("before it is sent", func(t *testing.T) {
+		eachSide(t, func(t *testing.T, r *sideRig) {
+			ctx, cancel := context.WithCancel(r.ctx)
+			cancel()
+			_, err := r.m.Lock(ctx)
+			require.ErrorIs(t, err, context.Canceled)
+			_, err = r.m.TryLock(ctx)
+			require.ErrorIs(t, err, context.Canceled)
+			require.Empty(t, r.p.count())
+		})
+	})
+	t.Run("racing the grant", func(t *testing.T) {
+		eachSide(t, func(t *testing.T, r *sideRig) {
+			for range 40 {
+				l := held(t, r.rival.Lock)
+				a := r.joins(2, r.m)
+				go a.cancel(nil)
+				require.NoError(t, l.Release())
+				if l, err := a.wait(); err == nil {
+					_, err := l.Commit(r.ctx)
+					require.NoError(t, err)
+					require.NoError(t, l.Release())
+				} else {
+					require.ErrorIs(t, err, context.Canceled)
+				}
+				r.queued(0)
+			}
+		})
+	})
+}
+
+func TestA16ACancelledWaiterInTheMiddleLetsNobodyIn(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	middle := lockLater(t, NewMutex(dial(t, nil), r.path))
+	r.queued(2)
+	r.p.reset()
+	last := lockLater(t, r.m)
+	r.queued(3)
+	r.asleep(1)
+	r.p.reset()
+	why := errors.New("changed my mind")
+	middle.cancel(why)
+	_, err := middle.wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, why)
+	r.queued(2)
+	eventually(t, "new predecessor", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
+	require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, r.p.count(), "it looked whom to wait for now")
+	require.True(t, last.waiting())
+	require.NoError(t, l.Release())
+	require.NoError(t, last.granted().Release())
+}
+
+func TestB33CleanUpWaitsForTheConnection(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		l := held(t, r.rival.Lock)
+		a := r.waits(2)
+		r.p.refusing(true)
+		a.cancel(nil)
+		_, err := a.wait() // at once
+		require.ErrorIs(t, err, context.Canceled)
+		r.queued(2)
+		r.p.refusing(false)
+		r.queued(1)
+		require.NoError(t, l.Release())
+	})
+}

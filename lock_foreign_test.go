@@ -1,0 +1,175 @@
+package zkrecipes
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// Other libraries' locks in the line. Each comes with the rule by which its
+// library finds out which place it waits for.
+
+// Places that other libraries make, and the rule by which each finds out, from
+// the line's children, whom its own place has to wait for: "" for nobody.
+var foreigners = []struct {
+	library string
+	prefix  string
+	waits   func(own string, children []string) string
+}{
+	{"Curator", "_c_1f2e3d4c-5b6a-4789-8abc-def012345678-lock-", curatorWaits},
+	{"go-zookeeper", "_c_0123456789abcdeffedcba9876543210-lock-", goZookeeperWaits},
+	{"kazoo", "fedcba98765432100123456789abcdef__lock__", kazooWaits("__lock__", "__lock__", "__rlock__", "lock-")},
+	{"kazoo's reader", "0f1e2d3c4b5a69788796a5b4c3d2e1f0__rlock__", kazooWaits("__rlock__", "__lock__", "lock-")},
+}
+
+// Curator (StandardLockInternalsDriver) sorts all children by what stands after
+// the last "lock-", as strings; one waits for the child before its own.
+func curatorWaits(own string, children []string) string {
+	number := func(name string) string { return name[strings.LastIndex(name, "lock-")+len("lock-"):] }
+	sorted := slices.SortedFunc(slices.Values(children), func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+	if i := slices.Index(sorted, own); i > 0 {
+		return sorted[i-1]
+	}
+	return ""
+}
+
+// go-zookeeper's Lock waits for the highest of the lower numbers, and fails on
+// a child in which it finds no number.
+func goZookeeperWaits(own string, children []string) string {
+	number := func(name string) int {
+		parts := strings.Split(name, "lock-")
+		if len(parts) == 1 {
+			parts = strings.Split(name, "__")
+		}
+		n, err := strconv.Atoi(parts[len(parts)-1])
+		if err != nil {
+			panic(err)
+		}
+		return n
+	}
+	best := ""
+	for _, name := range children {
+		if number(name) < number(own) && (best == "" || number(name) > number(best)) {
+			best = name
+		}
+	}
+	return best
+}
+
+// kazoo's locks count the children that end in one of the names that they
+// exclude, or in one of extra_lock_patterns, and ten digits; one waits for the
+// last of those whose digits are below its own, as strings.
+func kazooWaits(name string, excluded ...string) func(string, []string) string {
+	contender := regexp.MustCompile("(?:" + strings.Join(excluded, "|") + `)(-?\d{10})$`)
+	return func(own string, children []string) string {
+		after := own[strings.Index(own, name)+len(name):]
+		best, digits := "", ""
+		for _, child := range children {
+			m := contender.FindStringSubmatch(child)
+			if m != nil && m[1] < after && m[1] > digits {
+				best, digits = child, m[1]
+			}
+		}
+		return best
+	}
+}
+
+// We wait behind each place of theirs, and by their own rules they wait behind
+// each of ours.
+func TestB26ForeignPlacesExcludeBothWays(t *testing.T) {
+	t.Parallel()
+	for _, f := range foreigners {
+		t.Run(f.library, func(t *testing.T) {
+			path, conn := newPath(t), raw(t)
+			clients := []*Client{dial(t, nil), dial(t, nil)}
+			require.NoError(t, NewMutex(clients[0], path).Do(t.Context(), nothing))
+			join := func() string {
+				name, err := conn.Create(path+"/"+f.prefix, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+				return name[len(path)+1:]
+			}
+			waits := func(own string) string { return f.waits(own, children(t, conn, path)) }
+
+			// The line: theirs, ours, theirs, ours.
+			first := join()
+			ours := lockLater(t, NewMutex(clients[0], path))
+			sleeps(t, clients[0], 2)
+			second := join()
+			last := lockLater(t, NewMutex(clients[1], path))
+			sleeps(t, clients[1], 2)
+			line := places(t, harness.shared, path)
+			require.Len(t, line, 4)
+			require.Empty(t, waits(first), "it holds")
+			require.Equal(t, line[1], waits(second), "it waits behind ours")
+			require.True(t, ours.waiting())
+			require.True(t, last.waiting())
+
+			require.NoError(t, conn.Delete(path+"/"+first, -1))
+			l := ours.granted()
+			require.Equal(t, line[1], waits(second), "it waits for ours to be released")
+			require.True(t, last.waiting())
+			require.NoError(t, l.Release())
+			require.Empty(t, waits(second), "it holds now")
+			require.True(t, last.waiting())
+
+			require.NoError(t, conn.Delete(path+"/"+second, -1))
+			require.NoError(t, last.granted().Release())
+			require.Empty(t, children(t, conn, path))
+		})
+	}
+}
+
+// go-zookeeper's own Lock and ours, on one path, under contention.
+func TestB26GoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
+	const each, rounds = 3, 20
+	ctx, path := within(t, 30*time.Second), newPath(t)
+	var inside atomic.Int32
+	sum := 0
+	critical := func() {
+		if !inside.CompareAndSwap(0, 1) {
+			t.Error("two are inside")
+		}
+		sum++
+		inside.Store(0)
+	}
+	var wg sync.WaitGroup
+	for range each {
+		c, conn := dial(t, nil), raw(t)
+		wg.Go(func() {
+			for range rounds {
+				err := NewMutex(c, path).Do(ctx, func(context.Context, *Lease) error { critical(); return nil })
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		wg.Go(func() {
+			for range rounds {
+				lock := zk.NewLock(conn, path, zk.WorldACL(zk.PermAll))
+				if err := lock.Lock(); err != nil {
+					t.Error("go-zookeeper's lock:", err)
+					return
+				}
+				critical()
+				if err := lock.Unlock(); err != nil {
+					t.Error("go-zookeeper's unlock:", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 2*each*rounds, sum)
+	require.Empty(t, children(t, raw(t), path))
+}

@@ -1,0 +1,384 @@
+package zkrecipes
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// Faults, for each way to hold a lock.
+
+func TestB01EachSidesJoinWhoseReplyIsLostIsFound(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		for _, foreign := range []bool{false, true} {
+			var ahead string
+			n := 1
+			if foreign {
+				ahead, n = r.byHand(r.by), 2
+			}
+			r.p.reset()
+			rule := r.p.on(opJoin, 1, dropAfter)
+			a := later(t, r.m.Lock)
+			r.p.await(rule)
+			r.queued(n)
+			if foreign {
+				eventually(t, "asleep", func() bool { return r.p.countOf("getData") == 2 && r.c.idle() })
+				require.True(t, a.waiting())
+				require.NoError(t, r.raw.Delete(ahead, -1))
+			}
+			l := a.granted()
+			require.Equal(t, 1, r.p.countOf(opJoin))
+			require.Equal(t, 1, r.p.countOf("sync"))
+			_, stat, err := r.raw.Get(l.Check().Path)
+			require.NoError(t, err)
+			require.EqualValues(t, stat.Czxid, l.Token())
+			require.Len(t, r.inLine(), 1, "one place only")
+			require.NoError(t, l.Release())
+			r.queued(0)
+			r.p.off(rule)
+		}
+	})
+}
+
+// What is asked for while there is no connection is done once there is one; in
+// the next session, where this one ends before.
+func TestB05WhatEachSideWantsWhileDisconnectedIsDoneInTheNextSession(t *testing.T) {
+	t.Parallel()
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		old := sessionID(r.c)
+		password := sessPassword(t, r.p, old)
+		elsewhere := r.ours(r.c, r.path+"-elsewhere")
+		released, lost := held(t, r.m.Lock), held(t, elsewhere.Lock)
+		r.p.refusing(true)
+		s, _ := r.c.session()
+		sessAwaitDown(t, s)
+		require.NoError(t, released.Release())
+		var waiting []*attempt
+		for range 3 {
+			waiting = append(waiting, later(t, r.m.Lock))
+		}
+		tried := later(t, r.ours(r.c, r.path+"-tried").TryLock)
+		committed := make(chan error, 1)
+		go func() {
+			_, err := lost.Commit(r.ctx, &zk.CreateRequest{Path: r.path + "-late"})
+			committed <- err
+		}()
+		sessEnd(t, harness.shared[0], old, password)
+		r.p.reset()
+		r.p.refusing(false)
+		require.ErrorIs(t, outcome(t, committed), ErrLost)
+		for len(waiting) > 0 { // they have joined in any order
+			i := -1
+			eventually(t, "one is granted", func() bool {
+				i = slices.IndexFunc(waiting, func(a *attempt) bool { return !a.waiting() })
+				return i >= 0
+			})
+			l := waiting[i].granted()
+			_, stat, err := r.raw.Get(l.Check().Path)
+			require.NoError(t, err)
+			require.Equal(t, sessionID(r.c), stat.EphemeralOwner)
+			require.NotEqual(t, old, stat.EphemeralOwner)
+			require.NoError(t, l.Release())
+			waiting = slices.Delete(waiting, i, i+1)
+		}
+		require.NoError(t, tried.granted().Release())
+		r.queued(0)
+		require.Equal(t, 4, r.p.countOf(opJoin), "one each")
+		require.Equal(t, 4, r.p.countOf(r.release), "none of the session that has ended")
+		require.Zero(t, r.p.countOf("multi(check,create)"))
+	})
+}
+
+func TestB06EachSidesReleaseGoesOnInTheBackground(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		rule := r.p.on(r.release, 1, dropBefore)
+		l := held(t, r.m.Lock)
+		require.NoError(t, l.Release())
+		r.p.await(rule)
+		require.ErrorIs(t, l.Err(), ErrReleased, "not held any more, whatever stands there")
+		r.queued(0)
+	})
+}
+
+func TestB07EachSidesReleaseWhoseReplyIsLostIsDone(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		l := held(t, r.m.Lock)
+		a := r.joins(2, r.rival)
+		r.p.reset()
+		r.p.on(r.release, 1, dropAfter)
+		require.NoError(t, l.Release())
+		b := a.granted()
+		eventually(t, "sent again", func() bool { return r.p.countOf(r.release) == 2 && r.c.idle() })
+		_, err := b.Commit(r.ctx)
+		require.NoError(t, err, "the second one touches nobody")
+		require.NoError(t, b.Release())
+	})
+}
+
+func TestB08EachSidesReleaseWhileDisconnectedReturnsAtOnce(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		l := held(t, r.m.Lock)
+		r.p.refusing(true)
+		s, _ := r.c.session()
+		eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+		began := time.Now()
+		require.NoError(t, l.Release())
+		require.Less(t, time.Since(began), time.Second)
+		r.queued(1)
+		r.p.refusing(false)
+		r.queued(0)
+	})
+}
+
+func TestB09ExpiryEndsALeaseOfEachSide(t *testing.T) {
+	t.Parallel()
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) {
+			var e events
+			r := side.rig(t, &Options{Trace: e.trace()})
+			l := held(t, r.m.Lock)
+			work := l.Context(r.ctx)
+			expire(r.p)
+			require.ErrorIs(t, waitFor(t, work), ErrLost)
+			require.NoError(t, r.ctx.Err())
+			require.ErrorIs(t, l.Err(), ErrLost)
+			require.Zero(t, l.ValidUntil())
+			_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: r.path + "/late"})
+			require.ErrorIs(t, err, ErrLost)
+			_, _, err = l.Get(r.ctx, r.path)
+			require.ErrorIs(t, err, ErrLost)
+			_, err = r.m.Lock(l.Reentrant(r.ctx))
+			require.ErrorIs(t, err, ErrLost)
+			eventually(t, "told", func() bool { return e.count("lost") == 1 })
+
+			// A session later: still lost, and nothing was taken again.
+			require.NoError(t, r.ours(r.c, r.path+"-other").Do(r.ctx, nothing))
+			require.ErrorIs(t, l.Err(), ErrLost)
+			r.queued(0)
+		})
+	}
+}
+
+func TestB10EachSideJoinsAgainAtTheTail(t *testing.T) {
+	t.Parallel()
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) {
+			trail := newTrail()
+			r := side.rig(t, &Options{Trace: trail.trace()})
+			holder := held(t, r.rival.Lock)
+			a := r.waits(2)
+			first := trail.nth(t, 1, "queued")
+			expire(r.p)
+			again := trail.nth(t, 2, "queued")
+			require.NotEqual(t, first.Session, again.Session)
+			r.queued(2)
+			require.True(t, a.waiting())
+			require.NoError(t, holder.Release())
+			l := a.granted()
+			require.Equal(t, again.Place, l.g.place().name)
+			require.NoError(t, l.Release())
+		})
+	}
+}
+
+func TestB12EachSidesReleaseAfterExpiryTouchesNobody(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		l := held(t, r.m.Lock)
+		next := r.joins(2, r.rival)
+		expire(r.p)
+		b := next.granted()
+		waitFor(t, l.Context(r.ctx))
+		require.ErrorIs(t, l.Release(), ErrLost)
+		require.ErrorIs(t, l.Release(), ErrLost)
+		_, err := b.Commit(r.ctx)
+		require.NoError(t, err)
+		require.Greater(t, b.Token(), l.Token())
+		require.NoError(t, b.Release())
+	})
+}
+
+func TestB13ReleasingEachSideTwiceIsReleasingOnce(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		l := held(t, r.m.Lock)
+		r.p.reset()
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if err := l.Release(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		require.NoError(t, l.Release())
+		require.Equal(t, map[string]int{r.release: 1}, r.p.count())
+	})
+}
+
+func TestB19OnEachSidePredecessorGoneBetweenListAndWatch(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		ahead := r.byHand(r.by)
+		watch := r.p.on("getData", 2, hold) // the own place's is the first
+		a := later(t, r.m.Lock)
+		r.p.await(watch)
+		require.NoError(t, r.raw.Delete(ahead, -1))
+		watch.release()
+		require.NoError(t, a.granted().Release())
+	})
+}
+
+func TestB20OnEachSideAWaiterDiesInTheMiddle(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		first, middle := r.byHand(r.by), r.byHand(r.by)
+		a := r.waits(3)
+		require.NoError(t, r.raw.Delete(middle, -1))
+		eventually(t, "new predecessor", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
+		require.True(t, a.waiting())
+		require.NoError(t, r.raw.Delete(first, -1))
+		require.NoError(t, a.granted().Release())
+	})
+}
+
+func TestB21OnEachSidePredecessorGoneWhileDisconnected(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		ahead := r.byHand(r.by)
+		a := r.waits(2)
+		r.p.refusing(true)
+		require.NoError(t, r.raw.Delete(ahead, -1))
+		r.p.reset()
+		r.p.refusing(false)
+		l := a.granted()
+		require.Equal(t, map[string]int{"setWatches": 1, "getChildren2": 1}, r.p.count())
+		require.NoError(t, l.Release())
+	})
+}
+
+func TestB22APlaceOfEachSideIsDeletedByAnOperator(t *testing.T) {
+	t.Parallel()
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		t.Run("waiter", func(t *testing.T) {
+			l := held(t, r.rival.Lock)
+			a := r.waits(2)
+			require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].name, -1))
+			_, err := a.wait()
+			require.ErrorIs(t, err, ErrEvicted)
+			require.NoError(t, l.Release())
+		})
+		t.Run("waiter, before it looks", func(t *testing.T) {
+			ahead := r.byHand(r.by)
+			list := r.p.on("getChildren2", 1, hold)
+			a := later(t, r.m.Lock)
+			r.p.await(list)
+			require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].name, -1))
+			list.release()
+			_, err := a.wait()
+			require.ErrorIs(t, err, ErrEvicted)
+			require.NoError(t, r.raw.Delete(ahead, -1))
+			r.p.off(list)
+		})
+		t.Run("holder", func(t *testing.T) {
+			l := held(t, r.m.Lock)
+			require.NoError(t, r.raw.Delete(l.Check().Path, -1))
+			_, err := l.Commit(r.ctx)
+			require.ErrorIs(t, err, ErrLost, "the fence knows at once")
+			require.ErrorIs(t, l.Err(), ErrLost)
+		})
+		t.Run("holder that releases", func(t *testing.T) {
+			l := held(t, r.m.Lock)
+			require.NoError(t, r.raw.Delete(l.Check().Path, -1))
+			require.ErrorIs(t, l.Release(), ErrLost)
+		})
+		t.Run("holder that hears of it", func(t *testing.T) {
+			l := held(t, r.m.Lock)
+			work := l.Context(r.ctx)
+			require.NoError(t, r.raw.Delete(l.Check().Path, -1))
+			require.ErrorIs(t, waitFor(t, work), ErrLost) // a tenth of the timeout later
+		})
+		t.Run("holder that waited", func(t *testing.T) {
+			ahead := r.byHand(r.by)
+			a := r.joins(2, r.m)
+			require.NoError(t, r.raw.Delete(ahead, -1))
+			l := a.granted()
+			require.NoError(t, r.raw.Delete(l.Check().Path, -1))
+			require.ErrorIs(t, waitFor(t, l.Context(r.ctx)), ErrLost) // at once
+			require.ErrorIs(t, l.Release(), ErrLost)
+			r.queued(0)
+		})
+	})
+}
+
+func TestB23ALineOfBothKindsIsDeletedAndRecreated(t *testing.T) {
+	r := newRWRig(t, nil)
+	for i := range 6 {
+		lock := r.another().Lock
+		if i%2 == 1 {
+			lock = r.another().RLock
+		}
+		holder := held(t, lock)
+		work := holder.Context(r.ctx)
+		var attempts []*attempt
+		for j := range 4 {
+			lock := r.another().Lock
+			if j%2 == 0 {
+				lock = r.another().RLock
+			}
+			attempts = append(attempts, r.joins(j+2, lock))
+		}
+		for { // as zkCli's deleteall does it
+			for _, name := range children(t, r.raw, r.path) {
+				r.raw.Delete(r.path+"/"+name, -1)
+			}
+			if err := r.raw.Delete(r.path, -1); err != zk.ErrNotEmpty {
+				require.Contains(t, []error{nil, zk.ErrNoNode}, err)
+				break
+			}
+		}
+		l := held(t, r.w.Lock) // on a new line, with low numbers
+		_, err := holder.Commit(r.ctx)
+		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, waitFor(t, work), ErrLost)
+		for _, a := range attempts {
+			if b, err := a.wait(); err == nil {
+				_, err = b.Commit(r.ctx)
+				require.ErrorIs(t, err, ErrLost, "never beside the writer")
+			} else {
+				require.ErrorIs(t, err, ErrEvicted)
+			}
+		}
+		require.NoError(t, l.Release())
+		r.queued(0)
+	}
+}
+
+func TestB28OnEachSideNoPlaceBeyondTheLimitIsGranted(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		r.c.last = 2 // a real counter takes two thousand million creates; the rig has used 0
+		for range 2 {
+			require.NoError(t, r.m.Do(r.ctx, nothing))
+		}
+		_, err := r.m.Lock(r.ctx)
+		require.ErrorIs(t, err, ErrExhausted)
+		_, err = r.m.TryLock(r.ctx)
+		require.ErrorIs(t, err, ErrExhausted)
+		r.queued(0)
+	})
+}
+
+func TestB49OnEachSideAnEventAfterAReconnectIsNotBelieved(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		holder := held(t, r.rival.Lock)
+		a := r.waits(2)
+		r.p.drop()
+		s, _ := r.c.session()
+		eventually(t, "up again", func() bool { up, _ := s.connected(); return up && r.p.countOf("setWatches") == 1 })
+		r.p.reset()
+		require.NoError(t, holder.Release())
+		l := a.granted()
+		require.Equal(t, map[string]int{"getChildren2": 1}, r.p.count(), "it listed")
+		require.NoError(t, l.Release())
+	})
+}

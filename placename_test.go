@@ -1,0 +1,27 @@
+package zkrecipes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOurNamesSortForCuratorAsForUs(t *testing.T) {
+	// Curator sorts by what follows the last "lock-".
+	numbers := []int32{0, 1, 9, 10, 99, 1_000_000_000, 2_147_000_000}
+	var names []string
+	for _, n := range numbers {
+		names = append(names, fmt.Sprintf("_c_%s-lock-%010d", newUUID(), n))
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return strings.Compare(a[strings.LastIndex(a, "lock-")+5:], b[strings.LastIndex(b, "lock-")+5:])
+	})
+	for i, m := range members(names, lockKinds) {
+		require.Equal(t, numbers[i], m.number)
+		require.True(t, i == 0 || members(names, lockKinds)[i-1].compare(m) < 0)
+		require.True(t, m.signals())
+	}
+}

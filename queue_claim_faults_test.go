@@ -1,0 +1,147 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// A claim whose reply is lost is the claimant's all the same.
+func TestB43ClaimWhoseReplyIsLostIsOurs(t *testing.T) {
+	for how, action := range losses {
+		for _, others := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, others=%v", how, others), func(t *testing.T) {
+				t.Parallel()
+				r := newQueueRig(t, nil)
+				r.warm()
+				id := putOn(t, r.q, "x")[0]
+				rule := r.p.on(opClaim, 1, action)
+				a := takeLater(t, r.q)
+				r.p.await(rule)
+				var b *background[*Item]
+				if others {
+					b = takeLater(t, r.other())
+				}
+				it := a.get()
+				require.Equal(t, id, it.ID)
+				require.Equal(t, "x", string(it.Data))
+				require.Equal(t, 1, it.Attempt, "claimed once")
+				require.NoError(t, it.Err())
+				require.Positive(t, it.Token())
+				if others {
+					require.True(t, b.waiting())
+				}
+				ackOn(t, it)
+				if others {
+					putOn(t, r.q, "y")
+					ackOn(t, b.get())
+				}
+				atRest(t, r.raw, r.path)
+			})
+		}
+	}
+}
+
+// The reply is lost, and by then an operator has deleted the claim, or a part of
+// it: what is left of it goes, and the taker claims anew.
+func TestB43ClaimWhoseReplyIsLostAndThatIsDeletedIsMadeAnew(t *testing.T) {
+	for _, which := range []string{"flag", "claim", "both"} {
+		t.Run(which, func(t *testing.T) {
+			t.Parallel()
+			r := newQueueRig(t, nil)
+			r.warm()
+			putOn(t, r.q, "x")
+			rule := r.p.on(opClaim, 1, dropAfter)
+			again := r.p.on(opClaim, 1, hold)
+			a := takeLater(t, r.q)
+			r.p.await(rule)
+			r.p.await(again)
+			segment := r.path + "/s/0000000000"
+			for _, name := range children(t, r.raw, segment) {
+				if len(name) > itemLength && which != "claim" {
+					require.NoError(t, r.raw.Delete(segment+"/"+name, -1))
+				}
+				if len(name) == itemLength && which != "flag" {
+					require.NoError(t, r.raw.Delete(segment+"/"+name+claimName, -1))
+				}
+			}
+			again.release()
+			it := a.get()
+			require.NoError(t, it.Err())
+			if which == "claim" { // which is found out with the ack
+				require.ErrorIs(t, it.Ack(r.ctx), ErrLost)
+				it = takeOn(t, r.q)
+			}
+			require.Equal(t, 2, it.Attempt)
+			ackOn(t, it)
+			atRest(t, r.raw, r.path)
+		})
+	}
+}
+
+// ctx ends while a claim is under way: the item is given back, or was never
+// taken, and no place is left.
+func TestB43ContextOfATakeEndsAtEachRequest(t *testing.T) {
+	for _, op := range []string{"multi(create,setData)", "getChildren2", opClaim, "getData"} {
+		for _, action := range []action{hold, holdReply, withhold} {
+			t.Run(fmt.Sprintf("%s %d", op, action), func(t *testing.T) {
+				t.Parallel()
+				r := newQueueRig(t, nil)
+				r.warm()
+				putOn(t, r.q, "x")
+				rule := r.p.on(op, 1, action)
+				a := takeLater(t, r.q)
+				r.p.await(rule)
+				a.cancel(nil)
+				_, err := a.wait()
+				require.ErrorIs(t, err, context.Canceled)
+				if action == withhold {
+					r.p.drop()
+				} else {
+					rule.release()
+				}
+				it := takeOn(t, r.other())
+				require.Equal(t, "x", string(it.Data))
+				require.LessOrEqual(t, it.Attempt, 2)
+				ackOn(t, it)
+				atRest(t, r.raw, r.path)
+			})
+		}
+	}
+}
+
+// The session ends at any moment of a take: it goes on in the next one, and no
+// item is handed out of which the servers do not know.
+func TestB11ExpiryAtEachRequestOfATakeFromAQueueIsNeverReportedHeld(t *testing.T) {
+	for _, op := range []string{"multi(create,setData)", "getChildren2", opClaim, "getData"} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s after=%v", op, after), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					var e events
+					c := w.stranger(&Options{Trace: e.trace()})
+					q, other := w.queue(c), w.queue(w.stranger(nil))
+					warm(t, q)
+					synctest.Wait()
+					granted := e.count("granted")
+					old := sessionID(c)
+					putOn(t, other, "x")
+					w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: op})
+					a := takeLater(t, q)
+					it := a.get()
+					require.NotEqual(t, old, sessionID(c))
+					require.NoError(t, it.Err())
+					require.Equal(t, []string{it.lease.g.place().name}, w.flags())
+					synctest.Wait()
+					require.Equal(t, granted+1, e.count("granted"))
+					ackOn(t, it)
+					require.Empty(t, w.items())
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// A put whose reply is lost is sent again, and its receipt tells whether it was
+// carried out. It may have been consumed by then.
+func TestB42PutWhoseReplyIsLostMakesOneItem(t *testing.T) {
+	for _, op := range []string{opReceipt, opPut, opSealing} {
+		for how, action := range losses {
+			for _, consumed := range []bool{false, true} {
+				if consumed && action == dropBefore {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s, %s, consumed=%v", op, how, consumed), func(t *testing.T) {
+					t.Parallel()
+					r := newQueueRig(t, nil)
+					r.q.segment = 3
+					want := []string{}
+					if op != opReceipt {
+						putOn(t, r.q, "warm")
+						want = append(want, "warm")
+					}
+					if op == opSealing {
+						putOn(t, r.q, "1")
+						want = append(want, "1")
+					}
+					rule := r.p.on(op, 1, action)
+					a := putLater(t, r.q, "lost")
+					r.p.await(rule)
+					if consumed {
+						var it *Item
+						other := r.other()
+						for it == nil || string(it.Data) != "lost" {
+							it = takeOn(t, other)
+							ackOn(t, it)
+						}
+						want = nil
+					} else {
+						want = append(want, "lost")
+					}
+					id := a.get()
+					require.Len(t, string(id), 22)
+					putOn(t, r.q, "next")
+					require.Equal(t, append(want, "next"), drain(t, r.q))
+					require.LessOrEqual(t, len(children(t, r.raw, r.path+"/puts")), 1, "one receipt")
+				})
+			}
+		}
+	}
+}
+
+// Puts that overlap have receipts of their own, which are used again.
+func TestB42ReceiptsOfPutsThatOverlapAreSeparate(t *testing.T) {
+	r := newQueueRig(t, nil)
+	r.warm()
+	for range 3 {
+		rule := r.p.on(opPut, 1, dropAfter)
+		var puts []*background[ItemID]
+		for i := range 5 {
+			puts = append(puts, putLater(t, r.q, fmt.Sprint(i)))
+		}
+		r.p.await(rule)
+		for _, a := range puts {
+			a.get()
+		}
+		r.p.off(rule)
+		require.Len(t, drain(t, r.q), 5)
+	}
+	require.LessOrEqual(t, len(children(t, r.raw, r.path+"/puts")), 5, "as many as were under way together")
+	for range 20 {
+		putOn(t, r.q, "x")
+	}
+	require.LessOrEqual(t, len(children(t, r.raw, r.path+"/puts")), 5)
+}
+
+// Across the end of the session nobody can tell.
+func TestB42PutInDoubtAtTheEndOfTheSessionIsUncertain(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := w.queue(w.stranger(nil))
+				warm(t, q)
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: opPut})
+				id, err := q.Put(t.Context(), []byte("x"))
+				require.ErrorIs(t, err, ErrUncertain)
+				require.ErrorIs(t, err, zk.ErrSessionExpired)
+				require.Len(t, string(id), 22, "it is known, so that one can look")
+				var there []ItemID
+				for e, err := range q.Items(t.Context()) {
+					require.NoError(t, err)
+					there = append(there, e.ID)
+				}
+				if after {
+					require.Equal(t, []ItemID{id}, there)
+				} else {
+					require.Empty(t, there)
+				}
+				putOn(t, q, "next")
+			})
+		})
+	}
+}
+
+// A put that was not sent when the session ended is, in the next one.
+func TestB42PutThatWasNotSentGoesOnInTheNextSession(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		q := w.queue(c)
+		warm(t, q)
+		old := sessionID(c)
+		w.plan.Add(zktest.Fault{Do: zktest.Refuse, Times: 100})
+		require.True(t, w.srv.Disconnect(old))
+		synctest.Wait()
+		a := putLater(t, q, "x")
+		synctest.Wait()
+		require.True(t, w.srv.Expire(old))
+		w.plan.Stop()
+		a.get()
+		require.NotEqual(t, old, sessionID(c))
+		require.Equal(t, []string{"x"}, drain(t, q))
+	})
+}
+
+// ctx ends at any moment of a put: it is not sent, or it is uncertain, and the
+// receipt is used again.
+func TestB32ContextOfAPutEndsBeforeAndAfterItIsSent(t *testing.T) {
+	r := newQueueRig(t, nil)
+	r.warm()
+
+	r.p.refusing(true)
+	eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
+	a := putLater(t, r.q, "never sent")
+	a.cancel(nil)
+	id, err := a.wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, ErrUncertain)
+	require.Empty(t, id)
+	r.p.refusing(false)
+
+	rule := r.p.on(opPut, 1, hold)
+	a = putLater(t, r.q, "sent")
+	r.p.await(rule)
+	a.cancel(nil)
+	id, err = a.wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, ErrUncertain)
+	require.NotEmpty(t, id)
+	rule.release()
+	it := takeOn(t, r.q)
+	require.Equal(t, id, it.ID)
+	ackOn(t, it)
+	require.Len(t, children(t, r.raw, r.path+"/puts"), 1)
+	putOn(t, r.q, "next")
+	require.Len(t, children(t, r.raw, r.path+"/puts"), 1, "the receipt was free again")
+
+	rule = r.p.on(opPut, 1, withhold)
+	a = putLater(t, r.q, "replies are lost")
+	r.p.await(rule)
+	a.cancel(nil)
+	_, err = a.wait()
+	require.ErrorIs(t, err, ErrUncertain)
+	r.p.drop()
+	require.Equal(t, []string{"next", "replies are lost"}, drain(t, r.q))
+	eventually(t, "receipt discarded", func() bool { return len(children(t, r.raw, r.path+"/puts")) == 0 })
+}
+
+// With the queue its receipts are deleted: what they would have told is not known
+// any more, and nothing is done twice. The item, or what the ack did, may have been
+// seen by others before. It makes no difference whether the receipts' parent is there
+// again.
+func TestB42ReceiptIsDeletedWithTheQueue(t *testing.T) {
+	const ackAndCreate = "multi(setData,delete,delete,delete,create)"
+	for _, parent := range []bool{false, true} {
+		gone := func(r *queueRig) {
+			removeTree(t, r.raw, r.path)
+			if parent {
+				_, err := r.raw.CreateContainer(r.path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+				_, err = r.raw.CreateContainer(r.path+"/puts", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+			}
+			r.p.drop()
+		}
+		t.Run(fmt.Sprintf("put, parent=%v", parent), func(t *testing.T) {
+			r := newQueueRig(t, nil)
+			rule := r.p.on(opPut, 1, withhold)
+			a := putLater(t, r.q, "0")
+			r.p.await(rule)
+			eventually(t, "put", func() bool {
+				names, _, err := r.raw.Children(r.path + "/s/0000000000")
+				return err == nil && len(names) == 1
+			})
+			gone(r)
+			id, err := a.wait()
+			require.ErrorIs(t, err, ErrUncertain)
+			require.NotEmpty(t, id)
+			putOn(t, r.q, "1")
+			require.Equal(t, []string{"1"}, drain(t, r.q))
+		})
+		t.Run(fmt.Sprintf("ack, parent=%v", parent), func(t *testing.T) {
+			r := newQueueRig(t, nil)
+			putOn(t, r.other(), "0")
+			it := takeOn(t, r.q)
+			rule := r.p.on(ackAndCreate, 1, withhold)
+			a := ackLater(t, it, &zk.CreateRequest{Path: r.path + "-done"})
+			r.p.await(rule)
+			eventually(t, "acked", func() bool {
+				done, _, err := r.raw.Exists(r.path + "-done")
+				return done && err == nil
+			})
+			gone(r)
+			_, err := a.wait()
+			require.ErrorIs(t, err, ErrUncertain)
+			require.NotErrorIs(t, err, ErrLost)
+		})
+	}
+}

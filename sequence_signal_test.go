@@ -1,0 +1,156 @@
+package zkrecipes
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// The signal with which a holder that releases tells its successor that the lock
+// is free.
+
+// Where somebody else could send the signal of a hand-off, or nobody can send
+// it, each waiter lists when its predecessor goes, and the lock works.
+func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
+	t.Parallel()
+	super := []byte("super:secret")
+	for _, tt := range []struct {
+		name     string
+		flag     string
+		option   zktest.Option
+		auth     []Auth
+		forge    bool // somebody else can set data on a place
+		unsigned bool // a holder that leaves says nothing
+	}{
+		{"skipACL", "-Dzookeeper.skipACL=yes", zktest.SkipACL(), nil, true, false},
+		{"digest authentication off", "-Dzookeeper.DigestAuthenticationProvider.enabled=false", zktest.WithoutDigest(), nil, false, true},
+		{"super user", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + digestID(super), zktest.SuperDigest(digestID(super)), []Auth{{"digest", super}}, true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server := ownServer(t, zkserver.Config{JVMFlags: []string{tt.flag}}, tt.option)
+			for _, side := range sides {
+				t.Run(side.name, func(t *testing.T) {
+					ctx, path := within(t, 20*time.Second), newPath(t)
+					p := newProxy(t, server)
+					c := dialTo(t, []string{p.addr()}, &Options{Auth: tt.auth})
+					holder := held(t, side.theirs(c, path).Lock)
+					sleeps(t, c, 1)
+					var waiters []*attempt
+					for _, lock := range []func(*Client, string) locker{side.ours, side.theirs} {
+						c := dialTo(t, []string{p.addr()}, &Options{Auth: tt.auth})
+						waiters = append(waiters, later(t, lock(c, path).Lock))
+						sleeps(t, c, 2)
+					}
+
+					conn := rawTo(t, []string{server})
+					for _, a := range tt.auth {
+						require.NoError(t, conn.AddAuth(a.Scheme, a.Data))
+					}
+					p.reset()
+					_, err := conn.Set(holder.Check().Path, []byte("released"), -1)
+					if !tt.forge {
+						require.ErrorIs(t, err, zk.ErrNoAuth)
+					} else {
+						require.NoError(t, err)
+						// The waiter lists and watches its predecessor again, and the holder
+						// its own place.
+						again := map[string]int{"getChildren2": 1, "getData": 2}
+						eventually(t, "a listing", func() bool { return maps.Equal(again, p.count()) })
+						require.True(t, waiters[0].waiting(), "forged")
+					}
+					_, err = holder.Commit(ctx)
+					require.NoError(t, err)
+
+					// A listing for each hand-off.
+					current := holder
+					for i, leave := range []string{side.freed, side.release} {
+						if tt.unsigned {
+							leave = opReadRelease
+						}
+						p.reset()
+						require.NoError(t, current.Release())
+						current = waiters[i].granted()
+						require.Equal(t, map[string]int{leave: 1, "getChildren2": 1}, p.count())
+					}
+					require.NoError(t, current.Release())
+				})
+			}
+		})
+	}
+}
+
+// The successor of an evicted place has the same predecessor then; both hear it
+// leave, and one of them is in nobody's line any more.
+func TestB22AnEvictedWaiterIsNotGrantedByItsPredecessorsFarewell(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		for range 10 {
+			holder := held(t, r.rival.Lock)
+			attempts := []*attempt{r.joins(2, r.m), r.joins(3, r.theirs(r.c, r.path))}
+			name := r.inLine()[1].name
+			var wg sync.WaitGroup
+			wg.Go(func() { r.raw.Delete(r.path+"/"+name, -1) })
+			wg.Go(func() { holder.Release() })
+			wg.Wait()
+			for _, a := range attempts {
+				l, err := a.wait()
+				if err != nil {
+					require.ErrorIs(t, err, ErrEvicted)
+					require.Same(t, attempts[0], a)
+					continue
+				}
+				if _, err := l.Commit(r.ctx); err != nil { // granted before it was evicted
+					require.ErrorIs(t, err, ErrLost)
+					require.Same(t, attempts[0], a)
+				}
+				l.Release()
+			}
+			r.queued(0)
+		}
+	})
+}
+
+func TestB27DataSetOnAForeignPredecessorIsNoFarewell(t *testing.T) {
+	r := newRig(t, nil)
+	for _, prefix := range []string{
+		"lock-", "_c_7a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d-lock-", "0f0e0d0c0b0a09080706050403020100__lock__",
+	} {
+		ahead := r.byHand(prefix)
+		r.p.reset()
+		a := lockLater(t, r.m)
+		r.queued(2)
+		r.asleep(1)
+		for i := range 3 {
+			r.p.reset()
+			_, err := r.raw.Set(ahead, []byte(fmt.Sprint(i)), -1)
+			require.NoError(t, err)
+			eventually(t, "looked again", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
+			require.True(t, a.waiting())
+		}
+		require.NoError(t, r.raw.Delete(ahead, -1))
+		require.NoError(t, a.granted().Release())
+	}
+}
+
+func TestB47DataOfAPlaceIsItsOwnersAlone(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.lock()
+	a := lockLater(t, NewMutex(dial(t, nil), r.path))
+	r.queued(2)
+	for name, conn := range map[string]*zk.Conn{"an operator": r.raw, "another session": rawConn(dial(t, nil))} {
+		_, err := conn.Set(l.Check().Path, []byte("__REVOKE__"), -1)
+		require.ErrorIs(t, err, zk.ErrNoAuth, name)
+	}
+	require.True(t, a.waiting())
+	require.NoError(t, l.Err())
+	require.NoError(t, l.Release())
+	require.NoError(t, a.granted().Release())
+}

@@ -1,0 +1,233 @@
+package zkrecipes
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// What go-zookeeper v1.0.4 does with watches where nobody mends it, as in
+// zkconn_bare_test.go.
+
+func TestBareConnDropsEvents(t *testing.T) {
+	const n = 20
+	look, path := bareNode(t)
+	taps := &sessTaps{target: harness.shared[0]}
+	conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithDialer(taps.bare), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	require.NoError(t, err)
+	eventually(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
+	var watches []<-chan zk.Event
+	for i := range n {
+		node := fmt.Sprintf("%s/%d", path, i)
+		_, _, watch, err := conn.ExistsW(node)
+		require.NoError(t, err)
+		watches = append(watches, watch)
+		_, err = look.Create(node, nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+	}
+	for _, watch := range watches {
+		require.Equal(t, zk.EventNodeCreated, (<-watch).Type)
+	}
+	told := 0
+	for len(events) > 0 {
+		if e := <-events; e.Type == zk.EventNodeCreated {
+			told++
+		}
+	}
+	bareClosed(t, conn, events, taps)
+	require.Less(t, told, n, bareBetter("wire.Session tells events from the frames"))
+}
+
+func TestBareWatchSaysNothingOfADisconnect(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	_, path := bareNode(t)
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	_, _, watch, err := conn.GetW(path)
+	require.NoError(t, err)
+	p.drop()
+	bareReconnects(t, conn, taps, 2)
+	require.False(t, bareFired(watch), bareBetter("counting connections, to know on which one a watch was confirmed"))
+	id := conn.SessionID()
+	password := sessPassword(t, p, id)
+	taps.away(t, p)
+	sessEnd(t, harness.shared[0], id, password)
+	taps.release()
+	select {
+	case e := <-watch:
+		require.Equal(t, zk.EventNotWatching, e.Type)
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "nothing at the end of the session either")
+	}
+}
+
+// bareWatches counts the channels in go-zookeeper's table.
+func bareWatches(conn *zk.Conn) (n int) {
+	for it := reflect.ValueOf(conn).Elem().FieldByName("watchers").MapRange(); it.Next(); {
+		n += it.Value().Len()
+	}
+	return n
+}
+
+func TestBareConnKeepsEveryWatchItWasAskedFor(t *testing.T) {
+	_, path := bareNode(t)
+	conn, _ := bareConn(t, harness.shared[0], 10*time.Second)
+	for range 50 {
+		_, _, _, err := conn.GetW(path)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 50, bareWatches(conn), bareBetter("one watch for all who wait on a path"))
+	for i := range reflect.TypeOf(conn).NumMethod() {
+		require.NotContains(t, reflect.TypeOf(conn).Method(i).Name, "RemoveWatch", bareBetter("one watch for all who wait on a path"))
+	}
+
+	_, _, _, err := conn.GetW(path + "/none")
+	require.Equal(t, zk.ErrNoNode, err)
+	require.Equal(t, 50, bareWatches(conn), "nothing is left behind")
+	there, _, _, err := conn.ExistsW(path + "/none")
+	require.NoError(t, err)
+	require.False(t, there)
+	require.Equal(t, 51, bareWatches(conn), bareBetter("watches are set with GetW, not ExistsW"))
+}
+
+func TestBareConnSendsQueuedRequestsBeforeSetWatches(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	_, path := bareNode(t)
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	_, _, _, err := conn.GetW(path)
+	require.NoError(t, err)
+	taps.away(t, p)
+	var wg sync.WaitGroup
+	for range 16 { // as many as its channel holds
+		wg.Go(func() { conn.Get(path) })
+	}
+	eventually(t, "queued", func() bool { return sessQueued(conn) == 16 })
+	first := p.on("getData", 1, hold) // see TestBareConnRacesRepliesAgainstSetWatches
+	taps.release()
+	eventually(t, "setWatches", func() bool { return slices.Contains(taps.newest().sent(), "setWatches") })
+	first.release()
+	wg.Wait()
+	ops := taps.newest().sent()
+	require.Equal(t, slices.Repeat([]string{"getData"}, 16), ops[1:17], bareBetter("the gate in wire.Conn"))
+}
+
+// The reply to a request that went before setWatches advances the zxid. If the
+// connection is lost before setWatches were answered, the next ones are compared
+// with a moment at which the change had been made.
+func TestBareConnLosesAChangeWhenARequestOvertakesSetWatches(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	look, path := bareNode(t)
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	_, _, watch, err := conn.GetW(path)
+	require.NoError(t, err)
+	taps.away(t, p)
+	_, err = look.Set(path, []byte("changed"), -1)
+	require.NoError(t, err)
+	overtakes := make(chan error, 1)
+	go func() {
+		_, _, err := conn.Get(path)
+		overtakes <- err
+	}()
+	eventually(t, "queued", func() bool { return sessQueued(conn) == 1 })
+	get, set := p.on("getData", 1, hold), p.on("setWatches", 1, hold)
+	taps.release()
+	eventually(t, "setWatches", func() bool { return slices.Contains(taps.newest().sent(), "setWatches") })
+	get.release()
+	require.NoError(t, <-overtakes)
+	p.await(set)
+	p.drop()
+	bareReconnects(t, conn, taps, 3)
+	eventually(t, "setWatches once more", func() bool { return p.countOf("setWatches") == 2 })
+	_, _, err = conn.Get(path) // behind all events that setWatches may have brought
+	require.NoError(t, err)
+	require.False(t, bareFired(watch), bareBetter("the gate in wire.Conn, and its own zxid"))
+
+	require.NoError(t, look.Delete(path, -1))
+	require.Equal(t, zk.EventNodeDeleted, (<-watch).Type, "armed all the same: the change is what was lost")
+}
+
+// It keeps the zxid of a reply without a lock, and reads it for setWatches at
+// the same time. Whether the race detector sees that is a matter of luck, which
+// many watches and many connections help.
+func TestBareConnRacesRepliesAgainstSetWatches(t *testing.T) {
+	bareNeedsRaceDetector(t)
+	child, output, err := bareChild(t)
+	if !child {
+		require.Error(t, err, bareBetter("the gate in wire.Conn, and that it shows go-zookeeper no zxid"))
+		require.Contains(t, output, "DATA RACE")
+		require.Contains(t, output, "zk.(*Conn).sendSetWatches")
+		return
+	}
+	conn, taps := bareConn(t, harness.shared[0], 10*time.Second)
+	var wg sync.WaitGroup
+	for i := range 600 {
+		wg.Go(func() { conn.ExistsW(fmt.Sprintf("/none-of-this-name-%0900d", i)) })
+	}
+	wg.Wait()
+	for n := 2; n < 200; n++ {
+		taps.hold()
+		taps.newest().Close()
+		eventually(t, "dialling", func() bool { return len(taps.asked()) == n })
+		for range 16 {
+			wg.Go(func() { conn.Get("/") })
+		}
+		eventually(t, "queued", func() bool { return sessQueued(conn) == 16 })
+		taps.release()
+		wg.Wait()
+	}
+	bareSays("no race")
+}
+
+// The reply to setWatches advances the zxid too.
+func TestBareConnLosesWatchesWhenDroppedBetweenChunks(t *testing.T) {
+	const chunks = 4
+	p := newProxy(t, harness.shared[0])
+	look, path := bareNode(t)
+	nodes, chunk := rearmNodes(t, look, path, 900, chunks)
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	var watches []<-chan zk.Event
+	for _, node := range nodes {
+		_, _, watch, err := conn.GetW(node)
+		require.NoError(t, err)
+		watches = append(watches, watch)
+	}
+	taps.away(t, p)
+	rearmChange(t, look, nodes)
+	p.on("setWatches", 2, dropBefore)
+	taps.release()
+	bareReconnects(t, conn, taps, 3)
+	// The first chunk and the one that was dropped, then what is left.
+	eventually(t, "all setWatches", func() bool { return p.countOf("setWatches") == 2+chunks-1 })
+	_, _, err := conn.Get("/") // behind all their events
+	require.NoError(t, err)
+	fired := 0
+	for _, watch := range watches {
+		if bareFired(watch) {
+			fired++
+		}
+	}
+	require.Less(t, fired, len(nodes), bareBetter("wire.Conn shows go-zookeeper no zxid and fills in its own"))
+	require.Equal(t, chunk, fired, "the first chunk's")
+}
+
+func TestBareConnAdvancesNoZxidByEvents(t *testing.T) {
+	p := newProxy(t, harness.shared[0])
+	look, path := bareNode(t)
+	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	_, _, watch, err := conn.GetW(path)
+	require.NoError(t, err)
+	stat, err := look.Set(path, []byte("changed"), -1)
+	require.NoError(t, err)
+	require.Equal(t, zk.EventNodeDataChanged, (<-watch).Type)
+	p.drop()
+	bareReconnects(t, conn, taps, 2)
+	tap := taps.newest()
+	tap.mu.Lock()
+	defer tap.mu.Unlock()
+	require.Less(t, tap.lastSeen, stat.Mzxid, bareBetter("the sync that wire.Conn sends where a lease is out"))
+}

@@ -1,0 +1,267 @@
+package zkrecipes
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+)
+
+// Calls whose caller gives up, whose connection ends, or whose reply is not what
+// was expected.
+
+// awaited is a context that tells when somebody begins to wait for its end: when
+// there is nothing left to do but that.
+type awaited struct {
+	context.Context
+	once *sync.Once
+	done chan struct{}
+}
+
+func (c awaited) Done() <-chan struct{} {
+	c.once.Do(func() { close(c.done) })
+	return c.Context.Done()
+}
+
+func newAwaited(ctx context.Context) awaited {
+	return awaited{ctx, new(sync.Once), make(chan struct{})}
+}
+
+// leftWaiting calls f, ends its context as soon as f waits for that, and
+// returns what f does.
+func leftWaiting(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	waits := newAwaited(ctx)
+	go func() {
+		<-waits.done
+		cancel()
+	}()
+	return f(waits)
+}
+
+// silences are the ways in which a server can be silent: the request has not
+// come to it yet, or has been carried out.
+var silences = map[string]action{"before": hold, "after": holdReply}
+
+// A server that stops reading, too: what callers wrote is in a buffer then.
+func TestCallersLeaveAServerThatIsStopped(t *testing.T) {
+	r := newRig(t, nil)
+	other := NewMutex(r.c, r.path+"-other")
+	require.NoError(t, other.Do(r.ctx, nothing))
+	l := lockOn(t, other)
+	r.p.stall()
+	var attempts []*attempt
+	for range 5 {
+		attempts = append(attempts, lockLater(t, r.m))
+	}
+	for range 8 { // more than buffers hold
+		err := leftWaiting(r.ctx, func(ctx context.Context) error {
+			_, err := l.Commit(ctx, &zk.CreateRequest{Path: r.path + "-large", Data: make([]byte, 1<<20-1000)})
+			return err
+		})
+		require.ErrorIs(t, err, ErrUncertain)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.ErrorIs(t, leftWaiting(r.ctx, func(ctx context.Context) error {
+		_, err := r.m.TryLock(ctx)
+		return err
+	}), context.Canceled)
+	for _, a := range attempts {
+		leaves(t, a)
+	}
+	r.p.drop() // what is in the buffers is lost, or not
+	r.p.resume()
+	require.NoError(t, l.Release())
+	require.NoError(t, r.m.Do(r.ctx, nothing), "nobody stands in the way")
+	require.NoError(t, other.Do(r.ctx, nothing), "nobody stands in the way")
+	r.queued(0)
+}
+
+// The cause of a context may be anything, also an error after which a request is
+// tried again.
+func TestACallEndsWithALeaseOfAnotherClient(t *testing.T) {
+	r := newRig(t, nil)
+	other := newRig(t, nil)
+	for what, f := range map[string]func(context.Context) error{
+		"reading": func(ctx context.Context) error { _, err := r.m.Contenders(ctx); return err },
+		"joining": func(ctx context.Context) error { _, err := r.m.Lock(ctx); return err },
+		"opening": func(ctx context.Context) error { _, err := NewMutex(r.c, r.path+"-new").Lock(ctx); return err },
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := other.lock()
+			rule := r.p.on("", 1, holdReply)
+			done := make(chan error, 1)
+			go func() { done <- f(l.Context(r.ctx)) }()
+			r.p.await(rule)
+			other.p.expire()
+			select {
+			case err := <-done:
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, ErrLost)
+			case <-time.After(20 * time.Second):
+				t.Error("does not return")
+			}
+			rule.release()
+			r.p.off(rule)
+		})
+	}
+	r.queued(0)
+}
+
+// altered is a connection on which the replies to transactions are altered
+// while on is set.
+type altered struct {
+	net.Conn
+	on    *atomic.Bool
+	alter func(frame []byte) []byte
+	rest  []byte
+}
+
+func (c *altered) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 {
+		frame, err := jute.ReadFrame(c.Conn, 1<<30)
+		if err != nil {
+			return 0, err
+		}
+		if xid := jute.NewDecoder(frame[4:]).Int32(); xid <= -1001 && c.on.Load() {
+			frame = c.alter(frame)
+		}
+		c.rest = frame
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// dialAltered returns a Client whose transactions are answered otherwise while
+// the flag is set.
+func dialAltered(t *testing.T, alter func(frame []byte) []byte) (*Client, *atomic.Bool) {
+	on := new(atomic.Bool)
+	return dial(t, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &altered{Conn: nc, on: on, alter: alter}, err
+	}}), on
+}
+
+func TestABackOffEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &session{wire: wire.NewSession(wire.Config{Timeout: time.Hour}), over: make(chan struct{})}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s.backOff(ctx, zk.ErrNothing)
+		require.Equal(t, time.Second, time.Since(began), "not for longer")
+		s.backOff(context.Background(), zk.ErrNothing)
+		require.Equal(t, time.Second+time.Hour/50, time.Since(began))
+	})
+}
+
+func TestAnAnswerWithoutResultsIsAnError(t *testing.T) {
+	c, on := dialAltered(t, func(frame []byte) []byte {
+		return jute.Frame(appendOpHeader(slices.Clone(frame[4:20]), -1, true))
+	})
+	m := NewMutex(c, newPath(t))
+	require.NoError(t, m.Do(within(t, 20*time.Second), nothing))
+	on.Store(true)
+	_, err := m.Lock(within(t, 20*time.Second))
+	require.ErrorContains(t, err, "0 results of 2 operations")
+	on.Store(false)
+}
+
+// lingering is a connection that takes its time to close.
+type lingering struct {
+	net.Conn
+	closing chan struct{} // closed when it begins
+	free    chan struct{}
+	once    *sync.Once
+}
+
+func (c *lingering) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { close(c.closing) })
+	<-c.free
+	return err
+}
+
+// stuck is a connection whose first write of more than a page waits until it is
+// closed.
+type stuck struct {
+	net.Conn
+	once    *sync.Once
+	writing chan struct{} // closed when that write has come
+	gone    context.Context
+	close   context.CancelFunc
+}
+
+func (c *stuck) Write(p []byte) (int, error) {
+	if len(p) > 4096 {
+		c.once.Do(func() {
+			close(c.writing)
+			<-c.gone.Done()
+		})
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *stuck) Close() error {
+	err := c.Conn.Close()
+	c.close()
+	return err
+}
+
+// What was not written when its connection ended was not done, and is said to
+// be so, or sent again.
+func TestATransactionThatWasNotWrittenIsToldFromOneThatMayHaveBeen(t *testing.T) {
+	writing, once := make(chan struct{}), new(sync.Once)
+	c := dial(t, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		gone, end := context.WithCancel(context.Background())
+		return &stuck{nc, once, writing, gone, end}, err
+	}})
+	ctx, path := within(t, 30*time.Second), newPath(t)
+	m := NewMutex(c, path)
+	require.NoError(t, m.Do(ctx, nothing))
+	l := lockOn(t, m)
+	first := make(chan error, 1)
+	go func() {
+		_, err := l.Commit(ctx, &zk.CreateRequest{Path: path + "-first", Data: make([]byte, 100_000)})
+		first <- err
+	}()
+	<-writing
+	s, _ := c.session()
+	unsent, err := s.start(&zk.CreateRequest{Path: path + "-unsent", Acl: c.acl})
+	require.NoError(t, err, "it does not wait")
+	again := make(chan error, 1)
+	waits := newAwaited(ctx)
+	go func() {
+		_, err := l.Commit(waits, &zk.CreateRequest{Path: path + "-again"})
+		again <- err
+	}()
+	<-waits.done
+	s.mu.Lock()
+	nc := s.nc
+	s.mu.Unlock()
+	nc.Close()
+	_, _, err = unsent.wait(ctx)
+	require.ErrorIs(t, err, errNotSent)
+	require.True(t, unsettled(err), "whoever does not look is careful")
+	require.ErrorIs(t, <-first, ErrUncertain)
+	require.NoError(t, <-again, "sent on the next connection, once")
+	conn := raw(t)
+	for name, want := range map[string]bool{"-first": false, "-unsent": false, "-again": true} {
+		ok, _, err := conn.Exists(path + name)
+		require.NoError(t, err)
+		require.Equal(t, want, ok, name)
+	}
+	require.NoError(t, l.Release())
+}

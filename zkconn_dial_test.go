@@ -1,0 +1,312 @@
+package zkrecipes
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// How a client finds its servers and connects to them.
+
+// x/crypto/ssh's connections are such.
+type withoutDeadlines struct{ net.Conn }
+
+func (withoutDeadlines) SetDeadline(time.Time) error { return os.ErrNoDeadline }
+
+func TestB17ConnectionsWithoutDeadlinesAreRefused(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err := Dial(ctx, harness.shared, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return withoutDeadlines{nc}, err
+	}})
+	require.ErrorIs(t, err, os.ErrNoDeadline)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "Options.Dialer made a connection without deadlines")
+}
+
+func TestServersAreHostsWithOrWithoutAPort(t *testing.T) {
+	for server, want := range map[string]string{
+		"h": "h:2181", "h:1": "h:1", "1.2.3.4": "1.2.3.4:2181", "1.2.3.4:99": "1.2.3.4:99",
+		"::1": "[::1]:2181", "[::1]": "[::1]:2181", "[::1]:99": "[::1]:99",
+	} {
+		got, err := parseServer(server)
+		require.NoError(t, err, server)
+		require.Equal(t, want, got)
+	}
+	for _, server := range []string{"", ":1", "h:", "h:x", "h:0", "h:65536", "h:2181/chroot", "a:b:c", "a,b", "a b"} {
+		_, err := parseServer(server)
+		require.ErrorContains(t, err, "is not host or host:port", server)
+	}
+}
+
+func TestB50NamesAreResolvedAtEveryAttempt(t *testing.T) {
+	t.Run("a name that does not resolve", func(t *testing.T) {
+		names := sessNames(2)
+		var mu sync.Mutex
+		var asked []string
+		c := dialTo(t, names, &Options{
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				asked = append(asked, addr)
+				if addr == asked[0] {
+					return nil, &net.DNSError{Err: "no such host", Name: addr, IsNotFound: true}
+				}
+				return new(net.Dialer).DialContext(ctx, network, harness.shared[0])
+			},
+		})
+		sessLocks(t, c)
+		mu.Lock()
+		defer mu.Unlock()
+		require.ElementsMatch(t, names, asked, "each as it was given")
+	})
+
+	t.Run("no name resolves", func(t *testing.T) {
+		lookup := &net.DNSError{Err: "no such host", Name: "zk-0.test", IsNotFound: true}
+		_, err := Dial(within(t, 100*time.Millisecond), sessNames(1), &Options{
+			Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, lookup },
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, lookup)
+		require.ErrorContains(t, err, "zk-0.test:2181")
+	})
+
+	t.Run("a server that has moved", func(t *testing.T) {
+		here, there := newProxy(t, harness.shared[0]), newProxy(t, harness.shared[0])
+		var at atomic.Pointer[proxy]
+		at.Store(here)
+		var names sync.Map
+		c := dialTo(t, []string{"zk.test"}, &Options{
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				names.Store(addr, true)
+				return new(net.Dialer).DialContext(ctx, network, at.Load().addr())
+			},
+		})
+		s, _ := c.session()
+		l, err := NewMutex(c, newPath(t)).Lock(within(t, 20*time.Second))
+		require.NoError(t, err)
+		lost := sessConn(s)
+		at.Store(there)
+		here.refusing(true)
+		sessAwaitNext(t, s, lost)
+		require.NoError(t, l.Release(), "the same session")
+		require.Equal(t, 1, there.countOf(opRelease))
+		names.Range(func(name, _ any) bool {
+			require.Equal(t, "zk.test:2181", name)
+			return true
+		})
+	})
+
+	t.Run("the default dialer resolves", func(t *testing.T) {
+		p := newProxy(t, harness.shared[0])
+		_, port, err := net.SplitHostPort(p.addr())
+		require.NoError(t, err)
+		c := dialTo(t, []string{"localhost:" + port}, nil)
+		s, _ := c.session()
+		lost := sessConn(s)
+		p.drop()
+		sessAwaitNext(t, s, lost)
+	})
+}
+
+// sessCA is a certificate authority of the test.
+type sessCA struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newSessCA(t testing.TB) *sessCA {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return &sessCA{cert, key}
+}
+
+func (ca *sessCA) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	return pool
+}
+
+// terminator accepts TLS connections for name and passes what is in them on to
+// target. It returns its address.
+func (ca *sessCA) terminator(t testing.TB, name, target string) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(2), DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}, ca.cert, &key.PublicKey, ca.key)
+	require.NoError(t, err)
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	})
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	t.Cleanup(func() {
+		ln.Close()
+		wg.Wait()
+	})
+	pass := func(to, from net.Conn) {
+		defer to.Close()
+		defer from.Close()
+		io.Copy(to, from)
+	}
+	wg.Go(func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", target)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			wg.Go(func() { pass(server, client) })
+			wg.Go(func() { pass(client, server) })
+		}
+	})
+	return ln.Addr().String()
+}
+
+func TestB51TLS(t *testing.T) {
+	ca := newSessCA(t)
+	p := newProxy(t, harness.shared[0])
+	secure := ca.terminator(t, "zk.test", p.addr())
+	to := func(target string) func(context.Context, string, string) (net.Conn, error) {
+		return (&sessTaps{target: target}).dial
+	}
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer mute.Close()
+
+	t.Run("works, and does so again after a drop", func(t *testing.T) {
+		c := dialTo(t, []string{"zk.test"}, &Options{TLS: &tls.Config{RootCAs: ca.pool()}, Dialer: to(secure)})
+		s, _ := c.session()
+		l, err := NewMutex(c, newPath(t)).Lock(within(t, 20*time.Second))
+		require.NoError(t, err)
+		for range 3 {
+			lost := sessConn(s)
+			p.drop()
+			sessAwaitNext(t, s, lost)
+		}
+		require.NoError(t, l.Release(), "the same session")
+		require.NoError(t, c.Close())
+	})
+
+	t.Run("ServerName wins over the name that was dialled", func(t *testing.T) {
+		c := dialTo(t, []string{"other.test"}, &Options{
+			TLS: &tls.Config{RootCAs: ca.pool(), ServerName: "zk.test"}, Dialer: to(secure),
+		})
+		sessLocks(t, c)
+	})
+
+	refused := func(t *testing.T, server string, patience time.Duration, opts *Options) error {
+		t.Helper()
+		began := time.Now()
+		c, err := Dial(within(t, patience), []string{server}, opts)
+		if c != nil {
+			c.Close()
+		}
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Less(t, time.Since(began), patience+5*time.Second)
+		require.ErrorContains(t, err, "zkrecipes: dial "+server)
+		return err
+	}
+	const short = 300 * time.Millisecond
+
+	t.Run("wrong name", func(t *testing.T) {
+		err := refused(t, "other.test:2181", short, &Options{TLS: &tls.Config{RootCAs: ca.pool()}, Dialer: to(secure)})
+		var wrong x509.HostnameError
+		require.ErrorAs(t, err, &wrong)
+		require.Equal(t, "other.test", wrong.Host)
+	})
+
+	t.Run("unknown CA", func(t *testing.T) {
+		err := refused(t, "zk.test:2181", short, &Options{TLS: &tls.Config{RootCAs: newSessCA(t).pool()}, Dialer: to(secure)})
+		var unknown x509.UnknownAuthorityError
+		require.ErrorAs(t, err, &unknown)
+	})
+
+	t.Run("plain server", func(t *testing.T) {
+		err := refused(t, "zk.test:2181", short, &Options{TLS: &tls.Config{RootCAs: ca.pool()}, Dialer: to(harness.shared[0])})
+		require.ErrorContains(t, err, "TLS")
+	})
+
+	t.Run("server that says nothing", func(t *testing.T) {
+		err := refused(t, "zk.test:2181", 1500*time.Millisecond, &Options{
+			SessionTimeout: 2 * time.Second, // half a second for each attempt
+			TLS:            &tls.Config{RootCAs: ca.pool()}, Dialer: to(mute.Addr().String()),
+		})
+		require.ErrorContains(t, err, "TLS")
+	})
+
+	t.Run("plain client", func(t *testing.T) {
+		err := refused(t, "zk.test:2181", short, &Options{Dialer: to(secure)})
+		require.ErrorContains(t, err, "handshake")
+	})
+}
+
+func TestDialGivesUpWithItsContextWhateverTheServerDoes(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer mute.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	closed.Close()
+	withheld := newProxy(t, harness.shared[0])
+	withheld.on("auth", 0, withhold)
+	cut := newProxy(t, harness.shared[0])
+	cut.on("connect", 0, dropAfter)
+	for name, dialer := range map[string]func(context.Context, string, string) (net.Conn, error){
+		"black hole": func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+		"nobody listens":         (&sessTaps{target: closed.Addr().String()}).dial,
+		"never answers":          (&sessTaps{target: mute.Addr().String()}).dial,
+		"answers no credentials": (&sessTaps{target: withheld.addr()}).dial,
+		"closes at once":         (&sessTaps{target: cut.addr()}).dial,
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := goleak.IgnoreCurrent()
+			ctx := within(t, 100*time.Millisecond)
+			c, err := Dial(ctx, []string{"zk.test"}, &Options{Dialer: dialer})
+			deadline, _ := ctx.Deadline()
+			took := time.Since(deadline)
+			require.Nil(t, c)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Less(t, took, sessSoon)
+			if name != "answers no credentials" && name != "closes at once" { // the proxy's own goroutines
+				require.NoError(t, goleak.Find(before))
+			}
+		})
+	}
+}

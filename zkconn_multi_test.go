@@ -199,4 +199,3 @@ func FuzzDecodeMulti(f *testing.F) {
 		}
 	})
 }
-

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -105,7 +106,7 @@ func TestB32MemberThatCancelsAtEveryStepIsNamedAndToldSoOrNeither(t *testing.T) 
 				o := &observer{dir: roundOf2}
 				inBubble(t, func(t *testing.T, w *world) {
 					b, other := pairing(w.stranger(nil)), pairing(w.stranger(nil))
-					var a, partner *going[int]
+					var a, partner *harness.Call[int]
 					if !first {
 						partner = attend(t, other)
 						synctest.Wait()
@@ -118,20 +119,20 @@ func TestB32MemberThatCancelsAtEveryStepIsNamedAndToldSoOrNeither(t *testing.T) 
 					}
 					synctest.Wait()
 					reason := errors.New("enough")
-					a.cancel(reason)
+					a.Cancel(reason)
 					time.Sleep(5 * time.Second)
-					_, err := a.wait()
+					_, err := a.Wait()
 					met = w.met()
 					if err == nil {
 						seen["named"]++
-						_, err := partner.wait()
+						_, err := partner.Wait()
 						require.NoError(t, err)
 						return
 					}
 					seen["not named"]++
 					require.ErrorIs(t, err, reason)
 					require.NotErrorIs(t, err, ErrUncertain, "it was connected")
-					require.True(t, partner.waiting())
+					require.True(t, partner.Waiting())
 					require.Len(t, w.present(), 1, "the partner")
 					indexes(t, partner, attend(t, b))
 					for _, stood := range o.openings() {
@@ -154,9 +155,9 @@ func TestB32CancelRacingTheOpeningEachOrder(t *testing.T) {
 			a := attend(t, pairing(w.stranger(nil)))
 			synctest.Wait()
 			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opGiveUp, For: time.Second})
-			a.cancel(nil)
+			a.Cancel(nil)
 			synctest.Wait()
-			require.True(t, a.waiting())
+			require.True(t, a.Waiting())
 			indexes(t, a, attend(t, pairing(w.stranger(nil))))
 			synctest.Wait()
 			require.Empty(t, w.srv.Children("/b"))
@@ -169,11 +170,11 @@ func TestB32CancelRacingTheOpeningEachOrder(t *testing.T) {
 			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opPair, For: time.Second})
 			partner := attend(t, pairing(w.stranger(nil)))
 			synctest.Wait()
-			a.cancel(nil)
-			_, err := a.wait()
+			a.Cancel(nil)
+			_, err := a.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 			time.Sleep(2 * time.Second)
-			require.True(t, partner.waiting(), "the opening was refused")
+			require.True(t, partner.Waiting(), "the opening was refused")
 			indexes(t, partner, attend(t, pairing(w.stranger(nil))))
 		})
 	})
@@ -188,13 +189,13 @@ func TestB32CancelRacingTheOpeningEachOrder(t *testing.T) {
 					if opened {
 						w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opGiveUp, For: time.Second})
 					}
-					a.cancel(nil)
+					a.Cancel(nil)
 					synctest.Wait()
 					if opened {
 						indexes(t, a, attend(t, pairing(w.stranger(nil))))
 						return
 					}
-					_, err := a.wait()
+					_, err := a.Wait()
 					require.ErrorIs(t, err, context.Canceled)
 					require.NotErrorIs(t, err, ErrUncertain)
 					require.NotErrorIs(t, err, ErrEvicted)
@@ -210,7 +211,7 @@ func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				b, other := pairing(w.stranger(nil)), pairing(w.stranger(nil))
-				var partner *going[int]
+				var partner *harness.Call[int]
 				if !first {
 					partner = attend(t, other)
 					synctest.Wait()
@@ -222,7 +223,7 @@ func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 				}
 				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opAttend, Skip: joins - 1},
 					zktest.Fault{Do: zktest.Drop, Op: "sync", Times: 2})
-				var a *going[int]
+				var a *harness.Call[int]
 				requests := w.requests(func() { a = attend(t, b); time.Sleep(time.Second) })
 				require.Equal(t, joins, requests[opAttend], "found, not repeated")
 				if first {
@@ -298,7 +299,7 @@ func TestB05JoinOfABarrierWhileDisconnectedRunsInTheNextSessionOnly(t *testing.T
 		time.Sleep(time.Minute)
 		require.NotEqual(t, id, sessionID(c))
 		require.Len(t, w.present(), 1)
-		require.True(t, a.waiting())
+		require.True(t, a.Waiting())
 		indexes(t, a, attend(t, pairing(w.stranger(nil))))
 	})
 }
@@ -307,19 +308,19 @@ func TestB05JoinOfABarrierWhileDisconnectedRunsInTheNextSessionOnly(t *testing.T
 // ended: it was named, and is told so.
 func TestB11MemberThatWasNamedBeforeItsSessionEndedIsTold(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		still := newStall(w.srv)
+		still := harness.NewLink(w.srv)
 		c := w.stranger(&Options{Dialer: still.Dial})
 		a := attend(t, pairing(c))
 		synctest.Wait()
-		still.stop()
+		still.Stop()
 		partner := attend(t, pairing(w.stranger(nil)))
 		index := indexOf(t, partner)
 		synctest.Wait()
 		require.Len(t, w.present(), 1)
 		time.Sleep(11 * time.Second)
 		require.Empty(t, w.present(), "expired")
-		require.True(t, a.waiting())
-		still.resume()
+		require.True(t, a.Waiting())
+		still.Resume()
 		require.Equal(t, 1-index, indexOf(t, a))
 	})
 }
@@ -328,12 +329,12 @@ func TestB11MemberThatWasNamedBeforeItsSessionEndedIsTold(t *testing.T) {
 // one's ready tells nothing about it.
 func TestB11MemberOfAnExpiredSessionDoesNotBelieveAnotherRoundsReady(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		still := newStall(w.srv)
+		still := harness.NewLink(w.srv)
 		c := w.stranger(&Options{Dialer: still.Dial})
 		a := attend(t, pairing(c))
 		synctest.Wait()
 		number := w.present()[0].number
-		still.lose()
+		still.Lose()
 		time.Sleep(11 * time.Second)
 		require.Empty(t, w.present())
 		conn := w.bare()
@@ -344,8 +345,8 @@ func TestB11MemberOfAnExpiredSessionDoesNotBelieveAnotherRoundsReady(t *testing.
 		synctest.Wait()
 		require.Equal(t, number, w.present()[0].number, "the same number")
 		indexes(t, one, attend(t, pairing(w.stranger(nil))))
-		still.resume()
-		_, err := a.wait()
+		still.Resume()
+		_, err := a.Wait()
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
 		require.ErrorIs(t, err, ErrUncertain, "its own round has gone")
 		w.back()
@@ -353,10 +354,10 @@ func TestB11MemberOfAnExpiredSessionDoesNotBelieveAnotherRoundsReady(t *testing.
 }
 
 func TestB18BarrierWaitsThroughAServerRestart(t *testing.T) {
-	node := ownNode(t, zkserver.Config{})
+	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
-	path := newPath(t)
-	var waiting []*going[int]
+	path := harness.NewPath(t)
+	var waiting []*harness.Call[int]
 	for range 2 {
 		c := dialTo(t, servers, nil)
 		waiting = append(waiting, attend(t, NewBarrier(c, path, 3)))
@@ -373,11 +374,11 @@ func TestB21RoundOpenedWhileDisconnectedIsHeardOfAfterTheReconnect(t *testing.T)
 	path := r.path + "-b"
 	a := attend(t, NewBarrier(r.c, path, 2))
 	sleeps(t, r.c, 1)
-	r.p.refusing(true)
+	r.p.Refuse(true)
 	partner := attend(t, NewBarrier(dial(t, nil), path, 2))
 	index := indexOf(t, partner)
-	require.True(t, a.waiting())
-	r.p.refusing(false)
+	require.True(t, a.Waiting())
+	r.p.Refuse(false)
 	require.Equal(t, 1-index, indexOf(t, a))
 }
 
@@ -397,10 +398,10 @@ func TestB33NextMemberOfAClientWaitsUntilTheCancelledOneIsSettled(t *testing.T) 
 		a := attend(t, b)
 		synctest.Wait()
 		w.away(c)
-		a.cancel(errors.New("enough"))
+		a.Cancel(errors.New("enough"))
 		synctest.Wait()
-		require.False(t, a.waiting())
-		_, err := a.wait()
+		require.False(t, a.Waiting())
+		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrUncertain)
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorContains(t, err, "enough")
@@ -408,8 +409,8 @@ func TestB33NextMemberOfAClientWaitsUntilTheCancelledOneIsSettled(t *testing.T) 
 		again := attend(t, NewBarrier(c, "/b", 2))
 		late := attend(t, b)
 		synctest.Wait()
-		late.cancel(nil)
-		_, err = late.wait()
+		late.Cancel(nil)
+		_, err = late.Wait()
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, ErrUncertain, "it has not begun")
 		w.back()
@@ -417,7 +418,7 @@ func TestB33NextMemberOfAClientWaitsUntilTheCancelledOneIsSettled(t *testing.T) 
 		for range 50 {
 			time.Sleep(100 * time.Millisecond)
 			require.LessOrEqual(t, len(w.present()), 1)
-			require.True(t, again.waiting())
+			require.True(t, again.Waiting())
 		}
 		require.Len(t, w.present(), 1)
 		indexes(t, again, attend(t, pairing(w.stranger(nil))))
@@ -433,13 +434,13 @@ func TestB33CancelledWhileDisconnectedAndNamedAfterAll(t *testing.T) {
 		a := attend(t, pairing(c))
 		synctest.Wait()
 		w.away(c)
-		a.cancel(nil)
-		_, err := a.wait()
+		a.Cancel(nil)
+		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrUncertain)
 		require.Zero(t, 1-indexOf(t, attend(t, pairing(other))), "with the one who cancelled")
 		again, next := attend(t, pairing(c)), attend(t, pairing(other))
 		synctest.Wait()
-		require.True(t, next.waiting(), "the old member holds the round")
+		require.True(t, next.Waiting(), "the old member holds the round")
 		w.back()
 		time.Sleep(time.Minute)
 		indexes(t, again, next)
@@ -458,8 +459,8 @@ func TestB32WaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 			a := attend(t, b)
 			synctest.Wait()
 			// A cause is not the servers' answer, whatever it says.
-			a.cancel(errors.Join(zk.ErrNoNode, zk.ErrBadVersion, zk.ErrSessionExpired))
-			_, err := a.wait()
+			a.Cancel(errors.Join(zk.ErrNoNode, zk.ErrBadVersion, zk.ErrSessionExpired))
+			_, err := a.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 			require.NotErrorIs(t, err, ErrUncertain)
 			require.NotErrorIs(t, err, errContended)
@@ -479,15 +480,15 @@ func TestB32EarlyComerThatIsCancelledIsNotUncertain(t *testing.T) {
 				c := w.stranger(nil)
 				early := attend(t, pairing(c))
 				synctest.Wait()
-				require.True(t, early.waiting())
+				require.True(t, early.Waiting())
 				require.Len(t, w.present(), 2)
 				if gone {
 					w.away(c)
 				}
-				early.cancel(nil)
+				early.Cancel(nil)
 				synctest.Wait()
-				require.False(t, early.waiting())
-				_, err := early.wait()
+				require.False(t, early.Waiting())
+				_, err := early.Wait()
 				require.ErrorIs(t, err, context.Canceled)
 				require.NotErrorIs(t, err, ErrUncertain)
 			})
@@ -503,8 +504,8 @@ func TestB32CancelledMembersLeaveNoWatches(t *testing.T) {
 		for range 1000 {
 			a := attend(t, b)
 			synctest.Wait()
-			a.cancel(nil)
-			_, err := a.wait()
+			a.Cancel(nil)
+			_, err := a.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 		}
 		synctest.Wait()
@@ -516,7 +517,7 @@ func TestB32CancelledMembersLeaveNoWatches(t *testing.T) {
 func TestB35BarrierAndClose(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		var as []*going[int]
+		var as []*harness.Call[int]
 		for range 5 {
 			as = append(as, attend(t, NewBarrier(c, "/b", 6)))
 		}
@@ -524,7 +525,7 @@ func TestB35BarrierAndClose(t *testing.T) {
 		other := attend(t, NewBarrier(w.stranger(nil), "/other", 2))
 		require.NoError(t, c.Close())
 		for _, a := range as {
-			_, err := a.wait()
+			_, err := a.Wait()
 			require.ErrorIs(t, err, ErrClosed)
 			require.NotErrorIs(t, err, ErrUncertain)
 			require.NotErrorIs(t, err, context.Canceled)
@@ -533,7 +534,7 @@ func TestB35BarrierAndClose(t *testing.T) {
 		require.NoError(t, c.Close())
 		_, err := NewBarrier(c, "/b", 6).Wait(t.Context())
 		require.ErrorIs(t, err, ErrClosed)
-		require.True(t, other.waiting())
+		require.True(t, other.Waiting())
 	})
 }
 
@@ -544,10 +545,10 @@ func TestB35CloseRacingTheOpening(t *testing.T) {
 		a := attend(t, pairing(c))
 		synctest.Wait()
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opGiveUp, For: time.Second})
-		closed := does(t, func(context.Context) error { return c.Close() })
+		closed := harness.GoErr(t, func(context.Context) error { return c.Close() })
 		synctest.Wait()
 		indexes(t, a, attend(t, pairing(w.stranger(nil))))
-		_, err := closed.wait()
+		_, err := closed.Wait()
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Empty(t, w.srv.Children("/b"))
@@ -562,7 +563,7 @@ func TestB35BarrierAndCloseWhileDisconnected(t *testing.T) {
 		w.away(c)
 		began := time.Now()
 		require.ErrorContains(t, c.Close(), "left to time out")
-		_, err := a.wait()
+		_, err := a.Wait()
 		require.Less(t, time.Since(began), 2*time.Second)
 		require.ErrorIs(t, err, ErrClosed)
 		require.ErrorIs(t, err, ErrUncertain)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -18,7 +19,7 @@ import (
 // Bad input to a Barrier, and operations that the server refuses.
 
 func TestB36BarrierWithoutTheRightsIsAnErrorAtOnce(t *testing.T) {
-	ctx, path, admin := within(t, 30*time.Second), newPath(t), raw(t)
+	ctx, path, admin := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.Raw(t)
 	require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))
 	restrict := func(path string, perms int32) {
 		_, err := admin.SetACL(path, append(zk.WorldACL(perms), zk.DigestACL(zk.PermAll, "owner", "x")...), -1)
@@ -26,7 +27,7 @@ func TestB36BarrierWithoutTheRightsIsAnErrorAtOnce(t *testing.T) {
 	}
 	c, other := dial(t, nil), dial(t, nil)
 	wait := func(c *Client) error { _, err := NewBarrier(c, path, 2).Wait(ctx); return err }
-	makeParents(t, admin, parent(path))
+	harness.MakeParents(t, admin, parent(path))
 
 	restrict(parent(path), zk.PermRead)
 	require.ErrorIs(t, wait(c), zk.ErrNoAuth, "the path cannot be made")
@@ -51,8 +52,8 @@ func TestB36BarrierWithoutTheRightsIsAnErrorAtOnce(t *testing.T) {
 		require.ErrorIs(t, err, zk.ErrNoAuth, what)
 		require.NotErrorIs(t, err, ErrUncertain, what)
 		restrict(path+"/round", zk.PermAll)
-		eventually(t, "one member", func() bool { return len(children(t, admin, path+"/round")) == 2 })
-		require.True(t, waiting.waiting(), what)
+		harness.Eventually(t, "one member", func() bool { return len(harness.Children(t, admin, path+"/round")) == 2 })
+		require.True(t, waiting.Waiting(), what)
 	}
 	restrict(path+"/round/ready", zk.PermAll&^zk.PermWrite)
 	err = wait(c)
@@ -87,7 +88,7 @@ func TestB37BarrierBeyondTheQuotaIsAnErrorAtOnce(t *testing.T) {
 	} {
 		t.Run(op, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				var first *going[int]
+				var first *harness.Call[int]
 				if op == opPair {
 					first = attend(t, pairing(w.stranger(nil)))
 					synctest.Wait()
@@ -95,7 +96,7 @@ func TestB37BarrierBeyondTheQuotaIsAnErrorAtOnce(t *testing.T) {
 				w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: op, Code: jute.ErrQuotaExceeded})
 				c := w.stranger(nil)
 				a := attend(t, pairing(c))
-				_, err := a.wait()
+				_, err := a.Wait()
 				require.ErrorContains(t, err, why)
 				require.NotErrorIs(t, err, ErrUncertain)
 				if first == nil {
@@ -110,13 +111,13 @@ func TestB37BarrierBeyondTheQuotaIsAnErrorAtOnce(t *testing.T) {
 }
 
 func TestB39BarrierPathsThatAreNone(t *testing.T) {
-	ctx, c, conn := within(t, 20*time.Second), dial(t, nil), raw(t)
+	ctx, c, conn := harness.Within(t, 20*time.Second), dial(t, nil), harness.Raw(t)
 	for path, why := range badPaths {
 		_, err := NewBarrier(c, path, 2).Wait(ctx)
 		require.EqualError(t, err, why("wait"))
 	}
-	path := newPath(t)
-	makeParents(t, conn, parent(path))
+	path := harness.NewPath(t)
+	harness.MakeParents(t, conn, parent(path))
 	_, err := conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	for _, path := range []string{path, path + "/below"} {
@@ -128,7 +129,7 @@ func TestB39BarrierPathsThatAreNone(t *testing.T) {
 func TestB40ABarrierThatIsNone(t *testing.T) {
 	var none context.Context
 	var nilBarrier *Barrier
-	ctx := within(t, 20*time.Second)
+	ctx := harness.Within(t, 20*time.Second)
 	c := dial(t, nil)
 	for b, want := range map[*Barrier]string{
 		nilBarrier:                     `"": not made by its constructor`,
@@ -197,8 +198,8 @@ func TestB52BarrierOfAnIdentityThatNoRequestHasRoomFor(t *testing.T) {
 }
 
 func TestB48SomebodysDataIsNoBarrier(t *testing.T) {
-	ctx, path, conn := within(t, 20*time.Second), newPath(t), raw(t)
-	makeParents(t, conn, path)
+	ctx, path, conn := harness.Within(t, 20*time.Second), harness.NewPath(t), harness.Raw(t)
+	harness.MakeParents(t, conn, path)
 	c := dial(t, nil)
 	for i, data := range []string{"mine", "-2", "0", "2 ", "zkrecipes/1 mutex", "99999999999999999999"} {
 		path := fmt.Sprint(path, "/", i)
@@ -210,7 +211,7 @@ func TestB48SomebodysDataIsNoBarrier(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, data, string(got))
 		require.Zero(t, stat.Version)
-		require.Empty(t, children(t, conn, path))
+		require.Empty(t, harness.Children(t, conn, path))
 	}
 	// One that is empty is anybody's: made as a parent, mostly.
 	indexes(t, attend(t, NewBarrier(c, path, 2)), attend(t, NewBarrier(dial(t, nil), path, 2)))
@@ -223,14 +224,14 @@ func TestB48SomebodysDataIsNoBarrier(t *testing.T) {
 func TestB64DataPutOnAnEmptyZnodeBeforeABarrierClaimsItIsKept(t *testing.T) {
 	r := newRig(t, nil)
 	path := r.path + "-b"
-	makeParents(t, r.raw, path)
-	rule := r.p.on("multi(setData)", 1, hold)
+	harness.MakeParents(t, r.raw, path)
+	rule := r.p.On("multi(setData)", 1, harness.Hold)
 	a := attend(t, NewBarrier(r.c, path, 2))
-	r.p.await(rule)
+	r.p.Await(rule)
 	_, err := r.raw.Set(path, []byte("mine"), -1)
 	require.NoError(t, err)
-	rule.release()
-	_, err = a.wait()
+	rule.Release()
+	_, err = a.Wait()
 	require.ErrorContains(t, err, `number of members: "mine"`)
 	data, _, err := r.raw.Get(path)
 	require.NoError(t, err)
@@ -253,7 +254,7 @@ func TestB57HooksMayUseBarriersAndClose(t *testing.T) {
 		for range 3 {
 			require.NoError(t, <-said)
 		}
-		_, err := a.wait()
+		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrClosed)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -25,13 +26,13 @@ func TestB22EvictedMemberOfABarrierIsToldAndNotCounted(t *testing.T) {
 				synctest.Wait()
 				require.NoError(t, w.bare().Delete(roundOf2+"/"+w.present()[0].name, -1))
 				time.Sleep(2 * time.Second)
-				require.False(t, a.waiting())
-				_, err := a.wait()
+				require.False(t, a.Waiting())
+				_, err := a.Wait()
 				require.ErrorIs(t, err, ErrEvicted)
 				require.NotErrorIs(t, err, ErrUncertain)
 				one := attend(t, pairing(w.stranger(nil)))
 				synctest.Wait()
-				require.True(t, one.waiting())
+				require.True(t, one.Waiting())
 				indexes(t, one, attend(t, pairing(w.stranger(nil))))
 			})
 		})
@@ -41,17 +42,17 @@ func TestB22EvictedMemberOfABarrierIsToldAndNotCounted(t *testing.T) {
 // A member that was named is deleted before it has heard.
 func TestB22EvictedMemberThatWasNamedIsTold(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		still := newStall(w.srv)
+		still := harness.NewLink(w.srv)
 		a := attend(t, pairing(w.stranger(&Options{Dialer: still.Dial, SessionTimeout: time.Minute})))
 		time.Sleep(10 * time.Second) // it watches its own znode
 		synctest.Wait()
-		still.stop()
+		still.Stop()
 		own := w.present()[0].name
 		index := indexOf(t, attend(t, pairing(w.stranger(nil))))
 		synctest.Wait()
 		require.Len(t, w.present(), 1, "the other has left")
 		require.NoError(t, w.bare().Delete(roundOf2+"/"+own, -1))
-		still.resume()
+		still.Resume()
 		require.Equal(t, 1-index, indexOf(t, a))
 	}, zktest.SessionTimeouts(time.Second, time.Hour))
 }
@@ -62,7 +63,7 @@ func wipe(t testing.TB, conn *zk.Conn, path string) {
 	var ops []any
 	var add func(path string)
 	add = func(path string) {
-		for _, name := range children(t, conn, path) {
+		for _, name := range harness.Children(t, conn, path) {
 			add(path + "/" + name)
 		}
 		ops = append(ops, &zk.DeleteRequest{Path: path, Version: -1})
@@ -79,22 +80,22 @@ func TestB23RoundDeletedUnderItsMembers(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					c := w.stranger(nil)
 					a := attend(t, NewBarrier(c, "/b", 3))
-					still := newStall(w.srv)
+					still := harness.NewLink(w.srv)
 					d := w.stranger(&Options{Dialer: still.Dial})
 					b := attend(t, NewBarrier(d, "/b", 3))
 					synctest.Wait()
-					still.stop() // it hears of it later
+					still.Stop() // it hears of it later
 					wipe(t, w.bare(), what)
-					var others []*going[int]
+					var others []*harness.Call[int]
 					if again {
 						for range 2 {
 							others = append(others, attend(t, NewBarrier(w.stranger(nil), "/b", 3)))
 						}
 						synctest.Wait()
 					}
-					still.resume()
-					for _, m := range []*going[int]{a, b} {
-						_, err := m.wait()
+					still.Resume()
+					for _, m := range []*harness.Call[int]{a, b} {
+						_, err := m.Wait()
 						require.ErrorIs(t, err, ErrEvicted)
 						require.ErrorIs(t, err, ErrUncertain, "whether the round had been opened is not known any more")
 					}
@@ -128,7 +129,7 @@ func TestB24BarrierWhosePathWasReapedIsMadeAgain(t *testing.T) {
 
 // Children that are no members.
 func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
-	ctx, path, conn := within(t, 30*time.Second), newPath(t), raw(t)
+	ctx, path, conn := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.Raw(t)
 	c := dial(t, nil)
 	a := attend(t, NewBarrier(c, path, 2))
 	sleeps(t, c, 1)
@@ -141,13 +142,13 @@ func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	require.True(t, a.waiting())
+	require.True(t, a.Waiting())
 	early := attend(t, NewBarrier(dial(t, nil), path, 2))
 	indexes(t, a, early)
 	// An opened round with such a child can never be deleted.
 	_, err := NewBarrier(c, path, 2).Wait(ctx)
 	require.ErrorContains(t, err, "stands in the round, which cannot be deleted: something else uses this path")
-	for _, name := range children(t, conn, path+"/round") {
+	for _, name := range harness.Children(t, conn, path+"/round") {
 		if name != "ready" {
 			require.NoError(t, conn.Delete(path+"/round/"+name, -1))
 		}
@@ -166,7 +167,7 @@ func TestB28CounterOfARoundAtItsEnd(t *testing.T) {
 				_, err := pairing(c).Wait(t.Context())
 				require.ErrorIs(t, err, ErrExhausted)
 				synctest.Wait()
-				require.True(t, a.waiting())
+				require.True(t, a.Waiting())
 				require.Len(t, w.present(), 1)
 			})
 		})
@@ -187,9 +188,9 @@ func TestB45ReadyThatSomebodyElseHasWritten(t *testing.T) {
 				require.NoError(t, err)
 				synctest.Wait()
 				if name == "a number" { // it reads as if others had been let go
-					require.True(t, a.waiting())
+					require.True(t, a.Waiting())
 				} else {
-					_, err = a.wait()
+					_, err = a.Wait()
 					require.ErrorContains(t, err, "somebody else has written the round's ready")
 					require.ErrorIs(t, err, ErrUncertain)
 					a = attend(t, pairing(c))
@@ -202,7 +203,7 @@ func TestB45ReadyThatSomebodyElseHasWritten(t *testing.T) {
 				write := &zk.SetDataRequest{Path: readyOf2, Data: []byte("go!"), Version: -1}
 				_, err = conn.Multi(write, write)
 				require.NoError(t, err)
-				_, err = a.wait()
+				_, err = a.Wait()
 				require.ErrorIs(t, err, ErrUncertain)
 				synctest.Wait()
 				_, err = pairing(c).Wait(t.Context())
@@ -226,8 +227,8 @@ func TestB45RoundWithoutReadyIsAnErrorAndNoSpin(t *testing.T) {
 					_, err := conn.Create(readyOf2, nil, 0, zk.WorldACL(zk.PermAll))
 					require.NoError(t, err)
 				}
-				for _, m := range []*going[int]{a, b} {
-					_, err := m.wait()
+				for _, m := range []*harness.Call[int]{a, b} {
+					_, err := m.Wait()
 					require.ErrorContains(t, err, "the round has no ready: somebody has deleted it")
 				}
 				synctest.Wait()
@@ -264,14 +265,14 @@ func TestB45ReadyThatCannotBeDeletedIsAnError(t *testing.T) {
 }
 
 func TestB46BarrierWhoseServerLostItsData(t *testing.T) {
-	node := ownNode(t, zkserver.Config{})
+	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
-	path := newPath(t)
+	path := harness.NewPath(t)
 	c := dialTo(t, servers, &Options{SessionTimeout: 1500 * time.Millisecond})
 	a := attend(t, NewBarrier(c, path, 2))
 	sleeps(t, c, 2) // its own znode too
 	require.NoError(t, node.Wipe(t.Context()))
-	_, err := a.wait()
+	_, err := a.Wait()
 	require.ErrorIs(t, err, zk.ErrSessionExpired)
 	require.ErrorIs(t, err, ErrUncertain, "nobody knows any more")
 	indexes(t, attend(t, NewBarrier(c, path, 2)), attend(t, NewBarrier(dialTo(t, servers, nil), path, 2)))

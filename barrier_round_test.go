@@ -17,19 +17,19 @@ func TestA22ACancelThatIsSentAgainAndFindsItsMemberDeletedLooksWhetherTheRoundWa
 		synctest.Wait()
 		znode := "/b/round/" + w.srv.Children("/b/round")[0]
 		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: -7, Op: "multi", Path: znode})
-		first.cancel(nil) // the server is too busy: in a moment again
+		first.Cancel(nil) // the server is too busy: in a moment again
 		synctest.Wait()
-		require.True(t, first.waiting())
+		require.True(t, first.Waiting())
 		other := w.stranger(nil)
-		index, err := attend(t, NewBarrier(other, "/b", 2)).wait()
+		index, err := attend(t, NewBarrier(other, "/b", 2)).Wait()
 		require.NoError(t, err)
 		require.Equal(t, 1, index)
 		synctest.Wait() // it has left, and the round stands
 		s, _ := other.session()
 		_, _, err = s.multi(t.Context(), &zk.DeleteRequest{Path: znode, Version: -1})
 		require.NoError(t, err)
-		require.True(t, first.waiting())
-		index, err = first.wait()
+		require.True(t, first.Waiting())
+		index, err = first.Wait()
 		require.NoError(t, err)
 		require.Equal(t, 0, index)
 	}, zktest.TickTime(time.Second))

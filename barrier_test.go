@@ -12,27 +12,28 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // attend has a member wait at a barrier, in the background.
-func attend(t testing.TB, b *Barrier) *going[int] { return goes(t, b.Wait) }
+func attend(t testing.TB, b *Barrier) *harness.Call[int] { return harness.Go(t, b.Wait) }
 
 // indexOf waits for a member and requires that its round was opened with it.
-func indexOf(t testing.TB, a *going[int]) int {
+func indexOf(t testing.TB, a *harness.Call[int]) int {
 	t.Helper()
-	index, err := a.wait()
+	index, err := a.Wait()
 	require.NoError(t, err)
 	return index
 }
 
 // indexes waits for all and requires that each has an index of its own.
-func indexes(t testing.TB, as ...*going[int]) {
+func indexes(t testing.TB, as ...*harness.Call[int]) {
 	t.Helper()
 	var got, want []int
 	for i, a := range as {
-		index, err := a.wait()
+		index, err := a.Wait()
 		require.NoError(t, err)
 		got, want = append(got, index), append(want, i)
 	}
@@ -42,7 +43,7 @@ func indexes(t testing.TB, as ...*going[int]) {
 
 func TestA22BarrierOpensForNMembersFromNClientsRoundAfterRound(t *testing.T) {
 	const n, rounds = 5, 10
-	path, conn := newPath(t), raw(t)
+	path, conn := harness.NewPath(t), harness.Raw(t)
 	var wg sync.WaitGroup
 	seen := make([][]int, rounds)
 	var mu sync.Mutex
@@ -50,7 +51,7 @@ func TestA22BarrierOpensForNMembersFromNClientsRoundAfterRound(t *testing.T) {
 		b := NewBarrier(dial(t, nil), path, n)
 		wg.Go(func() {
 			for r := range rounds {
-				index, err := b.Wait(within(t, 20*time.Second))
+				index, err := b.Wait(harness.Within(t, 20*time.Second))
 				if err != nil {
 					t.Error(r, err)
 					return
@@ -66,7 +67,7 @@ func TestA22BarrierOpensForNMembersFromNClientsRoundAfterRound(t *testing.T) {
 		slices.Sort(indexes)
 		require.Equal(t, []int{0, 1, 2, 3, 4}, indexes)
 	}
-	eventually(t, "nothing left", func() bool { return len(children(t, conn, path)) == 0 })
+	harness.Eventually(t, "nothing left", func() bool { return len(harness.Children(t, conn, path)) == 0 })
 	data, _, err := conn.Get(path)
 	require.NoError(t, err)
 	require.Equal(t, "5", string(data))
@@ -99,8 +100,8 @@ func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 			synctest.Wait()
 			require.Len(t, w.present(), 1)
 			reason := errors.New("changed my mind")
-			first.cancel(reason)
-			_, err := first.wait()
+			first.Cancel(reason)
+			_, err := first.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, reason)
 			require.NotErrorIs(t, err, ErrUncertain)
@@ -109,7 +110,7 @@ func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 		}
 		second := attend(t, b)
 		synctest.Wait()
-		require.True(t, second.waiting())
+		require.True(t, second.Waiting())
 		indexes(t, second, attend(t, a))
 		synctest.Wait()
 		require.Empty(t, w.srv.Children("/b"))
@@ -129,24 +130,24 @@ func TestA22EarlyComersAreNotLetThroughByTheOldRound(t *testing.T) {
 		indexes(t, first, attend(t, other))
 		synctest.Wait()
 		require.Len(t, w.present(), 1)
-		var early []*going[int]
+		var early []*harness.Call[int]
 		for range 3 {
 			early = append(early, attend(t, pairing(w.stranger(nil))))
 		}
 		synctest.Wait()
 		for _, e := range early {
-			require.True(t, e.waiting())
+			require.True(t, e.Waiting())
 		}
 		require.Len(t, w.present(), 1, "none of them is a member")
 		time.Sleep(6 * time.Second)
 		passed := 0
 		for _, e := range early {
-			if !e.waiting() {
+			if !e.Waiting() {
 				passed++
 			}
 		}
 		require.Equal(t, 2, passed, "the next round")
-		early = slices.DeleteFunc(early, func(e *going[int]) bool { return !e.waiting() })
+		early = slices.DeleteFunc(early, func(e *harness.Call[int]) bool { return !e.Waiting() })
 		indexes(t, early[0], attend(t, other))
 	})
 }
@@ -176,8 +177,8 @@ func TestA22EarlyComerWhoFindsTheNextRoundJoinsIt(t *testing.T) {
 				next := attend(t, a)
 				synctest.Wait()
 				require.Len(t, w.present(), 1)
-				require.True(t, next.waiting())
-				require.True(t, early.waiting())
+				require.True(t, next.Waiting())
+				require.True(t, early.Waiting())
 				time.Sleep(4 * time.Second)
 				indexes(t, early, next)
 			})
@@ -221,11 +222,11 @@ func TestA22MemberThatDiesBeforeTheOpeningIsNotCounted(t *testing.T) {
 		dies := attend(t, pairing(c))
 		synctest.Wait()
 		require.True(t, w.srv.Expire(sessionID(c)))
-		_, err := dies.wait()
+		_, err := dies.Wait()
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
 		first := attend(t, pairing(w.stranger(nil)))
 		synctest.Wait()
-		require.True(t, first.waiting())
+		require.True(t, first.Waiting())
 		require.Len(t, w.present(), 1)
 		indexes(t, first, attend(t, pairing(w.stranger(nil))))
 	})
@@ -245,11 +246,11 @@ func TestB45MemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
 				synctest.Wait()
 				require.Len(t, w.present(), 2)
 				require.True(t, w.srv.Expire(sessionID(c)))
-				_, err := dies.wait()
+				_, err := dies.Wait()
 				require.ErrorIs(t, err, zk.ErrSessionExpired)
 				require.NotErrorIs(t, err, ErrUncertain)
 				time.Sleep(2 * time.Second)
-				require.True(t, opens.waiting())
+				require.True(t, opens.Waiting())
 				indexes(t, opens, attend(t, pairing(w.stranger(nil))))
 			})
 		})
@@ -266,10 +267,10 @@ func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
 				synctest.Wait()
 				w.plan.Add(zktest.Fault{Do: zktest.Expire, Op: op})
 				dies := attend(t, pairing(w.stranger(nil)))
-				_, err := dies.wait()
+				_, err := dies.Wait()
 				require.ErrorIs(t, err, zk.ErrSessionExpired)
 				require.NotErrorIs(t, err, ErrUncertain)
-				require.True(t, first.waiting())
+				require.True(t, first.Waiting())
 				indexes(t, first, attend(t, pairing(w.stranger(nil))))
 			})
 		})
@@ -297,7 +298,7 @@ func TestB45MemberWhoseRoundHasGoneIsUncertain(t *testing.T) {
 		w.plan.Add(zktest.Fault{Do: zktest.Expire, After: true, Op: opPair})
 		dies := attend(t, pairing(w.stranger(nil)))
 		require.Zero(t, indexOf(t, first))
-		_, err := dies.wait()
+		_, err := dies.Wait()
 		require.ErrorIs(t, err, ErrUncertain)
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
 		indexes(t, attend(t, pairing(w.stranger(nil))), attend(t, pairing(w.stranger(nil))))
@@ -307,7 +308,7 @@ func TestB45MemberWhoseRoundHasGoneIsUncertain(t *testing.T) {
 func TestA22LoneOneTooManyWaitsForTheNextRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		b := NewBarrier(w.stranger(nil), "/b", 3)
-		var as []*going[int]
+		var as []*harness.Call[int]
 		// Nobody opens until four are there.
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second, Times: 2})
 		for range 4 {
@@ -318,7 +319,7 @@ func TestA22LoneOneTooManyWaitsForTheNextRound(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		indexes(t, as[:3]...)
-		require.True(t, as[3].waiting())
+		require.True(t, as[3].Waiting())
 		require.Len(t, w.present(), 1)
 		indexes(t, as[3], attend(t, b), attend(t, b))
 	})
@@ -336,12 +337,12 @@ func TestA22SpuriousWakeUpsOpenNoRound(t *testing.T) {
 			for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
 				spurious(c, readyOf2, event)
 				synctest.Wait()
-				require.True(t, a.waiting())
+				require.True(t, a.Waiting())
 			}
 			spurious(c, own, jute.EventDataChanged)
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
-			require.True(t, a.waiting())
+			require.True(t, a.Waiting())
 			require.Equal(t, 2, watchesOf(c))
 		}
 		require.Len(t, w.present(), 1)
@@ -358,7 +359,7 @@ func TestA22SpuriousEvictionIsNone(t *testing.T) {
 		synctest.Wait()
 		spurious(c, roundOf2+"/"+w.present()[0].name, jute.EventDeleted)
 		synctest.Wait()
-		require.True(t, a.waiting())
+		require.True(t, a.Waiting())
 		indexes(t, a, attend(t, pairing(w.stranger(nil))))
 	})
 }
@@ -393,19 +394,19 @@ func TestA22ReusedWithoutAPauseRoundsDoNotMix(t *testing.T) {
 }
 
 func TestA22ParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
-	ctx, path := within(t, 20*time.Second), newPath(t)
+	ctx, path := harness.Within(t, 20*time.Second), harness.NewPath(t)
 	c := dial(t, nil)
 	a := attend(t, NewBarrier(c, path, 2))
 	sleeps(t, c, 1)
 	_, err := NewBarrier(dial(t, nil), path, 3).Wait(ctx)
 	require.EqualError(t, err, "zkrecipes: wait "+path+": a barrier of 2 members is used as one of 3")
-	require.True(t, a.waiting())
+	require.True(t, a.Waiting())
 	indexes(t, a, attend(t, NewBarrier(dial(t, nil), path, 2)))
 
 	// Who comes first says it, of those who come at once.
 	for range 10 {
-		path := newPath(t)
-		var as []*going[int]
+		path := harness.NewPath(t)
+		var as []*harness.Call[int]
 		for n := range 2 {
 			for range 1 + n {
 				as = append(as, attend(t, NewBarrier(c, path, 1+n)))
@@ -413,7 +414,7 @@ func TestA22ParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 		}
 		agreed := 0
 		for _, a := range as {
-			index, err := a.wait()
+			index, err := a.Wait()
 			if err == nil {
 				require.Less(t, index, 2)
 				agreed++
@@ -426,7 +427,7 @@ func TestA22ParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 }
 
 func TestA22BarrierOfOneLetsEachGo(t *testing.T) {
-	ctx, b := within(t, 20*time.Second), NewBarrier(dial(t, nil), newPath(t), 1)
+	ctx, b := harness.Within(t, 20*time.Second), NewBarrier(dial(t, nil), harness.NewPath(t), 1)
 	for range 5 {
 		index, err := b.Wait(ctx)
 		require.NoError(t, err)
@@ -436,10 +437,10 @@ func TestA22BarrierOfOneLetsEachGo(t *testing.T) {
 
 // Members of one Client, and of one value, are as many.
 func TestA22MembersOfOneClient(t *testing.T) {
-	c, path := dial(t, nil), newPath(t)
+	c, path := dial(t, nil), harness.NewPath(t)
 	b := NewBarrier(c, path, 5)
 	for range 3 {
-		var as []*going[int]
+		var as []*harness.Call[int]
 		for i := range 5 {
 			if i == 3 {
 				b = NewBarrier(c, path, 5)
@@ -448,7 +449,7 @@ func TestA22MembersOfOneClient(t *testing.T) {
 		}
 		indexes(t, as...)
 	}
-	eventually(t, "no watches", func() bool { return watchesOf(c) == 0 })
+	harness.Eventually(t, "no watches", func() bool { return watchesOf(c) == 0 })
 }
 
 func TestA22ExpiryWhileWaitingIsAnError(t *testing.T) {
@@ -456,8 +457,8 @@ func TestA22ExpiryWhileWaitingIsAnError(t *testing.T) {
 	b := NewBarrier(r.c, r.path+"-b", 2)
 	a := attend(t, b)
 	sleeps(t, r.c, 1)
-	r.p.expire()
-	_, err := a.wait()
+	r.p.Expire()
+	_, err := a.Wait()
 	require.ErrorIs(t, err, zk.ErrSessionExpired)
 	require.NotErrorIs(t, err, ErrUncertain, "nobody has opened the round, and it stands")
 	indexes(t, attend(t, b), attend(t, NewBarrier(dial(t, nil), r.path+"-b", 2)))

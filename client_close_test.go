@@ -10,16 +10,17 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
 // Close, in each state and at bad moments.
 
 func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
-	c := dialTo(t, []string{p.addr()}, nil)
+	p := harness.NewProxy(t, harness.Server())
+	c := dialTo(t, []string{p.Addr()}, nil)
 	s, _ := c.session()
-	end := p.takeOver() // Close waits a quarter of the timeout, there must be time for the rest
+	end := p.TakeOver() // Close waits a quarter of the timeout, there must be time for the rest
 	s.calling.add()     // a call that takes its time
 	answered := sync.OnceFunc(s.calling.finish)
 	defer answered()
@@ -28,13 +29,13 @@ func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
 		defer close(closed)
 		c.Close()
 	}()
-	eventually(t, "draining", func() bool {
+	harness.Eventually(t, "draining", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.draining
 	})
 	end()
-	p.drop() // the next connection hears that the session is over
+	p.Drop() // the next connection hears that the session is over
 	<-s.over
 	<-s.parked
 	answered()
@@ -48,17 +49,17 @@ func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
 func TestCloseInTheMiddleOfAHandshakeIsQuick(t *testing.T) {
 	slow := 0
 	for range 10 {
-		p := newProxy(t, harness.shared[0])
-		c := dialTo(t, []string{p.addr()}, nil)
-		rule := p.on("connect", 1, hold)
-		p.drop()
-		p.await(rule)
+		p := harness.NewProxy(t, harness.Server())
+		c := dialTo(t, []string{p.Addr()}, nil)
+		rule := p.On("connect", 1, harness.Hold)
+		p.Drop()
+		p.Await(rule)
 		began := time.Now()
 		require.ErrorContains(t, c.Close(), "left to time out")
 		if time.Since(began) > 500*time.Millisecond {
 			slow++
 		}
-		rule.release()
+		rule.Release()
 	}
 	require.LessOrEqual(t, slow, 1, "a goroutine that did not run for 3 ms costs a second")
 }
@@ -81,7 +82,7 @@ func TestNothingIsGrantedAfterCloseHasBegun(t *testing.T) {
 }
 
 func TestCloseIsPromptWhileGoroutinesLock(t *testing.T) {
-	path := newPath(t)
+	path := harness.NewPath(t)
 	for range 15 {
 		c := dial(t, nil)
 		m := NewMutex(c, path)
@@ -121,14 +122,14 @@ func TestCloseIsPromptWhileGoroutinesLock(t *testing.T) {
 func TestReadsOfALeaseOfAClosedClientSaySo(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.lock()
-	rule := r.p.on("getData", 1, hold)
+	rule := r.p.On("getData", 1, harness.Hold)
 	got := make(chan error)
 	go func() { _, _, err := l.Get(r.ctx, r.path); got <- err }()
-	r.p.await(rule)
+	r.p.Await(rule)
 	go r.c.Close()
 	<-r.c.closing.Done()
-	eventually(t, "ended", func() bool { return l.Err() != nil })
-	rule.release()
+	harness.Eventually(t, "ended", func() bool { return l.Err() != nil })
+	rule.Release()
 	if err := <-got; err != nil {
 		require.ErrorIs(t, err, ErrClosed)
 	}
@@ -146,21 +147,21 @@ func TestB35CloseEndsLeasesAndWaiters(t *testing.T) {
 		next := lockLater(t, NewMutex(dial(t, nil), r.path))
 		r.queued(3)
 		// The contexts end before the deletion is sent.
-		rule := r.p.on(opRelease, 1, hold)
+		rule := r.p.On(opRelease, 1, harness.Hold)
 		closed := make(chan error, 2)
 		for range 2 { // twice at once
 			go func() { closed <- r.c.Close() }()
 		}
-		r.p.await(rule)
+		r.p.Await(rule)
 		require.ErrorIs(t, context.Cause(ctx), ErrClosed)
 		require.ErrorIs(t, l.Err(), ErrClosed)
-		_, err := waiter.wait()
+		_, err := waiter.Wait()
 		require.ErrorIs(t, err, ErrClosed)
 		require.NotErrorIs(t, err, context.Canceled)
-		rule.release()
+		rule.Release()
 		require.NoError(t, <-closed)
 		require.NoError(t, <-closed)
-		require.NoError(t, next.granted().Release())
+		require.NoError(t, next.Get().Release())
 		require.ErrorIs(t, l.Release(), ErrClosed)
 		_, err = r.m.Lock(r.ctx)
 		require.ErrorIs(t, err, ErrClosed)
@@ -173,29 +174,29 @@ func TestB35CloseEndsLeasesAndWaiters(t *testing.T) {
 		r.queued(0)
 	})
 	t.Run("disconnected", func(t *testing.T) {
-		server := ownServer(t, zkserver.Config{})
-		p := newProxy(t, server)
-		c := dialTo(t, []string{p.addr()}, &Options{SessionTimeout: time.Second})
+		server := harness.OwnServer(t, zkserver.Config{})
+		p := harness.NewProxy(t, server)
+		c := dialTo(t, []string{p.Addr()}, &Options{SessionTimeout: time.Second})
 		m := NewMutex(c, "/lock")
 		l := lockOn(t, m)
 		waiter := lockLater(t, m)
-		p.refusing(true)
+		p.Refuse(true)
 		s, _ := c.session()
-		eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+		harness.Eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
 		began := time.Now()
 		err := c.Close()
 		require.Less(t, time.Since(began), 3*time.Second) // milliseconds, as a rule
 		require.ErrorContains(t, err, "left to time out")
 		require.ErrorIs(t, l.Err(), ErrClosed)
-		_, err = waiter.wait()
+		_, err = waiter.Wait()
 		require.ErrorIs(t, err, ErrClosed)
 		// The server ends the session by itself.
-		require.NoError(t, NewMutex(dialTo(t, []string{server}, nil), "/lock").Do(within(t, 10*time.Second), nothing))
+		require.NoError(t, NewMutex(dialTo(t, []string{server}, nil), "/lock").Do(harness.Within(t, 10*time.Second), nothing))
 	})
 	t.Run("a server that does not answer", func(t *testing.T) {
 		r := newRig(t, &Options{SessionTimeout: 4 * time.Second})
 		l := r.lock()
-		r.p.stall()
+		r.p.Stall()
 		began := time.Now()
 		require.Error(t, r.c.Close())
 		require.Less(t, time.Since(began), 8*time.Second)
@@ -219,64 +220,64 @@ func TestB35CloseEndsLeasesAndWaitersOfBothKinds(t *testing.T) {
 	for _, l := range leases {
 		works = append(works, l.Context(r.ctx))
 	}
-	rule := r.p.on("", 1, hold)
+	rule := r.p.On("", 1, harness.Hold)
 	closed := make(chan error, 1)
 	go func() { closed <- r.c.Close() }()
-	r.p.await(rule)
+	r.p.Await(rule)
 	for i, work := range works { // before the deletions are sent
-		require.ErrorIs(t, waitFor(t, work), ErrClosed)
+		require.ErrorIs(t, harness.Cause(t, work), ErrClosed)
 		require.ErrorIs(t, leases[i].Err(), ErrClosed)
 	}
-	for _, a := range []*attempt{waiter, behind} {
-		_, err := a.wait()
+	for _, a := range []*harness.Call[*Lease]{waiter, behind} {
+		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrClosed)
 	}
-	rule.release()
-	require.NoError(t, outcome(t, closed))
+	rule.Release()
+	require.NoError(t, harness.Receive(t, closed))
 	for _, l := range leases {
 		require.ErrorIs(t, l.Release(), ErrClosed)
 	}
-	require.NoError(t, next.granted().Release())
+	require.NoError(t, next.Get().Release())
 	r.queued(0)
-	require.Empty(t, children(t, r.raw, path+"-writer"))
+	require.Empty(t, harness.Children(t, r.raw, path+"-writer"))
 }
 
 func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 	auth := Options{SessionTimeout: 6 * time.Second, Auth: []Auth{{Scheme: "digest", Data: []byte("user:password")}}}
-	for name, lose := range map[string]func(t *testing.T, p *proxy, s *session, taps *sessTaps){
-		"disconnected": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
-			p.refusing(true)
+	for name, lose := range map[string]func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps){
+		"disconnected": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+			p.Refuse(true)
 			sessAwaitDown(t, s)
 		},
-		"dialling a black hole": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
-			taps.away(t, p)
+		"dialling a black hole": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+			taps.Cut(t, p)
 		},
-		"handshake unanswered": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
-			r := p.on("connect", 0, withhold)
-			p.drop()
-			p.await(r)
+		"handshake unanswered": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+			r := p.On("connect", 0, harness.Withhold)
+			p.Drop()
+			p.Await(r)
 		},
-		"credentials unanswered": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
-			r := p.on("auth", 0, withhold)
-			p.drop()
-			p.await(r)
+		"credentials unanswered": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+			r := p.On("auth", 0, harness.Withhold)
+			p.Drop()
+			p.Await(r)
 		},
-		"re-arming watches": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
-			r := p.on("setWatches", 0, withhold)
-			p.drop()
-			p.await(r)
+		"re-arming watches": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+			r := p.On("setWatches", 0, harness.Withhold)
+			p.Drop()
+			p.Await(r)
 		},
-		"requests queued": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
-			taps.away(t, p)
+		"requests queued": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+			taps.Cut(t, p)
 			sessCallers(t, s, 40)
-			eventually(t, "queued", func() bool { return sessQueued(s.conn) == 16 })
+			harness.Eventually(t, "queued", func() bool { return sessQueued(s.conn) == 16 })
 		},
-		"requests held back while re-arming": func(t *testing.T, p *proxy, s *session, taps *sessTaps) {
-			r := p.on("setWatches", 0, withhold)
-			p.drop()
-			p.await(r)
+		"requests held back while re-arming": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+			r := p.On("setWatches", 0, harness.Withhold)
+			p.Drop()
+			p.Await(r)
 			sessCallers(t, s, 40)
-			eventually(t, "written", func() bool {
+			harness.Eventually(t, "written", func() bool {
 				s.calling.mu.Lock()
 				defer s.calling.mu.Unlock()
 				return s.calling.n == 40 && sessQueued(s.conn) == 0
@@ -284,8 +285,8 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newProxy(t, harness.shared[0])
-			c, s, taps := sessDial(t, p.addr(), auth)
+			p := harness.NewProxy(t, harness.Server())
+			c, s, taps := sessDial(t, p.Addr(), auth)
 			sessWatches(t, s, "/zookeeper")
 			lose(t, p, s, taps)
 			took, err := sessClose(t, c)
@@ -299,9 +300,9 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 // Where the client has not heard of the loss yet, go-zookeeper may take the
 // request to close and leave it unanswered, which costs the second that it waits.
 func TestCloseAMomentAfterTheConnectionWasLost(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
-	c, _, _ := sessDial(t, p.addr(), Options{})
-	p.refusing(true)
+	p := harness.NewProxy(t, harness.Server())
+	c, _, _ := sessDial(t, p.Addr(), Options{})
+	p.Refuse(true)
 	took, err := sessClose(t, c)
 	require.Less(t, took, 3*time.Second)
 	require.ErrorContains(t, err, "left to time out")
@@ -309,11 +310,11 @@ func TestCloseAMomentAfterTheConnectionWasLost(t *testing.T) {
 
 func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
 	c := dial(t, nil)
-	m := NewMutex(c, newPath(t))
-	l, err := m.Lock(within(t, 20*time.Second))
+	m := NewMutex(c, harness.NewPath(t))
+	l, err := m.Lock(harness.Within(t, 20*time.Second))
 	require.NoError(t, err)
 	s, _ := c.session()
-	node := "/" + newPath(t)[6:25] // ephemeral, gone with the session only
+	node := "/" + harness.NewPath(t)[6:25] // ephemeral, gone with the session only
 	_, _, err = call2(s, func(conn *zk.Conn) (string, struct{}, error) {
 		made, err := conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		return made, struct{}{}, err
@@ -323,18 +324,18 @@ func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, took, sessSoon)
 	require.ErrorIs(t, l.Err(), ErrClosed)
-	there, _, err := raw(t).Exists(node)
+	there, _, err := harness.Raw(t).Exists(node)
 	require.NoError(t, err)
 	require.False(t, there)
 }
 
 func TestCloseWhereTheServerIsSilentTakesHalfTheTimeoutAndThreeSecondsAtMost(t *testing.T) {
 	const timeout = 2 * time.Second
-	p := newProxy(t, harness.shared[0])
-	c, s, _ := sessDial(t, p.addr(), Options{SessionTimeout: timeout})
-	l, err := NewMutex(c, newPath(t)).Lock(within(t, 20*time.Second))
+	p := harness.NewProxy(t, harness.Server())
+	c, s, _ := sessDial(t, p.Addr(), Options{SessionTimeout: timeout})
+	l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 	require.NoError(t, err)
-	p.stall()
+	p.Stall()
 	for range 5 {
 		c.tasks.start(func() { sessGet(s, "/") })
 	}
@@ -358,6 +359,6 @@ func TestCloseTwiceAndAtTheSameTime(t *testing.T) {
 	took, err := sessClose(t, c)
 	require.NoError(t, err)
 	require.Less(t, took, sessSoon)
-	_, err = NewMutex(c, "/a").Lock(within(t, time.Second))
+	_, err = NewMutex(c, "/a").Lock(harness.Within(t, time.Second))
 	require.ErrorIs(t, err, ErrClosed)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // Functions of the caller that the library calls: slow ones, ones that panic, and
@@ -29,7 +31,7 @@ func TestB41ASlowLoggerHoldsUpNobody(t *testing.T) {
 	free := make(chan struct{})
 	r := newRig(t, &Options{Logger: slog.New(slowHandler{slog.DiscardHandler, free})})
 	l := r.lock()
-	r.p.expire()
+	r.p.Expire()
 	<-l.Context(r.ctx).Done()
 	require.NoError(t, r.m.Do(r.ctx, nothing))
 	close(free)
@@ -83,8 +85,8 @@ func TestB57HooksAndFunctionsMayCallTheLibrary(t *testing.T) {
 			}}}
 			r = side.rig(t, opts)
 			close(ready)
-			require.NoError(t, outcome(t, locked))
-			require.NoError(t, outcome(t, closed))
+			require.NoError(t, harness.Receive(t, locked))
+			require.NoError(t, harness.Receive(t, closed))
 
 			other := side.rig(t, nil)
 			err := other.m.Do(other.ctx, func(ctx context.Context, l *Lease) error {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // Bad input, and callers that misuse the library.
@@ -30,16 +32,16 @@ func TestB39BadPathsAreNamed(t *testing.T) {
 		"/a\xff\xfe": `zkrecipes: lock ` + "/a\xff\xfe" + `: path is not valid UTF-8`,
 	} {
 		m := NewMutex(r.c, path)
-		r.p.reset()
+		r.p.Reset()
 		_, err := m.Lock(r.ctx)
 		require.EqualError(t, err, want)
 		_, err = m.TryLock(r.ctx)
 		require.EqualError(t, err, strings.Replace(want, "lock", "try lock", 1))
 		_, err = m.Contenders(r.ctx)
 		require.EqualError(t, err, strings.Replace(want, "lock", "list", 1))
-		require.Empty(t, r.p.count())
+		require.Empty(t, r.p.Count())
 		if path != "" {
-			_, err = Dial(r.ctx, harness.shared, &Options{Prefix: path})
+			_, err = Dial(r.ctx, harness.Servers(), &Options{Prefix: path})
 			require.ErrorContains(t, err, "Options.Prefix")
 		}
 	}
@@ -87,7 +89,7 @@ func TestB39BadPathsAreNamed(t *testing.T) {
 }
 
 func TestB39BadOptionsAreNamed(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := harness.Within(t, 10*time.Second)
 	for want, f := range map[string]func() (*Client, error){
 		`zkrecipes: dial "": no servers`: func() (*Client, error) { return Dial(ctx, nil, nil) },
 		`zkrecipes: dial "": server "" is not host or host:port`: func() (*Client, error) {
@@ -144,7 +146,7 @@ func TestB40NilAndClosed(t *testing.T) {
 	require.EqualError(t, err, "zkrecipes: list "+r.path+": nil context")
 	require.EqualError(t, r.m.Do(none, nothing), "zkrecipes: lock "+r.path+": nil context")
 	require.EqualError(t, r.m.Do(r.ctx, nil), "zkrecipes: lock "+r.path+": nil function")
-	_, err = Dial(none, harness.shared, nil)
+	_, err = Dial(none, harness.Servers(), nil)
 	require.ErrorContains(t, err, "nil context")
 	l := r.lock()
 	_, err = l.Commit(none)
@@ -164,17 +166,17 @@ func TestB40NilAndClosed(t *testing.T) {
 func TestB52RequestsAboveTheLimitAreRefused(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
-		r.p.reset()
+		r.p.Reset()
 		path := r.path + "/big"
 		// The largest that passes, and one more.
 		fits := 1048575 - (8 + len(appendOpHeader(appendOp(appendOp(nil, l.Check()), &zk.CreateRequest{Path: path, Data: []byte{}, Acl: r.c.acl}), -1, true)))
 		_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: path, Data: make([]byte, fits+1)})
 		require.EqualError(t, err, "zkrecipes: commit under "+r.path+": request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
-		require.Empty(t, r.p.count())
+		require.Empty(t, r.p.Count())
 		_, err = l.Commit(r.ctx, &zk.CreateRequest{Path: path, Data: make([]byte, fits)})
 		require.NoError(t, err, "the size is computed exactly")
 		require.NoError(t, l.Err())
-		require.Zero(t, r.p.countOf("connect"), "no new connection")
+		require.Zero(t, r.p.CountOf("connect"), "no new connection")
 		require.NoError(t, r.raw.Delete(path, -1))
 		require.NoError(t, l.Release())
 
@@ -189,7 +191,7 @@ func TestB52RequestsAboveTheLimitAreRefused(t *testing.T) {
 func TestB62AuthACLMeansTheUsersIDs(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		ctx := r.ctx
-		_, err := Dial(ctx, harness.shared, &Options{ACL: zk.AuthACL(zk.PermAll)})
+		_, err := Dial(ctx, harness.Servers(), &Options{ACL: zk.AuthACL(zk.PermAll)})
 		require.ErrorContains(t, err, `Options.ACL: ACL of scheme "auth" without Options.Auth`)
 
 		l := held(t, r.m.Lock)
@@ -199,9 +201,9 @@ func TestB62AuthACLMeansTheUsersIDs(t *testing.T) {
 
 		auth := []Auth{{Scheme: "digest", Data: []byte("alice:secret")}}
 		c := dial(t, &Options{Auth: auth, ACL: zk.AuthACL(zk.PermAll)})
-		user := raw(t)
+		user := harness.Raw(t)
 		require.NoError(t, user.AddAuth("digest", []byte("alice:secret")))
-		path := newPath(t)
+		path := harness.NewPath(t)
 		l = held(t, r.ours(c, path).Lock)
 		_, err = l.Commit(ctx, &zk.CreateRequest{Path: path + "-data", Acl: zk.AuthACL(zk.PermAll)})
 		require.NoError(t, err)
@@ -219,7 +221,7 @@ func TestB62AuthACLMeansTheUsersIDs(t *testing.T) {
 func TestB52PathsThatNoRequestHasRoomForAreRefused(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.lock()
-	r.p.reset()
+	r.p.Reset()
 	for _, n := range []int{1_048_000, 1_048_560, 1_049_000, 2_000_000} {
 		path := "/" + strings.Repeat("a", n)
 		_, err := NewMutex(r.c, path).Lock(r.ctx)
@@ -227,7 +229,7 @@ func TestB52PathsThatNoRequestHasRoomForAreRefused(t *testing.T) {
 		_, _, err = l.Get(r.ctx, path)
 		require.ErrorContains(t, err, "servers accept 1048575")
 	}
-	require.Empty(t, r.p.count())
+	require.Empty(t, r.p.Count())
 	require.NoError(t, l.Err())
 	require.NoError(t, l.Release())
 }

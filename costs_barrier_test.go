@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -31,7 +32,7 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			a := attend(t, NewBarrier(first, "/barrier", n))
 			synctest.Wait()
 			w.srv.Expire(sessionID(first)) // who cancels leaves no round behind
-			_, err := a.wait()
+			_, err := a.Wait()
 			require.ErrorIs(t, err, zk.ErrSessionExpired)
 			require.NoError(t, first.Close())
 			require.Equal(t, []string{"ready"}, w.srv.Children("/barrier/round"), "a standing generation")
@@ -43,7 +44,7 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			}
 
 			before := w.srv.Counts()
-			var as []*going[int]
+			var as []*harness.Call[int]
 			for _, b := range bs[:n-1] {
 				as = append(as, attend(t, b))
 			}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 const (
@@ -17,17 +19,17 @@ const (
 // What the mutex costs, by operation (DESIGN section 7).
 
 func TestFreeLockAndReleaseTakeTwoRequests(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
-	c := dialTo(t, []string{p.addr()}, nil)
+	p := harness.NewProxy(t, harness.Server())
+	c := dialTo(t, []string{p.Addr()}, nil)
 	other := dial(t, nil)
-	ctx := within(t, 20*time.Second)
-	m := NewMutex(c, newPath(t))
+	ctx := harness.Within(t, 20*time.Second)
+	m := NewMutex(c, harness.NewPath(t))
 	lockAndRelease := func(m *Mutex) map[string]int {
-		p.reset()
+		p.Reset()
 		l, err := m.Lock(ctx)
 		require.NoError(t, err)
 		require.NoError(t, l.Release())
-		return p.count()
+		return p.Count()
 	}
 
 	// The line does not exist, nor do its three parents.
@@ -51,31 +53,31 @@ func TestFreeLockAndReleaseTakeTwoRequests(t *testing.T) {
 }
 
 func TestTryLockOnAHeldLockIsOneRead(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
-	c := dialTo(t, []string{p.addr()}, nil)
-	ctx := within(t, 20*time.Second)
-	path := newPath(t)
+	p := harness.NewProxy(t, harness.Server())
+	c := dialTo(t, []string{p.Addr()}, nil)
+	ctx := harness.Within(t, 20*time.Second)
+	path := harness.NewPath(t)
 	l, err := NewMutex(dial(t, nil), path).Lock(ctx)
 	require.NoError(t, err)
-	p.reset()
+	p.Reset()
 	_, err = NewMutex(c, path).TryLock(ctx)
 	require.ErrorIs(t, err, ErrLocked)
-	require.Equal(t, map[string]int{"getChildren2": 1}, p.count())
+	require.Equal(t, map[string]int{"getChildren2": 1}, p.Count())
 	require.NoError(t, l.Release())
 }
 
 func TestReentryTakesNoRequest(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
-	c := dialTo(t, []string{p.addr()}, nil)
-	ctx := within(t, 20*time.Second)
-	m := NewMutex(c, newPath(t))
+	p := harness.NewProxy(t, harness.Server())
+	c := dialTo(t, []string{p.Addr()}, nil)
+	ctx := harness.Within(t, 20*time.Second)
+	m := NewMutex(c, harness.NewPath(t))
 	l, err := m.Lock(ctx)
 	require.NoError(t, err)
-	p.reset()
+	p.Reset()
 	again, err := m.Lock(l.Reentrant(ctx))
 	require.NoError(t, err)
 	require.NoError(t, again.Release())
-	require.Empty(t, p.count())
+	require.Empty(t, p.Count())
 	require.NoError(t, l.Release())
 }
 
@@ -85,9 +87,9 @@ func TestReentryTakesNoRequest(t *testing.T) {
 func TestContendedCycleTakesFiveRequestsHoweverManyWait(t *testing.T) {
 	for _, n := range []int{1, 2, 16, 200} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			p := newProxy(t, harness.shared[0])
-			ctx := within(t, 60*time.Second)
-			path := newPath(t)
+			p := harness.NewProxy(t, harness.Server())
+			ctx := harness.Within(t, 60*time.Second)
+			path := harness.NewPath(t)
 			// Not through the proxy: it watches its own place after a while.
 			holder := lockOn(t, NewMutex(dial(t, nil), path))
 
@@ -95,13 +97,13 @@ func TestContendedCycleTakesFiveRequestsHoweverManyWait(t *testing.T) {
 			clients := make([]*Client, n)
 			var wg sync.WaitGroup
 			for i := range clients {
-				wg.Go(func() { clients[i] = dialTo(t, []string{p.addr()}, nil) })
+				wg.Go(func() { clients[i] = dialTo(t, []string{p.Addr()}, nil) })
 			}
 			wg.Wait()
 			for _, c := range clients {
 				NewMutex(c, path).line.remember(lineState{version: -1})
 			}
-			p.reset()
+			p.Reset()
 			granted := make(chan *Lease, n)
 			for _, c := range clients {
 				wg.Go(func() {
@@ -113,24 +115,24 @@ func TestContendedCycleTakesFiveRequestsHoweverManyWait(t *testing.T) {
 					granted <- l
 				})
 			}
-			require.Eventually(t, func() bool { return p.countOf("getData") == 2*n && p.countOf("setData") == n },
+			require.Eventually(t, func() bool { return p.CountOf("getData") == 2*n && p.CountOf("setData") == n },
 				30*time.Second, 5*time.Millisecond)
 			require.Equal(t, map[string]int{
 				opJoin: n, "getChildren2": n, "getData": 2 * n,
 				"setData": n, // the probe, once a session
-			}, p.count(), "to stand in line")
+			}, p.Count(), "to stand in line")
 
-			p.reset()
+			p.Reset()
 			require.NoError(t, holder.Release())
 			for i := range n {
 				current := <-granted
-				require.Equal(t, i, p.countOf(opRelease))
-				require.Len(t, p.count(), min(i, 1), "releases, and nothing else: %v", p.count())
+				require.Equal(t, i, p.CountOf(opRelease))
+				require.Len(t, p.Count(), min(i, 1), "releases, and nothing else: %v", p.Count())
 				require.Empty(t, granted, "one wake per release")
 				require.NoError(t, current.Release())
 			}
 			wg.Wait()
-			require.Equal(t, map[string]int{opRelease: n}, p.count())
+			require.Equal(t, map[string]int{opRelease: n}, p.Count())
 		})
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // What a queue costs, by operation.
@@ -18,40 +20,40 @@ import (
 func TestPutTakesOneRequestAndTakeWithAckFive(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.warm()
-	r.p.reset()
+	r.p.Reset()
 	putOn(t, r.q, "0")
-	require.Equal(t, map[string]int{opPut: 1}, r.p.count(), "put")
+	require.Equal(t, map[string]int{opPut: 1}, r.p.Count(), "put")
 
-	r.p.reset()
+	r.p.Reset()
 	it := takeOn(t, r.q)
-	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, opClaim: 1, "getData": 1}, r.p.count(), "take")
-	r.p.reset()
+	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, opClaim: 1, "getData": 1}, r.p.Count(), "take")
+	r.p.Reset()
 	ackOn(t, it)
-	require.Equal(t, map[string]int{opAck: 1}, r.p.count(), "ack")
+	require.Equal(t, map[string]int{opAck: 1}, r.p.Count(), "ack")
 
 	putOn(t, r.q, "1")
 	it = takeOn(t, r.q)
-	r.p.reset()
+	r.p.Reset()
 	nackOn(t, it)
-	require.Equal(t, map[string]int{opNack: 1}, r.p.count(), "nack")
+	require.Equal(t, map[string]int{opNack: 1}, r.p.Count(), "nack")
 	it = takeOn(t, r.q)
-	r.p.reset()
+	r.p.Reset()
 	require.NoError(t, it.Ack(r.ctx, &zk.CreateRequest{Path: r.path + "-x"}))
-	require.Equal(t, map[string]int{"multi(setData,delete,delete,delete,create)": 1}, r.p.count(), "ack with operations")
+	require.Equal(t, map[string]int{"multi(setData,delete,delete,delete,create)": 1}, r.p.Count(), "ack with operations")
 
-	r.p.reset()
+	r.p.Reset()
 	_, err := r.q.PutAll(r.ctx, make([][]byte, 3)...)
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"multi(setData,check,create,create,create)": 1}, r.p.count(), "put of a batch")
+	require.Equal(t, map[string]int{"multi(setData,check,create,create,create)": 1}, r.p.Count(), "put of a batch")
 
-	r.p.reset()
+	r.p.Reset()
 	_, err = r.q.Len(r.ctx)
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"getChildren2": 2}, r.p.count(), "len")
-	r.p.reset()
+	require.Equal(t, map[string]int{"getChildren2": 2}, r.p.Count(), "len")
+	r.p.Reset()
 	_, err = r.q.Peek(r.ctx)
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"getChildren2": 2, "getData": 1}, r.p.count(), "peek")
+	require.Equal(t, map[string]int{"getChildren2": 2, "getData": 1}, r.p.Count(), "peek")
 }
 
 // A queue that this session has not used before.
@@ -62,23 +64,23 @@ func TestFirstUseOfAQueue(t *testing.T) {
 	warm(t, other)
 	putOn(t, other, "0", "1")
 
-	r.p.reset()
+	r.p.Reset()
 	putOn(t, r.q, "2")
-	require.Equal(t, map[string]int{opReceipt: 1, opPut: 1, "getData": 2, "getChildren2": 1}, r.p.count(), "put")
+	require.Equal(t, map[string]int{opReceipt: 1, opPut: 1, "getData": 2, "getChildren2": 1}, r.p.Count(), "put")
 	again := NewQueue(r.c, r.path, nil) // another value for the same queue
-	r.p.reset()
+	r.p.Reset()
 	putOn(t, again, "3")
-	require.Equal(t, map[string]int{opPut: 1}, r.p.count())
-	r.p.reset()
+	require.Equal(t, map[string]int{opPut: 1}, r.p.Count())
+	r.p.Reset()
 	it := takeOn(t, again)
-	require.Equal(t, map[string]int{"getData": 2, opJoin: 1, "getChildren2": 2, opClaim: 1}, r.p.count(), "take: the line is looked at, and the segments are listed")
+	require.Equal(t, map[string]int{"getData": 2, opJoin: 1, "getChildren2": 2, opClaim: 1}, r.p.Count(), "take: the line is looked at, and the segments are listed")
 	ackOn(t, it)
 }
 
 // mustWork has the session established.
 func (c *Client) mustWork(t testing.TB) {
 	s, _ := c.session()
-	require.NoError(t, s.sync(within(t, 10*time.Second), "/"))
+	require.NoError(t, s.sync(harness.Within(t, 10*time.Second), "/"))
 }
 
 func TestServeTakesFourRequestsAnItem(t *testing.T) {
@@ -94,12 +96,12 @@ func TestServeTakesFourRequestsAnItem(t *testing.T) {
 		return nil
 	})
 	<-handled
-	r.p.reset()
+	r.p.Reset()
 	for range n {
 		goOn <- struct{}{}
 		<-handled
 	}
-	require.Equal(t, map[string]int{opAckJoin: n, "getChildren2": n, opClaim: n, "getData": n}, r.p.count())
+	require.Equal(t, map[string]int{opAckJoin: n, "getChildren2": n, opClaim: n, "getData": n}, r.p.Count())
 	close(goOn)
 	<-handled
 	require.ErrorIs(t, stop(a), context.Canceled)
@@ -135,26 +137,26 @@ func TestPutWakesTwoOf200ConsumersAndAnAckOneAtMost(t *testing.T) {
 		producer := w.queue(w.stranger(nil))
 		warm(t, producer)
 		cr := &crowd{w: w}
-		var takers []*background[*Item]
+		var takers []*harness.Call[*Item]
 		for range n {
 			takers = append(takers, w.takeLater(w.queue(cr.client())))
 		}
 		require.Len(t, w.srv.Children(w.path+"/line"), n)
 		for i := range 20 {
 			require.Equal(t, 2, cr.woken(func() { putOn(t, producer, fmt.Sprint(i)) }), "put %d", i)
-			require.False(t, takers[i].waiting())
-			require.True(t, takers[i+1].waiting())
+			require.False(t, takers[i].Waiting())
+			require.True(t, takers[i+1].Waiting())
 		}
 		for i := range 10 {
 			// Who acks, and the first.
-			require.LessOrEqual(t, cr.woken(func() { ackOn(t, takers[i].get()) }), 2)
+			require.LessOrEqual(t, cr.woken(func() { ackOn(t, takers[i].Get()) }), 2)
 		}
 		for i := range 10 {
 			before := w.srv.Counts()
-			woken := cr.woken(func() { nackOn(t, takers[10+i].get()) })
+			woken := cr.woken(func() { nackOn(t, takers[10+i].Get()) })
 			require.Equal(t, 3, woken, "who gives it back, the first, which takes it, and its successor")
-			require.False(t, takers[20+i].waiting())
-			again := takers[20+i].get()
+			require.False(t, takers[20+i].Waiting())
+			again := takers[20+i].Get()
 			require.Equal(t, 2, again.Attempt)
 			require.Equal(t, fmt.Sprint(10+i), string(again.Data))
 			require.LessOrEqual(t, w.srv.Counts().Sub(before).Events["NodeChildrenChanged"], 4)
@@ -169,9 +171,9 @@ func TestDrainReceivesTheSameForEachItemWhateverTheBacklog(t *testing.T) {
 	perItem := map[int]int{}
 	for _, backlog := range []int{drained + 200, 20_000} {
 		t.Run(fmt.Sprint(backlog), func(t *testing.T) {
-			p := newProxy(t, harness.shared[0])
+			p := harness.NewProxy(t, harness.Server())
 			path := "/queues/" + newID()[:8] // paths are in many answers
-			ctx := within(t, 5*time.Minute)
+			ctx := harness.Within(t, 5*time.Minute)
 			q := NewQueue(dial(t, nil), path, nil)
 			batch := make([][]byte, 10)
 			for i := range batch {
@@ -195,23 +197,21 @@ func TestDrainReceivesTheSameForEachItemWhateverTheBacklog(t *testing.T) {
 			var wg sync.WaitGroup
 			clients := make([]*Client, consumers)
 			for i := range clients {
-				clients[i] = dialTo(t, []string{p.addr()}, nil)
+				clients[i] = dialTo(t, []string{p.Addr()}, nil)
 			}
-			p.reset()
+			p.Reset()
 			for _, c := range clients {
 				wg.Go(func() { _ = NewQueue(c, path, nil).Serve(ctx, handler) })
 			}
 			wg.Wait()
-			p.mu.Lock()
-			bytes := p.bytes
-			p.mu.Unlock()
+			bytes := p.Received()
 			mu.Lock()
 			defer mu.Unlock()
 			require.GreaterOrEqual(t, n, drained)
 			require.LessOrEqual(t, n, drained+consumers)
 			perItem[backlog] = bytes / n
 			requests := 0
-			for _, k := range p.count() {
+			for _, k := range p.Count() {
 				requests += k
 			}
 			t.Logf("backlog %d: %d bytes and %.2f requests an item", backlog, bytes/n, float64(requests)/float64(n))
@@ -241,9 +241,9 @@ func TestBoundedPutCountsWhatHasChanged(t *testing.T) {
 	putOn(t, r.q, names(100)...)
 	counted := 0
 	for range 20 {
-		r.p.reset()
+		r.p.Reset()
 		putOn(t, r.q, "x")
-		count := r.p.count()
+		count := r.p.Count()
 		require.LessOrEqual(t, count["getChildren2"], 2, "the open segment, and a new one")
 		counted += count["getChildren2"]
 		delete(count, "getChildren2")
@@ -268,9 +268,9 @@ func TestSlowItemInAnOldSegmentCostsAListing(t *testing.T) {
 		ackOn(t, takeOn(t, r.q))
 	}
 	for range 5 {
-		r.p.reset()
+		r.p.Reset()
 		it := takeOn(t, r.q)
-		require.LessOrEqual(t, r.p.countOf("getChildren2"), 2)
+		require.LessOrEqual(t, r.p.CountOf("getChildren2"), 2)
 		ackOn(t, it)
 	}
 	ackOn(t, slow)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -27,7 +28,7 @@ type till struct {
 
 func newTill(t *testing.T) *till {
 	srv := zktest.NewServer(t, zktest.SessionTimeouts(time.Second, longSession))
-	return &till{t: t, ctx: within(t, 60*time.Second), srv: srv, path: "/rw"}
+	return &till{t: t, ctx: harness.Within(t, 60*time.Second), srv: srv, path: "/rw"}
 }
 
 // longSession is a timeout of which no test here holds a lease for a tenth: then
@@ -69,11 +70,11 @@ func (k *till) commits() int           { return k.srv.Counts().Sub(k.last).Trans
 func (k *till) events() map[string]int { return k.srv.Counts().Sub(k.last).Events }
 
 // waits has the lock taken in the background, and returns once it sleeps.
-func (k *till) waits(w *RWLock, lock func(context.Context) (*Lease, error)) *attempt {
+func (k *till) waits(w *RWLock, lock func(context.Context) (*Lease, error)) *harness.Call[*Lease] {
 	k.t.Helper()
 	n := len(k.srv.Children(k.path))
 	a := later(k.t, lock)
-	eventually(k.t, "in line", func() bool { return len(k.srv.Children(k.path)) == n+1 })
+	harness.Eventually(k.t, "in line", func() bool { return len(k.srv.Children(k.path)) == n+1 })
 	sleeps(k.t, w.line.c, 2)
 	return a
 }
@@ -128,7 +129,7 @@ func TestAWritersReleaseWakesTheReadersThatMayGo(t *testing.T) {
 			k := newTill(t)
 			holder, behind := k.lock(), k.lock()
 			l := held(t, holder.Lock)
-			var readers, more []*attempt
+			var readers, more []*harness.Call[*Lease]
 			for range n {
 				w := k.lockBehind()
 				readers = append(readers, k.waits(w, w.RLock))
@@ -141,31 +142,31 @@ func TestAWritersReleaseWakesTheReadersThatMayGo(t *testing.T) {
 			k.reset()
 			require.NoError(t, l.Release())
 			for _, a := range readers {
-				a.granted()
+				a.Get()
 			}
 			require.Equal(t, map[string]int{opRelease: 1}, k.requests(), "no reader has sent anything")
 			require.Equal(t, map[string]int{"NodeDataChanged": n}, k.events(), "one wake for each reader, and for nobody else")
-			require.True(t, writer.waiting())
+			require.True(t, writer.Waiting())
 
 			// The writer looks again only when the one before it leaves.
 			k.reset()
 			for _, a := range readers[:n-1] {
-				require.NoError(t, a.granted().Release())
+				require.NoError(t, a.Get().Release())
 			}
 			require.Equal(t, n-1, k.commits())
 			require.Zero(t, k.requests()["getChildren2"])
 			// Their own watches fire.
 			require.Equal(t, n-1, k.events()["NodeDeleted"])
-			require.NoError(t, readers[n-1].granted().Release())
-			w := writer.granted()
+			require.NoError(t, readers[n-1].Get().Release())
+			w := writer.Get()
 			require.Equal(t, map[string]int{opReadRelease: n, "getChildren2": 1}, k.requests())
 			require.NoError(t, w.Release())
 			for _, a := range more {
-				a.granted()
+				a.Get()
 			}
 			require.Equal(t, map[string]int{opReadRelease: n, "getChildren2": 1, opRelease: 1}, k.requests())
 			for _, a := range more {
-				require.NoError(t, a.granted().Release())
+				require.NoError(t, a.Get().Release())
 			}
 		})
 	}
@@ -193,13 +194,13 @@ func TestAWriterBehindReadersListsWhenItsPredecessorLeaves(t *testing.T) {
 		if leave.looks {
 			want["getChildren2"], want["getData"] = 1, 1
 		}
-		eventually(t, "looked again", func() bool { return maps.Equal(want, k.requests()) })
+		harness.Eventually(t, "looked again", func() bool { return maps.Equal(want, k.requests()) })
 		sleeps(t, w.line.c, 2)
-		require.True(t, writer.waiting())
+		require.True(t, writer.Waiting())
 	}
 	k.reset()
 	require.NoError(t, leases[2].Release())
-	l := writer.granted()
+	l := writer.Get()
 	require.Equal(t, map[string]int{opReadRelease: 1, "getChildren2": 1}, k.requests())
 	require.NoError(t, l.Release())
 }
@@ -208,7 +209,7 @@ func TestADowngradeWakesWhoWaitsForItOnce(t *testing.T) {
 	k := newTill(t)
 	holder := k.lock()
 	l := held(t, holder.Lock)
-	var readers []*attempt
+	var readers []*harness.Call[*Lease]
 	for range 4 {
 		w := k.lockBehind()
 		readers = append(readers, k.waits(w, w.RLock))
@@ -216,12 +217,12 @@ func TestADowngradeWakesWhoWaitsForItOnce(t *testing.T) {
 	k.reset()
 	require.NoError(t, holder.Downgrade(k.ctx, l))
 	for _, a := range readers {
-		a.granted()
+		a.Get()
 	}
 	require.Equal(t, map[string]int{opDowngrade: 1, "getChildren2": 4}, k.requests(), "each looks whom it has to wait for now")
 	require.Equal(t, map[string]int{"NodeDeleted": 4}, k.events(), "and no signal")
 	for _, a := range readers {
-		require.NoError(t, a.granted().Release())
+		require.NoError(t, a.Get().Release())
 	}
 	require.NoError(t, l.Release())
 }
@@ -275,10 +276,10 @@ func TestAThousandReadersHold(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.True(t, writer.waiting())
+	require.True(t, writer.Waiting())
 	require.Equal(t, map[string]int{opReadRelease: n}, k.requests(), "it hears nothing of them")
 	require.NoError(t, last.Release())
-	w := writer.granted()
+	w := writer.Get()
 	require.Equal(t, map[string]int{opReadRelease: n + 1, "getChildren2": 1}, k.requests())
 	require.NoError(t, w.Release())
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -26,21 +27,21 @@ func TestB45MembersThatGoWhileAnotherOpensAreNotCounted(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			o := &observer{dir: "/d", created: true}
 			inBubble(t, func(t *testing.T, w *world) {
-				of := func() *going[*Visit] { return enter(t, NewDoubleBarrier(w.stranger(nil), "/d", 3)) }
+				of := func() *harness.Call[*Visit] { return enter(t, NewDoubleBarrier(w.stranger(nil), "/d", 3)) }
 				a, b := of(), of()
 				synctest.Wait()
 				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: path, For: time.Second})
 				opens := of()
 				synctest.Wait()
-				a.cancel(nil)
-				b.cancel(nil)
+				a.Cancel(nil)
+				b.Cancel(nil)
 				synctest.Wait()
 				newcomer := of()
 				synctest.Wait()
 				require.Len(t, w.inside(), 2)
 				time.Sleep(2 * time.Second)
-				require.True(t, opens.waiting())
-				require.True(t, newcomer.waiting())
+				require.True(t, opens.Waiting())
+				require.True(t, newcomer.Waiting())
 				require.Empty(t, o.openings())
 				leaveAll(t, visits(t, opens, newcomer, of())...)
 				require.Equal(t, []int{3}, o.openings())
@@ -58,7 +59,7 @@ func TestB45MemberThatDiesWhileItOpensADoubleBarrierLeavesTheDutyToTheNext(t *te
 				w.plan.Add(zktest.Fault{Do: zktest.Expire, Op: op, Path: path})
 				_, err := couple(w.stranger(nil)).Enter(t.Context())
 				require.ErrorIs(t, err, zk.ErrSessionExpired)
-				require.True(t, first.waiting())
+				require.True(t, first.Waiting())
 				leaveAll(t, visits(t, first, enter(t, couple(w.stranger(nil))))...)
 			})
 		})
@@ -182,9 +183,9 @@ func TestB32EnterThatIsCancelledAtEveryStepHasEnteredOrIsGone(t *testing.T) {
 			a := enter(t, couple(c))
 			synctest.Wait()
 			reason := errors.New("enough")
-			a.cancel(reason)
+			a.Cancel(reason)
 			time.Sleep(5 * time.Second)
-			v, err := a.wait()
+			v, err := a.Wait()
 			met = w.met()
 			if err == nil {
 				seen["entered"]++
@@ -193,7 +194,7 @@ func TestB32EnterThatIsCancelledAtEveryStepHasEnteredOrIsGone(t *testing.T) {
 			}
 			require.Nil(t, v)
 			require.ErrorIs(t, err, reason)
-			if partner.waiting() {
+			if partner.Waiting() {
 				seen["gone"]++
 				require.Len(t, w.inside(), 1, "the partner")
 				leaveAll(t, visits(t, partner, enter(t, couple(c)))...)
@@ -227,21 +228,21 @@ func TestB32LeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 			}
 			synctest.Wait()
 			w.plan.Add(fault)
-			leaves := does(t, vs[0].Leave)
+			leaves := harness.GoErr(t, vs[0].Leave)
 			synctest.Wait()
-			leaves.cancel(errors.Join(zk.ErrNoNode, zk.ErrBadVersion))
+			leaves.Cancel(errors.Join(zk.ErrNoNode, zk.ErrBadVersion))
 			synctest.Wait()
-			_, err := leaves.wait()
+			_, err := leaves.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, vs[0].Err(), ErrReleased)
 			met = w.met()
 			time.Sleep(5 * time.Second)
 			require.Equal(t, []string{vs[1].l.g.place().name}, w.inside())
-			leaves = does(t, vs[0].Leave)
+			leaves = harness.GoErr(t, vs[0].Leave)
 			synctest.Wait()
-			require.True(t, leaves.waiting(), "the other is inside")
+			require.True(t, leaves.Waiting(), "the other is inside")
 			require.NoError(t, vs[1].Leave(t.Context()))
-			_, err = leaves.wait()
+			_, err = leaves.Wait()
 			require.NoError(t, err)
 			require.NoError(t, vs[0].Leave(t.Context()), "it stays so")
 			require.Empty(t, w.srv.Children("/d"))
@@ -268,18 +269,18 @@ func TestB32LeaveWithAContextThatHasEndedLeaves(t *testing.T) {
 func TestB13LeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
-		var leaves []*going[struct{}]
+		var leaves []*harness.Call[struct{}]
 		for range 5 {
-			leaves = append(leaves, does(t, vs[0].Leave))
+			leaves = append(leaves, harness.GoErr(t, vs[0].Leave))
 		}
-		impatient := does(t, vs[0].Leave)
+		impatient := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()
-		impatient.cancel(nil)
-		_, err := impatient.wait()
+		impatient.Cancel(nil)
+		_, err := impatient.Wait()
 		require.ErrorIs(t, err, context.Canceled)
 		require.NoError(t, vs[1].Leave(t.Context()))
 		for _, l := range leaves {
-			_, err := l.wait()
+			_, err := l.Wait()
 			require.NoError(t, err)
 		}
 	})
@@ -292,16 +293,16 @@ func TestB33NextMemberOfAClientDoesNotMeetItself(t *testing.T) {
 		"Enter was cancelled": func(t *testing.T, w *world, c *Client) {
 			a := enter(t, couple(c))
 			synctest.Wait()
-			a.cancel(nil)
-			_, err := a.wait()
+			a.Cancel(nil)
+			_, err := a.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 		},
 		"Enter was cancelled before the join was answered": func(t *testing.T, w *world, c *Client) {
 			w.plan.Add(zktest.Fault{Do: zktest.Delay, After: true, Op: opEnter, For: time.Second})
 			a := enter(t, couple(c))
 			synctest.Wait()
-			a.cancel(nil)
-			_, err := a.wait()
+			a.Cancel(nil)
+			_, err := a.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 		},
 		"Leave was given up": func(t *testing.T, w *world, c *Client) {
@@ -324,7 +325,7 @@ func TestB33NextMemberOfAClientDoesNotMeetItself(t *testing.T) {
 				a := enter(t, couple(c))
 				for range 50 {
 					time.Sleep(100 * time.Millisecond)
-					require.True(t, a.waiting())
+					require.True(t, a.Waiting())
 				}
 				require.Len(t, w.inside(), 1)
 				leaveAll(t, visits(t, a, enter(t, couple(w.stranger(nil))))...)
@@ -338,24 +339,24 @@ func TestB33NextMemberOfAClientDoesNotMeetItself(t *testing.T) {
 // The clock has ended the visit, and the session lives on.
 func TestB33NextMemberAfterALostVisitDoesNotMeetItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		still := newStall(w.srv)
+		still := harness.NewLink(w.srv)
 		c := w.stranger(&Options{Dialer: still.Dial, SessionTimeout: 10 * time.Second})
 		other := w.stranger(nil)
 		vs := visits(t, enter(t, couple(c)), enter(t, couple(other)))
 		synctest.Wait()
-		still.stop()
+		still.Stop()
 		time.Sleep(10*time.Second + 100*time.Millisecond)
 		require.ErrorIs(t, vs[0].Err(), ErrLost)
 		require.ErrorIs(t, vs[0].Leave(t.Context()), ErrLost)
-		leaves := does(t, vs[1].Leave)
+		leaves := harness.GoErr(t, vs[1].Leave)
 		synctest.Wait()
 		a := enter(t, couple(c))
 		synctest.Wait()
-		still.resume()
+		still.Resume()
 		time.Sleep(time.Minute)
-		_, err := leaves.wait()
+		_, err := leaves.Wait()
 		require.NoError(t, err)
-		require.True(t, a.waiting())
+		require.True(t, a.Waiting())
 		require.Len(t, w.inside(), 1)
 		leaveAll(t, visits(t, a, enter(t, couple(other)))...)
 	})
@@ -384,7 +385,7 @@ func TestB10JoinOfADoubleBarrierWhoseAnswerIsLostWithTheSessionIsAnError(t *test
 		leaveAll(t, visits(t, enter(t, NewDoubleBarrier(c, "/d", 1)))...)
 		for _, after := range []bool{false, true} {
 			w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: opEnter})
-			_, err := couple(c).Enter(within(t, time.Minute))
+			_, err := couple(c).Enter(harness.Within(t, time.Minute))
 			require.ErrorIs(t, err, zk.ErrSessionExpired)
 			require.Empty(t, w.inside())
 		}
@@ -396,12 +397,12 @@ func TestB10JoinOfADoubleBarrierWhoseAnswerIsLostWithTheSessionIsAnError(t *test
 func TestB11EnterWhoseAnswerComesAfterTheSessionsEndIsAnError(t *testing.T) {
 	for _, last := range []bool{false, true} {
 		t.Run(fmt.Sprint("last: ", last), func(t *testing.T) {
-			var c *stall
+			var c *harness.Link
 			var once sync.Once
 			inBubble(t, func(t *testing.T, w *world) {
-				c = newStall(w.srv)
+				c = harness.NewLink(w.srv)
 				d := w.stranger(&Options{Dialer: c.Dial})
-				var a, partner *going[*Visit]
+				var a, partner *harness.Call[*Visit]
 				if last {
 					partner = enter(t, couple(w.stranger(nil)))
 					synctest.Wait()
@@ -414,14 +415,14 @@ func TestB11EnterWhoseAnswerComesAfterTheSessionsEndIsAnError(t *testing.T) {
 				visits(t, partner)
 				time.Sleep(11 * time.Second)
 				require.Len(t, w.inside(), 1, "expired")
-				require.True(t, a.waiting())
-				c.resume()
-				v, err := a.wait()
+				require.True(t, a.Waiting())
+				c.Resume()
+				v, err := a.Wait()
 				require.Nil(t, v)
 				require.ErrorIs(t, err, zk.ErrSessionExpired)
 			}, zktest.OnChange(func(ch zktest.Change) {
 				if ch.Created && ch.Path == "/d/ready" {
-					once.Do(func() { c.stop() })
+					once.Do(func() { c.Stop() })
 				}
 			}))
 		})
@@ -433,30 +434,30 @@ func TestB09ExpiryInsideEndsTheVisit(t *testing.T) {
 	path := r.path + "-d"
 	vs := visits(t, enter(t, NewDoubleBarrier(r.c, path, 2)), enter(t, NewDoubleBarrier(dial(t, nil), path, 2)))
 	work := vs[0].Context(r.ctx)
-	r.p.expire()
-	require.ErrorIs(t, waitFor(t, work), ErrLost)
+	r.p.Expire()
+	require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 	require.ErrorIs(t, vs[0].Err(), ErrLost)
 	require.ErrorIs(t, vs[0].Leave(r.ctx), ErrLost)
 	require.ErrorIs(t, vs[0].Leave(r.ctx), ErrLost)
 	require.NoError(t, vs[1].Leave(r.ctx), "it is not waited for")
 	require.ErrorIs(t, vs[1].Err(), ErrReleased)
-	require.ErrorIs(t, waitFor(t, vs[1].Context(r.ctx)), ErrReleased)
+	require.ErrorIs(t, harness.Cause(t, vs[1].Context(r.ctx)), ErrReleased)
 }
 
 // Cut off from the servers, the visit ends before another could think so.
 func TestB16VisitOfAClientThatIsCutOffEndsInTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		still := newStall(w.srv)
+		still := harness.NewLink(w.srv)
 		c := w.stranger(&Options{Dialer: still.Dial})
 		vs := visits(t, enter(t, couple(c)), enter(t, couple(w.stranger(nil))))
 		began := time.Now()
-		still.lose()
+		still.Lose()
 		work := vs[0].Context(t.Context())
 		<-work.Done()
 		require.ErrorIs(t, context.Cause(work), ErrLost)
 		require.LessOrEqual(t, time.Since(began), 10*time.Second)
 		require.Len(t, w.inside(), 2)
-		still.resume()
+		still.Resume()
 	})
 }
 
@@ -467,13 +468,13 @@ func TestB10LeaveGoesOnInTheNextSessionBehindASync(t *testing.T) {
 		d := w.stranger(nil)
 		c := w.stranger(nil)
 		vs := visits(t, enter(t, couple(c)), enter(t, couple(d)))
-		leaves := does(t, vs[0].Leave)
+		leaves := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()
 		require.True(t, w.srv.Expire(sessionID(c)))
 		time.Sleep(20 * time.Second)
-		require.True(t, leaves.waiting())
+		require.True(t, leaves.Waiting())
 		require.NoError(t, vs[1].Leave(t.Context()))
-		_, err := leaves.wait()
+		_, err := leaves.Wait()
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Empty(t, w.srv.Children("/d"))
@@ -481,9 +482,9 @@ func TestB10LeaveGoesOnInTheNextSessionBehindASync(t *testing.T) {
 }
 
 func TestB18DoubleBarrierThroughAServerRestart(t *testing.T) {
-	node := ownNode(t, zkserver.Config{})
+	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
-	path := newPath(t)
+	path := harness.NewPath(t)
 	restart := func() {
 		require.NoError(t, node.Kill(t.Context()))
 		require.NoError(t, node.Restart(t.Context()))
@@ -492,17 +493,17 @@ func TestB18DoubleBarrierThroughAServerRestart(t *testing.T) {
 	a := enter(t, NewDoubleBarrier(c, path, 2))
 	watching(t, c, 1)
 	restart()
-	require.True(t, a.waiting())
+	require.True(t, a.Waiting())
 	vs := visits(t, a, enter(t, NewDoubleBarrier(d, path, 2)))
-	leaves := does(t, vs[0].Leave)
-	eventually(t, "leaving", func() bool { return vs[0].Err() != nil })
+	leaves := harness.GoErr(t, vs[0].Leave)
+	harness.Eventually(t, "leaving", func() bool { return vs[0].Err() != nil })
 	restart()
 	require.NoError(t, vs[1].Err())
-	require.True(t, leaves.waiting())
-	require.NoError(t, vs[1].Leave(within(t, 20*time.Second)))
-	_, err := leaves.wait()
+	require.True(t, leaves.Waiting())
+	require.NoError(t, vs[1].Leave(harness.Within(t, 20*time.Second)))
+	_, err := leaves.Wait()
 	require.NoError(t, err)
-	require.Empty(t, children(t, rawTo(t, servers), path))
+	require.Empty(t, harness.Children(t, harness.RawTo(t, servers), path))
 }
 
 func TestB21DoubleBarrierOpenedAndLeftWhileDisconnected(t *testing.T) {
@@ -510,22 +511,22 @@ func TestB21DoubleBarrierOpenedAndLeftWhileDisconnected(t *testing.T) {
 	path := r.path + "-d"
 	a := enter(t, NewDoubleBarrier(r.c, path, 2))
 	watching(t, r.c, 1)
-	r.p.refusing(true)
+	r.p.Refuse(true)
 	other := visits(t, enter(t, NewDoubleBarrier(dial(t, nil), path, 2)))[0]
-	require.True(t, a.waiting())
-	r.p.refusing(false)
+	require.True(t, a.Waiting())
+	r.p.Refuse(false)
 	v := visits(t, a)[0]
-	leaves := does(t, v.Leave)
+	leaves := harness.GoErr(t, v.Leave)
 	watching(t, r.c, 2) // the other, and ready
-	r.p.refusing(true)
-	others := does(t, other.Leave)
-	eventually(t, "leaving", func() bool { return other.Err() != nil })
-	r.p.refusing(false)
-	for _, l := range []*going[struct{}]{leaves, others} {
-		_, err := l.wait()
+	r.p.Refuse(true)
+	others := harness.GoErr(t, other.Leave)
+	harness.Eventually(t, "leaving", func() bool { return other.Err() != nil })
+	r.p.Refuse(false)
+	for _, l := range []*harness.Call[struct{}]{leaves, others} {
+		_, err := l.Wait()
 		require.NoError(t, err)
 	}
-	require.Empty(t, children(t, r.raw, path))
+	require.Empty(t, harness.Children(t, r.raw, path))
 }
 
 // One client waits at many gates, barriers and double barriers, and all of them
@@ -535,15 +536,15 @@ func TestB31BarriersThatOpenWhileAClientIsAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const each = 300
 		c, other := w.stranger(nil), w.stranger(nil)
-		var waits []*going[struct{}]
+		var waits []*harness.Call[struct{}]
 		var opens []func(context.Context) error
 		for i := range each {
 			gate, barrier, double := fmt.Sprint("/gates/", i), fmt.Sprint("/barriers/", i), fmt.Sprint("/doubles/", i)
 			require.NoError(t, NewGate(other, gate).Shut(t.Context()))
 			waits = append(waits,
-				does(t, NewGate(c, gate).Wait),
-				does(t, func(ctx context.Context) error { _, err := NewBarrier(c, barrier, 2).Wait(ctx); return err }),
-				does(t, func(ctx context.Context) error { _, err := NewDoubleBarrier(c, double, 2).Enter(ctx); return err }))
+				harness.GoErr(t, NewGate(c, gate).Wait),
+				harness.GoErr(t, func(ctx context.Context) error { _, err := NewBarrier(c, barrier, 2).Wait(ctx); return err }),
+				harness.GoErr(t, func(ctx context.Context) error { _, err := NewDoubleBarrier(c, double, 2).Enter(ctx); return err }))
 			opens = append(opens,
 				NewGate(other, gate).Open,
 				func(ctx context.Context) error { _, err := NewBarrier(other, barrier, 2).Wait(ctx); return err },
@@ -557,11 +558,11 @@ func TestB31BarriersThatOpenWhileAClientIsAway(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, a := range waits {
-			require.True(t, a.waiting())
+			require.True(t, a.Waiting())
 		}
 		w.back()
 		for _, a := range waits {
-			_, err := a.wait()
+			_, err := a.Wait()
 			require.NoError(t, err)
 		}
 	})
@@ -571,19 +572,19 @@ func TestB35DoubleBarrierAndClose(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		vs := visits(t, enter(t, couple(c)), enter(t, couple(w.stranger(nil))))
-		leaves := does(t, visits(t, enter(t, couple(c)))[0].Leave)
+		leaves := harness.GoErr(t, visits(t, enter(t, couple(c)))[0].Leave)
 		waits := enter(t, NewDoubleBarrier(c, "/other", 2))
 		work := vs[0].Context(t.Context())
 		synctest.Wait()
-		require.True(t, leaves.waiting())
+		require.True(t, leaves.Waiting())
 		require.NoError(t, c.Close())
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, context.Cause(work), ErrClosed)
 		require.ErrorIs(t, vs[0].Err(), ErrClosed)
 		require.ErrorIs(t, vs[0].Leave(t.Context()), ErrClosed)
-		_, err := leaves.wait()
+		_, err := leaves.Wait()
 		require.ErrorIs(t, err, ErrClosed)
-		_, err = waits.wait()
+		_, err = waits.Wait()
 		require.ErrorIs(t, err, ErrClosed)
 		_, err = couple(c).Enter(t.Context())
 		require.ErrorIs(t, err, ErrClosed)
@@ -603,10 +604,10 @@ func TestB35DoubleBarrierAndCloseWhileDisconnected(t *testing.T) {
 		w.away(c)
 		began := time.Now()
 		require.ErrorContains(t, c.Close(), "left to time out")
-		_, err := waits.wait()
+		_, err := waits.Wait()
 		require.ErrorIs(t, err, ErrClosed)
 		require.ErrorIs(t, vs[0].Err(), ErrClosed)
 		require.Less(t, time.Since(began), 2*time.Second)
-		require.NoError(t, vs[1].Leave(within(t, time.Minute)), "when the session has timed out")
+		require.NoError(t, vs[1].Leave(harness.Within(t, time.Minute)), "when the session has timed out")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -18,14 +19,14 @@ import (
 // Bad input to a DoubleBarrier, and operations that the server refuses.
 
 func TestB36DoubleBarrierWithoutTheRightsIsAnErrorAtOnce(t *testing.T) {
-	ctx, path, admin := within(t, 30*time.Second), newPath(t), raw(t)
+	ctx, path, admin := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.Raw(t)
 	require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))
 	restrict := func(path string, perms int32) {
 		_, err := admin.SetACL(path, append(zk.WorldACL(perms), zk.DigestACL(zk.PermAll, "owner", "x")...), -1)
 		require.NoError(t, err)
 	}
 	try := func() error { _, err := NewDoubleBarrier(dial(t, nil), path, 2).Enter(ctx); return err }
-	makeParents(t, admin, parent(path))
+	harness.MakeParents(t, admin, parent(path))
 	restrict(parent(path), zk.PermRead)
 	require.ErrorIs(t, try(), zk.ErrNoAuth, "the path cannot be made")
 	restrict(parent(path), zk.PermAll)
@@ -40,13 +41,13 @@ func TestB36DoubleBarrierWithoutTheRightsIsAnErrorAtOnce(t *testing.T) {
 		restrict(path, perms)
 		require.ErrorIs(t, try(), zk.ErrNoAuth, what)
 		restrict(path, zk.PermAll)
-		eventually(t, "one member", func() bool { return len(children(t, admin, path)) == 1 })
+		harness.Eventually(t, "one member", func() bool { return len(harness.Children(t, admin, path)) == 1 })
 	}
 	restrict(path, zk.PermAll&^zk.PermWrite)
 	require.ErrorContains(t, try(), "the znode may not be written")
 	restrict(path, zk.PermAll)
-	eventually(t, "one member", func() bool { return len(children(t, admin, path)) == 1 })
-	require.True(t, waiting.waiting())
+	harness.Eventually(t, "one member", func() bool { return len(harness.Children(t, admin, path)) == 1 })
+	require.True(t, waiting.Waiting())
 	leaveAll(t, visits(t, waiting, enter(t, NewDoubleBarrier(dial(t, nil), path, 2)))...)
 }
 
@@ -87,13 +88,13 @@ func TestB37DoubleBarrierBeyondTheQuotaIsAnErrorAtOnce(t *testing.T) {
 }
 
 func TestB39DoubleBarrierPathsThatAreNone(t *testing.T) {
-	ctx, c, conn := within(t, 20*time.Second), dial(t, nil), raw(t)
+	ctx, c, conn := harness.Within(t, 20*time.Second), dial(t, nil), harness.Raw(t)
 	for path, why := range badPaths {
 		_, err := NewDoubleBarrier(c, path, 2).Enter(ctx)
 		require.EqualError(t, err, why("enter"))
 	}
-	path := newPath(t)
-	makeParents(t, conn, parent(path))
+	path := harness.NewPath(t)
+	harness.MakeParents(t, conn, parent(path))
 	_, err := conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	for _, path := range []string{path, path + "/below"} {
@@ -105,7 +106,7 @@ func TestB39DoubleBarrierPathsThatAreNone(t *testing.T) {
 func TestB40ADoubleBarrierThatIsNone(t *testing.T) {
 	var none context.Context
 	var nilBarrier *DoubleBarrier
-	ctx := within(t, 20*time.Second)
+	ctx := harness.Within(t, 20*time.Second)
 	c := dial(t, nil)
 	for d, want := range map[*DoubleBarrier]string{
 		nilBarrier:                           `"": not made by its constructor`,
@@ -124,7 +125,7 @@ func TestB40ADoubleBarrierThatIsNone(t *testing.T) {
 	var nilVisit *Visit
 	require.EqualError(t, nilVisit.Leave(ctx), `zkrecipes: leave "": not made by Enter`)
 	require.EqualError(t, new(Visit).Leave(ctx), `zkrecipes: leave "": not made by Enter`)
-	path := newPath(t)
+	path := harness.NewPath(t)
 	v := visits(t, enter(t, NewDoubleBarrier(c, path, 1)))[0]
 	require.EqualError(t, v.Leave(none), "zkrecipes: leave "+path+": nil context")
 	require.NoError(t, v.Err())
@@ -133,8 +134,8 @@ func TestB40ADoubleBarrierThatIsNone(t *testing.T) {
 }
 
 func TestB48SomebodysDataIsNoDoubleBarrier(t *testing.T) {
-	ctx, path, conn := within(t, 20*time.Second), newPath(t), raw(t)
-	makeParents(t, conn, parent(path))
+	ctx, path, conn := harness.Within(t, 20*time.Second), harness.NewPath(t), harness.Raw(t)
+	harness.MakeParents(t, conn, parent(path))
 	c := dial(t, nil)
 	for i, data := range []string{"mine", "2"} {
 		path := fmt.Sprint(path, i)
@@ -146,7 +147,7 @@ func TestB48SomebodysDataIsNoDoubleBarrier(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, data, string(got))
 		require.Zero(t, stat.Version)
-		require.Empty(t, children(t, conn, path))
+		require.Empty(t, harness.Children(t, conn, path))
 	}
 }
 
@@ -171,7 +172,7 @@ func TestB57HooksOfAVisitMayCloseTheClient(t *testing.T) {
 			}
 		}}})
 		a := enter(t, NewDoubleBarrier(c, "/d", 1))
-		v, err := a.wait()
+		v, err := a.Wait()
 		if err == nil {
 			<-v.Context(t.Context()).Done()
 			err = v.Err()

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -24,8 +25,8 @@ func TestB22EvictedMemberOfADoubleBarrier(t *testing.T) {
 				synctest.Wait()
 				require.NoError(t, conn.Delete("/d/"+w.inside()[0], -1))
 				time.Sleep(2 * time.Second)
-				require.False(t, a.waiting())
-				_, err := a.wait()
+				require.False(t, a.Waiting())
+				_, err := a.Wait()
 				require.ErrorIs(t, err, ErrEvicted)
 
 				vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
@@ -48,7 +49,7 @@ func TestB23DoubleBarrierDeletedUnderItsMembers(t *testing.T) {
 			a := enter(t, couple(w.stranger(nil)))
 			synctest.Wait()
 			wipe(t, w.bare(), "/d")
-			_, err := a.wait()
+			_, err := a.Wait()
 			require.ErrorIs(t, err, ErrEvicted)
 			leaveAll(t, visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))...)
 		})
@@ -63,8 +64,8 @@ func TestB23DoubleBarrierDeletedUnderItsMembers(t *testing.T) {
 				synctest.Wait()
 				require.Len(t, w.inside(), 2)
 				wipe(t, w.bare(), "/d")
-				for _, m := range []*going[*Visit]{a, b} {
-					_, err := m.wait()
+				for _, m := range []*harness.Call[*Visit]{a, b} {
+					_, err := m.Wait()
 					require.ErrorIs(t, err, ErrEvicted)
 				}
 			})
@@ -73,10 +74,10 @@ func TestB23DoubleBarrierDeletedUnderItsMembers(t *testing.T) {
 	t.Run("who are inside", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
-			leaves := does(t, vs[0].Leave)
+			leaves := harness.GoErr(t, vs[0].Leave)
 			synctest.Wait()
 			wipe(t, w.bare(), "/d")
-			_, err := leaves.wait()
+			_, err := leaves.Wait()
 			require.NoError(t, err, "nobody is inside")
 			time.Sleep(2 * time.Second)
 			require.ErrorIs(t, vs[1].Leave(t.Context()), ErrLost)
@@ -96,7 +97,7 @@ func TestB24DoubleBarrierWhosePathWasReapedIsMadeAgain(t *testing.T) {
 
 // Children that are no members neither count nor are waited for.
 func TestB25ForeignChildrenOfADoubleBarrierAreNotCounted(t *testing.T) {
-	path, conn := newPath(t), raw(t)
+	path, conn := harness.NewPath(t), harness.Raw(t)
 	c := dial(t, nil)
 	a := enter(t, NewDoubleBarrier(c, path, 2))
 	watching(t, c, 1)
@@ -110,20 +111,20 @@ func TestB25ForeignChildrenOfADoubleBarrierAreNotCounted(t *testing.T) {
 		junk = append(junk, name)
 	}
 	b := enter(t, NewDoubleBarrier(c, path, 3))
-	eventually(t, "three", func() bool { return len(children(t, conn, path)) == len(junk)+2 })
+	harness.Eventually(t, "three", func() bool { return len(harness.Children(t, conn, path)) == len(junk)+2 })
 	watching(t, c, 1)
-	require.True(t, b.waiting())
-	b.cancel(nil)
-	_, err := b.wait()
+	require.True(t, b.Waiting())
+	b.Cancel(nil)
+	_, err := b.Wait()
 	require.ErrorIs(t, err, context.Canceled)
-	require.True(t, a.waiting())
+	require.True(t, a.Waiting())
 	leaveAll(t, visits(t, a, enter(t, NewDoubleBarrier(dial(t, nil), path, 2)))...)
-	require.ElementsMatch(t, junk, children(t, conn, path))
+	require.ElementsMatch(t, junk, harness.Children(t, conn, path))
 
 	// The place of a lock is no junk: the path is another recipe's.
 	_, err = conn.Create(path+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
-	_, err = NewDoubleBarrier(c, path, 1).Enter(within(t, 20*time.Second))
+	_, err = NewDoubleBarrier(c, path, 1).Enter(harness.Within(t, 20*time.Second))
 	require.ErrorContains(t, err, "another recipe uses this path")
 }
 
@@ -133,7 +134,7 @@ func TestB28CounterOfADoubleBarrierAtItsEnd(t *testing.T) {
 		leaveAll(t, visits(t, enter(t, NewDoubleBarrier(c, "/d", 1)))...)
 		for _, next := range []int32{maxNumber + 1, 1<<31 - 1, -5} {
 			require.NoError(t, w.srv.SetCounter("/d", next))
-			_, err := NewDoubleBarrier(c, "/d", 1).Enter(within(t, time.Minute))
+			_, err := NewDoubleBarrier(c, "/d", 1).Enter(harness.Within(t, time.Minute))
 			require.ErrorIs(t, err, ErrExhausted)
 			synctest.Wait()
 			require.Empty(t, w.srv.Children("/d"))

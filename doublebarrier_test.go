@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -35,13 +36,13 @@ func (w *world) inside() []string {
 }
 
 // enter has a member enter, in the background.
-func enter(t testing.TB, d *DoubleBarrier) *going[*Visit] { return goes(t, d.Enter) }
+func enter(t testing.TB, d *DoubleBarrier) *harness.Call[*Visit] { return harness.Go(t, d.Enter) }
 
 // visits waits for all to have entered.
-func visits(t testing.TB, as ...*going[*Visit]) (vs []*Visit) {
+func visits(t testing.TB, as ...*harness.Call[*Visit]) (vs []*Visit) {
 	t.Helper()
 	for _, a := range as {
-		v, err := a.wait()
+		v, err := a.Wait()
 		require.NoError(t, err)
 		require.NoError(t, v.Err())
 		vs = append(vs, v)
@@ -52,12 +53,12 @@ func visits(t testing.TB, as ...*going[*Visit]) (vs []*Visit) {
 // leaveAll has all leave, and waits for that.
 func leaveAll(t testing.TB, vs ...*Visit) {
 	t.Helper()
-	var ls []*going[struct{}]
+	var ls []*harness.Call[struct{}]
 	for _, v := range vs {
-		ls = append(ls, does(t, v.Leave))
+		ls = append(ls, harness.GoErr(t, v.Leave))
 	}
 	for _, l := range ls {
-		_, err := l.wait()
+		_, err := l.Wait()
 		require.NoError(t, err)
 	}
 }
@@ -65,14 +66,14 @@ func leaveAll(t testing.TB, vs ...*Visit) {
 // watching waits until a client has n watches, of any kind, and nothing under way.
 func watching(t testing.TB, c *Client, n int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d watches", n), func() bool { return watchesOf(c) == n && c.idle() })
+	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool { return watchesOf(c) == n && c.idle() })
 }
 
 // Nobody enters before n are there, nobody has left before all come to leave, and
 // all that again, at once, with nothing left behind at the end.
 func TestA22DoubleBarrierAllEnterAllLeave(t *testing.T) {
 	const n, rounds = 4, 10
-	path, conn := newPath(t), raw(t)
+	path, conn := harness.NewPath(t), harness.Raw(t)
 	var wg sync.WaitGroup
 	var coming, leaving atomic.Int32
 	for range n {
@@ -80,7 +81,7 @@ func TestA22DoubleBarrierAllEnterAllLeave(t *testing.T) {
 		wg.Go(func() {
 			for r := range rounds {
 				coming.Add(1)
-				v, err := d.Enter(within(t, 30*time.Second))
+				v, err := d.Enter(harness.Within(t, 30*time.Second))
 				if err != nil {
 					t.Error(err)
 					return
@@ -89,7 +90,7 @@ func TestA22DoubleBarrierAllEnterAllLeave(t *testing.T) {
 					t.Errorf("entered when %d had come in %d rounds", there, r+1)
 				}
 				leaving.Add(1)
-				if err := v.Leave(within(t, 30*time.Second)); err != nil {
+				if err := v.Leave(harness.Within(t, 30*time.Second)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -100,14 +101,14 @@ func TestA22DoubleBarrierAllEnterAllLeave(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Empty(t, children(t, conn, path))
+	require.Empty(t, harness.Children(t, conn, path))
 }
 
 func TestA22DoubleBarrierIsAThreshold(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first := enter(t, couple(w.stranger(nil)))
 		synctest.Wait()
-		require.True(t, first.waiting())
+		require.True(t, first.Waiting())
 		vs := visits(t, first, enter(t, couple(w.stranger(nil))))
 		vs = append(vs, visits(t, enter(t, couple(w.stranger(nil))))...)
 		require.Len(t, w.inside(), 3)
@@ -117,17 +118,17 @@ func TestA22DoubleBarrierIsAThreshold(t *testing.T) {
 }
 
 func TestA22DoubleBarrierOfOneAndOfMembersOfOneClient(t *testing.T) {
-	c, path := dial(t, nil), newPath(t)
+	c, path := dial(t, nil), harness.NewPath(t)
 	leaveAll(t, visits(t, enter(t, NewDoubleBarrier(c, path, 1)))...)
 	d := NewDoubleBarrier(c, path+"/below", 5)
 	for range 3 {
-		var as []*going[*Visit]
+		var as []*harness.Call[*Visit]
 		for range 5 {
 			as = append(as, enter(t, d))
 		}
 		leaveAll(t, visits(t, as...)...)
 	}
-	require.Empty(t, children(t, raw(t), path+"/below"))
+	require.Empty(t, harness.Children(t, harness.Raw(t), path+"/below"))
 }
 
 func TestA22MemberThatDiesInsideHangsNobodysLeave(t *testing.T) {
@@ -135,7 +136,7 @@ func TestA22MemberThatDiesInsideHangsNobodysLeave(t *testing.T) {
 		const n = 4
 		for dies := range n { // by the order of the names, which says who waits for whom
 			var clients []*Client
-			var as []*going[*Visit]
+			var as []*harness.Call[*Visit]
 			for range n {
 				c := w.stranger(nil)
 				clients = append(clients, c)
@@ -143,19 +144,19 @@ func TestA22MemberThatDiesInsideHangsNobodysLeave(t *testing.T) {
 			}
 			vs := visits(t, as...)
 			victim := slices.IndexFunc(vs, func(v *Visit) bool { return v.l.g.place().name == w.inside()[dies] })
-			var leaves []*going[struct{}]
+			var leaves []*harness.Call[struct{}]
 			for i, v := range vs {
 				if i != victim {
-					leaves = append(leaves, does(t, v.Leave))
+					leaves = append(leaves, harness.GoErr(t, v.Leave))
 				}
 			}
 			synctest.Wait()
 			for _, l := range leaves {
-				require.True(t, l.waiting(), "one is inside")
+				require.True(t, l.Waiting(), "one is inside")
 			}
 			require.True(t, w.srv.Expire(sessionID(clients[victim])))
 			for _, l := range leaves {
-				_, err := l.wait()
+				_, err := l.Wait()
 				require.NoError(t, err)
 			}
 			<-vs[victim].Context(t.Context()).Done()
@@ -174,7 +175,7 @@ func TestA22OldReadyLetsNobodyPassAlone(t *testing.T) {
 		require.NoError(t, err)
 		first := enter(t, couple(w.stranger(nil)))
 		time.Sleep(time.Minute)
-		require.True(t, first.waiting())
+		require.True(t, first.Waiting())
 		require.Len(t, w.inside(), 1)
 		vs := visits(t, first, enter(t, couple(w.stranger(nil))))
 		data, stat, err := conn.Get(old)
@@ -200,7 +201,7 @@ func TestA22DoubleBarrierIsUsedAgainAfterAllHaveDied(t *testing.T) {
 		require.Equal(t, []string{"ready"}, w.srv.Children("/d"))
 		first := enter(t, couple(c))
 		synctest.Wait()
-		require.True(t, first.waiting())
+		require.True(t, first.Waiting())
 		leaveAll(t, visits(t, first, enter(t, couple(d)))...)
 		require.Empty(t, w.srv.Children("/d"))
 	})
@@ -212,31 +213,31 @@ func TestA22NewcomerDoesNotHoldUpLeave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				of := func() *DoubleBarrier { return NewDoubleBarrier(w.stranger(nil), "/d", n) }
-				var as []*going[*Visit]
+				var as []*harness.Call[*Visit]
 				for range n {
 					as = append(as, enter(t, of()))
 				}
 				vs := visits(t, as...)
-				leaves := []*going[struct{}]{does(t, vs[0].Leave)}
+				leaves := []*harness.Call[struct{}]{harness.GoErr(t, vs[0].Leave)}
 				synctest.Wait()
 				before := len(w.inside())
 				newcomer := enter(t, of())
 				synctest.Wait()
 				require.Len(t, w.inside(), before+1)
-				require.Equal(t, before+1 < n, newcomer.waiting())
+				require.Equal(t, before+1 < n, newcomer.Waiting())
 				for _, v := range vs[1:] {
-					leaves = append(leaves, does(t, v.Leave))
+					leaves = append(leaves, harness.GoErr(t, v.Leave))
 				}
 				for _, l := range leaves {
-					_, err := l.wait()
+					_, err := l.Wait()
 					require.NoError(t, err)
 				}
 				require.Len(t, w.inside(), 1)
-				if newcomer.waiting() {
-					as = []*going[*Visit]{newcomer}
+				if newcomer.Waiting() {
+					as = []*harness.Call[*Visit]{newcomer}
 					for len(as) < n {
 						synctest.Wait()
-						require.True(t, newcomer.waiting())
+						require.True(t, newcomer.Waiting())
 						as = append(as, enter(t, of()))
 					}
 					leaveAll(t, visits(t, as...)...)
@@ -257,8 +258,8 @@ func TestA22CancelledEnterLeavesNothing(t *testing.T) {
 			a := enter(t, couple(c))
 			synctest.Wait()
 			require.Len(t, w.inside(), 1)
-			a.cancel(reason)
-			_, err := a.wait()
+			a.Cancel(reason)
+			_, err := a.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, reason)
 			synctest.Wait()
@@ -267,7 +268,7 @@ func TestA22CancelledEnterLeavesNothing(t *testing.T) {
 		require.Equal(t, 1, watchesOf(c), "on ready")
 		first := enter(t, couple(w.stranger(nil)))
 		synctest.Wait()
-		require.True(t, first.waiting())
+		require.True(t, first.Waiting())
 		leaveAll(t, visits(t, first, enter(t, couple(c)))...)
 	})
 }
@@ -278,17 +279,17 @@ func TestA22WhoGivesUpAfterTheLastHasLeftDeletesReady(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		of := func() *DoubleBarrier { return NewDoubleBarrier(w.stranger(nil), "/d", 3) }
 		vs := visits(t, enter(t, of()), enter(t, of()), enter(t, of()))
-		leaves := []*going[struct{}]{does(t, vs[0].Leave), does(t, vs[1].Leave)}
+		leaves := []*harness.Call[struct{}]{harness.GoErr(t, vs[0].Leave), harness.GoErr(t, vs[1].Leave)}
 		synctest.Wait()
 		w.srv.Expire(vs[2].l.g.s.wire.ID())
 		newcomer := enter(t, of())
 		for _, l := range leaves {
-			_, err := l.wait()
+			_, err := l.Wait()
 			require.NoError(t, err)
 		}
 		synctest.Wait()
-		if newcomer.waiting() {
-			newcomer.cancel(nil)
+		if newcomer.Waiting() {
+			newcomer.Cancel(nil)
 		} else {
 			leaveAll(t, visits(t, newcomer)...)
 		}
@@ -300,17 +301,17 @@ func TestA22WhoGivesUpAfterTheLastHasLeftDeletesReady(t *testing.T) {
 		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
 		require.True(t, w.srv.Expire(vs[1].l.g.s.wire.ID()))
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastLeaves, For: time.Second})
-		leaves := does(t, vs[0].Leave)
+		leaves := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()
 		newcomer := enter(t, NewDoubleBarrier(w.stranger(nil), "/d", 3))
 		synctest.Wait()
 		require.Len(t, w.inside(), 2)
-		_, err := leaves.wait()
+		_, err := leaves.Wait()
 		require.NoError(t, err)
-		require.True(t, newcomer.waiting())
+		require.True(t, newcomer.Waiting())
 		require.Contains(t, w.srv.Children("/d"), "ready")
-		newcomer.cancel(nil)
-		_, err = newcomer.wait()
+		newcomer.Cancel(nil)
+		_, err = newcomer.Wait()
 		require.ErrorIs(t, err, context.Canceled)
 		synctest.Wait()
 		require.Empty(t, w.srv.Children("/d"))
@@ -323,13 +324,13 @@ func TestA22LastToLeaveDeletesReadyAlthoughSomebodyHasComeAndGone(t *testing.T) 
 		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
 		require.True(t, w.srv.Expire(vs[1].l.g.s.wire.ID()))
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastLeaves, For: time.Second})
-		leaves := does(t, vs[0].Leave)
+		leaves := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()
 		newcomer := enter(t, NewDoubleBarrier(w.stranger(nil), "/d", 3))
 		synctest.Wait()
-		newcomer.cancel(nil)
+		newcomer.Cancel(nil)
 		synctest.Wait()
-		_, err := leaves.wait()
+		_, err := leaves.Wait()
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Empty(t, w.srv.Children("/d"))
@@ -342,10 +343,10 @@ func TestA22LastToLeaveDeletesNoReadyOfTheNextUse(t *testing.T) {
 		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
 		require.True(t, w.srv.Expire(vs[1].l.g.s.wire.ID()))
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastLeaves, For: time.Second})
-		leaves := does(t, vs[0].Leave)
+		leaves := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()
 		next := visits(t, enter(t, NewDoubleBarrier(w.stranger(nil), "/d", 2))) // with the one that leaves
-		_, err := leaves.wait()
+		_, err := leaves.Wait()
 		require.NoError(t, err)
 		require.Contains(t, w.srv.Children("/d"), "ready")
 		require.Len(t, w.inside(), 1)
@@ -366,12 +367,12 @@ func TestA22SpuriousWakeUpsLetNobodyIn(t *testing.T) {
 			for _, event := range []int32{jute.EventCreated, jute.EventDataChanged, jute.EventDeleted} {
 				spurious(c, "/d/ready", event)
 				synctest.Wait()
-				require.True(t, a.waiting())
+				require.True(t, a.Waiting())
 			}
 			for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
 				spurious(c, own, event)
 				synctest.Wait()
-				require.True(t, a.waiting())
+				require.True(t, a.Waiting())
 			}
 			require.Equal(t, 2, watchesOf(c))
 		}
@@ -385,17 +386,17 @@ func TestA22SpuriousWakeUpsLetNobodyLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		vs := visits(t, enter(t, couple(c)), enter(t, couple(w.stranger(nil))))
-		leaves := does(t, vs[0].Leave)
+		leaves := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()
 		for range 3 {
 			for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
 				spurious(c, vs[1].l.g.place().path, event)
 				synctest.Wait()
-				require.True(t, leaves.waiting())
+				require.True(t, leaves.Waiting())
 			}
 		}
 		require.NoError(t, vs[1].Leave(t.Context()))
-		_, err := leaves.wait()
+		_, err := leaves.Wait()
 		require.NoError(t, err)
 	})
 }
@@ -405,8 +406,8 @@ func TestA22ExpiryWhileEnteringIsAnError(t *testing.T) {
 	d := NewDoubleBarrier(r.c, r.path+"-d", 2)
 	a := enter(t, d)
 	watching(t, r.c, 1)
-	r.p.expire()
-	_, err := a.wait()
+	r.p.Expire()
+	_, err := a.Wait()
 	require.ErrorIs(t, err, zk.ErrSessionExpired)
 	a = enter(t, d)
 	leaveAll(t, visits(t, a, enter(t, NewDoubleBarrier(dial(t, nil), r.path+"-d", 2)))...)
@@ -414,41 +415,41 @@ func TestA22ExpiryWhileEnteringIsAnError(t *testing.T) {
 
 // Curator's members stand under a bare uuid, and do not know of czxids.
 func TestA22CuratorsMembersCountAndAreWaitedFor(t *testing.T) {
-	ctx, path, conn := within(t, 30*time.Second), newPath(t), raw(t)
+	ctx, path, conn := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.Raw(t)
 	c := dial(t, nil)
 	theirs := func(uuid string) string {
 		name, err := conn.Create(path+"/"+uuid, []byte{}, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		return name
 	}
-	makeParents(t, conn, path)
+	harness.MakeParents(t, conn, path)
 	// One whose name sorts before ours, and one behind: ours begin with "_".
 	for _, uuid := range []string{"0f1e2d3c-4b5a-4678-9abc-def012345678", "ff1e2d3c-4b5a-4678-9abc-def012345678"} {
 		name := theirs(uuid)
 		v := visits(t, enter(t, NewDoubleBarrier(c, path, 2)))[0]
-		require.Contains(t, children(t, conn, path), "ready", "by which they enter")
-		leaves := does(t, v.Leave)
+		require.Contains(t, harness.Children(t, conn, path), "ready", "by which they enter")
+		leaves := harness.GoErr(t, v.Leave)
 		ours := 1
 		if uuid[0] == '0' { // the first waits, the others delete theirs
 			ours = 0
 		}
-		eventually(t, "waiting to leave", func() bool { return watchesOf(c) == 1 && c.idle() })
-		eventually(t, "ours", func() bool { return len(children(t, conn, path)) == 2+ours })
-		require.True(t, leaves.waiting())
+		harness.Eventually(t, "waiting to leave", func() bool { return watchesOf(c) == 1 && c.idle() })
+		harness.Eventually(t, "ours", func() bool { return len(harness.Children(t, conn, path)) == 2+ours })
+		require.True(t, leaves.Waiting())
 		require.NoError(t, conn.Delete(name, -1))
-		_, err := leaves.wait()
+		_, err := leaves.Wait()
 		require.NoError(t, err)
-		require.Empty(t, children(t, conn, path))
+		require.Empty(t, harness.Children(t, conn, path))
 	}
 	// Theirs is the last to come, and makes ready.
 	a := enter(t, NewDoubleBarrier(c, path, 2))
 	watching(t, c, 1)
 	name := theirs("aaaaaaaa-4b5a-4678-9abc-def012345678")
-	require.True(t, a.waiting())
+	require.True(t, a.Waiting())
 	_, err := conn.Create(path+"/ready", nil, 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	v := visits(t, a)[0]
 	require.NoError(t, conn.Delete(name, -1)) // it leaves: the highest, when it is
 	require.NoError(t, v.Leave(ctx))
-	require.Empty(t, children(t, conn, path))
+	require.Empty(t, harness.Children(t, conn, path))
 }

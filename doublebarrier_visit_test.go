@@ -9,35 +9,16 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// entering is a call of DoubleBarrier.Enter that goes on in the background.
-type entering struct {
-	visit *Visit
-	err   error
-	done  chan struct{}
-}
-
-func enterLater(t testing.TB, d *DoubleBarrier) *entering {
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
-	e := &entering{done: make(chan struct{})}
-	go func() {
-		defer close(e.done)
-		e.visit, e.err = d.Enter(ctx)
-	}()
+// enterLater has a member enter in the background, and returns when it sleeps,
+// or has entered.
+func enterLater(t testing.TB, d *DoubleBarrier) *harness.Call[*Visit] {
+	e := harness.Go(t, d.Enter)
 	synctest.Wait()
 	return e
-}
-
-func (e *entering) waiting() bool {
-	select {
-	case <-e.done:
-		return false
-	default:
-		return true
-	}
 }
 
 func TestA22WhoComesWhileADoubleBarrierIsOpenedAfterSomeHaveDiedIsNotLetIn(t *testing.T) {
@@ -54,13 +35,13 @@ func TestA22WhoComesWhileADoubleBarrierIsOpenedAfterSomeHaveDiedIsNotLetIn(t *te
 		late := enterLater(t, NewDoubleBarrier(d, "/b", n))
 		time.Sleep(2 * time.Second) // the opening arrives
 		synctest.Wait()
-		require.True(t, late.waiting(), "two have stood together at most")
-		require.True(t, third.waiting())
+		require.True(t, late.Waiting(), "two have stood together at most")
+		require.True(t, third.Waiting())
 
 		last := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", n))
-		for _, e := range []*entering{third, late, last} {
-			require.False(t, e.waiting())
-			require.NoError(t, e.err)
+		for _, e := range []*harness.Call[*Visit]{third, late, last} {
+			require.False(t, e.Waiting())
+			e.Get()
 		}
 	}, zktest.TickTime(time.Second))
 }
@@ -71,15 +52,15 @@ func TestA22ASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
 		znode := "/b/" + w.srv.Children("/b")[0]
 		other := w.stranger(nil)
 		second := enterLater(t, NewDoubleBarrier(other, "/b", 2))
-		require.False(t, first.waiting())
-		require.False(t, second.waiting())
+		require.False(t, first.Waiting())
+		require.False(t, second.Waiting())
 
 		// Its deletion is not carried out for now.
 		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: -7, Op: "multi", Path: znode, Times: -1})
-		require.ErrorIs(t, first.visit.Leave(within(t, time.Second)), context.DeadlineExceeded)
+		require.ErrorIs(t, first.Get().Leave(harness.Within(t, time.Second)), context.DeadlineExceeded)
 		require.True(t, w.srv.Expire(sessionID(other)))
 		again := make(chan error, 1)
-		go func() { again <- first.visit.Leave(within(t, time.Minute)) }()
+		go func() { again <- first.Get().Leave(harness.Within(t, time.Minute)) }()
 		time.Sleep(3 * time.Second)
 		require.Empty(t, again, "it stands, and would be counted")
 		w.plan.Stop()
@@ -97,13 +78,13 @@ func TestA22WhoGivesUpAtADoubleBarrierIsGoneWhenItIsTold(t *testing.T) {
 		}
 		first := enterLater(t, d)
 		second := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 1)) // stays
-		require.NoError(t, first.err)
-		require.NoError(t, second.err)
-		for path, call := range map[string]func(context.Context) error{"/b": first.visit.Leave, "/c": enter} {
+		first.Get()
+		second.Get()
+		for path, call := range map[string]func(context.Context) error{"/b": first.Get().Leave, "/c": enter} {
 			end := make(chan error, 1)
 			op := map[string]string{"/b": "multi(delete)", "/c": "multi(delete,setData)"}[path]
 			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: path + "/*", For: time.Second})
-			go func() { end <- call(within(t, 100*time.Millisecond)) }()
+			go func() { end <- call(harness.Within(t, 100*time.Millisecond)) }()
 			time.Sleep(500 * time.Millisecond)
 			members := len(w.srv.Children(path))
 			require.Empty(t, end, "it stands, and would be counted")
@@ -128,8 +109,8 @@ func TestA22WhoIsEvictedFromADoubleBarrierThatIsReapedIsToldSo(t *testing.T) {
 			&zk.DeleteRequest{Path: "/b/" + members[0], Version: -1},
 			&zk.DeleteRequest{Path: "/b", Version: -1})
 		require.NoError(t, err)
-		<-e.done
-		require.ErrorIs(t, e.err, ErrEvicted)
+		_, err = e.Wait()
+		require.ErrorIs(t, err, ErrEvicted)
 		require.False(t, s.isOver())
 	}, zktest.TickTime(time.Second))
 }
@@ -139,26 +120,26 @@ func TestA22WhoLeavesLastDeletesNoReadyThatWasMadeSinceItLooked(t *testing.T) {
 		other := w.stranger(nil)
 		enterLater(t, NewDoubleBarrier(other, "/b", 2))
 		last := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 2))
-		require.NoError(t, last.err)
+		last.Get()
 		require.True(t, w.srv.Expire(sessionID(other)))
 
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(check,delete,delete)", For: time.Second})
 		left := make(chan error, 1)
-		go func() { left <- last.visit.Leave(within(t, time.Minute)) }()
+		go func() { left <- last.Get().Leave(harness.Within(t, time.Minute)) }()
 		synctest.Wait() // it has seen that it is alone
 		early := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 3))
-		require.True(t, early.waiting())
+		require.True(t, early.Waiting())
 		// Who waits is told, and looks when the one who leaves has been there.
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "exists", Path: "/b/ready", Skip: 1, For: 2 * time.Second})
 		late := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 3))
-		require.False(t, late.waiting())
-		require.NoError(t, late.err)
-		require.True(t, early.waiting())
+		require.False(t, late.Waiting())
+		late.Get()
+		require.True(t, early.Waiting())
 		require.NoError(t, <-left)
-		require.True(t, early.waiting())
+		require.True(t, early.Waiting())
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		require.False(t, early.waiting())
-		require.NoError(t, early.err)
+		require.False(t, early.Waiting())
+		early.Get()
 	}, zktest.TickTime(time.Second))
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 func TestAnErrorNamesItsOwnOperation(t *testing.T) {
@@ -17,7 +19,7 @@ func TestAnErrorNamesItsOwnOperation(t *testing.T) {
 	ctx := l.Context(r.ctx)
 	failed := make(chan error)
 	go func() { _, err := other.Lock(ctx); failed <- err }()
-	eventually(t, "waiting", func() bool { return len(children(t, r.raw, r.path+"-other")) == 2 })
+	harness.Eventually(t, "waiting", func() bool { return len(harness.Children(t, r.raw, r.path+"-other")) == 2 })
 	require.NoError(t, l.Release())
 	err := <-failed
 	require.EqualError(t, err, "zkrecipes: lock "+r.path+"-other: context canceled: zkrecipes: hold "+r.path+": lease released")

@@ -1,4 +1,6 @@
 package zkrecipes
 
+import "github.com/zkrecipes/zkrecipes/internal/harness"
+
 // Servers returns the tests' shared server, for the examples.
-func Servers() []string { return harness.shared }
+func Servers() []string { return harness.Servers() }

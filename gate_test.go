@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -30,31 +31,31 @@ func spurious(c *Client, path string, event int32) {
 // isOpenTo requires that a client finds the gate open, or shut.
 func isOpenTo(t testing.TB, g *Gate, want bool) {
 	t.Helper()
-	open, err := g.IsOpen(within(t, time.Minute))
+	open, err := g.IsOpen(harness.Within(t, time.Minute))
 	require.NoError(t, err)
 	require.Equal(t, want, open)
 }
 
 func TestA22GateLetsThroughWhenOpen(t *testing.T) {
-	path := newPath(t)
+	path := harness.NewPath(t)
 	c := dial(t, nil)
 	g, other := NewGate(dial(t, nil), path), NewGate(c, path)
-	ctx := within(t, 20*time.Second)
+	ctx := harness.Within(t, 20*time.Second)
 	require.NoError(t, g.Wait(ctx))
 	require.NoError(t, g.Shut(ctx))
 	require.NoError(t, other.Shut(ctx), "it stays so")
 	isOpenTo(t, other, false)
-	var waits []*going[struct{}]
+	var waits []*harness.Call[struct{}]
 	for range 5 {
-		waits = append(waits, does(t, other.Wait), does(t, NewGate(c, path).Wait))
+		waits = append(waits, harness.GoErr(t, other.Wait), harness.GoErr(t, NewGate(c, path).Wait))
 	}
 	sleeps(t, c, 1)
 	for _, w := range waits {
-		require.True(t, w.waiting())
+		require.True(t, w.Waiting())
 	}
 	require.NoError(t, g.Open(ctx))
 	for _, w := range waits {
-		_, err := w.wait()
+		_, err := w.Wait()
 		require.NoError(t, err)
 	}
 	require.NoError(t, other.Open(ctx), "it stays so")
@@ -83,11 +84,11 @@ func TestA22GateBehindALaggingFollowerLetsNobodyThroughWhileShut(t *testing.T) {
 		looks, waits := NewGate(w.stranger(nil), "/gate"), NewGate(w.stranger(nil), "/gate")
 		require.NoError(t, guard.Shut(t.Context()))
 		isOpenTo(t, looks, false)
-		passing := does(t, waits.Wait)
+		passing := harness.GoErr(t, waits.Wait)
 		synctest.Wait()
-		require.True(t, passing.waiting())
+		require.True(t, passing.Waiting())
 		require.NoError(t, guard.Open(t.Context()))
-		_, err := passing.wait()
+		_, err := passing.Wait()
 		require.NoError(t, err)
 		isOpenTo(t, looks, true)
 	}, behind(1, 3))
@@ -100,7 +101,7 @@ func TestA22GateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
 		guard := NewGate(w.stranger(nil), "/gate")
 		require.NoError(t, guard.Shut(t.Context()))
 		c := w.stranger(nil)
-		waits := does(t, NewGate(c, "/gate").Wait)
+		waits := harness.GoErr(t, NewGate(c, "/gate").Wait)
 		synctest.Wait()
 		s, _ := c.session()
 		first := s.watches[watchKey{"/gate", ofData}]
@@ -110,9 +111,9 @@ func TestA22GateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
 		time.Sleep(6 * time.Second) // the follower has both by now
 		<-first.done
 		require.True(t, first.deleted())
-		require.True(t, waits.waiting())
+		require.True(t, waits.Waiting())
 		require.NoError(t, guard.Open(t.Context()))
-		_, err := waits.wait()
+		_, err := waits.Wait()
 		require.NoError(t, err)
 	}, behind(1, 2))
 }
@@ -122,21 +123,21 @@ func TestA22SpuriousWakeUpsOpenNoGate(t *testing.T) {
 		c := w.stranger(nil)
 		g := NewGate(c, "/gate")
 		require.NoError(t, g.Shut(t.Context()))
-		waits := does(t, g.Wait)
+		waits := harness.GoErr(t, g.Wait)
 		synctest.Wait()
 		for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
 			spurious(c, "/gate", event)
 			synctest.Wait()
-			require.True(t, waits.waiting())
+			require.True(t, waits.Waiting())
 		}
 		// One that is none: an operator writes into the gate.
 		_, err := w.bare().Set("/gate", []byte("note"), -1)
 		require.NoError(t, err)
 		synctest.Wait()
-		require.True(t, waits.waiting())
+		require.True(t, waits.Waiting())
 		require.Equal(t, 1, watchesOf(c))
 		require.NoError(t, g.Open(t.Context()))
-		_, err = waits.wait()
+		_, err = waits.Wait()
 		require.NoError(t, err)
 	})
 }
@@ -145,13 +146,13 @@ func TestA22GateWaitsThroughTheEndOfTheSession(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		guard, c := NewGate(w.stranger(nil), "/gate"), w.stranger(nil)
 		require.NoError(t, guard.Shut(t.Context()))
-		waits := does(t, NewGate(c, "/gate").Wait)
+		waits := harness.GoErr(t, NewGate(c, "/gate").Wait)
 		synctest.Wait()
 		require.True(t, w.srv.Expire(sessionID(c)))
 		time.Sleep(time.Second)
-		require.True(t, waits.waiting())
+		require.True(t, waits.Waiting())
 		require.NoError(t, guard.Open(t.Context()))
-		_, err := waits.wait()
+		_, err := waits.Wait()
 		require.NoError(t, err)
 	})
 }
@@ -195,10 +196,10 @@ func TestB19GateThatOpensBetweenTheLookAndTheWatchLetsThrough(t *testing.T) {
 		require.NoError(t, guard.Shut(t.Context()))
 		for _, after := range []bool{false, true} {
 			w.plan.Add(zktest.Fault{Do: zktest.Delay, After: after, Op: "getData", Path: "/gate", For: time.Second})
-			waits := does(t, g.Wait)
+			waits := harness.GoErr(t, g.Wait)
 			synctest.Wait()
 			require.NoError(t, guard.Open(t.Context()))
-			_, err := waits.wait()
+			_, err := waits.Wait()
 			require.NoError(t, err)
 			require.NoError(t, guard.Shut(t.Context()))
 		}
@@ -209,13 +210,13 @@ func TestB21GateOpenedWhileDisconnectedLetsThroughAfterTheReconnect(t *testing.T
 	r := newRig(t, nil)
 	guard := NewGate(dial(t, nil), r.path+"-gate")
 	require.NoError(t, guard.Shut(r.ctx))
-	waits := does(t, NewGate(r.c, r.path+"-gate").Wait)
+	waits := harness.GoErr(t, NewGate(r.c, r.path+"-gate").Wait)
 	sleeps(t, r.c, 1)
-	r.p.refusing(true)
+	r.p.Refuse(true)
 	require.NoError(t, guard.Open(r.ctx))
-	require.True(t, waits.waiting())
-	r.p.refusing(false)
-	_, err := waits.wait()
+	require.True(t, waits.Waiting())
+	r.p.Refuse(false)
+	_, err := waits.Wait()
 	require.NoError(t, err)
 }
 
@@ -235,12 +236,12 @@ func TestB32GateWhoseWritersContextEnds(t *testing.T) {
 						require.NoError(t, other.Shut(t.Context()))
 					}
 					w.plan.Add(zktest.Fault{Do: zktest.Delay, After: after, Op: op, For: time.Second})
-					writes := does(t, func(ctx context.Context) error { return f(g, ctx) })
+					writes := harness.GoErr(t, func(ctx context.Context) error { return f(g, ctx) })
 					synctest.Wait()
-					writes.cancel(reason)
+					writes.Cancel(reason)
 					synctest.Wait()
-					require.False(t, writes.waiting(), "it does not wait for the answer")
-					_, err := writes.wait()
+					require.False(t, writes.Waiting(), "it does not wait for the answer")
+					_, err := writes.Wait()
 					require.ErrorIs(t, err, ErrUncertain)
 					require.ErrorIs(t, err, context.Canceled)
 					require.ErrorIs(t, err, reason)
@@ -253,11 +254,11 @@ func TestB32GateWhoseWritersContextEnds(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				c := w.stranger(nil)
 				w.away(c)
-				writes := does(t, func(ctx context.Context) error { return f(NewGate(c, "/gate"), ctx) })
+				writes := harness.GoErr(t, func(ctx context.Context) error { return f(NewGate(c, "/gate"), ctx) })
 				synctest.Wait()
 				// A cause is not the servers' answer, whatever it says.
-				writes.cancel(errors.Join(zk.ErrNodeExists, zk.ErrNoNode, zk.ErrSessionExpired))
-				_, err := writes.wait()
+				writes.Cancel(errors.Join(zk.ErrNodeExists, zk.ErrNoNode, zk.ErrSessionExpired))
+				_, err := writes.Wait()
 				require.ErrorIs(t, err, context.Canceled)
 				require.NotErrorIs(t, err, ErrUncertain)
 				requests := w.requests(func() { w.back(); time.Sleep(time.Minute) })
@@ -272,7 +273,7 @@ func TestB32GateIsNotPassedByWhoseContextEnds(t *testing.T) {
 		c := w.stranger(nil)
 		g := NewGate(c, "/gate")
 		require.NoError(t, g.Shut(t.Context()))
-		var waits *going[struct{}]
+		var waits *harness.Call[struct{}]
 		for i, fault := range []zktest.Fault{
 			{}, // while it waits
 			{Do: zktest.Delay, Op: "getData", For: time.Second},
@@ -283,22 +284,22 @@ func TestB32GateIsNotPassedByWhoseContextEnds(t *testing.T) {
 				g = NewGate(c, "/gate")
 				w.plan.Add(fault)
 			}
-			waits = does(t, g.Wait)
+			waits = harness.GoErr(t, g.Wait)
 			synctest.Wait()
-			waits.cancel(zk.ErrNoNode)
+			waits.Cancel(zk.ErrNoNode)
 			synctest.Wait()
-			require.False(t, waits.waiting(), i)
-			_, err := waits.wait()
+			require.False(t, waits.Waiting(), i)
+			_, err := waits.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 		}
 		// The watch that is there is used again.
 		time.Sleep(2 * time.Second)
 		requests := w.requests(func() {
 			for range 1000 {
-				waits = does(t, g.Wait)
+				waits = harness.GoErr(t, g.Wait)
 				synctest.Wait()
-				waits.cancel(nil)
-				_, err := waits.wait()
+				waits.Cancel(nil)
+				_, err := waits.Wait()
 				require.ErrorIs(t, err, context.Canceled)
 			}
 		})
@@ -313,10 +314,10 @@ func TestB35GateAndClose(t *testing.T) {
 		c := w.stranger(nil)
 		g, other := NewGate(c, "/gate"), NewGate(w.stranger(nil), "/gate")
 		require.NoError(t, g.Shut(t.Context()))
-		waits := does(t, g.Wait)
+		waits := harness.GoErr(t, g.Wait)
 		synctest.Wait()
 		require.NoError(t, c.Close())
-		_, err := waits.wait()
+		_, err := waits.Wait()
 		require.ErrorIs(t, err, ErrClosed)
 		require.NotErrorIs(t, err, context.Canceled)
 		isOpenTo(t, other, false)
@@ -329,12 +330,12 @@ func TestB35GateAndClose(t *testing.T) {
 }
 
 func TestB36GateWithoutTheRightsIsAnErrorAtOnce(t *testing.T) {
-	ctx, path, admin := within(t, 20*time.Second), newPath(t), raw(t)
+	ctx, path, admin := harness.Within(t, 20*time.Second), harness.NewPath(t), harness.Raw(t)
 	require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))
 	acl := func(perms int32) []zk.ACL {
 		return append(zk.WorldACL(perms), zk.DigestACL(zk.PermAll, "owner", "x")...)
 	}
-	makeParents(t, admin, path)
+	harness.MakeParents(t, admin, path)
 	g := NewGate(dial(t, nil), path+"/gate")
 
 	_, err := admin.SetACL(path, acl(zk.PermRead), -1)
@@ -359,10 +360,10 @@ func TestB37GateOnABusyServerAndBeyondTheQuota(t *testing.T) {
 				}
 				require.NoError(t, g.Shut(t.Context()))
 				isOpenTo(t, g, false)
-				waits := does(t, g.Wait)
+				waits := harness.GoErr(t, g.Wait)
 				synctest.Wait()
 				require.NoError(t, g.Open(t.Context()))
-				_, err := waits.wait()
+				_, err := waits.Wait()
 				require.NoError(t, err)
 				isOpenTo(t, g, true)
 			}
@@ -374,7 +375,7 @@ func TestB37GateOnABusyServerAndBeyondTheQuota(t *testing.T) {
 }
 
 func TestB39GatePathsThatAreNone(t *testing.T) {
-	ctx, c, conn := within(t, 20*time.Second), dial(t, nil), raw(t)
+	ctx, c, conn := harness.Within(t, 20*time.Second), dial(t, nil), harness.Raw(t)
 	for path, why := range badPaths {
 		require.EqualError(t, NewGate(c, path).Shut(ctx), why("shut"))
 		require.EqualError(t, NewGate(c, path).Open(ctx), why("open"))
@@ -382,8 +383,8 @@ func TestB39GatePathsThatAreNone(t *testing.T) {
 		_, err := NewGate(c, path).IsOpen(ctx)
 		require.EqualError(t, err, why("look at"))
 	}
-	path := newPath(t)
-	makeParents(t, conn, parent(path))
+	path := harness.NewPath(t)
+	harness.MakeParents(t, conn, parent(path))
 	_, err := conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	require.ErrorIs(t, NewGate(c, path+"/gate").Shut(ctx), zk.ErrNoChildrenForEphemerals)
@@ -410,7 +411,7 @@ var badPaths = func() map[string]func(op string) string {
 func TestB40AGateThatIsNone(t *testing.T) {
 	var none context.Context
 	var nilGate *Gate
-	ctx := within(t, 20*time.Second)
+	ctx := harness.Within(t, 20*time.Second)
 	for g, want := range map[*Gate]string{
 		nilGate:                  `"": not made by its constructor`,
 		{}:                       `"": not made by its constructor`,
@@ -433,10 +434,10 @@ func TestB40AGateThatIsNone(t *testing.T) {
 
 // A gate at a znode with children is somebody's tree.
 func TestB48OpenDeletesNoTree(t *testing.T) {
-	ctx, path, conn := within(t, 20*time.Second), newPath(t), raw(t)
-	makeParents(t, conn, path+"/child")
+	ctx, path, conn := harness.Within(t, 20*time.Second), harness.NewPath(t), harness.Raw(t)
+	harness.MakeParents(t, conn, path+"/child")
 	require.ErrorIs(t, NewGate(dial(t, nil), path).Open(ctx), zk.ErrNotEmpty)
-	require.Equal(t, []string{"child"}, children(t, conn, path))
+	require.Equal(t, []string{"child"}, harness.Children(t, conn, path))
 }
 
 func TestB52GateOfAnIdentityThatNoRequestHasRoomFor(t *testing.T) {
@@ -453,7 +454,7 @@ func TestB52GateOfAnIdentityThatNoRequestHasRoomFor(t *testing.T) {
 // What stands under a prefix that does not exist, and who made the znode, make no
 // difference: it is Curator's DistributedBarrier.
 func TestA22GateIsAPersistentZnodeUnderThePrefix(t *testing.T) {
-	ctx, path, conn := within(t, 20*time.Second), newPath(t), raw(t)
+	ctx, path, conn := harness.Within(t, 20*time.Second), harness.NewPath(t), harness.Raw(t)
 	g := NewGate(dial(t, &Options{Prefix: path, Identity: "me"}), "/deep/gate")
 	isOpenTo(t, g, true)
 	require.NoError(t, g.Shut(ctx))

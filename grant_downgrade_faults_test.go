@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -25,11 +26,11 @@ func TestB01DowngradeWhoseReplyIsLostIsDone(t *testing.T) {
 		l := held(t, r.w.Lock)
 		number := r.inLine()[0].number
 		reader := r.joins(2, r.another().RLock)
-		r.p.reset()
-		r.p.on(opDowngrade, 1, dropAfter)
+		r.p.Reset()
+		r.p.On(opDowngrade, 1, harness.DropAfter)
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
-		require.Equal(t, 2, r.p.countOf(opDowngrade))
-		b := reader.granted()
+		require.Equal(t, 2, r.p.CountOf(opDowngrade))
+		b := reader.Get()
 		line := r.inLine()
 		require.Len(t, line, 2)
 		require.Equal(t, number, line[0].number)
@@ -43,12 +44,12 @@ func TestB01DowngradeWhoseReplyIsLostIsDone(t *testing.T) {
 func TestB06DowngradeThatNeverArrivedIsSentAgain(t *testing.T) {
 	r := newRWRig(t, nil)
 	l := held(t, r.w.Lock)
-	r.p.reset()
-	r.p.on(opDowngrade, 1, dropBefore)
-	r.p.on(opDowngrade, 1, dropBefore)
-	r.p.on(opDowngrade, 1, dropAfter)
+	r.p.Reset()
+	r.p.On(opDowngrade, 1, harness.DropBefore)
+	r.p.On(opDowngrade, 1, harness.DropBefore)
+	r.p.On(opDowngrade, 1, harness.DropAfter)
 	require.NoError(t, r.w.Downgrade(r.ctx, l))
-	require.Equal(t, 4, r.p.countOf(opDowngrade))
+	require.Equal(t, 4, r.p.CountOf(opDowngrade))
 	require.Len(t, r.inLine(), 1)
 	r.reads(l)
 	require.NoError(t, l.Release())
@@ -59,12 +60,12 @@ func TestB08DowngradeWhileDisconnected(t *testing.T) {
 	r := newRWRig(t, nil)
 	s, _ := r.c.session()
 	cut := func() {
-		r.p.refusing(true)
-		eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+		r.p.Refuse(true)
+		harness.Eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
 	}
 	underWay := func(l *Lease) {
 		t.Helper()
-		eventually(t, "under way", func() bool { return l.g.holding() == holdsShared })
+		harness.Eventually(t, "under way", func() bool { return l.g.holding() == holdsShared })
 	}
 	t.Run("is carried out by the background", func(t *testing.T) {
 		l := held(t, r.w.Lock)
@@ -73,14 +74,14 @@ func TestB08DowngradeWhileDisconnected(t *testing.T) {
 		done := r.downgrades(ctx, l)
 		underWay(l)
 		cancel()
-		require.ErrorIs(t, outcome(t, done), context.Canceled)
+		require.ErrorIs(t, harness.Receive(t, done), context.Canceled)
 		require.NoError(t, l.Err())
 		_, err := r.w.Lock(l.Reentrant(r.ctx))
 		require.ErrorIs(t, err, ErrUpgrade, "on its way to a reader")
 		read, err := r.w.RLock(l.Reentrant(r.ctx))
 		require.NoError(t, err)
 		require.NoError(t, read.Release())
-		r.p.refusing(false)
+		r.p.Refuse(false)
 		require.NoError(t, r.w.Downgrade(r.ctx, l), "waits for the first")
 		r.reads(l)
 		require.NoError(t, l.Release())
@@ -94,8 +95,8 @@ func TestB08DowngradeWhileDisconnected(t *testing.T) {
 		require.NoError(t, l.Release())
 		require.ErrorIs(t, l.Err(), ErrReleased)
 		r.queued(1)
-		r.p.refusing(false)
-		require.ErrorIs(t, outcome(t, done), ErrReleased)
+		r.p.Refuse(false)
+		require.ErrorIs(t, harness.Receive(t, done), ErrReleased)
 		r.queued(0)
 		r.holds(0)
 		require.NoError(t, r.w.Do(r.ctx, nothing))
@@ -103,25 +104,25 @@ func TestB08DowngradeWhileDisconnected(t *testing.T) {
 }
 
 func TestB09DowngradeWhoseSessionExpiresIsLost(t *testing.T) {
-	for name, at := range map[string]action{"before it is applied": hold, "before it is answered": withhold} {
+	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before it is answered": harness.Withhold} {
 		t.Run(name, func(t *testing.T) {
 			r := newRWRig(t, nil)
 			l := held(t, r.w.Lock)
 			work := l.Context(r.ctx)
 			next := r.joins(2, r.another().Lock)
-			rule := r.p.on(opDowngrade, 1, at)
+			rule := r.p.On(opDowngrade, 1, at)
 			done := r.downgrades(r.ctx, l)
-			r.p.await(rule)
-			if at == withhold {
-				eventually(t, "applied", func() bool { return strings.Contains(r.inLine()[0].name, "__READ__") })
+			r.p.Await(rule)
+			if at == harness.Withhold {
+				harness.Eventually(t, "applied", func() bool { return strings.Contains(r.inLine()[0].name, "__READ__") })
 			}
-			expire(r.p)
-			rule.release()
-			require.ErrorIs(t, outcome(t, done), ErrLost)
-			require.ErrorIs(t, waitFor(t, work), ErrLost)
+			r.p.Expire()
+			rule.Release()
+			require.ErrorIs(t, harness.Receive(t, done), ErrLost)
+			require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 			require.ErrorIs(t, l.Release(), ErrLost)
 			require.ErrorIs(t, r.w.Downgrade(r.ctx, l), ErrLost)
-			b := next.granted()
+			b := next.Get()
 			_, err := b.Commit(r.ctx)
 			require.NoError(t, err)
 			require.NoError(t, b.Release())
@@ -138,12 +139,12 @@ func TestB16DowngradeUnderASilentServerEndsWithTheLease(t *testing.T) {
 	r := newRWRig(t, &Options{SessionTimeout: 1500 * time.Millisecond})
 	l := held(t, r.w.Lock)
 	work := l.Context(r.ctx)
-	r.p.stall()
+	r.p.Stall()
 	done := r.downgrades(r.ctx, l)
-	require.ErrorIs(t, waitFor(t, work), ErrLost)
+	require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 	require.ErrorIs(t, l.Err(), ErrLost)
-	r.p.resume()
-	require.ErrorIs(t, outcome(t, done), ErrLost)
+	r.p.Resume()
+	require.ErrorIs(t, harness.Receive(t, done), ErrLost)
 	r.queued(0)
 	require.NoError(t, r.w.Do(r.ctx, nothing))
 	r.holds(0)
@@ -166,15 +167,15 @@ func TestB22DowngradeOfAPlaceThatAnOperatorDeletes(t *testing.T) {
 	})
 	t.Run("between the attempts", func(t *testing.T) {
 		l := held(t, r.w.Lock)
-		r.p.on(opDowngrade, 1, dropAfter)
-		again := r.p.on(opDowngrade, 1, hold)
+		r.p.On(opDowngrade, 1, harness.DropAfter)
+		again := r.p.On(opDowngrade, 1, harness.Hold)
 		done := r.downgrades(r.ctx, l)
-		r.p.await(again)
+		r.p.Await(again)
 		require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[0].name, -1))
-		again.release()
-		require.ErrorIs(t, outcome(t, done), ErrLost)
+		again.Release()
+		require.ErrorIs(t, harness.Receive(t, done), ErrLost)
 		lostNow(l)
-		r.p.off(again)
+		r.p.Off(again)
 	})
 	t.Run("after", func(t *testing.T) {
 		l := held(t, r.w.Lock)
@@ -188,22 +189,22 @@ func TestB22DowngradeOfAPlaceThatAnOperatorDeletes(t *testing.T) {
 		ahead := r.byHand("_c_" + curatorUUID(1) + "-__WRIT__")
 		a := r.joins(2, r.w.Lock)
 		require.NoError(t, r.raw.Delete(ahead, -1))
-		l := a.granted() // it has waited, and so has watched its place
+		l := a.Get() // it has waited, and so has watched its place
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
 		require.NoError(t, r.raw.Delete(l.Check().Path, -1))
-		require.ErrorIs(t, waitFor(t, l.Context(r.ctx)), ErrLost) // a tenth of the timeout later
+		require.ErrorIs(t, harness.Cause(t, l.Context(r.ctx)), ErrLost) // a tenth of the timeout later
 		lostNow(l)
 	})
 	t.Run("after, and one that waits in the same session hears of it", func(t *testing.T) {
 		l := held(t, r.w.Lock)
 		waiter := r.joins(2, r.w.Lock)
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
-		eventually(t, "watched", func() bool {
+		harness.Eventually(t, "watched", func() bool {
 			return len(watched(r.c)) == 2 && r.c.idle() && strings.Contains(strings.Join(watched(r.c), " "), "__READ__")
 		})
 		require.NoError(t, r.raw.Delete(l.Check().Path, -1))
-		require.ErrorIs(t, waitFor(t, l.Context(r.ctx)), ErrLost)
-		require.NoError(t, waiter.granted().Release())
+		require.ErrorIs(t, harness.Cause(t, l.Context(r.ctx)), ErrLost)
+		require.NoError(t, waiter.Get().Release())
 		lostNow(l)
 	})
 }
@@ -212,31 +213,31 @@ func TestB32DowngradeWhoseContextEnds(t *testing.T) {
 	r := newRWRig(t, nil)
 	t.Run("before it is sent", func(t *testing.T) {
 		l := held(t, r.w.Lock)
-		r.p.reset()
+		r.p.Reset()
 		ctx, cancel := context.WithCancel(r.ctx)
 		cancel()
 		require.ErrorIs(t, r.w.Downgrade(ctx, l), context.Canceled)
-		require.Empty(t, r.p.count())
+		require.Empty(t, r.p.Count())
 		require.Equal(t, holdsAlone, l.g.holding())
 		require.NoError(t, l.Release())
 	})
-	for name, at := range map[string]action{"before it is applied": hold, "before it is answered": holdReply} {
+	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before it is answered": harness.HoldReply} {
 		t.Run(name, func(t *testing.T) {
 			l := held(t, r.w.Lock)
-			rule := r.p.on(opDowngrade, 1, at)
-			defer r.p.off(rule)
+			rule := r.p.On(opDowngrade, 1, at)
+			defer r.p.Off(rule)
 			ctx, cancel := context.WithCancelCause(r.ctx)
 			done := r.downgrades(ctx, l)
-			r.p.await(rule)
+			r.p.Await(rule)
 			why := errors.New("enough")
 			cancel(why)
-			err := outcome(t, done)
+			err := harness.Receive(t, done)
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, why)
 			require.NoError(t, l.Err(), "held either way")
 			second := r.downgrades(r.ctx, l)
-			rule.release()
-			require.NoError(t, outcome(t, second))
+			rule.Release()
+			require.NoError(t, harness.Receive(t, second))
 			r.reads(l)
 			require.NoError(t, l.Release())
 			r.queued(0)
@@ -281,7 +282,7 @@ func TestB32CommitWhoseContextEndsDuringADowngrade(t *testing.T) {
 	close(moved)
 	s.forget(l.g, last.path)
 	if !early {
-		err = outcome(t, committed)
+		err = harness.Receive(t, committed)
 	}
 	require.Error(t, err, "it was not done")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -298,21 +299,21 @@ func TestB13ReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
 	t.Run("under way", func(t *testing.T) {
 		l := held(t, r.w.Lock)
 		next := r.joins(2, r.another().Lock)
-		rule := r.p.on(opDowngrade, 1, hold)
+		rule := r.p.On(opDowngrade, 1, harness.Hold)
 		done := r.downgrades(r.ctx, l)
-		r.p.await(rule)
+		r.p.Await(rule)
 		released := make(chan error, 2)
 		for range 2 {
 			go func() { released <- l.Release() }()
 		}
-		eventually(t, "released", func() bool { return errors.Is(l.Err(), ErrReleased) })
-		rule.release()
-		require.NoError(t, outcome(t, released))
-		require.NoError(t, outcome(t, released))
-		require.ErrorIs(t, outcome(t, done), ErrReleased)
-		require.NoError(t, next.granted().Release())
+		harness.Eventually(t, "released", func() bool { return errors.Is(l.Err(), ErrReleased) })
+		rule.Release()
+		require.NoError(t, harness.Receive(t, released))
+		require.NoError(t, harness.Receive(t, released))
+		require.ErrorIs(t, harness.Receive(t, done), ErrReleased)
+		require.NoError(t, next.Get().Release())
 		r.queued(0)
-		r.p.off(rule)
+		r.p.Off(rule)
 	})
 	t.Run("at any time", func(t *testing.T) {
 		won := 0
@@ -323,7 +324,7 @@ func TestB13ReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
 				<-time.After(time.Duration(i) * 10 * time.Microsecond) // it comes further, now and then
 			}
 			require.NoError(t, l.Release())
-			if err := outcome(t, done); err != nil {
+			if err := harness.Receive(t, done); err != nil {
 				require.ErrorIs(t, err, ErrReleased)
 			} else {
 				won++
@@ -346,7 +347,7 @@ func TestB13ReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 		}
 		done := r.downgrades(r.ctx, l)
 		again, err := enter(l.Reentrant(r.ctx))
-		moved := outcome(t, done)
+		moved := harness.Receive(t, done)
 		switch {
 		case err != nil:
 			require.ErrorIs(t, err, ErrUpgrade)
@@ -369,20 +370,20 @@ func TestB13ReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 }
 
 func TestB35CloseDuringADowngrade(t *testing.T) {
-	for name, at := range map[string]action{"before it is applied": hold, "before it is answered": holdReply} {
+	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before it is answered": harness.HoldReply} {
 		t.Run(name, func(t *testing.T) {
 			r := newRWRig(t, nil)
 			l := held(t, r.w.Lock)
 			work := l.Context(r.ctx)
-			rule := r.p.on(opDowngrade, 1, at)
+			rule := r.p.On(opDowngrade, 1, at)
 			done := r.downgrades(r.ctx, l)
-			r.p.await(rule)
+			r.p.Await(rule)
 			closed := make(chan error, 1)
 			go func() { closed <- r.c.Close() }()
-			require.ErrorIs(t, waitFor(t, work), ErrClosed, "before anything is deleted")
-			require.ErrorIs(t, outcome(t, done), ErrClosed)
-			rule.release()
-			require.NoError(t, outcome(t, closed))
+			require.ErrorIs(t, harness.Cause(t, work), ErrClosed, "before anything is deleted")
+			require.ErrorIs(t, harness.Receive(t, done), ErrClosed)
+			rule.Release()
+			require.NoError(t, harness.Receive(t, closed))
 			require.ErrorIs(t, l.Release(), ErrClosed)
 			require.Empty(t, r.inLine(), "Close has waited for it")
 		})
@@ -391,18 +392,18 @@ func TestB35CloseDuringADowngrade(t *testing.T) {
 		r := newRWRig(t, &Options{SessionTimeout: time.Second})
 		s, _ := r.c.session()
 		l := held(t, r.w.Lock)
-		r.p.refusing(true)
-		eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+		r.p.Refuse(true)
+		harness.Eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
 		done := r.downgrades(r.ctx, l)
 		began := time.Now()
 		require.ErrorContains(t, r.c.Close(), "left to time out")
 		require.Less(t, time.Since(began), 3*time.Second) // milliseconds, as a rule
-		require.Error(t, outcome(t, done))
+		require.Error(t, harness.Receive(t, done))
 		require.Error(t, l.Err())
 		r.queued(0) // by the servers
 	})
 	t.Run("at any time", func(t *testing.T) {
-		path := newPath(t)
+		path := harness.NewPath(t)
 		for i := range 30 {
 			c := dial(t, nil)
 			w := NewRWLock(c, path)
@@ -411,10 +412,10 @@ func TestB35CloseDuringADowngrade(t *testing.T) {
 			go func() { done <- w.Downgrade(context.Background(), l) }()
 			<-time.After(time.Duration(i) * 20 * time.Microsecond)
 			require.NoError(t, c.Close())
-			if err := outcome(t, done); err != nil {
+			if err := harness.Receive(t, done); err != nil {
 				require.ErrorIs(t, err, ErrClosed)
 			}
-			require.Empty(t, places(t, harness.shared, path))
+			require.Empty(t, places(t, harness.Servers(), path))
 		}
 	})
 }
@@ -431,36 +432,36 @@ func TestB36DowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
 	again, err := r.w.Lock(l.Reentrant(r.ctx))
 	require.NoError(t, err)
 	require.NoError(t, again.Release())
-	require.True(t, reader.waiting())
-	r.p.reset()
+	require.True(t, reader.Waiting())
+	r.p.Reset()
 	require.NoError(t, l.Release())
-	require.Equal(t, map[string]int{opRelease: 1}, r.p.count(), "with the signal")
-	require.NoError(t, reader.granted().Release())
+	require.Equal(t, map[string]int{opRelease: 1}, r.p.Count(), "with the signal")
+	require.NoError(t, reader.Get().Release())
 	r.holds(0)
 }
 
 // The reply is lost, and the line's ACL has changed when it is sent again: the
 // servers ask the ACL first, and so never say NodeExists.
 func TestB36DowngradeWhoseSecondAttemptIsRefusedIsFoundOut(t *testing.T) {
-	for name, lose := range map[string]action{"applied": dropAfter, "not applied": dropBefore} {
+	for name, lose := range map[string]harness.Action{"applied": harness.DropAfter, "not applied": harness.DropBefore} {
 		t.Run(name, func(t *testing.T) {
 			r := newRWRig(t, nil)
 			l := held(t, r.w.Lock)
 			next := r.joins(2, r.another().Lock)
-			r.p.on(opDowngrade, 1, lose)
-			again := r.p.on(opDowngrade, 1, hold)
-			r.p.on("multi(check)", 1, dropAfter)
+			r.p.On(opDowngrade, 1, lose)
+			again := r.p.On(opDowngrade, 1, harness.Hold)
+			r.p.On("multi(check)", 1, harness.DropAfter)
 			done := r.downgrades(r.ctx, l)
-			r.p.await(again)
+			r.p.Await(again)
 			_, err := r.raw.SetACL(r.path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
 			require.NoError(t, err)
-			again.release()
-			err = outcome(t, done)
+			again.Release()
+			err = harness.Receive(t, done)
 			<-r.c.tasks.done()
 			line := r.inLine()
 			require.Len(t, line, 2, "nothing is left behind")
 			require.Equal(t, l.Check().Path, r.path+"/"+line[0].name, "and it knows what it holds")
-			if lose == dropAfter {
+			if lose == harness.DropAfter {
 				require.NoError(t, err)
 				r.reads(l)
 			} else {
@@ -469,11 +470,11 @@ func TestB36DowngradeWhoseSecondAttemptIsRefusedIsFoundOut(t *testing.T) {
 				require.Equal(t, holdsAlone, l.g.holding())
 				r.holds(1)
 			}
-			require.True(t, next.waiting())
+			require.True(t, next.Waiting())
 			_, err = l.Commit(r.ctx)
 			require.NoError(t, err)
 			require.NoError(t, l.Release())
-			require.NoError(t, next.granted().Release())
+			require.NoError(t, next.Get().Release())
 			r.queued(0)
 			r.holds(0)
 		})
@@ -497,10 +498,10 @@ func TestB36DowngradeWhoseOutcomeCannotBeFoundOutIsLost(t *testing.T) {
 					zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "multi(check)"},
 				)
 				require.ErrorIs(t, lock.Downgrade(t.Context(), l), ErrLost)
-				require.ErrorIs(t, waitFor(t, work), ErrLost)
+				require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 				synctest.Wait()
 				require.Len(t, w.line(), 1, "nothing is left behind")
-				w.stands(next.granted())
+				w.stands(next.Get())
 			})
 		})
 	}
@@ -563,12 +564,12 @@ func TestRWLockUnderDropsAndDowngrades(t *testing.T) {
 		})
 	}
 	for n := 0; time.Now().Before(stop); n++ {
-		r.p.drop()
+		r.p.Drop()
 		<-time.After(time.Duration(30+n%50) * time.Millisecond)
 	}
 	wg.Wait()
 	t.Logf("%d grants, %d downgrades", grants.Load(), moved.Load())
 	r.queued(0)
 	r.holds(0)
-	eventually(t, "watches", func() bool { return watchesOf(r.c) == 0 })
+	harness.Eventually(t, "watches", func() bool { return watchesOf(r.c) == 0 })
 }

@@ -6,10 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // Downgrade: from writer to reader. What can come in between is in
@@ -22,18 +23,6 @@ func (r *rwRig) downgrades(ctx context.Context, l *Lease) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- r.w.Downgrade(ctx, l) }()
 	return done
-}
-
-// outcome returns what comes, in bounded time.
-func outcome(t testing.TB, ch <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-ch:
-		return err
-	case <-time.After(20 * time.Second):
-		require.FailNow(t, "it does not return")
-		return nil
-	}
 }
 
 // reads fails the test unless l holds as a reader, in a place of its own.
@@ -52,7 +41,7 @@ func (r *rwRig) reads(l *Lease) {
 // any more.
 func (r *rwRig) holds(n int) {
 	r.t.Helper()
-	eventually(r.t, "places that are held", func() bool {
+	harness.Eventually(r.t, "places that are held", func() bool {
 		s, _ := r.c.session()
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -67,10 +56,10 @@ func TestA24DowngradeKeepsTheWritersPlace(t *testing.T) {
 	before := r.inLine()[0]
 	waiting := r.joins(2, r.another().Lock)
 	behind := r.inLine()[1].name
-	r.p.reset()
+	r.p.Reset()
 	require.NoError(t, r.w.Downgrade(r.ctx, l))
 	require.NoError(t, r.w.Downgrade(r.ctx, l), "it is a reader already")
-	require.Equal(t, map[string]int{opDowngrade: 1}, r.p.count())
+	require.Equal(t, map[string]int{opDowngrade: 1}, r.p.Count())
 
 	line := r.inLine()
 	require.Len(t, line, 2)
@@ -91,13 +80,13 @@ func TestA24DowngradeKeepsTheWritersPlace(t *testing.T) {
 	r.reads(l)
 	_, err = r.w.Lock(work)
 	require.ErrorIs(t, err, ErrUpgrade)
-	require.True(t, waiting.waiting())
+	require.True(t, waiting.Waiting())
 
-	r.p.reset()
+	r.p.Reset()
 	require.NoError(t, l.Release())
-	require.Equal(t, map[string]int{opReadRelease: 1}, r.p.count())
+	require.Equal(t, map[string]int{opReadRelease: 1}, r.p.Count())
 	require.ErrorIs(t, context.Cause(work), ErrReleased)
-	next := waiting.granted()
+	next := waiting.Get()
 	require.Greater(t, next.Token(), token)
 	require.NoError(t, next.Release())
 }
@@ -110,19 +99,19 @@ func TestA24ReadersBehindGoAndNoWriterSlipsIn(t *testing.T) {
 	writer := r.joins(4, r.another().Lock)
 	last := r.joins(5, r.another().RLock)
 	require.NoError(t, r.w.Downgrade(r.ctx, l))
-	a, b := reader.granted(), same.granted()
-	require.True(t, writer.waiting())
-	require.True(t, last.waiting(), "a writer is ahead of it")
+	a, b := reader.Get(), same.Get()
+	require.True(t, writer.Waiting())
+	require.True(t, last.Waiting(), "a writer is ahead of it")
 	for _, l := range []*Lease{a, l, b} {
 		_, err := l.Commit(r.ctx)
 		require.NoError(t, err)
-		require.True(t, writer.waiting())
+		require.True(t, writer.Waiting())
 		require.NoError(t, l.Release())
 	}
-	w := writer.granted()
-	require.True(t, last.waiting())
+	w := writer.Get()
+	require.True(t, last.Waiting())
 	require.NoError(t, w.Release())
-	require.NoError(t, last.granted().Release())
+	require.NoError(t, last.Get().Release())
 }
 
 func TestA24NobodyWritesBetweenAWriterAndItsReader(t *testing.T) {
@@ -172,11 +161,11 @@ func TestA24DowngradeWithReentriesOpenIsAnError(t *testing.T) {
 	for _, enter := range []func(context.Context) (*Lease, error){r.w.Lock, r.w.RLock} {
 		again, err := enter(l.Reentrant(r.ctx))
 		require.NoError(t, err)
-		r.p.reset()
+		r.p.Reset()
 		for _, l := range []*Lease{l, again} {
 			require.EqualError(t, r.w.Downgrade(r.ctx, l), "zkrecipes: downgrade "+r.path+": re-entries are open")
 		}
-		require.Empty(t, r.p.count())
+		require.Empty(t, r.p.Count())
 		require.NoError(t, again.Release())
 		require.ErrorIs(t, r.w.Downgrade(r.ctx, again), ErrReleased, "whatever l does")
 	}
@@ -220,20 +209,20 @@ func TestA24DowngradeOfWhatIsNoWritersLeaseIsAnError(t *testing.T) {
 	elsewhere := NewRWLock(r.c, r.path+"-elsewhere")
 	mutex := NewMutex(r.c, r.path+"-mutex")
 	a, b, c := held(t, elsewhere.Lock), held(t, r.another().Lock), lockOn(t, mutex)
-	r.p.reset()
+	r.p.Reset()
 	for name, l := range map[string]*Lease{"none": nil, "of another path": a, "of another client": b} {
 		require.EqualError(t, r.w.Downgrade(r.ctx, l), "zkrecipes: downgrade "+r.path+": not a lease of this lock", name)
 	}
 	require.ErrorContains(t, NewRWLock(r.c, mutex.line.path).Downgrade(r.ctx, c), "not a lease of this lock", "a mutex's lease")
-	require.Empty(t, r.p.count())
+	require.Empty(t, r.p.Count())
 	require.NoError(t, NewRWLock(r.c, elsewhere.line.path).Downgrade(r.ctx, a), "a lock is a name")
 	for _, l := range []*Lease{a, b, c} {
 		require.NoError(t, l.Release())
 	}
 	l := held(t, r.w.RLock)
-	r.p.reset()
+	r.p.Reset()
 	require.NoError(t, r.w.Downgrade(r.ctx, l), "a reader's already")
-	require.Empty(t, r.p.count())
+	require.Empty(t, r.p.Count())
 	require.NoError(t, l.Release())
 	require.ErrorIs(t, r.w.Downgrade(r.ctx, l), ErrReleased)
 
@@ -243,8 +232,8 @@ func TestA24DowngradeOfWhatIsNoWritersLeaseIsAnError(t *testing.T) {
 	require.EqualError(t, err, "zkrecipes: downgrade "+r.path+": lease released")
 	l = held(t, r.w.Lock)
 	work := l.Context(r.ctx)
-	expire(r.p)
-	waitFor(t, work)
+	r.p.Expire()
+	harness.Cause(t, work)
 	require.ErrorIs(t, r.w.Downgrade(r.ctx, l), ErrLost)
 	require.ErrorIs(t, l.Release(), ErrLost)
 }
@@ -257,7 +246,7 @@ func TestDowngradeOfAWatchedPlaceEndsNothing(t *testing.T) {
 		l.g.guard()
 		require.Len(t, watched(r.c), 1)
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
-		eventually(t, "told", func() bool { return len(watched(r.c)) == 0 })
+		harness.Eventually(t, "told", func() bool { return len(watched(r.c)) == 0 })
 		<-r.c.tasks.done()
 		r.reads(l)
 		require.NoError(t, l.Release())
@@ -292,10 +281,10 @@ func TestCommitsThatMeetADowngradeAreCarriedOutOnce(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, "committing", func() bool { return said.Load() > 3 })
+		harness.Eventually(t, "committing", func() bool { return said.Load() > 3 })
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
 		at := said.Load()
-		eventually(t, "committing", func() bool { return said.Load() > at+3 })
+		harness.Eventually(t, "committing", func() bool { return said.Load() > at+3 })
 		close(over)
 		wg.Wait()
 		_, after, err := r.raw.Get(data)
@@ -308,7 +297,7 @@ func TestCommitsThatMeetADowngradeAreCarriedOutOnce(t *testing.T) {
 func TestManyDowngradesAtOnceAreOne(t *testing.T) {
 	r := newRWRig(t, nil)
 	l := held(t, r.w.Lock)
-	r.p.reset()
+	r.p.Reset()
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
@@ -318,7 +307,7 @@ func TestManyDowngradesAtOnceAreOne(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Equal(t, map[string]int{opDowngrade: 1}, r.p.count())
+	require.Equal(t, map[string]int{opDowngrade: 1}, r.p.Count())
 	require.NoError(t, l.Release())
 }
 
@@ -330,12 +319,12 @@ func TestADowngradedLeaseOutlivesReconnects(t *testing.T) {
 	require.NoError(t, r.w.Downgrade(r.ctx, l))
 	s, _ := r.c.session()
 	for range 5 {
-		r.p.drop()
-		eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+		r.p.Drop()
+		harness.Eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
 		require.NoError(t, s.ready(r.ctx))
 		r.reads(l)
-		require.True(t, writer.waiting())
+		require.True(t, writer.Waiting())
 	}
 	require.NoError(t, l.Release())
-	require.NoError(t, writer.granted().Release())
+	require.NoError(t, writer.Get().Release())
 }

@@ -1,10 +1,7 @@
 package zkrecipes
 
 import (
-	"context"
-	"net"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -38,7 +36,7 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world), opts ...zktest.Optio
 func (w *world) client(opts *Options) *Client {
 	w.t.Helper()
 	c := w.stranger(opts)
-	require.NoError(w.t, NewMutex(c, w.path).Do(within(w.t, time.Minute), nothing))
+	require.NoError(w.t, NewMutex(c, w.path).Do(harness.Within(w.t, time.Minute), nothing))
 	return c
 }
 
@@ -74,14 +72,14 @@ func (w *sideWorld) excludes(c *Client) *Lease {
 }
 
 // waits has c wait for the lock, and returns when it sleeps, or has it.
-func (w *sideWorld) waits(c *Client) *attempt {
+func (w *sideWorld) waits(c *Client) *harness.Call[*Lease] {
 	a := later(w.t, w.ours(c, w.path).Lock)
 	synctest.Wait()
 	return a
 }
 
 // rivalWaits is waits for a rival.
-func (w *sideWorld) rivalWaits(c *Client) *attempt {
+func (w *sideWorld) rivalWaits(c *Client) *harness.Call[*Lease] {
 	a := later(w.t, w.theirs(c, w.path).Lock)
 	synctest.Wait()
 	return a
@@ -104,7 +102,7 @@ func (w *world) stranger(opts *Options) *Client {
 }
 
 // lockLater has c wait for the lock, and returns when it sleeps, or has it.
-func (w *world) lockLater(c *Client) *attempt {
+func (w *world) lockLater(c *Client) *harness.Call[*Lease] {
 	a := lockLater(w.t, NewMutex(c, w.path))
 	synctest.Wait()
 	return a
@@ -139,132 +137,8 @@ func sessionID(c *Client) int64 {
 	return s.wire.ID()
 }
 
-// stall is a client's way to the server, which can stand still: then nothing is
-// read, nothing that is written arrives, and no deadline passes, as for a
-// process that is suspended. What was sent to it is read when it goes on.
-type stall struct {
-	dial func(ctx context.Context, network, addr string) (net.Conn, error)
-
-	mu    sync.Mutex
-	still bool
-	deaf  bool // what comes now is lost, save for the end of a connection
-	turn  sync.Cond
-}
-
-func newStall(srv *zktest.Server) *stall {
-	s := &stall{dial: srv.DialContext}
-	s.turn.L = &s.mu
-	return s
-}
-
-// stop makes all stand still.
-func (s *stall) stop() { s.set(true, false) }
-
-// lose makes all stand still, and loses what comes from now on.
-func (s *stall) lose() { s.set(true, true) }
-
-// resume lets all go on.
-func (s *stall) resume() { s.set(false, false) }
-
-func (s *stall) set(still, deaf bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.still, s.deaf = still, deaf
-	s.turn.Broadcast()
-}
-
-// Dial is Options.Dialer.
-func (s *stall) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	nc, err := s.dial(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	c := &stalled{Conn: nc, s: s}
-	go c.receive()
-	return c, nil
-}
-
-type stalled struct {
-	net.Conn
-	s      *stall
-	buf    []byte
-	err    error // that follows buf
-	closed bool
-}
-
-func (c *stalled) receive() {
-	for {
-		b := make([]byte, 4096)
-		n, err := c.Conn.Read(b)
-		c.s.mu.Lock()
-		if !c.s.deaf {
-			c.buf = append(c.buf, b[:n]...)
-		}
-		c.err = err
-		c.s.turn.Broadcast()
-		c.s.mu.Unlock()
-		if err != nil {
-			return
-		}
-	}
-}
-
-func (c *stalled) Read(p []byte) (int, error) {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	for !c.closed && (c.s.still || len(c.buf) == 0 && c.err == nil) {
-		c.s.turn.Wait()
-	}
-	switch {
-	case c.closed:
-		return 0, net.ErrClosed
-	case len(c.buf) == 0:
-		return 0, c.err
-	}
-	n := copy(p, c.buf)
-	c.buf = c.buf[n:]
-	return n, nil
-}
-
-func (c *stalled) Write(p []byte) (int, error) {
-	c.s.mu.Lock()
-	still := c.s.still
-	c.s.mu.Unlock()
-	if still {
-		return len(p), nil
-	}
-	return c.Conn.Write(p)
-}
-
-func (c *stalled) Close() error {
-	c.s.mu.Lock()
-	c.closed = true
-	c.s.turn.Broadcast()
-	c.s.mu.Unlock()
-	return c.Conn.Close()
-}
-
-func (c *stalled) SetDeadline(time.Time) error     { return nil }
-func (c *stalled) SetReadDeadline(time.Time) error { return nil }
-
-// bare returns a Conn of go-zookeeper's own.
-func (w *world) bare() *zk.Conn {
-	w.t.Helper()
-	conn, events, err := zk.Connect([]string{w.srv.Addr()}, 10*time.Second,
-		zk.WithDialer(w.srv.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
-	require.NoError(w.t, err)
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		for range events {
-		}
-	}()
-	w.t.Cleanup(func() {
-		conn.Close()
-		<-drained
-	})
-	return conn
-}
+// bare returns a bare go-zookeeper Conn.
+func (w *world) bare() *zk.Conn { return harness.RawVia(w.t, w.srv.Dial, w.srv.Addr()) }
 
 // away disconnects a client, and lets nobody connect until back is called.
 func (w *world) away(c *Client) {

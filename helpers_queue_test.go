@@ -16,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
@@ -25,7 +26,7 @@ type queueRig struct {
 	t    *testing.T
 	ctx  context.Context
 	path string
-	p    *proxy
+	p    *harness.Proxy
 	c    *Client
 	q    *Queue
 	raw  *zk.Conn
@@ -33,8 +34,8 @@ type queueRig struct {
 
 func newQueueRig(t *testing.T, opts *QueueOptions) *queueRig {
 	t.Helper()
-	r := &queueRig{t: t, ctx: within(t, 60*time.Second), path: newPath(t), p: newProxy(t, harness.shared[0]), raw: raw(t)}
-	r.c = dialTo(t, []string{r.p.addr()}, nil)
+	r := &queueRig{t: t, ctx: harness.Within(t, 60*time.Second), path: harness.NewPath(t), p: harness.NewProxy(t, harness.Server()), raw: harness.Raw(t)}
+	r.c = dialTo(t, []string{r.p.Addr()}, nil)
 	r.q = NewQueue(r.c, r.path, opts)
 	return r
 }
@@ -60,7 +61,7 @@ func warm(t testing.TB, q *Queue) {
 // takeOn takes an item and fails the test if there is none.
 func takeOn(t testing.TB, q *Queue) *Item {
 	t.Helper()
-	it, err := q.Take(within(t, 20*time.Second))
+	it, err := q.Take(harness.Within(t, 20*time.Second))
 	require.NoError(t, err)
 	return it
 }
@@ -68,7 +69,7 @@ func takeOn(t testing.TB, q *Queue) *Item {
 func putOn(t testing.TB, q *Queue, items ...string) (ids []ItemID) {
 	t.Helper()
 	for _, data := range items {
-		id, err := q.Put(within(t, 20*time.Second), []byte(data))
+		id, err := q.Put(harness.Within(t, 20*time.Second), []byte(data))
 		require.NoError(t, err)
 		ids = append(ids, id)
 	}
@@ -77,13 +78,13 @@ func putOn(t testing.TB, q *Queue, items ...string) (ids []ItemID) {
 
 func ackOn(t testing.TB, it *Item) {
 	t.Helper()
-	require.NoError(t, it.Ack(within(t, 20*time.Second)))
+	require.NoError(t, it.Ack(harness.Within(t, 20*time.Second)))
 	require.ErrorIs(t, it.Err(), ErrReleased)
 }
 
 func nackOn(t testing.TB, it *Item) {
 	t.Helper()
-	require.NoError(t, it.Nack(within(t, 20*time.Second)))
+	require.NoError(t, it.Nack(harness.Within(t, 20*time.Second)))
 	require.ErrorIs(t, it.Err(), ErrReleased)
 }
 
@@ -91,7 +92,7 @@ func nackOn(t testing.TB, it *Item) {
 func drain(t testing.TB, q *Queue) (all []string) {
 	t.Helper()
 	for {
-		n, err := q.Len(within(t, 20*time.Second))
+		n, err := q.Len(harness.Within(t, 20*time.Second))
 		require.NoError(t, err)
 		if n == 0 {
 			return all
@@ -102,68 +103,21 @@ func drain(t testing.TB, q *Queue) (all []string) {
 	}
 }
 
-// background is a call that goes on in the background.
-type background[A any] struct {
-	t      testing.TB
-	cancel context.CancelCauseFunc
-	result A
-	err    error
-	done   chan struct{}
+func takeLater(t testing.TB, q *Queue) *harness.Call[*Item] { return harness.Go(t, q.Take) }
+
+func putLater(t testing.TB, q *Queue, data string) *harness.Call[ItemID] {
+	return harness.Go(t, func(ctx context.Context) (ItemID, error) { return q.Put(ctx, []byte(data)) })
 }
 
-func inBackground[A any](t testing.TB, f func(context.Context) (A, error)) *background[A] {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	t.Cleanup(func() { cancel(nil) })
-	l := &background[A]{t: t, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(l.done)
-		l.result, l.err = f(ctx)
-	}()
-	return l
-}
-
-func takeLater(t testing.TB, q *Queue) *background[*Item] { return inBackground(t, q.Take) }
-
-func putLater(t testing.TB, q *Queue, data string) *background[ItemID] {
-	return inBackground(t, func(ctx context.Context) (ItemID, error) { return q.Put(ctx, []byte(data)) })
-}
-
-func ackLater(t testing.TB, it *Item, ops ...any) *background[error] {
-	return inBackground(t, func(ctx context.Context) (error, error) { return nil, it.Ack(ctx, ops...) })
-}
-
-// wait returns what the call did, in bounded time.
-func (l *background[A]) wait() (A, error) {
-	l.t.Helper()
-	select {
-	case <-l.done:
-	case <-time.After(30 * time.Second):
-		require.FailNow(l.t, "call does not return")
-	}
-	return l.result, l.err
-}
-
-func (l *background[A]) get() A {
-	l.t.Helper()
-	result, err := l.wait()
-	require.NoError(l.t, err)
-	return result
-}
-
-func (l *background[A]) waiting() bool {
-	select {
-	case <-l.done:
-		return false
-	default:
-		return true
-	}
+func ackLater(t testing.TB, it *Item, ops ...any) *harness.Call[struct{}] {
+	return harness.GoErr(t, func(ctx context.Context) error { return it.Ack(ctx, ops...) })
 }
 
 // lineUp waits until n places are in the queue's line of that name, and all of
 // these clients sleep.
 func lineUp(t testing.TB, conn *zk.Conn, line string, n int, clients ...*Client) {
 	t.Helper()
-	eventually(t, "places in "+line, func() bool { return len(children(t, conn, line)) == n })
+	harness.Eventually(t, "places in "+line, func() bool { return len(harness.Children(t, conn, line)) == n })
 	for _, c := range clients {
 		asleep(t, c)
 	}
@@ -172,7 +126,7 @@ func lineUp(t testing.TB, conn *zk.Conn, line string, n int, clients ...*Client)
 // asleep waits until a client has asked for all that it waits for.
 func asleep(t testing.TB, c *Client) {
 	t.Helper()
-	eventually(t, "client asleep", func() bool {
+	harness.Eventually(t, "client asleep", func() bool {
 		s, _ := c.session()
 		s.mu.Lock()
 		watches := len(s.watches)
@@ -186,7 +140,7 @@ func tree(t testing.TB, conn *zk.Conn, path string) (all []string) {
 	t.Helper()
 	var walk func(string)
 	walk = func(at string) {
-		for _, name := range children(t, conn, at) {
+		for _, name := range harness.Children(t, conn, at) {
 			all = append(all, (at + "/" + name)[len(path):])
 			walk(at + "/" + name)
 		}
@@ -200,7 +154,7 @@ func tree(t testing.TB, conn *zk.Conn, path string) (all []string) {
 func atRest(t testing.TB, conn *zk.Conn, path string) {
 	t.Helper()
 	var left []string
-	eventually(t, "nothing left", func() bool {
+	harness.Eventually(t, "nothing left", func() bool {
 		left = nil
 		open := 0
 		for _, name := range tree(t, conn, path) {
@@ -220,7 +174,7 @@ func atRest(t testing.TB, conn *zk.Conn, path string) {
 // remove deletes a tree in one transaction, as zkCli's deleteall does.
 func removeTree(t testing.TB, conn *zk.Conn, path string) {
 	t.Helper()
-	eventually(t, "deleted "+path, func() bool {
+	harness.Eventually(t, "deleted "+path, func() bool {
 		all := tree(t, conn, path)
 		slices.Reverse(all) // children sort behind their parents
 		var ops []any
@@ -257,7 +211,7 @@ func (w *world) items() (all []string) {
 	return all
 }
 
-func (w *world) takeLater(q *Queue) *background[*Item] {
+func (w *world) takeLater(q *Queue) *harness.Call[*Item] {
 	l := takeLater(w.t, q)
 	synctest.Wait()
 	return l
@@ -316,23 +270,4 @@ func (cr *crowd) woken(f func()) (n int) {
 		}
 	}
 	return n
-}
-
-// operator returns a bare connection to the server inside the process.
-func (w *world) operator() *zk.Conn {
-	w.t.Helper()
-	conn, events, err := zk.Connect([]string{w.srv.Addr()}, 10*time.Second,
-		zk.WithDialer(w.srv.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
-	require.NoError(w.t, err)
-	w.t.Cleanup(func() {
-		conn.Close()
-		for range events {
-		}
-	})
-	for e := range events {
-		if e.State == zk.StateHasSession {
-			break
-		}
-	}
-	return conn
 }

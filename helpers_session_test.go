@@ -1,12 +1,8 @@
 package zkrecipes
 
 import (
-	"context"
-	"encoding/binary"
 	"fmt"
-	"net"
 	"reflect"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,176 +10,10 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // Connections that a test can look into.
-
-// sessTaps makes connections to one server, whatever the address, and keeps
-// them with what was written to each.
-type sessTaps struct {
-	mu     sync.Mutex
-	target string
-	taps   []*sessTap
-	addrs  []string      // asked for
-	thaw   chan struct{} // non-nil: dialling waits until it is closed
-	// write, if not nil, is asked before each frame: it may change the frame,
-	// swallow it, or fail.
-	write func(c *sessTap, op string, frame []byte) (swallow bool, err error)
-}
-
-// sessTap is one of them.
-type sessTap struct {
-	net.Conn
-	all    *sessTaps
-	number int // from 1
-
-	mu       sync.Mutex
-	ops      []string
-	lastSeen int64         // the zxid in its ConnectRequest
-	patience time.Duration // of the first SetReadDeadline
-	heard    time.Time     // when something was last read
-	bytes    int           // read
-	closed   time.Time     // zero while open
-}
-
-func (a *sessTaps) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	a.mu.Lock()
-	a.addrs = append(a.addrs, addr)
-	target, thaw := a.target, a.thaw
-	a.mu.Unlock()
-	if thaw != nil {
-		select {
-		case <-thaw:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	nc, err := new(net.Dialer).DialContext(ctx, network, target)
-	if err != nil {
-		return nil, err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	c := &sessTap{Conn: nc, all: a, number: len(a.taps) + 1}
-	a.taps = append(a.taps, c)
-	return c, nil
-}
-
-// hold makes dialling wait, as if the network was away.
-func (a *sessTaps) hold() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.thaw = make(chan struct{})
-}
-
-func (a *sessTaps) release() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	close(a.thaw)
-	a.thaw = nil
-}
-
-// away cuts the connections of a client and has it dial in vain: go-zookeeper is
-// through with them, and what is asked of it from now on is queued.
-func (a *sessTaps) away(t testing.TB, p *proxy) {
-	t.Helper()
-	n := len(a.asked())
-	a.hold()
-	p.drop()
-	eventually(t, "dialling", func() bool { return len(a.asked()) > n })
-}
-
-// onWrite sets write for frames from now on.
-func (a *sessTaps) onWrite(f func(c *sessTap, op string, frame []byte) (bool, error)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.write = f
-}
-
-// asked returns the addresses that were dialled.
-func (a *sessTaps) asked() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.addrs)
-}
-
-func (a *sessTaps) all() []*sessTap {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.taps)
-}
-
-// newest returns the connection that was made last.
-func (a *sessTaps) newest() *sessTap {
-	taps := a.all()
-	return taps[len(taps)-1]
-}
-
-func (c *sessTap) Write(b []byte) (int, error) {
-	for rest := b; len(rest) >= 12; {
-		n := min(len(rest), 4+int(binary.BigEndian.Uint32(rest)))
-		frame := rest[:n]
-		rest = rest[n:]
-		op := "connect"
-		c.mu.Lock()
-		if len(c.ops) == 0 {
-			c.lastSeen = int64(binary.BigEndian.Uint64(frame[8:]))
-		} else {
-			_, op = requestOf(frame[4:])
-		}
-		c.ops = append(c.ops, op)
-		c.mu.Unlock()
-		c.all.mu.Lock()
-		write := c.all.write
-		c.all.mu.Unlock()
-		if write == nil {
-			continue
-		}
-		if swallow, err := write(c, op, frame); err != nil {
-			return 0, err
-		} else if swallow {
-			return len(b), nil
-		}
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *sessTap) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.bytes += n
-	if err == nil {
-		c.heard = time.Now()
-	}
-	return n, err
-}
-
-func (c *sessTap) SetReadDeadline(at time.Time) error {
-	c.mu.Lock()
-	if c.patience == 0 && !at.IsZero() {
-		c.patience = time.Until(at)
-	}
-	c.mu.Unlock()
-	return c.Conn.SetReadDeadline(at)
-}
-
-func (c *sessTap) Close() error {
-	c.mu.Lock()
-	if c.closed.IsZero() {
-		c.closed = time.Now()
-	}
-	c.mu.Unlock()
-	return c.Conn.Close()
-}
-
-// sent returns the operations that were written, in order.
-func (c *sessTap) sent() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.ops)
-}
 
 // sessNames returns n names of servers that only a Dialer of the test knows.
 func sessNames(n int) []string {
@@ -196,10 +26,10 @@ func sessNames(n int) []string {
 
 // sessDial returns a Client whose connections all lead to target, and its
 // session.
-func sessDial(t testing.TB, target string, opts Options) (*Client, *session, *sessTaps) {
+func sessDial(t testing.TB, target string, opts Options) (*Client, *session, *harness.Taps) {
 	t.Helper()
-	taps := &sessTaps{target: target}
-	opts.Dialer = taps.dial
+	taps := harness.NewTaps(target)
+	opts.Dialer = taps.Dial
 	c := dialTo(t, sessNames(5), &opts)
 	s, _ := c.session()
 	return c, s, taps
@@ -213,7 +43,7 @@ func sessQueued(conn *zk.Conn) int {
 
 func sessAwaitUp(t testing.TB, s *session) {
 	t.Helper()
-	eventually(t, "the session is up", func() bool { up, _ := s.connected(); return up })
+	harness.Eventually(t, "the session is up", func() bool { up, _ := s.connected(); return up })
 }
 
 // sessConn returns the number of the newest connection. A connection can be lost
@@ -227,7 +57,7 @@ func sessConn(s *session) uint64 {
 // sessAwaitNext waits until the session is up on a connection after that one.
 func sessAwaitNext(t testing.TB, s *session, conn uint64) {
 	t.Helper()
-	eventually(t, "the session is up again", func() bool {
+	harness.Eventually(t, "the session is up again", func() bool {
 		up, _ := s.connected()
 		return up && sessConn(s) > conn
 	})
@@ -236,41 +66,7 @@ func sessAwaitNext(t testing.TB, s *session, conn uint64) {
 // sessAwaitDown is for when no connection can be made.
 func sessAwaitDown(t testing.TB, s *session) {
 	t.Helper()
-	eventually(t, "the session is down", func() bool { up, _ := s.connected(); return !up })
-}
-
-// sessEnd ends a session on the server, as its expiry would, while its client
-// is away.
-func sessEnd(t testing.TB, server string, id int64, password []byte) {
-	t.Helper()
-	nc, err := net.Dial("tcp", server)
-	require.NoError(t, err)
-	defer nc.Close()
-	b := jute.AppendInt64(jute.AppendInt32(nil, 0), 0)
-	b = jute.AppendBuffer(jute.AppendInt64(jute.AppendInt32(b, 10_000), id), password)
-	for _, body := range [][]byte{b, jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)} {
-		_, err = nc.Write(jute.Frame(body))
-		require.NoError(t, err)
-		_, err = jute.ReadFrame(nc, 4096)
-		require.NoError(t, err)
-	}
-}
-
-// sessPassword returns the password of a session that came through the proxy.
-func sessPassword(t testing.TB, p *proxy, id int64) []byte {
-	t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		c.mu.Lock()
-		session, password := c.session, c.password
-		c.mu.Unlock()
-		if session == id {
-			return password
-		}
-	}
-	require.FailNow(t, "no such session")
-	return nil
+	harness.Eventually(t, "the session is down", func() bool { up, _ := s.connected(); return !up })
 }
 
 // sessGet is a read on the session that waits as long as it lives.
@@ -303,7 +99,7 @@ func sessCallers(t testing.TB, s *session, n int) {
 // sessWatches arms one watch.
 func sessWatches(t testing.TB, s *session, path string) *watch {
 	t.Helper()
-	w, err := s.watch(within(t, 20*time.Second), path)
+	w, err := s.watch(harness.Within(t, 20*time.Second), path)
 	require.NoError(t, err)
 	return w
 }
@@ -311,7 +107,7 @@ func sessWatches(t testing.TB, s *session, path string) *watch {
 // sessLocks requires that the Client works.
 func sessLocks(t testing.TB, c *Client) {
 	t.Helper()
-	l, err := NewMutex(c, newPath(t)).Lock(within(t, 20*time.Second))
+	l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 	require.NoError(t, err)
 	require.NoError(t, l.Release())
 }

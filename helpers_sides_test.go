@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // locker is what the locks and their sides have in common.
@@ -82,15 +84,15 @@ func eachSide(t *testing.T, f func(t *testing.T, r *sideRig)) {
 
 // rig has the client use the line once.
 func (s side) rig(t *testing.T, opts *Options) *sideRig {
-	r := &sideRig{side: s, rig: &rig{t: t, ctx: within(t, 30*time.Second), path: newPath(t), p: newProxy(t, harness.shared[0]), raw: raw(t)}}
-	r.c = dialTo(t, []string{r.p.addr()}, opts)
+	r := &sideRig{side: s, rig: &rig{t: t, ctx: harness.Within(t, 30*time.Second), path: harness.NewPath(t), p: harness.NewProxy(t, harness.Server()), raw: harness.Raw(t)}}
+	r.c = dialTo(t, []string{r.p.Addr()}, opts)
 	r.m, r.rival = s.ours(r.c, r.path), s.theirs(dial(t, nil), r.path)
 	require.NoError(t, r.m.Do(r.ctx, nothing))
-	r.p.reset()
+	r.p.Reset()
 	return r
 }
 
-func (r *sideRig) joins(n int, l locker) *attempt {
+func (r *sideRig) joins(n int, l locker) *harness.Call[*Lease] {
 	r.t.Helper()
 	a := later(r.t, l.Lock)
 	r.queued(n)
@@ -98,17 +100,17 @@ func (r *sideRig) joins(n int, l locker) *attempt {
 }
 
 // waits has the rig's own client wait behind n-1 others, asleep.
-func (r *sideRig) waits(n int) *attempt {
+func (r *sideRig) waits(n int) *harness.Call[*Lease] {
 	r.t.Helper()
-	r.p.reset()
+	r.p.Reset()
 	a := r.joins(n, r.m)
 	r.asleep(1)
-	r.p.reset()
+	r.p.Reset()
 	return a
 }
 
 // watchesLeft waits until there are no more than n watches.
 func (r *sideRig) watchesLeft(n int) {
 	r.t.Helper()
-	eventually(r.t, "watches", func() bool { return watchesOf(r.c) <= n })
+	harness.Eventually(r.t, "watches", func() bool { return watchesOf(r.c) <= n })
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 func nothing(context.Context, *Lease) error { return nil }
@@ -21,7 +23,7 @@ type rig struct {
 	t    *testing.T
 	ctx  context.Context
 	path string
-	p    *proxy
+	p    *harness.Proxy
 	c    *Client
 	m    *Mutex
 	raw  *zk.Conn
@@ -31,8 +33,8 @@ type rig struct {
 // known line.
 func newRig(t *testing.T, opts *Options) *rig {
 	t.Helper()
-	r := &rig{t: t, ctx: within(t, 30*time.Second), path: newPath(t), p: newProxy(t, harness.shared[0]), raw: raw(t)}
-	r.c = dialTo(t, []string{r.p.addr()}, opts)
+	r := &rig{t: t, ctx: harness.Within(t, 30*time.Second), path: harness.NewPath(t), p: harness.NewProxy(t, harness.Server()), raw: harness.Raw(t)}
+	r.c = dialTo(t, []string{r.p.Addr()}, opts)
 	r.m = NewMutex(r.c, r.path)
 	require.NoError(t, r.m.Do(r.ctx, nothing))
 	return r
@@ -46,123 +48,17 @@ func (r *rig) lock() *Lease {
 
 func lockOn(t testing.TB, m *Mutex) *Lease {
 	t.Helper()
-	l, err := m.Lock(within(t, 20*time.Second))
+	l, err := m.Lock(harness.Within(t, 20*time.Second))
 	require.NoError(t, err)
 	return l
 }
 
-// attempt is a call of Lock that goes on in the background.
-type attempt struct {
-	t      testing.TB
-	cancel context.CancelCauseFunc
-	lease  *Lease
-	err    error
-	done   chan struct{}
-}
-
-func lockLater(t testing.TB, m *Mutex) *attempt {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	t.Cleanup(func() { cancel(nil) })
-	a := &attempt{t: t, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(a.done)
-		a.lease, a.err = m.Lock(ctx)
-	}()
-	return a
-}
-
-// wait returns what Lock did, in bounded time.
-func (a *attempt) wait() (*Lease, error) {
-	a.t.Helper()
-	select {
-	case <-a.done:
-		return a.lease, a.err
-	case <-time.After(20 * time.Second):
-		require.FailNow(a.t, "Lock does not return")
-		return nil, nil
-	}
-}
-
-// going is a call that goes on in the background.
-type going[R any] struct {
-	t      testing.TB
-	cancel context.CancelCauseFunc
-	result R
-	err    error
-	done   chan struct{}
-}
-
-func goes[R any](t testing.TB, f func(context.Context) (R, error)) *going[R] {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	t.Cleanup(func() { cancel(nil) })
-	g := &going[R]{t: t, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(g.done)
-		g.result, g.err = f(ctx)
-	}()
-	return g
-}
-
-// does is goes for a call that returns no more than an error.
-func does(t testing.TB, f func(context.Context) error) *going[struct{}] {
-	return goes(t, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
-}
-
-// wait returns what the call did, in bounded time.
-func (g *going[R]) wait() (R, error) {
-	g.t.Helper()
-	select {
-	case <-g.done:
-	case <-time.After(30 * time.Second):
-		require.FailNow(g.t, "the call does not return")
-	}
-	return g.result, g.err
-}
-
-func (g *going[R]) waiting() bool {
-	select {
-	case <-g.done:
-		return false
-	default:
-		return true
-	}
-}
-
-func (a *attempt) granted() *Lease {
-	a.t.Helper()
-	l, err := a.wait()
-	require.NoError(a.t, err)
-	return l
-}
-
-func (a *attempt) waiting() bool {
-	select {
-	case <-a.done:
-		return false
-	default:
-		return true
-	}
-}
-
-// children returns what stands under a path, nothing where there is no znode.
-func children(t testing.TB, conn *zk.Conn, path string) []string {
-	t.Helper()
-	names, _, err := conn.Children(path)
-	if err != zk.ErrNoNode {
-		require.NoError(t, err)
-	}
-	return names
-}
-
-// eventually waits for something to become true.
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	require.Eventually(t, f, 20*time.Second, 5*time.Millisecond, what)
-}
+// lockLater has a mutex locked in the background.
+func lockLater(t testing.TB, m *Mutex) *harness.Call[*Lease] { return harness.Go(t, m.Lock) }
 
 // inLine returns the places in order.
 func (r *rig) inLine() []member {
-	ms := members(children(r.t, r.raw, r.path), lockKinds)
+	ms := members(harness.Children(r.t, r.raw, r.path), lockKinds)
 	slices.SortFunc(ms, member.compare)
 	return ms
 }
@@ -170,14 +66,14 @@ func (r *rig) inLine() []member {
 // queued waits until the line has n places.
 func (r *rig) queued(n int) {
 	r.t.Helper()
-	eventually(r.t, "places in line", func() bool { return len(children(r.t, r.raw, r.path)) == n })
+	harness.Eventually(r.t, "places in line", func() bool { return len(harness.Children(r.t, r.raw, r.path)) == n })
 }
 
 // armed waits until n more watches have been asked for through the proxy: until
 // a waiter sleeps.
 func (r *rig) asleep(n int) {
 	r.t.Helper()
-	eventually(r.t, "waiter asleep", func() bool { return r.p.countOf("getData") >= 2*n && r.c.idle() })
+	harness.Eventually(r.t, "waiter asleep", func() bool { return r.p.CountOf("getData") >= 2*n && r.c.idle() })
 }
 
 // idle reports that no request is under way.
@@ -195,7 +91,7 @@ func (c *Client) idle() bool {
 func (r *rig) byHand(prefix string) string {
 	r.t.Helper()
 	if ok, _, _ := r.raw.Exists(r.path); !ok { // reaped
-		makeParents(r.t, r.raw, r.path)
+		harness.MakeParents(r.t, r.raw, r.path)
 	}
 	name, err := r.raw.Create(r.path+"/"+prefix, []byte("by hand"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	require.NoError(r.t, err)
@@ -266,7 +162,7 @@ func (r *trail) of(what string) []TraceEvent {
 // nth waits until something has been told n times, and returns what then.
 func (r *trail) nth(t testing.TB, n int, what string) TraceEvent {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%s told %d times", what, n), func() bool { return len(r.of(what)) >= n })
+	harness.Eventually(t, fmt.Sprintf("%s told %d times", what, n), func() bool { return len(r.of(what)) >= n })
 	return r.of(what)[n-1]
 }
 
@@ -274,7 +170,7 @@ func (r *trail) nth(t testing.TB, n int, what string) TraceEvent {
 // waiter, one for who has held for long enough.
 func sleeps(t testing.TB, c *Client, n int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d watches", n), func() bool {
+	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool {
 		s, _ := c.session()
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -290,28 +186,16 @@ func sleeps(t testing.TB, c *Client, n int) {
 // places returns the names of the places in a line, in order.
 func places(t testing.TB, servers []string, path string) (names []string) {
 	t.Helper()
-	conn := rawTo(t, servers)
+	conn := harness.RawTo(t, servers)
 	defer conn.Close() // go-zookeeper's can hang for a minute when its server dies
 	_, err := conn.Sync(path)
 	require.NoError(t, err)
-	ms := members(children(t, conn, path), lockKinds)
+	ms := members(harness.Children(t, conn, path), lockKinds)
 	slices.SortFunc(ms, member.compare)
 	for _, m := range ms {
 		names = append(names, m.name)
 	}
 	return names
-}
-
-// waitFor returns why a context has ended, in bounded time.
-func waitFor(t testing.TB, ctx context.Context) error {
-	t.Helper()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(20 * time.Second):
-		require.FailNow(t, "the context does not end")
-		return nil
-	}
 }
 
 // rwRig is a rig whose line is an RWLock's.
@@ -322,8 +206,8 @@ type rwRig struct {
 
 func newRWRig(t *testing.T, opts *Options) *rwRig {
 	t.Helper()
-	r := &rwRig{rig: &rig{t: t, ctx: within(t, 30*time.Second), path: newPath(t), p: newProxy(t, harness.shared[0]), raw: raw(t)}}
-	r.c = dialTo(t, []string{r.p.addr()}, opts)
+	r := &rwRig{rig: &rig{t: t, ctx: harness.Within(t, 30*time.Second), path: harness.NewPath(t), p: harness.NewProxy(t, harness.Server()), raw: harness.Raw(t)}}
+	r.c = dialTo(t, []string{r.p.Addr()}, opts)
 	r.w = NewRWLock(r.c, r.path)
 	require.NoError(t, r.w.Do(r.ctx, nothing))
 	return r
@@ -338,45 +222,37 @@ func (r *rwRig) another() *RWLock {
 // held calls what takes a lock, and fails the test if it cannot.
 func held(t testing.TB, lock func(context.Context) (*Lease, error)) *Lease {
 	t.Helper()
-	l, err := lock(within(t, 20*time.Second))
+	l, err := lock(harness.Within(t, 20*time.Second))
 	require.NoError(t, err)
 	return l
 }
 
 // later is held for what goes on in the background.
-func later(t testing.TB, lock func(context.Context) (*Lease, error)) *attempt {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	t.Cleanup(func() { cancel(nil) })
-	a := &attempt{t: t, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(a.done)
-		a.lease, a.err = lock(ctx)
-	}()
-	return a
+func later(t testing.TB, lock func(context.Context) (*Lease, error)) *harness.Call[*Lease] {
+	return harness.Go(t, lock)
 }
 
 // joins is later, and waits until it stands in line as the nth.
-func (r *rwRig) joins(n int, lock func(context.Context) (*Lease, error)) *attempt {
+func (r *rwRig) joins(n int, lock func(context.Context) (*Lease, error)) *harness.Call[*Lease] {
 	r.t.Helper()
 	a := later(r.t, lock)
 	r.queued(n)
 	return a
 }
 
-// expire ends the client's session as its expiry would. No connection is made
-// meanwhile: a client that is quick takes its session back, and the server closes
-// the other connection (ZooKeeperServer.processConnectRequest).
-func expire(p *proxy) {
-	p.t.Helper()
-	refuse := func(refuse bool) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.refuse = refuse
-	}
-	refuse(true)
-	defer refuse(false)
-	p.expire()
-}
-
 // curatorUUID is the nth uuid as Curator makes them, of version 4.
 func curatorUUID(n int) string { return fmt.Sprintf("7a1b2c3d-4e5f-4a6b-8c7d-%012d", n) }
+
+// dial returns a Client on the shared server, closed at the end of the test.
+func dial(t testing.TB, opts *Options) *Client {
+	t.Helper()
+	return dialTo(t, harness.Servers(), opts)
+}
+
+func dialTo(t testing.TB, servers []string, opts *Options) *Client {
+	t.Helper()
+	c, err := Dial(harness.Within(t, 30*time.Second), servers, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // Commits, and what can happen at the same time.
@@ -31,7 +33,7 @@ func TestCommitThatMeetsAnEvictionNeverSaysThatItWasDone(t *testing.T) {
 				again.Context(r.ctx)
 			}
 		}
-		eventually(t, "watched", func() bool { return watchesOf(r.c) == 1 && r.c.idle() })
+		harness.Eventually(t, "watched", func() bool { return watchesOf(r.c) == 1 && r.c.idle() })
 		_, before, err := r.raw.Get(data)
 		require.NoError(t, err)
 		var said atomic.Int32
@@ -50,7 +52,7 @@ func TestCommitThatMeetsAnEvictionNeverSaysThatItWasDone(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, "committing", func() bool { return said.Load() > 3 })
+		harness.Eventually(t, "committing", func() bool { return said.Load() > 3 })
 		require.NoError(t, r.raw.Delete(l.Check().Path, -1))
 		wg.Wait()
 		require.ErrorIs(t, l.Err(), ErrLost)
@@ -67,9 +69,9 @@ func TestACommitCannotSayFarewellForItsPlace(t *testing.T) {
 	r.queued(2)
 	_, err := l.Commit(r.ctx, &zk.SetDataRequest{Path: l.Check().Path, Data: []byte("shard 7"), Version: -1})
 	require.ErrorContains(t, err, "it is a place in a line")
-	require.True(t, a.waiting())
+	require.True(t, a.Waiting())
 	require.NoError(t, l.Release())
-	require.NoError(t, a.granted().Release())
+	require.NoError(t, a.Get().Release())
 }
 
 func TestACommitIsLeftAtOnceAndUncertain(t *testing.T) {
@@ -77,7 +79,7 @@ func TestACommitIsLeftAtOnceAndUncertain(t *testing.T) {
 	for when, silence := range silences {
 		t.Run(when, func(t *testing.T) {
 			l := r.lock()
-			rule := r.p.on("multi(check,create)", 1, silence)
+			rule := r.p.On("multi(check,create)", 1, silence)
 			ctx, cancel := context.WithCancelCause(r.ctx)
 			done := make(chan error, 1)
 			path := r.path + "-" + when
@@ -85,7 +87,7 @@ func TestACommitIsLeftAtOnceAndUncertain(t *testing.T) {
 				_, err := l.Commit(ctx, &zk.CreateRequest{Path: path, Data: make([]byte, 1<<20-1000)})
 				done <- err
 			}()
-			r.p.await(rule)
+			r.p.Await(rule)
 			why := errors.New("enough")
 			cancel(why)
 			err := <-done
@@ -93,8 +95,8 @@ func TestACommitIsLeftAtOnceAndUncertain(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, why)
 			require.NoError(t, l.Err(), "the lease is what it was")
-			rule.release()
-			r.p.off(rule)
+			rule.Release()
+			r.p.Off(rule)
 			rs, err := l.Commit(r.ctx, &zk.SetDataRequest{Path: path, Version: 0})
 			require.NoError(t, err, "it was done after all, and what follows it is done after it")
 			require.Equal(t, int32(1), rs[0].Stat.Version)
@@ -107,17 +109,17 @@ func TestACommitIsLeftAtOnceAndUncertain(t *testing.T) {
 func TestACommitLeftForWhateverReasonIsUncertain(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.lock()
-	rule := r.p.on("multi(check)", 1, holdReply)
+	rule := r.p.On("multi(check)", 1, harness.HoldReply)
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	done := make(chan error, 1)
 	go func() {
 		_, err := l.Commit(ctx)
 		done <- err
 	}()
-	r.p.await(rule)
+	r.p.Await(rule)
 	cancel(ErrClosed)
 	require.ErrorIs(t, <-done, ErrUncertain)
-	rule.release()
+	rule.Release()
 	require.NoError(t, l.Release())
 }
 
@@ -126,11 +128,11 @@ func TestACommitWithAContextThatHasEndedSendsNothing(t *testing.T) {
 	l := r.lock()
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
-	r.p.reset()
+	r.p.Reset()
 	_, err := l.Commit(ctx, &zk.SetDataRequest{Path: r.path + "-x"})
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, ErrUncertain)
-	require.Empty(t, r.p.count())
+	require.Empty(t, r.p.Count())
 	require.NoError(t, l.Release())
 }
 
@@ -141,7 +143,7 @@ func TestACommitWaitsForAConnectionThatTakesItsTimeToClose(t *testing.T) {
 		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return &lingering{nc, closing, free, once}, err
 	}})
-	l := lockOn(t, NewMutex(c, newPath(t)))
+	l := lockOn(t, NewMutex(c, harness.NewPath(t)))
 	s, _ := c.session()
 	s.mu.Lock()
 	nc := s.nc
@@ -149,7 +151,7 @@ func TestACommitWaitsForAConnectionThatTakesItsTimeToClose(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { nc.Close() })
 	<-closing
-	waits := newAwaited(within(t, 20*time.Second))
+	waits := newAwaited(harness.Within(t, 20*time.Second))
 	done := make(chan error, 1)
 	go func() {
 		_, err := l.Commit(waits)
@@ -174,16 +176,16 @@ func TestB53CommitWhoseReplyIsLostIsUncertain(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
 		const op = "multi(check,create)"
-		for name, what := range map[string]action{"applied": dropAfter, "not applied": dropBefore} {
+		for name, what := range map[string]harness.Action{"applied": harness.DropAfter, "not applied": harness.DropBefore} {
 			t.Run(name, func(t *testing.T) {
-				rule := r.p.on(op, 1, what)
-				defer r.p.off(rule)
+				rule := r.p.On(op, 1, what)
+				defer r.p.Off(rule)
 				path := r.path + "/" + string(name[0])
 				_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: path})
 				require.ErrorIs(t, err, ErrUncertain)
 				require.ErrorIs(t, err, zk.ErrConnectionClosed)
 				_, _, err = l.Get(r.ctx, path)
-				if what == dropAfter {
+				if what == harness.DropAfter {
 					require.NoError(t, err)
 					require.NoError(t, r.raw.Delete(path, -1))
 				} else {
@@ -193,19 +195,19 @@ func TestB53CommitWhoseReplyIsLostIsUncertain(t *testing.T) {
 			})
 		}
 		t.Run("ctx ends", func(t *testing.T) {
-			rule := r.p.on(op, 1, hold)
-			defer r.p.off(rule)
+			rule := r.p.On(op, 1, harness.Hold)
+			defer r.p.Off(rule)
 			ctx, cancel := context.WithCancelCause(r.ctx)
 			why := errors.New("enough")
 			go func() {
-				r.p.await(rule)
+				r.p.Await(rule)
 				cancel(why)
 			}()
 			_, err := l.Commit(ctx, &zk.CreateRequest{Path: r.path + "/c"})
 			require.ErrorIs(t, err, ErrUncertain)
 			require.ErrorIs(t, err, why)
-			rule.release()
-			eventually(t, "applied", func() bool { ok, _, _ := r.raw.Exists(r.path + "/c"); return ok })
+			rule.Release()
+			harness.Eventually(t, "applied", func() bool { ok, _, _ := r.raw.Exists(r.path + "/c"); return ok })
 			require.NoError(t, r.raw.Delete(r.path+"/c", -1))
 		})
 		require.NoError(t, l.Release())

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 func TestB15InstantsAreMonotonic(t *testing.T) {
@@ -13,8 +15,8 @@ func TestB15InstantsAreMonotonic(t *testing.T) {
 	l := r.lock()
 	require.Contains(t, l.ValidUntil().String(), " m=+")
 	s, _ := r.c.session()
-	r.p.drop()
-	eventually(t, "down", func() bool {
+	r.p.Drop()
+	harness.Eventually(t, "down", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		require.Contains(t, s.upSince.String(), " m=+")

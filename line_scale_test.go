@@ -1,12 +1,8 @@
 package zkrecipes
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,31 +13,11 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 // Ten thousand of everything.
-
-// raw returns a bare go-zookeeper Conn.
-func (w *world) raw() *zk.Conn {
-	w.t.Helper()
-	conn, events, err := zk.Connect([]string{w.srv.Addr()}, 10*time.Second,
-		zk.WithDialer(func(network, addr string, timeout time.Duration) (net.Conn, error) {
-			return w.srv.Dial(network, addr, timeout)
-		}), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
-	require.NoError(w.t, err)
-	w.t.Cleanup(func() {
-		conn.Close()
-		for range events {
-		}
-	})
-	for e := range events {
-		if e.State == zk.StateHasSession {
-			break
-		}
-	}
-	return conn
-}
 
 // stand makes n places that are like this library's, and returns their paths.
 func (w *world) stand(conn *zk.Conn, k kind, n int) (paths []string) {
@@ -68,25 +44,25 @@ func TestB29TenThousandPlacesInOneLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(nil), w.client(nil)
 		l := lockOn(t, NewMutex(c, w.path))
-		var first, last []*attempt
-		wait := func(as *[]*attempt) {
+		var first, last []*harness.Call[*Lease]
+		wait := func(as *[]*harness.Call[*Lease]) {
 			for i := range ours {
 				*as = append(*as, w.lockLater([]*Client{c, other}[i%2]))
 			}
 		}
 		wait(&first)
-		conn := w.raw()
+		conn := w.bare()
 		middle := w.stand(conn, kindLock, places)
 		joins := w.requests(func() { wait(&last) })
 		require.Equal(t, map[string]int{opJoin: ours, "getChildren2": ours, "getData": 2 * ours}, joins, "as in a short line")
 		require.Len(t, w.line(), 1+2*ours+places)
 
 		// Each release is the next one's grant.
-		handOff := func(as []*attempt) {
+		handOff := func(as []*harness.Call[*Lease]) {
 			for _, a := range as {
 				before := w.srv.Counts()
 				require.NoError(t, l.Release())
-				l = a.granted()
+				l = a.Get()
 				require.Equal(t, map[string]int{opRelease: 1}, w.srv.Counts().Sub(before).Requests)
 				w.stands(l)
 			}
@@ -103,9 +79,9 @@ func TestB29TenThousandPlacesInOneLine(t *testing.T) {
 		}
 		require.NoError(t, l.Release())
 		synctest.Wait()
-		require.True(t, last[0].waiting())
+		require.True(t, last[0].Waiting())
 		conn.Close()
-		l = last[0].granted()
+		l = last[0].Get()
 		handOff(last[1:])
 		require.NoError(t, l.Release())
 		require.Empty(t, w.line())
@@ -118,14 +94,14 @@ func TestB29TenThousandReadersInOneLine(t *testing.T) {
 	const places, behind = 10_000, 30
 	inBubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(nil), w.client(nil)
-		conn := w.raw()
+		conn := w.bare()
 		holders := w.stand(conn, kindRead, places)
 		var l *Lease
 		require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1}, w.requests(func() { l = held(t, NewRWLock(c, w.path).RLock) }))
-		var writer *attempt
+		var writer *harness.Call[*Lease]
 		require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, "getData": 2},
 			w.requests(func() { writer = later(t, NewRWLock(other, w.path).Lock) }))
-		var readers []*attempt
+		var readers []*harness.Call[*Lease]
 		joins := w.requests(func() {
 			for range behind {
 				readers = append(readers, later(t, NewRWLock(c, w.path).RLock))
@@ -143,13 +119,13 @@ func TestB29TenThousandReadersInOneLine(t *testing.T) {
 		require.Equal(t, map[string]int{"delete": 10}, requests, "nobody wakes")
 		conn.Close() // the others go at once
 		synctest.Wait()
-		require.True(t, writer.waiting(), "one reader is ahead")
+		require.True(t, writer.Waiting(), "one reader is ahead")
 		require.Equal(t, map[string]int{opReadRelease: 1, "getChildren2": 1},
 			w.requests(func() { require.NoError(t, l.Release()) }), "the writer looks once")
-		l = writer.granted()
+		l = writer.Get()
 		require.Equal(t, map[string]int{opRelease: 1}, w.requests(func() { require.NoError(t, l.Release()) }))
 		for _, a := range readers {
-			l := a.granted()
+			l := a.Get()
 			w.stands(l)
 			require.NoError(t, l.Release())
 		}
@@ -162,7 +138,7 @@ func TestB31TenThousandWatchesAtAReconnect(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		s, _ := c.session()
-		conn := w.raw()
+		conn := w.bare()
 		var nodes []string
 		for i := range watches {
 			nodes = append(nodes, fmt.Sprintf("/a-node-with-a-name-of-some-length-%05d", i))
@@ -205,7 +181,7 @@ func TestB31WaitersInAThousandLinesHearOverAReconnect(t *testing.T) {
 	const lines = 1000
 	inBubble(t, func(t *testing.T, w *world) {
 		holder, c := w.stranger(nil), w.stranger(nil)
-		leases, waiting := make([]*Lease, lines), make([]*attempt, lines)
+		leases, waiting := make([]*Lease, lines), make([]*harness.Call[*Lease], lines)
 		for i := range lines {
 			path := fmt.Sprintf("/locks/%04d", i)
 			side := sides[i%len(sides)]
@@ -221,7 +197,7 @@ func TestB31WaitersInAThousandLinesHearOverAReconnect(t *testing.T) {
 			require.NoError(t, l.Release())
 		}
 		for _, a := range waiting {
-			require.NoError(t, a.granted().Release())
+			require.NoError(t, a.Get().Release())
 		}
 	})
 }
@@ -230,10 +206,10 @@ func TestB31WaitersInAThousandLinesHearOverAReconnect(t *testing.T) {
 // the next in line, and no request is sent but the release itself.
 func TestB30ThousandWaiters(t *testing.T) {
 	const n = 1000
-	ctx, path := within(t, 60*time.Second), newPath(t)
-	sent := &requests{}
+	ctx, path := harness.Within(t, 60*time.Second), harness.NewPath(t)
+	sent := &harness.RequestCounter{}
 	var grants, queued atomic.Int32
-	opts := &Options{Dialer: sent.dial, Trace: &Trace{
+	opts := &Options{Dialer: sent.Dial, Trace: &Trace{
 		Queued:  func(TraceEvent) { queued.Add(1) },
 		Granted: func(TraceEvent) { grants.Add(1) },
 	}}
@@ -254,7 +230,7 @@ func TestB30ThousandWaiters(t *testing.T) {
 	granted := make(chan *Lease, 1+n)
 	var waiters sync.WaitGroup
 	each(func(i int) {
-		c, err := Dial(ctx, harness.shared, opts)
+		c, err := Dial(ctx, harness.Servers(), opts)
 		if err != nil {
 			t.Error(err)
 			return
@@ -291,69 +267,16 @@ func TestB30ThousandWaiters(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, line, 1+n)
 
-	sent.reset()
+	sent.Reset()
 	for i := range n {
 		require.NoError(t, current.Release())
 		current = <-granted
 		require.Equal(t, line[i+1].Token, current.Token(), "in the order of the line")
-		require.Equal(t, map[string]int{opRelease: i + 1}, sent.count(), "releases and nothing else")
+		require.Equal(t, map[string]int{opRelease: i + 1}, sent.Count(), "releases and nothing else")
 		require.Empty(t, granted, "one wake per release")
 	}
 	require.NoError(t, current.Release())
-	require.Equal(t, map[string]int{opRelease: 1 + n}, sent.count())
-	eventually(t, "grants told", func() bool { return grants.Load() == 1+n })
+	require.Equal(t, map[string]int{opRelease: 1 + n}, sent.Count())
+	harness.Eventually(t, "grants told", func() bool { return grants.Load() == 1+n })
 	require.EqualValues(t, n, queued.Load(), "nobody has stood in line twice")
-}
-
-// requests counts what clients send, by operation, as proxy does, for less: a
-// thousand connections through a proxy are three thousand.
-type requests struct {
-	mu sync.Mutex
-	by map[string]int
-}
-
-func (r *requests) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
-	return &counted{Conn: nc, r: r}, err
-}
-
-func (r *requests) reset() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.by = map[string]int{}
-}
-
-// count leaves pings out.
-func (r *requests) count() map[string]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	by := maps.Clone(r.by)
-	delete(by, "ping")
-	return by
-}
-
-type counted struct {
-	net.Conn
-	r         *requests
-	connected bool // the handshake's request has no operation
-}
-
-func (c *counted) Write(b []byte) (int, error) {
-	for in := bytes.NewReader(b); in.Len() > 0; {
-		frame, err := jute.ReadFrame(in, len(b))
-		if err != nil {
-			return 0, fmt.Errorf("not a whole frame: %w", err)
-		}
-		if !c.connected {
-			c.connected = true
-			continue
-		}
-		_, op := requestOf(frame[4:])
-		c.r.mu.Lock()
-		if c.r.by != nil {
-			c.r.by[op]++
-		}
-		c.r.mu.Unlock()
-	}
-	return c.Conn.Write(b)
 }

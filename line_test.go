@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -23,14 +24,14 @@ func TestB23LineIsDeletedAndRecreatedUnderWaiters(t *testing.T) {
 	for range 5 {
 		holder := lockOn(t, NewMutex(dial(t, nil), r.path))
 		ctx := holder.Context(r.ctx)
-		var attempts []*attempt
+		var attempts []*harness.Call[*Lease]
 		for i := range 3 {
 			attempts = append(attempts, lockLater(t, NewMutex(dial(t, nil), r.path)))
 			r.queued(i + 2)
 		}
 		// As zkCli's deleteall does it.
 		for {
-			for _, name := range children(t, r.raw, r.path) {
+			for _, name := range harness.Children(t, r.raw, r.path) {
 				r.raw.Delete(r.path+"/"+name, -1)
 			}
 			if err := r.raw.Delete(r.path, -1); err != zk.ErrNotEmpty {
@@ -44,7 +45,7 @@ func TestB23LineIsDeletedAndRecreatedUnderWaiters(t *testing.T) {
 		<-ctx.Done()
 		require.Greater(t, l.Token(), holder.Token())
 		for _, a := range attempts {
-			if b, err := a.wait(); err == nil {
+			if b, err := a.Wait(); err == nil {
 				_, err = b.Commit(r.ctx)
 				require.ErrorIs(t, err, ErrLost)
 			} else {
@@ -59,34 +60,34 @@ func TestB23LineIsDeletedAndRecreatedUnderWaiters(t *testing.T) {
 func TestB24ContainerIsReapedBeforeTheJoin(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		t.Run("once", func(t *testing.T) {
-			rule := r.p.on(opJoin, 1, hold)
+			rule := r.p.On(opJoin, 1, harness.Hold)
 			a := later(t, r.m.Lock)
-			r.p.await(rule)
+			r.p.Await(rule)
 			require.NoError(t, r.raw.Delete(r.path, -1))
-			rule.release()
-			require.NoError(t, a.granted().Release())
-			r.p.off(rule)
+			rule.Release()
+			require.NoError(t, a.Get().Release())
+			r.p.Off(rule)
 		})
 		t.Run("its parent, before it", func(t *testing.T) {
-			path := newPath(t)
-			makeParents(t, r.raw, path)
-			rule := r.p.on("createContainer", 1, hold)
+			path := harness.NewPath(t)
+			harness.MakeParents(t, r.raw, path)
+			rule := r.p.On("createContainer", 1, harness.Hold)
 			a := later(t, r.ours(r.c, path+"/line").Lock)
-			r.p.await(rule)
+			r.p.Await(rule)
 			require.NoError(t, r.raw.Delete(path, -1))
-			rule.release()
-			require.NoError(t, a.granted().Release())
-			r.p.off(rule)
+			rule.Release()
+			require.NoError(t, a.Get().Release())
+			r.p.Off(rule)
 		})
 		t.Run("for ever", func(t *testing.T) {
 			// The retry is bounded.
-			path := newPath(t)
-			rule := r.p.on(opJoin, 0, hold)
-			rule.before = func() { r.raw.Delete(path, -1) }
-			rule.release()
+			path := harness.NewPath(t)
+			rule := r.p.On(opJoin, 0, harness.Hold)
+			rule.Before = func() { r.raw.Delete(path, -1) }
+			rule.Release()
 			_, err := r.ours(r.c, path).Lock(r.ctx)
 			require.ErrorIs(t, err, errContended)
-			r.p.off(rule)
+			r.p.Off(rule)
 		})
 	})
 }
@@ -111,11 +112,11 @@ func TestB25StrangersInTheLineAreIgnored(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, cs, 2)
 		require.NoError(t, holder.Release())
-		require.NoError(t, a.granted().Release())
+		require.NoError(t, a.Get().Release())
 		l, err := r.m.TryLock(r.ctx) // only strangers: free
 		require.NoError(t, err)
 		require.NoError(t, l.Release())
-		require.Len(t, children(t, r.raw, r.path), len(strangers))
+		require.Len(t, harness.Children(t, r.raw, r.path), len(strangers))
 	})
 }
 
@@ -126,8 +127,8 @@ func rawConn(c *Client) *zk.Conn {
 
 func TestB48ADataNodeIsALineAndKeepsItsData(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
-		path := newPath(t)
-		makeParents(t, r.raw, path)
+		path := harness.NewPath(t)
+		harness.MakeParents(t, r.raw, path)
 		stat, err := r.raw.Set(path, []byte(`{"mine": true}`), -1)
 		require.NoError(t, err)
 		m, other := r.ours(r.c, path), r.theirs(dial(t, nil), path)
@@ -163,15 +164,15 @@ func TestB48ADataNodeIsALineAndKeepsItsData(t *testing.T) {
 
 func TestB64DataSetBetweenTheLookAndTheFirstJoinIsKept(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
-		path := newPath(t)
-		makeParents(t, r.raw, path)
-		rule := r.p.on(opJoin, 1, hold)
+		path := harness.NewPath(t)
+		harness.MakeParents(t, r.raw, path)
+		rule := r.p.On(opJoin, 1, harness.Hold)
 		a := later(t, r.ours(r.c, path).Lock)
-		r.p.await(rule)
+		r.p.Await(rule)
 		_, err := r.raw.Set(path, []byte("mine"), 0)
 		require.NoError(t, err)
-		rule.release()
-		l := a.granted()
+		rule.Release()
+		l := a.Get()
 		data, stat, err := r.raw.Get(path)
 		require.NoError(t, err)
 		require.Equal(t, "mine", string(data))
@@ -212,9 +213,9 @@ func TestALineThatWasIdleIsLookedAtAgain(t *testing.T) {
 func TestA04LineIsReapedWhenIdle(t *testing.T) {
 	t.Parallel()
 	// Both look at their containers twice a second.
-	servers := []string{ownServer(t, zkserver.Config{}, zktest.ContainerCheckInterval(500*time.Millisecond))}
-	ctx, path := within(t, 30*time.Second), newPath(t)
-	c, conn := dialTo(t, servers, nil), rawTo(t, servers)
+	servers := []string{harness.OwnServer(t, zkserver.Config{}, zktest.ContainerCheckInterval(500*time.Millisecond))}
+	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
+	c, conn := dialTo(t, servers, nil), harness.RawTo(t, servers)
 	gone := func(path string) {
 		exists, _, event, err := conn.ExistsW(path)
 		require.NoError(t, err)

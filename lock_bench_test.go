@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // A quick look with the clock. Machines are noisy, so both sides take turns in
@@ -36,9 +38,9 @@ func alternate(b *testing.B, block int, theirs, ours func(cycles int)) {
 
 // A free lock beside what it cannot do without: a create and a delete.
 func BenchmarkFreeBesideRawCreateAndDelete(b *testing.B) {
-	path := newPath(b)
-	conn := raw(b)
-	makeParents(b, conn, path+"-raw")
+	path := harness.NewPath(b)
+	conn := harness.Raw(b)
+	harness.MakeParents(b, conn, path+"-raw")
 	m := NewMutex(dial(b, nil), path)
 	alternate(b, 200, func(cycles int) {
 		for range cycles {
@@ -62,11 +64,11 @@ func BenchmarkFreeBesideRawCreateAndDelete(b *testing.B) {
 // 200 sessions on one lock, beside go-zookeeper's own Lock.
 func BenchmarkContendedBesideGoZookeeper(b *testing.B) {
 	const sessions = 200
-	path := newPath(b)
+	path := harness.NewPath(b)
 	var theirs [sessions]*zk.Lock
 	var ours [sessions]*Mutex
 	for i := range sessions {
-		theirs[i] = zk.NewLock(raw(b), path+"-theirs", zk.WorldACL(zk.PermAll))
+		theirs[i] = zk.NewLock(harness.Raw(b), path+"-theirs", zk.WorldACL(zk.PermAll))
 		ours[i] = NewMutex(dial(b, nil), path)
 	}
 	contend := func(cycles int, cycle func(i int) error) {
@@ -104,15 +106,4 @@ func BenchmarkContendedBesideGoZookeeper(b *testing.B) {
 			return l.Release()
 		})
 	})
-}
-
-// makeParents creates persistent znodes down to path.
-func makeParents(t testing.TB, conn *zk.Conn, path string) {
-	t.Helper()
-	if p := parent(path); p != "" {
-		makeParents(t, conn, p)
-	}
-	if _, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != zk.ErrNodeExists {
-		require.NoError(t, err)
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -67,7 +68,7 @@ func TestB37BusyServersAreAskedAgainOnTheWayToAGrant(t *testing.T) {
 				time.Sleep(busyFor)
 				w.plan.Stop()
 				time.Sleep(time.Second)
-				require.True(t, a.waiting())
+				require.True(t, a.Waiting())
 				require.Len(t, w.line(), 2, "one place of each")
 				if op == "setData" && !w.signalled() {
 					require.Zero(t, w.plan.Fired()["answer before"]+w.plan.Fired()["answer after"], "nobody asks")
@@ -75,7 +76,7 @@ func TestB37BusyServersAreAskedAgainOnTheWayToAGrant(t *testing.T) {
 					paced(t, w.plan)
 				}
 				require.NoError(t, holder.Release())
-				l := a.granted()
+				l := a.Get()
 				w.stands(l)
 				require.Len(t, w.line(), 1)
 				require.NoError(t, l.Release())
@@ -119,7 +120,7 @@ func TestB37BusyServersAreAskedAgainForALineThatIsNew(t *testing.T) {
 				a := w.waits(w.stranger(nil))
 				time.Sleep(busyFor)
 				w.plan.Stop()
-				l := a.granted()
+				l := a.Get()
 				paced(t, w.plan)
 				w.stands(l)
 				require.NoError(t, l.Release())
@@ -142,7 +143,7 @@ func TestB37ReleaseGoesOnUntilABusyServerHasDoneIt(t *testing.T) {
 		time.Sleep(busyFor)
 		w.plan.Stop()
 		paced(t, w.plan)
-		w.stands(a.granted())
+		w.stands(a.Get())
 		require.Len(t, w.line(), 1)
 	})
 }
@@ -173,7 +174,7 @@ func TestB37TryLockOnABusyServer(t *testing.T) {
 				m := w.ours(w.client(nil), w.path)
 				answer.Op, answer.Times = op, 3
 				w.plan.Add(answer)
-				l, err := m.TryLock(within(t, time.Minute))
+				l, err := m.TryLock(harness.Within(t, time.Minute))
 				require.NoError(t, err)
 				w.stands(l)
 				require.Len(t, w.line(), 1)
@@ -231,12 +232,12 @@ func TestB37QuotaIsAClearErrorAtOnce(t *testing.T) {
 			eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 				m := w.ours(w.stranger(nil), w.path)
 				if op == opJoin {
-					require.NoError(t, m.Do(within(t, time.Minute), nothing))
+					require.NoError(t, m.Do(harness.Within(t, time.Minute), nothing))
 				}
 				w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: errQuotaExceeded, Op: op, Times: -1})
 				for _, lock := range []func(context.Context) (*Lease, error){m.Lock, m.TryLock} {
 					began := time.Now()
-					_, err := lock(within(t, time.Minute))
+					_, err := lock(harness.Within(t, time.Minute))
 					require.Zero(t, time.Since(began))
 					var e *Error
 					require.ErrorAs(t, err, &e)
@@ -297,7 +298,7 @@ func TestB37ReleaseWhoseSignalIsBeyondTheQuotaDeletesThePlace(t *testing.T) {
 				w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: errQuotaExceeded, Op: opRelease, Times: -1})
 				require.NoError(t, l.Release())
 				require.Len(t, w.line(), 1)
-				l = a.granted()
+				l = a.Get()
 				w.stands(l)
 				require.NoError(t, l.Release())
 				synctest.Wait()

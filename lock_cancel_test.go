@@ -11,18 +11,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // Callers that give up. Where the server is silent, what they sent is neither
 // answered nor refused, and the connection lives.
 
 // leaves cancels the attempt and requires that it returns for that reason.
-func leaves(t *testing.T, a *attempt) {
+func leaves(t *testing.T, a *harness.Call[*Lease]) {
 	t.Helper()
-	require.True(t, a.waiting())
+	require.True(t, a.Waiting())
 	why := errors.New("enough")
-	a.cancel(why)
-	l, err := a.wait()
+	a.Cancel(why)
+	l, err := a.Wait()
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, why)
 	require.Nil(t, l)
@@ -32,12 +34,12 @@ func TestAJoinIsLeftAtOnceAndItsPlaceGoes(t *testing.T) {
 	r := newRig(t, nil)
 	for when, silence := range silences {
 		t.Run(when, func(t *testing.T) {
-			rule := r.p.on("multi(create,setData)", 1, silence)
+			rule := r.p.On("multi(create,setData)", 1, silence)
 			a := lockLater(t, r.m)
-			r.p.await(rule)
+			r.p.Await(rule)
 			leaves(t, a)
-			rule.release()
-			r.p.off(rule)
+			rule.Release()
+			r.p.Off(rule)
 			require.NoError(t, r.m.Do(r.ctx, nothing), "nobody stands in the way")
 			r.queued(0)
 		})
@@ -47,17 +49,17 @@ func TestAJoinIsLeftAtOnceAndItsPlaceGoes(t *testing.T) {
 func TestAJoinThatWasLeftIsLookedForWhenItsConnectionIsLost(t *testing.T) {
 	r := newRig(t, nil)
 	for _, silence := range silences {
-		rule := r.p.on("multi(create,setData)", 1, silence)
+		rule := r.p.On("multi(create,setData)", 1, silence)
 		waiter := lockLater(t, r.m)
-		r.p.await(rule)
+		r.p.Await(rule)
 		leaves(t, waiter)
-		synced := r.p.countOf("sync")
-		r.p.drop()
-		rule.release()
+		synced := r.p.CountOf("sync")
+		r.p.Drop()
+		rule.Release()
 		require.NoError(t, r.m.Do(r.ctx, nothing), "nobody stands in the way")
-		eventually(t, "search", func() bool { return r.p.countOf("sync") > synced })
+		harness.Eventually(t, "search", func() bool { return r.p.CountOf("sync") > synced })
 		r.queued(0)
-		r.p.off(rule)
+		r.p.Off(rule)
 	}
 }
 
@@ -65,16 +67,16 @@ func TestAReleaseThatIsNotAnsweredReturnsWithTheConnection(t *testing.T) {
 	r := newRig(t, nil)
 	for _, silence := range silences {
 		l := r.lock()
-		rule := r.p.on("multi(setData,delete)", 1, silence)
+		rule := r.p.On("multi(setData,delete)", 1, silence)
 		done := make(chan error, 1)
 		go func() { done <- l.Release() }()
-		r.p.await(rule)
+		r.p.Await(rule)
 		require.ErrorIs(t, l.Err(), ErrReleased)
-		r.p.refusing(true)
+		r.p.Refuse(true)
 		require.NoError(t, <-done, "the background goes on")
-		rule.release()
-		r.p.off(rule)
-		r.p.refusing(false)
+		rule.Release()
+		r.p.Off(rule)
+		r.p.Refuse(false)
 		r.queued(0)
 	}
 }
@@ -86,13 +88,13 @@ func TestJoinsThatAreLeftWhileConnectionsAreLostLeaveNothing(t *testing.T) {
 	stop := make(chan struct{})
 	wg.Go(func() {
 		for {
-			before := r.p.countOf("multi(create,setData)")
-			eventuallyOr(stop, func() bool { return r.p.countOf("multi(create,setData)") > before+20 })
+			before := r.p.CountOf("multi(create,setData)")
+			eventuallyOr(stop, func() bool { return r.p.CountOf("multi(create,setData)") > before+20 })
 			select {
 			case <-stop:
 				return
 			default:
-				r.p.drop()
+				r.p.Drop()
 			}
 		}
 	})
@@ -141,8 +143,8 @@ func eventuallyOr(stop chan struct{}, f func() bool) {
 func TestCallsGivenUpWhileDisconnectedAreNeverSent(t *testing.T) {
 	r := newRig(t, nil)
 	s, _ := r.c.session()
-	r.p.refusing(true)
-	eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+	r.p.Refuse(true)
+	harness.Eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
 	before := runtime.NumGoroutine()
 	for range 500 {
 		ctx, cancel := context.WithTimeout(r.ctx, 100*time.Microsecond)
@@ -156,10 +158,10 @@ func TestCallsGivenUpWhileDisconnectedAreNeverSent(t *testing.T) {
 		cancel()
 	}
 	require.Less(t, runtime.NumGoroutine(), before+20)
-	r.p.reset()
-	r.p.refusing(false)
+	r.p.Reset()
+	r.p.Refuse(false)
 	require.NoError(t, r.m.Do(r.ctx, nothing))
-	require.Equal(t, map[string]int{opJoin: 1, opRelease: 1}, r.p.count())
+	require.Equal(t, map[string]int{opJoin: 1, opRelease: 1}, r.p.Count())
 }
 
 func TestAContextsEndIsReportedWhateverHappensToTheConnection(t *testing.T) {
@@ -167,20 +169,20 @@ func TestAContextsEndIsReportedWhateverHappensToTheConnection(t *testing.T) {
 	l := r.lock()
 	for i := range 50 {
 		ctx, cancel := context.WithCancel(context.Background())
-		rule := r.p.on("getChildren2", 1, hold)
+		rule := r.p.On("getChildren2", 1, harness.Hold)
 		tried := make(chan error, 1)
 		go func() { _, err := r.m.TryLock(ctx); tried <- err }()
-		r.p.await(rule)
+		r.p.Await(rule)
 		go func() {
 			for range i * 60 {
 				runtime.Gosched()
 			}
 			cancel()
 		}()
-		r.p.drop()
+		r.p.Drop()
 		err := <-tried
-		rule.release()
-		r.p.off(rule)
+		rule.Release()
+		r.p.Off(rule)
 		if !errors.Is(err, ErrLocked) {
 			require.ErrorIs(t, err, context.Canceled)
 		}
@@ -192,7 +194,7 @@ func TestAContextsEndIsReportedWhateverHappensToTheConnection(t *testing.T) {
 func TestA12TimedOutLocksOfEachSideLeaveNothing(t *testing.T) {
 	const tries = 10_000
 	eachSide(t, func(t *testing.T, r *sideRig) {
-		ctx := within(t, time.Minute)
+		ctx := harness.Within(t, time.Minute)
 		l := held(t, r.rival.Lock)
 		turns := make(chan struct{}, tries)
 		for range tries {
@@ -217,7 +219,7 @@ func TestA12TimedOutLocksOfEachSideLeaveNothing(t *testing.T) {
 		}
 		wg.Wait()
 		require.EqualValues(t, tries, timedOut.Load())
-		require.Greater(t, r.p.countOf(opJoin), tries/10, "many have stood in line")
+		require.Greater(t, r.p.CountOf(opJoin), tries/10, "many have stood in line")
 		r.queued(1)
 		r.watchesLeft(1) // on the holder's place
 		s, _ := r.c.session()
@@ -234,26 +236,26 @@ func TestA16ACancelledWaiterInTheMiddleOfAMixedLine(t *testing.T) {
 	t.Run("writers ahead and a reader behind", func(t *testing.T) {
 		holder := held(t, r.another().Lock)
 		middle := r.joins(2, r.another().Lock)
-		r.p.reset()
+		r.p.Reset()
 		last := r.joins(3, r.w.RLock)
 		r.asleep(1)
-		r.p.reset()
-		middle.cancel(nil)
-		_, err := middle.wait()
+		r.p.Reset()
+		middle.Cancel(nil)
+		_, err := middle.Wait()
 		require.ErrorIs(t, err, context.Canceled)
-		eventually(t, "the holder is the nearest now", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
-		require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, r.p.count())
-		require.True(t, last.waiting())
+		harness.Eventually(t, "the holder is the nearest now", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+		require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, r.p.Count())
+		require.True(t, last.Waiting())
 		require.NoError(t, holder.Release())
-		require.NoError(t, last.granted().Release())
+		require.NoError(t, last.Get().Release())
 	})
 	t.Run("a writer between readers", func(t *testing.T) {
 		holder := held(t, r.another().RLock)
 		middle := r.joins(2, r.another().Lock)
 		last := r.joins(3, r.w.RLock)
-		require.True(t, last.waiting())
-		middle.cancel(nil)
-		l := last.granted() // beside the other reader
+		require.True(t, last.Waiting())
+		middle.Cancel(nil)
+		l := last.Get() // beside the other reader
 		require.NoError(t, holder.Err())
 		require.NoError(t, l.Release())
 		require.NoError(t, holder.Release())
@@ -262,26 +264,26 @@ func TestA16ACancelledWaiterInTheMiddleOfAMixedLine(t *testing.T) {
 		holder := held(t, r.another().Lock)
 		middle := r.joins(2, r.another().RLock)
 		last := r.joins(3, r.w.Lock)
-		middle.cancel(nil)
+		middle.Cancel(nil)
 		r.queued(2)
-		require.True(t, last.waiting())
+		require.True(t, last.Waiting())
 		require.NoError(t, holder.Release())
-		require.NoError(t, last.granted().Release())
+		require.NoError(t, last.Get().Release())
 	})
 }
 
 func TestB32CancellingEachSideAtEveryStep(t *testing.T) {
 	for _, step := range []struct {
 		name, op string
-		at       action
+		at       harness.Action
 		blocked  bool // somebody is ahead
 	}{
-		{"before the join is applied", opJoin, hold, false},
-		{"before the join is answered", opJoin, holdReply, false},
-		{"while listing", "getChildren2", hold, true},
-		{"while the listing is answered", "getChildren2", holdReply, true},
-		{"while arming", "getData", hold, true},
-		{"while the watch is answered", "getData", holdReply, true},
+		{"before the join is applied", opJoin, harness.Hold, false},
+		{"before the join is answered", opJoin, harness.HoldReply, false},
+		{"while listing", "getChildren2", harness.Hold, true},
+		{"while the listing is answered", "getChildren2", harness.HoldReply, true},
+		{"while arming", "getData", harness.Hold, true},
+		{"while the watch is answered", "getData", harness.HoldReply, true},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			eachSide(t, func(t *testing.T, r *sideRig) {
@@ -290,14 +292,14 @@ func TestB32CancellingEachSideAtEveryStep(t *testing.T) {
 					defer r.raw.Delete(r.byHand(r.by), -1)
 					want = 1
 				}
-				rule := r.p.on(step.op, 1, step.at)
+				rule := r.p.On(step.op, 1, step.at)
 				a := later(t, r.m.Lock)
-				r.p.await(rule)
-				a.cancel(nil)
-				_, err := a.wait() // while nothing is answered
+				r.p.Await(rule)
+				a.Cancel(nil)
+				_, err := a.Wait() // while nothing is answered
 				require.ErrorIs(t, err, context.Canceled)
-				rule.release()
-				eventually(t, "idle", r.c.idle)
+				rule.Release()
+				harness.Eventually(t, "idle", r.c.idle)
 				r.queued(want)
 				r.watchesLeft(want)
 			})
@@ -311,7 +313,7 @@ func TestB32CancellingEachSideAtEveryStep(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			_, err = r.m.TryLock(ctx)
 			require.ErrorIs(t, err, context.Canceled)
-			require.Empty(t, r.p.count())
+			require.Empty(t, r.p.Count())
 		})
 	})
 	t.Run("racing the grant", func(t *testing.T) {
@@ -319,9 +321,9 @@ func TestB32CancellingEachSideAtEveryStep(t *testing.T) {
 			for range 40 {
 				l := held(t, r.rival.Lock)
 				a := r.joins(2, r.m)
-				go a.cancel(nil)
+				go a.Cancel(nil)
 				require.NoError(t, l.Release())
-				if l, err := a.wait(); err == nil {
+				if l, err := a.Wait(); err == nil {
 					_, err := l.Commit(r.ctx)
 					require.NoError(t, err)
 					require.NoError(t, l.Release())
@@ -339,34 +341,34 @@ func TestA16ACancelledWaiterInTheMiddleLetsNobodyIn(t *testing.T) {
 	l := r.lock()
 	middle := lockLater(t, NewMutex(dial(t, nil), r.path))
 	r.queued(2)
-	r.p.reset()
+	r.p.Reset()
 	last := lockLater(t, r.m)
 	r.queued(3)
 	r.asleep(1)
-	r.p.reset()
+	r.p.Reset()
 	why := errors.New("changed my mind")
-	middle.cancel(why)
-	_, err := middle.wait()
+	middle.Cancel(why)
+	_, err := middle.Wait()
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, why)
 	r.queued(2)
-	eventually(t, "new predecessor", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
-	require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, r.p.count(), "it looked whom to wait for now")
-	require.True(t, last.waiting())
+	harness.Eventually(t, "new predecessor", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+	require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, r.p.Count(), "it looked whom to wait for now")
+	require.True(t, last.Waiting())
 	require.NoError(t, l.Release())
-	require.NoError(t, last.granted().Release())
+	require.NoError(t, last.Get().Release())
 }
 
 func TestB33CleanUpWaitsForTheConnection(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.rival.Lock)
 		a := r.waits(2)
-		r.p.refusing(true)
-		a.cancel(nil)
-		_, err := a.wait() // at once
+		r.p.Refuse(true)
+		a.Cancel(nil)
+		_, err := a.Wait() // at once
 		require.ErrorIs(t, err, context.Canceled)
 		r.queued(2)
-		r.p.refusing(false)
+		r.p.Refuse(false)
 		r.queued(1)
 		require.NoError(t, l.Release())
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
@@ -27,7 +28,7 @@ const tolerance = 500 * time.Millisecond
 // them leads, and notice after initLimit: that is 3 s, so that sessions live on.
 func threeServers(t *testing.T) *zkserver.Ensemble {
 	t.Helper()
-	return ownEnsemble(t, zkserver.Config{
+	return harness.OwnEnsemble(t, zkserver.Config{
 		TickTime: 200 * time.Millisecond,
 		Extra:    map[string]string{"initLimit": "15", "maxSessionTimeout": "10000"},
 	})
@@ -59,7 +60,7 @@ func TestB16LeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
 	}
 	q.endsInTime()
 	for _, l := range q.lines {
-		require.True(t, l.waiter.waiting())
+		require.True(t, l.waiter.Waiting())
 	}
 	for _, n := range q.others(q.leader) {
 		require.NoError(t, n.Unpause(t.Context()))
@@ -115,14 +116,14 @@ type contest struct {
 	data   string // a znode that holders write
 	holder *Lease
 	work   context.Context // the holder's
-	waiter *attempt
+	waiter *harness.Call[*Lease]
 }
 
 const cutTimeout = time.Second // of the holder's session
 
 func newQuorum(t *testing.T) *quorum {
 	t.Helper()
-	q := &quorum{t: t, ctx: within(t, 30*time.Second)}
+	q := &quorum{t: t, ctx: harness.Within(t, 30*time.Second)}
 	q.Ensemble = threeServers(t)
 	var err error
 	q.leader, err = q.Leader(t.Context())
@@ -142,7 +143,7 @@ func (q *quorum) hold(node *zkserver.Node) {
 		servers = append(servers, n.Addr())
 	}
 	for _, side := range sides {
-		path := newPath(q.t)
+		path := harness.NewPath(q.t)
 		l := &contest{data: path + "-data", holder: held(q.t, side.ours(q.client, path).Lock)}
 		l.work = l.holder.Context(q.ctx)
 		_, err := l.holder.Commit(q.ctx, &zk.CreateRequest{Path: l.data, Data: []byte("first")})
@@ -161,7 +162,7 @@ func (q *quorum) hold(node *zkserver.Node) {
 func (q *quorum) handedOver() {
 	q.t.Helper()
 	for _, l := range q.lines {
-		next := l.waiter.granted()
+		next := l.waiter.Get()
 		require.Greater(q.t, next.Token(), l.holder.Token())
 		_, err := next.Commit(q.ctx, &zk.SetDataRequest{Path: l.data, Data: []byte("next"), Version: -1})
 		require.NoError(q.t, err)
@@ -183,7 +184,7 @@ func (q *quorum) cut(n *zkserver.Node) {
 func (q *quorum) endsInTime() {
 	q.t.Helper()
 	for _, l := range q.lines {
-		err := waitFor(q.t, l.work)
+		err := harness.Cause(q.t, l.work)
 		now := time.Now()
 		require.ErrorIs(q.t, err, ErrLost)
 		require.ErrorIs(q.t, l.holder.Err(), ErrLost)
@@ -197,7 +198,7 @@ func (q *quorum) endsInTime() {
 // refused requires that the holders' Commits fail and change nothing.
 func (q *quorum) refused() {
 	q.t.Helper()
-	conn := rawTo(q.t, []string{q.leader.Addr(), q.Nodes[0].Addr(), q.Nodes[1].Addr(), q.Nodes[2].Addr()})
+	conn := harness.RawTo(q.t, []string{q.leader.Addr(), q.Nodes[0].Addr(), q.Nodes[1].Addr(), q.Nodes[2].Addr()})
 	for _, l := range q.lines {
 		_, err := l.holder.Commit(q.ctx, &zk.SetDataRequest{Path: l.data, Data: []byte("old"), Version: -1})
 		require.ErrorIs(q.t, err, ErrLost)
@@ -256,18 +257,18 @@ func (c *heardConn) Read(b []byte) (int, error) {
 func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	const n = 5
 	e := threeServers(t)
-	ctx := within(t, 30*time.Second)
-	var proxies []*proxy
+	ctx := harness.Within(t, 30*time.Second)
+	var proxies []*harness.Proxy
 	var addrs []string
 	for _, node := range e.Nodes {
-		p := newProxy(t, node.Addr())
+		p := harness.NewProxy(t, node.Addr())
 		proxies = append(proxies, p)
-		addrs = append(addrs, p.addr())
+		addrs = append(addrs, p.Addr())
 	}
 	count := func() map[string]int {
 		sum := map[string]int{}
 		for _, p := range proxies {
-			for op, n := range p.count() {
+			for op, n := range p.Count() {
 				sum[op] += n
 			}
 		}
@@ -275,13 +276,13 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	}
 	reset := func() {
 		for _, p := range proxies {
-			p.reset()
+			p.Reset()
 		}
 	}
 	// A line of a mutex; and one of writers and readers by turns, in which each
 	// waits for one other too. The first holds.
 	type standing struct {
-		*attempt
+		*harness.Call[*Lease]
 		trail   *trail
 		client  *Client
 		release string // how it leaves
@@ -289,12 +290,12 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	var lines [2][]standing
 	var before [2][]string
 	for line, kinds := range [][]side{sides[:1], {sides[1], sides[3]}} {
-		path := newPath(t)
+		path := harness.NewPath(t)
 		for i := range 1 + n {
 			side := kinds[i%len(kinds)]
 			who := standing{trail: newTrail(), release: side.release}
 			who.client = dialTo(t, addrs, &Options{Trace: who.trail.trace()})
-			who.attempt = later(t, side.ours(who.client, path).Lock)
+			who.Call = later(t, side.ours(who.client, path).Lock)
 			sleeps(t, who.client, min(1+i, 2))
 			lines[line] = append(lines[line], who)
 		}
@@ -310,7 +311,7 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	require.NoError(t, err)
 	for _, who := range slices.Concat(lines[0], lines[1]) {
 		require.Equal(t, who.trail.nth(t, 1, "up").Session, who.trail.nth(t, 2, "up").Session, "the same session")
-		eventually(t, "connected", func() bool {
+		harness.Eventually(t, "connected", func() bool {
 			s, _ := who.client.session()
 			up, _ := s.connected()
 			return up
@@ -318,7 +319,7 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	}
 	require.NoError(t, leader.Restart(t.Context()))
 	for i, line := range lines {
-		holder := line[0].granted()
+		holder := line[0].Get()
 		require.NoError(t, holder.Err())
 		_, err = holder.Commit(ctx)
 		require.NoError(t, err)
@@ -333,14 +334,14 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 
 	for l, line := range lines {
 		for i, who := range line {
-			current := who.granted()
+			current := who.Get()
 			reset()
 			require.NoError(t, current.Release())
 			if i == n {
 				break
 			}
 			next := line[i+1]
-			next.granted()
+			next.Get()
 			require.Equal(t, map[string]int{
 				who.release:    1,
 				"getChildren2": 1, // an event is no more than a hint after a reconnect
@@ -357,10 +358,10 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 // under a higher token than the one before; and the line is empty.
 func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 	e := threeServers(t)
-	ctx, cancel := context.WithCancel(within(t, 60*time.Second))
-	path := newPath(t)
-	conn := rawTo(t, e.Addrs())
-	makeParents(t, conn, path)
+	ctx, cancel := context.WithCancel(harness.Within(t, 60*time.Second))
+	path := harness.NewPath(t)
+	conn := harness.RawTo(t, e.Addrs())
+	harness.MakeParents(t, conn, path)
 	counter := path + "/counter"
 	_, err := conn.Create(counter, []byte("0 0"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
@@ -450,7 +451,7 @@ func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 	progress := func() {
 		t.Helper()
 		target := succeeded.Load() + 20
-		eventually(t, "20 more Commits", func() bool { return succeeded.Load() >= target || t.Failed() })
+		harness.Eventually(t, "20 more Commits", func() bool { return succeeded.Load() >= target || t.Failed() })
 		require.False(t, t.Failed())
 	}
 	progress()
@@ -496,11 +497,11 @@ func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 	workers.Wait()
 	require.False(t, t.Failed())
 
-	conn = rawTo(t, e.Addrs())
+	conn = harness.RawTo(t, e.Addrs())
 	_, err = conn.Sync(path)
 	require.NoError(t, err)
-	eventually(t, "an empty line, with all clients still connected", func() bool {
-		return len(children(t, conn, path+"/line")) == 0
+	harness.Eventually(t, "an empty line, with all clients still connected", func() bool {
+		return len(harness.Children(t, conn, path+"/line")) == 0
 	})
 	data, _, err := conn.Get(counter)
 	require.NoError(t, err)

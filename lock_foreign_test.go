@@ -14,6 +14,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // Other libraries' locks in the line. Each comes with the rule by which its
@@ -90,7 +92,7 @@ func TestB26ForeignPlacesExcludeBothWays(t *testing.T) {
 	t.Parallel()
 	for _, f := range foreigners {
 		t.Run(f.library, func(t *testing.T) {
-			path, conn := newPath(t), raw(t)
+			path, conn := harness.NewPath(t), harness.Raw(t)
 			clients := []*Client{dial(t, nil), dial(t, nil)}
 			require.NoError(t, NewMutex(clients[0], path).Do(t.Context(), nothing))
 			join := func() string {
@@ -98,7 +100,7 @@ func TestB26ForeignPlacesExcludeBothWays(t *testing.T) {
 				require.NoError(t, err)
 				return name[len(path)+1:]
 			}
-			waits := func(own string) string { return f.waits(own, children(t, conn, path)) }
+			waits := func(own string) string { return f.waits(own, harness.Children(t, conn, path)) }
 
 			// The line: theirs, ours, theirs, ours.
 			first := join()
@@ -107,24 +109,24 @@ func TestB26ForeignPlacesExcludeBothWays(t *testing.T) {
 			second := join()
 			last := lockLater(t, NewMutex(clients[1], path))
 			sleeps(t, clients[1], 2)
-			line := places(t, harness.shared, path)
+			line := places(t, harness.Servers(), path)
 			require.Len(t, line, 4)
 			require.Empty(t, waits(first), "it holds")
 			require.Equal(t, line[1], waits(second), "it waits behind ours")
-			require.True(t, ours.waiting())
-			require.True(t, last.waiting())
+			require.True(t, ours.Waiting())
+			require.True(t, last.Waiting())
 
 			require.NoError(t, conn.Delete(path+"/"+first, -1))
-			l := ours.granted()
+			l := ours.Get()
 			require.Equal(t, line[1], waits(second), "it waits for ours to be released")
-			require.True(t, last.waiting())
+			require.True(t, last.Waiting())
 			require.NoError(t, l.Release())
 			require.Empty(t, waits(second), "it holds now")
-			require.True(t, last.waiting())
+			require.True(t, last.Waiting())
 
 			require.NoError(t, conn.Delete(path+"/"+second, -1))
-			require.NoError(t, last.granted().Release())
-			require.Empty(t, children(t, conn, path))
+			require.NoError(t, last.Get().Release())
+			require.Empty(t, harness.Children(t, conn, path))
 		})
 	}
 }
@@ -132,7 +134,7 @@ func TestB26ForeignPlacesExcludeBothWays(t *testing.T) {
 // go-zookeeper's own Lock and ours, on one path, under contention.
 func TestB26GoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
 	const each, rounds = 3, 20
-	ctx, path := within(t, 30*time.Second), newPath(t)
+	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
 	var inside atomic.Int32
 	sum := 0
 	critical := func() {
@@ -144,7 +146,7 @@ func TestB26GoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for range each {
-		c, conn := dial(t, nil), raw(t)
+		c, conn := dial(t, nil), harness.Raw(t)
 		wg.Go(func() {
 			for range rounds {
 				err := NewMutex(c, path).Do(ctx, func(context.Context, *Lease) error { critical(); return nil })
@@ -171,5 +173,5 @@ func TestB26GoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, 2*each*rounds, sum)
-	require.Empty(t, children(t, raw(t), path))
+	require.Empty(t, harness.Children(t, harness.Raw(t), path))
 }

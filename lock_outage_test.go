@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
@@ -16,27 +17,27 @@ import (
 // A waiter that has no server for a while keeps its place, is not granted
 // before its turn, and is then.
 func TestA02WaiterSurvivesAServerRestart(t *testing.T) {
-	node := ownNode(t, zkserver.Config{})
+	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
 	for _, end := range []struct {
 		how string
 		f   func(context.Context) error
 	}{{"killed", node.Kill}, {"stopped", node.Stop}} {
 		t.Run(end.how, func(t *testing.T) {
-			lines := pairs(t, within(t, 30*time.Second), servers, 0)
+			lines := pairs(t, harness.Within(t, 30*time.Second), servers, 0)
 			require.NoError(t, end.f(t.Context()))
 			require.NoError(t, node.Restart(t.Context()))
 			for _, l := range lines {
 				l.holding.nth(t, 2, "up")
 				l.waiting.nth(t, 2, "up")
 				require.NoError(t, l.holder.Err())
-				_, err := l.holder.Commit(within(t, 10*time.Second))
+				_, err := l.holder.Commit(harness.Within(t, 10*time.Second))
 				require.NoError(t, err, "the servers agree")
 				require.Equal(t, l.before, places(t, servers, l.path), "the same places, in the same order")
-				require.True(t, l.waiter.waiting())
+				require.True(t, l.waiter.Waiting())
 				require.NoError(t, l.holder.Release())
 
-				next := l.waiter.granted()
+				next := l.waiter.Get()
 				require.Greater(t, next.Token(), l.holder.Token())
 				require.Equal(t, l.before[1], l.waiting.nth(t, 1, "granted").Place)
 				require.Len(t, l.waiting.of("queued"), 1, "it never left its place")
@@ -50,22 +51,22 @@ func TestA02WaiterSurvivesAServerRestart(t *testing.T) {
 // when the servers end the session.
 func TestA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 	t.Parallel()
-	ctx, path := within(t, 30*time.Second), newPath(t)
-	p := newProxy(t, harness.shared[0])
-	holder := lockOn(t, NewMutex(dialTo(t, []string{p.addr()}, &Options{SessionTimeout: 1500 * time.Millisecond}), path))
+	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
+	p := harness.NewProxy(t, harness.Server())
+	holder := lockOn(t, NewMutex(dialTo(t, []string{p.Addr()}, &Options{SessionTimeout: 1500 * time.Millisecond}), path))
 	work := holder.Context(ctx)
 	c := dial(t, nil)
 	waiter := lockLater(t, NewMutex(c, path))
 	sleeps(t, c, 2)
 	require.NoError(t, holder.Err())
 
-	p.stall()
-	next := waiter.granted()
+	p.Stall()
+	next := waiter.Get()
 	require.ErrorIs(t, holder.Err(), ErrLost, "by now it knows")
-	require.ErrorIs(t, waitFor(t, work), ErrLost)
+	require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 	require.Greater(t, next.Token(), holder.Token())
 
-	p.resume()
+	p.Resume()
 	require.ErrorIs(t, holder.Release(), ErrLost)
 	_, err := holder.Commit(ctx)
 	require.ErrorIs(t, err, ErrLost)
@@ -80,26 +81,26 @@ func TestA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 func TestB46ServerLostItsData(t *testing.T) {
 	t.Parallel()
 	const timeout = 1500 * time.Millisecond
-	node := ownNode(t, zkserver.Config{})
+	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
-	ctx := within(t, 30*time.Second)
+	ctx := harness.Within(t, 30*time.Second)
 	lines := pairs(t, ctx, servers, timeout)
 
 	require.NoError(t, node.Wipe(t.Context()))
 	wiped := time.Now()
 	for _, l := range lines {
-		require.ErrorIs(t, waitFor(t, l.work), ErrLost)
+		require.ErrorIs(t, harness.Cause(t, l.work), ErrLost)
 		require.ErrorIs(t, l.holder.Err(), ErrLost)
 		_, err := l.holder.Commit(ctx)
 		require.ErrorIs(t, err, ErrLost)
 		require.ErrorIs(t, l.holder.Release(), ErrLost)
 	}
 	for _, l := range lines {
-		next := l.waiter.granted()
+		next := l.waiter.Get()
 		require.NotEqual(t, l.waiting.nth(t, 1, "up").Session, l.waiting.nth(t, 1, "granted").Session, "in a new session")
 		other := later(t, l.theirs(l.client, l.path).Lock) // the client that held
 		require.NoError(t, next.Release())
-		again := other.granted()
+		again := other.Get()
 		took := time.Since(wiped)
 		t.Logf("%s: both clients were served %v after the server was back without its data, timeout %v", l.name, took, timeout)
 		require.Less(t, took, 6*timeout, "twice the timeout, and some time to connect")
@@ -120,24 +121,24 @@ func TestB56ServersAwayForLongerThanTheTimeout(t *testing.T) {
 	}{{"once", 0}, {"twice", 2*timeout + timeout/4}} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			node := ownNode(t, zkserver.Config{})
+			node := harness.OwnNode(t, zkserver.Config{})
 			servers := []string{node.Addr()}
-			ctx := within(t, 30*time.Second)
+			ctx := harness.Within(t, 30*time.Second)
 			lines := pairs(t, ctx, servers, timeout)
 
 			require.NoError(t, node.Kill(t.Context()))
 			over := time.After(tt.outage)
 			for _, l := range lines {
-				require.ErrorIs(t, waitFor(t, l.work), ErrLost, "which is after the timeout")
+				require.ErrorIs(t, harness.Cause(t, l.work), ErrLost, "which is after the timeout")
 			}
 			<-over
 			for _, l := range lines {
-				require.True(t, l.waiter.waiting())
+				require.True(t, l.waiter.Waiting())
 			}
 			require.NoError(t, node.Restart(t.Context()))
 
 			for _, l := range lines {
-				next := l.waiter.granted()
+				next := l.waiter.Get()
 				for _, r := range []*trail{l.holding, l.waiting} {
 					require.Equal(t, r.nth(t, 1, "up").Session, r.nth(t, 2, "up").Session, "the session is known still")
 				}
@@ -162,7 +163,7 @@ type pair struct {
 	client           *Client // the holder's
 	holder           *Lease
 	work             context.Context // the holder's
-	waiter           *attempt
+	waiter           *harness.Call[*Lease]
 	before           []string // the places
 }
 
@@ -170,7 +171,7 @@ type pair struct {
 func pairs(t testing.TB, ctx context.Context, servers []string, timeout time.Duration) (ps []*pair) {
 	t.Helper()
 	for _, side := range sides {
-		p := &pair{side: side, path: newPath(t), holding: newTrail(), waiting: newTrail()}
+		p := &pair{side: side, path: harness.NewPath(t), holding: newTrail(), waiting: newTrail()}
 		p.client = dialTo(t, servers, &Options{SessionTimeout: timeout, Trace: p.holding.trace()})
 		p.holder = held(t, side.theirs(p.client, p.path).Lock)
 		p.work = p.holder.Context(ctx)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // Faults, for each way to hold a lock.
@@ -20,26 +22,26 @@ func TestB01EachSidesJoinWhoseReplyIsLostIsFound(t *testing.T) {
 			if foreign {
 				ahead, n = r.byHand(r.by), 2
 			}
-			r.p.reset()
-			rule := r.p.on(opJoin, 1, dropAfter)
+			r.p.Reset()
+			rule := r.p.On(opJoin, 1, harness.DropAfter)
 			a := later(t, r.m.Lock)
-			r.p.await(rule)
+			r.p.Await(rule)
 			r.queued(n)
 			if foreign {
-				eventually(t, "asleep", func() bool { return r.p.countOf("getData") == 2 && r.c.idle() })
-				require.True(t, a.waiting())
+				harness.Eventually(t, "asleep", func() bool { return r.p.CountOf("getData") == 2 && r.c.idle() })
+				require.True(t, a.Waiting())
 				require.NoError(t, r.raw.Delete(ahead, -1))
 			}
-			l := a.granted()
-			require.Equal(t, 1, r.p.countOf(opJoin))
-			require.Equal(t, 1, r.p.countOf("sync"))
+			l := a.Get()
+			require.Equal(t, 1, r.p.CountOf(opJoin))
+			require.Equal(t, 1, r.p.CountOf("sync"))
 			_, stat, err := r.raw.Get(l.Check().Path)
 			require.NoError(t, err)
 			require.EqualValues(t, stat.Czxid, l.Token())
 			require.Len(t, r.inLine(), 1, "one place only")
 			require.NoError(t, l.Release())
 			r.queued(0)
-			r.p.off(rule)
+			r.p.Off(rule)
 		}
 	})
 }
@@ -50,14 +52,14 @@ func TestB05WhatEachSideWantsWhileDisconnectedIsDoneInTheNextSession(t *testing.
 	t.Parallel()
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		old := sessionID(r.c)
-		password := sessPassword(t, r.p, old)
+		password := r.p.Password(old)
 		elsewhere := r.ours(r.c, r.path+"-elsewhere")
 		released, lost := held(t, r.m.Lock), held(t, elsewhere.Lock)
-		r.p.refusing(true)
+		r.p.Refuse(true)
 		s, _ := r.c.session()
 		sessAwaitDown(t, s)
 		require.NoError(t, released.Release())
-		var waiting []*attempt
+		var waiting []*harness.Call[*Lease]
 		for range 3 {
 			waiting = append(waiting, later(t, r.m.Lock))
 		}
@@ -67,17 +69,17 @@ func TestB05WhatEachSideWantsWhileDisconnectedIsDoneInTheNextSession(t *testing.
 			_, err := lost.Commit(r.ctx, &zk.CreateRequest{Path: r.path + "-late"})
 			committed <- err
 		}()
-		sessEnd(t, harness.shared[0], old, password)
-		r.p.reset()
-		r.p.refusing(false)
-		require.ErrorIs(t, outcome(t, committed), ErrLost)
+		harness.EndSession(t, harness.Server(), old, password)
+		r.p.Reset()
+		r.p.Refuse(false)
+		require.ErrorIs(t, harness.Receive(t, committed), ErrLost)
 		for len(waiting) > 0 { // they have joined in any order
 			i := -1
-			eventually(t, "one is granted", func() bool {
-				i = slices.IndexFunc(waiting, func(a *attempt) bool { return !a.waiting() })
+			harness.Eventually(t, "one is granted", func() bool {
+				i = slices.IndexFunc(waiting, func(a *harness.Call[*Lease]) bool { return !a.Waiting() })
 				return i >= 0
 			})
-			l := waiting[i].granted()
+			l := waiting[i].Get()
 			_, stat, err := r.raw.Get(l.Check().Path)
 			require.NoError(t, err)
 			require.Equal(t, sessionID(r.c), stat.EphemeralOwner)
@@ -85,20 +87,20 @@ func TestB05WhatEachSideWantsWhileDisconnectedIsDoneInTheNextSession(t *testing.
 			require.NoError(t, l.Release())
 			waiting = slices.Delete(waiting, i, i+1)
 		}
-		require.NoError(t, tried.granted().Release())
+		require.NoError(t, tried.Get().Release())
 		r.queued(0)
-		require.Equal(t, 4, r.p.countOf(opJoin), "one each")
-		require.Equal(t, 4, r.p.countOf(r.release), "none of the session that has ended")
-		require.Zero(t, r.p.countOf("multi(check,create)"))
+		require.Equal(t, 4, r.p.CountOf(opJoin), "one each")
+		require.Equal(t, 4, r.p.CountOf(r.release), "none of the session that has ended")
+		require.Zero(t, r.p.CountOf("multi(check,create)"))
 	})
 }
 
 func TestB06EachSidesReleaseGoesOnInTheBackground(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
-		rule := r.p.on(r.release, 1, dropBefore)
+		rule := r.p.On(r.release, 1, harness.DropBefore)
 		l := held(t, r.m.Lock)
 		require.NoError(t, l.Release())
-		r.p.await(rule)
+		r.p.Await(rule)
 		require.ErrorIs(t, l.Err(), ErrReleased, "not held any more, whatever stands there")
 		r.queued(0)
 	})
@@ -108,11 +110,11 @@ func TestB07EachSidesReleaseWhoseReplyIsLostIsDone(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
 		a := r.joins(2, r.rival)
-		r.p.reset()
-		r.p.on(r.release, 1, dropAfter)
+		r.p.Reset()
+		r.p.On(r.release, 1, harness.DropAfter)
 		require.NoError(t, l.Release())
-		b := a.granted()
-		eventually(t, "sent again", func() bool { return r.p.countOf(r.release) == 2 && r.c.idle() })
+		b := a.Get()
+		harness.Eventually(t, "sent again", func() bool { return r.p.CountOf(r.release) == 2 && r.c.idle() })
 		_, err := b.Commit(r.ctx)
 		require.NoError(t, err, "the second one touches nobody")
 		require.NoError(t, b.Release())
@@ -122,14 +124,14 @@ func TestB07EachSidesReleaseWhoseReplyIsLostIsDone(t *testing.T) {
 func TestB08EachSidesReleaseWhileDisconnectedReturnsAtOnce(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
-		r.p.refusing(true)
+		r.p.Refuse(true)
 		s, _ := r.c.session()
-		eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+		harness.Eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
 		began := time.Now()
 		require.NoError(t, l.Release())
 		require.Less(t, time.Since(began), time.Second)
 		r.queued(1)
-		r.p.refusing(false)
+		r.p.Refuse(false)
 		r.queued(0)
 	})
 }
@@ -142,8 +144,8 @@ func TestB09ExpiryEndsALeaseOfEachSide(t *testing.T) {
 			r := side.rig(t, &Options{Trace: e.trace()})
 			l := held(t, r.m.Lock)
 			work := l.Context(r.ctx)
-			expire(r.p)
-			require.ErrorIs(t, waitFor(t, work), ErrLost)
+			r.p.Expire()
+			require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 			require.NoError(t, r.ctx.Err())
 			require.ErrorIs(t, l.Err(), ErrLost)
 			require.Zero(t, l.ValidUntil())
@@ -153,7 +155,7 @@ func TestB09ExpiryEndsALeaseOfEachSide(t *testing.T) {
 			require.ErrorIs(t, err, ErrLost)
 			_, err = r.m.Lock(l.Reentrant(r.ctx))
 			require.ErrorIs(t, err, ErrLost)
-			eventually(t, "told", func() bool { return e.count("lost") == 1 })
+			harness.Eventually(t, "told", func() bool { return e.count("lost") == 1 })
 
 			// A session later: still lost, and nothing was taken again.
 			require.NoError(t, r.ours(r.c, r.path+"-other").Do(r.ctx, nothing))
@@ -172,13 +174,13 @@ func TestB10EachSideJoinsAgainAtTheTail(t *testing.T) {
 			holder := held(t, r.rival.Lock)
 			a := r.waits(2)
 			first := trail.nth(t, 1, "queued")
-			expire(r.p)
+			r.p.Expire()
 			again := trail.nth(t, 2, "queued")
 			require.NotEqual(t, first.Session, again.Session)
 			r.queued(2)
-			require.True(t, a.waiting())
+			require.True(t, a.Waiting())
 			require.NoError(t, holder.Release())
-			l := a.granted()
+			l := a.Get()
 			require.Equal(t, again.Place, l.g.place().name)
 			require.NoError(t, l.Release())
 		})
@@ -189,9 +191,9 @@ func TestB12EachSidesReleaseAfterExpiryTouchesNobody(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
 		next := r.joins(2, r.rival)
-		expire(r.p)
-		b := next.granted()
-		waitFor(t, l.Context(r.ctx))
+		r.p.Expire()
+		b := next.Get()
+		harness.Cause(t, l.Context(r.ctx))
 		require.ErrorIs(t, l.Release(), ErrLost)
 		require.ErrorIs(t, l.Release(), ErrLost)
 		_, err := b.Commit(r.ctx)
@@ -204,7 +206,7 @@ func TestB12EachSidesReleaseAfterExpiryTouchesNobody(t *testing.T) {
 func TestB13ReleasingEachSideTwiceIsReleasingOnce(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
-		r.p.reset()
+		r.p.Reset()
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
@@ -215,19 +217,19 @@ func TestB13ReleasingEachSideTwiceIsReleasingOnce(t *testing.T) {
 		}
 		wg.Wait()
 		require.NoError(t, l.Release())
-		require.Equal(t, map[string]int{r.release: 1}, r.p.count())
+		require.Equal(t, map[string]int{r.release: 1}, r.p.Count())
 	})
 }
 
 func TestB19OnEachSidePredecessorGoneBetweenListAndWatch(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		ahead := r.byHand(r.by)
-		watch := r.p.on("getData", 2, hold) // the own place's is the first
+		watch := r.p.On("getData", 2, harness.Hold) // the own place's is the first
 		a := later(t, r.m.Lock)
-		r.p.await(watch)
+		r.p.Await(watch)
 		require.NoError(t, r.raw.Delete(ahead, -1))
-		watch.release()
-		require.NoError(t, a.granted().Release())
+		watch.Release()
+		require.NoError(t, a.Get().Release())
 	})
 }
 
@@ -236,10 +238,10 @@ func TestB20OnEachSideAWaiterDiesInTheMiddle(t *testing.T) {
 		first, middle := r.byHand(r.by), r.byHand(r.by)
 		a := r.waits(3)
 		require.NoError(t, r.raw.Delete(middle, -1))
-		eventually(t, "new predecessor", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
-		require.True(t, a.waiting())
+		harness.Eventually(t, "new predecessor", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+		require.True(t, a.Waiting())
 		require.NoError(t, r.raw.Delete(first, -1))
-		require.NoError(t, a.granted().Release())
+		require.NoError(t, a.Get().Release())
 	})
 }
 
@@ -247,12 +249,12 @@ func TestB21OnEachSidePredecessorGoneWhileDisconnected(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		ahead := r.byHand(r.by)
 		a := r.waits(2)
-		r.p.refusing(true)
+		r.p.Refuse(true)
 		require.NoError(t, r.raw.Delete(ahead, -1))
-		r.p.reset()
-		r.p.refusing(false)
-		l := a.granted()
-		require.Equal(t, map[string]int{"setWatches": 1, "getChildren2": 1}, r.p.count())
+		r.p.Reset()
+		r.p.Refuse(false)
+		l := a.Get()
+		require.Equal(t, map[string]int{"setWatches": 1, "getChildren2": 1}, r.p.Count())
 		require.NoError(t, l.Release())
 	})
 }
@@ -264,21 +266,21 @@ func TestB22APlaceOfEachSideIsDeletedByAnOperator(t *testing.T) {
 			l := held(t, r.rival.Lock)
 			a := r.waits(2)
 			require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].name, -1))
-			_, err := a.wait()
+			_, err := a.Wait()
 			require.ErrorIs(t, err, ErrEvicted)
 			require.NoError(t, l.Release())
 		})
 		t.Run("waiter, before it looks", func(t *testing.T) {
 			ahead := r.byHand(r.by)
-			list := r.p.on("getChildren2", 1, hold)
+			list := r.p.On("getChildren2", 1, harness.Hold)
 			a := later(t, r.m.Lock)
-			r.p.await(list)
+			r.p.Await(list)
 			require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].name, -1))
-			list.release()
-			_, err := a.wait()
+			list.Release()
+			_, err := a.Wait()
 			require.ErrorIs(t, err, ErrEvicted)
 			require.NoError(t, r.raw.Delete(ahead, -1))
-			r.p.off(list)
+			r.p.Off(list)
 		})
 		t.Run("holder", func(t *testing.T) {
 			l := held(t, r.m.Lock)
@@ -296,15 +298,15 @@ func TestB22APlaceOfEachSideIsDeletedByAnOperator(t *testing.T) {
 			l := held(t, r.m.Lock)
 			work := l.Context(r.ctx)
 			require.NoError(t, r.raw.Delete(l.Check().Path, -1))
-			require.ErrorIs(t, waitFor(t, work), ErrLost) // a tenth of the timeout later
+			require.ErrorIs(t, harness.Cause(t, work), ErrLost) // a tenth of the timeout later
 		})
 		t.Run("holder that waited", func(t *testing.T) {
 			ahead := r.byHand(r.by)
 			a := r.joins(2, r.m)
 			require.NoError(t, r.raw.Delete(ahead, -1))
-			l := a.granted()
+			l := a.Get()
 			require.NoError(t, r.raw.Delete(l.Check().Path, -1))
-			require.ErrorIs(t, waitFor(t, l.Context(r.ctx)), ErrLost) // at once
+			require.ErrorIs(t, harness.Cause(t, l.Context(r.ctx)), ErrLost) // at once
 			require.ErrorIs(t, l.Release(), ErrLost)
 			r.queued(0)
 		})
@@ -320,7 +322,7 @@ func TestB23ALineOfBothKindsIsDeletedAndRecreated(t *testing.T) {
 		}
 		holder := held(t, lock)
 		work := holder.Context(r.ctx)
-		var attempts []*attempt
+		var attempts []*harness.Call[*Lease]
 		for j := range 4 {
 			lock := r.another().Lock
 			if j%2 == 0 {
@@ -329,7 +331,7 @@ func TestB23ALineOfBothKindsIsDeletedAndRecreated(t *testing.T) {
 			attempts = append(attempts, r.joins(j+2, lock))
 		}
 		for { // as zkCli's deleteall does it
-			for _, name := range children(t, r.raw, r.path) {
+			for _, name := range harness.Children(t, r.raw, r.path) {
 				r.raw.Delete(r.path+"/"+name, -1)
 			}
 			if err := r.raw.Delete(r.path, -1); err != zk.ErrNotEmpty {
@@ -340,9 +342,9 @@ func TestB23ALineOfBothKindsIsDeletedAndRecreated(t *testing.T) {
 		l := held(t, r.w.Lock) // on a new line, with low numbers
 		_, err := holder.Commit(r.ctx)
 		require.ErrorIs(t, err, ErrLost)
-		require.ErrorIs(t, waitFor(t, work), ErrLost)
+		require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 		for _, a := range attempts {
-			if b, err := a.wait(); err == nil {
+			if b, err := a.Wait(); err == nil {
 				_, err = b.Commit(r.ctx)
 				require.ErrorIs(t, err, ErrLost, "never beside the writer")
 			} else {
@@ -372,13 +374,13 @@ func TestB49OnEachSideAnEventAfterAReconnectIsNotBelieved(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		holder := held(t, r.rival.Lock)
 		a := r.waits(2)
-		r.p.drop()
+		r.p.Drop()
 		s, _ := r.c.session()
-		eventually(t, "up again", func() bool { up, _ := s.connected(); return up && r.p.countOf("setWatches") == 1 })
-		r.p.reset()
+		harness.Eventually(t, "up again", func() bool { up, _ := s.connected(); return up && r.p.CountOf("setWatches") == 1 })
+		r.p.Reset()
 		require.NoError(t, holder.Release())
-		l := a.granted()
-		require.Equal(t, map[string]int{"getChildren2": 1}, r.p.count(), "it listed")
+		l := a.Get()
+		require.Equal(t, map[string]int{"getChildren2": 1}, r.p.Count(), "it listed")
 		require.NoError(t, l.Release())
 	})
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // What users of other lock libraries rely on, for each way to hold a lock.
@@ -38,10 +40,10 @@ func TestA03EachSideIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 		l := held(t, r.m.Lock)
 		work := l.Context(r.ctx)
 		next := r.joins(2, r.rival)
-		require.True(t, next.waiting())
-		expire(r.p)
-		b := next.granted()
-		require.ErrorIs(t, waitFor(t, work), ErrLost)
+		require.True(t, next.Waiting())
+		r.p.Expire()
+		b := next.Get()
+		require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 		require.Greater(t, b.Token(), l.Token())
 		require.NoError(t, b.Release())
 	})
@@ -50,7 +52,7 @@ func TestA03EachSideIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 func TestA05EachSideWorksUnderAPrefix(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
-			prefix, ctx := newPath(t)+"/app", within(t, 20*time.Second)
+			prefix, ctx := harness.NewPath(t)+"/app", harness.Within(t, 20*time.Second)
 			m := side.ours(dial(t, &Options{Prefix: prefix}), "/locks/orders") // missing parents, too
 			l := held(t, m.Lock)
 			require.Contains(t, l.Check().Path, prefix+"/locks/orders/")
@@ -68,12 +70,12 @@ func TestA06OnEachSideTheLastReleaseFrees(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
 		ctx := l.Reentrant(r.ctx)
-		r.p.reset()
+		r.p.Reset()
 		second, err := r.m.Lock(ctx)
 		require.NoError(t, err)
 		third, err := r.m.TryLock(second.Reentrant(ctx))
 		require.NoError(t, err)
-		require.Empty(t, r.p.count())
+		require.Empty(t, r.p.Count())
 		require.Equal(t, l.Token(), third.Token())
 		work := second.Context(r.ctx)
 		require.NoError(t, l.Release())
@@ -89,7 +91,7 @@ func TestA06OnEachSideTheLastReleaseFrees(t *testing.T) {
 		require.NoError(t, third.Release())
 		_, err = r.m.Lock(third.Reentrant(r.ctx))
 		require.ErrorIs(t, err, ErrReleased)
-		require.Equal(t, map[string]int{r.release: 1}, r.p.count())
+		require.Equal(t, map[string]int{r.release: 1}, r.p.Count())
 		require.NoError(t, r.rival.Do(r.ctx, nothing))
 	})
 }
@@ -98,7 +100,7 @@ func TestA07OnEachSideAHoldersContextIsADeadlockAtOnce(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
 		ctx := l.Context(r.ctx)
-		r.p.reset()
+		r.p.Reset()
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
@@ -115,7 +117,7 @@ func TestA07OnEachSideAHoldersContextIsADeadlockAtOnce(t *testing.T) {
 			_, err := r.m.TryLock(ctx)
 			require.ErrorIs(t, err, ErrLocked)
 		}
-		require.Empty(t, r.p.count())
+		require.Empty(t, r.p.Count())
 		require.NoError(t, r.ours(r.c, r.path+"-elsewhere").Do(ctx, nothing), "another lock is none of its business")
 		require.NoError(t, l.Release())
 		require.NoError(t, r.m.Do(context.WithoutCancel(ctx), nothing), "holds no more")
@@ -127,11 +129,11 @@ func TestA08OthersDoNotEnterWithAHolderOfEitherSide(t *testing.T) {
 		l := held(t, r.m.Lock)
 		same := r.theirs(r.c, r.path) // in its session, without its context
 		a := r.joins(2, same)
-		require.True(t, a.waiting())
+		require.True(t, a.Waiting())
 		_, err := same.TryLock(r.ctx)
 		require.ErrorIs(t, err, ErrLocked)
 		require.NoError(t, l.Release())
-		require.NoError(t, a.granted().Release())
+		require.NoError(t, a.Get().Release())
 	})
 }
 
@@ -141,13 +143,13 @@ func TestA09EachSideAndItsRivalHandOver(t *testing.T) {
 		for range 15 {
 			l := held(t, r.m.Lock)
 			a := r.joins(2, r.rival)
-			require.True(t, a.waiting())
+			require.True(t, a.Waiting())
 			require.NoError(t, l.Release())
-			b := a.granted()
+			b := a.Get()
 			c := r.joins(2, r.m)
-			require.True(t, c.waiting())
+			require.True(t, c.Waiting())
 			require.NoError(t, b.Release())
-			again := c.granted()
+			again := c.Get()
 			require.NoError(t, again.Release())
 			for _, l := range []*Lease{l, b, again} {
 				require.Greater(t, l.Token(), last)
@@ -163,7 +165,7 @@ func TestA10AMixedLineIsServedInOrder(t *testing.T) {
 	r := newRWRig(t, nil)
 	holder := held(t, r.w.Lock)
 	kinds := []string{"w", "r", "r", "w", "w", "r", "w", "r", "r", "r"}
-	var line []*attempt
+	var line []*harness.Call[*Lease]
 	for i, kind := range kinds {
 		w := r.w
 		if i%2 == 0 {
@@ -182,15 +184,15 @@ func TestA10AMixedLineIsServedInOrder(t *testing.T) {
 			next++
 		}
 		for _, l := range current {
-			require.True(t, line[i].waiting())
+			require.True(t, line[i].Waiting())
 			require.NoError(t, l.Release())
 		}
 		current = nil
 		for _, a := range line[i:next] {
-			current = append(current, a.granted())
+			current = append(current, a.Get())
 		}
 		for _, a := range line[next:] {
-			require.True(t, a.waiting())
+			require.True(t, a.Waiting())
 		}
 		i = next
 	}
@@ -239,14 +241,14 @@ func TestA11TryLosersOfEitherSideLeaveNothing(t *testing.T) {
 	r.queued(0)
 
 	// One that is not the first to know: it has joined, and leaves again.
-	rule := r.p.on(opJoin, 1, hold)
+	rule := r.p.On(opJoin, 1, harness.Hold)
 	tried := make(chan error, 1)
 	go func() { _, err := r.w.TryRLock(r.ctx); tried <- err }()
-	r.p.await(rule)
+	r.p.Await(rule)
 	writer := later(t, r.another().Lock)
-	l := writer.granted()
-	rule.release()
-	require.ErrorIs(t, outcome(t, tried), ErrLocked)
+	l := writer.Get()
+	rule.Release()
+	require.ErrorIs(t, harness.Receive(t, tried), ErrLocked)
 	r.queued(1)
 	require.NoError(t, l.Release())
 }
@@ -305,19 +307,19 @@ func TestA14EachSideIsUsableAfterEveryFailure(t *testing.T) {
 				l := held(t, r.rival.Lock)
 				a := r.waits(2)
 				require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].name, -1))
-				_, err := a.wait()
+				_, err := a.Wait()
 				require.ErrorIs(t, err, ErrEvicted)
 				require.NoError(t, l.Release())
 			},
 			"lost": func() {
 				l := held(t, r.m.Lock)
-				expire(r.p)
-				waitFor(t, l.Context(r.ctx))
+				r.p.Expire()
+				harness.Cause(t, l.Context(r.ctx))
 				require.ErrorIs(t, l.Release(), ErrLost)
 			},
 			"connection lost": func() {
 				l := held(t, r.m.Lock)
-				r.p.drop()
+				r.p.Drop()
 				require.NoError(t, l.Release())
 			},
 			"ctx ended before": func() {
@@ -342,8 +344,8 @@ func TestA14EachSideIsUsableAfterEveryFailure(t *testing.T) {
 func TestA17EachSideKeepsTheFirstError(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
-			ctx, conn, path := within(t, 20*time.Second), raw(t), newPath(t)
-			makeParents(t, conn, parent(path))
+			ctx, conn, path := harness.Within(t, 20*time.Second), harness.Raw(t), harness.NewPath(t)
+			harness.MakeParents(t, conn, parent(path))
 			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll&^zk.PermDelete)) // no place can be deleted
 			require.NoError(t, err)
 			broken := errors.New("broken")
@@ -363,7 +365,7 @@ func TestA18EachSideSetsACLs(t *testing.T) {
 	alice := Auth{Scheme: "digest", Data: []byte("alice:secret")}
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
-			path, user := newPath(t), raw(t)
+			path, user := harness.NewPath(t), harness.Raw(t)
 			require.NoError(t, user.AddAuth(alice.Scheme, alice.Data))
 			l := held(t, side.ours(dial(t, &Options{Auth: []Auth{alice}}), path).Lock)
 			acl, _, err := user.GetACL(path)
@@ -374,7 +376,7 @@ func TestA18EachSideSetsACLs(t *testing.T) {
 			require.Len(t, acl, 2)
 			require.EqualValues(t, zk.PermRead|zk.PermWrite, acl[0].Perms, "the session's own")
 			require.Equal(t, zk.ACL{Perms: zk.PermRead, Scheme: "digest", ID: "alice:x"}, acl[1])
-			_, _, err = raw(t).Children(path)
+			_, _, err = harness.Raw(t).Children(path)
 			require.ErrorIs(t, err, zk.ErrNoAuth, "a stranger")
 			require.NoError(t, l.Release())
 		})
@@ -382,7 +384,7 @@ func TestA18EachSideSetsACLs(t *testing.T) {
 }
 
 func TestA19EachSideCreatesMissingParents(t *testing.T) {
-	ctx, root := within(t, 20*time.Second), newPath(t)
+	ctx, root := harness.Within(t, 20*time.Second), harness.NewPath(t)
 	var wg sync.WaitGroup
 	for i := range 20 { // at once, on paths that share missing parents
 		side := sides[i%len(sides)]

@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // What users of other lock libraries rely on. The names say the row.
@@ -21,8 +23,8 @@ func TestA05WorksUnderAPrefix(t *testing.T) {
 	prefixed := dial(t, &Options{Prefix: r.path + "/app"})
 	m := NewMutex(prefixed, "/locks/orders")
 	l := lockOn(t, m)
-	require.Len(t, children(t, r.raw, r.path+"/app/locks/orders"), 1)
-	require.Equal(t, r.path+"/app/locks/orders/"+children(t, r.raw, r.path+"/app/locks/orders")[0], l.Check().Path)
+	require.Len(t, harness.Children(t, r.raw, r.path+"/app/locks/orders"), 1)
+	require.Equal(t, r.path+"/app/locks/orders/"+harness.Children(t, r.raw, r.path+"/app/locks/orders")[0], l.Check().Path)
 
 	rs, err := l.Commit(r.ctx,
 		&zk.CreateRequest{Path: "/locks/data", Data: []byte("1")},
@@ -153,7 +155,7 @@ func TestA15ContendersAreListedInOrder(t *testing.T) {
 	require.Empty(t, none)
 
 	began := time.Now().Add(-time.Minute)
-	var leases []*attempt
+	var leases []*harness.Call[*Lease]
 	for i := range 3 {
 		c := dial(t, &Options{Identity: fmt.Sprint("worker ", i)})
 		leases = append(leases, lockLater(t, NewMutex(c, r.path)))
@@ -174,10 +176,10 @@ func TestA15ContendersAreListedInOrder(t *testing.T) {
 	}
 	require.Equal(t, "by hand", cs[3].Identity)
 	require.Equal(t, r.path+"/"+cs[3].Place, foreign)
-	require.Equal(t, leases[0].granted().Token(), cs[0].Token)
+	require.Equal(t, leases[0].Get().Token(), cs[0].Token)
 	require.NoError(t, r.raw.Delete(r.path+"/stranger", -1))
 	for _, a := range leases {
-		require.NoError(t, a.granted().Release())
+		require.NoError(t, a.Get().Release())
 	}
 	require.NoError(t, r.raw.Delete(foreign, -1))
 }
@@ -187,7 +189,7 @@ func TestA17TheFirstErrorIsKeptWhenCleaningUpFailsToo(t *testing.T) {
 	acl := zk.WorldACL(zk.PermAll &^ zk.PermDelete)
 	r := newRig(t, nil)
 	path := r.path + "/stuck"
-	makeParents(t, r.raw, parent(path))
+	harness.MakeParents(t, r.raw, parent(path))
 	_, err := r.raw.Create(path, nil, 0, acl)
 	require.NoError(t, err)
 	m := NewMutex(dial(t, nil), path)
@@ -216,10 +218,10 @@ func TestA18ACLsAreSetOnLineAndPlaces(t *testing.T) {
 		"scheme auth":              {Auth: []Auth{alice}, ACL: zk.AuthACL(zk.PermAll)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := newPath(t)
+			path := harness.NewPath(t)
 			m := NewMutex(dial(t, opts), path)
 			l := lockOn(t, m)
-			user := raw(t)
+			user := harness.Raw(t)
 			require.NoError(t, user.AddAuth(alice.Scheme, alice.Data))
 			acl, _, err := user.GetACL(path)
 			require.NoError(t, err)
@@ -240,11 +242,11 @@ func TestA18ACLsAreSetOnLineAndPlaces(t *testing.T) {
 
 func TestA19MissingParentsAreCreated(t *testing.T) {
 	r := newRig(t, nil)
-	c := dial(t, &Options{Prefix: newPath(t) + "/x/y"})
+	c := dial(t, &Options{Prefix: harness.NewPath(t) + "/x/y"})
 	require.NoError(t, NewMutex(c, "/deep/down/lock").Do(r.ctx, nothing))
 
 	// Twenty clients at once, on paths that share missing parents.
-	root := newPath(t)
+	root := harness.NewPath(t)
 	var wg sync.WaitGroup
 	for i := range 20 {
 		c := dial(t, nil)
@@ -262,51 +264,36 @@ func TestAWaitingLockHasFewGoroutinesAndSendsNothing(t *testing.T) {
 	l := r.lock()
 	first := lockLater(t, r.m)
 	r.asleep(1) // the probe has been asked, too
-	eventually(t, "asleep", r.c.idle)
-	before := settledGoroutines(t)
+	harness.Eventually(t, "asleep", r.c.idle)
+	before := harness.SettledGoroutines(t)
 	const n = 50
-	r.p.reset()
-	var waiters []*attempt
+	r.p.Reset()
+	var waiters []*harness.Call[*Lease]
 	for range n {
 		waiters = append(waiters, lockLater(t, r.m))
 	}
 	r.queued(n + 2)
 	// Each watches its own place; the predecessor's watch is the session's already.
-	eventually(t, "asleep", func() bool { return r.p.countOf("getData") >= n && r.c.idle() })
-	perWaiter := float64(settledGoroutines(t)-before) / n
+	harness.Eventually(t, "asleep", func() bool { return r.p.CountOf("getData") >= n && r.c.idle() })
+	perWaiter := float64(harness.SettledGoroutines(t)-before) / n
 	t.Logf("goroutines per waiting Lock: %.2f", perWaiter)
 	require.LessOrEqual(t, perWaiter, 3.0)
 
-	r.p.reset()
+	r.p.Reset()
 	idle := time.After(time.Second) // what is claimed is that nothing happens
 	<-idle
-	require.Empty(t, r.p.count())
+	require.Empty(t, r.p.Count())
 	require.NoError(t, l.Release())
-	require.NoError(t, first.granted().Release())
+	require.NoError(t, first.Get().Release())
 	for _, a := range waiters {
-		a.cancel(nil)
+		a.Cancel(nil)
 	}
 	for _, a := range waiters {
-		if l, err := a.wait(); err == nil {
+		if l, err := a.Wait(); err == nil {
 			require.NoError(t, l.Release())
 		}
 	}
 	r.queued(0)
-}
-
-// settledGoroutines returns the number of goroutines once it does not change.
-func settledGoroutines(t *testing.T) (n int) {
-	same := 0
-	eventually(t, "goroutines settle", func() bool {
-		now := runtime.NumGoroutine()
-		if now == n {
-			same++
-		} else {
-			n, same = now, 0
-		}
-		return same > 10
-	})
-	return n
 }
 
 // Many waiters and holders in one session and in others, while connections
@@ -349,7 +336,7 @@ func TestOneSessionsGoroutinesUnderDropsAndEvictions(t *testing.T) {
 		})
 	}
 	for n := 0; time.Now().Before(stop); n++ {
-		r.p.drop()
+		r.p.Drop()
 		if ms := r.inLine(); len(ms) > 6 { // the last one, who holds for certain not
 			r.raw.Delete(r.path+"/"+ms[len(ms)-1].name, -1)
 		}
@@ -358,5 +345,5 @@ func TestOneSessionsGoroutinesUnderDropsAndEvictions(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d grants", grants.Load())
 	r.queued(0)
-	eventually(t, "watches", func() bool { return watchesOf(r.c) == 0 })
+	harness.Eventually(t, "watches", func() bool { return watchesOf(r.c) == 0 })
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -26,9 +27,9 @@ const (
 )
 
 // losses are the ways to lose a request that leave its sender in doubt.
-var losses = map[string]action{
-	"before it is applied": dropBefore,
-	"its reply":            dropAfter,
+var losses = map[string]harness.Action{
+	"before it is applied": harness.DropBefore,
+	"its reply":            harness.DropAfter,
 }
 
 // An ack whose reply is lost is sent again, and is success when it was carried
@@ -40,10 +41,10 @@ func TestB44AckWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 			r := newQueueRig(t, nil)
 			putOn(t, r.q, "x", "y")
 			it := takeOn(t, r.q)
-			rule := r.p.on(opAck, 1, action)
+			rule := r.p.On(opAck, 1, action)
 			a := ackLater(t, it)
-			r.p.await(rule)
-			a.get()
+			r.p.Await(rule)
+			a.Get()
 			require.ErrorIs(t, it.Err(), ErrReleased)
 			require.Equal(t, []string{"y"}, drain(t, r.q), "not redelivered")
 			atRest(t, r.raw, r.path)
@@ -60,14 +61,14 @@ func TestB44AckWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 				"multi(setData,delete,delete,delete,create,setData)",
 			} {
 				it := takeOn(t, r.q)
-				rule := r.p.on(op, 1, action)
+				rule := r.p.On(op, 1, action)
 				a := ackLater(t, it,
 					&zk.CreateRequest{Path: r.path + "-done/", Flags: zk.FlagSequence, Acl: zk.WorldACL(zk.PermAll)},
 					&zk.SetDataRequest{Path: r.path + "-done", Data: []byte(it.ID), Version: -1})
-				r.p.await(rule)
-				a.get()
+				r.p.Await(rule)
+				a.Get()
 				require.ErrorIs(t, it.Err(), ErrReleased)
-				require.Len(t, children(t, r.raw, r.path+"-done"), i+1)
+				require.Len(t, harness.Children(t, r.raw, r.path+"-done"), i+1)
 				data, stat, err := r.raw.Get(r.path + "-done")
 				require.NoError(t, err)
 				require.Equal(t, string(it.ID), string(data))
@@ -92,10 +93,10 @@ func TestB44CallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
 	}
 	op := "multi(setData,delete,delete,delete,create,delete)"
 	ackAndFail(t, it, ops)
-	for _, action := range []action{dropBefore, dropAfter} {
-		rule := r.p.on(op, 1, action)
+	for _, action := range []harness.Action{harness.DropBefore, harness.DropAfter} {
+		rule := r.p.On(op, 1, action)
 		ackAndFail(t, it, ops)
-		r.p.await(rule)
+		r.p.Await(rule)
 	}
 	err := it.Ack(r.ctx, ops...)
 	require.EqualError(t, err, "zkrecipes: ack an item of "+r.path+": operation 1: zk: node does not exist")
@@ -113,7 +114,7 @@ func TestB44CallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
 
 func ackAndFail(t *testing.T, it *Item, ops []any) {
 	t.Helper()
-	_, err := ackLater(t, it, ops...).wait()
+	_, err := ackLater(t, it, ops...).Wait()
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	require.ErrorContains(t, err, "operation 1:")
 	require.NoError(t, it.Err(), "still claimed")
@@ -136,19 +137,19 @@ func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 					op, ops = "multi(setData,delete,delete,delete,create)",
 						[]any{&zk.CreateRequest{Path: r.path + "-effect", Acl: zk.WorldACL(zk.PermAll)}}
 				}
-				rule := r.p.on(op, 1, dropBefore) // so that it is sent again
-				second := r.p.on(op, 1, hold)
+				rule := r.p.On(op, 1, harness.DropBefore) // so that it is sent again
+				second := r.p.On(op, 1, harness.Hold)
 				a := ackLater(t, it, ops...)
-				r.p.await(rule)
-				r.p.await(second)
+				r.p.Await(rule)
+				r.p.Await(second)
 				if which != "claim" {
 					require.NoError(t, r.raw.Delete(p.path, -1))
 				}
 				if which != "flag" {
 					require.NoError(t, r.raw.Delete(p.claims, -1))
 				}
-				second.release()
-				_, err := a.wait()
+				second.Release()
+				_, err := a.Wait()
 				if !with && which == "both" { // nobody can tell; at worst a delivery more
 					require.NoError(t, err)
 				} else {
@@ -197,41 +198,41 @@ func TestB32ContextOfAnAckEndsBeforeAndAfterItIsSent(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "x", "y")
 	it := takeOn(t, r.q)
-	r.p.refusing(true)
-	eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
+	r.p.Refuse(true)
+	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
 	a := ackLater(t, it)
-	a.cancel(nil)
-	_, err := a.wait()
+	a.Cancel(nil)
+	_, err := a.Wait()
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, ErrUncertain)
 	require.NoError(t, it.Err())
-	r.p.refusing(false)
+	r.p.Refuse(false)
 
-	rule := r.p.on(opAck, 1, hold)
+	rule := r.p.On(opAck, 1, harness.Hold)
 	a = ackLater(t, it)
-	r.p.await(rule)
-	a.cancel(nil)
-	_, err = a.wait()
+	r.p.Await(rule)
+	a.Cancel(nil)
+	_, err = a.Wait()
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, ErrUncertain)
 	require.NoError(t, it.Err())
 	second := ackLater(t, it)
-	rule.release()
-	_, err = second.wait()
+	rule.Release()
+	_, err = second.Wait()
 	require.ErrorIs(t, err, ErrReleased, "the first one was carried out")
 	require.ErrorIs(t, it.Err(), ErrReleased)
 
 	it = takeOn(t, r.q)
-	rule = r.p.on(opAck, 1, dropBefore)
-	again := r.p.on(opAck, 1, hold)
+	rule = r.p.On(opAck, 1, harness.DropBefore)
+	again := r.p.On(opAck, 1, harness.Hold)
 	a = ackLater(t, it)
-	r.p.await(rule)
-	a.cancel(nil)
-	_, err = a.wait()
+	r.p.Await(rule)
+	a.Cancel(nil)
+	_, err = a.Wait()
 	require.ErrorIs(t, err, ErrUncertain)
-	r.p.await(again)
-	again.release()
-	eventually(t, "acked", func() bool { return errors.Is(it.Err(), ErrReleased) })
+	r.p.Await(again)
+	again.Release()
+	harness.Eventually(t, "acked", func() bool { return errors.Is(it.Err(), ErrReleased) })
 	require.Empty(t, drain(t, r.q))
 }
 
@@ -241,14 +242,14 @@ func TestB07NackOfAQueuesItemWhoseReplyIsLostLeavesTheNextClaimAlone(t *testing.
 	other := r.other()
 	putOn(t, r.q, "x")
 	it := takeOn(t, r.q)
-	rule := r.p.on(opNack, 1, dropAfter)
-	again := r.p.on(opNack, 1, hold)
+	rule := r.p.On(opNack, 1, harness.DropAfter)
+	again := r.p.On(opNack, 1, harness.Hold)
 	require.NoError(t, it.Nack(r.ctx))
-	r.p.await(rule)
+	r.p.Await(rule)
 	next := takeOn(t, other)
 	require.Equal(t, it.ID, next.ID)
-	r.p.await(again)
-	again.release()
+	r.p.Await(again)
+	again.Release()
 	putOn(t, r.q, "y")
 	it = takeOn(t, r.q)
 	require.Equal(t, "y", string(it.Data))
@@ -263,13 +264,13 @@ func TestB08NackOfAQueuesItemWhileDisconnected(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "x")
 	it := takeOn(t, r.q)
-	r.p.refusing(true)
-	eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
+	r.p.Refuse(true)
+	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
 	require.NoError(t, it.Nack(r.ctx))
 	require.ErrorIs(t, it.Err(), ErrReleased)
 	next := takeLater(t, r.other())
-	r.p.refusing(false)
-	again := next.get()
+	r.p.Refuse(false)
+	again := next.Get()
 	require.Equal(t, 2, again.Attempt)
 	ackOn(t, again)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -24,15 +25,15 @@ func TestA21BoundedPutWaitsForRoomAndHonoursItsContext(t *testing.T) {
 	putOn(t, r.q, "0", "1", "2")
 	a := putLater(t, r.q, "3")
 	lineUp(t, r.raw, r.path+"/room", 1, r.c)
-	require.True(t, a.waiting())
+	require.True(t, a.Waiting())
 
 	it := takeOn(t, other)
 	nackOn(t, it)
 	it = takeOn(t, other)
 	asleep(t, r.c)
-	require.True(t, a.waiting(), "a taken item counts")
+	require.True(t, a.Waiting(), "a taken item counts")
 	ackOn(t, it)
-	require.NotEmpty(t, a.get())
+	require.NotEmpty(t, a.Get())
 	n, err := other.Len(r.ctx)
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
@@ -42,17 +43,17 @@ func TestA21BoundedPutWaitsForRoomAndHonoursItsContext(t *testing.T) {
 	_, err = r.q.Put(ctx, []byte("late"))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, ErrUncertain)
-	eventually(t, "no place left", func() bool { return len(children(t, r.raw, r.path+"/room")) == 0 })
+	harness.Eventually(t, "no place left", func() bool { return len(harness.Children(t, r.raw, r.path+"/room")) == 0 })
 	require.Equal(t, []string{"1", "2", "3"}, drain(t, other))
 
 	_, err = r.q.PutAll(r.ctx, make([][]byte, 4)...)
 	require.EqualError(t, err, "zkrecipes: put into "+r.path+": 4 items: QueueOptions.MaxLen is 3")
 	putOn(t, r.q, "x")
-	all := inBackground(t, func(ctx context.Context) ([]ItemID, error) { return r.q.PutAll(ctx, make([][]byte, 3)...) })
+	all := harness.Go(t, func(ctx context.Context) ([]ItemID, error) { return r.q.PutAll(ctx, make([][]byte, 3)...) })
 	lineUp(t, r.raw, r.path+"/room", 1, r.c)
-	require.True(t, all.waiting(), "there must be room for all of them")
+	require.True(t, all.Waiting(), "there must be room for all of them")
 	ackOn(t, takeOn(t, other))
-	require.Len(t, all.get(), 3)
+	require.Len(t, all.Get(), 3)
 	drain(t, other)
 	atRest(t, r.raw, r.path)
 }
@@ -65,7 +66,7 @@ func TestA21BoundedPutsGoInTheirOrderAndWakeOneAtATime(t *testing.T) {
 		cr := &crowd{w: w}
 		taker := w.queue(cr.client())
 		putOn(t, taker, "full")
-		var puts []*background[ItemID]
+		var puts []*harness.Call[ItemID]
 		for i := range n {
 			q := NewQueue(cr.client(), w.path, &QueueOptions{MaxLen: 1})
 			puts = append(puts, putLater(t, q, fmt.Sprint(i)))
@@ -76,9 +77,9 @@ func TestA21BoundedPutsGoInTheirOrderAndWakeOneAtATime(t *testing.T) {
 		require.Equal(t, "full", string(it.Data))
 		for i := range n {
 			asked := cr.woken(func() { ackOn(t, it) })
-			puts[i].get()
+			puts[i].Get()
 			for _, a := range puts[i+1:] {
-				require.True(t, a.waiting())
+				require.True(t, a.Waiting())
 			}
 			// The one that puts, the one that counts next, and who acked.
 			require.LessOrEqual(t, asked, 3, "clients that were woken")
@@ -94,9 +95,9 @@ func TestA21BoundedPutsGoInTheirOrderAndWakeOneAtATime(t *testing.T) {
 // A bound holds for all producers together.
 func TestA21BoundIsExceededByNobody(t *testing.T) {
 	t.Parallel()
-	path := newPath(t)
+	path := harness.NewPath(t)
 	const producers, n, bound = 4, 30, 5
-	ctx := within(t, 60*time.Second)
+	ctx := harness.Within(t, 60*time.Second)
 	var wg sync.WaitGroup
 	for range producers {
 		q := NewQueue(dial(t, nil), path, &QueueOptions{MaxLen: bound})
@@ -118,7 +119,7 @@ func TestA21BoundIsExceededByNobody(t *testing.T) {
 		ackOn(t, it)
 	}
 	wg.Wait()
-	atRest(t, raw(t), path)
+	atRest(t, harness.Raw(t), path)
 }
 
 // A producer that waits dies, or its session ends: the next one goes, and it goes
@@ -143,8 +144,8 @@ func TestB10ExpiryOfABoundedPutThatWaits(t *testing.T) {
 		require.Equal(t, []string{"full", "second", "first"}, []string{
 			ackedOn(t, taker), ackedOn(t, taker), ackedOn(t, taker),
 		})
-		first.get()
-		second.get()
+		first.Get()
+		second.Get()
 	})
 }
 
@@ -206,11 +207,11 @@ func TestA21BoundedPutHearsOfAnAckBehindAFreeItem(t *testing.T) {
 		nackOn(t, first)
 		put := putLater(t, q, "2")
 		synctest.Wait()
-		require.True(t, put.waiting())
+		require.True(t, put.Waiting())
 		ackOn(t, second)
 		synctest.Wait()
-		require.False(t, put.waiting())
-		put.get()
+		require.False(t, put.Waiting())
+		put.Get()
 	})
 }
 
@@ -227,16 +228,16 @@ func TestA21BoundHoldsOnAServerThatLags(t *testing.T) {
 		synctest.Wait()
 		second := putLater(t, two, "second")
 		synctest.Wait()
-		require.True(t, first.waiting())
-		require.True(t, second.waiting())
+		require.True(t, first.Waiting())
+		require.True(t, second.Waiting())
 		w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: "getData", Path: w.path + "/s"})
 		ackOn(t, it)
-		first.get()
+		first.Get()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.NotZero(t, w.plan.Fired(), "the connection is lost")
 		require.Len(t, w.items(), 2)
-		require.True(t, second.waiting())
+		require.True(t, second.Waiting())
 	}, behind(3, 1))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -20,26 +21,26 @@ func TestB43ClaimWhoseReplyIsLostIsOurs(t *testing.T) {
 				r := newQueueRig(t, nil)
 				r.warm()
 				id := putOn(t, r.q, "x")[0]
-				rule := r.p.on(opClaim, 1, action)
+				rule := r.p.On(opClaim, 1, action)
 				a := takeLater(t, r.q)
-				r.p.await(rule)
-				var b *background[*Item]
+				r.p.Await(rule)
+				var b *harness.Call[*Item]
 				if others {
 					b = takeLater(t, r.other())
 				}
-				it := a.get()
+				it := a.Get()
 				require.Equal(t, id, it.ID)
 				require.Equal(t, "x", string(it.Data))
 				require.Equal(t, 1, it.Attempt, "claimed once")
 				require.NoError(t, it.Err())
 				require.Positive(t, it.Token())
 				if others {
-					require.True(t, b.waiting())
+					require.True(t, b.Waiting())
 				}
 				ackOn(t, it)
 				if others {
 					putOn(t, r.q, "y")
-					ackOn(t, b.get())
+					ackOn(t, b.Get())
 				}
 				atRest(t, r.raw, r.path)
 			})
@@ -56,13 +57,13 @@ func TestB43ClaimWhoseReplyIsLostAndThatIsDeletedIsMadeAnew(t *testing.T) {
 			r := newQueueRig(t, nil)
 			r.warm()
 			putOn(t, r.q, "x")
-			rule := r.p.on(opClaim, 1, dropAfter)
-			again := r.p.on(opClaim, 1, hold)
+			rule := r.p.On(opClaim, 1, harness.DropAfter)
+			again := r.p.On(opClaim, 1, harness.Hold)
 			a := takeLater(t, r.q)
-			r.p.await(rule)
-			r.p.await(again)
+			r.p.Await(rule)
+			r.p.Await(again)
 			segment := r.path + "/s/0000000000"
-			for _, name := range children(t, r.raw, segment) {
+			for _, name := range harness.Children(t, r.raw, segment) {
 				if len(name) > itemLength && which != "claim" {
 					require.NoError(t, r.raw.Delete(segment+"/"+name, -1))
 				}
@@ -70,8 +71,8 @@ func TestB43ClaimWhoseReplyIsLostAndThatIsDeletedIsMadeAnew(t *testing.T) {
 					require.NoError(t, r.raw.Delete(segment+"/"+name+claimName, -1))
 				}
 			}
-			again.release()
-			it := a.get()
+			again.Release()
+			it := a.Get()
 			require.NoError(t, it.Err())
 			if which == "claim" { // which is found out with the ack
 				require.ErrorIs(t, it.Ack(r.ctx), ErrLost)
@@ -88,22 +89,22 @@ func TestB43ClaimWhoseReplyIsLostAndThatIsDeletedIsMadeAnew(t *testing.T) {
 // taken, and no place is left.
 func TestB43ContextOfATakeEndsAtEachRequest(t *testing.T) {
 	for _, op := range []string{"multi(create,setData)", "getChildren2", opClaim, "getData"} {
-		for _, action := range []action{hold, holdReply, withhold} {
+		for _, action := range []harness.Action{harness.Hold, harness.HoldReply, harness.Withhold} {
 			t.Run(fmt.Sprintf("%s %d", op, action), func(t *testing.T) {
 				t.Parallel()
 				r := newQueueRig(t, nil)
 				r.warm()
 				putOn(t, r.q, "x")
-				rule := r.p.on(op, 1, action)
+				rule := r.p.On(op, 1, action)
 				a := takeLater(t, r.q)
-				r.p.await(rule)
-				a.cancel(nil)
-				_, err := a.wait()
+				r.p.Await(rule)
+				a.Cancel(nil)
+				_, err := a.Wait()
 				require.ErrorIs(t, err, context.Canceled)
-				if action == withhold {
-					r.p.drop()
+				if action == harness.Withhold {
+					r.p.Drop()
 				} else {
-					rule.release()
+					rule.Release()
 				}
 				it := takeOn(t, r.other())
 				require.Equal(t, "x", string(it.Data))
@@ -132,7 +133,7 @@ func TestB11ExpiryAtEachRequestOfATakeFromAQueueIsNeverReportedHeld(t *testing.T
 					putOn(t, other, "x")
 					w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: op})
 					a := takeLater(t, q)
-					it := a.get()
+					it := a.Get()
 					require.NotEqual(t, old, sessionID(c))
 					require.NoError(t, it.Err())
 					require.Equal(t, []string{it.lease.g.place().name}, w.flags())

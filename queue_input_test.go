@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -57,7 +58,7 @@ func TestB39BadPathsOfAQueueAreNamed(t *testing.T) {
 		_, err := NewQueue(r.c, r.path, opts).Put(r.ctx, nil)
 		require.EqualError(t, err, "zkrecipes: put into "+r.path+": "+want)
 	}
-	require.Empty(t, r.p.count())
+	require.Empty(t, r.p.Count())
 
 	ephemeral := "/ephemeral" + newID()
 	_, err := r.raw.Create(ephemeral, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
@@ -68,7 +69,7 @@ func TestB39BadPathsOfAQueueAreNamed(t *testing.T) {
 		_, err = NewQueue(r.c, path, nil).Take(r.ctx)
 		require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
 	}
-	makeParents(t, r.raw, r.path+"/s")
+	harness.MakeParents(t, r.raw, r.path+"/s")
 	_, err = r.raw.Set(r.path+"/s", []byte("zkrecipes/9 queue"), -1)
 	require.NoError(t, err)
 	_, err = r.q.Put(r.ctx, nil)
@@ -140,10 +141,10 @@ func TestB52ItemsAndAcksAboveTheLimitAreRefused(t *testing.T) {
 			q := NewQueue(r.c, r.path, opts)
 			n := largest(func(n int) error { return q.fits(s, []newItem{{ItemID(newID()), make([]byte, n)}}) })
 			require.Greater(t, n, jute.MaxFrame-100_000)
-			r.p.reset()
+			r.p.Reset()
 			_, err := q.Put(r.ctx, make([]byte, n+1))
 			require.ErrorContains(t, err, "request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
-			require.Empty(t, r.p.count())
+			require.Empty(t, r.p.Count())
 			data := make([]byte, n)
 			rand.Read(data)
 			_, err = q.Put(r.ctx, data)
@@ -160,8 +161,8 @@ func TestB52ItemsAndAcksAboveTheLimitAreRefused(t *testing.T) {
 			it = takeOn(t, dead)
 			require.Equal(t, data, it.Data)
 			ackOn(t, it)
-			a.cancel(nil)
-			_, err = a.wait()
+			a.Cancel(nil)
+			_, err = a.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 		})
 	}
@@ -169,11 +170,11 @@ func TestB52ItemsAndAcksAboveTheLimitAreRefused(t *testing.T) {
 	putOn(t, r.q, "x")
 	it := takeOn(t, r.q)
 	session := sessionID(r.c)
-	r.p.reset()
+	r.p.Reset()
 	err := it.Ack(r.ctx, &zk.CreateRequest{Path: r.path + "-big", Data: make([]byte, jute.MaxFrame)})
 	require.ErrorContains(t, err, "servers accept 1048575")
 	require.NotErrorIs(t, err, ErrUncertain)
-	require.Empty(t, r.p.count())
+	require.Empty(t, r.p.Count())
 	require.NoError(t, it.Err(), "still claimed")
 	require.NoError(t, it.Ack(r.ctx, &zk.CreateRequest{Path: r.path + "-big", Data: make([]byte, jute.MaxFrame-2000)}))
 	require.NoError(t, r.raw.Delete(r.path+"-big", -1))
@@ -194,7 +195,7 @@ func TestB48ADataNodeIsAQueueAndKeepsItsData(t *testing.T) {
 	r.q.segment = 3
 	mine := map[string]int64{}
 	for _, name := range []string{"", "/s", "/puts", "/line", "/room"} {
-		makeParents(t, r.raw, r.path+name)
+		harness.MakeParents(t, r.raw, r.path+name)
 		stat, err := r.raw.Set(r.path+name, []byte("mine"), -1)
 		require.NoError(t, err)
 		mine[name] = stat.Mzxid
@@ -203,15 +204,15 @@ func TestB48ADataNodeIsAQueueAndKeepsItsData(t *testing.T) {
 	other.segment = 3
 	putOn(t, r.q, names(10)...)
 	a := takeLater(t, other)
-	ackOn(t, a.get())
+	ackOn(t, a.Get())
 	require.Equal(t, names(10)[1:], drain(t, other))
 	b := takeLater(t, r.q)
 	lineUp(t, r.raw, r.path+"/line", 1, r.c)
 	c := takeLater(t, other)
 	lineUp(t, r.raw, r.path+"/line", 2, other.c)
 	putOn(t, r.q, "x", "y")
-	ackOn(t, b.get())
-	ackOn(t, c.get())
+	ackOn(t, b.Get())
+	ackOn(t, c.Get())
 	for name, mzxid := range mine {
 		data, stat, err := r.raw.Get(r.path + name)
 		require.NoError(t, err)
@@ -229,14 +230,14 @@ func TestA05QueueWorksUnderAPrefixAndAckToo(t *testing.T) {
 	putOn(t, q, "x", "y")
 	it := takeOn(t, q)
 	require.NoError(t, it.Ack(r.ctx, &zk.CreateRequest{Path: "/effect"}))
-	require.Subset(t, children(t, r.raw, r.path+"/prefix"), []string{"effect", "q"})
+	require.Subset(t, harness.Children(t, r.raw, r.path+"/prefix"), []string{"effect", "q"})
 	nackOn(t, takeOn(t, q))
 	ctx, cancel := context.WithTimeout(r.ctx, 200*time.Millisecond)
 	defer cancel()
 	_, err := q.Take(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, []string{"y"}, drain(t, NewQueue(c, "/q-dead", nil)))
-	require.Contains(t, children(t, r.raw, r.path+"/prefix"), "q-dead")
+	require.Contains(t, harness.Children(t, r.raw, r.path+"/prefix"), "q-dead")
 }
 
 // Items are the clients'; claims and receipts, their session's alone.
@@ -301,7 +302,7 @@ func TestB36NoAuthInAQueueIsAnErrorAtOnce(t *testing.T) {
 	}{
 		{seg, zk.PermCreate, true}, {"/puts", zk.PermCreate, true}, {"/s", zk.PermRead, true},
 		{seg, zk.PermRead, false}, {"/s", zk.PermRead, false}, {"/line", zk.PermCreate, false}, {"/line", zk.PermRead, false},
-		{seg, zk.PermCreate, false}, {seg + "/" + children(t, r.raw, r.path+seg)[0], zk.PermCreate, false},
+		{seg, zk.PermCreate, false}, {seg + "/" + harness.Children(t, r.raw, r.path+seg)[0], zk.PermCreate, false},
 	} {
 		t.Run(fmt.Sprintf("%s %d", c.name, c.perms), func(t *testing.T) {
 			q := r.other() // nothing is known
@@ -311,7 +312,7 @@ func TestB36NoAuthInAQueueIsAnErrorAtOnce(t *testing.T) {
 				ahead := r.other()
 				first := takeLater(t, ahead)
 				lineUp(t, r.raw, r.path+"/line", 1, ahead.c)
-				defer func() { first.cancel(nil); first.wait() }()
+				defer func() { first.Cancel(nil); first.Wait() }()
 			}
 			restore := refuse(c.name, c.perms)
 			defer restore()
@@ -347,8 +348,8 @@ func TestB61QueueOnServersWithoutDigestsOrACLs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servers := []string{ownServer(t, server.cfg, server.opts...)}
-			conn, path := rawTo(t, servers), newPath(t)
+			servers := []string{harness.OwnServer(t, server.cfg, server.opts...)}
+			conn, path := harness.RawTo(t, servers), harness.NewPath(t)
 			q := NewQueue(dialTo(t, servers, nil), path, &QueueOptions{MaxLen: 10, MaxAttempts: 1})
 			other := NewQueue(dialTo(t, servers, nil), path, nil)
 			a := takeLater(t, q)
@@ -357,16 +358,16 @@ func TestB61QueueOnServersWithoutDigestsOrACLs(t *testing.T) {
 			lineUp(t, conn, path+"/line", 2, other.c)
 			putOn(t, q, "0", "1")
 			putOn(t, q, "2")
-			require.Positive(t, a.get().Token())
-			ackOn(t, a.get())
-			require.NoError(t, b.get().Ack(within(t, 10*time.Second), &zk.CreateRequest{Path: path + "-effect"}))
+			require.Positive(t, a.Get().Token())
+			ackOn(t, a.Get())
+			require.NoError(t, b.Get().Ack(harness.Within(t, 10*time.Second), &zk.CreateRequest{Path: path + "-effect"}))
 			nackOn(t, takeOn(t, q))
 			require.Equal(t, []string{"2"}, drain(t, other))
 
 			putOn(t, q, "3")
 			it := takeOn(t, other)
 			require.NoError(t, conn.Delete(it.lease.g.place().path, -1))
-			require.ErrorIs(t, it.Nack(within(t, 10*time.Second)), ErrLost)
+			require.ErrorIs(t, it.Nack(harness.Within(t, 10*time.Second)), ErrLost)
 			require.Equal(t, []string{"3"}, drain(t, other), "what is left of the claim goes")
 			atRest(t, conn, path)
 		})
@@ -389,8 +390,8 @@ func TestB37QueueOnABusyServer(t *testing.T) {
 					a := takeLater(t, w.queue(q.c))
 					time.Sleep(busyFor)
 					w.plan.Stop()
-					put.get()
-					it := a.get()
+					put.Get()
+					it := a.Get()
 					require.Equal(t, "x", string(it.Data))
 					require.Equal(t, 1, it.Attempt)
 					ackOn(t, it)
@@ -459,15 +460,15 @@ func TestB28NumbersOfASegmentNearTheirEnd(t *testing.T) {
 // and know the session when they are back.
 func TestB56QueueOverAnOutageThatTheSessionSurvives(t *testing.T) {
 	r := newQueueRig(t, nil)
-	r.c = dialTo(t, []string{r.p.addr()}, &Options{SessionTimeout: 1500 * time.Millisecond})
+	r.c = dialTo(t, []string{r.p.Addr()}, &Options{SessionTimeout: 1500 * time.Millisecond})
 	r.q = NewQueue(r.c, r.path, nil)
 	putOn(t, r.other(), "x")
 	it := takeOn(t, r.q)
 	work := it.Context(r.ctx)
-	r.p.stall()
-	require.ErrorIs(t, waitFor(t, work), ErrLost)
+	r.p.Stall()
+	require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 	require.ErrorIs(t, it.Ack(r.ctx), ErrLost)
-	r.p.resume()
+	r.p.Resume()
 	again := takeOn(t, r.other())
 	require.Equal(t, 2, again.Attempt, "given back, or gone with its session")
 	ackOn(t, again)
@@ -478,25 +479,23 @@ func TestB56QueueOverAnOutageThatTheSessionSurvives(t *testing.T) {
 // The server has lost its data: who waits goes on in the next session, on a queue
 // made anew.
 func TestB46QueueWhoseServerLostItsData(t *testing.T) {
-	ctx := within(t, 60*time.Second)
-	path := newPath(t)
-	p := newProxy(t, harness.shared[0])
-	c := dialTo(t, []string{p.addr()}, &Options{SessionTimeout: 1500 * time.Millisecond})
+	ctx := harness.Within(t, 60*time.Second)
+	path := harness.NewPath(t)
+	p := harness.NewProxy(t, harness.Server())
+	c := dialTo(t, []string{p.Addr()}, &Options{SessionTimeout: 1500 * time.Millisecond})
 	q := NewQueue(c, path, nil)
 	putOn(t, q, "lost with the server")
 	it := takeOn(t, q)
 	a := takeLater(t, q)
-	lineUp(t, raw(t), path+"/line", 1, c)
+	lineUp(t, harness.Raw(t), path+"/line", 1, c)
 	empty := zktest.NewServer(t, zktest.TickTime(100*time.Millisecond))
-	p.mu.Lock()
-	p.target = empty.Addr()
-	p.mu.Unlock()
-	p.drop()
-	_ = waitFor(t, it.Context(ctx))
+	p.Lead(empty.Addr())
+	p.Drop()
+	_ = harness.Cause(t, it.Context(ctx))
 	require.ErrorIs(t, it.Err(), ErrLost)
 	other := NewQueue(dialTo(t, []string{empty.Addr()}, nil), path, nil)
 	putOn(t, other, "new")
-	got := a.get()
+	got := a.Get()
 	require.Equal(t, "new", string(got.Data))
 	ackOn(t, got)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -43,27 +44,27 @@ func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 					putOn(t, r.q, "full")
 				}
 				other := r.other()
-				ahead := inBackground(t, call(other))
+				ahead := harness.Go(t, call(other))
 				lineUp(t, r.raw, r.path+"/"+line, 1, other.c)
-				mine := inBackground(t, call(r.q))
+				mine := harness.Go(t, call(r.q))
 				lineUp(t, r.raw, r.path+"/"+line, 2, r.c)
 				if which == "first" {
 					ahead, mine = mine, ahead
 				}
-				places := members(children(t, r.raw, r.path+"/"+line), lockKinds)
+				places := members(harness.Children(t, r.raw, r.path+"/"+line), lockKinds)
 				slices.SortFunc(places, member.compare)
 				victim := places[map[string]int{"first": 0, "second": 1}[which]]
 				require.NoError(t, r.raw.Delete(r.path+"/"+line+"/"+victim.name, -1))
-				_, err := mine.wait()
+				_, err := mine.Wait()
 				require.ErrorIs(t, err, ErrEvicted)
-				require.True(t, ahead.waiting())
+				require.True(t, ahead.Waiting())
 				if line == "room" {
 					ackOn(t, takeOn(t, other))
-					ahead.get()
+					ahead.Get()
 					require.Equal(t, []string{"mine"}, drain(t, other))
 				} else {
 					putOn(t, NewQueue(r.c, r.path, nil), "x")
-					ahead.get()
+					ahead.Get()
 				}
 				atRest(t, r.raw, r.path)
 			})
@@ -78,13 +79,13 @@ func TestB22ClaimOfAQueuesItemIsDeleted(t *testing.T) {
 		t.Run(which, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
-				conn := w.operator()
+				conn := w.bare()
 				putOn(t, q, "x")
 				it := takeOn(t, q)
 				p := it.lease.g.place()
 				time.Sleep(2 * time.Second) // it is watched by now
 				next := w.takeLater(other)
-				require.True(t, next.waiting())
+				require.True(t, next.Waiting())
 				work := it.Context(t.Context())
 				var deleted []any // at once: what is left of a claim without flag is swept
 				if which != "claim" {
@@ -97,13 +98,13 @@ func TestB22ClaimOfAQueuesItemIsDeleted(t *testing.T) {
 				require.NoError(t, err)
 				synctest.Wait()
 				if which == "claim" {
-					require.True(t, next.waiting(), "the flag stands")
+					require.True(t, next.Waiting(), "the flag stands")
 					require.NoError(t, it.Err())
 					require.ErrorIs(t, it.Ack(t.Context()), ErrLost)
 				}
 				require.ErrorIs(t, it.Err(), ErrLost)
 				require.ErrorIs(t, context.Cause(work), ErrLost)
-				again := next.get()
+				again := next.Get()
 				require.Equal(t, it.ID, again.ID)
 				require.Equal(t, 2, again.Attempt)
 				require.Equal(t, []string{again.lease.g.place().name}, w.flags())
@@ -123,21 +124,21 @@ func TestB22ItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		q, other := w.queue(c), w.queue(w.stranger(nil))
-		conn := w.operator()
+		conn := w.bare()
 		putOn(t, q, "0")
 		it := takeOn(t, q)
 		require.NoError(t, conn.Delete(it.lease.g.place().path, -1)) // it is not watched yet
 		next := w.takeLater(other)
-		require.True(t, next.waiting())
+		require.True(t, next.Waiting())
 		requests := w.requests(func() { putOn(t, q, "1") })
 		require.LessOrEqual(t, requests["sync"], 2)
-		second := next.get()
+		second := next.Get()
 		require.Equal(t, "1", string(second.Data))
 		third := w.takeLater(other)
 		synctest.Wait()
-		require.True(t, third.waiting())
+		require.True(t, third.Waiting())
 		require.True(t, w.srv.Expire(sessionID(c)))
-		again := third.get()
+		again := third.Get()
 		require.Equal(t, it.ID, again.ID)
 		ackOn(t, again)
 		ackOn(t, second)
@@ -154,7 +155,7 @@ func TestA21TakerAndProducerRecoverWhenTheQueueIsDeleted(t *testing.T) {
 		"leaves first": func(t *testing.T, r *queueRig) {
 			var remove func(string)
 			remove = func(path string) {
-				for _, name := range children(t, r.raw, path) {
+				for _, name := range harness.Children(t, r.raw, path) {
 					remove(path + "/" + name)
 				}
 				_ = r.raw.Delete(path, -1) // those who wait may have made it anew by now
@@ -183,13 +184,13 @@ func TestA21TakerAndProducerRecoverWhenTheQueueIsDeleted(t *testing.T) {
 			lineUp(t, r.raw, r.path+"/line", 2, other.c)
 			remove(t, r)
 			lineUp(t, r.raw, r.path+"/line", 2, r.c, other.c)
-			require.True(t, first.waiting())
-			require.True(t, second.waiting())
+			require.True(t, first.Waiting())
+			require.True(t, second.Waiting())
 			ids := putOn(t, r.q, "0", "1") // whose receipts are gone
-			got := []ItemID{first.get().ID, second.get().ID}
+			got := []ItemID{first.Get().ID, second.Get().ID}
 			require.ElementsMatch(t, ids, got)
-			ackOn(t, first.get())
-			ackOn(t, second.get())
+			ackOn(t, first.Get())
+			ackOn(t, second.Get())
 			atRest(t, r.raw, r.path)
 		})
 	}
@@ -200,7 +201,7 @@ func TestA21TakerAndProducerRecoverWhenTheQueueIsDeleted(t *testing.T) {
 		a := putLater(t, r.q, "next")
 		lineUp(t, r.raw, r.path+"/room", 1, r.c)
 		removeTree(t, r.raw, r.path)
-		a.get()
+		a.Get()
 		require.Equal(t, []string{"next"}, drain(t, r.other()))
 	})
 }
@@ -210,7 +211,7 @@ func TestB23QueueIsDeletedAndMadeAnewWhileAConsumerWorks(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
 		q.segment, other.segment = 2, 2
-		conn := w.operator()
+		conn := w.bare()
 		putOn(t, q, names(10)...)
 		for range 9 {
 			ackOn(t, takeOn(t, q))
@@ -239,13 +240,13 @@ func TestB23SegmentsThatAreDeletedAreMadeAnew(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
 					q.segment, other.segment = 3, 3
-					conn := w.operator()
+					conn := w.bare()
 					putOn(t, q, "0", "1", "2") // sealed with the last
 					var held []*Item
 					for range 3 {
 						held = append(held, takeOn(t, q))
 					}
-					var a *background[*Item]
+					var a *harness.Call[*Item]
 					if waits {
 						a = w.takeLater(other)
 					}
@@ -258,7 +259,7 @@ func TestB23SegmentsThatAreDeletedAreMadeAnew(t *testing.T) {
 					if !waits {
 						a = w.takeLater(other)
 					}
-					it := a.get()
+					it := a.Get()
 					require.Equal(t, ids[0], it.ID)
 					ackOn(t, it)
 					for _, it := range held {
@@ -315,18 +316,18 @@ func TestB35CloseGivesAQueuesItemsBackAndEndsWaits(t *testing.T) {
 	server := serveLater(t, r.q, func(context.Context, *Item) error { return nil })
 	lineUp(t, r.raw, r.path+"/line", 2, r.c)
 	lineUp(t, r.raw, r.path+"/room", 1, r.c)
-	rule := r.p.on(opNack, 1, hold)
-	closed := inBackground(t, func(context.Context) (error, error) { return nil, r.c.Close() })
-	r.p.await(rule)
+	rule := r.p.On(opNack, 1, harness.Hold)
+	closed := harness.Go(t, func(context.Context) (error, error) { return nil, r.c.Close() })
+	r.p.Await(rule)
 	require.ErrorIs(t, context.Cause(work), ErrClosed, "before the deletion is sent")
 	require.ErrorIs(t, it.Err(), ErrClosed)
-	rule.release()
-	_, err := closed.wait()
+	rule.Release()
+	_, err := closed.Wait()
 	require.NoError(t, err)
 	require.NoError(t, r.c.Close())
 	for what, err := range map[string]error{
-		"take": func() error { _, err := taker.wait(); return err }(),
-		"put":  func() error { _, err := producer.wait(); return err }(), "serve": func() error { _, err := server.wait(); return err }(),
+		"take": func() error { _, err := taker.Wait(); return err }(),
+		"put":  func() error { _, err := producer.Wait(); return err }(), "serve": func() error { _, err := server.Wait(); return err }(),
 		"ack": it.Ack(r.ctx), "nack": second.Nack(r.ctx),
 		"take again": func() error { _, err := r.q.Take(r.ctx); return err }(),
 		"put again":  func() error { _, err := r.q.Put(r.ctx, nil); return err }(),
@@ -351,7 +352,7 @@ func TestB35CloseOfAQueuesClientWhileDisconnected(t *testing.T) {
 		began := time.Now()
 		require.ErrorContains(t, c.Close(), "left to time out")
 		require.Less(t, time.Since(began), time.Second)
-		_, err := a.wait()
+		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrClosed)
 		require.ErrorIs(t, it.Err(), ErrClosed)
 		again := takeOn(t, w.queue(w.stranger(nil)))
@@ -366,16 +367,16 @@ func TestB35CloseDuringAnAckOfAQueuesItem(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "x", "y")
 	it := takeOn(t, r.q)
-	rule := r.p.on(opAck, 1, hold)
+	rule := r.p.On(opAck, 1, harness.Hold)
 	a := ackLater(t, it)
-	r.p.await(rule)
-	closed := inBackground(t, func(context.Context) (error, error) { return nil, r.c.Close() })
-	eventually(t, "closing", func() bool { return it.Err() != nil })
+	r.p.Await(rule)
+	closed := harness.Go(t, func(context.Context) (error, error) { return nil, r.c.Close() })
+	harness.Eventually(t, "closing", func() bool { return it.Err() != nil })
 	require.ErrorIs(t, it.Err(), ErrClosed)
-	rule.release()
-	_, err := a.wait()
+	rule.Release()
+	_, err := a.Wait()
 	require.NoError(t, err, "it was carried out")
-	_, err = closed.wait()
+	_, err = closed.Wait()
 	require.NoError(t, err)
 	require.Equal(t, []string{"y"}, drain(t, r.other()))
 	atRest(t, r.raw, r.path)
@@ -395,7 +396,7 @@ func TestB23ConsumerKnowsTheSegmentsOfTheQueueThatWasDeleted(t *testing.T) {
 			putOn(t, consumer, "old")
 			ackOn(t, takeOn(t, consumer))
 		}
-		removeTree(t, w.operator(), w.path)
+		removeTree(t, w.bare(), w.path)
 		want := names(14)
 		putOn(t, producer, want[0])
 		it := takeOn(t, consumer)
@@ -411,23 +412,23 @@ func TestB44CauseOfAContextIsNotTheOutcome(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "0", "1")
 	it := takeOn(t, r.q)
-	r.p.refusing(true)
+	r.p.Refuse(true)
 	s, _ := r.c.session()
 	sessAwaitDown(t, s)
 	for _, cause := range []error{lost(errDeleted), ErrUncertain, ErrEvicted, errSessionOver, zk.ErrNoNode} {
 		ack, put := ackLater(t, it), putLater(t, r.q, "never sent")
-		ack.cancel(cause)
-		put.cancel(cause)
-		_, err := ack.wait()
+		ack.Cancel(cause)
+		put.Cancel(cause)
+		_, err := ack.Wait()
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, cause, "it is told all the same")
 		require.NoError(t, it.Err(), "still claimed")
-		id, err := put.wait()
+		id, err := put.Wait()
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, cause)
 		require.Empty(t, id)
 	}
-	r.p.refusing(false)
+	r.p.Refuse(false)
 	ackOn(t, it)
 	require.Equal(t, []string{"1"}, drain(t, r.q))
 }
@@ -438,14 +439,14 @@ func TestB22ItemThatIsDeletedBeforeItsClaimIsNotHandedOut(t *testing.T) {
 	r.warm()
 	putOn(t, r.q, "0")
 	segment := r.path + "/s/0000000000"
-	rule := r.p.on(opClaim, 1, hold)
+	rule := r.p.On(opClaim, 1, harness.Hold)
 	a := takeLater(t, r.q)
-	r.p.await(rule)
-	require.NoError(t, r.raw.Delete(segment+"/"+children(t, r.raw, segment)[0], -1))
-	rule.release()
+	r.p.Await(rule)
+	require.NoError(t, r.raw.Delete(segment+"/"+harness.Children(t, r.raw, segment)[0], -1))
+	rule.Release()
 	putOn(t, r.other(), "1")
-	it := a.get()
+	it := a.Get()
 	require.Equal(t, "1", string(it.Data))
 	ackOn(t, it)
-	require.Empty(t, children(t, r.raw, segment))
+	require.Empty(t, harness.Children(t, r.raw, segment))
 }

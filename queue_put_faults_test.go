@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -18,7 +19,7 @@ func TestB42PutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 	for _, op := range []string{opReceipt, opPut, opSealing} {
 		for how, action := range losses {
 			for _, consumed := range []bool{false, true} {
-				if consumed && action == dropBefore {
+				if consumed && action == harness.DropBefore {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s, %s, consumed=%v", op, how, consumed), func(t *testing.T) {
@@ -34,9 +35,9 @@ func TestB42PutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 						putOn(t, r.q, "1")
 						want = append(want, "1")
 					}
-					rule := r.p.on(op, 1, action)
+					rule := r.p.On(op, 1, action)
 					a := putLater(t, r.q, "lost")
-					r.p.await(rule)
+					r.p.Await(rule)
 					if consumed {
 						var it *Item
 						other := r.other()
@@ -48,11 +49,11 @@ func TestB42PutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 					} else {
 						want = append(want, "lost")
 					}
-					id := a.get()
+					id := a.Get()
 					require.Len(t, string(id), 22)
 					putOn(t, r.q, "next")
 					require.Equal(t, append(want, "next"), drain(t, r.q))
-					require.LessOrEqual(t, len(children(t, r.raw, r.path+"/puts")), 1, "one receipt")
+					require.LessOrEqual(t, len(harness.Children(t, r.raw, r.path+"/puts")), 1, "one receipt")
 				})
 			}
 		}
@@ -64,23 +65,23 @@ func TestB42ReceiptsOfPutsThatOverlapAreSeparate(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.warm()
 	for range 3 {
-		rule := r.p.on(opPut, 1, dropAfter)
-		var puts []*background[ItemID]
+		rule := r.p.On(opPut, 1, harness.DropAfter)
+		var puts []*harness.Call[ItemID]
 		for i := range 5 {
 			puts = append(puts, putLater(t, r.q, fmt.Sprint(i)))
 		}
-		r.p.await(rule)
+		r.p.Await(rule)
 		for _, a := range puts {
-			a.get()
+			a.Get()
 		}
-		r.p.off(rule)
+		r.p.Off(rule)
 		require.Len(t, drain(t, r.q), 5)
 	}
-	require.LessOrEqual(t, len(children(t, r.raw, r.path+"/puts")), 5, "as many as were under way together")
+	require.LessOrEqual(t, len(harness.Children(t, r.raw, r.path+"/puts")), 5, "as many as were under way together")
 	for range 20 {
 		putOn(t, r.q, "x")
 	}
-	require.LessOrEqual(t, len(children(t, r.raw, r.path+"/puts")), 5)
+	require.LessOrEqual(t, len(harness.Children(t, r.raw, r.path+"/puts")), 5)
 }
 
 // Across the end of the session nobody can tell.
@@ -125,7 +126,7 @@ func TestB42PutThatWasNotSentGoesOnInTheNextSession(t *testing.T) {
 		synctest.Wait()
 		require.True(t, w.srv.Expire(old))
 		w.plan.Stop()
-		a.get()
+		a.Get()
 		require.NotEqual(t, old, sessionID(c))
 		require.Equal(t, []string{"x"}, drain(t, q))
 	})
@@ -137,41 +138,41 @@ func TestB32ContextOfAPutEndsBeforeAndAfterItIsSent(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.warm()
 
-	r.p.refusing(true)
-	eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
+	r.p.Refuse(true)
+	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
 	a := putLater(t, r.q, "never sent")
-	a.cancel(nil)
-	id, err := a.wait()
+	a.Cancel(nil)
+	id, err := a.Wait()
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, ErrUncertain)
 	require.Empty(t, id)
-	r.p.refusing(false)
+	r.p.Refuse(false)
 
-	rule := r.p.on(opPut, 1, hold)
+	rule := r.p.On(opPut, 1, harness.Hold)
 	a = putLater(t, r.q, "sent")
-	r.p.await(rule)
-	a.cancel(nil)
-	id, err = a.wait()
+	r.p.Await(rule)
+	a.Cancel(nil)
+	id, err = a.Wait()
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, ErrUncertain)
 	require.NotEmpty(t, id)
-	rule.release()
+	rule.Release()
 	it := takeOn(t, r.q)
 	require.Equal(t, id, it.ID)
 	ackOn(t, it)
-	require.Len(t, children(t, r.raw, r.path+"/puts"), 1)
+	require.Len(t, harness.Children(t, r.raw, r.path+"/puts"), 1)
 	putOn(t, r.q, "next")
-	require.Len(t, children(t, r.raw, r.path+"/puts"), 1, "the receipt was free again")
+	require.Len(t, harness.Children(t, r.raw, r.path+"/puts"), 1, "the receipt was free again")
 
-	rule = r.p.on(opPut, 1, withhold)
+	rule = r.p.On(opPut, 1, harness.Withhold)
 	a = putLater(t, r.q, "replies are lost")
-	r.p.await(rule)
-	a.cancel(nil)
-	_, err = a.wait()
+	r.p.Await(rule)
+	a.Cancel(nil)
+	_, err = a.Wait()
 	require.ErrorIs(t, err, ErrUncertain)
-	r.p.drop()
+	r.p.Drop()
 	require.Equal(t, []string{"next", "replies are lost"}, drain(t, r.q))
-	eventually(t, "receipt discarded", func() bool { return len(children(t, r.raw, r.path+"/puts")) == 0 })
+	harness.Eventually(t, "receipt discarded", func() bool { return len(harness.Children(t, r.raw, r.path+"/puts")) == 0 })
 }
 
 // With the queue its receipts are deleted: what they would have told is not known
@@ -189,19 +190,19 @@ func TestB42ReceiptIsDeletedWithTheQueue(t *testing.T) {
 				_, err = r.raw.CreateContainer(r.path+"/puts", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 				require.NoError(t, err)
 			}
-			r.p.drop()
+			r.p.Drop()
 		}
 		t.Run(fmt.Sprintf("put, parent=%v", parent), func(t *testing.T) {
 			r := newQueueRig(t, nil)
-			rule := r.p.on(opPut, 1, withhold)
+			rule := r.p.On(opPut, 1, harness.Withhold)
 			a := putLater(t, r.q, "0")
-			r.p.await(rule)
-			eventually(t, "put", func() bool {
+			r.p.Await(rule)
+			harness.Eventually(t, "put", func() bool {
 				names, _, err := r.raw.Children(r.path + "/s/0000000000")
 				return err == nil && len(names) == 1
 			})
 			gone(r)
-			id, err := a.wait()
+			id, err := a.Wait()
 			require.ErrorIs(t, err, ErrUncertain)
 			require.NotEmpty(t, id)
 			putOn(t, r.q, "1")
@@ -211,15 +212,15 @@ func TestB42ReceiptIsDeletedWithTheQueue(t *testing.T) {
 			r := newQueueRig(t, nil)
 			putOn(t, r.other(), "0")
 			it := takeOn(t, r.q)
-			rule := r.p.on(ackAndCreate, 1, withhold)
+			rule := r.p.On(ackAndCreate, 1, harness.Withhold)
 			a := ackLater(t, it, &zk.CreateRequest{Path: r.path + "-done"})
-			r.p.await(rule)
-			eventually(t, "acked", func() bool {
+			r.p.Await(rule)
+			harness.Eventually(t, "acked", func() bool {
 				done, _, err := r.raw.Exists(r.path + "-done")
 				return done && err == nil
 			})
 			gone(r)
-			_, err := a.wait()
+			_, err := a.Wait()
 			require.ErrorIs(t, err, ErrUncertain)
 			require.NotErrorIs(t, err, ErrLost)
 		})

@@ -16,20 +16,20 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Serve, the dead letters, and what handlers do.
 
-func serveLater(t testing.TB, q *Queue, handler func(context.Context, *Item) error) *background[error] {
-	return inBackground(t, func(ctx context.Context) (error, error) { return nil, q.Serve(ctx, handler) })
+func serveLater(t testing.TB, q *Queue, handler func(context.Context, *Item) error) *harness.Call[struct{}] {
+	return harness.GoErr(t, func(ctx context.Context) error { return q.Serve(ctx, handler) })
 }
 
 // stop ends a Serve and returns its error.
-func stop(a *background[error]) error {
-	a.t.Helper()
-	a.cancel(nil)
-	_, err := a.wait()
+func stop(a *harness.Call[struct{}]) error {
+	a.Cancel(nil)
+	_, err := a.Wait()
 	return err
 }
 
@@ -45,7 +45,7 @@ func TestServeHandsEachItemToOneHandlerInOrder(t *testing.T) {
 		return ctx.Err()
 	})
 	putOn(t, r.other(), names(250)...)
-	eventually(t, "all handled", func() bool { mu.Lock(); defer mu.Unlock(); return len(got) == 250 })
+	harness.Eventually(t, "all handled", func() bool { mu.Lock(); defer mu.Unlock(); return len(got) == 250 })
 	require.Equal(t, names(250), got)
 	err := stop(a)
 	require.ErrorIs(t, err, context.Canceled)
@@ -68,8 +68,8 @@ func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
 	for range 3 {
 		require.NoError(t, (<-began).Err())
 	}
-	a.cancel(nil)
-	require.True(t, a.waiting())
+	a.Cancel(nil)
+	require.True(t, a.Waiting())
 	close(finish)
 	require.ErrorIs(t, stop(a), context.Canceled)
 	require.Empty(t, began)
@@ -138,7 +138,7 @@ func TestServeGivesBackAtOnceWhenItEndsDuringABackoff(t *testing.T) {
 		time.Sleep(time.Minute)
 		e, err := q.Peek(t.Context())
 		require.ErrorIs(t, err, ErrEmpty, "%v: taken again", e)
-		require.True(t, a.waiting())
+		require.True(t, a.Waiting())
 		require.ErrorIs(t, stop(a), context.Canceled)
 		require.Less(t, time.Since(began), time.Hour)
 		it := takeOn(t, q)
@@ -185,7 +185,7 @@ func TestDeadLettersAfterSixteenAttemptsUnlessToldOtherwise(t *testing.T) {
 			nackOn(t, takeOn(t, without))
 		}
 		a := w.takeLater(q)
-		require.True(t, a.waiting())
+		require.True(t, a.Waiting())
 		require.Empty(t, w.items())
 		n, err := NewQueue(q.c, w.path+"-dead", nil).Len(t.Context())
 		require.NoError(t, err)
@@ -208,7 +208,7 @@ func TestB44MoveToTheDeadLettersWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 					nackOn(t, takeOn(t, q))
 				}
 				a := w.takeLater(q)
-				require.True(t, a.waiting())
+				require.True(t, a.Waiting())
 				require.Equal(t, map[string]int{map[bool]string{false: "drop before", true: "drop after"}[after]: 3}, w.plan.Fired())
 				require.Equal(t, want, drain(t, dead))
 				require.Greater(t, dead.c.mustStock(w.path+"-dead").end.number, int64(2), "segments")
@@ -228,7 +228,7 @@ func TestB36DeadLettersThatMayNotBeWritten(t *testing.T) {
 	r := newQueueRig(t, &QueueOptions{MaxAttempts: 1})
 	_, err := r.raw.Create(parent(r.path), nil, 0, zk.WorldACL(zk.PermAll))
 	if err != nil {
-		makeParents(t, r.raw, parent(r.path))
+		harness.MakeParents(t, r.raw, parent(r.path))
 	}
 	_, err = r.raw.Create(r.path+"-dead", nil, 0, zk.WorldACL(zk.PermRead))
 	require.NoError(t, err)
@@ -237,7 +237,7 @@ func TestB36DeadLettersThatMayNotBeWritten(t *testing.T) {
 	_, err = r.q.Take(r.ctx)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	require.EqualError(t, err, fmt.Sprintf("zkrecipes: take from %s: move item %s to the dead letters, %s-dead: zk: not authenticated", r.path, ids[0], r.path))
-	eventually(t, "given back", func() bool { _, err := r.q.Peek(r.ctx); return err == nil })
+	harness.Eventually(t, "given back", func() bool { _, err := r.q.Peek(r.ctx); return err == nil })
 }
 
 // A handler that panics, ends its goroutine or closes the client.
@@ -279,7 +279,7 @@ func TestB57HandlersMayCallTheLibraryCloseIncluded(t *testing.T) {
 		return it.Err()
 	})
 	require.NoError(t, <-closed)
-	_, err := a.wait()
+	_, err := a.Wait()
 	require.ErrorIs(t, err, ErrClosed)
 	require.EqualError(t, err, "zkrecipes: serve "+r.path+": client closed")
 	require.Equal(t, []string{"x", "y"}, drain(t, r.other()))
@@ -307,7 +307,7 @@ func TestServeLeavesAnItemAloneThatTheHandlerHasSettled(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "all", func() bool { mu.Lock(); defer mu.Unlock(); return len(got) == 4 })
+	harness.Eventually(t, "all", func() bool { mu.Lock(); defer mu.Unlock(); return len(got) == 4 })
 	require.Equal(t, []string{"0 1", "1 1", "1 2", "2 1"}, got)
 	require.ErrorIs(t, stop(a), context.Canceled)
 	require.Empty(t, drain(t, r.q))
@@ -328,13 +328,13 @@ func TestB44AckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testin
 						zktest.Fault{Do: zktest.Drop, After: after, Op: opAckJoin, Skip: 1, Times: 2},
 						zktest.Fault{Do: zktest.Answer, Code: -7, After: after, Op: opAckJoin, Skip: 3, Times: 1})
 					var got []string
-					var other *background[*Item]
+					var other *harness.Call[*Item]
 					a := serveLater(t, q, func(_ context.Context, it *Item) error {
 						got = append(got, string(it.Data))
 						if others && len(got) == 2 {
 							other = takeLater(t, w.queue(w.stranger(nil)))
 							synctest.Wait()
-							ackOn(t, other.get())
+							ackOn(t, other.Get())
 						}
 						return nil
 					})
@@ -362,18 +362,18 @@ func TestServeEndsWithWhatItCannotGetOver(t *testing.T) {
 	r := newQueueRig(t, &QueueOptions{Workers: 3})
 	a := serveLater(t, r.q, func(context.Context, *Item) error { return nil })
 	lineUp(t, r.raw, r.path+"/line", 3, r.c)
-	r.p.expire()
+	r.p.Expire()
 	lineUp(t, r.raw, r.path+"/line", 3, r.c)
-	r.p.drop()
+	r.p.Drop()
 	putOn(t, r.other(), names(10)...)
-	eventually(t, "all handled", func() bool { n, err := r.q.Len(r.ctx); return err == nil && n == 0 })
+	harness.Eventually(t, "all handled", func() bool { n, err := r.q.Len(r.ctx); return err == nil && n == 0 })
 	lineUp(t, r.raw, r.path+"/line", 3, r.c)
-	require.True(t, a.waiting())
-	require.NoError(t, r.raw.Delete(r.path+"/line/"+children(t, r.raw, r.path+"/line")[0], -1))
-	_, err := a.wait()
+	require.True(t, a.Waiting())
+	require.NoError(t, r.raw.Delete(r.path+"/line/"+harness.Children(t, r.raw, r.path+"/line")[0], -1))
+	_, err := a.Wait()
 	require.ErrorIs(t, err, ErrEvicted)
 	require.NotErrorIs(t, err, context.Canceled)
-	eventually(t, "no place left", func() bool { return len(children(t, r.raw, r.path+"/line")) == 0 })
+	harness.Eventually(t, "no place left", func() bool { return len(harness.Children(t, r.raw, r.path+"/line")) == 0 })
 }
 
 // The session ends while a handler works: it is told, and the item comes again.
@@ -393,9 +393,9 @@ func TestB09ExpiryWhileAHandlerWorksEndsItsContext(t *testing.T) {
 		return nil
 	})
 	<-began
-	r.p.expire()
+	r.p.Expire()
 	<-began
-	eventually(t, "acked", func() bool { n, err := r.q.Len(r.ctx); return err == nil && n == 0 })
+	harness.Eventually(t, "acked", func() bool { n, err := r.q.Len(r.ctx); return err == nil && n == 0 })
 	require.ErrorIs(t, stop(a), context.Canceled)
 	require.Equal(t, []int{1, 2}, attempts)
 }

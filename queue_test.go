@@ -11,13 +11,15 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // What users of a queue rely on.
 
 func TestA21ItemsComeOutInTheOrderInWhichTheyWerePut(t *testing.T) {
 	t.Parallel()
-	q := NewQueue(dial(t, nil), newPath(t), nil)
+	q := NewQueue(dial(t, nil), harness.NewPath(t), nil)
 	const n = 1000
 	ids := putOn(t, q, names(n)...)
 	for i := range n {
@@ -34,14 +36,14 @@ func TestA21ItemsComeOutInTheOrderInWhichTheyWerePut(t *testing.T) {
 // Of many producers each one's items come out in its order.
 func TestA21ItemsOfManyProducersComeOutInEachOnesOrder(t *testing.T) {
 	t.Parallel()
-	path := newPath(t)
+	path := harness.NewPath(t)
 	const producers, n = 5, 200
 	var wg sync.WaitGroup
 	for p := range producers {
 		q := NewQueue(dial(t, nil), path, nil)
 		wg.Go(func() {
 			for i := range n {
-				if _, err := q.Put(within(t, 60*time.Second), fmt.Appendf(nil, "%d %d", p, i)); err != nil {
+				if _, err := q.Put(harness.Within(t, 60*time.Second), fmt.Appendf(nil, "%d %d", p, i)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -64,10 +66,10 @@ func TestA21ItemsOfManyProducersComeOutInEachOnesOrder(t *testing.T) {
 
 func TestA21FourConsumersGetEachItemOnce(t *testing.T) {
 	t.Parallel()
-	path := newPath(t)
+	path := harness.NewPath(t)
 	const n = 1000
 	got := make(chan string, 2*n)
-	ctx, cancel := context.WithCancel(within(t, 60*time.Second))
+	ctx, cancel := context.WithCancel(harness.Within(t, 60*time.Second))
 	var consumers, producers sync.WaitGroup
 	for range 4 {
 		q := NewQueue(dial(t, nil), path, nil)
@@ -108,7 +110,7 @@ func TestA21FourConsumersGetEachItemOnce(t *testing.T) {
 	consumers.Wait()
 	require.Len(t, all, n)
 	require.Empty(t, got)
-	atRest(t, raw(t), path)
+	atRest(t, harness.Raw(t), path)
 }
 
 func TestA21TakeOnEmptyWaitsAndWakesAgainAndAgain(t *testing.T) {
@@ -118,9 +120,9 @@ func TestA21TakeOnEmptyWaitsAndWakesAgainAndAgain(t *testing.T) {
 	for i := range 5 {
 		a := takeLater(t, r.q)
 		lineUp(t, r.raw, r.path+"/line", 1, r.c)
-		require.True(t, a.waiting())
+		require.True(t, a.Waiting())
 		id := putOn(t, other, fmt.Sprint(i))[0]
-		it := a.get()
+		it := a.Get()
 		require.Equal(t, id, it.ID)
 		require.Equal(t, fmt.Sprint(i), string(it.Data))
 		ackOn(t, it)
@@ -137,16 +139,16 @@ func TestA21TakeWithADeadlineReturnsTheContextsError(t *testing.T) {
 	_, err := r.q.Take(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.EqualError(t, err, "zkrecipes: take from "+r.path+": context deadline exceeded")
-	eventually(t, "no place left", func() bool { return len(children(t, r.raw, r.path+"/line")) == 0 })
+	harness.Eventually(t, "no place left", func() bool { return len(harness.Children(t, r.raw, r.path+"/line")) == 0 })
 
 	a := takeLater(t, r.q)
 	lineUp(t, r.raw, r.path+"/line", 1, r.c)
 	why := errors.New("told to")
-	a.cancel(why)
-	_, err = a.wait()
+	a.Cancel(why)
+	_, err = a.Wait()
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, why)
-	eventually(t, "no place left", func() bool { return len(children(t, r.raw, r.path+"/line")) == 0 })
+	harness.Eventually(t, "no place left", func() bool { return len(harness.Children(t, r.raw, r.path+"/line")) == 0 })
 	putOn(t, r.q, "next")
 	ackOn(t, takeOn(t, r.q))
 }
@@ -161,7 +163,7 @@ func TestA21ItemOfADeadConsumerGoesToAnotherInItsOldPosition(t *testing.T) {
 	second := takeOn(t, other)
 	require.Equal(t, ids[1], second.ID)
 
-	r.p.expire()
+	r.p.Expire()
 	again := takeOn(t, other)
 	require.Equal(t, ids[0], again.ID, "before the last one")
 	require.Equal(t, "0", string(again.Data))
@@ -171,7 +173,7 @@ func TestA21ItemOfADeadConsumerGoesToAnotherInItsOldPosition(t *testing.T) {
 	ackOn(t, again)
 	ackOn(t, second)
 	require.Equal(t, []string{"2"}, drain(t, other))
-	eventually(t, "lost", func() bool { return dying.Err() != nil })
+	harness.Eventually(t, "lost", func() bool { return dying.Err() != nil })
 	require.ErrorIs(t, dying.Ack(r.ctx), ErrLost)
 }
 
@@ -227,8 +229,8 @@ func TestA21AckAfterTheClaimIsLostIsAnError(t *testing.T) {
 	putOn(t, r.other(), "x")
 	it := takeOn(t, r.q)
 	work := it.Context(r.ctx)
-	r.p.expire()
-	require.ErrorIs(t, waitFor(t, work), ErrLost)
+	r.p.Expire()
+	require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 	require.ErrorIs(t, it.Err(), ErrLost)
 	require.ErrorIs(t, it.Ack(r.ctx), ErrLost)
 	require.ErrorIs(t, it.Ack(r.ctx, &zk.CreateRequest{Path: r.path + "-x"}), ErrLost)
@@ -327,25 +329,25 @@ func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
 	}
 	ackOn(t, first)
 	require.Len(t, drain(t, r.q), 19)
-	require.Len(t, segmentNumbers(children(t, r.raw, r.path+"/s")), 2, "the open one, and one that the next take deletes")
+	require.Len(t, segmentNumbers(harness.Children(t, r.raw, r.path+"/s")), 2, "the open one, and one that the next take deletes")
 }
 
 // For longer than its session, a taker is cut off: it goes on in the next one.
 func TestA21TakerRecoversFromALongPartitionAndSeesNewItems(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
-	r.c = dialTo(t, []string{r.p.addr()}, &Options{SessionTimeout: 1500 * time.Millisecond})
+	r.c = dialTo(t, []string{r.p.Addr()}, &Options{SessionTimeout: 1500 * time.Millisecond})
 	r.q = NewQueue(r.c, r.path, nil)
 	a := takeLater(t, r.q)
 	lineUp(t, r.raw, r.path+"/line", 1, r.c)
 	old := sessionID(r.c)
-	r.p.refusing(true)
-	r.p.drop()
-	eventually(t, "the session's end", func() bool { return len(children(t, r.raw, r.path+"/line")) == 0 })
+	r.p.Refuse(true)
+	r.p.Drop()
+	harness.Eventually(t, "the session's end", func() bool { return len(harness.Children(t, r.raw, r.path+"/line")) == 0 })
 	id := putOn(t, r.other(), "new")[0]
-	require.True(t, a.waiting())
-	r.p.refusing(false)
-	it := a.get()
+	require.True(t, a.Waiting())
+	r.p.Refuse(false)
+	it := a.Get()
 	require.Equal(t, id, it.ID)
 	require.NotEqual(t, old, sessionID(r.c))
 	ackOn(t, it)
@@ -357,7 +359,7 @@ func TestA21OverTheSizeLimitIsAnErrorBeforeItIsSent(t *testing.T) {
 	r.warm()
 	session := sessionID(r.c)
 	it := func() *Item { putOn(t, r.q, "x"); return takeOn(t, r.q) }()
-	r.p.reset()
+	r.p.Reset()
 	_, err := r.q.Put(r.ctx, make([]byte, 1<<20))
 	require.ErrorContains(t, err, "servers accept 1048575 (jute.maxbuffer)")
 	small := NewQueue(r.c, r.path, &QueueOptions{MaxItemBytes: 10})
@@ -365,7 +367,7 @@ func TestA21OverTheSizeLimitIsAnErrorBeforeItIsSent(t *testing.T) {
 	require.EqualError(t, err, "zkrecipes: put into "+r.path+": item of 11 bytes: QueueOptions.MaxItemBytes is 10")
 	_, err = small.PutAll(r.ctx, make([]byte, 10), make([]byte, 11))
 	require.ErrorContains(t, err, "MaxItemBytes")
-	require.Empty(t, r.p.count())
+	require.Empty(t, r.p.Count())
 	require.NoError(t, it.Err())
 	ackOn(t, it)
 	require.Equal(t, session, sessionID(r.c))

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // Other libraries' readers and writers in the line. As in lock_foreign_test.go,
@@ -74,7 +76,7 @@ func TestB26ForeignReadersAndWritersExcludeBothWays(t *testing.T) {
 			t.Run(f.name+" and our "+side.name, func(t *testing.T) {
 				r := newRWRig(t, nil)
 				join := func() string { return r.byHand(f.prefix)[len(r.path)+1:] }
-				waits := func(own string) string { return f.waits(own, children(t, r.raw, r.path)) }
+				waits := func(own string) string { return f.waits(own, harness.Children(t, r.raw, r.path)) }
 				lock := side.ours(r.c, r.path).Lock
 
 				first := join()
@@ -83,24 +85,24 @@ func TestB26ForeignReadersAndWritersExcludeBothWays(t *testing.T) {
 				own := r.inLine()[1].name
 				second := join()
 				if f.reads && side.name == "reader" {
-					l := ours.granted()
+					l := ours.Get()
 					require.Empty(t, waits(second), "all read")
 					require.NoError(t, r.raw.Delete(r.path+"/"+first, -1))
 					require.NoError(t, r.raw.Delete(r.path+"/"+second, -1))
 					require.NoError(t, l.Release())
 					return
 				}
-				require.True(t, ours.waiting())
+				require.True(t, ours.Waiting())
 				require.NotEmpty(t, waits(second), "it waits behind ours")
 				require.NoError(t, r.raw.Delete(r.path+"/"+first, -1))
-				l := ours.granted()
+				l := ours.Get()
 				require.Equal(t, own, waits(second), "for ours to be released")
 				last := r.joins(3, lock)
 				require.NoError(t, l.Release())
 				require.Empty(t, waits(second), "it holds now")
-				require.True(t, last.waiting())
+				require.True(t, last.Waiting())
 				require.NoError(t, r.raw.Delete(r.path+"/"+second, -1))
-				require.NoError(t, last.granted().Release())
+				require.NoError(t, last.Get().Release())
 				r.queued(0)
 			})
 		}
@@ -116,7 +118,7 @@ func TestB26CuratorsDowngradeIsSeenAsWhatItIs(t *testing.T) {
 			write := r.byHand("_c_" + curatorUUID(5) + "-__WRIT__")
 			number := write[strings.Index(write, "__WRIT__")+8:]
 			reader := r.joins(2, r.another().RLock)
-			r.p.reset()
+			r.p.Reset()
 			writer := r.joins(3, r.w.Lock)
 			r.asleep(1)
 			read, err := r.raw.Create(r.path+"/_c_"+uuid+"-__READ__"+number, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
@@ -131,18 +133,18 @@ func TestB26CuratorsDowngradeIsSeenAsWhatItIs(t *testing.T) {
 			for i, held := range []bool{true, true, false, false, false} {
 				require.Equal(t, held, cs[i].Held, "%d: %s", i, cs[i].Place)
 			}
-			require.True(t, reader.waiting())
+			require.True(t, reader.Waiting())
 
 			require.NoError(t, r.raw.Delete(write, -1))
-			l := reader.granted() // beside Curator's
-			require.True(t, writer.waiting())
-			require.True(t, late.waiting())
+			l := reader.Get() // beside Curator's
+			require.True(t, writer.Waiting())
+			require.True(t, late.Waiting())
 			require.NoError(t, l.Release())
-			require.True(t, writer.waiting(), "Curator reads on")
-			r.p.reset()
+			require.True(t, writer.Waiting(), "Curator reads on")
+			r.p.Reset()
 			require.NoError(t, r.raw.Delete(read, -1))
-			require.NoError(t, writer.granted().Release())
-			require.NoError(t, late.granted().Release())
+			require.NoError(t, writer.Get().Release())
+			require.NoError(t, late.Get().Release())
 			r.queued(0)
 		})
 	}
@@ -153,7 +155,7 @@ func TestB26CuratorSeesOurDowngradeAsItsOwn(t *testing.T) {
 	l := held(t, r.w.Lock)
 	reader := r.byHand("_c_" + curatorUUID(1) + "-__READ__")[len(r.path)+1:]
 	writer := r.byHand("_c_" + curatorUUID(2) + "-__WRIT__")[len(r.path)+1:]
-	line := func() []string { return children(t, r.raw, r.path) }
+	line := func() []string { return harness.Children(t, r.raw, r.path) }
 	require.Equal(t, l.g.place().name, curatorReaderWaits(reader, line()))
 	require.Equal(t, reader, curatorWriterWaits(writer, line()))
 	require.NoError(t, r.w.Downgrade(r.ctx, l))
@@ -169,15 +171,15 @@ func TestB27DataSetOnAForeignSideIsNoFarewell(t *testing.T) {
 	r := newRWRig(t, nil)
 	for _, f := range foreignSides {
 		ahead := r.byHand(f.prefix)
-		r.p.reset()
+		r.p.Reset()
 		a := r.joins(2, r.w.Lock)
 		r.asleep(1)
-		r.p.reset()
+		r.p.Reset()
 		_, err := r.raw.Set(ahead, []byte("released"), -1)
 		require.NoError(t, err)
-		eventually(t, "looked again", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
-		require.True(t, a.waiting())
+		harness.Eventually(t, "looked again", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+		require.True(t, a.Waiting())
 		require.NoError(t, r.raw.Delete(ahead, -1))
-		require.NoError(t, a.granted().Release())
+		require.NoError(t, a.Get().Release())
 	}
 }

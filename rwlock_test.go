@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -97,16 +98,16 @@ func TestA20ReadersHoldTogether(t *testing.T) {
 	_, err = r.w.TryRLock(r.ctx)
 	require.ErrorIs(t, err, ErrLocked, "a writer waits")
 	for _, l := range leases {
-		require.True(t, writer.waiting())
+		require.True(t, writer.Waiting())
 		require.NoError(t, l.Release())
 	}
-	require.NoError(t, writer.granted().Release())
+	require.NoError(t, writer.Get().Release())
 }
 
 func TestA23AnUpgradeIsRefusedAtOnce(t *testing.T) {
 	r := newRWRig(t, nil)
 	l, other := held(t, r.w.RLock), held(t, r.another().RLock)
-	r.p.reset()
+	r.p.Reset()
 	for name, ctx := range map[string]context.Context{
 		"the reader's context": context.WithValue(l.Context(r.ctx), t, "derived"),
 		"re-entering":          l.Reentrant(r.ctx),
@@ -123,16 +124,16 @@ func TestA23AnUpgradeIsRefusedAtOnce(t *testing.T) {
 			require.ErrorIs(t, err, ErrUpgrade)
 		})
 	}
-	require.Empty(t, r.p.count(), "at once")
+	require.Empty(t, r.p.Count(), "at once")
 	require.NoError(t, l.Err())
 	require.NoError(t, l.Release())
 	_, err := r.w.Lock(l.Reentrant(r.ctx))
 	require.ErrorIs(t, err, ErrReleased)
 	ctx := context.WithoutCancel(l.Context(r.ctx)) // holds no more
 	a := r.joins(2, func(context.Context) (*Lease, error) { return r.w.Lock(ctx) })
-	require.True(t, a.waiting())
+	require.True(t, a.Waiting())
 	require.NoError(t, other.Release())
-	require.NoError(t, a.granted().Release())
+	require.NoError(t, a.Get().Release())
 }
 
 func TestA23AReadersContextReadsNoSecondTime(t *testing.T) {
@@ -150,10 +151,10 @@ func TestA23AReadersContextReadsNoSecondTime(t *testing.T) {
 	require.NoError(t, err, "it holds already")
 	require.Equal(t, l.Token(), entered.Token())
 	for _, l := range []*Lease{l, again, entered} {
-		require.True(t, writer.waiting())
+		require.True(t, writer.Waiting())
 		require.NoError(t, l.Release())
 	}
-	require.NoError(t, writer.granted().Release())
+	require.NoError(t, writer.Get().Release())
 }
 
 func TestA23AWriterMayTakeAReadLock(t *testing.T) {
@@ -163,43 +164,43 @@ func TestA23AWriterMayTakeAReadLock(t *testing.T) {
 	require.ErrorIs(t, err, ErrDeadlock)
 	_, err = r.w.TryRLock(l.Context(r.ctx))
 	require.ErrorIs(t, err, ErrLocked)
-	r.p.reset()
+	r.p.Reset()
 	ctx := l.Reentrant(r.ctx)
 	read, err := r.w.RLock(ctx)
 	require.NoError(t, err)
 	tried, err := r.w.TryRLock(ctx)
 	require.NoError(t, err)
-	require.Empty(t, r.p.count())
+	require.Empty(t, r.p.Count())
 	require.Equal(t, l.Token(), read.Token())
 	require.NoError(t, l.Release())
 	reader := r.joins(2, r.another().RLock)
-	require.True(t, reader.waiting(), "the place is a writer's as long as it stands")
+	require.True(t, reader.Waiting(), "the place is a writer's as long as it stands")
 	again, err := r.w.Lock(read.Reentrant(r.ctx))
 	require.NoError(t, err, "so this is no upgrade")
 	for _, l := range []*Lease{again, tried, read} {
-		require.True(t, reader.waiting())
+		require.True(t, reader.Waiting())
 		require.NoError(t, l.Release())
 	}
-	require.NoError(t, reader.granted().Release())
+	require.NoError(t, reader.Get().Release())
 }
 
 func TestA25AReaderIgnoresWritersBehindIt(t *testing.T) {
 	r := newRWRig(t, nil)
 	holder := held(t, r.another().Lock)
-	r.p.reset()
+	r.p.Reset()
 	reader := r.joins(2, r.w.RLock)
 	r.asleep(1)
 	behind := r.joins(3, r.another().Lock)
 	gone := r.joins(4, r.another().Lock)
-	r.p.reset()
-	gone.cancel(nil)
+	r.p.Reset()
+	gone.Cancel(nil)
 	r.queued(3)
 	require.NoError(t, holder.Release())
-	l := reader.granted()
-	require.Empty(t, r.p.count(), "and it has sent nothing")
-	require.True(t, behind.waiting())
+	l := reader.Get()
+	require.Empty(t, r.p.Count(), "and it has sent nothing")
+	require.True(t, behind.Waiting())
 	require.NoError(t, l.Release())
-	require.NoError(t, behind.granted().Release())
+	require.NoError(t, behind.Get().Release())
 }
 
 func TestA26AReaderWaitsForTheNearestWriterAhead(t *testing.T) {
@@ -208,18 +209,18 @@ func TestA26AReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 	between := r.byHand("_c_" + curatorUUID(2) + "-__READ__")
 	nearest := r.byHand("_c_" + curatorUUID(3) + "-__WRIT__")
 	last := r.byHand("_c_" + curatorUUID(4) + "-__READ__")
-	r.p.reset()
+	r.p.Reset()
 	reader := r.joins(5, r.w.RLock)
 	r.asleep(1)
 	own := r.path + "/" + r.inLine()[4].name
 	require.ElementsMatch(t, []string{own, nearest}, watched(r.c))
-	r.p.reset()
+	r.p.Reset()
 	for _, place := range []string{first, between, last} {
 		require.NoError(t, r.raw.Delete(place, -1))
 	}
 	require.NoError(t, r.raw.Delete(nearest, -1))
-	l := reader.granted()
-	require.Equal(t, map[string]int{"getChildren2": 1}, r.p.count(), "one wake")
+	l := reader.Get()
+	require.Equal(t, map[string]int{"getChildren2": 1}, r.p.Count(), "one wake")
 	require.NoError(t, l.Release())
 }
 
@@ -227,16 +228,16 @@ func TestA26AReaderLooksForTheNextNearestWriter(t *testing.T) {
 	r := newRWRig(t, nil)
 	first := r.byHand("_c_" + curatorUUID(1) + "-__WRIT__")
 	nearest := r.byHand("_c_" + curatorUUID(2) + "-__WRIT__")
-	r.p.reset()
+	r.p.Reset()
 	reader := r.joins(3, r.w.RLock)
 	r.asleep(1)
-	r.p.reset()
+	r.p.Reset()
 	require.NoError(t, r.raw.Delete(nearest, -1)) // it gives up
-	eventually(t, "the other one", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
-	require.True(t, reader.waiting())
+	harness.Eventually(t, "the other one", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+	require.True(t, reader.Waiting())
 	require.Contains(t, watched(r.c), first)
 	require.NoError(t, r.raw.Delete(first, -1))
-	require.NoError(t, reader.granted().Release())
+	require.NoError(t, reader.Get().Release())
 }
 
 // watched returns what the client has watches on.
@@ -280,7 +281,7 @@ func TestA27WritersAreNotStarvedByAStreamOfReaders(t *testing.T) {
 		})
 	}
 	for range 20 {
-		eventually(t, "a stream of readers", func() bool {
+		harness.Eventually(t, "a stream of readers", func() bool {
 			held := 0
 			cs, err := r.w.Contenders(r.ctx)
 			require.NoError(t, err)
@@ -307,21 +308,21 @@ func TestA27ReadersQueueBehindAWaitingWriter(t *testing.T) {
 	reader := held(t, r.w.RLock)
 	other := r.another()
 	writer := r.joins(2, other.Lock)
-	var behind []*attempt
+	var behind []*harness.Call[*Lease]
 	for i := range 10 {
 		behind = append(behind, r.joins(3+i, other.RLock))
 	}
 	require.NoError(t, reader.Release())
-	l := writer.granted()
+	l := writer.Get()
 	for _, a := range behind {
-		require.True(t, a.waiting())
+		require.True(t, a.Waiting())
 	}
 	require.NoError(t, l.Release())
 	for _, a := range behind { // together
-		a.granted()
+		a.Get()
 	}
 	for _, a := range behind {
-		require.NoError(t, a.granted().Release())
+		require.NoError(t, a.Get().Release())
 	}
 }
 
@@ -332,7 +333,7 @@ func TestA28ReadersAndWritersAreListed(t *testing.T) {
 		clients = append(clients, dial(t, &Options{Identity: fmt.Sprint("worker ", i)}))
 	}
 	// The first three read; behind them 8 writers among 17 readers.
-	var attempts []*attempt
+	var attempts []*harness.Call[*Lease]
 	reader := func(i int) bool { return i < 3 || i%3 != 0 || i == 27 }
 	for i := range 28 {
 		w := NewRWLock(clients[i%4], r.path)
@@ -362,7 +363,7 @@ func TestA28ReadersAndWritersAreListed(t *testing.T) {
 			require.Greater(t, c.Token, last)
 			last = c.Token
 			if c.Held {
-				require.Equal(t, attempts[i].granted().Token(), c.Token)
+				require.Equal(t, attempts[i].Get().Token(), c.Token)
 			}
 		}
 	}
@@ -371,40 +372,40 @@ func TestA28ReadersAndWritersAreListed(t *testing.T) {
 	require.Len(t, readers, 20)
 	check(0, 3)
 	for i, a := range attempts[:3] {
-		require.NoError(t, a.granted().Release())
+		require.NoError(t, a.Get().Release())
 		r.queued(27 - i)
 	}
 	check(3, 1) // a writer
-	require.NoError(t, attempts[3].granted().Release())
+	require.NoError(t, attempts[3].Get().Release())
 	check(4, 2) // two readers, between two writers
 	for _, a := range attempts[4:] {
-		require.NoError(t, a.granted().Release())
+		require.NoError(t, a.Get().Release())
 	}
 	require.Empty(t, list())
 }
 
 func TestA29ThePathIsGoneAfterTheSessionIsKilled(t *testing.T) {
-	servers := []string{ownServer(t, zkserver.Config{}, zktest.ContainerCheckInterval(500*time.Millisecond))}
-	ctx, path, conn := within(t, 30*time.Second), newPath(t), rawTo(t, servers)
-	p := newProxy(t, servers[0])
-	c := dialTo(t, []string{p.addr()}, nil)
+	servers := []string{harness.OwnServer(t, zkserver.Config{}, zktest.ContainerCheckInterval(500*time.Millisecond))}
+	ctx, path, conn := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.RawTo(t, servers)
+	p := harness.NewProxy(t, servers[0])
+	c := dialTo(t, []string{p.Addr()}, nil)
 	w := NewRWLock(c, path)
 	readers := []*Lease{held(t, w.RLock), held(t, w.RLock)}
 	writer := held(t, NewRWLock(c, path+"/below").Lock)
 	works := []context.Context{readers[0].Context(ctx), readers[1].Context(ctx), writer.Context(ctx)}
 	// One that waits would join again in the next session.
 	waiter := later(t, w.Lock)
-	eventually(t, "in line", func() bool { return len(members(children(t, conn, path), lockKinds)) == 3 })
-	waiter.cancel(nil)
-	_, err := waiter.wait()
+	harness.Eventually(t, "in line", func() bool { return len(members(harness.Children(t, conn, path), lockKinds)) == 3 })
+	waiter.Cancel(nil)
+	_, err := waiter.Wait()
 	require.ErrorIs(t, err, context.Canceled)
 
-	expire(p)
+	p.Expire()
 	for _, work := range works {
-		require.ErrorIs(t, waitFor(t, work), ErrLost)
+		require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 	}
 	for _, path := range []string{path + "/below", path} {
-		eventually(t, path+" gone", func() bool { ok, _, err := conn.Exists(path); return err == nil && !ok })
+		harness.Eventually(t, path+" gone", func() bool { ok, _, err := conn.Exists(path); return err == nil && !ok })
 	}
 }
 
@@ -500,25 +501,25 @@ func TestB47AReaderNeverSignalsAndIsNotBelieved(t *testing.T) {
 	place := reader.Check().Path
 	_, err := r.raw.Set(place, []byte("released"), -1)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
-	r.p.reset()
+	r.p.Reset()
 	writer := r.joins(2, r.w.Lock)
 	r.asleep(1)
 	for range 3 { // by the one session that may
-		r.p.reset()
+		r.p.Reset()
 		_, err = rawConn(other).Set(place, []byte("released"), -1)
 		require.NoError(t, err)
-		eventually(t, "looked again", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
-		require.Equal(t, 1, r.p.countOf("getChildren2"))
-		require.True(t, writer.waiting())
+		harness.Eventually(t, "looked again", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+		require.Equal(t, 1, r.p.CountOf("getChildren2"))
+		require.True(t, writer.Waiting())
 	}
-	r.p.reset()
+	r.p.Reset()
 	require.NoError(t, reader.Release())
-	l := writer.granted()
-	require.Equal(t, map[string]int{"getChildren2": 1}, r.p.count(), "it listed")
+	l := writer.Get()
+	require.Equal(t, map[string]int{"getChildren2": 1}, r.p.Count(), "it listed")
 	require.NoError(t, l.Release())
-	require.Equal(t, 1, r.p.countOf(opRelease))
+	require.Equal(t, 1, r.p.CountOf(opRelease))
 	require.NoError(t, r.w.RDo(r.ctx, nothing))
-	require.Equal(t, 1, r.p.countOf(opReadRelease))
+	require.Equal(t, 1, r.p.CountOf(opReadRelease))
 }
 
 // opReadRelease is how a reader leaves.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -23,10 +24,10 @@ func exhausted(t *testing.T, w *sideWorld, c *Client) {
 	t.Helper()
 	before := w.line()
 	m := w.ours(c, w.path)
-	_, err := m.Lock(within(t, time.Minute))
+	_, err := m.Lock(harness.Within(t, time.Minute))
 	require.ErrorIs(t, err, ErrExhausted)
 	require.ErrorContains(t, err, "lock /line: ")
-	_, err = m.TryLock(within(t, time.Minute))
+	_, err = m.TryLock(harness.Within(t, time.Minute))
 	if len(before) > 0 {
 		require.ErrorIs(t, err, ErrLocked, "which it sees before it joins")
 	} else {
@@ -55,13 +56,13 @@ func TestB28ThoseInLineBeforeTheLimitAreServed(t *testing.T) {
 		c, other := w.client(nil), w.client(nil)
 		require.NoError(t, w.srv.SetCounter(w.path, maxNumber-2))
 		l := w.excludes(c)
-		waiting := []*attempt{w.waits(c), w.waits(other)}
+		waiting := []*harness.Call[*Lease]{w.waits(c), w.waits(other)}
 		exhausted(t, w, c)
 		exhausted(t, w, other)
 		require.Len(t, w.line(), 3)
 		require.NoError(t, l.Release())
 		for _, a := range waiting {
-			l := a.granted()
+			l := a.Get()
 			w.stands(l)
 			require.NoError(t, l.Release())
 		}
@@ -123,7 +124,7 @@ func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
 				var wg sync.WaitGroup
 				for range joins {
 					wg.Go(func() {
-						_, err := w.ours(c, w.path).Lock(within(t, time.Minute))
+						_, err := w.ours(c, w.path).Lock(harness.Within(t, time.Minute))
 						if !errors.Is(err, ErrExhausted) {
 							t.Error(err)
 						}
@@ -153,7 +154,7 @@ func TestB28AJoinBeyondTheLimitWhoseReplyIsLostLeavesNoPlace(t *testing.T) {
 			zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin},
 			zktest.Fault{Do: zktest.Drop, Op: "multi(delete)"},
 		)
-		_, err := w.ours(c, w.path).Lock(within(t, time.Minute))
+		_, err := w.ours(c, w.path).Lock(harness.Within(t, time.Minute))
 		require.ErrorIs(t, err, ErrExhausted)
 		time.Sleep(time.Second)
 		require.Empty(t, w.line())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -20,33 +21,33 @@ import (
 func TestB11GrantWhoseAnswerComesAfterTheSessionsEndIsNone(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
-			var c *stall
+			var c *harness.Link
 			joins := 0
 			standStill := zktest.OnChange(func(ch zktest.Change) {
 				if ch.Created && strings.HasPrefix(ch.Path, "/line/") {
 					if joins++; joins == 2 { // the first made the line known
-						c.stop()
+						c.Stop()
 					}
 				}
 			})
 			side.inBubble(t, func(t *testing.T, w *sideWorld) {
-				c = newStall(w.srv)
+				c = harness.NewLink(w.srv)
 				var e events
 				a := w.waits(w.client(&Options{Dialer: c.Dial, Trace: e.trace()}))
 				first := w.line()
 				require.Len(t, first, 1)
 				time.Sleep(11 * time.Second) // the session's timeout, and some ticks
 				require.Empty(t, w.line(), "expired")
-				require.True(t, a.waiting())
+				require.True(t, a.Waiting())
 
 				other := w.excludes(w.client(nil))
-				c.resume()
+				c.Resume()
 				time.Sleep(time.Second)
-				require.True(t, a.waiting(), "somebody else holds")
+				require.True(t, a.Waiting(), "somebody else holds")
 				require.Equal(t, 1, e.count("granted"), "when the line was made known")
 				require.Zero(t, e.count("lost"))
 				require.NoError(t, other.Release())
-				l := a.granted()
+				l := a.Get()
 				w.stands(l)
 				require.NotEqual(t, first[0].name, l.Check().Path[len("/line/"):])
 				require.NoError(t, l.Release())
@@ -59,16 +60,16 @@ func TestB11GrantWhoseAnswerComesAfterTheSessionsEndIsNone(t *testing.T) {
 func TestB11SignalThatIsReadAfterTheSessionsEndIsNone(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
-			var c *stall
+			var c *harness.Link
 			var once sync.Once
 			standStill := zktest.OnChange(func(ch zktest.Change) {
 				// The holder leaves, and says so where it held alone.
 				if !ch.Created && strings.HasPrefix(ch.Path, "/line/") {
-					once.Do(func() { c.stop() })
+					once.Do(func() { c.Stop() })
 				}
 			})
 			side.inBubble(t, func(t *testing.T, w *sideWorld) {
-				c = newStall(w.srv)
+				c = harness.NewLink(w.srv)
 				waits := w.stranger(&Options{Dialer: c.Dial})
 				holder := w.excludes(w.stranger(nil))
 				a := w.waits(waits)
@@ -78,19 +79,19 @@ func TestB11SignalThatIsReadAfterTheSessionsEndIsNone(t *testing.T) {
 				require.NoError(t, holder.Release())
 				require.Len(t, w.line(), 2)
 				synctest.Wait()
-				require.True(t, a.waiting())
-				require.True(t, behind.waiting())
-				c.lose() // it hears of the signal only, not of its own end
+				require.True(t, a.Waiting())
+				require.True(t, behind.Waiting())
+				c.Lose() // it hears of the signal only, not of its own end
 				time.Sleep(11 * time.Second)
-				l := behind.granted() // for the place ahead went with its session
+				l := behind.Get() // for the place ahead went with its session
 				w.plan.Add(zktest.Fault{Do: zktest.Refuse, Times: 3})
-				c.resume()
+				c.Resume()
 				time.Sleep(time.Second)
-				require.True(t, a.waiting(), "its signal is of a session that has ended")
+				require.True(t, a.Waiting(), "its signal is of a session that has ended")
 				require.Len(t, w.line(), 2, "and it stands behind now")
 				w.stands(l)
 				require.NoError(t, l.Release())
-				w.stands(a.granted())
+				w.stands(a.Get())
 			}, standStill)
 		})
 	}
@@ -114,10 +115,10 @@ func TestB11ExpiryAtEachRequestOfAWaitIsNeverReportedHeld(t *testing.T) {
 						a := w.waits(c)
 						time.Sleep(3 * time.Second)
 						require.NotEqual(t, session, sessionID(c))
-						require.True(t, a.waiting())
+						require.True(t, a.Waiting())
 						require.Len(t, w.line(), 2)
 						require.NoError(t, holder.Release())
-						l := a.granted()
+						l := a.Get()
 						w.stands(l)
 						require.Len(t, w.line(), 1)
 						synctest.Wait()
@@ -165,7 +166,7 @@ func TestB11ReleaseAndExpiryInTheSameMoment(t *testing.T) {
 				if !releaseFirst {
 					require.NoError(t, holder.Release())
 				}
-				l := a.granted()
+				l := a.Get()
 				time.Sleep(time.Second)
 				if err := l.Err(); err != nil { // granted before, and it has heard
 					require.True(t, releaseFirst)
@@ -186,7 +187,7 @@ func TestB10WhoExpiresWhileWaitingComesBackAtTheTail(t *testing.T) {
 		holder := w.excludes(w.stranger(nil))
 		c := w.stranger(nil)
 		expires := w.waits(c)
-		var behind []*attempt
+		var behind []*harness.Call[*Lease]
 		for range 3 {
 			behind = append(behind, w.waits(w.stranger(nil)))
 		}
@@ -194,7 +195,7 @@ func TestB10WhoExpiresWhileWaitingComesBackAtTheTail(t *testing.T) {
 		require.True(t, w.srv.Expire(sessionID(c)))
 		time.Sleep(3 * time.Second)
 		for _, a := range append(behind, expires) {
-			require.True(t, a.waiting())
+			require.True(t, a.Waiting())
 		}
 		after := w.line()
 		require.Equal(t, before[2:], after[1:4], "those behind have moved up by one")
@@ -202,7 +203,7 @@ func TestB10WhoExpiresWhileWaitingComesBackAtTheTail(t *testing.T) {
 		require.NotEqual(t, before[1].name, after[4].name)
 		require.NoError(t, holder.Release())
 		for _, a := range append(behind, expires) {
-			l := a.granted()
+			l := a.Get()
 			require.Equal(t, after[1].name, l.Check().Path[len(w.path)+1:])
 			after = after[1:]
 			require.NoError(t, l.Release())
@@ -218,9 +219,9 @@ func TestB20ExpiryOfTheMiddleWaiterLinksTheOneBehindToTheOneAhead(t *testing.T) 
 		last := w.waits(w.stranger(nil))
 		requests := w.requests(func() {
 			require.True(t, w.srv.Expire(sessionID(c)))
-			middle.cancel(nil) // so that it does not come back
+			middle.Cancel(nil) // so that it does not come back
 		})
-		require.True(t, last.waiting())
+		require.True(t, last.Waiting())
 		require.Len(t, w.line(), 2)
 		require.Equal(t, 1, requests["getChildren2"], "looks once")
 		require.Equal(t, 1, requests["getData"], "and watches the next one ahead")
@@ -230,7 +231,7 @@ func TestB20ExpiryOfTheMiddleWaiterLinksTheOneBehindToTheOneAhead(t *testing.T) 
 			want["getChildren2"] = 1
 		}
 		require.Equal(t, want, requests)
-		w.stands(last.granted())
+		w.stands(last.Get())
 	})
 }
 
@@ -243,8 +244,8 @@ func TestB21ReleaseHeardOfAtAReconnectIsLookedAtOnce(t *testing.T) {
 		require.True(t, w.srv.Disconnect(sessionID(c)))
 		require.NoError(t, holder.Release())
 		synctest.Wait()
-		require.True(t, a.waiting())
-		requests := w.requests(func() { w.stands(a.granted()) })
+		require.True(t, a.Waiting())
+		requests := w.requests(func() { w.stands(a.Get()) })
 		require.Equal(t, map[string]int{"connect": 1, "auth": 1, "setWatches": 1, "getChildren2": 1}, requests)
 		require.Equal(t, 3, w.plan.Fired()["refuse"])
 	})
@@ -263,7 +264,7 @@ func TestB49SignalOnAConnectionOnWhichTheWatchWasArmedAgainIsLookedInto(t *testi
 		}), "who waits asks nothing")
 		requests := w.requests(func() {
 			require.NoError(t, holder.Release())
-			w.stands(a.granted())
+			w.stands(a.Get())
 		})
 		require.Equal(t, map[string]int{w.freed: 1, "getChildren2": 1}, requests)
 	})

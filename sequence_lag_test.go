@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -36,7 +37,7 @@ func TestB03SearchForAJoinAsksBehindASync(t *testing.T) {
 					}
 					// The join is the transaction that the replica does not have.
 					w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin})
-					var a *attempt
+					var a *harness.Call[*Lease]
 					requests := w.requests(func() {
 						a = w.waits(c)
 						time.Sleep(time.Second)
@@ -45,11 +46,11 @@ func TestB03SearchForAJoinAsksBehindASync(t *testing.T) {
 					require.Equal(t, 1, requests[opJoin], "found, not joined again")
 					require.Equal(t, 1, requests["sync"])
 					if held {
-						require.True(t, a.waiting())
+						require.True(t, a.Waiting())
 						require.Len(t, w.line(), 2)
 						require.NoError(t, holder.Release())
 					}
-					l := a.granted()
+					l := a.Get()
 					require.Len(t, w.line(), 1)
 					w.stands(l)
 					_, stat, err := l.Get(t.Context(), l.Check().Path)
@@ -72,7 +73,7 @@ func TestB03SearchWaitsForAServerThatHasSeenWhatTheClientHas(t *testing.T) {
 				c := w.client(nil)
 				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin})
 				requests := w.requests(func() {
-					l := w.waits(c).granted()
+					l := w.waits(c).Get()
 					w.stands(l)
 					require.Len(t, w.line(), 1)
 					require.NoError(t, l.Release())
@@ -98,14 +99,14 @@ func TestB63LeaseSeesWhatWasCommittedBeforeItOverAReconnectToAServerThatIsBehind
 				_, err := before.Commit(t.Context(), &zk.CreateRequest{Path: "/data", Data: []byte("old")})
 				require.NoError(t, err)
 				a := w.waits(c)
-				require.True(t, a.waiting())
+				require.True(t, a.Waiting())
 
 				// Two transactions, of which c hears by an event only.
 				_, err = before.Commit(t.Context(),
 					&zk.SetDataRequest{Path: "/data", Data: []byte("new"), Version: -1}, &zk.CreateRequest{Path: "/data/new"})
 				require.NoError(t, err)
 				require.NoError(t, before.Release())
-				l := a.granted()
+				l := a.Get()
 				requests := w.requests(func() {
 					require.True(t, w.srv.Disconnect(sessionID(c)))
 					synctest.Wait()
@@ -141,13 +142,13 @@ func TestAGrantHeardOnAnEarlierConnectionIsHandedOutBehindASync(t *testing.T) {
 	require.NoError(t, holder.Release())
 	require.NoError(t, <-until)
 	require.True(t, p.first)
-	r.p.reset()
-	r.p.drop()
-	eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+	r.p.Reset()
+	r.p.Drop()
+	harness.Eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
 	require.NoError(t, s.ready(r.ctx))
 	g, err := p.grant(r.ctx)
 	require.NoError(t, err)
-	require.Equal(t, 1, r.p.countOf("sync"))
+	require.Equal(t, 1, r.p.CountOf("sync"))
 	l, err := g.enter(kindLock)
 	require.NoError(t, err)
 	require.NoError(t, l.Release())

@@ -5,15 +5,17 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // Joins whose reply is lost, or that were never sent.
 
 func TestB01JoinThatNeverArrivedIsSentAgain(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
-		r.p.on(opJoin, 1, dropBefore)
+		r.p.On(opJoin, 1, harness.DropBefore)
 		l := held(t, r.m.Lock)
-		require.Equal(t, 2, r.p.countOf(opJoin))
+		require.Equal(t, 2, r.p.CountOf(opJoin))
 		require.NoError(t, l.Release())
 		r.queued(0)
 	})
@@ -21,13 +23,13 @@ func TestB01JoinThatNeverArrivedIsSentAgain(t *testing.T) {
 
 func TestB02SearchForAJoinIsRepeatedUntilItIsAnswered(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
-		r.p.on(opJoin, 1, dropAfter)
-		r.p.on("sync", 1, dropBefore)
-		r.p.on("getChildren2", 1, dropAfter)
-		r.p.on("getChildren2", 2, dropBefore)
-		r.p.on("getData", 1, dropAfter)
+		r.p.On(opJoin, 1, harness.DropAfter)
+		r.p.On("sync", 1, harness.DropBefore)
+		r.p.On("getChildren2", 1, harness.DropAfter)
+		r.p.On("getChildren2", 2, harness.DropBefore)
+		r.p.On("getData", 1, harness.DropAfter)
 		l := held(t, r.m.Lock)
-		require.Equal(t, 1, r.p.countOf(opJoin))
+		require.Equal(t, 1, r.p.CountOf(opJoin))
 		require.Len(t, r.inLine(), 1)
 		require.NoError(t, l.Release())
 	})
@@ -37,13 +39,13 @@ func TestB02SearchEndsWithTheSession(t *testing.T) {
 	t.Parallel()
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		old := sessionID(r.c)
-		r.p.on(opJoin, 1, dropAfter)
-		again := r.p.on("sync", 1, hold)
+		r.p.On(opJoin, 1, harness.DropAfter)
+		again := r.p.On("sync", 1, harness.Hold)
 		a := later(t, r.m.Lock)
-		r.p.await(again)
-		expire(r.p)
-		again.release()
-		l := a.granted() // in the next session
+		r.p.Await(again)
+		r.p.Expire()
+		again.Release()
+		l := a.Get() // in the next session
 		require.NotEqual(t, old, sessionID(r.c))
 		require.Len(t, r.inLine(), 1)
 		require.NoError(t, l.Release())
@@ -66,11 +68,11 @@ func TestB36AJoinThatMayNotBeSearchedForIsDeletedWhenItIsSeen(t *testing.T) {
 	r := newRig(t, nil)
 	_, err := r.raw.SetACL(r.path, zk.WorldACL(zk.PermAll&^zk.PermRead), -1)
 	require.NoError(t, err)
-	rule := r.p.on(opJoin, 1, dropAfter)
+	rule := r.p.On(opJoin, 1, harness.DropAfter)
 	_, err = r.m.Lock(r.ctx)
 	require.ErrorIs(t, err, ErrUncertain)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
-	r.p.off(rule)
+	r.p.Off(rule)
 	_, err = r.raw.SetACL(r.path, zk.WorldACL(zk.PermAll), -1)
 	require.NoError(t, err)
 	r.queued(1)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -36,26 +37,26 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			server := ownServer(t, zkserver.Config{JVMFlags: []string{tt.flag}}, tt.option)
+			server := harness.OwnServer(t, zkserver.Config{JVMFlags: []string{tt.flag}}, tt.option)
 			for _, side := range sides {
 				t.Run(side.name, func(t *testing.T) {
-					ctx, path := within(t, 20*time.Second), newPath(t)
-					p := newProxy(t, server)
-					c := dialTo(t, []string{p.addr()}, &Options{Auth: tt.auth})
+					ctx, path := harness.Within(t, 20*time.Second), harness.NewPath(t)
+					p := harness.NewProxy(t, server)
+					c := dialTo(t, []string{p.Addr()}, &Options{Auth: tt.auth})
 					holder := held(t, side.theirs(c, path).Lock)
 					sleeps(t, c, 1)
-					var waiters []*attempt
+					var waiters []*harness.Call[*Lease]
 					for _, lock := range []func(*Client, string) locker{side.ours, side.theirs} {
-						c := dialTo(t, []string{p.addr()}, &Options{Auth: tt.auth})
+						c := dialTo(t, []string{p.Addr()}, &Options{Auth: tt.auth})
 						waiters = append(waiters, later(t, lock(c, path).Lock))
 						sleeps(t, c, 2)
 					}
 
-					conn := rawTo(t, []string{server})
+					conn := harness.RawTo(t, []string{server})
 					for _, a := range tt.auth {
 						require.NoError(t, conn.AddAuth(a.Scheme, a.Data))
 					}
-					p.reset()
+					p.Reset()
 					_, err := conn.Set(holder.Check().Path, []byte("released"), -1)
 					if !tt.forge {
 						require.ErrorIs(t, err, zk.ErrNoAuth)
@@ -64,8 +65,8 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 						// The waiter lists and watches its predecessor again, and the holder
 						// its own place.
 						again := map[string]int{"getChildren2": 1, "getData": 2}
-						eventually(t, "a listing", func() bool { return maps.Equal(again, p.count()) })
-						require.True(t, waiters[0].waiting(), "forged")
+						harness.Eventually(t, "a listing", func() bool { return maps.Equal(again, p.Count()) })
+						require.True(t, waiters[0].Waiting(), "forged")
 					}
 					_, err = holder.Commit(ctx)
 					require.NoError(t, err)
@@ -76,10 +77,10 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 						if tt.unsigned {
 							leave = opReadRelease
 						}
-						p.reset()
+						p.Reset()
 						require.NoError(t, current.Release())
-						current = waiters[i].granted()
-						require.Equal(t, map[string]int{leave: 1, "getChildren2": 1}, p.count())
+						current = waiters[i].Get()
+						require.Equal(t, map[string]int{leave: 1, "getChildren2": 1}, p.Count())
 					}
 					require.NoError(t, current.Release())
 				})
@@ -94,14 +95,14 @@ func TestB22AnEvictedWaiterIsNotGrantedByItsPredecessorsFarewell(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		for range 10 {
 			holder := held(t, r.rival.Lock)
-			attempts := []*attempt{r.joins(2, r.m), r.joins(3, r.theirs(r.c, r.path))}
+			attempts := []*harness.Call[*Lease]{r.joins(2, r.m), r.joins(3, r.theirs(r.c, r.path))}
 			name := r.inLine()[1].name
 			var wg sync.WaitGroup
 			wg.Go(func() { r.raw.Delete(r.path+"/"+name, -1) })
 			wg.Go(func() { holder.Release() })
 			wg.Wait()
 			for _, a := range attempts {
-				l, err := a.wait()
+				l, err := a.Wait()
 				if err != nil {
 					require.ErrorIs(t, err, ErrEvicted)
 					require.Same(t, attempts[0], a)
@@ -124,19 +125,19 @@ func TestB27DataSetOnAForeignPredecessorIsNoFarewell(t *testing.T) {
 		"lock-", "_c_7a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d-lock-", "0f0e0d0c0b0a09080706050403020100__lock__",
 	} {
 		ahead := r.byHand(prefix)
-		r.p.reset()
+		r.p.Reset()
 		a := lockLater(t, r.m)
 		r.queued(2)
 		r.asleep(1)
 		for i := range 3 {
-			r.p.reset()
+			r.p.Reset()
 			_, err := r.raw.Set(ahead, []byte(fmt.Sprint(i)), -1)
 			require.NoError(t, err)
-			eventually(t, "looked again", func() bool { return r.p.countOf("getData") == 1 && r.c.idle() })
-			require.True(t, a.waiting())
+			harness.Eventually(t, "looked again", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+			require.True(t, a.Waiting())
 		}
 		require.NoError(t, r.raw.Delete(ahead, -1))
-		require.NoError(t, a.granted().Release())
+		require.NoError(t, a.Get().Release())
 	}
 }
 
@@ -149,8 +150,8 @@ func TestB47DataOfAPlaceIsItsOwnersAlone(t *testing.T) {
 		_, err := conn.Set(l.Check().Path, []byte("__REVOKE__"), -1)
 		require.ErrorIs(t, err, zk.ErrNoAuth, name)
 	}
-	require.True(t, a.waiting())
+	require.True(t, a.Waiting())
 	require.NoError(t, l.Err())
 	require.NoError(t, l.Release())
-	require.NoError(t, a.granted().Release())
+	require.NoError(t, a.Get().Release())
 }

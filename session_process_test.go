@@ -19,6 +19,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // A holder in a process of its own, that is stopped and killed.
@@ -53,7 +55,7 @@ func TestMemberProcess(t *testing.T) {
 	}
 	c := dial(t, &Options{SessionTimeout: holderTimeout})
 	attend(t, NewBarrier(c, path+"/barrier", 3))
-	v, err := NewDoubleBarrier(c, path+"/double", 2).Enter(within(t, time.Minute))
+	v, err := NewDoubleBarrier(c, path+"/double", 2).Enter(harness.Within(t, time.Minute))
 	require.NoError(t, err)
 	fmt.Println(reportMark + "{}")
 	<-v.Context(context.Background()).Done() // until it is killed
@@ -66,10 +68,10 @@ func TestHolderProcess(t *testing.T) {
 	if mode == "" {
 		return
 	}
-	ctx := within(t, time.Minute)
+	ctx := harness.Within(t, time.Minute)
 	i := slices.IndexFunc(sides, func(s side) bool { return s.name == os.Getenv(sideEnv) })
 	l := held(t, sides[i].ours(dial(t, &Options{SessionTimeout: holderTimeout}), path).Lock)
-	conn := raw(t)
+	conn := harness.Raw(t)
 	r := report{Token: l.Token(), Place: l.Check().Path}
 	say := func() {
 		line, err := json.Marshal(r)
@@ -130,7 +132,7 @@ func startProcess(t *testing.T, side, test, mode, path string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.timeout=1m")}
 	// It uses the server of this process.
-	p.cmd.Env = append(os.Environ(), "ZK_SERVERS="+strings.Join(harness.shared, ","), holderEnv+"="+mode, pathEnv+"="+path, sideEnv+"="+side)
+	p.cmd.Env = append(os.Environ(), "ZK_SERVERS="+strings.Join(harness.Servers(), ","), holderEnv+"="+mode, pathEnv+"="+path, sideEnv+"="+side)
 	p.cmd.Stderr = os.Stderr
 	var err error
 	p.in, err = p.cmd.StdinPipe()
@@ -178,22 +180,22 @@ func TestB14ProcessPausedForLongerThanItsSession(t *testing.T) {
 		for _, side := range sides {
 			t.Run(mode+" "+side.name, func(t *testing.T) {
 				t.Parallel()
-				ctx, path := within(t, 30*time.Second), newPath(t)
-				conn := raw(t)
-				makeParents(t, conn, path+"-data")
+				ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
+				conn := harness.Raw(t)
+				harness.MakeParents(t, conn, path+"-data")
 				p, held := startHolder(t, side, mode, path)
 				c := dial(t, nil)
 				waiter := later(t, side.theirs(c, path).Lock)
 				sleeps(t, c, 2)
 				if mode == "commit" {
-					eventually(t, "Commits", func() bool {
+					harness.Eventually(t, "Commits", func() bool {
 						data, _, err := conn.Get(path + "-data")
 						return err == nil && string(data) == fmt.Sprint(held.Token)
 					})
 				}
 
 				p.signal(syscall.SIGSTOP)
-				next := waiter.granted()
+				next := waiter.Get()
 				require.Greater(t, next.Token(), held.Token)
 				_, err := next.Commit(ctx, &zk.SetDataRequest{Path: path + "-data", Data: []byte("next"), Version: -1})
 				require.NoError(t, err)
@@ -223,10 +225,10 @@ func TestB14ProcessPausedForLongerThanItsSession(t *testing.T) {
 // which the servers notice within a tick.
 func TestB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 	t.Parallel()
-	needsOwn(t) // another server's tick is not known
+	harness.NeedsOwn(t) // another server's tick is not known
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
-			path := newPath(t)
+			path := harness.NewPath(t)
 			p, held := startHolder(t, side, "wait", path)
 			seen := newTrail()
 			c := dial(t, &Options{Trace: seen.trace()})
@@ -235,13 +237,13 @@ func TestB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 
 			killed := time.Now()
 			p.signal(syscall.SIGKILL)
-			next := waiter.granted()
+			next := waiter.Get()
 			took := seen.nth(t, 1, "granted").Time.Sub(killed)
 			t.Logf("granted %v after the kill; timeout %v, tick %v", took, holderTimeout, sharedTick)
 			require.Less(t, took, holderTimeout+sharedTick+tolerance)
 			require.Greater(t, next.Token(), held.Token)
 			require.NoError(t, next.Release())
-			require.Empty(t, children(t, raw(t), path))
+			require.Empty(t, harness.Children(t, harness.Raw(t), path))
 		})
 	}
 }
@@ -250,32 +252,32 @@ func TestB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 // has timed out.
 func TestB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
 	t.Parallel()
-	needsOwn(t) // another server's tick is not known
-	path, conn := newPath(t), raw(t)
+	harness.NeedsOwn(t) // another server's tick is not known
+	path, conn := harness.NewPath(t), harness.Raw(t)
 	p := startProcess(t, "", "TestMemberProcess", "member", path)
 	v := visits(t, enter(t, NewDoubleBarrier(dial(t, nil), path+"/double", 2)))[0]
 	p.report()
-	var waiting []*going[int]
+	var waiting []*harness.Call[int]
 	standing := func() int {
-		return len(members(children(t, conn, path+"/barrier/round"), memberKinds))
+		return len(members(harness.Children(t, conn, path+"/barrier/round"), memberKinds))
 	}
-	eventually(t, "the process waits", func() bool { return standing() == 1 })
+	harness.Eventually(t, "the process waits", func() bool { return standing() == 1 })
 	c := dial(t, nil)
 	waiting = append(waiting, attend(t, NewBarrier(c, path+"/barrier", 3)))
-	eventually(t, "another waits", func() bool { return standing() == 2 })
-	leaves := does(t, v.Leave)
+	harness.Eventually(t, "another waits", func() bool { return standing() == 2 })
+	leaves := harness.GoErr(t, v.Leave)
 
 	killed := time.Now()
 	p.signal(syscall.SIGKILL)
-	_, err := leaves.wait()
+	_, err := leaves.Wait()
 	require.NoError(t, err)
 	took := time.Since(killed)
 	t.Logf("left %v after the kill; timeout %v, tick %v", took, holderTimeout, sharedTick)
 	require.Less(t, took, holderTimeout+sharedTick+tolerance)
 	require.Equal(t, 1, standing())
 	waiting = append(waiting, attend(t, NewBarrier(c, path+"/barrier", 3)))
-	eventually(t, "another waits", func() bool { return standing() == 2 })
-	require.True(t, waiting[0].waiting(), "the dead is not counted")
+	harness.Eventually(t, "another waits", func() bool { return standing() == 2 })
+	require.True(t, waiting[0].Waiting(), "the dead is not counted")
 	indexes(t, append(waiting, attend(t, NewBarrier(c, path+"/barrier", 3)))...)
-	require.Empty(t, children(t, conn, path+"/double"))
+	require.Empty(t, harness.Children(t, conn, path+"/double"))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
@@ -46,18 +47,18 @@ var bareServers = func() (servers []string) {
 
 // bareConn is a Conn as anybody would make it, but for a dialer that leads to
 // target whatever the address.
-func bareConn(t testing.TB, target string, timeout time.Duration) (*zk.Conn, *sessTaps) {
+func bareConn(t testing.TB, target string, timeout time.Duration) (*zk.Conn, *harness.Taps) {
 	t.Helper()
-	taps := &sessTaps{target: target}
-	conn, events, err := zk.Connect(bareServers, timeout, zk.WithDialer(taps.bare), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	taps := harness.NewTaps(target)
+	conn, events, err := zk.Connect(bareServers, timeout, zk.WithDialer(taps.DialTimeout), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	require.NoError(t, err)
 	bareClosed(t, conn, events, taps)
-	eventually(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
+	harness.Eventually(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
 	return conn, taps
 }
 
 // bareClosed closes the Conn, and what it has left open, at the end of the test.
-func bareClosed(t testing.TB, conn *zk.Conn, events <-chan zk.Event, taps *sessTaps) {
+func bareClosed(t testing.TB, conn *zk.Conn, events <-chan zk.Event, taps *harness.Taps) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for range events {
@@ -65,31 +66,27 @@ func bareClosed(t testing.TB, conn *zk.Conn, events <-chan zk.Event, taps *sessT
 	})
 	t.Cleanup(func() {
 		conn.Close()
-		for _, tap := range taps.all() {
+		for _, tap := range taps.All() {
 			tap.Close()
 		}
 		wg.Wait()
 	})
 }
 
-func (a *sessTaps) bare(network, addr string, _ time.Duration) (net.Conn, error) {
-	return a.dial(context.Background(), network, addr)
-}
-
 // bareReconnects waits until there are n connections and the newest has a
 // session.
-func bareReconnects(t testing.TB, conn *zk.Conn, taps *sessTaps, n int) {
+func bareReconnects(t testing.TB, conn *zk.Conn, taps *harness.Taps, n int) {
 	t.Helper()
-	eventually(t, "reconnected", func() bool {
-		return len(taps.all()) >= n && conn.State() == zk.StateHasSession
+	harness.Eventually(t, "reconnected", func() bool {
+		return len(taps.All()) >= n && conn.State() == zk.StateHasSession
 	})
 }
 
 // bareNode makes a znode with a parent of its own and returns its path.
 func bareNode(t testing.TB) (conn *zk.Conn, path string) {
 	t.Helper()
-	conn, path = raw(t), newPath(t)
-	makeParents(t, conn, path)
+	conn, path = harness.Raw(t), harness.NewPath(t)
+	harness.MakeParents(t, conn, path)
 	return conn, path
 }
 
@@ -114,8 +111,8 @@ func bareChild(t *testing.T) (child bool, output string, err error) {
 	}
 	self, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.CommandContext(within(t, 30*time.Second), self, "-test.run=^"+t.Name()+"$", "-test.count=1")
-	cmd.Env = append(os.Environ(), bareChildEnv+"="+t.Name(), "ZK_SERVERS="+strings.Join(harness.shared, ","))
+	cmd := exec.CommandContext(harness.Within(t, 30*time.Second), self, "-test.run=^"+t.Name()+"$", "-test.count=1")
+	cmd.Env = append(os.Environ(), bareChildEnv+"="+t.Name(), "ZK_SERVERS="+strings.Join(harness.Servers(), ","))
 	out, err := cmd.CombinedOutput()
 	return false, string(out), err
 }
@@ -151,20 +148,20 @@ func bareStuck() bool {
 // The session.
 
 func TestBareConnRunsQueuedRequestsInTheNextSession(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
+	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
-	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
 	old := conn.SessionID()
-	password := sessPassword(t, p, old)
-	taps.away(t, p)
+	password := p.Password(old)
+	taps.Cut(t, p)
 	made := make(chan error, 1)
 	go func() {
 		_, err := conn.Create(path+"/queued", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		made <- err
 	}()
-	eventually(t, "queued", func() bool { return sessQueued(conn) == 1 })
-	sessEnd(t, harness.shared[0], old, password)
-	taps.release()
+	harness.Eventually(t, "queued", func() bool { return sessQueued(conn) == 1 })
+	harness.EndSession(t, harness.Server(), old, password)
+	taps.Release()
 
 	require.NoError(t, <-made, bareBetter("a Conn for each session, and the dialer that holds it after the session's end"))
 	_, stat, err := look.Get(path + "/queued")
@@ -174,27 +171,27 @@ func TestBareConnRunsQueuedRequestsInTheNextSession(t *testing.T) {
 }
 
 func TestBareConnDoesNotCloseTheSocketOfAnExpiredSession(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
-	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	p := harness.NewProxy(t, harness.Server())
+	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
 	old := conn.SessionID()
-	password := sessPassword(t, p, old)
-	taps.away(t, p)
-	sessEnd(t, harness.shared[0], old, password)
-	taps.release()
-	eventually(t, "the next session", func() bool {
+	password := p.Password(old)
+	taps.Cut(t, p)
+	harness.EndSession(t, harness.Server(), old, password)
+	taps.Release()
+	harness.Eventually(t, "the next session", func() bool {
 		return conn.State() == zk.StateHasSession && conn.SessionID() != old
 	})
-	all := taps.all()
+	all := taps.All()
 	require.Len(t, all, 3)
 	expired := all[1]
-	require.Equal(t, []string{"connect"}, expired.sent())
-	expired.mu.Lock()
-	defer expired.mu.Unlock()
-	require.Zero(t, expired.closed, bareBetter("wire.Conn closes itself once the session is over"))
+	require.Equal(t, []string{"connect"}, expired.Sent())
+	expired.Mu.Lock()
+	defer expired.Mu.Unlock()
+	require.Zero(t, expired.Closed, bareBetter("wire.Conn closes itself once the session is over"))
 }
 
 func TestBareConnHidesTheNegotiatedTimeout(t *testing.T) {
-	conn, _ := bareConn(t, harness.shared[0], time.Hour)
+	conn, _ := bareConn(t, harness.Server(), time.Hour)
 	negotiated := reflect.ValueOf(conn).Elem().FieldByName("sessionTimeoutMs").Int()
 	require.Less(t, negotiated, time.Hour.Milliseconds(), "the server has its own idea")
 	for i := range reflect.TypeOf(conn).NumMethod() {
@@ -221,44 +218,44 @@ func TestBareConnHasNoContexts(t *testing.T) {
 // A server that has lost its data, or is behind what the client has seen,
 // closes after the ConnectRequest without a word.
 func TestBareConnIsRefusedForEverByServersThatAreBehind(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
-	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	p := harness.NewProxy(t, harness.Server())
+	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
 	id := conn.SessionID()
-	taps.onWrite(func(_ *sessTap, op string, frame []byte) (bool, error) {
+	taps.OnWrite(func(_ *harness.Tap, op string, frame []byte) (bool, error) {
 		if op == "connect" {
 			binary.BigEndian.PutUint64(frame[8:], math.MaxInt64) // last zxid seen
 		}
 		return false, nil
 	})
-	p.drop()
-	eventually(t, "some attempts", func() bool { return len(taps.all()) > 5 })
-	for _, tap := range taps.all()[1:5] {
-		tap.mu.Lock()
-		require.Zero(t, tap.bytes, "an answer")
-		tap.mu.Unlock()
+	p.Drop()
+	harness.Eventually(t, "some attempts", func() bool { return len(taps.All()) > 5 })
+	for _, tap := range taps.All()[1:5] {
+		tap.Mu.Lock()
+		require.Zero(t, tap.Bytes, "an answer")
+		tap.Mu.Unlock()
 	}
 	require.Equal(t, id, conn.SessionID(), bareBetter("wire.Session.Probe asks once more, with zxid 0"))
 }
 
 func TestBareConnGivesAHandshakeManyTimesTheTimeout(t *testing.T) {
-	_, taps := bareConn(t, harness.shared[0], time.Second)
-	tap := taps.newest()
-	tap.mu.Lock()
-	defer tap.mu.Unlock()
-	require.Greater(t, tap.patience, 6*time.Second, bareBetter("wire.Conn ignores go-zookeeper's deadlines"))
+	_, taps := bareConn(t, harness.Server(), time.Second)
+	tap := taps.Newest()
+	tap.Mu.Lock()
+	defer tap.Mu.Unlock()
+	require.Greater(t, tap.Patience, 6*time.Second, bareBetter("wire.Conn ignores go-zookeeper's deadlines"))
 }
 
 func TestBareConnWaitsTwoThirdsOfTheTimeoutForASilentServer(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
-	_, taps := bareConn(t, p.addr(), time.Second)
-	tap := taps.newest()
-	p.stall()
+	p := harness.NewProxy(t, harness.Server())
+	_, taps := bareConn(t, p.Addr(), time.Second)
+	tap := taps.Newest()
+	p.Stall()
 	var silent time.Duration
-	eventually(t, "closed", func() bool {
-		tap.mu.Lock()
-		defer tap.mu.Unlock()
-		silent = tap.closed.Sub(tap.heard)
-		return !tap.closed.IsZero()
+	harness.Eventually(t, "closed", func() bool {
+		tap.Mu.Lock()
+		defer tap.Mu.Unlock()
+		silent = tap.Closed.Sub(tap.Heard)
+		return !tap.Closed.IsZero()
 	})
 	require.Greater(t, silent, 600*time.Millisecond, bareBetter("wire.Conn's watchdog, of half the timeout"))
 }
@@ -266,16 +263,16 @@ func TestBareConnWaitsTwoThirdsOfTheTimeoutForASilentServer(t *testing.T) {
 // Servers.
 
 func TestBareConnResolvesNamesOnce(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
-	taps := &sessTaps{target: p.addr()}
+	p := harness.NewProxy(t, harness.Server())
+	taps := harness.NewTaps(p.Addr())
 	conn, events, err := zk.Connect([]string{"localhost:2181", "localhost:2182", "localhost:2183"}, 10*time.Second,
-		zk.WithDialer(taps.bare), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+		zk.WithDialer(taps.DialTimeout), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	require.NoError(t, err)
 	bareClosed(t, conn, events, taps)
 	bareReconnects(t, conn, taps, 1)
-	p.drop()
+	p.Drop()
 	bareReconnects(t, conn, taps, 2)
-	for _, addr := range taps.asked() {
+	for _, addr := range taps.Asked() {
 		host, _, err := net.SplitHostPort(addr)
 		require.NoError(t, err)
 		require.NotNil(t, net.ParseIP(host), "%s: %s", addr, bareBetter("the HostProvider that passes names on"))
@@ -283,7 +280,7 @@ func TestBareConnResolvesNamesOnce(t *testing.T) {
 
 	// No name server is asked for a label of 64 characters.
 	_, _, err = zk.Connect([]string{strings.Repeat("x", 64) + ".test", "localhost"}, 10*time.Second,
-		zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+		zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	require.Error(t, err, bareBetter("the HostProvider that passes names on: one that does not resolve is one server less"))
 }
 
@@ -296,12 +293,12 @@ func TestBareConnSleepsASecondWhenTheListWraps(t *testing.T) {
 			defer mu.Unlock()
 			dialled = append(dialled, time.Now())
 			return nil, errors.New("refused")
-		}), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+		}), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	require.NoError(t, err)
-	bareClosed(t, conn, events, &sessTaps{})
+	bareClosed(t, conn, events, harness.NewTaps(""))
 	_, _, err = conn.Get("/")
 	require.Equal(t, zk.ErrNoServer, err, bareBetter("the HostProvider that says retryStart only at the end"))
-	eventually(t, "two attempts", func() bool {
+	harness.Eventually(t, "two attempts", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(dialled) >= 2
@@ -326,11 +323,11 @@ func TestBareConnDialsInAHotLoopAndDoesNotLookWhetherItWasClosed(t *testing.T) {
 		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) {
 			dialled.Add(1)
 			return nil, errors.New("refused")
-		}), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+		}), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	require.NoError(t, err)
-	bareClosed(t, conn, events, &sessTaps{})
+	bareClosed(t, conn, events, harness.NewTaps(""))
 	began := time.Now()
-	eventually(t, "attempts", func() bool { return dialled.Load() >= 10_000 })
+	harness.Eventually(t, "attempts", func() bool { return dialled.Load() >= 10_000 })
 	require.Less(t, time.Since(began), 10*time.Second, bareBetter("session.pace"))
 
 	conn.Close() // gives up after a second
@@ -343,13 +340,13 @@ func TestBareConnDialsInAHotLoopAndDoesNotLookWhetherItWasClosed(t *testing.T) {
 // Close.
 
 func TestBareConnCloseTakesASecondWhileDisconnected(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
-	conn, taps := bareConn(t, p.addr(), 10*time.Second)
-	taps.away(t, p)
+	p := harness.NewProxy(t, harness.Server())
+	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
+	taps.Cut(t, p)
 	began := time.Now()
 	conn.Close()
 	require.GreaterOrEqual(t, time.Since(began), time.Second, bareBetter("the order of events in session.close"))
-	taps.release()
+	taps.Release()
 }
 
 // A write that fails answers the request that was being sent, although the loop
@@ -363,8 +360,8 @@ func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
 		return
 	}
 	for range 40 { // each with every second chance
-		taps := &sessTaps{target: harness.shared[0]}
-		conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithDialer(taps.bare), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+		taps := harness.NewTaps(harness.Server())
+		conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithDialer(taps.DialTimeout), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 		require.NoError(t, err)
 		ended := make(chan struct{})
 		go func() {
@@ -372,10 +369,10 @@ func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
 			for range events {
 			}
 		}()
-		eventually(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
+		harness.Eventually(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
 		writing, goOn := make(chan struct{}), make(chan struct{})
 		var gets atomic.Int32
-		taps.onWrite(func(_ *sessTap, op string, _ []byte) (bool, error) {
+		taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
 			switch {
 			case op == "closeSession":
 				return true, nil // a server that takes its time
@@ -390,12 +387,12 @@ func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
 		go conn.Get("/")
 		<-writing
 		go conn.Close()
-		eventually(t, "Close has begun", func() bool { return sessQueued(conn) == 1 })
+		harness.Eventually(t, "Close has begun", func() bool { return sessQueued(conn) == 1 })
 		for range 12 { // some are queued, and answered at once because of Close
 			conn.Get("/")
 		}
 		close(goOn)
-		eventually(t, "the end, or none", func() bool {
+		harness.Eventually(t, "the end, or none", func() bool {
 			select {
 			case <-ended:
 				return true
@@ -421,28 +418,28 @@ func TestBareConnCreateContainerRacesAgainstClose(t *testing.T) {
 		require.Contains(t, output, "zk.(*Conn).CreateContainer")
 		return
 	}
-	p := newProxy(t, harness.shared[0])
+	p := harness.NewProxy(t, harness.Server())
 	_, path := bareNode(t)
-	conn, _ := bareConn(t, p.addr(), 10*time.Second)
-	answer := p.on("createContainer", 1, holdReply)
+	conn, _ := bareConn(t, p.Addr(), 10*time.Second)
+	answer := p.On("createContainer", 1, harness.HoldReply)
 	go conn.CreateContainer(path+"/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-	p.await(answer)
+	p.Await(answer)
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		conn.Close()
 	}()
-	eventually(t, "Close has begun", func() bool { return p.countOf("closeSession") == 1 })
-	answer.release()
+	harness.Eventually(t, "Close has begun", func() bool { return p.CountOf("closeSession") == 1 })
+	answer.Release()
 	<-closed
-	eventually(t, "ended", func() bool { return conn.State() == zk.StateDisconnected })
+	harness.Eventually(t, "ended", func() bool { return conn.State() == zk.StateDisconnected })
 	bareSays("no race")
 }
 
 func TestBareConnHandsErrorsOfTheSocketToCallers(t *testing.T) {
-	conn, taps := bareConn(t, harness.shared[0], 10*time.Second)
+	conn, taps := bareConn(t, harness.Server(), 10*time.Second)
 	broken := errors.New("broken")
-	taps.onWrite(func(_ *sessTap, op string, _ []byte) (bool, error) {
+	taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
 		if op == "getData" {
 			return false, broken
 		}
@@ -461,19 +458,19 @@ func TestBareConnHangsWhenReauthenticationIsCut(t *testing.T) {
 		require.Contains(t, output, "the child says: hangs", bareBetter("wire.Conn presents the credentials itself"))
 		return
 	}
-	conn, taps := bareConn(t, harness.shared[0], 10*time.Second)
+	conn, taps := bareConn(t, harness.Server(), 10*time.Second)
 	require.NoError(t, conn.AddAuth("digest", []byte("user:password")))
 	var cut atomic.Bool
-	taps.onWrite(func(_ *sessTap, op string, _ []byte) (bool, error) {
+	taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
 		if op == "auth" {
 			cut.Store(true)
 			return false, errors.New("connection reset")
 		}
 		return false, nil
 	})
-	taps.newest().Close()
-	eventually(t, "it hangs, or has got over it", func() bool {
-		return bareStuck() || cut.Load() && len(taps.all()) > 2
+	taps.Newest().Close()
+	harness.Eventually(t, "it hangs, or has got over it", func() bool {
+		return bareStuck() || cut.Load() && len(taps.All()) > 2
 	})
 	if bareStuck() {
 		bareSays("hangs")
@@ -493,7 +490,7 @@ func TestBareConnPanicsOnARequestThatJustFillsItsBuffer(t *testing.T) {
 		require.Contains(t, output, "zk.encodePacket")
 		return
 	}
-	conn, _ := bareConn(t, harness.shared[0], 10*time.Second)
+	conn, _ := bareConn(t, harness.Server(), 10*time.Second)
 	const buffer = 1536 << 10
 	conn.Get("/" + strings.Repeat("x", buffer-4-8-4-1)) // and one byte more says whether a watch is wanted
 	bareSays("lives")
@@ -509,7 +506,7 @@ func TestBareConnPanicsOnATimeoutOfZero(t *testing.T) {
 	client, server := net.Pipe()
 	conn, _, err := zk.Connect(bareServers, 10*time.Second,
 		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) { return client, nil }),
-		zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+		zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	require.NoError(t, err)
 	_, err = jute.ReadFrame(server, 1000)
 	require.NoError(t, err)
@@ -522,12 +519,12 @@ func TestBareConnPanicsOnATimeoutOfZero(t *testing.T) {
 }
 
 func TestBareConnDiesOfAFrameAboveTheLimit(t *testing.T) {
-	conn, taps := bareConn(t, harness.shared[0], 10*time.Second)
+	conn, taps := bareConn(t, harness.Server(), 10*time.Second)
 	const path = "/none-of-this-name"
 	body := func(size int) []byte { return make([]byte, size-8-4-len(path)-4-4) }
 	_, err := conn.Set(path, body(jute.MaxFrame), -1)
 	require.Equal(t, zk.ErrNoNode, err, "1,048,575 bytes are answered")
-	require.Len(t, taps.all(), 1)
+	require.Len(t, taps.All(), 1)
 	_, err = conn.Set(path, body(jute.MaxFrame+1), -1)
 	require.Error(t, err, "the server accepts more: jute.MaxFrame may grow")
 	require.NotEqual(t, zk.ErrNoNode, err) // ErrConnectionClosed, or the socket's own
@@ -540,9 +537,9 @@ func TestBareConnWithMaxBufferSizeLosesTheConnectionOverALongListing(t *testing.
 		_, err := look.Create(fmt.Sprintf("%s/%040d", path, i), nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 	}
-	taps := &sessTaps{target: harness.shared[0]}
+	taps := harness.NewTaps(harness.Server())
 	conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithMaxBufferSize(1024),
-		zk.WithDialer(taps.bare), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+		zk.WithDialer(taps.DialTimeout), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	require.NoError(t, err)
 	bareClosed(t, conn, events, taps)
 	bareReconnects(t, conn, taps, 1)

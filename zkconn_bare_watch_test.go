@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // What go-zookeeper v1.0.4 does with watches where nobody mends it, as in
@@ -18,10 +20,10 @@ import (
 func TestBareConnDropsEvents(t *testing.T) {
 	const n = 20
 	look, path := bareNode(t)
-	taps := &sessTaps{target: harness.shared[0]}
-	conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithDialer(taps.bare), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	taps := harness.NewTaps(harness.Server())
+	conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithDialer(taps.DialTimeout), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	require.NoError(t, err)
-	eventually(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
+	harness.Eventually(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
 	var watches []<-chan zk.Event
 	for i := range n {
 		node := fmt.Sprintf("%s/%d", path, i)
@@ -45,19 +47,19 @@ func TestBareConnDropsEvents(t *testing.T) {
 }
 
 func TestBareWatchSaysNothingOfADisconnect(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
+	p := harness.NewProxy(t, harness.Server())
 	_, path := bareNode(t)
-	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
 	_, _, watch, err := conn.GetW(path)
 	require.NoError(t, err)
-	p.drop()
+	p.Drop()
 	bareReconnects(t, conn, taps, 2)
 	require.False(t, bareFired(watch), bareBetter("counting connections, to know on which one a watch was confirmed"))
 	id := conn.SessionID()
-	password := sessPassword(t, p, id)
-	taps.away(t, p)
-	sessEnd(t, harness.shared[0], id, password)
-	taps.release()
+	password := p.Password(id)
+	taps.Cut(t, p)
+	harness.EndSession(t, harness.Server(), id, password)
+	taps.Release()
 	select {
 	case e := <-watch:
 		require.Equal(t, zk.EventNotWatching, e.Type)
@@ -76,7 +78,7 @@ func bareWatches(conn *zk.Conn) (n int) {
 
 func TestBareConnKeepsEveryWatchItWasAskedFor(t *testing.T) {
 	_, path := bareNode(t)
-	conn, _ := bareConn(t, harness.shared[0], 10*time.Second)
+	conn, _ := bareConn(t, harness.Server(), 10*time.Second)
 	for range 50 {
 		_, _, _, err := conn.GetW(path)
 		require.NoError(t, err)
@@ -96,23 +98,23 @@ func TestBareConnKeepsEveryWatchItWasAskedFor(t *testing.T) {
 }
 
 func TestBareConnSendsQueuedRequestsBeforeSetWatches(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
+	p := harness.NewProxy(t, harness.Server())
 	_, path := bareNode(t)
-	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
 	_, _, _, err := conn.GetW(path)
 	require.NoError(t, err)
-	taps.away(t, p)
+	taps.Cut(t, p)
 	var wg sync.WaitGroup
 	for range 16 { // as many as its channel holds
 		wg.Go(func() { conn.Get(path) })
 	}
-	eventually(t, "queued", func() bool { return sessQueued(conn) == 16 })
-	first := p.on("getData", 1, hold) // see TestBareConnRacesRepliesAgainstSetWatches
-	taps.release()
-	eventually(t, "setWatches", func() bool { return slices.Contains(taps.newest().sent(), "setWatches") })
-	first.release()
+	harness.Eventually(t, "queued", func() bool { return sessQueued(conn) == 16 })
+	first := p.On("getData", 1, harness.Hold) // see TestBareConnRacesRepliesAgainstSetWatches
+	taps.Release()
+	harness.Eventually(t, "setWatches", func() bool { return slices.Contains(taps.Newest().Sent(), "setWatches") })
+	first.Release()
 	wg.Wait()
-	ops := taps.newest().sent()
+	ops := taps.Newest().Sent()
 	require.Equal(t, slices.Repeat([]string{"getData"}, 16), ops[1:17], bareBetter("the gate in wire.Conn"))
 }
 
@@ -120,12 +122,12 @@ func TestBareConnSendsQueuedRequestsBeforeSetWatches(t *testing.T) {
 // connection is lost before setWatches were answered, the next ones are compared
 // with a moment at which the change had been made.
 func TestBareConnLosesAChangeWhenARequestOvertakesSetWatches(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
+	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
-	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
 	_, _, watch, err := conn.GetW(path)
 	require.NoError(t, err)
-	taps.away(t, p)
+	taps.Cut(t, p)
 	_, err = look.Set(path, []byte("changed"), -1)
 	require.NoError(t, err)
 	overtakes := make(chan error, 1)
@@ -133,16 +135,16 @@ func TestBareConnLosesAChangeWhenARequestOvertakesSetWatches(t *testing.T) {
 		_, _, err := conn.Get(path)
 		overtakes <- err
 	}()
-	eventually(t, "queued", func() bool { return sessQueued(conn) == 1 })
-	get, set := p.on("getData", 1, hold), p.on("setWatches", 1, hold)
-	taps.release()
-	eventually(t, "setWatches", func() bool { return slices.Contains(taps.newest().sent(), "setWatches") })
-	get.release()
+	harness.Eventually(t, "queued", func() bool { return sessQueued(conn) == 1 })
+	get, set := p.On("getData", 1, harness.Hold), p.On("setWatches", 1, harness.Hold)
+	taps.Release()
+	harness.Eventually(t, "setWatches", func() bool { return slices.Contains(taps.Newest().Sent(), "setWatches") })
+	get.Release()
 	require.NoError(t, <-overtakes)
-	p.await(set)
-	p.drop()
+	p.Await(set)
+	p.Drop()
 	bareReconnects(t, conn, taps, 3)
-	eventually(t, "setWatches once more", func() bool { return p.countOf("setWatches") == 2 })
+	harness.Eventually(t, "setWatches once more", func() bool { return p.CountOf("setWatches") == 2 })
 	_, _, err = conn.Get(path) // behind all events that setWatches may have brought
 	require.NoError(t, err)
 	require.False(t, bareFired(watch), bareBetter("the gate in wire.Conn, and its own zxid"))
@@ -163,21 +165,21 @@ func TestBareConnRacesRepliesAgainstSetWatches(t *testing.T) {
 		require.Contains(t, output, "zk.(*Conn).sendSetWatches")
 		return
 	}
-	conn, taps := bareConn(t, harness.shared[0], 10*time.Second)
+	conn, taps := bareConn(t, harness.Server(), 10*time.Second)
 	var wg sync.WaitGroup
 	for i := range 600 {
 		wg.Go(func() { conn.ExistsW(fmt.Sprintf("/none-of-this-name-%0900d", i)) })
 	}
 	wg.Wait()
 	for n := 2; n < 200; n++ {
-		taps.hold()
-		taps.newest().Close()
-		eventually(t, "dialling", func() bool { return len(taps.asked()) == n })
+		taps.Hold()
+		taps.Newest().Close()
+		harness.Eventually(t, "dialling", func() bool { return len(taps.Asked()) == n })
 		for range 16 {
 			wg.Go(func() { conn.Get("/") })
 		}
-		eventually(t, "queued", func() bool { return sessQueued(conn) == 16 })
-		taps.release()
+		harness.Eventually(t, "queued", func() bool { return sessQueued(conn) == 16 })
+		taps.Release()
 		wg.Wait()
 	}
 	bareSays("no race")
@@ -186,23 +188,23 @@ func TestBareConnRacesRepliesAgainstSetWatches(t *testing.T) {
 // The reply to setWatches advances the zxid too.
 func TestBareConnLosesWatchesWhenDroppedBetweenChunks(t *testing.T) {
 	const chunks = 4
-	p := newProxy(t, harness.shared[0])
+	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
 	nodes, chunk := rearmNodes(t, look, path, 900, chunks)
-	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
 	var watches []<-chan zk.Event
 	for _, node := range nodes {
 		_, _, watch, err := conn.GetW(node)
 		require.NoError(t, err)
 		watches = append(watches, watch)
 	}
-	taps.away(t, p)
+	taps.Cut(t, p)
 	rearmChange(t, look, nodes)
-	p.on("setWatches", 2, dropBefore)
-	taps.release()
+	p.On("setWatches", 2, harness.DropBefore)
+	taps.Release()
 	bareReconnects(t, conn, taps, 3)
 	// The first chunk and the one that was dropped, then what is left.
-	eventually(t, "all setWatches", func() bool { return p.countOf("setWatches") == 2+chunks-1 })
+	harness.Eventually(t, "all setWatches", func() bool { return p.CountOf("setWatches") == 2+chunks-1 })
 	_, _, err := conn.Get("/") // behind all their events
 	require.NoError(t, err)
 	fired := 0
@@ -216,18 +218,18 @@ func TestBareConnLosesWatchesWhenDroppedBetweenChunks(t *testing.T) {
 }
 
 func TestBareConnAdvancesNoZxidByEvents(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
+	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
-	conn, taps := bareConn(t, p.addr(), 10*time.Second)
+	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
 	_, _, watch, err := conn.GetW(path)
 	require.NoError(t, err)
 	stat, err := look.Set(path, []byte("changed"), -1)
 	require.NoError(t, err)
 	require.Equal(t, zk.EventNodeDataChanged, (<-watch).Type)
-	p.drop()
+	p.Drop()
 	bareReconnects(t, conn, taps, 2)
-	tap := taps.newest()
-	tap.mu.Lock()
-	defer tap.mu.Unlock()
-	require.Less(t, tap.lastSeen, stat.Mzxid, bareBetter("the sync that wire.Conn sends where a lease is out"))
+	tap := taps.Newest()
+	tap.Mu.Lock()
+	defer tap.Mu.Unlock()
+	require.Less(t, tap.LastSeen, stat.Mzxid, bareBetter("the sync that wire.Conn sends where a lease is out"))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
@@ -51,7 +52,7 @@ func leftWaiting(ctx context.Context, f func(context.Context) error) error {
 
 // silences are the ways in which a server can be silent: the request has not
 // come to it yet, or has been carried out.
-var silences = map[string]action{"before": hold, "after": holdReply}
+var silences = map[string]harness.Action{"before": harness.Hold, "after": harness.HoldReply}
 
 // A server that stops reading, too: what callers wrote is in a buffer then.
 func TestCallersLeaveAServerThatIsStopped(t *testing.T) {
@@ -59,8 +60,8 @@ func TestCallersLeaveAServerThatIsStopped(t *testing.T) {
 	other := NewMutex(r.c, r.path+"-other")
 	require.NoError(t, other.Do(r.ctx, nothing))
 	l := lockOn(t, other)
-	r.p.stall()
-	var attempts []*attempt
+	r.p.Stall()
+	var attempts []*harness.Call[*Lease]
 	for range 5 {
 		attempts = append(attempts, lockLater(t, r.m))
 	}
@@ -79,8 +80,8 @@ func TestCallersLeaveAServerThatIsStopped(t *testing.T) {
 	for _, a := range attempts {
 		leaves(t, a)
 	}
-	r.p.drop() // what is in the buffers is lost, or not
-	r.p.resume()
+	r.p.Drop() // what is in the buffers is lost, or not
+	r.p.Resume()
 	require.NoError(t, l.Release())
 	require.NoError(t, r.m.Do(r.ctx, nothing), "nobody stands in the way")
 	require.NoError(t, other.Do(r.ctx, nothing), "nobody stands in the way")
@@ -99,11 +100,11 @@ func TestACallEndsWithALeaseOfAnotherClient(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			l := other.lock()
-			rule := r.p.on("", 1, holdReply)
+			rule := r.p.On("", 1, harness.HoldReply)
 			done := make(chan error, 1)
 			go func() { done <- f(l.Context(r.ctx)) }()
-			r.p.await(rule)
-			other.p.expire()
+			r.p.Await(rule)
+			other.p.Expire()
 			select {
 			case err := <-done:
 				require.ErrorIs(t, err, context.Canceled)
@@ -111,8 +112,8 @@ func TestACallEndsWithALeaseOfAnotherClient(t *testing.T) {
 			case <-time.After(20 * time.Second):
 				t.Error("does not return")
 			}
-			rule.release()
-			r.p.off(rule)
+			rule.Release()
+			r.p.Off(rule)
 		})
 	}
 	r.queued(0)
@@ -170,10 +171,10 @@ func TestAnAnswerWithoutResultsIsAnError(t *testing.T) {
 	c, on := dialAltered(t, func(frame []byte) []byte {
 		return jute.Frame(appendOpHeader(slices.Clone(frame[4:20]), -1, true))
 	})
-	m := NewMutex(c, newPath(t))
-	require.NoError(t, m.Do(within(t, 20*time.Second), nothing))
+	m := NewMutex(c, harness.NewPath(t))
+	require.NoError(t, m.Do(harness.Within(t, 20*time.Second), nothing))
 	on.Store(true)
-	_, err := m.Lock(within(t, 20*time.Second))
+	_, err := m.Lock(harness.Within(t, 20*time.Second))
 	require.ErrorContains(t, err, "0 results of 2 operations")
 	on.Store(false)
 }
@@ -228,7 +229,7 @@ func TestATransactionThatWasNotWrittenIsToldFromOneThatMayHaveBeen(t *testing.T)
 		gone, end := context.WithCancel(context.Background())
 		return &stuck{nc, once, writing, gone, end}, err
 	}})
-	ctx, path := within(t, 30*time.Second), newPath(t)
+	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
 	m := NewMutex(c, path)
 	require.NoError(t, m.Do(ctx, nothing))
 	l := lockOn(t, m)
@@ -257,7 +258,7 @@ func TestATransactionThatWasNotWrittenIsToldFromOneThatMayHaveBeen(t *testing.T)
 	require.True(t, unsettled(err), "whoever does not look is careful")
 	require.ErrorIs(t, <-first, ErrUncertain)
 	require.NoError(t, <-again, "sent on the next connection, once")
-	conn := raw(t)
+	conn := harness.Raw(t)
 	for name, want := range map[string]bool{"-first": false, "-unsent": false, "-again": true} {
 		ok, _, err := conn.Exists(path + name)
 		require.NoError(t, err)

@@ -19,6 +19,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // How a client finds its servers and connects to them.
@@ -31,7 +33,7 @@ func (withoutDeadlines) SetDeadline(time.Time) error { return os.ErrNoDeadline }
 func TestB17ConnectionsWithoutDeadlinesAreRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	_, err := Dial(ctx, harness.shared, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	_, err := Dial(ctx, harness.Servers(), &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return withoutDeadlines{nc}, err
 	}})
@@ -68,7 +70,7 @@ func TestB50NamesAreResolvedAtEveryAttempt(t *testing.T) {
 				if addr == asked[0] {
 					return nil, &net.DNSError{Err: "no such host", Name: addr, IsNotFound: true}
 				}
-				return new(net.Dialer).DialContext(ctx, network, harness.shared[0])
+				return new(net.Dialer).DialContext(ctx, network, harness.Server())
 			},
 		})
 		sessLocks(t, c)
@@ -79,7 +81,7 @@ func TestB50NamesAreResolvedAtEveryAttempt(t *testing.T) {
 
 	t.Run("no name resolves", func(t *testing.T) {
 		lookup := &net.DNSError{Err: "no such host", Name: "zk-0.test", IsNotFound: true}
-		_, err := Dial(within(t, 100*time.Millisecond), sessNames(1), &Options{
+		_, err := Dial(harness.Within(t, 100*time.Millisecond), sessNames(1), &Options{
 			Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, lookup },
 		})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -88,25 +90,25 @@ func TestB50NamesAreResolvedAtEveryAttempt(t *testing.T) {
 	})
 
 	t.Run("a server that has moved", func(t *testing.T) {
-		here, there := newProxy(t, harness.shared[0]), newProxy(t, harness.shared[0])
-		var at atomic.Pointer[proxy]
+		here, there := harness.NewProxy(t, harness.Server()), harness.NewProxy(t, harness.Server())
+		var at atomic.Pointer[harness.Proxy]
 		at.Store(here)
 		var names sync.Map
 		c := dialTo(t, []string{"zk.test"}, &Options{
 			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				names.Store(addr, true)
-				return new(net.Dialer).DialContext(ctx, network, at.Load().addr())
+				return new(net.Dialer).DialContext(ctx, network, at.Load().Addr())
 			},
 		})
 		s, _ := c.session()
-		l, err := NewMutex(c, newPath(t)).Lock(within(t, 20*time.Second))
+		l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 		require.NoError(t, err)
 		lost := sessConn(s)
 		at.Store(there)
-		here.refusing(true)
+		here.Refuse(true)
 		sessAwaitNext(t, s, lost)
 		require.NoError(t, l.Release(), "the same session")
-		require.Equal(t, 1, there.countOf(opRelease))
+		require.Equal(t, 1, there.CountOf(opRelease))
 		names.Range(func(name, _ any) bool {
 			require.Equal(t, "zk.test:2181", name)
 			return true
@@ -114,13 +116,13 @@ func TestB50NamesAreResolvedAtEveryAttempt(t *testing.T) {
 	})
 
 	t.Run("the default dialer resolves", func(t *testing.T) {
-		p := newProxy(t, harness.shared[0])
-		_, port, err := net.SplitHostPort(p.addr())
+		p := harness.NewProxy(t, harness.Server())
+		_, port, err := net.SplitHostPort(p.Addr())
 		require.NoError(t, err)
 		c := dialTo(t, []string{"localhost:" + port}, nil)
 		s, _ := c.session()
 		lost := sessConn(s)
-		p.drop()
+		p.Drop()
 		sessAwaitNext(t, s, lost)
 	})
 }
@@ -198,10 +200,10 @@ func (ca *sessCA) terminator(t testing.TB, name, target string) string {
 
 func TestB51TLS(t *testing.T) {
 	ca := newSessCA(t)
-	p := newProxy(t, harness.shared[0])
-	secure := ca.terminator(t, "zk.test", p.addr())
+	p := harness.NewProxy(t, harness.Server())
+	secure := ca.terminator(t, "zk.test", p.Addr())
 	to := func(target string) func(context.Context, string, string) (net.Conn, error) {
-		return (&sessTaps{target: target}).dial
+		return harness.NewTaps(target).Dial
 	}
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -210,11 +212,11 @@ func TestB51TLS(t *testing.T) {
 	t.Run("works, and does so again after a drop", func(t *testing.T) {
 		c := dialTo(t, []string{"zk.test"}, &Options{TLS: &tls.Config{RootCAs: ca.pool()}, Dialer: to(secure)})
 		s, _ := c.session()
-		l, err := NewMutex(c, newPath(t)).Lock(within(t, 20*time.Second))
+		l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 		require.NoError(t, err)
 		for range 3 {
 			lost := sessConn(s)
-			p.drop()
+			p.Drop()
 			sessAwaitNext(t, s, lost)
 		}
 		require.NoError(t, l.Release(), "the same session")
@@ -231,7 +233,7 @@ func TestB51TLS(t *testing.T) {
 	refused := func(t *testing.T, server string, patience time.Duration, opts *Options) error {
 		t.Helper()
 		began := time.Now()
-		c, err := Dial(within(t, patience), []string{server}, opts)
+		c, err := Dial(harness.Within(t, patience), []string{server}, opts)
 		if c != nil {
 			c.Close()
 		}
@@ -256,7 +258,7 @@ func TestB51TLS(t *testing.T) {
 	})
 
 	t.Run("plain server", func(t *testing.T) {
-		err := refused(t, "zk.test:2181", short, &Options{TLS: &tls.Config{RootCAs: ca.pool()}, Dialer: to(harness.shared[0])})
+		err := refused(t, "zk.test:2181", short, &Options{TLS: &tls.Config{RootCAs: ca.pool()}, Dialer: to(harness.Server())})
 		require.ErrorContains(t, err, "TLS")
 	})
 
@@ -281,23 +283,23 @@ func TestDialGivesUpWithItsContextWhateverTheServerDoes(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	closed.Close()
-	withheld := newProxy(t, harness.shared[0])
-	withheld.on("auth", 0, withhold)
-	cut := newProxy(t, harness.shared[0])
-	cut.on("connect", 0, dropAfter)
+	withheld := harness.NewProxy(t, harness.Server())
+	withheld.On("auth", 0, harness.Withhold)
+	cut := harness.NewProxy(t, harness.Server())
+	cut.On("connect", 0, harness.DropAfter)
 	for name, dialer := range map[string]func(context.Context, string, string) (net.Conn, error){
 		"black hole": func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		},
-		"nobody listens":         (&sessTaps{target: closed.Addr().String()}).dial,
-		"never answers":          (&sessTaps{target: mute.Addr().String()}).dial,
-		"answers no credentials": (&sessTaps{target: withheld.addr()}).dial,
-		"closes at once":         (&sessTaps{target: cut.addr()}).dial,
+		"nobody listens":         harness.NewTaps(closed.Addr().String()).Dial,
+		"never answers":          harness.NewTaps(mute.Addr().String()).Dial,
+		"answers no credentials": harness.NewTaps(withheld.Addr()).Dial,
+		"closes at once":         harness.NewTaps(cut.Addr()).Dial,
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()
-			ctx := within(t, 100*time.Millisecond)
+			ctx := harness.Within(t, 100*time.Millisecond)
 			c, err := Dial(ctx, []string{"zk.test"}, &Options{Dialer: dialer})
 			deadline, _ := ctx.Deadline()
 			took := time.Since(deadline)

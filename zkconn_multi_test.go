@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
@@ -53,7 +54,7 @@ func asGoZookeeper(t testing.TB, answer []byte, ops ...any) (sent []byte, rs []z
 		return near, nil
 	}
 	conn, events, err := zk.Connect([]string{"127.0.0.1:1"}, 10*time.Second,
-		zk.WithDialer(dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+		zk.WithDialer(dial), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	require.NoError(t, err)
 	rs, err = conn.Multi(ops...)
 	conn.Close()

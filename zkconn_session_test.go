@@ -13,19 +13,21 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // The session layer through faults of the network and of servers. What bare
 // go-zookeeper does in the same places is in zkconn_bare_test.go.
 
 func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
-	p := newProxy(t, harness.shared[0])
-	c, s, taps := sessDial(t, p.addr(), Options{})
+	p := harness.NewProxy(t, harness.Server())
+	c, s, taps := sessDial(t, p.Addr(), Options{})
 	old := s.wire.ID()
-	password := sessPassword(t, p, old)
-	taps.away(t, p)
+	password := p.Password(old)
+	taps.Cut(t, p)
 
-	path := newPath(t)
+	path := harness.NewPath(t)
 	makeNode := func(conn *zk.Conn) (string, struct{}, error) {
 		path, err := conn.Create(fmt.Sprintf("/%d", time.Now().UnixNano()), []byte(path), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		return path, struct{}{}, err
@@ -38,10 +40,10 @@ func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 			errs <- err
 		}()
 	}
-	eventually(t, "they are queued", func() bool { return sessQueued(s.conn) == 16 })
-	sessEnd(t, harness.shared[0], old, password)
-	p.reset()
-	taps.release()
+	harness.Eventually(t, "they are queued", func() bool { return sessQueued(s.conn) == 16 })
+	harness.EndSession(t, harness.Server(), old, password)
+	p.Reset()
+	taps.Release()
 	for range queued {
 		require.ErrorIs(t, <-errs, errSessionOver)
 	}
@@ -49,8 +51,8 @@ func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 	sessLocks(t, c)
 	next, _ := c.session()
 	require.NotEqual(t, old, next.wire.ID())
-	require.Zero(t, p.countOf("create"), "none has reached a server")
-	require.NotZero(t, p.countOf(opRelease))
+	require.Zero(t, p.CountOf("create"), "none has reached a server")
+	require.NotZero(t, p.CountOf(opRelease))
 }
 
 func TestB17SilentServerIsLeftForAnother(t *testing.T) {
@@ -66,7 +68,7 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				asked = append(asked, addr)
-				target := harness.shared[0]
+				target := harness.Server()
 				if addr == asked[0] {
 					target = hole.Addr().String()
 				}
@@ -82,7 +84,7 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 
 	t.Run("in the middle of a session", func(t *testing.T) {
 		const timeout = 4 * time.Second
-		p := newProxy(t, harness.shared[0])
+		p := harness.NewProxy(t, harness.Server())
 		var mu sync.Mutex
 		var asked []string
 		var left time.Time
@@ -92,19 +94,19 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				asked = append(asked, addr)
-				target := p.addr()
+				target := p.Addr()
 				if addr != asked[0] {
-					target, left = harness.shared[0], time.Now()
+					target, left = harness.Server(), time.Now()
 				}
 				return new(net.Dialer).DialContext(ctx, network, target)
 			},
 		})
 		s, _ := c.session()
-		l, err := NewMutex(c, newPath(t)).Lock(within(t, 20*time.Second))
+		l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 		require.NoError(t, err)
 		lost := sessConn(s)
 		began := time.Now()
-		p.stall()
+		p.Stall()
 		sessAwaitNext(t, s, lost)
 		require.NoError(t, l.Err(), "the session has lived on")
 		require.NoError(t, l.Release())
@@ -124,12 +126,12 @@ func TestB38NegotiatedTimeoutCounts(t *testing.T) {
 		3 * time.Second:  3 * time.Second,
 	} {
 		t.Run(asked.String(), func(t *testing.T) {
-			needsOwn(t) // its ticks
+			harness.NeedsOwn(t) // its ticks
 			c := dial(t, &Options{SessionTimeout: asked})
 			s, _ := c.session()
 			require.Equal(t, negotiated, s.wire.Timeout())
 			before := time.Now()
-			l, err := NewMutex(c, newPath(t)).Lock(within(t, 20*time.Second))
+			l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 			require.NoError(t, err)
 			require.False(t, l.ValidUntil().After(time.Now().Add(negotiated-negotiated/100)))
 			require.True(t, l.ValidUntil().After(before))
@@ -140,44 +142,40 @@ func TestB38NegotiatedTimeoutCounts(t *testing.T) {
 
 func TestB54DropsAmidReauthentication(t *testing.T) {
 	const cuts = 102
-	p := newProxy(t, harness.shared[0])
-	taps := &sessTaps{target: p.addr()}
+	p := harness.NewProxy(t, harness.Server())
+	taps := harness.NewTaps(p.Addr())
 	// With so many names no attempt has to wait for its turn.
 	c := dialTo(t, sessNames(2*cuts), &Options{
-		Dialer: taps.dial,
+		Dialer: taps.Dial,
 		Auth:   []Auth{{Scheme: "digest", Data: []byte("user:password")}},
 	})
 	s, _ := c.session()
 	// A lease of each kind, and behind each somebody who waits for it.
-	path := newPath(t)
+	path := harness.NewPath(t)
 	var leases []*Lease
-	var waiting []*attempt
+	var waiting []*harness.Call[*Lease]
 	for i, side := range sides {
 		path := fmt.Sprint(path, "-", i)
 		leases = append(leases, held(t, side.theirs(c, path).Lock))
 		waiting = append(waiting, later(t, side.ours(c, path).Lock))
-		eventually(t, "asleep", func() bool { return len(watched(c)) >= 2*(i+1) && c.idle() })
+		harness.Eventually(t, "asleep", func() bool { return len(watched(c)) >= 2*(i+1) && c.idle() })
 	}
-	for cut, rule := range map[string]func() *rule{
-		"before the first credential": func() *rule { return p.on("auth", 0, dropBefore) },
-		"before the answer":           func() *rule { return p.on("auth", 0, dropAfter) },
-		"after the handshake's first": func() *rule { return p.on("connect", 0, dropAfter) },
+	for cut, rule := range map[string]func() *harness.Rule{
+		"before the first credential": func() *harness.Rule { return p.On("auth", 0, harness.DropBefore) },
+		"before the answer":           func() *harness.Rule { return p.On("auth", 0, harness.DropAfter) },
+		"after the handshake's first": func() *harness.Rule { return p.On("connect", 0, harness.DropAfter) },
 	} {
 		r := rule()
-		p.drop()
-		eventually(t, "cut "+cut, func() bool {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return r.hits >= cuts/3
-		})
-		p.off(r)
+		p.Drop()
+		harness.Eventually(t, "cut "+cut, func() bool { return p.Matched(r) >= cuts/3 })
+		p.Off(r)
 		sessAwaitUp(t, s)
 	}
 	for i, l := range leases {
 		require.NoError(t, l.Err())
-		require.True(t, waiting[i].waiting())
+		require.True(t, waiting[i].Waiting())
 		require.NoError(t, l.Release(), "the session has lived on, credentials and all")
-		require.NoError(t, waiting[i].granted().Release())
+		require.NoError(t, waiting[i].Get().Release())
 	}
 	sessLocks(t, c)
 	now, _ := c.session()
@@ -186,15 +184,15 @@ func TestB54DropsAmidReauthentication(t *testing.T) {
 }
 
 func TestB60WritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
-	p := newProxy(t, harness.shared[0]) // its goroutines end with the connections
+	p := harness.NewProxy(t, harness.Server()) // its goroutines end with the connections
 	before := goleak.IgnoreCurrent()
-	path := newPath(t)
+	path := harness.NewPath(t)
 	broken := errors.New("broken")
 	for range 10 {
-		c, s, taps := sessDial(t, p.addr(), Options{})
+		c, s, taps := sessDial(t, p.Addr(), Options{})
 		var failures atomic.Int32
-		taps.onWrite(func(tap *sessTap, op string, _ []byte) (bool, error) {
-			if op != "connect" && op != "auth" && len(tap.sent()) > 20 {
+		taps.OnWrite(func(tap *harness.Tap, op string, _ []byte) (bool, error) {
+			if op != "connect" && op != "auth" && len(tap.Sent()) > 20 {
 				failures.Add(1)
 				return false, broken
 			}
@@ -222,12 +220,12 @@ func TestB60WritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, "writes fail", func() bool { return failures.Load() >= 3 })
+		harness.Eventually(t, "writes fail", func() bool { return failures.Load() >= 3 })
 		took, _ := sessClose(t, c)
 		require.Less(t, took, 10*time.Second)
 		wg.Wait()
 	}
-	p.drop()
+	p.Drop()
 	require.NoError(t, goleak.Find(before))
 }
 

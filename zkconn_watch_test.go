@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
@@ -63,7 +64,7 @@ func rearmAll(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) 
 func rearmWatch(t testing.TB, s *session, nodes []string) []*watch {
 	t.Helper()
 	watches := make([]*watch, len(nodes))
-	ctx := within(t, 30*time.Second)
+	ctx := harness.Within(t, 30*time.Second)
 	var wg sync.WaitGroup
 	for part := range 8 {
 		wg.Go(func() {
@@ -113,35 +114,35 @@ func rearmRest(t testing.TB, s *session, look *zk.Conn, nodes []string, watches 
 
 func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	const queued = 40 // more than go-zookeeper's channel holds
-	p := newProxy(t, harness.shared[0])
+	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
 	nodes, chunk := rearmNodes(t, look, path, 900, 3)
-	_, s, taps := sessDial(t, p.addr(), Options{})
+	_, s, taps := sessDial(t, p.Addr(), Options{})
 	watches := rearmWatch(t, s, nodes)
 	errs := make(chan error, queued)
 	queue := func() {
-		taps.away(t, p)
+		taps.Cut(t, p)
 		for range queued {
 			go func() { errs <- sessGet(s, path) }()
 		}
-		eventually(t, "queued", func() bool { return sessQueued(s.conn) == 16 })
+		harness.Eventually(t, "queued", func() bool { return sessQueued(s.conn) == 16 })
 	}
 
 	// The next connection is lost before it has armed anything.
 	queue()
 	changed := nodes[:chunk*3/2]
 	rearmChange(t, look, changed)
-	rule := p.on("setWatches", 1, hold)
-	p.reset()
-	taps.release()
-	p.await(rule)
-	eventually(t, "all written by go-zookeeper", func() bool {
+	rule := p.On("setWatches", 1, harness.Hold)
+	p.Reset()
+	taps.Release()
+	p.Await(rule)
+	harness.Eventually(t, "all written by go-zookeeper", func() bool {
 		s.calling.mu.Lock()
 		defer s.calling.mu.Unlock()
 		return s.calling.n == queued && sessQueued(s.conn) == 0
 	})
-	require.Equal(t, map[string]int{"setWatches": 1}, p.count(), "the rest is held")
-	p.drop()
+	require.Equal(t, map[string]int{"setWatches": 1}, p.Count(), "the rest is held")
+	p.Drop()
 	for range queued {
 		require.Equal(t, zk.ErrConnectionClosed, <-errs)
 	}
@@ -150,11 +151,11 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 
 	// The one after that arms what is left before it lets requests pass.
 	queue()
-	taps.release()
+	taps.Release()
 	for range queued {
 		require.NoError(t, <-errs)
 	}
-	ops := slices.DeleteFunc(taps.newest().sent(), func(op string) bool { return op == "ping" })
+	ops := slices.DeleteFunc(taps.Newest().Sent(), func(op string) bool { return op == "ping" })
 	want := []string{"connect", "auth", "setWatches", "setWatches"}
 	require.Equal(t, append(want, slices.Repeat([]string{"getData"}, queued)...), ops)
 	rearmRest(t, s, look, nodes[len(changed):], watches[len(changed):])
@@ -164,10 +165,10 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 // connection is lost.
 func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	const queued = 40 // more than go-zookeeper's channel holds
-	p := newProxy(t, harness.shared[0])
+	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
 	nodes, _ := rearmNodes(t, look, path, 900, 2)
-	c, s, taps := sessDial(t, p.addr(), Options{})
+	c, s, taps := sessDial(t, p.Addr(), Options{})
 	rearmWatch(t, s, nodes)
 	other := dial(t, nil)
 	var holders []*Lease
@@ -182,51 +183,51 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	// asked for their first watch. One after the other: what is swallowed is all
 	// that is written with it.
 	var asked atomic.Int32
-	taps.onWrite(func(_ *sessTap, op string, _ []byte) (bool, error) {
+	taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
 		if op != "getData" {
 			return false, nil
 		}
 		asked.Add(1)
 		return true, nil
 	})
-	var waiting []*attempt
+	var waiting []*harness.Call[*Lease]
 	for i := range queued {
 		waiting = append(waiting, later(t, sides[i%len(sides)].ours(c, line(i)).Lock))
-		eventually(t, "it has asked", func() bool { return asked.Load() == int32(i+1) })
+		harness.Eventually(t, "it has asked", func() bool { return asked.Load() == int32(i+1) })
 	}
-	taps.away(t, p)
-	taps.onWrite(nil)
-	eventually(t, "queued", func() bool { return sessQueued(s.conn) == 16 })
-	taps.release()
-	eventually(t, "asleep", func() bool { return watchesOf(c) == len(nodes)+2*queued && c.idle() })
-	ops := slices.DeleteFunc(taps.newest().sent(), func(op string) bool { return op == "ping" })
+	taps.Cut(t, p)
+	taps.OnWrite(nil)
+	harness.Eventually(t, "queued", func() bool { return sessQueued(s.conn) == 16 })
+	taps.Release()
+	harness.Eventually(t, "asleep", func() bool { return watchesOf(c) == len(nodes)+2*queued && c.idle() })
+	ops := slices.DeleteFunc(taps.Newest().Sent(), func(op string) bool { return op == "ping" })
 	require.Equal(t, []string{"connect", "auth", "setWatches", "setWatches"}, ops[:4])
 	require.NotContains(t, ops[4:], "setWatches")
 	for i, a := range waiting {
-		require.True(t, a.waiting())
+		require.True(t, a.Waiting())
 		require.NoError(t, holders[i].Release())
-		require.NoError(t, a.granted().Release())
+		require.NoError(t, a.Get().Release())
 	}
-	eventually(t, "watches", func() bool { return watchesOf(c) == len(nodes) })
+	harness.Eventually(t, "watches", func() bool { return watchesOf(c) == len(nodes) })
 }
 
 func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	const chunks = 4
-	p := newProxy(t, harness.shared[0])
+	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
 	nodes, chunk := rearmNodes(t, look, path, 126, chunks)
 	require.GreaterOrEqual(t, len(nodes), 4000)
-	_, s, taps := sessDial(t, p.addr(), Options{})
+	_, s, taps := sessDial(t, p.Addr(), Options{})
 	watches := rearmWatch(t, s, nodes)
-	taps.away(t, p)
+	taps.Cut(t, p)
 	rearmChange(t, look, nodes[:len(nodes)/2])
-	rule := p.on("setWatches", 2, dropBefore)
-	p.reset()
-	taps.release()
-	p.await(rule)
+	rule := p.On("setWatches", 2, harness.DropBefore)
+	p.Reset()
+	taps.Release()
+	p.Await(rule)
 	sessAwaitUp(t, s)
-	require.Greater(t, p.countOf("setWatches"), 2)
-	require.Less(t, p.countOf("setWatches"), 2+chunks+1)
+	require.Greater(t, p.CountOf("setWatches"), 2)
+	require.Less(t, p.CountOf("setWatches"), 2+chunks+1)
 	rearmFires(t, watches[:len(nodes)/2], jute.EventDataChanged)
 	rearmRest(t, s, look, nodes[len(nodes)/2:], watches[len(nodes)/2:])
 	t.Log(len(nodes), "watches,", chunk, "in a chunk")
@@ -242,10 +243,10 @@ func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 // which all read, or all write.
 func TestB59WaitersOfEitherSideHearOverADropBetweenTwoChunks(t *testing.T) {
 	const lines, each = 45, 25
-	ctx := within(t, time.Minute)
-	p := newProxy(t, harness.shared[0])
+	ctx := harness.Within(t, time.Minute)
+	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
-	c, s, taps := sessDial(t, p.addr(), Options{})
+	c, s, taps := sessDial(t, p.Addr(), Options{})
 	other := dial(t, nil)
 	line := func(i int) string { return fmt.Sprintf("%s-line-%d", path, i) }
 	var holders []*Lease
@@ -268,28 +269,28 @@ func TestB59WaitersOfEitherSideHearOverADropBetweenTwoChunks(t *testing.T) {
 	}
 	// Of its own place each, which is the next writer's too, and of the holder's.
 	watches := lines * (each + 1)
-	eventually(t, "asleep", func() bool { return watchesOf(c) == watches && c.idle() })
+	harness.Eventually(t, "asleep", func() bool { return watchesOf(c) == watches && c.idle() })
 	require.Zero(t, served.Load())
 
-	taps.away(t, p)
+	taps.Cut(t, p)
 	for _, l := range holders[:lines/2] { // half while it is away, half when it is back
 		require.NoError(t, l.Release())
 	}
-	rule := p.on("setWatches", 2, dropBefore)
-	p.reset()
-	taps.release()
-	p.await(rule)
+	rule := p.On("setWatches", 2, harness.DropBefore)
+	p.Reset()
+	taps.Release()
+	p.Await(rule)
 	sessAwaitUp(t, s)
-	require.Greater(t, p.countOf("setWatches"), 2)
+	require.Greater(t, p.CountOf("setWatches"), 2)
 	for _, l := range holders[lines/2:] {
 		require.NoError(t, l.Release())
 	}
-	eventually(t, "all are served", func() bool { return served.Load() == lines*each })
+	harness.Eventually(t, "all are served", func() bool { return served.Load() == lines*each })
 	wg.Wait()
 	for i := range lines {
-		require.Empty(t, children(t, look, line(i)))
+		require.Empty(t, harness.Children(t, look, line(i)))
 	}
-	eventually(t, "watches", func() bool { return watchesOf(c) == 0 })
+	harness.Eventually(t, "watches", func() bool { return watchesOf(c) == 0 })
 }
 
 // rearmDrops is how many connections are lost under load.
@@ -297,7 +298,7 @@ const rearmDrops = 1000
 
 func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	const clients, standing = 8, 50
-	p := newProxy(t, harness.shared[0])
+	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
 	line := path + "-line"
 	var nodes []string
@@ -328,7 +329,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	var watches [][]*watch
 	var ids []int64
 	for i := range clients {
-		c, s, _ := sessDial(t, p.addr(), Options{})
+		c, s, _ := sessDial(t, p.Addr(), Options{})
 		sessions, ids = append(sessions, s), append(ids, s.wire.ID())
 		watches = append(watches, rearmWatch(t, s, nodes))
 		wg.Go(func() { // contends for a mutex
@@ -405,20 +406,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	began := time.Now()
 	for dropped := 0; dropped < rearmDrops; {
 		time.Sleep(time.Duration(1+rand.N(4)) * time.Millisecond) // the pace of the faults
-		p.mu.Lock()
-		var unlucky []*proxied
-		for c := range p.conns {
-			c.mu.Lock()
-			if c.session != 0 && rand.N(4) == 0 { // established
-				unlucky = append(unlucky, c)
-			}
-			c.mu.Unlock()
-		}
-		p.mu.Unlock()
-		for _, c := range unlucky {
-			c.close()
-		}
-		dropped += len(unlucky)
+		dropped += p.DropSome(func() bool { return rand.N(4) == 0 })
 		require.Less(t, time.Since(began), 50*time.Second)
 	}
 	t.Logf("%d drops in %v, %d and %d grants and %d wake-ups meanwhile", rearmDrops, time.Since(began), grants.Load(), shared.Load(), wakeUps.Load())
@@ -431,7 +419,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		require.FailNow(t, "somebody waits for ever", "in line: %q and %q", children(t, look, line), children(t, look, line+"-rw"))
+		require.FailNow(t, "somebody waits for ever", "in line: %q and %q", harness.Children(t, look, line), harness.Children(t, look, line+"-rw"))
 	}
 
 	rearmChange(t, look, nodes)
@@ -444,6 +432,6 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	require.Positive(t, shared.Load())
 	require.Positive(t, wakeUps.Load())
 	for _, line := range []string{line, line + "-rw"} {
-		eventually(t, "the line is empty", func() bool { return len(children(t, look, line)) == 0 })
+		harness.Eventually(t, "the line is empty", func() bool { return len(harness.Children(t, look, line)) == 0 })
 	}
 }

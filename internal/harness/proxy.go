@@ -1,4 +1,4 @@
-package zkrecipes
+package harness
 
 import (
 	"maps"
@@ -14,11 +14,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// proxy stands between a client and a server and understands the frames that
-// pass: it counts requests by operation and breaks what a rule names.
+// Proxy stands between clients and a server and understands the frames that pass.
+// It counts requests by operation and breaks those that a Rule names.
 // Operations have the names of jute.OpName; transactions name their parts, as
 // in "multi(create,setData)", and the handshake is "connect".
-type proxy struct {
+type Proxy struct {
 	t      testing.TB
 	target string
 	ln     net.Listener
@@ -28,54 +28,58 @@ type proxy struct {
 	conns  map[*proxied]struct{}
 	counts map[string]int
 	bytes  int // that servers sent
-	rules  []*rule
+	rules  []*Rule
 	refuse bool          // connections are closed as soon as they are made
 	thaw   chan struct{} // non-nil: nothing passes until it is closed
 }
 
-// What a rule does to the operation that it matches.
-type action int
+// Action is what a Rule does to the operation that it matches.
+type Action int
 
 const (
-	dropBefore action = iota // the server never sees it, the connection ends
-	dropAfter                // the server answers, the client does not hear it, the connection ends
-	withhold                 // the same, and the connection stays
-	hold                     // the request waits until the rule is released
-	holdReply                // the reply waits until the rule is released, and what follows it too
+	DropBefore Action = iota // the request is lost, the connection ends
+	DropAfter                // the reply is lost, the connection ends
+	Withhold                 // the reply is lost, the connection stays
+	Hold                     // the request waits until the rule is released
+	HoldReply                // the reply waits until the rule is released, and what follows it too
 )
 
-type rule struct {
+// Rule is what happens to an operation. See [Proxy.On].
+type Rule struct {
 	op     string // "" any but pings
 	n      int    // fires at the nth match; 0: at every one
-	action action
+	action Action
 	fired  chan struct{} // closed at the first time
-	free   chan struct{} // see release
-	before func()        // called before a request is passed on, if not nil
+	free   chan struct{} // closed by Release
+	Before func()        // called before a request that was held is passed on, if not nil
 	hits   int
 }
 
-func (r *rule) release() { close(r.free) }
+// Release lets pass what the rule holds.
+func (r *Rule) Release() { close(r.free) }
 
 // proxied is one connection through the proxy.
 type proxied struct {
-	p              *proxy
+	p              *Proxy
 	client, server net.Conn
 	mu             sync.Mutex
-	answers        map[int32]*rule
+	answers        map[int32]*Rule
 	session        int64
 	password       []byte
 }
 
-func newProxy(t testing.TB, target string) *proxy {
+// NewProxy starts a proxy to the server at target. It is closed at the end of the
+// test.
+func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{t: t, target: target, ln: ln, conns: map[*proxied]struct{}{}, counts: map[string]int{}}
+	p := &Proxy{t: t, target: target, ln: ln, conns: map[*proxied]struct{}{}, counts: map[string]int{}}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
 		ln.Close()
-		p.resume()
-		p.drop()
+		p.Resume()
+		p.Drop()
 		p.mu.Lock()
 		for _, r := range p.rules {
 			select {
@@ -90,36 +94,38 @@ func newProxy(t testing.TB, target string) *proxy {
 	return p
 }
 
-func (p *proxy) addr() string { return p.ln.Addr().String() }
+// Addr returns the address for clients.
+func (p *Proxy) Addr() string { return p.ln.Addr().String() }
 
-// on adds a rule for the nth operation from now on.
-func (p *proxy) on(op string, n int, a action) *rule {
-	r := &rule{op: op, n: n, action: a, fired: make(chan struct{}), free: make(chan struct{})}
+// On adds a rule for the nth operation of that name from now on. If n is 0, it
+// matches every one; if op is empty, every operation but pings.
+func (p *Proxy) On(op string, n int, a Action) *Rule {
+	r := &Rule{op: op, n: n, action: a, fired: make(chan struct{}), free: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = append(p.rules, r)
 	return r
 }
 
-// off takes a rule away.
-func (p *proxy) off(r *rule) {
+// Off removes a rule.
+func (p *Proxy) Off(r *Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rules = slices.DeleteFunc(p.rules, func(x *rule) bool { return x == r })
+	p.rules = slices.DeleteFunc(p.rules, func(x *Rule) bool { return x == r })
 }
 
-// await fails the test if the rule does not fire.
-func (p *proxy) await(r *rule) {
+// Await waits until the rule has matched.
+func (p *Proxy) Await(r *Rule) {
 	p.t.Helper()
 	select {
 	case <-r.fired:
 	case <-time.After(20 * time.Second):
-		require.FailNow(p.t, "no "+r.op+" came", "%v", p.count())
+		require.FailNow(p.t, "no "+r.op+" came", "%v", p.Count())
 	}
 }
 
-// drop ends all connections.
-func (p *proxy) drop() {
+// Drop ends all connections.
+func (p *Proxy) Drop() {
 	p.mu.Lock()
 	conns := slices.Collect(maps.Keys(p.conns))
 	p.mu.Unlock()
@@ -128,9 +134,9 @@ func (p *proxy) drop() {
 	}
 }
 
-// stall lets nothing pass, in either direction, until resume: connections stay
+// Stall lets nothing pass, in either direction, until Resume. Connections stay
 // open and new ones are accepted.
-func (p *proxy) stall() {
+func (p *Proxy) Stall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.thaw == nil {
@@ -138,7 +144,8 @@ func (p *proxy) stall() {
 	}
 }
 
-func (p *proxy) resume() {
+// Resume ends a Stall.
+func (p *Proxy) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.thaw != nil {
@@ -147,16 +154,17 @@ func (p *proxy) resume() {
 	}
 }
 
-// refusing makes the proxy end all connections, and new ones at once.
-func (p *proxy) refusing(refuse bool) {
-	p.barred(refuse)
+// Refuse ends all connections, and new ones at once, until it is called with
+// false.
+func (p *Proxy) Refuse(refuse bool) {
+	p.Bar(refuse)
 	if refuse {
-		p.drop()
+		p.Drop()
 	}
 }
 
-// count returns how often each operation was sent, pings and handshakes aside.
-func (p *proxy) count() map[string]int {
+// Count returns how often each operation was sent, pings and handshakes aside.
+func (p *Proxy) Count() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := maps.Clone(p.counts)
@@ -166,36 +174,42 @@ func (p *proxy) count() map[string]int {
 	return m
 }
 
-func (p *proxy) countOf(op string) int {
+// CountOf returns how often one operation was sent.
+func (p *Proxy) CountOf(op string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts[op]
 }
 
-func (p *proxy) reset() {
+// Reset sets all counts to zero.
+func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts, p.bytes = map[string]int{}, 0
 }
 
-// expire ends the newest session that came through here, on the server, as its
-// expiry would.
-func (p *proxy) expire() {
+// Expire ends the newest session that came through here, on the server, as its
+// expiry would. No connection is made meanwhile: a client that is quick takes its
+// session back, and the server closes the other connection
+// (ZooKeeperServer.processConnectRequest).
+func (p *Proxy) Expire() {
 	p.t.Helper()
-	p.barred(true) // else the client comes back in between, and takes it over again
-	defer p.barred(false)
-	p.takeOver()()
+	p.Bar(true)
+	defer p.Bar(false)
+	p.TakeOver()()
 }
 
-// barred makes the proxy end new connections at once.
-func (p *proxy) barred(refuse bool) {
+// Bar ends new connections at once, until it is called with false. Those that
+// stand are left alone.
+func (p *Proxy) Bar(refuse bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = refuse
 }
 
-// takeOver does what expire needs first, and returns what ends the session.
-func (p *proxy) takeOver() (end func()) {
+// TakeOver does the first half of Expire: it takes the session over, and returns
+// a function that ends it.
+func (p *Proxy) TakeOver() (end func()) {
 	p.t.Helper()
 	p.mu.Lock()
 	var id int64
@@ -228,7 +242,7 @@ func (p *proxy) takeOver() (end func()) {
 	}
 }
 
-func (p *proxy) accept() {
+func (p *Proxy) accept() {
 	for {
 		client, err := p.ln.Accept()
 		if err != nil {
@@ -246,7 +260,7 @@ func (p *proxy) accept() {
 			client.Close()
 			continue
 		}
-		c := &proxied{p: p, client: client, server: server, answers: map[int32]*rule{}}
+		c := &proxied{p: p, client: client, server: server, answers: map[int32]*Rule{}}
 		p.mu.Lock()
 		p.conns[c] = struct{}{}
 		p.mu.Unlock()
@@ -283,16 +297,16 @@ func (c *proxied) requests() {
 		c.frozen()
 		xid, op := int32(0), "connect"
 		if !first {
-			xid, op = requestOf(frame[4:])
+			xid, op = RequestOf(frame[4:])
 		}
 		if r := c.p.match(op); r != nil {
 			switch r.action {
-			case dropBefore:
+			case DropBefore:
 				return
-			case hold:
+			case Hold:
 				<-r.free
-				if r.before != nil {
-					r.before()
+				if r.Before != nil {
+					r.Before()
 				}
 			default:
 				c.mu.Lock()
@@ -330,11 +344,11 @@ func (c *proxied) replies() {
 		c.mu.Unlock()
 		if r != nil {
 			switch r.action {
-			case dropAfter:
+			case DropAfter:
 				return
-			case withhold:
+			case Withhold:
 				continue
-			case holdReply:
+			case HoldReply:
 				<-r.free
 			}
 		}
@@ -345,7 +359,7 @@ func (c *proxied) replies() {
 }
 
 // match counts the operation and returns the rule that it fires.
-func (p *proxy) match(op string) *rule {
+func (p *Proxy) match(op string) *Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts[op]++
@@ -366,8 +380,8 @@ func (p *proxy) match(op string) *rule {
 	return nil
 }
 
-// requestOf names the operation in a frame's body.
-func requestOf(body []byte) (xid int32, op string) {
+// RequestOf returns the xid and the operation in a frame's body.
+func RequestOf(body []byte) (xid int32, op string) {
 	d := jute.NewDecoder(body)
 	xid = d.Int32()
 	code := d.Int32()
@@ -397,4 +411,61 @@ func requestOf(body []byte) (xid int32, op string) {
 		}
 		d.Int32() // flags or version
 	}
+}
+
+// Lead makes new connections lead to another server.
+func (p *Proxy) Lead(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+// Received returns how many bytes servers have sent since the last Reset.
+func (p *Proxy) Received() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bytes
+}
+
+// Matched returns how many operations the rule has matched.
+func (p *Proxy) Matched(r *Rule) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return r.hits
+}
+
+// DropSome ends the connections with a session for which unlucky returns true,
+// and returns how many it ended.
+func (p *Proxy) DropSome(unlucky func() bool) (n int) {
+	p.mu.Lock()
+	var conns []*proxied
+	for c := range p.conns {
+		c.mu.Lock()
+		if c.session != 0 && unlucky() {
+			conns = append(conns, c)
+		}
+		c.mu.Unlock()
+	}
+	p.mu.Unlock()
+	for _, c := range conns {
+		c.close()
+	}
+	return len(conns)
+}
+
+// Password returns the password of a session that came through the proxy.
+func (p *Proxy) Password(id int64) []byte {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.mu.Lock()
+		session, password := c.session, c.password
+		c.mu.Unlock()
+		if session == id {
+			return password
+		}
+	}
+	require.FailNow(p.t, "no such session")
+	return nil
 }

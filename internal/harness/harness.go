@@ -1,0 +1,98 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// Children returns the names of a znode's children, none if there is no znode.
+func Children(t testing.TB, conn *zk.Conn, path string) []string {
+	t.Helper()
+	names, _, err := conn.Children(path)
+	if err != zk.ErrNoNode {
+		require.NoError(t, err)
+	}
+	return names
+}
+
+// Eventually waits until f returns true.
+func Eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	require.Eventually(t, f, 20*time.Second, 5*time.Millisecond, what)
+}
+
+// Cause waits until a context has ended, and returns why.
+func Cause(t testing.TB, ctx context.Context) error {
+	t.Helper()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(20 * time.Second):
+		require.FailNow(t, "the context does not end")
+		return nil
+	}
+}
+
+// Receive returns what comes from ch. If nothing comes, the test fails.
+func Receive(t testing.TB, ch <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-ch:
+		return err
+	case <-time.After(20 * time.Second):
+		require.FailNow(t, "it does not return")
+		return nil
+	}
+}
+
+// Within returns a context for what must not hang.
+func Within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+var paths sync.Map
+
+// NewPath returns a path that no other test uses.
+func NewPath(t testing.TB) string {
+	name := strings.NewReplacer("/", "-", " ", "-", "#", "-").Replace(t.Name())
+	n, _ := paths.LoadOrStore(name, new(int))
+	*n.(*int)++
+	return fmt.Sprintf("/test/%d/%s/%d", time.Now().UnixNano(), name, *n.(*int))
+}
+
+// SettledGoroutines returns the number of goroutines once it does not change.
+func SettledGoroutines(t *testing.T) (n int) {
+	same := 0
+	Eventually(t, "goroutines settle", func() bool {
+		now := runtime.NumGoroutine()
+		if now == n {
+			same++
+		} else {
+			n, same = now, 0
+		}
+		return same > 10
+	})
+	return n
+}
+
+// MakeParents creates persistent znodes, down to znode itself.
+func MakeParents(t testing.TB, conn *zk.Conn, znode string) {
+	t.Helper()
+	if above := path.Dir(znode); above != "/" {
+		MakeParents(t, conn, above)
+	}
+	if _, err := conn.Create(znode, nil, 0, zk.WorldACL(zk.PermAll)); err != zk.ErrNodeExists {
+		require.NoError(t, err)
+	}
+}

@@ -1,0 +1,150 @@
+// Package harness holds what the tests of this module share: the server that
+// they run on, a proxy that breaks connections, and calls in the background. It
+// does not import the package under test, so that tests inside that package can
+// use it.
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// fixture is where the tests' ZooKeeper comes from. Tests that may share a server
+// share one. Those that stop it, or need other settings, start their own.
+var fixture struct {
+	provider *zkserver.Provider // nil: zktest
+	shared   []string
+}
+
+// unreaped is how long the shared server lets empty containers stand: longer
+// than the tests last, as many count what the use of a line costs.
+const unreaped = time.Hour
+
+// Run runs the tests on a server of which the environment decides, and returns
+// the exit code. It fails if the tests leave goroutines behind.
+func Run(m *testing.M) (code int) {
+	if os.Getenv("ZK_HARNESS") == "zktest" && os.Getenv("ZK_SERVERS") == "" { // the tests' own processes use the parent's
+		srv, err := zktest.Start(InProcess(zktest.ContainerCheckInterval(unreaped))...)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer srv.Close()
+		fmt.Fprintln(os.Stderr, "ZooKeeper: zktest, in this process")
+		fixture.shared = []string{srv.Addr()}
+		return runTests(m)
+	}
+	ctx := context.Background()
+	provider, err := zkserver.Find(ctx, func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, format+"\n", args...)
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := provider.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
+	fmt.Fprintln(os.Stderr, "ZooKeeper:", provider)
+	fixture.provider = provider
+	if fixture.shared = provider.External(); fixture.shared == nil {
+		interval := fmt.Sprint("-Dznode.container.checkIntervalMs=", unreaped.Milliseconds())
+		node, err := provider.Start(ctx, zkserver.Config{JVMFlags: []string{interval}})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		fixture.shared = []string{node.Addr()}
+	}
+	return runTests(m)
+}
+
+// InProcess returns the options with which zktest has the bounds and the ticks of
+// the real servers.
+func InProcess(opts ...zktest.Option) []zktest.Option {
+	return append([]zktest.Option{
+		zktest.TickTime(500 * time.Millisecond), zktest.SessionTimeouts(time.Second, 10*time.Second),
+	}, opts...)
+}
+
+// runTests runs the tests and fails if they leave goroutines behind.
+func runTests(m *testing.M) int {
+	options := []goleak.Option{
+		goleak.IgnoreCurrent(),
+		// Idle connections to Docker's engine; the library speaks no HTTP.
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+	}
+	if code := m.Run(); code != 0 {
+		return code
+	}
+	if err := goleak.Find(options...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// OwnNode starts a server for one test, which may stop it.
+func OwnNode(t testing.TB, cfg zkserver.Config) *zkserver.Node {
+	t.Helper()
+	NeedsOwn(t)
+	node, err := fixture.provider.Start(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
+	return node
+}
+
+// ensembles limits how many of them run at once: each is three JVMs.
+var ensembles = make(chan struct{}, 2)
+
+// OwnEnsemble starts three servers for one test.
+func OwnEnsemble(t testing.TB, cfg zkserver.Config) *zkserver.Ensemble {
+	t.Helper()
+	NeedsOwn(t)
+	ensembles <- struct{}{}
+	t.Cleanup(func() { <-ensembles })
+	e, err := fixture.provider.StartEnsemble(t.Context(), 3, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Remove(context.Background())) })
+	return e
+}
+
+// OwnServer starts a server for one test that only uses it, and returns its
+// address. A real server is started with cfg, one inside the process with opts.
+func OwnServer(t testing.TB, cfg zkserver.Config, opts ...zktest.Option) string {
+	t.Helper()
+	if fixture.provider == nil {
+		return zktest.NewServer(t, InProcess(opts...)...).Addr()
+	}
+	return OwnNode(t, cfg).Addr()
+}
+
+// NeedsOwn skips the test where it cannot start servers of its own.
+func NeedsOwn(t testing.TB) {
+	t.Helper()
+	if fixture.provider == nil {
+		t.Skip("needs servers that are processes of their own; runs on real ones")
+	}
+	if fixture.provider.External() != nil {
+		t.Skip("needs a server of its own, and ZK_SERVERS names servers that only may be used")
+	}
+}
+
+// Servers returns the addresses of the shared server.
+func Servers() []string { return fixture.shared }
+
+// Server returns the address of the shared server.
+func Server() string { return fixture.shared[0] }

@@ -1,0 +1,210 @@
+package harness
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// Taps makes connections to one server, whatever the address, and keeps
+// them with what was written to each.
+type Taps struct {
+	mu     sync.Mutex
+	target string
+	taps   []*Tap
+	addrs  []string      // asked for
+	thaw   chan struct{} // non-nil: dialling waits until it is closed
+	// write, if not nil, is asked before each frame: it may change the frame,
+	// swallow it, or fail.
+	write func(c *Tap, op string, frame []byte) (swallow bool, err error)
+}
+
+// Tap is one of them.
+type Tap struct {
+	net.Conn
+	all    *Taps
+	Number int // from 1
+
+	Mu       sync.Mutex
+	ops      []string
+	LastSeen int64         // the zxid in its ConnectRequest
+	Patience time.Duration // of the first SetReadDeadline
+	Heard    time.Time     // when something was last read
+	Bytes    int           // read
+	Closed   time.Time     // zero while open
+}
+
+// Dial is for Options.Dialer.
+func (a *Taps) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	a.mu.Lock()
+	a.addrs = append(a.addrs, addr)
+	target, thaw := a.target, a.thaw
+	a.mu.Unlock()
+	if thaw != nil {
+		select {
+		case <-thaw:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	nc, err := new(net.Dialer).DialContext(ctx, network, target)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := &Tap{Conn: nc, all: a, Number: len(a.taps) + 1}
+	a.taps = append(a.taps, c)
+	return c, nil
+}
+
+// Hold makes dialling wait, as if the network was away.
+func (a *Taps) Hold() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.thaw = make(chan struct{})
+}
+
+// Release ends a Hold.
+func (a *Taps) Release() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.thaw)
+	a.thaw = nil
+}
+
+// Cut ends the connections of a client and has it dial in vain: go-zookeeper is
+// through with them, and what is asked of it from now on is queued.
+func (a *Taps) Cut(t testing.TB, p *Proxy) {
+	t.Helper()
+	n := len(a.Asked())
+	a.Hold()
+	p.Drop()
+	Eventually(t, "dialling", func() bool { return len(a.Asked()) > n })
+}
+
+// OnWrite has f called before each frame is written. It may change the frame,
+// swallow it, or fail.
+func (a *Taps) OnWrite(f func(c *Tap, op string, frame []byte) (bool, error)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.write = f
+}
+
+// Asked returns the addresses that were dialled.
+func (a *Taps) Asked() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.addrs)
+}
+
+// All returns the connections, in the order in which they were made.
+func (a *Taps) All() []*Tap {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.taps)
+}
+
+// Newest returns the connection that was made last.
+func (a *Taps) Newest() *Tap {
+	taps := a.All()
+	return taps[len(taps)-1]
+}
+
+func (c *Tap) Write(b []byte) (int, error) {
+	for rest := b; len(rest) >= 12; {
+		n := min(len(rest), 4+int(binary.BigEndian.Uint32(rest)))
+		frame := rest[:n]
+		rest = rest[n:]
+		op := "connect"
+		c.Mu.Lock()
+		if len(c.ops) == 0 {
+			c.LastSeen = int64(binary.BigEndian.Uint64(frame[8:]))
+		} else {
+			_, op = RequestOf(frame[4:])
+		}
+		c.ops = append(c.ops, op)
+		c.Mu.Unlock()
+		c.all.mu.Lock()
+		write := c.all.write
+		c.all.mu.Unlock()
+		if write == nil {
+			continue
+		}
+		if swallow, err := write(c, op, frame); err != nil {
+			return 0, err
+		} else if swallow {
+			return len(b), nil
+		}
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *Tap) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	c.Bytes += n
+	if err == nil {
+		c.Heard = time.Now()
+	}
+	return n, err
+}
+
+func (c *Tap) SetReadDeadline(at time.Time) error {
+	c.Mu.Lock()
+	if c.Patience == 0 && !at.IsZero() {
+		c.Patience = time.Until(at)
+	}
+	c.Mu.Unlock()
+	return c.Conn.SetReadDeadline(at)
+}
+
+func (c *Tap) Close() error {
+	c.Mu.Lock()
+	if c.Closed.IsZero() {
+		c.Closed = time.Now()
+	}
+	c.Mu.Unlock()
+	return c.Conn.Close()
+}
+
+// Sent returns the operations that were written, in order.
+func (c *Tap) Sent() []string {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	return slices.Clone(c.ops)
+}
+
+// EndSession ends a session on the server, as its expiry would, while its client
+// is away.
+func EndSession(t testing.TB, server string, id int64, password []byte) {
+	t.Helper()
+	nc, err := net.Dial("tcp", server)
+	require.NoError(t, err)
+	defer nc.Close()
+	b := jute.AppendInt64(jute.AppendInt32(nil, 0), 0)
+	b = jute.AppendBuffer(jute.AppendInt64(jute.AppendInt32(b, 10_000), id), password)
+	for _, body := range [][]byte{b, jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)} {
+		_, err = nc.Write(jute.Frame(body))
+		require.NoError(t, err)
+		_, err = jute.ReadFrame(nc, 4096)
+		require.NoError(t, err)
+	}
+}
+
+// NewTaps returns taps that lead to target.
+func NewTaps(target string) *Taps { return &Taps{target: target} }
+
+// DialTimeout is for zk.WithDialer.
+func (a *Taps) DialTimeout(network, addr string, _ time.Duration) (net.Conn, error) {
+	return a.Dial(context.Background(), network, addr)
+}

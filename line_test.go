@@ -20,40 +20,53 @@ import (
 // What befalls the container, and what others put into it.
 
 func TestB23LineIsDeletedAndRecreatedUnderWaiters(t *testing.T) {
-	r := newRig(t, nil)
-	for range 5 {
-		holder := lockOn(t, NewMutex(dial(t, nil), r.path))
-		ctx := holder.Context(r.ctx)
-		var attempts []*harness.Call[*Lease]
-		for i := range 3 {
-			attempts = append(attempts, lockLater(t, NewMutex(dial(t, nil), r.path)))
-			r.queued(i + 2)
-		}
-		// As zkCli's deleteall does it.
-		for {
-			for _, name := range harness.Children(t, r.raw, r.path) {
-				r.raw.Delete(r.path+"/"+name, -1)
-			}
-			if err := r.raw.Delete(r.path, -1); err != zk.ErrNotEmpty {
-				require.Contains(t, []error{nil, zk.ErrNoNode}, err)
-				break
-			}
-		}
-		l := r.lock() // on a new line, with low numbers
-		_, err := holder.Commit(r.ctx)
-		require.ErrorIs(t, err, ErrLost)
-		<-ctx.Done()
-		require.Greater(t, l.Token(), holder.Token())
-		for _, a := range attempts {
-			if b, err := a.Wait(); err == nil {
-				_, err = b.Commit(r.ctx)
+	// The holder, and then the waiters. The one that comes afterwards is of the
+	// first kind.
+	for name, rounds := range map[string][]string{
+		"mutexes": {"mmmm", "mmmm", "mmmm", "mmmm", "mmmm"}, "writers and readers": {"wrwrw", "rrwrw", "wrwrw", "rrwrw", "wrwrw", "rrwrw"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &rig{t: t, ctx: harness.Within(t, 30*time.Second), path: harness.NewPath(t), raw: harness.Raw(t)}
+			next := kindsOfLock[rune(rounds[0][0])](dial(t, nil), r.path)
+			for _, kinds := range rounds {
+				var holder *Lease
+				var waiters []*harness.Call[*Lease]
+				for i, kind := range kinds {
+					a := later(t, kindsOfLock[kind](dial(t, nil), r.path).Lock)
+					r.queued(i + 1)
+					if i == 0 {
+						holder = a.Get()
+					} else {
+						waiters = append(waiters, a)
+					}
+				}
+				work := holder.Context(r.ctx)
+				for { // as zkCli's deleteall does it
+					for _, name := range harness.Children(t, r.raw, r.path) {
+						r.raw.Delete(r.path+"/"+name, -1)
+					}
+					if err := r.raw.Delete(r.path, -1); err != zk.ErrNotEmpty {
+						require.Contains(t, []error{nil, zk.ErrNoNode}, err)
+						break
+					}
+				}
+				l := held(t, next.Lock) // on a new line, with low numbers
+				_, err := holder.Commit(r.ctx)
 				require.ErrorIs(t, err, ErrLost)
-			} else {
-				require.ErrorIs(t, err, ErrEvicted)
+				require.ErrorIs(t, harness.Cause(t, work), ErrLost)
+				require.Greater(t, l.Token(), holder.Token())
+				for _, a := range waiters {
+					if b, err := a.Wait(); err == nil {
+						_, err = b.Commit(r.ctx)
+						require.ErrorIs(t, err, ErrLost, "never beside the one that holds")
+					} else {
+						require.ErrorIs(t, err, ErrEvicted)
+					}
+				}
+				require.NoError(t, l.Release())
+				r.queued(0)
 			}
-		}
-		require.NoError(t, l.Release())
-		r.queued(0)
+		})
 	}
 }
 

@@ -51,28 +51,33 @@ func TestA02WaiterSurvivesAServerRestart(t *testing.T) {
 // when the servers end the session.
 func TestA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 	t.Parallel()
-	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
-	p := harness.NewProxy(t, harness.Server())
-	holder := lockOn(t, NewMutex(dialTo(t, []string{p.Addr()}, &Options{SessionTimeout: 1500 * time.Millisecond}), path))
-	work := holder.Context(ctx)
-	c := dial(t, nil)
-	waiter := lockLater(t, NewMutex(c, path))
-	sleeps(t, c, 2)
-	require.NoError(t, holder.Err())
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
+			p := harness.NewProxy(t, harness.Server())
+			holder := held(t, side.theirs(dialTo(t, []string{p.Addr()}, &Options{SessionTimeout: 1500 * time.Millisecond}), path).Lock)
+			work := holder.Context(ctx)
+			c := dial(t, nil)
+			waiter := later(t, side.ours(c, path).Lock)
+			sleeps(t, c, 2)
+			require.NoError(t, holder.Err())
 
-	p.Stall()
-	next := waiter.Get()
-	require.ErrorIs(t, holder.Err(), ErrLost, "by now it knows")
-	require.ErrorIs(t, harness.Cause(t, work), ErrLost)
-	require.Greater(t, next.Token(), holder.Token())
+			p.Stall()
+			next := waiter.Get()
+			require.ErrorIs(t, holder.Err(), ErrLost, "by now it knows")
+			require.ErrorIs(t, harness.Cause(t, work), ErrLost)
+			require.Greater(t, next.Token(), holder.Token())
 
-	p.Resume()
-	require.ErrorIs(t, holder.Release(), ErrLost)
-	_, err := holder.Commit(ctx)
-	require.ErrorIs(t, err, ErrLost)
-	_, err = next.Commit(ctx)
-	require.NoError(t, err, "what the old holder does touches nobody else's place")
-	require.NoError(t, next.Release())
+			p.Resume()
+			require.ErrorIs(t, holder.Release(), ErrLost)
+			_, err := holder.Commit(ctx)
+			require.ErrorIs(t, err, ErrLost)
+			_, err = next.Commit(ctx)
+			require.NoError(t, err, "what the old holder does touches nobody else's place")
+			require.NoError(t, next.Release())
+		})
+	}
 }
 
 // A server without its data knows no session and refuses all that come back,

@@ -313,49 +313,6 @@ func TestB22APlaceOfEachSideIsDeletedByAnOperator(t *testing.T) {
 	})
 }
 
-func TestB23ALineOfBothKindsIsDeletedAndRecreated(t *testing.T) {
-	r := newRWRig(t, nil)
-	for i := range 6 {
-		lock := r.another().Lock
-		if i%2 == 1 {
-			lock = r.another().RLock
-		}
-		holder := held(t, lock)
-		work := holder.Context(r.ctx)
-		var attempts []*harness.Call[*Lease]
-		for j := range 4 {
-			lock := r.another().Lock
-			if j%2 == 0 {
-				lock = r.another().RLock
-			}
-			attempts = append(attempts, r.joins(j+2, lock))
-		}
-		for { // as zkCli's deleteall does it
-			for _, name := range harness.Children(t, r.raw, r.path) {
-				r.raw.Delete(r.path+"/"+name, -1)
-			}
-			if err := r.raw.Delete(r.path, -1); err != zk.ErrNotEmpty {
-				require.Contains(t, []error{nil, zk.ErrNoNode}, err)
-				break
-			}
-		}
-		l := held(t, r.w.Lock) // on a new line, with low numbers
-		_, err := holder.Commit(r.ctx)
-		require.ErrorIs(t, err, ErrLost)
-		require.ErrorIs(t, harness.Cause(t, work), ErrLost)
-		for _, a := range attempts {
-			if b, err := a.Wait(); err == nil {
-				_, err = b.Commit(r.ctx)
-				require.ErrorIs(t, err, ErrLost, "never beside the writer")
-			} else {
-				require.ErrorIs(t, err, ErrEvicted)
-			}
-		}
-		require.NoError(t, l.Release())
-		r.queued(0)
-	}
-}
-
 func TestB28OnEachSideNoPlaceBeyondTheLimitIsGranted(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		r.c.last = 2 // a real counter takes two thousand million creates; the rig has used 0

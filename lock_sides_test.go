@@ -52,16 +52,35 @@ func TestA03EachSideIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 func TestA05EachSideWorksUnderAPrefix(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
-			prefix, ctx := harness.NewPath(t)+"/app", harness.Within(t, 20*time.Second)
-			m := side.ours(dial(t, &Options{Prefix: prefix}), "/locks/orders") // missing parents, too
+			root, ctx, conn := harness.NewPath(t), harness.Within(t, 20*time.Second), harness.Raw(t)
+			c := dial(t, &Options{Prefix: root + "/app"})
+			m := side.ours(c, "/locks/orders") // missing parents, too
 			l := held(t, m.Lock)
-			require.Contains(t, l.Check().Path, prefix+"/locks/orders/")
-			_, err := side.theirs(dial(t, nil), prefix+"/locks/orders").TryLock(ctx)
+			places := harness.Children(t, conn, root+"/app/locks/orders")
+			require.Len(t, places, 1)
+			require.Equal(t, root+"/app/locks/orders/"+places[0], l.Check().Path)
+
+			rs, err := l.Commit(ctx,
+				&zk.CreateRequest{Path: "/locks/data", Data: []byte("1")},
+				&zk.CreateRequest{Path: "/locks/seq-", Flags: zk.FlagSequence})
+			require.NoError(t, err)
+			require.Equal(t, "/locks/data", rs[0].String)
+			require.Equal(t, "/locks/seq-0000000002", rs[1].String, "the line itself was the first")
+			data, _, err := l.Get(ctx, "/locks/data")
+			require.NoError(t, err)
+			require.Equal(t, "1", string(data))
+			names, _, err := l.Children(ctx, "/")
+			require.NoError(t, err)
+			require.Equal(t, []string{"locks"}, names)
+
+			_, err = side.theirs(dial(t, nil), root+"/app/locks/orders").TryLock(ctx)
 			require.ErrorIs(t, err, ErrLocked)
 			cs, err := m.Contenders(ctx)
 			require.NoError(t, err)
 			require.Len(t, cs, 1)
 			require.NoError(t, l.Release())
+			_, err = side.ours(c, "bad").Lock(ctx)
+			require.ErrorContains(t, err, `lock bad: path does not begin with "/"`)
 		})
 	}
 }
@@ -160,129 +179,161 @@ func TestA09EachSideAndItsRivalHandOver(t *testing.T) {
 	})
 }
 
-// A line of both kinds is served in order, readers together.
-func TestA10AMixedLineIsServedInOrder(t *testing.T) {
-	r := newRWRig(t, nil)
-	holder := held(t, r.w.Lock)
-	kinds := []string{"w", "r", "r", "w", "w", "r", "w", "r", "r", "r"}
-	var line []*harness.Call[*Lease]
-	for i, kind := range kinds {
-		w := r.w
-		if i%2 == 0 {
-			w = r.another()
-		}
-		if kind == "w" {
-			line = append(line, r.joins(i+2, w.Lock))
-		} else {
-			line = append(line, r.joins(i+2, w.RLock))
-		}
-	}
-	current := []*Lease{holder}
-	for i := 0; i < len(line); {
-		next := i + 1
-		for kinds[i] == "r" && next < len(line) && kinds[next] == "r" {
-			next++
-		}
-		for _, l := range current {
-			require.True(t, line[i].Waiting())
-			require.NoError(t, l.Release())
-		}
-		current = nil
-		for _, a := range line[i:next] {
-			current = append(current, a.Get())
-		}
-		for _, a := range line[next:] {
-			require.True(t, a.Waiting())
-		}
-		i = next
-	}
-	for _, l := range current {
-		require.NoError(t, l.Release())
-	}
-	r.queued(0)
-}
+// kindsOfLock are the locks in a line, by a letter each.
+var kindsOfLock = map[rune]func(*Client, string) locker{'m': mutex, 'w': writer, 'r': reader}
 
-func TestA11TryLosersOfEitherSideLeaveNothing(t *testing.T) {
-	r := newRWRig(t, nil)
-	var writers, readers, held, lost atomic.Int32
-	var wg sync.WaitGroup
-	for i := range 6 {
-		w := r.another()
-		wg.Go(func() {
-			for range 50 {
-				try, inside := w.TryRLock, &readers
-				if i%2 == 0 {
-					try, inside = w.TryLock, &writers
+// A line is served in order, readers together. Every other waiter has a session
+// of its own.
+func TestA10LinesAreServedInOrder(t *testing.T) {
+	for name, line := range map[string]string{"mutexes": "mmmmmm", "writers and readers": "wwrrwwrwrrr"} {
+		t.Run(name, func(t *testing.T) {
+			r := &rig{t: t, ctx: harness.Within(t, 30*time.Second), path: harness.NewPath(t), raw: harness.Raw(t), c: dial(t, nil)}
+			kinds := []rune(line)
+			lock := func(i int) locker {
+				c := r.c
+				if i%2 == 1 {
+					c = dial(t, nil)
 				}
-				l, err := try(r.ctx)
-				if errors.Is(err, ErrLocked) {
-					lost.Add(1)
-					continue
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				n := inside.Add(1)
-				if writers.Load() > 0 && (n > 1 || readers.Load() > 0) {
-					t.Error("somebody beside a writer")
-				}
-				held.Add(1)
-				inside.Add(-1)
-				if err := l.Release(); err != nil {
-					t.Error(err)
-				}
+				return kindsOfLock[kinds[i]](c, r.path)
 			}
+			current := []*Lease{held(t, lock(0).Lock)}
+			waiters := make([]*harness.Call[*Lease], len(kinds))
+			for i := 1; i < len(kinds); i++ {
+				waiters[i] = later(t, lock(i).Lock)
+				r.queued(i + 1)
+			}
+			for i := 1; i < len(kinds); {
+				next := i + 1
+				for kinds[i] == 'r' && next < len(kinds) && kinds[next] == 'r' {
+					next++
+				}
+				for _, l := range current {
+					require.True(t, waiters[i].Waiting())
+					require.NoError(t, l.Release())
+				}
+				current = nil
+				for _, a := range waiters[i:next] {
+					current = append(current, a.Get())
+				}
+				for _, a := range waiters[next:] {
+					require.True(t, a.Waiting())
+				}
+				i = next
+			}
+			for _, l := range current {
+				require.NoError(t, l.Release())
+			}
+			r.queued(0)
 		})
 	}
-	wg.Wait()
-	require.NotZero(t, held.Load())
-	require.NotZero(t, lost.Load())
-	r.queued(0)
-
-	// One that is not the first to know: it has joined, and leaves again.
-	rule := r.p.On(opJoin, 1, harness.Hold)
-	tried := make(chan error, 1)
-	go func() { _, err := r.w.TryRLock(r.ctx); tried <- err }()
-	r.p.Await(rule)
-	writer := later(t, r.another().Lock)
-	l := writer.Get()
-	rule.Release()
-	require.ErrorIs(t, harness.Receive(t, tried), ErrLocked)
-	r.queued(1)
-	require.NoError(t, l.Release())
 }
 
-func TestA13GoroutinesOnOneRWLockExcludeEachOther(t *testing.T) {
-	r := newRWRig(t, nil)
-	n := 0 // guarded by the lock, and watched by the race detector
-	var last Token
-	var wg sync.WaitGroup
-	for i := range 20 {
-		wg.Go(func() {
-			for j := range 10 {
-				var err error
-				if (i+j)%2 == 0 {
-					err = r.w.RDo(r.ctx, func(context.Context, *Lease) error { _ = n; return nil })
-				} else {
-					err = r.w.Do(r.ctx, func(_ context.Context, l *Lease) error {
-						n++
-						if l.Token() <= last {
-							t.Error("token went down")
+func TestA11LosersOfTryLockLeaveNothing(t *testing.T) {
+	for name, kinds := range map[string]string{"mutexes": "mmmm", "writers and readers": "wrwrwr"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			path := r.path + "-tried"
+			var excluders, readers, held, lost atomic.Int32
+			var wg sync.WaitGroup
+			for _, kind := range kinds {
+				m, inside := kindsOfLock[kind](dial(t, nil), path), &excluders
+				if kind == 'r' {
+					inside = &readers
+				}
+				wg.Go(func() {
+					for range 50 {
+						l, err := m.TryLock(r.ctx)
+						if errors.Is(err, ErrLocked) {
+							lost.Add(1)
+							continue
 						}
-						last = l.Token()
-						return nil
-					})
-				}
-				if err != nil {
-					t.Error(err)
-				}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						n := inside.Add(1)
+						if excluders.Load() > 0 && (n > 1 || readers.Load() > 0) {
+							t.Error("two inside")
+						}
+						held.Add(1)
+						inside.Add(-1)
+						if err := l.Release(); err != nil {
+							t.Error(err)
+						}
+					}
+				})
 			}
+			wg.Wait()
+			require.NotZero(t, held.Load())
+			require.NotZero(t, lost.Load())
+			require.Empty(t, harness.Children(t, r.raw, path))
 		})
 	}
-	wg.Wait()
-	require.Equal(t, 100, n)
-	r.queued(0)
+}
+
+// One that has found the lock free has joined, and leaves again.
+func TestA11LosersOfTryLockThatHaveJoinedLeaveNothing(t *testing.T) {
+	eachSide(t, func(t *testing.T, r *sideRig) {
+		rule := r.p.On(opJoin, 1, harness.Hold)
+		tried := later(t, r.m.TryLock)
+		r.p.Await(rule)
+		l := held(t, r.rival.Lock)
+		rule.Release()
+		_, err := tried.Wait()
+		require.ErrorIs(t, err, ErrLocked)
+		r.queued(1)
+		require.NoError(t, l.Release())
+	})
+}
+
+func TestA13GoroutinesOnOneLockExcludeEachOther(t *testing.T) {
+	for name, reads := range map[string]func(i int) bool{
+		"mutex":       func(int) bool { return false },
+		"writers":     func(int) bool { return false },
+		"and readers": func(i int) bool { return i%2 == 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			path := r.path + "-shared"
+			m, other := writer(r.c, path), reader(r.c, path)
+			if name == "mutex" {
+				m = mutex(r.c, path)
+			}
+			n, want := 0, 0 // n is guarded by the lock, and watched by the race detector
+			var last Token
+			var wg sync.WaitGroup
+			for i := range 20 {
+				for j := range 10 {
+					if !reads(i + j) {
+						want++
+					}
+				}
+				wg.Go(func() {
+					for j := range 10 {
+						var err error
+						if reads(i + j) {
+							err = other.Do(r.ctx, func(context.Context, *Lease) error { _ = n; return nil })
+						} else {
+							err = m.Do(r.ctx, func(_ context.Context, l *Lease) error {
+								n++
+								if l.Token() <= last {
+									t.Error("token went down")
+								}
+								last = l.Token()
+								return nil
+							})
+						}
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			require.Equal(t, want, n)
+			require.Empty(t, harness.Children(t, r.raw, path))
+		})
+	}
 }
 
 func TestA14EachSideIsUsableAfterEveryFailure(t *testing.T) {
@@ -341,62 +392,80 @@ func TestA14EachSideIsUsableAfterEveryFailure(t *testing.T) {
 	})
 }
 
-func TestA17EachSideKeepsTheFirstError(t *testing.T) {
+func TestA17EachSideKeepsTheFirstErrorWhenCleaningUpFailsToo(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
-			ctx, conn, path := harness.Within(t, 20*time.Second), harness.Raw(t), harness.NewPath(t)
+			ctx, conn, path, broken := harness.Within(t, 20*time.Second), harness.Raw(t), harness.NewPath(t), errors.New("broken")
 			harness.MakeParents(t, conn, parent(path))
 			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll&^zk.PermDelete)) // no place can be deleted
 			require.NoError(t, err)
-			broken := errors.New("broken")
-			err = side.ours(dial(t, nil), path).Do(ctx, func(context.Context, *Lease) error { return broken })
+			c := dial(t, nil)
+			m := side.ours(c, path)
+			l := held(t, m.Lock)
+			for _, rival := range []locker{side.theirs(c, path), side.theirs(dial(t, nil), path)} {
+				short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				_, err = rival.Lock(short)
+				cancel()
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.NotErrorIs(t, err, zk.ErrNoAuth)
+			}
+			err = m.Do(l.Reentrant(ctx), func(context.Context, *Lease) error {
+				require.NoError(t, l.Release())
+				return broken
+			})
 			require.ErrorIs(t, err, broken)
 			require.ErrorIs(t, err, zk.ErrNoAuth, "and what became of the release")
-			short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-			defer cancel()
-			_, err = side.theirs(dial(t, nil), path).Lock(short)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.NotErrorIs(t, err, zk.ErrNoAuth)
 		})
 	}
 }
 
-func TestA18EachSideSetsACLs(t *testing.T) {
+func TestA18EachSideSetsACLsOnLineAndPlaces(t *testing.T) {
 	alice := Auth{Scheme: "digest", Data: []byte("alice:secret")}
-	for _, side := range sides {
-		t.Run(side.name, func(t *testing.T) {
-			path, user := harness.NewPath(t), harness.Raw(t)
-			require.NoError(t, user.AddAuth(alice.Scheme, alice.Data))
-			l := held(t, side.ours(dial(t, &Options{Auth: []Auth{alice}}), path).Lock)
-			acl, _, err := user.GetACL(path)
-			require.NoError(t, err)
-			require.Equal(t, zk.DigestACL(zk.PermAll, "alice", "secret"), acl)
-			acl, _, err = user.GetACL(l.Check().Path)
-			require.NoError(t, err)
-			require.Len(t, acl, 2)
-			require.EqualValues(t, zk.PermRead|zk.PermWrite, acl[0].Perms, "the session's own")
-			require.Equal(t, zk.ACL{Perms: zk.PermRead, Scheme: "digest", ID: "alice:x"}, acl[1])
-			_, _, err = harness.Raw(t).Children(path)
-			require.ErrorIs(t, err, zk.ErrNoAuth, "a stranger")
-			require.NoError(t, l.Release())
-		})
+	for name, opts := range map[string]*Options{
+		"default with credentials": {Auth: []Auth{alice}},
+		"given":                    {Auth: []Auth{alice}, ACL: zk.DigestACL(zk.PermAll, "alice", "secret")},
+		"scheme auth":              {Auth: []Auth{alice}, ACL: zk.AuthACL(zk.PermAll)},
+	} {
+		for _, side := range sides {
+			t.Run(name+"/"+side.name, func(t *testing.T) {
+				path, user, ctx := harness.NewPath(t), harness.Raw(t), harness.Within(t, 20*time.Second)
+				require.NoError(t, user.AddAuth(alice.Scheme, alice.Data))
+				l := held(t, side.ours(dial(t, opts), path).Lock)
+				acl, _, err := user.GetACL(path)
+				require.NoError(t, err)
+				require.Equal(t, zk.DigestACL(zk.PermAll, "alice", "secret"), acl)
+				acl, _, err = user.GetACL(l.Check().Path)
+				require.NoError(t, err)
+				require.Len(t, acl, 2)
+				require.EqualValues(t, zk.PermRead|zk.PermWrite, acl[0].Perms, "the session's own")
+				// Without ADMIN the server shows no more of a digest than the user.
+				require.Equal(t, zk.ACL{Perms: zk.PermRead, Scheme: "digest", ID: "alice:x"}, acl[1])
+				_, _, err = harness.Raw(t).Children(path)
+				require.ErrorIs(t, err, zk.ErrNoAuth, "a stranger")
+				require.NoError(t, l.Release())
+				require.NoError(t, side.theirs(dial(t, opts), path).Do(ctx, nothing), "another client of the same user")
+			})
+		}
 	}
 }
 
 func TestA19EachSideCreatesMissingParents(t *testing.T) {
 	ctx, root := harness.Within(t, 20*time.Second), harness.NewPath(t)
+	for _, side := range sides {
+		c := dial(t, &Options{Prefix: harness.NewPath(t) + "/x/y"})
+		require.NoError(t, side.ours(c, "/deep/down/lock").Do(ctx, nothing))
+	}
 	var wg sync.WaitGroup
 	for i := range 20 { // at once, on paths that share missing parents
 		side := sides[i%len(sides)]
 		c := dial(t, nil)
 		wg.Go(func() {
-			// A mutex has a line of its own.
-			if err := side.ours(c, fmt.Sprintf("%s/a/b/%t", root, side.kind == kindLock)).Do(ctx, nothing); err != nil {
+			// A mutex has lines of its own.
+			path := fmt.Sprintf("%s/a/b/c/%t%d", root, side.kind == kindLock, i%3)
+			if err := side.ours(c, path).Do(ctx, nothing); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
 }
-
-// Part B.

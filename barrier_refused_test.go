@@ -1,0 +1,350 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// What Barrier and DoubleBarrier refuse, and what the server refuses them.
+
+// arrival is what a member has once it has been let through.
+type arrival struct {
+	index int                         // a Barrier's
+	leave func(context.Context) error // a DoubleBarrier's; else nil
+}
+
+// meeting is one of the two barriers.
+type meeting struct {
+	name    string
+	op      string // in errors
+	path    string // of the one that tests in bubbles use
+	members string // where the members stand, below its path
+	others  int    // children there that are no members
+	arrive  func(c *Client, path string, n int) func(context.Context) (arrival, error)
+
+	invalid map[string]func(context.Context) error // by the error
+	busy    []string                               // its requests
+	quota   map[string]string                      // the error where a request is beyond the quota
+	data    map[string]string                      // the error for data that somebody has put at the path
+	refused []refusal
+}
+
+// refusal is a right that is missing.
+type refusal struct {
+	znode string // below the path
+	perms int32  // what is left
+	alone bool   // before a member has come
+	what  string
+	says  string // the error, if that is not zk.ErrNoAuth
+}
+
+var meetings = []meeting{
+	{
+		name: "barrier", op: "wait", path: "/b", members: "/round", others: 1,
+		arrive: func(c *Client, path string, n int) func(context.Context) (arrival, error) {
+			return func(ctx context.Context) (arrival, error) {
+				index, err := NewBarrier(c, path, n).Wait(ctx)
+				return arrival{index: index}, err
+			}
+		},
+		invalid: map[string]func(context.Context) error{
+			"nil":  func(ctx context.Context) error { _, err := (*Barrier)(nil).Wait(ctx); return err },
+			"zero": func(ctx context.Context) error { _, err := new(Barrier).Wait(ctx); return err },
+		},
+		busy: []string{opAttend, opLetGo, opRound, opOver, opPair, "createContainer", "getData", "getChildren2", "sync"},
+		quota: map[string]string{
+			opAttend: "quota exceeded", opRound: "quota exceeded", opPair: "quota exceeded",
+			"createContainer": "-125", // go-zookeeper does not know it
+		},
+		data: otherData("mine", "-2", "0", "2 ", "zkrecipes/1 mutex", "99999999999999999999"),
+		refused: []refusal{
+			{what: "reading", alone: true, perms: 0},
+			{what: "making the round", alone: true, perms: zk.PermRead},
+			{what: "joining", znode: "/round", perms: zk.PermAll &^ zk.PermCreate},
+			{what: "counting", znode: "/round", perms: zk.PermAll &^ zk.PermWrite},
+			{what: "listing", znode: "/round", perms: zk.PermAll &^ zk.PermRead},
+			{what: "opening", znode: "/round/ready", perms: zk.PermAll &^ zk.PermWrite},
+		},
+	},
+	{
+		name: "double barrier", op: "enter", path: "/d",
+		arrive: func(c *Client, path string, n int) func(context.Context) (arrival, error) {
+			return func(ctx context.Context) (arrival, error) {
+				v, err := NewDoubleBarrier(c, path, n).Enter(ctx)
+				if err != nil {
+					if v != nil {
+						panic("a visit beside an error")
+					}
+					return arrival{}, err
+				}
+				return arrival{leave: v.Leave}, v.Err()
+			}
+		},
+		invalid: map[string]func(context.Context) error{
+			"nil":  func(ctx context.Context) error { _, err := (*DoubleBarrier)(nil).Enter(ctx); return err },
+			"zero": func(ctx context.Context) error { _, err := new(DoubleBarrier).Enter(ctx); return err },
+		},
+		busy:  []string{opEnter, opOpenAll, opLastLeaves, "multi(delete)", "createContainer", "getData", "exists", "getChildren2", "sync"},
+		quota: map[string]string{opEnter: "quota exceeded"},
+		data: map[string]string{
+			"mine": "the znode holds data of its own", "2": "the znode holds data of its own",
+		},
+		refused: []refusal{
+			{what: "joining", perms: zk.PermAll &^ zk.PermCreate},
+			{what: "listing", perms: zk.PermAll &^ zk.PermRead},
+			{what: "writing", perms: zk.PermAll &^ zk.PermWrite, says: "the znode may not be written"},
+		},
+	},
+}
+
+// otherData returns the errors of a Barrier for data that is no number of
+// members.
+func otherData(all ...string) map[string]string {
+	says := map[string]string{}
+	for _, data := range all {
+		says[data] = fmt.Sprintf("the znode holds other data than a barrier's number of members: %q", data)
+	}
+	return says
+}
+
+func eachMeeting(t *testing.T, f func(t *testing.T, m meeting)) {
+	for _, m := range meetings {
+		t.Run(m.name, func(t *testing.T) { f(t, m) })
+	}
+}
+
+// arrives has a member arrive at a meeting of two, in the background.
+func (m meeting) arrives(t testing.TB, c *Client, path string) *harness.Call[arrival] {
+	return harness.Go(t, m.arrive(c, path, 2))
+}
+
+// try returns the error of a member of a meeting of two.
+func (m meeting) try(ctx context.Context, c *Client, path string) error {
+	_, err := m.arrive(c, path, 2)(ctx)
+	return err
+}
+
+// standing returns the members in the meeting that tests in bubbles use.
+func (m meeting) standing(w *world) []string {
+	return slices.DeleteFunc(w.srv.Children(m.path+m.members), func(name string) bool { return name == "ready" })
+}
+
+// pass waits until the members of one meeting have been let through, and has
+// them leave.
+func (m meeting) pass(t testing.TB, members ...*harness.Call[arrival]) {
+	t.Helper()
+	var indexes []int
+	var leaving []*harness.Call[struct{}]
+	for _, a := range members {
+		got := a.Get()
+		if got.leave != nil {
+			leaving = append(leaving, harness.GoErr(t, got.leave))
+		} else {
+			indexes = append(indexes, got.index)
+		}
+	}
+	for _, l := range leaving {
+		l.Get()
+	}
+	slices.Sort(indexes)
+	for i, index := range indexes {
+		require.Equal(t, i, index)
+	}
+}
+
+func TestB36BarriersWithoutTheRightsAreAnErrorAtOnce(t *testing.T) {
+	eachMeeting(t, func(t *testing.T, m meeting) {
+		ctx, path, admin := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.Raw(t)
+		require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))
+		restrict := func(path string, perms int32) {
+			_, err := admin.SetACL(path, append(zk.WorldACL(perms), zk.DigestACL(zk.PermAll, "owner", "x")...), -1)
+			require.NoError(t, err)
+		}
+		c, other := dial(t, nil), dial(t, nil)
+		harness.MakeParents(t, admin, parent(path))
+		restrict(parent(path), zk.PermRead)
+		require.ErrorIs(t, m.try(ctx, c, path), zk.ErrNoAuth, "the path cannot be made")
+		restrict(parent(path), zk.PermAll)
+
+		for _, r := range m.refused {
+			if !r.alone {
+				continue
+			}
+			if ok, _, _ := admin.Exists(path); !ok {
+				_, err := admin.Create(path, []byte("2"), 0, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+			}
+			restrict(path+r.znode, r.perms)
+			require.ErrorIs(t, m.try(ctx, c, path), zk.ErrNoAuth, r.what)
+			restrict(path+r.znode, zk.PermAll)
+		}
+
+		first := m.arrives(t, other, path)
+		watching(t, other, 1)
+		for _, r := range m.refused {
+			if r.alone {
+				continue
+			}
+			restrict(path+r.znode, r.perms)
+			err := m.try(ctx, dial(t, nil), path)
+			if r.says == "" {
+				require.ErrorIs(t, err, zk.ErrNoAuth, r.what)
+			} else {
+				require.ErrorContains(t, err, r.says, r.what)
+			}
+			require.NotErrorIs(t, err, ErrUncertain, r.what)
+			restrict(path+r.znode, zk.PermAll)
+			harness.Eventually(t, "one member", func() bool {
+				return len(harness.Children(t, admin, path+m.members)) == 1+m.others
+			})
+			require.True(t, first.Waiting(), r.what)
+		}
+		m.pass(t, first, m.arrives(t, c, path))
+	})
+}
+
+func TestB37BarriersOnABusyServer(t *testing.T) {
+	eachMeeting(t, func(t *testing.T, m meeting) {
+		for name, after := range map[string]bool{"before": false, "after": true} {
+			t.Run(name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					for _, code := range []int32{jute.ErrOperationTimeout, jute.ErrConnectionLoss, jute.ErrThrottled} {
+						for _, op := range m.busy {
+							w.plan.Add(zktest.Fault{Do: zktest.Answer, After: after, Op: op, Code: code, Times: 3})
+						}
+						for range 2 {
+							m.pass(t, m.arrives(t, w.stranger(nil), m.path), m.arrives(t, w.stranger(nil), m.path))
+						}
+						synctest.Wait()
+						if m.name != "barrier" { // whose next member deletes the round
+							require.Empty(t, w.srv.Children(m.path))
+						}
+					}
+				})
+			})
+		}
+	})
+}
+
+func TestB37BarriersBeyondTheQuotaAreAnErrorAtOnce(t *testing.T) {
+	eachMeeting(t, func(t *testing.T, m meeting) {
+		for op, says := range m.quota {
+			t.Run(op, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					var first *harness.Call[arrival]
+					if op == opPair || m.others == 0 { // else it would meet the fault
+						first = m.arrives(t, w.stranger(nil), m.path)
+						synctest.Wait()
+					}
+					w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: op, Code: jute.ErrQuotaExceeded})
+					c := w.stranger(nil)
+					err := m.try(t.Context(), c, m.path)
+					require.ErrorContains(t, err, says)
+					require.NotErrorIs(t, err, ErrUncertain)
+					if first == nil {
+						first = m.arrives(t, c, m.path)
+					}
+					synctest.Wait()
+					require.Len(t, m.standing(w), 1)
+					m.pass(t, first, m.arrives(t, w.stranger(nil), m.path))
+				})
+			})
+		}
+	})
+}
+
+func TestB39InvalidPathsOfBarriersAreNamed(t *testing.T) {
+	eachMeeting(t, func(t *testing.T, m meeting) {
+		ctx, c, conn := harness.Within(t, 20*time.Second), dial(t, nil), harness.Raw(t)
+		for path, why := range badPaths {
+			require.EqualError(t, m.try(ctx, c, path), why(m.op))
+		}
+		path := harness.NewPath(t)
+		harness.MakeParents(t, conn, parent(path))
+		_, err := conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		for _, path := range []string{path, path + "/below"} {
+			require.ErrorIs(t, m.try(ctx, c, path), zk.ErrNoChildrenForEphemerals)
+		}
+	})
+}
+
+func TestB40InvalidBarriersAreNamed(t *testing.T) {
+	eachMeeting(t, func(t *testing.T, m meeting) {
+		var none context.Context
+		ctx, c := harness.Within(t, 20*time.Second), dial(t, nil)
+		for name, f := range m.invalid {
+			require.ErrorContains(t, f(ctx), "zkrecipes: "+m.op+` "": not made by its constructor`, name)
+		}
+		for want, f := range map[string]func(context.Context) (arrival, error){
+			`/b: nil client`:                     m.arrive(nil, "/b", 2),
+			`/b: client was not made by Dial`:    m.arrive(&Client{}, "/b", 2),
+			`/b: a ` + m.name + ` of 0 members`:  m.arrive(c, "/b", 0),
+			`/b: a ` + m.name + ` of -1 members`: m.arrive(c, "/b", -1),
+		} {
+			_, err := f(ctx)
+			require.ErrorContains(t, err, "zkrecipes: "+m.op+" "+want)
+		}
+		require.EqualError(t, m.try(none, c, "/b"), "zkrecipes: "+m.op+" /b: nil context")
+	})
+}
+
+func TestB48SomebodysDataIsNoBarrier(t *testing.T) {
+	eachMeeting(t, func(t *testing.T, m meeting) {
+		ctx, path, conn, c := harness.Within(t, 20*time.Second), harness.NewPath(t), harness.Raw(t), dial(t, nil)
+		harness.MakeParents(t, conn, path)
+		i := 0
+		for data, says := range m.data {
+			i++
+			path := fmt.Sprint(path, "/", i)
+			_, err := conn.Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			for _, n := range []int{1, 2} {
+				_, err = m.arrive(c, path, n)(ctx)
+				require.ErrorContains(t, err, says)
+			}
+			got, stat, err := conn.Get(path)
+			require.NoError(t, err)
+			require.Equal(t, data, string(got))
+			require.Zero(t, stat.Version)
+			require.Empty(t, harness.Children(t, conn, path))
+		}
+		// One that is empty is anybody's: made as a parent, mostly.
+		path += "/empty"
+		harness.MakeParents(t, conn, path)
+		m.pass(t, m.arrives(t, c, path), m.arrives(t, dial(t, nil), path))
+		data, _, err := conn.Get(path)
+		require.NoError(t, err)
+		if m.name == "barrier" {
+			require.Equal(t, "2", string(data))
+		}
+	})
+}
+
+func TestB52BarriersOfAnIdentityThatNoRequestHasRoomFor(t *testing.T) {
+	eachMeeting(t, func(t *testing.T, m meeting) {
+		inBubble(t, func(t *testing.T, w *world) {
+			c := w.stranger(&Options{Identity: strings.Repeat("x", 1<<20)})
+			requests := w.requests(func() {
+				err := m.try(t.Context(), c, m.path)
+				require.ErrorContains(t, err, "servers accept 1048575")
+				require.NotErrorIs(t, err, ErrUncertain)
+			})
+			require.Zero(t, requests[m.busy[0]], "no join")
+			require.Empty(t, m.standing(w))
+			require.Equal(t, 1, w.srv.Requests()["connect"], "the connection is untouched")
+		})
+	})
+}

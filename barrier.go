@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Barrier holds its members back until n of them are there, and then lets those
@@ -28,8 +28,8 @@ type Barrier struct {
 	round *line // the generation: one znode, created anew for each round
 	n     int
 
-	mu     sync.Mutex
-	agreed time.Time // when the path's data was last known to be n
+	mu          sync.Mutex
+	sizeChecked time.Time // when the path's data was last known to be n
 }
 
 // NewBarrier returns the barrier of n members with that path. It sends nothing; a
@@ -93,10 +93,10 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 	if err := c.settled(ctx, b.line.path); err != nil {
 		return 0, err
 	}
-	m := &attendance{Barrier: b, ctx: ctx, end: make(chan struct{})}
-	c.tasks.start(func() {
+	m := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}
+	c.tasks.Start(func() {
 		defer c.settle(b.line.path, m.end)
-		m.index, m.err = m.attend()
+		m.index, m.err = m.run()
 	})
 	select {
 	case <-m.end:
@@ -107,9 +107,9 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 	// long as one can be asked.
 	for {
 		s, changed := c.session()
-		up, flipped := s.connected()
+		up, flipped := s.Connected()
 		if !up && m.exposed.Load() && c.leave(b.line.path, m.end) {
-			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", ErrUncertain, ended(ctx))
+			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", ErrUncertain, zkconn.ContextErr(ctx))
 		}
 		select {
 		case <-m.end:
@@ -120,86 +120,31 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 	}
 }
 
-// What goes on after its caller has left: who comes again may have to wait for it.
-
-// leave notes that nobody waits for end; false if it has come.
-func (c *Client) leave(path string, end chan struct{}) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	select {
-	case <-end:
-		return false
-	default:
-	}
-	if c.left[path] == nil {
-		c.left[path] = map[chan struct{}]struct{}{}
-	}
-	c.left[path][end] = struct{}{}
-	return true
-}
-
-// settle closes end, and forgets it.
-func (c *Client) settle(path string, end chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(end)
-	delete(c.left[path], end)
-	if len(c.left[path]) == 0 {
-		delete(c.left, path)
-	}
-}
-
-// background runs f, for which settled waits, and closes what it returns.
-func (c *Client) background(path string, f func()) <-chan struct{} {
-	end := make(chan struct{})
-	c.leave(path, end)
-	c.tasks.start(func() {
-		defer c.settle(path, end)
-		f()
-	})
-	return end
-}
-
-// settled waits until all of it has ended.
-func (c *Client) settled(ctx context.Context, path string) error {
-	c.mu.Lock()
-	ends := slices.Collect(maps.Keys(c.left[path]))
-	c.mu.Unlock()
-	for _, end := range ends {
-		select {
-		case <-end:
-		case <-ctx.Done():
-			return ended(ctx)
-		}
-	}
-	return nil
-}
-
-// agree makes sure that the path's znode holds n, and creates it where there is
+// checkSize makes sure that the path's znode holds n, and creates it where there is
 // none. An idle container is reaped, so this is believed for a while only.
-func (b *Barrier) agree(ctx context.Context, s *session) error {
+func (b *Barrier) checkSize(ctx context.Context, s *session) error {
 	b.mu.Lock()
-	known := time.Since(b.agreed) < idleLine
+	known := time.Since(b.sizeChecked) < idleLine
 	if known {
-		b.agreed = time.Now()
+		b.sizeChecked = time.Now()
 	}
 	b.mu.Unlock()
 	if known {
 		return nil
 	}
 	path, n := b.line.abs(), []byte(strconv.Itoa(b.n))
-	for range maxTries {
-		data, stat, err := read(ctx, s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) { return conn.Get(path) })
+	for range zkconn.MaxTries {
+		data, stat, err := s.Get(ctx, path)
 		switch {
-		case left(ctx, err): // whatever its cause is
+		case isContextErr(ctx, err): // whatever its cause is
 			return err
 		case errors.Is(err, zk.ErrNoNode):
-			err = b.line.c.createContainer(ctx, s, path, n)
+			err = s.CreateContainer(ctx, path, n, b.line.c.acl)
 		case err != nil:
 		case stat.EphemeralOwner != 0:
 			return zk.ErrNoChildrenForEphemerals
 		case len(data) == 0: // made as the parent of something
-			_, _, err = s.multi(ctx, &zk.SetDataRequest{Path: path, Data: n, Version: stat.Version})
+			_, _, err = s.Multi(ctx, &zk.SetDataRequest{Path: path, Data: n, Version: stat.Version})
 		case string(data) != string(n):
 			if other, err := strconv.Atoi(string(data)); err == nil && other > 0 {
 				return fmt.Errorf("a barrier of %d members is used as one of %d", other, b.n)
@@ -209,22 +154,22 @@ func (b *Barrier) agree(ctx context.Context, s *session) error {
 		switch {
 		case err == nil:
 			b.mu.Lock()
-			b.agreed = time.Now()
+			b.sizeChecked = time.Now()
 			b.mu.Unlock()
 			return nil
-		case left(ctx, err):
+		case isContextErr(ctx, err):
 			return err
-		case unsettled(err), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+		case zkconn.Transient(err), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
 		default:
 			return err
 		}
 	}
-	return errContended
+	return zkconn.ErrContended
 }
 
-// doubt makes agree look again.
-func (b *Barrier) doubt() {
+// forgetSize makes checkSize read the path again.
+func (b *Barrier) forgetSize() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.agreed = time.Time{}
+	b.sizeChecked = time.Time{}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -463,7 +464,7 @@ func TestB32WaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 			_, err := a.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 			require.NotErrorIs(t, err, ErrUncertain)
-			require.NotErrorIs(t, err, errContended)
+			require.NotErrorIs(t, err, zkconn.ErrContended)
 		}
 		requests := w.requests(func() { w.back(); time.Sleep(time.Minute) })
 		require.Zero(t, requests[opAttend])

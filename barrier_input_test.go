@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // The transaction that opens a round names all its members: what has no room is
@@ -43,11 +44,7 @@ func TestB52BarrierOfMoreMembersThanATransactionHasRoomFor(t *testing.T) {
 			ops = append(ops, &zk.CheckVersionRequest{Path: fmt.Sprintf("%s/%s%d", roundOf2, name, number), Version: -1})
 		}
 		ops[0] = &zk.SetDataRequest{Path: readyOf2, Data: ranges(ms)}
-		frame := make([]byte, 0, 1<<20)
-		for _, op := range ops {
-			frame = appendOp(frame, op)
-		}
-		size := 8 + len(appendOpHeader(frame, -1, true)) // xid and operation
+		size := zkconn.MultiSize(ops)
 		require.LessOrEqual(t, size, openingSize(roundOf2, most))
 		require.Greater(t, size, openingSize(roundOf2, most-1))
 	})

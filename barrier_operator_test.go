@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -123,7 +124,7 @@ func TestB24BarrierWhosePathWasReapedIsMadeAgain(t *testing.T) {
 		}
 		w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opRound, Code: jute.ErrNoNode, Times: -1})
 		_, err := a.Wait(t.Context())
-		require.ErrorIs(t, err, errContended, "a bounded number of times")
+		require.ErrorIs(t, err, zkconn.ErrContended, "a bounded number of times")
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -173,10 +174,10 @@ func TestB36BarriersWithoutTheRightsAreAnErrorAtOnce(t *testing.T) {
 			require.NoError(t, err)
 		}
 		c, other := dial(t, nil), dial(t, nil)
-		harness.MakeParents(t, admin, parent(path))
-		restrict(parent(path), zk.PermRead)
+		harness.MakeParents(t, admin, zkconn.Parent(path))
+		restrict(zkconn.Parent(path), zk.PermRead)
 		require.ErrorIs(t, m.try(ctx, c, path), zk.ErrNoAuth, "the path cannot be made")
-		restrict(parent(path), zk.PermAll)
+		restrict(zkconn.Parent(path), zk.PermAll)
 
 		for _, r := range m.refused {
 			if !r.alone {
@@ -272,7 +273,7 @@ func TestB39InvalidPathsOfBarriersAreNamed(t *testing.T) {
 			require.EqualError(t, m.try(ctx, c, path), why(m.op))
 		}
 		path := harness.NewPath(t)
-		harness.MakeParents(t, conn, parent(path))
+		harness.MakeParents(t, conn, zkconn.Parent(path))
 		_, err := conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		for _, path := range []string{path, path + "/below"} {

@@ -26,7 +26,7 @@ func TestA22ACancelThatIsSentAgainAndFindsItsMemberDeletedLooksWhetherTheRoundWa
 		require.Equal(t, 1, index)
 		synctest.Wait() // it has left, and the round stands
 		s, _ := other.session()
-		_, _, err = s.multi(t.Context(), &zk.DeleteRequest{Path: znode, Version: -1})
+		_, _, err = s.Multi(t.Context(), &zk.DeleteRequest{Path: znode, Version: -1})
 		require.NoError(t, err)
 		require.True(t, first.Waiting())
 		index, err = first.Wait()

@@ -8,51 +8,15 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
-
-// Options are the settings of a Client; nil and the zero value work.
-type Options struct {
-	// SessionTimeout is how long the servers keep a silent client's locks. It is
-	// asked for: the answer, which counts, lies within the servers' bounds (2 to
-	// 20 ticks unless configured otherwise; minSessionTimeout in zoo.cfg).
-	// Default 10 s, at least 1 ms, at most 24 days.
-	SessionTimeout time.Duration
-	// Prefix is put before every path, as a chroot. It is created on first use.
-	Prefix string
-	// Identity is stored in every place in line and shown by Contenders.
-	// Default host:pid.
-	Identity string
-	// ACL is given to the lines and parents that are created. Default: open to
-	// the world, or all rights to Auth's digest ids once Auth is set. Entries of
-	// the scheme "auth" (zk.AuthACL) are replaced by the ids of Auth.
-	ACL []zk.ACL
-	// Auth is presented on every connection, before anything else.
-	Auth []Auth
-	// TLS, if set, is used for every connection. Names are verified against
-	// those given to Dial unless ServerName is set.
-	TLS *tls.Config
-	// Dialer makes connections, through a proxy for instance. addr is host:port,
-	// unresolved. Default net.Dialer. One that wraps a socket should give it by a
-	// method NetConn() net.Conn, as *tls.Conn does: where none is seen, each
-	// request costs a goroutine more.
-	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Logger gets a line for each change of the session. Its handler is called as
-	// Trace's functions are. nil: silent.
-	Logger *slog.Logger
-	// Trace is told what happens to leases and sessions.
-	Trace *Trace
-}
 
 const (
 	defaultSessionTimeout = 10 * time.Second
@@ -83,7 +47,7 @@ type Client struct {
 	last     int32 // see maxNumber
 	segment  int64 // of its queues, in simulations; 0: the usual
 
-	tasks   tasks
+	tasks   zkconn.Tasks
 	closing context.Context // ends when Close begins, with ErrClosed
 	shut    context.CancelCauseFunc
 	closed  chan struct{} // closed when Close is done
@@ -111,17 +75,17 @@ func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error)
 		s, changed := c.session()
 		if s != nil {
 			select {
-			case <-s.first:
+			case <-s.Established():
 				return c, nil
-			case <-s.over:
+			case <-s.Over():
 				var refused *wire.AuthError
-				if errors.As(s.cause, &refused) {
+				if errors.As(s.Cause(), &refused) {
 					c.Close()
 					return nil, fail("dial", strings.Join(servers, ","), fmt.Errorf("%w: %w", refused, zk.ErrAuthFailed))
 				}
 			case <-ctx.Done():
-				err := ended(ctx)
-				if why := s.whyDown(); why != nil {
+				err := zkconn.ContextErr(ctx)
+				if why := s.LastError(); why != nil {
 					err = fmt.Errorf("%w (%w)", err, why)
 				}
 				c.Close()
@@ -132,90 +96,9 @@ func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error)
 		case <-changed:
 		case <-ctx.Done():
 			c.Close()
-			return nil, fail("dial", strings.Join(servers, ","), ended(ctx))
+			return nil, fail("dial", strings.Join(servers, ","), zkconn.ContextErr(ctx))
 		}
 	}
-}
-
-func newClient(ctx context.Context, servers []string, opts *Options) (*Client, error) {
-	if ctx == nil {
-		return nil, errNilContext
-	}
-	if opts == nil {
-		opts = &Options{}
-	}
-	c := &Client{
-		timeout:  opts.SessionTimeout,
-		prefix:   opts.Prefix,
-		identity: opts.Identity,
-		auth:     slices.Clone(opts.Auth),
-		tls:      opts.TLS,
-		dialer:   opts.Dialer,
-		last:     maxNumber,
-		segment:  tuning.Segment(ctx),
-		closed:   make(chan struct{}),
-		changed:  make(chan struct{}),
-		lines:    map[string]lineState{},
-		left:     map[string]map[chan struct{}]struct{}{},
-	}
-	if len(servers) == 0 {
-		return nil, errors.New("no servers")
-	}
-	for _, server := range servers {
-		address, err := parseServer(server)
-		if err != nil {
-			return nil, err
-		}
-		c.servers = append(c.servers, address)
-	}
-	switch {
-	case c.timeout == 0:
-		c.timeout = defaultSessionTimeout
-	case c.timeout < time.Millisecond || c.timeout > math.MaxInt32*time.Millisecond:
-		return nil, fmt.Errorf("Options.SessionTimeout is %v", c.timeout)
-	}
-	if c.prefix != "" {
-		if err := checkPath(c.prefix); err != nil {
-			return nil, fmt.Errorf("Options.Prefix %q: %w", c.prefix, err)
-		}
-	}
-	if c.identity == "" {
-		host, _ := os.Hostname()
-		c.identity = host + ":" + strconv.Itoa(os.Getpid())
-	}
-	for i, a := range c.auth {
-		if a.Scheme == "" {
-			return nil, fmt.Errorf("Options.Auth[%d] has no scheme", i)
-		}
-		c.auth[i].Data = slices.Clone(a.Data)
-	}
-	acl := opts.ACL
-	if len(acl) == 0 {
-		acl = zk.WorldACL(zk.PermAll)
-		if slices.ContainsFunc(c.auth, func(a Auth) bool { return a.Scheme == "digest" }) {
-			acl = nil
-			for _, a := range c.auth {
-				if a.Scheme == "digest" {
-					acl = append(acl, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: digestID(a.Data)})
-				}
-			}
-		} else if len(c.auth) > 0 {
-			return nil, errors.New("Options.ACL is needed: the ids of Options.Auth are not known")
-		}
-	}
-	var err error
-	if c.acl, err = expandACL(acl, c.auth); err != nil {
-		return nil, fmt.Errorf("Options.ACL: %w", err)
-	}
-	if c.dialer == nil {
-		c.dialer = new(net.Dialer).DialContext
-	}
-	c.hooks.logger = opts.Logger
-	if opts.Trace != nil {
-		c.hooks.trace = *opts.Trace
-	}
-	c.closing, c.shut = context.WithCancelCause(context.Background())
-	return c, nil
 }
 
 // Close ends every lease, deletes their znodes and ends the session. Leases'
@@ -249,16 +132,16 @@ func (c *Client) run() {
 		}
 		c.publish(s)
 		select {
-		case <-s.over:
-			err := fmt.Errorf("%w: %w", ErrLost, s.cause)
+		case <-s.Over():
+			err := fmt.Errorf("%w: %w", ErrLost, s.Cause())
 			s.endGrants(err)
-			c.hooks.log(slog.LevelWarn, "session over", "session", s.wire.ID(), "cause", s.cause)
-			s.close(false)
-			if s.isKnown() {
-				c.hooks.tell(c.hooks.trace.SessionDown, TraceEvent{Session: s.wire.ID(), Err: err})
+			c.hooks.log(slog.LevelWarn, "session over", "session", s.ID(), "cause", s.Cause())
+			s.Close(false, ErrClosed)
+			if s.IsEstablished() {
+				c.hooks.tell(c.hooks.trace.SessionDown, TraceEvent{Session: s.ID(), Err: err})
 			}
 		case <-c.closing.Done():
-			c.result = c.windUp(s)
+			c.result = c.shutdown(s)
 			return
 		}
 		pause = 0
@@ -268,23 +151,23 @@ func (c *Client) run() {
 	}
 }
 
-// windUp ends the last session: contexts, places, calls, connection.
-func (c *Client) windUp(s *session) error {
+// shutdown ends the last session: contexts, places, calls, connection.
+func (c *Client) shutdown(s *session) error {
 	s.endGrants(ErrClosed)
-	up, flipped := s.connected()
+	up, changed := s.Connected()
 	if up {
 		select {
-		case <-c.tasks.done():
-		case <-flipped:
-		case <-time.After(s.wire.Timeout() / 4):
+		case <-c.tasks.Done():
+		case <-changed:
+		case <-time.After(s.Timeout() / 4):
 		}
 	}
-	known := s.isKnown() && !s.isOver()
-	clean := s.close(true)
-	<-c.tasks.done()
+	known := s.IsEstablished() && !s.IsOver()
+	clean := s.Close(true, ErrClosed)
+	<-c.tasks.Done()
 	if known && !clean {
 		return fail("close", strings.Join(c.servers, ","),
-			fmt.Errorf("not connected: session 0x%x is left to time out on the servers", s.wire.ID()))
+			fmt.Errorf("not connected: session 0x%x is left to time out on the servers", s.ID()))
 	}
 	return nil
 }
@@ -313,15 +196,15 @@ func (c *Client) live(ctx context.Context) (*session, error) {
 			return nil, ErrClosed
 		}
 		if ctx.Err() != nil {
-			return nil, ended(ctx)
+			return nil, zkconn.ContextErr(ctx)
 		}
 		s, changed := c.session()
-		if s != nil && s.isKnown() && !s.isOver() {
+		if s != nil && s.IsEstablished() && !s.IsOver() {
 			return s, nil
 		}
 		var first <-chan struct{}
-		if s != nil && !s.isOver() {
-			first = s.first
+		if s != nil && !s.IsOver() {
+			first = s.Established()
 		}
 		select {
 		case <-first:
@@ -352,7 +235,7 @@ func (c *Client) check(ctx context.Context, path string) error {
 // bind returns a context that ends with ctx and with the Client.
 func (c *Client) bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.closing, func() { cancel(ErrClosed) })
+	stop := context.AfterFunc(c.closing, func() { cancel(zkconn.Stopped(ErrClosed)) })
 	return ctx, func() {
 		stop()
 		cancel(nil)

@@ -21,23 +21,25 @@ func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
 	c := dialTo(t, []string{p.Addr()}, nil)
 	s, _ := c.session()
 	end := p.TakeOver() // Close waits a quarter of the timeout, there must be time for the rest
-	s.calling.add()     // a call that takes its time
-	answered := sync.OnceFunc(s.calling.finish)
+	called, answer := make(chan struct{}), make(chan struct{})
+	go s.Call(func(*zk.Conn) error { // takes its time
+		close(called)
+		<-answer
+		return nil
+	})
+	<-called
+	answered := sync.OnceFunc(func() { close(answer) })
 	defer answered()
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		c.Close()
 	}()
-	harness.Eventually(t, "draining", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.draining
-	})
+	harness.Eventually(t, "draining", func() bool { return s.Inspect().Draining })
 	end()
 	p.Drop() // the next connection hears that the session is over
-	<-s.over
-	<-s.parked
+	<-s.Over()
+	harness.Eventually(t, "parked", func() bool { return s.Inspect().Parked })
 	answered()
 	select {
 	case <-closed:
@@ -71,7 +73,7 @@ func TestNothingIsGrantedAfterCloseHasBegun(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, p.first)
 	busy := make(chan struct{})
-	r.c.tasks.start(func() { <-busy }) // keeps Close from getting on
+	r.c.tasks.Start(func() { <-busy }) // keeps Close from getting on
 	closed := make(chan error)
 	go func() { closed <- r.c.Close() }()
 	<-r.c.closing.Done()
@@ -182,7 +184,7 @@ func TestB35CloseEndsLeasesAndWaiters(t *testing.T) {
 		waiter := lockLater(t, m)
 		p.Refuse(true)
 		s, _ := c.session()
-		harness.Eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+		harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
 		began := time.Now()
 		err := c.Close()
 		require.Less(t, time.Since(began), 3*time.Second) // milliseconds, as a rule
@@ -270,7 +272,7 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 		"requests queued": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
 			taps.Cut(t, p)
 			sessCallers(t, s, 40)
-			harness.Eventually(t, "queued", func() bool { return sessQueued(s.conn) == 16 })
+			harness.Eventually(t, "queued", func() bool { return sessQueued(s.Inspect().Conn) == 16 })
 		},
 		"requests held back while re-arming": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
 			r := p.On("setWatches", 0, harness.Withhold)
@@ -278,9 +280,8 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 			p.Await(r)
 			sessCallers(t, s, 40)
 			harness.Eventually(t, "written", func() bool {
-				s.calling.mu.Lock()
-				defer s.calling.mu.Unlock()
-				return s.calling.n == 40 && sessQueued(s.conn) == 0
+				in := s.Inspect()
+				return in.Calls == 40 && sessQueued(in.Conn) == 0
 			})
 		},
 	} {
@@ -315,9 +316,9 @@ func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
 	require.NoError(t, err)
 	s, _ := c.session()
 	node := "/" + harness.NewPath(t)[6:25] // ephemeral, gone with the session only
-	_, _, err = call2(s, func(conn *zk.Conn) (string, struct{}, error) {
-		made, err := conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-		return made, struct{}{}, err
+	err = s.Call(func(conn *zk.Conn) error {
+		_, err := conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		return err
 	})
 	require.NoError(t, err)
 	took, err := sessClose(t, c)
@@ -337,7 +338,7 @@ func TestCloseWhereTheServerIsSilentTakesHalfTheTimeoutAndThreeSecondsAtMost(t *
 	require.NoError(t, err)
 	p.Stall()
 	for range 5 {
-		c.tasks.start(func() { sessGet(s, "/") })
+		c.tasks.Start(func() { sessGet(s, "/") })
 	}
 	took, err := sessClose(t, c)
 	require.Error(t, err)

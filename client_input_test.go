@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Bad input, and callers that misuse the library.
@@ -169,7 +170,7 @@ func TestB52RequestsAboveTheLimitAreRefused(t *testing.T) {
 		r.p.Reset()
 		path := r.path + "/big"
 		// The largest that passes, and one more.
-		fits := 1048575 - (8 + len(appendOpHeader(appendOp(appendOp(nil, l.Check()), &zk.CreateRequest{Path: path, Data: []byte{}, Acl: r.c.acl}), -1, true)))
+		fits := 1048575 - zkconn.MultiSize([]any{l.Check(), &zk.CreateRequest{Path: path, Data: []byte{}, Acl: r.c.acl}})
 		_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: path, Data: make([]byte, fits+1)})
 		require.EqualError(t, err, "zkrecipes: commit under "+r.path+": request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
 		require.Empty(t, r.p.Count())

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Contender is a place in a line, of this library or of another one.
@@ -29,14 +31,14 @@ func (l *line) contenders(ctx context.Context) ([]Contender, error) {
 			return nil, err
 		}
 		cs, err := l.contendersIn(ctx, s)
-		if !errors.Is(err, errSessionOver) {
+		if !errors.Is(err, zkconn.ErrSessionOver) {
 			return cs, err
 		}
 	}
 }
 
 func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
-	children, _, err := s.children(ctx, l.abs())
+	children, _, err := s.Children(ctx, l.abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -48,14 +50,12 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, 16) // as many as go-zookeeper queues
+	slots := make(chan struct{}, 16) // requests at a time
 	for i, m := range ms {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			data, stat, err := read(ctx, s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) {
-				return conn.Get(l.abs() + "/" + m.name)
-			})
+			data, stat, err := s.Get(ctx, l.abs()+"/"+m.name)
 			all[i], errs[i] = Contender{Place: m.name, Reader: !m.kind.exclusive()}, err
 			if err == nil {
 				all[i].Identity, all[i].Session, all[i].Token = string(data), stat.EphemeralOwner, Token(stat.Czxid)

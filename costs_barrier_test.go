@@ -39,7 +39,7 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			var bs []*Barrier
 			for range n {
 				b := NewBarrier(w.stranger(&Options{SessionTimeout: longSession}), "/barrier", n)
-				require.NoError(t, b.agree(t.Context(), live(t, b.line.c)))
+				require.NoError(t, b.checkSize(t.Context(), live(t, b.line.c)))
 				bs = append(bs, b)
 			}
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
 // What a queue costs, by operation.
@@ -80,13 +81,13 @@ func TestFirstUseOfAQueue(t *testing.T) {
 // mustWork has the session established.
 func (c *Client) mustWork(t testing.TB) {
 	s, _ := c.session()
-	require.NoError(t, s.sync(harness.Within(t, 10*time.Second), "/"))
+	require.NoError(t, s.Sync(harness.Within(t, 10*time.Second), "/"))
 }
 
 func TestServeTakesFourRequestsAnItem(t *testing.T) {
 	r := newQueueRig(t, nil)
 	const n = 50
-	r.q.segment = 10 * n
+	r.q.segmentSize = 10 * n
 	r.warm()
 	putOn(t, r.q, names(n+2)...)
 	handled, goOn := make(chan struct{}), make(chan struct{})
@@ -112,7 +113,7 @@ func TestSegmentCostsOneCommit(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n, segment = 200, 10
 		q := w.queue(w.stranger(nil))
-		q.segment = segment
+		q.segmentSize = segment
 		warm(t, q)
 		before := w.srv.Counts()
 		putOn(t, q, names(n)...)
@@ -172,7 +173,7 @@ func TestDrainReceivesTheSameForEachItemWhateverTheBacklog(t *testing.T) {
 	for _, backlog := range []int{drained + 200, 20_000} {
 		t.Run(fmt.Sprint(backlog), func(t *testing.T) {
 			p := harness.NewProxy(t, harness.Server())
-			path := "/queues/" + newID()[:8] // paths are in many answers
+			path := "/queues/" + queuelog.NewID()[:8] // paths are in many answers
 			ctx := harness.Within(t, 5*time.Minute)
 			q := NewQueue(dial(t, nil), path, nil)
 			batch := make([][]byte, 10)
@@ -237,7 +238,7 @@ func TestWaitingConsumersAskForNothing(t *testing.T) {
 // A bounded put that finds room counts what has changed.
 func TestBoundedPutCountsWhatHasChanged(t *testing.T) {
 	r := newQueueRig(t, &QueueOptions{MaxLen: 1000})
-	r.q.segment = 10
+	r.q.segmentSize = 10
 	putOn(t, r.q, names(100)...)
 	counted := 0
 	for range 20 {
@@ -261,7 +262,7 @@ func TestBoundedPutCountsWhatHasChanged(t *testing.T) {
 // listing of that segment, not of all.
 func TestSlowItemInAnOldSegmentCostsAListing(t *testing.T) {
 	r := newQueueRig(t, nil)
-	r.q.segment = 10
+	r.q.segmentSize = 10
 	putOn(t, r.q, names(100)...)
 	slow := takeOn(t, r.q)
 	for range 80 {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // DoubleBarrier lets its members enter together, when n are there, and leave
@@ -93,7 +95,7 @@ func (d *DoubleBarrier) enter(ctx context.Context) (*Visit, error) {
 		switch {
 		case err == errJoinLost: // others may have entered with it
 			return nil, d.line.c.expired()
-		case errors.Is(err, errSessionOver):
+		case errors.Is(err, zkconn.ErrSessionOver):
 			continue // there was nobody yet
 		case err != nil:
 			return nil, err
@@ -102,7 +104,7 @@ func (d *DoubleBarrier) enter(ctx context.Context) (*Visit, error) {
 		if err != nil {
 			p.awaits(d.depart(p))
 		}
-		if errors.Is(err, errSessionOver) {
+		if errors.Is(err, zkconn.ErrSessionOver) {
 			err = d.line.c.expired()
 		}
 		return v, err
@@ -141,33 +143,21 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 			return nil, err
 		}
 	}
-	late := time.NewTimer(p.s.wire.Timeout() / 10)
-	defer late.Stop()
 	for since == 0 {
-		w, err := p.s.watchOf(ctx, watchKey{d.ready(), ofExistence})
+		w, err := p.s.WatchExistence(ctx, d.ready())
 		if err != nil {
 			return nil, err
 		}
-		if !w.absent && w.stat.Czxid > int64(p.token) {
-			since = w.stat.Czxid
+		if !w.Absent && w.Stat.Czxid > int64(p.token) {
+			since = w.Stat.Czxid
 			break
 		}
-		select {
-		case <-w.done:
-		case <-p.own.fires():
-			p.own = nil
-			late.Reset(0) // deleted, mostly
-		case <-late.C:
-			if p.own, err = p.s.watch(ctx, p.path); errors.Is(err, zk.ErrNoNode) {
-				return nil, p.gone(ctx)
-			}
-			if err != nil {
-				return nil, err
-			}
-		case <-p.s.over:
-			return nil, errSessionOver
-		case <-ctx.Done():
-			return nil, ended(ctx)
+		err = p.awaitWatch(ctx, w)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, p.gone(ctx)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	g, err := p.grant(ctx)
@@ -197,28 +187,28 @@ func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
 			return 0, err
 		}
 		if older {
-			exists, ready, err := read(ctx, p.s, func(conn *zk.Conn) (bool, *zk.Stat, error) { return conn.Exists(d.ready()) })
+			ready, err := p.s.Exists(ctx, d.ready())
 			switch {
+			case errors.Is(err, zk.ErrNoNode):
+				older = false
 			case err != nil:
 				return 0, err
-			case exists && ready.Czxid > int64(p.token):
+			case ready.Czxid > int64(p.token):
 				return ready.Czxid, nil
 			}
-			older = exists
 		}
-		ops := []any{
-			&zk.CreateRequest{Path: d.ready(), Data: []byte(c.identity), Acl: c.acl},
-			&zk.SetDataRequest{Path: d.line.abs(), Data: d.line.marker(), Version: path.Version},
-		}
+		ready := &zk.CreateRequest{Path: d.ready(), Data: []byte(c.identity), Acl: c.acl}
+		nobodyCame := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.marker(), Version: path.Version}
+		ops := []any{ready, nobodyCame}
 		if older {
-			ops = append([]any{&zk.DeleteRequest{Path: d.ready(), Version: -1}}, ops...)
+			ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: d.ready(), Version: -1}))
 		}
-		rs, failed, err := p.s.multi(ctx, ops...)
+		rs, failed, err := p.s.Multi(ctx, ops...)
 		switch {
 		case err == nil:
-			return rs[len(rs)-1].Stat.Mzxid, nil // of the same transaction
-		case unsettled(err),
-			failed == 0 && (errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)),
+			return rs.Stat(nobodyCame).Mzxid, nil // of the same transaction
+		case zkconn.Transient(err),
+			failed == ops[0] && (errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)),
 			errors.Is(err, zk.ErrBadVersion):
 		default:
 			return 0, err
@@ -231,15 +221,14 @@ func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
 // path's data. What it returns is closed when that is done.
 func (d *DoubleBarrier) depart(p *place) <-chan struct{} {
 	return d.line.c.background(d.line.path, func() {
-		rs, _, err := p.s.multi(context.Background(), // ends with the session
-			&zk.DeleteRequest{Path: p.path, Version: -1},
-			&zk.SetDataRequest{Path: d.line.abs(), Data: d.line.marker(), Version: -1})
+		path := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.marker(), Version: -1}
+		rs, _, err := p.s.Multi(p.s.Lifetime(), &zk.DeleteRequest{Path: p.path, Version: -1}, path)
 		switch {
 		case err != nil:
 			p.leave(false)
-		case rs[1].Stat.NumChildren == 1:
-			p.s.multi(context.Background(),
-				&zk.CheckVersionRequest{Path: d.line.abs(), Version: rs[1].Stat.Version},
+		case rs.Stat(path).NumChildren == 1:
+			p.s.Multi(p.s.Lifetime(),
+				&zk.CheckVersionRequest{Path: d.line.abs(), Version: rs.Stat(path).Version},
 				&zk.DeleteRequest{Path: d.ready(), Version: -1})
 		}
 	})
@@ -249,10 +238,10 @@ func (d *DoubleBarrier) depart(p *place) <-chan struct{} {
 // there is no connection, or for as long as a session lasts that the server does not
 // answer.
 func (p *place) awaits(gone <-chan struct{}) {
-	tooLong := time.NewTimer(p.s.wire.Timeout())
+	tooLong := time.NewTimer(p.s.Timeout())
 	defer tooLong.Stop()
 	for {
-		up, flipped := p.s.connected()
+		up, flipped := p.s.Connected()
 		if !up {
 			return
 		}
@@ -270,7 +259,7 @@ func (p *place) awaits(gone <-chan struct{}) {
 // whether ready is there. Curator's members bear a bare uuid; what bears another
 // name is none.
 func (d *DoubleBarrier) members(ctx context.Context, s *session) (ms []string, path *zk.Stat, ready bool, err error) {
-	names, stat, err := s.children(ctx, d.line.abs())
+	names, stat, err := s.Children(ctx, d.line.abs())
 	if err != nil {
 		return nil, nil, false, err
 	}

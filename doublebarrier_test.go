@@ -281,7 +281,7 @@ func TestA22WhoGivesUpAfterTheLastHasLeftDeletesReady(t *testing.T) {
 		vs := visits(t, enter(t, of()), enter(t, of()), enter(t, of()))
 		leaves := []*harness.Call[struct{}]{harness.GoErr(t, vs[0].Leave), harness.GoErr(t, vs[1].Leave)}
 		synctest.Wait()
-		w.srv.Expire(vs[2].l.g.s.wire.ID())
+		w.srv.Expire(vs[2].l.g.s.ID())
 		newcomer := enter(t, of())
 		for _, l := range leaves {
 			_, err := l.Wait()
@@ -299,7 +299,7 @@ func TestA22WhoGivesUpAfterTheLastHasLeftDeletesReady(t *testing.T) {
 	// The same, in this order: one comes before the last has left.
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
-		require.True(t, w.srv.Expire(vs[1].l.g.s.wire.ID()))
+		require.True(t, w.srv.Expire(vs[1].l.g.s.ID()))
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastLeaves, For: time.Second})
 		leaves := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()
@@ -322,7 +322,7 @@ func TestA22WhoGivesUpAfterTheLastHasLeftDeletesReady(t *testing.T) {
 func TestA22LastToLeaveDeletesReadyAlthoughSomebodyHasComeAndGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
-		require.True(t, w.srv.Expire(vs[1].l.g.s.wire.ID()))
+		require.True(t, w.srv.Expire(vs[1].l.g.s.ID()))
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastLeaves, For: time.Second})
 		leaves := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()
@@ -341,7 +341,7 @@ func TestA22LastToLeaveDeletesReadyAlthoughSomebodyHasComeAndGone(t *testing.T) 
 func TestA22LastToLeaveDeletesNoReadyOfTheNextUse(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
-		require.True(t, w.srv.Expire(vs[1].l.g.s.wire.ID()))
+		require.True(t, w.srv.Expire(vs[1].l.g.s.ID()))
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastLeaves, For: time.Second})
 		leaves := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()

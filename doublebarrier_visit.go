@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Visit is a member of a DoubleBarrier that has entered. It is safe for
@@ -63,7 +65,7 @@ func (v *Visit) leave(ctx context.Context) error {
 		select {
 		case v.turn <- struct{}{}:
 		case <-ctx.Done():
-			return ended(ctx)
+			return zkconn.ContextErr(ctx)
 		}
 	}
 	defer func() { <-v.turn }()
@@ -91,15 +93,15 @@ func (v *Visit) leave(ctx context.Context) error {
 func (v *Visit) wait(ctx context.Context, p *place) error {
 	for s := p.s; ; {
 		err := v.waitIn(ctx, s, p)
-		if !errors.Is(err, errSessionOver) {
+		if !errors.Is(err, zkconn.ErrSessionOver) {
 			return err
 		}
 		// The znode has gone with the session, the others have not. The server of
 		// the next session may be behind, and show nobody.
 		if s, err = v.d.line.c.live(ctx); err == nil {
-			err = s.sync(ctx, v.d.line.abs())
+			err = s.Sync(ctx, v.d.line.abs())
 		}
-		if err != nil && !errors.Is(err, errSessionOver) {
+		if err != nil && !errors.Is(err, zkconn.ErrSessionOver) {
 			return err
 		}
 	}
@@ -109,7 +111,7 @@ func (v *Visit) waitIn(ctx context.Context, s *session, p *place) error {
 	for {
 		ms, path, ready, err := v.d.members(ctx, s)
 		switch {
-		case left(ctx, err): // whatever its cause is
+		case isContextErr(ctx, err): // whatever its cause is
 			return err
 		case errors.Is(err, zk.ErrNoNode):
 			return nil // nobody, and no path any more
@@ -136,7 +138,7 @@ func (v *Visit) waitIn(ctx context.Context, s *session, p *place) error {
 		}
 		w, first, err := v.awaited(ctx, s, ms, p.name)
 		switch {
-		case left(ctx, err):
+		case isContextErr(ctx, err):
 			return err
 		case errors.Is(err, zk.ErrNoNode):
 			continue // left since
@@ -154,11 +156,11 @@ func (v *Visit) waitIn(ctx context.Context, s *session, p *place) error {
 			return nil // who is there has come for a later opening
 		}
 		select {
-		case <-w.done:
-		case <-s.over:
-			return errSessionOver
+		case <-w.Fired():
+		case <-s.Over():
+			return zkconn.ErrSessionOver
 		case <-ctx.Done():
-			return ended(ctx)
+			return zkconn.ContextErr(ctx)
 		}
 	}
 }
@@ -166,7 +168,7 @@ func (v *Visit) waitIn(ctx context.Context, s *session, p *place) error {
 // awaited returns the watch on the member whose leaving this one, own, has to
 // wait for: the first of those who entered by the same ready, or an earlier one,
 // and where that is own, as first tells, the last. nil: there is none.
-func (v *Visit) awaited(ctx context.Context, s *session, ms []string, own string) (w *watch, first bool, err error) {
+func (v *Visit) awaited(ctx context.Context, s *session, ms []string, own string) (w *zkconn.Watch, first bool, err error) {
 	for _, name := range ms {
 		if name == own {
 			first = true
@@ -189,9 +191,9 @@ func (v *Visit) awaited(ctx context.Context, s *session, ms []string, own string
 
 // older returns a watch on the member with that name if it is older than the
 // ready by which this one entered.
-func (v *Visit) older(ctx context.Context, s *session, name string) (*watch, error) {
-	w, err := s.watch(ctx, v.d.line.abs()+"/"+name)
-	if err != nil || w.stat.Czxid > v.since {
+func (v *Visit) older(ctx context.Context, s *session, name string) (*zkconn.Watch, error) {
+	w, err := s.Watch(ctx, v.d.line.abs()+"/"+name)
+	if err != nil || w.Stat.Czxid > v.since {
 		return nil, err
 	}
 	return w, nil
@@ -209,7 +211,7 @@ func (v *Visit) remove(ctx context.Context, p *place) error {
 		}
 		return nil
 	case <-ctx.Done():
-		return ended(ctx)
+		return zkconn.ContextErr(ctx)
 	}
 }
 
@@ -219,23 +221,21 @@ var errArrived = errors.New("somebody may have come")
 // clear deletes the last member's znode, and ready, which must stay if anybody has
 // come since the path had that version.
 func (v *Visit) clear(ctx context.Context, s *session, p *place, own bool, version int32) error {
-	ops := []any{
-		&zk.CheckVersionRequest{Path: v.d.line.abs(), Version: version},
-		&zk.DeleteRequest{Path: v.d.ready(), Version: -1},
-	}
+	nobodyCame := &zk.CheckVersionRequest{Path: v.d.line.abs(), Version: version}
+	ops := []any{nobodyCame, &zk.DeleteRequest{Path: v.d.ready(), Version: -1}}
 	if own {
 		ops = append(ops, &zk.DeleteRequest{Path: p.path, Version: -1})
 	}
 	for {
-		_, failed, err := s.multi(ctx, ops...)
+		_, failed, err := s.Multi(ctx, ops...)
 		switch {
 		case err == nil:
 			return nil
-		case unsettled(err):
+		case zkconn.Transient(err):
 			continue
-		case errors.Is(err, errSessionOver), left(ctx, err):
+		case errors.Is(err, zkconn.ErrSessionOver), isContextErr(ctx, err):
 			return err
-		case failed == 0 && errors.Is(err, zk.ErrBadVersion):
+		case failed == any(nobodyCame) && errors.Is(err, zk.ErrBadVersion):
 			return errArrived
 		case own:
 			return v.remove(ctx, p)

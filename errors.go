@@ -3,11 +3,10 @@ package zkrecipes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // What a caller may want to tell apart, with errors.Is. Errors of the
@@ -65,68 +64,24 @@ func fail(op, path string, err error) error {
 	if _, ok := err.(*Error); ok { // not errors.As: one in the chain may be a cause, of another operation
 		return err
 	}
-	if e := (*endedError)(nil); errors.As(err, &e) {
-		err = told{err, e.cause}
+	if e := (*zkconn.ContextError)(nil); errors.As(err, &e) {
+		err = withCause{err, e.Cause}
 	}
 	return &Error{Op: op, Path: path, Err: err}
 }
 
 var errNilContext = errors.New("nil context")
 
-// errSessionOver is how a call ends whose session does. It never reaches the
-// user alone: a wait goes on in the next session, a lease is lost.
-var errSessionOver = fmt.Errorf("session over: %w", zk.ErrSessionExpired)
-
-// unsettled reports that err leaves open whether a request was applied, or
-// that it was not but may be tried again, in the same session. Why a context has
-// ended does not count: its cause may be a lease of another Client, whose session
-// has expired.
-func unsettled(err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
-	for _, e := range []error{
-		zk.ErrConnectionClosed, zk.ErrClosing, zk.ErrNoServer,
-		zk.ErrSessionExpired, zk.ErrSessionMoved, // the next handshake tells
-		zk.ErrNothing, // internal/wire: timed out on the server, or throttled
-	} {
-		if errors.Is(err, e) {
-			return !errors.Is(err, errSessionOver)
-		}
-	}
-	return false
+// isContextErr reports whether err says that ctx has ended, or that the Client was
+// closed, which ends what Client.bind returns.
+func isContextErr(ctx context.Context, err error) bool {
+	return zkconn.IsContextErr(ctx, err) || ctx.Err() != nil && err == ErrClosed
 }
 
-// left reports that err is what ended returned.
-func left(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || err == ErrClosed)
-}
-
-// ended returns why ctx has ended: its error and, where it tells more, its
-// cause.
-func ended(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	switch cause {
-	case err:
-		return err
-	case ErrClosed:
-		return ErrClosed // bind's; the caller's own context has not ended
-	}
-	return &endedError{err, cause}
-}
-
-// endedError keeps the cause of a context from being taken for what became of a
-// request: it may be another lease's loss, or wrap an error of the servers. It is
-// found once fail has told of it.
-type endedError struct{ err, cause error }
-
-func (e *endedError) Error() string { return e.err.Error() + ": " + e.cause.Error() }
-func (e *endedError) Unwrap() error { return e.err }
-
-// told is an error in which the cause of a context is found, too.
-type told struct {
+// withCause is an error in which the cause of a context is found, too.
+type withCause struct {
 	error
 	cause error
 }
 
-func (t told) Unwrap() []error { return []error{t.error, t.cause} }
+func (e withCause) Unwrap() []error { return []error{e.error, e.cause} }

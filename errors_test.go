@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 func TestAnErrorNamesItsOwnOperation(t *testing.T) {
@@ -31,7 +32,7 @@ func TestErrorsKeepTheirCauses(t *testing.T) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(why)
-	err := fail("lock", "/x", ended(ctx))
+	err := fail("lock", "/x", zkconn.ContextErr(ctx))
 	require.ErrorIs(t, err, why)
 	require.ErrorIs(t, err, context.Canceled)
 	require.EqualError(t, err, "zkrecipes: lock /x: context canceled: why")

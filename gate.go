@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Gate is shut or open, and while it is shut everyone waits. It is shut while
@@ -57,38 +59,38 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Clie
 	defer done()
 	path := r.abs()
 	doubt := false
-	for tries := 0; tries < maxTries; {
+	for tries := 0; tries < zkconn.MaxTries; {
 		s, err := r.c.live(ctx)
-		var t *transaction
+		var t *zkconn.Transaction
 		if err == nil {
-			t, err = s.begin(ctx, write(r.c, path))
+			t, err = s.Begin(ctx, write(r.c, path))
 		}
 		if err == nil {
-			if _, _, err = t.wait(ctx); !errors.Is(err, errNotSent) {
-				doubt = doubt || unsettled(err) || errors.Is(err, errSessionOver) || left(ctx, err)
+			if _, _, err = t.Wait(ctx); !errors.Is(err, zkconn.ErrNotSent) {
+				doubt = doubt || zkconn.Transient(err) || errors.Is(err, zkconn.ErrSessionOver) || isContextErr(ctx, err)
 			}
 		}
 		switch {
 		case err == nil:
 			return nil
-		case left(ctx, err): // whatever its cause is
+		case isContextErr(ctx, err): // whatever its cause is
 		case errors.Is(err, is):
 			return nil
-		case errors.Is(err, zk.ErrNoNode) && parent(path) != "":
-			err = r.c.createContainer(ctx, s, parent(path), nil)
+		case errors.Is(err, zk.ErrNoNode) && zkconn.Parent(path) != "":
+			err = s.CreateContainer(ctx, zkconn.Parent(path), nil, r.c.acl)
 			tries++
 			if err == nil || errors.Is(err, zk.ErrNodeExists) {
 				continue
 			}
 		}
 		switch {
-		case doubt && left(ctx, err):
+		case doubt && isContextErr(ctx, err):
 			return fail(op, r.path(), fmt.Errorf("%w: %w", ErrUncertain, err))
-		case !unsettled(err) && !errors.Is(err, errSessionOver):
+		case !zkconn.Transient(err) && !errors.Is(err, zkconn.ErrSessionOver):
 			return fail(op, r.path(), err)
 		}
 	}
-	return fail(op, r.path(), errContended)
+	return fail(op, r.path(), zkconn.ErrContended)
 }
 
 // Wait returns once the gate is open, at once if it is. It blocks until then,
@@ -102,17 +104,17 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Clie
 func (g *Gate) Wait(ctx context.Context) error {
 	return g.look(ctx, "wait", func(ctx context.Context, s *session, path string) error {
 		for {
-			w, err := s.watch(ctx, path)
+			w, err := s.Watch(ctx, path)
 			switch {
 			case err == nil:
 				select {
-				case <-w.done:
-				case <-s.over:
-					return errSessionOver
+				case <-w.Fired():
+				case <-s.Over():
+					return zkconn.ErrSessionOver
 				case <-ctx.Done():
-					return ended(ctx)
+					return zkconn.ContextErr(ctx)
 				}
-				if !w.deleted() {
+				if !w.Deleted() {
 					continue
 				}
 			case !errors.Is(err, zk.ErrNoNode):
@@ -137,11 +139,14 @@ func (g *Gate) IsOpen(ctx context.Context) (open bool, err error) {
 }
 
 func isOpen(ctx context.Context, s *session, path string) (bool, error) {
-	if err := s.sync(ctx, path); err != nil {
+	if err := s.Sync(ctx, path); err != nil {
 		return false, err
 	}
-	exists, _, err := read(ctx, s, func(conn *zk.Conn) (bool, *zk.Stat, error) { return conn.Exists(path) })
-	return !exists && err == nil, err
+	_, err := s.Exists(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return true, nil
+	}
+	return false, err
 }
 
 // look runs f until it ends otherwise than by the end of the session.
@@ -157,7 +162,7 @@ func (g *Gate) look(ctx context.Context, op string, f func(ctx context.Context, 
 		if err == nil {
 			err = f(ctx, s, r.abs())
 		}
-		if !errors.Is(err, errSessionOver) {
+		if !errors.Is(err, zkconn.ErrSessionOver) {
 			return fail(op, r.path(), err)
 		}
 	}

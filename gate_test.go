@@ -14,6 +14,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -104,13 +105,15 @@ func TestA22GateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
 		waits := harness.GoErr(t, NewGate(c, "/gate").Wait)
 		synctest.Wait()
 		s, _ := c.session()
-		first := s.watches[watchKey{"/gate", ofData}]
-		require.NotNil(t, first)
+		watches := s.Inspect().Watches
+		require.Len(t, watches, 1)
+		first := watches[0]
+		require.Equal(t, "/gate", first.Path)
 		require.NoError(t, guard.Open(t.Context()))
 		require.NoError(t, guard.Shut(t.Context()))
 		time.Sleep(6 * time.Second) // the follower has both by now
-		<-first.done
-		require.True(t, first.deleted())
+		<-first.Fired()
+		require.True(t, first.Deleted())
 		require.True(t, waits.Waiting())
 		require.NoError(t, guard.Open(t.Context()))
 		_, err := waits.Wait()
@@ -384,7 +387,7 @@ func TestB39GatePathsThatAreNone(t *testing.T) {
 		require.EqualError(t, err, why("look at"))
 	}
 	path := harness.NewPath(t)
-	harness.MakeParents(t, conn, parent(path))
+	harness.MakeParents(t, conn, zkconn.Parent(path))
 	_, err := conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	require.ErrorIs(t, NewGate(c, path+"/gate").Shut(ctx), zk.ErrNoChildrenForEphemerals)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // grant is a place that holds. The leases of its holder, one for each entry,
@@ -43,8 +45,8 @@ func newGrant(p *place) (*grant, error) {
 	if err := p.s.addGrant(g); err != nil {
 		return nil, err
 	}
-	if p.own != nil && p.own.fired() { // before the session knew whose it is
-		p.line.c.tasks.start(g.guard)
+	if p.own != nil && p.own.HasFired() { // before the session knew whose it is
+		p.line.c.tasks.Start(g.guard)
 	}
 	h := &p.line.c.hooks
 	h.tell(h.trace.Granted, p.event(TraceEvent{}))
@@ -62,9 +64,9 @@ func (g *grant) check() error {
 	}
 	s := g.s
 	switch {
-	case s.isOver():
-		g.end(lost(s.cause))
-	case !time.Now().Before(s.wire.ValidUntil()):
+	case s.IsOver():
+		g.end(lost(s.Cause()))
+	case !time.Now().Before(s.ValidUntil()):
 		g.end(lost(errSilent))
 	default:
 		return nil
@@ -92,7 +94,7 @@ func (g *grant) guard() {
 	default:
 	}
 	p := g.place()
-	_, err := p.s.watch(context.Background(), p.path) // ends with the session
+	_, err := p.s.Watch(p.s.Lifetime(), p.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		g.deleted(p.path)
 	}
@@ -100,7 +102,7 @@ func (g *grant) guard() {
 
 // deleted ends a grant whose place is gone, if that is still its place.
 func (g *grant) deleted(path string) {
-	g.settled(context.Background()) // ends with the session
+	g.settled(g.s.Lifetime())
 	if g.place().path == path {
 		g.end(lost(errDeleted))
 	}
@@ -119,7 +121,7 @@ func (g *grant) settled(ctx context.Context) error {
 	case <-moving:
 		return nil
 	case <-ctx.Done():
-		return ended(ctx)
+		return zkconn.ContextErr(ctx)
 	}
 }
 
@@ -207,14 +209,14 @@ func (g *grant) exit(l *Lease) error {
 	// Close ends what has not ended, and then waits for the tasks: so from before
 	// the end on this is one.
 	c := g.line.c
-	c.tasks.add()
-	defer c.tasks.finish()
+	c.tasks.Add()
+	defer c.tasks.Finish()
 	last, err := g.drop(l)
 	if err != nil || !last {
 		return err
 	}
 	p := g.place()
-	err = p.remove(true, p.s.start)
+	err = p.remove(true, p.s.Start)
 	switch {
 	case err == nil:
 		return nil
@@ -222,7 +224,7 @@ func (g *grant) exit(l *Lease) error {
 		return lost(errDeleted)
 	}
 	g.leave()
-	if unsettled(err) || errors.Is(err, errSessionOver) {
+	if zkconn.Transient(err) || errors.Is(err, zkconn.ErrSessionOver) {
 		return nil
 	}
 	return err

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // A downgrade moves a grant from the writer's place to a reader's place with the
@@ -19,8 +21,8 @@ var errReentered = errors.New("re-entries are open")
 // downgrade makes an exclusive grant a shared one, if l is its only handle.
 func (g *grant) downgrade(ctx context.Context, l *Lease) error {
 	// Close waits for it: the task that it starts is to be waited for too.
-	g.line.c.tasks.add()
-	defer g.line.c.tasks.finish()
+	g.line.c.tasks.Add()
+	defer g.line.c.tasks.Finish()
 	if err := g.settled(ctx); err != nil {
 		return err
 	}
@@ -29,7 +31,7 @@ func (g *grant) downgrade(ctx context.Context, l *Lease) error {
 	switch {
 	case ctx.Err() != nil:
 		g.mu.Unlock()
-		return ended(ctx)
+		return zkconn.ContextErr(ctx)
 	case g.err != nil:
 		g.mu.Unlock()
 		return g.err
@@ -51,12 +53,12 @@ func (g *grant) downgrade(ctx context.Context, l *Lease) error {
 	next := g.place().asReader()
 	g.s.expect(g, next.path) // an event can come before the reply
 	result := make(chan error, 1)
-	g.line.c.tasks.start(func() { result <- g.move(next) })
+	g.line.c.tasks.Start(func() { result <- g.move(next) })
 	select {
 	case err := <-result:
 		return err
 	case <-ctx.Done():
-		return ended(ctx)
+		return zkconn.ContextErr(ctx)
 	}
 }
 
@@ -90,13 +92,13 @@ func (g *grant) move(next *place) error {
 	if err != nil || over {
 		g.s.forget(g, next.path)
 	} else { // watched once it has lived for a while, as others are
-		time.AfterFunc(g.s.wire.Timeout()/10, func() { g.line.c.tasks.start(g.guard) })
+		time.AfterFunc(g.s.Timeout()/10, func() { g.line.c.tasks.Start(g.guard) })
 	}
 	switch {
 	case over:
 		g.leave()
 		return g.check()
-	case errors.Is(err, errSessionOver):
+	case errors.Is(err, zkconn.ErrSessionOver):
 		return g.check()
 	case errors.Is(err, zk.ErrNoNode):
 		g.end(lost(errDeleted))
@@ -109,33 +111,32 @@ func (g *grant) move(next *place) error {
 // not: zk.ErrNoNode where the place was gone.
 func (p *place) replace(next *place) error {
 	for again := false; ; again = true {
-		_, failed, err := p.s.multi(context.Background(), // ends with the session
-			&zk.CreateRequest{
-				Path: next.path, Data: []byte(p.line.c.identity),
-				Acl: placeACL(p.line.c.acl, p.s.ownerID()), Flags: zk.FlagEphemeral,
-			},
-			&zk.DeleteRequest{Path: p.path, Version: -1})
+		create := &zk.CreateRequest{
+			Path: next.path, Data: []byte(p.line.c.identity),
+			Acl: p.s.OwnedACL(p.line.c.acl), Flags: zk.FlagEphemeral,
+		}
+		_, failed, err := p.s.Multi(p.s.Lifetime(), create, &zk.DeleteRequest{Path: p.path, Version: -1})
 		switch {
-		case failed == 0 && again && errors.Is(err, zk.ErrNodeExists):
+		case failed == any(create) && again && errors.Is(err, zk.ErrNodeExists):
 			return nil
-		case unsettled(err):
+		case zkconn.Transient(err):
 			continue
-		case err == nil, !again, errors.Is(err, errSessionOver):
+		case err == nil, !again, errors.Is(err, zkconn.ErrSessionOver):
 			return err
 		}
 		// The attempt whose reply was lost may have been carried out all the same:
 		// what refuses this one, an ACL for one, is asked before NodeExists is. To
 		// go on as a writer would be to hold what the one behind may hold as well.
-		_, _, check := p.s.multi(context.Background(), &zk.CheckVersionRequest{Path: next.path, Version: -1})
+		_, _, check := p.s.Multi(p.s.Lifetime(), &zk.CheckVersionRequest{Path: next.path, Version: -1})
 		switch {
 		case check == nil:
 			return nil
 		case errors.Is(check, zk.ErrNoNode):
 			return err
-		case errors.Is(check, errSessionOver):
+		case errors.Is(check, zkconn.ErrSessionOver):
 			return check
-		case !unsettled(check): // not to be found out
-			p.line.c.tasks.start(func() { next.leave(false) })
+		case !zkconn.Transient(check): // not to be found out
+			p.line.c.tasks.Start(func() { next.leave(false) })
 			return zk.ErrNoNode
 		}
 	}

@@ -61,7 +61,7 @@ func TestB08DowngradeWhileDisconnected(t *testing.T) {
 	s, _ := r.c.session()
 	cut := func() {
 		r.p.Refuse(true)
-		harness.Eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+		harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
 	}
 	underWay := func(l *Lease) {
 		t.Helper()
@@ -393,7 +393,7 @@ func TestB35CloseDuringADowngrade(t *testing.T) {
 		s, _ := r.c.session()
 		l := held(t, r.w.Lock)
 		r.p.Refuse(true)
-		harness.Eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+		harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
 		done := r.downgrades(r.ctx, l)
 		began := time.Now()
 		require.ErrorContains(t, r.c.Close(), "left to time out")
@@ -457,7 +457,7 @@ func TestB36DowngradeWhoseSecondAttemptIsRefusedIsFoundOut(t *testing.T) {
 			require.NoError(t, err)
 			again.Release()
 			err = harness.Receive(t, done)
-			<-r.c.tasks.done()
+			<-r.c.tasks.Done()
 			line := r.inLine()
 			require.Len(t, line, 2, "nothing is left behind")
 			require.Equal(t, l.Check().Path, r.path+"/"+line[0].name, "and it knows what it holds")

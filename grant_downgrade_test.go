@@ -247,7 +247,7 @@ func TestDowngradeOfAWatchedPlaceEndsNothing(t *testing.T) {
 		require.Len(t, watched(r.c), 1)
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
 		harness.Eventually(t, "told", func() bool { return len(watched(r.c)) == 0 })
-		<-r.c.tasks.done()
+		<-r.c.tasks.Done()
 		r.reads(l)
 		require.NoError(t, l.Release())
 	}
@@ -320,8 +320,8 @@ func TestADowngradedLeaseOutlivesReconnects(t *testing.T) {
 	s, _ := r.c.session()
 	for range 5 {
 		r.p.Drop()
-		harness.Eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
-		require.NoError(t, s.ready(r.ctx))
+		harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
+		require.NoError(t, s.Ready(r.ctx))
 		r.reads(l)
 		require.True(t, writer.Waiting())
 	}

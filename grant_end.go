@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // A grant can end with a transaction of its holder's, of which its place is a part
@@ -16,19 +18,19 @@ import (
 // this call does.
 func (g *grant) conclude(ctx context.Context, sent <-chan struct{}, try func() (done bool, err error)) error {
 	// Close waits for it: the task that it starts is to be waited for too.
-	g.line.c.tasks.add()
-	defer g.line.c.tasks.finish()
+	g.line.c.tasks.Add()
+	defer g.line.c.tasks.Finish()
 	if err := g.begin(ctx); err != nil {
 		return err
 	}
 	known, result := make(chan struct{}), make(chan error, 1)
-	g.line.c.tasks.start(func() {
+	g.line.c.tasks.Start(func() {
 		done, err := try()
 		close(known)
 		g.concluded(done)
 		switch {
 		case errors.Is(err, ErrUncertain):
-		case errors.Is(err, errSessionOver):
+		case errors.Is(err, zkconn.ErrSessionOver):
 			err = g.check()
 		case errors.Is(err, errDeleted):
 			g.end(err)
@@ -49,7 +51,7 @@ func (g *grant) conclude(ctx context.Context, sent <-chan struct{}, try func() (
 	case err := <-result:
 		return err
 	case <-sent:
-		return fmt.Errorf("%w: %w", ErrUncertain, ended(ctx))
+		return fmt.Errorf("%w: %w", ErrUncertain, zkconn.ContextErr(ctx))
 	}
 }
 
@@ -57,7 +59,7 @@ func (g *grant) conclude(ctx context.Context, sent <-chan struct{}, try func() (
 func (g *grant) begin(ctx context.Context) error {
 	for {
 		if ctx.Err() != nil {
-			return ended(ctx)
+			return zkconn.ContextErr(ctx)
 		}
 		if err := g.settled(ctx); err != nil {
 			return err

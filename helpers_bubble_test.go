@@ -134,7 +134,7 @@ func (w *world) requests(f func()) map[string]int {
 // sessionID returns the id of a client's session.
 func sessionID(c *Client) int64 {
 	s, _ := c.session()
-	return s.wire.ID()
+	return s.ID()
 }
 
 // bare returns a bare go-zookeeper Conn.
@@ -147,7 +147,7 @@ func (w *world) away(c *Client) {
 	require.True(w.t, w.srv.Disconnect(sessionID(c)))
 	synctest.Wait()
 	s, _ := c.session()
-	up, _ := s.connected()
+	up, _ := s.Connected()
 	require.False(w.t, up)
 }
 

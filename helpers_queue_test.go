@@ -18,6 +18,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
 // queueRig is a queue, a client of it behind a proxy, and a bare connection that
@@ -128,10 +129,7 @@ func asleep(t testing.TB, c *Client) {
 	t.Helper()
 	harness.Eventually(t, "client asleep", func() bool {
 		s, _ := c.session()
-		s.mu.Lock()
-		watches := len(s.watches)
-		s.mu.Unlock()
-		return watches >= 2 && c.idle()
+		return len(s.Inspect().Watches) >= 2 && c.idle()
 	})
 }
 
@@ -204,8 +202,8 @@ func (w *world) flags() (all []string) {
 // items returns the names of the items, in their order.
 func (w *world) items() (all []string) {
 	for _, seg := range w.srv.Children(w.path + "/s") {
-		for _, node := range itemNodes(w.srv.Children(w.path + "/s/" + seg)) {
-			all = append(all, w.path+"/s/"+seg+"/"+node.name)
+		for _, node := range queuelog.Entries(w.srv.Children(w.path + "/s/" + seg)) {
+			all = append(all, w.path+"/s/"+seg+"/"+node.Name)
 		}
 	}
 	return all
@@ -271,3 +269,6 @@ func (cr *crowd) woken(f func()) (n int) {
 	}
 	return n
 }
+
+// nameLength is the length of an item's name.
+const nameLength = queuelog.IDLength + 10

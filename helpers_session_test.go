@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Connections that a test can look into.
@@ -43,22 +44,21 @@ func sessQueued(conn *zk.Conn) int {
 
 func sessAwaitUp(t testing.TB, s *session) {
 	t.Helper()
-	harness.Eventually(t, "the session is up", func() bool { up, _ := s.connected(); return up })
+	harness.Eventually(t, "the session is up", func() bool { up, _ := s.Connected(); return up })
 }
 
 // sessConn returns the number of the newest connection. A connection can be lost
 // and replaced so quickly that nobody sees the session down.
 func sessConn(s *session) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.number
+	conn, _ := s.Connection()
+	return conn
 }
 
 // sessAwaitNext waits until the session is up on a connection after that one.
 func sessAwaitNext(t testing.TB, s *session, conn uint64) {
 	t.Helper()
 	harness.Eventually(t, "the session is up again", func() bool {
-		up, _ := s.connected()
+		up, _ := s.Connected()
 		return up && sessConn(s) > conn
 	})
 }
@@ -66,13 +66,15 @@ func sessAwaitNext(t testing.TB, s *session, conn uint64) {
 // sessAwaitDown is for when no connection can be made.
 func sessAwaitDown(t testing.TB, s *session) {
 	t.Helper()
-	harness.Eventually(t, "the session is down", func() bool { up, _ := s.connected(); return !up })
+	harness.Eventually(t, "the session is down", func() bool { up, _ := s.Connected(); return !up })
 }
 
 // sessGet is a read on the session that waits as long as it lives.
 func sessGet(s *session, path string) error {
-	_, _, err := call2(s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) { return conn.Get(path) })
-	return err
+	return s.Call(func(conn *zk.Conn) error {
+		_, _, err := conn.Get(path)
+		return err
+	})
 }
 
 // sessCallers starts n reads, each repeated until the session is over, and waits
@@ -83,10 +85,10 @@ func sessCallers(t testing.TB, s *session, n int) {
 		wg.Go(func() {
 			for {
 				err := sessGet(s, "/")
-				if err == errSessionOver {
+				if err == zkconn.ErrSessionOver {
 					return
 				}
-				if err != nil && !unsettled(err) {
+				if err != nil && !zkconn.Transient(err) {
 					t.Error(err)
 					return
 				}
@@ -97,9 +99,9 @@ func sessCallers(t testing.TB, s *session, n int) {
 }
 
 // sessWatches arms one watch.
-func sessWatches(t testing.TB, s *session, path string) *watch {
+func sessWatches(t testing.TB, s *session, path string) *zkconn.Watch {
 	t.Helper()
-	w, err := s.watch(harness.Within(t, 20*time.Second), path)
+	w, err := s.Watch(harness.Within(t, 20*time.Second), path)
 	require.NoError(t, err)
 	return w
 }

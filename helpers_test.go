@@ -79,12 +79,7 @@ func (r *rig) asleep(n int) {
 // idle reports that no request is under way.
 func (c *Client) idle() bool {
 	s, _ := c.session()
-	select {
-	case <-s.calling.done():
-		return true
-	default:
-		return false
-	}
+	return s.Inspect().Calls == 0
 }
 
 // byHand makes a place as another library would.
@@ -126,9 +121,7 @@ func (e *events) count(what string) int {
 
 func watchesOf(c *Client) int {
 	s, _ := c.session()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.watches)
+	return len(s.Inspect().Watches)
 }
 
 // trail keeps what a Client's Trace is told.
@@ -172,14 +165,13 @@ func sleeps(t testing.TB, c *Client, n int) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool {
 		s, _ := c.session()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, w := range s.watches {
-			if w.confirmed == 0 {
+		watches := s.Inspect().Watches
+		for _, w := range watches {
+			if !w.Answered {
 				return false
 			}
 		}
-		return len(s.watches) == n
+		return len(watches) == n
 	})
 }
 

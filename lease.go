@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Token is a fencing token: the zxid of the transaction that created the
@@ -116,7 +118,7 @@ func (l *Lease) ValidUntil() time.Time {
 	if l.Err() != nil {
 		return time.Time{}
 	}
-	return l.g.s.wire.ValidUntil()
+	return l.g.s.ValidUntil()
 }
 
 // Token returns the fencing token of the grant; re-entries share it.
@@ -134,19 +136,15 @@ func (l *Lease) Check() *zk.CheckVersionRequest {
 // that error. It blocks until a server answers, ctx ends or the lease's session
 // does, and costs one request.
 func (l *Lease) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	return leaseRead(ctx, l, "get", path, func(conn *zk.Conn, path string) ([]byte, *zk.Stat, error) {
-		return conn.Get(path)
-	})
+	return leaseRead(ctx, l, "get", path, l.g.s.Get)
 }
 
 // Children lists a znode's children; it is like Get otherwise.
 func (l *Lease) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	return leaseRead(ctx, l, "list", path, func(conn *zk.Conn, path string) ([]string, *zk.Stat, error) {
-		return conn.Children(path)
-	})
+	return leaseRead(ctx, l, "list", path, l.g.s.Children)
 }
 
-func leaseRead[A any](ctx context.Context, l *Lease, op, path string, f func(*zk.Conn, string) (A, *zk.Stat, error)) (none A, _ *zk.Stat, _ error) {
+func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(context.Context, string) (A, *zk.Stat, error)) (none A, _ *zk.Stat, _ error) {
 	if ctx == nil {
 		return none, nil, fail(op, path, errNilContext)
 	}
@@ -157,8 +155,8 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, f func(*zk
 	if err := l.Err(); err != nil {
 		return none, nil, err
 	}
-	a, stat, err := read(ctx, l.g.s, func(conn *zk.Conn) (A, *zk.Stat, error) { return f(conn, abs) })
-	if errors.Is(err, errSessionOver) {
+	a, stat, err := read(ctx, abs)
+	if errors.Is(err, zkconn.ErrSessionOver) {
 		err = l.g.check()
 	}
 	if err != nil {

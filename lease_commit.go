@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Commit carries out the operations in one transaction, and only if the lock
@@ -34,7 +37,7 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	guarded := make([]any, 1, 1+len(ops))
+	guarded := make([]any, 1, 1+len(ops)) // the guard comes first
 	for i, op := range ops {
 		mapped, err := c.mapOp(op)
 		if err != nil {
@@ -44,29 +47,29 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 	}
 	for {
 		if ctx.Err() != nil {
-			return nil, ended(ctx)
+			return nil, zkconn.ContextErr(ctx)
 		}
 		if err := l.Err(); err != nil {
 			return nil, errors.Unwrap(err)
 		}
 		check := l.Check()
 		guarded[0] = check
-		t, err := s.begin(ctx, guarded...)
-		if errors.Is(err, errSessionOver) {
+		t, err := s.Begin(ctx, guarded...)
+		if errors.Is(err, zkconn.ErrSessionOver) {
 			err = l.g.check()
 		}
 		if err != nil { // nothing has been sent
 			return nil, err
 		}
-		rs, failed, err := t.wait(ctx)
+		results, failed, err := t.Wait(ctx)
 		switch {
 		case err == nil:
-			rs = rs[1:]
+			rs := results.All()[1:]
 			for i := range rs {
 				rs[i].String = strings.TrimPrefix(rs[i].String, c.prefix)
 			}
 			return rs, nil
-		case failed == 0 && errors.Is(err, zk.ErrNoNode):
+		case failed == any(check) && errors.Is(err, zk.ErrNoNode):
 			if err := l.g.settled(ctx); err != nil { // and nothing was done
 				return nil, err
 			}
@@ -75,11 +78,11 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 			}
 			l.g.deleted(check.Path)
 			return nil, l.g.check()
-		case failed > 0:
-			return nil, fmt.Errorf("operation %d: %w", failed-1, err)
-		case errors.Is(err, errNotSent):
+		case failed != nil && failed != any(check):
+			return nil, fmt.Errorf("operation %d: %w", slices.Index(guarded, failed)-1, err)
+		case errors.Is(err, zkconn.ErrNotSent):
 			continue
-		case unsettled(err), errors.Is(err, errSessionOver), left(ctx, err):
+		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), isContextErr(ctx, err):
 			return nil, fmt.Errorf("%w: %w", ErrUncertain, err)
 		}
 		return nil, err

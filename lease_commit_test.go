@@ -24,7 +24,7 @@ func TestCommitThatMeetsAnEvictionNeverSaysThatItWasDone(t *testing.T) {
 	require.NoError(t, err)
 	for range 15 {
 		l := r.lock()
-		r.c.tasks.start(l.g.guard) // hears of the eviction at once
+		r.c.tasks.Start(l.g.guard) // hears of the eviction at once
 		// Entries and contexts make the end of the grant take its time.
 		for range 4 {
 			again, err := r.m.Lock(l.Reentrant(r.ctx))
@@ -145,11 +145,8 @@ func TestACommitWaitsForAConnectionThatTakesItsTimeToClose(t *testing.T) {
 	}})
 	l := lockOn(t, NewMutex(c, harness.NewPath(t)))
 	s, _ := c.session()
-	s.mu.Lock()
-	nc := s.nc
-	s.mu.Unlock()
 	var wg sync.WaitGroup
-	wg.Go(func() { nc.Close() })
+	wg.Go(s.BreakConnection)
 	<-closing
 	waits := newAwaited(harness.Within(t, 20*time.Second))
 	done := make(chan error, 1)
@@ -158,11 +155,11 @@ func TestACommitWaitsForAConnectionThatTakesItsTimeToClose(t *testing.T) {
 		done <- err
 	}()
 	<-waits.done
-	tx, err := s.start(l.Check())
+	tx, err := s.Start(l.Check())
 	require.NoError(t, err)
 	require.Empty(t, done)
 	select {
-	case <-tx.call.Done():
+	case <-tx.Done():
 		t.Error("it has ended before the connection's end was told")
 	default:
 	}

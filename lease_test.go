@@ -17,10 +17,9 @@ func TestB15InstantsAreMonotonic(t *testing.T) {
 	s, _ := r.c.session()
 	r.p.Drop()
 	harness.Eventually(t, "down", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		require.Contains(t, s.upSince.String(), " m=+")
-		return !s.up
+		require.Contains(t, s.Inspect().UpSince.String(), " m=+")
+		up, _ := s.Connected()
+		return !up
 	})
 	require.NoError(t, l.Release())
 }

@@ -1,15 +1,15 @@
 package zkrecipes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // line is a container znode in which places stand in order. What a place waits
@@ -42,6 +42,12 @@ const (
 
 func (l *line) marker() []byte { return []byte(markerLayout + l.recipe) }
 
+// isKnownLayout reports whether data of a line or queue are not of this library, or of
+// a layout that this version knows.
+func isKnownLayout(data []byte) bool {
+	return !bytes.HasPrefix(data, []byte(markerLibrary)) || bytes.HasPrefix(data, []byte(markerLayout))
+}
+
 // lineState is what a client knows of a line.
 type lineState struct {
 	// guest: the znode holds somebody's data, or may not be written; it is used
@@ -58,12 +64,6 @@ type lineState struct {
 // and then the path is anybody's.
 const idleLine = 30 * time.Second
 
-// maxTries bounds what is repeated because others undo it: containers that are
-// reaped before they are used, data that changes between look and write.
-const maxTries = 16
-
-var errContended = errors.New("the znode changes too often")
-
 // look returns what is known of the line, reading it, and creating it, on the
 // client's first use and after a while without any.
 func (l *line) look(ctx context.Context, s *session) (lineState, error) {
@@ -76,11 +76,11 @@ func (l *line) look(ctx context.Context, s *session) (lineState, error) {
 		return state, nil
 	}
 	l.c.mu.Unlock()
-	for range maxTries {
-		data, stat, err := read(ctx, s, func(conn *zk.Conn) ([]byte, *zk.Stat, error) { return conn.Get(l.abs()) })
+	for range zkconn.MaxTries {
+		data, stat, err := s.Get(ctx, l.abs())
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			err := l.c.createContainer(ctx, s, l.abs(), l.marker())
+			err := s.CreateContainer(ctx, l.abs(), l.marker(), l.c.acl)
 			if err == nil {
 				return l.remember(lineState{version: -1}), nil
 			}
@@ -94,15 +94,15 @@ func (l *line) look(ctx context.Context, s *session) (lineState, error) {
 			return lineState{}, zk.ErrNoChildrenForEphemerals
 		case len(data) == 0:
 			return lineState{version: stat.Version}, nil
-		case strings.HasPrefix(string(data), markerLayout):
+		case bytes.HasPrefix(data, []byte(markerLayout)):
 			return l.remember(lineState{version: -1}), nil
-		case strings.HasPrefix(string(data), markerLibrary):
+		case !isKnownLayout(data):
 			return lineState{}, fmt.Errorf("line of a layout that this version does not know: %.40q", data)
 		default:
 			return l.remember(lineState{guest: true}), nil
 		}
 	}
-	return lineState{}, errContended
+	return lineState{}, zkconn.ErrContended
 }
 
 func (l *line) remember(state lineState) lineState {
@@ -123,32 +123,4 @@ func (l *line) forget() {
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
 	delete(l.c.lines, l.path)
-}
-
-// createContainer makes a container znode, and those above it where they are
-// missing. A container can be reaped before its first child is there, so this
-// is repeated, a bounded number of times.
-func (c *Client) createContainer(ctx context.Context, s *session, path string, data []byte) error {
-	if n := 8 + createSize(path, data, c.acl); n > jute.MaxFrame {
-		return tooLarge(n)
-	}
-	for tries := 0; tries < maxTries; {
-		_, _, err := await2(ctx, s, func(conn *zk.Conn) (string, struct{}, error) {
-			made, err := conn.CreateContainer(path, data, zk.FlagContainer, c.acl)
-			return made, struct{}{}, err
-		})
-		switch {
-		case unsettled(err): // created or not: the next attempt tells
-			continue
-		case errors.Is(err, zk.ErrNoNode) && parent(path) != "":
-			err := c.createContainer(ctx, s, parent(path), nil)
-			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-				return err
-			}
-			tries++
-		default:
-			return err
-		}
-	}
-	return errContended
 }

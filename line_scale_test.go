@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Ten thousand of everything.
@@ -154,13 +155,13 @@ func TestB31TenThousandWatchesAtAReconnect(t *testing.T) {
 			gone, changed := nodes[:100], nodes[100:200]
 			rearmDelete(t, conn, gone)
 			rearmChange(t, conn, changed)
-			require.False(t, slices.ContainsFunc(all, (*watch).fired))
+			require.False(t, slices.ContainsFunc(all, (*zkconn.Watch).HasFired))
 			requests := w.requests(func() { sessAwaitUp(t, s) })
 			require.Greater(t, requests["setWatches"], 2, "round %d", round)
 			rearmFires(t, all[:100], jute.EventDeleted)
 			rearmFires(t, all[100:200], jute.EventDataChanged)
 			nodes, all = nodes[200:], all[200:]
-			require.False(t, slices.ContainsFunc(all, (*watch).fired))
+			require.False(t, slices.ContainsFunc(all, (*zkconn.Watch).HasFired))
 		}
 		half := len(nodes) / 2
 		before := w.srv.Counts()
@@ -170,9 +171,7 @@ func TestB31TenThousandWatchesAtAReconnect(t *testing.T) {
 		rearmFires(t, all[half:], jute.EventDataChanged)
 		synctest.Wait()
 		require.Equal(t, map[string]int{"NodeDeleted": half, "NodeDataChanged": len(nodes) - half}, w.srv.Counts().Sub(before).Events)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		require.Empty(t, s.watches)
+		require.Empty(t, s.Inspect().Watches)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -99,7 +100,7 @@ func TestB24ContainerIsReapedBeforeTheJoin(t *testing.T) {
 			rule.Before = func() { r.raw.Delete(path, -1) }
 			rule.Release()
 			_, err := r.ours(r.c, path).Lock(r.ctx)
-			require.ErrorIs(t, err, errContended)
+			require.ErrorIs(t, err, zkconn.ErrContended)
 			r.p.Off(rule)
 		})
 	})
@@ -135,7 +136,7 @@ func TestB25StrangersInTheLineAreIgnored(t *testing.T) {
 
 func rawConn(c *Client) *zk.Conn {
 	s, _ := c.session()
-	return s.conn
+	return s.Inspect().Conn
 }
 
 func TestB48ADataNodeIsALineAndKeepsItsData(t *testing.T) {

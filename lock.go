@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // recipe is what all locks have in common: checks of what the user gave,
@@ -92,7 +94,7 @@ func (r recipe) get(ctx context.Context, op string, k kind, held func(holding) e
 			err = g.place().gone(ctx)
 		}
 		// Lost before anybody had it: the wait goes on, in the next session.
-		if !errors.Is(err, ErrLost) && !errors.Is(err, errSessionOver) {
+		if !errors.Is(err, ErrLost) && !errors.Is(err, zkconn.ErrSessionOver) {
 			return l, fail(op, path, err)
 		}
 	}

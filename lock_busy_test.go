@@ -2,7 +2,6 @@ package zkrecipes
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -269,18 +268,6 @@ func TestB37CommitBeyondTheQuotaHasDoneNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, l.Release())
 	})
-}
-
-// The form in which a real server says so of one operation of a transaction.
-func TestB37QuotaInTheResultsOfATransaction(t *testing.T) {
-	var record []byte
-	for _, code := range []int32{errQuotaExceeded, jute.ErrRuntimeInconsistency} {
-		record = jute.AppendInt32(appendOpHeader(record, jute.OpError, false), code)
-	}
-	rs, err := decodeMulti(appendOpHeader(record, -1, true))
-	require.NoError(t, err)
-	require.Len(t, rs, 2)
-	require.ErrorContains(t, rs[0].Error, fmt.Sprint(errQuotaExceeded))
 }
 
 // Where a quota of bytes is used up, servers refuse to set data, also less of

@@ -144,7 +144,7 @@ func TestCallsGivenUpWhileDisconnectedAreNeverSent(t *testing.T) {
 	r := newRig(t, nil)
 	s, _ := r.c.session()
 	r.p.Refuse(true)
-	harness.Eventually(t, "down", func() bool { up, _ := s.connected(); return !up })
+	harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
 	before := runtime.NumGoroutine()
 	for range 500 {
 		ctx, cancel := context.WithTimeout(r.ctx, 100*time.Microsecond)

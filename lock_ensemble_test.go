@@ -189,7 +189,7 @@ func (q *quorum) endsInTime() {
 		require.ErrorIs(q.t, err, ErrLost)
 		require.ErrorIs(q.t, l.holder.Err(), ErrLost)
 		s, _ := q.client.session()
-		require.Less(q.t, now.Sub(s.wire.ValidUntil()), tolerance, "ValidUntil")
+		require.Less(q.t, now.Sub(s.ValidUntil()), tolerance, "ValidUntil")
 		require.Less(q.t, now.Sub(q.heard.last().Add(cutTimeout)), tolerance, "the last answer, and the timeout")
 		q.t.Logf("the lease ended %v after the last request that was answered", now.Sub(q.heard.last()))
 	}
@@ -313,7 +313,7 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 		require.Equal(t, who.trail.nth(t, 1, "up").Session, who.trail.nth(t, 2, "up").Session, "the same session")
 		harness.Eventually(t, "connected", func() bool {
 			s, _ := who.client.session()
-			up, _ := s.connected()
+			up, _ := s.Connected()
 			return up
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Operations that the server refuses.
@@ -17,7 +18,7 @@ func TestB36OnEachSideNoAuthIsAnErrorAtOnce(t *testing.T) {
 		require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))
 		line := func(t *testing.T, perms int32) string {
 			path := harness.NewPath(t)
-			harness.MakeParents(t, admin, parent(path))
+			harness.MakeParents(t, admin, zkconn.Parent(path))
 			acl := append(zk.WorldACL(perms), zk.DigestACL(zk.PermAll, "owner", "x")...)
 			_, err := admin.Create(path, nil, 0, acl)
 			require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // What users of other lock libraries rely on, for each way to hold a lock.
@@ -396,7 +397,7 @@ func TestA17EachSideKeepsTheFirstErrorWhenCleaningUpFailsToo(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
 			ctx, conn, path, broken := harness.Within(t, 20*time.Second), harness.Raw(t), harness.NewPath(t), errors.New("broken")
-			harness.MakeParents(t, conn, parent(path))
+			harness.MakeParents(t, conn, zkconn.Parent(path))
 			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll&^zk.PermDelete)) // no place can be deleted
 			require.NoError(t, err)
 			c := dial(t, nil)

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // checkPath refuses what is no path of a znode, or is the root, by the rules
@@ -40,9 +41,6 @@ func checkPath(path string) error {
 	return nil
 }
 
-// parent returns the path of the znode above path, "" for one at the top.
-func parent(path string) string { return path[:strings.LastIndexByte(path, '/')] }
-
 // resolve returns the absolute path of one that a user names in a lease's
 // reads and writes, where "/" is the prefix itself.
 func (c *Client) resolve(path string) (string, error) {
@@ -59,7 +57,7 @@ func (c *Client) resolve(path string) (string, error) {
 func (c *Client) checkPath(path string) error {
 	const room = 1024 // for the rest of a request, and for the name of a place
 	if n := len(c.prefix) + len(path); n > jute.MaxFrame-room {
-		return tooLarge(n + room)
+		return zkconn.TooLarge(n + room)
 	}
 	return checkPath(path)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
 // Queue is a durable queue: first in, first out, each item to one consumer at a
@@ -17,13 +19,13 @@ import (
 // A queue stays, also when it is idle and empty: the servers do not delete it, as
 // they do with locks. Who wants it gone deletes the path with all below it.
 type Queue struct {
-	c       *Client
-	path    string
-	opts    QueueOptions
-	line    *line // of consumers
-	room    *line // of producers, where there is a bound
-	claims  *line // to which claims belong, that stand in no line
-	segment int64 // after how many creates a segment is sealed
+	c           *Client
+	path        string
+	opts        QueueOptions
+	consumers   *line
+	producers   *line // where there is a bound
+	claims      *line // of the claims, which stand in no line
+	segmentSize int64 // after how many creates a segment is sealed
 }
 
 // QueueOptions are the settings of a Queue; nil and the zero value work. All who
@@ -58,9 +60,9 @@ const defaultMaxAttempts = 16
 // NewQueue returns the queue with that path. It sends nothing; a path that is
 // none, and options that cannot work, are errors at the first use.
 func NewQueue(c *Client, path string, opts *QueueOptions) *Queue {
-	q := &Queue{c: c, path: path, segment: segmentItems}
+	q := &Queue{c: c, path: path, segmentSize: queuelog.SegmentSize}
 	if c != nil && c.segment > 0 {
-		q.segment = c.segment
+		q.segmentSize = c.segment
 	}
 	if opts != nil {
 		q.opts = *opts
@@ -84,14 +86,14 @@ func NewQueue(c *Client, path string, opts *QueueOptions) *Queue {
 			foreign: func(k kind) bool { return k == kindRead || k == kindWrite },
 		}
 	}
-	q.line, q.room, q.claims = sub("/line"), sub("/room"), sub("")
+	q.consumers, q.producers, q.claims = sub("/line"), sub("/room"), sub("")
 	return q
 }
 
 func (q *Queue) abs() string { return q.c.abs(q.path) }
 
 func (q *Queue) check(ctx context.Context) error {
-	if q == nil || q.line == nil {
+	if q == nil || q.consumers == nil {
 		return errors.New("not made by NewQueue")
 	}
 	if err := q.c.check(ctx, q.path); err != nil {

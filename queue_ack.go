@@ -7,122 +7,165 @@ import (
 	"slices"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// ending is the transaction that removes an item: an ack, which carries the
-// caller's operations, or the move to another queue.
+// ackTransaction removes an item: an ack, which carries the caller's operations, or the
+// move to another queue.
 //
-// Sent again after a lost reply, it fails at the claim if it was carried out, and
-// if the claim was deleted by somebody else. For a mere ack the two are as good as
-// one, save for a delivery more; with the caller's operations a receipt tells.
-type ending struct {
-	it    *Item
-	claim *place
-	ops   []any  // the caller's
-	to    *stock // where the item is moved to, or nil
-	line  *line  // in which a place is to be taken along, or nil
-	place *place // that was; there may be none
-	sent  chan struct{}
+// When it is sent again after a lost reply, it fails at the claim both if it was carried
+// out and if somebody has deleted the claim. For a mere ack the two are as good as one,
+// save for one more delivery. With the caller's operations a receipt tells them apart.
+type ackTransaction struct {
+	it     *Item
+	ops    []any         // the caller's
+	moveTo *queuelog.Log // where the item is put, or nil
+	rejoin *line         // in which a place is to be taken along, or nil
+	next   *place        // that was taken; there may be none
+	sent   chan struct{}
+}
+
+// ackParts are the parts of an attempt, in their order. Either receipt and ops are set,
+// or append is, or neither.
+type ackParts struct {
+	receipt *queuelog.Receipt
+	written []any // the receipt's operation
+	claim   ackOps
+	ops     []any // the caller's
+	append  *queuelog.Append
+	next    *entry
 }
 
 // run carries the transaction out, or learns that it was not.
-func (e *ending) run(ctx context.Context) error {
-	e.claim, e.sent = e.it.lease.g.place(), make(chan struct{})
-	return e.it.lease.g.conclude(ctx, e.sent, func() (done bool, err error) {
-		for range maxTries {
+func (a *ackTransaction) run(ctx context.Context) error {
+	a.sent = make(chan struct{})
+	return a.it.lease.g.conclude(ctx, a.sent, func() (done bool, err error) {
+		for range zkconn.MaxTries {
 			again := false
-			if done, again, err = e.try(ctx); !again {
+			if done, again, err = a.try(ctx); !again {
 				return done, err
 			}
 		}
-		return false, errContended
+		return false, zkconn.ErrContended
 	})
 }
 
-// try sends it until the outcome is known; again: it was not carried out, and the
-// next one may be.
-func (e *ending) try(ctx context.Context) (done, again bool, err error) {
-	s, q := e.claim.s, e.it.q
-	st := s.stockOf(q.abs())
-	var receipt, body []any
-	var sl *slot
-	var d *deposit
-	switch {
-	case e.to != nil:
-		if d, err = e.to.deposit(ctx, []newItem{{e.it.ID, e.it.Data}}, q.segment); err != nil {
-			return false, false, err
-		}
-		body = d.ops
-	case len(e.ops) > 0:
-		if sl, err = st.slot(ctx); err != nil {
-			return false, false, err
-		}
-		receipt, body = sl.write(e.claim.name), e.ops
+// try sends it until the outcome is known. again: it was not carried out, and the next
+// attempt may be.
+func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) {
+	parts, err := a.parts(ctx)
+	if err != nil {
+		return false, false, err
 	}
-	var next entry
-	if e.line != nil {
-		if state, err := e.line.look(ctx, s); err == nil {
-			next = e.line.entry(s, kindLock, state)
-		}
+	body := parts.ops
+	if parts.append != nil {
+		body = parts.append.Ops
 	}
-	claim := e.claim.ackOps()
-	x := newSending(s, receipt, claim, body, next.ops)
-	x.sent = e.sent
-	rs, failed, err := x.settle(ctx)
-	part, op := partOf(failed, receipt, claim, body, next.ops)
-	switch {
-	case err == nil:
-		if sl != nil {
-			st.written(sl)
-		}
-		if d != nil {
-			d.done(rs[len(claim):])
-		}
-		if next.ops != nil {
-			e.place, _ = e.line.entered(ctx, s, next, rs[len(rs)-len(next.ops):])
-		}
+	x := a.it.claim.s.Retry(a.sent, parts.written, parts.claim.all(), body, parts.next.ops())
+	rs, failed, err := x.Settle(ctx)
+	if err == nil {
+		a.carriedOut(ctx, parts, rs)
 		return true, false, nil
-	case part == 0:
-		if done, err = st.refused(sl, x.again, err); done {
-			e.find(next)
-		}
-		return done, !done && err == nil, err
-	case sl != nil && failed < 0 && x.open():
-		st.discard(sl)
-	case sl != nil:
-		st.unused(sl)
 	}
+	if parts.receipt != nil {
+		switch {
+		case failed == parts.written[0]:
+			if done, err = parts.receipt.Refused(x, err, ErrUncertain); done {
+				a.findNext(parts.next)
+			}
+			return done, !done && err == nil, err
+		case failed == nil && x.Unknown():
+			parts.receipt.Discard()
+		default:
+			parts.receipt.Unused()
+		}
+	}
+	return a.refused(ctx, parts, x, failed, err)
+}
+
+// parts makes the parts of the next attempt.
+func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) {
+	c := a.it.claim
+	parts.claim = c.ackOps()
 	switch {
-	case failed < 0 && x.open():
+	case a.moveTo != nil:
+		item := queuelog.Item{ID: string(a.it.ID), Data: a.it.Data}
+		if parts.append, err = a.moveTo.Append(ctx, []queuelog.Item{item}, a.it.q.segmentSize); err != nil {
+			return parts, err
+		}
+	case len(a.ops) > 0:
+		if parts.receipt, err = c.queue.Receipt(ctx); err != nil {
+			return parts, err
+		}
+		parts.written, parts.ops = parts.receipt.Write(c.name), a.ops
+	}
+	if a.rejoin != nil {
+		if state, err := a.rejoin.look(ctx, c.s); err == nil {
+			parts.next = a.rejoin.entry(c.s, kindLock, state)
+		}
+	}
+	return parts, nil
+}
+
+// carriedOut notes the results.
+func (a *ackTransaction) carriedOut(ctx context.Context, parts ackParts, rs zkconn.Results) {
+	if parts.receipt != nil {
+		parts.receipt.Used()
+	}
+	if parts.append != nil {
+		parts.append.Done(rs)
+	}
+	if parts.next != nil {
+		a.next, _ = a.rejoin.entered(ctx, a.it.claim.s, parts.next, rs)
+	}
+}
+
+// refused returns what try does for an attempt that failed, its receipt aside.
+func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.Retry, failed any, err error) (done, again bool, _ error) {
+	c, claim := a.it.claim, parts.claim
+	noNode := errors.Is(err, zk.ErrNoNode)
+	// A mere ack that is sent again, and finds no flag, may have been carried out.
+	repeatedAck := failed == any(claim.flag) && x.Repeated() && parts.receipt == nil
+	onNext := failed != nil && slices.Contains(parts.next.ops(), failed)
+	noRoomForNext := failed == nil && parts.next != nil && !c.s.IsOver() && ctx.Err() == nil
+	switch {
+	case failed == nil && x.Unknown():
 		return false, false, fmt.Errorf("%w: %w", ErrUncertain, err)
-	case failed < 0 && next.ops != nil && !s.isOver() && ctx.Err() == nil, part == 3: // there may be no room for it
-		e.line.refused(op, err)
-		e.line = nil
+	case onNext, noRoomForNext:
+		a.rejoin.refused(parts.next, failed, err)
+		a.rejoin = nil
 		return false, true, nil
-	case part == 1 && op == 0 && x.again && sl == nil && errors.Is(err, zk.ErrNoNode) && !e.claim.sweepClaim():
-		e.find(next)
+	case repeatedAck && noNode && !c.sweepExclusion():
+		a.findNext(parts.next)
 		return true, false, nil
-	case part == 1 && op < 2 && errors.Is(err, zk.ErrNoNode):
+	case (failed == any(claim.flag) || failed == any(claim.exclusion)) && noNode:
 		return false, false, lost(errDeleted)
-	case part == 1 && op == 0 && x.again && sl == nil:
+	case repeatedAck:
 		return false, false, fmt.Errorf("%w: %w", ErrUncertain, err)
-	case part == 2 && d != nil && d.refused(op, err):
-		return false, true, nil
-	case part == 2 && d == nil:
-		return false, false, fmt.Errorf("operation %d: %w", op, err)
+	}
+	if parts.append != nil {
+		moved, _ := parts.append.Moved(failed, err)
+		if moved {
+			return false, true, nil
+		}
+	} else if i := slices.Index(parts.ops, failed); failed != nil && i >= 0 {
+		return false, false, fmt.Errorf("operation %d: %w", i, err)
 	}
 	return false, false, err
 }
 
-// find looks for the place of an ending that was carried out, and not answered.
-func (e *ending) find(next entry) {
-	if next.ops != nil {
-		e.place, _ = e.line.recover(e.claim.s, next.uuid)
+// findNext searches for the place of an attempt that was carried out, whose reply was
+// lost.
+func (a *ackTransaction) findNext(next *entry) {
+	if next != nil {
+		a.next, _ = a.rejoin.recover(a.it.claim.s, next.uuid)
 	}
 }
 
-// mapOps returns the caller's operations as they are to be sent, with data of
-// their own: they may be sent when the caller has left.
+// mapOps returns the caller's operations as they are to be sent, with data of their own:
+// they may be sent after the caller has returned.
 func (q *Queue) mapOps(ops []any) ([]any, error) {
 	mapped := make([]any, len(ops))
 	for i, op := range ops {

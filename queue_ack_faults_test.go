@@ -146,7 +146,7 @@ func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 					require.NoError(t, r.raw.Delete(p.path, -1))
 				}
 				if which != "flag" {
-					require.NoError(t, r.raw.Delete(p.claims, -1))
+					require.NoError(t, r.raw.Delete(it.claim.exclusion(), -1))
 				}
 				second.Release()
 				_, err := a.Wait()
@@ -199,7 +199,7 @@ func TestB32ContextOfAnAckEndsBeforeAndAfterItIsSent(t *testing.T) {
 	putOn(t, r.q, "x", "y")
 	it := takeOn(t, r.q)
 	r.p.Refuse(true)
-	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
+	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.Connected(); return !up })
 	a := ackLater(t, it)
 	a.Cancel(nil)
 	_, err := a.Wait()
@@ -265,7 +265,7 @@ func TestB08NackOfAQueuesItemWhileDisconnected(t *testing.T) {
 	putOn(t, r.q, "x")
 	it := takeOn(t, r.q)
 	r.p.Refuse(true)
-	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
+	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.Connected(); return !up })
 	require.NoError(t, it.Nack(r.ctx))
 	require.ErrorIs(t, it.Err(), ErrReleased)
 	next := takeLater(t, r.other())

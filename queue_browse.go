@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Entry is an item as it lies in the queue: to be shown it is not to have it.
@@ -26,8 +29,8 @@ var ErrEmpty = errors.New("no item is free")
 // request, and one for each segment of about a hundred items.
 func (q *Queue) Len(ctx context.Context) (int, error) {
 	n := 0
-	err := q.browse(ctx, func(_ *session, _ string, nodes []itemNode) (bool, error) {
-		n += len(nodes)
+	err := q.browse(ctx, func(_ *session, _ string, items []queuelog.Entry) (bool, error) {
+		n += len(items)
 		return true, nil
 	})
 	if err != nil {
@@ -41,7 +44,7 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 // and costs a request, one for each segment up to the item's, and one for the
 // item.
 func (q *Queue) Peek(ctx context.Context) (Entry, error) {
-	for e, err := range q.entries(ctx, func(node itemNode) bool { return !node.taken }) {
+	for e, err := range q.entries(ctx, func(e queuelog.Entry) bool { return !e.Claimed }) {
 		return e, q.fail("peek into", err)
 	}
 	return Entry{}, q.fail("peek into", ErrEmpty)
@@ -53,7 +56,7 @@ func (q *Queue) Peek(ctx context.Context) (Entry, error) {
 // hundred items, and one for each item.
 func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for e, err := range q.entries(ctx, func(itemNode) bool { return true }) {
+		for e, err := range q.entries(ctx, func(queuelog.Entry) bool { return true }) {
 			if !yield(e, q.fail("list", err)) {
 				return
 			}
@@ -62,30 +65,30 @@ func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 }
 
 // entries reads the items that are wanted, one after the other.
-func (q *Queue) entries(ctx context.Context, want func(itemNode) bool) iter.Seq2[Entry, error] {
+func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		shown := map[string]bool{} // of the last segment, which may come again
 		last := ""
-		err := q.browse(ctx, func(s *session, segment string, nodes []itemNode) (bool, error) {
+		err := q.browse(ctx, func(s *session, segment string, items []queuelog.Entry) (bool, error) {
 			if segment != last {
 				last = segment
 				clear(shown)
 			}
-			for _, node := range nodes {
-				if shown[node.name] || !want(node) {
+			for _, item := range items {
+				if shown[item.Name] || !want(item) {
 					continue
 				}
-				data, stat, err := s.get(ctx, segment+"/"+node.name)
+				data, stat, err := s.Get(ctx, segment+"/"+item.Name)
 				switch {
 				case errors.Is(err, zk.ErrNoNode): // acked in the meantime
 					continue
 				case err != nil:
 					return false, err
 				}
-				shown[node.name] = true
+				shown[item.Name] = true
 				if !yield(Entry{
-					ID: node.id(), Data: data, Since: time.UnixMilli(stat.Ctime),
-					Attempts: int(created(stat)), Taken: stat.NumChildren > 0,
+					ID: ItemID(item.ID()), Data: data, Since: time.UnixMilli(stat.Ctime),
+					Attempts: int(queuelog.Creates(stat)), Taken: stat.NumChildren > 0,
 				}, nil) {
 					return false, nil
 				}
@@ -100,7 +103,7 @@ func (q *Queue) entries(ctx context.Context, want func(itemNode) bool) iter.Seq2
 
 // browse calls f with the segments' items, in order, until it does not want more.
 // It makes nothing and sets no watch.
-func (q *Queue) browse(ctx context.Context, f func(s *session, segment string, nodes []itemNode) (more bool, err error)) error {
+func (q *Queue) browse(ctx context.Context, f func(s *session, segment string, items []queuelog.Entry) (more bool, err error)) error {
 	if err := q.check(ctx); err != nil {
 		return err
 	}
@@ -112,7 +115,7 @@ func (q *Queue) browse(ctx context.Context, f func(s *session, segment string, n
 			return err
 		}
 		next, err = q.browseIn(ctx, s, next, f)
-		if !errors.Is(err, errSessionOver) { // else it goes on in the next session
+		if !errors.Is(err, zkconn.ErrSessionOver) { // else it goes on in the next session
 			return err
 		}
 	}
@@ -120,23 +123,23 @@ func (q *Queue) browse(ctx context.Context, f func(s *session, segment string, n
 
 // browseIn is browse in one session, from a segment on; where it ends with an
 // error, that is the one to go on with.
-func (q *Queue) browseIn(ctx context.Context, s *session, from int64, f func(*session, string, []itemNode) (bool, error)) (next int64, err error) {
-	st := &stock{s: s, path: q.abs()}
-	names, _, err := s.children(ctx, st.root())
+func (q *Queue) browseIn(ctx context.Context, s *session, from int64, f func(*session, string, []queuelog.Entry) (bool, error)) (next int64, err error) {
+	log := s.newQueueLog(q.abs())
+	numbers, err := log.List(ctx)
 	if err != nil {
-		return from, goneIsStale(err)
+		return from, err
 	}
-	for _, n := range segmentNumbers(names) {
+	for _, n := range numbers {
 		if n < from {
 			continue
 		}
-		children, _, err := s.children(ctx, st.segment(n))
+		children, _, err := s.Children(ctx, log.Segment(n))
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		}
 		more := false
 		if err == nil {
-			more, err = f(s, st.segment(n), itemNodes(children))
+			more, err = f(s, log.Segment(n), queuelog.Entries(children))
 		}
 		if err != nil || !more {
 			return n, err

@@ -3,132 +3,158 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/semaphore"
 
-	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/wire"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// A claim is a grant whose place is the flag beside the item. Below the item
-// stands a second znode, of a fixed name: creating it fails where the item is
-// gone or is somebody else's, and the item's Stat counts with it how often it
-// was taken. The flag has a name of its own, so that what deletes it, when sent
-// again, never touches the claim of the next one.
-
-// newClaim returns the place of a claim that is yet to be made.
-func (q *Queue) newClaim(s *session, item string) *place {
-	path := item + "." + newMark()
-	return &place{
-		member: member{name: path[strings.LastIndexByte(path, '/')+1:]},
-		line:   q.claims, s: s, path: path, claims: item + claimName,
-	}
-}
-
-// item returns the path of what a claim claims.
-func (p *place) item() string { return strings.TrimSuffix(p.claims, claimName) }
-
-// claimOps make a claim. Only its session may write what stands below the item,
-// see sweepClaim.
-func (p *place) claimOps() []any {
-	c, acl := p.line.c, placeACL(p.line.c.acl, p.s.ownerID())
-	return []any{
-		&zk.CreateRequest{Path: p.path, Data: []byte(c.identity), Acl: acl, Flags: zk.FlagEphemeral},
-		&zk.CreateRequest{Path: p.claims, Data: []byte(p.name), Acl: acl, Flags: zk.FlagEphemeral},
-	}
-}
-
-// nackOps end a claim, and ackOps its item too.
-func (p *place) nackOps() []any {
-	return []any{&zk.DeleteRequest{Path: p.path, Version: -1}, &zk.DeleteRequest{Path: p.claims, Version: -1}}
-}
-
-func (p *place) ackOps() []any {
-	return append(p.nackOps(), &zk.DeleteRequest{Path: p.item(), Version: -1})
+// queueState is what a session knows of one queue. All values of Queue with the same
+// path share it.
+type queueState struct {
+	*queuelog.Log
+	claiming *semaphore.Weighted // held by claims that are made, and whole by a sweep
 }
 
 // maxClaims is how many claims of a queue can be made at the same time.
 const maxClaims = 1 << 30
 
-// errTaken: the item is gone, or somebody else's.
+func newQueueState(s *session, path string) *queueState {
+	return &queueState{s.newQueueLog(path), semaphore.NewWeighted(maxClaims)}
+}
+
+// claim is a place that is a flag beside an item. Below the item stands a second znode,
+// of a fixed name, the exclusion: creating it fails where the item is gone or somebody
+// else's, and the item's Stat counts with it how often the item was taken. The flag has a
+// name of its own, so that a deletion that is sent again never hits the next consumer's
+// claim.
+type claim struct {
+	*place // the flag
+	item   string
+	queue  *queueState
+}
+
+// newClaim returns a claim that is yet to be made.
+func (q *Queue) newClaim(s *session, item string) *claim {
+	path := item + "." + queuelog.NewMark()
+	c := &claim{
+		place: &place{
+			member: member{name: path[strings.LastIndexByte(path, '/')+1:]},
+			line:   q.claims, s: s, path: path,
+		},
+		item: item, queue: s.queue(q.abs()),
+	}
+	c.release = c.giveBack
+	return c
+}
+
+// exclusion returns the path of the znode below the item.
+func (c *claim) exclusion() string { return c.item + queuelog.ClaimName }
+
+// createOps make the claim. Only its session may write the exclusion, see
+// sweepExclusion.
+func (c *claim) createOps() (flag, exclusion *zk.CreateRequest) {
+	acl := c.s.OwnedACL(c.line.c.acl)
+	flag = &zk.CreateRequest{Path: c.path, Data: []byte(c.line.c.identity), Acl: acl, Flags: zk.FlagEphemeral}
+	exclusion = &zk.CreateRequest{Path: c.exclusion(), Data: []byte(c.name), Acl: acl, Flags: zk.FlagEphemeral}
+	return flag, exclusion
+}
+
+// ackOps delete the claim and its item. flag and exclusion alone give the item back.
+type ackOps struct{ flag, exclusion, item *zk.DeleteRequest }
+
+func (c *claim) ackOps() ackOps {
+	del := func(path string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: path, Version: -1} }
+	return ackOps{del(c.path), del(c.exclusion()), del(c.item)}
+}
+
+func (o ackOps) all() []any { return []any{o.flag, o.exclusion, o.item} }
+
 var (
 	errTaken = errors.New("item has been taken")
 	errGone  = errors.New("item is gone")
+
+	// errLostAtOnce: a claim was lost before the caller had it.
+	errLostAtOnce = errors.New("claim lost at once")
 )
 
-// claim takes an item with p's turn, which is over then. errTaken and errGone
-// leave p where it is; on any other error the item is given back, in the
-// background if need be.
+// claim takes an item at p's turn, which ends with it: one transaction creates the
+// claim and deletes the place. errTaken and errGone leave p where it is. On any other
+// error the item is given back, in the background if need be.
 func (q *Queue) claim(ctx context.Context, p *place, item string) (*Item, error) {
-	claim, signal := q.newClaim(p.s, item), true
-	st := p.s.stockOf(q.abs())
-	if st.claiming.Acquire(ctx, 1) != nil {
-		return nil, ended(ctx)
+	c, signal := q.newClaim(p.s, item), true
+	if c.queue.claiming.Acquire(ctx, 1) != nil {
+		return nil, zkconn.ContextErr(ctx)
 	}
-	defer st.claiming.Release(1)
+	defer c.queue.claiming.Release(1)
 	for {
-		ops, leave := claim.claimOps(), p.farewell(signal)
-		x := newSending(p.s, ops, leave)
-		if err := x.begin(ctx); err != nil {
+		flag, exclusion := c.createOps()
+		leave := p.exitOps(signal)
+		x := p.s.Retry(nil, []any{flag, exclusion}, leave.ops)
+		if err := x.Begin(ctx); err != nil {
 			return nil, err
 		}
-		// Behind it on the same connection: the server has seen the claim by then.
-		reading, _ := p.s.sendRead(jute.OpGetData, item)
-		rs, failed, err := x.wait(ctx)
-		if x.times > 1 { // that was behind one that was not carried out, perhaps
+		// Sent behind it on the same connection: the server has applied the claim then.
+		reading, _ := p.s.StartGet(item)
+		rs, failed, err := x.Wait(ctx)
+		if x.Attempts() > 1 { // the first one may not have been carried out
 			reading = nil
 		}
-		part, op := partOf(failed, ops, leave)
 		made := err == nil
+		onFlag, onExclusion := failed == any(flag), failed == any(exclusion)
+		onExit := failed != nil && slices.Contains(leave.ops, failed)
 		switch {
-		case made && len(leave) > 1:
-			claim.token = Token(rs[len(ops)].Stat.Mzxid) // set in the transaction that created it
-		case part == 0 && op == 0 && x.again && errors.Is(err, zk.ErrNodeExists):
-			made, err = true, nil // a reply was lost; whose else could it be
-		case part == 0 && errors.Is(err, zk.ErrNoNode):
+		case made && leave.signal != nil:
+			c.token = Token(rs.Stat(leave.signal).Mzxid) // of the transaction that created the flag
+		case onFlag && x.Repeated() && errors.Is(err, zk.ErrNodeExists):
+			made, err = true, nil // an earlier attempt's; nobody else has this name
+		case (onFlag || onExclusion) && errors.Is(err, zk.ErrNoNode):
 			return nil, errGone
-		case part == 0 && op == 1 && errors.Is(err, zk.ErrNodeExists) && x.again:
-			err = errLostAtOnce // it may be this one's, whose flag somebody has deleted
-		case part == 0 && op == 1 && errors.Is(err, zk.ErrNodeExists):
+		case onExclusion && errors.Is(err, zk.ErrNodeExists) && x.Repeated():
+			err = errLostAtOnce // it may be this claim's, whose flag somebody has deleted
+		case onExclusion && errors.Is(err, zk.ErrNodeExists):
 			return nil, errTaken
-		case part == 1 && errors.Is(err, zk.ErrNoNode):
+		case onExit && errors.Is(err, zk.ErrNoNode):
 			err := p.gone(ctx)
-			if x.again && errors.Is(err, ErrEvicted) { // or it was made, and somebody has deleted all of it
+			if x.Repeated() && errors.Is(err, ErrEvicted) { // or it was made, and somebody has deleted all of it
 				err = errLostAtOnce
 			}
 			return nil, err
-		case part == 1 && len(leave) > 1:
+		case onExit && leave.signal != nil:
 			signal = false // it is refused; the place can go without
 			continue
 		}
 		var it *Item
 		if made {
-			it, err = q.claimed(ctx, claim, reading)
+			it, err = q.claimed(ctx, c, reading)
 		}
-		if err != nil && (made || x.open()) {
-			p.line.c.tasks.start(func() { claim.leave(false) })
+		if err != nil && (made || x.Unknown()) {
+			c.line.c.tasks.Start(func() { c.leave(false) })
 		}
 		return it, err
 	}
 }
 
-// claimed makes the Item of a claim that was made. reading, which may be nil, is
-// a read of the item that was sent along.
-func (q *Queue) claimed(ctx context.Context, claim *place, reading *wire.Call) (*Item, error) {
+// claimed makes the Item of a claim that was made. reading is a read of the item that
+// was sent along, or nil.
+func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) (*Item, error) {
 	var data []byte
 	var stat *zk.Stat
-	err := errNotSent
+	err := zkconn.ErrNotSent
 	if reading != nil {
 		select {
 		case <-reading.Done():
-			data, stat, err = dataIn(reading.Result())
+			data, stat, err = reading.Data()
 		case <-ctx.Done():
-			return nil, ended(ctx)
+			return nil, zkconn.ContextErr(ctx)
 		}
 	}
-	if unsettled(err) {
-		data, stat, err = claim.s.get(ctx, claim.item())
+	if zkconn.Transient(err) {
+		data, stat, err = c.s.Get(ctx, c.item)
 	}
 	if errors.Is(err, zk.ErrNoNode) { // an operator was quick
 		return nil, errLostAtOnce
@@ -136,7 +162,7 @@ func (q *Queue) claimed(ctx context.Context, claim *place, reading *wire.Call) (
 	if err != nil {
 		return nil, err
 	}
-	g, err := claim.grant(ctx)
+	g, err := c.grant(ctx)
 	var l *Lease
 	if err == nil {
 		l, err = g.enter(kindLock)
@@ -148,64 +174,59 @@ func (q *Queue) claimed(ctx context.Context, claim *place, reading *wire.Call) (
 		return nil, err
 	}
 	return &Item{
-		ID: ItemID(claim.name[:idLength]), Data: data, Attempt: int(created(stat)),
-		q: q, lease: l,
+		ID: ItemID(c.name[:queuelog.IDLength]), Data: data, Attempt: int(queuelog.Creates(stat)),
+		q: q, claim: c, lease: l,
 	}, nil
 }
 
-// errLostAtOnce: a claim was lost before anybody had it.
-var errLostAtOnce = errors.New("claim lost at once")
-
-// giveBack is remove for a claim: it deletes the flag and what stands below the
-// item, once.
-func (p *place) giveBack(begin func(...any) (*transaction, error)) error {
-	t, err := begin(p.nackOps()...)
+// giveBack deletes the flag and the exclusion, once.
+func (c *claim) giveBack(begin beginFunc) error {
+	ops := c.ackOps()
+	t, err := begin(ops.flag, ops.exclusion)
 	if err != nil {
 		return err
 	}
-	_, failed, err := t.wait(context.Background())
+	_, failed, err := t.Wait(c.s.Lifetime())
 	if !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
-	if failed == 1 { // somebody has deleted what excludes others: the flag has to go alone
-		if t, err = begin(p.nackOps()[0]); err == nil {
-			_, _, err = t.wait(context.Background())
+	if failed == any(ops.exclusion) { // somebody has deleted it: the flag has to go alone
+		if t, err = begin(ops.flag); err == nil {
+			_, _, err = t.Wait(c.s.Lifetime())
 		}
 		return err
 	}
 	// Given back before, or somebody has deleted the flag.
-	p.line.c.tasks.start(func() { p.sweepClaim() })
+	c.line.c.tasks.Start(func() { c.sweepExclusion() })
 	return err
 }
 
-// sweepClaim deletes what stands below the item where it is still this claim's,
-// whose flag is gone, and reports whether it was: else nobody could take the item
-// until the session ends.
+// sweepExclusion deletes the exclusion where it is still this claim's, whose flag is
+// gone, and reports whether it was: else nobody could take the item until the session
+// ends.
 //
-// It must not be another's, who has claimed the item since it was looked at because
-// somebody has deleted this too. Of another session's the write is refused, unless
-// the servers know no digests or enforce no ACLs; the own session claims nothing
-// meanwhile.
-func (p *place) sweepClaim() bool {
-	ctx := context.Background() // ends with the session
-	st := p.s.stockOf(p.line.abs())
-	if err := st.claiming.Acquire(ctx, maxClaims); err != nil {
+// It must not delete another claim's, made since the znode was read because somebody has
+// deleted this one too. A claim of another session refuses the write, unless the servers
+// know no digests or enforce no ACLs. This session makes no claim meanwhile.
+func (c *claim) sweepExclusion() bool {
+	ctx := c.s.Lifetime()
+	if err := c.queue.claiming.Acquire(ctx, maxClaims); err != nil {
 		return false
 	}
-	defer st.claiming.Release(maxClaims)
-	data, stat, err := p.s.get(ctx, p.claims)
-	if err != nil || string(data) != p.name {
+	defer c.queue.claiming.Release(maxClaims)
+	data, stat, err := c.s.Get(ctx, c.exclusion())
+	if err != nil || string(data) != c.name {
 		return false
 	}
-	ops := []any{&zk.DeleteRequest{Path: p.claims, Version: stat.Version}}
-	if p.s.ownerID() != "" {
+	ops := []any{&zk.DeleteRequest{Path: c.exclusion(), Version: stat.Version}}
+	if c.s.OwnerID() != "" {
 		ops = []any{
-			&zk.SetDataRequest{Path: p.claims, Data: data, Version: stat.Version},
-			&zk.DeleteRequest{Path: p.claims, Version: stat.Version + 1},
+			&zk.SetDataRequest{Path: c.exclusion(), Data: data, Version: stat.Version},
+			&zk.DeleteRequest{Path: c.exclusion(), Version: stat.Version + 1},
 		}
 	}
 	for {
-		if _, _, err := p.s.multi(ctx, ops...); !unsettled(err) {
+		if _, _, err := c.s.Multi(ctx, ops...); !zkconn.Transient(err) {
 			return true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -64,11 +65,11 @@ func TestB43ClaimWhoseReplyIsLostAndThatIsDeletedIsMadeAnew(t *testing.T) {
 			r.p.Await(again)
 			segment := r.path + "/s/0000000000"
 			for _, name := range harness.Children(t, r.raw, segment) {
-				if len(name) > itemLength && which != "claim" {
+				if len(name) > nameLength && which != "claim" {
 					require.NoError(t, r.raw.Delete(segment+"/"+name, -1))
 				}
-				if len(name) == itemLength && which != "flag" {
-					require.NoError(t, r.raw.Delete(segment+"/"+name+claimName, -1))
+				if len(name) == nameLength && which != "flag" {
+					require.NoError(t, r.raw.Delete(segment+"/"+name+queuelog.ClaimName, -1))
 				}
 			}
 			again.Release()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -60,7 +61,7 @@ func TestB39BadPathsOfAQueueAreNamed(t *testing.T) {
 	}
 	require.Empty(t, r.p.Count())
 
-	ephemeral := "/ephemeral" + newID()
+	ephemeral := "/ephemeral" + queuelog.NewID()
 	_, err := r.raw.Create(ephemeral, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	for _, path := range []string{ephemeral, ephemeral + "/x"} {
@@ -139,7 +140,9 @@ func TestB52ItemsAndAcksAboveTheLimitAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := NewQueue(r.c, r.path, opts)
-			n := largest(func(n int) error { return q.fits(s, []newItem{{ItemID(newID()), make([]byte, n)}}) })
+			n := largest(func(n int) error {
+				return q.checkFits(s, []queuelog.Item{{ID: queuelog.NewID(), Data: make([]byte, n)}})
+			})
 			require.Greater(t, n, jute.MaxFrame-100_000)
 			r.p.Reset()
 			_, err := q.Put(r.ctx, make([]byte, n+1))
@@ -192,7 +195,7 @@ func TestB52ItemsAndAcksAboveTheLimitAreRefused(t *testing.T) {
 // The path is somebody's data znode, as are those below it that a queue uses.
 func TestB48ADataNodeIsAQueueAndKeepsItsData(t *testing.T) {
 	r := newQueueRig(t, &QueueOptions{MaxLen: 100})
-	r.q.segment = 3
+	r.q.segmentSize = 3
 	mine := map[string]int64{}
 	for _, name := range []string{"", "/s", "/puts", "/line", "/room"} {
 		harness.MakeParents(t, r.raw, r.path+name)
@@ -201,7 +204,7 @@ func TestB48ADataNodeIsAQueueAndKeepsItsData(t *testing.T) {
 		mine[name] = stat.Mzxid
 	}
 	other := r.other()
-	other.segment = 3
+	other.segmentSize = 3
 	putOn(t, r.q, names(10)...)
 	a := takeLater(t, other)
 	ackOn(t, a.Get())
@@ -256,7 +259,7 @@ func TestA18ACLsOfAQueue(t *testing.T) {
 		require.NoError(t, err)
 		what := strings.Join(strings.FieldsFunc(name, func(c rune) bool { return c == '/' }), " ")
 		switch {
-		case strings.Contains(name, "."), strings.HasSuffix(name, claimName), strings.HasPrefix(name, "/puts/"):
+		case strings.Contains(name, "."), strings.HasSuffix(name, queuelog.ClaimName), strings.HasPrefix(name, "/puts/"):
 			what = "of the session"
 			require.Len(t, acl, 2, name) // servers do not show the whole ids
 			require.EqualValues(t, zk.PermRead|zk.PermWrite, acl[0].Perms)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // ItemID names an item for good: 16 random bytes, as text. Its producer makes it,
@@ -26,6 +28,7 @@ type Item struct {
 	Attempt int
 
 	q     *Queue
+	claim *claim
 	lease *Lease
 }
 
@@ -70,7 +73,7 @@ func (it *Item) Ack(ctx context.Context, ops ...any) error {
 	}
 	mapped, err := it.q.mapOps(ops)
 	if err == nil {
-		err = (&ending{it: it, ops: mapped}).run(ctx)
+		err = (&ackTransaction{it: it, ops: mapped}).run(ctx)
 	}
 	return it.lease.fail("ack an item of", err)
 }
@@ -88,7 +91,7 @@ func (it *Item) Nack(ctx context.Context) error {
 		return it.lease.fail("nack an item of", errNilContext)
 	}
 	done := make(chan error, 1)
-	it.q.c.tasks.start(func() { done <- it.lease.Release() })
+	it.q.c.tasks.Start(func() { done <- it.lease.Release() })
 	select {
 	case err := <-done:
 		return err
@@ -101,6 +104,6 @@ func (it *Item) Nack(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-it.lease.g.over: // from here on nobody can ack it
-		return it.lease.fail("nack an item of", ended(ctx))
+		return it.lease.fail("nack an item of", zkconn.ContextErr(ctx))
 	}
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// put puts items, in one transaction. An item's id is known before it is sent:
-// so where it cannot be found out whether they were put, the ids come with the
-// error.
+// put puts items in one transaction. An item's ID is known before the item is sent, so
+// the IDs are returned with ErrUncertain, too.
 func (q *Queue) put(ctx context.Context, datas [][]byte) ([]ItemID, error) {
 	if err := q.check(ctx); err != nil {
 		return nil, err
@@ -24,18 +25,18 @@ func (q *Queue) put(ctx context.Context, datas [][]byte) ([]ItemID, error) {
 	if q.opts.MaxLen > 0 && len(datas) > q.opts.MaxLen {
 		return nil, fmt.Errorf("%d items: QueueOptions.MaxLen is %d", len(datas), q.opts.MaxLen)
 	}
-	items := make([]newItem, len(datas))
+	items := make([]queuelog.Item, len(datas))
 	ids := make([]ItemID, len(datas))
 	for i, data := range datas {
-		ids[i] = ItemID(newID())
-		items[i] = newItem{ids[i], data}
+		items[i] = queuelog.Item{ID: queuelog.NewID(), Data: data}
+		ids[i] = ItemID(items[i].ID)
 	}
 	ctx, done := q.c.bind(ctx)
 	defer done()
 	for {
 		s, err := q.c.live(ctx)
 		if err == nil {
-			err = q.fits(s, items)
+			err = q.checkFits(s, items)
 		}
 		if err == nil {
 			err = q.putIn(ctx, s, items)
@@ -43,180 +44,163 @@ func (q *Queue) put(ctx context.Context, datas [][]byte) ([]ItemID, error) {
 		switch {
 		case err == nil, errors.Is(err, ErrUncertain):
 			return ids, err
-		case !errors.Is(err, errSessionOver): // else nothing was sent
+		case !errors.Is(err, zkconn.ErrSessionOver): // else nothing was sent
 			return nil, err
 		}
 	}
 }
 
-// putIn waits for room, where there is a bound, and puts the items: in one
-// session, since the receipt ends with it.
-func (q *Queue) putIn(ctx context.Context, s *session, items []newItem) error {
+// putIn puts the items in one session, because the receipt ends with it. With a bound
+// it waits for its turn among the producers and for capacity first.
+func (q *Queue) putIn(ctx context.Context, s *session, items []queuelog.Item) error {
 	if q.opts.MaxLen > 0 {
-		return q.room.inTurn(ctx, kindLock, nil, func(p *place) error {
-			if err := q.waitForRoom(ctx, p, len(items)); err != nil {
+		return q.producers.inTurn(ctx, kindLock, nil, func(p *place) error {
+			if err := q.waitForCapacity(ctx, p, len(items)); err != nil {
 				return err
 			}
-			return q.send(ctx, p.s, p, items)
+			return q.append(ctx, p.s, p, items)
 		})
 	}
-	return q.send(ctx, s, nil, items)
+	return q.append(ctx, s, nil, items)
 }
 
-// send sends the items, and gives up the place in the room with them, if there
-// is one.
-func (q *Queue) send(ctx context.Context, s *session, p *place, items []newItem) error {
-	st := s.stockOf(q.abs())
-	var leave []any
+// append puts the items by a transaction of three parts: the receipt, the items, and,
+// for a producer that has waited for its turn, the exit of its place p.
+func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuelog.Item) error {
+	log := s.queue(q.abs())
+	var leave exit
 	if p != nil {
-		leave = p.farewell(true)
+		leave = p.exitOps(true)
 	}
-	for tries := 0; tries < maxTries; tries++ {
-		d, err := st.deposit(ctx, items, q.segment)
+	for tries := 0; tries < zkconn.MaxTries; tries++ {
+		tail, err := log.Append(ctx, items, q.segmentSize)
 		if err != nil {
 			return err
 		}
-		sl, err := st.slot(ctx)
+		receipt, err := log.Receipt(ctx)
 		if err != nil {
 			return err
 		}
-		receipt := sl.write(string(items[0].id))
-		x := newSending(s, receipt, d.ops, leave)
-		rs, failed, err := x.wait(ctx)
-		part, op := partOf(failed, receipt, d.ops, leave)
+		written := receipt.Write(items[0].ID)
+		x := s.Retry(nil, written, tail.Ops, leave.ops)
+		rs, failed, err := x.Wait(ctx)
 		switch {
 		case err == nil:
-			st.written(sl)
-			d.done(rs[len(receipt):])
+			receipt.Used()
+			tail.Done(rs)
 			return nil
-		case part == 0:
-			if done, err := st.refused(sl, x.again, err); done || err != nil {
+		case failed == written[0]:
+			if done, err := receipt.Refused(x, err, ErrUncertain); done || err != nil {
 				return err
 			}
 			continue
-		case x.open() && failed < 0:
-			st.abandon(sl, x)
+		case failed == nil && x.Unknown():
+			receipt.Abandon(x)
 			return fmt.Errorf("%w: %w", ErrUncertain, err)
 		}
-		st.unused(sl)
+		receipt.Unused()
+		moved, sealed := tail.Moved(failed, err)
+		leaving := failed != nil && slices.Contains(leave.ops, failed)
 		switch {
-		case part == 1 && d.refused(op, err):
-			if errors.Is(err, zk.ErrBadVersion) { // somebody else has filled the segment
+		case moved:
+			if sealed { // somebody else has filled the segment: this was no failure
 				tries--
 			}
-		case part == 2 && errors.Is(err, zk.ErrNoNode):
+		case leaving && errors.Is(err, zk.ErrNoNode):
 			return p.gone(ctx)
-		case part == 2 && len(leave) > 1: // the signal is refused; the place can go without
-			leave = p.farewell(false)
+		case leaving && leave.signal != nil: // the signal is refused; the place can go without
+			leave = p.exitOps(false)
 		default:
 			return err
 		}
 	}
-	return errContended
+	return zkconn.ErrContended
 }
 
-// abandon takes a receipt back once it is known whether its transaction, which
-// nobody waits for any more, has written it.
-func (st *stock) abandon(sl *slot, x *sending) {
-	if x.t == nil || x.again {
-		st.discard(sl)
-		return
-	}
-	st.s.c.tasks.start(func() {
-		<-x.t.call.Done()
-		switch _, _, err := x.t.result(); {
-		case err == nil:
-			st.written(sl)
-		case unsettled(err), errors.Is(err, errSessionOver):
-			st.discard(sl)
-		default:
-			st.unused(sl)
-		}
-	})
-}
-
-// fits refuses what no transaction has room for, before anything is sent: the
-// put, and the one that would put each item among the dead letters.
-func (q *Queue) fits(s *session, items []newItem) error {
+// checkFits refuses items for which a request has no room, before anything is sent:
+// in the put, and in the transaction that would move each item to the dead letters.
+func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	sum := 0
 	for _, it := range items {
-		if limit := q.opts.MaxItemBytes; limit > 0 && len(it.data) > limit {
-			return fmt.Errorf("item of %d bytes: QueueOptions.MaxItemBytes is %d", len(it.data), limit)
+		if limit := q.opts.MaxItemBytes; limit > 0 && len(it.Data) > limit {
+			return fmt.Errorf("item of %d bytes: QueueOptions.MaxItemBytes is %d", len(it.Data), limit)
 		}
-		sum += len(it.data)
+		sum += len(it.Data)
 	}
-	// More than there can be beside the data: most need not be counted.
-	op := len(q.abs()) + len(q.deadPath()) + createSize("", nil, q.c.acl) + 200
+	// More than there can be beside the data, so that most puts need not be measured.
+	op := len(q.abs()) + len(q.deadLetters()) + zkconn.CreateSize("", nil, q.c.acl) + 200
 	if sum+(len(items)+12)*op < jute.MaxFrame {
 		return nil
 	}
-	st := s.stockOf(q.abs())
-	receipt := (&slot{path: fmt.Sprintf("%s/%016x-%019d", st.receipts(), 0, 0)}).write(newID())
-	var leave []any
+	log := s.queue(q.abs())
+	receipt := log.LargestReceipt().Write(queuelog.NewID())
+	var leave exit
 	if q.opts.MaxLen > 0 {
-		p := &place{line: q.room, s: s, path: q.room.abs() + "/_c_" + newUUID() + "-" + string(kindLock) + "0000000000"}
-		leave = p.farewell(true)
+		p := &place{line: q.producers, s: s, path: q.producers.abs() + "/_c_" + newUUID() + "-" + string(kindLock) + "0000000000"}
+		leave = p.exitOps(true)
 	}
-	if n := frameSize(receipt, st.depositOps(0, true, items), leave); n > jute.MaxFrame {
-		return tooLarge(n)
+	if n := zkconn.MultiSize(receipt, log.LargestAppend(items).Ops, leave.ops); n > jute.MaxFrame {
+		return zkconn.TooLarge(n)
 	}
 	if q.opts.MaxAttempts < 0 {
 		return nil
 	}
-	dead := &stock{s: s, path: q.deadPath()}
-	claim := q.newClaim(s, st.segment(0)+"/"+newID()+"0000000000")
+	letters := s.newQueueLog(q.deadLetters())
+	claim := q.newClaim(s, log.Segment(0)+"/"+queuelog.NewID()+"0000000000")
 	for _, it := range items {
-		if n := frameSize(claim.ackOps(), dead.depositOps(0, true, []newItem{it})); n > jute.MaxFrame {
-			return fmt.Errorf("could not be moved to the dead letters: %w", tooLarge(n))
+		if n := zkconn.MultiSize(claim.ackOps().all(), letters.LargestAppend([]queuelog.Item{it}).Ops); n > jute.MaxFrame {
+			return fmt.Errorf("could not be moved to the dead letters: %w", zkconn.TooLarge(n))
 		}
 	}
 	return nil
 }
 
-// Producers of a bounded queue stand in a line of their own. Only the first one
-// counts, and sleeps where there is no room; it leaves with its put, in one
+// Producers of a bounded queue stand in a line of their own. Only the first one counts
+// the items, and sleeps where there is no room. It leaves with its put, in one
 // transaction, and the next one counts.
 
-// waitForRoom returns when the queue has room for n items more. p is first among
+// waitForCapacity returns when the queue has room for n more items. p is first among
 // the producers.
-func (q *Queue) waitForRoom(ctx context.Context, p *place, n int) error {
-	st := p.s.stockOf(q.abs())
+func (q *Queue) waitForCapacity(ctx context.Context, p *place, n int) error {
+	log := p.s.queue(q.abs())
 	for {
-		// Whose turn it is by an event may be on a server by now that has not heard of
-		// the put before.
-		if p.s.moved(p) {
-			if err := p.s.sync(ctx, st.path); err != nil {
+		// If an event of an earlier connection gave p its turn, this server may not
+		// show the put before it yet.
+		if p.s.hasMoved(p) {
+			if err := p.s.Sync(ctx, q.abs()); err != nil {
 				return err
 			}
-			p.heard = 0 // the answer has advanced the zxid
+			p.heard = 0 // the reply has advanced the zxid
 		}
-		count, watches, err := st.count(ctx)
+		count, watches, err := log.count(ctx)
 		switch {
 		case err != nil:
 		case count+n > q.opts.MaxLen:
 			err = p.sleep(ctx, watches)
-		case !p.s.moved(p):
+		case !p.s.hasMoved(p):
 			return nil
 		}
-		if err != nil && !errors.Is(err, errStale) {
+		if err != nil && !errors.Is(err, queuelog.ErrStale) {
 			return err
 		}
 	}
 }
 
-// count returns how many items there are, and the watches that hear of one that
-// goes: those of segments with an item that somebody has, and those up to the first
-// that is free, since the next one is taken from there. What has not changed since
-// it was last counted is not asked for again.
-func (st *stock) count(ctx context.Context) (n int, watches []*watch, err error) {
+// count returns how many items there are, and the watches that fire when one goes:
+// those of segments with a claimed item, and those up to the first free item, because
+// the next one is taken from there. Segments that have not changed since they were
+// last counted are not read again.
+func (q *queueState) count(ctx context.Context) (n int, watches []*zkconn.Watch, err error) {
+	isClaimed := func(e queuelog.Entry) bool { return e.Claimed }
+	isFree := func(e queuelog.Entry) bool { return !e.Claimed }
 	free := false
-	err = st.walk(ctx, func(_ int64, w *watch) bool {
-		nodes := itemNodes(w.children)
-		n += len(nodes)
-		if !free || slices.ContainsFunc(nodes, func(node itemNode) bool { return node.taken }) {
-			watches = append(watches, w)
+	err = q.Scan(ctx, func(_ int64, segment *zkconn.Watch) bool {
+		entries := queuelog.Entries(segment.Children)
+		n += len(entries)
+		if !free || slices.ContainsFunc(entries, isClaimed) {
+			watches = append(watches, segment)
 		}
-		free = free || slices.ContainsFunc(nodes, func(node itemNode) bool { return !node.taken })
+		free = free || slices.ContainsFunc(entries, isFree)
 		return true
 	})
 	return n, watches, err

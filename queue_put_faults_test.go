@@ -25,7 +25,7 @@ func TestB42PutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %s, consumed=%v", op, how, consumed), func(t *testing.T) {
 					t.Parallel()
 					r := newQueueRig(t, nil)
-					r.q.segment = 3
+					r.q.segmentSize = 3
 					want := []string{}
 					if op != opReceipt {
 						putOn(t, r.q, "warm")
@@ -139,7 +139,7 @@ func TestB32ContextOfAPutEndsBeforeAndAfterItIsSent(t *testing.T) {
 	r.warm()
 
 	r.p.Refuse(true)
-	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.connected(); return !up })
+	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.Connected(); return !up })
 	a := putLater(t, r.q, "never sent")
 	a.Cancel(nil)
 	id, err := a.Wait()

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Serve takes items and has handler work on them, QueueOptions.Workers at a time,
@@ -50,7 +52,7 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		return q.fail("serve", ended(ctx))
+		return q.fail("serve", zkconn.ContextErr(ctx))
 	}
 	for _, err := range errs {
 		if !errors.Is(err, context.Canceled) { // of one that was stopped
@@ -78,12 +80,12 @@ func (q *Queue) serve(ctx context.Context, it *Item, handler func(context.Contex
 	lasting := context.WithoutCancel(ctx)
 	err := call(it.Context(lasting), it, handler)
 	if err == nil && it.Err() == nil {
-		e := &ending{it: it}
+		ack := &ackTransaction{it: it}
 		if ctx.Err() == nil {
-			e.line = q.line
+			ack.rejoin = q.consumers
 		}
-		if err = e.run(lasting); err == nil {
-			return e.place
+		if err = ack.run(lasting); err == nil {
+			return ack.next
 		}
 	}
 	switch {

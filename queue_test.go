@@ -285,7 +285,7 @@ func TestA21BatchKeepsItsOrderAndIsAllOrNothing(t *testing.T) {
 func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
-	r.q.segment = 4
+	r.q.segmentSize = 4
 	_, err := r.q.Peek(r.ctx)
 	require.ErrorIs(t, err, ErrEmpty)
 	require.EqualError(t, err, "zkrecipes: peek into "+r.path+": no item is free")
@@ -329,7 +329,7 @@ func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
 	}
 	ackOn(t, first)
 	require.Len(t, drain(t, r.q), 19)
-	require.Len(t, segmentNumbers(harness.Children(t, r.raw, r.path+"/s")), 2, "the open one, and one that the next take deletes")
+	require.Len(t, harness.Children(t, r.raw, r.path+"/s"), 2, "the open one, and one that the next take deletes")
 }
 
 // For longer than its session, a taker is cut off: it goes on in the next one.

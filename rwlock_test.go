@@ -243,11 +243,9 @@ func TestA26AReaderLooksForTheNextNearestWriter(t *testing.T) {
 // watched returns what the client has watches on.
 func watched(c *Client) []string {
 	s, _ := c.session()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var paths []string
-	for key := range s.watches {
-		paths = append(paths, key.path)
+	for _, w := range s.Inspect().Watches {
+		paths = append(paths, w.Path)
 	}
 	return paths
 }
@@ -359,7 +357,7 @@ func TestA28ReadersAndWritersAreListed(t *testing.T) {
 			require.Equal(t, i < first+holding, c.Held, i)
 			require.Equal(t, reader(i), strings.Contains(c.Place, "__READ__"))
 			s, _ := clients[i%4].session()
-			require.Equal(t, s.wire.ID(), c.Session)
+			require.Equal(t, s.ID(), c.Session)
 			require.Greater(t, c.Token, last)
 			last = c.Token
 			if c.Held {

@@ -169,7 +169,7 @@ func TestB28ALineThatIsDeletedCountsFromItsBeginning(t *testing.T) {
 		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
 		exhausted(t, w, c)
 		s, _ := c.session()
-		require.NoError(t, s.conn.Delete(w.path, -1))
+		require.NoError(t, s.Inspect().Conn.Delete(w.path, -1))
 		l := w.holds(c)
 		require.Zero(t, w.line()[0].number)
 		require.NoError(t, l.Release())

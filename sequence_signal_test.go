@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -33,7 +34,7 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 	}{
 		{"skipACL", "-Dzookeeper.skipACL=yes", zktest.SkipACL(), nil, true, false},
 		{"digest authentication off", "-Dzookeeper.DigestAuthenticationProvider.enabled=false", zktest.WithoutDigest(), nil, false, true},
-		{"super user", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + digestID(super), zktest.SuperDigest(digestID(super)), []Auth{{"digest", super}}, true, false},
+		{"super user", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + zkconn.DigestID(super), zktest.SuperDigest(zkconn.DigestID(super)), []Auth{{"digest", super}}, true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

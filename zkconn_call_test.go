@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/wire"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Calls whose caller gives up, whose connection ends, or whose reply is not what
@@ -154,22 +153,9 @@ func dialAltered(t *testing.T, alter func(frame []byte) []byte) (*Client, *atomi
 	}}), on
 }
 
-func TestABackOffEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &session{wire: wire.NewSession(wire.Config{Timeout: time.Hour}), over: make(chan struct{})}
-		began := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		s.backOff(ctx, zk.ErrNothing)
-		require.Equal(t, time.Second, time.Since(began), "not for longer")
-		s.backOff(context.Background(), zk.ErrNothing)
-		require.Equal(t, time.Second+time.Hour/50, time.Since(began))
-	})
-}
-
 func TestAnAnswerWithoutResultsIsAnError(t *testing.T) {
 	c, on := dialAltered(t, func(frame []byte) []byte {
-		return jute.Frame(appendOpHeader(slices.Clone(frame[4:20]), -1, true))
+		return jute.Frame(jute.AppendInt32(append(jute.AppendInt32(slices.Clone(frame[4:20]), -1), 1), -1)) // the end of the results
 	})
 	m := NewMutex(c, harness.NewPath(t))
 	require.NoError(t, m.Do(harness.Within(t, 20*time.Second), nothing))
@@ -240,7 +226,7 @@ func TestATransactionThatWasNotWrittenIsToldFromOneThatMayHaveBeen(t *testing.T)
 	}()
 	<-writing
 	s, _ := c.session()
-	unsent, err := s.start(&zk.CreateRequest{Path: path + "-unsent", Acl: c.acl})
+	unsent, err := s.Start(&zk.CreateRequest{Path: path + "-unsent", Acl: c.acl})
 	require.NoError(t, err, "it does not wait")
 	again := make(chan error, 1)
 	waits := newAwaited(ctx)
@@ -249,13 +235,10 @@ func TestATransactionThatWasNotWrittenIsToldFromOneThatMayHaveBeen(t *testing.T)
 		again <- err
 	}()
 	<-waits.done
-	s.mu.Lock()
-	nc := s.nc
-	s.mu.Unlock()
-	nc.Close()
-	_, _, err = unsent.wait(ctx)
-	require.ErrorIs(t, err, errNotSent)
-	require.True(t, unsettled(err), "whoever does not look is careful")
+	s.BreakConnection()
+	_, _, err = unsent.Wait(ctx)
+	require.ErrorIs(t, err, zkconn.ErrNotSent)
+	require.True(t, zkconn.Transient(err), "whoever does not look is careful")
 	require.ErrorIs(t, <-first, ErrUncertain)
 	require.NoError(t, <-again, "sent on the next connection, once")
 	conn := harness.Raw(t)

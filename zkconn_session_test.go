@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // The session layer through faults of the network and of servers. What bare
@@ -23,34 +24,33 @@ import (
 func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
 	c, s, taps := sessDial(t, p.Addr(), Options{})
-	old := s.wire.ID()
+	old := s.ID()
 	password := p.Password(old)
 	taps.Cut(t, p)
 
 	path := harness.NewPath(t)
-	makeNode := func(conn *zk.Conn) (string, struct{}, error) {
-		path, err := conn.Create(fmt.Sprintf("/%d", time.Now().UnixNano()), []byte(path), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-		return path, struct{}{}, err
+	makeNode := func(conn *zk.Conn) error {
+		_, err := conn.Create(fmt.Sprintf("/%d", time.Now().UnixNano()), []byte(path), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		return err
 	}
 	const queued = 24 // more than go-zookeeper's channel holds
 	errs := make(chan error, queued)
 	for range queued {
 		go func() {
-			_, _, err := call2(s, makeNode)
-			errs <- err
+			errs <- s.Call(makeNode)
 		}()
 	}
-	harness.Eventually(t, "they are queued", func() bool { return sessQueued(s.conn) == 16 })
+	harness.Eventually(t, "they are queued", func() bool { return sessQueued(s.Inspect().Conn) == 16 })
 	harness.EndSession(t, harness.Server(), old, password)
 	p.Reset()
 	taps.Release()
 	for range queued {
-		require.ErrorIs(t, <-errs, errSessionOver)
+		require.ErrorIs(t, <-errs, zkconn.ErrSessionOver)
 	}
 
 	sessLocks(t, c)
 	next, _ := c.session()
-	require.NotEqual(t, old, next.wire.ID())
+	require.NotEqual(t, old, next.ID())
 	require.Zero(t, p.CountOf("create"), "none has reached a server")
 	require.NotZero(t, p.CountOf(opRelease))
 }
@@ -129,7 +129,7 @@ func TestB38NegotiatedTimeoutCounts(t *testing.T) {
 			harness.NeedsOwn(t) // its ticks
 			c := dial(t, &Options{SessionTimeout: asked})
 			s, _ := c.session()
-			require.Equal(t, negotiated, s.wire.Timeout())
+			require.Equal(t, negotiated, s.Timeout())
 			before := time.Now()
 			l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 			require.NoError(t, err)
@@ -202,7 +202,7 @@ func TestB60WritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 		for range 30 {
 			wg.Go(func() {
 				for {
-					if err := sessGet(s, "/"); err == errSessionOver {
+					if err := sessGet(s, "/"); err == zkconn.ErrSessionOver {
 						return
 					} else if errors.Is(err, broken) {
 						t.Error("a raw error of the socket:", err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Watches over lost connections: each is armed again, and none misses what
@@ -61,16 +62,16 @@ func rearmAll(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) 
 }
 
 // rearmWatch arms a watch on each node.
-func rearmWatch(t testing.TB, s *session, nodes []string) []*watch {
+func rearmWatch(t testing.TB, s *session, nodes []string) []*zkconn.Watch {
 	t.Helper()
-	watches := make([]*watch, len(nodes))
+	watches := make([]*zkconn.Watch, len(nodes))
 	ctx := harness.Within(t, 30*time.Second)
 	var wg sync.WaitGroup
 	for part := range 8 {
 		wg.Go(func() {
 			for i := part; i < len(nodes); i += 8 {
 				var err error
-				if watches[i], err = s.watch(ctx, nodes[i]); err != nil {
+				if watches[i], err = s.Watch(ctx, nodes[i]); err != nil {
 					t.Error(err)
 					return
 				}
@@ -83,17 +84,17 @@ func rearmWatch(t testing.TB, s *session, nodes []string) []*watch {
 }
 
 // rearmFires requires that each watch fires, with that event.
-func rearmFires(t testing.TB, watches []*watch, event int32) {
+func rearmFires(t testing.TB, watches []*zkconn.Watch, event int32) {
 	t.Helper()
 	timeout := time.After(20 * time.Second)
 	for i, w := range watches {
 		select {
-		case <-w.done:
-			require.Equal(t, event, w.event.Type)
+		case <-w.Fired():
+			require.Equal(t, event == jute.EventDeleted, w.Deleted())
 		case <-timeout:
 			fired := 0
 			for _, w := range watches {
-				if w.fired() {
+				if w.HasFired() {
 					fired++
 				}
 			}
@@ -104,10 +105,10 @@ func rearmFires(t testing.TB, watches []*watch, event int32) {
 
 // rearmRest requires that no watch has fired so far, and that each is armed: it
 // fires when its node goes.
-func rearmRest(t testing.TB, s *session, look *zk.Conn, nodes []string, watches []*watch) {
+func rearmRest(t testing.TB, s *session, look *zk.Conn, nodes []string, watches []*zkconn.Watch) {
 	t.Helper()
 	require.NoError(t, sessGet(s, "/")) // behind all events on the way
-	require.False(t, slices.ContainsFunc(watches, (*watch).fired))
+	require.False(t, slices.ContainsFunc(watches, (*zkconn.Watch).HasFired))
 	rearmDelete(t, look, nodes)
 	rearmFires(t, watches, jute.EventDeleted)
 }
@@ -125,7 +126,7 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 		for range queued {
 			go func() { errs <- sessGet(s, path) }()
 		}
-		harness.Eventually(t, "queued", func() bool { return sessQueued(s.conn) == 16 })
+		harness.Eventually(t, "queued", func() bool { return sessQueued(s.Inspect().Conn) == 16 })
 	}
 
 	// The next connection is lost before it has armed anything.
@@ -137,9 +138,8 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	taps.Release()
 	p.Await(rule)
 	harness.Eventually(t, "all written by go-zookeeper", func() bool {
-		s.calling.mu.Lock()
-		defer s.calling.mu.Unlock()
-		return s.calling.n == queued && sessQueued(s.conn) == 0
+		in := s.Inspect()
+		return in.Calls == queued && sessQueued(in.Conn) == 0
 	})
 	require.Equal(t, map[string]int{"setWatches": 1}, p.Count(), "the rest is held")
 	p.Drop()
@@ -197,7 +197,7 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	}
 	taps.Cut(t, p)
 	taps.OnWrite(nil)
-	harness.Eventually(t, "queued", func() bool { return sessQueued(s.conn) == 16 })
+	harness.Eventually(t, "queued", func() bool { return sessQueued(s.Inspect().Conn) == 16 })
 	taps.Release()
 	harness.Eventually(t, "asleep", func() bool { return watchesOf(c) == len(nodes)+2*queued && c.idle() })
 	ops := slices.DeleteFunc(taps.Newest().Sent(), func(op string) bool { return op == "ping" })
@@ -233,10 +233,8 @@ func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	t.Log(len(nodes), "watches,", chunk, "in a chunk")
 
 	require.NoError(t, sessGet(s, "/"))
-	require.Zero(t, bareWatches(s.conn), "none is left in go-zookeeper")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	require.Empty(t, s.watches)
+	require.Zero(t, bareWatches(s.Inspect().Conn), "none is left in go-zookeeper")
+	require.Empty(t, s.Inspect().Watches)
 }
 
 // The same with the watches of those who wait for a read/write lock, in lines in
@@ -326,11 +324,11 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	}()
 	var inside, grants, readers, writers, shared, wakeUps atomic.Int64
 	var sessions []*session
-	var watches [][]*watch
+	var watches [][]*zkconn.Watch
 	var ids []int64
 	for i := range clients {
 		c, s, _ := sessDial(t, p.Addr(), Options{})
-		sessions, ids = append(sessions, s), append(ids, s.wire.ID())
+		sessions, ids = append(sessions, s), append(ids, s.ID())
 		watches = append(watches, rearmWatch(t, s, nodes))
 		wg.Go(func() { // contends for a mutex
 			for m := NewMutex(c, line); !stopped(); {
@@ -380,7 +378,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				w, err := s.watch(ctx, node)
+				w, err := s.Watch(ctx, node)
 				if err != nil {
 					t.Error(err)
 					return
@@ -391,7 +389,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 					look.Delete(node, -1)
 				}
 				select {
-				case <-w.done:
+				case <-w.Fired():
 					wakeUps.Add(1)
 				case <-time.After(20 * time.Second):
 					t.Error("a lost wake-up")
@@ -425,8 +423,8 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	rearmChange(t, look, nodes)
 	for i, s := range sessions {
 		rearmFires(t, watches[i], jute.EventDataChanged)
-		require.Equal(t, ids[i], s.wire.ID())
-		require.False(t, s.isOver())
+		require.Equal(t, ids[i], s.ID())
+		require.False(t, s.IsOver())
 	}
 	require.Positive(t, grants.Load())
 	require.Positive(t, shared.Load())

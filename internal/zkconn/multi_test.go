@@ -1,11 +1,13 @@
-package zkrecipes
+package zkconn
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
 // How transactions are written, and how their results are read.
@@ -198,5 +201,30 @@ func FuzzDecodeMulti(f *testing.F) {
 		if len(rs) > len(record)/9+1 {
 			t.Fatalf("%d results in %d bytes", len(rs), len(record))
 		}
+	})
+}
+
+// The form in which a real server says so of one operation of a transaction.
+func TestB37QuotaInTheResultsOfATransaction(t *testing.T) {
+	var record []byte
+	for _, code := range []int32{jute.ErrQuotaExceeded, jute.ErrRuntimeInconsistency} {
+		record = jute.AppendInt32(appendOpHeader(record, jute.OpError, false), code)
+	}
+	rs, err := decodeMulti(appendOpHeader(record, -1, true))
+	require.NoError(t, err)
+	require.Len(t, rs, 2)
+	require.ErrorContains(t, rs[0].Error, fmt.Sprint(jute.ErrQuotaExceeded))
+}
+
+func TestABackOffEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Session{wire: wire.NewSession(wire.Config{Timeout: time.Hour}), over: make(chan struct{})}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s.backOff(ctx, zk.ErrNothing)
+		require.Equal(t, time.Second, time.Since(began), "not for longer")
+		s.backOff(context.Background(), zk.ErrNothing)
+		require.Equal(t, time.Second+time.Hour/50, time.Since(began))
 	})
 }

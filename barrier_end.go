@@ -1,0 +1,162 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// How a participant ends: with an index, or without having been a member of a round
+// that was opened. The latter must be so on the servers, too.
+
+// finish ends the participation of the member p with an index, or for that reason.
+func (a *participant) finish(p *place, index int, why error) (int, error) {
+	switch {
+	case why == nil:
+		a.line.c.tasks.Start(func() { a.leave(p) })
+		return index, nil
+	case why == errExcluded:
+		a.exposed.Store(false)
+		left := make(chan struct{})
+		a.line.c.tasks.Start(func() {
+			a.leave(p)
+			close(left)
+		})
+		select {
+		case <-left:
+		case <-a.ctx.Done():
+		}
+		return 0, why
+	case errors.Is(why, zkconn.ErrSessionOver):
+		return a.outcomeAfterExpiry(p, a.line.c.expired())
+	case isContextErr(a.ctx, why): // whatever its cause
+	case errors.Is(why, zk.ErrNoNode), why == errNoRound:
+		_, _, err := p.s.Get(p.s.Lifetime(), p.path)
+		switch {
+		case err == nil:
+			why = errNoReady
+		case errors.Is(err, zk.ErrNoNode):
+			if err := p.gone(p.s.Lifetime()); !errors.Is(err, zkconn.ErrSessionOver) {
+				return a.outcomeAfterExpiry(p, err)
+			}
+			fallthrough
+		case errors.Is(err, zkconn.ErrSessionOver):
+			return a.outcomeAfterExpiry(p, a.line.c.expired())
+		default:
+			why = err
+		}
+	}
+	return a.withdraw(p, why)
+}
+
+// leave deletes the member. The one that sees that it was the last deletes the round.
+func (a *participant) leave(p *place) {
+	round := &zk.SetDataRequest{Path: a.round.abs(), Data: []byte{}, Version: -1}
+	rs, _, err := p.s.Multi(p.s.Lifetime(), &zk.DeleteRequest{Path: p.path, Version: -1}, round)
+	if err != nil { // then it is not known whether it was the last
+		p.leave(false)
+	}
+	if err != nil || rs.Stat(round).NumChildren == 1 {
+		_ = a.deleteRound(p.s.Lifetime(), p.s, 1) // else the next to come does it
+	}
+}
+
+// withdraw deletes a member that no longer waits, for that reason, unless the round is
+// open. Then it must look whether the round names the member, while that still exists and
+// keeps the round from being deleted.
+func (a *participant) withdraw(p *place, why error) (int, error) {
+	member := &zk.DeleteRequest{Path: p.path, Version: -1}
+	notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
+	round := &zk.SetDataRequest{Path: a.round.abs(), Data: []byte{}, Version: -1}
+	for repeated := false; ; {
+		rs, failed, err := p.s.Multi(p.s.Lifetime(), member, notOpen, round)
+		switch {
+		case err == nil:
+			if rs.Stat(round).NumChildren == 1 {
+				a.line.c.tasks.Start(func() { _ = a.deleteRound(p.s.Lifetime(), p.s, 0) }) // else the next to come uses it
+			}
+			return 0, why
+		case zkconn.Transient(err):
+			repeated = repeated || !errors.Is(err, zkconn.ErrNotSent)
+			continue
+		case errors.Is(err, zkconn.ErrSessionOver):
+			return a.outcomeAfterExpiry(p, why)
+		case failed == any(member) && errors.Is(err, zk.ErrNoNode):
+			if !repeated { // else an earlier attempt was carried out, or somebody has deleted it all the same
+				why = fmt.Errorf("%w: %w", why, ErrEvicted)
+			}
+			return a.outcomeAfterExpiry(p, why)
+		case failed == any(notOpen) && errors.Is(err, zk.ErrBadVersion):
+			return a.outcomeOfOpenRound(p, why)
+		}
+		a.line.c.tasks.Start(func() { p.leave(false) })
+		return 0, uncertain(why, err)
+	}
+}
+
+// outcomeOfOpenRound is for a member that no longer waits, for that reason, and still
+// exists: the round may have been opened with it.
+func (a *participant) outcomeOfOpenRound(p *place, why error) (int, error) {
+	data, stat, err := p.s.Get(p.s.Lifetime(), a.ready())
+	if errors.Is(err, zkconn.ErrSessionOver) {
+		return a.outcomeAfterExpiry(p, why)
+	}
+	index := 0
+	if err == nil {
+		index, err = a.judge(p, data, stat)
+	}
+	a.line.c.tasks.Start(func() { a.leave(p) })
+	switch {
+	case err == nil:
+		return index, nil
+	case err == errExcluded:
+		return 0, why
+	}
+	return 0, uncertain(why, err)
+}
+
+// outcomeAfterExpiry finds out whether the round was opened with a member that is gone,
+// for that reason, which is the outcome otherwise: it can never be from now on. It must
+// not believe another round's ready.
+func (a *participant) outcomeAfterExpiry(p *place, why error) (int, error) {
+	ctx, done := a.line.c.bind(context.Background())
+	defer done()
+	for {
+		s, err := a.line.c.live(ctx)
+		if err == nil {
+			err = s.Sync(ctx, a.ready())
+		}
+		var data []byte
+		var stat *zk.Stat
+		if err == nil {
+			data, stat, err = s.Get(ctx, a.ready())
+		}
+		if errors.Is(err, zkconn.ErrSessionOver) {
+			continue
+		}
+		var index int
+		if err == nil {
+			index, err = a.judge(p, data, stat)
+		}
+		switch {
+		case err == nil:
+			return index, nil
+		case err == errPending, err == errExcluded:
+			return 0, why
+		}
+		return 0, uncertain(why, err)
+	}
+}
+
+// uncertain returns the error of a participant for which it cannot be found out whether
+// the round was opened with it.
+func uncertain(why, err error) error {
+	if errors.Is(err, why) || errors.Is(why, errNoReady) || errors.Is(why, errWritten) { // it says as much
+		return fmt.Errorf("%w: %w", ErrUncertain, why)
+	}
+	return fmt.Errorf("%w: %w: %w", ErrUncertain, why, err)
+}

@@ -1,0 +1,144 @@
+package zkrecipes
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+)
+
+// A session's grants end with the session, when its clock runs out, and when their
+// places are deleted.
+
+// errMoved: an event of an earlier connection said that it is the place's turn.
+// Events advance no zxid, and as no grant was out the reconnect did without a sync,
+// so the server may be behind what the grant rests on.
+var errMoved = errors.New("connection has changed")
+
+// addGrant makes g one of the session's grants.
+//
+// What is checked here can change at once. Whoever changes it looks at the grants
+// afterwards, with s.mu: the reconnect asks hasGrants, and endGrants follows the
+// end of the session and of the Client.
+func (s *session) addGrant(g *grant) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	conn, err := s.Connection()
+	switch {
+	case s.c.closing.Err() != nil:
+		return ErrClosed // endGrants may have run already
+	case err != nil:
+		return err
+	case g.place().heardBefore(conn):
+		return errMoved
+	}
+	s.grants[g.place().path] = g
+	if !s.ticking {
+		s.ticking = true
+		time.AfterFunc(s.Timeout()/10, s.tick)
+	}
+	return nil
+}
+
+// hasMoved reports whether an event of an earlier connection said that it is p's
+// turn.
+func (s *session) hasMoved(p *place) bool {
+	conn, _ := s.Connection()
+	return p.heardBefore(conn)
+}
+
+func (s *session) dropGrant(g *grant) { s.forget(g, g.place().path) }
+
+// expect has events of path reach g too, whose place is about to move there.
+func (s *session) expect(g *grant, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.grants[path] = g
+}
+
+// forget has events of path no longer reach g.
+func (s *session) forget(g *grant, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.grants[path] == g {
+		delete(s.grants, path)
+	}
+}
+
+func (s *session) hasGrants() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.grants) > 0
+}
+
+func (s *session) allGrants() []*grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.grants))
+}
+
+// endGrants ends every grant.
+func (s *session) endGrants(cause error) {
+	for _, g := range s.allGrants() {
+		g.end(cause)
+	}
+}
+
+// onEvent ends the grant whose place was deleted, and watches a place again whose
+// data was changed.
+func (s *session) onEvent(e wire.Event) {
+	s.mu.Lock()
+	g := s.grants[e.Path]
+	s.mu.Unlock()
+	switch {
+	case g == nil:
+	case e.Type == jute.EventDeleted:
+		s.c.tasks.Start(func() { g.deleted(e.Path) })
+	case e.Type == jute.EventDataChanged:
+		s.c.tasks.Start(g.guard)
+	}
+}
+
+// tick ends the grants when the session's clock runs out, and has the places watched
+// of those that live for longer than a tenth of its timeout: short critical sections
+// do not pay for the watch, and long ones learn that their place was deleted. It is
+// one timer for all grants. It runs on until it finds none, so that short critical
+// sections do not pay for timers either.
+func (s *session) tick() {
+	age := s.Timeout() / 10
+	s.mu.Lock()
+	if len(s.grants) == 0 {
+		s.ticking = false
+		s.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	next := s.ValidUntil()
+	silent := !now.Before(next)
+	if silent {
+		next = now.Add(age)
+	}
+	for _, g := range s.grants {
+		if g.guarded {
+			continue
+		}
+		if at := g.since.Add(age); at.After(now) {
+			if at.Before(next) {
+				next = at
+			}
+			continue
+		}
+		g.guarded = true
+		s.c.tasks.Start(g.guard)
+	}
+	time.AfterFunc(next.Sub(now), s.tick)
+	s.mu.Unlock()
+	if silent {
+		for _, g := range s.allGrants() {
+			g.check()
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package queuelog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Config is what a Log needs of its owner.
+type Config struct {
+	Session *zkconn.Session
+	Tasks   *zkconn.Tasks
+	Path    string // of the queue, absolute
+	ACL     []zk.ACL
+	// Receipts numbers the session's receipts, of all queues.
+	Receipts *atomic.Int64
+	// Marker is the data of the segments' parent. Known reports whether data found
+	// there are of a layout that this version knows.
+	Marker []byte
+	Known  func(data []byte) bool
+}
+
+// Log is what a session knows of one queue's segments, and the receipts that it has
+// there. It is safe for concurrent use.
+type Log struct {
+	cfg Config
+	s   *zkconn.Session
+
+	mu     sync.Mutex
+	born   int64      // czxid of the segments' parent; 0: not read yet
+	known  []segment  // segments that were listed, ascending; nil: not listed
+	tail   tail       // the segment to append to
+	free   []*Receipt // receipts that no transaction uses
+	closed bool
+}
+
+// segment is one that was listed.
+type segment struct {
+	number  int64
+	guessed bool // it follows on a sealed one; nobody has seen it
+	// czxid is the znode's, 0 if it has not been read. A queue that was deleted and
+	// made anew has other segments with the same numbers.
+	czxid int64
+}
+
+// New returns the Log of a queue. It sends nothing.
+func New(cfg Config) *Log { return &Log{cfg: cfg, s: cfg.Session} }
+
+// Close deletes the receipts of a Log that is no longer used, in the background.
+func (l *Log) Close() {
+	l.mu.Lock()
+	free := l.free
+	l.free, l.closed = nil, true
+	l.mu.Unlock()
+	for _, r := range free {
+		r.Discard()
+	}
+}
+
+// Path returns the queue's path.
+func (l *Log) Path() string { return l.cfg.Path }
+
+func (l *Log) root() string { return l.cfg.Path + "/s" }
+
+// Segment returns the path of a segment.
+func (l *Log) Segment(n int64) string { return l.root() + "/" + segmentName(n) }
+
+// ErrStale is returned where the segments have changed; scan again.
+var ErrStale = errors.New("segments have changed")
+
+// learn lists the segments, unless they are known.
+func (l *Log) learn(ctx context.Context) error {
+	l.mu.Lock()
+	known := len(l.known) > 0
+	l.mu.Unlock()
+	if known {
+		return nil
+	}
+	ns, err := l.list(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known = make([]segment, len(ns))
+	for i, n := range ns {
+		l.known[i].number = n
+	}
+	return nil
+}
+
+// forget has the segments listed again.
+func (l *Log) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known = nil
+}
+
+// forgetQueue has the queue read, and its segments listed, again.
+func (l *Log) forgetQueue() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.born, l.known = 0, nil
+}
+
+// after returns the first known segment after the nth, and whether it is the last
+// known one.
+func (l *Log) after(n int64) (seg segment, last, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := l.find(n + 1)
+	if i == len(l.known) {
+		return segment{}, false, false
+	}
+	return l.known[i], i == len(l.known)-1, true
+}
+
+// find returns where the nth segment is among the known ones, or would be; l.mu is
+// held.
+func (l *Log) find(n int64) int {
+	i, _ := slices.BinarySearchFunc(l.known, n, func(seg segment, n int64) int { return cmp.Compare(seg.number, n) })
+	return i
+}
+
+// saw notes that a segment is there, and whether another follows. It returns false
+// where that is not the segment known by this number.
+func (l *Log) saw(n, czxid int64, sealed bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := l.find(n)
+	if i == len(l.known) || l.known[i].number != n {
+		return true // dropped in the meantime
+	}
+	if seg := &l.known[i]; seg.czxid == 0 {
+		seg.czxid = czxid
+	} else if seg.czxid != czxid {
+		return false
+	}
+	if sealed && i == len(l.known)-1 {
+		l.known = append(l.known, segment{number: n + 1, guessed: true})
+	}
+	return true
+}
+
+// drop notes that a segment is gone.
+func (l *Log) drop(n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := l.find(n); i < len(l.known) && l.known[i].number == n {
+		l.known = slices.Delete(l.known, i, i+1)
+	}
+}
+
+// isSame reports whether the queue is the one that was listed, and not another that
+// was made in its place.
+func (l *Log) isSame(ctx context.Context) (bool, error) {
+	_, stat, err := l.s.Get(ctx, l.root())
+	if err != nil {
+		return false, goneIsNil(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return stat.Czxid == l.born, nil
+}
+
+// List returns the numbers of the segments, ascending, and none where there is no
+// queue. It makes nothing.
+func (l *Log) List(ctx context.Context) ([]int64, error) {
+	names, _, err := l.s.Children(ctx, l.root())
+	if err != nil {
+		return nil, goneIsNil(err)
+	}
+	return segmentNumbers(names), nil
+}
+
+// list lists the segments, ascending. It makes the queue where there is none.
+func (l *Log) list(ctx context.Context) ([]int64, error) {
+	for range zkconn.MaxTries {
+		if err := l.check(ctx); err != nil {
+			return nil, err
+		}
+		names, _, err := l.s.Children(ctx, l.root())
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			l.forgetQueue()
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if ns := segmentNumbers(names); len(ns) > 0 {
+			return ns, nil
+		}
+		if err := l.repair(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, zkconn.ErrContended
+}
+
+// check makes the queue where there is none, and refuses a layout that is not
+// known here.
+func (l *Log) check(ctx context.Context) error {
+	l.mu.Lock()
+	born := l.born
+	l.mu.Unlock()
+	for tries := 0; born == 0; tries++ {
+		data, stat, err := l.s.Get(ctx, l.root())
+		switch {
+		case errors.Is(err, zk.ErrNoNode) && tries < zkconn.MaxTries:
+			if err := l.create(ctx); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		case stat.EphemeralOwner != 0:
+			return zk.ErrNoChildrenForEphemerals
+		case !l.cfg.Known(data):
+			return fmt.Errorf("queue of a layout that this version does not know: %.40q", data)
+		default:
+			born = stat.Czxid
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.born = born
+	return nil
+}
+
+// create makes the parent of the segments together with the first of them, so that
+// nobody ever finds it without one. It is no container: an empty queue stays.
+func (l *Log) create(ctx context.Context) error {
+	for tries := 0; tries < zkconn.MaxTries; {
+		_, _, err := l.s.Multi(ctx,
+			&zk.CreateRequest{Path: l.root(), Data: l.cfg.Marker, Acl: l.cfg.ACL},
+			&zk.CreateRequest{Path: l.Segment(0), Acl: l.cfg.ACL})
+		switch {
+		case err == nil:
+			return nil
+		case zkconn.Transient(err): // the next attempt shows whether it was created
+		case errors.Is(err, zk.ErrNodeExists):
+			// Created by another client. This session's server may not show it yet.
+			return l.s.Sync(ctx, l.root())
+		case errors.Is(err, zk.ErrNoNode):
+			err := l.s.CreateContainer(ctx, l.cfg.Path, nil, l.cfg.ACL)
+			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return err
+			}
+			tries++
+		default:
+			return err
+		}
+	}
+	return zkconn.ErrContended
+}
+
+// repair makes a segment where there is none, or where the last one is sealed:
+// somebody must have deleted what was there. It writes the parent's data as they are.
+// Their version keeps two clients from doing so one after the other.
+func (l *Log) repair(ctx context.Context) error {
+	for {
+		if err := l.s.Sync(ctx, l.root()); err != nil {
+			return err
+		}
+		data, stat, err := l.s.Get(ctx, l.root())
+		if err != nil {
+			return goneIsNil(err)
+		}
+		names, _, err := l.s.Children(ctx, l.root())
+		if err != nil {
+			return goneIsNil(err)
+		}
+		ops := []any{&zk.SetDataRequest{Path: l.root(), Data: data, Version: stat.Version}}
+		n := int64(-1)
+		if ns := segmentNumbers(names); len(ns) > 0 {
+			n = ns[len(ns)-1]
+			_, stat, err := l.s.Get(ctx, l.Segment(n))
+			if err != nil || stat.Version == 0 { // it is open
+				return goneIsNil(err)
+			}
+			ops = append(ops, &zk.CheckVersionRequest{Path: l.Segment(n), Version: stat.Version})
+		}
+		_, _, err = l.s.Multi(ctx, append(ops, &zk.CreateRequest{Path: l.Segment(n + 1), Acl: l.cfg.ACL})...)
+		switch {
+		case err == nil, errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case !zkconn.Transient(err):
+			return goneIsNil(err)
+		}
+	}
+}
+
+// goneIsNil is for reads of what others may delete: that is no error, and the
+// caller reads again.
+func goneIsNil(err error) error {
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
+}

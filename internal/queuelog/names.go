@@ -1,0 +1,119 @@
+// Package queuelog keeps a queue's items in segments: it appends items at the
+// tail, scans segments from the head, and makes receipts, by which a transaction
+// that is sent again tells whether it was carried out before. It knows neither
+// consumers nor claims.
+//
+// Below the queue's path q:
+//
+//	q/s/<n>               a segment; its data has version 0: open, later: sealed
+//	q/s/<n>/<id><seq>     an item, persistent and sequential
+//	q/s/<n>/<id><seq>/c   its claim, ephemeral: excludes other claims, and counts them
+//	q/s/<n>/<id><seq>.<u> the claim's flag, ephemeral: shows it in the listing
+//	q/puts/<receipt>      a receipt, ephemeral
+//
+// One listing of a segment and its Stat tell which items there are, which of them
+// are claimed, and whether another segment follows. A watch on its children fires on
+// everything that can make an item free. Only the last segment is open. The append
+// that seals it creates the next one.
+package queuelog
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// SegmentSize is after how many creates, of items and of flags, a segment is
+// sealed. Each take lists one segment: with 1,000 an item cost 20 kB, with 100 it
+// costs 4.
+const SegmentSize = 100
+
+// Parts of the name of a segment's child: the item's id, its number, and for a flag
+// a dot and what tells claims of the item apart.
+const (
+	IDLength   = 22
+	nameLength = IDLength + 10
+)
+
+// ClaimName is what follows an item's path in that of its claim.
+const ClaimName = "/c"
+
+// NewID returns 16 random bytes, as text that can stand in a path.
+func NewID() string { return randomText(16) }
+
+// NewMark returns what tells one claim from other claims of the same item.
+func NewMark() string { return randomText(8) }
+
+func randomText(n int) string {
+	b := make([]byte, n)
+	rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Entry is an item in its segment's listing.
+type Entry struct {
+	Name    string
+	Claimed bool // there is a flag
+
+	number int64
+}
+
+// ID returns the item's id.
+func (e Entry) ID() string { return e.Name[:IDLength] }
+
+// Entries returns the items among the names of a segment's children, in their order.
+// It ignores children of other names.
+func Entries(children []string) []Entry {
+	entries := make([]Entry, 0, len(children))
+	flags := map[string]bool{}
+	for _, name := range children {
+		if len(name) > nameLength && name[nameLength] == '.' {
+			flags[name[:nameLength]] = true
+			continue
+		}
+		if number, ok := itemNumber(name); ok {
+			entries = append(entries, Entry{Name: name, number: number})
+		}
+	}
+	for i := range entries {
+		entries[i].Claimed = flags[entries[i].Name]
+	}
+	slices.SortFunc(entries, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), strings.Compare(a.Name, b.Name))
+	})
+	return entries
+}
+
+func itemNumber(name string) (number int64, ok bool) {
+	if len(name) != nameLength {
+		return 0, false
+	}
+	number, err := strconv.ParseInt(name[IDLength:], 10, 32)
+	return number, err == nil && name[IDLength] != '+'
+}
+
+func segmentName(n int64) string { return fmt.Sprintf("%010d", n) }
+
+// segmentNumbers returns the numbers of the segments among names, ascending.
+func segmentNumbers(names []string) []int64 {
+	var ns []int64
+	for _, name := range names {
+		if n, err := strconv.ParseInt(name, 10, 64); err == nil && n >= 0 && segmentName(n) == name {
+			ns = append(ns, n)
+		}
+	}
+	slices.Sort(ns)
+	return ns
+}
+
+// Creates returns how many children a znode has ever had. Its cversion counts those
+// that were created and those that were deleted (DataNode.copyStat).
+func Creates(stat *zk.Stat) int64 {
+	return (int64(uint32(stat.Cversion)) + int64(stat.NumChildren)) / 2
+}

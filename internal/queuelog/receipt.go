@@ -1,0 +1,160 @@
+package queuelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Receipt is an ephemeral znode that a transaction writes first of all. When the
+// transaction is sent again after its reply was lost, it fails there if it was
+// carried out. Searching for what it did would prove nothing: an item may have been
+// put, taken and acked by then.
+//
+// A receipt is used by one transaction at a time, and again once that one's outcome
+// is known. It ends with its session, as must every attempt. It is created before, on
+// its own: a receipt that the transaction itself created could be deleted by somebody
+// who deletes the queue, and be created once more when the transaction is sent again.
+type Receipt struct {
+	l       *Log
+	path    string
+	version int32 // of its data, -1 while it may not exist
+}
+
+func (l *Log) receipts() string { return l.cfg.Path + "/puts" }
+
+// Receipt returns a receipt that no other transaction uses, and creates it if need
+// be. The caller ends its use with Used, Unused, Discard, Abandon or Refused.
+func (l *Log) Receipt(ctx context.Context) (*Receipt, error) {
+	l.mu.Lock()
+	var r *Receipt
+	if n := len(l.free); n > 0 {
+		r = l.free[n-1]
+		l.free = l.free[:n-1]
+	} else {
+		r = &Receipt{l, fmt.Sprintf("%s/%016x-%d", l.receipts(), uint64(l.s.ID()), l.cfg.Receipts.Add(1)), -1}
+	}
+	l.mu.Unlock()
+	if r.version < 0 {
+		if err := r.create(ctx); err != nil {
+			r.Unused()
+			return nil, err
+		}
+		r.version = 0
+	}
+	return r, nil
+}
+
+// LargestReceipt returns a receipt of the longest name, to measure a transaction.
+func (l *Log) LargestReceipt() *Receipt {
+	return &Receipt{l: l, path: fmt.Sprintf("%s/%016x-%019d", l.receipts(), 0, 0)}
+}
+
+// create creates the znode. Where the server can tell sessions apart, only this one
+// may write it.
+func (r *Receipt) create(ctx context.Context) error {
+	l := r.l
+	acl := l.cfg.ACL
+	if l.s.OwnerID() != "" {
+		acl = l.s.OwnedACL(acl)
+	}
+	for tries := 0; tries < zkconn.MaxTries; {
+		_, _, err := l.s.Multi(ctx, &zk.CreateRequest{Path: r.path, Acl: acl, Flags: zk.FlagEphemeral})
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists): // by an attempt whose reply was lost
+			return nil
+		case zkconn.Transient(err):
+		case errors.Is(err, zk.ErrNoNode):
+			tries++
+			err := l.s.CreateContainer(ctx, l.receipts(), nil, l.cfg.ACL)
+			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+	return zkconn.ErrContended
+}
+
+// Write returns the operation that must come first in the transaction.
+func (r *Receipt) Write(what string) []any {
+	return []any{&zk.SetDataRequest{Path: r.path, Data: []byte(what), Version: r.version}}
+}
+
+// Used returns a receipt whose transaction was carried out.
+func (r *Receipt) Used() {
+	r.version++
+	r.Unused()
+}
+
+// Unused returns a receipt whose transaction was not carried out.
+func (r *Receipt) Unused() {
+	r.l.mu.Lock()
+	closed := r.l.closed
+	if !closed {
+		r.l.free = append(r.l.free, r)
+	}
+	r.l.mu.Unlock()
+	if closed {
+		r.Discard()
+	}
+}
+
+// Discard deletes a receipt, in the background, of which it is not known whether it
+// was written.
+func (r *Receipt) Discard() {
+	l := r.l
+	l.cfg.Tasks.Start(func() {
+		for {
+			_, _, err := l.s.Multi(l.s.Lifetime(), &zk.DeleteRequest{Path: r.path, Version: -1})
+			if !zkconn.Transient(err) {
+				return // if the servers refuse, it goes with the session
+			}
+		}
+	})
+}
+
+// Abandon returns a receipt, in the background, once the outcome of its transaction
+// is known, for which nobody waits any more.
+func (r *Receipt) Abandon(x *zkconn.Retry) {
+	t := x.Pending()
+	if t == nil {
+		r.Discard()
+		return
+	}
+	r.l.cfg.Tasks.Start(func() {
+		<-t.Done()
+		switch _, _, err := t.Result(); {
+		case err == nil:
+			r.Used()
+		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver):
+			r.Discard()
+		default:
+			r.Unused()
+		}
+	})
+}
+
+// Refused tells what it means that a transaction failed at its receipt: done if an
+// earlier attempt was carried out, an error that is uncertain if that cannot be known.
+// Neither: nothing was done, and another receipt may do.
+func (r *Receipt) Refused(x *zkconn.Retry, err, uncertain error) (done bool, _ error) {
+	switch {
+	case x.Repeated() && errors.Is(err, zk.ErrBadVersion):
+		r.Used()
+		return true, nil
+	case x.Repeated():
+		r.Discard()
+		return false, fmt.Errorf("%w: receipt: %w", uncertain, err)
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoAuth):
+		r.Discard() // somebody has changed it; the next transaction gets another one
+		return false, nil
+	}
+	r.Unused()
+	return false, err
+}

@@ -1,0 +1,73 @@
+package queuelog
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Scan calls f with the segments, from the oldest to the open one, until f returns
+// false. Each segment has a watch on its children. ErrStale is returned where the
+// segments have changed on the way.
+func (l *Log) Scan(ctx context.Context, f func(n int64, seg *zkconn.Watch) (more bool)) error {
+	if err := l.learn(ctx); err != nil {
+		return err
+	}
+	gone := false // the segment before
+	for n := int64(-1); ; {
+		seg, last, ok := l.after(n)
+		if !ok {
+			return ErrStale
+		}
+		n = seg.number
+		w, err := l.s.WatchChildren(ctx, l.Segment(n))
+		switch {
+		case errors.Is(err, zk.ErrNoNode) && (gone || last):
+			l.forget()
+			if seg.guessed {
+				if err := l.repair(ctx); err != nil {
+					return err
+				}
+			}
+			return ErrStale
+		case errors.Is(err, zk.ErrNoNode):
+			// Others have emptied it. A listing of all segments is long where the
+			// backlog is long. The next one is known, if the queue is the same.
+			same, err := l.isSame(ctx)
+			if err != nil {
+				return err
+			}
+			if !same {
+				l.forgetQueue()
+				return ErrStale
+			}
+			l.drop(n)
+			gone = true
+			continue
+		case err != nil:
+			return err
+		case !l.saw(n, w.Stat.Czxid, IsSealed(w)):
+			l.forgetQueue()
+			return ErrStale
+		}
+		gone = false
+		if !f(n, w) || !IsSealed(w) {
+			return nil
+		}
+	}
+}
+
+// IsSealed reports whether another segment follows.
+func IsSealed(seg *zkconn.Watch) bool { return seg.Stat.Version > 0 }
+
+// Delete deletes a segment that is sealed and empty, and so stays that. On any
+// error the segment is left to the next caller.
+func (l *Log) Delete(ctx context.Context, n int64) {
+	_, _, err := l.s.Multi(ctx, &zk.DeleteRequest{Path: l.Segment(n), Version: 1})
+	if err == nil || errors.Is(err, zk.ErrNoNode) {
+		l.drop(n)
+	}
+}

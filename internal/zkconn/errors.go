@@ -1,0 +1,119 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+)
+
+var (
+	// ErrSessionOver is the error of a request whose session has ended.
+	ErrSessionOver = fmt.Errorf("session over: %w", zk.ErrSessionExpired)
+
+	// ErrNotSent is the error of a request whose connection was lost before the
+	// request was written to it.
+	ErrNotSent = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, wire.ErrNotSent)
+
+	// ErrContended is returned after MaxTries attempts that others have undone.
+	ErrContended = errors.New("the znode changes too often")
+)
+
+// MaxTries bounds what is repeated because others undo it: containers that the
+// servers reap before they are used, data that changes between read and write.
+const MaxTries = 16
+
+// Transient reports whether a request that failed with err may be sent again in
+// the same session. It may have been applied or not.
+//
+// The cause of a context does not count: it may be the loss of another client's
+// lease, whose session has expired.
+func Transient(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	for _, e := range []error{
+		zk.ErrConnectionClosed, zk.ErrClosing, zk.ErrNoServer,
+		zk.ErrSessionExpired, zk.ErrSessionMoved, // the next handshake tells
+		zk.ErrNothing, // see codeErrors: timed out on the server, or throttled
+	} {
+		if errors.Is(err, e) {
+			return !errors.Is(err, ErrSessionOver)
+		}
+	}
+	return false
+}
+
+// ContextErr returns why ctx has ended: its error and, where it differs, its
+// cause. The result is a *ContextError then.
+func ContextErr(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == err {
+		return err
+	}
+	if s, ok := cause.(stopped); ok {
+		return s.error
+	}
+	return &ContextError{err, cause}
+}
+
+// IsContextErr reports whether err is what ContextErr returned for ctx.
+func IsContextErr(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || err == ContextErr(ctx))
+}
+
+// ContextError keeps the cause of a context apart from the outcome of a request:
+// errors.Is and errors.As do not find it. The cause may be the loss of another
+// lease, or wrap an error of the servers.
+type ContextError struct{ Err, Cause error }
+
+func (e *ContextError) Error() string { return e.Err.Error() + ": " + e.Cause.Error() }
+func (e *ContextError) Unwrap() error { return e.Err }
+
+// Stopped returns a cause for a context that this library ends although the
+// caller's own context lives on. ContextErr returns err alone for it.
+func Stopped(err error) error { return stopped{err} }
+
+type stopped struct{ error }
+
+func (s stopped) Unwrap() error { return s.error }
+
+// TooLarge returns the error for a request of n bytes.
+func TooLarge(n int) error {
+	return fmt.Errorf("request of %d bytes: servers accept %d (jute.maxbuffer)", n, jute.MaxFrame)
+}
+
+// codeError returns go-zookeeper's error for a server's code, nil for 0.
+func codeError(code int32) error {
+	if err, ok := codeErrors[code]; ok {
+		return err
+	}
+	return fmt.Errorf("error %d of the server (KeeperException.Code)", code)
+}
+
+var codeErrors = map[int32]error{
+	0: nil,
+
+	jute.ErrQuotaExceeded: fmt.Errorf("quota exceeded (error %d of the server)", jute.ErrQuotaExceeded),
+
+	// go-zookeeper has no names for these. internal/wire shows it the same one.
+	jute.ErrConnectionLoss:   zk.ErrNothing,
+	jute.ErrOperationTimeout: zk.ErrNothing,
+	jute.ErrThrottled:        zk.ErrNothing,
+
+	jute.ErrBadArguments:            zk.ErrBadArguments,
+	jute.ErrNoNode:                  zk.ErrNoNode,
+	jute.ErrNoAuth:                  zk.ErrNoAuth,
+	jute.ErrBadVersion:              zk.ErrBadVersion,
+	jute.ErrNoChildrenForEphemerals: zk.ErrNoChildrenForEphemerals,
+	jute.ErrNodeExists:              zk.ErrNodeExists,
+	jute.ErrNotEmpty:                zk.ErrNotEmpty,
+	jute.ErrSessionExpired:          zk.ErrSessionExpired,
+	jute.ErrInvalidACL:              zk.ErrInvalidACL,
+	jute.ErrAuthFailed:              zk.ErrAuthFailed,
+	jute.ErrSessionMoved:            zk.ErrSessionMoved,
+}

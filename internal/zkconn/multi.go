@@ -1,0 +1,235 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+)
+
+// Transaction is a multi request under way. Its operations are
+// *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
+// *zk.CheckVersionRequest. Like reads, transactions are sent directly.
+type Transaction struct {
+	s    *Session
+	ops  []any
+	call *wire.Call
+}
+
+// Begin sends a transaction as soon as requests pass. It blocks for that, not for
+// the answer.
+func (s *Session) Begin(ctx context.Context, ops ...any) (*Transaction, error) {
+	for {
+		if err := s.Ready(ctx); err != nil {
+			return nil, err
+		}
+		if t, err := s.Start(ops...); !errors.Is(err, ErrNotSent) {
+			return t, err
+		}
+	}
+}
+
+// Start sends a transaction now, or fails with ErrNotSent. It does not block.
+func (s *Session) Start(ops ...any) (*Transaction, error) {
+	frame := make([]byte, wire.Headroom, 512)
+	for _, op := range ops {
+		frame = appendOp(frame, op)
+	}
+	call, err := s.send(jute.OpMulti, appendOpHeader(frame, -1, true))
+	if err != nil {
+		return nil, err
+	}
+	return &Transaction{s, ops, call}, nil
+}
+
+// Multi carries out a transaction; see Begin and Transaction.Result.
+func (s *Session) Multi(ctx context.Context, ops ...any) (rs Results, failed any, err error) {
+	t, err := s.Begin(ctx, ops...)
+	if err != nil {
+		return Results{}, nil, err
+	}
+	return t.Wait(ctx)
+}
+
+// Done returns a channel that is closed when the transaction has ended.
+func (t *Transaction) Done() <-chan struct{} { return t.call.Done() }
+
+// Wait waits for the transaction's end and returns its result, or ContextErr if
+// ctx ends first.
+func (t *Transaction) Wait(ctx context.Context) (rs Results, failed any, err error) {
+	select {
+	case <-t.call.Done():
+	case <-ctx.Done():
+		select {
+		case <-t.call.Done():
+		default:
+			return Results{}, nil, ContextErr(ctx)
+		}
+	}
+	rs, failed, err = t.Result()
+	t.s.backOff(ctx, err)
+	return rs, failed, err
+}
+
+// Result returns how a transaction that has ended went. failed is the first of its
+// operations that the server refused, nil where the request failed as a whole.
+func (t *Transaction) Result() (rs Results, failed any, err error) {
+	code, record, err := t.call.Result()
+	switch {
+	case errors.Is(err, wire.ErrNotSent):
+		return Results{}, nil, ErrNotSent
+	case err != nil && t.s.IsOver():
+		return Results{}, nil, ErrSessionOver
+	case err != nil:
+		return Results{}, nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
+	}
+	all, err := decodeMulti(record)
+	for i, r := range all {
+		if r.Error == nil {
+			continue
+		}
+		if i >= len(t.ops) {
+			break
+		}
+		return Results{}, t.ops[i], r.Error
+	}
+	switch {
+	case code != 0:
+		err = codeError(code)
+	case err == nil && !t.answeredBy(all):
+		err = fmt.Errorf("%d results of %d operations in a transaction, or of others", len(all), len(t.ops))
+	}
+	return Results{t.ops, all}, nil, err
+}
+
+// answeredBy reports whether results without an error are those of the operations.
+func (t *Transaction) answeredBy(rs []zk.MultiResponse) bool {
+	if len(rs) != len(t.ops) {
+		return false
+	}
+	for i, op := range t.ops {
+		switch op := op.(type) {
+		case *zk.CreateRequest:
+			if !strings.HasPrefix(rs[i].String, op.Path) {
+				return false
+			}
+		case *zk.SetDataRequest:
+			if rs[i].Stat == nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Results are the results of a transaction that was carried out.
+type Results struct {
+	ops []any
+	all []zk.MultiResponse
+}
+
+// Created returns the path of the znode that op, of this transaction, created.
+func (r Results) Created(op *zk.CreateRequest) string { return r.all[r.index(op)].String }
+
+// Stat returns the Stat of the znode to which op, of this transaction, set data.
+func (r Results) Stat(op *zk.SetDataRequest) *zk.Stat { return r.all[r.index(op)].Stat }
+
+func (r Results) index(op any) int { return slices.Index(r.ops, op) }
+
+// All returns the results in the order of the operations.
+func (r Results) All() []zk.MultiResponse { return r.all }
+
+// backOff waits a moment where the server is overloaded or about to close the
+// connection, before the caller asks again.
+func (s *Session) backOff(ctx context.Context, err error) {
+	switch err {
+	case zk.ErrNothing, zk.ErrSessionExpired, zk.ErrSessionMoved:
+		select {
+		case <-time.After(s.Timeout() / 50):
+		case <-s.over:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// The records are those of org.apache.zookeeper.MultiOperationRecord and
+// MultiResponse.
+
+func appendOpHeader(b []byte, op int32, done bool) []byte {
+	b = jute.AppendBool(jute.AppendInt32(b, op), done)
+	return jute.AppendInt32(b, -1)
+}
+
+func appendOp(b []byte, op any) []byte {
+	switch op := op.(type) {
+	case *zk.CreateRequest:
+		b = appendOpHeader(b, jute.OpCreate, false)
+		b = appendData(jute.AppendString(b, op.Path), op.Data)
+		b = jute.AppendInt32(b, int32(len(op.Acl)))
+		for _, a := range op.Acl {
+			b = jute.AppendInt32(b, a.Perms)
+			b = jute.AppendString(jute.AppendString(b, a.Scheme), a.ID)
+		}
+		return jute.AppendInt32(b, op.Flags)
+	case *zk.SetDataRequest:
+		b = appendOpHeader(b, jute.OpSetData, false)
+		b = appendData(jute.AppendString(b, op.Path), op.Data)
+		return jute.AppendInt32(b, op.Version)
+	case *zk.DeleteRequest:
+		b = appendOpHeader(b, jute.OpDelete, false)
+		return jute.AppendInt32(jute.AppendString(b, op.Path), op.Version)
+	case *zk.CheckVersionRequest:
+		b = appendOpHeader(b, jute.OpCheck, false)
+		return jute.AppendInt32(jute.AppendString(b, op.Path), op.Version)
+	}
+	panic(fmt.Sprintf("no operation of a transaction: %T", op))
+}
+
+// MultiSize returns how large a request the operations make.
+func MultiSize(parts ...[]any) int {
+	frame := make([]byte, wire.Headroom)
+	for _, op := range slices.Concat(parts...) {
+		frame = appendOp(frame, op)
+	}
+	return len(appendOpHeader(frame, -1, true)) - 4
+}
+
+// appendData appends a buffer; nil stays null, as in go-zookeeper.
+func appendData(b, data []byte) []byte {
+	if data == nil {
+		return jute.AppendInt32(b, -1)
+	}
+	return jute.AppendBuffer(b, data)
+}
+
+func decodeMulti(record []byte) ([]zk.MultiResponse, error) {
+	var rs []zk.MultiResponse
+	for d := jute.NewDecoder(record); len(record) > 0; {
+		op, done := d.Int32(), d.Bool()
+		d.Int32()
+		if done || d.Err != nil {
+			return rs, d.Err
+		}
+		var r zk.MultiResponse
+		switch op {
+		case -1:
+			r.Error = codeError(d.Int32())
+		case jute.OpCreate:
+			r.String = d.String()
+		case jute.OpSetData:
+			r.Stat = decodeStat(d)
+		case jute.OpDelete, jute.OpCheck:
+		default:
+			return rs, fmt.Errorf("result of operation %d in a transaction", op)
+		}
+		rs = append(rs, r)
+	}
+	return nil, nil
+}

@@ -1,0 +1,164 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+)
+
+// Reads without a watch are sent directly. What go-zookeeper has queued cannot be
+// taken back, so a caller that may have to leave would need a goroutine for each.
+
+// send sends a request now, or fails with ErrNotSent. It does not block. frame is
+// wire.Headroom bytes and the record.
+func (s *Session) send(op int32, frame []byte) (*wire.Call, error) {
+	if n := len(frame) - 4; n > jute.MaxFrame {
+		return nil, TooLarge(n)
+	}
+	s.mu.Lock()
+	nc, up, over := s.nc, s.up, s.cause != nil || s.draining
+	s.mu.Unlock()
+	switch {
+	case over:
+		return nil, ErrSessionOver
+	case !up || nc == nil:
+		return nil, ErrNotSent
+	}
+	return nc.Call(op, frame), nil
+}
+
+// Get returns a znode's data and its Stat.
+func (s *Session) Get(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
+	err = s.read(ctx, jute.OpGetData, path, func(d *jute.Decoder) {
+		data = d.Buffer()
+		stat = decodeStat(d)
+	})
+	return data, stat, err
+}
+
+// Children returns the names of a znode's children, in no order, and its Stat.
+// The names share their memory: keeping one keeps all of them, unless it is
+// cloned.
+func (s *Session) Children(ctx context.Context, path string) (names []string, stat *zk.Stat, err error) {
+	err = s.read(ctx, jute.OpGetChildren2, path, func(d *jute.Decoder) {
+		names = decodeNames(d)
+		stat = decodeStat(d)
+	})
+	return names, stat, err
+}
+
+// Exists returns a znode's Stat, or zk.ErrNoNode.
+func (s *Session) Exists(ctx context.Context, path string) (stat *zk.Stat, err error) {
+	err = s.read(ctx, jute.OpExists, path, func(d *jute.Decoder) { stat = decodeStat(d) })
+	return stat, err
+}
+
+// Sync returns when the server has caught up with its leader.
+func (s *Session) Sync(ctx context.Context, path string) error {
+	return s.read(ctx, jute.OpSync, path, func(d *jute.Decoder) { _ = d.String() })
+}
+
+// read sends a read until it is answered. decode reads the answer's record.
+func (s *Session) read(ctx context.Context, op int32, path string, decode func(*jute.Decoder)) error {
+	for {
+		if err := s.Ready(ctx); err != nil {
+			return err
+		}
+		r, err := s.startRead(op, path)
+		if err == nil {
+			select {
+			case <-r.Done():
+			case <-ctx.Done():
+				return ContextErr(ctx)
+			}
+			err = r.result(decode)
+			if err == nil {
+				return nil
+			}
+			if s.IsOver() && Transient(err) {
+				return ErrSessionOver
+			}
+			s.backOff(ctx, err)
+		}
+		if !Transient(err) {
+			return err
+		}
+	}
+}
+
+// Reading is a read of a znode's data under way.
+type Reading struct{ call *wire.Call }
+
+// StartGet sends a read of a znode's data now, or fails with ErrNotSent. It does
+// not block. The server carries it out behind what was sent on this connection
+// before.
+func (s *Session) StartGet(path string) (*Reading, error) { return s.startRead(jute.OpGetData, path) }
+
+func (s *Session) startRead(op int32, path string) (*Reading, error) {
+	frame := jute.AppendString(make([]byte, wire.Headroom, wire.Headroom+5+len(path)), path)
+	if op != jute.OpSync {
+		frame = append(frame, 0) // no watch
+	}
+	call, err := s.send(op, frame)
+	if err != nil {
+		return nil, err
+	}
+	return &Reading{call}, nil
+}
+
+// Done returns a channel that is closed when the read has ended.
+func (r *Reading) Done() <-chan struct{} { return r.call.Done() }
+
+// Data returns the answer. It is valid once Done's channel is closed.
+func (r *Reading) Data() (data []byte, stat *zk.Stat, err error) {
+	err = r.result(func(d *jute.Decoder) {
+		data = d.Buffer()
+		stat = decodeStat(d)
+	})
+	return data, stat, err
+}
+
+func (r *Reading) result(decode func(*jute.Decoder)) error {
+	code, record, err := r.call.Result()
+	switch {
+	case errors.Is(err, wire.ErrNotSent):
+		return ErrNotSent
+	case err != nil:
+		return fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
+	}
+	if err := codeError(code); err != nil {
+		return err
+	}
+	d := jute.NewDecoder(record)
+	decode(d)
+	return d.Err
+}
+
+func decodeNames(d *jute.Decoder) []string {
+	n := int(d.Int32())
+	rest := *d
+	all := string(rest.Rest()) // one allocation for all names
+	names := make([]string, 0, min(max(n, 0), len(all)/4))
+	for range n {
+		name := d.Buffer()
+		if d.Err != nil {
+			return nil
+		}
+		end := len(all) - d.Len()
+		names = append(names, all[end-len(name):end])
+	}
+	return names
+}
+
+func decodeStat(d *jute.Decoder) *zk.Stat {
+	return &zk.Stat{
+		Czxid: d.Int64(), Mzxid: d.Int64(), Ctime: d.Int64(), Mtime: d.Int64(),
+		Version: d.Int32(), Cversion: d.Int32(), Aversion: d.Int32(),
+		EphemeralOwner: d.Int64(), DataLength: d.Int32(), NumChildren: d.Int32(), Pzxid: d.Int64(),
+	}
+}

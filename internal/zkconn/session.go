@@ -1,0 +1,348 @@
+package zkconn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+)
+
+// Config is what a Session needs of its owner. No function may block. Up and Down
+// are called with the session's lock held, in the order of what happened: they must
+// not call the Session's methods, save ID and Timeout.
+type Config struct {
+	Servers     []string      // host:port
+	Timeout     time.Duration // requested; the server may change it
+	Credentials []wire.Credential
+	TLS         *tls.Config // nil: none
+	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
+	Tasks       *Tasks // goroutines that outlive their callers are counted here
+
+	Leases func() bool      // reports whether grants rest on this session
+	Event  func(wire.Event) // a watch event came; the watches that it fires have fired
+	Up     func()           // requests pass, for the first time or again
+	Down   func(err error)  // they no longer do
+	Log    func(level slog.Level, msg string, args ...any)
+}
+
+// Session is one ZooKeeper session on one zk.Conn. go-zookeeper would open the
+// next session inside the same Conn and run there what was meant for the old one.
+// Here the dialer holds it once the session has ended, and the owner opens the next
+// session on a new Conn.
+type Session struct {
+	cfg   Config
+	wire  *wire.Session
+	hosts *hosts
+	owner string // id of the session's own digest identity
+
+	conn    *zk.Conn
+	ended   <-chan struct{} // closed when go-zookeeper's last goroutine is ending
+	calling Tasks           // calls of conn
+
+	established chan struct{} // closed when requests passed for the first time
+	over        chan struct{} // closed when the session has ended
+	dialing     context.Context
+	stopDialing context.CancelFunc
+	parked      chan struct{} // closed when go-zookeeper's loop is held in the dialer
+	releaseLoop chan struct{} // closed when that loop may return
+
+	mu            sync.Mutex
+	up            bool
+	upChanged     chan struct{} // closed and replaced whenever up changes
+	upSince       time.Time
+	rejectedSince map[string]time.Time // by server, see isForgotten
+	failures      int                  // attempts to connect since requests last passed
+	nc            *wire.Conn
+	number        uint64 // of nc
+	server        string // of nc
+	lastErr       error  // why there is no connection
+	cause         error  // why the session has ended
+	draining      bool   // no request begins any more
+	watches       map[watchKey]*Watch
+	probe         *aclProbe
+}
+
+// New returns a Session that has not begun to connect.
+func New(cfg Config) *Session {
+	s := &Session{
+		cfg: cfg, hosts: newHosts(cfg.Servers),
+		established: make(chan struct{}), over: make(chan struct{}),
+		parked: make(chan struct{}), releaseLoop: make(chan struct{}),
+		upChanged:     make(chan struct{}),
+		rejectedSince: map[string]time.Time{},
+		watches:       map[watchKey]*Watch{},
+	}
+	s.hosts.releaseLoop = s.releaseLoop
+	s.dialing, s.stopDialing = context.WithCancel(context.Background())
+	identity, owner := newIdentity()
+	s.owner = owner
+	s.wire = wire.NewSession(wire.Config{
+		Timeout:     cfg.Timeout,
+		Credentials: append(cfg.Credentials[:len(cfg.Credentials):len(cfg.Credentials)], identity),
+		Leases:      cfg.Leases,
+		Armed:       s.onArmed,
+		Event:       s.onEvent,
+		Up:          s.onUp,
+		Down:        s.onDown,
+	})
+	return s
+}
+
+// Open starts to connect, and returns at once.
+func (s *Session) Open() error {
+	// The dialer may run before Connect has returned. Nothing that it calls touches
+	// s.conn.
+	conn, events, err := zk.Connect(s.cfg.Servers, s.cfg.Timeout,
+		zk.WithDialer(s.dial), zk.WithHostProvider(s.hosts),
+		zk.WithLogger(quiet{}), zk.WithLogInfo(false),
+		// The largest request, and some room: go-zookeeper panics on one that just
+		// fills its buffer.
+		zk.WithMaxConnBufferSize(1<<20+1024))
+	if err != nil {
+		s.stopDialing()
+		return err
+	}
+	s.conn = conn
+	done := make(chan struct{})
+	s.ended = done
+	go func() {
+		defer close(done)
+		for range events { // closed last of all; go-zookeeper drops what does not fit
+		}
+	}()
+	return nil
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// Lifetime returns the context of a request whose outcome must be known. It never
+// ends: the request returns when it is answered, or with ErrSessionOver when the
+// session ends.
+func (s *Session) Lifetime() context.Context { return context.Background() }
+
+// ID returns ZooKeeper's session id, 0 before the first handshake.
+func (s *Session) ID() int64 { return s.wire.ID() }
+
+// Timeout returns the negotiated session timeout.
+func (s *Session) Timeout() time.Duration { return s.wire.Timeout() }
+
+// ValidUntil returns the moment until which the session is known to be alive if the
+// servers say nothing more.
+func (s *Session) ValidUntil() time.Time { return s.wire.ValidUntil() }
+
+// Established returns a channel that is closed when requests pass for the first
+// time.
+func (s *Session) Established() <-chan struct{} { return s.established }
+
+// IsEstablished reports whether requests have ever passed.
+func (s *Session) IsEstablished() bool { return isClosed(s.established) }
+
+// Over returns a channel that is closed when the session has ended.
+func (s *Session) Over() <-chan struct{} { return s.over }
+
+// IsOver reports whether the session has ended.
+func (s *Session) IsOver() bool { return isClosed(s.over) }
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Cause returns why the session has ended, nil while it has not.
+func (s *Session) Cause() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause
+}
+
+// Connected reports whether requests pass, and returns a channel that is closed
+// when that changes.
+func (s *Session) Connected() (bool, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.up, s.upChanged
+}
+
+// Connection returns the number of the newest connection, or ErrSessionOver if
+// requests are no longer accepted. Numbers grow.
+func (s *Session) Connection() (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil || s.draining {
+		return s.number, ErrSessionOver
+	}
+	return s.number, nil
+}
+
+// LastError returns why there is no connection.
+func (s *Session) LastError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastErr
+}
+
+// Ready waits until requests pass. Callers that can give up wait here, before there
+// is a request: calls that wait inside go-zookeeper cannot be taken back, and would
+// all be sent after the reconnect.
+func (s *Session) Ready(ctx context.Context) error {
+	for {
+		up, changed := s.Connected()
+		if up && ctx.Err() == nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-s.over:
+			return ErrSessionOver
+		case <-ctx.Done():
+			return ContextErr(ctx)
+		}
+	}
+}
+
+// onUp is called by internal/wire.
+func (s *Session) onUp(conn uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nc == nil || s.number != conn { // that connection has ended in the meantime
+		return
+	}
+	s.setUp(true)
+	s.upSince, s.failures, s.lastErr = time.Now(), 0, nil
+	if !s.IsEstablished() {
+		close(s.established)
+	}
+	s.cfg.Up()
+}
+
+// onDown is called by internal/wire.
+func (s *Session) onDown(conn uint64, err error) {
+	s.mu.Lock()
+	if s.nc == nil || s.number != conn { // there is a newer connection
+		s.mu.Unlock()
+		return
+	}
+	if s.nc.Answered() {
+		clear(s.rejectedSince)
+	} else if !wire.IsRejected(err) {
+		delete(s.rejectedSince, s.server)
+	} else if _, ok := s.rejectedSince[s.server]; !ok {
+		s.rejectedSince[s.server] = time.Now()
+	}
+	if s.up {
+		s.cfg.Down(err)
+	}
+	s.setUp(false)
+	s.nc = nil
+	s.lastErr = err
+	s.mu.Unlock()
+	var refused *wire.AuthError
+	switch {
+	case s.wire.Over():
+		s.finish(zk.ErrSessionExpired)
+	case errors.As(err, &refused) && !s.IsEstablished() && !s.refusedOwn(refused):
+		s.finish(refused)
+	}
+}
+
+// refusedOwn reports whether the server refused the session's own identity, which
+// it can do without.
+func (s *Session) refusedOwn(e *wire.AuthError) bool {
+	return s.wire.Refused(s.ownCredential()) && e.Scheme == "digest"
+}
+
+// setUp is called with s.mu held.
+func (s *Session) setUp(up bool) {
+	if s.up != up {
+		s.up = up
+		close(s.upChanged)
+		s.upChanged = make(chan struct{})
+	}
+}
+
+// finish notes that the session has ended, once.
+func (s *Session) finish(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		return
+	}
+	s.cause = cause
+	close(s.over)
+	s.stopDialing()
+}
+
+// Close ends the session's goroutines and, where it has not ended, the session,
+// for that cause. If orderly it waits for calls under way and tells the server to
+// end the session; it returns true if the server did.
+func (s *Session) Close(orderly bool, cause error) bool {
+	s.mu.Lock()
+	s.draining = true
+	up := s.up
+	s.mu.Unlock()
+	orderly = orderly && up
+	if orderly {
+		// Conn.Close with calls under way is a data race in go-zookeeper.
+		select {
+		case <-s.calling.Done():
+		case <-time.After(s.Timeout() / 4):
+			orderly = false
+		}
+	}
+	s.finish(cause) // no connection is made from here on
+	closed := make(chan struct{})
+	closeConn := func() {
+		defer close(closed)
+		s.conn.Close()
+	}
+	if orderly {
+		go closeConn()
+		<-closed // with the server's answer, or after a second
+	}
+	clean := orderly && s.wire.Over()
+	s.endLoop(orderly, closeConn)
+	<-closed
+	<-s.calling.Done()
+	return clean
+}
+
+// endLoop ends go-zookeeper's loop. Its Close takes a second where the Conn is not
+// connected, unless its loop is at the host provider. So the loop is held in the
+// dialer until Close has begun, and then sent round once more with retryStart,
+// which makes it look whether it should quit.
+func (s *Session) endLoop(closed bool, closeConn func()) {
+	s.mu.Lock()
+	nc := s.nc
+	s.mu.Unlock()
+	if nc != nil {
+		nc.Close()
+	}
+	select {
+	case <-s.parked:
+	case <-s.ended: // only once Conn.Close was called
+	}
+	if !closed {
+		go closeConn()
+		// Close has to queue its request before the loop goes round. If it has not
+		// run by then, it takes its second.
+		select {
+		case <-s.ended:
+		case <-time.After(3 * time.Millisecond):
+		}
+	}
+	close(s.releaseLoop)
+	<-s.ended
+}

@@ -1,0 +1,53 @@
+package zkconn
+
+import "sync"
+
+// Tasks counts goroutines that somebody waits for. Unlike a sync.WaitGroup it
+// allows Add while somebody waits.
+type Tasks struct {
+	mu   sync.Mutex
+	n    int
+	idle chan struct{} // closed when n is 0; nil: nobody waits
+}
+
+// Start runs f in a goroutine and counts it until f returns.
+func (t *Tasks) Start(f func()) {
+	t.Add()
+	go func() {
+		defer t.Finish()
+		f()
+	}()
+}
+
+// Add counts a task that ends with Finish.
+func (t *Tasks) Add() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.n++
+}
+
+// Finish ends a task that Add counted.
+func (t *Tasks) Finish() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.n--; t.n == 0 && t.idle != nil {
+		close(t.idle)
+		t.idle = nil
+	}
+}
+
+// Done returns a channel that is closed once no task runs.
+func (t *Tasks) Done() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	idle := t.idle
+	if idle == nil {
+		idle = make(chan struct{})
+	}
+	if t.n == 0 {
+		close(idle)
+	} else {
+		t.idle = idle
+	}
+	return idle
+}

@@ -1,0 +1,181 @@
+package zkconn
+
+import (
+	"context"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+)
+
+// Watch is the one watch of its kind that a session has on a path. All callers
+// that wait for the path share it: go-zookeeper cannot remove a watch, so one for
+// each caller would pile up.
+//
+// Events come from internal/wire in the order in which they came over the
+// connection, before go-zookeeper passes them on. So whoever sees Fired closed
+// sees every watch fired whose event came earlier. The exported fields are what
+// the server answered. They hold until the watch fires, as far as this session can
+// know.
+type Watch struct {
+	Stat     zk.Stat
+	Data     []byte   // OfData
+	Children []string // OfChildren, in no order
+	Absent   bool     // OfExistence: there is no znode
+
+	armed chan struct{} // closed when the request that sets the watch has ended
+	err   error         // of that request, set before armed is closed
+
+	fired chan struct{}
+	// event and confirmed are set before fired is closed. confirmed is the
+	// connection on which a watch on data was answered, 0 if the event came first.
+	event     wire.Event
+	confirmed uint64
+}
+
+// WatchKind says which changes fire a watch.
+type WatchKind int
+
+// The kinds of watches.
+const (
+	OfData      WatchKind = iota // data changed, or znode deleted; the znode must exist
+	OfChildren                   // a child created or deleted, or znode deleted
+	OfExistence                  // znode created, changed or deleted
+)
+
+type watchKey struct {
+	path string
+	kind WatchKind
+}
+
+// firedBy lists the kinds of watches that an event fires.
+var firedBy = map[int32][]WatchKind{
+	jute.EventCreated:         {OfExistence},
+	jute.EventDataChanged:     {OfData, OfExistence},
+	jute.EventChildrenChanged: {OfChildren},
+	jute.EventDeleted:         {OfData, OfChildren, OfExistence},
+}
+
+// Fired returns a channel that is closed when the watch fires. It is nil for a nil
+// Watch.
+func (w *Watch) Fired() <-chan struct{} {
+	if w == nil {
+		return nil
+	}
+	return w.fired
+}
+
+// HasFired reports whether the watch has fired.
+func (w *Watch) HasFired() bool {
+	select {
+	case <-w.fired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Deleted reports whether the znode was deleted. It is valid for a watch that has
+// fired.
+func (w *Watch) Deleted() bool { return w.event.Type == jute.EventDeleted }
+
+// Changed reports whether the znode's data was changed, and the connection that
+// the event came over. It is valid for a watch that has fired.
+func (w *Watch) Changed() (conn uint64, ok bool) {
+	return w.event.Conn, w.event.Type == jute.EventDataChanged
+}
+
+// ConfirmedOn reports whether a watch on data that has fired was answered on that
+// connection. After a reconnect go-zookeeper arms watches in any order and in
+// chunks, and no answer confirms a single one of them.
+func (w *Watch) ConfirmedOn(conn uint64) bool { return w.confirmed == conn }
+
+// Watch returns the session's watch on path's data, or zk.ErrNoNode. It costs one
+// request if the session has none. A session's watches are few and fire when their
+// znodes are deleted.
+func (s *Session) Watch(ctx context.Context, path string) (*Watch, error) {
+	return s.watchOf(ctx, watchKey{path, OfData})
+}
+
+// WatchChildren is like Watch for the znode's children.
+func (s *Session) WatchChildren(ctx context.Context, path string) (*Watch, error) {
+	return s.watchOf(ctx, watchKey{path, OfChildren})
+}
+
+// WatchExistence is like Watch, but it is no error that there is no znode.
+func (s *Session) WatchExistence(ctx context.Context, path string) (*Watch, error) {
+	return s.watchOf(ctx, watchKey{path, OfExistence})
+}
+
+func (s *Session) watchOf(ctx context.Context, key watchKey) (*Watch, error) {
+	for {
+		s.mu.Lock()
+		w, ok := s.watches[key]
+		if !ok {
+			w = &Watch{armed: make(chan struct{}), fired: make(chan struct{})}
+			s.watches[key] = w
+			s.cfg.Tasks.Start(func() { s.arm(key, w) })
+		}
+		s.mu.Unlock()
+		select {
+		case <-w.armed:
+		case <-ctx.Done():
+			return nil, ContextErr(ctx)
+		}
+		if !Transient(w.err) {
+			return w, w.err
+		}
+	}
+}
+
+func (s *Session) arm(key watchKey, w *Watch) {
+	defer close(w.armed)
+	stat, err := call(s, func(conn *zk.Conn) (stat *zk.Stat, err error) {
+		switch key.kind {
+		case OfData:
+			w.Data, stat, _, err = conn.GetW(key.path)
+		case OfChildren:
+			w.Children, stat, _, err = conn.ChildrenW(key.path)
+		case OfExistence:
+			var exists bool
+			exists, stat, _, err = conn.ExistsW(key.path)
+			w.Absent = !exists
+		}
+		return stat, err
+	})
+	if err == nil {
+		w.Stat = *stat
+		return
+	}
+	w.err = err
+	s.mu.Lock()
+	if s.watches[key] == w {
+		delete(s.watches, key)
+	}
+	s.mu.Unlock()
+}
+
+// onArmed is called by internal/wire.
+func (s *Session) onArmed(path string, conn uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.watches[watchKey{path, OfData}]; w != nil {
+		w.confirmed = conn
+	}
+}
+
+// onEvent is called by internal/wire.
+func (s *Session) onEvent(e wire.Event) {
+	s.mu.Lock()
+	for _, kind := range firedBy[e.Type] {
+		key := watchKey{e.Path, kind}
+		if w := s.watches[key]; w != nil {
+			delete(s.watches, key)
+			w.event = e
+			close(w.fired)
+		}
+	}
+	s.mu.Unlock()
+	s.cfg.Event(e)
+}

@@ -18,33 +18,33 @@ type network struct {
 	srv *zktest.Server
 	// sleepy: the client's own deadlines do not count, as if its process stood
 	// still while nothing arrives.
-	sleepy bool
+	pauses bool
 	// latency is for how long bytes are on their way, at most.
 	latency time.Duration
 
-	mu    sync.Mutex
-	open  chan struct{} // closed while bytes pass
-	links map[*link]struct{}
+	mu     sync.Mutex
+	thawed chan struct{} // closed while bytes pass
+	links  map[*link]struct{}
 }
 
 func newNetwork(srv *zktest.Server) *network {
-	n := &network{srv: srv, open: make(chan struct{}), links: map[*link]struct{}{}}
-	close(n.open)
+	n := &network{srv: srv, thawed: make(chan struct{}), links: map[*link]struct{}{}}
+	close(n.thawed)
 	return n
 }
 
-func (n *network) gate() <-chan struct{} {
+func (n *network) passable() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.open
+	return n.thawed
 }
 
 func (n *network) freeze() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
-	case <-n.open:
-		n.open = make(chan struct{})
+	case <-n.thawed:
+		n.thawed = make(chan struct{})
 	default:
 	}
 }
@@ -53,9 +53,9 @@ func (n *network) thaw() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
-	case <-n.open:
+	case <-n.thawed:
 	default:
-		close(n.open)
+		close(n.thawed)
 	}
 }
 
@@ -72,7 +72,7 @@ func (n *network) cut() {
 // dial is Options.Dialer.
 func (n *network) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	select {
-	case <-n.gate():
+	case <-n.passable():
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -122,7 +122,7 @@ func (l *link) carry(from, to net.Conn) {
 		if l.n.latency > 0 {
 			time.Sleep(time.Duration(rand.Int64N(int64(l.n.latency))))
 		}
-		<-l.n.gate()
+		<-l.n.passable()
 		mu.Lock()
 		bytes, last := queue, ended
 		queue = nil
@@ -146,21 +146,21 @@ func (l *link) carry(from, to net.Conn) {
 }
 
 func (l *link) SetDeadline(t time.Time) error {
-	if l.n.sleepy {
+	if l.n.pauses {
 		return nil
 	}
 	return l.Conn.SetDeadline(t)
 }
 
 func (l *link) SetReadDeadline(t time.Time) error {
-	if l.n.sleepy {
+	if l.n.pauses {
 		return nil
 	}
 	return l.Conn.SetReadDeadline(t)
 }
 
 func (l *link) SetWriteDeadline(t time.Time) error {
-	if l.n.sleepy {
+	if l.n.pauses {
 		return nil
 	}
 	return l.Conn.SetWriteDeadline(t)

@@ -7,21 +7,21 @@ import (
 )
 
 // recipe is what a world is about.
-type recipe struct {
-	of      func(*zkrecipes.Client, string) lock
-	others  [][]string // other libraries' places that may stand in its lines
-	befalls []string   // what must happen in a few hundred runs, beside the plans' faults
+type lockRecipe struct {
+	newLock       func(*zkrecipes.Client, string) anyLock
+	foreignPlaces [][]string // other libraries' places that may stand in its lines
+	mustSee       []string   // what must happen in a few hundred runs, beside the plans' faults
 }
 
 // lock is what can be done with one. A mutex has no readers.
-type lock struct {
+type anyLock struct {
 	path            string
-	lock, tryLock   way
-	rlock, tryRLock way
+	lock, tryLock   lockFunc
+	rlock, tryRLock lockFunc
 	downgrade       func(context.Context, *zkrecipes.Lease) error
 }
 
-type way func(context.Context) (*zkrecipes.Lease, error)
+type lockFunc func(context.Context) (*zkrecipes.Lease, error)
 
 const (
 	curatorsMutex  = "_c_1f2e3d4c-5b6a-4789-8abc-def012345678-lock-"
@@ -32,31 +32,31 @@ const (
 	kazoosReader   = "fedcba98765432100123456789abcdef__rlock__"
 )
 
-var befalls = []string{"partition", "client asleep", "place deleted", "signal forged", "foreign place"}
+var lockFaultEvents = []string{"partition", "client asleep", "place deleted", "signal forged", "foreign place"}
 
-var mutex = recipe{
-	of: func(c *zkrecipes.Client, path string) lock {
+var mutexRecipe = lockRecipe{
+	newLock: func(c *zkrecipes.Client, path string) anyLock {
 		m := zkrecipes.NewMutex(c, path)
-		return lock{path: path, lock: m.Lock, tryLock: m.TryLock}
+		return anyLock{path: path, lock: m.Lock, tryLock: m.TryLock}
 	},
-	others: [][]string{
+	foreignPlaces: [][]string{
 		{curatorsMutex}, {goZookeepers}, {kazoosLock}, {kazoosReader},
 		{kazoosLock, "_c_1f2e3d4c-5b6a-4789-lock-"},
 	},
-	befalls: befalls,
+	mustSee: lockFaultEvents,
 }
 
-var rwLock = recipe{
-	of: func(c *zkrecipes.Client, path string) lock {
+var rwLockRecipe = lockRecipe{
+	newLock: func(c *zkrecipes.Client, path string) anyLock {
 		m := zkrecipes.NewRWLock(c, path)
-		return lock{path, m.Lock, m.TryLock, m.RLock, m.TryRLock, m.Downgrade}
+		return anyLock{path, m.Lock, m.TryLock, m.RLock, m.TryRLock, m.Downgrade}
 	},
-	others: [][]string{
+	foreignPlaces: [][]string{
 		{curatorsWriter}, {curatorsReader}, {curatorsWriter, curatorsReader},
 		{kazoosLock}, {kazoosReader}, {kazoosLock, curatorsWriter, "no-place-"},
 	},
-	befalls: append([]string{
+	mustSee: append([]string{
 		"readers together", "downgrade", "downgrade left", "downgrade left, and carried out",
 		"downgrade of a lost lease", "downgrade beside a release", "foreign downgrade",
-	}, befalls...),
+	}, lockFaultEvents...),
 }

@@ -10,24 +10,24 @@ import (
 
 // process is a client, which may die and live again.
 type process struct {
-	w *world
-	i int
-	n *network
+	w   *world
+	i   int
+	net *network
 	// struck is sent to when something is to befall it at once.
-	struck chan struct{}
+	faultNow chan struct{}
 
-	mu      sync.Mutex
-	c       *zkrecipes.Client
-	session int64 // the latest
-	life    int
-	dead    bool          // its client is closed, or about to be
-	born    chan struct{} // closed when it is not
+	mu        sync.Mutex
+	c         *zkrecipes.Client
+	session   int64 // the latest
+	life      int
+	down      bool          // its client is closed, or about to be
+	restarted chan struct{} // closed when it is not
 }
 
 func newProcess(w *world, i int) *process {
-	p := &process{w: w, i: i, n: newNetwork(w.srv), struck: make(chan struct{}, 1)}
-	p.n.sleepy = w.sleepy && i == 0
-	p.n.latency = w.latency
+	p := &process{w: w, i: i, net: newNetwork(w.srv), faultNow: make(chan struct{}, 1)}
+	p.net.pauses = w.pauses && i == 0
+	p.net.latency = w.latency
 	return p
 }
 
@@ -42,31 +42,31 @@ func (p *process) start() error {
 		p.session = e.Session
 	}
 	c, err := zkrecipes.Dial(p.w.ctx, []string{p.w.srv.Addr()}, &zkrecipes.Options{
-		SessionTimeout: p.w.timeout, Dialer: p.n.dial, Identity: identity(p.i, p.life), Trace: trace,
+		SessionTimeout: p.w.timeout, Dialer: p.net.dial, Identity: identity(p.i, p.life), Trace: trace,
 	})
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.c, p.dead = c, false
-	if p.born != nil {
-		close(p.born)
+	p.c, p.down = c, false
+	if p.restarted != nil {
+		close(p.restarted)
 	}
 	return nil
 }
 
 // client returns the client of the present life.
 func (p *process) client() *zkrecipes.Client {
-	c, _ := p.alive()
+	c, _ := p.current()
 	return c
 }
 
 // alive waits for a life, and returns its client and which it is.
-func (p *process) alive() (*zkrecipes.Client, int) {
+func (p *process) current() (*zkrecipes.Client, int) {
 	for {
 		p.mu.Lock()
-		c, life, dead, born := p.c, p.life, p.dead, p.born
+		c, life, dead, born := p.c, p.life, p.down, p.restarted
 		p.mu.Unlock()
 		if !dead {
 			return c, life
@@ -79,63 +79,63 @@ func (p *process) alive() (*zkrecipes.Client, int) {
 func (p *process) ended(life int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.life > life || p.dead
+	return p.life > life || p.down
 }
 
 // die ends the life, with a farewell to the server or without one, and begins the
 // next after a while.
-func (p *process) die(farewell bool, again time.Duration) {
+func (p *process) restart(farewell bool, again time.Duration) {
 	p.mu.Lock()
-	p.dead, p.born = true, make(chan struct{})
+	p.down, p.restarted = true, make(chan struct{})
 	c := p.c
 	p.mu.Unlock()
-	p.w.h.note("client %d dies, farewell %v", p.i, farewell)
+	p.w.log.note("client %d dies, farewell %v", p.i, farewell)
 	if farewell {
-		p.w.befell.add("client closed")
+		p.w.events.add("client closed")
 	} else {
-		p.w.befell.add("client killed")
-		p.n.freeze()
-		p.n.cut()
+		p.w.events.add("client killed")
+		p.net.freeze()
+		p.net.cut()
 	}
 	_ = c.Close() // it says where the session is left to time out
-	p.n.thaw()
+	p.net.thaw()
 	time.Sleep(again)
 	p.mu.Lock()
 	p.life++
 	p.mu.Unlock()
 	if err := p.start(); err != nil {
-		p.w.h.violation("dial: %v", err)
+		p.w.log.violation("dial: %v", err)
 	}
 }
 
 // fate is what befalls a process beside its network: at moments of chance, and
 // when it is struck.
-func (p *process) fate(calm <-chan struct{}) {
+func (p *process) injectFaults(calm <-chan struct{}) {
 	r := rand.New(rand.NewPCG(p.w.seed, uint64(4000+p.i)))
 	for {
 		select {
 		case <-time.After(time.Duration(r.Int64N(int64(40 * time.Second)))):
-		case <-p.struck:
+		case <-p.faultNow:
 		case <-calm:
 			return
 		}
 		switch what := r.IntN(4); {
-		case what == 0 && p.w.forced:
-			p.expire()
-		case what == 1 && p.w.mortal:
-			p.die(r.IntN(2) == 0, time.Duration(r.Int64N(int64(p.w.timeout))))
-		case !p.n.sleepy:
-			p.w.h.note("network of client %d: cut", p.i)
-			p.n.cut()
+		case what == 0 && p.w.forcedExpiry:
+			p.expireSession()
+		case what == 1 && p.w.restarts:
+			p.restart(r.IntN(2) == 0, time.Duration(r.Int64N(int64(p.w.timeout))))
+		case !p.net.pauses:
+			p.w.log.note("network of client %d: cut", p.i)
+			p.net.cut()
 		}
 	}
 }
 
 // expire has the session end on the server.
-func (p *process) expire() {
+func (p *process) expireSession() {
 	p.mu.Lock()
 	session := p.session
 	p.mu.Unlock()
-	p.w.h.note("client %d: session 0x%x expired: %v", p.i, session, p.w.srv.Expire(session))
-	p.w.befell.add("session expired")
+	p.w.log.note("client %d: session 0x%x expired: %v", p.i, session, p.w.srv.Expire(session))
+	p.w.events.add("session expired")
 }

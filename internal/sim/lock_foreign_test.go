@@ -10,9 +10,9 @@ import (
 )
 
 // operate deletes places, and writes to them where it can.
-func (w *lockWorld) operate(calm <-chan struct{}) {
+func (w *lockWorld) runOperator(calm <-chan struct{}) {
 	r := rand.New(rand.NewPCG(w.seed, 2000))
-	conn, done := w.bare()
+	conn, done := w.rawConn()
 	defer done()
 	for {
 		select {
@@ -27,21 +27,21 @@ func (w *lockWorld) operate(calm <-chan struct{}) {
 		}
 		place := line + "/" + places[r.IntN(len(places))]
 		if w.operator && r.IntN(2) == 0 {
-			w.h.note("operator: delete %s: %v", place, conn.Delete(place, -1))
-			w.befell.add("place deleted")
+			w.log.note("operator: delete %s: %v", place, conn.Delete(place, -1))
+			w.events.add("place deleted")
 			continue
 		}
 		_, err := conn.Set(place, []byte("forged"), -1)
-		w.h.note("operator: set %s: %v", place, err)
-		w.befell.add("signal forged")
+		w.log.note("operator: set %s: %v", place, err)
+		w.events.add("signal forged")
 	}
 }
 
 // foreigner takes and leaves places as another library does: it sets data on
 // them, and deletes them whether it is first or not.
-func (w *lockWorld) foreigner(i int, prefix string, calm <-chan struct{}) {
+func (w *lockWorld) runForeignClient(i int, prefix string, calm <-chan struct{}) {
 	r := rand.New(rand.NewPCG(w.seed, uint64(3000+i)))
-	conn, done := w.bare()
+	conn, done := w.rawConn()
 	defer done()
 	for {
 		select {
@@ -54,8 +54,8 @@ func (w *lockWorld) foreigner(i int, prefix string, calm <-chan struct{}) {
 		if err != nil {
 			continue
 		}
-		w.h.note("foreigner: %s", place)
-		w.befell.add("foreign place")
+		w.log.note("foreigner: %s", place)
+		w.events.add("foreign place")
 		for range 1 + r.IntN(3) {
 			time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
 			_, _ = conn.Set(place, []byte("whatever"), -1)
@@ -65,10 +65,10 @@ func (w *lockWorld) foreigner(i int, prefix string, calm <-chan struct{}) {
 			reader = w.downgradeAsCurator(r, conn, place)
 		}
 		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
-		remove(conn, place)
+		deleteUntilGone(conn, place)
 		if reader != "" {
 			time.Sleep(time.Duration(r.Int64N(int64(4 * time.Second))))
-			remove(conn, reader)
+			deleteUntilGone(conn, reader)
 		}
 	}
 }
@@ -83,15 +83,15 @@ func (w *lockWorld) downgradeAsCurator(r *rand.Rand, conn *zk.Conn, writer strin
 	_, err := conn.Multi(
 		&zk.CheckVersionRequest{Path: writer, Version: -1},
 		&zk.CreateRequest{Path: reader, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
-	w.h.note("foreigner: downgrade to %s: %v", reader, err)
+	w.log.note("foreigner: downgrade to %s: %v", reader, err)
 	if err == nil {
-		w.befell.add("foreign downgrade")
+		w.events.add("foreign downgrade")
 	}
 	return reader
 }
 
 // remove deletes a place, until it is gone.
-func remove(conn *zk.Conn, place string) {
+func deleteUntilGone(conn *zk.Conn, place string) {
 	for {
 		err := conn.Delete(place, -1)
 		if err == nil || err == zk.ErrNoNode {

@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+func (w *barrierWorld) checkAtRest() {
+	for _, path := range w.paths {
+		round := w.srv.Children(path + "/round")
+		if len(round) > 1 || len(round) == 1 && round[0] != "ready" {
+			w.log.violation("%s: left behind: %v\n%s", path, round, w.srv.Tree())
+		}
+		w.finalRound(path)
+		w.checkEmpty(path)
+		w.checkCalls(path)
+	}
+}
+
+// again holds one round more, that nothing befalls.
+func (w *barrierWorld) finalRound(path string) {
+	ctx, cancel := context.WithTimeout(w.ctx, 20*w.timeout) // servers may lag all the same
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range w.sizes[path] {
+		p := w.processes[i%len(w.processes)]
+		all.Go(func() {
+			c, life := p.current()
+			if a := w.callWait(ctx, p, life, 100+i, zkrecipes.NewBarrier(c, path, w.sizes[path]), path); a.err != nil {
+				w.log.violation("at rest: %v\n%s", a.err, w.srv.Tree())
+			}
+		})
+	}
+	all.Wait()
+	time.Sleep(w.timeout)
+}
+
+// judge holds what callers were told against what the server has applied: each
+// member with which a round was opened is a call's that was told so, or that
+// could not be told; and each index that was told is a member's.
+func (w *barrierWorld) checkCalls(path string) {
+	w.observer.mu.Lock()
+	defer w.observer.mu.Unlock()
+	var named, owed []*member
+	w.waitWorld.mu.Lock()
+	for _, m := range w.observer.members[path] {
+		if m.namedAt > 0 {
+			named = append(named, m)
+		}
+		// One that was deleted before its client had heard that it had come has come
+		// again, and waits for another round.
+		if m.namedAt > 0 && !(m.deletedAt > 0 && w.operatorDeleted[path+"/round/"+m.name]) {
+			owed = append(owed, m)
+		}
+	}
+	w.waitWorld.mu.Unlock()
+	var calls, told []*waitCall
+	for _, a := range w.calls {
+		if a.path != path {
+			continue
+		}
+		calls = append(calls, a)
+		if a.err == nil {
+			told = append(told, a)
+		}
+	}
+	if i := match(len(owed), len(calls), func(i, j int) bool { return calls[j].matches(owed[i]) }); i >= 0 {
+		m := owed[i]
+		w.log.violation("%s: opened with %s of %s as %d, and nobody was told", path, m.name, m.client, m.index)
+	}
+	if i := match(len(told), len(named), func(i, j int) bool { return told[i].matches(named[j]) }); i >= 0 {
+		a := told[i]
+		w.log.violation("%s: worker %d was told %d (called at %d), and no round was opened with it so", path, a.worker, a.index, a.called)
+	}
+	for _, a := range told {
+		for _, m := range named {
+			if a.matches(m) && m.deletedAt > 0 && m.deletedAt < a.ret && a.matchesOnly(m, named) {
+				w.events.add("told by the next session")
+			}
+		}
+	}
+}
+
+// undecided: its caller left while disconnected.
+func (a *waitCall) abandoned() bool {
+	return a.err != nil && strings.Contains(a.err.Error(), "may be opened with this member")
+}
+
+// with reports whether the call can have been that member.
+func (a *waitCall) matches(m *member) bool {
+	switch {
+	case a.client != m.client || a.called > m.joinedAt:
+		return false
+	case a.err == nil:
+		return a.index == m.index && m.namedAt < a.ret
+	}
+	return errors.Is(a.err, zkrecipes.ErrUncertain) // the join may have been on its way
+}
+
+// alone reports whether m is the only member that the call can have been.
+func (a *waitCall) matchesOnly(m *member, named []*member) bool {
+	for _, other := range named {
+		if other != m && a.matches(other) {
+			return false
+		}
+	}
+	return true
+}

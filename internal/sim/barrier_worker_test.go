@@ -1,0 +1,79 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// attendance is a call of Barrier.Wait, as its caller saw it.
+type waitCall struct {
+	worker      int
+	path        string
+	client      string
+	called, ret int64
+	index       int
+	err         error
+}
+
+// work is one worker's life: a round, and another.
+func (w *barrierWorld) work(p *process, j int) {
+	defer w.workerDone()
+	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
+	barriers := map[string]*zkrecipes.Barrier{}
+	of := -1 // the life in which they were made
+	for range w.rounds {
+		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
+		path := w.paths[r.IntN(len(w.paths))]
+		c, life := p.current()
+		if life != of {
+			of, barriers = life, map[string]*zkrecipes.Barrier{}
+		}
+		if barriers[path] == nil || r.IntN(3) == 0 {
+			barriers[path] = zkrecipes.NewBarrier(c, path, w.sizes[path])
+		}
+		if !w.runCancellable(r, path, func(ctx context.Context) {
+			a := w.callWait(ctx, p, life, 10*p.i+j, barriers[path], path)
+			if a.err != nil && !w.isExpected(ctx, p, life, a.err) {
+				w.log.violation("worker %d: %v", a.worker, a.err)
+			}
+		}) {
+			return
+		}
+	}
+}
+
+// attend takes part in a round.
+func (w *barrierWorld) callWait(ctx context.Context, p *process, life, who int, b *zkrecipes.Barrier, path string) *waitCall {
+	a := &waitCall{worker: who, path: path, client: identity(p.i, life), called: w.log.tick()}
+	a.index, a.err = b.Wait(ctx)
+	a.ret = w.log.tick()
+	w.log.note("worker %d of %s: waited since %d at %s: %d %v", who, a.client, a.called, path, a.index, a.err)
+	w.countOutcome(ctx, a)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, a)
+	return a
+}
+
+func (w *barrierWorld) countOutcome(ctx context.Context, a *waitCall) {
+	switch {
+	case a.err == nil && ctx.Err() != nil:
+		w.events.add("cancelled, and named")
+	case a.abandoned():
+		w.events.add("left undecided")
+	case errors.Is(a.err, zkrecipes.ErrUncertain):
+		w.events.add("uncertain")
+	case errors.Is(a.err, zkrecipes.ErrEvicted):
+		w.events.add("evicted")
+	case errors.Is(a.err, zk.ErrSessionExpired):
+		w.events.add("expired")
+	case a.err != nil && ctx.Err() != nil:
+		w.events.add("cancelled")
+	}
+}

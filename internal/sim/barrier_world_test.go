@@ -1,0 +1,52 @@
+package sim
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// roundWorld is a world of barriers.
+type barrierWorld struct {
+	*waitWorld
+	observer *roundObserver
+
+	mu    sync.Mutex
+	calls []*waitCall
+}
+
+var barrierEvents = []string{
+	"partition", "client asleep", "client closed", "client killed", "session expired", "cancelled at a step", "member deleted",
+	"round opened", "one too many", "cancelled, and named", "told by the next session",
+	"cancelled", "left undecided", "uncertain", "evicted", "expired",
+}
+
+func newBarrierWorld(seed uint64) *world {
+	g, _ := newWaitWorld(seed, func(n int) []string {
+		return []string{
+			"multi(check,create,setData)", "multi(setData" + strings.Repeat(",check", n) + ")",
+			"multi(delete,check,setData)", "multi(delete,setData)", "multi(create,create)", "multi(delete,delete)",
+			"getData", "getChildren2", "sync",
+		}
+	}, "/app/barriers/a", "/app/barriers/b")
+	w := &barrierWorld{waitWorld: g}
+	w.workload, w.observer = w, newRoundObserver(g)
+	return w.world
+}
+
+func (w *barrierWorld) onChange(c zktest.Change) {
+	for _, path := range w.paths {
+		if below, ok := strings.CutPrefix(c.Path, path+"/"); ok {
+			w.observer.onChange(path, below, c)
+			w.faultAtStep(c)
+		}
+	}
+}
+
+func (w *barrierWorld) startFaults(weather *sync.WaitGroup, calm <-chan struct{}) {
+	w.waitWorld.startFaults(weather, calm)
+	if w.operator {
+		weather.Go(func() { w.evictMembers(calm, "/round") })
+	}
+}

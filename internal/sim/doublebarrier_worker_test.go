@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// entrance is a call of Enter that succeeded, as its caller saw it.
+type enterCall struct {
+	worker      int
+	path        string
+	client      string
+	called, ret int64
+}
+
+// work is one worker's life: it enters, and leaves.
+func (w *doubleBarrierWorld) work(p *process, j int) {
+	defer w.workerDone()
+	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
+	for range w.rounds {
+		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
+		path := w.paths[r.IntN(len(w.paths))]
+		c, life := p.current()
+		d := zkrecipes.NewDoubleBarrier(c, path, w.sizes[path])
+		var v *zkrecipes.Visit
+		var e *enterCall
+		if !w.runCancellable(r, path, func(ctx context.Context) {
+			var err error
+			if v, e, err = w.enter(ctx, p, life, 10*p.i+j, d, path); err != nil && !errors.Is(err, zkrecipes.ErrLost) && !w.isExpected(ctx, p, life, err) {
+				w.log.violation("worker %d: %v", 10*p.i+j, err)
+			}
+		}) {
+			return
+		}
+		if v != nil {
+			w.remainInside(r, v)
+			w.leave(r, p, life, v, e)
+		}
+	}
+}
+
+func (w *doubleBarrierWorld) enter(ctx context.Context, p *process, life, who int, d *zkrecipes.DoubleBarrier, path string) (*zkrecipes.Visit, *enterCall, error) {
+	e := &enterCall{worker: who, path: path, client: identity(p.i, life), called: w.log.tick()}
+	v, err := d.Enter(ctx)
+	e.ret = w.log.tick()
+	w.log.note("worker %d of %s: entered since %d at %s: %v", who, e.client, e.called, path, err)
+	if err != nil {
+		return nil, nil, err
+	}
+	w.events.add("entered")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, e)
+	return v, e, nil
+}
+
+// stay is what visitors do inside.
+func (w *doubleBarrierWorld) remainInside(r *rand.Rand, v *zkrecipes.Visit) {
+	switch r.IntN(3) {
+	case 0:
+		time.Sleep(time.Duration(r.Int64N(int64(10 * time.Millisecond))))
+	case 1:
+		select {
+		case <-time.After(time.Duration(r.Int64N(int64(2 * w.timeout)))):
+		case <-v.Context(w.ctx).Done():
+		}
+	}
+}
+
+// leave leaves, maybe with a context that ends, and then again or never.
+func (w *doubleBarrierWorld) leave(r *rand.Rand, p *process, life int, v *zkrecipes.Visit, e *enterCall) {
+	for tries := 0; ; tries++ {
+		ctx, cancel := w.ctx, context.CancelFunc(func() {})
+		switch r.IntN(6) {
+		case 0:
+			ctx, cancel = context.WithTimeout(ctx, time.Duration(r.Int64N(int64(4*time.Second))))
+		case 1:
+			ctx, cancel = context.WithTimeout(ctx, time.Duration(r.Int64N(int64(2*time.Millisecond+8*w.latency))))
+		}
+		lost := v.Err()
+		err := v.Leave(ctx)
+		w.log.note("worker %d: left, having entered since %d: %v", e.worker, e.called, err)
+		cancelled := ctx.Err() != nil && errors.Is(err, ctx.Err())
+		cancel()
+		switch {
+		case v.Err() == nil:
+			w.log.violation("worker %d: inside after it has left", e.worker)
+		case err == nil && lost != nil && tries == 0:
+			w.log.violation("worker %d: left, having been lost: %v", e.worker, lost)
+		case err == nil:
+			w.events.add("left")
+			w.checkLeave(e)
+			return
+		case errors.Is(err, zkrecipes.ErrLost):
+			w.events.add("lost")
+			return
+		case errors.Is(err, zkrecipes.ErrClosed) && p.ended(life):
+			return
+		case !cancelled:
+			w.log.violation("worker %d: leave: %v", e.worker, err)
+			return
+		}
+		w.events.add("left while others stay")
+		if r.IntN(2) == 0 {
+			return
+		}
+		w.events.add("left again")
+	}
+}

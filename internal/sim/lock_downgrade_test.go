@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// mayDowngrade tells grants that have not been downgraded.
+func (w *lockWorld) canDowngrade(g *grant) bool {
+	return g.lock.downgrade != nil && g.fromWriter() && !g.downgraded
+}
+
+// readersPlace returns where the lease of a writer goes on as a reader.
+func readerPlace(writers string) string { return strings.Replace(writers, "__WRIT__", "__READ__", 1) }
+
+// goingDown notes that others may read from here on.
+func (w *lockWorld) markDowngrading(g *grant) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	g.reader = true
+	if g.downgradeCalled == 0 {
+		g.downgradeCalled = w.log.tick()
+	}
+}
+
+// downgrade makes a reader of a writer: with a context that may end, beside
+// commits and beside itself, and again where it was left.
+func (w *lockWorld) downgrade(r *rand.Rand, g *grant) {
+	if r.IntN(6) == 0 {
+		w.checkDowngradeRefused(g)
+	}
+	w.markDowngrading(g)
+	ctx, cancel := w.ctx, context.CancelFunc(func() {})
+	switch r.IntN(5) {
+	case 0:
+		ctx, cancel = context.WithTimeout(w.ctx, time.Duration(r.Int64N(int64(2*time.Millisecond))))
+	case 1:
+		ctx, cancel = context.WithTimeout(w.ctx, time.Duration(r.Int64N(int64(w.timeout))))
+	case 2: // with a context that ends while it is sent
+		ctx, cancel = context.WithCancel(w.ctx)
+		go cancel()
+	}
+	defer cancel()
+	var beside sync.WaitGroup
+	if r.IntN(4) == 0 {
+		beside.Go(func() { w.commitWrite(g) })
+	}
+	var other error
+	twice := r.IntN(4) == 0
+	if twice {
+		beside.Go(func() { other = g.lock.downgrade(w.ctx, g.lease) })
+	}
+	err := g.lock.downgrade(ctx, g.lease)
+	beside.Wait()
+	w.checkDowngrade(ctx, g, err, false)
+	if twice {
+		w.checkDowngrade(w.ctx, g, other, false)
+	}
+	if err != nil && r.IntN(2) == 0 {
+		w.checkDowngrade(w.ctx, g, g.lock.downgrade(w.ctx, g.lease), false)
+	}
+}
+
+// downgradeReentered: who has entered again as a writer relies on it.
+func (w *lockWorld) checkDowngradeRefused(g *grant) {
+	again, err := g.lock.lock(g.lease.Reentrant(w.ctx))
+	if err != nil {
+		return
+	}
+	for _, l := range []*zkrecipes.Lease{g.lease, again} {
+		if g.lock.downgrade(w.ctx, l) == nil {
+			w.log.violation("worker %d: downgraded 0x%x with a re-entry open", g.worker, int64(g.token))
+		}
+	}
+	_ = again.Release()
+}
+
+// checkDowngrade checks what is true after one that ended with err. released: so
+// is the lease, or about to be.
+func (w *lockWorld) checkDowngrade(ctx context.Context, g *grant, err error, released bool) {
+	w.log.note("worker %d: downgrade of 0x%x: %v", g.worker, int64(g.token), err)
+	switch {
+	case err == nil:
+	case errors.Is(err, zkrecipes.ErrLost) && g.lease.Err() != nil:
+		w.events.add("downgrade of a lost lease")
+		w.checkNotDeleted(err)
+		return
+	case released && errors.Is(err, zkrecipes.ErrReleased):
+		return
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		w.events.add("downgrade left")
+		return
+	default:
+		w.log.violation("worker %d: downgrade: %v", g.worker, err)
+		return
+	}
+	if !g.downgraded {
+		g.downgraded = true
+		w.events.add("downgrade")
+		w.history.add(lockOp{lock: g.lock.path, worker: g.worker, kind: opDowngraded, token: g.token, call: g.downgradeCalled, ret: w.log.tick()})
+	}
+	place := g.lease.Check().Path
+	w.checkGranted(g.worker, place, true)
+	switch {
+	case place != readerPlace(g.place):
+		w.log.violation("worker %d: %s went on as %s", g.worker, g.place, place)
+	case w.observer.exists(g.place):
+		w.log.violation("worker %d: %s stands after its downgrade", g.worker, g.place)
+	case g.lease.Token() != g.token:
+		w.log.violation("worker %d: token 0x%x has become 0x%x", g.worker, int64(g.token), int64(g.lease.Token()))
+	case !w.forcedExpiry && !w.observer.exists(place) && g.lease.Err() == nil:
+		w.log.violation("worker %d: %s is not there after the downgrade", g.worker, place)
+	}
+}

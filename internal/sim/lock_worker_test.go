@@ -1,0 +1,240 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// grant is a lease, and what its worker knows of it.
+type grant struct {
+	worker          int
+	lease           *zkrecipes.Lease
+	lock            anyLock
+	called          int64           // when it was asked for
+	token           zkrecipes.Token // at the grant, as the place is
+	place           string
+	downgradeCalled int64 // when its first downgrade was, 0: never
+	downgraded      bool  // it is known to be done
+	// reads: its holder is a reader, or may have become one; lockWorld.mu guards it.
+	reader bool
+}
+
+// work is one worker's life: take a lock, hold it, give it back.
+func (w *lockWorld) work(p *process, j int) {
+	c := p.client()
+	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
+	who := 10*p.i + j
+	for range w.rounds {
+		time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
+		m := w.newLock(c, w.paths[r.IntN(len(w.paths))])
+		ctx, cancel := w.ctx, context.CancelFunc(func() {})
+		how := r.IntN(10)
+		switch {
+		case how < 2:
+			ctx, cancel = context.WithTimeout(w.ctx, time.Duration(r.Int64N(int64(4*time.Second))))
+		case how < 3:
+			ctx, cancel = context.WithTimeout(w.ctx, time.Duration(r.Int64N(int64(2*time.Millisecond))))
+		}
+		reads := m.rlock != nil && r.IntN(2) == 0
+		get := m.lock
+		switch {
+		case reads && how == 9:
+			get = m.tryRLock
+		case reads:
+			get = m.rlock
+		case how == 9:
+			get = m.tryLock
+		}
+		g, err := w.acquire(ctx, who, m, get, reads)
+		if err != nil {
+			cancel()
+			w.log.note("worker %d: %v", who, err)
+			if !w.isExpected(ctx, err) {
+				w.log.violation("worker %d: %v", who, err)
+			}
+			if w.ctx.Err() != nil {
+				return
+			}
+			continue
+		}
+		w.hold(r, g)
+		if w.canDowngrade(g) && r.IntN(2) == 0 {
+			w.downgrade(r, g)
+			w.hold(r, g)
+		}
+		w.release(r, g)
+		cancel()
+	}
+}
+
+// mayFail tells errors that a worker has to expect.
+func (w *lockWorld) isExpected(ctx context.Context, err error) bool {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()),
+		errors.Is(err, zkrecipes.ErrLocked),
+		w.operator && errors.Is(err, zkrecipes.ErrEvicted),
+		w.nearLimit && errors.Is(err, zkrecipes.ErrExhausted):
+		return true
+	}
+	return false
+}
+
+// get takes a lock, and checks what must be true at that moment.
+func (w *lockWorld) acquire(ctx context.Context, who int, m anyLock, get lockFunc, reads bool) (*grant, error) {
+	called := w.log.tick()
+	l, err := get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := &grant{worker: who, lease: l, lock: m, called: called, token: l.Token(), place: l.Check().Path, reader: reads}
+	w.log.note("worker %d: granted %s 0x%x reads=%v", who, m.path, int64(g.token), reads)
+	w.checkGranted(who, g.place, reads)
+	if err := l.Err(); err != nil && strings.Contains(err.Error(), "no answer from the servers") {
+		w.log.violation("worker %d: granted 0x%x after the session's time: %v", who, int64(g.token), err)
+	}
+	w.mu.Lock()
+	for other := range w.holders {
+		switch {
+		case other.lock.path != m.path || other.lease.Err() != nil || w.forcedExpiry || l.Err() != nil:
+		case other.reader && reads:
+			w.events.add("readers together")
+		default:
+			w.log.violation("%s: worker %d is granted 0x%x while 0x%x holds", m.path, who, int64(g.token), int64(other.token))
+		}
+	}
+	w.holders[g] = struct{}{}
+	w.mu.Unlock()
+	op := opWriterGranted
+	if reads {
+		op = opReaderGranted
+	}
+	w.history.add(lockOp{lock: m.path, worker: who, kind: op, token: g.token, call: called, ret: w.log.tick()})
+	return g, nil
+}
+
+// hold does what holders do.
+func (w *lockWorld) hold(r *rand.Rand, g *grant) {
+	for range r.IntN(3) {
+		switch r.IntN(5) {
+		case 0:
+			time.Sleep(time.Duration(r.Int64N(int64(10 * time.Millisecond))))
+		case 1:
+			time.Sleep(time.Duration(r.Int64N(int64(2 * w.timeout))))
+		case 2, 3:
+			w.commitWrite(g)
+		case 4:
+			w.reenter(r, g)
+		}
+	}
+}
+
+// write makes a write that is to be refused where the lock is not held.
+func (w *lockWorld) commitWrite(g *grant) {
+	data := "/data-" + g.lock.path[strings.LastIndexByte(g.lock.path, '/')+1:]
+	ctx, cancel := context.WithTimeout(w.ctx, 2*w.timeout)
+	defer cancel()
+	rs, err := g.lease.Commit(ctx, &zk.SetDataRequest{Path: data, Data: strconv.AppendInt(nil, int64(g.token), 16), Version: -1})
+	if errors.Is(err, zk.ErrNoNode) {
+		_, err = g.lease.Commit(ctx, &zk.CreateRequest{Path: data})
+	} else if err == nil {
+		w.history.addWrite(g.lock.path, fencedWrite{rs[0].Stat.Version, g.token, g.fromWriter() && g.downgradeCalled == 0})
+	}
+	w.log.note("worker %d: commit under 0x%x: %v", g.worker, int64(g.token), err)
+	if errors.Is(err, zkrecipes.ErrLost) && g.lease.Err() == nil {
+		w.log.violation("worker %d: a commit says %v, and 0x%x is held", g.worker, err, int64(g.token))
+	}
+}
+
+// exclusive reports whether the grant was a writer's.
+func (g *grant) fromWriter() bool { return !strings.Contains(g.place, "__READ__") }
+
+// reenter enters again, or does not, as who may and who may not.
+func (w *lockWorld) reenter(r *rand.Rand, g *grant) {
+	enter, upgrade := g.lock.lock, g.downgraded || !g.fromWriter()
+	if g.lock.rlock != nil && r.IntN(2) == 0 {
+		enter, upgrade = g.lock.rlock, false
+	}
+	lost := g.lease.Err() != nil
+	again, err := enter(g.lease.Reentrant(w.ctx))
+	switch {
+	case err == nil && lost:
+		w.log.violation("worker %d: re-entered on a lost lease", g.worker)
+	case err == nil && upgrade:
+		w.log.violation("worker %d: a reader has become a writer", g.worker)
+	case upgrade && errors.Is(err, zkrecipes.ErrUpgrade):
+	case g.downgradeCalled > 0 && !g.downgraded && errors.Is(err, zkrecipes.ErrUpgrade): // about to become a reader
+	case err == nil:
+		if again.Token() != g.token {
+			w.log.violation("worker %d: re-entered 0x%x with token 0x%x", g.worker, int64(g.token), int64(again.Token()))
+		}
+		if err := again.Release(); err != nil && g.lease.Err() == nil {
+			w.log.violation("worker %d: release of a re-entry: %v", g.worker, err)
+		}
+	case g.lease.Err() == nil:
+		w.log.violation("worker %d: cannot re-enter: %v", g.worker, err)
+	}
+
+	// A context of the holder: to wait with it would be for ever.
+	if _, err = enter(g.lease.Context(w.ctx)); g.lease.Err() == nil && !errors.Is(err, zkrecipes.ErrDeadlock) && !errors.Is(err, zkrecipes.ErrUpgrade) {
+		w.log.violation("worker %d: waits for itself: %v", g.worker, err)
+	}
+	if g.fromWriter() || r.IntN(2) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(g.lease.Context(w.ctx), w.timeout)
+	defer cancel()
+	other, err := w.acquire(ctx, g.worker, g.lock, g.lock.tryRLock, true)
+	if err == nil {
+		w.release(r, other)
+	} else if !w.isExpected(ctx, err) && g.lease.Err() == nil {
+		w.log.violation("worker %d: beside itself: %v", g.worker, err)
+	}
+}
+
+func (w *lockWorld) release(r *rand.Rand, g *grant) {
+	w.mu.Lock()
+	delete(w.holders, g)
+	w.mu.Unlock()
+	twice, late := r.IntN(8) == 0, w.canDowngrade(g) && r.IntN(6) == 0
+	releasing := w.log.tick()
+	var other error
+	var wg sync.WaitGroup
+	if late {
+		w.events.add("downgrade beside a release")
+		w.markDowngrading(g)
+		wg.Go(func() { w.checkDowngrade(w.ctx, g, g.lock.downgrade(w.ctx, g.lease), true) })
+	}
+	if twice {
+		wg.Go(func() { other = g.lease.Release() })
+	}
+	err := g.lease.Release()
+	wg.Wait()
+	w.log.note("worker %d: release of 0x%x: %v", g.worker, int64(g.token), err)
+	switch {
+	case twice && !errors.Is(other, err) && other != err:
+		w.log.violation("worker %d: the second release says %v, the first %v", g.worker, other, err)
+	case g.lease.Err() == nil:
+		w.log.violation("worker %d: held after its release", g.worker)
+	case err != nil && !errors.Is(err, zkrecipes.ErrLost):
+		w.log.violation("worker %d: release: %v", g.worker, err)
+	}
+	w.checkNotDeleted(err)
+	if err != nil || w.forcedExpiry { // it may have ended before
+		releasing = g.called
+	}
+	ret := w.log.tick()
+	if g.downgradeCalled > 0 && !g.downgraded && w.observer.hasExisted(readerPlace(g.place)) {
+		w.events.add("downgrade left, and carried out")
+		w.history.add(lockOp{lock: g.lock.path, worker: g.worker, kind: opDowngraded, token: g.token, call: g.downgradeCalled, ret: ret})
+	}
+	w.history.add(lockOp{lock: g.lock.path, worker: g.worker, kind: opEnded, token: g.token, call: releasing, ret: ret})
+}

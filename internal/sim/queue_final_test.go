@@ -1,0 +1,108 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// rest takes what is left, in order, uses the queue once more, and sees what
+// there is then.
+func (w *queueWorld) checkAtRest() {
+	ctx, cancel := context.WithTimeout(w.ctx, 50*w.timeout)
+	defer cancel()
+	p := w.processes[0]
+	c, life := p.current()
+	as := identity(p.i, life)
+	q := zkrecipes.NewQueue(c, w.path, &zkrecipes.QueueOptions{MaxAttempts: -1})
+	w.drain(ctx, q, as, w.observer.queue)
+	w.finalItems(ctx, q, as)
+	w.drain(ctx, zkrecipes.NewQueue(c, w.path+"-dead", &zkrecipes.QueueOptions{MaxAttempts: -1}), as, w.observer.deadLetters)
+	time.Sleep(w.timeout)
+	for _, path := range []string{w.path, w.path + "-dead"} {
+		segments := w.srv.Children(path + "/s")
+		for _, segment := range segments {
+			w.checkEmpty(path + "/s/" + segment)
+		}
+		w.checkEmpty(path + "/line")
+		w.checkEmpty(path + "/room")
+		if len(segments) != 1 && (path == w.path || len(segments) > 0) {
+			w.log.violation("%s: segments left: %v\n%s", path, segments, w.srv.Tree())
+		}
+	}
+	w.checkCalls()
+	for _, p := range w.processes {
+		p.client().Close()
+	}
+	w.checkEmpty(w.path + "/puts")
+}
+
+// drain takes what there is: items come in the order in which they were put.
+func (w *queueWorld) drain(ctx context.Context, q *zkrecipes.Queue, as string, from *observedQueue) {
+	n := 0
+	for ; w.observer.remaining(from) > 0; n++ {
+		it, err := q.Take(ctx)
+		if err != nil {
+			w.log.violation("at rest: %v\n%s", err, w.srv.Tree())
+			return
+		}
+		d := w.received(it, from, as)
+		if first := w.observer.first(from); first != d.claim.item {
+			w.log.violation("at rest: %s is delivered, and %s is before it", it.ID, first.id)
+		}
+		if err := w.callAck(ctx, d); err != nil {
+			w.log.violation("at rest: %v", err)
+			return
+		}
+	}
+	if n == 0 && from == w.observer.deadLetters {
+		return
+	}
+	w.expectEmpty(q)
+}
+
+// empty looks into the queue once more, so that segments go.
+func (w *queueWorld) expectEmpty(q *zkrecipes.Queue) {
+	ctx, cancel := context.WithTimeout(w.ctx, w.timeout)
+	defer cancel()
+	if it, err := q.Take(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		w.log.violation("at rest: %v, %v", it, err)
+	}
+}
+
+// again puts items, gives the second of them back, and takes them.
+func (w *queueWorld) finalItems(ctx context.Context, q *zkrecipes.Queue, as string) {
+	w.observer.mu.Lock()
+	w.observer.bound = 0
+	w.observer.mu.Unlock()
+	a := &putCall{data: []string{"again 1", "again 2", "again 3"}}
+	if w.callPut(ctx, q, a); a.err != nil {
+		w.log.violation("at rest: %v\n%s", a.err, w.srv.Tree())
+		return
+	}
+	var got []string
+	for i := range 4 {
+		it, err := q.Take(ctx)
+		if err != nil {
+			w.log.violation("at rest: %v\n%s", err, w.srv.Tree())
+			return
+		}
+		got = append(got, string(it.Data))
+		d := w.received(it, w.observer.queue, as)
+		if i == 1 {
+			err = it.Nack(ctx)
+		} else {
+			err = w.callAck(ctx, d)
+		}
+		if err != nil {
+			w.log.violation("at rest: %v", err)
+		}
+	}
+	if want := []string{"again 1", "again 2", "again 2", "again 3"}; !slices.Equal(got, want) {
+		w.log.violation("at rest: %q, and not %q", got, want)
+	}
+	w.expectEmpty(q)
+}

@@ -1,0 +1,266 @@
+package sim
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// items is what the server has applied to a queue and its dead letters: what was
+// put, who claimed it, and how it ended. It is the judge's, and knows nothing of
+// the library's code but names on the wire.
+type queueObserver struct {
+	*waitWorld
+	maxAttempts int // negative: any number
+	bound       int // how many there may be; 0: any number
+
+	mu                 sync.Mutex
+	queue, deadLetters *observedQueue
+	deletingQueue      bool // the operator is deleting the queue
+	queueDeletedAt     int64
+}
+
+// shelf is one queue.
+type observedQueue struct {
+	path        string
+	items       []*item // as they were put
+	byPath      map[string]*item
+	claims      map[string]*claim
+	claimedUpTo int // of the items, from the first on, all were claimed once
+	size        int
+}
+
+type item struct {
+	id, data         string
+	createdAt        int64 // the moment
+	createdZxid      int64 // its zxid
+	claims           []*claim
+	freeSince        time.Time // since when
+	deletedZxid      int64     // zxid of its deletion
+	deletedBy        *claim    // with which it was deleted
+	movedToDead      bool
+	deletedWithQueue bool
+	effects          int
+}
+
+// claim is one delivery, as the server knows it.
+type claim struct {
+	item                    *item
+	path                    string // of its flag
+	nth                     int
+	token                   zkrecipes.Token
+	client                  string
+	flagExists, claimExists bool  // stand
+	flagDeletedZxid         int64 // zxid of the flag's deletion
+	delivery                *delivery
+}
+
+func newQueueObserver(g *waitWorld, path string) *queueObserver {
+	shelf := func(path string) *observedQueue {
+		return &observedQueue{path: path, byPath: map[string]*item{}, claims: map[string]*claim{}}
+	}
+	return &queueObserver{waitWorld: g, queue: shelf(path), deadLetters: shelf(path + "-dead")}
+}
+
+const effects = "/app/effects"
+
+// applied is told each change.
+func (o *queueObserver) onChange(c zktest.Change) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if id, ok := strings.CutPrefix(c.Path, effects+"/"); ok && c.Created {
+		o.effectCreated(id[:22], c)
+	}
+	for _, q := range []*observedQueue{o.queue, o.deadLetters} {
+		below, ok := strings.CutPrefix(c.Path, q.path+"/s/")
+		if !ok {
+			continue
+		}
+		switch parts := strings.Split(below, "/"); {
+		case len(parts) == 1 && !c.Created && !c.Deleted:
+			o.events.add("segment sealed")
+		case len(parts) == 2 && len(parts[1]) == 32 && c.Created:
+			o.itemCreated(q, parts[1], c)
+		case len(parts) == 2 && len(parts[1]) == 32 && c.Deleted:
+			o.itemDeleted(q, q.byPath[c.Path], c)
+		case len(parts) == 2 && c.Created:
+			path, _, _ := strings.Cut(c.Path, ".")
+			o.itemClaimed(q, q.byPath[path], c)
+		case len(parts) == 2 && c.Deleted && q.claims[c.Path] != nil:
+			q.claims[c.Path].update(func(cl *claim) { cl.flagExists, cl.flagDeletedZxid = false, c.Zxid })
+		case len(parts) == 3 && c.Created:
+			it := q.byPath[strings.TrimSuffix(c.Path, "/"+parts[2])]
+			if n := len(it.claims); n == 0 || it.claims[n-1].token != zkrecipes.Token(c.Zxid) {
+				o.log.violation("%s is claimed, and has no flag", c.Path)
+			} else {
+				it.claims[n-1].claimExists = true
+			}
+		case len(parts) == 3 && c.Deleted:
+			for _, cl := range q.byPath[strings.TrimSuffix(c.Path, "/"+parts[2])].claims {
+				cl.update(func(cl *claim) { cl.claimExists = false })
+			}
+		}
+	}
+}
+
+func (cl *claim) update(f func(*claim)) {
+	f(cl)
+	if !cl.flagExists && !cl.claimExists {
+		cl.item.freeSince = time.Now()
+	}
+}
+
+func (o *queueObserver) itemCreated(q *observedQueue, name string, c zktest.Change) {
+	it := &item{id: name[:22], data: string(c.Data), createdAt: o.log.tick(), createdZxid: c.Zxid, freeSince: time.Now()}
+	q.items, q.byPath[c.Path] = append(q.items, it), it
+	q.size++
+	if q == o.queue {
+		if o.bound > 0 && q.size > o.bound {
+			o.log.violation("there are %d items, and may be %d", q.size, o.bound)
+		}
+		return
+	}
+	for _, dead := range o.queue.items {
+		if dead.id == it.id && dead.deletedZxid == c.Zxid && dead.deletedBy != nil && dead.data == it.data &&
+			o.maxAttempts > 0 && dead.deletedBy.nth > o.maxAttempts {
+			dead.movedToDead = true
+			o.events.add("dead letter")
+			return
+		}
+	}
+	o.log.violation("dead letter %s does not come from the queue", it.id)
+}
+
+// claimed: items are delivered in the order in which they were put, and each to
+// one at a time.
+func (o *queueObserver) itemClaimed(q *observedQueue, it *item, c zktest.Change) {
+	if it == nil || it.deletedZxid > 0 {
+		o.log.violation("%s claims an item that is gone", c.Path)
+		return
+	}
+	for _, other := range it.claims {
+		if (other.flagExists || other.claimExists) && !o.operatorDeletedClaim(other) {
+			o.log.violation("%s claims an item that %s has", c.Path, other.client)
+		}
+	}
+	cl := &claim{
+		item: it, path: c.Path, nth: len(it.claims) + 1, token: zkrecipes.Token(c.Zxid), client: string(c.Data), flagExists: true,
+	}
+	it.claims = append(it.claims, cl)
+	q.claims[c.Path] = cl
+	if cl.nth > 1 {
+		o.events.add("delivered again")
+	} else {
+		for q.items[q.claimedUpTo] != it && (len(q.items[q.claimedUpTo].claims) > 0 || q.items[q.claimedUpTo].deletedZxid > 0) {
+			q.claimedUpTo++
+		}
+		if first := q.items[q.claimedUpTo]; first != it && first.createdAt > o.queueDeletedAt && it.createdAt > o.queueDeletedAt {
+			o.log.violation("%s is delivered before %s, which was put before it", it.id, first.id)
+		}
+	}
+	for _, older := range q.items {
+		if older == it {
+			break
+		}
+		if !o.isClaimed(older) && older.deletedZxid == 0 && time.Since(older.freeSince) > 6*o.timeout && older.createdAt > o.queueDeletedAt && it.createdAt > o.queueDeletedAt {
+			o.log.violation("%s is delivered, and %s, which was put before it, has been free for %v", it.id, older.id, time.Since(older.freeSince))
+		}
+	}
+}
+
+func (o *queueObserver) isClaimed(it *item) bool {
+	for _, cl := range it.claims {
+		if cl.flagExists || cl.claimExists || o.operatorDeletedClaim(cl) {
+			return true
+		}
+	}
+	return false
+}
+
+// tampered reports whether the operator has been at a claim, or is about to be.
+// (A claim whose second znode alone is deleted excludes nobody who has not seen
+// the first.)
+func (o *queueObserver) operatorDeletedClaim(cl *claim) bool {
+	o.waitWorld.mu.Lock()
+	defer o.waitWorld.mu.Unlock()
+	item, _, _ := strings.Cut(cl.path, ".")
+	return o.operatorDeleted[cl.path] || o.operatorDeleted[item+"/c"]
+}
+
+func (o *queueObserver) itemDeleted(q *observedQueue, it *item, c zktest.Change) {
+	it.deletedZxid = c.Zxid
+	q.size--
+	for _, cl := range it.claims {
+		if cl.flagDeletedZxid == c.Zxid {
+			it.deletedBy = cl
+		}
+	}
+	if it.deletedBy == nil {
+		it.deletedWithQueue = o.deletingQueue
+		if !o.deletingQueue {
+			o.log.violation("%s is deleted, and by nobody who had claimed it", c.Path)
+		}
+	}
+}
+
+// affected: what an ack does beside is done with it, once.
+func (o *queueObserver) effectCreated(id string, c zktest.Change) {
+	for _, it := range o.queue.items {
+		if it.id != id {
+			continue
+		}
+		if it.effects++; it.effects > 1 || it.deletedZxid != c.Zxid || it.deletedBy == nil {
+			o.log.violation("%s: done %d times, at 0x%x; its item was acked at 0x%x", c.Path, it.effects, c.Zxid, it.deletedZxid)
+		}
+		return
+	}
+	o.log.violation("%s: no such item", c.Path)
+}
+
+// told notes that a consumer was handed an item, and looks whether it is one.
+func (o *queueObserver) delivered(q *observedQueue, d *delivery) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var cl *claim
+	for _, other := range q.claims {
+		if other.token == d.token && other.item.id == string(d.ID) {
+			cl = other
+		}
+	}
+	switch {
+	case cl == nil || cl.client != d.client || cl.delivery != nil || string(d.Data) != cl.item.data:
+		o.log.violation("%s was handed %s under 0x%x, which is no claim of its own", d.client, d.ID, int64(d.token))
+	case d.Attempt != cl.nth && (d.Attempt < cl.nth || cl.flagExists && cl.claimExists):
+		o.log.violation("%s was handed %s as attempt %d, which is its %s", d.client, d.ID, d.Attempt, strconv.Itoa(cl.nth))
+	}
+	d.claim = cl
+	if cl != nil {
+		cl.delivery = d
+	}
+}
+
+// left returns how many items there are.
+func (o *queueObserver) remaining(q *observedQueue) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return q.size
+}
+
+func (o *queueObserver) setDeletingQueue(begin bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.deletingQueue, o.queueDeletedAt = begin, o.log.tick()
+}
+
+// first returns the first item that is there.
+func (o *queueObserver) first(q *observedQueue) *item {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := slices.IndexFunc(q.items, func(it *item) bool { return it.deletedZxid == 0 })
+	return q.items[i]
+}

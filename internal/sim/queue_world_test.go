@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// queueWorld is a world of one queue, and the one of its dead letters.
+type queueWorld struct {
+	*waitWorld
+	path          string
+	observer      *queueObserver
+	roles         []string
+	maxLen        int
+	someUnbounded bool // there are puts without a bound, too
+	deletesQueue  bool // the operator deletes the queue
+
+	mu         sync.Mutex
+	rng        *rand.Rand // what consumers do
+	producers  int        // that are not done
+	puts       []*putCall
+	deliveries []*delivery
+}
+
+var queueEvents = []string{
+	"partition", "client asleep", "client closed", "client killed", "session expired", "cancelled at a step",
+	"put", "batch put", "put refused", "put in doubt", "put in doubt, and there", "cancelled", "evicted",
+	"acked", "acked with an effect", "ack in doubt", "own operation failed", "given back", "lost",
+	"handler failed", "handler panicked", "delivered again", "dead letter", "segment sealed",
+	"flag deleted", "claim deleted", "place deleted", "queue deleted", "listed",
+}
+
+func newQueueWorld(seed uint64) *world {
+	const create, check, set, del = "create", "check", "setData", "delete"
+	shapes := func(ops ...string) string { return "multi(" + strings.Join(ops, ",") + ")" }
+	g, r := newWaitWorld(seed, func(int) []string {
+		return []string{
+			shapes(create, check, create), shapes(set, check, create), shapes(set, set, create, create),
+			shapes(set, check, create, set, del),
+			shapes(create, create, set, del), shapes(del, del, del), shapes(del, del),
+			shapes(create, del, del, del, create), shapes(set, del, del, del, create),
+			shapes(del, del, del, create, set), shapes(del, del, del, check, create), shapes(create, set),
+			"getData", "getChildren2", "sync",
+		}
+	}, "/app/queues/a")
+	w := &queueWorld{waitWorld: g, path: g.paths[0], rng: rand.New(rand.NewPCG(seed, 7000))}
+	w.workload, w.observer = w, newQueueObserver(g, w.path)
+	w.segment = int64(1 + r.IntN(9))
+	w.observer.maxAttempts = []int{-1, 2, 3, 16}[r.IntN(4)]
+	if r.IntN(2) == 0 {
+		w.maxLen = 1 + r.IntN(6)
+		if w.someUnbounded = r.IntN(3) == 0; !w.someUnbounded {
+			w.observer.bound = w.maxLen
+		}
+	}
+	w.deletesQueue = w.operator && r.IntN(3) == 0
+	for i := range w.clients * w.workers {
+		role := []string{"producer", "consumer"}[r.IntN(2)]
+		if i < 2 {
+			role = []string{"consumer", "producer"}[i]
+		}
+		if role == "producer" {
+			w.producers++
+		}
+		w.roles = append(w.roles, role)
+	}
+	r.Shuffle(len(w.roles), func(i, j int) { w.roles[i], w.roles[j] = w.roles[j], w.roles[i] })
+	return w.world
+}
+
+func (w *queueWorld) onChange(c zktest.Change) {
+	w.observer.onChange(c)
+	if strings.HasPrefix(c.Path, w.path) {
+		w.faultAtStep(c)
+	}
+}
+
+// options are those that the queue is used with.
+func (w *queueWorld) options() *zkrecipes.QueueOptions {
+	return &zkrecipes.QueueOptions{
+		MaxAttempts: w.observer.maxAttempts, Workers: 1 + w.intN(2),
+		Backoff: func(int) time.Duration { return time.Duration(w.intN(int(time.Second))) },
+	}
+}
+
+// chance returns a number from 0 to n-1.
+func (w *queueWorld) intN(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rng.IntN(n)
+}
+
+func (w *queueWorld) begin() {
+	conn, done := w.rawConn()
+	defer done()
+	for _, path := range []string{"/app", effects} {
+		for {
+			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+			if err == nil || errors.Is(err, zk.ErrNodeExists) {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	w.waitWorld.begin()
+	// Who is moved to a server that lags may see what was taken long ago. (There
+	// must have been such a fault at the start.)
+	lags := func(f zktest.Fault) bool { return f.Do == zktest.Lag }
+	if r := rand.New(rand.NewPCG(w.seed, 8000)); r.IntN(2) == 0 && slices.ContainsFunc(w.plan.Faults(), lags) {
+		w.plan.Add(zktest.Fault{Do: zktest.Lag, Times: -1, Behind: 1 + r.IntN(30), For: time.Duration(r.Int64N(int64(w.timeout)))})
+	}
+}
+
+func (w *queueWorld) startFaults(weather *sync.WaitGroup, calm <-chan struct{}) {
+	w.waitWorld.startFaults(weather, calm)
+	if w.operator {
+		weather.Go(func() { w.runOperator(calm) })
+	}
+}
+
+// settle ends the waits for items once all were consumed and none will come.
+func (w *queueWorld) unblock() {
+	w.mu.Lock()
+	producers := w.producers
+	w.mu.Unlock()
+	if producers > 0 || w.observer.remaining(w.observer.queue) > 0 {
+		return
+	}
+	w.waitWorld.mu.Lock()
+	defer w.waitWorld.mu.Unlock()
+	w.stopping = true
+	for s := range w.pending {
+		s.cancel()
+	}
+}
+
+func (w *queueWorld) faultsAreOver() bool {
+	w.waitWorld.mu.Lock()
+	defer w.waitWorld.mu.Unlock()
+	return w.faultsOver
+}
+
+// mayFail tells errors that a worker has to expect.
+func (w *queueWorld) isExpected(ctx context.Context, p *process, life int, err error) bool {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		w.events.add("cancelled")
+		return true
+	case errors.Is(err, zkrecipes.ErrEvicted):
+		w.events.add("evicted")
+		return w.operator
+	}
+	return errors.Is(err, zkrecipes.ErrClosed) && p.ended(life)
+}

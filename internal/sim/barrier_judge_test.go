@@ -22,9 +22,9 @@ func (w *barrierWorld) checkAtRest() {
 	}
 }
 
-// again holds one round more, that nothing befalls.
+// finalRound holds one more round, without faults.
 func (w *barrierWorld) finalRound(path string) {
-	ctx, cancel := context.WithTimeout(w.ctx, 20*w.timeout) // servers may lag all the same
+	ctx, cancel := context.WithTimeout(w.ctx, 20*w.timeout) // the server may still lag
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range w.sizes[path] {
@@ -40,9 +40,10 @@ func (w *barrierWorld) finalRound(path string) {
 	time.Sleep(w.timeout)
 }
 
-// judge holds what callers were told against what the server has applied: each
-// member with which a round was opened is a call's that was told so, or that
-// could not be told; and each index that was told is a member's.
+// checkCalls compares the results of the calls with the server's changes. Each
+// member with which a round was opened belongs to a call that returned its index, or
+// that could not know it and returned ErrUncertain. Each index that was returned
+// belongs to a member.
 func (w *barrierWorld) checkCalls(path string) {
 	w.observer.mu.Lock()
 	defer w.observer.mu.Unlock()
@@ -52,8 +53,8 @@ func (w *barrierWorld) checkCalls(path string) {
 		if m.namedAt > 0 {
 			named = append(named, m)
 		}
-		// One that was deleted before its client had heard that it had come has come
-		// again, and waits for another round.
+		// If the operator deletes a member before its client has learned that the join
+		// was applied, the client joins again and waits for another round.
 		if m.namedAt > 0 && !(m.deletedAt > 0 && w.operatorDeleted[path+"/round/"+m.name]) {
 			owed = append(owed, m)
 		}
@@ -71,27 +72,28 @@ func (w *barrierWorld) checkCalls(path string) {
 	}
 	if i := match(len(owed), len(calls), func(i, j int) bool { return calls[j].matches(owed[i]) }); i >= 0 {
 		m := owed[i]
-		w.log.violation("%s: opened with %s of %s as %d, and nobody was told", path, m.name, m.client, m.index)
+		w.log.violation("%s: opened with %s of %s as %d, and no call returned that", path, m.name, m.client, m.index)
 	}
 	if i := match(len(told), len(named), func(i, j int) bool { return told[i].matches(named[j]) }); i >= 0 {
 		a := told[i]
-		w.log.violation("%s: worker %d was told %d (called at %d), and no round was opened with it so", path, a.worker, a.index, a.called)
+		w.log.violation("%s: Wait of worker %d returned %d (called at %d), and no round was opened with that", path, a.worker, a.index, a.called)
 	}
 	for _, a := range told {
 		for _, m := range named {
 			if a.matches(m) && m.deletedAt > 0 && m.deletedAt < a.ret && a.matchesOnly(m, named) {
-				w.events.add("told by the next session")
+				w.events.add("outcome read by a later session")
 			}
 		}
 	}
 }
 
-// undecided: its caller left while disconnected.
+// abandoned reports whether Wait was canceled while disconnected, with the outcome
+// unknown.
 func (a *waitCall) abandoned() bool {
-	return a.err != nil && strings.Contains(a.err.Error(), "may be opened with this member")
+	return a.err != nil && strings.Contains(a.err.Error(), textMayOpen)
 }
 
-// with reports whether the call can have been that member.
+// matches reports whether the member may belong to the call.
 func (a *waitCall) matches(m *member) bool {
 	switch {
 	case a.client != m.client || a.called > m.joinedAt:
@@ -99,10 +101,10 @@ func (a *waitCall) matches(m *member) bool {
 	case a.err == nil:
 		return a.index == m.index && m.namedAt < a.ret
 	}
-	return errors.Is(a.err, zkrecipes.ErrUncertain) // the join may have been on its way
+	return errors.Is(a.err, zkrecipes.ErrUncertain) // the join may have been applied
 }
 
-// alone reports whether m is the only member that the call can have been.
+// matchesOnly reports whether no other member may belong to the call.
 func (a *waitCall) matchesOnly(m *member, named []*member) bool {
 	for _, other := range named {
 		if other != m && a.matches(other) {

@@ -8,36 +8,37 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// rounds is what the server has applied to barriers: who came, and with whom each
-// round was opened. It is the judge's, and knows nothing of the library's code.
+// roundObserver follows what the server applies to barriers: which members there
+// were, and with which of them each round was opened. It uses none of the library's
+// code.
 type roundObserver struct {
 	*waitWorld
 
 	mu      sync.Mutex
-	current map[string]*round    // the one that stands, by the barrier's path
-	members map[string][]*member // all there ever were
+	current map[string]*round    // by the barrier's path
+	members map[string][]*member // all there ever were, by the barrier's path
 }
 
 type round struct {
-	readyExists bool // its znode stands
+	readyExists bool // the znode ready exists
 	opened      bool
 	present     map[int64]*member // by number
 }
 
-// member is a member of a round. Moments are 0 until they come.
+// member is a member of a round. Logical times are 0 until they come.
 type member struct {
 	name                         string
-	client                       string // its identity
+	client                       string // its Identity
 	number                       int64
 	joinedAt, namedAt, deletedAt int64
-	index                        int // in the round that was opened with it
+	index                        int // in the round that was opened with the member
 }
 
-func newRoundObserver(g *waitWorld) *roundObserver {
-	return &roundObserver{waitWorld: g, current: map[string]*round{}, members: map[string][]*member{}}
+func newRoundObserver(w *waitWorld) *roundObserver {
+	return &roundObserver{waitWorld: w, current: map[string]*round{}, members: map[string][]*member{}}
 }
 
-// applied is told each change below the barrier's path.
+// onChange follows a change below the barrier's path.
 func (o *roundObserver) onChange(barrier, below string, c zktest.Change) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -48,7 +49,7 @@ func (o *roundObserver) onChange(barrier, below string, c zktest.Change) {
 		o.current[barrier] = &round{present: map[int64]*member{}}
 	case below == "round" && c.Deleted:
 		if r.readyExists || len(r.present) > 0 {
-			o.log.violation("%s: a round was deleted that has ready %v and %d members", barrier, r.readyExists, len(r.present))
+			o.log.violation("%s: a round was deleted that had ready %v and %d members", barrier, r.readyExists, len(r.present))
 		}
 		delete(o.current, barrier)
 	case !child:
@@ -61,7 +62,7 @@ func (o *roundObserver) onChange(barrier, below string, c zktest.Change) {
 	case c.Created:
 		number, err := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 64)
 		if err != nil || !r.readyExists || r.opened {
-			o.log.violation("%s: %s comes to a round that has ready %v and is open %v", barrier, name, r.readyExists, r.opened)
+			o.log.violation("%s: %s joined a round that had ready %v and was open %v", barrier, name, r.readyExists, r.opened)
 		}
 		m := &member{name: name, client: string(c.Data), number: number, joinedAt: o.log.tick()}
 		r.present[number] = m
@@ -76,7 +77,8 @@ func (o *roundObserver) onChange(barrier, below string, c zktest.Change) {
 	}
 }
 
-// opened notes whom ready names: as many as there are to be, all of whom stand.
+// roundOpened follows the write to ready that opens the round. It has to name as
+// many members as the barrier waits for, all of them present.
 func (o *roundObserver) roundOpened(barrier string, r *round, data string) {
 	if r.opened {
 		o.log.violation("%s: opened twice", barrier)
@@ -84,7 +86,7 @@ func (o *roundObserver) roundOpened(barrier string, r *round, data string) {
 	}
 	r.opened = true
 	if len(r.present) > o.sizes[barrier] {
-		o.events.add("one too many")
+		o.events.add("surplus member")
 	}
 	o.events.add("round opened")
 	now, index := o.log.tick(), 0
@@ -102,7 +104,7 @@ func (o *roundObserver) roundOpened(barrier string, r *round, data string) {
 		for number := low; number <= high; number++ {
 			m := r.present[number]
 			if m == nil || m.namedAt > 0 {
-				o.log.violation("%s: opened with %q, of whom %d does not stand", barrier, data, number)
+				o.log.violation("%s: opened with %q, of which %d is not present", barrier, data, number)
 				return
 			}
 			m.namedAt, m.index = now, index

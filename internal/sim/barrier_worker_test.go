@@ -11,7 +11,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// attendance is a call of Barrier.Wait, as its caller saw it.
+// waitCall is a call of Barrier.Wait, as its caller saw it.
 type waitCall struct {
 	worker      int
 	path        string
@@ -21,12 +21,12 @@ type waitCall struct {
 	err         error
 }
 
-// work is one worker's life: a round, and another.
+// work waits at barriers, a few times.
 func (w *barrierWorld) work(p *process, j int) {
 	defer w.workerDone()
 	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
 	barriers := map[string]*zkrecipes.Barrier{}
-	of := -1 // the life in which they were made
+	of := -1 // the life that they belong to
 	for range w.rounds {
 		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
 		path := w.paths[r.IntN(len(w.paths))]
@@ -37,7 +37,7 @@ func (w *barrierWorld) work(p *process, j int) {
 		if barriers[path] == nil || r.IntN(3) == 0 {
 			barriers[path] = zkrecipes.NewBarrier(c, path, w.sizes[path])
 		}
-		if !w.runCancellable(r, path, func(ctx context.Context) {
+		if !w.runCancelable(r, path, func(ctx context.Context) {
 			a := w.callWait(ctx, p, life, 10*p.i+j, barriers[path], path)
 			if a.err != nil && !w.isExpected(ctx, p, life, a.err) {
 				w.log.violation("worker %d: %v", a.worker, a.err)
@@ -48,12 +48,12 @@ func (w *barrierWorld) work(p *process, j int) {
 	}
 }
 
-// attend takes part in a round.
-func (w *barrierWorld) callWait(ctx context.Context, p *process, life, who int, b *zkrecipes.Barrier, path string) *waitCall {
-	a := &waitCall{worker: who, path: path, client: identity(p.i, life), called: w.log.tick()}
+// callWait takes part in a round.
+func (w *barrierWorld) callWait(ctx context.Context, p *process, life, worker int, b *zkrecipes.Barrier, path string) *waitCall {
+	a := &waitCall{worker: worker, path: path, client: identity(p.i, life), called: w.log.tick()}
 	a.index, a.err = b.Wait(ctx)
 	a.ret = w.log.tick()
-	w.log.note("worker %d of %s: waited since %d at %s: %d %v", who, a.client, a.called, path, a.index, a.err)
+	w.log.note("worker %d of %s: waited from %d at %s: %d %v", worker, a.client, a.called, path, a.index, a.err)
 	w.countOutcome(ctx, a)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,9 +64,9 @@ func (w *barrierWorld) callWait(ctx context.Context, p *process, life, who int, 
 func (w *barrierWorld) countOutcome(ctx context.Context, a *waitCall) {
 	switch {
 	case a.err == nil && ctx.Err() != nil:
-		w.events.add("cancelled, and named")
+		w.events.add("canceled, but in the round")
 	case a.abandoned():
-		w.events.add("left undecided")
+		w.events.add("canceled while disconnected")
 	case errors.Is(a.err, zkrecipes.ErrUncertain):
 		w.events.add("uncertain")
 	case errors.Is(a.err, zkrecipes.ErrEvicted):
@@ -74,6 +74,6 @@ func (w *barrierWorld) countOutcome(ctx context.Context, a *waitCall) {
 	case errors.Is(a.err, zk.ErrSessionExpired):
 		w.events.add("expired")
 	case a.err != nil && ctx.Err() != nil:
-		w.events.add("cancelled")
+		w.events.add("canceled")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// roundWorld is a world of barriers.
+// barrierWorld is the workload of Barrier.
 type barrierWorld struct {
 	*waitWorld
 	observer *roundObserver
@@ -17,9 +17,9 @@ type barrierWorld struct {
 }
 
 var barrierEvents = []string{
-	"partition", "client asleep", "client closed", "client killed", "session expired", "cancelled at a step", "member deleted",
-	"round opened", "one too many", "cancelled, and named", "told by the next session",
-	"cancelled", "left undecided", "uncertain", "evicted", "expired",
+	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step", "member deleted",
+	"round opened", "surplus member", "canceled, but in the round", "outcome read by a later session",
+	"canceled", "canceled while disconnected", "uncertain", "evicted", "expired",
 }
 
 func newBarrierWorld(seed uint64) *world {
@@ -44,9 +44,9 @@ func (w *barrierWorld) onChange(c zktest.Change) {
 	}
 }
 
-func (w *barrierWorld) startFaults(weather *sync.WaitGroup, calm <-chan struct{}) {
-	w.waitWorld.startFaults(weather, calm)
+func (w *barrierWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
+	w.waitWorld.startFaults(faults, stop)
 	if w.operator {
-		weather.Go(func() { w.evictMembers(calm, "/round") })
+		faults.Go(func() { w.evictMembers(stop, "/round") })
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// checkLeft: those who entered by the same ready, or an earlier one, have gone.
+// checkLeave checks, after a Leave that returned nil, that all who entered by the
+// same ready or an earlier one have gone.
 func (w *doubleBarrierWorld) checkLeave(e *enterCall) {
 	w.observer.mu.Lock()
 	defer w.observer.mu.Unlock()
@@ -21,8 +22,8 @@ func (w *doubleBarrierWorld) checkLeave(e *enterCall) {
 			return
 		}
 	}
-	if stays != nil { // else it has not entered rightly
-		w.log.violation("%s: worker %d has left, and %s is there", e.path, e.worker, stays.name)
+	if stays != nil { // else checkCalls finds that the call matches no member
+		w.log.violation("%s: worker %d has left, and %s is still there", e.path, e.worker, stays.name)
 	}
 }
 
@@ -38,10 +39,9 @@ func (w *doubleBarrierWorld) checkAtRest() {
 	}
 }
 
-// again has as many as there are to be enter and leave, when nothing befalls
-// them.
+// finalVisit lets as many as the barrier waits for enter and leave, without faults.
 func (w *doubleBarrierWorld) finalVisit(path string) {
-	ctx, cancel := context.WithTimeout(w.ctx, 20*w.timeout) // servers may lag all the same
+	ctx, cancel := context.WithTimeout(w.ctx, 20*w.timeout) // the server may still lag
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range w.sizes[path] {
@@ -63,7 +63,8 @@ func (w *doubleBarrierWorld) finalVisit(path string) {
 	time.Sleep(w.timeout)
 }
 
-// judge: each who was let in is a member that was one of n.
+// checkCalls checks that each Enter that returned nil belongs to a member of its own
+// that was one of n.
 func (w *doubleBarrierWorld) checkCalls(path string) {
 	w.observer.mu.Lock()
 	defer w.observer.mu.Unlock()
@@ -79,9 +80,9 @@ func (w *doubleBarrierWorld) checkCalls(path string) {
 	}
 }
 
-// with reports whether the call can have been that member: one that was, at one
-// moment, one of as many as there are to be, or that was deleted by somebody and
-// had not heard of it.
+// matches reports whether the member may belong to the call. The member must at
+// some moment have been one of as many as the barrier waits for, or the operator
+// must have deleted it before its client learned that.
 func (w *doubleBarrierWorld) matches(e *enterCall, m *visitor) bool {
 	if e.client != m.client || e.called > m.joinedAt {
 		return false

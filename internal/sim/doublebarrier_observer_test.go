@@ -7,24 +7,24 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// visits is what the server has applied to double barriers: who came, and which
-// ready there were. It is the judge's, and knows nothing of the library's code.
+// visitObserver follows what the server applies to double barriers: which members
+// there were, and when ready was created. It uses none of the library's code.
 type visitObserver struct {
 	*waitWorld
 
 	mu         sync.Mutex
 	present    map[string]map[string]*visitor // by the barrier's path, and by name
-	visitors   map[string][]*visitor          // all there ever were
-	readyZxids map[string][]int64             // the czxids of all
+	visitors   map[string][]*visitor          // all there ever were, by the barrier's path
+	readyZxids map[string][]int64             // czxids of all znodes ready, by the barrier's path
 }
 
-// visitor is a member. Moments are 0 until they come.
+// visitor is a member. Logical times are 0 until they come.
 type visitor struct {
 	name       string
-	client     string // its identity
+	client     string // its Identity
 	czxid      int64
 	joinedAt   int64
-	completeAt int64 // when it was first one of as many as there are to be
+	completeAt int64 // when it was first one of as many as the barrier waits for
 	deletedAt  int64
 }
 
@@ -36,18 +36,18 @@ func newVisitObserver(g *waitWorld) *visitObserver {
 	return v
 }
 
-// applied is told each change below the barrier's path.
+// onChange follows a change below the barrier's path.
 func (o *visitObserver) onChange(barrier, name string, c zktest.Change) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	here := o.present[barrier]
 	switch {
 	case strings.Contains(name, "/"):
-		o.log.violation("%s stands in %s", name, barrier)
+		o.log.violation("%s was created in %s", name, barrier)
 	case name == "ready" && c.Created:
 		o.events.add("opened")
 		if len(here) < o.sizes[barrier] {
-			o.events.add("opened, and some had gone")
+			o.events.add("opened after members had gone")
 		}
 		o.readyZxids[barrier] = append(o.readyZxids[barrier], c.Zxid)
 	case name == "ready":
@@ -70,8 +70,8 @@ func (o *visitObserver) onChange(barrier, name string, c zktest.Change) {
 	}
 }
 
-// openFor returns the czxid of the first ready that is younger than a member: that
-// is the oldest by which it may have passed.
+// firstReadyAfter returns the czxid of the first ready that is younger than a
+// member. It is the oldest by which the member may have entered.
 func (o *visitObserver) firstReadyAfter(barrier string, m *visitor) int64 {
 	for _, czxid := range o.readyZxids[barrier] {
 		if czxid > m.czxid {
@@ -81,7 +81,7 @@ func (o *visitObserver) firstReadyAfter(barrier string, m *visitor) int64 {
 	return 0
 }
 
-// awaits returns for whom m, if it has left, would have had to wait.
+// blockedBy returns a member that m had to wait for before it left, or nil.
 func (o *visitObserver) blockedBy(barrier string, m *visitor) *visitor {
 	if m.deletedAt == 0 {
 		return m

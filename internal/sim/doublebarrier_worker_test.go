@@ -9,7 +9,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// entrance is a call of Enter that succeeded, as its caller saw it.
+// enterCall is a call of Enter that succeeded, as its caller saw it.
 type enterCall struct {
 	worker      int
 	path        string
@@ -17,7 +17,7 @@ type enterCall struct {
 	called, ret int64
 }
 
-// work is one worker's life: it enters, and leaves.
+// work enters and leaves, a few times.
 func (w *doubleBarrierWorld) work(p *process, j int) {
 	defer w.workerDone()
 	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
@@ -28,7 +28,7 @@ func (w *doubleBarrierWorld) work(p *process, j int) {
 		d := zkrecipes.NewDoubleBarrier(c, path, w.sizes[path])
 		var v *zkrecipes.Visit
 		var e *enterCall
-		if !w.runCancellable(r, path, func(ctx context.Context) {
+		if !w.runCancelable(r, path, func(ctx context.Context) {
 			var err error
 			if v, e, err = w.enter(ctx, p, life, 10*p.i+j, d, path); err != nil && !errors.Is(err, zkrecipes.ErrLost) && !w.isExpected(ctx, p, life, err) {
 				w.log.violation("worker %d: %v", 10*p.i+j, err)
@@ -43,11 +43,11 @@ func (w *doubleBarrierWorld) work(p *process, j int) {
 	}
 }
 
-func (w *doubleBarrierWorld) enter(ctx context.Context, p *process, life, who int, d *zkrecipes.DoubleBarrier, path string) (*zkrecipes.Visit, *enterCall, error) {
-	e := &enterCall{worker: who, path: path, client: identity(p.i, life), called: w.log.tick()}
+func (w *doubleBarrierWorld) enter(ctx context.Context, p *process, life, worker int, d *zkrecipes.DoubleBarrier, path string) (*zkrecipes.Visit, *enterCall, error) {
+	e := &enterCall{worker: worker, path: path, client: identity(p.i, life), called: w.log.tick()}
 	v, err := d.Enter(ctx)
 	e.ret = w.log.tick()
-	w.log.note("worker %d of %s: entered since %d at %s: %v", who, e.client, e.called, path, err)
+	w.log.note("worker %d of %s: entered from %d at %s: %v", worker, e.client, e.called, path, err)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,7 +58,7 @@ func (w *doubleBarrierWorld) enter(ctx context.Context, p *process, life, who in
 	return v, e, nil
 }
 
-// stay is what visitors do inside.
+// remainInside is what a worker does between Enter and Leave.
 func (w *doubleBarrierWorld) remainInside(r *rand.Rand, v *zkrecipes.Visit) {
 	switch r.IntN(3) {
 	case 0:
@@ -71,7 +71,7 @@ func (w *doubleBarrierWorld) remainInside(r *rand.Rand, v *zkrecipes.Visit) {
 	}
 }
 
-// leave leaves, maybe with a context that ends, and then again or never.
+// leave calls Leave. If the context was canceled, it may call it again.
 func (w *doubleBarrierWorld) leave(r *rand.Rand, p *process, life int, v *zkrecipes.Visit, e *enterCall) {
 	for tries := 0; ; tries++ {
 		ctx, cancel := w.ctx, context.CancelFunc(func() {})
@@ -83,14 +83,14 @@ func (w *doubleBarrierWorld) leave(r *rand.Rand, p *process, life int, v *zkreci
 		}
 		lost := v.Err()
 		err := v.Leave(ctx)
-		w.log.note("worker %d: left, having entered since %d: %v", e.worker, e.called, err)
-		cancelled := ctx.Err() != nil && errors.Is(err, ctx.Err())
+		w.log.note("worker %d: Leave, after Enter called at %d: %v", e.worker, e.called, err)
+		canceled := ctx.Err() != nil && errors.Is(err, ctx.Err())
 		cancel()
 		switch {
 		case v.Err() == nil:
-			w.log.violation("worker %d: inside after it has left", e.worker)
+			w.log.violation("worker %d: still inside after Leave", e.worker)
 		case err == nil && lost != nil && tries == 0:
-			w.log.violation("worker %d: left, having been lost: %v", e.worker, lost)
+			w.log.violation("worker %d: Leave returned nil, and the visit had been lost: %v", e.worker, lost)
 		case err == nil:
 			w.events.add("left")
 			w.checkLeave(e)
@@ -100,14 +100,14 @@ func (w *doubleBarrierWorld) leave(r *rand.Rand, p *process, life int, v *zkreci
 			return
 		case errors.Is(err, zkrecipes.ErrClosed) && p.ended(life):
 			return
-		case !cancelled:
+		case !canceled:
 			w.log.violation("worker %d: leave: %v", e.worker, err)
 			return
 		}
-		w.events.add("left while others stay")
+		w.events.add("leave canceled")
 		if r.IntN(2) == 0 {
 			return
 		}
-		w.events.add("left again")
+		w.events.add("leave retried")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// visitWorld is a world of double barriers.
+// doubleBarrierWorld is the workload of DoubleBarrier.
 type doubleBarrierWorld struct {
 	*waitWorld
 	observer *visitObserver
@@ -17,8 +17,8 @@ type doubleBarrierWorld struct {
 }
 
 var doubleBarrierEvents = []string{
-	"partition", "client asleep", "client closed", "client killed", "session expired", "cancelled at a step", "member deleted",
-	"opened", "opened, and some had gone", "entered", "left", "left while others stay", "left again", "lost",
+	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step", "member deleted",
+	"opened", "opened after members had gone", "entered", "left", "leave canceled", "leave retried", "lost",
 }
 
 func newDoubleBarrierWorld(seed uint64) *world {
@@ -42,9 +42,9 @@ func (w *doubleBarrierWorld) onChange(c zktest.Change) {
 	}
 }
 
-func (w *doubleBarrierWorld) startFaults(weather *sync.WaitGroup, calm <-chan struct{}) {
-	w.waitWorld.startFaults(weather, calm)
+func (w *doubleBarrierWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
+	w.waitWorld.startFaults(faults, stop)
 	if w.operator {
-		weather.Go(func() { w.evictMembers(calm, "") })
+		faults.Go(func() { w.evictMembers(stop, "") })
 	}
 }

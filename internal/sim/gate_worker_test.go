@@ -11,7 +11,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// work is one worker's life: it waits at gates, looks at them and turns them.
+// work waits at gates, looks at them, shuts and opens them.
 func (w *gateWorld) work(p *process, j int) {
 	defer w.workerDone()
 	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
@@ -21,7 +21,7 @@ func (w *gateWorld) work(p *process, j int) {
 		c, life := p.current()
 		g := zkrecipes.NewGate(c, path)
 		op := []func(context.Context, *zkrecipes.Gate, string) error{w.callWait, w.callWait, w.callIsOpen, w.callShut, w.callShut, w.callOpen}[r.IntN(6)]
-		if !w.runCancellable(r, path, func(ctx context.Context) {
+		if !w.runCancelable(r, path, func(ctx context.Context) {
 			if err := op(ctx, g, path); err != nil {
 				w.log.note("worker %d: %v", 10*p.i+j, err)
 				if errors.Is(err, zk.ErrSessionExpired) || !w.isExpected(ctx, p, life, err) {
@@ -41,9 +41,9 @@ func (w *gateWorld) callWait(ctx context.Context, g *zkrecipes.Gate, path string
 	w.log.note("waited at %s from %d to %d: %v", path, called, ret, err)
 	switch {
 	case err != nil:
-		w.events.add("cancelled")
+		w.events.add("canceled")
 	case !w.everOpen(true, path, called, ret):
-		w.log.violation("%s: passed (called at %d), and it was shut all the time", path, called)
+		w.log.violation("%s: Wait returned nil (called at %d), and the gate was shut all the time", path, called)
 	case w.everOpen(false, path, called, called):
 		w.events.add("waited at a shut gate")
 	default:
@@ -60,7 +60,7 @@ func (w *gateWorld) callIsOpen(ctx context.Context, g *zkrecipes.Gate, path stri
 	case err != nil:
 		return err
 	case !w.everOpen(open, path, called, ret):
-		w.log.violation("%s: seen open=%v (asked at %d), which it never was meanwhile", path, open, called)
+		w.log.violation("%s: IsOpen returned %v (called at %d), which was never so meanwhile", path, open, called)
 	case open:
 		w.events.add("seen open")
 	default:
@@ -87,7 +87,7 @@ func (w *gateWorld) callFlip(ctx context.Context, what string, f func(context.Co
 		w.events.add("uncertain")
 	case err != nil:
 	case !w.everOpen(open, path, called, ret):
-		w.log.violation("%s: %s (called at %d), and it was not so meanwhile", path, what, called)
+		w.log.violation("%s: %s (called at %d), which was never so meanwhile", path, what, called)
 	default:
 		w.events.add(what)
 	}

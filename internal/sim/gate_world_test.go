@@ -9,17 +9,17 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// gateWorld is a world of gates.
+// gateWorld is the workload of Gate.
 type gateWorld struct {
 	*waitWorld
 
 	mu    sync.Mutex
-	flips map[string][]int64 // the moments at which a gate was shut, opened, shut..
+	flips map[string][]int64 // logical times at which a gate was shut, opened, shut.., by path
 }
 
 var gateEvents = []string{
-	"partition", "client asleep", "client closed", "client killed", "session expired", "cancelled at a step",
-	"shut", "opened", "waited", "waited at a shut gate", "cancelled", "seen open", "seen shut", "uncertain", "touched",
+	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
+	"shut", "opened", "waited", "waited at a shut gate", "canceled", "seen open", "seen shut", "uncertain", "written to",
 }
 
 func newGateWorld(seed uint64) *world {
@@ -31,7 +31,6 @@ func newGateWorld(seed uint64) *world {
 	return w.world
 }
 
-// applied is zktest.OnChange's.
 func (w *gateWorld) onChange(c zktest.Change) {
 	if w.sizes[c.Path] == 0 {
 		return
@@ -44,7 +43,8 @@ func (w *gateWorld) onChange(c zktest.Change) {
 	w.faultAtStep(c)
 }
 
-// was reports whether a gate was open, or shut, at a moment from one to another.
+// everOpen reports whether a gate was ever open, or ever shut if open is false,
+// between two logical times.
 func (w *gateWorld) everOpen(open bool, path string, from, to int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,31 +61,31 @@ func (w *gateWorld) everOpen(open bool, path string, from, to int64) bool {
 	return state == open
 }
 
-func (w *gateWorld) startFaults(weather *sync.WaitGroup, calm <-chan struct{}) {
-	w.waitWorld.startFaults(weather, calm)
+func (w *gateWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
+	w.waitWorld.startFaults(faults, stop)
 	if w.operator {
-		weather.Go(func() { w.touchGates(calm) })
+		faults.Go(func() { w.touchGates(stop) })
 	}
 }
 
-// touch writes to gates, which opens none.
-func (w *gateWorld) touchGates(calm <-chan struct{}) {
+// touchGates is an operator that writes to the znodes of gates, which opens none.
+func (w *gateWorld) touchGates(stop <-chan struct{}) {
 	r := rand.New(rand.NewPCG(w.seed, 2000))
 	conn, done := w.rawConn()
 	defer done()
 	for {
 		select {
 		case <-time.After(time.Duration(r.Int64N(int64(3 * time.Second)))):
-		case <-calm:
+		case <-stop:
 			return
 		}
 		if _, err := conn.Set(w.paths[r.IntN(len(w.paths))], []byte("touched"), -1); err == nil {
-			w.events.add("touched")
+			w.events.add("written to")
 		}
 	}
 }
 
-// settle opens the gates, once all who are left wait at shut ones.
+// unblock opens the gates if every worker that is not done waits at a shut one.
 func (w *gateWorld) unblock() {
 	if !w.allStuck() {
 		return
@@ -93,10 +93,12 @@ func (w *gateWorld) unblock() {
 	conn, done := w.rawConn()
 	defer done()
 	for _, path := range w.paths {
-		w.log.note("everybody waits; %s is opened: %v", path, conn.Delete(path, -1))
+		w.log.note("all workers wait; open %s: %v", path, conn.Delete(path, -1))
 	}
 }
 
+// allStuck reports whether every worker that is not done waits at a shut gate, and
+// if so lets workers begin no further calls.
 func (w *gateWorld) allStuck() bool {
 	w.waitWorld.mu.Lock()
 	defer w.waitWorld.mu.Unlock()

@@ -1,7 +1,8 @@
 package sim
 
-// match gives each of n one of m of its own, as may allows, and returns one of
-// the n for which none is left; -1 if there is none such. (Kuhn's algorithm.)
+// match assigns to each of n a different one of m, such that may allows each pair.
+// It returns one of the n that cannot be assigned, or -1 if all can. (Kuhn's
+// algorithm for bipartite matching.)
 func match(n, m int, may func(i, j int) bool) int {
 	owner := make([]int, m)
 	for j := range owner {

@@ -11,15 +11,15 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// mayDowngrade tells grants that have not been downgraded.
+// canDowngrade reports whether a grant is a writer's that has not been downgraded.
 func (w *lockWorld) canDowngrade(g *grant) bool {
 	return g.lock.downgrade != nil && g.fromWriter() && !g.downgraded
 }
 
-// readersPlace returns where the lease of a writer goes on as a reader.
+// readerPlace returns the path at which a writer's lease goes on as a reader.
 func readerPlace(writers string) string { return strings.Replace(writers, "__WRIT__", "__READ__", 1) }
 
-// goingDown notes that others may read from here on.
+// markDowngrading notes that other readers may be granted from now on.
 func (w *lockWorld) markDowngrading(g *grant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -29,8 +29,8 @@ func (w *lockWorld) markDowngrading(g *grant) {
 	}
 }
 
-// downgrade makes a reader of a writer: with a context that may end, beside
-// commits and beside itself, and again where it was left.
+// downgrade turns a writer into a reader. The context may be canceled, a commit or
+// another Downgrade may run at the same time, and after an error it may try again.
 func (w *lockWorld) downgrade(r *rand.Rand, g *grant) {
 	if r.IntN(6) == 0 {
 		w.checkDowngradeRefused(g)
@@ -42,7 +42,7 @@ func (w *lockWorld) downgrade(r *rand.Rand, g *grant) {
 		ctx, cancel = context.WithTimeout(w.ctx, time.Duration(r.Int64N(int64(2*time.Millisecond))))
 	case 1:
 		ctx, cancel = context.WithTimeout(w.ctx, time.Duration(r.Int64N(int64(w.timeout))))
-	case 2: // with a context that ends while it is sent
+	case 2: // canceled while the request is sent
 		ctx, cancel = context.WithCancel(w.ctx)
 		go cancel()
 	}
@@ -67,7 +67,8 @@ func (w *lockWorld) downgrade(r *rand.Rand, g *grant) {
 	}
 }
 
-// downgradeReentered: who has entered again as a writer relies on it.
+// checkDowngradeRefused checks that Downgrade fails while the writer has re-entered,
+// since the inner entry relies on being a writer.
 func (w *lockWorld) checkDowngradeRefused(g *grant) {
 	again, err := g.lock.lock(g.lease.Reentrant(w.ctx))
 	if err != nil {
@@ -75,14 +76,14 @@ func (w *lockWorld) checkDowngradeRefused(g *grant) {
 	}
 	for _, l := range []*zkrecipes.Lease{g.lease, again} {
 		if g.lock.downgrade(w.ctx, l) == nil {
-			w.log.violation("worker %d: downgraded 0x%x with a re-entry open", g.worker, int64(g.token))
+			w.log.violation("worker %d: downgraded 0x%x while a re-entry was open", g.worker, int64(g.token))
 		}
 	}
 	_ = again.Release()
 }
 
-// checkDowngrade checks what is true after one that ended with err. released: so
-// is the lease, or about to be.
+// checkDowngrade checks the state after a Downgrade that returned err. released
+// says that the lease is released, or about to be.
 func (w *lockWorld) checkDowngrade(ctx context.Context, g *grant, err error, released bool) {
 	w.log.note("worker %d: downgrade of 0x%x: %v", g.worker, int64(g.token), err)
 	switch {
@@ -94,7 +95,7 @@ func (w *lockWorld) checkDowngrade(ctx context.Context, g *grant, err error, rel
 	case released && errors.Is(err, zkrecipes.ErrReleased):
 		return
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		w.events.add("downgrade left")
+		w.events.add("downgrade canceled")
 		return
 	default:
 		w.log.violation("worker %d: downgrade: %v", g.worker, err)
@@ -109,11 +110,11 @@ func (w *lockWorld) checkDowngrade(ctx context.Context, g *grant, err error, rel
 	w.checkGranted(g.worker, place, true)
 	switch {
 	case place != readerPlace(g.place):
-		w.log.violation("worker %d: %s went on as %s", g.worker, g.place, place)
+		w.log.violation("worker %d: the place %s became %s", g.worker, g.place, place)
 	case w.observer.exists(g.place):
-		w.log.violation("worker %d: %s stands after its downgrade", g.worker, g.place)
+		w.log.violation("worker %d: %s is still there after the downgrade", g.worker, g.place)
 	case g.lease.Token() != g.token:
-		w.log.violation("worker %d: token 0x%x has become 0x%x", g.worker, int64(g.token), int64(g.lease.Token()))
+		w.log.violation("worker %d: token 0x%x became 0x%x", g.worker, int64(g.token), int64(g.lease.Token()))
 	case !w.forcedExpiry && !w.observer.exists(place) && g.lease.Err() == nil:
 		w.log.violation("worker %d: %s is not there after the downgrade", g.worker, place)
 	}

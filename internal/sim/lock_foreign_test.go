@@ -9,15 +9,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// operate deletes places, and writes to them where it can.
-func (w *lockWorld) runOperator(calm <-chan struct{}) {
+// runOperator deletes places, and tries to write to them.
+func (w *lockWorld) runOperator(stop <-chan struct{}) {
 	r := rand.New(rand.NewPCG(w.seed, 2000))
 	conn, done := w.rawConn()
 	defer done()
 	for {
 		select {
 		case <-time.After(time.Duration(r.Int64N(int64(6 * time.Second)))):
-		case <-calm:
+		case <-stop:
 			return
 		}
 		line := w.paths[r.IntN(len(w.paths))]
@@ -33,20 +33,20 @@ func (w *lockWorld) runOperator(calm <-chan struct{}) {
 		}
 		_, err := conn.Set(place, []byte("forged"), -1)
 		w.log.note("operator: set %s: %v", place, err)
-		w.events.add("signal forged")
+		w.events.add("place written to")
 	}
 }
 
-// foreigner takes and leaves places as another library does: it sets data on
-// them, and deletes them whether it is first or not.
-func (w *lockWorld) runForeignClient(i int, prefix string, calm <-chan struct{}) {
+// runForeignClient joins and leaves lines as another library's client does. It sets
+// the data of its places, and deletes them whether they are first or not.
+func (w *lockWorld) runForeignClient(i int, prefix string, stop <-chan struct{}) {
 	r := rand.New(rand.NewPCG(w.seed, uint64(3000+i)))
 	conn, done := w.rawConn()
 	defer done()
 	for {
 		select {
 		case <-time.After(time.Duration(r.Int64N(int64(5 * time.Second)))):
-		case <-calm:
+		case <-stop:
 			return
 		}
 		line := w.paths[r.IntN(len(w.paths))]
@@ -54,7 +54,7 @@ func (w *lockWorld) runForeignClient(i int, prefix string, calm <-chan struct{})
 		if err != nil {
 			continue
 		}
-		w.log.note("foreigner: %s", place)
+		w.log.note("foreign client: %s", place)
 		w.events.add("foreign place")
 		for range 1 + r.IntN(3) {
 			time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
@@ -73,24 +73,25 @@ func (w *lockWorld) runForeignClient(i int, prefix string, calm <-chan struct{})
 	}
 }
 
-// downgradeAsCurator makes a reader's place as Curator's writers do: it bears the
-// writer's number, under a uuid of its own, and the writer's place still stands.
-// That is in one transaction here: the writer's session may have ended.
+// downgradeAsCurator creates a reader's place as Curator's writers do. It has the
+// writer's number and a UUID of its own, and the writer's place is still there.
+// Here it is one transaction with a check of the writer's place, because the
+// writer's session may have expired.
 func (w *lockWorld) downgradeAsCurator(r *rand.Rand, conn *zk.Conn, writer string) string {
 	number := writer[strings.LastIndex(writer, "__WRIT__")+len("__WRIT__"):]
-	first := r.Uint32() >> (8 * r.IntN(2)) // sorts before the writer's, or behind
+	first := r.Uint32() >> (8 * r.IntN(2)) // sorts before the writer's, or after
 	reader := fmt.Sprintf("%s/_c_%08x-5b6a-4789-8abc-def012345678-__READ__%s", writer[:strings.LastIndexByte(writer, '/')], first, number)
 	_, err := conn.Multi(
 		&zk.CheckVersionRequest{Path: writer, Version: -1},
 		&zk.CreateRequest{Path: reader, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
-	w.log.note("foreigner: downgrade to %s: %v", reader, err)
+	w.log.note("foreign client: downgrade to %s: %v", reader, err)
 	if err == nil {
 		w.events.add("foreign downgrade")
 	}
 	return reader
 }
 
-// remove deletes a place, until it is gone.
+// deleteUntilGone deletes a place, and retries until it is gone.
 func deleteUntilGone(conn *zk.Conn, place string) {
 	for {
 		err := conn.Delete(place, -1)

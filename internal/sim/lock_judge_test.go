@@ -13,8 +13,8 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// entry is an operation on one lock, as its caller saw it: the moments are
-// counted, not timed, since in simulated time many have the same.
+// lockOp is an operation on one lock, as its caller saw it, between two logical
+// times.
 type lockOp struct {
 	lock      string
 	worker    int
@@ -32,14 +32,14 @@ const (
 	opEnded         opKind = "ended"
 )
 
-// history is what was done to locks, to be judged.
+// lockHistory is what the workers did to locks.
 type lockHistory struct {
 	mu     sync.Mutex
 	ops    []lockOp
 	writes map[string][]fencedWrite
 }
 
-// committed is a write that was made under a lock.
+// fencedWrite is a write that was made under a lock, with its token.
 type fencedWrite struct {
 	version   int32
 	token     zkrecipes.Token
@@ -60,13 +60,13 @@ func (h *lockHistory) addWrite(lock string, c fencedWrite) {
 	h.writes[lock] = append(h.writes[lock], c)
 }
 
-// state of the lock that a history is held against: who holds it, by token, and
-// the highest tokens so far. A mutex is a lock without readers.
+// lockState is the state of the model of a lock: the tokens of its holders, and the
+// highest tokens so far. A mutex is a lock without readers.
 type lockState struct {
-	writer  zkrecipes.Token // 0: none
-	readers string          // their tokens, sorted, so that states compare
-	// A token is its place's in the line, so a reader's lies between those of the
-	// writers before and behind it. Readers have no order among themselves.
+	writer  zkrecipes.Token // 0 if there is none
+	readers string          // their tokens, sorted, so that states can be compared
+	// Tokens are in the order of the line, so a reader's is between those of the
+	// writers before and after it. Readers have no order among themselves.
 	lastWriter, lastReader zkrecipes.Token
 }
 
@@ -128,8 +128,8 @@ var lockModel = porcupine.Model{
 	},
 }
 
-// judge holds the whole history against the model of a lock with tokens, and the
-// writes made under a lock against the order of tokens.
+// check checks that the history is linearizable as that of a lock with tokens, and
+// that the writes under a lock came in the order of their tokens.
 func (h *lockHistory) check(to *runLog) {
 	h.mu.Lock()
 	var ops []porcupine.Operation
@@ -142,18 +142,18 @@ func (h *lockHistory) check(to *runLog) {
 	}
 	h.mu.Unlock()
 	if porcupine.CheckOperationsTimeout(lockModel, ops, 0) != porcupine.Ok {
-		to.violation("no lock could have had this history")
+		to.violation("the history is not that of a lock")
 	}
 	for lock, writes := range h.writes {
 		slices.SortFunc(writes, func(a, b fencedWrite) int { return cmp.Compare(a.version, b.version) })
 		var last, lastWriter fencedWrite
 		for _, c := range writes {
-			before := last // of whom this one has to come behind
+			before := last // the write whose token this one's must not be below
 			if !c.exclusive {
 				before = lastWriter
 			}
 			if c.token < before.token {
-				to.violation("%s: a commit under token 0x%x came after one under 0x%x", lock, int64(c.token), int64(before.token))
+				to.violation("%s: a write under token 0x%x came after one under 0x%x", lock, int64(c.token), int64(before.token))
 			}
 			if c.token > last.token {
 				last = c
@@ -165,27 +165,33 @@ func (h *lockHistory) check(to *runLog) {
 	}
 }
 
-// turn: by the server's word, which leaves no room for clocks, a place that is
-// granted has been the first of its line, or a reader's with no writer ahead.
-func (w *lockWorld) checkGranted(who int, place string, reads bool) {
+// checkGranted checks that a granted place was the first of its line at some moment,
+// or a reader's with no writer ahead. It goes by the order of the server's changes,
+// so that no clock is involved.
+func (w *lockWorld) checkGranted(worker int, place string, reads bool) {
 	s, ok := parsePlace(place[strings.LastIndexByte(place, '/')+1:])
 	w.observer.mu.Lock()
 	turn := w.observer.mayHold[place]
 	w.observer.mu.Unlock()
 	switch {
 	case !ok || s.reader != reads:
-		w.log.violation("worker %d is granted %s, a place of another kind", who, place)
+		w.log.violation("worker %d was granted %s, a place of another kind", worker, place)
 	case !turn:
-		w.log.violation("worker %d is granted %s, whose turn it never was", who, place)
+		w.log.violation("worker %d was granted %s, which could never hold", worker, place)
 	case s.number < 0 || s.number > math.MaxInt32-1_000_000:
-		w.log.violation("worker %d is granted %s, a number beyond the limit", who, place)
+		w.log.violation("worker %d was granted %s, a number beyond the limit", worker, place)
 	}
 }
 
-// deletedByNobody: a lease does not end by a deletion that nobody makes. (Who is
-// expired may hear of the deletion before the end of the session.)
+// checkNotDeleted checks that a lease ends by a deletion only in worlds that have an
+// operator to delete places, or in which the server may expire the session of a live
+// client: that client may see the deletion before the expiry.
 func (w *lockWorld) checkNotDeleted(err error) {
-	if err != nil && !w.forcedExpiry && strings.Contains(err.Error(), "deleted by somebody else") {
-		w.log.violation("nobody deletes places here: %v", err)
+	switch {
+	case err == nil || !strings.Contains(err.Error(), textDeleted):
+	case w.forcedExpiry:
+		w.events.add("lease ended by a deletion")
+	default:
+		w.log.violation("a place was deleted, and here no operator deletes places: %v", err)
 	}
 }

@@ -10,22 +10,23 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// lines is what the server has applied to the lines: who stands there, and whose
-// turn it ever was. It is the judge's, and knows nothing of the library's code.
+// lineObserver follows what the server applies to the lines of locks: which places
+// there are, and which of them could ever hold. It uses none of the library's code.
 type lineObserver struct {
-	forged func(path string) // is told a signal that was nobody's to give
+	// forged is called when a place that could not hold signals its successor.
+	forged func(path string)
 
 	mu      sync.Mutex
 	places  map[string][]linePlace // by line
-	existed map[string]bool        // paths of places that were there
-	mayHold map[string]bool        // ... and could hold
+	existed map[string]bool        // paths of all places there ever were
+	mayHold map[string]bool        // those that could hold at some moment
 }
 
-func newLineObserver(signal func(path string)) *lineObserver {
-	return &lineObserver{forged: signal, places: map[string][]linePlace{}, existed: map[string]bool{}, mayHold: map[string]bool{}}
+func newLineObserver(forged func(path string)) *lineObserver {
+	return &lineObserver{forged: forged, places: map[string][]linePlace{}, existed: map[string]bool{}, mayHold: map[string]bool{}}
 }
 
-// standing is a place, of this library or another.
+// linePlace is a place of this library or another.
 type linePlace struct {
 	name   string
 	number int64
@@ -42,14 +43,16 @@ func parsePlace(name string) (s linePlace, ok bool) {
 	return linePlace{}, false
 }
 
-// signals tells a place of this library, which nobody else may write to.
+// isOwnPlace reports whether a place is this library's. Its ACL lets only its own
+// session write to it, and a write is a signal to the successor.
 func isOwnPlace(name string) bool {
 	uuid, ok := strings.CutPrefix(name, "_c_")
 	return ok && len(uuid) > 36 && uuid[14] == '8' && uuid[36] == '-'
 }
 
-// applied is zktest.OnChange's. A downgrade creates the reader's place before it
-// deletes the writer's, so that no change in it gives anybody a turn too early.
+// onChange follows a change. The transaction of a downgrade creates the reader's
+// place before it deletes the writer's, so that no place seems to be able to hold
+// between the two.
 func (o *lineObserver) onChange(c zktest.Change) {
 	i := strings.LastIndexByte(c.Path, '/')
 	line, name := c.Path[:i], c.Path[i+1:]
@@ -85,14 +88,14 @@ func (o *lineObserver) onChange(c zktest.Change) {
 	}
 }
 
-// stood reports whether there ever was such a place.
+// hasExisted reports whether there ever was such a place.
 func (o *lineObserver) hasExisted(path string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.existed[path]
 }
 
-// stands reports whether there is.
+// exists reports whether there is such a place now.
 func (o *lineObserver) exists(path string) bool {
 	i := strings.LastIndexByte(path, '/')
 	o.mu.Lock()

@@ -6,14 +6,14 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// recipe is what a world is about.
+// lockRecipe is a recipe that a lockWorld can run.
 type lockRecipe struct {
 	newLock       func(*zkrecipes.Client, string) anyLock
-	foreignPlaces [][]string // other libraries' places that may stand in its lines
-	mustSee       []string   // what must happen in a few hundred runs, beside the plans' faults
+	foreignPlaces [][]string // names of other libraries' places, for a world to pick from
+	mustSee       []string   // events that must happen in a few hundred runs
 }
 
-// lock is what can be done with one. A mutex has no readers.
+// anyLock is a Mutex or an RWLock. The functions for readers are nil for a Mutex.
 type anyLock struct {
 	path            string
 	lock, tryLock   lockFunc
@@ -28,11 +28,11 @@ const (
 	curatorsWriter = "_c_1f2e3d4c-5b6a-4789-8abc-def012345678-__WRIT__"
 	curatorsReader = "_c_2f3e4d5c-5b6a-4789-8abc-def012345678-__READ__"
 	goZookeepers   = "_c_0123456789abcdeffedcba9876543210-lock-"
-	kazoosLock     = "fedcba98765432100123456789abcdef__lock__" // and its writer
+	kazoosLock     = "fedcba98765432100123456789abcdef__lock__" // also what its write lock uses
 	kazoosReader   = "fedcba98765432100123456789abcdef__rlock__"
 )
 
-var lockFaultEvents = []string{"partition", "client asleep", "place deleted", "signal forged", "foreign place"}
+var lockFaultEvents = []string{"partition", "client paused", "place deleted", "lease ended by a deletion", "place written to", "foreign place"}
 
 var mutexRecipe = lockRecipe{
 	newLock: func(c *zkrecipes.Client, path string) anyLock {
@@ -56,7 +56,7 @@ var rwLockRecipe = lockRecipe{
 		{kazoosLock}, {kazoosReader}, {kazoosLock, curatorsWriter, "no-place-"},
 	},
 	mustSee: append([]string{
-		"readers together", "downgrade", "downgrade left", "downgrade left, and carried out",
+		"readers together", "downgrade", "downgrade canceled", "downgrade canceled, but done",
 		"downgrade of a lost lease", "downgrade beside a release", "foreign downgrade",
 	}, lockFaultEvents...),
 }

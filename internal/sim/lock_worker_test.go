@@ -14,52 +14,35 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// grant is a lease, and what its worker knows of it.
+// grant is a Lease, and what its worker knows of it.
 type grant struct {
 	worker          int
 	lease           *zkrecipes.Lease
 	lock            anyLock
-	called          int64           // when it was asked for
-	token           zkrecipes.Token // at the grant, as the place is
+	called          int64           // when Lock was called
+	token           zkrecipes.Token // at the grant, like place
 	place           string
-	downgradeCalled int64 // when its first downgrade was, 0: never
-	downgraded      bool  // it is known to be done
-	// reads: its holder is a reader, or may have become one; lockWorld.mu guards it.
+	downgradeCalled int64 // when Downgrade was first called, 0 if never
+	downgraded      bool  // Downgrade has returned nil
+	// reader: the holder is a reader, or may have become one. lockWorld.mu guards it.
 	reader bool
 }
 
-// work is one worker's life: take a lock, hold it, give it back.
+// work locks, holds and releases, a few times.
 func (w *lockWorld) work(p *process, j int) {
 	c := p.client()
 	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
-	who := 10*p.i + j
+	worker := 10*p.i + j
 	for range w.rounds {
 		time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
 		m := w.newLock(c, w.paths[r.IntN(len(w.paths))])
-		ctx, cancel := w.ctx, context.CancelFunc(func() {})
-		how := r.IntN(10)
-		switch {
-		case how < 2:
-			ctx, cancel = context.WithTimeout(w.ctx, time.Duration(r.Int64N(int64(4*time.Second))))
-		case how < 3:
-			ctx, cancel = context.WithTimeout(w.ctx, time.Duration(r.Int64N(int64(2*time.Millisecond))))
-		}
-		reads := m.rlock != nil && r.IntN(2) == 0
-		get := m.lock
-		switch {
-		case reads && how == 9:
-			get = m.tryRLock
-		case reads:
-			get = m.rlock
-		case how == 9:
-			get = m.tryLock
-		}
-		g, err := w.acquire(ctx, who, m, get, reads)
+		ctx, cancel, get, reads := w.drawCall(r, m)
+		g, err := w.acquire(ctx, worker, m, get, reads)
 		if err != nil {
 			cancel()
-			w.log.note("worker %d: %v", who, err)
+			w.log.note("worker %d: %v", worker, err)
 			if !w.isExpected(ctx, err) {
-				w.log.violation("worker %d: %v", who, err)
+				w.log.violation("worker %d: %v", worker, err)
 			}
 			if w.ctx.Err() != nil {
 				return
@@ -76,7 +59,31 @@ func (w *lockWorld) work(p *process, j int) {
 	}
 }
 
-// mayFail tells errors that a worker has to expect.
+// drawCall draws how a worker acquires a lock: with which context, with which
+// method, and whether as a reader.
+func (w *lockWorld) drawCall(r *rand.Rand, m anyLock) (ctx context.Context, cancel context.CancelFunc, get lockFunc, reads bool) {
+	ctx, cancel = w.ctx, func() {}
+	how := r.IntN(10)
+	switch {
+	case how < 2:
+		ctx, cancel = context.WithTimeout(w.ctx, time.Duration(r.Int64N(int64(4*time.Second))))
+	case how < 3:
+		ctx, cancel = context.WithTimeout(w.ctx, time.Duration(r.Int64N(int64(2*time.Millisecond))))
+	}
+	reads = m.rlock != nil && r.IntN(2) == 0
+	get = m.lock
+	switch {
+	case reads && how == 9:
+		get = m.tryRLock
+	case reads:
+		get = m.rlock
+	case how == 9:
+		get = m.tryLock
+	}
+	return ctx, cancel, get, reads
+}
+
+// isExpected reports whether a worker has to expect an error.
 func (w *lockWorld) isExpected(ctx context.Context, err error) bool {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()),
@@ -88,18 +95,18 @@ func (w *lockWorld) isExpected(ctx context.Context, err error) bool {
 	return false
 }
 
-// get takes a lock, and checks what must be true at that moment.
-func (w *lockWorld) acquire(ctx context.Context, who int, m anyLock, get lockFunc, reads bool) (*grant, error) {
+// acquire acquires a lock, and checks what must be true at that moment.
+func (w *lockWorld) acquire(ctx context.Context, worker int, m anyLock, get lockFunc, reads bool) (*grant, error) {
 	called := w.log.tick()
 	l, err := get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := &grant{worker: who, lease: l, lock: m, called: called, token: l.Token(), place: l.Check().Path, reader: reads}
-	w.log.note("worker %d: granted %s 0x%x reads=%v", who, m.path, int64(g.token), reads)
-	w.checkGranted(who, g.place, reads)
-	if err := l.Err(); err != nil && strings.Contains(err.Error(), "no answer from the servers") {
-		w.log.violation("worker %d: granted 0x%x after the session's time: %v", who, int64(g.token), err)
+	g := &grant{worker: worker, lease: l, lock: m, called: called, token: l.Token(), place: l.Check().Path, reader: reads}
+	w.log.note("worker %d: granted %s 0x%x reads=%v", worker, m.path, int64(g.token), reads)
+	w.checkGranted(worker, g.place, reads)
+	if err := l.Err(); err != nil && strings.Contains(err.Error(), textNoAnswer) {
+		w.log.violation("worker %d: granted 0x%x after the session's timeout: %v", worker, int64(g.token), err)
 	}
 	w.mu.Lock()
 	for other := range w.holders {
@@ -108,7 +115,7 @@ func (w *lockWorld) acquire(ctx context.Context, who int, m anyLock, get lockFun
 		case other.reader && reads:
 			w.events.add("readers together")
 		default:
-			w.log.violation("%s: worker %d is granted 0x%x while 0x%x holds", m.path, who, int64(g.token), int64(other.token))
+			w.log.violation("%s: worker %d is granted 0x%x while 0x%x holds", m.path, worker, int64(g.token), int64(other.token))
 		}
 	}
 	w.holders[g] = struct{}{}
@@ -117,11 +124,11 @@ func (w *lockWorld) acquire(ctx context.Context, who int, m anyLock, get lockFun
 	if reads {
 		op = opReaderGranted
 	}
-	w.history.add(lockOp{lock: m.path, worker: who, kind: op, token: g.token, call: called, ret: w.log.tick()})
+	w.history.add(lockOp{lock: m.path, worker: worker, kind: op, token: g.token, call: called, ret: w.log.tick()})
 	return g, nil
 }
 
-// hold does what holders do.
+// hold does what holders do: sleep, write under the lock, re-enter.
 func (w *lockWorld) hold(r *rand.Rand, g *grant) {
 	for range r.IntN(3) {
 		switch r.IntN(5) {
@@ -137,7 +144,7 @@ func (w *lockWorld) hold(r *rand.Rand, g *grant) {
 	}
 }
 
-// write makes a write that is to be refused where the lock is not held.
+// commitWrite writes with Lease.Commit, which must fail if the lock is not held.
 func (w *lockWorld) commitWrite(g *grant) {
 	data := "/data-" + g.lock.path[strings.LastIndexByte(g.lock.path, '/')+1:]
 	ctx, cancel := context.WithTimeout(w.ctx, 2*w.timeout)
@@ -150,14 +157,15 @@ func (w *lockWorld) commitWrite(g *grant) {
 	}
 	w.log.note("worker %d: commit under 0x%x: %v", g.worker, int64(g.token), err)
 	if errors.Is(err, zkrecipes.ErrLost) && g.lease.Err() == nil {
-		w.log.violation("worker %d: a commit says %v, and 0x%x is held", g.worker, err, int64(g.token))
+		w.log.violation("worker %d: Commit returned %v, and 0x%x is held", g.worker, err, int64(g.token))
 	}
 }
 
-// exclusive reports whether the grant was a writer's.
+// fromWriter reports whether the lock was granted to a writer. It may have become a
+// reader since.
 func (g *grant) fromWriter() bool { return !strings.Contains(g.place, "__READ__") }
 
-// reenter enters again, or does not, as who may and who may not.
+// reenter enters again, and checks that this succeeds only if the grant allows it.
 func (w *lockWorld) reenter(r *rand.Rand, g *grant) {
 	enter, upgrade := g.lock.lock, g.downgraded || !g.fromWriter()
 	if g.lock.rlock != nil && r.IntN(2) == 0 {
@@ -169,7 +177,7 @@ func (w *lockWorld) reenter(r *rand.Rand, g *grant) {
 	case err == nil && lost:
 		w.log.violation("worker %d: re-entered on a lost lease", g.worker)
 	case err == nil && upgrade:
-		w.log.violation("worker %d: a reader has become a writer", g.worker)
+		w.log.violation("worker %d: a reader became a writer", g.worker)
 	case upgrade && errors.Is(err, zkrecipes.ErrUpgrade):
 	case g.downgradeCalled > 0 && !g.downgraded && errors.Is(err, zkrecipes.ErrUpgrade): // about to become a reader
 	case err == nil:
@@ -183,7 +191,7 @@ func (w *lockWorld) reenter(r *rand.Rand, g *grant) {
 		w.log.violation("worker %d: cannot re-enter: %v", g.worker, err)
 	}
 
-	// A context of the holder: to wait with it would be for ever.
+	// With a context of the lease, to wait for the lock would be to wait forever.
 	if _, err = enter(g.lease.Context(w.ctx)); g.lease.Err() == nil && !errors.Is(err, zkrecipes.ErrDeadlock) && !errors.Is(err, zkrecipes.ErrUpgrade) {
 		w.log.violation("worker %d: waits for itself: %v", g.worker, err)
 	}
@@ -196,7 +204,7 @@ func (w *lockWorld) reenter(r *rand.Rand, g *grant) {
 	if err == nil {
 		w.release(r, other)
 	} else if !w.isExpected(ctx, err) && g.lease.Err() == nil {
-		w.log.violation("worker %d: beside itself: %v", g.worker, err)
+		w.log.violation("worker %d: cannot read twice: %v", g.worker, err)
 	}
 }
 
@@ -221,19 +229,19 @@ func (w *lockWorld) release(r *rand.Rand, g *grant) {
 	w.log.note("worker %d: release of 0x%x: %v", g.worker, int64(g.token), err)
 	switch {
 	case twice && !errors.Is(other, err) && other != err:
-		w.log.violation("worker %d: the second release says %v, the first %v", g.worker, other, err)
+		w.log.violation("worker %d: the second Release returned %v, the first %v", g.worker, other, err)
 	case g.lease.Err() == nil:
-		w.log.violation("worker %d: held after its release", g.worker)
+		w.log.violation("worker %d: still held after its release", g.worker)
 	case err != nil && !errors.Is(err, zkrecipes.ErrLost):
 		w.log.violation("worker %d: release: %v", g.worker, err)
 	}
 	w.checkNotDeleted(err)
-	if err != nil || w.forcedExpiry { // it may have ended before
+	if err != nil || w.forcedExpiry { // the grant may have ended at any time
 		releasing = g.called
 	}
 	ret := w.log.tick()
 	if g.downgradeCalled > 0 && !g.downgraded && w.observer.hasExisted(readerPlace(g.place)) {
-		w.events.add("downgrade left, and carried out")
+		w.events.add("downgrade canceled, but done")
 		w.history.add(lockOp{lock: g.lock.path, worker: g.worker, kind: opDowngraded, token: g.token, call: g.downgradeCalled, ret: ret})
 	}
 	w.history.add(lockOp{lock: g.lock.path, worker: g.worker, kind: opEnded, token: g.token, call: releasing, ret: ret})

@@ -8,16 +8,17 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// lockWorld is a world of locks.
+// lockWorld is the workload of Mutex and RWLock: one or two locks, with an operator
+// and other libraries' clients in their lines.
 type lockWorld struct {
 	*world
 	lockRecipe
-	foreignPrefixes []string // other libraries' places in the lines
+	foreignPrefixes []string // names of other libraries' places, without the number
 	history         *lockHistory
 	observer        *lineObserver
 
 	mu      sync.Mutex
-	holders map[*grant]struct{} // out, and not being released
+	holders map[*grant]struct{} // granted, and not yet being released
 }
 
 func newLockWorld(of lockRecipe) func(seed uint64) *world {
@@ -29,8 +30,8 @@ func newLockWorld(of lockRecipe) func(seed uint64) *world {
 		}
 		w.workload = w
 		w.observer = newLineObserver(func(path string) {
-			if !w.skipACL { // else anybody can
-				w.log.violation("a signal of %s, which is not for it to give", path)
+			if !w.skipACL { // else the operator can
+				w.log.violation("%s signals its successor, and could never hold", path)
 			}
 		})
 		w.paths = []string{"/app/locks/a", "/app/locks/b"}[:1+r.IntN(2)]
@@ -53,7 +54,7 @@ func (w *lockWorld) trace(i int) *zkrecipes.Trace {
 	return t
 }
 
-// begin has the lines made, and then moves their counters near their end.
+// begin creates the lines, and moves their sequence numbers near the limit.
 func (w *lockWorld) begin() {
 	if !w.nearLimit {
 		return
@@ -68,17 +69,17 @@ func (w *lockWorld) begin() {
 		}
 		at := []int32{math.MaxInt32 - 1_000_000 - 3, math.MaxInt32 - 2}[i%2]
 		if err := w.srv.SetCounter(path, at); err != nil {
-			w.log.note("%v", err) // reaped by now
+			w.log.note("%v", err) // the server has deleted the empty container
 		}
 	}
 }
 
-func (w *lockWorld) startFaults(weather *sync.WaitGroup, calm <-chan struct{}) {
+func (w *lockWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
 	for i, prefix := range w.foreignPrefixes {
-		weather.Go(func() { w.runForeignClient(i, prefix, calm) })
+		faults.Go(func() { w.runForeignClient(i, prefix, stop) })
 	}
 	if w.operator || w.skipACL {
-		weather.Go(func() { w.runOperator(calm) })
+		faults.Go(func() { w.runOperator(stop) })
 	}
 }
 

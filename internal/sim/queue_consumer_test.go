@@ -11,23 +11,23 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// delivery is an item that a consumer was handed, and what it did with it.
+// delivery is an item that was delivered to a consumer, and what it did with it.
 type delivery struct {
 	*zkrecipes.Item
 	client  string
 	token   zkrecipes.Token
 	claim   *claim
 	acks    []ackCall
-	handled bool // its handler has returned nil, which may have acked it
+	handled bool // the handler has returned nil, so Serve may have acked it
 	nacked  bool
 }
 
 type ackCall struct {
-	effect bool // with one
+	effect bool // with operations
 	err    error
 }
 
-// consume is a consumer's life: it takes items until none will come.
+// consume takes items until no more will come.
 func (w *queueWorld) consume(p *process, j int) {
 	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
 	for w.ctx.Err() == nil {
@@ -35,14 +35,14 @@ func (w *queueWorld) consume(p *process, j int) {
 		c, life := p.current()
 		q := zkrecipes.NewQueue(c, w.path, w.options())
 		var d *delivery
-		if !w.runCancellable(r, w.path, func(ctx context.Context) {
+		if !w.runCancelable(r, w.path, func(ctx context.Context) {
 			var err error
 			if r.IntN(3) == 0 {
 				err = q.Serve(ctx, func(ctx context.Context, it *zkrecipes.Item) error {
 					return w.handle(w.received(it, w.observer.queue, identity(p.i, life)), p, life)
 				})
 				if err == nil {
-					w.log.violation("worker %d.%d: Serve ended without an error", p.i, j)
+					w.log.violation("worker %d.%d: Serve returned nil", p.i, j)
 					return
 				}
 			} else if it, taken := q.Take(ctx); taken == nil {
@@ -63,7 +63,7 @@ func (w *queueWorld) consume(p *process, j int) {
 	}
 }
 
-// handed notes a delivery.
+// received notes a delivery.
 func (w *queueWorld) received(it *zkrecipes.Item, from *observedQueue, client string) *delivery {
 	d := &delivery{Item: it, client: client, token: it.Token()}
 	w.log.note("%s has %s under 0x%x, attempt %d", client, it.ID, int64(d.token), it.Attempt)
@@ -75,8 +75,9 @@ func (w *queueWorld) received(it *zkrecipes.Item, from *observedQueue, client st
 	return d
 }
 
-// stands: who has an item has it by the server's word, where nobody deletes
-// claims, and no session ends without its client's knowing.
+// checkClaim checks that the server has the claim of an item that a consumer
+// believes to have. It does so only if no operator deletes claims and the server
+// expires no session of a live client.
 func (w *queueWorld) checkClaim(d *delivery) {
 	if w.forcedExpiry || d.claim == nil {
 		return
@@ -85,11 +86,11 @@ func (w *queueWorld) checkClaim(d *delivery) {
 	flag, c := d.claim.flagExists, d.claim.claimExists
 	w.observer.mu.Unlock()
 	if err := d.Err(); err == nil && !(flag && c) {
-		w.log.violation("%s has %s under 0x%x, and no claim", d.client, d.ID, int64(d.token))
+		w.log.violation("%s has %s under 0x%x without a claim", d.client, d.ID, int64(d.token))
 	}
 }
 
-// hold does what consumers do.
+// hold works on an item for a while.
 func (w *queueWorld) hold(d *delivery) {
 	switch how := w.intN(10); {
 	case how == 0 && !w.faultsAreOver():
@@ -100,7 +101,7 @@ func (w *queueWorld) hold(d *delivery) {
 	w.checkClaim(d)
 }
 
-// handle is a handler of Serve.
+// handle is the handler given to Serve.
 func (w *queueWorld) handle(d *delivery, p *process, life int) error {
 	w.hold(d)
 	switch w.intN(8) {
@@ -117,39 +118,26 @@ func (w *queueWorld) handle(d *delivery, p *process, life int) error {
 	return nil
 }
 
-// settleItem acks an item or gives it back, as often as it takes to know.
+// Ways to finish an item, beyond a plain Ack.
+const (
+	ackThatFails = 3 // with an operation that fails
+	ackEffect    = 4 // below this, Ack has an operation
+	nackItem     = 7
+	finishWays   = 8
+)
+
+// finishItem acks or nacks an item, and tries again until the outcome is known.
 func (w *queueWorld) finishItem(d *delivery, p *process, life int) {
-	for doubt := false; w.ctx.Err() == nil; {
-		ctx, cancel := w.ctx, context.CancelFunc(func() {})
-		if w.intN(4) == 0 {
-			ctx, cancel = context.WithTimeout(ctx, time.Duration(w.intN(int(2*time.Millisecond+8*w.latency))))
-		}
-		var ops []any
-		how := w.intN(8)
-		if how < 4 {
-			ops = append(ops, &zk.CreateRequest{Path: effects + "/" + string(d.ID) + "-", Flags: zk.FlagSequence})
-		}
-		var err error
+	for uncertain := false; w.ctx.Err() == nil; {
+		way, canceled, err := w.tryFinish(d)
 		switch {
-		case how == 7:
-			err = d.Nack(ctx)
-			d.nacked = true
-		case how == 3:
-			err = w.callAck(ctx, d, append(ops, &zk.DeleteRequest{Path: effects + "/none", Version: -1})...)
-		default:
-			err = w.callAck(ctx, d, ops...)
-		}
-		w.log.note("%s: settled %s under 0x%x, way %d: %v", d.client, d.ID, int64(d.token), how, err)
-		left := ctx.Err() != nil && errors.Is(err, ctx.Err())
-		cancel()
-		switch {
-		case err == nil && how == 7, left && d.nacked:
-			w.events.add("given back")
+		case err == nil && way == nackItem, canceled && d.nacked:
+			w.events.add("nacked")
 			return
 		case err == nil:
 			w.events.add("acked")
 			return
-		case errors.Is(err, zkrecipes.ErrReleased) && doubt:
+		case errors.Is(err, zkrecipes.ErrReleased) && uncertain:
 			return
 		case errors.Is(err, zkrecipes.ErrLost):
 			w.events.add("lost")
@@ -157,14 +145,14 @@ func (w *queueWorld) finishItem(d *delivery, p *process, life int) {
 		case errors.Is(err, zkrecipes.ErrClosed) && p.ended(life):
 			return
 		case errors.Is(err, zkrecipes.ErrUncertain):
-			w.events.add("ack in doubt")
-			doubt = true
+			w.events.add("ack uncertain")
+			uncertain = true
 			if d.Err() != nil && !errors.Is(d.Err(), zkrecipes.ErrReleased) {
 				return
 			}
-		case left:
-		case how == 3 && errors.Is(err, zk.ErrNoNode):
-			w.events.add("own operation failed")
+		case canceled:
+		case way == ackThatFails && errors.Is(err, zk.ErrNoNode):
+			w.events.add("caller's operation failed")
 			w.checkClaim(d)
 		default:
 			w.log.violation("%s: %v", d.client, err)
@@ -173,6 +161,33 @@ func (w *queueWorld) finishItem(d *delivery, p *process, life int) {
 	}
 }
 
+// tryFinish acks or nacks an item in a random way. It reports the way, and whether
+// the call failed because its context was canceled.
+func (w *queueWorld) tryFinish(d *delivery) (way int, canceled bool, err error) {
+	ctx, cancel := w.ctx, context.CancelFunc(func() {})
+	if w.intN(4) == 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.intN(int(2*time.Millisecond+8*w.latency))))
+	}
+	defer cancel()
+	var ops []any
+	way = w.intN(finishWays)
+	if way < ackEffect {
+		ops = append(ops, &zk.CreateRequest{Path: effects + "/" + string(d.ID) + "-", Flags: zk.FlagSequence})
+	}
+	switch way {
+	case nackItem:
+		err = d.Nack(ctx)
+		d.nacked = true
+	case ackThatFails:
+		err = w.callAck(ctx, d, append(ops, &zk.DeleteRequest{Path: effects + "/none", Version: -1})...)
+	default:
+		err = w.callAck(ctx, d, ops...)
+	}
+	w.log.note("%s: finished %s under 0x%x, way %d: %v", d.client, d.ID, int64(d.token), way, err)
+	return way, ctx.Err() != nil && errors.Is(err, ctx.Err()), err
+}
+
+// callAck acks an item, and records the call for the judge.
 func (w *queueWorld) callAck(ctx context.Context, d *delivery, ops ...any) error {
 	err := d.Ack(ctx, ops...)
 	d.acks = append(d.acks, ackCall{len(ops) > 0, err})

@@ -9,8 +9,8 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// rest takes what is left, in order, uses the queue once more, and sees what
-// there is then.
+// checkAtRest takes the remaining items, uses the queue once more, checks which
+// znodes are left, and lets the judge compare the calls with the server's changes.
 func (w *queueWorld) checkAtRest() {
 	ctx, cancel := context.WithTimeout(w.ctx, 50*w.timeout)
 	defer cancel()
@@ -40,7 +40,8 @@ func (w *queueWorld) checkAtRest() {
 	w.checkEmpty(w.path + "/puts")
 }
 
-// drain takes what there is: items come in the order in which they were put.
+// drain takes all items, and checks that they come in the order in which they were
+// put.
 func (w *queueWorld) drain(ctx context.Context, q *zkrecipes.Queue, as string, from *observedQueue) {
 	n := 0
 	for ; w.observer.remaining(from) > 0; n++ {
@@ -51,7 +52,7 @@ func (w *queueWorld) drain(ctx context.Context, q *zkrecipes.Queue, as string, f
 		}
 		d := w.received(it, from, as)
 		if first := w.observer.first(from); first != d.claim.item {
-			w.log.violation("at rest: %s is delivered, and %s is before it", it.ID, first.id)
+			w.log.violation("at rest: %s was delivered before %s", it.ID, first.id)
 		}
 		if err := w.callAck(ctx, d); err != nil {
 			w.log.violation("at rest: %v", err)
@@ -64,16 +65,16 @@ func (w *queueWorld) drain(ctx context.Context, q *zkrecipes.Queue, as string, f
 	w.expectEmpty(q)
 }
 
-// empty looks into the queue once more, so that segments go.
+// expectEmpty calls Take once more, which also deletes empty segments.
 func (w *queueWorld) expectEmpty(q *zkrecipes.Queue) {
 	ctx, cancel := context.WithTimeout(w.ctx, w.timeout)
 	defer cancel()
 	if it, err := q.Take(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		w.log.violation("at rest: %v, %v", it, err)
+		w.log.violation("at rest: took %v, %v from an empty queue", it, err)
 	}
 }
 
-// again puts items, gives the second of them back, and takes them.
+// finalItems puts items and takes them, and returns the second of them once.
 func (w *queueWorld) finalItems(ctx context.Context, q *zkrecipes.Queue, as string) {
 	w.observer.mu.Lock()
 	w.observer.bound = 0
@@ -102,7 +103,7 @@ func (w *queueWorld) finalItems(ctx context.Context, q *zkrecipes.Queue, as stri
 		}
 	}
 	if want := []string{"again 1", "again 2", "again 2", "again 3"}; !slices.Equal(got, want) {
-		w.log.violation("at rest: %q, and not %q", got, want)
+		w.log.violation("at rest: took %q, not %q", got, want)
 	}
 	w.expectEmpty(q)
 }

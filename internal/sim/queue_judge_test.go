@@ -7,8 +7,8 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// judge holds what callers were told against what the server has applied. Nobody
-// calls any more, and all items were taken.
+// checkCalls compares the results of the calls with the server's changes, once all
+// calls have returned and all items are gone.
 func (w *queueWorld) checkCalls() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -22,7 +22,7 @@ func (w *queueWorld) checkCalls() {
 		w.checkPut(a, by)
 	}
 	if len(by) > 0 {
-		w.log.violation("items that nobody has put: %v", by)
+		w.log.violation("items that no call has put: %v", by)
 	}
 	for _, it := range w.observer.queue.items {
 		w.checkItem(it)
@@ -32,52 +32,54 @@ func (w *queueWorld) checkCalls() {
 	}
 }
 
-// judgePut: what was put is there once, next to each other and in order; what was
-// not is not; and what may have been is at most once.
+// checkPut checks that the items of a Put or PutAll that succeeded were created once,
+// next to each other and in order, those of one that failed never, and those of an
+// uncertain one at most once.
 func (w *queueWorld) checkPut(a *putCall, by map[string][]*item) {
 	var there []*item
 	for _, data := range a.data {
 		there = append(there, by[data]...)
 		delete(by, data)
 	}
-	doubt := errors.Is(a.err, zkrecipes.ErrUncertain)
-	if doubt && len(there) > 0 {
-		w.events.add("put in doubt, and there")
+	uncertain := errors.Is(a.err, zkrecipes.ErrUncertain)
+	if uncertain && len(there) > 0 {
+		w.events.add("put uncertain, but done")
 	}
 	switch n := len(there); {
-	case a.err != nil && !doubt && n == 0 && len(a.ids) == 0, doubt && n == 0 && len(a.ids) == len(a.data):
+	case a.err != nil && !uncertain && n == 0 && len(a.ids) == 0, uncertain && n == 0 && len(a.ids) == len(a.data):
 		return
-	case a.err != nil && !doubt, n != len(a.data), len(a.ids) != n:
-		w.log.violation("put %q: %v %v, and there were %d", a.data, a.ids, a.err, n)
+	case a.err != nil && !uncertain, n != len(a.data), len(a.ids) != n:
+		w.log.violation("put %q: %v %v, and the server created %d", a.data, a.ids, a.err, n)
 		return
 	}
 	first := slices.Index(w.observer.queue.items, there[0])
 	for i, it := range there {
 		if it.id != string(a.ids[i]) || it.data != a.data[i] || it != w.observer.queue.items[first+i] || it.createdZxid != there[0].createdZxid {
-			w.log.violation("put %q as %v: not what there was", a.data, a.ids)
+			w.log.violation("put %q: the server did not create them as %v", a.data, a.ids)
 		}
-		if it.createdAt < a.called || it.createdAt > a.ret && !doubt {
-			w.log.violation("put %q between %d and %d: there since %d", a.data, a.called, a.ret, it.createdAt)
+		if it.createdAt < a.called || it.createdAt > a.ret && !uncertain {
+			w.log.violation("put %q between %d and %d: created at %d", a.data, a.called, a.ret, it.createdAt)
 		}
 	}
 }
 
-// judgeItem: each item was acked by who had it, or has become a dead letter that
-// nobody had.
+// checkItem checks that an item was deleted by the consumer that had it, or moved to
+// the dead letters while no consumer had it.
 func (w *queueWorld) checkItem(it *item) {
 	switch {
 	case it.deletedWithQueue:
 	case it.deletedZxid == 0:
 		w.log.violation("item %s is left", it.id)
-	case it.deletedBy == nil: // said before
+	case it.deletedBy == nil: // itemDeleted has reported it
 	case it.movedToDead && it.deletedBy.delivery != nil:
-		w.log.violation("dead letter %s was handed to %s", it.id, it.deletedBy.delivery.client)
+		w.log.violation("dead letter %s was delivered to %s", it.id, it.deletedBy.delivery.client)
 	case !it.movedToDead && it.deletedBy.delivery == nil:
-		w.log.violation("item %s is gone, and who claimed it last was not handed it", it.id)
+		w.log.violation("item %s is gone, and its last claim was never delivered", it.id)
 	}
 }
 
-// judgeDelivery: an ack was done where it says so, and was not where it says that.
+// checkDelivery checks the results of the calls of Ack: the item was acked if Ack
+// returned that it was, and was not if Ack returned that it was not.
 func (w *queueWorld) checkDelivery(d *delivery) {
 	cl := d.claim
 	if cl == nil {
@@ -88,8 +90,8 @@ func (w *queueWorld) checkDelivery(d *delivery) {
 	for _, a := range d.acks {
 		switch {
 		case a.err == nil:
-			// A mere ack whose reply was lost, and its claim to an operator, is at
-			// worst a delivery more.
+			// If the reply to an Ack without operations is lost, and the operator has
+			// deleted the claim, the worst is one more delivery.
 			may, must = true, must || a.effect || !w.observer.operatorDeletedClaim(cl)
 			effect = effect || a.effect
 		case errors.Is(a.err, zkrecipes.ErrUncertain):
@@ -100,10 +102,10 @@ func (w *queueWorld) checkDelivery(d *delivery) {
 	}
 	switch {
 	case acked && !may:
-		w.log.violation("%s under 0x%x is gone, and nobody was told: %v", d.ID, int64(d.token), d.acks)
+		w.log.violation("%s under 0x%x is acked, and no call may have done it: %v", d.ID, int64(d.token), d.acks)
 	case must && !acked:
 		w.log.violation("%s under 0x%x is not acked: %v", d.ID, int64(d.token), d.acks)
 	case effect && cl.item.effects != 1:
-		w.log.violation("%s under 0x%x is acked, without what was to be done with it: %v", d.ID, int64(d.token), d.acks)
+		w.log.violation("%s under 0x%x is acked, without the operations of the Ack: %v", d.ID, int64(d.token), d.acks)
 	}
 }

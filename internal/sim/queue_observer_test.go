@@ -11,65 +11,67 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// items is what the server has applied to a queue and its dead letters: what was
-// put, who claimed it, and how it ended. It is the judge's, and knows nothing of
-// the library's code but names on the wire.
+// queueObserver follows what the server applies to a queue and its dead letters:
+// which items were put, which clients claimed them, and how they ended. It uses none
+// of the library's code, and knows only the names on the wire.
 type queueObserver struct {
 	*waitWorld
-	maxAttempts int // negative: any number
-	bound       int // how many there may be; 0: any number
+	maxAttempts int // negative if there is no limit
+	bound       int // maximum of items, 0 if there is none
 
 	mu                 sync.Mutex
 	queue, deadLetters *observedQueue
-	deletingQueue      bool // the operator is deleting the queue
-	queueDeletedAt     int64
+	deletingQueue      bool  // the operator is deleting the queue
+	queueDeletedAt     int64 // logical time at which that last began or ended
 }
 
-// shelf is one queue.
+// observedQueue is a queue, or its dead letters.
 type observedQueue struct {
 	path        string
-	items       []*item // as they were put
+	items       []*item // all there ever were, as they were put
 	byPath      map[string]*item
-	claims      map[string]*claim
-	claimedUpTo int // of the items, from the first on, all were claimed once
-	size        int
+	claims      map[string]*claim // by the path of the flag
+	claimedUpTo int               // all items before this index have been claimed
+	size        int               // of the items, those that exist
 }
 
 type item struct {
 	id, data         string
-	createdAt        int64 // the moment
-	createdZxid      int64 // its zxid
+	createdAt        int64 // logical time
+	createdZxid      int64
 	claims           []*claim
-	freeSince        time.Time // since when
-	deletedZxid      int64     // zxid of its deletion
-	deletedBy        *claim    // with which it was deleted
+	freeSince        time.Time
+	deletedZxid      int64  // 0 while it exists
+	deletedBy        *claim // deleted in the same transaction
 	movedToDead      bool
 	deletedWithQueue bool
-	effects          int
+	effects          int // znodes that an Ack created with it
 }
 
-// claim is one delivery, as the server knows it.
+// claim is a claim of an item, which has two znodes: a flag beside the item, and one
+// of a fixed name below it.
 type claim struct {
 	item                    *item
-	path                    string // of its flag
-	nth                     int
+	path                    string // of the flag
+	nth                     int    // of the item, from 1
 	token                   zkrecipes.Token
 	client                  string
-	flagExists, claimExists bool  // stand
-	flagDeletedZxid         int64 // zxid of the flag's deletion
-	delivery                *delivery
+	flagExists, claimExists bool // the two znodes
+	flagDeletedZxid         int64
+	delivery                *delivery // once a consumer has the item
 }
 
-func newQueueObserver(g *waitWorld, path string) *queueObserver {
-	shelf := func(path string) *observedQueue {
+func newQueueObserver(w *waitWorld, path string) *queueObserver {
+	observe := func(path string) *observedQueue {
 		return &observedQueue{path: path, byPath: map[string]*item{}, claims: map[string]*claim{}}
 	}
-	return &queueObserver{waitWorld: g, queue: shelf(path), deadLetters: shelf(path + "-dead")}
+	return &queueObserver{waitWorld: w, queue: observe(path), deadLetters: observe(path + "-dead")}
 }
 
+// effects is the parent of the znodes that Acks create with their items.
 const effects = "/app/effects"
 
-// applied is told each change.
+// onChange follows a change.
 func (o *queueObserver) onChange(c zktest.Change) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -96,7 +98,7 @@ func (o *queueObserver) onChange(c zktest.Change) {
 		case len(parts) == 3 && c.Created:
 			it := q.byPath[strings.TrimSuffix(c.Path, "/"+parts[2])]
 			if n := len(it.claims); n == 0 || it.claims[n-1].token != zkrecipes.Token(c.Zxid) {
-				o.log.violation("%s is claimed, and has no flag", c.Path)
+				o.log.violation("%s is a claim without a flag", c.Path)
 			} else {
 				it.claims[n-1].claimExists = true
 			}
@@ -108,6 +110,7 @@ func (o *queueObserver) onChange(c zktest.Change) {
 	}
 }
 
+// update changes a claim, and notes since when the item is free.
 func (cl *claim) update(f func(*claim)) {
 	f(cl)
 	if !cl.flagExists && !cl.claimExists {
@@ -121,7 +124,7 @@ func (o *queueObserver) itemCreated(q *observedQueue, name string, c zktest.Chan
 	q.size++
 	if q == o.queue {
 		if o.bound > 0 && q.size > o.bound {
-			o.log.violation("there are %d items, and may be %d", q.size, o.bound)
+			o.log.violation("there are %d items, and may be at most %d", q.size, o.bound)
 		}
 		return
 	}
@@ -136,8 +139,8 @@ func (o *queueObserver) itemCreated(q *observedQueue, name string, c zktest.Chan
 	o.log.violation("dead letter %s does not come from the queue", it.id)
 }
 
-// claimed: items are delivered in the order in which they were put, and each to
-// one at a time.
+// itemClaimed checks that items are claimed in the order in which they were put, and
+// each by one client at a time.
 func (o *queueObserver) itemClaimed(q *observedQueue, it *item, c zktest.Change) {
 	if it == nil || it.deletedZxid > 0 {
 		o.log.violation("%s claims an item that is gone", c.Path)
@@ -160,7 +163,7 @@ func (o *queueObserver) itemClaimed(q *observedQueue, it *item, c zktest.Change)
 			q.claimedUpTo++
 		}
 		if first := q.items[q.claimedUpTo]; first != it && first.createdAt > o.queueDeletedAt && it.createdAt > o.queueDeletedAt {
-			o.log.violation("%s is delivered before %s, which was put before it", it.id, first.id)
+			o.log.violation("%s was claimed before %s, which was put earlier", it.id, first.id)
 		}
 	}
 	for _, older := range q.items {
@@ -168,7 +171,7 @@ func (o *queueObserver) itemClaimed(q *observedQueue, it *item, c zktest.Change)
 			break
 		}
 		if !o.isClaimed(older) && older.deletedZxid == 0 && time.Since(older.freeSince) > 6*o.timeout && older.createdAt > o.queueDeletedAt && it.createdAt > o.queueDeletedAt {
-			o.log.violation("%s is delivered, and %s, which was put before it, has been free for %v", it.id, older.id, time.Since(older.freeSince))
+			o.log.violation("%s was claimed, and %s, which was put earlier, has been free for %v", it.id, older.id, time.Since(older.freeSince))
 		}
 	}
 }
@@ -182,9 +185,9 @@ func (o *queueObserver) isClaimed(it *item) bool {
 	return false
 }
 
-// tampered reports whether the operator has been at a claim, or is about to be.
-// (A claim whose second znode alone is deleted excludes nobody who has not seen
-// the first.)
+// operatorDeletedClaim reports whether the operator has deleted a znode of the claim,
+// or is about to. (If only the one below the item is deleted, the claim does not
+// exclude a client that has not seen the flag.)
 func (o *queueObserver) operatorDeletedClaim(cl *claim) bool {
 	o.waitWorld.mu.Lock()
 	defer o.waitWorld.mu.Unlock()
@@ -203,26 +206,27 @@ func (o *queueObserver) itemDeleted(q *observedQueue, it *item, c zktest.Change)
 	if it.deletedBy == nil {
 		it.deletedWithQueue = o.deletingQueue
 		if !o.deletingQueue {
-			o.log.violation("%s is deleted, and by nobody who had claimed it", c.Path)
+			o.log.violation("%s was deleted without a claim of it", c.Path)
 		}
 	}
 }
 
-// affected: what an ack does beside is done with it, once.
+// effectCreated checks that the operations of an Ack are done once, and in the
+// transaction that deletes the item.
 func (o *queueObserver) effectCreated(id string, c zktest.Change) {
 	for _, it := range o.queue.items {
 		if it.id != id {
 			continue
 		}
 		if it.effects++; it.effects > 1 || it.deletedZxid != c.Zxid || it.deletedBy == nil {
-			o.log.violation("%s: done %d times, at 0x%x; its item was acked at 0x%x", c.Path, it.effects, c.Zxid, it.deletedZxid)
+			o.log.violation("%s: created %d times, at 0x%x, and its item was acked at 0x%x", c.Path, it.effects, c.Zxid, it.deletedZxid)
 		}
 		return
 	}
 	o.log.violation("%s: no such item", c.Path)
 }
 
-// told notes that a consumer was handed an item, and looks whether it is one.
+// delivered notes a delivery, and checks that the consumer's own claim is behind it.
 func (o *queueObserver) delivered(q *observedQueue, d *delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -234,9 +238,9 @@ func (o *queueObserver) delivered(q *observedQueue, d *delivery) {
 	}
 	switch {
 	case cl == nil || cl.client != d.client || cl.delivery != nil || string(d.Data) != cl.item.data:
-		o.log.violation("%s was handed %s under 0x%x, which is no claim of its own", d.client, d.ID, int64(d.token))
+		o.log.violation("%s was delivered %s under 0x%x, which is no claim of its own", d.client, d.ID, int64(d.token))
 	case d.Attempt != cl.nth && (d.Attempt < cl.nth || cl.flagExists && cl.claimExists):
-		o.log.violation("%s was handed %s as attempt %d, which is its %s", d.client, d.ID, d.Attempt, strconv.Itoa(cl.nth))
+		o.log.violation("%s was delivered %s as attempt %d, which is its %s", d.client, d.ID, d.Attempt, strconv.Itoa(cl.nth))
 	}
 	d.claim = cl
 	if cl != nil {
@@ -244,20 +248,21 @@ func (o *queueObserver) delivered(q *observedQueue, d *delivery) {
 	}
 }
 
-// left returns how many items there are.
+// remaining returns how many items there are.
 func (o *queueObserver) remaining(q *observedQueue) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return q.size
 }
 
+// setDeletingQueue notes that the operator begins or ends to delete the queue.
 func (o *queueObserver) setDeletingQueue(begin bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.deletingQueue, o.queueDeletedAt = begin, o.log.tick()
 }
 
-// first returns the first item that is there.
+// first returns the first item that exists.
 func (o *queueObserver) first(q *observedQueue) *item {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -8,26 +8,21 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// operate deletes claims, or one half of them, places in the lines, and now and
-// then the whole queue.
-func (w *queueWorld) runOperator(calm <-chan struct{}) {
+// runOperator deletes claims or one of their two znodes, places in the lines, and
+// now and then the whole queue.
+func (w *queueWorld) runOperator(stop <-chan struct{}) {
 	r := rand.New(rand.NewPCG(w.seed, 2000))
 	conn, done := w.rawConn()
 	defer done()
-	remove := func(what, path string) {
-		w.waitWorld.mu.Lock()
-		w.operatorDeleted[path] = true
-		w.waitWorld.mu.Unlock()
-		err := conn.Delete(path, -1)
-		w.log.note("operator: delete %s: %v", path, err)
-		if err == nil {
-			w.events.add(what)
+	remove := func(event, path string) {
+		if err := w.deleteAsOperator(conn, path); err == nil {
+			w.events.add(event)
 		}
 	}
 	for {
 		select {
 		case <-time.After(time.Duration(r.Int64N(int64(4 * time.Second)))):
-		case <-calm:
+		case <-stop:
 			return
 		}
 		what := r.IntN(8)
@@ -57,6 +52,17 @@ func (w *queueWorld) runOperator(calm <-chan struct{}) {
 	}
 }
 
+// deleteAsOperator deletes a znode, and remembers before that it was the operator.
+func (w *queueWorld) deleteAsOperator(conn *zk.Conn, path string) error {
+	w.waitWorld.mu.Lock()
+	w.operatorDeleted[path] = true
+	w.waitWorld.mu.Unlock()
+	err := conn.Delete(path, -1)
+	w.log.note("operator: delete %s: %v", path, err)
+	return err
+}
+
+// claimFlags returns the paths of the flags of all claims.
 func (w *queueWorld) claimFlags() (flags []string) {
 	for _, segment := range w.srv.Children(w.path + "/s") {
 		for _, name := range w.srv.Children(w.path + "/s/" + segment) {
@@ -68,8 +74,8 @@ func (w *queueWorld) claimFlags() (flags []string) {
 	return flags
 }
 
-// wipe deletes the queue with all below it, as tools do: one znode after the
-// other, the leaves first.
+// deleteQueue deletes the queue and all below it as command-line tools do: one
+// znode after the other, the leaves first.
 func (w *queueWorld) deleteQueue(conn *zk.Conn) {
 	w.observer.setDeletingQueue(true)
 	var remove func(path string)
@@ -77,14 +83,11 @@ func (w *queueWorld) deleteQueue(conn *zk.Conn) {
 		for _, name := range w.srv.Children(path) {
 			remove(path + "/" + name)
 		}
-		w.waitWorld.mu.Lock()
-		w.operatorDeleted[path] = true
-		w.waitWorld.mu.Unlock()
-		_ = conn.Delete(path, -1)
+		_ = w.deleteAsOperator(conn, path)
 	}
-	w.log.note("operator: delete %s", w.path)
+	w.log.note("operator: delete all of %s", w.path)
 	remove(w.path)
-	w.log.note("operator: done")
+	w.log.note("operator: deleted all of %s", w.path)
 	w.observer.setDeletingQueue(false)
 	w.events.add("queue deleted")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// put is a call of Put or PutAll, as its caller saw it.
+// putCall is a call of Put or PutAll, as its caller saw it.
 type putCall struct {
 	data        []string
 	called, ret int64
@@ -31,7 +31,7 @@ func (w *queueWorld) work(p *process, j int) {
 	w.producers--
 }
 
-// produce is a producer's life.
+// produce puts items, one or a few at a time.
 func (w *queueWorld) produce(p *process, j int) {
 	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
 	for round := range 2 * w.rounds {
@@ -47,11 +47,11 @@ func (w *queueWorld) produce(p *process, j int) {
 			a.data = append(a.data, a.data[0]+"+", a.data[0]+"++")[:2+r.IntN(2)]
 		}
 		tooMany := opts.MaxLen > 0 && len(a.data) > opts.MaxLen
-		if !w.runCancellable(r, w.path, func(ctx context.Context) {
+		if !w.runCancelable(r, w.path, func(ctx context.Context) {
 			w.callPut(ctx, q, a)
 			switch {
 			case tooMany && a.err == nil:
-				w.log.violation("worker %d.%d: put more than there may be", p.i, j)
+				w.log.violation("worker %d.%d: put more items than MaxLen", p.i, j)
 			case tooMany, a.err == nil, errors.Is(a.err, zkrecipes.ErrUncertain):
 			case !w.isExpected(ctx, p, life, a.err):
 				w.log.violation("worker %d.%d: %v", p.i, j, a.err)
@@ -83,10 +83,10 @@ func (w *queueWorld) callPut(ctx context.Context, q *zkrecipes.Queue, a *putCall
 		a.ids, a.err = q.PutAll(ctx, data...)
 	}
 	a.ret = w.log.tick()
-	w.log.note("put %q since %d: %v %v", a.data, a.called, a.ids, a.err)
+	w.log.note("put %q from %d: %v %v", a.data, a.called, a.ids, a.err)
 	switch {
 	case errors.Is(a.err, zkrecipes.ErrUncertain):
-		w.events.add("put in doubt")
+		w.events.add("put uncertain")
 	case a.err != nil && ctx.Err() == nil:
 		w.events.add("put refused")
 	case len(a.data) > 1:
@@ -96,7 +96,8 @@ func (w *queueWorld) callPut(ctx context.Context, q *zkrecipes.Queue, a *putCall
 	}
 }
 
-// list shows items, which come in the order in which they were put.
+// callItems lists the items, and checks that they come in the order in which they
+// were put.
 func (w *queueWorld) callItems(ctx context.Context, q *zkrecipes.Queue, p *process, life int) {
 	var shown []string
 	for e, err := range q.Items(ctx) {
@@ -113,7 +114,7 @@ func (w *queueWorld) callItems(ctx context.Context, q *zkrecipes.Queue, p *proce
 	for _, id := range shown {
 		i := slices.IndexFunc(w.observer.queue.items[at:], func(it *item) bool { return it.id == id })
 		if i < 0 && w.observer.queueDeletedAt == 0 {
-			w.log.violation("%v were shown, which is not the order in which they were put", shown)
+			w.log.violation("Items returned %v, which is not the order in which they were put", shown)
 			return
 		}
 		at += i + 1

@@ -15,27 +15,27 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// queueWorld is a world of one queue, and the one of its dead letters.
+// queueWorld is the workload of Queue: one queue, and the queue of its dead letters.
 type queueWorld struct {
 	*waitWorld
 	path          string
 	observer      *queueObserver
 	roles         []string
 	maxLen        int
-	someUnbounded bool // there are puts without a bound, too
-	deletesQueue  bool // the operator deletes the queue
+	someUnbounded bool // some producers put without MaxLen
+	deletesQueue  bool // the operator deletes the whole queue
 
 	mu         sync.Mutex
-	rng        *rand.Rand // what consumers do
+	rng        *rand.Rand // for what consumers do
 	producers  int        // that are not done
 	puts       []*putCall
 	deliveries []*delivery
 }
 
 var queueEvents = []string{
-	"partition", "client asleep", "client closed", "client killed", "session expired", "cancelled at a step",
-	"put", "batch put", "put refused", "put in doubt", "put in doubt, and there", "cancelled", "evicted",
-	"acked", "acked with an effect", "ack in doubt", "own operation failed", "given back", "lost",
+	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
+	"put", "batch put", "put refused", "put uncertain", "put uncertain, but done", "canceled", "evicted",
+	"acked", "acked with an effect", "ack uncertain", "caller's operation failed", "nacked", "lost",
 	"handler failed", "handler panicked", "delivered again", "dead letter", "segment sealed",
 	"flag deleted", "claim deleted", "place deleted", "queue deleted", "listed",
 }
@@ -85,7 +85,7 @@ func (w *queueWorld) onChange(c zktest.Change) {
 	}
 }
 
-// options are those that the queue is used with.
+// options returns options for the queue, in part random.
 func (w *queueWorld) options() *zkrecipes.QueueOptions {
 	return &zkrecipes.QueueOptions{
 		MaxAttempts: w.observer.maxAttempts, Workers: 1 + w.intN(2),
@@ -93,7 +93,7 @@ func (w *queueWorld) options() *zkrecipes.QueueOptions {
 	}
 }
 
-// chance returns a number from 0 to n-1.
+// intN returns a random number in [0, n).
 func (w *queueWorld) intN(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,22 +113,22 @@ func (w *queueWorld) begin() {
 		}
 	}
 	w.waitWorld.begin()
-	// Who is moved to a server that lags may see what was taken long ago. (There
-	// must have been such a fault at the start.)
+	// A client that moves to a server that lags may see items that were taken long
+	// ago. (zktest can lag only if the plan had such a fault when the server started.)
 	lags := func(f zktest.Fault) bool { return f.Do == zktest.Lag }
 	if r := rand.New(rand.NewPCG(w.seed, 8000)); r.IntN(2) == 0 && slices.ContainsFunc(w.plan.Faults(), lags) {
 		w.plan.Add(zktest.Fault{Do: zktest.Lag, Times: -1, Behind: 1 + r.IntN(30), For: time.Duration(r.Int64N(int64(w.timeout)))})
 	}
 }
 
-func (w *queueWorld) startFaults(weather *sync.WaitGroup, calm <-chan struct{}) {
-	w.waitWorld.startFaults(weather, calm)
+func (w *queueWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
+	w.waitWorld.startFaults(faults, stop)
 	if w.operator {
-		weather.Go(func() { w.runOperator(calm) })
+		faults.Go(func() { w.runOperator(stop) })
 	}
 }
 
-// settle ends the waits for items once all were consumed and none will come.
+// unblock cancels the pending calls once all items are gone and no more will come.
 func (w *queueWorld) unblock() {
 	w.mu.Lock()
 	producers := w.producers
@@ -150,11 +150,11 @@ func (w *queueWorld) faultsAreOver() bool {
 	return w.faultsOver
 }
 
-// mayFail tells errors that a worker has to expect.
+// isExpected reports whether a worker has to expect an error.
 func (w *queueWorld) isExpected(ctx context.Context, p *process, life int, err error) bool {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		w.events.add("cancelled")
+		w.events.add("canceled")
 		return true
 	case errors.Is(err, zkrecipes.ErrEvicted):
 		w.events.add("evicted")

@@ -1,5 +1,3 @@
-// Package sim runs the library against zktest in simulated time, under random
-// faults, and judges what it did.
 package sim
 
 import (
@@ -22,26 +20,27 @@ func defaultSeeds() int {
 	return 200
 }
 
-// A run of each seed, with everything that can befall a lock.
-func TestMutexSimulation(t *testing.T) { simulate(t, mutexRecipe.mustSee, newLockWorld(mutexRecipe)) }
+// Workers lock, commit, re-enter and release.
+func TestMutexSimulation(t *testing.T) {
+	simulate(t, mutexRecipe.mustSee, newLockWorld(mutexRecipe))
+}
 
-// The same with readers, writers, and writers that become readers.
+// As with the mutex, with readers, writers, and writers that become readers.
 func TestRWLockSimulation(t *testing.T) {
 	simulate(t, rwLockRecipe.mustSee, newLockWorld(rwLockRecipe))
 }
 
-// Rounds of a Barrier, whose members die, cancel, expire and come back at every
-// step.
+// Members of a Barrier's rounds crash, cancel, expire and come back at every step.
 func TestBarrierSimulation(t *testing.T) { simulate(t, barrierEvents, newBarrierWorld) }
 
-// The same at a DoubleBarrier: who has entered leaves, or dies inside.
+// As with the Barrier, and members that have entered leave, or crash inside.
 func TestDoubleBarrierSimulation(t *testing.T) {
 	simulate(t, doubleBarrierEvents, newDoubleBarrierWorld)
 }
 
-// Items of a Queue, whose producers and consumers die, cancel and expire at every
-// step, and are moved to servers that lag.
+// A Queue's producers and consumers crash, cancel and expire at every step, and
+// are moved to servers that lag.
 func TestQueueSimulation(t *testing.T) { simulate(t, queueEvents, newQueueWorld) }
 
-// A Gate that is shut and opened under those who wait at it.
+// A Gate is shut and opened while workers wait at it.
 func TestGateSimulation(t *testing.T) { simulate(t, gateEvents, newGateWorld) }

@@ -8,32 +8,32 @@ import (
 	"sync"
 )
 
-// tally counts what befell.
+// eventCounts counts the faults and situations that occurred, by name.
 type eventCounts struct {
 	mu     sync.Mutex
 	counts map[string]int
 }
 
-// newTally returns one that has these at 0.
-func newEventCounts(what ...string) *eventCounts {
-	t := &eventCounts{counts: map[string]int{}}
-	for _, what := range what {
-		t.counts[what] = 0
+// newEventCounts returns counts in which these events stand at 0.
+func newEventCounts(events ...string) *eventCounts {
+	c := &eventCounts{counts: map[string]int{}}
+	for _, event := range events {
+		c.counts[event] = 0
 	}
-	return t
+	return c
 }
 
-func (c *eventCounts) add(what string) {
+func (c *eventCounts) add(event string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.counts[what]++
+	c.counts[event]++
 }
 
-func (c *eventCounts) addAll(n map[string]int) {
+func (c *eventCounts) addAll(counts map[string]int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for what, n := range n {
-		c.counts[what] += n
+	for event, n := range counts {
+		c.counts[event] += n
 	}
 }
 
@@ -41,8 +41,8 @@ func (c *eventCounts) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var parts []string
-	for _, what := range slices.Sorted(maps.Keys(c.counts)) {
-		parts = append(parts, fmt.Sprintf("%s %d", what, c.counts[what]))
+	for _, event := range slices.Sorted(maps.Keys(c.counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", event, c.counts[event]))
 	}
 	return strings.Join(parts, ", ")
 }

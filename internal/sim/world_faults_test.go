@@ -7,8 +7,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// weatherOf is what befalls a client's network.
-func (w *world) disturbNetwork(p *process, calm <-chan struct{}) {
+// disturbNetwork cuts and freezes the network of a process until stop is closed.
+func (w *world) disturbNetwork(p *process, stop <-chan struct{}) {
 	i, n := p.i, p.net
 	r := rand.New(rand.NewPCG(w.seed, uint64(1000+i)))
 	if r.IntN(3) == 0 && !n.pauses {
@@ -18,7 +18,7 @@ func (w *world) disturbNetwork(p *process, calm <-chan struct{}) {
 	for {
 		select {
 		case <-time.After(time.Duration(r.Int64N(int64(20 * time.Second)))):
-		case <-calm:
+		case <-stop:
 			return
 		}
 		switch what := r.IntN(4); {
@@ -31,11 +31,11 @@ func (w *world) disturbNetwork(p *process, calm <-chan struct{}) {
 			n.freeze()
 			select {
 			case <-time.After(d):
-			case <-calm:
+			case <-stop:
 			}
 			n.thaw()
 			if n.pauses {
-				w.events.add("client asleep")
+				w.events.add("client paused")
 			} else {
 				w.events.add("partition")
 			}
@@ -43,7 +43,7 @@ func (w *world) disturbNetwork(p *process, calm <-chan struct{}) {
 	}
 }
 
-// faults are those of the server.
+// serverFaults returns the plan of the server.
 func (w *world) serverFaults() *zktest.Plan {
 	p := zktest.NewPlan()
 	if w.noServerFaults {

@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// record is what happened in a run, in order, and what must never happen.
+// runLog is the log of one run, with its violations. It also hands out the logical
+// time by which calls and changes are ordered.
 type runLog struct {
 	start time.Time
 
 	mu         sync.Mutex
-	clock      int64
+	clock      int64 // the latest tick
 	lines      []string
 	violations []string
 }
 
 func newRunLog() *runLog { return &runLog{start: time.Now()} }
 
-// now returns the next moment. Moments are counted, not timed: in simulated time
-// many things happen at the same.
+// tick returns the next logical time. Time is counted, because in simulated time
+// many things happen at the same instant.
 func (l *runLog) tick() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -28,13 +29,14 @@ func (l *runLog) tick() int64 {
 	return l.clock
 }
 
+// note adds a line.
 func (l *runLog) note(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines = append(l.lines, fmt.Sprintf("%10v  ", time.Since(l.start).Round(time.Microsecond))+fmt.Sprintf(format, args...))
 }
 
-// violation notes what must never happen.
+// violation adds a line about something that must never happen, and fails the run.
 func (l *runLog) violation(format string, args ...any) {
 	l.note("VIOLATION "+format, args...)
 	l.mu.Lock()
@@ -42,7 +44,7 @@ func (l *runLog) violation(format string, args ...any) {
 	l.violations = append(l.violations, fmt.Sprintf(format, args...))
 }
 
-// problem returns what was violated, nil if nothing was.
+// err returns the violations, or nil if there are none.
 func (l *runLog) err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,15 +11,15 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// network is how one client reaches the server: it can be cut, and frozen, in
-// which case bytes and ends of connections stay on their way, as behind a
-// partition.
+// network is how one client reaches the server. It can be cut, which ends its
+// connections. It can be frozen, and then neither bytes nor the ends of
+// connections arrive, as behind a partition.
 type network struct {
 	srv *zktest.Server
-	// sleepy: the client's own deadlines do not count, as if its process stood
-	// still while nothing arrives.
+	// pauses disables the client's own deadlines, as if its process stood still
+	// while nothing arrives.
 	pauses bool
-	// latency is for how long bytes are on their way, at most.
+	// latency is how long bytes are on their way, at most.
 	latency time.Duration
 
 	mu     sync.Mutex
@@ -33,6 +33,8 @@ func newNetwork(srv *zktest.Server) *network {
 	return n
 }
 
+// passable returns a channel that is closed while bytes pass, or once they do
+// again.
 func (n *network) passable() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -97,8 +99,8 @@ type link struct {
 	near, far net.Conn
 }
 
-// carry takes bytes as the socket of a kernel would, and passes them on while
-// the network is open.
+// carry buffers bytes as the kernel's sockets do, and passes them on while the
+// network is not frozen.
 func (l *link) carry(from, to net.Conn) {
 	var mu sync.Mutex
 	var queue [][]byte
@@ -117,7 +119,7 @@ func (l *link) carry(from, to net.Conn) {
 			}
 		}
 	}()
-	lost := false // there is nobody any more to take them
+	lost := false // the receiving end is closed
 	for range more {
 		if l.n.latency > 0 {
 			time.Sleep(time.Duration(rand.Int64N(int64(l.n.latency))))

@@ -8,20 +8,21 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// process is a client, which may die and live again.
+// process is a process with one client. It may end, with its client closed or
+// killed, and start again. Its lives are counted from 0.
 type process struct {
 	w   *world
 	i   int
 	net *network
-	// struck is sent to when something is to befall it at once.
+	// faultNow makes injectFaults inject one without waiting.
 	faultNow chan struct{}
 
 	mu        sync.Mutex
 	c         *zkrecipes.Client
-	session   int64 // the latest
+	session   int64 // ID of the latest
 	life      int
-	down      bool          // its client is closed, or about to be
-	restarted chan struct{} // closed when it is not
+	down      bool          // the client is closed, or about to be
+	restarted chan struct{} // closed when the next life begins
 }
 
 func newProcess(w *world, i int) *process {
@@ -34,9 +35,9 @@ func newProcess(w *world, i int) *process {
 // start begins a life.
 func (p *process) start() error {
 	trace := p.w.trace(p.i)
-	told := trace.SessionUp
+	up := trace.SessionUp
 	trace.SessionUp = func(e zkrecipes.TraceEvent) {
-		told(e)
+		up(e)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.session = e.Session
@@ -56,13 +57,13 @@ func (p *process) start() error {
 	return nil
 }
 
-// client returns the client of the present life.
+// client returns the current client. It waits while the process is down.
 func (p *process) client() *zkrecipes.Client {
 	c, _ := p.current()
 	return c
 }
 
-// alive waits for a life, and returns its client and which it is.
+// current returns the current client and life. It waits while the process is down.
 func (p *process) current() (*zkrecipes.Client, int) {
 	for {
 		p.mu.Lock()
@@ -75,31 +76,31 @@ func (p *process) current() (*zkrecipes.Client, int) {
 	}
 }
 
-// ended reports whether a life has.
+// ended reports whether a life has ended, or is about to.
 func (p *process) ended(life int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.life > life || p.down
 }
 
-// die ends the life, with a farewell to the server or without one, and begins the
-// next after a while.
-func (p *process) restart(farewell bool, again time.Duration) {
+// restart ends the life and begins the next after the downtime. A life that ends
+// cleanly closes its session. Otherwise the session is left to expire.
+func (p *process) restart(cleanly bool, downtime time.Duration) {
 	p.mu.Lock()
 	p.down, p.restarted = true, make(chan struct{})
 	c := p.c
 	p.mu.Unlock()
-	p.w.log.note("client %d dies, farewell %v", p.i, farewell)
-	if farewell {
+	p.w.log.note("client %d ends, cleanly %v", p.i, cleanly)
+	if cleanly {
 		p.w.events.add("client closed")
 	} else {
 		p.w.events.add("client killed")
 		p.net.freeze()
 		p.net.cut()
 	}
-	_ = c.Close() // it says where the session is left to time out
+	_ = c.Close() // an error where the session is left to expire
 	p.net.thaw()
-	time.Sleep(again)
+	time.Sleep(downtime)
 	p.mu.Lock()
 	p.life++
 	p.mu.Unlock()
@@ -108,15 +109,15 @@ func (p *process) restart(farewell bool, again time.Duration) {
 	}
 }
 
-// fate is what befalls a process beside its network: at moments of chance, and
-// when it is struck.
-func (p *process) injectFaults(calm <-chan struct{}) {
+// injectFaults expires the session, restarts the process or cuts its network, at
+// random moments and on faultNow, until stop is closed.
+func (p *process) injectFaults(stop <-chan struct{}) {
 	r := rand.New(rand.NewPCG(p.w.seed, uint64(4000+p.i)))
 	for {
 		select {
 		case <-time.After(time.Duration(r.Int64N(int64(40 * time.Second)))):
 		case <-p.faultNow:
-		case <-calm:
+		case <-stop:
 			return
 		}
 		switch what := r.IntN(4); {
@@ -131,7 +132,7 @@ func (p *process) injectFaults(calm <-chan struct{}) {
 	}
 }
 
-// expire has the session end on the server.
+// expireSession has the server expire the session.
 func (p *process) expireSession() {
 	p.mu.Lock()
 	session := p.session

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// scenario is what a seed decides.
+// scenario is what a seed decides at the start.
 type scenario struct {
 	seed           uint64
 	timeout        time.Duration // of sessions
 	clients        int
-	workers        int // of each client
-	rounds         int
-	faultPhase     time.Duration // for how long faults happen
-	operator       bool          // somebody deletes places, and writes to them
-	forcedExpiry   bool          // sessions may end without their clients' knowing
-	pauses         bool          // clients may stand still
-	nearLimit      bool          // the lines' counters are near their end
-	skipACL        bool
-	noServerFaults bool // no faults of the server
+	workers        int           // of each client
+	rounds         int           // of each worker, about
+	faultPhase     time.Duration // how long faults happen
+	operator       bool          // an operator deletes places, and writes to them
+	forcedExpiry   bool          // the server may expire the session of a live client
+	pauses         bool          // the process of client 0 may stand still
+	nearLimit      bool          // the sequence numbers of lines are near their limit
+	skipACL        bool          // the server checks no ACLs
+	noServerFaults bool          // the plan of the server is empty
 	paths          []string
-	restarts       bool          // clients die, and come back
-	latency        time.Duration // of the network, at most
-	segment        int64         // of queues: how many creates; 0: as always
+	restarts       bool          // processes close or kill their clients, and start again
+	latency        time.Duration // of the network, maximum
+	segment        int64         // creates in a segment of a queue; 0 is the default
 }
 
-// newScenario returns what a seed decides, and what its world may go on to draw
-// from.
+// newScenario returns the scenario of a seed, and the source from which its world
+// goes on to draw. The order of the draws is part of what a seed means.
 func newScenario(seed uint64) (scenario, *rand.Rand) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	one := func(of int) bool { return r.IntN(of) == 0 }
+	oneIn := func(of int) bool { return r.IntN(of) == 0 }
 	sc := scenario{
 		seed:         seed,
 		timeout:      time.Duration(2+r.IntN(9)) * time.Second,
@@ -37,10 +37,11 @@ func newScenario(seed uint64) (scenario, *rand.Rand) {
 		workers:      1 + r.IntN(3),
 		rounds:       3 + r.IntN(5),
 		faultPhase:   time.Duration(20+r.IntN(60)) * time.Second,
-		forcedExpiry: one(2), pauses: one(6), nearLimit: one(12), skipACL: one(12), noServerFaults: one(4),
+		forcedExpiry: oneIn(2), pauses: oneIn(6), nearLimit: oneIn(12), skipACL: oneIn(12), noServerFaults: oneIn(4),
 	}
-	sc.operator = sc.forcedExpiry && one(2)
-	// Who stands still has no watchdog: a server that is silent would stop it for ever.
+	sc.operator = sc.forcedExpiry && oneIn(2)
+	// A client that may stand still has no read deadline. A silent server would stop
+	// it forever.
 	sc.noServerFaults = sc.noServerFaults || sc.pauses
 	return sc, r
 }

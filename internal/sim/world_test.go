@@ -16,24 +16,28 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// subject is what a world is about: what is done in it, and what must hold.
+// workload is what one simulation adds to the world: what its workers do, and what
+// must hold.
 type workload interface {
-	// applied is zktest.OnChange's.
+	// onChange is called with every change that the server applies, in order.
 	onChange(zktest.Change)
+	// trace returns the Trace of client i.
 	trace(i int) *zkrecipes.Trace
+	// begin runs before any worker.
 	begin()
-	// befall has happen what does beside the network and the server's faults.
-	startFaults(weather *sync.WaitGroup, calm <-chan struct{})
-	// work is the life of one of a client's workers.
+	// startFaults starts faults beyond those of the network and the server's plan.
+	// They end when stop is closed.
+	startFaults(faults *sync.WaitGroup, stop <-chan struct{})
+	// work is all that worker j of a process does.
 	work(p *process, j int)
-	// settle is called now and then once it is calm, to end the calls of those who
-	// rightly wait.
+	// unblock is called now and then after the faults, and ends calls that rightly
+	// wait.
 	unblock()
-	// rest is called when no worker is left.
+	// checkAtRest is called when all workers are done.
 	checkAtRest()
 }
 
-// world is a server, its clients, and what befalls them.
+// world is one run: a server, its clients, and their faults.
 type world struct {
 	workload
 	scenario
@@ -42,14 +46,53 @@ type world struct {
 	log       *runLog
 	events    *eventCounts
 	processes []*process
-	ctx       context.Context // ends when the run is given up
+	ctx       context.Context // canceled when the run is given up
 }
 
-// simulate runs a seed in a bubble of its own.
+// run runs the seed. It must be called in a synctest bubble of its own.
 func (w *world) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	w.ctx, w.log, w.events = tuning.WithSegment(ctx, w.segment), newRunLog(), newEventCounts()
+	if err := w.startServer(); err != nil {
+		w.log.violation("%v", err)
+		return
+	}
+	defer func() {
+		w.srv.Close()
+		time.Sleep(2 * w.latency) // the last bytes arrive
+	}()
+	if err := w.startProcesses(); err != nil {
+		w.log.violation("dial: %v", err)
+		return
+	}
+	w.begin()
+
+	stop := make(chan struct{}) // closed when the phase of faults ends
+	var faults sync.WaitGroup
+	for _, p := range w.processes {
+		faults.Go(func() { w.disturbNetwork(p, stop) })
+	}
+	w.startFaults(&faults, stop)
+	done := w.startWorkers()
+	select {
+	case <-time.After(w.faultPhase):
+	case <-done:
+	}
+	close(stop)
+	w.plan.Stop()
+	faults.Wait()
+	w.log.note("the faults are over")
+	w.awaitWorkers(done, cancel)
+
+	// At rest, nothing is held and nothing waits.
+	time.Sleep(3 * w.timeout)
+	synctest.Wait()
+	w.checkAtRest()
+	w.closeClients()
+}
+
+func (w *world) startServer() (err error) {
 	w.plan = w.serverFaults()
 	opts := []zktest.Option{
 		zktest.InMemory(), zktest.TickTime(time.Second), zktest.SessionTimeouts(time.Second, time.Minute),
@@ -58,83 +101,67 @@ func (w *world) run() {
 	if w.skipACL {
 		opts = append(opts, zktest.SkipACL())
 	}
-	srv, err := zktest.Start(opts...)
-	if err != nil {
-		w.log.violation("%v", err)
-		return
-	}
-	w.srv = srv
-	defer func() {
-		srv.Close()
-		time.Sleep(2 * w.latency) // the last bytes arrive
-	}()
+	w.srv, err = zktest.Start(opts...)
+	return err
+}
 
+func (w *world) startProcesses() error {
 	for i := range w.clients {
 		p := newProcess(w, i)
 		if err := p.start(); err != nil {
-			w.log.violation("dial: %v", err)
-			return
+			return err
 		}
 		w.processes = append(w.processes, p)
 	}
-	w.begin()
+	return nil
+}
 
-	calm := make(chan struct{}) // closed when nothing befalls anybody any more
-	var all, weather sync.WaitGroup
-	for _, p := range w.processes {
-		weather.Go(func() { w.disturbNetwork(p, calm) })
-	}
-	w.startFaults(&weather, calm)
+// startWorkers returns a channel that is closed when all workers are done.
+func (w *world) startWorkers() <-chan struct{} {
+	var workers sync.WaitGroup
 	for _, p := range w.processes {
 		for j := range w.workers {
-			all.Go(func() { w.work(p, j) })
+			workers.Go(func() { w.work(p, j) })
 		}
 	}
 	done := make(chan struct{})
-	go func() { defer close(done); all.Wait() }()
-	select {
-	case <-time.After(w.faultPhase):
-	case <-done:
-	}
-	close(calm)
-	w.plan.Stop()
-	weather.Wait()
-	w.log.note("calm")
+	go func() { defer close(done); workers.Wait() }()
+	return done
+}
+
+// awaitWorkers waits until all workers are done, and gives the run up if that
+// takes too long.
+func (w *world) awaitWorkers(done <-chan struct{}, giveUp context.CancelFunc) {
 	tooLong := time.After(time.Duration(w.clients*w.workers*w.rounds+20) * 4 * w.timeout)
-	for left := true; left; {
+	for {
 		select {
 		case <-done:
-			left = false
+			return
 		case <-time.After(w.timeout):
 			w.unblock()
 		case <-tooLong:
-			w.log.violation("somebody waits for ever:\n%s", srv.Tree())
-			cancel()
+			w.log.violation("a worker waits forever:\n%s", w.srv.Tree())
+			giveUp()
 			<-done
-			left = false
+			return
 		}
 	}
+}
 
-	// At rest: nobody holds, nobody waits.
-	time.Sleep(3 * w.timeout)
-	synctest.Wait()
-	w.checkAtRest()
+func (w *world) closeClients() {
 	for i, p := range w.processes {
 		if err := p.client().Close(); err != nil {
 			w.log.violation("close of client %d: %v", i, err)
 		}
 	}
-	if left := srv.Sessions(); len(left) > 0 && !w.noneConnected(left) {
-		w.log.violation("sessions left: %v", left)
+	// Sessions of killed clients are still there until they expire.
+	connected := func(s zktest.Session) bool { return s.Connected }
+	if left := w.srv.Sessions(); slices.ContainsFunc(left, connected) {
+		w.log.violation("sessions left behind: %v", left)
 	}
 }
 
-// expiring tells sessions of clients that are gone, and will end by themselves.
-func (w *world) noneConnected(ss []zktest.Session) bool {
-	return !slices.ContainsFunc(ss, func(s zktest.Session) bool { return s.Connected })
-}
-
-// notes returns a Trace that notes everything.
+// logTrace returns a Trace that logs everything.
 func (w *world) logTrace(i int) *zkrecipes.Trace {
 	note := func(what string) func(zkrecipes.TraceEvent) {
 		return func(e zkrecipes.TraceEvent) {
@@ -147,17 +174,19 @@ func (w *world) logTrace(i int) *zkrecipes.Trace {
 	}
 }
 
-// nothingLeft: no children of a path at rest.
+// checkEmpty checks that a znode has no children.
 func (w *world) checkEmpty(path string) {
 	if left := w.srv.Children(path); len(left) > 0 {
 		w.log.violation("%s: left behind: %v\n%s", path, left, w.srv.Tree())
 	}
 }
 
-// identity is how the places of a client's life can be told.
+// identity is the Identity of client i in one of its lives. It tells apart what the
+// lives left on the server.
 func identity(i, life int) string { return fmt.Sprintf("client %d.%d", i, life) }
 
-// bare connects with nothing but go-zookeeper.
+// rawConn returns a connection of go-zookeeper, without the library, and a function
+// that closes it.
 func (w *world) rawConn() (*zk.Conn, func()) {
 	conn, events, err := zk.Connect([]string{w.srv.Addr()}, w.timeout, zk.WithDialer(func(network, addr string, d time.Duration) (net.Conn, error) {
 		return w.srv.Dial(network, addr, d)

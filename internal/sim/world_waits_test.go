@@ -15,30 +15,32 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// gathering is a world in which workers wait for each other. Beside what befalls
-// clients at any time, something befalls them at once when the server has applied
-// a change: a call is cancelled, a process struck.
+// waitWorld is a world in which workers wait for each other. Besides faults at
+// random moments it has faults at the very moment the server has applied a change:
+// a call is canceled, or a process gets a fault.
 type waitWorld struct {
 	*world
-	sizes map[string]int // how many are waited for, by path
-	steps []string       // the recipe's requests, at which faults are aimed
+	sizes map[string]int // members that a barrier waits for, by path
+	steps []string       // shapes of the recipe's requests, at which faults are aimed
 
 	mu              sync.Mutex
 	rng             *rand.Rand
 	faultsOver      bool
 	working         int // workers that are not done
 	pending         map[*pendingCall]struct{}
-	stopping        bool            // nobody begins to wait any more
-	operatorDeleted map[string]bool // paths of members that the operator has deleted, or is about to
+	stopping        bool            // workers begin no further calls
+	operatorDeleted map[string]bool // paths of znodes that the operator has deleted, or is about to
 }
 
-// stay is a call that waits.
+// pendingCall is a call that may be waiting.
 type pendingCall struct {
 	path   string
 	cancel context.CancelFunc
 }
 
-// gather returns a gathering at one or two of the paths.
+// newWaitWorld returns a world with the first few of the paths, and its source of
+// random numbers. steps returns the shapes of the requests of a recipe that waits
+// for n members.
 func newWaitWorld(seed uint64, steps func(n int) []string, paths ...string) (*waitWorld, *rand.Rand) {
 	sc, r := newScenario(seed)
 	sc.paths = paths[:1+r.IntN(len(paths))]
@@ -46,18 +48,18 @@ func newWaitWorld(seed uint64, steps func(n int) []string, paths ...string) (*wa
 	if r.IntN(2) == 0 {
 		sc.latency = time.Duration(1+r.IntN(5)) * time.Millisecond
 	}
-	g := &waitWorld{
+	w := &waitWorld{
 		world: &world{scenario: sc}, sizes: map[string]int{}, pending: map[*pendingCall]struct{}{}, operatorDeleted: map[string]bool{},
 		rng: rand.New(rand.NewPCG(seed, 5000)), working: sc.clients * sc.workers,
 	}
 	for _, path := range sc.paths {
-		g.sizes[path] = 1 + r.IntN(min(4, g.working))
-		g.steps = append(g.steps, steps(g.sizes[path])...)
+		w.sizes[path] = 1 + r.IntN(min(4, w.working))
+		w.steps = append(w.steps, steps(w.sizes[path])...)
 	}
-	return g, r
+	return w, r
 }
 
-// begin aims faults at the steps of the recipe.
+// begin aims faults of the server at the steps of the recipe.
 func (w *waitWorld) begin() {
 	if w.noServerFaults {
 		return
@@ -79,19 +81,20 @@ func (w *waitWorld) begin() {
 
 func (w *waitWorld) trace(i int) *zkrecipes.Trace { return w.logTrace(i) }
 
-func (w *waitWorld) startFaults(weather *sync.WaitGroup, calm <-chan struct{}) {
+func (w *waitWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
 	for _, p := range w.processes {
-		weather.Go(func() { p.injectFaults(calm) })
+		faults.Go(func() { p.injectFaults(stop) })
 	}
-	weather.Go(func() {
-		<-calm
+	faults.Go(func() {
+		<-stop
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.faultsOver = true
 	})
 }
 
-// strike is called with each change of what is waited for.
+// faultAtStep logs a change below the workload's paths, and sometimes cancels a
+// pending call or injects a fault into a process right then.
 func (w *waitWorld) faultAtStep(c zktest.Change) {
 	what := "set " + strconv.Quote(string(c.Data))
 	if c.Created {
@@ -112,15 +115,16 @@ func (w *waitWorld) faultAtStep(c zktest.Change) {
 		}
 		return
 	}
-	for s := range w.pending { // any
-		w.events.add("cancelled at a step")
+	for s := range w.pending { // the first of a map: any
+		w.events.add("canceled at a step")
 		s.cancel()
 		break
 	}
 }
 
-// wait calls f, which may be cancelled; false if nobody begins to wait any more.
-func (w *waitWorld) runCancellable(r *rand.Rand, path string, f func(ctx context.Context)) bool {
+// runCancelable calls f with a context that may be canceled at any step. It
+// returns false, without calling f, once workers are to begin no further calls.
+func (w *waitWorld) runCancelable(r *rand.Rand, path string, f func(ctx context.Context)) bool {
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
 	switch how := r.IntN(10); {
@@ -145,7 +149,7 @@ func (w *waitWorld) runCancellable(r *rand.Rand, path string, f func(ctx context
 	return true
 }
 
-// mayFail tells errors that a worker has to expect.
+// isExpected reports whether a worker has to expect an error.
 func (w *waitWorld) isExpected(ctx context.Context, p *process, life int, err error) bool {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
@@ -158,8 +162,8 @@ func (w *waitWorld) isExpected(ctx context.Context, p *process, life int, err er
 	return errors.Is(err, zk.ErrSessionExpired)
 }
 
-// settle ends the waits that nobody will end: all who are left wait, and nowhere
-// as many as are waited for.
+// unblock cancels all pending calls if they would wait forever: every worker that
+// is not done is waiting, and no path has as many waiting as it needs.
 func (w *waitWorld) unblock() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -181,22 +185,23 @@ func (w *waitWorld) unblock() {
 	}
 }
 
-// gone notes that a worker is done.
+// workerDone notes that a worker is done.
 func (w *waitWorld) workerDone() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.working--
 }
 
-// evict deletes members of what is waited for, below the world's paths.
-func (w *waitWorld) evictMembers(calm <-chan struct{}, below string) {
+// evictMembers is an operator that deletes members, which stand at below under one
+// of the paths.
+func (w *waitWorld) evictMembers(stop <-chan struct{}, below string) {
 	r := rand.New(rand.NewPCG(w.seed, 2000))
 	conn, done := w.rawConn()
 	defer done()
 	for {
 		select {
 		case <-time.After(time.Duration(r.Int64N(int64(6 * time.Second)))):
-		case <-calm:
+		case <-stop:
 			return
 		}
 		parent := w.paths[r.IntN(len(w.paths))] + below

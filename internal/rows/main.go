@@ -1,6 +1,11 @@
-// Command rows holds the list of rows.txt against the tests: every row must
-// have a test whose name begins with it, unless it says that it comes later,
-// and every test that names a row must name one of the list.
+// Command rows checks the list in rows.txt against the tests. Every row needs a
+// test whose name begins with the row's ID, unless the row is marked "later",
+// and every test whose name begins with an ID must name a row of the list.
+//
+// With IDs as arguments it prints these rows instead, each with the file and
+// line of its tests. Run it in the root of the repository:
+//
+//	go run ./internal/rows [ID...]
 package main
 
 import (
@@ -23,14 +28,38 @@ var list string
 
 var testName = regexp.MustCompile(`^Test([AB]\d\d)[A-Z]`)
 
+// row is a line of the list.
+type row struct{ id, what string }
+
+// test is a test function and where it stands.
+type test struct {
+	name, file string
+	line       int
+}
+
+// row returns the ID of the row that the test is for, or "".
+func (t test) row() string {
+	if m := testName.FindStringSubmatch(t.name); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
 func main() {
 	tests, err := findTests(".")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rows:", err)
 		os.Exit(1)
 	}
-	report, problems := check(list, tests)
-	fmt.Println(report)
+	rows := parse(list)
+	var text string
+	var problems []string
+	if ids := os.Args[1:]; len(ids) > 0 {
+		text, problems = locate(rows, tests, ids)
+	} else {
+		text, problems = check(rows, tests)
+	}
+	fmt.Print(text)
 	for _, p := range problems {
 		fmt.Fprintln(os.Stderr, "rows:", p)
 	}
@@ -39,33 +68,40 @@ func main() {
 	}
 }
 
-// check compares the list with the names of tests.
-func check(list string, tests []string) (report string, problems []string) {
-	covered := map[string]int{}
-	for _, name := range tests {
-		if m := testName.FindStringSubmatch(name); m != nil {
-			covered[m[1]]++
-		}
-	}
-	var now, later int
+func parse(list string) (rows []row) {
 	for line := range strings.Lines(list) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
 		id, what, _ := strings.Cut(line, " ")
-		n := covered[id]
-		delete(covered, id)
-		if strings.HasPrefix(what, "later") {
+		rows = append(rows, row{id, what})
+	}
+	return rows
+}
+
+// check compares the rows with the names of the tests.
+func check(rows []row, tests []test) (report string, problems []string) {
+	covered := map[string]int{}
+	for _, t := range tests {
+		if id := t.row(); id != "" {
+			covered[id]++
+		}
+	}
+	var now, later int
+	for _, r := range rows {
+		n := covered[r.id]
+		delete(covered, r.id)
+		if strings.HasPrefix(r.what, "later") {
 			later++
 			if n > 0 {
-				problems = append(problems, id+" has a test and is said to come later")
+				problems = append(problems, r.id+` has a test but is marked "later"`)
 			}
 			continue
 		}
 		now++
 		if n == 0 {
-			problems = append(problems, id+" has no test: "+what)
+			problems = append(problems, r.id+" has no test: "+r.what)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(covered)) {
@@ -74,25 +110,51 @@ func check(list string, tests []string) (report string, problems []string) {
 	if now == 0 {
 		problems = append(problems, "the list is empty")
 	}
-	return fmt.Sprintf("rows: %d to be covered, %d later, %d problems", now, later, len(problems)), problems
+	return fmt.Sprintf("rows: %d need tests, %d come later, %d problems\n", now, later, len(problems)), problems
 }
 
-// findTests returns the names of the test functions below dir.
-func findTests(dir string) (names []string, err error) {
+// locate returns each of the rows with these IDs, followed by its tests, one a
+// line.
+func locate(rows []row, tests []test, ids []string) (found string, problems []string) {
+	var b strings.Builder
+	for _, id := range ids {
+		i := slices.IndexFunc(rows, func(r row) bool { return r.id == id })
+		if i < 0 {
+			problems = append(problems, fmt.Sprintf("%q is not in the list", id))
+			continue
+		}
+		fmt.Fprintln(&b, id, rows[i].what)
+		for _, t := range tests {
+			if t.row() == id {
+				fmt.Fprintf(&b, "%s:%d %s\n", t.file, t.line, t.name)
+			}
+		}
+	}
+	return b.String(), problems
+}
+
+// findTests returns the test functions below dir, by file and line. File names
+// are relative to dir.
+func findTests(dir string) (tests []test, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil {
-				names = append(names, f.Name.Name)
+				tests = append(tests, test{f.Name.Name, filepath.ToSlash(name), fset.Position(f.Pos()).Line})
 			}
 		}
 		return nil
 	})
-	return names, err
+	return tests, err
 }

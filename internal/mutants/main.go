@@ -1,178 +1,148 @@
-// Mutants shows that the tests find mistakes: each patch in this folder makes
-// one, known from other libraries or from this one's design, and the command
-// that it names must fail then. The patches are applied to a copy of the tree,
-// one at a time; a patch that does not apply, or does not compile, is an error.
+// Mutants shows that the tests find mistakes. Each patch in this folder makes
+// one mistake, known from other libraries or possible in this design, and names
+// a command that must fail then. A patch begins with two lines of text:
 //
-//	go run ./internal/mutants [name...]
+//	Any event opens a Gate.
+//	Found by: go test ./internal/sim -run ^TestGate -seeds 100
+//
+// The command is a go test, possibly behind env. It is split at white space and
+// runs in the root of a copy of the tree. First the unchanged tree must pass all
+// commands, and the value of each -run must match a test. Then the patches are
+// applied and taken back, one at a time in each copy. It is an error if a patch
+// does not apply, does not compile, or is not found. A table at the end says
+// which test found which mutant.
+//
+//	go run ./internal/mutants [-fast] [-p n] [name...]
+//
+// With -fast it runs only the mutants that are found in seconds, and checks that
+// the patches of the others apply. A mutant is fast if its command runs no
+// simulation, or one with -seeds 200 at most. How long it takes to find a mutant
+// is not measured. Most of the time goes into building a test binary for each,
+// some eight seconds of CPU time.
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 )
 
-// mutant is a patch, what it breaks, and the command that must notice.
-type mutant struct {
-	name, patch, what string
-	command           []string
-}
-
-const (
-	folder  = "internal/mutants"
-	foundBy = "Found by: "
-)
-
 func main() {
+	fast := flag.Bool("fast", false, "run only mutants whose command runs no simulation, or 200 seeds of one at most")
+	p := flag.Int("p", runtime.GOMAXPROCS(0), "number of commands that run side by side, each in its own copy of the tree")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(ctx, *fast, *p, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, names []string) error {
-	tree, err := os.MkdirTemp("", "mutants-")
+func run(ctx context.Context, fast bool, p int, names []string) error {
+	began := time.Now()
+	mutants, err := read(folder, names)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tree)
-	if err := copyTree(ctx, tree); err != nil {
-		return err
+	var others []mutant
+	if fast {
+		others = slices.DeleteFunc(slices.Clone(mutants), mutant.fast)
+		mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return !m.fast() })
 	}
-	mutants, err := read(tree, names)
+	t, err := copyTrees(ctx, p)
 	if err != nil {
 		return err
 	}
+	defer t.remove()
 
-	var tried [][]string
-	for _, m := range mutants {
-		if slices.ContainsFunc(tried, func(c []string) bool { return slices.Equal(c, m.command) }) {
-			continue
-		}
-		tried = append(tried, m.command)
-		began := time.Now()
-		if out, err := command(ctx, tree, m.command...); err != nil {
-			return fmt.Errorf("the unchanged tree fails %q: %w\n%s", strings.Join(m.command, " "), err, out)
-		}
-		fmt.Printf("%-24s passes in %v: %s\n", "(unchanged)", time.Since(began).Round(time.Second), strings.Join(m.command, " "))
+	if err := tryUnchanged(ctx, t, mutants); err != nil {
+		return err
 	}
 	var missed []error
-	for _, m := range mutants {
-		if err := m.hunt(ctx, tree); err != nil {
-			missed = append(missed, fmt.Errorf("%s: %w", m.name, err))
+	var rows []string
+	t.each(len(mutants), func(tree string, i int) func() {
+		r := hunt(ctx, tree, mutants[i])
+		return func() {
+			fmt.Printf("%-24s %s\n", mutants[i].name, r)
+			rows = append(rows, r.row(mutants[i].name))
+			if r.err != nil {
+				missed = append(missed, fmt.Errorf("%s: %w", mutants[i].name, r.err))
+			}
 		}
+	})
+	for _, m := range others {
+		if out, err := command(ctx, t[0], "git", "apply", "--check", m.patch); err != nil {
+			missed = append(missed, fmt.Errorf("%s: does not apply: %w\n%s", m.name, err, out))
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+
+	fmt.Println()
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "mutant\tfound by\tseed\ttime")
+	for _, row := range rows {
+		fmt.Fprintln(table, row)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Printf("\n%d mutants in %v, %d problems\n", len(rows), time.Since(began).Round(time.Second), len(missed))
+	if fast {
+		fmt.Printf("%d others take longer and were only checked to apply (make mutants runs them)\n", len(others))
 	}
 	return errors.Join(missed...)
 }
 
-// hunt applies the patch, runs the command, and takes the patch back.
-func (m mutant) hunt(ctx context.Context, tree string) error {
-	if out, err := command(ctx, tree, "git", "apply", m.patch); err != nil {
-		return fmt.Errorf("does not apply: %w\n%s", err, out)
-	}
-	defer command(ctx, tree, "git", "apply", "--reverse", m.patch)
-	if out, err := command(ctx, tree, "go", "build", "./..."); err != nil {
-		return fmt.Errorf("does not compile: %w\n%s", err, out)
-	}
+// tryUnchanged runs the mutants' commands on the unchanged tree, where they
+// have to pass. Commands that differ in the value of -run only are run as one.
+func tryUnchanged(ctx context.Context, t trees, mutants []mutant) error {
+	groups := groupByRun(mutants)
+	var failed []error
+	t.each(len(groups), func(tree string, i int) func() {
+		began := time.Now()
+		err := groups[i].try(ctx, tree)
+		took := time.Since(began).Round(time.Second)
+		return func() {
+			if err != nil {
+				failed = append(failed, fmt.Errorf("the unchanged tree: %w", err))
+				return
+			}
+			fmt.Printf("%-24s passes in %v: %s\n", "(unchanged)", took, groups[i])
+		}
+	})
+	return cmp.Or(ctx.Err(), errors.Join(failed...))
+}
+
+// hunt applies the mutant's patch, runs its command, and takes the patch back.
+func hunt(ctx context.Context, tree string, m mutant) (r result) {
 	began := time.Now()
-	out, err := command(ctx, tree, m.command...)
-	if ctx.Err() != nil {
-		return ctx.Err()
+	defer func() { r.took = time.Since(began) }()
+	if out, err := command(ctx, tree, "git", "apply", m.patch); err != nil {
+		return result{status: "DOES NOT APPLY", err: fmt.Errorf("does not apply: %w\n%s", err, out)}
 	}
-	if err == nil {
-		return fmt.Errorf("NOT FOUND by %q (%s)", strings.Join(m.command, " "), m.what)
-	}
-	fmt.Printf("%-24s found in %v: %s\n", m.name, time.Since(began).Round(time.Second), firstFailure(out))
-	return nil
-}
-
-// firstFailure returns the line that tells what went wrong.
-func firstFailure(out []byte) string {
-	for line := range strings.Lines(string(out)) {
-		line = strings.TrimSpace(line)
-		if strings.Contains(line, "_test.go:") || strings.HasPrefix(line, "panic:") {
-			return line[:min(len(line), 160)]
+	defer func() {
+		if out, err := command(ctx, tree, "git", "apply", "--reverse", m.patch); err != nil {
+			r.err = errors.Join(r.err, fmt.Errorf("cannot be taken back: %w\n%s", err, out))
 		}
+	}()
+	out, err := command(ctx, tree, verbose(m.command)...)
+	switch {
+	case err == nil:
+		return result{status: "NOT FOUND", err: fmt.Errorf("NOT FOUND by %q (%s)", strings.Join(m.command, " "), m.what)}
+	case doesNotBuild(out):
+		return result{status: "DOES NOT COMPILE", err: fmt.Errorf("does not compile: %w\n%s", err, out)}
 	}
-	return "?"
-}
-
-// copyTree copies what git tracks, or would, and makes it a repository, so that
-// patches apply there as they would here.
-func copyTree(ctx context.Context, to string) error {
-	list, err := command(ctx, ".", "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	if err != nil {
-		return err
-	}
-	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
-		data, err := os.ReadFile(name)
-		if errors.Is(err, os.ErrNotExist) { // deleted, and not committed yet
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, name)
-		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(target, data, 0o644); err != nil {
-			return err
-		}
-	}
-	_, err = command(ctx, to, "git", "init", "--quiet")
-	return err
-}
-
-func read(tree string, names []string) ([]mutant, error) {
-	files, err := filepath.Glob(filepath.Join(tree, folder, "*.patch"))
-	if err != nil {
-		return nil, err
-	}
-	var mutants []mutant
-	for _, file := range files {
-		m := mutant{name: strings.TrimSuffix(filepath.Base(file), ".patch"), patch: file}
-		if len(names) > 0 && !slices.Contains(names, m.name) {
-			continue
-		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		what, rest, _ := strings.Cut(string(data), "\n")
-		by, _, _ := strings.Cut(rest, "\n")
-		by, ok := strings.CutPrefix(by, foundBy)
-		if !ok {
-			return nil, fmt.Errorf("%s: no second line that begins with %q", m.name, foundBy)
-		}
-		m.what, m.command = what, strings.Fields(by)
-		mutants = append(mutants, m)
-	}
-	if len(mutants) == 0 {
-		return nil, fmt.Errorf("no patches %v in %s", names, folder)
-	}
-	return mutants, nil
-}
-
-func command(ctx context.Context, dir string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir = dir
-	// Most of the time goes into building.
-	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -vet=off -ldflags=-w")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return out.Bytes(), fmt.Errorf("%s: %w", args[0], err)
-	}
-	return out.Bytes(), nil
+	return result{outcome: parse(out)}
 }

@@ -1,17 +1,18 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-.PHONY: help demo demo-zk demo-rw demo-barrier demo-queue test sim mutants fuzz bench lint rows setup
+.PHONY: help demo demo-zk demo-rw demo-barrier demo-queue test test-zktest test-real \
+	test-packages test-sim test-sim-race test-bench fuzz sim mutants mutants-fast bench lint rows setup
 
-# Each release of Go wants a staticcheck that knows it: raise both together.
+# Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## run a lock between processes, on a server inside one of them
 	go run ./examples/mutex
 
-demo-zk: setup ## the same on a real ZooKeeper
+demo-zk: setup ## run the same on a real ZooKeeper
 	go run ./internal/zkserver/with go run ./examples/mutex -zk
 
 demo-rw: ## run a read/write lock: a config, one writer and some readers
@@ -23,31 +24,63 @@ demo-barrier: ## run a barrier: processes that compute parts, and one that merge
 demo-queue: ## run a queue: producers, and consumers, one of which is killed in the middle of an item
 	go run ./examples/queue
 
-test: setup ## run all tests, with the race detector, on zktest and on real servers
-	ZK_HARNESS=zktest go test -race -count=1 -timeout 10m .
-	go test -race -count=1 -timeout 15m ./...
-	cd bench && go test -race -count=1 ./...
-	$(MAKE) fuzz
+# The parts of make test, the longest first. The recipes' tests (test-real and
+# test-zktest) wait for real time and use little CPU time, so another part runs
+# beside them. It runs with nice, so that they get CPU time when they need it.
+TESTS := test-real test-packages test-zktest test-sim test-bench test-sim-race fuzz
+JOBS ?= 2
+# Make 4.0 and later can keep the parts' output apart.
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-SEEDS ?= 10000
-FIRST ?= 1
-sim: ## run SEEDS seeds of the simulation, beginning with FIRST
-	go test -count=1 -timeout 0 -v ./internal/sim -seeds $(SEEDS) -first $(FIRST)
+test: setup ## run all tests, JOBS parts at a time, on zktest and on real servers
+	@echo "test: $(JOBS) parts at a time, each prints its output when it ends: $(TESTS)"
+	go build -race . ./internal/... ./zktest # or two parts would build it at once
+	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
-mutants: ## break the code in known ways, and see that the tests notice
-	go run ./internal/mutants
+test-zktest: setup ## test the recipes on zktest, with the race detector
+	ZK_HARNESS=zktest go test -race -count=1 -timeout 10m -parallel 4 .
 
-# A count: go test fails now and then where a time runs out (context deadline
-# exceeded).
+test-real: setup ## test the recipes on a real server, with the race detector
+	go test -race -count=1 -timeout 15m .
+
+test-packages: setup ## test the other packages except internal/sim, with the race detector
+	@set -o pipefail; packages=$$(go list ./... | grep -v -e '/zkrecipes$$' -e '/internal/sim$$') && \
+		nice go test -race -count=1 -timeout 15m $$packages
+
+test-sim: ## run 200 seeds of each simulation, without the race detector
+	nice go test -count=1 ./internal/sim
+
+# One process for each simulation, and few seeds: in processes that live long, a
+# check of the race detector's own run time fails now and then (ThreadSanitizer:
+# CHECK failed: tsan_rtl.cpp).
+test-sim-race: setup ## run a few seeds of each simulation with the race detector
+	nice ./scripts/race-alone.sh ./internal/sim
+
+test-bench: setup ## test the benchmarks, with the race detector
+	cd bench && nice go test -race -count=1 ./...
+
+# A number of inputs, not a duration: when a duration is over, go test fails now
+# and then (context deadline exceeded).
 FUZZTIME ?= 20000x
 FUZZ := zktest:FuzzRequests zktest:FuzzHandshake zktest:FuzzDecode \
 	internal/jute:FuzzDecoder internal/wire:FuzzServer internal/wire:FuzzHandshake
-fuzz: ## fuzz what decodes bytes, FUZZTIME inputs for each target
+fuzz: ## fuzz the decoders, FUZZTIME inputs for each target
 	@for f in $(FUZZ); do \
-		go test -run NONE -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) "./$${f%:*}" | grep -v elapsed; \
+		nice go test -run NONE -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) "./$${f%:*}" | grep -v elapsed; \
 		[ "$${PIPESTATUS[0]}" = 0 ] || exit 1; done
 
-bench: setup ## measure, on a real server, beside go-zookeeper: some minutes, to docs/bench
+SEEDS ?= 10000
+FIRST ?= 1
+sim: ## run SEEDS seeds of each simulation, beginning with FIRST
+	go test -count=1 -timeout 0 -v ./internal/sim -seeds $(SEEDS) -first $(FIRST)
+
+mutants: ## break the code in known ways and check that the tests notice (takes long)
+	go run ./internal/mutants
+
+mutants-fast: ## run the mutants that are found in seconds, check that the others apply
+	go run ./internal/mutants -fast
+
+bench: setup ## compare with go-zookeeper on a real server: some minutes, results in docs/bench
 	cd bench && go run . -out ../docs/bench
 
 lint: ## check format, vet and staticcheck
@@ -58,8 +91,8 @@ lint: ## check format, vet and staticcheck
 	go run $(STATICCHECK) ./...
 	cd bench && go run $(STATICCHECK) ./...
 
-rows: ## check the table of recipes and their tests
+rows: ## check that each row of internal/rows/rows.txt has a test
 	go run ./internal/rows
 
-setup: ## fetch what demo-zk and test need (they do so themselves)
+setup: ## install what demo-zk and the tests need (they call it themselves)
 	@./scripts/setup.sh

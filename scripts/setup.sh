@@ -1,8 +1,8 @@
 #!/bin/bash
-# Makes sure that `make test` and `make demo-zk` find what they need: a C compiler
-# for the race detector, and a way to run ZooKeeper. It says nothing when all
-# is there. Packages are installed only as root on Debian; elsewhere it goes on
-# with what there is, and the harness names what is missing.
+# Installs what `make test` and `make demo-zk` need: a C compiler for the race
+# detector, and a way to run ZooKeeper. If all is there, it prints nothing. It
+# installs packages only as root on Debian. Elsewhere it goes on without, and
+# internal/zkserver/prepare reports what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,18 +20,18 @@ install_packages() {
 
 engine_answers() { command -v docker >/dev/null && timeout 10 docker version >/dev/null 2>&1; }
 
-# A context or DOCKER_HOST that points elsewhere is somebody's choice. There is
-# no engine to start for it here.
-engine_is_ours_to_start() { root_on_debian && [ -z "${DOCKER_HOST:-}" ]; }
+# With DOCKER_HOST set, the user has chosen an engine, and starting another one
+# here does not help.
+may_start_engine() { root_on_debian && [ -z "${DOCKER_HOST:-}" ]; }
 
 start_engine() {
 	if ! command -v dockerd >/dev/null || ! command -v docker >/dev/null; then
 		install_packages docker.io ca-certificates || return 1
-		engine_answers && return 0 # the package may have started it
+		engine_answers && return 0 # the package may have started dockerd
 	fi
 	say "starting dockerd"
 	local log=/var/log/dockerd.log pid
-	# Out of this script's session: it is to outlive it.
+	# In a session of its own, so that it outlives this script.
 	setsid nohup dockerd >>"$log" 2>&1 </dev/null &
 	pid=$!
 	for _ in $(seq 150); do
@@ -46,15 +46,15 @@ start_engine() {
 }
 
 if ! command -v "${CC:-gcc}" >/dev/null && root_on_debian; then
-	install_packages gcc libc6-dev || say "no C compiler: go test -race will not work"
+	install_packages gcc libc6-dev || say "cannot install a C compiler: go test -race will fail"
 fi
 
 if [ -z "${ZK_SERVERS:-}" ] && [ "${ZK_HARNESS:-docker}" = docker ] && ! engine_answers; then
-	if engine_is_ours_to_start; then
-		start_engine || say "no Docker here, going on without"
+	if may_start_engine; then
+		start_engine || say "cannot start Docker, going on without it"
 	fi
 fi
 
-# The harness itself chooses the way, and fetches or builds what that needs, so
-# that no test has to wait for it.
+# This chooses how to run ZooKeeper, as the tests do, and fetches or builds what
+# that needs, so that no test has to wait for it.
 go run ./internal/zkserver/prepare

@@ -100,7 +100,7 @@ func run(ctx context.Context, fast bool, p int, names []string) error {
 	}
 	fmt.Printf("\n%d mutants in %v, %d problems\n", len(rows), time.Since(began).Round(time.Second), len(missed))
 	if fast {
-		fmt.Printf("%d others take longer and were only checked to apply (make mutants runs them)\n", len(others))
+		fmt.Printf("not run, as they take longer, but checked to apply: %d (make mutants runs all)\n", len(others))
 	}
 	return errors.Join(missed...)
 }

@@ -36,11 +36,11 @@ func TestB52BarrierOfMoreMembersThanATransactionHasRoomFor(t *testing.T) {
 
 		// The size is that of the largest one in fact, and no less.
 		name := "_c_" + newUUID() + "-member-"
-		var ms []member
+		var ms []placeName
 		ops := []any{nil}
 		for i := range most { // every other number, of ten digits
 			number := 1_000_000_000 + int32(2*i)
-			ms = append(ms, member{number: number})
+			ms = append(ms, placeName{number: number})
 			ops = append(ops, &zk.CheckVersionRequest{Path: fmt.Sprintf("%s/%s%d", roundOf2, name, number), Version: -1})
 		}
 		ops[0] = &zk.SetDataRequest{Path: readyOf2, Data: ranges(ms)}

@@ -14,7 +14,7 @@ import (
 // what each of them reads does not grow with their number.
 
 // ranges writes the numbers of members, which are in order.
-func ranges(ms []member) []byte {
+func ranges(ms []placeName) []byte {
 	var b []byte
 	for i := 0; i < len(ms); {
 		j := i

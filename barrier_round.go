@@ -194,14 +194,14 @@ func (a *participant) awaitPreviousRound(s *session, last *zkconn.Watch) (*zkcon
 	if err != nil {
 		return nil, err
 	}
-	ms := members(names, memberKinds)
+	ms := placeNames(names, memberKinds)
 	if len(ms) == 0 {
 		if i := slices.IndexFunc(names, func(name string) bool { return name != "ready" }); i >= 0 {
 			return nil, fmt.Errorf("%s stands in the round, which cannot be deleted: something else uses this path", names[i])
 		}
 		return nil, a.deleteRound(a.ctx, s, 1)
 	}
-	w, err := s.Watch(a.ctx, a.round.abs()+"/"+slices.MaxFunc(ms, member.compare).name)
+	w, err := s.Watch(a.ctx, a.round.abs()+"/"+slices.MaxFunc(ms, placeName.compare).name)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -336,11 +336,11 @@ func (a *participant) open(p *place) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		ms := slices.DeleteFunc(members(names, memberKinds), func(m member) bool { return m.number < 0 || m.number > a.line.c.last })
+		ms := slices.DeleteFunc(placeNames(names, memberKinds), func(m placeName) bool { return m.number < 0 || m.number > a.line.c.last })
 		if len(ms) < a.n {
 			return nil, nil
 		}
-		slices.SortFunc(ms, member.compare)
+		slices.SortFunc(ms, placeName.compare)
 		ms = ms[:a.n]
 		ready := &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms), Version: 0}
 		ops := []any{ready}

@@ -88,8 +88,8 @@ const (
 func pairing(c *Client) *Barrier { return NewBarrier(c, "/b", 2) }
 
 // present returns the members that stand in that barrier's round.
-func (w *world) present() []member {
-	return members(w.srv.Children(roundOf2), memberKinds)
+func (w *world) present() []placeName {
+	return placeNames(w.srv.Children(roundOf2), memberKinds)
 }
 
 func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
@@ -466,9 +466,9 @@ func TestA22ExpiryWhileWaitingIsAnError(t *testing.T) {
 
 // What is written into ready does not grow with n.
 func TestReadyHoldsRanges(t *testing.T) {
-	of := func(numbers ...int32) (ms []member) {
+	of := func(numbers ...int32) (ms []placeName) {
 		for _, n := range numbers {
-			ms = append(ms, member{number: n})
+			ms = append(ms, placeName{number: n})
 		}
 		return ms
 	}

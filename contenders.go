@@ -45,8 +45,8 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 	if err != nil {
 		return nil, err
 	}
-	ms := members(children, l.kinds)
-	slices.SortFunc(ms, member.compare)
+	ms := placeNames(children, l.kinds)
+	slices.SortFunc(ms, placeName.compare)
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
 	var wg sync.WaitGroup
@@ -64,7 +64,7 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 		})
 	}
 	wg.Wait()
-	var standing []member
+	var standing []placeName
 	var cs []Contender
 	for i, err := range errs {
 		switch {
@@ -73,7 +73,7 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 		case err != nil && !errors.Is(err, zk.ErrNoAuth): // without READ the name is all one may know
 			return nil, err
 		}
-		all[i].Held = !slices.ContainsFunc(standing, func(m member) bool {
+		all[i].Held = !slices.ContainsFunc(standing, func(m placeName) bool {
 			return l.blocks(ms[i].kind, m.kind) && !ms[i].sharesWith(m)
 		})
 		standing, cs = append(standing, ms[i]), append(cs, all[i])

@@ -265,10 +265,10 @@ func (d *DoubleBarrier) members(ctx context.Context, s *session) (ms []string, p
 	}
 	ms = make([]string, 0, len(names))
 	for _, name := range names {
-		if _, ok := parseMember(name, lockKinds); ok {
+		if _, ok := parsePlaceName(name, lockKinds); ok {
 			return nil, nil, false, fmt.Errorf("%s stands in a %s: another recipe uses this path", name, d.line.recipe)
 		}
-		if _, ok := parseMember(name, memberKinds); ok || isUUID(name) {
+		if _, ok := parsePlaceName(name, memberKinds); ok || isUUID(name) {
 			ms = append(ms, name)
 		}
 	}

@@ -109,9 +109,9 @@ func (w *world) lockLater(c *Client) *harness.Call[*Lease] {
 }
 
 // line returns the places, in order.
-func (w *world) line() []member {
-	ms := members(w.srv.Children(w.path), lockKinds)
-	slices.SortFunc(ms, member.compare)
+func (w *world) line() []placeName {
+	ms := placeNames(w.srv.Children(w.path), lockKinds)
+	slices.SortFunc(ms, placeName.compare)
 	return ms
 }
 

@@ -57,9 +57,9 @@ func lockOn(t testing.TB, m *Mutex) *Lease {
 func lockLater(t testing.TB, m *Mutex) *harness.Call[*Lease] { return harness.Go(t, m.Lock) }
 
 // inLine returns the places in order.
-func (r *rig) inLine() []member {
-	ms := members(harness.Children(r.t, r.raw, r.path), lockKinds)
-	slices.SortFunc(ms, member.compare)
+func (r *rig) inLine() []placeName {
+	ms := placeNames(harness.Children(r.t, r.raw, r.path), lockKinds)
+	slices.SortFunc(ms, placeName.compare)
 	return ms
 }
 
@@ -182,8 +182,8 @@ func places(t testing.TB, servers []string, path string) (names []string) {
 	defer conn.Close() // go-zookeeper's can hang for a minute when its server dies
 	_, err := conn.Sync(path)
 	require.NoError(t, err)
-	ms := members(harness.Children(t, conn, path), lockKinds)
-	slices.SortFunc(ms, member.compare)
+	ms := placeNames(harness.Children(t, conn, path), lockKinds)
+	slices.SortFunc(ms, placeName.compare)
 	for _, m := range ms {
 		names = append(names, m.name)
 	}

@@ -124,7 +124,7 @@ func (c *Client) mapOp(op any) (_ any, err error) {
 		}
 		// The session may write its own places, but that is how a holder says that
 		// it leaves.
-		if p, ok := parseMember(m.Path[strings.LastIndexByte(m.Path, '/')+1:], lockKinds); ok && p.signals() {
+		if p, ok := parsePlaceName(m.Path[strings.LastIndexByte(m.Path, '/')+1:], lockKinds); ok && p.signals() {
 			return nil, fmt.Errorf("set data of %q: it is a place in a line", op.Path)
 		}
 		return m, nil

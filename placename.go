@@ -32,17 +32,17 @@ var (
 	memberKinds = []kind{kindMember}
 )
 
-// member is a place as its name in a listing tells it.
-type member struct {
+// placeName is a place as its name in a listing tells it.
+type placeName struct {
 	name   string
 	kind   kind
 	number int32
 	uuid   string // of places with a "_c_<uuid>-" before the kind, else empty
 }
 
-// parseMember reads a name; false for children that are no places of these
+// parsePlaceName reads a name; false for children that are no places of these
 // kinds.
-func parseMember(name string, kinds []kind) (member, bool) {
+func parsePlaceName(name string, kinds []kind) (placeName, bool) {
 	// ZooKeeper formats the number with %010d, the sign included.
 	for _, digits := range []int{10, 11} {
 		i := len(name) - digits
@@ -57,21 +57,21 @@ func parseMember(name string, kinds []kind) (member, bool) {
 			if err != nil || name[i] == '+' {
 				break
 			}
-			m := member{name: name, kind: k, number: int32(n)}
+			m := placeName{name: name, kind: k, number: int32(n)}
 			if rest, ok := strings.CutPrefix(name[:i-len(k)], "_c_"); ok && len(rest) == 37 && rest[36] == '-' {
 				m.uuid = rest[:36]
 			}
 			return m, true
 		}
 	}
-	return member{}, false
+	return placeName{}, false
 }
 
-// members returns the places among children.
-func members(children []string, kinds []kind) []member {
-	ms := make([]member, 0, len(children))
+// placeNames returns the places among children.
+func placeNames(children []string, kinds []kind) []placeName {
+	ms := make([]placeName, 0, len(children))
 	for _, name := range children {
-		if m, ok := parseMember(name, kinds); ok {
+		if m, ok := parsePlaceName(name, kinds); ok {
 			ms = append(ms, m)
 		}
 	}
@@ -80,7 +80,7 @@ func members(children []string, kinds []kind) []member {
 
 // compare gives the order of the line: by number, and by name where a number
 // was given twice.
-func (m member) compare(other member) int {
+func (m placeName) compare(other placeName) int {
 	if m.number != other.number {
 		return cmp.Compare(m.number, other.number)
 	}
@@ -89,14 +89,14 @@ func (m member) compare(other member) int {
 
 // sharesWith reports whether both places are one holder's: Curator's writers
 // read with a second place, which bears the number of the first.
-func (m member) sharesWith(other member) bool {
+func (m placeName) sharesWith(other placeName) bool {
 	return m.number == other.number && m.kind.exclusive() != other.kind.exclusive()
 }
 
 // signals reports whether such a place says, by a change of its data, that its
 // holder leaves: exclusive places of this library do, which a version 8 uuid
 // tells from Curator's version 4.
-func (m member) signals() bool {
+func (m placeName) signals() bool {
 	return (m.kind == kindLock || m.kind == kindWrite) && len(m.uuid) == 36 && m.uuid[14] == '8'
 }
 

@@ -19,9 +19,9 @@ func TestOurNamesSortForCuratorAsForUs(t *testing.T) {
 	slices.SortFunc(names, func(a, b string) int {
 		return strings.Compare(a[strings.LastIndex(a, "lock-")+5:], b[strings.LastIndex(b, "lock-")+5:])
 	})
-	for i, m := range members(names, lockKinds) {
+	for i, m := range placeNames(names, lockKinds) {
 		require.Equal(t, numbers[i], m.number)
-		require.True(t, i == 0 || members(names, lockKinds)[i-1].compare(m) < 0)
+		require.True(t, i == 0 || placeNames(names, lockKinds)[i-1].compare(m) < 0)
 		require.True(t, m.signals())
 	}
 }

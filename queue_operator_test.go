@@ -53,8 +53,8 @@ func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 				if which == "first" {
 					ahead, mine = mine, ahead
 				}
-				places := members(harness.Children(t, r.raw, r.path+"/"+line), lockKinds)
-				slices.SortFunc(places, member.compare)
+				places := placeNames(harness.Children(t, r.raw, r.path+"/"+line), lockKinds)
+				slices.SortFunc(places, placeName.compare)
 				victim := places[map[string]int{"first": 0, "second": 1}[which]]
 				require.NoError(t, r.raw.Delete(r.path+"/"+line+"/"+victim.name, -1))
 				_, err := mine.Wait()

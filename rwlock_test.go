@@ -393,7 +393,7 @@ func TestA29ThePathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 	works := []context.Context{readers[0].Context(ctx), readers[1].Context(ctx), writer.Context(ctx)}
 	// One that waits would join again in the next session.
 	waiter := later(t, w.Lock)
-	harness.Eventually(t, "in line", func() bool { return len(members(harness.Children(t, conn, path), lockKinds)) == 3 })
+	harness.Eventually(t, "in line", func() bool { return len(placeNames(harness.Children(t, conn, path), lockKinds)) == 3 })
 	waiter.Cancel(nil)
 	_, err := waiter.Wait()
 	require.ErrorIs(t, err, context.Canceled)

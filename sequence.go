@@ -20,7 +20,7 @@ import (
 
 // place is an ephemeral sequential znode in a line.
 type place struct {
-	member
+	placeName
 	line  *line
 	s     *session
 	path  string        // absolute
@@ -104,7 +104,7 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	if slices.ContainsFunc(ms, func(m member) bool { return l.blocks(k, m.kind) }) {
+	if slices.ContainsFunc(ms, func(m placeName) bool { return l.blocks(k, m.kind) }) {
 		return nil, ErrLocked
 	}
 	p, err := l.join(ctx, s, k)
@@ -112,7 +112,7 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 		return nil, err
 	}
 	if !p.first {
-		var pred *member
+		var pred *placeName
 		if pred, _, err = p.look(ctx); err == nil && pred != nil {
 			err = ErrLocked
 		}
@@ -128,12 +128,12 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 }
 
 // list returns the places in the line, in no order.
-func (l *line) list(ctx context.Context, s *session) ([]member, error) {
+func (l *line) list(ctx context.Context, s *session) ([]placeName, error) {
 	children, _, err := s.Children(ctx, l.abs())
 	if err != nil {
 		return nil, err
 	}
-	ms := members(children, l.kinds)
+	ms := placeNames(children, l.kinds)
 	for _, m := range ms {
 		if l.foreign(m.kind) {
 			return nil, fmt.Errorf("%s stands in a line of a %s: another recipe uses this path", m.name, l.recipe)
@@ -254,8 +254,8 @@ func (l *line) nameIn(path string) string { return path[len(l.abs())+1:] }
 // the end of ZooKeeper's counter the same number comes again and again, and negative
 // ones sort before the holder's.
 func (l *line) newPlace(ctx context.Context, s *session, name string) (*place, error) {
-	m, ok := parseMember(name, l.kinds)
-	p := &place{member: m, line: l, s: s, path: l.abs() + "/" + name, count: -1}
+	m, ok := parsePlaceName(name, l.kinds)
+	p := &place{placeName: m, line: l, s: s, path: l.abs() + "/" + name, count: -1}
 	if !ok || m.number < 0 || m.number > l.c.last {
 		if _, _, err := s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1}); err != nil {
 			l.c.tasks.Start(func() { p.leave(false) })
@@ -290,7 +290,7 @@ func (p *place) wait(ctx context.Context) error {
 // look lists the line and returns the place's predecessor: the nearest place ahead
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
-func (p *place) look(ctx context.Context) (pred *member, ahead int, err error) {
+func (p *place) look(ctx context.Context) (pred *placeName, ahead int, err error) {
 	ms, err := p.line.list(ctx, p.s)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, 0, p.gone(ctx)
@@ -304,7 +304,7 @@ func (p *place) look(ctx context.Context) (pred *member, ahead int, err error) {
 			found = true
 			continue
 		}
-		if m.compare(p.member) > 0 {
+		if m.compare(p.placeName) > 0 {
 			continue
 		}
 		ahead++
@@ -316,7 +316,7 @@ func (p *place) look(ctx context.Context) (pred *member, ahead int, err error) {
 		return nil, 0, p.gone(ctx)
 	}
 	if pred != nil { // a copy, because it is kept for as long as the wait lasts
-		m, _ := parseMember(strings.Clone(pred.name), p.line.kinds)
+		m, _ := parsePlaceName(strings.Clone(pred.name), p.line.kinds)
 		pred = &m
 	}
 	return pred, ahead, nil
@@ -328,7 +328,7 @@ func (p *place) look(ctx context.Context) (pred *member, ahead int, err error) {
 // Both watches must be answered before an event is believed, the own one first: else
 // somebody who deletes this place lets the one behind it watch the predecessor too,
 // and both see it leave.
-func (p *place) until(ctx context.Context, pred member) error {
+func (p *place) until(ctx context.Context, pred placeName) error {
 	if err := p.watchOwn(ctx); err != nil {
 		return err
 	}

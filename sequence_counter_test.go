@@ -88,7 +88,7 @@ func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
 			exhausted(t, w, other)
 		}
 		numbers := map[int32]int{}
-		for _, m := range members(names, lockKinds) {
+		for _, m := range placeNames(names, lockKinds) {
 			numbers[m.number]++
 		}
 		require.Equal(t, map[int32]int{math.MaxInt32 - 1: 1, math.MaxInt32: 7}, numbers, "TryLock takes none")
@@ -104,7 +104,7 @@ func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
 	negative := 0
 	record := zktest.OnChange(func(ch zktest.Change) {
 		if ch.Created && strings.HasPrefix(ch.Path, "/line/") {
-			if m, ok := parseMember(ch.Path[len("/line/"):], lockKinds); ok && m.number < 0 {
+			if m, ok := parsePlaceName(ch.Path[len("/line/"):], lockKinds); ok && m.number < 0 {
 				negative++
 			}
 		}

@@ -93,8 +93,8 @@ func (l *line) recover(s *session, uuid string) (*place, error) {
 			s.leaveUnresolved(uuid)
 			return nil, fmt.Errorf("%w: a place may have been taken: %w", ErrUncertain, err)
 		}
-		ms := members(children, l.kinds)
-		i := slices.IndexFunc(ms, func(m member) bool { return m.uuid == uuid })
+		ms := placeNames(children, l.kinds)
+		i := slices.IndexFunc(ms, func(m placeName) bool { return m.uuid == uuid })
 		if i < 0 {
 			s.leaveUnresolved(uuid)
 			return nil, nil

@@ -80,7 +80,7 @@ func (s *session) leaveUnresolved(uuid string) {
 const maxUnresolved = 1000
 
 // sweep deletes places of joins that leaveUnresolved remembers.
-func (s *session) sweep(l *line, ms []member) {
+func (s *session) sweep(l *line, ms []placeName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.unresolved) == 0 {
@@ -89,8 +89,8 @@ func (s *session) sweep(l *line, ms []member) {
 	for _, m := range ms {
 		if _, ok := s.unresolved[m.uuid]; ok {
 			delete(s.unresolved, m.uuid)
-			m, _ := parseMember(strings.Clone(m.name), l.kinds)
-			p := &place{member: m, line: l, s: s, path: l.abs() + "/" + m.name}
+			m, _ := parsePlaceName(strings.Clone(m.name), l.kinds)
+			p := &place{placeName: m, line: l, s: s, path: l.abs() + "/" + m.name}
 			s.c.tasks.Start(func() { p.leave(false) })
 		}
 	}

@@ -259,7 +259,7 @@ func TestB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
 	p.report()
 	var waiting []*harness.Call[int]
 	standing := func() int {
-		return len(members(harness.Children(t, conn, path+"/barrier/round"), memberKinds))
+		return len(placeNames(harness.Children(t, conn, path+"/barrier/round"), memberKinds))
 	}
 	harness.Eventually(t, "the process waits", func() bool { return standing() == 1 })
 	c := dial(t, nil)

@@ -78,7 +78,7 @@ func (l *line) inTurn(ctx context.Context, k kind, p *place, f func(*place) erro
 			gone := p
 			l.c.tasks.Start(func() { gone.leave(false) })
 		}
-		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, ErrEvicted) && p.vanished(ctx)) {
+		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, ErrEvicted) && p.lineDeleted(ctx)) {
 			return err
 		}
 	}

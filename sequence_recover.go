@@ -118,10 +118,10 @@ func (l *line) recover(s *session, uuid string) (*place, error) {
 	}
 }
 
-// vanished reports whether a place was deleted together with its line, in a recipe
+// lineDeleted reports whether a place was deleted together with its line, in a recipe
 // that joins again then, and not alone. Most tools delete a tree znode by znode,
 // leaves first, so the line gets some time to go as well.
-func (p *place) vanished(ctx context.Context) bool {
+func (p *place) lineDeleted(ctx context.Context) bool {
 	if p == nil || !p.line.rejoins {
 		return false
 	}

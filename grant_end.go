@@ -12,11 +12,11 @@ import (
 // only. Until it is known whether that was carried out, the place is not given
 // back.
 
-// conclude has try end the grant. try must return once it is known whether the
+// endWith has try end the grant. try must return once it is known whether the
 // place is gone, and must not go on for longer than the session. sent is closed
 // when something is under way: before, try ends with ctx, and from then on only
 // this call does.
-func (g *grant) conclude(ctx context.Context, sent <-chan struct{}, try func() (done bool, err error)) error {
+func (g *grant) endWith(ctx context.Context, sent <-chan struct{}, try func() (done bool, err error)) error {
 	// Close waits for it: the task that it starts is to be waited for too.
 	g.line.c.tasks.Add()
 	defer g.line.c.tasks.Finish()
@@ -27,7 +27,7 @@ func (g *grant) conclude(ctx context.Context, sent <-chan struct{}, try func() (
 	g.line.c.tasks.Start(func() {
 		done, err := try()
 		close(known)
-		g.concluded(done)
+		g.endedWith(done)
 		switch {
 		case errors.Is(err, ErrUncertain):
 		case errors.Is(err, zkconn.ErrSessionOver):
@@ -79,8 +79,8 @@ func (g *grant) begin(ctx context.Context) error {
 	}
 }
 
-// concluded ends the grant, or lets it go on; one that ended meanwhile leaves.
-func (g *grant) concluded(done bool) {
+// endedWith ends the grant, or lets it go on; one that ended meanwhile leaves.
+func (g *grant) endedWith(done bool) {
 	g.mu.Lock()
 	over := g.err != nil
 	var handles map[*Lease]struct{}

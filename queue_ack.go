@@ -41,7 +41,7 @@ type ackParts struct {
 // run carries the transaction out, or learns that it was not.
 func (a *ackTransaction) run(ctx context.Context) error {
 	a.sent = make(chan struct{})
-	return a.it.lease.g.conclude(ctx, a.sent, func() (done bool, err error) {
+	return a.it.lease.g.endWith(ctx, a.sent, func() (done bool, err error) {
 		for range zkconn.MaxTries {
 			again := false
 			if done, again, err = a.try(ctx); !again {

@@ -40,7 +40,7 @@ func (a *participant) finish(p *place, index int, why error) (int, error) {
 		case err == nil:
 			why = errNoReady
 		case errors.Is(err, zk.ErrNoNode):
-			if err := p.gone(p.s.Lifetime()); !errors.Is(err, zkconn.ErrSessionOver) {
+			if err := p.whyGone(p.s.Lifetime()); !errors.Is(err, zkconn.ErrSessionOver) {
 				return a.outcomeAfterExpiry(p, err)
 			}
 			fallthrough

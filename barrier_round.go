@@ -126,7 +126,7 @@ func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
 	var failed any
 	if err == nil {
 		var p *place
-		p, failed, err = a.round.outcome(s.Lifetime(), s, t, member)
+		p, failed, err = a.round.joinOutcome(s.Lifetime(), s, t, member)
 		switch {
 		case p != nil:
 			return p, notRefused, nil

@@ -137,7 +137,7 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 	if p.count < 0 || p.count >= d.n { // with ready, should there be one
 		var err error
 		if since, err = d.open(ctx, p); errors.Is(err, zk.ErrNoNode) { // nor is p's
-			return nil, p.gone(ctx)
+			return nil, p.whyGone(ctx)
 		}
 		if err != nil {
 			return nil, err
@@ -154,7 +154,7 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 		}
 		err = p.awaitWatch(ctx, w)
 		if errors.Is(err, zk.ErrNoNode) {
-			return nil, p.gone(ctx)
+			return nil, p.whyGone(ctx)
 		}
 		if err != nil {
 			return nil, err
@@ -166,7 +166,7 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 	}
 	l, err := g.enter(kindMember)
 	if errors.Is(err, errDeleted) {
-		return nil, p.gone(ctx)
+		return nil, p.whyGone(ctx)
 	}
 	if err != nil {
 		return nil, err

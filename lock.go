@@ -91,7 +91,7 @@ func (r recipe) get(ctx context.Context, op string, k kind, held func(holding) e
 		}
 		l, err := g.enter(k)
 		if errors.Is(err, errDeleted) { // by an operator, or with its session
-			err = g.place().gone(ctx)
+			err = g.place().whyGone(ctx)
 		}
 		// Lost before anybody had it: the wait goes on, in the next session.
 		if !errors.Is(err, ErrLost) && !errors.Is(err, zkconn.ErrSessionOver) {

@@ -160,7 +160,7 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 // lost.
 func (a *ackTransaction) findNext(next *entry) {
 	if next != nil {
-		a.next, _ = a.rejoin.recover(a.it.claim.s, next.uuid)
+		a.next, _ = a.rejoin.findLostJoin(a.it.claim.s, next.uuid)
 	}
 }
 

@@ -107,7 +107,7 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 				tries--
 			}
 		case leaving && errors.Is(err, zk.ErrNoNode):
-			return p.gone(ctx)
+			return p.whyGone(ctx)
 		case leaving && leave.signal != nil: // the signal is refused; the place can go without
 			leave = p.exitOps(false)
 		default:

@@ -159,7 +159,7 @@ func (p *place) sleep(ctx context.Context, watches []*zkconn.Watch) error {
 	case p.s.IsOver():
 		return zkconn.ErrSessionOver
 	case p.own.HasFired() && p.own.Deleted():
-		return p.gone(ctx)
+		return p.whyGone(ctx)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (l *line) inTurn(ctx context.Context, k kind, p *place, f func(*place) erro
 		}
 		mayBeDone := false // then it must not be done again in the next session
 		if err == nil {
-			if err = p.wait(ctx); err == nil {
+			if err = p.awaitTurn(ctx); err == nil {
 				err = f(p)
 				mayBeDone = errors.Is(err, ErrUncertain)
 			}
@@ -113,7 +113,7 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 	}
 	if !p.first {
 		var pred *placeName
-		if pred, _, err = p.look(ctx); err == nil && pred != nil {
+		if pred, _, err = p.predecessor(ctx); err == nil && pred != nil {
 			err = ErrLocked
 		}
 	}
@@ -163,7 +163,7 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, failed, err := l.outcome(ctx, s, t, e)
+		p, failed, err := l.joinOutcome(ctx, s, t, e)
 		switch {
 		case p != nil:
 			return p, nil
@@ -265,10 +265,10 @@ func (l *line) newPlace(ctx context.Context, s *session, name string) (*place, e
 	return p, nil
 }
 
-// wait returns when it is the place's turn.
-func (p *place) wait(ctx context.Context) error {
+// awaitTurn returns when it is the place's turn.
+func (p *place) awaitTurn(ctx context.Context) error {
 	for queued := false; !p.first; {
-		pred, ahead, err := p.look(ctx)
+		pred, ahead, err := p.predecessor(ctx)
 		if err != nil {
 			return err
 		}
@@ -280,20 +280,20 @@ func (p *place) wait(ctx context.Context) error {
 			h := &p.line.c.hooks
 			h.tell(h.trace.Queued, p.event(TraceEvent{Ahead: ahead}))
 		}
-		if err := p.until(ctx, *pred); err != nil {
+		if err := p.awaitPredecessor(ctx, *pred); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// look lists the line and returns the place's predecessor: the nearest place ahead
+// predecessor lists the line and returns the place's predecessor: the nearest place ahead
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
-func (p *place) look(ctx context.Context) (pred *placeName, ahead int, err error) {
+func (p *place) predecessor(ctx context.Context) (pred *placeName, ahead int, err error) {
 	ms, err := p.line.list(ctx, p.s)
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, 0, p.gone(ctx)
+		return nil, 0, p.whyGone(ctx)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -313,7 +313,7 @@ func (p *place) look(ctx context.Context) (pred *placeName, ahead int, err error
 		}
 	}
 	if !found {
-		return nil, 0, p.gone(ctx)
+		return nil, 0, p.whyGone(ctx)
 	}
 	if pred != nil { // a copy, because it is kept for as long as the wait lasts
 		m, _ := parsePlaceName(strings.Clone(pred.name), p.line.kinds)
@@ -322,13 +322,13 @@ func (p *place) look(ctx context.Context) (pred *placeName, ahead int, err error
 	return pred, ahead, nil
 }
 
-// until waits for the predecessor to go. It sets p.first where its leaving says that
+// awaitPredecessor waits for the predecessor to go. It sets p.first where its leaving says that
 // this place is next. Otherwise the line must be listed again.
 //
 // Both watches must be answered before an event is believed, the own one first: else
 // somebody who deletes this place lets the one behind it watch the predecessor too,
 // and both see it leave.
-func (p *place) until(ctx context.Context, pred placeName) error {
+func (p *place) awaitPredecessor(ctx context.Context, pred placeName) error {
 	if err := p.watchOwn(ctx); err != nil {
 		return err
 	}
@@ -350,7 +350,7 @@ func (p *place) until(ctx context.Context, pred placeName) error {
 	}
 	if p.own.HasFired() { // must come first
 		if p.own.Deleted() {
-			return p.gone(ctx)
+			return p.whyGone(ctx)
 		}
 		return nil // changed by a super user
 	}
@@ -373,7 +373,7 @@ func (p *place) watchOwn(ctx context.Context) error {
 	}
 	own, err := p.s.Watch(ctx, p.path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return p.gone(ctx)
+		return p.whyGone(ctx)
 	}
 	if err != nil {
 		return err
@@ -382,10 +382,10 @@ func (p *place) watchOwn(ctx context.Context) error {
 	return nil
 }
 
-// gone tells an eviction from the end of the session, which deletes the place as well
+// whyGone tells an eviction from the end of the session, which deletes the place as well
 // and may be learned of later. It sends a write, because the servers carry out none
 // for a session that has ended.
-func (p *place) gone(ctx context.Context) error {
+func (p *place) whyGone(ctx context.Context) error {
 	for {
 		_, _, err := p.s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1})
 		switch {
@@ -405,7 +405,7 @@ func (p *place) grant(ctx context.Context) (*grant, error) {
 	if p.token == 0 {
 		own, err := p.s.Watch(ctx, p.path)
 		if errors.Is(err, zk.ErrNoNode) {
-			return nil, p.gone(ctx)
+			return nil, p.whyGone(ctx)
 		}
 		if err != nil {
 			return nil, err
@@ -427,7 +427,7 @@ func (p *place) grant(ctx context.Context) (*grant, error) {
 		}
 		_, _, err := p.s.Get(ctx, p.path)
 		if errors.Is(err, zk.ErrNoNode) {
-			return nil, p.gone(ctx)
+			return nil, p.whyGone(ctx)
 		}
 		if err != nil {
 			return nil, err

@@ -16,9 +16,9 @@ import (
 // Joins whose reply was lost, or whose caller has left before it came; and waits whose
 // line was deleted.
 
-// outcome waits for a transaction that takes a place, and returns the place. No place
+// joinOutcome waits for a transaction that takes a place, and returns the place. No place
 // and no error: none was taken, and the join can be tried again.
-func (l *line) outcome(ctx context.Context, s *session, t *zkconn.Transaction, e *entry) (p *place, failed any, err error) {
+func (l *line) joinOutcome(ctx context.Context, s *session, t *zkconn.Transaction, e *entry) (p *place, failed any, err error) {
 	rs, failed, err := t.Wait(ctx)
 	switch {
 	case err == nil:
@@ -27,16 +27,16 @@ func (l *line) outcome(ctx context.Context, s *session, t *zkconn.Transaction, e
 	case errors.Is(err, zkconn.ErrNotSent):
 		return nil, nil, nil
 	case ctx.Err() != nil, zkconn.Transient(err):
-		p, err = l.settle(ctx, s, t, e)
+		p, err = l.settleJoin(ctx, s, t, e)
 		return p, nil, err
 	}
 	return nil, failed, err
 }
 
-// settle finds out what became of a join whose caller has left, or whose reply was
+// settleJoin finds out what became of a join whose caller has left, or whose reply was
 // lost. nil and no error: there is no place. If ctx ends first, the background deletes
 // the place.
-func (l *line) settle(ctx context.Context, s *session, t *zkconn.Transaction, e *entry) (*place, error) {
+func (l *line) settleJoin(ctx context.Context, s *session, t *zkconn.Transaction, e *entry) (*place, error) {
 	type result struct {
 		p   *place
 		err error
@@ -52,7 +52,7 @@ func (l *line) settle(ctx context.Context, s *session, t *zkconn.Transaction, e 
 		case err == nil:
 			p, err = l.newPlace(s.Lifetime(), s, l.nameIn(rs.Created(e.create)))
 		case zkconn.Transient(err) && !errors.Is(err, zkconn.ErrNotSent):
-			p, err = l.recover(s, e.uuid)
+			p, err = l.findLostJoin(s, e.uuid)
 		}
 		select {
 		case ch <- result{p, err}:
@@ -73,10 +73,10 @@ func (l *line) settle(ctx context.Context, s *session, t *zkconn.Transaction, e 
 	return nil, zkconn.ContextErr(ctx)
 }
 
-// recover searches for the place of a join whose reply was lost. nil and no error:
+// findLostJoin searches for the place of a join whose reply was lost. nil and no error:
 // there is none. It must list behind a sync, since the connection may be to another
 // server by now, which lags.
-func (l *line) recover(s *session, uuid string) (*place, error) {
+func (l *line) findLostJoin(s *session, uuid string) (*place, error) {
 	for {
 		err := s.Sync(s.Lifetime(), l.abs())
 		var children []string

@@ -90,12 +90,12 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 	c := b.line.c
 	ctx, done := c.bind(ctx)
 	defer done()
-	if err := c.settled(ctx, b.line.path); err != nil {
+	if err := c.awaitAbandoned(ctx, b.line.path); err != nil {
 		return 0, err
 	}
 	m := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}
 	c.tasks.Start(func() {
-		defer c.settle(b.line.path, m.end)
+		defer c.endAbandoned(b.line.path, m.end)
 		m.index, m.err = m.run()
 	})
 	select {
@@ -108,7 +108,7 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 	for {
 		s, changed := c.session()
 		up, flipped := s.Connected()
-		if !up && m.exposed.Load() && c.leave(b.line.path, m.end) {
+		if !up && m.exposed.Load() && c.abandon(b.line.path, m.end) {
 			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", ErrUncertain, zkconn.ContextErr(ctx))
 		}
 		select {

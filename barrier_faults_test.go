@@ -387,7 +387,7 @@ func TestB21RoundOpenedWhileDisconnectedIsHeardOfAfterTheReconnect(t *testing.T)
 func leftBehind(c *Client) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.left)
+	return len(c.abandoned)
 }
 
 // A member that is cancelled while it is disconnected returns at once, and this

@@ -57,7 +57,7 @@ type Client struct {
 	current *session
 	changed chan struct{} // closed and replaced whenever current changes
 	lines   map[string]lineState
-	left    map[string]map[chan struct{}]struct{} // see Client.leave
+	abandoned    map[string]map[chan struct{}]struct{} // see Client.leave
 }
 
 // Dial connects to an ensemble and returns once the session is established.

@@ -61,7 +61,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	ctx, done := r.c.bind(ctx)
 	defer done()
 	// A member whose Enter or Leave was given up counts until it is deleted.
-	err := r.c.settled(ctx, r.path())
+	err := r.c.awaitAbandoned(ctx, r.path())
 	var v *Visit
 	if err == nil {
 		v, err = d.enter(ctx)

@@ -73,7 +73,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		closed:   make(chan struct{}),
 		changed:  make(chan struct{}),
 		lines:    map[string]lineState{},
-		left:     map[string]map[chan struct{}]struct{}{},
+		abandoned:     map[string]map[chan struct{}]struct{}{},
 	}
 	if len(servers) == 0 {
 		return nil, errors.New("no servers")

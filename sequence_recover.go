@@ -44,7 +44,7 @@ func (l *line) settleJoin(ctx context.Context, s *session, t *zkconn.Transaction
 	ch := make(chan result)
 	end := make(chan struct{})
 	l.c.tasks.Start(func() {
-		defer l.c.settle(l.path, end)
+		defer l.c.endAbandoned(l.path, end)
 		<-t.Done()
 		var p *place
 		rs, _, err := t.Result()
@@ -68,7 +68,7 @@ func (l *line) settleJoin(ctx context.Context, s *session, t *zkconn.Transaction
 			return r.p, r.err
 		}
 	case <-ctx.Done():
-		l.c.leave(l.path, end)
+		l.c.abandon(l.path, end)
 	}
 	return nil, zkconn.ContextErr(ctx)
 }

@@ -237,7 +237,7 @@ func (b *Barrier) deleteRound(ctx context.Context, s *session, version int32) er
 func (a *participant) await(p *place) (int, error) {
 	// The last to come of those who are there has seen n of them. So one of them has seen
 	// n, whoever else dies.
-	if p.count < 0 || p.count-1 >= a.n { // ready is no member
+	if p.lineCount < 0 || p.lineCount-1 >= a.n { // ready is no member
 		names, err := a.open(p)
 		if err == nil && names != nil {
 			index, err := indexIn(names, p.number)
@@ -313,7 +313,7 @@ func (a *participant) watchReady(s *session) (*zkconn.Watch, error) {
 // of the member's own round, because another round may have its name.
 func (a *participant) judge(p *place, data []byte, stat *zk.Stat) (int, error) {
 	switch {
-	case stat.Czxid != p.era:
+	case stat.Czxid != p.lineCzxid:
 		return 0, errNoRound
 	case len(data) == 0 && stat.Version == 0:
 		return 0, errPending
@@ -330,13 +330,13 @@ func (a *participant) open(p *place) ([]byte, error) {
 	s := p.s
 	for a.ctx.Err() == nil {
 		names, stat, err := s.Children(s.Lifetime(), a.round.abs())
-		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.era {
+		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.lineCzxid {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		ms := slices.DeleteFunc(placeNames(names, memberKinds), func(m placeName) bool { return m.number < 0 || m.number > a.line.c.last })
+		ms := slices.DeleteFunc(placeNames(names, memberKinds), func(m placeName) bool { return m.number < 0 || m.number > a.line.c.lastNumber })
 		if len(ms) < a.n {
 			return nil, nil
 		}

@@ -44,12 +44,12 @@ type Client struct {
 	tls      *tls.Config
 	dialer   func(ctx context.Context, network, addr string) (net.Conn, error)
 	hooks    hooks
-	last     int32 // see maxNumber
+	lastNumber     int32 // see maxNumber
 	segment  int64 // of its queues, in simulations; 0: the usual
 
 	tasks   zkconn.Tasks
 	closing context.Context // ends when Close begins, with ErrClosed
-	shut    context.CancelCauseFunc
+	beginClose    context.CancelCauseFunc
 	closed  chan struct{} // closed when Close is done
 	result  error         // of Close
 
@@ -109,7 +109,7 @@ func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error)
 // error says that the servers will end the session when it times out. A second
 // Close waits for the first.
 func (c *Client) Close() error {
-	c.shut(ErrClosed)
+	c.beginClose(ErrClosed)
 	<-c.closed
 	return c.result
 }

@@ -114,7 +114,7 @@ func (d *DoubleBarrier) enter(ctx context.Context) (*Visit, error) {
 // join becomes a member. The path must bear this library's marker: each join, and
 // each opening, sets it, by which the version tells that nobody came.
 func (d *DoubleBarrier) join(ctx context.Context, s *session) (*place, error) {
-	state, err := d.line.look(ctx, s)
+	state, err := d.line.ensure(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (d *DoubleBarrier) join(ctx context.Context, s *session) (*place, error) {
 // may not even have left.
 func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 	since := int64(0)                  // the ready by which it enters
-	if p.count < 0 || p.count >= d.n { // with ready, should there be one
+	if p.lineCount < 0 || p.lineCount >= d.n { // with ready, should there be one
 		var err error
 		if since, err = d.open(ctx, p); errors.Is(err, zk.ErrNoNode) { // nor is p's
 			return nil, p.whyGone(ctx)

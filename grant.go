@@ -28,7 +28,7 @@ type grant struct {
 	moving  chan struct{}       // non-nil while a downgrade is under way, closed at its end
 
 	since   time.Time
-	guarded bool // its place is watched; s.mu guards it
+	watched bool // its place is watched; s.mu guards it
 }
 
 func (g *grant) place() *place { return g.at.Load() }
@@ -39,14 +39,14 @@ func newGrant(p *place) (*grant, error) {
 	g := &grant{
 		line: p.line, s: p.s, token: p.token,
 		over: make(chan struct{}), handles: map[*Lease]struct{}{},
-		since: time.Now(), guarded: p.own != nil,
+		since: time.Now(), watched: p.own != nil,
 	}
 	g.at.Store(p)
 	if err := p.s.addGrant(g); err != nil {
 		return nil, err
 	}
 	if p.own != nil && p.own.HasFired() { // before the session knew whose it is
-		p.line.c.tasks.Start(g.guard)
+		p.line.c.tasks.Start(g.watchPlace)
 	}
 	h := &p.line.c.hooks
 	h.tell(h.trace.Granted, p.event(TraceEvent{}))
@@ -86,8 +86,8 @@ func lost(cause error) error {
 	return fmt.Errorf("%w: %w", ErrLost, cause)
 }
 
-// guard sets the watch on the own place of a grant that has none.
-func (g *grant) guard() {
+// watchPlace sets the watch on the own place of a grant that has none.
+func (g *grant) watchPlace() {
 	select {
 	case <-g.over:
 		return
@@ -96,12 +96,12 @@ func (g *grant) guard() {
 	p := g.place()
 	_, err := p.s.Watch(p.s.Lifetime(), p.path)
 	if errors.Is(err, zk.ErrNoNode) {
-		g.deleted(p.path)
+		g.placeDeleted(p.path)
 	}
 }
 
-// deleted ends a grant whose place is gone, if that is still its place.
-func (g *grant) deleted(path string) {
+// placeDeleted ends a grant whose place is gone, if that is still its place.
+func (g *grant) placeDeleted(path string) {
 	g.settled(g.s.Lifetime())
 	if g.place().path == path {
 		g.end(lost(errDeleted))

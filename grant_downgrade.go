@@ -92,7 +92,7 @@ func (g *grant) move(next *place) error {
 	if err != nil || over {
 		g.s.forget(g, next.path)
 	} else { // watched once it has lived for a while, as others are
-		time.AfterFunc(g.s.Timeout()/10, func() { g.line.c.tasks.Start(g.guard) })
+		time.AfterFunc(g.s.Timeout()/10, func() { g.line.c.tasks.Start(g.watchPlace) })
 	}
 	switch {
 	case over:

@@ -243,7 +243,7 @@ func TestDowngradeOfAWatchedPlaceEndsNothing(t *testing.T) {
 	r := newRWRig(t, nil)
 	for range 20 {
 		l := held(t, r.w.Lock)
-		l.g.guard()
+		l.g.watchPlace()
 		require.Len(t, watched(r.c), 1)
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
 		harness.Eventually(t, "told", func() bool { return len(watched(r.c)) == 0 })

@@ -32,7 +32,7 @@ func (s *session) addGrant(g *grant) error {
 		return ErrClosed // endGrants may have run already
 	case err != nil:
 		return err
-	case g.place().heardBefore(conn):
+	case g.place().turnBefore(conn):
 		return errMoved
 	}
 	s.grants[g.place().path] = g
@@ -47,7 +47,7 @@ func (s *session) addGrant(g *grant) error {
 // turn.
 func (s *session) hasMoved(p *place) bool {
 	conn, _ := s.Connection()
-	return p.heardBefore(conn)
+	return p.turnBefore(conn)
 }
 
 func (s *session) dropGrant(g *grant) { s.forget(g, g.place().path) }
@@ -96,9 +96,9 @@ func (s *session) onEvent(e wire.Event) {
 	switch {
 	case g == nil:
 	case e.Type == jute.EventDeleted:
-		s.c.tasks.Start(func() { g.deleted(e.Path) })
+		s.c.tasks.Start(func() { g.placeDeleted(e.Path) })
 	case e.Type == jute.EventDataChanged:
-		s.c.tasks.Start(g.guard)
+		s.c.tasks.Start(g.watchPlace)
 	}
 }
 
@@ -122,7 +122,7 @@ func (s *session) tick() {
 		next = now.Add(age)
 	}
 	for _, g := range s.grants {
-		if g.guarded {
+		if g.watched {
 			continue
 		}
 		if at := g.since.Add(age); at.After(now) {
@@ -131,8 +131,8 @@ func (s *session) tick() {
 			}
 			continue
 		}
-		g.guarded = true
-		s.c.tasks.Start(g.guard)
+		g.watched = true
+		s.c.tasks.Start(g.watchPlace)
 	}
 	time.AfterFunc(next.Sub(now), s.tick)
 	s.mu.Unlock()

@@ -76,7 +76,7 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 			if l.g.place().path != check.Path { // a downgrade was quicker
 				continue
 			}
-			l.g.deleted(check.Path)
+			l.g.placeDeleted(check.Path)
 			return nil, l.g.check()
 		case failed != nil && failed != any(check):
 			return nil, fmt.Errorf("operation %d: %w", slices.Index(guarded, failed)-1, err)

@@ -24,7 +24,7 @@ func TestCommitThatMeetsAnEvictionNeverSaysThatItWasDone(t *testing.T) {
 	require.NoError(t, err)
 	for range 15 {
 		l := r.lock()
-		r.c.tasks.Start(l.g.guard) // hears of the eviction at once
+		r.c.tasks.Start(l.g.watchPlace) // hears of the eviction at once
 		// Entries and contexts make the end of the grant take its time.
 		for range 4 {
 			again, err := r.m.Lock(l.Reentrant(r.ctx))

@@ -64,9 +64,9 @@ type lineState struct {
 // and then the path is anybody's.
 const idleLine = 30 * time.Second
 
-// look returns what is known of the line, reading it, and creating it, on the
+// ensure returns what is known of the line, reading it, and creating it, on the
 // client's first use and after a while without any.
-func (l *line) look(ctx context.Context, s *session) (lineState, error) {
+func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
 	l.c.mu.Lock()
 	state, ok := l.c.lines[l.path]
 	if ok && time.Since(state.used) < idleLine {

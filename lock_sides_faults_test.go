@@ -315,7 +315,7 @@ func TestB22APlaceOfEachSideIsDeletedByAnOperator(t *testing.T) {
 
 func TestB28OnEachSideNoPlaceBeyondTheLimitIsGranted(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
-		r.c.last = 2 // a real counter takes two thousand million creates; the rig has used 0
+		r.c.lastNumber = 2 // a real counter takes two thousand million creates; the rig has used 0
 		for range 2 {
 			require.NoError(t, r.m.Do(r.ctx, nothing))
 		}

@@ -68,7 +68,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		auth:     slices.Clone(opts.Auth),
 		tls:      opts.TLS,
 		dialer:   opts.Dialer,
-		last:     maxNumber,
+		lastNumber:     maxNumber,
 		segment:  tuning.Segment(ctx),
 		closed:   make(chan struct{}),
 		changed:  make(chan struct{}),
@@ -131,7 +131,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	if opts.Trace != nil {
 		c.hooks.trace = *opts.Trace
 	}
-	c.closing, c.shut = context.WithCancelCause(context.Background())
+	c.closing, c.beginClose = context.WithCancelCause(context.Background())
 	return c, nil
 }
 

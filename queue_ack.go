@@ -102,7 +102,7 @@ func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) 
 		parts.written, parts.ops = parts.receipt.Write(c.name), a.ops
 	}
 	if a.rejoin != nil {
-		if state, err := a.rejoin.look(ctx, c.s); err == nil {
+		if state, err := a.rejoin.ensure(ctx, c.s); err == nil {
 			parts.next = a.rejoin.entry(c.s, kindLock, state)
 		}
 	}

@@ -170,7 +170,7 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *place, n int) error {
 			if err := p.s.Sync(ctx, q.abs()); err != nil {
 				return err
 			}
-			p.heard = 0 // the reply has advanced the zxid
+			p.turnConn = 0 // the reply has advanced the zxid
 		}
 		count, watches, err := log.count(ctx)
 		switch {

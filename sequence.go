@@ -25,10 +25,10 @@ type place struct {
 	s     *session
 	path  string        // absolute
 	token Token         // 0: not known yet
-	era   int64         // czxid of the line's znode; 0: not known
-	count int           // of the line's children after the join; -1: not known
+	lineCzxid   int64         // czxid of the line's znode; 0: not known
+	lineCount int           // of the line's children after the join; -1: not known
 	first bool          // known to be first in the line
-	heard uint64        // the connection whose event said so, 0 if a reply did
+	turnConn uint64        // the connection whose event said so, 0 if a reply did
 	own   *zkconn.Watch // on path; nil: none yet
 
 	// release, if set, deletes in place of remove: for places that are more than one
@@ -39,9 +39,9 @@ type place struct {
 // beginFunc sends a transaction: zkconn.Session.Begin or Start.
 type beginFunc func(ops ...any) (*zkconn.Transaction, error)
 
-// heardBefore reports whether an event of another connection than conn said that it
+// turnBefore reports whether an event of another connection than conn said that it
 // is the place's turn.
-func (p *place) heardBefore(conn uint64) bool { return p.heard != 0 && p.heard != conn }
+func (p *place) turnBefore(conn uint64) bool { return p.turnConn != 0 && p.turnConn != conn }
 
 // enter joins the line and waits for its turn; see inTurn.
 func (l *line) enter(ctx context.Context, k kind) (g *grant, err error) {
@@ -152,7 +152,7 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 	l.c.tasks.Add()
 	defer l.c.tasks.Finish()
 	for tries := 0; tries < zkconn.MaxTries; {
-		state, err := l.look(ctx, s)
+		state, err := l.ensure(ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -242,8 +242,8 @@ func (l *line) entered(ctx context.Context, s *session, e *entry, rs zkconn.Resu
 		l.remember(lineState{version: -1})
 	}
 	stat := rs.Stat(e.mark) // of the transaction that created the place
-	p.token, p.era, p.count = Token(stat.Mzxid), stat.Czxid, int(stat.NumChildren)
-	p.first = p.count == 1
+	p.token, p.lineCzxid, p.lineCount = Token(stat.Mzxid), stat.Czxid, int(stat.NumChildren)
+	p.first = p.lineCount == 1
 	return p, nil
 }
 
@@ -255,8 +255,8 @@ func (l *line) nameIn(path string) string { return path[len(l.abs())+1:] }
 // ones sort before the holder's.
 func (l *line) newPlace(ctx context.Context, s *session, name string) (*place, error) {
 	m, ok := parsePlaceName(name, l.kinds)
-	p := &place{placeName: m, line: l, s: s, path: l.abs() + "/" + name, count: -1}
-	if !ok || m.number < 0 || m.number > l.c.last {
+	p := &place{placeName: m, line: l, s: s, path: l.abs() + "/" + name, lineCount: -1}
+	if !ok || m.number < 0 || m.number > l.c.lastNumber {
 		if _, _, err := s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1}); err != nil {
 			l.c.tasks.Start(func() { p.leave(false) })
 		}
@@ -361,7 +361,7 @@ func (p *place) awaitPredecessor(ctx context.Context, pred placeName) error {
 	conn, changed := before.Changed()
 	p.first = trusted && changed && before.ConfirmedOn(conn) && p.own.ConfirmedOn(conn)
 	if p.first {
-		p.heard = conn
+		p.turnConn = conn
 	}
 	return nil
 }
@@ -422,7 +422,7 @@ func (p *place) grant(ctx context.Context) (*grant, error) {
 			if err := p.s.Sync(ctx, p.path); err != nil {
 				return nil, err
 			}
-			p.heard = 0 // the reply has advanced the zxid
+			p.turnConn = 0 // the reply has advanced the zxid
 			continue
 		}
 		_, _, err := p.s.Get(ctx, p.path)

@@ -178,7 +178,7 @@ func TestB28ALineThatIsDeletedCountsFromItsBeginning(t *testing.T) {
 
 func TestB28AnExhaustedPlaceThatCannotBeDeletedIsAnErrorToo(t *testing.T) {
 	r := newRig(t, nil)
-	r.c.last = -1
+	r.c.lastNumber = -1
 	_, err := r.raw.SetACL(r.path, zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
 	require.NoError(t, err)
 	_, err = r.m.Lock(r.ctx)

@@ -113,7 +113,7 @@ func (l *line) findLostJoin(s *session, uuid string) (*place, error) {
 		case p.own.Stat.EphemeralOwner != s.ID():
 			return nil, nil // not this session's
 		}
-		p.token, p.era = Token(p.own.Stat.Czxid), stat.Czxid
+		p.token, p.lineCzxid = Token(p.own.Stat.Czxid), stat.Czxid
 		return p, nil
 	}
 }

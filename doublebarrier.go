@@ -171,7 +171,7 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Visit{d: d, l: l, since: since, turn: make(chan struct{}, 1)}, nil
+	return &Visit{d: d, l: l, openedAt: since, turn: make(chan struct{}, 1)}, nil
 }
 
 // open creates ready if n members are there, and returns its czxid, or that of

@@ -130,7 +130,7 @@ func TestB45WhateverHappensToARequestTheDoubleBarrierOpensForTwoAndLetsAllGo(t *
 						switch {
 						case err == nil:
 							through++
-							if names := o.remain(v.since); len(names) > 0 {
+							if names := o.remain(v.openedAt); len(names) > 0 {
 								t.Error("it has left, and these remain:", names)
 							}
 						case errors.Is(err, ErrLost):

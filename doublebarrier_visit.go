@@ -15,10 +15,10 @@ import (
 type Visit struct {
 	d     *DoubleBarrier
 	l     *Lease
-	since int64 // czxid of the ready by which it entered
+	openedAt int64 // czxid of the ready by which it entered
 
 	turn    chan struct{}   // full while somebody leaves, who alone uses what follows
-	gone    bool            // Leave was called
+	leaving    bool            // Leave was called
 	removed <-chan struct{} // closed when the znode is deleted; nil: it is not about to be
 	lost    error           // why the visit had ended before
 	left    bool            // all have
@@ -70,8 +70,8 @@ func (v *Visit) leave(ctx context.Context) error {
 	}
 	defer func() { <-v.turn }()
 	p := v.l.g.place()
-	if !v.gone {
-		v.gone = true
+	if !v.leaving {
+		v.leaving = true
 		_, v.lost = v.l.g.drop(v.l)
 	}
 	if v.lost != nil || v.left {
@@ -193,7 +193,7 @@ func (v *Visit) awaited(ctx context.Context, s *session, ms []string, own string
 // ready by which this one entered.
 func (v *Visit) older(ctx context.Context, s *session, name string) (*zkconn.Watch, error) {
 	w, err := s.Watch(ctx, v.d.line.abs()+"/"+name)
-	if err != nil || w.Stat.Czxid > v.since {
+	if err != nil || w.Stat.Czxid > v.openedAt {
 		return nil, err
 	}
 	return w, nil

@@ -266,6 +266,7 @@ func TestB45ReadyThatCannotBeDeletedIsAnError(t *testing.T) {
 }
 
 func TestB46BarrierWhoseServerLostItsData(t *testing.T) {
+	t.Parallel()
 	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
 	path := harness.NewPath(t)

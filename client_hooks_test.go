@@ -28,6 +28,7 @@ func (h slowHandler) Handle(context.Context, slog.Record) error {
 }
 
 func TestB41ASlowLoggerHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	free := make(chan struct{})
 	r := newRig(t, &Options{Logger: slog.New(slowHandler{slog.DiscardHandler, free})})
 	l := r.lock()

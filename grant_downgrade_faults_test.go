@@ -104,6 +104,7 @@ func TestB08DowngradeWhileDisconnected(t *testing.T) {
 }
 
 func TestB09DowngradeWhoseSessionExpiresIsLost(t *testing.T) {
+	t.Parallel()
 	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before it is answered": harness.Withhold} {
 		t.Run(name, func(t *testing.T) {
 			r := newRWRig(t, nil)
@@ -136,6 +137,7 @@ func TestB09DowngradeWhoseSessionExpiresIsLost(t *testing.T) {
 // The servers are silent until the lease is over. What they did in the meantime
 // is undone.
 func TestB16DowngradeUnderASilentServerEndsWithTheLease(t *testing.T) {
+	t.Parallel()
 	r := newRWRig(t, &Options{SessionTimeout: 1500 * time.Millisecond})
 	l := held(t, r.w.Lock)
 	work := l.Context(r.ctx)
@@ -151,6 +153,7 @@ func TestB16DowngradeUnderASilentServerEndsWithTheLease(t *testing.T) {
 }
 
 func TestB22DowngradeOfAPlaceThatAnOperatorDeletes(t *testing.T) {
+	t.Parallel()
 	r := newRWRig(t, nil)
 	lostNow := func(l *Lease) {
 		t.Helper()

@@ -17,6 +17,7 @@ import (
 // A waiter that has no server for a while keeps its place, is not granted
 // before its turn, and is then.
 func TestA02WaiterSurvivesAServerRestart(t *testing.T) {
+	t.Parallel()
 	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
 	for _, end := range []struct {

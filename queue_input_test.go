@@ -462,6 +462,7 @@ func TestB28NumbersOfASegmentNearTheirEnd(t *testing.T) {
 // Times of trouble: the servers are away for longer than the session's timeout,
 // and know the session when they are back.
 func TestB56QueueOverAnOutageThatTheSessionSurvives(t *testing.T) {
+	t.Parallel()
 	r := newQueueRig(t, nil)
 	r.c = dialTo(t, []string{r.p.Addr()}, &Options{SessionTimeout: 1500 * time.Millisecond})
 	r.q = NewQueue(r.c, r.path, nil)
@@ -482,6 +483,7 @@ func TestB56QueueOverAnOutageThatTheSessionSurvives(t *testing.T) {
 // The server has lost its data: who waits goes on in the next session, on a queue
 // made anew.
 func TestB46QueueWhoseServerLostItsData(t *testing.T) {
+	t.Parallel()
 	ctx := harness.Within(t, 60*time.Second)
 	path := harness.NewPath(t)
 	p := harness.NewProxy(t, harness.Server())

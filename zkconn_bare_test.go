@@ -27,7 +27,7 @@ import (
 )
 
 // What go-zookeeper v1.0.4 does where nobody mends it: the reasons for what
-// session.go, dial.go and internal/wire do. A test that fails here after an
+// internal/zkconn and internal/wire do. A test that fails here after an
 // upgrade says that go-zookeeper has got better, and which remedy may go.
 
 // bareBetter is the message of such a failure.

@@ -35,29 +35,29 @@ const (
 // Client holds a ZooKeeper session, and opens the next one when it ends. It is
 // safe for concurrent use; a process needs one for each ensemble.
 type Client struct {
-	servers  []string
-	timeout  time.Duration
-	prefix   string
-	identity string
-	acl      []zk.ACL
-	auth     []Auth
-	tls      *tls.Config
-	dialer   func(ctx context.Context, network, addr string) (net.Conn, error)
-	hooks    hooks
-	lastNumber     int32 // see maxNumber
-	segment  int64 // of its queues, in simulations; 0: the usual
+	servers    []string
+	timeout    time.Duration
+	prefix     string
+	identity   string
+	acl        []zk.ACL
+	auth       []Auth
+	tls        *tls.Config
+	dialer     func(ctx context.Context, network, addr string) (net.Conn, error)
+	hooks      hooks
+	lastNumber int32 // see maxNumber
+	segment    int64 // of its queues, in simulations; 0: the usual
 
-	tasks   zkconn.Tasks
-	closing context.Context // ends when Close begins, with ErrClosed
-	beginClose    context.CancelCauseFunc
-	closed  chan struct{} // closed when Close is done
-	result  error         // of Close
+	tasks      zkconn.Tasks
+	closing    context.Context // ends when Close begins, with ErrClosed
+	beginClose context.CancelCauseFunc
+	closed     chan struct{} // closed when Close is done
+	result     error         // of Close
 
-	mu      sync.Mutex
-	current *session
-	changed chan struct{} // closed and replaced whenever current changes
-	lines   map[string]lineState
-	abandoned    map[string]map[chan struct{}]struct{} // see Client.leave
+	mu        sync.Mutex
+	current   *session
+	changed   chan struct{} // closed and replaced whenever current changes
+	lines     map[string]lineState
+	abandoned map[string]map[chan struct{}]struct{} // see Client.leave
 }
 
 // Dial connects to an ensemble and returns once the session is established.

@@ -133,7 +133,7 @@ func (d *DoubleBarrier) join(ctx context.Context, s *session) (*place, error) {
 // ready that is younger than it. An older one is of an earlier use, whose members
 // may not even have left.
 func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
-	since := int64(0)                  // the ready by which it enters
+	since := int64(0)                          // the ready by which it enters
 	if p.lineCount < 0 || p.lineCount >= d.n { // with ready, should there be one
 		var err error
 		if since, err = d.open(ctx, p); errors.Is(err, zk.ErrNoNode) { // nor is p's

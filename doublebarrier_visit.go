@@ -13,12 +13,12 @@ import (
 // Visit is a member of a DoubleBarrier that has entered. It is safe for
 // concurrent use.
 type Visit struct {
-	d     *DoubleBarrier
-	l     *Lease
+	d        *DoubleBarrier
+	l        *Lease
 	openedAt int64 // czxid of the ready by which it entered
 
 	turn    chan struct{}   // full while somebody leaves, who alone uses what follows
-	leaving    bool            // Leave was called
+	leaving bool            // Leave was called
 	removed <-chan struct{} // closed when the znode is deleted; nil: it is not about to be
 	lost    error           // why the visit had ended before
 	left    bool            // all have

@@ -62,18 +62,18 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		opts = &Options{}
 	}
 	c := &Client{
-		timeout:  opts.SessionTimeout,
-		prefix:   opts.Prefix,
-		identity: opts.Identity,
-		auth:     slices.Clone(opts.Auth),
-		tls:      opts.TLS,
-		dialer:   opts.Dialer,
-		lastNumber:     maxNumber,
-		segment:  tuning.Segment(ctx),
-		closed:   make(chan struct{}),
-		changed:  make(chan struct{}),
-		lines:    map[string]lineState{},
-		abandoned:     map[string]map[chan struct{}]struct{}{},
+		timeout:    opts.SessionTimeout,
+		prefix:     opts.Prefix,
+		identity:   opts.Identity,
+		auth:       slices.Clone(opts.Auth),
+		tls:        opts.TLS,
+		dialer:     opts.Dialer,
+		lastNumber: maxNumber,
+		segment:    tuning.Segment(ctx),
+		closed:     make(chan struct{}),
+		changed:    make(chan struct{}),
+		lines:      map[string]lineState{},
+		abandoned:  map[string]map[chan struct{}]struct{}{},
 	}
 	if len(servers) == 0 {
 		return nil, errors.New("no servers")

@@ -44,7 +44,7 @@ func (q *Queue) newClaim(s *session, item string) *claim {
 	c := &claim{
 		place: &place{
 			placeName: placeName{name: path[strings.LastIndexByte(path, '/')+1:]},
-			line:   q.claims, s: s, path: path,
+			line:      q.claims, s: s, path: path,
 		},
 		item: item, queue: s.queue(q.abs()),
 	}

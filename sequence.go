@@ -21,15 +21,15 @@ import (
 // place is an ephemeral sequential znode in a line.
 type place struct {
 	placeName
-	line  *line
-	s     *session
-	path  string        // absolute
-	token Token         // 0: not known yet
-	lineCzxid   int64         // czxid of the line's znode; 0: not known
+	line      *line
+	s         *session
+	path      string        // absolute
+	token     Token         // 0: not known yet
+	lineCzxid int64         // czxid of the line's znode; 0: not known
 	lineCount int           // of the line's children after the join; -1: not known
-	first bool          // known to be first in the line
-	turnConn uint64        // the connection whose event said so, 0 if a reply did
-	own   *zkconn.Watch // on path; nil: none yet
+	first     bool          // known to be first in the line
+	turnConn  uint64        // the connection whose event said so, 0 if a reply did
+	own       *zkconn.Watch // on path; nil: none yet
 
 	// release, if set, deletes in place of remove: for places that are more than one
 	// znode.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -265,33 +264,6 @@ func (a *participant) await(p *place) (int, error) {
 		}
 		if index, err := a.judge(p, data, stat); err != errPending {
 			return a.finish(p, index, err)
-		}
-	}
-}
-
-// awaitWatch waits until the watch fires. The place is watched too, once the wait has
-// lasted for a while, so that short waits do not pay for it. zk.ErrNoNode: the place was
-// deleted.
-func (p *place) awaitWatch(ctx context.Context, w *zkconn.Watch) error {
-	late := time.NewTimer(p.s.Timeout() / 10)
-	defer late.Stop()
-	for {
-		select {
-		case <-w.Fired():
-			return nil
-		case <-p.own.Fired():
-			p.own = nil
-			late.Reset(0) // deleted, mostly
-		case <-late.C:
-			own, err := p.s.Watch(ctx, p.path)
-			if err != nil {
-				return err
-			}
-			p.own = own
-		case <-p.s.Over():
-			return zkconn.ErrSessionOver
-		case <-ctx.Done():
-			return zkconn.ContextErr(ctx)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -240,4 +241,25 @@ func (c *Client) bind(ctx context.Context) (context.Context, context.CancelFunc)
 		stop()
 		cancel(nil)
 	}
+}
+
+// resolve returns the absolute path of one that a user names in a lease's
+// reads and writes, where "/" is the prefix itself.
+func (c *Client) resolve(path string) (string, error) {
+	if path == "/" {
+		if c.prefix == "" {
+			return "/", nil
+		}
+		return c.prefix, nil
+	}
+	return c.abs(path), c.checkPath(path)
+}
+
+// checkPath also refuses paths that no request has room for.
+func (c *Client) checkPath(path string) error {
+	const room = 1024 // for the rest of a request, and for the name of a place
+	if n := len(c.prefix) + len(path); n > jute.MaxFrame-room {
+		return zkconn.TooLarge(n + room)
+	}
+	return zkconn.CheckPath(path)
 }

@@ -42,7 +42,7 @@ const (
 
 func (l *line) marker() []byte { return []byte(markerLayout + l.recipe) }
 
-// isKnownLayout reports whether data of a line or queue are not of this library, or of
+// isKnownLayout reports whether data are not of this library, or of
 // a layout that this version knows.
 func isKnownLayout(data []byte) bool {
 	return !bytes.HasPrefix(data, []byte(markerLibrary)) || bytes.HasPrefix(data, []byte(markerLayout))

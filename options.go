@@ -92,7 +92,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		return nil, fmt.Errorf("Options.SessionTimeout is %v", c.timeout)
 	}
 	if c.prefix != "" {
-		if err := checkPath(c.prefix); err != nil {
+		if err := zkconn.CheckPath(c.prefix); err != nil {
 			return nil, fmt.Errorf("Options.Prefix %q: %w", c.prefix, err)
 		}
 	}

@@ -17,20 +17,15 @@ const (
 	kindRead        kind = "__READ__"  // this library's and Curator's reader
 	kindKazooLock   kind = "__lock__"  // kazoo's mutex and writer
 	kindKazooReader kind = "__rlock__" // kazoo's reader
-	kindMember      kind = "member-"   // of a barrier
 )
 
 // exclusive reports whether a holder of this kind is alone.
 func (k kind) exclusive() bool {
-	return k != kindRead && k != kindKazooReader && k != kindMember
+	return k == kindLock || k == kindWrite || k == kindKazooLock
 }
 
-// lockKinds are the places of locks, memberKinds those of barriers: neither kind of
-// recipe sees the other's.
-var (
-	lockKinds   = []kind{kindLock, kindWrite, kindRead, kindKazooReader, kindKazooLock}
-	memberKinds = []kind{kindMember}
-)
+// lockKinds are the kinds of places in a lock's line. Other children are none.
+var lockKinds = []kind{kindLock, kindWrite, kindRead, kindKazooReader, kindKazooLock}
 
 // placeName is a place as its name in a listing tells it.
 type placeName struct {

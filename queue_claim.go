@@ -43,7 +43,7 @@ func (q *Queue) newClaim(s *session, item string) *claim {
 	path := item + "." + queuelog.NewMark()
 	c := &claim{
 		place: &place{
-			placeName: placeName{name: path[strings.LastIndexByte(path, '/')+1:]},
+			placeName: placeName{name: path[strings.LastIndexByte(path, '/')+1:], kind: kindLock},
 			line:      q.claims, s: s, path: path,
 		},
 		item: item, queue: s.queue(q.abs()),

@@ -136,7 +136,7 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	receipt := log.LargestReceipt().Write(queuelog.NewID())
 	var leave exit
 	if q.opts.MaxLen > 0 {
-		p := &place{line: q.producers, s: s, path: q.producers.abs() + "/_c_" + newUUID() + "-" + string(kindLock) + "0000000000"}
+		p := &place{placeName: placeName{kind: kindLock}, line: q.producers, s: s, path: q.producers.abs() + "/_c_" + newUUID() + "-" + string(kindLock) + "0000000000"}
 		leave = p.exitOps(true)
 	}
 	if n := zkconn.MultiSize(receipt, log.LargestAppend(items).Ops, leave.ops); n > jute.MaxFrame {
@@ -176,7 +176,7 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *place, n int) error {
 		switch {
 		case err != nil:
 		case count+n > q.opts.MaxLen:
-			err = p.sleep(ctx, watches)
+			err = p.awaitAny(ctx, watches)
 		case !p.s.hasMoved(p):
 			return nil
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 
 	"github.com/go-zookeeper/zk"
 
@@ -49,7 +48,7 @@ func (q *Queue) takeFirst(ctx context.Context, p *place) (*Item, error) {
 		case err != nil:
 			return nil, err
 		case item == "":
-			if err := p.sleep(ctx, scan.watches); err != nil {
+			if err := p.awaitAny(ctx, scan.watches); err != nil {
 				return nil, err
 			}
 			continue
@@ -137,31 +136,6 @@ func (s *scanner) taken(ctx context.Context, item string) error {
 		s.held[item] = w
 	}
 	return err
-}
-
-// sleep waits until one of the watches fires. It watches the own place, too: no other
-// event would tell the first in line that its place was deleted.
-func (p *place) sleep(ctx context.Context, watches []*zkconn.Watch) error {
-	if err := p.watchOwn(ctx); err != nil {
-		return err
-	}
-	cases := make([]reflect.SelectCase, 0, len(watches)+3)
-	for _, done := range []<-chan struct{}{p.own.Fired(), p.s.Over(), ctx.Done()} {
-		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(done)})
-	}
-	for _, w := range watches {
-		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(w.Fired())})
-	}
-	reflect.Select(cases)
-	switch {
-	case ctx.Err() != nil:
-		return zkconn.ContextErr(ctx)
-	case p.s.IsOver():
-		return zkconn.ErrSessionOver
-	case p.own.HasFired() && p.own.Deleted():
-		return p.whyGone(ctx)
-	}
-	return nil
 }
 
 // deadLetters returns the absolute path of the queue of dead letters.

@@ -3,7 +3,6 @@ package zkconn
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 
@@ -37,9 +36,6 @@ func (s *Session) CreateContainer(ctx context.Context, path string, data []byte,
 	}
 	return ErrContended
 }
-
-// Parent returns the path of the znode above path, "" for one at the top.
-func Parent(path string) string { return path[:strings.LastIndexByte(path, '/')] }
 
 // CreateSize returns the size of a create request's record.
 func CreateSize(path string, data []byte, acl []zk.ACL) int {

@@ -1,18 +1,15 @@
-package zkrecipes
+package zkconn
 
 import (
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// checkPath refuses what is no path of a znode, or is the root, by the rules
+// CheckPath refuses what is no path of a znode, or is the root, by the rules
 // of org.apache.zookeeper.common.PathUtils, and says what is wrong with it.
-func checkPath(path string) error {
+func CheckPath(path string) error {
 	switch {
 	case path == "":
 		return errors.New("path is empty")
@@ -41,23 +38,5 @@ func checkPath(path string) error {
 	return nil
 }
 
-// resolve returns the absolute path of one that a user names in a lease's
-// reads and writes, where "/" is the prefix itself.
-func (c *Client) resolve(path string) (string, error) {
-	if path == "/" {
-		if c.prefix == "" {
-			return "/", nil
-		}
-		return c.prefix, nil
-	}
-	return c.abs(path), c.checkPath(path)
-}
-
-// checkPath also refuses paths that no request has room for.
-func (c *Client) checkPath(path string) error {
-	const room = 1024 // for the rest of a request, and for the name of a place
-	if n := len(c.prefix) + len(path); n > jute.MaxFrame-room {
-		return zkconn.TooLarge(n + room)
-	}
-	return checkPath(path)
-}
+// Parent returns the path of the znode above path, "" for one at the top.
+func Parent(path string) string { return path[:strings.LastIndexByte(path, '/')] }

@@ -1,0 +1,76 @@
+package zkrecipes
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// leaveLater is leave in the background; see Client.settled.
+func (p *place) leaveLater(signal bool) {
+	p.line.c.background(p.line.path, func() { p.leave(signal) })
+}
+
+// leave deletes the place, until it is gone or its session has ended. With signal, for
+// a holder that gives up what it holds, the successor learns that it is next. Where
+// the servers refuse, it goes on in longer and longer intervals.
+func (p *place) leave(signal bool) {
+	for wait := 100 * time.Millisecond; ; {
+		err := p.remove(signal, func(ops ...any) (*zkconn.Transaction, error) {
+			return p.s.Begin(p.s.Lifetime(), ops...)
+		})
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, zkconn.ErrSessionOver):
+			return
+		case zkconn.Transient(err):
+			continue
+		}
+		p.line.c.hooks.log(slog.LevelError, "cannot delete a place; it blocks the line until the session ends", "place", p.path, "err", err)
+		select {
+		case <-time.After(wait):
+		case <-p.s.Over():
+			return
+		case <-p.line.c.closing.Done():
+			return // it goes with the session
+		}
+		wait = min(2*wait, p.s.Timeout())
+	}
+}
+
+// remove deletes the place, once, by a transaction that begin sends.
+func (p *place) remove(signal bool, begin beginFunc) error {
+	if p.release != nil {
+		return p.release(begin)
+	}
+	exit := p.exitOps(signal)
+	t, err := begin(exit.ops...)
+	if err != nil {
+		return err
+	}
+	_, _, err = t.Wait(p.s.Lifetime())
+	switch {
+	case err == nil, zkconn.Transient(err), errors.Is(err, zk.ErrNoNode), errors.Is(err, zkconn.ErrSessionOver), exit.signal == nil:
+		return err
+	}
+	// The signal is refused, by an ACL or a quota. The place can go without it.
+	return p.remove(false, begin)
+}
+
+// exit is what deletes a place, as a transaction or as a part of one.
+type exit struct {
+	ops    []any
+	signal *zk.SetDataRequest // to the successor, which is next; nil: none
+}
+
+func (p *place) exitOps(signal bool) exit {
+	e := exit{ops: []any{&zk.DeleteRequest{Path: p.path, Version: -1}}}
+	if signal && p.kind.exclusive() && p.s.OwnerID() != "" {
+		e.signal = &zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1}
+		e.ops = []any{e.signal, e.ops[0]}
+	}
+	return e
+}

@@ -187,6 +187,8 @@ type entry struct {
 	create *zk.CreateRequest  // the place
 	mark   *zk.SetDataRequest // the line; nil where its data are left alone
 	state  lineState
+
+	both [2]any // create and mark, see ops
 }
 
 func (l *line) entry(s *session, k kind, state lineState) *entry {
@@ -197,8 +199,10 @@ func (l *line) entry(s *session, k kind, state lineState) *entry {
 		Acl:   s.OwnedACL(l.c.acl),
 		Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}
+	e.both[0] = e.create
 	if !state.guest {
 		e.mark = &zk.SetDataRequest{Path: l.abs(), Data: l.marker(), Version: state.version}
+		e.both[1] = e.mark
 	}
 	return e
 }
@@ -209,9 +213,9 @@ func (e *entry) ops() []any {
 	case e == nil:
 		return nil
 	case e.mark == nil:
-		return []any{e.create}
+		return e.both[:1]
 	}
-	return []any{e.create, e.mark}
+	return e.both[:]
 }
 
 // refused reports whether an entry failed, at that operation, because the line is not

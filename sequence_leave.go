@@ -67,10 +67,10 @@ type exit struct {
 }
 
 func (p *place) exitOps(signal bool) exit {
-	e := exit{ops: []any{&zk.DeleteRequest{Path: p.path, Version: -1}}}
-	if signal && p.kind.exclusive() && p.s.OwnerID() != "" {
-		e.signal = &zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1}
-		e.ops = []any{e.signal, e.ops[0]}
+	remove := &zk.DeleteRequest{Path: p.path, Version: -1}
+	if !signal || !p.kind.exclusive() || p.s.OwnerID() == "" {
+		return exit{ops: []any{remove}}
 	}
-	return e
+	released := &zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1}
+	return exit{ops: []any{released, remove}, signal: released}
 }

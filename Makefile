@@ -63,7 +63,8 @@ test-bench: setup ## test the benchmarks, with the race detector
 # and then (context deadline exceeded).
 FUZZTIME ?= 20000x
 FUZZ := zktest:FuzzRequests zktest:FuzzHandshake zktest:FuzzDecode \
-	internal/jute:FuzzDecoder internal/wire:FuzzServer internal/wire:FuzzHandshake
+	internal/jute:FuzzDecoder internal/wire:FuzzServer internal/wire:FuzzHandshake \
+	internal/zkconn:FuzzDecodeMulti
 fuzz: ## fuzz the decoders, FUZZTIME inputs for each target
 	@for f in $(FUZZ); do \
 		nice go test -run NONE -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) "./$${f%:*}" | grep -v elapsed; \

@@ -143,7 +143,7 @@ func (s *Session) dialServer(ctx context.Context, network, address string) (net.
 	deadline, _ := ctx.Deadline()
 	if err := nc.SetDeadline(deadline); err != nil { // a silent server would stop everything
 		nc.Close()
-		return nil, fmt.Errorf("Options.Dialer made a connection without deadlines: %w", err)
+		return nil, fmt.Errorf("the dialer made a connection without deadlines: %w", err)
 	}
 	if s.cfg.TLS == nil {
 		return nc, nil

@@ -154,21 +154,26 @@ func (p *place) awaitWatch(ctx context.Context, w *zkconn.Watch) error {
 		select {
 		case <-w.Fired():
 			return nil
-		case <-p.own.Fired():
-			p.own = nil
-			late.Reset(0) // deleted, mostly
-		case <-late.C:
-			own, err := p.s.Watch(ctx, p.path)
-			if err != nil {
+		case <-p.own.Fired(): // deleted, mostly
+			if err := p.watchAgain(ctx); err != nil {
 				return err
 			}
-			p.own = own
+		case <-late.C:
+			if err := p.watchAgain(ctx); err != nil {
+				return err
+			}
 		case <-p.s.Over():
 			return zkconn.ErrSessionOver
 		case <-ctx.Done():
 			return zkconn.ContextErr(ctx)
 		}
 	}
+}
+
+// watchAgain sets the watch on the own place anew.
+func (p *place) watchAgain(ctx context.Context) (err error) {
+	p.own, err = p.s.Watch(ctx, p.path)
+	return err
 }
 
 // awaitAny waits until one of the watches fires. It watches the own place, too: no other

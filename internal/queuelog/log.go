@@ -65,9 +65,6 @@ func (l *Log) Close() {
 	}
 }
 
-// Path returns the queue's path.
-func (l *Log) Path() string { return l.cfg.Path }
-
 func (l *Log) root() string { return l.cfg.Path + "/s" }
 
 // Segment returns the path of a segment.

@@ -1,7 +1,7 @@
 // Package queuelog keeps a queue's items in segments: it appends items at the
 // tail, scans segments from the head, and makes receipts, by which a transaction
-// that is sent again tells whether it was carried out before. It knows neither
-// consumers nor claims.
+// that is sent again tells whether it was carried out before. It shows claims,
+// which the consumers make.
 //
 // Below the queue's path q:
 //

@@ -25,26 +25,10 @@ func (l *Log) Scan(ctx context.Context, f func(n int64, seg *zkconn.Watch) (more
 		n = seg.number
 		w, err := l.s.WatchChildren(ctx, l.Segment(n))
 		switch {
-		case errors.Is(err, zk.ErrNoNode) && (gone || last):
-			l.forget()
-			if seg.guessed {
-				if err := l.repair(ctx); err != nil {
-					return err
-				}
-			}
-			return ErrStale
 		case errors.Is(err, zk.ErrNoNode):
-			// Others have emptied it. A listing of all segments is long where the
-			// backlog is long. The next one is known, if the queue is the same.
-			same, err := l.isSame(ctx)
-			if err != nil {
+			if err := l.passGone(ctx, seg, gone || last); err != nil {
 				return err
 			}
-			if !same {
-				l.forgetQueue()
-				return ErrStale
-			}
-			l.drop(n)
 			gone = true
 			continue
 		case err != nil:
@@ -58,6 +42,32 @@ func (l *Log) Scan(ctx context.Context, f func(n int64, seg *zkconn.Watch) (more
 			return nil
 		}
 	}
+}
+
+// passGone drops a known segment that is gone, or returns ErrStale if all must be
+// listed again.
+func (l *Log) passGone(ctx context.Context, seg segment, relist bool) error {
+	if relist {
+		l.forget()
+		if seg.guessed {
+			if err := l.repair(ctx); err != nil {
+				return err
+			}
+		}
+		return ErrStale
+	}
+	// Others have emptied it. A listing of all segments is long where the backlog is
+	// long. The next one is known, if the queue is the same.
+	same, err := l.isSame(ctx)
+	if err != nil {
+		return err
+	}
+	if !same {
+		l.forgetQueue()
+		return ErrStale
+	}
+	l.drop(seg.number)
+	return nil
 }
 
 // IsSealed reports whether another segment follows.

@@ -20,8 +20,7 @@ type Inspection struct {
 type InspectedWatch struct {
 	*Watch
 	Path     string
-	Kind     WatchKind
-	Answered bool // of OfData only
+	Answered bool // of ofData only
 }
 
 // Inspect is for tests.
@@ -35,7 +34,7 @@ func (s *Session) Inspect() Inspection {
 		Draining: s.draining, Parked: isClosed(s.parked),
 	}
 	for key, w := range s.watches {
-		in.Watches = append(in.Watches, InspectedWatch{w, key.path, key.kind, w.confirmed != 0})
+		in.Watches = append(in.Watches, InspectedWatch{w, key.path, w.confirmed != 0})
 	}
 	return in
 }

@@ -20,9 +20,9 @@ import (
 // know.
 type Watch struct {
 	Stat     zk.Stat
-	Data     []byte   // OfData
-	Children []string // OfChildren, in no order
-	Absent   bool     // OfExistence: there is no znode
+	Data     []byte   // ofData
+	Children []string // ofChildren, in no order
+	Absent   bool     // ofExistence: there is no znode
 
 	armed chan struct{} // closed when the request that sets the watch has ended
 	err   error         // of that request, set before armed is closed
@@ -34,27 +34,27 @@ type Watch struct {
 	confirmed uint64
 }
 
-// WatchKind says which changes fire a watch.
-type WatchKind int
+// watchKind says which changes fire a watch.
+type watchKind int
 
 // The kinds of watches.
 const (
-	OfData      WatchKind = iota // data changed, or znode deleted; the znode must exist
-	OfChildren                   // a child created or deleted, or znode deleted
-	OfExistence                  // znode created, changed or deleted
+	ofData      watchKind = iota // data changed, or znode deleted; the znode must exist
+	ofChildren                   // a child created or deleted, or znode deleted
+	ofExistence                  // znode created, changed or deleted
 )
 
 type watchKey struct {
 	path string
-	kind WatchKind
+	kind watchKind
 }
 
 // firedBy lists the kinds of watches that an event fires.
-var firedBy = map[int32][]WatchKind{
-	jute.EventCreated:         {OfExistence},
-	jute.EventDataChanged:     {OfData, OfExistence},
-	jute.EventChildrenChanged: {OfChildren},
-	jute.EventDeleted:         {OfData, OfChildren, OfExistence},
+var firedBy = map[int32][]watchKind{
+	jute.EventCreated:         {ofExistence},
+	jute.EventDataChanged:     {ofData, ofExistence},
+	jute.EventChildrenChanged: {ofChildren},
+	jute.EventDeleted:         {ofData, ofChildren, ofExistence},
 }
 
 // Fired returns a channel that is closed when the watch fires. It is nil for a nil
@@ -95,17 +95,17 @@ func (w *Watch) ConfirmedOn(conn uint64) bool { return w.confirmed == conn }
 // request if the session has none. A session's watches are few and fire when their
 // znodes are deleted.
 func (s *Session) Watch(ctx context.Context, path string) (*Watch, error) {
-	return s.watchOf(ctx, watchKey{path, OfData})
+	return s.watchOf(ctx, watchKey{path, ofData})
 }
 
 // WatchChildren is like Watch for the znode's children.
 func (s *Session) WatchChildren(ctx context.Context, path string) (*Watch, error) {
-	return s.watchOf(ctx, watchKey{path, OfChildren})
+	return s.watchOf(ctx, watchKey{path, ofChildren})
 }
 
 // WatchExistence is like Watch, but it is no error that there is no znode.
 func (s *Session) WatchExistence(ctx context.Context, path string) (*Watch, error) {
-	return s.watchOf(ctx, watchKey{path, OfExistence})
+	return s.watchOf(ctx, watchKey{path, ofExistence})
 }
 
 func (s *Session) watchOf(ctx context.Context, key watchKey) (*Watch, error) {
@@ -133,11 +133,11 @@ func (s *Session) arm(key watchKey, w *Watch) {
 	defer close(w.armed)
 	stat, err := call(s, func(conn *zk.Conn) (stat *zk.Stat, err error) {
 		switch key.kind {
-		case OfData:
+		case ofData:
 			w.Data, stat, _, err = conn.GetW(key.path)
-		case OfChildren:
+		case ofChildren:
 			w.Children, stat, _, err = conn.ChildrenW(key.path)
-		case OfExistence:
+		case ofExistence:
 			var exists bool
 			exists, stat, _, err = conn.ExistsW(key.path)
 			w.Absent = !exists
@@ -160,7 +160,7 @@ func (s *Session) arm(key watchKey, w *Watch) {
 func (s *Session) onArmed(path string, conn uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.watches[watchKey{path, OfData}]; w != nil {
+	if w := s.watches[watchKey{path, ofData}]; w != nil {
 		w.confirmed = conn
 	}
 }

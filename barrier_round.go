@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -246,6 +247,8 @@ func (a *participant) await(p *place) (int, error) {
 			return a.finish(p, 0, err)
 		}
 	}
+	late := time.NewTimer(p.s.Timeout() / 10)
+	defer late.Stop()
 	for {
 		w, err := a.watchReady(p.s)
 		if err != nil {
@@ -254,7 +257,7 @@ func (a *participant) await(p *place) (int, error) {
 		if index, err := a.judge(p, w.Data, &w.Stat); err != errPending {
 			return a.finish(p, index, err)
 		}
-		if err := p.awaitWatch(a.ctx, w); err != nil {
+		if err := p.awaitWatch(a.ctx, w, late.C); err != nil {
 			return a.finish(p, 0, err)
 		}
 		// Read without a watch, because mostly there is nothing more to wait for.

@@ -143,6 +143,8 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 			return nil, err
 		}
 	}
+	late := time.NewTimer(p.s.Timeout() / 10)
+	defer late.Stop()
 	for since == 0 {
 		w, err := p.s.WatchExistence(ctx, d.ready())
 		if err != nil {
@@ -152,7 +154,7 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 			since = w.Stat.Czxid
 			break
 		}
-		err = p.awaitWatch(ctx, w)
+		err = p.awaitWatch(ctx, w, late.C)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, p.whyGone(ctx)
 		}

@@ -20,8 +20,8 @@ var errMoved = errors.New("connection has changed")
 
 // addGrant makes g one of the session's grants.
 //
-// What is checked here can change at once. Whoever changes it looks at the grants
-// afterwards, with s.mu: the reconnect asks hasGrants, and endGrants follows the
+// What is checked here can change at once. Then the grants are looked at afterwards,
+// with s.mu: a reconnect asks hasGrants behind its new number, and endGrants follows the
 // end of the session and of the Client.
 func (s *session) addGrant(g *grant) error {
 	s.mu.Lock()

@@ -144,36 +144,25 @@ func (p *place) whyGone(ctx context.Context) error {
 	}
 }
 
-// awaitWatch waits until the watch fires. The place is watched too, once the wait has
-// lasted for a while, so that short waits do not pay for it. zk.ErrNoNode: the place was
-// deleted.
-func (p *place) awaitWatch(ctx context.Context, w *zkconn.Watch) error {
-	late := time.NewTimer(p.s.Timeout() / 10)
-	defer late.Stop()
+// awaitWatch waits until the watch fires. The place is watched too, once late says that
+// the wait has lasted for a while, so that short waits do not pay for it. zk.ErrNoNode:
+// the place was deleted.
+func (p *place) awaitWatch(ctx context.Context, w *zkconn.Watch, late <-chan time.Time) (err error) {
 	for {
 		select {
 		case <-w.Fired():
 			return nil
-		case <-p.own.Fired(): // deleted, mostly
-			if err := p.watchAgain(ctx); err != nil {
-				return err
-			}
-		case <-late.C:
-			if err := p.watchAgain(ctx); err != nil {
-				return err
-			}
+		case <-late:
+		case <-p.own.Fired():
 		case <-p.s.Over():
 			return zkconn.ErrSessionOver
 		case <-ctx.Done():
 			return zkconn.ContextErr(ctx)
 		}
+		if p.own, err = p.s.Watch(ctx, p.path); err != nil {
+			return err
+		}
 	}
-}
-
-// watchAgain sets the watch on the own place anew.
-func (p *place) watchAgain(ctx context.Context) (err error) {
-	p.own, err = p.s.Watch(ctx, p.path)
-	return err
 }
 
 // awaitAny waits until one of the watches fires. It watches the own place, too: no other

@@ -58,10 +58,7 @@ func (l *Log) LargestReceipt() *Receipt {
 // may write it.
 func (r *Receipt) create(ctx context.Context) error {
 	l := r.l
-	acl := l.cfg.ACL
-	if l.s.OwnerID() != "" {
-		acl = l.s.OwnedACL(acl)
-	}
+	acl := l.s.OwnedIfPossible(l.cfg.ACL)
 	for tries := 0; tries < zkconn.MaxTries; {
 		_, _, err := l.s.Multi(ctx, &zk.CreateRequest{Path: r.path, Acl: acl, Flags: zk.FlagEphemeral})
 		switch {

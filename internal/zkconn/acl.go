@@ -45,6 +45,14 @@ func (s *Session) ownCredential() int { return len(s.cfg.Credentials) }
 // server refuses digests nobody may write: no signal is sent then.
 func (s *Session) OwnedACL(acl []zk.ACL) []zk.ACL { return ownedACL(acl, s.OwnerID()) }
 
+// OwnedIfPossible is like OwnedACL, but returns acl where the server refuses digests.
+func (s *Session) OwnedIfPossible(acl []zk.ACL) []zk.ACL {
+	if owner := s.OwnerID(); owner != "" {
+		return ownedACL(acl, owner)
+	}
+	return acl
+}
+
 func ownedACL(acl []zk.ACL, owner string) []zk.ACL {
 	var out []zk.ACL
 	if owner != "" {

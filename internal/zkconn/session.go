@@ -14,9 +14,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// Config is what a Session needs of its owner. No function may block. Up and Down
-// are called with the session's lock held, in the order of what happened: they must
-// not call the Session's methods, save ID and Timeout.
+// Config is what a Session needs of its owner. No function may block. Leases and Event
+// are called without the session's lock. Up and Down are called with it, in the order of
+// what happened: they must not call the Session's methods, save ID and Timeout.
 type Config struct {
 	Servers     []string      // host:port
 	Timeout     time.Duration // requested; the server may change it
@@ -286,7 +286,7 @@ func (s *Session) finish(cause error) {
 }
 
 // Close ends the session's goroutines and, where it has not ended, the session,
-// for that cause. If orderly it waits for calls under way and tells the server to
+// for that cause. If orderly it waits for go-zookeeper's calls under way and tells the server to
 // end the session; it returns true if the server did.
 func (s *Session) Close(orderly bool, cause error) bool {
 	s.mu.Lock()

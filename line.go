@@ -12,29 +12,49 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// line is a container znode in which places stand in order. What a place waits
-// for is the recipe's to say, everything else is the same for all recipes.
+// line is a container znode in which places stand in order. The recipe says which
+// places block which. Everything else is the same for all recipes.
 type line struct {
 	c      *Client
 	path   string // as the user gave it
 	recipe string // for the marker
-	kinds  []kind // of its places; other children are none
-	// blocks reports whether a place of kind own has to wait for one of kind
-	// other that is ahead of it; it waits for the nearest.
+	kinds  []kind // of its places; other children are not places
+	// blocks reports whether a place of kind own has to wait for one of kind other
+	// that is ahead of it. It waits for the nearest of those.
 	blocks func(own, other kind) bool
-	// foreign reports a kind that must not stand in this line, because the
-	// recipe it belongs to takes turns by other rules.
+	// foreign reports whether a kind must not stand in this line, because its recipe
+	// takes turns by other rules.
 	foreign func(kind) bool
-	// rejoins: who waits in this line joins again when somebody deletes it whole.
+	// rejoins: if somebody deletes the whole line, its waiters join again.
 	rejoins bool
 }
+
+// The rules of the recipes: a line's blocks, and its foreign.
+
+// everyoneBlocks is the rule of a Mutex and of a queue's lines: each place waits for
+// the one ahead of it, because only the first may act.
+func everyoneBlocks(_, _ kind) bool { return true }
+
+// writersBlock is the rule of an RWLock: readers share; a writer blocks, and is
+// blocked by, everybody. It is enough to wait for the nearest: if that is a writer,
+// the readers ahead of it have gone before it holds.
+func writersBlock(own, other kind) bool { return own.exclusive() || other.exclusive() }
+
+// isRWLockKind reports whether k is a kind of an RWLock's places. They are foreign
+// where everyone blocks. kazoo's kinds are foreign nowhere: its mutex and its writer
+// have the same one.
+func isRWLockKind(k kind) bool { return k == kindRead || k == kindWrite }
+
+// isMutexKind reports whether k is the kind of a Mutex's places, which are foreign in
+// the line of an RWLock.
+func isMutexKind(k kind) bool { return k == kindLock }
 
 func (l *line) key() holderKey { return holderKey{l.c, l.path, l.recipe} }
 
 func (l *line) abs() string { return l.c.abs(l.path) }
 
-// The marker is the data of a line. Each join writes it: the Stat that comes
-// back tells in the same round trip whether the new place is alone.
+// The marker is the data of a line. Each join writes it: the Stat in the reply says
+// in the same round trip whether the new place is alone.
 const (
 	markerLibrary = "zkrecipes/"
 	markerLayout  = markerLibrary + "1 "
@@ -42,30 +62,31 @@ const (
 
 func (l *line) marker() []byte { return []byte(markerLayout + l.recipe) }
 
-// isKnownLayout reports whether data are not of this library, or of
-// a layout that this version knows.
+// isKnownLayout reports whether data do not belong to this library, or have a layout
+// that this version knows.
 func isKnownLayout(data []byte) bool {
 	return !bytes.HasPrefix(data, []byte(markerLibrary)) || bytes.HasPrefix(data, []byte(markerLayout))
 }
 
 // lineState is what a client knows of a line.
 type lineState struct {
-	// guest: the znode holds somebody's data, or may not be written; it is used
-	// as a line, and its data left alone.
+	// guest: the znode holds the data of somebody else, or must not be written. It
+	// is used as a line, and its data are left alone.
 	guest bool
-	// version is what the first marker is written over: -1 where one is there,
-	// else the version of the empty data that was seen.
+	// version is the version over which the next marker is written: -1 if a marker
+	// is there, else the version of the empty data that were read.
 	version int32
 	used    time.Time
 }
 
-// idleLine is for how long a line that this client does not use is believed to
-// be what it was. The servers delete idle containers, by default once a minute,
-// and then the path is anybody's.
+// idleLine is for how long the client relies on what it knows of a line that it does
+// not use. The servers delete idle containers, by default once a minute, and then
+// somebody else may use the path.
 const idleLine = 30 * time.Second
 
-// ensure returns what is known of the line, reading it, and creating it, on the
-// client's first use and after a while without any.
+// ensure returns what the client knows of the line. On the client's first use, and
+// when it has not used the line for idleLine, it reads the line, and creates it if it
+// does not exist.
 func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
 	l.c.mu.Lock()
 	state, ok := l.c.lines[l.path]

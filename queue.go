@@ -82,8 +82,7 @@ func NewQueue(c *Client, path string, opts *QueueOptions) *Queue {
 	sub := func(name string) *line {
 		return &line{
 			c: c, path: path + name, recipe: "queue", kinds: lockKinds, rejoins: true,
-			blocks:  func(_, _ kind) bool { return true },
-			foreign: func(k kind) bool { return k == kindRead || k == kindWrite },
+			blocks: everyoneBlocks, foreign: isRWLockKind,
 		}
 	}
 	q.consumers, q.producers, q.claims = sub("/line"), sub("/room"), sub("")

@@ -8,9 +8,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// recipe is what all locks have in common: checks of what the user gave,
-// re-entry, and the form of errors. Its line is nil where a user made a lock
-// without its constructor.
+// recipe is what the recipes with a line have in common: they check what the user
+// gave, let a holder re-enter, and wrap errors. Its line is nil if the user made
+// the lock without its constructor.
 type recipe struct{ *line }
 
 func (r recipe) path() string {
@@ -29,7 +29,7 @@ func (r recipe) check(ctx context.Context) error {
 
 // acquire waits for a lease of that kind.
 func (r recipe) acquire(ctx context.Context, op string, k kind) (*Lease, error) {
-	return r.get(ctx, op, k, func(h holding) error {
+	return r.enterOrReenter(ctx, op, k, func(h holding) error {
 		if h == holdsShared && k.exclusive() {
 			return ErrUpgrade
 		}
@@ -37,20 +37,20 @@ func (r recipe) acquire(ctx context.Context, op string, k kind) (*Lease, error) 
 	}, r.enter)
 }
 
-// tryAcquire is acquire for who does not wait.
+// tryAcquire is like acquire but does not wait.
 func (r recipe) tryAcquire(ctx context.Context, op string, k kind) (*Lease, error) {
-	return r.get(ctx, op, k, func(h holding) error {
+	return r.enterOrReenter(ctx, op, k, func(h holding) error {
 		switch {
 		case h == holdsAlone:
 			return ErrLocked
 		case k.exclusive():
 			return fmt.Errorf("%w: %w", ErrLocked, ErrUpgrade)
 		}
-		return nil // one reader more
+		return nil // a reader beside the one that holds
 	}, r.tryEnter)
 }
 
-// holding is what the holder has whose context a call was given.
+// holding is what the holder has if a call is given one of its contexts.
 type holding int
 
 const (
@@ -58,9 +58,11 @@ const (
 	holdsAlone
 )
 
-// get gets a lease with enter. held is the error for a context of the holder,
-// which would wait for itself, nil for none.
-func (r recipe) get(ctx context.Context, op string, k kind, held func(holding) error, enter func(context.Context, kind) (*grant, error)) (*Lease, error) {
+// enterOrReenter returns the lease of a grant that enter waits for or, with a
+// Reentrant context of the holder, one more lease of the holder's grant. With
+// another context of the holder the call would wait for itself: held returns the
+// error for that, or nil if the call may enter.
+func (r recipe) enterOrReenter(ctx context.Context, op string, k kind, held func(holding) error, enter func(context.Context, kind) (*grant, error)) (*Lease, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.path(), err)
 	}
@@ -93,15 +95,15 @@ func (r recipe) get(ctx context.Context, op string, k kind, held func(holding) e
 		if errors.Is(err, errDeleted) { // by an operator, or with its session
 			err = g.place().whyGone(ctx)
 		}
-		// Lost before anybody had it: the wait goes on, in the next session.
+		// Lost before the caller had it: the wait goes on in the next session.
 		if !errors.Is(err, ErrLost) && !errors.Is(err, zkconn.ErrSessionOver) {
 			return l, fail(op, path, err)
 		}
 	}
 }
 
-// do runs f with a lease.
-func (r recipe) do(ctx context.Context, op string, k kind, f func(context.Context, *Lease) error) (err error) {
+// withLease acquires a lease, runs f with it and releases it.
+func (r recipe) withLease(ctx context.Context, op string, k kind, f func(context.Context, *Lease) error) (err error) {
 	if f == nil {
 		return fail(op, r.path(), errors.New("nil function"))
 	}
@@ -117,8 +119,8 @@ func (r recipe) do(ctx context.Context, op string, k kind, f func(context.Contex
 	return f(l.Context(ctx), l)
 }
 
-// contenders lists who stands in line.
-func (r recipe) list(ctx context.Context) ([]Contender, error) {
+// listContenders returns the places in the line, in order.
+func (r recipe) listContenders(ctx context.Context) ([]Contender, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, fail("list", r.path(), err)
 	}

@@ -5,93 +5,98 @@ import (
 	"errors"
 )
 
-// RWLock is a lock that one writer holds alone, or many readers together. It is
-// fair by arrival: a reader waits for the writers that came before it and for no
-// later one, a writer for all who came before it, so that no stream of readers
-// starves a writer. It is only a name: what is held is a Lease. Values are safe
-// for concurrent use.
+// The recipe: readers share, and a writer blocks, and is blocked by, everybody
+// (writersBlock in line.go). The rest is the core's, for all recipes: joining and
+// taking one's turn in sequence.go, waiting in sequence_wait.go, lost replies in
+// sequence_recover.go, leaving in sequence_leave.go. Re-entry is in lock.go, and the
+// downgrade in grant_downgrade.go.
+
+// RWLock is a lock that one writer holds alone, or many readers together. It is fair
+// by arrival: a reader waits for the writers that came before it and for no later
+// one. A writer waits for everybody that came before it, so no stream of readers
+// starves a writer. It is only a name: the holder has a Lease. Values are safe for
+// concurrent use.
 //
-// It stands in line with Curator's InterProcessReadWriteLock on the same path,
-// and behind kazoo's ReadLock and WriteLock; a Mutex on that path is an error as
-// soon as both stand in the line.
+// Curator's InterProcessReadWriteLock on the same path stands in the same line. An
+// RWLock also waits behind kazoo's ReadLock and WriteLock. A Mutex on the same path
+// is reported as an error as soon as places of both are in the line.
 //
-// A read lock costs two commits by a majority of the servers, as a write lock
-// does. Who only wants to follow a value reads it and watches it, which costs no
-// commit; a read lock is for who must not see it change while it works.
+// A read lock costs two commits by a majority of the servers, as many as a write
+// lock. If you only need the latest value, read the znode and watch it, which costs
+// no commit. Use a read lock if the value must not change while you work.
 //
-// A read lease's Token tells readers apart, and is no fence: readers hold
-// together, so a store that has seen the token of one would refuse another that
-// came earlier and holds as well.
+// The Token of a read lease tells readers apart, but is not a fencing token. Readers
+// hold together, so a store that has seen the token of one reader would refuse
+// another that came earlier and still holds.
 type RWLock struct{ line *line }
 
-// NewRWLock returns the lock with that path. It sends nothing; a path that is
-// none is an error at the first use.
+// NewRWLock returns the lock with that path. It sends nothing. An invalid path is
+// reported on first use.
 func NewRWLock(c *Client, path string) *RWLock {
 	return &RWLock{&line{
 		c: c, path: path, recipe: "rwlock", kinds: lockKinds,
-		// The nearest of those is the one to wait for: readers before a writer have
-		// gone before it holds.
-		blocks:  func(own, other kind) bool { return own.exclusive() || other.exclusive() },
-		foreign: func(k kind) bool { return k == kindLock },
+		blocks: writersBlock, foreign: isMutexKind,
 	}}
 }
 
-// Lock waits until nobody is ahead and returns the writer's lease. It blocks,
-// fails and costs as Mutex.Lock does. With a context of a reader it is
-// ErrUpgrade at once: two readers that both waited to write would wait for each
-// other for ever.
+// Lock waits until nobody is ahead and returns the writer's lease. It blocks, fails
+// and costs like Mutex.Lock. With a context of a reader it returns ErrUpgrade at
+// once: two readers that both waited to write would wait for each other for ever.
 func (w *RWLock) Lock(ctx context.Context) (*Lease, error) {
 	return w.self().acquire(ctx, "lock", kindWrite)
 }
 
-// RLock waits until no writer is ahead and returns a reader's lease. It blocks
-// and fails as Mutex.Lock does. With a context of the writer or of a reader it
-// is ErrDeadlock, or re-enters (Lease.Reentrant).
+// RLock waits until no writer is ahead and returns a reader's lease. It blocks and
+// fails like Mutex.Lock. With a context of the writer or of a reader it returns
+// ErrDeadlock, or re-enters if that is a Reentrant context (Lease.Reentrant).
 //
-// Cost: one request and one commit where nobody is in line, one request more
-// where only readers are, three more behind a writer, and none between the
-// writer's release and the grant.
+// Cost: one request and one commit if nobody is in the line. One more request if only
+// readers are. Three more behind a writer, and none between the writer's release and
+// the grant.
 func (w *RWLock) RLock(ctx context.Context) (*Lease, error) {
 	return w.self().acquire(ctx, "read lock", kindRead)
 }
 
-// TryLock is Lock for who will not wait, as Mutex.TryLock is. ErrLocked where
-// anybody is in the line; with a context of a reader also ErrUpgrade.
+// TryLock is like Lock but does not wait, like Mutex.TryLock. It returns ErrLocked if
+// anybody is in the line. With a context of a reader, the error is also ErrUpgrade.
 func (w *RWLock) TryLock(ctx context.Context) (*Lease, error) {
 	return w.self().tryAcquire(ctx, "try lock", kindWrite)
 }
 
-// TryRLock is RLock for who will not wait: ErrLocked where a writer is in the
+// TryRLock is like RLock but does not wait: it returns ErrLocked if a writer is in the
 // line, holding or waiting.
 func (w *RWLock) TryRLock(ctx context.Context) (*Lease, error) {
 	return w.self().tryAcquire(ctx, "try read lock", kindRead)
 }
 
-// Do runs f with the writer's lease, as Mutex.Do does.
+// Do runs f with the writer's lease, like Mutex.Do.
 func (w *RWLock) Do(ctx context.Context, f func(context.Context, *Lease) error) error {
-	return w.self().do(ctx, "lock", kindWrite, f)
+	return w.self().withLease(ctx, "lock", kindWrite, f)
 }
 
-// RDo runs f with a reader's lease, as Mutex.Do does.
+// RDo runs f with a reader's lease, like Mutex.Do.
 func (w *RWLock) RDo(ctx context.Context, f func(context.Context, *Lease) error) error {
-	return w.self().do(ctx, "read lock", kindRead, f)
+	return w.self().withLease(ctx, "read lock", kindRead, f)
 }
 
-// Contenders returns who stands in the line, in order. A path that does not
-// exist has none. It costs one request for the line and one for each place.
+// Contenders returns the places in the line, in order. A path that does not exist has
+// none. It costs one request for the line and one for each place.
 func (w *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
-	return w.self().list(ctx)
+	return w.self().listContenders(ctx)
 }
 
-// Downgrade turns the writer's lease into a reader's: no writer comes between,
-// and readers that wait behind it go. l goes on, with its context and its Token;
-// what Lease.Check gave before fails from then on.
+// Downgrade atomically converts the writer's lease into a reader's: no writer gets in
+// between, and readers that wait directly behind it are granted. l stays valid, with its
+// context and its Token. What Lease.Check returned before fails from then on. If l is
+// a reader's lease already, Downgrade returns nil.
 //
-// It costs one request and one commit and blocks until a server answers. When
-// ctx ends first, or the connection is lost, it is carried out by the background
-// or not at all: l is held either way, and a second Downgrade waits for it. It is
-// an error while l has re-entries open (or is one), ErrLost or ErrReleased where
-// l has ended, and nil for a lease that is a reader's already.
+// Downgrade blocks until a server answers. If ctx ends first, or the connection is
+// lost, the downgrade is carried out in the background or not at all: l is held
+// either way, and a second Downgrade waits for the first. An error is returned while l
+// has open re-entries, or if l is a re-entry. ErrLost or ErrReleased is returned if l
+// has ended.
+//
+// Cost: one request and one commit.
 func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	r := w.self()
 	if err := r.check(ctx); err != nil {

@@ -1,7 +1,7 @@
-// Package zkrecipes has ZooKeeper recipes for Go services that must agree on
-// who may act now. There are an exclusive lock and a read/write lock: fair,
-// without a herd, with a fencing token on every exclusive grant; barriers; and a
-// queue. Package zktest is a ZooKeeper inside the process, for tests.
+// Package zkrecipes implements ZooKeeper recipes for Go services that must agree
+// on which of them may act now: an exclusive lock, a read/write lock, barriers and
+// a queue. The locks are fair, wake no herd, and give every exclusive grant a
+// fencing token. Package zktest is a ZooKeeper inside the process, for tests.
 //
 //	client, err := zkrecipes.Dial(ctx, servers, nil)
 //	if err != nil {
@@ -15,40 +15,51 @@
 //	})
 //
 // A [Client] holds a session with an ensemble, and opens the next one when it
-// ends. A [Mutex] or an [RWLock] is a name; a [Lease] is one grant of it. Only
-// who has the Lease can release it. In the same way an [Item] is one delivery by a
-// [Queue], and a [Visit] one member's of a [DoubleBarrier]. A [Barrier] holds its
-// members back until all are there, a [Gate] everybody while it is shut.
+// ends. A [Mutex] or an [RWLock] is only a name. A [Lease] is one grant of it, and
+// only the holder of the Lease can release it. In the same way an [Item] is one
+// delivery by a [Queue], and a [Visit] is one member's stay in a [DoubleBarrier].
+// A [Barrier] holds its members back until all are there. A [Gate] holds everybody
+// back while it is shut.
 //
 // # What is promised
 //
-// The servers have at most one holder of a lock at any time, also when a server
-// fails, the leader changes or a connection breaks. First come, first served.
-// The lock of a process that dies is free when its session has timed out. A
-// wait goes on through disconnections, and, at the end of the line, through the
-// end of the session; a grant is never taken up again silently. Tokens grow
-// with every exclusive grant of a path. A Commit of a lease that the servers no
-// longer have is refused as a whole.
+// The servers have at most one holder of a lock at any time, even if a server
+// fails, the leader changes or a connection breaks. Locks are granted first come,
+// first served. If a process dies, its lock is free once its session has timed
+// out. A wait for a lock goes on through disconnections, and if the session
+// expires, it goes on at the end of the line. A grant that was lost is never
+// silently taken up again. Tokens grow with every exclusive grant of a path. A
+// Commit of a lease that the servers no longer have is refused as a whole.
 //
 // # What is not promised
 //
-// That a process knows in time that it is no longer the holder. One that was
-// suspended wakes late and acts in the belief that it holds. A server that is
-// cut off from its leader answers heartbeats until it notices, and they never
-// count. [Lease.Context], [Lease.Err] and [Lease.ValidUntil] are best effort:
-// enough to save work, not enough to protect data. What must never be done by
-// two has to be fenced: with [Lease.Commit] or [Lease.Check] where the data are
-// in ZooKeeper, with [Lease.Token] where they are elsewhere.
+// That a process knows in time that it no longer holds the lock. A process that
+// was suspended wakes late and acts in the belief that it holds. A server that is
+// cut off from its leader answers heartbeats until it notices, but these
+// heartbeats never count. [Lease.Context], [Lease.Err] and [Lease.ValidUntil] are
+// best effort: enough to save work, not enough to protect data. Fence what two
+// holders must never both do: with [Lease.Commit] or [Lease.Check] if the data are
+// in ZooKeeper, with [Lease.Token] if they are elsewhere.
 //
-// That tokens go on growing when an ensemble is rebuilt without its old data.
-// They begin anew.
+// That tokens go on growing when an ensemble is rebuilt without its old data. They
+// start anew.
 //
 // # Lines
 //
-// A lock's path is a line: a container znode whose children are the holder and
-// those who wait. The servers delete it when it has been idle, and data put on
-// it are overwritten. Curator, kazoo and go-zookeeper can stand in the same
-// line, see [Mutex].
+// Five words occur everywhere:
+//
+//   - A line is the container znode of a lock or a queue, whose children are the
+//     holder and the waiters.
+//   - A place is an ephemeral sequential znode in a line.
+//   - A grant is a place that holds.
+//   - A lease is a handle of a grant: Lock returns the first one, and each re-entry
+//     returns another.
+//   - A round is one generation of a [Barrier]: a znode that is created anew for
+//     each n members, and is opened when they are there.
+//
+// A lock's path is its line. The servers delete it when it has been idle, and the
+// library overwrites data that others write to it. Curator, kazoo and go-zookeeper
+// can stand in the same line, see [Mutex].
 //
 // Servers from ZooKeeper 3.6 to 3.9 are supported.
 package zkrecipes

@@ -9,25 +9,60 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Auth is a credential, presented to the server on every connection and never
-// logged. For the scheme "digest" Data is "user:password".
+// Auth is a credential. It is presented to the server on every connection and is
+// never logged. For the scheme "digest", Data is "user:password".
 type Auth struct {
 	Scheme string
 	Data   []byte
 }
 
-// String shows the scheme only, as all other ways to print an Auth do.
+// String returns the scheme only, as do all other ways to print an Auth.
 func (a Auth) String() string { return a.Scheme + ":***" }
 
-// GoString shows the scheme only.
+// GoString returns the scheme only.
 func (a Auth) GoString() string { return "zkrecipes.Auth{" + a.String() + "}" }
 
-// MarshalText shows the scheme only.
+// MarshalText returns the scheme only.
 func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// expandACL replaces entries of the scheme "auth" by the ids of auth. The
-// server would put every identity of the connection in their place, the
-// session's own random one too, and the next session could not use the znode.
+// clientACL returns the ACL of what a Client creates: acl or, if that is empty, the
+// default for these credentials.
+func clientACL(acl []zk.ACL, auth []Auth) ([]zk.ACL, error) {
+	if len(acl) == 0 {
+		var err error
+		if acl, err = defaultACL(auth); err != nil {
+			return nil, err
+		}
+	}
+	acl, err := expandACL(acl, auth)
+	if err != nil {
+		return nil, fmt.Errorf("Options.ACL: %w", err)
+	}
+	return acl, nil
+}
+
+// defaultACL gives all rights to the digest ids of auth, or to the world where there
+// are no credentials.
+func defaultACL(auth []Auth) ([]zk.ACL, error) {
+	if len(auth) == 0 {
+		return zk.WorldACL(zk.PermAll), nil
+	}
+	var acl []zk.ACL
+	for _, a := range auth {
+		if a.Scheme == "digest" {
+			acl = append(acl, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: zkconn.DigestID(a.Data)})
+		}
+	}
+	if len(acl) == 0 {
+		return nil, errors.New("Options.ACL is needed: the ids of Options.Auth are not known")
+	}
+	return acl, nil
+}
+
+// expandACL replaces entries of the scheme "auth" with the ids of auth. The server
+// would replace them with every identity of the connection, among them the
+// session's own random one. If that is the only one, the next session cannot use
+// the znode.
 func expandACL(acl []zk.ACL, auth []Auth) ([]zk.ACL, error) {
 	var out []zk.ACL
 	for _, a := range acl {
@@ -40,7 +75,7 @@ func expandACL(acl []zk.ACL, auth []Auth) ([]zk.ACL, error) {
 		}
 		for _, c := range auth {
 			if c.Scheme != "digest" {
-				return nil, fmt.Errorf(`ACL of scheme "auth": the id of a credential of scheme %q is not known; name it`, c.Scheme)
+				return nil, fmt.Errorf(`ACL of scheme "auth": the id of a credential of scheme %q is not known; list it explicitly`, c.Scheme)
 			}
 			out = append(out, zk.ACL{Perms: a.Perms, Scheme: c.Scheme, ID: zkconn.DigestID(c.Data)})
 		}

@@ -21,39 +21,41 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Options are the settings of a Client; nil and the zero value work.
+// Options are the settings of a Client. nil and the zero value work.
 type Options struct {
-	// SessionTimeout is how long the servers keep a silent client's locks. It is
-	// asked for: the answer, which counts, lies within the servers' bounds (2 to
-	// 20 ticks unless configured otherwise; minSessionTimeout in zoo.cfg).
-	// Default 10 s, at least 1 ms, at most 24 days.
+	// SessionTimeout is the requested session timeout: how long the servers keep
+	// the locks of a silent client. The servers may adjust it to their own bounds,
+	// which are 2 to 20 ticks unless configured otherwise (minSessionTimeout in
+	// zoo.cfg). Default 10 s, at least 1 ms, at most 24 days.
 	SessionTimeout time.Duration
 	// Prefix is put before every path, as a chroot. It is created on first use.
 	Prefix string
-	// Identity is stored in every place in line and shown by Contenders.
+	// Identity is the data of every place in a line, and is returned by Contenders.
 	// Default host:pid.
 	Identity string
-	// ACL is given to the lines and parents that are created. Default: open to
-	// the world, or all rights to Auth's digest ids once Auth is set. Entries of
-	// the scheme "auth" (zk.AuthACL) are replaced by the ids of Auth.
+	// ACL is the ACL of the lines and parents that the client creates. Default:
+	// open to the world or, if Auth is set, all rights to Auth's digest ids.
+	// Entries of the scheme "auth" (zk.AuthACL) are replaced by the ids of Auth.
 	ACL []zk.ACL
 	// Auth is presented on every connection, before anything else.
 	Auth []Auth
-	// TLS, if set, is used for every connection. Names are verified against
+	// TLS, if set, is used for every connection. Server names are verified against
 	// those given to Dial unless ServerName is set.
 	TLS *tls.Config
-	// Dialer makes connections, through a proxy for instance. addr is host:port,
-	// unresolved. Default net.Dialer. One that wraps a socket should give it by a
-	// method NetConn() net.Conn, as *tls.Conn does: where none is seen, each
-	// request costs a goroutine more.
+	// Dialer makes the connections, for example through a proxy. addr is host:port,
+	// with the host name not yet resolved. Default net.Dialer. If the connection
+	// wraps a socket, give it a method NetConn() net.Conn that returns the socket,
+	// as *tls.Conn has: without a socket, each request costs one more goroutine.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Logger gets a line for each change of the session. Its handler is called as
-	// Trace's functions are. nil: silent.
+	// Logger gets a record for each change of the session. Its handler is called in
+	// the same way as the functions of Trace. nil: silent.
 	Logger *slog.Logger
-	// Trace is told what happens to leases and sessions.
+	// Trace is called when something happens to leases and sessions.
 	Trace *Trace
 }
 
+// newClient returns a Client that does not connect yet. It reports invalid servers and
+// options.
 func newClient(ctx context.Context, servers []string, opts *Options) (*Client, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -75,58 +77,20 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		lines:      map[string]lineState{},
 		abandoned:  map[string]map[chan struct{}]struct{}{},
 	}
-	if len(servers) == 0 {
-		return nil, errors.New("no servers")
+	var err error
+	if c.servers, err = parseServers(servers); err != nil {
+		return nil, err
 	}
-	for _, server := range servers {
-		address, err := parseServer(server)
-		if err != nil {
-			return nil, err
-		}
-		c.servers = append(c.servers, address)
-	}
-	switch {
-	case c.timeout == 0:
-		c.timeout = defaultSessionTimeout
-	case c.timeout < time.Millisecond || c.timeout > math.MaxInt32*time.Millisecond:
-		return nil, fmt.Errorf("Options.SessionTimeout is %v", c.timeout)
-	}
-	if c.prefix != "" {
-		if err := zkconn.CheckPath(c.prefix); err != nil {
-			return nil, fmt.Errorf("Options.Prefix %q: %w", c.prefix, err)
-		}
-	}
-	if c.identity == "" {
-		host, _ := os.Hostname()
-		c.identity = host + ":" + strconv.Itoa(os.Getpid())
+	if err := opts.check(); err != nil {
+		return nil, err
 	}
 	for i, a := range c.auth {
-		if a.Scheme == "" {
-			return nil, fmt.Errorf("Options.Auth[%d] has no scheme", i)
-		}
 		c.auth[i].Data = slices.Clone(a.Data)
 	}
-	acl := opts.ACL
-	if len(acl) == 0 {
-		acl = zk.WorldACL(zk.PermAll)
-		if slices.ContainsFunc(c.auth, func(a Auth) bool { return a.Scheme == "digest" }) {
-			acl = nil
-			for _, a := range c.auth {
-				if a.Scheme == "digest" {
-					acl = append(acl, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: zkconn.DigestID(a.Data)})
-				}
-			}
-		} else if len(c.auth) > 0 {
-			return nil, errors.New("Options.ACL is needed: the ids of Options.Auth are not known")
-		}
+	if c.acl, err = clientACL(opts.ACL, c.auth); err != nil {
+		return nil, err
 	}
-	var err error
-	if c.acl, err = expandACL(acl, c.auth); err != nil {
-		return nil, fmt.Errorf("Options.ACL: %w", err)
-	}
-	if c.dialer == nil {
-		c.dialer = new(net.Dialer).DialContext
-	}
+	c.setDefaults()
 	c.hooks.logger = opts.Logger
 	if opts.Trace != nil {
 		c.hooks.trace = *opts.Trace
@@ -135,8 +99,56 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	return c, nil
 }
 
-// parseServer returns host:port of what Dial was given: a host, an address, or
-// either with a port. An IPv6 address with a port is in brackets.
+// check reports the first option that is invalid by itself.
+func (o *Options) check() error {
+	if t := o.SessionTimeout; t != 0 && (t < time.Millisecond || t > math.MaxInt32*time.Millisecond) {
+		return fmt.Errorf("Options.SessionTimeout is %v", t)
+	}
+	if o.Prefix != "" {
+		if err := zkconn.CheckPath(o.Prefix); err != nil {
+			return fmt.Errorf("Options.Prefix %q: %w", o.Prefix, err)
+		}
+	}
+	for i, a := range o.Auth {
+		if a.Scheme == "" {
+			return fmt.Errorf("Options.Auth[%d] has no scheme", i)
+		}
+	}
+	return nil
+}
+
+// setDefaults replaces the settings that the user left empty.
+func (c *Client) setDefaults() {
+	if c.timeout == 0 {
+		c.timeout = defaultSessionTimeout
+	}
+	if c.identity == "" {
+		host, _ := os.Hostname()
+		c.identity = host + ":" + strconv.Itoa(os.Getpid())
+	}
+	if c.dialer == nil {
+		c.dialer = new(net.Dialer).DialContext
+	}
+}
+
+// parseServers returns host:port of each server.
+func parseServers(servers []string) ([]string, error) {
+	if len(servers) == 0 {
+		return nil, errors.New("no servers")
+	}
+	var addresses []string
+	for _, server := range servers {
+		address, err := parseServer(server)
+		if err != nil {
+			return nil, err
+		}
+		addresses = append(addresses, address)
+	}
+	return addresses, nil
+}
+
+// parseServer returns host:port of a host or an address, with or without a port. An
+// IPv6 address with a port is in brackets.
 func parseServer(server string) (string, error) {
 	bad := fmt.Errorf("server %q is not host or host:port", server)
 	if addr, err := netip.ParseAddr(strings.Trim(server, "[]")); err == nil {

@@ -8,9 +8,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// What goes on after its caller has left: who comes again may have to wait for it.
+// Work that outlives its caller. A later call on the same path may have to wait for
+// it.
 
-// abandon notes that nobody waits for end; false if it has come.
+// abandon notes that the caller no longer waits for the work that closes end, so
+// that awaitAbandoned does. It returns false if end is closed already.
 func (c *Client) abandon(path string, end chan struct{}) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -26,7 +28,7 @@ func (c *Client) abandon(path string, end chan struct{}) bool {
 	return true
 }
 
-// endAbandoned closes end, and forgets it.
+// endAbandoned closes end and forgets it.
 func (c *Client) endAbandoned(path string, end chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,7 +39,8 @@ func (c *Client) endAbandoned(path string, end chan struct{}) {
 	}
 }
 
-// background runs f, for which settled waits, and closes what it returns.
+// background runs f as work for which awaitAbandoned waits. The returned channel is
+// closed when f has returned.
 func (c *Client) background(path string, f func()) <-chan struct{} {
 	end := make(chan struct{})
 	c.abandon(path, end)
@@ -48,7 +51,7 @@ func (c *Client) background(path string, f func()) <-chan struct{} {
 	return end
 }
 
-// awaitAbandoned waits until all of it has ended.
+// awaitAbandoned waits until all abandoned work on that path has ended.
 func (c *Client) awaitAbandoned(ctx context.Context, path string) error {
 	c.mu.Lock()
 	ends := slices.Collect(maps.Keys(c.abandoned[path]))

@@ -24,9 +24,9 @@ const (
 	defaultPort           = "2181"
 
 	// maxNumber is the last sequence number that is granted. ZooKeeper's counter
-	// of creates sticks at 2147483647, and creates in flight together wrap to
-	// negative numbers there (PrepRequestProcessor, DataNode's cversion), so
-	// there is some room before it.
+	// of creates sticks at 2147483647, and concurrent creates wrap to negative
+	// numbers there (PrepRequestProcessor, DataNode's cversion). The difference is
+	// room for creates in flight.
 	maxNumber = math.MaxInt32 - 1_000_000
 
 	// maxKnownLines bounds what is remembered of lines.
@@ -34,7 +34,7 @@ const (
 )
 
 // Client holds a ZooKeeper session, and opens the next one when it ends. It is
-// safe for concurrent use; a process needs one for each ensemble.
+// safe for concurrent use. A process needs one Client for each ensemble.
 type Client struct {
 	servers    []string
 	timeout    time.Duration
@@ -46,7 +46,7 @@ type Client struct {
 	dialer     func(ctx context.Context, network, addr string) (net.Conn, error)
 	hooks      hooks
 	lastNumber int32 // see maxNumber
-	segment    int64 // of its queues, in simulations; 0: the usual
+	segment    int64 // segment size of its queues, in simulations; 0: the default
 
 	tasks      zkconn.Tasks
 	closing    context.Context // ends when Close begins, with ErrClosed
@@ -58,14 +58,14 @@ type Client struct {
 	current   *session
 	changed   chan struct{} // closed and replaced whenever current changes
 	lines     map[string]lineState
-	abandoned map[string]map[chan struct{}]struct{} // see Client.leave
+	abandoned map[string]map[chan struct{}]struct{} // see Client.abandon
 }
 
-// Dial connects to an ensemble and returns once the session is established.
-// Servers are host or host:port (2181 if none is given); names are resolved at
-// every attempt, and the servers are tried in turn until ctx ends: then the
-// error says what went wrong last. A credential that a server refuses, and
-// options that cannot work, are errors at once.
+// Dial connects to an ensemble and returns once the session is established. Each
+// server is host or host:port; the default port is 2181. Names are resolved at
+// every attempt. Dial tries the servers in turn until ctx ends, and then the error
+// says what went wrong last. If a server refuses a credential, or an option is
+// invalid, Dial returns an error at once.
 func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error) {
 	c, err := newClient(ctx, servers, opts)
 	if err != nil {
@@ -102,13 +102,15 @@ func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error)
 	}
 }
 
-// Close ends every lease, deletes their znodes and ends the session. Leases'
-// contexts end before the first deletion is sent; waiting calls, and later
-// ones, get ErrClosed. It blocks until all is done and the client's goroutines
-// have ended, at most about half the session timeout and 3 s; it does not wait
-// for Trace functions. While disconnected it returns in milliseconds, and the
-// error says that the servers will end the session when it times out. A second
-// Close waits for the first.
+// Close ends every lease, deletes their znodes and ends the session. The leases'
+// contexts end before the first deletion is sent. Waiting calls and later ones
+// return ErrClosed.
+//
+// Close blocks until all is done and the client's goroutines have ended, at most
+// about half the session timeout plus 3 s. It does not wait for Trace functions.
+// While the client is disconnected, Close returns within milliseconds, and the
+// error says that the session is left to time out on the servers. A second Close
+// waits for the first.
 func (c *Client) Close() error {
 	c.beginClose(ErrClosed)
 	<-c.closed
@@ -126,7 +128,7 @@ func (c *Client) run() {
 		}
 		began := time.Now()
 		s, err := openSession(c)
-		if err != nil { // go-zookeeper refuses its arguments; none of ours can make it
+		if err != nil { // go-zookeeper rejects some arguments, none of which occur here
 			c.hooks.log(slog.LevelError, "cannot open a session", "err", err)
 			pause = time.Second
 			continue
@@ -181,7 +183,7 @@ func (c *Client) publish(s *session) {
 	c.changed = make(chan struct{})
 }
 
-// session returns the newest session, nil before there is one, and a channel
+// session returns the newest session, or nil before the first one, and a channel
 // that is closed when there is a newer one.
 func (c *Client) session() (*session, <-chan struct{}) {
 	c.mu.Lock()
@@ -189,8 +191,8 @@ func (c *Client) session() (*session, <-chan struct{}) {
 	return c.current, c.changed
 }
 
-// live waits for a session that has been established and has not ended. It may
-// be disconnected for now.
+// live waits for a session that has been established and has not ended. The
+// session may be disconnected for the moment.
 func (c *Client) live(ctx context.Context) (*session, error) {
 	for {
 		if c.closing.Err() != nil {
@@ -219,8 +221,8 @@ func (c *Client) live(ctx context.Context) (*session, error) {
 // abs puts the prefix before a path.
 func (c *Client) abs(path string) string { return c.prefix + path }
 
-// check refuses what no call can work with: a nil client, a nil context, a bad
-// path.
+// check refuses what no call can work with: a nil client, a nil context, an
+// invalid path.
 func (c *Client) check(ctx context.Context, path string) error {
 	switch {
 	case c == nil:
@@ -243,8 +245,8 @@ func (c *Client) bind(ctx context.Context) (context.Context, context.CancelFunc)
 	}
 }
 
-// resolve returns the absolute path of one that a user names in a lease's
-// reads and writes, where "/" is the prefix itself.
+// resolve returns the absolute path for a path in a lease's reads and writes, where
+// "/" is the prefix itself.
 func (c *Client) resolve(path string) (string, error) {
 	if path == "/" {
 		if c.prefix == "" {

@@ -9,33 +9,35 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// What a caller may want to tell apart, with errors.Is. Errors of the
-// ZooKeeper client (zk.ErrNoAuth and its like) and a context's cause can be
-// found in the same way.
+// Errors that a caller may want to tell apart with errors.Is. Errors of the
+// ZooKeeper client, such as zk.ErrNoAuth, and the cause of a context can be found
+// in the same way.
 var (
-	// ErrLocked: TryLock found somebody else in the line.
+	// ErrLocked is returned by TryLock and TryRLock if another holder or waiter in
+	// the line blocks them.
 	ErrLocked = errors.New("locked by another holder")
-	// ErrLost: the grant has ended without being released, or can no longer be
-	// trusted: its session ended, the servers did not answer for as long as the
-	// session is known to live, or its znode was deleted by somebody else.
+	// ErrLost is returned if a grant has ended without being released, or can no
+	// longer be trusted: its session ended, the servers did not answer for as long
+	// as the session is known to live, or somebody else deleted its znode.
 	ErrLost = errors.New("lease lost")
-	// ErrReleased: the lease was released before.
+	// ErrReleased is returned if the lease was released before.
 	ErrReleased = errors.New("lease released")
-	// ErrEvicted: somebody deleted the znode with which a call was waiting.
+	// ErrEvicted is returned if somebody deleted the znode with which a call was
+	// waiting.
 	ErrEvicted = errors.New("evicted from the line")
-	// ErrDeadlock: Lock was called with a context of the holder, and would have
-	// waited for itself.
+	// ErrDeadlock is returned by Lock if its context is one of the holder: it would
+	// wait for itself.
 	ErrDeadlock = errors.New("the caller holds this lock already (Lease.Reentrant lets it re-enter)")
-	// ErrUpgrade: a writer's lock was asked for with a context of a reader, and
-	// would have waited for the reader itself.
+	// ErrUpgrade is returned if a write lock is requested with a context of a
+	// reader: the writer would wait for that reader.
 	ErrUpgrade = errors.New("the caller holds this lock as a reader, and readers cannot become writers")
-	// ErrUncertain: the reply to a write was lost, and whether it was applied
-	// cannot be found out. Do not repeat it blindly.
+	// ErrUncertain is returned if the reply to a write was lost, and the client
+	// cannot find out whether the write was applied. Do not repeat it blindly.
 	ErrUncertain = errors.New("outcome unknown")
-	// ErrClosed: the Client was closed.
+	// ErrClosed is returned if the Client was closed.
 	ErrClosed = errors.New("client closed")
-	// ErrExhausted: the line's counter of creates is at its end, where ZooKeeper
-	// gives the same number again and again. The line must be deleted.
+	// ErrExhausted is returned if the line's counter of creates is at its end, where
+	// ZooKeeper assigns the same number again and again. Delete the line to go on.
 	ErrExhausted = errors.New("sequence numbers of this line are used up")
 )
 
@@ -61,7 +63,7 @@ func fail(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := err.(*Error); ok { // not errors.As: one in the chain may be a cause, of another operation
+	if _, ok := err.(*Error); ok { // not errors.As: an Error in the chain may be a cause, of another operation
 		return err
 	}
 	if e := (*zkconn.ContextError)(nil); errors.As(err, &e) {
@@ -72,13 +74,13 @@ func fail(op, path string, err error) error {
 
 var errNilContext = errors.New("nil context")
 
-// isContextErr reports whether err says that ctx has ended, or that the Client was
-// closed, which ends what Client.bind returns.
+// isContextErr reports whether err says that ctx has ended. A Client that is closed
+// also ends the contexts that Client.bind returns, with ErrClosed.
 func isContextErr(ctx context.Context, err error) bool {
 	return zkconn.IsContextErr(ctx, err) || ctx.Err() != nil && err == ErrClosed
 }
 
-// withCause is an error in which the cause of a context is found, too.
+// withCause is an error in which errors.Is also finds the cause of a context.
 type withCause struct {
 	error
 	cause error

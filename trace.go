@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Trace is a set of functions that are told what happens; any may be nil. They
-// are called one after the other, in the order of what happened, from a
-// goroutine of their own: a slow one delays the others, never a lock. They may
-// call the library, Close included, which does not wait for them. One that
-// panics is logged and the next is called.
+// Trace is a set of functions that are called when something happens. Any of them
+// may be nil. They are called one after the other, in the order of events, from a
+// goroutine of their own: a slow function delays the others, never a lock. They
+// may call the library, even Close, which does not wait for them. If a function
+// panics, the panic is logged and the next function is called.
 type Trace struct {
-	// Queued: a place has been taken in a line, and others are ahead. It comes
-	// again when a wait goes on in a new session, at the tail.
+	// Queued: a call has taken a place in a line, and other places are ahead. It is
+	// called again when the wait goes on in a new session, at the end of the line.
 	Queued func(TraceEvent)
-	// Granted: a lease was handed out.
+	// Granted: a lease was granted.
 	Granted func(TraceEvent)
-	// Released: a lease was given up by its holder. Its znode may still be there
-	// while the client is disconnected.
+	// Released: the holder released a lease, or closed the Client. The lease's znode
+	// may still exist while the client is disconnected.
 	Released func(TraceEvent)
-	// Lost: a lease ended otherwise; Err tells how.
+	// Lost: a lease ended in any other way; Err says why.
 	Lost func(TraceEvent)
-	// SessionUp: requests pass, for the first time in a session or again.
+	// SessionUp: the client is connected, for the first time in a session or again.
 	SessionUp func(TraceEvent)
-	// SessionDown: the connection, or with ErrLost in Err the session, has ended.
+	// SessionDown: the connection was lost or, if Err is ErrLost, the session ended.
 	SessionDown func(TraceEvent)
 }
 
-// TraceEvent is what a Trace function is told.
+// TraceEvent is the argument of a Trace function.
 type TraceEvent struct {
 	Time    time.Time
 	Session int64  // ZooKeeper's session id
@@ -40,8 +40,8 @@ type TraceEvent struct {
 	Err     error  // Lost, SessionDown
 }
 
-// hooks calls Trace functions in order, outside of all locks. Its goroutine
-// lives as long as there is something to call.
+// hooks calls Trace functions and the Logger in order, outside of all locks. Its
+// goroutine lives as long as there is something to call.
 type hooks struct {
 	trace  Trace
 	logger *slog.Logger // may be nil
@@ -59,7 +59,7 @@ func (h *hooks) tell(f func(TraceEvent), e TraceEvent) {
 	h.later(func() { f(e) })
 }
 
-// log writes a line to the Logger, whose handler is the user's.
+// log writes a record to the Logger, whose handler is the user's.
 func (h *hooks) log(level slog.Level, msg string, args ...any) {
 	if h.logger != nil {
 		h.later(func() { h.logger.Log(context.Background(), level, msg, args...) })

@@ -10,46 +10,52 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Gate is shut or open, and while it is shut everyone waits. It is shut while
-// its znode exists (ZooKeeper's simple barrier, in "ZooKeeper Recipes and
-// Solutions"), whoever made it: Curator's DistributedBarrier on the same path is
-// the same gate. It stays as it is when clients go. It is only a name; values
-// are safe for concurrent use.
+// Gate is shut or open, and callers wait while it is shut. It is shut while its znode
+// exists (ZooKeeper's simple barrier, in "ZooKeeper Recipes and Solutions"), no
+// matter which client created that: Curator's DistributedBarrier on the same path is
+// the same gate. It stays as it is when clients go. It is only a name. Values are
+// safe for concurrent use.
 //
-// When it opens, all who wait are woken at once: that is what it is for.
+// When it opens, all waiters wake at once: that is what it is for.
 type Gate struct{ line *line }
 
-// NewGate returns the gate with that path. It sends nothing; a path that is none
-// is an error at the first use.
+// NewGate returns the gate with that path. It sends nothing. An invalid path is
+// reported on first use.
 func NewGate(c *Client, path string) *Gate {
 	return &Gate{&line{c: c, path: path, recipe: "gate"}}
 }
 
-// Shut shuts the gate; one that is shut stays so. The znode bears
-// Options.Identity. It blocks until a server answers, and is tried again when a
-// reply is lost: so an Open that another client calls meanwhile may be undone,
-// one that it calls afterwards is not. ErrUncertain: ctx ended before the
-// answer came. Cost: one request and one commit, one more of each for each
-// parent that is missing.
+// Shut shuts the gate. If it is shut already, nothing changes. The znode's data are
+// Options.Identity.
+//
+// Shut blocks until a server answers. If a reply is lost, Shut tries again. It may
+// therefore undo an Open that another client calls meanwhile, but not one that is
+// called afterwards. ErrUncertain is returned if ctx ends before the reply comes.
+//
+// Cost: one request and one commit, and one more of each for each missing parent.
 func (g *Gate) Shut(ctx context.Context) error {
 	return g.turn(ctx, "shut", zk.ErrNodeExists, func(c *Client, path string) any {
 		return &zk.CreateRequest{Path: path, Data: []byte(c.identity), Acl: c.acl}
 	})
 }
 
-// Open opens the gate; one that is open stays so. It deletes the znode, so a
-// path at which others keep data is no path for a gate. It blocks until a server
-// answers, and is tried again when a reply is lost: so a Shut that another
-// client calls meanwhile may be undone. ErrUncertain: ctx ended before the
-// answer came. Cost: one request and one commit.
+// Open opens the gate. If it is open already, nothing changes. Open deletes the
+// znode, so do not use a path at which others keep data.
+//
+// Open blocks until a server answers. If a reply is lost, Open tries again. It may
+// therefore undo a Shut that another client calls meanwhile. ErrUncertain is returned
+// if ctx ends before the reply comes.
+//
+// Cost: one request and one commit.
 func (g *Gate) Open(ctx context.Context) error {
 	return g.turn(ctx, "open", zk.ErrNoNode, func(_ *Client, path string) any {
 		return &zk.DeleteRequest{Path: path, Version: -1}
 	})
 }
 
-// turn repeats a write until its outcome is known, in the next session too: what
-// it writes belongs to none. is is the answer where there is nothing to do.
+// turn repeats a write until its outcome is known, in the next session too, because
+// what it writes belongs to no session. is is the error of the server if there is
+// nothing to do.
 func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Client, path string) any) error {
 	r := g.self()
 	if err := r.check(ctx); err != nil {
@@ -73,7 +79,7 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Clie
 		switch {
 		case err == nil:
 			return nil
-		case isContextErr(ctx, err): // whatever its cause is
+		case isContextErr(ctx, err): // no matter what its cause is
 		case errors.Is(err, is):
 			return nil
 		case errors.Is(err, zk.ErrNoNode) && zkconn.Parent(path) != "":
@@ -93,14 +99,16 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Clie
 	return fail(op, r.path(), zkconn.ErrContended)
 }
 
-// Wait returns once the gate is open, at once if it is. It blocks until then,
-// until ctx ends or the Client is closed (ErrClosed), through disconnections and
-// the end of the session. That it returned says that the gate was open at a
-// moment after the call: it may be shut again.
+// Wait returns once the gate is open. If it is open already, Wait returns at once.
+// Otherwise it waits through disconnections and the end of the session. When it
+// returns nil, the gate was open at a moment after the call, and may be shut again.
 //
-// Cost: one request when it finds the gate shut, none while it waits, and two
-// when it opens. It concludes that the gate is open behind a sync only
-// (the request "sync"), because the server may be behind the others.
+// If ctx ends, Wait returns the error of ctx. ErrClosed is returned if the Client is
+// closed.
+//
+// Cost: one request when Wait finds the gate shut, none while it waits, and two when
+// the gate opens. Wait believes that the gate is open only after a request "sync",
+// because its server may lag behind the others.
 func (g *Gate) Wait(ctx context.Context) error {
 	return g.look(ctx, "wait", func(ctx context.Context, s *session, path string) error {
 		for {
@@ -120,7 +128,7 @@ func (g *Gate) Wait(ctx context.Context) error {
 			case !errors.Is(err, zk.ErrNoNode):
 				return err
 			}
-			// The event, or the answer, may tell of a moment that is long past.
+			// The event, or the reply, may be about a moment that is long past.
 			if open, err := isOpen(ctx, s, path); open || err != nil {
 				return err
 			}
@@ -128,8 +136,8 @@ func (g *Gate) Wait(ctx context.Context) error {
 	})
 }
 
-// IsOpen reports whether the gate is open. It blocks until a server has caught
-// up with its leader and answered. Cost: two requests.
+// IsOpen reports whether the gate is open. It blocks until a server has caught up with
+// its leader and answered. Cost: two requests.
 func (g *Gate) IsOpen(ctx context.Context) (open bool, err error) {
 	err = g.look(ctx, "look at", func(ctx context.Context, s *session, path string) error {
 		open, err = isOpen(ctx, s, path)
@@ -149,7 +157,8 @@ func isOpen(ctx context.Context, s *session, path string) (bool, error) {
 	return false, err
 }
 
-// look runs f until it ends otherwise than by the end of the session.
+// look runs f, and again in the next session for as long as sessions end before f
+// does.
 func (g *Gate) look(ctx context.Context, op string, f func(ctx context.Context, s *session, path string) error) error {
 	r := g.self()
 	if err := r.check(ctx); err != nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Contender is a place in a line, of this library or of another one.
+// Contender is a place in a line, of a client of this library or of another one.
 type Contender struct {
 	Place    string    // the znode's name
-	Identity string    // the znode's data: Options.Identity, for this library's places
+	Identity string    // the znode's data; for this library's places, Options.Identity
 	Session  int64     // ZooKeeper's session id
-	Since    time.Time // when it came, by the servers' clock
+	Since    time.Time // when it joined the line, by the servers' clock
 	Held     bool      // it holds the lock
 	Reader   bool      // it shares the lock with other readers
-	Token    Token     // the one it has when it holds; a downgraded lease keeps its writer's
+	Token    Token     // its fencing token once it holds; a downgraded lease keeps its writer's
 }
 
-// contenders lists the line and then reads the places, some at a time.
+// contenders lists the line and then reads the places, several at a time.
 func (l *line) contenders(ctx context.Context) ([]Contender, error) {
 	for {
 		s, err := l.c.live(ctx)
@@ -70,7 +70,7 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // left in the meantime
 			continue
-		case err != nil && !errors.Is(err, zk.ErrNoAuth): // without READ the name is all one may know
+		case err != nil && !errors.Is(err, zk.ErrNoAuth): // without the permission READ only the name is known
 			return nil, err
 		}
 		all[i].Held = !slices.ContainsFunc(standing, func(m placeName) bool {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// kind is what stands before the number in the name of a place.
+// kind is the part of a place's name before the number.
 type kind string
 
 const (
@@ -19,24 +19,24 @@ const (
 	kindKazooReader kind = "__rlock__" // kazoo's reader
 )
 
-// exclusive reports whether a holder of this kind is alone.
+// exclusive reports whether a place of this kind holds alone.
 func (k kind) exclusive() bool {
 	return k == kindLock || k == kindWrite || k == kindKazooLock
 }
 
-// lockKinds are the kinds of places in a lock's line. Other children are none.
+// lockKinds are the kinds of places in a lock's line. Other children are not places.
 var lockKinds = []kind{kindLock, kindWrite, kindRead, kindKazooReader, kindKazooLock}
 
-// placeName is a place as its name in a listing tells it.
+// placeName is what the name of a place in a listing says.
 type placeName struct {
 	name   string
 	kind   kind
 	number int32
-	uuid   string // of places with a "_c_<uuid>-" before the kind, else empty
+	uuid   string // if "_c_<uuid>-" is before the kind, else empty
 }
 
-// parsePlaceName reads a name; false for children that are no places of these
-// kinds.
+// parsePlaceName parses the name of a child. It returns false if the child is not a
+// place of one of these kinds.
 func parsePlaceName(name string, kinds []kind) (placeName, bool) {
 	// ZooKeeper formats the number with %010d, the sign included.
 	for _, digits := range []int{10, 11} {
@@ -73,8 +73,8 @@ func placeNames(children []string, kinds []kind) []placeName {
 	return ms
 }
 
-// compare gives the order of the line: by number, and by name where a number
-// was given twice.
+// compare compares by the order of the line: by number, and by name if two places
+// have the same number.
 func (m placeName) compare(other placeName) int {
 	if m.number != other.number {
 		return cmp.Compare(m.number, other.number)
@@ -82,21 +82,21 @@ func (m placeName) compare(other placeName) int {
 	return strings.Compare(m.name, other.name)
 }
 
-// sharesWith reports whether both places are one holder's: Curator's writers
-// read with a second place, which bears the number of the first.
+// sharesWith reports whether both places belong to one holder: Curator's writers
+// read with a second place, which has the number of the first.
 func (m placeName) sharesWith(other placeName) bool {
 	return m.number == other.number && m.kind.exclusive() != other.kind.exclusive()
 }
 
-// signals reports whether such a place says, by a change of its data, that its
-// holder leaves: exclusive places of this library do, which a version 8 uuid
-// tells from Curator's version 4.
+// signals reports whether the holder of such a place changes its data when it
+// leaves. Holders of this library's exclusive places do. Their uuid is of version
+// 8, and Curator's is of version 4.
 func (m placeName) signals() bool {
 	return (m.kind == kindLock || m.kind == kindWrite) && len(m.uuid) == 36 && m.uuid[14] == '8'
 }
 
-// newUUID returns a random uuid of version 8 (RFC 9562), in the form in which
-// Curator writes them.
+// newUUID returns a random uuid of version 8 (RFC 9562), in the form that Curator
+// writes.
 func newUUID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
@@ -112,7 +112,7 @@ func newUUID() string {
 	return string(s)
 }
 
-// isUUID reports whether name is a uuid in the form in which Curator writes them.
+// isUUID reports whether name is a uuid in the form that Curator writes.
 func isUUID(name string) bool {
 	for i, r := range name {
 		switch i {

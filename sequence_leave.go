@@ -10,7 +10,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// leaveLater is leave in the background; see Client.settled.
+// leaveLater is leave in the background; see Client.awaitAbandoned.
 func (p *place) leaveLater(signal bool) {
 	p.line.c.background(p.line.path, func() { p.leave(signal) })
 }

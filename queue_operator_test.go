@@ -452,3 +452,30 @@ func TestB22ItemThatIsDeletedBeforeItsClaimIsNotHandedOut(t *testing.T) {
 	ackOn(t, it)
 	require.Empty(t, harness.Children(t, r.raw, segment))
 }
+
+// A segment that was listed, and is read for the first time later, may have been
+// deleted and created again in between, with others before it.
+func TestB23SegmentCreatedAfterItsListingIsNotTakenForTheOneThatWasListed(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
+		q.segmentSize, other.segmentSize = 1, 1
+		conn := w.bare()
+		putOn(t, other, names(6)...) // in the segments 0 to 5; 6 is open
+		for _, n := range []int{1, 2, 3, 4} {
+			removeTree(t, conn, fmt.Sprintf("%s/s/%010d", w.path, n))
+		}
+		held := takeOn(t, q) // lists the segments 0, 5 and 6
+		for _, n := range []int{5, 6} {
+			removeTree(t, conn, fmt.Sprintf("%s/s/%010d", w.path, n))
+		}
+		putOn(t, other, "a", "b", "c", "d", "e") // in the segments 1 to 5
+		var taken []string
+		for range 5 {
+			it := takeOn(t, q)
+			taken = append(taken, string(it.Data))
+			ackOn(t, it)
+		}
+		require.Equal(t, []string{"a", "b", "c", "d", "e"}, taken)
+		ackOn(t, held)
+	})
+}

@@ -132,7 +132,7 @@ func (l *Log) findTail(ctx context.Context) (tail, error) {
 	}
 	listed := false // the last one was, and was sealed
 	for tries := 0; tries < zkconn.MaxTries; {
-		ns, err := l.list(ctx)
+		ns, _, err := l.list(ctx)
 		if err != nil {
 			return tail{}, err
 		}

@@ -37,6 +37,7 @@ type Log struct {
 	mu     sync.Mutex
 	born   int64      // czxid of the segments' parent; 0: not read yet
 	known  []segment  // segments that were listed, ascending; nil: not listed
+	listed int64      // pzxid of their parent then
 	tail   tail       // the segment to append to
 	free   []*Receipt // receipts that no transaction uses
 	closed bool
@@ -47,7 +48,8 @@ type segment struct {
 	number  int64
 	guessed bool // it follows on a sealed one; nobody has seen it
 	// czxid is the znode's, 0 if it has not been read. A queue that was deleted and
-	// made anew has other segments with the same numbers.
+	// made anew, as a whole or from some segment on, has other segments with the same
+	// numbers.
 	czxid int64
 }
 
@@ -81,12 +83,13 @@ func (l *Log) learn(ctx context.Context) error {
 	if known {
 		return nil
 	}
-	ns, err := l.list(ctx)
+	ns, pzxid, err := l.list(ctx)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.listed = pzxid
 	l.known = make([]segment, len(ns))
 	for i, n := range ns {
 		l.known[i].number = n
@@ -136,10 +139,14 @@ func (l *Log) saw(n, czxid int64, sealed bool) bool {
 	if i == len(l.known) || l.known[i].number != n {
 		return true // dropped in the meantime
 	}
-	if seg := &l.known[i]; seg.czxid == 0 {
-		seg.czxid = czxid
-	} else if seg.czxid != czxid {
+	switch seg := &l.known[i]; {
+	case seg.czxid == czxid:
+	case seg.czxid != 0:
 		return false
+	case !seg.guessed && czxid > l.listed: // created since: there may be others before it
+		return false
+	default:
+		seg.czxid = czxid
 	}
 	if sealed && i == len(l.known)-1 {
 		l.known = append(l.known, segment{number: n + 1, guessed: true})
@@ -178,28 +185,29 @@ func (l *Log) List(ctx context.Context) ([]int64, error) {
 	return segmentNumbers(names), nil
 }
 
-// list lists the segments, ascending. It makes the queue where there is none.
-func (l *Log) list(ctx context.Context) ([]int64, error) {
+// list lists the segments, ascending, and returns their parent's pzxid: the zxid at
+// which one was created or deleted last. It makes the queue where there is none.
+func (l *Log) list(ctx context.Context) (ns []int64, pzxid int64, err error) {
 	for range zkconn.MaxTries {
 		if err := l.check(ctx); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		names, _, err := l.s.Children(ctx, l.root())
+		names, stat, err := l.s.Children(ctx, l.root())
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			l.forgetQueue()
 			continue
 		case err != nil:
-			return nil, err
+			return nil, 0, err
 		}
 		if ns := segmentNumbers(names); len(ns) > 0 {
-			return ns, nil
+			return ns, stat.Pzxid, nil
 		}
 		if err := l.repair(ctx); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
-	return nil, zkconn.ErrContended
+	return nil, 0, zkconn.ErrContended
 }
 
 // check makes the queue where there is none, and refuses a layout that is not

@@ -73,7 +73,7 @@ func TestB39BadPathsAreNamed(t *testing.T) {
 		require.EqualError(t, err, `zkrecipes: list /x/: path ends with "/"`)
 		for want, op := range map[string]any{
 			`create "x": path does not begin with "/"`:                                                            &zk.CreateRequest{Path: "x"},
-			`create /x: flags 4: a transaction creates no containers and no TTL nodes`:                            &zk.CreateRequest{Path: "/x", Flags: zk.FlagContainer},
+			`create /x: flags 4: a transaction cannot create containers or TTL nodes`:                             &zk.CreateRequest{Path: "/x", Flags: zk.FlagContainer},
 			`set data of "/x/": path ends with "/"`:                                                               &zk.SetDataRequest{Path: "/x/"},
 			`delete "": path is empty`:                                                                            &zk.DeleteRequest{},
 			`check "/a//b": path contains "//"`:                                                                   &zk.CheckVersionRequest{Path: "/a//b"},

@@ -13,39 +13,44 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// grant is a place that holds. The leases of its holder, one for each entry,
-// are handles of it.
+// grant is a place that holds. The holder's leases, one for each entry, are handles
+// of it.
+//
+// A change is a transaction of the holder's that replaces the place, as a downgrade
+// does, or that deletes it together with something else, see endWith. There is never
+// more than one under way.
 type grant struct {
-	line  *line
-	s     *session
-	token Token
-	at    atomic.Pointer[place] // a downgrade moves it
-	over  chan struct{}         // closed when it has ended
+	line    *line
+	s       *session
+	token   Token
+	current atomic.Pointer[place] // a downgrade replaces it
+	over    chan struct{}         // closed when the grant has ended
 
-	mu      sync.Mutex
-	handles map[*Lease]struct{} // not released
-	err     error               // why it has ended, nil while held
-	moving  chan struct{}       // non-nil while a downgrade is under way, closed at its end
+	mu       sync.Mutex
+	handles  map[*Lease]struct{} // not released
+	err      error               // why the grant has ended, nil while it holds
+	changing chan struct{}       // non-nil during a change, closed at its end
 
 	since   time.Time
 	watched bool // its place is watched; s.mu guards it
 }
 
-func (g *grant) place() *place { return g.at.Load() }
+func (g *grant) place() *place { return g.current.Load() }
 
-// newGrant hands out the place. From here on the session's end, its clock and
-// the deletion of the znode end the grant.
+// newGrant makes a grant of a place whose turn it is. From here on the grant ends
+// when the session ends, when the session's clock runs out, and when the znode is
+// deleted.
 func newGrant(p *place) (*grant, error) {
 	g := &grant{
 		line: p.line, s: p.s, token: p.token,
 		over: make(chan struct{}), handles: map[*Lease]struct{}{},
 		since: time.Now(), watched: p.own != nil,
 	}
-	g.at.Store(p)
+	g.current.Store(p)
 	if err := p.s.addGrant(g); err != nil {
 		return nil, err
 	}
-	if p.own != nil && p.own.HasFired() { // before the session knew whose it is
+	if p.own != nil && p.own.HasFired() { // before addGrant, so the event reached no grant
 		p.line.c.tasks.Start(g.watchPlace)
 	}
 	h := &p.line.c.hooks
@@ -53,9 +58,9 @@ func newGrant(p *place) (*grant, error) {
 	return g, nil
 }
 
-// check ends a grant that can no longer be trusted, and returns why it has
-// ended.
-func (g *grant) check() error {
+// checkHeld returns why the grant has ended, nil while it holds. A grant that can no
+// longer be trusted is ended first.
+func (g *grant) checkHeld() error {
 	g.mu.Lock()
 	err := g.err
 	g.mu.Unlock()
@@ -71,7 +76,7 @@ func (g *grant) check() error {
 	default:
 		return nil
 	}
-	return g.check()
+	return g.checkHeld()
 }
 
 var (
@@ -86,7 +91,7 @@ func lost(cause error) error {
 	return fmt.Errorf("%w: %w", ErrLost, cause)
 }
 
-// watchPlace sets the watch on the own place of a grant that has none.
+// watchPlace sets a watch on the place of a grant that has none.
 func (g *grant) watchPlace() {
 	select {
 	case <-g.over:
@@ -100,56 +105,58 @@ func (g *grant) watchPlace() {
 	}
 }
 
-// placeDeleted ends a grant whose place is gone, if that is still its place.
+// placeDeleted ends the grant after the place at path was deleted, unless the grant
+// has another place by now.
 func (g *grant) placeDeleted(path string) {
-	g.settled(g.s.Lifetime())
+	g.awaitChange(g.s.Lifetime())
 	if g.place().path == path {
 		g.end(lost(errDeleted))
 	}
 }
 
-// settled waits until no downgrade is under way; the error is that ctx has
-// ended before.
-func (g *grant) settled(ctx context.Context) error {
+// awaitChange waits for the end of the change that is under way, if any. It fails only
+// if ctx ends first.
+func (g *grant) awaitChange(ctx context.Context) error {
 	g.mu.Lock()
-	moving := g.moving
+	changing := g.changing
 	g.mu.Unlock()
-	if moving == nil {
+	if changing == nil {
 		return nil
 	}
 	select {
-	case <-moving:
+	case <-changing:
 		return nil
 	case <-ctx.Done():
 		return zkconn.ContextErr(ctx)
 	}
 }
 
-// end ends the grant, once.
+// end ends the grant for that cause, unless it has ended already.
 func (g *grant) end(cause error) {
 	g.mu.Lock()
-	handles, ok := g.seal(cause)
-	moving := g.moving != nil
+	handles, ok := g.markEnded(cause)
+	changing := g.changing != nil
 	g.mu.Unlock()
 	if !ok {
 		return
 	}
-	g.finish(cause, handles)
-	if !moving { // else the downgrade does it: it knows which place there is
-		g.leave()
+	g.announceEnd(cause, handles)
+	if !changing { // else the change does it: it knows which place there is
+		g.leaveLater()
 	}
 }
 
-// leave has the place of a grant that has ended deleted by the background. A
-// lost one is deleted plainly: the one behind is told that it is next only where
-// it was held for certain until now.
-func (g *grant) leave() {
+// leaveLater deletes the place of a grant that has ended, in the background. The
+// successor gets a signal that it is next only if the place was held for certain until
+// now, so not if the grant was lost.
+func (g *grant) leaveLater() {
 	p, signal := g.place(), !errors.Is(g.err, ErrLost)
 	p.leaveLater(signal)
 }
 
-// seal makes g ended; g.mu is held. Whoever gets true calls finish.
-func (g *grant) seal(cause error) (handles map[*Lease]struct{}, ok bool) {
+// markEnded marks the grant as ended and takes its handles. ok is false if it had
+// ended before. g.mu must be held. A caller that gets true must call announceEnd.
+func (g *grant) markEnded(cause error) (handles map[*Lease]struct{}, ok bool) {
 	if g.err != nil {
 		return nil, false
 	}
@@ -158,8 +165,9 @@ func (g *grant) seal(cause error) (handles map[*Lease]struct{}, ok bool) {
 	return handles, true
 }
 
-// finish tells the holder. The place is yet to be deleted.
-func (g *grant) finish(cause error, handles map[*Lease]struct{}) {
+// announceEnd tells the session, the holder and the Trace that the grant has ended. The
+// place is yet to be deleted.
+func (g *grant) announceEnd(cause error, handles map[*Lease]struct{}) {
 	close(g.over)
 	g.s.dropGrant(g)
 	for l := range handles {
@@ -173,9 +181,10 @@ func (g *grant) finish(cause error, handles map[*Lease]struct{}) {
 	}
 }
 
-// enter adds a handle, for an exclusive holder or one that shares.
+// enter adds a handle, which is exclusive or shared as k says. It returns ErrUpgrade if
+// k is exclusive and the grant is not.
 func (g *grant) enter(k kind) (*Lease, error) {
-	if err := g.check(); err != nil {
+	if err := g.checkHeld(); err != nil {
 		return nil, err
 	}
 	g.mu.Lock()
@@ -191,8 +200,8 @@ func (g *grant) enter(k kind) (*Lease, error) {
 	return l, nil
 }
 
-// exclusive reports whether the grant is, and stays so; g.mu is held.
-func (g *grant) exclusive() bool { return g.moving == nil && g.place().kind.exclusive() }
+// exclusive reports whether the grant is exclusive and stays so. g.mu must be held.
+func (g *grant) exclusive() bool { return g.changing == nil && g.place().kind.exclusive() }
 
 func (g *grant) holding() holding {
 	g.mu.Lock()
@@ -203,15 +212,15 @@ func (g *grant) holding() holding {
 	return holdsShared
 }
 
-// exit takes a handle away, and with the last one deletes the place: in the
-// background where there is no connection or it is lost before the answer.
-func (g *grant) exit(l *Lease) error {
-	// Close ends what has not ended, and then waits for the tasks: so from before
-	// the end on this is one.
+// release removes a handle. With the last one it deletes the place: in the background
+// if there is no connection, or if it is lost before the reply.
+func (g *grant) release(l *Lease) error {
+	// Close ends the grants that have not ended, and then waits for the tasks. So this
+	// must be a task before the grant ends.
 	c := g.line.c
 	c.tasks.Add()
 	defer c.tasks.Finish()
-	last, err := g.drop(l)
+	last, err := g.removeHandle(l)
 	if err != nil || !last {
 		return err
 	}
@@ -223,17 +232,18 @@ func (g *grant) exit(l *Lease) error {
 	case errors.Is(err, zk.ErrNoNode):
 		return lost(errDeleted)
 	}
-	g.leave()
+	g.leaveLater()
 	if zkconn.Transient(err) || errors.Is(err, zkconn.ErrSessionOver) {
 		return nil
 	}
 	return err
 }
 
-// drop takes a handle away. The grant ends with the last one, under the same
-// lock, so that a racing entry fails; last: its place is for the caller to delete.
-func (g *grant) drop(l *Lease) (last bool, err error) {
-	if err := g.check(); err != nil {
+// removeHandle removes a handle. The grant ends with the last one, under the same
+// lock, so that a racing entry fails. If last is true, the caller must delete the
+// place.
+func (g *grant) removeHandle(l *Lease) (last bool, err error) {
+	if err := g.checkHeld(); err != nil {
 		return false, err
 	}
 	g.mu.Lock()
@@ -242,14 +252,14 @@ func (g *grant) drop(l *Lease) (last bool, err error) {
 		return false, g.err
 	}
 	delete(g.handles, l)
-	last, moving := len(g.handles) == 0, g.moving != nil
+	last, changing := len(g.handles) == 0, g.changing != nil
 	if last {
-		g.seal(ErrReleased)
+		g.markEnded(ErrReleased)
 	}
 	g.mu.Unlock()
 	l.end(ErrReleased)
 	if last {
-		g.finish(ErrReleased, nil)
+		g.announceEnd(ErrReleased, nil)
 	}
-	return last && !moving, nil // else the downgrade does it
+	return last && !changing, nil // else the change deletes the place
 }

@@ -11,19 +11,19 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// A downgrade moves a grant from the writer's place to a reader's place with the
-// same uuid and number, in one transaction: so nobody can come between, and the
-// name tells whether a transaction whose reply was lost was carried out. No
-// signal is sent: the one behind lists the line and finds who it has to wait for.
+// A downgrade moves a grant from the writer's place to a reader's place with the same
+// uuid and number, in one transaction. So no other place can come between, and if the
+// reply is lost the name tells whether the transaction was carried out. No signal is
+// sent: the successor lists the line and finds the place that it has to wait for.
 
 var errReentered = errors.New("re-entries are open")
 
-// downgrade makes an exclusive grant a shared one, if l is its only handle.
+// downgrade turns an exclusive grant into a shared one, if l is its only handle.
 func (g *grant) downgrade(ctx context.Context, l *Lease) error {
-	// Close waits for it: the task that it starts is to be waited for too.
+	// Close must wait for the task that this starts, so this must be a task, too.
 	g.line.c.tasks.Add()
 	defer g.line.c.tasks.Finish()
-	if err := g.settled(ctx); err != nil {
+	if err := g.awaitChange(ctx); err != nil {
 		return err
 	}
 	g.mu.Lock()
@@ -35,10 +35,10 @@ func (g *grant) downgrade(ctx context.Context, l *Lease) error {
 	case g.err != nil:
 		g.mu.Unlock()
 		return g.err
-	case !open: // released meanwhile; a re-entry may hold on
+	case !open: // released in the meantime; a re-entry may still hold
 		g.mu.Unlock()
 		return ErrReleased
-	case g.moving != nil: // another one was quicker
+	case g.changing != nil: // another change was quicker
 		g.mu.Unlock()
 		return g.downgrade(ctx, l)
 	case !g.place().kind.exclusive():
@@ -48,10 +48,10 @@ func (g *grant) downgrade(ctx context.Context, l *Lease) error {
 		g.mu.Unlock()
 		return errReentered
 	}
-	g.moving = make(chan struct{})
+	g.changing = make(chan struct{})
 	g.mu.Unlock()
 	next := g.place().asReader()
-	g.s.expect(g, next.path) // an event can come before the reply
+	g.s.expect(g, next.path) // an event may come before the reply
 	result := make(chan error, 1)
 	g.line.c.tasks.Start(func() { result <- g.move(next) })
 	select {
@@ -62,7 +62,7 @@ func (g *grant) downgrade(ctx context.Context, l *Lease) error {
 	}
 }
 
-// asReader returns the reader's place that takes this one's turn.
+// asReader returns the reader's place that replaces this one.
 func (p *place) asReader() *place {
 	next := *p
 	number := strings.TrimPrefix(p.name[strings.LastIndex(p.name, string(p.kind)):], string(p.kind))
@@ -73,17 +73,17 @@ func (p *place) asReader() *place {
 	return &next
 }
 
-// move carries the downgrade out. A grant that has ended meanwhile leaves the
-// place that there is then.
+// move carries the downgrade out. If the grant has ended in the meantime, it deletes
+// whichever place there is then, in the background.
 func (g *grant) move(next *place) error {
 	last := g.place()
 	err := last.replace(next)
 	g.mu.Lock()
 	if err == nil {
-		g.at.Store(next)
+		g.current.Store(next)
 	}
-	close(g.moving)
-	g.moving = nil
+	close(g.changing)
+	g.changing = nil
 	over := g.err != nil
 	g.mu.Unlock()
 	if err == nil || over {
@@ -91,24 +91,25 @@ func (g *grant) move(next *place) error {
 	}
 	if err != nil || over {
 		g.s.forget(g, next.path)
-	} else { // watched once it has lived for a while, as others are
+	} else { // watched once it has lived for a while, like other grants
 		time.AfterFunc(g.s.Timeout()/10, func() { g.line.c.tasks.Start(g.watchPlace) })
 	}
 	switch {
 	case over:
-		g.leave()
-		return g.check()
+		g.leaveLater()
+		return g.checkHeld()
 	case errors.Is(err, zkconn.ErrSessionOver):
-		return g.check()
+		return g.checkHeld()
 	case errors.Is(err, zk.ErrNoNode):
 		g.end(lost(errDeleted))
-		return g.check()
+		return g.checkHeld()
 	}
 	return err
 }
 
-// replace creates next and deletes the place, until it is known to be done, or
-// not: zk.ErrNoNode where the place was gone.
+// replace creates next and deletes the place, in one transaction that is sent until
+// its outcome is known. It returns zk.ErrNoNode if the place was gone, and also if the
+// outcome cannot be found out.
 func (p *place) replace(next *place) error {
 	for again := false; ; again = true {
 		create := &zk.CreateRequest{
@@ -125,8 +126,9 @@ func (p *place) replace(next *place) error {
 			return err
 		}
 		// The attempt whose reply was lost may have been carried out all the same:
-		// what refuses this one, an ACL for one, is asked before NodeExists is. To
-		// go on as a writer would be to hold what the one behind may hold as well.
+		// the servers check what refuses this one, an ACL for example, before they
+		// check whether next exists. If the grant went on as a writer's, the
+		// successor might hold at the same time.
 		_, _, check := p.s.Multi(p.s.Lifetime(), &zk.CheckVersionRequest{Path: next.path, Version: -1})
 		switch {
 		case check == nil:
@@ -135,7 +137,7 @@ func (p *place) replace(next *place) error {
 			return err
 		case errors.Is(check, zkconn.ErrSessionOver):
 			return check
-		case !zkconn.Transient(check): // not to be found out
+		case !zkconn.Transient(check): // the outcome cannot be found out
 			p.line.c.tasks.Start(func() { next.leave(false) })
 			return zk.ErrNoNode
 		}

@@ -258,7 +258,7 @@ func TestB32CommitWhoseContextEndsDuringADowngrade(t *testing.T) {
 	next := last.asReader()
 	moved := make(chan struct{})
 	l.g.mu.Lock()
-	l.g.moving = moved
+	l.g.changing = moved
 	l.g.mu.Unlock()
 	s, _ := r.c.session()
 	s.expect(l.g, next.path)
@@ -279,8 +279,8 @@ func TestB32CommitWhoseContextEndsDuringADowngrade(t *testing.T) {
 	case <-time.After(2 * time.Second):
 	}
 	l.g.mu.Lock()
-	l.g.at.Store(next)
-	l.g.moving = nil
+	l.g.current.Store(next)
+	l.g.changing = nil
 	l.g.mu.Unlock()
 	close(moved)
 	s.forget(l.g, last.path)

@@ -8,30 +8,30 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// A grant can end with a transaction of its holder's, of which its place is a part
-// only. Until it is known whether that was carried out, the place is not given
-// back.
+// A grant can end by a transaction of the holder's that does more than delete the
+// place: an Ack, for example. Until it is known whether the transaction was carried
+// out, the place is not deleted in any other way.
 
-// endWith has try end the grant. try must return once it is known whether the
-// place is gone, and must not go on for longer than the session. sent is closed
-// when something is under way: before, try ends with ctx, and from then on only
-// this call does.
+// endWith runs try, which ends the grant by a transaction. try must return once it is
+// known whether the place is gone, and must not outlast the session. It closes sent
+// when it has sent something. Before that, try ends with ctx. From then on only this
+// call ends with ctx, and returns ErrUncertain.
 func (g *grant) endWith(ctx context.Context, sent <-chan struct{}, try func() (done bool, err error)) error {
-	// Close waits for it: the task that it starts is to be waited for too.
+	// Close must wait for the task that this starts, so this must be a task, too.
 	g.line.c.tasks.Add()
 	defer g.line.c.tasks.Finish()
-	if err := g.begin(ctx); err != nil {
+	if err := g.beginChange(ctx); err != nil {
 		return err
 	}
 	known, result := make(chan struct{}), make(chan error, 1)
 	g.line.c.tasks.Start(func() {
 		done, err := try()
 		close(known)
-		g.endedWith(done)
+		g.endChange(done)
 		switch {
 		case errors.Is(err, ErrUncertain):
 		case errors.Is(err, zkconn.ErrSessionOver):
-			err = g.check()
+			err = g.checkHeld()
 		case errors.Is(err, errDeleted):
 			g.end(err)
 		}
@@ -43,7 +43,7 @@ func (g *grant) endWith(ctx context.Context, sent <-chan struct{}, try func() (d
 	case <-ctx.Done():
 	}
 	select {
-	case <-known: // ctx may be the grant's own, which ends with it
+	case <-known: // ctx may be the lease's, which ends with the grant
 		return <-result
 	default:
 	}
@@ -55,22 +55,22 @@ func (g *grant) endWith(ctx context.Context, sent <-chan struct{}, try func() (d
 	}
 }
 
-// begin makes the grant one that is about to move, as a downgrade does.
-func (g *grant) begin(ctx context.Context) error {
+// beginChange waits until no change is under way, and begins one.
+func (g *grant) beginChange(ctx context.Context) error {
 	for {
 		if ctx.Err() != nil {
 			return zkconn.ContextErr(ctx)
 		}
-		if err := g.settled(ctx); err != nil {
+		if err := g.awaitChange(ctx); err != nil {
 			return err
 		}
-		if err := g.check(); err != nil {
+		if err := g.checkHeld(); err != nil {
 			return err
 		}
 		g.mu.Lock()
-		free := g.err == nil && g.moving == nil
+		free := g.err == nil && g.changing == nil
 		if free {
-			g.moving = make(chan struct{})
+			g.changing = make(chan struct{})
 		}
 		g.mu.Unlock()
 		if free {
@@ -79,21 +79,23 @@ func (g *grant) begin(ctx context.Context) error {
 	}
 }
 
-// endedWith ends the grant, or lets it go on; one that ended meanwhile leaves.
-func (g *grant) endedWith(done bool) {
+// endChange ends the change that beginChange has begun. If done, the place is deleted
+// and the grant ends. Else the grant goes on, and if it has ended in the meantime its
+// place is deleted.
+func (g *grant) endChange(done bool) {
 	g.mu.Lock()
 	over := g.err != nil
 	var handles map[*Lease]struct{}
 	if done && !over {
-		handles, _ = g.seal(ErrReleased)
+		handles, _ = g.markEnded(ErrReleased)
 	}
-	close(g.moving)
-	g.moving = nil
+	close(g.changing)
+	g.changing = nil
 	g.mu.Unlock()
 	switch {
 	case done && !over:
-		g.finish(ErrReleased, handles)
+		g.announceEnd(ErrReleased, handles)
 	case !done && over:
-		g.leave()
+		g.leaveLater()
 	}
 }

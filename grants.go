@@ -138,7 +138,7 @@ func (s *session) tick() {
 	s.mu.Unlock()
 	if silent {
 		for _, g := range s.allGrants() {
-			g.check()
+			g.checkHeld()
 		}
 	}
 }

@@ -12,18 +12,21 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Commit carries out the operations in one transaction, and only if the lock
-// is still held when the servers apply it. ops are *zk.CreateRequest,
-// *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest, with paths
-// under Options.Prefix; a nil ACL means Options.ACL, and entries of the scheme
-// "auth" are replaced by the ids of Options.Auth. The results are those of ops,
-// in order. With no ops it asks the servers whether the lock is held.
+// Commit carries out the operations in one transaction, and only if the lock is still
+// held when the servers apply it. ops are *zk.CreateRequest, *zk.SetDataRequest,
+// *zk.DeleteRequest and *zk.CheckVersionRequest, with paths under Options.Prefix. A nil
+// ACL means Options.ACL, and ACL entries of the scheme "auth" are replaced by the ids
+// of Options.Auth. The results are those of ops, in order. With no ops, Commit asks the
+// servers whether the lock is held. It blocks until a server answers or ctx ends.
 //
-// Errors: ErrLost, and nothing was done; an operation's own error, which names
-// it, and nothing was done; a request above the servers' limit (1,048,575
-// bytes) is refused before it is sent; ErrUncertain where the reply was lost,
-// or ctx ended first: it may have been done. It blocks until a server answers,
-// and costs one request and one commit.
+//   - ErrLost is returned if the lock is no longer held. Nothing was done.
+//   - An operation's own error, which names the operation, is returned if the servers
+//     refuse it. Nothing was done.
+//   - A request above the servers' limit (1,048,575 bytes) is refused before it is sent.
+//   - ErrUncertain is returned if the reply was lost, or if ctx ended first. The
+//     operations may have been carried out.
+//
+// Commit costs one request and one commit.
 func (l *Lease) Commit(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	rs, err := l.commit(ctx, ops)
 	if err != nil {
@@ -37,13 +40,9 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	guarded := make([]any, 1, 1+len(ops)) // the guard comes first
-	for i, op := range ops {
-		mapped, err := c.mapOp(op)
-		if err != nil {
-			return nil, fmt.Errorf("operation %d: %w", i, err)
-		}
-		guarded = append(guarded, mapped)
+	guarded, err := c.guardedOps(ops)
+	if err != nil {
+		return nil, err
 	}
 	for {
 		if ctx.Err() != nil {
@@ -56,7 +55,7 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 		guarded[0] = check
 		t, err := s.Begin(ctx, guarded...)
 		if errors.Is(err, zkconn.ErrSessionOver) {
-			err = l.g.check()
+			err = l.g.checkHeld()
 		}
 		if err != nil { // nothing has been sent
 			return nil, err
@@ -64,20 +63,12 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 		results, failed, err := t.Wait(ctx)
 		switch {
 		case err == nil:
-			rs := results.All()[1:]
-			for i := range rs {
-				rs[i].String = strings.TrimPrefix(rs[i].String, c.prefix)
-			}
-			return rs, nil
+			return c.callerResults(results.All()[1:]), nil
 		case failed == any(check) && errors.Is(err, zk.ErrNoNode):
-			if err := l.g.settled(ctx); err != nil { // and nothing was done
+			if err := l.guardFailed(ctx, check); err != nil { // nothing was done
 				return nil, err
 			}
-			if l.g.place().path != check.Path { // a downgrade was quicker
-				continue
-			}
-			l.g.placeDeleted(check.Path)
-			return nil, l.g.check()
+			continue
 		case failed != nil && failed != any(check):
 			return nil, fmt.Errorf("operation %d: %w", slices.Index(guarded, failed)-1, err)
 		case errors.Is(err, zkconn.ErrNotSent):
@@ -89,31 +80,49 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 	}
 }
 
-// mapOp returns a user's operation as it is to be sent. It shares the data.
+// guardedOps returns a caller's operations as they are to be sent, behind room for the
+// guard.
+func (c *Client) guardedOps(ops []any) ([]any, error) {
+	guarded := make([]any, 1, 1+len(ops))
+	for i, op := range ops {
+		mapped, err := c.mapOp(op)
+		if err != nil {
+			return nil, fmt.Errorf("operation %d: %w", i, err)
+		}
+		guarded = append(guarded, mapped)
+	}
+	return guarded, nil
+}
+
+// callerResults takes Options.Prefix off the results of a caller's operations.
+func (c *Client) callerResults(rs []zk.MultiResponse) []zk.MultiResponse {
+	for i := range rs {
+		rs[i].String = strings.TrimPrefix(rs[i].String, c.prefix)
+	}
+	return rs
+}
+
+// guardFailed is for a Commit whose guard did not find its place. It returns why the
+// lease has ended, nil if a downgrade was quicker and the grant has another place.
+func (l *Lease) guardFailed(ctx context.Context, check *zk.CheckVersionRequest) error {
+	if err := l.g.awaitChange(ctx); err != nil {
+		return err
+	}
+	if l.g.place().path != check.Path {
+		return nil
+	}
+	l.g.placeDeleted(check.Path)
+	return l.g.checkHeld()
+}
+
+// mapOp returns a caller's operation as it is to be sent. The two share the data.
 func (c *Client) mapOp(op any) (_ any, err error) {
 	switch op := op.(type) {
 	case *zk.CreateRequest:
 		if op == nil {
 			break
 		}
-		if op.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
-			return nil, fmt.Errorf("create %s: flags %d: a transaction creates no containers and no TTL nodes", op.Path, op.Flags)
-		}
-		m := &zk.CreateRequest{Data: op.Data, Acl: c.acl, Flags: op.Flags}
-		path, suffix := op.Path, ""
-		if op.Flags&zk.FlagSequence != 0 && strings.HasSuffix(path, "/") {
-			path, suffix = path+"0", "0" // a name that is only the number is fine
-		}
-		if m.Path, err = c.resolve(path); err != nil {
-			return nil, fmt.Errorf("create %q: %w", op.Path, err)
-		}
-		m.Path = strings.TrimSuffix(m.Path, suffix)
-		if op.Acl != nil {
-			if m.Acl, err = expandACL(op.Acl, c.auth); err != nil {
-				return nil, fmt.Errorf("create %s: %w", op.Path, err)
-			}
-		}
-		return m, nil
+		return c.mapCreate(op)
 	case *zk.SetDataRequest:
 		if op == nil {
 			break
@@ -122,8 +131,8 @@ func (c *Client) mapOp(op any) (_ any, err error) {
 		if m.Path, err = c.resolve(op.Path); err != nil {
 			return nil, fmt.Errorf("set data of %q: %w", op.Path, err)
 		}
-		// The session may write its own places, but that is how a holder says that
-		// it leaves.
+		// The servers let the session write its own places, but such a write is the
+		// signal that the holder leaves.
 		if p, ok := parsePlaceName(m.Path[strings.LastIndexByte(m.Path, '/')+1:], lockKinds); ok && p.signals() {
 			return nil, fmt.Errorf("set data of %q: it is a place in a line", op.Path)
 		}
@@ -150,4 +159,25 @@ func (c *Client) mapOp(op any) (_ any, err error) {
 		return nil, fmt.Errorf("%T is none of *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest, *zk.CheckVersionRequest", op)
 	}
 	return nil, fmt.Errorf("nil %T", op)
+}
+
+func (c *Client) mapCreate(op *zk.CreateRequest) (_ any, err error) {
+	if op.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
+		return nil, fmt.Errorf("create %s: flags %d: a transaction cannot create containers or TTL nodes", op.Path, op.Flags)
+	}
+	m := &zk.CreateRequest{Data: op.Data, Acl: c.acl, Flags: op.Flags}
+	path, suffix := op.Path, ""
+	if op.Flags&zk.FlagSequence != 0 && strings.HasSuffix(path, "/") {
+		path, suffix = path+"0", "0" // a name that is only the number is fine
+	}
+	if m.Path, err = c.resolve(path); err != nil {
+		return nil, fmt.Errorf("create %q: %w", op.Path, err)
+	}
+	m.Path = strings.TrimSuffix(m.Path, suffix)
+	if op.Acl != nil {
+		if m.Acl, err = expandACL(op.Acl, c.auth); err != nil {
+			return nil, fmt.Errorf("create %s: %w", op.Path, err)
+		}
+	}
+	return m, nil
 }

@@ -22,15 +22,15 @@ const kindMember kind = "member-"
 
 var memberKinds = []kind{kindMember}
 
-// Barrier holds its members back until n of them are there, and then lets those
-// n go: round after round, on one path. Who comes early for the next round waits
-// until the last one has left; who comes as one too many waits for the next. A
-// member that cancels, or whose process dies, before the round is opened is not
-// counted. It is only a name; values are safe for concurrent use, and each call
-// of Wait is a member of its own.
+// Barrier holds its members back until n of them are there, and then lets those n go,
+// round after round on one path. A member that arrives early for the next round waits
+// until the last member of the open one has left. Surplus arrivals wait for the next
+// round. A member that cancels, or whose process dies, before the round is opened is
+// not counted. A Barrier is only a name. Values are safe for concurrent use, and each
+// call of Wait is a member of its own.
 //
-// The znode at the path holds n as decimal text: members that disagree get an
-// error that names both numbers. It is a container, which the servers delete
+// The znode at the path holds n as decimal text. Members that disagree on n get an
+// error that names both numbers. The znode is a container, which the servers delete
 // when it has been idle.
 type Barrier struct {
 	line  *line // the path
@@ -41,9 +41,9 @@ type Barrier struct {
 	sizeChecked time.Time // when the path's data was last known to be n
 }
 
-// NewBarrier returns the barrier of n members with that path. It sends nothing; a
-// path that is none, an n below 1, and one that no transaction has room for are
-// errors at the first use.
+// NewBarrier returns the barrier of n members with that path. It sends nothing. An
+// invalid path, an n below 1, and an n for which a transaction has no room are
+// reported on first use.
 func NewBarrier(c *Client, path string, n int) *Barrier {
 	return &Barrier{
 		line:  &line{c: c, path: path, recipe: "barrier"},
@@ -52,26 +52,30 @@ func NewBarrier(c *Client, path string, n int) *Barrier {
 	}
 }
 
-// Wait joins the round and returns once it has been opened, with the number that
-// the member has in it: 0 to n-1, each once, so that one of them can be told to
-// lead. It blocks until n members are there, through disconnections.
+// Wait joins the round and returns once the round has been opened. It returns the
+// member's number in the round: 0 to n-1, each once, so that one member can be made
+// the leader. It blocks until n members are there, through disconnections.
 //
-// Errors: that of ctx, and the round was not, and will not be, opened with this
-// member; while connected it is asked of the servers whether that is so, and
-// where the round was opened after all Wait succeeds. ErrUncertain: ctx ended
-// while disconnected, or the reply was lost, so it may have been; the next Wait of
-// this Client begins when it is known. zk.ErrSessionExpired: the session ended
-// first, which is no member any more; a round is not joined again behind the
-// caller's back. ErrEvicted: somebody deleted the member's znode (where that was
-// before it was known that there is one, another takes its place). ErrClosed.
-// Either of the last three with ErrUncertain where it cannot be found out any more
-// whether the round had been opened with it.
+//   - ctx's error is returned if the round was not, and will not be, opened with this
+//     member. While connected, Wait asks the servers whether that is so, and succeeds
+//     if the round was opened after all.
+//   - ErrUncertain is returned if ctx ended while disconnected, or if the reply was
+//     lost. The round may have been opened with this member. The next Wait of this
+//     Client begins when the outcome is known.
+//   - zk.ErrSessionExpired is returned if the session ended first, and with it the
+//     membership. Wait does not join a round again behind the caller's back.
+//   - ErrEvicted is returned if somebody deleted the member's znode. If that happened
+//     before the znode was known to exist, Wait creates another one instead.
+//   - ErrClosed is returned if the Client was closed.
 //
-// Cost: three requests and one commit for a member (two for the last to come,
-// beside one that lists the members and one, with a commit, that opens the round
-// for all), one commit to leave; for the first member of a round one more, two
-// where members of the round before are still leaving. A wake is one for each
-// member.
+// Each of the last three comes with ErrUncertain if it can no longer be found out
+// whether the round had been opened with the member.
+//
+// A member costs three requests and one commit, and one of each to leave. The last to
+// arrive joins with one request and one commit, lists the members with one request,
+// and opens the round for all with one of each. The first member of a round costs one
+// commit more, or two if members of the round before are still leaving. Each member
+// wakes once.
 func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	r := b.self()
 	if err := b.check(ctx); err != nil {
@@ -112,8 +116,8 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 		return m.index, m.err
 	case <-ctx.Done():
 	}
-	// Whether the round is opened with this member is for the servers to say, as
-	// long as one can be asked.
+	// Only the servers know whether the round was opened with this member. They are
+	// asked for as long as there is a connection.
 	for {
 		s, changed := c.session()
 		up, flipped := s.Connected()
@@ -129,8 +133,8 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 	}
 }
 
-// checkSize makes sure that the path's znode holds n, and creates it where there is
-// none. An idle container is reaped, so this is believed for a while only.
+// checkSize makes sure that the path's znode holds n, and creates the znode if there
+// is none. The servers delete an idle container, so this is believed for a while only.
 func (b *Barrier) checkSize(ctx context.Context, s *session) error {
 	b.mu.Lock()
 	known := time.Since(b.sizeChecked) < idleLine
@@ -145,14 +149,14 @@ func (b *Barrier) checkSize(ctx context.Context, s *session) error {
 	for range zkconn.MaxTries {
 		data, stat, err := s.Get(ctx, path)
 		switch {
-		case isContextErr(ctx, err): // whatever its cause is
+		case isContextErr(ctx, err): // whatever the cause of ctx is
 			return err
 		case errors.Is(err, zk.ErrNoNode):
 			err = s.CreateContainer(ctx, path, n, b.line.c.acl)
 		case err != nil:
 		case stat.EphemeralOwner != 0:
 			return zk.ErrNoChildrenForEphemerals
-		case len(data) == 0: // made as the parent of something
+		case len(data) == 0: // created as the parent of another znode
 			_, _, err = s.Multi(ctx, &zk.SetDataRequest{Path: path, Data: n, Version: stat.Version})
 		case string(data) != string(n):
 			if other, err := strconv.Atoi(string(data)); err == nil && other > 0 {
@@ -183,10 +187,10 @@ func (b *Barrier) forgetSize() {
 	b.sizeChecked = time.Time{}
 }
 
-// ready holds the members as ranges of their sequence numbers ("0-3,5"), so that
-// what each of them reads does not grow with their number.
+// The znode ready names the members as ranges of their sequence numbers ("0-3,5"), so
+// that what each member reads does not grow with their number.
 
-// ranges writes the numbers of members, which are in order.
+// ranges returns the members' numbers as ranges. ms must be sorted.
 func ranges(ms []placeName) []byte {
 	var b []byte
 	for i := 0; i < len(ms); {
@@ -206,7 +210,8 @@ func ranges(ms []placeName) []byte {
 	return b
 }
 
-// indexIn returns how many numbers stand before number, or errExcluded.
+// indexIn returns how many of the numbers in data come before number, or errExcluded
+// if number is not among them.
 func indexIn(data []byte, number int32) (int, error) {
 	index := 0
 	for part := range bytes.SplitSeq(data, []byte{','}) {
@@ -233,7 +238,8 @@ func indexIn(data []byte, number int32) (int, error) {
 	return 0, errExcluded
 }
 
-// openingSize returns the size of a transaction that opens a round, at most.
+// openingSize returns the largest size that the transaction that opens a round can
+// have.
 func openingSize(round string, n int) int {
 	const header = 4 + 1 + 4
 	member := header + 4 + len(round) + len("/_c_-member-0123456789") + 36 + 4
@@ -242,8 +248,8 @@ func openingSize(round string, n int) int {
 	return 8 + header + ready + n*(member+len("0123456789,"))
 }
 
-// checkMembers refuses a number of members that is none, or for which there is no
-// room in the transaction that lets them go.
+// checkMembers refuses a number of members below 1, and one for which the transaction
+// that lets them go has no room.
 func checkMembers(recipe string, n, size int) error {
 	switch {
 	case n < 1:

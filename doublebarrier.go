@@ -12,28 +12,28 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// DoubleBarrier lets its members enter together, when n are there, and leave
-// together, when all have come to leave. n is a threshold: more may enter while
-// n or more stand. It is only a name; values are safe for concurrent use, and
-// each call of Enter is a member of its own.
+// DoubleBarrier lets its members enter together once n of them are there, and leave
+// together once all of them have come to leave. n is a threshold: more members may
+// enter while n or more are there. A DoubleBarrier is only a name. Values are safe for
+// concurrent use, and each call of Enter is a member of its own.
 //
-// Members of Curator's DistributedDoubleBarrier on the same path are members like
-// any others. To use it again without a pause is safe among members of this
-// library only: Curator's pass by a ready znode that the last use has left, or
-// delete one that the next use has made, so that one enters alone, or waits for
-// ever. Here a member passes by a ready that is younger than itself, and deletes
-// it only where nobody has come since it saw that nobody was there.
+// Members of Curator's DistributedDoubleBarrier on the same path count like any others.
+// Use the barrier again without a pause only if all its members are of this library.
+// Curator's members enter by a ready znode that the last use has left behind, or
+// delete one that the next use has created, so that a member enters alone or waits for
+// ever. A member of this library enters only by a ready znode that is younger than its
+// own znode, and deletes ready only if nobody has come since it saw that nobody was
+// there.
 //
-// The path is a container, which the servers delete when it has been idle; one
-// that holds data of its own is an error at the first use.
+// The path is a container, which the servers delete when it has been idle. A path that
+// holds data of its own is reported on first use.
 type DoubleBarrier struct {
 	line *line
 	n    int
 }
 
-// NewDoubleBarrier returns the double barrier with that threshold and path. It
-// sends nothing; a path that is none, and an n below 1, are errors at the first
-// use.
+// NewDoubleBarrier returns the double barrier with that threshold and path. It sends
+// nothing. An invalid path and an n below 1 are reported on first use.
 func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
 	return &DoubleBarrier{
 		line: &line{c: c, path: path, recipe: "double barrier", kinds: memberKinds},
@@ -41,18 +41,22 @@ func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
 	}
 }
 
-// Enter joins, and returns a Visit once n members are there. It blocks until
+// Enter joins the barrier and returns a Visit once n members are there. It blocks until
 // then, through disconnections.
 //
-// Errors: that of ctx; zk.ErrSessionExpired: the session ended while it waited;
-// ErrEvicted: its znode was deleted by somebody else; ErrLost: the servers were
-// silent for so long as it entered that the session may have ended; ErrClosed. On
-// any error the znode is gone, which is waited for while connected, or will be, and
-// this Client's next Enter begins when it is; members that stood beside it may have
-// entered with it.
+//   - ctx's error is returned if ctx ended first.
+//   - zk.ErrSessionExpired is returned if the session ended while Enter waited.
+//   - ErrEvicted is returned if somebody else deleted the member's znode.
+//   - ErrLost is returned if, as the member entered, the servers were silent for so
+//     long that the session may have ended.
+//   - ErrClosed is returned if the Client was closed.
 //
-// Cost: one request and one commit, one request more in each session that has
-// members waiting; two more, with one commit, for the last to come.
+// On any error the member's znode is deleted. While connected, Enter waits for that.
+// Otherwise it is deleted later, and this Client's next Enter begins when it is gone.
+// Other members may have entered with this one all the same.
+//
+// Enter costs one request and one commit. Each session that has members waiting costs
+// one request more. The last member to arrive costs two requests and one commit more.
 func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	r := d.self()
 	if err := d.check(ctx); err != nil {
@@ -60,7 +64,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	}
 	ctx, done := r.c.bind(ctx)
 	defer done()
-	// A member whose Enter or Leave was given up counts until it is deleted.
+	// A member whose Enter or Leave was canceled counts until its znode is deleted.
 	err := r.c.awaitAbandoned(ctx, r.path())
 	var v *Visit
 	if err == nil {
@@ -96,7 +100,7 @@ func (d *DoubleBarrier) enter(ctx context.Context) (*Visit, error) {
 		case err == errJoinLost: // others may have entered with it
 			return nil, d.line.c.expired()
 		case errors.Is(err, zkconn.ErrSessionOver):
-			continue // there was nobody yet
+			continue // there was no member yet
 		case err != nil:
 			return nil, err
 		}
@@ -111,8 +115,8 @@ func (d *DoubleBarrier) enter(ctx context.Context) (*Visit, error) {
 	}
 }
 
-// join becomes a member. The path must bear this library's marker: each join, and
-// each opening, sets it, by which the version tells that nobody came.
+// join creates a member. The path must hold this library's marker: each join and each
+// opening write it, so an unchanged version tells that nobody has come.
 func (d *DoubleBarrier) join(ctx context.Context, s *session) (*place, error) {
 	state, err := d.line.ensure(ctx, s)
 	if err != nil {
@@ -129,12 +133,12 @@ func (d *DoubleBarrier) join(ctx context.Context, s *session) (*place, error) {
 	return p, err
 }
 
-// wait returns when p has entered: by its own listing of n members, or by a
-// ready that is younger than it. An older one is of an earlier use, whose members
-// may not even have left.
+// wait returns when p has entered: by its own listing of n members, or by a ready
+// that is younger than p. An older ready is of an earlier use, whose members may not
+// even have left.
 func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
-	since := int64(0)                          // the ready by which it enters
-	if p.lineCount < 0 || p.lineCount >= d.n { // with ready, should there be one
+	since := int64(0)                          // czxid of the ready by which it enters
+	if p.lineCount < 0 || p.lineCount >= d.n { // lineCount includes ready
 		var err error
 		if since, err = d.open(ctx, p); errors.Is(err, zk.ErrNoNode) { // nor is p's
 			return nil, p.whyGone(ctx)
@@ -176,11 +180,11 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 	return &Visit{d: d, l: l, openedAt: since, turn: make(chan struct{}, 1)}, nil
 }
 
-// open creates ready if n members are there, and returns its czxid, or that of
-// one that is younger than p; 0 if there are fewer. One that is older must be
-// replaced: those who wait do not pass by it. Nobody may have come since the
-// listing: some of the n can have died by then, and who came after that was never
-// one of n.
+// open creates ready if n members are there. It returns the czxid of that ready, or of
+// one that exists and is younger than p; 0 if there are fewer than n members. A ready
+// that is older must be replaced, because waiting members do not enter by it. Nobody
+// may have come since the listing: some of the n members can have died by then, and a
+// member that came after that was never one of n.
 func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
 	c := d.line.c
 	for {
@@ -218,9 +222,9 @@ func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
 	}
 }
 
-// depart deletes, in the background, a member that is not waited for, and ready
-// with the last: unless somebody has come since, whose join would have set the
-// path's data. What it returns is closed when that is done.
+// depart deletes, in the background, a member that does not wait for the others to
+// leave. With the last member it deletes ready, unless somebody has come since: a join
+// would have written the path's data. The channel is closed when that is done.
 func (d *DoubleBarrier) depart(p *place) <-chan struct{} {
 	return d.line.c.background(d.line.path, func() {
 		path := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.marker(), Version: -1}
@@ -236,9 +240,9 @@ func (d *DoubleBarrier) depart(p *place) <-chan struct{} {
 	})
 }
 
-// awaits waits until gone is closed, for until then the place is counted; or until
-// there is no connection, or for as long as a session lasts that the server does not
-// answer.
+// awaits waits until gone is closed, because until then the place counts. It gives up
+// when there is no connection, and after the time for which a session lasts while no
+// server answers.
 func (p *place) awaits(gone <-chan struct{}) {
 	tooLong := time.NewTimer(p.s.Timeout())
 	defer tooLong.Stop()
@@ -257,9 +261,8 @@ func (p *place) awaits(gone <-chan struct{}) {
 	}
 }
 
-// members lists who is there, in the order of their names, the path's Stat, and
-// whether ready is there. Curator's members bear a bare uuid; what bears another
-// name is none.
+// members returns the names of the members, sorted, the path's Stat, and whether ready
+// exists. Curator's members are named by a bare uuid. Any other znode is no member.
 func (d *DoubleBarrier) members(ctx context.Context, s *session) (ms []string, path *zk.Stat, ready bool, err error) {
 	names, stat, err := s.Children(ctx, d.line.abs())
 	if err != nil {

@@ -10,42 +10,42 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Visit is a member of a DoubleBarrier that has entered. It is safe for
-// concurrent use.
+// Visit is a member that has entered a DoubleBarrier. It is safe for concurrent use.
 type Visit struct {
 	d        *DoubleBarrier
 	l        *Lease
 	openedAt int64 // czxid of the ready by which it entered
 
-	turn    chan struct{}   // full while somebody leaves, who alone uses what follows
+	turn    chan struct{}   // full during a Leave; only that one uses what follows
 	leaving bool            // Leave was called
-	removed <-chan struct{} // closed when the znode is deleted; nil: it is not about to be
+	removed <-chan struct{} // closed when the znode is deleted; nil: no deletion has begun
 	lost    error           // why the visit had ended before
-	left    bool            // all have
+	left    bool            // all members have left
 }
 
-// Context returns a context that ends with parent, and with the visit: when Leave
-// is called (its cause is ErrReleased then), when it is lost (ErrLost: its session
-// ended, or its znode was deleted) or the Client is closed (ErrClosed). parent
-// must not be nil.
+// Context returns a context that ends with parent or with the visit. Its cause is
+// ErrReleased if Leave was called, ErrLost if the visit was lost (its session ended,
+// or its znode was deleted), and ErrClosed if the Client was closed. parent must not
+// be nil.
 func (v *Visit) Context(parent context.Context) context.Context { return v.l.Context(parent) }
 
-// Err returns nil while the visit lasts, an error that is ErrReleased, ErrLost or
-// ErrClosed from then on. It sends nothing.
+// Err returns nil while the visit lasts, and from then on an error that is ErrReleased,
+// ErrLost or ErrClosed. It sends nothing.
 func (v *Visit) Err() error { return v.l.Err() }
 
-// Leave ends the visit, and returns when all for whom the barrier was opened have
-// left, or died. Members that came for a later opening are not waited for. It
+// Leave ends the visit, and returns when all members for which the barrier was opened
+// have left or died. It does not wait for members that came for a later opening. It
 // blocks until then, through disconnections and the end of the session.
 //
-// Errors: that of ctx, and then this member has left, and others have not; a
-// second Leave goes on waiting. ErrLost or ErrClosed: the visit had ended before,
-// and nobody is waited for.
+//   - ctx's error is returned if ctx ended first. This member has left then, and others
+//     have not. A second Leave goes on waiting.
+//   - ErrLost or ErrClosed is returned if the visit had ended before. Leave then waits
+//     for nobody.
 //
-// Cost: one request and one commit to leave, one of each for the last one, a
-// listing and a read to begin with and two of them at each wake: one wake for most
-// members; the one whose znode sorts first wakes for each member that sorts last
-// when it looks.
+// Leave costs one request and one commit, even for the last member, which also deletes
+// ready. It costs a listing and a read to begin with, and two of them at each wake. Most
+// members wake once. The member whose znode sorts first wakes for each member that
+// sorts last when it looks.
 func (v *Visit) Leave(ctx context.Context) error {
 	if v == nil || v.d == nil {
 		return fail("leave", "", errors.New("not made by Enter"))
@@ -60,7 +60,7 @@ func (v *Visit) leave(ctx context.Context) error {
 	ctx, done := v.d.line.c.bind(ctx)
 	defer done()
 	select {
-	case v.turn <- struct{}{}: // also where ctx has ended: the member leaves then
+	case v.turn <- struct{}{}: // even if ctx has ended, because the member has to leave
 	default:
 		select {
 		case v.turn <- struct{}{}:
@@ -88,7 +88,7 @@ func (v *Visit) leave(ctx context.Context) error {
 	return err
 }
 
-// wait returns when all have left who are older than the ready by which this
+// wait returns when all members have left that are older than the ready by which this
 // member entered.
 func (v *Visit) wait(ctx context.Context, p *place) error {
 	for s := p.s; ; {
@@ -96,8 +96,8 @@ func (v *Visit) wait(ctx context.Context, p *place) error {
 		if !errors.Is(err, zkconn.ErrSessionOver) {
 			return err
 		}
-		// The znode has gone with the session, the others have not. The server of
-		// the next session may be behind, and show nobody.
+		// The znode has gone with the session, those of the others have not. The
+		// server of the next session may lag and show no member.
 		if s, err = v.d.line.c.live(ctx); err == nil {
 			err = s.Sync(ctx, v.d.line.abs())
 		}
@@ -107,53 +107,15 @@ func (v *Visit) wait(ctx context.Context, p *place) error {
 	}
 }
 
+// waitIn is wait in one session.
 func (v *Visit) waitIn(ctx context.Context, s *session, p *place) error {
 	for {
-		ms, path, ready, err := v.d.members(ctx, s)
+		w, err := v.nextToLeave(ctx, s, p)
 		switch {
-		case isContextErr(ctx, err): // whatever its cause is
+		case err == errStaleListing:
+			continue
+		case err != nil || w == nil:
 			return err
-		case errors.Is(err, zk.ErrNoNode):
-			return nil // nobody, and no path any more
-		case err != nil:
-			return err
-		}
-		own := slices.Contains(ms, p.name)
-		if own && v.removed != nil { // by an earlier Leave, or about to be
-			if err := v.remove(ctx, p); err != nil {
-				return err
-			}
-			own = false
-			ms = slices.DeleteFunc(ms, func(name string) bool { return name == p.name })
-		}
-		switch {
-		case ready && (len(ms) == 0 || own && len(ms) == 1):
-			err := v.clear(ctx, s, p, own, path.Version)
-			if err == errArrived {
-				continue
-			}
-			return err
-		case len(ms) == 0:
-			return nil
-		}
-		w, first, err := v.awaited(ctx, s, ms, p.name)
-		switch {
-		case isContextErr(ctx, err):
-			return err
-		case errors.Is(err, zk.ErrNoNode):
-			continue // left since
-		case err != nil:
-			return err
-		}
-		// Whoever waits leaves first, but for the member that sorts first: all others
-		// wait for that one.
-		if own && (w == nil || !first) {
-			if err := v.remove(ctx, p); err != nil {
-				return err
-			}
-		}
-		if w == nil {
-			return nil // who is there has come for a later opening
 		}
 		select {
 		case <-w.Fired():
@@ -165,9 +127,54 @@ func (v *Visit) waitIn(ctx context.Context, s *session, p *place) error {
 	}
 }
 
-// awaited returns the watch on the member whose leaving this one, own, has to
-// wait for: the first of those who entered by the same ready, or an earlier one,
-// and where that is own, as first tells, the last. nil: there is none.
+// nextToLeave lists the members, deletes this one's znode as soon as its turn to leave
+// has come, and returns the watch on the member to wait for, nil if there is none.
+func (v *Visit) nextToLeave(ctx context.Context, s *session, p *place) (*zkconn.Watch, error) {
+	ms, path, ready, err := v.d.members(ctx, s)
+	switch {
+	case isContextErr(ctx, err): // whatever the cause of ctx is
+		return nil, err
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil // no member, and no path any more
+	case err != nil:
+		return nil, err
+	}
+	own := slices.Contains(ms, p.name)
+	if own && v.removed != nil { // by an earlier Leave, or about to be
+		if err := v.remove(ctx, p); err != nil {
+			return nil, err
+		}
+		own = false
+		ms = slices.DeleteFunc(ms, func(name string) bool { return name == p.name })
+	}
+	switch {
+	case ready && (len(ms) == 0 || own && len(ms) == 1):
+		return nil, v.clear(ctx, s, p, own, path.Version)
+	case len(ms) == 0:
+		return nil, nil
+	}
+	w, first, err := v.awaited(ctx, s, ms, p.name)
+	switch {
+	case isContextErr(ctx, err):
+		return nil, err
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, errStaleListing
+	case err != nil:
+		return nil, err
+	}
+	// A member deletes its znode before it waits. Only the one that sorts first keeps
+	// it, because all others wait for that one.
+	if own && (w == nil || !first) {
+		if err := v.remove(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil // nil: the members there have come for a later opening
+}
+
+// awaited returns the watch on the member that this one, own, has to wait for: the
+// first of those that entered by the same ready or an earlier one. If that is own, first
+// is true, and it is the last of them. nil: there is none.
 func (v *Visit) awaited(ctx context.Context, s *session, ms []string, own string) (w *zkconn.Watch, first bool, err error) {
 	for _, name := range ms {
 		if name == own {
@@ -215,11 +222,11 @@ func (v *Visit) remove(ctx context.Context, p *place) error {
 	}
 }
 
-// errArrived: somebody may have come since the listing.
-var errArrived = errors.New("somebody may have come")
+// errStaleListing: members may have come or left since the listing.
+var errStaleListing = errors.New("listing is out of date")
 
-// clear deletes the last member's znode, and ready, which must stay if anybody has
-// come since the path had that version.
+// clear deletes the last member's znode and ready. ready must stay if anybody has come
+// since the path had that version.
 func (v *Visit) clear(ctx context.Context, s *session, p *place, own bool, version int32) error {
 	nobodyCame := &zk.CheckVersionRequest{Path: v.d.line.abs(), Version: version}
 	ops := []any{nobodyCame, &zk.DeleteRequest{Path: v.d.ready(), Version: -1}}
@@ -236,7 +243,7 @@ func (v *Visit) clear(ctx context.Context, s *session, p *place, own bool, versi
 		case errors.Is(err, zkconn.ErrSessionOver), isContextErr(ctx, err):
 			return err
 		case failed == any(nobodyCame) && errors.Is(err, zk.ErrBadVersion):
-			return errArrived
+			return errStaleListing
 		case own:
 			return v.remove(ctx, p)
 		}

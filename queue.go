@@ -9,56 +9,57 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
-// Queue is a durable queue: first in, first out, each item to one consumer at a
-// time, until that one acks it. It is for coordination: thousands of small items,
-// hundreds a second, that must not be lost and must be handled in order. It is no
-// log and no broker; for more than that there are others.
+// Queue is a durable queue: first in, first out. It hands each item to one consumer at
+// a time, until that consumer acks it. Use it for coordination: thousands of small
+// items, hundreds a second, that must not be lost and must be handled in order. It is
+// neither a log nor a message broker. For more than that, use one of those.
 //
-// It is only a name. Values are safe for concurrent use.
+// A Queue is only a name. Values are safe for concurrent use.
 //
-// A queue stays, also when it is idle and empty: the servers do not delete it, as
-// they do with locks. Who wants it gone deletes the path with all below it.
+// A queue stays even when it is idle and empty: the servers delete idle locks, but not
+// queues. To get rid of a queue, delete its path with everything below it.
 type Queue struct {
 	c           *Client
 	path        string
 	opts        QueueOptions
 	consumers   *line
-	producers   *line // where there is a bound
-	claims      *line // of the claims, which stand in no line
+	producers   *line // if there is a bound
+	claims      *line // of the claims, which do not wait in any line
 	segmentSize int64 // after how many creates a segment is sealed
 }
 
-// QueueOptions are the settings of a Queue; nil and the zero value work. All who
-// use a queue should give the same.
+// QueueOptions are the settings of a Queue. nil and the zero value work. All users of a
+// queue should give the same options.
 type QueueOptions struct {
-	// MaxLen is how many items there may be, taken ones included; 0: any number. It
-	// binds those who put with it. While puts with a bound and puts without are
-	// under way together there may be more.
+	// MaxLen is how many items there may be, taken ones included. 0 means any number.
+	// It binds only the producers that set it. While puts with and without a bound are
+	// under way together, there may be more items.
 	MaxLen int
 	// MaxAttempts is how often an item may be taken. The consumer that takes it once
 	// more moves it to the dead letters instead. A Take whose context ends while the
-	// servers carry it out counts, too. 0: 16; negative: any number.
+	// servers carry it out counts, too. 0 means 16, and a negative value any number.
 	MaxAttempts int
-	// DeadLetter is the path of the queue of the dead letters: items that were taken
-	// too often, with the same ID and Data. Empty: the queue's own path and "-dead".
-	// Nothing is ever dropped; who reads them gives that queue other MaxAttempts.
+	// DeadLetter is the path of the queue of the dead letters. Items that were taken too
+	// often are moved there, with the same ID and Data. Empty means the queue's own path
+	// followed by "-dead". Nothing is ever dropped. If you consume the dead letters, give
+	// that queue other MaxAttempts.
 	DeadLetter string
-	// MaxItemBytes is the largest Data that may be put; 0: as much as a request to
+	// MaxItemBytes is the largest Data that may be put. 0 means as much as a request to
 	// the servers has room for, a little less than 1,048,575 bytes.
 	MaxItemBytes int
 
-	// Workers is how many items Serve works on at the same time; 0: one.
+	// Workers is how many items Serve works on at the same time. 0 means one.
 	Workers int
-	// Backoff is how long Serve waits before it gives an item back whose handler
-	// failed, by its Attempt. nil: 100 ms, twice as much with each attempt, up to
-	// 30 s.
+	// Backoff returns how long Serve waits before it gives back an item whose handler
+	// failed. attempt is the item's Attempt. nil means 100 ms, doubled with each attempt,
+	// up to 30 s.
 	Backoff func(attempt int) time.Duration
 }
 
 const defaultMaxAttempts = 16
 
-// NewQueue returns the queue with that path. It sends nothing; a path that is
-// none, and options that cannot work, are errors at the first use.
+// NewQueue returns the queue with that path. It sends nothing. An invalid path and
+// invalid options are reported on first use.
 func NewQueue(c *Client, path string, opts *QueueOptions) *Queue {
 	q := &Queue{c: c, path: path, segmentSize: queuelog.SegmentSize}
 	if c != nil && c.segment > 0 {
@@ -121,25 +122,29 @@ func (q *Queue) fail(op string, err error) error {
 	return fail(op, q.path, err)
 }
 
-// Put puts an item at the end. Items are handed out in the order in which the
-// servers carried out the puts: so what was put after another Put had returned
-// comes behind it.
+// Put puts an item at the end. Items are handed out in the order in which the servers
+// carried out the puts. So an item comes behind every item whose Put had returned
+// before its own Put began.
 //
-// It blocks until a server answers, with MaxLen until there is room, until ctx
-// ends or the Client is closed (ErrClosed). With MaxLen producers wait in a line,
-// first come, first served, and one is woken at a time; one whose znode there is
-// deleted by somebody else gets ErrEvicted.
+// Put blocks until a server answers, until ctx ends or until the Client is closed. With
+// MaxLen it also blocks until there is room: producers wait in a line, first come,
+// first served, and one is woken at a time.
 //
-// nil: the item is there, once. ErrUncertain: the session ended before the reply
-// came, or ctx did, or the reply was lost and the queue deleted; and it may be there
-// or not: the ID tells, if one looks (see Items), unless somebody has acked it. Any other error: it was not put,
-// and the ID is empty. An item that is too large is refused before anything is
-// sent.
+// nil means that the item is in the queue, once. An item that is too large is refused
+// before anything is sent.
 //
-// Cost: one request and one commit; with MaxLen one request and one commit more,
-// a listing of each segment that has changed, and two requests more where others
-// are before. The first use of a queue in a session costs three reads, the first put
-// one request and one commit more.
+//   - ErrUncertain is returned if the session or ctx ended before the reply came, or if
+//     the reply was lost and the queue deleted. The item may be in the queue or not.
+//     Search Items for the ID to find out; an item that was acked is no longer there.
+//   - ErrClosed is returned if the Client was closed.
+//   - ErrEvicted is returned if somebody else deleted the producer's znode in the line.
+//
+// On any error but ErrUncertain the item was not put, and the ID is empty.
+//
+// Put costs one request and one commit. With MaxLen it costs one request and one commit
+// more, a listing of each segment that has changed, and two requests more if other
+// producers are ahead. The first use of a queue in a session costs three reads, and the
+// first put one request and one commit more.
 func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 	ids, err := q.put(ctx, [][]byte{data})
 	if len(ids) == 0 {
@@ -148,29 +153,32 @@ func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 	return ids[0], q.fail("put into", err)
 }
 
-// PutAll puts items at the end, next to each other and in this order: all of
-// them, or none. They must fit into one request; else, or where there are more
-// than MaxLen, they are refused before anything is sent. It is like Put
-// otherwise, and costs as much; with no items it does nothing.
+// PutAll is like Put but puts several items, next to each other and in this order: all
+// of them, or none. They must fit into one request. If they do not, or if there are
+// more than MaxLen, they are refused before anything is sent. PutAll costs as much as
+// Put. With no items it does nothing.
 func (q *Queue) PutAll(ctx context.Context, items ...[]byte) ([]ItemID, error) {
 	ids, err := q.put(ctx, items)
 	return ids, q.fail("put into", err)
 }
 
-// Take waits for its turn and for an item, and claims that: the first one that
-// nobody has. It blocks until then, until ctx ends (errors.Is finds its error and
-// its cause), the Client is closed (ErrClosed) or its znode in the consumers' line
-// is deleted by somebody else (ErrEvicted); through disconnections, and through
-// the end of the session, after which it stands at the end of the line. When the
-// queue is deleted as a whole it waits for items of the next one.
+// Take waits for its turn and for an item, and claims the first item that nobody has.
+// It blocks until then, through disconnections and through the end of the session,
+// after which it waits at the end of the line. If the whole queue is deleted, Take
+// waits for items of the next one.
 //
-// The item is the caller's until Ack or Nack, or until the claim is lost. A
-// process that dies gives its items back with the end of its session. On any
-// error nothing is claimed, or what was claimed is given back.
+//   - ctx's error is returned if ctx ended first. errors.Is finds it and its cause.
+//   - ErrClosed is returned if the Client was closed.
+//   - ErrEvicted is returned if somebody else deleted the consumer's znode in the line.
 //
-// Cost: four requests and two commits where an item is there and nobody waits,
-// three requests more for who has to stand in line, one for each time that it
-// wakes as the first. Items that others have had for long, in older segments,
+// On any error nothing is claimed, or what was claimed is given back.
+//
+// The item is the caller's until Ack or Nack, or until the claim is lost. The items of a
+// process that dies are given back when its session ends.
+//
+// Take costs four requests and two commits if there is an item and nobody waits. A
+// consumer that has to wait in line costs three requests more, and one for each time
+// that it wakes as the first. Items that others have had for long, in older segments,
 // cost one more short listing for each such segment.
 func (q *Queue) Take(ctx context.Context) (*Item, error) {
 	if err := q.check(ctx); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Entry is an item as it lies in the queue: to be shown it is not to have it.
+// Entry describes an item in the queue. It gives no claim on the item.
 type Entry struct {
 	ID       ItemID
 	Data     []byte
@@ -21,12 +21,12 @@ type Entry struct {
 	Taken    bool      // somebody has it
 }
 
-// ErrEmpty: Peek found no item that is free.
+// ErrEmpty is returned by Peek if no item is free.
 var ErrEmpty = errors.New("no item is free")
 
-// Len returns how many items there are, taken ones included; 0 where there is no
-// queue. It may be a moment old. It blocks for the servers' answers, and costs a
-// request, and one for each segment of about a hundred items.
+// Len returns how many items there are, taken ones included, and 0 if there is no
+// queue. The number may be a moment old. Len blocks until the servers answer. It costs
+// one request, and one for each segment of about a hundred items.
 func (q *Queue) Len(ctx context.Context) (int, error) {
 	n := 0
 	err := q.browse(ctx, func(_ *session, _ string, items []queuelog.Entry) (bool, error) {
@@ -39,9 +39,9 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// Peek returns the item that the next Take gets if nobody else is quicker:
-// ErrEmpty where there is none, or no queue. It blocks for the servers' answers,
-// and costs a request, one for each segment up to the item's, and one for the
+// Peek returns the item that the next Take gets if nobody else is quicker. It blocks
+// until the servers answer. ErrEmpty is returned if no item is free, or if there is no
+// queue. Peek costs one request, one for each segment up to the item's, and one for the
 // item.
 func (q *Queue) Peek(ctx context.Context) (Entry, error) {
 	for e, err := range q.entries(ctx, func(e queuelog.Entry) bool { return !e.Claimed }) {
@@ -50,10 +50,10 @@ func (q *Queue) Peek(ctx context.Context) (Entry, error) {
 	return Entry{}, q.fail("peek into", ErrEmpty)
 }
 
-// Items shows the items, in the order in which they were put, taken ones
-// included. An error is the last that is shown. Items that come and go while it
-// runs may be shown or not. It costs a request, one for each segment of about a
-// hundred items, and one for each item.
+// Items returns an iterator over the items, taken ones included, in the order in which
+// they were put. After an error the iteration ends. Items that come or go in the
+// meantime may or may not be included. It costs one request, one for each segment of
+// about a hundred items, and one for each item.
 func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range q.entries(ctx, func(queuelog.Entry) bool { return true }) {
@@ -64,10 +64,10 @@ func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-// entries reads the items that are wanted, one after the other.
+// entries reads the items that want selects, one after the other.
 func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		shown := map[string]bool{} // of the last segment, which may come again
+		shown := map[string]bool{} // of the last segment, which may be listed again
 		last := ""
 		err := q.browse(ctx, func(s *session, segment string, items []queuelog.Entry) (bool, error) {
 			if segment != last {
@@ -101,8 +101,8 @@ func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) ite
 	}
 }
 
-// browse calls f with the segments' items, in order, until it does not want more.
-// It makes nothing and sets no watch.
+// browse calls f with the items of each segment, in order, until f wants no more. It
+// creates nothing and sets no watch.
 func (q *Queue) browse(ctx context.Context, f func(s *session, segment string, items []queuelog.Entry) (more bool, err error)) error {
 	if err := q.check(ctx); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (q *Queue) browse(ctx context.Context, f func(s *session, segment string, i
 	}
 }
 
-// browseIn is browse in one session, from a segment on; where it ends with an
-// error, that is the one to go on with.
+// browseIn is browse in one session, beginning with the segment from. If it fails, next
+// is the segment with which to go on.
 func (q *Queue) browseIn(ctx context.Context, s *session, from int64, f func(*session, string, []queuelog.Entry) (bool, error)) (next int64, err error) {
 	log := s.newQueueLog(q.abs())
 	numbers, err := log.List(ctx)

@@ -11,26 +11,27 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Serve takes items and has handler work on them, QueueOptions.Workers at a time,
-// until ctx ends. It then takes no more, lets the handlers finish, and returns
-// ctx's error; the handlers' context does not end with ctx, only when the item is
-// lost.
+// Serve takes items and calls handler for each, for QueueOptions.Workers items at a
+// time, until ctx ends. Then it takes no more, lets the handlers finish, and returns
+// ctx's error. The handlers' context does not end with ctx, only when the item is lost.
 //
-// An item whose handler returns nil is acked; one that the handler has acked
-// itself, with operations for instance, is left as it is. An item whose handler
-// fails, or panics, is kept for QueueOptions.Backoff, during which the worker does
-// nothing else, and then given back: it is the first that is taken next. Once it
-// was taken MaxAttempts times, whoever takes it moves it to the dead letters, also
-// where it is the handler's process that dies each time. The Logger is told of
-// failures.
+// If handler returns nil, Serve acks the item. An item that the handler has acked
+// itself, with operations for example, is left alone. If handler fails or panics, the
+// worker keeps the item for QueueOptions.Backoff, does nothing else during that time,
+// and then gives the item back. It is then the first to be taken. Once an item was taken
+// MaxAttempts times, the consumer that takes it next moves it to the dead letters, even
+// if the handler's process dies each time. Failures are logged to the Logger.
 //
-// Any other error than ctx's ends all workers, once their handlers have finished:
-// ErrClosed, ErrEvicted where somebody has deleted a worker's znode in the
-// consumers' line, and what the servers refuse. A lost connection, a lost item and
-// the end of the session are none: Serve goes on.
+// Serve goes on when the connection or an item is lost, and when the session ends. Any
+// error other than ctx's ends all workers, once their handlers have finished:
 //
-// Cost: four requests and two commits an item, with the worker's next place in
-// line; three requests more where that is not the first one.
+//   - ErrClosed is returned if the Client was closed.
+//   - ErrEvicted is returned if somebody deleted a worker's znode in the consumers'
+//     line.
+//   - The servers' error is returned if they refuse a request.
+//
+// An item costs four requests and two commits, which include the worker's next place in
+// the line. If that place is not the first, it costs three requests more.
 func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) error) error {
 	if err := q.check(ctx); err != nil {
 		return q.fail("serve", err)
@@ -74,8 +75,9 @@ func (q *Queue) work(ctx context.Context, handler func(context.Context, *Item) e
 	}
 }
 
-// serve has an item worked on and settles it. The place that it returns, if any,
-// is in the consumers' line, and the caller must see that it moves on.
+// serve calls handler for an item, and then acks the item or gives it back. If it returns
+// a place, that is the worker's next one in the consumers' line, and the caller must use
+// it or delete it.
 func (q *Queue) serve(ctx context.Context, it *Item, handler func(context.Context, *Item) error) *place {
 	lasting := context.WithoutCancel(ctx)
 	err := call(it.Context(lasting), it, handler)
@@ -111,7 +113,7 @@ func (q *Queue) serve(ctx context.Context, it *Item, handler func(context.Contex
 	return nil
 }
 
-// call calls the handler, in a goroutine that is its own to end.
+// call calls the handler in a goroutine of its own, which the handler may end.
 func call(ctx context.Context, it *Item, handler func(context.Context, *Item) error) error {
 	result := make(chan error, 1)
 	go func() {

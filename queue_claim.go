@@ -95,15 +95,7 @@ func (q *Queue) claim(ctx context.Context, p *place, item string) (*Item, error)
 		flag, exclusion := c.createOps()
 		leave := p.exitOps(signal)
 		x := p.s.Retry(nil, []any{flag, exclusion}, leave.ops)
-		if err := x.Begin(ctx); err != nil {
-			return nil, err
-		}
-		// Sent behind it on the same connection: the server has applied the claim then.
-		reading, _ := p.s.StartGet(item)
-		rs, failed, err := x.Wait(ctx)
-		if x.Attempts() > 1 { // the first one may not have been carried out
-			reading = nil
-		}
+		rs, reading, failed, err := c.send(ctx, x)
 		made := err == nil
 		onFlag, onExclusion := failed == any(flag), failed == any(exclusion)
 		onExit := failed != nil && slices.Contains(leave.ops, failed)
@@ -137,6 +129,20 @@ func (q *Queue) claim(ctx context.Context, p *place, item string) (*Item, error)
 		}
 		return it, err
 	}
+}
+
+// send sends the claim, and a read of the item behind it on the same connection: the
+// server has applied the claim when it reads. reading is nil if the claim was sent again.
+func (c *claim) send(ctx context.Context, x *zkconn.Retry) (rs zkconn.Results, reading *zkconn.Reading, failed any, err error) {
+	if err := x.Begin(ctx); err != nil {
+		return rs, nil, nil, err
+	}
+	reading, _ = c.s.StartGet(c.item)
+	rs, failed, err = x.Wait(ctx)
+	if x.Attempts() > 1 { // the first one may not have been carried out
+		reading = nil
+	}
+	return rs, reading, failed, err
 }
 
 // claimed makes the Item of a claim that was made. reading is a read of the item that

@@ -99,22 +99,28 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 			return fmt.Errorf("%w: %w", ErrUncertain, err)
 		}
 		receipt.Unused()
-		moved, sealed := tail.Moved(failed, err)
-		leaving := failed != nil && slices.Contains(leave.ops, failed)
-		switch {
-		case moved:
-			if sealed { // somebody else has filled the segment: this was no failure
-				tries--
+		if moved, sealed := tail.Moved(failed, err); !moved {
+			if leave, err = p.exitAgain(ctx, leave, failed, err); err != nil {
+				return err
 			}
-		case leaving && errors.Is(err, zk.ErrNoNode):
-			return p.whyGone(ctx)
-		case leaving && leave.signal != nil: // the signal is refused; the place can go without
-			leave = p.exitOps(false)
-		default:
-			return err
+		} else if sealed { // somebody else has filled the segment: this was no failure
+			tries--
 		}
 	}
 	return zkconn.ErrContended
+}
+
+// exitAgain is for a transaction with an exit of the place, which failed. It returns the
+// exit with which the transaction can be sent again, or why it cannot be.
+func (p *place) exitAgain(ctx context.Context, leave exit, failed any, err error) (exit, error) {
+	leaving := failed != nil && slices.Contains(leave.ops, failed)
+	switch {
+	case leaving && errors.Is(err, zk.ErrNoNode):
+		return leave, p.whyGone(ctx)
+	case leaving && leave.signal != nil: // the signal is refused; the place can go without
+		return p.exitOps(false), nil
+	}
+	return leave, err
 }
 
 // checkFits refuses items for which a request has no room, before anything is sent:
@@ -149,7 +155,7 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	claim := q.newClaim(s, log.Segment(0)+"/"+queuelog.NewID()+"0000000000")
 	for _, it := range items {
 		if n := zkconn.MultiSize(claim.ackOps().all(), letters.LargestAppend([]queuelog.Item{it}).Ops); n > jute.MaxFrame {
-			return fmt.Errorf("could not be moved to the dead letters: %w", zkconn.TooLarge(n))
+			return fmt.Errorf("an item could not be moved to the dead letters: %w", zkconn.TooLarge(n))
 		}
 	}
 	return nil

@@ -96,7 +96,7 @@ func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) 
 			return parts, err
 		}
 	case len(a.ops) > 0:
-		if parts.receipt, err = c.queue.Receipt(ctx); err != nil {
+		if parts.receipt, err = c.queue().Receipt(ctx); err != nil {
 			return parts, err
 		}
 		parts.written, parts.ops = parts.receipt.Write(c.name), a.ops

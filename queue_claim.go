@@ -35,7 +35,6 @@ func newQueueState(s *session, path string) *queueState {
 type claim struct {
 	*place // the flag
 	item   string
-	queue  *queueState
 }
 
 // newClaim returns a claim that is yet to be made.
@@ -46,11 +45,15 @@ func (q *Queue) newClaim(s *session, item string) *claim {
 			placeName: placeName{name: path[strings.LastIndexByte(path, '/')+1:], kind: kindLock},
 			line:      q.claims, s: s, path: path,
 		},
-		item: item, queue: s.queue(q.abs()),
+		item: item,
 	}
 	c.release = c.giveBack
 	return c
 }
+
+// queue returns what the session knows of the queue now: it may have forgotten what it
+// knew when the claim was made.
+func (c *claim) queue() *queueState { return c.s.queue(c.line.abs()) }
 
 // exclusion returns the path of the znode below the item.
 func (c *claim) exclusion() string { return c.item + queuelog.ClaimName }
@@ -87,10 +90,11 @@ var (
 // error the item is given back, in the background if need be.
 func (q *Queue) claim(ctx context.Context, p *place, item string) (*Item, error) {
 	c, signal := q.newClaim(p.s, item), true
-	if c.queue.claiming.Acquire(ctx, 1) != nil {
+	queue := c.queue()
+	if queue.claiming.Acquire(ctx, 1) != nil {
 		return nil, zkconn.ContextErr(ctx)
 	}
-	defer c.queue.claiming.Release(1)
+	defer queue.claiming.Release(1)
 	for {
 		flag, exclusion := c.createOps()
 		leave := p.exitOps(signal)
@@ -216,10 +220,11 @@ func (c *claim) giveBack(begin beginFunc) error {
 // know no digests or enforce no ACLs. This session makes no claim meanwhile.
 func (c *claim) sweepExclusion() bool {
 	ctx := c.s.Lifetime()
-	if err := c.queue.claiming.Acquire(ctx, maxClaims); err != nil {
+	queue := c.queue()
+	if err := queue.claiming.Acquire(ctx, maxClaims); err != nil {
 		return false
 	}
-	defer c.queue.claiming.Release(maxClaims)
+	defer queue.claiming.Release(maxClaims)
 	data, stat, err := c.s.Get(ctx, c.exclusion())
 	if err != nil || string(data) != c.name {
 		return false

@@ -106,17 +106,17 @@ func TestB32MemberThatCancelsAtEveryStepIsNamedAndToldSoOrNeither(t *testing.T) 
 			eachRequest(t, delays, func(t *testing.T, fault zktest.Fault) (met bool) {
 				o := &observer{dir: roundOf2}
 				inBubble(t, func(t *testing.T, w *world) {
-					b, other := pairing(w.stranger(nil)), pairing(w.stranger(nil))
+					b, other := barrierOf2(w.stranger(nil)), barrierOf2(w.stranger(nil))
 					var a, partner *harness.Call[int]
 					if !first {
-						partner = attend(t, other)
+						partner = waitLater(t, other)
 						synctest.Wait()
 					}
 					w.plan.Add(fault)
-					a = attend(t, b)
+					a = waitLater(t, b)
 					if first {
 						time.Sleep(500 * time.Millisecond)
-						partner = attend(t, other)
+						partner = waitLater(t, other)
 					}
 					synctest.Wait()
 					reason := errors.New("enough")
@@ -135,7 +135,7 @@ func TestB32MemberThatCancelsAtEveryStepIsNamedAndToldSoOrNeither(t *testing.T) 
 					require.NotErrorIs(t, err, ErrUncertain, "it was connected")
 					require.True(t, partner.Waiting())
 					require.Len(t, w.present(), 1, "the partner")
-					indexes(t, partner, attend(t, b))
+					indexes(t, partner, waitLater(t, b))
 					for _, stood := range o.openings() {
 						require.Equal(t, 2, stood)
 					}
@@ -153,30 +153,30 @@ func TestB32MemberThatCancelsAtEveryStepIsNamedAndToldSoOrNeither(t *testing.T) 
 func TestB32CancelRacingTheOpeningEachOrder(t *testing.T) {
 	t.Run("the opening comes first", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
-			a := attend(t, pairing(w.stranger(nil)))
+			a := waitLater(t, barrierOf2(w.stranger(nil)))
 			synctest.Wait()
-			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opGiveUp, For: time.Second})
+			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opCancelWait, For: time.Second})
 			a.Cancel(nil)
 			synctest.Wait()
 			require.True(t, a.Waiting())
-			indexes(t, a, attend(t, pairing(w.stranger(nil))))
+			indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
 			synctest.Wait()
 			require.Empty(t, w.srv.Children("/b"))
 		})
 	})
 	t.Run("the cancelling comes first", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
-			a := attend(t, pairing(w.stranger(nil)))
+			a := waitLater(t, barrierOf2(w.stranger(nil)))
 			synctest.Wait()
-			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opPair, For: time.Second})
-			partner := attend(t, pairing(w.stranger(nil)))
+			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opOpenRound, For: time.Second})
+			partner := waitLater(t, barrierOf2(w.stranger(nil)))
 			synctest.Wait()
 			a.Cancel(nil)
 			_, err := a.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 			time.Sleep(2 * time.Second)
 			require.True(t, partner.Waiting(), "the opening was refused")
-			indexes(t, partner, attend(t, pairing(w.stranger(nil))))
+			indexes(t, partner, waitLater(t, barrierOf2(w.stranger(nil))))
 		})
 	})
 	t.Run("its answer is lost", func(t *testing.T) {
@@ -184,16 +184,16 @@ func TestB32CancelRacingTheOpeningEachOrder(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					c := w.stranger(nil)
-					a := attend(t, pairing(c))
+					a := waitLater(t, barrierOf2(c))
 					synctest.Wait()
-					w.plan.Add(zktest.Fault{Do: zktest.Answer, After: true, Op: opGiveUp, Code: jute.ErrOperationTimeout, Times: 2})
+					w.plan.Add(zktest.Fault{Do: zktest.Answer, After: true, Op: opCancelWait, Code: jute.ErrOperationTimeout, Times: 2})
 					if opened {
-						w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opGiveUp, For: time.Second})
+						w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opCancelWait, For: time.Second})
 					}
 					a.Cancel(nil)
 					synctest.Wait()
 					if opened {
-						indexes(t, a, attend(t, pairing(w.stranger(nil))))
+						indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
 						return
 					}
 					_, err := a.Wait()
@@ -211,10 +211,10 @@ func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 	for name, first := range map[string]bool{"first": true, "last, with the duty to open": false} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				b, other := pairing(w.stranger(nil)), pairing(w.stranger(nil))
+				b, other := barrierOf2(w.stranger(nil)), barrierOf2(w.stranger(nil))
 				var partner *harness.Call[int]
 				if !first {
-					partner = attend(t, other)
+					partner = waitLater(t, other)
 					synctest.Wait()
 				}
 				// The search fails at first, too.
@@ -222,14 +222,14 @@ func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 				if first {
 					joins = 2 // the first finds no round
 				}
-				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opAttend, Skip: joins - 1},
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoinRound, Skip: joins - 1},
 					zktest.Fault{Do: zktest.Drop, Op: "sync", Times: 2})
 				var a *harness.Call[int]
-				requests := w.requests(func() { a = attend(t, b); time.Sleep(time.Second) })
-				require.Equal(t, joins, requests[opAttend], "found, not repeated")
+				requests := w.requests(func() { a = waitLater(t, b); time.Sleep(time.Second) })
+				require.Equal(t, joins, requests[opJoinRound], "found, not repeated")
 				if first {
 					require.Len(t, w.present(), 1)
-					partner = attend(t, other)
+					partner = waitLater(t, other)
 				}
 				indexes(t, a, partner)
 				synctest.Wait()
@@ -242,12 +242,12 @@ func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 // The server of the next connection does not have the join yet.
 func TestB03SearchForAMemberAsksBehindASync(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		a := attend(t, pairing(w.stranger(nil)))
+		a := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
-		b := pairing(w.stranger(nil))
-		w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opAttend})
-		requests := w.requests(func() { indexes(t, a, attend(t, b)) })
-		require.Equal(t, 1, requests[opAttend])
+		b := barrierOf2(w.stranger(nil))
+		w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoinRound})
+		requests := w.requests(func() { indexes(t, a, waitLater(t, b)) })
+		require.Equal(t, 1, requests[opJoinRound])
 	}, behind(2, 1))
 }
 
@@ -257,10 +257,10 @@ func TestB45OpeningWhoseReplyIsLost(t *testing.T) {
 			t.Run(name+" "+string(do), func(t *testing.T) {
 				o := &observer{dir: roundOf2}
 				inBubble(t, func(t *testing.T, w *world) {
-					a := attend(t, pairing(w.stranger(nil)))
+					a := waitLater(t, barrierOf2(w.stranger(nil)))
 					synctest.Wait()
-					w.plan.Add(zktest.Fault{Do: do, After: after, Op: opPair, Code: jute.ErrConnectionLoss, Times: 2})
-					indexes(t, a, attend(t, pairing(w.stranger(nil))))
+					w.plan.Add(zktest.Fault{Do: do, After: after, Op: opOpenRound, Code: jute.ErrConnectionLoss, Times: 2})
+					indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
 					require.Equal(t, []int{2}, o.openings(), "once")
 				}, o.option())
 			})
@@ -272,10 +272,10 @@ func TestB07MemberThatLeavesWhoseReplyIsLost(t *testing.T) {
 	for name, after := range map[string]bool{"applied": true, "not applied": false} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: opLetGo, Times: 2})
-				a, b := pairing(w.stranger(nil)), pairing(w.stranger(nil))
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: opLeaveRound, Times: 2})
+				a, b := barrierOf2(w.stranger(nil)), barrierOf2(w.stranger(nil))
 				for range 2 {
-					indexes(t, attend(t, a), attend(t, b))
+					indexes(t, waitLater(t, a), waitLater(t, b))
 				}
 				synctest.Wait()
 				require.Empty(t, w.present())
@@ -289,10 +289,10 @@ func TestB07MemberThatLeavesWhoseReplyIsLost(t *testing.T) {
 func TestB05JoinOfABarrierWhileDisconnectedRunsInTheNextSessionOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		indexes(t, attend(t, pairing(c)), attend(t, pairing(c))) // agreed
+		indexes(t, waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(c))) // agreed
 		synctest.Wait()
 		w.away(c)
-		a := attend(t, pairing(c))
+		a := waitLater(t, barrierOf2(c))
 		synctest.Wait()
 		id := sessionID(c)
 		w.srv.Expire(id)
@@ -301,7 +301,7 @@ func TestB05JoinOfABarrierWhileDisconnectedRunsInTheNextSessionOnly(t *testing.T
 		require.NotEqual(t, id, sessionID(c))
 		require.Len(t, w.present(), 1)
 		require.True(t, a.Waiting())
-		indexes(t, a, attend(t, pairing(w.stranger(nil))))
+		indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
 	})
 }
 
@@ -311,10 +311,10 @@ func TestB11MemberThatWasNamedBeforeItsSessionEndedIsTold(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.srv)
 		c := w.stranger(&Options{Dialer: still.Dial})
-		a := attend(t, pairing(c))
+		a := waitLater(t, barrierOf2(c))
 		synctest.Wait()
 		still.Stop()
-		partner := attend(t, pairing(w.stranger(nil)))
+		partner := waitLater(t, barrierOf2(w.stranger(nil)))
 		index := indexOf(t, partner)
 		synctest.Wait()
 		require.Len(t, w.present(), 1)
@@ -332,7 +332,7 @@ func TestB11MemberOfAnExpiredSessionDoesNotBelieveAnotherRoundsReady(t *testing.
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.srv)
 		c := w.stranger(&Options{Dialer: still.Dial})
-		a := attend(t, pairing(c))
+		a := waitLater(t, barrierOf2(c))
 		synctest.Wait()
 		number := w.present()[0].number
 		still.Lose()
@@ -341,11 +341,11 @@ func TestB11MemberOfAnExpiredSessionDoesNotBelieveAnotherRoundsReady(t *testing.
 		conn := w.bare()
 		require.NoError(t, conn.Delete(readyOf2, -1))
 		require.NoError(t, conn.Delete(roundOf2, -1))
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLetGo, For: time.Hour, Times: -1})
-		one := attend(t, pairing(w.stranger(nil)))
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Hour, Times: -1})
+		one := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
 		require.Equal(t, number, w.present()[0].number, "the same number")
-		indexes(t, one, attend(t, pairing(w.stranger(nil))))
+		indexes(t, one, waitLater(t, barrierOf2(w.stranger(nil))))
 		still.Resume()
 		_, err := a.Wait()
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
@@ -361,22 +361,22 @@ func TestB18BarrierWaitsThroughAServerRestart(t *testing.T) {
 	var waiting []*harness.Call[int]
 	for range 2 {
 		c := dialTo(t, servers, nil)
-		waiting = append(waiting, attend(t, NewBarrier(c, path, 3)))
+		waiting = append(waiting, waitLater(t, NewBarrier(c, path, 3)))
 		sleeps(t, c, 1)
 	}
 	require.NoError(t, node.Kill(t.Context()))
 	require.NoError(t, node.Restart(t.Context()))
-	last := attend(t, NewBarrier(dialTo(t, servers, nil), path, 3))
+	last := waitLater(t, NewBarrier(dialTo(t, servers, nil), path, 3))
 	indexes(t, append(waiting, last)...)
 }
 
 func TestB21RoundOpenedWhileDisconnectedIsHeardOfAfterTheReconnect(t *testing.T) {
 	r := newRig(t, nil)
 	path := r.path + "-b"
-	a := attend(t, NewBarrier(r.c, path, 2))
+	a := waitLater(t, NewBarrier(r.c, path, 2))
 	sleeps(t, r.c, 1)
 	r.p.Refuse(true)
-	partner := attend(t, NewBarrier(dial(t, nil), path, 2))
+	partner := waitLater(t, NewBarrier(dial(t, nil), path, 2))
 	index := indexOf(t, partner)
 	require.True(t, a.Waiting())
 	r.p.Refuse(false)
@@ -395,8 +395,8 @@ func leftBehind(c *Client) int {
 func TestB33NextMemberOfAClientWaitsUntilTheCancelledOneIsSettled(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		b := pairing(c)
-		a := attend(t, b)
+		b := barrierOf2(c)
+		a := waitLater(t, b)
 		synctest.Wait()
 		w.away(c)
 		a.Cancel(errors.New("enough"))
@@ -407,22 +407,22 @@ func TestB33NextMemberOfAClientWaitsUntilTheCancelledOneIsSettled(t *testing.T) 
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorContains(t, err, "enough")
 		require.Len(t, w.present(), 1)
-		again := attend(t, NewBarrier(c, "/b", 2))
-		late := attend(t, b)
+		again := waitLater(t, NewBarrier(c, "/b", 2))
+		late := waitLater(t, b)
 		synctest.Wait()
 		late.Cancel(nil)
 		_, err = late.Wait()
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, ErrUncertain, "it has not begun")
 		w.back()
-		w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opGiveUp, Code: jute.ErrThrottled, Times: 5})
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opCancelWait, Code: jute.ErrThrottled, Times: 5})
 		for range 50 {
 			time.Sleep(100 * time.Millisecond)
 			require.LessOrEqual(t, len(w.present()), 1)
 			require.True(t, again.Waiting())
 		}
 		require.Len(t, w.present(), 1)
-		indexes(t, again, attend(t, pairing(w.stranger(nil))))
+		indexes(t, again, waitLater(t, barrierOf2(w.stranger(nil))))
 		synctest.Wait()
 		require.Zero(t, leftBehind(c))
 	})
@@ -432,14 +432,14 @@ func TestB33NextMemberOfAClientWaitsUntilTheCancelledOneIsSettled(t *testing.T) 
 func TestB33CancelledWhileDisconnectedAndNamedAfterAll(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, other := w.stranger(nil), w.stranger(nil)
-		a := attend(t, pairing(c))
+		a := waitLater(t, barrierOf2(c))
 		synctest.Wait()
 		w.away(c)
 		a.Cancel(nil)
 		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrUncertain)
-		require.Zero(t, 1-indexOf(t, attend(t, pairing(other))), "with the one who cancelled")
-		again, next := attend(t, pairing(c)), attend(t, pairing(other))
+		require.Zero(t, 1-indexOf(t, waitLater(t, barrierOf2(other))), "with the one who cancelled")
+		again, next := waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(other))
 		synctest.Wait()
 		require.True(t, next.Waiting(), "the old member holds the round")
 		w.back()
@@ -452,12 +452,12 @@ func TestB33CancelledWhileDisconnectedAndNamedAfterAll(t *testing.T) {
 func TestB32WaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		indexes(t, attend(t, pairing(c)), attend(t, pairing(c)))
+		indexes(t, waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(c)))
 		synctest.Wait()
 		w.away(c)
-		b := pairing(c)
+		b := barrierOf2(c)
 		for range 50 {
-			a := attend(t, b)
+			a := waitLater(t, b)
 			synctest.Wait()
 			// A cause is not the servers' answer, whatever it says.
 			a.Cancel(errors.Join(zk.ErrNoNode, zk.ErrBadVersion, zk.ErrSessionExpired))
@@ -467,7 +467,7 @@ func TestB32WaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 			require.NotErrorIs(t, err, zkconn.ErrContended)
 		}
 		requests := w.requests(func() { w.back(); time.Sleep(time.Minute) })
-		require.Zero(t, requests[opAttend])
+		require.Zero(t, requests[opJoinRound])
 	})
 }
 
@@ -476,10 +476,10 @@ func TestB32EarlyComerThatIsCancelledIsNotUncertain(t *testing.T) {
 	for name, gone := range map[string]bool{"connected": false, "disconnected": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLetGo, Times: 2})
-				indexes(t, attend(t, pairing(w.stranger(nil))), attend(t, pairing(w.stranger(nil))))
+				w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLeaveRound, Times: 2})
+				indexes(t, waitLater(t, barrierOf2(w.stranger(nil))), waitLater(t, barrierOf2(w.stranger(nil))))
 				c := w.stranger(nil)
-				early := attend(t, pairing(c))
+				early := waitLater(t, barrierOf2(c))
 				synctest.Wait()
 				require.True(t, early.Waiting())
 				require.Len(t, w.present(), 2)
@@ -501,9 +501,9 @@ func TestB32EarlyComerThatIsCancelledIsNotUncertain(t *testing.T) {
 func TestB32CancelledMembersLeaveNoWatches(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		b := pairing(c)
+		b := barrierOf2(c)
 		for range 1000 {
-			a := attend(t, b)
+			a := waitLater(t, b)
 			synctest.Wait()
 			a.Cancel(nil)
 			_, err := a.Wait()
@@ -520,10 +520,10 @@ func TestB35BarrierAndClose(t *testing.T) {
 		c := w.stranger(nil)
 		var as []*harness.Call[int]
 		for range 5 {
-			as = append(as, attend(t, NewBarrier(c, "/b", 6)))
+			as = append(as, waitLater(t, NewBarrier(c, "/b", 6)))
 		}
 		synctest.Wait()
-		other := attend(t, NewBarrier(w.stranger(nil), "/other", 2))
+		other := waitLater(t, NewBarrier(w.stranger(nil), "/other", 2))
 		require.NoError(t, c.Close())
 		for _, a := range as {
 			_, err := a.Wait()
@@ -543,12 +543,12 @@ func TestB35BarrierAndClose(t *testing.T) {
 func TestB35CloseRacingTheOpening(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		a := attend(t, pairing(c))
+		a := waitLater(t, barrierOf2(c))
 		synctest.Wait()
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opGiveUp, For: time.Second})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opCancelWait, For: time.Second})
 		closed := harness.GoErr(t, func(context.Context) error { return c.Close() })
 		synctest.Wait()
-		indexes(t, a, attend(t, pairing(w.stranger(nil))))
+		indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
 		_, err := closed.Wait()
 		require.NoError(t, err)
 		synctest.Wait()
@@ -559,7 +559,7 @@ func TestB35CloseRacingTheOpening(t *testing.T) {
 func TestB35BarrierAndCloseWhileDisconnected(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		a := attend(t, pairing(c))
+		a := waitLater(t, barrierOf2(c))
 		synctest.Wait()
 		w.away(c)
 		began := time.Now()

@@ -56,7 +56,7 @@ func TestB64DataPutOnAnEmptyZnodeBeforeABarrierClaimsItIsKept(t *testing.T) {
 	path := r.path + "-b"
 	harness.MakeParents(t, r.raw, path)
 	rule := r.p.On("multi(setData)", 1, harness.Hold)
-	a := attend(t, NewBarrier(r.c, path, 2))
+	a := waitLater(t, NewBarrier(r.c, path, 2))
 	r.p.Await(rule)
 	_, err := r.raw.Set(path, []byte("mine"), -1)
 	require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestB57HooksMayUseBarriersAndClose(t *testing.T) {
 			said <- err
 			said <- c.Close()
 		}}})
-		a := attend(t, NewBarrier(c, "/waits", 2))
+		a := waitLater(t, NewBarrier(c, "/waits", 2))
 		synctest.Wait()
 		require.True(t, w.srv.Disconnect(sessionID(c)))
 		for range 3 {

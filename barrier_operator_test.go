@@ -22,7 +22,7 @@ func TestB22EvictedMemberOfABarrierIsToldAndNotCounted(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"early": 0, "late": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				a := attend(t, pairing(w.stranger(nil)))
+				a := waitLater(t, barrierOf2(w.stranger(nil)))
 				time.Sleep(pause)
 				synctest.Wait()
 				require.NoError(t, w.bare().Delete(roundOf2+"/"+w.present()[0].name, -1))
@@ -31,10 +31,10 @@ func TestB22EvictedMemberOfABarrierIsToldAndNotCounted(t *testing.T) {
 				_, err := a.Wait()
 				require.ErrorIs(t, err, ErrEvicted)
 				require.NotErrorIs(t, err, ErrUncertain)
-				one := attend(t, pairing(w.stranger(nil)))
+				one := waitLater(t, barrierOf2(w.stranger(nil)))
 				synctest.Wait()
 				require.True(t, one.Waiting())
-				indexes(t, one, attend(t, pairing(w.stranger(nil))))
+				indexes(t, one, waitLater(t, barrierOf2(w.stranger(nil))))
 			})
 		})
 	}
@@ -44,12 +44,12 @@ func TestB22EvictedMemberOfABarrierIsToldAndNotCounted(t *testing.T) {
 func TestB22EvictedMemberThatWasNamedIsTold(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.srv)
-		a := attend(t, pairing(w.stranger(&Options{Dialer: still.Dial, SessionTimeout: time.Minute})))
+		a := waitLater(t, barrierOf2(w.stranger(&Options{Dialer: still.Dial, SessionTimeout: time.Minute})))
 		time.Sleep(10 * time.Second) // it watches its own znode
 		synctest.Wait()
 		still.Stop()
 		own := w.present()[0].name
-		index := indexOf(t, attend(t, pairing(w.stranger(nil))))
+		index := indexOf(t, waitLater(t, barrierOf2(w.stranger(nil))))
 		synctest.Wait()
 		require.Len(t, w.present(), 1, "the other has left")
 		require.NoError(t, w.bare().Delete(roundOf2+"/"+own, -1))
@@ -80,17 +80,17 @@ func TestB23RoundDeletedUnderItsMembers(t *testing.T) {
 			t.Run(what+" "+name, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					c := w.stranger(nil)
-					a := attend(t, NewBarrier(c, "/b", 3))
+					a := waitLater(t, NewBarrier(c, "/b", 3))
 					still := harness.NewLink(w.srv)
 					d := w.stranger(&Options{Dialer: still.Dial})
-					b := attend(t, NewBarrier(d, "/b", 3))
+					b := waitLater(t, NewBarrier(d, "/b", 3))
 					synctest.Wait()
 					still.Stop() // it hears of it later
 					wipe(t, w.bare(), what)
 					var others []*harness.Call[int]
 					if again {
 						for range 2 {
-							others = append(others, attend(t, NewBarrier(w.stranger(nil), "/b", 3)))
+							others = append(others, waitLater(t, NewBarrier(w.stranger(nil), "/b", 3)))
 						}
 						synctest.Wait()
 					}
@@ -101,7 +101,7 @@ func TestB23RoundDeletedUnderItsMembers(t *testing.T) {
 						require.ErrorIs(t, err, ErrUncertain, "whether the round had been opened is not known any more")
 					}
 					for len(others) < 3 {
-						others = append(others, attend(t, NewBarrier(c, "/b", 3)))
+						others = append(others, waitLater(t, NewBarrier(c, "/b", 3)))
 					}
 					indexes(t, others...)
 				})
@@ -112,17 +112,17 @@ func TestB23RoundDeletedUnderItsMembers(t *testing.T) {
 
 func TestB24BarrierWhosePathWasReapedIsMadeAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		a, b := pairing(w.stranger(nil)), pairing(w.stranger(nil))
+		a, b := barrierOf2(w.stranger(nil)), barrierOf2(w.stranger(nil))
 		for range 3 {
-			indexes(t, attend(t, a), attend(t, b))
+			indexes(t, waitLater(t, a), waitLater(t, b))
 			synctest.Wait()
 			wipe(t, w.bare(), "/b")
-			indexes(t, attend(t, a), attend(t, b))
+			indexes(t, waitLater(t, a), waitLater(t, b))
 			synctest.Wait()
 			// Each time before the round is there.
-			w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opRound, Code: jute.ErrNoNode, Times: 5})
+			w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opMakeRound, Code: jute.ErrNoNode, Times: 5})
 		}
-		w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opRound, Code: jute.ErrNoNode, Times: -1})
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opMakeRound, Code: jute.ErrNoNode, Times: -1})
 		_, err := a.Wait(t.Context())
 		require.ErrorIs(t, err, zkconn.ErrContended, "a bounded number of times")
 	})
@@ -132,7 +132,7 @@ func TestB24BarrierWhosePathWasReapedIsMadeAgain(t *testing.T) {
 func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 	ctx, path, conn := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.Raw(t)
 	c := dial(t, nil)
-	a := attend(t, NewBarrier(c, path, 2))
+	a := waitLater(t, NewBarrier(c, path, 2))
 	sleeps(t, c, 1)
 	for _, name := range []string{
 		"x", "member", "member-", "member-12", "_c_x", "ünï-member-000000000x", "lock-0000000001", "readyy",
@@ -144,7 +144,7 @@ func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 		}
 	}
 	require.True(t, a.Waiting())
-	early := attend(t, NewBarrier(dial(t, nil), path, 2))
+	early := waitLater(t, NewBarrier(dial(t, nil), path, 2))
 	indexes(t, a, early)
 	// An opened round with such a child can never be deleted.
 	_, err := NewBarrier(c, path, 2).Wait(ctx)
@@ -154,7 +154,7 @@ func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 			require.NoError(t, conn.Delete(path+"/round/"+name, -1))
 		}
 	}
-	indexes(t, attend(t, NewBarrier(c, path, 2)), attend(t, NewBarrier(dial(t, nil), path, 2)))
+	indexes(t, waitLater(t, NewBarrier(c, path, 2)), waitLater(t, NewBarrier(dial(t, nil), path, 2)))
 }
 
 func TestB28CounterOfARoundAtItsEnd(t *testing.T) {
@@ -162,10 +162,10 @@ func TestB28CounterOfARoundAtItsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				c := w.stranger(nil)
-				a := attend(t, pairing(c))
+				a := waitLater(t, barrierOf2(c))
 				synctest.Wait()
 				require.NoError(t, w.srv.SetCounter(roundOf2, next))
-				_, err := pairing(c).Wait(t.Context())
+				_, err := barrierOf2(c).Wait(t.Context())
 				require.ErrorIs(t, err, ErrExhausted)
 				synctest.Wait()
 				require.True(t, a.Waiting())
@@ -182,7 +182,7 @@ func TestB45ReadyThatSomebodyElseHasWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				c := w.stranger(nil)
-				a := attend(t, pairing(c))
+				a := waitLater(t, barrierOf2(c))
 				synctest.Wait()
 				conn := w.bare()
 				_, err := conn.Set(readyOf2, []byte(data), -1)
@@ -194,12 +194,12 @@ func TestB45ReadyThatSomebodyElseHasWritten(t *testing.T) {
 					_, err = a.Wait()
 					require.ErrorContains(t, err, "somebody else has written the round's ready")
 					require.ErrorIs(t, err, ErrUncertain)
-					a = attend(t, pairing(c))
+					a = waitLater(t, barrierOf2(c))
 				}
-				indexes(t, a, attend(t, pairing(w.stranger(nil))))
+				indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
 
 				// Written twice, it is not deleted: nobody knows what it stands for.
-				a = attend(t, pairing(c))
+				a = waitLater(t, barrierOf2(c))
 				synctest.Wait()
 				write := &zk.SetDataRequest{Path: readyOf2, Data: []byte("go!"), Version: -1}
 				_, err = conn.Multi(write, write)
@@ -207,7 +207,7 @@ func TestB45ReadyThatSomebodyElseHasWritten(t *testing.T) {
 				_, err = a.Wait()
 				require.ErrorIs(t, err, ErrUncertain)
 				synctest.Wait()
-				_, err = pairing(c).Wait(t.Context())
+				_, err = barrierOf2(c).Wait(t.Context())
 				require.ErrorContains(t, err, "somebody else has written the round's ready, and the round cannot be deleted")
 			})
 		})
@@ -219,8 +219,8 @@ func TestB45RoundWithoutReadyIsAnErrorAndNoSpin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				c := w.stranger(nil)
-				a := attend(t, NewBarrier(c, "/b", 3))
-				b := attend(t, NewBarrier(w.stranger(nil), "/b", 3))
+				a := waitLater(t, NewBarrier(c, "/b", 3))
+				b := waitLater(t, NewBarrier(w.stranger(nil), "/b", 3))
 				synctest.Wait()
 				conn := w.bare()
 				require.NoError(t, conn.Delete(readyOf2, -1))
@@ -242,9 +242,9 @@ func TestB45RoundWithoutReadyIsAnErrorAndNoSpin(t *testing.T) {
 					require.ErrorContains(t, err, "the round has no ready: somebody has deleted it")
 					require.NotErrorIs(t, err, ErrUncertain)
 				})
-				require.Equal(t, 2, requests[opAttend])
+				require.Equal(t, 2, requests[opJoinRound])
 				require.NoError(t, conn.Delete(roundOf2, -1))
-				indexes(t, attend(t, NewBarrier(c, "/b", 3)), attend(t, NewBarrier(c, "/b", 3)), attend(t, NewBarrier(c, "/b", 3)))
+				indexes(t, waitLater(t, NewBarrier(c, "/b", 3)), waitLater(t, NewBarrier(c, "/b", 3)), waitLater(t, NewBarrier(c, "/b", 3)))
 			})
 		})
 	}
@@ -254,12 +254,12 @@ func TestB45RoundWithoutReadyIsAnErrorAndNoSpin(t *testing.T) {
 func TestB45ReadyThatCannotBeDeletedIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		a := attend(t, pairing(c))
+		a := waitLater(t, barrierOf2(c))
 		synctest.Wait()
 		_, err := w.bare().Create(readyOf2+"/child", nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		indexes(t, a, attend(t, pairing(c)))
-		_, err = pairing(c).Wait(t.Context())
+		indexes(t, a, waitLater(t, barrierOf2(c)))
+		_, err = barrierOf2(c).Wait(t.Context())
 		require.ErrorIs(t, err, zk.ErrNotEmpty)
 		require.ErrorContains(t, err, "ready cannot be deleted")
 	})
@@ -271,11 +271,11 @@ func TestB46BarrierWhoseServerLostItsData(t *testing.T) {
 	servers := []string{node.Addr()}
 	path := harness.NewPath(t)
 	c := dialTo(t, servers, &Options{SessionTimeout: 1500 * time.Millisecond})
-	a := attend(t, NewBarrier(c, path, 2))
+	a := waitLater(t, NewBarrier(c, path, 2))
 	sleeps(t, c, 2) // its own znode too
 	require.NoError(t, node.Wipe(t.Context()))
 	_, err := a.Wait()
 	require.ErrorIs(t, err, zk.ErrSessionExpired)
 	require.ErrorIs(t, err, ErrUncertain, "nobody knows any more")
-	indexes(t, attend(t, NewBarrier(c, path, 2)), attend(t, NewBarrier(dialTo(t, servers, nil), path, 2)))
+	indexes(t, waitLater(t, NewBarrier(c, path, 2)), waitLater(t, NewBarrier(dialTo(t, servers, nil), path, 2)))
 }

@@ -64,9 +64,9 @@ var meetings = []meeting{
 			"nil":  func(ctx context.Context) error { _, err := (*Barrier)(nil).Wait(ctx); return err },
 			"zero": func(ctx context.Context) error { _, err := new(Barrier).Wait(ctx); return err },
 		},
-		busy: []string{opAttend, opLetGo, opRound, opOver, opPair, "createContainer", "getData", "getChildren2", "sync"},
+		busy: []string{opJoinRound, opLeaveRound, opMakeRound, opDeleteRound, opOpenRound, "createContainer", "getData", "getChildren2", "sync"},
 		quota: map[string]string{
-			opAttend: "quota exceeded", opRound: "quota exceeded", opPair: "quota exceeded",
+			opJoinRound: "quota exceeded", opMakeRound: "quota exceeded", opOpenRound: "quota exceeded",
 			"createContainer": "-125", // go-zookeeper does not know it
 		},
 		data: otherData("mine", "-2", "0", "2 ", "zkrecipes/1 mutex", "99999999999999999999"),
@@ -245,7 +245,7 @@ func TestB37BarriersBeyondTheQuotaAreAnErrorAtOnce(t *testing.T) {
 			t.Run(op, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					var first *harness.Call[arrival]
-					if op == opPair || m.others == 0 { // else it would meet the fault
+					if op == opOpenRound || m.others == 0 { // else it would meet the fault
 						first = m.arrives(t, w.stranger(nil), m.path)
 						synctest.Wait()
 					}

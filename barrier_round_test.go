@@ -13,7 +13,7 @@ import (
 
 func TestA22ACancelThatIsSentAgainAndFindsItsMemberDeletedLooksWhetherTheRoundWasOpenedWithIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		first := attend(t, NewBarrier(w.stranger(nil), "/b", 2))
+		first := waitLater(t, NewBarrier(w.stranger(nil), "/b", 2))
 		synctest.Wait()
 		znode := "/b/round/" + w.srv.Children("/b/round")[0]
 		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: -7, Op: "multi", Path: znode})
@@ -21,7 +21,7 @@ func TestA22ACancelThatIsSentAgainAndFindsItsMemberDeletedLooksWhetherTheRoundWa
 		synctest.Wait()
 		require.True(t, first.Waiting())
 		other := w.stranger(nil)
-		index, err := attend(t, NewBarrier(other, "/b", 2)).Wait()
+		index, err := waitLater(t, NewBarrier(other, "/b", 2)).Wait()
 		require.NoError(t, err)
 		require.Equal(t, 1, index)
 		synctest.Wait() // it has left, and the round stands
@@ -61,12 +61,12 @@ func TestB35BarriersWhoseJoinIsOnItsWayAtCloseSayThatTheClientWasClosed(t *testi
 func TestB45WhoCouldNotOpenForAMemberThatDiedOpensForThoseWhoAreLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, b, c := w.stranger(nil), w.stranger(nil), w.stranger(nil)
-		attend(t, NewBarrier(a, "/b", 2))
+		waitLater(t, NewBarrier(a, "/b", 2))
 		synctest.Wait()
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,check)", For: time.Second, Times: 2})
-		second := attend(t, NewBarrier(b, "/b", 2))
+		second := waitLater(t, NewBarrier(b, "/b", 2))
 		synctest.Wait()
-		third := attend(t, NewBarrier(c, "/b", 2)) // both are about to open it with the first
+		third := waitLater(t, NewBarrier(c, "/b", 2)) // both are about to open it with the first
 		synctest.Wait()
 		require.True(t, w.srv.Expire(sessionID(a)))
 		indexes(t, second, third)

@@ -17,8 +17,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// attend has a member wait at a barrier, in the background.
-func attend(t testing.TB, b *Barrier) *harness.Call[int] { return harness.Go(t, b.Wait) }
+// waitLater has a member wait at a barrier, in the background.
+func waitLater(t testing.TB, b *Barrier) *harness.Call[int] { return harness.Go(t, b.Wait) }
 
 // indexOf waits for a member and requires that its round was opened with it.
 func indexOf(t testing.TB, a *harness.Call[int]) int {
@@ -74,18 +74,18 @@ func TestA22BarrierOpensForNMembersFromNClientsRoundAfterRound(t *testing.T) {
 }
 
 const (
-	opAttend = "multi(check,create,setData)" // joins a round
-	opLetGo  = "multi(delete,setData)"       // a member leaves
-	opGiveUp = "multi(delete,check,setData)" // a member cancels
-	opRound  = "multi(create,create)"        // makes a round
-	opOver   = "multi(delete,delete)"        // deletes one
-	opPair   = "multi(setData,check,check)"  // opens one of two
-	roundOf2 = "/b/round"                    // of the barrier that tests in bubbles use
-	readyOf2 = roundOf2 + "/ready"
+	opJoinRound   = "multi(check,create,setData)" // joins a round
+	opLeaveRound  = "multi(delete,setData)"       // a member leaves
+	opCancelWait  = "multi(delete,check,setData)" // a member cancels
+	opMakeRound   = "multi(create,create)"        // makes a round
+	opDeleteRound = "multi(delete,delete)"        // deletes one
+	opOpenRound   = "multi(setData,check,check)"  // opens one of two
+	roundOf2      = "/b/round"                    // of the barrier that tests in bubbles use
+	readyOf2      = roundOf2 + "/ready"
 )
 
-// pairing returns the barrier of two that tests in bubbles use.
-func pairing(c *Client) *Barrier { return NewBarrier(c, "/b", 2) }
+// barrierOf2 returns the barrier of two that tests in bubbles use.
+func barrierOf2(c *Client) *Barrier { return NewBarrier(c, "/b", 2) }
 
 // present returns the members that stand in that barrier's round.
 func (w *world) present() []placeName {
@@ -94,9 +94,9 @@ func (w *world) present() []placeName {
 
 func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		a, b := pairing(w.stranger(nil)), pairing(w.stranger(nil))
+		a, b := barrierOf2(w.stranger(nil)), barrierOf2(w.stranger(nil))
 		for range 3 {
-			first := attend(t, a)
+			first := waitLater(t, a)
 			synctest.Wait()
 			require.Len(t, w.present(), 1)
 			reason := errors.New("changed my mind")
@@ -108,10 +108,10 @@ func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 			synctest.Wait()
 			require.Empty(t, w.srv.Children("/b"), "nor a round that nobody is in")
 		}
-		second := attend(t, b)
+		second := waitLater(t, b)
 		synctest.Wait()
 		require.True(t, second.Waiting())
-		indexes(t, second, attend(t, a))
+		indexes(t, second, waitLater(t, a))
 		synctest.Wait()
 		require.Empty(t, w.srv.Children("/b"))
 	})
@@ -121,18 +121,18 @@ func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 // passes by it, and who has come meanwhile are the next.
 func TestA22EarlyComersAreNotLetThroughByTheOldRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		slow := pairing(w.stranger(nil))
-		first := attend(t, slow)
+		slow := barrierOf2(w.stranger(nil))
+		first := waitLater(t, slow)
 		synctest.Wait()
 		// Of the two that leave, the first is held up.
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLetGo, For: 5 * time.Second})
-		other := pairing(w.stranger(nil))
-		indexes(t, first, attend(t, other))
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: 5 * time.Second})
+		other := barrierOf2(w.stranger(nil))
+		indexes(t, first, waitLater(t, other))
 		synctest.Wait()
 		require.Len(t, w.present(), 1)
 		var early []*harness.Call[int]
 		for range 3 {
-			early = append(early, attend(t, pairing(w.stranger(nil))))
+			early = append(early, waitLater(t, barrierOf2(w.stranger(nil))))
 		}
 		synctest.Wait()
 		for _, e := range early {
@@ -148,7 +148,7 @@ func TestA22EarlyComersAreNotLetThroughByTheOldRound(t *testing.T) {
 		}
 		require.Equal(t, 2, passed, "the next round")
 		early = slices.DeleteFunc(early, func(e *harness.Call[int]) bool { return !e.Waiting() })
-		indexes(t, early[0], attend(t, other))
+		indexes(t, early[0], waitLater(t, other))
 	})
 }
 
@@ -158,11 +158,11 @@ func TestA22EarlyComerWhoFindsTheNextRoundJoinsIt(t *testing.T) {
 	for name, op := range map[string]string{"listing late": "getChildren2", "watching late": "getData"} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				a, b, c := pairing(w.stranger(nil)), pairing(w.stranger(nil)), pairing(w.stranger(nil))
-				first := attend(t, a)
+				a, b, c := barrierOf2(w.stranger(nil)), barrierOf2(w.stranger(nil)), barrierOf2(w.stranger(nil))
+				first := waitLater(t, a)
 				synctest.Wait()
-				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLetGo, For: time.Second})
-				indexes(t, first, attend(t, b))
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Second})
+				indexes(t, first, waitLater(t, b))
 				synctest.Wait()
 				require.Len(t, w.present(), 1)
 				path := roundOf2
@@ -170,11 +170,11 @@ func TestA22EarlyComerWhoFindsTheNextRoundJoinsIt(t *testing.T) {
 					path += "/_c_*"
 				}
 				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: path, For: 5 * time.Second})
-				early := attend(t, c)
+				early := waitLater(t, c)
 				synctest.Wait()
 				time.Sleep(2 * time.Second)
 				require.Empty(t, w.present(), "it has gone, in the meantime")
-				next := attend(t, a)
+				next := waitLater(t, a)
 				synctest.Wait()
 				require.Len(t, w.present(), 1)
 				require.True(t, next.Waiting())
@@ -190,59 +190,59 @@ func TestA22EarlyComerWhoFindsTheNextRoundJoinsIt(t *testing.T) {
 func TestA22RoundWhoseMembersDiedIsCleanedUpByWhoComesNext(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, d := w.stranger(nil), w.stranger(nil)
-		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLetGo, Times: 2})
-		indexes(t, attend(t, pairing(c)), attend(t, pairing(d)))
+		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLeaveRound, Times: 2})
+		indexes(t, waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(d)))
 		synctest.Wait()
 		require.True(t, w.srv.Expire(sessionID(c)))
-		early := attend(t, pairing(w.stranger(nil)))
+		early := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
 		require.Len(t, w.present(), 1)
 		require.True(t, w.srv.Expire(sessionID(d)))
 		synctest.Wait()
 		require.Len(t, w.present(), 1, "the next round's")
-		indexes(t, early, attend(t, pairing(w.stranger(nil))))
+		indexes(t, early, waitLater(t, barrierOf2(w.stranger(nil))))
 		synctest.Wait()
 		require.Empty(t, w.srv.Children("/b"))
 
 		// And where nobody was there to see it.
 		e, f := w.stranger(nil), w.stranger(nil)
-		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLetGo, Times: 2})
-		indexes(t, attend(t, pairing(e)), attend(t, pairing(f)))
+		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLeaveRound, Times: 2})
+		indexes(t, waitLater(t, barrierOf2(e)), waitLater(t, barrierOf2(f)))
 		synctest.Wait()
 		require.True(t, w.srv.Expire(sessionID(e)))
 		require.True(t, w.srv.Expire(sessionID(f)))
 		require.Equal(t, []string{"ready"}, w.srv.Children(roundOf2))
-		indexes(t, attend(t, pairing(w.stranger(nil))), attend(t, pairing(w.stranger(nil))))
+		indexes(t, waitLater(t, barrierOf2(w.stranger(nil))), waitLater(t, barrierOf2(w.stranger(nil))))
 	})
 }
 
 func TestA22MemberThatDiesBeforeTheOpeningIsNotCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		dies := attend(t, pairing(c))
+		dies := waitLater(t, barrierOf2(c))
 		synctest.Wait()
 		require.True(t, w.srv.Expire(sessionID(c)))
 		_, err := dies.Wait()
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
-		first := attend(t, pairing(w.stranger(nil)))
+		first := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
 		require.True(t, first.Waiting())
 		require.Len(t, w.present(), 1)
-		indexes(t, first, attend(t, pairing(w.stranger(nil))))
+		indexes(t, first, waitLater(t, barrierOf2(w.stranger(nil))))
 	})
 }
 
 // The n-th has seen n, and one of them dies before it has opened the round, or
 // even listed it.
 func TestB45MemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
-	for _, op := range []string{"getChildren2", opPair} {
+	for _, op := range []string{"getChildren2", opOpenRound} {
 		t.Run(op, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				c := w.stranger(nil)
-				dies := attend(t, pairing(c))
+				dies := waitLater(t, barrierOf2(c))
 				synctest.Wait()
 				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, For: time.Second})
-				opens := attend(t, pairing(w.stranger(nil)))
+				opens := waitLater(t, barrierOf2(w.stranger(nil)))
 				synctest.Wait()
 				require.Len(t, w.present(), 2)
 				require.True(t, w.srv.Expire(sessionID(c)))
@@ -251,7 +251,7 @@ func TestB45MemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
 				require.NotErrorIs(t, err, ErrUncertain)
 				time.Sleep(2 * time.Second)
 				require.True(t, opens.Waiting())
-				indexes(t, opens, attend(t, pairing(w.stranger(nil))))
+				indexes(t, opens, waitLater(t, barrierOf2(w.stranger(nil))))
 			})
 		})
 	}
@@ -260,18 +260,18 @@ func TestB45MemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
 // The n-th dies with the duty to open. All that are left are fewer, and the next
 // to come has the duty.
 func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
-	for _, op := range []string{"getChildren2", opPair} {
+	for _, op := range []string{"getChildren2", opOpenRound} {
 		t.Run(op, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				first := attend(t, pairing(w.stranger(nil)))
+				first := waitLater(t, barrierOf2(w.stranger(nil)))
 				synctest.Wait()
 				w.plan.Add(zktest.Fault{Do: zktest.Expire, Op: op})
-				dies := attend(t, pairing(w.stranger(nil)))
+				dies := waitLater(t, barrierOf2(w.stranger(nil)))
 				_, err := dies.Wait()
 				require.ErrorIs(t, err, zk.ErrSessionExpired)
 				require.NotErrorIs(t, err, ErrUncertain)
 				require.True(t, first.Waiting())
-				indexes(t, first, attend(t, pairing(w.stranger(nil))))
+				indexes(t, first, waitLater(t, barrierOf2(w.stranger(nil))))
 			})
 		})
 	}
@@ -281,11 +281,11 @@ func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
 // round is open for it too.
 func TestB45MemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLetGo, For: time.Minute, Times: -1}) // the round stays
-		first := attend(t, pairing(w.stranger(nil)))
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Minute, Times: -1}) // the round stays
+		first := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
-		w.plan.Add(zktest.Fault{Do: zktest.Expire, After: true, Op: opPair})
-		indexes(t, first, attend(t, pairing(w.stranger(nil))))
+		w.plan.Add(zktest.Fault{Do: zktest.Expire, After: true, Op: opOpenRound})
+		indexes(t, first, waitLater(t, barrierOf2(w.stranger(nil))))
 	})
 }
 
@@ -293,15 +293,15 @@ func TestB45MemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
 // any more, and it says so.
 func TestB45MemberWhoseRoundHasGoneIsUncertain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		first := attend(t, pairing(w.stranger(nil)))
+		first := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
-		w.plan.Add(zktest.Fault{Do: zktest.Expire, After: true, Op: opPair})
-		dies := attend(t, pairing(w.stranger(nil)))
+		w.plan.Add(zktest.Fault{Do: zktest.Expire, After: true, Op: opOpenRound})
+		dies := waitLater(t, barrierOf2(w.stranger(nil)))
 		require.Zero(t, indexOf(t, first))
 		_, err := dies.Wait()
 		require.ErrorIs(t, err, ErrUncertain)
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
-		indexes(t, attend(t, pairing(w.stranger(nil))), attend(t, pairing(w.stranger(nil))))
+		indexes(t, waitLater(t, barrierOf2(w.stranger(nil))), waitLater(t, barrierOf2(w.stranger(nil))))
 	})
 }
 
@@ -312,7 +312,7 @@ func TestA22LoneOneTooManyWaitsForTheNextRound(t *testing.T) {
 		// Nobody opens until four are there.
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second, Times: 2})
 		for range 4 {
-			as = append(as, attend(t, NewBarrier(w.stranger(nil), "/b", 3)))
+			as = append(as, waitLater(t, NewBarrier(w.stranger(nil), "/b", 3)))
 			synctest.Wait()
 		}
 		require.Len(t, w.present(), 4)
@@ -321,14 +321,14 @@ func TestA22LoneOneTooManyWaitsForTheNextRound(t *testing.T) {
 		indexes(t, as[:3]...)
 		require.True(t, as[3].Waiting())
 		require.Len(t, w.present(), 1)
-		indexes(t, as[3], attend(t, b), attend(t, b))
+		indexes(t, as[3], waitLater(t, b), waitLater(t, b))
 	})
 }
 
 func TestA22SpuriousWakeUpsOpenNoRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		a := attend(t, pairing(c))
+		a := waitLater(t, barrierOf2(c))
 		time.Sleep(5 * time.Second) // the own znode is watched too
 		synctest.Wait()
 		require.Equal(t, 2, watchesOf(c))
@@ -346,7 +346,7 @@ func TestA22SpuriousWakeUpsOpenNoRound(t *testing.T) {
 			require.Equal(t, 2, watchesOf(c))
 		}
 		require.Len(t, w.present(), 1)
-		indexes(t, a, attend(t, pairing(w.stranger(nil))))
+		indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
 	})
 }
 
@@ -354,13 +354,13 @@ func TestA22SpuriousWakeUpsOpenNoRound(t *testing.T) {
 func TestA22SpuriousEvictionIsNone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		a := attend(t, pairing(c))
+		a := waitLater(t, barrierOf2(c))
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		spurious(c, roundOf2+"/"+w.present()[0].name, jute.EventDeleted)
 		synctest.Wait()
 		require.True(t, a.Waiting())
-		indexes(t, a, attend(t, pairing(w.stranger(nil))))
+		indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
 	})
 }
 
@@ -396,12 +396,12 @@ func TestA22ReusedWithoutAPauseRoundsDoNotMix(t *testing.T) {
 func TestA22ParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	ctx, path := harness.Within(t, 20*time.Second), harness.NewPath(t)
 	c := dial(t, nil)
-	a := attend(t, NewBarrier(c, path, 2))
+	a := waitLater(t, NewBarrier(c, path, 2))
 	sleeps(t, c, 1)
 	_, err := NewBarrier(dial(t, nil), path, 3).Wait(ctx)
 	require.EqualError(t, err, "zkrecipes: wait "+path+": a barrier of 2 members is used as one of 3")
 	require.True(t, a.Waiting())
-	indexes(t, a, attend(t, NewBarrier(dial(t, nil), path, 2)))
+	indexes(t, a, waitLater(t, NewBarrier(dial(t, nil), path, 2)))
 
 	// Who comes first says it, of those who come at once.
 	for range 10 {
@@ -409,7 +409,7 @@ func TestA22ParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 		var as []*harness.Call[int]
 		for n := range 2 {
 			for range 1 + n {
-				as = append(as, attend(t, NewBarrier(c, path, 1+n)))
+				as = append(as, waitLater(t, NewBarrier(c, path, 1+n)))
 			}
 		}
 		agreed := 0
@@ -445,7 +445,7 @@ func TestA22MembersOfOneClient(t *testing.T) {
 			if i == 3 {
 				b = NewBarrier(c, path, 5)
 			}
-			as = append(as, attend(t, b))
+			as = append(as, waitLater(t, b))
 		}
 		indexes(t, as...)
 	}
@@ -455,13 +455,13 @@ func TestA22MembersOfOneClient(t *testing.T) {
 func TestA22ExpiryWhileWaitingIsAnError(t *testing.T) {
 	r := newRig(t, nil)
 	b := NewBarrier(r.c, r.path+"-b", 2)
-	a := attend(t, b)
+	a := waitLater(t, b)
 	sleeps(t, r.c, 1)
 	r.p.Expire()
 	_, err := a.Wait()
 	require.ErrorIs(t, err, zk.ErrSessionExpired)
 	require.NotErrorIs(t, err, ErrUncertain, "nobody has opened the round, and it stands")
-	indexes(t, attend(t, b), attend(t, NewBarrier(dial(t, nil), r.path+"-b", 2)))
+	indexes(t, waitLater(t, b), waitLater(t, NewBarrier(dial(t, nil), r.path+"-b", 2)))
 }
 
 // What is written into ready does not grow with n.

@@ -18,18 +18,12 @@ import (
 // What barriers cost, by the server's own counts: requests, commits, events,
 // each of which wakes somebody, and bytes.
 
-const (
-	opMember = "multi(check,create,setData)"
-	opLeave  = "multi(delete,setData)"
-	opClear  = "multi(delete,delete)"
-)
-
 func TestWhatOpeningARoundCosts(t *testing.T) {
 	perMember := map[int]int64{}
 	for _, n := range []int{10, 100, 500} {
 		inBubble(t, func(t *testing.T, w *world) {
 			first := w.stranger(nil)
-			a := attend(t, NewBarrier(first, "/barrier", n))
+			a := waitLater(t, NewBarrier(first, "/barrier", n))
 			synctest.Wait()
 			w.srv.Expire(sessionID(first)) // who cancels leaves no round behind
 			_, err := a.Wait()
@@ -46,22 +40,22 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			before := w.srv.Counts()
 			var as []*harness.Call[int]
 			for _, b := range bs[:n-1] {
-				as = append(as, attend(t, b))
+				as = append(as, waitLater(t, b))
 			}
 			synctest.Wait()
 			joined := w.srv.Counts()
-			require.Equal(t, map[string]int{opMember: n - 1, "getData": n - 1}, joined.Sub(before).Requests, "nobody looks when others come")
+			require.Equal(t, map[string]int{opJoinRound: n - 1, "getData": n - 1}, joined.Sub(before).Requests, "nobody looks when others come")
 			require.Empty(t, joined.Sub(before).Events)
 
-			as = append(as, attend(t, bs[n-1]))
+			as = append(as, waitLater(t, bs[n-1]))
 			synctest.Wait()
 			indexes(t, as...)
 			all := w.srv.Counts().Sub(before)
 			require.Equal(t, n-1, all.Events["NodeDataChanged"], "each of those who wait wakes once")
 			opening := "multi(setData" + strings.Repeat(",check", n) + ")"
 			require.Equal(t, map[string]int{
-				opMember: n, "getData": 2 * (n - 1), "getChildren2": 1, opening: 1, // to open it: 3n
-				opLeave: n, opClear: 1, // to leave it
+				opJoinRound: n, "getData": 2 * (n - 1), "getChildren2": 1, opening: 1, // to open it: 3n
+				opLeaveRound: n, opDeleteRound: 1, // to leave it
 			}, all.Requests)
 			require.Equal(t, n+1+n+1, all.Transactions)
 			perMember[n] = all.BytesOut / int64(n)

@@ -54,7 +54,7 @@ func TestMemberProcess(t *testing.T) {
 		return
 	}
 	c := dial(t, &Options{SessionTimeout: holderTimeout})
-	attend(t, NewBarrier(c, path+"/barrier", 3))
+	waitLater(t, NewBarrier(c, path+"/barrier", 3))
 	v, err := NewDoubleBarrier(c, path+"/double", 2).Enter(harness.Within(t, time.Minute))
 	require.NoError(t, err)
 	fmt.Println(reportMark + "{}")
@@ -263,7 +263,7 @@ func TestB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
 	}
 	harness.Eventually(t, "the process waits", func() bool { return standing() == 1 })
 	c := dial(t, nil)
-	waiting = append(waiting, attend(t, NewBarrier(c, path+"/barrier", 3)))
+	waiting = append(waiting, waitLater(t, NewBarrier(c, path+"/barrier", 3)))
 	harness.Eventually(t, "another waits", func() bool { return standing() == 2 })
 	leaves := harness.GoErr(t, v.Leave)
 
@@ -275,9 +275,9 @@ func TestB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
 	t.Logf("left %v after the kill; timeout %v, tick %v", took, holderTimeout, sharedTick)
 	require.Less(t, took, holderTimeout+sharedTick+tolerance)
 	require.Equal(t, 1, standing())
-	waiting = append(waiting, attend(t, NewBarrier(c, path+"/barrier", 3)))
+	waiting = append(waiting, waitLater(t, NewBarrier(c, path+"/barrier", 3)))
 	harness.Eventually(t, "another waits", func() bool { return standing() == 2 })
 	require.True(t, waiting[0].Waiting(), "the dead is not counted")
-	indexes(t, append(waiting, attend(t, NewBarrier(c, path+"/barrier", 3)))...)
+	indexes(t, append(waiting, waitLater(t, NewBarrier(c, path+"/barrier", 3)))...)
 	require.Empty(t, harness.Children(t, conn, path+"/double"))
 }

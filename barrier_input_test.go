@@ -16,7 +16,7 @@ import (
 
 // The transaction that opens a round names all its members: what has no room is
 // refused before anything is sent.
-func TestB52BarrierOfMoreMembersThanATransactionHasRoomFor(t *testing.T) {
+func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		most := 0

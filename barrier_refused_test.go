@@ -165,7 +165,7 @@ func (m meeting) pass(t testing.TB, members ...*harness.Call[arrival]) {
 	}
 }
 
-func TestB36BarriersWithoutTheRightsAreAnErrorAtOnce(t *testing.T) {
+func TestB36BarriersReturnNoAuthAtOnce(t *testing.T) {
 	eachMeeting(t, func(t *testing.T, m meeting) {
 		ctx, path, admin := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.Raw(t)
 		require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))
@@ -216,7 +216,7 @@ func TestB36BarriersWithoutTheRightsAreAnErrorAtOnce(t *testing.T) {
 	})
 }
 
-func TestB37BarriersOnABusyServer(t *testing.T) {
+func TestB37BarriersRetryOnABusyServer(t *testing.T) {
 	eachMeeting(t, func(t *testing.T, m meeting) {
 		for name, after := range map[string]bool{"before": false, "after": true} {
 			t.Run(name, func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestB37BarriersOnABusyServer(t *testing.T) {
 	})
 }
 
-func TestB37BarriersBeyondTheQuotaAreAnErrorAtOnce(t *testing.T) {
+func TestB37BarriersReturnQuotaErrorsAtOnce(t *testing.T) {
 	eachMeeting(t, func(t *testing.T, m meeting) {
 		for op, says := range m.quota {
 			t.Run(op, func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestB37BarriersBeyondTheQuotaAreAnErrorAtOnce(t *testing.T) {
 	})
 }
 
-func TestB39InvalidPathsOfBarriersAreNamed(t *testing.T) {
+func TestB39BarrierErrorsNameTheInvalidPath(t *testing.T) {
 	eachMeeting(t, func(t *testing.T, m meeting) {
 		ctx, c, conn := harness.Within(t, 20*time.Second), dial(t, nil), harness.Raw(t)
 		for path, why := range badPaths {
@@ -282,7 +282,7 @@ func TestB39InvalidPathsOfBarriersAreNamed(t *testing.T) {
 	})
 }
 
-func TestB40InvalidBarriersAreNamed(t *testing.T) {
+func TestB40InvalidBarriersAreRejected(t *testing.T) {
 	eachMeeting(t, func(t *testing.T, m meeting) {
 		var none context.Context
 		ctx, c := harness.Within(t, 20*time.Second), dial(t, nil)
@@ -302,7 +302,7 @@ func TestB40InvalidBarriersAreNamed(t *testing.T) {
 	})
 }
 
-func TestB48SomebodysDataIsNoBarrier(t *testing.T) {
+func TestB48BarriersRejectZnodesWithOtherData(t *testing.T) {
 	eachMeeting(t, func(t *testing.T, m meeting) {
 		ctx, path, conn, c := harness.Within(t, 20*time.Second), harness.NewPath(t), harness.Raw(t), dial(t, nil)
 		harness.MakeParents(t, conn, path)
@@ -334,7 +334,7 @@ func TestB48SomebodysDataIsNoBarrier(t *testing.T) {
 	})
 }
 
-func TestB52BarriersOfAnIdentityThatNoRequestHasRoomFor(t *testing.T) {
+func TestB52BarriersRejectAnIdentityTooLargeForARequest(t *testing.T) {
 	eachMeeting(t, func(t *testing.T, m meeting) {
 		inBubble(t, func(t *testing.T, w *world) {
 			c := w.stranger(&Options{Identity: strings.Repeat("x", 1<<20)})

@@ -119,7 +119,7 @@ func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 
 // The round stays open until the last of its members has left. Until then nobody
 // passes by it, and who has come meanwhile are the next.
-func TestA22EarlyComersAreNotLetThroughByTheOldRound(t *testing.T) {
+func TestA22EarlyArrivalsAreNotAdmittedByThePreviousRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		slow := barrierOf2(w.stranger(nil))
 		first := waitLater(t, slow)
@@ -154,7 +154,7 @@ func TestA22EarlyComersAreNotLetThroughByTheOldRound(t *testing.T) {
 
 // One that is early was refused by a round that has gone before it lists: what it
 // finds is a member of the next, and is not to be waited for.
-func TestA22EarlyComerWhoFindsTheNextRoundJoinsIt(t *testing.T) {
+func TestA22EarlyArrivalThatFindsTheNextRoundJoinsIt(t *testing.T) {
 	for name, op := range map[string]string{"listing late": "getChildren2", "watching late": "getData"} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -187,7 +187,7 @@ func TestA22EarlyComerWhoFindsTheNextRoundJoinsIt(t *testing.T) {
 }
 
 // All who have gone through died before they could leave: who comes next cleans up.
-func TestA22RoundWhoseMembersDiedIsCleanedUpByWhoComesNext(t *testing.T) {
+func TestA22RoundWhoseMembersDiedIsCleanedUpByTheNextArrival(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, d := w.stranger(nil), w.stranger(nil)
 		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLeaveRound, Times: 2})
@@ -305,7 +305,7 @@ func TestB45MemberWhoseRoundHasGoneIsUncertain(t *testing.T) {
 	})
 }
 
-func TestA22LoneOneTooManyWaitsForTheNextRound(t *testing.T) {
+func TestA22SurplusArrivalWaitsForTheNextRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		b := NewBarrier(w.stranger(nil), "/b", 3)
 		var as []*harness.Call[int]
@@ -351,7 +351,7 @@ func TestA22SpuriousWakeUpsOpenNoRound(t *testing.T) {
 }
 
 // An event that says that the member was deleted, and it was not.
-func TestA22SpuriousEvictionIsNone(t *testing.T) {
+func TestA22SpuriousDeletionEventEvictsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		a := waitLater(t, barrierOf2(c))
@@ -364,7 +364,7 @@ func TestA22SpuriousEvictionIsNone(t *testing.T) {
 	})
 }
 
-func TestA22ReusedWithoutAPauseRoundsDoNotMix(t *testing.T) {
+func TestA22RoundsInQuickSuccessionDoNotMix(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n, rounds = 3, 20
 		var mu sync.Mutex
@@ -426,7 +426,7 @@ func TestA22ParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	}
 }
 
-func TestA22BarrierOfOneLetsEachGo(t *testing.T) {
+func TestA22BarrierOfOneNeverWaits(t *testing.T) {
 	ctx, b := harness.Within(t, 20*time.Second), NewBarrier(dial(t, nil), harness.NewPath(t), 1)
 	for range 5 {
 		index, err := b.Wait(ctx)
@@ -436,7 +436,7 @@ func TestA22BarrierOfOneLetsEachGo(t *testing.T) {
 }
 
 // Members of one Client, and of one value, are as many.
-func TestA22MembersOfOneClient(t *testing.T) {
+func TestA22CallsOfOneClientAreSeparateMembers(t *testing.T) {
 	c, path := dial(t, nil), harness.NewPath(t)
 	b := NewBarrier(c, path, 5)
 	for range 3 {

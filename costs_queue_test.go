@@ -58,7 +58,7 @@ func TestPutTakesOneRequestAndTakeWithAckFive(t *testing.T) {
 }
 
 // A queue that this session has not used before.
-func TestFirstUseOfAQueue(t *testing.T) {
+func TestFirstUseOfAQueueReadsItsSegmentsOnce(t *testing.T) {
 	r := newQueueRig(t, nil)
 	other := r.other()
 	other.c.mustWork(t)
@@ -224,7 +224,7 @@ func TestDrainReceivesTheSameForEachItemWhateverTheBacklog(t *testing.T) {
 }
 
 // Who waits asks for nothing.
-func TestWaitingConsumersAskForNothing(t *testing.T) {
+func TestWaitingConsumersSendNoRequests(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		for range 5 {
 			w.takeLater(w.queue(w.stranger(nil)))

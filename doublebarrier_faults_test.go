@@ -66,7 +66,7 @@ func TestB45MemberThatDiesWhileItOpensADoubleBarrierLeavesTheDutyToTheNext(t *te
 	}
 }
 
-func TestB45OpeningOfADoubleBarrierWhoseReplyIsLost(t *testing.T) {
+func TestB45DoubleBarrierWhoseOpeningReplyIsLostOpensOnce(t *testing.T) {
 	for name, after := range map[string]bool{"applied": true, "not applied": false} {
 		for _, do := range []zktest.Action{zktest.Drop, zktest.Answer} {
 			for _, stale := range []bool{false, true} {
@@ -288,7 +288,7 @@ func TestB13LeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
 
 // A member that this client has given up, and that still stands, is not the
 // partner of its next one.
-func TestB33NextMemberOfAClientDoesNotMeetItself(t *testing.T) {
+func TestB33AbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
 	giveUp := map[string]func(*testing.T, *world, *Client){
 		"Enter was cancelled": func(t *testing.T, w *world, c *Client) {
 			a := enter(t, couple(c))
@@ -337,7 +337,7 @@ func TestB33NextMemberOfAClientDoesNotMeetItself(t *testing.T) {
 }
 
 // The clock has ended the visit, and the session lives on.
-func TestB33NextMemberAfterALostVisitDoesNotMeetItself(t *testing.T) {
+func TestB33MemberOfALostVisitIsNotCountedWithItsClientsNextOne(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.srv)
 		c := w.stranger(&Options{Dialer: still.Dial, SessionTimeout: 10 * time.Second})
@@ -379,7 +379,7 @@ func TestB01JoinOfADoubleBarrierWhoseReplyIsLostIsFound(t *testing.T) {
 
 // The join was seen, the session ends with its answer: it is an error, since
 // others may have entered with it.
-func TestB10JoinOfADoubleBarrierWhoseAnswerIsLostWithTheSessionIsAnError(t *testing.T) {
+func TestB10JoinOfADoubleBarrierWhoseReplyIsLostWithTheSessionIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		leaveAll(t, visits(t, enter(t, NewDoubleBarrier(c, "/d", 1)))...)
@@ -394,7 +394,7 @@ func TestB10JoinOfADoubleBarrierWhoseAnswerIsLostWithTheSessionIsAnError(t *test
 
 // The answer comes after the session's end: to have entered would be to be inside
 // with nobody.
-func TestB11EnterWhoseAnswerComesAfterTheSessionsEndIsAnError(t *testing.T) {
+func TestB11EnterWhoseReplyComesAfterTheSessionsEndIsAnError(t *testing.T) {
 	for _, last := range []bool{false, true} {
 		t.Run(fmt.Sprint("last: ", last), func(t *testing.T) {
 			var c *harness.Link
@@ -463,7 +463,7 @@ func TestB16VisitOfAClientThatIsCutOffEndsInTime(t *testing.T) {
 
 // The session of one that waits for the others to leave ends. It has left; the
 // server of the next session is behind, and does not show the others.
-func TestB10LeaveGoesOnInTheNextSessionBehindASync(t *testing.T) {
+func TestB10LeaveContinuesInTheNextSessionAfterASync(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		d := w.stranger(nil)
 		c := w.stranger(nil)
@@ -481,7 +481,7 @@ func TestB10LeaveGoesOnInTheNextSessionBehindASync(t *testing.T) {
 	}, behind(1, 6))
 }
 
-func TestB18DoubleBarrierThroughAServerRestart(t *testing.T) {
+func TestB18DoubleBarrierSurvivesServerRestarts(t *testing.T) {
 	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
 	path := harness.NewPath(t)
@@ -506,7 +506,7 @@ func TestB18DoubleBarrierThroughAServerRestart(t *testing.T) {
 	require.Empty(t, harness.Children(t, harness.RawTo(t, servers), path))
 }
 
-func TestB21DoubleBarrierOpenedAndLeftWhileDisconnected(t *testing.T) {
+func TestB21DoubleBarrierOpensAndEmptiesWhileAMemberIsDisconnected(t *testing.T) {
 	r := newRig(t, nil)
 	path := r.path + "-d"
 	a := enter(t, NewDoubleBarrier(r.c, path, 2))
@@ -532,7 +532,7 @@ func TestB21DoubleBarrierOpenedAndLeftWhileDisconnected(t *testing.T) {
 // One client waits at many gates, barriers and double barriers, and all of them
 // open while it is away: each watch is armed again, those on what is not there
 // too.
-func TestB31BarriersThatOpenWhileAClientIsAway(t *testing.T) {
+func TestB31WaitersNoticeBarriersThatOpenedWhileTheyWereDisconnected(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const each = 300
 		c, other := w.stranger(nil), w.stranger(nil)
@@ -568,7 +568,7 @@ func TestB31BarriersThatOpenWhileAClientIsAway(t *testing.T) {
 	})
 }
 
-func TestB35DoubleBarrierAndClose(t *testing.T) {
+func TestB35CloseEndsVisitsAndWaitingMembers(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		vs := visits(t, enter(t, couple(c)), enter(t, couple(w.stranger(nil))))
@@ -595,7 +595,7 @@ func TestB35DoubleBarrierAndClose(t *testing.T) {
 	})
 }
 
-func TestB35DoubleBarrierAndCloseWhileDisconnected(t *testing.T) {
+func TestB35CloseWhileDisconnectedEndsVisitsAndWaitingMembers(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		vs := visits(t, enter(t, couple(c)), enter(t, couple(w.stranger(nil))))

@@ -15,7 +15,7 @@ import (
 
 // What others do to the znodes of a DoubleBarrier.
 
-func TestB22EvictedMemberOfADoubleBarrier(t *testing.T) {
+func TestB22EvictedMemberOfADoubleBarrierGetsAnError(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"early": 0, "late": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -43,7 +43,7 @@ func TestB22EvictedMemberOfADoubleBarrier(t *testing.T) {
 	}
 }
 
-func TestB23DoubleBarrierDeletedUnderItsMembers(t *testing.T) {
+func TestB23DeletingADoubleBarrierEvictsItsMembers(t *testing.T) {
 	t.Run("who wait", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			a := enter(t, couple(w.stranger(nil)))
@@ -85,7 +85,7 @@ func TestB23DoubleBarrierDeletedUnderItsMembers(t *testing.T) {
 	})
 }
 
-func TestB24DoubleBarrierWhosePathWasReapedIsMadeAgain(t *testing.T) {
+func TestB24DoubleBarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, d := w.stranger(nil), w.stranger(nil)
 		for range 3 {
@@ -128,7 +128,7 @@ func TestB25ForeignChildrenOfADoubleBarrierAreNotCounted(t *testing.T) {
 	require.ErrorContains(t, err, "another recipe uses this path")
 }
 
-func TestB28CounterOfADoubleBarrierAtItsEnd(t *testing.T) {
+func TestB28EnterFailsWhenTheSequenceCounterIsExhausted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		leaveAll(t, visits(t, enter(t, NewDoubleBarrier(c, "/d", 1)))...)

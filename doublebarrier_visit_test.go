@@ -21,7 +21,7 @@ func enterLater(t testing.TB, d *DoubleBarrier) *harness.Call[*Visit] {
 	return e
 }
 
-func TestA22WhoComesWhileADoubleBarrierIsOpenedAfterSomeHaveDiedIsNotLetIn(t *testing.T) {
+func TestA22LateArrivalDoesNotReplaceMembersThatDiedBeforeTheOpening(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n = 3
 		a, b, c, d := w.stranger(nil), w.stranger(nil), w.stranger(nil), w.stranger(nil)
@@ -69,7 +69,7 @@ func TestA22ASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
 	}, zktest.TickTime(time.Second))
 }
 
-func TestA22WhoGivesUpAtADoubleBarrierIsGoneWhenItIsTold(t *testing.T) {
+func TestA22CancelledEnterAndLeaveReturnWhenTheMemberIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		d := NewDoubleBarrier(w.stranger(nil), "/b", 1)
 		enter := func(ctx context.Context) error {
@@ -94,7 +94,7 @@ func TestA22WhoGivesUpAtADoubleBarrierIsGoneWhenItIsTold(t *testing.T) {
 	}, zktest.TickTime(time.Second))
 }
 
-func TestA22WhoIsEvictedFromADoubleBarrierThatIsReapedIsToldSo(t *testing.T) {
+func TestA22MemberEvictedFromAReapedDoubleBarrierGetsErrEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		s := live(t, c)
@@ -115,7 +115,7 @@ func TestA22WhoIsEvictedFromADoubleBarrierThatIsReapedIsToldSo(t *testing.T) {
 	}, zktest.TickTime(time.Second))
 }
 
-func TestA22WhoLeavesLastDeletesNoReadyThatWasMadeSinceItLooked(t *testing.T) {
+func TestA22LastMemberToLeaveKeepsAReadyCreatedSinceItListed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		other := w.stranger(nil)
 		enterLater(t, NewDoubleBarrier(other, "/b", 2))

@@ -56,7 +56,7 @@ func TestB06DowngradeThatNeverArrivedIsSentAgain(t *testing.T) {
 	r.queued(0)
 }
 
-func TestB08DowngradeWhileDisconnected(t *testing.T) {
+func TestB08DowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T) {
 	r := newRWRig(t, nil)
 	s, _ := r.c.session()
 	cut := func() {
@@ -152,7 +152,7 @@ func TestB16DowngradeUnderASilentServerEndsWithTheLease(t *testing.T) {
 	r.holds(0)
 }
 
-func TestB22DowngradeOfAPlaceThatAnOperatorDeletes(t *testing.T) {
+func TestB22LeaseIsLostWhenAnOperatorDeletesThePlaceOfADowngrade(t *testing.T) {
 	t.Parallel()
 	r := newRWRig(t, nil)
 	lostNow := func(l *Lease) {
@@ -212,7 +212,7 @@ func TestB22DowngradeOfAPlaceThatAnOperatorDeletes(t *testing.T) {
 	})
 }
 
-func TestB32DowngradeWhoseContextEnds(t *testing.T) {
+func TestB32LeaseIsHeldAfterItsDowngradeIsCancelled(t *testing.T) {
 	r := newRWRig(t, nil)
 	t.Run("before it is sent", func(t *testing.T) {
 		l := held(t, r.w.Lock)
@@ -249,7 +249,7 @@ func TestB32DowngradeWhoseContextEnds(t *testing.T) {
 }
 
 // Nothing was done, so nothing must be said to have been.
-func TestB32CommitWhoseContextEndsDuringADowngrade(t *testing.T) {
+func TestB32CommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	r := newRWRig(t, nil)
 	l := held(t, r.w.Lock)
 	data := r.path + "-data"
@@ -372,7 +372,7 @@ func TestB13ReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 	t.Logf("%d writers came before", entered)
 }
 
-func TestB35CloseDuringADowngrade(t *testing.T) {
+func TestB35CloseDuringADowngradeLeavesNoPlace(t *testing.T) {
 	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before it is answered": harness.HoldReply} {
 		t.Run(name, func(t *testing.T) {
 			r := newRWRig(t, nil)
@@ -445,7 +445,7 @@ func TestB36DowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
 
 // The reply is lost, and the line's ACL has changed when it is sent again: the
 // servers ask the ACL first, and so never say NodeExists.
-func TestB36DowngradeWhoseSecondAttemptIsRefusedIsFoundOut(t *testing.T) {
+func TestB36DowngradeWhoseSecondAttemptIsRefusedIsResolved(t *testing.T) {
 	for name, lose := range map[string]harness.Action{"applied": harness.DropAfter, "not applied": harness.DropBefore} {
 		t.Run(name, func(t *testing.T) {
 			r := newRWRig(t, nil)
@@ -486,7 +486,7 @@ func TestB36DowngradeWhoseSecondAttemptIsRefusedIsFoundOut(t *testing.T) {
 
 // Where that cannot be found out either, the lease is over: whoever went on as a
 // writer might have no place at all.
-func TestB36DowngradeWhoseOutcomeCannotBeFoundOutIsLost(t *testing.T) {
+func TestB36DowngradeWhoseOutcomeStaysUnknownIsLost(t *testing.T) {
 	for name, after := range map[string]bool{"applied": true, "not applied": false} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -512,7 +512,7 @@ func TestB36DowngradeWhoseOutcomeCannotBeFoundOutIsLost(t *testing.T) {
 
 // Writers, readers and downgrades while connections drop: nobody beside a
 // writer, and nothing left behind.
-func TestRWLockUnderDropsAndDowngrades(t *testing.T) {
+func TestRWLockExcludesUnderDropsAndDowngrades(t *testing.T) {
 	r := newRWRig(t, nil)
 	stop := time.Now().Add(3 * time.Second)
 	other := r.another()

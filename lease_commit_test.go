@@ -17,7 +17,7 @@ import (
 
 // Commits, and what can happen at the same time.
 
-func TestCommitThatMeetsAnEvictionNeverSaysThatItWasDone(t *testing.T) {
+func TestCommitThatMeetsAnEvictionReportsSuccessOnlyIfApplied(t *testing.T) {
 	r := newRig(t, nil)
 	data := r.path + "-data"
 	_, err := r.raw.Create(data, nil, 0, zk.WorldACL(zk.PermAll))
@@ -62,7 +62,7 @@ func TestCommitThatMeetsAnEvictionNeverSaysThatItWasDone(t *testing.T) {
 	}
 }
 
-func TestACommitCannotSayFarewellForItsPlace(t *testing.T) {
+func TestACommitCannotSetDataOnItsPlace(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.lock()
 	a := lockLater(t, NewMutex(dial(t, nil), r.path))
@@ -74,7 +74,7 @@ func TestACommitCannotSayFarewellForItsPlace(t *testing.T) {
 	require.NoError(t, a.Get().Release())
 }
 
-func TestACommitIsLeftAtOnceAndUncertain(t *testing.T) {
+func TestACancelledCommitReturnsAtOnceAndIsUncertain(t *testing.T) {
 	r := newRig(t, nil)
 	for when, silence := range silences {
 		t.Run(when, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestACommitIsLeftAtOnceAndUncertain(t *testing.T) {
 }
 
 // Also where the caller's reason reads as if the Client had been closed.
-func TestACommitLeftForWhateverReasonIsUncertain(t *testing.T) {
+func TestACommitCancelledWithErrClosedIsUncertain(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.lock()
 	rule := r.p.On("multi(check)", 1, harness.HoldReply)
@@ -137,7 +137,7 @@ func TestACommitWithAContextThatHasEndedSendsNothing(t *testing.T) {
 }
 
 // It neither gives up nor tries again and again.
-func TestACommitWaitsForAConnectionThatTakesItsTimeToClose(t *testing.T) {
+func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 	closing, free, once := make(chan struct{}), make(chan struct{}), new(sync.Once)
 	c := dial(t, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		nc, err := new(net.Dialer).DialContext(ctx, network, addr)

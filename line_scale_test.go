@@ -40,7 +40,7 @@ func (w *world) stand(conn *zk.Conn, k kind, n int) (paths []string) {
 	return paths
 }
 
-func TestB29TenThousandPlacesInOneLine(t *testing.T) {
+func TestB29ALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 	const ours, places = 30, 10_000
 	inBubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(nil), w.client(nil)
@@ -91,7 +91,7 @@ func TestB29TenThousandPlacesInOneLine(t *testing.T) {
 
 // Ten thousand readers hold. One more costs what it costs beside one, a writer
 // sleeps until the last of them leaves, and those behind it hear from it alone.
-func TestB29TenThousandReadersInOneLine(t *testing.T) {
+func TestB29ALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
 	const places, behind = 10_000, 30
 	inBubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(nil), w.client(nil)
@@ -134,7 +134,7 @@ func TestB29TenThousandReadersInOneLine(t *testing.T) {
 	})
 }
 
-func TestB31TenThousandWatchesAtAReconnect(t *testing.T) {
+func TestB31TenThousandWatchesSurviveReconnects(t *testing.T) {
 	const watches = 10_000
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -176,7 +176,7 @@ func TestB31TenThousandWatchesAtAReconnect(t *testing.T) {
 }
 
 // Waiters in a thousand lines at once, whose client loses its connection.
-func TestB31WaitersInAThousandLinesHearOverAReconnect(t *testing.T) {
+func TestB31WaitersInAThousandLinesAreGrantedAcrossAReconnect(t *testing.T) {
 	const lines = 1000
 	inBubble(t, func(t *testing.T, w *world) {
 		holder, c := w.stranger(nil), w.stranger(nil)
@@ -203,7 +203,7 @@ func TestB31WaitersInAThousandLinesHearOverAReconnect(t *testing.T) {
 
 // A thousand wait, each in a session of its own. A release wakes one of them,
 // the next in line, and no request is sent but the release itself.
-func TestB30ThousandWaiters(t *testing.T) {
+func TestB30EachReleaseWakesOneOfAThousandWaiters(t *testing.T) {
 	const n = 1000
 	ctx, path := harness.Within(t, 60*time.Second), harness.NewPath(t)
 	sent := &harness.RequestCounter{}

@@ -30,7 +30,7 @@ func leaves(t *testing.T, a *harness.Call[*Lease]) {
 	require.Nil(t, l)
 }
 
-func TestAJoinIsLeftAtOnceAndItsPlaceGoes(t *testing.T) {
+func TestACancelledJoinReturnsAtOnceAndItsPlaceIsDeleted(t *testing.T) {
 	r := newRig(t, nil)
 	for when, silence := range silences {
 		t.Run(when, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestAJoinIsLeftAtOnceAndItsPlaceGoes(t *testing.T) {
 	}
 }
 
-func TestAJoinThatWasLeftIsLookedForWhenItsConnectionIsLost(t *testing.T) {
+func TestACancelledJoinIsSearchedForWhenItsConnectionIsLost(t *testing.T) {
 	r := newRig(t, nil)
 	for _, silence := range silences {
 		rule := r.p.On("multi(create,setData)", 1, silence)
@@ -63,7 +63,7 @@ func TestAJoinThatWasLeftIsLookedForWhenItsConnectionIsLost(t *testing.T) {
 	}
 }
 
-func TestAReleaseThatIsNotAnsweredReturnsWithTheConnection(t *testing.T) {
+func TestAnUnansweredReleaseReturnsWhenItsConnectionIsLost(t *testing.T) {
 	r := newRig(t, nil)
 	for _, silence := range silences {
 		l := r.lock()
@@ -82,7 +82,7 @@ func TestAReleaseThatIsNotAnsweredReturnsWithTheConnection(t *testing.T) {
 }
 
 // Whatever becomes of connections and contexts, at rest nobody is left behind.
-func TestJoinsThatAreLeftWhileConnectionsAreLostLeaveNothing(t *testing.T) {
+func TestCancelledJoinsLeaveNothingWhileConnectionsAreLost(t *testing.T) {
 	r := newRig(t, nil)
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
@@ -140,7 +140,7 @@ func eventuallyOr(stop chan struct{}, f func() bool) {
 	}
 }
 
-func TestCallsGivenUpWhileDisconnectedAreNeverSent(t *testing.T) {
+func TestCallsCancelledWhileDisconnectedAreNeverSent(t *testing.T) {
 	r := newRig(t, nil)
 	s, _ := r.c.session()
 	r.p.Refuse(true)
@@ -231,7 +231,7 @@ func TestA12TimedOutLocksOfEachSideLeaveNothing(t *testing.T) {
 	})
 }
 
-func TestA16ACancelledWaiterInTheMiddleOfAMixedLine(t *testing.T) {
+func TestA16ACancelledWaiterInAMixedLineBlocksNobody(t *testing.T) {
 	r := newRWRig(t, nil)
 	t.Run("a writer between readers", func(t *testing.T) {
 		holder := held(t, r.another().RLock)
@@ -256,7 +256,7 @@ func TestA16ACancelledWaiterInTheMiddleOfAMixedLine(t *testing.T) {
 	})
 }
 
-func TestB32CancellingEachSideAtEveryStep(t *testing.T) {
+func TestB32CancellingEachSideAtEveryStepLeavesNothing(t *testing.T) {
 	for _, step := range []struct {
 		name, op string
 		at       harness.Action

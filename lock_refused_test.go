@@ -12,7 +12,7 @@ import (
 
 // Operations that the server refuses.
 
-func TestB36OnEachSideNoAuthIsAnErrorAtOnce(t *testing.T) {
+func TestB36EachSideReturnsNoAuthAtOnce(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		admin := harness.Raw(t)
 		require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))

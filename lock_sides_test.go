@@ -18,7 +18,7 @@ import (
 
 // What users of other lock libraries rely on, for each way to hold a lock.
 
-func TestA01EachSideHoldsForItsFunction(t *testing.T) {
+func TestA01DoHoldsEachSideWhileItsFunctionRuns(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		broken := errors.New("broken")
 		err := r.m.Do(r.ctx, func(ctx context.Context, l *Lease) error {
@@ -86,7 +86,7 @@ func TestA05EachSideWorksUnderAPrefix(t *testing.T) {
 	}
 }
 
-func TestA06OnEachSideTheLastReleaseFrees(t *testing.T) {
+func TestA06OnEachSideTheLastReleaseFreesTheLock(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
 		ctx := l.Reentrant(r.ctx)
@@ -116,7 +116,7 @@ func TestA06OnEachSideTheLastReleaseFrees(t *testing.T) {
 	})
 }
 
-func TestA07OnEachSideAHoldersContextIsADeadlockAtOnce(t *testing.T) {
+func TestA07OnEachSideAHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
 		ctx := l.Context(r.ctx)

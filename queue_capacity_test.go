@@ -18,7 +18,7 @@ import (
 
 // Queues with a bound.
 
-func TestA21BoundedPutWaitsForRoomAndHonoursItsContext(t *testing.T) {
+func TestA21BoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, &QueueOptions{MaxLen: 3})
 	other := r.other()
@@ -60,7 +60,7 @@ func TestA21BoundedPutWaitsForRoomAndHonoursItsContext(t *testing.T) {
 
 // Whoever makes room wakes the first producer only, and they go in the order in
 // which they came.
-func TestA21BoundedPutsGoInTheirOrderAndWakeOneAtATime(t *testing.T) {
+func TestA21BoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n = 20
 		cr := &crowd{w: w}
@@ -93,7 +93,7 @@ func TestA21BoundedPutsGoInTheirOrderAndWakeOneAtATime(t *testing.T) {
 }
 
 // A bound holds for all producers together.
-func TestA21BoundIsExceededByNobody(t *testing.T) {
+func TestA21BoundHoldsForAllProducersTogether(t *testing.T) {
 	t.Parallel()
 	path := harness.NewPath(t)
 	const producers, n, bound = 4, 30, 5
@@ -124,7 +124,7 @@ func TestA21BoundIsExceededByNobody(t *testing.T) {
 
 // A producer that waits dies, or its session ends: the next one goes, and it goes
 // on at the end of the line.
-func TestB10ExpiryOfABoundedPutThatWaits(t *testing.T) {
+func TestB10BoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		taker := w.queue(w.stranger(nil))
 		putOn(t, taker, "full")
@@ -175,7 +175,7 @@ func TestB42BoundedPutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 }
 
 // Across the end of the session it is uncertain, and not put again in the next.
-func TestB42BoundedPutInDoubtAtTheEndOfTheSessionIsUncertain(t *testing.T) {
+func TestB42BoundedPutIsUncertainIfTheSessionEndsBeforeItsReply(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -197,7 +197,7 @@ func TestB42BoundedPutInDoubtAtTheEndOfTheSessionIsUncertain(t *testing.T) {
 }
 
 // What is acked may lie behind an item that was given back.
-func TestA21BoundedPutHearsOfAnAckBehindAFreeItem(t *testing.T) {
+func TestA21BoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		consumer := w.queue(w.stranger(nil))
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxLen: 2})

@@ -22,7 +22,7 @@ import (
 
 // Bad input, sizes, rights, and servers that answer otherwise.
 
-func TestB39BadPathsOfAQueueAreNamed(t *testing.T) {
+func TestB39QueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
 	r := newQueueRig(t, nil)
 	for path, want := range map[string]string{
 		"":       `"": path is empty`,
@@ -79,7 +79,7 @@ func TestB39BadPathsOfAQueueAreNamed(t *testing.T) {
 	require.ErrorContains(t, err, "layout")
 }
 
-func TestB40NilAndClosedForAQueue(t *testing.T) {
+func TestB40QueueRejectsNilArguments(t *testing.T) {
 	r := newQueueRig(t, nil)
 	var none context.Context
 	var nilQueue *Queue
@@ -117,7 +117,7 @@ func TestB40NilAndClosedForAQueue(t *testing.T) {
 
 // The largest item that passes, and one byte more: of a put, of one with a bound,
 // of what would move it to the dead letters, and of an ack.
-func TestB52ItemsAndAcksAboveTheLimitAreRefused(t *testing.T) {
+func TestB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.warm()
 	largest := func(fits func(n int) error) int {
@@ -193,7 +193,7 @@ func TestB52ItemsAndAcksAboveTheLimitAreRefused(t *testing.T) {
 }
 
 // The path is somebody's data znode, as are those below it that a queue uses.
-func TestB48ADataNodeIsAQueueAndKeepsItsData(t *testing.T) {
+func TestB48AQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	r := newQueueRig(t, &QueueOptions{MaxLen: 100})
 	r.q.segmentSize = 3
 	mine := map[string]int64{}
@@ -226,7 +226,7 @@ func TestB48ADataNodeIsAQueueAndKeepsItsData(t *testing.T) {
 	}
 }
 
-func TestA05QueueWorksUnderAPrefixAndAckToo(t *testing.T) {
+func TestA05QueueAndAckWorkUnderAPrefix(t *testing.T) {
 	r := newQueueRig(t, nil)
 	c := dial(t, &Options{Prefix: r.path + "/prefix"})
 	q := NewQueue(c, "/q", &QueueOptions{MaxAttempts: 1, MaxLen: 10})
@@ -244,7 +244,7 @@ func TestA05QueueWorksUnderAPrefixAndAckToo(t *testing.T) {
 }
 
 // Items are the clients'; claims and receipts, their session's alone.
-func TestA18ACLsOfAQueue(t *testing.T) {
+func TestA18QueueSetsACLsOnItsZnodes(t *testing.T) {
 	r := newQueueRig(t, nil)
 	auth := []Auth{{Scheme: "digest", Data: []byte("user:secret")}}
 	c := dial(t, &Options{Auth: auth})
@@ -284,7 +284,7 @@ func TestA18ACLsOfAQueue(t *testing.T) {
 }
 
 // What a znode's ACL refuses is an error at once, and nothing is left behind.
-func TestB36NoAuthInAQueueIsAnErrorAtOnce(t *testing.T) {
+func TestB36QueueReturnsNoAuthAtOnce(t *testing.T) {
 	r := newQueueRig(t, nil)
 	refuse := func(name string, perms int32) func() {
 		acl, stat, err := r.raw.GetACL(r.path + name)
@@ -341,7 +341,7 @@ func TestB36NoAuthInAQueueIsAnErrorAtOnce(t *testing.T) {
 }
 
 // Servers without digests, or whose ACLs bind nobody: receipts and claims work.
-func TestB61QueueOnServersWithoutDigestsOrACLs(t *testing.T) {
+func TestB61QueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 	for name, server := range map[string]struct {
 		cfg  zkserver.Config
 		opts []zktest.Option
@@ -378,7 +378,7 @@ func TestB61QueueOnServersWithoutDigestsOrACLs(t *testing.T) {
 }
 
 // Busy servers are asked again; a quota is an error at once.
-func TestB37QueueOnABusyServer(t *testing.T) {
+func TestB37QueueRetriesOnABusyServer(t *testing.T) {
 	for _, op := range []string{"multi", "getChildren2", "getData", "createContainer", "sync"} {
 		t.Run(op, func(t *testing.T) {
 			eachBusy(t, func(t *testing.T, answer zktest.Fault) {
@@ -406,7 +406,7 @@ func TestB37QueueOnABusyServer(t *testing.T) {
 	}
 }
 
-func TestB37QuotaOfAQueueIsAClearErrorAtOnce(t *testing.T) {
+func TestB37QueueReturnsQuotaErrorsAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
 		warm(t, q)
@@ -447,7 +447,7 @@ func TestB28TakesBeyondTheLimitOfTheLineAreRefused(t *testing.T) {
 }
 
 // Of a segment the numbers are not many, whatever its counter says.
-func TestB28NumbersOfASegmentNearTheirEnd(t *testing.T) {
+func TestB28ItemsStayInOrderNearTheEndOfASegmentsCounter(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
 		putOn(t, q, "0")
@@ -461,7 +461,7 @@ func TestB28NumbersOfASegmentNearTheirEnd(t *testing.T) {
 
 // Times of trouble: the servers are away for longer than the session's timeout,
 // and know the session when they are back.
-func TestB56QueueOverAnOutageThatTheSessionSurvives(t *testing.T) {
+func TestB56ClaimIsLostInAnOutageThatTheSessionSurvives(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
 	r.c = dialTo(t, []string{r.p.Addr()}, &Options{SessionTimeout: 1500 * time.Millisecond})
@@ -482,7 +482,7 @@ func TestB56QueueOverAnOutageThatTheSessionSurvives(t *testing.T) {
 
 // The server has lost its data: who waits goes on in the next session, on a queue
 // made anew.
-func TestB46QueueWhoseServerLostItsData(t *testing.T) {
+func TestB46TakeContinuesOnAServerThatLostItsData(t *testing.T) {
 	t.Parallel()
 	ctx := harness.Within(t, 60*time.Second)
 	path := harness.NewPath(t)

@@ -85,7 +85,7 @@ func TestB42ReceiptsOfPutsThatOverlapAreSeparate(t *testing.T) {
 }
 
 // Across the end of the session nobody can tell.
-func TestB42PutInDoubtAtTheEndOfTheSessionIsUncertain(t *testing.T) {
+func TestB42PutIsUncertainIfTheSessionEndsBeforeItsReply(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -113,7 +113,7 @@ func TestB42PutInDoubtAtTheEndOfTheSessionIsUncertain(t *testing.T) {
 }
 
 // A put that was not sent when the session ended is, in the next one.
-func TestB42PutThatWasNotSentGoesOnInTheNextSession(t *testing.T) {
+func TestB42UnsentPutIsSentInTheNextSession(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		q := w.queue(c)
@@ -134,7 +134,7 @@ func TestB42PutThatWasNotSentGoesOnInTheNextSession(t *testing.T) {
 
 // ctx ends at any moment of a put: it is not sent, or it is uncertain, and the
 // receipt is used again.
-func TestB32ContextOfAPutEndsBeforeAndAfterItIsSent(t *testing.T) {
+func TestB32CancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.warm()
 
@@ -179,7 +179,7 @@ func TestB32ContextOfAPutEndsBeforeAndAfterItIsSent(t *testing.T) {
 // any more, and nothing is done twice. The item, or what the ack did, may have been
 // seen by others before. It makes no difference whether the receipts' parent is there
 // again.
-func TestB42ReceiptIsDeletedWithTheQueue(t *testing.T) {
+func TestB42PutsAndAcksAreUncertainIfTheirReceiptsAreDeletedWithTheQueue(t *testing.T) {
 	const ackAndCreate = "multi(setData,delete,delete,delete,create)"
 	for _, parent := range []bool{false, true} {
 		gone := func(r *queueRig) {

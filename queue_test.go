@@ -113,7 +113,7 @@ func TestA21FourConsumersGetEachItemOnce(t *testing.T) {
 	atRest(t, harness.Raw(t), path)
 }
 
-func TestA21TakeOnEmptyWaitsAndWakesAgainAndAgain(t *testing.T) {
+func TestA21TakeFromAnEmptyQueueWaitsAndWakesEachTime(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
 	other := r.other()
@@ -177,7 +177,7 @@ func TestA21ItemOfADeadConsumerGoesToAnotherInItsOldPosition(t *testing.T) {
 	require.ErrorIs(t, dying.Ack(r.ctx), ErrLost)
 }
 
-func TestA21ItemThatIsGivenBackComesAgainFirstAndItsAttemptsAreCounted(t *testing.T) {
+func TestA21NackedItemIsRedeliveredFirstAndItsAttemptsAreCounted(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
 	ids := putOn(t, r.q, "0", "1")
@@ -353,7 +353,7 @@ func TestA21TakerRecoversFromALongPartitionAndSeesNewItems(t *testing.T) {
 	ackOn(t, it)
 }
 
-func TestA21OverTheSizeLimitIsAnErrorBeforeItIsSent(t *testing.T) {
+func TestA21ItemsOverTheSizeLimitAreNotSent(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
 	r.warm()
@@ -376,7 +376,7 @@ func TestA21OverTheSizeLimitIsAnErrorBeforeItIsSent(t *testing.T) {
 }
 
 // The item's own context, which ends with it, does for Ack and Nack.
-func TestA21ItemIsSettledWithItsOwnContext(t *testing.T) {
+func TestA21AckAndNackAcceptTheItemsOwnContext(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, &QueueOptions{MaxAttempts: -1})
 	for range 100 {

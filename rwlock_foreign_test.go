@@ -111,7 +111,7 @@ func TestB26ForeignReadersAndWritersExcludeBothWays(t *testing.T) {
 
 // Curator's writer takes a read lock by a second place, with a uuid of its own
 // and the writer's number; then it releases the writer's.
-func TestB26CuratorsDowngradeIsSeenAsWhatItIs(t *testing.T) {
+func TestB26CuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
 	for name, uuid := range map[string]string{"sorted before": curatorUUID(0), "sorted behind": curatorUUID(9)} {
 		t.Run(name, func(t *testing.T) {
 			r := newRWRig(t, nil)
@@ -150,7 +150,7 @@ func TestB26CuratorsDowngradeIsSeenAsWhatItIs(t *testing.T) {
 	}
 }
 
-func TestB26CuratorSeesOurDowngradeAsItsOwn(t *testing.T) {
+func TestB26CuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 	r := newRWRig(t, nil)
 	l := held(t, r.w.Lock)
 	reader := r.byHand("_c_" + curatorUUID(1) + "-__READ__")[len(r.path)+1:]
@@ -167,7 +167,7 @@ func TestB26CuratorSeesOurDowngradeAsItsOwn(t *testing.T) {
 }
 
 // Nobody's change of a foreign place's data is a farewell.
-func TestB27DataSetOnAForeignSideIsNoFarewell(t *testing.T) {
+func TestB27DataSetOnAForeignPlaceOfEitherSideIsNoSignal(t *testing.T) {
 	r := newRWRig(t, nil)
 	for _, f := range foreignSides {
 		ahead := r.byHand(f.prefix)

@@ -21,7 +21,7 @@ func behind(first, n int) zktest.Option {
 		zktest.Fault{Do: zktest.Lag, Skip: first, Times: -1, Behind: n, For: 5 * time.Second}))
 }
 
-func TestB03SearchForAJoinAsksBehindASync(t *testing.T) {
+func TestB03SearchForAJoinFollowsASync(t *testing.T) {
 	for name, held := range map[string]bool{"alone": false, "behind another": true} {
 		clients := 1
 		if held {
@@ -87,7 +87,7 @@ func TestB03SearchWaitsForAServerThatHasSeenWhatTheClientHas(t *testing.T) {
 	}
 }
 
-func TestB63LeaseSeesWhatWasCommittedBeforeItOverAReconnectToAServerThatIsBehind(t *testing.T) {
+func TestB63LeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T) {
 	for _, side := range sides {
 		if !side.signalled() {
 			continue // it lists, and then no server that is behind takes it
@@ -128,7 +128,7 @@ func TestB63LeaseSeesWhatWasCommittedBeforeItOverAReconnectToAServerThatIsBehind
 	}
 }
 
-func TestAGrantHeardOnAnEarlierConnectionIsHandedOutBehindASync(t *testing.T) {
+func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAfterASync(t *testing.T) {
 	r := newRig(t, nil)
 	holder := lockOn(t, NewMutex(dial(t, nil), r.path))
 	s, _ := r.c.session()

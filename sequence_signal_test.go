@@ -92,7 +92,7 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 
 // The successor of an evicted place has the same predecessor then; both hear it
 // leave, and one of them is in nobody's line any more.
-func TestB22AnEvictedWaiterIsNotGrantedByItsPredecessorsFarewell(t *testing.T) {
+func TestB22AnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		for range 10 {
 			holder := held(t, r.rival.Lock)
@@ -120,7 +120,7 @@ func TestB22AnEvictedWaiterIsNotGrantedByItsPredecessorsFarewell(t *testing.T) {
 	})
 }
 
-func TestB27DataSetOnAForeignPredecessorIsNoFarewell(t *testing.T) {
+func TestB27DataSetOnAForeignPredecessorIsNoSignal(t *testing.T) {
 	r := newRig(t, nil)
 	for _, prefix := range []string{
 		"lock-", "_c_7a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d-lock-", "0f0e0d0c0b0a09080706050403020100__lock__",
@@ -142,7 +142,7 @@ func TestB27DataSetOnAForeignPredecessorIsNoFarewell(t *testing.T) {
 	}
 }
 
-func TestB47DataOfAPlaceIsItsOwnersAlone(t *testing.T) {
+func TestB47OnlyItsOwnerCanSetDataOnAPlace(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.lock()
 	a := lockLater(t, NewMutex(dial(t, nil), r.path))

@@ -46,7 +46,7 @@ func TestBareConnDropsEvents(t *testing.T) {
 	require.Less(t, told, n, bareBetter("wire.Session tells events from the frames"))
 }
 
-func TestBareWatchSaysNothingOfADisconnect(t *testing.T) {
+func TestBareWatchReportsNoDisconnect(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
 	_, path := bareNode(t)
 	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
@@ -76,7 +76,7 @@ func bareWatches(conn *zk.Conn) (n int) {
 	return n
 }
 
-func TestBareConnKeepsEveryWatchItWasAskedFor(t *testing.T) {
+func TestBareConnAddsAWatchForEveryRequestAndRemovesNone(t *testing.T) {
 	_, path := bareNode(t)
 	conn, _ := bareConn(t, harness.Server(), 10*time.Second)
 	for range 50 {

@@ -57,7 +57,7 @@ func TestServersAreHostsWithOrWithoutAPort(t *testing.T) {
 	}
 }
 
-func TestB50NamesAreResolvedAtEveryAttempt(t *testing.T) {
+func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 	t.Run("a name that does not resolve", func(t *testing.T) {
 		names := sessNames(2)
 		var mu sync.Mutex
@@ -198,7 +198,7 @@ func (ca *sessCA) terminator(t testing.TB, name, target string) string {
 	return ln.Addr().String()
 }
 
-func TestB51TLS(t *testing.T) {
+func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
 	ca := newSessCA(t)
 	p := harness.NewProxy(t, harness.Server())
 	secure := ca.terminator(t, "zk.test", p.Addr())

@@ -239,7 +239,7 @@ func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 
 // The same with the watches of those who wait for a read/write lock, in lines in
 // which all read, or all write.
-func TestB59WaitersOfEitherSideHearOverADropBetweenTwoChunks(t *testing.T) {
+func TestB59WaitersOfEitherSideAreServedDespiteADropBetweenTwoChunks(t *testing.T) {
 	const lines, each = 45, 25
 	ctx := harness.Within(t, time.Minute)
 	p := harness.NewProxy(t, harness.Server())

@@ -93,7 +93,7 @@ func TestA21BoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 }
 
 // A bound holds for all producers together.
-func TestA21BoundHoldsForAllProducersTogether(t *testing.T) {
+func TestA21ProducersTogetherKeepToTheBound(t *testing.T) {
 	t.Parallel()
 	path := harness.NewPath(t)
 	const producers, n, bound = 4, 30, 5

@@ -18,11 +18,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// How transactions are written, and how their results are read.
+// Encoding transactions and decoding their results.
 
-// asGoZookeeper has go-zookeeper send the operations, to a server that answers
-// with this record. It returns the record that was sent and how the answer was
-// understood.
+// asGoZookeeper has go-zookeeper send the operations to a server that replies
+// with the given record. It returns the record that go-zookeeper sent and what
+// it decoded from the reply.
 func asGoZookeeper(t testing.TB, answer []byte, ops ...any) (sent []byte, rs []zk.MultiResponse, err error) {
 	t.Helper()
 	server := make(chan []byte, 1)
@@ -67,7 +67,7 @@ func asGoZookeeper(t testing.TB, answer []byte, ops ...any) (sent []byte, rs []z
 	return <-server, rs, err
 }
 
-// recordOf returns the record that is sent for a transaction.
+// recordOf returns the record that this package sends for a transaction.
 func recordOf(ops ...any) []byte {
 	var b []byte
 	for _, op := range ops {
@@ -76,7 +76,7 @@ func recordOf(ops ...any) []byte {
 	return appendOpHeader(b, -1, true)
 }
 
-func TestTransactionsAreWrittenAsGoZookeeperWritesThem(t *testing.T) {
+func TestTransactionsAreEncodedAsByGoZookeeper(t *testing.T) {
 	all := []any{
 		&zk.CreateRequest{Path: "/a", Data: []byte("data"), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral | zk.FlagSequence},
 		&zk.CreateRequest{Path: "/ä", Data: []byte{}, Acl: append(zk.DigestACL(zk.PermRead, "user", "password"), zk.WorldACL(0)...)},
@@ -98,8 +98,8 @@ func TestTransactionsAreWrittenAsGoZookeeperWritesThem(t *testing.T) {
 	require.Equal(t, sent, recordOf())
 }
 
-// appendResult appends one result of a transaction; code is that of an error, 0 for
-// one that was undone with others.
+// appendResult appends one result of a transaction. code is the error's code, or 0
+// for an operation that was rolled back with others.
 func appendResult(b []byte, op, code int32, body ...byte) []byte {
 	b = jute.AppendInt32(append(jute.AppendInt32(b, op), 0), code)
 	if op == -1 {
@@ -116,61 +116,40 @@ func appendStat(b []byte, s *zk.Stat) []byte {
 	return jute.AppendInt64(b, s.Pzxid)
 }
 
-var aStat = zk.Stat{
+var sampleStat = zk.Stat{
 	Czxid: 1 << 40, Mzxid: 2 << 40, Ctime: 3, Mtime: 4, Version: 5, Cversion: 6, Aversion: 7,
 	EphemeralOwner: -8, DataLength: 9, NumChildren: 10, Pzxid: 11 << 40,
 }
 
-// aRecord is an answer with a result of each kind.
-func aRecord() []byte {
+// sampleReply returns a reply with one result of each kind.
+func sampleReply() []byte {
 	b := appendResult(nil, jute.OpCreate, 0, jute.AppendString(nil, "/a/b0000000001")...)
-	b = appendResult(b, jute.OpSetData, 0, appendStat(nil, &aStat)...)
+	b = appendResult(b, jute.OpSetData, 0, appendStat(nil, &sampleStat)...)
 	b = appendResult(appendResult(b, jute.OpDelete, 0), jute.OpCheck, 0)
 	return appendOpHeader(b, -1, true)
 }
 
-func TestResultsAreReadAsGoZookeeperReadsThem(t *testing.T) {
+func TestResultsAreDecodedAsByGoZookeeper(t *testing.T) {
 	ops := []any{
 		&zk.CreateRequest{Path: "/a/b"}, &zk.SetDataRequest{Path: "/a"},
 		&zk.DeleteRequest{Path: "/a"}, &zk.CheckVersionRequest{Path: "/a"},
 	}
-	_, want, err := asGoZookeeper(t, aRecord(), ops...)
+	_, want, err := asGoZookeeper(t, sampleReply(), ops...)
 	require.NoError(t, err)
-	got, err := decodeMulti(aRecord())
+	got, err := decodeMulti(sampleReply())
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	require.Equal(t, []zk.MultiResponse{{String: "/a/b0000000001"}, {Stat: &aStat}, {}, {}}, got)
-}
-
-func TestErrorsOfATransactionAreReadAsGoZookeeperReadsThem(t *testing.T) {
-	for _, code := range []int32{
-		jute.ErrBadArguments, jute.ErrNoNode, jute.ErrNoAuth, jute.ErrBadVersion, jute.ErrNoChildrenForEphemerals,
-		jute.ErrNodeExists, jute.ErrNotEmpty, jute.ErrSessionExpired, jute.ErrInvalidACL, jute.ErrAuthFailed,
-		jute.ErrSessionMoved,
-	} {
-		record := appendResult(nil, -1, 0) // undone
-		record = appendResult(record, -1, code)
-		record = appendResult(record, -1, -2) // not tried
-		record = appendOpHeader(record, -1, true)
-		_, want, _ := asGoZookeeper(t, record, &zk.DeleteRequest{}, &zk.DeleteRequest{}, &zk.DeleteRequest{})
-		got, err := decodeMulti(record)
-		require.NoError(t, err)
-		require.Len(t, got, 3)
-		require.NoError(t, got[0].Error)
-		require.Error(t, got[1].Error)
-		require.Equal(t, want[1].Error, got[1].Error, "error %d", code)
-		require.ErrorContains(t, got[2].Error, "-2")
-	}
+	require.Equal(t, []zk.MultiResponse{{String: "/a/b0000000001"}, {Stat: &sampleStat}, {}, {}}, got)
 }
 
 func TestRecordsThatEndTooEarlyAreErrors(t *testing.T) {
-	whole := aRecord()
+	whole := sampleReply()
 	for n := 1; n < len(whole); n++ {
 		rs, err := decodeMulti(whole[:n])
 		require.Error(t, err, "%d of %d bytes", n, len(whole))
 		require.LessOrEqual(t, len(rs), 4)
 	}
-	rs, err := decodeMulti(nil) // as under an error of the whole request
+	rs, err := decodeMulti(nil) // the body of a reply with an error for the whole request
 	require.NoError(t, err)
 	require.Empty(t, rs)
 }
@@ -182,12 +161,12 @@ func TestResultsOfUnknownKindsAreErrors(t *testing.T) {
 	}
 }
 
-// Whatever a server sends, it is a list of results or an error, and no longer
-// than what was sent.
+// Whatever a server sends is decoded to a list of results or to an error, and the
+// list is never longer than the bytes allow.
 func FuzzDecodeMulti(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(aRecord())
-	f.Add(aRecord()[:40])
+	f.Add(sampleReply())
+	f.Add(sampleReply()[:40])
 	f.Add(appendOpHeader(nil, -1, true))
 	f.Add(appendOpHeader(appendResult(appendResult(nil, -1, 0), -1, jute.ErrNodeExists), -1, true))
 	f.Add(appendResult(nil, jute.OpCreate, 0, 0x7f, 0xff, 0xff, 0xff))
@@ -196,7 +175,7 @@ func FuzzDecodeMulti(f *testing.F) {
 	f.Fuzz(func(t *testing.T, record []byte) {
 		rs, err := decodeMulti(record)
 		if err == nil && len(record) > 0 && len(record) < 9 {
-			t.Fatalf("%x is an answer", record)
+			t.Fatalf("%x was accepted as a reply", record)
 		}
 		if len(rs) > len(record)/9+1 {
 			t.Fatalf("%d results in %d bytes", len(rs), len(record))
@@ -204,26 +183,14 @@ func FuzzDecodeMulti(f *testing.F) {
 	})
 }
 
-// The form in which a real server says so of one operation of a transaction.
-func TestB37QuotaInTheResultsOfATransaction(t *testing.T) {
-	var record []byte
-	for _, code := range []int32{jute.ErrQuotaExceeded, jute.ErrRuntimeInconsistency} {
-		record = jute.AppendInt32(appendOpHeader(record, jute.OpError, false), code)
-	}
-	rs, err := decodeMulti(appendOpHeader(record, -1, true))
-	require.NoError(t, err)
-	require.Len(t, rs, 2)
-	require.ErrorContains(t, rs[0].Error, fmt.Sprint(jute.ErrQuotaExceeded))
-}
-
-func TestABackOffEndsWithItsContext(t *testing.T) {
+func TestBackOffEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Session{wire: wire.NewSession(wire.Config{Timeout: time.Hour}), over: make(chan struct{})}
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		s.backOff(ctx, zk.ErrNothing)
-		require.Equal(t, time.Second, time.Since(began), "not for longer")
+		require.Equal(t, time.Second, time.Since(began), "no longer than its context")
 		s.backOff(context.Background(), zk.ErrNothing)
 		require.Equal(t, time.Second+time.Hour/50, time.Since(began))
 	})

@@ -1,0 +1,88 @@
+package queuelog
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	idA = "AAAAAAAAAAAAAAAAAAAAAA"
+	idB = "BBBBBBBBBBBBBBBBBBBBBB"
+)
+
+func TestEntriesAreTheItemsInOrder(t *testing.T) {
+	for name, test := range map[string]struct {
+		children []string
+		want     []Entry
+	}{
+		"none": {nil, []Entry{}},
+		"by number, not by id": {
+			[]string{idA + "0000000010", idB + "0000000009"},
+			[]Entry{{Name: idB + "0000000009", number: 9}, {Name: idA + "0000000010", number: 10}},
+		},
+		"by name where the counter stays at its end": {
+			[]string{idB + "2147483647", idA + "2147483647"},
+			[]Entry{{Name: idA + "2147483647", number: math.MaxInt32}, {Name: idB + "2147483647", number: math.MaxInt32}},
+		},
+		"negative where it overflows": {
+			[]string{idA + "0000000000", idB + "-000000007"},
+			[]Entry{{Name: idB + "-000000007", number: -7}, {Name: idA + "0000000000"}},
+		},
+		"a flag marks its own item": {
+			[]string{idA + "0000000001.u", idA + "0000000001", idB + "0000000002"},
+			[]Entry{{Name: idA + "0000000001", number: 1, Claimed: true}, {Name: idB + "0000000002", number: 2}},
+		},
+		"a flag without an item": {[]string{idA + "0000000001.u"}, []Entry{}},
+		"other names": {
+			[]string{
+				"", "x", idA, idA + "000000001", idA + "00000000001", idA + "00000000x1",
+				idA + "+000000001", idA + "9999999999", idA + "0000000001-u",
+			},
+			[]Entry{},
+		},
+	} {
+		require.Equal(t, test.want, Entries(test.children), name)
+	}
+}
+
+func TestEntryIDIsTheIDInItsName(t *testing.T) {
+	require.Equal(t, idA, Entry{Name: idA + "0000000001"}.ID())
+}
+
+func TestSegmentNumbersAreAscending(t *testing.T) {
+	for name, test := range map[string]struct {
+		names []string
+		want  []int64
+	}{
+		"none":                {nil, nil},
+		"ascending":           {[]string{"0000000010", "0000000009", "0000000000"}, []int64{0, 9, 10}},
+		"beyond ten digits":   {[]string{"10000000000", "9999999999"}, []int64{9_999_999_999, 10_000_000_000}},
+		"names of other form": {[]string{"", "x", "1", "00000000001", "-000000001", "+000000001", "0000000001x"}, nil},
+	} {
+		require.Equal(t, test.want, segmentNumbers(test.names), name)
+	}
+	for _, n := range []int64{0, 1, math.MaxInt32, 1 << 40} {
+		require.Equal(t, []int64{n}, segmentNumbers([]string{segmentName(n)}))
+	}
+}
+
+func TestCreatesCountsChildrenThatAreGone(t *testing.T) {
+	for _, test := range []struct {
+		created, deleted int64
+	}{{0, 0}, {3, 0}, {3, 2}, {100, 100}, {1 << 30, 1<<30 - 5}, {1<<31 - 1, 1<<31 - 1}} {
+		stat := &zk.Stat{Cversion: int32(uint32(test.created + test.deleted)), NumChildren: int32(test.created - test.deleted)}
+		require.Equal(t, test.created, Creates(stat), fmt.Sprintf("%+v", test))
+	}
+}
+
+func TestIDsAndMarksStandInAPath(t *testing.T) {
+	require.Regexp(t, `^[A-Za-z0-9_-]{22}$`, NewID())
+	require.Len(t, NewID(), IDLength)
+	require.Regexp(t, `^[A-Za-z0-9_-]{11}$`, NewMark())
+	require.NotEqual(t, NewID(), NewID())
+	require.NotEqual(t, NewMark(), NewMark())
+}

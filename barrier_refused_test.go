@@ -27,7 +27,7 @@ type arrival struct {
 }
 
 // meeting is one of the two barriers.
-type meeting struct {
+type barrierCase struct {
 	name    string
 	op      string // in errors
 	path    string // of the one that tests in bubbles use
@@ -51,7 +51,7 @@ type refusal struct {
 	says  string // the error, if that is not zk.ErrNoAuth
 }
 
-var meetings = []meeting{
+var bothBarriers = []barrierCase{
 	{
 		name: "barrier", op: "wait", path: "/b", members: "/round", others: 1,
 		arrive: func(c *Client, path string, n int) func(context.Context) (arrival, error) {
@@ -120,31 +120,31 @@ func otherData(all ...string) map[string]string {
 	return says
 }
 
-func eachMeeting(t *testing.T, f func(t *testing.T, m meeting)) {
-	for _, m := range meetings {
+func eachBarrier(t *testing.T, f func(t *testing.T, m barrierCase)) {
+	for _, m := range bothBarriers {
 		t.Run(m.name, func(t *testing.T) { f(t, m) })
 	}
 }
 
 // arrives has a member arrive at a meeting of two, in the background.
-func (m meeting) arrives(t testing.TB, c *Client, path string) *harness.Call[arrival] {
+func (m barrierCase) arrives(t testing.TB, c *Client, path string) *harness.Call[arrival] {
 	return harness.Go(t, m.arrive(c, path, 2))
 }
 
 // try returns the error of a member of a meeting of two.
-func (m meeting) try(ctx context.Context, c *Client, path string) error {
+func (m barrierCase) try(ctx context.Context, c *Client, path string) error {
 	_, err := m.arrive(c, path, 2)(ctx)
 	return err
 }
 
 // standing returns the members in the meeting that tests in bubbles use.
-func (m meeting) standing(w *world) []string {
+func (m barrierCase) standing(w *world) []string {
 	return slices.DeleteFunc(w.srv.Children(m.path+m.members), func(name string) bool { return name == "ready" })
 }
 
 // pass waits until the members of one meeting have been let through, and has
 // them leave.
-func (m meeting) pass(t testing.TB, members ...*harness.Call[arrival]) {
+func (m barrierCase) pass(t testing.TB, members ...*harness.Call[arrival]) {
 	t.Helper()
 	var indexes []int
 	var leaving []*harness.Call[struct{}]
@@ -166,7 +166,7 @@ func (m meeting) pass(t testing.TB, members ...*harness.Call[arrival]) {
 }
 
 func TestB36BarriersReturnNoAuthAtOnce(t *testing.T) {
-	eachMeeting(t, func(t *testing.T, m meeting) {
+	eachBarrier(t, func(t *testing.T, m barrierCase) {
 		ctx, path, admin := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.Raw(t)
 		require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))
 		restrict := func(path string, perms int32) {
@@ -217,7 +217,7 @@ func TestB36BarriersReturnNoAuthAtOnce(t *testing.T) {
 }
 
 func TestB37BarriersRetryOnABusyServer(t *testing.T) {
-	eachMeeting(t, func(t *testing.T, m meeting) {
+	eachBarrier(t, func(t *testing.T, m barrierCase) {
 		for name, after := range map[string]bool{"before": false, "after": true} {
 			t.Run(name, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
@@ -240,7 +240,7 @@ func TestB37BarriersRetryOnABusyServer(t *testing.T) {
 }
 
 func TestB37BarriersReturnQuotaErrorsAtOnce(t *testing.T) {
-	eachMeeting(t, func(t *testing.T, m meeting) {
+	eachBarrier(t, func(t *testing.T, m barrierCase) {
 		for op, says := range m.quota {
 			t.Run(op, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
@@ -267,7 +267,7 @@ func TestB37BarriersReturnQuotaErrorsAtOnce(t *testing.T) {
 }
 
 func TestB39BarrierErrorsNameTheInvalidPath(t *testing.T) {
-	eachMeeting(t, func(t *testing.T, m meeting) {
+	eachBarrier(t, func(t *testing.T, m barrierCase) {
 		ctx, c, conn := harness.Within(t, 20*time.Second), dial(t, nil), harness.Raw(t)
 		for path, why := range badPaths {
 			require.EqualError(t, m.try(ctx, c, path), why(m.op))
@@ -283,7 +283,7 @@ func TestB39BarrierErrorsNameTheInvalidPath(t *testing.T) {
 }
 
 func TestB40InvalidBarriersAreRejected(t *testing.T) {
-	eachMeeting(t, func(t *testing.T, m meeting) {
+	eachBarrier(t, func(t *testing.T, m barrierCase) {
 		var none context.Context
 		ctx, c := harness.Within(t, 20*time.Second), dial(t, nil)
 		for name, f := range m.invalid {
@@ -303,7 +303,7 @@ func TestB40InvalidBarriersAreRejected(t *testing.T) {
 }
 
 func TestB48BarriersRejectZnodesWithOtherData(t *testing.T) {
-	eachMeeting(t, func(t *testing.T, m meeting) {
+	eachBarrier(t, func(t *testing.T, m barrierCase) {
 		ctx, path, conn, c := harness.Within(t, 20*time.Second), harness.NewPath(t), harness.Raw(t), dial(t, nil)
 		harness.MakeParents(t, conn, path)
 		i := 0
@@ -335,7 +335,7 @@ func TestB48BarriersRejectZnodesWithOtherData(t *testing.T) {
 }
 
 func TestB52BarriersRejectAnIdentityTooLargeForARequest(t *testing.T) {
-	eachMeeting(t, func(t *testing.T, m meeting) {
+	eachBarrier(t, func(t *testing.T, m barrierCase) {
 		inBubble(t, func(t *testing.T, w *world) {
 			c := w.stranger(&Options{Identity: strings.Repeat("x", 1<<20)})
 			requests := w.requests(func() {

@@ -61,7 +61,7 @@ func TestPutTakesOneRequestAndTakeWithAckFive(t *testing.T) {
 func TestFirstUseOfAQueueReadsItsSegmentsOnce(t *testing.T) {
 	r := newQueueRig(t, nil)
 	other := r.other()
-	other.c.mustWork(t)
+	other.c.establish(t)
 	warm(t, other)
 	putOn(t, other, "0", "1")
 
@@ -78,8 +78,8 @@ func TestFirstUseOfAQueueReadsItsSegmentsOnce(t *testing.T) {
 	ackOn(t, it)
 }
 
-// mustWork has the session established.
-func (c *Client) mustWork(t testing.TB) {
+// establish has the session established.
+func (c *Client) establish(t testing.TB) {
 	s, _ := c.session()
 	require.NoError(t, s.Sync(harness.Within(t, 10*time.Second), "/"))
 }

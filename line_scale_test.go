@@ -144,31 +144,31 @@ func TestB31TenThousandWatchesSurviveReconnects(t *testing.T) {
 		for i := range watches {
 			nodes = append(nodes, fmt.Sprintf("/a-node-with-a-name-of-some-length-%05d", i))
 		}
-		rearmAll(t, conn, nodes, func(node string) any {
+		inChunks(t, conn, nodes, func(node string) any {
 			return &zk.CreateRequest{Path: node, Acl: zk.WorldACL(zk.PermAll)}
 		})
-		all := rearmWatch(t, s, nodes)
+		all := watchNodes(t, s, nodes)
 
 		// Three times; what happens while it is away is heard of afterwards.
 		for round := range 3 {
 			require.True(t, w.srv.Disconnect(sessionID(c)))
 			gone, changed := nodes[:100], nodes[100:200]
-			rearmDelete(t, conn, gone)
-			rearmChange(t, conn, changed)
+			deleteNodes(t, conn, gone)
+			changeNodes(t, conn, changed)
 			require.False(t, slices.ContainsFunc(all, (*zkconn.Watch).HasFired))
 			requests := w.requests(func() { sessAwaitUp(t, s) })
 			require.Greater(t, requests["setWatches"], 2, "round %d", round)
-			rearmFires(t, all[:100], jute.EventDeleted)
-			rearmFires(t, all[100:200], jute.EventDataChanged)
+			requireFired(t, all[:100], jute.EventDeleted)
+			requireFired(t, all[100:200], jute.EventDataChanged)
 			nodes, all = nodes[200:], all[200:]
 			require.False(t, slices.ContainsFunc(all, (*zkconn.Watch).HasFired))
 		}
 		half := len(nodes) / 2
 		before := w.srv.Counts()
-		rearmDelete(t, conn, nodes[:half])
-		rearmChange(t, conn, nodes[half:])
-		rearmFires(t, all[:half], jute.EventDeleted)
-		rearmFires(t, all[half:], jute.EventDataChanged)
+		deleteNodes(t, conn, nodes[:half])
+		changeNodes(t, conn, nodes[half:])
+		requireFired(t, all[:half], jute.EventDeleted)
+		requireFired(t, all[half:], jute.EventDataChanged)
 		synctest.Wait()
 		require.Equal(t, map[string]int{"NodeDeleted": half, "NodeDataChanged": len(nodes) - half}, w.srv.Counts().Sub(before).Events)
 		require.Empty(t, s.Inspect().Watches)

@@ -23,7 +23,7 @@ import (
 
 // Places that other libraries make, and the rule by which each finds out, from
 // the line's children, whom its own place has to wait for: "" for nobody.
-var foreigners = []struct {
+var foreignLocks = []struct {
 	library string
 	prefix  string
 	waits   func(own string, children []string) string
@@ -90,7 +90,7 @@ func kazooWaits(name string, excluded ...string) func(string, []string) string {
 // each of ours.
 func TestB26ForeignPlacesExcludeBothWays(t *testing.T) {
 	t.Parallel()
-	for _, f := range foreigners {
+	for _, f := range foreignLocks {
 		t.Run(f.library, func(t *testing.T) {
 			path, conn := harness.NewPath(t), harness.Raw(t)
 			clients := []*Client{dial(t, nil), dial(t, nil)}

@@ -16,7 +16,7 @@ import (
 // each comes with the rule by which its library finds out which place it waits
 // for.
 
-var foreignSides = []struct {
+var foreignRWLocks = []struct {
 	name   string
 	prefix string
 	reads  bool
@@ -68,7 +68,7 @@ func curatorWriterWaits(own string, children []string) string {
 // We wait behind each place of theirs that does not share with ours, and by
 // their own rules they wait behind each such one of ours.
 func TestB26ForeignReadersAndWritersExcludeBothWays(t *testing.T) {
-	for _, f := range foreignSides {
+	for _, f := range foreignRWLocks {
 		for _, side := range sides[1:] {
 			if side.name == "writer behind a reader" {
 				continue
@@ -169,7 +169,7 @@ func TestB26CuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 // Nobody's change of a foreign place's data is a farewell.
 func TestB27DataSetOnAForeignPlaceOfEitherSideIsNoSignal(t *testing.T) {
 	r := newRWRig(t, nil)
-	for _, f := range foreignSides {
+	for _, f := range foreignRWLocks {
 		ahead := r.byHand(f.prefix)
 		r.p.Reset()
 		a := r.joins(2, r.w.Lock)

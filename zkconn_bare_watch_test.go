@@ -190,7 +190,7 @@ func TestBareConnLosesWatchesWhenDroppedBetweenChunks(t *testing.T) {
 	const chunks = 4
 	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
-	nodes, chunk := rearmNodes(t, look, path, 900, chunks)
+	nodes, chunk := createNodes(t, look, path, 900, chunks)
 	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
 	var watches []<-chan zk.Event
 	for _, node := range nodes {
@@ -199,7 +199,7 @@ func TestBareConnLosesWatchesWhenDroppedBetweenChunks(t *testing.T) {
 		watches = append(watches, watch)
 	}
 	taps.Cut(t, p)
-	rearmChange(t, look, nodes)
+	changeNodes(t, look, nodes)
 	p.On("setWatches", 2, harness.DropBefore)
 	taps.Release()
 	bareReconnects(t, conn, taps, 3)

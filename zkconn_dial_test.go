@@ -127,13 +127,13 @@ func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 	})
 }
 
-// sessCA is a certificate authority of the test.
-type sessCA struct {
+// testCA is a certificate authority of the test.
+type testCA struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-func newSessCA(t testing.TB) *sessCA {
+func newTestCA(t testing.TB) *testCA {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -146,10 +146,10 @@ func newSessCA(t testing.TB) *sessCA {
 	require.NoError(t, err)
 	cert, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
-	return &sessCA{cert, key}
+	return &testCA{cert, key}
 }
 
-func (ca *sessCA) pool() *x509.CertPool {
+func (ca *testCA) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.cert)
 	return pool
@@ -157,7 +157,7 @@ func (ca *sessCA) pool() *x509.CertPool {
 
 // terminator accepts TLS connections for name and passes what is in them on to
 // target. It returns its address.
-func (ca *sessCA) terminator(t testing.TB, name, target string) string {
+func (ca *testCA) terminator(t testing.TB, name, target string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -199,7 +199,7 @@ func (ca *sessCA) terminator(t testing.TB, name, target string) string {
 }
 
 func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
-	ca := newSessCA(t)
+	ca := newTestCA(t)
 	p := harness.NewProxy(t, harness.Server())
 	secure := ca.terminator(t, "zk.test", p.Addr())
 	to := func(target string) func(context.Context, string, string) (net.Conn, error) {
@@ -252,7 +252,7 @@ func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
 	})
 
 	t.Run("unknown CA", func(t *testing.T) {
-		err := refused(t, "zk.test:2181", short, &Options{TLS: &tls.Config{RootCAs: newSessCA(t).pool()}, Dialer: to(secure)})
+		err := refused(t, "zk.test:2181", short, &Options{TLS: &tls.Config{RootCAs: newTestCA(t).pool()}, Dialer: to(secure)})
 		var unknown x509.UnknownAuthorityError
 		require.ErrorAs(t, err, &unknown)
 	})

@@ -21,35 +21,35 @@ import (
 // Watches over lost connections: each is armed again, and none misses what
 // happened meanwhile. What bare go-zookeeper does is in zkconn_bare_test.go.
 
-// rearmNodes makes znodes below path, with paths of the given length, so many
+// createNodes makes znodes below path, with paths of the given length, so many
 // that it takes that many setWatches to arm a watch on each. It returns how many
 // go into one of them too: go-zookeeper fills up to 128 KiB.
-func rearmNodes(t testing.TB, conn *zk.Conn, path string, length, chunks int) (nodes []string, chunk int) {
+func createNodes(t testing.TB, conn *zk.Conn, path string, length, chunks int) (nodes []string, chunk int) {
 	t.Helper()
 	chunk = (128<<10 - 28) / (4 + length)
 	for i := range chunk * chunks {
 		nodes = append(nodes, fmt.Sprintf("%s/%0*d", path, length-len(path)-1, i))
 	}
-	rearmAll(t, conn, nodes, func(node string) any {
+	inChunks(t, conn, nodes, func(node string) any {
 		return &zk.CreateRequest{Path: node, Acl: zk.WorldACL(zk.PermAll)}
 	})
 	return nodes, chunk
 }
 
-// rearmChange sets data on all nodes.
-func rearmChange(t testing.TB, conn *zk.Conn, nodes []string) {
+// changeNodes sets data on all nodes.
+func changeNodes(t testing.TB, conn *zk.Conn, nodes []string) {
 	t.Helper()
-	rearmAll(t, conn, nodes, func(node string) any {
+	inChunks(t, conn, nodes, func(node string) any {
 		return &zk.SetDataRequest{Path: node, Data: []byte("changed"), Version: -1}
 	})
 }
 
-func rearmDelete(t testing.TB, conn *zk.Conn, nodes []string) {
+func deleteNodes(t testing.TB, conn *zk.Conn, nodes []string) {
 	t.Helper()
-	rearmAll(t, conn, nodes, func(node string) any { return &zk.DeleteRequest{Path: node, Version: -1} })
+	inChunks(t, conn, nodes, func(node string) any { return &zk.DeleteRequest{Path: node, Version: -1} })
 }
 
-func rearmAll(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) any) {
+func inChunks(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) any) {
 	t.Helper()
 	for nodes := range slices.Chunk(nodes, 200) {
 		var ops []any
@@ -61,8 +61,8 @@ func rearmAll(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) 
 	}
 }
 
-// rearmWatch arms a watch on each node.
-func rearmWatch(t testing.TB, s *session, nodes []string) []*zkconn.Watch {
+// watchNodes arms a watch on each node.
+func watchNodes(t testing.TB, s *session, nodes []string) []*zkconn.Watch {
 	t.Helper()
 	watches := make([]*zkconn.Watch, len(nodes))
 	ctx := harness.Within(t, 30*time.Second)
@@ -83,8 +83,8 @@ func rearmWatch(t testing.TB, s *session, nodes []string) []*zkconn.Watch {
 	return watches
 }
 
-// rearmFires requires that each watch fires, with that event.
-func rearmFires(t testing.TB, watches []*zkconn.Watch, event int32) {
+// requireFired requires that each watch fires, with that event.
+func requireFired(t testing.TB, watches []*zkconn.Watch, event int32) {
 	t.Helper()
 	timeout := time.After(20 * time.Second)
 	for i, w := range watches {
@@ -103,23 +103,23 @@ func rearmFires(t testing.TB, watches []*zkconn.Watch, event int32) {
 	}
 }
 
-// rearmRest requires that no watch has fired so far, and that each is armed: it
+// requireArmed requires that no watch has fired so far, and that each is armed: it
 // fires when its node goes.
-func rearmRest(t testing.TB, s *session, look *zk.Conn, nodes []string, watches []*zkconn.Watch) {
+func requireArmed(t testing.TB, s *session, look *zk.Conn, nodes []string, watches []*zkconn.Watch) {
 	t.Helper()
 	require.NoError(t, sessGet(s, "/")) // behind all events on the way
 	require.False(t, slices.ContainsFunc(watches, (*zkconn.Watch).HasFired))
-	rearmDelete(t, look, nodes)
-	rearmFires(t, watches, jute.EventDeleted)
+	deleteNodes(t, look, nodes)
+	requireFired(t, watches, jute.EventDeleted)
 }
 
 func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	const queued = 40 // more than go-zookeeper's channel holds
 	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
-	nodes, chunk := rearmNodes(t, look, path, 900, 3)
+	nodes, chunk := createNodes(t, look, path, 900, 3)
 	_, s, taps := sessDial(t, p.Addr(), Options{})
-	watches := rearmWatch(t, s, nodes)
+	watches := watchNodes(t, s, nodes)
 	errs := make(chan error, queued)
 	queue := func() {
 		taps.Cut(t, p)
@@ -132,7 +132,7 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	// The next connection is lost before it has armed anything.
 	queue()
 	changed := nodes[:chunk*3/2]
-	rearmChange(t, look, changed)
+	changeNodes(t, look, changed)
 	rule := p.On("setWatches", 1, harness.Hold)
 	p.Reset()
 	taps.Release()
@@ -147,7 +147,7 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 		require.Equal(t, zk.ErrConnectionClosed, <-errs)
 	}
 	sessAwaitUp(t, s)
-	rearmFires(t, watches[:len(changed)], jute.EventDataChanged)
+	requireFired(t, watches[:len(changed)], jute.EventDataChanged)
 
 	// The one after that arms what is left before it lets requests pass.
 	queue()
@@ -158,7 +158,7 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	ops := slices.DeleteFunc(taps.Newest().Sent(), func(op string) bool { return op == "ping" })
 	want := []string{"connect", "auth", "setWatches", "setWatches"}
 	require.Equal(t, append(want, slices.Repeat([]string{"getData"}, queued)...), ops)
-	rearmRest(t, s, look, nodes[len(changed):], watches[len(changed):])
+	requireArmed(t, s, look, nodes[len(changed):], watches[len(changed):])
 }
 
 // Waiters of every side whose watches are queued inside go-zookeeper when the
@@ -167,9 +167,9 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	const queued = 40 // more than go-zookeeper's channel holds
 	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
-	nodes, _ := rearmNodes(t, look, path, 900, 2)
+	nodes, _ := createNodes(t, look, path, 900, 2)
 	c, s, taps := sessDial(t, p.Addr(), Options{})
-	rearmWatch(t, s, nodes)
+	watchNodes(t, s, nodes)
 	other := dial(t, nil)
 	var holders []*Lease
 	line := func(i int) string { return fmt.Sprintf("%s-line-%d", path, i) }
@@ -215,12 +215,12 @@ func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	const chunks = 4
 	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
-	nodes, chunk := rearmNodes(t, look, path, 126, chunks)
+	nodes, chunk := createNodes(t, look, path, 126, chunks)
 	require.GreaterOrEqual(t, len(nodes), 4000)
 	_, s, taps := sessDial(t, p.Addr(), Options{})
-	watches := rearmWatch(t, s, nodes)
+	watches := watchNodes(t, s, nodes)
 	taps.Cut(t, p)
-	rearmChange(t, look, nodes[:len(nodes)/2])
+	changeNodes(t, look, nodes[:len(nodes)/2])
 	rule := p.On("setWatches", 2, harness.DropBefore)
 	p.Reset()
 	taps.Release()
@@ -228,8 +228,8 @@ func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	sessAwaitUp(t, s)
 	require.Greater(t, p.CountOf("setWatches"), 2)
 	require.Less(t, p.CountOf("setWatches"), 2+chunks+1)
-	rearmFires(t, watches[:len(nodes)/2], jute.EventDataChanged)
-	rearmRest(t, s, look, nodes[len(nodes)/2:], watches[len(nodes)/2:])
+	requireFired(t, watches[:len(nodes)/2], jute.EventDataChanged)
+	requireArmed(t, s, look, nodes[len(nodes)/2:], watches[len(nodes)/2:])
 	t.Log(len(nodes), "watches,", chunk, "in a chunk")
 
 	require.NoError(t, sessGet(s, "/"))
@@ -291,8 +291,8 @@ func TestB59WaitersOfEitherSideAreServedDespiteADropBetweenTwoChunks(t *testing.
 	harness.Eventually(t, "watches", func() bool { return watchesOf(c) == 0 })
 }
 
-// rearmDrops is how many connections are lost under load.
-const rearmDrops = 1000
+// dropsUnderLoad is how many connections are lost under load.
+const dropsUnderLoad = 1000
 
 func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	const clients, standing = 8, 50
@@ -303,7 +303,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	for i := range standing {
 		nodes = append(nodes, fmt.Sprintf("%s/standing-%d", path, i))
 	}
-	rearmAll(t, look, nodes, func(node string) any {
+	inChunks(t, look, nodes, func(node string) any {
 		return &zk.CreateRequest{Path: node, Acl: zk.WorldACL(zk.PermAll)}
 	})
 
@@ -329,7 +329,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	for i := range clients {
 		c, s, _ := sessDial(t, p.Addr(), Options{})
 		sessions, ids = append(sessions, s), append(ids, s.ID())
-		watches = append(watches, rearmWatch(t, s, nodes))
+		watches = append(watches, watchNodes(t, s, nodes))
 		wg.Go(func() { // contends for a mutex
 			for m := NewMutex(c, line); !stopped(); {
 				l, err := m.Lock(ctx)
@@ -402,12 +402,12 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	}
 
 	began := time.Now()
-	for dropped := 0; dropped < rearmDrops; {
+	for dropped := 0; dropped < dropsUnderLoad; {
 		time.Sleep(time.Duration(1+rand.N(4)) * time.Millisecond) // the pace of the faults
 		dropped += p.DropSome(func() bool { return rand.N(4) == 0 })
 		require.Less(t, time.Since(began), 50*time.Second)
 	}
-	t.Logf("%d drops in %v, %d and %d grants and %d wake-ups meanwhile", rearmDrops, time.Since(began), grants.Load(), shared.Load(), wakeUps.Load())
+	t.Logf("%d drops in %v, %d and %d grants and %d wake-ups meanwhile", dropsUnderLoad, time.Since(began), grants.Load(), shared.Load(), wakeUps.Load())
 	close(stop)
 	done := make(chan struct{})
 	go func() {
@@ -420,9 +420,9 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 		require.FailNow(t, "somebody waits for ever", "in line: %q and %q", harness.Children(t, look, line), harness.Children(t, look, line+"-rw"))
 	}
 
-	rearmChange(t, look, nodes)
+	changeNodes(t, look, nodes)
 	for i, s := range sessions {
-		rearmFires(t, watches[i], jute.EventDataChanged)
+		requireFired(t, watches[i], jute.EventDataChanged)
 		require.Equal(t, ids[i], s.ID())
 		require.False(t, s.IsOver())
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// The transaction that opens a round names all its members: what has no room is
-// refused before anything is sent.
+// The transaction that opens a round names all its members. If that many members
+// make it too large, Wait returns an error before it sends anything.
 func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -34,11 +34,11 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 		require.Empty(t, requests)
 		require.NoError(t, NewBarrier(c, "/b", most).check(t.Context()))
 
-		// The size is that of the largest one in fact, and no less.
+		// openingSize is an upper bound, tight to within one member.
 		name := "_c_" + newUUID() + "-member-"
 		var ms []placeName
 		ops := []any{nil}
-		for i := range most { // every other number, of ten digits
+		for i := range most { // every other number, so that no two make a range; ten digits each
 			number := 1_000_000_000 + int32(2*i)
 			ms = append(ms, placeName{number: number})
 			ops = append(ops, &zk.CheckVersionRequest{Path: fmt.Sprintf("%s/%s%d", roundOf2, name, number), Version: -1})
@@ -50,7 +50,8 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 	})
 }
 
-// Nor is it written over when it comes between the look and the first join.
+// The data is kept also if it is written between the client's read and the first
+// join.
 func TestB64DataPutOnAnEmptyZnodeBeforeABarrierClaimsItIsKept(t *testing.T) {
 	r := newRig(t, nil)
 	path := r.path + "-b"
@@ -71,18 +72,18 @@ func TestB64DataPutOnAnEmptyZnodeBeforeABarrierClaimsItIsKept(t *testing.T) {
 func TestB57HooksMayUseBarriersAndClose(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var c *Client
-		said := make(chan error, 3)
+		results := make(chan error, 3)
 		c = w.stranger(&Options{Trace: &Trace{SessionDown: func(TraceEvent) {
-			said <- NewGate(c, "/gate").Shut(context.Background())
+			results <- NewGate(c, "/gate").Shut(context.Background())
 			_, err := NewBarrier(c, "/b", 1).Wait(context.Background())
-			said <- err
-			said <- c.Close()
+			results <- err
+			results <- c.Close()
 		}}})
 		a := waitLater(t, NewBarrier(c, "/waits", 2))
 		synctest.Wait()
 		require.True(t, w.srv.Disconnect(sessionID(c)))
 		for range 3 {
-			require.NoError(t, <-said)
+			require.NoError(t, <-results)
 		}
 		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrClosed)

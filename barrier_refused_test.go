@@ -18,37 +18,38 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// What Barrier and DoubleBarrier refuse, and what the server refuses them.
+// Input that Barrier and DoubleBarrier reject, and requests that the server
+// refuses.
 
-// arrival is what a member has once it has been let through.
+// arrival is the result of a member that was admitted.
 type arrival struct {
-	index int                         // a Barrier's
-	leave func(context.Context) error // a DoubleBarrier's; else nil
+	index int                         // for a Barrier
+	leave func(context.Context) error // for a DoubleBarrier, else nil
 }
 
-// meeting is one of the two barriers.
+// barrierCase is one of the two kinds of barrier.
 type barrierCase struct {
 	name    string
-	op      string // in errors
-	path    string // of the one that tests in bubbles use
-	members string // where the members stand, below its path
-	others  int    // children there that are no members
+	op      string // the operation, as errors name it
+	path    string // of the barrier that tests in bubbles use
+	members string // parent of the members' znodes, relative to path
+	others  int    // other children of that parent
 	arrive  func(c *Client, path string, n int) func(context.Context) (arrival, error)
 
-	invalid map[string]func(context.Context) error // by the error
-	busy    []string                               // its requests
-	quota   map[string]string                      // the error where a request is beyond the quota
-	data    map[string]string                      // the error for data that somebody has put at the path
+	invalid map[string]func(context.Context) error // zero and nil values
+	busy    []string                               // the requests that a busy server rejects
+	quota   map[string]string                      // by request, the error if it exceeds the quota
+	data    map[string]string                      // by data that the znode at path already holds, the error
 	refused []refusal
 }
 
-// refusal is a right that is missing.
+// refusal is a missing permission.
 type refusal struct {
-	znode string // below the path
-	perms int32  // what is left
-	alone bool   // before a member has come
-	what  string
-	says  string // the error, if that is not zk.ErrNoAuth
+	znode string // relative to the path
+	perms int32  // the permissions that are left
+	alone bool   // before the first member has joined
+	what  string // the step that fails
+	says  string // the error, if it is not zk.ErrNoAuth
 }
 
 var bothBarriers = []barrierCase{
@@ -67,12 +68,12 @@ var bothBarriers = []barrierCase{
 		busy: []string{opJoinRound, opLeaveRound, opMakeRound, opDeleteRound, opOpenRound, "createContainer", "getData", "getChildren2", "sync"},
 		quota: map[string]string{
 			opJoinRound: "quota exceeded", opMakeRound: "quota exceeded", opOpenRound: "quota exceeded",
-			"createContainer": "-125", // go-zookeeper does not know it
+			"createContainer": "-125", // go-zookeeper has no name for this code
 		},
 		data: otherData("mine", "-2", "0", "2 ", "zkrecipes/1 mutex", "99999999999999999999"),
 		refused: []refusal{
 			{what: "reading", alone: true, perms: 0},
-			{what: "making the round", alone: true, perms: zk.PermRead},
+			{what: "creating the round", alone: true, perms: zk.PermRead},
 			{what: "joining", znode: "/round", perms: zk.PermAll &^ zk.PermCreate},
 			{what: "counting", znode: "/round", perms: zk.PermAll &^ zk.PermWrite},
 			{what: "listing", znode: "/round", perms: zk.PermAll &^ zk.PermRead},
@@ -86,7 +87,7 @@ var bothBarriers = []barrierCase{
 				v, err := NewDoubleBarrier(c, path, n).Enter(ctx)
 				if err != nil {
 					if v != nil {
-						panic("a visit beside an error")
+						panic("Enter returned a visit and an error")
 					}
 					return arrival{}, err
 				}
@@ -110,8 +111,8 @@ var bothBarriers = []barrierCase{
 	},
 }
 
-// otherData returns the errors of a Barrier for data that is no number of
-// members.
+// otherData returns, for data that is not a number of members, the errors of a
+// Barrier.
 func otherData(all ...string) map[string]string {
 	says := map[string]string{}
 	for _, data := range all {
@@ -126,24 +127,24 @@ func eachBarrier(t *testing.T, f func(t *testing.T, m barrierCase)) {
 	}
 }
 
-// arrives has a member arrive at a meeting of two, in the background.
+// arrives starts a member of a barrier of two, in the background.
 func (m barrierCase) arrives(t testing.TB, c *Client, path string) *harness.Call[arrival] {
 	return harness.Go(t, m.arrive(c, path, 2))
 }
 
-// try returns the error of a member of a meeting of two.
+// try returns the error of a member of a barrier of two.
 func (m barrierCase) try(ctx context.Context, c *Client, path string) error {
 	_, err := m.arrive(c, path, 2)(ctx)
 	return err
 }
 
-// standing returns the members in the meeting that tests in bubbles use.
+// standing returns the members of the barrier that tests in bubbles use.
 func (m barrierCase) standing(w *world) []string {
 	return slices.DeleteFunc(w.srv.Children(m.path+m.members), func(name string) bool { return name == "ready" })
 }
 
-// pass waits until the members of one meeting have been let through, and has
-// them leave.
+// pass waits until the members of one barrier are admitted, and then makes them
+// leave.
 func (m barrierCase) pass(t testing.TB, members ...*harness.Call[arrival]) {
 	t.Helper()
 	var indexes []int
@@ -176,7 +177,7 @@ func TestB36BarriersReturnNoAuthAtOnce(t *testing.T) {
 		c, other := dial(t, nil), dial(t, nil)
 		harness.MakeParents(t, admin, zkconn.Parent(path))
 		restrict(zkconn.Parent(path), zk.PermRead)
-		require.ErrorIs(t, m.try(ctx, c, path), zk.ErrNoAuth, "the path cannot be made")
+		require.ErrorIs(t, m.try(ctx, c, path), zk.ErrNoAuth, "the path cannot be created")
 		restrict(zkconn.Parent(path), zk.PermAll)
 
 		for _, r := range m.refused {
@@ -229,7 +230,7 @@ func TestB37BarriersRetryOnABusyServer(t *testing.T) {
 							m.pass(t, m.arrives(t, w.stranger(nil), m.path), m.arrives(t, w.stranger(nil), m.path))
 						}
 						synctest.Wait()
-						if m.name != "barrier" { // whose next member deletes the round
+						if m.name != "barrier" { // the next member of a Barrier deletes its round
 							require.Empty(t, w.srv.Children(m.path))
 						}
 					}
@@ -245,7 +246,7 @@ func TestB37BarriersReturnQuotaErrorsAtOnce(t *testing.T) {
 			t.Run(op, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					var first *harness.Call[arrival]
-					if op == opOpenRound || m.others == 0 { // else it would meet the fault
+					if op == opOpenRound || m.others == 0 { // otherwise the first member would run into the fault
 						first = m.arrives(t, w.stranger(nil), m.path)
 						synctest.Wait()
 					}
@@ -322,7 +323,7 @@ func TestB48BarriersRejectZnodesWithOtherData(t *testing.T) {
 			require.Zero(t, stat.Version)
 			require.Empty(t, harness.Children(t, conn, path))
 		}
-		// One that is empty is anybody's: made as a parent, mostly.
+		// An empty znode can be used. It was usually created as a parent.
 		path += "/empty"
 		harness.MakeParents(t, conn, path)
 		m.pass(t, m.arrives(t, c, path), m.arrives(t, dial(t, nil), path))
@@ -345,7 +346,7 @@ func TestB52BarriersRejectAnIdentityTooLargeForARequest(t *testing.T) {
 			})
 			require.Zero(t, requests[m.busy[0]], "no join")
 			require.Empty(t, m.standing(w))
-			require.Equal(t, 1, w.srv.Requests()["connect"], "the connection is untouched")
+			require.Equal(t, 1, w.srv.Requests()["connect"], "the connection is still the first")
 		})
 	})
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// waitLater has a member wait at a barrier, in the background.
+// waitLater starts a member that waits at a barrier, in the background.
 func waitLater(t testing.TB, b *Barrier) *harness.Call[int] { return harness.Go(t, b.Wait) }
 
-// indexOf waits for a member and requires that its round was opened with it.
+// indexOf waits for a member, requires that it was admitted, and returns its index.
 func indexOf(t testing.TB, a *harness.Call[int]) int {
 	t.Helper()
 	index, err := a.Wait()
@@ -28,7 +28,8 @@ func indexOf(t testing.TB, a *harness.Call[int]) int {
 	return index
 }
 
-// indexes waits for all and requires that each has an index of its own.
+// indexes waits for all members of a round and requires that each has an index of
+// its own.
 func indexes(t testing.TB, as ...*harness.Call[int]) {
 	t.Helper()
 	var got, want []int
@@ -67,7 +68,7 @@ func TestA22BarrierOpensForNMembersFromNClientsRoundAfterRound(t *testing.T) {
 		slices.Sort(indexes)
 		require.Equal(t, []int{0, 1, 2, 3, 4}, indexes)
 	}
-	harness.Eventually(t, "nothing left", func() bool { return len(harness.Children(t, conn, path)) == 0 })
+	harness.Eventually(t, "an empty barrier", func() bool { return len(harness.Children(t, conn, path)) == 0 })
 	data, _, err := conn.Get(path)
 	require.NoError(t, err)
 	require.Equal(t, "5", string(data))
@@ -75,19 +76,19 @@ func TestA22BarrierOpensForNMembersFromNClientsRoundAfterRound(t *testing.T) {
 
 const (
 	opJoinRound   = "multi(check,create,setData)" // joins a round
-	opLeaveRound  = "multi(delete,setData)"       // a member leaves
-	opCancelWait  = "multi(delete,check,setData)" // a member cancels
-	opMakeRound   = "multi(create,create)"        // makes a round
-	opDeleteRound = "multi(delete,delete)"        // deletes one
-	opOpenRound   = "multi(setData,check,check)"  // opens one of two
-	roundOf2      = "/b/round"                    // of the barrier that tests in bubbles use
+	opLeaveRound  = "multi(delete,setData)"       // a member leaves an open round
+	opCancelWait  = "multi(delete,check,setData)" // a member cancels its Wait
+	opMakeRound   = "multi(create,create)"        // creates a round
+	opDeleteRound = "multi(delete,delete)"        // deletes a round
+	opOpenRound   = "multi(setData,check,check)"  // opens a round of two members
+	roundOf2      = "/b/round"                    // the round of the barrier that tests in bubbles use
 	readyOf2      = roundOf2 + "/ready"
 )
 
 // barrierOf2 returns the barrier of two that tests in bubbles use.
 func barrierOf2(c *Client) *Barrier { return NewBarrier(c, "/b", 2) }
 
-// present returns the members that stand in that barrier's round.
+// present returns the members in that barrier's round.
 func (w *world) present() []placeName {
 	return placeNames(w.srv.Children(roundOf2), memberKinds)
 }
@@ -106,7 +107,7 @@ func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 			require.ErrorIs(t, err, reason)
 			require.NotErrorIs(t, err, ErrUncertain)
 			synctest.Wait()
-			require.Empty(t, w.srv.Children("/b"), "nor a round that nobody is in")
+			require.Empty(t, w.srv.Children("/b"), "the empty round is deleted, too")
 		}
 		second := waitLater(t, b)
 		synctest.Wait()
@@ -117,14 +118,14 @@ func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 	})
 }
 
-// The round stays open until the last of its members has left. Until then nobody
-// passes by it, and who has come meanwhile are the next.
+// A round stays open until the last of its members has left. Members that arrive in
+// the meantime are not admitted by it. They make up the next round.
 func TestA22EarlyArrivalsAreNotAdmittedByThePreviousRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		slow := barrierOf2(w.stranger(nil))
 		first := waitLater(t, slow)
 		synctest.Wait()
-		// Of the two that leave, the first is held up.
+		// Two members leave. The first to do so is delayed.
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: 5 * time.Second})
 		other := barrierOf2(w.stranger(nil))
 		indexes(t, first, waitLater(t, other))
@@ -138,7 +139,7 @@ func TestA22EarlyArrivalsAreNotAdmittedByThePreviousRound(t *testing.T) {
 		for _, e := range early {
 			require.True(t, e.Waiting())
 		}
-		require.Len(t, w.present(), 1, "none of them is a member")
+		require.Len(t, w.present(), 1, "no early arrival has joined")
 		time.Sleep(6 * time.Second)
 		passed := 0
 		for _, e := range early {
@@ -152,8 +153,9 @@ func TestA22EarlyArrivalsAreNotAdmittedByThePreviousRound(t *testing.T) {
 	})
 }
 
-// One that is early was refused by a round that has gone before it lists: what it
-// finds is a member of the next, and is not to be waited for.
+// The previous round rejects an early arrival and is deleted before the early arrival
+// lists it. The member that the listing then shows belongs to the next round. The
+// early arrival must not wait for it to leave.
 func TestA22EarlyArrivalThatFindsTheNextRoundJoinsIt(t *testing.T) {
 	for name, op := range map[string]string{"listing late": "getChildren2", "watching late": "getData"} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +175,7 @@ func TestA22EarlyArrivalThatFindsTheNextRoundJoinsIt(t *testing.T) {
 				early := waitLater(t, c)
 				synctest.Wait()
 				time.Sleep(2 * time.Second)
-				require.Empty(t, w.present(), "it has gone, in the meantime")
+				require.Empty(t, w.present(), "the previous round is gone")
 				next := waitLater(t, a)
 				synctest.Wait()
 				require.Len(t, w.present(), 1)
@@ -186,7 +188,8 @@ func TestA22EarlyArrivalThatFindsTheNextRoundJoinsIt(t *testing.T) {
 	}
 }
 
-// All who have gone through died before they could leave: who comes next cleans up.
+// All members were admitted and died before they could leave. The next arrival
+// deletes their round.
 func TestA22RoundWhoseMembersDiedIsCleanedUpByTheNextArrival(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, d := w.stranger(nil), w.stranger(nil)
@@ -199,12 +202,12 @@ func TestA22RoundWhoseMembersDiedIsCleanedUpByTheNextArrival(t *testing.T) {
 		require.Len(t, w.present(), 1)
 		require.True(t, w.srv.Expire(sessionID(d)))
 		synctest.Wait()
-		require.Len(t, w.present(), 1, "the next round's")
+		require.Len(t, w.present(), 1, "the member of the next round")
 		indexes(t, early, waitLater(t, barrierOf2(w.stranger(nil))))
 		synctest.Wait()
 		require.Empty(t, w.srv.Children("/b"))
 
-		// And where nobody was there to see it.
+		// The same, if nobody was waiting when they died.
 		e, f := w.stranger(nil), w.stranger(nil)
 		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLeaveRound, Times: 2})
 		indexes(t, waitLater(t, barrierOf2(e)), waitLater(t, barrierOf2(f)))
@@ -232,8 +235,8 @@ func TestA22MemberThatDiesBeforeTheOpeningIsNotCounted(t *testing.T) {
 	})
 }
 
-// The n-th has seen n, and one of them dies before it has opened the round, or
-// even listed it.
+// The n-th member has seen that there are n. One of them dies before the n-th member
+// has listed the round, or before it has opened it.
 func TestB45MemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
 	for _, op := range []string{"getChildren2", opOpenRound} {
 		t.Run(op, func(t *testing.T) {
@@ -257,8 +260,8 @@ func TestB45MemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
 	}
 }
 
-// The n-th dies with the duty to open. All that are left are fewer, and the next
-// to come has the duty.
+// The n-th member dies before it has opened the round. Fewer than n are left, so the
+// next arrival has to open it.
 func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
 	for _, op := range []string{"getChildren2", opOpenRound} {
 		t.Run(op, func(t *testing.T) {
@@ -277,8 +280,8 @@ func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
 	}
 }
 
-// The opening was applied, and the session of the member that sent it ends: the
-// round is open for it too.
+// The opening is applied, and the session of the member that sent it ends. The round
+// is open for that member, too.
 func TestB45MemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Minute, Times: -1}) // the round stays
@@ -289,8 +292,8 @@ func TestB45MemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
 	})
 }
 
-// The same, and the round has gone before the member can look: that is not known
-// any more, and it says so.
+// The same, but the round is deleted before the member can read it. The member cannot
+// learn the outcome any more and returns ErrUncertain.
 func TestB45MemberWhoseRoundHasGoneIsUncertain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first := waitLater(t, barrierOf2(w.stranger(nil)))
@@ -309,7 +312,7 @@ func TestA22SurplusArrivalWaitsForTheNextRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		b := NewBarrier(w.stranger(nil), "/b", 3)
 		var as []*harness.Call[int]
-		// Nobody opens until four are there.
+		// The listings are delayed, so nobody opens the round until four have joined.
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second, Times: 2})
 		for range 4 {
 			as = append(as, waitLater(t, NewBarrier(w.stranger(nil), "/b", 3)))
@@ -329,7 +332,7 @@ func TestA22SpuriousWakeUpsOpenNoRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		a := waitLater(t, barrierOf2(c))
-		time.Sleep(5 * time.Second) // the own znode is watched too
+		time.Sleep(5 * time.Second) // by now it watches its own znode, too
 		synctest.Wait()
 		require.Equal(t, 2, watchesOf(c))
 		own := roundOf2 + "/" + w.present()[0].name
@@ -350,7 +353,7 @@ func TestA22SpuriousWakeUpsOpenNoRound(t *testing.T) {
 	})
 }
 
-// An event that says that the member was deleted, and it was not.
+// The event says that the member's znode was deleted, but it was not.
 func TestA22SpuriousDeletionEventEvictsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -369,7 +372,7 @@ func TestA22RoundsInQuickSuccessionDoNotMix(t *testing.T) {
 		const n, rounds = 3, 20
 		var mu sync.Mutex
 		var wg sync.WaitGroup
-		through := make([]int, n) // rounds of each
+		through := make([]int, n) // rounds that each member has passed
 		for i := range n {
 			b := NewBarrier(w.stranger(nil), "/b", n)
 			wg.Go(func() {
@@ -381,7 +384,7 @@ func TestA22RoundsInQuickSuccessionDoNotMix(t *testing.T) {
 					mu.Lock()
 					through[i]++
 					if slices.Max(through)-slices.Min(through) > 1 {
-						t.Error("one is two rounds ahead:", through)
+						t.Error("a member is two rounds ahead:", through)
 					}
 					mu.Unlock()
 				}
@@ -403,7 +406,7 @@ func TestA22ParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	require.True(t, a.Waiting())
 	indexes(t, a, waitLater(t, NewBarrier(dial(t, nil), path, 2)))
 
-	// Who comes first says it, of those who come at once.
+	// If members arrive at once, the first to arrive sets the number.
 	for range 10 {
 		path := harness.NewPath(t)
 		var as []*harness.Call[int]
@@ -435,7 +438,7 @@ func TestA22BarrierOfOneNeverWaits(t *testing.T) {
 	}
 }
 
-// Members of one Client, and of one value, are as many.
+// Calls of Wait count separately, even if they share a Client or a Barrier.
 func TestA22CallsOfOneClientAreSeparateMembers(t *testing.T) {
 	c, path := dial(t, nil), harness.NewPath(t)
 	b := NewBarrier(c, path, 5)
@@ -460,11 +463,11 @@ func TestA22ExpiryWhileWaitingIsAnError(t *testing.T) {
 	r.p.Expire()
 	_, err := a.Wait()
 	require.ErrorIs(t, err, zk.ErrSessionExpired)
-	require.NotErrorIs(t, err, ErrUncertain, "nobody has opened the round, and it stands")
+	require.NotErrorIs(t, err, ErrUncertain, "the round still exists and has not been opened")
 	indexes(t, waitLater(t, b), waitLater(t, NewBarrier(dial(t, nil), r.path+"-b", 2)))
 }
 
-// What is written into ready does not grow with n.
+// The data of ready are ranges of numbers, so that they do not grow with n.
 func TestReadyHoldsRanges(t *testing.T) {
 	of := func(numbers ...int32) (ms []placeName) {
 		for _, n := range numbers {

@@ -12,8 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// Functions of the caller that the library calls: slow ones, ones that panic, and
-// ones that call the library.
+// Callbacks that are slow, that panic, or that call the library.
 
 type slowHandler struct {
 	slog.Handler
@@ -24,7 +23,7 @@ func (h slowHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h slowHandler) Handle(context.Context, slog.Record) error {
 	<-h.free
-	panic("and it panics")
+	panic("logger")
 }
 
 func TestB41ASlowLoggerHoldsUpNobody(t *testing.T) {
@@ -43,22 +42,22 @@ func TestB41SlowAndPanickingHooksHoldUpNobody(t *testing.T) {
 		t.Run(side.name, func(t *testing.T) {
 			free := make(chan struct{})
 			var once sync.Once
-			heard := make(chan TraceEvent, 10)
+			released := make(chan TraceEvent, 10)
 			r := side.rig(t, &Options{Trace: &Trace{
 				Granted: func(TraceEvent) {
 					<-free
 					once.Do(func() { panic("hook") })
 				},
-				Released: func(e TraceEvent) { heard <- e },
+				Released: func(e TraceEvent) { released <- e },
 			}})
-			for range 3 { // while the first hook hangs
+			for range 3 { // while the first hook blocks
 				require.NoError(t, r.m.Do(r.ctx, nothing))
 			}
-			require.Empty(t, heard)
+			require.Empty(t, released)
 			close(free)
 			var last Token
-			for range 4 { // the rig's, too; in order, and none lost to the panic
-				e := <-heard
+			for range 4 { // including the one when the rig was set up; in order, and none lost to the panic
+				e := <-released
 				require.Greater(t, e.Token, last)
 				require.Equal(t, r.path, e.Path)
 				require.NotZero(t, e.Session)

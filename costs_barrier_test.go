@@ -15,8 +15,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// What barriers cost, by the server's own counts: requests, commits, events,
-// each of which wakes somebody, and bytes.
+// What barriers cost, by the server's own counts: requests, commits, bytes, and
+// events, each of which wakes a client.
 
 func TestWhatOpeningARoundCosts(t *testing.T) {
 	perMember := map[int]int64{}
@@ -25,11 +25,11 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			first := w.stranger(nil)
 			a := waitLater(t, NewBarrier(first, "/barrier", n))
 			synctest.Wait()
-			w.srv.Expire(sessionID(first)) // who cancels leaves no round behind
+			w.srv.Expire(sessionID(first)) // expire it: a member that cancels would delete the round
 			_, err := a.Wait()
 			require.ErrorIs(t, err, zk.ErrSessionExpired)
 			require.NoError(t, first.Close())
-			require.Equal(t, []string{"ready"}, w.srv.Children("/barrier/round"), "a standing generation")
+			require.Equal(t, []string{"ready"}, w.srv.Children("/barrier/round"), "the round is left")
 			var bs []*Barrier
 			for range n {
 				b := NewBarrier(w.stranger(&Options{SessionTimeout: longSession}), "/barrier", n)
@@ -44,18 +44,18 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			}
 			synctest.Wait()
 			joined := w.srv.Counts()
-			require.Equal(t, map[string]int{opJoinRound: n - 1, "getData": n - 1}, joined.Sub(before).Requests, "nobody looks when others come")
+			require.Equal(t, map[string]int{opJoinRound: n - 1, "getData": n - 1}, joined.Sub(before).Requests, "members do not read when others arrive")
 			require.Empty(t, joined.Sub(before).Events)
 
 			as = append(as, waitLater(t, bs[n-1]))
 			synctest.Wait()
 			indexes(t, as...)
 			all := w.srv.Counts().Sub(before)
-			require.Equal(t, n-1, all.Events["NodeDataChanged"], "each of those who wait wakes once")
+			require.Equal(t, n-1, all.Events["NodeDataChanged"], "each waiting member wakes once")
 			opening := "multi(setData" + strings.Repeat(",check", n) + ")"
 			require.Equal(t, map[string]int{
-				opJoinRound: n, "getData": 2 * (n - 1), "getChildren2": 1, opening: 1, // to open it: 3n
-				opLeaveRound: n, opDeleteRound: 1, // to leave it
+				opJoinRound: n, "getData": 2 * (n - 1), "getChildren2": 1, opening: 1, // to open the round: 3n
+				opLeaveRound: n, opDeleteRound: 1, // to leave the round
 			}, all.Requests)
 			require.Equal(t, n+1+n+1, all.Transactions)
 			perMember[n] = all.BytesOut / int64(n)
@@ -63,7 +63,7 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			require.Empty(t, w.srv.Children("/barrier"))
 		}, zktest.SessionTimeouts(longSession, longSession))
 	}
-	require.LessOrEqual(t, perMember[500], perMember[10]*11/10, "what each receives does not grow")
+	require.LessOrEqual(t, perMember[500], perMember[10]*11/10, "the bytes that each member receives do not grow")
 }
 
 func live(t testing.TB, c *Client) *session {
@@ -84,7 +84,7 @@ func TestWhatADoubleBarrierCosts(t *testing.T) {
 						synctest.Wait()
 						cancel()
 					}()
-					_, err := d.Enter(ctx) // it knows the path from now on
+					_, err := d.Enter(ctx) // the client knows the path from now on
 					require.ErrorIs(t, err, context.Canceled)
 					ds = append(ds, d)
 				}
@@ -107,12 +107,12 @@ func TestWhatADoubleBarrierCosts(t *testing.T) {
 					enter(d)
 				}
 				joined := w.srv.Counts().Sub(before)
-				require.Equal(t, map[string]int{opJoin: n - 1}, joined.Requests, "the watch is there already")
+				require.Equal(t, map[string]int{opJoin: n - 1}, joined.Requests, "the watch is armed already")
 				require.Empty(t, joined.Events)
 				enter(ds[n-1])
 				opened := w.srv.Counts().Sub(before)
-				// All but the last look once whether the ready that they hear of is
-				// younger than themselves; all were woken by the watch of their session.
+				// All were woken by the watch of their session. All but the last check
+				// once whether ready is younger than themselves.
 				require.Equal(t, map[string]int{opJoin: n + 1, "getChildren2": 1, "exists": n - 1}, opened.Requests)
 				require.Equal(t, n+1, opened.Transactions)
 				require.Equal(t, n, opened.Events["NodeCreated"])
@@ -133,9 +133,9 @@ func TestWhatADoubleBarrierCosts(t *testing.T) {
 				left := w.srv.Counts().Sub(before)
 				t.Logf("%d members leave: %v", n, left.Requests)
 				require.Equal(t, n, left.Transactions)
-				// The others leave, look at the one that sorts first, and look once more
-				// when that has gone, with ready; it looks whenever the one that sorts last
-				// has gone.
+				// The member that sorts first lists each time the one that sorts last has
+				// left. The other members leave, read the first one, and read it once more
+				// when it is deleted together with ready.
 				reads := left.Requests["getData"]
 				require.LessOrEqual(t, reads, 2*(n-1))
 				require.Equal(t, map[string]int{

@@ -16,7 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
-// What a queue costs, by operation.
+// The requests that each operation on a queue takes.
 
 func TestPutTakesOneRequestAndTakeWithAckFive(t *testing.T) {
 	r := newQueueRig(t, nil)
@@ -57,7 +57,7 @@ func TestPutTakesOneRequestAndTakeWithAckFive(t *testing.T) {
 	require.Equal(t, map[string]int{"getChildren2": 2, "getData": 1}, r.p.Count(), "peek")
 }
 
-// A queue that this session has not used before.
+// The session has not used the queue before.
 func TestFirstUseOfAQueueReadsItsSegmentsOnce(t *testing.T) {
 	r := newQueueRig(t, nil)
 	other := r.other()
@@ -68,17 +68,17 @@ func TestFirstUseOfAQueueReadsItsSegmentsOnce(t *testing.T) {
 	r.p.Reset()
 	putOn(t, r.q, "2")
 	require.Equal(t, map[string]int{opReceipt: 1, opPut: 1, "getData": 2, "getChildren2": 1}, r.p.Count(), "put")
-	again := NewQueue(r.c, r.path, nil) // another value for the same queue
+	again := NewQueue(r.c, r.path, nil) // another Queue value for the same path
 	r.p.Reset()
 	putOn(t, again, "3")
 	require.Equal(t, map[string]int{opPut: 1}, r.p.Count())
 	r.p.Reset()
 	it := takeOn(t, again)
-	require.Equal(t, map[string]int{"getData": 2, opJoin: 1, "getChildren2": 2, opClaim: 1}, r.p.Count(), "take: the line is looked at, and the segments are listed")
+	require.Equal(t, map[string]int{"getData": 2, opJoin: 1, "getChildren2": 2, opClaim: 1}, r.p.Count(), "take: it reads the line and lists the segments")
 	ackOn(t, it)
 }
 
-// establish has the session established.
+// establish waits until the client's session is established.
 func (c *Client) establish(t testing.TB) {
 	s, _ := c.session()
 	require.NoError(t, s.Sync(harness.Within(t, 10*time.Second), "/"))
@@ -108,7 +108,7 @@ func TestServeTakesFourRequestsAnItem(t *testing.T) {
 	require.ErrorIs(t, stop(a), context.Canceled)
 }
 
-// Each segment costs one commit more, for its deletion, and its listing.
+// Each segment costs one more commit, which deletes it, and one listing.
 func TestSegmentCostsOneCommit(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n, segment = 200, 10
@@ -130,8 +130,8 @@ func TestSegmentCostsOneCommit(t *testing.T) {
 	})
 }
 
-// A put wakes the first consumer, and its claim the second, which is the first
-// then; an ack, or an item that comes back, wakes the first at most.
+// A put wakes the first consumer, and the first consumer's claim wakes the second,
+// which is then the first. An ack or a redelivery wakes the first one at most.
 func TestPutWakesTwoOf200ConsumersAndAnAckOneAtMost(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n = 200
@@ -149,13 +149,13 @@ func TestPutWakesTwoOf200ConsumersAndAnAckOneAtMost(t *testing.T) {
 			require.True(t, takers[i+1].Waiting())
 		}
 		for i := range 10 {
-			// Who acks, and the first.
+			// The client that acks, and the first consumer.
 			require.LessOrEqual(t, cr.woken(func() { ackOn(t, takers[i].Get()) }), 2)
 		}
 		for i := range 10 {
 			before := w.srv.Counts()
 			woken := cr.woken(func() { nackOn(t, takers[10+i].Get()) })
-			require.Equal(t, 3, woken, "who gives it back, the first, which takes it, and its successor")
+			require.Equal(t, 3, woken, "the client that nacks, the first consumer, which takes the item, and its successor")
 			require.False(t, takers[20+i].Waiting())
 			again := takers[20+i].Get()
 			require.Equal(t, 2, again.Attempt)
@@ -166,14 +166,14 @@ func TestPutWakesTwoOf200ConsumersAndAnAckOneAtMost(t *testing.T) {
 	})
 }
 
-// What is received for each item does not depend on how many there are.
+// The bytes received for each item do not depend on the backlog.
 func TestDrainReceivesTheSameForEachItemWhateverTheBacklog(t *testing.T) {
 	const consumers, drained = 16, 2000
 	perItem := map[int]int{}
 	for _, backlog := range []int{drained + 200, 20_000} {
 		t.Run(fmt.Sprint(backlog), func(t *testing.T) {
 			p := harness.NewProxy(t, harness.Server())
-			path := "/queues/" + queuelog.NewID()[:8] // paths are in many answers
+			path := "/queues/" + queuelog.NewID()[:8] // short, because many replies contain paths
 			ctx := harness.Within(t, 5*time.Minute)
 			q := NewQueue(dial(t, nil), path, nil)
 			batch := make([][]byte, 10)
@@ -223,7 +223,7 @@ func TestDrainReceivesTheSameForEachItemWhateverTheBacklog(t *testing.T) {
 	require.InEpsilon(t, perItem[drained+200], perItem[20_000], 0.1)
 }
 
-// Who waits asks for nothing.
+// A consumer that waits sends nothing but pings.
 func TestWaitingConsumersSendNoRequests(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		for range 5 {
@@ -235,7 +235,7 @@ func TestWaitingConsumersSendNoRequests(t *testing.T) {
 	})
 }
 
-// A bounded put that finds room counts what has changed.
+// A bounded put that does not wait lists only the segments that have changed.
 func TestBoundedPutCountsWhatHasChanged(t *testing.T) {
 	r := newQueueRig(t, &QueueOptions{MaxLen: 1000})
 	r.q.segmentSize = 10
@@ -258,8 +258,8 @@ func TestBoundedPutCountsWhatHasChanged(t *testing.T) {
 	require.LessOrEqual(t, counted, 25)
 }
 
-// An item that somebody has for long, in an old segment, costs each take one
-// listing of that segment, not of all.
+// While an item in an old segment stays claimed, each take lists that segment once
+// more, but not all segments.
 func TestSlowItemInAnOldSegmentCostsAListing(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.q.segmentSize = 10

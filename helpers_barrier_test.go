@@ -14,15 +14,15 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// observer is told each change below a barrier's members, as it is applied, and
-// counts who stands when ready says that they may go.
+// observer sees each change of a barrier's znodes as the server applies it. It
+// records the members present whenever ready admits them.
 type observer struct {
 	mu       sync.Mutex
-	dir      string // the members' parent
-	created  bool   // what says so is ready's creation; else that it is written
+	dir      string // parent of the members and of ready
+	created  bool   // ready admits members by its creation; else when it is written
 	standing map[string]bool
-	opened   []int                     // how many stood, each time
-	stood    map[int64]map[string]bool // who, by the transaction
+	opened   []int                     // the number of members, at each opening
+	stood    map[int64]map[string]bool // the members, by the opening's zxid
 }
 
 func (o *observer) option() zktest.Option {
@@ -45,7 +45,7 @@ func (o *observer) option() zktest.Option {
 	})
 }
 
-// openings returns how many stood at each, since the last call.
+// openings returns the number of members at each opening since the last call.
 func (o *observer) openings() []int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,7 +54,7 @@ func (o *observer) openings() []int {
 	return opened
 }
 
-// remain returns who still stands of those who stood at that opening.
+// remain returns those members of the given opening that are still present.
 func (o *observer) remain(zxid int64) (names []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,7 +66,7 @@ func (o *observer) remain(zxid int64) (names []string) {
 	return names
 }
 
-// mishaps are what can happen to a request.
+// mishaps are the faults that can hit a request.
 var mishaps = []zktest.Fault{
 	{Do: zktest.Drop}, {Do: zktest.Drop, After: true},
 	{Do: zktest.Expire}, {Do: zktest.Expire, After: true},
@@ -75,8 +75,9 @@ var mishaps = []zktest.Fault{
 	{Do: zktest.Answer, Code: jute.ErrOperationTimeout}, {Do: zktest.Answer, Code: jute.ErrOperationTimeout, After: true},
 }
 
-// eachRequest runs f with each mishap to the first request, to the second, ...,
-// until there is none that it could happen to. f adds the fault to the plan.
+// eachRequest runs f with each mishap hitting the first request, the second, and so
+// on, until no request is left for it to hit. f adds the fault to the plan and
+// reports whether it fired.
 func eachRequest(t *testing.T, mishaps []zktest.Fault, f func(t *testing.T, fault zktest.Fault) (met bool)) {
 	for _, fault := range mishaps {
 		n := 0

@@ -21,8 +21,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
-// queueRig is a queue, a client of it behind a proxy, and a bare connection that
-// looks on.
+// queueRig is a queue, a client that is connected through a proxy, and a plain
+// connection to look at the znodes.
 type queueRig struct {
 	t    *testing.T
 	ctx  context.Context
@@ -41,13 +41,13 @@ func newQueueRig(t *testing.T, opts *QueueOptions) *queueRig {
 	return r
 }
 
-// other returns the same queue as another client has it.
+// other returns the same queue for another client.
 func (r *queueRig) other() *Queue {
 	r.t.Helper()
 	return NewQueue(dial(r.t, nil), r.path, &r.q.opts)
 }
 
-// warm uses the queue once, so that what follows is no first use.
+// warm uses the queue once. A first use takes more requests.
 func (r *queueRig) warm() {
 	r.t.Helper()
 	warm(r.t, r.q)
@@ -59,7 +59,7 @@ func warm(t testing.TB, q *Queue) {
 	ackOn(t, takeOn(t, q))
 }
 
-// takeOn takes an item and fails the test if there is none.
+// takeOn takes an item. It fails the test on an error.
 func takeOn(t testing.TB, q *Queue) *Item {
 	t.Helper()
 	it, err := q.Take(harness.Within(t, 20*time.Second))
@@ -89,7 +89,7 @@ func nackOn(t testing.TB, it *Item) {
 	require.ErrorIs(t, it.Err(), ErrReleased)
 }
 
-// drain takes and acks what there is, and returns it.
+// drain takes and acks all items and returns their data.
 func drain(t testing.TB, q *Queue) (all []string) {
 	t.Helper()
 	for {
@@ -114,8 +114,8 @@ func ackLater(t testing.TB, it *Item, ops ...any) *harness.Call[struct{}] {
 	return harness.GoErr(t, func(ctx context.Context) error { return it.Ack(ctx, ops...) })
 }
 
-// lineUp waits until n places are in the queue's line of that name, and all of
-// these clients sleep.
+// lineUp waits until there are n places in the line with that path and the given
+// clients are asleep.
 func lineUp(t testing.TB, conn *zk.Conn, line string, n int, clients ...*Client) {
 	t.Helper()
 	harness.Eventually(t, "places in "+line, func() bool { return len(harness.Children(t, conn, line)) == n })
@@ -124,10 +124,10 @@ func lineUp(t testing.TB, conn *zk.Conn, line string, n int, clients ...*Client)
 	}
 }
 
-// asleep waits until a client has asked for all that it waits for.
+// asleep waits until a client has armed its watches and no request is under way.
 func asleep(t testing.TB, c *Client) {
 	t.Helper()
-	harness.Eventually(t, "client asleep", func() bool {
+	harness.Eventually(t, "a sleeping client", func() bool {
 		s, _ := c.session()
 		return len(s.Inspect().Watches) >= 2 && c.idle()
 	})
@@ -148,33 +148,33 @@ func tree(t testing.TB, conn *zk.Conn, path string) (all []string) {
 	return all
 }
 
-// atRest requires that of a queue nothing is left but what an empty one has.
+// atRest waits until a queue has no znodes but those of an empty queue.
 func atRest(t testing.TB, conn *zk.Conn, path string) {
 	t.Helper()
 	var left []string
-	harness.Eventually(t, "nothing left", func() bool {
+	harness.Eventually(t, "an empty queue", func() bool {
 		left = nil
-		open := 0
+		segments := 0
 		for _, name := range tree(t, conn, path) {
 			switch {
 			case name == "/line", name == "/room", name == "/puts", name == "/s":
-			case strings.HasPrefix(name, "/puts/"): // until the session ends
+			case strings.HasPrefix(name, "/puts/"): // stays until its session ends
 			case strings.HasPrefix(name, "/s/") && strings.Count(name, "/") == 2:
-				open++
+				segments++
 			default:
 				left = append(left, name)
 			}
 		}
-		return len(left) == 0 && open <= 2 // a sealed one goes when the next take passes it
+		return len(left) == 0 && segments <= 2 // a sealed segment is deleted by the next take
 	})
 }
 
-// remove deletes a tree in one transaction, as zkCli's deleteall does.
+// removeTree deletes a tree in one transaction, as zkCli's deleteall does.
 func removeTree(t testing.TB, conn *zk.Conn, path string) {
 	t.Helper()
 	harness.Eventually(t, "deleted "+path, func() bool {
 		all := tree(t, conn, path)
-		slices.Reverse(all) // children sort behind their parents
+		slices.Reverse(all) // children sort after their parents
 		var ops []any
 		for _, name := range append(all, "") {
 			ops = append(ops, &zk.DeleteRequest{Path: path + name, Version: -1})
@@ -184,10 +184,10 @@ func removeTree(t testing.TB, conn *zk.Conn, path string) {
 	})
 }
 
-// qworld is a queue on a server inside the process, in simulated time.
+// queue returns the world's queue for a client.
 func (w *world) queue(c *Client) *Queue { return NewQueue(c, w.path, nil) }
 
-// flags returns the flags in the queue's segments, of all claims.
+// flags returns the flags of all claims in the queue's segments.
 func (w *world) flags() (all []string) {
 	for _, seg := range w.srv.Children(w.path + "/s") {
 		for _, name := range w.srv.Children(w.path + "/s/" + seg) {
@@ -199,7 +199,7 @@ func (w *world) flags() (all []string) {
 	return all
 }
 
-// items returns the names of the items, in their order.
+// items returns the paths of the items, in order.
 func (w *world) items() (all []string) {
 	for _, seg := range w.srv.Children(w.path + "/s") {
 		for _, node := range queuelog.Entries(w.srv.Children(w.path + "/s/" + seg)) {
@@ -224,46 +224,47 @@ func names(n int) (all []string) {
 	return all
 }
 
-// crowd is clients of a server inside the process of which it is known who has
-// said something.
+// crowd is a set of clients of an in-process server. It counts what each client
+// writes, so that a test can tell which clients a change wakes.
 type crowd struct {
-	w    *world
-	said []*atomic.Int64
+	w      *world
+	writes []*atomic.Int64
 }
 
 func (cr *crowd) client() *Client {
-	said := new(atomic.Int64)
-	cr.said = append(cr.said, said)
+	writes := new(atomic.Int64)
+	cr.writes = append(cr.writes, writes)
 	return cr.w.stranger(&Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		nc, err := cr.w.srv.DialContext(ctx, network, addr)
-		return overheard{nc, said}, err
+		return countingConn{nc, writes}, err
 	}})
 }
 
-type overheard struct {
+type countingConn struct {
 	net.Conn
-	said *atomic.Int64
+	writes *atomic.Int64
 }
 
-func (o overheard) Write(b []byte) (int, error) {
+// Write counts everything but pings.
+func (o countingConn) Write(b []byte) (int, error) {
 	if len(b) != 12 || int32(binary.BigEndian.Uint32(b[4:])) != jute.XidPing {
-		o.said.Add(1)
+		o.writes.Add(1)
 	}
 	return o.Conn.Write(b)
 }
 
-// woken runs f and returns how many of the clients have said something when all
-// sleep again.
+// woken runs f, waits until all clients sleep again, and returns how many of them
+// have written something.
 func (cr *crowd) woken(f func()) (n int) {
 	synctest.Wait()
-	before := make([]int64, len(cr.said))
-	for i, said := range cr.said {
-		before[i] = said.Load()
+	before := make([]int64, len(cr.writes))
+	for i, writes := range cr.writes {
+		before[i] = writes.Load()
 	}
 	f()
 	synctest.Wait()
-	for i, said := range cr.said {
-		if said.Load() != before[i] {
+	for i, writes := range cr.writes {
+		if writes.Load() != before[i] {
 			n++
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// locker is what the locks and their sides have in common.
+// locker is the common interface of Mutex and of either side of an RWLock.
 type locker interface {
 	Lock(context.Context) (*Lease, error)
 	TryLock(context.Context) (*Lease, error)
@@ -18,7 +18,7 @@ type locker interface {
 	Contenders(context.Context) ([]Contender, error)
 }
 
-// reading is an RWLock's other side.
+// reading is the read side of an RWLock.
 type reading struct{ *RWLock }
 
 func (w reading) Lock(ctx context.Context) (*Lease, error) { return w.RLock(ctx) }
@@ -35,7 +35,7 @@ func writer(c *Client, path string) locker { return NewRWLock(c, path) }
 
 func reader(c *Client, path string) locker { return reading{NewRWLock(c, path)} }
 
-// lineOf returns the line that a lock is about.
+// lineOf returns the line of a lock.
 func lineOf(l locker) *line {
 	switch l := l.(type) {
 	case *Mutex:
@@ -45,18 +45,19 @@ func lineOf(l locker) *line {
 	case reading:
 		return l.line
 	}
-	panic("a new lock")
+	panic("unknown kind of lock")
 }
 
-// side is a way to hold a lock.
+// side is a way to hold a lock, with a rival that it excludes. Most tests of locks
+// run once for each side.
 type side struct {
 	name    string
 	ours    func(*Client, string) locker
-	theirs  func(*Client, string) locker // what it excludes, and is excluded by
-	kind    kind                         // of its places
-	release string                       // the request with which its holder leaves
-	freed   string                       // the request with which a rival does
-	by      string                       // what a place of a rival's is called by another library
+	theirs  func(*Client, string) locker // the rival: it excludes ours and is excluded by it
+	kind    kind                         // of the places of ours
+	release string                       // the request that releases ours
+	freed   string                       // the request that releases the rival
+	by      string                       // another library's name prefix for a place like the rival's
 }
 
 var sides = []side{
@@ -66,10 +67,10 @@ var sides = []side{
 	{"reader", reader, writer, kindRead, opReadRelease, opRelease, "_c_" + curatorUUID(0) + "-__WRIT__"},
 }
 
-// signalled reports whether a rival that leaves says so.
+// signalled reports whether a rival signals its successor when it releases.
 func (s side) signalled() bool { return s.freed == opRelease }
 
-// sideRig is a rig for one side: m is in its client's session, rival in another.
+// sideRig is a rig for one side. m uses the rig's client, rival has another session.
 type sideRig struct {
 	*rig
 	side
@@ -82,7 +83,7 @@ func eachSide(t *testing.T, f func(t *testing.T, r *sideRig)) {
 	}
 }
 
-// rig has the client use the line once.
+// rig returns a sideRig whose client has used the line once.
 func (s side) rig(t *testing.T, opts *Options) *sideRig {
 	r := &sideRig{side: s, rig: &rig{t: t, ctx: harness.Within(t, 30*time.Second), path: harness.NewPath(t), p: harness.NewProxy(t, harness.Server()), raw: harness.Raw(t)}}
 	r.c = dialTo(t, []string{r.p.Addr()}, opts)
@@ -92,6 +93,7 @@ func (s side) rig(t *testing.T, opts *Options) *sideRig {
 	return r
 }
 
+// joins starts to lock l and waits until there are n places in the line.
 func (r *sideRig) joins(n int, l locker) *harness.Call[*Lease] {
 	r.t.Helper()
 	a := later(r.t, l.Lock)
@@ -99,7 +101,7 @@ func (r *sideRig) joins(n int, l locker) *harness.Call[*Lease] {
 	return a
 }
 
-// waits has the rig's own client wait behind n-1 others, asleep.
+// waits makes the rig's own client wait in line as the n-th place, asleep.
 func (r *sideRig) waits(n int) *harness.Call[*Lease] {
 	r.t.Helper()
 	r.p.Reset()
@@ -109,7 +111,7 @@ func (r *sideRig) waits(n int) *harness.Call[*Lease] {
 	return a
 }
 
-// watchesLeft waits until there are no more than n watches.
+// watchesLeft waits until the client has no more than n watches.
 func (r *sideRig) watchesLeft(n int) {
 	r.t.Helper()
 	harness.Eventually(r.t, "watches", func() bool { return watchesOf(r.c) <= n })

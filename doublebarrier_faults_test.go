@@ -20,8 +20,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// The n-th has seen n, and some of them go, and others come, before it has
-// opened: who has come must not pass with those who have gone.
+// The n-th member has seen that there are n. Before it opens the barrier, two of them
+// leave and another arrives. The newcomer must not be counted together with the
+// members that have left.
 func TestB45MembersThatGoWhileAnotherOpensAreNotCounted(t *testing.T) {
 	for op, path := range map[string]string{"getChildren2": "/d", opOpenAll: "/d/ready"} {
 		t.Run(op, func(t *testing.T) {
@@ -94,8 +95,8 @@ func TestB45DoubleBarrierWhoseOpeningReplyIsLostOpensOnce(t *testing.T) {
 	}
 }
 
-// Two members, and something happens to one of their requests. The barrier opens
-// for two or for none, and lets all go who are inside.
+// A fault hits one request of two members. The barrier opens for two or for none, and
+// all members that are inside can leave.
 func TestB45WhateverHappensToARequestTheDoubleBarrierOpensForTwoAndLetsAllGo(t *testing.T) {
 	seen := map[string]int{}
 	eachRequest(t, mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
@@ -131,7 +132,7 @@ func TestB45WhateverHappensToARequestTheDoubleBarrierOpensForTwoAndLetsAllGo(t *
 						case err == nil:
 							through++
 							if names := o.remain(v.openedAt); len(names) > 0 {
-								t.Error("it has left, and these remain:", names)
+								t.Error("Leave has returned, and these members remain:", names)
 							}
 						case errors.Is(err, ErrLost):
 							lost++
@@ -167,8 +168,8 @@ func TestB45WhateverHappensToARequestTheDoubleBarrierOpensForTwoAndLetsAllGo(t *
 	require.NotZero(t, seen["2 left, 0 lost, 0 stuck"])
 }
 
-// Another waits, and one cancels while one of its requests is under way. It has
-// entered, with the other, or nothing of it is left.
+// A member cancels Enter while one of its requests is under way, and a partner waits.
+// Either both have entered, or the member leaves no znode.
 func TestB32EnterThatIsCancelledAtEveryStepHasEnteredOrIsGone(t *testing.T) {
 	delays := []zktest.Fault{
 		{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true},
@@ -200,7 +201,7 @@ func TestB32EnterThatIsCancelledAtEveryStepHasEnteredOrIsGone(t *testing.T) {
 				leaveAll(t, visits(t, partner, enter(t, couple(c)))...)
 				return
 			}
-			seen["gone, and its opening done"]++
+			seen["gone, but it has opened the barrier"]++
 			leaveAll(t, visits(t, partner)...)
 			require.Empty(t, w.srv.Children("/d"))
 		})
@@ -211,8 +212,8 @@ func TestB32EnterThatIsCancelledAtEveryStepHasEnteredOrIsGone(t *testing.T) {
 	require.NotZero(t, seen["gone"])
 }
 
-// A Leave that is given up at any step has left, and the next one waits for the
-// others.
+// A Leave that is cancelled at any step has left the barrier. The next Leave of the
+// same visit waits for the other members.
 func TestB32LeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 	delays := []zktest.Fault{
 		{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true},
@@ -223,7 +224,7 @@ func TestB32LeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 			slices.SortFunc(vs, func(a, b *Visit) int {
 				return strings.Compare(a.l.g.place().name, b.l.g.place().name)
 			})
-			if fault.After { // the one that waits with its znode standing, and the other
+			if fault.After { // Leave keeps one member's znode until the others have left; test both
 				slices.Reverse(vs)
 			}
 			synctest.Wait()
@@ -244,7 +245,7 @@ func TestB32LeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 			require.NoError(t, vs[1].Leave(t.Context()))
 			_, err = leaves.Wait()
 			require.NoError(t, err)
-			require.NoError(t, vs[0].Leave(t.Context()), "it stays so")
+			require.NoError(t, vs[0].Leave(t.Context()), "once more")
 			require.Empty(t, w.srv.Children("/d"))
 		})
 		return met || fault.Skip < 6
@@ -261,7 +262,7 @@ func TestB32LeaveWithAContextThatHasEndedLeaves(t *testing.T) {
 				require.ErrorIs(t, v.Leave(ctx), context.Canceled)
 			}
 			synctest.Wait()
-			require.Empty(t, w.srv.Children("/d"), "ready neither")
+			require.Empty(t, w.srv.Children("/d"), "ready is deleted, too")
 		}
 	})
 }
@@ -286,10 +287,10 @@ func TestB13LeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
 	})
 }
 
-// A member that this client has given up, and that still stands, is not the
-// partner of its next one.
+// A client has abandoned a member whose znode still exists. That member must not be
+// counted as the partner of the client's next member.
 func TestB33AbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
-	giveUp := map[string]func(*testing.T, *world, *Client){
+	abandon := map[string]func(*testing.T, *world, *Client){
 		"Enter was cancelled": func(t *testing.T, w *world, c *Client) {
 			a := enter(t, couple(c))
 			synctest.Wait()
@@ -297,7 +298,7 @@ func TestB33AbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
 			_, err := a.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 		},
-		"Enter was cancelled before the join was answered": func(t *testing.T, w *world, c *Client) {
+		"Enter was cancelled before the reply to its join": func(t *testing.T, w *world, c *Client) {
 			w.plan.Add(zktest.Fault{Do: zktest.Delay, After: true, Op: opEnter, For: time.Second})
 			a := enter(t, couple(c))
 			synctest.Wait()
@@ -305,7 +306,7 @@ func TestB33AbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
 			_, err := a.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 		},
-		"Leave was given up": func(t *testing.T, w *world, c *Client) {
+		"Leave was cancelled": func(t *testing.T, w *world, c *Client) {
 			other := w.stranger(nil)
 			vs := visits(t, enter(t, couple(c)), enter(t, couple(other)))
 			require.NoError(t, other.Close())
@@ -314,7 +315,7 @@ func TestB33AbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
 			require.ErrorIs(t, vs[0].Leave(ctx), context.Canceled)
 		},
 	}
-	for name, f := range giveUp {
+	for name, f := range abandon {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				c := w.stranger(nil)
@@ -336,15 +337,15 @@ func TestB33AbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
 	}
 }
 
-// The clock has ended the visit, and the session lives on.
+// The client's clock has ended the visit, but the session survives.
 func TestB33MemberOfALostVisitIsNotCountedWithItsClientsNextOne(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		still := harness.NewLink(w.srv)
-		c := w.stranger(&Options{Dialer: still.Dial, SessionTimeout: 10 * time.Second})
+		link := harness.NewLink(w.srv)
+		c := w.stranger(&Options{Dialer: link.Dial, SessionTimeout: 10 * time.Second})
 		other := w.stranger(nil)
 		vs := visits(t, enter(t, couple(c)), enter(t, couple(other)))
 		synctest.Wait()
-		still.Stop()
+		link.Stop()
 		time.Sleep(10*time.Second + 100*time.Millisecond)
 		require.ErrorIs(t, vs[0].Err(), ErrLost)
 		require.ErrorIs(t, vs[0].Leave(t.Context()), ErrLost)
@@ -352,7 +353,7 @@ func TestB33MemberOfALostVisitIsNotCountedWithItsClientsNextOne(t *testing.T) {
 		synctest.Wait()
 		a := enter(t, couple(c))
 		synctest.Wait()
-		still.Resume()
+		link.Resume()
 		time.Sleep(time.Minute)
 		_, err := leaves.Wait()
 		require.NoError(t, err)
@@ -370,15 +371,15 @@ func TestB01JoinOfADoubleBarrierWhoseReplyIsLostIsFound(t *testing.T) {
 		b := couple(w.stranger(nil))
 		var vs []*Visit
 		requests := w.requests(func() { vs = visits(t, a, enter(t, b)) })
-		require.Equal(t, 2, requests[opEnter], "one joins, and opens")
+		require.Equal(t, 2, requests[opEnter], "the join, and the opening")
 		require.Len(t, w.inside(), 2)
 		leaveAll(t, vs...)
 		require.Empty(t, w.srv.Children("/d"))
 	})
 }
 
-// The join was seen, the session ends with its answer: it is an error, since
-// others may have entered with it.
+// The session ends together with the reply to the join. Enter must return an error,
+// because other members may have entered together with this one.
 func TestB10JoinOfADoubleBarrierWhoseReplyIsLostWithTheSessionIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -392,8 +393,8 @@ func TestB10JoinOfADoubleBarrierWhoseReplyIsLostWithTheSessionIsAnError(t *testi
 	})
 }
 
-// The answer comes after the session's end: to have entered would be to be inside
-// with nobody.
+// The reply arrives after the session has ended. Enter must not succeed: the member's
+// znode is gone, so nobody would wait for it.
 func TestB11EnterWhoseReplyComesAfterTheSessionsEndIsAnError(t *testing.T) {
 	for _, last := range []bool{false, true} {
 		t.Run(fmt.Sprint("last: ", last), func(t *testing.T) {
@@ -439,30 +440,32 @@ func TestB09ExpiryInsideEndsTheVisit(t *testing.T) {
 	require.ErrorIs(t, vs[0].Err(), ErrLost)
 	require.ErrorIs(t, vs[0].Leave(r.ctx), ErrLost)
 	require.ErrorIs(t, vs[0].Leave(r.ctx), ErrLost)
-	require.NoError(t, vs[1].Leave(r.ctx), "it is not waited for")
+	require.NoError(t, vs[1].Leave(r.ctx), "it does not wait for the expired member")
 	require.ErrorIs(t, vs[1].Err(), ErrReleased)
 	require.ErrorIs(t, harness.Cause(t, vs[1].Context(r.ctx)), ErrReleased)
 }
 
-// Cut off from the servers, the visit ends before another could think so.
+// A client that is cut off from the servers ends its visit before the servers can
+// expire its session.
 func TestB16VisitOfAClientThatIsCutOffEndsInTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		still := harness.NewLink(w.srv)
-		c := w.stranger(&Options{Dialer: still.Dial})
+		link := harness.NewLink(w.srv)
+		c := w.stranger(&Options{Dialer: link.Dial})
 		vs := visits(t, enter(t, couple(c)), enter(t, couple(w.stranger(nil))))
 		began := time.Now()
-		still.Lose()
+		link.Lose()
 		work := vs[0].Context(t.Context())
 		<-work.Done()
 		require.ErrorIs(t, context.Cause(work), ErrLost)
 		require.LessOrEqual(t, time.Since(began), 10*time.Second)
 		require.Len(t, w.inside(), 2)
-		still.Resume()
+		link.Resume()
 	})
 }
 
-// The session of one that waits for the others to leave ends. It has left; the
-// server of the next session is behind, and does not show the others.
+// The session of a member ends while Leave waits for the others. That member has left.
+// The server of its next session lags and does not show the others, so Leave has to
+// sync first.
 func TestB10LeaveContinuesInTheNextSessionAfterASync(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		d := w.stranger(nil)
@@ -517,7 +520,7 @@ func TestB21DoubleBarrierOpensAndEmptiesWhileAMemberIsDisconnected(t *testing.T)
 	r.p.Refuse(false)
 	v := visits(t, a)[0]
 	leaves := harness.GoErr(t, v.Leave)
-	watching(t, r.c, 2) // the other, and ready
+	watching(t, r.c, 2) // on the other member and on ready
 	r.p.Refuse(true)
 	others := harness.GoErr(t, other.Leave)
 	harness.Eventually(t, "leaving", func() bool { return other.Err() != nil })
@@ -529,9 +532,9 @@ func TestB21DoubleBarrierOpensAndEmptiesWhileAMemberIsDisconnected(t *testing.T)
 	require.Empty(t, harness.Children(t, r.raw, path))
 }
 
-// One client waits at many gates, barriers and double barriers, and all of them
-// open while it is away: each watch is armed again, those on what is not there
-// too.
+// One client waits at many gates, barriers and double barriers. All of them open while
+// it is disconnected. Every watch is armed again, also those on znodes that do not
+// exist.
 func TestB31WaitersNoticeBarriersThatOpenedWhileTheyWereDisconnected(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const each = 300
@@ -608,6 +611,6 @@ func TestB35CloseWhileDisconnectedEndsVisitsAndWaitingMembers(t *testing.T) {
 		require.ErrorIs(t, err, ErrClosed)
 		require.ErrorIs(t, vs[0].Err(), ErrClosed)
 		require.Less(t, time.Since(began), 2*time.Second)
-		require.NoError(t, vs[1].Leave(harness.Within(t, time.Minute)), "when the session has timed out")
+		require.NoError(t, vs[1].Leave(harness.Within(t, time.Minute)), "it returns once the other session has timed out")
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// What others do to the znodes of a DoubleBarrier.
+// Other clients and operators change the znodes of a DoubleBarrier.
 
 func TestB22EvictedMemberOfADoubleBarrierGetsAnError(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"early": 0, "late": 5 * time.Second} {
@@ -33,7 +33,7 @@ func TestB22EvictedMemberOfADoubleBarrierGetsAnError(t *testing.T) {
 				time.Sleep(pause)
 				synctest.Wait()
 				require.NoError(t, conn.Delete(vs[0].l.g.place().path, -1))
-				require.NoError(t, vs[1].Leave(t.Context()), "it is not waited for")
+				require.NoError(t, vs[1].Leave(t.Context()), "it does not wait for the evicted member")
 				time.Sleep(2 * time.Second)
 				require.ErrorIs(t, vs[0].Err(), ErrLost)
 				require.ErrorIs(t, vs[0].Leave(t.Context()), ErrLost)
@@ -44,7 +44,7 @@ func TestB22EvictedMemberOfADoubleBarrierGetsAnError(t *testing.T) {
 }
 
 func TestB23DeletingADoubleBarrierEvictsItsMembers(t *testing.T) {
-	t.Run("who wait", func(t *testing.T) {
+	t.Run("waiting members", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			a := enter(t, couple(w.stranger(nil)))
 			synctest.Wait()
@@ -54,7 +54,7 @@ func TestB23DeletingADoubleBarrierEvictsItsMembers(t *testing.T) {
 			leaveAll(t, visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))...)
 		})
 	})
-	t.Run("one of whom opens", func(t *testing.T) {
+	t.Run("waiting members, one of which opens it", func(t *testing.T) {
 		for op, path := range map[string]string{"getChildren2": "/d", opOpenAll: "/d/ready"} {
 			inBubble(t, func(t *testing.T, w *world) {
 				a := enter(t, couple(w.stranger(nil)))
@@ -71,14 +71,14 @@ func TestB23DeletingADoubleBarrierEvictsItsMembers(t *testing.T) {
 			})
 		}
 	})
-	t.Run("who are inside", func(t *testing.T) {
+	t.Run("members inside", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
 			leaves := harness.GoErr(t, vs[0].Leave)
 			synctest.Wait()
 			wipe(t, w.bare(), "/d")
 			_, err := leaves.Wait()
-			require.NoError(t, err, "nobody is inside")
+			require.NoError(t, err, "no member is left inside")
 			time.Sleep(2 * time.Second)
 			require.ErrorIs(t, vs[1].Leave(t.Context()), ErrLost)
 		})
@@ -95,7 +95,7 @@ func TestB24DoubleBarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
 	})
 }
 
-// Children that are no members neither count nor are waited for.
+// Children that are not members are not counted, and nobody waits for them to leave.
 func TestB25ForeignChildrenOfADoubleBarrierAreNotCounted(t *testing.T) {
 	path, conn := harness.NewPath(t), harness.Raw(t)
 	c := dial(t, nil)
@@ -111,7 +111,7 @@ func TestB25ForeignChildrenOfADoubleBarrierAreNotCounted(t *testing.T) {
 		junk = append(junk, name)
 	}
 	b := enter(t, NewDoubleBarrier(c, path, 3))
-	harness.Eventually(t, "three", func() bool { return len(harness.Children(t, conn, path)) == len(junk)+2 })
+	harness.Eventually(t, "two members", func() bool { return len(harness.Children(t, conn, path)) == len(junk)+2 })
 	watching(t, c, 1)
 	require.True(t, b.Waiting())
 	b.Cancel(nil)
@@ -121,7 +121,7 @@ func TestB25ForeignChildrenOfADoubleBarrierAreNotCounted(t *testing.T) {
 	leaveAll(t, visits(t, a, enter(t, NewDoubleBarrier(dial(t, nil), path, 2)))...)
 	require.ElementsMatch(t, junk, harness.Children(t, conn, path))
 
-	// The place of a lock is no junk: the path is another recipe's.
+	// A lock's place is not ignored: it shows that another recipe uses the path.
 	_, err = conn.Create(path+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	_, err = NewDoubleBarrier(c, path, 1).Enter(harness.Within(t, 20*time.Second))

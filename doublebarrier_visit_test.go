@@ -13,8 +13,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// enterLater has a member enter in the background, and returns when it sleeps,
-// or has entered.
+// enterLater starts a member in the background. It returns when the member has
+// entered or sleeps.
 func enterLater(t testing.TB, d *DoubleBarrier) *harness.Call[*Visit] {
 	e := harness.Go(t, d.Enter)
 	synctest.Wait()
@@ -28,14 +28,14 @@ func TestA22LateArrivalDoesNotReplaceMembersThatDiedBeforeTheOpening(t *testing.
 		enterLater(t, NewDoubleBarrier(a, "/b", n))
 		enterLater(t, NewDoubleBarrier(b, "/b", n))
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi", Path: "/b/ready", For: time.Second})
-		third := enterLater(t, NewDoubleBarrier(c, "/b", n)) // has listed three, and is about to open
+		third := enterLater(t, NewDoubleBarrier(c, "/b", n)) // has listed three members and is about to open
 		require.Len(t, w.srv.Children("/b"), n)
 		require.True(t, w.srv.Expire(sessionID(a)))
 		require.True(t, w.srv.Expire(sessionID(b)))
 		late := enterLater(t, NewDoubleBarrier(d, "/b", n))
-		time.Sleep(2 * time.Second) // the opening arrives
+		time.Sleep(2 * time.Second) // until the server receives the opening
 		synctest.Wait()
-		require.True(t, late.Waiting(), "two have stood together at most")
+		require.True(t, late.Waiting(), "there were never three members at a time")
 		require.True(t, third.Waiting())
 
 		last := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", n))
@@ -55,14 +55,14 @@ func TestA22ASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
 		require.False(t, first.Waiting())
 		require.False(t, second.Waiting())
 
-		// Its deletion is not carried out for now.
+		// For now the server rejects the deletion of its znode.
 		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: -7, Op: "multi", Path: znode, Times: -1})
 		require.ErrorIs(t, first.Get().Leave(harness.Within(t, time.Second)), context.DeadlineExceeded)
 		require.True(t, w.srv.Expire(sessionID(other)))
 		again := make(chan error, 1)
 		go func() { again <- first.Get().Leave(harness.Within(t, time.Minute)) }()
 		time.Sleep(3 * time.Second)
-		require.Empty(t, again, "it stands, and would be counted")
+		require.Empty(t, again, "the znode still exists and would be counted")
 		w.plan.Stop()
 		require.NoError(t, <-again)
 		require.Empty(t, w.srv.Children("/b"))
@@ -77,7 +77,7 @@ func TestA22CancelledEnterAndLeaveReturnWhenTheMemberIsGone(t *testing.T) {
 			return err
 		}
 		first := enterLater(t, d)
-		second := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 1)) // stays
+		second := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 1)) // does not leave
 		first.Get()
 		second.Get()
 		for path, call := range map[string]func(context.Context) error{"/b": first.Get().Leave, "/c": enter} {
@@ -87,7 +87,7 @@ func TestA22CancelledEnterAndLeaveReturnWhenTheMemberIsGone(t *testing.T) {
 			go func() { end <- call(harness.Within(t, 100*time.Millisecond)) }()
 			time.Sleep(500 * time.Millisecond)
 			members := len(w.srv.Children(path))
-			require.Empty(t, end, "it stands, and would be counted")
+			require.Empty(t, end, "the znode still exists and would be counted")
 			require.ErrorIs(t, <-end, context.DeadlineExceeded)
 			require.Len(t, w.srv.Children(path), members-1)
 		}
@@ -98,7 +98,7 @@ func TestA22MemberEvictedFromAReapedDoubleBarrierGetsErrEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		s := live(t, c)
-		w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin}) // so that it lists
+		w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin}) // so that the client lists
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Skip: 1, For: 5 * time.Second})
 		e := enterLater(t, NewDoubleBarrier(c, "/b", 2))
 		time.Sleep(time.Second)
@@ -126,10 +126,11 @@ func TestA22LastMemberToLeaveKeepsAReadyCreatedSinceItListed(t *testing.T) {
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(check,delete,delete)", For: time.Second})
 		left := make(chan error, 1)
 		go func() { left <- last.Get().Leave(harness.Within(t, time.Minute)) }()
-		synctest.Wait() // it has seen that it is alone
+		synctest.Wait() // the last member has seen that it is alone
 		early := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 3))
 		require.True(t, early.Waiting())
-		// Who waits is told, and looks when the one who leaves has been there.
+		// The watch of the early member fires. The member checks ready after the leaving
+		// member's transaction.
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "exists", Path: "/b/ready", Skip: 1, For: 2 * time.Second})
 		late := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 3))
 		require.False(t, late.Waiting())

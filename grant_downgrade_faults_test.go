@@ -67,7 +67,7 @@ func TestB08DowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing
 		t.Helper()
 		harness.Eventually(t, "under way", func() bool { return l.g.holding() == holdsShared })
 	}
-	t.Run("is carried out by the background", func(t *testing.T) {
+	t.Run("completes after its caller has left", func(t *testing.T) {
 		l := held(t, r.w.Lock)
 		cut()
 		ctx, cancel := context.WithCancel(r.ctx)
@@ -77,17 +77,17 @@ func TestB08DowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing
 		require.ErrorIs(t, harness.Receive(t, done), context.Canceled)
 		require.NoError(t, l.Err())
 		_, err := r.w.Lock(l.Reentrant(r.ctx))
-		require.ErrorIs(t, err, ErrUpgrade, "on its way to a reader")
+		require.ErrorIs(t, err, ErrUpgrade, "it is becoming a reader")
 		read, err := r.w.RLock(l.Reentrant(r.ctx))
 		require.NoError(t, err)
 		require.NoError(t, read.Release())
 		r.p.Refuse(false)
-		require.NoError(t, r.w.Downgrade(r.ctx, l), "waits for the first")
+		require.NoError(t, r.w.Downgrade(r.ctx, l), "it waits for the first Downgrade")
 		r.reads(l)
 		require.NoError(t, l.Release())
 		r.queued(0)
 	})
-	t.Run("and Release returns at once", func(t *testing.T) {
+	t.Run("does not hold up Release", func(t *testing.T) {
 		l := held(t, r.w.Lock)
 		cut()
 		done := r.downgrades(r.ctx, l)
@@ -105,7 +105,7 @@ func TestB08DowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing
 
 func TestB09DowngradeWhoseSessionExpiresIsLost(t *testing.T) {
 	t.Parallel()
-	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before it is answered": harness.Withhold} {
+	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before the reply": harness.Withhold} {
 		t.Run(name, func(t *testing.T) {
 			r := newRWRig(t, nil)
 			l := held(t, r.w.Lock)
@@ -134,7 +134,7 @@ func TestB09DowngradeWhoseSessionExpiresIsLost(t *testing.T) {
 	}
 }
 
-// The servers are silent until the lease is over. What they did in the meantime
+// The server is silent until the lease has ended. Whatever it applied in the meantime
 // is undone.
 func TestB16DowngradeUnderASilentServerEndsWithTheLease(t *testing.T) {
 	t.Parallel()
@@ -188,17 +188,17 @@ func TestB22LeaseIsLostWhenAnOperatorDeletesThePlaceOfADowngrade(t *testing.T) {
 		require.ErrorIs(t, err, ErrLost)
 		lostNow(l)
 	})
-	t.Run("after, and it hears of it", func(t *testing.T) {
+	t.Run("after, and its own watch fires", func(t *testing.T) {
 		ahead := r.byHand("_c_" + curatorUUID(1) + "-__WRIT__")
 		a := r.joins(2, r.w.Lock)
 		require.NoError(t, r.raw.Delete(ahead, -1))
-		l := a.Get() // it has waited, and so has watched its place
+		l := a.Get() // it has waited, so it watches its own place
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
 		require.NoError(t, r.raw.Delete(l.Check().Path, -1))
 		require.ErrorIs(t, harness.Cause(t, l.Context(r.ctx)), ErrLost) // a tenth of the timeout later
 		lostNow(l)
 	})
-	t.Run("after, and one that waits in the same session hears of it", func(t *testing.T) {
+	t.Run("after, and the watch of a waiter in the same session fires", func(t *testing.T) {
 		l := held(t, r.w.Lock)
 		waiter := r.joins(2, r.w.Lock)
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
@@ -224,7 +224,7 @@ func TestB32LeaseIsHeldAfterItsDowngradeIsCancelled(t *testing.T) {
 		require.Equal(t, holdsAlone, l.g.holding())
 		require.NoError(t, l.Release())
 	})
-	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before it is answered": harness.HoldReply} {
+	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before the reply": harness.HoldReply} {
 		t.Run(name, func(t *testing.T) {
 			l := held(t, r.w.Lock)
 			rule := r.p.On(opDowngrade, 1, at)
@@ -237,7 +237,7 @@ func TestB32LeaseIsHeldAfterItsDowngradeIsCancelled(t *testing.T) {
 			err := harness.Receive(t, done)
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, why)
-			require.NoError(t, l.Err(), "held either way")
+			require.NoError(t, l.Err(), "the lease is held either way")
 			second := r.downgrades(r.ctx, l)
 			rule.Release()
 			require.NoError(t, harness.Receive(t, second))
@@ -248,12 +248,12 @@ func TestB32LeaseIsHeldAfterItsDowngradeIsCancelled(t *testing.T) {
 	}
 }
 
-// Nothing was done, so nothing must be said to have been.
+// The commit was not sent, so its error must not say that it may have been applied.
 func TestB32CommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	r := newRWRig(t, nil)
 	l := held(t, r.w.Lock)
 	data := r.path + "-data"
-	// A downgrade that the servers have applied and that has not been heard of.
+	// The server has applied a downgrade, but the client has not received the reply.
 	last := l.g.place()
 	next := last.asReader()
 	moved := make(chan struct{})
@@ -287,9 +287,9 @@ func TestB32CommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	if !early {
 		err = harness.Receive(t, committed)
 	}
-	require.Error(t, err, "it was not done")
+	require.Error(t, err, "the commit was not sent")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.True(t, early, "it waits no longer than its context")
+	require.True(t, early, "the commit waits no longer than its context")
 	ok, _, err := r.raw.Exists(data)
 	require.NoError(t, err)
 	require.False(t, ok)
@@ -324,7 +324,7 @@ func TestB13ReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
 			l := held(t, r.w.Lock)
 			done := r.downgrades(r.ctx, l)
 			if i%2 == 0 {
-				<-time.After(time.Duration(i) * 10 * time.Microsecond) // it comes further, now and then
+				<-time.After(time.Duration(i) * 10 * time.Microsecond) // so that some downgrades get further
 			}
 			require.NoError(t, l.Release())
 			if err := harness.Receive(t, done); err != nil {
@@ -356,7 +356,7 @@ func TestB13ReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 			require.ErrorIs(t, err, ErrUpgrade)
 			require.NoError(t, moved)
 		case i%2 == 0:
-			require.ErrorContains(t, moved, "re-entries are open", "who writes goes on to")
+			require.ErrorContains(t, moved, "re-entries are open", "the writer's re-entry is still held")
 			require.Contains(t, again.Check().Path, "__WRIT__")
 			entered++
 		}
@@ -373,7 +373,7 @@ func TestB13ReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 }
 
 func TestB35CloseDuringADowngradeLeavesNoPlace(t *testing.T) {
-	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before it is answered": harness.HoldReply} {
+	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before the reply": harness.HoldReply} {
 		t.Run(name, func(t *testing.T) {
 			r := newRWRig(t, nil)
 			l := held(t, r.w.Lock)
@@ -383,12 +383,12 @@ func TestB35CloseDuringADowngradeLeavesNoPlace(t *testing.T) {
 			r.p.Await(rule)
 			closed := make(chan error, 1)
 			go func() { closed <- r.c.Close() }()
-			require.ErrorIs(t, harness.Cause(t, work), ErrClosed, "before anything is deleted")
+			require.ErrorIs(t, harness.Cause(t, work), ErrClosed, "before the place is deleted")
 			require.ErrorIs(t, harness.Receive(t, done), ErrClosed)
 			rule.Release()
 			require.NoError(t, harness.Receive(t, closed))
 			require.ErrorIs(t, l.Release(), ErrClosed)
-			require.Empty(t, r.inLine(), "Close has waited for it")
+			require.Empty(t, r.inLine(), "Close has waited for the downgrade")
 		})
 	}
 	t.Run("while disconnected", func(t *testing.T) {
@@ -403,7 +403,7 @@ func TestB35CloseDuringADowngradeLeavesNoPlace(t *testing.T) {
 		require.Less(t, time.Since(began), 3*time.Second) // milliseconds, as a rule
 		require.Error(t, harness.Receive(t, done))
 		require.Error(t, l.Err())
-		r.queued(0) // by the servers
+		r.queued(0) // when the session has timed out
 	})
 	t.Run("at any time", func(t *testing.T) {
 		path := harness.NewPath(t)
@@ -438,13 +438,13 @@ func TestB36DowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
 	require.True(t, reader.Waiting())
 	r.p.Reset()
 	require.NoError(t, l.Release())
-	require.Equal(t, map[string]int{opRelease: 1}, r.p.Count(), "with the signal")
+	require.Equal(t, map[string]int{opRelease: 1}, r.p.Count(), "the release sends the signal")
 	require.NoError(t, reader.Get().Release())
 	r.holds(0)
 }
 
-// The reply is lost, and the line's ACL has changed when it is sent again: the
-// servers ask the ACL first, and so never say NodeExists.
+// The reply is lost, and the line's ACL changes before the request is sent again. The
+// server checks the ACL first, so it never returns NodeExists.
 func TestB36DowngradeWhoseSecondAttemptIsRefusedIsResolved(t *testing.T) {
 	for name, lose := range map[string]harness.Action{"applied": harness.DropAfter, "not applied": harness.DropBefore} {
 		t.Run(name, func(t *testing.T) {
@@ -462,8 +462,8 @@ func TestB36DowngradeWhoseSecondAttemptIsRefusedIsResolved(t *testing.T) {
 			err = harness.Receive(t, done)
 			<-r.c.tasks.Done()
 			line := r.inLine()
-			require.Len(t, line, 2, "nothing is left behind")
-			require.Equal(t, l.Check().Path, r.path+"/"+line[0].name, "and it knows what it holds")
+			require.Len(t, line, 2, "no third place is left")
+			require.Equal(t, l.Check().Path, r.path+"/"+line[0].name, "the lease names its place")
 			if lose == harness.DropAfter {
 				require.NoError(t, err)
 				r.reads(l)
@@ -484,8 +484,8 @@ func TestB36DowngradeWhoseSecondAttemptIsRefusedIsResolved(t *testing.T) {
 	}
 }
 
-// Where that cannot be found out either, the lease is over: whoever went on as a
-// writer might have no place at all.
+// If the client cannot learn the outcome at all, the lease is lost: a holder that went
+// on as a writer might have no place in the line.
 func TestB36DowngradeWhoseOutcomeStaysUnknownIsLost(t *testing.T) {
 	for name, after := range map[string]bool{"applied": true, "not applied": false} {
 		t.Run(name, func(t *testing.T) {
@@ -503,15 +503,15 @@ func TestB36DowngradeWhoseOutcomeStaysUnknownIsLost(t *testing.T) {
 				require.ErrorIs(t, lock.Downgrade(t.Context(), l), ErrLost)
 				require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 				synctest.Wait()
-				require.Len(t, w.line(), 1, "nothing is left behind")
+				require.Len(t, w.line(), 1, "only the next place is left")
 				w.stands(next.Get())
 			})
 		})
 	}
 }
 
-// Writers, readers and downgrades while connections drop: nobody beside a
-// writer, and nothing left behind.
+// Writers, readers and downgrades while connections are lost: a writer is always
+// alone, and no places or watches are left at the end.
 func TestRWLockExcludesUnderDropsAndDowngrades(t *testing.T) {
 	r := newRWRig(t, nil)
 	stop := time.Now().Add(3 * time.Second)
@@ -555,7 +555,7 @@ func TestRWLockExcludesUnderDropsAndDowngrades(t *testing.T) {
 					readers.Add(1)
 				}
 				if writers.Load() != 0 {
-					t.Error("a reader beside a writer")
+					t.Error("a reader and a writer hold the lock together")
 				}
 				_, _ = l.Commit(ctx)
 				cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// Commits, and what can happen at the same time.
+// Commits that race with evictions, cancellation and lost connections.
 
 func TestCommitThatMeetsAnEvictionReportsSuccessOnlyIfApplied(t *testing.T) {
 	r := newRig(t, nil)
@@ -24,8 +24,8 @@ func TestCommitThatMeetsAnEvictionReportsSuccessOnlyIfApplied(t *testing.T) {
 	require.NoError(t, err)
 	for range 15 {
 		l := r.lock()
-		r.c.tasks.Start(l.g.watchPlace) // hears of the eviction at once
-		// Entries and contexts make the end of the grant take its time.
+		r.c.tasks.Start(l.g.watchPlace) // so that the eviction is noticed at once
+		// Re-entries and contexts slow down the end of the grant.
 		for range 4 {
 			again, err := r.m.Lock(l.Reentrant(r.ctx))
 			require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestCommitThatMeetsAnEvictionReportsSuccessOnlyIfApplied(t *testing.T) {
 		harness.Eventually(t, "watched", func() bool { return watchesOf(r.c) == 1 && r.c.idle() })
 		_, before, err := r.raw.Get(data)
 		require.NoError(t, err)
-		var said atomic.Int32
+		var committed atomic.Int32
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
@@ -48,17 +48,17 @@ func TestCommitThatMeetsAnEvictionReportsSuccessOnlyIfApplied(t *testing.T) {
 						}
 						return
 					}
-					said.Add(1)
+					committed.Add(1)
 				}
 			})
 		}
-		harness.Eventually(t, "committing", func() bool { return said.Load() > 3 })
+		harness.Eventually(t, "committing", func() bool { return committed.Load() > 3 })
 		require.NoError(t, r.raw.Delete(l.Check().Path, -1))
 		wg.Wait()
 		require.ErrorIs(t, l.Err(), ErrLost)
 		_, after, err := r.raw.Get(data)
 		require.NoError(t, err)
-		require.EqualValues(t, after.Version-before.Version, said.Load())
+		require.EqualValues(t, after.Version-before.Version, committed.Load())
 	}
 }
 
@@ -94,18 +94,18 @@ func TestACancelledCommitReturnsAtOnceAndIsUncertain(t *testing.T) {
 			require.ErrorIs(t, err, ErrUncertain)
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, why)
-			require.NoError(t, l.Err(), "the lease is what it was")
+			require.NoError(t, l.Err(), "the lease is still held")
 			rule.Release()
 			r.p.Off(rule)
 			rs, err := l.Commit(r.ctx, &zk.SetDataRequest{Path: path, Version: 0})
-			require.NoError(t, err, "it was done after all, and what follows it is done after it")
+			require.NoError(t, err, "the commit was applied, before the one that follows it")
 			require.Equal(t, int32(1), rs[0].Stat.Version)
 			require.NoError(t, l.Release())
 		})
 	}
 }
 
-// Also where the caller's reason reads as if the Client had been closed.
+// The caller's cause is ErrClosed, as if the Client had been closed.
 func TestACommitCancelledWithErrClosedIsUncertain(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.lock()
@@ -136,7 +136,7 @@ func TestACommitWithAContextThatHasEndedSendsNothing(t *testing.T) {
 	require.NoError(t, l.Release())
 }
 
-// It neither gives up nor tries again and again.
+// Commit neither fails nor sends the request again and again.
 func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 	closing, free, once := make(chan struct{}), make(chan struct{}), new(sync.Once)
 	c := dial(t, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -160,7 +160,7 @@ func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 	require.Empty(t, done)
 	select {
 	case <-tx.Done():
-		t.Error("it has ended before the connection's end was told")
+		t.Error("the transaction has ended before the connection is closed")
 	default:
 	}
 	close(free)

@@ -18,9 +18,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Ten thousand of everything.
+// Ten thousand places, readers and watches, and a thousand lines and waiters.
 
-// stand makes n places that are like this library's, and returns their paths.
+// stand creates n places with names like this library's and returns their paths.
 func (w *world) stand(conn *zk.Conn, k kind, n int) (paths []string) {
 	w.t.Helper()
 	for chunk := range slices.Chunk(make([]struct{}, n), 500) {
@@ -58,7 +58,7 @@ func TestB29ALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 		require.Equal(t, map[string]int{opJoin: ours, "getChildren2": ours, "getData": 2 * ours}, joins, "as in a short line")
 		require.Len(t, w.line(), 1+2*ours+places)
 
-		// Each release is the next one's grant.
+		// Each release grants the next place.
 		handOff := func(as []*harness.Call[*Lease]) {
 			for _, a := range as {
 				before := w.srv.Counts()
@@ -70,9 +70,9 @@ func TestB29ALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 		}
 		handOff(first)
 
-		// The ten thousand go, the last of them first: nobody is woken but who
-		// stands behind one that goes, and only when there is nobody ahead is
-		// anybody granted.
+		// The ten thousand places are deleted, the last of them first. A deletion
+		// wakes only the waiter right behind the deleted place. That waiter is granted
+		// only when no place is ahead of it.
 		requests := w.requests(func() { require.NoError(t, conn.Delete(middle[places-1], -1)) })
 		require.Equal(t, map[string]int{"delete": 1, "getChildren2": 1, "getData": 1}, requests)
 		for _, path := range middle[:10] {
@@ -89,8 +89,9 @@ func TestB29ALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 	})
 }
 
-// Ten thousand readers hold. One more costs what it costs beside one, a writer
-// sleeps until the last of them leaves, and those behind it hear from it alone.
+// Ten thousand readers hold the lock. One more reader costs no more than beside a
+// single one. A writer sleeps until the last reader has left. Only the writer wakes
+// the readers behind it.
 func TestB29ALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
 	const places, behind = 10_000, 30
 	inBubble(t, func(t *testing.T, w *world) {
@@ -108,8 +109,9 @@ func TestB29ALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
 				readers = append(readers, later(t, NewRWLock(c, w.path).RLock))
 			}
 		})
-		// Their own places, and one watch on the writer's that they share; whether
-		// its signal counts is asked once.
+		// Each watches its own place. All share one watch on the writer's place. The
+		// setData finds out, once, whether the server enforces ACLs, so that the
+		// writer's signal can be trusted.
 		require.Equal(t, map[string]int{opJoin: behind, "getChildren2": behind, "getData": behind + 1, "setData": 1}, joins)
 
 		requests := w.requests(func() {
@@ -117,12 +119,12 @@ func TestB29ALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
 				require.NoError(t, conn.Delete(path, -1))
 			}
 		})
-		require.Equal(t, map[string]int{"delete": 10}, requests, "nobody wakes")
-		conn.Close() // the others go at once
+		require.Equal(t, map[string]int{"delete": 10}, requests, "no waiter wakes")
+		conn.Close() // deletes the other places at once
 		synctest.Wait()
 		require.True(t, writer.Waiting(), "one reader is ahead")
 		require.Equal(t, map[string]int{opReadRelease: 1, "getChildren2": 1},
-			w.requests(func() { require.NoError(t, l.Release()) }), "the writer looks once")
+			w.requests(func() { require.NoError(t, l.Release()) }), "the writer lists once")
 		l = writer.Get()
 		require.Equal(t, map[string]int{opRelease: 1}, w.requests(func() { require.NoError(t, l.Release()) }))
 		for _, a := range readers {
@@ -149,7 +151,8 @@ func TestB31TenThousandWatchesSurviveReconnects(t *testing.T) {
 		})
 		all := watchNodes(t, s, nodes)
 
-		// Three times; what happens while it is away is heard of afterwards.
+		// Three times: changes made while the client is disconnected fire the watches
+		// afterwards.
 		for round := range 3 {
 			require.True(t, w.srv.Disconnect(sessionID(c)))
 			gone, changed := nodes[:100], nodes[100:200]
@@ -175,7 +178,7 @@ func TestB31TenThousandWatchesSurviveReconnects(t *testing.T) {
 	})
 }
 
-// Waiters in a thousand lines at once, whose client loses its connection.
+// One client waits in a thousand lines at once and loses its connection.
 func TestB31WaitersInAThousandLinesAreGrantedAcrossAReconnect(t *testing.T) {
 	const lines = 1000
 	inBubble(t, func(t *testing.T, w *world) {
@@ -201,8 +204,8 @@ func TestB31WaitersInAThousandLinesAreGrantedAcrossAReconnect(t *testing.T) {
 	})
 }
 
-// A thousand wait, each in a session of its own. A release wakes one of them,
-// the next in line, and no request is sent but the release itself.
+// A thousand sessions wait. A release wakes only the next one in line, and no request
+// is sent but the release itself.
 func TestB30EachReleaseWakesOneOfAThousandWaiters(t *testing.T) {
 	const n = 1000
 	ctx, path := harness.Within(t, 60*time.Second), harness.NewPath(t)
@@ -213,14 +216,14 @@ func TestB30EachReleaseWakesOneOfAThousandWaiters(t *testing.T) {
 		Granted: func(TraceEvent) { grants.Add(1) },
 	}}
 	clients := make([]*Client, 1+n) // the first one is the holder's
-	// Some at a time, or each waits for the others' long listings.
+	// Only a few at a time, or each would wait for the long listings of the others.
 	each := func(f func(i int)) {
 		var wg sync.WaitGroup
-		slots := make(chan struct{}, 8)
+		running := make(chan struct{}, 8)
 		for i := range clients {
-			slots <- struct{}{}
+			running <- struct{}{}
 			wg.Go(func() {
-				defer func() { <-slots }() // also where f fails the test
+				defer func() { <-running }() // even if f fails the test
 				f(i)
 			})
 		}
@@ -276,6 +279,6 @@ func TestB30EachReleaseWakesOneOfAThousandWaiters(t *testing.T) {
 	}
 	require.NoError(t, current.Release())
 	require.Equal(t, map[string]int{opRelease: 1 + n}, sent.Count())
-	harness.Eventually(t, "grants told", func() bool { return grants.Load() == 1+n })
-	require.EqualValues(t, n, queued.Load(), "nobody has stood in line twice")
+	harness.Eventually(t, "all Granted hooks", func() bool { return grants.Load() == 1+n })
+	require.EqualValues(t, n, queued.Load(), "no waiter has joined twice")
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// A quick look with the clock. Machines are noisy, so both sides take turns in
-// blocks within one run, and what counts is the ratio of their times.
+// Benchmarks that compare two sides. Machines are noisy, so both sides take turns in
+// blocks within one run, and the result is the ratio of their times.
 
-// alternate runs n cycles of each side in turn, in blocks, and reports the time
-// of a cycle and the ratio of theirs to ours.
+// alternate runs blocks of cycles of each side in turn. It reports the time of a
+// cycle of each, and the ratio of theirs to ours.
 func alternate(b *testing.B, block int, theirs, ours func(cycles int)) {
 	theirs(block)
-	ours(block) // both warm
+	ours(block) // warm up both
 	var them, us time.Duration
 	for b.Loop() {
 		began := time.Now()
@@ -36,7 +36,7 @@ func alternate(b *testing.B, block int, theirs, ours func(cycles int)) {
 	b.ReportMetric(float64(them)/float64(us), "theirs/ours")
 }
 
-// A free lock beside what it cannot do without: a create and a delete.
+// A free lock compared with the least it needs: one create and one delete.
 func BenchmarkFreeBesideRawCreateAndDelete(b *testing.B) {
 	path := harness.NewPath(b)
 	conn := harness.Raw(b)
@@ -61,7 +61,7 @@ func BenchmarkFreeBesideRawCreateAndDelete(b *testing.B) {
 	})
 }
 
-// 200 sessions on one lock, beside go-zookeeper's own Lock.
+// 200 sessions contend for one lock, compared with go-zookeeper's own Lock.
 func BenchmarkContendedBesideGoZookeeper(b *testing.B) {
 	const sessions = 200
 	path := harness.NewPath(b)

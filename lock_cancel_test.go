@@ -15,10 +15,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// Callers that give up. Where the server is silent, what they sent is neither
-// answered nor refused, and the connection lives.
+// Calls that are cancelled. Where a test silences the server, a request gets no reply
+// and no error, and the connection stays up.
 
-// leaves cancels the attempt and requires that it returns for that reason.
+// leaves cancels the attempt and requires that it returns that cause.
 func leaves(t *testing.T, a *harness.Call[*Lease]) {
 	t.Helper()
 	require.True(t, a.Waiting())
@@ -40,7 +40,7 @@ func TestACancelledJoinReturnsAtOnceAndItsPlaceIsDeleted(t *testing.T) {
 			leaves(t, a)
 			rule.Release()
 			r.p.Off(rule)
-			require.NoError(t, r.m.Do(r.ctx, nothing), "nobody stands in the way")
+			require.NoError(t, r.m.Do(r.ctx, nothing), "no place blocks the lock")
 			r.queued(0)
 		})
 	}
@@ -56,8 +56,8 @@ func TestACancelledJoinIsSearchedForWhenItsConnectionIsLost(t *testing.T) {
 		synced := r.p.CountOf("sync")
 		r.p.Drop()
 		rule.Release()
-		require.NoError(t, r.m.Do(r.ctx, nothing), "nobody stands in the way")
-		harness.Eventually(t, "search", func() bool { return r.p.CountOf("sync") > synced })
+		require.NoError(t, r.m.Do(r.ctx, nothing), "no place blocks the lock")
+		harness.Eventually(t, "a search for the join", func() bool { return r.p.CountOf("sync") > synced })
 		r.queued(0)
 		r.p.Off(rule)
 	}
@@ -73,7 +73,7 @@ func TestAnUnansweredReleaseReturnsWhenItsConnectionIsLost(t *testing.T) {
 		r.p.Await(rule)
 		require.ErrorIs(t, l.Err(), ErrReleased)
 		r.p.Refuse(true)
-		require.NoError(t, <-done, "the background goes on")
+		require.NoError(t, <-done, "the release continues in the background")
 		rule.Release()
 		r.p.Off(rule)
 		r.p.Refuse(false)
@@ -81,7 +81,7 @@ func TestAnUnansweredReleaseReturnsWhenItsConnectionIsLost(t *testing.T) {
 	}
 }
 
-// Whatever becomes of connections and contexts, at rest nobody is left behind.
+// Whatever happens to connections and contexts, no places are left in the end.
 func TestCancelledJoinsLeaveNothingWhileConnectionsAreLost(t *testing.T) {
 	r := newRig(t, nil)
 	var wg sync.WaitGroup
@@ -125,7 +125,7 @@ func TestCancelledJoinsLeaveNothingWhileConnectionsAreLost(t *testing.T) {
 	callers.Wait()
 	close(stop)
 	wg.Wait()
-	require.NoError(t, r.m.Do(r.ctx, nothing), "nobody stands in the way")
+	require.NoError(t, r.m.Do(r.ctx, nothing), "no place blocks the lock")
 	r.queued(0)
 }
 
@@ -219,7 +219,7 @@ func TestA12TimedOutLocksOfEachSideLeaveNothing(t *testing.T) {
 		}
 		wg.Wait()
 		require.EqualValues(t, tries, timedOut.Load())
-		require.Greater(t, r.p.CountOf(opJoin), tries/10, "many have stood in line")
+		require.Greater(t, r.p.CountOf(opJoin), tries/10, "many have joined")
 		r.queued(1)
 		r.watchesLeft(1) // on the holder's place
 		s, _ := r.c.session()
@@ -239,7 +239,7 @@ func TestA16ACancelledWaiterInAMixedLineBlocksNobody(t *testing.T) {
 		last := r.joins(3, r.w.RLock)
 		require.True(t, last.Waiting())
 		middle.Cancel(nil)
-		l := last.Get() // beside the other reader
+		l := last.Get() // together with the other reader
 		require.NoError(t, holder.Err())
 		require.NoError(t, l.Release())
 		require.NoError(t, holder.Release())
@@ -260,14 +260,14 @@ func TestB32CancellingEachSideAtEveryStepLeavesNothing(t *testing.T) {
 	for _, step := range []struct {
 		name, op string
 		at       harness.Action
-		blocked  bool // somebody is ahead
+		blocked  bool // another place is ahead
 	}{
 		{"before the join is applied", opJoin, harness.Hold, false},
-		{"before the join is answered", opJoin, harness.HoldReply, false},
-		{"while listing", "getChildren2", harness.Hold, true},
-		{"while the listing is answered", "getChildren2", harness.HoldReply, true},
-		{"while arming", "getData", harness.Hold, true},
-		{"while the watch is answered", "getData", harness.HoldReply, true},
+		{"before the reply to the join", opJoin, harness.HoldReply, false},
+		{"before the listing is served", "getChildren2", harness.Hold, true},
+		{"before the reply to the listing", "getChildren2", harness.HoldReply, true},
+		{"before the watch is armed", "getData", harness.Hold, true},
+		{"before the reply that arms the watch", "getData", harness.HoldReply, true},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			eachSide(t, func(t *testing.T, r *sideRig) {
@@ -280,7 +280,7 @@ func TestB32CancellingEachSideAtEveryStepLeavesNothing(t *testing.T) {
 				a := later(t, r.m.Lock)
 				r.p.Await(rule)
 				a.Cancel(nil)
-				_, err := a.Wait() // while nothing is answered
+				_, err := a.Wait() // before any reply
 				require.ErrorIs(t, err, context.Canceled)
 				rule.Release()
 				harness.Eventually(t, "idle", r.c.idle)
@@ -322,7 +322,7 @@ func TestB32CancellingEachSideAtEveryStepLeavesNothing(t *testing.T) {
 
 func TestA16ACancelledWaiterInTheMiddleLetsNobodyIn(t *testing.T) {
 	for _, side := range sides {
-		if !side.signalled() { // two readers hold together, see the test above
+		if !side.signalled() { // two readers hold the lock together, see the test above
 			continue
 		}
 		t.Run(side.name, func(t *testing.T) {

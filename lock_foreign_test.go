@@ -18,11 +18,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// Other libraries' locks in the line. Each comes with the rule by which its
-// library finds out which place it waits for.
+// Other libraries' locks in the line.
 
-// Places that other libraries make, and the rule by which each finds out, from
-// the line's children, whom its own place has to wait for: "" for nobody.
+// foreignLocks are the places that other libraries create. waits is the library's
+// rule: from the line's children it finds the place that its own place waits for, ""
+// if there is none.
 var foreignLocks = []struct {
 	library string
 	prefix  string
@@ -34,8 +34,8 @@ var foreignLocks = []struct {
 	{"kazoo's reader", "0f1e2d3c4b5a69788796a5b4c3d2e1f0__rlock__", kazooWaits("__rlock__", "__lock__", "lock-")},
 }
 
-// Curator (StandardLockInternalsDriver) sorts all children by what stands after
-// the last "lock-", as strings; one waits for the child before its own.
+// Curator (StandardLockInternalsDriver) sorts all children, as strings, by what
+// follows the last "lock-". It waits for the child before its own.
 func curatorWaits(own string, children []string) string {
 	number := func(name string) string { return name[strings.LastIndex(name, "lock-")+len("lock-"):] }
 	sorted := slices.SortedFunc(slices.Values(children), func(a, b string) int { return cmp.Compare(number(a), number(b)) })
@@ -45,8 +45,8 @@ func curatorWaits(own string, children []string) string {
 	return ""
 }
 
-// go-zookeeper's Lock waits for the highest of the lower numbers, and fails on
-// a child in which it finds no number.
+// go-zookeeper's Lock waits for the child with the next lower number. It fails on a
+// child in which it finds no number.
 func goZookeeperWaits(own string, children []string) string {
 	number := func(name string) int {
 		parts := strings.Split(name, "lock-")
@@ -68,9 +68,9 @@ func goZookeeperWaits(own string, children []string) string {
 	return best
 }
 
-// kazoo's locks count the children that end in one of the names that they
-// exclude, or in one of extra_lock_patterns, and ten digits; one waits for the
-// last of those whose digits are below its own, as strings.
+// kazoo's locks look only at children that end in ten digits after one of the names
+// that they exclude, or after one of extra_lock_patterns. They wait for the last of
+// those whose digits, as strings, are below their own.
 func kazooWaits(name string, excluded ...string) func(string, []string) string {
 	contender := regexp.MustCompile("(?:" + strings.Join(excluded, "|") + `)(-?\d{10})$`)
 	return func(own string, children []string) string {
@@ -86,8 +86,8 @@ func kazooWaits(name string, excluded ...string) func(string, []string) string {
 	}
 }
 
-// We wait behind each place of theirs, and by their own rules they wait behind
-// each of ours.
+// Our place waits for a foreign one that is ahead. By its library's rule a foreign
+// place waits for ours.
 func TestB26ForeignPlacesExcludeBothWays(t *testing.T) {
 	t.Parallel()
 	for _, f := range foreignLocks {
@@ -112,7 +112,7 @@ func TestB26ForeignPlacesExcludeBothWays(t *testing.T) {
 			line := places(t, harness.Servers(), path)
 			require.Len(t, line, 4)
 			require.Empty(t, waits(first), "it holds")
-			require.Equal(t, line[1], waits(second), "it waits behind ours")
+			require.Equal(t, line[1], waits(second), "it waits for ours")
 			require.True(t, ours.Waiting())
 			require.True(t, last.Waiting())
 
@@ -139,7 +139,7 @@ func TestB26GoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
 	sum := 0
 	critical := func() {
 		if !inside.CompareAndSwap(0, 1) {
-			t.Error("two are inside")
+			t.Error("two hold the lock")
 		}
 		sum++
 		inside.Store(0)

@@ -10,7 +10,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Operations that the server refuses.
+// Requests that the server refuses.
 
 func TestB36EachSideReturnsNoAuthAtOnce(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
@@ -41,7 +41,7 @@ func TestB36EachSideReturnsNoAuthAtOnce(t *testing.T) {
 			_, err = m.TryLock(r.ctx)
 			require.ErrorIs(t, err, zk.ErrNoAuth)
 		})
-		t.Run("setData is done without", func(t *testing.T) {
+		t.Run("setData is not needed", func(t *testing.T) {
 			path := line(t, zk.PermAll&^zk.PermWrite)
 			l := held(t, r.ours(r.c, path).Lock)
 			a := later(t, r.theirs(dial(t, nil), path).Lock)
@@ -62,7 +62,7 @@ func TestB36EachSideReturnsNoAuthAtOnce(t *testing.T) {
 			require.ErrorIs(t, l.Release(), zk.ErrNoAuth)
 			require.ErrorIs(t, l.Err(), ErrReleased)
 			require.NotEmpty(t, harness.Children(t, r.raw, path))
-			require.NoError(t, c.Close()) // the session takes the place with it
+			require.NoError(t, c.Close()) // the server deletes the place with the session
 			require.Empty(t, harness.Children(t, r.raw, path))
 		})
 	})

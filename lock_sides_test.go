@@ -16,7 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// What users of other lock libraries rely on, for each way to hold a lock.
+// What users of lock libraries rely on, for each side of the locks.
 
 func TestA01DoHoldsEachSideWhileItsFunctionRuns(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
@@ -55,7 +55,7 @@ func TestA05EachSideWorksUnderAPrefix(t *testing.T) {
 		t.Run(side.name, func(t *testing.T) {
 			root, ctx, conn := harness.NewPath(t), harness.Within(t, 20*time.Second), harness.Raw(t)
 			c := dial(t, &Options{Prefix: root + "/app"})
-			m := side.ours(c, "/locks/orders") // missing parents, too
+			m := side.ours(c, "/locks/orders") // its parents do not exist yet
 			l := held(t, m.Lock)
 			places := harness.Children(t, conn, root+"/app/locks/orders")
 			require.Len(t, places, 1)
@@ -66,7 +66,7 @@ func TestA05EachSideWorksUnderAPrefix(t *testing.T) {
 				&zk.CreateRequest{Path: "/locks/seq-", Flags: zk.FlagSequence})
 			require.NoError(t, err)
 			require.Equal(t, "/locks/data", rs[0].String)
-			require.Equal(t, "/locks/seq-0000000002", rs[1].String, "the line itself was the first")
+			require.Equal(t, "/locks/seq-0000000002", rs[1].String, "the parent's first child was the line")
 			data, _, err := l.Get(ctx, "/locks/data")
 			require.NoError(t, err)
 			require.Equal(t, "1", string(data))
@@ -103,7 +103,7 @@ func TestA06OnEachSideTheLastReleaseFreesTheLock(t *testing.T) {
 		require.NoError(t, second.Err())
 		require.NoError(t, work.Err())
 		_, err = r.m.Lock(ctx)
-		require.ErrorIs(t, err, ErrReleased, "the context of the entry that was released")
+		require.ErrorIs(t, err, ErrReleased, "it is the context of the released lease")
 		require.NoError(t, second.Release())
 		require.ErrorIs(t, context.Cause(work), ErrReleased)
 		_, err = r.rival.TryLock(r.ctx)
@@ -138,16 +138,16 @@ func TestA07OnEachSideAHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
 			require.ErrorIs(t, err, ErrLocked)
 		}
 		require.Empty(t, r.p.Count())
-		require.NoError(t, r.ours(r.c, r.path+"-elsewhere").Do(ctx, nothing), "another lock is none of its business")
+		require.NoError(t, r.ours(r.c, r.path+"-elsewhere").Do(ctx, nothing), "another lock is no deadlock")
 		require.NoError(t, l.Release())
-		require.NoError(t, r.m.Do(context.WithoutCancel(ctx), nothing), "holds no more")
+		require.NoError(t, r.m.Do(context.WithoutCancel(ctx), nothing), "the lock is not held any more")
 	})
 }
 
 func TestA08OthersDoNotEnterWithAHolderOfEitherSide(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
-		same := r.theirs(r.c, r.path) // in its session, without its context
+		same := r.theirs(r.c, r.path) // in the holder's session, but without its context
 		a := r.joins(2, same)
 		require.True(t, a.Waiting())
 		_, err := same.TryLock(r.ctx)
@@ -180,11 +180,11 @@ func TestA09EachSideAndItsRivalHandOver(t *testing.T) {
 	})
 }
 
-// kindsOfLock are the locks in a line, by a letter each.
+// kindsOfLock are the kinds of lock, each with a letter that stands for it.
 var kindsOfLock = map[rune]func(*Client, string) locker{'m': mutex, 'w': writer, 'r': reader}
 
-// A line is served in order, readers together. Every other waiter has a session
-// of its own.
+// A line is served in order, adjacent readers together. Every second waiter has a
+// session of its own.
 func TestA10LinesAreServedInOrder(t *testing.T) {
 	for name, line := range map[string]string{"mutexes": "mmmmmm", "writers and readers": "wwrrwwrwrrr"} {
 		t.Run(name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestA11LosersOfTryLockLeaveNothing(t *testing.T) {
 						}
 						n := inside.Add(1)
 						if excluders.Load() > 0 && (n > 1 || readers.Load() > 0) {
-							t.Error("two inside")
+							t.Error("rivals hold the lock together")
 						}
 						held.Add(1)
 						inside.Add(-1)
@@ -272,7 +272,8 @@ func TestA11LosersOfTryLockLeaveNothing(t *testing.T) {
 	}
 }
 
-// One that has found the lock free has joined, and leaves again.
+// TryLock has seen a free lock and joins, but another client's place is ahead. It
+// leaves again.
 func TestA11LosersOfTryLockThatHaveJoinedLeaveNothing(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		rule := r.p.On(opJoin, 1, harness.Hold)
@@ -289,9 +290,9 @@ func TestA11LosersOfTryLockThatHaveJoinedLeaveNothing(t *testing.T) {
 
 func TestA13GoroutinesOnOneLockExcludeEachOther(t *testing.T) {
 	for name, reads := range map[string]func(i int) bool{
-		"mutex":       func(int) bool { return false },
-		"writers":     func(int) bool { return false },
-		"and readers": func(i int) bool { return i%2 == 0 },
+		"mutex":               func(int) bool { return false },
+		"writers":             func(int) bool { return false },
+		"writers and readers": func(i int) bool { return i%2 == 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -300,7 +301,7 @@ func TestA13GoroutinesOnOneLockExcludeEachOther(t *testing.T) {
 			if name == "mutex" {
 				m = mutex(r.c, path)
 			}
-			n, want := 0, 0 // n is guarded by the lock, and watched by the race detector
+			n, want := 0, 0 // the lock guards n, and the race detector checks it
 			var last Token
 			var wg sync.WaitGroup
 			for i := range 20 {
@@ -415,7 +416,7 @@ func TestA17EachSideKeepsTheFirstErrorWhenCleaningUpFailsToo(t *testing.T) {
 				return broken
 			})
 			require.ErrorIs(t, err, broken)
-			require.ErrorIs(t, err, zk.ErrNoAuth, "and what became of the release")
+			require.ErrorIs(t, err, zk.ErrNoAuth, "the release's own error is joined")
 		})
 	}
 }
@@ -438,11 +439,11 @@ func TestA18EachSideSetsACLsOnLineAndPlaces(t *testing.T) {
 				acl, _, err = user.GetACL(l.Check().Path)
 				require.NoError(t, err)
 				require.Len(t, acl, 2)
-				require.EqualValues(t, zk.PermRead|zk.PermWrite, acl[0].Perms, "the session's own")
-				// Without ADMIN the server shows no more of a digest than the user.
+				require.EqualValues(t, zk.PermRead|zk.PermWrite, acl[0].Perms, "the owner's entry")
+				// Without ADMIN the server shows only the user of a digest.
 				require.Equal(t, zk.ACL{Perms: zk.PermRead, Scheme: "digest", ID: "alice:x"}, acl[1])
 				_, _, err = harness.Raw(t).Children(path)
-				require.ErrorIs(t, err, zk.ErrNoAuth, "a stranger")
+				require.ErrorIs(t, err, zk.ErrNoAuth, "a client without credentials")
 				require.NoError(t, l.Release())
 				require.NoError(t, side.theirs(dial(t, opts), path).Do(ctx, nothing), "another client of the same user")
 			})
@@ -461,7 +462,7 @@ func TestA19EachSideCreatesMissingParents(t *testing.T) {
 		side := sides[i%len(sides)]
 		c := dial(t, nil)
 		wg.Go(func() {
-			// A mutex has lines of its own.
+			// A mutex and a read/write lock cannot share a line.
 			path := fmt.Sprintf("%s/a/b/c/%t%d", root, side.kind == kindLock, i%3)
 			if err := side.ours(c, path).Do(ctx, nothing); err != nil {
 				t.Error(err)

@@ -394,7 +394,7 @@ func TestB10JoinOfADoubleBarrierWhoseReplyIsLostWithTheSessionIsAnError(t *testi
 }
 
 // The reply arrives after the session has ended. Enter must not succeed: the member's
-// znode is gone, so nobody would wait for it.
+// znode is gone, so no member would wait for it.
 func TestB11EnterWhoseReplyComesAfterTheSessionsEndIsAnError(t *testing.T) {
 	for _, last := range []bool{false, true} {
 		t.Run(fmt.Sprint("last: ", last), func(t *testing.T) {

@@ -193,7 +193,7 @@ func TestB31WaitersInAThousandLinesAreGrantedAcrossAReconnect(t *testing.T) {
 		synctest.Wait()
 		require.True(t, w.srv.Disconnect(sessionID(c)))
 		for i, l := range leases {
-			if i == lines/2 { // half while it is away, half when it is back
+			if i == lines/2 { // half while the client is disconnected, half afterwards
 				time.Sleep(time.Second)
 			}
 			require.NoError(t, l.Release())

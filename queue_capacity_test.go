@@ -16,7 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Queues with a bound.
+// Puts into queues with a bound (QueueOptions.MaxLen).
 
 func TestA21BoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
 	t.Parallel()
@@ -31,7 +31,7 @@ func TestA21BoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
 	nackOn(t, it)
 	it = takeOn(t, other)
 	asleep(t, r.c)
-	require.True(t, a.Waiting(), "a taken item counts")
+	require.True(t, a.Waiting(), "a taken item still counts")
 	ackOn(t, it)
 	require.NotEmpty(t, a.Get())
 	n, err := other.Len(r.ctx)
@@ -43,7 +43,7 @@ func TestA21BoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
 	_, err = r.q.Put(ctx, []byte("late"))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, ErrUncertain)
-	harness.Eventually(t, "no place left", func() bool { return len(harness.Children(t, r.raw, r.path+"/room")) == 0 })
+	harness.Eventually(t, "an empty producers' line", func() bool { return len(harness.Children(t, r.raw, r.path+"/room")) == 0 })
 	require.Equal(t, []string{"1", "2", "3"}, drain(t, other))
 
 	_, err = r.q.PutAll(r.ctx, make([][]byte, 4)...)
@@ -51,15 +51,15 @@ func TestA21BoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
 	putOn(t, r.q, "x")
 	all := harness.Go(t, func(ctx context.Context) ([]ItemID, error) { return r.q.PutAll(ctx, make([][]byte, 3)...) })
 	lineUp(t, r.raw, r.path+"/room", 1, r.c)
-	require.True(t, all.Waiting(), "there must be room for all of them")
+	require.True(t, all.Waiting(), "there must be capacity for the whole batch")
 	ackOn(t, takeOn(t, other))
 	require.Len(t, all.Get(), 3)
 	drain(t, other)
 	atRest(t, r.raw, r.path)
 }
 
-// Whoever makes room wakes the first producer only, and they go in the order in
-// which they came.
+// An ack wakes only the first waiting producer. Producers put in the order in which
+// they joined the line.
 func TestA21BoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n = 20
@@ -76,13 +76,13 @@ func TestA21BoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 		it := takeOn(t, taker)
 		require.Equal(t, "full", string(it.Data))
 		for i := range n {
-			asked := cr.woken(func() { ackOn(t, it) })
+			woken := cr.woken(func() { ackOn(t, it) })
 			puts[i].Get()
 			for _, a := range puts[i+1:] {
 				require.True(t, a.Waiting())
 			}
-			// The one that puts, the one that counts next, and who acked.
-			require.LessOrEqual(t, asked, 3, "clients that were woken")
+			// The producer that puts, the next one, which counts, and the client that acks.
+			require.LessOrEqual(t, woken, 3, "clients that were woken")
 			it = takeOn(t, taker)
 			require.Equal(t, fmt.Sprint(i), string(it.Data))
 		}
@@ -122,8 +122,8 @@ func TestA21ProducersTogetherKeepToTheBound(t *testing.T) {
 	atRest(t, harness.Raw(t), path)
 }
 
-// A producer that waits dies, or its session ends: the next one goes, and it goes
-// on at the end of the line.
+// The session of a waiting producer ends. The next producer in line puts first, and
+// the other one continues at the end of the line.
 func TestB10BoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		taker := w.queue(w.stranger(nil))
@@ -149,13 +149,14 @@ func TestB10BoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 	})
 }
 
+// ackedOn takes and acks an item and returns its data.
 func ackedOn(t testing.TB, q *Queue) string {
 	it := takeOn(t, q)
 	ackOn(t, it)
 	return string(it.Data)
 }
 
-// The put of a producer that waited is sent again, too.
+// The transaction of a bounded put is sent again, too.
 func TestB42BoundedPutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
@@ -174,7 +175,8 @@ func TestB42BoundedPutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 	}
 }
 
-// Across the end of the session it is uncertain, and not put again in the next.
+// If the session ends before the reply, the put returns ErrUncertain. It is not
+// repeated in the next session.
 func TestB42BoundedPutIsUncertainIfTheSessionEndsBeforeItsReply(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
@@ -196,7 +198,7 @@ func TestB42BoundedPutIsUncertainIfTheSessionEndsBeforeItsReply(t *testing.T) {
 	}
 }
 
-// What is acked may lie behind an item that was given back.
+// The acked item lies behind one that was given back.
 func TestA21BoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		consumer := w.queue(w.stranger(nil))
@@ -215,8 +217,8 @@ func TestA21BoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
 	})
 }
 
-// Whose turn it is by an event counts on a server that may not know of the put
-// before.
+// A producer whose turn comes by a watch counts the items on a server that may not
+// have the previous put yet.
 func TestA21BoundHoldsOnAServerThatLags(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		consumer := w.queue(w.stranger(nil))
@@ -235,14 +237,14 @@ func TestA21BoundHoldsOnAServerThatLags(t *testing.T) {
 		first.Get()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.NotZero(t, w.plan.Fired(), "the connection is lost")
+		require.NotZero(t, w.plan.Fired(), "the connection was lost")
 		require.Len(t, w.items(), 2)
 		require.True(t, second.Waiting())
 	}, behind(3, 1))
 }
 
-// Each batch fills a segment: all but one of those that come together must go on to
-// the next, again and again.
+// Each batch fills a segment. Of the batches that are put at the same time, all but
+// one have to move on to the next segment, again and again.
 func TestA21BatchesOfManyProducersAreAllPut(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var wg sync.WaitGroup

@@ -20,7 +20,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Bad input, sizes, rights, and servers that answer otherwise.
+// Invalid input, sizes, permissions, and servers that refuse requests.
 
 func TestB39QueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
 	r := newQueueRig(t, nil)
@@ -115,8 +115,9 @@ func TestB40QueueRejectsNilArguments(t *testing.T) {
 	ackOn(t, it)
 }
 
-// The largest item that passes, and one byte more: of a put, of one with a bound,
-// of what would move it to the dead letters, and of an ack.
+// The largest item that fits, and one byte more. The limit is that of the largest
+// transaction that the item needs: the put, the put with a bound, or the move to the
+// dead letters. An ack has a limit, too.
 func TestB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.warm()
@@ -192,7 +193,7 @@ func TestB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 	}
 }
 
-// The path is somebody's data znode, as are those below it that a queue uses.
+// The queue's path and the paths that it uses below exist and hold data.
 func TestB48AQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	r := newQueueRig(t, &QueueOptions{MaxLen: 100})
 	r.q.segmentSize = 3
@@ -220,7 +221,7 @@ func TestB48AQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 		data, stat, err := r.raw.Get(r.path + name)
 		require.NoError(t, err)
 		require.Equal(t, "mine", string(data), name)
-		if name != "/s" { // its first segment was made with a write that changes nothing
+		if name != "/s" { // creating the first segment rewrites the same data
 			require.Equal(t, mzxid, stat.Mzxid, name)
 		}
 	}
@@ -243,7 +244,7 @@ func TestA05QueueAndAckWorkUnderAPrefix(t *testing.T) {
 	require.Contains(t, harness.Children(t, r.raw, r.path+"/prefix"), "q-dead")
 }
 
-// Items are the clients'; claims and receipts, their session's alone.
+// Items have the client's ACL. Only its session may write a claim or a receipt.
 func TestA18QueueSetsACLsOnItsZnodes(t *testing.T) {
 	r := newQueueRig(t, nil)
 	auth := []Auth{{Scheme: "digest", Data: []byte("user:secret")}}
@@ -261,7 +262,7 @@ func TestA18QueueSetsACLsOnItsZnodes(t *testing.T) {
 		switch {
 		case strings.Contains(name, "."), strings.HasSuffix(name, queuelog.ClaimName), strings.HasPrefix(name, "/puts/"):
 			what = "of the session"
-			require.Len(t, acl, 2, name) // servers do not show the whole ids
+			require.Len(t, acl, 2, name) // servers hide the digests in the ids
 			require.EqualValues(t, zk.PermRead|zk.PermWrite, acl[0].Perms)
 			require.True(t, strings.HasPrefix(acl[0].ID, "zkrecipes:"), acl[0].ID)
 			require.EqualValues(t, zk.PermRead, acl[1].Perms)
@@ -283,7 +284,7 @@ func TestA18QueueSetsACLsOnItsZnodes(t *testing.T) {
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
 
-// What a znode's ACL refuses is an error at once, and nothing is left behind.
+// If an ACL refuses a request, the call returns an error at once and leaves no znodes.
 func TestB36QueueReturnsNoAuthAtOnce(t *testing.T) {
 	r := newQueueRig(t, nil)
 	refuse := func(name string, perms int32) func() {
@@ -301,17 +302,17 @@ func TestB36QueueReturnsNoAuthAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		perms int32
-		put   bool // it fails, else a take does
+		put   bool // a put fails, else a take
 	}{
 		{seg, zk.PermCreate, true}, {"/puts", zk.PermCreate, true}, {"/s", zk.PermRead, true},
 		{seg, zk.PermRead, false}, {"/s", zk.PermRead, false}, {"/line", zk.PermCreate, false}, {"/line", zk.PermRead, false},
 		{seg, zk.PermCreate, false}, {seg + "/" + harness.Children(t, r.raw, r.path+seg)[0], zk.PermCreate, false},
 	} {
 		t.Run(fmt.Sprintf("%s %d", c.name, c.perms), func(t *testing.T) {
-			q := r.other() // nothing is known
+			q := r.other() // a client that knows nothing of the queue yet
 			if c.name == "/line" && c.perms == zk.PermRead {
-				warm := takeOn(t, r.q) // somebody is before
-				defer nackOn(t, warm)
+				taken := takeOn(t, r.q) // so that another consumer waits ahead
+				defer nackOn(t, taken)
 				ahead := r.other()
 				first := takeLater(t, ahead)
 				lineUp(t, r.raw, r.path+"/line", 1, ahead.c)
@@ -340,7 +341,7 @@ func TestB36QueueReturnsNoAuthAtOnce(t *testing.T) {
 	require.Empty(t, drain(t, r.q))
 }
 
-// Servers without digests, or whose ACLs bind nobody: receipts and claims work.
+// Receipts and claims work on servers that refuse digests or do not enforce ACLs.
 func TestB61QueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 	for name, server := range map[string]struct {
 		cfg  zkserver.Config
@@ -371,13 +372,13 @@ func TestB61QueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 			it := takeOn(t, other)
 			require.NoError(t, conn.Delete(it.lease.g.place().path, -1))
 			require.ErrorIs(t, it.Nack(harness.Within(t, 10*time.Second)), ErrLost)
-			require.Equal(t, []string{"3"}, drain(t, other), "what is left of the claim goes")
+			require.Equal(t, []string{"3"}, drain(t, other), "the rest of the claim is deleted")
 			atRest(t, conn, path)
 		})
 	}
 }
 
-// Busy servers are asked again; a quota is an error at once.
+// Requests that a busy server rejects are retried.
 func TestB37QueueRetriesOnABusyServer(t *testing.T) {
 	for _, op := range []string{"multi", "getChildren2", "getData", "createContainer", "sync"} {
 		t.Run(op, func(t *testing.T) {
@@ -424,8 +425,8 @@ func TestB37QueueReturnsQuotaErrorsAtOnce(t *testing.T) {
 	})
 }
 
-// The consumers' line has a number for each take. Near the end of the counter a
-// take is refused, an ack of Serve is not.
+// Each take uses up a number of the consumers' line. Near the end of the counter a
+// take is refused, but an ack in Serve is not.
 func TestB28TakesBeyondTheLimitOfTheLineAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
@@ -446,7 +447,7 @@ func TestB28TakesBeyondTheLimitOfTheLineAreRefused(t *testing.T) {
 	})
 }
 
-// Of a segment the numbers are not many, whatever its counter says.
+// A segment needs few numbers, so its counter is not checked against the limit.
 func TestB28ItemsStayInOrderNearTheEndOfASegmentsCounter(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
@@ -459,8 +460,8 @@ func TestB28ItemsStayInOrderNearTheEndOfASegmentsCounter(t *testing.T) {
 	})
 }
 
-// Times of trouble: the servers are away for longer than the session's timeout,
-// and know the session when they are back.
+// The servers are unreachable for longer than the session timeout, and still know the
+// session afterwards.
 func TestB56ClaimIsLostInAnOutageThatTheSessionSurvives(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
@@ -474,14 +475,14 @@ func TestB56ClaimIsLostInAnOutageThatTheSessionSurvives(t *testing.T) {
 	require.ErrorIs(t, it.Ack(r.ctx), ErrLost)
 	r.p.Resume()
 	again := takeOn(t, r.other())
-	require.Equal(t, 2, again.Attempt, "given back, or gone with its session")
+	require.Equal(t, 2, again.Attempt, "the first claim was given back, or deleted with its session")
 	ackOn(t, again)
 	putOn(t, r.q, "y")
 	require.Equal(t, []string{"y"}, drain(t, r.q))
 }
 
-// The server has lost its data: who waits goes on in the next session, on a queue
-// made anew.
+// The server has lost its data. A Take that waits continues in the next session, on a
+// queue that is created again.
 func TestB46TakeContinuesOnAServerThatLostItsData(t *testing.T) {
 	t.Parallel()
 	ctx := harness.Within(t, 60*time.Second)

@@ -13,8 +13,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// A put whose reply is lost is sent again, and its receipt tells whether it was
-// carried out. It may have been consumed by then.
+// A put whose reply is lost is sent again. Its receipt shows whether the first attempt
+// was applied. The item may have been consumed by then.
 func TestB42PutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 	for _, op := range []string{opReceipt, opPut, opSealing} {
 		for how, action := range losses {
@@ -60,7 +60,7 @@ func TestB42PutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 	}
 }
 
-// Puts that overlap have receipts of their own, which are used again.
+// Concurrent puts have receipts of their own. Later puts reuse them.
 func TestB42ReceiptsOfPutsThatOverlapAreSeparate(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.warm()
@@ -77,14 +77,14 @@ func TestB42ReceiptsOfPutsThatOverlapAreSeparate(t *testing.T) {
 		r.p.Off(rule)
 		require.Len(t, drain(t, r.q), 5)
 	}
-	require.LessOrEqual(t, len(harness.Children(t, r.raw, r.path+"/puts")), 5, "as many as were under way together")
+	require.LessOrEqual(t, len(harness.Children(t, r.raw, r.path+"/puts")), 5, "no more than concurrent puts")
 	for range 20 {
 		putOn(t, r.q, "x")
 	}
 	require.LessOrEqual(t, len(harness.Children(t, r.raw, r.path+"/puts")), 5)
 }
 
-// Across the end of the session nobody can tell.
+// If the session ends before the reply, the outcome is unknown.
 func TestB42PutIsUncertainIfTheSessionEndsBeforeItsReply(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestB42PutIsUncertainIfTheSessionEndsBeforeItsReply(t *testing.T) {
 				id, err := q.Put(t.Context(), []byte("x"))
 				require.ErrorIs(t, err, ErrUncertain)
 				require.ErrorIs(t, err, zk.ErrSessionExpired)
-				require.Len(t, string(id), 22, "it is known, so that one can look")
+				require.Len(t, string(id), 22, "the ID is returned, so that the caller can search for it")
 				var there []ItemID
 				for e, err := range q.Items(t.Context()) {
 					require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestB42PutIsUncertainIfTheSessionEndsBeforeItsReply(t *testing.T) {
 	}
 }
 
-// A put that was not sent when the session ended is, in the next one.
+// A put that was not sent before its session ended is sent in the next one.
 func TestB42UnsentPutIsSentInTheNextSession(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -132,8 +132,8 @@ func TestB42UnsentPutIsSentInTheNextSession(t *testing.T) {
 	})
 }
 
-// ctx ends at any moment of a put: it is not sent, or it is uncertain, and the
-// receipt is used again.
+// ctx ends before or after a put is sent. A put that was not sent has failed. One that
+// was sent is uncertain, and its receipt is reused.
 func TestB32CancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.warm()
@@ -162,7 +162,7 @@ func TestB32CancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 	ackOn(t, it)
 	require.Len(t, harness.Children(t, r.raw, r.path+"/puts"), 1)
 	putOn(t, r.q, "next")
-	require.Len(t, harness.Children(t, r.raw, r.path+"/puts"), 1, "the receipt was free again")
+	require.Len(t, harness.Children(t, r.raw, r.path+"/puts"), 1, "the receipt was reused")
 
 	rule = r.p.On(opPut, 1, harness.Withhold)
 	a = putLater(t, r.q, "replies are lost")
@@ -175,14 +175,14 @@ func TestB32CancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 	harness.Eventually(t, "receipt discarded", func() bool { return len(harness.Children(t, r.raw, r.path+"/puts")) == 0 })
 }
 
-// With the queue its receipts are deleted: what they would have told is not known
-// any more, and nothing is done twice. The item, or what the ack did, may have been
-// seen by others before. It makes no difference whether the receipts' parent is there
-// again.
+// The receipts are deleted together with the queue. The outcome of a put or an ack
+// under way is then unknown, and it must not be applied a second time: others may have
+// seen the item, or the effects of the ack. It makes no difference whether the
+// receipts' parent has been created again.
 func TestB42PutsAndAcksAreUncertainIfTheirReceiptsAreDeletedWithTheQueue(t *testing.T) {
 	const ackAndCreate = "multi(setData,delete,delete,delete,create)"
 	for _, parent := range []bool{false, true} {
-		gone := func(r *queueRig) {
+		deleteQueue := func(r *queueRig) {
 			removeTree(t, r.raw, r.path)
 			if parent {
 				_, err := r.raw.CreateContainer(r.path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
@@ -201,7 +201,7 @@ func TestB42PutsAndAcksAreUncertainIfTheirReceiptsAreDeletedWithTheQueue(t *test
 				names, _, err := r.raw.Children(r.path + "/s/0000000000")
 				return err == nil && len(names) == 1
 			})
-			gone(r)
+			deleteQueue(r)
 			id, err := a.Wait()
 			require.ErrorIs(t, err, ErrUncertain)
 			require.NotEmpty(t, id)
@@ -219,7 +219,7 @@ func TestB42PutsAndAcksAreUncertainIfTheirReceiptsAreDeletedWithTheQueue(t *test
 				done, _, err := r.raw.Exists(r.path + "-done")
 				return done && err == nil
 			})
-			gone(r)
+			deleteQueue(r)
 			_, err := a.Wait()
 			require.ErrorIs(t, err, ErrUncertain)
 			require.NotErrorIs(t, err, ErrLost)

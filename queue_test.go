@@ -33,7 +33,7 @@ func TestA21ItemsComeOutInTheOrderInWhichTheyWerePut(t *testing.T) {
 	require.Empty(t, drain(t, q))
 }
 
-// Of many producers each one's items come out in its order.
+// The items of each producer come out in the order in which it put them.
 func TestA21ItemsOfManyProducersComeOutInEachOnesOrder(t *testing.T) {
 	t.Parallel()
 	path := harness.NewPath(t)
@@ -139,16 +139,16 @@ func TestA21TakeWithADeadlineReturnsTheContextsError(t *testing.T) {
 	_, err := r.q.Take(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.EqualError(t, err, "zkrecipes: take from "+r.path+": context deadline exceeded")
-	harness.Eventually(t, "no place left", func() bool { return len(harness.Children(t, r.raw, r.path+"/line")) == 0 })
+	harness.Eventually(t, "an empty line", func() bool { return len(harness.Children(t, r.raw, r.path+"/line")) == 0 })
 
 	a := takeLater(t, r.q)
 	lineUp(t, r.raw, r.path+"/line", 1, r.c)
-	why := errors.New("told to")
+	why := errors.New("enough")
 	a.Cancel(why)
 	_, err = a.Wait()
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, why)
-	harness.Eventually(t, "no place left", func() bool { return len(harness.Children(t, r.raw, r.path+"/line")) == 0 })
+	harness.Eventually(t, "an empty line", func() bool { return len(harness.Children(t, r.raw, r.path+"/line")) == 0 })
 	putOn(t, r.q, "next")
 	ackOn(t, takeOn(t, r.q))
 }
@@ -192,7 +192,7 @@ func TestA21NackedItemIsRedeliveredFirstAndItsAttemptsAreCounted(t *testing.T) {
 		nackOn(t, it)
 		require.ErrorIs(t, context.Cause(work), ErrReleased)
 		require.Zero(t, it.ValidUntil())
-		require.NoError(t, it.Nack(r.ctx), "the same as the first")
+		require.NoError(t, it.Nack(r.ctx), "the same as the first Nack")
 		require.ErrorIs(t, it.Ack(r.ctx), ErrReleased)
 	}
 	it := takeOn(t, r.q)
@@ -203,7 +203,7 @@ func TestA21NackedItemIsRedeliveredFirstAndItsAttemptsAreCounted(t *testing.T) {
 	require.Equal(t, []string{"1"}, drain(t, r.q))
 }
 
-// Redelivery does not rewrite the item.
+// A redelivery does not write to the item.
 func TestA21NamesOfItemsDoNotGrowOverRedelivery(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, &QueueOptions{MaxAttempts: -1})
@@ -253,7 +253,7 @@ func TestA21BatchKeepsItsOrderAndIsAllOrNothing(t *testing.T) {
 	require.Empty(t, ids)
 	require.NotNil(t, ids)
 
-	// Batches of two that overlap: none comes between the items of another.
+	// Concurrent batches of two do not interleave.
 	var wg sync.WaitGroup
 	for i := range 50 {
 		for p, q := range []*Queue{r.q, other} {
@@ -273,7 +273,7 @@ func TestA21BatchKeepsItsOrderAndIsAllOrNothing(t *testing.T) {
 		require.Equal(t, strings.TrimSuffix(all[i], "a")+"b", all[i+1])
 	}
 
-	// Too large as a whole: none of them.
+	// A batch that is too large as a whole is not put at all.
 	half := make([]byte, 600_000)
 	_, err = r.q.PutAll(r.ctx, half, half)
 	require.ErrorContains(t, err, "servers accept 1048575")
@@ -297,7 +297,7 @@ func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
 	}
 	exists, _, err := r.raw.Exists(r.path)
 	require.NoError(t, err)
-	require.False(t, exists, "to look makes nothing")
+	require.False(t, exists, "reading creates no znodes")
 
 	ids := putOn(t, r.q, names(20)...)
 	first := takeOn(t, r.q)
@@ -323,16 +323,17 @@ func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
 		require.Equal(t, i == 0, e.Taken)
 		require.Equal(t, map[int]int{0: 1, 1: 1}[i], e.Attempts)
 	}
-	for e := range r.q.Items(r.ctx) { // it may be left
+	for e := range r.q.Items(r.ctx) { // the loop may end early
 		require.Equal(t, first.ID, e.ID)
 		break
 	}
 	ackOn(t, first)
 	require.Len(t, drain(t, r.q), 19)
-	require.Len(t, harness.Children(t, r.raw, r.path+"/s"), 2, "the open one, and one that the next take deletes")
+	require.Len(t, harness.Children(t, r.raw, r.path+"/s"), 2, "the open segment, and a sealed one that the next take deletes")
 }
 
-// For longer than its session, a taker is cut off: it goes on in the next one.
+// A client is cut off until its session has expired. Its Take continues in the next
+// session.
 func TestA21TakerRecoversFromALongPartitionAndSeesNewItems(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
@@ -343,7 +344,7 @@ func TestA21TakerRecoversFromALongPartitionAndSeesNewItems(t *testing.T) {
 	old := sessionID(r.c)
 	r.p.Refuse(true)
 	r.p.Drop()
-	harness.Eventually(t, "the session's end", func() bool { return len(harness.Children(t, r.raw, r.path+"/line")) == 0 })
+	harness.Eventually(t, "the end of the session", func() bool { return len(harness.Children(t, r.raw, r.path+"/line")) == 0 })
 	id := putOn(t, r.other(), "new")[0]
 	require.True(t, a.Waiting())
 	r.p.Refuse(false)
@@ -375,7 +376,7 @@ func TestA21ItemsOverTheSizeLimitAreNotSent(t *testing.T) {
 	require.Equal(t, []string{"survives"}, drain(t, r.q))
 }
 
-// The item's own context, which ends with it, does for Ack and Nack.
+// The item's own context ends with the claim, but Ack and Nack accept it.
 func TestA21AckAndNackAcceptTheItemsOwnContext(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, &QueueOptions{MaxAttempts: -1})

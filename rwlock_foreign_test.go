@@ -12,10 +12,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// Other libraries' readers and writers in the line. As in lock_foreign_test.go,
-// each comes with the rule by which its library finds out which place it waits
-// for.
+// Other libraries' readers and writers in the line.
 
+// foreignRWLocks are like foreignLocks, for read/write locks.
 var foreignRWLocks = []struct {
 	name   string
 	prefix string
@@ -28,8 +27,8 @@ var foreignRWLocks = []struct {
 	{"kazoo's writer", "fedcba98765432100123456789abcdef__lock__", false, kazooWaits("__lock__", "__lock__", "__rlock__", "__READ__", "__WRIT__")},
 }
 
-// Curator (InterProcessReadWriteLock) sorts all children by what stands after
-// the last __READ__ and __WRIT__.
+// Curator (InterProcessReadWriteLock) sorts all children by what follows the last
+// __READ__ or __WRIT__.
 func curatorSorted(children []string) []string {
 	number := func(name string) string {
 		for _, kind := range []string{"__READ__", "__WRIT__"} {
@@ -42,7 +41,7 @@ func curatorSorted(children []string) []string {
 	return slices.SortedStableFunc(slices.Values(children), func(a, b string) int { return cmp.Compare(number(a), number(b)) })
 }
 
-// A reader waits for the first writer, as long as there is one ahead.
+// Curator's reader waits for the first writer ahead of it, if there is one.
 func curatorReaderWaits(own string, children []string) string {
 	first := ""
 	for _, name := range curatorSorted(children) {
@@ -56,7 +55,7 @@ func curatorReaderWaits(own string, children []string) string {
 	return first
 }
 
-// A writer waits for the child before its own.
+// Curator's writer waits for the child before its own.
 func curatorWriterWaits(own string, children []string) string {
 	sorted := curatorSorted(children)
 	if i := slices.Index(sorted, own); i > 0 {
@@ -65,8 +64,8 @@ func curatorWriterWaits(own string, children []string) string {
 	return ""
 }
 
-// We wait behind each place of theirs that does not share with ours, and by
-// their own rules they wait behind each such one of ours.
+// Our place waits for a foreign one that is ahead, unless both are readers. By its
+// library's rule a foreign place does the same.
 func TestB26ForeignReadersAndWritersExcludeBothWays(t *testing.T) {
 	for _, f := range foreignRWLocks {
 		for _, side := range sides[1:] {
@@ -86,17 +85,17 @@ func TestB26ForeignReadersAndWritersExcludeBothWays(t *testing.T) {
 				second := join()
 				if f.reads && side.name == "reader" {
 					l := ours.Get()
-					require.Empty(t, waits(second), "all read")
+					require.Empty(t, waits(second), "readers share the lock")
 					require.NoError(t, r.raw.Delete(r.path+"/"+first, -1))
 					require.NoError(t, r.raw.Delete(r.path+"/"+second, -1))
 					require.NoError(t, l.Release())
 					return
 				}
 				require.True(t, ours.Waiting())
-				require.NotEmpty(t, waits(second), "it waits behind ours")
+				require.NotEmpty(t, waits(second), "it waits for ours")
 				require.NoError(t, r.raw.Delete(r.path+"/"+first, -1))
 				l := ours.Get()
-				require.Equal(t, own, waits(second), "for ours to be released")
+				require.Equal(t, own, waits(second), "it waits for ours to be released")
 				last := r.joins(3, lock)
 				require.NoError(t, l.Release())
 				require.Empty(t, waits(second), "it holds now")
@@ -109,10 +108,10 @@ func TestB26ForeignReadersAndWritersExcludeBothWays(t *testing.T) {
 	}
 }
 
-// Curator's writer takes a read lock by a second place, with a uuid of its own
-// and the writer's number; then it releases the writer's.
+// To downgrade, Curator creates a second place for the reader, with its own UUID and
+// the writer's number. Then it deletes the writer's place.
 func TestB26CuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
-	for name, uuid := range map[string]string{"sorted before": curatorUUID(0), "sorted behind": curatorUUID(9)} {
+	for name, uuid := range map[string]string{"sorted before": curatorUUID(0), "sorted after": curatorUUID(9)} {
 		t.Run(name, func(t *testing.T) {
 			r := newRWRig(t, nil)
 			write := r.byHand("_c_" + curatorUUID(5) + "-__WRIT__")
@@ -136,11 +135,11 @@ func TestB26CuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) 
 			require.True(t, reader.Waiting())
 
 			require.NoError(t, r.raw.Delete(write, -1))
-			l := reader.Get() // beside Curator's
+			l := reader.Get() // together with Curator's reader
 			require.True(t, writer.Waiting())
 			require.True(t, late.Waiting())
 			require.NoError(t, l.Release())
-			require.True(t, writer.Waiting(), "Curator reads on")
+			require.True(t, writer.Waiting(), "Curator's reader still holds")
 			r.p.Reset()
 			require.NoError(t, r.raw.Delete(read, -1))
 			require.NoError(t, writer.Get().Release())
@@ -166,7 +165,7 @@ func TestB26CuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 	require.Empty(t, curatorWriterWaits(writer, line()))
 }
 
-// Nobody's change of a foreign place's data is a farewell.
+// Data set on a foreign place does not signal its release.
 func TestB27DataSetOnAForeignPlaceOfEitherSideIsNoSignal(t *testing.T) {
 	r := newRWRig(t, nil)
 	for _, f := range foreignRWLocks {

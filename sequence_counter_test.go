@@ -16,10 +16,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// The end of a line's counter of creates, where ZooKeeper gives the same number
-// again and again, and negative ones to creates in flight together.
+// The end of a line's sequence counter. There ZooKeeper assigns the same number again
+// and again, and negative ones to creates in flight together.
 
-// exhausted requires that neither Lock nor TryLock takes a place that stays.
+// exhausted requires that Lock and TryLock fail and leave no place.
 func exhausted(t *testing.T, w *sideWorld, c *Client) {
 	t.Helper()
 	before := w.line()
@@ -29,7 +29,7 @@ func exhausted(t *testing.T, w *sideWorld, c *Client) {
 	require.ErrorContains(t, err, "lock /line: ")
 	_, err = m.TryLock(harness.Within(t, time.Minute))
 	if len(before) > 0 {
-		require.ErrorIs(t, err, ErrLocked, "which it sees before it joins")
+		require.ErrorIs(t, err, ErrLocked, "it sees the holder before it joins")
 	} else {
 		require.ErrorIs(t, err, ErrExhausted)
 	}
@@ -80,7 +80,7 @@ func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
 	})
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c, other := w.client(nil), w.client(nil)
-		l := w.excludes(c) // before
+		l := w.excludes(c) // joined before the counter ends
 		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32-1))
 		names = nil
 		for range 4 {
@@ -91,7 +91,7 @@ func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
 		for _, m := range placeNames(names, lockKinds) {
 			numbers[m.number]++
 		}
-		require.Equal(t, map[int32]int{math.MaxInt32 - 1: 1, math.MaxInt32: 7}, numbers, "TryLock takes none")
+		require.Equal(t, map[int32]int{math.MaxInt32 - 1: 1, math.MaxInt32: 7}, numbers, "TryLock does not join")
 		w.stands(l)
 		require.NoError(t, l.Release())
 		exhausted(t, w, c)
@@ -119,7 +119,7 @@ func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
 					holder = w.excludes(w.client(nil))
 				}
 				require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
-				// They pile up behind the first, and are prepared together.
+				// The joins queue up behind the first one, and the server prepares them together.
 				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opJoin, For: time.Second})
 				var wg sync.WaitGroup
 				for range joins {
@@ -162,7 +162,7 @@ func TestB28AJoinBeyondTheLimitWhoseReplyIsLostLeavesNoPlace(t *testing.T) {
 	})
 }
 
-// The way out that the error names.
+// ErrExhausted says to delete the line.
 func TestB28ALineThatIsDeletedCountsFromItsBeginning(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c := w.client(nil)

@@ -12,10 +12,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Servers that are behind what a client rests on.
+// Servers that lag behind what a client has learned.
 
-// behind has all connections but the first served by a replica to which the
-// last n transactions come after a few seconds only.
+// behind makes a lagging replica serve all but the first connections. It receives
+// the last n transactions only after a few seconds.
 func behind(first, n int) zktest.Option {
 	return zktest.WithPlan(zktest.NewPlan(
 		zktest.Fault{Do: zktest.Lag, Skip: first, Times: -1, Behind: n, For: 5 * time.Second}))
@@ -35,7 +35,7 @@ func TestB03SearchForAJoinFollowsASync(t *testing.T) {
 					if held {
 						holder = w.excludes(w.client(nil))
 					}
-					// The join is the transaction that the replica does not have.
+					// The replica does not have the join, which is the last transaction.
 					w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin})
 					var a *harness.Call[*Lease]
 					requests := w.requests(func() {
@@ -43,7 +43,7 @@ func TestB03SearchForAJoinFollowsASync(t *testing.T) {
 						time.Sleep(time.Second)
 					})
 					require.Equal(t, 1, requests["connect"])
-					require.Equal(t, 1, requests[opJoin], "found, not joined again")
+					require.Equal(t, 1, requests[opJoin], "the join is found, not repeated")
 					require.Equal(t, 1, requests["sync"])
 					if held {
 						require.True(t, a.Waiting())
@@ -64,8 +64,8 @@ func TestB03SearchForAJoinFollowsASync(t *testing.T) {
 	}
 }
 
-// A server that is behind what the client has seen refuses the connection; the
-// join is found when one takes it.
+// A server that lags behind what the client has seen refuses the connection. The join
+// is found once a server accepts it.
 func TestB03SearchWaitsForAServerThatHasSeenWhatTheClientHas(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestB03SearchWaitsForAServerThatHasSeenWhatTheClientHas(t *testing.T) {
 func TestB63LeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T) {
 	for _, side := range sides {
 		if !side.signalled() {
-			continue // it lists, and then no server that is behind takes it
+			continue // the waiter lists, and then a lagging server refuses its connection
 		}
 		t.Run(side.name, func(t *testing.T) {
 			side.inBubble(t, func(t *testing.T, w *sideWorld) {
@@ -101,7 +101,7 @@ func TestB63LeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T)
 				a := w.waits(c)
 				require.True(t, a.Waiting())
 
-				// Two transactions, of which c hears by an event only.
+				// Two transactions of which c sees nothing but a watch event.
 				_, err = before.Commit(t.Context(),
 					&zk.SetDataRequest{Path: "/data", Data: []byte("new"), Version: -1}, &zk.CreateRequest{Path: "/data/new"})
 				require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestB63LeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T)
 					time.Sleep(time.Second)
 				})
 				require.Equal(t, 1, requests["connect"])
-				require.Equal(t, 1, requests["sync"], "the library's own, before anything else")
+				require.Equal(t, 1, requests["sync"], "the library's own, before any other request")
 
 				data, _, err := l.Get(t.Context(), "/data")
 				require.NoError(t, err)

@@ -16,11 +16,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// The signal with which a holder that releases tells its successor that the lock
-// is free.
+// The signal by which a releasing holder notifies its successor.
 
-// Where somebody else could send the signal of a hand-off, or nobody can send
-// it, each waiter lists when its predecessor goes, and the lock works.
+// If another session could forge the signal, or none can send it, the lock still
+// works: each waiter lists when its predecessor's place is deleted.
 func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 	t.Parallel()
 	super := []byte("super:secret")
@@ -29,8 +28,8 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 		flag     string
 		option   zktest.Option
 		auth     []Auth
-		forge    bool // somebody else can set data on a place
-		unsigned bool // a holder that leaves says nothing
+		forge    bool // another session can set data on a place
+		unsigned bool // a releasing holder sends no signal
 	}{
 		{"skipACL", "-Dzookeeper.skipACL=yes", zktest.SkipACL(), nil, true, false},
 		{"digest authentication off", "-Dzookeeper.DigestAuthenticationProvider.enabled=false", zktest.WithoutDigest(), nil, false, true},
@@ -63,16 +62,16 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 						require.ErrorIs(t, err, zk.ErrNoAuth)
 					} else {
 						require.NoError(t, err)
-						// The waiter lists and watches its predecessor again, and the holder
-						// its own place.
+						// The waiter lists and watches its predecessor again. The holder
+						// watches its own place again.
 						again := map[string]int{"getChildren2": 1, "getData": 2}
 						harness.Eventually(t, "a listing", func() bool { return maps.Equal(again, p.Count()) })
-						require.True(t, waiters[0].Waiting(), "forged")
+						require.True(t, waiters[0].Waiting(), "the signal was forged")
 					}
 					_, err = holder.Commit(ctx)
 					require.NoError(t, err)
 
-					// A listing for each hand-off.
+					// Each hand-off takes a listing.
 					current := holder
 					for i, leave := range []string{side.freed, side.release} {
 						if tt.unsigned {
@@ -90,8 +89,8 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 	}
 }
 
-// The successor of an evicted place has the same predecessor then; both hear it
-// leave, and one of them is in nobody's line any more.
+// A place is evicted, so its successor then has the same predecessor. Both waiters
+// receive the predecessor's signal, but only one of them still has a place.
 func TestB22AnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		for range 10 {

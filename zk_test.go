@@ -7,9 +7,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// The tests run on a ZooKeeper that internal/zkserver finds or starts. With
-// ZK_HARNESS=zktest they run on one inside the process: all but those that end
-// servers' processes, or need several servers.
+// TestMain runs the tests on a ZooKeeper server that internal/zkserver finds or starts.
+// With ZK_HARNESS=zktest it runs them on an in-process server, without the tests that
+// kill server processes or need several servers.
 func TestMain(m *testing.M) {
 	os.Exit(harness.Run(m))
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// What go-zookeeper v1.0.4 does with watches where nobody mends it, as in
-// zkconn_bare_test.go.
+// What plain go-zookeeper v1.0.4 does with watches. See zkconn_bare_test.go.
 
 func TestBareConnDropsEvents(t *testing.T) {
 	const n = 20
@@ -36,14 +35,14 @@ func TestBareConnDropsEvents(t *testing.T) {
 	for _, watch := range watches {
 		require.Equal(t, zk.EventNodeCreated, (<-watch).Type)
 	}
-	told := 0
+	received := 0
 	for len(events) > 0 {
 		if e := <-events; e.Type == zk.EventNodeCreated {
-			told++
+			received++
 		}
 	}
 	bareClosed(t, conn, events, taps)
-	require.Less(t, told, n, bareBetter("wire.Session tells events from the frames"))
+	require.Less(t, received, n, bareBetter("wire.Session reads events from the frames"))
 }
 
 func TestBareWatchReportsNoDisconnect(t *testing.T) {
@@ -54,7 +53,7 @@ func TestBareWatchReportsNoDisconnect(t *testing.T) {
 	require.NoError(t, err)
 	p.Drop()
 	bareReconnects(t, conn, taps, 2)
-	require.False(t, bareFired(watch), bareBetter("counting connections, to know on which one a watch was confirmed"))
+	require.False(t, bareFired(watch), bareBetter("connections are numbered, to know on which one a watch was confirmed"))
 	id := conn.SessionID()
 	password := p.Password(id)
 	taps.Cut(t, p)
@@ -64,7 +63,7 @@ func TestBareWatchReportsNoDisconnect(t *testing.T) {
 	case e := <-watch:
 		require.Equal(t, zk.EventNotWatching, e.Type)
 	case <-time.After(20 * time.Second):
-		require.Fail(t, "nothing at the end of the session either")
+		require.Fail(t, "no event at the end of the session either")
 	}
 }
 
@@ -83,14 +82,14 @@ func TestBareConnAddsAWatchForEveryRequestAndRemovesNone(t *testing.T) {
 		_, _, _, err := conn.GetW(path)
 		require.NoError(t, err)
 	}
-	require.Equal(t, 50, bareWatches(conn), bareBetter("one watch for all who wait on a path"))
+	require.Equal(t, 50, bareWatches(conn), bareBetter("one watch for all waiters on a path"))
 	for i := range reflect.TypeOf(conn).NumMethod() {
-		require.NotContains(t, reflect.TypeOf(conn).Method(i).Name, "RemoveWatch", bareBetter("one watch for all who wait on a path"))
+		require.NotContains(t, reflect.TypeOf(conn).Method(i).Name, "RemoveWatch", bareBetter("one watch for all waiters on a path"))
 	}
 
 	_, _, _, err := conn.GetW(path + "/none")
 	require.Equal(t, zk.ErrNoNode, err)
-	require.Equal(t, 50, bareWatches(conn), "nothing is left behind")
+	require.Equal(t, 50, bareWatches(conn), "a failed GetW adds no watch")
 	there, _, _, err := conn.ExistsW(path + "/none")
 	require.NoError(t, err)
 	require.False(t, there)
@@ -105,7 +104,7 @@ func TestBareConnSendsQueuedRequestsBeforeSetWatches(t *testing.T) {
 	require.NoError(t, err)
 	taps.Cut(t, p)
 	var wg sync.WaitGroup
-	for range 16 { // as many as its channel holds
+	for range 16 { // the capacity of its channel
 		wg.Go(func() { conn.Get(path) })
 	}
 	harness.Eventually(t, "queued", func() bool { return sessQueued(conn) == 16 })
@@ -118,9 +117,9 @@ func TestBareConnSendsQueuedRequestsBeforeSetWatches(t *testing.T) {
 	require.Equal(t, slices.Repeat([]string{"getData"}, 16), ops[1:17], bareBetter("the gate in wire.Conn"))
 }
 
-// The reply to a request that went before setWatches advances the zxid. If the
-// connection is lost before setWatches were answered, the next ones are compared
-// with a moment at which the change had been made.
+// The reply to a request that was sent before setWatches advances the zxid. If the
+// connection is lost before the reply to setWatches, the next setWatches carry a zxid
+// that already includes the change, so the server sends no event for it.
 func TestBareConnLosesAChangeWhenARequestOvertakesSetWatches(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
@@ -145,22 +144,22 @@ func TestBareConnLosesAChangeWhenARequestOvertakesSetWatches(t *testing.T) {
 	p.Drop()
 	bareReconnects(t, conn, taps, 3)
 	harness.Eventually(t, "setWatches once more", func() bool { return p.CountOf("setWatches") == 2 })
-	_, _, err = conn.Get(path) // behind all events that setWatches may have brought
+	_, _, err = conn.Get(path) // after all events that setWatches may have caused
 	require.NoError(t, err)
 	require.False(t, bareFired(watch), bareBetter("the gate in wire.Conn, and its own zxid"))
 
 	require.NoError(t, look.Delete(path, -1))
-	require.Equal(t, zk.EventNodeDeleted, (<-watch).Type, "armed all the same: the change is what was lost")
+	require.Equal(t, zk.EventNodeDeleted, (<-watch).Type, "the watch is armed, but the change was lost")
 }
 
-// It keeps the zxid of a reply without a lock, and reads it for setWatches at
-// the same time. Whether the race detector sees that is a matter of luck, which
-// many watches and many connections help.
+// go-zookeeper stores the zxid of a reply without a lock and concurrently reads it for
+// setWatches. Whether the race detector catches this is a matter of luck. Many watches
+// and many connections make it likely.
 func TestBareConnRacesRepliesAgainstSetWatches(t *testing.T) {
 	bareNeedsRaceDetector(t)
 	child, output, err := bareChild(t)
 	if !child {
-		require.Error(t, err, bareBetter("the gate in wire.Conn, and that it shows go-zookeeper no zxid"))
+		require.Error(t, err, bareBetter("the gate in wire.Conn, which hides zxids from go-zookeeper"))
 		require.Contains(t, output, "DATA RACE")
 		require.Contains(t, output, "zk.(*Conn).sendSetWatches")
 		return
@@ -185,7 +184,7 @@ func TestBareConnRacesRepliesAgainstSetWatches(t *testing.T) {
 	bareSays("no race")
 }
 
-// The reply to setWatches advances the zxid too.
+// The reply to one setWatches advances the zxid of the next.
 func TestBareConnLosesWatchesWhenDroppedBetweenChunks(t *testing.T) {
 	const chunks = 4
 	p := harness.NewProxy(t, harness.Server())
@@ -203,9 +202,9 @@ func TestBareConnLosesWatchesWhenDroppedBetweenChunks(t *testing.T) {
 	p.On("setWatches", 2, harness.DropBefore)
 	taps.Release()
 	bareReconnects(t, conn, taps, 3)
-	// The first chunk and the one that was dropped, then what is left.
+	// The first chunk and the dropped one, then the remaining ones.
 	harness.Eventually(t, "all setWatches", func() bool { return p.CountOf("setWatches") == 2+chunks-1 })
-	_, _, err := conn.Get("/") // behind all their events
+	_, _, err := conn.Get("/") // after all their events
 	require.NoError(t, err)
 	fired := 0
 	for _, watch := range watches {
@@ -213,8 +212,8 @@ func TestBareConnLosesWatchesWhenDroppedBetweenChunks(t *testing.T) {
 			fired++
 		}
 	}
-	require.Less(t, fired, len(nodes), bareBetter("wire.Conn shows go-zookeeper no zxid and fills in its own"))
-	require.Equal(t, chunk, fired, "the first chunk's")
+	require.Less(t, fired, len(nodes), bareBetter("wire.Conn hides zxids from go-zookeeper and fills in its own"))
+	require.Equal(t, chunk, fired, "the watches of the first chunk")
 }
 
 func TestBareConnAdvancesNoZxidByEvents(t *testing.T) {
@@ -231,5 +230,5 @@ func TestBareConnAdvancesNoZxidByEvents(t *testing.T) {
 	tap := taps.Newest()
 	tap.Mu.Lock()
 	defer tap.Mu.Unlock()
-	require.Less(t, tap.LastSeen, stat.Mzxid, bareBetter("the sync that wire.Conn sends where a lease is out"))
+	require.Less(t, tap.LastSeen, stat.Mzxid, bareBetter("the sync that wire.Conn sends while a lease is held"))
 }

@@ -25,7 +25,8 @@ import (
 
 // How a client finds its servers and connects to them.
 
-// x/crypto/ssh's connections are such.
+// withoutDeadlines is a connection that supports no deadlines, as those of
+// x/crypto/ssh.
 type withoutDeadlines struct{ net.Conn }
 
 func (withoutDeadlines) SetDeadline(time.Time) error { return os.ErrNoDeadline }
@@ -58,7 +59,7 @@ func TestServersAreHostsWithOrWithoutAPort(t *testing.T) {
 }
 
 func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
-	t.Run("a name that does not resolve", func(t *testing.T) {
+	t.Run("one name does not resolve", func(t *testing.T) {
 		names := sessNames(2)
 		var mu sync.Mutex
 		var asked []string
@@ -76,7 +77,7 @@ func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 		sessLocks(t, c)
 		mu.Lock()
 		defer mu.Unlock()
-		require.ElementsMatch(t, names, asked, "each as it was given")
+		require.ElementsMatch(t, names, asked, "each name as it was given")
 	})
 
 	t.Run("no name resolves", func(t *testing.T) {
@@ -89,7 +90,7 @@ func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 		require.ErrorContains(t, err, "zk-0.test:2181")
 	})
 
-	t.Run("a server that has moved", func(t *testing.T) {
+	t.Run("a server has moved", func(t *testing.T) {
 		here, there := harness.NewProxy(t, harness.Server()), harness.NewProxy(t, harness.Server())
 		var at atomic.Pointer[harness.Proxy]
 		at.Store(here)
@@ -127,7 +128,7 @@ func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 	})
 }
 
-// testCA is a certificate authority of the test.
+// testCA is a certificate authority.
 type testCA struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -155,8 +156,8 @@ func (ca *testCA) pool() *x509.CertPool {
 	return pool
 }
 
-// terminator accepts TLS connections for name and passes what is in them on to
-// target. It returns its address.
+// terminator starts a TLS server for name that forwards to target. It returns its
+// address.
 func (ca *testCA) terminator(t testing.TB, name, target string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -209,7 +210,7 @@ func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
 	require.NoError(t, err)
 	defer mute.Close()
 
-	t.Run("works, and does so again after a drop", func(t *testing.T) {
+	t.Run("connects, and reconnects", func(t *testing.T) {
 		c := dialTo(t, []string{"zk.test"}, &Options{TLS: &tls.Config{RootCAs: ca.pool()}, Dialer: to(secure)})
 		s, _ := c.session()
 		l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
@@ -223,7 +224,7 @@ func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
 		require.NoError(t, c.Close())
 	})
 
-	t.Run("ServerName wins over the name that was dialled", func(t *testing.T) {
+	t.Run("ServerName takes precedence over the host name", func(t *testing.T) {
 		c := dialTo(t, []string{"other.test"}, &Options{
 			TLS: &tls.Config{RootCAs: ca.pool(), ServerName: "zk.test"}, Dialer: to(secure),
 		})
@@ -257,12 +258,12 @@ func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
 		require.ErrorAs(t, err, &unknown)
 	})
 
-	t.Run("plain server", func(t *testing.T) {
+	t.Run("server without TLS", func(t *testing.T) {
 		err := refused(t, "zk.test:2181", short, &Options{TLS: &tls.Config{RootCAs: ca.pool()}, Dialer: to(harness.Server())})
 		require.ErrorContains(t, err, "TLS")
 	})
 
-	t.Run("server that says nothing", func(t *testing.T) {
+	t.Run("server that does not reply", func(t *testing.T) {
 		err := refused(t, "zk.test:2181", 1500*time.Millisecond, &Options{
 			SessionTimeout: 2 * time.Second, // half a second for each attempt
 			TLS:            &tls.Config{RootCAs: ca.pool()}, Dialer: to(mute.Addr().String()),
@@ -270,7 +271,7 @@ func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
 		require.ErrorContains(t, err, "TLS")
 	})
 
-	t.Run("plain client", func(t *testing.T) {
+	t.Run("client without TLS", func(t *testing.T) {
 		err := refused(t, "zk.test:2181", short, &Options{Dialer: to(secure)})
 		require.ErrorContains(t, err, "handshake")
 	})
@@ -292,10 +293,10 @@ func TestDialGivesUpWithItsContextWhateverTheServerDoes(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		},
-		"nobody listens":         harness.NewTaps(closed.Addr().String()).Dial,
-		"never answers":          harness.NewTaps(mute.Addr().String()).Dial,
-		"answers no credentials": harness.NewTaps(withheld.Addr()).Dial,
-		"closes at once":         harness.NewTaps(cut.Addr()).Dial,
+		"nobody listens":                harness.NewTaps(closed.Addr().String()).Dial,
+		"never replies":                 harness.NewTaps(mute.Addr().String()).Dial,
+		"does not reply to credentials": harness.NewTaps(withheld.Addr()).Dial,
+		"closes at once":                harness.NewTaps(cut.Addr()).Dial,
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()
@@ -306,7 +307,7 @@ func TestDialGivesUpWithItsContextWhateverTheServerDoes(t *testing.T) {
 			require.Nil(t, c)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.Less(t, took, sessSoon)
-			if name != "answers no credentials" && name != "closes at once" { // the proxy's own goroutines
+			if name != "does not reply to credentials" && name != "closes at once" { // the proxy's own goroutines
 				require.NoError(t, goleak.Find(before))
 			}
 		})

@@ -18,12 +18,13 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Watches over lost connections: each is armed again, and none misses what
-// happened meanwhile. What bare go-zookeeper does is in zkconn_bare_test.go.
+// Watches across lost connections. Each is armed again and misses no change in the
+// meantime. zkconn_bare_watch_test.go shows what plain go-zookeeper does.
 
-// createNodes makes znodes below path, with paths of the given length, so many
-// that it takes that many setWatches to arm a watch on each. It returns how many
-// go into one of them too: go-zookeeper fills up to 128 KiB.
+// createNodes creates znodes below path, with paths of the given length. There are
+// just enough of them that arming a watch on each takes that many setWatches requests.
+// chunk is the number of watches in one request, which go-zookeeper fills up to
+// 128 KiB.
 func createNodes(t testing.TB, conn *zk.Conn, path string, length, chunks int) (nodes []string, chunk int) {
 	t.Helper()
 	chunk = (128<<10 - 28) / (4 + length)
@@ -36,7 +37,7 @@ func createNodes(t testing.TB, conn *zk.Conn, path string, length, chunks int) (
 	return nodes, chunk
 }
 
-// changeNodes sets data on all nodes.
+// changeNodes sets data on all znodes.
 func changeNodes(t testing.TB, conn *zk.Conn, nodes []string) {
 	t.Helper()
 	inChunks(t, conn, nodes, func(node string) any {
@@ -44,11 +45,13 @@ func changeNodes(t testing.TB, conn *zk.Conn, nodes []string) {
 	})
 }
 
+// deleteNodes deletes all znodes.
 func deleteNodes(t testing.TB, conn *zk.Conn, nodes []string) {
 	t.Helper()
 	inChunks(t, conn, nodes, func(node string) any { return &zk.DeleteRequest{Path: node, Version: -1} })
 }
 
+// inChunks sends the operations for all znodes in transactions of 200.
 func inChunks(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) any) {
 	t.Helper()
 	for nodes := range slices.Chunk(nodes, 200) {
@@ -61,7 +64,7 @@ func inChunks(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) 
 	}
 }
 
-// watchNodes arms a watch on each node.
+// watchNodes arms a watch on each znode.
 func watchNodes(t testing.TB, s *session, nodes []string) []*zkconn.Watch {
 	t.Helper()
 	watches := make([]*zkconn.Watch, len(nodes))
@@ -83,7 +86,7 @@ func watchNodes(t testing.TB, s *session, nodes []string) []*zkconn.Watch {
 	return watches
 }
 
-// requireFired requires that each watch fires, with that event.
+// requireFired requires that each watch fires with the given event.
 func requireFired(t testing.TB, watches []*zkconn.Watch, event int32) {
 	t.Helper()
 	timeout := time.After(20 * time.Second)
@@ -98,16 +101,16 @@ func requireFired(t testing.TB, watches []*zkconn.Watch, event int32) {
 					fired++
 				}
 			}
-			require.FailNow(t, "lost", "watch %d; of %d watches %d have fired", i, len(watches), fired)
+			require.FailNow(t, "a watch was lost", "number %d; of %d watches %d have fired", i, len(watches), fired)
 		}
 	}
 }
 
-// requireArmed requires that no watch has fired so far, and that each is armed: it
-// fires when its node goes.
+// requireArmed requires that no watch has fired and that each is armed. It deletes the
+// znodes to see the watches fire.
 func requireArmed(t testing.TB, s *session, look *zk.Conn, nodes []string, watches []*zkconn.Watch) {
 	t.Helper()
-	require.NoError(t, sessGet(s, "/")) // behind all events on the way
+	require.NoError(t, sessGet(s, "/")) // after all events under way
 	require.False(t, slices.ContainsFunc(watches, (*zkconn.Watch).HasFired))
 	deleteNodes(t, look, nodes)
 	requireFired(t, watches, jute.EventDeleted)
@@ -137,11 +140,11 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	p.Reset()
 	taps.Release()
 	p.Await(rule)
-	harness.Eventually(t, "all written by go-zookeeper", func() bool {
+	harness.Eventually(t, "go-zookeeper to write all requests", func() bool {
 		in := s.Inspect()
 		return in.Calls == queued && sessQueued(in.Conn) == 0
 	})
-	require.Equal(t, map[string]int{"setWatches": 1}, p.Count(), "the rest is held")
+	require.Equal(t, map[string]int{"setWatches": 1}, p.Count(), "the other requests are held back")
 	p.Drop()
 	for range queued {
 		require.Equal(t, zk.ErrConnectionClosed, <-errs)
@@ -149,7 +152,7 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	sessAwaitUp(t, s)
 	requireFired(t, watches[:len(changed)], jute.EventDataChanged)
 
-	// The one after that arms what is left before it lets requests pass.
+	// The connection after that arms the remaining watches before it lets requests pass.
 	queue()
 	taps.Release()
 	for range queued {
@@ -161,8 +164,8 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	requireArmed(t, s, look, nodes[len(changed):], watches[len(changed):])
 }
 
-// Waiters of every side whose watches are queued inside go-zookeeper when the
-// connection is lost.
+// The connection is lost while the first watches of waiters of every side are queued
+// inside go-zookeeper.
 func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	const queued = 40 // more than go-zookeeper's channel holds
 	p := harness.NewProxy(t, harness.Server())
@@ -179,9 +182,9 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 		holders = append(holders, held(t, side.theirs(other, line(i)).Lock))
 	}
 
-	// They have joined and listed when the connection is lost on which they have
-	// asked for their first watch. One after the other: what is swallowed is all
-	// that is written with it.
+	// The connection is lost when the waiters have joined and listed and have asked for
+	// their first watch. They start one after the other, because everything that is
+	// written together with a getData is swallowed, too.
 	var asked atomic.Int32
 	taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
 		if op != "getData" {
@@ -193,7 +196,7 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	var waiting []*harness.Call[*Lease]
 	for i := range queued {
 		waiting = append(waiting, later(t, sides[i%len(sides)].ours(c, line(i)).Lock))
-		harness.Eventually(t, "it has asked", func() bool { return asked.Load() == int32(i+1) })
+		harness.Eventually(t, "the request for a watch", func() bool { return asked.Load() == int32(i+1) })
 	}
 	taps.Cut(t, p)
 	taps.OnWrite(nil)
@@ -230,15 +233,15 @@ func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	require.Less(t, p.CountOf("setWatches"), 2+chunks+1)
 	requireFired(t, watches[:len(nodes)/2], jute.EventDataChanged)
 	requireArmed(t, s, look, nodes[len(nodes)/2:], watches[len(nodes)/2:])
-	t.Log(len(nodes), "watches,", chunk, "in a chunk")
+	t.Log(len(nodes), "watches,", chunk, "in a request")
 
 	require.NoError(t, sessGet(s, "/"))
-	require.Zero(t, bareWatches(s.Inspect().Conn), "none is left in go-zookeeper")
+	require.Zero(t, bareWatches(s.Inspect().Conn), "no watch is left in go-zookeeper")
 	require.Empty(t, s.Inspect().Watches)
 }
 
-// The same with the watches of those who wait for a read/write lock, in lines in
-// which all read, or all write.
+// The same with waiters for read/write locks. In each line all waiters are readers, or
+// all are writers.
 func TestB59WaitersOfEitherSideAreServedDespiteADropBetweenTwoChunks(t *testing.T) {
 	const lines, each = 45, 25
 	ctx := harness.Within(t, time.Minute)
@@ -265,13 +268,14 @@ func TestB59WaitersOfEitherSideAreServedDespiteADropBetweenTwoChunks(t *testing.
 			})
 		}
 	}
-	// Of its own place each, which is the next writer's too, and of the holder's.
+	// One on each waiter's own place, which the next writer shares, and one on the
+	// holder's.
 	watches := lines * (each + 1)
 	harness.Eventually(t, "asleep", func() bool { return watchesOf(c) == watches && c.idle() })
 	require.Zero(t, served.Load())
 
 	taps.Cut(t, p)
-	for _, l := range holders[:lines/2] { // half while it is away, half when it is back
+	for _, l := range holders[:lines/2] { // half while the client is disconnected, half afterwards
 		require.NoError(t, l.Release())
 	}
 	rule := p.On("setWatches", 2, harness.DropBefore)
@@ -291,7 +295,7 @@ func TestB59WaitersOfEitherSideAreServedDespiteADropBetweenTwoChunks(t *testing.
 	harness.Eventually(t, "watches", func() bool { return watchesOf(c) == 0 })
 }
 
-// dropsUnderLoad is how many connections are lost under load.
+// dropsUnderLoad is the number of connections that are lost under load.
 const dropsUnderLoad = 1000
 
 func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
@@ -361,7 +365,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 					return
 				}
 				if mine.Add(1); writers.Load() > 1 || writers.Load() == 1 && readers.Load() > 0 {
-					t.Error("somebody beside a writer")
+					t.Error("a writer does not hold the lock alone")
 				}
 				mine.Add(-1)
 				shared.Add(1)
@@ -371,7 +375,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 				}
 			}
 		})
-		wg.Go(func() { // sleeps on a node of its own until somebody else wakes it
+		wg.Go(func() { // watches a znode of its own until it is changed
 			for n := 0; !stopped(); n++ {
 				node := fmt.Sprintf("%s/%d-%d", path, i, n)
 				if _, err := look.Create(node, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
@@ -407,7 +411,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 		dropped += p.DropSome(func() bool { return rand.N(4) == 0 })
 		require.Less(t, time.Since(began), 50*time.Second)
 	}
-	t.Logf("%d drops in %v, %d and %d grants and %d wake-ups meanwhile", dropsUnderLoad, time.Since(began), grants.Load(), shared.Load(), wakeUps.Load())
+	t.Logf("%d drops in %v, with %d and %d grants and %d wake-ups", dropsUnderLoad, time.Since(began), grants.Load(), shared.Load(), wakeUps.Load())
 	close(stop)
 	done := make(chan struct{})
 	go func() {
@@ -417,7 +421,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		require.FailNow(t, "somebody waits for ever", "in line: %q and %q", harness.Children(t, look, line), harness.Children(t, look, line+"-rw"))
+		require.FailNow(t, "a waiter is stuck", "in line: %q and %q", harness.Children(t, look, line), harness.Children(t, look, line+"-rw"))
 	}
 
 	changeNodes(t, look, nodes)

@@ -159,7 +159,7 @@ func TestBareConnRacesRepliesAgainstSetWatches(t *testing.T) {
 	bareNeedsRaceDetector(t)
 	child, output, err := bareChild(t)
 	if !child {
-		require.Error(t, err, bareBetter("the gate in wire.Conn, which hides zxids from go-zookeeper"))
+		require.Error(t, err, bareBetter("the gate in wire.Conn, and that wire.Conn hides zxids from go-zookeeper"))
 		require.Contains(t, output, "DATA RACE")
 		require.Contains(t, output, "zk.(*Conn).sendSetWatches")
 		return

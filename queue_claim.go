@@ -115,8 +115,7 @@ func (q *Queue) claim(ctx context.Context, p *place, item string) (*Item, error)
 		case onExclusion && errors.Is(err, zk.ErrNodeExists):
 			return nil, errTaken
 		case onExit && errors.Is(err, zk.ErrNoNode):
-			err := p.whyGone(ctx)
-			if x.Repeated() && errors.Is(err, ErrEvicted) { // or it was made, and somebody has deleted all of it
+			if err = p.whyGone(ctx); x.Repeated() && errors.Is(err, ErrEvicted) { // or it was made, and somebody has deleted all of it
 				err = errLostAtOnce
 			}
 			return nil, err

@@ -383,8 +383,8 @@ func TestB21RoundOpenedWhileDisconnectedIsHeardOfAfterTheReconnect(t *testing.T)
 	require.Equal(t, 1-index, indexOf(t, a))
 }
 
-// leftBehind returns at how many paths a client still settles what its callers left.
-func leftBehind(c *Client) int {
+// unresolvedPaths returns at how many paths a client still settles what its callers left.
+func unresolvedPaths(c *Client) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.abandoned)
@@ -424,7 +424,7 @@ func TestB33NextMemberOfAClientWaitsUntilTheCancelledOneIsSettled(t *testing.T) 
 		require.Len(t, w.present(), 1)
 		indexes(t, again, waitLater(t, barrierOf2(w.stranger(nil))))
 		synctest.Wait()
-		require.Zero(t, leftBehind(c))
+		require.Zero(t, unresolvedPaths(c))
 	})
 }
 

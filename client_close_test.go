@@ -249,7 +249,7 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps){
 		"disconnected": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
 			p.Refuse(true)
-			sessAwaitDown(t, s)
+			awaitDown(t, s)
 		},
 		"dialling a black hole": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
 			taps.Cut(t, p)
@@ -271,27 +271,27 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 		},
 		"requests queued": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
 			taps.Cut(t, p)
-			sessCallers(t, s, 40)
-			harness.Eventually(t, "queued", func() bool { return sessQueued(s.Inspect().Conn) == 16 })
+			startReaders(t, s, 40)
+			harness.Eventually(t, "queued", func() bool { return queuedRequests(s.Inspect().Conn) == 16 })
 		},
 		"requests held back while re-arming": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
 			r := p.On("setWatches", 0, harness.Withhold)
 			p.Drop()
 			p.Await(r)
-			sessCallers(t, s, 40)
+			startReaders(t, s, 40)
 			harness.Eventually(t, "written", func() bool {
 				in := s.Inspect()
-				return in.Calls == 40 && sessQueued(in.Conn) == 0
+				return in.Calls == 40 && queuedRequests(in.Conn) == 0
 			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := harness.NewProxy(t, harness.Server())
-			c, s, taps := sessDial(t, p.Addr(), auth)
-			sessWatches(t, s, "/zookeeper")
+			c, s, taps := dialTapped(t, p.Addr(), auth)
+			watchOn(t, s, "/zookeeper")
 			lose(t, p, s, taps)
-			took, err := sessClose(t, c)
-			require.Less(t, took, sessSoon)
+			took, err := timedClose(t, c)
+			require.Less(t, took, promptClose)
 			require.ErrorContains(t, err, "left to time out")
 			require.Equal(t, err, c.Close(), "a second Close does nothing")
 		})
@@ -302,9 +302,9 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 // request to close and leave it unanswered, which costs the second that it waits.
 func TestCloseAMomentAfterTheConnectionWasLost(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
-	c, _, _ := sessDial(t, p.Addr(), Options{})
+	c, _, _ := dialTapped(t, p.Addr(), Options{})
 	p.Refuse(true)
-	took, err := sessClose(t, c)
+	took, err := timedClose(t, c)
 	require.Less(t, took, 3*time.Second)
 	require.ErrorContains(t, err, "left to time out")
 }
@@ -321,9 +321,9 @@ func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
-	took, err := sessClose(t, c)
+	took, err := timedClose(t, c)
 	require.NoError(t, err)
-	require.Less(t, took, sessSoon)
+	require.Less(t, took, promptClose)
 	require.ErrorIs(t, l.Err(), ErrClosed)
 	there, _, err := harness.Raw(t).Exists(node)
 	require.NoError(t, err)
@@ -333,14 +333,14 @@ func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
 func TestCloseWhereTheServerIsSilentTakesHalfTheTimeoutAndThreeSecondsAtMost(t *testing.T) {
 	const timeout = 2 * time.Second
 	p := harness.NewProxy(t, harness.Server())
-	c, s, _ := sessDial(t, p.Addr(), Options{SessionTimeout: timeout})
+	c, s, _ := dialTapped(t, p.Addr(), Options{SessionTimeout: timeout})
 	l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 	require.NoError(t, err)
 	p.Stall()
 	for range 5 {
-		c.tasks.Start(func() { sessGet(s, "/") })
+		c.tasks.Start(func() { readOnce(s, "/") })
 	}
-	took, err := sessClose(t, c)
+	took, err := timedClose(t, c)
 	require.Error(t, err)
 	require.Less(t, took, timeout/2+3*time.Second)
 	require.ErrorIs(t, l.Err(), ErrClosed)
@@ -357,9 +357,9 @@ func TestCloseTwiceAndAtTheSameTime(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	took, err := sessClose(t, c)
+	took, err := timedClose(t, c)
 	require.NoError(t, err)
-	require.Less(t, took, sessSoon)
+	require.Less(t, took, promptClose)
 	_, err = NewMutex(c, "/a").Lock(harness.Within(t, time.Second))
 	require.ErrorIs(t, err, ErrClosed)
 }

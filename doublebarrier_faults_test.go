@@ -331,7 +331,7 @@ func TestB33AbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
 				require.Len(t, w.inside(), 1)
 				leaveAll(t, visits(t, a, enter(t, couple(w.stranger(nil))))...)
 				synctest.Wait()
-				require.Zero(t, leftBehind(c))
+				require.Zero(t, unresolvedPaths(c))
 			})
 		})
 	}

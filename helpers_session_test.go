@@ -16,8 +16,8 @@ import (
 
 // Connections that a test can look into.
 
-// sessNames returns n names of servers that only a Dialer of the test knows.
-func sessNames(n int) []string {
+// serverNames returns n names of servers that only a Dialer of the test knows.
+func serverNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = fmt.Sprintf("zk-%d.test:2181", i)
@@ -25,66 +25,66 @@ func sessNames(n int) []string {
 	return names
 }
 
-// sessDial returns a Client whose connections all lead to target, and its
+// dialTapped returns a Client whose connections all lead to target, and its
 // session.
-func sessDial(t testing.TB, target string, opts Options) (*Client, *session, *harness.Taps) {
+func dialTapped(t testing.TB, target string, opts Options) (*Client, *session, *harness.Taps) {
 	t.Helper()
 	taps := harness.NewTaps(target)
 	opts.Dialer = taps.Dial
-	c := dialTo(t, sessNames(5), &opts)
+	c := dialTo(t, serverNames(5), &opts)
 	s, _ := c.session()
 	return c, s, taps
 }
 
-// sessQueued returns how many requests wait in go-zookeeper's channel, which
+// queuedRequests returns how many requests wait in go-zookeeper's channel, which
 // holds 16.
-func sessQueued(conn *zk.Conn) int {
+func queuedRequests(conn *zk.Conn) int {
 	return reflect.ValueOf(conn).Elem().FieldByName("sendChan").Len()
 }
 
-func sessAwaitUp(t testing.TB, s *session) {
+func awaitUp(t testing.TB, s *session) {
 	t.Helper()
 	harness.Eventually(t, "the session is up", func() bool { up, _ := s.Connected(); return up })
 }
 
-// sessConn returns the number of the newest connection. A connection can be lost
+// connectionNumber returns the number of the newest connection. A connection can be lost
 // and replaced so quickly that nobody sees the session down.
-func sessConn(s *session) uint64 {
+func connectionNumber(s *session) uint64 {
 	conn, _ := s.Connection()
 	return conn
 }
 
-// sessAwaitNext waits until the session is up on a connection after that one.
-func sessAwaitNext(t testing.TB, s *session, conn uint64) {
+// awaitReconnect waits until the session is up on a connection after that one.
+func awaitReconnect(t testing.TB, s *session, conn uint64) {
 	t.Helper()
 	harness.Eventually(t, "the session is up again", func() bool {
 		up, _ := s.Connected()
-		return up && sessConn(s) > conn
+		return up && connectionNumber(s) > conn
 	})
 }
 
-// sessAwaitDown is for when no connection can be made.
-func sessAwaitDown(t testing.TB, s *session) {
+// awaitDown is for when no connection can be made.
+func awaitDown(t testing.TB, s *session) {
 	t.Helper()
 	harness.Eventually(t, "the session is down", func() bool { up, _ := s.Connected(); return !up })
 }
 
-// sessGet is a read on the session that waits as long as it lives.
-func sessGet(s *session, path string) error {
+// readOnce is a read on the session that waits as long as it lives.
+func readOnce(s *session, path string) error {
 	return s.Call(func(conn *zk.Conn) error {
 		_, _, err := conn.Get(path)
 		return err
 	})
 }
 
-// sessCallers starts n reads, each repeated until the session is over, and waits
+// startReaders starts n reads, each repeated until the session is over, and waits
 // for them at the end of the test.
-func sessCallers(t testing.TB, s *session, n int) {
+func startReaders(t testing.TB, s *session, n int) {
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {
 			for {
-				err := sessGet(s, "/")
+				err := readOnce(s, "/")
 				if err == zkconn.ErrSessionOver {
 					return
 				}
@@ -98,24 +98,24 @@ func sessCallers(t testing.TB, s *session, n int) {
 	t.Cleanup(wg.Wait)
 }
 
-// sessWatches arms one watch.
-func sessWatches(t testing.TB, s *session, path string) *zkconn.Watch {
+// watchOn arms one watch.
+func watchOn(t testing.TB, s *session, path string) *zkconn.Watch {
 	t.Helper()
 	w, err := s.Watch(harness.Within(t, 20*time.Second), path)
 	require.NoError(t, err)
 	return w
 }
 
-// sessLocks requires that the Client works.
-func sessLocks(t testing.TB, c *Client) {
+// requireUsable requires that the Client works.
+func requireUsable(t testing.TB, c *Client) {
 	t.Helper()
 	l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 	require.NoError(t, err)
 	require.NoError(t, l.Release())
 }
 
-// sessClose returns how long Close took, and its error.
-func sessClose(t testing.TB, c *Client) (time.Duration, error) {
+// timedClose returns how long Close took, and its error.
+func timedClose(t testing.TB, c *Client) (time.Duration, error) {
 	t.Helper()
 	began := time.Now()
 	result := make(chan error, 1)

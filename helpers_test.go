@@ -124,15 +124,15 @@ func watchesOf(c *Client) int {
 	return len(s.Inspect().Watches)
 }
 
-// trail keeps what a Client's Trace is told.
-type trail struct {
+// recorder keeps what a Client's Trace is told.
+type recorder struct {
 	mu   sync.Mutex
 	told map[string][]TraceEvent
 }
 
-func newTrail() *trail { return &trail{told: map[string][]TraceEvent{}} }
+func newRecorder() *recorder { return &recorder{told: map[string][]TraceEvent{}} }
 
-func (r *trail) trace() *Trace {
+func (r *recorder) trace() *Trace {
 	note := func(what string) func(TraceEvent) {
 		return func(e TraceEvent) {
 			r.mu.Lock()
@@ -146,14 +146,14 @@ func (r *trail) trace() *Trace {
 	}
 }
 
-func (r *trail) of(what string) []TraceEvent {
+func (r *recorder) of(what string) []TraceEvent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.told[what])
 }
 
 // nth waits until something has been told n times, and returns what then.
-func (r *trail) nth(t testing.TB, n int, what string) TraceEvent {
+func (r *recorder) nth(t testing.TB, n int, what string) TraceEvent {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("%s told %d times", what, n), func() bool { return len(r.of(what)) >= n })
 	return r.of(what)[n-1]

@@ -159,7 +159,7 @@ func TestB31TenThousandWatchesSurviveReconnects(t *testing.T) {
 			deleteNodes(t, conn, gone)
 			changeNodes(t, conn, changed)
 			require.False(t, slices.ContainsFunc(all, (*zkconn.Watch).HasFired))
-			requests := w.requests(func() { sessAwaitUp(t, s) })
+			requests := w.requests(func() { awaitUp(t, s) })
 			require.Greater(t, requests["setWatches"], 2, "round %d", round)
 			requireFired(t, all[:100], jute.EventDeleted)
 			requireFired(t, all[100:200], jute.EventDataChanged)

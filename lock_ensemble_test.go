@@ -283,9 +283,9 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	// waits for one other too. The first holds.
 	type standing struct {
 		*harness.Call[*Lease]
-		trail   *trail
-		client  *Client
-		release string // how it leaves
+		recorder *recorder
+		client   *Client
+		release  string // how it leaves
 	}
 	var lines [2][]standing
 	var before [2][]string
@@ -293,8 +293,8 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 		path := harness.NewPath(t)
 		for i := range 1 + n {
 			side := kinds[i%len(kinds)]
-			who := standing{trail: newTrail(), release: side.release}
-			who.client = dialTo(t, addrs, &Options{Trace: who.trail.trace()})
+			who := standing{recorder: newRecorder(), release: side.release}
+			who.client = dialTo(t, addrs, &Options{Trace: who.recorder.trace()})
 			who.Call = later(t, side.ours(who.client, path).Lock)
 			sleeps(t, who.client, min(1+i, 2))
 			lines[line] = append(lines[line], who)
@@ -310,7 +310,7 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	_, err = e.Leader(t.Context(), leader)
 	require.NoError(t, err)
 	for _, who := range slices.Concat(lines[0], lines[1]) {
-		require.Equal(t, who.trail.nth(t, 1, "up").Session, who.trail.nth(t, 2, "up").Session, "the same session")
+		require.Equal(t, who.recorder.nth(t, 1, "up").Session, who.recorder.nth(t, 2, "up").Session, "the same session")
 		harness.Eventually(t, "connected", func() bool {
 			s, _ := who.client.session()
 			up, _ := s.Connected()
@@ -346,8 +346,8 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 				who.release:    1,
 				"getChildren2": 1, // an event is no more than a hint after a reconnect
 			}, count(), "one waiter wakes")
-			require.Len(t, next.trail.of("queued"), 1)
-			require.Equal(t, before[l][i+1], next.trail.nth(t, 1, "granted").Place)
+			require.Len(t, next.recorder.of("queued"), 1)
+			require.Equal(t, before[l][i+1], next.recorder.nth(t, 1, "granted").Place)
 		}
 	}
 }
@@ -460,7 +460,7 @@ func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 	leader, err := e.Leader(t.Context())
 	require.NoError(t, err)
 	follower := e.Nodes[(slices.Index(e.Nodes, leader)+1)%len(e.Nodes)]
-	seen := newTrail()
+	seen := newRecorder()
 	quiet := lockOn(t, NewMutex(dialTo(t, []string{follower.Addr()}, &Options{
 		Trace:  seen.trace(),
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -145,7 +145,7 @@ func TestB56ServersAwayForLongerThanTheTimeout(t *testing.T) {
 
 			for _, l := range lines {
 				next := l.waiter.Get()
-				for _, r := range []*trail{l.holding, l.waiting} {
+				for _, r := range []*recorder{l.holding, l.waiting} {
 					require.Equal(t, r.nth(t, 1, "up").Session, r.nth(t, 2, "up").Session, "the session is known still")
 				}
 				require.Equal(t, l.before[1], l.waiting.nth(t, 1, "granted").Place)
@@ -165,7 +165,7 @@ func TestB56ServersAwayForLongerThanTheTimeout(t *testing.T) {
 type pair struct {
 	side             // of the waiter; the holder is a rival
 	path             string
-	holding, waiting *trail
+	holding, waiting *recorder
 	client           *Client // the holder's
 	holder           *Lease
 	work             context.Context // the holder's
@@ -177,7 +177,7 @@ type pair struct {
 func pairs(t testing.TB, ctx context.Context, servers []string, timeout time.Duration) (ps []*pair) {
 	t.Helper()
 	for _, side := range sides {
-		p := &pair{side: side, path: harness.NewPath(t), holding: newTrail(), waiting: newTrail()}
+		p := &pair{side: side, path: harness.NewPath(t), holding: newRecorder(), waiting: newRecorder()}
 		p.client = dialTo(t, servers, &Options{SessionTimeout: timeout, Trace: p.holding.trace()})
 		p.holder = held(t, side.theirs(p.client, p.path).Lock)
 		p.work = p.holder.Context(ctx)

@@ -57,7 +57,7 @@ func TestB05WhatEachSideWantsWhileDisconnectedIsDoneInTheNextSession(t *testing.
 		released, lost := held(t, r.m.Lock), held(t, elsewhere.Lock)
 		r.p.Refuse(true)
 		s, _ := r.c.session()
-		sessAwaitDown(t, s)
+		awaitDown(t, s)
 		require.NoError(t, released.Release())
 		var waiting []*harness.Call[*Lease]
 		for range 3 {
@@ -169,13 +169,13 @@ func TestB10EachSideJoinsAgainAtTheTail(t *testing.T) {
 	t.Parallel()
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
-			trail := newTrail()
-			r := side.rig(t, &Options{Trace: trail.trace()})
+			recorder := newRecorder()
+			r := side.rig(t, &Options{Trace: recorder.trace()})
 			holder := held(t, r.rival.Lock)
 			a := r.waits(2)
-			first := trail.nth(t, 1, "queued")
+			first := recorder.nth(t, 1, "queued")
 			r.p.Expire()
-			again := trail.nth(t, 2, "queued")
+			again := recorder.nth(t, 2, "queued")
 			require.NotEqual(t, first.Session, again.Session)
 			r.queued(2)
 			require.True(t, a.Waiting())

@@ -416,7 +416,7 @@ func TestB44CauseOfAContextIsNotTheOutcome(t *testing.T) {
 	it := takeOn(t, r.q)
 	r.p.Refuse(true)
 	s, _ := r.c.session()
-	sessAwaitDown(t, s)
+	awaitDown(t, s)
 	for _, cause := range []error{lost(errDeleted), ErrUncertain, ErrEvicted, zkconn.ErrSessionOver, zk.ErrNoNode} {
 		ack, put := ackLater(t, it), putLater(t, r.q, "never sent")
 		ack.Cancel(cause)

@@ -230,7 +230,7 @@ func TestB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 		t.Run(side.name, func(t *testing.T) {
 			path := harness.NewPath(t)
 			p, held := startHolder(t, side, "wait", path)
-			seen := newTrail()
+			seen := newRecorder()
 			c := dial(t, &Options{Trace: seen.trace()})
 			waiter := later(t, side.theirs(c, path).Lock)
 			sleeps(t, c, 2)

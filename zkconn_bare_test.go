@@ -159,7 +159,7 @@ func TestBareConnRunsQueuedRequestsInTheNextSession(t *testing.T) {
 		_, err := conn.Create(path+"/queued", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		made <- err
 	}()
-	harness.Eventually(t, "queued", func() bool { return sessQueued(conn) == 1 })
+	harness.Eventually(t, "queued", func() bool { return queuedRequests(conn) == 1 })
 	harness.EndSession(t, harness.Server(), old, password)
 	taps.Release()
 
@@ -387,7 +387,7 @@ func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
 		go conn.Get("/")
 		<-writing
 		go conn.Close()
-		harness.Eventually(t, "Close has begun", func() bool { return sessQueued(conn) == 1 })
+		harness.Eventually(t, "Close has begun", func() bool { return queuedRequests(conn) == 1 })
 		for range 12 { // some are queued, and answered at once because of Close
 			conn.Get("/")
 		}

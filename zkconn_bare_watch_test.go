@@ -107,7 +107,7 @@ func TestBareConnSendsQueuedRequestsBeforeSetWatches(t *testing.T) {
 	for range 16 { // the capacity of its channel
 		wg.Go(func() { conn.Get(path) })
 	}
-	harness.Eventually(t, "queued", func() bool { return sessQueued(conn) == 16 })
+	harness.Eventually(t, "queued", func() bool { return queuedRequests(conn) == 16 })
 	first := p.On("getData", 1, harness.Hold) // see TestBareConnRacesRepliesAgainstSetWatches
 	taps.Release()
 	harness.Eventually(t, "setWatches", func() bool { return slices.Contains(taps.Newest().Sent(), "setWatches") })
@@ -134,7 +134,7 @@ func TestBareConnLosesAChangeWhenARequestOvertakesSetWatches(t *testing.T) {
 		_, _, err := conn.Get(path)
 		overtakes <- err
 	}()
-	harness.Eventually(t, "queued", func() bool { return sessQueued(conn) == 1 })
+	harness.Eventually(t, "queued", func() bool { return queuedRequests(conn) == 1 })
 	get, set := p.On("getData", 1, harness.Hold), p.On("setWatches", 1, harness.Hold)
 	taps.Release()
 	harness.Eventually(t, "setWatches", func() bool { return slices.Contains(taps.Newest().Sent(), "setWatches") })
@@ -177,7 +177,7 @@ func TestBareConnRacesRepliesAgainstSetWatches(t *testing.T) {
 		for range 16 {
 			wg.Go(func() { conn.Get("/") })
 		}
-		harness.Eventually(t, "queued", func() bool { return sessQueued(conn) == 16 })
+		harness.Eventually(t, "queued", func() bool { return queuedRequests(conn) == 16 })
 		taps.Release()
 		wg.Wait()
 	}

@@ -23,7 +23,7 @@ import (
 
 func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
-	c, s, taps := sessDial(t, p.Addr(), Options{})
+	c, s, taps := dialTapped(t, p.Addr(), Options{})
 	old := s.ID()
 	password := p.Password(old)
 	taps.Cut(t, p)
@@ -40,7 +40,7 @@ func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 			errs <- s.Call(makeNode)
 		}()
 	}
-	harness.Eventually(t, "they are queued", func() bool { return sessQueued(s.Inspect().Conn) == 16 })
+	harness.Eventually(t, "they are queued", func() bool { return queuedRequests(s.Inspect().Conn) == 16 })
 	harness.EndSession(t, harness.Server(), old, password)
 	p.Reset()
 	taps.Release()
@@ -48,7 +48,7 @@ func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 		require.ErrorIs(t, <-errs, zkconn.ErrSessionOver)
 	}
 
-	sessLocks(t, c)
+	requireUsable(t, c)
 	next, _ := c.session()
 	require.NotEqual(t, old, next.ID())
 	require.Zero(t, p.CountOf("create"), "none has reached a server")
@@ -62,7 +62,7 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 		defer hole.Close()
 		var mu sync.Mutex
 		var asked []string
-		c := dialTo(t, sessNames(2), &Options{
+		c := dialTo(t, serverNames(2), &Options{
 			SessionTimeout: 4 * time.Second,
 			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				mu.Lock()
@@ -75,7 +75,7 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, network, target)
 			},
 		})
-		sessLocks(t, c)
+		requireUsable(t, c)
 		mu.Lock()
 		defer mu.Unlock()
 		require.Len(t, asked, 2)
@@ -88,7 +88,7 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 		var mu sync.Mutex
 		var asked []string
 		var left time.Time
-		c := dialTo(t, sessNames(2), &Options{
+		c := dialTo(t, serverNames(2), &Options{
 			SessionTimeout: timeout,
 			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				mu.Lock()
@@ -104,10 +104,10 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 		s, _ := c.session()
 		l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 		require.NoError(t, err)
-		lost := sessConn(s)
+		lost := connectionNumber(s)
 		began := time.Now()
 		p.Stall()
-		sessAwaitNext(t, s, lost)
+		awaitReconnect(t, s, lost)
 		require.NoError(t, l.Err(), "the session has lived on")
 		require.NoError(t, l.Release())
 		mu.Lock()
@@ -145,7 +145,7 @@ func TestB54DropsAmidReauthentication(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
 	taps := harness.NewTaps(p.Addr())
 	// With so many names no attempt has to wait for its turn.
-	c := dialTo(t, sessNames(2*cuts), &Options{
+	c := dialTo(t, serverNames(2*cuts), &Options{
 		Dialer: taps.Dial,
 		Auth:   []Auth{{Scheme: "digest", Data: []byte("user:password")}},
 	})
@@ -169,7 +169,7 @@ func TestB54DropsAmidReauthentication(t *testing.T) {
 		p.Drop()
 		harness.Eventually(t, "cut "+cut, func() bool { return p.Matched(r) >= cuts/3 })
 		p.Off(r)
-		sessAwaitUp(t, s)
+		awaitUp(t, s)
 	}
 	for i, l := range leases {
 		require.NoError(t, l.Err())
@@ -177,7 +177,7 @@ func TestB54DropsAmidReauthentication(t *testing.T) {
 		require.NoError(t, l.Release(), "the session has lived on, credentials and all")
 		require.NoError(t, waiting[i].Get().Release())
 	}
-	sessLocks(t, c)
+	requireUsable(t, c)
 	now, _ := c.session()
 	require.Same(t, s, now)
 	require.NoError(t, c.Close())
@@ -189,7 +189,7 @@ func TestB60WritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 	path := harness.NewPath(t)
 	broken := errors.New("broken")
 	for range 10 {
-		c, s, taps := sessDial(t, p.Addr(), Options{})
+		c, s, taps := dialTapped(t, p.Addr(), Options{})
 		var failures atomic.Int32
 		taps.OnWrite(func(tap *harness.Tap, op string, _ []byte) (bool, error) {
 			if op != "connect" && op != "auth" && len(tap.Sent()) > 20 {
@@ -202,7 +202,7 @@ func TestB60WritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 		for range 30 {
 			wg.Go(func() {
 				for {
-					if err := sessGet(s, "/"); err == zkconn.ErrSessionOver {
+					if err := readOnce(s, "/"); err == zkconn.ErrSessionOver {
 						return
 					} else if errors.Is(err, broken) {
 						t.Error("a raw error of the socket:", err)
@@ -221,7 +221,7 @@ func TestB60WritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 			})
 		}
 		harness.Eventually(t, "writes fail", func() bool { return failures.Load() >= 3 })
-		took, _ := sessClose(t, c)
+		took, _ := timedClose(t, c)
 		require.Less(t, took, 10*time.Second)
 		wg.Wait()
 	}
@@ -231,6 +231,6 @@ func TestB60WritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 
 // Close.
 
-// sessSoon is what Close may take while there is nobody to talk to. Done the
+// promptClose is what Close may take while there is nobody to talk to. Done the
 // obvious way it takes one to three seconds.
-const sessSoon = 900 * time.Millisecond
+const promptClose = 900 * time.Millisecond

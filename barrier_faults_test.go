@@ -96,7 +96,7 @@ func TestB45WhateverHappensToARequestTheRoundOpensForAllOrForNone(t *testing.T) 
 
 // Another waits, and one cancels while one of its requests is under way: either
 // the round is opened with it, and both are told, or neither is.
-func TestB32MemberThatCancelsAtEveryStepIsNamedAndToldSoOrNeither(t *testing.T) {
+func TestB32CancelAtAnyRequestReturnsAnIndexOrRemovesTheMember(t *testing.T) {
 	delays := []zktest.Fault{
 		{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true},
 	}
@@ -150,7 +150,7 @@ func TestB32MemberThatCancelsAtEveryStepIsNamedAndToldSoOrNeither(t *testing.T) 
 }
 
 // The opening and the cancelling are on their way at the same time.
-func TestB32CancelRacingTheOpeningEachOrder(t *testing.T) {
+func TestB32CancelRacingTheOpeningInEitherOrder(t *testing.T) {
 	t.Run("the opening comes first", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			a := waitLater(t, barrierOf2(w.stranger(nil)))
@@ -240,7 +240,7 @@ func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 }
 
 // The server of the next connection does not have the join yet.
-func TestB03SearchForAMemberAsksBehindASync(t *testing.T) {
+func TestB03SearchForALostJoinOfABarrierSyncsFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
@@ -251,7 +251,7 @@ func TestB03SearchForAMemberAsksBehindASync(t *testing.T) {
 	}, behind(2, 1))
 }
 
-func TestB45OpeningWhoseReplyIsLost(t *testing.T) {
+func TestB45OpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
 	for name, after := range map[string]bool{"applied": true, "not applied": false} {
 		for _, do := range []zktest.Action{zktest.Drop, zktest.Answer} {
 			t.Run(name+" "+string(do), func(t *testing.T) {
@@ -268,7 +268,7 @@ func TestB45OpeningWhoseReplyIsLost(t *testing.T) {
 	}
 }
 
-func TestB07MemberThatLeavesWhoseReplyIsLost(t *testing.T) {
+func TestB07LeaveOfABarrierWhoseReplyIsLostRemovesTheMember(t *testing.T) {
 	for name, after := range map[string]bool{"applied": true, "not applied": false} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -307,7 +307,7 @@ func TestB05JoinOfABarrierWhileDisconnectedRunsInTheNextSessionOnly(t *testing.T
 
 // The opening is on its way to a client that hears it after its session has
 // ended: it was named, and is told so.
-func TestB11MemberThatWasNamedBeforeItsSessionEndedIsTold(t *testing.T) {
+func TestB11MemberOfAnOpenedRoundGetsItsIndexAfterItsSessionExpired(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.srv)
 		c := w.stranger(&Options{Dialer: still.Dial})
@@ -328,7 +328,7 @@ func TestB11MemberThatWasNamedBeforeItsSessionEndedIsTold(t *testing.T) {
 
 // Not named, and another round with the same numbers stands when it hears: that
 // one's ready tells nothing about it.
-func TestB11MemberOfAnExpiredSessionDoesNotBelieveAnotherRoundsReady(t *testing.T) {
+func TestB11MemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.srv)
 		c := w.stranger(&Options{Dialer: still.Dial})
@@ -370,7 +370,7 @@ func TestB18BarrierWaitsThroughAServerRestart(t *testing.T) {
 	indexes(t, append(waiting, last)...)
 }
 
-func TestB21RoundOpenedWhileDisconnectedIsHeardOfAfterTheReconnect(t *testing.T) {
+func TestB21RoundOpenedWhileDisconnectedReleasesTheWaiterAfterTheReconnect(t *testing.T) {
 	r := newRig(t, nil)
 	path := r.path + "-b"
 	a := waitLater(t, NewBarrier(r.c, path, 2))
@@ -392,7 +392,7 @@ func unresolvedPaths(c *Client) int {
 
 // A member that is cancelled while it is disconnected returns at once, and this
 // client's next one comes when the old one has gone: it does not meet itself.
-func TestB33NextMemberOfAClientWaitsUntilTheCancelledOneIsSettled(t *testing.T) {
+func TestB33NextWaitOfAClientStartsOnceTheCancelledOneIsResolved(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		b := barrierOf2(c)
@@ -429,7 +429,7 @@ func TestB33NextMemberOfAClientWaitsUntilTheCancelledOneIsSettled(t *testing.T) 
 }
 
 // The round was opened while the one who cancelled could not hear.
-func TestB33CancelledWhileDisconnectedAndNamedAfterAll(t *testing.T) {
+func TestB33WaitCancelledWhileDisconnectedMayStillBeInTheRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, other := w.stranger(nil), w.stranger(nil)
 		a := waitLater(t, barrierOf2(c))
@@ -472,7 +472,7 @@ func TestB32WaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 }
 
 // An early comer that gives up was never a member.
-func TestB32EarlyComerThatIsCancelledIsNotUncertain(t *testing.T) {
+func TestB32WaitCancelledBeforeTheLastRoundIsEmptyIsNotUncertain(t *testing.T) {
 	for name, gone := range map[string]bool{"connected": false, "disconnected": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -515,7 +515,7 @@ func TestB32CancelledMembersLeaveNoWatches(t *testing.T) {
 	})
 }
 
-func TestB35BarrierAndClose(t *testing.T) {
+func TestB35CloseEndsTheWaitsAtABarrier(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		var as []*harness.Call[int]
@@ -540,7 +540,7 @@ func TestB35BarrierAndClose(t *testing.T) {
 }
 
 // The opening is on its way when the Client is closed.
-func TestB35CloseRacingTheOpening(t *testing.T) {
+func TestB35WaitReturnsItsIndexWhenTheRoundOpensDuringClose(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		a := waitLater(t, barrierOf2(c))
@@ -556,7 +556,7 @@ func TestB35CloseRacingTheOpening(t *testing.T) {
 	})
 }
 
-func TestB35BarrierAndCloseWhileDisconnected(t *testing.T) {
+func TestB35WaitAtABarrierIsUncertainAfterCloseWhileDisconnected(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		a := waitLater(t, barrierOf2(c))

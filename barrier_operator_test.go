@@ -18,7 +18,7 @@ import (
 // What others do to the znodes of a Barrier.
 
 // An operator deletes a member.
-func TestB22EvictedMemberOfABarrierIsToldAndNotCounted(t *testing.T) {
+func TestB22EvictedMemberOfABarrierGetsErrEvictedAndIsNotCounted(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"early": 0, "late": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -41,7 +41,7 @@ func TestB22EvictedMemberOfABarrierIsToldAndNotCounted(t *testing.T) {
 }
 
 // A member that was named is deleted before it has heard.
-func TestB22EvictedMemberThatWasNamedIsTold(t *testing.T) {
+func TestB22MemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.srv)
 		a := waitLater(t, barrierOf2(w.stranger(&Options{Dialer: still.Dial, SessionTimeout: time.Minute})))
@@ -74,7 +74,7 @@ func wipe(t testing.TB, conn *zk.Conn, path string) {
 	require.NoError(t, err)
 }
 
-func TestB23RoundDeletedUnderItsMembers(t *testing.T) {
+func TestB23MembersOfADeletedRoundGetErrEvicted(t *testing.T) {
 	for _, what := range []string{"/b/round", "/b"} {
 		for name, again := range map[string]bool{"and made again": true, "for good": false} {
 			t.Run(what+" "+name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestB23RoundDeletedUnderItsMembers(t *testing.T) {
 	}
 }
 
-func TestB24BarrierWhosePathWasReapedIsMadeAgain(t *testing.T) {
+func TestB24BarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, b := barrierOf2(w.stranger(nil)), barrierOf2(w.stranger(nil))
 		for range 3 {
@@ -157,7 +157,7 @@ func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 	indexes(t, waitLater(t, NewBarrier(c, path, 2)), waitLater(t, NewBarrier(dial(t, nil), path, 2)))
 }
 
-func TestB28CounterOfARoundAtItsEnd(t *testing.T) {
+func TestB28RoundWhoseCounterIsExhaustedIsAnError(t *testing.T) {
 	for name, next := range map[string]int32{"past the limit": maxNumber + 1, "at its end": 1<<31 - 1, "negative": -5} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -177,7 +177,7 @@ func TestB28CounterOfARoundAtItsEnd(t *testing.T) {
 
 // What an operator does to ready. Nobody waits for ever, and the next round is
 // not in the way.
-func TestB45ReadyThatSomebodyElseHasWritten(t *testing.T) {
+func TestB45ReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 	for name, data := range map[string]string{"empty": "", "junk": "go!", "no number": "1-", "a number": "7"} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -214,7 +214,7 @@ func TestB45ReadyThatSomebodyElseHasWritten(t *testing.T) {
 	}
 }
 
-func TestB45RoundWithoutReadyIsAnErrorAndNoSpin(t *testing.T) {
+func TestB45RoundWithoutReadyIsAnErrorWithoutSpinning(t *testing.T) {
 	for name, again := range map[string]bool{"deleted": false, "and made again": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -265,7 +265,7 @@ func TestB45ReadyThatCannotBeDeletedIsAnError(t *testing.T) {
 	})
 }
 
-func TestB46BarrierWhoseServerLostItsData(t *testing.T) {
+func TestB46WaitAtABarrierIsUncertainWhenTheServerLostItsData(t *testing.T) {
 	t.Parallel()
 	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}

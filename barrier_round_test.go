@@ -11,7 +11,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-func TestA22ACancelThatIsSentAgainAndFindsItsMemberDeletedLooksWhetherTheRoundWasOpenedWithIt(t *testing.T) {
+func TestA22ACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first := waitLater(t, NewBarrier(w.stranger(nil), "/b", 2))
 		synctest.Wait()
@@ -35,7 +35,7 @@ func TestA22ACancelThatIsSentAgainAndFindsItsMemberDeletedLooksWhetherTheRoundWa
 	}, zktest.TickTime(time.Second))
 }
 
-func TestB35BarriersWhoseJoinIsOnItsWayAtCloseSayThatTheClientWasClosed(t *testing.T) {
+func TestB35JoinOfABarrierInFlightAtCloseReturnsErrClosed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		for _, path := range []string{"/round", "/double"} {
 			c := w.stranger(nil)
@@ -58,7 +58,7 @@ func TestB35BarriersWhoseJoinIsOnItsWayAtCloseSayThatTheClientWasClosed(t *testi
 	}, zktest.TickTime(time.Second))
 }
 
-func TestB45WhoCouldNotOpenForAMemberThatDiedOpensForThoseWhoAreLeft(t *testing.T) {
+func TestB45RoundOpensForTheOthersWhenAMemberDiesDuringTheOpening(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, b, c := w.stranger(nil), w.stranger(nil), w.stranger(nil)
 		waitLater(t, NewBarrier(a, "/b", 2))

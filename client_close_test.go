@@ -121,7 +121,7 @@ func TestCloseIsPromptWhileGoroutinesLock(t *testing.T) {
 	}
 }
 
-func TestReadsOfALeaseOfAClosedClientSaySo(t *testing.T) {
+func TestReadsOfALeaseOfAClosedClientReturnErrClosed(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.lock()
 	rule := r.p.On("getData", 1, harness.Hold)
@@ -300,7 +300,7 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 
 // Where the client has not heard of the loss yet, go-zookeeper may take the
 // request to close and leave it unanswered, which costs the second that it waits.
-func TestCloseAMomentAfterTheConnectionWasLost(t *testing.T) {
+func TestCloseRightAfterTheConnectionWasLostIsBounded(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
 	c, _, _ := dialTapped(t, p.Addr(), Options{})
 	p.Refuse(true)
@@ -330,7 +330,7 @@ func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
 	require.False(t, there)
 }
 
-func TestCloseWhereTheServerIsSilentTakesHalfTheTimeoutAndThreeSecondsAtMost(t *testing.T) {
+func TestCloseOnASilentServerTakesAtMostHalfTheTimeoutAndThreeSeconds(t *testing.T) {
 	const timeout = 2 * time.Second
 	p := harness.NewProxy(t, harness.Server())
 	c, s, _ := dialTapped(t, p.Addr(), Options{SessionTimeout: timeout})
@@ -346,7 +346,7 @@ func TestCloseWhereTheServerIsSilentTakesHalfTheTimeoutAndThreeSecondsAtMost(t *
 	require.ErrorIs(t, l.Err(), ErrClosed)
 }
 
-func TestCloseTwiceAndAtTheSameTime(t *testing.T) {
+func TestCloseMayBeCalledTwiceAndConcurrently(t *testing.T) {
 	c := dial(t, nil)
 	var wg sync.WaitGroup
 	for range 8 {

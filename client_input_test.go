@@ -124,7 +124,7 @@ func TestB39BadOptionsAreNamed(t *testing.T) {
 	}
 }
 
-func TestB40NilAndClosed(t *testing.T) {
+func TestB40NilArgumentsAndAClosedClientAreErrors(t *testing.T) {
 	r := newRig(t, nil)
 	var none context.Context
 	var zero Mutex
@@ -219,7 +219,7 @@ func TestB62AuthACLMeansTheUsersIDs(t *testing.T) {
 	})
 }
 
-func TestB52PathsThatNoRequestHasRoomForAreRefused(t *testing.T) {
+func TestB52PathsLongerThanARequestAreRefused(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.lock()
 	r.p.Reset()

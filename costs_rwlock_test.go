@@ -79,7 +79,7 @@ func (k *till) waits(w *RWLock, lock func(context.Context) (*Lease, error)) *har
 	return a
 }
 
-func TestWhatAReadLockCosts(t *testing.T) {
+func TestReadLocksTakeTwoCommitsAndNoEvents(t *testing.T) {
 	k := newTill(t)
 	w, other := k.lock(), k.lock()
 	cost := func(f func(context.Context) (*Lease, error), want map[string]int) {
@@ -205,7 +205,7 @@ func TestAWriterBehindReadersListsWhenItsPredecessorLeaves(t *testing.T) {
 	require.NoError(t, l.Release())
 }
 
-func TestADowngradeWakesWhoWaitsForItOnce(t *testing.T) {
+func TestADowngradeWakesEachWaiterOnce(t *testing.T) {
 	k := newTill(t)
 	holder := k.lock()
 	l := held(t, holder.Lock)
@@ -229,7 +229,7 @@ func TestADowngradeWakesWhoWaitsForItOnce(t *testing.T) {
 
 // With a thousand readers inside, one reader more and a writer that waits cost
 // what they cost with one.
-func TestAThousandReadersHold(t *testing.T) {
+func TestCostsDoNotGrowWithTheNumberOfReaders(t *testing.T) {
 	const n = 1000
 	k := newTill(t)
 	var leases [n]*Lease

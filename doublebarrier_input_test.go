@@ -11,7 +11,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-func TestB40AVisitThatIsNone(t *testing.T) {
+func TestB40AZeroVisitIsAnError(t *testing.T) {
 	var none context.Context
 	ctx := harness.Within(t, 20*time.Second)
 	var nilVisit *Visit

@@ -117,7 +117,7 @@ func TestA22DoubleBarrierIsAThreshold(t *testing.T) {
 	})
 }
 
-func TestA22DoubleBarrierOfOneAndOfMembersOfOneClient(t *testing.T) {
+func TestA22DoubleBarrierWorksForOneMemberAndForMembersOfOneClient(t *testing.T) {
 	c, path := dial(t, nil), harness.NewPath(t)
 	leaveAll(t, visits(t, enter(t, NewDoubleBarrier(c, path, 1)))...)
 	d := NewDoubleBarrier(c, path+"/below", 5)
@@ -131,7 +131,7 @@ func TestA22DoubleBarrierOfOneAndOfMembersOfOneClient(t *testing.T) {
 	require.Empty(t, harness.Children(t, harness.Raw(t), path+"/below"))
 }
 
-func TestA22MemberThatDiesInsideHangsNobodysLeave(t *testing.T) {
+func TestA22LeaveDoesNotWaitForAMemberThatDied(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n = 4
 		for dies := range n { // by the order of the names, which says who waits for whom
@@ -275,7 +275,7 @@ func TestA22CancelledEnterLeavesNothing(t *testing.T) {
 
 // Neither the last to leave, beside whom another stands, nor that other one, who
 // gives up, may think that it is for somebody else to delete ready.
-func TestA22WhoGivesUpAfterTheLastHasLeftDeletesReady(t *testing.T) {
+func TestA22EnterCancelledAfterTheLastMemberLeftDeletesReady(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		of := func() *DoubleBarrier { return NewDoubleBarrier(w.stranger(nil), "/d", 3) }
 		vs := visits(t, enter(t, of()), enter(t, of()), enter(t, of()))
@@ -338,7 +338,7 @@ func TestA22LastToLeaveDeletesReadyAlthoughSomebodyHasComeAndGone(t *testing.T) 
 }
 
 // The path may have changed since its version was seen: ready is another's then.
-func TestA22LastToLeaveDeletesNoReadyOfTheNextUse(t *testing.T) {
+func TestA22LastToLeaveKeepsTheReadyOfTheNextUse(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
 		require.True(t, w.srv.Expire(vs[1].l.g.s.ID()))

@@ -160,7 +160,7 @@ func TestA22GateWaitsThroughTheEndOfTheSession(t *testing.T) {
 	})
 }
 
-func TestB01GateIsShutAndOpenedWhereTheRepliesAreLost(t *testing.T) {
+func TestB01GateIsShutAndOpenedAlthoughRepliesAreLost(t *testing.T) {
 	for name, after := range map[string]bool{"applied": true, "not applied": false} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -177,7 +177,7 @@ func TestB01GateIsShutAndOpenedWhereTheRepliesAreLost(t *testing.T) {
 }
 
 // The session ends with the answer; what was written belongs to none.
-func TestB10GateIsShutAndOpenedWhereTheSessionEnds(t *testing.T) {
+func TestB10GateIsShutAndOpenedAlthoughTheSessionExpires(t *testing.T) {
 	for name, after := range map[string]bool{"applied": true, "not applied": false} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -225,7 +225,7 @@ func TestB21GateOpenedWhileDisconnectedLetsThroughAfterTheReconnect(t *testing.T
 
 // Before it is sent, while it is on its way, and before the answer: only of what
 // was sent it is not known whether it was done.
-func TestB32GateWhoseWritersContextEnds(t *testing.T) {
+func TestB32ShutAndOpenWhoseContextEndsAreUncertainOnlyOnceSent(t *testing.T) {
 	reason := errors.New("enough")
 	for op, f := range map[string]func(*Gate, context.Context) error{
 		opShut: (*Gate).Shut,
@@ -271,7 +271,7 @@ func TestB32GateWhoseWritersContextEnds(t *testing.T) {
 	}
 }
 
-func TestB32GateIsNotPassedByWhoseContextEnds(t *testing.T) {
+func TestB32WaitAtAGateWhoseContextEndsDoesNotPass(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		g := NewGate(c, "/gate")
@@ -312,7 +312,7 @@ func TestB32GateIsNotPassedByWhoseContextEnds(t *testing.T) {
 }
 
 // The gate stays as it is: Shut does not belong to a session.
-func TestB35GateAndClose(t *testing.T) {
+func TestB35CloseEndsTheWaitsAtAGateAndLeavesItShut(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		g, other := NewGate(c, "/gate"), NewGate(w.stranger(nil), "/gate")
@@ -332,7 +332,7 @@ func TestB35GateAndClose(t *testing.T) {
 	})
 }
 
-func TestB36GateWithoutTheRightsIsAnErrorAtOnce(t *testing.T) {
+func TestB36GateWithoutPermissionIsAnErrorAtOnce(t *testing.T) {
 	ctx, path, admin := harness.Within(t, 20*time.Second), harness.NewPath(t), harness.Raw(t)
 	require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))
 	acl := func(perms int32) []zk.ACL {
@@ -353,7 +353,7 @@ func TestB36GateWithoutTheRightsIsAnErrorAtOnce(t *testing.T) {
 	require.ErrorIs(t, g.Open(ctx), zk.ErrNoAuth)
 }
 
-func TestB37GateOnABusyServerAndBeyondTheQuota(t *testing.T) {
+func TestB37GateRetriesOnABusyServerAndReportsAnExceededQuota(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		g := NewGate(w.stranger(nil), "/gate")
 		for _, after := range []bool{false, true} {
@@ -377,7 +377,7 @@ func TestB37GateOnABusyServerAndBeyondTheQuota(t *testing.T) {
 	})
 }
 
-func TestB39GatePathsThatAreNone(t *testing.T) {
+func TestB39InvalidGatePathsAreErrors(t *testing.T) {
 	ctx, c, conn := harness.Within(t, 20*time.Second), dial(t, nil), harness.Raw(t)
 	for path, why := range badPaths {
 		require.EqualError(t, NewGate(c, path).Shut(ctx), why("shut"))
@@ -411,7 +411,7 @@ var badPaths = func() map[string]func(op string) string {
 	return all
 }()
 
-func TestB40AGateThatIsNone(t *testing.T) {
+func TestB40AZeroGateIsAnError(t *testing.T) {
 	var none context.Context
 	var nilGate *Gate
 	ctx := harness.Within(t, 20*time.Second)
@@ -443,7 +443,7 @@ func TestB48OpenDeletesNoTree(t *testing.T) {
 	require.Equal(t, []string{"child"}, harness.Children(t, conn, path))
 }
 
-func TestB52GateOfAnIdentityThatNoRequestHasRoomFor(t *testing.T) {
+func TestB52GateWithAnIdentityAboveTheLimitIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(&Options{Identity: strings.Repeat("x", 1<<20)})
 		requests := w.requests(func() {

@@ -204,7 +204,7 @@ func TestA24DowngradeOfALeaseThatIsReleasedMeanwhileLeavesTheOthersAlone(t *test
 	require.NoError(t, again.Release())
 }
 
-func TestA24DowngradeOfWhatIsNoWritersLeaseIsAnError(t *testing.T) {
+func TestA24DowngradeOfAForeignOrEndedLeaseIsAnError(t *testing.T) {
 	r := newRWRig(t, nil)
 	elsewhere := NewRWLock(r.c, r.path+"-elsewhere")
 	mutex := NewMutex(r.c, r.path+"-mutex")
@@ -239,7 +239,7 @@ func TestA24DowngradeOfWhatIsNoWritersLeaseIsAnError(t *testing.T) {
 }
 
 // The watch on the place that it leaves is no news of the one that it has.
-func TestDowngradeOfAWatchedPlaceEndsNothing(t *testing.T) {
+func TestDowngradeOfAWatchedPlaceKeepsTheLease(t *testing.T) {
 	r := newRWRig(t, nil)
 	for range 20 {
 		l := held(t, r.w.Lock)
@@ -253,7 +253,7 @@ func TestDowngradeOfAWatchedPlaceEndsNothing(t *testing.T) {
 	}
 }
 
-func TestCommitsThatMeetADowngradeAreCarriedOutOnce(t *testing.T) {
+func TestCommitsDuringADowngradeAreCarriedOutOnce(t *testing.T) {
 	r := newRWRig(t, nil)
 	data := r.path + "-data"
 	_, err := r.raw.Create(data, nil, 0, zk.WorldACL(zk.PermAll))
@@ -294,7 +294,7 @@ func TestCommitsThatMeetADowngradeAreCarriedOutOnce(t *testing.T) {
 	}
 }
 
-func TestManyDowngradesAtOnceAreOne(t *testing.T) {
+func TestConcurrentDowngradesSendOneRequest(t *testing.T) {
 	r := newRWRig(t, nil)
 	l := held(t, r.w.Lock)
 	r.p.Reset()

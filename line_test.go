@@ -20,7 +20,7 @@ import (
 
 // What befalls the container, and what others put into it.
 
-func TestB23LineIsDeletedAndRecreatedUnderWaiters(t *testing.T) {
+func TestB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 	// The holder, and then the waiters. The one that comes afterwards is of the
 	// first kind.
 	for name, rounds := range map[string][]string{
@@ -71,7 +71,7 @@ func TestB23LineIsDeletedAndRecreatedUnderWaiters(t *testing.T) {
 	}
 }
 
-func TestB24ContainerIsReapedBeforeTheJoin(t *testing.T) {
+func TestB24ContainerReapedBeforeTheJoinIsCreatedAgain(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		t.Run("once", func(t *testing.T) {
 			rule := r.p.On(opJoin, 1, harness.Hold)
@@ -112,7 +112,7 @@ var strangers = []string{
 	"__lock__", "__rlock__abc", "lock-0000000001-more", "lock-9999999999",
 }
 
-func TestB25StrangersInTheLineAreIgnored(t *testing.T) {
+func TestB25ForeignChildrenOfALineAreIgnored(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		holder := held(t, r.m.Lock)
 		for _, name := range strangers {
@@ -139,7 +139,7 @@ func rawConn(c *Client) *zk.Conn {
 	return s.Inspect().Conn
 }
 
-func TestB48ADataNodeIsALineAndKeepsItsData(t *testing.T) {
+func TestB48ADataNodeServesAsALineAndKeepsItsData(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		path := harness.NewPath(t)
 		harness.MakeParents(t, r.raw, path)
@@ -176,7 +176,7 @@ func TestB48ADataNodeIsALineAndKeepsItsData(t *testing.T) {
 	})
 }
 
-func TestB64DataSetBetweenTheLookAndTheFirstJoinIsKept(t *testing.T) {
+func TestB64DataSetBetweenTheFirstReadAndTheFirstJoinIsKept(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		path := harness.NewPath(t)
 		harness.MakeParents(t, r.raw, path)
@@ -195,7 +195,7 @@ func TestB64DataSetBetweenTheLookAndTheFirstJoinIsKept(t *testing.T) {
 	})
 }
 
-func TestB40MutexAndRWLockOnOnePath(t *testing.T) {
+func TestB40MutexRefusesTheLineOfAnRWLock(t *testing.T) {
 	r := newRig(t, nil)
 	for _, prefix := range []string{"_c_7a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d-__READ__", "_c_7a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d-__WRIT__"} {
 		name := r.byHand(prefix)
@@ -208,7 +208,7 @@ func TestB40MutexAndRWLockOnOnePath(t *testing.T) {
 	}
 }
 
-func TestALineThatWasIdleIsLookedAtAgain(t *testing.T) {
+func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 	r := newRig(t, nil)
 	state := r.c.lines[r.path]
 	state.used = time.Now().Add(-idleLine)

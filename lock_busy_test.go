@@ -55,7 +55,7 @@ func paced(t *testing.T, plan *zktest.Plan) {
 	require.LessOrEqual(t, fired, 2*(int(busyFor/(defaultSessionTimeout/50))+1))
 }
 
-func TestB37BusyServersAreAskedAgainOnTheWayToAGrant(t *testing.T) {
+func TestB37RequestsOnTheWayToAGrantAreRetriedOnABusyServer(t *testing.T) {
 	for _, op := range []string{opJoin, "getChildren2", "getData", "setData"} { // setData: are signals to be believed
 		t.Run(op, func(t *testing.T) {
 			onBusy(t, func(t *testing.T, w *sideWorld, answer zktest.Fault) {
@@ -85,7 +85,7 @@ func TestB37BusyServersAreAskedAgainOnTheWayToAGrant(t *testing.T) {
 	}
 }
 
-func TestB37JoinOfAFreeLockThatABusyServerAnsweredIsFoundOut(t *testing.T) {
+func TestB37UncertainJoinOfAFreeLockOnABusyServerIsResolved(t *testing.T) {
 	onBusy(t, func(t *testing.T, w *sideWorld, answer zktest.Fault) {
 		c := w.client(nil)
 		answer.Op = opJoin
@@ -109,7 +109,7 @@ func TestB37JoinOfAFreeLockThatABusyServerAnsweredIsFoundOut(t *testing.T) {
 	})
 }
 
-func TestB37BusyServersAreAskedAgainForALineThatIsNew(t *testing.T) {
+func TestB37RequestsForANewLineAreRetriedOnABusyServer(t *testing.T) {
 	for _, op := range []string{"getData", "createContainer"} {
 		t.Run(op, func(t *testing.T) {
 			onBusy(t, func(t *testing.T, w *sideWorld, answer zktest.Fault) {
@@ -128,7 +128,7 @@ func TestB37BusyServersAreAskedAgainForALineThatIsNew(t *testing.T) {
 	}
 }
 
-func TestB37ReleaseGoesOnUntilABusyServerHasDoneIt(t *testing.T) {
+func TestB37ReleaseIsRetriedUntilABusyServerCarriesItOut(t *testing.T) {
 	onBusy(t, func(t *testing.T, w *sideWorld, answer zktest.Fault) {
 		c, other := w.client(nil), w.client(nil)
 		l := w.holds(c)
@@ -147,7 +147,7 @@ func TestB37ReleaseGoesOnUntilABusyServerHasDoneIt(t *testing.T) {
 	})
 }
 
-func TestB37AWaitThatIsGivenUpLeavesNoPlaceOnABusyServer(t *testing.T) {
+func TestB37AWaitThatTimesOutLeavesNoPlaceOnABusyServer(t *testing.T) {
 	onBusy(t, func(t *testing.T, w *sideWorld, answer zktest.Fault) {
 		c, other := w.client(nil), w.client(nil)
 		holder := w.excludes(other)
@@ -166,7 +166,7 @@ func TestB37AWaitThatIsGivenUpLeavesNoPlaceOnABusyServer(t *testing.T) {
 	})
 }
 
-func TestB37TryLockOnABusyServer(t *testing.T) {
+func TestB37TryLockIsRetriedOnABusyServer(t *testing.T) {
 	for _, op := range []string{opJoin, "getChildren2"} {
 		t.Run(op, func(t *testing.T) {
 			onBusy(t, func(t *testing.T, w *sideWorld, answer zktest.Fault) {
@@ -184,7 +184,7 @@ func TestB37TryLockOnABusyServer(t *testing.T) {
 	}
 }
 
-func TestB37CommitThatABusyServerAnsweredIsUncertain(t *testing.T) {
+func TestB37CommitOnABusyServerIsUncertainAndNotRetried(t *testing.T) {
 	onBusy(t, func(t *testing.T, w *sideWorld, answer zktest.Fault) {
 		l := w.holds(w.client(nil))
 		answer.Op = "multi"
@@ -204,7 +204,7 @@ func TestB37CommitThatABusyServerAnsweredIsUncertain(t *testing.T) {
 	})
 }
 
-func TestB37ReadsUnderALeaseAskABusyServerAgain(t *testing.T) {
+func TestB37ReadsUnderALeaseAreRetriedOnABusyServer(t *testing.T) {
 	onBusy(t, func(t *testing.T, w *sideWorld, answer zktest.Fault) {
 		l := w.holds(w.client(nil))
 		answer.Op, answer.Times = "getData", 3
@@ -225,7 +225,7 @@ func TestB37ReadsUnderALeaseAskABusyServerAgain(t *testing.T) {
 }
 
 // A quota that is enforced refuses a write before it is carried out.
-func TestB37QuotaIsAClearErrorAtOnce(t *testing.T) {
+func TestB37ExceededQuotaIsAnErrorAtOnce(t *testing.T) {
 	for _, op := range []string{opJoin, "createContainer"} {
 		t.Run(op, func(t *testing.T) {
 			eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
@@ -256,7 +256,7 @@ func TestB37QuotaIsAClearErrorAtOnce(t *testing.T) {
 	}
 }
 
-func TestB37CommitBeyondTheQuotaHasDoneNothing(t *testing.T) {
+func TestB37CommitBeyondTheQuotaChangesNothing(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		l := w.holds(w.client(nil))
 		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: errQuotaExceeded, Op: "multi"})
@@ -272,7 +272,7 @@ func TestB37CommitBeyondTheQuotaHasDoneNothing(t *testing.T) {
 
 // Where a quota of bytes is used up, servers refuse to set data, also less of
 // it (ZooKeeperServer.checkQuota), and let delete pass.
-func TestB37ReleaseWhoseSignalIsBeyondTheQuotaDeletesThePlace(t *testing.T) {
+func TestB37ReleaseWhoseSignalExceedsTheQuotaDeletesThePlace(t *testing.T) {
 	for _, side := range sides {
 		if side.release != opRelease {
 			continue // it sends none

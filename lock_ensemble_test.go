@@ -74,7 +74,7 @@ func TestB16LeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
 // hears of none of them: it ends the session, and another is granted, while the
 // holder has every reason to believe in its lease. The order of the tokens and
 // Commit decide; and the lease still ends at the time that it last knew of.
-func TestB16BehindAFollowerThatIsCutOffCommitDecides(t *testing.T) {
+func TestB16CommitIsRefusedBehindAFollowerThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
 	follower := q.others(q.leader)[0]

@@ -84,7 +84,7 @@ func TestA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 // A server without its data knows no session and refuses all that come back,
 // since they have seen more than it has. Holders hear ErrLost, and clients go
 // on in a new session.
-func TestB46ServerLostItsData(t *testing.T) {
+func TestB46ServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
 	t.Parallel()
 	const timeout = 1500 * time.Millisecond
 	node := harness.OwnNode(t, zkserver.Config{})
@@ -118,7 +118,7 @@ func TestB46ServerLostItsData(t *testing.T) {
 // The servers are away for longer than the timeout, and know the sessions when
 // they are back. The lease has ended for its holder by then, so its place is
 // deleted as soon as that can be; the waiter's session and place live on.
-func TestB56ServersAwayForLongerThanTheTimeout(t *testing.T) {
+func TestB56OutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
 	for _, tt := range []struct {

@@ -48,7 +48,7 @@ func TestB01EachSidesJoinWhoseReplyIsLostIsFound(t *testing.T) {
 
 // What is asked for while there is no connection is done once there is one; in
 // the next session, where this one ends before.
-func TestB05WhatEachSideWantsWhileDisconnectedIsDoneInTheNextSession(t *testing.T) {
+func TestB05LocksOfEachSideRequestedWhileDisconnectedAreTakenInTheNextSession(t *testing.T) {
 	t.Parallel()
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		old := sessionID(r.c)
@@ -187,7 +187,7 @@ func TestB10EachSideJoinsAgainAtTheTail(t *testing.T) {
 	}
 }
 
-func TestB12EachSidesReleaseAfterExpiryTouchesNobody(t *testing.T) {
+func TestB12EachSidesReleaseAfterExpiryAffectsNobodyElse(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
 		next := r.joins(2, r.rival)
@@ -221,7 +221,7 @@ func TestB13ReleasingEachSideTwiceIsReleasingOnce(t *testing.T) {
 	})
 }
 
-func TestB19OnEachSidePredecessorGoneBetweenListAndWatch(t *testing.T) {
+func TestB19EachSideIsGrantedWhenItsPredecessorGoesBetweenListAndWatch(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		ahead := r.byHand(r.by)
 		watch := r.p.On("getData", 2, harness.Hold) // the own place's is the first
@@ -233,7 +233,7 @@ func TestB19OnEachSidePredecessorGoneBetweenListAndWatch(t *testing.T) {
 	})
 }
 
-func TestB20OnEachSideAWaiterDiesInTheMiddle(t *testing.T) {
+func TestB20EachSideWaitsOnWhenTheWaiterAheadDies(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		first, middle := r.byHand(r.by), r.byHand(r.by)
 		a := r.waits(3)
@@ -245,7 +245,7 @@ func TestB20OnEachSideAWaiterDiesInTheMiddle(t *testing.T) {
 	})
 }
 
-func TestB21OnEachSidePredecessorGoneWhileDisconnected(t *testing.T) {
+func TestB21EachSideIsGrantedWhenItsPredecessorGoesWhileDisconnected(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		ahead := r.byHand(r.by)
 		a := r.waits(2)
@@ -259,7 +259,7 @@ func TestB21OnEachSidePredecessorGoneWhileDisconnected(t *testing.T) {
 	})
 }
 
-func TestB22APlaceOfEachSideIsDeletedByAnOperator(t *testing.T) {
+func TestB22EachSideLosesAPlaceThatAnOperatorDeletes(t *testing.T) {
 	t.Parallel()
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		t.Run("waiter", func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestB28OnEachSideNoPlaceBeyondTheLimitIsGranted(t *testing.T) {
 	})
 }
 
-func TestB49OnEachSideAnEventAfterAReconnectIsNotBelieved(t *testing.T) {
+func TestB49EachSideListsAfterAnEventThatFollowsAReconnect(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		holder := held(t, r.rival.Lock)
 		a := r.waits(2)

@@ -133,7 +133,7 @@ func TestA07OnEachSideAHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
 		require.ErrorIs(t, r.m.Do(ctx, nothing), ErrDeadlock)
 		require.ErrorContains(t, r.m.Do(ctx, nothing),
 			"lock "+r.path+": the caller holds this lock already (Lease.Reentrant lets it re-enter)")
-		if r.kind.exclusive() { // else see TestA23AReadersContextReadsNoSecondTime
+		if r.kind.exclusive() { // else see TestA23ReadLockWithAReadersContextIsADeadlockError
 			_, err := r.m.TryLock(ctx)
 			require.ErrorIs(t, err, ErrLocked)
 		}

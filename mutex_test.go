@@ -114,7 +114,7 @@ func TestAWaitingLockHasFewGoroutinesAndSendsNothing(t *testing.T) {
 
 // Many waiters and holders in one session and in others, while connections
 // drop and places are evicted: one inside, and nothing left behind.
-func TestOneSessionsGoroutinesUnderDropsAndEvictions(t *testing.T) {
+func TestGoroutinesOfOneSessionExcludeEachOtherDespiteDropsAndEvictions(t *testing.T) {
 	r := newRig(t, nil)
 	stop := time.Now().Add(4 * time.Second)
 	other := NewMutex(dial(t, nil), r.path)

@@ -170,7 +170,7 @@ func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 }
 
 // Across the end of the session nobody can tell, with or without operations.
-func TestB44AckInDoubtAtTheEndOfTheSessionIsUncertain(t *testing.T) {
+func TestB44AckWhoseSessionExpiresIsUncertain(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -194,7 +194,7 @@ func TestB44AckInDoubtAtTheEndOfTheSessionIsUncertain(t *testing.T) {
 
 // ctx ends before an ack is sent: nothing is done. Afterwards: it is uncertain,
 // and seen to its end in the background, of which Err tells.
-func TestB32ContextOfAnAckEndsBeforeAndAfterItIsSent(t *testing.T) {
+func TestB32AckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "x", "y")
 	it := takeOn(t, r.q)
@@ -260,7 +260,7 @@ func TestB07NackOfAQueuesItemWhoseReplyIsLostLeavesTheNextClaimAlone(t *testing.
 }
 
 // Nack while disconnected returns at once; the item comes back in the background.
-func TestB08NackOfAQueuesItemWhileDisconnected(t *testing.T) {
+func TestB08NackWhileDisconnectedReturnsAtOnce(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "x")
 	it := takeOn(t, r.q)
@@ -276,7 +276,7 @@ func TestB08NackOfAQueuesItemWhileDisconnected(t *testing.T) {
 }
 
 // A transaction of the caller's through Ack goes exactly once, whatever is lost.
-func TestB53AckOfAQueuesItemIsUncertainOnlyWhereNobodyCanTell(t *testing.T) {
+func TestB53AckWithOperationsIsCarriedOutExactlyOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
 		_, err := q.PutAll(t.Context(), []byte("0"), []byte("1"), []byte("2"), []byte("3"))

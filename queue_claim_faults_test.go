@@ -14,7 +14,7 @@ import (
 )
 
 // A claim whose reply is lost is the claimant's all the same.
-func TestB43ClaimWhoseReplyIsLostIsOurs(t *testing.T) {
+func TestB43ClaimWhoseReplyIsLostIsKept(t *testing.T) {
 	for how, action := range losses {
 		for _, others := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, others=%v", how, others), func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestB43ClaimWhoseReplyIsLostIsOurs(t *testing.T) {
 
 // The reply is lost, and by then an operator has deleted the claim, or a part of
 // it: what is left of it goes, and the taker claims anew.
-func TestB43ClaimWhoseReplyIsLostAndThatIsDeletedIsMadeAnew(t *testing.T) {
+func TestB43ClaimDeletedWhileItsReplyIsLostIsMadeAgain(t *testing.T) {
 	for _, which := range []string{"flag", "claim", "both"} {
 		t.Run(which, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func TestB43ClaimWhoseReplyIsLostAndThatIsDeletedIsMadeAnew(t *testing.T) {
 
 // ctx ends while a claim is under way: the item is given back, or was never
 // taken, and no place is left.
-func TestB43ContextOfATakeEndsAtEachRequest(t *testing.T) {
+func TestB43TakeCancelledAtEachRequestGivesTheItemBack(t *testing.T) {
 	for _, op := range []string{"multi(create,setData)", "getChildren2", opClaim, "getData"} {
 		for _, action := range []harness.Action{harness.Hold, harness.HoldReply, harness.Withhold} {
 			t.Run(fmt.Sprintf("%s %d", op, action), func(t *testing.T) {

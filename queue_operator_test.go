@@ -76,7 +76,7 @@ func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 
 // A claim that is deleted, the flag or what excludes others or both, is lost to
 // its holder, who is told where it was the flag; and the item is handed out again.
-func TestB22ClaimOfAQueuesItemIsDeleted(t *testing.T) {
+func TestB22ItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 	for _, which := range []string{"flag", "claim", "both"} {
 		t.Run(which, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -209,7 +209,7 @@ func TestA21TakerAndProducerRecoverWhenTheQueueIsDeleted(t *testing.T) {
 }
 
 // A queue that was deleted and made anew has segments of the same numbers.
-func TestB23QueueIsDeletedAndMadeAnewWhileAConsumerWorks(t *testing.T) {
+func TestB23QueueDeletedAndCreatedAgainIsDrainedFromItsFirstSegment(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
 		q.segmentSize, other.segmentSize = 2, 2
@@ -235,7 +235,7 @@ func TestB23QueueIsDeletedAndMadeAnewWhileAConsumerWorks(t *testing.T) {
 }
 
 // Somebody deletes the open segment, or all of them.
-func TestB23SegmentsThatAreDeletedAreMadeAnew(t *testing.T) {
+func TestB23SegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		for _, waits := range []bool{false, true} {
 			t.Run(fmt.Sprintf("all=%v waits=%v", all, waits), func(t *testing.T) {
@@ -279,7 +279,7 @@ func TestB23SegmentsThatAreDeletedAreMadeAnew(t *testing.T) {
 }
 
 // Strangers in all places are ignored, and nothing of theirs is deleted.
-func TestB25StrangersInAQueueAreIgnored(t *testing.T) {
+func TestB25ForeignZnodesInAQueueAreIgnored(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.q.segmentSize = 3
 	r.warm()
@@ -341,7 +341,7 @@ func TestB35CloseGivesAQueuesItemsBackAndEndsWaits(t *testing.T) {
 	atRest(t, r.raw, r.path)
 }
 
-func TestB35CloseOfAQueuesClientWhileDisconnected(t *testing.T) {
+func TestB35CloseWhileDisconnectedEndsTakesAndClaimsOfAQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		q := w.queue(c)
@@ -365,7 +365,7 @@ func TestB35CloseOfAQueuesClientWhileDisconnected(t *testing.T) {
 
 // An ack that is under way when the client is closed is done, or the item comes
 // back.
-func TestB35CloseDuringAnAckOfAQueuesItem(t *testing.T) {
+func TestB35AckInFlightAtCloseIsCarriedOut(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "x", "y")
 	it := takeOn(t, r.q)
@@ -386,7 +386,7 @@ func TestB35CloseDuringAnAckOfAQueuesItem(t *testing.T) {
 
 // A consumer that knows the segments of a queue takes the items of the one that was
 // made in its place, all of them and in order.
-func TestB23ConsumerKnowsTheSegmentsOfTheQueueThatWasDeleted(t *testing.T) {
+func TestB23ConsumerOfADeletedQueueTakesFromTheNewOneInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		queue := func() *Queue {
 			q := w.queue(w.stranger(nil))

@@ -119,7 +119,7 @@ func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.
 
 // While an item waits out its back-off it is claimed: it does not spin at the
 // head, and the end of ctx or of the claim ends the wait.
-func TestServeGivesBackAtOnceWhenItEndsDuringABackoff(t *testing.T) {
+func TestServeGivesTheItemBackAtOnceWhenItEndsDuringABackoff(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		q := NewQueue(c, w.path, &QueueOptions{Backoff: func(int) time.Duration { return time.Hour }})
@@ -174,7 +174,7 @@ func TestA21HandlerThatAlwaysCrashesItsProcessDoesNotBlockTheHead(t *testing.T) 
 }
 
 // The default number of attempts; and without a limit none ends there.
-func TestDeadLettersAfterSixteenAttemptsUnlessToldOtherwise(t *testing.T) {
+func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
 		without := NewQueue(q.c, w.path, &QueueOptions{MaxAttempts: -1})
@@ -220,7 +220,7 @@ func TestB44MoveToTheDeadLettersWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 
 // Where the dead letters cannot be written the error says so, and the item is
 // given back.
-func TestB36DeadLettersThatMayNotBeWritten(t *testing.T) {
+func TestB36DeadLettersThatCannotBeWrittenAreAnError(t *testing.T) {
 	r := newQueueRig(t, &QueueOptions{MaxAttempts: 1})
 	_, err := r.raw.Create(zkconn.Parent(r.path), nil, 0, zk.WorldACL(zk.PermAll))
 	if err != nil {
@@ -237,7 +237,7 @@ func TestB36DeadLettersThatMayNotBeWritten(t *testing.T) {
 }
 
 // A handler that panics, ends its goroutine or closes the client.
-func TestB41HandlersThatPanicOrEndTheirGoroutineAreErrors(t *testing.T) {
+func TestB41HandlerThatPanicsOrEndsItsGoroutineHasFailed(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, &QueueOptions{Workers: 2, Backoff: func(int) time.Duration { return 0 }})
 	var calls atomic.Int64
@@ -261,7 +261,7 @@ func TestB41HandlersThatPanicOrEndTheirGoroutineAreErrors(t *testing.T) {
 	require.Empty(t, drain(t, r.q))
 }
 
-func TestB57HandlersMayCallTheLibraryCloseIncluded(t *testing.T) {
+func TestB57HandlersMayCallTheLibraryIncludingClose(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "x")
@@ -282,7 +282,7 @@ func TestB57HandlersMayCallTheLibraryCloseIncluded(t *testing.T) {
 }
 
 // A handler may ack the item itself, with operations, or give it back.
-func TestServeLeavesAnItemAloneThatTheHandlerHasSettled(t *testing.T) {
+func TestServeLeavesItemsAloneThatTheHandlerAckedOrNacked(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "0", "1", "2")
@@ -353,7 +353,7 @@ func TestB44AckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testin
 }
 
 // What ends a worker ends all, after their handlers; what can be got over does not.
-func TestServeEndsWithWhatItCannotGetOver(t *testing.T) {
+func TestServeSurvivesExpiryAndEndsWhenEvicted(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, &QueueOptions{Workers: 3})
 	a := serveLater(t, r.q, func(context.Context, *Item) error { return nil })
@@ -406,7 +406,7 @@ func TestDefaultBackoffGrowsAndHasABound(t *testing.T) {
 	require.Equal(t, 100*time.Millisecond, backOff(0))
 }
 
-func TestB40ServeWithoutAFunction(t *testing.T) {
+func TestB40ServeWithoutAFunctionIsAnError(t *testing.T) {
 	r := newQueueRig(t, nil)
 	require.EqualError(t, r.q.Serve(r.ctx, nil), "zkrecipes: serve "+r.path+": nil function")
 	ctx, cancel := context.WithCancelCause(r.ctx)

@@ -14,7 +14,7 @@ import (
 
 // The code in README.md and in the package's documentation is part of the examples
 // and of the test below, so it is compiled and run.
-func TestTheReadersFirstCodeIsAnExampleThatRuns(t *testing.T) {
+func TestReadmeCodeIsCompiledAndRun(t *testing.T) {
 	read := func(name string) string {
 		data, err := os.ReadFile(name)
 		require.NoError(t, err)

@@ -136,7 +136,7 @@ func TestA23AnUpgradeIsRefusedAtOnce(t *testing.T) {
 	require.NoError(t, a.Get().Release())
 }
 
-func TestA23AReadersContextReadsNoSecondTime(t *testing.T) {
+func TestA23ReadLockWithAReadersContextIsADeadlockError(t *testing.T) {
 	// A writer may have come in between, and would wait for the first one.
 	r := newRWRig(t, nil)
 	l := held(t, r.w.RLock)
@@ -410,7 +410,7 @@ func TestA29ThePathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 
 // An RWLock and a Mutex on one path: whoever finds the other's place in the
 // line says so, and leaves.
-func TestB40RWLockAndMutexOnOnePath(t *testing.T) {
+func TestB40RWLockAndMutexRefuseEachOthersLine(t *testing.T) {
 	r := newRWRig(t, nil)
 	m := NewMutex(dial(t, nil), r.path)
 	const want = "another recipe uses this path"
@@ -454,7 +454,7 @@ func TestB40RWLockAndMutexOnOnePath(t *testing.T) {
 	})
 }
 
-func TestB40AnRWLockThatIsNone(t *testing.T) {
+func TestB40AZeroRWLockIsAnError(t *testing.T) {
 	r := newRWRig(t, nil)
 	l := held(t, r.w.Lock)
 	var none context.Context
@@ -493,7 +493,7 @@ func everyCall(w *RWLock, l *Lease) map[string]func(context.Context) error {
 	}
 }
 
-func TestB47AReaderNeverSignalsAndIsNotBelieved(t *testing.T) {
+func TestB47AReaderNeverSignalsAndItsDataIsIgnored(t *testing.T) {
 	r := newRWRig(t, nil)
 	other := dial(t, nil)
 	reader := held(t, NewRWLock(other, r.path).RLock)

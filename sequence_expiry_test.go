@@ -18,7 +18,7 @@ import (
 
 // The answer that makes a place the first is on its way while the session ends.
 // To be granted on it would be to hold what somebody else may hold.
-func TestB11GrantWhoseAnswerComesAfterTheSessionsEndIsNone(t *testing.T) {
+func TestB11JoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
 			var c *harness.Link
@@ -57,7 +57,7 @@ func TestB11GrantWhoseAnswerComesAfterTheSessionsEndIsNone(t *testing.T) {
 }
 
 // The same with the signal of a holder that leaves.
-func TestB11SignalThatIsReadAfterTheSessionsEndIsNone(t *testing.T) {
+func TestB11SignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
 			var c *harness.Link
@@ -151,7 +151,7 @@ func TestB11ExpiryAtTheJoinOfAFreeLockIsNeverReportedHeld(t *testing.T) {
 
 // The holder leaves and the waiter's session ends in the same moment, in either
 // order.
-func TestB11ReleaseAndExpiryInTheSameMoment(t *testing.T) {
+func TestB11ExpiryRacingAReleaseIsNeverReportedHeld(t *testing.T) {
 	for _, releaseFirst := range []bool{false, true} {
 		t.Run(fmt.Sprintf("release first=%v", releaseFirst), func(t *testing.T) {
 			eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
@@ -182,7 +182,7 @@ func TestB11ReleaseAndExpiryInTheSameMoment(t *testing.T) {
 	}
 }
 
-func TestB10WhoExpiresWhileWaitingComesBackAtTheTail(t *testing.T) {
+func TestB10WaiterWhoseSessionExpiresJoinsAgainAtTheTail(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		holder := w.excludes(w.stranger(nil))
 		c := w.stranger(nil)
@@ -235,7 +235,7 @@ func TestB20ExpiryOfTheMiddleWaiterLinksTheOneBehindToTheOneAhead(t *testing.T) 
 	})
 }
 
-func TestB21ReleaseHeardOfAtAReconnectIsLookedAtOnce(t *testing.T) {
+func TestB21ReleaseWhileDisconnectedTakesOneListingAfterTheReconnect(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c := w.client(nil)
 		holder := w.excludes(w.client(nil))
@@ -253,7 +253,7 @@ func TestB21ReleaseHeardOfAtAReconnectIsLookedAtOnce(t *testing.T) {
 
 // A signal that comes after a reconnect is as good as any other event: armed
 // again, a watch is only a hint.
-func TestB49SignalOnAConnectionOnWhichTheWatchWasArmedAgainIsLookedInto(t *testing.T) {
+func TestB49SignalAfterAReconnectIsOnlyAHint(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c, other := w.client(nil), w.client(nil)
 		holder := w.excludes(other)

@@ -64,7 +64,7 @@ func TestB04APlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 	})
 }
 
-func TestB36AJoinThatMayNotBeSearchedForIsDeletedWhenItIsSeen(t *testing.T) {
+func TestB36LostJoinThatCannotBeSearchedForIsDeletedLater(t *testing.T) {
 	r := newRig(t, nil)
 	_, err := r.raw.SetACL(r.path, zk.WorldACL(zk.PermAll&^zk.PermRead), -1)
 	require.NoError(t, err)

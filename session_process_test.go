@@ -171,7 +171,7 @@ func (p *process) report() (r report) {
 // A process is stopped for longer than its session lives, and another gets the
 // lock. When the process goes on, the first thing that it hears is ErrLost.
 // What it sends all the same is refused.
-func TestB14ProcessPausedForLongerThanItsSession(t *testing.T) {
+func TestB14ProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{
 		"wait",   // stopped at a moment that is known

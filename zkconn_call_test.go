@@ -54,7 +54,7 @@ func leftWaiting(ctx context.Context, f func(context.Context) error) error {
 var silences = map[string]harness.Action{"before": harness.Hold, "after": harness.HoldReply}
 
 // A server that stops reading, too: what callers wrote is in a buffer then.
-func TestCallersLeaveAServerThatIsStopped(t *testing.T) {
+func TestCallersCanGiveUpOnAServerThatHasStopped(t *testing.T) {
 	r := newRig(t, nil)
 	other := NewMutex(r.c, r.path+"-other")
 	require.NoError(t, other.Do(r.ctx, nothing))
@@ -208,7 +208,7 @@ func (c *stuck) Close() error {
 
 // What was not written when its connection ended was not done, and is said to
 // be so, or sent again.
-func TestATransactionThatWasNotWrittenIsToldFromOneThatMayHaveBeen(t *testing.T) {
+func TestATransactionThatWasNotWrittenIsDistinguishedFromOneThatMayHaveBeen(t *testing.T) {
 	writing, once := make(chan struct{}), new(sync.Once)
 	c := dial(t, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		nc, err := new(net.Dialer).DialContext(ctx, network, addr)

@@ -119,7 +119,7 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 	})
 }
 
-func TestB38NegotiatedTimeoutCounts(t *testing.T) {
+func TestB38NegotiatedTimeoutIsUsed(t *testing.T) {
 	for asked, negotiated := range map[time.Duration]time.Duration{ // with ticks of 500 ms
 		time.Minute:      10 * time.Second,
 		time.Millisecond: time.Second,
@@ -140,7 +140,7 @@ func TestB38NegotiatedTimeoutCounts(t *testing.T) {
 	}
 }
 
-func TestB54DropsAmidReauthentication(t *testing.T) {
+func TestB54SessionSurvivesDropsDuringReauthentication(t *testing.T) {
 	const cuts = 102
 	p := harness.NewProxy(t, harness.Server())
 	taps := harness.NewTaps(p.Addr())

@@ -19,8 +19,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Three members of one round, and something happens to one of their requests.
-// Either all are told that it was opened, or none is; who cannot know says so.
+// One of the requests of three members of a round fails in some way. The round
+// opens for all of them or for none. A member that cannot find out returns
+// ErrUncertain.
 func TestB45WhateverHappensToARequestTheRoundOpensForAllOrForNone(t *testing.T) {
 	seen := map[string]int{}
 	eachRequest(t, mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
@@ -43,14 +44,14 @@ func TestB45WhateverHappensToARequestTheRoundOpensForAllOrForNone(t *testing.T) 
 					for {
 						index, err := NewBarrier(c, "/b", n).Wait(ctx)
 						if errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, ErrUncertain) {
-							continue // not named, for certain: it comes again
+							continue // certainly not in an opened round: it waits again
 						}
 						mu.Lock()
 						defer mu.Unlock()
 						switch {
 						case err == nil:
 							if indexes[index] {
-								t.Error("one index twice:", index)
+								t.Error("two members have the same index:", index)
 							}
 							indexes[index] = true
 						case errors.Is(err, ErrUncertain):
@@ -94,14 +95,15 @@ func TestB45WhateverHappensToARequestTheRoundOpensForAllOrForNone(t *testing.T) 
 	require.NotZero(t, seen["2 through, 1 uncertain"])
 }
 
-// Another waits, and one cancels while one of its requests is under way: either
-// the round is opened with it, and both are told, or neither is.
+// While another member waits, one cancels while one of its requests is in flight.
+// Either the round opens with both of them, or it opens with neither and the
+// cancelled member is removed.
 func TestB32CancelAtAnyRequestReturnsAnIndexOrRemovesTheMember(t *testing.T) {
 	delays := []zktest.Fault{
 		{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true},
 	}
 	seen := map[string]int{}
-	for name, first := range map[string]bool{"first to come": true, "last to come": false} {
+	for name, first := range map[string]bool{"first to arrive": true, "last to arrive": false} {
 		t.Run(name, func(t *testing.T) {
 			eachRequest(t, delays, func(t *testing.T, fault zktest.Fault) (met bool) {
 				o := &observer{dir: roundOf2}
@@ -132,7 +134,7 @@ func TestB32CancelAtAnyRequestReturnsAnIndexOrRemovesTheMember(t *testing.T) {
 					}
 					seen["not named"]++
 					require.ErrorIs(t, err, reason)
-					require.NotErrorIs(t, err, ErrUncertain, "it was connected")
+					require.NotErrorIs(t, err, ErrUncertain, "the client was connected")
 					require.True(t, partner.Waiting())
 					require.Len(t, w.present(), 1, "the partner")
 					indexes(t, partner, waitLater(t, b))
@@ -149,9 +151,10 @@ func TestB32CancelAtAnyRequestReturnsAnIndexOrRemovesTheMember(t *testing.T) {
 	require.NotZero(t, seen["not named"])
 }
 
-// The opening and the cancelling are on their way at the same time.
+// The request that opens the round and the one that cancels a member are in flight
+// at the same time.
 func TestB32CancelRacingTheOpeningInEitherOrder(t *testing.T) {
-	t.Run("the opening comes first", func(t *testing.T) {
+	t.Run("the opening is applied first", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			a := waitLater(t, barrierOf2(w.stranger(nil)))
 			synctest.Wait()
@@ -164,7 +167,7 @@ func TestB32CancelRacingTheOpeningInEitherOrder(t *testing.T) {
 			require.Empty(t, w.srv.Children("/b"))
 		})
 	})
-	t.Run("the cancelling comes first", func(t *testing.T) {
+	t.Run("the cancel is applied first", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			a := waitLater(t, barrierOf2(w.stranger(nil)))
 			synctest.Wait()
@@ -179,7 +182,7 @@ func TestB32CancelRacingTheOpeningInEitherOrder(t *testing.T) {
 			indexes(t, partner, waitLater(t, barrierOf2(w.stranger(nil))))
 		})
 	})
-	t.Run("its answer is lost", func(t *testing.T) {
+	t.Run("the reply to the cancel is lost", func(t *testing.T) {
 		for name, opened := range map[string]bool{"opened": true, "not opened": false} {
 			t.Run(name, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
@@ -208,7 +211,7 @@ func TestB32CancelRacingTheOpeningInEitherOrder(t *testing.T) {
 }
 
 func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
-	for name, first := range map[string]bool{"first": true, "last, with the duty to open": false} {
+	for name, first := range map[string]bool{"first": true, "last, which opens the round": false} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				b, other := barrierOf2(w.stranger(nil)), barrierOf2(w.stranger(nil))
@@ -217,16 +220,16 @@ func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 					partner = waitLater(t, other)
 					synctest.Wait()
 				}
-				// The search fails at first, too.
+				// The search for the join fails at first, too.
 				joins := 1
 				if first {
-					joins = 2 // the first finds no round
+					joins = 2 // the first attempt finds no round
 				}
 				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoinRound, Skip: joins - 1},
 					zktest.Fault{Do: zktest.Drop, Op: "sync", Times: 2})
 				var a *harness.Call[int]
 				requests := w.requests(func() { a = waitLater(t, b); time.Sleep(time.Second) })
-				require.Equal(t, joins, requests[opJoinRound], "found, not repeated")
+				require.Equal(t, joins, requests[opJoinRound], "the join is found, not repeated")
 				if first {
 					require.Len(t, w.present(), 1)
 					partner = waitLater(t, other)
@@ -239,7 +242,7 @@ func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 	}
 }
 
-// The server of the next connection does not have the join yet.
+// The client reconnects to a server that has not applied the join yet.
 func TestB03SearchForALostJoinOfABarrierSyncsFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := waitLater(t, barrierOf2(w.stranger(nil)))
@@ -261,7 +264,7 @@ func TestB45OpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
 					synctest.Wait()
 					w.plan.Add(zktest.Fault{Do: do, After: after, Op: opOpenRound, Code: jute.ErrConnectionLoss, Times: 2})
 					indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
-					require.Equal(t, []int{2}, o.openings(), "once")
+					require.Equal(t, []int{2}, o.openings(), "opened once")
 				}, o.option())
 			})
 		}
@@ -284,12 +287,12 @@ func TestB07LeaveOfABarrierWhoseReplyIsLostRemovesTheMember(t *testing.T) {
 	}
 }
 
-// It waits while there is no connection; the session ends, and the next one has
-// the only member.
+// A Wait that begins while the client is disconnected joins in the next session
+// if the current one expires. No member is left of the expired one.
 func TestB05JoinOfABarrierWhileDisconnectedRunsInTheNextSessionOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		indexes(t, waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(c))) // agreed
+		indexes(t, waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(c))) // the barrier's size is known
 		synctest.Wait()
 		w.away(c)
 		a := waitLater(t, barrierOf2(c))
@@ -305,8 +308,9 @@ func TestB05JoinOfABarrierWhileDisconnectedRunsInTheNextSessionOnly(t *testing.T
 	})
 }
 
-// The opening is on its way to a client that hears it after its session has
-// ended: it was named, and is told so.
+// The round opens while the client's link is stalled, and the client reads of it
+// after its session has expired. The round was opened with this member, so Wait
+// returns its index.
 func TestB11MemberOfAnOpenedRoundGetsItsIndexAfterItsSessionExpired(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.srv)
@@ -326,8 +330,9 @@ func TestB11MemberOfAnOpenedRoundGetsItsIndexAfterItsSessionExpired(t *testing.T
 	})
 }
 
-// Not named, and another round with the same numbers stands when it hears: that
-// one's ready tells nothing about it.
+// The session expires before the round opens. When the client reads again, another
+// round with the same sequence numbers stands. That round's ready says nothing about
+// this member.
 func TestB11MemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.srv)
@@ -349,7 +354,7 @@ func TestB11MemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) 
 		still.Resume()
 		_, err := a.Wait()
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
-		require.ErrorIs(t, err, ErrUncertain, "its own round has gone")
+		require.ErrorIs(t, err, ErrUncertain, "its own round is gone")
 		w.back()
 	})
 }
@@ -383,15 +388,17 @@ func TestB21RoundOpenedWhileDisconnectedReleasesTheWaiterAfterTheReconnect(t *te
 	require.Equal(t, 1-index, indexOf(t, a))
 }
 
-// unresolvedPaths returns at how many paths a client still settles what its callers left.
+// unresolvedPaths returns the number of paths at which a client still resolves
+// requests whose callers have left.
 func unresolvedPaths(c *Client) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.abandoned)
 }
 
-// A member that is cancelled while it is disconnected returns at once, and this
-// client's next one comes when the old one has gone: it does not meet itself.
+// A Wait that is cancelled while disconnected returns at once. The client's next
+// Wait joins only once the old member is gone, so that a client never completes a
+// round with its own cancelled member.
 func TestB33NextWaitOfAClientStartsOnceTheCancelledOneIsResolved(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -413,7 +420,7 @@ func TestB33NextWaitOfAClientStartsOnceTheCancelledOneIsResolved(t *testing.T) {
 		late.Cancel(nil)
 		_, err = late.Wait()
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, ErrUncertain, "it has not begun")
+		require.NotErrorIs(t, err, ErrUncertain, "it has not joined")
 		w.back()
 		w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opCancelWait, Code: jute.ErrThrottled, Times: 5})
 		for range 50 {
@@ -428,7 +435,8 @@ func TestB33NextWaitOfAClientStartsOnceTheCancelledOneIsResolved(t *testing.T) {
 	})
 }
 
-// The round was opened while the one who cancelled could not hear.
+// The round opens with a member that was cancelled while its client was
+// disconnected.
 func TestB33WaitCancelledWhileDisconnectedMayStillBeInTheRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, other := w.stranger(nil), w.stranger(nil)
@@ -438,7 +446,7 @@ func TestB33WaitCancelledWhileDisconnectedMayStillBeInTheRound(t *testing.T) {
 		a.Cancel(nil)
 		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrUncertain)
-		require.Zero(t, 1-indexOf(t, waitLater(t, barrierOf2(other))), "with the one who cancelled")
+		require.Zero(t, 1-indexOf(t, waitLater(t, barrierOf2(other))), "with the cancelled member")
 		again, next := waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(other))
 		synctest.Wait()
 		require.True(t, next.Waiting(), "the old member holds the round")
@@ -448,7 +456,7 @@ func TestB33WaitCancelledWhileDisconnectedMayStillBeInTheRound(t *testing.T) {
 	})
 }
 
-// What was never sent is no member.
+// A join that was never sent made no member.
 func TestB32WaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -459,7 +467,7 @@ func TestB32WaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 		for range 50 {
 			a := waitLater(t, b)
 			synctest.Wait()
-			// A cause is not the servers' answer, whatever it says.
+			// The cause of a context is not a server's answer, whichever error it is.
 			a.Cancel(errors.Join(zk.ErrNoNode, zk.ErrBadVersion, zk.ErrSessionExpired))
 			_, err := a.Wait()
 			require.ErrorIs(t, err, context.Canceled)
@@ -471,7 +479,8 @@ func TestB32WaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 	})
 }
 
-// An early comer that gives up was never a member.
+// A Wait that is cancelled while the members of the last round still leave has
+// not joined yet.
 func TestB32WaitCancelledBeforeTheLastRoundIsEmptyIsNotUncertain(t *testing.T) {
 	for name, gone := range map[string]bool{"connected": false, "disconnected": true} {
 		t.Run(name, func(t *testing.T) {
@@ -497,7 +506,7 @@ func TestB32WaitCancelledBeforeTheLastRoundIsEmptyIsNotUncertain(t *testing.T) {
 	}
 }
 
-// Ten thousand members that are cancelled leave no member, and one watch.
+// A thousand cancelled Waits leave no member behind, and at most one watch.
 func TestB32CancelledMembersLeaveNoWatches(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -511,7 +520,7 @@ func TestB32CancelledMembersLeaveNoWatches(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Empty(t, w.present())
-		require.LessOrEqual(t, watchesOf(c), 1, "on ready, while there is a round")
+		require.LessOrEqual(t, watchesOf(c), 1, "on ready, while a round stands")
 	})
 }
 
@@ -539,7 +548,8 @@ func TestB35CloseEndsTheWaitsAtABarrier(t *testing.T) {
 	})
 }
 
-// The opening is on its way when the Client is closed.
+// The request that opens the round overtakes the one by which Close withdraws the
+// member.
 func TestB35WaitReturnsItsIndexWhenTheRoundOpensDuringClose(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)

@@ -15,9 +15,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// What others do to the znodes of a Barrier.
+// What operators and other programs do to the znodes of a Barrier.
 
-// An operator deletes a member.
+// An operator deletes the znode of a waiting member.
 func TestB22EvictedMemberOfABarrierGetsErrEvictedAndIsNotCounted(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"early": 0, "late": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,8 @@ func TestB22EvictedMemberOfABarrierGetsErrEvictedAndIsNotCounted(t *testing.T) {
 	}
 }
 
-// A member that was named is deleted before it has heard.
+// The round was opened with a member whose znode is deleted before its client has
+// read of the opening.
 func TestB22MemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.srv)
@@ -58,7 +59,7 @@ func TestB22MemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
 	}, zktest.SessionTimeouts(time.Second, time.Hour))
 }
 
-// wipe deletes a tree, at once.
+// wipe deletes a tree in one transaction.
 func wipe(t testing.TB, conn *zk.Conn, path string) {
 	t.Helper()
 	var ops []any
@@ -76,7 +77,7 @@ func wipe(t testing.TB, conn *zk.Conn, path string) {
 
 func TestB23MembersOfADeletedRoundGetErrEvicted(t *testing.T) {
 	for _, what := range []string{"/b/round", "/b"} {
-		for name, again := range map[string]bool{"and made again": true, "for good": false} {
+		for name, again := range map[string]bool{"and created again": true, "for good": false} {
 			t.Run(what+" "+name, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					c := w.stranger(nil)
@@ -85,7 +86,7 @@ func TestB23MembersOfADeletedRoundGetErrEvicted(t *testing.T) {
 					d := w.stranger(&Options{Dialer: still.Dial})
 					b := waitLater(t, NewBarrier(d, "/b", 3))
 					synctest.Wait()
-					still.Stop() // it hears of it later
+					still.Stop() // this client reads of the deletion later
 					wipe(t, w.bare(), what)
 					var others []*harness.Call[int]
 					if again {
@@ -98,7 +99,7 @@ func TestB23MembersOfADeletedRoundGetErrEvicted(t *testing.T) {
 					for _, m := range []*harness.Call[int]{a, b} {
 						_, err := m.Wait()
 						require.ErrorIs(t, err, ErrEvicted)
-						require.ErrorIs(t, err, ErrUncertain, "whether the round had been opened is not known any more")
+						require.ErrorIs(t, err, ErrUncertain, "nobody knows any more whether the round had been opened")
 					}
 					for len(others) < 3 {
 						others = append(others, waitLater(t, NewBarrier(c, "/b", 3)))
@@ -119,16 +120,16 @@ func TestB24BarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
 			wipe(t, w.bare(), "/b")
 			indexes(t, waitLater(t, a), waitLater(t, b))
 			synctest.Wait()
-			// Each time before the round is there.
+			// As if the path was reaped each time before the round is created.
 			w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opMakeRound, Code: jute.ErrNoNode, Times: 5})
 		}
 		w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opMakeRound, Code: jute.ErrNoNode, Times: -1})
 		_, err := a.Wait(t.Context())
-		require.ErrorIs(t, err, zkconn.ErrContended, "a bounded number of times")
+		require.ErrorIs(t, err, zkconn.ErrContended, "the number of retries is bounded")
 	})
 }
 
-// Children that are no members.
+// Children whose names are not those of members.
 func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 	ctx, path, conn := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.Raw(t)
 	c := dial(t, nil)
@@ -146,7 +147,7 @@ func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 	require.True(t, a.Waiting())
 	early := waitLater(t, NewBarrier(dial(t, nil), path, 2))
 	indexes(t, a, early)
-	// An opened round with such a child can never be deleted.
+	// The server does not delete an opened round that has such a child.
 	_, err := NewBarrier(c, path, 2).Wait(ctx)
 	require.ErrorContains(t, err, "stands in the round, which cannot be deleted: something else uses this path")
 	for _, name := range harness.Children(t, conn, path+"/round") {
@@ -175,8 +176,8 @@ func TestB28RoundWhoseCounterIsExhaustedIsAnError(t *testing.T) {
 	}
 }
 
-// What an operator does to ready. Nobody waits for ever, and the next round is
-// not in the way.
+// An operator writes to ready. No member waits for ever, and the next round is not
+// blocked.
 func TestB45ReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 	for name, data := range map[string]string{"empty": "", "junk": "go!", "no number": "1-", "a number": "7"} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +189,7 @@ func TestB45ReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 				_, err := conn.Set(readyOf2, []byte(data), -1)
 				require.NoError(t, err)
 				synctest.Wait()
-				if name == "a number" { // it reads as if others had been let go
+				if name == "a number" { // which means that a round with other members was opened
 					require.True(t, a.Waiting())
 				} else {
 					_, err = a.Wait()
@@ -198,7 +199,8 @@ func TestB45ReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 				}
 				indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
 
-				// Written twice, it is not deleted: nobody knows what it stands for.
+				// A ready that was written twice is not deleted, as nobody knows what it
+				// stands for.
 				a = waitLater(t, barrierOf2(c))
 				synctest.Wait()
 				write := &zk.SetDataRequest{Path: readyOf2, Data: []byte("go!"), Version: -1}
@@ -215,7 +217,7 @@ func TestB45ReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 }
 
 func TestB45RoundWithoutReadyIsAnErrorWithoutSpinning(t *testing.T) {
-	for name, again := range map[string]bool{"deleted": false, "and made again": true} {
+	for name, again := range map[string]bool{"deleted": false, "and created again": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				c := w.stranger(nil)
@@ -235,7 +237,7 @@ func TestB45RoundWithoutReadyIsAnErrorWithoutSpinning(t *testing.T) {
 				synctest.Wait()
 				require.Empty(t, w.present())
 				if again {
-					return // it is as good as any
+					return // that round works like any other
 				}
 				requests := w.requests(func() {
 					_, err := NewBarrier(c, "/b", 3).Wait(t.Context())
@@ -250,7 +252,7 @@ func TestB45RoundWithoutReadyIsAnErrorWithoutSpinning(t *testing.T) {
 	}
 }
 
-// ready with a child of somebody's can never be deleted.
+// Somebody has created a child below ready, so the server does not delete it.
 func TestB45ReadyThatCannotBeDeletedIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -272,10 +274,10 @@ func TestB46WaitAtABarrierIsUncertainWhenTheServerLostItsData(t *testing.T) {
 	path := harness.NewPath(t)
 	c := dialTo(t, servers, &Options{SessionTimeout: 1500 * time.Millisecond})
 	a := waitLater(t, NewBarrier(c, path, 2))
-	sleeps(t, c, 2) // its own znode too
+	sleeps(t, c, 2) // on ready and on its own znode
 	require.NoError(t, node.Wipe(t.Context()))
 	_, err := a.Wait()
 	require.ErrorIs(t, err, zk.ErrSessionExpired)
-	require.ErrorIs(t, err, ErrUncertain, "nobody knows any more")
+	require.ErrorIs(t, err, ErrUncertain, "nobody knows any more whether the round had been opened")
 	indexes(t, waitLater(t, NewBarrier(c, path, 2)), waitLater(t, NewBarrier(dialTo(t, servers, nil), path, 2)))
 }

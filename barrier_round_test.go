@@ -17,14 +17,14 @@ func TestA22ACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt
 		synctest.Wait()
 		znode := "/b/round/" + w.srv.Children("/b/round")[0]
 		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: -7, Op: "multi", Path: znode})
-		first.Cancel(nil) // the server is too busy: in a moment again
+		first.Cancel(nil) // the server answers that it is too busy, and the client retries in a moment
 		synctest.Wait()
 		require.True(t, first.Waiting())
 		other := w.stranger(nil)
 		index, err := waitLater(t, NewBarrier(other, "/b", 2)).Wait()
 		require.NoError(t, err)
 		require.Equal(t, 1, index)
-		synctest.Wait() // it has left, and the round stands
+		synctest.Wait() // the other has left, and the round still stands
 		s, _ := other.session()
 		_, _, err = s.Multi(t.Context(), &zk.DeleteRequest{Path: znode, Version: -1})
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestB35JoinOfABarrierInFlightAtCloseReturnsErrClosed(t *testing.T) {
 			}
 			synctest.Wait()
 			require.Empty(t, end)
-			_ = c.Close() // the server is silent
+			_ = c.Close() // an error, as the server is silent
 			err := <-end
 			require.ErrorIs(t, err, ErrClosed)
 			require.NotErrorIs(t, err, zk.ErrSessionExpired)
@@ -66,7 +66,7 @@ func TestB45RoundOpensForTheOthersWhenAMemberDiesDuringTheOpening(t *testing.T) 
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,check)", For: time.Second, Times: 2})
 		second := waitLater(t, NewBarrier(b, "/b", 2))
 		synctest.Wait()
-		third := waitLater(t, NewBarrier(c, "/b", 2)) // both are about to open it with the first
+		third := waitLater(t, NewBarrier(c, "/b", 2)) // both are about to open the round with the first
 		synctest.Wait()
 		require.True(t, w.srv.Expire(sessionID(a)))
 		indexes(t, second, third)

@@ -14,15 +14,15 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
-// Close, in each state and at bad moments.
+// Close in each state of the connection, and at awkward moments.
 
 func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
 	c := dialTo(t, []string{p.Addr()}, nil)
 	s, _ := c.session()
-	end := p.TakeOver() // Close waits a quarter of the timeout, there must be time for the rest
+	end := p.TakeOver() // before Close, which waits a quarter of the timeout: the rest must happen meanwhile
 	called, answer := make(chan struct{}), make(chan struct{})
-	go s.Call(func(*zk.Conn) error { // takes its time
+	go s.Call(func(*zk.Conn) error { // a slow call
 		close(called)
 		<-answer
 		return nil
@@ -37,7 +37,7 @@ func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
 	}()
 	harness.Eventually(t, "draining", func() bool { return s.Inspect().Draining })
 	end()
-	p.Drop() // the next connection hears that the session is over
+	p.Drop() // on the next connection the server answers that the session is over
 	<-s.Over()
 	harness.Eventually(t, "parked", func() bool { return s.Inspect().Parked })
 	answered()
@@ -73,7 +73,7 @@ func TestNothingIsGrantedAfterCloseHasBegun(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, p.first)
 	busy := make(chan struct{})
-	r.c.tasks.Start(func() { <-busy }) // keeps Close from getting on
+	r.c.tasks.Start(func() { <-busy }) // keeps Close waiting
 	closed := make(chan error)
 	go func() { closed <- r.c.Close() }()
 	<-r.c.closing.Done()
@@ -138,7 +138,6 @@ func TestReadsOfALeaseOfAClosedClientReturnErrClosed(t *testing.T) {
 	r.c.Close()
 }
 
-// Close, in each state.
 func TestB35CloseEndsLeasesAndWaiters(t *testing.T) {
 	t.Run("connected", func(t *testing.T) {
 		r := newRig(t, nil)
@@ -148,10 +147,10 @@ func TestB35CloseEndsLeasesAndWaiters(t *testing.T) {
 		r.queued(2)
 		next := lockLater(t, NewMutex(dial(t, nil), r.path))
 		r.queued(3)
-		// The contexts end before the deletion is sent.
+		// Hold the deletion: the contexts must end before it is sent.
 		rule := r.p.On(opRelease, 1, harness.Hold)
 		closed := make(chan error, 2)
-		for range 2 { // twice at once
+		for range 2 { // two calls at the same time
 			go func() { closed <- r.c.Close() }()
 		}
 		r.p.Await(rule)
@@ -187,12 +186,12 @@ func TestB35CloseEndsLeasesAndWaiters(t *testing.T) {
 		harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
 		began := time.Now()
 		err := c.Close()
-		require.Less(t, time.Since(began), 3*time.Second) // milliseconds, as a rule
+		require.Less(t, time.Since(began), 3*time.Second) // usually milliseconds
 		require.ErrorContains(t, err, "left to time out")
 		require.ErrorIs(t, l.Err(), ErrClosed)
 		_, err = waiter.Wait()
 		require.ErrorIs(t, err, ErrClosed)
-		// The server ends the session by itself.
+		// The session expires on the server.
 		require.NoError(t, NewMutex(dialTo(t, []string{server}, nil), "/lock").Do(harness.Within(t, 10*time.Second), nothing))
 	})
 	t.Run("a server that does not answer", func(t *testing.T) {
@@ -254,12 +253,12 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 		"dialling a black hole": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
 			taps.Cut(t, p)
 		},
-		"handshake unanswered": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+		"handshake not answered": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
 			r := p.On("connect", 0, harness.Withhold)
 			p.Drop()
 			p.Await(r)
 		},
-		"credentials unanswered": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+		"credentials not answered": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
 			r := p.On("auth", 0, harness.Withhold)
 			p.Drop()
 			p.Await(r)
@@ -298,8 +297,9 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 	}
 }
 
-// Where the client has not heard of the loss yet, go-zookeeper may take the
-// request to close and leave it unanswered, which costs the second that it waits.
+// If the client has not noticed yet that the connection is lost, go-zookeeper may
+// queue its closeSession request and never answer it. Its Close waits a second for
+// that answer.
 func TestCloseRightAfterTheConnectionWasLostIsBounded(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
 	c, _, _ := dialTapped(t, p.Addr(), Options{})
@@ -315,7 +315,7 @@ func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
 	l, err := m.Lock(harness.Within(t, 20*time.Second))
 	require.NoError(t, err)
 	s, _ := c.session()
-	node := "/" + harness.NewPath(t)[6:25] // ephemeral, gone with the session only
+	node := "/" + harness.NewPath(t)[6:25] // an ephemeral znode, which goes only with the session
 	err = s.Call(func(conn *zk.Conn) error {
 		_, err := conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		return err

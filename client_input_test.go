@@ -15,7 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Bad input, and callers that misuse the library.
+// Invalid input and misuse of the library.
 
 func TestB39BadPathsAreNamed(t *testing.T) {
 	r := newRig(t, nil)
@@ -169,7 +169,7 @@ func TestB52RequestsAboveTheLimitAreRefused(t *testing.T) {
 		l := held(t, r.m.Lock)
 		r.p.Reset()
 		path := r.path + "/big"
-		// The largest that passes, and one more.
+		// The largest request that the server accepts, and one byte more.
 		fits := 1048575 - zkconn.MultiSize([]any{l.Check(), &zk.CreateRequest{Path: path, Data: []byte{}, Acl: r.c.acl}})
 		_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: path, Data: make([]byte, fits+1)})
 		require.EqualError(t, err, "zkrecipes: commit under "+r.path+": request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
@@ -185,7 +185,7 @@ func TestB52RequestsAboveTheLimitAreRefused(t *testing.T) {
 		_, err = r.ours(big, r.path).Lock(r.ctx)
 		require.ErrorContains(t, err, "servers accept 1048575")
 		_, err = r.ours(big, r.path+"/sibling").Contenders(r.ctx)
-		require.NoError(t, err, "its session lives")
+		require.NoError(t, err, "the session lives on")
 	})
 }
 
@@ -214,7 +214,7 @@ func TestB62AuthACLMeansTheUsersIDs(t *testing.T) {
 			require.Equal(t, zk.DigestACL(zk.PermAll, "alice", "secret"), acl)
 		}
 		require.NoError(t, l.Release())
-		// The next session can use what this one has made.
+		// Another session can use the znodes that this one has created.
 		require.NoError(t, r.theirs(dial(t, &Options{Auth: auth}), path).Do(ctx, nothing))
 	})
 }

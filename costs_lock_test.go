@@ -16,7 +16,7 @@ const (
 	opRelease = "multi(setData,delete)"
 )
 
-// What the mutex costs, by operation (DESIGN section 7).
+// The requests that a Mutex sends, by operation (DESIGN section 7).
 
 func TestFreeLockAndReleaseTakeTwoRequests(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
@@ -32,19 +32,19 @@ func TestFreeLockAndReleaseTakeTwoRequests(t *testing.T) {
 		return p.Count()
 	}
 
-	// The line does not exist, nor do its three parents.
+	// Neither the line nor its three parents exist.
 	missing := lockAndRelease(m)
 	require.Equal(t, 1, missing[opJoin])
 	require.Equal(t, 1, missing[opRelease])
 	require.Equal(t, 1, missing["getData"])
-	// /test/<time>/<name>/1: at most three parents are missing; /test may be there.
+	// /test/<time>/<name>/1: at most three parents are missing, as /test may exist.
 	require.Subset(t, []int{5, 7}, []int{missing["createContainer"]})
 
 	require.Equal(t, map[string]int{opJoin: 1, opRelease: 1}, lockAndRelease(m), "known line")
 
 	sibling := NewMutex(c, m.line.path+"-sibling")
 	require.Equal(t, map[string]int{"getData": 1, "createContainer": 1, opJoin: 1, opRelease: 1},
-		lockAndRelease(sibling), "missing line, parents there")
+		lockAndRelease(sibling), "the line is missing, its parents exist")
 
 	existing := m.line.path + "-existing"
 	require.NoError(t, NewMutex(other, existing).Do(ctx, nothing))
@@ -81,8 +81,8 @@ func TestReentryTakesNoRequest(t *testing.T) {
 	require.NoError(t, l.Release())
 }
 
-// With N waiting, each in a session of its own, a full cycle is a join, a list,
-// two watches and a release; the hand-off itself is an event and no request,
+// With N waiters, each in a session of its own, a full cycle of one waiter is a join,
+// a listing, two watches and a release. The hand-over is an event, takes no request,
 // and wakes one waiter.
 func TestContendedCycleTakesFiveRequestsHoweverManyWait(t *testing.T) {
 	for _, n := range []int{1, 2, 16, 200} {
@@ -90,10 +90,11 @@ func TestContendedCycleTakesFiveRequestsHoweverManyWait(t *testing.T) {
 			p := harness.NewProxy(t, harness.Server())
 			ctx := harness.Within(t, 60*time.Second)
 			path := harness.NewPath(t)
-			// Not through the proxy: it watches its own place after a while.
+			// Not through the proxy, as a holder watches its own place after a while.
 			holder := lockOn(t, NewMutex(dial(t, nil), path))
 
-			// Each waiter first uses the line, so that the look at it is not counted.
+			// Each client knows the line already, so that its first read of the line is
+			// not counted.
 			clients := make([]*Client, n)
 			var wg sync.WaitGroup
 			for i := range clients {
@@ -119,7 +120,7 @@ func TestContendedCycleTakesFiveRequestsHoweverManyWait(t *testing.T) {
 				30*time.Second, 5*time.Millisecond)
 			require.Equal(t, map[string]int{
 				opJoin: n, "getChildren2": n, "getData": 2 * n,
-				"setData": n, // the probe, once a session
+				"setData": n, // whether the server enforces ACLs, once a session
 			}, p.Count(), "to stand in line")
 
 			p.Reset()
@@ -128,7 +129,7 @@ func TestContendedCycleTakesFiveRequestsHoweverManyWait(t *testing.T) {
 				current := <-granted
 				require.Equal(t, i, p.CountOf(opRelease))
 				require.Len(t, p.Count(), min(i, 1), "releases, and nothing else: %v", p.Count())
-				require.Empty(t, granted, "one wake per release")
+				require.Empty(t, granted, "a release wakes one waiter")
 				require.NoError(t, current.Release())
 			}
 			wg.Wait()

@@ -14,11 +14,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// What the lock with two sides costs, by the server's own counts (DESIGN
-// section 7): requests, commits, and events, each of which wakes somebody.
+// What an RWLock costs, by the server's own counts (DESIGN section 7): requests,
+// commits, and events, each of which wakes a waiter.
 
-// till is a server whose counts are read.
-type till struct {
+// meter is a zktest server of its own, whose counts a test reads.
+type meter struct {
 	t    *testing.T
 	ctx  context.Context
 	srv  *zktest.Server
@@ -26,51 +26,51 @@ type till struct {
 	last zktest.Counts
 }
 
-func newTill(t *testing.T) *till {
+func newMeter(t *testing.T) *meter {
 	srv := zktest.NewServer(t, zktest.SessionTimeouts(time.Second, longSession))
-	return &till{t: t, ctx: harness.Within(t, 60*time.Second), srv: srv, path: "/rw"}
+	return &meter{t: t, ctx: harness.Within(t, 60*time.Second), srv: srv, path: "/rw"}
 }
 
-// longSession is a timeout of which no test here holds a lease for a tenth: then
-// the holder would watch its own place.
+// longSession is a session timeout so long that no holder here watches its own place:
+// it would after a tenth of the timeout.
 const longSession = 20 * time.Minute
 
-func (k *till) dial() *Client {
+func (k *meter) dial() *Client {
 	k.t.Helper()
 	return dialTo(k.t, []string{k.srv.Addr()}, &Options{SessionTimeout: longSession})
 }
 
-// lock returns the lock in a session of its own, which knows the line.
-func (k *till) lock() *RWLock {
+// lock returns the lock in a session of its own that has used the line once.
+func (k *meter) lock() *RWLock {
 	k.t.Helper()
 	w := NewRWLock(k.dial(), k.path)
 	require.NoError(k.t, w.RDo(k.ctx, nothing))
 	return w
 }
 
-// lockBehind is lock while a writer stands in the line: no lock is taken.
-func (k *till) lockBehind() *RWLock {
+// lockBehind is like lock but takes no lock, for use while a writer holds.
+func (k *meter) lockBehind() *RWLock {
 	k.t.Helper()
 	w := NewRWLock(k.dial(), k.path)
 	w.line.remember(lineState{version: -1})
 	return w
 }
 
-// reset begins a count.
-func (k *till) reset() { k.last = k.srv.Counts() }
+// reset starts to count from zero.
+func (k *meter) reset() { k.last = k.srv.Counts() }
 
-// requests returns what was sent since then, pings aside.
-func (k *till) requests() map[string]int {
+// requests returns the number of requests since reset by operation, without pings.
+func (k *meter) requests() map[string]int {
 	m := k.srv.Counts().Sub(k.last).Requests
 	maps.DeleteFunc(m, func(op string, n int) bool { return op == "ping" || n == 0 })
 	return m
 }
 
-func (k *till) commits() int           { return k.srv.Counts().Sub(k.last).Transactions }
-func (k *till) events() map[string]int { return k.srv.Counts().Sub(k.last).Events }
+func (k *meter) commits() int           { return k.srv.Counts().Sub(k.last).Transactions }
+func (k *meter) events() map[string]int { return k.srv.Counts().Sub(k.last).Events }
 
-// waits has the lock taken in the background, and returns once it sleeps.
-func (k *till) waits(w *RWLock, lock func(context.Context) (*Lease, error)) *harness.Call[*Lease] {
+// waits calls lock in the background and returns once the call sleeps.
+func (k *meter) waits(w *RWLock, lock func(context.Context) (*Lease, error)) *harness.Call[*Lease] {
 	k.t.Helper()
 	n := len(k.srv.Children(k.path))
 	a := later(k.t, lock)
@@ -80,7 +80,7 @@ func (k *till) waits(w *RWLock, lock func(context.Context) (*Lease, error)) *har
 }
 
 func TestReadLocksTakeTwoCommitsAndNoEvents(t *testing.T) {
-	k := newTill(t)
+	k := newMeter(t)
 	w, other := k.lock(), k.lock()
 	cost := func(f func(context.Context) (*Lease, error), want map[string]int) {
 		t.Helper()
@@ -126,7 +126,7 @@ func TestReadLocksTakeTwoCommitsAndNoEvents(t *testing.T) {
 func TestAWritersReleaseWakesTheReadersThatMayGo(t *testing.T) {
 	for _, n := range []int{1, 5, 50} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			k := newTill(t)
+			k := newMeter(t)
 			holder, behind := k.lock(), k.lock()
 			l := held(t, holder.Lock)
 			var readers, more []*harness.Call[*Lease]
@@ -145,17 +145,17 @@ func TestAWritersReleaseWakesTheReadersThatMayGo(t *testing.T) {
 				a.Get()
 			}
 			require.Equal(t, map[string]int{opRelease: 1}, k.requests(), "no reader has sent anything")
-			require.Equal(t, map[string]int{"NodeDataChanged": n}, k.events(), "one wake for each reader, and for nobody else")
+			require.Equal(t, map[string]int{"NodeDataChanged": n}, k.events(), "each reader wakes once, and nobody else")
 			require.True(t, writer.Waiting())
 
-			// The writer looks again only when the one before it leaves.
+			// The writer lists again only when its predecessor leaves.
 			k.reset()
 			for _, a := range readers[:n-1] {
 				require.NoError(t, a.Get().Release())
 			}
 			require.Equal(t, n-1, k.commits())
 			require.Zero(t, k.requests()["getChildren2"])
-			// Their own watches fire.
+			// The readers' watches on their own places fire.
 			require.Equal(t, n-1, k.events()["NodeDeleted"])
 			require.NoError(t, readers[n-1].Get().Release())
 			w := writer.Get()
@@ -172,10 +172,10 @@ func TestAWritersReleaseWakesTheReadersThatMayGo(t *testing.T) {
 	}
 }
 
-// In whatever order the readers leave, a writer lists once for each time that
-// the one before it does.
+// In whatever order the readers leave, a waiting writer lists once each time its
+// predecessor leaves.
 func TestAWriterBehindReadersListsWhenItsPredecessorLeaves(t *testing.T) {
-	k := newTill(t)
+	k := newMeter(t)
 	readers, w := k.lock(), k.lock()
 	var leases []*Lease
 	for range 5 {
@@ -186,15 +186,15 @@ func TestAWriterBehindReadersListsWhenItsPredecessorLeaves(t *testing.T) {
 	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, "getData": 2}, k.requests(), "to stand in line")
 	for _, leave := range []struct {
 		reader int
-		looks  bool
-	}{{1, false}, {4, true}, {0, false}, {3, true}} { // it waits for 4, then 3, then 2
+		lists  bool
+	}{{1, false}, {4, true}, {0, false}, {3, true}} { // the writer waits for 4, then 3, then 2
 		k.reset()
 		require.NoError(t, leases[leave.reader].Release())
 		want := map[string]int{opReadRelease: 1}
-		if leave.looks {
+		if leave.lists {
 			want["getChildren2"], want["getData"] = 1, 1
 		}
-		harness.Eventually(t, "looked again", func() bool { return maps.Equal(want, k.requests()) })
+		harness.Eventually(t, "the requests", func() bool { return maps.Equal(want, k.requests()) })
 		sleeps(t, w.line.c, 2)
 		require.True(t, writer.Waiting())
 	}
@@ -206,7 +206,7 @@ func TestAWriterBehindReadersListsWhenItsPredecessorLeaves(t *testing.T) {
 }
 
 func TestADowngradeWakesEachWaiterOnce(t *testing.T) {
-	k := newTill(t)
+	k := newMeter(t)
 	holder := k.lock()
 	l := held(t, holder.Lock)
 	var readers []*harness.Call[*Lease]
@@ -219,19 +219,19 @@ func TestADowngradeWakesEachWaiterOnce(t *testing.T) {
 	for _, a := range readers {
 		a.Get()
 	}
-	require.Equal(t, map[string]int{opDowngrade: 1, "getChildren2": 4}, k.requests(), "each looks whom it has to wait for now")
-	require.Equal(t, map[string]int{"NodeDeleted": 4}, k.events(), "and no signal")
+	require.Equal(t, map[string]int{opDowngrade: 1, "getChildren2": 4}, k.requests(), "each reader lists to find its predecessor")
+	require.Equal(t, map[string]int{"NodeDeleted": 4}, k.events(), "the writer sends no signal")
 	for _, a := range readers {
 		require.NoError(t, a.Get().Release())
 	}
 	require.NoError(t, l.Release())
 }
 
-// With a thousand readers inside, one reader more and a writer that waits cost
-// what they cost with one.
+// While a thousand readers hold, another reader and a waiting writer cost no more
+// than while one reader holds.
 func TestCostsDoNotGrowWithTheNumberOfReaders(t *testing.T) {
 	const n = 1000
-	k := newTill(t)
+	k := newMeter(t)
 	var leases [n]*Lease
 	var wg sync.WaitGroup
 	for i := range 10 {
@@ -263,7 +263,7 @@ func TestCostsDoNotGrowWithTheNumberOfReaders(t *testing.T) {
 	last := held(t, newcomer.RLock) // the one that the writer waits for
 	k.reset()
 	writer := k.waits(waiting, waiting.Lock)
-	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, "getData": 2}, k.requests(), "its own place and one more")
+	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, "getData": 2}, k.requests(), "it watches its own place and its predecessor's")
 
 	k.reset()
 	for i := range 10 {
@@ -277,7 +277,7 @@ func TestCostsDoNotGrowWithTheNumberOfReaders(t *testing.T) {
 	}
 	wg.Wait()
 	require.True(t, writer.Waiting())
-	require.Equal(t, map[string]int{opReadRelease: n}, k.requests(), "it hears nothing of them")
+	require.Equal(t, map[string]int{opReadRelease: n}, k.requests(), "no event wakes the writer")
 	require.NoError(t, last.Release())
 	w := writer.Get()
 	require.Equal(t, map[string]int{opReadRelease: n + 1, "getChildren2": 1}, k.requests())

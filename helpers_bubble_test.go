@@ -13,10 +13,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Tests on a server inside the process, in simulated time: what befalls a
-// client befalls it between two given requests, and takes no time.
+// Helpers for tests on a zktest server in simulated time (testing/synctest).
+// Faults hit a client between two given requests, and take no time.
 
-// world is such a server, and the line that a test is about.
+// world is a zktest server in a bubble, its fault plan, and the path of the line
+// that the test uses.
 type world struct {
 	t    *testing.T
 	srv  *zktest.Server
@@ -24,7 +25,7 @@ type world struct {
 	path string
 }
 
-// inBubble runs a test in a bubble of its own.
+// inBubble runs f in a bubble with a server of its own.
 func inBubble(t *testing.T, f func(t *testing.T, w *world), opts ...zktest.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer(t, append([]zktest.Option{zktest.InMemory(), zktest.ContainerCheckInterval(time.Hour)}, opts...)...)
@@ -32,7 +33,7 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world), opts ...zktest.Optio
 	})
 }
 
-// client returns a Client that has used the line, which must be free.
+// client returns a Client that has used the line once. The lock must be free.
 func (w *world) client(opts *Options) *Client {
 	w.t.Helper()
 	c := w.stranger(opts)
@@ -40,52 +41,53 @@ func (w *world) client(opts *Options) *Client {
 	return c
 }
 
-// sideWorld is a world for one side of a lock.
+// sideWorld is a world whose line is used by one side of a lock.
 type sideWorld struct {
 	*world
 	side
 }
 
-// inBubble runs a test for one side.
+// inBubble runs a test for this side in a bubble.
 func (s side) inBubble(t *testing.T, f func(t *testing.T, w *sideWorld), opts ...zktest.Option) {
 	inBubble(t, func(t *testing.T, w *world) { f(t, &sideWorld{w, s}) }, opts...)
 }
 
 // eachSideInBubble runs a test for each side, one after the other, with the same
-// options: none that gives a plan, which counts on.
+// options. An option with a fault plan is of no use here, as the plan's counts would
+// go on from one side to the next.
 func eachSideInBubble(t *testing.T, f func(t *testing.T, w *sideWorld), opts ...zktest.Option) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) { side.inBubble(t, f, opts...) })
 	}
 }
 
-// holds has c take the lock.
+// holds takes the lock in c.
 func (w *sideWorld) holds(c *Client) *Lease {
 	w.t.Helper()
 	return held(w.t, w.ours(c, w.path).Lock)
 }
 
-// excludes has c take the lock for a rival.
+// excludes takes the lock in c as a rival: a holder that the side excludes.
 func (w *sideWorld) excludes(c *Client) *Lease {
 	w.t.Helper()
 	return held(w.t, w.theirs(c, w.path).Lock)
 }
 
-// waits has c wait for the lock, and returns when it sleeps, or has it.
+// waits calls Lock in c and returns once the call sleeps, or holds the lock.
 func (w *sideWorld) waits(c *Client) *harness.Call[*Lease] {
 	a := later(w.t, w.ours(c, w.path).Lock)
 	synctest.Wait()
 	return a
 }
 
-// rivalWaits is waits for a rival.
+// rivalWaits is like waits, for a rival.
 func (w *sideWorld) rivalWaits(c *Client) *harness.Call[*Lease] {
 	a := later(w.t, w.theirs(c, w.path).Lock)
 	synctest.Wait()
 	return a
 }
 
-// stranger returns a Client that has done nothing yet.
+// stranger returns a Client that has not used the line yet.
 func (w *world) stranger(opts *Options) *Client {
 	w.t.Helper()
 	o := Options{}
@@ -101,28 +103,29 @@ func (w *world) stranger(opts *Options) *Client {
 	return c
 }
 
-// lockLater has c wait for the lock, and returns when it sleeps, or has it.
+// lockLater locks a Mutex in c and returns once the call sleeps, or holds the lock.
 func (w *world) lockLater(c *Client) *harness.Call[*Lease] {
 	a := lockLater(w.t, NewMutex(c, w.path))
 	synctest.Wait()
 	return a
 }
 
-// line returns the places, in order.
+// line returns the names of the places in the line, in order.
 func (w *world) line() []placeName {
 	ms := placeNames(w.srv.Children(w.path), lockKinds)
 	slices.SortFunc(ms, placeName.compare)
 	return ms
 }
 
-// stands requires that a lease's place is there.
+// stands requires that a lease holds and its place exists.
 func (w *world) stands(l *Lease) {
 	w.t.Helper()
 	require.NoError(w.t, l.Err())
 	require.Contains(w.t, w.srv.Children(w.path), l.Check().Path[len(w.path)+1:])
 }
 
-// requests runs f and returns what was asked for until all sleep again.
+// requests runs f and returns the number of requests of each operation that the
+// server received until all goroutines of the bubble sleep again.
 func (w *world) requests(f func()) map[string]int {
 	synctest.Wait()
 	before := w.srv.Counts()
@@ -140,7 +143,7 @@ func sessionID(c *Client) int64 {
 // bare returns a bare go-zookeeper Conn.
 func (w *world) bare() *zk.Conn { return harness.RawVia(w.t, w.srv.Dial, w.srv.Addr()) }
 
-// away disconnects a client, and lets nobody connect until back is called.
+// away disconnects a client and refuses all connections until back is called.
 func (w *world) away(c *Client) {
 	w.t.Helper()
 	w.plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
@@ -151,5 +154,5 @@ func (w *world) away(c *Client) {
 	require.False(w.t, up)
 }
 
-// back lets clients connect again. It ends all other faults too.
+// back accepts connections again. It ends all other faults of the plan, too.
 func (w *world) back() { w.plan.Stop() }

@@ -14,9 +14,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Connections that a test can look into.
+// Helpers for tests that look into a session and its connections.
 
-// serverNames returns n names of servers that only a Dialer of the test knows.
+// serverNames returns the names of n servers. They resolve only in the test's own
+// Dialer.
 func serverNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -25,8 +26,8 @@ func serverNames(n int) []string {
 	return names
 }
 
-// dialTapped returns a Client whose connections all lead to target, and its
-// session.
+// dialTapped returns a Client whose connections all lead to target through Taps, and
+// its session.
 func dialTapped(t testing.TB, target string, opts Options) (*Client, *session, *harness.Taps) {
 	t.Helper()
 	taps := harness.NewTaps(target)
@@ -36,25 +37,27 @@ func dialTapped(t testing.TB, target string, opts Options) (*Client, *session, *
 	return c, s, taps
 }
 
-// queuedRequests returns how many requests wait in go-zookeeper's channel, which
+// queuedRequests returns the number of requests in go-zookeeper's send channel, which
 // holds 16.
 func queuedRequests(conn *zk.Conn) int {
 	return reflect.ValueOf(conn).Elem().FieldByName("sendChan").Len()
 }
 
+// awaitUp waits until the session is connected.
 func awaitUp(t testing.TB, s *session) {
 	t.Helper()
 	harness.Eventually(t, "the session is up", func() bool { up, _ := s.Connected(); return up })
 }
 
-// connectionNumber returns the number of the newest connection. A connection can be lost
-// and replaced so quickly that nobody sees the session down.
+// connectionNumber returns the number of the newest connection. A connection can be
+// lost and replaced so quickly that a test never sees the session down.
 func connectionNumber(s *session) uint64 {
 	conn, _ := s.Connection()
 	return conn
 }
 
-// awaitReconnect waits until the session is up on a connection after that one.
+// awaitReconnect waits until the session is connected by a later connection than
+// conn.
 func awaitReconnect(t testing.TB, s *session, conn uint64) {
 	t.Helper()
 	harness.Eventually(t, "the session is up again", func() bool {
@@ -63,13 +66,14 @@ func awaitReconnect(t testing.TB, s *session, conn uint64) {
 	})
 }
 
-// awaitDown is for when no connection can be made.
+// awaitDown waits until the session is disconnected. Use it while no connection can
+// be made.
 func awaitDown(t testing.TB, s *session) {
 	t.Helper()
 	harness.Eventually(t, "the session is down", func() bool { up, _ := s.Connected(); return !up })
 }
 
-// readOnce is a read on the session that waits as long as it lives.
+// readOnce reads a znode. It waits until the session is over, if need be.
 func readOnce(s *session, path string) error {
 	return s.Call(func(conn *zk.Conn) error {
 		_, _, err := conn.Get(path)
@@ -77,8 +81,8 @@ func readOnce(s *session, path string) error {
 	})
 }
 
-// startReaders starts n reads, each repeated until the session is over, and waits
-// for them at the end of the test.
+// startReaders starts n goroutines that read until the session is over. The test
+// waits for them at its end.
 func startReaders(t testing.TB, s *session, n int) {
 	var wg sync.WaitGroup
 	for range n {
@@ -98,7 +102,7 @@ func startReaders(t testing.TB, s *session, n int) {
 	t.Cleanup(wg.Wait)
 }
 
-// watchOn arms one watch.
+// watchOn arms a watch on a znode.
 func watchOn(t testing.TB, s *session, path string) *zkconn.Watch {
 	t.Helper()
 	w, err := s.Watch(harness.Within(t, 20*time.Second), path)
@@ -106,7 +110,7 @@ func watchOn(t testing.TB, s *session, path string) *zkconn.Watch {
 	return w
 }
 
-// requireUsable requires that the Client works.
+// requireUsable requires that the Client can take and release a lock.
 func requireUsable(t testing.TB, c *Client) {
 	t.Helper()
 	l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
@@ -114,7 +118,7 @@ func requireUsable(t testing.TB, c *Client) {
 	require.NoError(t, l.Release())
 }
 
-// timedClose returns how long Close took, and its error.
+// timedClose closes the Client and returns how long that took, and Close's error.
 func timedClose(t testing.TB, c *Client) (time.Duration, error) {
 	t.Helper()
 	began := time.Now()

@@ -15,10 +15,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
+// nothing is a function for Do.
 func nothing(context.Context, *Lease) error { return nil }
 
-// rig is a lock, its path, a client behind a proxy, and a bare connection that
-// looks on.
+// rig is what most tests of locks need: a Mutex and its path, its client, which is
+// connected through a proxy, and a bare connection that bypasses the library.
 type rig struct {
 	t    *testing.T
 	ctx  context.Context
@@ -29,8 +30,8 @@ type rig struct {
 	raw  *zk.Conn
 }
 
-// newRig has the client use the line once, so that later counts are those of a
-// known line.
+// newRig returns a rig whose client has used the line once, so that a test counts the
+// requests for a known line.
 func newRig(t *testing.T, opts *Options) *rig {
 	t.Helper()
 	r := &rig{t: t, ctx: harness.Within(t, 30*time.Second), path: harness.NewPath(t), p: harness.NewProxy(t, harness.Server()), raw: harness.Raw(t)}
@@ -46,6 +47,7 @@ func (r *rig) lock() *Lease {
 	return lockOn(r.t, r.m)
 }
 
+// lockOn locks m and fails the test if it cannot.
 func lockOn(t testing.TB, m *Mutex) *Lease {
 	t.Helper()
 	l, err := m.Lock(harness.Within(t, 20*time.Second))
@@ -53,10 +55,10 @@ func lockOn(t testing.TB, m *Mutex) *Lease {
 	return l
 }
 
-// lockLater has a mutex locked in the background.
+// lockLater locks m in the background.
 func lockLater(t testing.TB, m *Mutex) *harness.Call[*Lease] { return harness.Go(t, m.Lock) }
 
-// inLine returns the places in order.
+// inLine returns the names of the places in the line, in order.
 func (r *rig) inLine() []placeName {
 	ms := placeNames(harness.Children(r.t, r.raw, r.path), lockKinds)
 	slices.SortFunc(ms, placeName.compare)
@@ -69,20 +71,20 @@ func (r *rig) queued(n int) {
 	harness.Eventually(r.t, "places in line", func() bool { return len(harness.Children(r.t, r.raw, r.path)) == n })
 }
 
-// armed waits until n more watches have been asked for through the proxy: until
-// a waiter sleeps.
+// asleep waits until n waiters sleep: since the proxy's last Reset each has armed two
+// watches, and no request is in flight.
 func (r *rig) asleep(n int) {
 	r.t.Helper()
 	harness.Eventually(r.t, "waiter asleep", func() bool { return r.p.CountOf("getData") >= 2*n && r.c.idle() })
 }
 
-// idle reports that no request is under way.
+// idle reports whether no request is in flight.
 func (c *Client) idle() bool {
 	s, _ := c.session()
 	return s.Inspect().Calls == 0
 }
 
-// byHand makes a place as another library would.
+// byHand creates a place as another library would.
 func (r *rig) byHand(prefix string) string {
 	r.t.Helper()
 	if ok, _, _ := r.raw.Exists(r.path); !ok { // reaped
@@ -93,7 +95,7 @@ func (r *rig) byHand(prefix string) string {
 	return name
 }
 
-// events records what a Trace is told.
+// events counts the calls of a Trace's hooks.
 type events struct {
 	mu  sync.Mutex
 	all []string
@@ -119,12 +121,13 @@ func (e *events) count(what string) int {
 	return strings.Count(strings.Join(e.all, " ")+" ", what+" ")
 }
 
+// watchesOf returns the number of a client's watches.
 func watchesOf(c *Client) int {
 	s, _ := c.session()
 	return len(s.Inspect().Watches)
 }
 
-// recorder keeps what a Client's Trace is told.
+// recorder keeps the events that a Client's Trace reports.
 type recorder struct {
 	mu   sync.Mutex
 	told map[string][]TraceEvent
@@ -152,15 +155,16 @@ func (r *recorder) of(what string) []TraceEvent {
 	return slices.Clone(r.told[what])
 }
 
-// nth waits until something has been told n times, and returns what then.
+// nth waits until an event has been reported n times, and returns the nth.
 func (r *recorder) nth(t testing.TB, n int, what string) TraceEvent {
 	t.Helper()
-	harness.Eventually(t, fmt.Sprintf("%s told %d times", what, n), func() bool { return len(r.of(what)) >= n })
+	harness.Eventually(t, fmt.Sprintf("%d events %q", n, what), func() bool { return len(r.of(what)) >= n })
 	return r.of(what)[n-1]
 }
 
-// sleeps waits until the client has n watches, all of them answered: two for a
-// waiter, one for who has held for long enough.
+// sleeps waits until the client has n watches and the server has answered the
+// requests that arm them. A waiter has two. A holder has one, on its own place, once
+// it has held for long enough.
 func sleeps(t testing.TB, c *Client, n int) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool {
@@ -179,7 +183,7 @@ func sleeps(t testing.TB, c *Client, n int) {
 func places(t testing.TB, servers []string, path string) (names []string) {
 	t.Helper()
 	conn := harness.RawTo(t, servers)
-	defer conn.Close() // go-zookeeper's can hang for a minute when its server dies
+	defer conn.Close() // go-zookeeper's Close can hang for a minute when its server dies
 	_, err := conn.Sync(path)
 	require.NoError(t, err)
 	ms := placeNames(harness.Children(t, conn, path), lockKinds)
@@ -211,7 +215,7 @@ func (r *rwRig) another() *RWLock {
 	return NewRWLock(dial(r.t, nil), r.path)
 }
 
-// held calls what takes a lock, and fails the test if it cannot.
+// held takes a lock with the given method and fails the test if it cannot.
 func held(t testing.TB, lock func(context.Context) (*Lease, error)) *Lease {
 	t.Helper()
 	l, err := lock(harness.Within(t, 20*time.Second))
@@ -219,12 +223,12 @@ func held(t testing.TB, lock func(context.Context) (*Lease, error)) *Lease {
 	return l
 }
 
-// later is held for what goes on in the background.
+// later takes a lock with the given method in the background.
 func later(t testing.TB, lock func(context.Context) (*Lease, error)) *harness.Call[*Lease] {
 	return harness.Go(t, lock)
 }
 
-// joins is later, and waits until it stands in line as the nth.
+// joins is like later and waits until the line has n places.
 func (r *rwRig) joins(n int, lock func(context.Context) (*Lease, error)) *harness.Call[*Lease] {
 	r.t.Helper()
 	a := later(r.t, lock)
@@ -232,7 +236,7 @@ func (r *rwRig) joins(n int, lock func(context.Context) (*Lease, error)) *harnes
 	return a
 }
 
-// curatorUUID is the nth uuid as Curator makes them, of version 4.
+// curatorUUID returns the nth of some UUIDs of version 4, which Curator uses.
 func curatorUUID(n int) string { return fmt.Sprintf("7a1b2c3d-4e5f-4a6b-8c7d-%012d", n) }
 
 // dial returns a Client on the shared server, closed at the end of the test.
@@ -241,6 +245,7 @@ func dial(t testing.TB, opts *Options) *Client {
 	return dialTo(t, harness.Servers(), opts)
 }
 
+// dialTo returns a Client on the given servers, closed at the end of the test.
 func dialTo(t testing.TB, servers []string, opts *Options) *Client {
 	t.Helper()
 	c, err := Dial(harness.Within(t, 30*time.Second), servers, opts)

@@ -21,24 +21,24 @@ import (
 
 const (
 	opEnter      = opJoin
-	opOpenAll    = "multi(create,setData)"        // opens one of two
-	opReplace    = "multi(delete,create,setData)" // over an older ready
+	opOpenAll    = "multi(create,setData)"        // opens a double barrier
+	opReplace    = "multi(delete,create,setData)" // opens it and replaces an older ready
 	opDepart     = "multi(delete,setData)"        // gives up
-	opLastLeaves = "multi(check,delete,delete)"   // the last one leaves
+	opLastLeaves = "multi(check,delete,delete)"   // the last member leaves
 )
 
-// couple returns the double barrier of two that tests in bubbles use.
+// couple returns the double barrier of two members that tests in bubbles use.
 func couple(c *Client) *DoubleBarrier { return NewDoubleBarrier(c, "/d", 2) }
 
-// inside returns the members that stand at it, Curator's too.
+// inside returns the names of its members, including Curator's.
 func (w *world) inside() []string {
 	return slices.DeleteFunc(w.srv.Children("/d"), func(name string) bool { return name == "ready" })
 }
 
-// enter has a member enter, in the background.
+// enter calls Enter in the background.
 func enter(t testing.TB, d *DoubleBarrier) *harness.Call[*Visit] { return harness.Go(t, d.Enter) }
 
-// visits waits for all to have entered.
+// visits waits until all calls of Enter have returned, and returns their visits.
 func visits(t testing.TB, as ...*harness.Call[*Visit]) (vs []*Visit) {
 	t.Helper()
 	for _, a := range as {
@@ -50,7 +50,7 @@ func visits(t testing.TB, as ...*harness.Call[*Visit]) (vs []*Visit) {
 	return vs
 }
 
-// leaveAll has all leave, and waits for that.
+// leaveAll calls Leave on all visits at the same time and waits for all of them.
 func leaveAll(t testing.TB, vs ...*Visit) {
 	t.Helper()
 	var ls []*harness.Call[struct{}]
@@ -63,14 +63,14 @@ func leaveAll(t testing.TB, vs ...*Visit) {
 	}
 }
 
-// watching waits until a client has n watches, of any kind, and nothing under way.
+// watching waits until a client has n watches of any kind and no request in flight.
 func watching(t testing.TB, c *Client, n int) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool { return watchesOf(c) == n && c.idle() })
 }
 
-// Nobody enters before n are there, nobody has left before all come to leave, and
-// all that again, at once, with nothing left behind at the end.
+// No Enter returns before n members have called it, and no Leave before n members
+// have called that. The barrier is used again at once, and leaves nothing behind.
 func TestA22DoubleBarrierAllEnterAllLeave(t *testing.T) {
 	const n, rounds = 4, 10
 	path, conn := harness.NewPath(t), harness.Raw(t)
@@ -87,7 +87,7 @@ func TestA22DoubleBarrierAllEnterAllLeave(t *testing.T) {
 					return
 				}
 				if there := coming.Load(); there < int32(n*(r+1)) {
-					t.Errorf("entered when %d had come in %d rounds", there, r+1)
+					t.Errorf("Enter has returned after %d calls in %d rounds", there, r+1)
 				}
 				leaving.Add(1)
 				if err := v.Leave(harness.Within(t, 30*time.Second)); err != nil {
@@ -95,7 +95,7 @@ func TestA22DoubleBarrierAllEnterAllLeave(t *testing.T) {
 					return
 				}
 				if gone := leaving.Load(); gone < int32(n*(r+1)) {
-					t.Errorf("left when %d had come to leave in %d rounds", gone, r+1)
+					t.Errorf("Leave has returned after %d calls in %d rounds", gone, r+1)
 				}
 			}
 		})
@@ -134,7 +134,7 @@ func TestA22DoubleBarrierWorksForOneMemberAndForMembersOfOneClient(t *testing.T)
 func TestA22LeaveDoesNotWaitForAMemberThatDied(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n = 4
-		for dies := range n { // by the order of the names, which says who waits for whom
+		for dies := range n { // in the order of the names, on which it depends which member waits for which
 			var clients []*Client
 			var as []*harness.Call[*Visit]
 			for range n {
@@ -152,7 +152,7 @@ func TestA22LeaveDoesNotWaitForAMemberThatDied(t *testing.T) {
 			}
 			synctest.Wait()
 			for _, l := range leaves {
-				require.True(t, l.Waiting(), "one is inside")
+				require.True(t, l.Waiting(), "one member is inside")
 			}
 			require.True(t, w.srv.Expire(sessionID(clients[victim])))
 			for _, l := range leaves {
@@ -166,7 +166,7 @@ func TestA22LeaveDoesNotWaitForAMemberThatDied(t *testing.T) {
 	})
 }
 
-// A run that crashed has left its ready.
+// A ready that is left from a run that crashed opens nothing.
 func TestA22OldReadyLetsNobodyPassAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		leaveAll(t, visits(t, enter(t, NewDoubleBarrier(w.stranger(nil), "/d", 1)))...)
@@ -188,7 +188,7 @@ func TestA22OldReadyLetsNobodyPassAlone(t *testing.T) {
 	})
 }
 
-// A crash of all leaves what the next ones do not trip over.
+// When all members crash, what they leave behind does not disturb the next ones.
 func TestA22DoubleBarrierIsUsedAgainAfterAllHaveDied(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, d := w.stranger(nil), w.stranger(nil)
@@ -207,7 +207,7 @@ func TestA22DoubleBarrierIsUsedAgainAfterAllHaveDied(t *testing.T) {
 	})
 }
 
-// One comes for the next use while the last is being left.
+// A member enters for the next use while the members of the last one leave.
 func TestA22NewcomerDoesNotHoldUpLeave(t *testing.T) {
 	for name, n := range map[string]int{"it waits": 3, "it enters": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -273,8 +273,9 @@ func TestA22CancelledEnterLeavesNothing(t *testing.T) {
 	})
 }
 
-// Neither the last to leave, beside whom another stands, nor that other one, who
-// gives up, may think that it is for somebody else to delete ready.
+// The last member to leave sees a newcomer's znode beside its own, and then the
+// newcomer gives up. One of them has to delete ready: neither may leave that to the
+// other.
 func TestA22EnterCancelledAfterTheLastMemberLeftDeletesReady(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		of := func() *DoubleBarrier { return NewDoubleBarrier(w.stranger(nil), "/d", 3) }
@@ -296,7 +297,7 @@ func TestA22EnterCancelledAfterTheLastMemberLeftDeletesReady(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, w.srv.Children("/d"))
 	})
-	// The same, in this order: one comes before the last has left.
+	// The same in a fixed order: the newcomer joins before the last member has left.
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
 		require.True(t, w.srv.Expire(vs[1].l.g.s.ID()))
@@ -318,7 +319,8 @@ func TestA22EnterCancelledAfterTheLastMemberLeftDeletesReady(t *testing.T) {
 	})
 }
 
-// One came and gave up between the last one's listing and its leaving.
+// A newcomer joins and gives up after the last member has listed and before it has
+// left.
 func TestA22LastToLeaveDeletesReadyAlthoughSomebodyHasComeAndGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
@@ -337,7 +339,8 @@ func TestA22LastToLeaveDeletesReadyAlthoughSomebodyHasComeAndGone(t *testing.T) 
 	})
 }
 
-// The path may have changed since its version was seen: ready is another's then.
+// The next use may open between the last member's listing and its leaving. Then
+// ready belongs to that use.
 func TestA22LastToLeaveKeepsTheReadyOfTheNextUse(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
@@ -345,7 +348,7 @@ func TestA22LastToLeaveKeepsTheReadyOfTheNextUse(t *testing.T) {
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastLeaves, For: time.Second})
 		leaves := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()
-		next := visits(t, enter(t, NewDoubleBarrier(w.stranger(nil), "/d", 2))) // with the one that leaves
+		next := visits(t, enter(t, NewDoubleBarrier(w.stranger(nil), "/d", 2))) // together with the member that leaves
 		_, err := leaves.Wait()
 		require.NoError(t, err)
 		require.Contains(t, w.srv.Children("/d"), "ready")
@@ -381,7 +384,6 @@ func TestA22SpuriousWakeUpsLetNobodyIn(t *testing.T) {
 	})
 }
 
-// And let nobody go.
 func TestA22SpuriousWakeUpsLetNobodyLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -413,7 +415,7 @@ func TestA22ExpiryWhileEnteringIsAnError(t *testing.T) {
 	leaveAll(t, visits(t, a, enter(t, NewDoubleBarrier(dial(t, nil), r.path+"-d", 2)))...)
 }
 
-// Curator's members stand under a bare uuid, and do not know of czxids.
+// The names of Curator's members are bare UUIDs, and Curator does not look at czxids.
 func TestA22CuratorsMembersCountAndAreWaitedFor(t *testing.T) {
 	ctx, path, conn := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.Raw(t)
 	c := dial(t, nil)
@@ -423,14 +425,14 @@ func TestA22CuratorsMembersCountAndAreWaitedFor(t *testing.T) {
 		return name
 	}
 	harness.MakeParents(t, conn, path)
-	// One whose name sorts before ours, and one behind: ours begin with "_".
+	// A name that sorts before ours, and one that sorts after: ours begin with "_".
 	for _, uuid := range []string{"0f1e2d3c-4b5a-4678-9abc-def012345678", "ff1e2d3c-4b5a-4678-9abc-def012345678"} {
 		name := theirs(uuid)
 		v := visits(t, enter(t, NewDoubleBarrier(c, path, 2)))[0]
-		require.Contains(t, harness.Children(t, conn, path), "ready", "by which they enter")
+		require.Contains(t, harness.Children(t, conn, path), "ready", "Curator's members enter when it exists")
 		leaves := harness.GoErr(t, v.Leave)
 		ours := 1
-		if uuid[0] == '0' { // the first waits, the others delete theirs
+		if uuid[0] == '0' { // the first member waits, the others delete their znodes
 			ours = 0
 		}
 		harness.Eventually(t, "waiting to leave", func() bool { return watchesOf(c) == 1 && c.idle() })
@@ -441,7 +443,7 @@ func TestA22CuratorsMembersCountAndAreWaitedFor(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, harness.Children(t, conn, path))
 	}
-	// Theirs is the last to come, and makes ready.
+	// Curator's member arrives last and creates ready.
 	a := enter(t, NewDoubleBarrier(c, path, 2))
 	watching(t, c, 1)
 	name := theirs("aaaaaaaa-4b5a-4678-9abc-def012345678")
@@ -449,7 +451,7 @@ func TestA22CuratorsMembersCountAndAreWaitedFor(t *testing.T) {
 	_, err := conn.Create(path+"/ready", nil, 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	v := visits(t, a)[0]
-	require.NoError(t, conn.Delete(name, -1)) // it leaves: the highest, when it is
+	require.NoError(t, conn.Delete(name, -1)) // Curator's member leaves, as its name is the highest
 	require.NoError(t, v.Leave(ctx))
 	require.Empty(t, harness.Children(t, conn, path))
 }

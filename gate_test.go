@@ -23,13 +23,13 @@ const (
 	opOpen = "multi(delete)"
 )
 
-// spurious has a client see an event that tells of nothing.
+// spurious delivers an event to a client although nothing has changed.
 func spurious(c *Client, path string, event int32) {
 	s, _ := c.session()
 	s.onEvent(wire.Event{Type: event, Path: path})
 }
 
-// isOpenTo requires that a client finds the gate open, or shut.
+// isOpenTo requires that IsOpen returns want.
 func isOpenTo(t testing.TB, g *Gate, want bool) {
 	t.Helper()
 	open, err := g.IsOpen(harness.Within(t, time.Minute))
@@ -44,7 +44,7 @@ func TestA22GateLetsThroughWhenOpen(t *testing.T) {
 	ctx := harness.Within(t, 20*time.Second)
 	require.NoError(t, g.Wait(ctx))
 	require.NoError(t, g.Shut(ctx))
-	require.NoError(t, other.Shut(ctx), "it stays so")
+	require.NoError(t, other.Shut(ctx), "it is shut already")
 	isOpenTo(t, other, false)
 	var waits []*harness.Call[struct{}]
 	for range 5 {
@@ -59,7 +59,7 @@ func TestA22GateLetsThroughWhenOpen(t *testing.T) {
 		_, err := w.Wait()
 		require.NoError(t, err)
 	}
-	require.NoError(t, other.Open(ctx), "it stays so")
+	require.NoError(t, other.Open(ctx), "it is open already")
 	isOpenTo(t, other, true)
 	require.Zero(t, watchesOf(c))
 }
@@ -78,7 +78,7 @@ func TestA22WaitOnAnOpenGateReturnsAtOnceAndLeavesNoWatch(t *testing.T) {
 	})
 }
 
-// The follower has not heard yet that the gate is shut.
+// The client's server, a follower, has not applied Shut yet.
 func TestA22GateBehindALaggingFollowerLetsNobodyThroughWhileShut(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		guard := NewGate(w.stranger(nil), "/gate")
@@ -95,8 +95,8 @@ func TestA22GateBehindALaggingFollowerLetsNobodyThroughWhileShut(t *testing.T) {
 	}, behind(1, 3))
 }
 
-// The follower tells of an earlier opening, and is behind the gate's being shut
-// again.
+// The client's server, a follower, sends the event of Open before it has applied the
+// Shut that followed.
 func TestA22GateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		guard := NewGate(w.stranger(nil), "/gate")
@@ -111,7 +111,7 @@ func TestA22GateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
 		require.Equal(t, "/gate", first.Path)
 		require.NoError(t, guard.Open(t.Context()))
 		require.NoError(t, guard.Shut(t.Context()))
-		time.Sleep(6 * time.Second) // the follower has both by now
+		time.Sleep(6 * time.Second) // the follower has applied both by now
 		<-first.Fired()
 		require.True(t, first.Deleted())
 		require.True(t, waits.Waiting())
@@ -133,7 +133,7 @@ func TestA22SpuriousWakeUpsOpenNoGate(t *testing.T) {
 			synctest.Wait()
 			require.True(t, waits.Waiting())
 		}
-		// One that is none: an operator writes into the gate.
+		// An event that is not spurious but opens nothing: an operator writes into the gate.
 		_, err := w.bare().Set("/gate", []byte("note"), -1)
 		require.NoError(t, err)
 		synctest.Wait()
@@ -176,7 +176,7 @@ func TestB01GateIsShutAndOpenedAlthoughRepliesAreLost(t *testing.T) {
 	}
 }
 
-// The session ends with the answer; what was written belongs to none.
+// The session expires with the reply. The gate's znode belongs to no session.
 func TestB10GateIsShutAndOpenedAlthoughTheSessionExpires(t *testing.T) {
 	for name, after := range map[string]bool{"applied": true, "not applied": false} {
 		t.Run(name, func(t *testing.T) {
@@ -223,8 +223,8 @@ func TestB21GateOpenedWhileDisconnectedLetsThroughAfterTheReconnect(t *testing.T
 	require.NoError(t, err)
 }
 
-// Before it is sent, while it is on its way, and before the answer: only of what
-// was sent it is not known whether it was done.
+// The context ends before the request is sent, while it is in flight, or before its
+// reply. The outcome is uncertain only if the request was sent.
 func TestB32ShutAndOpenWhoseContextEndsAreUncertainOnlyOnceSent(t *testing.T) {
 	reason := errors.New("enough")
 	for op, f := range map[string]func(*Gate, context.Context) error{
@@ -243,13 +243,13 @@ func TestB32ShutAndOpenWhoseContextEndsAreUncertainOnlyOnceSent(t *testing.T) {
 					synctest.Wait()
 					writes.Cancel(reason)
 					synctest.Wait()
-					require.False(t, writes.Waiting(), "it does not wait for the answer")
+					require.False(t, writes.Waiting(), "it does not wait for the reply")
 					_, err := writes.Wait()
 					require.ErrorIs(t, err, ErrUncertain)
 					require.ErrorIs(t, err, context.Canceled)
 					require.ErrorIs(t, err, reason)
 					time.Sleep(2 * time.Second)
-					isOpenTo(t, other, op == opOpen) // it was done, in fact
+					isOpenTo(t, other, op == opOpen) // it was carried out, in fact
 				})
 			})
 		}
@@ -259,7 +259,7 @@ func TestB32ShutAndOpenWhoseContextEndsAreUncertainOnlyOnceSent(t *testing.T) {
 				w.away(c)
 				writes := harness.GoErr(t, func(ctx context.Context) error { return f(NewGate(c, "/gate"), ctx) })
 				synctest.Wait()
-				// A cause is not the servers' answer, whatever it says.
+				// The cause of a context is not a server's answer, whichever error it is.
 				writes.Cancel(errors.Join(zk.ErrNodeExists, zk.ErrNoNode, zk.ErrSessionExpired))
 				_, err := writes.Wait()
 				require.ErrorIs(t, err, context.Canceled)
@@ -283,7 +283,7 @@ func TestB32WaitAtAGateWhoseContextEndsDoesNotPass(t *testing.T) {
 			{Do: zktest.Delay, Op: "getData", For: time.Second, After: true},
 		} {
 			if fault.Do != "" {
-				c = w.stranger(nil) // the other has its watch
+				c = w.stranger(nil) // the first client has its watch already
 				g = NewGate(c, "/gate")
 				w.plan.Add(fault)
 			}
@@ -295,7 +295,7 @@ func TestB32WaitAtAGateWhoseContextEndsDoesNotPass(t *testing.T) {
 			_, err := waits.Wait()
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		// The watch that is there is used again.
+		// The watch that the client has is used again.
 		time.Sleep(2 * time.Second)
 		requests := w.requests(func() {
 			for range 1000 {
@@ -311,7 +311,7 @@ func TestB32WaitAtAGateWhoseContextEndsDoesNotPass(t *testing.T) {
 	})
 }
 
-// The gate stays as it is: Shut does not belong to a session.
+// Close leaves the gate shut, as its znode belongs to no session.
 func TestB35CloseEndsTheWaitsAtAGateAndLeavesItShut(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -393,7 +393,7 @@ func TestB39InvalidGatePathsAreErrors(t *testing.T) {
 	require.ErrorIs(t, NewGate(c, path+"/gate").Shut(ctx), zk.ErrNoChildrenForEphemerals)
 }
 
-// badPaths gives the message for a path, of an operation.
+// badPaths maps invalid paths to functions that return an operation's error.
 var badPaths = func() map[string]func(op string) string {
 	all := map[string]func(string) string{}
 	for path, why := range map[string]string{
@@ -435,7 +435,7 @@ func TestB40AZeroGateIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "nil context")
 }
 
-// A gate at a znode with children is somebody's tree.
+// A znode with children is not a gate but somebody's tree.
 func TestB48OpenDeletesNoTree(t *testing.T) {
 	ctx, path, conn := harness.Within(t, 20*time.Second), harness.NewPath(t), harness.Raw(t)
 	harness.MakeParents(t, conn, path+"/child")
@@ -454,8 +454,8 @@ func TestB52GateWithAnIdentityAboveTheLimitIsRefused(t *testing.T) {
 	})
 }
 
-// What stands under a prefix that does not exist, and who made the znode, make no
-// difference: it is Curator's DistributedBarrier.
+// A gate works under a prefix that does not exist yet, and with Curator's
+// DistributedBarrier: either library may create and delete the znode.
 func TestA22GateIsAPersistentZnodeUnderThePrefix(t *testing.T) {
 	ctx, path, conn := harness.Within(t, 20*time.Second), harness.NewPath(t), harness.Raw(t)
 	g := NewGate(dial(t, &Options{Prefix: path, Identity: "me"}), "/deep/gate")

@@ -13,19 +13,18 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// Downgrade: from writer to reader. What can come in between is in
-// grant_downgrade_faults_test.go.
+// Downgrade, from writer to reader. Its faults are in grant_downgrade_faults_test.go.
 
 const opDowngrade = "multi(create,delete)"
 
-// downgrades is Downgrade in the background.
+// downgrades calls Downgrade in the background.
 func (r *rwRig) downgrades(ctx context.Context, l *Lease) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- r.w.Downgrade(ctx, l) }()
 	return done
 }
 
-// reads fails the test unless l holds as a reader, in a place of its own.
+// reads requires that l holds as a reader, and that its place is the only grant.
 func (r *rwRig) reads(l *Lease) {
 	r.t.Helper()
 	require.NoError(r.t, l.Err())
@@ -37,8 +36,7 @@ func (r *rwRig) reads(l *Lease) {
 	require.ErrorIs(r.t, err, ErrUpgrade)
 }
 
-// holds waits until the client hears of n places that it holds: of no other one
-// any more.
+// holds waits until the session keeps exactly n grants.
 func (r *rwRig) holds(n int) {
 	r.t.Helper()
 	harness.Eventually(r.t, "places that are held", func() bool {
@@ -66,7 +64,7 @@ func TestA24DowngradeKeepsTheWritersPlace(t *testing.T) {
 	require.Equal(t, "_c_"+before.uuid+"-__READ__"+before.name[strings.Index(before.name, "__WRIT__")+8:], line[0].name)
 	require.Equal(t, before.number, line[0].number)
 	require.Equal(t, behind, line[1].name)
-	require.Equal(t, token, l.Token(), "or it would exceed that of the writer behind")
+	require.Equal(t, token, l.Token(), "a new token would exceed that of the writer behind")
 	require.NoError(t, work.Err())
 	cs, err := r.w.Contenders(r.ctx)
 	require.NoError(t, err)
@@ -74,7 +72,7 @@ func TestA24DowngradeKeepsTheWritersPlace(t *testing.T) {
 	require.False(t, cs[1].Held)
 
 	_, err = r.raw.Multi(guard)
-	require.ErrorIs(t, err, zk.ErrNoNode, "the guard of the writer")
+	require.ErrorIs(t, err, zk.ErrNoNode, "the writer's Check")
 	_, err = r.raw.Multi(l.Check())
 	require.NoError(t, err)
 	r.reads(l)
@@ -95,7 +93,7 @@ func TestA24ReadersBehindGoAndNoWriterSlipsIn(t *testing.T) {
 	r := newRWRig(t, nil)
 	l := held(t, r.w.Lock)
 	reader := r.joins(2, r.another().RLock)
-	same := r.joins(3, r.w.RLock) // in the session that holds
+	same := r.joins(3, r.w.RLock) // in the holder's session
 	writer := r.joins(4, r.another().Lock)
 	last := r.joins(5, r.another().RLock)
 	require.NoError(t, r.w.Downgrade(r.ctx, l))
@@ -116,7 +114,7 @@ func TestA24ReadersBehindGoAndNoWriterSlipsIn(t *testing.T) {
 
 func TestA24NobodyWritesBetweenAWriterAndItsReader(t *testing.T) {
 	r := newRWRig(t, nil)
-	n := 0 // guarded by the lock, and watched by the race detector
+	n := 0 // guarded by the lock; the race detector watches it
 	var wg sync.WaitGroup
 	for i := range 6 {
 		w := r.w
@@ -139,7 +137,7 @@ func TestA24NobodyWritesBetweenAWriterAndItsReader(t *testing.T) {
 					}
 					_, err := l.Commit(ctx)
 					if n != mine {
-						t.Error("somebody has written")
+						t.Error("another writer came in between")
 					}
 					return err
 				})
@@ -167,7 +165,7 @@ func TestA24DowngradeWithReentriesOpenIsAnError(t *testing.T) {
 		}
 		require.Empty(t, r.p.Count())
 		require.NoError(t, again.Release())
-		require.ErrorIs(t, r.w.Downgrade(r.ctx, again), ErrReleased, "whatever l does")
+		require.ErrorIs(t, r.w.Downgrade(r.ctx, again), ErrReleased, "although l still holds")
 	}
 	require.NoError(t, r.w.Downgrade(r.ctx, l))
 	r.reads(l)
@@ -180,15 +178,15 @@ func TestA24DowngradeWithReentriesOpenIsAnError(t *testing.T) {
 	r.queued(0)
 }
 
-// meddling is a context that does something when somebody looks at it.
-type meddling struct {
+// hooked is a context that calls f before each use of Done.
+type hooked struct {
 	context.Context
 	f func()
 }
 
-func (m meddling) Done() <-chan struct{} {
-	m.f()
-	return m.Context.Done()
+func (h hooked) Done() <-chan struct{} {
+	h.f()
+	return h.Context.Done()
 }
 
 func TestA24DowngradeOfALeaseThatIsReleasedMeanwhileLeavesTheOthersAlone(t *testing.T) {
@@ -196,9 +194,9 @@ func TestA24DowngradeOfALeaseThatIsReleasedMeanwhileLeavesTheOthersAlone(t *test
 	l := held(t, r.w.Lock)
 	again, err := r.w.Lock(l.Reentrant(r.ctx))
 	require.NoError(t, err)
-	ctx := meddling{r.ctx, func() { l.Release() }} // after it was seen to be held
+	ctx := hooked{r.ctx, func() { l.Release() }} // after Downgrade has found l held
 	require.ErrorIs(t, r.w.Downgrade(ctx, l), ErrReleased)
-	require.Contains(t, again.Check().Path, "-__WRIT__", "its holder writes")
+	require.Contains(t, again.Check().Path, "-__WRIT__", "the other lease still writes")
 	_, err = r.another().TryRLock(r.ctx)
 	require.ErrorIs(t, err, ErrLocked)
 	require.NoError(t, again.Release())
@@ -210,12 +208,12 @@ func TestA24DowngradeOfAForeignOrEndedLeaseIsAnError(t *testing.T) {
 	mutex := NewMutex(r.c, r.path+"-mutex")
 	a, b, c := held(t, elsewhere.Lock), held(t, r.another().Lock), lockOn(t, mutex)
 	r.p.Reset()
-	for name, l := range map[string]*Lease{"none": nil, "of another path": a, "of another client": b} {
+	for name, l := range map[string]*Lease{"nil": nil, "of another path": a, "of another client": b} {
 		require.EqualError(t, r.w.Downgrade(r.ctx, l), "zkrecipes: downgrade "+r.path+": not a lease of this lock", name)
 	}
 	require.ErrorContains(t, NewRWLock(r.c, mutex.line.path).Downgrade(r.ctx, c), "not a lease of this lock", "a mutex's lease")
 	require.Empty(t, r.p.Count())
-	require.NoError(t, NewRWLock(r.c, elsewhere.line.path).Downgrade(r.ctx, a), "a lock is a name")
+	require.NoError(t, NewRWLock(r.c, elsewhere.line.path).Downgrade(r.ctx, a), "a lock is identified by its path")
 	for _, l := range []*Lease{a, b, c} {
 		require.NoError(t, l.Release())
 	}
@@ -238,7 +236,8 @@ func TestA24DowngradeOfAForeignOrEndedLeaseIsAnError(t *testing.T) {
 	require.ErrorIs(t, l.Release(), ErrLost)
 }
 
-// The watch on the place that it leaves is no news of the one that it has.
+// Downgrade deletes the writer's place. The event of a watch on that place does not
+// concern the reader's place.
 func TestDowngradeOfAWatchedPlaceKeepsTheLease(t *testing.T) {
 	r := newRWRig(t, nil)
 	for range 20 {
@@ -246,7 +245,7 @@ func TestDowngradeOfAWatchedPlaceKeepsTheLease(t *testing.T) {
 		l.g.watchPlace()
 		require.Len(t, watched(r.c), 1)
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
-		harness.Eventually(t, "told", func() bool { return len(watched(r.c)) == 0 })
+		harness.Eventually(t, "the watch fires", func() bool { return len(watched(r.c)) == 0 })
 		<-r.c.tasks.Done()
 		r.reads(l)
 		require.NoError(t, l.Release())
@@ -262,7 +261,7 @@ func TestCommitsDuringADowngradeAreCarriedOutOnce(t *testing.T) {
 		l := held(t, r.w.Lock)
 		_, before, err := r.raw.Get(data)
 		require.NoError(t, err)
-		var said atomic.Int32
+		var succeeded atomic.Int32
 		var wg sync.WaitGroup
 		over := make(chan struct{})
 		for range 4 {
@@ -277,19 +276,19 @@ func TestCommitsDuringADowngradeAreCarriedOutOnce(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					said.Add(1)
+					succeeded.Add(1)
 				}
 			})
 		}
-		harness.Eventually(t, "committing", func() bool { return said.Load() > 3 })
+		harness.Eventually(t, "committing", func() bool { return succeeded.Load() > 3 })
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
-		at := said.Load()
-		harness.Eventually(t, "committing", func() bool { return said.Load() > at+3 })
+		at := succeeded.Load()
+		harness.Eventually(t, "committing", func() bool { return succeeded.Load() > at+3 })
 		close(over)
 		wg.Wait()
 		_, after, err := r.raw.Get(data)
 		require.NoError(t, err)
-		require.EqualValues(t, after.Version-before.Version, said.Load())
+		require.EqualValues(t, after.Version-before.Version, succeeded.Load())
 		require.NoError(t, l.Release())
 	}
 }
@@ -311,7 +310,8 @@ func TestConcurrentDowngradesSendOneRequest(t *testing.T) {
 	require.NoError(t, l.Release())
 }
 
-// An event on another connection says nothing of the place that it was moved to.
+// After a reconnect, events of the old place do not concern the place that replaced
+// it.
 func TestADowngradedLeaseOutlivesReconnects(t *testing.T) {
 	r := newRWRig(t, nil)
 	l := held(t, r.w.Lock)

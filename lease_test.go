@@ -9,8 +9,8 @@ import (
 )
 
 func TestB15InstantsAreMonotonic(t *testing.T) {
-	// A wall clock that jumps has no effect on what has a monotonic reading, and
-	// time.Time shows whether it has one.
+	// A jump of the wall clock has no effect on a time with a monotonic reading, and
+	// time.Time's String shows whether there is one.
 	r := newRig(t, nil)
 	l := r.lock()
 	require.Contains(t, l.ValidUntil().String(), " m=+")

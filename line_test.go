@@ -18,11 +18,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// What befalls the container, and what others put into it.
+// A line that is deleted or reaped, and znodes that other programs put into it.
 
 func TestB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
-	// The holder, and then the waiters. The one that comes afterwards is of the
-	// first kind.
+	// The kinds of the holder and then of the waiters. The lock that is taken after
+	// the deletion is of the first kind.
 	for name, rounds := range map[string][]string{
 		"mutexes": {"mmmm", "mmmm", "mmmm", "mmmm", "mmmm"}, "writers and readers": {"wrwrw", "rrwrw", "wrwrw", "rrwrw", "wrwrw", "rrwrw"},
 	} {
@@ -42,7 +42,7 @@ func TestB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 					}
 				}
 				work := holder.Context(r.ctx)
-				for { // as zkCli's deleteall does it
+				for { // as zkCli's deleteall deletes a tree
 					for _, name := range harness.Children(t, r.raw, r.path) {
 						r.raw.Delete(r.path+"/"+name, -1)
 					}
@@ -51,7 +51,7 @@ func TestB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 						break
 					}
 				}
-				l := held(t, next.Lock) // on a new line, with low numbers
+				l := held(t, next.Lock) // on a new line, whose sequence numbers start at 0
 				_, err := holder.Commit(r.ctx)
 				require.ErrorIs(t, err, ErrLost)
 				require.ErrorIs(t, harness.Cause(t, work), ErrLost)
@@ -59,7 +59,7 @@ func TestB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 				for _, a := range waiters {
 					if b, err := a.Wait(); err == nil {
 						_, err = b.Commit(r.ctx)
-						require.ErrorIs(t, err, ErrLost, "never beside the one that holds")
+						require.ErrorIs(t, err, ErrLost, "two hold at the same time")
 					} else {
 						require.ErrorIs(t, err, ErrEvicted)
 					}
@@ -82,7 +82,7 @@ func TestB24ContainerReapedBeforeTheJoinIsCreatedAgain(t *testing.T) {
 			require.NoError(t, a.Get().Release())
 			r.p.Off(rule)
 		})
-		t.Run("its parent, before it", func(t *testing.T) {
+		t.Run("its parent, before the line", func(t *testing.T) {
 			path := harness.NewPath(t)
 			harness.MakeParents(t, r.raw, path)
 			rule := r.p.On("createContainer", 1, harness.Hold)
@@ -94,7 +94,7 @@ func TestB24ContainerReapedBeforeTheJoinIsCreatedAgain(t *testing.T) {
 			r.p.Off(rule)
 		})
 		t.Run("for ever", func(t *testing.T) {
-			// The retry is bounded.
+			// The number of retries is bounded.
 			path := harness.NewPath(t)
 			rule := r.p.On(opJoin, 0, harness.Hold)
 			rule.Before = func() { r.raw.Delete(path, -1) }
@@ -106,7 +106,8 @@ func TestB24ContainerReapedBeforeTheJoinIsCreatedAgain(t *testing.T) {
 	})
 }
 
-var strangers = []string{
+// foreignNames are names that no place has.
+var foreignNames = []string{
 	"x", "_c_x", "_c_", "lock-", "lock-1", "lock-00000000x1", "lock-12345678901234567890", "-", "__READ", "zürich-ключ-鍵",
 	"lock-０１２３４５６７８９", "_c_" + strings.Repeat("0", 400), "LOCK-0000000001", "0000000001", "lock-+000000001", "ready",
 	"__lock__", "__rlock__abc", "lock-0000000001-more", "lock-9999999999",
@@ -115,11 +116,11 @@ var strangers = []string{
 func TestB25ForeignChildrenOfALineAreIgnored(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		holder := held(t, r.m.Lock)
-		for _, name := range strangers {
+		for _, name := range foreignNames {
 			_, err := r.raw.Create(r.path+"/"+name, []byte("x"), 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err, name)
 		}
-		a := r.joins(2+len(strangers), r.rival)
+		a := r.joins(2+len(foreignNames), r.rival)
 		_, err := r.rival.TryLock(r.ctx)
 		require.ErrorIs(t, err, ErrLocked)
 		cs, err := r.m.Contenders(r.ctx)
@@ -127,13 +128,14 @@ func TestB25ForeignChildrenOfALineAreIgnored(t *testing.T) {
 		require.Len(t, cs, 2)
 		require.NoError(t, holder.Release())
 		require.NoError(t, a.Get().Release())
-		l, err := r.m.TryLock(r.ctx) // only strangers: free
+		l, err := r.m.TryLock(r.ctx) // free, as no child is a place
 		require.NoError(t, err)
 		require.NoError(t, l.Release())
-		require.Len(t, harness.Children(t, r.raw, r.path), len(strangers))
+		require.Len(t, harness.Children(t, r.raw, r.path), len(foreignNames))
 	})
 }
 
+// rawConn returns the go-zookeeper Conn of a client's session.
 func rawConn(c *Client) *zk.Conn {
 	s, _ := c.session()
 	return s.Inspect().Conn
@@ -213,7 +215,7 @@ func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 	state := r.c.lines[r.path]
 	state.used = time.Now().Add(-idleLine)
 	r.c.lines[r.path] = state
-	require.NoError(t, r.raw.Delete(r.path, -1)) // reaped, and somebody else's now
+	require.NoError(t, r.raw.Delete(r.path, -1)) // reaped, and now somebody else's znode
 	_, err := r.raw.Create(r.path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	require.NoError(t, r.m.Do(r.ctx, nothing))
@@ -222,11 +224,12 @@ func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 	require.Equal(t, "mine", string(data))
 }
 
-// The servers delete an idle line, and its parents where they are this
-// library's too, but none that somebody stands in. The next Lock makes it anew.
+// The servers delete an empty line, and its parents if the library created them as
+// containers, but never a line with a place in it. The next Lock creates the line
+// again.
 func TestA04LineIsReapedWhenIdle(t *testing.T) {
 	t.Parallel()
-	// Both look at their containers twice a second.
+	// Servers of both kinds look for empty containers twice a second.
 	servers := []string{harness.OwnServer(t, zkserver.Config{}, zktest.ContainerCheckInterval(500*time.Millisecond))}
 	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
 	c, conn := dialTo(t, servers, nil), harness.RawTo(t, servers)
@@ -245,7 +248,7 @@ func TestA04LineIsReapedWhenIdle(t *testing.T) {
 	}
 	held := lockOn(t, NewMutex(c, path+"/held"))
 	idle := NewMutex(c, path+"/idle/line")
-	for range 2 { // the second time as a line that this client has used before
+	for range 2 { // the second time, the client knows the line
 		require.NoError(t, idle.Do(ctx, nothing))
 		gone(path + "/idle/line")
 		gone(path + "/idle")

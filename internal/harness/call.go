@@ -35,13 +35,14 @@ func GoErr(t testing.TB, f func(context.Context) error) *Call[struct{}] {
 	return Go(t, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
 }
 
-// Cancel ends the call's context, for that cause.
+// Cancel ends the call's context with the given cause.
 func (c *Call[R]) Cancel(cause error) { c.cancel(cause) }
 
 // Done is closed when the call has returned.
 func (c *Call[R]) Done() <-chan struct{} { return c.done }
 
-// Wait returns what the call returned. If that takes too long, the test fails.
+// Wait waits until the call has returned, and returns its results. If that takes too
+// long, the test fails.
 func (c *Call[R]) Wait() (R, error) {
 	c.t.Helper()
 	select {

@@ -11,27 +11,27 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// RequestCounter counts what clients send, by operation. It is for thousands of
-// connections, of which a Proxy would make three times as many.
+// RequestCounter counts the requests of clients by operation. Use it for thousands of
+// connections: with a Proxy there would be three times as many.
 type RequestCounter struct {
 	mu sync.Mutex
 	by map[string]int
 }
 
-// Dial is for Options.Dialer.
+// Dial connects to addr. Use it as Options.Dialer.
 func (r *RequestCounter) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
 	return &counted{Conn: nc, r: r}, err
 }
 
-// Reset sets all counts to zero. Nothing is counted before the first one.
+// Reset sets all counts to zero. Nothing is counted before its first call.
 func (r *RequestCounter) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.by = map[string]int{}
 }
 
-// Count returns how often each operation was sent, pings aside.
+// Count returns how often each operation was sent, without pings.
 func (r *RequestCounter) Count() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Children returns the names of a znode's children, none if there is no znode.
+// Children returns the names of a znode's children. It returns none if the znode does
+// not exist.
 func Children(t testing.TB, conn *zk.Conn, path string) []string {
 	t.Helper()
 	names, _, err := conn.Children(path)
@@ -30,7 +31,7 @@ func Eventually(t testing.TB, what string, f func() bool) {
 	require.Eventually(t, f, 20*time.Second, 5*time.Millisecond, what)
 }
 
-// Cause waits until a context has ended, and returns why.
+// Cause waits until a context has ended, and returns its cause.
 func Cause(t testing.TB, ctx context.Context) error {
 	t.Helper()
 	select {
@@ -42,19 +43,19 @@ func Cause(t testing.TB, ctx context.Context) error {
 	}
 }
 
-// Receive returns what comes from ch. If nothing comes, the test fails.
+// Receive returns the next error from ch. If none arrives in time, the test fails.
 func Receive(t testing.TB, ch <-chan error) error {
 	t.Helper()
 	select {
 	case err := <-ch:
 		return err
 	case <-time.After(20 * time.Second):
-		require.FailNow(t, "it does not return")
+		require.FailNow(t, "nothing is received")
 		return nil
 	}
 }
 
-// Within returns a context for what must not hang.
+// Within returns a context that ends after d, for calls that must not hang.
 func Within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
@@ -71,7 +72,7 @@ func NewPath(t testing.TB) string {
 	return fmt.Sprintf("/test/%d/%s/%d", time.Now().UnixNano(), name, *n.(*int))
 }
 
-// SettledGoroutines returns the number of goroutines once it does not change.
+// SettledGoroutines returns the number of goroutines once it no longer changes.
 func SettledGoroutines(t *testing.T) (n int) {
 	same := 0
 	Eventually(t, "goroutines settle", func() bool {
@@ -86,7 +87,7 @@ func SettledGoroutines(t *testing.T) (n int) {
 	return n
 }
 
-// MakeParents creates persistent znodes, down to znode itself.
+// MakeParents creates a persistent znode and its parents, unless they exist.
 func MakeParents(t testing.TB, conn *zk.Conn, znode string) {
 	t.Helper()
 	if above := path.Dir(znode); above != "/" {

@@ -9,33 +9,33 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Link is a client's way to a server inside the process. It can stand still, as
-// for a process that is suspended: nothing is read, nothing that is written
-// arrives, and no deadline passes. What the server sent meanwhile is read when it
-// goes on.
+// Link connects clients to a zktest server. It can be stopped, as if the client's
+// process was suspended: the client reads nothing, what it writes is discarded, and
+// no deadline passes. Once the link is resumed, the client reads what the server has
+// sent meanwhile.
 type Link struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	mu    sync.Mutex
 	still bool
-	deaf  bool // what comes now is lost, save for the end of a connection
+	deaf  bool // what the server sends is discarded, except for the end of a connection
 	turn  sync.Cond
 }
 
-// NewLink returns a way to a server.
+// NewLink returns a link to a server.
 func NewLink(srv *zktest.Server) *Link {
 	s := &Link{dial: srv.DialContext}
 	s.turn.L = &s.mu
 	return s
 }
 
-// Stop makes the link stand still.
+// Stop stops the link.
 func (s *Link) Stop() { s.set(true, false) }
 
-// Lose makes the link stand still and loses what the server sends from now on.
+// Lose stops the link and discards what the server sends from now on.
 func (s *Link) Lose() { s.set(true, true) }
 
-// Resume lets it go on.
+// Resume ends a Stop or a Lose.
 func (s *Link) Resume() { s.set(false, false) }
 
 func (s *Link) set(still, deaf bool) {
@@ -45,7 +45,7 @@ func (s *Link) set(still, deaf bool) {
 	s.turn.Broadcast()
 }
 
-// Dial is for Options.Dialer.
+// Dial connects to the server. Use it as Options.Dialer.
 func (s *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	nc, err := s.dial(ctx, network, addr)
 	if err != nil {
@@ -56,11 +56,12 @@ func (s *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return c, nil
 }
 
+// stalled is a connection over a Link.
 type stalled struct {
 	net.Conn
 	s      *Link
 	buf    []byte
-	err    error // that follows buf
+	err    error // follows what is in buf
 	closed bool
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// Proxy stands between clients and a server and understands the frames that pass.
-// It counts requests by operation and breaks those that a Rule names.
-// Operations have the names of jute.OpName; transactions name their parts, as
-// in "multi(create,setData)", and the handshake is "connect".
+// Proxy passes frames between clients and a server. It counts requests by operation
+// and breaks those that match a Rule.
+// Operations have the names of jute.OpName. The name of a transaction lists its
+// parts, as in "multi(create,setData)", and that of the handshake is "connect".
 type Proxy struct {
 	t      testing.TB
 	target string
@@ -27,7 +27,7 @@ type Proxy struct {
 	mu     sync.Mutex
 	conns  map[*proxied]struct{}
 	counts map[string]int
-	bytes  int // that servers sent
+	bytes  int // sent by servers
 	rules  []*Rule
 	refuse bool          // connections are closed as soon as they are made
 	thaw   chan struct{} // non-nil: nothing passes until it is closed
@@ -37,25 +37,25 @@ type Proxy struct {
 type Action int
 
 const (
-	DropBefore Action = iota // the request is lost, the connection ends
-	DropAfter                // the reply is lost, the connection ends
-	Withhold                 // the reply is lost, the connection stays
+	DropBefore Action = iota // the request is lost and the connection ends
+	DropAfter                // the reply is lost and the connection ends
+	Withhold                 // the reply is lost and the connection stays open
 	Hold                     // the request waits until the rule is released
-	HoldReply                // the reply waits until the rule is released, and what follows it too
+	HoldReply                // the reply, and all that follows it, waits until the rule is released
 )
 
-// Rule is what happens to an operation. See [Proxy.On].
+// Rule says what happens to an operation. See [Proxy.On].
 type Rule struct {
-	op     string // "" any but pings
-	n      int    // fires at the nth match; 0: at every one
+	op     string // "": every operation except pings
+	n      int    // fires at the nth match only; 0: at each
 	action Action
-	fired  chan struct{} // closed at the first time
+	fired  chan struct{} // closed when the rule first fires
 	free   chan struct{} // closed by Release
-	Before func()        // called before a request that was held is passed on, if not nil
+	Before func()        // if not nil, called before a request that was held is passed on
 	hits   int
 }
 
-// Release lets pass what the rule holds.
+// Release passes on what the rule holds.
 func (r *Rule) Release() { close(r.free) }
 
 // proxied is one connection through the proxy.
@@ -97,8 +97,8 @@ func NewProxy(t testing.TB, target string) *Proxy {
 // Addr returns the address for clients.
 func (p *Proxy) Addr() string { return p.ln.Addr().String() }
 
-// On adds a rule for the nth operation of that name from now on. If n is 0, it
-// matches every one; if op is empty, every operation but pings.
+// On adds a rule for the nth operation named op from now on. If n is 0, the rule
+// applies to each. If op is empty, it matches every operation except pings.
 func (p *Proxy) On(op string, n int, a Action) *Rule {
 	r := &Rule{op: op, n: n, action: a, fired: make(chan struct{}), free: make(chan struct{})}
 	p.mu.Lock()
@@ -114,13 +114,13 @@ func (p *Proxy) Off(r *Rule) {
 	p.rules = slices.DeleteFunc(p.rules, func(x *Rule) bool { return x == r })
 }
 
-// Await waits until the rule has matched.
+// Await waits until the rule has fired.
 func (p *Proxy) Await(r *Rule) {
 	p.t.Helper()
 	select {
 	case <-r.fired:
 	case <-time.After(20 * time.Second):
-		require.FailNow(p.t, "no "+r.op+" came", "%v", p.Count())
+		require.FailNow(p.t, "no request "+r.op, "%v", p.Count())
 	}
 }
 
@@ -134,8 +134,8 @@ func (p *Proxy) Drop() {
 	}
 }
 
-// Stall lets nothing pass, in either direction, until Resume. Connections stay
-// open and new ones are accepted.
+// Stall passes on nothing, in either direction, until Resume. Connections stay open,
+// and new ones are accepted.
 func (p *Proxy) Stall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +154,7 @@ func (p *Proxy) Resume() {
 	}
 }
 
-// Refuse ends all connections, and new ones at once, until it is called with
+// Refuse ends all connections, and ends new ones at once until it is called with
 // false.
 func (p *Proxy) Refuse(refuse bool) {
 	p.Bar(refuse)
@@ -163,7 +163,7 @@ func (p *Proxy) Refuse(refuse bool) {
 	}
 }
 
-// Count returns how often each operation was sent, pings and handshakes aside.
+// Count returns how often each operation was sent, without pings and handshakes.
 func (p *Proxy) Count() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,9 +188,9 @@ func (p *Proxy) Reset() {
 	p.counts, p.bytes = map[string]int{}, 0
 }
 
-// Expire ends the newest session that came through here, on the server, as its
-// expiry would. No connection is made meanwhile: a client that is quick takes its
-// session back, and the server closes the other connection
+// Expire ends the session of one of the proxy's connections on the server, as its
+// expiry would. Meanwhile no connection can be made. Otherwise a quick client could
+// take its session back, and the server would close the connection of Expire
 // (ZooKeeperServer.processConnectRequest).
 func (p *Proxy) Expire() {
 	p.t.Helper()
@@ -199,16 +199,16 @@ func (p *Proxy) Expire() {
 	p.TakeOver()()
 }
 
-// Bar ends new connections at once, until it is called with false. Those that
-// stand are left alone.
+// Bar ends new connections at once until it is called with false. It leaves existing
+// connections alone.
 func (p *Proxy) Bar(refuse bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = refuse
 }
 
-// TakeOver does the first half of Expire: it takes the session over, and returns
-// a function that ends it.
+// TakeOver does the first half of Expire: it takes the session over by a connection of
+// its own, and returns a function that ends the session.
 func (p *Proxy) TakeOver() (end func()) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -358,7 +358,7 @@ func (c *proxied) replies() {
 	}
 }
 
-// match counts the operation and returns the rule that it fires.
+// match counts the operation and returns the rule that fires, or nil.
 func (p *Proxy) match(op string) *Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -413,7 +413,7 @@ func RequestOf(body []byte) (xid int32, op string) {
 	}
 }
 
-// Lead makes new connections lead to another server.
+// Lead connects new clients to another server.
 func (p *Proxy) Lead(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -427,15 +427,15 @@ func (p *Proxy) Received() int {
 	return p.bytes
 }
 
-// Matched returns how many operations the rule has matched.
+// Matched returns the number of operations that have matched the rule.
 func (p *Proxy) Matched(r *Rule) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return r.hits
 }
 
-// DropSome ends the connections with a session for which unlucky returns true,
-// and returns how many it ended.
+// DropSome calls unlucky for each connection that has a session, ends those for which
+// it returns true, and returns their number.
 func (p *Proxy) DropSome(unlucky func() bool) (n int) {
 	p.mu.Lock()
 	var conns []*proxied

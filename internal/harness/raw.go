@@ -10,25 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Quiet is a logger for go-zookeeper that says nothing.
+// Quiet is a logger for go-zookeeper that discards everything.
 type Quiet struct{}
 
 func (Quiet) Printf(string, ...any) {}
 
-// Raw returns a bare go-zookeeper Conn to the shared server.
+// Raw returns a go-zookeeper Conn to the shared server, without the library.
 func Raw(t testing.TB) *zk.Conn {
 	t.Helper()
 	return RawTo(t, Servers())
 }
 
-// RawTo returns a bare go-zookeeper Conn to these servers.
+// RawTo is like Raw for the given servers.
 func RawTo(t testing.TB, servers []string) *zk.Conn {
 	t.Helper()
 	return RawVia(t, nil, servers...)
 }
 
-// RawVia returns a bare go-zookeeper Conn that has a session. It dials
-// with the dialer, if that is not nil, and is closed at the end of the test.
+// RawVia is like RawTo and dials with the given dialer, unless that is nil. The Conn
+// has a session, and is closed at the end of the test.
 func RawVia(t testing.TB, dial zk.Dialer, servers ...string) *zk.Conn {
 	t.Helper()
 	if dial == nil {

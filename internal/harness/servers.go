@@ -18,21 +18,21 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// fixture is where the tests' ZooKeeper comes from. Tests that may share a server
-// share one. Those that stop it, or need other settings, start their own.
+// fixture holds the tests' server. Most tests share one. A test that stops its
+// server, or needs other settings, starts its own.
 var fixture struct {
-	provider *zkserver.Provider // nil: zktest
+	provider *zkserver.Provider // nil if the shared server is a zktest server
 	shared   []string
 }
 
-// unreaped is how long the shared server lets empty containers stand: longer
-// than the tests last, as many count what the use of a line costs.
+// unreaped is how long the shared server keeps empty containers: longer than the
+// tests take, as many of them count the requests for a line that exists.
 const unreaped = time.Hour
 
-// Run runs the tests on a server of which the environment decides, and returns
-// the exit code. It fails if the tests leave goroutines behind.
+// Run runs the tests on the server that the environment selects, and returns the exit
+// code. It fails if the tests leave goroutines behind.
 func Run(m *testing.M) (code int) {
-	if os.Getenv("ZK_HARNESS") == "zktest" && os.Getenv("ZK_SERVERS") == "" { // the tests' own processes use the parent's
+	if os.Getenv("ZK_HARNESS") == "zktest" && os.Getenv("ZK_SERVERS") == "" { // processes that tests start use their parent's server
 		srv, err := zktest.Start(InProcess(zktest.ContainerCheckInterval(unreaped))...)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -71,8 +71,8 @@ func Run(m *testing.M) (code int) {
 	return runTests(m)
 }
 
-// InProcess returns the options with which zktest has the bounds and the ticks of
-// the real servers.
+// InProcess returns opts and the options that give a zktest server the tick and the
+// session timeouts of the real servers.
 func InProcess(opts ...zktest.Option) []zktest.Option {
 	return append([]zktest.Option{
 		zktest.TickTime(500 * time.Millisecond), zktest.SessionTimeouts(time.Second, 10*time.Second),
@@ -83,7 +83,7 @@ func InProcess(opts ...zktest.Option) []zktest.Option {
 func runTests(m *testing.M) int {
 	options := []goleak.Option{
 		goleak.IgnoreCurrent(),
-		// Idle connections to Docker's engine; the library speaks no HTTP.
+		// Idle connections to Docker's engine. The library does not use HTTP.
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 	}
@@ -107,7 +107,7 @@ func OwnNode(t testing.TB, cfg zkserver.Config) *zkserver.Node {
 	return node
 }
 
-// ensembles limits how many of them run at once: each is three JVMs.
+// ensembles limits how many ensembles run at the same time: each is three JVMs.
 var ensembles = make(chan struct{}, 2)
 
 // OwnEnsemble starts three servers for one test.
@@ -122,8 +122,8 @@ func OwnEnsemble(t testing.TB, cfg zkserver.Config) *zkserver.Ensemble {
 	return e
 }
 
-// OwnServer starts a server for one test that only uses it, and returns its
-// address. A real server is started with cfg, one inside the process with opts.
+// OwnServer starts a server for one test, which must not stop it, and returns its
+// address. A real server is started with cfg, a zktest server with opts.
 func OwnServer(t testing.TB, cfg zkserver.Config, opts ...zktest.Option) string {
 	t.Helper()
 	if fixture.provider == nil {
@@ -132,14 +132,14 @@ func OwnServer(t testing.TB, cfg zkserver.Config, opts ...zktest.Option) string 
 	return OwnNode(t, cfg).Addr()
 }
 
-// NeedsOwn skips the test where it cannot start servers of its own.
+// NeedsOwn skips the test if it cannot start real servers of its own.
 func NeedsOwn(t testing.TB) {
 	t.Helper()
 	if fixture.provider == nil {
-		t.Skip("needs servers that are processes of their own; runs on real ones")
+		t.Skip("needs a real server of its own, and the tests run on zktest")
 	}
 	if fixture.provider.External() != nil {
-		t.Skip("needs a server of its own, and ZK_SERVERS names servers that only may be used")
+		t.Skip("needs a server of its own, and ZK_SERVERS names servers that tests may not stop")
 	}
 }
 

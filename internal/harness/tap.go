@@ -14,20 +14,20 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// Taps makes connections to one server, whatever the address, and keeps
-// them with what was written to each.
+// Taps connects to one server, whatever the address, and records each connection and
+// what was written to it.
 type Taps struct {
 	mu     sync.Mutex
 	target string
 	taps   []*Tap
-	addrs  []string      // asked for
+	addrs  []string      // dialled
 	thaw   chan struct{} // non-nil: dialling waits until it is closed
-	// write, if not nil, is asked before each frame: it may change the frame,
-	// swallow it, or fail.
+	// write, if not nil, is called before each frame is written. It may change the
+	// frame, swallow it, or fail.
 	write func(c *Tap, op string, frame []byte) (swallow bool, err error)
 }
 
-// Tap is one of them.
+// Tap is a connection of Taps.
 type Tap struct {
 	net.Conn
 	all    *Taps
@@ -35,14 +35,14 @@ type Tap struct {
 
 	Mu       sync.Mutex
 	ops      []string
-	LastSeen int64         // the zxid in its ConnectRequest
-	Patience time.Duration // of the first SetReadDeadline
-	Heard    time.Time     // when something was last read
-	Bytes    int           // read
+	LastSeen int64         // the last zxid seen, from its ConnectRequest
+	Patience time.Duration // until the deadline of the first SetReadDeadline
+	Heard    time.Time     // time of the last successful Read
+	Bytes    int           // number of bytes read
 	Closed   time.Time     // zero while open
 }
 
-// Dial is for Options.Dialer.
+// Dial connects to the server, whatever addr is. Use it as Options.Dialer.
 func (a *Taps) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	a.mu.Lock()
 	a.addrs = append(a.addrs, addr)
@@ -66,7 +66,7 @@ func (a *Taps) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return c, nil
 }
 
-// Hold makes dialling wait, as if the network was away.
+// Hold makes Dial wait, as if the network was down.
 func (a *Taps) Hold() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,8 +81,8 @@ func (a *Taps) Release() {
 	a.thaw = nil
 }
 
-// Cut ends the connections of a client and has it dial in vain: go-zookeeper is
-// through with them, and what is asked of it from now on is queued.
+// Cut ends the connections of a client, which then dials in vain. When Cut returns,
+// go-zookeeper has cleaned up after the old connection and queues new requests.
 func (a *Taps) Cut(t testing.TB, p *Proxy) {
 	t.Helper()
 	n := len(a.Asked())
@@ -91,8 +91,8 @@ func (a *Taps) Cut(t testing.TB, p *Proxy) {
 	Eventually(t, "dialling", func() bool { return len(a.Asked()) > n })
 }
 
-// OnWrite has f called before each frame is written. It may change the frame,
-// swallow it, or fail.
+// OnWrite calls f before each frame is written. f may change the frame, swallow it, or
+// fail.
 func (a *Taps) OnWrite(f func(c *Tap, op string, frame []byte) (bool, error)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,14 +106,14 @@ func (a *Taps) Asked() []string {
 	return slices.Clone(a.addrs)
 }
 
-// All returns the connections, in the order in which they were made.
+// All returns all connections, the oldest first.
 func (a *Taps) All() []*Tap {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.taps)
 }
 
-// Newest returns the connection that was made last.
+// Newest returns the newest connection.
 func (a *Taps) Newest() *Tap {
 	taps := a.All()
 	return taps[len(taps)-1]
@@ -184,8 +184,8 @@ func (c *Tap) Sent() []string {
 	return slices.Clone(c.ops)
 }
 
-// EndSession ends a session on the server, as its expiry would, while its client
-// is away.
+// EndSession ends a session on the server, as its expiry would. The session's client
+// must be disconnected.
 func EndSession(t testing.TB, server string, id int64, password []byte) {
 	t.Helper()
 	nc, err := net.Dial("tcp", server)
@@ -201,10 +201,10 @@ func EndSession(t testing.TB, server string, id int64, password []byte) {
 	}
 }
 
-// NewTaps returns taps that lead to target.
+// NewTaps returns Taps that connect to target.
 func NewTaps(target string) *Taps { return &Taps{target: target} }
 
-// DialTimeout is for zk.WithDialer.
+// DialTimeout is Dial for zk.WithDialer.
 func (a *Taps) DialTimeout(network, addr string, _ time.Duration) (net.Conn, error) {
 	return a.Dial(context.Background(), network, addr)
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Answers of servers that are overloaded, or without a quorum for a while, or
-// that enforce a quota.
+// Answers of servers that are overloaded, that have no quorum for a while, or that
+// enforce a quota.
 
 const errQuotaExceeded int32 = -125 // KeeperException.Code.QUOTAEXCEEDED
 
-// busy are the answers that leave open whether the request was carried out.
+// busy holds the errors after which the outcome of a request is unknown.
 var busy = map[string]int32{
 	"connection loss": jute.ErrConnectionLoss, "operation timeout": jute.ErrOperationTimeout, "throttled": jute.ErrThrottled,
 }
 
-// onBusy runs a test for each such answer, before and after the request, and for
+// onBusy runs a test for each such error, instead of the request and after it, and for
 // each side of a lock.
 func onBusy(t *testing.T, f func(t *testing.T, w *sideWorld, answer zktest.Fault)) {
 	eachBusy(t, func(t *testing.T, answer zktest.Fault) {
@@ -32,7 +32,8 @@ func onBusy(t *testing.T, f func(t *testing.T, w *sideWorld, answer zktest.Fault
 	})
 }
 
-// eachBusy runs a test for each such answer, before and after the request.
+// eachBusy runs a test for each such error, which the server sends instead of carrying
+// the request out, or after it.
 func eachBusy(t *testing.T, f func(t *testing.T, answer zktest.Fault)) {
 	for name, code := range busy {
 		for when, after := range map[string]bool{"before": false, "after": true} {
@@ -43,11 +44,11 @@ func eachBusy(t *testing.T, f func(t *testing.T, answer zktest.Fault)) {
 	}
 }
 
-// busyFor is for how long each of the tests below has its request answered so.
+// busyFor is how long the server answers with such an error in the tests below.
 const busyFor = 5 * time.Second
 
-// paced requires that requests were repeated, after a while each time; two of
-// them may be under way.
+// paced requires that requests were retried with a pause before each retry. Two
+// requests may be in flight at the same time.
 func paced(t *testing.T, plan *zktest.Plan) {
 	t.Helper()
 	fired := plan.Fired()["answer before"] + plan.Fired()["answer after"]
@@ -56,7 +57,7 @@ func paced(t *testing.T, plan *zktest.Plan) {
 }
 
 func TestB37RequestsOnTheWayToAGrantAreRetriedOnABusyServer(t *testing.T) {
-	for _, op := range []string{opJoin, "getChildren2", "getData", "setData"} { // setData: are signals to be believed
+	for _, op := range []string{opJoin, "getChildren2", "getData", "setData"} { // setData: does the server enforce ACLs
 		t.Run(op, func(t *testing.T) {
 			onBusy(t, func(t *testing.T, w *sideWorld, answer zktest.Fault) {
 				c, other := w.client(nil), w.client(nil)
@@ -68,9 +69,9 @@ func TestB37RequestsOnTheWayToAGrantAreRetriedOnABusyServer(t *testing.T) {
 				w.plan.Stop()
 				time.Sleep(time.Second)
 				require.True(t, a.Waiting())
-				require.Len(t, w.line(), 2, "one place of each")
+				require.Len(t, w.line(), 2, "one place for each client")
 				if op == "setData" && !w.signalled() {
-					require.Zero(t, w.plan.Fired()["answer before"]+w.plan.Fired()["answer after"], "nobody asks")
+					require.Zero(t, w.plan.Fired()["answer before"]+w.plan.Fired()["answer after"], "no client sends it")
 				} else {
 					paced(t, w.plan)
 				}
@@ -224,7 +225,7 @@ func TestB37ReadsUnderALeaseAreRetriedOnABusyServer(t *testing.T) {
 	})
 }
 
-// A quota that is enforced refuses a write before it is carried out.
+// A server that enforces a quota refuses a write before it carries it out.
 func TestB37ExceededQuotaIsAnErrorAtOnce(t *testing.T) {
 	for _, op := range []string{opJoin, "createContainer"} {
 		t.Run(op, func(t *testing.T) {
@@ -244,7 +245,7 @@ func TestB37ExceededQuotaIsAnErrorAtOnce(t *testing.T) {
 					require.Contains(t, e.Op, "lock")
 					require.ErrorContains(t, err, "-125")
 				}
-				require.Equal(t, 2, w.plan.Fired()["answer before"], "asked once")
+				require.Equal(t, 2, w.plan.Fired()["answer before"], "one request for each call")
 				synctest.Wait()
 				require.Empty(t, w.line())
 				w.plan.Stop()
@@ -270,12 +271,12 @@ func TestB37CommitBeyondTheQuotaChangesNothing(t *testing.T) {
 	})
 }
 
-// Where a quota of bytes is used up, servers refuse to set data, also less of
-// it (ZooKeeperServer.checkQuota), and let delete pass.
+// When a quota of bytes is used up, servers refuse to set data, even to shorter data
+// (ZooKeeperServer.checkQuota), but still delete znodes.
 func TestB37ReleaseWhoseSignalExceedsTheQuotaDeletesThePlace(t *testing.T) {
 	for _, side := range sides {
 		if side.release != opRelease {
-			continue // it sends none
+			continue // it sends no signal
 		}
 		t.Run(side.name, func(t *testing.T) {
 			side.inBubble(t, func(t *testing.T, w *sideWorld) {

@@ -19,13 +19,14 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
-// Three servers of which some are cut off, paused or killed.
+// Three servers, some of which are cut off, paused or killed.
 
-// tolerance is how late a busy machine may run a timer.
+// tolerance is how late a timer may fire on a busy machine.
 const tolerance = 500 * time.Millisecond
 
-// threeServers starts an ensemble. Now and then two servers do not agree who of
-// them leads, and notice after initLimit: that is 3 s, so that sessions live on.
+// threeServers starts an ensemble. Now and then two servers do not agree which of them
+// leads, and notice only after initLimit. It is 3 s here, so that sessions survive
+// that.
 func threeServers(t *testing.T) *zkserver.Ensemble {
 	t.Helper()
 	return harness.OwnEnsemble(t, zkserver.Config{
@@ -34,10 +35,10 @@ func threeServers(t *testing.T) *zkserver.Ensemble {
 	})
 }
 
-// The holder is connected to a leader that is cut off from its followers, as
-// its client is with it. The leader answers heartbeats until it has noticed; the
-// lease ends at the time that was known then, and no Commit succeeds. The
-// others elect a leader, which ends the session.
+// The holder is connected to a leader that is cut off from its followers. The leader
+// answers heartbeats until it notices. The lease ends at the time that the last
+// answer allowed, and no Commit succeeds. The followers elect a new leader, which
+// expires the session.
 func TestB16LeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
@@ -48,8 +49,8 @@ func TestB16LeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
 	q.refused()
 }
 
-// Two of three servers are paused, the leader that the holder is connected to
-// is not: it loses its quorum and gives up. Nobody is granted until there is a
+// The holder is connected to the leader, and the two other servers are paused. The
+// leader loses its quorum and stops serving. No waiter is granted until there is a
 // quorum again.
 func TestB16LeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
 	t.Parallel()
@@ -69,11 +70,12 @@ func TestB16LeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
 	q.refused()
 }
 
-// The exception. A follower that is cut off from its leader answers heartbeats
-// for as long as it waits for the leader (syncLimit, 2 s here), and the leader
-// hears of none of them: it ends the session, and another is granted, while the
-// holder has every reason to believe in its lease. The order of the tokens and
-// Commit decide; and the lease still ends at the time that it last knew of.
+// The exception: here two hold for a while. A follower that is cut off from its leader
+// goes on answering heartbeats while it waits for the leader (syncLimit, 2 s here),
+// and cannot forward them. The leader expires the session and a waiter is granted,
+// while the holder has every reason to believe in its lease. The fencing tokens and
+// Commit protect the data, and the lease still ends at the time that the last answer
+// allowed.
 func TestB16CommitIsRefusedBehindAFollowerThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
@@ -83,12 +85,12 @@ func TestB16CommitIsRefusedBehindAFollowerThatIsCutOff(t *testing.T) {
 	cut := time.Now()
 
 	q.handedOver()
-	t.Logf("the next ones were granted %v after the cut; an old lease says %v", time.Since(cut), q.lines[0].holder.Err())
+	t.Logf("the waiters were granted %v after the cut; Err of an old lease is %v", time.Since(cut), q.lines[0].holder.Err())
 	var wg sync.WaitGroup
 	for _, l := range q.lines { // at once: the follower closes its connections soon
 		wg.Go(func() {
 			if _, err := l.holder.Commit(q.ctx, &zk.SetDataRequest{Path: l.data, Data: []byte("old"), Version: -1}); err == nil {
-				t.Error("the fence is open")
+				t.Error("a Commit under an old lease has succeeded")
 			}
 		})
 	}
@@ -99,21 +101,22 @@ func TestB16CommitIsRefusedBehindAFollowerThatIsCutOff(t *testing.T) {
 	q.refused()
 }
 
-// quorum is three servers with a holder on each side of the locks, all in one
-// session that is connected to one of them, and rivals that wait, connected to
-// the others.
+// quorum is an ensemble of three servers with a holder on each side of the locks. All
+// holders are in one session, connected to one server. Their rivals wait, connected to
+// the other two.
 type quorum struct {
 	*zkserver.Ensemble
-	t      *testing.T
-	ctx    context.Context
-	leader *zkserver.Node
-	heard  heard
-	client *Client // the holders'
-	lines  []*contest
+	t        *testing.T
+	ctx      context.Context
+	leader   *zkserver.Node
+	answered lastAnswered
+	client   *Client // the holders'
+	lines    []*contest
 }
 
+// contest is a line with a holder and a waiter.
 type contest struct {
-	data   string // a znode that holders write
+	data   string // a znode that the holders write to
 	holder *Lease
 	work   context.Context // the holder's
 	waiter *harness.Call[*Lease]
@@ -131,13 +134,15 @@ func newQuorum(t *testing.T) *quorum {
 	return q
 }
 
+// others returns the servers other than n.
 func (q *quorum) others(n *zkserver.Node) []*zkserver.Node {
 	return slices.DeleteFunc(slices.Clone(q.Nodes), func(m *zkserver.Node) bool { return m == n })
 }
 
+// hold takes the locks in a client of node, and has their rivals wait.
 func (q *quorum) hold(node *zkserver.Node) {
 	q.t.Helper()
-	q.client = dialTo(q.t, []string{node.Addr()}, &Options{SessionTimeout: cutTimeout, Dialer: q.heard.dial})
+	q.client = dialTo(q.t, []string{node.Addr()}, &Options{SessionTimeout: cutTimeout, Dialer: q.answered.dial})
 	var servers []string
 	for _, n := range q.others(node) {
 		servers = append(servers, n.Addr())
@@ -158,7 +163,7 @@ func (q *quorum) hold(node *zkserver.Node) {
 	}
 }
 
-// handedOver waits until those that wait are granted, has them write, and leave.
+// handedOver waits until the waiters are granted. They write and release.
 func (q *quorum) handedOver() {
 	q.t.Helper()
 	for _, l := range q.lines {
@@ -170,6 +175,7 @@ func (q *quorum) handedOver() {
 	}
 }
 
+// cut cuts a server off from the others, and skips the test if that is not possible.
 func (q *quorum) cut(n *zkserver.Node) {
 	q.t.Helper()
 	err := n.Cut(q.t.Context())
@@ -179,8 +185,8 @@ func (q *quorum) cut(n *zkserver.Node) {
 	require.NoError(q.t, err)
 }
 
-// endsInTime waits until the holders' contexts end, and requires that they do
-// when their session may have ended on the servers, by what the client has heard.
+// endsInTime waits until the holders' contexts end, and requires that they end when,
+// from the answers that the client has received, the session may have expired.
 func (q *quorum) endsInTime() {
 	q.t.Helper()
 	for _, l := range q.lines {
@@ -190,8 +196,8 @@ func (q *quorum) endsInTime() {
 		require.ErrorIs(q.t, l.holder.Err(), ErrLost)
 		s, _ := q.client.session()
 		require.Less(q.t, now.Sub(s.ValidUntil()), tolerance, "ValidUntil")
-		require.Less(q.t, now.Sub(q.heard.last().Add(cutTimeout)), tolerance, "the last answer, and the timeout")
-		q.t.Logf("the lease ended %v after the last request that was answered", now.Sub(q.heard.last()))
+		require.Less(q.t, now.Sub(q.answered.last().Add(cutTimeout)), tolerance, "a timeout after the last request that was answered")
+		q.t.Logf("the lease ended %v after the last request that was answered", now.Sub(q.answered.last()))
 	}
 }
 
@@ -211,37 +217,37 @@ func (q *quorum) refused() {
 	}
 }
 
-// heard is told by an Options.Dialer when the client last sent something that
-// was followed by an answer.
-type heard struct {
+// lastAnswered records when a client last sent a request that was answered. Its dial is
+// an Options.Dialer.
+type lastAnswered struct {
 	mu           sync.Mutex
 	sent, proved time.Time
 }
 
-func (h *heard) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (h *lastAnswered) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
-	return &heardConn{nc, h}, err
+	return &answeredConn{nc, h}, err
 }
 
-func (h *heard) last() time.Time {
+func (h *lastAnswered) last() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.proved
 }
 
-type heardConn struct {
+type answeredConn struct {
 	net.Conn
-	h *heard
+	h *lastAnswered
 }
 
-func (c *heardConn) Write(b []byte) (int, error) {
+func (c *answeredConn) Write(b []byte) (int, error) {
 	c.h.mu.Lock()
 	c.h.sent = time.Now()
 	c.h.mu.Unlock()
 	return c.Conn.Write(b)
 }
 
-func (c *heardConn) Read(b []byte) (int, error) {
+func (c *answeredConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		c.h.mu.Lock()
@@ -251,9 +257,9 @@ func (c *heardConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// The leader dies and another takes over: sessions, the lock and the places in
-// line are kept, clients send what re-arms their watches and nothing else, and
-// each waiter wakes once, when its predecessor goes.
+// The leader dies and another server takes over. Sessions, the lock and the places in
+// the line survive. Clients only re-arm their watches, and each waiter wakes once,
+// when its predecessor leaves.
 func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	const n = 5
 	e := threeServers(t)
@@ -279,13 +285,13 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 			p.Reset()
 		}
 	}
-	// A line of a mutex; and one of writers and readers by turns, in which each
-	// waits for one other too. The first holds.
+	// A line of mutexes, and a line in which writers and readers alternate, so that
+	// each waits for one other there, too. The first of each line holds.
 	type standing struct {
 		*harness.Call[*Lease]
 		recorder *recorder
 		client   *Client
-		release  string // how it leaves
+		release  string // the request with which it leaves
 	}
 	var lines [2][]standing
 	var before [2][]string
@@ -329,8 +335,8 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	require.Equal(t, len(lines), sent["multi(check)"], "the Commits")
 	delete(sent, "multi(check)")
 	delete(sent, "setWatches") // one for each connection
-	delete(sent, "sync")       // of the holders, see the gate
-	require.Empty(t, sent, "waiters only wait")
+	delete(sent, "sync")       // from the holders, see internal/wire/gate.go
+	require.Empty(t, sent, "waiters send nothing")
 
 	for l, line := range lines {
 		for i, who := range line {
@@ -352,10 +358,11 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	}
 }
 
-// Leaders are killed and paused in turn while clients count, each under the
-// lock, half of them with sessions that may not outlive an election. At the end the counter says how many Commits
-// have succeeded, and of those whose outcome is uncertain some; each was made
-// under a higher token than the one before; and the line is empty.
+// Leaders are killed and paused in turn while clients increment a counter under a
+// lock. The sessions of half of them may expire during an election. At the end the
+// counter is the number of Commits that succeeded and of some whose outcome is
+// uncertain, each Commit was made under a higher token than the one before, and the
+// line is empty.
 func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 	e := threeServers(t)
 	ctx, cancel := context.WithCancel(harness.Within(t, 60*time.Second))
@@ -369,7 +376,7 @@ func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 
 	var (
 		mu        sync.Mutex
-		tokens    = map[int]Token{} // of the Commits that succeeded, by what they made the counter
+		tokens    = map[int]Token{} // of the Commits that succeeded, by the value that they wrote
 		uncertain int
 		lost      int // leases that ended before their Commit
 		succeeded atomic.Int32
@@ -390,7 +397,7 @@ func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 		if last >= l.Token() {
 			return fmt.Errorf("token %d granted after token %d was used", l.Token(), last)
 		}
-		// No version: nothing but the lock protects the counter.
+		// Without a version: only the lock protects the counter.
 		_, err = l.Commit(ctx, &zk.SetDataRequest{Path: counter, Data: fmt.Appendf(nil, "%d %d", n+1, l.Token()), Version: -1})
 		if err != nil {
 			return err
@@ -398,7 +405,7 @@ func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if other, ok := tokens[n+1]; ok {
-			return fmt.Errorf("two have counted to %d, with the tokens %d and %d", n+1, other, l.Token())
+			return fmt.Errorf("two Commits wrote %d, with the tokens %d and %d", n+1, other, l.Token())
 		}
 		tokens[n+1] = l.Token()
 		succeeded.Add(1)
@@ -425,7 +432,7 @@ func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 				l, err := m.Lock(ctx)
 				if err != nil {
 					if !t.Failed() {
-						t.Error("no fault ends a Lock:", err)
+						t.Error("Lock failed:", err)
 					}
 					return
 				}
@@ -456,7 +463,7 @@ func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 	}
 	progress()
 
-	// A lease behind a follower, for as long as the first leader takes to die.
+	// A lease of a follower's client, held while the first leader is killed.
 	leader, err := e.Leader(t.Context())
 	require.NoError(t, err)
 	follower := e.Nodes[(slices.Index(e.Nodes, leader)+1)%len(e.Nodes)]
@@ -466,7 +473,7 @@ func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}), path+"/quiet"))
 
-	// broken has the leader fail, and returns it when there is another.
+	// broken makes the leader fail, and returns it once there is another leader.
 	broken := func(fail func(*zkserver.Node) error) *zkserver.Node {
 		t.Helper()
 		old, began := leader, time.Now()

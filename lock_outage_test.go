@@ -11,11 +11,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
-// Outages of one server. Those of an ensemble are in lock_ensemble_test.go,
+// Outages of one server. Outages of an ensemble are in lock_ensemble_test.go, and
 // those of the client's process in session_process_test.go.
 
-// A waiter that has no server for a while keeps its place, is not granted
-// before its turn, and is then.
+// A waiter whose server restarts keeps its place, and is granted at its turn and not
+// before.
 func TestA02WaiterSurvivesAServerRestart(t *testing.T) {
 	t.Parallel()
 	node := harness.OwnNode(t, zkserver.Config{})
@@ -33,7 +33,7 @@ func TestA02WaiterSurvivesAServerRestart(t *testing.T) {
 				l.waiting.nth(t, 2, "up")
 				require.NoError(t, l.holder.Err())
 				_, err := l.holder.Commit(harness.Within(t, 10*time.Second))
-				require.NoError(t, err, "the servers agree")
+				require.NoError(t, err, "the holder still holds on the server")
 				require.Equal(t, l.before, places(t, servers, l.path), "the same places, in the same order")
 				require.True(t, l.waiter.Waiting())
 				require.NoError(t, l.holder.Release())
@@ -48,8 +48,8 @@ func TestA02WaiterSurvivesAServerRestart(t *testing.T) {
 	}
 }
 
-// The holder's lease ends before its session does, and the waiter is granted
-// when the servers end the session.
+// The holder's lease ends before its session expires, and the waiter is granted when
+// it does.
 func TestA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 	t.Parallel()
 	for _, side := range sides {
@@ -66,7 +66,7 @@ func TestA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 
 			p.Stall()
 			next := waiter.Get()
-			require.ErrorIs(t, holder.Err(), ErrLost, "by now it knows")
+			require.ErrorIs(t, holder.Err(), ErrLost, "the lease has ended before the waiter is granted")
 			require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 			require.Greater(t, next.Token(), holder.Token())
 
@@ -75,15 +75,15 @@ func TestA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 			_, err := holder.Commit(ctx)
 			require.ErrorIs(t, err, ErrLost)
 			_, err = next.Commit(ctx)
-			require.NoError(t, err, "what the old holder does touches nobody else's place")
+			require.NoError(t, err, "the old holder affects nobody else's place")
 			require.NoError(t, next.Release())
 		})
 	}
 }
 
-// A server without its data knows no session and refuses all that come back,
-// since they have seen more than it has. Holders hear ErrLost, and clients go
-// on in a new session.
+// A server that lost its data knows no session, and refuses clients that have seen a
+// later transaction than its own last one. Leases end with ErrLost, and clients go on
+// in new sessions.
 func TestB46ServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
 	t.Parallel()
 	const timeout = 1500 * time.Millisecond
@@ -104,20 +104,20 @@ func TestB46ServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
 	for _, l := range lines {
 		next := l.waiter.Get()
 		require.NotEqual(t, l.waiting.nth(t, 1, "up").Session, l.waiting.nth(t, 1, "granted").Session, "in a new session")
-		other := later(t, l.theirs(l.client, l.path).Lock) // the client that held
+		other := later(t, l.theirs(l.client, l.path).Lock) // in the holder's client
 		require.NoError(t, next.Release())
 		again := other.Get()
 		took := time.Since(wiped)
 		t.Logf("%s: both clients were served %v after the server was back without its data, timeout %v", l.name, took, timeout)
-		require.Less(t, took, 6*timeout, "twice the timeout, and some time to connect")
+		require.Less(t, took, 6*timeout, "twice the timeout, and time to connect")
 		require.NotEqual(t, l.holding.nth(t, 1, "up").Session, l.holding.nth(t, 2, "granted").Session, "in a new session")
 		require.NoError(t, again.Release())
 	}
 }
 
-// The servers are away for longer than the timeout, and know the sessions when
-// they are back. The lease has ended for its holder by then, so its place is
-// deleted as soon as that can be; the waiter's session and place live on.
+// The server is down for longer than the session timeout, and still knows the sessions
+// when it is back. The holder's lease has ended by then, so the client deletes its
+// place as soon as it can. The waiter keeps its session and its place.
 func TestB56OutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
@@ -135,7 +135,7 @@ func TestB56OutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {
 			require.NoError(t, node.Kill(t.Context()))
 			over := time.After(tt.outage)
 			for _, l := range lines {
-				require.ErrorIs(t, harness.Cause(t, l.work), ErrLost, "which is after the timeout")
+				require.ErrorIs(t, harness.Cause(t, l.work), ErrLost, "after the timeout")
 			}
 			<-over
 			for _, l := range lines {
@@ -146,7 +146,7 @@ func TestB56OutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {
 			for _, l := range lines {
 				next := l.waiter.Get()
 				for _, r := range []*recorder{l.holding, l.waiting} {
-					require.Equal(t, r.nth(t, 1, "up").Session, r.nth(t, 2, "up").Session, "the session is known still")
+					require.Equal(t, r.nth(t, 1, "up").Session, r.nth(t, 2, "up").Session, "the server still knows the session")
 				}
 				require.Equal(t, l.before[1], l.waiting.nth(t, 1, "granted").Place)
 				require.Len(t, l.waiting.of("queued"), 1, "it never left its place")
@@ -155,13 +155,13 @@ func TestB56OutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {
 				require.ErrorIs(t, err, ErrLost)
 				require.ErrorIs(t, l.holder.Release(), ErrLost)
 				require.NoError(t, next.Release())
-				require.NoError(t, l.theirs(l.client, l.path).Do(ctx, nothing), "no ghost of its own is in the way")
+				require.NoError(t, l.theirs(l.client, l.path).Do(ctx, nothing), "its own old place does not block it")
 			}
 		})
 	}
 }
 
-// pair is a holder and, behind it, one that waits, in sessions of their own.
+// pair is a holder and a waiter behind it, each in a session of its own.
 type pair struct {
 	side             // of the waiter; the holder is a rival
 	path             string
@@ -170,10 +170,10 @@ type pair struct {
 	holder           *Lease
 	work             context.Context // the holder's
 	waiter           *harness.Call[*Lease]
-	before           []string // the places
+	before           []string // the names of the two places
 }
 
-// pairs returns one for each side.
+// pairs returns a pair for each side.
 func pairs(t testing.TB, ctx context.Context, servers []string, timeout time.Duration) (ps []*pair) {
 	t.Helper()
 	for _, side := range sides {

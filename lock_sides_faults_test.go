@@ -12,7 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// Faults, for each way to hold a lock.
+// Faults of the network, the session and operators, for each way to hold a lock.
 
 func TestB01EachSidesJoinWhoseReplyIsLostIsFound(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
@@ -46,8 +46,8 @@ func TestB01EachSidesJoinWhoseReplyIsLostIsFound(t *testing.T) {
 	})
 }
 
-// What is asked for while there is no connection is done once there is one; in
-// the next session, where this one ends before.
+// Calls that are made while disconnected are carried out once the client is connected
+// again. If the session has expired by then, that is in the next session.
 func TestB05LocksOfEachSideRequestedWhileDisconnectedAreTakenInTheNextSession(t *testing.T) {
 	t.Parallel()
 	eachSide(t, func(t *testing.T, r *sideRig) {
@@ -73,7 +73,7 @@ func TestB05LocksOfEachSideRequestedWhileDisconnectedAreTakenInTheNextSession(t 
 		r.p.Reset()
 		r.p.Refuse(false)
 		require.ErrorIs(t, harness.Receive(t, committed), ErrLost)
-		for len(waiting) > 0 { // they have joined in any order
+		for len(waiting) > 0 { // in whatever order they joined
 			i := -1
 			harness.Eventually(t, "one is granted", func() bool {
 				i = slices.IndexFunc(waiting, func(a *harness.Call[*Lease]) bool { return !a.Waiting() })
@@ -89,8 +89,8 @@ func TestB05LocksOfEachSideRequestedWhileDisconnectedAreTakenInTheNextSession(t 
 		}
 		require.NoError(t, tried.Get().Release())
 		r.queued(0)
-		require.Equal(t, 4, r.p.CountOf(opJoin), "one each")
-		require.Equal(t, 4, r.p.CountOf(r.release), "none of the session that has ended")
+		require.Equal(t, 4, r.p.CountOf(opJoin), "one for each call")
+		require.Equal(t, 4, r.p.CountOf(r.release), "none for the expired session")
 		require.Zero(t, r.p.CountOf("multi(check,create)"))
 	})
 }
@@ -101,7 +101,7 @@ func TestB06EachSidesReleaseGoesOnInTheBackground(t *testing.T) {
 		l := held(t, r.m.Lock)
 		require.NoError(t, l.Release())
 		r.p.Await(rule)
-		require.ErrorIs(t, l.Err(), ErrReleased, "not held any more, whatever stands there")
+		require.ErrorIs(t, l.Err(), ErrReleased, "not held any more, although its place still exists")
 		r.queued(0)
 	})
 }
@@ -116,7 +116,7 @@ func TestB07EachSidesReleaseWhoseReplyIsLostIsDone(t *testing.T) {
 		b := a.Get()
 		harness.Eventually(t, "sent again", func() bool { return r.p.CountOf(r.release) == 2 && r.c.idle() })
 		_, err := b.Commit(r.ctx)
-		require.NoError(t, err, "the second one touches nobody")
+		require.NoError(t, err, "the second release affects nobody")
 		require.NoError(t, b.Release())
 	})
 }
@@ -155,9 +155,9 @@ func TestB09ExpiryEndsALeaseOfEachSide(t *testing.T) {
 			require.ErrorIs(t, err, ErrLost)
 			_, err = r.m.Lock(l.Reentrant(r.ctx))
 			require.ErrorIs(t, err, ErrLost)
-			harness.Eventually(t, "told", func() bool { return e.count("lost") == 1 })
+			harness.Eventually(t, "the Trace event", func() bool { return e.count("lost") == 1 })
 
-			// A session later: still lost, and nothing was taken again.
+			// In the next session the lease is still lost, and was not taken again.
 			require.NoError(t, r.ours(r.c, r.path+"-other").Do(r.ctx, nothing))
 			require.ErrorIs(t, l.Err(), ErrLost)
 			r.queued(0)
@@ -224,7 +224,7 @@ func TestB13ReleasingEachSideTwiceIsReleasingOnce(t *testing.T) {
 func TestB19EachSideIsGrantedWhenItsPredecessorGoesBetweenListAndWatch(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		ahead := r.byHand(r.by)
-		watch := r.p.On("getData", 2, harness.Hold) // the own place's is the first
+		watch := r.p.On("getData", 2, harness.Hold) // the first is for its own place
 		a := later(t, r.m.Lock)
 		r.p.Await(watch)
 		require.NoError(t, r.raw.Delete(ahead, -1))
@@ -286,7 +286,7 @@ func TestB22EachSideLosesAPlaceThatAnOperatorDeletes(t *testing.T) {
 			l := held(t, r.m.Lock)
 			require.NoError(t, r.raw.Delete(l.Check().Path, -1))
 			_, err := l.Commit(r.ctx)
-			require.ErrorIs(t, err, ErrLost, "the fence knows at once")
+			require.ErrorIs(t, err, ErrLost, "Commit fails at once")
 			require.ErrorIs(t, l.Err(), ErrLost)
 		})
 		t.Run("holder that releases", func(t *testing.T) {
@@ -294,11 +294,11 @@ func TestB22EachSideLosesAPlaceThatAnOperatorDeletes(t *testing.T) {
 			require.NoError(t, r.raw.Delete(l.Check().Path, -1))
 			require.ErrorIs(t, l.Release(), ErrLost)
 		})
-		t.Run("holder that hears of it", func(t *testing.T) {
+		t.Run("holder that watches its place", func(t *testing.T) {
 			l := held(t, r.m.Lock)
 			work := l.Context(r.ctx)
 			require.NoError(t, r.raw.Delete(l.Check().Path, -1))
-			require.ErrorIs(t, harness.Cause(t, work), ErrLost) // a tenth of the timeout later
+			require.ErrorIs(t, harness.Cause(t, work), ErrLost) // its watch is armed after a tenth of the timeout
 		})
 		t.Run("holder that waited", func(t *testing.T) {
 			ahead := r.byHand(r.by)
@@ -315,7 +315,7 @@ func TestB22EachSideLosesAPlaceThatAnOperatorDeletes(t *testing.T) {
 
 func TestB28OnEachSideNoPlaceBeyondTheLimitIsGranted(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
-		r.c.lastNumber = 2 // a real counter takes two thousand million creates; the rig has used 0
+		r.c.lastNumber = 2 // a real limit takes two thousand million creates; the rig has used number 0
 		for range 2 {
 			require.NoError(t, r.m.Do(r.ctx, nothing))
 		}
@@ -337,7 +337,7 @@ func TestB49EachSideListsAfterAnEventThatFollowsAReconnect(t *testing.T) {
 		r.p.Reset()
 		require.NoError(t, holder.Release())
 		l := a.Get()
-		require.Equal(t, map[string]int{"getChildren2": 1}, r.p.Count(), "it listed")
+		require.Equal(t, map[string]int{"getChildren2": 1}, r.p.Count(), "it lists, as the event is only a hint")
 		require.NoError(t, l.Release())
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// What users of other lock libraries rely on. The names say the row.
+// Behaviour that users of other lock libraries rely on.
 
 func TestA06ReentryRacingTheLastReleaseHoldsOrFails(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
@@ -27,7 +27,7 @@ func TestA06ReentryRacingTheLastReleaseHoldsOrFails(t *testing.T) {
 			wg.Go(func() { require.NoError(t, l.Release()) })
 			again, err := r.m.Lock(ctx)
 			if err == nil {
-				_, err := again.Commit(r.ctx) // the place must be there
+				_, err := again.Commit(r.ctx) // the place must still exist
 				require.NoError(t, err)
 				require.NoError(t, again.Release())
 			} else {
@@ -79,7 +79,7 @@ func TestAWaitingLockHasFewGoroutinesAndSendsNothing(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.lock()
 	first := lockLater(t, r.m)
-	r.asleep(1) // the probe has been asked, too
+	r.asleep(1) // it also knows whether the server enforces ACLs
 	harness.Eventually(t, "asleep", r.c.idle)
 	before := harness.SettledGoroutines(t)
 	const n = 50
@@ -89,14 +89,15 @@ func TestAWaitingLockHasFewGoroutinesAndSendsNothing(t *testing.T) {
 		waiters = append(waiters, lockLater(t, r.m))
 	}
 	r.queued(n + 2)
-	// Each watches its own place; the predecessor's watch is the session's already.
+	// Each waiter arms a watch on its own place. The session has one on the
+	// predecessor's already.
 	harness.Eventually(t, "asleep", func() bool { return r.p.CountOf("getData") >= n && r.c.idle() })
 	perWaiter := float64(harness.SettledGoroutines(t)-before) / n
 	t.Logf("goroutines per waiting Lock: %.2f", perWaiter)
 	require.LessOrEqual(t, perWaiter, 3.0)
 
 	r.p.Reset()
-	idle := time.After(time.Second) // what is claimed is that nothing happens
+	idle := time.After(time.Second) // the test claims that nothing happens
 	<-idle
 	require.Empty(t, r.p.Count())
 	require.NoError(t, l.Release())
@@ -112,8 +113,8 @@ func TestAWaitingLockHasFewGoroutinesAndSendsNothing(t *testing.T) {
 	r.queued(0)
 }
 
-// Many waiters and holders in one session and in others, while connections
-// drop and places are evicted: one inside, and nothing left behind.
+// Many goroutines lock in one session, and some in another, while connections drop
+// and places are deleted. At most one holds at any time, and nothing is left behind.
 func TestGoroutinesOfOneSessionExcludeEachOtherDespiteDropsAndEvictions(t *testing.T) {
 	r := newRig(t, nil)
 	stop := time.Now().Add(4 * time.Second)
@@ -140,7 +141,7 @@ func TestGoroutinesOfOneSessionExcludeEachOtherDespiteDropsAndEvictions(t *testi
 					continue
 				}
 				if inside.Add(1) != 1 {
-					t.Error("two inside")
+					t.Error("two hold")
 				}
 				grants.Add(1)
 				runtime.Gosched()
@@ -153,7 +154,7 @@ func TestGoroutinesOfOneSessionExcludeEachOtherDespiteDropsAndEvictions(t *testi
 	}
 	for n := 0; time.Now().Before(stop); n++ {
 		r.p.Drop()
-		if ms := r.inLine(); len(ms) > 6 { // the last one, who holds for certain not
+		if ms := r.inLine(); len(ms) > 6 { // the last place, which certainly does not hold
 			r.raw.Delete(r.path+"/"+ms[len(ms)-1].name, -1)
 		}
 		<-time.After(time.Duration(30+n%50) * time.Millisecond)

@@ -12,8 +12,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// The code in README.md and in the package's documentation is part of the examples
-// and of the test below, so it is compiled and run.
+// The code blocks of README.md and doc.go are copies of examples and of the test
+// below, which are compiled and run.
 func TestReadmeCodeIsCompiledAndRun(t *testing.T) {
 	read := func(name string) string {
 		data, err := os.ReadFile(name)

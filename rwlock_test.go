@@ -18,16 +18,15 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// What the lock with two sides does that a mutex does not. What both do is in
-// lock_sides_test.go. The names say the row.
+// What an RWLock does and a Mutex does not. What both do is in lock_sides_test.go.
 
 func TestA20WritersAreAloneAndReadersOverlap(t *testing.T) {
 	r := newRWRig(t, nil)
 	var locks []*RWLock
-	for range 4 { // two goroutines share a session, and a value
+	for range 4 { // two goroutines share a session and an RWLock
 		locks = append(locks, r.another())
 	}
-	n := 0 // guarded by the lock, and watched by the race detector
+	n := 0 // guarded by the lock; the race detector watches it
 	var readers, most, writers, writes atomic.Int32
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -88,12 +87,12 @@ func TestA20ReadersHoldTogether(t *testing.T) {
 	}
 	for _, l := range leases {
 		_, err := l.Commit(r.ctx)
-		require.NoError(t, err, "each holds")
+		require.NoError(t, err, "all hold")
 	}
 	leases = append(leases, held(t, r.w.TryRLock))
 	_, err := r.another().TryLock(r.ctx)
 	require.ErrorIs(t, err, ErrLocked)
-	require.NotErrorIs(t, err, ErrUpgrade, "it holds nothing itself")
+	require.NotErrorIs(t, err, ErrUpgrade, "the caller holds nothing itself")
 	writer := r.joins(len(leases)+1, r.another().Lock)
 	_, err = r.w.TryRLock(r.ctx)
 	require.ErrorIs(t, err, ErrLocked, "a writer waits")
@@ -129,7 +128,7 @@ func TestA23AnUpgradeIsRefusedAtOnce(t *testing.T) {
 	require.NoError(t, l.Release())
 	_, err := r.w.Lock(l.Reentrant(r.ctx))
 	require.ErrorIs(t, err, ErrReleased)
-	ctx := context.WithoutCancel(l.Context(r.ctx)) // holds no more
+	ctx := context.WithoutCancel(l.Context(r.ctx)) // of a lease that has ended
 	a := r.joins(2, func(context.Context) (*Lease, error) { return r.w.Lock(ctx) })
 	require.True(t, a.Waiting())
 	require.NoError(t, other.Release())
@@ -137,18 +136,19 @@ func TestA23AnUpgradeIsRefusedAtOnce(t *testing.T) {
 }
 
 func TestA23ReadLockWithAReadersContextIsADeadlockError(t *testing.T) {
-	// A writer may have come in between, and would wait for the first one.
+	// A writer may have joined in between. The second reader would wait for it, and
+	// it for the first one.
 	r := newRWRig(t, nil)
 	l := held(t, r.w.RLock)
 	_, err := r.w.RLock(l.Context(r.ctx))
 	require.ErrorIs(t, err, ErrDeadlock)
 	again := held(t, func(context.Context) (*Lease, error) { return r.w.TryRLock(l.Context(r.ctx)) })
-	require.NotEqual(t, l.Token(), again.Token(), "one reader more: it cannot wait")
+	require.NotEqual(t, l.Token(), again.Token(), "a second place, as TryRLock cannot deadlock")
 	writer := r.joins(3, r.another().Lock)
 	_, err = r.w.TryRLock(l.Context(r.ctx))
 	require.ErrorIs(t, err, ErrLocked)
 	entered, err := r.w.RLock(l.Reentrant(r.ctx))
-	require.NoError(t, err, "it holds already")
+	require.NoError(t, err, "the caller holds already")
 	require.Equal(t, l.Token(), entered.Token())
 	for _, l := range []*Lease{l, again, entered} {
 		require.True(t, writer.Waiting())
@@ -174,7 +174,7 @@ func TestA23AWriterMayTakeAReadLock(t *testing.T) {
 	require.Equal(t, l.Token(), read.Token())
 	require.NoError(t, l.Release())
 	reader := r.joins(2, r.another().RLock)
-	require.True(t, reader.Waiting(), "the place is a writer's as long as it stands")
+	require.True(t, reader.Waiting(), "the place is a writer's as long as it exists")
 	again, err := r.w.Lock(read.Reentrant(r.ctx))
 	require.NoError(t, err, "so this is no upgrade")
 	for _, l := range []*Lease{again, tried, read} {
@@ -197,7 +197,7 @@ func TestA25AReaderIgnoresWritersBehindIt(t *testing.T) {
 	r.queued(3)
 	require.NoError(t, holder.Release())
 	l := reader.Get()
-	require.Empty(t, r.p.Count(), "and it has sent nothing")
+	require.Empty(t, r.p.Count(), "the reader has sent nothing")
 	require.True(t, behind.Waiting())
 	require.NoError(t, l.Release())
 	require.NoError(t, behind.Get().Release())
@@ -220,7 +220,7 @@ func TestA26AReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 	}
 	require.NoError(t, r.raw.Delete(nearest, -1))
 	l := reader.Get()
-	require.Equal(t, map[string]int{"getChildren2": 1}, r.p.Count(), "one wake")
+	require.Equal(t, map[string]int{"getChildren2": 1}, r.p.Count(), "the reader wakes once")
 	require.NoError(t, l.Release())
 }
 
@@ -232,15 +232,15 @@ func TestA26AReaderLooksForTheNextNearestWriter(t *testing.T) {
 	reader := r.joins(3, r.w.RLock)
 	r.asleep(1)
 	r.p.Reset()
-	require.NoError(t, r.raw.Delete(nearest, -1)) // it gives up
-	harness.Eventually(t, "the other one", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+	require.NoError(t, r.raw.Delete(nearest, -1)) // its waiter gives up
+	harness.Eventually(t, "a watch on the other writer", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
 	require.True(t, reader.Waiting())
 	require.Contains(t, watched(r.c), first)
 	require.NoError(t, r.raw.Delete(first, -1))
 	require.NoError(t, reader.Get().Release())
 }
 
-// watched returns what the client has watches on.
+// watched returns the paths that the client has watches on.
 func watched(c *Client) []string {
 	s, _ := c.session()
 	var paths []string
@@ -253,9 +253,9 @@ func watched(c *Client) []string {
 func TestA27WritersAreNotStarvedByAStreamOfReaders(t *testing.T) {
 	r := newRWRig(t, nil)
 	streaming, stop := context.WithCancel(r.ctx)
-	var now atomic.Int64 // counts grants: whoever holds alone, or with others, takes a number
+	var now atomic.Int64 // counts grants: each holder takes a number
 	var mu sync.Mutex
-	came := map[Token]int64{} // of readers
+	numbers := map[Token]int64{} // of readers
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
@@ -266,9 +266,9 @@ func TestA27WritersAreNotStarvedByAStreamOfReaders(t *testing.T) {
 				err := w.RDo(r.ctx, func(ctx context.Context, l *Lease) error {
 					at := now.Add(1)
 					mu.Lock()
-					came[l.Token()] = at
+					numbers[l.Token()] = at
 					mu.Unlock()
-					_, err := l.Commit(ctx) // so that the others come while it holds
+					_, err := l.Commit(ctx) // so that other readers join while it holds
 					return err
 				})
 				if err != nil {
@@ -293,8 +293,8 @@ func TestA27WritersAreNotStarvedByAStreamOfReaders(t *testing.T) {
 		l := held(t, r.w.Lock)
 		at := now.Add(1)
 		mu.Lock()
-		for token, reader := range came {
-			require.Equal(t, token > l.Token(), reader > at, "a reader that came later held earlier")
+		for token, reader := range numbers {
+			require.Equal(t, token > l.Token(), reader > at, "a reader that joined later held earlier")
 		}
 		mu.Unlock()
 		require.NoError(t, l.Release())
@@ -330,7 +330,7 @@ func TestA28ReadersAndWritersAreListed(t *testing.T) {
 	for i := range 4 {
 		clients = append(clients, dial(t, &Options{Identity: fmt.Sprint("worker ", i)}))
 	}
-	// The first three read; behind them 8 writers among 17 readers.
+	// Three readers, and behind them 8 writers among 17 readers.
 	var attempts []*harness.Call[*Lease]
 	reader := func(i int) bool { return i < 3 || i%3 != 0 || i == 27 }
 	for i := range 28 {
@@ -392,7 +392,7 @@ func TestA29ThePathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 	readers := []*Lease{held(t, w.RLock), held(t, w.RLock)}
 	writer := held(t, NewRWLock(c, path+"/below").Lock)
 	works := []context.Context{readers[0].Context(ctx), readers[1].Context(ctx), writer.Context(ctx)}
-	// One that waits would join again in the next session.
+	// Cancel the waiter, as it would join again in the next session.
 	waiter := later(t, w.Lock)
 	harness.Eventually(t, "in line", func() bool { return len(placeNames(harness.Children(t, conn, path), lockKinds)) == 3 })
 	waiter.Cancel(nil)
@@ -408,8 +408,8 @@ func TestA29ThePathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 	}
 }
 
-// An RWLock and a Mutex on one path: whoever finds the other's place in the
-// line says so, and leaves.
+// An RWLock and a Mutex on one path: a caller that finds the other's place in the
+// line leaves and returns an error.
 func TestB40RWLockAndMutexRefuseEachOthersLine(t *testing.T) {
 	r := newRWRig(t, nil)
 	m := NewMutex(dial(t, nil), r.path)
@@ -448,7 +448,7 @@ func TestB40RWLockAndMutexRefuseEachOthersLine(t *testing.T) {
 		ours := NewMutex(r.c, r.path)
 		for _, ctx := range []context.Context{l.Context(r.ctx), l.Reentrant(r.ctx)} {
 			_, err := ours.Lock(ctx)
-			require.ErrorContains(t, err, want, "it is no lease of a mutex")
+			require.ErrorContains(t, err, want, "the lease is not a mutex's")
 		}
 		require.NoError(t, l.Release())
 	})
@@ -481,7 +481,7 @@ func TestB40AZeroRWLockIsAnError(t *testing.T) {
 	}
 }
 
-// everyCall returns the methods of w, by the name of the operation.
+// everyCall returns the methods of w by the names of their operations.
 func everyCall(w *RWLock, l *Lease) map[string]func(context.Context) error {
 	lease := func(f func(context.Context) (*Lease, error)) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := f(ctx); return err }
@@ -503,23 +503,23 @@ func TestB47AReaderNeverSignalsAndItsDataIsIgnored(t *testing.T) {
 	r.p.Reset()
 	writer := r.joins(2, r.w.Lock)
 	r.asleep(1)
-	for range 3 { // by the one session that may
+	for range 3 { // by the session that may write to it
 		r.p.Reset()
 		_, err = rawConn(other).Set(place, []byte("released"), -1)
 		require.NoError(t, err)
-		harness.Eventually(t, "looked again", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+		harness.Eventually(t, "the waiter watches again", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
 		require.Equal(t, 1, r.p.CountOf("getChildren2"))
 		require.True(t, writer.Waiting())
 	}
 	r.p.Reset()
 	require.NoError(t, reader.Release())
 	l := writer.Get()
-	require.Equal(t, map[string]int{"getChildren2": 1}, r.p.Count(), "it listed")
+	require.Equal(t, map[string]int{"getChildren2": 1}, r.p.Count(), "the waiter lists")
 	require.NoError(t, l.Release())
 	require.Equal(t, 1, r.p.CountOf(opRelease))
 	require.NoError(t, r.w.RDo(r.ctx, nothing))
 	require.Equal(t, 1, r.p.CountOf(opReadRelease))
 }
 
-// opReadRelease is how a reader leaves.
+// opReadRelease is the request with which a reader leaves.
 const opReadRelease = "multi(delete)"

@@ -14,10 +14,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Sessions that end between two given requests.
+// Sessions that expire between two given requests.
 
-// The answer that makes a place the first is on its way while the session ends.
-// To be granted on it would be to hold what somebody else may hold.
+// The reply that says that a place is the first arrives after the session has expired.
+// Somebody else may hold the lock by then, so the reply must not grant it.
 func TestB11JoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestB11JoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 			joins := 0
 			standStill := zktest.OnChange(func(ch zktest.Change) {
 				if ch.Created && strings.HasPrefix(ch.Path, "/line/") {
-					if joins++; joins == 2 { // the first made the line known
+					if joins++; joins == 2 { // the first was that of w.client
 						c.Stop()
 					}
 				}
@@ -43,8 +43,8 @@ func TestB11JoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 				other := w.excludes(w.client(nil))
 				c.Resume()
 				time.Sleep(time.Second)
-				require.True(t, a.Waiting(), "somebody else holds")
-				require.Equal(t, 1, e.count("granted"), "when the line was made known")
+				require.True(t, a.Waiting(), "another client holds")
+				require.Equal(t, 1, e.count("granted"), "the grant of w.client")
 				require.Zero(t, e.count("lost"))
 				require.NoError(t, other.Release())
 				l := a.Get()
@@ -56,14 +56,14 @@ func TestB11JoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	}
 }
 
-// The same with the signal of a holder that leaves.
+// The same for the signal of a holder that releases.
 func TestB11SignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
 			var c *harness.Link
 			var once sync.Once
 			standStill := zktest.OnChange(func(ch zktest.Change) {
-				// The holder leaves, and says so where it held alone.
+				// The holder leaves. It sends a signal if it held alone.
 				if !ch.Created && strings.HasPrefix(ch.Path, "/line/") {
 					once.Do(func() { c.Stop() })
 				}
@@ -81,14 +81,14 @@ func TestB11SignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 				synctest.Wait()
 				require.True(t, a.Waiting())
 				require.True(t, behind.Waiting())
-				c.Lose() // it hears of the signal only, not of its own end
+				c.Lose() // the client reads the signal, but not that its session has expired
 				time.Sleep(11 * time.Second)
-				l := behind.Get() // for the place ahead went with its session
+				l := behind.Get() // the server has deleted the place ahead with its session
 				w.plan.Add(zktest.Fault{Do: zktest.Refuse, Times: 3})
 				c.Resume()
 				time.Sleep(time.Second)
-				require.True(t, a.Waiting(), "its signal is of a session that has ended")
-				require.Len(t, w.line(), 2, "and it stands behind now")
+				require.True(t, a.Waiting(), "the signal was for a place of the expired session")
+				require.Len(t, w.line(), 2, "it has joined again at the tail")
 				w.stands(l)
 				require.NoError(t, l.Release())
 				w.stands(a.Get())
@@ -97,13 +97,13 @@ func TestB11SignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	}
 }
 
-// A session that an operator ends, at each request on the way to a grant.
+// The session expires at each request on the way to a grant.
 func TestB11ExpiryAtEachRequestOfAWaitIsNeverReportedHeld(t *testing.T) {
-	for _, op := range []string{opJoin, "getChildren2", "getData", "setData"} { // setData: are signals to be believed
+	for _, op := range []string{opJoin, "getChildren2", "getData", "setData"} { // setData: does the server enforce ACLs
 		for _, after := range []bool{false, true} {
 			for _, side := range sides {
 				if op == "setData" && !side.signalled() {
-					continue // nobody asks
+					continue // no client sends it
 				}
 				t.Run(fmt.Sprintf("%s after=%v %s", op, after, side.name), func(t *testing.T) {
 					side.inBubble(t, func(t *testing.T, w *sideWorld) {
@@ -122,7 +122,7 @@ func TestB11ExpiryAtEachRequestOfAWaitIsNeverReportedHeld(t *testing.T) {
 						w.stands(l)
 						require.Len(t, w.line(), 1)
 						synctest.Wait()
-						require.Equal(t, 2, e.count("granted"), "the first made the line known")
+						require.Equal(t, 2, e.count("granted"), "this one and the grant of w.client")
 						require.Zero(t, e.count("lost"))
 						require.NoError(t, l.Release())
 					})
@@ -149,7 +149,7 @@ func TestB11ExpiryAtTheJoinOfAFreeLockIsNeverReportedHeld(t *testing.T) {
 	}
 }
 
-// The holder leaves and the waiter's session ends in the same moment, in either
+// The holder releases and the waiter's session expires at the same moment, in either
 // order.
 func TestB11ExpiryRacingAReleaseIsNeverReportedHeld(t *testing.T) {
 	for _, releaseFirst := range []bool{false, true} {
@@ -168,7 +168,7 @@ func TestB11ExpiryRacingAReleaseIsNeverReportedHeld(t *testing.T) {
 				}
 				l := a.Get()
 				time.Sleep(time.Second)
-				if err := l.Err(); err != nil { // granted before, and it has heard
+				if err := l.Err(); err != nil { // it was granted before the expiry, and has noticed that
 					require.True(t, releaseFirst)
 					require.ErrorIs(t, err, ErrLost)
 					require.ErrorIs(t, l.Release(), ErrLost)
@@ -198,7 +198,7 @@ func TestB10WaiterWhoseSessionExpiresJoinsAgainAtTheTail(t *testing.T) {
 			require.True(t, a.Waiting())
 		}
 		after := w.line()
-		require.Equal(t, before[2:], after[1:4], "those behind have moved up by one")
+		require.Equal(t, before[2:], after[1:4], "the places behind have moved up by one")
 		require.Len(t, after, 5)
 		require.NotEqual(t, before[1].name, after[4].name)
 		require.NoError(t, holder.Release())
@@ -219,12 +219,12 @@ func TestB20ExpiryOfTheMiddleWaiterLinksTheOneBehindToTheOneAhead(t *testing.T) 
 		last := w.waits(w.stranger(nil))
 		requests := w.requests(func() {
 			require.True(t, w.srv.Expire(sessionID(c)))
-			middle.Cancel(nil) // so that it does not come back
+			middle.Cancel(nil) // so that it does not join again
 		})
 		require.True(t, last.Waiting())
 		require.Len(t, w.line(), 2)
-		require.Equal(t, 1, requests["getChildren2"], "looks once")
-		require.Equal(t, 1, requests["getData"], "and watches the next one ahead")
+		require.Equal(t, 1, requests["getChildren2"], "it lists once")
+		require.Equal(t, 1, requests["getData"], "and watches the next place ahead")
 		requests = w.requests(func() { require.NoError(t, holder.Release()) })
 		want := map[string]int{w.freed: 1}
 		if !w.signalled() {
@@ -251,8 +251,8 @@ func TestB21ReleaseWhileDisconnectedTakesOneListingAfterTheReconnect(t *testing.
 	})
 }
 
-// A signal that comes after a reconnect is as good as any other event: armed
-// again, a watch is only a hint.
+// After a reconnect a watch was armed again, so that its event is only a hint and the
+// waiter lists even if the event is a signal.
 func TestB49SignalAfterAReconnectIsOnlyAHint(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c, other := w.client(nil), w.client(nil)
@@ -261,7 +261,7 @@ func TestB49SignalAfterAReconnectIsOnlyAHint(t *testing.T) {
 		require.Equal(t, map[string]int{"connect": 1, "auth": 1, "setWatches": 1}, w.requests(func() {
 			require.True(t, w.srv.Disconnect(sessionID(c)))
 			time.Sleep(500 * time.Millisecond)
-		}), "who waits asks nothing")
+		}), "the waiter sends nothing")
 		requests := w.requests(func() {
 			require.NoError(t, holder.Release())
 			w.stands(a.Get())

@@ -9,7 +9,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// Joins whose reply is lost, or that were never sent.
+// Joins whose reply is lost, or that never arrived.
 
 func TestB01JoinThatNeverArrivedIsSentAgain(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
@@ -60,7 +60,7 @@ func TestB04APlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 		p, err := lineOf(r.m).findLostJoin(s, uuid)
 		require.NoError(t, err)
 		require.Nil(t, p)
-		require.Len(t, r.inLine(), 1, "nor touched")
+		require.Len(t, r.inLine(), 1, "the place is not deleted either")
 	})
 }
 
@@ -76,6 +76,6 @@ func TestB36LostJoinThatCannotBeSearchedForIsDeletedLater(t *testing.T) {
 	_, err = r.raw.SetACL(r.path, zk.WorldACL(zk.PermAll), -1)
 	require.NoError(t, err)
 	r.queued(1)
-	require.NoError(t, r.m.Do(r.ctx, nothing), "it is in nobody's way")
+	require.NoError(t, r.m.Do(r.ctx, nothing), "the lost place blocks nobody")
 	r.queued(0)
 }

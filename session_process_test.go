@@ -23,31 +23,31 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// A holder in a process of its own, that is stopped and killed.
+// Holders and members in processes of their own, which are stopped and killed.
 
 const (
-	holderEnv     = "ZKRECIPES_TEST_HOLDER" // what the process does once it holds: "wait" or "commit"
+	holderEnv     = "ZKRECIPES_TEST_HOLDER" // what the process does once it holds: "wait" or "commit"; or "member"
 	pathEnv       = "ZKRECIPES_TEST_PATH"
 	sideEnv       = "ZKRECIPES_TEST_SIDE" // the name of the side on which it holds
 	holderTimeout = time.Second
-	sharedTick    = 500 * time.Millisecond // of the harness's server
+	sharedTick    = 500 * time.Millisecond // the tick of the shared server
 	reportMark    = "holder: "
 )
 
-// report is what a holder's process says, one line of JSON each time.
+// report is what a holder's process prints, as one line of JSON.
 type report struct {
 	Token Token
 	Place string // absolute
-	// When it has been told to go on, or has failed to:
+	// In the second report, after the process has gone on:
 	Lost      string // Err(), if that is ErrLost
 	Failed    string // Commit's error, if Err() was nil before; empty if there was none
 	Uncertain bool   // whether that is ErrUncertain
-	Refused   string // the error of a Commit after that, if that is ErrLost
-	Fenced    bool   // the guard fails on another connection
+	Refused   string // the error of another Commit, if that is ErrLost
+	Fenced    bool   // Check fails in a transaction of another connection
 }
 
-// TestMemberProcess is a process that stands at a barrier of three, and inside a
-// double barrier of two.
+// TestMemberProcess is what a process does that waits at a barrier of three and is
+// inside a double barrier of two. In any other process it does nothing.
 func TestMemberProcess(t *testing.T) {
 	path := os.Getenv(pathEnv)
 	if os.Getenv(holderEnv) != "member" {
@@ -58,11 +58,11 @@ func TestMemberProcess(t *testing.T) {
 	v, err := NewDoubleBarrier(c, path+"/double", 2).Enter(harness.Within(t, time.Minute))
 	require.NoError(t, err)
 	fmt.Println(reportMark + "{}")
-	<-v.Context(context.Background()).Done() // until it is killed
+	<-v.Context(context.Background()).Done() // until the process is killed
 }
 
-// TestHolderProcess is the process that process starts. In any other it does
-// nothing.
+// TestHolderProcess is what a process does that holds a lock. In any other process it
+// does nothing.
 func TestHolderProcess(t *testing.T) {
 	mode, path := os.Getenv(holderEnv), os.Getenv(pathEnv)
 	if mode == "" {
@@ -91,7 +91,7 @@ func TestHolderProcess(t *testing.T) {
 	in := bufio.NewReader(os.Stdin)
 	for first := true; mode == "commit" || first; first = false {
 		if mode == "wait" {
-			// Stopped while it waits here: what it does next comes after.
+			// The process is stopped while it waits here, and goes on with Err.
 			_, err := in.ReadString('\n')
 			require.NoError(t, err)
 		}
@@ -110,10 +110,10 @@ func TestHolderProcess(t *testing.T) {
 	_, err = conn.Multi(l.Check(), mine())
 	r.Fenced = errors.Is(err, zk.ErrNoNode)
 	say()
-	io.Copy(io.Discard, in) // until the other end closes
+	io.Copy(io.Discard, in) // until the parent closes its end
 }
 
-// process is a running TestHolderProcess.
+// process is a running TestHolderProcess or TestMemberProcess.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -121,17 +121,18 @@ type process struct {
 	out *bufio.Scanner
 }
 
-// startHolder returns once the process holds the lock.
+// startHolder starts a TestHolderProcess and returns once it holds the lock.
 func startHolder(t *testing.T, s side, mode, path string) (*process, report) {
 	t.Helper()
 	p := startProcess(t, s.name, "TestHolderProcess", mode, path)
 	return p, p.report()
 }
 
+// startProcess runs a test of this binary in a process of its own.
 func startProcess(t *testing.T, side, test, mode, path string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.timeout=1m")}
-	// It uses the server of this process.
+	// It uses the shared server of this process.
 	p.cmd.Env = append(os.Environ(), "ZK_SERVERS="+strings.Join(harness.Servers(), ","), holderEnv+"="+mode, pathEnv+"="+path, sideEnv+"="+side)
 	p.cmd.Stderr = os.Stderr
 	var err error
@@ -143,7 +144,7 @@ func startProcess(t *testing.T, side, test, mode, path string) *process {
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() {
 		p.in.Close()
-		p.signal(syscall.SIGKILL) // a stopped process too
+		p.signal(syscall.SIGKILL) // which also ends a stopped process
 		p.cmd.Wait()
 	})
 	return p
@@ -154,7 +155,7 @@ func (p *process) signal(s syscall.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(s))
 }
 
-// report waits for the next one.
+// report waits for the next report of the process.
 func (p *process) report() (r report) {
 	p.t.Helper()
 	for p.out.Scan() {
@@ -168,13 +169,13 @@ func (p *process) report() (r report) {
 	return r
 }
 
-// A process is stopped for longer than its session lives, and another gets the
-// lock. When the process goes on, the first thing that it hears is ErrLost.
-// What it sends all the same is refused.
+// A process is stopped until its session has expired and a waiter was granted the
+// lock. When the process goes on, the first thing that it learns is ErrLost, and its
+// Commits are refused.
 func TestB14ProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{
-		"wait",   // stopped at a moment that is known
+		"wait",   // stopped at a known moment
 		"commit", // stopped at any moment in a loop of Err and Commit
 	} {
 		for _, side := range sides {
@@ -208,10 +209,10 @@ func TestB14ProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
 				if mode == "wait" {
 					require.NotEmpty(t, r.Lost, "the first Err is ErrLost")
 				} else if r.Lost == "" {
-					require.True(t, r.Uncertain || strings.Contains(r.Failed, ErrLost.Error()), "stopped within Commit")
+					require.True(t, r.Uncertain || strings.Contains(r.Failed, ErrLost.Error()), "the process was stopped within Commit")
 				}
-				require.NotEmpty(t, r.Refused, "Commit")
-				require.True(t, r.Fenced, "the guard on another connection")
+				require.NotEmpty(t, r.Refused, "Commit is refused")
+				require.True(t, r.Fenced, "Check fails on another connection")
 				data, _, err := conn.Get(path + "-data")
 				require.NoError(t, err)
 				require.Equal(t, "next", string(data))
@@ -221,8 +222,8 @@ func TestB14ProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
 	}
 }
 
-// The lock of a process that is killed is free when its session has timed out,
-// which the servers notice within a tick.
+// The lock of a killed process is free when its session has expired, which the servers
+// notice within a tick.
 func TestB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 	t.Parallel()
 	harness.NeedsOwn(t) // another server's tick is not known
@@ -248,8 +249,8 @@ func TestB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 	}
 }
 
-// A member of a killed process is not counted, nor waited for, when its session
-// has timed out.
+// Once the session of a killed process has expired, its members are neither counted
+// nor waited for.
 func TestB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
 	t.Parallel()
 	harness.NeedsOwn(t) // another server's tick is not known
@@ -277,7 +278,7 @@ func TestB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
 	require.Equal(t, 1, standing())
 	waiting = append(waiting, waitLater(t, NewBarrier(c, path+"/barrier", 3)))
 	harness.Eventually(t, "another waits", func() bool { return standing() == 2 })
-	require.True(t, waiting[0].Waiting(), "the dead is not counted")
+	require.True(t, waiting[0].Waiting(), "the killed member is not counted")
 	indexes(t, append(waiting, waitLater(t, NewBarrier(c, path+"/barrier", 3)))...)
 	require.Empty(t, harness.Children(t, conn, path+"/double"))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Lost requests and replies, and sessions that end in between.
+// Lost requests and replies of acks and nacks, and sessions that expire meanwhile.
 
 const (
 	opReceipt = "multi(create)"
@@ -26,14 +26,15 @@ const (
 	opAckJoin = "multi(delete,delete,delete,create,setData)"
 )
 
-// losses are the ways to lose a request that leave its sender in doubt.
+// losses are the ways to lose a request after which its sender does not know the
+// outcome.
 var losses = map[string]harness.Action{
 	"before it is applied": harness.DropBefore,
 	"its reply":            harness.DropAfter,
 }
 
-// An ack whose reply is lost is sent again, and is success when it was carried
-// out before.
+// An ack whose reply is lost is sent again. It succeeds if the first attempt was
+// carried out.
 func TestB44AckWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 	for how, action := range losses {
 		t.Run(how, func(t *testing.T) {
@@ -49,7 +50,8 @@ func TestB44AckWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 			require.Equal(t, []string{"y"}, drain(t, r.q), "not redelivered")
 			atRest(t, r.raw, r.path)
 		})
-		// With the caller's operations, which are done once: a receipt tells.
+		// With the caller's operations, which are carried out once: a receipt shows
+		// whether they were.
 		t.Run(how+", with operations", func(t *testing.T) {
 			t.Parallel()
 			r := newQueueRig(t, nil)
@@ -80,9 +82,9 @@ func TestB44AckWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 	}
 }
 
-// An operation of the caller's that fails is an error which names it, nothing is
-// done, and the item is still claimed: also where it is NoNode, and where an
-// earlier reply was lost.
+// If one of the caller's operations fails, Ack changes nothing, returns an error that
+// names the operation, and the item stays claimed. That also holds for NoNode, and
+// after an earlier reply was lost.
 func TestB44CallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "x")
@@ -112,6 +114,7 @@ func TestB44CallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
 	require.Empty(t, drain(t, r.q))
 }
 
+// ackAndFail acks with operations the second of which fails.
 func ackAndFail(t *testing.T, it *Item, ops []any) {
 	t.Helper()
 	_, err := ackLater(t, it, ops...).Wait()
@@ -120,8 +123,8 @@ func ackAndFail(t *testing.T, it *Item, ops []any) {
 	require.NoError(t, it.Err(), "still claimed")
 }
 
-// The claim is deleted by an operator while the ack's reply is in doubt. With the
-// caller's operations the receipt tells: nothing was done.
+// An operator deletes the claim while the outcome of the ack is unknown. With the
+// caller's operations, the receipt shows that nothing was carried out.
 func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 	for _, with := range []bool{false, true} {
 		for _, which := range []string{"flag", "claim", "both"} {
@@ -150,7 +153,7 @@ func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 				}
 				second.Release()
 				_, err := a.Wait()
-				if !with && which == "both" { // nobody can tell; at worst a delivery more
+				if !with && which == "both" { // the outcome cannot be found out; at worst the item is delivered once more
 					require.NoError(t, err)
 				} else {
 					require.ErrorIs(t, err, ErrLost)
@@ -169,7 +172,8 @@ func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 	}
 }
 
-// Across the end of the session nobody can tell, with or without operations.
+// Once the session has expired the outcome cannot be found out, with or without
+// operations.
 func TestB44AckWhoseSessionExpiresIsUncertain(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
@@ -192,8 +196,8 @@ func TestB44AckWhoseSessionExpiresIsUncertain(t *testing.T) {
 	}
 }
 
-// ctx ends before an ack is sent: nothing is done. Afterwards: it is uncertain,
-// and seen to its end in the background, of which Err tells.
+// If ctx ends before an ack is sent, nothing is carried out. If it ends later, the
+// outcome is uncertain. The client resolves it in the background, and Err returns it.
 func TestB32AckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "x", "y")
@@ -219,7 +223,7 @@ func TestB32AckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
 	second := ackLater(t, it)
 	rule.Release()
 	_, err = second.Wait()
-	require.ErrorIs(t, err, ErrReleased, "the first one was carried out")
+	require.ErrorIs(t, err, ErrReleased, "the first ack was carried out")
 	require.ErrorIs(t, it.Err(), ErrReleased)
 
 	it = takeOn(t, r.q)
@@ -236,7 +240,8 @@ func TestB32AckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
 	require.Empty(t, drain(t, r.q))
 }
 
-// A nack whose reply is lost never touches the next one's claim.
+// A nack whose reply is lost, and that is sent again, never deletes the next
+// consumer's claim.
 func TestB07NackOfAQueuesItemWhoseReplyIsLostLeavesTheNextClaimAlone(t *testing.T) {
 	r := newQueueRig(t, nil)
 	other := r.other()
@@ -259,7 +264,8 @@ func TestB07NackOfAQueuesItemWhoseReplyIsLostLeavesTheNextClaimAlone(t *testing.
 	atRest(t, r.raw, r.path)
 }
 
-// Nack while disconnected returns at once; the item comes back in the background.
+// Nack while disconnected returns at once. The client gives the item back once it is
+// connected.
 func TestB08NackWhileDisconnectedReturnsAtOnce(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "x")
@@ -275,7 +281,8 @@ func TestB08NackWhileDisconnectedReturnsAtOnce(t *testing.T) {
 	ackOn(t, again)
 }
 
-// A transaction of the caller's through Ack goes exactly once, whatever is lost.
+// The operations that the caller gives to Ack are carried out exactly once, whatever
+// is lost.
 func TestB53AckWithOperationsIsCarriedOutExactlyOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))

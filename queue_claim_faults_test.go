@@ -13,7 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// A claim whose reply is lost is the claimant's all the same.
+// A claim that was carried out holds although its reply is lost.
 func TestB43ClaimWhoseReplyIsLostIsKept(t *testing.T) {
 	for how, action := range losses {
 		for _, others := range []bool{false, true} {
@@ -49,8 +49,8 @@ func TestB43ClaimWhoseReplyIsLostIsKept(t *testing.T) {
 	}
 }
 
-// The reply is lost, and by then an operator has deleted the claim, or a part of
-// it: what is left of it goes, and the taker claims anew.
+// The reply to a claim is lost, and meanwhile an operator deletes the claim or a part
+// of it. The consumer deletes what is left of it, and claims again.
 func TestB43ClaimDeletedWhileItsReplyIsLostIsMadeAgain(t *testing.T) {
 	for _, which := range []string{"flag", "claim", "both"} {
 		t.Run(which, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestB43ClaimDeletedWhileItsReplyIsLostIsMadeAgain(t *testing.T) {
 			again.Release()
 			it := a.Get()
 			require.NoError(t, it.Err())
-			if which == "claim" { // which is found out with the ack
+			if which == "claim" { // which the consumer finds out when it acks
 				require.ErrorIs(t, it.Ack(r.ctx), ErrLost)
 				it = takeOn(t, r.q)
 			}
@@ -86,8 +86,8 @@ func TestB43ClaimDeletedWhileItsReplyIsLostIsMadeAgain(t *testing.T) {
 	}
 }
 
-// ctx ends while a claim is under way: the item is given back, or was never
-// taken, and no place is left.
+// ctx ends while a request of a Take is in flight. The item is given back if it was
+// taken, and no place is left behind.
 func TestB43TakeCancelledAtEachRequestGivesTheItemBack(t *testing.T) {
 	for _, op := range []string{"multi(create,setData)", "getChildren2", opClaim, "getData"} {
 		for _, action := range []harness.Action{harness.Hold, harness.HoldReply, harness.Withhold} {
@@ -117,8 +117,8 @@ func TestB43TakeCancelledAtEachRequestGivesTheItemBack(t *testing.T) {
 	}
 }
 
-// The session ends at any moment of a take: it goes on in the next one, and no
-// item is handed out of which the servers do not know.
+// The session expires at any request of a Take. Take goes on in the next session, and
+// returns no item that is not claimed on the servers.
 func TestB11ExpiryAtEachRequestOfATakeFromAQueueIsNeverReportedHeld(t *testing.T) {
 	for _, op := range []string{"multi(create,setData)", "getChildren2", opClaim, "getData"} {
 		for _, after := range []bool{false, true} {

@@ -18,10 +18,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Operators who delete what they find, and clients that are closed.
+// Operators delete parts of a queue, and clients are closed.
 
-// A consumer or producer whose place is deleted is told, also one that stands
-// first and sleeps.
+// A consumer or producer whose place is deleted returns ErrEvicted, also if it is the
+// first in its line and sleeps. "room" is the name of the producers' line.
 func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"line", "room"} {
@@ -74,8 +74,8 @@ func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 	}
 }
 
-// A claim that is deleted, the flag or what excludes others or both, is lost to
-// its holder, who is told where it was the flag; and the item is handed out again.
+// A claim is lost if its flag, the znode that excludes others, or both are deleted. If
+// the flag is deleted, the holder notices at once. The item is delivered again.
 func TestB22ItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 	for _, which := range []string{"flag", "claim", "both"} {
 		t.Run(which, func(t *testing.T) {
@@ -85,11 +85,11 @@ func TestB22ItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 				putOn(t, q, "x")
 				it := takeOn(t, q)
 				p := it.lease.g.place()
-				time.Sleep(2 * time.Second) // it is watched by now
+				time.Sleep(2 * time.Second) // the flag is watched by now
 				next := w.takeLater(other)
 				require.True(t, next.Waiting())
 				work := it.Context(t.Context())
-				var deleted []any // at once: what is left of a claim without flag is swept
+				var deleted []any // in one transaction, as consumers delete a claim without a flag
 				if which != "claim" {
 					deleted = append(deleted, &zk.DeleteRequest{Path: p.path, Version: -1})
 				}
@@ -100,7 +100,7 @@ func TestB22ItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 				require.NoError(t, err)
 				synctest.Wait()
 				if which == "claim" {
-					require.True(t, next.Waiting(), "the flag stands")
+					require.True(t, next.Waiting(), "the flag exists")
 					require.NoError(t, it.Err())
 					require.ErrorIs(t, it.Ack(t.Context()), ErrLost)
 				}
@@ -120,8 +120,8 @@ func TestB22ItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 	}
 }
 
-// A claim whose flag was deleted, and whose holder does not know yet, still
-// excludes others: they wait for it and nothing else.
+// A claim whose flag was deleted still excludes other consumers until its holder
+// notices. They wait until the rest of the claim is gone, and do nothing else for it.
 func TestB22ItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -129,7 +129,7 @@ func TestB22ItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
 		conn := w.bare()
 		putOn(t, q, "0")
 		it := takeOn(t, q)
-		require.NoError(t, conn.Delete(it.lease.g.place().path, -1)) // it is not watched yet
+		require.NoError(t, conn.Delete(it.lease.g.place().path, -1)) // the flag is not watched yet
 		next := w.takeLater(other)
 		require.True(t, next.Waiting())
 		requests := w.requests(func() { putOn(t, q, "1") })
@@ -148,19 +148,20 @@ func TestB22ItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
 	})
 }
 
-// The queue is deleted as a whole, with those who wait in it: they go on in the
-// next one. Tools delete a tree at once, or one znode after the other.
+// The whole queue is deleted, with the places of its waiters. They go on in the queue
+// that is created next. Tools delete a tree in one transaction, or one znode after the
+// other.
 func TestA21TakerAndProducerRecoverWhenTheQueueIsDeleted(t *testing.T) {
 	t.Parallel()
 	deletions := map[string]func(t *testing.T, r *queueRig){
-		"at once": func(t *testing.T, r *queueRig) { removeTree(t, r.raw, r.path) },
+		"in one transaction": func(t *testing.T, r *queueRig) { removeTree(t, r.raw, r.path) },
 		"leaves first": func(t *testing.T, r *queueRig) {
 			var remove func(string)
 			remove = func(path string) {
 				for _, name := range harness.Children(t, r.raw, path) {
 					remove(path + "/" + name)
 				}
-				_ = r.raw.Delete(path, -1) // those who wait may have made it anew by now
+				_ = r.raw.Delete(path, -1) // the waiters may have created it again by now
 			}
 			remove(r.path)
 		},
@@ -188,7 +189,7 @@ func TestA21TakerAndProducerRecoverWhenTheQueueIsDeleted(t *testing.T) {
 			lineUp(t, r.raw, r.path+"/line", 2, r.c, other.c)
 			require.True(t, first.Waiting())
 			require.True(t, second.Waiting())
-			ids := putOn(t, r.q, "0", "1") // whose receipts are gone
+			ids := putOn(t, r.q, "0", "1") // the receipts' parent is gone, too
 			got := []ItemID{first.Get().ID, second.Get().ID}
 			require.ElementsMatch(t, ids, got)
 			ackOn(t, first.Get())
@@ -208,7 +209,8 @@ func TestA21TakerAndProducerRecoverWhenTheQueueIsDeleted(t *testing.T) {
 	})
 }
 
-// A queue that was deleted and made anew has segments of the same numbers.
+// A queue that was deleted and created again has segments with the same numbers as
+// the old one.
 func TestB23QueueDeletedAndCreatedAgainIsDrainedFromItsFirstSegment(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
@@ -221,9 +223,9 @@ func TestB23QueueDeletedAndCreatedAgainIsDrainedFromItsFirstSegment(t *testing.T
 		require.Len(t, w.items(), 1)
 		putOn(t, other, "x")
 		first := slices.Min(w.srv.Children(w.path + "/s"))
-		require.Greater(t, first, "0000000000", "the oldest that q knows")
+		require.Greater(t, first, "0000000000", "the oldest segment that q knows")
 		removeTree(t, conn, w.path)
-		for len(w.srv.Children(w.path+"/s")) < 6 { // until the segment that q knows is there again
+		for len(w.srv.Children(w.path+"/s")) < 6 { // until the segment that q knows exists again
 			putOn(t, other, "new")
 		}
 		n := len(w.items())
@@ -234,7 +236,7 @@ func TestB23QueueDeletedAndCreatedAgainIsDrainedFromItsFirstSegment(t *testing.T
 	})
 }
 
-// Somebody deletes the open segment, or all of them.
+// Somebody deletes the open segment, or all segments.
 func TestB23SegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		for _, waits := range []bool{false, true} {
@@ -243,7 +245,7 @@ func TestB23SegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
 					q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
 					q.segmentSize, other.segmentSize = 3, 3
 					conn := w.bare()
-					putOn(t, q, "0", "1", "2") // sealed with the last
+					putOn(t, q, "0", "1", "2") // the last one seals the segment
 					var held []*Item
 					for range 3 {
 						held = append(held, takeOn(t, q))
@@ -278,24 +280,24 @@ func TestB23SegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
 	}
 }
 
-// Strangers in all places are ignored, and nothing of theirs is deleted.
+// Znodes of other programs are ignored everywhere in the queue, and none is deleted.
 func TestB25ForeignZnodesInAQueueAreIgnored(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.q.segmentSize = 3
 	r.warm()
-	strangers := []string{
+	foreign := []string{
 		"/x", "/s/x", "/s/00000000000", "/s/-000000001", "/s/0000000000/x", "/s/0000000000/ünï",
 		"/s/0000000000/" + strings.Repeat("a", 32), "/s/0000000000/" + strings.Repeat("a", 22) + "+000000001",
 		"/s/0000000000/" + queuelog.NewID() + "0000000099.flag", "/s/0000000000/" + queuelog.NewID() + "99999999999",
 		"/line/x", "/line/lock-", "/puts/x",
 	}
-	for _, name := range strangers {
+	for _, name := range foreign {
 		_, err := r.raw.Create(r.path+name, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 	}
 	putOn(t, r.q, names(10)...)
 	require.Equal(t, names(10), drain(t, r.other()))
-	for _, name := range strangers {
+	for _, name := range foreign {
 		data, _, err := r.raw.Get(r.path + name)
 		require.NoError(t, err, name)
 		require.Equal(t, "mine", string(data))
@@ -306,7 +308,8 @@ func TestB25ForeignZnodesInAQueueAreIgnored(t *testing.T) {
 	require.ErrorContains(t, err, "another recipe uses this path")
 }
 
-// Close gives items back and ends waits; their contexts end first.
+// Close gives items back and ends waits. The contexts of the items end before the
+// items are given back.
 func TestB35CloseGivesAQueuesItemsBackAndEndsWaits(t *testing.T) {
 	r := newQueueRig(t, &QueueOptions{MaxLen: 2})
 	putOn(t, r.q, "0", "1")
@@ -363,8 +366,8 @@ func TestB35CloseWhileDisconnectedEndsTakesAndClaimsOfAQueue(t *testing.T) {
 	})
 }
 
-// An ack that is under way when the client is closed is done, or the item comes
-// back.
+// An ack that is in flight when the client is closed is carried out, or the item is
+// delivered again.
 func TestB35AckInFlightAtCloseIsCarriedOut(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "x", "y")
@@ -384,8 +387,8 @@ func TestB35AckInFlightAtCloseIsCarriedOut(t *testing.T) {
 	atRest(t, r.raw, r.path)
 }
 
-// A consumer that knows the segments of a queue takes the items of the one that was
-// made in its place, all of them and in order.
+// A consumer that knows the segments of a deleted queue takes all items of the queue
+// that was created in its place, in order.
 func TestB23ConsumerOfADeletedQueueTakesFromTheNewOneInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		queue := func() *Queue {
@@ -409,7 +412,8 @@ func TestB23ConsumerOfADeletedQueueTakesFromTheNewOneInOrder(t *testing.T) {
 	})
 }
 
-// Why a caller's context has ended is not what became of its request.
+// The cause of a caller's context says nothing about the outcome of the request,
+// whichever error it is.
 func TestB44CauseOfAContextIsNotTheOutcome(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "0", "1")
@@ -423,7 +427,7 @@ func TestB44CauseOfAContextIsNotTheOutcome(t *testing.T) {
 		put.Cancel(cause)
 		_, err := ack.Wait()
 		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, cause, "it is told all the same")
+		require.ErrorIs(t, err, cause, "it is part of the error")
 		require.NoError(t, it.Err(), "still claimed")
 		id, err := put.Wait()
 		require.ErrorIs(t, err, context.Canceled)
@@ -435,7 +439,8 @@ func TestB44CauseOfAContextIsNotTheOutcome(t *testing.T) {
 	require.Equal(t, []string{"1"}, drain(t, r.q))
 }
 
-// A claim fails where its item is gone: nothing is handed out, and nothing stays.
+// If an item is deleted before it is claimed, the claim fails. Take does not return
+// the item, and no znode is left behind.
 func TestB22ItemThatIsDeletedBeforeItsClaimIsNotHandedOut(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.warm()

@@ -21,8 +21,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Serve, the dead letters, and what handlers do.
+// Serve, dead letters, and what handlers may do.
 
+// serveLater calls Serve in the background.
 func serveLater(t testing.TB, q *Queue, handler func(context.Context, *Item) error) *harness.Call[struct{}] {
 	return harness.GoErr(t, func(ctx context.Context) error { return q.Serve(ctx, handler) })
 }
@@ -54,8 +55,8 @@ func TestServeHandsEachItemToOneHandlerInOrder(t *testing.T) {
 	atRest(t, r.raw, r.path)
 }
 
-// When its context ends it takes no more, and lets the handlers finish: their
-// context does not end, and what they return counts.
+// When its context ends, Serve takes no more items and lets the handlers finish. Their
+// contexts do not end, and Serve acts on what they return.
 func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, &QueueOptions{Workers: 3})
@@ -78,8 +79,8 @@ func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
 	atRest(t, r.raw, r.path)
 }
 
-// An item whose handler fails is kept for the back-off and then comes back, first
-// in line; after MaxAttempts it is a dead letter.
+// An item whose handler fails stays claimed for the back-off, and is then delivered
+// again before later items. After MaxAttempts it becomes a dead letter.
 func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var waited []int
@@ -93,10 +94,10 @@ func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.
 		a := serveLater(t, q, func(_ context.Context, it *Item) error {
 			got = append(got, fmt.Sprintf("%s %d at %v", it.Data, it.Attempt, time.Since(began)))
 			if it.Attempt == 2 && string(it.Data) == "bad" {
-				panic("as well")
+				panic("a panic is a failure, too")
 			}
 			if string(it.Data) == "bad" {
-				it.Data[0] = 'B' // it is the handler's
+				it.Data[0] = 'B' // a handler may change Data
 				return errHandler
 			}
 			return nil
@@ -111,14 +112,14 @@ func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.
 		dead := NewQueue(q.c, w.path+"-dead", &QueueOptions{MaxAttempts: -1})
 		it := takeOn(t, dead)
 		require.Equal(t, ids[0], it.ID)
-		require.Equal(t, "bad", string(it.Data), "as it was put")
+		require.Equal(t, "bad", string(it.Data), "the data as it was put")
 		require.Equal(t, 1, it.Attempt)
 		ackOn(t, it)
 	})
 }
 
-// While an item waits out its back-off it is claimed: it does not spin at the
-// head, and the end of ctx or of the claim ends the wait.
+// During its back-off an item stays claimed, so that it does not spin at the head of
+// the queue. The wait ends when ctx or the claim ends.
 func TestServeGivesTheItemBackAtOnceWhenItEndsDuringABackoff(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
@@ -128,7 +129,7 @@ func TestServeGivesTheItemBackAtOnceWhenItEndsDuringABackoff(t *testing.T) {
 		began := time.Now()
 		a := serveLater(t, q, failing)
 		time.Sleep(time.Minute)
-		require.Len(t, w.flags(), 1, "kept")
+		require.Len(t, w.flags(), 1, "still claimed")
 		require.ErrorIs(t, stop(a), context.Canceled)
 		synctest.Wait()
 		require.Empty(t, w.flags())
@@ -148,7 +149,8 @@ func TestServeGivesTheItemBackAtOnceWhenItEndsDuringABackoff(t *testing.T) {
 	})
 }
 
-// It is the handler's process that dies each time, here its session.
+// An item whose handler kills its process each time becomes a dead letter. Here the
+// process's session expires instead.
 func TestA21HandlerThatAlwaysCrashesItsProcessDoesNotBlockTheHead(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		put := NewQueue(w.stranger(nil), w.path, nil)
@@ -173,7 +175,8 @@ func TestA21HandlerThatAlwaysCrashesItsProcessDoesNotBlockTheHead(t *testing.T) 
 	})
 }
 
-// The default number of attempts; and without a limit none ends there.
+// Sixteen is the default number of attempts. Without a limit no item becomes a dead
+// letter.
 func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
@@ -194,7 +197,8 @@ func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
 	})
 }
 
-// The move to the dead letters loses its reply, or meets a sealed segment there.
+// The move to the dead letters loses its reply, or finds that the segment there is
+// sealed.
 func TestB44MoveToTheDeadLettersWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
@@ -205,7 +209,7 @@ func TestB44MoveToTheDeadLettersWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 				want := names(9)
 				putOn(t, q, want...)
 				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi", Path: w.path + "-dead/*", Skip: 2, Times: 3})
-				for range want { // each moves the one before
+				for range want { // each Take moves the item before
 					nackOn(t, takeOn(t, q))
 				}
 				a := w.takeLater(q)
@@ -218,8 +222,8 @@ func TestB44MoveToTheDeadLettersWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 	}
 }
 
-// Where the dead letters cannot be written the error says so, and the item is
-// given back.
+// If the dead letters cannot be written, Take returns an error that says so, and gives
+// the item back.
 func TestB36DeadLettersThatCannotBeWrittenAreAnError(t *testing.T) {
 	r := newQueueRig(t, &QueueOptions{MaxAttempts: 1})
 	_, err := r.raw.Create(zkconn.Parent(r.path), nil, 0, zk.WorldACL(zk.PermAll))
@@ -236,7 +240,7 @@ func TestB36DeadLettersThatCannotBeWrittenAreAnError(t *testing.T) {
 	harness.Eventually(t, "given back", func() bool { _, err := r.q.Peek(r.ctx); return err == nil })
 }
 
-// A handler that panics, ends its goroutine or closes the client.
+// A handler may fail by a panic, by runtime.Goexit, or by an error.
 func TestB41HandlerThatPanicsOrEndsItsGoroutineHasFailed(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, &QueueOptions{Workers: 2, Backoff: func(int) time.Duration { return 0 }})
@@ -281,7 +285,7 @@ func TestB57HandlersMayCallTheLibraryIncludingClose(t *testing.T) {
 	require.Equal(t, []string{"x", "y"}, drain(t, r.other()))
 }
 
-// A handler may ack the item itself, with operations, or give it back.
+// A handler may ack the item itself, with operations of its own, or nack it.
 func TestServeLeavesItemsAloneThatTheHandlerAckedOrNacked(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
@@ -312,7 +316,8 @@ func TestServeLeavesItemsAloneThatTheHandlerAckedOrNacked(t *testing.T) {
 	require.True(t, exists)
 }
 
-// The ack that takes the next place along loses its reply: the place is found.
+// Serve's ack also joins the line for the next item. If its reply is lost, the place is
+// found.
 func TestB44AckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for _, others := range []bool{false, true} {
@@ -352,7 +357,8 @@ func TestB44AckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testin
 	}
 }
 
-// What ends a worker ends all, after their handlers; what can be got over does not.
+// An error that ends one worker ends Serve, once all handlers have returned. Lost
+// connections and expired sessions do not.
 func TestServeSurvivesExpiryAndEndsWhenEvicted(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, &QueueOptions{Workers: 3})
@@ -372,7 +378,8 @@ func TestServeSurvivesExpiryAndEndsWhenEvicted(t *testing.T) {
 	harness.Eventually(t, "no place left", func() bool { return len(harness.Children(t, r.raw, r.path+"/line")) == 0 })
 }
 
-// The session ends while a handler works: it is told, and the item comes again.
+// If the session expires while a handler works, the handler's context ends and the
+// item is delivered again.
 func TestB09ExpiryWhileAHandlerWorksEndsItsContext(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)

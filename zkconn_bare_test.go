@@ -26,18 +26,18 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// What go-zookeeper v1.0.4 does where nobody mends it: the reasons for what
-// internal/zkconn and internal/wire do. A test that fails here after an
-// upgrade says that go-zookeeper has got better, and which remedy may go.
+// Faults of go-zookeeper v1.0.4 on its own. They are the reasons for much of
+// internal/zkconn and internal/wire. If a test fails here after an upgrade,
+// go-zookeeper has been fixed, and the message names the workaround to remove.
 
-// bareBetter is the message of such a failure.
-func bareBetter(remedy string) string {
-	return "go-zookeeper has got better, and this may go: " + remedy
+// bareBetter returns the message of such a failure.
+func bareBetter(workaround string) string {
+	return "go-zookeeper has been fixed, so remove this workaround: " + workaround
 }
 
-// bareServers are names that only the dialer of a bareConn knows. Where there
-// is one server only, go-zookeeper sleeps for a second before each reconnect
-// and fails what is queued; see TestBareConnSleepsASecondWhenTheListWraps.
+// bareServers are addresses that only a test's dialer connects. There are many
+// because go-zookeeper sleeps for a second after each pass through its list, and then
+// fails the requests in its queue; see TestBareConnSleepsASecondWhenTheListWraps.
 var bareServers = func() (servers []string) {
 	for i := range 8 {
 		servers = append(servers, fmt.Sprintf("127.0.0.1:%d", i+1))
@@ -45,8 +45,8 @@ var bareServers = func() (servers []string) {
 	return servers
 }()
 
-// bareConn is a Conn as anybody would make it, but for a dialer that leads to
-// target whatever the address.
+// bareConn returns a Conn as an ordinary program would create it, except that its
+// dialer connects to target whatever the address.
 func bareConn(t testing.TB, target string, timeout time.Duration) (*zk.Conn, *harness.Taps) {
 	t.Helper()
 	taps := harness.NewTaps(target)
@@ -57,7 +57,8 @@ func bareConn(t testing.TB, target string, timeout time.Duration) (*zk.Conn, *ha
 	return conn, taps
 }
 
-// bareClosed closes the Conn, and what it has left open, at the end of the test.
+// bareClosed closes the Conn, and the sockets that it leaves open, at the end of the
+// test.
 func bareClosed(t testing.TB, conn *zk.Conn, events <-chan zk.Event, taps *harness.Taps) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -73,8 +74,7 @@ func bareClosed(t testing.TB, conn *zk.Conn, events <-chan zk.Event, taps *harne
 	})
 }
 
-// bareReconnects waits until there are n connections and the newest has a
-// session.
+// bareReconnects waits until the Conn has a session after at least n connections.
 func bareReconnects(t testing.TB, conn *zk.Conn, taps *harness.Taps, n int) {
 	t.Helper()
 	harness.Eventually(t, "reconnected", func() bool {
@@ -82,7 +82,8 @@ func bareReconnects(t testing.TB, conn *zk.Conn, taps *harness.Taps, n int) {
 	})
 }
 
-// bareNode makes a znode with a parent of its own and returns its path.
+// bareNode creates a znode and its parents, and returns its path and the connection
+// that created it.
 func bareNode(t testing.TB) (conn *zk.Conn, path string) {
 	t.Helper()
 	conn, path = harness.Raw(t), harness.NewPath(t)
@@ -90,6 +91,7 @@ func bareNode(t testing.TB) (conn *zk.Conn, path string) {
 	return conn, path
 }
 
+// bareFired reports whether an event has arrived.
 func bareFired(events <-chan zk.Event) bool {
 	select {
 	case <-events:
@@ -101,9 +103,9 @@ func bareFired(events <-chan zk.Event) bool {
 
 const bareChildEnv = "ZKRECIPES_TEST_CHILD"
 
-// bareChild is for tests that take their process with them, or leave in it what
-// never ends. It runs such a test in a process of its own: there it returns
-// true; here it returns what that process has printed, and whether it failed.
+// bareChild runs the calling test in a process of its own, for tests that crash their
+// process or leave goroutines that never end. In that process it returns true. In
+// this one it returns what the process has printed, and its error if it failed.
 func bareChild(t *testing.T) (child bool, output string, err error) {
 	t.Helper()
 	if os.Getenv(bareChildEnv) == t.Name() {
@@ -117,13 +119,14 @@ func bareChild(t *testing.T) (child bool, output string, err error) {
 	return false, string(out), err
 }
 
-// bareSays ends such a process with a word for the one that started it.
+// bareSays prints a word for the parent and ends the child process.
 func bareSays(word string) {
 	fmt.Println("the child says:", word)
 	os.Exit(0)
 }
 
-// bareNeedsRaceDetector makes a data race end the child.
+// bareNeedsRaceDetector skips the test without the race detector, and makes a data
+// race end the child process.
 func bareNeedsRaceDetector(t *testing.T) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
@@ -132,9 +135,9 @@ func bareNeedsRaceDetector(t *testing.T) {
 	t.Setenv("GORACE", "halt_on_error=1")
 }
 
-// bareStuck reports that a goroutine of go-zookeeper is sending on the channel
-// of a request that nobody reads any more, which it does under the lock that
-// every other request needs: it does not come back from there.
+// bareStuck reports whether a goroutine of go-zookeeper is stuck for ever: it sends to
+// the channel of a request that nobody receives from any more, and holds the lock
+// that every other request needs.
 func bareStuck() bool {
 	buf := make([]byte, 1<<20)
 	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
@@ -163,7 +166,7 @@ func TestBareConnRunsQueuedRequestsInTheNextSession(t *testing.T) {
 	harness.EndSession(t, harness.Server(), old, password)
 	taps.Release()
 
-	require.NoError(t, <-made, bareBetter("a Conn for each session, and the dialer that holds it after the session's end"))
+	require.NoError(t, <-made, bareBetter("a Conn for each session, and the dialer that keeps it from reconnecting after the session's end"))
 	_, stat, err := look.Get(path + "/queued")
 	require.NoError(t, err)
 	require.NotEqual(t, old, stat.EphemeralOwner)
@@ -193,7 +196,7 @@ func TestBareConnDoesNotCloseTheSocketOfAnExpiredSession(t *testing.T) {
 func TestBareConnHidesTheNegotiatedTimeout(t *testing.T) {
 	conn, _ := bareConn(t, harness.Server(), time.Hour)
 	negotiated := reflect.ValueOf(conn).Elem().FieldByName("sessionTimeoutMs").Int()
-	require.Less(t, negotiated, time.Hour.Milliseconds(), "the server has its own idea")
+	require.Less(t, negotiated, time.Hour.Milliseconds(), "the server has shortened the timeout")
 	for i := range reflect.TypeOf(conn).NumMethod() {
 		m := reflect.TypeOf(conn).Method(i)
 		for j := range m.Type.NumOut() {
@@ -210,13 +213,13 @@ func TestBareConnHasNoContexts(t *testing.T) {
 		m := conn.Method(i)
 		for j := range m.Type.NumIn() {
 			require.NotEqual(t, reflect.TypeFor[context.Context](), m.Type.In(j),
-				"%s: %s", m.Name, bareBetter("callers wait in await2, outside go-zookeeper"))
+				"%s: %s", m.Name, bareBetter("callers wait for a wire.Call, outside go-zookeeper"))
 		}
 	}
 }
 
-// A server that has lost its data, or is behind what the client has seen,
-// closes after the ConnectRequest without a word.
+// A server that has lost its data, or lags behind what the client has seen, closes the
+// connection after the ConnectRequest without an answer.
 func TestBareConnIsRefusedForEverByServersThatAreBehind(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
 	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
@@ -234,7 +237,7 @@ func TestBareConnIsRefusedForEverByServersThatAreBehind(t *testing.T) {
 		require.Zero(t, tap.Bytes, "an answer")
 		tap.Mu.Unlock()
 	}
-	require.Equal(t, id, conn.SessionID(), bareBetter("wire.Session.Probe asks once more, with zxid 0"))
+	require.Equal(t, id, conn.SessionID(), bareBetter("wire.Session.Probe connects once more, with zxid 0"))
 }
 
 func TestBareConnGivesAHandshakeManyTimesTheTimeout(t *testing.T) {
@@ -278,7 +281,7 @@ func TestBareConnResolvesNamesOnce(t *testing.T) {
 		require.NotNil(t, net.ParseIP(host), "%s: %s", addr, bareBetter("the HostProvider that passes names on"))
 	}
 
-	// No name server is asked for a label of 64 characters.
+	// A label of 64 characters is invalid, so no name server is asked.
 	_, _, err = zk.Connect([]string{strings.Repeat("x", 64) + ".test", "localhost"}, 10*time.Second,
 		zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	require.Error(t, err, bareBetter("the HostProvider that passes names on: one that does not resolve is one server less"))
@@ -308,7 +311,7 @@ func TestBareConnSleepsASecondWhenTheListWraps(t *testing.T) {
 	require.GreaterOrEqual(t, dialled[1].Sub(dialled[0]), time.Second, bareBetter("the HostProvider that says retryStart only at the end"))
 }
 
-// bareHosts is a HostProvider that says retryStart when it is told to.
+// bareHosts is a HostProvider that returns retryStart once the test sets it.
 type bareHosts struct{ retryStart atomic.Bool }
 
 func (h *bareHosts) Init([]string) error  { return nil }
@@ -328,12 +331,12 @@ func TestBareConnDialsInAHotLoopAndDoesNotLookWhetherItWasClosed(t *testing.T) {
 	bareClosed(t, conn, events, harness.NewTaps(""))
 	began := time.Now()
 	harness.Eventually(t, "attempts", func() bool { return dialled.Load() >= 10_000 })
-	require.Less(t, time.Since(began), 10*time.Second, bareBetter("session.pace"))
+	require.Less(t, time.Since(began), 10*time.Second, bareBetter("zkconn.Session.pace"))
 
 	conn.Close() // gives up after a second
 	after := dialled.Load()
 	require.Eventually(t, func() bool { return dialled.Load() > after+10_000 }, 10*time.Second, time.Millisecond,
-		bareBetter("session.close sends the loop round with retryStart"))
+		bareBetter("zkconn.Session.endLoop sends the loop round with retryStart"))
 	hosts.retryStart.Store(true)
 }
 
@@ -345,13 +348,13 @@ func TestBareConnCloseTakesASecondWhileDisconnected(t *testing.T) {
 	taps.Cut(t, p)
 	began := time.Now()
 	conn.Close()
-	require.GreaterOrEqual(t, time.Since(began), time.Second, bareBetter("the order of events in session.close"))
+	require.GreaterOrEqual(t, time.Since(began), time.Second, bareBetter("the order of events in zkconn.Session.endLoop"))
 	taps.Release()
 }
 
-// A write that fails answers the request that was being sent, although the loop
-// does so too when it cleans up. With Close's answer it is the third in a
-// channel for two, if the caller has not waited for it.
+// A failed write sends an error to the channel of its request, and the loop sends
+// another when it cleans up. With the one that Close sends there are three, in a
+// channel of two. The last blocks for ever unless the caller receives.
 func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
 	child, output, err := bareChild(t)
 	if !child {
@@ -359,7 +362,7 @@ func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
 		require.Contains(t, output, "the child says: hangs", bareBetter("wire.Conn.Write never fails"))
 		return
 	}
-	for range 40 { // each with every second chance
+	for range 40 { // each attempt hangs with a chance of about one half
 		taps := harness.NewTaps(harness.Server())
 		conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithDialer(taps.DialTimeout), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 		require.NoError(t, err)
@@ -375,7 +378,7 @@ func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
 		taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
 			switch {
 			case op == "closeSession":
-				return true, nil // a server that takes its time
+				return true, nil // as if the server was slow
 			case op == "getData" && gets.Add(1) == 1:
 				close(writing)
 				<-goOn
@@ -388,11 +391,11 @@ func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
 		<-writing
 		go conn.Close()
 		harness.Eventually(t, "Close has begun", func() bool { return queuedRequests(conn) == 1 })
-		for range 12 { // some are queued, and answered at once because of Close
+		for range 12 { // some are queued, and fail at once because of Close
 			conn.Get("/")
 		}
 		close(goOn)
-		harness.Eventually(t, "the end, or none", func() bool {
+		harness.Eventually(t, "it ends, or is stuck", func() bool {
 			select {
 			case <-ended:
 				return true
@@ -407,13 +410,13 @@ func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
 	bareSays("ends")
 }
 
-// A caller whom Close sends away reads what the answer to the request is still
-// being read into.
+// Close makes a caller return, which then reads the struct into which the reply to its
+// request is still being decoded.
 func TestBareConnCreateContainerRacesAgainstClose(t *testing.T) {
 	bareNeedsRaceDetector(t)
 	child, output, err := bareChild(t)
 	if !child {
-		require.Error(t, err, bareBetter("session.close waits for calls under way"))
+		require.Error(t, err, bareBetter("zkconn.Session.Close waits for calls under way"))
 		require.Contains(t, output, "DATA RACE")
 		require.Contains(t, output, "zk.(*Conn).CreateContainer")
 		return
@@ -469,7 +472,7 @@ func TestBareConnHangsWhenReauthenticationIsCut(t *testing.T) {
 		return false, nil
 	})
 	taps.Newest().Close()
-	harness.Eventually(t, "it hangs, or has got over it", func() bool {
+	harness.Eventually(t, "it hangs, or reconnects", func() bool {
 		return bareStuck() || cut.Load() && len(taps.All()) > 2
 	})
 	if bareStuck() {
@@ -478,21 +481,19 @@ func TestBareConnHangsWhenReauthenticationIsCut(t *testing.T) {
 	bareSays("goes on")
 }
 
-// Watches.
-
 // Frames.
 
 func TestBareConnPanicsOnARequestThatJustFillsItsBuffer(t *testing.T) {
 	child, output, err := bareChild(t)
 	if !child {
-		require.Error(t, err, bareBetter("the size of the buffer that openSession asks for"))
+		require.Error(t, err, bareBetter("the size of the buffer that zkconn.Session.Open asks for"))
 		require.Contains(t, output, "index out of range")
 		require.Contains(t, output, "zk.encodePacket")
 		return
 	}
 	conn, _ := bareConn(t, harness.Server(), 10*time.Second)
 	const buffer = 1536 << 10
-	conn.Get("/" + strings.Repeat("x", buffer-4-8-4-1)) // and one byte more says whether a watch is wanted
+	conn.Get("/" + strings.Repeat("x", buffer-4-8-4-1)) // one more byte follows: whether to set a watch
 	bareSays("lives")
 }
 
@@ -523,7 +524,7 @@ func TestBareConnDiesOfAFrameAboveTheLimit(t *testing.T) {
 	const path = "/none-of-this-name"
 	body := func(size int) []byte { return make([]byte, size-8-4-len(path)-4-4) }
 	_, err := conn.Set(path, body(jute.MaxFrame), -1)
-	require.Equal(t, zk.ErrNoNode, err, "1,048,575 bytes are answered")
+	require.Equal(t, zk.ErrNoNode, err, "the server answers a request of 1,048,575 bytes")
 	require.Len(t, taps.All(), 1)
 	_, err = conn.Set(path, body(jute.MaxFrame+1), -1)
 	require.Error(t, err, "the server accepts more: jute.MaxFrame may grow")
@@ -544,5 +545,5 @@ func TestBareConnWithMaxBufferSizeLosesTheConnectionOverALongListing(t *testing.
 	bareClosed(t, conn, events, taps)
 	bareReconnects(t, conn, taps, 1)
 	_, _, err = conn.Children(path)
-	require.Equal(t, zk.ErrConnectionClosed, err, bareBetter("openSession sets no WithMaxBufferSize"))
+	require.Equal(t, zk.ErrConnectionClosed, err, bareBetter("zkconn.Session.Open sets no WithMaxBufferSize"))
 }

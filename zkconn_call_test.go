@@ -17,11 +17,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Calls whose caller gives up, whose connection ends, or whose reply is not what
-// was expected.
+// Calls whose caller gives up, whose connection is lost, or whose reply is unexpected.
 
-// awaited is a context that tells when somebody begins to wait for its end: when
-// there is nothing left to do but that.
+// awaited is a context that closes a channel when Done is first called: when the
+// caller has nothing left to do but to wait.
 type awaited struct {
 	context.Context
 	once *sync.Once
@@ -37,9 +36,9 @@ func newAwaited(ctx context.Context) awaited {
 	return awaited{ctx, new(sync.Once), make(chan struct{})}
 }
 
-// leftWaiting calls f, ends its context as soon as f waits for that, and
-// returns what f does.
-func leftWaiting(ctx context.Context, f func(context.Context) error) error {
+// cancelOnceWaiting calls f, cancels its context as soon as f waits, and returns what f
+// returns.
+func cancelOnceWaiting(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	waits := newAwaited(ctx)
 	go func() {
@@ -49,11 +48,12 @@ func leftWaiting(ctx context.Context, f func(context.Context) error) error {
 	return f(waits)
 }
 
-// silences are the ways in which a server can be silent: the request has not
-// come to it yet, or has been carried out.
+// silences are the ways in which a server can be silent: before it has received the
+// request, or after it has carried it out.
 var silences = map[string]harness.Action{"before": harness.Hold, "after": harness.HoldReply}
 
-// A server that stops reading, too: what callers wrote is in a buffer then.
+// The server has stopped reading, too, so that requests fill the buffers of the
+// connection.
 func TestCallersCanGiveUpOnAServerThatHasStopped(t *testing.T) {
 	r := newRig(t, nil)
 	other := NewMutex(r.c, r.path+"-other")
@@ -65,14 +65,14 @@ func TestCallersCanGiveUpOnAServerThatHasStopped(t *testing.T) {
 		attempts = append(attempts, lockLater(t, r.m))
 	}
 	for range 8 { // more than buffers hold
-		err := leftWaiting(r.ctx, func(ctx context.Context) error {
+		err := cancelOnceWaiting(r.ctx, func(ctx context.Context) error {
 			_, err := l.Commit(ctx, &zk.CreateRequest{Path: r.path + "-large", Data: make([]byte, 1<<20-1000)})
 			return err
 		})
 		require.ErrorIs(t, err, ErrUncertain)
 		require.ErrorIs(t, err, context.Canceled)
 	}
-	require.ErrorIs(t, leftWaiting(r.ctx, func(ctx context.Context) error {
+	require.ErrorIs(t, cancelOnceWaiting(r.ctx, func(ctx context.Context) error {
 		_, err := r.m.TryLock(ctx)
 		return err
 	}), context.Canceled)
@@ -87,8 +87,8 @@ func TestCallersCanGiveUpOnAServerThatHasStopped(t *testing.T) {
 	r.queued(0)
 }
 
-// The cause of a context may be anything, also an error after which a request is
-// tried again.
+// The cause of a caller's context may be any error, even one after which requests are
+// retried.
 func TestACallEndsWithALeaseOfAnotherClient(t *testing.T) {
 	r := newRig(t, nil)
 	other := newRig(t, nil)
@@ -109,7 +109,7 @@ func TestACallEndsWithALeaseOfAnotherClient(t *testing.T) {
 				require.ErrorIs(t, err, context.Canceled)
 				require.ErrorIs(t, err, ErrLost)
 			case <-time.After(20 * time.Second):
-				t.Error("does not return")
+				t.Error("the call does not return")
 			}
 			rule.Release()
 			r.p.Off(rule)
@@ -118,8 +118,8 @@ func TestACallEndsWithALeaseOfAnotherClient(t *testing.T) {
 	r.queued(0)
 }
 
-// altered is a connection on which the replies to transactions are altered
-// while on is set.
+// altered is a connection that alters the replies to the library's transactions while
+// on is set.
 type altered struct {
 	net.Conn
 	on    *atomic.Bool
@@ -143,8 +143,8 @@ func (c *altered) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// dialAltered returns a Client whose transactions are answered otherwise while
-// the flag is set.
+// dialAltered returns a Client whose replies to transactions are altered while the
+// flag is set.
 func dialAltered(t *testing.T, alter func(frame []byte) []byte) (*Client, *atomic.Bool) {
 	on := new(atomic.Bool)
 	return dial(t, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -155,7 +155,7 @@ func dialAltered(t *testing.T, alter func(frame []byte) []byte) (*Client, *atomi
 
 func TestAnAnswerWithoutResultsIsAnError(t *testing.T) {
 	c, on := dialAltered(t, func(frame []byte) []byte {
-		return jute.Frame(jute.AppendInt32(append(jute.AppendInt32(slices.Clone(frame[4:20]), -1), 1), -1)) // the end of the results
+		return jute.Frame(jute.AppendInt32(append(jute.AppendInt32(slices.Clone(frame[4:20]), -1), 1), -1)) // the header that ends the results
 	})
 	m := NewMutex(c, harness.NewPath(t))
 	require.NoError(t, m.Do(harness.Within(t, 20*time.Second), nothing))
@@ -165,10 +165,10 @@ func TestAnAnswerWithoutResultsIsAnError(t *testing.T) {
 	on.Store(false)
 }
 
-// lingering is a connection that takes its time to close.
+// lingering is a connection whose Close returns only once free is closed.
 type lingering struct {
 	net.Conn
-	closing chan struct{} // closed when it begins
+	closing chan struct{} // closed when Close is first called
 	free    chan struct{}
 	once    *sync.Once
 }
@@ -180,12 +180,12 @@ func (c *lingering) Close() error {
 	return err
 }
 
-// stuck is a connection whose first write of more than a page waits until it is
-// closed.
+// stuck is a connection whose first write of more than 4096 bytes blocks until the
+// connection is closed.
 type stuck struct {
 	net.Conn
 	once    *sync.Once
-	writing chan struct{} // closed when that write has come
+	writing chan struct{} // closed when that write begins
 	gone    context.Context
 	close   context.CancelFunc
 }
@@ -206,8 +206,8 @@ func (c *stuck) Close() error {
 	return err
 }
 
-// What was not written when its connection ended was not done, and is said to
-// be so, or sent again.
+// A request that was not written when its connection was lost was certainly not
+// carried out. It fails with an error that says so, or is sent again.
 func TestATransactionThatWasNotWrittenIsDistinguishedFromOneThatMayHaveBeen(t *testing.T) {
 	writing, once := make(chan struct{}), new(sync.Once)
 	c := dial(t, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -227,7 +227,7 @@ func TestATransactionThatWasNotWrittenIsDistinguishedFromOneThatMayHaveBeen(t *t
 	<-writing
 	s, _ := c.session()
 	unsent, err := s.Start(&zk.CreateRequest{Path: path + "-unsent", Acl: c.acl})
-	require.NoError(t, err, "it does not wait")
+	require.NoError(t, err, "Start does not block")
 	again := make(chan error, 1)
 	waits := newAwaited(ctx)
 	go func() {
@@ -238,7 +238,7 @@ func TestATransactionThatWasNotWrittenIsDistinguishedFromOneThatMayHaveBeen(t *t
 	s.BreakConnection()
 	_, _, err = unsent.Wait(ctx)
 	require.ErrorIs(t, err, zkconn.ErrNotSent)
-	require.True(t, zkconn.Transient(err), "whoever does not look is careful")
+	require.True(t, zkconn.Transient(err), "for callers that do not distinguish the two")
 	require.ErrorIs(t, <-first, ErrUncertain)
 	require.NoError(t, <-again, "sent on the next connection, once")
 	conn := harness.Raw(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// The session layer through faults of the network and of servers. What bare
-// go-zookeeper does in the same places is in zkconn_bare_test.go.
+// Sessions under faults of the network and of servers. What go-zookeeper does on its
+// own is in zkconn_bare_test.go.
 
 func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
@@ -40,7 +40,7 @@ func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 			errs <- s.Call(makeNode)
 		}()
 	}
-	harness.Eventually(t, "they are queued", func() bool { return queuedRequests(s.Inspect().Conn) == 16 })
+	harness.Eventually(t, "the requests are queued", func() bool { return queuedRequests(s.Inspect().Conn) == 16 })
 	harness.EndSession(t, harness.Server(), old, password)
 	p.Reset()
 	taps.Release()
@@ -51,7 +51,7 @@ func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 	requireUsable(t, c)
 	next, _ := c.session()
 	require.NotEqual(t, old, next.ID())
-	require.Zero(t, p.CountOf("create"), "none has reached a server")
+	require.Zero(t, p.CountOf("create"), "no request has reached a server")
 	require.NotZero(t, p.CountOf(opRelease))
 }
 
@@ -144,13 +144,14 @@ func TestB54SessionSurvivesDropsDuringReauthentication(t *testing.T) {
 	const cuts = 102
 	p := harness.NewProxy(t, harness.Server())
 	taps := harness.NewTaps(p.Addr())
-	// With so many names no attempt has to wait for its turn.
+	// With so many names, dialling never reaches the end of the list, where it would
+	// pause.
 	c := dialTo(t, serverNames(2*cuts), &Options{
 		Dialer: taps.Dial,
 		Auth:   []Auth{{Scheme: "digest", Data: []byte("user:password")}},
 	})
 	s, _ := c.session()
-	// A lease of each kind, and behind each somebody who waits for it.
+	// A lease of each kind, and a waiter behind each.
 	path := harness.NewPath(t)
 	var leases []*Lease
 	var waiting []*harness.Call[*Lease]
@@ -174,7 +175,7 @@ func TestB54SessionSurvivesDropsDuringReauthentication(t *testing.T) {
 	for i, l := range leases {
 		require.NoError(t, l.Err())
 		require.True(t, waiting[i].Waiting())
-		require.NoError(t, l.Release(), "the session has lived on, credentials and all")
+		require.NoError(t, l.Release(), "the session has lived on, with its credentials")
 		require.NoError(t, waiting[i].Get().Release())
 	}
 	requireUsable(t, c)
@@ -184,7 +185,7 @@ func TestB54SessionSurvivesDropsDuringReauthentication(t *testing.T) {
 }
 
 func TestB60WritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
-	p := harness.NewProxy(t, harness.Server()) // its goroutines end with the connections
+	p := harness.NewProxy(t, harness.Server()) // its goroutines end with its connections
 	before := goleak.IgnoreCurrent()
 	path := harness.NewPath(t)
 	broken := errors.New("broken")
@@ -205,7 +206,7 @@ func TestB60WritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 					if err := readOnce(s, "/"); err == zkconn.ErrSessionOver {
 						return
 					} else if errors.Is(err, broken) {
-						t.Error("a raw error of the socket:", err)
+						t.Error("the error of the socket is returned:", err)
 					}
 				}
 			})
@@ -229,8 +230,6 @@ func TestB60WritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 	require.NoError(t, goleak.Find(before))
 }
 
-// Close.
-
-// promptClose is what Close may take while there is nobody to talk to. Done the
-// obvious way it takes one to three seconds.
+// promptClose is how long Close may take while disconnected. With go-zookeeper's Close
+// alone it would take one to three seconds.
 const promptClose = 900 * time.Millisecond

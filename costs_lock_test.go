@@ -121,7 +121,7 @@ func TestContendedCycleTakesFiveRequestsHoweverManyWait(t *testing.T) {
 			require.Equal(t, map[string]int{
 				opJoin: n, "getChildren2": n, "getData": 2 * n,
 				"setData": n, // whether the server enforces ACLs, once a session
-			}, p.Count(), "to stand in line")
+			}, p.Count(), "to join and wait")
 
 			p.Reset()
 			require.NoError(t, holder.Release())

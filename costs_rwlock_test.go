@@ -183,7 +183,7 @@ func TestAWriterBehindReadersListsWhenItsPredecessorLeaves(t *testing.T) {
 	}
 	k.reset()
 	writer := k.waits(w, w.Lock)
-	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, "getData": 2}, k.requests(), "to stand in line")
+	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, "getData": 2}, k.requests(), "to join and wait")
 	for _, leave := range []struct {
 		reader int
 		lists  bool

@@ -39,7 +39,7 @@ func (r *rwRig) reads(l *Lease) {
 // holds waits until the session keeps exactly n grants.
 func (r *rwRig) holds(n int) {
 	r.t.Helper()
-	harness.Eventually(r.t, "places that are held", func() bool {
+	harness.Eventually(r.t, "grants of the session", func() bool {
 		s, _ := r.c.session()
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -129,18 +129,18 @@ func watchesOf(c *Client) int {
 
 // recorder keeps the events that a Client's Trace reports.
 type recorder struct {
-	mu   sync.Mutex
-	told map[string][]TraceEvent
+	mu       sync.Mutex
+	reported map[string][]TraceEvent
 }
 
-func newRecorder() *recorder { return &recorder{told: map[string][]TraceEvent{}} }
+func newRecorder() *recorder { return &recorder{reported: map[string][]TraceEvent{}} }
 
 func (r *recorder) trace() *Trace {
 	note := func(what string) func(TraceEvent) {
 		return func(e TraceEvent) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.told[what] = append(r.told[what], e)
+			r.reported[what] = append(r.reported[what], e)
 		}
 	}
 	return &Trace{
@@ -152,7 +152,7 @@ func (r *recorder) trace() *Trace {
 func (r *recorder) of(what string) []TraceEvent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.told[what])
+	return slices.Clone(r.reported[what])
 }
 
 // nth waits until an event has been reported n times, and returns the nth.

@@ -299,11 +299,11 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 		path := harness.NewPath(t)
 		for i := range 1 + n {
 			side := kinds[i%len(kinds)]
-			who := standing{recorder: newRecorder(), release: side.release}
-			who.client = dialTo(t, addrs, &Options{Trace: who.recorder.trace()})
-			who.Call = later(t, side.ours(who.client, path).Lock)
-			sleeps(t, who.client, min(1+i, 2))
-			lines[line] = append(lines[line], who)
+			waiter := standing{recorder: newRecorder(), release: side.release}
+			waiter.client = dialTo(t, addrs, &Options{Trace: waiter.recorder.trace()})
+			waiter.Call = later(t, side.ours(waiter.client, path).Lock)
+			sleeps(t, waiter.client, min(1+i, 2))
+			lines[line] = append(lines[line], waiter)
 		}
 		before[line] = places(t, e.Addrs(), path)
 		require.Len(t, before[line], 1+n)
@@ -315,10 +315,10 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	require.NoError(t, leader.Kill(t.Context()))
 	_, err = e.Leader(t.Context(), leader)
 	require.NoError(t, err)
-	for _, who := range slices.Concat(lines[0], lines[1]) {
-		require.Equal(t, who.recorder.nth(t, 1, "up").Session, who.recorder.nth(t, 2, "up").Session, "the same session")
+	for _, waiter := range slices.Concat(lines[0], lines[1]) {
+		require.Equal(t, waiter.recorder.nth(t, 1, "up").Session, waiter.recorder.nth(t, 2, "up").Session, "the same session")
 		harness.Eventually(t, "connected", func() bool {
-			s, _ := who.client.session()
+			s, _ := waiter.client.session()
 			up, _ := s.Connected()
 			return up
 		})
@@ -339,8 +339,8 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	require.Empty(t, sent, "waiters send nothing")
 
 	for l, line := range lines {
-		for i, who := range line {
-			current := who.Get()
+		for i, waiter := range line {
+			current := waiter.Get()
 			reset()
 			require.NoError(t, current.Release())
 			if i == n {
@@ -349,7 +349,7 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 			next := line[i+1]
 			next.Get()
 			require.Equal(t, map[string]int{
-				who.release:    1,
+				waiter.release: 1,
 				"getChildren2": 1, // an event is no more than a hint after a reconnect
 			}, count(), "one waiter wakes")
 			require.Len(t, next.recorder.of("queued"), 1)

@@ -245,7 +245,7 @@ func TestBareConnGivesAHandshakeManyTimesTheTimeout(t *testing.T) {
 	tap := taps.Newest()
 	tap.Mu.Lock()
 	defer tap.Mu.Unlock()
-	require.Greater(t, tap.Patience, 6*time.Second, bareBetter("wire.Conn ignores go-zookeeper's deadlines"))
+	require.Greater(t, tap.FirstDeadline, 6*time.Second, bareBetter("wire.Conn ignores go-zookeeper's deadlines"))
 }
 
 func TestBareConnWaitsTwoThirdsOfTheTimeoutForASilentServer(t *testing.T) {
@@ -257,7 +257,7 @@ func TestBareConnWaitsTwoThirdsOfTheTimeoutForASilentServer(t *testing.T) {
 	harness.Eventually(t, "closed", func() bool {
 		tap.Mu.Lock()
 		defer tap.Mu.Unlock()
-		silent = tap.Closed.Sub(tap.Heard)
+		silent = tap.Closed.Sub(tap.LastRead)
 		return !tap.Closed.IsZero()
 	})
 	require.Greater(t, silent, 600*time.Millisecond, bareBetter("wire.Conn's watchdog, of half the timeout"))

@@ -82,8 +82,8 @@ func TestCallersCanGiveUpOnAServerThatHasStopped(t *testing.T) {
 	r.p.Drop() // what is in the buffers is lost, or not
 	r.p.Resume()
 	require.NoError(t, l.Release())
-	require.NoError(t, r.m.Do(r.ctx, nothing), "nobody stands in the way")
-	require.NoError(t, other.Do(r.ctx, nothing), "nobody stands in the way")
+	require.NoError(t, r.m.Do(r.ctx, nothing), "no place blocks the line")
+	require.NoError(t, other.Do(r.ctx, nothing), "no place blocks the line")
 	r.queued(0)
 }
 

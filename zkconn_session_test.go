@@ -61,15 +61,15 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 		require.NoError(t, err)
 		defer hole.Close()
 		var mu sync.Mutex
-		var asked []string
+		var dialled []string
 		c := dialTo(t, serverNames(2), &Options{
 			SessionTimeout: 4 * time.Second,
 			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				mu.Lock()
 				defer mu.Unlock()
-				asked = append(asked, addr)
+				dialled = append(dialled, addr)
 				target := harness.Server()
-				if addr == asked[0] {
+				if addr == dialled[0] {
 					target = hole.Addr().String()
 				}
 				return new(net.Dialer).DialContext(ctx, network, target)
@@ -78,24 +78,24 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 		requireUsable(t, c)
 		mu.Lock()
 		defer mu.Unlock()
-		require.Len(t, asked, 2)
-		require.NotEqual(t, asked[0], asked[1])
+		require.Len(t, dialled, 2)
+		require.NotEqual(t, dialled[0], dialled[1])
 	})
 
 	t.Run("in the middle of a session", func(t *testing.T) {
 		const timeout = 4 * time.Second
 		p := harness.NewProxy(t, harness.Server())
 		var mu sync.Mutex
-		var asked []string
+		var dialled []string
 		var left time.Time
 		c := dialTo(t, serverNames(2), &Options{
 			SessionTimeout: timeout,
 			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				mu.Lock()
 				defer mu.Unlock()
-				asked = append(asked, addr)
+				dialled = append(dialled, addr)
 				target := p.Addr()
-				if addr != asked[0] {
+				if addr != dialled[0] {
 					target, left = harness.Server(), time.Now()
 				}
 				return new(net.Dialer).DialContext(ctx, network, target)
@@ -112,22 +112,22 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 		require.NoError(t, l.Release())
 		mu.Lock()
 		defer mu.Unlock()
-		require.Len(t, asked, 2)
-		require.NotEqual(t, asked[0], asked[1])
+		require.Len(t, dialled, 2)
+		require.NotEqual(t, dialled[0], dialled[1])
 		// Half the timeout after the last answer. go-zookeeper waits two thirds.
 		require.Less(t, left.Sub(began), timeout*9/10)
 	})
 }
 
 func TestB38NegotiatedTimeoutIsUsed(t *testing.T) {
-	for asked, negotiated := range map[time.Duration]time.Duration{ // with ticks of 500 ms
+	for requested, negotiated := range map[time.Duration]time.Duration{ // with ticks of 500 ms
 		time.Minute:      10 * time.Second,
 		time.Millisecond: time.Second,
 		3 * time.Second:  3 * time.Second,
 	} {
-		t.Run(asked.String(), func(t *testing.T) {
+		t.Run(requested.String(), func(t *testing.T) {
 			harness.NeedsOwn(t) // its ticks
-			c := dial(t, &Options{SessionTimeout: asked})
+			c := dial(t, &Options{SessionTimeout: requested})
 			s, _ := c.session()
 			require.Equal(t, negotiated, s.Timeout())
 			before := time.Now()

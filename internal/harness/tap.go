@@ -33,13 +33,13 @@ type Tap struct {
 	all    *Taps
 	Number int // from 1
 
-	Mu       sync.Mutex
-	ops      []string
-	LastSeen int64         // the last zxid seen, from its ConnectRequest
-	Patience time.Duration // until the deadline of the first SetReadDeadline
-	Heard    time.Time     // time of the last successful Read
-	Bytes    int           // number of bytes read
-	Closed   time.Time     // zero while open
+	Mu            sync.Mutex
+	ops           []string
+	LastSeen      int64         // the last zxid seen, from its ConnectRequest
+	FirstDeadline time.Duration // until the deadline of the first SetReadDeadline
+	LastRead      time.Time     // time of the last successful Read
+	Bytes         int           // number of bytes read
+	Closed        time.Time     // zero while open
 }
 
 // Dial connects to the server, whatever addr is. Use it as Options.Dialer.
@@ -154,15 +154,15 @@ func (c *Tap) Read(p []byte) (int, error) {
 	defer c.Mu.Unlock()
 	c.Bytes += n
 	if err == nil {
-		c.Heard = time.Now()
+		c.LastRead = time.Now()
 	}
 	return n, err
 }
 
 func (c *Tap) SetReadDeadline(at time.Time) error {
 	c.Mu.Lock()
-	if c.Patience == 0 && !at.IsZero() {
-		c.Patience = time.Until(at)
+	if c.FirstDeadline == 0 && !at.IsZero() {
+		c.FirstDeadline = time.Until(at)
 	}
 	c.Mu.Unlock()
 	return c.Conn.SetReadDeadline(at)

@@ -11,8 +11,8 @@ import (
 // Work that outlives its caller. A later call on the same path may have to wait for
 // it.
 
-// abandon notes that the caller no longer waits for the work that closes end, so
-// that awaitAbandoned does. It returns false if end is closed already.
+// abandon notes that the caller no longer waits for the work that closes end, so that
+// awaitAbandoned waits for it. It returns false if end is closed already.
 func (c *Client) abandon(path string, end chan struct{}) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

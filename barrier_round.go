@@ -39,14 +39,6 @@ var (
 	errExpired  = fmt.Errorf("the session ended while waiting: %w", zk.ErrSessionExpired)
 )
 
-// expired returns why a member's session has ended: the Client may have ended it.
-func (c *Client) expired() error {
-	if c.closing.Err() != nil {
-		return ErrClosed
-	}
-	return errExpired
-}
-
 func (b *Barrier) ready() string { return b.round.abs() + "/ready" }
 
 // run joins round after round until one is opened with this member. Requests with

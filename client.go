@@ -265,3 +265,11 @@ func (c *Client) checkPath(path string) error {
 	}
 	return zkconn.CheckPath(path)
 }
+
+// expired returns why a member's session has ended: the Client may have ended it.
+func (c *Client) expired() error {
+	if c.closing.Err() != nil {
+		return ErrClosed
+	}
+	return errExpired
+}

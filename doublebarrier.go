@@ -106,7 +106,7 @@ func (d *DoubleBarrier) enter(ctx context.Context) (*Visit, error) {
 		}
 		v, err := d.wait(ctx, p)
 		if err != nil {
-			p.awaits(d.depart(p))
+			p.awaitGone(d.depart(p))
 		}
 		if errors.Is(err, zkconn.ErrSessionOver) {
 			err = d.line.c.expired()
@@ -238,27 +238,6 @@ func (d *DoubleBarrier) depart(p *place) <-chan struct{} {
 				&zk.DeleteRequest{Path: d.ready(), Version: -1})
 		}
 	})
-}
-
-// awaits waits until gone is closed, because until then the place counts. It gives up
-// when there is no connection, and after the time for which a session lasts while no
-// server answers.
-func (p *place) awaits(gone <-chan struct{}) {
-	tooLong := time.NewTimer(p.s.Timeout())
-	defer tooLong.Stop()
-	for {
-		up, flipped := p.s.Connected()
-		if !up {
-			return
-		}
-		select {
-		case <-gone:
-			return
-		case <-flipped:
-		case <-tooLong.C:
-			return
-		}
-	}
 }
 
 // members returns the names of the members, sorted, the path's Stat, and whether ready

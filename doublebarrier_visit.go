@@ -82,7 +82,7 @@ func (v *Visit) leave(ctx context.Context) error {
 		if v.removed == nil {
 			v.removed = v.d.depart(p)
 		}
-		p.awaits(v.removed)
+		p.awaitGone(v.removed)
 	}
 	v.left = err == nil
 	return err

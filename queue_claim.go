@@ -17,7 +17,7 @@ import (
 // path share it.
 type queueState struct {
 	*queuelog.Log
-	claiming *semaphore.Weighted // held by claims that are made, and whole by a sweep
+	claiming *semaphore.Weighted // each claim being made holds 1; a sweep holds all
 }
 
 // maxClaims is how many claims of a queue can be made at the same time.
@@ -29,9 +29,9 @@ func newQueueState(s *session, path string) *queueState {
 
 // claim is a place that is a flag beside an item. Below the item stands a second znode,
 // of a fixed name, the exclusion: creating it fails where the item is gone or somebody
-// else's, and the item's Stat counts with it how often the item was taken. The flag has a
-// name of its own, so that a deletion that is sent again never hits the next consumer's
-// claim.
+// else's. Each delivery creates one, so the item's Stat counts the deliveries. The flag
+// has a name of its own, so that a deletion that is sent again never hits the next
+// consumer's claim.
 type claim struct {
 	*place // the flag
 	item   string

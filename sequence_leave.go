@@ -74,3 +74,24 @@ func (p *place) exitOps(signal bool) exit {
 	released := &zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1}
 	return exit{ops: []any{released, remove}, signal: released}
 }
+
+// awaitGone waits until gone is closed, because until then the place counts. It gives up
+// when there is no connection, and after the time for which a session lasts while no
+// server answers.
+func (p *place) awaitGone(gone <-chan struct{}) {
+	tooLong := time.NewTimer(p.s.Timeout())
+	defer tooLong.Stop()
+	for {
+		up, changed := p.s.Connected()
+		if !up {
+			return
+		}
+		select {
+		case <-gone:
+			return
+		case <-changed:
+		case <-tooLong.C:
+			return
+		}
+	}
+}

@@ -69,12 +69,12 @@ func (p *place) predecessor(ctx context.Context) (pred *placeName, ahead int, er
 	return pred, ahead, nil
 }
 
-// awaitPredecessor waits for the predecessor to go. It sets p.first where its leaving says that
-// this place is next. Otherwise the line must be listed again.
+// awaitPredecessor waits for the predecessor to go. It sets p.first if the predecessor
+// said, as it left, that this place is next. Otherwise the line must be listed again.
 //
-// Both watches must be answered before an event is believed, the own one first: else
-// somebody who deletes this place lets the one behind it watch the predecessor too,
-// and both see it leave.
+// Both watches must be answered before an event is believed, the own one first.
+// Otherwise, if somebody deletes this place, its successor may watch the predecessor
+// too, and both see it leave.
 func (p *place) awaitPredecessor(ctx context.Context, pred placeName) error {
 	if err := p.watchOwn(ctx); err != nil {
 		return err
@@ -103,8 +103,9 @@ func (p *place) awaitPredecessor(ctx context.Context, pred placeName) error {
 	}
 	// A holder sets data on its place in the transaction that deletes it. Watches fire
 	// once, on the first of the two: so a change means that the holder leaves, and a
-	// deletion means anything else. It must be believed only on the connection on which
-	// both watches were answered: go-zookeeper re-arms them in any order and in chunks.
+	// deletion means anything else. The change must be believed only on the connection
+	// on which both watches were answered: go-zookeeper re-arms them in any order and in
+	// chunks.
 	conn, changed := before.Changed()
 	p.first = trusted && changed && before.ConfirmedOn(conn) && p.own.ConfirmedOn(conn)
 	if p.first {

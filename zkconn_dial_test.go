@@ -60,7 +60,7 @@ func TestServersAreHostsWithOrWithoutAPort(t *testing.T) {
 
 func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 	t.Run("one name does not resolve", func(t *testing.T) {
-		names := sessNames(2)
+		names := serverNames(2)
 		var mu sync.Mutex
 		var asked []string
 		c := dialTo(t, names, &Options{
@@ -74,7 +74,7 @@ func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, network, harness.Server())
 			},
 		})
-		sessLocks(t, c)
+		requireUsable(t, c)
 		mu.Lock()
 		defer mu.Unlock()
 		require.ElementsMatch(t, names, asked, "each name as it was given")
@@ -82,7 +82,7 @@ func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 
 	t.Run("no name resolves", func(t *testing.T) {
 		lookup := &net.DNSError{Err: "no such host", Name: "zk-0.test", IsNotFound: true}
-		_, err := Dial(harness.Within(t, 100*time.Millisecond), sessNames(1), &Options{
+		_, err := Dial(harness.Within(t, 100*time.Millisecond), serverNames(1), &Options{
 			Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, lookup },
 		})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -104,10 +104,10 @@ func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 		s, _ := c.session()
 		l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 		require.NoError(t, err)
-		lost := sessConn(s)
+		lost := connectionNumber(s)
 		at.Store(there)
 		here.Refuse(true)
-		sessAwaitNext(t, s, lost)
+		awaitReconnect(t, s, lost)
 		require.NoError(t, l.Release(), "the same session")
 		require.Equal(t, 1, there.CountOf(opRelease))
 		names.Range(func(name, _ any) bool {
@@ -122,9 +122,9 @@ func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 		require.NoError(t, err)
 		c := dialTo(t, []string{"localhost:" + port}, nil)
 		s, _ := c.session()
-		lost := sessConn(s)
+		lost := connectionNumber(s)
 		p.Drop()
-		sessAwaitNext(t, s, lost)
+		awaitReconnect(t, s, lost)
 	})
 }
 
@@ -216,9 +216,9 @@ func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
 		l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 		require.NoError(t, err)
 		for range 3 {
-			lost := sessConn(s)
+			lost := connectionNumber(s)
 			p.Drop()
-			sessAwaitNext(t, s, lost)
+			awaitReconnect(t, s, lost)
 		}
 		require.NoError(t, l.Release(), "the same session")
 		require.NoError(t, c.Close())
@@ -228,7 +228,7 @@ func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
 		c := dialTo(t, []string{"other.test"}, &Options{
 			TLS: &tls.Config{RootCAs: ca.pool(), ServerName: "zk.test"}, Dialer: to(secure),
 		})
-		sessLocks(t, c)
+		requireUsable(t, c)
 	})
 
 	refused := func(t *testing.T, server string, patience time.Duration, opts *Options) error {
@@ -306,7 +306,7 @@ func TestDialGivesUpWithItsContextWhateverTheServerDoes(t *testing.T) {
 			took := time.Since(deadline)
 			require.Nil(t, c)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Less(t, took, sessSoon)
+			require.Less(t, took, promptClose)
 			if name != "does not reply to credentials" && name != "closes at once" { // the proxy's own goroutines
 				require.NoError(t, goleak.Find(before))
 			}

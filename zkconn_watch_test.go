@@ -110,7 +110,7 @@ func requireFired(t testing.TB, watches []*zkconn.Watch, event int32) {
 // znodes to see the watches fire.
 func requireArmed(t testing.TB, s *session, look *zk.Conn, nodes []string, watches []*zkconn.Watch) {
 	t.Helper()
-	require.NoError(t, sessGet(s, "/")) // after all events under way
+	require.NoError(t, readOnce(s, "/")) // after all events under way
 	require.False(t, slices.ContainsFunc(watches, (*zkconn.Watch).HasFired))
 	deleteNodes(t, look, nodes)
 	requireFired(t, watches, jute.EventDeleted)
@@ -121,15 +121,15 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
 	nodes, chunk := createNodes(t, look, path, 900, 3)
-	_, s, taps := sessDial(t, p.Addr(), Options{})
+	_, s, taps := dialTapped(t, p.Addr(), Options{})
 	watches := watchNodes(t, s, nodes)
 	errs := make(chan error, queued)
 	queue := func() {
 		taps.Cut(t, p)
 		for range queued {
-			go func() { errs <- sessGet(s, path) }()
+			go func() { errs <- readOnce(s, path) }()
 		}
-		harness.Eventually(t, "queued", func() bool { return sessQueued(s.Inspect().Conn) == 16 })
+		harness.Eventually(t, "queued", func() bool { return queuedRequests(s.Inspect().Conn) == 16 })
 	}
 
 	// The next connection is lost before it has armed anything.
@@ -142,14 +142,14 @@ func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	p.Await(rule)
 	harness.Eventually(t, "go-zookeeper to write all requests", func() bool {
 		in := s.Inspect()
-		return in.Calls == queued && sessQueued(in.Conn) == 0
+		return in.Calls == queued && queuedRequests(in.Conn) == 0
 	})
 	require.Equal(t, map[string]int{"setWatches": 1}, p.Count(), "the other requests are held back")
 	p.Drop()
 	for range queued {
 		require.Equal(t, zk.ErrConnectionClosed, <-errs)
 	}
-	sessAwaitUp(t, s)
+	awaitUp(t, s)
 	requireFired(t, watches[:len(changed)], jute.EventDataChanged)
 
 	// The connection after that arms the remaining watches before it lets requests pass.
@@ -171,7 +171,7 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
 	nodes, _ := createNodes(t, look, path, 900, 2)
-	c, s, taps := sessDial(t, p.Addr(), Options{})
+	c, s, taps := dialTapped(t, p.Addr(), Options{})
 	watchNodes(t, s, nodes)
 	other := dial(t, nil)
 	var holders []*Lease
@@ -200,7 +200,7 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	}
 	taps.Cut(t, p)
 	taps.OnWrite(nil)
-	harness.Eventually(t, "queued", func() bool { return sessQueued(s.Inspect().Conn) == 16 })
+	harness.Eventually(t, "queued", func() bool { return queuedRequests(s.Inspect().Conn) == 16 })
 	taps.Release()
 	harness.Eventually(t, "asleep", func() bool { return watchesOf(c) == len(nodes)+2*queued && c.idle() })
 	ops := slices.DeleteFunc(taps.Newest().Sent(), func(op string) bool { return op == "ping" })
@@ -220,7 +220,7 @@ func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	look, path := bareNode(t)
 	nodes, chunk := createNodes(t, look, path, 126, chunks)
 	require.GreaterOrEqual(t, len(nodes), 4000)
-	_, s, taps := sessDial(t, p.Addr(), Options{})
+	_, s, taps := dialTapped(t, p.Addr(), Options{})
 	watches := watchNodes(t, s, nodes)
 	taps.Cut(t, p)
 	changeNodes(t, look, nodes[:len(nodes)/2])
@@ -228,14 +228,14 @@ func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	p.Reset()
 	taps.Release()
 	p.Await(rule)
-	sessAwaitUp(t, s)
+	awaitUp(t, s)
 	require.Greater(t, p.CountOf("setWatches"), 2)
 	require.Less(t, p.CountOf("setWatches"), 2+chunks+1)
 	requireFired(t, watches[:len(nodes)/2], jute.EventDataChanged)
 	requireArmed(t, s, look, nodes[len(nodes)/2:], watches[len(nodes)/2:])
 	t.Log(len(nodes), "watches,", chunk, "in a request")
 
-	require.NoError(t, sessGet(s, "/"))
+	require.NoError(t, readOnce(s, "/"))
 	require.Zero(t, bareWatches(s.Inspect().Conn), "no watch is left in go-zookeeper")
 	require.Empty(t, s.Inspect().Watches)
 }
@@ -247,7 +247,7 @@ func TestB59WaitersOfEitherSideAreServedDespiteADropBetweenTwoChunks(t *testing.
 	ctx := harness.Within(t, time.Minute)
 	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
-	c, s, taps := sessDial(t, p.Addr(), Options{})
+	c, s, taps := dialTapped(t, p.Addr(), Options{})
 	other := dial(t, nil)
 	line := func(i int) string { return fmt.Sprintf("%s-line-%d", path, i) }
 	var holders []*Lease
@@ -282,7 +282,7 @@ func TestB59WaitersOfEitherSideAreServedDespiteADropBetweenTwoChunks(t *testing.
 	p.Reset()
 	taps.Release()
 	p.Await(rule)
-	sessAwaitUp(t, s)
+	awaitUp(t, s)
 	require.Greater(t, p.CountOf("setWatches"), 2)
 	for _, l := range holders[lines/2:] {
 		require.NoError(t, l.Release())
@@ -331,7 +331,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	var watches [][]*zkconn.Watch
 	var ids []int64
 	for i := range clients {
-		c, s, _ := sessDial(t, p.Addr(), Options{})
+		c, s, _ := dialTapped(t, p.Addr(), Options{})
 		sessions, ids = append(sessions, s), append(ids, s.ID())
 		watches = append(watches, watchNodes(t, s, nodes))
 		wg.Go(func() { // contends for a mutex

@@ -5,11 +5,13 @@
 //
 // Below the queue's path q:
 //
-//	q/s/<n>               a segment; its data has version 0: open, later: sealed
+//	q/s/<n>               a segment; data version 0 means open, above 0 sealed
 //	q/s/<n>/<id><seq>     an item, persistent and sequential
-//	q/s/<n>/<id><seq>/c   its claim, ephemeral: excludes other claims, and counts them
-//	q/s/<n>/<id><seq>.<u> the claim's flag, ephemeral: shows it in the listing
-//	q/puts/<receipt>      a receipt, ephemeral
+//	q/s/<n>/<id><seq>/c   a claim's exclusion, ephemeral: refuses other claims
+//	q/s/<n>/<id><seq>.<u> a claim's flag, ephemeral: shows the claim in the listing
+//	q/puts/<receipt>      a receipt, ephemeral, of a put or an ack
+//
+// Beside them stand q/line and q/room, the consumers' and the producers' lines.
 //
 // One listing of a segment and its Stat tell which items there are, which of them
 // are claimed, and whether another segment follows. A watch on its children fires on
@@ -30,8 +32,7 @@ import (
 )
 
 // SegmentSize is after how many creates, of items and of flags, a segment is
-// sealed. Each take lists one segment: with 1,000 an item cost 20 kB, with 100 it
-// costs 4.
+// sealed. Each take lists one segment: it receives 4 kB with 100, 20 kB with 1,000.
 const SegmentSize = 100
 
 // Parts of the name of a segment's child: the item's id, its number, and for a flag
@@ -41,7 +42,7 @@ const (
 	nameLength = IDLength + 10
 )
 
-// ClaimName is what follows an item's path in that of its claim.
+// ClaimName is what follows an item's path in that of a claim's exclusion.
 const ClaimName = "/c"
 
 // NewID returns 16 random bytes, as text that can stand in a path.

@@ -28,7 +28,7 @@ func (s *Session) dial(network, address string, _ time.Duration) (net.Conn, erro
 		if !isClosed(s.parked) {
 			close(s.parked)
 		}
-		<-s.releaseLoop // a connection would get another session
+		<-s.releaseLoop // a new connection would open another session
 		return nil, errStopped
 	}
 	conn, err := s.connect(network, address)

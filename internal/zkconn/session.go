@@ -319,10 +319,10 @@ func (s *Session) Close(orderly bool, cause error) bool {
 	return clean
 }
 
-// endLoop ends go-zookeeper's loop. Its Close takes a second where the Conn is not
-// connected, unless its loop is at the host provider. So the loop is held in the
-// dialer until Close has begun, and then sent round once more with retryStart,
-// which makes it look whether it should quit.
+// endLoop ends go-zookeeper's loop. zk.Conn.Close takes a second where the Conn is not
+// connected, unless its loop is at the host provider. So the loop is held in the dialer
+// until zk.Conn.Close has begun, and then sent round once more with retryStart, which
+// makes it look whether it should quit.
 func (s *Session) endLoop(closed bool, closeConn func()) {
 	s.mu.Lock()
 	nc := s.nc

@@ -13,16 +13,16 @@ import (
 // A session's grants end with the session, when its clock runs out, and when their
 // places are deleted.
 
-// errMoved: an event of an earlier connection said that it is the place's turn.
-// Events advance no zxid, and as no grant was out the reconnect did without a sync,
-// so the server may be behind what the grant rests on.
+// errMoved: an event that came over an earlier connection gave the place its turn.
+// Events advance no zxid, and without a grant the reconnect did no sync, so this server
+// may lag behind what the grant rests on.
 var errMoved = errors.New("connection has changed")
 
 // addGrant makes g one of the session's grants.
 //
-// What is checked here can change at once. Then the grants are looked at afterwards,
-// with s.mu: a reconnect asks hasGrants behind its new number, and endGrants follows the
-// end of the session and of the Client.
+// The conditions can change right after they were checked. Whoever changes them takes
+// s.mu afterwards and finds the grant: a reconnect asks hasGrants after it has set its
+// number, and endGrants follows the end of the session and of the Client.
 func (s *session) addGrant(g *grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,14 +52,14 @@ func (s *session) hasMoved(p *place) bool {
 
 func (s *session) dropGrant(g *grant) { s.forget(g, g.place().path) }
 
-// expect has events of path reach g too, whose place is about to move there.
+// expect delivers events of path to g too, whose place is about to move there.
 func (s *session) expect(g *grant, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.grants[path] = g
 }
 
-// forget has events of path no longer reach g.
+// forget stops delivering events of path to g.
 func (s *session) forget(g *grant, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,11 +102,10 @@ func (s *session) onEvent(e wire.Event) {
 	}
 }
 
-// tick ends the grants when the session's clock runs out, and has the places watched
-// of those that live for longer than a tenth of its timeout: short critical sections
-// do not pay for the watch, and long ones learn that their place was deleted. It is
-// one timer for all grants. It runs on until it finds none, so that short critical
-// sections do not pay for timers either.
+// tick ends the grants when the session's clock runs out, and watches the places that
+// were held for a tenth of its timeout: short critical sections do not pay for the watch,
+// and long ones learn that their place was deleted. One timer serves all grants. It runs
+// on until it finds none, so that short critical sections do not pay for timers either.
 func (s *session) tick() {
 	age := s.Timeout() / 10
 	s.mu.Lock()

@@ -24,7 +24,7 @@ import (
 // ErrUncertain.
 func TestB45WhateverHappensToARequestTheRoundOpensForAllOrForNone(t *testing.T) {
 	seen := map[string]int{}
-	eachRequest(t, mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
+	try := func(t *testing.T, fault zktest.Fault) (met bool) {
 		o := &observer{dir: roundOf2}
 		inBubble(t, func(t *testing.T, w *world) {
 			const n = 3
@@ -77,6 +77,9 @@ func TestB45WhateverHappensToARequestTheRoundOpensForAllOrForNone(t *testing.T) 
 			seen[fmt.Sprintf("%d through, %d uncertain", len(indexes), uncertain)]++
 			time.Sleep(time.Minute)
 			require.Empty(t, w.present())
+			if !met { // it would hit the next round
+				return
+			}
 
 			wg = sync.WaitGroup{}
 			for range n {
@@ -90,7 +93,11 @@ func TestB45WhateverHappensToARequestTheRoundOpensForAllOrForNone(t *testing.T) 
 			wg.Wait()
 		}, o.option())
 		return met
-	})
+	}
+	// Which request meets the opening depends on the order of events.
+	for tries := 0; tries < 3 && seen["2 through, 1 uncertain"] == 0; tries++ {
+		eachRequest(t, mishaps, try)
+	}
 	t.Log(seen)
 	require.NotZero(t, seen["2 through, 1 uncertain"])
 }

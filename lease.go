@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -140,7 +141,11 @@ func (l *Lease) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) 
 
 // Children is like Get but lists a znode's children.
 func (l *Lease) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	return leaseRead(ctx, l, "list", path, l.g.s.Children)
+	names, stat, err := leaseRead(ctx, l, "list", path, l.g.s.Children)
+	for i := range names {
+		names[i] = strings.Clone(names[i]) // else a caller that keeps one would keep all
+	}
+	return names, stat, err
 }
 
 func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(context.Context, string) (A, *zk.Stat, error)) (none A, _ *zk.Stat, _ error) {

@@ -16,7 +16,7 @@ const (
 	opRelease = "multi(setData,delete)"
 )
 
-// The requests that a Mutex sends, by operation (DESIGN section 7).
+// The requests that a Mutex sends, by operation.
 
 func TestFreeLockAndReleaseTakeTwoRequests(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())

@@ -14,7 +14,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// What an RWLock costs, by the server's own counts (DESIGN section 7): requests,
+// What an RWLock costs, by the server's own counts: requests,
 // commits, and events, each of which wakes a waiter.
 
 // meter is a zktest server of its own, whose counts a test reads.

@@ -31,8 +31,8 @@ type line struct {
 
 // The rules of the recipes: a line's blocks, and its foreign.
 
-// everyoneBlocks is the rule of a Mutex and of a queue's lines: each place waits for
-// the one ahead of it, because only the first may act.
+// everyoneBlocks is the rule where only the first may act, as in the line of a Mutex:
+// each place waits for the one ahead of it.
 func everyoneBlocks(_, _ kind) bool { return true }
 
 // writersBlock is the rule of an RWLock: readers share; a writer blocks, and is

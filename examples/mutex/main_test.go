@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { demotest.Main(m, main) }
 func TestAKilledHolderIsSurvivedAndNothingIsLost(t *testing.T) {
 	demotest.Anywhere(t, func(t *testing.T, servers []string) {
 		stdout := demotest.Succeed(t, servers, `^nothing was lost: \d+ reported additions make \d+, and the counter is \d+`,
-			"-workers", "3", "-rounds", "2")
+			"-workers", "3", "-rounds", "12") // enough for the others to go on, should B start late
 		_, after, killed := strings.Cut(stdout, "worker B is killed")
 		require.True(t, killed)
 		assert.Contains(t, after, " + ", "others add after the kill")

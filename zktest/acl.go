@@ -1,7 +1,9 @@
 package zktest
 
 import (
-	"crypto/sha1"
+	_ "crypto/sha1"
+	_ "crypto/sha256"
+	_ "crypto/sha512"
 	"encoding/base64"
 	"net/netip"
 	"slices"
@@ -15,10 +17,11 @@ import (
 // address; auth packets add others.
 type identity struct{ scheme, id string }
 
-func digest(userPassword string) string {
-	sum := sha1.Sum([]byte(userPassword))
+func (s *Server) digest(userPassword string) string {
+	h := s.opt.digest.New()
+	h.Write([]byte(userPassword))
 	user, _, _ := strings.Cut(userPassword, ":")
-	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+	return user + ":" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
 // authenticate returns the identities that a credential grants, or false if
@@ -30,7 +33,7 @@ func (s *Server) authenticate(scheme string, credential []byte, host string) ([]
 	case scheme == "ip":
 		return []identity{{"ip", host}}, true
 	case scheme == "digest" && credential != nil && !s.opt.withoutDigest:
-		id := digest(string(credential))
+		id := s.digest(string(credential))
 		ids := []identity{{"digest", id}}
 		if id == s.opt.superDigest {
 			ids = append(ids, identity{"super", ""})

@@ -1,6 +1,9 @@
 package zktest
 
 import (
+	"crypto"
+	"crypto/sha256"
+	"encoding/base64"
 	"testing"
 	"time"
 
@@ -62,7 +65,7 @@ func TestSettingConfigShowsWhetherACLsAreEnforced(t *testing.T) {
 	}{
 		"enforced": {nil, zk.ErrNoAuth},
 		"skipped":  {[]Option{SkipACL()}, zk.ErrBadVersion},
-		"super":    {[]Option{SuperDigest(digest("me:pw"))}, zk.ErrBadVersion},
+		"super":    {[]Option{SuperDigest(zk.DigestACL(0, "me", "pw")[0].ID)}, zk.ErrBadVersion},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := connect(t, NewServer(t, tt.opts...), 10*time.Second)
@@ -85,4 +88,19 @@ func TestWithoutDigestRefusesDigestCredentials(t *testing.T) {
 	c = dialSession(t, srv, 0, nil, 0)
 	acl := jute.ACL{Perms: jute.PermAll, Scheme: "digest", ID: "a:b"}
 	require.Equal(t, jute.ErrInvalidACL, c.roundTrip(jute.OpCreate, createRecord("/a", 0, acl)).err)
+}
+
+func TestDigestAlgorithmDecidesTheIDsThatACLsName(t *testing.T) {
+	sum := sha256.Sum256([]byte("me:pw"))
+	id := "me:" + base64.StdEncoding.EncodeToString(sum[:])
+	c := connect(t, NewServer(t, DigestAlgorithm(crypto.SHA256)), 10*time.Second)
+	require.NoError(t, c.AddAuth("digest", []byte("me:pw")))
+	_, err := c.Create("/n", nil, 0, []zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: id}})
+	require.NoError(t, err)
+	_, _, err = c.Get("/n")
+	require.NoError(t, err)
+	_, err = c.Create("/other", nil, 0, zk.DigestACL(zk.PermAll, "me", "pw"))
+	require.NoError(t, err)
+	_, _, err = c.Get("/other")
+	require.ErrorIs(t, err, zk.ErrNoAuth, "an id of SHA-1")
 }

@@ -11,7 +11,7 @@ import (
 // and without a deadline it sleeps until it is woken, so that an idle server
 // does not interrupt simulated time.
 func (s *Server) runClock() {
-	defer s.wg.Done()
+	defer s.clock.Done()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -46,8 +46,11 @@ func (s *Server) wakeBefore(t time.Time) {
 }
 
 // runDue does everything that is due at now. It returns the next deadline, or
-// zero if there is none.
+// zero if there is none. Nothing is due while the server is stopped.
 func (s *Server) runDue(now time.Time) (next time.Time) {
+	if s.run.isOver() {
+		return time.Time{}
+	}
 	earlier := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
 			next = t
@@ -94,7 +97,7 @@ func (s *Server) reap(now time.Time) {
 		if n.ttl > 0 {
 			due = age.Milliseconds() > n.ttl
 		}
-		if len(n.children) > 0 || !due {
+		if n.children.len() > 0 || !due {
 			continue
 		}
 		s.zxid++

@@ -14,6 +14,7 @@ import (
 // requests, the other sends the contents of the outbox.
 type conn struct {
 	server *Server
+	run    *run
 	nc     net.Conn
 	r      *bufio.Reader
 	out    outbox
@@ -25,7 +26,10 @@ type conn struct {
 	batch   []*request
 	scratch []byte
 
+	accepted time.Time
+
 	// Guarded by the server's mu.
+	packets  packets
 	detached bool // see detach
 	closed   bool
 	session  *session
@@ -43,14 +47,16 @@ func newConn(s *Server, nc net.Conn) *conn {
 		host = h
 	}
 	return &conn{
-		server:  s,
-		nc:      nc,
-		r:       bufio.NewReaderSize(nc, 16<<10),
-		out:     outbox{wake: make(chan struct{}, 1)},
-		done:    make(chan struct{}),
-		replica: s.leader,
-		ids:     []identity{{"ip", host}},
-		watched: map[string]int{},
+		server:   s,
+		run:      s.run,
+		nc:       nc,
+		r:        bufio.NewReaderSize(nc, 16<<10),
+		out:      outbox{wake: make(chan struct{}, 1)},
+		done:     make(chan struct{}),
+		accepted: time.Now(),
+		replica:  s.leader,
+		ids:      []identity{{"ip", host}},
+		watched:  map[string]int{},
 	}
 }
 
@@ -100,7 +106,7 @@ func (c *conn) detach() {
 // readLoop serves the connection until it is closed.
 func (c *conn) readLoop() {
 	s := c.server
-	defer s.wg.Done()
+	defer c.run.wg.Done()
 	if !c.silent && c.handshake() {
 		for c.readBatch() && c.serve(c.batch) {
 		}
@@ -139,7 +145,7 @@ func (c *conn) readBatch() bool {
 	}
 	start := 0
 	for _, end := range ends {
-		q, ok := decode(c.frames[start:end])
+		q, ok := decode(c.frames[start:end], c.server.opt.version)
 		if !ok {
 			return false
 		}
@@ -149,7 +155,7 @@ func (c *conn) readBatch() bool {
 	s := c.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.counts.BytesIn += int64(4*len(ends) + len(c.frames))
+	c.countIn(len(ends), 4*len(ends)+len(c.frames))
 	return true
 }
 
@@ -181,26 +187,33 @@ func (c *conn) readBody(n int) bool {
 	return true
 }
 
+// noZxid is the zxid of an event that stands for no certain change.
+const noZxid = -1
+
 // eventNames holds the names of Watcher.Event.EventType.
 var eventNames = map[int32]string{
 	jute.EventCreated: "NodeCreated", jute.EventDeleted: "NodeDeleted",
 	jute.EventDataChanged: "NodeDataChanged", jute.EventChildrenChanged: "NodeChildrenChanged",
 }
 
-// event queues a watch event. The caller holds the server's mu.
-func (c *conn) event(event int32, path string) {
+// event queues a watch event. Its zxid is that of the change, or noZxid. The
+// caller holds the server's mu.
+func (c *conn) event(event int32, path string, zxid int64) {
 	if c.detached {
 		return
+	}
+	if c.server.opt.version < ZooKeeper39 { // ZOOKEEPER-4655
+		zxid = noZxid
 	}
 	b := make([]byte, 0, 12+len(path))
 	b = jute.AppendString(jute.AppendInt32(jute.AppendInt32(b, event), jute.StateConnected), path)
 	c.server.counts.Events[eventNames[event]]++
-	c.server.counts.BytesOut += int64(c.out.reply(jute.XidEvent, -1, 0, b))
+	c.countOut(c.out.reply(jute.XidEvent, zxid, 0, b))
 }
 
 // reply queues a reply. The caller holds the server's mu.
 func (c *conn) reply(xid int32, err int32, body []byte) {
-	c.server.counts.BytesOut += int64(c.out.reply(xid, c.replica.zxid, err, body))
+	c.countOut(c.out.reply(xid, c.replica.zxid, err, body))
 }
 
 // sleep waits for d. It returns false at once if the connection is closed.

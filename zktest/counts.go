@@ -23,6 +23,27 @@ type Counts struct {
 	BytesIn, BytesOut int64 // of requests and of replies, with their length prefixes
 }
 
+// packets counts requests and replies with their handshakes, events and
+// four-letter words, for the reports of the latter.
+type packets struct{ received, sent int }
+
+// countIn counts requests from a client. The caller holds the server's mu.
+func (c *conn) countIn(requests, bytes int) {
+	c.server.counts.BytesIn += int64(bytes)
+	c.server.packets.received += requests
+	c.packets.received += requests
+}
+
+// countOut counts a frame to a client, unless it was discarded and has no bytes.
+// The caller holds the server's mu.
+func (c *conn) countOut(bytes int) {
+	if bytes > 0 {
+		c.server.counts.BytesOut += int64(bytes)
+		c.server.packets.sent++
+		c.packets.sent++
+	}
+}
+
 func newCounts() Counts { return Counts{Requests: map[string]int{}, Events: map[string]int{}} }
 
 // Counts returns a copy of the current counters.

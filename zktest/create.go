@@ -120,9 +120,34 @@ func (p *preparer) delete(s *session, q *request, ids []identity, t *txn) (chang
 	if r.children > 0 {
 		return change{}, jute.ErrNotEmpty
 	}
+	return p.putDeleted(q.path, t), 0
+}
+
+// deleteContainer checks a deleteContainer by a client. No permission is needed,
+// and the znode need not be a container, only no ephemeral.
+func (p *preparer) deleteContainer(q *request, t *txn) (change, int32) {
+	if !strings.Contains(q.path, "/") || strings.Contains(q.path, "\x00") || undeletable(q.path) {
+		return change{}, jute.ErrBadArguments
+	}
+	r, ok := p.get(q.path)
+	switch {
+	case !ok:
+		return change{}, jute.ErrNoNode
+	case r.children > 0:
+		return change{}, jute.ErrNotEmpty
+	case r.owner != 0:
+		return change{}, jute.ErrBadVersion
+	}
+	return p.putDeleted(q.path, t), 0
+}
+
+// putDeleted records the end of a znode and the changes to its parent.
+func (p *preparer) putDeleted(path string, t *txn) change {
+	parentPath, _ := splitPath(path)
+	parent, _ := p.get(parentPath)
 	parent.children--
 	parent.pzxid = t.zxid
 	p.put(parentPath, parent)
-	p.put(q.path, changeRecord{deleted: true})
-	return change{op: jute.OpDelete, path: q.path}, 0
+	p.put(path, changeRecord{deleted: true})
+	return change{op: jute.OpDelete, path: path}
 }

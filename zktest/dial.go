@@ -27,7 +27,7 @@ func (s *Server) Dial(network, addr string, timeout time.Duration) (net.Conn, er
 // memory the connection is one end of a net.Pipe, and DialContext does not
 // block.
 func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
-	if s.listener != nil {
+	if !s.opt.inMemory {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", s.addr)
 	}
 	if err := ctx.Err(); err != nil {
@@ -42,14 +42,14 @@ func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error)
 	return client, nil
 }
 
-// acceptLoop accepts connections until the listener is closed.
-func (s *Server) acceptLoop() {
-	defer s.wg.Done()
+// acceptLoop accepts connections until the run is over.
+func (s *Server) acceptLoop(r *run) {
+	defer r.wg.Done()
 	for {
-		nc, err := s.listener.Accept()
+		nc, err := r.listener.Accept()
 		if err != nil {
 			select {
-			case <-s.done:
+			case <-r.over:
 				return
 			case <-time.After(time.Millisecond): // out of file descriptors, or the client hung up
 				continue
@@ -65,8 +65,11 @@ func (s *Server) acceptLoop() {
 func (s *Server) serveConn(nc net.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	switch {
+	case s.closed:
 		return errClosed
+	case s.run.isOver():
+		return errStopped
 	}
 	silent, err := s.opt.plan.onConnect()
 	if err != nil {
@@ -76,7 +79,7 @@ func (s *Server) serveConn(nc net.Conn) error {
 	c.silent = silent
 	s.conns[c] = struct{}{}
 	s.counts.Connections++
-	s.wg.Add(2)
+	c.run.wg.Add(2)
 	go c.readLoop()
 	go c.out.sendLoop(c)
 	return nil

@@ -8,12 +8,13 @@
 //
 // # What it emulates
 //
-// The server speaks the protocol of a standalone ZooKeeper 3.8 server, to any
+// The server speaks the protocol of a standalone ZooKeeper 3.9 server, to any
 // client: sessions that expire, ephemeral, sequential and container znodes,
-// watches of all kinds, multi, ACLs with digest authentication, sync, and the
-// four-letter words ruok, srvr, stat, mntr, isro and envi. It listens on a free
-// port of the loopback interface. Use options to change what depends on a real
-// server's configuration or version.
+// watches of all kinds, multi, ACLs with digest authentication, and sync. It
+// answers the four-letter words ruok, srvr, stat, mntr, isro, envi, conf, cons,
+// dump and wchs, and closes the connection at any other. It listens on a free port
+// of the loopback interface. Use options to change what depends on a real server's
+// configuration, and [Emulate] for ZooKeeper 3.8.
 //
 // go-zookeeper, kazoo 2.8 and Curator 5.4 have been run against it, with their
 // recipes.
@@ -25,14 +26,23 @@
 // that is behind its leader. Where zktest differs from a real server, the real
 // server is right.
 //
+// # A server of its own
+//
+// The command zktest/zkserver runs a server in a process of its own, for tests in
+// other languages:
+//
+//	go run github.com/zkrecipes/zkrecipes/zktest/zkserver@latest -listen 127.0.0.1:2181
+//
 // # Faults on demand
 //
 // [Server.Expire] expires a session and [Server.Disconnect] closes its
-// connection, at once. A [Plan] makes the server fail at chosen requests: it
-// loses requests or replies, delays them, replaces them with errors, expires
-// sessions, refuses connections, or serves stale reads. Pass a plan to
-// [WithPlan], or add a [Fault] to that of a running server with [Server.Plan]
-// and [Plan.Add]. [PlanFromSeed] makes a random plan that can be repeated.
+// connection, at once. [Server.Stop] and [Server.Start] restart the server; data
+// and sessions survive that as they survive the restart of a real one. A [Plan]
+// makes the server fail at chosen requests: it loses requests or replies, delays
+// them, replaces them with errors, expires sessions, refuses connections, or
+// serves stale reads. Pass a plan to [WithPlan], or add a [Fault] to that of a
+// running server with [Server.Plan] and [Plan.Add]. [PlanFromSeed] makes a random
+// plan that can be repeated.
 //
 // # Simulated time
 //

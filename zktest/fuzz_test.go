@@ -62,8 +62,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add(frame(1, jute.OpCreate, createRecord("/a", 0))[4:])
 	f.Add(frame(1, jute.OpSetWatches, append(make([]byte, 8), "\x7f\xff\xff\xff\x00\x00\x00\x00"...))[4:])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if q, ok := decode(b); ok {
-			_ = q.name()
+		for _, v := range []Version{ZooKeeper38, ZooKeeper39} {
+			if q, ok := decode(b, v); ok {
+				_ = q.name()
+			}
 		}
 	})
 }

@@ -23,16 +23,22 @@ type connectRequest struct {
 	readOnly bool
 }
 
+// handshakeTimeout is how long a connection may take to send its ConnectRequest.
+// A real server closes such a connection between one and two times
+// zookeeper.nio.sessionlessCnxnTimeout after it was opened, which is 10 s.
+const handshakeTimeout = 10 * time.Second
+
 // handshake reads the ConnectRequest and replies to it, or to a four-letter
 // word. It reports whether requests follow
 // (ZooKeeperServer.processConnectRequest).
 func (c *conn) handshake() bool {
 	s := c.server
 	var head [4]byte
+	c.nc.SetReadDeadline(time.Now().Add(handshakeTimeout))
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
 		return false
 	}
-	if reply, ok := s.fourLetterWord(string(head[:])); ok {
+	if reply, ok := s.fourLetterWord(c, string(head[:])); ok {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		c.out.raw([]byte(reply))
@@ -43,6 +49,7 @@ func (c *conn) handshake() bool {
 	if !ok {
 		return false
 	}
+	c.nc.SetReadDeadline(time.Time{})
 	v := s.opt.plan.before(requestInfo{op: "connect"})
 	if v.delay > 0 && !c.sleep(v.delay) {
 		return false
@@ -56,7 +63,7 @@ func (c *conn) connect(q connectRequest, v verdict) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts.Requests["connect"]++
-	s.counts.BytesIn += int64(4 + q.size)
+	c.countIn(1, 4+q.size)
 	if s.closed || c.detached || v.drop {
 		return false
 	}
@@ -80,7 +87,7 @@ func (c *conn) connect(q connectRequest, v verdict) bool {
 	c.applyVerdict(after)
 	if !after.drop {
 		c.out.raw(reply)
-		s.counts.BytesOut += int64(len(reply))
+		c.countOut(len(reply))
 	}
 	if ss == nil || after.drop {
 		c.closeAfterFlush()

@@ -18,7 +18,7 @@ func (s *Server) Children(path string) []string {
 	if n == nil {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(n.children))
+	return slices.Sorted(maps.Keys(n.children.byName))
 }
 
 // Tree returns the znodes and sessions as text, for the messages of failing

@@ -71,26 +71,32 @@ func TestTTLZnodesAreReaped(t *testing.T) {
 	require.Equal(t, jute.ErrUnimplemented, c.roundTrip(jute.OpCreateTTL, record(jute.FlagTTL, 5000)).err)
 }
 
-func TestExistsNeedsReadOnlyWithTheOption(t *testing.T) {
+func TestExistsNeedsReadSince39(t *testing.T) {
 	secret := jute.ACL{Perms: jute.PermAll &^ jute.PermRead, Scheme: "world", ID: "anyone"}
-	for want, opts := range map[int32][]Option{0: nil, jute.ErrNoAuth: {ExistsNeedsRead()}} {
+	for want, opts := range map[int32][]Option{0: {Emulate(ZooKeeper38)}, jute.ErrNoAuth: nil} {
 		c := dialSession(t, NewServer(t, opts...), 0, nil, 0)
 		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/a", 0, secret)).err)
 		require.Equal(t, want, c.roundTrip(jute.OpExists, append(pathRecord("/a"), 0)).err)
 	}
 }
 
-func TestFourLetterWords(t *testing.T) {
-	srv := NewServer(t)
-	for word, want := range map[string]string{"ruok": "imok", "srvr": "Mode: standalone", "mntr": "zk_server_state\tstandalone"} {
-		c := dialRaw(t, srv)
-		c.write([]byte(word))
-		got, err := io.ReadAll(c.nc)
-		require.NoError(t, err)
-		require.Contains(t, string(got), want)
-	}
-	require.True(t, zk.FLWRuok([]string{srv.Addr()}, time.Second)[0])
-	stats, ok := zk.FLWSrvr([]string{srv.Addr()}, time.Second)
-	require.True(t, ok)
-	require.Equal(t, zk.ModeStandalone, stats[0].Mode)
+func TestAConnectionWithoutAHandshakeIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := NewServer(t, InMemory())
+		began := time.Now()
+		silent, slow, served := dialRaw(t, srv), dialRaw(t, srv), dialSession(t, srv, 0, nil, 0)
+		slow.write([]byte{0, 0, 0, 45, 0})
+		silent.waitClosed()
+		slow.waitClosed()
+		require.Equal(t, handshakeTimeout, time.Since(began))
+		require.Zero(t, served.roundTrip(jute.OpExists, watchRecord("/")).err, "the others stay")
+	})
+}
+
+func TestADelayedHandshakeIsNotCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := NewServer(t, InMemory(), WithPlan(NewPlan(Fault{Do: Delay, Op: "connect", For: 2 * handshakeTimeout})))
+		c := dialSession(t, srv, 0, nil, 0)
+		require.Zero(t, c.roundTrip(jute.OpExists, watchRecord("/")).err)
+	})
 }

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"crypto"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
@@ -10,21 +11,22 @@ import (
 type Option func(*options)
 
 type options struct {
-	tick            time.Duration
-	minTimeout      time.Duration
-	maxTimeout      time.Duration
-	listen          string
-	inMemory        bool
-	skipACL         bool
-	withoutDigest   bool
-	superDigest     string
-	containerCheck  time.Duration
-	existsNeedsRead bool
-	ttl             bool
-	neverUsed       time.Duration
-	maxFrame        int
-	plan            *Plan
-	onChange        func(Change)
+	tick           time.Duration
+	minTimeout     time.Duration
+	maxTimeout     time.Duration
+	listen         string
+	inMemory       bool
+	skipACL        bool
+	withoutDigest  bool
+	superDigest    string
+	digest         crypto.Hash
+	containerCheck time.Duration
+	version        Version
+	ttl            bool
+	neverUsed      time.Duration
+	maxFrame       int
+	plan           *Plan
+	onChange       func(Change)
 }
 
 func newOptions(opts []Option) options {
@@ -34,6 +36,8 @@ func newOptions(opts []Option) options {
 		containerCheck: time.Minute,
 		maxFrame:       jute.MaxFrame,
 		plan:           NewPlan(),
+		digest:         crypto.SHA1,
+		version:        ZooKeeper39,
 	}
 	for _, opt := range opts {
 		opt(&o)
@@ -82,6 +86,14 @@ func SkipACL() Option { return func(o *options) { o.skipACL = true } }
 // invalid (zookeeper.DigestAuthenticationProvider.enabled=false).
 func WithoutDigest() Option { return func(o *options) { o.withoutDigest = true } }
 
+// DigestAlgorithm sets the algorithm by which the server turns digest credentials
+// into the ids that ACLs name, crypto.SHA1 by default
+// (zookeeper.DigestAuthenticationProvider.digestAlg). The algorithm must be linked
+// into the program; SHA-1, SHA-256, SHA-384 and SHA-512 always are.
+func DigestAlgorithm(algorithm crypto.Hash) Option {
+	return func(o *options) { o.digest = algorithm }
+}
+
 // SuperDigest sets the digest of the superuser, whom no ACL restricts, as
 // user:base64(sha1(user:password))
 // (zookeeper.DigestAuthenticationProvider.superDigest).
@@ -98,11 +110,6 @@ func ContainerCheckInterval(d time.Duration) Option {
 // child for d after they were created (znode.container.maxNeverUsedIntervalMs).
 // By default it keeps them.
 func NeverUsedInterval(d time.Duration) Option { return func(o *options) { o.neverUsed = d } }
-
-// ExistsNeedsRead makes exists fail with NoAuth if the client may not read the
-// znode, as servers do since 3.8.4 and 3.9.2 (ZOOKEEPER-2590). By default every
-// client may learn that a znode exists, and its Stat.
-func ExistsNeedsRead() Option { return func(o *options) { o.existsNeedsRead = true } }
 
 // ExtendedTypes allows znodes with a time to live
 // (zookeeper.extendedTypesEnabled). The server deletes them when it checks the

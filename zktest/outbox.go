@@ -103,7 +103,7 @@ func (o *outbox) wakeSender() {
 // sendLoop sends what is queued until the connection is closed. Each write sends
 // all replies that have been queued by then, up to the next delay.
 func (o *outbox) sendLoop(c *conn) {
-	defer c.server.wg.Done()
+	defer c.run.wg.Done()
 	defer c.remove()
 	for {
 		next, closing := o.take()

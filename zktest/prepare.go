@@ -43,7 +43,7 @@ func (p *preparer) get(path string) (changeRecord, bool) {
 	if n == nil {
 		return changeRecord{}, false
 	}
-	return changeRecord{meta: n.meta, acl: n.acl, children: len(n.children)}, true
+	return changeRecord{meta: n.meta, acl: n.acl, children: n.children.len()}, true
 }
 
 func (p *preparer) put(path string, r changeRecord) {
@@ -118,10 +118,12 @@ func (p *preparer) change(s *session, q *request, ids []identity, t *txn) (chang
 		return p.delete(s, q, ids, t)
 	case jute.OpReconfig: // reconfigEnabled=false
 		return change{}, jute.ErrReconfigDisabled
-	case jute.OpDeleteContainer:
-		// For the server's internal use. If a client sends it, a real server
-		// takes the whole request as the path, and the zeros of its header are
-		// invalid in a path.
+	case jute.OpDeleteContainer: // for the server's internal use
+		if p.server.opt.version >= ZooKeeper39 {
+			return p.deleteContainer(q, t)
+		}
+		// If a client sends it, the server takes the whole request as the path,
+		// and the zeros of its header are invalid in a path.
 		return change{}, jute.ErrBadArguments
 	}
 	return p.modify(s, q, ids, t)

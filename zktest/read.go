@@ -82,7 +82,7 @@ func (c *conn) readZnode(q *request, b []byte) []byte {
 		q.err = jute.ErrNoNode
 		return b
 	}
-	unchecked := q.op == jute.OpExists && !c.server.opt.existsNeedsRead
+	unchecked := q.op == jute.OpExists && c.server.opt.version < ZooKeeper39
 	if !unchecked && !c.server.allowed(q.ids, n.acl, jute.PermRead) {
 		q.err = jute.ErrNoAuth
 		return b
@@ -98,11 +98,7 @@ func (c *conn) readZnode(q *request, b []byte) []byte {
 	case jute.OpGetData:
 		b = jute.AppendNullableBuffer(b, n.data)
 	case jute.OpGetChildren, jute.OpGetChildren2:
-		// Unordered, as on a real server, which keeps children in a hash set.
-		b = jute.AppendInt32(b, int32(len(n.children)))
-		for child := range n.children {
-			b = jute.AppendString(b, child)
-		}
+		b = jute.AppendStrings(b, n.children.list())
 	}
 	if q.op != jute.OpGetChildren {
 		stat := n.stat()
@@ -137,16 +133,16 @@ func (c *conn) setWatches(q *request) {
 	for _, path := range q.paths[0] { // data
 		switch n := r.tree.node(path); {
 		case n == nil:
-			c.event(jute.EventDeleted, path)
+			c.event(jute.EventDeleted, path, noZxid)
 		case n.mzxid > q.zxid:
-			c.event(jute.EventDataChanged, path)
+			c.event(jute.EventDataChanged, path, noZxid)
 		default:
 			r.dataWatches.add(path, c, oneShot)
 		}
 	}
 	for _, path := range q.paths[1] { // of exists, when there was no znode
 		if r.tree.node(path) != nil {
-			c.event(jute.EventCreated, path)
+			c.event(jute.EventCreated, path, noZxid)
 		} else {
 			r.dataWatches.add(path, c, oneShot)
 		}
@@ -154,17 +150,16 @@ func (c *conn) setWatches(q *request) {
 	for _, path := range q.paths[2] { // children
 		switch n := r.tree.node(path); {
 		case n == nil:
-			c.event(jute.EventDeleted, path)
+			c.event(jute.EventDeleted, path, noZxid)
 		case n.pzxid > q.zxid:
-			c.event(jute.EventChildrenChanged, path)
+			c.event(jute.EventChildrenChanged, path, noZxid)
 		default:
 			r.childWatches.add(path, c, oneShot)
 		}
 	}
 	for i, m := range []watchMode{persistent, recursive} {
 		for _, path := range q.paths[3+i] {
-			r.childWatches.add(path, c, m)
-			r.dataWatches.add(path, c, m)
+			r.addPersistent(path, c, m)
 		}
 	}
 }
@@ -183,11 +178,11 @@ func (c *conn) changeWatches(q *request, b []byte) []byte {
 		if kind == jute.WatchPersistentRecursive {
 			m = recursive
 		}
-		r.dataWatches.add(q.path, c, m)
-		r.childWatches.add(q.path, c, m)
+		r.addPersistent(q.path, c, m)
 		return jute.AppendInt32(b, 0) // an ErrorResult
 	}
-	if kind < jute.WatcherChildren || kind > jute.WatcherAny {
+	child, data, ok := r.watchesOfKind(kind)
+	if !ok {
 		q.err = jute.ErrMarshalling
 		return b
 	}
@@ -195,9 +190,8 @@ func (c *conn) changeWatches(q *request, b []byte) []byte {
 	if q.op == jute.OpRemoveWatches {
 		do = (*watches).remove
 	}
-	child := kind != jute.WatcherData && do(&r.childWatches, q.path, c)
-	data := kind != jute.WatcherChildren && do(&r.dataWatches, q.path, c)
-	if !child && !data {
+	inChild, inData := do(&r.childWatches, q.path, c, child), do(&r.dataWatches, q.path, c, data)
+	if !inChild && !inData {
 		q.err = jute.ErrNoWatcher
 	}
 	return b

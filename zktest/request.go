@@ -11,6 +11,7 @@ import (
 type request struct {
 	xid, op    int32
 	malformed  bool // the record cannot be decoded
+	refused    bool // so early that it takes no zxid
 	nullVector bool // of setWatches: a list of paths is null
 
 	path    string
@@ -35,7 +36,11 @@ type request struct {
 // takesZxid reports whether the request is a write. Writes take a zxid even if
 // they fail.
 func (q *request) takesZxid() bool {
-	switch q.op {
+	return !q.refused && isWrite(q.op)
+}
+
+func isWrite(op int32) bool {
+	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL,
 		jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL,
 		jute.OpCheck, jute.OpMulti, jute.OpReconfig, jute.OpCreateSession, jute.OpClose:
@@ -44,20 +49,28 @@ func (q *request) takesZxid() bool {
 	return false
 }
 
-// decode decodes a request. It returns false if the header is incomplete. A
-// record that cannot be decoded makes the request malformed.
-func decode(body []byte) (*request, bool) {
+// decode decodes a request to a server of version v. It returns false if the
+// header is incomplete. A record that cannot be decoded makes the request
+// malformed.
+func decode(body []byte, v Version) (*request, bool) {
 	d := jute.NewDecoder(body)
 	q := &request{xid: d.Int32(), op: d.Int32()}
 	if d.Err != nil {
 		return nil, false
 	}
-	q.decodeFields(d)
-	q.malformed = q.malformed || d.Err != nil
+	if q.op == jute.OpCheck && v >= ZooKeeper39 { // outside a multi
+		q.refused = true
+		return q, true
+	}
+	q.decodeFields(d, v)
+	// Since 3.9 the server decodes most writes before they get a zxid
+	// (PrepRequestProcessor.pRequestHelper).
+	q.refused = q.refused || d.Err != nil && q.op != jute.OpMulti && v >= ZooKeeper39
+	q.malformed = q.malformed || q.refused || d.Err != nil
 	return q, true
 }
 
-func (q *request) decodeFields(d *jute.Decoder) {
+func (q *request) decodeFields(d *jute.Decoder, v Version) {
 	switch q.op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		q.path, q.data, q.acl, q.flags = d.Text(), bytes.Clone(d.Buffer()), d.ACLs(), d.Int32()
@@ -67,6 +80,10 @@ func (q *request) decodeFields(d *jute.Decoder) {
 		}
 	case jute.OpDelete, jute.OpCheck:
 		q.path, q.version = d.Text(), d.Int32()
+	case jute.OpDeleteContainer:
+		if v >= ZooKeeper39 {
+			q.path = d.Text()
+		}
 	case jute.OpSetData:
 		q.path, q.data, q.version = d.Text(), bytes.Clone(d.Buffer()), d.Int32()
 	case jute.OpSetACL:
@@ -92,7 +109,7 @@ func (q *request) decodeFields(d *jute.Decoder) {
 	case jute.OpSasl:
 		d.Buffer()
 	case jute.OpMulti, jute.OpMultiRead:
-		q.decodeOps(d)
+		q.decodeOps(d, v)
 	}
 }
 
@@ -116,7 +133,7 @@ func (q *request) decodeSetWatches(d *jute.Decoder) {
 
 // decodeOps decodes the operations of a multi. A header precedes each of them,
 // and a header with the done flag ends the list (MultiOperationRecord).
-func (q *request) decodeOps(d *jute.Decoder) {
+func (q *request) decodeOps(d *jute.Decoder, v Version) {
 	for d.Err == nil {
 		op, done := d.Int32(), d.Bool()
 		d.Int32() // err, which is for results only
@@ -127,34 +144,52 @@ func (q *request) decodeOps(d *jute.Decoder) {
 		switch op {
 		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL,
 			jute.OpDelete, jute.OpSetData, jute.OpCheck, jute.OpGetChildren, jute.OpGetData:
-			sub.decodeFields(d)
+			sub.decodeFields(d, v)
 		default:
 			q.malformed = true
 			return
 		}
-		switch op {
-		case jute.OpCreateTTL:
-			if sub.flags == jute.FlagTTL || sub.flags == jute.FlagSequentialTTL {
-				break
-			}
-			fallthrough
-		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
-			// In a multi the flags decide what is created, not the operation,
-			// and only containers get a Stat (Op.Create, until ZOOKEEPER-4026).
-			sub.op = jute.OpCreate
-			if sub.flags == jute.FlagContainer {
-				sub.op = jute.OpCreateContainer
-			}
+		if isCreate(op) && d.Err == nil {
+			q.decodeCreateMode(&sub, d.Null, v)
 		}
-		// Reads and writes cannot be mixed, and only createTTL may have a time to
-		// live (Op.Create).
+		// Reads and writes cannot be mixed.
 		mixed := len(q.ops) > 0 && q.ops[0].isRead() != sub.isRead()
-		ttl := op != jute.OpCreateTTL && (sub.flags == jute.FlagTTL || sub.flags == jute.FlagSequentialTTL)
-		if mixed || ttl || q.op == jute.OpMulti && sub.isRead() {
+		if mixed || q.op == jute.OpMulti && sub.isRead() {
 			q.malformed = true
+		}
+		if q.malformed {
 			return
 		}
 		q.ops = append(q.ops, sub)
+	}
+}
+
+func isCreate(op int32) bool {
+	switch op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		return true
+	}
+	return false
+}
+
+// decodeCreateMode checks the flags of a create in a multi, and finds out what it
+// creates (Op.Create). Only createTTL may have a time to live.
+func (q *request) decodeCreateMode(sub *request, nullACL bool, v Version) {
+	ttl := sub.flags == jute.FlagTTL || sub.flags == jute.FlagSequentialTTL
+	switch {
+	case v >= ZooKeeper39 && (sub.flags < 0 || sub.flags > jute.FlagSequentialTTL):
+		q.malformed = true
+	case v >= ZooKeeper39 && nullACL: // a NullPointerException, where the others are IOExceptions
+		q.malformed, q.refused = true, true
+	case ttl && sub.op != jute.OpCreateTTL:
+		q.malformed = true
+	case ttl:
+	case sub.flags == jute.FlagContainer:
+		sub.op = jute.OpCreateContainer
+	case v < ZooKeeper39 || sub.op == jute.OpCreateTTL:
+		// Before 3.9 the flags decide alone, and the result has no Stat
+		// (ZOOKEEPER-4026).
+		sub.op = jute.OpCreate
 	}
 }
 

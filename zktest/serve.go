@@ -181,15 +181,14 @@ func (c *conn) queueReply(q *request, body []byte) {
 	if q.op == jute.OpPing {
 		xid = jute.XidPing
 	}
-	s := c.server
 	switch {
 	case q.op == jute.OpAuth || q.op == jute.OpSasl:
 		// A real server replies before the request reaches the processors that
 		// know the zxid.
-		s.counts.BytesOut += int64(c.out.reply(xid, 0, q.err, body))
+		c.countOut(c.out.reply(xid, 0, q.err, body))
 	case q.err == errUnknownOp:
 		// Not even prepared, so there is no zxid (UnimplementedRequestProcessor).
-		s.counts.BytesOut += int64(c.out.reply(xid, -1, jute.ErrUnimplemented, nil))
+		c.countOut(c.out.reply(xid, -1, jute.ErrUnimplemented, nil))
 	default:
 		c.reply(xid, q.err, body)
 	}

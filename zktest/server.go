@@ -1,11 +1,8 @@
 package zktest
 
 import (
-	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -15,20 +12,20 @@ import (
 // Server is an in-process ZooKeeper server. Its methods may be called from any
 // goroutine.
 type Server struct {
-	opt      options
-	listener net.Listener // nil in memory
-	addr     string
-	started  time.Time
-	secret   [32]byte
+	opt    options
+	addr   string
+	secret [32]byte
 
-	done chan struct{} // closed by Close
-	wake chan struct{} // wakes the clock
-	wg   sync.WaitGroup
+	done  chan struct{} // closed by Close
+	wake  chan struct{} // wakes the clock
+	clock sync.WaitGroup
 
 	// mu is never held across an operation that blocks, because a goroutine that
 	// waits for a sync.Mutex stops the time of a synctest bubble.
 	mu                 sync.Mutex
 	closed             bool
+	run                *run      // the latest
+	started            time.Time // when run began
 	leader             *replica
 	lagging            map[*replica]*conn
 	keepLog            bool   // set if the plan has Lag faults
@@ -41,6 +38,7 @@ type Server struct {
 	nextWake           time.Time // zero: the clock sleeps until it is woken
 	nextContainerCheck time.Time
 	counts             Counts
+	packets            packets
 	results            []result // scratch
 }
 
@@ -80,7 +78,6 @@ func Start(opts ...Option) (*Server, error) {
 	s := &Server{
 		opt:      newOptions(opts),
 		addr:     inMemoryAddr,
-		started:  time.Now(),
 		done:     make(chan struct{}),
 		wake:     make(chan struct{}, 1),
 		lagging:  map[*replica]*conn{},
@@ -91,43 +88,16 @@ func Start(opts ...Option) (*Server, error) {
 	}
 	s.leader = newReplica(s)
 	s.keepLog = s.opt.plan.hasLag()
-	s.scheduleContainerCheck(s.started)
+	rand.Read(s.secret[:])
+	if err := s.begin(s.opt.listen); err != nil {
+		return nil, fmt.Errorf("zktest: start: %w", err)
+	}
 	// As on a real server, the low 16 bits count sessions and the bits above
 	// them are the start time (SessionTrackerImpl.initializeNextSessionId).
 	s.nextID = int64(uint64(s.started.UnixMilli()) << 24 >> 8)
-	rand.Read(s.secret[:])
-	if !s.opt.inMemory {
-		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", s.opt.listen)
-		if err != nil {
-			return nil, fmt.Errorf("zktest: start: %w", err)
-		}
-		s.listener, s.addr = l, l.Addr().String()
-		s.wg.Add(1)
-		go s.acceptLoop()
-	}
-	s.wg.Add(1)
+	s.clock.Add(1)
 	go s.runClock()
 	return s, nil
-}
-
-var errClosed = errors.New("zktest: server is closed")
-
-// Close closes all connections and waits for the server's goroutines to return.
-// The data is lost. It is safe to call Close more than once.
-func (s *Server) Close() {
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.done)
-		if s.listener != nil {
-			s.listener.Close()
-		}
-		for c := range s.conns {
-			c.drop()
-		}
-	}
-	s.mu.Unlock()
-	s.wg.Wait()
 }
 
 // Addr returns the server's address as host:port. For a server in memory it is a

@@ -32,11 +32,11 @@ type node struct {
 	meta
 	data     []byte
 	acl      []jute.ACL
-	children map[string]struct{}
+	children childSet
 }
 
 func (n *node) stat() jute.Stat {
-	children := int32(len(n.children))
+	children := int32(n.children.len())
 	return jute.Stat{
 		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid,
 		Ctime: n.ctime, Mtime: n.mtime,
@@ -62,9 +62,9 @@ func newTree() *tree {
 		reapable:   map[string]struct{}{},
 	}
 	add := func(path string, acl []jute.ACL, children ...string) *node {
-		n := &node{data: []byte{}, acl: acl, children: map[string]struct{}{}}
+		n := &node{data: []byte{}, acl: acl}
 		for _, child := range children {
-			n.children[child] = struct{}{}
+			n.children.add(child)
 		}
 		t.nodes[path] = n
 		return n
@@ -110,10 +110,7 @@ func (t *tree) create(c *change, zxid, now int64) *node {
 	n.czxid, n.mzxid, n.pzxid = zxid, zxid, zxid
 	n.ctime, n.mtime = now, now
 	n.owner = c.owner
-	if parent.children == nil {
-		parent.children = map[string]struct{}{}
-	}
-	parent.children[name] = struct{}{}
+	parent.children.add(name)
 	t.nodes[c.path] = n
 	switch {
 	case c.op == jute.OpCreateContainer || c.ttl > 0:
@@ -132,7 +129,7 @@ func (t *tree) create(c *change, zxid, now int64) *node {
 func (t *tree) remove(path string, zxid int64) (n, parent *node) {
 	parentPath, name := splitPath(path)
 	n, parent = t.nodes[path], t.nodes[parentPath]
-	delete(parent.children, name)
+	parent.children.remove(name)
 	parent.pzxid = max(parent.pzxid, zxid)
 	delete(t.nodes, path)
 	delete(t.reapable, path)

@@ -6,17 +6,21 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
+// watchMode is a set of modes of watches.
 type watchMode uint8
 
 const (
-	oneShot watchMode = iota
+	oneShot watchMode = 1 << iota
 	persistent
 	recursive
+
+	anyMode = oneShot | persistent | recursive
 )
 
-// watches is a table of watches (WatchManager). A connection has at most one
-// watch on a path, with the mode of its latest request. As on a real server, a
-// GetW on a path with a persistent watch turns that into a one-shot watch.
+// watches is a table of watches (WatchManager). Since 3.9, a connection can have
+// a watch of each mode on a path (ZOOKEEPER-4466). Before, it had one, with the
+// mode of its latest request: a GetW on a path with a persistent watch turned that
+// into a one-shot watch.
 type watches struct {
 	server    *Server
 	table     map[string]map[*conn]watchMode // by path
@@ -27,45 +31,52 @@ func (w *watches) add(path string, c *conn, m watchMode) {
 	if c.detached {
 		return
 	}
-	if w.table[path] == nil {
-		w.table[path] = map[*conn]watchMode{}
+	if w.server.opt.version >= ZooKeeper39 {
+		m |= w.table[path][c]
 	}
-	old, had := w.table[path][c]
-	if had && old == recursive {
-		w.recursive--
-	}
-	if m == recursive {
-		w.recursive++
-	}
-	w.table[path][c] = m
-	if !had {
-		c.watched[path]++
+	w.set(path, c, m)
+}
+
+// set sets the modes of a connection's watches on a path.
+func (w *watches) set(path string, c *conn, m watchMode) {
+	old := w.table[path][c]
+	w.recursive += int(m&recursive)/int(recursive) - int(old&recursive)/int(recursive)
+	switch {
+	case m != 0:
+		if w.table[path] == nil {
+			w.table[path] = map[*conn]watchMode{}
+		}
+		w.table[path][c] = m
+		if old == 0 {
+			c.watched[path]++
+		}
+	case old != 0:
+		delete(w.table[path], c)
+		if len(w.table[path]) == 0 {
+			delete(w.table, path)
+		}
+		if c.watched[path]--; c.watched[path] == 0 {
+			delete(c.watched, path)
+		}
 	}
 }
 
-func (w *watches) remove(path string, c *conn) bool {
-	m, ok := w.table[path][c]
-	if !ok {
-		return false
-	}
-	if m == recursive {
-		w.recursive--
-	}
-	delete(w.table[path], c)
-	if len(w.table[path]) == 0 {
-		delete(w.table, path)
-	}
-	if c.watched[path]--; c.watched[path] == 0 {
-		delete(c.watched, path)
-	}
-	return true
+// remove removes the watches of a connection on a path that have one of the
+// modes. It reports whether there were any.
+func (w *watches) remove(path string, c *conn, m watchMode) bool {
+	old := w.table[path][c]
+	w.set(path, c, old&^m)
+	return old&m != 0
 }
 
-// contains reports whether any connection watches path. A real server ignores whose
-// watch it is (WatchManager.containsWatcher), so contains does too. It has the
-// signature of remove.
-func (w *watches) contains(path string, _ *conn) bool {
-	return w.table[path] != nil
+// contains reports whether the connection has a watch on path with one of the
+// modes. Before 3.9 a real server ignored whose watch it is
+// (WatchManager.containsWatcher).
+func (w *watches) contains(path string, c *conn, m watchMode) bool {
+	if w.server.opt.version < ZooKeeper39 {
+		return m != 0 && w.table[path] != nil
+	}
+	return w.table[path][c]&m != 0
 }
 
 // fire sends an event, at most one per connection, to the watchers of path and
@@ -86,15 +97,13 @@ func (w *watches) fire(path string, event int32, acl []jute.ACL, notified map[*c
 			continue // a recursive watcher gets the events of the children themselves
 		}
 		mark(c)
-		if m == oneShot {
-			w.remove(path, c)
-		}
+		w.set(path, c, m&^oneShot)
 	}
 	if w.recursive > 0 && event != jute.EventChildrenChanged {
 		for above := path; above != "/"; {
 			above = above[:max(strings.LastIndexByte(above, '/'), 1)]
 			for c, m := range w.table[above] {
-				if m == recursive {
+				if m&recursive != 0 {
 					mark(c)
 				}
 			}
@@ -102,16 +111,49 @@ func (w *watches) fire(path string, event int32, acl []jute.ACL, notified map[*c
 	}
 	for c := range fired {
 		if _, ok := notified[c]; !ok && w.server.allowed(c.ids, acl, jute.PermRead) {
-			c.event(event, path)
+			c.event(event, path, c.replica.zxid)
 		}
 	}
 	return fired
 }
 
+// addPersistent adds a persistent or a recursive watch. Before 3.9 a recursive
+// watch stood in both tables.
+func (r *replica) addPersistent(path string, c *conn, m watchMode) {
+	r.dataWatches.add(path, c, m)
+	if m != recursive || c.server.opt.version < ZooKeeper39 {
+		r.childWatches.add(path, c, m)
+	}
+}
+
+// watchesOfKind returns the modes in each table that a checkWatches or
+// removeWatches means by a Watcher.WatcherType. Before 3.9 it meant all modes.
+// watchesOfKind returns false if the server does not know kind.
+func (r *replica) watchesOfKind(kind int32) (child, data watchMode, ok bool) {
+	before := r.dataWatches.server.opt.version < ZooKeeper39
+	switch {
+	case kind == jute.WatcherAny:
+		return anyMode, anyMode, true
+	case kind == jute.WatcherChildren && before:
+		return anyMode, 0, true
+	case kind == jute.WatcherData && before:
+		return 0, anyMode, true
+	case kind == jute.WatcherChildren:
+		return oneShot, 0, true
+	case kind == jute.WatcherData:
+		return 0, oneShot, true
+	case kind == jute.WatcherPersistent && !before:
+		return persistent, persistent, true
+	case kind == jute.WatcherPersistentRecursive && !before:
+		return 0, recursive, true
+	}
+	return 0, 0, false
+}
+
 // forget removes all watches of a connection.
 func (r *replica) forget(c *conn) {
 	for path := range c.watched {
-		r.dataWatches.remove(path, c)
-		r.childWatches.remove(path, c)
+		r.dataWatches.remove(path, c, anyMode)
+		r.childWatches.remove(path, c, anyMode)
 	}
 }

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"strconv"
+
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
@@ -63,5 +65,27 @@ var childrenCases = []Case{
 		a.Ok(GetEphemerals(s.Path("x/")))
 		a.Ok(GetEphemerals(s.Path("x")))
 		a.Ok(GetEphemerals("/missing"))
+	}},
+	// The order is that of a hash set, in which the table's size and the order of
+	// insertion play a part.
+	{Name: "order", Run: func(s *Script) {
+		a := s.Connect("a")
+		p := s.Path("p")
+		a.Ok(Create(p, nil, Open, 0))
+		names := []string{"b", "Aa", "BB", "lock-", "ü", "\u2603", "z", "AaAa", "BBBB", "AaBB"}
+		for i := range 60 {
+			a.Quietly(Create(p+"/"+names[i%len(names)]+strconv.Itoa(i/len(names)), nil, Open, 0))
+			if i%9 == 0 {
+				a.Ok(GetChildren(p, false))
+			}
+		}
+		for i := range 50 {
+			a.Quietly(Delete(p+"/"+names[i%len(names)]+strconv.Itoa(i/len(names)), -1))
+			if i%9 == 0 {
+				a.Ok(GetChildren2(p, false))
+			}
+		}
+		a.Quietly(Create(p+"/last", nil, Open, 0))
+		a.Ok(GetChildren(p, false))
 	}},
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 var createCases = []Case{
@@ -48,10 +49,14 @@ var createCases = []Case{
 		// 5 and 6, znodes with a time to live, are an extension that is off.
 		a.Fails(jute.ErrUnimplemented, Create(s.Path("ttl"), nil, Open, jute.FlagTTL))
 		a.Fails(jute.ErrUnimplemented, Create(s.Path("ttl"), nil, Open, jute.FlagSequentialTTL))
+		inMulti := jute.ErrBadArguments
+		if s.Since(zktest.ZooKeeper39) {
+			inMulti = jute.ErrMarshalling
+		}
 		for _, flags := range []int32{7, 8, 99, -1, math.MinInt32} {
 			a.Fails(jute.ErrBadArguments, Create(s.Path("n"), nil, Open, flags))
 			a.Fails(jute.ErrBadArguments, Create2(s.Path("n"), nil, Open, flags))
-			a.Fails(jute.ErrBadArguments, Multi(Create(s.Path("n"), nil, Open, flags)))
+			a.Fails(inMulti, Multi(Create(s.Path("n"), nil, Open, flags)))
 		}
 		a.Ok(GetChildren2(s.Path(""), false))
 	}},
@@ -216,12 +221,22 @@ var createCases = []Case{
 		a.Fails(jute.ErrUnimplemented, CreateTTL(s.Path("n"), nil, Open, jute.FlagTTL, 1000))
 		a.Fails(jute.ErrUnimplemented, CreateTTL(s.Path("n"), nil, Open, jute.FlagSequentialTTL, 1000))
 		a.Drain()
-		// Without the flag a time to live is an error. A multi ignores it, since
-		// there the flags determine the operation (Op.Create).
+		// Without the flag a time to live is an error. Before 3.9 a multi ignores
+		// it, since there the flags determine the operation (Op.Create).
 		for flags := range int32(5) {
 			a.Fails(jute.ErrBadArguments, CreateTTL(s.Path("n"), nil, Open, flags, 1000))
 			a.Call(Multi(CreateTTL(s.Path("n"), nil, Open, flags, 1000)))
+			if s.Since(zktest.ZooKeeper39) { // or it stops the server
+				a.Call(Multi(CreateTTL(s.Path("n"), nil, Open, flags, -1)))
+				a.Call(Multi(CreateTTL(s.Path("n"), nil, Open, flags, 0)))
+			}
 		}
+		for _, ttl := range []int64{-1, 0, 1 << 40} {
+			a.Call(CreateTTL(s.Path("n"), nil, Open, jute.FlagTTL, ttl))
+			a.Call(Multi(CreateTTL(s.Path("n"), nil, Open, jute.FlagTTL, ttl)))
+		}
+		a.Call(Multi(Create(s.Path("n"), nil, Open, jute.FlagTTL)))
+		a.Ok(Exists(s.Path(""), false))
 	}},
 	{Name: "a frame that is too large", Run: func(s *Script) {
 		a := s.Connect("a")

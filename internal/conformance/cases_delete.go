@@ -49,14 +49,26 @@ var deleteCases = []Case{
 		a.Fails(jute.ErrBadArguments, Delete("/zookeeper/quota", -1))
 	}},
 	// The leader's ContainerManager submits deleteContainer to itself, with the
-	// path as the record. The server takes a client's whole frame, with its
-	// header, for the path.
+	// path as the record. Before 3.9 the server takes a client's whole frame, with
+	// its header, for the path. Since then it deletes the znode, whatever its ACL,
+	// and even if it is no container.
 	{Name: "deleteContainer by a client", Run: func(s *Script) {
 		a := s.Connect("a")
 		a.Ok(CreateContainer(s.Path("box"), nil, Open, jute.FlagContainer))
 		a.Call(DeleteContainer(s.Path("box")))
 		a.Call(Request{Op: jute.OpDeleteContainer, Text: "deleteContainer without a length", Body: []byte(s.Path("box"))})
-		a.Ok(Exists(s.Path("box"), false))
-		a.Ok(Delete(s.Path("box"), -1))
+		a.Call(Exists(s.Path("box"), false))
+		for _, flags := range []int32{jute.FlagEphemeral, 0} {
+			a.Ok(Create(s.Path("n"), nil, Anyone(0), flags))
+			a.Call(DeleteContainer(s.Path("n")))
+			a.Call(Delete(s.Path("n"), -1))
+		}
+		a.Ok(Create(s.Path("parent"), nil, Open, 0))
+		a.Ok(Create(s.Path("parent/n"), nil, Open, 0))
+		a.Ok(SetACL(s.Path("parent"), Anyone(0), -1))
+		for _, path := range []string{s.Path("parent"), s.Path("parent/n"), s.Path("missing"), s.Path("missing/n"), s.Path("n/"), "/", "", "x", "/zookeeper"} {
+			a.Call(DeleteContainer(path))
+		}
+		a.Ok(GetChildren2(s.Path(""), false))
 	}},
 }

@@ -90,6 +90,18 @@ var multiCases = []Case{
 			a.Call(Multi(op))
 		}
 	}},
+	// Since 3.9 the exceptions of CreateOptions use no zxid, and those of the
+	// decoding do.
+	{Name: "malformed creates", Run: func(s *Script) {
+		a := s.Connect("a")
+		for _, op := range []func(string, []byte, []jute.ACL, int32) Request{Create, Create2, CreateContainer} {
+			for _, flags := range []int32{0, jute.FlagTTL, 7} {
+				a.Call(Multi(op(s.Path("n"), nil, nil, flags), Check(s.Path(""), -1)))
+				a.Call(Multi(Check(s.Path(""), -1), op(s.Path("m"), nil, []jute.ACL{}, flags)))
+			}
+		}
+		a.Ok(GetChildren2(s.Path(""), false))
+	}},
 	{Name: "operations see the effects of earlier ones", Run: func(s *Script) {
 		a := s.Connect("a")
 		n := s.Path("n")
@@ -116,10 +128,11 @@ var multiCases = []Case{
 		r = a.Call(Multi(Delete(n, -1), Check(n, -1)))
 		s.Equal([]int32{0, jute.ErrNoNode}, r.Results, "results")
 	}},
-	// Op.Create considers only the flags, whichever of the three operations was
-	// sent. With the flags of a container it is a createContainer, otherwise a
-	// create, whose result has no Stat.
-	{Name: "create, create2 and createContainer are the same", Run: func(s *Script) {
+	// Before 3.9 Op.Create considers only the flags, whichever of the three
+	// operations was sent. With the flags of a container it is a createContainer,
+	// otherwise a create, whose result has no Stat. Since 3.9 the operation decides
+	// (ZOOKEEPER-4026).
+	{Name: "create, create2 and createContainer", Run: func(s *Script) {
 		a := s.Connect("a")
 		for _, op := range []func(string, []byte, []jute.ACL, int32) Request{Create, Create2, CreateContainer} {
 			for flags := range int32(5) {

@@ -97,8 +97,7 @@ var sessionCases = []Case{
 	}},
 	{Name: "with requests after its close", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
-		a.Send(Close())
-		a.Send(Create(s.Path("n"), nil, Open, 0))
+		a.SendTogether(Close(), Create(s.Path("n"), nil, Open, 0))
 		a.Closed()
 		a.over = true
 		b.Fails(jute.ErrNoNode, Exists(s.Path("n"), false))
@@ -152,6 +151,7 @@ var sessionCases = []Case{
 			time.Sleep(s.server.TickTime / 2)
 		}
 		s.lines = s.lines[:before] // their number varies
+		a.xid = 100
 		a.Ok(Exists(s.Path("e"), false))
 	}},
 }

@@ -137,7 +137,7 @@ var setWatchesCases = []Case{
 		a, b := s.Connect("a"), s.Connect("b")
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Anyone(31&^jute.PermRead), 0))
-		b.Ok(SetWatches(a.Ok(Exists(n, false)).Zxid, "now", Watches{Data: []string{n}, Child: []string{n}}))
+		b.Ok(SetWatches(a.Ok(GetACL(n)).Zxid, "now", Watches{Data: []string{n}, Child: []string{n}}))
 		b.Ok(CheckWatches(n, jute.WatcherAny))
 	}},
 	{Name: "setWatches2", Run: func(s *Script) {

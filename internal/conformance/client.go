@@ -85,9 +85,26 @@ func (c *Client) Send(r Request) int32 {
 	return c.xid
 }
 
+// SendTogether sends several requests in one write, so that the server gets all of
+// them before it serves the first.
+func (c *Client) SendTogether(requests ...Request) {
+	c.s.t.Helper()
+	var b []byte
+	for _, r := range requests {
+		c.xid++
+		b = append(b, c.frameOf(c.xid, r)...)
+	}
+	c.Raw(b)
+}
+
 // SendAs is like Send, but with the given xid.
 func (c *Client) SendAs(xid int32, r Request) {
 	c.s.t.Helper()
+	c.Raw(c.frameOf(xid, r))
+}
+
+// frameOf returns the frame of a request and records the request.
+func (c *Client) frameOf(xid int32, r Request) []byte {
 	if xid == jute.XidPing || xid == jute.XidAuth {
 		c.s.Note("%s > %s", c.name, r.Text)
 	} else {
@@ -96,7 +113,7 @@ func (c *Client) SendAs(xid int32, r Request) {
 	c.sent[xid] = r
 	b := jute.AppendInt32(nil, xid)
 	b = jute.AppendInt32(b, r.Op)
-	c.Raw(jute.Frame(append(b, r.Body...)))
+	return jute.Frame(append(b, r.Body...))
 }
 
 // Call sends a request and reads until its reply has come. The Reply also has the

@@ -8,7 +8,8 @@
 // also finds differences that no case asserts.
 //
 // Comments at the cases describe surprising behaviour of the real server, and
-// name its classes. The replies are those of ZooKeeper 3.8.0.
+// name its classes. The cases run against ZooKeeper 3.9 and 3.8, and zktest
+// emulates the version that it is compared with.
 package conformance
 
 import (
@@ -16,6 +17,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // A Server is a server under test.
@@ -26,9 +29,16 @@ type Server struct {
 	// TickTime determines the bounds of session timeouts: 2 and 20 ticks.
 	TickTime time.Duration
 
+	// Version is the version of ZooKeeper.
+	Version zktest.Version
+
 	// Shared means that other clients may write to the server. Then the zxids in
 	// the headers of replies are meaningless and are not compared.
 	Shared bool
+
+	// Restart ends the server and starts it again, with its data. It is nil if the
+	// server cannot do it.
+	Restart func() error
 
 	// CounterNearEnd sets the number of the next sequential child of a znode. It
 	// may end all connections and sessions. It is nil if the server cannot do
@@ -56,12 +66,13 @@ func Cases() []Case {
 		name  string
 		cases []Case
 	}{
-		{"create", createCases}, {"sequence", sequenceCases}, {"delete", deleteCases},
+		{"restart", restartCases}, {"create", createCases}, {"sequence", sequenceCases}, {"delete", deleteCases},
 		{"data", dataCases}, {"children", childrenCases}, {"acl", aclCases},
 		{"auth", authCases}, {"multi", multiCases}, {"watch", watchCases},
 		{"addWatch", addWatchCases}, {"setWatches", setWatchesCases},
 		{"session", sessionCases}, {"connect", connectCases}, {"frame", frameCases},
 		{"zxid", zxidCases}, {"system", systemCases}, {"container", containerCases},
+		{"fourLetterWord", fourLetterCases},
 	} {
 		for _, c := range group.cases {
 			c.Name = group.name + "/" + c.Name

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -20,13 +21,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// harness is the real server, which all cases share.
-var harness struct {
-	provider *zkserver.Provider
-	node     *zkserver.Node // nil: one of ZK_SERVERS
-	addr     string
-	tick     time.Duration
-}
+var provider *zkserver.Provider
 
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
@@ -37,8 +32,8 @@ func run(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	ctx := context.Background()
-	provider, err := zkserver.Find(ctx, func(format string, args ...any) {
+	var err error
+	provider, err = zkserver.Find(context.Background(), func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, format+"\n", args...)
 	})
 	if err != nil {
@@ -50,15 +45,12 @@ func run(m *testing.M) (code int) {
 		}
 	}()
 	fmt.Fprintln(os.Stderr, "ZooKeeper:", provider)
-	if err := prepareHarness(ctx, provider); err != nil {
-		return fail(err)
-	}
 	leaks := []goleak.Option{
 		goleak.IgnoreCurrent(),
 		// Idle connections to Docker's engine.
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-		// The server's process, if a case has restarted it.
+		// The servers' processes, which Close ends.
 		goleak.IgnoreAnyFunction("github.com/zkrecipes/zkrecipes/internal/zkserver.(*process).start.func1"),
 	}
 	if code = m.Run(); code != 0 {
@@ -70,30 +62,69 @@ func run(m *testing.M) (code int) {
 	return 0
 }
 
-// prepareHarness starts the real server, unless ZK_SERVERS names one.
-func prepareHarness(ctx context.Context, provider *zkserver.Provider) (err error) {
-	harness.provider = provider
-	if external := provider.External(); external != nil {
-		harness.addr = external[0]
-	} else {
-		// Use ZooKeeper's defaults, except where they make it slow.
-		node, err := provider.Start(ctx, zkserver.Config{JVMFlags: []string{
-			"-Dzookeeper.extendedTypesEnabled=false",
-			"-Dzookeeper.DigestAuthenticationProvider.superDigest=" + SuperDigest(),
-		}})
-		if err != nil {
-			return err
-		}
-		harness.node, harness.addr = node, node.Addr()
+// forEachVersion runs f once for each version of ZooKeeper that can be run here,
+// in parallel, or once with the version of ZK_SERVERS.
+func forEachVersion(t *testing.T, f func(t *testing.T, version string)) {
+	if provider.External() != nil {
+		t.Run("external", func(t *testing.T) { f(t, "") })
+		return
 	}
-	harness.tick, err = tickTime(ctx)
-	return err
+	for _, version := range zkserver.Versions {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			err := provider.Fetch(t.Context(), version)
+			if errors.Is(err, errors.ErrUnsupported) {
+				t.Skip(err)
+			}
+			require.NoError(t, err)
+			f(t, version)
+		})
+	}
+}
+
+// realServer starts a real server for one test, or returns the first of
+// ZK_SERVERS.
+func realServer(t *testing.T, version string, flags ...string) Server {
+	if external := provider.External(); external != nil {
+		return reference(t, external[0], nil)
+	}
+	node, err := provider.Start(t.Context(), zkserver.Config{Version: version, JVMFlags: flags})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
+	return reference(t, node.Addr(), node)
+}
+
+// reference returns the real server at addr. The node is nil if the server is one
+// of ZK_SERVERS.
+func reference(t *testing.T, addr string, node *zkserver.Node) Server {
+	server := Server{
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		},
+		Shared: node == nil,
+	}
+	var err error
+	server.TickTime, err = tickTime(t.Context(), server)
+	require.NoError(t, err)
+	server.Version, err = versionOf(t.Context(), server)
+	require.NoError(t, err)
+	if node != nil {
+		server.Restart = func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			return errors.Join(node.Kill(ctx), node.Restart(ctx))
+		}
+		if _, err := dataDir(t.Context(), node); err == nil {
+			server.CounterNearEnd = counterNearEnd(node)
+		}
+	}
+	return server
 }
 
 // tickTime returns the server's tick time. The shortest session timeout is two
 // ticks.
-func tickTime(ctx context.Context) (time.Duration, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", harness.addr)
+func tickTime(ctx context.Context, server Server) (time.Duration, error) {
+	conn, err := server.Dial(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -105,7 +136,7 @@ func tickTime(ctx context.Context) (time.Duration, error) {
 	}
 	frame, err := jute.ReadFrame(conn, 100)
 	if err != nil {
-		return 0, fmt.Errorf("connect to %s: %w", harness.addr, err)
+		return 0, fmt.Errorf("connect: %w", err)
 	}
 	timeout := time.Duration(binary.BigEndian.Uint32(frame[8:])) * time.Millisecond
 	if timeout == 0 {
@@ -116,63 +147,80 @@ func tickTime(ctx context.Context) (time.Duration, error) {
 	return timeout / 2, err
 }
 
-// reference returns the real server. The node is nil if the server is one of
-// ZK_SERVERS.
-func reference(addr string, node *zkserver.Node) Server {
-	server := Server{
-		Dial: func(ctx context.Context) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", addr)
-		},
-		TickTime: harness.tick,
-		Shared:   node == nil,
+// versionOf asks the server for its version.
+func versionOf(ctx context.Context, server Server) (zktest.Version, error) {
+	conn, err := server.Dial(ctx)
+	if err != nil {
+		return 0, err
 	}
-	if node != nil {
-		if _, err := dataDir(context.Background(), node); err == nil {
-			server.CounterNearEnd = counterNearEnd(node)
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "srvr"); err != nil {
+		return 0, err
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		return 0, err
+	}
+	for version, name := range map[zktest.Version]string{zktest.ZooKeeper38: "3.8", zktest.ZooKeeper39: "3.9"} {
+		if strings.HasPrefix(string(answer), "Zookeeper version: "+name+".") {
+			return version, nil
 		}
 	}
-	return server
+	return 0, fmt.Errorf("zktest emulates no such version: %q", answer)
 }
 
 // testDouble returns a zktest server that is configured like the real one.
-func testDouble(t *testing.T, opts ...zktest.Option) Server {
+func testDouble(t *testing.T, real Server, opts ...zktest.Option) Server {
 	srv := zktest.NewServer(t, append([]zktest.Option{
-		zktest.TickTime(harness.tick),
-		zktest.SessionTimeouts(2*harness.tick, 20*harness.tick),
+		zktest.Emulate(real.Version),
+		zktest.TickTime(real.TickTime),
+		zktest.SessionTimeouts(2*real.TickTime, 20*real.TickTime),
 		zktest.ContainerCheckInterval(500 * time.Millisecond),
 	}, opts...)...)
 	return Server{
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			return srv.DialContext(ctx, "tcp", srv.Addr())
 		},
-		TickTime:       harness.tick,
-		Shared:         harness.node == nil,
+		TickTime:       real.TickTime,
+		Version:        real.Version,
+		Shared:         real.Shared,
 		CounterNearEnd: srv.SetCounter,
+		Restart: func() error {
+			srv.Stop()
+			return srv.Start()
+		},
 	}
 }
 
 func TestZktestBehavesLikeZooKeeper(t *testing.T) {
-	compare(t, Cases(), reference(harness.addr, harness.node), testDouble(t, zktest.SuperDigest(SuperDigest())))
+	forEachVersion(t, func(t *testing.T, version string) {
+		// ZooKeeper's defaults, except where they make it slow.
+		real := realServer(t, version, "-Dzookeeper.extendedTypesEnabled=false",
+			"-Dzookeeper.DigestAuthenticationProvider.superDigest="+SuperDigest())
+		compare(t, Cases(), real, testDouble(t, real, zktest.SuperDigest(SuperDigest())))
+	})
 }
 
 func TestZktestBehavesLikeZooKeeperWithoutACLs(t *testing.T) {
-	compare(t, SkipACLCases, ownServer(t, "-Dzookeeper.skipACL=yes"), testDouble(t, zktest.SkipACL()))
+	needsOwn(t)
+	forEachVersion(t, func(t *testing.T, version string) {
+		real := realServer(t, version, "-Dzookeeper.skipACL=yes")
+		compare(t, SkipACLCases, real, testDouble(t, real, zktest.SkipACL()))
+	})
 }
 
 func TestZktestBehavesLikeZooKeeperWithoutDigest(t *testing.T) {
-	compare(t, WithoutDigestCases,
-		ownServer(t, "-Dzookeeper.DigestAuthenticationProvider.enabled=false"), testDouble(t, zktest.WithoutDigest()))
+	needsOwn(t)
+	forEachVersion(t, func(t *testing.T, version string) {
+		real := realServer(t, version, "-Dzookeeper.DigestAuthenticationProvider.enabled=false")
+		compare(t, WithoutDigestCases, real, testDouble(t, real, zktest.WithoutDigest()))
+	})
 }
 
-// ownServer starts a real server for one test.
-func ownServer(t *testing.T, flags ...string) Server {
-	if harness.node == nil {
+func needsOwn(t *testing.T) {
+	if provider.External() != nil {
 		t.Skip("needs a server of its own, which ZK_SERVERS does not provide")
 	}
-	node, err := harness.provider.Start(t.Context(), zkserver.Config{JVMFlags: flags})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
-	return reference(node.Addr(), node)
 }
 
 // compare runs the cases one after the other, each on both servers.
@@ -233,5 +281,8 @@ func TestZktestBehavesLikeZooKeeperOnRandomRequests(t *testing.T) {
 	for seed := range seeds {
 		cases = append(cases, Random(seed, steps))
 	}
-	compare(t, cases, reference(harness.addr, harness.node), testDouble(t))
+	forEachVersion(t, func(t *testing.T, version string) {
+		real := realServer(t, version, "-Dzookeeper.extendedTypesEnabled=false")
+		compare(t, cases, real, testDouble(t, real))
+	})
 }

@@ -104,7 +104,7 @@ func (r *random) multi() Request {
 func (r *random) request() Request {
 	at := r.IntN(len(r.zxids))
 	w := Watches{Data: r.paths(), Exist: r.paths(), Child: r.paths(), Persistent: r.paths(), Recursive: r.paths()}
-	kind := pick(r, jute.WatcherChildren, jute.WatcherData, jute.WatcherAny)
+	kind := pick(r, jute.WatcherChildren, jute.WatcherData, jute.WatcherAny, jute.WatcherPersistent, jute.WatcherPersistentRecursive)
 	rare := pick(r,
 		SetACL(r.path(), r.acl(), r.version()),
 		AddWatch(r.path(), pick(r, jute.WatchPersistent, jute.WatchPersistentRecursive)),

@@ -94,8 +94,8 @@ func (c *Client) decode(frame []byte) Reply {
 	return reply
 }
 
-// event decodes and describes a notification. It omits the zxid of the header:
-// servers before 3.9 send -1, later ones that of the change (ZOOKEEPER-4655).
+// event decodes and describes a notification. The zxid of its header is -1 before
+// 3.9, and that of the change since then (ZOOKEEPER-4655).
 func (c *Client) event(d *decoding) {
 	kind, state, path := d.Int32(), d.Int32(), d.String()
 	name, ok := eventNames[kind]
@@ -104,7 +104,8 @@ func (c *Client) event(d *decoding) {
 	}
 	d.reply.isEvent = true
 	d.reply.Events = []Event{{Type: kind, Path: path}}
-	c.s.Note("%s < %s %q state=%d err=%d rest=%d", c.name, name, path, state, d.reply.Err, d.Len())
+	c.s.Note("%s < %s %q zxid=%s state=%d err=%d rest=%d", c.name, name, path,
+		c.s.headerZxid(d.reply.Zxid), state, d.reply.Err, d.Len())
 }
 
 // body decodes the record of a successful reply.
@@ -152,8 +153,9 @@ func (d *decoding) data() {
 	d.addf("data=%s", describeData(d.reply.Data))
 }
 
-// children decodes a list of names and sorts it: the real server's order is that of
-// a hash set (DataNode).
+// children decodes a list of names. The transcript has them in the server's order,
+// that of a hash set (DataNode), and the Reply has them sorted. If the names contain
+// that of the run, their order says nothing, and the transcript is sorted too.
 func (d *decoding) children() {
 	n := d.Int32()
 	if n < 0 {
@@ -164,9 +166,13 @@ func (d *decoding) children() {
 	for i := int32(0); i < n && d.Err == nil; i++ {
 		children = append(children, d.String())
 	}
+	inOrder := slices.Clone(children)
 	slices.Sort(children)
 	d.reply.Children = children
-	d.addf("children=%q", children)
+	if strings.Contains(strings.Join(children, " "), d.s.root[1:]) {
+		inOrder = children
+	}
+	d.addf("children=%q", inOrder)
 }
 
 func (d *decoding) acl() {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // A Script is one run of a case against one server: its connections and its
@@ -44,6 +46,9 @@ func (s *Script) Path(below string) string {
 	}
 	return s.root + "/" + below
 }
+
+// Since reports whether the server is of version v or later.
+func (s *Script) Since(v zktest.Version) bool { return s.server.Version >= v }
 
 // Note adds a line to the transcript.
 func (s *Script) Note(format string, args ...any) {

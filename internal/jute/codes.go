@@ -132,9 +132,11 @@ const StateConnected int32 = 3
 // Kinds of watches for checkWatches and removeWatches
 // (org.apache.zookeeper.Watcher.WatcherType).
 const (
-	WatcherChildren int32 = 1
-	WatcherData     int32 = 2
-	WatcherAny      int32 = 3
+	WatcherChildren            int32 = 1
+	WatcherData                int32 = 2
+	WatcherAny                 int32 = 3
+	WatcherPersistent          int32 = 4 // since 3.9
+	WatcherPersistentRecursive int32 = 5 // since 3.9
 )
 
 // Modes of addWatch (org.apache.zookeeper.AddWatchMode).

@@ -40,7 +40,11 @@ func Frame(body []byte) []byte {
 // the frame with its length.
 func ReadFrame(r io.Reader, limit int) ([]byte, error) { return ReadFrameInto(r, nil, limit) }
 
-// ReadFrameInto is like ReadFrame, but reads into buf if it is large enough.
+// readStep is how much memory a frame gets before any of it has come.
+const readStep = 64 << 10
+
+// ReadFrameInto is like ReadFrame, but reads into buf if it is large enough. A
+// longer frame gets memory as its bytes come, whatever length it announces.
 func ReadFrameInto(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	if cap(buf) < 4 {
 		buf = make([]byte, 4, 512)
@@ -53,13 +57,16 @@ func ReadFrameInto(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	if n < 0 || n > limit {
 		return nil, fmt.Errorf("jute: frame of %d bytes, at most %d expected", n, limit)
 	}
-	frame := head
-	if cap(buf) < 4+n {
-		frame = append(make([]byte, 0, 4+n), head...)
-	}
-	frame = frame[:4+n]
-	if _, err := io.ReadFull(r, frame[4:]); err != nil {
-		return nil, err
+	frame, end := head, 4+n
+	for read := 4; read < end; read = len(frame) {
+		next := min(end, max(cap(frame), 2*read, readStep))
+		if cap(frame) < next {
+			frame = append(make([]byte, 0, next), frame...)
+		}
+		frame = frame[:next]
+		if _, err := io.ReadFull(r, frame[read:]); err != nil {
+			return nil, err
+		}
 	}
 	return frame, nil
 }
@@ -138,11 +145,17 @@ func (d *Decoder) Len() int { return len(d.b) }
 func (d *Decoder) Rest() []byte { return d.take(len(d.b)) }
 
 // Text is like String, but a length of -1 is an error.
-func (d *Decoder) Text() string {
-	n := d.Int32()
+func (d *Decoder) Text() string { return string(d.Bytes()) }
+
+// Bytes is like Buffer, but a length of -1 is an error.
+func (d *Decoder) Bytes() []byte { return d.take(int(d.Int32())) }
+
+// Count reads the length of a vector. A negative one is an error.
+func (d *Decoder) Count() int {
+	n := int(d.Int32())
 	if n < 0 {
 		d.Err = ErrShort
-		return ""
+		return 0
 	}
-	return string(d.take(int(n)))
+	return n
 }

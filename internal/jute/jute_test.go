@@ -2,8 +2,11 @@ package jute
 
 import (
 	"bytes"
+	"io"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -59,4 +62,45 @@ func FuzzDecoder(f *testing.F) {
 		d.Int64()
 		d.Bool()
 	})
+}
+
+// A frame's length may be wrong, or a lie.
+func TestAFrameGetsMemoryAsItsBytesCome(t *testing.T) {
+	for _, come := range []int{0, 1000, readStep, 10 * readStep} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := io.MultiReader(bytes.NewReader(AppendInt32(nil, 1<<30)), bytes.NewReader(make([]byte, come)))
+		_, err := ReadFrame(r, 1<<30)
+		runtime.ReadMemStats(&after)
+		require.Error(t, err)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4*come+2*readStep), "of %d bytes", come)
+	}
+}
+
+func TestReadFrameIntoReadsFramesOfAnyLength(t *testing.T) {
+	var buf []byte
+	for _, n := range []int{0, 1, 508, 509, readStep - 4, readStep - 3, 2 * readStep, 5*readStep + 7, 3, readStep} {
+		body := make([]byte, n)
+		for i := range body {
+			body[i] = byte(i * 7)
+		}
+		frame, err := ReadFrameInto(iotest.HalfReader(bytes.NewReader(Frame(body))), buf, 1<<30)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(Frame(body), frame), "%d bytes", n)
+		buf = frame
+	}
+}
+
+func TestNegativeCountsAreErrors(t *testing.T) {
+	for _, n := range []int32{-1, -2, -1 << 31} {
+		d := NewDecoder(AppendInt32(nil, n))
+		require.Zero(t, d.Count())
+		require.ErrorIs(t, d.Err, ErrShort)
+		d = NewDecoder(AppendInt32(nil, n))
+		require.Nil(t, d.Bytes())
+		require.ErrorIs(t, d.Err, ErrShort)
+	}
+	d := NewDecoder(AppendInt32(nil, 7))
+	require.Equal(t, 7, d.Count())
+	require.NoError(t, d.Err)
 }

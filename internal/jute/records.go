@@ -52,6 +52,7 @@ func AppendACLs(b []byte, acls []ACL) []byte {
 // ACLs reads a vector of ACLs. It returns an empty one for length -1.
 func (d *Decoder) ACLs() []ACL {
 	n := d.Int32()
+	d.Null = n == -1
 	var v []ACL
 	for i := int32(0); i < n && d.Err == nil; i++ {
 		v = append(v, ACL{Perms: d.Int32(), Scheme: d.String(), ID: d.String()})

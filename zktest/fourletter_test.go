@@ -1,0 +1,91 @@
+package zktest
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// ask sends a four-letter word and returns the reply.
+func ask(t *testing.T, srv *Server, word string) string {
+	t.Helper()
+	c := dialRaw(t, srv)
+	c.write([]byte(word))
+	reply, err := io.ReadAll(c.nc)
+	require.NoError(t, err)
+	return string(reply)
+}
+
+func TestFourLetterWords(t *testing.T) {
+	srv := NewServer(t)
+	for word, want := range map[string]string{
+		"ruok": "imok", "srvr": "Mode: standalone", "mntr": "zk_server_state\tstandalone",
+		"conf": "tickTime=50\n", "envi": "zookeeper.version=3.9.",
+	} {
+		require.Contains(t, ask(t, srv, word), want)
+	}
+	require.True(t, zk.FLWRuok([]string{srv.Addr()}, time.Second)[0])
+	_, ok := zk.FLWSrvr([]string{srv.Addr()}, time.Second)
+	require.False(t, ok, "as with a real server: go-zookeeper expects a date of another form")
+}
+
+func TestSrvrTellsTheVersion(t *testing.T) {
+	for version, want := range map[Version]string{ZooKeeper38: "3.8.0-", ZooKeeper39: "3.9.3-"} {
+		answer := ask(t, NewServer(t, Emulate(version)), "srvr")
+		require.Regexp(t, `^Zookeeper version: `+regexp.QuoteMeta(want)+`.*, built on \d{4}-\d\d-\d\d \d\d:\d\d UTC\n`, answer)
+	}
+}
+
+func TestNodeCountIncludesTheRootTwice(t *testing.T) {
+	srv := NewServer(t)
+	require.Contains(t, ask(t, srv, "srvr"), "\nNode count: 5\n", "the root, its alias, and three of /zookeeper")
+	require.Contains(t, ask(t, srv, "mntr"), "\nzk_znode_count\t5\n")
+}
+
+func TestStatAndConsListTheClients(t *testing.T) {
+	srv := NewServer(t)
+	c := dialSession(t, srv, 0, nil, 0)
+	require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/a", 0)).err)
+	require.Zero(t, c.roundTrip(jute.OpGetData, watchRecord("/a")).err)
+	c.write(frame(9, jute.OpDelete, versionRecord("/a", -1)))
+	c.event()
+	c.read()
+	line := fmt.Sprintf(" /%v[1](queued=0,recved=4,sent=5", c.nc.LocalAddr())
+	require.Contains(t, ask(t, srv, "stat"), "Clients:\n"+line+")\n")
+	session := srv.Sessions()[0]
+	cons := ask(t, srv, "cons")
+	require.Contains(t, cons, line+fmt.Sprintf(",sid=0x%x,est=", session.ID))
+	require.Contains(t, cons, ",to=10000)\n")
+	require.Equal(t, 1, strings.Count(cons, "sid="), "the connection that asks has no session")
+}
+
+func TestDumpListsSessionsAndEphemerals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := NewServer(t, InMemory(), TickTime(time.Second))
+		c := dialSession(t, srv, 0, nil, 0)
+		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/e", jute.FlagEphemeral)).err)
+		id := srv.Sessions()[0].ID
+		expires := srv.started.Add(11 * time.Second).Format(time.UnixDate)
+		require.Equal(t, fmt.Sprintf("SessionTracker dump:\nSession Sets (1)/(1):\n1 expire at %s:\n\t0x%x\n"+
+			"ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x%x:\n\t/e\n", expires, id, id), ask(t, srv, "dump"))
+	})
+}
+
+func TestWchsCountsWatchesOfDataAndExistence(t *testing.T) {
+	srv := NewServer(t)
+	a, b := dialSession(t, srv, 0, nil, 0), dialSession(t, srv, 0, nil, 0)
+	require.Zero(t, a.roundTrip(jute.OpGetData, watchRecord("/")).err)
+	require.Zero(t, a.roundTrip(jute.OpGetChildren, watchRecord("/")).err)
+	require.Equal(t, jute.ErrNoNode, a.roundTrip(jute.OpExists, watchRecord("/a")).err)
+	require.Zero(t, b.roundTrip(jute.OpGetData, watchRecord("/")).err)
+	require.Equal(t, "2 connections watching 2 paths\nTotal watches:3\n", ask(t, srv, "wchs"))
+}

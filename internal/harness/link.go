@@ -12,14 +12,16 @@ import (
 // Link connects clients to a zktest server. It can be stopped, as if the client's
 // process was suspended: the client reads nothing, what it writes is discarded, and
 // no deadline passes. Once the link is resumed, the client reads what the server has
-// sent meanwhile.
+// sent meanwhile. With a latency, what the server sends arrives that much later.
 type Link struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	mu    sync.Mutex
-	still bool
-	deaf  bool // what the server sends is discarded, except for the end of a connection
-	turn  sync.Cond
+	mu       sync.Mutex
+	still    bool
+	deaf     bool // what the server sends is discarded, except for the end of a connection
+	turn     sync.Cond
+	latency  time.Duration
+	received int
 }
 
 // NewLink returns a link to a server.
@@ -38,6 +40,20 @@ func (s *Link) Lose() { s.set(true, true) }
 // Resume ends a Stop or a Lose.
 func (s *Link) Resume() { s.set(false, false) }
 
+// SetLatency sets how long what the server sends is under way.
+func (s *Link) SetLatency(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.latency = d
+}
+
+// Received returns the number of bytes that the server has sent.
+func (s *Link) Received() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.received
+}
+
 func (s *Link) set(still, deaf bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,34 +67,59 @@ func (s *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &stalled{Conn: nc, s: s}
+	c := &stalled{Conn: nc, s: s, underWay: make(chan chunk, 100), gone: make(chan struct{})}
 	go c.receive()
+	go c.deliver()
 	return c, nil
 }
 
 // stalled is a connection over a Link.
 type stalled struct {
 	net.Conn
-	s      *Link
-	buf    []byte
-	err    error // follows what is in buf
-	closed bool
+	s        *Link
+	underWay chan chunk
+	buf      []byte
+	err      error // follows what is in buf
+	closed   bool
+	gone     chan struct{} // closed by Close
+}
+
+// chunk is what the server has sent, and the error that follows.
+type chunk struct {
+	b   []byte
+	err error
+	at  time.Time // when it arrives
 }
 
 func (c *stalled) receive() {
+	defer close(c.underWay)
 	for {
 		b := make([]byte, 4096)
 		n, err := c.Conn.Read(b)
 		c.s.mu.Lock()
-		if !c.s.deaf {
-			c.buf = append(c.buf, b[:n]...)
-		}
-		c.err = err
-		c.s.turn.Broadcast()
+		c.s.received += n
+		at := time.Now().Add(c.s.latency)
 		c.s.mu.Unlock()
+		c.underWay <- chunk{b[:n], err, at}
 		if err != nil {
 			return
 		}
+	}
+}
+
+func (c *stalled) deliver() {
+	for k := range c.underWay {
+		select {
+		case <-time.After(time.Until(k.at)):
+		case <-c.gone: // nobody reads it
+		}
+		c.s.mu.Lock()
+		if !c.s.deaf {
+			c.buf = append(c.buf, k.b...)
+		}
+		c.err = k.err
+		c.s.turn.Broadcast()
+		c.s.mu.Unlock()
 	}
 }
 
@@ -111,7 +152,10 @@ func (c *stalled) Write(p []byte) (int, error) {
 
 func (c *stalled) Close() error {
 	c.s.mu.Lock()
-	c.closed = true
+	if !c.closed {
+		c.closed = true
+		close(c.gone)
+	}
 	c.s.turn.Broadcast()
 	c.s.mu.Unlock()
 	return c.Conn.Close()

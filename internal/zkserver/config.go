@@ -12,6 +12,9 @@ import (
 // Config configures a server. The zero value configures a server that is fast
 // rather than durable.
 type Config struct {
+	// Version is one of Versions. Empty means the Provider's default.
+	Version string
+
 	// TickTime is ZooKeeper's unit of time, 500 ms if zero. Session timeouts are
 	// between 2 and 20 ticks, unless Extra sets minSessionTimeout and
 	// maxSessionTimeout (in milliseconds).
@@ -24,6 +27,9 @@ type Config struct {
 	// JVMFlags follow the harness's own flags, so they override those. They
 	// must not contain white space.
 	JVMFlags []string
+
+	// TLS, if set, opens a secure port beside the plain one.
+	TLS *TLS
 }
 
 // lines returns the lines of zoo.cfg that do not depend on where the server
@@ -58,7 +64,7 @@ func (c Config) lines() ([]string, error) {
 
 // jvmFlags returns the flags of the server's JVM.
 func (c Config) jvmFlags() []string {
-	return append([]string{
+	flags := []string{
 		// Start in half a second rather than be fast after an hour.
 		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData",
 		// Do not force writes to the disk. The data survives a killed server,
@@ -78,5 +84,9 @@ func (c Config) jvmFlags() []string {
 		"-Dzookeeper.cnxTimeout=500",
 		"-Dzookeeper.fastleader.maxNotificationInterval=500",
 		"-Dzookeeper.jmx.log4j.disable=true",
-	}, c.JVMFlags...)
+	}
+	if c.TLS != nil {
+		flags = append(flags, nettyFlag())
+	}
+	return append(flags, c.JVMFlags...)
 }

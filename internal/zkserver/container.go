@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +27,10 @@ import (
 // it survives a kill. To wipe it, the container is replaced.
 type container struct {
 	backend *dockerBackend
+	image   image
 	port    int // on 127.0.0.1
+	tls     *TLS
+	secure  int // port on 127.0.0.1, with tls
 	number  int // in the ensemble, from 1
 	lines   []string
 	flags   []string
@@ -48,6 +53,8 @@ type peers struct {
 
 func (c *container) addr() string { return loopback(c.port) }
 
+func (c *container) secureAddr() string { return secureAddr(c.tls, c.secure) }
+
 // create makes the container. It fixes the port on the host, because Docker would
 // choose another one each time the container starts.
 func (c *container) create(ctx context.Context) error {
@@ -56,23 +63,18 @@ func (c *container) create(ctx context.Context) error {
 		members = strings.Join(c.peers.lines, " ")
 	}
 	current, err := c.backend.provider.CreateContainer(ctx, testcontainers.ContainerRequest{
-		Image: c.backend.image,
+		Image: c.image.name,
 		Env: map[string]string{
+			"ZOO_VERSION":   c.image.version, // only the image of image.sh knows it
 			"ZOO_MY_ID":     strconv.Itoa(c.number),
 			"ZOO_SERVERS":   members,
 			"ZOO_CFG_EXTRA": strings.Join(c.lines, " "), // overrides the image's own lines: the last one wins
 			"JVMFLAGS":      strings.Join(c.flags, " "),
 		},
-		Labels:       maps.Clone(c.backend.labels),
-		ExposedPorts: []string{"2181/tcp"},
-		HostConfigModifier: func(host *dockercontainer.HostConfig) {
-			host.PortBindings = network.PortMap{
-				network.MustParsePort("2181/tcp"): {{
-					HostIP:   netip.AddrFrom4([4]byte{127, 0, 0, 1}),
-					HostPort: strconv.Itoa(c.port),
-				}},
-			}
-		},
+		Labels:             maps.Clone(c.backend.labels),
+		ExposedPorts:       slices.Collect(maps.Keys(c.ports())),
+		HostConfigModifier: c.publish,
+		Files:              c.files(),
 	})
 	if err != nil {
 		return err
@@ -84,6 +86,35 @@ func (c *container) create(ctx context.Context) error {
 		return nil
 	}
 	return c.join(ctx)
+}
+
+// ports returns the server's ports, and to which port on 127.0.0.1 each is bound.
+func (c *container) ports() map[string]int {
+	ports := map[string]int{"2181/tcp": c.port}
+	if c.tls != nil {
+		ports[securePort+"/tcp"] = c.secure
+	}
+	return ports
+}
+
+func (c *container) publish(host *dockercontainer.HostConfig) {
+	host.PortBindings = network.PortMap{}
+	for inside, port := range c.ports() {
+		host.PortBindings[network.MustParsePort(inside)] = []network.PortBinding{{
+			HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1}), HostPort: strconv.Itoa(port),
+		}}
+	}
+}
+
+// files returns the files that the server finds in its container.
+func (c *container) files() []testcontainers.ContainerFile {
+	var files []testcontainers.ContainerFile
+	for name, content := range c.tls.files("/") {
+		files = append(files, testcontainers.ContainerFile{
+			Reader: bytes.NewReader(content), ContainerFilePath: name, FileMode: 0o644,
+		})
+	}
+	return files
 }
 
 func (c *container) join(ctx context.Context) error {
@@ -116,8 +147,7 @@ func (c *container) kill(ctx context.Context) error {
 	exit := c.backend.engine.ContainerWait(waitCtx, c.id(), client.ContainerWaitOptions{
 		Condition: dockercontainer.WaitConditionNotRunning,
 	})
-	_, err := c.backend.engine.ContainerKill(ctx, c.id(), client.ContainerKillOptions{Signal: "KILL"})
-	if err != nil {
+	if err := c.signal(ctx, "KILL"); err != nil {
 		return err
 	}
 	select {
@@ -133,13 +163,15 @@ func (c *container) stop(ctx context.Context) error {
 	return err
 }
 
-func (c *container) pause(ctx context.Context) error {
-	_, err := c.backend.engine.ContainerPause(ctx, c.id(), client.ContainerPauseOptions{})
-	return err
-}
+// pause sends SIGSTOP to java, which is process 1 of its container. The engine's
+// own pause waits until the kernel has frozen every thread, and fails when a
+// thread sits in a write to the disk for too long.
+func (c *container) pause(ctx context.Context) error { return c.signal(ctx, "STOP") }
 
-func (c *container) unpause(ctx context.Context) error {
-	_, err := c.backend.engine.ContainerUnpause(ctx, c.id(), client.ContainerUnpauseOptions{})
+func (c *container) unpause(ctx context.Context) error { return c.signal(ctx, "CONT") }
+
+func (c *container) signal(ctx context.Context, name string) error {
+	_, err := c.backend.engine.ContainerKill(ctx, c.id(), client.ContainerKillOptions{Signal: name})
 	return err
 }
 

@@ -18,7 +18,7 @@ import (
 // uses the engine's API for what testcontainers-go lacks: kill, pause, and
 // connecting and disconnecting networks.
 type dockerBackend struct {
-	image    string
+	images   images
 	provider *testcontainers.DockerProvider
 	engine   client.APIClient
 	watcher  *watcher
@@ -40,12 +40,12 @@ func findDocker(ctx context.Context, logf func(string, ...any)) (backend, error)
 		return nil, fmt.Errorf("no engine: %w", err)
 	}
 	engine := provider.Client()
-	d := &dockerBackend{provider: provider, engine: engine}
+	d := &dockerBackend{provider: provider, engine: engine, images: images{engine: engine, logf: logf}}
 	if _, err := engine.Ping(ctx, client.PingOptions{}); err != nil {
 		return nil, errors.Join(fmt.Errorf("no engine: %w", err), provider.Close())
 	}
 	d.sweep(ctx)
-	if d.image, err = findImage(ctx, engine, logf); err != nil {
+	if d.images.standard, err = d.images.find(ctx, ""); err != nil {
 		return nil, errors.Join(err, provider.Close())
 	}
 	if d.watcher, err = newWatcher("DOCKER_HOST=" + engine.DaemonHost()); err != nil {
@@ -56,20 +56,32 @@ func findDocker(ctx context.Context, logf func(string, ...any)) (backend, error)
 	return d, nil
 }
 
-func (d *dockerBackend) String() string { return "docker image " + d.image }
+func (d *dockerBackend) String() string { return "docker " + d.images.standard.String() }
+
+func (d *dockerBackend) fetch(ctx context.Context, version string) error {
+	_, err := d.images.find(ctx, version)
+	return err
+}
 
 func (d *dockerBackend) create(ctx context.Context, n int, cfg Config) ([]server, error) {
 	lines, err := cfg.lines()
 	if err != nil {
 		return nil, err
 	}
-	picked, err := d.ports.pick(n)
+	image, err := d.images.find(ctx, cfg.Version)
+	if err != nil {
+		return nil, err
+	}
+	picked, err := d.ports.pick(2 * n)
 	if err != nil {
 		return nil, err
 	}
 	nodes := make([]*container, n)
 	for i := range nodes {
-		nodes[i] = &container{backend: d, port: picked[i], number: i + 1, lines: lines, flags: cfg.jvmFlags()}
+		nodes[i] = &container{
+			backend: d, image: image, port: picked[i], tls: cfg.TLS, secure: picked[n+i],
+			number: i + 1, lines: append(lines, cfg.TLS.lines("/", securePort)...), flags: cfg.jvmFlags(),
+		}
 	}
 	if n > 1 {
 		if err := d.connect(ctx, nodes); err != nil {

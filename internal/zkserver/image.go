@@ -8,15 +8,17 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/moby/moby/client"
 )
 
 const (
-	officialImage = "zookeeper:3.9"
-	debianImage   = "zkrecipes-zookeeper:debian" // what image.sh builds
+	officialImage = "zookeeper:"                   // and the version
+	debianImage   = "zkrecipes-zookeeper:debian13" // what image.sh builds; it has all versions
 
 	// registryTimeout is how long a registry may take until its first response.
 	// The engine's own timeout is too long for a machine that reaches none.
@@ -26,31 +28,110 @@ const (
 //go:embed image.sh
 var imageScript string
 
-// findImage returns the name of an image that the engine has. It pulls the
-// image ZK_IMAGE if needed, or builds one if that fails.
-func findImage(ctx context.Context, engine client.APIClient, logf func(string, ...any)) (string, error) {
-	name := os.Getenv("ZK_IMAGE")
-	if name == "" {
-		name = officialImage
+// images finds an image for each version of ZooKeeper.
+type images struct {
+	engine   client.APIClient
+	logf     func(string, ...any)
+	standard image // for servers that need no certain version
+
+	mu    sync.Mutex
+	found map[string]image // by version
+}
+
+// An image is one that the engine has.
+type image struct {
+	name    string
+	version string // empty if it is the user's, and only that
+}
+
+func (i image) String() string {
+	if i.version == "" {
+		return "image " + i.name
 	}
-	if hasImage(ctx, engine, name) {
-		return name, nil
+	return fmt.Sprintf("image %s (ZooKeeper %s)", i.name, i.version)
+}
+
+// find returns an image with a version of ZooKeeper. An empty version means the
+// standard image. find pulls or builds the image if needed.
+func (s *images) find(ctx context.Context, version string) (image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if version == "" && s.standard.name != "" {
+		return s.standard, nil
 	}
-	var pullErr error
-	if name != debianImage {
-		if pullErr = pull(ctx, engine, name, logf); pullErr == nil {
-			return name, nil
+	if name := os.Getenv("ZK_IMAGE"); name != "" {
+		if version != "" {
+			return image{}, fmt.Errorf("only ZK_IMAGE=%s is allowed: %w", name, errors.ErrUnsupported)
 		}
-		pullErr = fmt.Errorf("pull %s: %w", name, pullErr)
+		return s.user(ctx, name)
 	}
-	if hasImage(ctx, engine, debianImage) {
-		return debianImage, nil
+	if version == "" {
+		version, _ = wantedVersion()
 	}
-	logf("zkserver: building %s, about a minute", debianImage)
-	if err := build(ctx, engine); err != nil {
-		return "", errors.Join(pullErr, fmt.Errorf("build %s: %w", debianImage, err))
+	if found, ok := s.found[version]; ok {
+		return found, nil
 	}
-	return debianImage, nil
+	found, err := s.get(ctx, version)
+	if err != nil {
+		return image{}, err
+	}
+	if s.found == nil {
+		s.found = map[string]image{}
+	}
+	s.found[version] = found
+	return found, nil
+}
+
+// user returns the image ZK_IMAGE, or the built one if that cannot be pulled.
+func (s *images) user(ctx context.Context, name string) (image, error) {
+	if hasImage(ctx, s.engine, name) {
+		return image{name: name}, nil
+	}
+	pullErr := pull(ctx, s.engine, name, s.logf)
+	if pullErr == nil {
+		return image{name: name}, nil
+	}
+	version, _ := wantedVersion()
+	found, err := s.built(ctx, version)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("pull %s: %w", name, pullErr), err)
+	}
+	return found, err
+}
+
+// get pulls or builds an image with a version. If an image has been built here,
+// no registry could be reached then, and get does not try again.
+func (s *images) get(ctx context.Context, version string) (image, error) {
+	if !slices.Contains(Versions, version) {
+		return image{}, fmt.Errorf("ZooKeeper %s: only %s can be run: %w", version, Versions, errors.ErrUnsupported)
+	}
+	official := officialImage + version
+	if hasImage(ctx, s.engine, official) {
+		return image{official, version}, nil
+	}
+	if hasImage(ctx, s.engine, debianImage) {
+		return image{debianImage, version}, nil
+	}
+	pullErr := pull(ctx, s.engine, official, s.logf)
+	if pullErr == nil {
+		return image{official, version}, nil
+	}
+	found, err := s.built(ctx, version)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("pull %s: %w", official, pullErr), err)
+	}
+	return found, err
+}
+
+// built returns the image of image.sh, which it builds if needed.
+func (s *images) built(ctx context.Context, version string) (image, error) {
+	if !hasImage(ctx, s.engine, debianImage) {
+		s.logf("zkserver: building %s, about a minute", debianImage)
+		if err := build(ctx, s.engine); err != nil {
+			return image{}, fmt.Errorf("build %s: %w", debianImage, err)
+		}
+	}
+	return image{debianImage, version}, nil
 }
 
 func hasImage(ctx context.Context, engine client.APIClient, name string) bool {

@@ -2,7 +2,8 @@
 # Builds a ZooKeeper image from Debian's packages, for machines that reach a
 # Debian mirror but no registry of images. The image understands the variables
 # of the official image (ZOO_SERVERS, ZOO_MY_ID, ...), so the harness treats both
-# alike.
+# alike. It runs the ZooKeeper of Debian 13, which is 3.9.3, or with
+# ZOO_VERSION=3.8 that of Debian 12, which is 3.8.0.
 #
 #   image.sh [-f]     does nothing if the image exists, unless -f is given
 #
@@ -10,7 +11,7 @@
 # beside it.
 set -euo pipefail
 
-tag=${ZK_IMAGE_TAG:-zkrecipes-zookeeper:debian}
+tag=${ZK_IMAGE_TAG:-zkrecipes-zookeeper:debian13}
 force=
 [ "${1:-}" = -f ] && force=yes
 
@@ -44,10 +45,8 @@ log=$work/log
 
 run() { "$@" >>"$log" 2>&1 9>&- </dev/null || { tail -n 30 "$log" >&2; die "failed: $*"; }; }
 
-release=$(. /etc/os-release && [ "$ID" = debian ] && echo "${VERSION_CODENAME:-}") || true
-release=${release:-bookworm}
-say "building $tag from Debian $release, about a minute"
-run debootstrap --variant=minbase "$release" "$root"
+say "building $tag from Debian's packages, about a minute"
+run debootstrap --variant=minbase trixie "$root"
 
 cat >"$root/etc/dpkg/dpkg.cfg.d/small" <<'CONF'
 path-exclude=/usr/share/doc/*
@@ -65,6 +64,18 @@ run unshare --mount --propagation private bash -euc '
 	export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 	chroot "$1" apt-get update
 	chroot "$1" apt-get install -y --no-install-recommends default-jre-headless libzookeeper-java
+	# Of Debian 12 only the jars of ZooKeeper itself. It runs with the newer
+	# versions of the libraries.
+	sed "s/ trixie / bookworm /" "$1/etc/apt/sources.list" >"$1/etc/apt/sources.list.d/bookworm.list"
+	chroot "$1" apt-get update
+	chroot "$1" sh -euc "
+		mkdir /opt/zookeeper-3.8
+		cd /opt/zookeeper-3.8
+		apt-get download libzookeeper-java/bookworm
+		dpkg-deb -x libzookeeper-java_3.8*.deb .
+		cp usr/share/java/zookeeper.jar .
+		cp usr/share/java/zookeeper-jute.jar .
+		rm -r usr *.deb"
 ' - "$root"
 
 mkdir -p "$root/conf" "$root/data"
@@ -95,12 +106,20 @@ if [ ! -f /conf/zoo.cfg ]; then
 fi
 [ -f /data/myid ] || echo "${ZOO_MY_ID:-1}" >/data/myid
 
+# zookeeper.jar names the other jars it needs in its manifest. Among these is the
+# zookeeper-jute.jar of 3.9, so that of 3.8 must come first.
+case ${ZOO_VERSION:-3.9} in
+3.9) jars=/usr/share/java/zookeeper.jar ;;
+3.8) jars=/opt/zookeeper-3.8/zookeeper-jute.jar:/opt/zookeeper-3.8/zookeeper.jar ;;
+*) echo "entrypoint.sh: no ZooKeeper $ZOO_VERSION here" >&2 && exit 1 ;;
+esac
+
 # exec makes java process 1, so stopping or killing the container stops or kills
-# the server. zookeeper.jar names the other jars it needs in its manifest.
+# the server.
 exec java ${JVMFLAGS:-} \
 	-Dorg.slf4j.simpleLogger.defaultLogLevel="${ZOO_LOG_LEVEL:-warn}" \
 	-Dzookeeper.jmx.log4j.disable=true \
-	-cp /usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar \
+	-cp "$jars:/usr/share/java/slf4j-simple.jar" \
 	org.apache.zookeeper.server.quorum.QuorumPeerMain /conf/zoo.cfg
 ENTRY
 chmod 755 "$root/entrypoint.sh"

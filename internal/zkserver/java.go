@@ -12,15 +12,13 @@ import (
 	"sync"
 )
 
-const jarDir = "/usr/share/java" // where Debian keeps them
-
 // javaBackend runs each server as a child process that listens on 127.0.0.1 and
 // keeps its data in a temporary directory.
 type javaBackend struct {
-	java    string
-	version string
-	watcher *watcher
-	ports   ports
+	java     string
+	standard jars // for servers that need no certain version
+	watcher  *watcher
+	ports    ports
 
 	mu        sync.Mutex
 	processes []*process
@@ -37,10 +35,14 @@ func findJava(ctx context.Context, logf func(string, ...any)) (backend, error) {
 			return nil, err
 		}
 	}
-	j := &javaBackend{java: java, version: "zookeeper.jar"}
-	// A link beside the jar bears the version.
-	if found, _ := filepath.Glob(filepath.Join(jarDir, "zookeeper-[0-9]*.jar")); len(found) > 0 {
-		j.version = filepath.Base(found[0])
+	j := &javaBackend{java: java}
+	version, strict := wantedVersion()
+	if j.standard, err = findJars(ctx, version); err != nil {
+		if strict {
+			return nil, err
+		}
+		j.standard = installedJars()
+		logf("zkserver: no ZooKeeper %s, using %s: %v", version, j.standard, err)
 	}
 	if j.watcher, err = newWatcher(); err != nil {
 		return nil, err
@@ -74,14 +76,25 @@ apt-get $wait -qq install -y --no-install-recommends default-jre-headless libzoo
 	return nil
 }
 
-func (j *javaBackend) String() string { return "java with " + j.version }
+func (j *javaBackend) String() string { return "java with " + j.standard.String() }
+
+func (j *javaBackend) fetch(ctx context.Context, version string) error {
+	_, err := findJars(ctx, version)
+	return err
+}
 
 func (j *javaBackend) create(ctx context.Context, n int, cfg Config) ([]server, error) {
 	lines, err := cfg.lines()
 	if err != nil {
 		return nil, err
 	}
-	const portsPerServer = 3 // for clients, for followers, for elections
+	jars := j.standard
+	if cfg.Version != "" {
+		if jars, err = findJars(ctx, cfg.Version); err != nil {
+			return nil, err
+		}
+	}
+	const portsPerServer = 4 // for clients, for followers, for elections, for clients with TLS
 	picked, err := j.ports.pick(n * portsPerServer)
 	if err != nil {
 		return nil, err
@@ -100,8 +113,11 @@ func (j *javaBackend) create(ctx context.Context, n int, cfg Config) ([]server, 
 		if n == 1 {
 			listen = []string{"clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", port)}
 		}
-		p, err := j.newProcess(i+1, port, slices.Concat(lines, listen), cfg.jvmFlags())
+		p, err := j.newProcess(i+1, port, slices.Concat(lines, listen), append(cfg.jvmFlags(), "-cp", jars.classPath()))
 		if err != nil {
+			return nil, err
+		}
+		if err := p.secureWith(cfg.TLS, picked[i*portsPerServer+3]); err != nil {
 			return nil, err
 		}
 		j.processes = append(j.processes, p)
@@ -111,7 +127,7 @@ func (j *javaBackend) create(ctx context.Context, n int, cfg Config) ([]server, 
 }
 
 // newProcess makes the directory and the files of a server.
-func (j *javaBackend) newProcess(id, port int, lines, jvmFlags []string) (*process, error) {
+func (j *javaBackend) newProcess(id, port int, lines, flags []string) (*process, error) {
 	dir, err := os.MkdirTemp(j.watcher.dir, "server-")
 	if err != nil {
 		return nil, err
@@ -120,10 +136,8 @@ func (j *javaBackend) newProcess(id, port int, lines, jvmFlags []string) (*proce
 		port: port,
 		id:   id,
 		dir:  dir,
-		args: slices.Concat([]string{j.java}, jvmFlags, []string{
+		args: slices.Concat([]string{j.java}, flags, []string{
 			"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-			// zookeeper.jar names the other jars in its manifest.
-			"-cp", filepath.Join(jarDir, "zookeeper.jar") + ":" + filepath.Join(jarDir, "slf4j-simple.jar"),
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(dir, "zoo.cfg"),
 		}),
 		config: strings.Join(append([]string{"dataDir=" + filepath.Join(dir, "data")}, lines...), "\n"),

@@ -20,6 +20,9 @@ type Node struct {
 // Addr returns 127.0.0.1:port. It never changes, even while the node is down.
 func (n *Node) Addr() string { return n.server.addr() }
 
+// SecureAddr is like Addr for the port that Config.TLS opens.
+func (n *Node) SecureAddr() string { return n.server.secureAddr() }
+
 // String returns a name for messages.
 func (n *Node) String() string { return fmt.Sprintf("node %d (%s)", n.id, n.Addr()) }
 

@@ -17,6 +17,8 @@ import (
 // process is a server that runs as a child process.
 type process struct {
 	port   int
+	tls    *TLS
+	secure int // port, with tls
 	id     int
 	dir    string // zoo.cfg, data, log, and pid while it runs
 	args   []string
@@ -29,6 +31,24 @@ type process struct {
 }
 
 func (p *process) addr() string { return loopback(p.port) }
+
+func (p *process) secureAddr() string { return secureAddr(p.tls, p.secure) }
+
+// secureWith opens a port for TLS, before the first start.
+func (p *process) secureWith(t *TLS, port int) error {
+	p.tls, p.secure = t, port
+	if t == nil {
+		return nil
+	}
+	lines := append(t.lines(p.dir, strconv.Itoa(port)), "secureClientPortAddress=127.0.0.1")
+	p.config += "\n" + strings.Join(lines, "\n")
+	for name, content := range t.files(p.dir) {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			return err
+		}
+	}
+	return p.create()
+}
 
 // create writes the files that a server needs for its first start.
 func (p *process) create() error {

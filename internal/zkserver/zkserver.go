@@ -6,9 +6,15 @@
 //  2. Docker with the image ZK_IMAGE (default zookeeper:3.9). If no registry of
 //     images can be reached, the image is built from Debian's packages
 //     (image.sh). The engine must run on this machine.
-//  3. java with the jars of Debian's libzookeeper-java, as child processes.
+//  3. java with the jars of Debian's libzookeeper-java, as child processes. The
+//     jars of a version that this release of Debian lacks come from another
+//     release (jars.sh).
 //
 // ZK_HARNESS=docker allows only the second, ZK_HARNESS=java only the third.
+//
+// The servers run ZooKeeper 3.9, or the version that their Config names. If 3.9
+// cannot be had, they run what there is, and Find reports that. ZK_VERSION=3.8
+// makes 3.8 the default and allows no other version.
 //
 // Close removes everything that a Provider has started. If the process panics, is
 // killed or exceeds the test timeout, the watcher does (watcher.go).
@@ -31,6 +37,8 @@ const startTimeout = 90 * time.Second
 // A backend runs servers.
 type backend interface {
 	fmt.Stringer
+	// fetch gets a version of ZooKeeper, see Provider.Fetch.
+	fetch(ctx context.Context, version string) error
 	// create makes n servers without starting them. One is standalone, more
 	// than one are an ensemble.
 	create(ctx context.Context, n int, cfg Config) ([]server, error)
@@ -42,6 +50,7 @@ type backend interface {
 // time, except for alive and log.
 type server interface {
 	addr() string
+	secureAddr() string // "" without Config.TLS
 	start(ctx context.Context) error
 	kill(ctx context.Context) error // with SIGKILL; waits until the process has exited
 	stop(ctx context.Context) error // with SIGTERM; waits until the process has exited

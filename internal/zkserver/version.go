@@ -1,0 +1,39 @@
+package zkserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Versions lists the versions of ZooKeeper that can be run, the default first.
+// Which release of a version runs depends on where it comes from: with Debian's
+// packages it is 3.9.3 and 3.8.0.
+var Versions = []string{"3.9", "3.8"}
+
+// wantedVersion returns the version of a server whose Config names none. strict
+// means that the user has asked for it, and no other will do.
+func wantedVersion() (version string, strict bool) {
+	if version = os.Getenv("ZK_VERSION"); version != "" {
+		return version, true
+	}
+	return Versions[0], false
+}
+
+// Fetch gets a version, so that no later Start has to wait for it. An error that
+// wraps errors.ErrUnsupported means that this machine's way to run ZooKeeper
+// cannot run that version. Any other error means that it should be possible, and
+// failed.
+func (p *Provider) Fetch(ctx context.Context, version string) error {
+	if p.backend == nil {
+		return fmt.Errorf("zkserver: fetch %s: %s: %w", version, p, errors.ErrUnsupported)
+	}
+	if only := os.Getenv("ZK_VERSION"); only != "" && only != version {
+		return fmt.Errorf("zkserver: fetch %s: excluded by ZK_VERSION=%s: %w", version, only, errors.ErrUnsupported)
+	}
+	if err := p.backend.fetch(ctx, version); err != nil {
+		return fmt.Errorf("zkserver: fetch %s: %w", version, err)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package zkserver
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEachVersionRuns(t *testing.T) {
+	p := find(t)
+	for _, version := range Versions {
+		err := p.Fetch(t.Context(), version)
+		if errors.Is(err, errors.ErrUnsupported) {
+			t.Logf("not tested: %v", err)
+			continue
+		}
+		require.NoError(t, err)
+		n, err := p.Start(t.Context(), Config{Version: version})
+		require.NoError(t, err)
+		answer, err := n.Command(t.Context(), "srvr")
+		require.NoError(t, err)
+		require.Contains(t, answer, "Zookeeper version: "+version+".")
+		create(t, dial(t, n.Addr()), "/a")
+	}
+}
+
+func TestAnUnknownVersionIsUnsupported(t *testing.T) {
+	p := find(t)
+	require.ErrorIs(t, p.Fetch(t.Context(), "2.1"), errors.ErrUnsupported)
+	_, err := p.Start(t.Context(), Config{Version: "2.1"})
+	require.ErrorContains(t, err, "2.1")
+}
+
+func TestZKVersionAllowsNoOther(t *testing.T) {
+	t.Setenv("ZK_VERSION", "3.8")
+	p := find(t)
+	require.NoError(t, p.Fetch(t.Context(), "3.8"))
+	require.ErrorIs(t, p.Fetch(t.Context(), "3.9"), errors.ErrUnsupported)
+	n, err := p.Start(t.Context(), Config{})
+	require.NoError(t, err)
+	answer, err := n.Command(t.Context(), "srvr")
+	require.NoError(t, err)
+	require.Contains(t, answer, "Zookeeper version: 3.8.")
+}
+
+// zookeeper.jar names the installed zookeeper-jute.jar in its manifest, and a
+// manifest's jars come right behind the jar itself.
+func TestJarsOfAnotherReleaseComeBeforeTheInstalledOnes(t *testing.T) {
+	path := strings.Split(jars{dir: "/other"}.classPath(), string(filepath.ListSeparator))
+	require.Equal(t, []string{"/other/zookeeper-jute.jar", "/other/zookeeper.jar"}, path[:2])
+}

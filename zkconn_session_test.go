@@ -16,6 +16,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Sessions under faults of the network and of servers. What go-zookeeper does on its
@@ -138,6 +139,16 @@ func TestB38NegotiatedTimeoutIsUsed(t *testing.T) {
 			require.NoError(t, l.Release())
 		})
 	}
+}
+
+// Before the first handshake the requested timeout says nothing about the server.
+func TestB38SlowServerMayBeAskedForAShortTimeout(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "connect", For: 400 * time.Millisecond, Times: -1})
+		c := w.stranger(&Options{SessionTimeout: time.Millisecond})
+		s, _ := c.session()
+		require.Equal(t, time.Second, s.Timeout())
+	}, zktest.SessionTimeouts(time.Second, time.Minute))
 }
 
 func TestB54SessionSurvivesDropsDuringReauthentication(t *testing.T) {

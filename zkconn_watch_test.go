@@ -182,9 +182,9 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 		holders = append(holders, held(t, side.theirs(other, line(i)).Lock))
 	}
 
-	// The connection is lost when the waiters have joined and listed and have asked for
-	// their first watch. They start one after the other, because everything that is
-	// written together with a getData is swallowed, too.
+	// The connection is lost when the waiters have joined and have asked for one watch at
+	// least. They start one after the other, because everything that is written together
+	// with a getData is swallowed, too.
 	var asked atomic.Int32
 	taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
 		if op != "getData" {
@@ -195,8 +195,9 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	})
 	var waiting []*harness.Call[*Lease]
 	for i := range queued {
+		before := asked.Load()
 		waiting = append(waiting, later(t, sides[i%len(sides)].ours(c, line(i)).Lock))
-		harness.Eventually(t, "the request for a watch", func() bool { return asked.Load() == int32(i+1) })
+		harness.Eventually(t, "the request for a watch", func() bool { return asked.Load() > before })
 	}
 	taps.Cut(t, p)
 	taps.OnWrite(nil)
@@ -436,4 +437,20 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	for _, line := range []string{line, line + "-rw"} {
 		harness.Eventually(t, "the line is empty", func() bool { return len(harness.Children(t, look, line)) == 0 })
 	}
+}
+
+func TestA02WaiterWhoseServerRestartsIsWokenInItsSession(t *testing.T) {
+	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
+		holder := w.excludes(w.client(nil))
+		c := w.stranger(nil)
+		waiting := w.waits(c)
+		id := sessionID(c)
+		w.srv.Stop()
+		time.Sleep(time.Second)
+		require.NoError(t, w.srv.Start())
+		time.Sleep(2 * time.Second)
+		require.NoError(t, holder.Release())
+		require.NoError(t, waiting.Get().Release())
+		require.Equal(t, id, sessionID(c))
+	})
 }

@@ -17,6 +17,7 @@ var ErrNoReply = errors.New("connection was lost before the reply came")
 // time, it is never sent on a later connection than the one it was made for,
 // and it saves two goroutine switches.
 type Call struct {
+	conn  *Conn
 	done  chan struct{}
 	code  int32
 	reply []byte
@@ -31,6 +32,10 @@ func (c *Call) Done() <-chan struct{} { return c.done }
 // ErrNotSent or ErrNoReply if there is no reply. The result is valid once the
 // channel of Done is closed.
 func (c *Call) Result() (code int32, record []byte, err error) { return c.code, c.reply, c.err }
+
+// Reject closes the connection on which the reply came, because the reply makes no
+// sense.
+func (c *Call) Reject(why error) { c.conn.closeWith(why) }
 
 func (c *Call) fail(err error) {
 	c.err = err
@@ -52,25 +57,46 @@ const (
 // must not be called before Config.Up was. It does not block until the
 // connection has taken the frame (see flush).
 func (c *Conn) Call(op int32, frame []byte) *Call {
-	call := &Call{done: make(chan struct{})}
+	o := c.newCall(op, frame)
+	c.sendCalls(o)
+	return o.call
+}
+
+// CallBoth sends two requests, in this order and, if they are small, in one write.
+func (c *Conn) CallBoth(op1 int32, frame1 []byte, op2 int32, frame2 []byte) (first, second *Call) {
+	o1, o2 := c.newCall(op1, frame1), c.newCall(op2, frame2)
+	c.sendCalls(o1, o2)
+	return o1.call, o2.call
+}
+
+func (c *Conn) newCall(op int32, frame []byte) outgoing {
+	call := &Call{conn: c, done: make(chan struct{})}
 	jute.AppendInt32(frame[0:0], int32(len(frame)-4))
 	jute.AppendInt32(frame[8:8], op)
+	return outgoing{frame: frame, request: request{op: op, call: call}}
+}
+
+func (c *Conn) sendCalls(outs ...outgoing) {
 	c.mu.Lock()
 	if c.downDone {
 		c.mu.Unlock()
-		call.fail(ErrNotSent)
-		return call
+		for _, o := range outs {
+			o.call.fail(ErrNotSent)
+		}
+		return
 	}
-	if c.callXid--; c.callXid > xidFirstCall || c.callXid < xidLastCall {
-		c.callXid = xidFirstCall
+	for i := range outs {
+		if c.callXid--; c.callXid > xidFirstCall || c.callXid < xidLastCall {
+			c.callXid = xidFirstCall
+		}
+		outs[i].xid = c.callXid
+		jute.AppendInt32(outs[i].frame[4:4], c.callXid)
 	}
-	jute.AppendInt32(frame[4:4], c.callXid)
-	write := c.enqueue(outgoing{frame: frame, xid: c.callXid, request: request{op: op, call: call}})
+	write := c.enqueue(outs...)
 	c.mu.Unlock()
 	if write {
 		c.flush(false)
 	}
-	return call
 }
 
 // complete ends the Call with its reply. It copies record, whose buffer is

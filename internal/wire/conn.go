@@ -60,6 +60,8 @@ type Conn struct {
 	pendingBytes  int // the size of the requests in pending
 	pings         []time.Time
 	gateClosed    bool
+	alive         time.Time          // when the latest request was sent that was answered while the gate was closed
+	served        bool               // the gate has opened, or a request was answered
 	held          []outgoing         // frames that wait for the gate to open
 	unarmed       map[watch]struct{} // watches that are not armed again yet
 	gateTimer     *time.Timer
@@ -135,6 +137,14 @@ func (c *Conn) Answered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.answered
+}
+
+// Served reports whether the server has done more than to answer the handshake: it has
+// answered a request, or all that had to be answered before requests pass again.
+func (c *Conn) Served() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.served
 }
 
 // IsRejected reports whether err means that the server closed the connection

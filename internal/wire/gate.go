@@ -10,6 +10,9 @@ import "github.com/zkrecipes/zkrecipes/internal/jute"
 // gate holds every frame except setWatches, ping and close until each watch
 // that was armed before is armed again.
 //
+// Behind a closed gate no lease can be used or released. So what is answered there
+// proves that the session is alive only once the gate opens: see ValidUntil.
+//
 // If any lease is held, the gate then also waits for the reply to a sync.
 // Events advance no zxid. The holder may have been granted its lease because of
 // a change that a lagging follower does not have yet.
@@ -54,13 +57,15 @@ func (c *Conn) openGate() {
 	c.mu.Lock()
 	write := c.enqueue(c.held...)
 	c.held = nil
-	c.gateClosed = false
+	c.gateClosed, c.served = false, true
+	alive := c.alive
 	if c.gateTimer != nil {
 		c.gateTimer.Stop()
 	}
 	closed := c.closed
 	c.mu.Unlock()
 	if !closed {
+		c.session.markAlive(alive)
 		c.session.cfg.Up(c.number)
 	}
 	if write {

@@ -84,7 +84,7 @@ func TestTheGateOpensWhenEveryWatchIsArmedAgain(t *testing.T) {
 		first := r.connect()
 		first.setDataWatches("/a", "/b")
 		first.write(readRequest(1, jute.OpExists, "/a", true), readRequest(2, jute.OpGetChildren2, "/a", true))
-		first.answer(reply(1, 0, jute.ErrNoNode), reply(2, 0, 0))
+		first.answer(reply(1, 0, jute.ErrNoNode), reply(2, 0, 0, record(jute.OpGetChildren2)...))
 		l := r.resume(first)
 		l.write(requestFrame(3, jute.OpSync))
 		for xid, chunk := range [][]byte{

@@ -24,6 +24,10 @@ var errExpired = errors.New("session has expired")
 // another protocol, and the client must not wait for a gigabyte of it.
 const maxConnectResponse = 4096
 
+// maxPassword is the longest session password that go-zookeeper can present: its
+// ConnectRequest has room for 252 bytes, of which 28 are taken.
+const maxPassword = 224
+
 type connectResponse struct {
 	timeout  time.Duration
 	id       int64
@@ -35,10 +39,15 @@ func parseConnectResponse(body []byte) (connectResponse, error) {
 	d.Int32() // protocol version
 	r := connectResponse{timeout: time.Duration(d.Int32()) * time.Millisecond, id: d.Int64()}
 	r.password = slices.Clone(d.Buffer())
-	if d.Err == nil && r.id != 0 && r.timeout <= 0 {
+	switch {
+	case d.Err != nil:
+		return r, fmt.Errorf("malformed ConnectResponse: %w", d.Err)
+	case r.id != 0 && r.timeout <= 0:
 		return r, fmt.Errorf("server granted a session timeout of %v", r.timeout) // go-zookeeper would panic
+	case len(r.password) > maxPassword:
+		return r, fmt.Errorf("session password of %d bytes, at most %d expected", len(r.password), maxPassword)
 	}
-	return r, d.Err
+	return r, nil
 }
 
 // HandshakeBudget returns how long dialling, TLS and the handshake may take
@@ -98,6 +107,10 @@ func (c *Conn) finishHandshake() error {
 	if id := s.ID(); id != 0 && r.id != id {
 		return fmt.Errorf("handshake: server answered with session 0x%x instead of 0x%x", r.id, id)
 	}
+	// The timeout holds from now on, even if this connection fails at the credentials.
+	if s.shorten(r.timeout, c.connectSent) {
+		s.cfg.Sooner()
+	}
 	if err := c.authenticate(); err != nil {
 		return err
 	}
@@ -153,15 +166,20 @@ func (c *Conn) authenticate() error {
 // read the whole ConnectResponse.
 func (c *Conn) establish(r connectResponse) {
 	s := c.session
-	unarmed, resumed := s.accept(r, c.connectSent)
+	resumed := s.ID() != 0
 	leases := resumed && s.cfg.Leases()
+	unarmed := s.accept(r)
 	c.mu.Lock()
 	c.established = true
 	c.unarmed = unarmed
 	c.gateClosed = len(unarmed) > 0 || leases
+	c.alive = c.connectSent
 	gateClosed := c.gateClosed
 	c.mu.Unlock()
 	if !gateClosed {
+		if !resumed {
+			s.markAlive(c.connectSent)
+		}
 		s.cfg.Up(c.number)
 		return
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // maxReply bounds a frame from the server. Listings can be long, so it only
-// tells a length from garbage.
+// tells a length from garbage. A frame takes no memory before its bytes come.
 const maxReply = 1 << 30
 
 // maxReusedBuffer bounds the buffer that a Conn keeps for the next frame.
@@ -87,37 +87,40 @@ func (c *Conn) dispatch(frame []byte) error {
 	d := jute.NewDecoder(frame[4:])
 	xid, zxid, code := d.Int32(), d.Int64(), d.Int32()
 	if d.Err != nil {
-		return d.Err
+		return fmt.Errorf("malformed reply: %w", d.Err)
 	}
 	switch xid {
 	case jute.XidEvent:
 		event := Event{Type: d.Int32(), Conn: c.number}
 		d.Int32() // state
-		event.Path = d.String()
+		event.Path = d.Text()
 		if d.Err != nil {
-			return d.Err
+			return fmt.Errorf("malformed event: %w", d.Err)
 		}
 		c.onDelivered = func() {
 			c.session.disarm(event.Type, event.Path)
 			c.session.cfg.Event(event)
 		}
 	case jute.XidPing:
-		c.mu.Lock()
-		if len(c.pings) > 0 {
-			c.session.markAlive(c.pings[0])
-			c.pings = c.pings[1:]
-		}
-		c.mu.Unlock()
+		c.pingAnswered()
 	case xidSync:
 		return c.syncAnswered(zxid, code)
 	default:
-		r := c.removePending(xid, code, frame[20:])
+		r, ok := c.removePending(xid, code, frame[20:])
 		if xid <= xidFirstCall {
 			c.session.sawZxid(zxid)
-			if r.call != nil { // nil: closeWith has failed it, or nobody made it
+			if ok { // or closeWith has failed it, or nobody made it
 				r.call.complete(code, frame[20:])
 			}
 			return nil
+		}
+		if !ok {
+			return fmt.Errorf("reply to request %d, which was not sent", xid)
+		}
+		if code == 0 {
+			if err := checkRecord(r.op, frame[20:]); err != nil {
+				return err
+			}
 		}
 		c.prepareReply(frame, r, zxid, code)
 	}
@@ -127,8 +130,8 @@ func (c *Conn) dispatch(frame []byte) error {
 
 // syncAnswered opens the gate.
 func (c *Conn) syncAnswered(zxid int64, code int32) error {
-	r := c.removePending(xidSync, code, nil)
-	if code != 0 || r.sent.IsZero() {
+	_, ok := c.removePending(xidSync, code, nil)
+	if code != 0 || !ok {
 		return fmt.Errorf("sync after a reconnect: error %d", code)
 	}
 	c.session.sawZxid(zxid)
@@ -140,9 +143,9 @@ func (c *Conn) syncAnswered(zxid int64, code int32) error {
 // the reply says that the session is gone, it proves that the session was alive
 // when the request was sent. The header of the reply to a failed transaction
 // bears no error: the error is in the record.
-func (c *Conn) removePending(xid, code int32, record []byte) request {
+func (c *Conn) removePending(xid, code int32, record []byte) (r request, ok bool) {
 	c.mu.Lock()
-	r, ok := c.pending[xid]
+	r, ok = c.pending[xid]
 	delete(c.pending, xid)
 	c.pendingBytes -= r.size
 	c.mu.Unlock()
@@ -150,9 +153,36 @@ func (c *Conn) removePending(xid, code int32, record []byte) request {
 		code = firstError(record)
 	}
 	if ok && code != jute.ErrSessionExpired && code != jute.ErrSessionMoved {
-		c.session.markAlive(r.sent)
+		c.proveAlive(r.sent, true)
 	}
-	return r
+	return r, ok
+}
+
+// pingAnswered matches an answer with its ping. All pings have the same xid, and
+// they are answered in order.
+func (c *Conn) pingAnswered() {
+	c.mu.Lock()
+	var sent time.Time
+	if len(c.pings) > 0 {
+		sent, c.pings = c.pings[0], c.pings[1:]
+	}
+	c.mu.Unlock()
+	c.proveAlive(sent, false)
+}
+
+// proveAlive notes that something was answered which was sent at this time. It counts
+// when requests pass.
+func (c *Conn) proveAlive(sent time.Time, request bool) {
+	c.mu.Lock()
+	closed := c.gateClosed
+	if closed && sent.After(c.alive) {
+		c.alive = sent
+	}
+	c.served = c.served || request && !closed
+	c.mu.Unlock()
+	if !closed {
+		c.session.markAlive(sent)
+	}
 }
 
 // firstError returns the first error among the results of a transaction, or 0.

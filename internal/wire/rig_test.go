@@ -52,6 +52,7 @@ func inBubble(t *testing.T, creds []Credential, f func(t *testing.T, r *rig)) {
 			Event:       func(e Event) { report("event %d %s on %d", e.Type, e.Path, e.Conn) },
 			Up:          func(conn uint64) { report("up %d", conn) },
 			Down:        func(conn uint64, err error) { report("down %d: %v", conn, err) },
+			Sooner:      func() { report("sooner") },
 		})
 		f(t, r)
 	})
@@ -280,6 +281,24 @@ func reply(xid int32, zxid int64, code int32, body ...byte) []byte {
 	return jute.Frame(append(jute.AppendInt32(b, code), body...))
 }
 
+// record returns the record of a successful reply.
+func record(op int32) []byte {
+	stat := jute.AppendStat(nil, &jute.Stat{Version: 3, NumChildren: 2})
+	switch op {
+	case jute.OpGetData:
+		return append(jute.AppendBuffer(nil, []byte("data")), stat...)
+	case jute.OpExists, jute.OpSetData:
+		return stat
+	case jute.OpGetChildren:
+		return jute.AppendStrings(nil, []string{"a", "b"})
+	case jute.OpGetChildren2:
+		return append(jute.AppendStrings(nil, []string{"a", "b"}), stat...)
+	case jute.OpCreate, jute.OpCreateContainer, jute.OpSync:
+		return jute.AppendString(nil, "/a")
+	}
+	return nil
+}
+
 func event(typ int32, path string) []byte {
 	b := jute.AppendInt32(jute.AppendInt32(nil, typ), 3) // SyncConnected
 	return reply(jute.XidEvent, -1, 0, jute.AppendString(b, path)...)
@@ -290,7 +309,7 @@ func (l *link) setDataWatches(paths ...string) {
 	for i, path := range paths {
 		xid := int32(1000 + i)
 		l.write(readRequest(xid, jute.OpGetData, path, true))
-		l.answer(reply(xid, 0, 0))
+		l.answer(reply(xid, 0, 0, record(jute.OpGetData)...))
 	}
 	l.sent()
 	l.read()

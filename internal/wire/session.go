@@ -43,6 +43,7 @@ type Config struct {
 	Event       func(Event)
 	Up          func(conn uint64)            // requests pass
 	Down        func(conn uint64, err error) // the connection is closed
+	Sooner      func()                       // ValidUntil has moved to an earlier time
 }
 
 // Session is the state of one ZooKeeper session that outlives its connections.
@@ -55,7 +56,7 @@ type Session struct {
 	password   []byte
 	timeout    time.Duration
 	lastZxid   int64
-	knownAlive time.Time // when the latest answered request was sent
+	validUntil time.Time
 	refused    map[int]bool
 	over       bool
 	watches    map[watch]struct{} // mirrors go-zookeeper's table of armed watches
@@ -95,15 +96,23 @@ func (s *Session) Timeout() time.Duration {
 // the timeout is subtracted for clock drift. The value carries a monotonic clock
 // reading. It is zero before the first handshake.
 //
+// What is answered before a connection lets requests through counts once it does:
+// until then the session lives, but nobody can use or release what it holds. If
+// requests pass at once, the first answer counts.
+//
 // It is wrong if a follower answers a request and then dies, or is cut off,
-// before it has reported the request to the leader.
+// before it has reported the request to the leader; and if a server grants a shorter
+// timeout in a ConnectResponse that is lost.
 func (s *Session) ValidUntil() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.knownAlive.IsZero() {
-		return s.knownAlive
-	}
-	return s.knownAlive.Add(s.timeout - s.timeout/100)
+	return s.validUntil
+}
+
+// validFrom returns ValidUntil for a request that was sent at this time and
+// answered.
+func validFrom(sent time.Time, timeout time.Duration) time.Time {
+	return sent.Add(timeout - timeout/100)
 }
 
 // Over reports whether a server has reported that the session has ended:
@@ -125,8 +134,8 @@ func (s *Session) Refused(i int) bool {
 func (s *Session) markAlive(sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sent.After(s.knownAlive) {
-		s.knownAlive = sent
+	if until := validFrom(sent, s.timeout); until.After(s.validUntil) {
+		s.validUntil = until
 	}
 }
 
@@ -149,16 +158,24 @@ func (s *Session) markRefused(i int) {
 }
 
 // accept stores what a ConnectResponse granted. It returns the watches to arm
-// again, and whether the session existed before.
-func (s *Session) accept(r connectResponse, sent time.Time) (unarmed map[watch]struct{}, resumed bool) {
+// again.
+func (s *Session) accept(r connectResponse) (unarmed map[watch]struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	resumed = s.id != 0
 	s.id, s.password, s.timeout = r.id, r.password, r.timeout
-	if sent.After(s.knownAlive) {
-		s.knownAlive = sent
+	return maps.Clone(s.watches)
+}
+
+// shorten notes that a server has granted this timeout in answer to a ConnectRequest
+// that was sent at this time. It reports whether ValidUntil has moved to an earlier
+// time: the last server may have granted a longer one.
+func (s *Session) shorten(timeout time.Duration, sent time.Time) (sooner bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if until := validFrom(sent, timeout); until.Before(s.validUntil) {
+		s.validUntil, sooner = until, true
 	}
-	return maps.Clone(s.watches), resumed
+	return sooner
 }
 
 func (s *Session) markOver() {

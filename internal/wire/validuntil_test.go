@@ -59,11 +59,12 @@ func TestSessionErrorsAndUnknownRepliesDoNotExtendValidUntil(t *testing.T) {
 		l.write(requestFrame(1, jute.OpDelete), requestFrame(2, jute.OpDelete), requestFrame(3, jute.OpDelete))
 		l.answer(
 			reply(1, 0, jute.ErrSessionExpired), reply(2, 0, jute.ErrSessionMoved),
-			reply(jute.XidAuth, 0, 0), event(jute.EventCreated, "/a"),
-			reply(jute.XidPing, 0, 0), reply(77, 0, 0)) // answers no request
+			event(jute.EventCreated, "/a"), reply(jute.XidPing, 0, 0))
 		require.Equal(t, before, r.ValidUntil())
-		require.Len(t, l.read(), 6)
+		require.Len(t, l.read(), 4)
 		l.requireUp()
+		l.answer(reply(77, 0, 0)) // answers no request
+		require.Equal(t, before, r.ValidUntil())
 	})
 }
 
@@ -125,4 +126,60 @@ func TestAHeldRequestExtendsValidUntilFromItsWrite(t *testing.T) {
 		l.answer(reply(1, 0, 0))
 		require.Equal(t, sent.Add(validFor), r.ValidUntil())
 	})
+}
+
+// Behind the gate no lease can be used or released, however alive the session is.
+func TestWhatIsAnsweredBehindTheGateCountsOnceItOpens(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		first := r.connect()
+		first.setDataWatches("/a")
+		before := r.ValidUntil()
+		time.Sleep(time.Second)
+		l := r.resume(first)
+		require.Equal(t, before, r.ValidUntil(), "the handshake was answered")
+		time.Sleep(time.Second)
+		l.write(ping())
+		l.answer(reply(jute.XidPing, 0, 0))
+		require.Equal(t, before, r.ValidUntil(), "a ping was answered")
+		require.False(t, l.conn.Served())
+		sent := time.Now()
+		l.write(setWatches(2, []string{"/a"}, nil, nil))
+		time.Sleep(time.Second)
+		l.answer(reply(2, 0, 0))
+		require.Equal(t, sent.Add(validFor), r.ValidUntil(), "the gate is open")
+		require.True(t, l.conn.Served())
+	})
+}
+
+func TestAConnectionWithoutAGateHasServedOnceARequestIsAnswered(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		l.write(ping())
+		l.answer(reply(jute.XidPing, 0, 0))
+		require.False(t, l.conn.Served())
+		l.write(requestFrame(1, jute.OpDelete))
+		l.answer(reply(1, 0, 0))
+		require.True(t, l.conn.Served())
+	})
+}
+
+// A lease must end when the server that granted the shorter timeout may have ended
+// the session.
+func TestAShorterTimeoutMovesValidUntilToAnEarlierTime(t *testing.T) {
+	for _, gated := range []bool{false, true} {
+		inBubble(t, nil, func(t *testing.T, r *rig) {
+			first := r.connect()
+			if gated {
+				first.setDataWatches("/a")
+			}
+			first.server.Close()
+			r.reported()
+			l := r.dial()
+			sent := time.Now()
+			l.write(connectRequest(sessionID))
+			l.answer(connectReply(4*time.Second, sessionID))
+			require.Equal(t, sent.Add(3960*time.Millisecond), r.ValidUntil())
+			require.Equal(t, "sooner", r.reported()[0])
+		})
+	}
 }

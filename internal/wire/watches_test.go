@@ -46,7 +46,7 @@ func TestRepliesArmTheWatchesThatGoZookeeperArms(t *testing.T) {
 			l := r.connect()
 			l.write(readRequest(1, c.op, "/a", c.watch))
 			require.Empty(t, r.armedWatches(), "not answered yet")
-			l.answer(reply(1, 1, c.code))
+			l.answer(reply(1, 1, c.code, record(c.op)...))
 			var want []string
 			if c.armed != "" {
 				want = []string{c.armed}
@@ -70,7 +70,7 @@ func TestEventsDisarmTheWatchesThatGoZookeeperDisarms(t *testing.T) {
 			l := r.connect()
 			l.setDataWatches("/a", "/b")
 			l.write(readRequest(1, jute.OpExists, "/a", true), readRequest(2, jute.OpGetChildren2, "/a", true))
-			l.answer(reply(1, 0, jute.ErrNoNode), reply(2, 0, 0))
+			l.answer(reply(1, 0, jute.ErrNoNode), reply(2, 0, 0, record(jute.OpGetChildren2)...))
 			require.Equal(t, []string{"child /a", "data /a", "data /b", "exist /a"}, r.armedWatches())
 			l.answer(event(typ, "/a"))
 			require.Equal(t, left, r.armedWatches(), "event %d", typ)

@@ -33,8 +33,8 @@ func TestGoZookeeperSeesNoZxid(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		l.write(readRequest(1, jute.OpGetData, "/a", false), readRequest(2, jute.OpGetData, "/b", false))
-		l.answer(reply(1, 70, 0, 'x'), reply(2, 71, jute.ErrNoNode))
-		require.Equal(t, [][]byte{reply(1, 0, 0, 'x'), reply(2, 0, jute.ErrNoNode)}, l.read())
+		l.answer(reply(1, 70, 0, record(jute.OpGetData)...), reply(2, 71, jute.ErrNoNode))
+		require.Equal(t, [][]byte{reply(1, 0, 0, record(jute.OpGetData)...), reply(2, 0, jute.ErrNoNode)}, l.read())
 	})
 }
 
@@ -43,7 +43,7 @@ func TestConnectRequestAndSetWatchesBearTheHighestZxidOfAReply(t *testing.T) {
 		l := r.connect()
 		l.setDataWatches("/a")
 		l.write(readRequest(1, jute.OpGetData, "/b", false), requestFrame(2, jute.OpDelete), ping())
-		l.answer(reply(1, 70, 0), reply(2, 71, jute.ErrNoNode)) // an error has a zxid too
+		l.answer(reply(1, 70, 0, record(jute.OpGetData)...), reply(2, 71, jute.ErrNoNode)) // an error has a zxid too
 		l.answer(reply(jute.XidPing, 90, 0), event(jute.EventDeleted, "/c"))
 		l.server.Close()
 
@@ -63,7 +63,7 @@ func TestTheReplyToSetWatchesAdvancesNoZxid(t *testing.T) {
 		l := r.connect()
 		l.setDataWatches("/a", "/b")
 		l.write(readRequest(1, jute.OpGetData, "/", false))
-		l.answer(reply(1, 70, 0))
+		l.answer(reply(1, 70, 0, record(jute.OpGetData)...))
 		l = r.resume(l)
 		l.write(setWatches(2, []string{"/a"}, nil, nil))
 		l.answer(reply(2, 99, 0))
@@ -98,7 +98,7 @@ func TestAReplyTakesEffectWhenItsLastByteIsDelivered(t *testing.T) {
 		require.Equal(t, int64(sessionID), r.ID())
 
 		l.write(readRequest(1, jute.OpGetData, "/a", true))
-		answer := reply(1, 70, 0, 'd', 'a', 't', 'a')
+		answer := reply(1, 70, 0, record(jute.OpGetData)...)
 		go l.server.Write(answer)
 		take(len(answer) - 1)
 		require.Empty(t, r.reported())

@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"crypto"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -14,14 +15,14 @@ func TestDigestIDIsTheServersDigest(t *testing.T) {
 		"alice:":           zk.DigestACL(0, "alice", "")[0].ID,
 		"zkrecipes:secret": zk.DigestACL(0, "zkrecipes", "secret")[0].ID,
 	} {
-		require.Equal(t, want, DigestID([]byte(credential)), credential)
+		require.Equal(t, want, DigestID(0, []byte(credential)), credential)
 	}
 }
 
 func TestNewIdentityHasAnIDOfItsOwn(t *testing.T) {
-	cred, id := newIdentity()
-	other, otherID := newIdentity()
-	require.Equal(t, DigestID(cred.Auth), id)
+	cred, id := newIdentity(crypto.SHA256)
+	other, otherID := newIdentity(crypto.SHA256)
+	require.Equal(t, DigestID(crypto.SHA256, cred.Auth), id)
 	require.NotEqual(t, cred.Auth, other.Auth)
 	require.NotEqual(t, id, otherID)
 	require.True(t, cred.Optional, "a server may refuse digests")

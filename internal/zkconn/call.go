@@ -52,6 +52,6 @@ func await[A any](ctx context.Context, s *Session, f func(*zk.Conn) (A, error)) 
 	case r := <-ch:
 		return r.a, r.err
 	case <-ctx.Done():
-		return a, ContextErr(ctx)
+		return a, s.ContextErr(ctx)
 	}
 }

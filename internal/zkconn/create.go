@@ -17,10 +17,14 @@ func (s *Session) CreateContainer(ctx context.Context, path string, data []byte,
 	if n := 8 + CreateSize(path, data, acl); n > jute.MaxFrame {
 		return TooLarge(n)
 	}
+	if err := s.CheckIDs(ctx, acl); err != nil {
+		return err
+	}
 	for tries := 0; tries < MaxTries; {
 		_, err := await(ctx, s, func(conn *zk.Conn) (string, error) {
 			return conn.CreateContainer(path, data, zk.FlagContainer, acl)
 		})
+		err = quotaError(err)
 		switch {
 		case Transient(err): // the next attempt shows whether it was created
 			continue

@@ -10,8 +10,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
@@ -45,19 +43,20 @@ func (s *Session) dial(network, address string, _ time.Duration) (net.Conn, erro
 
 func (s *Session) connect(network, address string) (net.Conn, error) {
 	number := s.wire.Attempt()
-	deadline := time.Now().Add(wire.HandshakeBudget(s.Timeout()))
-	ctx, cancel := context.WithDeadline(s.dialing, deadline)
+	budget := wire.HandshakeBudget(s.Timeout())
+	if !s.IsEstablished() { // nothing expires yet, and the server may grant far more
+		budget = max(budget, time.Second/2)
+	}
+	ctx, cancel := context.WithTimeout(s.dialing, budget)
 	defer cancel()
-	if s.isForgotten(address) {
-		if err := s.resolve(ctx, network, address); err != nil {
+	if hopeless, answers := s.isHopeless(address); hopeless {
+		if err := s.resolve(ctx, network, address, answers); err != nil {
 			return nil, err
 		}
 	}
 	nc, err := s.dialServer(ctx, network, address)
 	if err != nil {
-		s.mu.Lock()
-		delete(s.rejectedSince, address)
-		s.mu.Unlock()
+		s.noteNoContact(address)
 		return nil, err
 	}
 	conn := s.wire.Wrap(nc, number)
@@ -67,49 +66,9 @@ func (s *Session) connect(network, address string) (net.Conn, error) {
 		nc.Close()
 		return nil, errStopped
 	}
-	s.nc, s.number, s.server = conn, number, address
+	s.nc, s.number, s.server, s.ncSince = conn, number, address, time.Now()
+	s.dropDials() // to other servers
 	return conn, nil
-}
-
-// isForgotten reports whether this server has closed every connection in place of
-// an answer for twice the session's timeout, and no other has answered. A server
-// that is down does not count: when it comes back, it knows the session.
-func (s *Session) isForgotten(address string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	since, ok := s.rejectedSince[address]
-	return ok && s.IsEstablished() && time.Since(since) > 2*s.Timeout() && time.Now().After(s.ValidUntil())
-}
-
-// resolve finds out by handshakes of its own whether the session still exists. It
-// returns nil if so, and if this server accepts it. A server that knows the session
-// but not the zxid that the client has seen has lost data. No connection could use
-// the session then, so it is ended there, and the servers delete what it owns.
-func (s *Session) resolve(ctx context.Context, network, address string) error {
-	ask := func(seen, end bool) (known bool, err error) {
-		nc, err := s.dialServer(ctx, network, address)
-		if err != nil {
-			return false, err
-		}
-		defer nc.Close()
-		defer context.AfterFunc(ctx, func() { nc.Close() })()
-		known, err = s.wire.Probe(nc, seen)
-		if known && end {
-			return false, s.wire.CloseSession(nc)
-		}
-		return known, err
-	}
-	known, err := ask(false, false)
-	if err == nil && known { // the server serves; now with the zxid that was seen
-		if known, err = ask(true, false); wire.IsRejected(err) {
-			known, err = ask(false, true)
-		}
-	}
-	if err == nil && !known {
-		s.finish(zk.ErrSessionExpired)
-		err = errStopped
-	}
-	return err
 }
 
 // pace returns how long to wait before the next attempt: not at all for each
@@ -129,14 +88,17 @@ func (s *Session) pace() time.Duration {
 	if n%len(s.hosts.list) != 0 {
 		return 0
 	}
-	d := min(50*time.Millisecond<<min(n/len(s.hosts.list)-1, 10), s.Timeout()/10, time.Second)
+	d := min(50*time.Millisecond<<min(n/len(s.hosts.list)-1, 10), s.longPause())
 	return d/2 + rand.N(d/2+1)
 }
+
+// longPause bounds pace. A connection that has served for as long has lasted.
+func (s *Session) longPause() time.Duration { return min(s.Timeout()/10, time.Second) }
 
 // dialServer makes a connection, with TLS if configured. ctx must have a deadline,
 // which becomes the connection's.
 func (s *Session) dialServer(ctx context.Context, network, address string) (net.Conn, error) {
-	nc, err := s.cfg.Dial(ctx, network, address)
+	nc, err := s.dialNet(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

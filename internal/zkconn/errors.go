@@ -21,7 +21,32 @@ var (
 
 	// ErrContended is returned after MaxTries attempts that others have undone.
 	ErrContended = errors.New("the znode changes too often")
+
+	// ErrInvalidPath is what CheckPath returns.
+	ErrInvalidPath = errors.New("invalid path")
+
+	// ErrPathInUse is returned for a znode that something else has made its own.
+	ErrPathInUse = errors.New("path is in use by something else")
+
+	// ErrTooLarge is what TooLarge returns.
+	ErrTooLarge = errors.New("too large")
+
+	// ErrQuotaExceeded is the servers' answer to a write above a quota.
+	ErrQuotaExceeded = fmt.Errorf("quota exceeded (error %d of the server)", jute.ErrQuotaExceeded)
 )
+
+// Errorf returns an error with a text of its own that is also kind, for errors.Is.
+func Errorf(kind error, format string, args ...any) error {
+	return &kindError{kind, fmt.Sprintf(format, args...)}
+}
+
+type kindError struct {
+	kind error
+	text string
+}
+
+func (e *kindError) Error() string { return e.text }
+func (e *kindError) Unwrap() error { return e.kind }
 
 // MaxTries bounds what is repeated because others undo it: containers that the
 // servers reap before they are used, data that changes between read and write.
@@ -58,7 +83,7 @@ func ContextErr(ctx context.Context) error {
 	if s, ok := cause.(stopped); ok {
 		return s.error
 	}
-	return &ContextError{err, cause}
+	return &ContextError{Err: err, Cause: cause}
 }
 
 // IsContextErr reports whether err is what ContextErr returned for ctx.
@@ -66,12 +91,46 @@ func IsContextErr(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || err == ContextErr(ctx))
 }
 
+// ContextErr is like the function ContextErr. While requests do not pass, the result
+// also says why not.
+func (s *Session) ContextErr(ctx context.Context) error {
+	s.mu.Lock()
+	offline := s.lastErr
+	if s.up {
+		offline = nil
+	}
+	s.mu.Unlock()
+	err := ContextErr(ctx)
+	if _, ended := context.Cause(ctx).(stopped); ended || offline == nil {
+		return err
+	}
+	if e, ok := err.(*ContextError); ok {
+		e.Offline = offline
+		return e
+	}
+	return &ContextError{Err: err, Offline: offline}
+}
+
 // ContextError keeps the cause of a context apart from the outcome of a request:
 // errors.Is and errors.As do not find it. The cause may be the loss of another
-// lease, or wrap an error of the servers.
-type ContextError struct{ Err, Cause error }
+// lease, or wrap an error of the servers. So may what prevents a connection.
+type ContextError struct {
+	Err     error
+	Cause   error // nil: Err itself
+	Offline error // why there was no connection; nil: there was one
+}
 
-func (e *ContextError) Error() string { return e.Err.Error() + ": " + e.Cause.Error() }
+func (e *ContextError) Error() string {
+	text := e.Err.Error()
+	if e.Cause != nil {
+		text += ": " + e.Cause.Error()
+	}
+	if e.Offline != nil {
+		text += ": no connection: " + e.Offline.Error()
+	}
+	return text
+}
+
 func (e *ContextError) Unwrap() error { return e.Err }
 
 // Stopped returns a cause for a context that this library ends although the
@@ -84,7 +143,7 @@ func (s stopped) Unwrap() error { return s.error }
 
 // TooLarge returns the error for a request of n bytes.
 func TooLarge(n int) error {
-	return fmt.Errorf("request of %d bytes: servers accept %d (jute.maxbuffer)", n, jute.MaxFrame)
+	return Errorf(ErrTooLarge, "request of %d bytes: servers accept %d (jute.maxbuffer)", n, jute.MaxFrame)
 }
 
 // codeError returns go-zookeeper's error for a server's code, nil for 0.
@@ -95,10 +154,19 @@ func codeError(code int32) error {
 	return fmt.Errorf("error %d of the server (KeeperException.Code)", code)
 }
 
+// quotaError returns ErrQuotaExceeded in place of go-zookeeper's error for it, which has
+// the code in its text only.
+func quotaError(err error) error {
+	if err != nil && err.Error() == fmt.Sprintf("unknown error: %d", jute.ErrQuotaExceeded) {
+		return ErrQuotaExceeded
+	}
+	return err
+}
+
 var codeErrors = map[int32]error{
 	0: nil,
 
-	jute.ErrQuotaExceeded: fmt.Errorf("quota exceeded (error %d of the server)", jute.ErrQuotaExceeded),
+	jute.ErrQuotaExceeded: ErrQuotaExceeded,
 
 	// go-zookeeper has no names for these. internal/wire shows it the same one.
 	jute.ErrConnectionLoss:   zk.ErrNothing,

@@ -33,7 +33,7 @@ func TestTransientErrorsMayBeRetriedInTheSameSession(t *testing.T) {
 		{zk.ErrNoNode, false},
 		{context.Canceled, false},
 		{errors.Join(context.DeadlineExceeded, zk.ErrConnectionClosed), false},
-		{&ContextError{context.Canceled, zk.ErrSessionExpired}, false},
+		{&ContextError{Err: context.Canceled, Cause: zk.ErrSessionExpired}, false},
 	} {
 		require.Equal(t, test.want, Transient(test.err), "%v", test.err)
 	}
@@ -54,7 +54,7 @@ func TestContextErrReturnsErrorAndCause(t *testing.T) {
 	}{
 		"canceled":   {canceled(nil), context.Canceled},
 		"deadline":   {expired, context.DeadlineExceeded},
-		"with cause": {canceled(enough), &ContextError{context.Canceled, enough}},
+		"with cause": {canceled(enough), &ContextError{Err: context.Canceled, Cause: enough}},
 		"stopped":    {canceled(Stopped(enough)), enough},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestContextErrReturnsErrorAndCause(t *testing.T) {
 }
 
 func TestContextErrorHidesItsCauseFromErrorsIs(t *testing.T) {
-	err := error(&ContextError{context.Canceled, zk.ErrSessionExpired})
+	err := error(&ContextError{Err: context.Canceled, Cause: zk.ErrSessionExpired})
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, zk.ErrSessionExpired)
 	require.EqualError(t, err, "context canceled: "+zk.ErrSessionExpired.Error())

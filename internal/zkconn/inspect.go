@@ -21,6 +21,7 @@ type InspectedWatch struct {
 	*Watch
 	Path     string
 	Answered bool // of ofData only
+	Notifies int  // how many channels
 }
 
 // Inspect is for tests.
@@ -34,7 +35,9 @@ func (s *Session) Inspect() Inspection {
 		Draining: s.draining, Parked: isClosed(s.parked),
 	}
 	for key, w := range s.watches {
-		in.Watches = append(in.Watches, InspectedWatch{w, key.path, w.confirmed != 0})
+		w.mu.Lock()
+		in.Watches = append(in.Watches, InspectedWatch{w, key.path, w.confirmed != 0, len(w.notify)})
+		w.mu.Unlock()
 	}
 	return in
 }

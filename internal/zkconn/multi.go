@@ -24,13 +24,46 @@ type Transaction struct {
 }
 
 // Begin sends a transaction as soon as requests pass. It blocks for that, not for
-// the answer.
+// the answer, and for CheckIDs.
 func (s *Session) Begin(ctx context.Context, ops ...any) (*Transaction, error) {
+	return s.BeginBy(ctx, s.Start, ops...)
+}
+
+// BeginBehindGet is like Begin, but sends a read of path's data ahead of the
+// transaction, in the same write. The server answers the read first.
+func (s *Session) BeginBehindGet(ctx context.Context, path string, ops ...any) (r *Reading, t *Transaction, err error) {
+	t, err = s.BeginBy(ctx, func(ops ...any) (*Transaction, error) {
+		frame := multiFrame(ops)
+		nc, err := s.passing(frame)
+		if err != nil {
+			return nil, err
+		}
+		get, multi := nc.CallBoth(jute.OpGetData, readFrame(jute.OpGetData, path), jute.OpMulti, frame)
+		r = &Reading{get}
+		return &Transaction{s, ops, multi}, nil
+	}, ops...)
+	return r, t, err
+}
+
+// BeginBy is like Begin for a transaction that may no longer be wanted once requests
+// pass: start sends it by Start, or returns an error.
+func (s *Session) BeginBy(ctx context.Context, start func(ops ...any) (*Transaction, error), ops ...any) (*Transaction, error) {
+	for _, op := range ops {
+		if create, ok := op.(*zk.CreateRequest); ok {
+			if err := s.CheckIDs(ctx, create.Acl); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s.begin(ctx, start, ops...)
+}
+
+func (s *Session) begin(ctx context.Context, start func(ops ...any) (*Transaction, error), ops ...any) (*Transaction, error) {
 	for {
 		if err := s.Ready(ctx); err != nil {
 			return nil, err
 		}
-		if t, err := s.Start(ops...); !errors.Is(err, ErrNotSent) {
+		if t, err := start(ops...); !errors.Is(err, ErrNotSent) {
 			return t, err
 		}
 	}
@@ -38,15 +71,19 @@ func (s *Session) Begin(ctx context.Context, ops ...any) (*Transaction, error) {
 
 // Start sends a transaction now, or fails with ErrNotSent. It does not block.
 func (s *Session) Start(ops ...any) (*Transaction, error) {
-	frame := make([]byte, wire.Headroom, 512)
-	for _, op := range ops {
-		frame = appendOp(frame, op)
-	}
-	call, err := s.send(jute.OpMulti, appendOpHeader(frame, -1, true))
+	call, err := s.send(jute.OpMulti, multiFrame(ops))
 	if err != nil {
 		return nil, err
 	}
 	return &Transaction{s, ops, call}, nil
+}
+
+func multiFrame(ops []any) []byte {
+	frame := make([]byte, wire.Headroom, 512)
+	for _, op := range ops {
+		frame = appendOp(frame, op)
+	}
+	return appendOpHeader(frame, -1, true)
 }
 
 // Multi carries out a transaction; see Begin and Transaction.Result.
@@ -70,7 +107,7 @@ func (t *Transaction) Wait(ctx context.Context) (rs Results, failed any, err err
 		select {
 		case <-t.call.Done():
 		default:
-			return Results{}, nil, ContextErr(ctx)
+			return Results{}, nil, t.s.ContextErr(ctx)
 		}
 	}
 	rs, failed, err = t.Result()
@@ -79,7 +116,8 @@ func (t *Transaction) Wait(ctx context.Context) (rs Results, failed any, err err
 }
 
 // Result returns how a transaction that has ended went. failed is the first of its
-// operations that the server refused, nil where the request failed as a whole.
+// operations that the server refused, nil where the request failed as a whole. If the
+// reply is malformed, the connection is closed.
 func (t *Transaction) Result() (rs Results, failed any, err error) {
 	code, record, err := t.call.Result()
 	switch {
@@ -102,11 +140,16 @@ func (t *Transaction) Result() (rs Results, failed any, err error) {
 	}
 	switch {
 	case code != 0:
-		err = codeError(code)
+		return Results{}, nil, codeError(code)
 	case err == nil && !t.answeredBy(all):
-		err = fmt.Errorf("%d results of %d operations in a transaction, or of others", len(all), len(t.ops))
+		err = fmt.Errorf("%d results of %d operations, or of others", len(all), len(t.ops))
 	}
-	return Results{t.ops, all}, nil, err
+	if err != nil { // it may have been carried out, as if the reply had been lost
+		err = fmt.Errorf("malformed reply to a transaction: %w", err)
+		t.call.Reject(err)
+		return Results{}, nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
+	}
+	return Results{t.ops, all}, nil, nil
 }
 
 // answeredBy reports whether results without an error are those of the operations.
@@ -194,11 +237,7 @@ func appendOp(b []byte, op any) []byte {
 
 // MultiSize returns how large a request the operations make.
 func MultiSize(parts ...[]any) int {
-	frame := make([]byte, wire.Headroom)
-	for _, op := range slices.Concat(parts...) {
-		frame = appendOp(frame, op)
-	}
-	return len(appendOpHeader(frame, -1, true)) - 4
+	return len(multiFrame(slices.Concat(parts...))) - 4
 }
 
 // appendData appends a buffer; nil stays null, as in go-zookeeper.
@@ -210,8 +249,11 @@ func appendData(b, data []byte) []byte {
 }
 
 func decodeMulti(record []byte) ([]zk.MultiResponse, error) {
-	var rs []zk.MultiResponse
-	for d := jute.NewDecoder(record); len(record) > 0; {
+	if len(record) == 0 {
+		return nil, nil
+	}
+	rs := make([]zk.MultiResponse, 0, 2) // as joins and releases have
+	for d := jute.NewDecoder(record); ; {
 		op, done := d.Int32(), d.Bool()
 		d.Int32()
 		if done || d.Err != nil {
@@ -231,5 +273,4 @@ func decodeMulti(record []byte) ([]zk.MultiResponse, error) {
 		}
 		rs = append(rs, r)
 	}
-	return nil, nil
 }

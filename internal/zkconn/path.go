@@ -1,38 +1,37 @@
 package zkconn
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 )
 
 // CheckPath refuses what is no path of a znode, or is the root, by the rules
-// of org.apache.zookeeper.common.PathUtils, and says what is wrong with it.
+// of org.apache.zookeeper.common.PathUtils, and says what is wrong with it. The error is
+// ErrInvalidPath.
 func CheckPath(path string) error {
 	switch {
 	case path == "":
-		return errors.New("path is empty")
+		return Errorf(ErrInvalidPath, "path is empty")
 	case path[0] != '/':
-		return errors.New(`path does not begin with "/"`)
+		return Errorf(ErrInvalidPath, `path does not begin with "/"`)
 	case path == "/":
-		return errors.New("path is the root")
+		return Errorf(ErrInvalidPath, "path is the root")
 	case path[len(path)-1] == '/':
-		return errors.New(`path ends with "/"`)
+		return Errorf(ErrInvalidPath, `path ends with "/"`)
 	case !utf8.ValidString(path):
-		return errors.New("path is not valid UTF-8")
+		return Errorf(ErrInvalidPath, "path is not valid UTF-8")
 	}
 	for name := range strings.SplitSeq(path[1:], "/") {
 		switch name {
 		case "":
-			return errors.New(`path contains "//"`)
+			return Errorf(ErrInvalidPath, `path contains "//"`)
 		case ".", "..":
-			return fmt.Errorf("path contains the relative element %q", name)
+			return Errorf(ErrInvalidPath, "path contains the relative element %q", name)
 		}
 	}
 	for i, r := range path {
 		if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff {
-			return fmt.Errorf("path contains the character %U at byte %d", r, i)
+			return Errorf(ErrInvalidPath, "path contains the character %U at byte %d", r, i)
 		}
 	}
 	return nil

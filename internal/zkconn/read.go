@@ -17,6 +17,15 @@ import (
 // send sends a request now, or fails with ErrNotSent. It does not block. frame is
 // wire.Headroom bytes and the record.
 func (s *Session) send(op int32, frame []byte) (*wire.Call, error) {
+	nc, err := s.passing(frame)
+	if err != nil {
+		return nil, err
+	}
+	return nc.Call(op, frame), nil
+}
+
+// passing returns the connection, if the frame can be sent on it now.
+func (s *Session) passing(frame []byte) (*wire.Conn, error) {
 	if n := len(frame) - 4; n > jute.MaxFrame {
 		return nil, TooLarge(n)
 	}
@@ -29,7 +38,7 @@ func (s *Session) send(op int32, frame []byte) (*wire.Call, error) {
 	case !up || nc == nil:
 		return nil, ErrNotSent
 	}
-	return nc.Call(op, frame), nil
+	return nc, nil
 }
 
 // Get returns a znode's data and its Stat.
@@ -74,7 +83,7 @@ func (s *Session) read(ctx context.Context, op int32, path string, decode func(*
 			select {
 			case <-r.Done():
 			case <-ctx.Done():
-				return ContextErr(ctx)
+				return s.ContextErr(ctx)
 			}
 			err = r.result(decode)
 			if err == nil {
@@ -100,15 +109,19 @@ type Reading struct{ call *wire.Call }
 func (s *Session) StartGet(path string) (*Reading, error) { return s.startRead(jute.OpGetData, path) }
 
 func (s *Session) startRead(op int32, path string) (*Reading, error) {
-	frame := jute.AppendString(make([]byte, wire.Headroom, wire.Headroom+5+len(path)), path)
-	if op != jute.OpSync {
-		frame = append(frame, 0) // no watch
-	}
-	call, err := s.send(op, frame)
+	call, err := s.send(op, readFrame(op, path))
 	if err != nil {
 		return nil, err
 	}
 	return &Reading{call}, nil
+}
+
+func readFrame(op int32, path string) []byte {
+	frame := jute.AppendString(make([]byte, wire.Headroom, wire.Headroom+5+len(path)), path)
+	if op != jute.OpSync {
+		frame = append(frame, 0) // no watch
+	}
+	return frame
 }
 
 // Done returns a channel that is closed when the read has ended.
@@ -136,16 +149,19 @@ func (r *Reading) result(decode func(*jute.Decoder)) error {
 	}
 	d := jute.NewDecoder(record)
 	decode(d)
-	return d.Err
+	if d.Err != nil {
+		return fmt.Errorf("malformed reply: %w", d.Err)
+	}
+	return nil
 }
 
 func decodeNames(d *jute.Decoder) []string {
-	n := int(d.Int32())
+	n := d.Count()
 	rest := *d
 	all := string(rest.Rest()) // one allocation for all names
-	names := make([]string, 0, min(max(n, 0), len(all)/4))
+	names := make([]string, 0, min(n, len(all)/4))
 	for range n {
-		name := d.Buffer()
+		name := d.Bytes()
 		if d.Err != nil {
 			return nil
 		}

@@ -22,9 +22,8 @@ func TestDecodeNames(t *testing.T) {
 		record []byte
 		want   []string
 	}{
-		"none":        {appendNames(0), []string{}},
-		"null vector": {appendNames(-1), []string{}},
-		"names":       {appendNames(3, "a", "", "ünï"), []string{"a", "", "ünï"}},
+		"none":  {appendNames(0), []string{}},
+		"names": {appendNames(3, "a", "", "ünï"), []string{"a", "", "ünï"}},
 	} {
 		d := jute.NewDecoder(append(test.record, 42))
 		require.Equal(t, test.want, decodeNames(d), name)
@@ -36,6 +35,7 @@ func TestDecodeNames(t *testing.T) {
 func TestDecodeNamesFailsWhereNamesAreMissing(t *testing.T) {
 	for _, record := range [][]byte{
 		appendNames(2, "a"), appendNames(1<<31-1, "a"), appendNames(1)[:3], append(appendNames(1), 0, 0, 0, 9, 'x'),
+		appendNames(-1), appendNames(-2), appendNames(-1 << 31), append(appendNames(1), 0xff, 0xff, 0xff, 0xff),
 	} {
 		d := jute.NewDecoder(record)
 		require.Empty(t, decodeNames(d), "%x", record)
@@ -48,4 +48,23 @@ func TestDecodeStatReadsEveryField(t *testing.T) {
 	require.Equal(t, &sampleStat, decodeStat(d))
 	require.NoError(t, d.Err)
 	require.Zero(t, d.Len())
+}
+
+// Whatever a server sends is decoded to as many names as were counted or to an error,
+// and there are never more than the bytes allow.
+func FuzzDecodeNames(f *testing.F) {
+	f.Add(appendNames(2, "a", "b"))
+	f.Add(appendNames(1<<31-1, "a"))
+	f.Add(appendNames(-2, "a"))
+	f.Add(append(appendNames(1), 0x7f, 0xff, 0xff, 0xff))
+	f.Fuzz(func(t *testing.T, record []byte) {
+		d, count := jute.NewDecoder(record), jute.NewDecoder(record).Int32()
+		names := decodeNames(d)
+		if d.Err == nil && len(names) != int(count) {
+			t.Fatalf("%d names of %d", len(names), count)
+		}
+		if cap(names) > len(record)/4 {
+			t.Fatalf("room for %d names in %d bytes", cap(names), len(record))
+		}
+	})
 }

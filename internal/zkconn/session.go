@@ -2,11 +2,13 @@ package zkconn
 
 import (
 	"context"
+	"crypto"
 	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -14,13 +16,14 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// Config is what a Session needs of its owner. No function may block. Leases and Event
-// are called without the session's lock. Up and Down are called with it, in the order of
+// Config is what a Session needs of its owner. No function may block. Leases, Event and
+// Sooner are called without the session's lock. Up and Down are called with it, in the order of
 // what happened: they must not call the Session's methods, save ID and Timeout.
 type Config struct {
 	Servers     []string      // host:port
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []wire.Credential
+	Digest      crypto.Hash // the servers' digest algorithm; 0: SHA-1
 	TLS         *tls.Config // nil: none
 	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
 	Tasks       *Tasks // goroutines that outlive their callers are counted here
@@ -29,6 +32,7 @@ type Config struct {
 	Event  func(wire.Event) // a watch event came; the watches that it fires have fired
 	Up     func()           // requests pass, for the first time or again
 	Down   func(err error)  // they no longer do
+	Sooner func()           // ValidUntil has moved to an earlier time
 	Log    func(level slog.Level, msg string, args ...any)
 }
 
@@ -37,10 +41,12 @@ type Config struct {
 // Here the dialer holds it once the session has ended, and the owner opens the next
 // session on a new Conn.
 type Session struct {
-	cfg   Config
-	wire  *wire.Session
-	hosts *hosts
-	owner string // id of the session's own digest identity
+	cfg     Config
+	wire    *wire.Session
+	hosts   *hosts
+	owner   string      // id of the session's own digest identity
+	ids     []string    // of the digest credentials in cfg
+	unknown atomic.Bool // the server does not know the session by owner
 
 	conn    *zk.Conn
 	ended   <-chan struct{} // closed when go-zookeeper's last goroutine is ending
@@ -53,35 +59,40 @@ type Session struct {
 	parked      chan struct{} // closed when go-zookeeper's loop is held in the dialer
 	releaseLoop chan struct{} // closed when that loop may return
 
-	mu            sync.Mutex
-	up            bool
-	upChanged     chan struct{} // closed and replaced whenever up changes
-	upSince       time.Time
-	rejectedSince map[string]time.Time // by server, see isForgotten
-	failures      int                  // attempts to connect since requests last passed
-	nc            *wire.Conn
-	number        uint64 // of nc
-	server        string // of nc
-	lastErr       error  // why there is no connection
-	cause         error  // why the session has ended
-	draining      bool   // no request begins any more
-	watches       map[watchKey]*Watch
-	probe         *aclProbe
+	mu        sync.Mutex
+	up        bool
+	upChanged chan struct{} // closed and replaced whenever up changes
+	upSince   time.Time
+	unserved  map[string]*contact  // by server, see isHopeless
+	failures  int                  // attempts to connect since a connection has lasted
+	dials     map[string]*dialCall // by server, see dialNet
+	hanging   int                  // calls that leaveDial has left
+	nc        *wire.Conn
+	number    uint64 // of nc
+	server    string // of nc
+	ncSince   time.Time
+	lastErr   error // why there is no connection
+	cause     error // why the session has ended
+	draining  bool  // no request begins any more
+	watches   map[watchKey]*Watch
+	probe     *aclProbe
+	idProbe   *idProbe
 }
 
 // New returns a Session that has not begun to connect.
 func New(cfg Config) *Session {
 	s := &Session{
-		cfg: cfg, hosts: newHosts(cfg.Servers),
+		cfg: cfg, hosts: newHosts(cfg.Servers), ids: cfg.digestIDs(),
 		established: make(chan struct{}), over: make(chan struct{}),
 		parked: make(chan struct{}), releaseLoop: make(chan struct{}),
-		upChanged:     make(chan struct{}),
-		rejectedSince: map[string]time.Time{},
-		watches:       map[watchKey]*Watch{},
+		upChanged: make(chan struct{}),
+		unserved:  map[string]*contact{},
+		dials:     map[string]*dialCall{},
+		watches:   map[watchKey]*Watch{},
 	}
 	s.hosts.releaseLoop = s.releaseLoop
 	s.dialing, s.stopDialing = context.WithCancel(context.Background())
-	identity, owner := newIdentity()
+	identity, owner := newIdentity(cfg.Digest)
 	s.owner = owner
 	s.wire = wire.NewSession(wire.Config{
 		Timeout:     cfg.Timeout,
@@ -91,6 +102,7 @@ func New(cfg Config) *Session {
 		Event:       s.onEvent,
 		Up:          s.onUp,
 		Down:        s.onDown,
+		Sooner:      cfg.Sooner,
 	})
 	return s
 }
@@ -208,7 +220,7 @@ func (s *Session) Ready(ctx context.Context) error {
 		case <-s.over:
 			return ErrSessionOver
 		case <-ctx.Done():
-			return ContextErr(ctx)
+			return s.ContextErr(ctx)
 		}
 	}
 }
@@ -221,7 +233,7 @@ func (s *Session) onUp(conn uint64) {
 		return
 	}
 	s.setUp(true)
-	s.upSince, s.failures, s.lastErr = time.Now(), 0, nil
+	s.upSince, s.lastErr = time.Now(), nil
 	if !s.IsEstablished() {
 		close(s.established)
 	}
@@ -235,13 +247,7 @@ func (s *Session) onDown(conn uint64, err error) {
 		s.mu.Unlock()
 		return
 	}
-	if s.nc.Answered() {
-		clear(s.rejectedSince)
-	} else if !wire.IsRejected(err) {
-		delete(s.rejectedSince, s.server)
-	} else if _, ok := s.rejectedSince[s.server]; !ok {
-		s.rejectedSince[s.server] = time.Now()
-	}
+	s.noteContact(err)
 	if s.up {
 		s.cfg.Down(err)
 	}
@@ -283,6 +289,7 @@ func (s *Session) finish(cause error) {
 	s.cause = cause
 	close(s.over)
 	s.stopDialing()
+	s.leaveDials()
 }
 
 // Close ends the session's goroutines and, where it has not ended, the session,

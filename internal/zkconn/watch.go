@@ -2,6 +2,8 @@ package zkconn
 
 import (
 	"context"
+	"slices"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -24,6 +26,7 @@ type Watch struct {
 	Children []string // ofChildren, in no order
 	Absent   bool     // ofExistence: there is no znode
 
+	key   watchKey
 	armed chan struct{} // closed when the request that sets the watch has ended
 	err   error         // of that request, set before armed is closed
 
@@ -32,6 +35,9 @@ type Watch struct {
 	// connection on which a watch on data was answered, 0 if the event came first.
 	event     wire.Event
 	confirmed uint64
+
+	mu     sync.Mutex // no other lock is taken while it is held
+	notify []chan<- struct{}
 }
 
 // watchKind says which changes fire a watch.
@@ -76,6 +82,45 @@ func (w *Watch) HasFired() bool {
 	}
 }
 
+// Notify sends to c, without blocking, when the watch fires, or now if it has fired. c
+// has room for one: so one channel can stand for many watches.
+func (w *Watch) Notify(c chan<- struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.HasFired() {
+		wake(c)
+		return
+	}
+	w.notify = append(w.notify, c)
+}
+
+// StopNotify ends one Notify of c.
+func (w *Watch) StopNotify(c chan<- struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := slices.Index(w.notify, c); i >= 0 {
+		w.notify = slices.Delete(w.notify, i, i+1)
+	}
+}
+
+func (w *Watch) fire(e wire.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.event = e
+	close(w.fired)
+	for _, c := range w.notify {
+		wake(c)
+	}
+	w.notify = nil
+}
+
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
 // Deleted reports whether the znode was deleted. It is valid for a watch that has
 // fired.
 func (w *Watch) Deleted() bool { return w.event.Type == jute.EventDeleted }
@@ -98,6 +143,10 @@ func (s *Session) Watch(ctx context.Context, path string) (*Watch, error) {
 	return s.watchOf(ctx, watchKey{path, ofData})
 }
 
+// StartWatch starts to set the watch that Watch returns, if the session has none. It
+// does not block. The server may answer later requests first.
+func (s *Session) StartWatch(path string) *Watch { return s.startWatch(watchKey{path, ofData}) }
+
 // WatchChildren is like Watch for the znode's children.
 func (s *Session) WatchChildren(ctx context.Context, path string) (*Watch, error) {
 	return s.watchOf(ctx, watchKey{path, ofChildren})
@@ -109,28 +158,41 @@ func (s *Session) WatchExistence(ctx context.Context, path string) (*Watch, erro
 }
 
 func (s *Session) watchOf(ctx context.Context, key watchKey) (*Watch, error) {
+	return s.Await(ctx, s.startWatch(key))
+}
+
+func (s *Session) startWatch(key watchKey) *Watch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, ok := s.watches[key]
+	if !ok {
+		w = &Watch{key: key, armed: make(chan struct{}), fired: make(chan struct{})}
+		s.watches[key] = w
+		s.cfg.Tasks.Start(func() { s.arm(w) })
+	}
+	return w
+}
+
+// Await returns a watch that was started, or the one that took its place where a
+// connection was lost, once the server has answered. It returns zk.ErrNoNode where Watch
+// does.
+func (s *Session) Await(ctx context.Context, w *Watch) (*Watch, error) {
 	for {
-		s.mu.Lock()
-		w, ok := s.watches[key]
-		if !ok {
-			w = &Watch{armed: make(chan struct{}), fired: make(chan struct{})}
-			s.watches[key] = w
-			s.cfg.Tasks.Start(func() { s.arm(key, w) })
-		}
-		s.mu.Unlock()
 		select {
 		case <-w.armed:
 		case <-ctx.Done():
-			return nil, ContextErr(ctx)
+			return nil, s.ContextErr(ctx)
 		}
 		if !Transient(w.err) {
 			return w, w.err
 		}
+		w = s.startWatch(w.key)
 	}
 }
 
-func (s *Session) arm(key watchKey, w *Watch) {
+func (s *Session) arm(w *Watch) {
 	defer close(w.armed)
+	key := w.key
 	stat, err := call(s, func(conn *zk.Conn) (stat *zk.Stat, err error) {
 		switch key.kind {
 		case ofData:
@@ -172,8 +234,7 @@ func (s *Session) onEvent(e wire.Event) {
 		key := watchKey{e.Path, kind}
 		if w := s.watches[key]; w != nil {
 			delete(s.watches, key)
-			w.event = e
-			close(w.fired)
+			w.fire(e)
 		}
 	}
 	s.mu.Unlock()

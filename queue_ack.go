@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
@@ -18,13 +20,18 @@ import (
 // When it is sent again after a lost reply, it fails at the claim both if it was carried
 // out and if somebody has deleted the claim. For a mere ack the two are as good as one,
 // save for one more delivery. With the caller's operations a receipt tells them apart.
+//
+// An item with znodes of others below it cannot be deleted. Then a mark is created beside
+// it, in its deletion's place, and nobody sees the item any more.
 type ackTransaction struct {
 	it     *Item
 	ops    []any         // the caller's
 	moveTo *queuelog.Log // where the item is put, or nil
+	marks  bool          // the item cannot be deleted, and is marked instead
 	rejoin *line         // in which a place is to be taken along, or nil
 	next   *place        // that was taken; there may be none
 	sent   chan struct{}
+	left   atomic.Bool // set by the caller that leaves, or by the outcome: see leaveNext
 }
 
 // ackParts are the parts of an attempt, in their order. Either receipt and ops are set,
@@ -38,10 +45,15 @@ type ackParts struct {
 	next    *entry
 }
 
-// run carries the transaction out, or learns that it was not.
+// run carries the transaction out, or learns that it was not. If it fails, there is no
+// next place.
 func (a *ackTransaction) run(ctx context.Context) error {
 	a.sent = make(chan struct{})
-	return a.it.lease.g.endWith(ctx, a.sent, func() (done bool, err error) {
+	c := a.it.q.c
+	c.tasks.Add() // Close must wait for the task that leaveNext starts
+	defer c.tasks.Finish()
+	err := a.it.lease.g.endWith(ctx, a.sent, func() (done bool, err error) {
+		defer a.leaveNext()
 		for range zkconn.MaxTries {
 			again := false
 			if done, again, err = a.try(ctx); !again {
@@ -50,6 +62,20 @@ func (a *ackTransaction) run(ctx context.Context) error {
 		}
 		return false, zkconn.ErrContended
 	})
+	if err != nil {
+		a.leaveNext()
+	}
+	return err
+}
+
+// leaveNext is called when the outcome is known, and when the caller leaves with an
+// error. The second call deletes the next place: nobody uses it, and the line would wait
+// for it until the session ends.
+func (a *ackTransaction) leaveNext() {
+	if second := a.left.Swap(true); !second || a.next == nil {
+		return
+	}
+	a.it.q.c.tasks.Start(func() { a.next.leave(false) })
 }
 
 // try sends it until the outcome is known. again: it was not carried out, and the next
@@ -88,7 +114,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 // parts makes the parts of the next attempt.
 func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) {
 	c := a.it.claim
-	parts.claim = c.ackOps()
+	parts.claim = c.ackOps(a.marks)
 	switch {
 	case a.moveTo != nil:
 		item := queuelog.Item{ID: string(a.it.ID), Data: a.it.Data}
@@ -142,7 +168,13 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 		return true, false, nil
 	case (failed == any(claim.flag) || failed == any(claim.exclusion)) && noNode:
 		return false, false, lost(errDeleted)
+	case failed == claim.item[0] && errors.Is(err, zk.ErrNotEmpty):
+		a.keepItem(ctx)
+		return false, true, nil
 	case repeatedAck:
+		if parts.next != nil { // an earlier attempt may have taken the place
+			(&lostJoin{a.rejoin, c.s, parts.next.uuid}).deleteLater()
+		}
 		return false, false, fmt.Errorf("%w: %w", ErrUncertain, err)
 	}
 	if parts.append != nil {
@@ -154,6 +186,16 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 		return false, false, fmt.Errorf("operation %d: %w", i, err)
 	}
 	return false, false, err
+}
+
+// keepItem has the next attempt mark the item as done, because it cannot be deleted.
+func (a *ackTransaction) keepItem(ctx context.Context) {
+	a.marks = true
+	c := a.it.claim
+	below, _, _ := c.s.Children(ctx, c.item) // for the log only
+	below = slices.DeleteFunc(below, func(name string) bool { return "/"+name == queuelog.ClaimName })
+	a.it.q.c.hooks.log(slog.LevelError, "an item that is done cannot be deleted, because there are znodes below it; it is marked as done instead",
+		"item", a.it.ID, "queue", a.it.q.path, "znode", c.item, "children", below)
 }
 
 // findNext searches for the place of an attempt that was carried out, whose reply was

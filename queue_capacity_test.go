@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -262,5 +263,52 @@ func TestA21BatchesOfManyProducersAreAllPut(t *testing.T) {
 		n, err := w.queue(w.stranger(nil)).Len(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 8*60*5, n)
+	})
+}
+
+// A producer watches every segment that it has counted. One event wakes it, and none of the
+// watches keeps anything of it.
+func TestA21BoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		s, conn := live(t, w.stranger(nil)), w.bare()
+		var watches []*zkconn.Watch
+		for range 1 << 17 { // twice as many as reflect.Select takes
+			watches = append(watches, &zkconn.Watch{})
+		}
+		for _, path := range []string{"/own", "/first", "/last"} {
+			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		watch := func(path string) *zkconn.Watch {
+			segment, err := s.WatchChildren(t.Context(), path)
+			require.NoError(t, err)
+			return segment
+		}
+		first, last := watch("/first"), watch("/last")
+		watches[0], watches[len(watches)-1] = first, last
+		p := &place{s: s, path: "/own"}
+		await := func() *harness.Call[struct{}] {
+			a := harness.GoErr(t, func(ctx context.Context) error { return p.awaitAny(ctx, watches) })
+			synctest.Wait()
+			return a
+		}
+		a := await()
+		require.True(t, a.Waiting())
+		a.Cancel(nil)
+		_, err := a.Wait()
+		require.ErrorIs(t, err, context.Canceled)
+
+		a = await()
+		require.True(t, a.Waiting())
+		_, err = conn.Create("/last/x", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		a.Get()
+		require.True(t, last.HasFired())
+		a = await() // it has fired before
+		require.False(t, a.Waiting())
+		a.Get()
+		for _, left := range s.Inspect().Watches {
+			require.Zero(t, left.Notifies, left.Path)
+		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/semaphore"
@@ -18,18 +19,31 @@ import (
 type queueState struct {
 	*queuelog.Log
 	claiming *semaphore.Weighted // each claim being made holds 1; a sweep holds all
+	// blocked has the items below which somebody has created a znode with the name of
+	// the exclusion, each with a *zkconn.Watch that fires when that znode is deleted.
+	blocked sync.Map
+}
+
+// unblock forgets the items whose watches have fired, which may be gone.
+func (q *queueState) unblock() {
+	q.blocked.Range(func(item, w any) bool {
+		if w.(*zkconn.Watch).HasFired() {
+			q.blocked.CompareAndDelete(item, w)
+		}
+		return true
+	})
 }
 
 // maxClaims is how many claims of a queue can be made at the same time.
 const maxClaims = 1 << 30
 
 func newQueueState(s *session, path string) *queueState {
-	return &queueState{s.newQueueLog(path), semaphore.NewWeighted(maxClaims)}
+	return &queueState{Log: s.newQueueLog(path), claiming: semaphore.NewWeighted(maxClaims)}
 }
 
 // claim is a place that is a flag beside an item. Below the item stands a second znode,
 // of a fixed name, the exclusion: creating it fails where the item is gone or somebody
-// else's. Each delivery creates one, so the item's Stat counts the deliveries. The flag
+// else's. Each delivery creates one, so the item's Stat tells their number. The flag
 // has a name of its own, so that a deletion that is sent again never hits the next
 // consumer's claim.
 type claim struct {
@@ -68,14 +82,30 @@ func (c *claim) createOps() (flag, exclusion *zk.CreateRequest) {
 }
 
 // ackOps delete the claim and its item. flag and exclusion alone give the item back.
-type ackOps struct{ flag, exclusion, item *zk.DeleteRequest }
-
-func (c *claim) ackOps() ackOps {
-	del := func(path string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: path, Version: -1} }
-	return ackOps{del(c.path), del(c.exclusion()), del(c.item)}
+type ackOps struct {
+	flag, exclusion *zk.DeleteRequest
+	item            []any // they delete it, or mark it as done
 }
 
-func (o ackOps) all() []any { return []any{o.flag, o.exclusion, o.item} }
+// ackOps returns the operations. The mark of an item that is done shows in listings. The
+// exclusion is made again, for good: a consumer whose listing is a moment old must not
+// claim the item.
+func (c *claim) ackOps(marks bool) ackOps {
+	del := func(path string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: path, Version: -1} }
+	o := ackOps{flag: del(c.path), exclusion: del(c.exclusion())}
+	if !marks {
+		o.item = []any{del(c.item)}
+		return o
+	}
+	acl := c.line.c.acl
+	o.item = []any{
+		&zk.CreateRequest{Path: c.exclusion(), Data: []byte("done"), Acl: acl},
+		&zk.CreateRequest{Path: c.item + queuelog.DoneName, Acl: acl},
+	}
+	return o
+}
+
+func (o ackOps) all() []any { return append([]any{o.flag, o.exclusion}, o.item...) }
 
 var (
 	errTaken = errors.New("item has been taken")
@@ -100,12 +130,11 @@ func (q *Queue) claim(ctx context.Context, p *place, item string) (*Item, error)
 		leave := p.exitOps(signal)
 		x := p.s.Retry(nil, []any{flag, exclusion}, leave.ops)
 		rs, reading, failed, err := c.send(ctx, x)
-		made := err == nil
 		onFlag, onExclusion := failed == any(flag), failed == any(exclusion)
-		onExit := failed != nil && slices.Contains(leave.ops, failed)
+		made, onExit := err == nil, failed != nil && slices.Contains(leave.ops, failed)
 		switch {
 		case made && leave.signal != nil:
-			c.token = Token(rs.Stat(leave.signal).Mzxid) // of the transaction that created the flag
+			c.czxid = rs.Stat(leave.signal).Mzxid // of the transaction that created the flag
 		case onFlag && x.Repeated() && errors.Is(err, zk.ErrNodeExists):
 			made, err = true, nil // an earlier attempt's; nobody else has this name
 		case (onFlag || onExclusion) && errors.Is(err, zk.ErrNoNode):
@@ -120,7 +149,8 @@ func (q *Queue) claim(ctx context.Context, p *place, item string) (*Item, error)
 			}
 			return nil, err
 		case onExit && leave.signal != nil:
-			signal = false // it is refused; the place can go without
+			leave.refused(p.s, failed, err)
+			signal = false
 			continue
 		}
 		var it *Item
@@ -183,14 +213,14 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 		return nil, err
 	}
 	return &Item{
-		ID: ItemID(c.name[:queuelog.IDLength]), Data: data, Attempt: int(queuelog.Creates(stat)),
+		ID: ItemID(c.name[:queuelog.IDLength]), Data: data, Attempt: queuelog.Claims(stat, true),
 		q: q, claim: c, lease: l,
 	}, nil
 }
 
 // giveBack deletes the flag and the exclusion, once.
 func (c *claim) giveBack(begin beginFunc) error {
-	ops := c.ackOps()
+	ops := c.ackOps(false)
 	t, err := begin(ops.flag, ops.exclusion)
 	if err != nil {
 		return err

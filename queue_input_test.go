@@ -425,25 +425,31 @@ func TestB37QueueReturnsQuotaErrorsAtOnce(t *testing.T) {
 	})
 }
 
-// Each take uses up a number of the consumers' line. Near the end of the counter a
-// take is refused, but an ack in Serve is not.
-func TestB28TakesBeyondTheLimitOfTheLineAreRefused(t *testing.T) {
+// Each take and each ack in Serve uses up a number of the consumers' line, and each put
+// with a bound one of the producers'. Beyond the limit the lines begin anew.
+func TestB28TakesAndPutsGoOnBeyondTheLimitOfTheirLines(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		q := w.queue(w.stranger(nil))
-		putOn(t, q, names(5)...)
+		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxLen: 10})
+		putOn(t, q, names(9)...)
 		ackOn(t, takeOn(t, q))
-		require.NoError(t, w.srv.SetCounter(w.path+"/line", maxNumber))
+		for _, line := range []string{"/line", "/room"} {
+			require.NoError(t, w.srv.SetCounter(w.path+line, maxNumber))
+		}
+		putOn(t, q, "9")
+		putOn(t, q, "10")
+		ctx, cancel := context.WithCancel(t.Context())
 		var got []string
-		err := q.Serve(t.Context(), func(_ context.Context, it *Item) error {
-			got = append(got, string(it.Data))
+		err := q.Serve(ctx, func(_ context.Context, it *Item) error {
+			if got = append(got, string(it.Data)); len(got) == 5 {
+				cancel()
+			}
 			return nil
 		})
-		require.ErrorIs(t, err, ErrExhausted)
-		require.Equal(t, []string{"1"}, got)
-		_, err = q.Take(t.Context())
-		require.ErrorIs(t, err, ErrExhausted)
-		require.Len(t, w.items(), 3)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, []string{"1", "2", "3", "4", "5"}, got)
+		require.Equal(t, []string{"6", "7", "8", "9", "10"}, drain(t, q))
 		require.Empty(t, w.srv.Children(w.path+"/line"))
+		require.Empty(t, w.srv.Children(w.path+"/room"))
 	})
 }
 

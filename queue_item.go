@@ -24,7 +24,8 @@ type ItemID string
 type Item struct {
 	ID   ItemID
 	Data []byte
-	// Attempt counts how often the item was taken, this time included.
+	// Attempt counts how often the item was taken, this time included. A znode that
+	// somebody else created below the item's and deleted again counts, too.
 	Attempt int
 
 	q     *Queue
@@ -55,7 +56,10 @@ func (it *Item) Token() Token { return it.lease.Token() }
 // ctx ends.
 //
 // nil means that it was done: now, or before if a reply was lost. But without ops, if
-// both the reply and the claim were lost, the item may be delivered once more.
+// both the reply and the claim were lost, the item may be delivered once more. If
+// somebody has created znodes below the item's, the servers cannot delete it. Then a
+// znode beside it, of the same name and ".done", marks it as acked, and an error is logged
+// that names them.
 //
 //   - ErrLost is returned if the item is no longer claimed. Nothing was done.
 //   - An operation's own error, which names the operation, is returned if the servers

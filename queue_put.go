@@ -117,7 +117,9 @@ func (p *place) exitAgain(ctx context.Context, leave exit, failed any, err error
 	switch {
 	case leaving && errors.Is(err, zk.ErrNoNode):
 		return leave, p.whyGone(ctx)
-	case leaving && leave.signal != nil: // the signal is refused; the place can go without
+	case leaving && leave.signal != nil:
+		// The signal is refused; the place can go without. If the server does not know
+		// the session's identity, the receipt has told before.
 		return p.exitOps(false), nil
 	}
 	return leave, err
@@ -129,7 +131,7 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	sum := 0
 	for _, it := range items {
 		if limit := q.opts.MaxItemBytes; limit > 0 && len(it.Data) > limit {
-			return fmt.Errorf("item of %d bytes: QueueOptions.MaxItemBytes is %d", len(it.Data), limit)
+			return zkconn.Errorf(ErrTooLarge, "item of %d bytes: QueueOptions.MaxItemBytes is %d", len(it.Data), limit)
 		}
 		sum += len(it.Data)
 	}
@@ -154,7 +156,7 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	letters := s.newQueueLog(q.deadLetters())
 	claim := q.newClaim(s, log.Segment(0)+"/"+queuelog.NewID()+"0000000000")
 	for _, it := range items {
-		if n := zkconn.MultiSize(claim.ackOps().all(), letters.LargestAppend([]queuelog.Item{it}).Ops); n > jute.MaxFrame {
+		if n := zkconn.MultiSize(claim.ackOps(true).all(), letters.LargestAppend([]queuelog.Item{it}).Ops); n > jute.MaxFrame {
 			return fmt.Errorf("an item could not be moved to the dead letters: %w", zkconn.TooLarge(n))
 		}
 	}
@@ -192,21 +194,14 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *place, n int) error {
 	}
 }
 
-// count returns how many items there are, and the watches that fire when one goes:
-// those of segments with a claimed item, and those up to the first free item, because
-// the next one is taken from there. Segments that have not changed since they were
-// last counted are not read again.
+// count returns how many items there are, and the watches that fire when one goes, one
+// for each segment: consumers take from the first one with a free item, but operators
+// delete items anywhere. Segments that have not changed since they were last counted are
+// not read again.
 func (q *queueState) count(ctx context.Context) (n int, watches []*zkconn.Watch, err error) {
-	isClaimed := func(e queuelog.Entry) bool { return e.Claimed }
-	isFree := func(e queuelog.Entry) bool { return !e.Claimed }
-	free := false
 	err = q.Scan(ctx, func(_ int64, segment *zkconn.Watch) bool {
-		entries := queuelog.Entries(segment.Children)
-		n += len(entries)
-		if !free || slices.ContainsFunc(entries, isClaimed) {
-			watches = append(watches, segment)
-		}
-		free = free || slices.ContainsFunc(entries, isFree)
+		n += len(queuelog.Entries(segment.Children))
+		watches = append(watches, segment)
 		return true
 	})
 	return n, watches, err

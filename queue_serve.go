@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -14,13 +15,16 @@ import (
 // Serve takes items and calls handler for each, for QueueOptions.Workers items at a
 // time, until ctx ends. Then it takes no more, lets the handlers finish, and returns
 // ctx's error. The handlers' context does not end with ctx, only when the item is lost.
+// Once the handlers have returned, Serve returns when their items are acked or given
+// back, or are lost: without a connection, after a session timeout at the latest.
 //
 // If handler returns nil, Serve acks the item. An item that the handler has acked
 // itself, with operations for example, is left alone. If handler fails or panics, the
 // worker keeps the item for QueueOptions.Backoff, does nothing else during that time,
 // and then gives the item back. It is then the first to be taken. Once an item was taken
 // MaxAttempts times, the consumer that takes it next moves it to the dead letters, even
-// if the handler's process dies each time. Failures are logged to the Logger.
+// if the handler's process dies each time. Failures are logged to the Logger, panics
+// with their stack. If Backoff panics, the default is used.
 //
 // Serve goes on when the connection or an item is lost, and when the session ends. Any
 // error other than ctx's ends all workers, once their handlers have finished:
@@ -79,14 +83,16 @@ func (q *Queue) work(ctx context.Context, handler func(context.Context, *Item) e
 // a place, that is the worker's next one in the consumers' line, and the caller must use
 // it or delete it.
 func (q *Queue) serve(ctx context.Context, it *Item, handler func(context.Context, *Item) error) *place {
-	lasting := context.WithoutCancel(ctx)
-	err := call(it.Context(lasting), it, handler)
+	// It outlives ctx but not the claim: an ack that is sent while the connection is
+	// lost may stay without a reply for as long as the session lives.
+	claimed := it.Context(context.WithoutCancel(ctx))
+	err := guarded("handler", func() error { return handler(claimed, it) })
 	if err == nil && it.Err() == nil {
 		ack := &ackTransaction{it: it}
 		if ctx.Err() == nil {
 			ack.rejoin = q.consumers
 		}
-		if err = ack.run(lasting); err == nil {
+		if err = ack.run(claimed); err == nil {
 			return ack.next
 		}
 	}
@@ -94,17 +100,17 @@ func (q *Queue) serve(ctx context.Context, it *Item, handler func(context.Contex
 	case errors.Is(it.Err(), ErrReleased): // by the handler
 		return nil
 	case it.Err() != nil:
-		q.c.hooks.log(slog.LevelWarn, "item was lost; it is delivered again", "item", it.ID, "queue", q.path, "err", it.Err())
+		q.c.hooks.log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.ID, "queue", q.path, "err", it.Err())
 		return nil
 	}
 	q.c.hooks.log(slog.LevelWarn, "item failed", "item", it.ID, "queue", q.path, "attempt", it.Attempt, "err", err)
 	if q.opts.MaxAttempts < 0 || it.Attempt < q.opts.MaxAttempts {
-		keep := time.NewTimer(q.opts.Backoff(it.Attempt))
+		keep := time.NewTimer(q.backoff(it))
 		defer keep.Stop()
 		select {
 		case <-keep.C:
 		case <-ctx.Done():
-		case <-it.Context(lasting).Done():
+		case <-claimed.Done():
 		}
 	}
 	if err := it.lease.Release(); err != nil {
@@ -113,18 +119,32 @@ func (q *Queue) serve(ctx context.Context, it *Item, handler func(context.Contex
 	return nil
 }
 
-// call calls the handler in a goroutine of its own, which the handler may end.
-func call(ctx context.Context, it *Item, handler func(context.Context, *Item) error) error {
+// backoff returns for how long the item of a handler that failed is kept.
+func (q *Queue) backoff(it *Item) (d time.Duration) {
+	err := guarded("QueueOptions.Backoff", func() error {
+		d = q.opts.Backoff(it.Attempt)
+		return nil
+	})
+	if err != nil {
+		d = backOff(it.Attempt)
+		q.c.hooks.log(slog.LevelError, "the default back-off is used", "item", it.ID, "queue", q.path, "err", err)
+	}
+	return d
+}
+
+// guarded calls a function of the caller's in a goroutine of its own, which the function
+// may end. The error after a panic has the panic's stack.
+func guarded(what string, f func() error) error {
 	result := make(chan error, 1)
 	go func() {
-		err := errors.New("handler has ended its goroutine (runtime.Goexit)")
+		err := fmt.Errorf("%s has ended its goroutine (runtime.Goexit)", what)
 		defer func() {
 			if p := recover(); p != nil {
-				err = fmt.Errorf("handler panicked: %v", p)
+				err = fmt.Errorf("%s panicked: %v\n%s", what, p, debug.Stack())
 			}
 			result <- err
 		}()
-		err = handler(ctx, it)
+		err = f()
 	}()
 	return <-result
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -77,8 +78,8 @@ type scanner struct {
 	queue   *queueState
 	watches []*zkconn.Watch // one of them fires when an item becomes free
 	// held has the items that turned out to be claimed although no flag shows it, with
-	// a watch on the claim itself. The watch is nil where that happened once, which a
-	// listing that is a moment old explains.
+	// a watch that fires when the claim goes. The watch is nil where that happened once,
+	// which a listing that is a moment old explains.
 	held map[string]*zkconn.Watch
 }
 
@@ -89,6 +90,7 @@ type scanner struct {
 // would never fire for an item that comes back in an older one.
 func (s *scanner) firstFree(ctx context.Context) (item string, err error) {
 	s.watches = s.watches[:0]
+	s.queue.unblock()
 	err = s.queue.Scan(ctx, func(n int64, segment *zkconn.Watch) bool {
 		for _, e := range queuelog.Entries(segment.Children) {
 			path := s.queue.Segment(n) + "/" + e.Name
@@ -98,7 +100,7 @@ func (s *scanner) firstFree(ctx context.Context) (item string, err error) {
 			}
 		}
 		if queuelog.IsSealed(segment) && segment.Stat.NumChildren == 0 {
-			s.queue.Delete(ctx, n)
+			s.queue.Delete(ctx, n, segment)
 		} else {
 			s.watches = append(s.watches, segment)
 		}
@@ -110,6 +112,9 @@ func (s *scanner) firstFree(ctx context.Context) (item string, err error) {
 // isHeld reports whether the claim itself has shown that the item is not free.
 func (s *scanner) isHeld(item string) bool {
 	w := s.held[item]
+	if blocked, ok := s.queue.blocked.Load(item); ok {
+		w = blocked.(*zkconn.Watch)
+	}
 	if w == nil {
 		return false
 	}
@@ -128,14 +133,27 @@ func (s *scanner) taken(ctx context.Context, item string) error {
 		s.held[item] = nil
 		return nil
 	}
-	w, err := s.p.s.Watch(ctx, item+queuelog.ClaimName)
+	exclusion := item + queuelog.ClaimName
+	w, err := s.p.s.Watch(ctx, exclusion)
+	if errors.Is(err, zk.ErrNoAuth) { // somebody else's; the item's children tell when it goes
+		w, err = s.p.s.WatchChildren(ctx, item)
+		if err == nil && !slices.Contains(w.Children, queuelog.ClaimName[1:]) {
+			return nil
+		}
+	}
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
-	if err == nil {
-		s.held[item] = w
+	if err != nil {
+		return err
 	}
-	return err
+	s.held[item] = w
+	if w.Stat.EphemeralOwner == 0 { // no claim: it may stay for ever
+		s.queue.blocked.Store(item, w)
+		s.p.line.c.hooks.log(slog.LevelError, "an item cannot be claimed until somebody deletes the znode below it",
+			"queue", s.p.line.path, "znode", exclusion)
+	}
+	return nil
 }
 
 // deadLetters returns the absolute path of the queue of dead letters.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,19 +36,20 @@ type Log struct {
 	mu     sync.Mutex
 	born   int64      // czxid of the segments' parent; 0: not read yet
 	known  []segment  // segments that were listed, ascending; nil: not listed
-	listed int64      // pzxid of their parent then
 	tail   tail       // the segment to append to
 	free   []*Receipt // receipts that no transaction uses
 	closed bool
 }
 
-// segment is one that was listed.
+// segment is one that was listed, or that follows on a sealed one. A queue that was
+// deleted and made anew, as a whole or from some segment on, has other segments with
+// the same numbers.
 type segment struct {
 	number  int64
-	guessed bool // it follows on a sealed one; nobody has seen it
-	// czxid is the znode's, 0 if it has not been read. A queue that was deleted and
-	// made anew, as a whole or from some segment on, has other segments with the same
-	// numbers.
+	listed  int64 // pzxid of the segments' parent when it was listed
+	guessed bool  // it follows on a sealed one; nobody has seen it
+	// czxid is the znode's, 0 if it was listed and has not been read. That of a guessed
+	// one is known from the segment before, which was sealed by the same transaction.
 	czxid int64
 }
 
@@ -89,10 +89,9 @@ func (l *Log) learn(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.listed = pzxid
 	l.known = make([]segment, len(ns))
 	for i, n := range ns {
-		l.known[i].number = n
+		l.known[i] = segment{number: n, listed: pzxid}
 	}
 	return nil
 }
@@ -130,35 +129,36 @@ func (l *Log) find(n int64) int {
 	return i
 }
 
-// saw notes that a segment is there, and whether another follows. It returns false
-// where that is not the segment known by this number.
-func (l *Log) saw(n, czxid int64, sealed bool) bool {
+// saw notes the Stat of a known segment. It returns false if the segments must be looked
+// at again: that one is not known any more, or it is another by the same number, and so
+// there may be others before it.
+func (l *Log) saw(n int64, stat *zk.Stat) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := l.find(n)
 	if i == len(l.known) || l.known[i].number != n {
-		return true // dropped in the meantime
-	}
-	switch seg := &l.known[i]; {
-	case seg.czxid == czxid:
-	case seg.czxid != 0:
 		return false
-	case !seg.guessed && czxid > l.listed: // created since: there may be others before it
-		return false
-	default:
-		seg.czxid = czxid
 	}
-	if sealed && i == len(l.known)-1 {
-		l.known = append(l.known, segment{number: n + 1, guessed: true})
+	seg := &l.known[i]
+	if seg.czxid == 0 && stat.Czxid <= seg.listed {
+		seg.czxid = stat.Czxid
+	}
+	if seg.czxid != stat.Czxid {
+		l.born, l.known = 0, nil
+		return false
+	}
+	if stat.Version > 0 && i == len(l.known)-1 {
+		l.known = append(l.known, segment{number: n + 1, guessed: true, czxid: stat.Mzxid})
 	}
 	return true
 }
 
-// drop notes that a segment is gone.
-func (l *Log) drop(n int64) {
+// drop notes that a known segment is gone. Another by the same number may be known by
+// now.
+func (l *Log) drop(seg segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := l.find(n); i < len(l.known) && l.known[i].number == n {
+	if i := l.find(seg.number); i < len(l.known) && l.known[i] == seg {
 		l.known = slices.Delete(l.known, i, i+1)
 	}
 }
@@ -228,7 +228,7 @@ func (l *Log) check(ctx context.Context) error {
 		case stat.EphemeralOwner != 0:
 			return zk.ErrNoChildrenForEphemerals
 		case !l.cfg.Known(data):
-			return fmt.Errorf("queue of a layout that this version does not know: %.40q", data)
+			return zkconn.Errorf(zkconn.ErrPathInUse, "queue of a layout that this version does not know: %.40q", data)
 		default:
 			born = stat.Czxid
 		}
@@ -267,8 +267,9 @@ func (l *Log) create(ctx context.Context) error {
 }
 
 // repair makes a segment where there is none, or where the last one is sealed:
-// somebody must have deleted what was there. It writes the parent's data as they are.
-// Their version keeps two clients from doing so one after the other.
+// somebody must have deleted what was there, or set data on the last one. It writes the
+// parent's data as they are. Their version keeps two clients from doing so one after the
+// other.
 func (l *Log) repair(ctx context.Context) error {
 	for {
 		if err := l.s.Sync(ctx, l.root()); err != nil {
@@ -291,6 +292,10 @@ func (l *Log) repair(ctx context.Context) error {
 				return goneIsNil(err)
 			}
 			ops = append(ops, &zk.CheckVersionRequest{Path: l.Segment(n), Version: stat.Version})
+			// Setting data fires no watch on children. A child that comes and goes wakes
+			// those who sleep on a segment that they know as the open one.
+			alarm := l.Segment(n) + "/sealed-" + NewMark()
+			ops = append(ops, &zk.CreateRequest{Path: alarm, Acl: l.cfg.ACL}, &zk.DeleteRequest{Path: alarm, Version: -1})
 		}
 		_, _, err = l.s.Multi(ctx, append(ops, &zk.CreateRequest{Path: l.Segment(n + 1), Acl: l.cfg.ACL})...)
 		switch {

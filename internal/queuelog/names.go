@@ -9,6 +9,7 @@
 //	q/s/<n>/<id><seq>     an item, persistent and sequential
 //	q/s/<n>/<id><seq>/c   a claim's exclusion, ephemeral: refuses other claims
 //	q/s/<n>/<id><seq>.<u> a claim's flag, ephemeral: shows the claim in the listing
+//	q/s/<n>/<id><seq>.done an item that is acked or moved, and could not be deleted
 //	q/puts/<receipt>      a receipt, ephemeral, of a put or an ack
 //
 // Beside them stand q/line and q/room, the consumers' and the producers' lines.
@@ -45,6 +46,12 @@ const (
 // ClaimName is what follows an item's path in that of a claim's exclusion.
 const ClaimName = "/c"
 
+// DoneName is what follows an item's path in that of the mark of an item that is done. It
+// is used where somebody has created znodes below the item, so that it cannot be deleted.
+// A persistent exclusion stands below the item then. To clean up, delete what is below
+// the item, the item and at last the mark.
+const DoneName = ".done"
+
 // NewID returns 16 random bytes, as text that can stand in a path.
 func NewID() string { return randomText(16) }
 
@@ -69,18 +76,24 @@ type Entry struct {
 func (e Entry) ID() string { return e.Name[:IDLength] }
 
 // Entries returns the items among the names of a segment's children, in their order.
-// It ignores children of other names.
+// It ignores items that are done, and children of other names.
 func Entries(children []string) []Entry {
 	entries := make([]Entry, 0, len(children))
-	flags := map[string]bool{}
+	flags, done := map[string]bool{}, map[string]bool{}
 	for _, name := range children {
 		if len(name) > nameLength && name[nameLength] == '.' {
 			flags[name[:nameLength]] = true
+			if name[nameLength:] == DoneName {
+				done[name[:nameLength]] = true
+			}
 			continue
 		}
 		if number, ok := itemNumber(name); ok {
 			entries = append(entries, Entry{Name: name, number: number})
 		}
+	}
+	if len(done) > 0 {
+		entries = slices.DeleteFunc(entries, func(e Entry) bool { return done[e.Name] })
 	}
 	for i := range entries {
 		entries[i].Claimed = flags[entries[i].Name]
@@ -117,4 +130,15 @@ func segmentNumbers(names []string) []int64 {
 // that were created and those that were deleted (DataNode.copyStat).
 func Creates(stat *zk.Stat) int64 {
 	return (int64(uint32(stat.Cversion)) + int64(stat.NumChildren)) / 2
+}
+
+// Claims returns how often an item was claimed. claimed: it is claimed now, so one of its
+// children is the exclusion. The others are foreign. A foreign child that was deleted
+// looks like a claim that has ended, and counts.
+func Claims(stat *zk.Stat, claimed bool) int {
+	foreign := int64(stat.NumChildren)
+	if claimed && foreign > 0 {
+		foreign--
+	}
+	return int(Creates(stat) - foreign)
 }

@@ -36,6 +36,10 @@ func TestEntriesAreTheItemsInOrder(t *testing.T) {
 			[]string{idA + "0000000001.u", idA + "0000000001", idB + "0000000002"},
 			[]Entry{{Name: idA + "0000000001", number: 1, Claimed: true}, {Name: idB + "0000000002", number: 2}},
 		},
+		"an item that is done is none": {
+			[]string{idA + "0000000001", idA + "0000000001.done", idA + "0000000001.u", idB + "0000000002"},
+			[]Entry{{Name: idB + "0000000002", number: 2}},
+		},
 		"a flag without an item": {[]string{idA + "0000000001.u"}, []Entry{}},
 		"other names": {
 			[]string{
@@ -76,6 +80,26 @@ func TestCreatesCountsChildrenThatAreGone(t *testing.T) {
 	}{{0, 0}, {3, 0}, {3, 2}, {100, 100}, {1 << 30, 1<<30 - 5}, {1<<31 - 1, 1<<31 - 1}} {
 		stat := &zk.Stat{Cversion: int32(uint32(test.created + test.deleted)), NumChildren: int32(test.created - test.deleted)}
 		require.Equal(t, test.created, Creates(stat), fmt.Sprintf("%+v", test))
+	}
+}
+
+func TestClaimsDoesNotCountForeignChildren(t *testing.T) {
+	for _, test := range []struct {
+		created, deleted int32
+		claimed          bool
+		claims           int
+	}{
+		{0, 0, false, 0},
+		{1, 0, true, 1},
+		{3, 2, true, 3},
+		{3, 3, false, 3},
+		{3, 0, true, 1},  // two are foreign
+		{3, 1, false, 1}, // two are foreign
+		{3, 1, true, 2},
+		{2, 2, true, 2}, // the claim has ended since
+	} {
+		stat := &zk.Stat{Cversion: test.created + test.deleted, NumChildren: test.created - test.deleted}
+		require.Equal(t, test.claims, Claims(stat, test.claimed), fmt.Sprintf("%+v", test))
 	}
 }
 

@@ -149,6 +149,7 @@ func (r *Receipt) Refused(x *zkconn.Retry, err, uncertain error) (done bool, _ e
 		r.Discard()
 		return false, fmt.Errorf("%w: receipt: %w", uncertain, err)
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoAuth):
+		r.l.s.OwnWriteFailed(err)
 		r.Discard() // somebody has changed it; the next transaction gets another one
 		return false, nil
 	}

@@ -33,8 +33,7 @@ func (l *Log) Scan(ctx context.Context, f func(n int64, seg *zkconn.Watch) (more
 			continue
 		case err != nil:
 			return err
-		case !l.saw(n, w.Stat.Czxid, IsSealed(w)):
-			l.forgetQueue()
+		case !l.saw(n, &w.Stat):
 			return ErrStale
 		}
 		gone = false
@@ -66,7 +65,7 @@ func (l *Log) passGone(ctx context.Context, seg segment, relist bool) error {
 		l.forgetQueue()
 		return ErrStale
 	}
-	l.drop(seg.number)
+	l.drop(seg)
 	return nil
 }
 
@@ -75,9 +74,26 @@ func IsSealed(seg *zkconn.Watch) bool { return seg.Stat.Version > 0 }
 
 // Delete deletes a segment that is sealed and empty, and so stays that. On any
 // error the segment is left to the next caller.
-func (l *Log) Delete(ctx context.Context, n int64) {
-	_, _, err := l.s.Multi(ctx, &zk.DeleteRequest{Path: l.Segment(n), Version: 1})
-	if err == nil || errors.Is(err, zk.ErrNoNode) {
-		l.drop(n)
+//
+// Data that somebody sets on a sealed segment raise its version and fire no watch. Any
+// version above 0 will do: the segment of that number is sealed, whichever it is.
+func (l *Log) Delete(ctx context.Context, n int64, seg *zkconn.Watch) {
+	version := seg.Stat.Version
+	for range zkconn.MaxTries {
+		_, _, err := l.s.Multi(ctx, &zk.DeleteRequest{Path: l.Segment(n), Version: version})
+		if errors.Is(err, zk.ErrBadVersion) {
+			_, stat, err := l.s.Get(ctx, l.Segment(n))
+			if err != nil || stat.Version == 0 { // gone, or made anew
+				return
+			}
+			version = stat.Version
+			continue
+		}
+		if err == nil || errors.Is(err, zk.ErrNoNode) {
+			if known, _, ok := l.after(n - 1); ok && known.number == n && known.czxid == seg.Stat.Czxid {
+				l.drop(known)
+			}
+		}
+		return
 	}
 }

@@ -1,7 +1,6 @@
 package zkrecipes
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,16 +28,18 @@ var memberKinds = []kind{kindMember}
 // not counted. A Barrier is only a name. Values are safe for concurrent use, and each
 // call of Wait is a member of its own.
 //
-// The znode at the path holds n as decimal text. Members that disagree on n get an
-// error that names both numbers. The znode is a container, which the servers delete
-// when it has been idle.
+// The znode at the path holds n as decimal text. A member whose n is another one gets
+// ErrSize, and is not counted. The znode is a container, which the servers delete when
+// it has been idle. They do not do so if all members of a round died together: the
+// znodes round and round/ready remain then. The next round uses or replaces them. If
+// there is none to come, delete the path.
 type Barrier struct {
 	line  *line // the path
 	round *line // the generation: one znode, created anew for each round
 	n     int
 
 	mu          sync.Mutex
-	sizeChecked time.Time // when the path's data was last known to be n
+	sizeChecked time.Time // when the path's data was last read and was n
 }
 
 // NewBarrier returns the barrier of n members with that path. It sends nothing. An
@@ -47,7 +48,7 @@ type Barrier struct {
 func NewBarrier(c *Client, path string, n int) *Barrier {
 	return &Barrier{
 		line:  &line{c: c, path: path, recipe: "barrier"},
-		round: &line{c: c, path: path + "/round", recipe: "round", kinds: memberKinds},
+		round: &line{c: c, path: path + "/round", recipe: "round", kinds: []kind{memberKindOf(n), kindMember}},
 		n:     n,
 	}
 }
@@ -61,7 +62,10 @@ func NewBarrier(c *Client, path string, n int) *Barrier {
 //     if the round was opened after all.
 //   - ErrUncertain is returned if ctx ended while disconnected, or if the reply was
 //     lost. The round may have been opened with this member. The next Wait of this
-//     Client begins when the outcome is known.
+//     Client begins when the outcome is known, or fails while the servers refuse to tell.
+//   - ErrSize is returned if the path holds another n. It is noticed at the first use,
+//     when the member could open the round, when it has waited for a tenth of the
+//     session timeout, and when a round is opened for another n.
 //   - zk.ErrSessionExpired is returned if the session ended first, and with it the
 //     membership. Wait does not join a round again behind the caller's back.
 //   - ErrEvicted is returned if somebody deleted the member's znode. If that happened
@@ -72,10 +76,11 @@ func NewBarrier(c *Client, path string, n int) *Barrier {
 // whether the round had been opened with the member.
 //
 // A member costs three requests and one commit, and one of each to leave. The last to
-// arrive joins with one request and one commit, lists the members with one request,
-// and opens the round for all with one of each. The first member of a round costs one
-// commit more, or two if members of the round before are still leaving. Each member
-// wakes once.
+// arrive joins with one request and one commit, lists the members and reads n with one
+// request each, and opens the round for all with one of each. The first member of a
+// round costs one commit more, or two if members of the round before are still leaving.
+// Each member wakes once. A member that waits for long reads n once, and a Barrier does
+// so every half a minute.
 func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	r := b.self()
 	if err := b.check(ctx); err != nil {
@@ -89,7 +94,7 @@ func (b *Barrier) self() recipe {
 	if b == nil {
 		return recipe{}
 	}
-	return recipe{b.line}
+	return recipe{line: b.line}
 }
 
 func (b *Barrier) check(ctx context.Context) error {
@@ -122,7 +127,7 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 		s, changed := c.session()
 		up, flipped := s.Connected()
 		if !up && m.exposed.Load() && c.abandon(b.line.path, m.end) {
-			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", ErrUncertain, zkconn.ContextErr(ctx))
+			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", ErrUncertain, c.contextErr(ctx))
 		}
 		select {
 		case <-m.end:
@@ -133,36 +138,53 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 	}
 }
 
+// checkMembers refuses a number of members below 1, and one for which the transaction
+// that lets them go has no room.
+func checkMembers(recipe string, n, size int) error {
+	switch {
+	case n < 1:
+		return fmt.Errorf("a %s of %d members", recipe, n)
+	case size > jute.MaxFrame:
+		return fmt.Errorf("a %s of %d members: %w", recipe, n, zkconn.TooLarge(size))
+	}
+	return nil
+}
+
+// For how many members a barrier waits: its size. The path's znode holds it, and each
+// member's name says for how many that one waits.
+
+// memberKindOf is kindMember of a barrier of n members. Members say in their names how
+// many they wait for, so that a listing tells who disagrees, and costs nothing more.
+func memberKindOf(n int) kind { return kind("of" + strconv.Itoa(n) + "-" + string(kindMember)) }
+
+// memberSize returns for how many members the member with that name waits, or 0 if the
+// name does not say so.
+func memberSize(name string) int {
+	_, size, _ := strings.Cut(name, "-of") // which no uuid contains
+	size, _, _ = strings.Cut(size, "-"+string(kindMember))
+	n, _ := strconv.Atoi(size)
+	return n
+}
+
 // checkSize makes sure that the path's znode holds n, and creates the znode if there
-// is none. The servers delete an idle container, so this is believed for a while only.
+// is none. The servers delete an idle container, and others may use the path then, so
+// it reads n again every idleLine. A round is opened by what is read then: see open.
 func (b *Barrier) checkSize(ctx context.Context, s *session) error {
 	b.mu.Lock()
 	known := time.Since(b.sizeChecked) < idleLine
-	if known {
-		b.sizeChecked = time.Now()
-	}
 	b.mu.Unlock()
 	if known {
 		return nil
 	}
-	path, n := b.line.abs(), []byte(strconv.Itoa(b.n))
 	for range zkconn.MaxTries {
-		data, stat, err := s.Get(ctx, path)
+		data, stat, err := s.Get(ctx, b.line.abs())
 		switch {
 		case isContextErr(ctx, err): // whatever the cause of ctx is
 			return err
 		case errors.Is(err, zk.ErrNoNode):
-			err = s.CreateContainer(ctx, path, n, b.line.c.acl)
-		case err != nil:
-		case stat.EphemeralOwner != 0:
-			return zk.ErrNoChildrenForEphemerals
-		case len(data) == 0: // created as the parent of another znode
-			_, _, err = s.Multi(ctx, &zk.SetDataRequest{Path: path, Data: n, Version: stat.Version})
-		case string(data) != string(n):
-			if other, err := strconv.Atoi(string(data)); err == nil && other > 0 {
-				return fmt.Errorf("a barrier of %d members is used as one of %d", other, b.n)
-			}
-			return fmt.Errorf("the znode holds other data than a barrier's number of members: %.40q", data)
+			err = s.CreateContainer(ctx, b.line.abs(), b.size(), b.line.c.acl)
+		case err == nil:
+			_, err = b.agree(ctx, s, data, stat)
 		}
 		switch {
 		case err == nil:
@@ -180,82 +202,37 @@ func (b *Barrier) checkSize(ctx context.Context, s *session) error {
 	return zkconn.ErrContended
 }
 
+// size returns what the path's znode has to hold.
+func (b *Barrier) size() []byte { return []byte(strconv.Itoa(b.n)) }
+
+// agree returns the version in which the path's znode, of which data and stat were
+// read, holds n. It writes n if the znode is empty.
+func (b *Barrier) agree(ctx context.Context, s *session, data []byte, stat *zk.Stat) (version int32, err error) {
+	switch {
+	case stat.EphemeralOwner != 0:
+		return 0, zk.ErrNoChildrenForEphemerals
+	case len(data) == 0: // created as the parent of another znode
+		write := &zk.SetDataRequest{Path: b.line.abs(), Data: b.size(), Version: stat.Version}
+		_, _, err := s.Multi(ctx, write)
+		return stat.Version + 1, err
+	case string(data) == string(b.size()):
+		return stat.Version, nil
+	}
+	b.forgetSize()
+	if other, err := strconv.Atoi(string(data)); err == nil && other > 0 {
+		return 0, wrongSize(b.line.recipe, other, b.n)
+	}
+	return 0, zkconn.Errorf(ErrPathInUse, "the znode holds other data than a barrier's number of members: %.40q", data)
+}
+
+// wrongSize returns the error of a member of a barrier of n, at which others wait for right.
+func wrongSize(recipe string, right, n int) error {
+	return fmt.Errorf("%w: a %s of %d members is used as one of %d", ErrSize, recipe, right, n)
+}
+
 // forgetSize makes checkSize read the path again.
 func (b *Barrier) forgetSize() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sizeChecked = time.Time{}
-}
-
-// The znode ready names the members as ranges of their sequence numbers ("0-3,5"), so
-// that what each member reads does not grow with their number.
-
-// ranges returns the members' numbers as ranges. ms must be sorted.
-func ranges(ms []placeName) []byte {
-	var b []byte
-	for i := 0; i < len(ms); {
-		j := i
-		for j+1 < len(ms) && ms[j+1].number == ms[j].number+1 {
-			j++
-		}
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(ms[i].number), 10)
-		if j > i {
-			b = strconv.AppendInt(append(b, '-'), int64(ms[j].number), 10)
-		}
-		i = j + 1
-	}
-	return b
-}
-
-// indexIn returns how many of the numbers in data come before number, or errExcluded
-// if number is not among them.
-func indexIn(data []byte, number int32) (int, error) {
-	index := 0
-	for part := range bytes.SplitSeq(data, []byte{','}) {
-		from, to, ok := strings.Cut(string(part), "-")
-		if !ok {
-			to = from
-		}
-		a, err := strconv.ParseInt(from, 10, 32)
-		if err != nil {
-			return 0, fmt.Errorf("%w: %.40q", errWritten, data)
-		}
-		b, err := strconv.ParseInt(to, 10, 32)
-		if err != nil || b < a {
-			return 0, fmt.Errorf("%w: %.40q", errWritten, data)
-		}
-		switch n := int64(number); {
-		case n < a:
-			return 0, errExcluded
-		case n <= b:
-			return index + int(n-a), nil
-		}
-		index += int(b-a) + 1
-	}
-	return 0, errExcluded
-}
-
-// openingSize returns the largest size that the transaction that opens a round can
-// have.
-func openingSize(round string, n int) int {
-	const header = 4 + 1 + 4
-	member := header + 4 + len(round) + len("/_c_-member-0123456789") + 36 + 4
-	ready := header + 4 + len(round) + len("/ready") + 4 + 4
-	n = min(n, jute.MaxFrame) // more is too large anyway
-	return 8 + header + ready + n*(member+len("0123456789,"))
-}
-
-// checkMembers refuses a number of members below 1, and one for which the transaction
-// that lets them go has no room.
-func checkMembers(recipe string, n, size int) error {
-	switch {
-	case n < 1:
-		return fmt.Errorf("a %s of %d members", recipe, n)
-	case size > jute.MaxFrame:
-		return fmt.Errorf("a %s of %d members: %w", recipe, n, zkconn.TooLarge(size))
-	}
-	return nil
 }

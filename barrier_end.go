@@ -113,7 +113,7 @@ func (a *participant) outcomeOfOpenRound(p *place, why error) (int, error) {
 	switch {
 	case err == nil:
 		return index, nil
-	case err == errExcluded:
+	case err == errExcluded, errors.Is(err, ErrSize):
 		return 0, why
 	}
 	return 0, uncertain(why, err)
@@ -145,7 +145,7 @@ func (a *participant) outcomeAfterExpiry(p *place, why error) (int, error) {
 		switch {
 		case err == nil:
 			return index, nil
-		case err == errPending, err == errExcluded:
+		case err == errPending, err == errExcluded, errors.Is(err, ErrSize):
 			return 0, why
 		}
 		return 0, uncertain(why, err)

@@ -35,9 +35,9 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 		require.NoError(t, NewBarrier(c, "/b", most).check(t.Context()))
 
 		// openingSize is an upper bound, tight to within one member.
-		name := "_c_" + newUUID() + "-member-"
+		name := "_c_" + newUUID() + "-" + string(memberKindOf(most))
 		var ms []placeName
-		ops := []any{nil}
+		ops := []any{nil, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
 		for i := range most { // every other number, so that no two make a range; ten digits each
 			number := 1_000_000_000 + int32(2*i)
 			ms = append(ms, placeName{number: number})

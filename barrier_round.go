@@ -107,11 +107,14 @@ const (
 // the member, and writes the round, whose Stat counts the members. No place and no error:
 // there is none, and it can be tried again.
 func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
+	if err := s.CheckIDs(a.ctx, a.line.c.acl); err != nil {
+		return nil, notRefused, err
+	}
 	if err := s.Ready(a.ctx); err != nil {
 		return nil, notRefused, err
 	}
 	notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
-	member := a.round.entry(s, kindMember, lineState{version: -1})
+	member := a.round.entry(s, memberKindOf(a.n), lineState{version: -1})
 	member.mark.Data = []byte{}
 	a.exposed.Store(true) // before it is sent
 	t, err := s.Start(append([]any{notOpen}, member.ops()...)...)
@@ -189,7 +192,7 @@ func (a *participant) awaitPreviousRound(s *session, last *zkconn.Watch) (*zkcon
 	ms := placeNames(names, memberKinds)
 	if len(ms) == 0 {
 		if i := slices.IndexFunc(names, func(name string) bool { return name != "ready" }); i >= 0 {
-			return nil, fmt.Errorf("%s stands in the round, which cannot be deleted: something else uses this path", names[i])
+			return nil, zkconn.Errorf(ErrPathInUse, "%s stands in the round, which cannot be deleted: something else uses this path", names[i])
 		}
 		return nil, a.deleteRound(a.ctx, s, 1)
 	}
@@ -232,7 +235,7 @@ func (a *participant) await(p *place) (int, error) {
 	if p.lineCount < 0 || p.lineCount-1 >= a.n { // ready is no member
 		names, err := a.open(p)
 		if err == nil && names != nil {
-			index, err := indexIn(names, p.number)
+			index, _, err := indexIn(names, p.number)
 			return a.finish(p, index, err)
 		}
 		if err != nil {
@@ -249,7 +252,7 @@ func (a *participant) await(p *place) (int, error) {
 		if index, err := a.judge(p, w.Data, &w.Stat); err != errPending {
 			return a.finish(p, index, err)
 		}
-		if err := p.awaitWatch(a.ctx, w, late.C); err != nil {
+		if err := a.awaitReady(p, w, late.C); err != nil {
 			return a.finish(p, 0, err)
 		}
 		// Read without a watch, because mostly there is nothing more to wait for.
@@ -261,6 +264,28 @@ func (a *participant) await(p *place) (int, error) {
 			return a.finish(p, index, err)
 		}
 	}
+}
+
+// awaitReady waits until the watch on ready fires. It reads n once late says that the wait
+// has lasted for a while: if all others wait for another n, nobody opens this round.
+func (a *participant) awaitReady(p *place, w *zkconn.Watch, late <-chan time.Time) error {
+	select {
+	case at := <-late:
+		// If n cannot be read, or is not there, that is for the member that opens.
+		if data, stat, err := p.s.Get(a.ctx, a.line.abs()); err == nil && len(data) > 0 {
+			if _, err := a.agree(a.ctx, p.s, data, stat); err != nil {
+				return err
+			}
+		}
+		passed := make(chan time.Time, 1)
+		passed <- at
+		late = passed
+	case <-w.Fired():
+	case <-p.own.Fired():
+	case <-p.s.Over():
+	case <-a.ctx.Done():
+	}
+	return p.awaitWatch(a.ctx, w, late)
 }
 
 // watchReady returns a watch on ready that was answered after this member came. A watch
@@ -277,7 +302,8 @@ func (a *participant) watchReady(s *session) (*zkconn.Watch, error) {
 }
 
 // judge returns the member's index, or why it has none. It compares ready with the czxid
-// of the member's own round, because another round may have its name.
+// of the member's own round, because another round may have its name. Another number of
+// names is that of members who wait for others.
 func (a *participant) judge(p *place, data []byte, stat *zk.Stat) (int, error) {
 	switch {
 	case stat.Czxid != p.lineCzxid:
@@ -287,46 +313,9 @@ func (a *participant) judge(p *place, data []byte, stat *zk.Stat) (int, error) {
 	case len(data) == 0: // it can never be opened
 		return 0, fmt.Errorf("%w without a name", errWritten)
 	}
-	return indexIn(data, p.number)
-}
-
-// open opens the round with the first n of its members, if there are as many, and returns
-// what it wrote into ready, nil if nothing. The transaction must check each member: one
-// that the listing shows may have gone.
-func (a *participant) open(p *place) ([]byte, error) {
-	s := p.s
-	for a.ctx.Err() == nil {
-		names, stat, err := s.Children(s.Lifetime(), a.round.abs())
-		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.lineCzxid {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		ms := slices.DeleteFunc(placeNames(names, memberKinds), func(m placeName) bool { return m.number < 0 || m.number > a.line.c.lastNumber })
-		if len(ms) < a.n {
-			return nil, nil
-		}
-		slices.SortFunc(ms, placeName.compare)
-		ms = ms[:a.n]
-		ready := &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms), Version: 0}
-		ops := []any{ready}
-		for _, m := range ms {
-			ops = append(ops, &zk.CheckVersionRequest{Path: a.round.abs() + "/" + m.name, Version: -1})
-		}
-		_, failed, err := s.Multi(s.Lifetime(), ops...)
-		switch {
-		case err == nil:
-			return ready.Data, nil
-		case failed == any(ready) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
-			return nil, nil // another member has opened it
-		case errors.Is(err, zk.ErrNoNode): // the listing was of a server that lags, or a member has left since
-			if err := s.Sync(s.Lifetime(), a.round.abs()); err != nil {
-				return nil, err
-			}
-		case !zkconn.Transient(err): // else it is still to be opened, as long as ready is empty
-			return nil, err
-		}
+	index, n, err := indexIn(data, p.number)
+	if n > 0 && n != a.n {
+		return 0, wrongSize(a.line.recipe, n, a.n)
 	}
-	return nil, nil
+	return index, err
 }

@@ -63,7 +63,7 @@ func TestB45RoundOpensForTheOthersWhenAMemberDiesDuringTheOpening(t *testing.T) 
 		a, b, c := w.stranger(nil), w.stranger(nil), w.stranger(nil)
 		waitLater(t, NewBarrier(a, "/b", 2))
 		synctest.Wait()
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,check)", For: time.Second, Times: 2})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opOpenRound, For: time.Second, Times: 2})
 		second := waitLater(t, NewBarrier(b, "/b", 2))
 		synctest.Wait()
 		third := waitLater(t, NewBarrier(c, "/b", 2)) // both are about to open the round with the first

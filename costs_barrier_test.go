@@ -52,14 +52,14 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			indexes(t, as...)
 			all := w.srv.Counts().Sub(before)
 			require.Equal(t, n-1, all.Events["NodeDataChanged"], "each waiting member wakes once")
-			opening := "multi(setData" + strings.Repeat(",check", n) + ")"
+			opening := "multi(setData" + strings.Repeat(",check", 1+n) + ")"
 			require.Equal(t, map[string]int{
-				opJoinRound: n, "getData": 2 * (n - 1), "getChildren2": 1, opening: 1, // to open the round: 3n
+				opJoinRound: n, "getData": 2*(n-1) + 1, "getChildren2": 1, opening: 1, // to open the round: 3n + 1
 				opLeaveRound: n, opDeleteRound: 1, // to leave the round
 			}, all.Requests)
 			require.Equal(t, n+1+n+1, all.Transactions)
 			perMember[n] = all.BytesOut / int64(n)
-			t.Logf("%d members: %d requests to open, %d bytes received by each", n, 3*n, perMember[n])
+			t.Logf("%d members: %d requests to open, %d bytes received by each", n, 3*n+1, perMember[n])
 			require.Empty(t, w.srv.Children("/barrier"))
 		}, zktest.SessionTimeouts(longSession, longSession))
 	}
@@ -112,8 +112,8 @@ func TestWhatADoubleBarrierCosts(t *testing.T) {
 				enter(ds[n-1])
 				opened := w.srv.Counts().Sub(before)
 				// All were woken by the watch of their session. All but the last check
-				// once whether ready is younger than themselves.
-				require.Equal(t, map[string]int{opJoin: n + 1, "getChildren2": 1, "exists": n - 1}, opened.Requests)
+				// once whether ready is younger than themselves, and for n.
+				require.Equal(t, map[string]int{opJoin: n + 1, "getChildren2": 1, "getData": n - 1}, opened.Requests)
 				require.Equal(t, n+1, opened.Transactions)
 				require.Equal(t, n, opened.Events["NodeCreated"])
 

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -17,26 +20,35 @@ import (
 // enter while n or more are there. A DoubleBarrier is only a name. Values are safe for
 // concurrent use, and each call of Enter is a member of its own.
 //
-// Members of Curator's DistributedDoubleBarrier on the same path count like any others.
-// Use the barrier again without a pause only if all its members are of this library.
-// Curator's members enter by a ready znode that the last use has left behind, or
-// delete one that the next use has created, so that a member enters alone or waits for
-// ever. A member of this library enters only by a ready znode that is younger than its
-// own znode, and deletes ready only if nobody has come since it saw that nobody was
-// there.
+// Members whose n is another one are not counted. Whoever of them notices gets ErrSize:
+// a member that finds others there when it first uses the barrier, or that comes when
+// it could open it, or one for whose n it is not opened.
 //
-// The path is a container, which the servers delete when it has been idle. A path that
-// holds data of its own is reported on first use.
+// Members of Curator's DistributedDoubleBarrier and of kazoo's DoubleBarrier on the
+// same path count like any others; for how many they wait is not known. Use the barrier
+// again without a pause only if all its members are of this library. Members of the
+// others enter by a ready znode that the last use has left behind, or delete one that
+// the next use has created, so that a member enters alone or waits for ever. A member
+// of this library enters only by a ready znode that is younger than its own znode, and
+// deletes ready only if nobody has come since it saw that nobody was there. kazoo's
+// members delete ready as soon as they begin to leave. A member of this library that
+// has not read it by then waits until its context ends.
+//
+// The path is a container, which the servers delete when it has been idle. They do not
+// do so if all members crashed inside: ready remains then, and the next use replaces
+// it. If there is none to come, delete the path. A path that holds data of its own is
+// reported on first use.
 type DoubleBarrier struct {
-	line *line
-	n    int
+	line     *line
+	n        int
+	agreedIn atomic.Int64 // czxid of the path where all members were last seen to wait for n
 }
 
 // NewDoubleBarrier returns the double barrier with that threshold and path. It sends
 // nothing. An invalid path and an n below 1 are reported on first use.
 func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
 	return &DoubleBarrier{
-		line: &line{c: c, path: path, recipe: "double barrier", kinds: memberKinds},
+		line: &line{c: c, path: path, recipe: "double barrier", kinds: []kind{memberKindOf(n), kindMember}},
 		n:    n,
 	}
 }
@@ -45,6 +57,7 @@ func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
 // then, through disconnections.
 //
 //   - ctx's error is returned if ctx ended first.
+//   - ErrSize is returned if others wait there for another number of members.
 //   - zk.ErrSessionExpired is returned if the session ended while Enter waited.
 //   - ErrEvicted is returned if somebody else deleted the member's znode.
 //   - ErrLost is returned if, as the member entered, the servers were silent for so
@@ -55,8 +68,10 @@ func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
 // Otherwise it is deleted later, and this Client's next Enter begins when it is gone.
 // Other members may have entered with this one all the same.
 //
-// Enter costs one request and one commit. Each session that has members waiting costs
-// one request more. The last member to arrive costs two requests and one commit more.
+// Enter costs one request and one commit. A member that waits costs one request more,
+// when the barrier opens, and each session that has members waiting another one. The
+// last member to arrive costs two requests and one commit more. The first Enter costs
+// one request more if others are there.
 func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	r := d.self()
 	if err := d.check(ctx); err != nil {
@@ -77,7 +92,7 @@ func (d *DoubleBarrier) self() recipe {
 	if d == nil {
 		return recipe{}
 	}
-	return recipe{d.line}
+	return recipe{line: d.line}
 }
 
 func (d *DoubleBarrier) check(ctx context.Context) error {
@@ -123,48 +138,45 @@ func (d *DoubleBarrier) join(ctx context.Context, s *session) (*place, error) {
 		return nil, err
 	}
 	if state.guest {
+		d.line.forget() // somebody may mend it at any time
 		return nil, errors.New("the znode holds data of its own, or may not be written")
 	}
-	p, err := d.line.join(ctx, s, kindMember)
-	if err == nil && p.token == 0 {
+	p, err := d.line.join(ctx, s, memberKindOf(d.n))
+	if err != nil {
+		return nil, err
+	}
+	if p.czxid == 0 {
+		d.line.forget()
 		p.leaveLater(false)
 		return nil, errors.New("the znode may not be written")
 	}
-	return p, err
+	return p, nil
 }
 
 // wait returns when p has entered: by its own listing of n members, or by a ready
 // that is younger than p. An older ready is of an earlier use, whose members may not
 // even have left.
 func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
-	since := int64(0)                          // czxid of the ready by which it enters
-	if p.lineCount < 0 || p.lineCount >= d.n { // lineCount includes ready
-		var err error
-		if since, err = d.open(ctx, p); errors.Is(err, zk.ErrNoNode) { // nor is p's
-			return nil, p.whyGone(ctx)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
+	since, err := d.arrive(ctx, p) // czxid of the ready by which it enters
 	late := time.NewTimer(p.s.Timeout() / 10)
 	defer late.Stop()
-	for since == 0 {
-		w, err := p.s.WatchExistence(ctx, d.ready())
-		if err != nil {
+	for err == nil && since == 0 {
+		var w *zkconn.Watch
+		if w, err = p.s.WatchExistence(ctx, d.ready()); err != nil {
 			return nil, err
 		}
-		if !w.Absent && w.Stat.Czxid > int64(p.token) {
-			since = w.Stat.Czxid
-			break
+		if w.Absent || w.Stat.Czxid < p.czxid {
+			err = p.awaitWatch(ctx, w, late.C)
 		}
-		err = p.awaitWatch(ctx, w, late.C)
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil, p.whyGone(ctx)
+		if err == nil {
+			since, _, err = d.readyFor(ctx, p)
 		}
-		if err != nil {
-			return nil, err
-		}
+	}
+	if errors.Is(err, zk.ErrNoNode) { // p is gone, or the path with it
+		return nil, p.whyGone(ctx)
+	}
+	if err != nil {
+		return nil, err
 	}
 	g, err := p.grant(ctx)
 	if err != nil {
@@ -180,30 +192,47 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 	return &Visit{d: d, l: l, openedAt: since, turn: make(chan struct{}, 1)}, nil
 }
 
-// open creates ready if n members are there. It returns the czxid of that ready, or of
-// one that exists and is younger than p; 0 if there are fewer than n members. A ready
-// that is older must be replaced, because waiting members do not enter by it. Nobody
-// may have come since the listing: some of the n members can have died by then, and a
-// member that came after that was never one of n.
+// arrive opens the barrier if p makes n members, and returns as open does. A member
+// that is not alone must see once that the others wait for as many, since the path may
+// have been deleted and used for another n.
+func (d *DoubleBarrier) arrive(ctx context.Context, p *place) (int64, error) {
+	switch { // lineCount includes ready
+	case p.lineCount < 0 || p.lineCount >= d.n:
+		return d.open(ctx, p)
+	case p.lineCount == 1:
+		d.agreedIn.Store(p.lineCzxid)
+	case p.lineCzxid != d.agreedIn.Load():
+		ms, path, _, err := d.members(ctx, p.s)
+		if err == nil {
+			_, err = d.agreeing(ms, path)
+		}
+		return 0, err
+	}
+	return 0, nil
+}
+
+// open creates ready if n members are there that wait for n. It returns the czxid of
+// that ready, or of one that exists and is younger than p; 0 if there are fewer than n
+// members. A ready that is older must be replaced, because waiting members do not enter
+// by it. Nobody may have come since the listing: some of the n members can have died by
+// then, and a member that came after that was never one of n.
 func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
 	c := d.line.c
 	for {
 		ms, path, older, err := d.members(ctx, p.s)
-		if err != nil || len(ms) < d.n {
+		if err != nil {
+			return 0, err
+		}
+		if n, err := d.agreeing(ms, path); n < d.n {
 			return 0, err
 		}
 		if older {
-			ready, err := p.s.Exists(ctx, d.ready())
-			switch {
-			case errors.Is(err, zk.ErrNoNode):
-				older = false
-			case err != nil:
-				return 0, err
-			case ready.Czxid > int64(p.token):
-				return ready.Czxid, nil
+			var since int64
+			if since, older, err = d.readyFor(ctx, p); since != 0 || err != nil {
+				return since, err
 			}
 		}
-		ready := &zk.CreateRequest{Path: d.ready(), Data: []byte(c.identity), Acl: c.acl}
+		ready := &zk.CreateRequest{Path: d.ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, c.identity), Acl: c.acl}
 		nobodyCame := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.marker(), Version: path.Version}
 		ops := []any{ready, nobodyCame}
 		if older {
@@ -240,8 +269,11 @@ func (d *DoubleBarrier) depart(p *place) <-chan struct{} {
 	})
 }
 
+// What a member of a DoubleBarrier sees of the others.
+
 // members returns the names of the members, sorted, the path's Stat, and whether ready
-// exists. Curator's members are named by a bare uuid. Any other znode is no member.
+// exists. Curator's members are named by a bare uuid, and kazoo's by one without dashes.
+// Any other znode is no member.
 func (d *DoubleBarrier) members(ctx context.Context, s *session) (ms []string, path *zk.Stat, ready bool, err error) {
 	names, stat, err := s.Children(ctx, d.line.abs())
 	if err != nil {
@@ -250,12 +282,60 @@ func (d *DoubleBarrier) members(ctx context.Context, s *session) (ms []string, p
 	ms = make([]string, 0, len(names))
 	for _, name := range names {
 		if _, ok := parsePlaceName(name, lockKinds); ok {
-			return nil, nil, false, fmt.Errorf("%s stands in a %s: another recipe uses this path", name, d.line.recipe)
+			return nil, nil, false, zkconn.Errorf(ErrPathInUse, "%s stands in a %s: another recipe uses this path", name, d.line.recipe)
 		}
-		if _, ok := parsePlaceName(name, memberKinds); ok || isUUID(name) {
+		if _, ok := parsePlaceName(name, memberKinds); ok || isUUID(name) || isHexUUID(name) {
 			ms = append(ms, name)
 		}
 	}
 	slices.Sort(ms)
 	return ms, stat, slices.Contains(names, "ready"), nil
+}
+
+// isHexUUID reports whether name is a uuid in the form that kazoo writes.
+func isHexUUID(name string) bool {
+	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// agreeing returns how many of the members wait for n, or do not say for how many, and
+// an error if any of them waits for another number.
+func (d *DoubleBarrier) agreeing(ms []string, path *zk.Stat) (int, error) {
+	agree, other := 0, 0
+	for _, name := range ms {
+		if size := memberSize(name); size == 0 || size == d.n {
+			agree++
+		} else {
+			other = size
+		}
+	}
+	if other != 0 {
+		return agree, wrongSize(d.line.recipe, other, d.n)
+	}
+	d.agreedIn.Store(path.Czxid)
+	return agree, nil
+}
+
+// readyFor returns the czxid of ready if p enters by it, 0 if it is older than p or does
+// not exist, and whether it exists. Others' ready does not say for how many it is.
+func (d *DoubleBarrier) readyFor(ctx context.Context, p *place) (czxid int64, exists bool, err error) {
+	data, stat, err := p.s.Get(ctx, d.ready())
+	if errors.Is(err, zk.ErrNoAuth) {
+		stat, err = p.s.Exists(ctx, d.ready())
+	}
+	switch {
+	case isContextErr(ctx, err): // whatever the cause of ctx is
+		return 0, false, err
+	case errors.Is(err, zk.ErrNoNode):
+		return 0, false, nil
+	case err != nil:
+		return 0, false, err
+	case stat.Czxid < p.czxid:
+		return 0, true, nil
+	}
+	if size, _, ok := strings.Cut(string(data), " "); ok && strings.HasPrefix(size, "of") {
+		if n, err := strconv.Atoi(size[len("of"):]); err == nil && n != d.n {
+			return 0, true, wrongSize(d.line.recipe, n, d.n)
+		}
+	}
+	return stat.Czxid, true, nil
 }

@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,12 +100,13 @@ func TestB24DoubleBarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
 func TestB25ForeignChildrenOfADoubleBarrierAreNotCounted(t *testing.T) {
 	path, conn := harness.NewPath(t), harness.Raw(t)
 	c := dial(t, nil)
-	a := enter(t, NewDoubleBarrier(c, path, 2))
+	a := enter(t, NewDoubleBarrier(c, path, 3))
 	watching(t, c, 1)
 	var junk []string
 	for _, name := range []string{
 		"x", "member", "member-", "member-12", "_c_x", "ünï-member-000000000x", "readyy", "Ready",
 		"1f1e2d3c-4b5a-4678-9abc-def01234567", "1f1e2d3c-4b5a-4678-9abc-def0123456789", "1f1e2d3c-4b5a-4678-9abcxdef012345678",
+		"0f1e2d3c4b5a46789abcdef01234567", "0f1e2d3c4b5a46789abcdef0123456789", "0F1E2D3C4B5A46789ABCDEF012345678", strings.Repeat("é", 16),
 	} {
 		_, err := conn.Create(path+"/"+name, nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
@@ -118,7 +120,7 @@ func TestB25ForeignChildrenOfADoubleBarrierAreNotCounted(t *testing.T) {
 	_, err := b.Wait()
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, a.Waiting())
-	leaveAll(t, visits(t, a, enter(t, NewDoubleBarrier(dial(t, nil), path, 2)))...)
+	leaveAll(t, visits(t, a, enter(t, NewDoubleBarrier(c, path, 3)), enter(t, NewDoubleBarrier(dial(t, nil), path, 3)))...)
 	require.ElementsMatch(t, junk, harness.Children(t, conn, path))
 
 	// A lock's place is not ignored: it shows that another recipe uses the path.

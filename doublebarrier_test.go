@@ -299,12 +299,14 @@ func TestA22EnterCancelledAfterTheLastMemberLeftDeletesReady(t *testing.T) {
 	})
 	// The same in a fixed order: the newcomer joins before the last member has left.
 	inBubble(t, func(t *testing.T, w *world) {
-		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
-		require.True(t, w.srv.Expire(vs[1].l.g.s.ID()))
+		vs := visits(t, enter(t, w.doubleOf(3)), enter(t, w.doubleOf(3)), enter(t, w.doubleOf(3)))
+		for _, v := range vs[1:] {
+			require.True(t, w.srv.Expire(v.l.g.s.ID()))
+		}
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastLeaves, For: time.Second})
 		leaves := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()
-		newcomer := enter(t, NewDoubleBarrier(w.stranger(nil), "/d", 3))
+		newcomer := enter(t, w.doubleOf(3))
 		synctest.Wait()
 		require.Len(t, w.inside(), 2)
 		_, err := leaves.Wait()
@@ -323,12 +325,14 @@ func TestA22EnterCancelledAfterTheLastMemberLeftDeletesReady(t *testing.T) {
 // left.
 func TestA22LastToLeaveDeletesReadyAlthoughSomebodyHasComeAndGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
-		require.True(t, w.srv.Expire(vs[1].l.g.s.ID()))
+		vs := visits(t, enter(t, w.doubleOf(3)), enter(t, w.doubleOf(3)), enter(t, w.doubleOf(3)))
+		for _, v := range vs[1:] {
+			require.True(t, w.srv.Expire(v.l.g.s.ID()))
+		}
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastLeaves, For: time.Second})
 		leaves := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()
-		newcomer := enter(t, NewDoubleBarrier(w.stranger(nil), "/d", 3))
+		newcomer := enter(t, w.doubleOf(3))
 		synctest.Wait()
 		newcomer.Cancel(nil)
 		synctest.Wait()

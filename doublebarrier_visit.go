@@ -65,7 +65,7 @@ func (v *Visit) leave(ctx context.Context) error {
 		select {
 		case v.turn <- struct{}{}:
 		case <-ctx.Done():
-			return zkconn.ContextErr(ctx)
+			return v.d.line.c.contextErr(ctx)
 		}
 	}
 	defer func() { <-v.turn }()
@@ -122,7 +122,7 @@ func (v *Visit) waitIn(ctx context.Context, s *session, p *place) error {
 		case <-s.Over():
 			return zkconn.ErrSessionOver
 		case <-ctx.Done():
-			return zkconn.ContextErr(ctx)
+			return s.ContextErr(ctx)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (v *Visit) remove(ctx context.Context, p *place) error {
 		}
 		return nil
 	case <-ctx.Done():
-		return zkconn.ContextErr(ctx)
+		return p.s.ContextErr(ctx)
 	}
 }
 

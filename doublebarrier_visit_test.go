@@ -117,11 +117,15 @@ func TestA22MemberEvictedFromAReapedDoubleBarrierGetsErrEvicted(t *testing.T) {
 
 func TestA22LastMemberToLeaveKeepsAReadyCreatedSinceItListed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		other := w.stranger(nil)
-		enterLater(t, NewDoubleBarrier(other, "/b", 2))
-		last := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 2))
+		others := []*Client{w.stranger(nil), w.stranger(nil)}
+		for _, c := range others {
+			enterLater(t, NewDoubleBarrier(c, "/b", 3))
+		}
+		last := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 3))
 		last.Get()
-		require.True(t, w.srv.Expire(sessionID(other)))
+		for _, c := range others {
+			require.True(t, w.srv.Expire(sessionID(c)))
+		}
 
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(check,delete,delete)", For: time.Second})
 		left := make(chan error, 1)
@@ -131,7 +135,7 @@ func TestA22LastMemberToLeaveKeepsAReadyCreatedSinceItListed(t *testing.T) {
 		require.True(t, early.Waiting())
 		// The watch of the early member fires. The member checks ready after the leaving
 		// member's transaction.
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "exists", Path: "/b/ready", Skip: 1, For: 2 * time.Second})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Path: "/b/ready", Skip: 1, For: 2 * time.Second})
 		late := enterLater(t, NewDoubleBarrier(w.stranger(nil), "/b", 3))
 		require.False(t, late.Waiting())
 		late.Get()

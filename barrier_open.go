@@ -1,0 +1,157 @@
+package zkrecipes
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// How a round is opened: with n of its members, all at once, whose numbers ready names.
+
+// open opens the round with the first n of its members that wait for n, if there are as
+// many, and returns what it wrote into ready, nil if nothing. The transaction must check
+// each member: one that the listing shows may have gone. It must check the path, too, of
+// which this client may remember an n that others have replaced. What is read after the
+// join is of the path in which the round stands, for as long as the members exist.
+func (a *participant) open(p *place) ([]byte, error) {
+	s := p.s
+	for a.ctx.Err() == nil {
+		reading, _ := s.StartGet(a.line.abs()) // with the listing, in one round trip
+		names, stat, err := s.Children(s.Lifetime(), a.round.abs())
+		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.lineCzxid {
+			return nil, nil
+		}
+		var version int32
+		if err == nil {
+			version, err = a.agreeOn(s, reading)
+		}
+		switch {
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), zkconn.Transient(err):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		ms := a.countable(names)
+		if len(ms) < a.n {
+			return nil, nil
+		}
+		ready := &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms[:a.n]), Version: 0}
+		_, failed, err := s.Multi(s.Lifetime(), append([]any{ready}, a.checks(ms[:a.n], version)...)...)
+		switch {
+		case err == nil:
+			return ready.Data, nil
+		case failed == any(ready) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
+			return nil, nil // another member has opened it
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+			// A member has left or the path was written since, or the server lags.
+			if err := s.Sync(s.Lifetime(), a.round.abs()); err != nil {
+				return nil, err
+			}
+		case !zkconn.Transient(err): // else it is still to be opened, as long as ready is empty
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// agreeOn returns the version in which the path holds n, by a read that was sent before.
+func (a *participant) agreeOn(s *session, reading *zkconn.Reading) (version int32, err error) {
+	var data []byte
+	var stat *zk.Stat
+	err = zkconn.ErrNotSent
+	if reading != nil {
+		<-reading.Done()
+		data, stat, err = reading.Data()
+	}
+	if zkconn.Transient(err) {
+		data, stat, err = s.Get(s.Lifetime(), a.line.abs())
+	}
+	if err != nil {
+		return 0, err
+	}
+	return a.agree(s.Lifetime(), s, data, stat)
+}
+
+// checks returns what must still be so when the round is opened with those members: that
+// they exist, and that the path has that version.
+func (a *participant) checks(ms []placeName, version int32) []any {
+	ops := []any{&zk.CheckVersionRequest{Path: a.line.abs(), Version: version}}
+	for _, m := range ms {
+		ops = append(ops, &zk.CheckVersionRequest{Path: a.round.abs() + "/" + m.name, Version: -1})
+	}
+	return ops
+}
+
+// countable returns the members that wait for n, in order.
+func (a *participant) countable(names []string) []placeName {
+	ms := slices.DeleteFunc(placeNames(names, memberKinds), func(m placeName) bool {
+		size := memberSize(m.name)
+		return m.number < 0 || m.number > a.line.c.lastNumber || size != 0 && size != a.n
+	})
+	slices.SortFunc(ms, placeName.compare)
+	return ms
+}
+
+// The znode ready names the members as ranges of their sequence numbers ("0-3,5"), so
+// that what each member reads does not grow with their number.
+
+// ranges returns the members' numbers as ranges. ms must be sorted.
+func ranges(ms []placeName) []byte {
+	var b []byte
+	for i := 0; i < len(ms); {
+		j := i
+		for j+1 < len(ms) && ms[j+1].number == ms[j].number+1 {
+			j++
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(ms[i].number), 10)
+		if j > i {
+			b = strconv.AppendInt(append(b, '-'), int64(ms[j].number), 10)
+		}
+		i = j + 1
+	}
+	return b
+}
+
+// indexIn returns how many of the numbers in data come before number, or errExcluded
+// if number is not among them, and how many there are.
+func indexIn(data []byte, number int32) (index, n int, err error) {
+	index, err = 0, errExcluded
+	for part := range bytes.SplitSeq(data, []byte{','}) {
+		from, to, ok := strings.Cut(string(part), "-")
+		if !ok {
+			to = from
+		}
+		a, err1 := strconv.ParseInt(from, 10, 32)
+		b, err2 := strconv.ParseInt(to, 10, 32)
+		if err1 != nil || err2 != nil || b < a {
+			return 0, 0, fmt.Errorf("%w: %.40q", errWritten, data)
+		}
+		if a <= int64(number) && int64(number) <= b {
+			index, err = n+int(int64(number)-a), nil
+		}
+		n += int(b-a) + 1
+	}
+	return index, n, err
+}
+
+// openingSize returns the largest size that the transaction that opens a round can
+// have.
+func openingSize(round string, n int) int {
+	const header = 4 + 1 + 4
+	member := header + 4 + len(round) + len("/_c_-0123456789") + 36 + len(memberKindOf(n)) + 4
+	ready := header + 4 + len(round) + len("/ready") + 4 + 4
+	path := header + 4 + len(zkconn.Parent(round)) + 4
+	n = min(n, jute.MaxFrame) // more is too large anyway
+	return 8 + header + ready + path + n*(member+len("0123456789,"))
+}

@@ -1,8 +1,10 @@
 package zkrecipes
 
 import (
+	"crypto"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/go-zookeeper/zk"
 
@@ -19,6 +21,15 @@ type Auth struct {
 // String returns the scheme only, as do all other ways to print an Auth.
 func (a Auth) String() string { return a.Scheme + ":***" }
 
+// Format implements fmt.Formatter: no verb prints Data.
+func (a Auth) Format(f fmt.State, verb rune) {
+	if verb == 'v' && f.Flag('#') {
+		io.WriteString(f, a.GoString())
+	} else {
+		io.WriteString(f, a.String())
+	}
+}
+
 // GoString returns the scheme only.
 func (a Auth) GoString() string { return "zkrecipes.Auth{" + a.String() + "}" }
 
@@ -27,14 +38,14 @@ func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // clientACL returns the ACL of what a Client creates: acl or, if that is empty, the
 // default for these credentials.
-func clientACL(acl []zk.ACL, auth []Auth) ([]zk.ACL, error) {
+func clientACL(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) ([]zk.ACL, error) {
 	if len(acl) == 0 {
 		var err error
-		if acl, err = defaultACL(auth); err != nil {
+		if acl, err = defaultACL(auth, algorithm); err != nil {
 			return nil, err
 		}
 	}
-	acl, err := expandACL(acl, auth)
+	acl, err := expandACL(acl, auth, algorithm)
 	if err != nil {
 		return nil, fmt.Errorf("Options.ACL: %w", err)
 	}
@@ -43,14 +54,14 @@ func clientACL(acl []zk.ACL, auth []Auth) ([]zk.ACL, error) {
 
 // defaultACL gives all rights to the digest ids of auth, or to the world where there
 // are no credentials.
-func defaultACL(auth []Auth) ([]zk.ACL, error) {
+func defaultACL(auth []Auth, algorithm crypto.Hash) ([]zk.ACL, error) {
 	if len(auth) == 0 {
 		return zk.WorldACL(zk.PermAll), nil
 	}
 	var acl []zk.ACL
 	for _, a := range auth {
 		if a.Scheme == "digest" {
-			acl = append(acl, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: zkconn.DigestID(a.Data)})
+			acl = append(acl, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: zkconn.DigestID(algorithm, a.Data)})
 		}
 	}
 	if len(acl) == 0 {
@@ -63,7 +74,7 @@ func defaultACL(auth []Auth) ([]zk.ACL, error) {
 // would replace them with every identity of the connection, among them the
 // session's own random one. If that is the only one, the next session cannot use
 // the znode.
-func expandACL(acl []zk.ACL, auth []Auth) ([]zk.ACL, error) {
+func expandACL(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) ([]zk.ACL, error) {
 	var out []zk.ACL
 	for _, a := range acl {
 		if a.Scheme != "auth" {
@@ -77,7 +88,7 @@ func expandACL(acl []zk.ACL, auth []Auth) ([]zk.ACL, error) {
 			if c.Scheme != "digest" {
 				return nil, fmt.Errorf(`ACL of scheme "auth": the id of a credential of scheme %q is not known; list it explicitly`, c.Scheme)
 			}
-			out = append(out, zk.ACL{Perms: a.Perms, Scheme: c.Scheme, ID: zkconn.DigestID(c.Data)})
+			out = append(out, zk.ACL{Perms: a.Perms, Scheme: c.Scheme, ID: zkconn.DigestID(algorithm, c.Data)})
 		}
 	}
 	return out, nil

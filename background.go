@@ -2,10 +2,9 @@ package zkrecipes
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Work that outlives its caller. A later call on the same path may have to wait for
@@ -51,17 +50,69 @@ func (c *Client) background(path string, f func()) <-chan struct{} {
 	return end
 }
 
-// awaitAbandoned waits until all abandoned work on that path has ended.
+// awaitAbandoned waits until all abandoned work on that path has ended. It returns an
+// error if the servers refuse to say whether a lost join has left a place there.
 func (c *Client) awaitAbandoned(ctx context.Context, path string) error {
 	c.mu.Lock()
 	ends := slices.Collect(maps.Keys(c.abandoned[path]))
+	lost := c.lostJoinsOn(path)
 	c.mu.Unlock()
 	for _, end := range ends {
-		select {
-		case <-end:
-		case <-ctx.Done():
-			return zkconn.ContextErr(ctx)
+		if err := c.awaitEnd(ctx, end); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	maps.Copy(lost, c.lostJoinsOn(path)) // the work may have ended as one
+	c.mu.Unlock()
+	for j := range lost {
+		gone, err := j.settle(ctx)
+		switch {
+		case isContextErr(ctx, err):
+			return err
+		case err != nil:
+			return fmt.Errorf("a place of an earlier call may be left: %w", err)
+		}
+		if err := c.awaitEnd(ctx, gone); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// awaitEnd waits until end is closed. It may be nil.
+func (c *Client) awaitEnd(ctx context.Context, end <-chan struct{}) error {
+	if end == nil {
+		return nil
+	}
+	select {
+	case <-end:
+		return nil
+	case <-ctx.Done():
+		return c.contextErr(ctx)
+	}
+}
+
+func (c *Client) addLostJoin(j *lostJoin) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lostJoins[j] = struct{}{}
+}
+
+func (c *Client) endLostJoin(j *lostJoin) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.lostJoins, j)
+}
+
+// lostJoinsOn returns the lost joins that are searched for and concern calls on that
+// path. c.mu must be held.
+func (c *Client) lostJoinsOn(path string) map[*lostJoin]struct{} {
+	on := map[*lostJoin]struct{}{}
+	for j := range c.lostJoins {
+		if j.user() == path {
+			on[j] = struct{}{}
+		}
+	}
+	return on
 }

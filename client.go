@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"crypto"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -23,10 +24,10 @@ const (
 	defaultSessionTimeout = 10 * time.Second
 	defaultPort           = "2181"
 
-	// maxNumber is the last sequence number that is granted. ZooKeeper's counter
-	// of creates sticks at 2147483647, and concurrent creates wrap to negative
-	// numbers there (PrepRequestProcessor, DataNode's cversion). The difference is
-	// room for creates in flight.
+	// maxNumber is the last sequence number that is granted; see beyondLimit.
+	// ZooKeeper's counter of creates sticks at 2147483647, and concurrent creates
+	// wrap to negative numbers there (PrepRequestProcessor, DataNode's cversion).
+	// The difference is room for creates in flight.
 	maxNumber = math.MaxInt32 - 1_000_000
 
 	// maxKnownLines bounds what is remembered of lines.
@@ -41,11 +42,13 @@ type Client struct {
 	prefix     string
 	identity   string
 	acl        []zk.ACL
-	auth       []Auth
+	auth       func() []Auth // a function, because fmt prints unexported fields, too
+	digest     crypto.Hash   // see Options.DigestAlgorithm
 	tls        *tls.Config
 	dialer     func(ctx context.Context, network, addr string) (net.Conn, error)
 	hooks      hooks
 	lastNumber int32 // see maxNumber
+	longLine   int   // see longLine
 	segment    int64 // segment size of its queues, in simulations; 0: the default
 
 	tasks      zkconn.Tasks
@@ -59,6 +62,8 @@ type Client struct {
 	changed   chan struct{} // closed and replaced whenever current changes
 	lines     map[string]lineState
 	abandoned map[string]map[chan struct{}]struct{} // see Client.abandon
+	lostJoins map[*lostJoin]struct{}                // that are searched for
+	kept      map[holderKey]*keptLock               // those in use
 }
 
 // Dial connects to an ensemble and returns once the session is established. Each
@@ -108,13 +113,19 @@ func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error)
 //
 // Close blocks until all is done and the client's goroutines have ended, at most
 // about half the session timeout plus 3 s. It does not wait for Trace functions.
-// While the client is disconnected, Close returns within milliseconds, and the
-// error says that the session is left to time out on the servers. A second Close
-// waits for the first.
+// While the client is disconnected, Close returns within milliseconds. The error is
+// ErrSessionNotClosed then: the session is left to time out on the servers. A second
+// Close waits for the first.
 func (c *Client) Close() error {
 	c.beginClose(ErrClosed)
 	<-c.closed
 	return c.result
+}
+
+// Format implements fmt.Formatter. It prints the servers, whatever the verb, and none of
+// the credentials.
+func (c *Client) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "zkrecipes.Client(%s)", strings.Join(c.servers, ","))
 }
 
 // run keeps a session open until Close.
@@ -170,7 +181,7 @@ func (c *Client) shutdown(s *session) error {
 	<-c.tasks.Done()
 	if known && !clean {
 		return fail("close", strings.Join(c.servers, ","),
-			fmt.Errorf("not connected: session 0x%x is left to time out on the servers", s.ID()))
+			zkconn.Errorf(ErrSessionNotClosed, "not connected: session 0x%x is left to time out on the servers", s.ID()))
 	}
 	return nil
 }
@@ -199,7 +210,7 @@ func (c *Client) live(ctx context.Context) (*session, error) {
 			return nil, ErrClosed
 		}
 		if ctx.Err() != nil {
-			return nil, zkconn.ContextErr(ctx)
+			return nil, c.contextErr(ctx)
 		}
 		s, changed := c.session()
 		if s != nil && s.IsEstablished() && !s.IsOver() {
@@ -216,6 +227,14 @@ func (c *Client) live(ctx context.Context) (*session, error) {
 		case <-c.closing.Done():
 		}
 	}
+}
+
+// contextErr returns why ctx has ended and, where there is no connection, why not.
+func (c *Client) contextErr(ctx context.Context) error {
+	if s, _ := c.session(); s != nil {
+		return s.ContextErr(ctx)
+	}
+	return zkconn.ContextErr(ctx)
 }
 
 // abs puts the prefix before a path.

@@ -2,9 +2,14 @@ package zkrecipes
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -96,4 +101,161 @@ func TestB57HooksAndFunctionsMayCallTheLibrary(t *testing.T) {
 			require.ErrorIs(t, err, ErrClosed)
 		})
 	}
+}
+
+func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
+	t.Parallel()
+	const grants = 6000
+	told := make(chan string, 2*grants+1)
+	note := func(what string) func(TraceEvent) {
+		return func(e TraceEvent) { told <- what + " " + e.Place }
+	}
+	c := dial(t, &Options{Trace: &Trace{Granted: note("granted"), Lost: note("lost")}})
+	s, _ := c.session()
+	l := lineOf(NewMutex(c, harness.NewPath(t)))
+
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // ends the grants as soon as the session has them
+		defer close(stopped)
+		for {
+			s.endGrants(lost(errors.New("test")))
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	for i := range grants {
+		p := &place{placeName: placeName{name: fmt.Sprint(i)}, line: l, s: s, path: fmt.Sprint(l.abs(), "/", i), czxid: 1}
+		p.release = func(beginFunc) error { return nil } // there is no such znode
+		g, err := newGrant(p)
+		require.NoError(t, err)
+		<-g.over
+	}
+	close(stop)
+	<-stopped
+	granted := map[string]bool{}
+	for range 2 * grants {
+		e := <-told
+		if name, ok := strings.CutPrefix(e, "lost "); ok {
+			require.True(t, granted[name], "the end of grant %s is told before the grant", name)
+		} else {
+			granted[strings.TrimPrefix(e, "granted ")] = true
+		}
+	}
+}
+
+// keptRecords is a handler that keeps the records.
+type keptRecords struct {
+	slog.Handler
+	mu  *sync.Mutex
+	all *[]slog.Record
+}
+
+func (h keptRecords) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h keptRecords) Handle(_ context.Context, r slog.Record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	*h.all = append(*h.all, r)
+	return nil
+}
+
+func TestB75EventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const events = 100_000
+		var mu sync.Mutex
+		var records []slog.Record
+		h := &hooks{logger: slog.New(keptRecords{slog.DiscardHandler, &mu, &records})}
+		free := make(chan struct{})
+		var told []TraceEvent
+		granted := func(e TraceEvent) {
+			<-free
+			told = append(told, e)
+		}
+		before := heldHeap()
+		for i := range events {
+			h.tell(granted, TraceEvent{Token: Token(i)})
+			if i%10 == 0 {
+				h.log(slog.LevelInfo, "record")
+			}
+		}
+		require.Less(t, heldHeap()-before, int64(4<<20))
+		close(free)
+		synctest.Wait()
+		require.Less(t, len(told), maxHookCalls)
+		for i, e := range told {
+			require.Equal(t, Token(i), e.Token)
+			require.Zero(t, e.Dropped)
+		}
+
+		h.tell(granted, TraceEvent{Token: events})
+		h.tell(granted, TraceEvent{Token: events + 1})
+		synctest.Wait()
+		last := told[len(told)-2:]
+		require.Equal(t, events, len(told)-2+last[0].Dropped, "each event is told or counted")
+		require.Zero(t, last[1].Dropped)
+		warning := records[len(records)-1]
+		require.Equal(t, slog.LevelWarn, warning.Level)
+		counted := map[string]int64{}
+		warning.Attrs(func(a slog.Attr) bool { counted[a.Key] = a.Value.Int64(); return true })
+		require.Equal(t, int64(last[0].Dropped), counted["dropped events"])
+		require.Equal(t, int64(events/10-len(records)+1), counted["dropped records"])
+	})
+}
+
+// What was dropped is told at its place: between the events that were told before and
+// after it.
+func TestB75DroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h hooks
+		next := make(chan struct{})
+		var told []TraceEvent
+		granted := func(e TraceEvent) {
+			<-next
+			told = append(told, e)
+		}
+		token := Token(0)
+		tell := func(n int) {
+			for range n {
+				token++
+				h.tell(granted, TraceEvent{Token: token})
+			}
+			synctest.Wait()
+		}
+		tell(1) // is called, and hangs
+		tell(maxHookCalls + 5)
+		for range 100 { // as it takes some, some have room again
+			next <- struct{}{}
+			next <- struct{}{}
+			synctest.Wait()
+			tell(3)
+		}
+		close(next)
+		synctest.Wait()
+		tell(1)
+		for i, e := range told[1:] {
+			require.Equal(t, Token(e.Dropped)+1, e.Token-told[i].Token)
+		}
+		require.Equal(t, token, told[len(told)-1].Token)
+		require.Less(t, len(told), int(token))
+	})
+}
+
+// A test that fails in a function ends its goroutine.
+func TestTraceGoesOnAfterAFunctionHasEndedTheGoroutine(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		granted := 0
+		c := w.stranger(&Options{Trace: &Trace{Granted: func(TraceEvent) {
+			if granted++; granted == 1 {
+				runtime.Goexit()
+			}
+		}}})
+		for range 3 {
+			require.NoError(t, held(t, NewMutex(c, w.path).Lock).Release())
+		}
+		synctest.Wait()
+		require.Equal(t, 3, granted)
+	})
 }

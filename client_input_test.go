@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"crypto"
 	"fmt"
 	"math"
 	"strings"
@@ -113,6 +114,12 @@ func TestB39BadOptionsAreNamed(t *testing.T) {
 		},
 		`zkrecipes: dial h: Options.Auth[0] has no scheme`: func() (*Client, error) {
 			return Dial(ctx, []string{"h"}, &Options{Auth: []Auth{{Data: []byte("secret")}}})
+		},
+		`zkrecipes: dial h: Options.DigestAlgorithm: unknown hash value 99 is not available`: func() (*Client, error) {
+			return Dial(ctx, []string{"h"}, &Options{DigestAlgorithm: 99})
+		},
+		`zkrecipes: dial h: Options.DigestAlgorithm: MD4 is not available`: func() (*Client, error) {
+			return Dial(ctx, []string{"h"}, &Options{DigestAlgorithm: crypto.MD4})
 		},
 		`zkrecipes: dial h: Options.ACL is needed: the ids of Options.Auth are not known`: func() (*Client, error) {
 			return Dial(ctx, []string{"h"}, &Options{Auth: []Auth{{Scheme: "sasl", Data: []byte("secret")}}})

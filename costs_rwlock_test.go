@@ -37,7 +37,9 @@ const longSession = 20 * time.Minute
 
 func (k *meter) dial() *Client {
 	k.t.Helper()
-	return dialTo(k.t, []string{k.srv.Addr()}, &Options{SessionTimeout: longSession})
+	c := dialTo(k.t, []string{k.srv.Addr()}, &Options{SessionTimeout: longSession})
+	askOnce(k.t, c)
+	return c
 }
 
 // lock returns the lock in a session of its own that has used the line once.
@@ -263,7 +265,7 @@ func TestCostsDoNotGrowWithTheNumberOfReaders(t *testing.T) {
 	last := held(t, newcomer.RLock) // the one that the writer waits for
 	k.reset()
 	writer := k.waits(waiting, waiting.Lock)
-	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, "getData": 2}, k.requests(), "it watches its own place and its predecessor's")
+	require.Equal(t, map[string]int{opJoin: 1, "getData": 3}, k.requests(), "it reads who joined last, and watches its own place and its predecessor's")
 
 	k.reset()
 	for i := range 10 {

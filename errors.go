@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -32,13 +33,38 @@ var (
 	// reader: the writer would wait for that reader.
 	ErrUpgrade = errors.New("the caller holds this lock as a reader, and readers cannot become writers")
 	// ErrUncertain is returned if the reply to a write was lost, and the client
-	// cannot find out whether the write was applied. Do not repeat it blindly.
+	// cannot find out whether the write was applied. Do not repeat it blindly. For a
+	// call that takes a place in a line it means that the servers refuse to list the
+	// line: the call holds nothing, and if there is a place, the client deletes it as
+	// soon as it may, or it goes with the session.
 	ErrUncertain = errors.New("outcome unknown")
 	// ErrClosed is returned if the Client was closed.
 	ErrClosed = errors.New("client closed")
-	// ErrExhausted is returned if the line's counter of creates is at its end, where
-	// ZooKeeper assigns the same number again and again. Delete the line to go on.
+	// ErrExhausted is returned if the counter of creates of a line is at its end, where
+	// ZooKeeper assigns the same number again and again, and the client cannot delete
+	// the line so that it begins anew. The error says why. A barrier's path is never
+	// deleted for that. Delete the znode to go on.
 	ErrExhausted = errors.New("sequence numbers of this line are used up")
+	// ErrInvalidPath is returned for a path that is no absolute path of a znode, or is
+	// the root. The error's text says what is wrong with it.
+	ErrInvalidPath = zkconn.ErrInvalidPath
+	// ErrPathInUse is returned if the path belongs to another recipe, or to a version
+	// of this library with another layout. Use another path.
+	ErrPathInUse = zkconn.ErrPathInUse
+	// ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes),
+	// and for an item above QueueOptions.MaxItemBytes. It was not sent.
+	ErrTooLarge = zkconn.ErrTooLarge
+	// ErrQuotaExceeded is returned if the servers refuse a write because of a quota.
+	ErrQuotaExceeded = zkconn.ErrQuotaExceeded
+	// ErrContended is returned if other clients have undone what a call needs, again
+	// and again: they delete its path or change its data. Nothing was done.
+	ErrContended = zkconn.ErrContended
+	// ErrSessionNotClosed is returned by Close if the client was not connected. The
+	// servers keep the session, and its znodes, until the session times out.
+	ErrSessionNotClosed = errors.New("session is left to time out")
+	// ErrSize is returned by a member of a Barrier or DoubleBarrier that waits for
+	// another number of members than the others do.
+	ErrSize = errors.New("members disagree on their number")
 )
 
 // Error says which operation failed, on what path, and why.
@@ -66,8 +92,11 @@ func fail(op, path string, err error) error {
 	if _, ok := err.(*Error); ok { // not errors.As: an Error in the chain may be a cause, of another operation
 		return err
 	}
-	if e := (*zkconn.ContextError)(nil); errors.As(err, &e) {
+	if e := (*zkconn.ContextError)(nil); errors.As(err, &e) && e.Cause != nil {
 		err = withCause{err, e.Cause}
+	}
+	if errors.Is(err, zkconn.ErrUnknownIDs) {
+		err = fmt.Errorf("Options.DigestAlgorithm: %w", err)
 	}
 	return &Error{Op: op, Path: path, Err: err}
 }
@@ -80,7 +109,8 @@ func isContextErr(ctx context.Context, err error) bool {
 	return zkconn.IsContextErr(ctx, err) || ctx.Err() != nil && err == ErrClosed
 }
 
-// withCause is an error in which errors.Is also finds the cause of a context.
+// withCause is an error in which errors.Is also finds the cause of a context. Why there
+// was no connection is only told: it may be a deadline, too.
 type withCause struct {
 	error
 	cause error

@@ -120,7 +120,7 @@ func (g *Gate) Wait(ctx context.Context) error {
 				case <-s.Over():
 					return zkconn.ErrSessionOver
 				case <-ctx.Done():
-					return zkconn.ContextErr(ctx)
+					return s.ContextErr(ctx)
 				}
 				if !w.Deleted() {
 					continue
@@ -181,5 +181,5 @@ func (g *Gate) self() recipe {
 	if g == nil {
 		return recipe{}
 	}
-	return recipe{g.line}
+	return recipe{line: g.line}
 }

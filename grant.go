@@ -31,8 +31,12 @@ type grant struct {
 	err      error               // why the grant has ended, nil while it holds
 	changing chan struct{}       // non-nil during a change, closed at its end
 
-	since   time.Time
-	watched bool // its place is watched; s.mu guards it
+	since   time.Time // when the place was granted
+	watched bool      // its place is watched; s.mu guards it
+	deleted bool      // an event said that a place of its was deleted; s.mu guards it
+
+	kept *keptLock // decides what becomes of the place after a release, unless nil; see keepBy
+	idle bool      // nobody has been given the grant yet; mu guards it
 }
 
 func (g *grant) place() *place { return g.current.Load() }
@@ -42,20 +46,32 @@ func (g *grant) place() *place { return g.current.Load() }
 // deleted.
 func newGrant(p *place) (*grant, error) {
 	g := &grant{
-		line: p.line, s: p.s, token: p.token,
+		line: p.line, s: p.s, token: newToken(p.czxid, 0),
 		over: make(chan struct{}), handles: map[*Lease]struct{}{},
 		since: time.Now(), watched: p.own != nil,
 	}
 	g.current.Store(p)
-	if err := p.s.addGrant(g); err != nil {
+	if err := g.begin(p); err != nil {
 		return nil, err
 	}
 	if p.own != nil && p.own.HasFired() { // before addGrant, so the event reached no grant
 		p.line.c.tasks.Start(g.watchPlace)
 	}
-	h := &p.line.c.hooks
-	h.tell(h.trace.Granted, p.event(TraceEvent{}))
 	return g, nil
+}
+
+// begin makes g one of the session's grants, and tells the Trace. The session may end g
+// at once, on another goroutine, but cannot before g.mu is free. So the Trace learns of
+// the grant before its end.
+func (g *grant) begin(p *place) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := p.s.addGrant(g); err != nil {
+		return err
+	}
+	h := &p.line.c.hooks
+	h.tell(h.trace.Granted, p.event(TraceEvent{Token: g.token}))
+	return nil
 }
 
 // checkHeld returns why the grant has ended, nil while it holds. A grant that can no
@@ -89,6 +105,17 @@ func lost(cause error) error {
 		return ErrClosed
 	}
 	return fmt.Errorf("%w: %w", ErrLost, cause)
+}
+
+// start sends a transaction of the holder's, unless the grant has ended. So it is sent
+// before anything that the next holder of a kept place sends.
+func (g *grant) start(ops ...any) (*zkconn.Transaction, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return nil, g.err
+	}
+	return g.s.Start(ops...)
 }
 
 // watchPlace sets a watch on the place of a grant that has none.
@@ -127,7 +154,7 @@ func (g *grant) awaitChange(ctx context.Context) error {
 	case <-changing:
 		return nil
 	case <-ctx.Done():
-		return zkconn.ContextErr(ctx)
+		return g.s.ContextErr(ctx)
 	}
 }
 
@@ -169,15 +196,20 @@ func (g *grant) markEnded(cause error) (handles map[*Lease]struct{}, ok bool) {
 // place is yet to be deleted.
 func (g *grant) announceEnd(cause error, handles map[*Lease]struct{}) {
 	close(g.over)
+	h := &g.line.c.hooks
+	switch {
+	case g.idle: // never begun
+	case errors.Is(cause, ErrLost):
+		h.tell(h.trace.Lost, g.place().event(TraceEvent{Token: g.token, Err: cause}))
+	default:
+		h.tell(h.trace.Released, g.place().event(TraceEvent{Token: g.token}))
+	}
+	if g.kept != nil {
+		g.kept.ended(g, cause)
+	}
 	g.s.dropGrant(g)
 	for l := range handles {
 		l.end(cause)
-	}
-	h := &g.line.c.hooks
-	if errors.Is(cause, ErrLost) {
-		h.tell(h.trace.Lost, g.place().event(TraceEvent{Err: cause}))
-	} else {
-		h.tell(h.trace.Released, g.place().event(TraceEvent{}))
 	}
 }
 
@@ -195,7 +227,7 @@ func (g *grant) enter(k kind) (*Lease, error) {
 	case k.exclusive() && !g.exclusive():
 		return nil, ErrUpgrade
 	}
-	l := &Lease{g: g, cancels: map[*context.CancelCauseFunc]struct{}{}}
+	l := &Lease{g: g, ends: map[<-chan struct{}]leaseEnd{}}
 	g.handles[l] = struct{}{}
 	return l, nil
 }
@@ -212,8 +244,7 @@ func (g *grant) holding() holding {
 	return holdsShared
 }
 
-// release removes a handle. With the last one it deletes the place: in the background
-// if there is no connection, or if it is lost before the reply.
+// release removes a handle. With the last one it deletes the place, unless that is kept.
 func (g *grant) release(l *Lease) error {
 	// Close ends the grants that have not ended, and then waits for the tasks. So this
 	// must be a task before the grant ends.
@@ -224,8 +255,34 @@ func (g *grant) release(l *Lease) error {
 	if err != nil || !last {
 		return err
 	}
+	if g.kept != nil {
+		return g.kept.passOn(g)
+	}
+	return g.leaveNow()
+}
+
+// quit ends a grant that nobody has, and deletes its place.
+func (g *grant) quit() error {
+	g.line.c.tasks.Add() // see release
+	defer g.line.c.tasks.Finish()
+	if g.checkHeld() != nil {
+		return nil
+	}
+	g.mu.Lock()
+	_, ok := g.markEnded(ErrReleased)
+	g.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	g.announceEnd(ErrReleased, nil)
+	return g.leaveNow()
+}
+
+// leaveNow deletes the place of a grant that was released: in the background if there is
+// no connection, or if it is lost before the reply.
+func (g *grant) leaveNow() error {
 	p := g.place()
-	err = p.remove(true, p.s.Start)
+	err := p.remove(true, p.s.Start)
 	switch {
 	case err == nil:
 		return nil
@@ -262,4 +319,96 @@ func (g *grant) removeHandle(l *Lease) (last bool, err error) {
 		g.announceEnd(ErrReleased, nil)
 	}
 	return last && !changing, nil // else the change deletes the place
+}
+
+// A grant can end by a transaction of the holder's that does more than delete the
+// place: an Ack, for example. Until it is known whether the transaction was carried
+// out, the place is not deleted in any other way.
+
+// endWith runs try, which ends the grant by a transaction. try must return once it is
+// known whether the place is gone, and must not outlast the session. It closes sent
+// when it has sent something. Before that, try ends with ctx. From then on only this
+// call ends with ctx, and returns ErrUncertain.
+func (g *grant) endWith(ctx context.Context, sent <-chan struct{}, try func() (done bool, err error)) error {
+	// Close must wait for the task that this starts, so this must be a task, too.
+	g.line.c.tasks.Add()
+	defer g.line.c.tasks.Finish()
+	if err := g.beginChange(ctx); err != nil {
+		return err
+	}
+	known, result := make(chan struct{}), make(chan error, 1)
+	g.line.c.tasks.Start(func() {
+		done, err := try()
+		close(known)
+		g.endChange(done)
+		switch {
+		case errors.Is(err, ErrUncertain):
+		case errors.Is(err, zkconn.ErrSessionOver):
+			err = g.checkHeld()
+		case errors.Is(err, errDeleted):
+			g.end(err)
+		}
+		result <- err
+	})
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case <-known: // ctx may be the lease's, which ends with the grant
+		return <-result
+	default:
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-sent:
+		return fmt.Errorf("%w: %w", ErrUncertain, zkconn.ContextErr(ctx))
+	}
+}
+
+// beginChange waits until no change is under way, and begins one.
+func (g *grant) beginChange(ctx context.Context) error {
+	for {
+		if ctx.Err() != nil {
+			return zkconn.ContextErr(ctx)
+		}
+		if err := g.awaitChange(ctx); err != nil {
+			return err
+		}
+		if err := g.checkHeld(); err != nil {
+			return err
+		}
+		g.mu.Lock()
+		free := g.err == nil && g.changing == nil
+		if free {
+			g.changing = make(chan struct{})
+		}
+		g.mu.Unlock()
+		if free {
+			return nil
+		}
+	}
+}
+
+// endChange ends the change that beginChange has begun. If done, the place is deleted
+// and the grant ends. Else the grant goes on, and if it has ended in the meantime its
+// place is deleted.
+func (g *grant) endChange(done bool) {
+	g.mu.Lock()
+	over := g.err != nil
+	var handles map[*Lease]struct{}
+	if done && !over {
+		handles, _ = g.markEnded(ErrReleased)
+	}
+	close(g.changing)
+	g.changing = nil
+	g.mu.Unlock()
+	switch {
+	case done && !over:
+		g.announceEnd(ErrReleased, handles)
+	case !done && over:
+		g.leaveLater()
+	}
 }

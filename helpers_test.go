@@ -76,6 +76,16 @@ func (r *rig) queued(n int) {
 func (r *rig) asleep(n int) {
 	r.t.Helper()
 	harness.Eventually(r.t, "waiter asleep", func() bool { return r.p.CountOf("getData") >= 2*n && r.c.idle() })
+	askOnce(r.t, r.c)
+}
+
+// askOnce asks what a waiter may ask once a session, after its watches are set. So a
+// test that counts requests from now on does not count that.
+func askOnce(t testing.TB, c *Client) {
+	t.Helper()
+	s, err := c.live(harness.Within(t, 20*time.Second))
+	require.NoError(t, err)
+	s.EnforcesACLs(harness.Within(t, 20*time.Second))
 }
 
 // idle reports whether no request is in flight.
@@ -177,6 +187,9 @@ func sleeps(t testing.TB, c *Client, n int) {
 		}
 		return len(watches) == n
 	})
+	if n > 1 {
+		askOnce(t, c)
+	}
 }
 
 // places returns the names of the places in a line, in order.

@@ -2,23 +2,32 @@ package zkrecipes
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Token is a fencing token: the zxid of the transaction that created the holder's
-// znode. It is the same on all servers of an ensemble. It grows with every exclusive
-// grant of a path, even if the path was deleted in between. A store that the lock
-// protects can refuse a token lower than one it has seen, and thereby a holder that
-// slept through the end of its session. When an ensemble is rebuilt from nothing,
-// tokens begin anew.
+// Token is a fencing token. It grows with every exclusive grant of a path, even if the
+// path was deleted in between. A store that the lock protects can refuse a token lower
+// than one it has seen, and thereby a holder that slept through the end of its session.
+// When an ensemble is rebuilt from nothing, tokens begin anew.
+//
+// A Token is the zxid of the transaction that created the holder's znode, times 256,
+// plus the number of the grant. That number is 0, or from 1 to 255 if a kept lock is
+// taken again (see KeepFor). So token >> 8 is the znode's czxid, which is the same on
+// all servers of an ensemble. Tokens stay positive for the first 8,388,608 leaders of an
+// ensemble: a zxid bears the leader's epoch in its upper 32 bits.
 type Token int64
+
+// newToken returns the token of the nth grant, from 0, of the place with that czxid.
+func newToken(czxid int64, n int) Token { return Token(czxid<<grantBits | int64(n)) }
+
+const (
+	grantBits = 8
+	lastGrant = 1<<grantBits - 1 // the highest number of a grant
+)
 
 // Lease is one grant of a lock to one holder, or one re-entry into it. It is safe for
 // concurrent use.
@@ -31,11 +40,11 @@ type Token int64
 type Lease struct {
 	g *grant
 
-	mu      sync.Mutex
-	err     error // why this handle has ended
-	cancels map[*context.CancelCauseFunc]struct{}
-	done    chan struct{} // non-nil once Release was called, closed when it returns
-	result  error         // of Release
+	mu     sync.Mutex
+	err    error                        // why this handle has ended
+	ends   map[<-chan struct{}]leaseEnd // by the Done of their parents
+	done   chan struct{}                // non-nil once Release was called, closed when it returns
+	result error                        // of Release
 }
 
 // holderKey is the key of a holder in a context.
@@ -55,38 +64,20 @@ func (l *Lease) key() holderKey {
 
 func (l *Lease) fail(op string, err error) error { return fail(op, l.g.line.path, err) }
 
-// Context returns a context that ends with parent or with the lease. Its cause is
-// ErrReleased if the lease was released, ErrLost if it was lost, and ErrClosed if the
-// Client was closed. Lock on the same path with this context returns ErrDeadlock.
-// parent must not be nil.
-func (l *Lease) Context(parent context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, l.key(), holder{lease: l}))
-	l.g.checkHeld()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		cancel(l.fail("hold", l.err))
-		return ctx
-	}
-	l.cancels[&cancel] = struct{}{}
-	context.AfterFunc(ctx, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.cancels, &cancel)
-	})
-	return ctx
-}
-
-// end ends the handle and its contexts, once.
+// end ends the handle and its contexts, once. That calls methods of their parents, which
+// are the user's, so the lock must not be held.
 func (l *Lease) end(cause error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.err != nil {
+		l.mu.Unlock()
 		return
 	}
 	l.err = cause
-	for cancel := range l.cancels {
-		(*cancel)(l.fail("hold", cause))
+	ends := l.ends
+	l.ends = nil
+	l.mu.Unlock()
+	for _, e := range ends {
+		e.cancel(l.fail("hold", cause))
 	}
 }
 
@@ -99,7 +90,8 @@ func (l *Lease) Reentrant(ctx context.Context) context.Context {
 }
 
 // Err returns nil while the lease is held, and from then on an error that is
-// ErrReleased, ErrLost or ErrClosed. It sends nothing.
+// ErrReleased, ErrLost or ErrClosed. It sends nothing. After a machine was suspended it
+// may stay nil for up to the session timeout: the monotonic clock stood still.
 func (l *Lease) Err() error {
 	err := l.g.checkHeld() // the grant ends before its handles do
 	l.mu.Lock()
@@ -113,7 +105,8 @@ func (l *Lease) Err() error {
 // ValidUntil returns the time until which the session is known to be alive if the
 // servers send nothing more, by this process's monotonic clock. It moves on with every
 // reply, and heartbeats are answered every third of the session timeout. Once it
-// passes, the lease is lost. It is the zero time for a lease that has ended.
+// passes, the lease is lost. After a lost connection, replies count again once all
+// watches are set and requests pass. It is the zero time for a lease that has ended.
 func (l *Lease) ValidUntil() time.Time {
 	if l.Err() != nil {
 		return time.Time{}
@@ -125,16 +118,18 @@ func (l *Lease) ValidUntil() time.Time {
 func (l *Lease) Token() Token { return l.g.token }
 
 // Check returns the guard that Commit puts before its operations. Use it in a Multi on
-// another connection, which then fails with zk.ErrNoNode once the lease has ended. The
-// guard's path is absolute and includes Options.Prefix.
+// another connection, which then fails with zk.ErrNoNode once the lease has ended. With
+// KeepFor it fails once the process has left the lock, which may be later: only the Token
+// tells the process's holders apart. The guard's path is absolute and includes
+// Options.Prefix.
 func (l *Lease) Check() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: l.g.place().path, Version: -1}
 }
 
 // Get reads a znode on the session that holds the lock, so it sees at least what was
 // committed before the grant. It blocks until a server answers, ctx ends or the
-// lease's session ends. Once the lease has ended, it returns ErrReleased, ErrLost or
-// ErrClosed. It costs one request.
+// lease's session ends. If the lease has ended by the time of the answer, it returns
+// ErrReleased, ErrLost or ErrClosed, and no data. It costs one request.
 func (l *Lease) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	return leaseRead(ctx, l, "get", path, l.g.s.Get)
 }
@@ -160,8 +155,10 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(
 		return none, nil, err
 	}
 	a, stat, err := read(ctx, abs)
-	if errors.Is(err, zkconn.ErrSessionOver) {
-		err = l.g.checkHeld()
+	if !isContextErr(ctx, err) {
+		if ended := l.Err(); ended != nil { // what was read may have changed by now
+			return none, nil, ended
+		}
 	}
 	if err != nil {
 		return none, nil, fail(op, path, err)
@@ -178,12 +175,13 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(
 // way. It takes no context on purpose: a canceled release would leave the lock held.
 //
 // nil means that this lease is over. ErrLost or ErrClosed is returned if it had ended
-// before, even if only the servers knew. Any other error says that the servers refuse
-// to delete the znode, because the line's ACL was changed. The client then tries again
-// until the session ends. A second Release, even a concurrent one, does nothing and
-// returns the same.
+// before, even if only the servers knew (with KeepFor not always). Any other error says
+// that the servers refuse to delete the znode, because the line's ACL was changed. The
+// client then tries again until the session ends. A second Release, even a concurrent
+// one, does nothing and returns the same.
 //
-// It costs one request.
+// It costs one request. With KeepFor it costs none if the lock is kept or given to the
+// next caller, save for the first time: then Release waits for a reply, too.
 func (l *Lease) Release() error {
 	l.mu.Lock()
 	if l.done != nil {
@@ -196,4 +194,110 @@ func (l *Lease) Release() error {
 	l.result = l.fail("release", l.g.release(l))
 	close(l.done)
 	return l.result
+}
+
+// A lease has one context that can be canceled for all parents that end together: those
+// with the same Done channel, or with none. So what a lease keeps does not grow with the
+// number of contexts that are made of it.
+
+// leaseContext ends with end, and has the values and the deadline of parent.
+type leaseContext struct {
+	parent context.Context
+	end    context.Context
+	lease  *Lease
+}
+
+func (c *leaseContext) Done() <-chan struct{}       { return c.end.Done() }
+func (c *leaseContext) Err() error                  { return c.end.Err() }
+func (c *leaseContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+
+func (c *leaseContext) Value(key any) any {
+	if k, ok := key.(holderKey); ok && k == c.lease.key() {
+		return holder{lease: c.lease}
+	}
+	if v := c.end.Value(key); v != nil {
+		return v
+	}
+	return c.parent.Value(key)
+}
+
+// String is for contexts derived from this one, whose String prints it.
+func (c *leaseContext) String() string { return "zkrecipes.Lease.Context" }
+
+// Context returns a context that ends with parent or with the lease. Its cause is
+// ErrReleased if the lease was released, ErrLost if it was lost, and ErrClosed if the
+// Client was closed. Lock on the same path with this context returns ErrDeadlock.
+// parent must not be nil.
+func (l *Lease) Context(parent context.Context) context.Context {
+	l.g.checkHeld()
+	return &leaseContext{parent: parent, end: l.endOf(parent), lease: l}
+}
+
+// leaseEnd is a context that ends with the lease or with its parents.
+type leaseEnd struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// endOf returns the context that ends with the lease and with parent. Methods of parent
+// are called, so the lock must not be held.
+func (l *Lease) endOf(parent context.Context) context.Context {
+	done := parent.Done()
+	l.mu.Lock()
+	e, ok := l.ends[done]
+	l.mu.Unlock()
+	if ok {
+		return e.Context
+	}
+	if done == nil {
+		parent = context.Background()
+	} else {
+		parent = &withoutValues{Context: parent}
+	}
+	e.Context, e.cancel = context.WithCancelCause(parent)
+	return l.addEnd(done, e)
+}
+
+// addEnd returns the context of e or, if another call was quicker, that call's.
+func (l *Lease) addEnd(done <-chan struct{}, e leaseEnd) context.Context {
+	l.mu.Lock()
+	other, ok := l.ends[done]
+	err := l.err
+	if !ok && err == nil {
+		l.ends[done] = e
+	}
+	l.mu.Unlock()
+	switch {
+	case ok:
+		e.cancel(nil)
+		return other.Context
+	case err != nil:
+		e.cancel(l.fail("hold", err))
+		return e.Context
+	}
+	context.AfterFunc(e, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.ends, done)
+	})
+	return e.Context
+}
+
+// withoutValues hides the values of a context, which are not those of other parents, and
+// would be looked up twice at each level of nested leases. It answers for the context
+// package's own key only: that links a child to its parent, and finds the cause. The
+// package asks for that key, and no other, when it makes the child.
+type withoutValues struct {
+	context.Context
+	key any
+}
+
+func (c *withoutValues) Value(key any) any {
+	if c.key == nil {
+		c.key = key
+	}
+	if key != c.key {
+		return nil
+	}
+	return c.Context.Value(key)
 }

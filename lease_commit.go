@@ -22,7 +22,8 @@ import (
 //   - ErrLost is returned if the lock is no longer held. Nothing was done.
 //   - An operation's own error, which names the operation, is returned if the servers
 //     refuse it. Nothing was done.
-//   - A request above the servers' limit (1,048,575 bytes) is refused before it is sent.
+//   - ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes).
+//     It was not sent.
 //   - ErrUncertain is returned if the reply was lost, or if ctx ended first. The
 //     operations may have been carried out.
 //
@@ -53,7 +54,7 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 		}
 		check := l.Check()
 		guarded[0] = check
-		t, err := s.Begin(ctx, guarded...)
+		t, err := s.BeginBy(ctx, l.g.start, guarded...)
 		if errors.Is(err, zkconn.ErrSessionOver) {
 			err = l.g.checkHeld()
 		}
@@ -175,7 +176,7 @@ func (c *Client) mapCreate(op *zk.CreateRequest) (_ any, err error) {
 	}
 	m.Path = strings.TrimSuffix(m.Path, suffix)
 	if op.Acl != nil {
-		if m.Acl, err = expandACL(op.Acl, c.auth); err != nil {
+		if m.Acl, err = expandACL(op.Acl, c.auth(), c.digest); err != nil {
 			return nil, fmt.Errorf("create %s: %w", op.Path, err)
 		}
 	}

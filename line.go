@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -20,7 +22,7 @@ type line struct {
 	recipe string // for the marker
 	kinds  []kind // of its places; other children are not places
 	// blocks reports whether a place of kind own has to wait for one of kind other
-	// that is ahead of it. It waits for the nearest of those.
+	// that is ahead of it. It waits for the nearest of those. nil: no place waits for one.
 	blocks func(own, other kind) bool
 	// foreign reports whether a kind must not stand in this line, because its recipe
 	// takes turns by other rules.
@@ -62,6 +64,17 @@ const (
 
 func (l *line) marker() []byte { return []byte(markerLayout + l.recipe) }
 
+// record is the marker with the name of the place whose join writes it, up to the
+// number. So whoever joins next knows its predecessor's name, see place.guess.
+func (l *line) record(name string) []byte {
+	return []byte(markerLayout + l.recipe + " " + name)
+}
+
+// recorded returns the name in a line's data.
+func (l *line) recorded(data []byte) (name string, ok bool) {
+	return strings.CutPrefix(string(data), string(l.marker())+" ")
+}
+
 // isKnownLayout reports whether data do not belong to this library, or have a layout
 // that this version knows.
 func isKnownLayout(data []byte) bool {
@@ -76,8 +89,21 @@ type lineState struct {
 	// version is the version over which the next marker is written: -1 if a marker
 	// is there, else the version of the empty data that were read.
 	version int32
+	count   int  // of its children, when the client last looked; 0: not known
+	others  int  // children that are no places, when it last listed them
+	tail    kind // of the place that had joined last, then; empty: not known
 	used    time.Time
 }
+
+// tellsPredecessor reports whether the line's data probably tell a place of that kind its
+// predecessor. In a short line the predecessor has often left when it is watched. A
+// reader's is not the reader at the tail.
+func (l *line) tellsPredecessor(s lineState, k kind) bool {
+	return l.blocks != nil && s.count-s.others > l.c.longLine && !s.guest && s.version == -1 && (k.exclusive() || l.blocks(k, s.tail))
+}
+
+// longLine is how many places a line has at most that is not long.
+const longLine = 16
 
 // idleLine is for how long the client relies on what it knows of a line that it does
 // not use. The servers delete idle containers, by default once a minute, and then
@@ -118,7 +144,7 @@ func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
 		case bytes.HasPrefix(data, []byte(markerLayout)):
 			return l.remember(lineState{version: -1}), nil
 		case !isKnownLayout(data):
-			return lineState{}, fmt.Errorf("line of a layout that this version does not know: %.40q", data)
+			return lineState{}, zkconn.Errorf(ErrPathInUse, "line of a layout that this version does not know: %.40q", data)
 		default:
 			return l.remember(lineState{guest: true}), nil
 		}
@@ -140,8 +166,123 @@ func (l *line) remember(state lineState) lineState {
 	return state
 }
 
+// noteCount remembers how many children the line has, if anything is known of it.
+func (l *line) noteCount(n int) {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	if state, ok := l.c.lines[l.path]; ok && state.count != n {
+		state.count = n
+		l.c.lines[l.path] = state
+	}
+}
+
+// noteChildren is noteCount for a client that has listed the children: it can tell how many
+// of them are places.
+func (l *line) noteChildren(n, places int) {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	if state, ok := l.c.lines[l.path]; ok {
+		state.count, state.others = n, n-places
+		l.c.lines[l.path] = state
+	}
+}
+
+// noteTail remembers the kind of a place that joined right before one of this client.
+func (l *line) noteTail(k kind) {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	if state, ok := l.c.lines[l.path]; ok && state.tail != k {
+		state.tail = k
+		l.c.lines[l.path] = state
+	}
+}
+
 func (l *line) forget() {
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
 	delete(l.c.lines, l.path)
+}
+
+// Contender is a place in a line, of a client of this library or of another one. To
+// evict it, delete its znode. Never set the znode's data: written by a super user, they
+// look like the farewell of a holder, and the next in line gets the lock beside it.
+type Contender struct {
+	Place    string    // the znode's name
+	Identity string    // the znode's data; for this library's places, Options.Identity
+	Session  int64     // ZooKeeper's session id
+	Since    time.Time // when it joined the line, by the servers' clock
+	Held     bool      // it holds the lock, or its process keeps it (KeepFor)
+	Reader   bool      // it shares the lock with other readers
+	// Token is the fencing token once it holds. A downgraded lease keeps its writer's. If
+	// the lock is kept, this is the token of the process's first hold: the servers do not
+	// know the number of the present one.
+	Token Token
+}
+
+// contenders lists the line and then reads the places, several at a time.
+func (l *line) contenders(ctx context.Context) ([]Contender, error) {
+	for {
+		s, err := l.c.live(ctx)
+		if err != nil {
+			return nil, err
+		}
+		cs, err := l.contendersIn(ctx, s)
+		if !errors.Is(err, zkconn.ErrSessionOver) {
+			return cs, err
+		}
+	}
+}
+
+func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
+	children, _, err := s.Children(ctx, l.abs())
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ms := placeNames(children, l.kinds)
+	slices.SortFunc(ms, placeName.compare)
+	all := make([]Contender, len(ms))
+	errs := make([]error, len(ms))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 16) // requests at a time
+	for i, m := range ms {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			all[i], errs[i] = l.readContender(ctx, s, m)
+		})
+	}
+	wg.Wait()
+	var standing []placeName
+	var cs []Contender
+	for i, err := range errs {
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // left in the meantime
+			continue
+		case err != nil && !errors.Is(err, zk.ErrNoAuth): // without the permission READ only the name is known
+			return nil, err
+		}
+		if ms[i].ours() && l.c.isBeyondLimit(ms[i].number) { // about to go, see beyondLimit
+			cs = append(cs, all[i])
+			continue
+		}
+		all[i].Held = !slices.ContainsFunc(standing, func(m placeName) bool {
+			return l.blocks(ms[i].kind, m.kind) && !ms[i].sharesWith(m)
+		})
+		standing, cs = append(standing, ms[i]), append(cs, all[i])
+	}
+	return cs, nil
+}
+
+// readContender reads what a place's znode tells. On an error only its name is known.
+func (l *line) readContender(ctx context.Context, s *session, m placeName) (Contender, error) {
+	c := Contender{Place: m.name, Reader: !m.kind.exclusive()}
+	data, stat, err := s.Get(ctx, l.abs()+"/"+m.name)
+	if err == nil {
+		c.Identity, c.Session, c.Token = string(data), stat.EphemeralOwner, newToken(stat.Czxid, 0)
+		c.Since = time.UnixMilli(stat.Ctime)
+	}
+	return c, err
 }

@@ -156,7 +156,7 @@ func TestB48ADataNodeServesAsALineAndKeepsItsData(t *testing.T) {
 					if err := m.Do(r.ctx, func(ctx context.Context, l *Lease) error {
 						n.Add(1)
 						_, stat, err := l.Get(ctx, l.Check().Path)
-						if err == nil && Token(stat.Czxid) != l.Token() {
+						if err == nil && newToken(stat.Czxid, 0) != l.Token() {
 							err = fmt.Errorf("token %d, czxid %d", l.Token(), stat.Czxid)
 						}
 						return err

@@ -11,7 +11,10 @@ import (
 // recipe is what the recipes with a line have in common: they check what the user
 // gave, let a holder re-enter, and wrap errors. Its line is nil if the user made
 // the lock without its constructor.
-type recipe struct{ *line }
+type recipe struct {
+	*line
+	keep *keeping // nil: the lock is not kept
+}
 
 func (r recipe) path() string {
 	if r.line == nil {
@@ -24,21 +27,32 @@ func (r recipe) check(ctx context.Context) error {
 	if r.line == nil {
 		return errors.New("not made by its constructor (NewMutex, NewRWLock, NewGate, ...)")
 	}
-	return r.c.check(ctx, r.line.path)
+	if err := r.c.check(ctx, r.line.path); err != nil {
+		return err
+	}
+	return r.keep.check()
 }
 
 // acquire waits for a lease of that kind.
 func (r recipe) acquire(ctx context.Context, op string, k kind) (*Lease, error) {
+	enter := r.enter
+	if r.keep != nil {
+		enter = r.keep.enter
+	}
 	return r.enterOrReenter(ctx, op, k, func(h holding) error {
 		if h == holdsShared && k.exclusive() {
 			return ErrUpgrade
 		}
 		return ErrDeadlock
-	}, r.enter)
+	}, enter)
 }
 
 // tryAcquire is like acquire but does not wait.
 func (r recipe) tryAcquire(ctx context.Context, op string, k kind) (*Lease, error) {
+	enter := r.tryEnter
+	if r.keep != nil {
+		enter = r.keep.tryEnter
+	}
 	return r.enterOrReenter(ctx, op, k, func(h holding) error {
 		switch {
 		case h == holdsAlone:
@@ -47,7 +61,7 @@ func (r recipe) tryAcquire(ctx context.Context, op string, k kind) (*Lease, erro
 			return fmt.Errorf("%w: %w", ErrLocked, ErrUpgrade)
 		}
 		return nil // a reader beside the one that holds
-	}, r.tryEnter)
+	}, enter)
 }
 
 // holding is what the holder has if a call is given one of its contexts.

@@ -61,6 +61,23 @@ func BenchmarkFreeBesideRawCreateAndDelete(b *testing.B) {
 	})
 }
 
+// A free lock compared with one that its process keeps.
+func BenchmarkFreeBesideKept(b *testing.B) {
+	c, path := dial(b, nil), harness.NewPath(b)
+	cycles := func(m *Mutex) func(int) {
+		return func(n int) {
+			for range n {
+				l, err := m.Lock(b.Context())
+				if err == nil {
+					err = l.Release()
+				}
+				require.NoError(b, err)
+			}
+		}
+	}
+	alternate(b, 200, cycles(NewMutex(c, path)), cycles(NewMutex(c, path+"-kept", KeepFor(time.Minute))))
+}
+
 // 200 sessions contend for one lock, compared with go-zookeeper's own Lock.
 func BenchmarkContendedBesideGoZookeeper(b *testing.B) {
 	const sessions = 200

@@ -49,7 +49,7 @@ func TestB36EachSideReturnsNoAuthAtOnce(t *testing.T) {
 			require.True(t, a.Waiting())
 			_, stat, err := r.raw.Get(l.Check().Path)
 			require.NoError(t, err)
-			require.EqualValues(t, stat.Czxid, l.Token())
+			require.Equal(t, newToken(stat.Czxid, 0), l.Token())
 			require.NoError(t, l.Release())
 			require.NoError(t, a.Get().Release())
 			data, _, err := r.raw.Get(path)

@@ -1,12 +1,16 @@
 package zkrecipes
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"time"
+)
 
 // The recipe: each place in the line waits for the one ahead of it, and the first
 // place holds (everyoneBlocks in line.go). The rest is the core's, for all recipes:
 // joining and taking one's turn in sequence.go, waiting in sequence_wait.go, lost
 // replies in sequence_recover.go, leaving in sequence_leave.go. Re-entry is in
-// lock.go.
+// lock.go, and keeping the place for the next caller in mutex_keep.go.
 
 // Mutex is an exclusive lock, fair by arrival. It is only a name: the holder has a
 // Lease. Values are safe for concurrent use, and goroutines that share one exclude
@@ -20,15 +24,79 @@ import "context"
 // servers delete it with its data, so do not keep data there. If the path is a znode
 // with data of its own, the lock works, leaves the data alone, and costs two more
 // reads.
-type Mutex struct{ line *line }
+type Mutex struct {
+	line *line
+	keep *keeping // nil: the lock is not kept
+}
 
-// NewMutex returns the lock with that path. It sends nothing. An invalid path is
-// reported on first use.
-func NewMutex(c *Client, path string) *Mutex {
-	return &Mutex{&line{
+// NewMutex returns the lock with that path. The only option is KeepFor. NewMutex sends
+// nothing. An invalid path or option is reported on first use.
+func NewMutex(c *Client, path string, opts ...LockOption) *Mutex {
+	m := &Mutex{line: &line{
 		c: c, path: path, recipe: "mutex", kinds: lockKinds,
 		blocks: everyoneBlocks, foreign: isRWLockKind,
 	}}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(m)
+		}
+	}
+	return m
+}
+
+// LockOption is an option of NewMutex.
+type LockOption func(*Mutex)
+
+// KeepFor lets the process keep the lock for up to d after a release, if nobody else is
+// in the line. Use it for a lock that is mostly taken again by the process that held it
+// last. If that happens within d, Lock and TryLock return at once and send nothing.
+// As soon as another session joins the line, a kept lock that nobody holds is left. d
+// bounds how long it is kept without a holder in any case. So even a lost event holds up
+// another session for no longer than 2d and the holds. d must be positive.
+//
+// The callers of one Client on one path share a place in the line, and wait for it in
+// the process, first come, first served. If another session joins while one of them
+// holds a lock that was kept before, the callers that were waiting before go first, as a
+// rule, and those that come later go behind the other session. If others are in the line
+// when the lock is granted, it is left after one hold. So under contention turns go round
+// among processes, not among callers. If a call cannot take a place, because somebody
+// deleted it, for example, all callers that wait for it return the error.
+//
+// Each hold has a Token of its own. After 256 holds the place is left and taken anew.
+//
+// What to know:
+//   - Lease.Check proves that the process holds the lock, even after the lease was
+//     released. Lease.Commit proves that the lease does.
+//   - A lock that is taken again was granted without asking the servers. So it is as
+//     sure as Lease.Err, not more: if somebody deleted the place, or the server is cut
+//     off, Commit and the Token tell.
+//   - Release may return nil although the lock was lost before, because it asks nobody.
+//   - A TryLock in another session returns ErrLocked while the lock is kept, and does not
+//     make the process leave it. Lock does.
+//   - Contenders shows a kept lock as held.
+//   - A Mutex without KeepFor, even of the same Client, takes places of its own, like
+//     another session. If Mutexes of one Client have different d, that of the last
+//     holder counts.
+//
+// Cost: the first release that may keep the lock sends one read instead of the deletion.
+// A lock that is in use for longer than d is confirmed by one read every d. Beside
+// others in the line, each hold costs one small read more than without KeepFor.
+func KeepFor(d time.Duration) LockOption {
+	return func(m *Mutex) { m.keep = &keeping{m.line, d} }
+}
+
+// keeping is the option KeepFor of a Mutex. Its enter and tryEnter stand for those of
+// the line.
+type keeping struct {
+	line *line
+	d    time.Duration
+}
+
+func (m *keeping) check() error {
+	if m != nil && m.d <= 0 {
+		return fmt.Errorf("KeepFor(%v): not positive", m.d)
+	}
+	return nil
 }
 
 // Lock waits for its turn and returns the lease. It waits through disconnections. If
@@ -42,7 +110,10 @@ func NewMutex(c *Client, path string) *Mutex {
 // be.
 //
 // Cost: one request and one commit if the lock is free. If it is not, three more
-// requests, none while waiting, and none between the holder's release and the grant.
+// requests, in one round trip if the line is long and in two if it is short, none while
+// waiting, and none between the holder's release and the grant. Two more where another
+// library's client, or one that gave up, was right ahead in a long line.
+// With KeepFor, none if the process keeps the lock.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	return m.self().acquire(ctx, "lock", kindLock)
 }
@@ -72,5 +143,5 @@ func (m *Mutex) self() recipe {
 	if m == nil {
 		return recipe{}
 	}
-	return recipe{m.line}
+	return recipe{m.line, m.keep}
 }

@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"crypto"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -28,7 +29,9 @@ type Options struct {
 	// which are 2 to 20 ticks unless configured otherwise (minSessionTimeout in
 	// zoo.cfg). Default 10 s, at least 1 ms, at most 24 days.
 	SessionTimeout time.Duration
-	// Prefix is put before every path, as a chroot. It is created on first use.
+	// Prefix is put before every path, as a chroot. It is created on first use, as a
+	// container: the servers delete it, and the parents of paths, once they are empty.
+	// Create a persistent znode beforehand if it must stay.
 	Prefix string
 	// Identity is the data of every place in a line, and is returned by Contenders.
 	// Default host:pid.
@@ -39,11 +42,19 @@ type Options struct {
 	ACL []zk.ACL
 	// Auth is presented on every connection, before anything else.
 	Auth []Auth
+	// DigestAlgorithm is the algorithm by which the servers turn digest credentials
+	// into the ids that ACLs name: their setting
+	// zookeeper.DigestAuthenticationProvider.digestAlg. Default crypto.SHA1, as
+	// theirs. The other algorithms of SHA-2 and SHA-3 work too. If it is wrong, calls
+	// that would create znodes for Auth's digest ids return an error that names this
+	// option. Without Auth everything works, but waiters are not notified directly.
+	DigestAlgorithm crypto.Hash
 	// TLS, if set, is used for every connection. Server names are verified against
 	// those given to Dial unless ServerName is set.
 	TLS *tls.Config
 	// Dialer makes the connections, for example through a proxy. addr is host:port,
-	// with the host name not yet resolved. Default net.Dialer. If the connection
+	// with the host name not yet resolved. It should heed ctx: a call that does not is
+	// waited for by the next attempt. Default net.Dialer. If the connection
 	// wraps a socket, give it a method NetConn() net.Conn that returns the socket,
 	// as *tls.Conn has: without a socket, each request costs one more goroutine.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -67,15 +78,17 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		timeout:    opts.SessionTimeout,
 		prefix:     opts.Prefix,
 		identity:   opts.Identity,
-		auth:       slices.Clone(opts.Auth),
+		digest:     opts.DigestAlgorithm,
 		tls:        opts.TLS,
 		dialer:     opts.Dialer,
-		lastNumber: maxNumber,
+		lastNumber: tuning.LastNumber(ctx, maxNumber),
+		longLine:   tuning.LongLine(ctx, longLine),
 		segment:    tuning.Segment(ctx),
 		closed:     make(chan struct{}),
 		changed:    make(chan struct{}),
 		lines:      map[string]lineState{},
 		abandoned:  map[string]map[chan struct{}]struct{}{},
+		lostJoins:  map[*lostJoin]struct{}{},
 	}
 	var err error
 	if c.servers, err = parseServers(servers); err != nil {
@@ -84,10 +97,9 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	for i, a := range c.auth {
-		c.auth[i].Data = slices.Clone(a.Data)
-	}
-	if c.acl, err = clientACL(opts.ACL, c.auth); err != nil {
+	auth := cloneAuth(opts.Auth)
+	c.auth = func() []Auth { return auth }
+	if c.acl, err = clientACL(opts.ACL, auth, c.digest); err != nil {
 		return nil, err
 	}
 	c.setDefaults()
@@ -97,6 +109,14 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	}
 	c.closing, c.beginClose = context.WithCancelCause(context.Background())
 	return c, nil
+}
+
+func cloneAuth(auth []Auth) []Auth {
+	auth = slices.Clone(auth)
+	for i, a := range auth {
+		auth[i].Data = slices.Clone(a.Data)
+	}
+	return auth
 }
 
 // check reports the first option that is invalid by itself.
@@ -113,6 +133,9 @@ func (o *Options) check() error {
 		if a.Scheme == "" {
 			return fmt.Errorf("Options.Auth[%d] has no scheme", i)
 		}
+	}
+	if o.DigestAlgorithm != 0 && !o.DigestAlgorithm.Available() {
+		return fmt.Errorf("Options.DigestAlgorithm: %v is not available", o.DigestAlgorithm)
 	}
 	return nil
 }

@@ -95,6 +95,9 @@ func (m placeName) signals() bool {
 	return (m.kind == kindLock || m.kind == kindWrite) && len(m.uuid) == 36 && m.uuid[14] == '8'
 }
 
+// ours reports whether the place is one of this library's, exclusive or not.
+func (m placeName) ours() bool { return len(m.uuid) == 36 && m.uuid[14] == '8' }
+
 // newUUID returns a random uuid of version 8 (RFC 9562), in the form that Curator
 // writes.
 func newUUID() string {

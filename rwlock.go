@@ -117,5 +117,5 @@ func (w *RWLock) self() recipe {
 	if w == nil {
 		return recipe{}
 	}
-	return recipe{w.line}
+	return recipe{line: w.line}
 }

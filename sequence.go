@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -22,10 +21,12 @@ type place struct {
 	line      *line
 	s         *session
 	path      string        // absolute
-	token     Token         // 0: not known yet
+	czxid     int64         // of the znode; 0: not known yet
 	lineCzxid int64         // czxid of the line's znode; 0: not known
 	lineCount int           // of the line's children after the join; -1: not known
 	first     bool          // known to be first in the line
+	guessed   *placeName    // probably its predecessor, see guess
+	ahead     int           // how many places probably are ahead of it, if there is a guess
 	turnConn  uint64        // the connection whose event said so, 0 if a reply did
 	own       *zkconn.Watch // on path; nil: none yet
 
@@ -58,11 +59,7 @@ func (l *line) inTurn(ctx context.Context, k kind, p *place, f func(*place) erro
 	for ; ; p = nil {
 		var err error
 		if p == nil {
-			var s *session
-			if s, err = l.c.live(ctx); err != nil {
-				return err
-			}
-			p, err = l.join(ctx, s, k)
+			p, err = l.takePlace(ctx, k)
 		}
 		mayBeDone := false // then it must not be done again in the next session
 		if err == nil {
@@ -106,6 +103,12 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 		return nil, ErrLocked
 	}
 	p, err := l.join(ctx, s, k)
+	if x := (*beyondLimit)(nil); errors.As(err, &x) {
+		if err := x.awaitReset(ctx, x.locked); err != nil {
+			return nil, err
+		}
+		return l.tryEnterIn(ctx, s, k)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -127,18 +130,25 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 
 // list returns the places in the line, in no order.
 func (l *line) list(ctx context.Context, s *session) ([]placeName, error) {
-	children, _, err := s.Children(ctx, l.abs())
+	_, ms, _, err := l.look(ctx, s)
+	return ms, err
+}
+
+// look returns the line's children, the places among them, and the line's Stat.
+func (l *line) look(ctx context.Context, s *session) (children []string, ms []placeName, stat *zk.Stat, err error) {
+	children, stat, err = s.Children(ctx, l.abs())
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	ms := placeNames(children, l.kinds)
+	ms = placeNames(children, l.kinds)
 	for _, m := range ms {
 		if l.foreign(m.kind) {
-			return nil, fmt.Errorf("%s stands in a line of a %s: another recipe uses this path", m.name, l.recipe)
+			return nil, nil, nil, zkconn.Errorf(ErrPathInUse, "%s stands in a line of a %s: another recipe uses this path", m.name, l.recipe)
 		}
 	}
 	s.sweep(l, ms)
-	return ms, nil
+	l.noteChildren(len(children), len(ms))
+	return children, ms, stat, nil
 }
 
 // join takes a place by one transaction. It writes the line's data too, because the
@@ -157,7 +167,7 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 		// Each attempt has a name of its own, so that an attempt whose outcome is
 		// unknown is never taken for another.
 		e := l.entry(s, k, state)
-		t, err := s.Begin(ctx, e.ops()...)
+		t, err := l.begin(ctx, s, e)
 		if err != nil {
 			return nil, err
 		}
@@ -186,22 +196,25 @@ type entry struct {
 	uuid   string
 	create *zk.CreateRequest  // the place
 	mark   *zk.SetDataRequest // the line; nil where its data are left alone
+	kind   kind
 	state  lineState
+	before *zkconn.Reading // of the line's data right before; nil: not read
 
 	both [2]any // create and mark, see ops
 }
 
 func (l *line) entry(s *session, k kind, state lineState) *entry {
-	e := &entry{uuid: newUUID(), state: state}
+	e := &entry{uuid: newUUID(), kind: k, state: state}
+	name := "_c_" + e.uuid + "-" + string(k)
 	e.create = &zk.CreateRequest{
-		Path:  l.abs() + "/_c_" + e.uuid + "-" + string(k),
+		Path:  l.abs() + "/" + name,
 		Data:  []byte(l.c.identity),
 		Acl:   s.OwnedACL(l.c.acl),
 		Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}
 	e.both[0] = e.create
 	if !state.guest {
-		e.mark = &zk.SetDataRequest{Path: l.abs(), Data: l.marker(), Version: state.version}
+		e.mark = &zk.SetDataRequest{Path: l.abs(), Data: l.record(name), Version: state.version}
 		e.both[1] = e.mark
 	}
 	return e
@@ -216,6 +229,15 @@ func (e *entry) ops() []any {
 		return e.both[:1]
 	}
 	return e.both[:]
+}
+
+// begin sends an entry. If the line was long of late, its data are read as well.
+func (l *line) begin(ctx context.Context, s *session, e *entry) (t *zkconn.Transaction, err error) {
+	if !l.tellsPredecessor(e.state, e.kind) {
+		return s.Begin(ctx, e.ops()...)
+	}
+	e.before, t, err = s.BeginBehindGet(ctx, e.mark.Path, e.ops()...)
+	return t, err
 }
 
 // refused reports whether an entry failed, at that operation, because the line is not
@@ -244,35 +266,43 @@ func (l *line) entered(ctx context.Context, s *session, e *entry, rs zkconn.Resu
 		l.remember(lineState{version: -1})
 	}
 	stat := rs.Stat(e.mark) // of the transaction that created the place
-	p.token, p.lineCzxid, p.lineCount = Token(stat.Mzxid), stat.Czxid, int(stat.NumChildren)
+	p.czxid, p.lineCzxid, p.lineCount = stat.Mzxid, stat.Czxid, int(stat.NumChildren)
 	p.first = p.lineCount == 1
+	l.noteCount(p.lineCount)
+	if e.before != nil && !p.first {
+		select {
+		case <-e.before.Done():
+			if data, _, err := e.before.Data(); err == nil {
+				p.guessed, p.ahead = p.guess(data), max(1, p.lineCount-1-e.state.others)
+			}
+		default: // no ZooKeeper: it was sent before the transaction
+		}
+	}
 	return p, nil
 }
 
 // nameIn returns the name of a znode in the line.
 func (l *line) nameIn(path string) string { return path[len(l.abs())+1:] }
 
-// newPlace makes a place of a znode's name. A place beyond the limit is given up: near
-// the end of ZooKeeper's counter the same number comes again and again, and negative
-// ones sort before the holder's.
+// newPlace makes a place of a znode's name. A place beyond the limit is given up.
 func (l *line) newPlace(ctx context.Context, s *session, name string) (*place, error) {
 	m, ok := parsePlaceName(name, l.kinds)
 	p := &place{placeName: m, line: l, s: s, path: l.abs() + "/" + name, lineCount: -1}
-	if !ok || m.number < 0 || m.number > l.c.lastNumber {
-		if _, _, err := s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1}); err != nil {
-			l.c.tasks.Start(func() { p.leave(false) })
-		}
-		return nil, fmt.Errorf("%w: %s", ErrExhausted, name)
+	if ok && !l.c.isBeyondLimit(m.number) {
+		return p, nil
 	}
-	return p, nil
+	err := p.giveUp(ctx)
+	if !ok { // of no ZooKeeper
+		err = fmt.Errorf("a place was created with the invalid name %q", name)
+	}
+	return nil, err
 }
 
 // grant makes a grant of a place whose turn it is. The clock must be looked at first:
-// a process that slept sees the event although its session is gone. The wall clock is
-// looked at too, since the monotonic clock stands still while a machine is suspended
-// (CLOCK_MONOTONIC). A wall clock that jumped costs a read.
+// a process that slept sees the event although its session is gone. A clock that jumped
+// costs a read.
 func (p *place) grant(ctx context.Context) (*grant, error) {
-	if p.token == 0 {
+	if p.czxid == 0 {
 		own, err := p.s.Watch(ctx, p.path)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, p.whyGone(ctx)
@@ -280,11 +310,10 @@ func (p *place) grant(ctx context.Context) (*grant, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.own, p.token = own, Token(own.Stat.Czxid)
+		p.own, p.czxid = own, own.Stat.Czxid
 	}
 	for {
-		now, until := time.Now(), p.s.ValidUntil()
-		if now.Before(until) && now.Round(0).Before(until.Round(0)) {
+		if p.s.isValid() {
 			g, err := newGrant(p)
 			if !errors.Is(err, errMoved) {
 				return g, err
@@ -307,6 +336,6 @@ func (p *place) grant(ctx context.Context) (*grant, error) {
 
 // event fills in what a Trace function gets of a place.
 func (p *place) event(e TraceEvent) TraceEvent {
-	e.Session, e.Path, e.Place, e.Token = p.s.ID(), p.line.path, p.name, p.token
+	e.Session, e.Path, e.Place = p.s.ID(), p.line.path, p.name
 	return e
 }

@@ -1,10 +1,9 @@
 package zkrecipes
 
 import (
-	"errors"
+	"context"
 	"math"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,55 +18,15 @@ import (
 // The end of a line's sequence counter. There ZooKeeper assigns the same number again
 // and again, and negative ones to creates in flight together.
 
-// exhausted requires that Lock and TryLock fail and leave no place.
-func exhausted(t *testing.T, w *sideWorld, c *Client) {
-	t.Helper()
-	before := w.line()
-	m := w.ours(c, w.path)
-	_, err := m.Lock(harness.Within(t, time.Minute))
-	require.ErrorIs(t, err, ErrExhausted)
-	require.ErrorContains(t, err, "lock /line: ")
-	_, err = m.TryLock(harness.Within(t, time.Minute))
-	if len(before) > 0 {
-		require.ErrorIs(t, err, ErrLocked, "it sees the holder before it joins")
-	} else {
-		require.ErrorIs(t, err, ErrExhausted)
-	}
-	require.Equal(t, before, w.line(), "no place is left")
-}
-
 func TestB28NumbersUpToTheLimitAreGranted(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c := w.client(nil)
 		require.NoError(t, w.srv.SetCounter(w.path, maxNumber-1))
-		for _, number := range []int32{maxNumber - 1, maxNumber} {
+		for _, number := range []int32{maxNumber - 1, maxNumber, 0, 1} {
 			l := w.holds(c)
 			require.Equal(t, number, w.line()[0].number)
 			require.NoError(t, l.Release())
 		}
-		for range 3 {
-			exhausted(t, w, c)
-		}
-	})
-}
-
-func TestB28ThoseInLineBeforeTheLimitAreServed(t *testing.T) {
-	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
-		c, other := w.client(nil), w.client(nil)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber-2))
-		l := w.excludes(c)
-		waiting := []*harness.Call[*Lease]{w.waits(c), w.waits(other)}
-		exhausted(t, w, c)
-		exhausted(t, w, other)
-		require.Len(t, w.line(), 3)
-		require.NoError(t, l.Release())
-		for _, a := range waiting {
-			l := a.Get()
-			w.stands(l)
-			require.NoError(t, l.Release())
-		}
-		exhausted(t, w, c)
-		require.Empty(t, w.line())
 	})
 }
 
@@ -83,9 +42,11 @@ func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
 		l := w.excludes(c) // joined before the counter ends
 		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32-1))
 		names = nil
+		var aside []*harness.Call[*Lease]
 		for range 4 {
-			exhausted(t, w, c)
-			exhausted(t, w, other)
+			aside = append(aside, w.aside(c), w.aside(other))
+			_, err := w.ours(c, w.path).TryLock(t.Context())
+			require.ErrorIs(t, err, ErrLocked)
 		}
 		numbers := map[int32]int{}
 		for _, m := range placeNames(names, lockKinds) {
@@ -94,7 +55,7 @@ func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
 		require.Equal(t, map[int32]int{math.MaxInt32 - 1: 1, math.MaxInt32: 7}, numbers, "TryLock does not join")
 		w.stands(l)
 		require.NoError(t, l.Release())
-		exhausted(t, w, c)
+		w.served(aside...)
 		require.Empty(t, w.line())
 	}, record)
 }
@@ -121,16 +82,11 @@ func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
 				require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
 				// The joins queue up behind the first one, and the server prepares them together.
 				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opJoin, For: time.Second})
-				var wg sync.WaitGroup
+				var calls []*harness.Call[*Lease]
 				for range joins {
-					wg.Go(func() {
-						_, err := w.ours(c, w.path).Lock(harness.Within(t, time.Minute))
-						if !errors.Is(err, ErrExhausted) {
-							t.Error(err)
-						}
-					})
+					calls = append(calls, later(t, w.ours(c, w.path).Lock))
 				}
-				wg.Wait()
+				time.Sleep(2 * time.Second)
 				synctest.Wait()
 				require.NotZero(t, negative)
 				if held {
@@ -140,47 +96,60 @@ func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
 					require.NoError(t, err)
 					require.NoError(t, holder.Release())
 				}
+				w.served(calls...)
 				require.Empty(t, w.line())
 			}, record)
 		})
 	}
 }
 
-func TestB28AJoinBeyondTheLimitWhoseReplyIsLostLeavesNoPlace(t *testing.T) {
+func TestB28AJoinBeyondTheLimitWhoseReplyIsLostIsNotGranted(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c := w.client(nil)
 		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
 		w.plan.Add(
 			zktest.Fault{Do: zktest.Drop, After: true, Op: opJoin},
-			zktest.Fault{Do: zktest.Drop, Op: "multi(delete)"},
+			zktest.Fault{Do: zktest.Drop, Op: opDelete},
 		)
-		_, err := w.ours(c, w.path).Lock(harness.Within(t, time.Minute))
-		require.ErrorIs(t, err, ErrExhausted)
-		time.Sleep(time.Second)
-		require.Empty(t, w.line())
+		l := w.holds(c)
+		require.Len(t, w.line(), 1)
+		require.Zero(t, w.line()[0].number)
+		require.NoError(t, l.Release())
 		require.Equal(t, map[string]int{"drop after": 1, "drop before": 1}, w.plan.Fired())
 	})
 }
 
-// ErrExhausted says to delete the line.
-func TestB28ALineThatIsDeletedCountsFromItsBeginning(t *testing.T) {
-	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
-		c := w.client(nil)
-		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
-		exhausted(t, w, c)
-		s, _ := c.session()
-		require.NoError(t, s.Inspect().Conn.Delete(w.path, -1))
-		l := w.holds(c)
-		require.Zero(t, w.line()[0].number)
-		require.NoError(t, l.Release())
-	})
+// The caller has left before the reply comes: the background gives the place up.
+func TestB28AJoinBeyondTheLimitWhoseCallerHasLeftLeavesNoPlace(t *testing.T) {
+	for name, lost := range map[string]bool{"reply is late": false, "reply is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
+				c := w.client(nil)
+				require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, After: true, Op: opJoin, For: time.Second})
+				a := w.waits(c)
+				a.Cancel(nil)
+				_, err := a.Wait()
+				require.ErrorIs(t, err, context.Canceled)
+				require.Len(t, w.line(), 1)
+				if lost {
+					require.True(t, w.srv.Disconnect(sessionID(c)))
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				require.Empty(t, w.line())
+				require.NoError(t, w.holds(c).Release())
+			})
+		})
+	}
 }
 
-func TestB28AnExhaustedPlaceThatCannotBeDeletedIsAnErrorToo(t *testing.T) {
+func TestB28AnExhaustedPlaceThatCannotBeDeletedIsAnError(t *testing.T) {
 	r := newRig(t, nil)
-	r.c.lastNumber = -1
+	r.c.lastNumber = 0
 	_, err := r.raw.SetACL(r.path, zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
 	require.NoError(t, err)
 	_, err = r.m.Lock(r.ctx)
 	require.ErrorIs(t, err, ErrExhausted)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
 }

@@ -51,12 +51,12 @@ func (p *place) remove(signal bool, begin beginFunc) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = t.Wait(p.s.Lifetime())
+	_, failed, err := t.Wait(p.s.Lifetime())
 	switch {
 	case err == nil, zkconn.Transient(err), errors.Is(err, zk.ErrNoNode), errors.Is(err, zkconn.ErrSessionOver), exit.signal == nil:
 		return err
 	}
-	// The signal is refused, by an ACL or a quota. The place can go without it.
+	exit.refused(p.s, failed, err)
 	return p.remove(false, begin)
 }
 
@@ -66,12 +66,23 @@ type exit struct {
 	signal *zk.SetDataRequest // to the successor, which is next; nil: none
 }
 
+// refused notes that an exit with a signal failed, at that operation, by an ACL or a quota.
+// The place can go without the signal.
+func (e exit) refused(s *session, failed any, err error) {
+	if failed == any(e.signal) {
+		s.OwnWriteFailed(err)
+	}
+}
+
+// farewell is the data of a place whose holder gives up what it holds.
+var farewell = []byte("released")
+
 func (p *place) exitOps(signal bool) exit {
 	remove := &zk.DeleteRequest{Path: p.path, Version: -1}
 	if !signal || !p.kind.exclusive() || p.s.OwnerID() == "" {
 		return exit{ops: []any{remove}}
 	}
-	released := &zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1}
+	released := &zk.SetDataRequest{Path: p.path, Data: farewell, Version: -1}
 	return exit{ops: []any{released, remove}, signal: released}
 }
 

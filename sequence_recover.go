@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -70,52 +71,40 @@ func (l *line) settleJoin(ctx context.Context, s *session, t *zkconn.Transaction
 	case <-ctx.Done():
 		l.c.abandon(l.path, end)
 	}
-	return nil, zkconn.ContextErr(ctx)
+	return nil, s.ContextErr(ctx)
 }
 
 // findLostJoin searches for the place of a join whose reply was lost. nil and no error:
-// there is none. It must list behind a sync, since the connection may be to another
-// server by now, which lags.
+// there is none. ErrUncertain: the servers refuse the search, and the background goes on
+// with it.
 func (l *line) findLostJoin(s *session, uuid string) (*place, error) {
-	for {
-		err := s.Sync(s.Lifetime(), l.abs())
-		var children []string
-		var stat *zk.Stat
-		if err == nil {
-			children, stat, err = s.Children(s.Lifetime(), l.abs())
+	j := &lostJoin{l, s, uuid}
+	name, line, err := j.search(s.Lifetime())
+	if err != nil {
+		if !errors.Is(err, zkconn.ErrSessionOver) {
+			j.deleteLater()
 		}
-		switch {
-		case zkconn.Transient(err):
-			continue
-		case errors.Is(err, zk.ErrNoNode):
-			return nil, nil
-		case err != nil: // the place stays until a listing shows it or the session ends
-			s.leaveUnresolved(uuid)
-			return nil, fmt.Errorf("%w: a place may have been taken: %w", ErrUncertain, err)
-		}
-		ms := placeNames(children, l.kinds)
-		i := slices.IndexFunc(ms, func(m placeName) bool { return m.uuid == uuid })
-		if i < 0 {
-			s.leaveUnresolved(uuid)
-			return nil, nil
-		}
-		p, err := l.newPlace(s.Lifetime(), s, strings.Clone(ms[i].name))
-		if err != nil {
-			return nil, err
-		}
-		p.own, err = s.Watch(s.Lifetime(), p.path)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return nil, nil // gone again
-		case err != nil:
-			l.c.tasks.Start(func() { p.leave(false) })
-			return nil, err
-		case p.own.Stat.EphemeralOwner != s.ID():
-			return nil, nil // not this session's
-		}
-		p.token, p.lineCzxid = Token(p.own.Stat.Czxid), stat.Czxid
-		return p, nil
+		return nil, fmt.Errorf("%w: a place may have been taken: %w", ErrUncertain, err)
 	}
+	if name == "" {
+		return nil, nil
+	}
+	p, err := l.newPlace(s.Lifetime(), s, name)
+	if err != nil {
+		return nil, err
+	}
+	p.own, err = s.Watch(s.Lifetime(), p.path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil // gone again
+	case err != nil:
+		l.c.tasks.Start(func() { p.leave(false) })
+		return nil, err
+	case p.own.Stat.EphemeralOwner != s.ID():
+		return nil, nil // not this session's
+	}
+	p.czxid, p.lineCzxid = p.own.Stat.Czxid, line.Czxid
+	return p, nil
 }
 
 // lineDeleted reports whether a place was deleted together with its line, in a recipe
@@ -135,7 +124,7 @@ func (p *place) lineDeleted(ctx context.Context) bool {
 			return true
 		case err != nil:
 			return errors.Is(err, zkconn.ErrSessionOver)
-		case p.token != 0 && Token(w.Stat.Czxid) > p.token: // another client has made it anew
+		case p.czxid != 0 && w.Stat.Czxid > p.czxid: // another client has made it anew
 			return true
 		}
 		select {
@@ -148,4 +137,90 @@ func (p *place) lineDeleted(ctx context.Context) bool {
 			return false
 		}
 	}
+}
+
+// lostJoin is a join whose reply was lost. There may be a place, which blocks the line
+// until it is found and deleted, or until its session ends.
+type lostJoin struct {
+	line *line
+	s    *session
+	uuid string
+}
+
+// search returns the name of the join's place, if there is one, and the line's Stat. It
+// must list behind a sync, since the connection may be to another server by now, which
+// lags.
+func (j *lostJoin) search(ctx context.Context) (name string, line *zk.Stat, err error) {
+	path := j.line.abs()
+	for {
+		err := j.s.Sync(ctx, path)
+		var children []string
+		if err == nil {
+			children, line, err = j.s.Children(ctx, path)
+		}
+		switch {
+		case zkconn.Transient(err):
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			return "", nil, nil
+		case err != nil:
+			return "", nil, err
+		}
+		ms := placeNames(children, j.line.kinds)
+		if i := slices.IndexFunc(ms, func(m placeName) bool { return m.uuid == j.uuid }); i >= 0 {
+			return strings.Clone(ms[i].name), line, nil
+		}
+		j.s.leaveUnresolved(j.uuid)
+		return "", line, nil
+	}
+}
+
+// deleteLater is for a join that the servers refuse to search for. It searches again in
+// longer and longer intervals, and deletes the place. Until then, a listing that
+// shows the place also deletes it.
+func (j *lostJoin) deleteLater() {
+	c := j.line.c
+	j.s.leaveUnresolved(j.uuid)
+	c.addLostJoin(j)
+	c.tasks.Start(func() {
+		defer c.endLostJoin(j)
+		for wait := 100 * time.Millisecond; ; wait = min(2*wait, j.s.Timeout()) {
+			select {
+			case <-time.After(wait):
+			case <-j.s.Over():
+				return
+			case <-c.closing.Done():
+				return // the place goes with the session
+			}
+			_, err := j.settle(j.s.Lifetime())
+			if err == nil {
+				return
+			}
+			c.hooks.log(slog.LevelError, "cannot search for a place; if there is one, it blocks the line until the session ends", "line", j.line.abs(), "err", err)
+		}
+	})
+}
+
+// settle searches once. If it finds the place, it deletes it in the background, and
+// returns a channel that is closed when the place is gone.
+func (j *lostJoin) settle(ctx context.Context) (gone <-chan struct{}, err error) {
+	name, _, err := j.search(ctx)
+	switch {
+	case errors.Is(err, zkconn.ErrSessionOver):
+		err = nil // the place has gone with the session
+	case name != "":
+		m, _ := parsePlaceName(name, j.line.kinds)
+		p := &place{placeName: m, line: j.line, s: j.s, path: j.line.abs() + "/" + name}
+		gone = j.line.c.background(j.user(), func() { p.leave(false) })
+	}
+	return gone, err
+}
+
+// user returns the path whose calls wait for the join. A barrier's rounds are below its
+// path.
+func (j *lostJoin) user() string {
+	if j.line.recipe == "round" {
+		return zkconn.Parent(j.line.path)
+	}
+	return j.line.path
 }

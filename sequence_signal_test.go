@@ -33,7 +33,7 @@ func TestB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 	}{
 		{"skipACL", "-Dzookeeper.skipACL=yes", zktest.SkipACL(), nil, true, false},
 		{"digest authentication off", "-Dzookeeper.DigestAuthenticationProvider.enabled=false", zktest.WithoutDigest(), nil, false, true},
-		{"super user", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + zkconn.DigestID(super), zktest.SuperDigest(zkconn.DigestID(super)), []Auth{{"digest", super}}, true, false},
+		{"super user", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + zkconn.DigestID(0, super), zktest.SuperDigest(zkconn.DigestID(0, super)), []Auth{{"digest", super}}, true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -154,4 +154,21 @@ func TestB47OnlyItsOwnerCanSetDataOnAPlace(t *testing.T) {
 	require.NoError(t, l.Err())
 	require.NoError(t, l.Release())
 	require.NoError(t, a.Get().Release())
+}
+
+// That the line's ACL forbids deletions says nothing about the session's identity.
+func TestIdentityIsKeptWhenOnlyTheDeletionIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.client(nil)
+		l := held(t, NewMutex(c, w.path).Lock)
+		other := w.bare()
+		_, err := other.SetACL(w.path, zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
+		require.NoError(t, err)
+		require.Error(t, l.Release())
+		_, err = other.SetACL(w.path, zk.WorldACL(zk.PermAll), -1)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		s, _ := c.session()
+		require.NotEmpty(t, s.OwnerID())
+	})
 }

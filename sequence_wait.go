@@ -3,7 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"errors"
-	"reflect"
+	"fmt"
 	"strings"
 	"time"
 
@@ -15,23 +15,54 @@ import (
 // awaitTurn returns when it is the place's turn.
 func (p *place) awaitTurn(ctx context.Context) error {
 	for queued := false; !p.first; {
-		pred, ahead, err := p.predecessor(ctx)
+		pred, ahead := p.guessed, p.ahead
+		p.guessed = nil
+		if pred == nil {
+			if p.kind.exclusive() { // it will wait
+				p.startOwn()
+			}
+			var err error
+			if pred, ahead, err = p.predecessor(ctx); err != nil {
+				return err
+			}
+			if pred == nil {
+				break
+			}
+		}
+		before, err := p.watchPredecessor(ctx, *pred)
 		if err != nil {
 			return err
 		}
-		if pred == nil {
-			break
+		if before == nil {
+			continue
 		}
 		if !queued {
 			queued = true
 			h := &p.line.c.hooks
 			h.tell(h.trace.Queued, p.event(TraceEvent{Ahead: ahead}))
 		}
-		if err := p.awaitPredecessor(ctx, *pred); err != nil {
+		if err := p.awaitPredecessor(ctx, *pred, before); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// guess returns the place that joined right before, if these are the line's data from
+// before the join. Nobody can stand between two numbers in a row, since they count what
+// is created in the line. But what the data say may be old by now, or wrong: it is a
+// guess until the place with that name and number is watched. nil: no guess.
+func (p *place) guess(data []byte) *placeName {
+	name, ok := p.line.recorded(data)
+	if !ok || p.number <= 0 {
+		return nil
+	}
+	m, ok := parsePlaceName(fmt.Sprintf("%s%010d", name, p.number-1), p.line.kinds)
+	p.line.noteTail(m.kind)
+	if !ok || !m.ours() || !isUUID(m.uuid) || p.line.foreign(m.kind) || !p.line.blocks(p.kind, m.kind) {
+		return nil
+	}
+	return &m
 }
 
 // predecessor lists the line and returns the place's predecessor: the nearest place ahead
@@ -46,6 +77,7 @@ func (p *place) predecessor(ctx context.Context) (pred *placeName, ahead int, er
 		return nil, 0, err
 	}
 	found := false
+	var last placeName // ahead, of any kind
 	for i, m := range ms {
 		if m.name == p.name {
 			found = true
@@ -55,6 +87,9 @@ func (p *place) predecessor(ctx context.Context) (pred *placeName, ahead int, er
 			continue
 		}
 		ahead++
+		if last.name == "" || last.compare(m) < 0 {
+			last = m
+		}
 		if p.line.blocks(p.kind, m.kind) && (pred == nil || pred.compare(m) < 0) {
 			pred = &ms[i]
 		}
@@ -62,6 +97,7 @@ func (p *place) predecessor(ctx context.Context) (pred *placeName, ahead int, er
 	if !found {
 		return nil, 0, p.whyGone(ctx)
 	}
+	p.line.noteTail(last.kind)
 	if pred != nil { // a copy, because it is kept for as long as the wait lasts
 		m, _ := parsePlaceName(strings.Clone(pred.name), p.line.kinds)
 		pred = &m
@@ -69,23 +105,27 @@ func (p *place) predecessor(ctx context.Context) (pred *placeName, ahead int, er
 	return pred, ahead, nil
 }
 
+// watchPredecessor watches the own place and the predecessor, by requests that are under
+// way together. nil and no error: the predecessor has gone.
+//
+// Both watches must be answered before an event is believed. Otherwise, if somebody
+// deletes this place, its successor may watch the predecessor too, and both see it leave.
+func (p *place) watchPredecessor(ctx context.Context, pred placeName) (*zkconn.Watch, error) {
+	own := p.startOwn()
+	before := p.s.StartWatch(p.line.abs() + "/" + pred.name)
+	if err := p.awaitOwn(ctx, own); err != nil {
+		return nil, err
+	}
+	before, err := p.s.Await(ctx, before)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return before, err
+}
+
 // awaitPredecessor waits for the predecessor to go. It sets p.first if the predecessor
 // said, as it left, that this place is next. Otherwise the line must be listed again.
-//
-// Both watches must be answered before an event is believed, the own one first.
-// Otherwise, if somebody deletes this place, its successor may watch the predecessor
-// too, and both see it leave.
-func (p *place) awaitPredecessor(ctx context.Context, pred placeName) error {
-	if err := p.watchOwn(ctx); err != nil {
-		return err
-	}
-	before, err := p.s.Watch(ctx, p.line.abs()+"/"+pred.name)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
+func (p *place) awaitPredecessor(ctx context.Context, pred placeName, before *zkconn.Watch) error {
 	trusted := pred.signals() && p.s.EnforcesACLs(ctx)
 	select {
 	case <-before.Fired():
@@ -93,7 +133,7 @@ func (p *place) awaitPredecessor(ctx context.Context, pred placeName) error {
 	case <-p.s.Over():
 		return zkconn.ErrSessionOver
 	case <-ctx.Done():
-		return zkconn.ContextErr(ctx)
+		return p.s.ContextErr(ctx)
 	}
 	if p.own.HasFired() { // must come first
 		if p.own.Deleted() {
@@ -115,11 +155,17 @@ func (p *place) awaitPredecessor(ctx context.Context, pred placeName) error {
 }
 
 // watchOwn sets the watch on the own place, if there is none.
-func (p *place) watchOwn(ctx context.Context) error {
+func (p *place) watchOwn(ctx context.Context) error { return p.awaitOwn(ctx, p.startOwn()) }
+
+func (p *place) startOwn() *zkconn.Watch {
 	if p.own != nil && !p.own.HasFired() {
-		return nil
+		return p.own
 	}
-	own, err := p.s.Watch(ctx, p.path)
+	return p.s.StartWatch(p.path)
+}
+
+func (p *place) awaitOwn(ctx context.Context, own *zkconn.Watch) error {
+	own, err := p.s.Await(ctx, own)
 	if errors.Is(err, zk.ErrNoNode) {
 		return p.whyGone(ctx)
 	}
@@ -158,7 +204,7 @@ func (p *place) awaitWatch(ctx context.Context, w *zkconn.Watch, late <-chan tim
 		case <-p.s.Over():
 			return zkconn.ErrSessionOver
 		case <-ctx.Done():
-			return zkconn.ContextErr(ctx)
+			return p.s.ContextErr(ctx)
 		}
 		if p.own, err = p.s.Watch(ctx, p.path); err != nil {
 			return err
@@ -172,17 +218,24 @@ func (p *place) awaitAny(ctx context.Context, watches []*zkconn.Watch) error {
 	if err := p.watchOwn(ctx); err != nil {
 		return err
 	}
-	cases := make([]reflect.SelectCase, 0, len(watches)+3)
-	for _, done := range []<-chan struct{}{p.own.Fired(), p.s.Over(), ctx.Done()} {
-		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(done)})
-	}
+	fired := make(chan struct{}, 1) // one for all: there may be a hundred thousand watches
+	defer func() {
+		for _, w := range watches {
+			w.StopNotify(fired)
+		}
+	}()
 	for _, w := range watches {
-		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(w.Fired())})
+		w.Notify(fired)
 	}
-	reflect.Select(cases)
+	select {
+	case <-fired:
+	case <-p.own.Fired():
+	case <-p.s.Over():
+	case <-ctx.Done():
+	}
 	switch {
 	case ctx.Err() != nil:
-		return zkconn.ContextErr(ctx)
+		return p.s.ContextErr(ctx)
 	case p.s.IsOver():
 		return zkconn.ErrSessionOver
 	case p.own.HasFired() && p.own.Deleted():

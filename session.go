@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
@@ -14,7 +15,7 @@ import (
 // session is one session of a Client, and what rests on it: grants, joins whose
 // outcome is unknown, and what is known of queues.
 //
-// The order of locks is session.mu, then those of zkconn.
+// The order of locks is grant.mu, session.mu, then those of zkconn.
 type session struct {
 	*zkconn.Session
 	c *Client
@@ -23,7 +24,8 @@ type session struct {
 
 	mu         sync.Mutex
 	grants     map[string]*grant      // by the path of the place
-	ticking    bool                   // see tick
+	timer      *time.Timer            // calls tick
+	due        time.Time              // when it does; zero: it does not
 	unresolved map[string]struct{}    // uuids, see leaveUnresolved
 	queues     map[string]*queueState // by absolute path
 }
@@ -37,16 +39,17 @@ func openSession(c *Client) (*session, error) {
 		queues:     map[string]*queueState{},
 	}
 	var creds []wire.Credential
-	for _, a := range c.auth {
+	for _, a := range c.auth() {
 		creds = append(creds, wire.Credential{Scheme: a.Scheme, Auth: a.Data})
 	}
 	s.Session = zkconn.New(zkconn.Config{
-		Servers: c.servers, Timeout: c.timeout, Credentials: creds,
+		Servers: c.servers, Timeout: c.timeout, Credentials: creds, Digest: c.digest,
 		TLS: c.tls, Dial: c.dialer, Tasks: &c.tasks,
 		Leases: s.hasGrants,
 		Event:  s.onEvent,
 		Up:     s.onUp,
 		Down:   s.onDown,
+		Sooner: s.onSooner,
 		Log:    c.hooks.log,
 	})
 	return s, s.Open()
@@ -62,9 +65,10 @@ func (s *session) onDown(err error) {
 	s.c.hooks.tell(s.c.hooks.trace.SessionDown, TraceEvent{Session: s.ID(), Err: err})
 }
 
-// leaveUnresolved remembers the uuid of a join that the search did not find, so that
-// its place is deleted if it shows up after all. The search ran behind a sync, so no
-// place ever should. A bounded number is kept.
+// leaveUnresolved remembers the uuid of a join that the search did not find, or that
+// cannot be searched for, so that its place is deleted if a listing shows it after all. A
+// search that finds nothing ran behind a sync, so no place ever should. A bounded number
+// is kept.
 func (s *session) leaveUnresolved(uuid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

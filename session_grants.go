@@ -27,20 +27,29 @@ func (s *session) addGrant(g *grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	conn, err := s.Connection()
+	last := s.grants[g.place().path] // of a kept lock: no reconnect came without a grant
 	switch {
 	case s.c.closing.Err() != nil:
 		return ErrClosed // endGrants may have run already
 	case err != nil:
 		return err
-	case g.place().turnBefore(conn):
+	case last == nil && g.place().turnBefore(conn):
 		return errMoved
+	case last != nil && last.deleted: // g gets no such event
+		return lost(errDeleted)
 	}
 	s.grants[g.place().path] = g
-	if !s.ticking {
-		s.ticking = true
-		time.AfterFunc(s.Timeout()/10, s.tick)
-	}
+	s.tickBy(time.Now().Add(s.watchAge()))
+	s.tickBy(s.ValidUntil()) // a place may be granted late, by an event
 	return nil
+}
+
+// isValid reports whether the session is known to be alive. The wall clock is looked at
+// too, since the monotonic clock stands still while a machine is suspended
+// (CLOCK_MONOTONIC).
+func (s *session) isValid() bool {
+	now, until := time.Now(), s.ValidUntil()
+	return now.Before(until) && now.Round(0).Before(until.Round(0))
 }
 
 // hasMoved reports whether an event of an earlier connection said that it is p's
@@ -92,6 +101,9 @@ func (s *session) endGrants(cause error) {
 func (s *session) onEvent(e wire.Event) {
 	s.mu.Lock()
 	g := s.grants[e.Path]
+	if g != nil && e.Type == jute.EventDeleted {
+		g.deleted = true
+	}
 	s.mu.Unlock()
 	switch {
 	case g == nil:
@@ -102,19 +114,21 @@ func (s *session) onEvent(e wire.Event) {
 	}
 }
 
+// watchAge is how long a grant has lasted when its place is watched: short critical
+// sections do not pay for the watch, and long ones learn that their place was deleted.
+func (s *session) watchAge() time.Duration { return s.Timeout() / 10 }
+
 // tick ends the grants when the session's clock runs out, and watches the places that
-// were held for a tenth of its timeout: short critical sections do not pay for the watch,
-// and long ones learn that their place was deleted. One timer serves all grants. It runs
-// on until it finds none, so that short critical sections do not pay for timers either.
+// were held for long enough. One timer serves all grants. It runs on until it finds
+// none, so that short critical sections do not pay for timers either.
 func (s *session) tick() {
-	age := s.Timeout() / 10
 	s.mu.Lock()
+	s.due = time.Time{}
 	if len(s.grants) == 0 {
-		s.ticking = false
 		s.mu.Unlock()
 		return
 	}
-	now := time.Now()
+	now, age := time.Now(), s.watchAge()
 	next := s.ValidUntil()
 	silent := !now.Before(next)
 	if silent {
@@ -133,11 +147,80 @@ func (s *session) tick() {
 		g.watched = true
 		s.c.tasks.Start(g.watchPlace)
 	}
-	time.AfterFunc(next.Sub(now), s.tick)
+	s.tickBy(next)
 	s.mu.Unlock()
 	if silent {
 		for _, g := range s.allGrants() {
 			g.checkHeld()
 		}
 	}
+}
+
+// tickBy makes tick run at that time at the latest. s.mu must be held.
+func (s *session) tickBy(at time.Time) {
+	if !s.due.IsZero() && !at.Before(s.due) {
+		return
+	}
+	s.due = at
+	if s.timer == nil {
+		s.timer = time.AfterFunc(time.Until(at), s.tick)
+		return
+	}
+	s.timer.Reset(time.Until(at))
+}
+
+// onSooner is called when the session's clock runs out earlier than it did.
+func (s *session) onSooner() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.grants) > 0 {
+		s.tickBy(s.ValidUntil())
+	}
+}
+
+// A kept lock's place has several grants, one after the other.
+
+// keepBy makes k decide what becomes of the place after the grant. false: the grant has
+// ended already.
+func (g *grant) keepBy(k *keptLock) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return false
+	}
+	g.kept = k
+	return true
+}
+
+// successor makes the next grant of the same place, after g has ended. Events of the
+// place go to it, so it can end before somebody has it. It returns nil if the session has
+// ended, or if there is no higher token.
+func (g *grant) successor() *grant {
+	if g.token&lastGrant == lastGrant {
+		return nil
+	}
+	next := &grant{
+		line: g.line, s: g.s, token: g.token + 1, kept: g.kept, idle: true,
+		over: make(chan struct{}), handles: map[*Lease]struct{}{}, since: g.since,
+	}
+	next.current.Store(g.place())
+	next.mu.Lock()
+	defer next.mu.Unlock()
+	if g.s.addGrant(next) != nil {
+		return nil
+	}
+	return next
+}
+
+// begun begins a grant that successor has made. false: it has ended already.
+func (g *grant) begun() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return false
+	}
+	g.idle = false
+	h := &g.line.c.hooks
+	h.tell(h.trace.Granted, g.place().event(TraceEvent{Token: g.token}))
+	return true
 }

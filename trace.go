@@ -12,6 +12,9 @@ import (
 // goroutine of their own: a slow function delays the others, never a lock. They
 // may call the library, even Close, which does not wait for them. If a function
 // panics, the panic is logged and the next function is called.
+//
+// At most 10,000 calls wait, those of the Logger included. What comes while so many
+// wait is dropped and counted, see TraceEvent.Dropped.
 type Trace struct {
 	// Queued: a call has taken a place in a line, and other places are ahead. It is
 	// called again when the wait goes on in a new session, at the end of the line.
@@ -38,7 +41,15 @@ type TraceEvent struct {
 	Token   Token  // of a grant, else 0
 	Ahead   int    // Queued: how many places are ahead
 	Err     error  // Lost, SessionDown
+
+	// Dropped is how many events were dropped since the last call of one of the
+	// Trace's functions, because the functions or the Logger were too slow. The Logger
+	// gets a record of it, too.
+	Dropped int
 }
+
+// maxHookCalls bounds the calls that wait for a slow function.
+const maxHookCalls = 10_000
 
 // hooks calls Trace functions and the Logger in order, outside of all locks. Its
 // goroutine lives as long as there is something to call.
@@ -47,8 +58,21 @@ type hooks struct {
 	logger *slog.Logger // may be nil
 
 	mu      sync.Mutex
-	queue   []func()
+	queue   []hookCall
 	running bool
+
+	dropped int // events that no Trace function was told of yet; only run uses it
+}
+
+// hookCall is a call of a Trace function or of the Logger, or the place of calls that
+// were dropped.
+type hookCall struct {
+	f     func(TraceEvent)
+	event TraceEvent
+
+	log func()
+
+	events, records int // that were dropped
 }
 
 func (h *hooks) tell(f func(TraceEvent), e TraceEvent) {
@@ -56,42 +80,68 @@ func (h *hooks) tell(f func(TraceEvent), e TraceEvent) {
 		return
 	}
 	e.Time = time.Now()
-	h.later(func() { f(e) })
+	h.later(hookCall{f: f, event: e})
 }
 
 // log writes a record to the Logger, whose handler is the user's.
 func (h *hooks) log(level slog.Level, msg string, args ...any) {
 	if h.logger != nil {
-		h.later(func() { h.logger.Log(context.Background(), level, msg, args...) })
+		h.later(hookCall{log: func() { h.logger.Log(context.Background(), level, msg, args...) }})
 	}
 }
 
-func (h *hooks) later(f func()) {
+func (h *hooks) later(c hookCall) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.queue = append(h.queue, f)
+	if len(h.queue) >= maxHookCalls {
+		h.drop(c)
+		return
+	}
+	h.queue = append(h.queue, c)
 	if !h.running {
 		h.running = true
 		go h.run()
 	}
 }
 
-func (h *hooks) run() {
-	for {
-		h.mu.Lock()
-		if len(h.queue) == 0 {
-			h.running = false
-			h.mu.Unlock()
-			return
-		}
-		f := h.queue[0]
-		h.queue = h.queue[1:]
-		h.mu.Unlock()
-		h.call(f)
+// drop counts a call at the end of the queue, where it would have been.
+func (h *hooks) drop(c hookCall) {
+	last := &h.queue[len(h.queue)-1]
+	if last.events+last.records == 0 {
+		h.queue = append(h.queue, hookCall{})
+		last = &h.queue[len(h.queue)-1]
+	}
+	if c.f != nil {
+		last.events++
+	} else {
+		last.records++
 	}
 }
 
-func (h *hooks) call(f func()) {
+func (h *hooks) run() {
+	returned := false
+	defer func() {
+		if !returned { // a function has ended the goroutine (runtime.Goexit)
+			go h.run()
+		}
+	}()
+	for {
+		h.mu.Lock()
+		if len(h.queue) == 0 {
+			h.queue, h.running = nil, false
+			h.mu.Unlock()
+			returned = true
+			return
+		}
+		c := h.queue[0]
+		h.queue[0] = hookCall{}
+		h.queue = h.queue[1:]
+		h.mu.Unlock()
+		h.call(c)
+	}
+}
+
+func (h *hooks) call(c hookCall) {
 	defer func() {
 		if p := recover(); p != nil {
 			defer func() { _ = recover() }() // it may be the Logger that panics
@@ -101,5 +151,16 @@ func (h *hooks) call(f func()) {
 			h.logger.Error("trace function panicked", "panic", p)
 		}
 	}()
-	f()
+	switch {
+	case c.f != nil:
+		c.event.Dropped, h.dropped = h.dropped, 0
+		c.f(c.event)
+	case c.log != nil:
+		c.log()
+	default:
+		h.dropped += c.events
+		if h.logger != nil {
+			h.logger.Warn("trace functions or logger too slow", "dropped events", c.events, "dropped records", c.records)
+		}
+	}
 }

@@ -27,11 +27,12 @@ func (w *barrierWorld) finalRound(path string) {
 	ctx, cancel := context.WithTimeout(w.ctx, 20*w.timeout) // the server may still lag
 	defer cancel()
 	var all sync.WaitGroup
-	for i := range w.sizes[path] {
+	n := w.size(path)
+	for i := range n {
 		p := w.processes[i%len(w.processes)]
 		all.Go(func() {
 			c, life := p.current()
-			if a := w.callWait(ctx, p, life, 100+i, zkrecipes.NewBarrier(c, path, w.sizes[path]), path); a.err != nil {
+			if a := w.callWait(ctx, p, life, 100+i, &sizedBarrier{zkrecipes.NewBarrier(c, path, n), n}, path); a.err != nil {
 				w.log.violation("at rest: %v\n%s", a.err, w.srv.Tree())
 			}
 		})
@@ -99,7 +100,7 @@ func (a *waitCall) matches(m *member) bool {
 	case a.client != m.client || a.called > m.joinedAt:
 		return false
 	case a.err == nil:
-		return a.index == m.index && m.namedAt < a.ret
+		return a.index == m.index && a.n == m.of && m.namedAt < a.ret
 	}
 	return errors.Is(a.err, zkrecipes.ErrUncertain) // the join may have been applied
 }

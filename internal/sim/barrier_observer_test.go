@@ -31,7 +31,7 @@ type member struct {
 	client                       string // its Identity
 	number                       int64
 	joinedAt, namedAt, deletedAt int64
-	index                        int // in the round that was opened with the member
+	index, of                    int // in the round that was opened with the member, and how many were
 }
 
 func newRoundObserver(w *waitWorld) *roundObserver {
@@ -85,11 +85,12 @@ func (o *roundObserver) roundOpened(barrier string, r *round, data string) {
 		return
 	}
 	r.opened = true
-	if len(r.present) > o.sizes[barrier] {
+	if len(r.present) > o.size(barrier) {
 		o.events.add("surplus member")
 	}
 	o.events.add("round opened")
 	now, index := o.log.tick(), 0
+	var named []*member
 	for part := range strings.SplitSeq(data, ",") {
 		from, to, ok := strings.Cut(part, "-")
 		if !ok {
@@ -108,10 +109,14 @@ func (o *roundObserver) roundOpened(barrier string, r *round, data string) {
 				return
 			}
 			m.namedAt, m.index = now, index
+			named = append(named, m)
 			index++
 		}
 	}
-	if index != o.sizes[barrier] {
+	for _, m := range named {
+		m.of = index
+	}
+	if index != o.size(barrier) {
 		o.log.violation("%s: opened with %q, %d members", barrier, data, index)
 	}
 }

@@ -16,6 +16,7 @@ type waitCall struct {
 	worker      int
 	path        string
 	client      string
+	n           int // of the members that it waited for
 	called, ret int64
 	index       int
 	err         error
@@ -25,19 +26,20 @@ type waitCall struct {
 func (w *barrierWorld) work(p *process, j int) {
 	defer w.workerDone()
 	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
-	barriers := map[string]*zkrecipes.Barrier{}
+	barriers := map[string]*sizedBarrier{}
 	of := -1 // the life that they belong to
 	for range w.rounds {
 		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
 		path := w.paths[r.IntN(len(w.paths))]
 		c, life := p.current()
 		if life != of {
-			of, barriers = life, map[string]*zkrecipes.Barrier{}
+			of, barriers = life, map[string]*sizedBarrier{}
 		}
 		if barriers[path] == nil || r.IntN(3) == 0 {
-			barriers[path] = zkrecipes.NewBarrier(c, path, w.sizes[path])
+			n := w.size(path)
+			barriers[path] = &sizedBarrier{zkrecipes.NewBarrier(c, path, n), n}
 		}
-		if !w.runCancelable(r, path, func(ctx context.Context) {
+		if !w.runCancelableOf(r, path, barriers[path].n, func(ctx context.Context) {
 			a := w.callWait(ctx, p, life, 10*p.i+j, barriers[path], path)
 			if a.err != nil && !w.isExpected(ctx, p, life, a.err) {
 				w.log.violation("worker %d: %v", a.worker, a.err)
@@ -48,9 +50,15 @@ func (w *barrierWorld) work(p *process, j int) {
 	}
 }
 
+// sizedBarrier is a Barrier with its n, which the path may no longer have.
+type sizedBarrier struct {
+	*zkrecipes.Barrier
+	n int
+}
+
 // callWait takes part in a round.
-func (w *barrierWorld) callWait(ctx context.Context, p *process, life, worker int, b *zkrecipes.Barrier, path string) *waitCall {
-	a := &waitCall{worker: worker, path: path, client: identity(p.i, life), called: w.log.tick()}
+func (w *barrierWorld) callWait(ctx context.Context, p *process, life, worker int, b *sizedBarrier, path string) *waitCall {
+	a := &waitCall{worker: worker, path: path, client: identity(p.i, life), n: b.n, called: w.log.tick()}
 	a.index, a.err = b.Wait(ctx)
 	a.ret = w.log.tick()
 	w.log.note("worker %d of %s: waited from %d at %s: %d %v", worker, a.client, a.called, path, a.index, a.err)
@@ -67,6 +75,8 @@ func (w *barrierWorld) countOutcome(ctx context.Context, a *waitCall) {
 		w.events.add("canceled, but in the round")
 	case a.abandoned():
 		w.events.add("canceled while disconnected")
+	case errors.Is(a.err, zkrecipes.ErrSize):
+		w.events.add("another size")
 	case errors.Is(a.err, zkrecipes.ErrUncertain):
 		w.events.add("uncertain")
 	case errors.Is(a.err, zkrecipes.ErrEvicted):

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 
@@ -18,14 +19,14 @@ type barrierWorld struct {
 
 var barrierEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step", "member deleted",
-	"round opened", "surplus member", "canceled, but in the round", "outcome read by a later session",
+	"round opened", "surplus member", "path remade", "another size", "canceled, but in the round", "outcome read by a later session",
 	"canceled", "canceled while disconnected", "uncertain", "evicted", "expired",
 }
 
 func newBarrierWorld(seed uint64) *world {
 	g, _ := newWaitWorld(seed, func(n int) []string {
 		return []string{
-			"multi(check,create,setData)", "multi(setData" + strings.Repeat(",check", n) + ")",
+			"multi(check,create,setData)", "multi(setData" + strings.Repeat(",check", 1+n) + ")",
 			"multi(delete,check,setData)", "multi(delete,setData)", "multi(create,create)", "multi(delete,delete)",
 			"getData", "getChildren2", "sync",
 		}
@@ -37,6 +38,9 @@ func newBarrierWorld(seed uint64) *world {
 
 func (w *barrierWorld) onChange(c zktest.Change) {
 	for _, path := range w.paths {
+		if n, err := strconv.Atoi(string(c.Data)); c.Path == path && !c.Deleted && err == nil {
+			w.setSize(path, n)
+		}
 		if below, ok := strings.CutPrefix(c.Path, path+"/"); ok {
 			w.observer.onChange(path, below, c)
 			w.faultAtStep(c)
@@ -48,5 +52,6 @@ func (w *barrierWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{})
 	w.waitWorld.startFaults(faults, stop)
 	if w.operator {
 		faults.Go(func() { w.evictMembers(stop, "/round") })
+		faults.Go(func() { w.remakePaths(stop, func(n int) []byte { return []byte(strconv.Itoa(n)) }) })
 	}
 }

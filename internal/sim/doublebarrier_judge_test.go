@@ -44,11 +44,12 @@ func (w *doubleBarrierWorld) finalVisit(path string) {
 	ctx, cancel := context.WithTimeout(w.ctx, 20*w.timeout) // the server may still lag
 	defer cancel()
 	var all sync.WaitGroup
-	for i := range w.sizes[path] {
+	n := w.size(path)
+	for i := range n {
 		p := w.processes[i%len(w.processes)]
 		all.Go(func() {
 			c, life := p.current()
-			v, e, err := w.enter(ctx, p, life, 100+i, zkrecipes.NewDoubleBarrier(c, path, w.sizes[path]), path)
+			v, e, err := w.enter(ctx, p, life, 100+i, &sizedDouble{zkrecipes.NewDoubleBarrier(c, path, n), n}, path)
 			if err == nil {
 				if err = v.Leave(ctx); err == nil {
 					w.checkLeave(e)
@@ -76,15 +77,15 @@ func (w *doubleBarrierWorld) checkCalls(path string) {
 	}
 	came := w.observer.visitors[path]
 	if i := match(len(calls), len(came), func(i, j int) bool { return w.matches(calls[i], came[j]) }); i >= 0 {
-		w.log.violation("%s: worker %d has entered (called at %d), and was never one of %d", path, calls[i].worker, calls[i].called, w.sizes[path])
+		w.log.violation("%s: worker %d has entered (called at %d), and was never one of %d", path, calls[i].worker, calls[i].called, calls[i].n)
 	}
 }
 
 // matches reports whether the member may belong to the call. The member must at
-// some moment have been one of as many as the barrier waits for, or the operator
+// some moment have been one of n that wait for n, or the operator
 // must have deleted it before its client learned that.
 func (w *doubleBarrierWorld) matches(e *enterCall, m *visitor) bool {
-	if e.client != m.client || e.called > m.joinedAt {
+	if e.client != m.client || e.n != m.n || e.called > m.joinedAt {
 		return false
 	}
 	w.waitWorld.mu.Lock()

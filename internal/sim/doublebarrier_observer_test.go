@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 
@@ -21,10 +22,11 @@ type visitObserver struct {
 // visitor is a member. Logical times are 0 until they come.
 type visitor struct {
 	name       string
+	n          int    // for how many it waits
 	client     string // its Identity
 	czxid      int64
 	joinedAt   int64
-	completeAt int64 // when it was first one of as many as the barrier waits for
+	completeAt int64 // when it was first one of n that wait for n
 	deletedAt  int64
 }
 
@@ -46,20 +48,28 @@ func (o *visitObserver) onChange(barrier, name string, c zktest.Change) {
 		o.log.violation("%s was created in %s", name, barrier)
 	case name == "ready" && c.Created:
 		o.events.add("opened")
-		if len(here) < o.sizes[barrier] {
+		if len(here) < o.size(barrier) {
 			o.events.add("opened after members had gone")
 		}
 		o.readyZxids[barrier] = append(o.readyZxids[barrier], c.Zxid)
 	case name == "ready":
 	case c.Created:
 		m := &visitor{name: name, client: string(c.Data), czxid: c.Zxid, joinedAt: o.log.tick()}
+		_, size, _ := strings.Cut(name, "-of")
+		m.n, _ = strconv.Atoi(size[:strings.IndexByte(size, '-')])
 		here[name] = m
 		o.visitors[barrier] = append(o.visitors[barrier], m)
-		if len(here) < o.sizes[barrier] {
+		var same []*visitor
+		for _, other := range here {
+			if other.n == m.n {
+				same = append(same, other)
+			}
+		}
+		if len(same) < m.n {
 			break
 		}
 		now := o.log.tick()
-		for _, m := range here {
+		for _, m := range same {
 			if m.completeAt == 0 {
 				m.completeAt = now
 			}

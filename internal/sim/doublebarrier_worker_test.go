@@ -14,6 +14,7 @@ type enterCall struct {
 	worker      int
 	path        string
 	client      string
+	n           int // of the members that it waited for
 	called, ret int64
 }
 
@@ -21,14 +22,23 @@ type enterCall struct {
 func (w *doubleBarrierWorld) work(p *process, j int) {
 	defer w.workerDone()
 	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
+	doubles := map[string]*sizedDouble{}
+	of := -1 // the life that they belong to
 	for range w.rounds {
 		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
 		path := w.paths[r.IntN(len(w.paths))]
 		c, life := p.current()
-		d := zkrecipes.NewDoubleBarrier(c, path, w.sizes[path])
+		if life != of {
+			of, doubles = life, map[string]*sizedDouble{}
+		}
+		if doubles[path] == nil || r.IntN(3) == 0 {
+			n := w.size(path)
+			doubles[path] = &sizedDouble{zkrecipes.NewDoubleBarrier(c, path, n), n}
+		}
+		d := doubles[path]
 		var v *zkrecipes.Visit
 		var e *enterCall
-		if !w.runCancelable(r, path, func(ctx context.Context) {
+		if !w.runCancelableOf(r, path, d.n, func(ctx context.Context) {
 			var err error
 			if v, e, err = w.enter(ctx, p, life, 10*p.i+j, d, path); err != nil && !errors.Is(err, zkrecipes.ErrLost) && !w.isExpected(ctx, p, life, err) {
 				w.log.violation("worker %d: %v", 10*p.i+j, err)
@@ -43,11 +53,20 @@ func (w *doubleBarrierWorld) work(p *process, j int) {
 	}
 }
 
-func (w *doubleBarrierWorld) enter(ctx context.Context, p *process, life, worker int, d *zkrecipes.DoubleBarrier, path string) (*zkrecipes.Visit, *enterCall, error) {
-	e := &enterCall{worker: worker, path: path, client: identity(p.i, life), called: w.log.tick()}
+// sizedDouble is a DoubleBarrier with its n, for which others may no longer wait.
+type sizedDouble struct {
+	*zkrecipes.DoubleBarrier
+	n int
+}
+
+func (w *doubleBarrierWorld) enter(ctx context.Context, p *process, life, worker int, d *sizedDouble, path string) (*zkrecipes.Visit, *enterCall, error) {
+	e := &enterCall{worker: worker, path: path, client: identity(p.i, life), n: d.n, called: w.log.tick()}
 	v, err := d.Enter(ctx)
 	e.ret = w.log.tick()
 	w.log.note("worker %d of %s: entered from %d at %s: %v", worker, e.client, e.called, path, err)
+	if errors.Is(err, zkrecipes.ErrSize) {
+		w.events.add("another size")
+	}
 	if err != nil {
 		return nil, nil, err
 	}

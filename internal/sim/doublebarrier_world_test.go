@@ -18,7 +18,7 @@ type doubleBarrierWorld struct {
 
 var doubleBarrierEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step", "member deleted",
-	"opened", "opened after members had gone", "entered", "left", "leave canceled", "leave retried", "lost",
+	"opened", "opened after members had gone", "entered", "left", "leave canceled", "leave retried", "lost", "path remade", "another size",
 }
 
 func newDoubleBarrierWorld(seed uint64) *world {
@@ -46,5 +46,6 @@ func (w *doubleBarrierWorld) startFaults(faults *sync.WaitGroup, stop <-chan str
 	w.waitWorld.startFaults(faults, stop)
 	if w.operator {
 		faults.Go(func() { w.evictMembers(stop, "") })
+		faults.Go(func() { w.remakePaths(stop, func(int) []byte { return nil }) })
 	}
 }

@@ -178,7 +178,7 @@ func (w *lockWorld) checkGranted(worker int, place string, reads bool) {
 		w.log.violation("worker %d was granted %s, a place of another kind", worker, place)
 	case !turn:
 		w.log.violation("worker %d was granted %s, which could never hold", worker, place)
-	case s.number < 0 || s.number > math.MaxInt32-1_000_000:
+	case w.isBeyondLimit(s.number):
 		w.log.violation("worker %d was granted %s, a number beyond the limit", worker, place)
 	}
 }

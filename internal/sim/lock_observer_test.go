@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,10 +21,11 @@ type lineObserver struct {
 	places  map[string][]linePlace // by line
 	existed map[string]bool        // paths of all places there ever were
 	mayHold map[string]bool        // those that could hold at some moment
+	newest  map[string]int64       // number of the newest place, by line
 }
 
 func newLineObserver(forged func(path string)) *lineObserver {
-	return &lineObserver{forged: forged, places: map[string][]linePlace{}, existed: map[string]bool{}, mayHold: map[string]bool{}}
+	return &lineObserver{forged: forged, places: map[string][]linePlace{}, existed: map[string]bool{}, mayHold: map[string]bool{}, newest: map[string]int64{}}
 }
 
 // linePlace is a place of this library or another.
@@ -65,6 +67,7 @@ func (o *lineObserver) onChange(c zktest.Change) {
 	switch {
 	case c.Created:
 		o.existed[c.Path] = true
+		o.sawNumber(line, s.number)
 		o.places[line] = append(o.places[line], s)
 	case c.Deleted:
 		o.places[line] = slices.DeleteFunc(o.places[line], func(other linePlace) bool { return other == s })
@@ -86,6 +89,34 @@ func (o *lineObserver) onChange(c zktest.Change) {
 			break
 		}
 	}
+}
+
+// sawNumber notes a number of the line's counter. The place of a downgraded writer
+// bears an old one. o.mu must be held.
+func (o *lineObserver) sawNumber(line string, number int64) {
+	if number < 0 { // beyond the counter's end
+		number = math.MaxInt64
+	}
+	o.newest[line] = max(o.newest[line], number)
+}
+
+// countsFrom notes that the line's counter was moved.
+func (o *lineObserver) countsFrom(line string, number int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sawNumber(line, number)
+}
+
+// newestNumber returns the highest number of the line's counter. With forget, the next
+// one begins a new line.
+func (o *lineObserver) newestNumber(line string, forget bool) (number int64, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	number, ok = o.newest[line]
+	if forget {
+		delete(o.newest, line)
+	}
+	return number, ok
 }
 
 // hasExisted reports whether there ever was such a place.

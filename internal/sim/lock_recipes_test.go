@@ -2,13 +2,15 @@ package sim
 
 import (
 	"context"
+	"math/rand/v2"
+	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 )
 
 // lockRecipe is a recipe that a lockWorld can run.
 type lockRecipe struct {
-	newLock       func(*zkrecipes.Client, string) anyLock
+	newLock       func(c *zkrecipes.Client, path string, r *rand.Rand) anyLock
 	foreignPlaces [][]string // names of other libraries' places, for a world to pick from
 	mustSee       []string   // events that must happen in a few hundred runs
 }
@@ -19,6 +21,7 @@ type anyLock struct {
 	lock, tryLock   lockFunc
 	rlock, tryRLock lockFunc
 	downgrade       func(context.Context, *zkrecipes.Lease) error
+	keepFor         time.Duration // 0: it is not kept
 }
 
 type lockFunc func(context.Context) (*zkrecipes.Lease, error)
@@ -30,30 +33,47 @@ const (
 	goZookeepers   = "_c_0123456789abcdeffedcba9876543210-lock-"
 	kazoosLock     = "fedcba98765432100123456789abcdef__lock__" // also what its write lock uses
 	kazoosReader   = "fedcba98765432100123456789abcdef__rlock__"
+	noPlace        = "no-place-" // keeps a line from being deleted
 )
 
-var lockFaultEvents = []string{"partition", "client paused", "place deleted", "lease ended by a deletion", "place written to", "foreign place"}
+var lockFaultEvents = []string{"partition", "client paused", "place deleted", "lease ended by a deletion", "place written to", "foreign place", "line begins anew", "counter jumps"}
 
 var mutexRecipe = lockRecipe{
-	newLock: func(c *zkrecipes.Client, path string) anyLock {
+	newLock: func(c *zkrecipes.Client, path string, _ *rand.Rand) anyLock {
 		m := zkrecipes.NewMutex(c, path)
 		return anyLock{path: path, lock: m.Lock, tryLock: m.TryLock}
 	},
-	foreignPlaces: [][]string{
-		{curatorsMutex}, {goZookeepers}, {kazoosLock}, {kazoosReader},
-		{kazoosLock, "_c_1f2e3d4c-5b6a-4789-lock-"},
+	foreignPlaces: foreignMutexPlaces,
+	mustSee:       lockFaultEvents,
+}
+
+var foreignMutexPlaces = [][]string{
+	{curatorsMutex}, {goZookeepers}, {kazoosLock}, {kazoosReader},
+	{kazoosLock, "_c_1f2e3d4c-5b6a-4789-lock-"},
+}
+
+// Most holders let their process keep the lock, for times that differ.
+var keptMutexRecipe = lockRecipe{
+	newLock: func(c *zkrecipes.Client, path string, r *rand.Rand) anyLock {
+		d := []time.Duration{0, 10 * time.Millisecond, time.Second, 5 * time.Second, 5 * time.Second}[r.IntN(5)]
+		m := zkrecipes.NewMutex(c, path)
+		if d > 0 {
+			m = zkrecipes.NewMutex(c, path, zkrecipes.KeepFor(d))
+		}
+		return anyLock{path: path, lock: m.Lock, tryLock: m.TryLock, keepFor: d}
 	},
-	mustSee: lockFaultEvents,
+	foreignPlaces: foreignMutexPlaces,
+	mustSee:       append([]string{"kept lock taken again", "kept lock left", "commit beside a release"}, lockFaultEvents...),
 }
 
 var rwLockRecipe = lockRecipe{
-	newLock: func(c *zkrecipes.Client, path string) anyLock {
+	newLock: func(c *zkrecipes.Client, path string, _ *rand.Rand) anyLock {
 		m := zkrecipes.NewRWLock(c, path)
-		return anyLock{path, m.Lock, m.TryLock, m.RLock, m.TryRLock, m.Downgrade}
+		return anyLock{path: path, lock: m.Lock, tryLock: m.TryLock, rlock: m.RLock, tryRLock: m.TryRLock, downgrade: m.Downgrade}
 	},
 	foreignPlaces: [][]string{
 		{curatorsWriter}, {curatorsReader}, {curatorsWriter, curatorsReader},
-		{kazoosLock}, {kazoosReader}, {kazoosLock, curatorsWriter, "no-place-"},
+		{kazoosLock}, {kazoosReader}, {kazoosLock, curatorsWriter, noPlace},
 	},
 	mustSee: append([]string{
 		"readers together", "downgrade", "downgrade canceled", "downgrade canceled, but done",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ func (w *lockWorld) work(p *process, j int) {
 	worker := 10*p.i + j
 	for range w.rounds {
 		time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
-		m := w.newLock(c, w.paths[r.IntN(len(w.paths))])
+		m := w.newLock(c, w.paths[r.IntN(len(w.paths))], r)
 		ctx, cancel, get, reads := w.drawCall(r, m)
 		g, err := w.acquire(ctx, worker, m, get, reads)
 		if err != nil {
@@ -89,7 +90,7 @@ func (w *lockWorld) isExpected(ctx context.Context, err error) bool {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()),
 		errors.Is(err, zkrecipes.ErrLocked),
 		w.operator && errors.Is(err, zkrecipes.ErrEvicted),
-		w.nearLimit && errors.Is(err, zkrecipes.ErrExhausted):
+		errors.Is(err, zkrecipes.ErrExhausted) && slices.Contains(w.foreignPrefixes, noPlace):
 		return true
 	}
 	return false
@@ -104,6 +105,7 @@ func (w *lockWorld) acquire(ctx context.Context, worker int, m anyLock, get lock
 	}
 	g := &grant{worker: worker, lease: l, lock: m, called: called, token: l.Token(), place: l.Check().Path, reader: reads}
 	w.log.note("worker %d: granted %s 0x%x reads=%v", worker, m.path, int64(g.token), reads)
+	g.called = w.beginUse(g)
 	w.checkGranted(worker, g.place, reads)
 	if err := l.Err(); err != nil && strings.Contains(err.Error(), textNoAnswer) {
 		w.log.violation("worker %d: granted 0x%x after the session's timeout: %v", worker, int64(g.token), err)
@@ -124,7 +126,7 @@ func (w *lockWorld) acquire(ctx context.Context, worker int, m anyLock, get lock
 	if reads {
 		op = opReaderGranted
 	}
-	w.history.add(lockOp{lock: m.path, worker: worker, kind: op, token: g.token, call: called, ret: w.log.tick()})
+	w.history.add(lockOp{lock: m.path, worker: worker, kind: op, token: g.token, call: g.called, ret: w.log.tick()})
 	return g, nil
 }
 
@@ -224,6 +226,10 @@ func (w *lockWorld) release(r *rand.Rand, g *grant) {
 	if twice {
 		wg.Go(func() { other = g.lease.Release() })
 	}
+	if g.lock.keepFor > 0 && r.IntN(3) == 0 {
+		w.events.add("commit beside a release")
+		wg.Go(func() { w.commitWrite(g) })
+	}
 	err := g.lease.Release()
 	wg.Wait()
 	w.log.note("worker %d: release of 0x%x: %v", g.worker, int64(g.token), err)
@@ -236,6 +242,7 @@ func (w *lockWorld) release(r *rand.Rand, g *grant) {
 		w.log.violation("worker %d: release: %v", g.worker, err)
 	}
 	w.checkNotDeleted(err)
+	w.endUse(g)
 	if err != nil || w.forcedExpiry { // the grant may have ended at any time
 		releasing = g.called
 	}

@@ -2,7 +2,10 @@ package sim
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -18,7 +21,8 @@ type lockWorld struct {
 	observer        *lineObserver
 
 	mu      sync.Mutex
-	holders map[*grant]struct{} // granted, and not yet being released
+	holders map[*grant]struct{}   // granted, and not yet being released
+	uses    map[string]*placeUses // by the path of the place
 }
 
 func newLockWorld(of lockRecipe) func(seed uint64) *world {
@@ -26,7 +30,7 @@ func newLockWorld(of lockRecipe) func(seed uint64) *world {
 		sc, r := newScenario(seed)
 		w := &lockWorld{
 			world: &world{scenario: sc}, lockRecipe: of,
-			history: newLockHistory(), holders: map[*grant]struct{}{},
+			history: newLockHistory(), holders: map[*grant]struct{}{}, uses: map[string]*placeUses{},
 		}
 		w.workload = w
 		w.observer = newLineObserver(func(path string) {
@@ -38,11 +42,26 @@ func newLockWorld(of lockRecipe) func(seed uint64) *world {
 		if r.IntN(4) == 0 {
 			w.foreignPrefixes = of.foreignPlaces[r.IntN(len(of.foreignPlaces))]
 		}
+		if !w.nearLimit && r.IntN(6) == 0 {
+			w.lastNumber = int32(r.IntN(8))
+		}
 		return w.world
 	}
 }
 
-func (w *lockWorld) onChange(c zktest.Change) { w.observer.onChange(c) }
+func (w *lockWorld) onChange(c zktest.Change) {
+	w.observer.onChange(c)
+	if !c.Deleted || !slices.Contains(w.paths, c.Path) {
+		return
+	}
+	if number, ok := w.observer.newestNumber(c.Path, true); ok && w.isBeyondLimit(number) {
+		w.events.add("line begins anew")
+	}
+}
+
+func (w *lockWorld) isBeyondLimit(number int64) bool {
+	return number < 0 || number > int64(w.lastNumber)
+}
 
 func (w *lockWorld) trace(i int) *zkrecipes.Trace {
 	t := w.logTrace(i)
@@ -54,22 +73,47 @@ func (w *lockWorld) trace(i int) *zkrecipes.Trace {
 	return t
 }
 
-// begin creates the lines, and moves their sequence numbers near the limit.
+// begin creates the lines, and moves their sequence numbers close to the limit.
 func (w *lockWorld) begin() {
 	if !w.nearLimit {
 		return
 	}
 	for i, path := range w.paths {
-		l, err := w.newLock(w.processes[0].client(), path).lock(w.ctx)
+		l, err := w.newLock(w.processes[0].client(), path, rand.New(rand.NewPCG(w.seed, 8000))).lock(w.ctx)
 		if err == nil {
 			err = l.Release()
 		}
 		if err != nil {
 			w.log.violation("first use: %v", err)
 		}
-		at := []int32{math.MaxInt32 - 1_000_000 - 3, math.MaxInt32 - 2}[i%2]
-		if err := w.srv.SetCounter(path, at); err != nil {
-			w.log.note("%v", err) // the server has deleted the empty container
+		w.jump(path, []int32{w.lastNumber - 3, math.MaxInt32 - 2}[i%2])
+	}
+}
+
+// jump makes a line's next sequence number at.
+func (w *lockWorld) jump(path string, at int32) {
+	w.observer.countsFrom(path, int64(at))
+	err := w.srv.SetCounter(path, at) // an error if the server has deleted the empty container
+	w.log.note("counter of %s jumps to %d: %v", path, at, err)
+	if err == nil {
+		w.events.add("counter jumps")
+	}
+}
+
+// runCounters moves the counters of lines that have begun anew close to the limit, or to
+// the end, again and again. A counter never moves back.
+func (w *lockWorld) runCounters(stop <-chan struct{}) {
+	r := rand.New(rand.NewPCG(w.seed, 7000))
+	for {
+		select {
+		case <-time.After(time.Duration(r.Int64N(int64(4 * time.Second)))):
+		case <-stop:
+			return
+		}
+		path := w.paths[r.IntN(len(w.paths))]
+		at := []int32{w.lastNumber - int32(r.IntN(4)), math.MaxInt32 - int32(r.IntN(4))}[r.IntN(2)]
+		if number, ok := w.observer.newestNumber(path, false); ok && number >= 0 && number < int64(w.lastNumber)/2 {
+			w.jump(path, at)
 		}
 	}
 }
@@ -77,6 +121,9 @@ func (w *lockWorld) begin() {
 func (w *lockWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
 	for i, prefix := range w.foreignPrefixes {
 		faults.Go(func() { w.runForeignClient(i, prefix, stop) })
+	}
+	if w.nearLimit {
+		faults.Go(func() { w.runCounters(stop) })
 	}
 	if w.operator || w.skipACL {
 		faults.Go(func() { w.runOperator(stop) })

@@ -9,8 +9,9 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// checkAtRest takes the remaining items, uses the queue once more, checks which
-// znodes are left, and lets the judge compare the calls with the server's changes.
+// checkAtRest takes the remaining items, uses the queue once more, deletes the items
+// that are done, checks which znodes are left, and lets the judge compare the calls
+// with the server's changes.
 func (w *queueWorld) checkAtRest() {
 	ctx, cancel := context.WithTimeout(w.ctx, 50*w.timeout)
 	defer cancel()
@@ -21,6 +22,8 @@ func (w *queueWorld) checkAtRest() {
 	w.drain(ctx, q, as, w.observer.queue)
 	w.finalItems(ctx, q, as)
 	w.drain(ctx, zkrecipes.NewQueue(c, w.path+"-dead", &zkrecipes.QueueOptions{MaxAttempts: -1}), as, w.observer.deadLetters)
+	w.deleteDone()
+	w.expectEmpty(q)
 	time.Sleep(w.timeout)
 	for _, path := range []string{w.path, w.path + "-dead"} {
 		segments := w.srv.Children(path + "/s")

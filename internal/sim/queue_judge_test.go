@@ -67,7 +67,7 @@ func (w *queueWorld) checkPut(a *putCall, by map[string][]*item) {
 // the dead letters while no consumer had it.
 func (w *queueWorld) checkItem(it *item) {
 	switch {
-	case it.deletedWithQueue:
+	case it.deletedByOperator:
 	case it.deletedZxid == 0:
 		w.log.violation("item %s is left", it.id)
 	case it.deletedBy == nil: // itemDeleted has reported it

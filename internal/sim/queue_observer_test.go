@@ -36,16 +36,18 @@ type observedQueue struct {
 }
 
 type item struct {
-	id, data         string
-	createdAt        int64 // logical time
-	createdZxid      int64
-	claims           []*claim
-	freeSince        time.Time
-	deletedZxid      int64  // 0 while it exists
-	deletedBy        *claim // deleted in the same transaction
-	movedToDead      bool
-	deletedWithQueue bool
-	effects          int // znodes that an Ack created with it
+	id, data          string
+	createdAt         int64 // logical time
+	createdZxid       int64
+	claims            []*claim
+	freeSince         time.Time
+	deletedZxid       int64  // 0 while it exists
+	deletedBy         *claim // deleted in the same transaction
+	movedToDead       bool
+	deletedByOperator bool
+	notes             int // znodes that the operator has created below it
+	notesDeleted      int // they count as attempts
+	effects           int // znodes that an Ack created with it
 }
 
 // claim is a claim of an item, which has two znodes: a flag beside the item, and one
@@ -90,14 +92,25 @@ func (o *queueObserver) onChange(c zktest.Change) {
 			o.itemCreated(q, parts[1], c)
 		case len(parts) == 2 && len(parts[1]) == 32 && c.Deleted:
 			o.itemDeleted(q, q.byPath[c.Path], c)
-		case len(parts) == 2 && c.Created:
+		case len(parts) == 2 && c.Created && strings.HasSuffix(parts[1], ".done"):
+			o.itemDone(q, q.byPath[strings.TrimSuffix(c.Path, ".done")], c)
+		case len(parts) == 2 && c.Created && strings.Contains(parts[1], "."):
 			path, _, _ := strings.Cut(c.Path, ".")
 			o.itemClaimed(q, q.byPath[path], c)
 		case len(parts) == 2 && c.Deleted && q.claims[c.Path] != nil:
 			q.claims[c.Path].update(func(cl *claim) { cl.flagExists, cl.flagDeletedZxid = false, c.Zxid })
+		case len(parts) == 3 && parts[2] != "c":
+			it := q.byPath[strings.TrimSuffix(c.Path, "/"+parts[2])]
+			switch {
+			case c.Created:
+				it.notes++
+			case c.Deleted:
+				it.notesDeleted++
+			}
+		case len(parts) == 3 && c.Created && string(c.Data) == "done": // .done follows
 		case len(parts) == 3 && c.Created:
 			it := q.byPath[strings.TrimSuffix(c.Path, "/"+parts[2])]
-			if n := len(it.claims); n == 0 || it.claims[n-1].token != zkrecipes.Token(c.Zxid) {
+			if n := len(it.claims); n == 0 || it.claims[n-1].token != zkrecipes.Token(c.Zxid<<8) {
 				o.log.violation("%s is a claim without a flag", c.Path)
 			} else {
 				it.claims[n-1].claimExists = true
@@ -130,7 +143,7 @@ func (o *queueObserver) itemCreated(q *observedQueue, name string, c zktest.Chan
 	}
 	for _, dead := range o.queue.items {
 		if dead.id == it.id && dead.deletedZxid == c.Zxid && dead.deletedBy != nil && dead.data == it.data &&
-			o.maxAttempts > 0 && dead.deletedBy.nth > o.maxAttempts {
+			o.maxAttempts > 0 && dead.deletedBy.nth+dead.notesDeleted > o.maxAttempts {
 			dead.movedToDead = true
 			o.events.add("dead letter")
 			return
@@ -152,7 +165,7 @@ func (o *queueObserver) itemClaimed(q *observedQueue, it *item, c zktest.Change)
 		}
 	}
 	cl := &claim{
-		item: it, path: c.Path, nth: len(it.claims) + 1, token: zkrecipes.Token(c.Zxid), client: string(c.Data), flagExists: true,
+		item: it, path: c.Path, nth: len(it.claims) + 1, token: zkrecipes.Token(c.Zxid << 8), client: string(c.Data), flagExists: true,
 	}
 	it.claims = append(it.claims, cl)
 	q.claims[c.Path] = cl
@@ -189,13 +202,39 @@ func (o *queueObserver) isClaimed(it *item) bool {
 // or is about to. (If only the one below the item is deleted, the claim does not
 // exclude a client that has not seen the flag.)
 func (o *queueObserver) operatorDeletedClaim(cl *claim) bool {
+	item, _, _ := strings.Cut(cl.path, ".")
+	return o.hasDeleted(cl.path) || o.hasDeleted(item+"/c")
+}
+
+// hasDeleted reports whether the operator has deleted a znode, or is about to.
+func (o *queueObserver) hasDeleted(path string) bool {
 	o.waitWorld.mu.Lock()
 	defer o.waitWorld.mu.Unlock()
-	item, _, _ := strings.Cut(cl.path, ".")
-	return o.operatorDeleted[cl.path] || o.operatorDeleted[item+"/c"]
+	return o.operatorDeleted[path]
+}
+
+// itemDone is for the mark of an item that is done and cannot be deleted.
+func (o *queueObserver) itemDone(q *observedQueue, it *item, c zktest.Change) {
+	if it == nil || it.notes == 0 {
+		o.log.violation("%s marks an item that could have been deleted", c.Path)
+		return
+	}
+	o.itemDeleted(q, it, c)
+	o.events.add("item marked as done")
+}
+
+// isDone reports whether the item with that path was acked or moved.
+func (o *queueObserver) isDone(path string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	it := o.queue.byPath[path]
+	return it != nil && it.deletedZxid > 0
 }
 
 func (o *queueObserver) itemDeleted(q *observedQueue, it *item, c zktest.Change) {
+	if it.deletedZxid > 0 { // it was done
+		return
+	}
 	it.deletedZxid = c.Zxid
 	q.size--
 	for _, cl := range it.claims {
@@ -204,8 +243,8 @@ func (o *queueObserver) itemDeleted(q *observedQueue, it *item, c zktest.Change)
 		}
 	}
 	if it.deletedBy == nil {
-		it.deletedWithQueue = o.deletingQueue
-		if !o.deletingQueue {
+		it.deletedByOperator = o.deletingQueue || o.hasDeleted(c.Path)
+		if !it.deletedByOperator {
 			o.log.violation("%s was deleted without a claim of it", c.Path)
 		}
 	}
@@ -239,7 +278,7 @@ func (o *queueObserver) delivered(q *observedQueue, d *delivery) {
 	switch {
 	case cl == nil || cl.client != d.client || cl.delivery != nil || string(d.Data) != cl.item.data:
 		o.log.violation("%s was delivered %s under 0x%x, which is no claim of its own", d.client, d.ID, int64(d.token))
-	case d.Attempt != cl.nth && (d.Attempt < cl.nth || cl.flagExists && cl.claimExists):
+	case d.Attempt < cl.nth || d.Attempt > cl.nth+cl.item.notesDeleted && cl.flagExists && cl.claimExists:
 		o.log.violation("%s was delivered %s as attempt %d, which is its %s", d.client, d.ID, d.Attempt, strconv.Itoa(cl.nth))
 	}
 	d.claim = cl

@@ -2,14 +2,16 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// runOperator deletes claims or one of their two znodes, places in the lines, and
-// now and then the whole queue.
+// runOperator deletes claims or one of their two znodes, places in the lines, items that
+// are free, and now and then the whole queue. It sets data on segments and creates znodes
+// below items.
 func (w *queueWorld) runOperator(stop <-chan struct{}) {
 	r := rand.New(rand.NewPCG(w.seed, 2000))
 	conn, done := w.rawConn()
@@ -25,29 +27,143 @@ func (w *queueWorld) runOperator(stop <-chan struct{}) {
 		case <-stop:
 			return
 		}
-		what := r.IntN(8)
-		if what < 2 {
+		what := r.IntN(12)
+		switch {
+		case what < 2:
 			line := w.path + []string{"/line", "/room"}[r.IntN(2)]
 			if places := w.srv.Children(line); len(places) > 0 {
 				remove("place deleted", line+"/"+places[r.IntN(len(places))])
 			}
-			continue
+		case what == 2 && w.deletesQueue:
+			if r.IntN(2) == 0 {
+				w.deleteQueue(conn)
+			} else {
+				w.deleteSegments(conn)
+			}
+		case what < 8:
+			w.deleteClaim(r, remove, what)
+		default:
+			w.touch(r, conn, what)
 		}
-		if what == 2 && w.deletesQueue {
-			w.deleteQueue(conn)
-			continue
+	}
+}
+
+// deleteClaim deletes one or both of the znodes of a claim.
+func (w *queueWorld) deleteClaim(r *rand.Rand, remove func(event, path string), what int) {
+	flags := w.claimFlags()
+	if len(flags) == 0 {
+		return
+	}
+	flag := flags[r.IntN(len(flags))]
+	item, _, _ := strings.Cut(flag, ".")
+	if what != 7 {
+		remove("flag deleted", flag)
+	}
+	if what > 4 {
+		remove("claim deleted", item+"/c")
+	}
+}
+
+// touch sets data on a segment, deletes an item that is free, or creates a znode below an
+// item.
+func (w *queueWorld) touch(r *rand.Rand, conn *zk.Conn, what int) {
+	segments := w.srv.Children(w.path + "/s")
+	if len(segments) == 0 {
+		return
+	}
+	segment := w.path + "/s/" + segments[r.IntN(len(segments))]
+	if what < 10 {
+		_, err := conn.Set(segment, []byte("operator's"), -1)
+		w.log.note("operator: set %s: %v", segment, err)
+		w.events.add("data set on a segment")
+		return
+	}
+	names := w.srv.Children(segment)
+	claimed := map[string]bool{}
+	for _, name := range names {
+		if item, _, ok := strings.Cut(name, "."); ok {
+			claimed[item] = true
 		}
-		flags := w.claimFlags()
-		if len(flags) == 0 {
-			continue
+	}
+	items := slices.DeleteFunc(names, func(name string) bool { return len(name) != 32 || what == 10 && claimed[name] })
+	if len(items) == 0 {
+		return
+	}
+	item := segment + "/" + items[r.IntN(len(items))]
+	if what == 10 {
+		if w.deleteAsOperator(conn, item) == nil {
+			w.events.add("free item deleted")
 		}
-		flag := flags[r.IntN(len(flags))]
-		item, _, _ := strings.Cut(flag, ".")
-		if what != 7 {
-			remove("flag deleted", flag)
+		return
+	}
+	_, err := conn.Create(item+"/note", nil, 0, zk.WorldACL(zk.PermAll))
+	w.log.note("operator: create %s/note: %v", item, err)
+}
+
+// deleteNoted deletes an item with the znodes below it, and with its mark if it is done,
+// in one transaction. One after the other they would leave an item for a moment.
+func (w *queueWorld) deleteNoted(conn *zk.Conn, item string, children []string) {
+	var paths []string
+	for _, name := range children {
+		paths = append(paths, item+"/"+name)
+	}
+	paths = append(paths, item)
+	if w.observer.isDone(item) {
+		paths = append(paths, item+".done")
+	}
+	err := w.deleteAtOnce(conn, paths)
+	w.log.note("operator: delete %v: %v", paths, err)
+}
+
+// deleteAtOnce deletes znodes in one transaction.
+func (w *queueWorld) deleteAtOnce(conn *zk.Conn, paths []string) error {
+	var ops []any
+	w.waitWorld.mu.Lock()
+	for _, path := range paths {
+		w.operatorDeleted[path] = true
+		ops = append(ops, &zk.DeleteRequest{Path: path, Version: -1})
+	}
+	w.waitWorld.mu.Unlock()
+	_, err := conn.Multi(ops...)
+	return err
+}
+
+// deleteSegments deletes the segments and all below them in one transaction.
+func (w *queueWorld) deleteSegments(conn *zk.Conn) {
+	w.observer.setDeletingQueue(true)
+	defer w.observer.setDeletingQueue(false)
+	var paths []string
+	var collect func(path string)
+	collect = func(path string) {
+		for _, name := range w.srv.Children(path) {
+			collect(path + "/" + name)
 		}
-		if what > 4 {
-			remove("claim deleted", item+"/c")
+		paths = append(paths, path)
+	}
+	collect(w.path + "/s")
+	err := w.deleteAtOnce(conn, paths)
+	w.log.note("operator: delete all of %s/s at once: %v", w.path, err)
+	if err == nil {
+		w.events.add("segments deleted")
+	}
+}
+
+// deleteDone deletes items that are done, with the znodes below them and their marks. A
+// mark may be gone, if the operator has failed to delete the queue.
+func (w *queueWorld) deleteDone() {
+	conn, done := w.rawConn()
+	defer done()
+	for _, segment := range w.srv.Children(w.path + "/s") {
+		for _, name := range w.srv.Children(w.path + "/s/" + segment) {
+			item := w.path + "/s/" + segment + "/" + name
+			if !w.observer.isDone(item) {
+				continue
+			}
+			for _, child := range w.srv.Children(item) {
+				_ = conn.Delete(item+"/"+child, -1)
+			}
+			_ = conn.Delete(item, -1)
+			_ = conn.Delete(item+".done", -1)
 		}
 	}
 }
@@ -66,7 +182,7 @@ func (w *queueWorld) deleteAsOperator(conn *zk.Conn, path string) error {
 func (w *queueWorld) claimFlags() (flags []string) {
 	for _, segment := range w.srv.Children(w.path + "/s") {
 		for _, name := range w.srv.Children(w.path + "/s/" + segment) {
-			if strings.Contains(name, ".") {
+			if strings.Contains(name, ".") && !strings.HasSuffix(name, ".done") {
 				flags = append(flags, w.path+"/s/"+segment+"/"+name)
 			}
 		}
@@ -80,7 +196,12 @@ func (w *queueWorld) deleteQueue(conn *zk.Conn) {
 	w.observer.setDeletingQueue(true)
 	var remove func(path string)
 	remove = func(path string) {
-		for _, name := range w.srv.Children(path) {
+		children := w.srv.Children(path)
+		if slices.Contains(children, "note") {
+			w.deleteNoted(conn, path, children)
+			return
+		}
+		for _, name := range children {
 			remove(path + "/" + name)
 		}
 		_ = w.deleteAsOperator(conn, path)

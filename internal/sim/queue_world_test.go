@@ -38,6 +38,7 @@ var queueEvents = []string{
 	"acked", "acked with an effect", "ack uncertain", "caller's operation failed", "nacked", "lost",
 	"handler failed", "handler panicked", "delivered again", "dead letter", "segment sealed",
 	"flag deleted", "claim deleted", "place deleted", "queue deleted", "listed",
+	"segments deleted", "data set on a segment", "free item deleted", "item marked as done",
 }
 
 func newQueueWorld(seed uint64) *world {
@@ -50,6 +51,7 @@ func newQueueWorld(seed uint64) *world {
 			shapes(create, create, set, del), shapes(del, del, del), shapes(del, del),
 			shapes(create, del, del, del, create), shapes(set, del, del, del, create),
 			shapes(del, del, del, create, set), shapes(del, del, del, check, create), shapes(create, set),
+			shapes(del, del, create, create), shapes(set, del, del, create, create, create), shapes(set, check, create, del, create),
 			"getData", "getChildren2", "sync",
 		}
 	}, "/app/queues/a")

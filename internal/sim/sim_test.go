@@ -25,6 +25,11 @@ func TestMutexSimulation(t *testing.T) {
 	simulate(t, mutexRecipe.mustSee, newLockWorld(mutexRecipe))
 }
 
+// As with the mutex, and most processes keep it between their workers' holds.
+func TestKeptLockSimulation(t *testing.T) {
+	simulate(t, keptMutexRecipe.mustSee, newLockWorld(keptMutexRecipe))
+}
+
 // As with the mutex, with readers, writers, and writers that become readers.
 func TestRWLockSimulation(t *testing.T) {
 	simulate(t, rwLockRecipe.mustSee, newLockWorld(rwLockRecipe))

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -16,7 +17,9 @@ type scenario struct {
 	operator       bool          // an operator deletes places, and writes to them
 	forcedExpiry   bool          // the server may expire the session of a live client
 	pauses         bool          // the process of client 0 may stand still
-	nearLimit      bool          // the sequence numbers of lines are near their limit
+	nearLimit      bool          // the sequence numbers of lines jump close to their limit
+	lastNumber     int32         // the limit
+	longLine       int           // a line with more children is long
 	skipACL        bool          // the server checks no ACLs
 	noServerFaults bool          // the plan of the server is empty
 	paths          []string
@@ -37,11 +40,13 @@ func newScenario(seed uint64) (scenario, *rand.Rand) {
 		workers:      1 + r.IntN(3),
 		rounds:       3 + r.IntN(5),
 		faultPhase:   time.Duration(20+r.IntN(60)) * time.Second,
+		lastNumber:   math.MaxInt32 - 1_000_000, // as for users
 		forcedExpiry: oneIn(2), pauses: oneIn(6), nearLimit: oneIn(12), skipACL: oneIn(12), noServerFaults: oneIn(4),
 	}
 	sc.operator = sc.forcedExpiry && oneIn(2)
 	// A client that may stand still has no read deadline. A silent server would stop
 	// it forever.
 	sc.noServerFaults = sc.noServerFaults || sc.pauses
+	sc.longLine = []int{0, 2, 16}[r.IntN(3)]
 	return sc, r
 }

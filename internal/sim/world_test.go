@@ -53,7 +53,9 @@ type world struct {
 func (w *world) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	w.ctx, w.log, w.events = tuning.WithSegment(ctx, w.segment), newRunLog(), newEventCounts()
+	w.ctx = tuning.WithLastNumber(tuning.WithSegment(ctx, w.segment), w.lastNumber)
+	w.ctx = tuning.WithLongLine(w.ctx, w.longLine)
+	w.log, w.events = newRunLog(), newEventCounts()
 	if err := w.startServer(); err != nil {
 		w.log.violation("%v", err)
 		return

@@ -20,7 +20,7 @@ import (
 // a call is canceled, or a process gets a fault.
 type waitWorld struct {
 	*world
-	sizes map[string]int // members that a barrier waits for, by path
+	sizes map[string]int // members that a barrier waits for, by path; see size
 	steps []string       // shapes of the recipe's requests, at which faults are aimed
 
 	mu              sync.Mutex
@@ -35,6 +35,7 @@ type waitWorld struct {
 // pendingCall is a call that may be waiting.
 type pendingCall struct {
 	path   string
+	n      int // of the members that it waits for
 	cancel context.CancelFunc
 }
 
@@ -122,9 +123,14 @@ func (w *waitWorld) faultAtStep(c zktest.Change) {
 	}
 }
 
-// runCancelable calls f with a context that may be canceled at any step. It
-// returns false, without calling f, once workers are to begin no further calls.
+// runCancelable is runCancelableOf for as many as the path is for at present.
 func (w *waitWorld) runCancelable(r *rand.Rand, path string, f func(ctx context.Context)) bool {
+	return w.runCancelableOf(r, path, w.size(path), f)
+}
+
+// runCancelableOf calls f, which may wait for n such calls, with a context that may be canceled at any step. It
+// returns false, without calling f, once workers are to begin no further calls.
+func (w *waitWorld) runCancelableOf(r *rand.Rand, path string, n int, f func(ctx context.Context)) bool {
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
 	switch how := r.IntN(10); {
@@ -134,7 +140,7 @@ func (w *waitWorld) runCancelable(r *rand.Rand, path string, f func(ctx context.
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.Int64N(int64(2*time.Millisecond+8*w.latency))))
 	}
 	defer cancel()
-	s := &pendingCall{path, cancel}
+	s := &pendingCall{path, n, cancel}
 	w.mu.Lock()
 	if w.stopping {
 		w.mu.Unlock()
@@ -156,7 +162,7 @@ func (w *waitWorld) isExpected(ctx context.Context, p *process, life int, err er
 		return true
 	case errors.Is(err, zkrecipes.ErrClosed):
 		return p.ended(life)
-	case errors.Is(err, zkrecipes.ErrEvicted):
+	case errors.Is(err, zkrecipes.ErrEvicted), errors.Is(err, zkrecipes.ErrSize):
 		return w.operator
 	}
 	return errors.Is(err, zk.ErrSessionExpired)
@@ -167,15 +173,19 @@ func (w *waitWorld) isExpected(ctx context.Context, p *process, life int, err er
 func (w *waitWorld) unblock() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	at := map[string]int{}
+	type group struct {
+		path string
+		n    int
+	}
+	at := map[group]int{}
 	for s := range w.pending {
-		at[s.path]++
+		at[group{s.path, s.n}]++
 	}
 	if len(w.pending) < w.working {
 		return
 	}
-	for path, n := range at {
-		if n >= w.sizes[path] {
+	for g, there := range at {
+		if there >= g.n {
 			return
 		}
 	}
@@ -190,6 +200,54 @@ func (w *waitWorld) workerDone() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.working--
+}
+
+// size returns how many members the barrier waits for at present.
+func (w *waitWorld) size(path string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sizes[path]
+}
+
+func (w *waitWorld) setSize(path string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sizes[path] = n
+}
+
+// remakePaths is an operator that deletes one of the paths and all below it, and
+// creates it anew for another number of members.
+func (w *waitWorld) remakePaths(stop <-chan struct{}, data func(n int) []byte) {
+	r := rand.New(rand.NewPCG(w.seed, 3000))
+	conn, done := w.rawConn()
+	defer done()
+	for {
+		select {
+		case <-time.After(time.Duration(r.Int64N(int64(20 * time.Second)))):
+		case <-stop:
+			return
+		}
+		path, n := w.paths[r.IntN(len(w.paths))], 1+r.IntN(4)
+		var ops []any
+		var add func(path string)
+		add = func(path string) {
+			for _, name := range w.srv.Children(path) {
+				add(path + "/" + name)
+			}
+			w.mu.Lock()
+			w.operatorDeleted[path] = true
+			w.mu.Unlock()
+			ops = append(ops, &zk.DeleteRequest{Path: path, Version: -1})
+		}
+		add(path)
+		ops = append(ops, &zk.CreateRequest{Path: path, Data: data(n), Acl: zk.WorldACL(zk.PermAll)})
+		_, err := conn.Multi(ops...)
+		w.log.note("operator: remake %s for %d: %v", path, n, err)
+		if err == nil {
+			w.setSize(path, n)
+			w.events.add("path remade")
+		}
+	}
 }
 
 // evictMembers is an operator that deletes members, which stand at below under one

@@ -5,7 +5,11 @@ package tuning
 
 import "context"
 
-type segmentKey struct{}
+type (
+	segmentKey    struct{}
+	lastNumberKey struct{}
+	longLineKey   struct{}
+)
 
 // WithSegment makes the queues of a Client seal a segment after n creates.
 func WithSegment(ctx context.Context, n int64) context.Context {
@@ -14,6 +18,32 @@ func WithSegment(ctx context.Context, n int64) context.Context {
 
 // Segment returns the size set by WithSegment, or 0.
 func Segment(ctx context.Context) int64 {
-	n, _ := ctx.Value(segmentKey{}).(int64)
-	return n
+	return valueOr(ctx, segmentKey{}, int64(0))
+}
+
+// WithLastNumber makes n the last number that a Client grants a place in a line.
+func WithLastNumber(ctx context.Context, n int32) context.Context {
+	return context.WithValue(ctx, lastNumberKey{}, n)
+}
+
+// LastNumber returns the number set by WithLastNumber, or otherwise.
+func LastNumber(ctx context.Context, otherwise int32) int32 {
+	return valueOr(ctx, lastNumberKey{}, otherwise)
+}
+
+// WithLongLine makes a Client take a line of more than n places for long.
+func WithLongLine(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, longLineKey{}, n)
+}
+
+// LongLine returns the number set by WithLongLine, or otherwise.
+func LongLine(ctx context.Context, otherwise int) int {
+	return valueOr(ctx, longLineKey{}, otherwise)
+}
+
+func valueOr[V any](ctx context.Context, key any, otherwise V) V {
+	if v, ok := ctx.Value(key).(V); ok {
+		return v
+	}
+	return otherwise
 }

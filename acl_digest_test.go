@@ -1,0 +1,151 @@
+package zkrecipes
+
+import (
+	"context"
+	"crypto"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Servers that compute the ids of digest credentials by another algorithm than SHA-1.
+
+// opIDProbe is the request that finds out whether the ids are right.
+const opIDProbe = "multi(create,check)"
+
+// sha256Server returns a proxy to a server with SHA-256, and a path on it.
+func sha256Server(t *testing.T) (p *harness.Proxy, path string) {
+	t.Helper()
+	const flag = "-Dzookeeper.DigestAuthenticationProvider.digestAlg=SHA-256"
+	server := harness.OwnServer(t, zkserver.Config{JVMFlags: []string{flag}}, zktest.DigestAlgorithm(crypto.SHA256))
+	path = harness.NewPath(t)
+	harness.MakeParents(t, harness.RawTo(t, []string{server}), path)
+	return harness.NewProxy(t, server), path
+}
+
+func credentials() []Auth { return []Auth{{"digest", []byte("app:secret")}} }
+
+func TestB71AWrongDigestAlgorithmIsAnErrorAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	p, path := sha256Server(t)
+	ctx := harness.Within(t, 30*time.Second)
+	raw := harness.RawTo(t, []string{p.Addr()})
+	creates := map[string]func(c *Client) error{
+		"lock":           func(c *Client) error { return NewMutex(c, path+"/lock").Do(ctx, nothing) },
+		"try lock":       func(c *Client) error { _, err := NewRWLock(c, path+"/try").TryLock(ctx); return err },
+		"shut a gate":    func(c *Client) error { return NewGate(c, path+"/gate").Shut(ctx) },
+		"barrier":        func(c *Client) error { _, err := NewBarrier(c, path+"/barrier", 1).Wait(ctx); return err },
+		"double barrier": func(c *Client) error { _, err := NewDoubleBarrier(c, path+"/double", 1).Enter(ctx); return err },
+		"put":            func(c *Client) error { _, err := NewQueue(c, path+"/queue", nil).Put(ctx, []byte("x")); return err },
+		"take":           func(c *Client) error { _, err := NewQueue(c, path+"/queue", nil).Take(ctx); return err },
+	}
+	for name, create := range creates {
+		t.Run(name, func(t *testing.T) {
+			c := dialTo(t, []string{p.Addr()}, &Options{Auth: credentials()})
+			p.Reset()
+			for range 2 {
+				require.ErrorContains(t, create(c), "Options.DigestAlgorithm: the server computes")
+			}
+			require.Equal(t, 1, p.Count()[opIDProbe], "one probe a session")
+			require.Empty(t, harness.Children(t, raw, path))
+		})
+	}
+	t.Run("a round that others have made", func(t *testing.T) {
+		path := path + "/round"
+		open := dialTo(t, []string{p.Addr()}, nil)
+		first := harness.Go(t, func(ctx context.Context) (int, error) { return NewBarrier(open, path, 2).Wait(ctx) })
+		sleeps(t, open, 1)
+		_, err := NewBarrier(dialTo(t, []string{p.Addr()}, &Options{Auth: credentials()}), path, 2).Wait(ctx)
+		require.ErrorContains(t, err, "Options.DigestAlgorithm: the server computes")
+		require.True(t, first.Waiting())
+	})
+	t.Run("commit", func(t *testing.T) {
+		c := dialTo(t, []string{p.Addr()}, &Options{Auth: credentials(), ACL: zk.WorldACL(zk.PermAll)})
+		l := held(t, NewMutex(c, path+"/lock").Lock)
+		p.Reset()
+		_, err := l.Commit(ctx, &zk.CreateRequest{Path: path + "/open"})
+		require.NoError(t, err)
+		require.Zero(t, p.Count()[opIDProbe], "the ACL does not rest on the ids")
+		_, err = l.Commit(ctx, &zk.CreateRequest{Path: path + "/mine", Acl: zk.AuthACL(zk.PermAll)})
+		require.ErrorContains(t, err, "Options.DigestAlgorithm: the server computes")
+		require.NotContains(t, harness.Children(t, raw, path), "mine")
+		require.NoError(t, l.Release())
+	})
+}
+
+// The session's own identity, too, has the id by which the server knows it: a release
+// takes one request, and its successor is granted on the signal.
+func TestB71WithTheServersDigestAlgorithmCredentialsWork(t *testing.T) {
+	t.Parallel()
+	p, path := sha256Server(t)
+	ctx := harness.Within(t, 30*time.Second)
+	opts := &Options{Auth: credentials(), DigestAlgorithm: crypto.SHA256}
+	path += "/line"
+	c, other := dialTo(t, []string{p.Addr()}, opts), dialTo(t, []string{p.Addr()}, opts)
+	require.NoError(t, NewMutex(c, path).Do(ctx, nothing))
+	require.Equal(t, 1, p.Count()[opIDProbe], "one probe a session")
+	p.Reset()
+	require.NoError(t, NewMutex(c, path).Do(ctx, nothing))
+	require.Equal(t, map[string]int{opJoin: 1, opRelease: 1}, p.Count())
+
+	l := held(t, NewMutex(c, path).Lock)
+	a := later(t, NewMutex(other, path).Lock)
+	sleeps(t, other, 2)
+	p.Reset()
+	require.NoError(t, l.Release())
+	next := a.Get()
+	require.Equal(t, map[string]int{opRelease: 1}, p.Count())
+	require.NoError(t, next.Release())
+
+	raw := harness.RawTo(t, []string{p.Addr()})
+	_, _, err := raw.Get(path)
+	require.ErrorIs(t, err, zk.ErrNoAuth, "the line is the creator's")
+}
+
+func TestB71WithoutAuthAWrongDigestAlgorithmDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	p, path := sha256Server(t)
+	ctx := harness.Within(t, 30*time.Second)
+	c, other := dialTo(t, []string{p.Addr()}, nil), dialTo(t, []string{p.Addr()}, nil)
+	l := held(t, NewMutex(c, path).Lock)
+	a := later(t, NewMutex(other, path).Lock)
+	sleeps(t, other, 2)
+	require.NoError(t, l.Release())
+	require.NoError(t, a.Get().Release())
+	require.Zero(t, p.Count()[opIDProbe])
+
+	p.Reset()
+	require.NoError(t, NewMutex(c, path).Do(ctx, nothing))
+	require.Equal(t, map[string]int{opJoin: 1, "multi(delete)": 1}, p.Count(), "only the first signal was tried")
+
+	q := NewQueue(dialTo(t, []string{p.Addr()}, nil), path+"-queue", nil)
+	_, err := q.Put(ctx, []byte("x"))
+	require.NoError(t, err)
+	item, err := NewQueue(other, path+"-queue", nil).Take(ctx)
+	require.NoError(t, err)
+	require.NoError(t, item.Ack(ctx))
+
+	b := harness.Go(t, func(ctx context.Context) (int, error) { return NewBarrier(c, path+"-barrier", 2).Wait(ctx) })
+	_, err = NewBarrier(other, path+"-barrier", 2).Wait(ctx)
+	require.NoError(t, err)
+	b.Get()
+}
+
+// On a server with SHA-1, the option makes the same mistake.
+func TestB71AnAlgorithmThatTheServerDoesNotHaveIsAnError(t *testing.T) {
+	path := harness.NewPath(t)
+	harness.MakeParents(t, harness.Raw(t), path)
+	for _, algorithm := range []crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256} {
+		c := dial(t, &Options{Auth: credentials(), DigestAlgorithm: algorithm})
+		err := NewMutex(c, path+"/line").Do(harness.Within(t, 20*time.Second), nothing)
+		require.ErrorContains(t, err, "Options.DigestAlgorithm")
+	}
+	c := dial(t, &Options{Auth: credentials(), DigestAlgorithm: crypto.SHA1})
+	require.NoError(t, NewMutex(c, path+"/line").Do(harness.Within(t, 20*time.Second), nothing))
+}

@@ -1,0 +1,181 @@
+package zkrecipes
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+)
+
+// Credentials, session passwords and private keys must not be in anything that is
+// printed.
+
+// printed is all that was logged, traced or printed.
+type printed struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+// add prints a value in all ways.
+func (p *printed) add(v any) {
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
+		fmt.Fprintf(p, verb+"\n", v)
+	}
+	if text, err := json.Marshal(v); err == nil {
+		fmt.Fprintf(p, "%s\n", text)
+	}
+	for _, l := range []*slog.Logger{slog.New(slog.NewTextHandler(p, nil)), slog.New(slog.NewJSONHandler(p, nil))} {
+		l.Info("a value", "value", v)
+	}
+}
+
+// options returns Options with a Logger and a Trace that write to p.
+func (p *printed) options(o Options) *Options {
+	o.Logger = slog.New(slog.NewTextHandler(p, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	all := func(e TraceEvent) { p.add(e) }
+	o.Trace = &Trace{Queued: all, Granted: all, Released: all, Lost: all, SessionUp: all, SessionDown: all}
+	return &o
+}
+
+// lacks requires that a secret was not printed in any form.
+func (p *printed) lacks(t *testing.T, what string, secret []byte) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	require.NotEmpty(t, secret, what)
+	text := strings.ToLower(p.text.String())
+	for _, form := range []string{
+		string(secret), hex.EncodeToString(secret),
+		base64.StdEncoding.EncodeToString(secret), base64.RawURLEncoding.EncodeToString(secret),
+		strings.Trim(fmt.Sprint(secret), "[]"), fmt.Sprintf("% x", secret), strings.Trim(fmt.Sprintf("%#v", secret), "[]byte{}"),
+	} {
+		form = strings.ToLower(form)
+		if at := strings.Index(text, form); at >= 0 {
+			require.Fail(t, what+" was printed", "...%s...", text[max(0, at-200):min(len(text), at+len(form)+100)])
+		}
+	}
+}
+
+// sniff records the secrets that a client sends: its session's own identity, and the
+// password with which it resumes the session.
+type sniff struct {
+	mu                 sync.Mutex
+	identity, password []byte
+}
+
+func (s *sniff) frame(_ *harness.Tap, op string, frame []byte) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const passwordAt = 4 + 4 + 8 + 4 + 8 + 4 // behind the frame's and its own length, version, zxid, timeout, id
+	if op == "connect" && len(frame) >= passwordAt+16 {
+		s.password = bytes.Clone(frame[passwordAt : passwordAt+16])
+	}
+	if _, identity, ok := bytes.Cut(frame, []byte("zkrecipes:")); op == "auth" && ok {
+		s.identity = bytes.Clone(identity)
+	}
+	return false, nil
+}
+
+func TestNoSecretIsPrinted(t *testing.T) {
+	p, seen, ca := new(printed), new(sniff), newTestCA(t)
+	ctx := harness.Within(t, 30*time.Second)
+	proxy := harness.NewProxy(t, harness.Server())
+	taps := harness.NewTaps(proxy.Addr())
+	taps.OnWrite(seen.frame)
+	secrets := map[string][]byte{
+		"password": []byte("tops3cret"), "refused credential": []byte("r3fused-token"), "stranger's password": []byte("m4llory"),
+	}
+	alice := p.options(Options{
+		Auth:   []Auth{{Scheme: "digest", Data: append([]byte("alice:"), secrets["password"]...)}},
+		Dialer: taps.Dial,
+	})
+	key := ca.issue(t, "alice")
+	once, dialer := oneAttempt(ctx, harness.NewTaps(ca.terminator(t, "zk.test", harness.Server())).Dial)
+	overTLS := p.options(Options{
+		Auth: alice.Auth, TLS: &tls.Config{Certificates: []tls.Certificate{key}, RootCAs: newTestCA(t).pool()},
+		Dialer: dialer,
+	})
+	refused := p.options(Options{Auth: []Auth{{Scheme: "unknown", Data: secrets["refused credential"]}}, ACL: zk.WorldACL(zk.PermAll)})
+
+	for _, opts := range []*Options{alice, overTLS, refused} {
+		p.add(opts)
+		p.add(*opts)
+		p.add(opts.Auth)
+		p.add(opts.Auth[0])
+	}
+	failed := func(err error, want any) {
+		t.Helper()
+		require.ErrorAs(t, err, want)
+		p.add(err)
+	}
+	var e *Error
+	_, err := Dial(ctx, harness.Servers(), refused)
+	require.ErrorIs(t, err, zk.ErrAuthFailed)
+	failed(err, &e)
+	var wrong *tls.CertificateVerificationError
+	_, err = Dial(once, []string{"zk.test"}, overTLS)
+	failed(err, &wrong)
+
+	c := dialTo(t, []string{"zk.test"}, alice)
+	path := ownPath(t)
+	l := lockOn(t, NewMutex(c, path))
+	s, _ := c.session()
+	lost := connectionNumber(s)
+	proxy.Drop()
+	awaitReconnect(t, s, lost)
+	mallory := dial(t, p.options(Options{Auth: []Auth{{Scheme: "digest", Data: append([]byte("mallory:"), secrets["stranger's password"]...)}}}))
+	_, err = NewMutex(mallory, path).Lock(ctx)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	failed(err, &e)
+	q := NewQueue(c, path+"-queue", nil)
+	putOn(t, q, "x")
+	it := takeOn(t, q)
+	p.add(c)
+	p.add(struct{ Client *Client }{mallory})
+	ackOn(t, it)
+	require.NoError(t, l.Release())
+	_, err = NewBarrier(c, path+"-barrier", 2).Wait(harness.Within(t, 50*time.Millisecond))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	failed(err, &e)
+	require.NoError(t, c.Close())
+	_, err = NewMutex(c, path).Lock(ctx)
+	failed(err, &e)
+	harness.Eventually(t, "the last trace", func() bool {
+		c.hooks.mu.Lock()
+		defer c.hooks.mu.Unlock()
+		return !c.hooks.running
+	})
+	// Printing does not take the locks of these, so nothing may go on.
+	for _, v := range []any{c, l, it, q, NewMutex(c, path), NewRWLock(c, path), NewGate(c, path), NewBarrier(c, path, 2), NewDoubleBarrier(c, path, 2)} {
+		p.add(v)
+	}
+
+	for what, secret := range secrets {
+		p.lacks(t, what, secret)
+	}
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	p.lacks(t, "the session's own identity", seen.identity)
+	p.lacks(t, "the session's password", seen.password)
+	p.lacks(t, "the private key", key.PrivateKey.(*ecdsa.PrivateKey).D.Bytes())
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+)
+
+// faults breaks servers and processes at random.
+type faults struct {
+	*soak
+	rand *rand.Rand
+
+	mu    sync.Mutex
+	count map[string]int // by kind, and whether a leader or a follower was hit
+}
+
+// A fault begins, lasts, and ends. The server serves again some time after its end.
+type fault struct {
+	name       string
+	begin, end func(*zkserver.Node, context.Context) error
+	kinds      [2]judge.Kind
+}
+
+var kinds = []fault{
+	{"killed", (*zkserver.Node).Kill, (*zkserver.Node).Start, [2]judge.Kind{judge.Broken, judge.Broken}},
+	{"stopped", (*zkserver.Node).Pause, (*zkserver.Node).Unpause, [2]judge.Kind{judge.Broken, judge.Broken}},
+	{"cut off", (*zkserver.Node).Cut, (*zkserver.Node).Heal, [2]judge.Kind{judge.Cut, judge.Healed}},
+}
+
+// servers breaks servers until ctx ends, and leaves all of them whole.
+func (f *faults) servers(ctx context.Context) error {
+	lasting := context.WithoutCancel(ctx)
+	for {
+		pause(ctx, f.between(time.Second, 7*time.Second))
+		if ctx.Err() != nil {
+			return nil
+		}
+		leader, err := f.ensemble.Leader(lasting)
+		if err != nil {
+			return err
+		}
+		node, role := leader, "leader"
+		if f.oneIn(2) {
+			node, role = f.other(leader), "follower"
+		}
+		switch n := f.number(8); {
+		case n == 0:
+			err = f.two(ctx, node)
+			role = "majority"
+		case n < 3:
+			err = f.flap(ctx, node, role)
+		default:
+			err = f.once(ctx, node, role, kinds[f.number(len(kinds))], f.duration())
+		}
+		if err != nil {
+			return err
+		}
+		if err := f.ensemble.WaitServing(lasting); err != nil {
+			return err
+		}
+		if err := f.consistent(lasting); err != nil {
+			return err
+		}
+	}
+}
+
+// stateDiffers is the name of a fault of ZooKeeper's own: a server's state is not that of
+// the leader. If such a server comes to lead, data are lost, which no recipe can make up
+// for: then a violation may be ZooKeeper's.
+const stateDiffers = "state differed"
+
+// consistent asks the servers whether their states have the digests that the leader has
+// computed. A server whose state differs is wiped, and gets the state of the others.
+func (f *faults) consistent(ctx context.Context) error {
+	for _, n := range f.ensemble.Nodes {
+		metrics, err := n.Command(ctx, "mntr")
+		if err != nil {
+			return err
+		}
+		if strings.Contains(metrics, "not currently serving") {
+			continue // again; it is asked after the next fault
+		}
+		found := mismatches.FindStringSubmatch(metrics)
+		if found == nil {
+			return fmt.Errorf("%s counts no digests that do not match: %.200q", n, metrics)
+		}
+		if found[1] == "0" {
+			continue
+		}
+		f.add(stateDiffers)
+		f.tell(judge.Broken, n, "wiped, because its state differs after "+found[1]+" transactions")
+		if err := n.Wipe(ctx); err != nil {
+			return err
+		}
+		f.tell(judge.Broken, n, "no longer wiped")
+	}
+	return nil
+}
+
+var mismatches = regexp.MustCompile(`(?m)^zk_digest_mismatches_count\s+(\d+)$`)
+
+// once breaks a server for a time.
+func (f *faults) once(ctx context.Context, node *zkserver.Node, role string, k fault, d time.Duration) error {
+	lasting := context.WithoutCancel(ctx)
+	f.add(role + " " + k.name)
+	f.tell(k.kinds[0], node, fmt.Sprintf("%s %s for %v", role, k.name, d.Round(time.Millisecond)))
+	if err := k.begin(node, lasting); err != nil {
+		fmt.Printf("%v cannot be %s: %v\n", node, k.name, err)
+		f.add("failed")
+		d = 0
+	}
+	pause(ctx, d)
+	err := patiently(lasting, func() error { return k.end(node, lasting) })
+	f.tell(k.kinds[1], node, "no longer "+k.name)
+	return err
+}
+
+// patiently ends a fault, and tries again for some time.
+func patiently(ctx context.Context, end func() error) (err error) {
+	for range 20 {
+		if err = end(); err == nil {
+			return nil
+		}
+		pause(ctx, 500*time.Millisecond)
+	}
+	return err
+}
+
+// two stops two servers, so that there is no majority.
+func (f *faults) two(ctx context.Context, node *zkserver.Node) error {
+	d, k := f.duration(), kinds[f.number(2)]
+	var both sync.WaitGroup
+	errs := make([]error, 2)
+	for i, n := range []*zkserver.Node{node, f.other(node)} {
+		both.Go(func() { errs[i] = f.once(ctx, n, "majority", k, d) })
+	}
+	both.Wait()
+	if errs[0] != nil {
+		return errs[0]
+	}
+	return errs[1]
+}
+
+// flap cuts a server off again and again, for a short time each.
+func (f *faults) flap(ctx context.Context, node *zkserver.Node, role string) error {
+	f.add(role + " flapped")
+	for range 3 + f.number(6) {
+		if err := f.once(ctx, node, role, kinds[2], f.between(50*time.Millisecond, 800*time.Millisecond)); err != nil {
+			return err
+		}
+		pause(ctx, f.between(50*time.Millisecond, 800*time.Millisecond))
+	}
+	return nil
+}
+
+// processes stops and kills one process until ctx ends, and leaves it running.
+func (f *faults) processes(ctx context.Context, victim int) {
+	for {
+		pause(ctx, f.between(5*time.Second, 15*time.Second))
+		if ctx.Err() != nil {
+			return
+		}
+		if f.oneIn(3) {
+			f.add("process killed")
+			f.fleet.kill(victim)
+			pause(ctx, f.between(0, 3*time.Second))
+			f.fleet.start(victim)
+			continue
+		}
+		f.add("process stopped")
+		f.fleet.suspend(victim)
+		pause(ctx, f.duration())
+		f.fleet.resume(victim)
+	}
+}
+
+func (f *faults) tell(kind judge.Kind, node *zkserver.Node, what string) {
+	f.court.take(judge.Event{Kind: kind, Server: node.Addr(), Err: what})
+}
+
+func (f *faults) other(node *zkserver.Node) *zkserver.Node {
+	for {
+		if n := f.ensemble.Nodes[f.number(len(f.ensemble.Nodes))]; n != node {
+			return n
+		}
+	}
+}
+
+func (f *faults) add(what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count[what]++
+}
+
+func (f *faults) number(n int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rand.IntN(n)
+}
+
+func (f *faults) oneIn(n int) bool { return f.number(n) == 0 }
+
+func (f *faults) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(f.number(int(most-least)))
+}
+
+// duration returns how long a fault lasts: mostly less than a session timeout, now and
+// then up to twice that.
+func (f *faults) duration() time.Duration {
+	switch f.number(5) {
+	case 0, 1:
+		return f.between(f.timeout/50, f.timeout/3)
+	case 2, 3:
+		return f.between(f.timeout/3, f.timeout)
+	}
+	return f.between(f.timeout, 2*f.timeout)
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+)
+
+// fleet are the worker processes, which are copies of this program.
+type fleet struct {
+	*soak
+
+	mu      sync.Mutex
+	running map[int]*ship
+	lives   map[int]int
+	killed  int
+	figures map[int]Figures // the newest
+	first   map[int]Figures // of each process's first life, after a while
+	expired int             // sessions, of lives that are over
+}
+
+// ship is one process.
+type ship struct {
+	life   int
+	cmd    *exec.Cmd
+	input  io.WriteCloser
+	done   chan struct{} // closed when it has ended and all of its reports are read
+	doomed bool          // its end is no surprise
+}
+
+func newFleet(s *soak) *fleet {
+	return &fleet{soak: s, running: map[int]*ship{}, lives: map[int]int{}, figures: map[int]Figures{}, first: map[int]Figures{}}
+}
+
+// start starts a process, or starts it again.
+func (f *fleet) start(number int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lives[number]++
+	s := &ship{life: f.lives[number], done: make(chan struct{})}
+	params, err := json.Marshal(Params{
+		Process: number, Life: s.life, Servers: f.ensemble.Addrs(), Timeout: f.timeout,
+		Start: f.soak.start, Seed: f.seed, Members: f.processes, Operator: number == 1,
+	})
+	if err != nil {
+		panic(err) // a type that has no JSON
+	}
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	s.cmd = exec.Command(self, "worker", string(params))
+	s.cmd.Stderr = os.Stderr
+	output, err := s.cmd.StdoutPipe()
+	if err == nil {
+		s.input, err = s.cmd.StdinPipe()
+	}
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		f.accuse(number, fmt.Sprint("cannot be started: ", err))
+		return
+	}
+	f.running[number] = s
+	f.court.take(judge.Event{Kind: judge.Started, Process: number, Life: s.life})
+	go f.follow(number, s, output) // ends with the process; halt and kill wait for it
+}
+
+// follow reads the reports of a process until it ends.
+func (f *fleet) follow(number int, s *ship, output io.Reader) {
+	defer close(s.done)
+	lines := bufio.NewScanner(output)
+	for lines.Scan() {
+		var r Report
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			f.accuse(number, fmt.Sprintf("wrote %q", lines.Text()))
+			continue
+		}
+		if r.Event != nil {
+			f.court.take(*r.Event)
+		}
+		if r.Figures != nil {
+			f.note(number, s, *r.Figures)
+		}
+	}
+	err := s.cmd.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.expired += f.figures[number].Sessions
+	if err != nil && !s.doomed {
+		f.accuse(number, fmt.Sprint("ended: ", err))
+	}
+}
+
+func (f *fleet) note(number int, s *ship, figures Figures) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.figures[number] = figures
+	if _, ok := f.first[number]; !ok {
+		f.first[number] = figures
+	}
+	if figures.Last && figures.Goroutines > figures.Before {
+		f.accuse(number, fmt.Sprintf("%d goroutines are left behind by a closed client", figures.Goroutines-figures.Before))
+	}
+}
+
+func (f *fleet) accuse(number int, text string) {
+	f.court.do(func(j *judge.Judge) { j.Accuse(f.now(), "process", "", fmt.Sprintf("process %d: %s", number, text)) })
+}
+
+func (f *fleet) ship(number int) *ship {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.running[number]
+}
+
+// suspend stops a process; resume lets it go on.
+func (f *fleet) suspend(number int) {
+	s := f.ship(number)
+	f.court.take(judge.Event{Kind: judge.Stopped, Process: number, Life: s.life})
+	freeze(s.cmd.Process)
+}
+
+func (f *fleet) resume(number int) {
+	s := f.ship(number)
+	thaw(s.cmd.Process)
+	f.court.take(judge.Event{Kind: judge.Resumed, Process: number, Life: s.life})
+}
+
+// kill ends a process at once, and waits until it has ended.
+func (f *fleet) kill(number int) {
+	s := f.ship(number)
+	f.mu.Lock()
+	s.doomed = true
+	f.killed++
+	f.mu.Unlock()
+	s.cmd.Process.Kill()
+	<-s.done
+	f.court.take(judge.Event{Kind: judge.Killed, Process: number, Life: s.life})
+}
+
+func (f *fleet) kills() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.killed
+}
+
+// finish tells the producers of all processes to stop.
+func (f *fleet) finish() {
+	for number := range f.processes {
+		io.WriteString(f.ship(number+1).input, "finish\n")
+	}
+}
+
+// stop ends all processes. One that does not end in time prints its goroutines.
+func (f *fleet) stop() {
+	for number := range f.processes {
+		f.ship(number + 1).input.Close()
+	}
+	late := time.After(time.Minute)
+	for number := range f.processes {
+		s := f.ship(number + 1)
+		select {
+		case <-s.done:
+		case <-late:
+			f.accuse(number+1, "does not end; its goroutines:")
+			dump(s.cmd.Process)
+			pauseAtMost(s.done, 10*time.Second)
+			s.cmd.Process.Kill()
+			<-s.done
+		}
+	}
+}
+
+func pauseAtMost(done <-chan struct{}, d time.Duration) {
+	select {
+	case <-done:
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,94 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// late is how long after its end a hold may be reported: by a process that was stopped.
+const late = 2 * time.Minute
+
+// cutNotice is how long a server that is cut off from its leader goes on answering
+// heartbeats (syncLimit), and some time to notice.
+const cutNotice = 3 * time.Second
+
+// exclusion finds two holds that exclude each other and were believed in at the same
+// time. There is one exception, which the library states: a holder that is connected to
+// a server that is cut off from its leader. The leader expires its session, and it cannot
+// know before the server does.
+type exclusion struct {
+	j       *Judge
+	holds   map[string][]Event // Held, by Key
+	cuts    []cut
+	excused int
+	longest time.Duration // excused overlap
+}
+
+// cut is the time in which a server was cut off.
+type cut struct {
+	server   string
+	from, to time.Duration // to is 0 while it lasts
+}
+
+func newExclusion(j *Judge) exclusion { return exclusion{j: j, holds: map[string][]Event{}} }
+
+func (x *exclusion) take(e Event) {
+	switch e.Kind {
+	case Cut:
+		x.cuts = append(x.cuts, cut{server: e.Server, from: e.At})
+	case Healed:
+		for i := range x.cuts {
+			if x.cuts[i].server == e.Server && x.cuts[i].to == 0 {
+				x.cuts[i].to = e.At
+			}
+		}
+	case Held:
+		key := cmp.Or(e.Item, e.Key)
+		for _, other := range x.holds[key] {
+			x.compare(key, other, e)
+		}
+		x.holds[key] = append(x.holds[key], e)
+	}
+}
+
+func (x *exclusion) compare(key string, a, b Event) {
+	from, until := max(a.From, b.From), min(a.Until, b.Until)
+	if until <= from || a.Shared && b.Shared {
+		return
+	}
+	older := a
+	if b.From < a.From {
+		older = b
+	}
+	if x.cutOff(older.Server, from, until) && until-from <= cutNotice {
+		x.excused++
+		x.longest = max(x.longest, until-from)
+		return
+	}
+	x.j.violation(until, "exclusion", []string{key, a.Key}, "%s: %v (token %d) and %v (token %d) both believed for %v, from %v to %v, that they held it",
+		key, a.caller(), a.Token, b.caller(), b.Token, until-from, from, until)
+}
+
+// cutOff reports whether a server was cut off for long enough before an overlap.
+func (x *exclusion) cutOff(server string, from, until time.Duration) bool {
+	return slices.ContainsFunc(x.cuts, func(c cut) bool {
+		return c.server == server && c.from < from && (c.to == 0 || c.to > from-x.j.cfg.Timeout-cutNotice)
+	})
+}
+
+// forget forgets what no late report can overlap.
+func (x *exclusion) forget(now time.Duration) {
+	for key, holds := range x.holds {
+		holds = slices.DeleteFunc(holds, func(h Event) bool { return h.Until < now-late })
+		if x.holds[key] = holds; len(holds) == 0 {
+			delete(x.holds, key)
+		}
+	}
+	x.cuts = slices.DeleteFunc(x.cuts, func(c cut) bool { return c.to != 0 && c.to < now-2*late })
+}
+
+// Excused returns how many overlaps the exception covers, and the longest.
+func (j *Judge) Excused() (n int, longest time.Duration) {
+	return j.exclusion.excused, j.exclusion.longest
+}

@@ -1,0 +1,103 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+)
+
+// fence judges one lock by what the servers say: the order of fenced transactions (zxid)
+// is that of their tokens, and none comes between a holder's read and its write.
+type fence struct {
+	key       string
+	commits   []Event // Committed, in the order of their zxids; the last ones
+	tokens    []int64 // of exclusive grants, the last ones
+	n         int     // that succeeded
+	doubtful  int     // whose outcome nobody was told
+	lastKnown int32   // the highest version
+}
+
+const keptCommits = 2000
+
+func (j *Judge) fenceOf(key string) *fence {
+	f := j.fences[key]
+	if f == nil {
+		f = &fence{key: key}
+		j.fences[key] = f
+	}
+	return f
+}
+
+func (f *fence) take(j *Judge, e Event) {
+	switch e.Kind {
+	case Granted:
+		if e.Token != 0 && !e.Shared && e.Item == "" {
+			f.granted(j, e)
+		}
+	case Committed:
+		f.committed(j, e)
+	case Doubted:
+		f.doubtful++
+	}
+}
+
+func (f *fence) granted(j *Judge, e Event) {
+	if slices.Contains(f.tokens, e.Token) {
+		j.violation(e.At, "token", []string{f.key}, "%s: token %d was granted twice, now to %v", f.key, e.Token, e.caller())
+	}
+	if f.tokens = append(f.tokens, e.Token); len(f.tokens) > keptCommits {
+		f.tokens = slices.Delete(f.tokens, 0, keptCommits/2)
+	}
+}
+
+func (f *fence) committed(j *Judge, e Event) {
+	f.n++
+	f.lastKnown = max(f.lastKnown, e.Version)
+	if e.Version != e.Was+1 {
+		j.violation(e.At, "commit", []string{f.key}, "%s: %v (token %d) read version %d and wrote version %d: somebody wrote while it held",
+			f.key, e.caller(), e.Token, e.Was, e.Version)
+	}
+	i, _ := slices.BinarySearchFunc(f.commits, e, func(a, b Event) int { return cmp.Compare(a.Zxid, b.Zxid) })
+	if i > 0 {
+		f.compare(j, f.commits[i-1], e)
+	}
+	if i < len(f.commits) {
+		f.compare(j, e, f.commits[i])
+	}
+	f.commits = slices.Insert(f.commits, i, e)
+	if len(f.commits) > keptCommits {
+		f.commits = slices.Delete(f.commits, 0, keptCommits/2)
+	}
+}
+
+// compare compares two commits, of which the servers carried out a first.
+func (f *fence) compare(j *Judge, a, b Event) {
+	if a.Token > b.Token {
+		j.violation(b.At, "token", []string{f.key}, "%s: %v wrote with token %d (zxid %#x) after %v with token %d (zxid %#x)",
+			f.key, b.caller(), b.Token, b.Zxid, a.caller(), a.Token, a.Zxid)
+	}
+	if a.Version >= b.Version || a.Zxid == b.Zxid {
+		j.violation(b.At, "commit", []string{f.key}, "%s: version %d was written (zxid %#x) before version %d (zxid %#x)",
+			f.key, a.Version, a.Zxid, b.Version, b.Zxid)
+	}
+}
+
+// Commits compares the version of a lock's data at the end with the commits. unknown is
+// how many may have succeeded beyond those that were reported, such as those of killed
+// processes.
+func (j *Judge) Commits(e Event, unknown int) {
+	f := j.fenceOf(e.Key)
+	switch extra := int(e.Version) - f.n; {
+	case e.Version < f.lastKnown || extra < 0:
+		j.violation(e.At, "commit", []string{e.Key}, "%s: commits are lost: %d succeeded, version %d among them, and the version is %d",
+			e.Key, f.n, f.lastKnown, e.Version)
+	case extra > f.doubtful+unknown:
+		j.violation(e.At, "commit", []string{e.Key}, "%s: version %d, but %d commits succeeded and %d may have",
+			e.Key, e.Version, f.n, f.doubtful+unknown)
+	}
+}
+
+// Counts returns how many commits succeeded, and of how many that is unknown.
+func (j *Judge) Counts(key string) (commits, doubtful int) {
+	f := j.fenceOf(key)
+	return f.n, f.doubtful
+}

@@ -1,0 +1,208 @@
+// Package judge decides from what workers report whether the recipes kept their
+// promises. It knows neither the library nor ZooKeeper.
+//
+// Some promises are not judged. One is the order in which callers are served: a caller
+// is missed only if it waits for long while others are served again and again. The
+// simulations (internal/sim) judge the order. Another is that a barrier does not open
+// early, in the time after the failure of a member, or the kill of its process: for three
+// session timeouts such a member may still be counted.
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Kind says what an Event reports.
+type Kind string
+
+const (
+	// Calls. A worker has one at a time.
+	Begin   Kind = "begin"   // a call begins; Recipe and Key say what it waits for
+	Granted Kind = "granted" // the call returned what it waited for
+	Failed  Kind = "failed"  // the call returned an error; Uncertain if it may have been carried out
+	Strange Kind = "strange" // it is an error that no fault explains
+
+	// What was granted. A grant that is never over was a killed process's.
+	Held      Kind = "held"      // it is over: From the grant Until that moment the worker could believe in it
+	Committed Kind = "committed" // a fenced transaction wrote Version over Was
+	Doubted   Kind = "doubted"   // the outcome of a fenced transaction is unknown
+	Acked     Kind = "acked"     // the ack of Item succeeded
+	Effect    Kind = "effect"    // what the ack of Item writes was seen in ZooKeeper
+	Leaving   Kind = "leaving"   // a member of a double barrier begins to leave
+	Gone      Kind = "gone"      // that member's visit was lost instead
+
+	// The gate.
+	Shut    Kind = "shut"    // the gate is shut
+	Opening Kind = "opening" // a call begins that may open it
+	Opened  Kind = "opened"  // the gate is open
+	Closing Kind = "closing" // a call begins that may shut it
+
+	// Processes and servers.
+	Expired Kind = "expired" // the process's session is over
+	Started Kind = "started"
+	Stopped Kind = "stopped"
+	Resumed Kind = "resumed"
+	Killed  Kind = "killed"
+	Cut     Kind = "cut" // Server is cut off from its peers
+	Healed  Kind = "healed"
+	Broken  Kind = "broken" // any other fault of Server, and its end
+	Wrote   Kind = "wrote"  // the ensemble has carried out a plain client's write
+)
+
+// Event is something that happened. At is the time since the beginning of the run, by
+// one clock for all processes.
+type Event struct {
+	At      time.Duration `json:"at"`
+	Kind    Kind          `json:"kind"`
+	Process int           `json:"process,omitempty"`
+	Life    int           `json:"life,omitempty"` // how often the process was started
+	Worker  string        `json:"worker,omitempty"`
+
+	Recipe    string        `json:"recipe,omitempty"`
+	Key       string        `json:"key,omitempty"` // what all who wait for the same have in common
+	Shared    bool          `json:"shared,omitempty"`
+	From      time.Duration `json:"from,omitempty"`
+	Until     time.Duration `json:"until,omitempty"`
+	Server    string        `json:"server,omitempty"`
+	Token     int64         `json:"token,omitempty"`
+	Zxid      int64         `json:"zxid,omitempty"`
+	Was       int32         `json:"was,omitempty"`
+	Version   int32         `json:"version,omitempty"`
+	Item      string        `json:"item,omitempty"`
+	Attempt   int           `json:"attempt,omitempty"`
+	Index     int           `json:"index,omitempty"`
+	Uncertain bool          `json:"uncertain,omitempty"`
+	Err       string        `json:"err,omitempty"`
+}
+
+// caller identifies a worker in one life of its process.
+type caller struct {
+	process, life int
+	worker        string
+}
+
+func (e Event) caller() caller { return caller{e.Process, e.Life, e.Worker} }
+
+func (c caller) String() string { return fmt.Sprintf("%d.%d/%s", c.process, c.life, c.worker) }
+
+// Config says what the judge must know of the run.
+type Config struct {
+	Timeout time.Duration  // of the sessions
+	Slack   time.Duration  // for the servers' tick and a busy machine
+	Members map[string]int // by Key: how many must wait to be served together; of a double barrier, all who use it
+}
+
+// Violation is a promise that was not kept, with what happened before.
+type Violation struct {
+	At      time.Duration
+	Rule    string
+	Text    string
+	History []Event
+}
+
+// Judge takes events and collects violations. It is not safe for concurrent use.
+type Judge struct {
+	cfg        Config
+	pending    []Event // not judged yet
+	violations []Violation
+	history    map[string]*history // by Key and Item; of faults under ""
+
+	workers   workers
+	served    served
+	exclusion exclusion
+	fences    map[string]*fence
+	queues    queues
+	barriers  map[string]*barrier
+	gates     map[string]*gate
+}
+
+// New returns a Judge of a run that has not begun.
+func New(cfg Config) *Judge {
+	j := &Judge{
+		cfg: cfg, history: map[string]*history{}, workers: workers{},
+		fences: map[string]*fence{}, barriers: map[string]*barrier{}, gates: map[string]*gate{},
+	}
+	j.served = newServed(j)
+	j.exclusion = newExclusion(j)
+	j.queues = newQueues(j)
+	return j
+}
+
+// Bound returns how long a caller that can be served may wait without an outage or a
+// fault of a process.
+func (j *Judge) Bound() time.Duration { return j.cfg.Timeout + j.cfg.Timeout/2 + j.cfg.Slack }
+
+// Take takes an event. Events may come late and out of order.
+func (j *Judge) Take(e Event) { j.pending = append(j.pending, e) }
+
+// JudgeUntil judges the events until a moment for which no more will come.
+func (j *Judge) JudgeUntil(moment time.Duration) {
+	slices.SortStableFunc(j.pending, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	n := 0
+	for n < len(j.pending) && j.pending[n].At <= moment {
+		j.judge(j.pending[n])
+		n++
+	}
+	j.pending = slices.Delete(j.pending, 0, n)
+	j.served.look(moment)
+	j.exclusion.forget(moment)
+}
+
+func (j *Judge) judge(e Event) {
+	j.remember(e)
+	if e.Kind == Strange {
+		j.violation(e.At, "error", []string{e.Key}, "%s: %v: %s", e.Key, e.caller(), e.Err)
+	}
+	j.workers.take(e)
+	j.queues.take(e)
+	j.served.take(e)
+	j.exclusion.take(e)
+	j.fenceOf(e.Key).take(j, e)
+	if e.Key == "" || j.cfg.Members[e.Key] > 0 {
+		j.takeMember(e)
+	}
+	j.gateOf(e.Key).take(j, e)
+}
+
+// Violations returns what was found so far.
+func (j *Judge) Violations() []Violation { return j.violations }
+
+func (j *Judge) violation(at time.Duration, rule string, keys []string, format string, args ...any) {
+	v := Violation{At: at, Rule: rule, Text: fmt.Sprintf(format, args...)}
+	for _, key := range append(keys, "") {
+		if h := j.history[key]; h != nil {
+			v.History = append(v.History, h.events...)
+		}
+	}
+	slices.SortStableFunc(v.History, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	j.violations = append(j.violations, v)
+}
+
+// history is the last events of a key.
+type history struct{ events []Event }
+
+const remembered = 200
+
+func (j *Judge) remember(e Event) {
+	if e.Kind == Wrote {
+		return
+	}
+	keys := []string{e.Key}
+	if _, finished := j.queues.finished[e.Item]; e.Item != "" && !finished {
+		keys = append(keys, e.Item)
+	}
+	for _, key := range keys {
+		h := j.history[key]
+		if h == nil {
+			h = &history{}
+			j.history[key] = h
+		}
+		if len(h.events) == remembered {
+			h.events = slices.Delete(h.events, 0, 1)
+		}
+		h.events = append(h.events, e)
+	}
+}

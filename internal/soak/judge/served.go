@@ -1,0 +1,239 @@
+package judge
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// outageFrom is how long no plain write must succeed to count as an outage.
+const outageFrom = time.Second
+
+// served finds callers that wait although they could be served. What may delay them
+// begins their patience anew: an outage of the ensemble, since a new leader gives every
+// session its whole timeout again, and a process that was stopped or killed, since its
+// session must time out. Then somebody must be served within a session timeout, the time
+// in which a client leaves a silent server (half a timeout), and the slack.
+type served struct {
+	j        *Judge
+	contests map[string]*contest
+	visits   map[string]visits // by the double barrier's Key
+	still    map[int]bool      // processes that are stopped
+
+	calm      time.Duration // since when there was neither an outage nor a fault of a process
+	lastWrite time.Duration
+	outages   time.Duration // in all
+	longest   time.Duration // outage
+}
+
+// contest is all who wait for the same key.
+type contest struct {
+	recipe  string
+	waiting map[caller]*wait
+	shut    bool          // nobody can be served: the gate is shut, no item is free
+	since   time.Duration // the beginning of their patience
+	last    time.Duration // when somebody was served, or could not be
+	told    bool
+	grants  int
+	longest time.Duration
+	patient time.Duration // the longest time of patience
+}
+
+// wait is one call.
+type wait struct {
+	since   time.Duration
+	outages time.Duration // before it
+	grants  int           // before it
+	told    bool
+}
+
+func newServed(j *Judge) served {
+	return served{j: j, contests: map[string]*contest{}, visits: map[string]visits{}, still: map[int]bool{}}
+}
+
+func (s *served) contest(e Event) *contest {
+	c := s.contests[e.Key]
+	if c == nil {
+		c = &contest{recipe: e.Recipe, waiting: map[caller]*wait{}, shut: e.Recipe == RecipeTake}
+		s.contests[e.Key] = c
+	}
+	return c
+}
+
+func (s *served) take(e Event) {
+	switch e.Kind {
+	case Begin:
+		s.update(e, func(c *contest) { c.waiting[e.caller()] = &wait{since: e.At, outages: s.outages, grants: c.grants} })
+	case Granted:
+		c := s.contest(e)
+		if s.servable(e.Key, c) {
+			c.longest = max(c.longest, e.At-c.last)
+			if e.At-s.lastWrite <= outageFrom {
+				c.patient = max(c.patient, e.At-c.since)
+			}
+		}
+		c.grants++
+		c.since, c.last, c.told = e.At, e.At, false
+		delete(c.waiting, e.caller())
+	case Failed:
+		s.update(e, func(c *contest) { delete(c.waiting, e.caller()) })
+	case Opened:
+		s.update(e, func(c *contest) { c.shut = false })
+	case Closing:
+		s.update(e, func(c *contest) { c.shut = true })
+	case Wrote:
+		s.wrote(e.At)
+	case Expired:
+		for _, c := range s.contests {
+			for who, w := range c.waiting {
+				if who.process == e.Process {
+					w.since, w.outages, w.grants = e.At, s.outages, c.grants
+				}
+			}
+		}
+	case Stopped, Resumed, Killed, Started:
+		s.fault(e)
+	}
+	if e.Recipe == RecipeDouble || e.Recipe == RecipeLeave {
+		s.visit(e)
+	}
+}
+
+// visit takes an event of a double barrier, which may let others enter or leave.
+func (s *served) visit(e Event) {
+	key := strings.TrimSuffix(e.Key, LeaveSuffix)
+	if s.visits[key] == nil {
+		s.visits[key] = visits{}
+	}
+	enter := Event{Recipe: RecipeDouble, Key: key, At: e.At}
+	leave := Event{Recipe: RecipeLeave, Key: key + LeaveSuffix, At: e.At}
+	s.update(enter, func(*contest) {
+		s.update(leave, func(*contest) { s.visits[key].take(e) })
+	})
+}
+
+// update changes a contest, and begins its patience anew if only now somebody can be
+// served.
+func (s *served) update(e Event, change func(c *contest)) {
+	c := s.contest(e)
+	before := s.servable(e.Key, c)
+	change(c)
+	if !before {
+		c.since, c.last = max(c.since, e.At), e.At
+	}
+}
+
+// servable reports whether somebody could be served.
+func (s *served) servable(key string, c *contest) bool {
+	v := s.visits[strings.TrimSuffix(key, LeaveSuffix)]
+	switch {
+	case c.recipe == RecipeLeave:
+		return v.mayLeave(s.still)
+	case c.recipe == RecipeDouble && v.mayEnter(s.still):
+		return true
+	}
+	n := 0
+	for who := range c.waiting {
+		if !s.still[who.process] {
+			n++
+		}
+	}
+	return !c.shut && n >= max(1, s.j.cfg.Members[key])
+}
+
+func (s *served) wrote(at time.Duration) {
+	if gap := at - s.lastWrite; gap > outageFrom {
+		s.outages += gap
+		s.renew(at)
+	}
+	s.longest = max(s.longest, at-s.lastWrite)
+	s.lastWrite = at
+}
+
+func (s *served) renew(at time.Duration) {
+	s.calm = max(s.calm, at)
+	for _, c := range s.contests {
+		c.since = max(c.since, at)
+	}
+}
+
+func (s *served) fault(e Event) {
+	s.renew(e.At)
+	s.still[e.Process] = e.Kind == Stopped || e.Kind == Killed
+	if e.Kind == Killed {
+		for _, v := range s.visits {
+			v.take(e)
+		}
+	}
+	for _, c := range s.contests {
+		if e.Kind == Killed {
+			maps.DeleteFunc(c.waiting, func(who caller, _ *wait) bool { return who.process == e.Process })
+		}
+		for who, w := range c.waiting {
+			if who.process == e.Process {
+				w.since, w.outages, w.grants = e.At, s.outages, c.grants
+			}
+		}
+	}
+}
+
+// look reports calls that have waited for too long.
+func (s *served) look(now time.Duration) {
+	if now-s.lastWrite > outageFrom {
+		return // an outage, perhaps
+	}
+	bound := s.j.Bound()
+	for _, key := range slices.Sorted(maps.Keys(s.contests)) {
+		c := s.contests[key]
+		if !s.servable(key, c) {
+			continue
+		}
+		if quiet := now - c.since; quiet > bound && !c.told {
+			c.told = true
+			s.j.violation(now, "served", []string{key}, "%s: nobody was served for %v, %d wait; the ensemble serves, the bound is %v",
+				key, quiet, len(c.waiting), bound)
+		}
+		s.overtaken(now, key, c, 4*bound)
+	}
+}
+
+// overtaken reports callers that wait for long while others are served, again and again.
+// The bound has room for recipes that do not serve their callers in order.
+func (s *served) overtaken(now time.Duration, key string, c *contest, bound time.Duration) {
+	for who, w := range c.waiting {
+		waits, others := now-w.since-(s.outages-w.outages), c.grants-w.grants
+		if !w.told && !s.still[who.process] && waits > bound && others > 4*len(c.waiting) {
+			w.told = true
+			s.j.violation(now, "served", []string{key}, "%s: %v waits for %v, while others were served %d times", key, who, waits, others)
+		}
+	}
+}
+
+// Gap is the longest time in which nobody was served although somebody waited.
+type Gap struct {
+	Recipe  string
+	Longest time.Duration
+	Patient time.Duration // the longest since the last outage and the last fault of a process
+	Grants  int
+}
+
+// Gaps returns the longest gaps and the number of grants, by Key.
+func (j *Judge) Gaps() map[string]Gap {
+	gaps := map[string]Gap{}
+	for key, c := range j.served.contests {
+		gaps[key] = Gap{c.recipe, c.longest, c.patient, c.grants}
+	}
+	return gaps
+}
+
+// Unserved returns those of the keys for which there were fewer grants than that.
+func (j *Judge) Unserved(least int, keys ...string) []string {
+	return slices.DeleteFunc(keys, func(key string) bool {
+		c := j.served.contests[key]
+		return c != nil && c.grants >= least
+	})
+}
+
+// Outage returns the longest time without a plain write.
+func (j *Judge) Outage() time.Duration { return j.served.longest }

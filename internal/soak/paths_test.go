@@ -1,0 +1,18 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOnlyTheSkeletonMayRemain(t *testing.T) {
+	for path, may := range map[string]bool{
+		"/soak": true, "/soak/lock-data": true, "/soak/done": true,
+		"/soak/queue": true, "/soak/queue/s": true, "/soak/queue/s/12": true, "/soak/bounded/puts": true,
+		"/soak/queue/s/12/item": false, "/soak/queue/puts/receipt": false, "/soak/queue/line/place": false,
+		"/soak/queue-dead": false, "/soak/lock": false, "/soak/lock/place": false, "/soak/done/1": false, "/soak/gate": false,
+	} {
+		require.Equal(t, may, mayRemain(path), path)
+	}
+}

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+)
+
+// Params is what a worker process is started with.
+type Params struct {
+	Process, Life int
+	Servers       []string
+	Timeout       time.Duration
+	Start         time.Time // of the run, without a monotonic reading: it is the same in all processes
+	Seed          uint64
+	Members       int  // of each barrier
+	Operator      bool // this process opens and shuts the gate
+}
+
+// Report is a line that a worker process writes. One of the fields is set.
+type Report struct {
+	Event   *judge.Event `json:"event,omitempty"`
+	Figures *Figures     `json:"figures,omitempty"`
+}
+
+// Figures are what a process uses.
+type Figures struct {
+	Goroutines, Before int // Before: when it had not dialed yet
+	Heap               uint64
+	Sessions           int
+	Last               bool // the client is closed
+}
+
+// process is a worker process: a Client, and goroutines that use all recipes.
+type process struct {
+	Params
+	client   *zkrecipes.Client
+	ctx      context.Context // ends with the run
+	finish   chan struct{}   // closed when nothing more is put
+	server   atomic.Pointer[string]
+	sessions atomic.Int32
+	before   int
+
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+// runWorker works until its standard input ends. The line "finish" in it says that the
+// producers are to stop.
+func runWorker(text string) error {
+	p := &process{out: json.NewEncoder(os.Stdout), finish: make(chan struct{}), before: runtime.NumGoroutine()}
+	if err := json.Unmarshal([]byte(text), &p.Params); err != nil {
+		return fmt.Errorf("a worker is started by the soak, not by hand: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	p.ctx = ctx
+	go func() {
+		input := bufio.NewScanner(os.Stdin)
+		for input.Scan() {
+			close(p.finish)
+		}
+		stop()
+	}()
+	p.before++ // the goroutine above
+	var err error
+	p.client, err = zkrecipes.Dial(ctx, p.Servers, &zkrecipes.Options{
+		SessionTimeout: p.Timeout, Prefix: root, Identity: fmt.Sprintf("%d.%d", p.Process, p.Life),
+		Dialer: p.dial, Trace: &zkrecipes.Trace{SessionDown: p.sessionDown},
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	var all sync.WaitGroup
+	for name, work := range p.work() {
+		w := &worker{process: p, name: name, rand: p.source(name)}
+		all.Go(func() { w.loop(work) })
+	}
+	all.Go(p.figures)
+	all.Wait()
+	if err := p.client.Close(); err != nil {
+		fmt.Fprintf(os.Stderr, "process %d: close: %v\n", p.Process, err)
+	}
+	p.settled()
+	return nil
+}
+
+// work returns what the goroutines of a process do, again and again.
+func (p *process) work() map[string]func(*worker) {
+	lock := zkrecipes.NewMutex(p.client, lockKey)
+	rw := zkrecipes.NewRWLock(p.client, rwKey)
+	free := zkrecipes.NewQueue(p.client, queueKey, &zkrecipes.QueueOptions{MaxAttempts: -1})
+	bounded := zkrecipes.NewQueue(p.client, boundedKey, &zkrecipes.QueueOptions{MaxAttempts: -1, MaxLen: 10, Workers: 2})
+	gate := zkrecipes.NewGate(p.client, gateKey)
+	work := map[string]func(*worker){
+		"barrier":   func(w *worker) { w.passBarrier(zkrecipes.NewBarrier(p.client, barrierKey, p.Members-1), barrierKey) },
+		"double":    func(w *worker) { w.visit(zkrecipes.NewDoubleBarrier(p.client, doubleKey, p.Members), doubleKey) },
+		"gate":      func(w *worker) { w.passGate(gate) },
+		"put":       func(w *worker) { w.put(free, queueKey) },
+		"put-bound": func(w *worker) { w.put(bounded, boundedKey) },
+		"serve":     func(w *worker) { w.serve(bounded, boundedKey) },
+		"write":     func(w *worker) { w.lock(rw.Lock, rw, rwKey) },
+	}
+	for i := range 3 {
+		work[fmt.Sprint("lock-", i)] = func(w *worker) { w.lock(lock.Lock, nil, lockKey) }
+		work[fmt.Sprint("read-", i)] = func(w *worker) { w.read(rw, rwKey) }
+	}
+	for i := range 2 {
+		work[fmt.Sprint("take-", i)] = func(w *worker) { w.take(free, queueKey) }
+	}
+	if p.Operator {
+		work["operator"] = func(w *worker) { w.operate(gate) }
+	}
+	return work
+}
+
+// source returns random numbers that the seed and the worker decide.
+func (p *process) source(name string) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprint(h, p.Process, p.Life, name)
+	return rand.New(rand.NewPCG(p.Seed, h.Sum64()))
+}
+
+// dial remembers the server of the connection.
+func (p *process) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err == nil {
+		p.server.Store(&addr)
+	}
+	return nc, err
+}
+
+func (p *process) sessionDown(e zkrecipes.TraceEvent) {
+	if errors.Is(e.Err, zkrecipes.ErrLost) {
+		p.sessions.Add(1)
+		p.tell(judge.Event{Kind: judge.Expired, At: p.now(), Process: p.Process, Life: p.Life})
+	}
+}
+
+// now returns the time since the beginning of the run.
+func (p *process) now() time.Duration { return time.Since(p.Start) }
+
+func (p *process) tell(e judge.Event) { p.report(Report{Event: &e}) }
+
+// report writes a line at once: the process may be killed at any time, and a line that
+// is shorter than a pipe's buffer is never torn apart.
+func (p *process) report(r Report) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.out.Encode(r) != nil {
+		os.Exit(1) // the parent has died
+	}
+}
+
+// figures reports what the process uses, now and then.
+func (p *process) figures() {
+	for p.ctx.Err() == nil {
+		pause(p.ctx, 5*time.Second)
+		p.report(Report{Figures: p.use()})
+	}
+}
+
+func (p *process) use() *Figures {
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	return &Figures{Goroutines: runtime.NumGoroutine(), Before: p.before, Heap: memory.HeapAlloc, Sessions: int(p.sessions.Load())}
+}
+
+// settled reports the figures once the goroutines of the closed client have ended.
+func (p *process) settled() {
+	for range 200 {
+		if runtime.NumGoroutine() <= p.before {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	runtime.GC()
+	f := p.use()
+	f.Last = true
+	p.report(Report{Figures: f})
+}
+
+// worker is a goroutine of a process.
+type worker struct {
+	*process
+	name string
+	rand *rand.Rand
+	n    int // calls
+}
+
+func (w *worker) loop(work func(*worker)) {
+	for w.ctx.Err() == nil {
+		work(w)
+		w.n++
+	}
+}
+
+// tell reports an event of this worker.
+func (w *worker) tell(e judge.Event) {
+	if e.At == 0 {
+		e.At = w.now()
+	}
+	e.Process, e.Life, e.Worker = w.Process, w.Life, w.name
+	w.process.tell(e)
+}
+
+// failed reports that a call has failed, and with which error unless that is one of
+// those that faults explain.
+func (w *worker) failed(e judge.Event, err error, expected ...error) {
+	e.Kind, e.Uncertain, e.Err = judge.Failed, errors.Is(err, zkrecipes.ErrUncertain), err.Error()
+	w.tell(e)
+	w.check(e.Key, err, expected...)
+}
+
+// check reports an error that no fault explains.
+func (w *worker) check(key string, err error, expected ...error) {
+	if err == nil || w.ctx.Err() != nil {
+		return
+	}
+	for _, e := range append(expected, zkrecipes.ErrUncertain, zkrecipes.ErrLost) {
+		if errors.Is(err, e) {
+			return
+		}
+	}
+	w.tell(judge.Event{Kind: judge.Strange, Key: key, Err: err.Error()})
+}
+
+// sleep waits for a random time.
+func (w *worker) sleep(ctx context.Context, least, most time.Duration) {
+	pause(ctx, least+time.Duration(w.rand.Int64N(int64(most-least)+1)))
+}
+
+// oneIn is true once in n times.
+func (w *worker) oneIn(n int) bool { return w.rand.IntN(n) == 0 }
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// sessionOver is what a barrier's call returns if its session ends.
+var sessionOver = zk.ErrSessionExpired

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+)
+
+// put puts an item, whose data is its name.
+func (w *worker) put(q *zkrecipes.Queue, key string) {
+	select {
+	case <-w.finish:
+		<-w.ctx.Done()
+		return
+	default:
+	}
+	item := fmt.Sprintf("%d.%d-%s-%d", w.Process, w.Life, w.name, w.n)
+	e := judge.Event{Kind: judge.Begin, Recipe: judge.RecipePut, Key: key + judge.PutSuffix, Item: item}
+	w.tell(e)
+	if _, err := q.Put(w.ctx, []byte(item)); err != nil {
+		w.failed(e, err)
+	} else {
+		e.Kind, e.At = judge.Granted, w.now()
+		w.tell(e)
+	}
+	w.sleep(w.ctx, 50*time.Millisecond, 250*time.Millisecond)
+}
+
+// take takes an item and acks it.
+func (w *worker) take(q *zkrecipes.Queue, key string) {
+	e := judge.Event{Kind: judge.Begin, Recipe: judge.RecipeTake, Key: key}
+	ctx, cancel := w.ctx, context.CancelFunc(func() {})
+	if w.oneIn(20) {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.rand.IntN(100))*time.Millisecond)
+	}
+	defer cancel()
+	w.tell(e)
+	it, err := q.Take(ctx)
+	if err != nil {
+		w.failed(e, err, context.DeadlineExceeded)
+		return
+	}
+	w.handle(it, key)
+}
+
+// serve hands items to handlers until the run ends.
+func (w *worker) serve(q *zkrecipes.Queue, key string) {
+	handlers := make(chan *worker, 2)
+	for i := range cap(handlers) {
+		h := *w
+		h.name = fmt.Sprintf("%s-%d", w.name, i)
+		handlers <- &h
+	}
+	err := q.Serve(w.ctx, func(_ context.Context, it *zkrecipes.Item) error {
+		h := <-handlers
+		h.handle(it, key)
+		handlers <- h
+		return nil
+	})
+	w.check(key, err)
+}
+
+// handle works on an item. The ack leaves a znode, once; sometimes the item is given
+// back instead.
+func (w *worker) handle(it *zkrecipes.Item, key string) {
+	item := string(it.Data)
+	e := judge.Event{Recipe: judge.RecipeTake, Key: key, Item: item, Attempt: it.Attempt}
+	h := w.granted(it, e)
+	h.work(w.ctx)
+	if w.oneIn(20) {
+		w.check(key, it.Nack(w.ctx))
+	} else if err := it.Ack(w.ctx, &zk.CreateRequest{Path: donePath + "/" + item + "-", Flags: zk.FlagSequence}); err != nil {
+		w.check(key, err)
+	} else {
+		e.Kind = judge.Acked
+		w.tell(e)
+	}
+	h.over()
+}

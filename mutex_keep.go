@@ -1,0 +1,434 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// A lock that is kept: its place outlives the hold, for the next caller of the same
+// process. The place is kept only while it is alone in its line, under a watch on the
+// line's children whose first event ends that. The protocol was model-checked
+// (docs/models/keep.pml).
+
+// keptLock is a line as the callers of one Client see it: at most one place, and those
+// who wait for it.
+type keptLock struct {
+	line *line
+
+	mu       sync.Mutex // before grant.mu
+	calls    []*keptCall
+	busy     bool               // a place is being taken, passed on or left
+	stop     context.CancelFunc // ends the wait for a place; nil: there is none
+	current  *grant             // of the place, the present one or the next; nil: none
+	idle     bool               // current may be taken
+	d        time.Duration      // of the last holder's Mutex
+	released time.Time          // when the last holder released its lease
+
+	watch     *zkconn.Watch // of the line's children, set while the place was alone; nil: none
+	confirmed time.Time     // when the place was last known to be alone for certain
+	gone      chan struct{} // closed when the place has gone
+	due       *time.Timer   // leaves an idle place
+}
+
+// keptCall is a call that waits.
+type keptCall struct {
+	d    time.Duration
+	late bool // it came after the event of the watch
+
+	done chan struct{} // closed when there is a result:
+	g    *grant
+	err  error
+}
+
+func (c *keptCall) end(g *grant, err error) {
+	c.g, c.err = g, err
+	close(c.done)
+}
+
+// lock returns the lock on the Mutex's path, locked, or an error if ctx or the Client has
+// ended. It must be unlocked with unlock.
+func (m *keeping) lock(ctx context.Context) (*keptLock, error) {
+	c, key := m.line.c, m.line.key()
+	switch {
+	case c.closing.Err() != nil:
+		return nil, ErrClosed
+	case ctx.Err() != nil:
+		return nil, c.contextErr(ctx)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.kept[key]
+	if k == nil {
+		k = &keptLock{line: m.line}
+		if c.kept == nil {
+			c.kept = map[holderKey]*keptLock{}
+		}
+		c.kept[key] = k
+	}
+	k.mu.Lock()
+	return k, nil
+}
+
+// unlock also forgets a lock that nobody uses.
+func (k *keptLock) unlock() {
+	unused := k.isUnused()
+	k.mu.Unlock()
+	if !unused {
+		return
+	}
+	c := k.line.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.isUnused() && c.kept[k.line.key()] == k {
+		delete(c.kept, k.line.key())
+	}
+}
+
+func (k *keptLock) isUnused() bool { return len(k.calls) == 0 && !k.busy && k.current == nil }
+
+// enter waits for the callers before it, and for the place's turn.
+func (m *keeping) enter(ctx context.Context, _ kind) (*grant, error) {
+	k, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if g := k.takeIdle(m.d); g != nil {
+		k.unlock()
+		return g, nil
+	}
+	call := &keptCall{d: m.d, late: k.hasCompany(), done: make(chan struct{})}
+	k.calls = append(k.calls, call)
+	k.take()
+	k.unlock()
+	select {
+	case <-call.done:
+	case <-ctx.Done():
+		if k.remove(call) {
+			return nil, k.line.c.contextErr(ctx)
+		}
+	}
+	return call.g, call.err
+}
+
+// tryEnter is like enter but returns ErrLocked instead of waiting, without a request if
+// the place is the process's own.
+func (m *keeping) tryEnter(ctx context.Context, kd kind) (*grant, error) {
+	k, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if g := k.takeIdle(m.d); g != nil {
+		k.unlock()
+		return g, nil
+	}
+	if !k.isUnused() {
+		k.unlock()
+		return nil, ErrLocked
+	}
+	k.busy = true
+	k.unlock()
+	g, err := k.line.tryEnter(ctx, kd)
+	k.mu.Lock()
+	k.busy = false
+	if err == nil && g.keepBy(k) {
+		k.current, k.d = g, m.d
+	}
+	k.take()
+	k.unlock()
+	return g, err
+}
+
+// remove removes a call that gives up. false: it has its result.
+func (k *keptLock) remove(call *keptCall) bool {
+	k.mu.Lock()
+	defer k.unlock()
+	i := slices.Index(k.calls, call)
+	if i < 0 {
+		return false
+	}
+	k.calls = slices.Delete(k.calls, i, i+1)
+	if len(k.calls) == 0 && k.stop != nil {
+		k.stop()
+	}
+	return true
+}
+
+// hasCompany reports whether another session has joined, as far as is known. k.mu must
+// be held.
+func (k *keptLock) hasCompany() bool { return k.watch != nil && k.watch.HasFired() }
+
+// takeIdle takes the kept place, if nobody has it and nobody else is in the line. k.mu
+// must be held.
+func (k *keptLock) takeIdle(d time.Duration) *grant {
+	g := k.current
+	if !k.idle || k.hasCompany() || !k.begin(g) {
+		return nil
+	}
+	k.idle, k.d = false, d
+	k.due.Stop()
+	return g
+}
+
+// begin gives the next grant of the place to a caller. The clock must be looked at
+// first, as for any grant. k.mu must be held.
+func (k *keptLock) begin(g *grant) bool {
+	if !g.s.isValid() {
+		k.line.c.tasks.Start(func() { g.end(lost(errSilent)) })
+		return false
+	}
+	return g.begun()
+}
+
+// take takes a place for the calls that wait, if there is none. k.mu must be held.
+func (k *keptLock) take() {
+	c := k.line.c
+	if k.busy || k.current != nil || len(k.calls) == 0 {
+		return
+	}
+	k.busy = true
+	for _, call := range k.calls {
+		call.late = false
+	}
+	ctx, cancel := c.bind(context.Background()) // it does not end with any one call
+	k.stop = cancel
+	c.tasks.Start(func() {
+		defer cancel()
+		g, err := k.line.enter(ctx, kindLock)
+		k.taken(g, err, ctx.Err() != nil && c.closing.Err() == nil)
+	})
+}
+
+// taken gives a new place's first grant to the first call. stopped: no call waited any
+// more.
+func (k *keptLock) taken(g *grant, err error, stopped bool) {
+	k.mu.Lock()
+	k.busy, k.stop = false, nil
+	switch {
+	case err == nil && len(k.calls) > 0 && g.keepBy(k):
+		k.current = g
+		k.serve()
+	case err == nil:
+		k.busy = true
+		k.mu.Unlock()
+		_ = g.quit()
+		k.left()
+		return
+	case stopped:
+		k.take()
+	default:
+		for _, call := range k.calls {
+			call.end(nil, err)
+		}
+		k.calls = nil
+	}
+	k.unlock()
+}
+
+// serve hands the current grant to the first call. k.mu must be held.
+func (k *keptLock) serve() {
+	call := k.calls[0]
+	k.calls[0] = nil
+	k.calls = k.calls[1:]
+	k.d = call.d
+	call.end(k.current, nil)
+}
+
+// ended follows the end of a grant, before its place's events go nowhere. After a
+// release it makes the place's next grant, which nobody has yet; passOn comes after.
+func (k *keptLock) ended(g *grant, cause error) {
+	k.mu.Lock()
+	defer k.unlock()
+	if k.current != g {
+		return
+	}
+	k.current, k.idle = nil, false
+	if !errors.Is(cause, ErrReleased) {
+		k.forget()
+		k.take()
+		return
+	}
+	k.released, k.busy = time.Now(), true
+	if k.current = g.successor(); k.current == nil {
+		k.forget()
+	}
+}
+
+// forget is for a place that goes. k.mu must be held.
+func (k *keptLock) forget() {
+	if k.watch != nil {
+		close(k.gone)
+		k.watch = nil
+	}
+	if k.due != nil {
+		k.due.Stop()
+	}
+}
+
+// passOn hands the place of a grant that was released to the next call, keeps it or
+// leaves it.
+func (k *keptLock) passOn(g *grant) error {
+	k.mu.Lock()
+	next := k.current
+	if next == nil {
+		k.mu.Unlock()
+		err := g.leaveNow()
+		k.left()
+		return err
+	}
+	first, company := k.watch == nil, k.hasCompany()
+	early := company && len(k.calls) > 0 && !k.calls[0].late
+	goesOn := !first && !company && k.released.Sub(k.confirmed) < k.d
+	k.mu.Unlock()
+	switch {
+	case early: // the event may have been the place's own deletion
+		goesOn = k.stands(next.place())
+	case !goesOn && !company:
+		var w *zkconn.Watch
+		if w, goesOn = k.ask(next.place(), first); goesOn {
+			k.confirm(w)
+		}
+	}
+	if !k.goesOn(next, goesOn) {
+		err := next.quit()
+		k.left()
+		return err
+	}
+	return nil
+}
+
+// ask asks the server whether the place is alone in its line, the first time with a
+// watch.
+func (k *keptLock) ask(p *place, first bool) (w *zkconn.Watch, alone bool) {
+	ctx, cancel, ok := k.whileConnected(p)
+	if !ok {
+		return nil, false
+	}
+	defer cancel()
+	own := []string{p.name}
+	if !first {
+		names, _, err := p.s.Children(ctx, k.line.abs())
+		return nil, err == nil && slices.Equal(names, own)
+	}
+	if p.lineCount != 1 { // it was not alone when it joined: ask for their number, not for all names
+		line, err := p.s.Exists(ctx, k.line.abs())
+		if err != nil || line.NumChildren != 1 {
+			return nil, false
+		}
+	}
+	w, err := p.s.WatchChildren(ctx, k.line.abs())
+	return w, err == nil && slices.Equal(w.Children, own)
+}
+
+// stands reports whether the place is watched and nobody has deleted it. It costs a
+// request if the place was not watched yet.
+func (k *keptLock) stands(p *place) bool {
+	ctx, cancel, ok := k.whileConnected(p)
+	if !ok {
+		return false
+	}
+	defer cancel()
+	w, err := p.s.Watch(ctx, p.path)
+	return err == nil && !w.HasFired()
+}
+
+// whileConnected returns a context that ends when the connection is lost, because
+// Release does not wait for the next one. ok is false if there is none.
+func (k *keptLock) whileConnected(p *place) (_ context.Context, cancel context.CancelFunc, ok bool) {
+	up, changed := p.s.Connected()
+	if !up {
+		return nil, nil, false
+	}
+	ctx, cancel := context.WithCancel(p.s.Lifetime())
+	k.line.c.tasks.Start(func() {
+		defer cancel()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel, true
+}
+
+// confirm notes that the place was alone after the last release. w is the watch that
+// tells when it no longer is, nil if there was one.
+func (k *keptLock) confirm(w *zkconn.Watch) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.confirmed = k.released
+	if w == nil || k.current == nil {
+		return
+	}
+	gone := make(chan struct{})
+	k.watch, k.gone = w, gone
+	k.line.c.tasks.Start(func() {
+		select {
+		case <-w.Fired():
+			k.leaveIdle(func(*grant) bool { return k.watch == w })
+		case <-gone:
+		}
+	})
+}
+
+// goesOn gives next to a call, or keeps it. false: the place has to be left. That is so
+// unless it stands, and is alone or was when the first of the calls came.
+func (k *keptLock) goesOn(next *grant, stands bool) bool {
+	k.mu.Lock()
+	defer k.unlock()
+	waits := len(k.calls) > 0
+	switch {
+	case k.current != next: // it was lost
+		k.busy = false
+		k.take()
+		return true
+	case stands && k.hasCompany() && waits && !k.calls[0].late:
+	case k.hasCompany(), !stands:
+		k.drop()
+		return false
+	}
+	k.busy = false
+	switch {
+	case !waits:
+		k.idle = true
+		k.due = time.AfterFunc(time.Until(k.released.Add(k.d)), func() {
+			k.leaveIdle(func(g *grant) bool { return g == next })
+		})
+	case k.begin(next):
+		k.serve()
+	}
+	return true
+}
+
+// leaveIdle leaves the place if nobody has it, and if the condition holds.
+func (k *keptLock) leaveIdle(holds func(*grant) bool) {
+	k.mu.Lock()
+	g := k.current
+	if !k.idle || !holds(g) {
+		k.mu.Unlock()
+		return
+	}
+	k.drop()
+	k.mu.Unlock()
+	_ = g.quit()
+	k.left()
+}
+
+// drop is for a place that is about to be left. left must follow. k.mu must be held.
+func (k *keptLock) drop() {
+	k.current, k.idle, k.busy = nil, false, true
+	k.forget()
+}
+
+// left follows the deletion of a place.
+func (k *keptLock) left() {
+	k.mu.Lock()
+	defer k.unlock()
+	k.busy = false
+	k.take()
+}

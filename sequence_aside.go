@@ -1,0 +1,159 @@
+package zkrecipes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Near the end of ZooKeeper's counter the same number comes again and again, and
+// negative ones sort before the holder's. A place beyond the limit must not be granted,
+// not even alone. Its caller steps aside: it deletes the place, waits until the line is
+// empty, deletes the line and joins again. The numbers then begin at zero. The protocol
+// was model-checked.
+
+// beyondLimit is the error of a join that got a number beyond the limit. Its place is
+// deleted, or will be. For recipes that do not step aside it is ErrExhausted.
+type beyondLimit struct {
+	*place
+	guest bool // the line does not bear this library's marker
+}
+
+func (x *beyondLimit) Error() string { return ErrExhausted.Error() + ": " + x.name }
+
+func (x *beyondLimit) Unwrap() error { return ErrExhausted }
+
+// isBeyondLimit reports whether no place with that number is granted.
+func (c *Client) isBeyondLimit(number int32) bool { return number < 0 || number > c.lastNumber }
+
+// cannotReset returns the error of a line that cannot begin anew because of err. The end
+// of ctx or of the session is no such obstacle.
+func cannotReset(ctx context.Context, err error) error {
+	if isContextErr(ctx, err) || errors.Is(err, zkconn.ErrSessionOver) {
+		return err
+	}
+	return fmt.Errorf("%w, and it cannot be deleted to begin anew: %w", ErrExhausted, err)
+}
+
+// giveUp deletes a place beyond the limit, in the background if need be, and returns the
+// error of its join. It must read the line first: while the place stands, that is the
+// line in which it stands.
+func (p *place) giveUp(ctx context.Context) error {
+	x := &beyondLimit{place: p}
+	data, stat, err := p.s.Get(ctx, p.line.abs())
+	if err == nil {
+		p.lineCzxid, x.guest = stat.Czxid, !bytes.HasPrefix(data, []byte(markerLayout))
+	}
+	_, _, gone := p.s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1})
+	switch {
+	case errors.Is(gone, zk.ErrNoNode): // somebody has deleted it, maybe with the line
+		p.lineCzxid, x.guest = 0, false
+		return x
+	case gone != nil:
+		p.line.c.tasks.Start(func() { p.leave(false) })
+	}
+	switch {
+	case gone != nil && !zkconn.Transient(gone):
+		return cannotReset(ctx, gone)
+	case err != nil && !errors.Is(err, zk.ErrNoNode):
+		return cannotReset(ctx, err)
+	}
+	return x
+}
+
+// takePlace joins the line. As long as it gets a number beyond the limit, it steps aside
+// and joins again.
+func (l *line) takePlace(ctx context.Context, k kind) (*place, error) {
+	for {
+		s, err := l.c.live(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p, err := l.join(ctx, s, k)
+		var x *beyondLimit
+		if !errors.As(err, &x) {
+			return p, err
+		}
+		if err := x.awaitReset(ctx, x.awaitLast); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// awaitReset returns when the line in which the place stood is gone. It deletes the line
+// if that is empty, and otherwise calls wait with the places that stand in it, and looks
+// again. Everyone aside must do so: those who leave may die before they delete the line.
+// An error says what makes it impossible.
+func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context, []placeName) error) error {
+	l := x.line
+	if x.guest {
+		return cannotReset(ctx, errors.New("the znode holds data of its own"))
+	}
+	for {
+		children, ms, stat, err := l.look(ctx, x.s)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.lineCzxid:
+			l.forget()
+			return nil
+		case err != nil:
+			return cannotReset(ctx, err)
+		case len(ms) > 0:
+			err = wait(ctx, ms)
+		case len(children) > 0:
+			return cannotReset(ctx, fmt.Errorf("%q stands in it", children[0]))
+		default:
+			err = x.deleteLine(ctx, stat.Version)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// awaitLast waits until the last of the places goes. A watch on the line would fire with
+// every join.
+func (x *beyondLimit) awaitLast(ctx context.Context, ms []placeName) error {
+	w, err := x.s.Watch(ctx, x.line.abs()+"/"+slices.MaxFunc(ms, placeName.compare).name)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return cannotReset(ctx, err)
+	}
+	select {
+	case <-w.Fired():
+		return nil
+	case <-x.s.Over():
+		return zkconn.ErrSessionOver
+	case <-ctx.Done():
+		return x.s.ContextErr(ctx)
+	}
+}
+
+// locked is what TryLock does instead of awaitLast.
+func (x *beyondLimit) locked(context.Context, []placeName) error { return ErrLocked }
+
+// deleteLine deletes the line, which was empty when it had that version of its data. If
+// somebody has joined since, or made the line anew, it must not be deleted: each join
+// writes the data.
+func (x *beyondLimit) deleteLine(ctx context.Context, version int32) error {
+	l := x.line
+	_, _, err := x.s.Multi(ctx, &zk.DeleteRequest{Path: l.abs(), Version: version})
+	switch {
+	case err == nil:
+		l.c.hooks.log(slog.LevelInfo, "sequence numbers of a line were used up; it was deleted and begins anew", "line", l.abs())
+		return nil
+	case errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrBadVersion): // or this server lags
+		return x.s.Sync(ctx, l.abs())
+	case errors.Is(err, zk.ErrNoNode), zkconn.Transient(err):
+		return nil
+	}
+	return cannotReset(ctx, err)
+}

@@ -1,0 +1,527 @@
+/* line.pml: the ordering core, for Mutex (default) and RWLock (-DRW), with predecessors that are guessed.
+ *
+ * Server: places (ephemeral sequential children), one-shot watches by path, per-client ordered
+ * queue of replies and events. Client: join, list, arm (own + predecessor as two requests), wait,
+ * hand-off, cancel, release, downgrade. Adversary: expiry, operator delete, foreign setData, disconnect.
+ *
+ * Switches (all as -D):
+ *   NC clients, NF of them foreign (Curator-like), ROUNDS acquisitions each
+ *   EXP EVI FSET DISC  budgets of the adversary;  CANCEL: a waiter may give up; LOST: the join's reply may be lost
+ *   RULED     NodeDeleted of the only place ahead grants without a read (RULED_R: readers only)
+ *   NOOWN     no own watch at all          NOLOOK  own event is not looked at first
+ *   ORDER     0 own request first; 1 predecessor first, event may be believed before own reply;
+ *             2 predecessor first, both replies awaited; 3 in any order, both replies awaited (with GEN)
+ *   CANCELSIG waiter signals when it gives up   DOWNSIG downgrade signals   READSIG readers signal
+ *   DOWN      downgrade possible           CURDOWN foreign writer may downgrade Curator's way
+ *   TRUSTF    a foreign place's DATA_CHANGED is believed (names cannot be told apart)
+ *   SPLIT     setWatches not atomic (go-zookeeper: chunks, random order, later requests may overtake it)
+ *   GEN       events are believed only if own watch was confirmed on this connection, else list
+ *   GUESS     the line's data say who joined last; who joins reads them first, and watches the place of that
+ *             name and of the number before its own, without a list. Foreign joins write no data.
+ *   REMAKE    budget: the empty line is deleted, and the next join makes it anew, with numbers from 0
+ *   EARLY     the own watch is requested before the list, not after it
+ *   ANYNUM    the guess names the last one's place whatever its number (must break)
+ *   BLIND     a guess that does not exist is a place that has gone with a farewell (must break)
+ *   READGUESS a reader waits for a reader that it guessed, and does not list when that goes (must break)
+ *   GENFIX    as GEN, but only for NodeDeleted (DATA_CHANGED believed across reconnects)
+ */
+#ifndef NC
+#define NC 3
+#endif
+#ifndef NF
+#define NF 0
+#endif
+#ifndef ROUNDS
+#define ROUNDS 1
+#endif
+#ifndef EXP
+#define EXP 0
+#endif
+#ifndef EVI
+#define EVI 0
+#endif
+#ifndef FSET
+#define FSET 0
+#endif
+#ifndef DISC
+#define DISC 0
+#endif
+#ifndef ORDER
+#define ORDER 0
+#endif
+#define MAXN (NC*ROUNDS)
+#ifdef RW
+#define MAXP (2*MAXN)      /* p >= MAXN: reader place made by a downgrade of writer p-MAXN */
+#else
+#define MAXP MAXN
+#endif
+#define NONE 31
+#ifndef REMAKE
+#define REMAKE 0
+#endif
+#define NUM(p) num[p]
+#ifdef READGUESS
+#define GUESSES 1
+#else
+#define GUESSES (!isr || !reader[r])
+#endif
+#define BIT(p) (1<<(p))
+#define HAS(m,p) (((m)>>(p))&1)
+
+/* messages to a client */
+#define DEL 1
+#define CHG 2
+#define ROK 3    /* arm reply: exists */
+#define RNO 4    /* arm reply: NoNode */
+#define DSC 5    /* connection was lost, a new one is up */
+
+bit alive[MAXP]; byte owner[MAXP]; bit firstg[MAXP]; bit foreignp[MAXP];
+bit reader[MAXP];
+byte nxt;
+byte num[MAXP];       /* what the server gave */
+byte cnt;             /* the line's count of creates */
+byte rec = NONE;      /* the line's data: who joined last */
+int w[NC];            /* server: armed watches (set of places) */
+int cw[NC];           /* client's table of armed watches, as received */
+int sw[NC];           /* snapshot of the table at reconnect, to be re-armed */
+int fsn[NC];          /* places with a newer mzxid than the client saw (foreign setData missed) */
+byte hold[NC];
+bit expired[NC];
+byte fin;
+byte grants;
+chan q[NC] = [MAXP+9] of { byte, byte };
+chan rq[NC] = [2] of { byte };
+
+byte f_, m_, mn_, mw_, t_, p_, n_, k_;
+
+inline fire(p,t) {
+  f_ = 0;
+  do
+  :: f_ < NC ->
+     if
+     :: HAS(w[f_],p) -> w[f_] = w[f_] & ~BIT(p); cw[f_] = cw[f_] & ~BIT(p); q[f_]!t,p
+     :: else
+     fi;
+     f_++
+  :: else -> break
+  od; f_ = 0
+}
+inline mark() {       /* ghost: which places are entitled now */
+  mn_ = NONE; mw_ = NONE; m_ = 0;
+  do
+  :: m_ < MAXP ->
+     if
+     :: alive[m_] ->
+        if :: NUM(m_) < mn_ -> mn_ = NUM(m_) :: else fi;
+        if :: !reader[m_] && NUM(m_) < mw_ -> mw_ = NUM(m_) :: else fi
+     :: else
+     fi; m_++
+  :: else -> break
+  od;
+  m_ = 0;
+  do
+  :: m_ < MAXP ->
+     if
+     :: alive[m_] && !reader[m_] && NUM(m_) == mn_ -> firstg[m_] = 1
+     :: alive[m_] && reader[m_] && NUM(m_) <= mw_ -> firstg[m_] = 1   /* == mw_: Curator's downgrade */
+     :: else
+     fi; m_++
+  :: else -> break
+  od;
+  mn_=0; mw_=0; m_=0
+}
+inline del(p,t) { alive[p] = 0; printf("DEL place %d (%d: 1 deleted 2 signalled)\n", p, t); fire(p,t); mark() }
+
+inline checkgrant(me, my) {
+  printf("C%d GRANTED place %d (alive %d first %d)\n", me, my, alive[my], firstg[my]);
+#ifdef STRICT
+  assert(!expired[me]);    /* lease clock: no grant on an event read after the session ended */
+#endif
+#ifndef LIVEONLY
+  assert(firstg[my]);
+#endif
+  /* was entitled at some moment while it existed */
+  hold[me] = my; 
+  if
+  :: alive[my] && !reader[my] ->
+     m_ = 0; do :: m_ < NC -> assert(m_ == me || hold[m_] == NONE || !alive[hold[m_]]); m_++ :: else -> break od
+  :: alive[my] && reader[my] ->
+     m_ = 0; do :: m_ < NC -> assert(m_ == me || hold[m_] == NONE || !alive[hold[m_]] || reader[hold[m_]]); m_++ :: else -> break od
+  :: else
+  fi; m_ = 0
+}
+
+proctype Client(byte me; bit foreign) {
+  byte my = NONE, pred = NONE, rounds = ROUNDS, t, p, n, i;
+  bit only, ownarmed, ownout, outst, isr, stash, st_t; byte r = NONE;
+  /* ownarmed: own watch confirmed (reply in); ownans: variant ORDER 1/2 bookkeeping; outst: predecessor reply awaited */
+
+again:
+  if
+  :: rounds == 0 -> goto done
+  :: else -> rounds--
+  fi;
+#ifdef GUESS
+  if :: !foreign -> r = rec :: r = NONE fi;   /* sent together with the join, carried out before it */
+#endif
+join:
+  atomic {
+    if
+    :: expired[me] -> expired[me] = 0; w[me] = 0; cw[me] = 0; sw[me] = 0; fsn[me] = 0;
+       do :: len(q[me]) > 0 -> q[me]?t,p :: else -> break od
+    :: else
+    fi;
+    t = 0; p = 0; ownarmed = 0; ownout = 0; pred = NONE; outst = 0; stash = 0; st_t = 0;
+    my = nxt; nxt++; num[my] = cnt; cnt++;
+    alive[my] = 1; owner[my] = me; foreignp[my] = foreign; printf("C%d joins place %d\n", me, my);
+#ifdef RW
+    if :: reader[my] = 1; isr = 1 :: reader[my] = 0; isr = 0 fi;
+#endif
+    if :: !foreign -> rec = my :: else fi;
+    mark();
+    n = 0; i = 0;
+    do :: i < MAXP -> n = n + alive[i]; i++ :: else -> break od; i = 0;
+    if
+    :: n == 1 && !foreign -> n = 0; r = NONE; goto grant      /* Stat.NumChildren == 1 */
+#ifdef LOST
+    :: n == 1 && !foreign -> n = 0; goto list
+#endif
+#ifdef GUESS
+    :: n > 1 && !foreign && r != NONE && GUESSES -> n = 0; only = 0;
+#ifdef ANYNUM
+       pred = r;
+#else
+       pred = (num[r] + 1 == num[my] -> r : NONE);   /* NONE: a name that does not exist */
+#endif
+       goto arm
+    :: n > 1 && !foreign && r != NONE && !(GUESSES) -> n = 0; goto list
+    :: (n > 1 && r == NONE) || foreign -> n = 0; goto list
+#else
+    :: n > 1 || foreign -> n = 0; goto list
+#endif
+    fi
+  }
+list:
+#ifdef EARLY
+  atomic { if :: !foreign && !ownarmed && !ownout -> ownout = 1; rq[me]!my :: else fi };
+#endif
+  atomic {
+    r = NONE;
+    if
+    :: expired[me] -> goto over
+    :: !expired[me] && !alive[my] -> goto over       /* evicted: own place not in the list */
+    :: else ->
+       pred = NONE; n = 0; i = 0;
+       do
+       :: i < MAXP ->
+          if
+          :: alive[i] && i != my && NUM(i) <= NUM(my) && (!isr || !reader[i]) -> 
+             n++; if :: pred == NONE || NUM(i) > NUM(pred) || (NUM(i) == NUM(pred) && i > pred) -> pred = i :: else fi
+          :: else
+          fi; i++
+       :: else -> break
+       od; i = 0;
+       only = (n == 1); printf("C%d lists: place %d pred %d ahead %d\n", me, my, pred, n);
+       if
+       :: n == 0 -> pred = NONE; goto grant
+       :: else -> n = 0
+       fi
+    fi
+  }
+arm:
+  atomic {
+    outst = 1;
+    if
+    :: foreign -> ownarmed = 1; rq[me]!pred
+    :: !foreign ->
+#ifdef NOOWN
+       ownarmed = 1; rq[me]!pred
+#else
+       if
+       :: ownarmed || ownout -> rq[me]!pred
+       :: else -> ownout = 1;
+#if ORDER == 0
+          rq[me]!my; rq[me]!pred
+#elif ORDER == 3
+          if :: rq[me]!my; rq[me]!pred :: rq[me]!pred; rq[me]!my fi
+#else
+          rq[me]!pred; rq[me]!my
+#endif
+       fi
+#endif
+    fi
+  }
+wait:
+  if
+  :: atomic { q[me]?t,p ->
+     if
+     :: t == ROK && p == my -> ownarmed = 1; ownout = 0; t = 0; p = 0;
+        if
+        :: stash -> stash = 0; t = (st_t -> CHG : DEL); p = pred; st_t = 0; goto decide
+        :: else -> goto wait
+        fi
+     :: t == RNO && p == my -> goto over
+     :: t == ROK && p == pred -> outst = 0; t = 0; p = 0; goto wait
+     :: t == RNO && p == pred && outst -> t = 0; p = 0;
+#ifdef BLIND
+        goto grant
+#else
+        goto list
+#endif
+#ifndef NOLOOK
+     :: t == DEL && p == my && !foreign -> goto over       /* evicted */
+#else
+     :: t == DEL && p == my && !foreign && empty(q[me]) -> goto over
+     :: t == DEL && p == my && !foreign && nempty(q[me]) -> t = 0; p = 0; goto wait2
+#endif
+     :: t == CHG && p == my && !foreign -> ownarmed = 0; t = 0; p = 0; goto list  /* somebody set data on it: arm again */
+     :: (t == DEL || t == CHG) && p == pred -> goto decide
+     :: t == DSC ->
+        t = 0;
+        if
+        :: p == 1 -> p = 0; ownarmed = 0; ownout = 0; outst = 0; stash = 0; goto list   /* a request failed: list again */
+        :: else -> p = 0;
+#ifdef GEN
+           ownarmed = 0;          /* no longer confirmed on this connection */
+#endif
+           goto wait
+        fi
+     :: else -> t = 0; p = 0; goto wait       /* stale reply or event of an earlier place */
+     fi }
+  :: expired[me] && empty(q[me]) -> goto over
+#ifdef CANCEL
+  :: goto cancel
+#endif
+  fi;
+#ifdef NOLOOK
+wait2:  /* own event lies unread in its channel; the predecessor's is handled as it comes */
+  if
+  :: atomic { q[me]?t,p ->
+     if
+     :: (t == DEL || t == CHG) && p == pred -> goto decide
+     :: else -> t = 0; p = 0; goto wait2
+     fi }
+  :: empty(q[me]) -> goto over
+  fi;
+#endif
+decide:
+  atomic { printf("C%d event %d on %d\n", me, t, p);
+    outst = 0;
+    if
+    :: foreign -> t = 0; p = 0; goto list
+#if ORDER == 3
+    :: !foreign && !ownarmed && ownout -> /* the answer for the own watch is still to come: then decide */
+       stash = 1; st_t = (t == CHG); t = 0; p = 0; goto wait
+    :: !foreign && !ownarmed && !ownout ->
+#else
+    :: !foreign && !ownarmed ->
+#endif
+#ifdef GEN
+       t = 0; p = 0; goto list
+#else
+#if ORDER == 1
+       skip
+#elif ORDER == 2
+       /* own reply not in yet: keep the event until it is */
+       stash = 1; st_t = (t == CHG); t = 0; p = 0; goto wait
+#else
+       t = 0; p = 0; goto list
+#endif
+#endif
+    :: else
+    fi;
+    if
+    :: t == CHG ->
+       t = 0; p = 0;
+#ifndef TRUSTF
+       if :: foreignp[pred] -> goto list :: else -> goto grant fi
+#else
+       goto grant
+#endif
+    :: t == DEL ->
+       t = 0; p = 0;
+#ifdef RULED
+       if :: only -> goto grant :: else -> goto list fi
+#else
+#ifdef RULED_R
+       if :: only && isr -> goto grant :: else -> goto list fi
+#elif defined(READGUESS)
+       if :: r != NONE && isr && reader[pred] -> goto grant :: else -> goto list fi
+#else
+       goto list
+#endif
+#endif
+    fi
+  }
+grant:
+  atomic { pred = NONE; only = 0; r = NONE; checkgrant(me, my); grants++ }
+  if
+  :: skip
+#ifdef DOWN
+  :: atomic { !isr && !foreign && !expired[me] && alive[my] ->
+       /* multi[create reader place of the same number, delete writer place] */
+       i = my + MAXN; num[i] = num[my]; cnt++; alive[i] = 1; reader[i] = 1; owner[i] = me; firstg[i] = 1;
+#ifdef DOWNSIG
+       del(my, CHG);
+#else
+       del(my, DEL);
+#endif
+       my = i; i = 0; isr = 1; hold[me] = my }
+#endif
+#ifdef CURDOWN
+  :: atomic { !isr && foreign && !expired[me] && alive[my] ->
+       i = my + MAXN; num[i] = num[my]; cnt++; alive[i] = 1; reader[i] = 1; owner[i] = me; firstg[i] = 1; foreignp[i] = 1; mark() };
+     atomic {
+       if :: alive[my] -> del(my, DEL) :: else fi;
+       my = i; i = 0; isr = 1;
+       if :: alive[my] && !expired[me] -> hold[me] = my :: else -> hold[me] = NONE fi }
+#endif
+  fi;
+  /* critical section ends; clean release */
+  atomic {
+    hold[me] = NONE; ownarmed = 0; ownout = 0;
+    if
+    :: alive[my] && !expired[me] ->
+       if
+       :: foreign -> del(my, DEL)
+#ifndef READSIG
+       :: !foreign && isr -> del(my, DEL)
+       :: !foreign && !isr -> del(my, CHG)
+#else
+       :: !foreign -> del(my, CHG)
+#endif
+       fi
+    :: else
+    fi;
+    isr = 0; my = NONE; goto again
+  }
+cancel:
+  atomic {
+    if
+    :: alive[my] && !expired[me] ->
+#ifdef CANCELSIG
+       del(my, CHG)
+#else
+       del(my, DEL)
+#endif
+    :: else
+    fi;
+    goto over
+  }
+over:
+  atomic { my = NONE; pred = NONE; only = 0; r = NONE; ownarmed = 0; ownout = 0; outst = 0; t = 0; p = 0; isr = 0; stash = 0; st_t = 0; goto again }
+done:
+  fin++;
+enddrain:
+  do :: atomic { q[me]?t,p -> t = 0; p = 0 } od
+}
+
+inline serve(c) {
+  rq[c]?p_;
+  if
+  :: p_ == NONE -> q[c]!RNO,p_
+  :: p_ != NONE && alive[p_] -> w[c] = w[c] | BIT(p_); cw[c] = cw[c] | BIT(p_); q[c]!ROK,p_
+  :: else -> q[c]!RNO,p_
+  fi; p_ = 0
+}
+inline rearm(c,p) {
+  sw[c] = sw[c] & ~BIT(p); printf("setWatches C%d path %d alive=%d\n", c, p, alive[p]);
+  if
+  :: !alive[p] -> cw[c] = cw[c] & ~BIT(p); q[c]!DEL,p
+  :: alive[p] && HAS(fsn[c],p) -> cw[c] = cw[c] & ~BIT(p); q[c]!CHG,p
+  :: else -> w[c] = w[c] | BIT(p)
+  fi;
+  fsn[c] = fsn[c] & ~BIT(p)
+}
+
+proctype Server(byte c) {
+endsrv:
+  do
+  :: atomic { !expired[c] && len(rq[c]) > 0 -> serve(c) }
+#if DISC > 0
+  :: atomic { !expired[c] && sw[c] != 0 ->
+#ifdef SPLIT
+       k_ = 0; do :: k_ < MAXP-1 -> k_++ :: break od;
+       if :: HAS(sw[c],k_) :: else -> k_ = 0; do :: !HAS(sw[c],k_) -> k_++ :: else -> break od fi;
+       rearm(c,k_); k_ = 0
+#else
+       /* one request, any order inside */
+       if
+       :: k_ = 0; do :: k_ < MAXP -> if :: HAS(sw[c],k_) -> rearm(c,k_) :: else fi; k_++ :: else -> break od
+       :: k_ = MAXP; do :: k_ > 0 -> k_--; if :: HAS(sw[c],k_) -> rearm(c,k_) :: else fi :: else -> break od
+       fi; k_ = 0
+#endif
+     }
+#endif
+  od
+}
+
+active proctype Adversary() {
+  byte e = EXP, v = EVI, s = FSET, d = DISC, m = REMAKE, c, i; bit keep;
+  do
+#if EXP > 0
+  :: atomic { e > 0 -> e--; c = 0; do :: c < NC-1 -> c++ :: break od;
+       if
+       :: !expired[c] ->
+          expired[c] = 1; printf("EXPIRE C%d\n", c); w[c] = 0; sw[c] = 0; fsn[c] = 0;
+          do :: len(rq[c]) > 0 -> rq[c]?p_ :: else -> break od; p_ = 0;
+          /* all its places go in one transaction */
+          i = 0; do :: i < MAXP -> if :: alive[i] && owner[i] == c -> alive[i] = 0; fire(i,DEL) :: else fi; i++ :: else -> break od;
+          mark(); i = 0
+       :: else
+       fi; c = 0 }
+#endif
+#if EVI > 0
+  :: atomic { v > 0 -> v--; i = 0; do :: i < MAXP-1 -> i++ :: break od; if :: alive[i] -> del(i,DEL) :: else fi; i = 0 }
+#endif
+#if REMAKE > 0
+  :: atomic { m > 0 && cnt > 0 -> m--; i = 0; do :: i < MAXP && !alive[i] -> i++ :: else -> break od;
+       if :: i == MAXP -> cnt = 0; rec = NONE :: else fi; i = 0 }
+#endif
+#if FSET > 0
+  :: atomic { s > 0 -> s--; i = 0; do :: i < MAXP-1 -> i++ :: break od;
+       
+#ifdef FSETANY
+       if :: alive[i] -> printf("FSET place %d\n", i); fire(i,CHG)
+#else
+       if :: alive[i] && foreignp[i] -> printf("FSET place %d\n", i); fire(i,CHG)
+#endif
+        :: else -> i = NONE fi; c = 0; do :: c < NC && i != NONE -> if :: HAS(sw[c],i) -> fsn[c] = fsn[c] | BIT(i) :: else fi; c++ :: else -> break od; c = 0; i = 0 }
+#endif
+#if DISC > 0
+  :: atomic { d > 0 -> d--; c = 0; do :: c < NC-1 -> c++ :: break od;
+       if
+       :: !expired[c] ->
+       n_ = len(q[c]); keep = 1; i = 0; k_ = (len(rq[c]) > 0);
+       do
+       :: i < n_ -> q[c]?t_,p_;
+          if :: keep -> keep = 1 :: keep = 0 fi;
+          if
+          :: keep -> q[c]!t_,p_
+          :: !keep && t_ == ROK -> k_ = 1; cw[c] = cw[c] & ~BIT(p_)
+          :: !keep && t_ == RNO -> k_ = 1
+          :: !keep && t_ == DSC && p_ == 1 -> k_ = 1
+          :: !keep && (t_ == DEL || t_ == CHG) -> cw[c] = cw[c] | BIT(p_);
+             if :: t_ == CHG && alive[p_] -> fsn[c] = fsn[c] | BIT(p_) :: else fi
+          :: else
+          fi; i++
+       :: else -> break
+       od;
+       do :: len(rq[c]) > 0 -> rq[c]?p_ :: else -> break od;
+       w[c] = 0; sw[c] = cw[c]; q[c]!DSC,k_; printf("DISCONNECT C%d table %d\n", c, sw[c]);
+       :: else
+       fi;
+       n_ = 0; i = 0; t_ = 0; p_ = 0; k_ = 0; keep = 0; c = 0 }
+#endif
+  :: break
+  od
+}
+
+init {
+  byte i;
+  atomic {
+    i = 0; do :: i < NC -> hold[i] = NONE; run Client(i, (i < NF)); run Server(i); i++ :: else -> break od; i = 0
+  }
+  fin == NC;
+  atomic { i = 0; do :: i < MAXP -> assert(!alive[i]); i++ :: else -> break od }
+}

@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue test test-zktest test-real \
-	test-packages test-sim test-sim-race test-bench fuzz sim mutants mutants-fast bench lint rows setup
+	test-packages test-sim test-sim-race test-bench fuzz sim soak mutants mutants-fast bench lint rows setup
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -64,7 +64,7 @@ test-bench: setup ## test the benchmarks, with the race detector
 FUZZTIME ?= 20000x
 FUZZ := zktest:FuzzRequests zktest:FuzzHandshake zktest:FuzzDecode \
 	internal/jute:FuzzDecoder internal/wire:FuzzServer internal/wire:FuzzHandshake \
-	internal/zkconn:FuzzDecodeMulti
+	internal/zkconn:FuzzDecodeMulti internal/zkconn:FuzzDecodeNames
 fuzz: ## fuzz the decoders, FUZZTIME inputs for each target
 	@for f in $(FUZZ); do \
 		nice go test -run NONE -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) "./$${f%:*}" | grep -v elapsed; \
@@ -74,6 +74,11 @@ SEEDS ?= 10000
 FIRST ?= 1
 sim: ## run SEEDS seeds of each simulation, beginning with FIRST
 	go test -count=1 -timeout 0 -v ./internal/sim -seeds $(SEEDS) -first $(FIRST)
+
+MINUTES ?= 60
+SEED ?= $(shell date +%s)
+soak: setup ## run all recipes on three servers with faults for MINUTES, and judge them (SEED)
+	go run ./internal/soak -minutes $(MINUTES) -seed $(SEED)
 
 mutants: ## break the code in known ways and check that the tests notice (takes long)
 	go run ./internal/mutants

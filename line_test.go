@@ -229,8 +229,8 @@ func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 // again.
 func TestA04LineIsReapedWhenIdle(t *testing.T) {
 	t.Parallel()
-	// Servers of both kinds look for empty containers twice a second.
-	servers := []string{harness.OwnServer(t, zkserver.Config{}, zktest.ContainerCheckInterval(500*time.Millisecond))}
+	const often = 500 * time.Millisecond
+	servers := []string{harness.OwnServer(t, zkserver.Config{ReapEvery: often}, zktest.ContainerCheckInterval(often))}
 	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
 	c, conn := dialTo(t, servers, nil), harness.RawTo(t, servers)
 	gone := func(path string) {

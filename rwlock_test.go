@@ -384,7 +384,8 @@ func TestA28ReadersAndWritersAreListed(t *testing.T) {
 
 func TestA29ThePathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 	t.Parallel()
-	servers := []string{harness.OwnServer(t, zkserver.Config{}, zktest.ContainerCheckInterval(500*time.Millisecond))}
+	const often = 500 * time.Millisecond
+	servers := []string{harness.OwnServer(t, zkserver.Config{ReapEvery: often}, zktest.ContainerCheckInterval(often))}
 	ctx, path, conn := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.RawTo(t, servers)
 	p := harness.NewProxy(t, servers[0])
 	c := dialTo(t, []string{p.Addr()}, nil)

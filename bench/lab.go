@@ -52,10 +52,8 @@ func newLab(ctx context.Context) (*lab, error) {
 			JVMFlags: []string{
 				"-Xmx1g",
 				"-XX:TieredStopAtLevel=4", // compile as by default: unlike in a test, the server need not be up at once
-				// Do not delete a line that is idle while the other side has its turn:
-				// by default the server looks for such containers once a minute.
-				"-Dznode.container.checkIntervalMs=600000",
 			},
+			ReapEvery: time.Hour, // do not delete a line that is idle while the other side has its turn
 		})
 		if err != nil {
 			return nil, errors.Join(err, provider.Close())

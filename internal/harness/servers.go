@@ -25,15 +25,15 @@ var fixture struct {
 	shared   []string
 }
 
-// unreaped is how long the shared server keeps empty containers: longer than the
-// tests take, as many of them count the requests for a line that exists.
+// unreaped is how long servers keep empty containers unless a test wants it otherwise:
+// longer than the tests take, as many of them count the requests for a line that exists.
 const unreaped = time.Hour
 
 // Run runs the tests on the server that the environment selects, and returns the exit
 // code. It fails if the tests leave goroutines behind.
 func Run(m *testing.M) (code int) {
 	if os.Getenv("ZK_HARNESS") == "zktest" && os.Getenv("ZK_SERVERS") == "" { // processes that tests start use their parent's server
-		srv, err := zktest.Start(InProcess(zktest.ContainerCheckInterval(unreaped))...)
+		srv, err := zktest.Start(InProcess()...)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -60,8 +60,7 @@ func Run(m *testing.M) (code int) {
 	fmt.Fprintln(os.Stderr, "ZooKeeper:", provider)
 	fixture.provider = provider
 	if fixture.shared = provider.External(); fixture.shared == nil {
-		interval := fmt.Sprint("-Dznode.container.checkIntervalMs=", unreaped.Milliseconds())
-		node, err := provider.Start(ctx, zkserver.Config{JVMFlags: []string{interval}})
+		node, err := provider.Start(ctx, unreaping(zkserver.Config{}))
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -71,11 +70,21 @@ func Run(m *testing.M) (code int) {
 	return runTests(m)
 }
 
-// InProcess returns opts and the options that give a zktest server the tick and the
-// session timeouts of the real servers.
+// unreaping returns cfg for a server that keeps empty containers, unless cfg says how
+// often it deletes them.
+func unreaping(cfg zkserver.Config) zkserver.Config {
+	if cfg.ReapEvery == 0 {
+		cfg.ReapEvery = unreaped
+	}
+	return cfg
+}
+
+// InProcess returns opts after the options that give a zktest server the tick, the
+// session timeouts and the patience with empty containers of the real servers.
 func InProcess(opts ...zktest.Option) []zktest.Option {
 	return append([]zktest.Option{
 		zktest.TickTime(500 * time.Millisecond), zktest.SessionTimeouts(time.Second, 10*time.Second),
+		zktest.ContainerCheckInterval(unreaped),
 	}, opts...)
 }
 
@@ -101,7 +110,7 @@ func runTests(m *testing.M) int {
 func OwnNode(t testing.TB, cfg zkserver.Config) *zkserver.Node {
 	t.Helper()
 	NeedsOwn(t)
-	node, err := fixture.provider.Start(t.Context(), cfg)
+	node, err := fixture.provider.Start(t.Context(), unreaping(cfg))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
 	return node
@@ -116,7 +125,7 @@ func OwnEnsemble(t testing.TB, cfg zkserver.Config) *zkserver.Ensemble {
 	NeedsOwn(t)
 	ensembles <- struct{}{}
 	t.Cleanup(func() { <-ensembles })
-	e, err := fixture.provider.StartEnsemble(t.Context(), 3, cfg)
+	e, err := fixture.provider.StartEnsemble(t.Context(), 3, unreaping(cfg))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Remove(context.Background())) })
 	return e

@@ -20,6 +20,9 @@ type Config struct {
 	// maxSessionTimeout (in milliseconds).
 	TickTime time.Duration
 
+	// ReapEvery is how often the server deletes empty containers, 500 ms if zero.
+	ReapEvery time.Duration
+
 	// Extra holds more settings for zoo.cfg. They override all others. Neither
 	// keys nor values may contain white space.
 	Extra map[string]string
@@ -64,6 +67,10 @@ func (c Config) lines() ([]string, error) {
 
 // jvmFlags returns the flags of the server's JVM.
 func (c Config) jvmFlags() []string {
+	reapEvery := c.ReapEvery
+	if reapEvery == 0 {
+		reapEvery = 500 * time.Millisecond
+	}
 	flags := []string{
 		// Start in half a second rather than be fast after an hour.
 		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData",
@@ -72,9 +79,9 @@ func (c Config) jvmFlags() []string {
 		"-Dzookeeper.forceSync=no",
 		"-Dzookeeper.preAllocSize=1024",
 		"-Dzookeeper.fsync.warningthresholdms=60000",
-		// Delete empty containers within about a second, without a limit
-		// (ContainerManager; the defaults are a minute and 10,000 a minute).
-		"-Dznode.container.checkIntervalMs=500",
+		// Delete empty containers without a limit (ContainerManager; the defaults
+		// are every minute and 10,000 a minute).
+		"-Dznode.container.checkIntervalMs=" + strconv.FormatInt(reapEvery.Milliseconds(), 10),
 		"-Dznode.container.maxPerMinute=1000000",
 		// Znodes with a time to live are off by default.
 		"-Dzookeeper.extendedTypesEnabled=true",

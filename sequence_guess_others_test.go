@@ -23,7 +23,7 @@ func TestChildrenThatAreNoPlacesDoNotMakeALineLong(t *testing.T) {
 		m := NewMutex(c, w.path)
 		require.NoError(t, m.Do(t.Context(), nothing)) // it has seen them
 		requests := w.requests(func() { require.NoError(t, m.Do(t.Context(), nothing)) })
-		require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, "getData": 1, opRelease: 1}, requests)
+		require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, opRelease: 1}, requests)
 	})
 }
 

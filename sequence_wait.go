@@ -18,9 +18,6 @@ func (p *place) awaitTurn(ctx context.Context) error {
 		pred, ahead := p.guessed, p.ahead
 		p.guessed = nil
 		if pred == nil {
-			if p.kind.exclusive() { // it will wait
-				p.startOwn()
-			}
 			var err error
 			if pred, ahead, err = p.predecessor(ctx); err != nil {
 				return err

@@ -35,7 +35,7 @@ func TestAShortRunWritesTheReportAndThePlot(t *testing.T) {
 		require.Contains(t, stdout.String(), "| "+sc.name+" | zkrecipes | ")
 	}
 	require.Contains(t, stdout.String(), "Its figures mean little")
-	require.Contains(t, stdout.String(), "with 1000 sessions, beside zk.Lock | at least 1.40 |  | not measured in this run |")
+	require.Contains(t, stdout.String(), "with 1000 sessions, beside zk.Lock | at least 1.90 |  | not measured in this run |")
 	svg, err := os.ReadFile(filepath.Join(dir, plotName))
 	require.NoError(t, err)
 	require.Contains(t, string(svg), "zkrecipes, a hand-off")

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // claim is a figure that the library must keep, and its measured value.
 type claim struct {
@@ -23,33 +26,84 @@ func (c claim) Verdict() string {
 // judge fills in the claims. The report has all of them, also those that do not hold
 // and those that were not measured.
 func (rep *report) judge() {
-	atMost := func(text string, bound float64, s *spread) {
-		c := newClaim(text, s)
-		c.Bound, c.Holds = fmt.Sprintf("at most %.2f", bound), s != nil && s.Median <= bound
-		rep.Claims = append(rep.Claims, c)
+	rep.judgeLocks()
+	rep.judgeLines()
+	rep.judgeKept()
+	for _, n := range members(false) {
+		rep.atMost(fmt.Sprintf("Time to open a barrier of %d, beside the tutorial's", n), 1.10, rep.openingBeside(n))
 	}
-	atLeast := func(text string, bound float64, s *spread) {
-		c := newClaim(text, s)
-		c.Bound, c.Holds = fmt.Sprintf("at least %.2f", bound), s != nil && s.Median >= bound
-		rep.Claims = append(rep.Claims, c)
+	var drained *spread
+	if rep.Drain != nil {
+		drained = exactly(rep.Drain.Bytes())
 	}
-	atMost("Time of a free lock and its release, beside raw", 1.10, rep.compare(nameFree, raw, (*row).timeBeside))
+	rep.atMost(fmt.Sprintf("Bytes received for an item, when 16 consumers drain a queue of %s", drainText(rep.Drain)), 5000, drained)
+}
+
+// judgeLocks is about time.
+func (rep *report) judgeLocks() {
+	rep.atMost("Time of a free lock and its release, beside raw", 1.10, rep.compare(nameFree, ours, raw, (*row).timeBeside))
+	beside := func(text, scenario string, bound float64) {
+		rep.atLeast(text+", beside zk.Lock", bound, rep.compare(scenario, ours, theirs, (*row).speedBeside))
+	}
 	for _, c := range []struct {
 		sessions int
 		bound    float64
-	}{{16, 1.2}, {200, 1.25}, {1000, 1.4}} {
-		atLeast(fmt.Sprintf("Acquisitions/s with %d sessions, beside zk.Lock", c.sessions), c.bound,
-			rep.compare(nameContended(c.sessions), theirs, (*row).speedBeside))
+	}{{2, 1.0}, {16, 1.25}, {200, 1.4}, {1000, 1.9}, {3000, 4}} {
+		beside(fmt.Sprintf("Acquisitions/s with %d sessions", c.sessions), nameContended(c.sessions), c.bound)
 	}
-	atLeast("Acquisitions/s with 64 locks on one session, beside raw", 0.85, rep.compare(nameLocks, raw, (*row).speedBeside))
-	var drained *spread
-	if rep.Drain != nil {
-		b := rep.Drain.Bytes()
-		drained = &spread{b, b, b}
-	}
-	atMost(fmt.Sprintf("Bytes received for an item, when 16 consumers drain a queue of %s", drainText(rep.Drain)), 5000, drained)
-	atMost("Bytes of a hand-off, most beside least over all numbers of waiters", 1.02, rep.handOffGrowth())
+	beside("Acquisitions/s with 2 sessions, each held for 1 ms", nameHeld, 1.1)
+	rep.atLeast("Acquisitions/s with 64 locks on one session, beside raw", 0.85,
+		rep.compare(nameLocks, ours, raw, (*row).speedBeside))
 }
+
+// judgeLines is about what waiting costs in lines of any length.
+func (rep *report) judgeLines() {
+	for _, n := range []int{200, 1000, 3000} {
+		var received *spread
+		if w := rep.find(nameContended(n), ours); w != nil {
+			received = exactly(w.Received())
+		}
+		rep.atMost(fmt.Sprintf("Bytes received for an acquisition with %d sessions", n), 1500, received)
+	}
+	var rates *spread
+	if few, many := rep.find(nameContended(200), ours), rep.find(nameContended(3000), ours); few != nil && many != nil {
+		rates = exactly(many.Rate() / few.Rate())
+	}
+	rep.atLeast("Acquisitions/s with 3000 sessions, beside 200", 0.7, rates)
+	for _, c := range []struct {
+		waiters int
+		bound   float64
+	}{{2, 3}, {1000, 2}} {
+		rep.atMost(fmt.Sprintf("Round trips of a join behind others, %d waiting", c.waiters), c.bound+0.1, rep.joinTrips(c.waiters))
+	}
+	rep.atMost("Bytes of a hand-off, most beside least over all numbers of waiters", 1.02, rep.handOffGrowth())
+}
+
+// judgeKept is about locks that are kept (KeepFor).
+func (rep *report) judgeKept() {
+	rep.atLeast("Acquisitions/s of 64 goroutines of a session, kept beside not kept", 20,
+		rep.compare(nameShared, kept, ours, (*row).speedBeside))
+	var again, requests *spread
+	if w := rep.find(nameAgain, kept); w != nil {
+		again, requests = exactly(float64(w.P50())/float64(time.Microsecond)), exactly(w.Requests())
+	}
+	rep.atMost("Microseconds to take a kept lock again and release it, p50", 10, again)
+	rep.atMost("Requests for that", 0.02, requests)
+}
+
+func (rep *report) atMost(text string, bound float64, s *spread) {
+	c := newClaim(text, s)
+	c.Bound, c.Holds = fmt.Sprintf("at most %.2f", bound), s != nil && s.Median <= bound
+	rep.Claims = append(rep.Claims, c)
+}
+
+func (rep *report) atLeast(text string, bound float64, s *spread) {
+	c := newClaim(text, s)
+	c.Bound, c.Holds = fmt.Sprintf("at least %.2f", bound), s != nil && s.Median >= bound
+	rep.Claims = append(rep.Claims, c)
+}
+
+func exactly(figure float64) *spread { return &spread{figure, figure, figure} }
 
 func newClaim(text string, s *spread) claim {
 	switch {
@@ -61,10 +115,9 @@ func newClaim(text string, s *spread) claim {
 	return claim{Text: text, Measured: fmt.Sprintf("%.3f (%.3f to %.3f)", s.Median, s.Low, s.High)}
 }
 
-// compare returns how this library compares with another side, or nil if either was
-// not measured.
-func (rep *report) compare(scenario, with string, how func(w, other *row) spread) *spread {
-	w, other := rep.find(scenario, ours), rep.find(scenario, with)
+// compare returns how one side compares with another, or nil if either was not measured.
+func (rep *report) compare(scenario, one, with string, how func(w, other *row) spread) *spread {
+	w, other := rep.find(scenario, one), rep.find(scenario, with)
 	if w == nil || other == nil {
 		return nil
 	}
@@ -91,8 +144,33 @@ func (rep *report) handOffGrowth() *spread {
 	for _, h := range rep.HandOffs {
 		least, most = min(least, h.Ours.Bytes()), max(most, h.Ours.Bytes())
 	}
-	ratio := most / least
-	return &spread{ratio, ratio, ratio}
+	return exactly(most / least)
+}
+
+// joinTrips returns how many round trips a join took in a line that was as long.
+func (rep *report) joinTrips(waiters int) *spread {
+	for _, h := range rep.HandOffs {
+		if h.Waiters == waiters {
+			return exactly(h.Ours.JoinTrips())
+		}
+	}
+	return nil
+}
+
+// openingBeside returns the ratio of the rounds' times.
+func (rep *report) openingBeside(members int) *spread {
+	for _, o := range rep.Openings {
+		if o.Members != members {
+			continue
+		}
+		ratios := make([]float64, len(o.Ours.times))
+		for i := range ratios {
+			ratios[i] = float64(o.Ours.times[i]) / float64(o.Plain.times[i])
+		}
+		s := spreadOf(ratios)
+		return &s
+	}
+	return nil
 }
 
 func drainText(d *drain) string {

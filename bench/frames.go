@@ -17,26 +17,27 @@ import (
 // time of a request.
 
 // tally counts the traffic on all connections of one side.
-type tally struct{ requests, commits, received atomic.Int64 }
+type tally struct{ requests, trips, commits, received atomic.Int64 }
 
 // counts is what a tally has counted. It does not count heartbeats, handshakes and
 // the ends of sessions.
 type counts struct {
 	Requests int64
+	Trips    int64 // requests that were sent while no other of the session was under way
 	Commits  int64 // writes that the server applied; a transaction is one
 	Received int64 // bytes in replies and events
 }
 
 func (t *tally) read() counts {
-	return counts{t.requests.Load(), t.commits.Load(), t.received.Load()}
+	return counts{t.requests.Load(), t.trips.Load(), t.commits.Load(), t.received.Load()}
 }
 
 func (c counts) minus(d counts) counts {
-	return counts{c.Requests - d.Requests, c.Commits - d.Commits, c.Received - d.Received}
+	return counts{c.Requests - d.Requests, c.Trips - d.Trips, c.Commits - d.Commits, c.Received - d.Received}
 }
 
 func (c counts) plus(d counts) counts {
-	return counts{c.Requests + d.Requests, c.Commits + d.Commits, c.Received + d.Received}
+	return counts{c.Requests + d.Requests, c.Trips + d.Trips, c.Commits + d.Commits, c.Received + d.Received}
 }
 
 // DialContext is for zkrecipes.Options.Dialer.
@@ -61,6 +62,7 @@ type counted struct {
 	tally *tally
 	out   splitter
 	in    splitter
+	under atomic.Int64 // requests that are not answered yet
 
 	mu     sync.Mutex
 	writes map[int32]int32 // by xid, the operations of writes that are not answered yet
@@ -93,6 +95,9 @@ func (c *counted) request(head []byte, _ int) {
 		c.mu.Unlock()
 	}
 	c.tally.requests.Add(1)
+	if c.under.Add(1) == 1 {
+		c.tally.trips.Add(1)
+	}
 }
 
 func (c *counted) reply(head []byte, size int) {
@@ -104,6 +109,7 @@ func (c *counted) reply(head []byte, size int) {
 	if xid == jute.XidEvent {
 		return
 	}
+	c.under.Add(-1)
 	c.mu.Lock()
 	op, write := c.writes[xid]
 	delete(c.writes, xid)

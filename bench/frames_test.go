@@ -45,7 +45,7 @@ func TestFramesAreCountedHoweverTheStreamIsCut(t *testing.T) {
 		reply(-1001, 0, failed),
 		reply(-1002, 0, created),
 	}
-	want := counts{Requests: 5, Commits: 2}
+	want := counts{Requests: 5, Trips: 1, Commits: 2}
 	in = append(in, handshake...)
 	for _, f := range replies {
 		in = append(in, f...)
@@ -60,6 +60,27 @@ func TestFramesAreCountedHoweverTheStreamIsCut(t *testing.T) {
 		cut(in, piece, func(p []byte) { c.in.feed(p, c.reply) })
 		require.Equal(t, want, got.read(), "in pieces of %d", piece)
 	}
+}
+
+// Requests that are under way together are one round trip, and heartbeats are none.
+func TestRoundTripsAreCounted(t *testing.T) {
+	var got tally
+	c := &counted{tally: &got, writes: map[int32]int32{}}
+	c.out.later, c.in.later = true, true
+	send := func(xid, op int32) { c.out.feed(request(xid, op, "record"), c.request) }
+	answer := func(xid int32) { c.in.feed(reply(xid, 0, nil), c.reply) }
+	for range 2 {
+		send(1, jute.OpCreate)
+		send(jute.XidPing, jute.OpPing)
+		send(2, jute.OpGetData)
+		answer(1)
+		answer(jute.XidPing)
+		answer(jute.XidEvent)
+		send(3, jute.OpGetData)
+		answer(2)
+		answer(3)
+	}
+	require.EqualValues(t, 2, got.read().Trips)
 }
 
 func TestCountingAllocatesNothing(t *testing.T) {

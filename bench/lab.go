@@ -18,11 +18,12 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// lab is the one server on which everything is measured.
+// lab is the server, or the ensemble, on which something is measured.
 type lab struct {
-	servers []string
-	kind    string // of server, for the report
-	close   func() error
+	servers  []string
+	kind     string             // of server, for the report
+	provider *zkserver.Provider // nil if it can start no more servers
+	close    func() error
 }
 
 // newLab finds or starts the server. One that it starts is standalone, and fast rather
@@ -47,18 +48,11 @@ func newLab(ctx context.Context) (*lab, error) {
 	}
 	l := &lab{servers: provider.External(), kind: "a server that was already running", close: provider.Close}
 	if l.servers == nil {
-		node, err := provider.Start(ctx, zkserver.Config{
-			TickTime: 2 * time.Second, // the usual one
-			JVMFlags: []string{
-				"-Xmx1g",
-				"-XX:TieredStopAtLevel=4", // compile as by default: unlike in a test, the server need not be up at once
-			},
-			ReapEvery: time.Hour, // do not delete a line that is idle while the other side has its turn
-		})
+		node, err := provider.Start(ctx, serverConfig())
 		if err != nil {
 			return nil, errors.Join(err, provider.Close())
 		}
-		l.servers = []string{node.Addr()}
+		l.provider, l.servers = provider, []string{node.Addr()}
 		way, _, _ := strings.Cut(provider.String(), " ")
 		l.kind = "standalone, by " + way + ", its log not forced to the disk"
 	}
@@ -69,6 +63,26 @@ func newLab(ctx context.Context) (*lab, error) {
 	}
 	l.kind = version + ", " + l.kind
 	return l, nil
+}
+
+func serverConfig() zkserver.Config {
+	return zkserver.Config{
+		TickTime: 2 * time.Second, // the usual one
+		JVMFlags: []string{
+			"-Xmx1g",
+			"-XX:TieredStopAtLevel=4", // compile as by default: unlike in a test, the server need not be up at once
+		},
+		ReapEvery: time.Hour, // do not delete a line that is idle while the other side has its turn
+	}
+}
+
+// ensemble starts three servers like the lab's. All share this machine.
+func (l *lab) ensemble(ctx context.Context) (*lab, error) {
+	e, err := l.provider.StartEnsemble(ctx, 3, serverConfig())
+	if err != nil {
+		return nil, err
+	}
+	return &lab{servers: e.Addrs(), kind: l.kind, close: func() error { return e.Remove(context.Background()) }}, nil
 }
 
 // serverVersion asks the server with the four-letter word srvr.

@@ -26,8 +26,8 @@ import (
 	"time"
 )
 
-// longest bounds a run, even on a busy machine. A run usually takes ten minutes.
-const longest = 30 * time.Minute
+// longest bounds a run, even on a busy machine. A run usually takes a quarter of an hour.
+const longest = 45 * time.Minute
 
 // config holds the values of the flags.
 type config struct {
@@ -113,7 +113,7 @@ func (l *lab) report(ctx context.Context, cfg config) (*report, error) {
 			return nil, err
 		}
 	}
-	for _, n := range waiters(cfg.short) {
+	for _, n := range handedTo(cfg.short) {
 		if err := step(fmt.Sprintf("hand-offs, %d waiting", n), func() error {
 			h, err := l.handOffs(ctx, n)
 			rep.HandOffs = append(rep.HandOffs, h)
@@ -124,7 +124,7 @@ func (l *lab) report(ctx context.Context, cfg config) (*report, error) {
 	}
 	for _, n := range members(cfg.short) {
 		if err := step(fmt.Sprintf("barrier, %d members", n), func() error {
-			o, err := l.openings(ctx, n, map[bool]int{true: 3, false: 7}[n > 100])
+			o, err := l.openings(ctx, n, map[bool]int{true: 3, false: 11}[cfg.short])
 			rep.Openings = append(rep.Openings, o)
 			return err
 		}); err != nil {
@@ -138,9 +138,36 @@ func (l *lab) report(ctx context.Context, cfg config) (*report, error) {
 	}); err != nil {
 		return nil, err
 	}
+	if err := step("ensemble", func() error { return l.measureEnsemble(ctx, cfg, rep) }); err != nil {
+		return nil, err
+	}
 	log.Printf("%4.0f s  done", time.Since(began).Seconds())
 	rep.judge()
 	return rep, nil
+}
+
+// measureEnsemble measures some of the scenarios on three servers, if they can be started.
+func (l *lab) measureEnsemble(ctx context.Context, cfg config, rep *report) (err error) {
+	if l.provider == nil || cfg.short {
+		rep.Machine = append(rep.Machine, [2]string{"Ensemble of three servers", "not measured"})
+		return nil
+	}
+	three, err := l.ensemble(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, three.close()) }()
+	if err := three.warm(ctx, cfg.short); err != nil {
+		return fmt.Errorf("warming up: %w", err)
+	}
+	for _, sc := range ensembleScenarios() {
+		rows, err := three.measure(ctx, sc)
+		if err != nil {
+			return fmt.Errorf("%s: %w", sc.name, err)
+		}
+		rep.Rows = append(rep.Rows, rows...)
+	}
+	return nil
 }
 
 // files writes the report and its plot.

@@ -149,6 +149,7 @@ func mallocs() uint64 {
 func (w *row) per(n int64) float64 { return float64(n) / float64(w.cycles) }
 
 func (w *row) Requests() float64 { return w.per(w.counts.Requests) }
+func (w *row) Trips() float64    { return w.per(w.counts.Trips) }
 func (w *row) Commits() float64  { return w.per(w.counts.Commits) }
 func (w *row) Received() float64 { return w.per(w.counts.Received) }
 func (w *row) Allocs() float64   { return w.per(int64(w.allocs)) }

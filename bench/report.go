@@ -37,12 +37,12 @@ func (rep *report) write(w io.Writer) error { return pageTemplate.Execute(w, rep
 // Beside returns how the rate of a row compares with those of the other sides, for
 // the last column of the table.
 func (rep *report) Beside(w *row) string {
-	if w.Side != ours {
+	if w.Side != ours && w.Side != kept {
 		return ""
 	}
 	text := ""
 	for _, other := range rep.Rows {
-		if other.Scenario == w.Scenario && other != w {
+		if other.Scenario == w.Scenario && other != w && other.Side != kept {
 			if text != "" {
 				text += ", "
 			}

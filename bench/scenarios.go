@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -12,10 +13,19 @@ import (
 )
 
 const (
-	nameFree  = "free lock"
-	nameLocks = "64 locks on one session"
-	nameTry   = "TryLock on a held lock"
+	nameFree   = "free lock"
+	nameLocks  = "64 locks on one session"
+	nameTry    = "TryLock on a held lock"
+	nameHeld   = "2 sessions on one lock, held for 1 ms"
+	nameShared = "64 goroutines of a session on one lock"
+	nameAgain  = "lock taken again"
 )
+
+// kept is this library's side that keeps the lock (KeepFor).
+const kept = ours + ", KeepFor"
+
+// keepFor is how long it keeps it while others wait.
+const keepFor = 100 * time.Millisecond
 
 func nameContended(n int) string { return fmt.Sprintf("%d sessions on one lock", n) }
 func nameRW(n int) string        { return fmt.Sprintf("RW lock, 90 %% reads, %d sessions", n) }
@@ -25,6 +35,14 @@ func waiters(short bool) []int {
 	if short {
 		return []int{2, 16}
 	}
+	return []int{2, 16, 200, 1000, 3000}
+}
+
+// handedTo returns the numbers of sessions that stand in line for hand-offs.
+func handedTo(short bool) []int {
+	if short {
+		return waiters(true)
+	}
 	return []int{2, 16, 200, 1000}
 }
 
@@ -33,13 +51,17 @@ func scenarios(short bool) []scenario {
 	list := []scenario{{name: nameFree, workers: 1, block: 300, rounds: 51, open: openFree}}
 	for _, n := range waiters(short) {
 		list = append(list, scenario{
-			name: nameContended(n), workers: n, open: openContended(n),
+			name: nameContended(n), workers: n, open: openContended(n, 0),
 			// Each block begins and ends with an empty line. In between, the line has
 			// to be full for most of the time.
-			block: max(1000, 4*n), rounds: map[bool]int{true: 9, false: 25}[n > 200],
+			block: max(1000, 4*n), rounds: contendedRounds(n),
 		})
 	}
-	list = append(list, scenario{name: nameLocks, workers: 64, block: 4000, rounds: 15, open: openLocks(64)})
+	list = append(list,
+		scenario{name: nameHeld, workers: 2, block: 300, rounds: 15, open: openContended(2, time.Millisecond)},
+		scenario{name: nameLocks, workers: 64, block: 4000, rounds: 15, open: openLocks(64)},
+		scenario{name: nameShared, workers: 64, block: 2000, rounds: 9, open: openShared(64)},
+		scenario{name: nameAgain, workers: 1, block: 1000, rounds: 9, open: openAgain})
 	for _, n := range waiters(short) {
 		if n == 16 || n == 200 {
 			list = append(list, scenario{name: nameRW(n), workers: n, block: 1000, rounds: 7, open: openRW(n)})
@@ -53,6 +75,28 @@ func scenarios(short bool) []scenario {
 		}
 	}
 	return list
+}
+
+// ensembleScenarios returns the scenarios that are measured on three servers, too.
+func ensembleScenarios() []scenario {
+	list := []scenario{{name: nameFree, workers: 1, block: 150, rounds: 25, open: openFree}}
+	for _, n := range []int{2, 16, 200} {
+		list = append(list, scenario{name: nameContended(n), workers: n, block: max(500, 4*n), rounds: 9, open: openContended(n, 0)})
+	}
+	for i := range list {
+		list[i].name += ", ensemble of 3"
+	}
+	return list
+}
+
+func contendedRounds(n int) int {
+	switch {
+	case n > 1000:
+		return 5
+	case n > 200:
+		return 9
+	}
+	return 25
 }
 
 // lock is what one worker locks and unlocks, on any side.
@@ -91,6 +135,17 @@ func (l lock) cycle() error {
 		return err
 	}
 	return l.unlock()
+}
+
+// heldFor returns a lock that is held for a while before it is unlocked.
+func (l lock) heldFor(d time.Duration) lock {
+	if d == 0 {
+		return l
+	}
+	return lock{l.lock, func() error {
+		time.Sleep(d)
+		return l.unlock()
+	}}
 }
 
 // newSide returns a side of n workers. Worker i uses the lock lockOf(i).
@@ -132,8 +187,9 @@ func openLocks(n int) func(fx *fixture) ([]side, error) {
 	}
 }
 
-// openContended opens n sessions, all of which want the same lock all the time.
-func openContended(n int) func(fx *fixture) ([]side, error) {
+// openContended opens n sessions, all of which want the same lock all the time, and hold
+// it for that long.
+func openContended(n int, held time.Duration) func(fx *fixture) ([]side, error) {
 	return func(fx *fixture) ([]side, error) {
 		var theirTally, ourTally tally
 		conns, err1 := fx.conns(n, &theirTally)
@@ -142,12 +198,52 @@ func openContended(n int) func(fx *fixture) ([]side, error) {
 			return nil, err
 		}
 		return []side{
-			newSide(theirs, &theirTally, n, func(i int) lock { return theirLock(conns[i], fx.path+"/theirs") }),
+			newSide(theirs, &theirTally, n, func(i int) lock {
+				return theirLock(conns[i], fx.path+"/theirs").heldFor(held)
+			}),
 			newSide(ours, &ourTally, n, func(i int) lock {
-				return ourLock(fx.ctx, zkrecipes.NewMutex(clients[i], fx.path+"/ours").Lock)
+				return ourLock(fx.ctx, zkrecipes.NewMutex(clients[i], fx.path+"/ours").Lock).heldFor(held)
 			}),
 		}, nil
 	}
+}
+
+// openShared opens the sessions for n goroutines that share one session, and want the
+// same lock all the time.
+func openShared(n int) func(fx *fixture) ([]side, error) {
+	return func(fx *fixture) ([]side, error) {
+		var theirTally, ourTally, keptTally tally
+		conn, err1 := fx.conn(&theirTally)
+		client, err2 := fx.client(&ourTally)
+		keeper, err3 := fx.client(&keptTally)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return nil, err
+		}
+		mutex := zkrecipes.NewMutex(client, fx.path+"/ours")
+		keeping := zkrecipes.NewMutex(keeper, fx.path+"/kept", zkrecipes.KeepFor(keepFor))
+		return []side{
+			newSide(theirs, &theirTally, n, func(int) lock { return theirLock(conn, fx.path+"/theirs") }),
+			newSide(ours, &ourTally, n, func(int) lock { return ourLock(fx.ctx, mutex.Lock) }),
+			newSide(kept, &keptTally, n, func(int) lock { return ourLock(fx.ctx, keeping.Lock) }),
+		}, nil
+	}
+}
+
+// openAgain opens the sessions for one goroutine that takes a lock again and again, which
+// nobody else wants.
+func openAgain(fx *fixture) ([]side, error) {
+	var ourTally, keptTally tally
+	client, err1 := fx.client(&ourTally)
+	keeper, err2 := fx.client(&keptTally)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	mutex := zkrecipes.NewMutex(client, fx.path+"/ours")
+	keeping := zkrecipes.NewMutex(keeper, fx.path+"/kept", zkrecipes.KeepFor(keepFor))
+	return []side{
+		newSide(ours, &ourTally, 1, func(int) lock { return ourLock(fx.ctx, mutex.Lock) }),
+		newSide(kept, &keptTally, 1, func(int) lock { return ourLock(fx.ctx, keeping.Lock) }),
+	}, nil
 }
 
 // openRW opens n sessions that share a read/write lock. go-zookeeper has none.
@@ -221,7 +317,7 @@ func makeNode(conn *zk.Conn, path string) error {
 func (l *lab) warm(ctx context.Context, short bool) error {
 	for _, sc := range []scenario{
 		{workers: 1, block: 1000, rounds: 4, open: openFree},
-		{workers: 16, block: 1000, rounds: 8, open: openContended(16)},
+		{workers: 16, block: 1000, rounds: 8, open: openContended(16, 0)},
 	} {
 		if short {
 			sc.block = 20

@@ -65,13 +65,19 @@ func (fx *fixture) atEnd(f func()) {
 func (fx *fixture) conns(n int, t *tally) ([]*zk.Conn, error) {
 	conns := make([]*zk.Conn, n)
 	return conns, each(n, func(i int) (err error) {
-		conns[i], err = fx.conn(t)
+		conns[i], err = fx.connTo(fx.server(i), t)
 		return err
 	})
 }
 
-func (fx *fixture) conn(t *tally) (*zk.Conn, error) {
-	conn, events, err := zk.Connect(fx.servers, sessionTimeout,
+// server returns the server of the ith session: the same on each side, and each server
+// as often as the others.
+func (fx *fixture) server(i int) []string { return fx.servers[i%len(fx.servers):][:1] }
+
+func (fx *fixture) conn(t *tally) (*zk.Conn, error) { return fx.connTo(fx.server(0), t) }
+
+func (fx *fixture) connTo(server []string, t *tally) (*zk.Conn, error) {
+	conn, events, err := zk.Connect(server, sessionTimeout,
 		zk.WithDialer(t.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, err
@@ -97,13 +103,15 @@ func (quiet) Printf(string, ...any) {}
 func (fx *fixture) clients(n int, t *tally) ([]*zkrecipes.Client, error) {
 	clients := make([]*zkrecipes.Client, n)
 	return clients, each(n, func(i int) (err error) {
-		clients[i], err = fx.client(t)
+		clients[i], err = fx.clientTo(fx.server(i), t)
 		return err
 	})
 }
 
-func (fx *fixture) client(t *tally) (*zkrecipes.Client, error) {
-	c, err := zkrecipes.Dial(fx.ctx, fx.servers, &zkrecipes.Options{
+func (fx *fixture) client(t *tally) (*zkrecipes.Client, error) { return fx.clientTo(fx.server(0), t) }
+
+func (fx *fixture) clientTo(server []string, t *tally) (*zkrecipes.Client, error) {
+	c, err := zkrecipes.Dial(fx.ctx, server, &zkrecipes.Options{
 		SessionTimeout: sessionTimeout, Dialer: t.DialContext,
 	})
 	if err != nil {

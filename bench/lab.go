@@ -24,6 +24,7 @@ type lab struct {
 	kind     string             // of server, for the report
 	provider *zkserver.Provider // nil if it can start no more servers
 	close    func() error
+	peers    []*peer
 }
 
 // newLab finds or starts the server. One that it starts is standalone, and fast rather
@@ -82,7 +83,7 @@ func (l *lab) ensemble(ctx context.Context) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lab{servers: e.Addrs(), kind: l.kind, close: func() error { return e.Remove(context.Background()) }}, nil
+	return &lab{servers: e.Addrs(), kind: l.kind, peers: l.peers, close: func() error { return e.Remove(context.Background()) }}, nil
 }
 
 // serverVersion asks the server with the four-letter word srvr.
@@ -122,6 +123,9 @@ func machine(l *lab) [][2]string {
 				lines = append(lines, [2]string{strings.TrimPrefix(m.Path, "github.com/"), m.Version})
 			}
 		}
+	}
+	for _, p := range l.peers {
+		lines = append(lines, [2]string{p.name, p.about})
 	}
 	return lines
 }

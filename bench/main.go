@@ -65,6 +65,9 @@ func run(ctx context.Context, cfg config, stdout io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lab.close()) }()
+	if err := lab.startPeers(ctx); err != nil {
+		return err
+	}
 
 	if cfg.profile != "" {
 		f, err := os.Create(cfg.profile)

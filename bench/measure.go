@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,9 +37,11 @@ const (
 type scenario struct {
 	name    string
 	workers int // goroutines that call cycle
+	lead    int // cycles before a block, which are not measured: they fill the line
 	block   int // cycles in a block, by all workers together
 	rounds  int
 	open    func(fx *fixture) ([]side, error) // opens the sessions
+	peers   peerLock                          // what peers do meanwhile
 }
 
 // row is the result of one side in a scenario.
@@ -48,7 +51,8 @@ type row struct {
 	Workers  int
 	Latency  *hdrhistogram.Histogram // of cycles, in nanoseconds
 
-	cycles int             // in all blocks
+	Peer   bool            // see peers.go
+	cycles int             // that counts and allocs are about
 	blocks []time.Duration // the time of each
 	block  int             // cycles in each
 	counts counts
@@ -68,68 +72,128 @@ func (l *lab) measure(ctx context.Context, sc scenario) ([]*row, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]*row, len(sides))
-	for i, s := range sides {
-		rows[i] = &row{
-			Scenario: sc.name, Side: s.name, Workers: sc.workers, block: sc.block,
-			Latency: hdrhistogram.New(1000, int64(time.Minute), 3),
-		}
-		// The first block creates lines and grows lists and buffers: not counted.
-		if err := new(row).run(sc, s); err != nil {
-			return nil, err
-		}
+	var rows []*row
+	var runs []func() (block, error)
+	for _, s := range sides {
+		rows = append(rows, newRow(sc, s.name))
+		runs = append(runs, func() (block, error) { return s.run(sc) })
 	}
-	for n := range sc.rounds {
-		for i := range sides {
-			i = (i + n) % len(sides) // no side is always the first
-			if err := rows[i].run(sc, sides[i]); err != nil {
-				return nil, fmt.Errorf("%s: %w", sides[i].name, err)
-			}
+	peers := l.peersOf(sc)
+	for _, p := range peers {
+		if err := p.open(fx, sc, strings.Join(fx.servers, ",")); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.name, err)
+		}
+		rows = append(rows, newRow(sc, p.name))
+		runs = append(runs, func() (block, error) { return p.run(fx, sc) })
+	}
+	if err := takeTurns(sc, rows, runs); err != nil {
+		return nil, err
+	}
+	for i, p := range peers {
+		w := rows[len(sides)+i]
+		w.Peer, w.cycles = true, sc.block
+		if w.counts, err = p.count(fx, sc); err != nil {
+			return nil, fmt.Errorf("%s, counting: %w", p.name, err)
 		}
 	}
 	return rows, nil
 }
 
-// run runs one block and adds it to the row.
-func (w *row) run(sc scenario, s side) error {
-	took := make([]time.Duration, sc.block)
+func newRow(sc scenario, side string) *row {
+	return &row{
+		Scenario: sc.name, Side: side, Workers: sc.workers, block: sc.block,
+		Latency: hdrhistogram.New(1000, int64(time.Minute), 3),
+	}
+}
+
+// takeTurns runs all blocks of a scenario.
+func takeTurns(sc scenario, rows []*row, runs []func() (block, error)) error {
+	for n := range 1 + sc.rounds {
+		for i := range runs {
+			i = (i + n) % len(runs) // no side is always the first
+			b, err := runs[i]()
+			// The first block creates lines and grows lists and buffers: not counted.
+			if err == nil && n > 0 {
+				err = rows[i].add(b)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", rows[i].Side, err)
+			}
+		}
+	}
+	return nil
+}
+
+// block is what a side has done in one block.
+type block struct {
+	time   time.Duration
+	cycles []time.Duration // the time of each
+	counts counts
+	allocs uint64
+}
+
+// moment is the beginning or the end of a block.
+type moment struct {
+	at     time.Time
+	counts counts
+	allocs uint64
+}
+
+func (s side) moment() moment { return moment{time.Now(), s.tally.read(), mallocs()} }
+
+// run runs one block. Workers take turns, one for each cycle. A block with a lead is
+// measured from one turn to another, while the line is full: it begins with the first
+// turn after the lead, and ends with the first that is no part of it.
+func (s side) run(sc scenario) (block, error) {
+	b := block{cycles: make([]time.Duration, sc.block)}
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
+	var began, ended moment // each written by the worker that has this turn
 	worker := func(i int) {
-		for {
-			turn := int(next.Add(1)) - 1
-			if turn >= sc.block || failed.Load() != nil {
+		for failed.Load() == nil {
+			turn := int(next.Add(1)) - 1 - sc.lead
+			if turn == 0 {
+				began = s.moment()
+			}
+			if turn == sc.block {
+				ended = s.moment()
+			}
+			if turn >= sc.block {
 				return
 			}
-			began := time.Now()
+			at := time.Now()
 			if err := s.cycle(i); err != nil {
 				failed.Store(&err)
 				return
 			}
-			took[turn] = time.Since(began)
+			if turn >= 0 {
+				b.cycles[turn] = time.Since(at)
+			}
 		}
 	}
-
 	runtime.GC() // collect the garbage of the other sides
-	allocs, sent := mallocs(), s.tally.read()
-	began := time.Now()
 	var wg sync.WaitGroup
 	for i := range sc.workers {
 		wg.Go(func() { worker(i) })
 	}
 	wg.Wait()
-	w.blocks = append(w.blocks, time.Since(began))
-	w.counts = w.counts.plus(s.tally.read().minus(sent))
-	w.allocs += mallocs() - allocs
-	w.cycles += sc.block
-
 	if err := failed.Load(); err != nil {
-		return *err
+		return b, *err
 	}
-	if w.Latency == nil {
-		return nil
+	if sc.lead == 0 {
+		ended = s.moment() // when all have ended
 	}
-	for _, d := range took {
+	b.time, b.counts, b.allocs = ended.at.Sub(began.at), ended.counts.minus(began.counts), ended.allocs-began.allocs
+	return b, nil
+}
+
+// add adds a block to the row.
+func (w *row) add(b block) error {
+	w.blocks = append(w.blocks, b.time)
+	w.counts = w.counts.plus(b.counts)
+	w.allocs += b.allocs
+	w.cycles += len(b.cycles)
+	for _, d := range b.cycles {
 		if err := w.Latency.RecordValue(int64(d)); err != nil {
 			return err
 		}

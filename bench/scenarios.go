@@ -48,23 +48,25 @@ func handedTo(short bool) []int {
 
 // scenarios returns the scenarios in the order in which they are measured.
 func scenarios(short bool) []scenario {
-	list := []scenario{{name: nameFree, workers: 1, block: 300, rounds: 51, open: openFree}}
+	list := []scenario{{name: nameFree, workers: 1, block: 300, rounds: 51, open: openFree,
+		peers: peerLock{recipe: mutex}}}
 	for _, n := range waiters(short) {
 		list = append(list, scenario{
-			name: nameContended(n), workers: n, open: openContended(n, 0),
-			// Each block begins and ends with an empty line. In between, the line has
-			// to be full for most of the time.
-			block: max(1000, 4*n), rounds: contendedRounds(n),
+			name: nameContended(n), workers: n, open: openContended(n, 0), peers: peerLock{recipe: mutex},
+			lead: 2 * n, block: max(1000, 2*n), rounds: contendedRounds(n),
 		})
 	}
 	list = append(list,
-		scenario{name: nameHeld, workers: 2, block: 300, rounds: 15, open: openContended(2, time.Millisecond)},
+		scenario{name: nameHeld, workers: 2, lead: 4, block: 300, rounds: 15, open: openContended(2, time.Millisecond),
+			peers: peerLock{recipe: mutex, hold: time.Millisecond}},
 		scenario{name: nameLocks, workers: 64, block: 4000, rounds: 15, open: openLocks(64)},
-		scenario{name: nameShared, workers: 64, block: 2000, rounds: 9, open: openShared(64)},
+		scenario{name: nameShared, workers: 64, lead: 128, block: 2000, rounds: 9, open: openShared(64),
+			peers: peerLock{recipe: mutex, sessions: 1}},
 		scenario{name: nameAgain, workers: 1, block: 1000, rounds: 9, open: openAgain})
 	for _, n := range waiters(short) {
 		if n == 16 || n == 200 {
-			list = append(list, scenario{name: nameRW(n), workers: n, block: 1000, rounds: 7, open: openRW(n)})
+			list = append(list, scenario{name: nameRW(n), workers: n, lead: 2 * n, block: 1000, rounds: 7, open: openRW(n),
+				peers: peerLock{recipe: readWrite}})
 		}
 	}
 	list = append(list, scenario{name: nameTry, workers: 1, block: 2000, rounds: 9, open: openTry})
@@ -79,9 +81,12 @@ func scenarios(short bool) []scenario {
 
 // ensembleScenarios returns the scenarios that are measured on three servers, too.
 func ensembleScenarios() []scenario {
-	list := []scenario{{name: nameFree, workers: 1, block: 150, rounds: 25, open: openFree}}
+	list := []scenario{{name: nameFree, workers: 1, block: 150, rounds: 25, open: openFree, peers: peerLock{recipe: mutex}}}
 	for _, n := range []int{2, 16, 200} {
-		list = append(list, scenario{name: nameContended(n), workers: n, block: max(500, 4*n), rounds: 9, open: openContended(n, 0)})
+		list = append(list, scenario{
+			name: nameContended(n), workers: n, open: openContended(n, 0), peers: peerLock{recipe: mutex},
+			lead: 2 * n, block: max(500, 2*n), rounds: 9,
+		})
 	}
 	for i := range list {
 		list[i].name += ", ensemble of 3"
@@ -316,8 +321,8 @@ func makeNode(conn *zk.Conn, path string) error {
 // slower, at the cost of the side that comes first.
 func (l *lab) warm(ctx context.Context, short bool) error {
 	for _, sc := range []scenario{
-		{workers: 1, block: 1000, rounds: 4, open: openFree},
-		{workers: 16, block: 1000, rounds: 8, open: openContended(16, 0)},
+		{workers: 1, block: 1000, rounds: 4, open: openFree, peers: peerLock{recipe: mutex}},
+		{workers: 16, block: 1000, rounds: 8, open: openContended(16, 0), peers: peerLock{recipe: mutex}},
 	} {
 		if short {
 			sc.block = 20

@@ -86,7 +86,8 @@ mutants: ## break the code in known ways and check that the tests notice (takes 
 mutants-fast: ## run the mutants that are found in seconds, check that the others apply
 	go run ./internal/mutants -fast
 
-bench: setup ## compare with go-zookeeper on a real server: some minutes, results in docs/bench
+bench: setup ## compare with other libraries on a real server: some minutes, results in docs/bench
+	@./scripts/setup-bench.sh
 	cd bench && go run . -out ../docs/bench
 
 lint: ## check format, vet and staticcheck

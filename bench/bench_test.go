@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,14 @@ func TestAShortRunWritesTheReportAndThePlot(t *testing.T) {
 	svg, err := os.ReadFile(filepath.Join(dir, plotName))
 	require.NoError(t, err)
 	require.Contains(t, string(svg), "zkrecipes, a hand-off")
+	for _, peer := range []string{curator, kazoo} {
+		if measured := !strings.Contains(stdout.String(), "| "+peer+" | not measured: "); measured {
+			require.Contains(t, stdout.String(), "| "+nameFree+" | "+peer+" | ")
+			require.Contains(t, string(svg), peer+", an acquisition")
+		} else {
+			require.NotContains(t, string(svg), peer)
+		}
+	}
 }
 
 // The costs of a lock are known, so they show whether the program counts correctly.

@@ -38,6 +38,10 @@ const (
 	kazoo   = "kazoo"
 )
 
+// mostKazoo is the largest number of kazoo's sessions. The threads of a Python process
+// run one at a time, so with more sessions the process is measured, and not the lock.
+const mostKazoo = 200
+
 // The recipes of peers.
 const (
 	mutex     = "mutex"
@@ -74,9 +78,7 @@ type peer struct {
 func newPeers() []*peer {
 	return []*peer{
 		{name: curator, recipes: []string{mutex, readWrite}, most: 1000, command: curatorCommand},
-		// The threads of a Python process run one at a time, so more sessions would
-		// measure Python.
-		{name: kazoo, recipes: []string{mutex}, most: 200, command: kazooCommand},
+		{name: kazoo, recipes: []string{mutex}, most: mostKazoo, command: kazooCommand},
 	}
 }
 

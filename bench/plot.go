@@ -20,11 +20,19 @@ const (
 	plotHeight = 10 * vg.Centimeter
 )
 
-var (
-	theirColor = color.RGBA{R: 0xc0, G: 0x50, B: 0x28, A: 0xff}
-	ourColor   = color.RGBA{R: 0x20, G: 0x60, B: 0xa8, A: 0xff}
-	dashes     = []vg.Length{vg.Points(5), vg.Points(3)}
-)
+var dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+
+// lines lists what the plot shows, if it was measured.
+var lines = []struct {
+	name   string
+	color  color.Color
+	passed func(*handOff) passage // nil: hand-offs are not measured
+}{
+	{curator, color.RGBA{R: 0x38, G: 0x86, B: 0x50, A: 0xff}, nil},
+	{kazoo, color.RGBA{R: 0x8a, G: 0x5a, B: 0xa8, A: 0xff}, nil},
+	{theirs, color.RGBA{R: 0xc0, G: 0x50, B: 0x28, A: 0xff}, func(h *handOff) passage { return h.Theirs }},
+	{ours, color.RGBA{R: 0x20, G: 0x60, B: 0xa8, A: 0xff}, func(h *handOff) passage { return h.Ours }},
+}
 
 // plot writes the plot to a file.
 func (rep *report) plot(file string) error {
@@ -47,14 +55,7 @@ func (rep *report) draw(canvas vg.CanvasSizer) error {
 	rate, received := panel("acquisitions per second"), panel("bytes received")
 	received.Y.Scale = plot.LogScale{}
 	received.Y.Tick.Marker = plot.LogTicks{Prec: -1}
-	for _, s := range []struct {
-		name   string
-		color  color.Color
-		passed func(*handOff) passage
-	}{
-		{theirs, theirColor, func(h *handOff) passage { return h.Theirs }},
-		{ours, ourColor, func(h *handOff) passage { return h.Ours }},
-	} {
+	for _, s := range lines {
 		var rates, all, passed plotter.XYs
 		for _, w := range rep.Rows {
 			if w.Side == s.name && w.Scenario == nameContended(w.Workers) {
@@ -63,7 +64,9 @@ func (rep *report) draw(canvas vg.CanvasSizer) error {
 			}
 		}
 		for _, h := range rep.HandOffs {
-			passed = append(passed, plotter.XY{X: float64(h.Waiters), Y: s.passed(h).Bytes()})
+			if s.passed != nil {
+				passed = append(passed, plotter.XY{X: float64(h.Waiters), Y: s.passed(h).Bytes()})
+			}
 		}
 		err := errors.Join(
 			drawLine(rate, s.name, rates, s.color, nil),
@@ -73,8 +76,8 @@ func (rep *report) draw(canvas vg.CanvasSizer) error {
 			return err
 		}
 	}
-	rate.Y.Min, rate.Y.Max = 0, 1.3*rate.Y.Max // room for the legend
-	received.Y.Min, received.Y.Max = 100, 5*received.Y.Max
+	rate.Y.Min, rate.Y.Max = 0, 1.5*rate.Y.Max // room for the legend
+	received.Y.Min, received.Y.Max = 100, 20*received.Y.Max
 
 	page := draw.New(canvas)
 	pad := vg.Points(8)

@@ -29,6 +29,7 @@ var pageTemplate = template.Must(template.New("report.md.tmpl").Funcs(template.F
 	"per":  perCycle,
 	"time": latency,
 	"plot": func() string { return plotName },
+	"most": func() int { return mostKazoo },
 }).Parse(page))
 
 // write writes the report in Markdown.

@@ -6,17 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-say() { echo "setup: $*" >&2; }
-
-root_on_debian() { [ "$(id -u)" = 0 ] && [ -f /etc/debian_version ]; }
-
-install_packages() {
-	say "installing $*"
-	export DEBIAN_FRONTEND=noninteractive
-	local wait="DPkg::Lock::Timeout=300"
-	apt-get -o "$wait" -qq update &&
-		apt-get -o "$wait" -qq install -y --no-install-recommends "$@" >/dev/null
-}
+. scripts/debian.sh
 
 engine_answers() { command -v docker >/dev/null && timeout 10 docker version >/dev/null 2>&1; }
 

@@ -152,7 +152,7 @@ func (s side) run(sc scenario) (block, error) {
 	worker := func(i int) {
 		for failed.Load() == nil {
 			turn := int(next.Add(1)) - 1 - sc.lead
-			if turn == 0 {
+			if turn == 0 && sc.lead > 0 {
 				began = s.moment()
 			}
 			if turn == sc.block {
@@ -172,6 +172,9 @@ func (s side) run(sc scenario) (block, error) {
 		}
 	}
 	runtime.GC() // collect the garbage of the other sides
+	if sc.lead == 0 {
+		began = s.moment() // before any worker sends something
+	}
 	var wg sync.WaitGroup
 	for i := range sc.workers {
 		wg.Go(func() { worker(i) })

@@ -71,10 +71,14 @@ func (rep *report) judgeLines() {
 	}
 	rep.atLeast("Acquisitions/s with 3000 sessions, beside 200", 0.7, rates)
 	for _, c := range []struct {
-		waiters int
-		bound   float64
-	}{{2, 3}, {1000, 2}} {
-		rep.atMost(fmt.Sprintf("Round trips of a join behind others, %d waiting", c.waiters), c.bound+0.1, rep.joinTrips(c.waiters))
+		sessions int
+		bound    float64
+	}{{16, 4.2}, {200, 3.2}, {1000, 3.2}, {3000, 3.2}} {
+		var trips *spread
+		if w := rep.find(nameContended(c.sessions), ours); w != nil {
+			trips = exactly(w.Trips())
+		}
+		rep.atMost(fmt.Sprintf("Round trips of an acquisition with %d sessions, one of them its release", c.sessions), c.bound, trips)
 	}
 	rep.atMost("Bytes of a hand-off, most beside least over all numbers of waiters", 1.02, rep.handOffGrowth())
 }
@@ -145,16 +149,6 @@ func (rep *report) handOffGrowth() *spread {
 		least, most = min(least, h.Ours.Bytes()), max(most, h.Ours.Bytes())
 	}
 	return exactly(most / least)
-}
-
-// joinTrips returns how many round trips a join took in a line that was as long.
-func (rep *report) joinTrips(waiters int) *spread {
-	for _, h := range rep.HandOffs {
-		if h.Waiters == waiters {
-			return exactly(h.Ours.JoinTrips())
-		}
-	}
-	return nil
 }
 
 // openingBeside returns the ratio of the rounds' times.

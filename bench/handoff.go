@@ -27,7 +27,6 @@ type passage struct {
 func (p passage) per(n int64) float64   { return float64(n) / float64(p.waiters) }
 func (p passage) JoinBytes() float64    { return p.per(p.join.Received) }
 func (p passage) JoinRequests() float64 { return p.per(p.join.Requests) }
-func (p passage) JoinTrips() float64    { return p.per(p.join.Trips) }
 func (p passage) Bytes() float64        { return p.per(p.pass.Received) }
 func (p passage) Requests() float64     { return p.per(p.pass.Requests) }
 func (p passage) Rate() float64         { return float64(p.waiters) / p.time.Seconds() }

@@ -19,7 +19,7 @@ func quick(t *testing.T) context.Context {
 	if os.Getenv("ZK_HARNESS") == "" {
 		t.Setenv("ZK_HARNESS", "zktest")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

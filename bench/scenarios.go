@@ -48,7 +48,7 @@ func handedTo(short bool) []int {
 
 // scenarios returns the scenarios in the order in which they are measured.
 func scenarios(short bool) []scenario {
-	list := []scenario{{name: nameFree, workers: 1, block: 300, rounds: 51, open: openFree,
+	list := []scenario{{name: nameFree, workers: 1, block: 300, rounds: 41, open: openFree,
 		peers: peerLock{recipe: mutex}}}
 	for _, n := range waiters(short) {
 		list = append(list, scenario{
@@ -97,11 +97,11 @@ func ensembleScenarios() []scenario {
 func contendedRounds(n int) int {
 	switch {
 	case n > 1000:
-		return 5
+		return 3
 	case n > 200:
-		return 9
+		return 5
 	}
-	return 25
+	return 11
 }
 
 // lock is what one worker locks and unlocks, on any side.

@@ -90,63 +90,63 @@ func run(ctx context.Context, cfg config, stdout io.Writer) (err error) {
 	return rep.files(cfg.out)
 }
 
-// report measures everything and returns the report.
+// step is a part of a run that can be selected by its name.
+type step struct {
+	name    string
+	measure func(ctx context.Context) error
+}
+
+// report measures what is selected and returns the report.
 func (l *lab) report(ctx context.Context, cfg config) (*report, error) {
 	rep := &report{Short: cfg.short, Machine: machine(l), Date: time.Now().UTC()}
 	began := time.Now()
-	step := func(name string, measure func() error) error {
-		if cfg.only != nil && !cfg.only.MatchString(name) {
-			return nil
-		}
-		log.Printf("%4.0f s  %s", time.Since(began).Seconds(), name)
-		if err := measure(); err != nil {
-			return fmt.Errorf("%s: %w", name, cmp.Or(context.Cause(ctx), err))
-		}
-		return nil
-	}
 	if err := l.warm(ctx, cfg.short); err != nil {
 		return nil, fmt.Errorf("warming up: %w", cmp.Or(context.Cause(ctx), err))
 	}
-	for _, sc := range scenarios(cfg.short) {
-		if err := step(sc.name, func() error {
-			rows, err := l.measure(ctx, sc)
-			rep.Rows = append(rep.Rows, rows...)
-			return err
-		}); err != nil {
-			return nil, err
+	for _, s := range l.steps(cfg, rep) {
+		if cfg.only != nil && !cfg.only.MatchString(s.name) {
+			continue
 		}
-	}
-	for _, n := range handedTo(cfg.short) {
-		if err := step(fmt.Sprintf("hand-offs, %d waiting", n), func() error {
-			h, err := l.handOffs(ctx, n)
-			rep.HandOffs = append(rep.HandOffs, h)
-			return err
-		}); err != nil {
-			return nil, err
+		log.Printf("%4.0f s  %s", time.Since(began).Seconds(), s.name)
+		if err := s.measure(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, cmp.Or(context.Cause(ctx), err))
 		}
-	}
-	for _, n := range members(cfg.short) {
-		if err := step(fmt.Sprintf("barrier, %d members", n), func() error {
-			o, err := l.openings(ctx, n, map[bool]int{true: 3, false: 11}[cfg.short])
-			rep.Openings = append(rep.Openings, o)
-			return err
-		}); err != nil {
-			return nil, err
-		}
-	}
-	items := map[bool]int{true: 1000, false: 100_000}[cfg.short]
-	if err := step(fmt.Sprintf("queue, drained of %d items", items), func() (err error) {
-		rep.Drain, err = l.drainQueue(ctx, items, 16)
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	if err := step("ensemble", func() error { return l.measureEnsemble(ctx, cfg, rep) }); err != nil {
-		return nil, err
 	}
 	log.Printf("%4.0f s  done", time.Since(began).Seconds())
 	rep.judge()
 	return rep, nil
+}
+
+// steps returns the steps in their order. They fill in the report.
+func (l *lab) steps(cfg config, rep *report) (list []step) {
+	for _, sc := range scenarios(cfg.short) {
+		list = append(list, step{sc.name, func(ctx context.Context) error {
+			rows, err := l.measure(ctx, sc)
+			rep.Rows = append(rep.Rows, rows...)
+			return err
+		}})
+	}
+	for _, n := range handedTo(cfg.short) {
+		list = append(list, step{fmt.Sprintf("hand-offs, %d waiting", n), func(ctx context.Context) error {
+			h, err := l.handOffs(ctx, n)
+			rep.HandOffs = append(rep.HandOffs, h)
+			return err
+		}})
+	}
+	for _, n := range members(cfg.short) {
+		list = append(list, step{fmt.Sprintf("barrier, %d members", n), func(ctx context.Context) error {
+			o, err := l.openings(ctx, n, map[bool]int{true: 3, false: 11}[cfg.short])
+			rep.Openings = append(rep.Openings, o)
+			return err
+		}})
+	}
+	items := map[bool]int{true: 1000, false: 100_000}[cfg.short]
+	return append(list,
+		step{fmt.Sprintf("queue, drained of %d items", items), func(ctx context.Context) (err error) {
+			rep.Drain, err = l.drainQueue(ctx, items, 16)
+			return err
+		}},
+		step{"ensemble of 3", func(ctx context.Context) error { return l.measureEnsemble(ctx, cfg, rep) }})
 }
 
 // measureEnsemble measures some of the scenarios on three servers, if they can be started.

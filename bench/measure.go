@@ -60,7 +60,7 @@ type row struct {
 }
 
 // limit bounds one scenario.
-const limit = 4 * time.Minute
+const limit = 10 * time.Minute
 
 // measure runs a scenario and returns a row for each side.
 func (l *lab) measure(ctx context.Context, sc scenario) ([]*row, error) {

@@ -75,7 +75,10 @@ func NewBarrier(c *Client, path string, n int) *Barrier {
 // Each of the last three comes with ErrUncertain if it can no longer be found out
 // whether the round had been opened with the member.
 //
-// A member costs three requests and one commit, and one of each to leave. The last to
+// A member costs three requests and one commit, and one of each to leave. It leaves in
+// the background: a tenth of a second after Wait has returned at the latest, and at
+// once when this Client waits at the barrier again. So close the Client before the
+// process ends. The last to
 // arrive joins with one request and one commit, lists the members and reads n with one
 // request each, and opens the round for all with one of each. The first member of a
 // round costs one commit more, or two if members of the round before are still leaving.
@@ -109,6 +112,9 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 	ctx, done := c.bind(ctx)
 	defer done()
 	if err := c.awaitAbandoned(ctx, b.line.path); err != nil {
+		return 0, err
+	}
+	if err := c.leaveNow(ctx, b.line.path); err != nil {
 		return 0, err
 	}
 	m := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}

@@ -17,13 +17,13 @@ import (
 func (a *participant) finish(p *place, index int, why error) (int, error) {
 	switch {
 	case why == nil:
-		a.line.c.tasks.Start(func() { a.leave(p) })
+		a.leaveLater(p)
 		return index, nil
 	case why == errExcluded:
 		a.exposed.Store(false)
 		left := make(chan struct{})
 		a.line.c.tasks.Start(func() {
-			a.leave(p)
+			a.leave(p, nil)
 			close(left)
 		})
 		select {
@@ -51,18 +51,6 @@ func (a *participant) finish(p *place, index int, why error) (int, error) {
 		}
 	}
 	return a.withdraw(p, why)
-}
-
-// leave deletes the member. The one that sees that it was the last deletes the round.
-func (a *participant) leave(p *place) {
-	round := &zk.SetDataRequest{Path: a.round.abs(), Data: []byte{}, Version: -1}
-	rs, _, err := p.s.Multi(p.s.Lifetime(), &zk.DeleteRequest{Path: p.path, Version: -1}, round)
-	if err != nil { // then it is not known whether it was the last
-		p.leave(false)
-	}
-	if err != nil || rs.Stat(round).NumChildren == 1 {
-		_ = a.deleteRound(p.s.Lifetime(), p.s, 1) // else the next to come does it
-	}
 }
 
 // withdraw deletes a member that no longer waits, for that reason, unless the round is
@@ -109,7 +97,7 @@ func (a *participant) outcomeOfOpenRound(p *place, why error) (int, error) {
 	if err == nil {
 		index, err = a.judge(p, data, stat)
 	}
-	a.line.c.tasks.Start(func() { a.leave(p) })
+	a.line.c.tasks.Start(func() { a.leave(p, nil) })
 	switch {
 	case err == nil:
 		return index, nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -44,9 +45,11 @@ func (a *participant) open(p *place) ([]byte, error) {
 			return nil, nil
 		}
 		ready := &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms[:a.n]), Version: 0}
+		asked := time.Now()
 		_, failed, err := s.Multi(s.Lifetime(), append([]any{ready}, a.checks(ms[:a.n], version)...)...)
 		switch {
 		case err == nil:
+			a.took = time.Since(asked)
 			return ready.Data, nil
 		case failed == any(ready) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
 			return nil, nil // another member has opened it

@@ -26,6 +26,7 @@ type participant struct {
 	ctx     context.Context // ends when the caller leaves
 	exposed atomic.Bool     // there is a member, or may be
 	end     chan struct{}   // closed when it has ended
+	took    time.Duration   // from the request that told that the round is open to the reply
 	index   int
 	err     error
 }
@@ -256,10 +257,12 @@ func (a *participant) await(p *place) (int, error) {
 			return a.finish(p, 0, err)
 		}
 		// Read without a watch, because mostly there is nothing more to wait for.
+		asked := time.Now()
 		data, stat, err := p.s.Get(p.s.Lifetime(), a.ready())
 		if err != nil {
 			return a.finish(p, 0, err)
 		}
+		a.took = time.Since(asked)
 		if index, err := a.judge(p, data, stat); err != errPending {
 			return a.finish(p, index, err)
 		}

@@ -62,6 +62,7 @@ type Client struct {
 	changed   chan struct{} // closed and replaced whenever current changes
 	lines     map[string]lineState
 	abandoned map[string]map[chan struct{}]struct{} // see Client.abandon
+	leavers   map[string]map[*leaver]struct{}       // members that are about to leave a barrier
 	lostJoins map[*lostJoin]struct{}                // that are searched for
 	kept      map[holderKey]*keptLock               // those in use
 }

@@ -1,0 +1,91 @@
+package zkrecipes
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// How a member of an opened round leaves: in the background, when the others have
+// probably learned that the round is open.
+
+// maxLinger bounds how long a member stays after Wait has returned.
+const maxLinger = 100 * time.Millisecond
+
+// leaver is a member that is about to leave.
+type leaver struct {
+	now  chan struct{} // closed when it has to leave at once
+	sent chan struct{} // closed when the leave was sent, or never will be
+}
+
+// leaveLater makes the member p leave. All members of a round are woken together, and
+// a server that carries out the leaves of some lets the reads of others wait. So it
+// leaves after the time that its own reply took, which tells how busy the servers are.
+// It leaves at once when this Client waits at the barrier again, and before it is closed.
+func (a *participant) leaveLater(p *place) {
+	c, l := a.line.c, &leaver{now: make(chan struct{}), sent: make(chan struct{})}
+	c.mu.Lock()
+	if c.leavers[a.line.path] == nil {
+		c.leavers[a.line.path] = map[*leaver]struct{}{}
+	}
+	c.leavers[a.line.path][l] = struct{}{}
+	c.mu.Unlock()
+	c.tasks.Start(func() {
+		linger := time.NewTimer(min(a.took, maxLinger))
+		defer linger.Stop()
+		select {
+		case <-linger.C:
+		case <-l.now:
+		case <-c.closing.Done():
+		case <-p.s.Over():
+		}
+		a.leave(p, l.sent)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.leavers[a.line.path], l)
+		if len(c.leavers[a.line.path]) == 0 {
+			delete(c.leavers, a.line.path)
+		}
+	})
+}
+
+// leaveNow makes the members of the Client's earlier rounds leave that path. It returns
+// when their leaves were sent, so that the server carries them out before a join.
+func (c *Client) leaveNow(ctx context.Context, path string) error {
+	c.mu.Lock()
+	members := c.leavers[path]
+	delete(c.leavers, path)
+	c.mu.Unlock()
+	for l := range members {
+		close(l.now)
+	}
+	for l := range members {
+		if err := c.awaitEnd(ctx, l.sent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave deletes the member. The one that sees that it was the last deletes the round.
+// It closes sent, if that is not nil, when the transaction was sent.
+func (a *participant) leave(p *place, sent chan<- struct{}) {
+	round := &zk.SetDataRequest{Path: a.round.abs(), Data: []byte{}, Version: -1}
+	t, err := p.s.Begin(p.s.Lifetime(), &zk.DeleteRequest{Path: p.path, Version: -1}, round)
+	if sent != nil {
+		close(sent)
+	}
+	last := false
+	if err == nil {
+		rs, _, failed := t.Wait(p.s.Lifetime())
+		err = failed
+		last = err == nil && rs.Stat(round).NumChildren == 1
+	}
+	if err != nil { // then it is not known whether it was the last
+		p.leave(false)
+	}
+	if err != nil || last {
+		_ = a.deleteRound(p.s.Lifetime(), p.s, 1) // else the next to come does it
+	}
+}

@@ -75,15 +75,16 @@ func NewBarrier(c *Client, path string, n int) *Barrier {
 // Each of the last three comes with ErrUncertain if it can no longer be found out
 // whether the round had been opened with the member.
 //
-// A member costs three requests and one commit, and one of each to leave. It leaves in
-// the background: a tenth of a second after Wait has returned at the latest, and at
-// once when this Client waits at the barrier again. So close the Client before the
-// process ends. The last to
+// A member costs three requests and one commit, and one of each to leave. The last to
 // arrive joins with one request and one commit, lists the members and reads n with one
 // request each, and opens the round for all with one of each. The first member of a
 // round costs one commit more, or two if members of the round before are still leaving.
 // Each member wakes once. A member that waits for long reads n once, and a Barrier does
 // so every half a minute.
+//
+// A member leaves in the background: at most a tenth of a second after Wait returns, and
+// at once if the Client waits at the barrier again or is closed. Close the Client before
+// the process exits. Otherwise the next round begins when the session expires.
 func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	r := b.self()
 	if err := b.check(ctx); err != nil {

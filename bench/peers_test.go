@@ -46,7 +46,7 @@ func TestPeersCostWhatTheirOperationsCost(t *testing.T) {
 
 // onlyPeer runs a scenario with one peer and no other side.
 func (l *lab) onlyPeer(t *testing.T, ctx context.Context, p *peer, sc scenario) *row {
-	sc.name, sc.rounds = "only "+p.name, 2
+	sc.name, sc.rounds = "only "+p.name, 2*peerRounds
 	sc.open = func(*fixture) ([]side, error) { return nil, nil }
 	rows, err := (&lab{servers: l.servers, peers: []*peer{p}}).measure(ctx, sc)
 	require.NoError(t, err)

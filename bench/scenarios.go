@@ -53,7 +53,7 @@ func scenarios(short bool) []scenario {
 	for _, n := range waiters(short) {
 		list = append(list, scenario{
 			name: nameContended(n), workers: n, open: openContended(n, 0), peers: peerLock{recipe: mutex},
-			lead: 2 * n, block: max(1000, 2*n), rounds: contendedRounds(n),
+			lead: 2 * n, block: max(1000, n/2), rounds: contendedRounds(n),
 		})
 	}
 	list = append(list,
@@ -85,7 +85,7 @@ func ensembleScenarios() []scenario {
 	for _, n := range []int{2, 16, 200} {
 		list = append(list, scenario{
 			name: nameContended(n), workers: n, open: openContended(n, 0), peers: peerLock{recipe: mutex},
-			lead: 2 * n, block: max(500, 2*n), rounds: 9,
+			lead: 2 * n, block: 500, rounds: 9,
 		})
 	}
 	for i := range list {
@@ -99,7 +99,7 @@ func contendedRounds(n int) int {
 	case n > 1000:
 		return 3
 	case n > 200:
-		return 5
+		return 6
 	}
 	return 11
 }

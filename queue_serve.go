@@ -20,8 +20,10 @@ import (
 //
 // If handler returns nil, Serve acks the item. An item that the handler has acked
 // itself, with operations for example, is left alone. If handler fails or panics, the
-// worker keeps the item for QueueOptions.Backoff, does nothing else during that time,
-// and then gives the item back. It is then the first to be taken. Once an item was taken
+// item stays taken for QueueOptions.Backoff, and is then given back: it is the first to
+// be taken again. Meanwhile the worker goes on with the items behind it, unless sixteen
+// items for each worker stay taken like this. Items that stay taken when ctx ends are
+// given back at once. Once an item was taken
 // MaxAttempts times, the consumer that takes it next moves it to the dead letters, even
 // if the handler's process dies each time. Failures are logged to the Logger, panics
 // with their stack. If Backoff panics, the default is used.
@@ -47,15 +49,15 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 	defer done()
 	taking, stop := context.WithCancel(ctx)
 	defer stop()
+	s := &serving{Queue: q, handler: handler, parked: make(chan struct{}, parkedPerWorker*q.opts.Workers)}
 	errs := make([]error, q.opts.Workers)
-	var wg sync.WaitGroup
 	for i := range errs {
-		wg.Go(func() {
+		s.all.Go(func() {
 			defer stop()
-			errs[i] = q.work(taking, handler)
+			errs[i] = s.work(taking)
 		})
 	}
-	wg.Wait()
+	s.all.Wait()
 	if ctx.Err() != nil {
 		return q.fail("serve", zkconn.ContextErr(ctx))
 	}
@@ -67,30 +69,41 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 	return q.fail("serve", errors.Join(errs...))
 }
 
+// serving is one call of Serve.
+type serving struct {
+	*Queue
+	handler func(context.Context, *Item) error
+	parked  chan struct{}  // as many as there are parked items, see park
+	all     sync.WaitGroup // the workers and the parked items
+}
+
+// parkedPerWorker bounds the parked items: each stays claimed, so others list it.
+const parkedPerWorker = 16
+
 // work is one worker's loop. It ends with an error.
-func (q *Queue) work(ctx context.Context, handler func(context.Context, *Item) error) error {
+func (s *serving) work(ctx context.Context) error {
 	var next *place
 	for {
-		it, err := q.take(ctx, next)
+		it, err := s.take(ctx, next)
 		if err != nil {
 			return err
 		}
-		next = q.serve(ctx, it, handler)
+		next = s.serve(ctx, it)
 	}
 }
 
-// serve calls handler for an item, and then acks the item or gives it back. If it returns
-// a place, that is the worker's next one in the consumers' line, and the caller must use
-// it or delete it.
-func (q *Queue) serve(ctx context.Context, it *Item, handler func(context.Context, *Item) error) *place {
+// serve calls the handler for an item, and then acks the item or gives it back. If it
+// returns a place, that is the worker's next one in the consumers' line, and the caller
+// must use it or delete it.
+func (s *serving) serve(ctx context.Context, it *Item) *place {
 	// It outlives ctx but not the claim: an ack that is sent while the connection is
 	// lost may stay without a reply for as long as the session lives.
 	claimed := it.Context(context.WithoutCancel(ctx))
-	err := guarded("handler", func() error { return handler(claimed, it) })
+	err := guarded("handler", func() error { return s.handler(claimed, it) })
 	if err == nil && it.Err() == nil {
 		ack := &ackTransaction{it: it}
 		if ctx.Err() == nil {
-			ack.rejoin = q.consumers
+			ack.rejoin = s.consumers
 		}
 		if err = ack.run(claimed); err == nil {
 			return ack.next
@@ -100,23 +113,47 @@ func (q *Queue) serve(ctx context.Context, it *Item, handler func(context.Contex
 	case errors.Is(it.Err(), ErrReleased): // by the handler
 		return nil
 	case it.Err() != nil:
-		q.c.hooks.log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.ID, "queue", q.path, "err", it.Err())
+		s.c.hooks.log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.ID, "queue", s.path, "err", it.Err())
 		return nil
 	}
-	q.c.hooks.log(slog.LevelWarn, "item failed", "item", it.ID, "queue", q.path, "attempt", it.Attempt, "err", err)
-	if q.opts.MaxAttempts < 0 || it.Attempt < q.opts.MaxAttempts {
-		keep := time.NewTimer(q.backoff(it))
+	s.c.hooks.log(slog.LevelWarn, "item failed", "item", it.ID, "queue", s.path, "attempt", it.Attempt, "err", err)
+	if s.opts.MaxAttempts < 0 || it.Attempt < s.opts.MaxAttempts {
+		s.park(ctx, claimed, it)
+	} else {
+		s.giveBack(it)
+	}
+	return nil
+}
+
+// park gives an item back after its Backoff, or when ctx or its claim ends. It waits for
+// that only if too many items are parked.
+func (s *serving) park(ctx, claimed context.Context, it *Item) {
+	d := s.backoff(it)
+	wait := func() {
+		keep := time.NewTimer(d)
 		defer keep.Stop()
 		select {
 		case <-keep.C:
 		case <-ctx.Done():
 		case <-claimed.Done():
 		}
+		s.giveBack(it)
 	}
+	select {
+	case s.parked <- struct{}{}:
+		s.all.Go(func() {
+			defer func() { <-s.parked }()
+			wait()
+		})
+	default:
+		wait()
+	}
+}
+
+func (s *serving) giveBack(it *Item) {
 	if err := it.lease.Release(); err != nil {
-		q.c.hooks.log(slog.LevelWarn, "item was lost before it was given back", "item", it.ID, "queue", q.path, "err", err)
+		s.c.hooks.log(slog.LevelWarn, "item was lost before it was given back", "item", it.ID, "queue", s.path, "err", err)
 	}
-	return nil
 }
 
 // backoff returns for how long the item of a handler that failed is kept.

@@ -80,7 +80,7 @@ func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
 }
 
 // An item whose handler fails stays claimed for the back-off, and is then delivered
-// again before later items. After MaxAttempts it becomes a dead letter.
+// again. After MaxAttempts it becomes a dead letter.
 func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var waited []int
@@ -104,7 +104,7 @@ func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.
 		})
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		require.Equal(t, []string{"bad 1 at 0s", "bad 2 at 1m0s", "bad 3 at 3m0s", "good 1 at 3m0s"}, got)
+		require.Equal(t, []string{"bad 1 at 0s", "good 1 at 0s", "bad 2 at 1m0s", "bad 3 at 3m0s"}, got)
 		require.Equal(t, []int{1, 2}, waited)
 		require.ErrorIs(t, stop(a), context.Canceled)
 		require.Empty(t, w.items())
@@ -115,6 +115,60 @@ func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.
 		require.Equal(t, "bad", string(it.Data), "the data as it was put")
 		require.Equal(t, 1, it.Attempt)
 		ackOn(t, it)
+	})
+}
+
+// One item that fails again and again does not hold up those behind it, although there
+// is one worker. It is the first to be taken when its back-off is over.
+func TestB81ItemsBehindOneThatFailsAreDelivered(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{Backoff: func(int) time.Duration { return time.Minute }})
+		putOn(t, q, "bad", "1", "2")
+		var got []string
+		a := serveLater(t, q, func(_ context.Context, it *Item) error {
+			got = append(got, string(it.Data))
+			if string(it.Data) == "3" {
+				time.Sleep(2 * time.Minute) // while the back-off ends, and more are put
+			}
+			if string(it.Data) == "bad" {
+				return errHandler
+			}
+			return nil
+		})
+		synctest.Wait()
+		require.Equal(t, []string{"bad", "1", "2"}, got)
+		require.Len(t, w.flags(), 1, "still claimed")
+		putOn(t, q, "3", "4")
+		time.Sleep(150 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"bad", "1", "2", "3", "bad", "4"}, got)
+		require.ErrorIs(t, stop(a), context.Canceled)
+	})
+}
+
+// Items that wait for their back-off are bounded in number: further ones keep the worker.
+func TestB81WorkersWaitWhenTooManyItemsDo(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{
+			Workers: 2, Backoff: func(int) time.Duration { return time.Minute },
+		})
+		most := parkedPerWorker*2 + 2
+		putOn(t, q, names(most+5)...)
+		var calls atomic.Int64
+		a := serveLater(t, q, func(context.Context, *Item) error {
+			calls.Add(1)
+			return errHandler
+		})
+		time.Sleep(time.Minute - time.Second)
+		synctest.Wait()
+		require.EqualValues(t, most, calls.Load())
+		require.Len(t, w.flags(), most)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Greater(t, calls.Load(), int64(most))
+		require.ErrorIs(t, stop(a), context.Canceled)
+		synctest.Wait()
+		require.Empty(t, w.flags(), "all were given back")
 	})
 }
 

@@ -55,7 +55,7 @@ func ExampleQueue_Serve() {
 		fmt.Println("billed:", <-billed)
 		cancel()
 	}()
-	if err := serve(ctx, client); !errors.Is(err, context.Canceled) {
+	if err := serve(ctx, client); err != nil {
 		log.Fatal(err)
 	}
 	n, err := zkrecipes.NewQueue(client, "/jobs", nil).Len(context.Background())

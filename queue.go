@@ -54,6 +54,9 @@ type QueueOptions struct {
 
 	// Workers is how many items Serve works on at the same time. 0 means one.
 	Workers int
+	// DrainTimeout is how long the handlers of Serve may go on after its context has
+	// ended. Then their contexts end, too. 0 means as long as they need.
+	DrainTimeout time.Duration
 	// Backoff returns how long Serve waits before it gives back an item whose handler
 	// failed. attempt is the item's Attempt. nil means 100 ms, doubled with each attempt,
 	// up to 30 s.
@@ -110,6 +113,8 @@ func (q *Queue) check(ctx context.Context) error {
 		return fmt.Errorf("QueueOptions.MaxItemBytes is %d", q.opts.MaxItemBytes)
 	case q.opts.Workers < 0:
 		return fmt.Errorf("QueueOptions.Workers is %d", q.opts.Workers)
+	case q.opts.DrainTimeout < 0:
+		return fmt.Errorf("QueueOptions.DrainTimeout is %v", q.opts.DrainTimeout)
 	case q.opts.DeadLetter == q.path:
 		return errors.New("QueueOptions.DeadLetter is the queue itself")
 	}

@@ -7,16 +7,18 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Serve takes items and calls handler for each, for QueueOptions.Workers items at a
-// time, until ctx ends. Then it takes no more, lets the handlers finish, and returns
-// ctx's error. The handlers' context does not end with ctx, only when the item is lost.
-// Once the handlers have returned, Serve returns when their items are acked or given
-// back, or are lost: without a connection, after a session timeout at the latest.
+// time, until ctx ends. Then it takes no more, lets the handlers finish, and returns nil.
+// The handlers' context does not end with ctx, only when the item is lost, or when
+// QueueOptions.DrainTimeout has passed since: then Serve returns ctx's error once the
+// handlers have returned. Their items are acked or given back before Serve returns, or
+// are lost: without a connection, after a session timeout at the latest.
 //
 // If handler returns nil, Serve acks the item. An item that the handler has acked
 // itself, with operations for example, is left alone. If handler fails or panics, the
@@ -29,7 +31,7 @@ import (
 // with their stack. If Backoff panics, the default is used.
 //
 // Serve goes on when the connection or an item is lost, and when the session ends. Any
-// error other than ctx's ends all workers, once their handlers have finished:
+// other error ends all workers, once their handlers have finished:
 //
 //   - ErrClosed is returned if the Client was closed.
 //   - ErrEvicted is returned if somebody deleted a worker's znode in the consumers'
@@ -45,11 +47,12 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 	if handler == nil {
 		return q.fail("serve", errors.New("nil function"))
 	}
-	ctx, done := q.c.bind(ctx)
+	bound, done := q.c.bind(ctx)
 	defer done()
-	taking, stop := context.WithCancel(ctx)
+	taking, stop := context.WithCancel(bound)
 	defer stop()
 	s := &serving{Queue: q, handler: handler, parked: make(chan struct{}, parkedPerWorker*q.opts.Workers)}
+	defer s.drainAfter(taking)()
 	errs := make([]error, q.opts.Workers)
 	for i := range errs {
 		s.all.Go(func() {
@@ -58,8 +61,13 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 		})
 	}
 	s.all.Wait()
-	if ctx.Err() != nil {
-		return q.fail("serve", zkconn.ContextErr(ctx))
+	switch {
+	case ctx.Err() != nil && !s.cutShort.Load():
+		return nil
+	case ctx.Err() != nil:
+		return q.fail("serve", fmt.Errorf("a handler was at work %v after the context had ended: %w", q.opts.DrainTimeout, zkconn.ContextErr(ctx)))
+	case bound.Err() != nil:
+		return q.fail("serve", zkconn.ContextErr(bound))
 	}
 	for _, err := range errs {
 		if !errors.Is(err, context.Canceled) { // of one that was stopped
@@ -75,6 +83,31 @@ type serving struct {
 	handler func(context.Context, *Item) error
 	parked  chan struct{}  // as many as there are parked items, see park
 	all     sync.WaitGroup // the workers and the parked items
+
+	handling context.Context // ends when the handlers have to
+	cutShort atomic.Bool     // it ended before a handler had returned
+}
+
+// drainAfter sets handling, which ends DrainTimeout after taking has ended. The function
+// that it returns ends handling, too.
+func (s *serving) drainAfter(taking context.Context) (end context.CancelFunc) {
+	s.handling, end = context.WithCancel(context.WithoutCancel(taking))
+	if s.opts.DrainTimeout > 0 {
+		handling := s.handling
+		go func() {
+			select {
+			case <-taking.Done():
+			case <-handling.Done():
+				return
+			}
+			select {
+			case <-time.After(s.opts.DrainTimeout):
+				end()
+			case <-handling.Done():
+			}
+		}()
+	}
+	return end
 }
 
 // parkedPerWorker bounds the parked items: each stays claimed, so others list it.
@@ -99,7 +132,11 @@ func (s *serving) serve(ctx context.Context, it *Item) *place {
 	// It outlives ctx but not the claim: an ack that is sent while the connection is
 	// lost may stay without a reply for as long as the session lives.
 	claimed := it.Context(context.WithoutCancel(ctx))
-	err := guarded("handler", func() error { return s.handler(claimed, it) })
+	handling := it.Context(s.handling)
+	err := guarded("handler", func() error { return s.handler(handling, it) })
+	if s.handling.Err() != nil {
+		s.cutShort.Store(true)
+	}
 	if err == nil && it.Err() == nil {
 		ack := &ackTransaction{it: it}
 		if ctx.Err() == nil {

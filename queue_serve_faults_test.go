@@ -43,7 +43,7 @@ func TestB77ServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 				require.True(t, a.Waiting(), "the ack may still be carried out")
 				until := it.ValidUntil()
 				require.False(t, until.IsZero())
-				require.ErrorIs(t, stop(a), context.Canceled)
+				require.NoError(t, stop(a))
 				require.False(t, time.Now().After(until), "%v after the claim's end", time.Since(until))
 
 				w.srv.Expire(session) // else the ack may be carried out after all
@@ -81,7 +81,7 @@ func TestB77PlaceOfAnAckThatItsWorkerHasLeftIsDeleted(t *testing.T) {
 		putOn(t, w.queue(w.stranger(nil)), "y")
 		require.Equal(t, "x", <-handled)
 		require.Equal(t, "y", <-handled)
-		require.ErrorIs(t, stop(a), context.Canceled)
+		require.NoError(t, stop(a))
 		require.Empty(t, handled)
 	})
 }
@@ -124,7 +124,7 @@ func TestB41StackOfAPanicInAHandlerIsLogged(t *testing.T) {
 		})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.ErrorIs(t, stop(a), context.Canceled)
+		require.NoError(t, stop(a))
 		require.Equal(t, 2, attempts)
 		require.Contains(t, log.String(), "handler panicked: on purpose")
 		require.Contains(t, log.String(), "zkrecipes.panicsInAHandler")
@@ -155,7 +155,7 @@ func TestB41BackoffThatPanicsIsLoggedAndTheDefaultIsUsed(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				require.Equal(t, []time.Duration{0, backOff(1), backOff(1) + backOff(2)}, at)
-				require.ErrorIs(t, stop(a), context.Canceled)
+				require.NoError(t, stop(a))
 				require.Contains(t, log.String(), "QueueOptions.Backoff")
 				require.Contains(t, log.String(), what)
 			})

@@ -191,9 +191,6 @@ func (l *lab) drainQueue(ctx context.Context, items, consumers int) (*drain, err
 				}
 				return nil
 			})
-			if errors.Is(errs[i], context.Canceled) && ctx.Err() == nil {
-				errs[i] = nil
-			}
 		})
 	}
 	wg.Wait()

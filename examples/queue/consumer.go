@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -19,7 +18,7 @@ func consume(ctx context.Context, p params) error {
 
 	jobs := zkrecipes.NewQueue(client, queuePath, nil)
 	demo.Tell(report{Worker: p.ID, What: waits})
-	err = jobs.Serve(ctx, func(ctx context.Context, job *zkrecipes.Item) error {
+	return jobs.Serve(ctx, func(ctx context.Context, job *zkrecipes.Item) error {
 		r := report{Worker: p.ID, What: takes, Job: string(job.Data), Attempt: job.Attempt, Token: job.Token()}
 		demo.Tell(r)
 		demo.Pause(ctx, 60*time.Millisecond, 180*time.Millisecond) // the work
@@ -30,8 +29,4 @@ func consume(ctx context.Context, p params) error {
 		demo.Tell(r)
 		return nil // Serve acks the item
 	})
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return nil
-	}
-	return err
 }

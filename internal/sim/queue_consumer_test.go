@@ -41,7 +41,7 @@ func (w *queueWorld) consume(p *process, j int) {
 				err = q.Serve(ctx, func(ctx context.Context, it *zkrecipes.Item) error {
 					return w.handle(w.received(it, w.observer.queue, identity(p.i, life)), p, life)
 				})
-				if err == nil {
+				if err == nil && ctx.Err() == nil {
 					w.log.violation("worker %d.%d: Serve returned nil", p.i, j)
 					return
 				}

@@ -7,8 +7,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// How a member of an opened round leaves: in the background, when the others have
-// probably learned that the round is open.
+// How a member of an opened round leaves: in the background, a little later, so that the
+// others learn sooner that the round is open.
 
 // maxLinger bounds how long a member stays after Wait has returned.
 const maxLinger = 100 * time.Millisecond
@@ -16,13 +16,14 @@ const maxLinger = 100 * time.Millisecond
 // leaver is a member that is about to leave.
 type leaver struct {
 	now  chan struct{} // closed when it has to leave at once
-	sent chan struct{} // closed when the leave was sent, or never will be
+	sent chan struct{} // closed when the leave was given to a connection, or never will be
 }
 
 // leaveLater makes the member p leave. All members of a round are woken together, and
 // a server that carries out the leaves of some lets the reads of others wait. So it
 // leaves after the time that its own reply took, which tells how busy the servers are.
-// It leaves at once when this Client waits at the barrier again, and before it is closed.
+// It leaves at once where this Client waits at the barrier, too or again, and before the
+// Client is closed.
 func (a *participant) leaveLater(p *place) {
 	c, l := a.line.c, &leaver{now: make(chan struct{}), sent: make(chan struct{})}
 	c.mu.Lock()
@@ -30,9 +31,13 @@ func (a *participant) leaveLater(p *place) {
 		c.leavers[a.line.path] = map[*leaver]struct{}{}
 	}
 	c.leavers[a.line.path][l] = struct{}{}
+	stay := min(a.took, maxLinger)
+	if c.waits[a.line.path] > 1 { // this one's, and another
+		stay = 0
+	}
 	c.mu.Unlock()
 	c.tasks.Start(func() {
-		linger := time.NewTimer(min(a.took, maxLinger))
+		linger := time.NewTimer(stay)
 		defer linger.Stop()
 		select {
 		case <-linger.C:
@@ -50,8 +55,18 @@ func (a *participant) leaveLater(p *place) {
 	})
 }
 
+// noteWaits adds to the number of participants that this Client has on a path.
+func (c *Client) noteWaits(path string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waits[path] += n; c.waits[path] == 0 {
+		delete(c.waits, path)
+	}
+}
+
 // leaveNow makes the members of the Client's earlier rounds leave that path. It returns
-// when their leaves were sent, so that the server carries them out before a join.
+// when their leaves were given to the connection. Mostly a server carries them out before
+// a join that follows, which saves the join a refusal.
 func (c *Client) leaveNow(ctx context.Context, path string) error {
 	c.mu.Lock()
 	members := c.leavers[path]
@@ -69,7 +84,7 @@ func (c *Client) leaveNow(ctx context.Context, path string) error {
 }
 
 // leave deletes the member. The one that sees that it was the last deletes the round.
-// It closes sent, if that is not nil, when the transaction was sent.
+// It closes sent, if that is not nil, when the transaction was given to a connection.
 func (a *participant) leave(p *place, sent chan<- struct{}) {
 	round := &zk.SetDataRequest{Path: a.round.abs(), Data: []byte{}, Version: -1}
 	t, err := p.s.Begin(p.s.Lifetime(), &zk.DeleteRequest{Path: p.path, Version: -1}, round)

@@ -77,3 +77,37 @@ func TestB32AWaitThatIsCancelledBeforeTheMemberOfTheLastRoundCouldLeave(t *testi
 		require.Empty(t, w.srv.Children("/b"))
 	}, zktest.TickTime(time.Second))
 }
+
+// A Wait that came after the round was opened, and before the member of the same Client
+// learned it, does not wait until that one has stayed for a while.
+func TestA22AMemberLeavesAtOnceWhereItsClientWaitsAtTheBarrierAlready(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const took = 50 * time.Millisecond
+		c, other := w.stranger(nil), NewBarrier(w.stranger(nil), "/b", 2)
+		a := waitLater(t, NewBarrier(c, "/b", 2))
+		synctest.Wait()
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Path: "/b/round/ready", For: took})
+		opens := waitLater(t, other)
+		synctest.Wait()
+		require.False(t, opens.Waiting())
+		require.True(t, a.Waiting())
+		began := time.Now()
+		next := waitLater(t, NewBarrier(c, "/b", 2))
+		indexes(t, next, waitLater(t, other))
+		require.Equal(t, took, time.Since(began))
+		indexes(t, a, opens)
+	})
+}
+
+// The last member to leave deletes the round, even if its connection breaks just then.
+func TestTheLastMemberDeletesTheRoundAlthoughItsConnectionBreaks(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, w *world) {
+			w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: opDeleteRound, After: after})
+			indexes(t, waitLater(t, NewBarrier(w.stranger(nil), "/b", 1)))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.Empty(t, w.srv.Children("/b"))
+		})
+	}
+}

@@ -206,10 +206,14 @@ func (a *participant) awaitPreviousRound(s *session, last *zkconn.Watch) (*zkcon
 
 // deleteRound deletes a round that has no members and whose ready has that version: 1
 // once it was opened. Mostly another participant was quicker, so it is no error that the
-// round does not exist any more.
+// round does not exist any more. It tries until it knows: nobody else may come.
 func (b *Barrier) deleteRound(ctx context.Context, s *session, version int32) error {
 	ready := &zk.DeleteRequest{Path: b.ready(), Version: version}
-	_, failed, err := s.Multi(ctx, ready, &zk.DeleteRequest{Path: b.round.abs(), Version: -1})
+	var failed any
+	err := zkconn.ErrNotSent
+	for zkconn.Transient(err) {
+		_, failed, err = s.Multi(ctx, ready, &zk.DeleteRequest{Path: b.round.abs(), Version: -1})
+	}
 	onReady := failed == any(ready)
 	switch {
 	case onReady && errors.Is(err, zk.ErrBadVersion):
@@ -222,7 +226,7 @@ func (b *Barrier) deleteRound(ctx context.Context, s *session, version int32) er
 		}
 	case onReady && errors.Is(err, zk.ErrNotEmpty):
 		return fmt.Errorf("the round's ready cannot be deleted: %w", err)
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNotEmpty), zkconn.Transient(err):
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNotEmpty):
 	default:
 		return err
 	}
@@ -246,10 +250,12 @@ func (a *participant) await(p *place) (int, error) {
 	late := time.NewTimer(p.s.Timeout() / 10)
 	defer late.Stop()
 	for {
+		asked := time.Now()
 		w, err := a.watchReady(p.s)
 		if err != nil {
 			return a.finish(p, 0, err)
 		}
+		a.took = time.Since(asked)
 		if index, err := a.judge(p, w.Data, &w.Stat); err != errPending {
 			return a.finish(p, index, err)
 		}
@@ -257,7 +263,7 @@ func (a *participant) await(p *place) (int, error) {
 			return a.finish(p, 0, err)
 		}
 		// Read without a watch, because mostly there is nothing more to wait for.
-		asked := time.Now()
+		asked = time.Now()
 		data, stat, err := p.s.Get(p.s.Lifetime(), a.ready())
 		if err != nil {
 			return a.finish(p, 0, err)

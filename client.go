@@ -62,6 +62,7 @@ type Client struct {
 	changed   chan struct{} // closed and replaced whenever current changes
 	lines     map[string]lineState
 	abandoned map[string]map[chan struct{}]struct{} // see Client.abandon
+	waits     map[string]int                        // participants of barriers
 	leavers   map[string]map[*leaver]struct{}       // members that are about to leave a barrier
 	lostJoins map[*lostJoin]struct{}                // that are searched for
 	kept      map[holderKey]*keptLock               // those in use
@@ -136,6 +137,7 @@ func (c *Client) run() {
 		select {
 		case <-time.After(pause):
 		case <-c.closing.Done():
+			<-c.tasks.Done() // those of the session that is over
 			return
 		}
 		began := time.Now()

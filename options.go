@@ -88,6 +88,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		changed:    make(chan struct{}),
 		lines:      map[string]lineState{},
 		abandoned:  map[string]map[chan struct{}]struct{}{},
+		waits:      map[string]int{},
 		leavers:    map[string]map[*leaver]struct{}{},
 		lostJoins:  map[*lostJoin]struct{}{},
 	}

@@ -77,7 +77,7 @@ func TestJoinOfALongLineTakesTwoRoundTripsAndNoList(t *testing.T) {
 	}
 }
 
-// In a short line the own watch is under way together with the list.
+// In a short line: the join, the listing, and both watches together.
 func TestJoinOfAShortLineTakesThreeRoundTrips(t *testing.T) {
 	const latency = 100 * time.Millisecond
 	inBubble(t, func(t *testing.T, w *world) {

@@ -73,7 +73,7 @@ func (l *lab) openings(ctx context.Context, n, rounds int) (*opening, error) {
 				_, err := b.Wait(ctx)
 				return err
 			},
-			func() error { return nil }, // Wait has left already
+			func() error { return nil }, // members leave by themselves
 		}
 	}
 	there := func(path string) func() (int, error) {

@@ -131,8 +131,8 @@ func (w *Watch) Changed() (conn uint64, ok bool) {
 	return w.event.Conn, w.event.Type == jute.EventDataChanged
 }
 
-// ConfirmedOn reports whether a watch on data that has fired was answered on that
-// connection. After a reconnect go-zookeeper arms watches in any order and in
+// ConfirmedOn reports whether a watch on data that was answered, whether it has fired or
+// not, was answered on that connection. After a reconnect go-zookeeper arms watches in any order and in
 // chunks, and no answer confirms a single one of them.
 func (w *Watch) ConfirmedOn(conn uint64) bool { return w.confirmed == conn }
 

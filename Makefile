@@ -38,14 +38,14 @@ test: setup ## run all tests, JOBS parts at a time, on zktest and on real server
 	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
 test-zktest: setup ## test the recipes on zktest, with the race detector
-	ZK_HARNESS=zktest go test -race -count=1 -timeout 10m -parallel 4 .
+	ZK_HARNESS=zktest ./scripts/race.sh -timeout 10m -parallel 4 .
 
-test-real: setup ## test the recipes on a real server, with the race detector
-	go test -race -count=1 -timeout 15m .
+test-real: setup ## test the recipes on a real server
+	go test -count=1 -timeout 15m .
 
 test-packages: setup ## test the other packages except internal/sim, with the race detector
 	@set -o pipefail; packages=$$(go list ./... | grep -v -e '/zkrecipes$$' -e '/internal/sim$$') && \
-		nice go test -race -count=1 -timeout 15m $$packages
+		nice ./scripts/race.sh -timeout 15m $$packages
 
 test-sim: ## run 200 seeds of each simulation, without the race detector
 	nice go test -count=1 ./internal/sim
@@ -57,7 +57,7 @@ test-sim-race: setup ## run a few seeds of each simulation with the race detecto
 	nice ./scripts/race-alone.sh ./internal/sim
 
 test-bench: setup ## test the benchmarks, with the race detector
-	cd bench && nice go test -race -count=1 ./...
+	cd bench && nice ../scripts/race.sh ./...
 
 # A number of inputs, not a duration: when a duration is over, go test fails now
 # and then (context deadline exceeded).

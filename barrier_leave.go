@@ -22,8 +22,8 @@ type leaver struct {
 // leaveLater makes the member p leave. All members of a round are woken together, and
 // a server that carries out the leaves of some lets the reads of others wait. So it
 // leaves after the time that its own reply took, which tells how busy the servers are.
-// It leaves at once where this Client waits at the barrier, too or again, and before the
-// Client is closed.
+// It leaves at once where another member or a Wait of this Client is there, so that the
+// Client's next round is not held up, and before the Client is closed.
 func (a *participant) leaveLater(p *place) {
 	c, l := a.line.c, &leaver{now: make(chan struct{}), sent: make(chan struct{})}
 	c.mu.Lock()

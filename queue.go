@@ -15,7 +15,7 @@ import (
 
 // Queue is a durable queue: first in, first out. It hands each item to one consumer at
 // a time, until that consumer acks it. Use it for coordination: thousands of small
-// items, hundreds a second, that must not be lost and must be handled in order. It is
+// items, hundreds a second, that are handed out in order and must not be lost. It is
 // neither a log nor a message broker. For more than that, use one of those.
 //
 // A Queue is only a name. Values are safe for concurrent use.

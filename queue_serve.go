@@ -17,15 +17,17 @@ import (
 // time, until ctx ends. Then it takes no more, lets the handlers finish, and returns nil.
 // The handlers' context does not end with ctx, only when the item is lost, or when
 // QueueOptions.DrainTimeout has passed since: then Serve returns ctx's error once the
-// handlers have returned. Their items are acked or given back before Serve returns, or
-// are lost: without a connection, after a session timeout at the latest.
+// handlers have returned. Serve waits for the acks of their items until the items are
+// lost: without a connection, after a session timeout at the latest. What is to be given
+// back is given back by then, or in the background once there is a connection.
 //
 // If handler returns nil, Serve acks the item. An item that the handler has acked
 // itself, with operations for example, is left alone. If handler fails or panics, the
 // item stays taken for QueueOptions.Backoff, and is then given back: it is the first to
 // be taken again. Meanwhile the worker goes on with the items behind it, unless sixteen
-// items for each worker stay taken like this. Items that stay taken when ctx ends are
-// given back at once. Once an item was taken
+// items for each worker stay taken like this. So if all handlers fail, as many items use
+// up their attempts side by side. If no item may overtake another, retry in the handler.
+// Items that stay taken when ctx ends are given back at once. Once an item was taken
 // MaxAttempts times, the consumer that takes it next moves it to the dead letters, even
 // if the handler's process dies each time. Failures are logged to the Logger, panics
 // with their stack. If Backoff panics, the default is used.
@@ -52,29 +54,28 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 	taking, stop := context.WithCancel(bound)
 	defer stop()
 	s := &serving{Queue: q, handler: handler, parked: make(chan struct{}, parkedPerWorker*q.opts.Workers)}
-	defer s.drainAfter(taking)()
-	errs := make([]error, q.opts.Workers)
-	for i := range errs {
+	defer s.drainAfter(bound)()
+	failed := make(chan error, q.opts.Workers)
+	for range q.opts.Workers {
 		s.all.Go(func() {
 			defer stop()
-			errs[i] = s.work(taking)
+			if err := s.work(taking); taking.Err() == nil { // else it was stopped
+				failed <- err
+			}
 		})
 	}
 	s.all.Wait()
+	if len(failed) > 0 {
+		return q.fail("serve", <-failed)
+	}
+	err := zkconn.ContextErr(bound)
 	switch {
-	case ctx.Err() != nil && !s.cutShort.Load():
-		return nil
-	case ctx.Err() != nil:
-		return q.fail("serve", fmt.Errorf("a handler was at work %v after the context had ended: %w", q.opts.DrainTimeout, zkconn.ContextErr(ctx)))
-	case bound.Err() != nil:
-		return q.fail("serve", zkconn.ContextErr(bound))
+	case errors.Is(err, ErrClosed):
+		return q.fail("serve", err)
+	case s.cutShort.Load():
+		return q.fail("serve", fmt.Errorf("a handler was at work %v after the context had ended: %w", q.opts.DrainTimeout, err))
 	}
-	for _, err := range errs {
-		if !errors.Is(err, context.Canceled) { // of one that was stopped
-			return q.fail("serve", err)
-		}
-	}
-	return q.fail("serve", errors.Join(errs...))
+	return nil
 }
 
 // serving is one call of Serve.
@@ -88,15 +89,15 @@ type serving struct {
 	cutShort atomic.Bool     // it ended before a handler had returned
 }
 
-// drainAfter sets handling, which ends DrainTimeout after taking has ended. The function
+// drainAfter sets handling, which ends DrainTimeout after ctx has ended. The function
 // that it returns ends handling, too.
-func (s *serving) drainAfter(taking context.Context) (end context.CancelFunc) {
-	s.handling, end = context.WithCancel(context.WithoutCancel(taking))
+func (s *serving) drainAfter(ctx context.Context) (end context.CancelFunc) {
+	s.handling, end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.opts.DrainTimeout > 0 {
 		handling := s.handling
 		go func() {
 			select {
-			case <-taking.Done():
+			case <-ctx.Done():
 			case <-handling.Done():
 				return
 			}
@@ -163,28 +164,30 @@ func (s *serving) serve(ctx context.Context, it *Item) *place {
 }
 
 // park gives an item back after its Backoff, or when ctx or its claim ends. It waits for
-// that only if too many items are parked.
+// that only as long as too many items are parked.
 func (s *serving) park(ctx, claimed context.Context, it *Item) {
-	d := s.backoff(it)
-	wait := func() {
-		keep := time.NewTimer(d)
-		defer keep.Stop()
-		select {
-		case <-keep.C:
-		case <-ctx.Done():
-		case <-claimed.Done():
-		}
+	keep := time.NewTimer(s.backoff(it))
+	end := func() {
+		keep.Stop()
 		s.giveBack(it)
 	}
 	select {
 	case s.parked <- struct{}{}:
 		s.all.Go(func() {
 			defer func() { <-s.parked }()
-			wait()
+			select {
+			case <-keep.C:
+			case <-ctx.Done():
+			case <-claimed.Done():
+			}
+			end()
 		})
-	default:
-		wait()
+		return
+	case <-keep.C:
+	case <-ctx.Done():
+	case <-claimed.Done():
 	}
+	end()
 }
 
 func (s *serving) giveBack(it *Item) {

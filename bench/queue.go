@@ -194,6 +194,9 @@ func (l *lab) drainQueue(ctx context.Context, items, consumers int) (*drain, err
 		})
 	}
 	wg.Wait()
+	if done < items {
+		errs = append(errs, fmt.Errorf("%d of %d items: %w", done, items, context.Cause(ctx)))
+	}
 	d := &drain{Items: items, Consumers: consumers, counts: ourTally.read().minus(sent), time: time.Since(began)}
 	return d, errors.Join(errs...)
 }

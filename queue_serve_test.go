@@ -207,6 +207,36 @@ func TestB81WorkersWaitWhenTooManyItemsDo(t *testing.T) {
 	})
 }
 
+// A worker's error is Serve's, although its context ends while the others finish. And a
+// Client that is closed is no shutdown of Serve.
+func TestServeReturnsWhatEndedItFirst(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, w *world, q *Queue) error{
+		"evicted": func(t *testing.T, w *world, q *Queue) error {
+			require.NoError(t, w.bare().Delete(w.path+"/line/"+w.srv.Children(w.path + "/line")[0], -1))
+			time.Sleep(10 * time.Second) // it may be that the whole line was deleted
+			return ErrEvicted
+		},
+		"closed": func(t *testing.T, _ *world, q *Queue) error {
+			require.NoError(t, q.c.Close())
+			return ErrClosed
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := NewQueue(w.stranger(nil), w.path, &QueueOptions{Workers: 2})
+				putOn(t, q, "x")
+				a := serveLater(t, q, func(context.Context, *Item) error {
+					time.Sleep(20 * time.Second)
+					return nil
+				})
+				synctest.Wait()
+				want := end(t, w, q)
+				require.ErrorIs(t, stop(a), want)
+			})
+		})
+	}
+}
+
 // During its back-off an item stays claimed, so that it does not spin at the head of
 // the queue. The wait ends when ctx or the claim ends.
 func TestServeGivesTheItemBackAtOnceWhenItEndsDuringABackoff(t *testing.T) {

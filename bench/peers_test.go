@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -65,7 +66,9 @@ func TestPeersHoldTheLockAsLongAsTheyAreAskedTo(t *testing.T) {
 				}
 				const hold = 20 * time.Millisecond
 				w := lab.onlyPeer(t, ctx, p, scenario{workers: 2, block: 4, peers: peerLock{recipe: recipe, hold: hold}})
-				for _, took := range w.blocks {
+				ran := slices.DeleteFunc(w.blocks, func(d time.Duration) bool { return d == 0 }) // in each third round
+				require.Len(t, ran, 2)
+				for _, took := range ran {
 					require.GreaterOrEqual(t, took, 2*hold, "4 cycles of 2 threads")
 				}
 			})

@@ -132,8 +132,8 @@ func (w *Watch) Changed() (conn uint64, ok bool) {
 }
 
 // ConfirmedOn reports whether a watch on data that was answered, whether it has fired or
-// not, was answered on that connection. After a reconnect go-zookeeper arms watches in any order and in
-// chunks, and no answer confirms a single one of them.
+// not, was answered on that connection. After a reconnect go-zookeeper arms watches in
+// any order and in chunks, and no answer confirms a single one of them.
 func (w *Watch) ConfirmedOn(conn uint64) bool { return w.confirmed == conn }
 
 // Watch returns the session's watch on path's data, or zk.ErrNoNode. It costs one

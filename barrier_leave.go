@@ -37,13 +37,15 @@ func (a *participant) leaveLater(p *place) {
 	}
 	c.mu.Unlock()
 	c.tasks.Start(func() {
-		linger := time.NewTimer(stay)
-		defer linger.Stop()
-		select {
-		case <-linger.C:
-		case <-l.now:
-		case <-c.closing.Done():
-		case <-p.s.Over():
+		if stay > 0 {
+			linger := time.NewTimer(stay)
+			defer linger.Stop()
+			select {
+			case <-linger.C:
+			case <-l.now:
+			case <-c.closing.Done():
+			case <-p.s.Over():
+			}
 		}
 		a.leave(p, l.sent)
 		c.mu.Lock()

@@ -166,7 +166,12 @@ func (s *serving) serve(ctx context.Context, it *Item) *place {
 // park gives an item back after its Backoff, or when ctx or its claim ends. It waits for
 // that only as long as too many items are parked.
 func (s *serving) park(ctx, claimed context.Context, it *Item) {
-	keep := time.NewTimer(s.backoff(it))
+	d := s.backoff(it)
+	if d <= 0 {
+		s.giveBack(it)
+		return
+	}
+	keep := time.NewTimer(d)
 	end := func() {
 		keep.Stop()
 		s.giveBack(it)

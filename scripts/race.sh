@@ -3,9 +3,10 @@
 #
 #	./scripts/race.sh [flags] [packages]
 #
-# In processes that live long, a check of the detector's own run time fails now and then
-# (ThreadSanitizer: CHECK failed: tsan_rtl.cpp), and ends the process. Then this runs the
-# tests again, three times at most, unless a test had failed or a race was found.
+# In processes that live long, the detector's own run time fails now and then, and ends
+# the process: by a check (ThreadSanitizer: CHECK failed: tsan_rtl.cpp), or by a signal
+# outside of Go code, of which there is no other here. Then this runs the tests again,
+# three times at most, unless a test had failed or a race was found.
 set -uo pipefail
 
 log=$(mktemp)
@@ -13,7 +14,7 @@ trap 'rm -f "$log"' EXIT
 for try in 1 2 3; do
 	go test -race -count=1 "$@" 2>&1 | tee "$log"
 	status=${PIPESTATUS[0]}
-	if [ "$status" = 0 ] || ! grep -q '^ThreadSanitizer: CHECK failed: tsan_rtl' "$log" ||
+	if [ "$status" = 0 ] || ! grep -q -e '^ThreadSanitizer: CHECK failed: tsan_rtl' -e '^SIGSEGV: segmentation violation' "$log" ||
 		grep -q -e '--- FAIL' -e 'DATA RACE' "$log"; then
 		exit "$status"
 	fi

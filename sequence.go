@@ -51,11 +51,21 @@ func (l *line) enter(ctx context.Context, k kind) (g *grant, err error) {
 	return g, err
 }
 
-// inTurn joins the line, unless the caller has a place in it already, and calls f
-// when it is the place's turn. When the session ends it joins again in the next one,
-// at the tail, for as long as ctx lives. On any error the place is deleted, in the
-// background if need be.
+// inTurn calls f when it is the turn of a place in the line; see withPlace.
 func (l *line) inTurn(ctx context.Context, k kind, p *place, f func(*place) error) error {
+	return l.withPlace(ctx, k, p, func(p *place) error {
+		if err := p.awaitTurn(ctx); err != nil {
+			return err
+		}
+		return f(p)
+	})
+}
+
+// withPlace joins the line, unless the caller has a place in it already, and calls f
+// with the place. When the session ends it joins again in the next one, at the tail,
+// for as long as ctx lives. On any error the place is deleted, in the background if
+// need be.
+func (l *line) withPlace(ctx context.Context, k kind, p *place, f func(*place) error) error {
 	for ; ; p = nil {
 		var err error
 		if p == nil {
@@ -63,13 +73,10 @@ func (l *line) inTurn(ctx context.Context, k kind, p *place, f func(*place) erro
 		}
 		mayBeDone := false // then it must not be done again in the next session
 		if err == nil {
-			if err = p.awaitTurn(ctx); err == nil {
-				err = f(p)
-				mayBeDone = errors.Is(err, ErrUncertain)
-			}
-			if err == nil {
+			if err = f(p); err == nil {
 				return nil
 			}
+			mayBeDone = errors.Is(err, ErrUncertain)
 			gone := p
 			l.c.tasks.Start(func() { gone.leave(false) })
 		}

@@ -195,7 +195,47 @@ func (q *Queue) Take(ctx context.Context) (*Item, error) {
 	}
 	ctx, done := q.c.bind(ctx)
 	defer done()
-	it, err := q.take(ctx, nil)
+	items, err := q.takeN(ctx, 1)
+	if err != nil {
+		return nil, q.fail("take from", err)
+	}
+	return items[0], nil
+}
+
+// TakeN is like Take but claims several items at once, in one transaction: as many as are
+// free, at least one and at most n, and at most a hundred.
+func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
+	err := q.check(ctx)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("%d items", n)
+	}
+	if err != nil {
+		return nil, q.fail("take from", err)
+	}
+	ctx, done := q.c.bind(ctx)
+	defer done()
+	items, err := q.takeN(ctx, min(n, maxBatch))
+	return items, q.fail("take from", err)
+}
+
+// TryTake claims the first free item, or returns ErrEmpty if none is free. It does not
+// wait for a turn, so it may get an item for which others wait. What it knows of the
+// queue may be a moment old. TryTake blocks until the servers answer, and returns the
+// errors that Take returns. If it returns ctx's error, nothing is claimed, or what was
+// claimed is given back, and counts as an attempt.
+//
+// It costs one request if nothing is free, and none if nothing has changed since the last
+// try. With an item it costs three requests and one commit.
+func (q *Queue) TryTake(ctx context.Context) (*Item, error) {
+	if err := q.check(ctx); err != nil {
+		return nil, q.fail("take from", err)
+	}
+	ctx, done := q.c.bind(ctx)
+	defer done()
+	it, err := q.tryTake(ctx)
+	if err == nil && it == nil {
+		err = ErrEmpty
+	}
 	return it, q.fail("take from", err)
 }
 
@@ -208,7 +248,7 @@ type Entry struct {
 	Taken    bool      // somebody has it
 }
 
-// ErrEmpty is returned by Peek if no item is free.
+// ErrEmpty is returned by Peek and TryTake if no item is free.
 var ErrEmpty = errors.New("no item is free")
 
 // Len returns how many items there are, taken ones included, and 0 if there is no

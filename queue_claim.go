@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -34,8 +35,12 @@ func (q *queueState) unblock() {
 	})
 }
 
-// maxClaims is how many claims of a queue can be made at the same time.
-const maxClaims = 1 << 30
+const (
+	// maxClaims is how many claims of a queue can be made at the same time.
+	maxClaims = 1 << 30
+	// maxBatch is how many items one transaction claims at most.
+	maxBatch = 100
+)
 
 func newQueueState(s *session, path string) *queueState {
 	return &queueState{Log: s.newQueueLog(path), claiming: semaphore.NewWeighted(maxClaims)}
@@ -48,6 +53,7 @@ func newQueueState(s *session, path string) *queueState {
 // consumer's claim.
 type claim struct {
 	*place // the flag
+	q      *Queue
 	item   string
 }
 
@@ -59,6 +65,7 @@ func (q *Queue) newClaim(s *session, item string) *claim {
 			placeName: placeName{name: path[strings.LastIndexByte(path, '/')+1:], kind: kindLock},
 			line:      q.claims, s: s, path: path,
 		},
+		q:    q,
 		item: item,
 	}
 	c.release = c.giveBack
@@ -107,75 +114,178 @@ func (c *claim) ackOps(marks bool) ackOps {
 
 func (o ackOps) all() []any { return append([]any{o.flag, o.exclusion}, o.item...) }
 
-var (
-	errTaken = errors.New("item has been taken")
-	errGone  = errors.New("item is gone")
+// unclaimable is the error of a claim of an item that is not free.
+type unclaimable struct {
+	item  string
+	taken bool // else it is gone
+}
 
+func (u *unclaimable) Error() string { return fmt.Sprintf("item %s is not free", u.item) }
+
+var (
 	// errLostAtOnce: a claim was lost before the caller had it.
 	errLostAtOnce = errors.New("claim lost at once")
+	// errJoined: somebody has joined the line.
+	errJoined = errors.New("somebody has joined the consumers' line")
 )
 
-// claim takes an item at p's turn, which ends with it: one transaction creates the
-// claim and deletes the place. errTaken and errGone leave p where it is. On any other
-// error the item is given back, in the background if need be.
-func (q *Queue) claim(ctx context.Context, p *place, item string) (*Item, error) {
-	c, signal := q.newClaim(p.s, item), true
-	queue := c.queue()
+// claimTransaction claims items of one queue, all or none. A consumer that stands in line
+// leaves it by the same transaction.
+type claimTransaction struct {
+	s      *session
+	claims []*claim
+	p      *place                  // which it deletes; nil: none
+	check  *zk.CheckVersionRequest // or what must hold instead; nil: nothing
+
+	items []*Item // as many as claims; nil for those that were lost at once
+}
+
+// claimParts are the operations of an attempt, in their order.
+type claimParts struct {
+	creates []any              // flag and exclusion of each claim
+	stamp   *zk.SetDataRequest // of the first flag: its reply tells the czxid; nil: none
+	leave   exit
+	check   []any
+}
+
+// run carries the transaction out, or learns that it was not. done: it was. If it is not
+// known, or if there is an error, what was claimed is given back, in the background if
+// need be. A place is left where it is, unless done is true.
+func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
+	queue := a.claims[0].queue()
 	if queue.claiming.Acquire(ctx, 1) != nil {
-		return nil, zkconn.ContextErr(ctx)
+		return false, zkconn.ContextErr(ctx)
 	}
 	defer queue.claiming.Release(1)
-	for {
-		flag, exclusion := c.createOps()
-		leave := p.exitOps(signal)
-		x := p.s.Retry(nil, []any{flag, exclusion}, leave.ops)
-		rs, reading, failed, err := c.send(ctx, x)
-		onFlag, onExclusion := failed == any(flag), failed == any(exclusion)
-		made, onExit := err == nil, failed != nil && slices.Contains(leave.ops, failed)
-		switch {
-		case made && leave.signal != nil:
-			c.czxid = rs.Stat(leave.signal).Mzxid // of the transaction that created the flag
-		case onFlag && x.Repeated() && errors.Is(err, zk.ErrNodeExists):
-			made, err = true, nil // an earlier attempt's; nobody else has this name
-		case (onFlag || onExclusion) && errors.Is(err, zk.ErrNoNode):
-			return nil, errGone
-		case onExclusion && errors.Is(err, zk.ErrNodeExists) && x.Repeated():
-			err = errLostAtOnce // it may be this claim's, whose flag somebody has deleted
-		case onExclusion && errors.Is(err, zk.ErrNodeExists):
-			return nil, errTaken
-		case onExit && errors.Is(err, zk.ErrNoNode):
-			if err = p.whyGone(ctx); x.Repeated() && errors.Is(err, ErrEvicted) { // or it was made, and somebody has deleted all of it
-				err = errLostAtOnce
-			}
-			return nil, err
-		case onExit && leave.signal != nil:
-			leave.refused(p.s, failed, err)
-			signal = false
+	for signal := true; ; signal = false {
+		parts := a.parts(signal)
+		x := a.s.Retry(nil, parts.creates, parts.stampOps(), parts.leave.ops, parts.check)
+		rs, readings, failed, err := a.send(ctx, x)
+		if err != nil && parts.writesOwn(failed) && !errors.Is(err, zk.ErrNoNode) {
+			a.s.OwnWriteFailed(err)
 			continue
 		}
-		var it *Item
-		if made {
-			it, err = q.claimed(ctx, c, reading)
+		if err == nil {
+			parts.setCzxid(a.claims, rs)
+		} else if err = a.whyRefused(ctx, parts, x, failed, err); err != nil {
+			if x.Unknown() {
+				a.giveBack(a.claims...)
+			}
+			return false, err
 		}
-		if err != nil && (made || x.Unknown()) {
-			c.line.c.tasks.Start(func() { c.leave(false) })
-		}
-		return it, err
+		return true, a.read(ctx, readings)
 	}
 }
 
-// send sends the claim, and a read of the item behind it on the same connection: the
-// server has applied the claim when it reads. reading is nil if the claim was sent again.
-func (c *claim) send(ctx context.Context, x *zkconn.Retry) (rs zkconn.Results, reading *zkconn.Reading, failed any, err error) {
+// parts makes the operations. signal: the successor is told that it is next.
+func (a *claimTransaction) parts(signal bool) (parts claimParts) {
+	for _, c := range a.claims {
+		flag, exclusion := c.createOps()
+		parts.creates = append(parts.creates, flag, exclusion)
+	}
+	if a.p != nil {
+		parts.leave = a.p.exitOps(signal)
+	}
+	if a.check != nil {
+		parts.check = []any{a.check}
+	}
+	if first := a.claims[0]; signal && parts.leave.signal == nil && a.s.OwnerID() != "" {
+		parts.stamp = &zk.SetDataRequest{Path: first.path, Data: []byte(first.line.c.identity), Version: -1}
+	}
+	return parts
+}
+
+func (p *claimParts) stampOps() []any {
+	if p.stamp == nil {
+		return nil
+	}
+	return []any{p.stamp}
+}
+
+// writesOwn reports whether it is a write of the session's own znode that has failed.
+func (p *claimParts) writesOwn(failed any) bool {
+	return failed != nil && (failed == any(p.stamp) || failed == any(p.leave.signal))
+}
+
+// setCzxid sets the czxid of the flags, if the results tell it.
+func (p *claimParts) setCzxid(claims []*claim, rs zkconn.Results) {
+	var czxid int64
+	switch {
+	case p.stamp != nil:
+		czxid = rs.Stat(p.stamp).Mzxid
+	case p.leave.signal != nil:
+		czxid = rs.Stat(p.leave.signal).Mzxid // of the transaction that created the flags
+	}
+	for _, c := range claims {
+		c.czxid = czxid
+	}
+}
+
+// whyRefused returns nil if an earlier attempt of the transaction was carried out.
+func (a *claimTransaction) whyRefused(ctx context.Context, parts claimParts, x *zkconn.Retry, failed any, err error) error {
+	if i := slices.Index(parts.creates, failed); failed != nil && i >= 0 {
+		c, onFlag := a.claims[i/2], i%2 == 0
+		switch {
+		case i == 0 && x.Repeated() && errors.Is(err, zk.ErrNodeExists):
+			return nil // an earlier attempt's; nobody else has this name
+		case errors.Is(err, zk.ErrNoNode):
+			return &unclaimable{item: c.item}
+		case !onFlag && errors.Is(err, zk.ErrNodeExists) && x.Repeated():
+			return errLostAtOnce // it may be this claim's, whose flag somebody has deleted
+		case !onFlag && errors.Is(err, zk.ErrNodeExists):
+			return &unclaimable{item: c.item, taken: true}
+		}
+		return err
+	}
+	switch {
+	case failed != nil && slices.Contains(parts.leave.ops, failed) && errors.Is(err, zk.ErrNoNode):
+		if err = a.p.whyGone(ctx); x.Repeated() && errors.Is(err, ErrEvicted) { // or it was made, and somebody has deleted all of it
+			err = errLostAtOnce
+		}
+	case failed != nil && failed == any(a.check) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
+		err = errJoined
+	}
+	return err
+}
+
+// send sends the transaction, and reads of the items behind it on the same connection:
+// the server has applied it when it reads. There are no readings if it was sent again.
+func (a *claimTransaction) send(ctx context.Context, x *zkconn.Retry) (rs zkconn.Results, readings []*zkconn.Reading, failed any, err error) {
 	if err := x.Begin(ctx); err != nil {
 		return rs, nil, nil, err
 	}
-	reading, _ = c.s.StartGet(c.item)
+	readings = make([]*zkconn.Reading, len(a.claims))
+	for i, c := range a.claims {
+		readings[i], _ = a.s.StartGet(c.item)
+	}
 	rs, failed, err = x.Wait(ctx)
 	if x.Attempts() > 1 { // the first one may not have been carried out
-		reading = nil
+		clear(readings)
 	}
-	return rs, reading, failed, err
+	return rs, readings, failed, err
+}
+
+// read makes the items of claims that were made.
+func (a *claimTransaction) read(ctx context.Context, readings []*zkconn.Reading) (err error) {
+	a.items = make([]*Item, len(a.claims))
+	for i, c := range a.claims {
+		var failed error
+		a.items[i], failed = c.q.claimed(ctx, c, readings[i])
+		if failed != nil {
+			a.giveBack(c)
+		}
+		if failed != nil && !errors.Is(failed, errLostAtOnce) && err == nil {
+			err = failed
+		}
+	}
+	return err
+}
+
+// giveBack deletes claims in the background.
+func (a *claimTransaction) giveBack(claims ...*claim) {
+	for _, c := range claims {
+		c.line.c.tasks.Start(func() { c.leave(false) })
+	}
 }
 
 // claimed makes the Item of a claim that was made. reading is a read of the item that

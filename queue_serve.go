@@ -116,20 +116,17 @@ const parkedPerWorker = 16
 
 // work is one worker's loop. It ends with an error.
 func (s *serving) work(ctx context.Context) error {
-	var next *place
 	for {
-		it, err := s.take(ctx, next)
+		items, err := s.takeN(ctx, 1)
 		if err != nil {
 			return err
 		}
-		next = s.serve(ctx, it)
+		s.serve(ctx, items[0])
 	}
 }
 
-// serve calls the handler for an item, and then acks the item or gives it back. If it
-// returns a place, that is the worker's next one in the consumers' line, and the caller
-// must use it or delete it.
-func (s *serving) serve(ctx context.Context, it *Item) *place {
+// serve calls the handler for an item, and then acks the item or gives it back.
+func (s *serving) serve(ctx context.Context, it *Item) {
 	// It outlives ctx but not the claim: an ack that is sent while the connection is
 	// lost may stay without a reply for as long as the session lives.
 	claimed := it.Context(context.WithoutCancel(ctx))
@@ -139,20 +136,16 @@ func (s *serving) serve(ctx context.Context, it *Item) *place {
 		s.cutShort.Store(true)
 	}
 	if err == nil && it.Err() == nil {
-		ack := &ackTransaction{it: it}
-		if ctx.Err() == nil {
-			ack.rejoin = s.consumers
-		}
-		if err = ack.run(claimed); err == nil {
-			return ack.next
+		if err = s.ackAndRejoin(ctx, claimed, it); err == nil {
+			return
 		}
 	}
 	switch {
 	case errors.Is(it.Err(), ErrReleased): // by the handler
-		return nil
+		return
 	case it.Err() != nil:
 		s.c.hooks.log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.ID, "queue", s.path, "err", it.Err())
-		return nil
+		return
 	}
 	s.c.hooks.log(slog.LevelWarn, "item failed", "item", it.ID, "queue", s.path, "attempt", it.Attempt, "err", err)
 	if s.opts.MaxAttempts < 0 || it.Attempt < s.opts.MaxAttempts {
@@ -160,7 +153,19 @@ func (s *serving) serve(ctx context.Context, it *Item) *place {
 	} else {
 		s.giveBack(it)
 	}
-	return nil
+}
+
+// ackAndRejoin acks an item. The ack takes a place in the consumers' line along, if the
+// Client needs one there.
+func (s *serving) ackAndRejoin(ctx, claimed context.Context, it *Item) error {
+	ack := &ackTransaction{it: it}
+	if ctx.Err() == nil {
+		if t := s.reserve(); t != nil {
+			ack.rejoin = s.consumers
+			defer func() { t.reserved(ack.next) }()
+		}
+	}
+	return ack.run(claimed)
 }
 
 // park gives an item back after its Backoff, or when ctx or its claim ends. It waits for

@@ -66,12 +66,19 @@ func (p *place) guess(data []byte) *placeName {
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
 func (p *place) predecessor(ctx context.Context) (pred *placeName, ahead int, err error) {
+	nearest, ahead, err := p.predecessors(ctx)
+	return nearest[0], ahead, err
+}
+
+// predecessors lists the line and returns the two nearest places ahead that block the
+// place, the nearest first. ahead is how many places are ahead in all.
+func (p *place) predecessors(ctx context.Context) (nearest [2]*placeName, ahead int, err error) {
 	ms, err := p.line.list(ctx, p.s)
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, 0, p.whyGone(ctx)
+		return nearest, 0, p.whyGone(ctx)
 	}
 	if err != nil {
-		return nil, 0, err
+		return nearest, 0, err
 	}
 	found := false
 	var last placeName // ahead, of any kind
@@ -87,19 +94,25 @@ func (p *place) predecessor(ctx context.Context) (pred *placeName, ahead int, er
 		if last.name == "" || last.compare(m) < 0 {
 			last = m
 		}
-		if p.line.blocks(p.kind, m.kind) && (pred == nil || pred.compare(m) < 0) {
-			pred = &ms[i]
+		switch {
+		case !p.line.blocks(p.kind, m.kind):
+		case nearest[0] == nil || nearest[0].compare(m) < 0:
+			nearest[0], nearest[1] = &ms[i], nearest[0]
+		case nearest[1] == nil || nearest[1].compare(m) < 0:
+			nearest[1] = &ms[i]
 		}
 	}
 	if !found {
-		return nil, 0, p.whyGone(ctx)
+		return [2]*placeName{}, 0, p.whyGone(ctx)
 	}
 	p.line.noteTail(last.kind)
-	if pred != nil { // a copy, because it is kept for as long as the wait lasts
-		m, _ := parsePlaceName(strings.Clone(pred.name), p.line.kinds)
-		pred = &m
+	for i, pred := range nearest {
+		if pred != nil { // a copy, because it is kept for as long as the wait lasts
+			m, _ := parsePlaceName(strings.Clone(pred.name), p.line.kinds)
+			nearest[i] = &m
+		}
 	}
-	return pred, ahead, nil
+	return nearest, ahead, nil
 }
 
 // watchPredecessor watches the own place and the predecessor, by requests that are under
@@ -215,6 +228,12 @@ func (p *place) awaitAny(ctx context.Context, watches []*zkconn.Watch) error {
 	if err := p.watchOwn(ctx); err != nil {
 		return err
 	}
+	return p.awaitAnyOr(ctx, watches, nil)
+}
+
+// awaitAnyOr is awaitAny for a caller that has set the watch on the own place, or that
+// can do without it. It also returns when something is received from other.
+func (p *place) awaitAnyOr(ctx context.Context, watches []*zkconn.Watch, other <-chan struct{}) error {
 	fired := make(chan struct{}, 1) // one for all: there may be a hundred thousand watches
 	defer func() {
 		for _, w := range watches {
@@ -226,6 +245,7 @@ func (p *place) awaitAny(ctx context.Context, watches []*zkconn.Watch) error {
 	}
 	select {
 	case <-fired:
+	case <-other:
 	case <-p.own.Fired():
 	case <-p.s.Over():
 	case <-ctx.Done():
@@ -235,7 +255,7 @@ func (p *place) awaitAny(ctx context.Context, watches []*zkconn.Watch) error {
 		return p.s.ContextErr(ctx)
 	case p.s.IsOver():
 		return zkconn.ErrSessionOver
-	case p.own.HasFired() && p.own.Deleted():
+	case p.own != nil && p.own.HasFired() && p.own.Deleted():
 		return p.whyGone(ctx)
 	}
 	return nil

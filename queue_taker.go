@@ -1,0 +1,323 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// All calls of a Client that wait for items of one queue, its takers, are served
+// together, by one goroutine that has one place in the consumers' line. So a process
+// with many workers stands in the line once, and claims for all of them at once.
+
+// taker is a call that waits for items.
+type taker struct {
+	q     *Queue // whose options count
+	ctx   context.Context
+	n     int           // how many items it takes at most
+	done  chan struct{} // closed when items or err is set, or when neither will be
+	items []*Item
+	err   error
+	left  bool // the caller is gone: what was claimed for it is given back
+}
+
+// turns serves the takers of a Client and a queue. Client.mu guards its fields.
+type turns struct {
+	c         *Client
+	path      string
+	consumers *line
+	ctx       context.Context // of the goroutine; ends when nobody has waited for linger
+	cancel    context.CancelCauseFunc
+	changed   chan struct{} // tells the goroutine to look again
+
+	waiting  []*taker      // first come, first served
+	claiming int           // takers for whom a claim is under way
+	atWork   bool          // the goroutine has a place, or tries without
+	joining  chan struct{} // non-nil while an ack takes a place along; closed then
+	place    *place        // that an ack has taken along
+	idle     *time.Timer
+	// queued: others wait in the line, or items are scarce. So a claim without a place
+	// would fail, and is not tried.
+	queued bool
+}
+
+// linger is for how long a place in the line is kept when the Client's last taker has
+// left. A caller that takes again and again with short deadlines so gets on.
+const linger = 50 * time.Millisecond
+
+// errUnwanted: nobody waits for items any more.
+var errUnwanted = errors.New("no takers")
+
+// takeN takes one item or more, at most n. It returns no items and no error where it
+// does not wait and none is free.
+func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
+	c := q.c
+	if ctx.Err() != nil {
+		return nil, c.contextErr(ctx)
+	}
+	k := &taker{q: q, ctx: ctx, n: n, done: make(chan struct{})}
+	c.mu.Lock()
+	t := q.turns()
+	t.waiting = append(t.waiting, k)
+	t.noteChange()
+	c.mu.Unlock()
+	select {
+	case <-k.done:
+	case <-ctx.Done():
+		if !t.quit(k) {
+			return nil, c.contextErr(ctx)
+		}
+	}
+	if len(k.items) == 0 && k.err == nil {
+		return nil, c.contextErr(ctx)
+	}
+	return k.items, k.err
+}
+
+// quit is called by a taker whose context has ended. If a claim is under way for it, it
+// waits for the answer, as long as there is a connection: nothing is claimed for nobody.
+// It returns false if the answer is not there: then what was claimed is given back.
+func (t *turns) quit(k *taker) bool {
+	t.c.mu.Lock()
+	t.drop(k)
+	t.c.mu.Unlock()
+	for up := true; up && t.c.closing.Err() == nil; {
+		var changed <-chan struct{}
+		if s, _ := t.c.session(); s != nil {
+			up, changed = s.Connected()
+		}
+		if !up {
+			break
+		}
+		select {
+		case <-k.done:
+			return true
+		case <-changed:
+		case <-t.c.closing.Done():
+		}
+	}
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	select {
+	case <-k.done:
+		return true
+	default:
+		k.left = true
+		return false
+	}
+}
+
+// turns returns what serves the queue's takers, and starts it. c.mu must be held.
+func (q *Queue) turns() *turns {
+	c, path := q.c, q.path
+	if t := c.turns[path]; t != nil {
+		return t
+	}
+	t := &turns{c: c, path: path, consumers: q.consumers, changed: make(chan struct{}, 1)}
+	t.ctx, t.cancel = context.WithCancelCause(c.closing)
+	c.turns[path] = t
+	c.tasks.Start(t.run)
+	return t
+}
+
+// noteChange tells the goroutine that there are more or fewer takers. c.mu must be held.
+func (t *turns) noteChange() {
+	if t.idle != nil {
+		t.idle.Stop()
+		t.idle = nil
+	}
+	if len(t.waiting) == 0 && t.claiming == 0 && t.joining == nil {
+		t.idle = time.AfterFunc(linger, t.endIdle)
+	}
+	t.wake()
+}
+
+func (t *turns) wake() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}
+
+// endIdle ends the goroutine, unless somebody has come.
+func (t *turns) endIdle() {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	if len(t.waiting) == 0 && t.claiming == 0 && t.joining == nil && t.c.turns[t.path] == t {
+		delete(t.c.turns, t.path)
+		t.cancel(errUnwanted)
+	}
+}
+
+// wanted returns how many items the takers want that wait.
+func (t *turns) wanted() (n int) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	for _, k := range t.waiting {
+		n += k.n
+	}
+	return min(n, maxBatch)
+}
+
+// share is what a taker gets of a claim.
+type share struct {
+	*taker
+	n int
+}
+
+// pick takes out the takers who share n items.
+func (t *turns) pick(n int) (picked []share) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	for n > 0 && len(t.waiting) > 0 {
+		k := t.waiting[0]
+		t.waiting = t.waiting[1:]
+		picked = append(picked, share{k, min(k.n, n)})
+		n -= min(k.n, n)
+	}
+	t.claiming += len(picked)
+	t.noteChange()
+	return picked
+}
+
+// hand ends a claim for the takers that were picked. Those who have no items wait again,
+// at the front, unless their contexts have ended.
+func (t *turns) hand(picked []share) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	t.claiming -= len(picked)
+	var again []*taker
+	for _, k := range picked {
+		switch {
+		case len(k.items) == 0 && k.ctx.Err() == nil:
+			again = append(again, k.taker)
+		default:
+			close(k.done)
+		}
+		if k.left {
+			for _, it := range k.items {
+				t.c.tasks.Start(func() { it.lease.Release() })
+			}
+		}
+	}
+	t.waiting = slices.Concat(again, t.waiting)
+	t.noteChange()
+}
+
+// fail ends the calls of all takers.
+func (t *turns) fail(err error) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	for _, k := range t.waiting {
+		k.err = err
+		close(k.done)
+	}
+	t.waiting = nil
+	t.noteChange()
+}
+
+// drop takes a taker out that waits, and ends its call. c.mu must be held.
+func (t *turns) drop(k *taker) {
+	if i := slices.Index(t.waiting, k); i >= 0 {
+		t.waiting = slices.Delete(t.waiting, i, i+1)
+		close(k.done)
+		t.noteChange()
+	}
+}
+
+// reserve returns the turns for which an ack is to take a place in the line along, nil
+// where the Client has one or is about to. The caller must call reserved.
+func (q *Queue) reserve() *turns {
+	q.c.mu.Lock()
+	defer q.c.mu.Unlock()
+	t := q.turns()
+	if t.atWork || len(t.waiting) > 0 || t.place != nil || t.joining != nil {
+		return nil
+	}
+	t.joining = make(chan struct{})
+	t.noteChange()
+	return t
+}
+
+// reserved ends a reservation. p is nil where no place was taken.
+func (t *turns) reserved(p *place) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	close(t.joining)
+	t.joining, t.place = nil, p
+	t.noteChange()
+}
+
+// run is the goroutine.
+func (t *turns) run() {
+	for t.awaitTakers() {
+		err := t.turn()
+		t.c.mu.Lock()
+		t.atWork = false
+		t.c.mu.Unlock()
+		if err != nil && t.ctx.Err() == nil {
+			t.fail(err)
+		}
+	}
+	t.c.mu.Lock()
+	p := t.place
+	if t.c.turns[t.path] == t { // the Client is closing
+		delete(t.c.turns, t.path)
+	}
+	t.c.mu.Unlock()
+	if p != nil {
+		p.leave(false)
+	}
+}
+
+// awaitTakers returns false when there will be none.
+func (t *turns) awaitTakers() bool {
+	for {
+		t.c.mu.Lock()
+		joining := t.joining
+		t.atWork = len(t.waiting) > 0 && joining == nil
+		atWork := t.atWork
+		t.c.mu.Unlock()
+		switch {
+		case joining != nil: // a place is on its way
+			<-joining
+			continue
+		case t.ctx.Err() != nil:
+			return false
+		case atWork:
+			return true
+		}
+		select {
+		case <-t.changed:
+		case <-t.ctx.Done():
+		}
+	}
+}
+
+// turn claims items for the takers, once.
+func (t *turns) turn() error {
+	t.c.mu.Lock()
+	p, queued := t.place, t.queued
+	t.place = nil
+	t.c.mu.Unlock()
+	done, err := false, error(nil)
+	if p == nil && !queued {
+		done, err = t.takeAlone()
+	}
+	if !done && err == nil {
+		err = t.consumers.withPlace(t.ctx, kindLock, p, t.takeInLine)
+	}
+	if errors.Is(err, errLostAtOnce) || errors.Is(err, zkconn.ErrSessionOver) {
+		return nil // the next turn is another try
+	}
+	return err
+}
+
+func (t *turns) setQueued(queued bool) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	t.queued = queued
+}

@@ -27,7 +27,7 @@ func TestPutTakesOneRequestAndTakeWithAckFive(t *testing.T) {
 
 	r.p.Reset()
 	it := takeOn(t, r.q)
-	require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, opClaim: 1, "getData": 1}, r.p.Count(), "take")
+	require.Equal(t, map[string]int{"getChildren2": 1, opClaimAlone: 1, "getData": 2}, r.p.Count(), "take: it reads the line and the item")
 	r.p.Reset()
 	ackOn(t, it)
 	require.Equal(t, map[string]int{opAck: 1}, r.p.Count(), "ack")
@@ -74,7 +74,7 @@ func TestFirstUseOfAQueueReadsItsSegmentsOnce(t *testing.T) {
 	require.Equal(t, map[string]int{opPut: 1}, r.p.Count())
 	r.p.Reset()
 	it := takeOn(t, again)
-	require.Equal(t, map[string]int{"getData": 2, opJoin: 1, "getChildren2": 2, opClaim: 1}, r.p.Count(), "take: it reads the line and lists the segments")
+	require.Equal(t, map[string]int{"getData": 3, "getChildren2": 2, opClaimAlone: 1}, r.p.Count(), "take: it reads the line once more and lists the segments")
 	ackOn(t, it)
 }
 
@@ -125,7 +125,7 @@ func TestSegmentCostsOneCommit(t *testing.T) {
 			ackOn(t, takeOn(t, q))
 		}
 		drained := w.srv.Counts().Sub(before)
-		require.InDelta(t, 3*n+n/segment, drained.Transactions, 1)
+		require.InDelta(t, 2*n+n/segment, drained.Transactions, 1)
 		require.InDelta(t, n/segment, drained.Requests["multi(delete)"], 1)
 	})
 }
@@ -229,6 +229,7 @@ func TestWaitingConsumersSendNoRequests(t *testing.T) {
 		for range 5 {
 			w.takeLater(w.queue(w.stranger(nil)))
 		}
+		time.Sleep(time.Second) // the second and the third watch one more place
 		requests := w.requests(func() { time.Sleep(time.Hour) })
 		delete(requests, "ping")
 		require.Empty(t, requests)

@@ -17,13 +17,14 @@ import (
 // Lost requests and replies of acks and nacks, and sessions that expire meanwhile.
 
 const (
-	opReceipt = "multi(create)"
-	opPut     = "multi(setData,check,create)"
-	opSealing = "multi(setData,setData,create,create)"
-	opClaim   = "multi(create,create,setData,delete)"
-	opAck     = "multi(delete,delete,delete)"
-	opNack    = "multi(delete,delete)"
-	opAckJoin = "multi(delete,delete,delete,create,setData)"
+	opReceipt    = "multi(create)"
+	opPut        = "multi(setData,check,create)"
+	opSealing    = "multi(setData,setData,create,create)"
+	opClaim      = "multi(create,create,setData,delete)" // at a turn in the line
+	opClaimAlone = "multi(create,create,setData,check)"  // if nobody stands there
+	opAck        = "multi(delete,delete,delete)"
+	opNack       = "multi(delete,delete)"
+	opAckJoin    = "multi(delete,delete,delete,create,setData)"
 )
 
 // losses are the ways to lose a request after which its sender does not know the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,17 +14,44 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
+// claimOps are the transactions that claim an item: in the line, and where nobody stands
+// there.
+var claimOps = []string{opClaim, opClaimAlone}
+
+// takeOneBy puts an item and has it taken by the transaction op. hook is called before
+// that one can be sent.
+func (r *queueRig) takeOneBy(op string, hook func()) (ItemID, *harness.Call[*Item]) {
+	r.t.Helper()
+	r.warm()
+	if op == opClaimAlone {
+		id := putOn(r.t, r.q, "x")[0]
+		hook()
+		return id, takeLater(r.t, r.q)
+	}
+	a := takeLater(r.t, r.q)
+	lineUp(r.t, r.raw, r.path+"/line", 1, r.c)
+	hook()
+	return putOn(r.t, r.other(), "x")[0], a
+}
+
 // A claim that was carried out holds although its reply is lost.
 func TestB43ClaimWhoseReplyIsLostIsKept(t *testing.T) {
+	for _, op := range claimOps {
+		testClaimWhoseReplyIsLost(t, op)
+	}
+}
+
+func testClaimWhoseReplyIsLost(t *testing.T, op string) {
 	for how, action := range losses {
 		for _, others := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, others=%v", how, others), func(t *testing.T) {
+			if others && op == opClaimAlone {
+				continue // the other one may be quicker
+			}
+			t.Run(fmt.Sprintf("%s %s, others=%v", op, how, others), func(t *testing.T) {
 				t.Parallel()
 				r := newQueueRig(t, nil)
-				r.warm()
-				id := putOn(t, r.q, "x")[0]
-				rule := r.p.On(opClaim, 1, action)
-				a := takeLater(t, r.q)
+				var rule *harness.Rule
+				id, a := r.takeOneBy(op, func() { rule = r.p.On(op, 1, action) })
 				r.p.Await(rule)
 				var b *harness.Call[*Item]
 				if others {
@@ -52,15 +80,21 @@ func TestB43ClaimWhoseReplyIsLostIsKept(t *testing.T) {
 // The reply to a claim is lost, and meanwhile an operator deletes the claim or a part
 // of it. The consumer deletes what is left of it, and claims again.
 func TestB43ClaimDeletedWhileItsReplyIsLostIsMadeAgain(t *testing.T) {
+	for _, op := range claimOps {
+		testClaimDeletedWhileItsReplyIsLost(t, op)
+	}
+}
+
+func testClaimDeletedWhileItsReplyIsLost(t *testing.T, op string) {
 	for _, which := range []string{"flag", "claim", "both"} {
-		t.Run(which, func(t *testing.T) {
+		t.Run(op+" "+which, func(t *testing.T) {
 			t.Parallel()
 			r := newQueueRig(t, nil)
-			r.warm()
-			putOn(t, r.q, "x")
-			rule := r.p.On(opClaim, 1, harness.DropAfter)
-			again := r.p.On(opClaim, 1, harness.Hold)
-			a := takeLater(t, r.q)
+			var rule, again *harness.Rule
+			_, a := r.takeOneBy(op, func() {
+				rule = r.p.On(op, 1, harness.DropAfter)
+				again = r.p.On(op, 1, harness.Hold)
+			})
 			r.p.Await(rule)
 			r.p.Await(again)
 			segment := r.path + "/s/0000000000"
@@ -86,44 +120,68 @@ func TestB43ClaimDeletedWhileItsReplyIsLostIsMadeAgain(t *testing.T) {
 	}
 }
 
-// ctx ends while a request of a Take is in flight. The item is given back if it was
-// taken, and no place is left behind.
-func TestB43TakeCancelledAtEachRequestGivesTheItemBack(t *testing.T) {
-	for _, op := range []string{"multi(create,setData)", "getChildren2", opClaim, "getData"} {
+// ctx ends while a request of a Take is in flight. While there is a connection, a Take
+// whose claim is under way returns the item, and nothing is claimed for nobody.
+func TestB43TakeCancelledAtEachRequestKeepsOrGivesBackTheItem(t *testing.T) {
+	for _, op := range []string{opJoin, "getChildren2", opClaim, opClaimAlone, "getData"} {
 		for _, action := range []harness.Action{harness.Hold, harness.HoldReply, harness.Withhold} {
 			t.Run(fmt.Sprintf("%s %d", op, action), func(t *testing.T) {
 				t.Parallel()
-				r := newQueueRig(t, nil)
-				r.warm()
-				putOn(t, r.q, "x")
-				rule := r.p.On(op, 1, action)
-				a := takeLater(t, r.q)
-				r.p.Await(rule)
-				a.Cancel(nil)
-				_, err := a.Wait()
-				require.ErrorIs(t, err, context.Canceled)
-				if action == harness.Withhold {
-					r.p.Drop()
-				} else {
-					rule.Release()
-				}
-				it := takeOn(t, r.other())
-				require.Equal(t, "x", string(it.Data))
-				require.LessOrEqual(t, it.Attempt, 2)
-				ackOn(t, it)
-				atRest(t, r.raw, r.path)
+				testTakeCancelledAt(t, op, action)
 			})
 		}
 	}
 }
 
+func testTakeCancelledAt(t *testing.T, op string, action harness.Action) {
+	r := newQueueRig(t, nil)
+	var rule *harness.Rule
+	var a *harness.Call[*Item]
+	if op == opJoin {
+		r.warm()
+		rule = r.p.On(op, 1, action)
+		a = takeLater(t, r.q)
+		r.p.Await(rule)
+		putOn(t, r.other(), "x")
+	} else {
+		_, a = r.takeOneBy(op, func() { rule = r.p.On(op, 1, action) })
+		r.p.Await(rule)
+	}
+	a.Cancel(nil)
+	attempt, err, it := 1, error(nil), (*Item)(nil)
+	switch claims := op != opJoin && op != "getChildren2"; {
+	case action == harness.Withhold:
+		r.p.Drop()
+		attempt = 2
+		it, err = a.Wait()
+	case claims:
+		time.Sleep(10 * time.Millisecond) // a Take that does not wait would have returned
+		require.True(t, a.Waiting())
+		rule.Release()
+		it, err = a.Wait()
+		require.NoError(t, err)
+	default:
+		it, err = a.Wait()
+		rule.Release()
+	}
+	if err != nil {
+		require.ErrorIs(t, err, context.Canceled)
+		it = takeOn(t, r.other())
+	}
+	require.Equal(t, "x", string(it.Data))
+	require.LessOrEqual(t, it.Attempt, attempt)
+	ackOn(t, it)
+	atRest(t, r.raw, r.path)
+}
+
 // The session expires at any request of a Take. Take goes on in the next session, and
 // returns no item that is not claimed on the servers.
 func TestB11ExpiryAtEachRequestOfATakeFromAQueueIsNeverReportedHeld(t *testing.T) {
-	for _, op := range []string{"multi(create,setData)", "getChildren2", opClaim, "getData"} {
+	for _, op := range []string{opJoin, "getChildren2", opClaim, opClaimAlone, "getData"} {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s after=%v", op, after), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
+					inLine := op == opJoin || op == opClaim
 					var e events
 					c := w.stranger(&Options{Trace: e.trace()})
 					q, other := w.queue(c), w.queue(w.stranger(nil))
@@ -131,9 +189,15 @@ func TestB11ExpiryAtEachRequestOfATakeFromAQueueIsNeverReportedHeld(t *testing.T
 					synctest.Wait()
 					granted := e.count("granted")
 					old := sessionID(c)
-					putOn(t, other, "x")
+					if !inLine {
+						putOn(t, other, "x")
+					}
 					w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: op})
 					a := takeLater(t, q)
+					if inLine {
+						synctest.Wait()
+						putOn(t, other, "x")
+					}
 					it := a.Get()
 					require.NotEqual(t, old, sessionID(c))
 					require.NoError(t, it.Err())

@@ -311,7 +311,7 @@ func TestB36QueueReturnsNoAuthAtOnce(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s %d", c.name, c.perms), func(t *testing.T) {
 			q := r.other() // a client that knows nothing of the queue yet
-			if c.name == "/line" && c.perms == zk.PermRead {
+			if c.name == "/line" {
 				taken := takeOn(t, r.q) // so that another consumer waits ahead
 				defer nackOn(t, taken)
 				ahead := r.other()
@@ -417,7 +417,7 @@ func TestB37QueueReturnsQuotaErrorsAtOnce(t *testing.T) {
 		_, err := q.Put(t.Context(), []byte("y"))
 		require.ErrorContains(t, err, "quota exceeded")
 		require.NotErrorIs(t, err, ErrUncertain)
-		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrQuotaExceeded, Op: opClaim})
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrQuotaExceeded, Op: opClaimAlone})
 		_, err = q.Take(t.Context())
 		require.ErrorContains(t, err, "quota exceeded")
 		synctest.Wait()

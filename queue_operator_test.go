@@ -319,7 +319,7 @@ func TestB35CloseGivesAQueuesItemsBackAndEndsWaits(t *testing.T) {
 	taker := takeLater(t, r.q)
 	producer := putLater(t, r.q, "2")
 	server := serveLater(t, r.q, func(context.Context, *Item) error { return nil })
-	lineUp(t, r.raw, r.path+"/line", 2, r.c)
+	lineUp(t, r.raw, r.path+"/line", 1, r.c)
 	lineUp(t, r.raw, r.path+"/room", 1, r.c)
 	rule := r.p.On(opNack, 1, harness.Hold)
 	closed := harness.Go(t, func(context.Context) (error, error) { return nil, r.c.Close() })
@@ -446,7 +446,7 @@ func TestB22ItemThatIsDeletedBeforeItsClaimIsNotHandedOut(t *testing.T) {
 	r.warm()
 	putOn(t, r.q, "0")
 	segment := r.path + "/s/0000000000"
-	rule := r.p.On(opClaim, 1, harness.Hold)
+	rule := r.p.On(opClaimAlone, 1, harness.Hold)
 	a := takeLater(t, r.q)
 	r.p.Await(rule)
 	require.NoError(t, r.raw.Delete(segment+"/"+harness.Children(t, r.raw, segment)[0], -1))

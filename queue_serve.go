@@ -65,6 +65,7 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 		})
 	}
 	s.all.Wait()
+	q.endIdle()
 	if len(failed) > 0 {
 		return q.fail("serve", <-failed)
 	}

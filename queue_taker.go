@@ -142,7 +142,17 @@ func (t *turns) wake() {
 	}
 }
 
-// endIdle ends the goroutine, unless somebody has come.
+// endIdle has the queue's place in the line deleted, unless somebody waits.
+func (q *Queue) endIdle() {
+	q.c.mu.Lock()
+	t := q.c.turns[q.path]
+	q.c.mu.Unlock()
+	if t != nil {
+		t.endIdle()
+	}
+}
+
+// endIdle ends the goroutine, unless somebody waits.
 func (t *turns) endIdle() {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()

@@ -39,6 +39,9 @@ type turns struct {
 	joining  chan struct{} // non-nil while an ack takes a place along; closed then
 	place    *place        // that an ack has taken along
 	idle     *time.Timer
+	// stuck is a place that was first and left an item free for a grace. It counts no
+	// more among those ahead.
+	stuck string
 	// queued: others wait in the line, or items are scarce. So a claim without a place
 	// would fail, and is not tried.
 	queued bool
@@ -324,6 +327,19 @@ func (t *turns) turn() error {
 		return nil // the next turn is another try
 	}
 	return err
+}
+
+func (t *turns) setStuck(place string) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	t.stuck = place
+}
+
+// isStuck reports whether it is the place for which one does not wait.
+func (t *turns) isStuck(m *placeName) bool {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	return m != nil && m.name == t.stuck
 }
 
 func (t *turns) setQueued(queued bool) {

@@ -39,9 +39,9 @@ type turns struct {
 	joining  chan struct{} // non-nil while an ack takes a place along; closed then
 	place    *place        // that an ack has taken along
 	idle     *time.Timer
-	// stuck is a place that was first and left an item free for a grace. It counts no
-	// more among those ahead.
-	stuck string
+	// stuck are the last places that were first and left an item free for a grace. They
+	// count no more among those ahead.
+	stuck []string
 	// queued: others wait in the line, or items are scarce. So a claim without a place
 	// would fail, and is not tried.
 	queued bool
@@ -329,17 +329,27 @@ func (t *turns) turn() error {
 	return err
 }
 
-func (t *turns) setStuck(place string) {
+// maxStuck bounds what is remembered of places.
+const maxStuck = 8
+
+func (t *turns) noteStuck(place string) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
-	t.stuck = place
+	if t.stuck = append(t.stuck, place); len(t.stuck) > maxStuck {
+		t.stuck = t.stuck[1:]
+	}
 }
 
-// isStuck reports whether it is the place for which one does not wait.
-func (t *turns) isStuck(m *placeName) bool {
+// countStuck returns how many of the places are stuck.
+func (t *turns) countStuck(places [2]*placeName) (n int) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
-	return m != nil && m.name == t.stuck
+	for _, m := range places {
+		if m != nil && slices.Contains(t.stuck, m.name) {
+			n++
+		}
+	}
+	return n
 }
 
 func (t *turns) setQueued(queued bool) {

@@ -98,9 +98,7 @@ func (w *turn) list() (err error) {
 	} else if w.nearest, w.ahead, err = w.p.predecessors(w.ctx); err != nil {
 		return err
 	}
-	if w.isStuck(w.nearest[0]) || w.isStuck(w.nearest[1]) {
-		w.ahead--
-	}
+	w.ahead -= w.countStuck(w.nearest)
 	w.p.first, w.second = w.ahead == 0, w.ahead == 1
 	w.patience = min(grace+grace*time.Duration(w.ahead)/16, maxPatience)
 	if !queued && !w.p.first {
@@ -155,7 +153,7 @@ func (w *turn) tryClaim() (done bool, err error) {
 		return false, err
 	}
 	if done, err = w.claim(w.ctx, w.scan, items, w.p, nil); done && !w.p.first {
-		w.setStuck(w.nearest[0].name)
+		w.noteStuck(w.nearest[0].name)
 	}
 	return done, err
 }

@@ -226,7 +226,7 @@ func (w *turn) noteDepartures() {
 			w.ahead = 0
 		case i == 0:
 			w.p.first = true
-		default:
+		case w.nearest[0] != nil:
 			w.second, w.ahead = true, 1
 		}
 	}

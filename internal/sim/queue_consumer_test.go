@@ -34,7 +34,7 @@ func (w *queueWorld) consume(p *process, j int) {
 		time.Sleep(time.Duration(r.Int64N(int64(500 * time.Millisecond))))
 		c, life := p.current()
 		q := zkrecipes.NewQueue(c, w.path, w.options())
-		var d *delivery
+		var ds []*delivery
 		if !w.runCancelable(r, w.path, func(ctx context.Context) {
 			var err error
 			if r.IntN(3) == 0 {
@@ -45,10 +45,12 @@ func (w *queueWorld) consume(p *process, j int) {
 					w.log.violation("worker %d.%d: Serve returned nil", p.i, j)
 					return
 				}
-			} else if it, taken := q.Take(ctx); taken == nil {
-				d = w.received(it, w.observer.queue, identity(p.i, life))
 			} else {
-				err = taken
+				var items []*zkrecipes.Item
+				items, err = w.take(ctx, r, q)
+				for _, it := range items {
+					ds = append(ds, w.received(it, w.observer.queue, identity(p.i, life)))
+				}
 			}
 			if err != nil && !w.isExpected(ctx, p, life, err) {
 				w.log.violation("worker %d.%d: %v", p.i, j, err)
@@ -56,10 +58,41 @@ func (w *queueWorld) consume(p *process, j int) {
 		}) {
 			return
 		}
-		if d != nil {
+		for _, d := range ds {
 			w.hold(d)
 			w.finishItem(d, p, life)
 		}
+	}
+}
+
+// take takes one item, or a few, or tries to.
+func (w *queueWorld) take(ctx context.Context, r *rand.Rand, q *zkrecipes.Queue) (items []*zkrecipes.Item, err error) {
+	switch r.IntN(5) {
+	case 0:
+		n := 2 + r.IntN(4)
+		if items, err = q.TakeN(ctx, n); len(items) > 1 {
+			w.events.add("several items taken")
+		}
+		if err == nil && (len(items) == 0 || len(items) > n) {
+			w.log.violation("TakeN(%d) returned %d items", n, len(items))
+		}
+		return items, err
+	case 1:
+		it, err := q.TryTake(ctx)
+		if errors.Is(err, zkrecipes.ErrEmpty) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		w.events.add("item taken by TryTake")
+		return []*zkrecipes.Item{it}, nil
+	default:
+		it, err := q.Take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []*zkrecipes.Item{it}, nil
 	}
 }
 

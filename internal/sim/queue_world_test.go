@@ -36,7 +36,7 @@ var queueEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
 	"put", "batch put", "put refused", "put uncertain", "put uncertain, but done", "canceled", "evicted",
 	"acked", "acked with an effect", "ack uncertain", "caller's operation failed", "nacked", "lost",
-	"handler failed", "handler panicked", "delivered again", "dead letter", "segment sealed",
+	"handler failed", "handler panicked", "several items taken", "item taken by TryTake", "delivered again", "dead letter", "segment sealed",
 	"flag deleted", "claim deleted", "place deleted", "queue deleted", "listed",
 	"segments deleted", "data set on a segment", "free item deleted", "item marked as done",
 }

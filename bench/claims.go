@@ -32,11 +32,25 @@ func (rep *report) judge() {
 	for _, n := range members(false) {
 		rep.atMost(fmt.Sprintf("Time to open a barrier of %d, beside the tutorial's", n), 1.10, rep.openingBeside(n))
 	}
-	var drained *spread
-	if rep.Drain != nil {
-		drained = exactly(rep.Drain.Bytes())
+	rep.judgeQueue()
+}
+
+// judgeQueue is about consumers of a queue.
+func (rep *report) judgeQueue() {
+	for _, c := range []struct {
+		scenario string
+		bound    float64
+	}{{nameTake(1), 0.8}, {nameTake(16), 2.5}, {nameWorkers, 2.5}} {
+		rep.atLeast("Items/s beside plain, "+c.scenario, c.bound, rep.compare(c.scenario, ours, plain, (*row).speedBeside))
 	}
-	rep.atMost(fmt.Sprintf("Bytes received for an item, when 16 consumers drain a queue of %s", drainText(rep.Drain)), 5000, drained)
+	var bytes, requests, commits *spread
+	if d := rep.Drain; d != nil {
+		bytes, requests, commits = exactly(d.Bytes()), exactly(d.Requests()), exactly(d.Commits())
+	}
+	drained := fmt.Sprintf(" for an item, when 16 workers of 4 clients drain a queue of %s", drainText(rep.Drain))
+	rep.atMost("Bytes received"+drained, 5000, bytes)
+	rep.atMost("Requests"+drained, 4, requests)
+	rep.atMost("Commits"+drained, 1.5, commits)
 }
 
 // judgeLocks is about time.

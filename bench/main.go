@@ -143,7 +143,7 @@ func (l *lab) steps(cfg config, rep *report) (list []step) {
 	items := map[bool]int{true: 1000, false: 100_000}[cfg.short]
 	return append(list,
 		step{fmt.Sprintf("queue, drained of %d items", items), func(ctx context.Context) (err error) {
-			rep.Drain, err = l.drainQueue(ctx, items, 16)
+			rep.Drain, err = l.drainQueue(ctx, items, 4, 4)
 			return err
 		}},
 		step{"ensemble of 3", func(ctx context.Context) error { return l.measureEnsemble(ctx, cfg, rep) }})

@@ -38,11 +38,16 @@ func queueScenarios() (list []scenario) {
 	}
 	for _, n := range []int{1, 16} {
 		sc := scenario{name: nameTake(n), workers: n, block: 200, rounds: 7}
-		sc.open = openTakes(n, &sc)
+		sc.open = openTakes(n, n, &sc)
 		list = append(list, sc)
 	}
-	return list
+	sc := scenario{name: nameWorkers, workers: 16, block: 200, rounds: 7}
+	sc.open = openTakes(16, 4, &sc)
+	return append(list, sc)
 }
+
+// nameWorkers is the scenario of processes with several workers each.
+const nameWorkers = "queue: take and ack, 16 workers of 4 clients"
 
 func openPuts(n int) func(fx *fixture) ([]side, error) {
 	return func(fx *fixture) ([]side, error) {
@@ -69,8 +74,8 @@ func openPuts(n int) func(fx *fixture) ([]side, error) {
 }
 
 // openTakes fills both queues with all items that will be taken, and so measures takes
-// from queues of some length.
-func openTakes(n int, sc *scenario) func(fx *fixture) ([]side, error) {
+// from queues of some length. The workers share n sessions.
+func openTakes(workers, n int, sc *scenario) func(fx *fixture) ([]side, error) {
 	return func(fx *fixture) ([]side, error) {
 		var uncounted, plainTally, ourTally tally
 		filler, err1 := fx.conn(&uncounted)
@@ -93,12 +98,12 @@ func openTakes(n int, sc *scenario) func(fx *fixture) ([]side, error) {
 		if err := fill(fx.ctx, zkrecipes.NewQueue(client, fx.path+"/ours", nil), items); err != nil {
 			return nil, err
 		}
-		queues := make([]*zkrecipes.Queue, n)
+		queues := make([]*zkrecipes.Queue, workers)
 		for i := range queues {
-			queues[i] = zkrecipes.NewQueue(clients[i], fx.path+"/ours", nil)
+			queues[i] = zkrecipes.NewQueue(clients[i%n], fx.path+"/ours", nil)
 		}
 		return []side{
-			{plain, &plainTally, func(worker int) error { return plainTake(conns[worker], fx.path+"/plain") }},
+			{plain, &plainTally, func(worker int) error { return plainTake(conns[worker%n], fx.path+"/plain") }},
 			{ours, &ourTally, func(worker int) error { return take(fx.ctx, queues[worker]) }},
 		}, nil
 	}
@@ -146,6 +151,7 @@ func plainTake(conn *zk.Conn, path string) error {
 // drain is the cost of emptying a long queue.
 type drain struct {
 	Items, Consumers int
+	Workers          int // of each consumer
 	counts           counts
 	time             time.Duration
 }
@@ -158,8 +164,8 @@ func (d drain) Commits() float64  { return float64(d.counts.Commits) / float64(d
 func (d drain) Rate() float64     { return float64(d.Items) / d.time.Seconds() }
 
 // drainQueue fills a queue and empties it with Serve, by consumers in sessions of their
-// own.
-func (l *lab) drainQueue(ctx context.Context, items, consumers int) (*drain, error) {
+// own, which have some workers each.
+func (l *lab) drainQueue(ctx context.Context, items, consumers, workers int) (*drain, error) {
 	const limit = 3 * limit // it takes minutes
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
 	defer cancel()
@@ -183,7 +189,7 @@ func (l *lab) drainQueue(ctx context.Context, items, consumers int) (*drain, err
 	var wg sync.WaitGroup
 	for i, c := range clients {
 		wg.Go(func() {
-			errs[i] = zkrecipes.NewQueue(c, fx.path+"/ours", nil).Serve(serving, func(context.Context, *zkrecipes.Item) error {
+			errs[i] = zkrecipes.NewQueue(c, fx.path+"/ours", &zkrecipes.QueueOptions{Workers: workers}).Serve(serving, func(context.Context, *zkrecipes.Item) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if done++; done == items {
@@ -197,6 +203,6 @@ func (l *lab) drainQueue(ctx context.Context, items, consumers int) (*drain, err
 	if done < items {
 		errs = append(errs, fmt.Errorf("%d of %d items: %w", done, items, context.Cause(ctx)))
 	}
-	d := &drain{Items: items, Consumers: consumers, counts: ourTally.read().minus(sent), time: time.Since(began)}
+	d := &drain{Items: items, Consumers: consumers, Workers: workers, counts: ourTally.read().minus(sent), time: time.Since(began)}
 	return d, errors.Join(errs...)
 }

@@ -105,7 +105,7 @@ func (t *turns) claim(ctx context.Context, scan *scanner, items []string, p *pla
 		}
 		claimed = claimed[k.n:]
 	}
-	t.hand(picked)
+	t.hand(picked, done)
 	return done, scan.notClaimed(ctx, err)
 }
 

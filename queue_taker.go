@@ -196,12 +196,16 @@ func (t *turns) pick(n int) (picked []share) {
 	return picked
 }
 
-// hand ends a claim for the takers that were picked. Those who have no items wait again,
-// at the front, unless their contexts have ended.
-func (t *turns) hand(picked []share) {
+// hand ends a claim for the takers that were picked. done: it was made, and so the turn
+// is over. Those who have no items wait again, at the front, unless their contexts have
+// ended.
+func (t *turns) hand(picked []share, done bool) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
 	t.claiming -= len(picked)
+	if done {
+		t.atWork = false // before an ack asks
+	}
 	var again []*taker
 	for _, k := range picked {
 		switch {

@@ -185,5 +185,8 @@ func (rep *report) files(dir string) error {
 	if err := errors.Join(rep.write(f), f.Close()); err != nil {
 		return err
 	}
+	if rep.find(nameContended(16), ours) == nil {
+		return nil // there is nothing to draw
+	}
 	return rep.plot(filepath.Join(dir, plotName))
 }

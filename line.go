@@ -29,6 +29,9 @@ type line struct {
 	foreign func(kind) bool
 	// rejoins: if somebody deletes the whole line, its waiters join again.
 	rejoins bool
+	// writes: each join must change the version of the line's data, see Semaphore. So the
+	// znode must not be a guest's.
+	writes bool
 }
 
 // The rules of the recipes: a line's blocks, and its foreign.

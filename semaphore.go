@@ -27,9 +27,9 @@ import (
 // nobody overtakes a caller that waits, whether for one slot or for many. It is only a
 // name: the holder has a SlotLease. Values are safe for concurrent use.
 //
-// The slots are numbered from 0. A new holder gets the lowest ones that are free. A
-// number is unique while it is held, so it can serve as the id of a worker; the lease's
-// Token tells the holders of one number apart.
+// The slots are numbered from 0. A new holder gets the lowest ones that its client knows
+// to be free. A number is unique while it is held, so it can serve as the id of a worker;
+// the lease's Token tells the holders of one number apart.
 //
 // The znode at the path holds n as decimal text, and each Semaphore must be made with
 // that n. Resize changes it. Semaphores that were used before follow the change. One

@@ -91,11 +91,8 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 	}
 	if !enough { // or not any more
 		var err error
-		if v, err = x.look(ctx, s); err != nil {
+		if v, err = x.look(ctx, s, k); err != nil {
 			return nil, err
-		}
-		if k > v.n {
-			return nil, tooMany(k, v.n)
 		}
 		if free, enough = v.lowest(k); !enough {
 			return nil, ErrLocked
@@ -132,8 +129,8 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 	return h.lease(ctx)
 }
 
-// look reads the semaphore. ErrLocked: somebody waits.
-func (x *Semaphore) look(ctx context.Context, s *session) (*view, error) {
+// look reads the semaphore, for a caller that wants k slots. ErrLocked: somebody waits.
+func (x *Semaphore) look(ctx context.Context, s *session, k int) (*view, error) {
 	for tries := 0; tries < zkconn.MaxTries; {
 		if err := s.Ready(ctx); err != nil {
 			return nil, err
@@ -154,6 +151,8 @@ func (x *Semaphore) look(ctx context.Context, s *session) (*view, error) {
 			continue
 		case err != nil:
 			return nil, err
+		case k > n:
+			return nil, tooMany(k, n)
 		case line.err != nil && !errors.Is(line.err, zk.ErrNoNode):
 			return nil, line.err
 		case line.err != nil, line.stat.Cversion == 0, !slices.Equal(line.data[:min(len(line.data), len(markerLayout))], []byte(markerLayout)):

@@ -1,7 +1,6 @@
 package zkrecipes
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -32,7 +31,8 @@ func TestB22SemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
 				require.Equal(t, slot, next.Slot())
 				switch how {
 				case "watched":
-					<-l.Context(context.Background()).Done()
+					synctest.Wait()
+					require.ErrorIs(t, l.Err(), ErrLost)
 				case "commit":
 					_, err := l.Commit(harness.Within(t, time.Minute), &zk.CreateRequest{Path: "/x"})
 					require.ErrorIs(t, err, ErrLost)

@@ -181,30 +181,3 @@ func (x *Semaphore) checkCount(k int) error {
 	}
 	return nil
 }
-
-// tooMany returns the error of a caller that wants more slots than there are.
-func tooMany(k, n int) error {
-	return fmt.Errorf("%w: %d slots requested of a semaphore of %d slots", ErrSize, k, n)
-}
-
-// size returns how many slots there are, as far as this value knows.
-func (x *Semaphore) size() int {
-	if x == nil {
-		return 0
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.n
-}
-
-func (x *Semaphore) isBusy() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.busy
-}
-
-func (x *Semaphore) setBusy(busy bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.busy = busy
-}

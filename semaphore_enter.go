@@ -215,6 +215,18 @@ func (x *Semaphore) setKnown(v *view) {
 	x.known, x.busy = v, false
 }
 
+func (x *Semaphore) isBusy() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.busy
+}
+
+func (x *Semaphore) setBusy(busy bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.busy = busy
+}
+
 // enterFirst waits, with p first in line, until k slots are free, and takes them. If it
 // must not wait, it returns ErrLocked.
 func (x *Semaphore) enterFirst(ctx context.Context, p *place, k int, wait bool) (*SlotLease, error) {

@@ -28,7 +28,9 @@ func TestB22SemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
 				}
 				require.NoError(t, w.bare().Delete(w.slotNode(slot), -1))
 				next := a.Get()
-				require.Equal(t, slot, next.Slot())
+				if how != "watched" { // else the other slot may be free by now
+					require.Equal(t, slot, next.Slot())
+				}
 				switch how {
 				case "watched":
 					synctest.Wait()
@@ -40,7 +42,7 @@ func TestB22SemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
 				}
 				require.ErrorIs(t, l.Release(), ErrLost)
 				synctest.Wait()
-				require.Equal(t, []int{slot}, w.taken(), "the other was given back, and the next holder's stands")
+				require.Equal(t, next.Slots(), w.taken(), "the other was given back, and the next holder's stands")
 				require.NoError(t, next.Err())
 				releaseSlots(t, next)
 				w.semaphoreAtRest()

@@ -193,7 +193,7 @@ func (b *Barrier) checkSize(ctx context.Context, s *session) error {
 		case isContextErr(ctx, err): // whatever the cause of ctx is
 			return err
 		case errors.Is(err, zk.ErrNoNode):
-			err = s.CreateContainer(ctx, b.line.abs(), b.size(), b.line.c.acl)
+			err = s.CreateContainer(ctx, b.line.abs(), sizeData(b.n), b.line.c.acl)
 		case err == nil:
 			_, err = b.agree(ctx, s, data, stat)
 		}
@@ -213,32 +213,22 @@ func (b *Barrier) checkSize(ctx context.Context, s *session) error {
 	return zkconn.ErrContended
 }
 
-// size returns what the path's znode has to hold.
-func (b *Barrier) size() []byte { return []byte(strconv.Itoa(b.n)) }
-
 // agree returns the version in which the path's znode, of which data and stat were
 // read, holds n. It writes n if the znode is empty.
 func (b *Barrier) agree(ctx context.Context, s *session, data []byte, stat *zk.Stat) (version int32, err error) {
+	size, err := b.line.sizeIn(data, stat, "members")
 	switch {
-	case stat.EphemeralOwner != 0:
-		return 0, zk.ErrNoChildrenForEphemerals
-	case len(data) == 0: // created as the parent of another znode
-		write := &zk.SetDataRequest{Path: b.line.abs(), Data: b.size(), Version: stat.Version}
-		_, _, err := s.Multi(ctx, write)
+	case err == nil && size == 0:
+		_, err := b.line.writeSize(ctx, s, b.n, stat.Version)
 		return stat.Version + 1, err
-	case string(data) == string(b.size()):
+	case size == b.n:
 		return stat.Version, nil
 	}
 	b.forgetSize()
-	if other, err := strconv.Atoi(string(data)); err == nil && other > 0 {
-		return 0, wrongSize(b.line.recipe, other, b.n)
+	if err == nil {
+		err = wrongSize(b.line.recipe, "members", size, b.n)
 	}
-	return 0, zkconn.Errorf(ErrPathInUse, "the znode holds other data than a barrier's number of members: %.40q", data)
-}
-
-// wrongSize returns the error of a member of a barrier of n, at which others wait for right.
-func wrongSize(recipe string, right, n int) error {
-	return fmt.Errorf("%w: a %s of %d members is used as one of %d", ErrSize, recipe, right, n)
+	return 0, err
 }
 
 // forgetSize makes checkSize read the path again.

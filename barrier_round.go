@@ -324,7 +324,7 @@ func (a *participant) judge(p *place, data []byte, stat *zk.Stat) (int, error) {
 	}
 	index, n, err := indexIn(data, p.number)
 	if n > 0 && n != a.n {
-		return 0, wrongSize(a.line.recipe, n, a.n)
+		return 0, wrongSize(a.line.recipe, "members", n, a.n)
 	}
 	return index, err
 }

@@ -402,7 +402,7 @@ func TestA22ParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	a := waitLater(t, NewBarrier(c, path, 2))
 	sleeps(t, c, 1)
 	_, err := NewBarrier(dial(t, nil), path, 3).Wait(ctx)
-	require.EqualError(t, err, "zkrecipes: wait "+path+": members disagree on their number: a barrier of 2 members is used as one of 3")
+	require.EqualError(t, err, "zkrecipes: wait "+path+": wrong size: a barrier of 2 members is used as one of 3")
 	require.True(t, a.Waiting())
 	indexes(t, a, waitLater(t, NewBarrier(dial(t, nil), path, 2)))
 

@@ -309,7 +309,7 @@ func (d *DoubleBarrier) agreeing(ms []string, path *zk.Stat) (int, error) {
 		}
 	}
 	if other != 0 {
-		return agree, wrongSize(d.line.recipe, other, d.n)
+		return agree, wrongSize(d.line.recipe, "members", other, d.n)
 	}
 	d.agreedIn.Store(path.Czxid)
 	return agree, nil
@@ -334,7 +334,7 @@ func (d *DoubleBarrier) readyFor(ctx context.Context, p *place) (czxid int64, ex
 	}
 	if size, _, ok := strings.Cut(string(data), " "); ok && strings.HasPrefix(size, "of") {
 		if n, err := strconv.Atoi(size[len("of"):]); err == nil && n != d.n {
-			return 0, true, wrongSize(d.line.recipe, n, d.n)
+			return 0, true, wrongSize(d.line.recipe, "members", n, d.n)
 		}
 	}
 	return stat.Czxid, true, nil

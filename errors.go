@@ -63,8 +63,10 @@ var (
 	// servers keep the session, and its znodes, until the session times out.
 	ErrSessionNotClosed = errors.New("session is left to time out")
 	// ErrSize is returned by a member of a Barrier or DoubleBarrier that waits for
-	// another number of members than the others do.
-	ErrSize = errors.New("members disagree on their number")
+	// another number of members than the others do, by a Semaphore that was made for
+	// another number of slots than the path holds, and by AcquireN for more slots than
+	// there are.
+	ErrSize = errors.New("wrong size")
 )
 
 // Error says which operation failed, on what path, and why.

@@ -48,7 +48,7 @@ func newGrant(p *place) (*grant, error) {
 	g := &grant{
 		line: p.line, s: p.s, token: newToken(p.czxid, 0),
 		over: make(chan struct{}), handles: map[*Lease]struct{}{},
-		since: time.Now(), watched: p.own != nil,
+		since: time.Now(), watched: p.own != nil && p.others == nil,
 	}
 	g.current.Store(p)
 	if err := g.begin(p); err != nil {
@@ -118,7 +118,7 @@ func (g *grant) start(ops ...any) (*zkconn.Transaction, error) {
 	return g.s.Start(ops...)
 }
 
-// watchPlace sets a watch on the place of a grant that has none.
+// watchPlace sets the watches on the place of a grant that has none.
 func (g *grant) watchPlace() {
 	select {
 	case <-g.over:
@@ -126,9 +126,11 @@ func (g *grant) watchPlace() {
 	default:
 	}
 	p := g.place()
-	_, err := p.s.Watch(p.s.Lifetime(), p.path)
-	if errors.Is(err, zk.ErrNoNode) {
-		g.placeDeleted(p.path)
+	for _, path := range p.paths() {
+		if _, err := p.s.Watch(p.s.Lifetime(), path); errors.Is(err, zk.ErrNoNode) {
+			g.placeDeleted(path)
+			return
+		}
 	}
 }
 
@@ -136,7 +138,7 @@ func (g *grant) watchPlace() {
 // has another place by now.
 func (g *grant) placeDeleted(path string) {
 	g.awaitChange(g.s.Lifetime())
-	if g.place().path == path {
+	if g.place().has(path) {
 		g.end(lost(errDeleted))
 	}
 }

@@ -41,7 +41,7 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	guarded, err := c.guardedOps(ops)
+	ops, err := c.mapOps(ops)
 	if err != nil {
 		return nil, err
 	}
@@ -52,9 +52,8 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 		if err := l.Err(); err != nil {
 			return nil, errors.Unwrap(err)
 		}
-		check := l.Check()
-		guarded[0] = check
-		t, err := s.BeginBy(ctx, l.g.start, guarded...)
+		guard := l.guard()
+		t, err := s.BeginBy(ctx, l.g.start, slices.Concat(guard, ops)...)
 		if errors.Is(err, zkconn.ErrSessionOver) {
 			err = l.g.checkHeld()
 		}
@@ -62,16 +61,18 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 			return nil, err
 		}
 		results, failed, err := t.Wait(ctx)
+		check, guards := failed.(*zk.CheckVersionRequest)
+		guards = guards && slices.Contains(guard, failed)
 		switch {
 		case err == nil:
-			return c.callerResults(results.All()[1:]), nil
-		case failed == any(check) && errors.Is(err, zk.ErrNoNode):
+			return c.callerResults(results.All()[len(guard):]), nil
+		case guards && errors.Is(err, zk.ErrNoNode):
 			if err := l.guardFailed(ctx, check); err != nil { // nothing was done
 				return nil, err
 			}
 			continue
-		case failed != nil && failed != any(check):
-			return nil, fmt.Errorf("operation %d: %w", slices.Index(guarded, failed)-1, err)
+		case failed != nil && !guards:
+			return nil, fmt.Errorf("operation %d: %w", slices.Index(ops, failed), err)
 		case errors.Is(err, zkconn.ErrNotSent):
 			continue
 		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), isContextErr(ctx, err):
@@ -81,18 +82,26 @@ func (l *Lease) commit(ctx context.Context, ops []any) ([]zk.MultiResponse, erro
 	}
 }
 
-// guardedOps returns a caller's operations as they are to be sent, behind room for the
-// guard.
-func (c *Client) guardedOps(ops []any) ([]any, error) {
-	guarded := make([]any, 1, 1+len(ops))
+// guard returns the checks that Commit puts before its operations.
+func (l *Lease) guard() []any {
+	paths := l.g.place().paths()
+	checks := make([]any, len(paths))
+	for i, path := range paths {
+		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
+	}
+	return checks
+}
+
+// mapOps returns a caller's operations as they are to be sent.
+func (c *Client) mapOps(ops []any) ([]any, error) {
+	mapped := make([]any, len(ops))
 	for i, op := range ops {
-		mapped, err := c.mapOp(op)
-		if err != nil {
+		var err error
+		if mapped[i], err = c.mapOp(op); err != nil {
 			return nil, fmt.Errorf("operation %d: %w", i, err)
 		}
-		guarded = append(guarded, mapped)
 	}
-	return guarded, nil
+	return mapped, nil
 }
 
 // callerResults takes Options.Prefix off the results of a caller's operations.
@@ -109,7 +118,7 @@ func (l *Lease) guardFailed(ctx context.Context, check *zk.CheckVersionRequest) 
 	if err := l.g.awaitChange(ctx); err != nil {
 		return err
 	}
-	if l.g.place().path != check.Path {
+	if !l.g.place().has(check.Path) {
 		return nil
 	}
 	l.g.placeDeleted(check.Path)

@@ -29,6 +29,9 @@ type line struct {
 	foreign func(kind) bool
 	// rejoins: if somebody deletes the whole line, its waiters join again.
 	rejoins bool
+	// writes: each join must change the version of the line's data, see Semaphore. So the
+	// znode must not be a guest's.
+	writes bool
 }
 
 // The rules of the recipes: a line's blocks, and its foreign.
@@ -245,16 +248,7 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 	slices.SortFunc(ms, placeName.compare)
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, 16) // requests at a time
-	for i, m := range ms {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			all[i], errs[i] = l.readContender(ctx, s, m)
-		})
-	}
-	wg.Wait()
+	atATime(len(ms), func(i int) { all[i], errs[i] = l.readContender(ctx, s, ms[i]) })
 	var standing []placeName
 	var cs []Contender
 	for i, err := range errs {
@@ -274,6 +268,20 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 		standing, cs = append(standing, ms[i]), append(cs, all[i])
 	}
 	return cs, nil
+}
+
+// atATime calls f with 0 to n-1, several at a time, and returns when all have returned.
+func atATime(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	running := make(chan struct{}, 16)
+	for i := range n {
+		running <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-running }()
+			f(i)
+		})
+	}
+	wg.Wait()
 }
 
 // readContender reads what a place's znode tells. On an error only its name is known.

@@ -117,7 +117,7 @@ func (r recipe) enterOrReenter(ctx context.Context, op string, k kind, held func
 }
 
 // withLease acquires a lease, runs f with it and releases it.
-func (r recipe) withLease(ctx context.Context, op string, k kind, f func(context.Context, *Lease) error) (err error) {
+func (r recipe) withLease(ctx context.Context, op string, k kind, f func(context.Context, *Lease) error) error {
 	if f == nil {
 		return fail(op, r.path(), errors.New("nil function"))
 	}
@@ -125,12 +125,17 @@ func (r recipe) withLease(ctx context.Context, op string, k kind, f func(context
 	if err != nil {
 		return err
 	}
+	return l.releaseAfter(func() error { return f(l.Context(ctx), l) })
+}
+
+// releaseAfter runs f and then releases the lease, even if f panics.
+func (l *Lease) releaseAfter(f func() error) (err error) {
 	defer func() {
 		if released := l.Release(); released != nil {
 			err = errors.Join(err, released)
 		}
 	}()
-	return f(l.Context(ctx), l)
+	return f()
 }
 
 // listContenders returns the places in the line, in order.

@@ -33,7 +33,15 @@ type place struct {
 	// release, if set, deletes in place of remove: for places that are more than one
 	// znode.
 	release func(begin beginFunc) error
+	// others are paths of further znodes without which the place does not hold.
+	others []string
 }
+
+// paths returns the paths of all znodes without which the place does not hold.
+func (p *place) paths() []string { return append([]string{p.path}, p.others...) }
+
+// has reports whether paths contains path.
+func (p *place) has(path string) bool { return p.path == path || slices.Contains(p.others, path) }
 
 // beginFunc sends a transaction: zkconn.Session.Begin or Start.
 type beginFunc func(ops ...any) (*zkconn.Transaction, error)
@@ -101,23 +109,32 @@ func (l *line) tryEnter(ctx context.Context, k kind) (*grant, error) {
 	}
 }
 
-func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, error) {
+func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (g *grant, err error) {
+	err = l.tryInTurn(ctx, s, k, func(p *place) error {
+		g, err = p.grant(ctx)
+		return err
+	})
+	return g, err
+}
+
+// tryInTurn is like inTurn in one session, but returns ErrLocked instead of waiting.
+func (l *line) tryInTurn(ctx context.Context, s *session, k kind, f func(*place) error) error {
 	ms, err := l.list(ctx, s)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, err
+		return err
 	}
 	if slices.ContainsFunc(ms, func(m placeName) bool { return l.blocks(k, m.kind) }) {
-		return nil, ErrLocked
+		return ErrLocked
 	}
 	p, err := l.join(ctx, s, k)
 	if x := (*beyondLimit)(nil); errors.As(err, &x) {
 		if err := x.awaitReset(ctx, x.locked); err != nil {
-			return nil, err
+			return err
 		}
-		return l.tryEnterIn(ctx, s, k)
+		return l.tryInTurn(ctx, s, k, f)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !p.first {
 		var pred *placeName
@@ -126,13 +143,12 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (*grant, erro
 		}
 	}
 	if err == nil {
-		var g *grant
-		if g, err = p.grant(ctx); err == nil {
-			return g, nil
+		if err = f(p); err == nil {
+			return nil
 		}
 	}
 	l.c.tasks.Start(func() { p.leave(false) })
-	return nil, err
+	return err
 }
 
 // list returns the places in the line, in no order.
@@ -168,6 +184,9 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 	defer l.c.tasks.Finish()
 	for tries := 0; tries < zkconn.MaxTries; {
 		state, err := l.ensure(ctx, s)
+		if err == nil && state.guest && l.writes {
+			err = zkconn.Errorf(ErrPathInUse, "the znode %s must be this library's to write", l.abs())
+		}
 		if err != nil {
 			return nil, err
 		}

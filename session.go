@@ -23,7 +23,7 @@ type session struct {
 	receipts atomic.Int64 // number of the last one
 
 	mu         sync.Mutex
-	grants     map[string]*grant      // by the path of the place
+	grants     map[string]*grant      // by the paths of the places
 	timer      *time.Timer            // calls tick
 	due        time.Time              // when it does; zero: it does not
 	unresolved map[string]struct{}    // uuids, see leaveUnresolved

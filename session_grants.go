@@ -38,7 +38,9 @@ func (s *session) addGrant(g *grant) error {
 	case last != nil && last.deleted: // g gets no such event
 		return lost(errDeleted)
 	}
-	s.grants[g.place().path] = g
+	for _, path := range g.place().paths() {
+		s.grants[path] = g
+	}
 	s.tickBy(time.Now().Add(s.watchAge()))
 	s.tickBy(s.ValidUntil()) // a place may be granted late, by an event
 	return nil
@@ -59,7 +61,11 @@ func (s *session) hasMoved(p *place) bool {
 	return p.turnBefore(conn)
 }
 
-func (s *session) dropGrant(g *grant) { s.forget(g, g.place().path) }
+func (s *session) dropGrant(g *grant) {
+	for _, path := range g.place().paths() {
+		s.forget(g, path)
+	}
+}
 
 // expect delivers events of path to g too, whose place is about to move there.
 func (s *session) expect(g *grant, path string) {

@@ -66,6 +66,8 @@ func (rep *report) judgeLocks() {
 		beside(fmt.Sprintf("Acquisitions/s with %d sessions", c.sessions), nameContended(c.sessions), c.bound)
 	}
 	beside("Acquisitions/s with 2 sessions, each held for 1 ms", nameHeld, 1.1)
+	rep.atLeast("Acquisitions/s of a semaphore of 4 permits with 16 sessions, beside Curator's", 2,
+		rep.compare(nameSemaphore(16), ours, curator, (*row).speedBeside))
 	rep.atLeast("Acquisitions/s with 64 locks on one session, beside raw", 0.85,
 		rep.compare(nameLocks, ours, raw, (*row).speedBeside))
 }

@@ -23,7 +23,7 @@ import (
 // warm as the other sides. The process first writes a line, "ok" and its version. Then
 // it reads commands, and answers each with one line, "ok" or "error" and a text:
 //
-//	open <servers> <mutex or rw> <sessions> <threads> <path>
+//	open <servers> <mutex, rw or semaphore> <sessions> <threads> <path>
 //	run <lead> <cycles> <time to hold the lock, in µs>
 //	close
 //
@@ -46,6 +46,7 @@ const mostKazoo = 200
 const (
 	mutex     = "mutex"
 	readWrite = "rw"
+	semaphore = "semaphore"
 )
 
 // peerLock is what peers do in a scenario.
@@ -77,7 +78,7 @@ type peer struct {
 // newPeers returns all peers. They are not started.
 func newPeers() []*peer {
 	return []*peer{
-		{name: curator, recipes: []string{mutex, readWrite}, most: 1000, command: curatorCommand},
+		{name: curator, recipes: []string{mutex, readWrite, semaphore}, most: 1000, command: curatorCommand},
 		{name: kazoo, recipes: []string{mutex}, most: mostKazoo, command: kazooCommand},
 	}
 }

@@ -69,6 +69,7 @@ func scenarios(short bool) []scenario {
 				peers: peerLock{recipe: readWrite}})
 		}
 	}
+	list = append(list, semaphoreScenario(16))
 	list = append(list, scenario{name: nameTry, workers: 1, block: 2000, rounds: 9, open: openTry})
 	list = append(list, queueScenarios()...)
 	if short {

@@ -20,6 +20,8 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /** Runs Apache Curator's locks for the bench. The protocol is described in peers.go. */
@@ -27,6 +29,7 @@ public final class CuratorWorker {
     private static final int SESSION_TIMEOUT = 30_000; // ms, as on the other sides
     private static final int CONNECTION_TIMEOUT = 15_000; // ms, Curator's default
     private static final int MAX_PARALLEL = 32;
+    private static final int PERMITS = 4; // as in semaphore.go
 
     private final List<CuratorFramework> clients = new ArrayList<>();
     private final List<Callable<InterProcessLock>> locks = new ArrayList<>(); // one draw for each cycle
@@ -59,8 +62,43 @@ public final class CuratorWorker {
             case "rw":
                 InterProcessReadWriteLock lock = new InterProcessReadWriteLock(client, path);
                 return () -> dice.nextInt(10) == 0 ? lock.writeLock() : lock.readLock();
+            case "semaphore":
+                Permit permit = new Permit(new InterProcessSemaphoreV2(client, path, PERMITS));
+                return () -> permit;
             default:
                 throw new IllegalArgumentException("unknown recipe " + recipe);
+        }
+    }
+
+    /** One permit of a semaphore, as a lock of one thread. */
+    private static final class Permit implements InterProcessLock {
+        private final InterProcessSemaphoreV2 semaphore;
+        private Lease lease;
+
+        Permit(InterProcessSemaphoreV2 semaphore) {
+            this.semaphore = semaphore;
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            lease = semaphore.acquire();
+        }
+
+        @Override
+        public boolean acquire(long time, TimeUnit unit) throws Exception {
+            lease = semaphore.acquire(time, unit);
+            return lease != null;
+        }
+
+        @Override
+        public void release() {
+            semaphore.returnLease(lease);
+            lease = null;
+        }
+
+        @Override
+        public boolean isAcquiredInThisProcess() {
+            return lease != null;
         }
     }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -115,12 +114,7 @@ func (w *queueWorld) begin() {
 		}
 	}
 	w.waitWorld.begin()
-	// A client that moves to a server that lags may see items that were taken long
-	// ago. (zktest can lag only if the plan had such a fault when the server started.)
-	lags := func(f zktest.Fault) bool { return f.Do == zktest.Lag }
-	if r := rand.New(rand.NewPCG(w.seed, 8000)); r.IntN(2) == 0 && slices.ContainsFunc(w.plan.Faults(), lags) {
-		w.plan.Add(zktest.Fault{Do: zktest.Lag, Times: -1, Behind: 1 + r.IntN(30), For: time.Duration(r.Int64N(int64(w.timeout)))})
-	}
+	w.lagBehind() // a client may see items that were taken long ago
 }
 
 func (w *queueWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {

@@ -47,5 +47,8 @@ func TestDoubleBarrierSimulation(t *testing.T) {
 // are moved to servers that lag.
 func TestQueueSimulation(t *testing.T) { simulate(t, queueEvents, newQueueWorld) }
 
+// Slots of a Semaphore are taken, one or several at a time, while n changes.
+func TestSemaphoreSimulation(t *testing.T) { simulate(t, semaphoreEvents, newSemaphoreWorld) }
+
 // A Gate is shut and opened while workers wait at it.
 func TestGateSimulation(t *testing.T) { simulate(t, gateEvents, newGateWorld) }

@@ -80,6 +80,15 @@ func (w *waitWorld) begin() {
 	}
 }
 
+// lagBehind makes clients, in some worlds, move to servers that lag behind. zktest can
+// lag only if the plan had such a fault when the server started.
+func (w *waitWorld) lagBehind() {
+	lags := func(f zktest.Fault) bool { return f.Do == zktest.Lag }
+	if r := rand.New(rand.NewPCG(w.seed, 8000)); r.IntN(2) == 0 && slices.ContainsFunc(w.plan.Faults(), lags) {
+		w.plan.Add(zktest.Fault{Do: zktest.Lag, Times: -1, Behind: 1 + r.IntN(30), For: time.Duration(r.Int64N(int64(w.timeout)))})
+	}
+}
+
 func (w *waitWorld) trace(i int) *zkrecipes.Trace { return w.logTrace(i) }
 
 func (w *waitWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {

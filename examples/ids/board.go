@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
+)
+
+// board draws which worker makes ids with which slot, and keeps the account of the ids.
+type board struct {
+	timeline *demo.Timeline
+	rounds   int           // batches that each worker is to make
+	batches  []int         // that each worker has made
+	slots    []int         // of each worker; -1: none yet
+	last     []int64       // id of each worker
+	ids      map[int64]int // the worker of each id
+	killed   bool
+	done     bool // complete has returned true
+	problems []string
+}
+
+func newBoard(out io.Writer, workers, rounds int) *board {
+	return &board{
+		timeline: demo.NewTimeline(out, "one column for each worker: the slot with which it makes ids, x if it was killed",
+			strings.Join(demo.Letters(workers), " ")),
+		rounds: rounds, batches: make([]int, workers), slots: slices.Repeat([]int{-1}, workers),
+		last: make([]int64, workers), ids: map[int64]int{},
+	}
+}
+
+// take notes a batch, and reports whether the victim is to be killed now.
+func (b *board) take(r report) (kill bool) {
+	if b.slots[r.Worker] < 0 {
+		for other, slot := range b.slots {
+			if slot == r.Slot && (!b.killed || other != victim) {
+				b.problem("TWO HOLDERS: workers %s and %s have slot %d", demo.Letter(other), demo.Letter(r.Worker), slot)
+			}
+		}
+		b.slots[r.Worker] = r.Slot
+		b.draw("worker %s has slot %d", demo.Letter(r.Worker), r.Slot)
+	}
+	for _, id := range r.IDs {
+		if other, ok := b.ids[id]; ok {
+			b.problem("TWICE: %d, of workers %s and %s", id, demo.Letter(other), demo.Letter(r.Worker))
+		}
+		b.ids[id] = r.Worker
+		if id <= b.last[r.Worker] {
+			b.problem("NOT GROWING: %d after %d", id, b.last[r.Worker])
+		}
+		b.last[r.Worker] = id
+	}
+	b.batches[r.Worker]++
+	if r.Worker == victim && b.batches[victim] == 2 && !b.killed {
+		b.killed = true
+		b.draw("worker %s is killed; its slot is free when its session expires", demo.Letter(victim))
+		return true
+	}
+	return false
+}
+
+func (b *board) problem(format string, args ...any) {
+	b.problems = append(b.problems, fmt.Sprintf(format, args...))
+}
+
+func (b *board) draw(format string, args ...any) {
+	var row []string
+	for i, slot := range b.slots {
+		switch {
+		case i == victim && b.killed:
+			row = append(row, "x")
+		case slot < 0:
+			row = append(row, ".")
+		default:
+			row = append(row, fmt.Sprint(slot))
+		}
+	}
+	b.timeline.Draw(strings.Join(row, " ") + "   " + fmt.Sprintf(format, args...))
+}
+
+// complete reports, once, whether all workers but the killed one have made their batches.
+func (b *board) complete() bool {
+	if b.done {
+		return false
+	}
+	for i, n := range b.batches {
+		if i != victim && n < b.rounds {
+			return false
+		}
+	}
+	b.done = true
+	return true
+}
+
+// settle judges what the workers reported.
+func (b *board) settle(complete bool) (verdict string, err error) {
+	spare := len(b.slots) - 1
+	switch {
+	case len(b.problems) > 0:
+		return "", fmt.Errorf("%s", strings.Join(b.problems, "; "))
+	case complete && !b.killed:
+		return "", fmt.Errorf("no worker was killed")
+	case complete && b.slots[spare] != b.slots[victim]:
+		return "", fmt.Errorf("worker %s has slot %d, and not the killed worker's", demo.Letter(spare), b.slots[spare])
+	}
+	return fmt.Sprintf("no id came twice: %d ids of %d workers", len(b.ids), len(b.slots)), nil
+}

@@ -1,0 +1,154 @@
+package sim
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// slotObserver follows what the server applies to semaphores: how many slots there are,
+// which are taken, and who waits. It uses none of the library's code.
+type slotObserver struct {
+	w *waitWorld
+
+	mu           sync.Mutex
+	sizes        map[string]int            // by path
+	slots        map[string]map[string]int // numbers of the slots taken, by znode, by path
+	lines        map[string][]linePlace    // those who wait, in order, by path
+	created      map[string]int64          // czxid of every slot there ever was, by its path
+	turn         *turn                     // a transaction that took slots while others waited
+	queued       map[string]bool           // by uuid: taken by one in line
+	void         map[string]bool           // by uuid: nobody may be granted the slots, see breach
+	incarnations map[string]int            // of the line, by path
+}
+
+// turn is a transaction that took slots while others waited. It must delete the place of
+// the first.
+type turn struct {
+	zxid        int64
+	path, first string
+	slot        string
+}
+
+func newSlotObserver(w *waitWorld) *slotObserver {
+	return &slotObserver{
+		w: w, sizes: map[string]int{}, slots: map[string]map[string]int{}, lines: map[string][]linePlace{},
+		created: map[string]int64{}, queued: map[string]bool{}, void: map[string]bool{}, incarnations: map[string]int{},
+	}
+}
+
+func (o *slotObserver) onChange(c zktest.Change) {
+	o.settle(c.Zxid)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if slices.Contains(o.w.paths, c.Path) {
+		n, _ := strconv.Atoi(string(c.Data))
+		if n != o.sizes[c.Path] && !c.Deleted {
+			o.w.events.add(map[bool]string{true: "larger", false: "smaller"}[n > o.sizes[c.Path]])
+		}
+		o.sizes[c.Path] = n
+		return
+	}
+	for _, path := range o.w.paths {
+		if c.Path == path+"/line" && c.Created {
+			o.incarnations[path]++
+		}
+		if name, ok := strings.CutPrefix(c.Path, path+"/slots/"); ok {
+			o.changeSlot(c, path, name)
+		}
+		if name, ok := strings.CutPrefix(c.Path, path+"/line/"); ok {
+			o.changeLine(c, path, name)
+		}
+	}
+}
+
+func (o *slotObserver) changeSlot(c zktest.Change, path, name string) {
+	digits, uuid, _ := strings.Cut(name, "-")
+	number, err := strconv.Atoi(digits)
+	if err != nil {
+		o.w.log.violation("a slot with the name %q", name)
+	}
+	if o.slots[path] == nil {
+		o.slots[path] = map[string]int{}
+	}
+	if !c.Created {
+		delete(o.slots[path], name)
+		return
+	}
+	o.created[c.Path] = c.Zxid
+	for other, n := range o.slots[path] {
+		if n == number {
+			o.breach(path, uuid, "%s was created, and there is %s", c.Path, other)
+		}
+	}
+	if len(o.slots[path])+1 > o.sizes[path] || number >= o.sizes[path] {
+		o.breach(path, uuid, "%s was created beside %v, and there are %d slots", c.Path, o.slots[path], o.sizes[path])
+	}
+	if o.void[uuid] {
+		return
+	}
+	o.slots[path][name] = number
+	if waiting := o.lines[path]; len(waiting) > 0 && o.turn == nil {
+		o.turn = &turn{c.Zxid, path, waiting[0].name, uuid}
+	}
+}
+
+func (o *slotObserver) changeLine(c zktest.Change, path, name string) {
+	s, ok := parsePlace(name)
+	if !ok {
+		return
+	}
+	switch {
+	case c.Created:
+		o.lines[path] = append(o.lines[path], s)
+		slices.SortFunc(o.lines[path], func(a, b linePlace) int { return int(a.number - b.number) })
+	case c.Deleted:
+		if t := o.turn; t != nil && t.zxid == c.Zxid && t.path == path && t.first == name {
+			o.queued[t.slot] = true
+			o.turn = nil
+		}
+		o.lines[path] = slices.DeleteFunc(o.lines[path], func(other linePlace) bool { return other == s })
+	}
+}
+
+// breach notes that slots must not have been taken. A client that does not know yet that
+// the line was deleted and made anew, with the version that the old one had, may take them
+// by what it remembers. It gives them back before anybody gets them, see semaphoreWorld.granted.
+func (o *slotObserver) breach(path, uuid, format string, args ...any) {
+	if o.incarnations[path] < 2 {
+		o.w.log.violation(format, args...)
+		return
+	}
+	if !o.void[uuid] {
+		o.w.events.add("given back")
+	}
+	o.void[uuid] = true
+	for name := range o.slots[path] {
+		if strings.HasSuffix(name, uuid) {
+			delete(o.slots[path], name)
+		}
+	}
+}
+
+// settle checks the transaction before the one with that zxid.
+func (o *slotObserver) settle(zxid int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if t := o.turn; t != nil && t.zxid != zxid {
+		o.breach(t.path, t.slot, "%s: slots of %s were taken by a caller that overtook %s", t.path, t.slot, t.first)
+		o.turn = nil
+	}
+}
+
+// taken returns the czxid of a slot that was taken, and whether that was allowed, and
+// done by one in line.
+func (o *slotObserver) taken(path string) (zxid int64, allowed, inTurn bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, uuid, _ := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], "-")
+	overtook := o.turn != nil && o.turn.slot == uuid
+	return o.created[path], !o.void[uuid] && !overtook, o.queued[uuid]
+}

@@ -1,0 +1,198 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// slotGrant is a SlotLease, and what its worker knows of it.
+type slotGrant struct {
+	worker int
+	path   string
+	lease  *zkrecipes.SlotLease
+	n      int // how many slots there were when it was granted
+}
+
+// uuid returns that of the acquisition.
+func (g *slotGrant) uuid() string {
+	at := g.lease.Check().Path
+	_, uuid, _ := strings.Cut(at[strings.LastIndexByte(at, '/')+1:], "-")
+	return uuid
+}
+
+// work takes slots and gives them back, a few times. It mostly uses a Semaphore again,
+// which then relies on what it remembers.
+func (w *semaphoreWorld) work(p *process, j int) {
+	defer w.workerDone()
+	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
+	type user struct {
+		life int
+		path string
+	}
+	made := map[user]*zkrecipes.Semaphore{}
+	for range 2 * w.rounds {
+		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
+		path := w.paths[r.IntN(len(w.paths))]
+		c, life := p.current()
+		x := made[user{life, path}]
+		n := w.size(path)
+		if x == nil || r.IntN(6) == 0 {
+			x = zkrecipes.NewSemaphore(c, path, n)
+			made[user{life, path}] = x
+		}
+		worker := 10*p.i + j
+		if !w.runCancelable(r, path, func(ctx context.Context) {
+			if w.resizes && r.IntN(8) == 0 {
+				w.resize(ctx, r, p, life, path, x)
+				return
+			}
+			k := 1 + r.IntN(n)
+			if r.IntN(20) == 0 {
+				k = n + 1
+			}
+			if err := w.callAcquire(ctx, r, worker, x, path, k, n); err != nil {
+				w.log.note("worker %d: %v", worker, err)
+				if !w.isExpected(ctx, p, life, err, k, n) {
+					w.log.violation("worker %d: %v", worker, err)
+				}
+				if errors.Is(err, zkrecipes.ErrSize) {
+					delete(made, user{life, path})
+				}
+			}
+		}) {
+			return
+		}
+	}
+}
+
+func (w *semaphoreWorld) resize(ctx context.Context, r *rand.Rand, p *process, life int, path string, x *zkrecipes.Semaphore) {
+	n := 1 + r.IntN(4)
+	err := x.Resize(ctx, n)
+	w.log.note("resize of %s to %d: %v", path, n, err)
+	switch {
+	case err == nil:
+		w.setSize(path, n)
+		w.events.add("resized")
+	case errors.Is(err, zkrecipes.ErrUncertain):
+		w.setSize(path, n)
+	case !w.waitWorld.isExpected(ctx, p, life, err):
+		w.log.violation("resize: %v", err)
+	}
+}
+
+// isExpected reports whether a worker has to expect an error.
+func (w *semaphoreWorld) isExpected(ctx context.Context, p *process, life int, err error, k, n int) bool {
+	switch {
+	case errors.Is(err, zkrecipes.ErrLocked):
+		w.events.add("locked")
+		return true
+	case errors.Is(err, zkrecipes.ErrSize):
+		if k > n {
+			w.events.add("too many")
+		}
+		return k > n || w.resizes || w.remade
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		w.events.add("canceled")
+		return true
+	case errors.Is(err, zkrecipes.ErrEvicted):
+		w.events.add("evicted")
+		return w.operator
+	}
+	return errors.Is(err, zkrecipes.ErrClosed) && p.ended(life)
+}
+
+func (w *semaphoreWorld) callAcquire(ctx context.Context, r *rand.Rand, worker int, x *zkrecipes.Semaphore, path string, k, n int) error {
+	get := x.AcquireN
+	if r.IntN(5) == 0 {
+		get = x.TryAcquireN
+	}
+	l, err := get(ctx, k)
+	if err != nil {
+		return err
+	}
+	g := &slotGrant{worker: worker, path: path, lease: l, n: n}
+	w.granted(g, k)
+	for range r.IntN(3) {
+		if r.IntN(2) == 0 {
+			time.Sleep(time.Duration(r.Int64N(int64([]time.Duration{10 * time.Millisecond, 2 * w.timeout}[r.IntN(2)]))))
+		} else {
+			w.commitUnder(ctx, g)
+		}
+	}
+	w.mu.Lock()
+	delete(w.holders, g)
+	w.mu.Unlock()
+	err = l.Release()
+	w.log.note("worker %d: release of %v: %v", worker, l.Slots(), err)
+	switch {
+	case l.Err() == nil:
+		w.log.violation("worker %d: still held after its release", worker)
+	case errors.Is(err, zkrecipes.ErrLost):
+		w.events.add("lost")
+	case err != nil && !errors.Is(err, zkrecipes.ErrClosed):
+		w.log.violation("worker %d: release: %v", worker, err)
+	}
+	return nil
+}
+
+// granted checks what must be so when slots are granted.
+func (w *semaphoreWorld) granted(g *slotGrant, k int) {
+	l := g.lease
+	w.log.note("worker %d: granted %v of %s by 0x%x", g.worker, l.Slots(), g.path, int64(l.Token()))
+	czxid, allowed, inTurn := w.observer.taken(l.Check().Path)
+	if !allowed {
+		w.log.violation("worker %d: granted %s, which must not have been taken", g.worker, l.Check().Path)
+	}
+	if len(l.Slots()) != k || int64(l.Token())>>8 != czxid {
+		w.log.violation("worker %d: granted %v with token 0x%x; %s was created by 0x%x", g.worker, l.Slots(), int64(l.Token()), l.Check().Path, czxid)
+	}
+	if err := l.Err(); err != nil && strings.Contains(err.Error(), textNoAnswer) {
+		w.log.violation("worker %d: granted after the session's timeout: %v", g.worker, err)
+	}
+	w.events.add(map[bool]string{true: "acquired in turn", false: "acquired at once"}[inTurn])
+	if k > 1 {
+		w.events.add("acquired several")
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	held := map[int]bool{}
+	w.holders[g] = struct{}{}
+	for other := range w.holders {
+		if other.path != g.path || w.forcedExpiry || other.lease.Err() != nil {
+			continue
+		}
+		for _, slot := range other.lease.Slots() {
+			if held[slot] {
+				w.log.violation("%s: slot %d has two holders", g.path, slot)
+			}
+			held[slot] = true
+		}
+		if other != g {
+			w.events.add("held together")
+		}
+	}
+	if len(held) > g.n && !w.resizes && !w.operator {
+		w.log.violation("%s: %d slots of %d are held", g.path, len(held), g.n)
+	}
+}
+
+// commitUnder writes under the lease, which must fail if a slot of it is gone.
+func (w *semaphoreWorld) commitUnder(ctx context.Context, g *slotGrant) {
+	path := "/data" + strconv.Itoa(g.worker)
+	_, err := g.lease.Commit(ctx, &zk.CreateRequest{Path: path, Data: []byte(g.uuid())}, &zk.DeleteRequest{Path: path, Version: -1})
+	w.log.note("worker %d: commit: %v", g.worker, err)
+	switch {
+	case err == nil:
+		w.events.add("committed")
+	case errors.Is(err, zkrecipes.ErrLost) && g.lease.Err() == nil:
+		w.log.violation("worker %d: Commit returned %v, and it is held", g.worker, err)
+	}
+}

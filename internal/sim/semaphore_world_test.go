@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// semaphoreWorld is the workload of Semaphore.
+type semaphoreWorld struct {
+	*waitWorld
+	observer *slotObserver
+	resizes  bool // workers change n
+	remade   bool // the operator deletes whole paths
+
+	mu      sync.Mutex
+	holders map[*slotGrant]struct{} // granted, and not yet being released
+}
+
+var semaphoreEvents = []string{
+	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
+	"acquired at once", "acquired in turn", "acquired several", "locked", "canceled", "evicted", "too many",
+	"lost", "resized", "larger", "smaller", "path remade", "member deleted", "committed", "held together", "given back",
+}
+
+func newSemaphoreWorld(seed uint64) *world {
+	shapes := func(ops ...string) string { return "multi(" + strings.Join(ops, ",") + ")" }
+	g, r := newWaitWorld(seed, func(int) []string {
+		return []string{
+			shapes("create", "check", "setData"), shapes("create", "create", "check", "setData"),
+			shapes("create", "check", "setData", "delete"), shapes("create", "create", "check", "setData", "delete"),
+			shapes("create", "setData"), shapes("setData", "delete"), shapes("setData"),
+			shapes("delete"), shapes("delete", "delete"), shapes("create", "check", "setData"), shapes("delete"),
+			"getData", "getChildren2", "sync", "createContainer",
+		}
+	}, "/app/semaphores/a", "/app/semaphores/b")
+	w := &semaphoreWorld{waitWorld: g, holders: map[*slotGrant]struct{}{}}
+	w.workload, w.observer = w, newSlotObserver(g)
+	w.nearLimit = false
+	w.resizes = r.IntN(4) == 0
+	w.remade = w.operator && r.IntN(2) == 0
+	return w.world
+}
+
+func (w *semaphoreWorld) begin() {
+	w.waitWorld.begin()
+	w.lagBehind()
+}
+
+func (w *semaphoreWorld) onChange(c zktest.Change) {
+	w.observer.onChange(c)
+	if strings.HasPrefix(c.Path, "/app/semaphores/") {
+		w.faultAtStep(c)
+	}
+}
+
+func (w *semaphoreWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
+	w.waitWorld.startFaults(faults, stop)
+	if !w.operator {
+		return
+	}
+	faults.Go(func() { w.evictMembers(stop, "/slots") })
+	faults.Go(func() { w.evictMembers(stop, "/line") })
+	if w.remade {
+		faults.Go(func() { w.remakePaths(stop, func(n int) []byte { return []byte(strconv.Itoa(n)) }) })
+	}
+}
+
+// unblock does nothing: every waiter gets its slots once those that are held are given
+// back, or else a wake-up was lost.
+func (w *semaphoreWorld) unblock() {}
+
+func (w *semaphoreWorld) checkAtRest() {
+	w.observer.settle(-1)
+	for _, path := range w.paths {
+		time.Sleep(time.Second)
+		w.checkEmpty(path + "/slots")
+		w.checkEmpty(path + "/line")
+	}
+}

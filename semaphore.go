@@ -1,0 +1,183 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// The recipe: those who wait stand in a line, and only the first in line watches the
+// slots. So a departure wakes one waiter, and nobody overtakes, however many slots the
+// first one waits for. If nobody waits, no place in line is needed; see enterFree. The
+// protocol was model-checked (docs/models/semaphore.pml).
+//
+// On the wire, with n as the data of the path:
+//
+//	<path>/line                  who waits; an ordinary line
+//	<path>/slots/<slot>-<uuid>   a slot that is taken; ephemeral
+//
+// The uuid is the acquisition's. So a deletion that is sent again never deletes the
+// slot of the next holder, and a lease's check never passes for the next holder's.
+
+// Semaphore has n slots, each of which has one holder at a time. It is fair by arrival:
+// nobody overtakes a caller that waits, whether for one slot or for many. It is only a
+// name: the holder has a SlotLease. Values are safe for concurrent use.
+//
+// The slots are numbered from 0. A new holder gets the lowest ones that its client knows
+// to be free. A number is unique while it is held, so it can serve as the id of a worker;
+// the lease's Token tells the holders of one number apart.
+//
+// The znode at the path holds n as decimal text, and each Semaphore must be made with
+// that n. Resize changes it. Semaphores that were used before follow the change. One
+// whose n is another at its first use gets ErrSize.
+//
+// A caller that holds slots may acquire more. Beware: callers that do so wait for each
+// other for ever if all slots are taken. AcquireN takes several slots at once, and
+// callers of it never wait for each other's part.
+//
+// The client creates containers at the path and below. When they have been idle, the
+// servers delete them, and the next use makes them anew with the n that this Semaphore
+// knows.
+type Semaphore struct {
+	line *line // who waits
+	held *line // the path; its grants are of slots
+
+	mu       sync.Mutex
+	n        int
+	agreedIn int64 // czxid of the path whose n this value follows; 0: none
+	known    *view // what is known without asking, see enterFree; nil: nothing
+	busy     bool  // others waited at the last acquisition
+}
+
+// NewSemaphore returns the semaphore of n slots with that path. It sends nothing. An
+// invalid path and an n below 1 are reported on first use.
+func NewSemaphore(c *Client, path string, n int) *Semaphore {
+	return &Semaphore{
+		n: n,
+		line: &line{
+			c: c, path: path + "/line", recipe: "semaphore", kinds: lockKinds, rejoins: true, writes: true,
+			blocks: everyoneBlocks, foreign: isRWLockKind,
+		},
+		held: &line{c: c, path: path, recipe: "semaphore"},
+	}
+}
+
+// Acquire waits for a slot; see AcquireN.
+func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.AcquireN(ctx, 1) }
+
+// AcquireN waits for its turn and until k slots are free, and takes them together. It
+// waits through disconnections. If the session ends, it waits on at the end of the line.
+//
+//   - ctx's error is returned if ctx ended first. errors.Is finds it and its cause.
+//   - ErrSize is returned if there are fewer than k slots, at once. A caller that waits
+//     while Resize leaves fewer than k gets it at its turn. It is also returned if the
+//     path holds another n than this Semaphore was made for.
+//   - ErrEvicted is returned if somebody else deleted the call's znode in the line.
+//   - ErrClosed is returned if the Client was closed.
+//
+// After an error nothing is held, or what was taken is given back in the background.
+//
+// Cost: one request and one commit if nobody else has used the semaphore since this
+// value did, and three reads more if somebody has. A caller that has to wait costs a
+// join like that of a Mutex, two requests when it is first in line, one whenever a slot
+// is given back while it is first, and one request and one commit to enter. An entry
+// wakes the next in line, and so does nothing else.
+func (x *Semaphore) AcquireN(ctx context.Context, k int) (*SlotLease, error) {
+	return x.acquire(ctx, "acquire", k, true)
+}
+
+// TryAcquire is like Acquire but does not wait; see TryAcquireN.
+func (x *Semaphore) TryAcquire(ctx context.Context) (*SlotLease, error) { return x.TryAcquireN(ctx, 1) }
+
+// TryAcquireN is like AcquireN but does not wait: it returns ErrLocked if somebody
+// waits, or if fewer than k slots are free. That costs at most three reads and leaves
+// nothing behind. A holder that is just leaving may count. TryAcquireN blocks only for
+// the servers' replies.
+func (x *Semaphore) TryAcquireN(ctx context.Context, k int) (*SlotLease, error) {
+	return x.acquire(ctx, "try acquire", k, false)
+}
+
+// Do runs f with one slot and then releases it, even if f panics. f's context is the
+// lease's: it ends when the slot is lost. Do returns f's error, joined with ErrLost if
+// the slot was lost before the end, even if f returned nil.
+func (x *Semaphore) Do(ctx context.Context, f func(context.Context, *SlotLease) error) error {
+	if f == nil {
+		return fail("acquire", x.path(), errors.New("nil function"))
+	}
+	l, err := x.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return l.releaseAfter(func() error { return f(l.Context(ctx), l) })
+}
+
+func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*SlotLease, error) {
+	if err := x.check(ctx, x.size()); err != nil {
+		return nil, fail(op, x.path(), err)
+	}
+	if err := x.checkCount(k); err != nil {
+		return nil, fail(op, x.path(), err)
+	}
+	ctx, done := x.held.c.bind(ctx)
+	defer done()
+	for {
+		l, err := x.enter(ctx, k, wait)
+		if !errors.Is(err, errLostAtOnce) {
+			return l, fail(op, x.path(), err)
+		}
+	}
+}
+
+// enter acquires k slots: without a place in line if nobody waits, else at its turn. If
+// others waited at the last acquisition, it does not ask whether they still do.
+func (x *Semaphore) enter(ctx context.Context, k int, wait bool) (l *SlotLease, err error) {
+	if !wait || !x.isBusy() || k > x.size() {
+		l, err = x.enterFree(ctx, k, !wait)
+		if !wait || !errors.Is(err, ErrLocked) && !errors.Is(err, zkconn.ErrContended) {
+			return l, err
+		}
+	}
+	err = x.line.inTurn(ctx, kindLock, nil, func(p *place) error {
+		l, err = x.enterFirst(ctx, p, k, true)
+		return err
+	})
+	return l, err
+}
+
+func (x *Semaphore) path() string {
+	if x == nil || x.held == nil {
+		return ""
+	}
+	return x.held.path
+}
+
+func (x *Semaphore) check(ctx context.Context, n int) error {
+	if x == nil || x.held == nil {
+		return errors.New("not made by NewSemaphore")
+	}
+	if err := x.held.c.check(ctx, x.held.path); err != nil {
+		return err
+	}
+	if n < 1 {
+		return fmt.Errorf("a semaphore of %d slots", n)
+	}
+	return nil
+}
+
+// checkCount refuses a number of slots that nobody can have, and one for which a
+// transaction has no room.
+func (x *Semaphore) checkCount(k int) error {
+	if k < 1 {
+		return fmt.Errorf("%d slots requested", k)
+	}
+	const other = 4096 // more than the transaction's other operations take, but for paths
+	slot := zkconn.CreateSize(x.slotPath(k, newUUID()), []byte(x.held.c.identity), x.held.c.acl) + 16
+	if size := min(k, jute.MaxFrame)*slot + 4*len(x.held.abs()) + other; size > jute.MaxFrame {
+		return zkconn.TooLarge(size)
+	}
+	return nil
+}

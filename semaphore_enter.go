@@ -1,0 +1,323 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// How slots are taken. A caller in line takes them at its turn, in the transaction that
+// deletes its place: as long as the place stands, nobody else may take any. A caller that
+// finds nobody in line takes them by a transaction over the version of the line's data
+// that it has seen. Joins and such callers write the data. So if anybody has joined or
+// taken a slot since, the transaction fails.
+
+// view is what was seen of a semaphore while nobody waited. Slots can be taken by it as
+// long as the line's data and the path's have these versions. No slot that is missing in
+// taken has been taken meanwhile.
+type view struct {
+	n         int              // how many slots there are
+	path      int32            // version of the path's data
+	line      int32            // version of the line's data
+	lineCzxid int64            // another line may have the same version
+	taken     map[string]int32 // the numbers of the slots, by their znodes' names
+}
+
+// lowest returns the k lowest numbers that are free. The slots beyond n, which a smaller
+// n has left over, count, too.
+func (v *view) lowest(k int) (free []int32, ok bool) {
+	if len(v.taken)+k > v.n {
+		return nil, false
+	}
+	taken := map[int32]bool{}
+	for _, i := range v.taken {
+		taken[i] = true
+	}
+	for i := int32(0); len(free) < k; i++ {
+		if !taken[i] {
+			free = append(free, i)
+		}
+	}
+	return free, true
+}
+
+var (
+	// errUnused: the line has never been used. It is to be joined, because the servers
+	// do not delete a container that never had a child.
+	errUnused = errors.New("line has never been used")
+	// errStale: what was seen is no longer so.
+	errStale = errors.New("semaphore has changed")
+)
+
+// enterFree takes k slots without a place in line. ErrLocked: somebody waits, or there
+// are not enough. join: take a place in a line that has never been used.
+func (x *Semaphore) enterFree(ctx context.Context, k int, join bool) (*SlotLease, error) {
+	for tries := 0; tries < zkconn.MaxTries; {
+		s, err := x.held.c.live(ctx)
+		var l *SlotLease
+		if err == nil {
+			l, err = x.enterFreeIn(ctx, s, k)
+		}
+		switch {
+		case errors.Is(err, errStale):
+			tries++
+			continue
+		case errors.Is(err, errUnused) && join:
+			err = x.line.tryInTurn(ctx, s, kindLock, func(p *place) error {
+				l, err = x.enterFirst(ctx, p, k, false)
+				return err
+			})
+		case errors.Is(err, errUnused):
+			err = ErrLocked
+		}
+		if !errors.Is(err, zkconn.ErrSessionOver) {
+			return l, err
+		}
+	}
+	return nil, zkconn.ErrContended
+}
+
+func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLease, error) {
+	v := x.takeKnown()
+	var free []int32
+	enough := false
+	if v != nil {
+		free, enough = v.lowest(k)
+	}
+	if !enough { // or not any more
+		var err error
+		if v, err = x.look(ctx, s, k); err != nil {
+			return nil, err
+		}
+		if free, enough = v.lowest(k); !enough {
+			return nil, ErrLocked
+		}
+	}
+	h := x.newSlots(s, free)
+	set := &zk.SetDataRequest{Path: x.line.abs(), Data: x.line.marker(), Version: v.line}
+	rs, failed, err := h.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)
+	if failed == any(set) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)) {
+		err = errStale
+	}
+	if err != nil {
+		return nil, err
+	}
+	var line *zk.Stat
+	if rs == nil { // the first reply was lost
+		_, line, err = s.Get(ctx, x.line.abs())
+	} else {
+		line = rs.Stat(set)
+		h.czxid = line.Mzxid // of the transaction that created the slots
+	}
+	if err == nil && line.Czxid != v.lineCzxid || errors.Is(err, zk.ErrNoNode) {
+		err = errStale // the line was deleted and made anew; somebody may wait
+	}
+	if err != nil {
+		h.leaveLater(false)
+		return nil, err
+	}
+	if rs != nil {
+		v.line = line.Version
+		h.addTo(v.taken)
+		x.setKnown(v)
+	}
+	return h.lease(ctx)
+}
+
+// look reads the semaphore, for a caller that wants k slots. ErrLocked: somebody waits.
+func (x *Semaphore) look(ctx context.Context, s *session, k int) (*view, error) {
+	for tries := 0; tries < zkconn.MaxTries; {
+		if err := s.Ready(ctx); err != nil {
+			return nil, err
+		}
+		// The line must be read before the slots: then the slots show all that were taken
+		// up to the line's version.
+		path, line, names, err := x.readAll(ctx, s)
+		if zkconn.Transient(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		n, err := x.agree(ctx, s, path)
+		switch {
+		case errors.Is(err, errStale):
+			tries++
+			continue
+		case err != nil:
+			return nil, err
+		case k > n:
+			return nil, tooMany(k, n)
+		case line.err != nil && !errors.Is(line.err, zk.ErrNoNode):
+			return nil, line.err
+		case line.err != nil, line.stat.Cversion == 0, !slices.Equal(line.data[:min(len(line.data), len(markerLayout))], []byte(markerLayout)):
+			return nil, errUnused
+		case line.stat.NumChildren > 0:
+			return nil, ErrLocked
+		}
+		return &view{
+			n: n, path: path.stat.Version, line: line.stat.Version, lineCzxid: line.stat.Czxid, taken: slotsAmong(names),
+		}, nil
+	}
+	return nil, zkconn.ErrContended
+}
+
+// answer is the answer to a read.
+type answer struct {
+	data []byte
+	stat *zk.Stat
+	err  error // nil, zk.ErrNoNode or another of the servers'
+}
+
+// readAll reads the path, the line and the slots, in this order, in one round trip. It
+// fails if the connection is lost.
+func (x *Semaphore) readAll(ctx context.Context, s *session) (path, line answer, slots []string, err error) {
+	var rs [2]*zkconn.Reading
+	for i, at := range []string{x.held.abs(), x.line.abs()} {
+		if rs[i], err = s.StartGet(at); err != nil {
+			return path, line, nil, err
+		}
+	}
+	slots, _, err = s.Children(ctx, x.slotsPath())
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return path, line, nil, err
+	}
+	for i, to := range []*answer{&path, &line} {
+		select {
+		case <-rs[i].Done():
+		case <-ctx.Done():
+			return path, line, nil, s.ContextErr(ctx)
+		}
+		if to.data, to.stat, to.err = rs[i].Data(); zkconn.Transient(to.err) {
+			return path, line, nil, to.err
+		}
+	}
+	return path, line, slots, nil
+}
+
+// takeKnown returns what is known, and forgets it: it holds for one transaction.
+func (x *Semaphore) takeKnown() *view {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	v := x.known
+	x.known = nil
+	return v
+}
+
+func (x *Semaphore) setKnown(v *view) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.known, x.busy = v, false
+}
+
+func (x *Semaphore) isBusy() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.busy
+}
+
+func (x *Semaphore) setBusy(busy bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.busy = busy
+}
+
+// enterFirst waits, with p first in line, until k slots are free, and takes them. If it
+// must not wait, it returns ErrLocked.
+func (x *Semaphore) enterFirst(ctx context.Context, p *place, k int, wait bool) (*SlotLease, error) {
+	busy := p.lineCount != 1
+	for {
+		v, watches, err := x.watch(ctx, p)
+		if errors.Is(err, errStale) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		free, enough := v.lowest(k)
+		switch {
+		case k > v.n:
+			return nil, tooMany(k, v.n)
+		case !enough && !wait:
+			return nil, ErrLocked
+		case !enough:
+			busy = true
+			if err := p.awaitAny(ctx, watches); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		l, err := x.takeTurn(ctx, p, v, free)
+		if !errors.Is(err, errStale) {
+			x.setBusy(busy)
+			return l, err
+		}
+	}
+}
+
+// watch returns what the first in line sees, and the watches that fire when a slot is
+// given back or when n changes. errStale: look again.
+func (x *Semaphore) watch(ctx context.Context, p *place) (*view, []*zkconn.Watch, error) {
+	// If an event of an earlier connection gave p its turn, this server may not show what
+	// was taken before it yet.
+	if p.s.hasMoved(p) {
+		if err := p.s.Sync(ctx, p.path); err != nil {
+			return nil, nil, err
+		}
+		p.turnConn = 0 // the reply has advanced the zxid
+	}
+	path, err := p.s.Watch(ctx, x.held.abs())
+	var n int
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		n, err = x.agree(ctx, p.s, answer{err: err})
+	case err == nil:
+		n, err = x.agree(ctx, p.s, answer{data: path.Data, stat: &path.Stat})
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	slots, err := p.s.WatchChildren(ctx, x.slotsPath())
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil, x.newSlots(p.s, []int32{0}).makeParent(ctx)
+	}
+	if err == nil && p.s.hasMoved(p) {
+		err = errStale
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return &view{n: n, path: path.Stat.Version, taken: slotsAmong(slots.Children)}, []*zkconn.Watch{path, slots}, nil
+}
+
+// takeTurn takes the slots and deletes the place, whose turn ends.
+func (x *Semaphore) takeTurn(ctx context.Context, p *place, v *view, free []int32) (*SlotLease, error) {
+	for leave := p.exitOps(true); ; {
+		h := x.newSlots(p.s, free)
+		check := &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}
+		rs, failed, err := h.take(ctx, append([]any{check}, leave.ops...)...)
+		if err == nil {
+			if rs != nil && leave.signal != nil {
+				h.czxid = rs.Stat(leave.signal).Mzxid
+			}
+			return h.lease(ctx)
+		}
+		if leave, err = p.exitAgain(ctx, leave, failed, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// forget notes that slots were given back.
+func (x *Semaphore) forget(names []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.known != nil {
+		maps.DeleteFunc(x.known.taken, func(name string, _ int32) bool { return slices.Contains(names, name) })
+	}
+}

@@ -1,0 +1,138 @@
+package zkrecipes
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+)
+
+// What somebody else does to the znodes of a Semaphore.
+
+// One of its slots was deleted: the lease is lost, also for Commit, and the others are
+// given back.
+func TestB22SemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
+	for _, slot := range []int{0, 1} {
+		for _, how := range []string{"watched", "commit", "release"} {
+			inBubble(t, func(t *testing.T, w *world) {
+				x := w.semaphore(2)
+				l := acquire(t, x, 2)
+				a := waitsFor(t, w.semaphore(2), 1)
+				if how == "watched" {
+					time.Sleep(2 * time.Second)
+				}
+				require.NoError(t, w.bare().Delete(w.slotNode(slot), -1))
+				next := a.Get()
+				if how != "watched" { // else the other slot may be free by now
+					require.Equal(t, slot, next.Slot())
+				}
+				switch how {
+				case "watched":
+					synctest.Wait()
+					require.ErrorIs(t, l.Err(), ErrLost)
+				case "commit":
+					_, err := l.Commit(harness.Within(t, time.Minute), &zk.CreateRequest{Path: "/x"})
+					require.ErrorIs(t, err, ErrLost)
+					require.NotContains(t, w.srv.Children("/"), "x")
+				}
+				require.ErrorIs(t, l.Release(), ErrLost)
+				synctest.Wait()
+				require.Equal(t, next.Slots(), w.taken(), "the other was given back, and the next holder's stands")
+				require.NoError(t, next.Err())
+				releaseSlots(t, next)
+				w.semaphoreAtRest()
+			})
+		}
+	}
+}
+
+func TestB22SemaphoreWaiterThatIsDeletedIsEvicted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		l := acquire(t, w.semaphore(1), 1)
+		as := []*harness.Call[*SlotLease]{waitsFor(t, w.semaphore(1), 1), waitsFor(t, w.semaphore(1), 1), waitsFor(t, w.semaphore(1), 1)}
+		names := placeNames(w.srv.Children("/s/line"), lockKinds)
+		slices.SortFunc(names, placeName.compare)
+		for i := range 2 {
+			require.NoError(t, w.bare().Delete("/s/line/"+names[1-i].name, -1)) // the second, and the first
+			_, err := as[1-i].Wait()
+			require.ErrorIs(t, err, ErrEvicted)
+			synctest.Wait()
+			require.True(t, as[2].Waiting())
+		}
+		releaseSlots(t, l)
+		releaseSlots(t, as[2].Get())
+		w.semaphoreAtRest()
+	})
+}
+
+// Everything is deleted under holders and waiters, who go on.
+func TestB23SemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
+	for _, path := range []string{"/s", "/s/line", "/s/slots"} {
+		inBubble(t, func(t *testing.T, w *world) {
+			x := w.semaphore(2)
+			l := acquire(t, x, 2)
+			as := []*harness.Call[*SlotLease]{waitsFor(t, w.semaphore(2), 1), waitsFor(t, w.semaphore(2), 2)}
+			wipe(t, w.bare(), path)
+			time.Sleep(time.Minute)
+			if path == "/s/line" {
+				require.NoError(t, l.Err())
+				releaseSlots(t, l)
+			} else {
+				require.ErrorIs(t, l.Err(), ErrLost)
+			}
+			synctest.Wait()
+			if as[0].Waiting() { // those who join the new line do so in any order
+				as[0], as[1] = as[1], as[0]
+			}
+			for _, a := range as {
+				releaseSlots(t, a.Get())
+			}
+			w.semaphoreAtRest()
+		})
+	}
+}
+
+func TestB25SemaphoreIgnoresForeignChildren(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		x := w.warmSemaphore(2)
+		conn := w.bare()
+		for _, name := range []string{"0", "1-", "x", "-1-00000000-0000-8000-8000-000000000000", "0-_c_x", "99999999999-00000000-0000-8000-8000-000000000000", "ü"} {
+			_, err := conn.Create("/s/slots/"+name, nil, 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		_, err := conn.Create("/s/line/x", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		for range 3 {
+			l := acquire(t, x, 2)
+			require.Equal(t, []int{0, 1}, l.Slots())
+			a := waitsFor(t, w.semaphore(2), 1)
+			releaseSlots(t, l)
+			releaseSlots(t, a.Get())
+		}
+		_, err = x.Holders(harness.Within(t, time.Minute))
+		require.NoError(t, err)
+	})
+}
+
+// The numbers of the line come to their end.
+func TestB87SemaphoreGoesOnWhenTheLinesNumbersAreUsedUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		l := acquire(t, w.semaphore(1), 1)
+		require.NoError(t, w.srv.SetCounter("/s/line", maxNumber))
+		as := []*harness.Call[*SlotLease]{waitsFor(t, w.semaphore(1), 1), waitsFor(t, w.semaphore(1), 1), waitsFor(t, w.semaphore(1), 1)}
+		releaseSlots(t, l)
+		for left := len(as); left > 0; left-- {
+			synctest.Wait()
+			i := slices.IndexFunc(as, func(a *harness.Call[*SlotLease]) bool { return !a.Waiting() })
+			require.GreaterOrEqual(t, i, 0)
+			releaseSlots(t, as[i].Get())
+			as = slices.Delete(as, i, i+1)
+		}
+		w.semaphoreAtRest()
+	})
+}

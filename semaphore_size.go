@@ -1,0 +1,128 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// How many slots a Semaphore has. The path's znode holds it. Each taking of slots checks
+// the version that it rests on.
+
+// Resize changes n, for this Semaphore and for all that were used before. If n grows, the
+// first waiter wakes. If n shrinks, nobody loses a slot: as long as more than n slots are
+// held, nobody gets one. A waiter that wants more than n gets ErrSize at its turn.
+//
+// Resize blocks until a server answers. ErrUncertain is returned if ctx ends before the
+// reply comes. Of several calls at the same time any may be the last. It costs one
+// request, and one request and one commit.
+func (x *Semaphore) Resize(ctx context.Context, n int) error {
+	if err := x.check(ctx, n); err != nil {
+		return fail("resize", x.path(), err)
+	}
+	ctx, done := x.held.c.bind(ctx)
+	defer done()
+	sent := false
+	for tries := 0; tries < zkconn.MaxTries; {
+		s, err := x.held.c.live(ctx)
+		if err == nil {
+			err = x.resizeIn(ctx, s, n, &sent)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case isContextErr(ctx, err) && sent:
+			err = fmt.Errorf("%w: %w", ErrUncertain, err)
+		case isContextErr(ctx, err):
+		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver):
+			continue
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists):
+			tries++
+			continue
+		}
+		return fail("resize", x.path(), err)
+	}
+	return fail("resize", x.path(), zkconn.ErrContended)
+}
+
+// resizeIn writes n, if the path's data is a size. sent is set before it is sent.
+func (x *Semaphore) resizeIn(ctx context.Context, s *session, n int, sent *bool) error {
+	data, stat, err := s.Get(ctx, x.held.abs())
+	if errors.Is(err, zk.ErrNoNode) {
+		*sent = true
+		if err = s.CreateContainer(ctx, x.held.abs(), sizeData(n), x.held.c.acl); err == nil {
+			x.follow(n, 0)
+		}
+		return err
+	}
+	if err == nil {
+		_, err = x.held.sizeIn(data, stat, "slots")
+	}
+	if err != nil {
+		return err
+	}
+	*sent = true
+	if stat, err = x.held.writeSize(ctx, s, n, stat.Version); err == nil {
+		x.follow(n, stat.Czxid)
+	}
+	return err
+}
+
+// follow makes n this value's, as the data of the path with that czxid.
+func (x *Semaphore) follow(n int, czxid int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.n, x.agreedIn, x.known = n, czxid, nil
+}
+
+// agree returns how many slots there are by a read of the path, and makes the path hold
+// this value's n where it holds none: then errStale is returned. Where this value has not
+// agreed with the path before, the two must be the same.
+func (x *Semaphore) agree(ctx context.Context, s *session, path answer) (n int, err error) {
+	switch {
+	case errors.Is(path.err, zk.ErrNoNode):
+		err = s.CreateContainer(ctx, x.held.abs(), sizeData(x.size()), x.held.c.acl)
+	case path.err != nil:
+		return 0, path.err
+	default:
+		if n, err = x.held.sizeIn(path.data, path.stat, "slots"); err == nil && n == 0 {
+			_, err = x.held.writeSize(ctx, s, x.size(), path.stat.Version)
+		}
+	}
+	switch {
+	case n == 0 && (err == nil || zkconn.Transient(err) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)):
+		return 0, errStale
+	case err != nil:
+		return 0, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case path.stat.Czxid == x.agreedIn:
+		x.n = n
+	case n == x.n:
+		x.agreedIn = path.stat.Czxid
+	default:
+		return 0, wrongSize("semaphore", "slots", n, x.n)
+	}
+	return n, nil
+}
+
+// tooMany returns the error of a caller that wants more slots than there are.
+func tooMany(k, n int) error {
+	return fmt.Errorf("%w: %d slots requested of a semaphore of %d slots", ErrSize, k, n)
+}
+
+// size returns how many slots there are, as far as this value knows.
+func (x *Semaphore) size() int {
+	if x == nil {
+		return 0
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.n
+}

@@ -1,0 +1,265 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// SlotLease is a Lease of slots of a Semaphore. Its Token grows with every holder of each
+// of its slots. Its Commit succeeds only while it holds all of them; its Check is of the
+// first one. If one slot is lost, the lease is, and the client gives the others back.
+// Its Reentrant has no effect on a Semaphore.
+type SlotLease struct {
+	*Lease
+	slots []int
+}
+
+// Slot returns the number of the slot, the lowest one if there are several.
+func (l *SlotLease) Slot() int { return l.slots[0] }
+
+// Slots returns the numbers of the slots, in order.
+func (l *SlotLease) Slots() []int { return slices.Clone(l.slots) }
+
+// slotPlace is a place whose znodes are the slots of one acquisition. Their names end in its
+// uuid.
+type slotPlace struct {
+	*place
+	numbers []int32
+}
+
+func (x *Semaphore) slotsPath() string { return x.held.abs() + "/slots" }
+
+func (x *Semaphore) slotPath(i int, uuid string) string {
+	return x.slotsPath() + "/" + strconv.Itoa(i) + "-" + uuid
+}
+
+// slotIn returns the number of the slot whose znode has that name.
+func slotIn(name string) (number int32, uuid string, ok bool) {
+	digits, uuid, ok := strings.Cut(name, "-")
+	n, err := strconv.ParseInt(digits, 10, 32)
+	return int32(n), uuid, ok && err == nil && n >= 0 && isUUID(uuid)
+}
+
+// slotsAmong returns the numbers of the slots among children, by name.
+func slotsAmong(children []string) map[string]int32 {
+	taken := make(map[string]int32, len(children))
+	for _, name := range children {
+		if i, _, ok := slotIn(name); ok {
+			taken[strings.Clone(name)] = i
+		}
+	}
+	return taken
+}
+
+// newSlots returns slots that are yet to be taken.
+func (x *Semaphore) newSlots(s *session, numbers []int32) *slotPlace {
+	uuid := newUUID()
+	paths := make([]string, len(numbers))
+	for i, n := range numbers {
+		paths[i] = x.slotPath(int(n), uuid)
+	}
+	h := &slotPlace{numbers: numbers, place: &place{
+		placeName: placeName{name: paths[0][len(x.slotsPath())+1:], kind: kindLock, uuid: uuid},
+		line:      x.held, s: s, path: paths[0], others: paths[1:],
+	}}
+	if len(numbers) == 1 {
+		h.others = nil
+	}
+	h.release = func(begin beginFunc) error {
+		err := h.giveBack(begin)
+		if err == nil || errors.Is(err, zk.ErrNoNode) {
+			x.forget(h.names())
+		}
+		return err
+	}
+	return h
+}
+
+// names returns the names of the slots' znodes.
+func (h *slotPlace) names() []string {
+	names := h.paths()
+	for i, path := range names {
+		names[i] = path[strings.LastIndexByte(path, '/')+1:]
+	}
+	return names
+}
+
+// addTo adds the slots to what is known to be taken.
+func (h *slotPlace) addTo(taken map[string]int32) {
+	for i, name := range h.names() {
+		taken[name] = h.numbers[i]
+	}
+}
+
+// take creates the slots and carries out ops, in one transaction. No results and no
+// error: it was carried out, and its reply was lost. errStale: what a check of ops rests
+// on has changed, or the slots' parent was missing and is there now. If ctx ends first,
+// the slots are given back in the background.
+//
+// The creates must come first: if the transaction is sent again, the first of them tells
+// whether it was carried out before, whatever has changed since.
+func (h *slotPlace) take(ctx context.Context, ops ...any) (rs *zkconn.Results, failed any, err error) {
+	// The background work that this starts must be counted before Close waits for it.
+	h.line.c.tasks.Add()
+	defer h.line.c.tasks.Finish()
+	creates := make([]any, 0, len(h.numbers))
+	for _, path := range h.paths() {
+		creates = append(creates, &zk.CreateRequest{
+			Path: path, Data: []byte(h.line.c.identity), Acl: h.line.c.acl, Flags: zk.FlagEphemeral,
+		})
+	}
+	t := h.s.Retry(nil, creates, ops)
+	results, failed, err := t.Wait(ctx)
+	creating := failed != nil && slices.Contains(creates, failed)
+	_, checking := failed.(*zk.CheckVersionRequest)
+	switch {
+	case err == nil:
+		return &results, nil, nil
+	case failed == creates[0] && errors.Is(err, zk.ErrNodeExists): // nobody else has this name
+		return nil, nil, nil
+	case creating && errors.Is(err, zk.ErrNodeExists): // somebody has deleted the first one
+		err = errLostAtOnce
+	case creating && errors.Is(err, zk.ErrNoNode):
+		err = h.makeParent(ctx)
+	case checking && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)):
+		err = errStale
+	}
+	if t.Unknown() {
+		h.leaveLater(false)
+	}
+	return nil, failed, err
+}
+
+// makeParent creates the parent of the slots, and returns errStale if it is there.
+func (h *slotPlace) makeParent(ctx context.Context) error {
+	err := h.s.CreateContainer(ctx, zkconn.Parent(h.path), nil, h.line.c.acl)
+	if err == nil || errors.Is(err, zk.ErrNodeExists) {
+		return errStale
+	}
+	return err
+}
+
+// lease makes the lease of slots that were taken.
+func (h *slotPlace) lease(ctx context.Context) (*SlotLease, error) {
+	g, err := h.grant(ctx)
+	var l *Lease
+	if err == nil {
+		l, err = g.enter(kindLock)
+	}
+	if err != nil {
+		h.leaveLater(false)
+		if errors.Is(err, ErrEvicted) || errors.Is(err, ErrLost) {
+			err = errLostAtOnce
+		}
+		return nil, err
+	}
+	numbers := make([]int, len(h.numbers))
+	for i, n := range h.numbers {
+		numbers[i] = int(n)
+	}
+	return &SlotLease{l, numbers}, nil
+}
+
+// giveBack deletes the slots. zk.ErrNoNode: one of them was gone, and now all are.
+func (h *slotPlace) giveBack(begin beginFunc) (gone error) {
+	left := h.paths()
+	for len(left) > 0 {
+		ops := make([]any, len(left))
+		for i, path := range left {
+			ops[i] = &zk.DeleteRequest{Path: path, Version: -1}
+		}
+		t, err := begin(ops...)
+		if err != nil {
+			return err
+		}
+		_, failed, err := t.Wait(h.s.Lifetime())
+		if !errors.Is(err, zk.ErrNoNode) {
+			return errors.Join(err, gone)
+		}
+		i := slices.Index(ops, failed)
+		left, gone = slices.Delete(left, i, i+1), err
+	}
+	return gone
+}
+
+// SlotHolder is a holder of slots of a Semaphore. To evict it, delete its znodes, which
+// are <path>/slots/<slot>-<ID>.
+type SlotHolder struct {
+	Slots    []int     // in order
+	ID       string    // of the acquisition; a random uuid
+	Identity string    // Options.Identity
+	Session  int64     // ZooKeeper's session id
+	Since    time.Time // when it took them, by the servers' clock
+	Token    Token
+}
+
+// Holders returns the holders, in the order of their slots. A path that does not exist
+// has none. It costs one request, and one for each slot that is taken.
+func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
+	if err := x.check(ctx, 1); err != nil {
+		return nil, fail("list", x.path(), err)
+	}
+	ctx, done := x.held.c.bind(ctx)
+	defer done()
+	for {
+		s, err := x.held.c.live(ctx)
+		var hs []SlotHolder
+		if err == nil {
+			hs, err = x.holdersIn(ctx, s)
+		}
+		if !errors.Is(err, zkconn.ErrSessionOver) {
+			return hs, fail("list", x.path(), err)
+		}
+	}
+}
+
+func (x *Semaphore) holdersIn(ctx context.Context, s *session) ([]SlotHolder, error) {
+	children, _, err := s.Children(ctx, x.slotsPath())
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	taken := slotsAmong(children)
+	names := make([]string, 0, len(taken))
+	for name := range taken {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return int(taken[a] - taken[b]) })
+	answers := make([]answer, len(names))
+	atATime(len(names), func(i int) {
+		a := &answers[i]
+		a.data, a.stat, a.err = s.Get(ctx, x.slotsPath()+"/"+names[i])
+	})
+	var hs []SlotHolder
+	at := map[string]int{} // index by ID
+	for i, a := range answers {
+		if errors.Is(a.err, zk.ErrNoNode) {
+			continue
+		}
+		if a.err != nil {
+			return nil, a.err
+		}
+		_, id, _ := slotIn(names[i])
+		j, ok := at[id]
+		if !ok {
+			j = len(hs)
+			at[id] = j
+			hs = append(hs, SlotHolder{
+				ID: id, Identity: string(a.data), Session: a.stat.EphemeralOwner,
+				Since: time.UnixMilli(a.stat.Ctime), Token: newToken(a.stat.Czxid, 0),
+			})
+		}
+		hs[j].Slots = append(hs[j].Slots, int(taken[names[i]]))
+	}
+	return hs, nil
+}

@@ -1,0 +1,46 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// The size of a Barrier or Semaphore is the data of its path, as decimal text.
+
+func sizeData(n int) []byte { return []byte(strconv.Itoa(n)) }
+
+// sizeIn returns the size in the data of the path's znode, which was read with stat: 0
+// if the znode is empty, because it was created as the parent of another one.
+func (l *line) sizeIn(data []byte, stat *zk.Stat, unit string) (int, error) {
+	switch {
+	case stat.EphemeralOwner != 0:
+		return 0, zk.ErrNoChildrenForEphemerals
+	case len(data) == 0:
+		return 0, nil
+	}
+	if n, err := strconv.Atoi(string(data)); err == nil && n > 0 {
+		return n, nil
+	}
+	return 0, zkconn.Errorf(ErrPathInUse, "the znode holds other data than a %s's number of %s: %.40q", l.recipe, unit, data)
+}
+
+// writeSize writes the size over that version of the data.
+func (l *line) writeSize(ctx context.Context, s *session, n int, version int32) (*zk.Stat, error) {
+	write := &zk.SetDataRequest{Path: l.abs(), Data: sizeData(n), Version: version}
+	rs, _, err := s.Multi(ctx, write)
+	if err != nil {
+		return nil, err
+	}
+	return rs.Stat(write), nil
+}
+
+// wrongSize returns the error of a caller that uses something of size right as if its
+// size were n.
+func wrongSize(recipe, unit string, right, n int) error {
+	return fmt.Errorf("%w: a %s of %d %s is used as one of %d", ErrSize, recipe, right, unit, n)
+}

@@ -206,6 +206,7 @@ type Entry struct {
 	Since    time.Time // when it was put, by the servers' clock
 	Attempts int       // how often it was taken, see Item.Attempt
 	Taken    bool      // somebody has it
+	Failure  Failure   // why it is a dead letter; the zero value for other items
 }
 
 // ErrEmpty is returned by Peek if no item is free.
@@ -274,10 +275,12 @@ func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) ite
 					return false, err
 				}
 				shown[item.Name] = true
-				if !yield(Entry{
-					ID: ItemID(item.ID()), Data: data, Since: time.UnixMilli(stat.Ctime),
+				e := Entry{
+					ID: ItemID(item.ID()), Since: time.UnixMilli(stat.Ctime),
 					Attempts: queuelog.Claims(stat, item.Claimed), Taken: item.Claimed && stat.NumChildren > 0,
-				}, nil) {
+				}
+				e.Data, e.Failure = q.c.cutNote(item.Name, data)
+				if !yield(e, nil) {
 					return false, nil
 				}
 			}

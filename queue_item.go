@@ -27,6 +27,8 @@ type Item struct {
 	// Attempt counts how often the item was taken, this time included. A znode that
 	// somebody else created below the item's and deleted again counts, too.
 	Attempt int
+	// Failure says why the item is a dead letter. It is the zero value for other items.
+	Failure Failure
 
 	q     *Queue
 	claim *claim

@@ -158,7 +158,7 @@ func (s *serving) serve(ctx context.Context, it *Item) *place {
 	if s.opts.MaxAttempts < 0 || it.Attempt < s.opts.MaxAttempts {
 		s.park(ctx, claimed, it)
 	} else {
-		s.giveBack(it)
+		s.moveFailed(claimed, it, err)
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ import (
 // bury makes dead letters of items whose handler fails with their data.
 func bury(t *testing.T, q *Queue, items ...string) (ids []ItemID) {
 	t.Helper()
+	q.opts.Backoff = func(int) time.Duration { return 0 } // else they overtake each other
 	ids = putOn(t, q, items...)
 	a := serveLater(t, q, func(_ context.Context, it *Item) error { return errors.New("cannot work on " + string(it.Data)) })
 	time.Sleep(time.Hour)
@@ -336,6 +337,7 @@ func TestB85RedriveOfALetterWithAForeignZnodeBelow(t *testing.T) {
 		moved, err := q.Redrive(t.Context(), 9)
 		require.NoError(t, err)
 		require.Equal(t, 2, moved)
+		synctest.Wait() // the log is written in the background
 		require.Contains(t, log.String(), `"znode":"`+letter+`"`)
 		require.Contains(t, log.String(), `"children":["note"]`)
 		require.Equal(t, []string{"x", "y"}, drain(t, q))

@@ -358,6 +358,7 @@ func TestB85AckPutOfAnItemWithAForeignZnodeBelow(t *testing.T) {
 		_, err := it.AckPut(t.Context(), to, []byte("moved"))
 		require.NoError(t, err)
 		require.Equal(t, []string{"moved"}, listed(t, to))
+		synctest.Wait() // the log is written in the background
 		require.Contains(t, log.String(), `"znode":"`+stays+`"`)
 		w.aside(q, stays, znode)
 	})

@@ -203,6 +203,7 @@ func TestB85RemovalOfAnItemWithAForeignZnodeBelow(t *testing.T) {
 					require.ErrorIs(t, q.Remove(t.Context(), ids[0]), ErrItemGone)
 					require.Equal(t, []string{"y", "z"}, drain(t, q))
 				}
+				synctest.Wait() // the log is written in the background
 				require.Contains(t, log.String(), `"znode":"`+stays+`"`)
 				require.Contains(t, log.String(), `"children":["note"]`)
 				w.aside(q, stays, znode)

@@ -255,6 +255,7 @@ func TestRedriveWaitsForRoom(t *testing.T) {
 		require.Zero(t, moved)
 		require.Equal(t, []string{"1", "2"}, drain(t, q))
 		require.Equal(t, []string{"3"}, listed(t, q.DeadLetters()))
+		synctest.Wait()
 		require.Empty(t, w.srv.Children(w.path+"/room"))
 	})
 }

@@ -50,7 +50,9 @@ func (q *Queue) Remove(ctx context.Context, id ItemID) error {
 		}
 		r := &removal{q: q, item: segment + "/" + items[i].Name}
 		_, err := q.remove(ctx, s, []*removal{r})
-		gone = r.stays
+		if err == nil {
+			gone = r.stays
+		}
 		return false, err
 	})
 	if err == nil {

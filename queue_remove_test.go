@@ -151,6 +151,23 @@ func TestB42RemovalWhoseSessionExpires(t *testing.T) {
 	}
 }
 
+// The session ends before a Remove is sent. It goes on in the next one, where the item has
+// been acked in the meantime: that is no success.
+func TestRemoveOfAnItemThatIsAckedBeforeTheNextSession(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
+		ids := putOn(t, q, "x")
+		w.plan.Add(zktest.Fault{Do: zktest.Expire, Op: opReceipt})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "sync", Skip: 1, For: time.Second})
+		a := harness.GoErr(t, func(ctx context.Context) error { return other.Remove(ctx, ids[0]) })
+		synctest.Wait()
+		ackOn(t, takeOn(t, q))
+		_, err := a.Wait()
+		require.ErrorIs(t, err, ErrItemGone)
+		require.Len(t, w.plan.Fired(), 2)
+	})
+}
+
 // A queue with many items below a long path is purged in requests that the servers accept.
 func TestPurgeOfManyItemsBelowALongPath(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

@@ -69,13 +69,16 @@ func (w *queueWorld) checkRemovals() {
 		}
 		known[kind] += call.n
 		uncertain[kind] = uncertain[kind] || errors.Is(call.err, zkrecipes.ErrUncertain)
-		gone := slices.ContainsFunc(w.observer.queue.items, func(it *item) bool { return it.id == string(call.id) && it.removed })
+		gone := slices.ContainsFunc(w.observer.queue.items, func(it *item) bool { return it.id == string(call.id) && (it.removed || it.deletedByOperator) })
 		if call.what == "remove" && call.err == nil && !gone {
 			w.log.violation("Remove returned nil, and %s was not removed", call.id)
 		}
 	}
-	seen := map[string]int{}
+	seen, operator := map[string]int{}, map[string]int{}
 	for _, it := range w.observer.queue.items {
+		if it.deletedByOperator { // or by a call while the operator was at it
+			operator["remove"]++
+		}
 		if it.removed {
 			seen["remove"]++
 		}
@@ -89,7 +92,7 @@ func (w *queueWorld) checkRemovals() {
 		}
 	}
 	for _, kind := range []string{"remove", "redrive"} {
-		if n := seen[kind]; n < known[kind] || n > known[kind] && !uncertain[kind] {
+		if n := seen[kind]; n+operator[kind] < known[kind] || n > known[kind] && !uncertain[kind] {
 			w.log.violation("%s: calls have returned %d, and the server did %d", kind, known[kind], n)
 		}
 	}

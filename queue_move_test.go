@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -262,22 +263,43 @@ func TestB44AckPutOfAClaimThatWasDeletedIsLost(t *testing.T) {
 	}
 }
 
-// Other producers seal the open segment again and again, and no number of them is a
-// failure.
+// Other producers have sealed the open segment since the last move: it goes on to the next
+// one, or lists the segments.
 func TestAckPutGoesOnToTheOpenSegment(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
 		to, others := next(q.c, 1, nil), next(w.stranger(nil), 1, nil)
 		var want []string
-		for i := range 5 {
-			putOn(t, q, fmt.Sprint("item ", i))
-			putOn(t, others, names(20)...)
+		for n := range 5 {
+			putOn(t, q, "x")
+			putOn(t, others, names(n)...)
 			_, err := takeOn(t, q).AckPut(t.Context(), to, []byte("moved"))
 			require.NoError(t, err)
-			want = append(append(want, names(20)...), "moved")
+			want = append(append(want, names(n)...), "moved")
 		}
 		require.Equal(t, want, listed(t, to))
 		require.Empty(t, listed(t, q))
+	})
+}
+
+// Others are quicker again and again, and no number of times is a failure.
+func TestAckPutGoesOnWhileOthersFillEachSegment(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		to, others := next(q.c, 1, nil), next(w.stranger(nil), 1, nil)
+		putOn(t, q, "x")
+		it := takeOn(t, q)
+		const times = 2*zkconn.MaxTries + 1
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: moves(true), For: time.Second, Times: times})
+		a := ackPutLater(t, it, to, "moved")
+		for n := range times {
+			time.Sleep(time.Second / 2)
+			require.Equal(t, n+1, w.plan.Fired()["delay before"])
+			putOn(t, others, fmt.Sprint(n))
+			time.Sleep(time.Second / 2)
+		}
+		a.Get()
+		require.Equal(t, append(names(times), "moved"), listed(t, to))
 	})
 }
 

@@ -137,8 +137,9 @@ func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
 // queue's. Letters that arrive meanwhile stay, so a huge n moves what there is.
 //
 // Redrive blocks until the servers answer or ctx ends. With MaxLen it also blocks, as
-// Put does, until there is room. It returns the errors of Put. With an error, moved is the
-// number of those that are known to be moved, and after ErrUncertain one more may be.
+// Put does, until there is room. It returns the errors of Put. A letter that is too large
+// does not hold up those behind it. With an error, moved is the number of those that are
+// known to be moved, and after ErrUncertain one more may be.
 //
 // Redrive costs two requests and one for each segment of about a hundred dead letters,
 // and for each letter one more than a Put.
@@ -168,19 +169,22 @@ func (q *Queue) redrive(ctx context.Context, n int) (moved int, err error) {
 	}
 	ctx, done := q.c.bind(ctx)
 	defer done()
+	var tooLarge error // of the last letter that is
 	for _, letter := range letters {
 		if moved == n {
 			break
 		}
 		ok, err := q.redriveOne(ctx, letter)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrTooLarge):
+			tooLarge = fmt.Errorf("letter %s: %w", letter, err)
+		case err != nil:
 			return moved, err
-		}
-		if ok {
+		case ok:
 			moved++
 		}
 	}
-	return moved, nil
+	return moved, tooLarge
 }
 
 // redriveOne moves a dead letter, with that path, unless it is taken, gone, or another

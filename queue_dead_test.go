@@ -260,6 +260,21 @@ func TestRedriveWaitsForRoom(t *testing.T) {
 	})
 }
 
+// A letter that is too large stays, and those behind it are moved.
+func TestRedriveGoesOnAfterALetterThatIsTooLarge(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
+		bury(t, q, "x", "large", "y")
+		small := NewQueue(q.c, w.path, &QueueOptions{MaxItemBytes: 3})
+		moved, err := small.Redrive(t.Context(), 9)
+		require.ErrorIs(t, err, ErrTooLarge)
+		require.ErrorContains(t, err, "zkrecipes: redrive "+w.path+": letter "+w.path+"-dead/s/0000000000/")
+		require.Equal(t, 2, moved)
+		require.Equal(t, []string{"large"}, listed(t, q.DeadLetters()))
+		require.Equal(t, []string{"x", "y"}, drain(t, q))
+	})
+}
+
 const opRedrive = "multi(setData,delete,check,create)"
 
 // A letter whose move back loses its request or reply is moved once, although its item has

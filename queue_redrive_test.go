@@ -200,3 +200,32 @@ func TestB85RedriveOfALetterWithAForeignZnodeBelow(t *testing.T) {
 		require.Empty(t, listed(t, q.DeadLetters()))
 	})
 }
+
+// An operator deletes the queue or its dead letters at any request of a Redrive, which
+// moves what is left.
+func TestB86OperatorActsAtAnyRequestOfARedrive(t *testing.T) {
+	for _, deleted := range []string{"/line", "/line-dead"} {
+		t.Run(deleted, func(t *testing.T) {
+			atAnyRequest(t, func(t *testing.T, w *world, between func(call, act func())) {
+				q, conn := w.small(2, &QueueOptions{MaxAttempts: 1}), w.bare()
+				bury(t, q, "x", "y", "z")
+				q = NewQueue(w.stranger(nil), w.path, nil)
+				var a *harness.Call[int]
+				between(func() {
+					a = harness.Go(t, func(ctx context.Context) (int, error) { return q.Redrive(ctx, 9) })
+				}, func() { removeTree(t, conn, deleted) })
+				moved := a.Get()
+				left := len(listed(t, q)) + len(listed(t, q.DeadLetters()))
+				if deleted == "/line" {
+					require.Equal(t, 3, moved)
+				}
+				require.LessOrEqual(t, left, 3)
+				if deleted == "/line-dead" {
+					require.Len(t, listed(t, q), moved)
+				}
+				putOn(t, q, "last")
+				require.Contains(t, drain(t, q), "last")
+			})
+		})
+	}
+}

@@ -122,9 +122,10 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 		q := w.queue(w.stranger(nil))
 		putOn(t, q, "x")
 		it := takeOn(t, q)
+		var noContext context.Context
 		stranger, large := w.stranger(nil), make([]byte, 2_000_000)
 		for want, put := range map[string]func() ([]ItemID, error){
-			"nil context":                       func() ([]ItemID, error) { return it.AckPut(nil, q) }, //nolint:staticcheck // that is what is tested
+			"nil context":                       func() ([]ItemID, error) { return it.AckPut(noContext, q) },
 			"other queue: not made by NewQueue": func() ([]ItemID, error) { return it.AckPut(t.Context(), nil, []byte("y")) },
 			"other queue: path does not begin with \"/\"": func() ([]ItemID, error) {
 				return it.AckPut(t.Context(), NewQueue(q.c, "next", nil), []byte("y"))

@@ -95,7 +95,7 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 		case err == nil, failed == nil:
 			return err
 		case slices.Contains(with, failed):
-			return refusedOp{failed, err}
+			return refusedOp{err}
 		}
 		if moved, sealed := tail.Moved(failed, err); !moved {
 			if leave, err = p.exitAgain(ctx, leave, failed, err); err != nil {
@@ -110,7 +110,6 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 
 // refusedOp is the error of one of the operations that append carries out with a put.
 type refusedOp struct {
-	op any
 	error
 }
 

@@ -302,13 +302,14 @@ func TestB86PurgeAtAnyRequestOfABoundedProducer(t *testing.T) {
 func TestRemovalsRefuseBadInput(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var none *Queue
+		var noContext context.Context
 		c := w.stranger(nil)
 		for want, call := range map[string]func() error{
 			`zkrecipes: remove an item of "": not made by NewQueue`: func() error { return none.Remove(t.Context(), "x") },
 			`zkrecipes: purge "": not made by NewQueue`:             func() error { _, err := none.Purge(t.Context()); return err },
 			`zkrecipes: redrive "": not made by NewQueue`:           func() error { _, err := none.Redrive(t.Context(), 1); return err },
 			`zkrecipes: put into "": not made by NewQueue`:          func() error { _, err := none.DeadLetters().Put(t.Context(), nil); return err },
-			`zkrecipes: purge /q: nil context`:                      func() error { _, err := NewQueue(c, "/q", nil).Purge(nil); return err }, //nolint:staticcheck // that is what is tested
+			`zkrecipes: purge /q: nil context`:                      func() error { _, err := NewQueue(c, "/q", nil).Purge(noContext); return err },
 			`zkrecipes: purge q: path does not begin with "/"`:      func() error { _, err := NewQueue(c, "q", nil).Purge(t.Context()); return err },
 		} {
 			require.EqualError(t, call(), want)

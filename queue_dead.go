@@ -20,7 +20,8 @@ import (
 // none, for one that was moved by a version of this library that kept no Failure, and for
 // one that is so large that a request has no room for it.
 type Failure struct {
-	// Queue is the path of the queue that the item comes from, without Options.Prefix.
+	// Queue is the path of the queue that the item comes from, without Options.Prefix. It
+	// is absolute if that queue is not below the Client's prefix.
 	Queue string `json:"queue"`
 	// Attempts is how often the item was taken there, as in Item.Attempt.
 	Attempts int `json:"attempts"`
@@ -73,8 +74,8 @@ func (c *Client) cutNote(name string, data []byte) (_ []byte, f Failure) {
 	if !ok || json.Unmarshal(note, &f) != nil {
 		return data, Failure{}
 	}
-	if path, ok := strings.CutPrefix(f.Queue, c.prefix); ok {
-		f.Queue = path
+	if path, ok := strings.CutPrefix(f.Queue, c.prefix+"/"); ok {
+		f.Queue = "/" + path
 	}
 	return rest, f
 }

@@ -51,6 +51,14 @@ func TestA21DeadLetterTellsItsLastFailureAndItsAttempts(t *testing.T) {
 			require.Equal(t, "x\ny", string(it.Data))
 			nackOn(t, it)
 		}
+		for prefix, queue := range map[string]string{"": "/app/jobs", "/ap": "/app/jobs"} {
+			e, err := NewQueue(w.stranger(nil), "/app/jobs-dead", nil).Peek(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "/app/jobs", e.Failure.Queue)
+			c := &Client{prefix: prefix}
+			_, f := c.cutNote(strings.Repeat("i", queuelog.IDLength)+"~0000000000", q.c.withNote("x", nil, want).Data)
+			require.Equal(t, queue, f.Queue)
+		}
 		require.Equal(t, []string{"x\ny"}, drain(t, letters))
 	})
 }

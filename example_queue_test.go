@@ -97,3 +97,75 @@ func ExampleItem_Ack() {
 	}
 	// Output: done: 3; 4: result exists: true
 }
+
+// Two queues make a pipeline. Each step acks its item and puts the result into the next
+// queue in one transaction, so nothing is lost and nothing is done twice.
+func ExampleItem_AckPut() {
+	ctx, cancel := context.WithCancel(context.Background())
+	client, stop := queueClient()
+	defer stop()
+	orders := zkrecipes.NewQueue(client, "/orders", nil)
+	parcels := zkrecipes.NewQueue(client, "/parcels", nil)
+	if _, err := orders.PutAll(ctx, []byte("book"), []byte("lamp")); err != nil {
+		log.Fatal(err)
+	}
+	packing := make(chan error)
+	go func() {
+		packing <- orders.Serve(ctx, func(ctx context.Context, order *zkrecipes.Item) error {
+			_, err := order.AckPut(ctx, parcels, append([]byte("packed "), order.Data...))
+			return err
+		})
+	}()
+	for range 2 {
+		parcel, err := parcels.Take(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s\n", parcel.Data)
+		if err := parcel.Ack(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	cancel()
+	if err := <-packing; err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// packed book
+	// packed lamp
+}
+
+// Dead letters tell why they failed. Once the reason is mended, they are moved back.
+func ExampleQueue_Redrive() {
+	ctx, cancel := context.WithCancel(context.Background())
+	client, stop := queueClient()
+	defer stop()
+	jobs := zkrecipes.NewQueue(client, "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 1})
+	if _, err := jobs.Put(ctx, []byte("invoice 17")); err != nil {
+		log.Fatal(err)
+	}
+	working := make(chan error)
+	go func() {
+		working <- jobs.Serve(ctx, func(context.Context, *zkrecipes.Item) error { return errors.New("the printer is on fire") })
+	}()
+	letter, err := jobs.DeadLetters().Take(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s, taken %d times: %s\n", letter.Data, letter.Failure.Attempts, letter.Failure.Text)
+	if err := letter.Nack(ctx); err != nil { // it stays a dead letter
+		log.Fatal(err)
+	}
+	cancel()
+	if err := <-working; err != nil {
+		log.Fatal(err)
+	}
+	moved, err := jobs.Redrive(context.Background(), 10)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("moved back:", moved)
+	// Output:
+	// invoice 17, taken 1 times: the printer is on fire
+	// moved back: 1
+}

@@ -39,14 +39,15 @@ type QueueOptions struct {
 	// It binds only the producers that set it. While puts with and without a bound are
 	// under way together, there may be more items.
 	MaxLen int
-	// MaxAttempts is how often an item may be taken. The consumer that takes it once
-	// more moves it to the dead letters instead. A Take whose context ends while the
-	// servers carry it out counts, too. 0 means 16, and a negative value any number.
+	// MaxAttempts is how often an item may be taken. Then it is moved to the dead letters:
+	// at once if a handler given to Serve fails, else by the consumer that takes it once
+	// more. A Take whose context ends while the servers carry it out counts, too. 0 means
+	// 16, and a negative value any number.
 	MaxAttempts int
-	// DeadLetter is the path of the queue of the dead letters. Items that were taken too
-	// often are moved there, with the same ID and Data. Empty means the queue's own path
-	// followed by "-dead". Nothing is ever dropped. If you consume the dead letters, give
-	// that queue other MaxAttempts.
+	// DeadLetter is the path of the queue of the dead letters, which DeadLetters returns.
+	// Items that were taken too often are moved there, with the same ID and Data, and with
+	// a Failure. Empty means the queue's own path followed by "-dead". Queues may share
+	// one. Nothing is ever dropped.
 	DeadLetter string
 	// MaxItemBytes is the largest Data that may be put. 0 means as much as a request to
 	// the servers has room for, a little less than 1,048,575 bytes.
@@ -246,6 +247,7 @@ type Entry struct {
 	Since    time.Time // when it was put, by the servers' clock
 	Attempts int       // how often it was taken, see Item.Attempt
 	Taken    bool      // somebody has it
+	Failure  Failure   // why it is a dead letter; the zero value for other items
 }
 
 // ErrEmpty is returned by Peek and TryTake if no item is free.
@@ -314,10 +316,12 @@ func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) ite
 					return false, err
 				}
 				shown[item.Name] = true
-				if !yield(Entry{
-					ID: ItemID(item.ID()), Data: data, Since: time.UnixMilli(stat.Ctime),
+				e := Entry{
+					ID: ItemID(item.ID()), Since: time.UnixMilli(stat.Ctime),
 					Attempts: queuelog.Claims(stat, item.Claimed), Taken: item.Claimed && stat.NumChildren > 0,
-				}, nil) {
+				}
+				e.Data, e.Failure = q.c.cutNote(item.Name, data)
+				if !yield(e, nil) {
 					return false, nil
 				}
 			}

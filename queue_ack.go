@@ -14,28 +14,45 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// ackTransaction removes an item: an ack, which carries the caller's operations, or the
-// move to another queue.
+// ackTransaction removes an item: an ack, which carries the caller's operations or puts
+// items into another queue, or the move to the dead letters.
 //
 // When it is sent again after a lost reply, it fails at the claim both if it was carried
 // out and if somebody has deleted the claim. For a mere ack the two are as good as one,
-// save for one more delivery. With the caller's operations a receipt tells them apart.
+// save for one more delivery, and so they are for a move to the dead letters. With the
+// caller's operations or items a receipt tells them apart.
 //
 // An item with znodes of others below it cannot be deleted. Then a mark is created beside
 // it, in its deletion's place, and nobody sees the item any more.
 type ackTransaction struct {
 	it     *Item
-	ops    []any         // the caller's
-	moveTo *queuelog.Log // where the item is put, or nil
-	marks  bool          // the item cannot be deleted, and is marked instead
-	rejoin *line         // in which a place is to be taken along, or nil
-	next   *place        // that was taken; there may be none
+	ops    []any    // the caller's
+	puts   *ackPuts // items that are put into a queue, or nil
+	marks  bool     // the item cannot be deleted, and is marked instead
+	rejoin *line    // in which a place is to be taken along, or nil
+	next   *place   // that was taken; there may be none
 	sent   chan struct{}
 	left   atomic.Bool // set by the caller that leaves, or by the outcome: see leaveNext
 }
 
-// ackParts are the parts of an attempt, in their order. Either receipt and ops are set,
-// or append is, or neither.
+// ackPuts are the items that an ackTransaction puts into a queue.
+type ackPuts struct {
+	to     *queuelog.Log
+	path   string // for errors; empty if the caller says it
+	size   int64  // of its segments
+	items  []queuelog.Item
+	once   bool // with a receipt
+	sealed bool // somebody else has filled the segment; the attempt was no failure
+}
+
+func (p *ackPuts) fail(err error) error {
+	if p.path == "" {
+		return err
+	}
+	return fmt.Errorf("put into %s: %w", p.path, err)
+}
+
+// ackParts are the parts of an attempt, in their order.
 type ackParts struct {
 	receipt *queuelog.Receipt
 	written []any // the receipt's operation
@@ -54,10 +71,13 @@ func (a *ackTransaction) run(ctx context.Context) error {
 	defer c.tasks.Finish()
 	err := a.it.lease.g.endWith(ctx, a.sent, func() (done bool, err error) {
 		defer a.leaveNext()
-		for range zkconn.MaxTries {
+		for tries := 0; tries < zkconn.MaxTries; {
 			again := false
 			if done, again, err = a.try(ctx); !again {
 				return done, err
+			}
+			if a.puts == nil || !a.puts.sealed {
+				tries++
 			}
 		}
 		return false, zkconn.ErrContended
@@ -85,11 +105,11 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 	if err != nil {
 		return false, false, err
 	}
-	body := parts.ops
+	var appended []any
 	if parts.append != nil {
-		body = parts.append.Ops
+		appended = parts.append.Ops
 	}
-	x := a.it.claim.s.Retry(a.sent, parts.written, parts.claim.all(), body, parts.next.ops())
+	x := a.it.claim.s.Retry(a.sent, parts.written, parts.claim.all(), parts.ops, appended, parts.next.ops())
 	rs, failed, err := x.Settle(ctx)
 	if err == nil {
 		a.carriedOut(ctx, parts, rs)
@@ -115,17 +135,18 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) {
 	c := a.it.claim
 	parts.claim = c.ackOps(a.marks)
-	switch {
-	case a.moveTo != nil:
-		item := queuelog.Item{ID: string(a.it.ID), Data: a.it.Data}
-		if parts.append, err = a.moveTo.Append(ctx, []queuelog.Item{item}, a.it.q.segmentSize); err != nil {
-			return parts, err
+	parts.ops = a.ops
+	if p := a.puts; p != nil {
+		p.sealed = false
+		if parts.append, err = p.to.Append(ctx, p.items, p.size); err != nil {
+			return parts, p.fail(err)
 		}
-	case len(a.ops) > 0:
+	}
+	if len(a.ops) > 0 || a.puts != nil && a.puts.once {
 		if parts.receipt, err = c.queue().Receipt(ctx); err != nil {
 			return parts, err
 		}
-		parts.written, parts.ops = parts.receipt.Write(c.name), a.ops
+		parts.written = parts.receipt.Write(c.name)
 	}
 	if a.rejoin != nil {
 		if state, err := a.rejoin.ensure(ctx, c.s); err == nil {
@@ -177,12 +198,14 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 		}
 		return false, false, fmt.Errorf("%w: %w", ErrUncertain, err)
 	}
-	if parts.append != nil {
-		moved, _ := parts.append.Moved(failed, err)
-		if moved {
+	if parts.append != nil && slices.Contains(parts.append.Ops, failed) {
+		moved, sealed := parts.append.Moved(failed, err)
+		if a.puts.sealed = sealed; moved {
 			return false, true, nil
 		}
-	} else if i := slices.Index(parts.ops, failed); failed != nil && i >= 0 {
+		return false, false, a.puts.fail(err)
+	}
+	if i := slices.Index(parts.ops, failed); failed != nil && i >= 0 {
 		return false, false, fmt.Errorf("operation %d: %w", i, err)
 	}
 	return false, false, err

@@ -322,10 +322,9 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	if err != nil {
 		return nil, err
 	}
-	return &Item{
-		ID: ItemID(c.name[:queuelog.IDLength]), Data: data, Attempt: queuelog.Claims(stat, true),
-		q: q, claim: c, lease: l,
-	}, nil
+	it := &Item{ID: ItemID(c.name[:queuelog.IDLength]), Attempt: queuelog.Claims(stat, true), q: q, claim: c, lease: l}
+	it.Data, it.Failure = q.c.cutNote(c.name, data)
+	return it, nil
 }
 
 // giveBack deletes the flag and the exclusion, once.

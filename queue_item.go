@@ -27,6 +27,8 @@ type Item struct {
 	// Attempt counts how often the item was taken, this time included. A znode that
 	// somebody else created below the item's and deleted again counts, too.
 	Attempt int
+	// Failure says why the item is a dead letter. It is the zero value for other items.
+	Failure Failure
 
 	q     *Queue
 	claim *claim
@@ -51,8 +53,8 @@ func (it *Item) ValidUntil() time.Time { return it.lease.ValidUntil() }
 func (it *Item) Token() Token { return it.lease.Token() }
 
 // Ack removes the item for good and carries out ops, all in one transaction. So what ops
-// do in ZooKeeper is done exactly once, however often the item was delivered. ops are
-// as in Lease.Commit. ctx may be the item's own. Ack blocks until a server answers or
+// do in ZooKeeper is done exactly once, however often the item was delivered. To put
+// items into another queue, use AckPut. ops are as in Lease.Commit. ctx may be the item's own. Ack blocks until a server answers or
 // ctx ends.
 //
 // nil means that it was done: now, or before if a reply was lost. But without ops, if

@@ -25,48 +25,58 @@ func (q *Queue) put(ctx context.Context, datas [][]byte) ([]ItemID, error) {
 	if q.opts.MaxLen > 0 && len(datas) > q.opts.MaxLen {
 		return nil, fmt.Errorf("%d items: QueueOptions.MaxLen is %d", len(datas), q.opts.MaxLen)
 	}
-	items := make([]queuelog.Item, len(datas))
-	ids := make([]ItemID, len(datas))
+	items, ids := newItems(datas)
+	ctx, done := q.c.bind(ctx)
+	defer done()
+	err := q.putItems(ctx, items)
+	if err != nil && !errors.Is(err, ErrUncertain) {
+		return nil, err
+	}
+	return ids, err
+}
+
+func newItems(datas [][]byte) (items []queuelog.Item, ids []ItemID) {
+	items, ids = make([]queuelog.Item, len(datas)), make([]ItemID, len(datas))
 	for i, data := range datas {
 		items[i] = queuelog.Item{ID: queuelog.NewID(), Data: data}
 		ids[i] = ItemID(items[i].ID)
 	}
-	ctx, done := q.c.bind(ctx)
-	defer done()
+	return items, ids
+}
+
+// putItems puts the items, and carries out the operations with in the same transaction.
+func (q *Queue) putItems(ctx context.Context, items []queuelog.Item, with ...any) error {
 	for {
 		s, err := q.c.live(ctx)
 		if err == nil {
 			err = q.checkFits(s, items)
 		}
 		if err == nil {
-			err = q.putIn(ctx, s, items)
+			err = q.putIn(ctx, s, items, with)
 		}
-		switch {
-		case err == nil, errors.Is(err, ErrUncertain):
-			return ids, err
-		case !errors.Is(err, zkconn.ErrSessionOver): // else nothing was sent
-			return nil, err
+		if !errors.Is(err, zkconn.ErrSessionOver) || errors.Is(err, ErrUncertain) { // else nothing was sent
+			return err
 		}
 	}
 }
 
 // putIn puts the items in one session, because the receipt ends with it. With a bound
 // it waits for its turn among the producers and for capacity first.
-func (q *Queue) putIn(ctx context.Context, s *session, items []queuelog.Item) error {
+func (q *Queue) putIn(ctx context.Context, s *session, items []queuelog.Item, with []any) error {
 	if q.opts.MaxLen > 0 {
 		return q.producers.inTurn(ctx, kindLock, nil, func(p *place) error {
 			if err := q.waitForCapacity(ctx, p, len(items)); err != nil {
 				return err
 			}
-			return q.append(ctx, p.s, p, items)
+			return q.append(ctx, p.s, p, items, with)
 		})
 	}
-	return q.append(ctx, s, nil, items)
+	return q.append(ctx, s, nil, items, with)
 }
 
-// append puts the items by a transaction of three parts: the receipt, the items, and,
-// for a producer that has waited for its turn, the exit of its place p.
-func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuelog.Item) error {
+// append puts the items by a transaction of four parts: the receipt, the operations with,
+// the items, and, for a producer that has waited for its turn, the exit of its place p.
+func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuelog.Item, with []any) error {
 	log := s.queue(q.abs())
 	var leave exit
 	if p != nil {
@@ -77,28 +87,16 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 		if err != nil {
 			return err
 		}
-		receipt, err := log.Receipt(ctx)
-		if err != nil {
-			return err
+		rs, failed, err := log.Transact(ctx, items[0].ID, ErrUncertain, with, tail.Ops, leave.ops)
+		if rs != nil {
+			tail.Done(*rs)
 		}
-		written := receipt.Write(items[0].ID)
-		x := s.Retry(nil, written, tail.Ops, leave.ops)
-		rs, failed, err := x.Wait(ctx)
 		switch {
-		case err == nil:
-			receipt.Used()
-			tail.Done(rs)
-			return nil
-		case failed == written[0]:
-			if done, err := receipt.Refused(x, err, ErrUncertain); done || err != nil {
-				return err
-			}
-			continue
-		case failed == nil && x.Unknown():
-			receipt.Abandon(x)
-			return fmt.Errorf("%w: %w", ErrUncertain, err)
+		case err == nil, failed == nil:
+			return err
+		case slices.Contains(with, failed):
+			return refusedOp{err}
 		}
-		receipt.Unused()
 		if moved, sealed := tail.Moved(failed, err); !moved {
 			if leave, err = p.exitAgain(ctx, leave, failed, err); err != nil {
 				return err
@@ -109,6 +107,13 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 	}
 	return zkconn.ErrContended
 }
+
+// refusedOp is the error of one of the operations that append carries out with a put.
+type refusedOp struct {
+	error
+}
+
+func (e refusedOp) Unwrap() error { return e.error }
 
 // exitAgain is for a transaction with an exit of the place, which failed. It returns the
 // exit with which the transaction can be sent again, or why it cannot be.

@@ -22,15 +22,16 @@ import (
 // back is given back by then, or in the background once there is a connection.
 //
 // If handler returns nil, Serve acks the item. An item that the handler has acked
-// itself, with operations for example, is left alone. If handler fails or panics, the
+// itself, with operations or by AckPut, is left alone. If handler fails or panics, the
 // item stays taken for QueueOptions.Backoff, and is then given back: it is the first to
 // be taken again. Meanwhile the worker goes on with the items behind it, unless sixteen
 // items for each worker stay taken like this. So if all handlers fail, as many items use
 // up their attempts side by side. If no item may overtake another, retry in the handler.
-// Items that stay taken when ctx ends are given back at once. Once an item was taken
-// MaxAttempts times, the consumer that takes it next moves it to the dead letters, even
-// if the handler's process dies each time. Failures are logged to the Logger, panics
-// with their stack. If Backoff panics, the default is used.
+// Items that stay taken when ctx ends are given back at once. An item that fails when it
+// is taken for the MaxAttempts-th time is moved to the dead letters at once, together with
+// the handler's error, see Failure. If the handler's process dies instead, the next
+// consumer moves it. Failures are logged to the Logger, panics with their stack. If
+// Backoff panics, the default is used.
 //
 // Serve goes on when the connection or an item is lost, and when the session ends. Any
 // other error ends all workers, once their handlers have finished:
@@ -152,7 +153,7 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 	if s.opts.MaxAttempts < 0 || it.Attempt < s.opts.MaxAttempts {
 		s.park(ctx, claimed, it)
 	} else {
-		s.giveBack(it)
+		s.moveFailed(claimed, it, err)
 	}
 }
 

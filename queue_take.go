@@ -3,7 +3,6 @@ package zkrecipes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 
@@ -115,7 +114,7 @@ func (q *Queue) deliverable(ctx context.Context, it *Item) (bool, error) {
 	if q.opts.MaxAttempts < 0 || it.Attempt <= q.opts.MaxAttempts {
 		return true, nil
 	}
-	return false, q.moveToDeadLetters(ctx, it)
+	return false, q.moveToDeadLetters(ctx, it, it.Data, it.Attempt-1, neverAcked)
 }
 
 // tryTake claims the first free item, whoever waits. nil: there is none.
@@ -269,25 +268,4 @@ func (s *scanner) taken(ctx context.Context, item string) error {
 			"queue", s.path, "znode", exclusion)
 	}
 	return nil
-}
-
-// deadLetters returns the absolute path of the queue of dead letters.
-func (q *Queue) deadLetters() string { return q.c.abs(q.opts.DeadLetter) }
-
-// moveToDeadLetters moves an item that was taken too often. Every consumer does so
-// before it hands the item out, so an item that kills each process that works on it does
-// not stay at the head for ever.
-func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item) error {
-	letters := it.lease.g.s.queue(q.deadLetters())
-	err := (&ackTransaction{it: it, moveTo: letters.Log}).run(ctx)
-	if err == nil {
-		q.c.hooks.log(slog.LevelWarn, "item was moved to the dead letters", "item", it.ID, "queue", q.path,
-			"dead letters", q.opts.DeadLetter, "attempts", it.Attempt-1)
-		return nil
-	}
-	q.c.tasks.Start(func() { it.lease.Release() }) // it was not moved, or is gone
-	if errors.Is(err, ErrLost) || errors.Is(err, ErrUncertain) {
-		return nil // if it was not moved, its next consumer does so
-	}
-	return fmt.Errorf("move item %s to the dead letters, %s: %w", it.ID, q.opts.DeadLetter, err)
 }

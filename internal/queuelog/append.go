@@ -3,7 +3,6 @@ package queuelog
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	"github.com/go-zookeeper/zk"
 
@@ -26,8 +25,17 @@ type tail struct {
 
 // Item is an item to be appended.
 type Item struct {
-	ID   string
-	Data []byte
+	ID    string
+	Data  []byte
+	Noted bool // the data begin with a note
+}
+
+// prefix returns the item's name without its number.
+func (it Item) prefix() string {
+	if it.Noted {
+		return it.ID + noteMark
+	}
+	return it.ID
 }
 
 // Append is the part of a transaction that puts items at a queue's tail.
@@ -64,7 +72,7 @@ func (l *Log) appendTo(n int64, seals bool, items []Item) *Append {
 	a.Ops = append(a.Ops, a.segment)
 	for _, it := range items {
 		a.last = &zk.CreateRequest{
-			Path: l.Segment(n) + "/" + it.ID, Data: it.Data, Acl: l.cfg.ACL, Flags: zk.FlagSequence,
+			Path: l.Segment(n) + "/" + it.prefix(), Data: it.Data, Acl: l.cfg.ACL, Flags: zk.FlagSequence,
 		}
 		a.Ops = append(a.Ops, a.last)
 	}
@@ -78,7 +86,7 @@ func (l *Log) appendTo(n int64, seals bool, items []Item) *Append {
 // Done notes the results of a transaction that was carried out.
 func (a *Append) Done(rs zkconn.Results) {
 	created := rs.Created(a.last)
-	number, err := strconv.ParseInt(created[len(a.l.Segment(a.number))+1+IDLength:], 10, 32)
+	number, ok := itemNumber(created[len(a.l.Segment(a.number))+1:])
 	l := a.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +94,7 @@ func (a *Append) Done(rs zkconn.Results) {
 	case !t.known || t.number != a.number:
 	case a.next != nil:
 		*t = tail{known: true, number: a.number + 1}
-	case err == nil:
+	case ok:
 		t.guessed, t.creates = false, max(t.creates, number+1)
 	}
 }

@@ -7,6 +7,7 @@
 //
 //	q/s/<n>               a segment; data version 0 means open, above 0 sealed
 //	q/s/<n>/<id><seq>     an item, persistent and sequential
+//	q/s/<n>/<id>~<seq>    one whose data begin with a note, as dead letters' do
 //	q/s/<n>/<id><seq>/c   a claim's exclusion, ephemeral: refuses other claims
 //	q/s/<n>/<id><seq>.<u> a claim's flag, ephemeral: shows the claim in the listing
 //	q/s/<n>/<id><seq>.done an item that is acked or moved, and could not be deleted
@@ -42,6 +43,10 @@ const (
 	IDLength   = 22
 	nameLength = IDLength + 10
 )
+
+// noteMark stands behind the id in the name of an item whose data begin with a note. So
+// no data that somebody puts can be taken for a note.
+const noteMark = "~"
 
 // ClaimName is what follows an item's path in that of a claim's exclusion.
 const ClaimName = "/c"
@@ -81,20 +86,18 @@ func Entries(children []string) []Entry {
 	entries := make([]Entry, 0, len(children))
 	flags, done := map[string]bool{}, map[string]bool{}
 	for _, name := range children {
-		if len(name) > nameLength && name[nameLength] == '.' {
-			flags[name[:nameLength]] = true
-			if name[nameLength:] == DoneName {
-				done[name[:nameLength]] = true
-			}
-			continue
-		}
-		if number, ok := itemNumber(name); ok {
+		item, mark, beside := strings.Cut(name, ".")
+		number, ok := itemNumber(item)
+		switch {
+		case !ok:
+		case beside:
+			flags[item] = true
+			done[item] = done[item] || "."+mark == DoneName
+		default:
 			entries = append(entries, Entry{Name: name, number: number})
 		}
 	}
-	if len(done) > 0 {
-		entries = slices.DeleteFunc(entries, func(e Entry) bool { return done[e.Name] })
-	}
+	entries = slices.DeleteFunc(entries, func(e Entry) bool { return done[e.Name] })
 	for i := range entries {
 		entries[i].Claimed = flags[entries[i].Name]
 	}
@@ -105,11 +108,20 @@ func Entries(children []string) []Entry {
 }
 
 func itemNumber(name string) (number int64, ok bool) {
+	if HasNote(name) {
+		name = name[:IDLength] + name[IDLength+len(noteMark):]
+	}
 	if len(name) != nameLength {
 		return 0, false
 	}
 	number, err := strconv.ParseInt(name[IDLength:], 10, 32)
 	return number, err == nil && name[IDLength] != '+'
+}
+
+// HasNote reports whether the data of the item with that name begin with a note. It may
+// be the name of a flag of the item's, too.
+func HasNote(name string) bool {
+	return len(name) > IDLength && strings.HasPrefix(name[IDLength:], noteMark)
 }
 
 func segmentName(n int64) string { return fmt.Sprintf("%010d", n) }

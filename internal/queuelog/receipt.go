@@ -137,6 +137,38 @@ func (r *Receipt) Abandon(x *zkconn.Retry) {
 	})
 }
 
+// Transact carries out a transaction of the parts, once, behind a receipt. It was carried
+// out if err is nil: now, or without rs by an attempt whose reply was lost. failed is the
+// operation that the servers refused; then nothing was done. An error that is uncertain
+// is returned if the outcome is unknown.
+func (l *Log) Transact(ctx context.Context, what string, uncertain error, parts ...[]any) (rs *zkconn.Results, failed any, err error) {
+	for range zkconn.MaxTries {
+		r, err := l.Receipt(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		written := r.Write(what)
+		x := l.s.Retry(nil, append([][]any{written}, parts...)...)
+		results, failed, err := x.Wait(ctx)
+		switch {
+		case err == nil:
+			r.Used()
+			return &results, nil, nil
+		case failed == written[0]:
+			if done, err := r.Refused(x, err, uncertain); done || err != nil {
+				return nil, nil, err
+			}
+		case failed == nil && x.Unknown():
+			r.Abandon(x)
+			return nil, nil, fmt.Errorf("%w: %w", uncertain, err)
+		default:
+			r.Unused()
+			return nil, failed, err
+		}
+	}
+	return nil, nil, zkconn.ErrContended
+}
+
 // Refused tells what it means that a transaction failed at its receipt: done if an
 // earlier attempt was carried out, an error that is uncertain if that cannot be known.
 // Neither: nothing was done, and another receipt may do.

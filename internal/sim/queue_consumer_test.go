@@ -14,16 +14,21 @@ import (
 // delivery is an item that was delivered to a consumer, and what it did with it.
 type delivery struct {
 	*zkrecipes.Item
+	c       *zkrecipes.Client
 	client  string
 	token   zkrecipes.Token
+	from    *observedQueue
 	claim   *claim
 	acks    []ackCall
-	handled bool // the handler has returned nil, so Serve may have acked it
+	served  bool   // by Serve
+	failed  string // how the handler's error begins
+	handled bool   // the handler has returned nil, so Serve may have acked it
 	nacked  bool
 }
 
 type ackCall struct {
 	effect bool // with operations
+	moves  bool // an AckPut
 	err    error
 }
 
@@ -37,9 +42,16 @@ func (w *queueWorld) consume(p *process, j int) {
 		var ds []*delivery
 		if !w.runCancelable(r, w.path, func(ctx context.Context) {
 			var err error
-			if r.IntN(3) == 0 {
+			if r.IntN(4) == 0 {
+				var d *delivery
+				if d, err = w.takeElsewhere(ctx, r, c, identity(p.i, life)); d != nil {
+					ds = append(ds, d)
+				}
+			} else if r.IntN(3) == 0 {
 				err = q.Serve(ctx, func(ctx context.Context, it *zkrecipes.Item) error {
-					return w.handle(w.received(it, w.observer.queue, identity(p.i, life)), p, life)
+					d := w.received(it, w.observer.queue, c, identity(p.i, life))
+					w.observer.serves(d, "")
+					return w.handle(d, p, life)
 				})
 				if err == nil && ctx.Err() == nil {
 					w.log.violation("worker %d.%d: Serve returned nil", p.i, j)
@@ -49,7 +61,7 @@ func (w *queueWorld) consume(p *process, j int) {
 				var items []*zkrecipes.Item
 				items, err = w.take(ctx, r, q)
 				for _, it := range items {
-					ds = append(ds, w.received(it, w.observer.queue, identity(p.i, life)))
+					ds = append(ds, w.received(it, w.observer.queue, c, identity(p.i, life)))
 				}
 			}
 			if err != nil && !w.isExpected(ctx, p, life, err) {
@@ -96,9 +108,27 @@ func (w *queueWorld) take(ctx context.Context, r *rand.Rand, q *zkrecipes.Queue)
 	}
 }
 
+// takeElsewhere takes an item of the next queue, or a dead letter, if there is one soon.
+func (w *queueWorld) takeElsewhere(ctx context.Context, r *rand.Rand, c *zkrecipes.Client, as string) (*delivery, error) {
+	other, from := zkrecipes.NewQueue(c, w.path, nil).DeadLetters(), w.observer.deadLetters
+	if r.IntN(2) == 0 {
+		other, from = w.next(c), w.observer.next
+	}
+	soon, cancel := context.WithTimeout(ctx, time.Duration(r.Int64N(int64(w.timeout))))
+	defer cancel()
+	it, err := other.Take(soon)
+	switch {
+	case err == nil:
+		return w.received(it, from, c, as), nil
+	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return nil, nil
+	}
+	return nil, err
+}
+
 // received notes a delivery.
-func (w *queueWorld) received(it *zkrecipes.Item, from *observedQueue, client string) *delivery {
-	d := &delivery{Item: it, client: client, token: it.Token()}
+func (w *queueWorld) received(it *zkrecipes.Item, from *observedQueue, c *zkrecipes.Client, client string) *delivery {
+	d := &delivery{Item: it, from: from, c: c, client: client, token: it.Token()}
 	w.log.note("%s has %s under 0x%x, attempt %d", client, it.ID, int64(d.token), it.Attempt)
 	w.mu.Lock()
 	w.deliveries = append(w.deliveries, d)
@@ -140,9 +170,11 @@ func (w *queueWorld) handle(d *delivery, p *process, life int) error {
 	switch w.intN(8) {
 	case 0:
 		w.events.add("handler failed")
+		w.observer.serves(d, "failed")
 		return errors.New("failed")
 	case 1:
 		w.events.add("handler panicked")
+		w.observer.serves(d, "handler panicked")
 		panic("handler")
 	case 2, 3:
 		w.finishItem(d, p, life)
@@ -156,7 +188,8 @@ const (
 	ackThatFails = 3 // with an operation that fails
 	ackEffect    = 4 // below this, Ack has an operation
 	nackItem     = 7
-	finishWays   = 8
+	moveItem     = 8 // AckPut
+	finishWays   = 9
 )
 
 // finishItem acks or nacks an item, and tries again until the outcome is known.
@@ -204,6 +237,9 @@ func (w *queueWorld) tryFinish(d *delivery) (way int, canceled bool, err error) 
 	defer cancel()
 	var ops []any
 	way = w.intN(finishWays)
+	if d.from != w.observer.queue { // no operations, which are judged by the queue's items
+		way = nackItem - w.intN(2)
+	}
 	if way < ackEffect {
 		ops = append(ops, &zk.CreateRequest{Path: effects + "/" + string(d.ID) + "-", Flags: zk.FlagSequence})
 	}
@@ -211,6 +247,9 @@ func (w *queueWorld) tryFinish(d *delivery) (way int, canceled bool, err error) 
 	case nackItem:
 		err = d.Nack(ctx)
 		d.nacked = true
+	case moveItem:
+		_, err = d.AckPut(ctx, w.next(d.c), []byte("next:"+string(d.ID)))
+		d.acks = append(d.acks, ackCall{moves: true, err: err})
 	case ackThatFails:
 		err = w.callAck(ctx, d, append(ops, &zk.DeleteRequest{Path: effects + "/none", Version: -1})...)
 	default:
@@ -223,7 +262,7 @@ func (w *queueWorld) tryFinish(d *delivery) (way int, canceled bool, err error) 
 // callAck acks an item, and records the call for the judge.
 func (w *queueWorld) callAck(ctx context.Context, d *delivery, ops ...any) error {
 	err := d.Ack(ctx, ops...)
-	d.acks = append(d.acks, ackCall{len(ops) > 0, err})
+	d.acks = append(d.acks, ackCall{effect: len(ops) > 0, err: err})
 	if err == nil && len(ops) > 0 {
 		w.events.add("acked with an effect")
 	}

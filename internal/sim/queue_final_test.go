@@ -19,13 +19,14 @@ func (w *queueWorld) checkAtRest() {
 	c, life := p.current()
 	as := identity(p.i, life)
 	q := zkrecipes.NewQueue(c, w.path, &zkrecipes.QueueOptions{MaxAttempts: -1})
-	w.drain(ctx, q, as, w.observer.queue)
-	w.finalItems(ctx, q, as)
-	w.drain(ctx, zkrecipes.NewQueue(c, w.path+"-dead", &zkrecipes.QueueOptions{MaxAttempts: -1}), as, w.observer.deadLetters)
+	w.drain(ctx, q, c, as, w.observer.queue)
+	w.finalItems(ctx, q, c, as)
+	w.drain(ctx, q.DeadLetters(), c, as, w.observer.deadLetters)
+	w.drain(ctx, w.next(c), c, as, w.observer.next)
 	w.deleteDone()
 	w.expectEmpty(q)
 	time.Sleep(w.timeout)
-	for _, path := range []string{w.path, w.path + "-dead"} {
+	for _, path := range []string{w.path, w.path + "-dead", w.path + "-next"} {
 		segments := w.srv.Children(path + "/s")
 		for _, segment := range segments {
 			w.checkEmpty(path + "/s/" + segment)
@@ -40,12 +41,14 @@ func (w *queueWorld) checkAtRest() {
 	for _, p := range w.processes {
 		p.client().Close()
 	}
-	w.checkEmpty(w.path + "/puts")
+	for _, q := range w.observer.all() {
+		w.checkEmpty(q.path + "/puts")
+	}
 }
 
 // drain takes all items, and checks that they come in the order in which they were
 // put.
-func (w *queueWorld) drain(ctx context.Context, q *zkrecipes.Queue, as string, from *observedQueue) {
+func (w *queueWorld) drain(ctx context.Context, q *zkrecipes.Queue, c *zkrecipes.Client, as string, from *observedQueue) {
 	n := 0
 	for ; w.observer.remaining(from) > 0; n++ {
 		it, err := q.Take(ctx)
@@ -53,7 +56,7 @@ func (w *queueWorld) drain(ctx context.Context, q *zkrecipes.Queue, as string, f
 			w.log.violation("at rest: %v\n%s", err, w.srv.Tree())
 			return
 		}
-		d := w.received(it, from, as)
+		d := w.received(it, from, c, as)
 		if first := w.observer.first(from); first != d.claim.item {
 			w.log.violation("at rest: %s was delivered before %s", it.ID, first.id)
 		}
@@ -62,7 +65,7 @@ func (w *queueWorld) drain(ctx context.Context, q *zkrecipes.Queue, as string, f
 			return
 		}
 	}
-	if n == 0 && from == w.observer.deadLetters {
+	if n == 0 && len(w.srv.Children(from.path+"/s")) == 0 { // nobody has used it
 		return
 	}
 	w.expectEmpty(q)
@@ -78,7 +81,7 @@ func (w *queueWorld) expectEmpty(q *zkrecipes.Queue) {
 }
 
 // finalItems puts items and takes them, and returns the second of them once.
-func (w *queueWorld) finalItems(ctx context.Context, q *zkrecipes.Queue, as string) {
+func (w *queueWorld) finalItems(ctx context.Context, q *zkrecipes.Queue, c *zkrecipes.Client, as string) {
 	w.observer.mu.Lock()
 	w.observer.bound = 0
 	w.observer.mu.Unlock()
@@ -95,7 +98,7 @@ func (w *queueWorld) finalItems(ctx context.Context, q *zkrecipes.Queue, as stri
 			return
 		}
 		got = append(got, string(it.Data))
-		d := w.received(it, w.observer.queue, as)
+		d := w.received(it, w.observer.queue, c, as)
 		if i == 1 {
 			err = it.Nack(ctx)
 		} else {

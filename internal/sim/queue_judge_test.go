@@ -16,7 +16,9 @@ func (w *queueWorld) checkCalls() {
 	defer w.observer.mu.Unlock()
 	by := map[string][]*item{}
 	for _, it := range w.observer.queue.items {
-		by[it.data] = append(by[it.data], it)
+		if !it.redriven {
+			by[it.data] = append(by[it.data], it)
+		}
 	}
 	for _, a := range w.puts {
 		w.checkPut(a, by)
@@ -24,9 +26,12 @@ func (w *queueWorld) checkCalls() {
 	if len(by) > 0 {
 		w.log.violation("items that no call has put: %v", by)
 	}
-	for _, it := range w.observer.queue.items {
-		w.checkItem(it)
+	for _, q := range w.observer.all() {
+		for _, it := range q.items {
+			w.checkItem(it)
+		}
 	}
+	w.checkRemovals()
 	for _, d := range w.deliveries {
 		w.checkDelivery(d)
 	}
@@ -67,11 +72,11 @@ func (w *queueWorld) checkPut(a *putCall, by map[string][]*item) {
 // the dead letters while no consumer had it.
 func (w *queueWorld) checkItem(it *item) {
 	switch {
-	case it.deletedByOperator:
+	case it.deletedByOperator, it.removed:
 	case it.deletedZxid == 0:
 		w.log.violation("item %s is left", it.id)
 	case it.deletedBy == nil: // itemDeleted has reported it
-	case it.movedToDead && it.deletedBy.delivery != nil:
+	case it.movedToDead && it.deletedBy.delivery != nil && !it.deletedBy.delivery.served:
 		w.log.violation("dead letter %s was delivered to %s", it.id, it.deletedBy.delivery.client)
 	case !it.movedToDead && it.deletedBy.delivery == nil:
 		w.log.violation("item %s is gone, and its last claim was never delivered", it.id)
@@ -85,17 +90,18 @@ func (w *queueWorld) checkDelivery(d *delivery) {
 	if cl == nil {
 		return
 	}
-	acked := cl.item.deletedBy == cl
-	may, must, effect := d.handled, false, false
+	acked := cl.item.deletedBy == cl && !cl.item.movedToDead
+	may, must, effect, moves := d.handled, false, false, false
+	mayMove := false
 	for _, a := range d.acks {
 		switch {
 		case a.err == nil:
 			// If the reply to an Ack without operations is lost, and the operator has
 			// deleted the claim, the worst is one more delivery.
-			may, must = true, must || a.effect || !w.observer.operatorDeletedClaim(cl)
-			effect = effect || a.effect
+			may, must = true, must || a.effect || a.moves || !w.observer.operatorDeletedClaim(cl)
+			effect, moves, mayMove = effect || a.effect, moves || a.moves, mayMove || a.moves
 		case errors.Is(a.err, zkrecipes.ErrUncertain):
-			may = true
+			may, mayMove = true, mayMove || a.moves
 		case errors.Is(a.err, zkrecipes.ErrReleased):
 			must = must || !d.nacked && !d.handled && !w.observer.operatorDeletedClaim(cl)
 		}
@@ -105,6 +111,8 @@ func (w *queueWorld) checkDelivery(d *delivery) {
 		w.log.violation("%s under 0x%x is acked, and no call may have done it: %v", d.ID, int64(d.token), d.acks)
 	case must && !acked:
 		w.log.violation("%s under 0x%x is not acked: %v", d.ID, int64(d.token), d.acks)
+	case moves && cl.item.movedOn != 1, acked && !mayMove && cl.item.movedOn > 0:
+		w.log.violation("%s under 0x%x was moved on %d times: %v", d.ID, int64(d.token), cl.item.movedOn, d.acks)
 	case effect && cl.item.effects != 1:
 		w.log.violation("%s under 0x%x is acked, without the operations of the Ack: %v", d.ID, int64(d.token), d.acks)
 	}

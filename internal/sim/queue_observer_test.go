@@ -11,21 +11,25 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// queueObserver follows what the server applies to a queue and its dead letters:
-// which items were put, which clients claimed them, and how they ended. It uses none
-// of the library's code, and knows only the names on the wire.
+// queueObserver follows what the server applies to a queue, its dead letters and the next
+// queue of a pipeline: which items were put, which clients claimed them, and how they
+// ended. It uses none of the library's code, and knows only the names on the wire.
 type queueObserver struct {
 	*waitWorld
 	maxAttempts int // negative if there is no limit
 	bound       int // maximum of items, 0 if there is none
 
-	mu                 sync.Mutex
-	queue, deadLetters *observedQueue
-	deletingQueue      bool  // the operator is deleting the queue
-	queueDeletedAt     int64 // logical time at which that last began or ended
+	mu                       sync.Mutex
+	queue, deadLetters, next *observedQueue
+	deletingQueue            bool  // the operator is deleting the queue
+	queueDeletedAt           int64 // logical time at which that last began or ended
 }
 
-// observedQueue is a queue, or its dead letters.
+func (o *queueObserver) all() []*observedQueue {
+	return []*observedQueue{o.queue, o.deadLetters, o.next}
+}
+
+// observedQueue is one of them.
 type observedQueue struct {
 	path        string
 	items       []*item // all there ever were, as they were put
@@ -44,6 +48,10 @@ type item struct {
 	deletedZxid       int64  // 0 while it exists
 	deletedBy         *claim // deleted in the same transaction
 	movedToDead       bool
+	failure           string // of a dead letter
+	movedOn           int    // items that an AckPut has put into the next queue with it
+	redriven          bool   // moved back from the dead letters
+	removed           bool   // without a claim, by Remove, Purge or Redrive
 	deletedByOperator bool
 	notes             int // znodes that the operator has created below it
 	notesDeleted      int // they count as attempts
@@ -67,7 +75,7 @@ func newQueueObserver(w *waitWorld, path string) *queueObserver {
 	observe := func(path string) *observedQueue {
 		return &observedQueue{path: path, byPath: map[string]*item{}, claims: map[string]*claim{}}
 	}
-	return &queueObserver{waitWorld: w, queue: observe(path), deadLetters: observe(path + "-dead")}
+	return &queueObserver{waitWorld: w, queue: observe(path), deadLetters: observe(path + "-dead"), next: observe(path + "-next")}
 }
 
 // effects is the parent of the znodes that Acks create with their items.
@@ -80,7 +88,7 @@ func (o *queueObserver) onChange(c zktest.Change) {
 	if id, ok := strings.CutPrefix(c.Path, effects+"/"); ok && c.Created {
 		o.effectCreated(id[:22], c)
 	}
-	for _, q := range []*observedQueue{o.queue, o.deadLetters} {
+	for _, q := range o.all() {
 		below, ok := strings.CutPrefix(c.Path, q.path+"/s/")
 		if !ok {
 			continue
@@ -88,9 +96,9 @@ func (o *queueObserver) onChange(c zktest.Change) {
 		switch parts := strings.Split(below, "/"); {
 		case len(parts) == 1 && !c.Created && !c.Deleted:
 			o.events.add("segment sealed")
-		case len(parts) == 2 && len(parts[1]) == 32 && c.Created:
+		case len(parts) == 2 && isItem(parts[1]) && c.Created:
 			o.itemCreated(q, parts[1], c)
-		case len(parts) == 2 && len(parts[1]) == 32 && c.Deleted:
+		case len(parts) == 2 && isItem(parts[1]) && c.Deleted:
 			o.itemDeleted(q, q.byPath[c.Path], c)
 		case len(parts) == 2 && c.Created && strings.HasSuffix(parts[1], ".done"):
 			o.itemDone(q, q.byPath[strings.TrimSuffix(c.Path, ".done")], c)
@@ -135,15 +143,24 @@ func (o *queueObserver) itemCreated(q *observedQueue, name string, c zktest.Chan
 	it := &item{id: name[:22], data: string(c.Data), createdAt: o.log.tick(), createdZxid: c.Zxid, freeSince: time.Now()}
 	q.items, q.byPath[c.Path] = append(q.items, it), it
 	q.size++
-	if q == o.queue {
+	switch q {
+	case o.queue:
 		if o.bound > 0 && q.size > o.bound {
 			o.log.violation("there are %d items, and may be at most %d", q.size, o.bound)
 		}
+		o.checkRedriven(it)
 		return
+	case o.next:
+		o.checkMovedOn(it)
+		return
+	}
+	if name[22] == '~' {
+		note, data, _ := strings.Cut(it.data, "\n")
+		it.data, it.failure = data, note
 	}
 	for _, dead := range o.queue.items {
 		if dead.id == it.id && dead.deletedZxid == c.Zxid && dead.deletedBy != nil && dead.data == it.data &&
-			o.maxAttempts > 0 && dead.deletedBy.nth+dead.notesDeleted > o.maxAttempts {
+			o.maxAttempts > 0 && o.mayBeDead(dead, it.failure) {
 			dead.movedToDead = true
 			o.events.add("dead letter")
 			return
@@ -151,6 +168,10 @@ func (o *queueObserver) itemCreated(q *observedQueue, name string, c zktest.Chan
 	}
 	o.log.violation("dead letter %s does not come from the queue", it.id)
 }
+
+// isItem reports whether a segment's child is an item. The second form is that of dead
+// letters that tell their failure.
+func isItem(name string) bool { return len(name) == 32 || len(name) == 33 && name[22] == '~' }
 
 // itemClaimed checks that items are claimed in the order in which they were put, and
 // each by one client at a time.
@@ -243,9 +264,9 @@ func (o *queueObserver) itemDeleted(q *observedQueue, it *item, c zktest.Change)
 		}
 	}
 	if it.deletedBy == nil {
-		it.deletedByOperator = o.deletingQueue || o.hasDeleted(c.Path)
-		if !it.deletedByOperator {
-			o.log.violation("%s was deleted without a claim of it", c.Path)
+		it.deletedByOperator = q == o.queue && (o.deletingQueue || o.hasDeleted(c.Path))
+		if it.removed = !it.deletedByOperator; it.removed {
+			o.checkRemoved(it, c)
 		}
 	}
 }
@@ -253,7 +274,7 @@ func (o *queueObserver) itemDeleted(q *observedQueue, it *item, c zktest.Change)
 // effectCreated checks that the operations of an Ack are done once, and in the
 // transaction that deletes the item.
 func (o *queueObserver) effectCreated(id string, c zktest.Change) {
-	for _, it := range o.queue.items {
+	for _, it := range slices.Backward(o.queue.items) { // the last one, if it was redriven
 		if it.id != id {
 			continue
 		}

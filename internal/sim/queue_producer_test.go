@@ -59,6 +59,9 @@ func (w *queueWorld) produce(p *process, j int) {
 			if r.IntN(8) == 0 {
 				w.callItems(ctx, q, p, life)
 			}
+			if err := w.manage(ctx, r, q, a); err != nil && !w.isExpected(ctx, p, life, err) {
+				w.log.violation("worker %d.%d: %v", p.i, j, err)
+			}
 		}) {
 			return
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// queueWorld is the workload of Queue: one queue, and the queue of its dead letters.
+// queueWorld is the workload of Queue: one queue, the queue of its dead letters, and one
+// into which some of its items are moved.
 type queueWorld struct {
 	*waitWorld
 	path          string
@@ -29,6 +30,7 @@ type queueWorld struct {
 	producers  int        // that are not done
 	puts       []*putCall
 	deliveries []*delivery
+	removals   []*removeCall
 }
 
 var queueEvents = []string{
@@ -37,6 +39,7 @@ var queueEvents = []string{
 	"acked", "acked with an effect", "ack uncertain", "caller's operation failed", "nacked", "lost",
 	"handler failed", "handler panicked", "several items taken", "item taken by TryTake", "delivered again", "dead letter", "segment sealed",
 	"flag deleted", "claim deleted", "place deleted", "queue deleted", "listed",
+	"moved on", "redriven", "removed", "purged", "failed for good",
 	"segments deleted", "data set on a segment", "free item deleted", "item marked as done",
 }
 
@@ -51,6 +54,9 @@ func newQueueWorld(seed uint64) *world {
 			shapes(create, del, del, del, create), shapes(set, del, del, del, create),
 			shapes(del, del, del, create, set), shapes(del, del, del, check, create), shapes(create, set),
 			shapes(del, del, create, create), shapes(set, del, del, create, create, create), shapes(set, check, create, del, create),
+			shapes(set, del, del, del, check, create), shapes(set, del, del, del, set, create, create),
+			shapes(set, del, check, create), shapes(set, del, set, create, create), shapes(set, del, check, create, set, del),
+			shapes(set, del), shapes(set, del, del), shapes(set, create, create),
 			"getData", "getChildren2", "sync",
 		}
 	}, "/app/queues/a")
@@ -92,6 +98,11 @@ func (w *queueWorld) options() *zkrecipes.QueueOptions {
 		MaxAttempts: w.observer.maxAttempts, Workers: 1 + w.intN(2),
 		Backoff: func(int) time.Duration { return time.Duration(w.intN(int(time.Second))) },
 	}
+}
+
+// next returns the queue into which consumers move items.
+func (w *queueWorld) next(c *zkrecipes.Client) *zkrecipes.Queue {
+	return zkrecipes.NewQueue(c, w.path+"-next", &zkrecipes.QueueOptions{MaxAttempts: -1})
 }
 
 // intN returns a random number in [0, n).

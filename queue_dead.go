@@ -1,0 +1,232 @@
+package zkrecipes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Failure says why an item is a dead letter. It is the zero value for an item that is
+// none, for one that was moved by a version of this library that kept no Failure, and for
+// one that is so large that a request has no room for it.
+type Failure struct {
+	// Queue is the path of the queue that the item comes from, without Options.Prefix. It
+	// is absolute if that queue is not below the Client's prefix.
+	Queue string `json:"queue"`
+	// Attempts is how often the item was taken there, as in Item.Attempt.
+	Attempts int `json:"attempts"`
+	// Text is the error that the handler given to Serve returned for the last attempt,
+	// with the stack if the handler panicked. It is cut after 4,096 bytes. If no handler
+	// has failed, because the last consumer died or gave the item back, the text says so.
+	Text string `json:"text"`
+}
+
+const (
+	maxFailureText = 4096
+
+	// neverAcked is the text for an item that the next consumer finds.
+	neverAcked = "taken as often as it may be and never acked: its last consumer gave it back, was lost or died"
+)
+
+// DeadLetters returns the queue of the dead letters of q, with any number of attempts
+// and otherwise without options. A dead letter has the ID and the Data of the item, and a
+// Failure. Its own Attempt and Since begin anew. DeadLetters sends nothing.
+func (q *Queue) DeadLetters() *Queue {
+	if q == nil {
+		return nil
+	}
+	letters := NewQueue(q.c, q.opts.DeadLetter, &QueueOptions{MaxAttempts: -1})
+	letters.segmentSize = q.segmentSize
+	return letters
+}
+
+// deadLetters returns the absolute path of the queue of dead letters.
+func (q *Queue) deadLetters() string { return q.c.abs(q.opts.DeadLetter) }
+
+// withNote returns an item that tells a failure: its data begin with a line of JSON, and
+// its name says so.
+func (c *Client) withNote(id ItemID, data []byte, f Failure) queuelog.Item {
+	f.Queue = c.abs(f.Queue)
+	if len(f.Text) > maxFailureText {
+		f.Text = strings.ToValidUTF8(f.Text[:maxFailureText], "")
+	}
+	note, _ := json.Marshal(f) // a struct of this shape never fails
+	return queuelog.Item{ID: string(id), Data: append(append(note, '\n'), data...), Noted: true}
+}
+
+// cutNote returns the data of an item with that name, without the note, and what the
+// note tells. If somebody has written a note that is none, it stays.
+func (c *Client) cutNote(name string, data []byte) (_ []byte, f Failure) {
+	if !queuelog.HasNote(name) {
+		return data, f
+	}
+	note, rest, ok := bytes.Cut(data, []byte{'\n'})
+	if !ok || json.Unmarshal(note, &f) != nil {
+		return data, Failure{}
+	}
+	if path, ok := strings.CutPrefix(f.Queue, c.prefix+"/"); ok {
+		f.Queue = "/" + path
+	}
+	return rest, f
+}
+
+// letter returns the dead letter of an item. For an item that is almost too large, the
+// failure's text is left out, or all of the Failure.
+func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
+	log, remove := it.claim.s.newQueueLog(q.deadLetters()), it.claim.ackOps(true).all()
+	for _, text := range []string{f.Text, ""} {
+		f.Text = text
+		letter := q.c.withNote(it.ID, data, f)
+		if zkconn.MultiSize(remove, log.LargestAppend([]queuelog.Item{letter}).Ops) <= jute.MaxFrame {
+			return letter
+		}
+	}
+	return queuelog.Item{ID: string(it.ID), Data: data}
+}
+
+// moveToDeadLetters moves an item, with those data, that was taken too often. A worker of
+// Serve does so if its handler fails for the last time. Else the next consumer does so
+// before it hands the item out, so an item that kills each process that works on it does
+// not stay at the head for ever.
+func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, attempts int, text string) error {
+	letter := q.letter(it, data, Failure{Queue: q.path, Attempts: attempts, Text: text})
+	puts := &ackPuts{to: it.claim.s.queue(q.deadLetters()).Log, size: q.segmentSize, items: []queuelog.Item{letter}}
+	err := (&ackTransaction{it: it, puts: puts}).run(ctx)
+	if err == nil {
+		q.c.hooks.log(slog.LevelWarn, "item was moved to the dead letters", "item", it.ID, "queue", q.path,
+			"dead letters", q.opts.DeadLetter, "attempts", attempts)
+		return nil
+	}
+	q.c.tasks.Start(func() { it.lease.Release() }) // it was not moved, or is gone
+	if errors.Is(err, ErrLost) || errors.Is(err, ErrUncertain) {
+		return nil // if it was not moved, its next consumer does so
+	}
+	return fmt.Errorf("move item %s to the dead letters, %s: %w", it.ID, q.opts.DeadLetter, err)
+}
+
+// moveFailed moves an item whose handler failed for the last time to the dead letters,
+// because only this process knows why. If it cannot, the next consumer does so.
+func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
+	data, _, err := it.claim.s.Get(ctx, it.claim.item) // the handler may have changed it.Data
+	if err != nil {
+		if !errors.Is(err, zk.ErrNoNode) && it.Err() == nil {
+			s.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.ID, "queue", s.path, "err", err)
+		}
+		s.giveBack(it)
+		return
+	}
+	data, _ = s.c.cutNote(it.claim.name, data)
+	if err := s.moveToDeadLetters(ctx, it, data, it.Attempt, why.Error()); err != nil {
+		s.c.hooks.log(slog.LevelError, "item stays in the queue", "item", it.ID, "queue", s.path, "err", err)
+	}
+}
+
+// Redrive moves up to n dead letters of this queue back to its end, the oldest ones
+// first, each in one transaction. They keep ID and Data, and their attempts begin anew.
+// It returns how many were moved. Dead letters that a consumer has, and those of other
+// queues with the same DeadLetter path, stay. One without a Failure counts as this
+// queue's. Letters that arrive meanwhile stay, so a huge n moves what there is.
+//
+// Redrive blocks until the servers answer or ctx ends. With MaxLen it also blocks, as
+// Put does, until there is room. It returns the errors of Put. A letter that is too large
+// does not hold up those behind it. With an error, moved is the number of those that are
+// known to be moved, and after ErrUncertain one more may be.
+//
+// Redrive costs two requests and one for each segment of about a hundred dead letters,
+// and for each letter one more than a Put.
+func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
+	moved, err = q.redrive(ctx, n)
+	return moved, q.fail("redrive", err)
+}
+
+func (q *Queue) redrive(ctx context.Context, n int) (moved int, err error) {
+	if err := q.check(ctx); err != nil {
+		return 0, err
+	}
+	if n < 0 {
+		return 0, fmt.Errorf("%d dead letters", n)
+	}
+	var letters []string
+	err = q.DeadLetters().eachSegment(ctx, func(_ *session, segment string, items []queuelog.Entry) (bool, error) {
+		for _, e := range items {
+			if !e.Claimed {
+				letters = append(letters, segment+"/"+e.Name)
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("list %s: %w", q.opts.DeadLetter, err)
+	}
+	ctx, done := q.c.bind(ctx)
+	defer done()
+	var tooLarge error // of the last letter that is
+	for _, letter := range letters {
+		if moved == n {
+			break
+		}
+		ok, err := q.redriveOne(ctx, letter)
+		switch {
+		case errors.Is(err, ErrTooLarge):
+			tooLarge = fmt.Errorf("letter %s: %w", letter, err)
+		case err != nil:
+			return moved, err
+		case ok:
+			moved++
+		}
+	}
+	return moved, tooLarge
+}
+
+// redriveOne moves a dead letter, with that path, unless it is taken, gone, or another
+// queue's.
+func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err error) {
+	r := &removal{q: q.DeadLetters(), item: letter}
+	name := letter[strings.LastIndexByte(letter, '/')+1:]
+	for range zkconn.MaxTries {
+		data, s, err := q.c.read(ctx, letter)
+		if errors.Is(err, zk.ErrNoNode) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		data, failure := q.c.cutNote(name, data)
+		if failure != (Failure{}) && failure.Queue != q.path {
+			return false, nil
+		}
+		item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data}
+		err = q.putItems(ctx, []queuelog.Item{item}, r.ops()...)
+		refused := refusedOp{}
+		if !errors.As(err, &refused) {
+			return err == nil, err
+		}
+		again, err := r.refused(ctx, s, refused.error)
+		if !again && !errors.Is(err, zkconn.ErrSessionOver) {
+			return false, err
+		}
+	}
+	return false, zkconn.ErrContended
+}
+
+// read reads a znode, in the next session if this one ends, and returns the session.
+func (c *Client) read(ctx context.Context, path string) (data []byte, s *session, err error) {
+	for {
+		if s, err = c.live(ctx); err != nil {
+			return nil, nil, err
+		}
+		if data, _, err = s.Get(ctx, path); !errors.Is(err, zkconn.ErrSessionOver) {
+			return data, s, err
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package zkrecipes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// What dead letters tell, and how they are moved back.
+
+// bury makes dead letters of items whose handler fails with their data.
+func bury(t *testing.T, q *Queue, items ...string) (ids []ItemID) {
+	t.Helper()
+	q.opts.Backoff = func(int) time.Duration { return 0 } // else they overtake each other
+	ids = putOn(t, q, items...)
+	a := serveLater(t, q, func(_ context.Context, it *Item) error { return errors.New("cannot work on " + string(it.Data)) })
+	time.Sleep(time.Hour)
+	synctest.Wait()
+	require.NoError(t, stop(a))
+	return ids
+}
+
+func TestA21DeadLetterTellsItsLastFailureAndItsAttempts(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := NewQueue(w.stranger(&Options{Prefix: "/app"}), "/jobs", &QueueOptions{MaxAttempts: 3})
+		ids := bury(t, q, "x\ny")
+		letters := q.DeadLetters()
+		want := Failure{Queue: "/jobs", Attempts: 3, Text: "cannot work on x\ny"}
+		e, err := letters.Peek(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, e.Failure)
+		require.Equal(t, "x\ny", string(e.Data))
+		for i := range 20 { // any number of attempts
+			it := takeOn(t, letters)
+			require.Equal(t, ids[0], it.ID)
+			require.Equal(t, want, it.Failure)
+			require.Equal(t, i+1, it.Attempt)
+			require.Equal(t, "x\ny", string(it.Data))
+			nackOn(t, it)
+		}
+		for prefix, queue := range map[string]string{"": "/app/jobs", "/ap": "/app/jobs"} {
+			e, err := NewQueue(w.stranger(nil), "/app/jobs-dead", nil).Peek(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "/app/jobs", e.Failure.Queue)
+			c := &Client{prefix: prefix}
+			_, f := c.cutNote(strings.Repeat("i", queuelog.IDLength)+"~0000000000", q.c.withNote("x", nil, want).Data)
+			require.Equal(t, queue, f.Queue)
+		}
+		require.Equal(t, []string{"x\ny"}, drain(t, letters))
+	})
+}
+
+// The worker whose handler fails for the last time moves the item at once. If it cannot,
+// because its session ends for example, the next consumer does so.
+func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
+		ids := putOn(t, q, "died", "given back", "panicked")
+		require.Equal(t, ids[0], takeOn(t, q).ID)
+		require.True(t, w.srv.Expire(sessionID(q.c)))
+		it := takeOn(t, q)
+		require.Equal(t, ids[1], it.ID)
+		nackOn(t, it)
+		a := serveLater(t, q, func(context.Context, *Item) error { panic("ouch") })
+		synctest.Wait()
+		require.NoError(t, stop(a))
+		var got []Failure
+		for e, err := range q.DeadLetters().Items(t.Context()) {
+			require.NoError(t, err)
+			require.Equal(t, ids[len(got)], e.ID)
+			got = append(got, e.Failure)
+		}
+		require.Len(t, got, 3)
+		for i, f := range got {
+			require.Equal(t, w.path, f.Queue)
+			require.Equal(t, 1, f.Attempts)
+			if i < 2 {
+				require.Equal(t, neverAcked, f.Text)
+			}
+		}
+		require.True(t, strings.HasPrefix(got[2].Text, "handler panicked: ouch\n"), got[2].Text)
+		require.Contains(t, got[2].Text, "queue_dead_test.go", "the stack")
+		require.LessOrEqual(t, len(got[2].Text), maxFailureText)
+	})
+}
+
+// The move at the last failure loses its request or reply: the letter is there once.
+func TestB44MoveOfAFailedItemWhoseReplyIsLostIsDoneOnce(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
+				bury(t, q, "before")
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(delete,delete,delete,check,create)"})
+				bury(t, q, "x", "y")
+				require.Len(t, w.plan.Fired(), 1)
+				var got []string
+				for e, err := range q.DeadLetters().Items(t.Context()) {
+					require.NoError(t, err)
+					got = append(got, e.Failure.Text)
+				}
+				require.Equal(t, []string{"cannot work on before", "cannot work on x", "cannot work on y"}, got)
+				require.Empty(t, w.items())
+			})
+		})
+	}
+}
+
+// A text is cut, and is valid UTF-8.
+func TestFailureThatIsLongIsCut(t *testing.T) {
+	c := &Client{}
+	for _, text := range []string{strings.Repeat("é", 10_000), strings.Repeat("x", maxFailureText-1) + "é", "\xff\x00\n"} {
+		item := c.withNote("id", []byte("data"), Failure{Text: text})
+		data, f := c.cutNote(strings.Repeat("i", queuelog.IDLength)+"~0000000000", item.Data)
+		require.Equal(t, "data", string(data))
+		require.LessOrEqual(t, len(f.Text), maxFailureText)
+		require.Greater(t, len(f.Text), min(len(text), maxFailureText-3))
+	}
+}
+
+// An item that is so large that there is no room for the text, or for any note, becomes a
+// dead letter without.
+func TestLargestItemsBecomeDeadLettersWithoutAFailure(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
+		s := live(t, q.c)
+		sized := func(room int) []byte { // leaves so many bytes of a request for a note
+			log, claim := s.newQueueLog(q.deadLetters()), q.newClaim(s, s.newQueueLog(q.abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
+			n := zkconn.MultiSize(claim.ackOps(true).all(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}).Ops)
+			return make([]byte, jute.MaxFrame-n-room)
+		}
+		note, err := json.Marshal(Failure{Queue: w.path, Attempts: 1, Text: errHandler.Error()})
+		require.NoError(t, err)
+		full, short := Failure{w.path, 1, errHandler.Error()}, Failure{w.path, 1, ""}
+		none := Failure{}
+		for room, want := range map[int]Failure{len(note) + 10: full, len(note) - 10: short, 3: none} {
+			data := sized(room)
+			id, err := q.Put(t.Context(), data)
+			require.NoError(t, err)
+			a := serveLater(t, q, func(context.Context, *Item) error { return errHandler })
+			synctest.Wait()
+			require.NoError(t, stop(a))
+			it := takeOn(t, q.DeadLetters())
+			require.Equal(t, id, it.ID)
+			require.Equal(t, want, it.Failure)
+			require.Equal(t, data, it.Data)
+			ackOn(t, it)
+		}
+	})
+}
+
+// Data are never taken for a note, however they begin. A letter that was moved by an
+// earlier version has none, and comes back, too.
+func TestDeadLettersWithoutANoteCanBeRead(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q, conn := w.queue(w.stranger(nil)), w.bare()
+		letters := q.DeadLetters()
+		note := `{"queue":"/line","attempts":3,"text":"no note"}` + "\nx"
+		putOn(t, letters, note)
+		_, err := conn.Create(letters.path+"/s/0000000000/"+queuelog.NewID()+"~0000000001", []byte("no JSON\nx"), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		var got []string
+		for e, err := range letters.Items(t.Context()) {
+			require.NoError(t, err)
+			require.Zero(t, e.Failure)
+			got = append(got, string(e.Data))
+		}
+		require.Equal(t, []string{note, "no JSON\nx"}, got)
+		moved, err := q.Redrive(t.Context(), 9)
+		require.NoError(t, err)
+		require.Equal(t, 2, moved)
+		require.Equal(t, got, drain(t, q))
+	})
+}

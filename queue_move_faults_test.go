@@ -1,0 +1,275 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Moves whose replies are lost, whose sessions expire, and that find another segment.
+
+// moves are the requests with which one item is moved, in segments of one size or the
+// other.
+func moves(sealing bool) string {
+	if sealing {
+		return "multi(setData,delete,delete,delete,setData,create,create)"
+	}
+	return "multi(setData,delete,delete,delete,check,create)"
+}
+
+// A move whose request or reply is lost is sent again, and is done once, even if the item
+// that was put has been taken and acked in the meantime.
+func TestB44AckPutWhoseReplyIsLostIsDoneOnce(t *testing.T) {
+	for _, sealing := range []bool{false, true} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("sealing=%v, after=%v", sealing, after), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					q := w.queue(w.stranger(nil))
+					to := next(q.c, map[bool]int64{false: 100, true: 1}[sealing], nil)
+					second := next(w.stranger(nil), 100, nil)
+					var got []string
+					b := serveLater(t, second, func(_ context.Context, it *Item) error {
+						got = append(got, string(it.Data))
+						return nil
+					})
+					putOn(t, q, "x", "y")
+					it := takeOn(t, q)
+					w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: moves(sealing), Times: 1})
+					ids, err := it.AckPut(t.Context(), to, []byte("moved"))
+					require.NoError(t, err)
+					require.Len(t, ids, 1)
+					synctest.Wait()
+					require.Len(t, w.plan.Fired(), 1)
+					require.Equal(t, []string{"moved"}, got)
+					require.ErrorIs(t, it.Err(), ErrReleased)
+					require.Equal(t, []string{"y"}, listed(t, q))
+					require.NoError(t, stop(b))
+					require.Empty(t, listed(t, second))
+				})
+			})
+		}
+	}
+}
+
+// The reply is lost, and the session ends before the move can be sent again.
+func TestB44AckPutWhoseSessionExpiresIsUncertain(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := w.queue(w.stranger(nil))
+				to := next(q.c, 100, nil)
+				putOn(t, q, "x")
+				putOn(t, to, "before")
+				it := takeOn(t, q)
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: moves(false)})
+				ids, err := it.AckPut(t.Context(), to, []byte("moved"))
+				require.ErrorIs(t, err, ErrUncertain)
+				require.Len(t, ids, 1, "to search for them")
+				synctest.Wait()
+				require.Error(t, it.Err())
+				if after {
+					require.Empty(t, listed(t, q))
+					require.Equal(t, []string{"before", "moved"}, listed(t, to))
+				} else {
+					require.Equal(t, []string{"x"}, listed(t, q))
+					require.Equal(t, []string{"before"}, listed(t, to))
+				}
+			})
+		})
+	}
+}
+
+// An operator deletes the claim while the outcome is unknown. The receipt shows that
+// nothing was done.
+func TestB44AckPutOfAClaimThatWasDeletedIsLost(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q, conn := w.queue(w.stranger(nil)), w.bare()
+				to := next(q.c, 100, nil)
+				putOn(t, q, "x")
+				putOn(t, to, "before")
+				it := takeOn(t, q)
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: moves(false), Times: 1})
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: moves(false), For: time.Second, Skip: 1})
+				a := ackPutLater(t, it, to, "moved")
+				time.Sleep(time.Second / 2)
+				if !after {
+					for _, path := range []string{it.claim.path, it.claim.exclusion()} {
+						require.NoError(t, conn.Delete(path, -1))
+					}
+				}
+				_, err := a.Wait()
+				if after {
+					require.NoError(t, err)
+					require.Equal(t, []string{"before", "moved"}, listed(t, to))
+					return
+				}
+				require.ErrorIs(t, err, ErrLost)
+				require.ErrorIs(t, it.Err(), ErrLost)
+				require.Equal(t, []string{"before"}, listed(t, to))
+				require.Equal(t, []string{"x"}, drain(t, q))
+			})
+		})
+	}
+}
+
+// Other producers have sealed the open segment since the last move: it goes on to the next
+// one, or lists the segments.
+func TestAckPutGoesOnToTheOpenSegment(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		to, others := next(q.c, 1, nil), next(w.stranger(nil), 1, nil)
+		var want []string
+		for n := range 5 {
+			putOn(t, q, "x")
+			putOn(t, others, names(n)...)
+			_, err := takeOn(t, q).AckPut(t.Context(), to, []byte("moved"))
+			require.NoError(t, err)
+			want = append(append(want, names(n)...), "moved")
+		}
+		require.Equal(t, want, listed(t, to))
+		require.Empty(t, listed(t, q))
+	})
+}
+
+// Others are quicker again and again, and no number of times is a failure.
+func TestAckPutGoesOnWhileOthersFillEachSegment(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		to, others := next(q.c, 1, nil), next(w.stranger(nil), 1, nil)
+		putOn(t, q, "x")
+		it := takeOn(t, q)
+		const times = 2*zkconn.MaxTries + 1
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: moves(true), For: time.Second, Times: times})
+		a := ackPutLater(t, it, to, "moved")
+		for n := range times {
+			time.Sleep(time.Second / 2)
+			require.Equal(t, n+1, w.plan.Fired()["delay before"])
+			putOn(t, others, fmt.Sprint(n))
+			time.Sleep(time.Second / 2)
+		}
+		a.Get()
+		require.Equal(t, append(names(times), "moved"), listed(t, to))
+	})
+}
+
+// An operator makes either queue again, or sets data on the open segment, at any request
+// of a move. The item is moved once, or lost with its queue.
+func TestB86OperatorActsAtAnyRequestOfAnAckPut(t *testing.T) {
+	acts := map[string]func(t *testing.T, conn *zk.Conn, w *world){
+		"deletes the other queue": func(t *testing.T, conn *zk.Conn, _ *world) { removeTree(t, conn, "/next") },
+		"deletes the queue":       func(t *testing.T, conn *zk.Conn, w *world) { removeTree(t, conn, w.path) },
+		"seals the other queue": func(t *testing.T, conn *zk.Conn, w *world) {
+			_, err := conn.Set("/next/s/"+slices.Max(w.srv.Children("/next/s")), nil, -1)
+			require.NoError(t, err)
+		},
+	}
+	for what, act := range acts {
+		t.Run(what, func(t *testing.T) {
+			atAnyRequest(t, func(t *testing.T, w *world, between func(call, act func())) {
+				q, conn := w.small(2, nil), w.bare()
+				to := next(q.c, 2, nil)
+				putOn(t, next(w.stranger(nil), 2, nil), "0", "1")
+				putOn(t, q, "x")
+				it := takeOn(t, q)
+				var a *harness.Call[[]ItemID]
+				between(func() { a = ackPutLater(t, it, to, "moved") }, func() { act(t, conn, w) })
+				_, err := a.Wait()
+				if err == nil {
+					require.Empty(t, listed(t, q))
+					if what != "deletes the other queue" {
+						require.Equal(t, []string{"0", "1", "moved"}, listed(t, to))
+					}
+				} else {
+					require.Equal(t, "deletes the queue", what, "%v", err)
+					require.Equal(t, []string{"0", "1"}, listed(t, to))
+				}
+				putOn(t, q, "last")
+				putOn(t, to, "last")
+				require.Contains(t, drain(t, q), "last")
+				require.Contains(t, drain(t, to), "last")
+			})
+		})
+	}
+}
+
+// If the servers refuse to put into the other queue, the error names it, and the item is
+// still claimed.
+func TestB36AckPutThatIsRefusedChangesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q, conn := w.queue(w.stranger(nil)), w.bare()
+		putOn(t, q, "x")
+		it := takeOn(t, q)
+		_, err := conn.Create("/next", nil, 0, zk.WorldACL(zk.PermRead))
+		require.NoError(t, err)
+		_, err = it.AckPut(t.Context(), next(q.c, 9, nil), []byte("y"))
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		require.EqualError(t, err, "zkrecipes: ack an item of "+w.path+": put into /next: zk: not authenticated")
+		other := NewQueue(q.c, "/other", nil)
+		putOn(t, other, "0")
+		_, err = conn.SetACL("/other/s/0000000000", zk.WorldACL(zk.PermRead), -1)
+		require.NoError(t, err)
+		_, err = it.AckPut(t.Context(), other, []byte("y"))
+		require.EqualError(t, err, "zkrecipes: ack an item of "+w.path+": put into /other: zk: not authenticated")
+		require.NoError(t, it.Err())
+		require.Equal(t, []string{"x"}, listed(t, q))
+		ackOn(t, it)
+	})
+}
+
+// An item with a foreign znode below it is moved, and marked as done.
+func TestB85AckPutOfAnItemWithAForeignZnodeBelow(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		opts, log := logged()
+		q, conn := w.queue(w.stranger(opts)), w.bare()
+		to := next(q.c, 9, nil)
+		putOn(t, q, "x")
+		it := takeOn(t, q)
+		stays := w.items()[0]
+		znode := w.foreign(conn, stays, "note")
+		_, err := it.AckPut(t.Context(), to, []byte("moved"))
+		require.NoError(t, err)
+		require.Equal(t, []string{"moved"}, listed(t, to))
+		synctest.Wait() // the log is written in the background
+		require.Contains(t, log.String(), `"znode":"`+stays+`"`)
+		w.aside(q, stays, znode)
+	})
+}
+
+// If ctx ends while a move is under way, the client sees it to its end. The items' data
+// are those at the call.
+func TestAckPutWhoseContextEndsIsSeenToItsEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		to := next(q.c, 9, nil)
+		putOn(t, q, "x")
+		putOn(t, to, "before")
+		it := takeOn(t, q)
+		w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: moves(false)})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: moves(false), For: 2 * time.Second})
+		ctx, cancel := context.WithCancel(t.Context())
+		data := []byte("moved")
+		a := harness.Go(t, func(context.Context) ([]ItemID, error) { return it.AckPut(ctx, to, data) })
+		time.Sleep(time.Second)
+		cancel()
+		ids, err := a.Wait()
+		require.ErrorIs(t, err, ErrUncertain)
+		require.Len(t, ids, 1)
+		copy(data, "wrong") // the client may have to send them again
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, it.Err(), ErrReleased)
+		require.Equal(t, []string{"before", "moved"}, listed(t, to))
+		require.Empty(t, listed(t, q))
+	})
+}

@@ -1,0 +1,154 @@
+package zkrecipes
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+)
+
+// Acks that put items into another queue, in one transaction.
+
+// next returns a second queue of a client, with segments of n creates.
+func next(c *Client, n int64, opts *QueueOptions) *Queue {
+	q := NewQueue(c, "/next", opts)
+	q.segmentSize = n
+	return q
+}
+
+// listed returns the data of all items.
+func listed(t testing.TB, q *Queue) (all []string) {
+	t.Helper()
+	for e, err := range q.Items(harness.Within(t, 20*time.Second)) {
+		require.NoError(t, err)
+		all = append(all, string(e.Data))
+	}
+	return all
+}
+
+func ackPutLater(t testing.TB, it *Item, to *Queue, items ...string) *harness.Call[[]ItemID] {
+	return harness.Go(t, func(ctx context.Context) ([]ItemID, error) { return it.AckPut(ctx, to, bytesOf(items)...) })
+}
+
+func bytesOf(items []string) (all [][]byte) {
+	for _, item := range items {
+		all = append(all, []byte(item))
+	}
+	return all
+}
+
+func TestA21AckPutMovesToAnotherQueueInOneTransaction(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		to := next(q.c, 100, nil)
+		putOn(t, q, "x", "y")
+		putOn(t, to, "before")
+		it := takeOn(t, q)
+		requests := w.requests(func() {
+			ids, err := it.AckPut(t.Context(), to, []byte("a"), []byte("b"))
+			require.NoError(t, err)
+			require.Len(t, ids, 2)
+		})
+		require.Equal(t, map[string]int{"multi(setData,delete,delete,delete,check,create,create)": 1}, requests)
+		require.ErrorIs(t, it.Err(), ErrReleased)
+		require.Equal(t, []string{"y"}, listed(t, q))
+		require.Equal(t, []string{"before", "a", "b"}, drain(t, to))
+		_, err := it.AckPut(t.Context(), to, []byte("again"))
+		require.ErrorIs(t, err, ErrReleased)
+
+		ids, err := takeOn(t, q).AckPut(t.Context(), to)
+		require.NoError(t, err)
+		require.Empty(t, ids, "an ack")
+		require.Empty(t, listed(t, q))
+		require.Empty(t, listed(t, to))
+	})
+}
+
+// An item goes to the end of its own queue, and its attempts begin anew.
+func TestAckPutIntoItsOwnQueueComesAtTheEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.small(2, &QueueOptions{MaxAttempts: 2})
+		putOn(t, q, "x", "y")
+		nackOn(t, takeOn(t, q))
+		for range 10 {
+			it := takeOn(t, q)
+			_, err := it.AckPut(t.Context(), q, it.Data)
+			require.NoError(t, err)
+		}
+		it := takeOn(t, q)
+		require.Equal(t, "x", string(it.Data))
+		require.Equal(t, 1, it.Attempt)
+		ackOn(t, it)
+		require.Equal(t, []string{"y"}, drain(t, q))
+		w.oneSegment(q)
+	})
+}
+
+// Serve leaves an item alone that its handler has moved, and wakes the other queue's
+// consumer.
+func TestServeLeavesAnItemAloneThatItsHandlerHasMoved(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		to := next(q.c, 3, nil)
+		second := next(w.stranger(nil), 3, nil)
+		var got []string
+		b := serveLater(t, second, func(_ context.Context, it *Item) error {
+			got = append(got, string(it.Data))
+			return nil
+		})
+		a := serveLater(t, q, func(ctx context.Context, it *Item) error {
+			_, err := it.AckPut(ctx, to, append(it.Data, '!'))
+			return err
+		})
+		synctest.Wait()
+		for _, name := range names(9) {
+			putOn(t, NewQueue(second.c, w.path, nil), name)
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"0!", "1!", "2!", "3!", "4!", "5!", "6!", "7!", "8!"}, got)
+		require.NoError(t, stop(a))
+		require.NoError(t, stop(b))
+		require.Empty(t, w.items())
+	})
+}
+
+// What cannot be done is refused before anything is sent, and the item stays claimed.
+func TestAckPutRefusesBadInput(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		putOn(t, q, "x")
+		it := takeOn(t, q)
+		var noContext context.Context
+		stranger, large := w.stranger(nil), make([]byte, 2_000_000)
+		for want, put := range map[string]func() ([]ItemID, error){
+			"nil context":                       func() ([]ItemID, error) { return it.AckPut(noContext, q) },
+			"other queue: not made by NewQueue": func() ([]ItemID, error) { return it.AckPut(t.Context(), nil, []byte("y")) },
+			"other queue: path does not begin with \"/\"": func() ([]ItemID, error) {
+				return it.AckPut(t.Context(), NewQueue(q.c, "next", nil), []byte("y"))
+			},
+			"put into /next: the queue belongs to another Client": func() ([]ItemID, error) {
+				return it.AckPut(t.Context(), next(stranger, 9, nil), []byte("y"))
+			},
+			"put into /next: QueueOptions.MaxLen is 9, and AckPut does not wait for room": func() ([]ItemID, error) {
+				return it.AckPut(t.Context(), next(q.c, 9, &QueueOptions{MaxLen: 9}), []byte("y"))
+			},
+			"put into /next: item of 2 bytes: QueueOptions.MaxItemBytes is 1": func() ([]ItemID, error) {
+				return it.AckPut(t.Context(), next(q.c, 9, &QueueOptions{MaxItemBytes: 1}), []byte("yy"))
+			},
+			"put into /next: request of 2000301 bytes": func() ([]ItemID, error) { return it.AckPut(t.Context(), next(q.c, 9, nil), large) },
+		} {
+			requests := w.requests(func() {
+				ids, err := put()
+				require.ErrorContains(t, err, "zkrecipes: ack an item of "+w.path+": "+want)
+				require.Empty(t, ids)
+			})
+			require.Empty(t, requests, want)
+		}
+		require.NoError(t, it.Err())
+		ackOn(t, it)
+	})
+}

@@ -1,0 +1,231 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Dead letters that are moved back.
+
+func TestA21RedriveMovesLettersBackWithAttemptsThatBeginAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.small(3, &QueueOptions{MaxAttempts: 2})
+		ids := bury(t, q, names(9)...)
+		moved, err := q.Redrive(t.Context(), 4)
+		require.NoError(t, err)
+		require.Equal(t, 4, moved)
+		require.Equal(t, names(9)[4:], listed(t, q.DeadLetters()))
+		for i := range 4 {
+			it := takeOn(t, q)
+			require.Equal(t, ids[i], it.ID)
+			require.Equal(t, fmt.Sprint(i), string(it.Data))
+			require.Equal(t, 1, it.Attempt)
+			require.Zero(t, it.Failure)
+			nackOn(t, it)
+			it = takeOn(t, q)
+			require.Equal(t, 2, it.Attempt)
+			ackOn(t, it)
+		}
+		moved, err = q.Redrive(t.Context(), math.MaxInt)
+		require.NoError(t, err)
+		require.Equal(t, 5, moved)
+		require.Equal(t, names(9)[4:], drain(t, q))
+		moved, err = q.Redrive(t.Context(), 1)
+		require.NoError(t, err)
+		require.Zero(t, moved)
+		_, err = q.Redrive(t.Context(), -1)
+		require.EqualError(t, err, "zkrecipes: redrive "+w.path+": -1 dead letters")
+	})
+}
+
+// Letters that a consumer has, and those of other queues, stay.
+func TestRedriveLeavesLettersThatAreTakenOrOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		opts := &QueueOptions{MaxAttempts: 1, DeadLetter: "/letters"}
+		q := NewQueue(w.stranger(nil), w.path, opts)
+		other := NewQueue(q.c, "/next", opts)
+		bury(t, q, "taken")
+		it := takeOn(t, q.DeadLetters())
+		bury(t, other, "other")
+		bury(t, q, "free")
+		moved, err := q.Redrive(t.Context(), 9)
+		require.NoError(t, err)
+		require.Equal(t, 1, moved)
+		require.Equal(t, []string{"free"}, drain(t, q))
+		ackOn(t, it)
+		moved, err = other.Redrive(t.Context(), 9)
+		require.NoError(t, err)
+		require.Equal(t, 1, moved)
+		require.Equal(t, []string{"other"}, drain(t, other))
+		require.Empty(t, listed(t, q.DeadLetters()))
+	})
+}
+
+// Redrive waits for room in a bounded queue, one letter after the other, and its ctx ends
+// that.
+func TestRedriveWaitsForRoom(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1, MaxLen: 2})
+		bury(t, q, "0", "1")
+		bury(t, q, "2", "3")
+		a := harness.Go(t, func(ctx context.Context) (int, error) { return q.Redrive(ctx, 3) })
+		synctest.Wait()
+		require.True(t, a.Waiting())
+		require.Equal(t, []string{"0", "1"}, listed(t, q))
+		ackOn(t, takeOn(t, q))
+		require.Equal(t, 3, a.Get())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		moved, err := q.Redrive(ctx, 3)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Zero(t, moved)
+		require.Equal(t, []string{"1", "2"}, drain(t, q))
+		require.Equal(t, []string{"3"}, listed(t, q.DeadLetters()))
+		synctest.Wait()
+		require.Empty(t, w.srv.Children(w.path+"/room"))
+	})
+}
+
+// A letter that is too large stays, and those behind it are moved.
+func TestRedriveGoesOnAfterALetterThatIsTooLarge(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
+		bury(t, q, "x", "large", "y")
+		small := NewQueue(q.c, w.path, &QueueOptions{MaxItemBytes: 3})
+		moved, err := small.Redrive(t.Context(), 9)
+		require.ErrorIs(t, err, ErrTooLarge)
+		require.ErrorContains(t, err, "zkrecipes: redrive "+w.path+": letter "+w.path+"-dead/s/0000000000/")
+		require.Equal(t, 2, moved)
+		require.Equal(t, []string{"large"}, listed(t, q.DeadLetters()))
+		require.Equal(t, []string{"x", "y"}, drain(t, q))
+	})
+}
+
+const opRedrive = "multi(setData,delete,check,create)"
+
+// A letter whose move back loses its request or reply is moved once, although its item has
+// been acked in the meantime.
+func TestB42RedriveWhoseReplyIsLostIsDoneOnce(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
+				bury(t, q, "x", "y")
+				var got []string
+				a := serveLater(t, NewQueue(w.stranger(nil), w.path, nil), func(_ context.Context, it *Item) error {
+					got = append(got, string(it.Data))
+					return nil
+				})
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: opRedrive})
+				moved, err := q.Redrive(t.Context(), 9)
+				require.NoError(t, err)
+				require.Equal(t, 2, moved)
+				synctest.Wait()
+				require.Len(t, w.plan.Fired(), 1)
+				require.Equal(t, []string{"x", "y"}, got)
+				require.NoError(t, stop(a))
+				require.Empty(t, listed(t, q.DeadLetters()))
+			})
+		})
+	}
+}
+
+// If the session ends before the outcome is known, the letter is in one of the queues.
+func TestB42RedriveWhoseSessionExpiresIsUncertain(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
+				bury(t, q, "x", "y", "z")
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: opRedrive, Skip: 1})
+				moved, err := q.Redrive(t.Context(), 9)
+				require.ErrorIs(t, err, ErrUncertain)
+				require.Equal(t, 1, moved)
+				require.Equal(t, []string{"x", "y", "z"}, slices.Concat(listed(t, q), listed(t, q.DeadLetters())))
+				_, err = q.Redrive(t.Context(), 9) // goes on with the others
+				require.NoError(t, err)
+				require.Equal(t, []string{"x", "y", "z"}, drain(t, q))
+			})
+		})
+	}
+}
+
+// The session ends while Redrive reads: it goes on in the next one.
+func TestRedriveGoesOnInTheNextSession(t *testing.T) {
+	for _, op := range []string{"sync", "getChildren2", "getData"} {
+		t.Run(op, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
+				bury(t, q, "x", "y", "z")
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, Op: op})
+				moved, err := q.Redrive(t.Context(), 9)
+				require.NoError(t, err)
+				require.Equal(t, 3, moved)
+				require.Equal(t, []string{"x", "y", "z"}, drain(t, q))
+			})
+		})
+	}
+}
+
+// A letter with a foreign znode below it is moved, and marked.
+func TestB85RedriveOfALetterWithAForeignZnodeBelow(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		opts, log := logged()
+		q := NewQueue(w.stranger(opts), w.path, &QueueOptions{MaxAttempts: 1})
+		bury(t, q, "x", "y")
+		segment := w.path + "-dead/s/0000000000/"
+		letter := segment + queuelog.Entries(w.srv.Children(w.path + "-dead/s/0000000000"))[0].Name
+		w.foreign(w.bare(), letter, "note")
+		moved, err := q.Redrive(t.Context(), 9)
+		require.NoError(t, err)
+		require.Equal(t, 2, moved)
+		synctest.Wait() // the log is written in the background
+		require.Contains(t, log.String(), `"znode":"`+letter+`"`)
+		require.Contains(t, log.String(), `"children":["note"]`)
+		require.Equal(t, []string{"x", "y"}, drain(t, q))
+		moved, err = q.Redrive(t.Context(), 9)
+		require.NoError(t, err)
+		require.Zero(t, moved)
+		require.Empty(t, listed(t, q.DeadLetters()))
+	})
+}
+
+// An operator deletes the queue or its dead letters at any request of a Redrive, which
+// moves what is left.
+func TestB86OperatorActsAtAnyRequestOfARedrive(t *testing.T) {
+	for _, deleted := range []string{"/line", "/line-dead"} {
+		t.Run(deleted, func(t *testing.T) {
+			atAnyRequest(t, func(t *testing.T, w *world, between func(call, act func())) {
+				q, conn := w.small(2, &QueueOptions{MaxAttempts: 1}), w.bare()
+				bury(t, q, "x", "y", "z")
+				q = NewQueue(w.stranger(nil), w.path, nil)
+				var a *harness.Call[int]
+				between(func() {
+					a = harness.Go(t, func(ctx context.Context) (int, error) { return q.Redrive(ctx, 9) })
+				}, func() { removeTree(t, conn, deleted) })
+				moved := a.Get()
+				left := len(listed(t, q)) + len(listed(t, q.DeadLetters()))
+				if deleted == "/line" {
+					require.Equal(t, 3, moved)
+				}
+				require.LessOrEqual(t, left, 3)
+				if deleted == "/line-dead" {
+					require.Len(t, listed(t, q), moved)
+				}
+				putOn(t, q, "last")
+				require.Contains(t, drain(t, q), "last")
+			})
+		})
+	}
+}

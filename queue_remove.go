@@ -1,0 +1,203 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Errors of calls that remove free items from a queue.
+var (
+	// ErrItemTaken is returned if a consumer has the item.
+	ErrItemTaken = errors.New("item is taken")
+	// ErrItemGone is returned if there is no such item (any more).
+	ErrItemGone = errors.New("no such item")
+)
+
+// Remove removes an item that no consumer has, for good. It blocks until the servers
+// answer or ctx ends. Consumers and producers may be at work meanwhile. If somebody has
+// created znodes below the item, it is marked as done instead, as by Ack, and the error
+// that is logged names them.
+//
+// nil means that this call removed the item: no consumer has acked it.
+//
+//   - ErrItemTaken is returned if a consumer has the item. It stays.
+//   - ErrItemGone is returned if there is no such item. It may have been acked.
+//   - ErrUncertain is returned if the session or ctx ended before the reply came. The
+//     item may be gone or not.
+//
+// Remove costs two requests, one for each segment of about a hundred items up to the
+// item's, and one request and one commit. The first time in a session it costs one of each
+// more.
+func (q *Queue) Remove(ctx context.Context, id ItemID) error {
+	gone := ErrItemGone
+	err := q.eachSegment(ctx, func(s *session, segment string, items []queuelog.Entry) (bool, error) {
+		i := slices.IndexFunc(items, func(e queuelog.Entry) bool { return e.ID() == string(id) })
+		if i < 0 {
+			return true, nil
+		}
+		if items[i].Claimed {
+			gone = ErrItemTaken
+			return false, nil
+		}
+		r := &removal{q: q, item: segment + "/" + items[i].Name}
+		_, err := q.remove(ctx, s, []*removal{r})
+		if err == nil {
+			gone = r.stays
+		}
+		return false, err
+	})
+	if err == nil {
+		err = gone
+	}
+	return q.fail("remove an item of", err)
+}
+
+// Purge removes all items that no consumer has, for good, and returns how many it
+// removed. Items that are taken stay, and those that are put meanwhile may. It blocks
+// until the servers answer or ctx ends. Consumers and producers may be at work meanwhile.
+// With an error, removed is the number of those that are known to be removed.
+//
+// Purge costs two requests, and for each segment of about a hundred items two requests and
+// one commit.
+func (q *Queue) Purge(ctx context.Context) (removed int, err error) {
+	err = q.eachSegment(ctx, func(s *session, segment string, items []queuelog.Entry) (bool, error) {
+		var all []*removal
+		for _, e := range items {
+			if !e.Claimed {
+				all = append(all, &removal{q: q, item: segment + "/" + e.Name})
+			}
+		}
+		for part := range slices.Chunk(all, removalsAtOnce(segment)) {
+			n, err := q.remove(ctx, s, part)
+			removed += n
+			if err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	return removed, q.fail("purge", err)
+}
+
+// removalsAtOnce returns for how many items of a segment a transaction has room, and no
+// more than a server carries out quickly.
+func removalsAtOnce(segment string) int {
+	return min(max(jute.MaxFrame/2/(2*len(segment)+500), 1), 100)
+}
+
+// eachSegment is like browse, but begins with a sync, and anew in the next session.
+func (q *Queue) eachSegment(ctx context.Context, f func(s *session, segment string, items []queuelog.Entry) (more bool, err error)) error {
+	if err := q.check(ctx); err != nil {
+		return err
+	}
+	ctx, done := q.c.bind(ctx)
+	defer done()
+	for {
+		s, err := q.c.live(ctx)
+		if err == nil {
+			err = s.Sync(ctx, q.abs())
+		}
+		if err == nil {
+			_, err = q.browseIn(ctx, s, 0, f)
+		}
+		if !errors.Is(err, zkconn.ErrSessionOver) || errors.Is(err, ErrUncertain) {
+			return err
+		}
+	}
+}
+
+// remove removes items in one transaction, and leaves out those that are taken or gone.
+func (q *Queue) remove(ctx context.Context, s *session, rs []*removal) (removed int, err error) {
+	log := s.queue(q.abs())
+	for tries := 0; tries < zkconn.MaxTries; tries++ {
+		if len(rs) == 0 {
+			return 0, nil
+		}
+		parts := make([][]any, len(rs))
+		for i, r := range rs {
+			parts[i] = r.ops()
+		}
+		_, failed, err := log.Transact(ctx, rs[0].item, ErrUncertain, parts...)
+		if err == nil {
+			return len(rs), nil
+		}
+		i := slices.IndexFunc(parts, func(ops []any) bool { return slices.Contains(ops, failed) })
+		if failed == nil || i < 0 {
+			return 0, err
+		}
+		again, err := rs[i].refused(ctx, s, err)
+		if err != nil {
+			return 0, err
+		}
+		if !again {
+			rs = slices.Delete(rs, i, i+1)
+			tries--
+		}
+	}
+	return 0, zkconn.ErrContended
+}
+
+// removal removes a free item, as part of a transaction. It needs no claim: the servers
+// do not delete an item with a claim's exclusion below it, and one with other znodes below
+// it is marked, which takes an exclusion of its own.
+type removal struct {
+	q     *Queue
+	item  string
+	marks bool  // the item cannot be deleted, and is marked as done instead
+	stays error // ErrItemTaken or ErrItemGone if it was not removed
+}
+
+func (r *removal) ops() []any { return r.q.newClaim(nil, r.item).ackOps(r.marks).item }
+
+// refused is called when one of the operations was refused, with its error. again: the
+// next attempt may be carried out. Otherwise there is an error, or stays is set.
+func (r *removal) refused(ctx context.Context, s *session, err error) (again bool, _ error) {
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		r.stays = ErrItemGone
+		return false, nil
+	case !errors.Is(err, zk.ErrNotEmpty) && !errors.Is(err, zk.ErrNodeExists):
+		return false, fmt.Errorf("item %s: %w", r.item, err)
+	}
+	below, _, err := s.Children(ctx, r.item)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		r.stays = ErrItemGone
+		return false, nil
+	case err != nil:
+		return false, err
+	case slices.Contains(below, queuelog.ClaimName[1:]):
+		return r.taken(ctx, s)
+	}
+	if r.marks = len(below) > 0; r.marks {
+		r.q.c.hooks.log(slog.LevelError, "an item cannot be removed, because there are znodes below it; it is marked as done instead",
+			"queue", r.q.path, "znode", r.item, "children", below)
+	}
+	return true, nil
+}
+
+// taken is for an item with a znode in a claim's place.
+func (r *removal) taken(ctx context.Context, s *session) (again bool, _ error) {
+	exclusion := r.item + queuelog.ClaimName
+	_, stat, err := s.Get(ctx, exclusion)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return true, nil
+	case err != nil && !errors.Is(err, zk.ErrNoAuth):
+		return false, err
+	case err != nil || stat.EphemeralOwner == 0: // not a consumer's
+		r.stays = fmt.Errorf("%w, or held by a znode of somebody else's: %s", ErrItemTaken, exclusion)
+	default:
+		r.stays = ErrItemTaken
+	}
+	return false, nil
+}

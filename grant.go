@@ -46,7 +46,7 @@ func (g *grant) place() *place { return g.current.Load() }
 // deleted.
 func newGrant(p *place) (*grant, error) {
 	g := &grant{
-		line: p.line, s: p.s, token: newToken(p.czxid, 0),
+		line: p.line, s: p.s, token: newToken(p.czxid, p.nth),
 		over: make(chan struct{}), handles: map[*Lease]struct{}{},
 		since: time.Now(), watched: p.own != nil && p.others == nil,
 	}

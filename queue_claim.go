@@ -20,6 +20,7 @@ import (
 type queueState struct {
 	*queuelog.Log
 	claiming *semaphore.Weighted // each claim being made holds 1; a sweep holds all
+	turns    turnState
 	// blocked has the items below which somebody has created a znode with the name of
 	// the exclusion, each with a *zkconn.Watch that fires when that znode is deleted.
 	blocked sync.Map
@@ -137,7 +138,8 @@ type claimTransaction struct {
 	p      *place                  // which it deletes; nil: none
 	check  *zk.CheckVersionRequest // or what must hold instead; nil: nothing
 
-	items []*Item // as many as claims; nil for those that were lost at once
+	items []*Item // as many as claims; nil for those that failed
+	errs  []error // why; nil for those that were lost at once
 }
 
 // claimParts are the operations of an attempt, in their order.
@@ -149,8 +151,7 @@ type claimParts struct {
 }
 
 // run carries the transaction out, or learns that it was not. done: it was. If it is not
-// known, or if there is an error, what was claimed is given back, in the background if
-// need be. A place is left where it is, unless done is true.
+// known, what was claimed is given back, in the background if need be. A place is left where it is, unless done is true.
 func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 	queue := a.claims[0].queue()
 	if queue.claiming.Acquire(ctx, 1) != nil {
@@ -173,7 +174,8 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 			}
 			return false, err
 		}
-		return true, a.read(ctx, readings)
+		a.read(ctx, readings)
+		return true, nil
 	}
 }
 
@@ -216,8 +218,8 @@ func (p *claimParts) setCzxid(claims []*claim, rs zkconn.Results) {
 	case p.leave.signal != nil:
 		czxid = rs.Stat(p.leave.signal).Mzxid // of the transaction that created the flags
 	}
-	for _, c := range claims {
-		c.czxid = czxid
+	for i, c := range claims {
+		c.czxid, c.nth = czxid, i
 	}
 }
 
@@ -230,8 +232,8 @@ func (a *claimTransaction) whyRefused(ctx context.Context, parts claimParts, x *
 			return nil // an earlier attempt's; nobody else has this name
 		case errors.Is(err, zk.ErrNoNode):
 			return &unclaimable{item: c.item}
-		case !onFlag && errors.Is(err, zk.ErrNodeExists) && x.Repeated():
-			return errLostAtOnce // it may be this claim's, whose flag somebody has deleted
+		case errors.Is(err, zk.ErrNodeExists) && x.Repeated():
+			return errLostAtOnce // it may be one of these claims, of which somebody has deleted a part
 		case !onFlag && errors.Is(err, zk.ErrNodeExists):
 			return &unclaimable{item: c.item, taken: true}
 		}
@@ -266,19 +268,27 @@ func (a *claimTransaction) send(ctx context.Context, x *zkconn.Retry) (rs zkconn
 }
 
 // read makes the items of claims that were made.
-func (a *claimTransaction) read(ctx context.Context, readings []*zkconn.Reading) (err error) {
-	a.items = make([]*Item, len(a.claims))
-	for i, c := range a.claims {
-		var failed error
-		a.items[i], failed = c.q.claimed(ctx, c, readings[i])
-		if failed != nil {
-			a.giveBack(c)
+func (a *claimTransaction) read(ctx context.Context, readings []*zkconn.Reading) {
+	a.items, a.errs = make([]*Item, len(a.claims)), make([]error, len(a.claims))
+	for i, c := range a.claims { // so that they are under way together
+		if c.czxid == 0 {
+			a.s.StartWatch(c.path)
 		}
-		if failed != nil && !errors.Is(failed, errLostAtOnce) && err == nil {
-			err = failed
+		if readings[i] == nil {
+			readings[i], _ = a.s.StartGet(c.item)
 		}
 	}
-	return err
+	for i, c := range a.claims {
+		it, err := c.q.claimed(ctx, c, readings[i])
+		switch {
+		case err == nil:
+			a.items[i] = it
+			continue
+		case !errors.Is(err, errLostAtOnce) && !errors.Is(err, zkconn.ErrSessionOver):
+			a.errs[i] = err
+		}
+		a.giveBack(c)
+	}
 }
 
 // giveBack deletes claims in the background.

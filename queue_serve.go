@@ -123,6 +123,10 @@ func (s *serving) work(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if ctx.Err() != nil { // its claim was under way
+			s.giveBack(items[0])
+			return zkconn.ContextErr(ctx)
+		}
 		s.serve(ctx, items[0])
 	}
 }
@@ -161,13 +165,21 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 // Client needs one there.
 func (s *serving) ackAndRejoin(ctx, claimed context.Context, it *Item) error {
 	ack := &ackTransaction{it: it}
-	if ctx.Err() == nil {
-		if t := s.reserve(); t != nil {
-			ack.rejoin = s.consumers
-			defer func() { t.reserved(ack.next) }()
-		}
+	if ctx.Err() != nil {
+		return ack.run(claimed)
 	}
-	return ack.run(claimed)
+	t := s.reserve()
+	if t == nil {
+		return ack.run(claimed)
+	}
+	ack.rejoin = s.consumers
+	var next *place
+	defer func() { t.reserved(next) }()
+	err := ack.run(claimed)
+	if err == nil { // else the place is deleted
+		next = ack.next
+	}
+	return err
 }
 
 // park gives an item back after its Backoff, or when ctx or its claim ends. It waits for

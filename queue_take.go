@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -25,6 +27,9 @@ func (t *turns) takeAlone() (done bool, err error) {
 		return false, err
 	}
 	scan := t.newScanner(s)
+	if scan.queue.turns.queued.Load() {
+		return false, nil
+	}
 	for tries := 0; tries < zkconn.MaxTries && !state.guest; tries++ {
 		want := t.wanted()
 		if want == 0 {
@@ -46,11 +51,11 @@ func (t *turns) takeAlone() (done bool, err error) {
 		if errors.Is(err, errJoined) {
 			break
 		}
-		if done || err != nil {
+		if done || err != nil && !errors.Is(err, queuelog.ErrStale) {
 			return done, err
 		}
 	}
-	t.setQueued(true)
+	scan.queue.turns.queued.Store(true)
 	return false, nil
 }
 
@@ -73,48 +78,80 @@ func (t *turns) nobodyWaits(line *zkconn.Reading) *zk.CheckVersionRequest {
 }
 
 // claim claims items for the takers, who get them in the order in which they came. p is
-// the place whose turn ends with that, or check fails where the line must be empty. done
-// is false if nothing was claimed because somebody was quicker: then the caller must look
-// again.
+// the place whose turn ends with that, or check fails where the line must be empty.
+// queuelog.ErrStale: nothing was claimed, because somebody was quicker.
 func (t *turns) claim(ctx context.Context, scan *scanner, items []string, p *place, check *zk.CheckVersionRequest) (done bool, err error) {
-	picked := t.pick(len(items))
+	a := &claimTransaction{s: scan.s, p: p, check: check}
+	picked := t.pick(t.fitting(scan.s, items))
 	if len(picked) == 0 {
 		return false, nil
 	}
-	a := &claimTransaction{s: scan.s, p: p, check: check}
 	for _, k := range picked {
 		for range k.n {
 			a.claims = append(a.claims, k.q.newClaim(scan.s, items[len(a.claims)]))
 		}
 	}
-	done, err = a.run(ctx)
-	claimed := a.items
-	for _, k := range picked {
-		if !done {
-			break
+	if done, err = a.run(ctx); !done {
+		t.hand(picked, false)
+		if err = scan.notClaimed(ctx, err); err == nil {
+			err = queuelog.ErrStale
 		}
-		for _, it := range claimed[:k.n] {
-			ok := it != nil
-			if ok && err == nil {
-				ok, err = k.q.deliverable(ctx, it)
-			}
-			if ok {
-				k.items = append(k.items, it)
-			}
-		}
-		claimed = claimed[k.n:]
+		return false, err
 	}
-	t.hand(picked, done)
-	return done, scan.notClaimed(ctx, err)
+	t.deliver(ctx, picked, a)
+	return true, nil
 }
 
-// deliverable reports whether an item was not taken too often. Else it moves it to the
-// dead letters.
-func (q *Queue) deliverable(ctx context.Context, it *Item) (bool, error) {
-	if q.opts.MaxAttempts < 0 || it.Attempt <= q.opts.MaxAttempts {
-		return true, nil
+// fitting returns how many of the items one request has room to claim.
+func (t *turns) fitting(s *session, items []string) int {
+	acl, identity := s.OwnedACL(t.c.acl), []byte(t.c.identity)
+	flag := items[0] + "." + queuelog.NewMark()
+	one := zkconn.CreateSize(flag, identity, acl) + zkconn.CreateSize(items[0]+queuelog.ClaimName, []byte(flag), acl) + 32
+	rest := len(identity) + 4*len(flag) + 1000 // what leaves the line, or checks it
+	return max(1, min(len(items), (jute.MaxFrame-rest)/one))
+}
+
+// deliver hands out the items of a claim. Those that were taken too often come last,
+// because it takes time to move them.
+func (t *turns) deliver(ctx context.Context, picked []share, a *claimTransaction) {
+	var served, rest []share
+	tooOften := map[*taker][]*Item{}
+	i := 0
+	for _, k := range picked {
+		for range k.n {
+			switch it := a.items[i]; {
+			case it == nil:
+				k.err = cmp.Or(k.err, a.errs[i])
+			case k.q.takenTooOften(it):
+				tooOften[k.taker] = append(tooOften[k.taker], it)
+			default:
+				k.items = append(k.items, it)
+			}
+			i++
+		}
+		if len(tooOften[k.taker]) == 0 {
+			served = append(served, k)
+		} else {
+			rest = append(rest, k)
+		}
 	}
-	return false, q.moveToDeadLetters(ctx, it, it.Data, it.Attempt-1, neverAcked)
+	t.hand(served, true)
+	for _, k := range rest {
+		for _, it := range tooOften[k.taker] {
+			k.err = cmp.Or(k.err, k.q.moveUnacked(ctx, it))
+		}
+		t.hand([]share{k}, true)
+	}
+}
+
+// takenTooOften reports whether an item belongs to the dead letters.
+func (q *Queue) takenTooOften(it *Item) bool {
+	return q.opts.MaxAttempts >= 0 && it.Attempt > q.opts.MaxAttempts
+}
+
+// moveUnacked moves an item that was taken too often.
+func (q *Queue) moveUnacked(ctx context.Context, it *Item) error {
+	return q.moveToDeadLetters(ctx, it, it.Data, it.Attempt-1, neverAcked)
 }
 
 // tryTake claims the first free item, whoever waits. nil: there is none.
@@ -131,8 +168,11 @@ func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
 		case err != nil || it == nil:
 			return nil, err
 		}
-		if ok, err := q.deliverable(ctx, it); ok || err != nil {
-			return it, err
+		if !q.takenTooOften(it) {
+			return it, nil
+		}
+		if err := q.moveUnacked(ctx, it); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -145,17 +185,15 @@ func (q *Queue) tryTakeIn(ctx context.Context, s *session) (*Item, error) {
 			return nil, err
 		}
 		a := &claimTransaction{s: s, claims: []*claim{q.newClaim(s, items[0])}}
-		done, err := a.run(ctx)
-		if done && err == nil && a.items[0] == nil {
-			err = errLostAtOnce
-		}
-		if done || err != nil {
+		switch done, err := a.run(ctx); {
+		case done && a.items[0] == nil:
+			return nil, cmp.Or(a.errs[0], errLostAtOnce)
+		case done:
+			return a.items[0], nil
+		default:
 			if err = scan.notClaimed(ctx, err); err != nil {
 				return nil, err
 			}
-		}
-		if done {
-			return a.items[0], nil
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -17,6 +19,7 @@ import (
 type taker struct {
 	q     *Queue // whose options count
 	ctx   context.Context
+	since time.Time
 	n     int           // how many items it takes at most
 	done  chan struct{} // closed when items or err is set, or when neither will be
 	items []*Item
@@ -39,12 +42,7 @@ type turns struct {
 	joining  chan struct{} // non-nil while an ack takes a place along; closed then
 	place    *place        // that an ack has taken along
 	idle     *time.Timer
-	// stuck are the last places that were first and left an item free for a grace. They
-	// count no more among those ahead.
-	stuck []string
-	// queued: others wait in the line, or items are scarce. So a claim without a place
-	// would fail, and is not tried.
-	queued bool
+	failedAt time.Time // when the turn failed that has failed last
 }
 
 // linger is for how long a place in the line is kept when the Client's last taker has
@@ -61,7 +59,7 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	if ctx.Err() != nil {
 		return nil, c.contextErr(ctx)
 	}
-	k := &taker{q: q, ctx: ctx, n: n, done: make(chan struct{})}
+	k := &taker{q: q, ctx: ctx, since: time.Now(), n: n, done: make(chan struct{})}
 	c.mu.Lock()
 	t := q.turns()
 	t.waiting = append(t.waiting, k)
@@ -74,10 +72,13 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 			return nil, c.contextErr(ctx)
 		}
 	}
-	if len(k.items) == 0 && k.err == nil {
-		return nil, c.contextErr(ctx)
+	switch {
+	case len(k.items) > 0: // others may have failed, and were given back
+		return k.items, nil
+	case k.err != nil:
+		return nil, k.err
 	}
-	return k.items, k.err
+	return nil, c.contextErr(ctx)
 }
 
 // quit is called by a taker whose context has ended. If a claim is under way for it, it
@@ -197,8 +198,8 @@ func (t *turns) pick(n int) (picked []share) {
 }
 
 // hand ends a claim for the takers that were picked. done: it was made, and so the turn
-// is over. Those who have no items wait again, at the front, unless their contexts have
-// ended.
+// is over. Those who have neither items nor an error wait again, at the front, unless
+// their contexts have ended.
 func (t *turns) hand(picked []share, done bool) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
@@ -208,12 +209,11 @@ func (t *turns) hand(picked []share, done bool) {
 	}
 	var again []*taker
 	for _, k := range picked {
-		switch {
-		case len(k.items) == 0 && k.ctx.Err() == nil:
+		if len(k.items) == 0 && k.err == nil && k.ctx.Err() == nil {
 			again = append(again, k.taker)
-		default:
-			close(k.done)
+			continue
 		}
+		close(k.done)
 		if k.left {
 			for _, it := range k.items {
 				t.c.tasks.Start(func() { it.lease.Release() })
@@ -224,16 +224,28 @@ func (t *turns) hand(picked []share, done bool) {
 	t.noteChange()
 }
 
-// fail ends the calls of all takers.
+// fail ends the calls of the takers for whom the turn was that has failed. Others may have
+// come since.
 func (t *turns) fail(err error) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
+	var later []*taker
 	for _, k := range t.waiting {
+		if k.since.After(t.failedAt) {
+			later = append(later, k)
+			continue
+		}
 		k.err = err
 		close(k.done)
 	}
-	t.waiting = nil
+	t.waiting = later
 	t.noteChange()
+}
+
+func (t *turns) noteFailure() {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	t.failedAt = time.Now()
 }
 
 // drop takes a taker out that waits, and ends its call. c.mu must be held.
@@ -317,11 +329,11 @@ func (t *turns) awaitTakers() bool {
 // turn claims items for the takers, once.
 func (t *turns) turn() error {
 	t.c.mu.Lock()
-	p, queued := t.place, t.queued
+	p := t.place
 	t.place = nil
 	t.c.mu.Unlock()
 	done, err := false, error(nil)
-	if p == nil && !queued {
+	if p == nil {
 		done, err = t.takeAlone()
 	}
 	if !done && err == nil {
@@ -333,31 +345,31 @@ func (t *turns) turn() error {
 	return err
 }
 
+// turnState is what a session remembers of the turns of a queue, also while nobody waits.
+type turnState struct {
+	// queued: others wait in the line, or items are scarce. So a claim without a place
+	// would fail, and is not tried.
+	queued atomic.Bool
+
+	mu sync.Mutex
+	// stuck are the last places that were first and left an item free for a grace. They
+	// count no more among those ahead.
+	stuck []string
+}
+
 // maxStuck bounds what is remembered of places.
 const maxStuck = 8
 
-func (t *turns) noteStuck(place string) {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
+func (t *turnState) noteStuck(place string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.stuck = append(t.stuck, place); len(t.stuck) > maxStuck {
-		t.stuck = t.stuck[1:]
+		t.stuck = slices.Clone(t.stuck[1:])
 	}
 }
 
-// countStuck returns how many of the places are stuck.
-func (t *turns) countStuck(places [2]*placeName) (n int) {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	for _, m := range places {
-		if m != nil && slices.Contains(t.stuck, m.name) {
-			n++
-		}
-	}
-	return n
-}
-
-func (t *turns) setQueued(queued bool) {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	t.queued = queued
+func (t *turnState) stuckPlaces() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.stuck)
 }

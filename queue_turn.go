@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -47,7 +48,12 @@ type turn struct {
 
 // takeInLine waits with a place in the consumers' line for free items, and claims them
 // for the takers.
-func (t *turns) takeInLine(p *place) error {
+func (t *turns) takeInLine(p *place) (err error) {
+	defer func() {
+		if err != nil {
+			t.noteFailure()
+		}
+	}()
 	alone := p.first
 	w := &turn{turns: t, p: p, scan: t.newScanner(p.s), since: time.Now()}
 	for {
@@ -58,8 +64,10 @@ func (t *turns) takeInLine(p *place) error {
 		switch {
 		case errors.Is(err, queuelog.ErrStale):
 			continue
-		case done, err != nil:
-			t.setQueued(!alone || w.slept)
+		case done:
+			w.scan.queue.turns.queued.Store(!alone || w.slept)
+			return nil
+		case err != nil:
 			return err
 		}
 		if err := w.await(); err != nil {
@@ -92,13 +100,13 @@ func (w *turn) lookAhead() error {
 func (w *turn) list() (err error) {
 	queued := w.patience > 0
 	w.watches = [2]*zkconn.Watch{}
-	if w.p.guessed != nil {
-		w.nearest, w.ahead = [2]*placeName{w.p.guessed}, max(w.p.ahead, 2)
-		w.p.guessed = nil
-	} else if w.nearest, w.ahead, err = w.p.predecessors(w.ctx); err != nil {
+	stuck := w.scan.queue.turns.stuckPlaces()
+	if guess := w.p.guessed; guess != nil && !slices.Contains(stuck, guess.name) {
+		w.nearest, w.ahead = [2]*placeName{guess}, max(w.p.ahead, 2)
+	} else if w.nearest, w.ahead, err = w.p.predecessors(w.ctx, stuck); err != nil {
 		return err
 	}
-	w.ahead -= w.countStuck(w.nearest)
+	w.p.guessed = nil
 	w.p.first, w.second = w.ahead == 0, w.ahead == 1
 	w.patience = min(grace+grace*time.Duration(w.ahead)/16, maxPatience)
 	if !queued && !w.p.first {
@@ -153,7 +161,7 @@ func (w *turn) tryClaim() (done bool, err error) {
 		return false, err
 	}
 	if done, err = w.claim(w.ctx, w.scan, items, w.p, nil); done && !w.p.first {
-		w.noteStuck(w.nearest[0].name)
+		w.scan.queue.turns.noteStuck(w.nearest[0].name)
 	}
 	return done, err
 }
@@ -215,6 +223,9 @@ func (w *turn) await() error {
 // own place, if the nearest has left, and else to the nearest, behind which the own place
 // is second.
 func (w *turn) noteDepartures() {
+	if w.p.own != nil && w.p.own.HasFired() { // changed by a super user
+		w.p.own = nil
+	}
 	for i, watch := range w.watches {
 		if watch == nil || !watch.HasFired() {
 			continue

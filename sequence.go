@@ -22,6 +22,7 @@ type place struct {
 	s         *session
 	path      string        // absolute
 	czxid     int64         // of the znode; 0: not known yet
+	nth       int           // of the places that one transaction has created, if each gets a grant
 	lineCzxid int64         // czxid of the line's znode; 0: not known
 	lineCount int           // of the line's children after the join; -1: not known
 	first     bool          // known to be first in the line

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,13 +67,14 @@ func (p *place) guess(data []byte) *placeName {
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
 func (p *place) predecessor(ctx context.Context) (pred *placeName, ahead int, err error) {
-	nearest, ahead, err := p.predecessors(ctx)
+	nearest, ahead, err := p.predecessors(ctx, nil)
 	return nearest[0], ahead, err
 }
 
 // predecessors lists the line and returns the two nearest places ahead that block the
-// place, the nearest first. ahead is how many places are ahead in all.
-func (p *place) predecessors(ctx context.Context) (nearest [2]*placeName, ahead int, err error) {
+// place, the nearest first. ahead is how many places are ahead in all. Those whose
+// names are in skip do not count.
+func (p *place) predecessors(ctx context.Context, skip []string) (nearest [2]*placeName, ahead int, err error) {
 	ms, err := p.line.list(ctx, p.s)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nearest, 0, p.whyGone(ctx)
@@ -87,7 +89,7 @@ func (p *place) predecessors(ctx context.Context) (nearest [2]*placeName, ahead 
 			found = true
 			continue
 		}
-		if m.compare(p.placeName) > 0 {
+		if m.compare(p.placeName) > 0 || slices.Contains(skip, m.name) {
 			continue
 		}
 		ahead++

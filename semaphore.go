@@ -81,11 +81,11 @@ func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.
 //
 // After an error nothing is held, or what was taken is given back in the background.
 //
-// Cost: one request and one commit if nobody else has used the semaphore since this
-// value did, and three reads more if somebody has. A caller that has to wait costs a
-// join like that of a Mutex, two requests when it is first in line, one whenever a slot
-// is given back while it is first, and one request and one commit to enter. An entry
-// wakes the next in line, and so does nothing else.
+// Cost: one request and one commit if nobody has taken a slot or waited since this value
+// took one, and four requests more otherwise. Release costs one of each. A caller that has
+// to wait joins the line as with a Mutex. When it is first, it costs up to two requests,
+// one more each time a slot is given back, and one request and one commit to enter. A
+// release wakes the first in line only. When that enters, it wakes its successor.
 func (x *Semaphore) AcquireN(ctx context.Context, k int) (*SlotLease, error) {
 	return x.acquire(ctx, "acquire", k, true)
 }

@@ -66,6 +66,7 @@ type Client struct {
 	leavers   map[string]map[*leaver]struct{}       // members that are about to leave a barrier
 	lostJoins map[*lostJoin]struct{}                // that are searched for
 	kept      map[holderKey]*keptLock               // those in use
+	leading   map[string]chan struct{}              // see takeLead
 }
 
 // Dial connects to an ensemble and returns once the session is established. Each

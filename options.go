@@ -91,6 +91,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		waits:      map[string]int{},
 		leavers:    map[string]map[*leaver]struct{}{},
 		lostJoins:  map[*lostJoin]struct{}{},
+		leading:    map[string]chan struct{}{},
 	}
 	var err error
 	if c.servers, err = parseServers(servers); err != nil {

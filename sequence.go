@@ -32,7 +32,7 @@ type place struct {
 
 	// release, if set, deletes in place of remove: for places that are more than one
 	// znode.
-	release func(begin beginFunc) error
+	release func(signal bool, begin beginFunc) error
 }
 
 // beginFunc sends a transaction: zkconn.Session.Begin or Start.

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -94,8 +95,8 @@ type observation struct {
 	ended bool // by the caller
 
 	yielded bool
-	last    sighting // that was yielded
-	// The newest leader that was yielded, and whether none was since.
+	last    Leader // that was yielded
+	// The newest leader's znode that was seen, and whether none was seen since.
 	czxid, mzxid int64
 	gone         bool
 }
@@ -163,13 +164,13 @@ func sight(ctx context.Context, s *session, path string, exists bool) (sighting,
 
 // tell yields what has changed.
 func (o *observation) tell(now sighting) error {
-	if o.yielded && now.czxid == o.last.czxid && now.mzxid == o.last.mzxid {
-		return nil
-	}
-	o.yielded, o.last, o.gone = true, now, now.czxid == 0
-	if !o.gone {
+	if o.gone = now.None(); !o.gone {
 		o.czxid, o.mzxid = now.czxid, now.mzxid
 	}
+	if o.yielded && now.Token == o.last.Token && bytes.Equal(now.Value, o.last.Value) {
+		return nil
+	}
+	o.yielded, o.last = true, now.Leader
 	if !o.yield(now.Leader, nil) {
 		o.ended = true
 		return errEndedByCaller
@@ -179,7 +180,7 @@ func (o *observation) tell(now sighting) error {
 
 var errWentBack = errors.New("the servers tell of an earlier leader than before")
 
-// isOld reports whether something newer was yielded.
+// isOld reports whether something newer was seen.
 func (o *observation) isOld(now sighting) bool {
 	switch {
 	case now.czxid == 0:

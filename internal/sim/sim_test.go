@@ -49,3 +49,6 @@ func TestQueueSimulation(t *testing.T) { simulate(t, queueEvents, newQueueWorld)
 
 // A Gate is shut and opened while workers wait at it.
 func TestGateSimulation(t *testing.T) { simulate(t, gateEvents, newGateWorld) }
+
+// Candidates campaign and lead, and each process observes.
+func TestElectionSimulation(t *testing.T) { simulate(t, electionEvents, newElectionWorld) }

@@ -97,6 +97,7 @@ func (c *candidate) replaceOps(ctx context.Context) ([]any, error) {
 	case err != nil:
 		return nil, err
 	case stat.EphemeralOwner == 0:
+		c.release = nil // which would delete it, too
 		return nil, zkconn.Errorf(ErrPathInUse, "%s is not ephemeral, so no leader has created it", c.line.path+leaderName)
 	}
 	return []any{&zk.DeleteRequest{Path: c.leader, Version: stat.Version}}, nil

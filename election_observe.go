@@ -51,7 +51,8 @@ func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
 // behind the others. It goes on through disconnections, during which nothing is yielded,
 // and in the next session, and ends when ctx does. The path need not exist.
 //
-// If it cannot go on, Observe yields an error and ends: the error of ctx, ErrClosed, or
+// A client that may not read <path>/leader may get no event when it is created, and then
+// goes on seeing none. If it cannot go on, Observe yields an error and ends: the error of ctx, ErrClosed, or
 // the servers' (zk.ErrNoAuth). It also yields an error if all a server tells, for as long
 // as a session timeout, is older than what was seen. Then the ensemble was probably
 // restored from a backup.

@@ -16,7 +16,7 @@ import (
 // What users of elections rely on.
 
 func TestA09OneCandidateLeadsAndResignationHandsOver(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *world, a, b *Election) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		first := campaigns(t, a, "a")
 		w.leaderIs("a")
 		second := campaignLater(t, b, "b")
@@ -32,7 +32,7 @@ func TestA09OneCandidateLeadsAndResignationHandsOver(t *testing.T) {
 }
 
 func TestA10CandidatesLeadInTheOrderOfTheirCampaigns(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, _, _ *Election) {
 		term := campaigns(t, w.election(nil), "first")
 		var calls []*harness.Call[*Term]
 		for i := range 5 {
@@ -54,7 +54,7 @@ func TestA10CandidatesLeadInTheOrderOfTheirCampaigns(t *testing.T) {
 }
 
 func TestA03ACandidateLeadsAfterTheLeadersSessionExpires(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *world, a, b *Election) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		work := term.Context(t.Context())
 		next := campaignLater(t, b, "b")
@@ -70,7 +70,7 @@ func TestA03ACandidateLeadsAfterTheLeadersSessionExpires(t *testing.T) {
 }
 
 func TestA05AnElectionWorksUnderAPrefix(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, _, _ *Election) {
 		inside, outside := NewElection(w.stranger(&Options{Prefix: "/apps/one"}), "/shards/7/leader"), NewElection(w.stranger(nil), "/apps/one/shards/7/leader")
 		term := campaigns(t, inside, "a")
 		seen, err := outside.Leader(t.Context())
@@ -85,7 +85,7 @@ func TestA05AnElectionWorksUnderAPrefix(t *testing.T) {
 }
 
 func TestA06TheLeaderReentersAndTheLastResignationEndsTheTerm(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *world, a, _ *Election) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		term := campaigns(t, a, "a")
 		requests := w.requests(func() {
 			again, err := a.Campaign(term.Reentrant(t.Context()), []byte("ignored"))
@@ -101,7 +101,7 @@ func TestA06TheLeaderReentersAndTheLastResignationEndsTheTerm(t *testing.T) {
 }
 
 func TestA07CampaignAndLeadWithTheLeadersContextReturnErrDeadlock(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *world, a, b *Election) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		ctx := term.Context(t.Context())
 		lead := func(ctx context.Context, e *Election) error {
@@ -123,7 +123,7 @@ func TestA07CampaignAndLeadWithTheLeadersContextReturnErrDeadlock(t *testing.T) 
 }
 
 func TestA12ACanceledCampaignLeavesNoZnodeAndNoWatch(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *world, a, b *Election) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		for range 200 {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -141,7 +141,7 @@ func TestA12ACanceledCampaignLeavesNoZnodeAndNoWatch(t *testing.T) {
 }
 
 func TestA16CancelingACandidateInTheMiddleElectsNobodyAndKeepsTheLeader(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, _, _ *Election) {
 		term := campaigns(t, w.election(nil), "a")
 		middle := campaignLater(t, w.election(nil), "b")
 		last := campaignLater(t, w.election(nil), "c")
@@ -156,7 +156,7 @@ func TestA16CancelingACandidateInTheMiddleElectsNobodyAndKeepsTheLeader(t *testi
 }
 
 func TestA13CampaignsOnOneValueExcludeEachOther(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, _, _ *Election) {
 		e := w.election(nil)
 		leading := 0
 		var calls []*harness.Call[struct{}]
@@ -183,7 +183,7 @@ func TestA13CampaignsOnOneValueExcludeEachOther(t *testing.T) {
 }
 
 func TestProclaimPublishesAnotherValueOfTheSameTerm(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *world, a, b *Election) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		began, err := b.Leader(t.Context())
 		require.NoError(t, err)
@@ -202,7 +202,7 @@ func TestProclaimPublishesAnotherValueOfTheSameTerm(t *testing.T) {
 
 // The path is known to the servers for as long as there are candidates.
 func TestA04AnIdleElectionsPathIsReapedAndObserversGoOn(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *world, a, b *Election) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		require.NoError(t, campaigns(t, a, "a").Resign())
 		o := follow(t, b)
 		time.Sleep(3 * time.Hour)
@@ -215,10 +215,10 @@ func TestA04AnIdleElectionsPathIsReapedAndObserversGoOn(t *testing.T) {
 }
 
 func TestA14AnElectionIsUsableAgainAfterEachFailure(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *world, a, b *Election) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		waits := campaignLater(t, b, "b")
-		require.NoError(t, w.bare().Delete(w.path+"/"+w.line()[1].name, -1))
+		require.NoError(t, w.operator.Delete(w.path+"/"+w.line()[1].name, -1))
 		_, err := waits.Wait()
 		require.ErrorIs(t, err, ErrEvicted)
 		canceled, cancel := context.WithCancel(t.Context())

@@ -42,15 +42,15 @@ func campaignLater(t testing.TB, e *Election, value string) *harness.Call[*Term]
 func (w *world) election(opts *Options) *Election { return NewElection(w.stranger(opts), w.path) }
 
 // leaderIs requires that the znode of the leader has that value.
-func (w *world) leaderIs(value string) {
+func (w *electionWorld) leaderIs(value string) {
 	w.t.Helper()
-	data, _, err := w.bare().Get(w.path + leaderName)
+	data, _, err := w.operator.Get(w.path + leaderName)
 	require.NoError(w.t, err)
 	require.Equal(w.t, value, string(data))
 }
 
 // noLeader requires that the path has no leader's znode and no places.
-func (w *world) noLeader() {
+func (w *electionWorld) noLeader() {
 	w.t.Helper()
 	require.Empty(w.t, w.srv.Children(w.path))
 }
@@ -101,28 +101,62 @@ func (o *follower) ended() error {
 	return o.err
 }
 
-// evict deletes the znode that a lease holds with.
-func (w *world) evict(l *Lease) {
+// requestsWithoutPings is like requests, for an f that takes time.
+func (w *electionWorld) requestsWithoutPings(f func()) map[string]int {
 	w.t.Helper()
-	require.NoError(w.t, w.bare().Delete(l.Check().Path, -1))
+	counts := w.requests(f)
+	delete(counts, "ping")
+	return counts
+}
+
+// evict deletes the znode that a lease holds with.
+func (w *electionWorld) evict(l *Lease) {
+	w.t.Helper()
+	require.NoError(w.t, w.operator.Delete(l.Check().Path, -1))
 	synctest.Wait()
 }
 
+// electionWorld is a world with an operator's connection.
+type electionWorld struct {
+	*world
+	operator *zk.Conn
+}
+
 // inElectionBubble runs f in a bubble with two clients.
-func inElectionBubble(t *testing.T, f func(t *testing.T, w *world, a, b *Election), opts ...zktest.Option) {
-	inBubble(t, func(t *testing.T, w *world) { f(t, w, w.election(nil), w.election(nil)) }, opts...)
+func inElectionBubble(t *testing.T, f func(t *testing.T, w *electionWorld, a, b *Election), opts ...zktest.Option) {
+	inBubble(t, func(t *testing.T, w *world) {
+		f(t, &electionWorld{w, w.bare()}, w.election(nil), w.election(nil))
+	}, opts...)
 }
 
 // deleteLeader is an operator that deletes the leader's znode.
-func (w *world) deleteLeader() {
+func (w *electionWorld) deleteLeader() {
 	w.t.Helper()
-	require.NoError(w.t, w.bare().Delete(w.path+leaderName, -1))
+	require.NoError(w.t, w.operator.Delete(w.path+leaderName, -1))
+	synctest.Wait()
+}
+
+// deleteBoth deletes both znodes of a leader at once.
+func (w *electionWorld) deleteBoth(term *Term) {
+	w.t.Helper()
+	_, err := w.operator.Multi(&zk.DeleteRequest{Path: term.Check().Path, Version: -1}, &zk.DeleteRequest{Path: w.path + leaderName, Version: -1})
+	require.NoError(w.t, err)
+	synctest.Wait()
+}
+
+// remakeLeader is an operator that replaces the leader's znode.
+func (w *electionWorld) remakeLeader() {
+	w.t.Helper()
+	path := w.path + leaderName
+	_, err := w.operator.Multi(&zk.DeleteRequest{Path: path, Version: -1},
+		&zk.CreateRequest{Path: path, Data: []byte("by hand"), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
+	require.NoError(w.t, err)
 	synctest.Wait()
 }
 
 // createByHand creates a leader's znode without the library.
-func (w *world) createByHand(conn *zk.Conn, flags int32) {
+func (w *electionWorld) createByHand(flags int32) {
 	w.t.Helper()
-	_, err := conn.Create(w.path+leaderName, []byte("by hand"), flags, zk.WorldACL(zk.PermAll))
+	_, err := w.operator.Create(w.path+leaderName, []byte("by hand"), flags, zk.WorldACL(zk.PermAll))
 	require.NoError(w.t, err)
 }

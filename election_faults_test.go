@@ -293,12 +293,13 @@ func TestB23CandidatesOfAPathThatIsDeletedFailAndMayCampaignAgain(t *testing.T) 
 		term := campaigns(t, a, "a")
 		next := campaignLater(t, b, "b")
 		time.Sleep(5 * time.Second)
-		conn := w.operator
+		var all []any
 		for _, name := range w.srv.Children(w.path) {
-			require.NoError(t, conn.Delete(w.path+"/"+name, -1))
+			all = append(all, &zk.DeleteRequest{Path: w.path + "/" + name, Version: -1})
 		}
-		require.NoError(t, conn.Delete(w.path, -1))
-		_, err := next.Wait()
+		_, err := w.operator.Multi(append(all, &zk.DeleteRequest{Path: w.path, Version: -1})...)
+		require.NoError(t, err)
+		_, err = next.Wait()
 		require.ErrorIs(t, err, ErrEvicted)
 		synctest.Wait()
 		require.ErrorIs(t, term.Err(), ErrLost)

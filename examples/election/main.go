@@ -61,23 +61,7 @@ func parent(ctx context.Context, args []string) error {
 	for i := range crew {
 		crew[i] = demo.Worker{Name: "candidate " + demo.Letter(i), Role: "candidate", Params: params{Env: env, ID: i}}
 	}
-	take := func(r report, crew *demo.Crew) {
-		switch board.take(r) {
-		case kill:
-			crew.Kill(r.Candidate)
-		case freeze:
-			if err := crew.Freeze(r.Candidate); err != nil {
-				board.fail(err)
-				crew.Stop()
-			}
-		case thaw:
-			time.Sleep(200 * time.Millisecond) // so that the board shows the new leader at work
-			_ = crew.Thaw(board.frozen)        // it may have been stopped
-		case end:
-			crew.Stop()
-		}
-	}
-	return demo.Run(ctx, crew, take, func(ctx context.Context, complete bool) (string, error) {
+	return demo.Run(ctx, crew, board.act, func(ctx context.Context, complete bool) (string, error) {
 		done()
 		observer.Wait()
 		version, err := remove(ctx, client)
@@ -86,6 +70,24 @@ func parent(ctx context.Context, args []string) error {
 		}
 		return board.settle(version, complete)
 	})
+}
+
+// act notes a report and does to its candidate what is due.
+func (b *board) act(r report, crew *demo.Crew) {
+	switch b.take(r) {
+	case kill:
+		crew.Kill(r.Candidate)
+	case freeze:
+		if err := crew.Freeze(r.Candidate); err != nil {
+			b.fail(err)
+			crew.Stop()
+		}
+	case thaw:
+		time.Sleep(200 * time.Millisecond) // so that the board shows the new leader at work
+		_ = crew.Thaw(b.frozen)            // it may have been stopped
+	case end:
+		crew.Stop()
+	}
 }
 
 // observe draws each change of leader.

@@ -14,7 +14,7 @@ import (
 
 // The requests that an Election sends, by operation.
 
-func TestFreeElectionAndResignationTakeThreeRequests(t *testing.T) {
+func TestA26FreeElectionAndResignationTakeThreeRequests(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		require.NoError(t, campaigns(t, a, "a").Resign())
 		require.Equal(t, map[string]int{opJoin: 1, opElect: 1, opResign: 1}, w.requests(func() {
@@ -24,7 +24,7 @@ func TestFreeElectionAndResignationTakeThreeRequests(t *testing.T) {
 }
 
 // Both znodes of a term that lasts are watched, once.
-func TestALongTermTakesTwoMoreRequests(t *testing.T) {
+func TestA26ALongTermTakesTwoMoreRequests(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		term := campaigns(t, a, "a")
 		require.Equal(t, map[string]int{"getData": 1, "getChildren2": 1, "multi(check,setData)": 5}, w.requestsWithoutPings(func() {
@@ -40,7 +40,7 @@ func TestALongTermTakesTwoMoreRequests(t *testing.T) {
 
 // However many wait, a resignation wakes one candidate, whose only request is the
 // transaction by which it leads.
-func TestAChangeOfLeaderWakesOneCandidate(t *testing.T) {
+func TestA26AChangeOfLeaderWakesOneCandidate(t *testing.T) {
 	for _, n := range []int{1, 2, 16, 200} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
@@ -74,7 +74,7 @@ func TestAChangeOfLeaderWakesOneCandidate(t *testing.T) {
 
 // Each observer sends one request each time that the leader's znode is created, changed
 // or deleted, and none while nothing changes.
-func TestEachObserverReadsOnceForAChange(t *testing.T) {
+func TestA26EachObserverReadsOnceForAChange(t *testing.T) {
 	for _, n := range []int{1, 20} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
@@ -108,7 +108,7 @@ func TestEachObserverReadsOnceForAChange(t *testing.T) {
 }
 
 // Observers of one Client share their requests.
-func TestObserversOfOneClientReadTogether(t *testing.T) {
+func TestA26ObserversOfOneClientReadTogether(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		for range 10 {
 			follow(t, b)
@@ -117,7 +117,7 @@ func TestObserversOfOneClientReadTogether(t *testing.T) {
 	})
 }
 
-func TestLeaderTakesTwoRequests(t *testing.T) {
+func TestA26LeaderTakesTwoRequests(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		campaigns(t, a, "a")
 		require.Equal(t, map[string]int{"sync": 1, "getData": 1}, w.requests(func() {
@@ -128,7 +128,7 @@ func TestLeaderTakesTwoRequests(t *testing.T) {
 }
 
 // A second call of Lead in a process takes no place.
-func TestASecondLeadOfAProcessTakesNoRequest(t *testing.T) {
+func TestA26ASecondLeadOfAProcessTakesNoRequest(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		l := lead(t, a, false)
 		require.Empty(t, w.requests(func() {

@@ -341,7 +341,7 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 }
 
 // giveBack deletes the flag and the exclusion, once.
-func (c *claim) giveBack(begin beginFunc) error {
+func (c *claim) giveBack(_ bool, begin beginFunc) error {
 	ops := c.ackOps(false)
 	t, err := begin(ops.flag, ops.exclusion)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // The requests that an Election sends, by operation.
 
-func TestA26FreeElectionAndResignationTakeThreeRequests(t *testing.T) {
+func TestA35FreeElectionAndResignationTakeThreeRequests(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		require.NoError(t, campaigns(t, a, "a").Resign())
 		require.Equal(t, map[string]int{opJoin: 1, opElect: 1, opResign: 1}, w.requests(func() {
@@ -24,7 +24,7 @@ func TestA26FreeElectionAndResignationTakeThreeRequests(t *testing.T) {
 }
 
 // Both znodes of a term that lasts are watched, once.
-func TestA26ALongTermTakesTwoMoreRequests(t *testing.T) {
+func TestA35ALongTermTakesTwoMoreRequests(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		term := campaigns(t, a, "a")
 		require.Equal(t, map[string]int{"getData": 1, "getChildren2": 1, "multi(check,setData)": 5}, w.requestsWithoutPings(func() {
@@ -40,7 +40,7 @@ func TestA26ALongTermTakesTwoMoreRequests(t *testing.T) {
 
 // However many wait, a resignation wakes one candidate, whose only request is the
 // transaction by which it leads.
-func TestA26AChangeOfLeaderWakesOneCandidate(t *testing.T) {
+func TestA35AChangeOfLeaderWakesOneCandidate(t *testing.T) {
 	for _, n := range []int{1, 2, 16, 200} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
@@ -74,7 +74,7 @@ func TestA26AChangeOfLeaderWakesOneCandidate(t *testing.T) {
 
 // Each observer sends one request each time that the leader's znode is created, changed
 // or deleted, and none while nothing changes.
-func TestA26EachObserverReadsOnceForAChange(t *testing.T) {
+func TestA35EachObserverReadsOnceForAChange(t *testing.T) {
 	for _, n := range []int{1, 20} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
@@ -108,7 +108,7 @@ func TestA26EachObserverReadsOnceForAChange(t *testing.T) {
 }
 
 // Observers of one Client share their requests.
-func TestA26ObserversOfOneClientReadTogether(t *testing.T) {
+func TestA35ObserversOfOneClientReadTogether(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		for range 10 {
 			follow(t, b)
@@ -117,7 +117,7 @@ func TestA26ObserversOfOneClientReadTogether(t *testing.T) {
 	})
 }
 
-func TestA26LeaderTakesTwoRequests(t *testing.T) {
+func TestA35LeaderTakesTwoRequests(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		campaigns(t, a, "a")
 		require.Equal(t, map[string]int{"sync": 1, "getData": 1}, w.requests(func() {
@@ -128,7 +128,7 @@ func TestA26LeaderTakesTwoRequests(t *testing.T) {
 }
 
 // A second call of Lead in a process takes no place.
-func TestA26ASecondLeadOfAProcessTakesNoRequest(t *testing.T) {
+func TestA35ASecondLeadOfAProcessTakesNoRequest(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		l := lead(t, a, false)
 		require.Empty(t, w.requests(func() {

@@ -310,7 +310,7 @@ func TestB23CandidatesOfAPathThatIsDeletedFailAndMayCampaignAgain(t *testing.T) 
 	})
 }
 
-func TestA26ProclaimAfterTheLeadersZnodeWasDeletedSaysThatTheTermIsLost(t *testing.T) {
+func TestA35ProclaimAfterTheLeadersZnodeWasDeletedSaysThatTheTermIsLost(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		term := campaigns(t, a, "a")
 		w.deleteLeader()

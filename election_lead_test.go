@@ -71,7 +71,7 @@ func (l *leading) run(ctx context.Context, term *Term) error {
 	}
 }
 
-func TestA26LeadCampaignsAgainAfterALoss(t *testing.T) {
+func TestA35LeadCampaignsAgainAfterALoss(t *testing.T) {
 	for name, lose := range map[string]func(w *electionWorld, e *Election, term *Term){
 		"session expired":       func(w *electionWorld, e *Election, _ *Term) { w.srv.Expire(sessionID(e.line.c)) },
 		"place deleted":         func(w *electionWorld, _ *Election, term *Term) { w.evict(term.Lease) },
@@ -99,7 +99,7 @@ func TestA26LeadCampaignsAgainAfterALoss(t *testing.T) {
 	}
 }
 
-func TestA26LeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
+func TestA35LeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		l := lead(t, a, true)
 		// Another call, and one of another Election of the same Client and path.
@@ -135,7 +135,7 @@ func TestA26LeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
 	})
 }
 
-func TestA26LeadKeepsItsPlaceUntilItsFunctionHasReturnedAlthoughItsContextHasEnded(t *testing.T) {
+func TestA35LeadKeepsItsPlaceUntilItsFunctionHasReturnedAlthoughItsContextHasEnded(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		l := lead(t, a, true)
 		next := campaignLater(t, b, "b")
@@ -152,7 +152,7 @@ func TestA26LeadKeepsItsPlaceUntilItsFunctionHasReturnedAlthoughItsContextHasEnd
 	})
 }
 
-func TestA26LeadEndsWithItsContextWhileItCampaigns(t *testing.T) {
+func TestA35LeadEndsWithItsContextWhileItCampaigns(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		why := errors.New("why")
@@ -171,7 +171,7 @@ func TestA26LeadEndsWithItsContextWhileItCampaigns(t *testing.T) {
 	})
 }
 
-func TestA26LeadCampaignsAgainAfterAnEvictionFromTheLine(t *testing.T) {
+func TestA35LeadCampaignsAgainAfterAnEvictionFromTheLine(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		l := lead(t, b, false)
@@ -187,7 +187,7 @@ func TestA26LeadCampaignsAgainAfterAnEvictionFromTheLine(t *testing.T) {
 	})
 }
 
-func TestA26LeadReturnsErrClosedWhenItsClientIsClosed(t *testing.T) {
+func TestA35LeadReturnsErrClosedWhenItsClientIsClosed(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		l, waits := lead(t, a, false), lead(t, b, false)
 		require.NoError(t, b.line.c.Close())
@@ -201,7 +201,7 @@ func TestA26LeadReturnsErrClosedWhenItsClientIsClosed(t *testing.T) {
 }
 
 // The function resigns, and returns.
-func TestA26LeadEndsWithAFunctionThatResigns(t *testing.T) {
+func TestA35LeadEndsWithAFunctionThatResigns(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		require.NoError(t, a.Lead(t.Context(), nil, func(_ context.Context, term *Term) error { return term.Resign() }))
 		w.noLeader()
@@ -209,7 +209,7 @@ func TestA26LeadEndsWithAFunctionThatResigns(t *testing.T) {
 }
 
 // The place was deleted, and nobody noticed before the resignation.
-func TestA26LeadThatEndsSaysThatTheTermWasLost(t *testing.T) {
+func TestA35LeadThatEndsSaysThatTheTermWasLost(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		err := a.Lead(t.Context(), nil, func(_ context.Context, term *Term) error {
 			w.evict(term.Lease)

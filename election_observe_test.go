@@ -18,7 +18,7 @@ import (
 
 // What observers of elections see.
 
-func TestA26ObserveYieldsEachLeaderAndNone(t *testing.T) {
+func TestA35ObserveYieldsEachLeaderAndNone(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		o := follow(t, w.election(nil)) // the path does not exist yet
 		first := campaigns(t, a, "a")
@@ -43,7 +43,7 @@ func TestA26ObserveYieldsEachLeaderAndNone(t *testing.T) {
 	})
 }
 
-func TestA26ObserveYieldsTheLatestToASlowObserver(t *testing.T) {
+func TestA35ObserveYieldsTheLatestToASlowObserver(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		var seen []string
 		for l, err := range b.Observe(t.Context()) {
@@ -64,7 +64,7 @@ func TestA26ObserveYieldsTheLatestToASlowObserver(t *testing.T) {
 	})
 }
 
-func TestA26ObserveEndsWhenTheCallerBreaks(t *testing.T) {
+func TestA35ObserveEndsWhenTheCallerBreaks(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		n := 0
 		for l, err := range a.Observe(t.Context()) {
@@ -77,7 +77,7 @@ func TestA26ObserveEndsWhenTheCallerBreaks(t *testing.T) {
 	})
 }
 
-func TestA26AValueDoesNotShareMemoryWithTheNext(t *testing.T) {
+func TestA35AValueDoesNotShareMemoryWithTheNext(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		value := []byte("a")
 		next := campaignLater(t, b, "b") // b leads, and a waits
@@ -203,7 +203,7 @@ func TestB03ObserveBeginsWithASync(t *testing.T) {
 	}, behind(3, 20))
 }
 
-func TestA26SpuriousEventsYieldNothing(t *testing.T) {
+func TestA35SpuriousEventsYieldNothing(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		o := follow(t, b)
 		for range 3 {
@@ -257,7 +257,7 @@ func TestB46ObserveFailsWhereTheServersTellOfEarlierLeadersOnly(t *testing.T) {
 
 const math62 = 1 << 62
 
-func TestA26AnObserverThatIsGoneLeavesNoWatchBeyondItsPath(t *testing.T) {
+func TestA35AnObserverThatIsGoneLeavesNoWatchBeyondItsPath(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		for range 100 {
 			for _, err := range b.Observe(t.Context()) {

@@ -182,7 +182,7 @@ func TestA13CampaignsOnOneValueExcludeEachOther(t *testing.T) {
 	})
 }
 
-func TestA26ProclaimPublishesAnotherValueOfTheSameTerm(t *testing.T) {
+func TestA35ProclaimPublishesAnotherValueOfTheSameTerm(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		began, err := b.Leader(t.Context())

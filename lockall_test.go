@@ -73,7 +73,7 @@ func TestA01LockAllHoldsAllLocksUntilItsRelease(t *testing.T) {
 	})
 }
 
-func TestA27DoAllReleasesWhateverItsFunctionDoes(t *testing.T) {
+func TestA36DoAllReleasesWhateverItsFunctionDoes(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *electionWorld, c *Client) {
 		ms := mutexes(c, "/a", "/b")
 		broken := errors.New("broken")
@@ -97,7 +97,7 @@ func TestA27DoAllReleasesWhateverItsFunctionDoes(t *testing.T) {
 }
 
 // Each call names the locks in another order.
-func TestA27LockAllLocksInTheOrderOfPathsAndReleasesInReverse(t *testing.T) {
+func TestA36LockAllLocksInTheOrderOfPathsAndReleasesInReverse(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *electionWorld, c *Client) {
 		var mu sync.Mutex
 		var order []string
@@ -116,7 +116,7 @@ func TestA27LockAllLocksInTheOrderOfPathsAndReleasesInReverse(t *testing.T) {
 }
 
 // Calls in all orders, also under a prefix, would wait for each other in a circle.
-func TestA27CallsOfLockAllNeverWaitForEachOtherInACircle(t *testing.T) {
+func TestA36CallsOfLockAllNeverWaitForEachOtherInACircle(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *electionWorld, c *Client) {
 		prefixed := w.stranger(&Options{Prefix: "/app"})
 		held := 0
@@ -151,7 +151,7 @@ func TestA27CallsOfLockAllNeverWaitForEachOtherInACircle(t *testing.T) {
 	})
 }
 
-func TestA27LockAllGivesBackWhatItHasIfItFails(t *testing.T) {
+func TestA36LockAllGivesBackWhatItHasIfItFails(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *electionWorld, c *Client) {
 		l := lockOn(t, NewMutex(w.stranger(nil), "/b"))
 		call := lockAllLater(t, mutexes(c, "/c", "/b", "/a")...)
@@ -353,7 +353,7 @@ func TestB01LockAllSurvivesLostReplies(t *testing.T) {
 	}
 }
 
-func TestA27LockAllOfFreeLocksTakesTwoRequestsEach(t *testing.T) {
+func TestA36LockAllOfFreeLocksTakesTwoRequestsEach(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *electionWorld, c *Client) {
 		ms := mutexes(c, "/a", "/b", "/c")
 		require.NoError(t, lockAll(t, ms...).Release())
@@ -363,7 +363,7 @@ func TestA27LockAllOfFreeLocksTakesTwoRequestsEach(t *testing.T) {
 	})
 }
 
-func TestA27LockAllWithKeptLocks(t *testing.T) {
+func TestA36LockAllWithKeptLocks(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *electionWorld, c *Client) {
 		ms := []*Mutex{NewMutex(c, "/b", KeepFor(time.Minute)), NewMutex(c, "/a", KeepFor(time.Minute))}
 		require.NoError(t, lockAll(t, ms...).Release())

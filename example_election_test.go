@@ -28,6 +28,14 @@ func electionClient() (client *zkrecipes.Client, stop func()) {
 	}
 }
 
+// leadBilling has the code in README.md, see readme_test.go.
+func leadBilling(ctx context.Context, client *zkrecipes.Client, lead func(context.Context, zkrecipes.Token) error) error {
+	billing := zkrecipes.NewElection(client, "/services/billing")
+	return billing.Lead(ctx, []byte("10.0.0.7:9000"), func(ctx context.Context, term *zkrecipes.Term) error {
+		return lead(ctx, term.Token()) // ctx ends if the term does
+	})
+}
+
 // Every process calls Lead, and one at a time runs the function.
 func ExampleElection_Lead() {
 	ctx := context.Background()

@@ -41,8 +41,7 @@ type QueueOptions struct {
 	MaxLen int
 	// MaxAttempts is how often an item may be taken. Then it is moved to the dead letters:
 	// at once if a handler given to Serve fails, else by the consumer that takes it once
-	// more. A Take whose context ends while the servers carry it out counts, too. 0 means
-	// 16, and a negative value any number.
+	// more. 0 means 16, and a negative value any number.
 	MaxAttempts int
 	// DeadLetter is the path of the queue of the dead letters, which DeadLetters returns.
 	// Items that were taken too often are moved there, with the same ID and Data, and with

@@ -21,7 +21,7 @@ func TestReadmeCodeIsCompiledAndRun(t *testing.T) {
 		return string(data)
 	}
 	blocks := strings.Split(read("README.md"), "\n```go\n")
-	require.Len(t, blocks, 5)
+	require.Len(t, blocks, 7)
 	first, _, _ := strings.Cut(blocks[1], "```\n")
 	require.Contains(t, read("example_test.go"), indent(first, "\t"))
 	require.Contains(t, read("doc.go"), indent(first, "//\t"))
@@ -29,7 +29,11 @@ func TestReadmeCodeIsCompiledAndRun(t *testing.T) {
 	require.Contains(t, read("example_barrier_test.go"), indent(barrier, "\t"))
 	queue, _, _ := strings.Cut(blocks[3], "```\n")
 	require.Contains(t, read("example_queue_test.go"), indent(queue, "\t"))
-	last, _, _ := strings.Cut(blocks[4], "```\n")
+	slot, _, _ := strings.Cut(blocks[4], "```\n")
+	require.Contains(t, read("example_semaphore_test.go"), indent(slot, "\t"))
+	term, _, _ := strings.Cut(blocks[5], "```\n")
+	require.Contains(t, read("example_election_test.go"), indent(term, "\t"))
+	last, _, _ := strings.Cut(blocks[6], "```\n")
 	require.Contains(t, read("readme_test.go"), last)
 }
 
@@ -46,6 +50,22 @@ func TestWorkStopsWhenItsLockIsLost(t *testing.T) {
 		return nil
 	})
 	require.ErrorIs(t, err, zkrecipes.ErrLost)
+}
+
+func TestASlotAndATermAreHeldWhileTheirFunctionRuns(t *testing.T) {
+	srv := zktest.NewServer(t)
+	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
+	require.NoError(t, err)
+	defer client.Close()
+
+	require.NoError(t, exportInASlot(t.Context(), client, func(_ context.Context, slot int) error {
+		require.Zero(t, slot)
+		return nil
+	}))
+	require.NoError(t, leadBilling(t.Context(), client, func(_ context.Context, token zkrecipes.Token) error {
+		require.Positive(t, token)
+		return nil
+	}))
 }
 
 // indent puts a prefix before each line and, as gofmt does, leaves no white space at

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
@@ -13,35 +14,62 @@ import (
 
 // What a consumer that has no job is doing, in its column of the board.
 const (
-	away    = " "
 	waiting = "."
 	killed  = "x"
 )
 
+// consumer is what the board knows of a consumer.
+type consumer struct {
+	present, killed bool
+	jobs            []string // that it works on
+}
+
+// String returns what stands in the consumer's column.
+func (c *consumer) String() string {
+	switch {
+	case c.killed:
+		return killed
+	case len(c.jobs) > 0:
+		return strings.Join(c.jobs, " ")
+	case c.present:
+		return waiting
+	}
+	return " "
+}
+
+// end ends the work on a job.
+func (c *consumer) end(job string) {
+	c.jobs = slices.DeleteFunc(c.jobs, func(j string) bool { return strings.TrimSuffix(j, "*") == job })
+}
+
 // board draws which consumer works on what, a line for each time that passes
 // without a change, and judges what the processes report.
 type board struct {
-	timeline *demo.Timeline
-	doing    []string // the job of each consumer, or a mark
-	jobs     int      // that there will be
+	timeline  *demo.Timeline
+	now       func() time.Time
+	consumers []consumer
+	jobs      int // that there will be
 
 	puts      []string                   // jobs, in the order of the reports
 	first     map[string]zkrecipes.Token // token of each job's first delivery
 	worked    map[string]int             // how often each job was done
 	killedIn  string                     // the job in which a consumer was killed
 	taken     int                        // jobs that the second consumer took
+	lastTaken time.Time                  // when the last job was taken, or the consumer killed
+	gap       time.Duration              // longest time without a job taken since, while there were jobs
 	completed bool
 }
 
 func newBoard(out io.Writer, consumers, jobs int) *board {
 	return &board{
 		timeline: demo.NewTimeline(out,
-			fmt.Sprintf("one column for each consumer: the job it works on, with * if redelivered; %s waits, %s was killed", waiting, killed),
+			fmt.Sprintf("one column for each consumer: the jobs it works on, with * if redelivered; %s waits, %s was killed", waiting, killed),
 			columns(demo.Letters(consumers))+"  put  done"),
-		doing:  slices.Repeat([]string{away}, consumers),
-		jobs:   jobs,
-		first:  map[string]zkrecipes.Token{},
-		worked: map[string]int{},
+		now:       time.Now,
+		consumers: make([]consumer, consumers),
+		jobs:      jobs,
+		first:     map[string]zkrecipes.Token{},
+		worked:    map[string]int{},
 	}
 }
 
@@ -49,7 +77,7 @@ func newBoard(out io.Writer, consumers, jobs int) *board {
 func columns(cells []string) string {
 	var b strings.Builder
 	for _, cell := range cells {
-		fmt.Fprintf(&b, "%-6s", cell)
+		fmt.Fprintf(&b, "%-9s", cell)
 	}
 	return strings.TrimSuffix(b.String(), " ")
 }
@@ -63,16 +91,19 @@ func (b *board) take(r report) (kill bool) {
 		b.puts = append(b.puts, r.Job)
 		return false
 	case waits:
-		b.doing[r.Worker] = waiting
+		b.consumers[r.Worker].present = true
 		return false
 	}
 	b.draw("")
+	c := &b.consumers[r.Worker]
 	switch r.What {
 	case takes:
-		b.doing[r.Worker] = r.Job
+		b.noteGap()
+		job := r.Job
 		if _, ok := b.first[r.Job]; ok || r.Attempt > 1 {
-			b.doing[r.Worker] += "*"
+			job += "*"
 		}
+		c.jobs = append(c.jobs, job)
 		if r.Attempt == 1 {
 			b.first[r.Job] = r.Token
 		}
@@ -80,19 +111,28 @@ func (b *board) take(r report) (kill bool) {
 			b.taken++
 		}
 		if r.Worker == 1 && b.taken == 2 && b.killedIn == "" {
-			kill, b.killedIn = true, r.Job
+			kill, b.killedIn, b.lastTaken = true, r.Job, b.now()
 			note = fmt.Sprintf("consumer %s is killed while it works on %s", demo.Letter(r.Worker), r.Job)
 		}
 	case done:
 		b.worked[r.Job]++
-		b.doing[r.Worker] = waiting
+		c.end(r.Job)
 	}
 	if kill {
 		b.timeline.Begin()
 		b.draw(note)
-		b.doing[r.Worker] = killed
+		c.killed = true
 	}
 	return kill
+}
+
+// noteGap notes how long no job was taken, since the consumer was killed and until the last
+// job was taken for the first time.
+func (b *board) noteGap() {
+	if b.killedIn != "" && len(b.first) < b.jobs {
+		b.gap = max(b.gap, b.now().Sub(b.lastTaken))
+		b.lastTaken = b.now()
+	}
 }
 
 // complete reports whether all jobs are done. It returns true only once.
@@ -108,7 +148,11 @@ func (b *board) complete() bool {
 // was.
 func (b *board) draw(note string) {
 	if b.timeline.Due() || note != "" {
-		b.timeline.Draw(fmt.Sprintf("%s  %3d  %4d   %s", columns(b.doing), len(b.puts), len(b.worked), note))
+		cells := make([]string, len(b.consumers))
+		for i := range b.consumers {
+			cells[i] = b.consumers[i].String()
+		}
+		b.timeline.Draw(fmt.Sprintf("%s  %3d  %4d   %s", columns(cells), len(b.puts), len(b.worked), note))
 	}
 }
 
@@ -147,6 +191,7 @@ func (b *board) settle(left int, complete bool) (verdict string, err error) {
 	verdict = fmt.Sprintf("nothing was lost: %d jobs were put, and %d were done", len(b.puts), len(b.worked))
 	if b.killedIn != "" && b.worked[b.killedIn] > 0 {
 		verdict += fmt.Sprintf("; %s, whose consumer was killed, was done by another", b.killedIn)
+		verdict += fmt.Sprintf("; after the kill at most %v passed until a next job was taken", b.gap.Round(time.Millisecond))
 	}
 	return verdict, nil
 }

@@ -16,7 +16,7 @@ func consume(ctx context.Context, p params) error {
 	}
 	defer client.Close()
 
-	jobs := zkrecipes.NewQueue(client, queuePath, nil)
+	jobs := zkrecipes.NewQueue(client, queuePath, &zkrecipes.QueueOptions{Workers: 2})
 	demo.Tell(report{Worker: p.ID, What: waits})
 	return jobs.Serve(ctx, func(ctx context.Context, job *zkrecipes.Item) error {
 		r := report{Worker: p.ID, What: takes, Job: string(job.Data), Attempt: job.Attempt, Token: job.Token()}

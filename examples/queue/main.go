@@ -4,9 +4,11 @@
 //
 //	go run ./examples/queue [-producers 2] [-consumers 3] [-items 12] [-zk host:port,...]
 //
-// When the session of the killed consumer has expired, its item returns to its
-// old position, and another consumer gets it. The program draws which consumer
-// works on what. It ends with an error if an item was not done, if an item was
+// When the session of the killed consumer has expired, its items return to their
+// old positions, and other consumers get them. Other items are delivered meanwhile,
+// although the killed consumer stands in the consumers' line: the program tells the
+// longest time that passed until a next one was taken. It draws which consumer works
+// on what. It ends with an error if an item was not done, if an item was
 // done that no producer had put, if an item was delivered before one that the same
 // producer had put earlier, or if an item is left in the queue.
 //

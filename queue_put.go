@@ -180,11 +180,11 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *place, n int) error {
 			}
 			p.turnConn = 0 // the reply has advanced the zxid
 		}
-		count, watches, err := log.count(ctx)
+		count, err := log.Count(ctx)
 		switch {
 		case err != nil:
 		case count+n > q.opts.MaxLen:
-			err = p.awaitAny(ctx, watches)
+			err = p.awaitFired(ctx, log.CountChanged())
 		case !p.s.hasMoved(p):
 			return nil
 		}
@@ -192,17 +192,4 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *place, n int) error {
 			return err
 		}
 	}
-}
-
-// count returns how many items there are, and the watches that fire when one goes, one
-// for each segment: consumers take from the first one with a free item, but operators
-// delete items anywhere. Segments that have not changed since they were last counted are
-// not read again.
-func (q *queueState) count(ctx context.Context) (n int, watches []*zkconn.Watch, err error) {
-	err = q.Scan(ctx, func(_ int64, segment *zkconn.Watch) bool {
-		n += len(queuelog.Entries(segment.Children))
-		watches = append(watches, segment)
-		return true
-	})
-	return n, watches, err
 }

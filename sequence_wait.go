@@ -212,9 +212,6 @@ func (p *place) awaitWatch(ctx context.Context, w *zkconn.Watch, late <-chan tim
 // awaitAny waits until one of the watches fires. It watches the own place, too: no other
 // event would tell the first in line that its place was deleted.
 func (p *place) awaitAny(ctx context.Context, watches []*zkconn.Watch) error {
-	if err := p.watchOwn(ctx); err != nil {
-		return err
-	}
 	fired := make(chan struct{}, 1) // one for all: there may be a hundred thousand watches
 	defer func() {
 		for _, w := range watches {
@@ -223,6 +220,14 @@ func (p *place) awaitAny(ctx context.Context, watches []*zkconn.Watch) error {
 	}()
 	for _, w := range watches {
 		w.Notify(fired)
+	}
+	return p.awaitFired(ctx, fired)
+}
+
+// awaitFired is like awaitAny for a channel that tells that a watch has fired.
+func (p *place) awaitFired(ctx context.Context, fired <-chan struct{}) error {
+	if err := p.watchOwn(ctx); err != nil {
+		return err
 	}
 	select {
 	case <-fired:

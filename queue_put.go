@@ -72,10 +72,14 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 	if p != nil {
 		leave = p.exitOps(true)
 	}
+	last := int64(-1)
 	for tries := 0; tries < zkconn.MaxTries; tries++ {
 		tail, err := log.Append(ctx, items, q.segmentSize)
 		if err != nil {
 			return err
+		}
+		if tail.Number() > last { // others have filled segments: this was no failure
+			tries, last = 0, tail.Number()
 		}
 		receipt, err := log.Receipt(ctx)
 		if err != nil {
@@ -83,6 +87,9 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 		}
 		written := receipt.Write(items[0].ID)
 		x := s.Retry(nil, written, tail.Ops, leave.ops)
+		for _, other := range tail.Others {
+			x.Or(written, other.Ops, leave.ops)
+		}
 		rs, failed, err := x.Wait(ctx)
 		switch {
 		case err == nil:
@@ -99,12 +106,10 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 			return fmt.Errorf("%w: %w", ErrUncertain, err)
 		}
 		receipt.Unused()
-		if moved, sealed := tail.Moved(failed, err); !moved {
+		if moved, _ := tail.Moved(failed, err); !moved {
 			if leave, err = p.exitAgain(ctx, leave, failed, err); err != nil {
 				return err
 			}
-		} else if sealed { // somebody else has filled the segment: this was no failure
-			tries--
 		}
 	}
 	return zkconn.ErrContended
@@ -147,7 +152,7 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 		p := &place{placeName: placeName{kind: kindLock}, line: q.producers, s: s, path: q.producers.abs() + "/_c_" + newUUID() + "-" + string(kindLock) + "0000000000"}
 		leave = p.exitOps(true)
 	}
-	if n := zkconn.MultiSize(receipt, log.LargestAppend(items).Ops, leave.ops); n > jute.MaxFrame {
+	if n := zkconn.MultiSize(receipt, log.LargestAppend(items, q.segmentSize).Ops, leave.ops); n > jute.MaxFrame {
 		return zkconn.TooLarge(n)
 	}
 	if q.opts.MaxAttempts < 0 {
@@ -156,7 +161,7 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	letters := s.newQueueLog(q.deadLetters())
 	claim := q.newClaim(s, log.Segment(0)+"/"+queuelog.NewID()+"0000000000")
 	for _, it := range items {
-		if n := zkconn.MultiSize(claim.ackOps(true).all(), letters.LargestAppend([]queuelog.Item{it}).Ops); n > jute.MaxFrame {
+		if n := zkconn.MultiSize(claim.ackOps(true).all(), letters.LargestAppend([]queuelog.Item{it}, q.segmentSize).Ops); n > jute.MaxFrame {
 			return fmt.Errorf("an item could not be moved to the dead letters: %w", zkconn.TooLarge(n))
 		}
 	}

@@ -119,17 +119,23 @@ func (r *Receipt) Discard() {
 // Abandon returns a receipt, in the background, once the outcome of its transaction
 // is known, for which nobody waits any more.
 func (r *Receipt) Abandon(x *zkconn.Retry) {
-	t := x.Pending()
-	if t == nil {
+	ts := x.Pending()
+	if ts == nil {
 		r.Discard()
 		return
 	}
 	r.l.cfg.Tasks.Start(func() {
-		<-t.Done()
-		switch _, _, err := t.Result(); {
-		case err == nil:
+		done, lost := false, false
+		for _, t := range ts {
+			<-t.Done()
+			_, _, err := t.Result()
+			done = done || err == nil
+			lost = lost || zkconn.Transient(err) || errors.Is(err, zkconn.ErrSessionOver)
+		}
+		switch {
+		case done:
 			r.Used()
-		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver):
+		case lost:
 			r.Discard()
 		default:
 			r.Unused()

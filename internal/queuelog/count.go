@@ -83,7 +83,8 @@ func (c *counter) update(lists int) {
 // countChanged counts the segments that have changed, and those behind the last one.
 func (l *Log) countChanged(ctx context.Context) error {
 	c := l.counter
-	for gone := false; ; { // the segment before
+	gone := false // the segment before
+	for fresh := 0; ; {
 		seg, last, ok := l.nextChanged()
 		if !ok {
 			if w := c.counted[c.last]; w != nil && !IsSealed(w) {
@@ -92,6 +93,8 @@ func (l *Log) countChanged(ctx context.Context) error {
 			if seg, last, ok = l.after(c.last); !ok {
 				return ErrStale
 			}
+			l.readAhead(seg.number, fresh)
+			fresh++
 		}
 		w, err := l.visit(ctx, seg, gone || last)
 		if err != nil {
@@ -100,6 +103,18 @@ func (l *Log) countChanged(ctx context.Context) error {
 		if gone = w == nil; !gone {
 			c.add(seg.number, w)
 		}
+	}
+}
+
+// readAhead starts to read segments behind the nth where several were new: others fill them
+// faster than one after the other can be read over a long way. fresh is how many were new
+// so far.
+func (l *Log) readAhead(n int64, fresh int) {
+	if fresh < 2 {
+		return
+	}
+	for i := range min(int64(fresh), maxWindow) {
+		l.s.StartWatchChildren(l.Segment(n + 1 + i))
 	}
 }
 

@@ -151,6 +151,11 @@ func (s *Session) Watch(ctx context.Context, path string) (*Watch, error) {
 // does not block. The server may answer later requests first.
 func (s *Session) StartWatch(path string) *Watch { return s.startWatch(watchKey{path, ofData}) }
 
+// StartWatchChildren is like StartWatch for the watch that WatchChildren returns.
+func (s *Session) StartWatchChildren(path string) *Watch {
+	return s.startWatch(watchKey{path, ofChildren})
+}
+
 // WatchChildren is like Watch for the znode's children.
 func (s *Session) WatchChildren(ctx context.Context, path string) (*Watch, error) {
 	return s.watchOf(ctx, watchKey{path, ofChildren})

@@ -142,7 +142,8 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	}
 	// More than there can be beside the data, so that most puts need not be measured.
 	op := len(q.abs()) + len(q.deadLetters()) + zkconn.CreateSize("", nil, q.c.acl) + 200
-	if sum+(len(items)+12)*op < jute.MaxFrame {
+	segments := len(items)/int(q.segmentSize) + 1
+	if sum+(len(items)+2*segments+12)*op < jute.MaxFrame {
 		return nil
 	}
 	log := s.queue(q.abs())
@@ -153,7 +154,11 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 		leave = p.exitOps(true)
 	}
 	if n := zkconn.MultiSize(receipt, log.LargestAppend(items, q.segmentSize).Ops, leave.ops); n > jute.MaxFrame {
-		return zkconn.TooLarge(n)
+		err := zkconn.TooLarge(n)
+		if len(items) > 1 {
+			err = fmt.Errorf("%d items: %w", len(items), err)
+		}
+		return err
 	}
 	if q.opts.MaxAttempts < 0 {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 
 	"github.com/go-zookeeper/zk"
 
@@ -149,14 +148,13 @@ func (a *Append) Done(rs zkconn.Results) {
 	if !t.known || t.number > a.number {
 		return
 	}
-	created := rs.Created(a.last)
-	number, err := strconv.ParseInt(created[len(l.Segment(a.home))+1+IDLength:], 10, 32)
+	number, ok := itemNumber(rs.Created(a.last)[len(l.Segment(a.home))+1:])
 	switch {
 	case open > a.home:
 		*t = tail{known: true, number: open, window: window}
 	case open > t.number:
-		*t = tail{known: true, number: open, creates: max(number+1, 0), window: window}
-	case err == nil:
+		*t = tail{known: true, number: open, creates: number + 1, window: window}
+	case ok:
 		t.guessed, t.creates, t.window = false, max(t.creates, number+1), window
 	}
 }

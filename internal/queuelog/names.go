@@ -81,10 +81,10 @@ func Entries(children []string) []Entry {
 	entries := make([]Entry, 0, len(children))
 	flags, done := map[string]bool{}, map[string]bool{}
 	for _, name := range children {
-		if len(name) > nameLength && name[nameLength] == '.' {
-			flags[name[:nameLength]] = true
-			if name[nameLength:] == DoneName {
-				done[name[:nameLength]] = true
+		if dot := strings.IndexByte(name, '.'); dot >= 0 {
+			flags[name[:dot]] = true
+			if name[dot:] == DoneName {
+				done[name[:dot]] = true
 			}
 			continue
 		}
@@ -104,12 +104,15 @@ func Entries(children []string) []Entry {
 	return entries
 }
 
+// itemNumber returns the number in an item's name. The numbers of one transaction are
+// negative behind the end of the segment's counter, and then have a digit more. Read as
+// unsigned they are in order.
 func itemNumber(name string) (number int64, ok bool) {
-	if len(name) != nameLength {
+	if len(name) != nameLength && (len(name) != nameLength+1 || name[IDLength] != '-') {
 		return 0, false
 	}
 	number, err := strconv.ParseInt(name[IDLength:], 10, 32)
-	return number, err == nil && name[IDLength] != '+'
+	return int64(uint32(number)), err == nil && name[IDLength] != '+'
 }
 
 func segmentName(n int64) string { return fmt.Sprintf("%010d", n) }

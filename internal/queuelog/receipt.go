@@ -85,7 +85,10 @@ func (r *Receipt) Write(what string) []any {
 
 // Used returns a receipt whose transaction was carried out.
 func (r *Receipt) Used() {
-	r.version++
+	if r.version++; r.version < 0 { // it would come to versions that it has had
+		r.Discard()
+		return
+	}
 	r.Unused()
 }
 

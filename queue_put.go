@@ -86,10 +86,7 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 			return err
 		}
 		written := receipt.Write(items[0].ID)
-		x := s.Retry(nil, written, tail.Ops, leave.ops)
-		for _, other := range tail.Others {
-			x.Or(written, other.Ops, leave.ops)
-		}
+		x := s.appending(written, tail, leave)
 		rs, failed, err := x.Wait(ctx)
 		switch {
 		case err == nil:
@@ -113,6 +110,15 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 		}
 	}
 	return zkconn.ErrContended
+}
+
+// appending returns the transaction of append, with its alternatives.
+func (s *session) appending(written []any, tail *queuelog.Append, leave exit) *zkconn.Retry {
+	x := s.Retry(nil, written, tail.Ops, leave.ops)
+	for _, other := range tail.Others {
+		x.Or(written, other.Ops, leave.ops)
+	}
+	return x
 }
 
 // exitAgain is for a transaction with an exit of the place, which failed. It returns the

@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-.PHONY: help demo demo-zk demo-rw demo-barrier demo-queue test test-zktest test-real \
-	test-packages test-sim test-sim-race test-bench fuzz sim soak mutants mutants-fast bench lint rows setup
+.PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election test test-zktest test-real \
+	test-packages test-sim test-sim-race test-bench fuzz sim soak mutants mutants-fast mutants-some bench lint rows setup
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -23,6 +23,12 @@ demo-barrier: ## run a barrier: processes that compute parts, and one that merge
 
 demo-queue: ## run a queue: producers, and consumers, one of which is killed in the middle of an item
 	go run ./examples/queue
+
+demo-ids: ## run a semaphore: workers that make unique ids, one of which is killed
+	go run ./examples/ids
+
+demo-election: ## run an election: three processes, whose leader is killed, and another one stopped
+	go run ./examples/election
 
 # The parts of make test, the longest first. The recipes' tests (test-real and
 # test-zktest) wait for real time and use little CPU time, so another part runs
@@ -83,8 +89,11 @@ soak: setup ## run all recipes on three servers with faults for MINUTES, and jud
 mutants: ## break the code in known ways and check that the tests notice (takes long)
 	go run ./internal/mutants
 
-mutants-fast: ## run the mutants that are found in seconds, check that the others apply
+mutants-fast: ## run those that are found in seconds
 	go run ./internal/mutants -fast
+
+mutants-some: ## run a third of those, another one at each commit, check that all others apply
+	go run ./internal/mutants -fast -of 3
 
 bench: setup ## compare with other libraries on a real server: some minutes, results in docs/bench
 	@./scripts/setup-bench.sh

@@ -128,7 +128,7 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 	}()
 	for i := range grants {
 		p := &place{placeName: placeName{name: fmt.Sprint(i)}, line: l, s: s, path: fmt.Sprint(l.abs(), "/", i), czxid: 1}
-		p.release = func(beginFunc) error { return nil } // there is no such znode
+		p.release = func(bool, beginFunc) error { return nil } // there is no such znode
 		g, err := newGrant(p)
 		require.NoError(t, err)
 		<-g.over

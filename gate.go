@@ -110,7 +110,7 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Clie
 // the gate opens. Wait believes that the gate is open only after a request "sync",
 // because its server may lag behind the others.
 func (g *Gate) Wait(ctx context.Context) error {
-	return g.look(ctx, "wait", func(ctx context.Context, s *session, path string) error {
+	return g.self().inSessions(ctx, "wait", func(ctx context.Context, s *session, path string) error {
 		for {
 			w, err := s.Watch(ctx, path)
 			switch {
@@ -139,7 +139,7 @@ func (g *Gate) Wait(ctx context.Context) error {
 // IsOpen reports whether the gate is open. It blocks until a server has caught up with
 // its leader and answered. Cost: two requests.
 func (g *Gate) IsOpen(ctx context.Context) (open bool, err error) {
-	err = g.look(ctx, "look at", func(ctx context.Context, s *session, path string) error {
+	err = g.self().inSessions(ctx, "look at", func(ctx context.Context, s *session, path string) error {
 		open, err = isOpen(ctx, s, path)
 		return err
 	})
@@ -155,26 +155,6 @@ func isOpen(ctx context.Context, s *session, path string) (bool, error) {
 		return true, nil
 	}
 	return false, err
-}
-
-// look runs f, and again in the next session for as long as sessions end before f
-// does.
-func (g *Gate) look(ctx context.Context, op string, f func(ctx context.Context, s *session, path string) error) error {
-	r := g.self()
-	if err := r.check(ctx); err != nil {
-		return fail(op, r.path(), err)
-	}
-	ctx, done := r.c.bind(ctx)
-	defer done()
-	for {
-		s, err := r.c.live(ctx)
-		if err == nil {
-			err = f(ctx, s, r.abs())
-		}
-		if !errors.Is(err, zkconn.ErrSessionOver) {
-			return fail(op, r.path(), err)
-		}
-	}
 }
 
 func (g *Gate) self() recipe {

@@ -14,9 +14,10 @@ import (
 // than one it has seen, and thereby a holder that slept through the end of its session.
 // When an ensemble is rebuilt from nothing, tokens begin anew.
 //
-// A Token is the zxid of the transaction that created the holder's znode, times 256,
-// plus the number of the grant. That number is 0, or from 1 to 255 if a kept lock is
-// taken again (see KeepFor) or if items of a queue are taken together. So token >> 8 is the znode's czxid, which is the same on
+// A Token is the zxid of the transaction that created the holder's znode (of a Term:
+// <path>/leader), times 256, plus the number of the grant. That number is 0, or from 1 to
+// 255 if a kept lock is taken again (see KeepFor), or if items of a queue are taken
+// together. So token >> 8 is the znode's czxid, which is the same on
 // all servers of an ensemble. Tokens stay positive for the first 8,388,608 leaders of an
 // ensemble: a zxid bears the leader's epoch in its upper 32 bits.
 type Token int64

@@ -27,6 +27,8 @@ type line struct {
 	// foreign reports whether a kind must not stand in this line, because its recipe
 	// takes turns by other rules.
 	foreign func(kind) bool
+	// extra is the name of a child that is no place and belongs to the recipe; empty: none.
+	extra string
 	// rejoins: if somebody deletes the whole line, its waiters join again.
 	rejoins bool
 	// writes: each join must change the version of the line's data, see Semaphore. So the

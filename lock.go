@@ -39,6 +39,11 @@ func (r recipe) acquire(ctx context.Context, op string, k kind) (*Lease, error) 
 	if r.keep != nil {
 		enter = r.keep.enter
 	}
+	return r.acquireBy(ctx, op, k, enter)
+}
+
+// acquireBy is like acquire, for a recipe that does more at its turn: enter waits for it.
+func (r recipe) acquireBy(ctx context.Context, op string, k kind, enter func(context.Context, kind) (*grant, error)) (*Lease, error) {
 	return r.enterOrReenter(ctx, op, k, func(h holding) error {
 		if h == holdsShared && k.exclusive() {
 			return ErrUpgrade
@@ -81,7 +86,7 @@ func (r recipe) enterOrReenter(ctx context.Context, op string, k kind, held func
 		return nil, fail(op, r.path(), err)
 	}
 	path := r.path()
-	if h, ok := ctx.Value(r.key()).(holder); ok {
+	if h, ok := r.holderIn(ctx); ok {
 		err := h.lease.Err()
 		switch {
 		case h.reentrant && err != nil:
@@ -136,6 +141,40 @@ func (l *Lease) releaseAfter(f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// checkDeadlock returns ErrDeadlock if ctx is a context of the holder, but not a Reentrant
+// one.
+func (r recipe) checkDeadlock(ctx context.Context) error {
+	if h, ok := r.holderIn(ctx); ok && !h.reentrant && h.lease.Err() == nil {
+		return ErrDeadlock
+	}
+	return nil
+}
+
+// holderIn returns the holder one of whose contexts ctx is.
+func (r recipe) holderIn(ctx context.Context) (h holder, ok bool) {
+	h, ok = ctx.Value(r.key()).(holder)
+	return h, ok
+}
+
+// inSessions calls f with the session, and again with the next one for as long as sessions
+// end before f does.
+func (r recipe) inSessions(ctx context.Context, op string, f func(ctx context.Context, s *session, path string) error) error {
+	if err := r.check(ctx); err != nil {
+		return fail(op, r.path(), err)
+	}
+	ctx, done := r.c.bind(ctx)
+	defer done()
+	for {
+		s, err := r.c.live(ctx)
+		if err == nil {
+			err = f(ctx, s, r.abs())
+		}
+		if !errors.Is(err, zkconn.ErrSessionOver) {
+			return fail(op, r.path(), err)
+		}
+	}
 }
 
 // listContenders returns the places in the line, in order.

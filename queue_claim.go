@@ -158,6 +158,9 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 		return false, zkconn.ContextErr(ctx)
 	}
 	defer queue.claiming.Release(1)
+	for i, c := range a.claims {
+		c.nth = i
+	}
 	for signal := true; ; signal = false {
 		parts := a.parts(signal)
 		x := a.s.Retry(nil, parts.creates, parts.stampOps(), parts.leave.ops, parts.check)
@@ -218,8 +221,8 @@ func (p *claimParts) setCzxid(claims []*claim, rs zkconn.Results) {
 	case p.leave.signal != nil:
 		czxid = rs.Stat(p.leave.signal).Mzxid // of the transaction that created the flags
 	}
-	for i, c := range claims {
-		c.czxid, c.nth = czxid, i
+	for _, c := range claims {
+		c.czxid = czxid
 	}
 }
 
@@ -338,7 +341,7 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 }
 
 // giveBack deletes the flag and the exclusion, once.
-func (c *claim) giveBack(begin beginFunc) error {
+func (c *claim) giveBack(_ bool, begin beginFunc) error {
 	ops := c.ackOps(false)
 	t, err := begin(ops.flag, ops.exclusion)
 	if err != nil {

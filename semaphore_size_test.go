@@ -15,7 +15,7 @@ import (
 
 // How many slots a Semaphore has.
 
-func TestSemaphoreRefusesMoreSlotsThanThereAreAtOnce(t *testing.T) {
+func TestA34SemaphoreRefusesMoreSlotsThanThereAreAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l := acquire(t, w.semaphore(2), 2)
 		waiting := waitsFor(t, w.semaphore(2), 1)
@@ -43,7 +43,7 @@ func waitsForNothing(t *testing.T, w *world) *Semaphore {
 	return x
 }
 
-func TestSemaphoresThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
+func TestA34SemaphoresThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l := acquire(t, w.semaphore(2), 1)
 		x := w.semaphore(3)
@@ -74,7 +74,7 @@ func TestB78SemaphoreThatRemembersAnotherNTakesNothing(t *testing.T) {
 	})
 }
 
-func TestResizeWakesTheFirstInLine(t *testing.T) {
+func TestA33ResizeWakesTheFirstInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		x := w.semaphore(2)
 		l := acquire(t, x, 2)
@@ -93,7 +93,7 @@ func TestResizeWakesTheFirstInLine(t *testing.T) {
 	})
 }
 
-func TestResizeToFewerSlotsDrains(t *testing.T) {
+func TestA33ResizeToFewerSlotsDrains(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		x, y := w.semaphore(4), w.warmSemaphore(4)
 		var ls []*SlotLease

@@ -73,7 +73,7 @@ func (x *Semaphore) newSlots(s *session, numbers []int32) *slotPlace {
 	if len(numbers) == 1 {
 		h.others = nil
 	}
-	h.release = func(begin beginFunc) error {
+	h.release = func(_ bool, begin beginFunc) error {
 		err := h.giveBack(begin)
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			x.forget(h.names())

@@ -16,7 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-func TestSemaphoreHasNHoldersAndTheNextWaits(t *testing.T) {
+func TestA30SemaphoreHasNHoldersAndTheNextWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var ls []*SlotLease
 		for i := range 3 {
@@ -61,7 +61,7 @@ func TestA10SemaphoreGrantsFiveWaitersInOrder(t *testing.T) {
 }
 
 // Slots that come free do not go to small requests behind a large one.
-func TestSemaphoreLargeRequestIsNotOvertaken(t *testing.T) {
+func TestA31SemaphoreLargeRequestIsNotOvertaken(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		ls := []*SlotLease{acquire(t, w.semaphore(3), 1), acquire(t, w.semaphore(3), 1), acquire(t, w.semaphore(3), 1)}
 		large := waitsFor(t, w.semaphore(3), 3)
@@ -125,7 +125,7 @@ func TestSemaphoreThatRemembersAnotherLineDoesNotOvertake(t *testing.T) {
 
 // Two clients that take two of two slots again and again both go on: nobody holds half of
 // what both need.
-func TestSemaphoreClientsThatTakeAllSlotsBothGoOn(t *testing.T) {
+func TestA32SemaphoreClientsThatTakeAllSlotsBothGoOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const rounds = 100
 		var wg sync.WaitGroup

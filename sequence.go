@@ -33,7 +33,7 @@ type place struct {
 
 	// release, if set, deletes in place of remove: for places that are more than one
 	// znode.
-	release func(begin beginFunc) error
+	release func(signal bool, begin beginFunc) error
 	// others are paths of further znodes without which the place does not hold.
 	others []string
 }

@@ -98,6 +98,7 @@ func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context,
 	}
 	for {
 		children, ms, stat, err := l.look(ctx, x.s)
+		others := slices.DeleteFunc(children, func(name string) bool { return name == l.extra })
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.lineCzxid:
 			l.forget()
@@ -106,10 +107,10 @@ func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context,
 			return cannotReset(ctx, err)
 		case len(ms) > 0:
 			err = wait(ctx, ms)
-		case len(children) > 0:
-			return cannotReset(ctx, fmt.Errorf("%q stands in it", children[0]))
+		case len(others) > 0:
+			return cannotReset(ctx, fmt.Errorf("%q stands in it", others[0]))
 		default:
-			err = x.deleteLine(ctx, stat.Version)
+			err = x.deleteLine(ctx, stat)
 		}
 		if err != nil {
 			return err
@@ -140,12 +141,16 @@ func (x *beyondLimit) awaitLast(ctx context.Context, ms []placeName) error {
 // locked is what TryLock does instead of awaitLast.
 func (x *beyondLimit) locked(context.Context, []placeName) error { return ErrLocked }
 
-// deleteLine deletes the line, which was empty when it had that version of its data. If
-// somebody has joined since, or made the line anew, it must not be deleted: each join
-// writes the data.
-func (x *beyondLimit) deleteLine(ctx context.Context, version int32) error {
+// deleteLine deletes the line, in which no place stood when it had that Stat. If somebody
+// has joined since, or made the line anew, it must not be deleted: each join writes the
+// data.
+func (x *beyondLimit) deleteLine(ctx context.Context, stat *zk.Stat) error {
 	l := x.line
-	_, _, err := x.s.Multi(ctx, &zk.DeleteRequest{Path: l.abs(), Version: version})
+	ops := []any{&zk.DeleteRequest{Path: l.abs(), Version: stat.Version}}
+	if stat.NumChildren > 0 { // the extra child, which nobody uses without a place
+		ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: l.abs() + "/" + l.extra, Version: -1}))
+	}
+	_, _, err := x.s.Multi(ctx, ops...)
 	switch {
 	case err == nil:
 		l.c.hooks.log(slog.LevelInfo, "sequence numbers of a line were used up; it was deleted and begins anew", "line", l.abs())

@@ -44,20 +44,27 @@ func (p *place) leave(signal bool) {
 // remove deletes the place, once, by a transaction that begin sends.
 func (p *place) remove(signal bool, begin beginFunc) error {
 	if p.release != nil {
-		return p.release(begin)
+		return p.release(signal, begin)
 	}
+	_, err := p.removeWith(signal, begin)
+	return err
+}
+
+// removeWith deletes the place and carries out more operations, in one transaction that
+// begin sends. failed is the operation that the server refused.
+func (p *place) removeWith(signal bool, begin beginFunc, more ...any) (failed any, err error) {
 	exit := p.exitOps(signal)
-	t, err := begin(exit.ops...)
+	t, err := begin(append(exit.ops, more...)...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, failed, err := t.Wait(p.s.Lifetime())
+	_, failed, err = t.Wait(p.s.Lifetime())
 	switch {
 	case err == nil, zkconn.Transient(err), errors.Is(err, zk.ErrNoNode), errors.Is(err, zkconn.ErrSessionOver), exit.signal == nil:
-		return err
+		return failed, err
 	}
 	exit.refused(p.s, failed, err)
-	return p.remove(false, begin)
+	return p.removeWith(false, begin, more...)
 }
 
 // exit is what deletes a place, as a transaction or as a part of one.

@@ -12,9 +12,10 @@
 // does not apply, does not compile, or is not found. A table at the end says
 // which test found which mutant.
 //
-//	go run ./internal/mutants [-fast] [-p n] [name...]
+//	go run ./internal/mutants [-fast] [-of n] [-p n] [name...]
 //
-// With -fast it runs only the mutants that are found in seconds, and checks that
+// With -of n it runs one of n shares of the mutants, which take turns from commit to
+// commit, and checks that the patches of the others apply. With -fast it runs only the mutants that are found in seconds, and checks that
 // the patches of the others apply. A mutant is fast if its command runs no
 // simulation, or one with -seeds 200 at most. How long it takes to find a mutant
 // is not measured. Most of the time goes into building a test binary for each,
@@ -28,9 +29,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
-	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -39,26 +41,27 @@ import (
 func main() {
 	fast := flag.Bool("fast", false, "run only mutants whose command runs no simulation, or 200 seeds of one at most")
 	p := flag.Int("p", runtime.GOMAXPROCS(0), "number of commands that run side by side, each in its own copy of the tree")
+	shares := flag.Int("of", 1, "run one of so many shares of the mutants, another one at each commit")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *fast, *p, flag.Args()); err != nil {
+	if err := run(ctx, *fast, *shares, *p, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, fast bool, p int, names []string) error {
+func run(ctx context.Context, fast bool, shares, p int, names []string) error {
 	began := time.Now()
-	mutants, err := read(folder, names)
+	all, err := read(folder, names)
 	if err != nil {
 		return err
 	}
-	var others []mutant
-	if fast {
-		others = slices.DeleteFunc(slices.Clone(mutants), mutant.fast)
-		mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return !m.fast() })
+	turn, err := countCommits(ctx)
+	if err != nil {
+		return err
 	}
+	mutants, others := choose(all, fast, shares, turn)
 	t, err := copyTrees(ctx, p)
 	if err != nil {
 		return err
@@ -99,10 +102,37 @@ func run(ctx context.Context, fast bool, p int, names []string) error {
 		return err
 	}
 	fmt.Printf("\n%d mutants in %v, %d problems\n", len(rows), time.Since(began).Round(time.Second), len(missed))
-	if fast {
-		fmt.Printf("not run, as they take longer, but checked to apply: %d (make mutants runs all)\n", len(others))
+	if len(others) > 0 {
+		fmt.Printf("not run, but checked to apply: %d (make mutants runs all)\n", len(others))
 	}
 	return errors.Join(missed...)
+}
+
+// choose returns the mutants to run, and the others. fast: those that are found in
+// seconds. Of these it takes one of the shares, the one whose turn it is.
+func choose(all []mutant, fast bool, shares, turn int) (chosen, others []mutant) {
+	candidates := 0
+	for _, m := range all {
+		if fast && !m.fast() {
+			others = append(others, m)
+			continue
+		}
+		if candidates++; candidates%shares == turn%shares {
+			chosen = append(chosen, m)
+		} else {
+			others = append(others, m)
+		}
+	}
+	return chosen, others
+}
+
+// countCommits returns the number of commits of the tree, which tells whose turn it is.
+func countCommits(ctx context.Context) (int, error) {
+	out, err := exec.CommandContext(ctx, "git", "rev-list", "--count", "HEAD").Output()
+	if err != nil {
+		return 0, fmt.Errorf("count the commits: %w", err)
+	}
+	return strconv.Atoi(strings.TrimSpace(string(out)))
 }
 
 // tryUnchanged runs the mutants' commands on the unchanged tree, where they

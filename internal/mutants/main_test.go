@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -89,4 +90,24 @@ func TestEachReportsInOrder(t *testing.T) {
 		return func() { order = append(order, i) }
 	})
 	require.Equal(t, []int{0, 1, 2}, order)
+}
+
+func TestSharesTakeTurnsAndCoverAllMutants(t *testing.T) {
+	var all []mutant
+	for i := range 10 {
+		all = append(all, mutant{name: fmt.Sprint(i), command: []string{"go", "test", "."}})
+	}
+	seen := map[string]int{}
+	for turn := range 3 {
+		chosen, others := choose(all, true, 3, turn)
+		require.Len(t, others, len(all)-len(chosen))
+		require.GreaterOrEqual(t, len(chosen), 3)
+		for _, m := range chosen {
+			seen[m.name]++
+		}
+	}
+	require.Len(t, seen, len(all))
+	for name, n := range seen {
+		require.Equal(t, 1, n, name)
+	}
 }

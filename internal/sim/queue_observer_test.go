@@ -297,7 +297,7 @@ func (o *queueObserver) delivered(q *observedQueue, d *delivery) {
 	defer o.mu.Unlock()
 	var cl *claim
 	for _, other := range q.claims {
-		if other.token == d.token && other.item.id == string(d.ID) {
+		if other.token>>8 == d.token>>8 && other.item.id == string(d.ID) {
 			cl = other
 		}
 	}

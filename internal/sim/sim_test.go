@@ -52,3 +52,6 @@ func TestSemaphoreSimulation(t *testing.T) { simulate(t, semaphoreEvents, newSem
 
 // A Gate is shut and opened while workers wait at it.
 func TestGateSimulation(t *testing.T) { simulate(t, gateEvents, newGateWorld) }
+
+// Candidates campaign and lead, and each process observes.
+func TestElectionSimulation(t *testing.T) { simulate(t, electionEvents, newElectionWorld) }

@@ -56,8 +56,21 @@ func (c *Crew) Kill(worker int) {
 	c.processes[worker].Kill()
 }
 
-// Stop tells all workers to stop.
-func (c *Crew) Stop() { c.leash.Close() }
+// Freeze makes a worker stand still until Thaw, in a way that it cannot notice (SIGSTOP).
+func (c *Crew) Freeze(worker int) error { return freeze(c.processes[worker]) }
+
+// Thaw makes a worker go on that stands still.
+func (c *Crew) Thaw(worker int) error { return thaw(c.processes[worker]) }
+
+// Stop tells all workers to stop, also those that stand still.
+func (c *Crew) Stop() {
+	c.leash.Close()
+	for _, p := range c.processes {
+		if p != nil {
+			_ = thaw(p) // an error if it has ended
+		}
+	}
+}
 
 func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew)) error {
 	self, err := os.Executable()

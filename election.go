@@ -1,0 +1,114 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// The recipe: candidates take turns in a line, as for a Mutex. At its turn a candidate
+// creates the leader's znode, by which everybody else learns who leads
+// (election_leader.go). Observers watch that znode alone (election_observe.go). Lead is in
+// election_lead.go.
+
+// Election elects one leader among the processes that campaign on a path, fairly by
+// arrival. It is only a name: the leader has a Term. Values are safe for concurrent use.
+//
+// Candidates wait in a line, and a change of leader wakes one of them. While there is a
+// leader, the znode <path>/leader exists and its data are the leader's value, so that
+// clients of any kind can find the leader. It is ephemeral, and created and deleted with
+// the leadership. The path itself is the line, as for a Mutex, and <path>/leader does not
+// count in it. To depose a leader, delete its znode in the line, or <path>/leader: its
+// term ends with ErrLost, and the next candidate leads.
+//
+// Curator's LeaderSelector on the same path stands in the same line, because it uses
+// InterProcessMutex. It does not create <path>/leader, so observers see no leader while
+// one of its participants leads. Do not use a Mutex on the path of an Election: it would
+// take turns with the leaders, and the two kinds of tokens do not compare.
+//
+// The client creates the path as a container znode. When it has been idle, the servers
+// delete it with its data. That disturbs no observer: a watch is on a name, whether there
+// is a znode or not.
+type Election struct{ line *line }
+
+// NewElection returns the election with that path. It sends nothing. An invalid path is
+// reported on first use.
+func NewElection(c *Client, path string) *Election {
+	return &Election{&line{
+		c: c, path: path, recipe: "election", kinds: lockKinds,
+		blocks: everyoneBlocks, foreign: isRWLockKind, extra: leaderName[1:],
+	}}
+}
+
+// Term is the time for which a candidate leads. It is a Lease: its Context ends when the
+// leadership is lost, Commit writes only while it lasts, and Token fences writes to other
+// stores. The Token grows from term to term, and observers see the same one in Leader.
+type Term struct{ *Lease }
+
+// Campaign waits until the caller is elected and returns its Term. value is published as
+// Leader.Value, an address for example. It may be empty.
+//
+// Campaign blocks, fails and re-enters like Mutex.Lock. In particular, it waits through
+// disconnections, and if the session ends before Campaign returns, it waits on at the end
+// of the line. With a Reentrant context of the leader it returns one more Term for the
+// same leadership, and value is not published. ErrTooLarge is returned for a value that
+// no request has room for. ErrPathInUse is returned if <path>/leader is a znode of
+// somebody's own, which does not belong to a session.
+//
+// Cost: that of Mutex.Lock, and one request and one commit to create <path>/leader.
+func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
+	return e.campaign(ctx, "campaign", slices.Clone(value))
+}
+
+func (e *Election) campaign(ctx context.Context, op string, value []byte) (*Term, error) {
+	r := e.self()
+	if err := r.check(ctx); err != nil {
+		return nil, fail(op, r.path(), err)
+	}
+	if err := e.line.checkLeaderValue(value); err != nil {
+		return nil, fail(op, r.path(), err)
+	}
+	l, err := r.acquireBy(ctx, op, kindLock, func(ctx context.Context, k kind) (*grant, error) {
+		return e.line.enterAsLeader(ctx, k, value)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Term{l}, nil
+}
+
+// Resign gives the leadership up. It is Lease.Release: it blocks for one round trip at
+// most and can be called again. If the connection is lost, the client goes on in the
+// background until both znodes are gone. Cost: one request and one commit.
+func (t *Term) Resign() error { return t.Release() }
+
+// Proclaim publishes another value for the rest of the term. If calls are made at the same
+// time, one of their values stays.
+//
+// Proclaim blocks until a server answers or ctx ends. If the reply is lost, it writes the
+// value again. ErrLost or ErrReleased is returned if the term has ended. ErrUncertain is
+// returned if ctx or the session ends before the reply comes. Cost: one request and one
+// commit.
+func (t *Term) Proclaim(ctx context.Context, value []byte) error {
+	write := &zk.SetDataRequest{Path: t.g.line.path + leaderName, Data: value, Version: -1}
+	for {
+		_, err := t.commit(ctx, []any{write})
+		switch {
+		case errors.Is(err, ErrUncertain) && ctx.Err() == nil && t.Err() == nil:
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			t.g.end(lost(errLeaderDeleted))
+			err = t.g.checkHeld()
+		}
+		return t.fail("proclaim under", err)
+	}
+}
+
+func (e *Election) self() recipe {
+	if e == nil {
+		return recipe{}
+	}
+	return recipe{line: e.line}
+}

@@ -1,0 +1,191 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// The leader's znode says who leads. What makes a leader is its place, the first in the
+// line: the znode is created and deleted only by transactions that need the own place and
+// that are sent at its turn. So nobody deletes the znode of another leader, however often
+// a transaction is sent.
+
+// leaderName is the rest of the path of the leader's znode.
+const leaderName = "/leader"
+
+// candidate is a place at its turn.
+type candidate struct {
+	*place
+	leader string // path of the leader's znode
+	czxid  int64  // of the leader's znode; 0: not known
+}
+
+// enterAsLeader joins the line, waits for its turn and creates the leader's znode.
+func (l *line) enterAsLeader(ctx context.Context, k kind, value []byte) (g *grant, err error) {
+	err = l.inTurn(ctx, k, nil, func(p *place) error {
+		c := newCandidate(p)
+		if err := c.create(ctx, value); err != nil {
+			return err
+		}
+		if g, err = p.grant(ctx); err == nil {
+			l.c.tasks.Start(func() { c.watchLeader(g) })
+		}
+		return err
+	})
+	return g, err
+}
+
+// newCandidate makes a candidate of a place at its turn, and only then: from now on the
+// leader's znode is deleted with the place.
+func newCandidate(p *place) *candidate {
+	c := &candidate{place: p, leader: p.line.abs() + leaderName}
+	p.release = c.giveUp
+	return c
+}
+
+// createOps create the leader's znode. The Stat of set tells its czxid.
+func (c *candidate) createOps(value []byte) (create *zk.CreateRequest, set *zk.SetDataRequest) {
+	create = &zk.CreateRequest{Path: c.leader, Acl: c.s.OwnedIfPossible(c.line.c.acl), Flags: zk.FlagEphemeral}
+	return create, &zk.SetDataRequest{Path: c.leader, Data: value, Version: 0}
+}
+
+// create creates the leader's znode. Its czxid is the base of the token.
+func (c *candidate) create(ctx context.Context, value []byte) error {
+	check := &zk.CheckVersionRequest{Path: c.path, Version: -1}
+	var replaced []any
+	for range zkconn.MaxTries {
+		create, set := c.createOps(value)
+		rs, failed, err := c.s.Retry(nil, []any{check}, replaced, []any{create, set}).Wait(ctx)
+		switch {
+		case err == nil:
+			c.czxid = rs.Stat(set).Czxid
+			c.place.czxid = c.czxid
+			c.turnConn = 0 // the reply has advanced the zxid
+			return nil
+		case failed == any(check) && errors.Is(err, zk.ErrNoNode):
+			return c.whyGone(ctx)
+		case failed == any(create) && errors.Is(err, zk.ErrNodeExists):
+			if replaced, err = c.replaceOps(ctx); err != nil {
+				return err
+			}
+		case failed == any(set) && errors.Is(err, zk.ErrNoAuth) && c.s.OwnerID() != "":
+			c.s.OwnWriteFailed(err)
+		case len(replaced) > 0 && failed == replaced[0] && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)):
+			replaced = nil
+		default:
+			return err
+		}
+	}
+	return zkconn.ErrContended
+}
+
+// replaceOps delete a leader's znode whose leader has been evicted and does not know it
+// yet, or which an attempt of this candidate's has created whose reply was lost. A znode
+// that belongs to no session is somebody else's.
+func (c *candidate) replaceOps(ctx context.Context) ([]any, error) {
+	stat, err := c.s.Exists(ctx, c.leader)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case stat.EphemeralOwner == 0:
+		c.release = nil // which would delete it, too
+		return nil, zkconn.Errorf(ErrPathInUse, "%s is not ephemeral, so no leader has created it", c.line.path+leaderName)
+	}
+	return []any{&zk.DeleteRequest{Path: c.leader, Version: stat.Version}}, nil
+}
+
+// giveUp deletes the place and the leader's znode, once.
+func (c *candidate) giveUp(signal bool, begin beginFunc) error {
+	leader := &zk.DeleteRequest{Path: c.leader, Version: -1}
+	failed, err := c.removeWith(signal, begin, leader)
+	switch {
+	case failed == any(leader): // somebody has deleted it, or it was never created
+		_, err = c.removeWith(signal, begin)
+	case errors.Is(err, zk.ErrNoNode): // given up before, or evicted
+		c.line.c.tasks.Start(c.withdraw)
+	}
+	return err
+}
+
+var errWithdrawn = errors.New("no leader's znode is left")
+
+// withdraw deletes the leader's znode of a place that somebody has deleted alone. It must
+// do so at a turn in the line, because the znode may be the next leader's by then. The
+// next leader replaces it, and then there is nothing left to do.
+func (c *candidate) withdraw() {
+	ctx, done := c.line.c.bind(c.s.Lifetime())
+	defer done()
+	w, err := c.s.WatchChildren(ctx, c.leader)
+	if err != nil || w.Stat.EphemeralOwner != c.s.ID() || c.czxid != 0 && w.Stat.Czxid != c.czxid {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.line.c.tasks.Start(func() {
+		defer cancel()
+		select {
+		case <-w.Fired():
+		case <-c.s.Over():
+		case <-ctx.Done():
+		}
+	})
+	_ = c.line.inTurn(ctx, kindLock, nil, func(p *place) error {
+		newCandidate(p)
+		return errWithdrawn // and p is deleted, with the znode
+	})
+}
+
+var errLeaderDeleted = fmt.Errorf("%q was deleted by somebody else", leaderName[1:])
+
+// watchLeader ends the grant if somebody deletes the leader's znode. Like the place, it is
+// watched once the grant has lasted for a while. The watch is one on children, of which
+// there are none: it fires when the znode is deleted, and not when its data change.
+func (c *candidate) watchLeader(g *grant) {
+	age := time.NewTimer(c.s.watchAge())
+	defer age.Stop()
+	select {
+	case <-age.C:
+	case <-g.over:
+		return
+	}
+	for {
+		w, err := c.s.WatchChildren(c.s.Lifetime(), c.leader)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), err == nil && w.Stat.Czxid != c.czxid:
+			g.end(lost(errLeaderDeleted))
+			return
+		case err != nil:
+			return
+		}
+		select {
+		case <-w.Fired():
+		case <-g.over:
+			return
+		}
+	}
+}
+
+// checkLeaderValue refuses a value that no request has room for.
+func (l *line) checkLeaderValue(value []byte) error {
+	const owner = 128 // for what OwnedIfPossible adds
+	path := l.abs() + leaderName
+	n := owner + zkconn.MultiSize([]any{
+		&zk.CheckVersionRequest{Path: l.abs() + "/_c_" + newUUID() + "-" + string(kindLock) + "0123456789"},
+		&zk.DeleteRequest{Path: path},
+		&zk.CreateRequest{Path: path, Acl: l.c.acl},
+		&zk.SetDataRequest{Path: path, Data: value},
+	})
+	if n > jute.MaxFrame {
+		return zkconn.TooLarge(n)
+	}
+	return nil
+}

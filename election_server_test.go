@@ -1,0 +1,83 @@
+package zkrecipes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+)
+
+// Elections on the shared server, which may be a real one.
+
+func TestA09AnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
+	path, ctx, raw := harness.NewPath(t), harness.Within(t, 30*time.Second), harness.Raw(t)
+	a, b, watcher := NewElection(dial(t, nil), path), NewElection(dial(t, nil), path), NewElection(dial(t, nil), path)
+	seen := make(chan Leader)
+	go func() {
+		defer close(seen)
+		for l, err := range watcher.Observe(ctx) {
+			if err != nil {
+				return
+			}
+			select {
+			case seen <- l:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	sees := func(value string, token Token) {
+		t.Helper()
+		for l := range seen {
+			if string(l.Value) == value && l.Token == token {
+				return
+			}
+		}
+		require.Fail(t, "not seen", value)
+	}
+	sees("", 0)
+	first := campaigns(t, a, "a")
+	sees("a", first.Token())
+	require.NoError(t, first.Proclaim(ctx, []byte("a2")))
+	sees("a2", first.Token())
+	require.NoError(t, first.Resign())
+	sees("", 0)
+
+	second := campaigns(t, b, "b")
+	sees("b", second.Token())
+	require.Greater(t, second.Token(), first.Token())
+	require.NoError(t, raw.Delete(second.Check().Path, -1)) // not watched yet
+	third := campaigns(t, a, "c")                           // replaces what the evicted leader left
+	sees("c", third.Token())
+	require.Greater(t, third.Token(), second.Token())
+	harness.Eventually(t, "the term is lost", func() bool { return second.Err() != nil })
+	require.ErrorIs(t, second.Resign(), ErrLost)
+
+	require.NoError(t, raw.Delete(path+leaderName, -1))
+	harness.Eventually(t, "the term is lost", func() bool { return third.Err() != nil })
+	sees("", 0)
+	last := campaigns(t, b, "d")
+	sees("d", last.Token())
+	_, stat, err := raw.Get(path + leaderName)
+	require.NoError(t, err)
+	require.Equal(t, newToken(stat.Czxid, 0), last.Token())
+	_, err = raw.Set(path+leaderName, nil, -1)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.NoError(t, last.Resign())
+	sees("", 0)
+	require.Empty(t, harness.Children(t, raw, path))
+}
+
+func TestA09LockAllOnAServer(t *testing.T) {
+	path, raw := harness.NewPath(t), harness.Raw(t)
+	ms, others := mutexes(dial(t, nil), path+"/b", path+"/a"), mutexes(dial(t, nil), path+"/a", path+"/b")
+	ls := lockAll(t, ms...)
+	_, err := others[0].TryLock(t.Context())
+	require.ErrorIs(t, err, ErrLocked)
+	require.NoError(t, ls.Release())
+	require.NoError(t, lockAll(t, others...).Release())
+	require.Empty(t, harness.Children(t, raw, path+"/a"))
+	require.Empty(t, harness.Children(t, raw, path+"/b"))
+}

@@ -1,0 +1,179 @@
+package zkrecipes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// LockAll locks several mutexes, all or none, and returns their leases as one. It locks
+// them one after the other, in the order of their absolute paths. So calls of LockAll
+// never wait for each other in a circle, in whatever order the mutexes are given. They may
+// if a holder of one lock calls Lock or LockAll for another one.
+//
+// The mutexes must be of one Client: there is no order of paths that all processes share
+// across ensembles. A path that is given twice is an error, and so is no mutex at all.
+//
+// LockAll blocks and fails like Mutex.Lock, and if it fails it gives back what it has. If
+// the session ends meanwhile, it begins anew with the first lock. If ctx is a context of
+// the holder of one of them, it returns ErrDeadlock before it takes any, or re-enters if
+// that is a Reentrant context. ErrEvicted is returned if somebody else deletes one of the
+// call's znodes.
+//
+// Cost: that of each Mutex.Lock, one after the other.
+func LockAll(ctx context.Context, locks ...*Mutex) (*Leases, error) {
+	order, err := lockOrder(ctx, locks)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		held, lost, err := lockInOrder(ctx, order)
+		if err == nil {
+			return newLeases(locks, order, held), nil
+		}
+		releaseAll(held)
+		if !lost {
+			return nil, err
+		}
+	}
+}
+
+// DoAll runs f with all locks, and releases them, even if f panics; see LockAll and
+// Mutex.Do. f's context ends when one of the locks is lost. DoAll returns f's error, joined
+// with ErrLost if a lock was lost before the end.
+func DoAll(ctx context.Context, locks []*Mutex, f func(context.Context, *Leases) error) (err error) {
+	if f == nil {
+		return fail(opLockAll, "", errors.New("nil function"))
+	}
+	ls, err := LockAll(ctx, locks...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if released := ls.Release(); released != nil {
+			err = errors.Join(err, released)
+		}
+	}()
+	return f(ls.Context(ctx), ls)
+}
+
+const opLockAll = "lock all"
+
+// lockOrder returns the mutexes in the order in which they are locked.
+func lockOrder(ctx context.Context, locks []*Mutex) ([]*Mutex, error) {
+	if len(locks) == 0 {
+		return nil, fail(opLockAll, "", errors.New("no mutexes"))
+	}
+	for _, m := range locks {
+		r := m.self()
+		err := r.check(ctx)
+		if err == nil && r.c != locks[0].line.c {
+			err = errors.New("mutexes of different Clients")
+		}
+		if err == nil {
+			err = r.checkDeadlock(ctx)
+		}
+		if err != nil {
+			return nil, fail(opLockAll, r.path(), err)
+		}
+	}
+	order := slices.SortedFunc(slices.Values(locks), func(a, b *Mutex) int { return cmp.Compare(a.line.abs(), b.line.abs()) })
+	for i, m := range order[1:] {
+		if path := m.line.path; path == order[i].line.path {
+			return nil, fail(opLockAll, path, errors.New("the path is given twice"))
+		}
+	}
+	return order, nil
+}
+
+// lockInOrder locks the mutexes and returns what it has locked. lost: the error is that
+// one of these was lost before the last one was locked, and not by an eviction.
+func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool, err error) {
+	while := ctx // ends with each of the leases, too
+	for _, m := range order {
+		l, err := m.self().acquire(while, opLockAll, kindLock)
+		if err != nil && ctx.Err() == nil && while.Err() != nil {
+			lost, err = whyLost(ctx, held, err)
+		}
+		if err != nil {
+			return held, lost, err
+		}
+		held, while = append(held, l), l.Context(while)
+	}
+	if while.Err() != nil && ctx.Err() == nil {
+		lost, err = whyLost(ctx, held, while.Err())
+		return held, lost, err
+	}
+	return held, false, nil
+}
+
+// whyLost tells the loss of a session, after which the locks can be locked anew, from an
+// eviction and the end of the Client.
+func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error) {
+	for _, l := range held {
+		why := l.Err()
+		if errors.Is(why, errDeleted) { // by an operator, or with its session
+			why = l.g.place().whyGone(ctx)
+			return errors.Is(why, zkconn.ErrSessionOver), fail(opLockAll, l.g.line.path, why)
+		}
+		if errors.Is(why, ErrLost) {
+			return true, why
+		}
+	}
+	return false, err
+}
+
+// Leases are the grants of several locks, held together. It is safe for concurrent use.
+type Leases struct {
+	given []*Lease // as LockAll got the mutexes
+	held  []*Lease // as they were locked
+}
+
+func newLeases(locks, order []*Mutex, held []*Lease) *Leases {
+	ls := &Leases{held: held}
+	for _, m := range locks {
+		ls.given = append(ls.given, held[slices.Index(order, m)])
+	}
+	return ls
+}
+
+// All returns the leases, in the order in which LockAll got the mutexes. Each has its own
+// Token, Check and Commit. If one is released by itself, the others stay.
+func (ls *Leases) All() []*Lease { return slices.Clone(ls.given) }
+
+// Context returns a context that ends with parent or with the first of the leases, like
+// Lease.Context. LockAll and Lock on any of the paths return ErrDeadlock with it. parent
+// must not be nil.
+func (ls *Leases) Context(parent context.Context) context.Context {
+	for _, l := range ls.held {
+		parent = l.Context(parent)
+	}
+	return parent
+}
+
+// Err returns nil while all the locks are held, and else why one of them is not; see
+// Lease.Err.
+func (ls *Leases) Err() error {
+	for _, l := range ls.held {
+		if err := l.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release gives all the locks up, in the reverse of the order in which they were locked,
+// as Lease.Release does each. It goes on after an error and returns all errors, joined. A
+// second Release does nothing and returns the same.
+func (ls *Leases) Release() error { return releaseAll(ls.held) }
+
+func releaseAll(held []*Lease) error {
+	var errs []error
+	for _, l := range slices.Backward(held) {
+		errs = append(errs, l.Release())
+	}
+	return errors.Join(errs...)
+}

@@ -152,8 +152,11 @@ func (q *Queue) fail(op string, err error) error {
 //
 // Put costs one request and one commit. With MaxLen it costs one request and one commit
 // more, a listing of each segment that has changed, and two requests more if other
-// producers are ahead. The first use of a queue in a session costs three reads, and the
-// first put one request and one commit more.
+// producers are ahead. Neither depends on how many items there are. Each time that other
+// producers fill the open segment first, Put costs one request more. If they do so faster
+// than requests travel, Put sends up to 16 together, of which one succeeds. The first use
+// of a queue in a session costs three reads, and the first put one request and one commit
+// more.
 func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 	ids, err := q.put(ctx, [][]byte{data})
 	if len(ids) == 0 {
@@ -163,8 +166,9 @@ func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 }
 
 // PutAll is like Put but puts several items, next to each other and in this order: all
-// of them, or none. They must fit into one request. If they do not, or if there are
-// more than MaxLen, they are refused before anything is sent. PutAll costs as much as
+// of them, or none. They must fit into one request, which is about ten thousand items
+// without data. If they do not, or if there are more than MaxLen, they are refused before
+// anything is sent: errors.Is(err, ErrTooLarge) for the request. PutAll costs as much as
 // Put. With no items it does nothing.
 func (q *Queue) PutAll(ctx context.Context, items ...[]byte) ([]ItemID, error) {
 	ids, err := q.put(ctx, items)

@@ -87,7 +87,7 @@ func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
 	for _, text := range []string{f.Text, ""} {
 		f.Text = text
 		letter := q.c.withNote(it.ID, data, f)
-		if zkconn.MultiSize(remove, log.LargestAppend([]queuelog.Item{letter}).Ops) <= jute.MaxFrame {
+		if zkconn.MultiSize(remove, log.LargestAppend([]queuelog.Item{letter}, q.segmentSize).Ops) <= jute.MaxFrame {
 			return letter
 		}
 	}

@@ -82,12 +82,16 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 	if p != nil {
 		leave = p.exitOps(true)
 	}
+	last := int64(-1)
 	for tries := 0; tries < zkconn.MaxTries; tries++ {
 		tail, err := log.Append(ctx, items, q.segmentSize)
 		if err != nil {
 			return err
 		}
-		rs, failed, err := log.Transact(ctx, items[0].ID, ErrUncertain, with, tail.Ops, leave.ops)
+		if tail.Number() > last { // others have filled segments: this was no failure
+			tries, last = 0, tail.Number()
+		}
+		rs, failed, err := log.Transact(ctx, items[0].ID, ErrUncertain, tail.Between(with, leave.ops)...)
 		if rs != nil {
 			tail.Done(*rs)
 		}
@@ -97,12 +101,10 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 		case slices.Contains(with, failed):
 			return refusedOp{err}
 		}
-		if moved, sealed := tail.Moved(failed, err); !moved {
+		if moved, _ := tail.Moved(failed, err); !moved {
 			if leave, err = p.exitAgain(ctx, leave, failed, err); err != nil {
 				return err
 			}
-		} else if sealed { // somebody else has filled the segment: this was no failure
-			tries--
 		}
 	}
 	return zkconn.ErrContended
@@ -142,7 +144,8 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	}
 	// More than there can be beside the data, so that most puts need not be measured.
 	op := len(q.abs()) + len(q.deadLetters()) + zkconn.CreateSize("", nil, q.c.acl) + 200
-	if sum+(len(items)+12)*op < jute.MaxFrame {
+	segments := len(items)/int(q.segmentSize) + 1
+	if sum+(len(items)+2*segments+12)*op < jute.MaxFrame {
 		return nil
 	}
 	log := s.queue(q.abs())
@@ -152,8 +155,12 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 		p := &place{placeName: placeName{kind: kindLock}, line: q.producers, s: s, path: q.producers.abs() + "/_c_" + newUUID() + "-" + string(kindLock) + "0000000000"}
 		leave = p.exitOps(true)
 	}
-	if n := zkconn.MultiSize(receipt, log.LargestAppend(items).Ops, leave.ops); n > jute.MaxFrame {
-		return zkconn.TooLarge(n)
+	if n := zkconn.MultiSize(receipt, log.LargestAppend(items, q.segmentSize).Ops, leave.ops); n > jute.MaxFrame {
+		err := zkconn.TooLarge(n)
+		if len(items) > 1 {
+			err = fmt.Errorf("%d items: %w", len(items), err)
+		}
+		return err
 	}
 	if q.opts.MaxAttempts < 0 {
 		return nil
@@ -161,7 +168,7 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	letters := s.newQueueLog(q.deadLetters())
 	claim := q.newClaim(s, log.Segment(0)+"/"+queuelog.NewID()+"0000000000")
 	for _, it := range items {
-		if n := zkconn.MultiSize(claim.ackOps(true).all(), letters.LargestAppend([]queuelog.Item{it}).Ops); n > jute.MaxFrame {
+		if n := zkconn.MultiSize(claim.ackOps(true).all(), letters.LargestAppend([]queuelog.Item{it}, q.segmentSize).Ops); n > jute.MaxFrame {
 			return fmt.Errorf("an item could not be moved to the dead letters: %w", zkconn.TooLarge(n))
 		}
 	}
@@ -185,11 +192,11 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *place, n int) error {
 			}
 			p.turnConn = 0 // the reply has advanced the zxid
 		}
-		count, watches, err := log.count(ctx)
+		count, err := log.Count(ctx)
 		switch {
 		case err != nil:
 		case count+n > q.opts.MaxLen:
-			err = p.awaitAny(ctx, watches)
+			err = p.awaitFired(ctx, log.CountChanged())
 		case !p.s.hasMoved(p):
 			return nil
 		}
@@ -197,17 +204,4 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *place, n int) error {
 			return err
 		}
 	}
-}
-
-// count returns how many items there are, and the watches that fire when one goes, one
-// for each segment: consumers take from the first one with a free item, but operators
-// delete items anywhere. Segments that have not changed since they were last counted are
-// not read again.
-func (q *queueState) count(ctx context.Context) (n int, watches []*zkconn.Watch, err error) {
-	err = q.Scan(ctx, func(_ int64, segment *zkconn.Watch) bool {
-		n += len(queuelog.Entries(segment.Children))
-		watches = append(watches, segment)
-		return true
-	})
-	return n, watches, err
 }

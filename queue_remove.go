@@ -126,7 +126,7 @@ func (q *Queue) remove(ctx context.Context, s *session, rs []*removal) (removed 
 		for i, r := range rs {
 			parts[i] = r.ops()
 		}
-		_, failed, err := log.Transact(ctx, rs[0].item, ErrUncertain, parts...)
+		_, failed, err := log.Transact(ctx, rs[0].item, ErrUncertain, slices.Concat(parts...))
 		if err == nil {
 			return len(rs), nil
 		}

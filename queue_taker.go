@@ -42,7 +42,7 @@ type turns struct {
 	joining  chan struct{} // non-nil while an ack takes a place along; closed then
 	place    *place        // that an ack has taken along
 	idle     *time.Timer
-	failedAt time.Time // when the turn failed that has failed last
+	failedAt time.Time // when this turn failed in the line
 }
 
 // linger is for how long a place in the line is kept when the Client's last taker has
@@ -231,7 +231,7 @@ func (t *turns) fail(err error) {
 	defer t.c.mu.Unlock()
 	var later []*taker
 	for _, k := range t.waiting {
-		if k.since.After(t.failedAt) {
+		if !t.failedAt.IsZero() && k.since.After(t.failedAt) {
 			later = append(later, k)
 			continue
 		}
@@ -330,7 +330,7 @@ func (t *turns) awaitTakers() bool {
 func (t *turns) turn() error {
 	t.c.mu.Lock()
 	p := t.place
-	t.place = nil
+	t.place, t.failedAt = nil, time.Time{}
 	t.c.mu.Unlock()
 	done, err := false, error(nil)
 	if p == nil {

@@ -245,6 +245,18 @@ func (p *place) awaitAnyOr(ctx context.Context, watches []*zkconn.Watch, other <
 	for _, w := range watches {
 		w.Notify(fired)
 	}
+	return p.awaitEither(ctx, fired, other)
+}
+
+// awaitFired is like awaitAny for a channel that tells that a watch has fired.
+func (p *place) awaitFired(ctx context.Context, fired <-chan struct{}) error {
+	if err := p.watchOwn(ctx); err != nil {
+		return err
+	}
+	return p.awaitEither(ctx, fired, nil)
+}
+
+func (p *place) awaitEither(ctx context.Context, fired, other <-chan struct{}) error {
 	select {
 	case <-fired:
 	case <-other:

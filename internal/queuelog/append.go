@@ -3,6 +3,7 @@ package queuelog
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -21,6 +22,32 @@ type tail struct {
 	lagging bool // it was known and is gone; a server that lags may still show it
 	number  int64
 	creates int64 // how many children it is known to have had, at least
+	// window is how many segments are tried together, from this one on; see grown.
+	window int
+	// sealed is one more than the number of a segment that was sealed although a listing
+	// showed it as the last, 0: none.
+	sealed int64
+}
+
+// Others may seal segments faster than the requests of a distant producer travel: it
+// would find each of them sealed. So from the third attempt on it sends several together,
+// for the segments that follow on one another. At most one of them is open when the
+// requests arrive, and the receipt lets at most one put.
+const (
+	firstWindow    = 4
+	maxWindow      = 16
+	maxWindowBytes = 1 << 20 // of the items, for more than firstWindow
+)
+
+// grown returns the window of the next attempt, after one that failed.
+func (t tail) grown() int {
+	switch {
+	case t.window > 1:
+		return min(2*t.window, maxWindow)
+	case t.guessed:
+		return firstWindow
+	}
+	return t.window
 }
 
 // Item is an item to be appended.
@@ -41,61 +68,112 @@ func (it Item) prefix() string {
 // Append is the part of a transaction that puts items at a queue's tail.
 type Append struct {
 	Ops []any
+	// Others has alternatives to Ops for the segments behind its own, mostly none. They
+	// are sent together with Ops if at most one of all can be carried out.
+	Others []*Append
 
 	l       *Log
-	number  int64             // of the segment
+	number  int64             // of the first segment
 	segment any               // the operation that checks it, or seals it
 	last    *zk.CreateRequest // of the last item
-	next    *zk.CreateRequest // of the next segment, nil if this one stays open
+	home    int64             // the segment of the last item
+	nexts   []any             // the creations of segments; the last one of these stays open
 }
 
-// Append returns the part that puts the items. It seals their segment if with them
-// the segment will have had size children.
+// Append returns the part that puts the items. It seals each segment that with them will
+// have had size children. Items that come behind those go on in the next one. The first
+// item goes into the segment that is open before, even if that is full by then: this
+// wakes those who sleep there.
 func (l *Log) Append(ctx context.Context, items []Item, size int64) (*Append, error) {
 	t, err := l.findTail(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return l.appendTo(t.number, t.creates+int64(len(items)) >= size, items), nil
+	bytes := 0
+	for _, it := range items {
+		bytes += len(it.Data) + IDLength
+	}
+	a := l.appendTo(t.number, t.creates, items, size)
+	for i := range min(t.window, max(firstWindow, maxWindowBytes/bytes)) - 1 {
+		a.Others = append(a.Others, l.appendTo(t.number+1+int64(i), 0, items, size))
+	}
+	return a, nil
 }
 
 // LargestAppend returns the largest part that can put the items.
-func (l *Log) LargestAppend(items []Item) *Append { return l.appendTo(0, true, items) }
+func (l *Log) LargestAppend(items []Item, size int64) *Append {
+	return l.appendTo(0, size, items, size)
+}
 
-func (l *Log) appendTo(n int64, seals bool, items []Item) *Append {
+func (l *Log) appendTo(n, creates int64, items []Item, size int64) *Append {
 	a := &Append{l: l, number: n}
-	if seals {
-		a.segment = &zk.SetDataRequest{Path: l.Segment(n), Version: 0}
-	} else {
-		a.segment = &zk.CheckVersionRequest{Path: l.Segment(n), Version: 0}
-	}
-	a.Ops = append(a.Ops, a.segment)
-	for _, it := range items {
-		a.last = &zk.CreateRequest{
-			Path: l.Segment(n) + "/" + it.prefix(), Data: it.Data, Acl: l.cfg.ACL, Flags: zk.FlagSequence,
+	for {
+		here := items[:min(max(size-creates, 1), int64(len(items)))]
+		items = items[len(here):]
+		seals := creates+int64(len(here)) >= size
+		switch {
+		case seals:
+			a.Ops = append(a.Ops, &zk.SetDataRequest{Path: l.Segment(n), Version: 0})
+		case n == a.number:
+			a.Ops = append(a.Ops, &zk.CheckVersionRequest{Path: l.Segment(n), Version: 0})
 		}
-		a.Ops = append(a.Ops, a.last)
+		for _, it := range here {
+			a.last = &zk.CreateRequest{
+				Path: l.Segment(n) + "/" + it.prefix(), Data: it.Data, Acl: l.cfg.ACL, Flags: zk.FlagSequence,
+			}
+			a.Ops = append(a.Ops, a.last)
+		}
+		a.home = n
+		if !seals {
+			break
+		}
+		n, creates = n+1, 0
+		next := &zk.CreateRequest{Path: l.Segment(n), Acl: l.cfg.ACL}
+		a.Ops, a.nexts = append(a.Ops, next), append(a.nexts, next)
+		if len(items) == 0 {
+			break
+		}
 	}
-	if seals {
-		a.next = &zk.CreateRequest{Path: l.Segment(n + 1), Acl: l.cfg.ACL}
-		a.Ops = append(a.Ops, a.next)
-	}
+	a.segment = a.Ops[0]
 	return a
 }
 
+// Between returns the alternatives of the transaction that has those operations before and
+// after the items.
+func (a *Append) Between(before, after []any) (alternatives [][]any) {
+	for _, a := range slices.Concat([]*Append{a}, a.Others) {
+		alternatives = append(alternatives, slices.Concat(before, a.Ops, after))
+	}
+	return alternatives
+}
+
+// Number returns the number of the first segment that is tried. It grows as others fill
+// segments.
+func (a *Append) Number() int64 { return a.number }
+
 // Done notes the results of a transaction that was carried out.
 func (a *Append) Done(rs zkconn.Results) {
-	created := rs.Created(a.last)
-	number, ok := itemNumber(created[len(a.l.Segment(a.number))+1:])
 	l := a.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch t := &l.tail; {
-	case !t.known || t.number != a.number:
-	case a.next != nil:
-		*t = tail{known: true, number: a.number + 1}
+	t, window := &l.tail, l.tail.window/2
+	for _, other := range a.Others {
+		if !rs.Has(a.segment) {
+			a, window = other, l.tail.window // it was of use
+		}
+	}
+	open := a.number + int64(len(a.nexts))
+	if !t.known || t.number > a.number {
+		return
+	}
+	number, ok := itemNumber(rs.Created(a.last)[len(l.Segment(a.home))+1:])
+	switch {
+	case open > a.home:
+		*t = tail{known: true, number: open, window: window}
+	case open > t.number:
+		*t = tail{known: true, number: open, creates: number + 1, window: window}
 	case ok:
-		t.guessed, t.creates = false, max(t.creates, number+1)
+		t.guessed, t.creates, t.window = false, max(t.creates, number+1), window
 	}
 }
 
@@ -106,19 +184,25 @@ func (a *Append) Moved(failed any, err error) (moved, sealed bool) {
 	l := a.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	current := l.tail.known && l.tail.number == a.number
+	t := &l.tail
+	current := t.known && t.number == a.number
+	for _, other := range a.Others {
+		if failed == other.segment || slices.Contains(other.nexts, failed) {
+			a = other
+		}
+	}
 	switch {
 	case failed == a.segment && errors.Is(err, zk.ErrBadVersion):
-		if current && l.tail.guessed {
-			l.tail = tail{} // there may be many more after it
+		if current && t.guessed { // there may be many more after it
+			*t = tail{window: t.grown()}
 		} else if current {
-			l.tail = tail{known: true, guessed: true, number: a.number + 1}
+			*t = tail{known: true, guessed: true, number: a.number + 1, window: t.grown()}
 		}
 		return true, true
 	case failed == a.segment && errors.Is(err, zk.ErrNoNode),
-		a.next != nil && failed == a.next && errors.Is(err, zk.ErrNodeExists):
+		slices.Contains(a.nexts, failed) && errors.Is(err, zk.ErrNodeExists):
 		if current {
-			l.tail = tail{lagging: true}
+			*t = tail{lagging: true, window: t.grown(), sealed: t.sealed}
 		}
 		return true, false
 	}
@@ -138,34 +222,46 @@ func (l *Log) findTail(ctx context.Context) (tail, error) {
 			return tail{}, err
 		}
 	}
-	listed := false // the last one was, and was sealed
-	for tries := 0; tries < zkconn.MaxTries; {
-		ns, _, err := l.list(ctx)
+	for range zkconn.MaxTries {
+		found, err := l.lastSegment(ctx, t)
 		if err != nil {
 			return tail{}, err
 		}
-		t := tail{known: true, number: ns[len(ns)-1]}
-		_, stat, err := l.s.Get(ctx, l.Segment(t.number))
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			tries++
-			continue
-		case err != nil:
-			return tail{}, err
-		case stat.Version > 0 && !listed: // sealed since it was listed
-			listed = true
-			continue
-		case stat.Version > 0:
-			if err := l.repair(ctx); err != nil {
-				return tail{}, err
-			}
-			continue
+		if found.known {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.tail = found
+			return found, nil
 		}
-		t.creates = Creates(stat)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.tail = t
-		return t, nil
 	}
 	return tail{}, zkconn.ErrContended
+}
+
+// lastSegment lists the segments. before is what was known of the tail. The result is not
+// known where the segments must be listed again.
+func (l *Log) lastSegment(ctx context.Context, before tail) (tail, error) {
+	ns, _, err := l.list(ctx)
+	if err != nil {
+		return tail{}, err
+	}
+	t := tail{known: true, number: ns[len(ns)-1], window: before.window}
+	if t.window > 1 && !before.lagging { // its attempts tell as much as a read
+		return t, nil
+	}
+	_, stat, err := l.s.Get(ctx, l.Segment(t.number))
+	switch {
+	case errors.Is(err, zk.ErrNoNode): // others have filled it, emptied it and deleted it
+	case err != nil:
+		return tail{}, err
+	case stat.Version == 0:
+		t.creates = Creates(stat)
+		return t, nil
+	case before.sealed == t.number+1: // and nothing follows
+		return tail{}, l.repair(ctx)
+	default:
+		t.sealed = t.number + 1
+	}
+	// It was sealed since it was listed. So there is, or was, a next one.
+	t.number, t.guessed, t.window = t.number+1, true, max(t.window, firstWindow)
+	return t, nil
 }

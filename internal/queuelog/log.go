@@ -30,12 +30,14 @@ type Config struct {
 // Log is what a session knows of one queue's segments, and the receipts that it has
 // there. It is safe for concurrent use.
 type Log struct {
-	cfg Config
-	s   *zkconn.Session
+	cfg     Config
+	s       *zkconn.Session
+	counter *counter
 
 	mu     sync.Mutex
 	born   int64      // czxid of the segments' parent; 0: not read yet
 	known  []segment  // segments that were listed, ascending; nil: not listed
+	lists  int        // how often they were listed
 	tail   tail       // the segment to append to
 	free   []*Receipt // receipts that no transaction uses
 	closed bool
@@ -54,7 +56,7 @@ type segment struct {
 }
 
 // New returns the Log of a queue. It sends nothing.
-func New(cfg Config) *Log { return &Log{cfg: cfg, s: cfg.Session} }
+func New(cfg Config) *Log { return &Log{cfg: cfg, s: cfg.Session, counter: newCounter()} }
 
 // Close deletes the receipts of a Log that is no longer used, in the background.
 func (l *Log) Close() {
@@ -89,6 +91,7 @@ func (l *Log) learn(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.lists++
 	l.known = make([]segment, len(ns))
 	for i, n := range ns {
 		l.known[i] = segment{number: n, listed: pzxid}

@@ -92,12 +92,16 @@ func Entries(children []string) []Entry {
 		case !ok:
 		case beside:
 			flags[item] = true
-			done[item] = done[item] || "."+mark == DoneName
+			if "."+mark == DoneName {
+				done[item] = true
+			}
 		default:
 			entries = append(entries, Entry{Name: name, number: number})
 		}
 	}
-	entries = slices.DeleteFunc(entries, func(e Entry) bool { return done[e.Name] })
+	if len(done) > 0 {
+		entries = slices.DeleteFunc(entries, func(e Entry) bool { return done[e.Name] })
+	}
 	for i := range entries {
 		entries[i].Claimed = flags[entries[i].Name]
 	}
@@ -107,15 +111,18 @@ func Entries(children []string) []Entry {
 	return entries
 }
 
+// itemNumber returns the number in an item's name. The numbers of one transaction are
+// negative behind the end of the segment's counter, and then have a digit more. Read as
+// unsigned they are in order.
 func itemNumber(name string) (number int64, ok bool) {
 	if HasNote(name) {
 		name = name[:IDLength] + name[IDLength+len(noteMark):]
 	}
-	if len(name) != nameLength {
+	if len(name) != nameLength && (len(name) != nameLength+1 || name[IDLength] != '-') {
 		return 0, false
 	}
 	number, err := strconv.ParseInt(name[IDLength:], 10, 32)
-	return number, err == nil && name[IDLength] != '+'
+	return int64(uint32(number)), err == nil && name[IDLength] != '+'
 }
 
 // HasNote reports whether the data of the item with that name begin with a note. It may

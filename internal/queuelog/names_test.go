@@ -28,9 +28,13 @@ func TestEntriesAreTheItemsInOrder(t *testing.T) {
 			[]string{idB + "2147483647", idA + "2147483647"},
 			[]Entry{{Name: idA + "2147483647", number: math.MaxInt32}, {Name: idB + "2147483647", number: math.MaxInt32}},
 		},
-		"negative where it overflows": {
-			[]string{idA + "0000000000", idB + "-000000007"},
-			[]Entry{{Name: idB + "-000000007", number: -7}, {Name: idA + "0000000000"}},
+		"negative behind the counter's end": {
+			[]string{idA + "-2147483647", idB + "-2147483648", idB + "-2147483648.u", idB + "2147483647"},
+			[]Entry{
+				{Name: idB + "2147483647", number: math.MaxInt32},
+				{Name: idB + "-2147483648", number: math.MaxInt32 + 1, Claimed: true},
+				{Name: idA + "-2147483647", number: math.MaxInt32 + 2},
+			},
 		},
 		"a flag marks its own item": {
 			[]string{idA + "0000000001.u", idA + "0000000001", idB + "0000000002"},

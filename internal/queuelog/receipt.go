@@ -85,7 +85,10 @@ func (r *Receipt) Write(what string) []any {
 
 // Used returns a receipt whose transaction was carried out.
 func (r *Receipt) Used() {
-	r.version++
+	if r.version++; r.version < 0 { // it would come to versions that it has had
+		r.Discard()
+		return
+	}
 	r.Unused()
 }
 
@@ -119,17 +122,23 @@ func (r *Receipt) Discard() {
 // Abandon returns a receipt, in the background, once the outcome of its transaction
 // is known, for which nobody waits any more.
 func (r *Receipt) Abandon(x *zkconn.Retry) {
-	t := x.Pending()
-	if t == nil {
+	ts := x.Pending()
+	if ts == nil {
 		r.Discard()
 		return
 	}
 	r.l.cfg.Tasks.Start(func() {
-		<-t.Done()
-		switch _, _, err := t.Result(); {
-		case err == nil:
+		done, lost := false, false
+		for _, t := range ts {
+			<-t.Done()
+			_, _, err := t.Result()
+			done = done || err == nil
+			lost = lost || zkconn.Transient(err) || errors.Is(err, zkconn.ErrSessionOver)
+		}
+		switch {
+		case done:
 			r.Used()
-		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver):
+		case lost:
 			r.Discard()
 		default:
 			r.Unused()
@@ -137,18 +146,21 @@ func (r *Receipt) Abandon(x *zkconn.Retry) {
 	})
 }
 
-// Transact carries out a transaction of the parts, once, behind a receipt. It was carried
-// out if err is nil: now, or without rs by an attempt whose reply was lost. failed is the
-// operation that the servers refused; then nothing was done. An error that is uncertain
-// is returned if the outcome is unknown.
-func (l *Log) Transact(ctx context.Context, what string, uncertain error, parts ...[]any) (rs *zkconn.Results, failed any, err error) {
+// Transact carries out a transaction, or one of several alternatives, once, behind a
+// receipt. It was carried out if err is nil: now, or without rs by an attempt whose reply
+// was lost. failed is the operation that the servers refused; then nothing was done. An
+// error that is uncertain is returned if the outcome is unknown.
+func (l *Log) Transact(ctx context.Context, what string, uncertain error, alternatives ...[]any) (rs *zkconn.Results, failed any, err error) {
 	for range zkconn.MaxTries {
 		r, err := l.Receipt(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
 		written := r.Write(what)
-		x := l.s.Retry(nil, append([][]any{written}, parts...)...)
+		x := l.s.Retry(nil, written, alternatives[0])
+		for _, other := range alternatives[1:] {
+			x.Or(written, other)
+		}
 		results, failed, err := x.Wait(ctx)
 		switch {
 		case err == nil:

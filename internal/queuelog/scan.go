@@ -23,24 +23,32 @@ func (l *Log) Scan(ctx context.Context, f func(n int64, seg *zkconn.Watch) (more
 			return ErrStale
 		}
 		n = seg.number
-		w, err := l.s.WatchChildren(ctx, l.Segment(n))
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			if err := l.passGone(ctx, seg, gone || last); err != nil {
-				return err
-			}
-			gone = true
-			continue
-		case err != nil:
+		w, err := l.visit(ctx, seg, gone || last)
+		if err != nil {
 			return err
-		case !l.saw(n, &w.Stat):
-			return ErrStale
 		}
-		gone = false
+		if gone = w == nil; gone {
+			continue
+		}
 		if !f(n, w) || !IsSealed(w) {
 			return nil
 		}
 	}
+}
+
+// visit returns the watch on a known segment's children, or nil if the segment is gone.
+// relist: a segment that is gone means that all must be listed again.
+func (l *Log) visit(ctx context.Context, seg segment, relist bool) (*zkconn.Watch, error) {
+	w, err := l.s.WatchChildren(ctx, l.Segment(seg.number))
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, l.passGone(ctx, seg, relist)
+	case err != nil:
+		return nil, err
+	case !l.saw(seg.number, &w.Stat):
+		return nil, ErrStale
+	}
+	return w, nil
 }
 
 // passGone drops a known segment that is gone, or returns ErrStale if all must be

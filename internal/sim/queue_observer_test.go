@@ -37,6 +37,7 @@ type observedQueue struct {
 	claims      map[string]*claim // by the path of the flag
 	claimedUpTo int               // all items before this index have been claimed
 	size        int               // of the items, those that exist
+	sealedZxid  int64             // of the last transaction that has sealed a segment
 }
 
 type item struct {
@@ -96,6 +97,10 @@ func (o *queueObserver) onChange(c zktest.Change) {
 		switch parts := strings.Split(below, "/"); {
 		case len(parts) == 1 && !c.Created && !c.Deleted:
 			o.events.add("segment sealed")
+			if q.sealedZxid == c.Zxid {
+				o.events.add("segments filled by one put")
+			}
+			q.sealedZxid = c.Zxid
 		case len(parts) == 2 && isItem(parts[1]) && c.Created:
 			o.itemCreated(q, parts[1], c)
 		case len(parts) == 2 && isItem(parts[1]) && c.Deleted:

@@ -35,7 +35,9 @@ func (w *queueWorld) work(p *process, j int) {
 func (w *queueWorld) produce(p *process, j int) {
 	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
 	for round := range 2 * w.rounds {
-		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
+		if pause := time.Duration(r.Int64N(int64(2 * time.Second))); !w.bursts || r.IntN(4) == 0 {
+			time.Sleep(pause)
+		}
 		c, life := p.current()
 		opts := w.options()
 		if !w.someUnbounded || r.IntN(2) == 0 {
@@ -45,6 +47,11 @@ func (w *queueWorld) produce(p *process, j int) {
 		a := &putCall{data: []string{fmt.Sprintf("%d.%d.%d", p.i, j, round)}}
 		if r.IntN(4) == 0 {
 			a.data = append(a.data, a.data[0]+"+", a.data[0]+"++")[:2+r.IntN(2)]
+			if w.bursts && opts.MaxLen == 0 {
+				for i := range r.IntN(8) {
+					a.data = append(a.data, fmt.Sprintf("%s+%d", a.data[0], i))
+				}
+			}
 		}
 		tooMany := opts.MaxLen > 0 && len(a.data) > opts.MaxLen
 		if !w.runCancelable(r, w.path, func(ctx context.Context) {

@@ -24,6 +24,7 @@ type queueWorld struct {
 	maxLen        int
 	someUnbounded bool // some producers put without MaxLen
 	deletesQueue  bool // the operator deletes the whole queue
+	bursts        bool // producers put without a pause, and now and then many items
 
 	mu         sync.Mutex
 	rng        *rand.Rand // for what consumers do
@@ -37,7 +38,7 @@ var queueEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
 	"put", "batch put", "put refused", "put uncertain", "put uncertain, but done", "canceled", "evicted",
 	"acked", "acked with an effect", "ack uncertain", "caller's operation failed", "nacked", "lost",
-	"handler failed", "handler panicked", "several items taken", "item taken by TryTake", "delivered again", "dead letter", "segment sealed",
+	"handler failed", "handler panicked", "several items taken", "item taken by TryTake", "delivered again", "dead letter", "segment sealed", "segments filled by one put",
 	"flag deleted", "claim deleted", "place deleted", "queue deleted", "listed",
 	"moved on", "redriven", "removed", "purged", "failed for good",
 	"segments deleted", "data set on a segment", "free item deleted", "item marked as done",
@@ -69,6 +70,11 @@ func newQueueWorld(seed uint64) *world {
 		if w.someUnbounded = r.IntN(3) == 0; !w.someUnbounded {
 			w.observer.bound = w.maxLen
 		}
+	}
+	if more := rand.New(rand.NewPCG(seed, 9000)); more.IntN(3) == 0 {
+		w.bursts = true
+		w.distance = time.Duration(1+more.IntN(150)) * time.Millisecond
+		w.segment = int64(1 + more.IntN(4))
 	}
 	w.deletesQueue = w.operator && r.IntN(3) == 0
 	for i := range w.clients * w.workers {

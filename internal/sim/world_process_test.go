@@ -29,6 +29,9 @@ func newProcess(w *world, i int) *process {
 	p := &process{w: w, i: i, net: newNetwork(w.srv), faultNow: make(chan struct{}, 1)}
 	p.net.pauses = w.pauses && i == 0
 	p.net.latency = w.latency
+	if i == w.clients-1 {
+		p.net.latency = max(w.latency, w.distance)
+	}
 	return p
 }
 

@@ -25,6 +25,7 @@ type scenario struct {
 	paths          []string
 	restarts       bool          // processes close or kill their clients, and start again
 	latency        time.Duration // of the network, maximum
+	distance       time.Duration // the same for the last client, if it is far away
 	segment        int64         // creates in a segment of a queue; 0 is the default
 }
 

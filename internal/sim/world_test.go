@@ -62,7 +62,7 @@ func (w *world) run() {
 	}
 	defer func() {
 		w.srv.Close()
-		time.Sleep(2 * w.latency) // the last bytes arrive
+		time.Sleep(2 * max(w.latency, w.distance)) // the last bytes arrive
 	}()
 	if err := w.startProcesses(); err != nil {
 		w.log.violation("dial: %v", err)

@@ -184,6 +184,9 @@ func (r Results) Created(op *zk.CreateRequest) string { return r.all[r.index(op)
 // Stat returns the Stat of the znode to which op, of this transaction, set data.
 func (r Results) Stat(op *zk.SetDataRequest) *zk.Stat { return r.all[r.index(op)].Stat }
 
+// Has reports whether op is one of this transaction.
+func (r Results) Has(op any) bool { return r.index(op) >= 0 }
+
 func (r Results) index(op any) int { return slices.Index(r.ops, op) }
 
 // All returns the results in the order of the operations.

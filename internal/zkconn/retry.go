@@ -11,12 +11,16 @@ import (
 // Retry is a transaction that is sent again, in its session, until its outcome is
 // known. When it is sent a second time, the operation that fails must tell whether
 // the first attempt was carried out.
+//
+// There may be alternatives to it, of which at most one can be carried out, because all
+// begin with the same operation, which succeeds once. They are sent together, in their
+// order: where one depends on what changes all the time, another may not.
 type Retry struct {
 	s    *Session
-	ops  []any
+	alts [][]any
 	sent chan struct{} // closed when it is sent for the first time
 
-	t        *Transaction // under way
+	underWay []*Transaction // of the alternatives, in their order
 	attempts int
 	repeated bool // an earlier attempt may have been carried out
 }
@@ -27,16 +31,27 @@ func (s *Session) Retry(sent chan struct{}, parts ...[]any) *Retry {
 	if sent == nil {
 		sent = make(chan struct{})
 	}
-	return &Retry{s: s, ops: slices.Concat(parts...), sent: sent}
+	return &Retry{s: s, alts: [][]any{slices.Concat(parts...)}, sent: sent}
 }
 
-// Begin sends it. It blocks until requests pass, not for the answer.
+// Or adds an alternative, to be tried after those that it has.
+func (x *Retry) Or(parts ...[]any) { x.alts = append(x.alts, slices.Concat(parts...)) }
+
+// Begin sends it. It blocks until requests pass, not for the answer. If the connection is
+// lost after the first alternative was sent, the rest are not.
 func (x *Retry) Begin(ctx context.Context) error {
-	t, err := x.s.Begin(ctx, x.ops...)
+	t, err := x.s.Begin(ctx, x.alts[0]...)
 	if err != nil {
 		return err
 	}
-	x.t = t
+	x.underWay = append(x.underWay[:0], t)
+	for _, ops := range x.alts[1:] {
+		t, err := x.s.Start(ops...)
+		if err != nil {
+			break
+		}
+		x.underWay = append(x.underWay, t)
+	}
 	x.attempts++
 	select {
 	case <-x.sent:
@@ -54,42 +69,62 @@ func (x *Retry) Attempts() int { return x.attempts }
 func (x *Retry) Repeated() bool { return x.repeated }
 
 // Unknown reports whether it may have been carried out, or may still be.
-func (x *Retry) Unknown() bool { return x.t != nil || x.repeated }
+func (x *Retry) Unknown() bool { return len(x.underWay) > 0 || x.repeated }
 
-// Pending returns the only attempt, whose caller has left before its end. It is nil
-// where there is none, or where an earlier one may have been carried out.
-func (x *Retry) Pending() *Transaction {
+// Pending returns the only attempt, whose caller has left before its end, with all
+// alternatives. It is nil where there is none, or where an earlier one may have been
+// carried out.
+func (x *Retry) Pending() []*Transaction {
 	if x.repeated {
 		return nil
 	}
-	return x.t
+	return x.underWay
 }
 
 // Wait returns the outcome, as Transaction.Result does. Where the session ends
 // first it returns ErrSessionOver, and the outcome stays unknown. When ctx ends it
-// returns ContextErr and can be called again.
+// returns ContextErr and can be called again. If there are alternatives and all failed,
+// Wait returns how the one failed that got furthest, and of several the last.
 func (x *Retry) Wait(ctx context.Context) (rs Results, failed any, err error) {
 	for {
-		if x.t == nil {
+		if len(x.underWay) == 0 {
 			if err := x.Begin(ctx); err != nil {
 				return Results{}, nil, err
 			}
 		}
-		rs, failed, err = x.t.Wait(ctx)
+		rs, failed, err = x.outcome(ctx)
 		if IsContextErr(ctx, err) {
 			return Results{}, nil, err
 		}
-		_, _, why := x.t.call.Result()
-		x.t = nil
-		switch {
-		case errors.Is(why, wire.ErrNotSent):
-		case Transient(err), errors.Is(err, ErrSessionOver):
-			x.repeated = true
-		}
+		x.underWay = nil
 		if !Transient(err) {
 			return rs, failed, err
 		}
 	}
+}
+
+// outcome waits for what is under way. One that was carried out decides, then one whose
+// outcome is unknown.
+func (x *Retry) outcome(ctx context.Context) (rs Results, failed any, err error) {
+	furthest := -2
+	var unknown error
+	for _, t := range x.underWay {
+		rs, op, e := t.Wait(ctx)
+		if e == nil || IsContextErr(ctx, e) {
+			return rs, nil, e
+		}
+		if Transient(e) || errors.Is(e, ErrSessionOver) {
+			_, _, why := t.call.Result()
+			x.repeated = x.repeated || !errors.Is(why, wire.ErrNotSent)
+			unknown = e
+		} else if at := slices.Index(t.ops, op); at >= furthest {
+			furthest, failed, err = at, op, e
+		}
+	}
+	if unknown != nil {
+		return Results{}, nil, unknown
+	}
+	return Results{}, failed, err
 }
 
 // Settle is like Wait but ignores ctx once the transaction is sent.

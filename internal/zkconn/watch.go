@@ -36,8 +36,9 @@ type Watch struct {
 	event     wire.Event
 	confirmed uint64
 
-	mu     sync.Mutex // no other lock is taken while it is held
+	mu     sync.Mutex // while it is held, no lock is taken but a WatchSet's
 	notify []chan<- struct{}
+	sets   []*WatchSet
 }
 
 // watchKind says which changes fire a watch.
@@ -111,7 +112,10 @@ func (w *Watch) fire(e wire.Event) {
 	for _, c := range w.notify {
 		wake(c)
 	}
-	w.notify = nil
+	for _, set := range w.sets {
+		set.put(w)
+	}
+	w.notify, w.sets = nil, nil
 }
 
 func wake(c chan<- struct{}) {
@@ -146,6 +150,11 @@ func (s *Session) Watch(ctx context.Context, path string) (*Watch, error) {
 // StartWatch starts to set the watch that Watch returns, if the session has none. It
 // does not block. The server may answer later requests first.
 func (s *Session) StartWatch(path string) *Watch { return s.startWatch(watchKey{path, ofData}) }
+
+// StartWatchChildren is like StartWatch for the watch that WatchChildren returns.
+func (s *Session) StartWatchChildren(path string) *Watch {
+	return s.startWatch(watchKey{path, ofChildren})
+}
 
 // WatchChildren is like Watch for the znode's children.
 func (s *Session) WatchChildren(ctx context.Context, path string) (*Watch, error) {

@@ -1,0 +1,237 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// A producer far away, among others that fill segments faster than its requests travel.
+
+// traffic puts 500 items a second, for the whole test, and takes them out again if
+// drained is set. It returns a function that ends it.
+func (w *world) traffic(segment int64, drained bool) (end func()) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var wg sync.WaitGroup
+	q := w.queue(w.stranger(nil))
+	q.segmentSize = segment
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			putOn(w.t, q, "traffic")
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
+	if drained {
+		taker := w.queue(w.stranger(nil))
+		wg.Go(func() { _ = taker.Serve(ctx, func(context.Context, *Item) error { return nil }) })
+	}
+	return func() { cancel(); wg.Wait() }
+}
+
+// distant returns the queue for a client with a round trip of that duration.
+func (w *world) distant(roundTrip time.Duration, segment int64) *Queue {
+	link := harness.NewLink(w.srv)
+	link.SetLatency(roundTrip)
+	q := w.queue(w.stranger(&Options{Dialer: link.Dial}))
+	q.segmentSize = segment
+	return q
+}
+
+// putsOf counts the items that were ever put, by their data.
+type putsOf struct {
+	mu     sync.Mutex
+	byData map[string]int
+}
+
+func (p *putsOf) option() zktest.Option {
+	p.byData = map[string]int{}
+	return zktest.OnChange(func(ch zktest.Change) {
+		if ch.Created && strings.HasPrefix(ch.Path, "/line/s/") {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.byData[string(ch.Data)]++
+		}
+	})
+}
+
+func (p *putsOf) count(data string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byData[data]
+}
+
+const roundTrip = 150 * time.Millisecond
+
+// eachTraffic runs f with a distant producer among others, whose segments last for 200 ms
+// and for 40 ms, and are emptied at once or stay full.
+func eachTraffic(t *testing.T, f func(t *testing.T, w *world, q *Queue, puts *putsOf)) {
+	for _, drained := range []bool{false, true} {
+		for _, segment := range []int64{100, 20} {
+			t.Run(fmt.Sprintf("drained=%v, segment=%d", drained, segment), func(t *testing.T) {
+				puts := &putsOf{}
+				inBubble(t, func(t *testing.T, w *world) {
+					q := w.distant(roundTrip, segment)
+					end := w.traffic(segment, drained)
+					defer end()
+					time.Sleep(time.Second)
+					f(t, w, q, puts)
+				}, puts.option())
+			})
+		}
+	}
+}
+
+func TestB83ADistantProducerGetsThroughAmongOthers(t *testing.T) {
+	eachTraffic(t, func(t *testing.T, w *world, q *Queue, puts *putsOf) {
+		var longest time.Duration
+		for i := range 30 {
+			began := time.Now()
+			putOn(t, q, fmt.Sprint(i))
+			longest = max(longest, time.Since(began))
+			require.Equal(t, 1, puts.count(fmt.Sprint(i)))
+			time.Sleep(time.Duration(i) * 37 * time.Millisecond)
+		}
+		t.Logf("the longest of 30 puts took %d round trips", longest/roundTrip)
+		require.Less(t, longest, 25*roundTrip)
+	})
+}
+
+// Each batch fills segments of its own.
+func TestB83DistantBatchesGetThrough(t *testing.T) {
+	eachTraffic(t, func(t *testing.T, w *world, q *Queue, puts *putsOf) {
+		for i := range 5 {
+			batch := slices.Repeat([][]byte{[]byte("batch")}, 150)
+			_, err := q.PutAll(harness.Within(t, time.Minute), batch...)
+			require.NoError(t, err)
+			require.Equal(t, len(batch)*(i+1), puts.count("batch"))
+		}
+	})
+}
+
+// Producers with a bound stand in a line, so none of them is overtaken.
+func TestB83ADistantProducerWithABoundGetsThrough(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		distant, near := w.distant(roundTrip, 20), w.queue(w.stranger(nil))
+		distant.opts.MaxLen, near.opts.MaxLen = 1<<30, 1<<30
+		near.segmentSize = 20
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range 4 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = near.Put(ctx, nil)
+					time.Sleep(2 * time.Millisecond)
+				}
+			})
+		}
+		for range 10 {
+			began := time.Now()
+			putOn(t, distant, "x")
+			require.Less(t, time.Since(began), 20*roundTrip)
+		}
+	})
+}
+
+// The reply to one of the attempts is lost, or the attempt itself. The item is put once.
+func TestB83DistantPutWhoseReplyIsLostMakesOneItem(t *testing.T) {
+	eachTraffic(t, func(t *testing.T, w *world, q *Queue, puts *putsOf) {
+		putOn(t, q, "first use")
+		fired := 0
+		for skip := range 8 {
+			for _, after := range []bool{false, true} {
+				data := fmt.Sprintf("%d %v", skip, after)
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi", Path: w.receiptsOf(q.c), Skip: skip})
+				time.Sleep(300 * time.Millisecond)
+				putOn(t, q, data)
+				require.Equal(t, 1, puts.count(data), data)
+				w.plan.Stop()
+			}
+		}
+		for _, n := range w.plan.Fired() {
+			fired += n
+		}
+		require.Greater(t, fired, 4)
+	})
+}
+
+// The session ends before the reply to one of the attempts.
+func TestB83DistantPutIsUncertainIfItsSessionEnds(t *testing.T) {
+	eachTraffic(t, func(t *testing.T, w *world, q *Queue, puts *putsOf) {
+		uncertain := 0
+		for skip := range 6 {
+			for _, after := range []bool{false, true} {
+				data := fmt.Sprintf("%d %v", skip, after)
+				putOn(t, q, "first use in the session")
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: "multi", Path: w.receiptsOf(q.c), Skip: skip})
+				time.Sleep(300 * time.Millisecond)
+				_, err := q.Put(harness.Within(t, time.Minute), []byte(data))
+				if err == nil {
+					require.Equal(t, 1, puts.count(data), data)
+				} else {
+					require.ErrorIs(t, err, ErrUncertain)
+					require.LessOrEqual(t, puts.count(data), 1, data)
+					uncertain++
+				}
+				w.plan.Stop()
+			}
+		}
+		require.NotZero(t, uncertain)
+	})
+}
+
+// ctx ends at any moment. The receipt is used again only once every attempt's outcome is
+// known.
+func TestB83DistantPutThatIsCanceledIsPutOnceAtMost(t *testing.T) {
+	eachTraffic(t, func(t *testing.T, w *world, q *Queue, puts *putsOf) {
+		for i := range 20 {
+			data := fmt.Sprint("canceled ", i)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i)*41*time.Millisecond)
+			_, err := q.Put(ctx, []byte(data))
+			cancel()
+			switch {
+			case err == nil:
+				require.Equal(t, 1, puts.count(data))
+			case !errors.Is(err, ErrUncertain):
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Zero(t, puts.count(data))
+			}
+			// If it used the receipt with a wrong version, it would take itself for done.
+			w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: "multi", Path: w.receiptsOf(q.c)})
+			putOn(t, q, fmt.Sprint("next ", i))
+			require.Equal(t, 1, puts.count(fmt.Sprint("next ", i)))
+			require.LessOrEqual(t, puts.count(data), 1)
+		}
+	})
+}
+
+// An operator deletes the queue between the attempts. It is made anew by the next put.
+func TestB83DistantPutGoesOnInTheQueueThatIsMadeAnew(t *testing.T) {
+	eachTraffic(t, func(t *testing.T, w *world, q *Queue, puts *putsOf) {
+		raw := w.bare()
+		for i := range 10 {
+			data := fmt.Sprint(i)
+			put := putLater(t, q, data)
+			time.Sleep(time.Duration(i) * 61 * time.Millisecond)
+			removeTree(t, raw, w.path)
+			put.Get()
+			require.Equal(t, 1, puts.count(data))
+		}
+	})
+}
+
+// receiptsOf matches the receipts of a client's session, as a Fault's Path.
+func (w *world) receiptsOf(c *Client) string {
+	return fmt.Sprintf("%s/puts/%016x-*", w.path, uint64(sessionID(c)))
+}

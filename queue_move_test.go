@@ -68,6 +68,30 @@ func TestA21AckPutMovesToAnotherQueueInOneTransaction(t *testing.T) {
 	})
 }
 
+// The items come next to each other all the same.
+func TestAckPutFillsSegments(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		to := next(q.c, 3, nil)
+		putOn(t, q, "x")
+		putOn(t, to, "before")
+		it := takeOn(t, q)
+		consumer := next(w.stranger(nil), 3, nil)
+		ackOn(t, takeOn(t, consumer))
+		waiting := takeLater(t, consumer)
+		synctest.Wait()
+		require.True(t, waiting.Waiting())
+		ids, err := it.AckPut(t.Context(), to, bytesOf(names(8))...)
+		require.NoError(t, err)
+		require.Len(t, ids, 8)
+		require.Empty(t, listed(t, q))
+		require.Equal(t, []string{"0000000000", "0000000001", "0000000002", "0000000003"}, w.srv.Children(to.abs()+"/s"))
+		require.Equal(t, "0", string(waiting.Get().Data), "the one that sleeps at the full segment is woken")
+		ackOn(t, waiting.Get())
+		require.Equal(t, names(8)[1:], drain(t, to))
+	})
+}
+
 // An item goes to the end of its own queue, and its attempts begin anew.
 func TestAckPutIntoItsOwnQueueComesAtTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

@@ -45,6 +45,27 @@ func TestB43BatchOfWhichAnOperatorDeletesAPartBeforeItIsSentAgain(t *testing.T) 
 	atRest(t, r.raw, r.path)
 }
 
+// One of three items is claimed, and no flag shows it.
+func TestTakeNClaimsNoItemThatIsClaimedWithoutAFlag(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q, raw := w.queue(w.stranger(nil)), w.bare()
+		putOn(t, q, names(3)...)
+		segment := w.path + "/s/0000000000"
+		exclusion := segment + "/" + queuelog.Entries(w.srv.Children(segment))[1].Name + queuelog.ClaimName
+		_, err := raw.Create(exclusion, nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		items, err := q.TakeN(t.Context(), 3)
+		require.NoError(t, err)
+		require.Len(t, items, 2)
+		for i, it := range items {
+			require.Equal(t, []string{"0", "2"}[i], string(it.Data))
+			ackOn(t, it)
+		}
+		require.NoError(t, raw.Delete(exclusion, -1))
+		require.Equal(t, []string{"1"}, drain(t, q))
+	})
+}
+
 // spoilDeadLetters makes the queue of the dead letters one that cannot be written.
 func (w *world) spoilDeadLetters() {
 	raw := w.bare()

@@ -36,6 +36,14 @@ func TestEntriesAreTheItemsInOrder(t *testing.T) {
 				{Name: idA + "-2147483647", number: math.MaxInt32 + 2},
 			},
 		},
+		"with a note": {
+			[]string{idA + "~-2147483648", idB + "~-2147483647.u", idB + "~-2147483647", idA + "~0000000001", idA + "-~000000001"},
+			[]Entry{
+				{Name: idA + "~0000000001", number: 1},
+				{Name: idA + "~-2147483648", number: math.MaxInt32 + 1},
+				{Name: idB + "~-2147483647", number: math.MaxInt32 + 2, Claimed: true},
+			},
+		},
 		"a flag marks its own item": {
 			[]string{idA + "0000000001.u", idA + "0000000001", idB + "0000000002"},
 			[]Entry{{Name: idA + "0000000001", number: 1, Claimed: true}, {Name: idB + "0000000002", number: 2}},

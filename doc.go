@@ -1,7 +1,7 @@
 // Package zkrecipes implements ZooKeeper recipes for Go services that must agree
-// on which of them may act now: an exclusive lock, a read/write lock, elections,
-// barriers and a queue. The locks are fair, wake no herd, and give every exclusive grant a
-// fencing token. Package zktest is a ZooKeeper inside the process, for tests.
+// on which of them may act now: an exclusive lock, a read/write lock, a semaphore, an
+// election, barriers and a queue. They are fair, wake no herd, and give every exclusive
+// grant a fencing token. Package zktest is a ZooKeeper inside the process, for tests.
 //
 //	client, err := zkrecipes.Dial(ctx, servers, nil)
 //	if err != nil {
@@ -18,7 +18,8 @@
 // ends. A [Mutex] or an [RWLock] is only a name. A [Lease] is one grant of it, and
 // only the holder of the Lease can release it. In the same way an [Item] is one
 // delivery by a [Queue], and a [Visit] is one member's stay in a [DoubleBarrier].
-// A [Term] is the Lease of the leader of an [Election]. [LockAll] takes several Mutexes
+// A [SlotLease] is one holding of slots of a [Semaphore], and a [Term] the Lease of the
+// leader of an [Election]. [LockAll] takes several Mutexes
 // at once. A [Barrier] holds its members back until all are there. A [Gate] holds
 // everybody back while it is shut.
 //

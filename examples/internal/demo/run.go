@@ -44,7 +44,7 @@ func Run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 
 // Crew are the workers of a run, which take may end.
 type Crew struct {
-	processes []*os.Process
+	processes []atomic.Pointer[os.Process] // nil: not started yet
 	killed    []atomic.Bool
 	leash     *os.File
 }
@@ -53,20 +53,20 @@ type Crew struct {
 // (SIGKILL). The run goes on.
 func (c *Crew) Kill(worker int) {
 	c.killed[worker].Store(true)
-	c.processes[worker].Kill()
+	c.processes[worker].Load().Kill()
 }
 
 // Freeze makes a worker stand still until Thaw, in a way that it cannot notice (SIGSTOP).
-func (c *Crew) Freeze(worker int) error { return freeze(c.processes[worker]) }
+func (c *Crew) Freeze(worker int) error { return freeze(c.processes[worker].Load()) }
 
 // Thaw makes a worker go on that stands still.
-func (c *Crew) Thaw(worker int) error { return thaw(c.processes[worker]) }
+func (c *Crew) Thaw(worker int) error { return thaw(c.processes[worker].Load()) }
 
 // Stop tells all workers to stop, also those that stand still.
 func (c *Crew) Stop() {
 	c.leash.Close()
-	for _, p := range c.processes {
-		if p != nil {
+	for i := range c.processes {
+		if p := c.processes[i].Load(); p != nil {
 			_ = thaw(p) // an error if it has ended
 		}
 	}
@@ -93,7 +93,7 @@ func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 	}
 	defer input.Close()
 	crew := &Crew{
-		processes: make([]*os.Process, len(workers)),
+		processes: make([]atomic.Pointer[os.Process], len(workers)),
 		killed:    make([]atomic.Bool, len(workers)),
 		leash:     leash,
 	}
@@ -113,7 +113,7 @@ func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 			crew.Stop()
 			break
 		}
-		crew.processes[i] = cmd.Process
+		crew.processes[i].Store(cmd.Process)
 		running.Go(func() {
 			if err := cmd.Wait(); err != nil && !crew.killed[i].Load() {
 				ends[i] = fmt.Errorf("%s: %w", w.Name, err)

@@ -143,3 +143,44 @@ func TestB86SealedSegmentWhoseDataWereSetIsDeleted(t *testing.T) {
 		w.oneSegment(q)
 	})
 }
+
+// A consumer lists the segments to make a missing one. The last one is open then. Before
+// the consumer reads it, others fill it and the next one, and empty and delete that one,
+// which is not made again: what follows it would never be delivered.
+func TestB86SegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	other := r.other()
+	other.segmentSize = 1
+	putOn(t, other, "kept") // fills the first segment
+	kept := takeOn(t, r.q)
+	a := takeLater(t, r.q)
+	lineUp(t, r.raw, r.path+"/line", 1, r.c)
+
+	// An operator deletes the open segment, and the consumer is about to make it again.
+	sync := r.p.On("sync", 1, harness.Hold)
+	require.NoError(t, r.raw.Delete(r.path+"/s/0000000001", -1))
+	r.p.Await(sync)
+	other.segmentSize = 100
+	putOn(t, other, "0") // in the segment, which other has made
+	held := takeOn(t, other)
+	read := r.p.On("getData", 2, harness.Hold) // the first one is of the segments' parent
+	sync.Release()
+	r.p.Await(read)
+	other.segmentSize = 1
+	putOn(t, other, "1", "2")
+	ackOn(t, takeOn(t, other))
+	ackOn(t, takeOn(t, other))
+	b := takeLater(t, other) // deletes the second segment
+	harness.Eventually(t, "the second segment is deleted", func() bool {
+		return !slices.Contains(harness.Children(t, r.raw, r.path+"/s"), "0000000002")
+	})
+	b.Cancel(nil)
+	b.Wait()
+	read.Release()
+	putOn(t, other, "3")
+	require.Equal(t, "3", string(a.Get().Data))
+	require.NotContains(t, harness.Children(t, r.raw, r.path+"/s"), "0000000002")
+	ackOn(t, held)
+	ackOn(t, kept)
+}

@@ -282,19 +282,13 @@ func (l *Log) repair(ctx context.Context) error {
 		if err != nil {
 			return goneIsNil(err)
 		}
-		names, _, err := l.s.Children(ctx, l.root())
-		if err != nil {
+		n, sealed, err := l.lastAndItsSeal(ctx)
+		if err != nil || sealed == 0 && n >= 0 { // it is open
 			return goneIsNil(err)
 		}
 		ops := []any{&zk.SetDataRequest{Path: l.root(), Data: data, Version: stat.Version}}
-		n := int64(-1)
-		if ns := segmentNumbers(names); len(ns) > 0 {
-			n = ns[len(ns)-1]
-			_, stat, err := l.s.Get(ctx, l.Segment(n))
-			if err != nil || stat.Version == 0 { // it is open
-				return goneIsNil(err)
-			}
-			ops = append(ops, &zk.CheckVersionRequest{Path: l.Segment(n), Version: stat.Version})
+		if n >= 0 {
+			ops = append(ops, &zk.CheckVersionRequest{Path: l.Segment(n), Version: sealed})
 			// Setting data fires no watch on children. A child that comes and goes wakes
 			// those who sleep on a segment that they know as the open one.
 			alarm := l.Segment(n) + "/sealed-" + NewMark()
@@ -306,6 +300,34 @@ func (l *Log) repair(ctx context.Context) error {
 			return nil
 		case !zkconn.Transient(err):
 			return goneIsNil(err)
+		}
+	}
+}
+
+// lastAndItsSeal returns the last segment, -1 if there is none, and the version of its data,
+// which is 0 while it is open. It must list again behind the read of a sealed one: when it
+// was listed for the first time it may have been open, and the ones behind it may have
+// come, and the first of them gone, since.
+func (l *Log) lastAndItsSeal(ctx context.Context) (n int64, sealed int32, err error) {
+	for n = -1; ; {
+		names, _, err := l.s.Children(ctx, l.root())
+		if err != nil {
+			return 0, 0, err
+		}
+		ns := segmentNumbers(names)
+		if len(ns) == 0 {
+			return -1, 0, nil
+		}
+		last := ns[len(ns)-1]
+		if last == n && sealed > 0 {
+			return n, sealed, nil
+		}
+		_, stat, err := l.s.Get(ctx, l.Segment(last))
+		if err != nil {
+			return 0, 0, err
+		}
+		if n, sealed = last, stat.Version; sealed == 0 {
+			return n, 0, nil
 		}
 	}
 }

@@ -172,7 +172,7 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session, k int) (*view, err
 	case line.err != nil, line.stat.Cversion == 0, !bytes.HasPrefix(line.data, []byte(markerLayout)):
 		return nil, errUnused
 	case line.stat.NumChildren > 0:
-		if err := x.requireNobody(ctx, s); err != nil {
+		if names, err = x.slotsIfFree(ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -181,17 +181,24 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session, k int) (*view, err
 	}, nil
 }
 
-// requireNobody returns ErrLocked if somebody waits. Children of the line that are no
-// places do not count. Whoever joins later writes the line's data.
-func (x *Semaphore) requireNobody(ctx context.Context, s *session) error {
+// slotsIfFree lists the slots, or returns ErrLocked if somebody waits. Children of the
+// line that are no places do not count. The slots must be listed last: then they show
+// what was taken by a place that is no longer in line. Later joins write the line's data.
+func (x *Semaphore) slotsIfFree(ctx context.Context, s *session) ([]string, error) {
 	children, _, err := s.Children(ctx, x.line.abs())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return errStale
-	case err == nil && len(placeNames(children, x.line.kinds)) > 0:
-		return ErrLocked
+		return nil, errStale
+	case err != nil:
+		return nil, err
+	case len(placeNames(children, x.line.kinds)) > 0:
+		return nil, ErrLocked
 	}
-	return err
+	slots, _, err := s.Children(ctx, x.slotsPath())
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
+	}
+	return slots, err
 }
 
 // answer is the answer to a read.

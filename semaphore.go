@@ -94,7 +94,7 @@ func (x *Semaphore) AcquireN(ctx context.Context, k int) (*SlotLease, error) {
 func (x *Semaphore) TryAcquire(ctx context.Context) (*SlotLease, error) { return x.TryAcquireN(ctx, 1) }
 
 // TryAcquireN is like AcquireN but does not wait: it returns ErrLocked if somebody
-// waits, or if fewer than k slots are free. That costs at most four reads and leaves
+// waits, or if fewer than k slots are free. That costs at most five reads and leaves
 // nothing behind. A holder that is just leaving may count. ErrLocked is also returned
 // if others take slots so often that each of several tries came too late. TryAcquireN
 // blocks only for the servers' replies.

@@ -73,9 +73,9 @@ func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.
 // waits through disconnections. If the session ends, it waits on at the end of the line.
 //
 //   - ctx's error is returned if ctx ended first. errors.Is finds it and its cause.
-//   - ErrSize is returned if there are fewer than k slots, at once. A caller that waits
-//     while Resize leaves fewer than k gets it at its turn. It is also returned if the
-//     path holds another n than this Semaphore was made for.
+//   - ErrSize is returned if there are fewer than k slots: at once, or at the caller's
+//     turn if it does not know yet, while others wait, that Resize has left fewer. It is
+//     also returned if the path holds another n than this Semaphore was made for.
 //   - ErrEvicted is returned if somebody else deleted the call's znode in the line.
 //   - ErrClosed is returned if the Client was closed.
 //
@@ -94,9 +94,10 @@ func (x *Semaphore) AcquireN(ctx context.Context, k int) (*SlotLease, error) {
 func (x *Semaphore) TryAcquire(ctx context.Context) (*SlotLease, error) { return x.TryAcquireN(ctx, 1) }
 
 // TryAcquireN is like AcquireN but does not wait: it returns ErrLocked if somebody
-// waits, or if fewer than k slots are free. That costs at most three reads and leaves
-// nothing behind. A holder that is just leaving may count. TryAcquireN blocks only for
-// the servers' replies.
+// waits, or if fewer than k slots are free. That costs at most five reads and leaves
+// nothing behind. A holder that is just leaving may count. ErrLocked is also returned
+// if others take slots so often that each of several tries came too late. TryAcquireN
+// blocks only for the servers' replies.
 func (x *Semaphore) TryAcquireN(ctx context.Context, k int) (*SlotLease, error) {
 	return x.acquire(ctx, "try acquire", k, false)
 }
@@ -126,6 +127,9 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 	defer done()
 	for {
 		l, err := x.enter(ctx, k, wait)
+		if !wait && errors.Is(err, zkconn.ErrContended) {
+			err = ErrLocked
+		}
 		if !errors.Is(err, errLostAtOnce) {
 			return l, fail(op, x.path(), err)
 		}

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -131,40 +132,73 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 
 // look reads the semaphore, for a caller that wants k slots. ErrLocked: somebody waits.
 func (x *Semaphore) look(ctx context.Context, s *session, k int) (*view, error) {
+	synced := false
 	for tries := 0; tries < zkconn.MaxTries; {
-		if err := s.Ready(ctx); err != nil {
-			return nil, err
+		err := s.Ready(ctx)
+		var v *view
+		if err == nil {
+			v, err = x.lookOnce(ctx, s, k)
 		}
-		// The line must be read before the slots: then the slots show all that were taken
-		// up to the line's version.
-		path, line, names, err := x.readAll(ctx, s)
-		if zkconn.Transient(err) {
-			continue
+		stale := errors.Is(err, errStale)
+		if errors.Is(err, ErrSize) && !synced { // the server may not know of a Resize yet
+			err = s.Sync(ctx, x.held.abs())
+			synced, stale = err == nil, err == nil
 		}
-		if err != nil {
-			return nil, err
-		}
-		n, err := x.agree(ctx, s, path)
 		switch {
-		case errors.Is(err, errStale):
+		case stale:
 			tries++
-			continue
-		case err != nil:
-			return nil, err
-		case k > n:
-			return nil, tooMany(k, n)
-		case line.err != nil && !errors.Is(line.err, zk.ErrNoNode):
-			return nil, line.err
-		case line.err != nil, line.stat.Cversion == 0, !slices.Equal(line.data[:min(len(line.data), len(markerLayout))], []byte(markerLayout)):
-			return nil, errUnused
-		case line.stat.NumChildren > 0:
-			return nil, ErrLocked
+		case !zkconn.Transient(err):
+			return v, err
 		}
-		return &view{
-			n: n, path: path.stat.Version, line: line.stat.Version, lineCzxid: line.stat.Czxid, taken: slotsAmong(names),
-		}, nil
 	}
 	return nil, zkconn.ErrContended
+}
+
+func (x *Semaphore) lookOnce(ctx context.Context, s *session, k int) (*view, error) {
+	// The line must be read before the slots: then the slots show all that were taken up
+	// to the line's version.
+	path, line, names, err := x.readAll(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	n, err := x.agree(ctx, s, path)
+	switch {
+	case err != nil:
+		return nil, err
+	case k > n:
+		return nil, tooMany(k, n)
+	case line.err != nil && !errors.Is(line.err, zk.ErrNoNode):
+		return nil, line.err
+	case line.err != nil, line.stat.Cversion == 0, !bytes.HasPrefix(line.data, []byte(markerLayout)):
+		return nil, errUnused
+	case line.stat.NumChildren > 0:
+		if names, err = x.slotsIfFree(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return &view{
+		n: n, path: path.stat.Version, line: line.stat.Version, lineCzxid: line.stat.Czxid, taken: slotsAmong(names),
+	}, nil
+}
+
+// slotsIfFree lists the slots, or returns ErrLocked if somebody waits. Children of the
+// line that are no places do not count. The slots must be listed last: then they show
+// what was taken by a place that is no longer in line. Later joins write the line's data.
+func (x *Semaphore) slotsIfFree(ctx context.Context, s *session) ([]string, error) {
+	children, _, err := s.Children(ctx, x.line.abs())
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, errStale
+	case err != nil:
+		return nil, err
+	case len(placeNames(children, x.line.kinds)) > 0:
+		return nil, ErrLocked
+	}
+	slots, _, err := s.Children(ctx, x.slotsPath())
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
+	}
+	return slots, err
 }
 
 // answer is the answer to a read.

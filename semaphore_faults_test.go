@@ -242,9 +242,9 @@ func TestB03SemaphoreBehindALaggingServerTakesNoMoreThanN(t *testing.T) {
 		x := w.semaphore(2)
 		releaseSlots(t, acquire(t, x, 1), acquire(t, y, 1))
 		held := acquire(t, y, 1)
-		w.away(x.line.c)
-		w.back()
+		require.True(t, w.srv.Disconnect(sessionID(x.line.c)))
 		l := acquire(t, x, 1)
+		require.True(t, w.met(), "its server lags")
 		require.Equal(t, 1-held.Slot(), l.Slot())
 		_, err := x.TryAcquire(harness.Within(t, time.Minute))
 		require.ErrorIs(t, err, ErrLocked)
@@ -252,6 +252,32 @@ func TestB03SemaphoreBehindALaggingServerTakesNoMoreThanN(t *testing.T) {
 		synctest.Wait()
 		releaseSlots(t, acquire(t, x, 2))
 	}, behind(2, 3))
+}
+
+// The connection of the next in line breaks as it looks at the slots, and its new server
+// does not show yet what was taken before its turn.
+func TestB03SemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN(t *testing.T) {
+	for _, fault := range []zktest.Fault{
+		{Do: zktest.Drop, Op: "getData", Path: "/s"}, {Do: zktest.Drop, Op: "getChildren2", Path: "/s/slots", Skip: 1},
+	} {
+		inBubble(t, func(t *testing.T, w *world) {
+			held := acquire(t, w.semaphore(1), 1)
+			a := waitsFor(t, w.semaphore(1), 1)
+			next := waitsFor(t, w.semaphore(1), 1)
+			w.plan.Add(fault)
+			releaseSlots(t, held)
+			synctest.Wait()
+			time.Sleep(2 * time.Second)
+			require.Len(t, w.plan.Fired(), 2, "the fault, and the server that lags")
+			l := a.Get()
+			require.NoError(t, l.Err())
+			require.Equal(t, []int{0}, w.taken())
+			require.True(t, next.Waiting())
+			releaseSlots(t, l)
+			releaseSlots(t, next.Get())
+			w.semaphoreAtRest()
+		}, behind(3, 1))
+	}
 }
 
 func TestB08SemaphoreReleaseWhileDisconnected(t *testing.T) {

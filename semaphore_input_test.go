@@ -115,6 +115,38 @@ func TestB36SemaphoreReturnsNoAuthAtOnce(t *testing.T) {
 	}
 }
 
+// The refusal is not remembered: once the line may be written, the semaphore works.
+func TestSemaphoreWorksAgainWhenItsLineIsMended(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		held, conn := acquire(t, w.semaphore(1), 1), w.bare()
+		x := w.semaphore(1)
+		_, err := conn.SetACL("/s/line", zk.WorldACL(zk.PermAll&^zk.PermWrite), -1)
+		require.NoError(t, err)
+		_, err = x.Acquire(harness.Within(t, time.Minute))
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		_, err = conn.SetACL("/s/line", zk.WorldACL(zk.PermAll), -1)
+		require.NoError(t, err)
+		a := waitsFor(t, x, 1)
+		releaseSlots(t, held)
+		releaseSlots(t, a.Get())
+		w.semaphoreAtRest()
+	})
+	inBubble(t, func(t *testing.T, w *world) {
+		conn := w.bare()
+		for _, path := range []string{"/s", "/s/line"} {
+			_, err := conn.Create(path, []byte("1"), 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		x := w.semaphore(1)
+		_, err := x.Acquire(harness.Within(t, time.Minute))
+		require.ErrorIs(t, err, ErrPathInUse)
+		_, err = conn.Set("/s/line", nil, -1)
+		require.NoError(t, err)
+		releaseSlots(t, acquire(t, x, 1))
+		w.semaphoreAtRest()
+	})
+}
+
 // A line whose data are somebody's own cannot show who has joined.
 func TestSemaphoreRefusesALineWithOtherData(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // What somebody else does to the znodes of a Semaphore.
@@ -119,6 +120,26 @@ func TestB25SemaphoreIgnoresForeignChildren(t *testing.T) {
 	})
 }
 
+// Nobody waits in a line whose only child is no place.
+func TestTryAcquireIgnoresAForeignChildOfTheLine(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		x := w.warmSemaphore(1)
+		_, err := w.bare().Create("/s/line/x", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		for _, x := range []*Semaphore{x, w.semaphore(1)} {
+			l, err := x.TryAcquire(harness.Within(t, time.Minute))
+			require.NoError(t, err)
+			a := waitsFor(t, w.semaphore(1), 1)
+			_, err = x.TryAcquire(harness.Within(t, time.Minute))
+			require.ErrorIs(t, err, ErrLocked)
+			releaseSlots(t, l)
+			_, err = x.TryAcquireN(harness.Within(t, time.Minute), 1)
+			require.ErrorIs(t, err, ErrLocked)
+			releaseSlots(t, a.Get())
+		}
+	})
+}
+
 // The numbers of the line come to their end.
 func TestB87SemaphoreGoesOnWhenTheLinesNumbersAreUsedUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -133,6 +154,48 @@ func TestB87SemaphoreGoesOnWhenTheLinesNumbersAreUsedUp(t *testing.T) {
 			releaseSlots(t, as[i].Get())
 			as = slices.Delete(as, i, i+1)
 		}
+		w.semaphoreAtRest()
+	})
+}
+
+// The connection breaks, or the servers refuse, when one slot is known to be gone and the
+// others are yet to be given back.
+func TestSemaphoreGivesTheOtherSlotsBackAlthoughARequestFails(t *testing.T) {
+	for _, evicted := range []bool{false, true} {
+		for _, fault := range []zktest.Fault{
+			{Do: zktest.Drop, Op: opGiveBack}, {Do: zktest.Drop, After: true, Op: opGiveBack},
+			{Do: zktest.Drop, Op: opGiveBack, Skip: 1}, {Do: zktest.Answer, Code: -102, Op: opGiveBack, Skip: 2},
+		} {
+			inBubble(t, func(t *testing.T, w *world) {
+				l := acquire(t, w.semaphore(3), 3)
+				if evicted {
+					time.Sleep(2 * time.Second) // the slots are watched
+				}
+				w.plan.Add(fault)
+				require.NoError(t, w.bare().Delete(w.slotNode(0), -1))
+				if evicted {
+					time.Sleep(time.Minute)
+					require.ErrorIs(t, l.Err(), ErrLost)
+				}
+				_ = l.Release() // it may not know that a slot was gone
+				time.Sleep(time.Minute)
+				require.True(t, w.met(), fault)
+				w.semaphoreAtRest()
+			})
+		}
+	}
+}
+
+// Each slot is deleted by a request of its own once one is known to be gone: the cost does
+// not grow with the square of their number.
+func TestSemaphoreGivesManySlotsBackWithOneRequestEach(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const k = 50
+		l := acquire(t, w.semaphore(k), k)
+		wipe(t, w.bare(), "/s/slots")
+		before := w.srv.Counts()
+		require.ErrorIs(t, l.Release(), ErrLost)
+		require.Equal(t, k, w.srv.Counts().Sub(before).Requests[opGiveBack])
 		w.semaphoreAtRest()
 	})
 }

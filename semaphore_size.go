@@ -17,9 +17,14 @@ import (
 // first waiter wakes. If n shrinks, nobody loses a slot: as long as more than n slots are
 // held, nobody gets one. A waiter that wants more than n gets ErrSize at its turn.
 //
+// The new n lasts for as long as the path does, and the servers delete the path when it
+// has been idle. Whoever then uses it first makes it with the n that its Semaphore
+// knows, which is the new one only if the Semaphore was used since the change.
+//
 // Resize blocks until a server answers. ErrUncertain is returned if ctx ends before the
 // reply comes. Of several calls at the same time any may be the last. It costs one
-// request, and one request and one commit.
+// request, and one request and one commit. If the path does not exist, it costs one
+// request more.
 func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	if err := x.check(ctx, n); err != nil {
 		return fail("resize", x.path(), err)
@@ -54,10 +59,18 @@ func (x *Semaphore) resizeIn(ctx context.Context, s *session, n int, sent *bool)
 	data, stat, err := s.Get(ctx, x.held.abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		*sent = true
-		if err = s.CreateContainer(ctx, x.held.abs(), sizeData(n), x.held.c.acl); err == nil {
-			x.follow(n, 0)
+		if err = s.CreateContainer(ctx, x.held.abs(), sizeData(n), x.held.c.acl); err != nil {
+			return err
 		}
-		return err
+		x.follow(n, 0)
+		_, stat, err = s.Get(ctx, x.held.abs()) // for its czxid
+		switch {
+		case err == nil: // if its n is another by now, this value follows that
+			x.follow(n, stat.Czxid)
+		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver):
+			return err
+		}
+		return nil
 	}
 	if err == nil {
 		_, err = x.held.sizeIn(data, stat, "slots")

@@ -169,6 +169,36 @@ func TestResizeSurvivesAMishapAtAnyRequest(t *testing.T) {
 	}
 }
 
+// The value that created the path by Resize follows later changes, although it has not
+// acquired anything yet.
+func TestSemaphoreThatResizeCreatedFollowsOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		x, y := w.semaphore(2), w.semaphore(5)
+		require.NoError(t, x.Resize(harness.Within(t, time.Minute), 5))
+		releaseSlots(t, acquire(t, y, 1))
+		require.NoError(t, y.Resize(harness.Within(t, time.Minute), 7))
+		releaseSlots(t, acquire(t, x, 7))
+		w.semaphoreAtRest()
+	})
+}
+
+// A value whose client has moved to a server that lags behind a Resize has the new n.
+func TestSemaphoreBehindALaggingServerKnowsTheNewSize(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		x, y := w.semaphore(2), w.semaphore(2)
+		releaseSlots(t, acquire(t, x, 1), acquire(t, y, 1))
+		require.NoError(t, x.Resize(harness.Within(t, time.Minute), 5))
+		require.True(t, w.srv.Disconnect(sessionID(y.line.c)))
+		requests := w.requests(func() {
+			l := acquire(t, y, 3)
+			require.Len(t, l.Slots(), 3)
+			releaseSlots(t, l)
+		})
+		require.Equal(t, 1, requests["sync"], "the server was behind")
+		w.semaphoreAtRest()
+	}, behind(2, 1))
+}
+
 func TestResizeWhoseContextEndsBeforeTheReplyIsUncertain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		x := w.warmSemaphore(2)

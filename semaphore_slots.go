@@ -168,26 +168,34 @@ func (h *slotPlace) lease(ctx context.Context) (*SlotLease, error) {
 	return &SlotLease{l, numbers}, nil
 }
 
-// giveBack deletes the slots. zk.ErrNoNode: one of them was gone, and now all are.
-func (h *slotPlace) giveBack(begin beginFunc) (gone error) {
-	left := h.paths()
-	for len(left) > 0 {
-		ops := make([]any, len(left))
-		for i, path := range left {
-			ops[i] = &zk.DeleteRequest{Path: path, Version: -1}
-		}
-		t, err := begin(ops...)
-		if err != nil {
+// giveBack deletes the slots: in one transaction, or one by one if one of them is gone.
+// zk.ErrNoNode: one of them was gone, and now all are.
+func (h *slotPlace) giveBack(begin beginFunc) error {
+	paths := h.paths()
+	ops := make([]any, len(paths))
+	for i, path := range paths {
+		ops[i] = &zk.DeleteRequest{Path: path, Version: -1}
+	}
+	gone := h.await(begin(ops...))
+	if !errors.Is(gone, zk.ErrNoNode) || len(ops) == 1 {
+		return gone
+	}
+	for _, op := range ops {
+		// Any other error must not be joined with gone: the callers would take all the
+		// slots for gone.
+		if err := h.await(begin(op)); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
-		_, failed, err := t.Wait(h.s.Lifetime())
-		if !errors.Is(err, zk.ErrNoNode) {
-			return errors.Join(err, gone)
-		}
-		i := slices.Index(ops, failed)
-		left, gone = slices.Delete(left, i, i+1), err
 	}
 	return gone
+}
+
+// await waits for the outcome of a transaction, if it was sent.
+func (h *slotPlace) await(t *zkconn.Transaction, err error) error {
+	if err == nil {
+		_, _, err = t.Wait(h.s.Lifetime())
+	}
+	return err
 }
 
 // SlotHolder is a holder of slots of a Semaphore. To evict it, delete its znodes, which

@@ -186,6 +186,7 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 	for tries := 0; tries < zkconn.MaxTries; {
 		state, err := l.ensure(ctx, s)
 		if err == nil && state.guest && l.writes {
+			l.forget() // somebody may mend it at any time
 			err = zkconn.Errorf(ErrPathInUse, "the znode %s must be this library's to write", l.abs())
 		}
 		if err != nil {
@@ -272,7 +273,7 @@ func (l *line) begin(ctx context.Context, s *session, e *entry) (t *zkconn.Trans
 func (l *line) refused(e *entry, failed any, err error) bool {
 	marks := e.mark != nil && failed == any(e.mark)
 	switch {
-	case marks && errors.Is(err, zk.ErrNoAuth):
+	case marks && errors.Is(err, zk.ErrNoAuth) && !l.writes:
 		l.remember(lineState{guest: true})
 	case errors.Is(err, zk.ErrNoNode), marks && errors.Is(err, zk.ErrBadVersion):
 		l.forget()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -118,15 +119,34 @@ func (c *candidate) giveUp(signal bool, begin beginFunc) error {
 
 var errWithdrawn = errors.New("no leader's znode is left")
 
-// withdraw deletes the leader's znode of a place that somebody has deleted alone. It must
-// do so at a turn in the line, because the znode may be the next leader's by then. The
-// next leader replaces it, and then there is nothing left to do.
+// withdraw deletes the leader's znode of a place that somebody has deleted alone. Where it
+// fails, because the servers refuse or because somebody deletes its place, too, it goes on
+// in longer and longer intervals.
 func (c *candidate) withdraw() {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, c.s.Timeout()) {
+		err := c.withdrawOnce()
+		if err == nil || c.s.IsOver() || c.line.c.closing.Err() != nil {
+			return // it goes with the session
+		}
+		c.line.c.hooks.log(slog.LevelWarn, "cannot delete the znode of a leader that was evicted", "path", c.leader, "err", err)
+		if !c.pause(wait) {
+			return
+		}
+	}
+}
+
+// withdrawOnce deletes the leader's znode at a turn in the line, because the znode may be
+// the next leader's by then. The next leader replaces it, and then there is nothing left
+// to do.
+func (c *candidate) withdrawOnce() error {
 	ctx, done := c.line.c.bind(c.s.Lifetime())
 	defer done()
 	w, err := c.s.WatchChildren(ctx, c.leader)
-	if err != nil || w.Stat.EphemeralOwner != c.s.ID() || c.czxid != 0 && w.Stat.Czxid != c.czxid {
-		return
+	switch {
+	case errors.Is(err, zk.ErrNoNode), err == nil && !c.owns(&w.Stat):
+		return nil
+	case err != nil:
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -138,10 +158,19 @@ func (c *candidate) withdraw() {
 		case <-ctx.Done():
 		}
 	})
-	_ = c.line.inTurn(ctx, kindLock, nil, func(p *place) error {
+	err = c.line.inTurn(ctx, kindLock, nil, func(p *place) error {
 		newCandidate(p)
 		return errWithdrawn // and p is deleted, with the znode
 	})
+	if errors.Is(err, errWithdrawn) || w.HasFired() {
+		return nil
+	}
+	return err
+}
+
+// owns reports whether the leader's znode with that Stat is this candidate's.
+func (c *candidate) owns(stat *zk.Stat) bool {
+	return stat.EphemeralOwner == c.s.ID() && (c.czxid == 0 || stat.Czxid == c.czxid)
 }
 
 var errLeaderDeleted = fmt.Errorf("%q was deleted by somebody else", leaderName[1:])

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -16,7 +17,8 @@ import (
 // The leader's znode says who leads. What makes a leader is its place, the first in the
 // line: the znode is created and deleted only by transactions that need the own place and
 // that are sent at its turn. So nobody deletes the znode of another leader, however often
-// a transaction is sent.
+// a transaction is sent. A candidate that does not know whether it has created the znode
+// reads whose it is, because somebody may have one of their own there.
 
 // leaderName is the rest of the path of the leader's znode.
 const leaderName = "/leader"
@@ -26,6 +28,8 @@ type candidate struct {
 	*place
 	leader string // path of the leader's znode
 	czxid  int64  // of the leader's znode; 0: not known
+
+	leaderGone atomic.Bool // somebody has deleted the leader's znode
 }
 
 // enterAsLeader joins the line, waits for its turn and creates the leader's znode.
@@ -98,7 +102,6 @@ func (c *candidate) replaceOps(ctx context.Context) ([]any, error) {
 	case err != nil:
 		return nil, err
 	case stat.EphemeralOwner == 0:
-		c.release = nil // which would delete it, too
 		return nil, zkconn.Errorf(ErrPathInUse, "%s is not ephemeral, so no leader has created it", c.line.path+leaderName)
 	}
 	return []any{&zk.DeleteRequest{Path: c.leader, Version: stat.Version}}, nil
@@ -106,15 +109,40 @@ func (c *candidate) replaceOps(ctx context.Context) ([]any, error) {
 
 // giveUp deletes the place and the leader's znode, once.
 func (c *candidate) giveUp(signal bool, begin beginFunc) error {
-	leader := &zk.DeleteRequest{Path: c.leader, Version: -1}
-	failed, err := c.removeWith(signal, begin, leader)
-	switch {
-	case failed == any(leader): // somebody has deleted it, or it was never created
+	leader, err := c.deleteOps()
+	if err != nil {
+		return err
+	}
+	failed, err := c.removeWith(signal, begin, leader...)
+	if len(leader) > 0 && failed == leader[0] { // somebody has deleted or changed it
+		leader = nil
 		_, err = c.removeWith(signal, begin)
-	case errors.Is(err, zk.ErrNoNode): // given up before, or evicted
+	}
+	switch {
+	case errors.Is(err, zk.ErrNoNode), // given up before, or evicted
+		err == nil && len(leader) == 0 && c.czxid == 0: // a server that lagged may not have shown it
 		c.line.c.tasks.Start(c.withdraw)
 	}
 	return err
+}
+
+// deleteOps delete the leader's znode, if that is this candidate's. Where a reply was lost,
+// or never awaited, its Stat tells.
+func (c *candidate) deleteOps() ([]any, error) {
+	switch {
+	case c.leaderGone.Load():
+		return nil, nil
+	case c.czxid != 0:
+		return []any{&zk.DeleteRequest{Path: c.leader, Version: -1}}, nil
+	}
+	stat, err := c.s.Exists(c.s.Lifetime(), c.leader)
+	switch {
+	case errors.Is(err, zk.ErrNoNode), err == nil && !c.owns(stat):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return []any{&zk.DeleteRequest{Path: c.leader, Version: stat.Version}}, nil
 }
 
 var errWithdrawn = errors.New("no leader's znode is left")
@@ -190,6 +218,7 @@ func (c *candidate) watchLeader(g *grant) {
 		w, err := c.s.WatchChildren(c.s.Lifetime(), c.leader)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && w.Stat.Czxid != c.czxid:
+			c.leaderGone.Store(true)
 			g.end(lost(errLeaderDeleted))
 			return
 		case err != nil:

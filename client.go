@@ -67,7 +67,7 @@ type Client struct {
 	lostJoins map[*lostJoin]struct{}                // that are searched for
 	kept      map[holderKey]*keptLock               // those in use
 	turns     map[string]*turns                     // of queues' takers, by the queue's path
-	leading   map[string]chan struct{}              // see takeLead
+	leading   map[string]*leadTurn                  // see takeLead
 }
 
 // Dial connects to an ensemble and returns once the session is established. Each

@@ -20,8 +20,10 @@ import (
 // leader, the znode <path>/leader exists and its data are the leader's value, so that
 // clients of any kind can find the leader. It is ephemeral, and created and deleted with
 // the leadership. The path itself is the line, as for a Mutex, and <path>/leader does not
-// count in it. To depose a leader, delete its znode in the line, or <path>/leader: its
-// term ends with ErrLost, and the next candidate leads.
+// count in it. To depose a leader, delete <path>/leader: its term ends with ErrLost, and
+// the next candidate leads. Do not delete its znode in the line instead: where other
+// libraries' clients stand in the line, <path>/leader may then stay until their turns are
+// over.
 //
 // Curator's LeaderSelector on the same path stands in the same line, because it uses
 // InterProcessMutex. It does not create <path>/leader, so observers see no leader while

@@ -15,12 +15,14 @@ import (
 // write by Term.Commit or with Term.Token.
 //
 // Otherwise Lead ends with f and returns f's error, or nil, joined with the error of
-// Resign. It also ends when ctx ends while it campaigns, or when Campaign fails for any
+// Resign. If only the servers knew of the loss when f returned, Lead campaigns again if f
+// failed, and returns ErrLost if not. It also ends when ctx ends while it campaigns, or when Campaign fails for any
 // reason but an eviction from the line. If f panics, Lead resigns first.
 //
 // In a process, at most one call of Lead campaigns or leads for a Client and path at a
 // time, and others wait for it. So there are never two calls of f at once. ErrDeadlock is
-// returned if ctx is a context of the leader, also a Reentrant one.
+// returned if ctx is a context of the leader, also a Reentrant one, and also after a loss
+// while the f of that leader still runs.
 func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Context, *Term) error) error {
 	r := e.self()
 	err := r.check(ctx)
@@ -29,7 +31,7 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 	case f == nil:
 		err = errors.New("nil function")
 	default:
-		if h, ok := r.holderIn(ctx); ok && h.lease.Err() == nil {
+		if h, ok := r.holderIn(ctx); ok && (h.lease.Err() == nil || r.c.leadsWith(r.line.path, h.lease.g)) {
 			err = ErrDeadlock
 		}
 	}
@@ -47,21 +49,24 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 // leadOnce campaigns and leads for one term. again: it was lost.
 func (e *Election) leadOnce(ctx context.Context, value []byte, f func(context.Context, *Term) error) (again bool, err error) {
 	c, path := e.line.c, e.line.path
-	done, err := c.takeLead(ctx, path)
+	turn, err := c.takeLead(ctx, path)
 	if err != nil {
 		return false, fail("lead", path, err)
 	}
-	defer done()
+	defer c.endLead(path, turn)
 	t, err := e.campaign(ctx, "lead", value)
 	if err != nil {
 		return ctx.Err() == nil && errors.Is(err, ErrEvicted), err
 	}
+	c.mu.Lock()
+	turn.g = t.g
+	c.mu.Unlock()
 	defer func() { // also if f panics
 		why := t.Err()
 		resigned := t.Resign()
 		switch {
-		case errors.Is(why, ErrLost):
-			c.hooks.log(slog.LevelWarn, "leadership lost; campaigning again", "path", path, "cause", why, "err", err)
+		case errors.Is(why, ErrLost), err != nil && errors.Is(resigned, ErrLost):
+			c.hooks.log(slog.LevelWarn, "leadership lost; campaigning again", "path", path, "cause", resigned, "err", err)
 			again = true
 		case resigned != nil:
 			err = errors.Join(err, resigned)
@@ -70,28 +75,45 @@ func (e *Election) leadOnce(ctx context.Context, value []byte, f func(context.Co
 	return false, f(t.Context(ctx), t)
 }
 
-// takeLead waits until no other call of Lead campaigns or leads on that path. done must
+// leadTurn is the turn of a call of Lead in its process.
+type leadTurn struct {
+	g   *grant        // with which it leads or has led; nil: none yet; Client.mu guards it
+	end chan struct{} // closed at the end
+}
+
+// takeLead waits until no other call of Lead campaigns or leads on that path. endLead must
 // be called in the end.
-func (c *Client) takeLead(ctx context.Context, path string) (done func(), err error) {
+func (c *Client) takeLead(ctx context.Context, path string) (*leadTurn, error) {
 	ctx, unbind := c.bind(ctx)
 	defer unbind()
 	for {
 		c.mu.Lock()
 		busy := c.leading[path]
 		if busy == nil {
-			mine := make(chan struct{})
+			mine := &leadTurn{end: make(chan struct{})}
 			c.leading[path] = mine
 			c.mu.Unlock()
-			return func() {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				delete(c.leading, path)
-				close(mine)
-			}, nil
+			return mine, nil
 		}
 		c.mu.Unlock()
-		if err := c.awaitEnd(ctx, busy); err != nil {
+		if err := c.awaitEnd(ctx, busy.end); err != nil {
 			return nil, err
 		}
 	}
+}
+
+func (c *Client) endLead(path string, turn *leadTurn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.leading, path)
+	close(turn.end)
+}
+
+// leadsWith reports whether the function of a call of Lead still runs with that grant,
+// which may have been lost.
+func (c *Client) leadsWith(path string, g *grant) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	turn := c.leading[path]
+	return turn != nil && turn.g == g
 }

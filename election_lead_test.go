@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
@@ -233,6 +234,52 @@ func TestB11LeadGoesOnInTheNextSession(t *testing.T) {
 		l.ret <- nil
 		_, err := l.Wait()
 		require.NoError(t, err)
+		w.noLeader()
+	})
+}
+
+// The function learns of the eviction by a write of its own, before anybody else.
+func TestA35LeadCampaignsAgainIfItsFunctionFailsAfterALossThatOnlyTheServersKnow(t *testing.T) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
+		terms := 0
+		err := a.Lead(t.Context(), nil, func(_ context.Context, term *Term) error {
+			if terms++; terms > 1 {
+				return nil
+			}
+			w.evict(term.Lease)
+			_, err := w.operator.Multi(term.Check(), &zk.SetDataRequest{Path: "/x", Version: -1})
+			require.Error(t, err)
+			require.NoError(t, term.Err(), "it is not watched yet")
+			return err
+		})
+		require.NoError(t, err)
+		require.Equal(t, 2, terms)
+		synctest.Wait()
+		w.noLeader()
+	})
+}
+
+// The outer Lead waits for its function, so the inner one must not wait for the outer one.
+func TestA36LeadWithinLeadReturnsErrDeadlockAfterTheLoss(t *testing.T) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
+		leads := func(context.Context, *Term) error { return nil }
+		var first *Term
+		require.NoError(t, a.Lead(t.Context(), nil, func(ctx context.Context, term *Term) error {
+			if first != nil {
+				return nil
+			}
+			first = term
+			w.srv.Expire(sessionID(a.line.c))
+			time.Sleep(time.Second)
+			require.ErrorIs(t, term.Err(), ErrLost)
+			for _, ctx := range []context.Context{ctx, term.Reentrant(t.Context())} {
+				require.ErrorIs(t, a.Lead(ctx, nil, leads), ErrDeadlock)
+				require.ErrorIs(t, NewElection(a.line.c, w.path).Lead(ctx, nil, leads), ErrDeadlock)
+			}
+			return term.Err()
+		}))
+		err := a.Lead(first.Reentrant(t.Context()), nil, leads)
+		require.NotErrorIs(t, err, ErrDeadlock, "the outer Lead has returned")
 		w.noLeader()
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -15,7 +17,8 @@ import (
 // The leader's znode says who leads. What makes a leader is its place, the first in the
 // line: the znode is created and deleted only by transactions that need the own place and
 // that are sent at its turn. So nobody deletes the znode of another leader, however often
-// a transaction is sent.
+// a transaction is sent. A candidate that does not know whether it has created the znode
+// reads whose it is, because somebody may have one of their own there.
 
 // leaderName is the rest of the path of the leader's znode.
 const leaderName = "/leader"
@@ -25,6 +28,8 @@ type candidate struct {
 	*place
 	leader string // path of the leader's znode
 	czxid  int64  // of the leader's znode; 0: not known
+
+	leaderGone atomic.Bool // somebody has deleted the leader's znode
 }
 
 // enterAsLeader joins the line, waits for its turn and creates the leader's znode.
@@ -97,7 +102,6 @@ func (c *candidate) replaceOps(ctx context.Context) ([]any, error) {
 	case err != nil:
 		return nil, err
 	case stat.EphemeralOwner == 0:
-		c.release = nil // which would delete it, too
 		return nil, zkconn.Errorf(ErrPathInUse, "%s is not ephemeral, so no leader has created it", c.line.path+leaderName)
 	}
 	return []any{&zk.DeleteRequest{Path: c.leader, Version: stat.Version}}, nil
@@ -105,28 +109,72 @@ func (c *candidate) replaceOps(ctx context.Context) ([]any, error) {
 
 // giveUp deletes the place and the leader's znode, once.
 func (c *candidate) giveUp(signal bool, begin beginFunc) error {
-	leader := &zk.DeleteRequest{Path: c.leader, Version: -1}
-	failed, err := c.removeWith(signal, begin, leader)
-	switch {
-	case failed == any(leader): // somebody has deleted it, or it was never created
+	leader, err := c.deleteOps()
+	if err != nil {
+		return err
+	}
+	failed, err := c.removeWith(signal, begin, leader...)
+	if len(leader) > 0 && failed == leader[0] { // somebody has deleted or changed it
+		leader = nil
 		_, err = c.removeWith(signal, begin)
-	case errors.Is(err, zk.ErrNoNode): // given up before, or evicted
+	}
+	switch {
+	case errors.Is(err, zk.ErrNoNode), // given up before, or evicted
+		err == nil && len(leader) == 0 && c.czxid == 0: // a server that lagged may not have shown it
 		c.line.c.tasks.Start(c.withdraw)
 	}
 	return err
 }
 
+// deleteOps delete the leader's znode, if that is this candidate's. Where a reply was lost,
+// or never awaited, its Stat tells.
+func (c *candidate) deleteOps() ([]any, error) {
+	switch {
+	case c.leaderGone.Load():
+		return nil, nil
+	case c.czxid != 0:
+		return []any{&zk.DeleteRequest{Path: c.leader, Version: -1}}, nil
+	}
+	stat, err := c.s.Exists(c.s.Lifetime(), c.leader)
+	switch {
+	case errors.Is(err, zk.ErrNoNode), err == nil && !c.owns(stat):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return []any{&zk.DeleteRequest{Path: c.leader, Version: stat.Version}}, nil
+}
+
 var errWithdrawn = errors.New("no leader's znode is left")
 
-// withdraw deletes the leader's znode of a place that somebody has deleted alone. It must
-// do so at a turn in the line, because the znode may be the next leader's by then. The
-// next leader replaces it, and then there is nothing left to do.
+// withdraw deletes the leader's znode of a place that somebody has deleted alone. Where it
+// fails, because the servers refuse or because somebody deletes its place, too, it goes on
+// in longer and longer intervals.
 func (c *candidate) withdraw() {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, c.s.Timeout()) {
+		err := c.withdrawOnce()
+		if err == nil || c.s.IsOver() || c.line.c.closing.Err() != nil {
+			return // it goes with the session
+		}
+		c.line.c.hooks.log(slog.LevelWarn, "cannot delete the znode of a leader that was evicted", "path", c.leader, "err", err)
+		if !c.pause(wait) {
+			return
+		}
+	}
+}
+
+// withdrawOnce deletes the leader's znode at a turn in the line, because the znode may be
+// the next leader's by then. The next leader replaces it, and then there is nothing left
+// to do.
+func (c *candidate) withdrawOnce() error {
 	ctx, done := c.line.c.bind(c.s.Lifetime())
 	defer done()
 	w, err := c.s.WatchChildren(ctx, c.leader)
-	if err != nil || w.Stat.EphemeralOwner != c.s.ID() || c.czxid != 0 && w.Stat.Czxid != c.czxid {
-		return
+	switch {
+	case errors.Is(err, zk.ErrNoNode), err == nil && !c.owns(&w.Stat):
+		return nil
+	case err != nil:
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -138,10 +186,19 @@ func (c *candidate) withdraw() {
 		case <-ctx.Done():
 		}
 	})
-	_ = c.line.inTurn(ctx, kindLock, nil, func(p *place) error {
+	err = c.line.inTurn(ctx, kindLock, nil, func(p *place) error {
 		newCandidate(p)
 		return errWithdrawn // and p is deleted, with the znode
 	})
+	if errors.Is(err, errWithdrawn) || w.HasFired() {
+		return nil
+	}
+	return err
+}
+
+// owns reports whether the leader's znode with that Stat is this candidate's.
+func (c *candidate) owns(stat *zk.Stat) bool {
+	return stat.EphemeralOwner == c.s.ID() && (c.czxid == 0 || stat.Czxid == c.czxid)
 }
 
 var errLeaderDeleted = fmt.Errorf("%q was deleted by somebody else", leaderName[1:])
@@ -161,6 +218,7 @@ func (c *candidate) watchLeader(g *grant) {
 		w, err := c.s.WatchChildren(c.s.Lifetime(), c.leader)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && w.Stat.Czxid != c.czxid:
+			c.leaderGone.Store(true)
 			g.end(lost(errLeaderDeleted))
 			return
 		case err != nil:

@@ -104,7 +104,7 @@ func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool,
 		held, while = append(held, l), l.Context(while)
 	}
 	if while.Err() != nil && ctx.Err() == nil {
-		lost, err = whyLost(ctx, held, while.Err())
+		lost, err = whyLost(ctx, held, fail(opLockAll, order[0].line.path, while.Err()))
 		return held, lost, err
 	}
 	return held, false, nil
@@ -119,8 +119,8 @@ func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error)
 			why = l.g.place().whyGone(ctx)
 			return errors.Is(why, zkconn.ErrSessionOver), fail(opLockAll, l.g.line.path, why)
 		}
-		if errors.Is(why, ErrLost) {
-			return true, why
+		if why != nil {
+			return errors.Is(why, ErrLost), fail(opLockAll, l.g.line.path, errors.Unwrap(why))
 		}
 	}
 	return false, err

@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -368,5 +369,44 @@ func TestA36LockAllWithKeptLocks(t *testing.T) {
 		ms := []*Mutex{NewMutex(c, "/b", KeepFor(time.Minute)), NewMutex(c, "/a", KeepFor(time.Minute))}
 		require.NoError(t, lockAll(t, ms...).Release())
 		require.Empty(t, w.requests(func() { require.NoError(t, lockAll(t, ms...).Release()) }))
+	})
+}
+
+func TestB28LockAllThatWaitsReturnsErrClosed(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *electionWorld, c *Client) {
+		lockOn(t, NewMutex(w.stranger(nil), "/b"))
+		var calls []*harness.Call[*Leases]
+		for i := range 200 {
+			calls = append(calls, lockAllLater(t, mutexes(c, fmt.Sprintf("/a%d", i), "/b")...))
+		}
+		require.NoError(t, c.Close())
+		for _, call := range calls {
+			_, err := call.Wait()
+			require.ErrorIs(t, err, ErrClosed)
+			require.ErrorContains(t, err, "zkrecipes: lock all /")
+		}
+	})
+}
+
+// hookedContext calls hook whenever it is asked for its Done.
+type hookedContext struct {
+	context.Context
+	hook func()
+}
+
+func (c *hookedContext) Done() <-chan struct{} { c.hook(); return c.Context.Done() }
+
+// The context of the last lease is made of the caller's when all locks are held.
+func TestB28LockAllWhoseClientIsClosedAtItsEndReturnsErrClosed(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *electionWorld, c *Client) {
+		s, _ := c.session()
+		var once sync.Once
+		_, err := LockAll(&hookedContext{t.Context(), func() {
+			if s.hasGrants() {
+				once.Do(func() { require.NoError(t, c.Close()) })
+			}
+		}}, NewMutex(c, "/a"))
+		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorContains(t, err, "zkrecipes: lock all /a")
 	})
 }

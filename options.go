@@ -92,7 +92,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		leavers:    map[string]map[*leaver]struct{}{},
 		lostJoins:  map[*lostJoin]struct{}{},
 		turns:      map[string]*turns{},
-		leading:    map[string]chan struct{}{},
+		leading:    map[string]*leadTurn{},
 	}
 	var err error
 	if c.servers, err = parseServers(servers); err != nil {

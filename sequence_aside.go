@@ -148,7 +148,18 @@ func (x *beyondLimit) deleteLine(ctx context.Context, stat *zk.Stat) error {
 	l := x.line
 	ops := []any{&zk.DeleteRequest{Path: l.abs(), Version: stat.Version}}
 	if stat.NumChildren > 0 { // the extra child, which nobody uses without a place
-		ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: l.abs() + "/" + l.extra, Version: -1}))
+		path := l.abs() + "/" + l.extra
+		extra, err := x.s.Exists(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil
+		case err == nil && extra.EphemeralOwner == 0: // somebody's own
+			err = fmt.Errorf("%q stands in it and is not ephemeral", l.extra)
+		}
+		if err != nil {
+			return cannotReset(ctx, err)
+		}
+		ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: path, Version: extra.Version}))
 	}
 	_, _, err := x.s.Multi(ctx, ops...)
 	switch {

@@ -30,15 +30,22 @@ func (p *place) leave(signal bool) {
 			continue
 		}
 		p.line.c.hooks.log(slog.LevelError, "cannot delete a place; it blocks the line until the session ends", "place", p.path, "err", err)
-		select {
-		case <-time.After(wait):
-		case <-p.s.Over():
-			return
-		case <-p.line.c.closing.Done():
+		if !p.pause(wait) {
 			return // it goes with the session
 		}
 		wait = min(2*wait, p.s.Timeout())
 	}
+}
+
+// pause waits. It returns false if the session or the Client ends first.
+func (p *place) pause(wait time.Duration) bool {
+	select {
+	case <-time.After(wait):
+		return true
+	case <-p.s.Over():
+	case <-p.line.c.closing.Done():
+	}
+	return false
 }
 
 // remove deletes the place, once, by a transaction that begin sends.

@@ -1,0 +1,84 @@
+package zkrecipes
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Somebody's own znode at the leader's path, which is not ephemeral, is never deleted.
+
+func TestB48ACampaignThatIsCanceledKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{
+		"reply to the election delayed": {Do: zktest.Delay, After: true, For: 3 * time.Second, Op: opElect},
+		"election withheld":             {Do: zktest.Withhold, Op: opElect},
+		"reply to a read delayed":       {Do: zktest.Delay, After: true, For: 3 * time.Second, Op: "exists"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
+				require.NoError(t, campaigns(t, a, "a").Resign())
+				w.createByHand(0)
+				w.plan.Add(fault)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := a.Campaign(ctx, nil)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				w.plan.Stop()
+				time.Sleep(time.Minute)
+				w.leaderIs("by hand")
+				require.Empty(t, w.line())
+			})
+		})
+	}
+}
+
+func TestB48ACampaignThatIsRefusedKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
+		term := campaigns(t, b, "b")
+		next := campaignLater(t, a, "a")
+		w.deleteLeader()
+		w.createByHand(0)
+		_, err := w.operator.SetACL(w.path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
+		require.NoError(t, err)
+		w.evict(term.Lease)
+		_, err = next.Wait()
+		require.Error(t, err)
+		time.Sleep(time.Minute)
+		w.leaderIs("by hand")
+		require.Empty(t, w.line())
+	})
+}
+
+func TestB48ATermThatEndsKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
+		term := campaigns(t, a, "a")
+		w.deleteLeader()
+		w.createByHand(0)
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, term.Err(), ErrLost)
+		w.leaderIs("by hand")
+		require.Empty(t, w.line())
+	})
+}
+
+func TestB87SomebodysZnodeAtTheLeadersPathKeepsTheNumbersFromBeginningAnew(t *testing.T) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
+		require.NoError(t, campaigns(t, a, "a").Resign())
+		w.createByHand(0)
+		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32-10))
+		_, err := a.Campaign(t.Context(), nil)
+		require.ErrorIs(t, err, ErrExhausted)
+		require.ErrorContains(t, err, `"leader" stands in it and is not ephemeral`)
+		w.leaderIs("by hand")
+		w.deleteLeader()
+		term := campaigns(t, a, "a")
+		require.Zero(t, w.line()[0].number)
+		require.NoError(t, term.Resign())
+	})
+}

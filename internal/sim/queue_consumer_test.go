@@ -120,7 +120,7 @@ func (w *queueWorld) takeElsewhere(ctx context.Context, r *rand.Rand, c *zkrecip
 	switch {
 	case err == nil:
 		return w.received(it, from, c, as), nil
-	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded): // which only soon has
 		return nil, nil
 	}
 	return nil, err

@@ -219,6 +219,9 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 	if i := slices.Index(parts.ops, failed); failed != nil && i >= 0 {
 		return false, false, fmt.Errorf("operation %d: %w", i, err)
 	}
+	if a.puts != nil && errors.Is(err, ErrTooLarge) {
+		err = a.puts.fail(err)
+	}
 	return false, false, err
 }
 

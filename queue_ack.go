@@ -31,6 +31,7 @@ type ackTransaction struct {
 	marks  bool     // the item cannot be deleted, and is marked instead
 	rejoin *line    // in which a place is to be taken along, or nil
 	next   *place   // that was taken; there may be none
+	tries  int      // since others last filled a segment
 	sent   chan struct{}
 	left   atomic.Bool // set by the caller that leaves, or by the outcome: see leaveNext
 }
@@ -41,8 +42,8 @@ type ackPuts struct {
 	path   string // for errors; empty if the caller says it
 	size   int64  // of its segments
 	items  []queuelog.Item
-	once   bool // with a receipt
-	sealed bool // somebody else has filled the segment; the attempt was no failure
+	once   bool  // with a receipt
+	number int64 // the first segment of the last attempt
 }
 
 func (p *ackPuts) fail(err error) error {
@@ -71,13 +72,10 @@ func (a *ackTransaction) run(ctx context.Context) error {
 	defer c.tasks.Finish()
 	err := a.it.lease.g.endWith(ctx, a.sent, func() (done bool, err error) {
 		defer a.leaveNext()
-		for tries := 0; tries < zkconn.MaxTries; {
+		for ; a.tries < zkconn.MaxTries; a.tries++ {
 			again := false
 			if done, again, err = a.try(ctx); !again {
 				return done, err
-			}
-			if a.puts == nil || !a.puts.sealed {
-				tries++
 			}
 		}
 		return false, zkconn.ErrContended
@@ -105,11 +103,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 	if err != nil {
 		return false, false, err
 	}
-	var appended []any
-	if parts.append != nil {
-		appended = parts.append.Ops
-	}
-	x := a.it.claim.s.Retry(a.sent, parts.written, parts.claim.all(), parts.ops, appended, parts.next.ops())
+	x := parts.begin(a.it.claim.s, a.sent)
 	rs, failed, err := x.Settle(ctx)
 	if err == nil {
 		a.carriedOut(ctx, parts, rs)
@@ -131,15 +125,33 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 	return a.refused(ctx, parts, x, failed, err)
 }
 
+// begin returns the transaction, with an alternative for each segment that the items may
+// come into. All begin with the receipt or else with the claim's flag, so one of them can be
+// carried out.
+func (parts ackParts) begin(s *session, sent chan struct{}) *zkconn.Retry {
+	before, after := slices.Concat(parts.written, parts.claim.all(), parts.ops), parts.next.ops()
+	if parts.append == nil {
+		return s.Retry(sent, before, after)
+	}
+	alternatives := parts.append.Between(before, after)
+	x := s.Retry(sent, alternatives[0])
+	for _, other := range alternatives[1:] {
+		x.Or(other)
+	}
+	return x
+}
+
 // parts makes the parts of the next attempt.
 func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) {
 	c := a.it.claim
 	parts.claim = c.ackOps(a.marks)
 	parts.ops = a.ops
 	if p := a.puts; p != nil {
-		p.sealed = false
 		if parts.append, err = p.to.Append(ctx, p.items, p.size); err != nil {
 			return parts, p.fail(err)
+		}
+		if n := parts.append.Number(); n > p.number { // others have filled segments: this was no failure
+			a.tries, p.number = 0, n
 		}
 	}
 	if len(a.ops) > 0 || a.puts != nil && a.puts.once {
@@ -198,15 +210,17 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 		}
 		return false, false, fmt.Errorf("%w: %w", ErrUncertain, err)
 	}
-	if parts.append != nil && slices.Contains(parts.append.Ops, failed) {
-		moved, sealed := parts.append.Moved(failed, err)
-		if a.puts.sealed = sealed; moved {
+	if parts.append != nil && parts.append.Has(failed) {
+		if parts.append.Moved(failed, err) {
 			return false, true, nil
 		}
 		return false, false, a.puts.fail(err)
 	}
 	if i := slices.Index(parts.ops, failed); failed != nil && i >= 0 {
 		return false, false, fmt.Errorf("operation %d: %w", i, err)
+	}
+	if a.puts != nil && errors.Is(err, ErrTooLarge) {
+		err = a.puts.fail(err)
 	}
 	return false, false, err
 }

@@ -108,8 +108,12 @@ func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, at
 		return nil
 	}
 	q.c.tasks.Start(func() { it.lease.Release() }) // it was not moved, or is gone
-	if errors.Is(err, ErrLost) || errors.Is(err, ErrUncertain) {
+	switch {
+	case errors.Is(err, ErrLost), errors.Is(err, ErrUncertain):
 		return nil // if it was not moved, its next consumer does so
+	case errors.Is(err, ErrContended):
+		q.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.ID, "queue", q.path, "err", err)
+		return nil
 	}
 	return fmt.Errorf("move item %s to the dead letters, %s: %w", it.ID, q.opts.DeadLetter, err)
 }

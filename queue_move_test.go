@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 // Acks that put items into another queue, in one transaction.
@@ -174,5 +176,24 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 		}
 		require.NoError(t, it.Err())
 		ackOn(t, it)
+	})
+}
+
+// What the move adds to a put may be too much, too. The error names the queue.
+func TestA21AckPutThatIsTooLargeNamesTheOtherQueue(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		to := next(q.c, 9, &QueueOptions{MaxAttempts: -1})
+		putOn(t, q, "x")
+		it := takeOn(t, q)
+		for size := jute.MaxFrame; ; size -= 40 {
+			_, err := it.AckPut(t.Context(), to, make([]byte, size))
+			if err == nil {
+				return
+			}
+			require.ErrorIs(t, err, ErrTooLarge)
+			require.ErrorContains(t, err, "put into /next: ")
+			require.NoError(t, it.Err())
+		}
 	})
 }

@@ -101,7 +101,7 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 		case slices.Contains(with, failed):
 			return refusedOp{err}
 		}
-		if moved, _ := tail.Moved(failed, err); !moved {
+		if !tail.Moved(failed, err) {
 			if leave, err = p.exitAgain(ctx, leave, failed, err); err != nil {
 				return err
 			}

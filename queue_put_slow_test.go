@@ -70,6 +70,18 @@ func (p *putsOf) count(data string) int {
 	return p.byData[data]
 }
 
+// ending counts the items whose data end with that, as a dead letter's do.
+func (p *putsOf) ending(data string) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for all, count := range p.byData {
+		if strings.HasSuffix(all, data) {
+			n += count
+		}
+	}
+	return n
+}
+
 const roundTrip = 150 * time.Millisecond
 
 // eachTraffic runs f with a distant producer among others, whose segments last for 200 ms
@@ -227,6 +239,82 @@ func TestB83DistantPutGoesOnInTheQueueThatIsMadeAnew(t *testing.T) {
 			removeTree(t, raw, w.path)
 			put.Get()
 			require.Equal(t, 1, puts.count(data))
+		}
+	})
+}
+
+// A move to a queue among fast producers.
+func TestB83ADistantAckPutGetsThroughAmongOthers(t *testing.T) {
+	eachTraffic(t, func(t *testing.T, w *world, q *Queue, puts *putsOf) {
+		from := NewQueue(q.c, "/from", nil)
+		var longest time.Duration
+		for i := range 20 {
+			putOn(t, from, "x")
+			it := takeOn(t, from)
+			began := time.Now()
+			_, err := it.AckPut(harness.Within(t, time.Minute), q, fmt.Append(nil, i))
+			require.NoError(t, err)
+			longest = max(longest, time.Since(began))
+			require.Equal(t, 1, puts.count(fmt.Sprint(i)))
+			time.Sleep(time.Duration(i) * 37 * time.Millisecond)
+		}
+		t.Logf("the longest of 20 moves took %d round trips", longest/roundTrip)
+		require.Less(t, longest, 25*roundTrip)
+		require.Empty(t, listed(t, from))
+	})
+}
+
+// The reply to one of the attempts is lost, or the attempt itself. The item is moved once.
+func TestB44DistantAckPutWhoseReplyIsLostMovesTheItemOnce(t *testing.T) {
+	eachTraffic(t, func(t *testing.T, w *world, q *Queue, puts *putsOf) {
+		from := NewQueue(q.c, "/from", nil)
+		putOn(t, from, "first use")
+		ackOn(t, takeOn(t, from))
+		fired := 0
+		for skip := range 6 {
+			for _, after := range []bool{false, true} {
+				data := fmt.Sprintf("%d %v", skip, after)
+				putOn(t, from, "x")
+				it := takeOn(t, from)
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi", Path: "/from/puts/*", Skip: skip})
+				time.Sleep(300 * time.Millisecond)
+				_, err := it.AckPut(harness.Within(t, time.Minute), q, []byte(data))
+				require.NoError(t, err)
+				require.Equal(t, 1, puts.count(data), data)
+				w.plan.Stop()
+			}
+		}
+		for _, n := range w.plan.Fired() {
+			fired += n
+		}
+		require.NotZero(t, fired)
+		require.Empty(t, listed(t, from))
+	})
+}
+
+// The dead letters of many queues come into one queue, from near and far. Serve outlives
+// that.
+func TestB83DistantServeMovesItsDeadLettersAmongOthers(t *testing.T) {
+	eachTraffic(t, func(t *testing.T, w *world, q *Queue, puts *putsOf) {
+		from := NewQueue(q.c, "/from", &QueueOptions{MaxAttempts: 1, DeadLetter: w.path})
+		from.segmentSize = q.segmentSize
+		putOn(t, from, "given back")
+		nackOn(t, takeOn(t, from)) // the next consumer moves it
+		putOn(t, from, "fails", "good")
+		handled := make(chan string, 10)
+		a := serveLater(t, from, func(_ context.Context, it *Item) error {
+			handled <- string(it.Data)
+			if string(it.Data) == "fails" {
+				return errHandler
+			}
+			return nil
+		})
+		require.Equal(t, "fails", <-handled)
+		require.Equal(t, "good", <-handled)
+		require.NoError(t, stop(a))
+		require.Empty(t, listed(t, from))
+		for _, data := range []string{"given back", "fails"} {
+			require.Equal(t, 1, puts.ending(data), data)
 		}
 	})
 }

@@ -134,12 +134,15 @@ func (q *Queue) remove(ctx context.Context, s *session, rs []*removal) (removed 
 		if failed == nil || i < 0 {
 			return 0, err
 		}
+		marked := rs[i].marks
 		again, err := rs[i].refused(ctx, s, err)
-		if err != nil {
+		switch {
+		case err != nil:
 			return 0, err
-		}
-		if !again {
+		case !again:
 			rs = slices.Delete(rs, i, i+1)
+			tries--
+		case rs[i].marks && !marked: // the next attempt gets further
 			tries--
 		}
 	}

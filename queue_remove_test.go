@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -245,6 +246,24 @@ func TestB85RemovalOfAnItemThatCannotBeClaimed(t *testing.T) {
 		require.NoError(t, conn.Delete(znode, -1))
 		require.Equal(t, []string{"x"}, drain(t, q))
 	})
+}
+
+// Any number of the items of a segment may have znodes of others below them.
+func TestB86PurgeMarksAnyNumberOfItemsWithForeignZnodes(t *testing.T) {
+	for _, n := range []int{zkconn.MaxTries - 1, zkconn.MaxTries, 3 * zkconn.MaxTries} {
+		inBubble(t, func(t *testing.T, w *world) {
+			q, conn := w.queue(w.stranger(nil)), w.bare()
+			putOn(t, q, names(n)...)
+			for _, item := range w.items() {
+				w.foreign(conn, item, "note")
+			}
+			putOn(t, q, "without")
+			removed, err := q.Purge(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, n+1, removed)
+			require.Empty(t, listed(t, q))
+		})
+	}
 }
 
 // Free items are removed at any request of a consumer. Nothing that is put later is slept

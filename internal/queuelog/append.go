@@ -147,6 +147,11 @@ func (a *Append) Between(before, after []any) (alternatives [][]any) {
 	return alternatives
 }
 
+// Has reports whether op is one of its operations, or of an alternative's.
+func (a *Append) Has(op any) bool {
+	return slices.ContainsFunc(a.Between(nil, nil), func(ops []any) bool { return slices.Contains(ops, op) })
+}
+
 // Number returns the number of the first segment that is tried. It grows as others fill
 // segments.
 func (a *Append) Number() int64 { return a.number }
@@ -178,9 +183,8 @@ func (a *Append) Done(rs zkconn.Results) {
 }
 
 // Moved reports whether a transaction failed, at that operation, because the open
-// segment is another one. sealed: somebody else has filled it. The next Append may
-// do.
-func (a *Append) Moved(failed any, err error) (moved, sealed bool) {
+// segment is another one. The next Append may do.
+func (a *Append) Moved(failed any, err error) bool {
 	l := a.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,15 +202,15 @@ func (a *Append) Moved(failed any, err error) (moved, sealed bool) {
 		} else if current {
 			*t = tail{known: true, guessed: true, number: a.number + 1, window: t.grown()}
 		}
-		return true, true
+		return true
 	case failed == a.segment && errors.Is(err, zk.ErrNoNode),
 		slices.Contains(a.nexts, failed) && errors.Is(err, zk.ErrNodeExists):
 		if current {
 			*t = tail{lagging: true, window: t.grown(), sealed: t.sealed}
 		}
-		return true, false
+		return true
 	}
-	return false, false
+	return false
 }
 
 // findTail returns the open segment, as far as is known.

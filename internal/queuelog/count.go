@@ -88,7 +88,7 @@ func (l *Log) countChanged(ctx context.Context) error {
 		seg, last, ok := l.nextChanged()
 		if !ok {
 			if w := c.counted[c.last]; w != nil && !IsSealed(w) {
-				return nil
+				return l.stillCounted()
 			}
 			if seg, last, ok = l.after(c.last); !ok {
 				return ErrStale
@@ -104,6 +104,18 @@ func (l *Log) countChanged(ctx context.Context) error {
 			c.add(seg.number, w)
 		}
 	}
+}
+
+// stillCounted returns ErrStale if a Scan has had the segments listed again since the
+// count began. Then a segment to be counted again may have been passed over, because it
+// was not known for a moment.
+func (l *Log) stillCounted() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lists != l.counter.lists || len(l.known) == 0 {
+		return ErrStale
+	}
+	return nil
 }
 
 // readAhead starts to read segments behind the nth where several were new: others fill them

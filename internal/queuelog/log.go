@@ -61,12 +61,9 @@ func New(cfg Config) *Log { return &Log{cfg: cfg, s: cfg.Session, counter: newCo
 // Close deletes the receipts of a Log that is no longer used, in the background.
 func (l *Log) Close() {
 	l.mu.Lock()
-	free := l.free
-	l.free, l.closed = nil, true
+	l.closed = true
 	l.mu.Unlock()
-	for _, r := range free {
-		r.Discard()
-	}
+	l.discardFree()
 }
 
 func (l *Log) root() string { return l.cfg.Path + "/s" }

@@ -92,15 +92,29 @@ func (r *Receipt) Used() {
 	r.Unused()
 }
 
+// maxFree is how many receipts are kept for later transactions.
+const maxFree = 32
+
 // Unused returns a receipt whose transaction was not carried out.
 func (r *Receipt) Unused() {
 	r.l.mu.Lock()
-	closed := r.l.closed
-	if !closed {
+	keep := !r.l.closed && len(r.l.free) < maxFree
+	if keep {
 		r.l.free = append(r.l.free, r)
 	}
 	r.l.mu.Unlock()
-	if closed {
+	if !keep {
+		r.Discard()
+	}
+}
+
+// discardFree deletes, in the background, the receipts that no transaction uses.
+func (l *Log) discardFree() {
+	l.mu.Lock()
+	free := l.free
+	l.free = nil
+	l.mu.Unlock()
+	for _, r := range free {
 		r.Discard()
 	}
 }
@@ -194,7 +208,10 @@ func (r *Receipt) Refused(x *zkconn.Retry, err, uncertain error) (done bool, _ e
 		return false, fmt.Errorf("%w: receipt: %w", uncertain, err)
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoAuth):
 		r.l.s.OwnWriteFailed(err)
-		r.Discard() // somebody has changed it; the next transaction gets another one
+		// Somebody has changed it, or has deleted all of them together with the queue. The
+		// next transaction gets a new one.
+		r.Discard()
+		r.l.discardFree()
 		return false, nil
 	}
 	r.Unused()

@@ -119,6 +119,20 @@ func TestB44MoveOfAFailedItemWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 	}
 }
 
+// Others undo what a move needs, again and again. The item is given back, its next consumer
+// moves it, and Serve goes on.
+func TestB86ServeOutlivesAMoveThatOthersUndo(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		opts, log := logged()
+		q := NewQueue(w.stranger(opts), w.path, &QueueOptions{MaxAttempts: 1})
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoNode, Op: "multi(create,create)", Path: w.path + "-dead/s", Times: 3 * zkconn.MaxTries})
+		bury(t, q, "x", "y")
+		require.Contains(t, log.String(), "item is not moved to the dead letters yet")
+		require.Empty(t, w.items())
+		require.ElementsMatch(t, []string{"x", "y"}, drain(t, q.DeadLetters()))
+	})
+}
+
 // A text is cut, and is valid UTF-8.
 func TestFailureThatIsLongIsCut(t *testing.T) {
 	c := &Client{}

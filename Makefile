@@ -44,7 +44,7 @@ test: setup ## run all tests, JOBS parts at a time, on zktest and on real server
 	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
 test-zktest: setup ## test the recipes on zktest, with the race detector
-	ZK_HARNESS=zktest ./scripts/race.sh -timeout 10m -parallel 4 .
+	ZK_HARNESS=zktest ./scripts/race.sh -timeout 15m -parallel 4 .
 
 test-real: setup ## test the recipes on a real server
 	go test -count=1 -timeout 15m .

@@ -128,11 +128,15 @@ func bareSays(word string) {
 // bareNeedsRaceDetector skips the test without the race detector, and makes a data
 // race end the child process.
 func bareNeedsRaceDetector(t *testing.T) {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+	if !hasRaceDetector() {
 		t.Skip("needs the race detector")
 	}
 	t.Setenv("GORACE", "halt_on_error=1")
+}
+
+func hasRaceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // bareStuck reports whether a goroutine of go-zookeeper is stuck for ever: it sends to

@@ -16,8 +16,9 @@ import (
 //
 // Otherwise Lead ends with f and returns f's error, or nil, joined with the error of
 // Resign. If only the servers knew of the loss when f returned, Lead campaigns again if f
-// failed, and returns ErrLost if not. It also ends when ctx ends while it campaigns, or when Campaign fails for any
-// reason but an eviction from the line. If f panics, Lead resigns first.
+// failed, and returns ErrLost if not. It also ends when ctx ends while it campaigns, or
+// when Campaign fails for any reason but an eviction from the line. If f panics, Lead
+// resigns first.
 //
 // In a process, at most one call of Lead campaigns or leads for a Client and path at a
 // time, and others wait for it. So there are never two calls of f at once. ErrDeadlock is

@@ -52,10 +52,10 @@ func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
 // and in the next session, and ends when ctx does. The path need not exist.
 //
 // A client that may not read <path>/leader may get no event when it is created, and then
-// goes on seeing none. If it cannot go on, Observe yields an error and ends: the error of ctx, ErrClosed, or
-// the servers' (zk.ErrNoAuth). It also yields an error if all a server tells, for as long
-// as a session timeout, is older than what was seen. Then the ensemble was probably
-// restored from a backup.
+// goes on seeing none. If it cannot go on, Observe yields an error and ends: the error of
+// ctx, ErrClosed, or the servers' (zk.ErrNoAuth). It also yields an error if all a server
+// tells, for as long as a session timeout, is older than what was seen. Then the ensemble
+// was probably restored from a backup.
 //
 // Cost: two or three requests when it begins and in each new session. One request each
 // time that the leader's znode is created, deleted or changed, and one more if it is

@@ -17,9 +17,9 @@ import (
 // A Token is the zxid of the transaction that created the holder's znode (of a Term:
 // <path>/leader), times 256, plus the number of the grant. That number is 0, or from 1 to
 // 255 if a kept lock is taken again (see KeepFor), or if items of a queue are taken
-// together. So token >> 8 is the znode's czxid, which is the same on
-// all servers of an ensemble. Tokens stay positive for the first 8,388,608 leaders of an
-// ensemble: a zxid bears the leader's epoch in its upper 32 bits.
+// together. So token >> 8 is the znode's czxid, which is the same on all servers of an
+// ensemble. Tokens stay positive for the first 8,388,608 leaders of an ensemble: a zxid
+// bears the leader's epoch in its upper 32 bits.
 type Token int64
 
 // newToken returns the token of the nth grant, from 0, of the place with that czxid.

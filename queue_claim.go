@@ -151,7 +151,8 @@ type claimParts struct {
 }
 
 // run carries the transaction out, or learns that it was not. done: it was. If it is not
-// known, what was claimed is given back, in the background if need be. A place is left where it is, unless done is true.
+// known, what was claimed is given back, in the background if need be. A place is left
+// where it is, unless done is true.
 func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 	queue := a.claims[0].queue()
 	if queue.claiming.Acquire(ctx, 1) != nil {

@@ -54,8 +54,8 @@ func (it *Item) Token() Token { return it.lease.Token() }
 
 // Ack removes the item for good and carries out ops, all in one transaction. So what ops
 // do in ZooKeeper is done exactly once, however often the item was delivered. To put
-// items into another queue, use AckPut. ops are as in Lease.Commit. ctx may be the item's own. Ack blocks until a server answers or
-// ctx ends.
+// items into another queue, use AckPut. ops are as in Lease.Commit. ctx may be the item's
+// own. Ack blocks until a server answers or ctx ends.
 //
 // nil means that it was done: now, or before if a reply was lost. But without ops, if
 // both the reply and the claim were lost, the item may be delivered once more. If

@@ -80,7 +80,8 @@ func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
 					holder = w.excludes(w.client(nil))
 				}
 				require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32))
-				// The joins queue up behind the first one, and the server prepares them together.
+				// The joins queue up behind the first one, and the server prepares them
+				// together.
 				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opJoin, For: time.Second})
 				var calls []*harness.Call[*Lease]
 				for range joins {

@@ -29,8 +29,8 @@ import (
 //
 // Sessions use the servers in turn, and threads the sessions. The threads share a
 // block's cycles as side.run does it. The answer to run has the times in nanoseconds, of
-// the block and of each cycle. With rw, a tenth of the cycles write. The process ends when its stdin is
-// closed.
+// the block and of each cycle. With rw, a tenth of the cycles write. The process ends
+// when its stdin is closed.
 
 // The names of the peers.
 const (

@@ -15,11 +15,11 @@
 //	go run ./internal/mutants [-fast] [-of n] [-p n] [name...]
 //
 // With -of n it runs one of n shares of the mutants, which take turns from commit to
-// commit, and checks that the patches of the others apply. With -fast it runs only the mutants that are found in seconds, and checks that
-// the patches of the others apply. A mutant is fast if its command runs no
-// simulation, or one with -seeds 200 at most. How long it takes to find a mutant
-// is not measured. Most of the time goes into building a test binary for each,
-// some eight seconds of CPU time.
+// commit, and checks that the patches of the others apply. With -fast it runs only the
+// mutants that are found in seconds, and checks that the patches of the others apply. A
+// mutant is fast if its command runs no simulation, or one with -seeds 200 at most. How
+// long it takes to find a mutant is not measured. Most of the time goes into building a
+// test binary for each, some eight seconds of CPU time.
 package main
 
 import (

@@ -116,7 +116,8 @@ func (o *slotObserver) changeLine(c zktest.Change, path, name string) {
 
 // breach notes that slots must not have been taken. A client that does not know yet that
 // the line was deleted and made anew, with the version that the old one had, may take them
-// by what it remembers. It gives them back before anybody gets them, see semaphoreWorld.granted.
+// by what it remembers. It gives them back before anybody gets them, see
+// semaphoreWorld.granted.
 func (o *slotObserver) breach(path, uuid, format string, args ...any) {
 	if o.incarnations[path] < 2 {
 		o.w.log.violation(format, args...)

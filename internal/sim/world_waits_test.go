@@ -137,8 +137,9 @@ func (w *waitWorld) runCancelable(r *rand.Rand, path string, f func(ctx context.
 	return w.runCancelableOf(r, path, w.size(path), f)
 }
 
-// runCancelableOf calls f, which may wait for n such calls, with a context that may be canceled at any step. It
-// returns false, without calling f, once workers are to begin no further calls.
+// runCancelableOf calls f, which may wait for n such calls, with a context that may be
+// canceled at any step. It returns false, without calling f, once workers are to begin no
+// further calls.
 func (w *waitWorld) runCancelableOf(r *rand.Rand, path string, n int, f func(ctx context.Context)) bool {
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 )
 
 // Config is what a Session needs of its owner. No function may block. Leases, Event and
-// Sooner are called without the session's lock. Up and Down are called with it, in the order of
-// what happened: they must not call the Session's methods, save ID and Timeout.
+// Sooner are called without the session's lock. Up and Down are called with it, in the
+// order of what happened: they must not call the Session's methods, save ID and Timeout.
 type Config struct {
 	Servers     []string      // host:port
 	Timeout     time.Duration // requested; the server may change it
@@ -293,8 +293,8 @@ func (s *Session) finish(cause error) {
 }
 
 // Close ends the session's goroutines and, where it has not ended, the session,
-// for that cause. If orderly it waits for go-zookeeper's calls under way and tells the server to
-// end the session; it returns true if the server did.
+// for that cause. If orderly it waits for go-zookeeper's calls under way and tells the
+// server to end the session; it returns true if the server did.
 func (s *Session) Close(orderly bool, cause error) bool {
 	s.mu.Lock()
 	s.draining = true

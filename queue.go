@@ -182,7 +182,8 @@ func (q *Queue) PutAll(ctx context.Context, items ...[]byte) ([]ItemID, error) {
 //
 //   - ctx's error is returned if ctx ended first. errors.Is finds it and its cause.
 //   - ErrClosed is returned if the Client was closed.
-//   - ErrEvicted is returned if somebody else deleted the consumer's znode in the line.
+//   - ErrEvicted is returned if somebody else deleted the Client's znode in the
+//     consumers' line.
 //
 // On any error nothing is claimed, or what was claimed is given back.
 //

@@ -37,12 +37,14 @@ import (
 // other error ends all workers, once their handlers have finished:
 //
 //   - ErrClosed is returned if the Client was closed.
-//   - ErrEvicted is returned if somebody deleted a worker's znode in the consumers'
-//     line.
+//   - ErrEvicted is returned if somebody else deleted the Client's znode in the
+//     consumers' line.
 //   - The servers' error is returned if they refuse a request.
 //
-// An item costs four requests and two commits, which include the worker's next place in
-// the line. If that place is not the first, it costs three requests more.
+// The workers, like all calls of the Client that wait for items of the queue, share a
+// place in the consumers' line. An item costs four requests and two commits, which include
+// the Client's next place in the line. If that place is not the first, it costs three
+// requests more.
 func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) error) error {
 	if err := q.check(ctx); err != nil {
 		return q.fail("serve", err)

@@ -52,8 +52,8 @@ const linger = 50 * time.Millisecond
 // errUnwanted: nobody waits for items any more.
 var errUnwanted = errors.New("no takers")
 
-// takeN takes one item or more, at most n. It returns no items and no error where it
-// does not wait and none is free.
+// takeN waits for items, and takes at least one and at most n. If ctx ends while a claim is
+// under way, it waits for the outcome, see quit. It returns either items or an error.
 func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	c := q.c
 	if ctx.Err() != nil {

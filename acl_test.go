@@ -139,7 +139,7 @@ func ownPath(t *testing.T) string {
 
 // Another identity is refused at once, whatever it tries, and nothing changes for the
 // owner. All of it stands below znodes that the owner's client has created: servers let
-// everybody delete an empty znode who may delete in its parent.
+// every client that may delete in a parent delete its empty children.
 func TestB36OtherIdentitiesAreRefused(t *testing.T) {
 	all := []guardedRecipe{guardedQueue, guardedGate}
 	for _, s := range sides {

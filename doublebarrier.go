@@ -20,9 +20,9 @@ import (
 // enter while n or more are there. A DoubleBarrier is only a name. Values are safe for
 // concurrent use, and each call of Enter is a member of its own.
 //
-// Members whose n is another one are not counted. Whoever of them notices gets ErrSize:
-// a member that finds others there when it first uses the barrier, or that comes when
-// it could open it, or one for whose n it is not opened.
+// Members whose n is another one are not counted. A member that notices gets ErrSize: one
+// that finds others there when it first uses the barrier, or that comes when it could
+// open it, or one for whose n it is not opened.
 //
 // Members of Curator's DistributedDoubleBarrier and of kazoo's DoubleBarrier on the
 // same path count like any others; for how many they wait is not known. Use the barrier

@@ -46,10 +46,11 @@ func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
 }
 
 // Observe yields the leader or none, and then each change: another leader, another value,
-// or none. Whoever is slow sees the latest and skips those before. It never yields a term
-// with a lower Token than one before, or an older value, although its server may lag
-// behind the others. It goes on through disconnections, during which nothing is yielded,
-// and in the next session, and ends when ctx does. The path need not exist.
+// or none. A slow observer sees the latest change and skips those before. Observe never
+// yields a term with a lower Token than one before, or an older value, although its
+// server may lag behind the others. It goes on through disconnections, during which
+// nothing is yielded, and in the next session, and ends when ctx does. The path need not
+// exist.
 //
 // A client that may not read <path>/leader may get no event when it is created, and then
 // goes on seeing none. If it cannot go on, Observe yields an error and ends: the error of

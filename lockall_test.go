@@ -388,7 +388,7 @@ func TestB28LockAllThatWaitsReturnsErrClosed(t *testing.T) {
 	})
 }
 
-// hookedContext calls hook whenever it is asked for its Done.
+// hookedContext calls hook at the beginning of Done.
 type hookedContext struct {
 	context.Context
 	hook func()

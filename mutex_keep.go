@@ -15,8 +15,8 @@ import (
 // line's children whose first event ends that. The protocol was model-checked
 // (docs/models/keep.pml).
 
-// keptLock is a line as the callers of one Client see it: at most one place, and those
-// who wait for it.
+// keptLock is a line as the callers of one Client see it: at most one place, and the
+// calls that wait for it.
 type keptLock struct {
 	line *line
 

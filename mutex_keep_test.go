@@ -188,7 +188,7 @@ func TestTurnsGoRoundAmongProcesses(t *testing.T) {
 	})
 }
 
-// The watch on the line says nothing of those who have joined before it was set.
+// The watch on the line does not fire for a join before it was set.
 func TestLockIsNotKeptIfAnotherSessionJoinedBeforeItsFirstRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		m, other := w.kept(nil), NewMutex(w.client(nil), w.path)

@@ -65,7 +65,8 @@ func (c *Client) withNote(id ItemID, data []byte, f Failure) queuelog.Item {
 }
 
 // cutNote returns the data of an item with that name, without the note, and what the
-// note tells. If somebody has written a note that is none, it stays.
+// note tells. If the data of such an item do not begin with a valid note, it returns all
+// of them and no Failure.
 func (c *Client) cutNote(name string, data []byte) (_ []byte, f Failure) {
 	if !queuelog.HasNote(name) {
 		return data, f

@@ -182,7 +182,7 @@ type share struct {
 	n int
 }
 
-// pick takes out the takers who share n items.
+// pick takes out the takers that share n items.
 func (t *turns) pick(n int) (picked []share) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
@@ -198,7 +198,7 @@ func (t *turns) pick(n int) (picked []share) {
 }
 
 // hand ends a claim for the takers that were picked. done: it was made, and so the turn
-// is over. Those who have neither items nor an error wait again, at the front, unless
+// is over. Takers that have neither items nor an error wait again, at the front, unless
 // their contexts have ended.
 func (t *turns) hand(picked []share, done bool) {
 	t.c.mu.Lock()
@@ -224,8 +224,8 @@ func (t *turns) hand(picked []share, done bool) {
 	t.noteChange()
 }
 
-// fail ends the calls of the takers for whom the turn was that has failed. Others may have
-// come since.
+// fail ends the calls of the takers that a failed turn was for. Takers that have come
+// since wait on.
 func (t *turns) fail(err error) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()

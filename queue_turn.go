@@ -11,8 +11,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Consumers take turns, so that a put wakes few of them. Turns keep quiet and order, and
-// nothing else: who claims an item excludes the others, at its turn or not.
+// Consumers take turns, so that a put wakes few of them. Turns are for quiet and order
+// only. A claim excludes the other consumers, whether it is made at a turn or not.
 //
 // A claim leaves the line by its own transaction, with a farewell. The successor sees
 // that and has the turn, whoever stands ahead of both. A turn is lost with the consumer
@@ -219,9 +219,9 @@ func (w *turn) await() error {
 	return nil
 }
 
-// noteDepartures notes who of those ahead has left. A farewell passes the turn on: to the
-// own place, if the nearest has left, and else to the nearest, behind which the own place
-// is second.
+// noteDepartures notes which of the places ahead has left. A farewell passes the turn on:
+// to the own place, if the nearest has left, and else to the nearest, behind which the
+// own place is second.
 func (w *turn) noteDepartures() {
 	if w.p.own != nil && w.p.own.HasFired() { // changed by a super user
 		w.p.own = nil

@@ -10,14 +10,14 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// The recipe: those who wait stand in a line, and only the first in line watches the
-// slots. So a departure wakes one waiter, and nobody overtakes, however many slots the
-// first one waits for. If nobody waits, no place in line is needed; see enterFree. The
-// protocol was model-checked (docs/models/semaphore.pml).
+// The recipe: waiters stand in a line, and only the first in line watches the slots. So a
+// departure wakes one waiter, and nobody overtakes, however many slots the first one
+// waits for. If nobody waits, no place in line is needed; see enterFree. The protocol was
+// model-checked (docs/models/semaphore.pml).
 //
 // On the wire, with n as the data of the path:
 //
-//	<path>/line                  who waits; an ordinary line
+//	<path>/line                  the waiters; an ordinary line
 //	<path>/slots/<slot>-<uuid>   a slot that is taken; ephemeral
 //
 // The uuid is the acquisition's. So a deletion that is sent again never deletes the
@@ -43,7 +43,7 @@ import (
 // servers delete them, and the next use makes them anew with the n that this Semaphore
 // knows.
 type Semaphore struct {
-	line *line // who waits
+	line *line // of the waiters
 	held *line // the path; its grants are of slots
 
 	mu       sync.Mutex

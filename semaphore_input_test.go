@@ -147,7 +147,8 @@ func TestSemaphoreWorksAgainWhenItsLineIsMended(t *testing.T) {
 	})
 }
 
-// A line whose data are somebody's own cannot show who has joined.
+// If somebody else's data are in the line's znode, they cannot show that a waiter has
+// joined.
 func TestSemaphoreRefusesALineWithOtherData(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		conn := w.bare()

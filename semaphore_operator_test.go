@@ -87,7 +87,7 @@ func TestB23SemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
 				require.ErrorIs(t, l.Err(), ErrLost)
 			}
 			synctest.Wait()
-			if as[0].Waiting() { // those who join the new line do so in any order
+			if as[0].Waiting() { // they join the new line in any order
 				as[0], as[1] = as[1], as[0]
 			}
 			for _, a := range as {

@@ -18,8 +18,8 @@ import (
 // held, nobody gets one. A waiter that wants more than n gets ErrSize at its turn.
 //
 // The new n lasts for as long as the path does, and the servers delete the path when it
-// has been idle. Whoever then uses it first makes it with the n that its Semaphore
-// knows, which is the new one only if the Semaphore was used since the change.
+// has been idle. Then the first Semaphore to be used makes it anew with the n that it
+// knows, which is the new one only if that Semaphore was used since the change.
 //
 // Resize blocks until a server answers. ErrUncertain is returned if ctx ends before the
 // reply comes. Of several calls at the same time any may be the last. It costs one

@@ -62,7 +62,7 @@ func TestFramesAreCountedHoweverTheStreamIsCut(t *testing.T) {
 	}
 }
 
-// Requests that are under way together are one round trip, and heartbeats are none.
+// Requests that are under way together are one round trip. Heartbeats do not count.
 func TestRoundTripsAreCounted(t *testing.T) {
 	var got tally
 	c := &counted{tally: &got, writes: map[int32]int32{}}

@@ -8,7 +8,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// checkLeave checks, after a Leave that returned nil, that all who entered by the
+// checkLeave checks, after a Leave that returned nil, that all members that entered by the
 // same ready or an earlier one have gone.
 func (w *doubleBarrierWorld) checkLeave(e *enterCall) {
 	w.observer.mu.Lock()

@@ -103,7 +103,7 @@ func (w *electionWorld) meddle(stop <-chan struct{}) {
 	}
 }
 
-// unblock has nothing to do: who campaigns is elected in the end.
+// unblock has nothing to do: every candidate is elected in the end.
 func (w *electionWorld) unblock() {}
 
 // checkAtRest checks that nothing is left, and that all observers follow one last term.

@@ -10,14 +10,14 @@ import (
 )
 
 // slotObserver follows what the server applies to semaphores: how many slots there are,
-// which are taken, and who waits. It uses none of the library's code.
+// which are taken, and the waiters. It uses none of the library's code.
 type slotObserver struct {
 	w *waitWorld
 
 	mu           sync.Mutex
 	sizes        map[string]int            // by path
 	slots        map[string]map[string]int // numbers of the slots taken, by znode, by path
-	lines        map[string][]linePlace    // those who wait, in order, by path
+	lines        map[string][]linePlace    // the waiters, in order, by path
 	created      map[string]int64          // czxid of every slot there ever was, by its path
 	turn         *turn                     // a transaction that took slots while others waited
 	queued       map[string]bool           // by uuid: taken by one in line

@@ -62,7 +62,7 @@ type Event struct {
 	Worker  string        `json:"worker,omitempty"`
 
 	Recipe    string        `json:"recipe,omitempty"`
-	Key       string        `json:"key,omitempty"` // what all who wait for the same have in common
+	Key       string        `json:"key,omitempty"` // what all calls that wait for the same have in common
 	Shared    bool          `json:"shared,omitempty"`
 	From      time.Duration `json:"from,omitempty"`
 	Until     time.Duration `json:"until,omitempty"`
@@ -92,7 +92,7 @@ func (c caller) String() string { return fmt.Sprintf("%d.%d/%s", c.process, c.li
 type Config struct {
 	Timeout time.Duration  // of the sessions
 	Slack   time.Duration  // for the servers' tick and a busy machine
-	Members map[string]int // by Key: how many must wait to be served together; of a double barrier, all who use it
+	Members map[string]int // by Key: how many must wait to be served together; of a double barrier, all that use it
 }
 
 // Violation is a promise that was not kept, with what happened before.

@@ -27,7 +27,7 @@ type served struct {
 	longest   time.Duration // outage
 }
 
-// contest is all who wait for the same key.
+// contest is all calls that wait for the same key.
 type contest struct {
 	recipe  string
 	waiting map[caller]*wait

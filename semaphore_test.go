@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -119,6 +120,57 @@ func TestSemaphoreThatRemembersAnotherLineDoesNotOvertake(t *testing.T) {
 		require.True(t, next.Waiting())
 		releaseSlots(t, l)
 		releaseSlots(t, next.Get())
+		w.semaphoreAtRest()
+	})
+}
+
+// distantSemaphore returns a semaphore of two slots for a client whose replies take a
+// second, and a function by which another client uses a slot, in half a second. While it is
+// called all the time, what the distant client has read is old when its transaction comes.
+func (w *world) distantSemaphore() (x *Semaphore, use func()) {
+	near := w.warmSemaphore(2)
+	link := harness.NewLink(w.srv)
+	x = NewSemaphore(w.stranger(&Options{Dialer: link.Dial}), "/s", 2)
+	link.SetLatency(time.Second)
+	return x, func() {
+		time.Sleep(time.Second / 4)
+		releaseSlots(w.t, acquire(w.t, near, 1))
+		time.Sleep(time.Second / 4)
+	}
+}
+
+// A slot is free all the time, and each transaction that takes it comes too late.
+func TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		x, use := w.distantSemaphore()
+		before := w.srv.Counts()
+		a := harness.Go(t, x.TryAcquire)
+		uses := 0
+		for ; a.Waiting(); uses++ {
+			require.Less(t, uses, 10*zkconn.MaxTries)
+			use()
+		}
+		_, err := a.Wait()
+		require.ErrorIs(t, err, ErrLocked)
+		require.Equal(t, uses+zkconn.MaxTries, w.srv.Counts().Sub(before).Requests[opTakeFree])
+		w.semaphoreAtRest()
+		releaseSlots(t, acquire(t, x, 2))
+	})
+}
+
+// A caller that may wait stands in line then, and nobody is quicker any more.
+func TestAcquireStandsInLineIfOthersAreQuickerEachTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		x, use := w.distantSemaphore()
+		before := w.srv.Counts()
+		a := acquireLater(t, x, 1)
+		for uses := 0; a.Waiting(); uses++ {
+			require.Less(t, uses, 10*zkconn.MaxTries)
+			use()
+		}
+		l := a.Get()
+		require.Positive(t, w.srv.Counts().Sub(before).Requests[opTakeTurn])
+		releaseSlots(t, l)
 		w.semaphoreAtRest()
 	})
 }

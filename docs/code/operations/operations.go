@@ -1,0 +1,30 @@
+// Package operations has the code of docs/operations.md.
+package operations
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// ShowContenders writes who holds a lock and who waits for it.
+func ShowContenders(ctx context.Context, w io.Writer, orders *zkrecipes.Mutex) error {
+	contenders, err := orders.Contenders(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range contenders {
+		fmt.Fprintf(w, "%s held=%t since=%s session=%#x place=%s\n",
+			c.Identity, c.Held, c.Since.Format(time.RFC3339), c.Session, c.Place)
+	}
+	return nil
+}
+
+// DeadLetters counts the dead letters of a queue.
+func DeadLetters(ctx context.Context, jobs *zkrecipes.Queue) (int, error) {
+	dead, err := jobs.DeadLetters().Len(ctx)
+	return dead, err
+}

@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election test test-zktest test-real \
-	test-packages test-sim test-sim-race test-bench fuzz sim soak mutants mutants-fast mutants-some bench lint rows setup
+	test-packages test-sim test-sim-race test-bench fuzz sim soak mutants mutants-fast mutants-some bench pictures lint rows setup
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -98,6 +98,9 @@ mutants-some: ## run a fifth of those, another one at each commit, check that al
 bench: setup ## compare with other libraries on a real server: some minutes, results in docs/bench
 	@./scripts/setup-bench.sh
 	cd bench && go run . -out ../docs/bench
+
+pictures: ## draw the pictures in docs/pictures anew (needs Graphviz and Mscgen)
+	@./scripts/pictures.sh
 
 lint: ## check format, vet and staticcheck
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \

@@ -45,7 +45,7 @@ func Example() {
 	defer srv.Close()
 	servers := []string{srv.Addr()}
 
-	// What follows is the first code in README.md, see readme_test.go.
+	// What follows is the first code in README.md, see docs_test.go.
 	client, err := zkrecipes.Dial(ctx, servers, nil)
 	if err != nil {
 		log.Fatal(err)

@@ -2,8 +2,6 @@ package zkrecipes_test
 
 import (
 	"context"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,31 +9,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
-
-// The code blocks of README.md and doc.go are copies of examples and of the test
-// below, which are compiled and run.
-func TestReadmeCodeIsCompiledAndRun(t *testing.T) {
-	read := func(name string) string {
-		data, err := os.ReadFile(name)
-		require.NoError(t, err)
-		return string(data)
-	}
-	blocks := strings.Split(read("README.md"), "\n```go\n")
-	require.Len(t, blocks, 7)
-	first, _, _ := strings.Cut(blocks[1], "```\n")
-	require.Contains(t, read("example_test.go"), indent(first, "\t"))
-	require.Contains(t, read("doc.go"), indent(first, "//\t"))
-	barrier, _, _ := strings.Cut(blocks[2], "```\n")
-	require.Contains(t, read("example_barrier_test.go"), indent(barrier, "\t"))
-	queue, _, _ := strings.Cut(blocks[3], "```\n")
-	require.Contains(t, read("example_queue_test.go"), indent(queue, "\t"))
-	slot, _, _ := strings.Cut(blocks[4], "```\n")
-	require.Contains(t, read("example_semaphore_test.go"), indent(slot, "\t"))
-	term, _, _ := strings.Cut(blocks[5], "```\n")
-	require.Contains(t, read("example_election_test.go"), indent(term, "\t"))
-	last, _, _ := strings.Cut(blocks[6], "```\n")
-	require.Contains(t, read("readme_test.go"), last)
-}
 
 func TestWorkStopsWhenItsLockIsLost(t *testing.T) {
 	srv := zktest.NewServer(t)
@@ -66,15 +39,4 @@ func TestASlotAndATermAreHeldWhileTheirFunctionRuns(t *testing.T) {
 		require.Positive(t, token)
 		return nil
 	}))
-}
-
-// indent puts a prefix before each line and, as gofmt does, leaves no white space at
-// the end of a line.
-func indent(block, prefix string) string {
-	var b strings.Builder
-	for line := range strings.Lines(block) {
-		b.WriteString(strings.TrimRight(prefix+strings.TrimSuffix(line, "\n"), "\t"))
-		b.WriteByte('\n')
-	}
-	return b.String()
 }

@@ -1,0 +1,249 @@
+package zkrecipes_test
+
+import (
+	"fmt"
+	"go/build"
+	"io"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/markdown"
+)
+
+func TestCodeInTheDocumentsIsCompiled(t *testing.T) {
+	require.Empty(t, uncompiled(t, os.DirFS(".")))
+}
+
+func TestLinksInTheDocumentsHaveATarget(t *testing.T) {
+	require.Empty(t, deadLinks(t, os.DirFS(".")))
+}
+
+// Package documentation and README begin with the same code.
+func TestTheFirstExampleOfDocGoIsREADMEs(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	for _, block := range documents(t, os.DirFS("."))["README.md"].Blocks {
+		if block.Language == "go" {
+			comment := strings.Split(strings.ReplaceAll(string(doc), "\n//", "\n"), "\n")
+			n, from := match(block.Code, comment)
+			require.Equal(t, len(block.Code), n)
+			require.Equal(t, slices.IndexFunc(comment, func(line string) bool { return strings.HasPrefix(line, "\t") }), from)
+			return
+		}
+	}
+	t.Error("README.md has no code")
+}
+
+func TestTheChecksOfTheDocumentsFindWhatIsWrong(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	program := file("package p\n\nfunc f() {\n\tif a() {\n\t\tb()\n\n\t\tc()\n\t}\n}\n")
+	repository := fstest.MapFS{
+		"README.md": file("# One\n```go\nif a() {\n\tb()\n\n\tc()\n}\n```\n" + // compiled
+			"```go\n  b()\n\n  c()\n```\n" + // compiled, with another common indentation
+			"```go\nif a() {\n\tc()\n```\n" + // line 15 is not
+			"```\nx := 1\n```\n    y\n"),
+		"docs/two.md": file("```go\nif a() {\nb()\n```\n" + // not indented as it is compiled
+			"```sql\nx := func \n```\n" +
+			"[1](../README.md#one) [2](two.md#none) [3](https://example.com/none) [4](#here) [5](/examples)\n" +
+			"[6](none.md) [7](../../outside.md) ![8](none.svg) [9](../examples/x/x.go#one) [10](../README.md#)\n\n# Here\n" +
+			"```go\nd()\n```\n```go\ne()\n```\n```go\ng()\n```\n"),
+		"examples/x/x.go":       program,
+		"examples/x/ignored.go": file("//go:build ignore\n\npackage p\n\nfunc h() {\n\td()\n}\n"),
+		"examples/own/go.mod":   file("module own\n"), // go vet ./... does not compile it
+		"examples/own/x.go":     file("package p\n\nfunc h() {\n\te()\n}\n"),
+		"other/x.go":            file("package p\n\nfunc h() {\n\tg()\n}\n"), // not meant for readers
+	}
+	require.Equal(t, []string{
+		`README.md:16: no compiled file goes on with "\tc()"`,
+		"README.md:19: Go code in a block without a language",
+		`docs/two.md:3: no compiled file goes on with "b()"`,
+		`docs/two.md:13: no compiled file has "d()"`,
+		`docs/two.md:16: no compiled file has "e()"`,
+		`docs/two.md:19: no compiled file has "g()"`,
+	}, uncompiled(t, repository))
+	require.Equal(t, []string{
+		"docs/two.md:8: two.md#none: no such heading",
+		"docs/two.md:9: none.md: no such file",
+		"docs/two.md:9: ../../outside.md: no such file",
+		"docs/two.md:9: none.svg: no such file",
+		"docs/two.md:9: ../examples/x/x.go#one: no such heading",
+		"docs/two.md:9: ../README.md#: no such heading",
+	}, deadLinks(t, repository))
+}
+
+// uncompiled returns the blocks of Go code in the documents that are not in a compiled
+// file, as contiguous lines with any common indentation.
+func uncompiled(t *testing.T, repository fs.FS) (wrong []string) {
+	sources := compiled(t, repository)
+	all := documents(t, repository)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, block := range all[name].Blocks {
+			switch {
+			case block.LooksLikeGo():
+				wrong = append(wrong, fmt.Sprintf("%s:%d: Go code in a block without a language", name, block.Line))
+			case len(block.Code) > 0 && (block.Language == "go" || block.Language == "golang"):
+				longest := 0
+				for _, source := range sources {
+					n, _ := match(block.Code, source)
+					longest = max(longest, n)
+				}
+				if longest < len(block.Code) {
+					says := "goes on with"
+					if longest == 0 {
+						says = "has"
+					}
+					wrong = append(wrong, fmt.Sprintf("%s:%d: no compiled file %s %q",
+						name, block.Line+longest, says, block.Code[longest]))
+				}
+			}
+		}
+	}
+	return wrong
+}
+
+// match returns how many lines of code the source has at most, from the first one on and
+// with any indentation, and in which of its lines they begin, counted from 0.
+func match(code, source []string) (longest, from int) {
+	code = dedent(code)
+	for start, line := range source {
+		indentation, ok := strings.CutSuffix(line, code[0])
+		if !ok || strings.TrimSpace(indentation) != "" {
+			continue
+		}
+		n := 0
+		for n < len(code) && start+n < len(source) &&
+			strings.TrimRight(source[start+n], " \t") == strings.TrimRight(indentation+code[n], " \t") {
+			n++
+		}
+		if n > longest {
+			longest, from = n, start
+		}
+	}
+	return longest, from
+}
+
+// dedent removes the indentation that all lines have in common.
+func dedent(code []string) []string {
+	common, first := "", true
+	for _, line := range code {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		own := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+		if first {
+			common, first = own, false
+		}
+		for !strings.HasPrefix(own, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	lines := make([]string, len(code))
+	for i, line := range code {
+		lines[i] = strings.TrimPrefix(line, common)
+	}
+	return lines
+}
+
+// compiled returns the lines of the Go files that documents may quote: those that
+// are examples or the documents' own, and that go vet ./... compiles.
+func compiled(t *testing.T, repository fs.FS) (sources [][]string) {
+	context := build.Default
+	context.OpenFile = func(name string) (io.ReadCloser, error) { return repository.Open(name) }
+	context.JoinPath = path.Join
+	for _, name := range files(t, repository, ".go") {
+		quotable := strings.HasPrefix(name, "examples/") || strings.HasPrefix(name, "docs/code/") || name == "readme_test.go"
+		for _, pattern := range []string{"example_*_test.go", "example_test.go", "zktest/example_*_test.go", "zktest/example_test.go"} {
+			is, err := path.Match(pattern, name)
+			require.NoError(t, err)
+			quotable = quotable || is
+		}
+		if !quotable {
+			continue
+		}
+		if is, err := context.MatchFile(path.Dir(name), path.Base(name)); err != nil || !is {
+			require.NoError(t, err)
+			continue
+		}
+		sources = append(sources, strings.Split(read(t, repository, name), "\n"))
+	}
+	return sources
+}
+
+// deadLinks returns the relative links and images in the documents that lead nowhere.
+func deadLinks(t *testing.T, repository fs.FS) (dead []string) {
+	all := documents(t, repository)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, link := range all[name].Links {
+			says := func(what string) {
+				dead = append(dead, fmt.Sprintf("%s:%d: %s: %s", name, link.Line, link.Target, what))
+			}
+			to, err := url.Parse(link.Target)
+			if err != nil {
+				says(err.Error())
+				continue
+			}
+			if to.Scheme != "" || to.Host != "" {
+				continue
+			}
+			target := name
+			switch {
+			case strings.HasPrefix(to.Path, "/"): // of the repository, as on GitHub
+				target = path.Join(".", to.Path[1:])
+			case to.Path != "":
+				target = path.Join(path.Dir(name), to.Path)
+			}
+			if _, err := fs.Stat(repository, target); err != nil {
+				says("no such file")
+			} else if strings.Contains(link.Target, "#") && (all[target] == nil || !all[target].Anchors[to.Fragment]) {
+				says("no such heading")
+			}
+		}
+	}
+	return dead
+}
+
+// documents returns all Markdown files.
+func documents(t *testing.T, repository fs.FS) map[string]*markdown.Document {
+	all := map[string]*markdown.Document{}
+	for _, name := range files(t, repository, ".md") {
+		all[name] = markdown.Parse(read(t, repository, name))
+	}
+	require.Contains(t, all, "README.md")
+	return all
+}
+
+// files returns the repository's files with a suffix; of Go files only those that
+// go vet ./... may compile.
+func files(t *testing.T, repository fs.FS, suffix string) (names []string) {
+	require.NoError(t, fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != ".":
+			_, err := fs.Stat(repository, path.Join(name, "go.mod"))
+			base := path.Base(name)
+			if (suffix == ".go" && (err == nil || base == "testdata" || base[0] == '_')) || base[0] == '.' {
+				return fs.SkipDir
+			}
+		case strings.HasSuffix(name, suffix):
+			names = append(names, name)
+		}
+		return nil
+	}))
+	return names
+}
+
+func read(t *testing.T, repository fs.FS, name string) string {
+	data, err := fs.ReadFile(repository, name)
+	require.NoError(t, err)
+	return string(data)
+}

@@ -1,7 +1,8 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election test test-zktest test-real \
-	test-packages test-sim test-sim-race test-bench fuzz sim soak mutants mutants-fast mutants-some bench pictures lint rows setup
+	test-packages test-sim test-sim-race test-bench fuzz sim soak mutants mutants-fast mutants-some bench pictures lint api api-compat \
+	rows setup
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -52,6 +53,7 @@ test-real: setup ## test the recipes on a real server
 test-packages: setup ## test the other packages except internal/sim, with the race detector
 	@set -o pipefail; packages=$$(go list ./... | grep -v -e '/zkrecipes$$' -e '/internal/sim$$') && \
 		nice ./scripts/race.sh -timeout 15m $$packages
+	cd internal/api && nice go test -count=1 ./...
 
 test-sim: ## run 200 seeds of each simulation, without the race detector
 	nice go test -count=1 ./internal/sim
@@ -102,13 +104,22 @@ bench: setup ## compare with other libraries on a real server: some minutes, res
 pictures: ## draw the pictures in docs/pictures anew (needs Graphviz and Mscgen)
 	@./scripts/pictures.sh
 
-lint: ## check format, vet and staticcheck
+lint: api-compat ## check format, vet, staticcheck, and that api.txt is up to date
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "gofmt -w is needed for:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	cd bench && go vet ./...
+	cd internal/api && go vet ./...
 	go run $(STATICCHECK) ./...
 	cd bench && go run $(STATICCHECK) ./...
+	cd internal/api && go run $(STATICCHECK) ./...
+	go run -C internal/api . check
+
+api: ## write the exported API to api.txt, in which each change of it can be seen
+	go run -C internal/api . write
+
+api-compat: ## fail on changes that are incompatible with the newest release
+	@go run -C internal/api . compat
 
 rows: ## check that each row of internal/rows/rows.txt has a test
 	go run ./internal/rows

@@ -1,0 +1,111 @@
+// Command api writes the exported API as text, and compares it with that of a release.
+//
+//	go run -C internal/api . write    # write api.txt
+//	go run -C internal/api . check    # fail if api.txt is not what write would write
+//	go run -C internal/api . compat   # fail on incompatible changes since the last release
+//
+// It is a module of its own, so that users of the library do not depend on what it needs.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// exported are the packages for users, below the module's path.
+var exported = []string{"", "/zktest"}
+
+func main() {
+	if err := run(os.Args[1:], filepath.Join("..", ".."), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "api:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, root string, out io.Writer) error {
+	if len(args) != 1 {
+		return errors.New("want one argument: write, check or compat")
+	}
+	switch args[0] {
+	case "write", "check":
+		pkgs, err := load(root)
+		if err != nil {
+			return err
+		}
+		text, file := describe(pkgs), filepath.Join(root, "api.txt")
+		if args[0] == "write" {
+			return os.WriteFile(file, text, 0o644)
+		}
+		return check(file, text)
+	case "compat":
+		return compat(root, out)
+	}
+	return fmt.Errorf("unknown argument %q", args[0])
+}
+
+// check compares the file with the text that it should have.
+func check(file string, text []byte) error {
+	data, err := os.ReadFile(file)
+	if err != nil || bytes.Equal(data, text) {
+		return err
+	}
+	return fmt.Errorf("api.txt is out of date; `make api` makes these changes:\n%s", diff(data, text))
+}
+
+// diff returns the lines that only one of two texts has.
+func diff(a, b []byte) string {
+	var out strings.Builder
+	for _, side := range []struct {
+		sign       string
+		own, other []byte
+	}{{"-", a, b}, {"+", b, a}} {
+		has := map[string]bool{}
+		for line := range strings.Lines(string(side.other)) {
+			has[line] = true
+		}
+		for line := range strings.Lines(string(side.own)) {
+			if !has[line] {
+				out.WriteString(side.sign + line)
+			}
+		}
+	}
+	return out.String()
+}
+
+// load returns the module's packages for users, by the rest of their paths. One that
+// does not exist is left out.
+func load(root string) (map[string]*packages.Package, error) {
+	module, err := modulePath(root)
+	if err != nil {
+		return nil, err
+	}
+	config := &packages.Config{
+		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedFiles,
+		Dir:  root,
+		Env:  append(os.Environ(), "GOWORK=off"),
+	}
+	pkgs := map[string]*packages.Package{}
+	for _, rest := range exported {
+		if sources, _ := filepath.Glob(filepath.Join(root, rest, "*.go")); len(sources) == 0 {
+			continue
+		}
+		found, err := packages.Load(config, module+rest)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range found {
+			if len(p.Errors) > 0 {
+				return nil, fmt.Errorf("load %s: %w", p.PkgPath, p.Errors[0])
+			}
+			pkgs[rest] = p
+		}
+	}
+	return pkgs, nil
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const before = `package p
+
+import "time"
+
+const Limit int64 = 7
+
+var ErrFull, hidden = error(nil), 1
+
+type Options struct {
+	MaxLen int
+	Wait   time.Duration
+	secret int
+}
+
+type Option func(*Options)
+
+type Base struct{}
+
+func (*Base) Close() error { return nil }
+
+type Lease struct {
+	*Base
+	held bool
+}
+
+func (l Lease) Held() bool { return l.held }
+
+type Waiter interface {
+	Wait(n int) (ok bool)
+	private()
+}
+
+type Pair[K comparable] struct{ Key K }
+
+type Name = string
+
+func New(name Name, opts ...Option) (*Lease, error) { return nil, nil }
+`
+
+// newModule writes a module of one package for users, and returns its directory.
+func newModule(t *testing.T, source string) (root string) {
+	root = t.TempDir()
+	write(t, root, "go.mod", "module example.com/p\n\ngo 1.25\n")
+	write(t, root, "p.go", source)
+	return root
+}
+
+func write(t *testing.T, root, name, text string) {
+	require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
+}
+
+func replace(t *testing.T, source, old, by string) string {
+	require.Contains(t, source, old)
+	return string(bytes.Replace([]byte(source), []byte(old), []byte(by), 1))
+}
+
+func TestTextHasALineForEachExportedNameFieldAndMethod(t *testing.T) {
+	root := newModule(t, before)
+	require.NoError(t, run([]string{"write"}, root, nil))
+	text, err := os.ReadFile(filepath.Join(root, "api.txt"))
+	require.NoError(t, err)
+	require.Equal(t, `p: type Base struct
+p: method (*Base).Close() error
+p: var ErrFull error
+p: type Lease struct
+p: field Lease.Base *p.Base, embedded
+p: method Lease.Close() error
+p: method Lease.Held() bool
+p: const Limit int64 = 7
+p: type Name = string
+p: func New(name p.Name, opts ...p.Option) (*p.Lease, error)
+p: type Option func(*p.Options)
+p: type Options struct
+p: field Options.MaxLen int
+p: field Options.Wait time.Duration
+p: type Pair[K comparable] struct
+p: field Pair.Key K
+p: type Waiter interface
+p: method Waiter.Wait(n int) (ok bool)
+p: method Waiter.private, unexported
+`, string(text))
+}
+
+func TestAChangeOfTheAPIThatTheTextDoesNotHaveIsFound(t *testing.T) {
+	root := newModule(t, before)
+	require.ErrorIs(t, run([]string{"check"}, root, nil), os.ErrNotExist)
+	require.NoError(t, run([]string{"write"}, root, nil))
+	require.NoError(t, run([]string{"check"}, root, nil))
+
+	write(t, root, "p.go", replace(t, before, "MaxLen int", "MaxLen int64"))
+	err := run([]string{"check"}, root, nil)
+	require.ErrorContains(t, err, "-p: field Options.MaxLen int\n+p: field Options.MaxLen int64\n")
+	write(t, root, "p.go", replace(t, before, "secret int", "secret bool"))
+	require.NoError(t, run([]string{"check"}, root, nil))
+}
+
+func TestIncompatibleChangesAreToldFromCompatibleOnes(t *testing.T) {
+	for what, c := range map[string]struct {
+		old, by string
+		says    string // empty: compatible
+	}{
+		"nothing":                      {"Limit", "Limit", ""},
+		"a new function":               {"func New(", "func Len() int { return 0 }\n\nfunc New(", ""},
+		"a new field":                  {"MaxLen int", "MaxLen, MinLen int", ""},
+		"a new method":                 {"func (l Lease) Held", "func (l Lease) Free() {}\n\nfunc (l Lease) Held", ""},
+		"something unexported":         {"secret int", "other bool", ""},
+		"a method is gone":             {"Held()", "held_()", "Lease.Held: removed"},
+		"a field of another type":      {"MaxLen int", "MaxLen int64", "Options.MaxLen: changed from int to int64"},
+		"a parameter more":             {"opts ...Option", "n int, opts ...Option", "New: changed from func(Name, ...Option) (*Lease, error)"},
+		"a variable is gone":           {"ErrFull, hidden", "errFull, hidden", "ErrFull: removed"},
+		"another value of a constant":  {"= 7", "= 8", "Limit: value changed from 7 to 8"},
+		"an interface has a method":    {"private()", "private()\n\tMore()", ""}, // nobody else implements it
+		"an interface lacks a method":  {"Wait(n int) (ok bool)\n", "", "Waiter.Wait: removed"},
+		"what is embedded is embedded": {"\t*Base", "\tBase", "Close"},
+	} {
+		old, err := load(newModule(t, before))
+		require.NoError(t, err, what)
+		now, err := load(newModule(t, replace(t, before, c.old, c.by)))
+		require.NoError(t, err, what)
+		changes := incompatible(old, now)
+		if c.says == "" {
+			require.Empty(t, changes, what)
+			continue
+		}
+		require.NotEmpty(t, changes, what)
+		require.Contains(t, changes[0], "example.com/p: ")
+		require.Contains(t, changes[0], c.says, what)
+	}
+}
+
+func TestTheAPIIsComparedWithTheNewestRelease(t *testing.T) {
+	root := newModule(t, before)
+	inGit := func(args ...string) {
+		c := exec.Command("git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false", "-c", "tag.gpgsign=false"}, args...)...)
+		c.Dir = root
+		text, err := c.CombinedOutput()
+		require.NoError(t, err, string(text))
+	}
+	compat := func() (string, error) {
+		var out bytes.Buffer
+		err := run([]string{"compat"}, root, &out)
+		return out.String(), err
+	}
+	inGit("init", "-q")
+	out, err := compat()
+	require.NoError(t, err)
+	require.Contains(t, out, "no tag")
+
+	commit := func(source string, tags ...string) {
+		write(t, root, "p.go", source)
+		inGit("add", "-A")
+		inGit("commit", "-q", "-m", "c")
+		for _, tag := range tags {
+			inGit("tag", tag)
+		}
+	}
+	later := replace(t, before, "func New(", "func Len() int { return 0 }\n\nfunc New(")
+	commit(replace(t, before, "Limit int64 = 7", "Limit int64 = 6"), "v1.9.0", "v1.11.0-rc.1", "v2.0.0", "v1.12", "vnext")
+	commit(before, "v1.10.0")
+	write(t, root, "p.go", later) // not committed
+	out, err = compat()
+	require.NoError(t, err)
+	require.Contains(t, out, "no incompatible change since v1.10.0")
+
+	commit(later, "v1.11.0")
+	write(t, root, "p.go", before)
+	_, err = compat()
+	require.ErrorContains(t, err, "incompatible changes since v1.11.0:\nexample.com/p: Len: removed")
+
+	require.NoError(t, os.Remove(filepath.Join(root, "p.go")))
+	_, err = compat()
+	require.ErrorContains(t, err, "example.com/p: package removed")
+
+	write(t, root, "p.go", "package p\n\nfunc broken() int {}\n\nvar X = undefined\n")
+	_, err = compat()
+	require.ErrorContains(t, err, "load example.com/p")
+}
+
+func TestUnknownArgumentsAreRefused(t *testing.T) {
+	require.Error(t, run(nil, ".", nil))
+	require.Error(t, run([]string{"write", "check"}, ".", nil))
+	require.ErrorContains(t, run([]string{"diff"}, ".", nil), `unknown argument "diff"`)
+}

@@ -37,7 +37,7 @@ var (
 	errNoRound  = errors.New("another round stands in the place of this one")
 	errNoReady  = errors.New("the round has no ready: somebody has deleted it")
 	errWritten  = errors.New("somebody else has written the round's ready")
-	errExpired  = fmt.Errorf("the session ended while waiting: %w", zk.ErrSessionExpired)
+	errExpired  = fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)
 )
 
 func (b *Barrier) ready() string { return b.round.abs() + "/ready" }

@@ -28,10 +28,28 @@
 // The servers have at most one holder of a lock at any time, even if a server
 // fails, the leader changes or a connection breaks. Locks are granted first come,
 // first served. If a process dies, its lock is free once its session has timed
-// out. A wait for a lock goes on through disconnections, and if the session
-// expires, it goes on at the end of the line. A grant that was lost is never
-// silently taken up again. Tokens grow with every exclusive grant of a path. A
-// Commit of a lease that the servers no longer have is refused as a whole.
+// out. Tokens grow with every exclusive grant of a path. A Commit of a lease that the
+// servers no longer have is refused as a whole.
+//
+// # The end of a session
+//
+// A disconnection ends nothing. If a session ends, because the servers did not hear from
+// the client for the session timeout, the Client opens another one. All recipes follow
+// one rule:
+//
+//   - A call that waits in a line waits on in the next session, at the end of the line:
+//     [Mutex.Lock], [RWLock.RLock], [LockAll], [Semaphore.Acquire], [Election.Campaign],
+//     [Queue.Take], and [Queue.Put] while the queue is full. So do calls that have no
+//     place to lose, such as [Gate.Wait], [Election.Observe] and [Visit.Leave].
+//   - What was held is lost: the Err of a [Lease], [SlotLease], [Term], [Item] or [Visit]
+//     is [ErrLost], and its Context ends. It is never silently taken up again. The
+//     functions [Queue.Serve] and [Election.Lead] go on with new items and terms.
+//   - A member that waits at a [Barrier] or [DoubleBarrier] is lost, because others may
+//     have counted it: Wait and Enter return ErrLost.
+//   - A write whose reply was lost returns [ErrUncertain] if the next session cannot
+//     find out whether it was applied.
+//
+// An ErrLost that is due to the end of the session is zk.ErrSessionExpired, too.
 //
 // # What is not promised
 //

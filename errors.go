@@ -19,7 +19,9 @@ var (
 	ErrLocked = errors.New("locked by another holder")
 	// ErrLost is returned if a grant has ended without being released, or can no
 	// longer be trusted: its session ended, the servers did not answer for as long
-	// as the session is known to live, or somebody else deleted its znode.
+	// as the session is known to live, or somebody else deleted its znode. A call that
+	// waits as a member of a Barrier or DoubleBarrier returns it if its session ended. If
+	// the session ended, the error is zk.ErrSessionExpired, too.
 	ErrLost = errors.New("lease lost")
 	// ErrReleased is returned if the lease was released before.
 	ErrReleased = errors.New("lease released")

@@ -53,6 +53,9 @@ func NewBarrier(c *Client, path string, n int) *Barrier {
 	}
 }
 
+// Path returns the path as the caller gave it, without Options.Prefix.
+func (b *Barrier) Path() string { return b.self().path() }
+
 // Wait joins the round and returns once the round has been opened. It returns the
 // member's number in the round: 0 to n-1, each once, so that one member can be made
 // the leader. It blocks until n members are there, through disconnections.
@@ -66,8 +69,9 @@ func NewBarrier(c *Client, path string, n int) *Barrier {
 //   - ErrSize is returned if the path holds another n. It is noticed at the first use,
 //     when the member could open the round, when it has waited for a tenth of the
 //     session timeout, and when a round is opened for another n.
-//   - zk.ErrSessionExpired is returned if the session ended first, and with it the
-//     membership. Wait does not join a round again behind the caller's back.
+//   - ErrLost, which also is zk.ErrSessionExpired, is returned if the session ended
+//     first, and with it the membership. Wait does not join a round again behind the
+//     caller's back. A call that is not a member yet goes on in the next session.
 //   - ErrEvicted is returned if somebody deleted the member's znode. If that happened
 //     before the znode was known to exist, Wait creates another one instead.
 //   - ErrClosed is returned if the Client was closed.
@@ -93,6 +97,16 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	}
 	index, err := b.wait(ctx)
 	return index, fail("wait", r.path(), err)
+}
+
+// Contenders returns the members of the round, in the order of their arrival. Those with
+// Held no longer wait, because the round was opened with them, and are about to leave.
+// Members that wait for another n are returned, too. A call of Wait that came while the
+// previous round was open is not a member until its members have left. A path that does
+// not exist has none. Contenders blocks until the servers answer. It costs two requests,
+// and one for each member.
+func (b *Barrier) Contenders(ctx context.Context) ([]Contender, error) {
+	return b.self().listContenders(ctx, b.contendersIn)
 }
 
 func (b *Barrier) self() recipe {

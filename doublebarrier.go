@@ -53,15 +53,19 @@ func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
 	}
 }
 
+// Path returns the path as the caller gave it, without Options.Prefix.
+func (d *DoubleBarrier) Path() string { return d.self().path() }
+
 // Enter joins the barrier and returns a Visit once n members are there. It blocks until
 // then, through disconnections.
 //
 //   - ctx's error is returned if ctx ended first.
 //   - ErrSize is returned if others wait there for another number of members.
-//   - zk.ErrSessionExpired is returned if the session ended while Enter waited.
+//   - ErrLost, which also is zk.ErrSessionExpired, is returned if the session ended
+//     while Enter waited, and with it the membership. Only ErrLost is returned if, as
+//     the member entered, the servers were silent for so long that the session may have
+//     ended.
 //   - ErrEvicted is returned if somebody else deleted the member's znode.
-//   - ErrLost is returned if, as the member entered, the servers were silent for so
-//     long that the session may have ended.
 //   - ErrClosed is returned if the Client was closed.
 //
 // On any error the member's znode is deleted. While connected, Enter waits for that.
@@ -86,6 +90,15 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 		v, err = d.enter(ctx)
 	}
 	return v, fail("enter", r.path(), err)
+}
+
+// Contenders returns the members, also those of other libraries, in the order of their
+// arrival. Those with Held have entered, and the others wait. (If kazoo's members begin to
+// leave, they delete what shows who has entered.) A path that does not exist has no
+// members. Contenders blocks until the servers answer. It costs one request, one more if
+// the barrier was opened, and one for each member.
+func (d *DoubleBarrier) Contenders(ctx context.Context) ([]Contender, error) {
+	return d.self().listContenders(ctx, d.contendersIn)
 }
 
 func (d *DoubleBarrier) self() recipe {

@@ -23,6 +23,10 @@ type Visit struct {
 	left    bool            // all members have left
 }
 
+// Path returns the path of the DoubleBarrier as the caller gave it, without
+// Options.Prefix.
+func (v *Visit) Path() string { return v.d.line.path }
+
 // Context returns a context that ends with parent or with the visit. Its cause is
 // ErrReleased if Leave was called, ErrLost if the visit was lost (its session ended,
 // or its znode was deleted), and ErrClosed if the Client was closed. parent must not

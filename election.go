@@ -44,6 +44,9 @@ func NewElection(c *Client, path string) *Election {
 	}}
 }
 
+// Path returns the path as the caller gave it, without Options.Prefix.
+func (e *Election) Path() string { return e.self().path() }
+
 // Term is the time for which a candidate leads. It is a Lease: its Context ends when the
 // leadership is lost, Commit writes only while it lasts, and Token fences writes to other
 // stores. The Token grows from term to term, and observers see the same one in Leader.

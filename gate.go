@@ -25,6 +25,9 @@ func NewGate(c *Client, path string) *Gate {
 	return &Gate{&line{c: c, path: path, recipe: "gate"}}
 }
 
+// Path returns the path as the caller gave it, without Options.Prefix.
+func (g *Gate) Path() string { return g.self().path() }
+
 // Shut shuts the gate. If it is shut already, nothing changes. The znode's data are
 // Options.Identity.
 //

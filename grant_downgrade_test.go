@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -327,4 +328,49 @@ func TestADowngradedLeaseOutlivesReconnects(t *testing.T) {
 	}
 	require.NoError(t, l.Release())
 	require.NoError(t, writer.Get().Release())
+}
+
+// Lease.Downgrade is RWLock.Downgrade for a caller that has the lease alone.
+func TestALeaseDowngradesItself(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		lock := NewRWLock(c, "/rw")
+		l := held(t, lock.Lock)
+		waiting := later(t, NewRWLock(w.stranger(nil), "/rw").RLock)
+		synctest.Wait()
+		require.True(t, waiting.Waiting())
+		require.NoError(t, l.Downgrade(t.Context()))
+		require.Contains(t, l.Check().Path, "-__READ__")
+		reader := waiting.Get()
+		require.NoError(t, reader.Downgrade(t.Context()), "it is a reader already")
+
+		again, err := lock.RLock(l.Reentrant(t.Context()))
+		require.NoError(t, err)
+		require.NoError(t, l.Release())
+		require.ErrorIs(t, l.Downgrade(t.Context()), ErrReleased)
+		require.NoError(t, again.Release())
+		var none context.Context
+		require.EqualError(t, reader.Downgrade(none), "zkrecipes: downgrade /rw: nil context")
+		require.NoError(t, reader.Release())
+
+		lost := held(t, lock.Lock)
+		w.expire(c)
+		require.ErrorIs(t, lost.Downgrade(t.Context()), ErrLost)
+	})
+}
+
+func TestALeaseOfAnotherRecipeCannotBeDowngraded(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		lease := held(t, NewMutex(c, "/m").Lock)
+		slot, err := NewSemaphore(c, "/s", 1).Acquire(t.Context())
+		require.NoError(t, err)
+		term, err := NewElection(c, "/e").Campaign(t.Context(), nil)
+		require.NoError(t, err)
+		for _, l := range []*Lease{lease, slot.Lease, term.Lease} {
+			require.EqualError(t, l.Downgrade(t.Context()), "zkrecipes: downgrade "+l.Path()+": not a lease of an RWLock")
+			require.NoError(t, l.Err())
+			require.ErrorContains(t, NewRWLock(c, l.Path()).Downgrade(t.Context(), l), "not a lease of this lock")
+		}
+	})
 }

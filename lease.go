@@ -115,6 +115,10 @@ func (l *Lease) ValidUntil() time.Time {
 	return l.g.s.ValidUntil()
 }
 
+// Path returns the path of the lock as the caller gave it, without Options.Prefix. For a
+// SlotLease and a Term it is that of the Semaphore or Election.
+func (l *Lease) Path() string { return l.g.line.path }
+
 // Token returns the fencing token of the grant. Re-entries share it.
 func (l *Lease) Token() Token { return l.g.token }
 

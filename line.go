@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -206,93 +204,4 @@ func (l *line) forget() {
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
 	delete(l.c.lines, l.path)
-}
-
-// Contender is a place in a line, of a client of this library or of another one. To
-// evict it, delete its znode. Never set the znode's data: written by a super user, they
-// look like the farewell of a holder, and the next in line gets the lock beside it.
-type Contender struct {
-	Place    string    // the znode's name
-	Identity string    // the znode's data; for this library's places, Options.Identity
-	Session  int64     // ZooKeeper's session id
-	Since    time.Time // when it joined the line, by the servers' clock
-	Held     bool      // it holds the lock, or its process keeps it (KeepFor)
-	Reader   bool      // it shares the lock with other readers
-	// Token is the fencing token once it holds. A downgraded lease keeps its writer's. If
-	// the lock is kept, this is the token of the process's first hold: the servers do not
-	// know the number of the present one.
-	Token Token
-}
-
-// contenders lists the line and then reads the places, several at a time.
-func (l *line) contenders(ctx context.Context) ([]Contender, error) {
-	for {
-		s, err := l.c.live(ctx)
-		if err != nil {
-			return nil, err
-		}
-		cs, err := l.contendersIn(ctx, s)
-		if !errors.Is(err, zkconn.ErrSessionOver) {
-			return cs, err
-		}
-	}
-}
-
-func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
-	children, _, err := s.Children(ctx, l.abs())
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	ms := placeNames(children, l.kinds)
-	slices.SortFunc(ms, placeName.compare)
-	all := make([]Contender, len(ms))
-	errs := make([]error, len(ms))
-	atATime(len(ms), func(i int) { all[i], errs[i] = l.readContender(ctx, s, ms[i]) })
-	var standing []placeName
-	var cs []Contender
-	for i, err := range errs {
-		switch {
-		case errors.Is(err, zk.ErrNoNode): // left in the meantime
-			continue
-		case err != nil && !errors.Is(err, zk.ErrNoAuth): // without the permission READ only the name is known
-			return nil, err
-		}
-		if ms[i].ours() && l.c.isBeyondLimit(ms[i].number) { // about to go, see beyondLimit
-			cs = append(cs, all[i])
-			continue
-		}
-		all[i].Held = !slices.ContainsFunc(standing, func(m placeName) bool {
-			return l.blocks(ms[i].kind, m.kind) && !ms[i].sharesWith(m)
-		})
-		standing, cs = append(standing, ms[i]), append(cs, all[i])
-	}
-	return cs, nil
-}
-
-// atATime calls f with 0 to n-1, several at a time, and returns when all have returned.
-func atATime(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	running := make(chan struct{}, 16)
-	for i := range n {
-		running <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-running }()
-			f(i)
-		})
-	}
-	wg.Wait()
-}
-
-// readContender reads what a place's znode tells. On an error only its name is known.
-func (l *line) readContender(ctx context.Context, s *session, m placeName) (Contender, error) {
-	c := Contender{Place: m.name, Reader: !m.kind.exclusive()}
-	data, stat, err := s.Get(ctx, l.abs()+"/"+m.name)
-	if err == nil {
-		c.Identity, c.Session, c.Token = string(data), stat.EphemeralOwner, newToken(stat.Czxid, 0)
-		c.Since = time.UnixMilli(stat.Ctime)
-	}
-	return c, err
 }

@@ -176,14 +176,3 @@ func (r recipe) inSessions(ctx context.Context, op string, f func(ctx context.Co
 		}
 	}
 }
-
-// listContenders returns the places in the line, in order.
-func (r recipe) listContenders(ctx context.Context) ([]Contender, error) {
-	if err := r.check(ctx); err != nil {
-		return nil, fail("list", r.path(), err)
-	}
-	ctx, done := r.c.bind(ctx)
-	defer done()
-	cs, err := r.contenders(ctx)
-	return cs, fail("list", r.path(), err)
-}

@@ -141,7 +141,7 @@ func newLeases(locks, order []*Mutex, held []*Lease) *Leases {
 }
 
 // All returns the leases, in the order in which LockAll got the mutexes. Each has its own
-// Token, Check and Commit. If one is released by itself, the others stay.
+// Path, Token, Check and Commit. If one is released by itself, the others stay.
 func (ls *Leases) All() []*Lease { return slices.Clone(ls.given) }
 
 // Context returns a context that ends with parent or with the first of the leases, like

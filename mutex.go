@@ -99,6 +99,9 @@ func (m *keeping) check() error {
 	return nil
 }
 
+// Path returns the path as the caller gave it, without Options.Prefix.
+func (m *Mutex) Path() string { return m.self().path() }
+
 // Lock waits for its turn and returns the lease. It waits through disconnections. If
 // the session ends, it waits on at the end of the line. With a Reentrant context of
 // the holder it re-enters at once and at no cost (Lease.Reentrant).
@@ -133,10 +136,11 @@ func (m *Mutex) Do(ctx context.Context, f func(context.Context, *Lease) error) e
 }
 
 // Contenders returns the places in the line, in order. The first one holds. A path
-// that does not exist has none. It costs one request for the line and one for each
-// place.
+// that does not exist has none. Contenders blocks until the servers answer. It costs one
+// request for the line and one for each place.
 func (m *Mutex) Contenders(ctx context.Context) ([]Contender, error) {
-	return m.self().listContenders(ctx)
+	r := m.self()
+	return r.listContenders(ctx, r.contendersIn)
 }
 
 func (m *Mutex) self() recipe {

@@ -24,6 +24,9 @@ func (k kind) exclusive() bool {
 	return k == kindLock || k == kindWrite || k == kindKazooLock
 }
 
+// shared reports whether a place of this kind holds together with others of it.
+func (k kind) shared() bool { return k == kindRead || k == kindKazooReader }
+
 // lockKinds are the kinds of places in a lock's line. Other children are not places.
 var lockKinds = []kind{kindLock, kindWrite, kindRead, kindKazooReader, kindKazooLock}
 

@@ -131,13 +131,22 @@ func (q *Queue) fail(op string, err error) error {
 	return fail(op, q.path, err)
 }
 
+// Path returns the path as the caller gave it, without Options.Prefix.
+func (q *Queue) Path() string {
+	if q == nil {
+		return ""
+	}
+	return q.path
+}
+
 // Put puts an item at the end. Items are handed out in the order in which the servers
 // carried out the puts. So an item comes behind every item whose Put had returned
 // before its own Put began.
 //
 // Put blocks until a server answers, until ctx ends or until the Client is closed. With
 // MaxLen it also blocks until there is room: producers wait in a line, first come,
-// first served, and one is woken at a time.
+// first served, and one is woken at a time. If the session ends, a producer waits on at
+// the end of the line.
 //
 // nil means that the item is in the queue, once. An item that is too large is refused
 // before anything is sent.

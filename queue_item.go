@@ -35,6 +35,9 @@ type Item struct {
 	lease *Lease
 }
 
+// Path returns the path of the queue as the caller gave it, without Options.Prefix.
+func (it *Item) Path() string { return it.q.path }
+
 // Context returns a context that ends with parent or with the claim. Its cause is
 // ErrReleased if the item was acked or given back, ErrLost if it was lost, and
 // ErrClosed if the Client was closed. parent must not be nil.

@@ -30,14 +30,19 @@ import (
 // another that came earlier and still holds.
 type RWLock struct{ line *line }
 
+const recipeRWLock = "rwlock"
+
 // NewRWLock returns the lock with that path. It sends nothing. An invalid path is
 // reported on first use.
 func NewRWLock(c *Client, path string) *RWLock {
 	return &RWLock{&line{
-		c: c, path: path, recipe: "rwlock", kinds: lockKinds,
+		c: c, path: path, recipe: recipeRWLock, kinds: lockKinds,
 		blocks: writersBlock, foreign: isMutexKind,
 	}}
 }
+
+// Path returns the path as the caller gave it, without Options.Prefix.
+func (w *RWLock) Path() string { return w.self().path() }
 
 // Lock waits until nobody is ahead and returns the writer's lease. It blocks, fails
 // and costs like Mutex.Lock. With a context of a reader it returns ErrUpgrade at
@@ -79,24 +84,16 @@ func (w *RWLock) RDo(ctx context.Context, f func(context.Context, *Lease) error)
 	return w.self().withLease(ctx, "read lock", kindRead, f)
 }
 
-// Contenders returns the places in the line, in order. A path that does not exist has
-// none. It costs one request for the line and one for each place.
+// Contenders returns the places in the line, in order. Those with Held hold. A path that
+// does not exist has none. Contenders blocks until the servers answer. It costs one
+// request for the line and one for each place.
 func (w *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
-	return w.self().listContenders(ctx)
+	r := w.self()
+	return r.listContenders(ctx, r.contendersIn)
 }
 
-// Downgrade atomically converts the writer's lease into a reader's: no writer gets in
-// between, and readers that wait directly behind it are granted. l stays valid, with its
-// context and its Token. What Lease.Check returned before fails from then on. If l is
-// a reader's lease already, Downgrade returns nil.
-//
-// Downgrade blocks until a server answers. If ctx ends first, or the connection is
-// lost, the downgrade is carried out in the background or not at all: l is held
-// either way, and a second Downgrade waits for the first. An error is returned while l
-// has open re-entries, or if l is a re-entry. ErrLost or ErrReleased is returned if l
-// has ended.
-//
-// Cost: one request and one commit.
+// Downgrade is like Lease.Downgrade, and returns an error if l is not a lease of this
+// lock.
 func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	r := w.self()
 	if err := r.check(ctx); err != nil {
@@ -105,12 +102,36 @@ func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	if l == nil || l.key() != r.key() {
 		return fail("downgrade", r.path(), errors.New("not a lease of this lock"))
 	}
+	return l.Downgrade(ctx)
+}
+
+// Downgrade atomically converts the lease of an RWLock's writer into a reader's: no writer
+// gets in between, and readers that wait directly behind it are granted. The lease stays
+// valid, with its context and its Token. What Check returned before fails from then on. If
+// the lease is a reader's already, Downgrade returns nil.
+//
+// Downgrade blocks until a server answers. If ctx ends first, or the connection is
+// lost, the downgrade is carried out in the background or not at all: the lease is held
+// either way, and a second Downgrade waits for the first. An error is returned while the
+// lease has open re-entries, if it is a re-entry, or if it is not a lease of an RWLock.
+// ErrLost or ErrReleased is returned if the lease has ended.
+//
+// Cost: one request and one commit.
+func (l *Lease) Downgrade(ctx context.Context) error {
+	r := recipe{line: l.g.line}
+	err := r.check(ctx)
+	switch {
+	case err != nil:
+		return l.fail("downgrade", err)
+	case r.recipe != recipeRWLock:
+		return l.fail("downgrade", errors.New("not a lease of an RWLock"))
+	}
 	if err := l.Err(); err != nil {
-		return fail("downgrade", r.path(), errors.Unwrap(err))
+		return l.fail("downgrade", errors.Unwrap(err))
 	}
 	ctx, done := r.c.bind(ctx)
 	defer done()
-	return fail("downgrade", r.path(), l.g.downgrade(ctx, l))
+	return l.fail("downgrade", l.g.downgrade(ctx, l))
 }
 
 func (w *RWLock) self() recipe {

@@ -66,6 +66,14 @@ func NewSemaphore(c *Client, path string, n int) *Semaphore {
 	}
 }
 
+// Path returns the path as the caller gave it, without Options.Prefix.
+func (x *Semaphore) Path() string {
+	if x == nil || x.held == nil {
+		return ""
+	}
+	return x.held.path
+}
+
 // Acquire waits for a slot; see AcquireN.
 func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.AcquireN(ctx, 1) }
 
@@ -107,7 +115,7 @@ func (x *Semaphore) TryAcquireN(ctx context.Context, k int) (*SlotLease, error) 
 // the slot was lost before the end, even if f returned nil.
 func (x *Semaphore) Do(ctx context.Context, f func(context.Context, *SlotLease) error) error {
 	if f == nil {
-		return fail("acquire", x.path(), errors.New("nil function"))
+		return fail("acquire", x.Path(), errors.New("nil function"))
 	}
 	l, err := x.Acquire(ctx)
 	if err != nil {
@@ -118,10 +126,10 @@ func (x *Semaphore) Do(ctx context.Context, f func(context.Context, *SlotLease) 
 
 func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*SlotLease, error) {
 	if err := x.check(ctx, x.size()); err != nil {
-		return nil, fail(op, x.path(), err)
+		return nil, fail(op, x.Path(), err)
 	}
 	if err := x.checkCount(k); err != nil {
-		return nil, fail(op, x.path(), err)
+		return nil, fail(op, x.Path(), err)
 	}
 	ctx, done := x.held.c.bind(ctx)
 	defer done()
@@ -131,7 +139,7 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 			err = ErrLocked
 		}
 		if !errors.Is(err, errLostAtOnce) {
-			return l, fail(op, x.path(), err)
+			return l, fail(op, x.Path(), err)
 		}
 	}
 }
@@ -150,13 +158,6 @@ func (x *Semaphore) enter(ctx context.Context, k int, wait bool) (l *SlotLease, 
 		return err
 	})
 	return l, err
-}
-
-func (x *Semaphore) path() string {
-	if x == nil || x.held == nil {
-		return ""
-	}
-	return x.held.path
 }
 
 func (x *Semaphore) check(ctx context.Context, n int) error {

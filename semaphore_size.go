@@ -27,7 +27,7 @@ import (
 // request more.
 func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	if err := x.check(ctx, n); err != nil {
-		return fail("resize", x.path(), err)
+		return fail("resize", x.Path(), err)
 	}
 	ctx, done := x.held.c.bind(ctx)
 	defer done()
@@ -49,9 +49,9 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 			tries++
 			continue
 		}
-		return fail("resize", x.path(), err)
+		return fail("resize", x.Path(), err)
 	}
-	return fail("resize", x.path(), zkconn.ErrContended)
+	return fail("resize", x.Path(), zkconn.ErrContended)
 }
 
 // resizeIn writes n, if the path's data is a size. sent is set before it is sent.

@@ -210,10 +210,11 @@ type SlotHolder struct {
 }
 
 // Holders returns the holders, in the order of their slots. A path that does not exist
-// has none. It costs one request, and one for each slot that is taken.
+// has none. Holders blocks until the servers answer. It costs one request, and one for
+// each slot that is taken.
 func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
 	if err := x.check(ctx, 1); err != nil {
-		return nil, fail("list", x.path(), err)
+		return nil, fail("list", x.Path(), err)
 	}
 	ctx, done := x.held.c.bind(ctx)
 	defer done()
@@ -224,7 +225,7 @@ func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
 			hs, err = x.holdersIn(ctx, s)
 		}
 		if !errors.Is(err, zkconn.ErrSessionOver) {
-			return hs, fail("list", x.path(), err)
+			return hs, fail("list", x.Path(), err)
 		}
 	}
 }

@@ -1,0 +1,173 @@
+package zkrecipes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Contender is a place in the line of a lock, or a member of a Barrier or DoubleBarrier,
+// of a client of this library or of another one. To evict it, delete its znode. Never set
+// the znode's data: written by a super user, they look like the farewell of a holder, and
+// the next in line gets the lock beside it.
+type Contender struct {
+	Place    string    // the znode's name
+	Identity string    // the znode's data; for this library's places, Options.Identity
+	Session  int64     // ZooKeeper's session id
+	Since    time.Time // when it joined, by the servers' clock
+	// Held: it holds the lock, or its process keeps it (KeepFor). A member of a barrier no
+	// longer waits: its round was opened with it, or it has entered the DoubleBarrier.
+	Held   bool
+	Reader bool // it shares the lock with other readers
+	// Token is the fencing token once it holds. A downgraded lease keeps its writer's. If
+	// the lock is kept, this is the token of the process's first hold: the servers do not
+	// know the number of the present one. It is zero for a member of a barrier.
+	Token Token
+}
+
+// listContenders returns what in returns in one session.
+func (r recipe) listContenders(ctx context.Context, in func(context.Context, *session) ([]Contender, error)) (cs []Contender, err error) {
+	err = r.inSessions(ctx, "list", func(ctx context.Context, s *session, _ string) error {
+		cs, err = in(ctx, s)
+		return err
+	})
+	return cs, err
+}
+
+// contendersIn returns the places in the line of a lock, in order.
+func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
+	children, _, err := s.Children(ctx, l.abs())
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ms := placeNames(children, l.kinds)
+	slices.SortFunc(ms, placeName.compare)
+	ms, cs, err := l.readContenders(ctx, s, ms)
+	var standing []placeName
+	for i, m := range ms {
+		if m.ours() && l.c.isBeyondLimit(m.number) { // about to go, see beyondLimit
+			continue
+		}
+		cs[i].Held = !slices.ContainsFunc(standing, func(ahead placeName) bool {
+			return l.blocks(m.kind, ahead.kind) && !m.sharesWith(ahead)
+		})
+		standing = append(standing, m)
+	}
+	return cs, err
+}
+
+// contendersIn returns the members of the round, in order.
+func (b *Barrier) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
+	children, round, err := s.Children(ctx, b.round.abs())
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	var opened []byte
+	if err == nil {
+		var ready *zk.Stat
+		opened, ready, err = s.Get(ctx, b.ready())
+		if errors.Is(err, zk.ErrNoNode) || err == nil && ready.Czxid != round.Czxid { // of another round
+			opened, err = nil, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	ms := placeNames(children, memberKinds)
+	slices.SortFunc(ms, placeName.compare)
+	ms, cs, err := b.round.readContenders(ctx, s, ms)
+	for i, m := range ms {
+		_, _, excluded := indexIn(opened, m.number)
+		cs[i].Held, cs[i].Token = excluded == nil, 0
+	}
+	return cs, err
+}
+
+// contendersIn returns the members, in the order of their znodes' creation: the names of
+// other libraries' members have no number.
+func (d *DoubleBarrier) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
+	names, _, isReady, err := d.members(ctx, s)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	var since Token // of ready
+	if err == nil && isReady {
+		var ready *zk.Stat
+		ready, err = s.Exists(ctx, d.ready())
+		switch {
+		case err == nil:
+			since = newToken(ready.Czxid, 0)
+		case errors.Is(err, zk.ErrNoNode):
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	ms := make([]placeName, len(names))
+	for i, name := range names {
+		ms[i] = placeName{name: name}
+	}
+	_, cs, err := d.line.readContenders(ctx, s, ms)
+	slices.SortStableFunc(cs, func(a, b Contender) int {
+		if (a.Token == 0) != (b.Token == 0) { // it may not be read
+			return cmp.Compare(b.Token, a.Token)
+		}
+		return cmp.Compare(a.Token, b.Token)
+	})
+	for i := range cs {
+		cs[i].Held, cs[i].Token = cs[i].Token != 0 && cs[i].Token < since, 0
+	}
+	return cs, err
+}
+
+// readContenders reads places of the line, several at a time. It returns those that are
+// still there.
+func (l *line) readContenders(ctx context.Context, s *session, ms []placeName) (there []placeName, cs []Contender, err error) {
+	all := make([]Contender, len(ms))
+	errs := make([]error, len(ms))
+	atATime(len(ms), func(i int) { all[i], errs[i] = l.readContender(ctx, s, ms[i]) })
+	for i, err := range errs {
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // left in the meantime
+			continue
+		case err != nil && !errors.Is(err, zk.ErrNoAuth): // without the permission READ only the name is known
+			return nil, nil, err
+		}
+		there, cs = append(there, ms[i]), append(cs, all[i])
+	}
+	return there, cs, nil
+}
+
+// atATime calls f with 0 to n-1, several at a time, and returns when all have returned.
+func atATime(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	running := make(chan struct{}, 16)
+	for i := range n {
+		running <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-running }()
+			f(i)
+		})
+	}
+	wg.Wait()
+}
+
+// readContender reads what a place's znode tells. On an error only its name is known.
+func (l *line) readContender(ctx context.Context, s *session, m placeName) (Contender, error) {
+	c := Contender{Place: m.name, Reader: m.kind.shared()}
+	data, stat, err := s.Get(ctx, l.abs()+"/"+m.name)
+	if err == nil {
+		c.Identity, c.Session, c.Token = string(data), stat.EphemeralOwner, newToken(stat.Czxid, 0)
+		c.Since = time.UnixMilli(stat.Ctime)
+	}
+	return c, err
+}

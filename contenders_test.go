@@ -1,0 +1,138 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// member returns a client whose identity is its number.
+func (w *world) member(n int) *Client {
+	return w.stranger(&Options{Identity: fmt.Sprint("member ", n)})
+}
+
+// standing returns the identities of contenders, with a * for those with Held. It checks
+// what all members of barriers have in common.
+func standing(t *testing.T, contenders func(context.Context) ([]Contender, error)) (all []string) {
+	t.Helper()
+	began := time.Now().Add(-time.Hour)
+	cs, err := contenders(t.Context())
+	require.NoError(t, err)
+	for _, c := range cs {
+		if c.Held {
+			c.Identity += "*"
+		}
+		require.False(t, c.Reader)
+		require.Zero(t, c.Token)
+		require.NotZero(t, c.Session)
+		require.True(t, c.Since.After(began))
+		all = append(all, c.Identity)
+	}
+	return all
+}
+
+func TestMembersOfABarrierAreListedInOrderOfArrival(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		b := NewBarrier(w.stranger(nil), "/b", 2)
+		require.Empty(t, standing(t, b.Contenders))
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Minute, Times: -1})
+		first := waitLater(t, NewBarrier(w.member(1), "/b", 2))
+		synctest.Wait()
+		require.Equal(t, []string{"member 1"}, standing(t, b.Contenders))
+		require.Equal(t, map[string]int{"getChildren2": 1, "getData": 2}, w.requests(func() { standing(t, b.Contenders) }))
+		second := waitLater(t, NewBarrier(w.member(2), "/b", 2))
+		indexes(t, first, second)
+		early := waitLater(t, NewBarrier(w.member(3), "/b", 2)) // waits until they have left
+		synctest.Wait()
+		require.True(t, early.Waiting())
+		require.Equal(t, []string{"member 1*", "member 2*"}, standing(t, b.Contenders))
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []string{"member 3"}, standing(t, b.Contenders))
+		indexes(t, early, waitLater(t, NewBarrier(w.member(4), "/b", 2)))
+		time.Sleep(2 * time.Minute)
+		require.Empty(t, standing(t, b.Contenders))
+	})
+}
+
+// Three members are there when a round for two is opened.
+func TestASurplusMemberOfABarrierIsListedAsWaiting(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Minute, Times: -1})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opOpenRound, For: 2 * time.Second, Times: 2})
+		var as []*harness.Call[int]
+		for n := range 3 {
+			as = append(as, waitLater(t, NewBarrier(w.member(n), "/b", 2)))
+			synctest.Wait()
+		}
+		b := NewBarrier(w.stranger(nil), "/b", 7) // its n does not matter for a list
+		require.Equal(t, []string{"member 0", "member 1", "member 2"}, standing(t, b.Contenders))
+		indexes(t, as[:2]...)
+		require.Contains(t, standing(t, b.Contenders), "member 1*")
+		require.NotContains(t, standing(t, b.Contenders), "member 2*")
+	})
+}
+
+func TestMembersOfADoubleBarrierAreListedInOrderOfArrival(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		d := couple(w.stranger(nil))
+		require.Empty(t, standing(t, d.Contenders))
+		first := enter(t, couple(w.member(1)))
+		synctest.Wait()
+		require.Equal(t, []string{"member 1"}, standing(t, d.Contenders))
+		require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, w.requests(func() { standing(t, d.Contenders) }))
+		curator := w.bare() // its names begin with a letter at random
+		_, err := curator.Create("/d/00000000-4e5f-4a6b-8c7d-000000000001", []byte("curator"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		require.Equal(t, []string{"member 1", "curator"}, standing(t, d.Contenders))
+		second := enter(t, couple(w.member(2)))
+		vs := visits(t, first, second)
+		require.Equal(t, []string{"member 1*", "curator*", "member 2*"}, standing(t, d.Contenders))
+		third := enter(t, NewDoubleBarrier(w.member(3), "/d", 5)) // later than ready
+		synctest.Wait()
+		for _, v := range vs {
+			leave := harness.GoErr(t, v.Leave)
+			synctest.Wait()
+			require.True(t, leave.Waiting())
+		}
+		_, err = third.Wait()
+		require.ErrorIs(t, err, ErrSize)
+	})
+}
+
+func TestAMemberThatMayNotBeReadIsListedByItsName(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		d := couple(w.stranger(nil))
+		a := enter(t, couple(w.member(1)))
+		synctest.Wait()
+		_, err := w.bare().Create("/d/00000000-4e5f-4a6b-8c7d-000000000001", nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "other", "secret"))
+		require.NoError(t, err)
+		cs, err := d.Contenders(t.Context())
+		require.NoError(t, err)
+		require.Len(t, cs, 2)
+		require.Equal(t, "member 1", cs[0].Identity)
+		require.Equal(t, Contender{Place: "00000000-4e5f-4a6b-8c7d-000000000001"}, cs[1])
+		a.Cancel(nil)
+		_, err = a.Wait()
+		require.Error(t, err)
+	})
+}
+
+func TestABarrierNotMadeByItsConstructorHasNoContenders(t *testing.T) {
+	for _, contenders := range []func(context.Context) ([]Contender, error){
+		(*Barrier)(nil).Contenders, new(Barrier).Contenders,
+		(*DoubleBarrier)(nil).Contenders, new(DoubleBarrier).Contenders,
+		(*Mutex)(nil).Contenders, new(RWLock).Contenders,
+	} {
+		cs, err := contenders(t.Context())
+		require.ErrorContains(t, err, "not made by its constructor")
+		require.Nil(t, cs)
+	}
+}

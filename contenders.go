@@ -66,16 +66,14 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 
 // contendersIn returns the members of the round, in order.
 func (b *Barrier) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
-	children, round, err := s.Children(ctx, b.round.abs())
+	children, _, err := s.Children(ctx, b.round.abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
 	var opened []byte
-	if err == nil {
-		var ready *zk.Stat
-		opened, ready, err = s.Get(ctx, b.ready())
-		if errors.Is(err, zk.ErrNoNode) || err == nil && ready.Czxid != round.Czxid { // of another round
-			opened, err = nil, nil
+	if err == nil { // if this is another round's by now, the members listed above are gone
+		if opened, _, err = s.Get(ctx, b.ready()); errors.Is(err, zk.ErrNoNode) {
+			err = nil
 		}
 	}
 	if err != nil {

@@ -175,7 +175,7 @@ func (w *waitWorld) isExpected(ctx context.Context, p *process, life int, err er
 	case errors.Is(err, zkrecipes.ErrEvicted), errors.Is(err, zkrecipes.ErrSize):
 		return w.operator
 	}
-	return errors.Is(err, zk.ErrSessionExpired)
+	return errors.Is(err, zk.ErrSessionExpired) && errors.Is(err, zkrecipes.ErrLost)
 }
 
 // unblock cancels all pending calls if they would wait forever: every worker that

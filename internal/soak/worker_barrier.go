@@ -14,7 +14,7 @@ func (w *worker) passBarrier(b *zkrecipes.Barrier, key string) {
 	w.tell(e)
 	index, err := b.Wait(w.ctx)
 	if err != nil {
-		w.failed(e, err, sessionOver)
+		w.failed(e, err)
 		return
 	}
 	e.Kind, e.Index = judge.Granted, index
@@ -28,7 +28,7 @@ func (w *worker) visit(d *zkrecipes.DoubleBarrier, key string) {
 	w.tell(e)
 	v, err := d.Enter(w.ctx)
 	if err != nil {
-		w.failed(e, err, sessionOver)
+		w.failed(e, err)
 		return
 	}
 	e.Kind = judge.Granted
@@ -43,7 +43,7 @@ func (w *worker) visit(d *zkrecipes.DoubleBarrier, key string) {
 	leave := judge.Event{Kind: judge.Begin, Recipe: judge.RecipeLeave, Key: key + judge.LeaveSuffix}
 	w.tell(leave)
 	if err := v.Leave(w.ctx); err != nil {
-		w.failed(leave, err, sessionOver)
+		w.failed(leave, err)
 	} else {
 		leave.Kind = judge.Granted
 		w.tell(leave)

@@ -1,0 +1,37 @@
+// Package locks has the code of docs/locks.md.
+package locks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// keep takes a lock again and again, which costs no request while nobody else wants it.
+func keep(ctx context.Context, client *zkrecipes.Client, update func(context.Context, zkrecipes.Token) error) error {
+	shard := zkrecipes.NewMutex(client, "/locks/shard-7", zkrecipes.KeepFor(5*time.Second))
+	for range 1000 {
+		err := shard.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
+			return update(ctx, lease.Token())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nightly runs the report in one process of several.
+func nightly(ctx context.Context, client *zkrecipes.Client, report func(context.Context) error) error {
+	lease, err := zkrecipes.NewMutex(client, "/locks/report").TryLock(ctx)
+	if errors.Is(err, zkrecipes.ErrLocked) {
+		return nil // another process writes it
+	}
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+	return report(lease.Context(ctx))
+}

@@ -3,12 +3,42 @@ package queue
 
 import (
 	"context"
+	"fmt"
+	"io"
 
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// DeadLetters counts the dead letters of the queue /jobs.
-func DeadLetters(ctx context.Context, client *zkrecipes.Client) (int, error) {
-	n, err := zkrecipes.NewQueue(client, "/jobs-dead", nil).Len(ctx)
+// deadLetters counts the dead letters of a queue.
+func deadLetters(ctx context.Context, jobs *zkrecipes.Queue) (int, error) {
+	n, err := jobs.DeadLetters().Len(ctx)
 	return n, err
+}
+
+// list prints why each dead letter is one.
+func list(ctx context.Context, w io.Writer, jobs *zkrecipes.Queue) error {
+	for letter, err := range jobs.DeadLetters().Items(ctx) {
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s: taken %d times: %s\n", letter.ID, letter.Failure.Attempts, letter.Failure.Text)
+	}
+	return nil
+}
+
+// takeAndAck is the loop that Serve runs, without its care for failures.
+func takeAndAck(ctx context.Context, jobs *zkrecipes.Queue, work func(context.Context, *zkrecipes.Item) error) error {
+	for {
+		job, err := jobs.Take(ctx)
+		if err != nil {
+			return err
+		}
+		if err := work(job.Context(ctx), job); err != nil {
+			job.Nack(ctx) // the next consumer gets it
+			return err
+		}
+		if err := job.Ack(ctx); err != nil {
+			return err
+		}
+	}
 }

@@ -1,0 +1,71 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+func TestDeadLettersAreCountedAndListed(t *testing.T) {
+	client := dial(t)
+	jobs := zkrecipes.NewQueue(client, "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 1})
+	id, err := jobs.Put(t.Context(), []byte("invoice 17"))
+	require.NoError(t, err)
+	n, err := deadLetters(t.Context(), jobs)
+	require.NoError(t, err)
+	require.Zero(t, n)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	serving := make(chan error)
+	go func() {
+		serving <- jobs.Serve(ctx, func(context.Context, *zkrecipes.Item) error { return errors.New("no paper") })
+	}()
+	letter, err := jobs.DeadLetters().Take(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, letter.Nack(t.Context()))
+	cancel()
+	require.NoError(t, <-serving)
+
+	n, err = deadLetters(t.Context(), jobs)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	var text strings.Builder
+	require.NoError(t, list(t.Context(), &text, jobs))
+	require.Equal(t, string(id)+": taken 1 times: no paper\n", text.String())
+}
+
+func TestTheLoopAcksWhatWasDoneAndGivesBackWhatFailed(t *testing.T) {
+	jobs := zkrecipes.NewQueue(dial(t), "/jobs", nil)
+	_, err := jobs.PutAll(t.Context(), []byte("1"), []byte("2"))
+	require.NoError(t, err)
+	failed := errors.New("failed")
+	err = takeAndAck(t.Context(), jobs, func(_ context.Context, job *zkrecipes.Item) error {
+		if string(job.Data) == "2" {
+			return failed
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, failed)
+	job, err := jobs.Take(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "2", string(job.Data))
+	require.Equal(t, 2, job.Attempt)
+	require.NoError(t, job.Ack(t.Context()))
+	n, err := jobs.Len(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+func dial(t *testing.T) *zkrecipes.Client {
+	srv := zktest.NewServer(t)
+	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client
+}

@@ -85,5 +85,6 @@
 // library overwrites data that others write to it. Curator, kazoo and go-zookeeper
 // can stand in the same line, see [Mutex].
 //
-// Servers from ZooKeeper 3.6 to 3.9 are supported.
+// ZooKeeper 3.8 and 3.9 are supported. 3.6 and 3.7 have what the library uses, but are not
+// tested.
 package zkrecipes

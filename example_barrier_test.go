@@ -27,7 +27,7 @@ func barrierClient() (client *zkrecipes.Client, stop func()) {
 	}
 }
 
-// work is what each worker does. It has the code in README.md, see docs_test.go.
+// work is what each worker does. It has code of docs/barriers.md, see docs_test.go.
 func work(ctx context.Context, client *zkrecipes.Client, workers int) error {
 	barrier := zkrecipes.NewBarrier(client, "/jobs/17", workers)
 	part, err := barrier.Wait(ctx) // until all workers are there

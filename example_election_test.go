@@ -28,7 +28,7 @@ func electionClient() (client *zkrecipes.Client, stop func()) {
 	}
 }
 
-// leadBilling has the code in README.md, see docs_test.go.
+// leadBilling has code of docs/election.md, see docs_test.go.
 func leadBilling(ctx context.Context, client *zkrecipes.Client, lead func(context.Context, zkrecipes.Token) error) error {
 	billing := zkrecipes.NewElection(client, "/services/billing")
 	return billing.Lead(ctx, []byte("10.0.0.7:9000"), func(ctx context.Context, term *zkrecipes.Term) error {

@@ -29,7 +29,7 @@ func queueClient() (client *zkrecipes.Client, stop func()) {
 	}
 }
 
-// serve has the code in README.md, see docs_test.go.
+// serve has code of docs/queue.md, see docs_test.go.
 func serve(ctx context.Context, client *zkrecipes.Client) error {
 	jobs := zkrecipes.NewQueue(client, "/jobs", &zkrecipes.QueueOptions{Workers: 4})
 	if _, err := jobs.Put(ctx, []byte("invoice 17")); err != nil {

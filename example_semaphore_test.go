@@ -27,7 +27,7 @@ func semaphoreClient() (client *zkrecipes.Client, stop func()) {
 	}
 }
 
-// exportInASlot has the code in README.md, see docs_test.go.
+// exportInASlot has code of docs/semaphore.md, see docs_test.go.
 func exportInASlot(ctx context.Context, client *zkrecipes.Client, export func(context.Context, int) error) error {
 	exports := zkrecipes.NewSemaphore(client, "/exports", 4)
 	return exports.Do(ctx, func(ctx context.Context, lease *zkrecipes.SlotLease) error {

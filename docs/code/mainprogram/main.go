@@ -40,7 +40,7 @@ func run(ctx context.Context, servers []string, db *store) error {
 		})
 		switch {
 		case ctx.Err() != nil:
-			return nil // asked to stop; the lock is released
+			return nil // asked to stop, and Do has released the lock
 		case errors.Is(err, zkrecipes.ErrLost):
 			log.Print("waiting for the lock again: ", err) // another process may hold it now
 		case err != nil:

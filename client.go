@@ -51,11 +51,15 @@ type Client struct {
 	longLine   int   // see longLine
 	segment    int64 // segment size of its queues, in simulations; 0: the default
 
-	tasks      zkconn.Tasks
-	closing    context.Context // ends when Close begins, with ErrClosed
-	beginClose context.CancelCauseFunc
-	closed     chan struct{} // closed when Close is done
-	result     error         // of Close
+	tasks       zkconn.Tasks
+	closing     context.Context // ends when Close begins, with ErrClosed
+	beginClose  context.CancelCauseFunc
+	waiting     context.Context // ends when Shutdown or Close begins, with ErrClosed
+	stopWaiting context.CancelCauseFunc
+	held        openWork      // grants that somebody has, and calls that Shutdown waits for
+	writes      openWork      // calls that write and need no grant
+	closed      chan struct{} // closed when Close is done
+	result      error         // of Close
 
 	mu        sync.Mutex
 	current   *session
@@ -113,7 +117,8 @@ func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error)
 
 // Close ends every lease, deletes their znodes and ends the session. The leases'
 // contexts end before the first deletion is sent. Waiting calls and later ones
-// return ErrClosed.
+// return ErrClosed. Close does not wait for the code that still runs with a lease or an
+// item: use Shutdown for that.
 //
 // Close blocks until all is done and the client's goroutines have ended, at most
 // about half the session timeout plus 3 s. It does not wait for Trace functions.
@@ -121,6 +126,7 @@ func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error)
 // ErrSessionNotClosed then: the session is left to time out on the servers. A second
 // Close waits for the first.
 func (c *Client) Close() error {
+	c.stopGrants() // before endGrants looks for those that there are
 	c.beginClose(ErrClosed)
 	<-c.closed
 	return c.result
@@ -259,10 +265,24 @@ func (c *Client) check(ctx context.Context, path string) error {
 	return c.checkPath(path)
 }
 
-// bind returns a context that ends with ctx and with the Client.
+// bind returns a context that ends with ctx and when the Client is closed.
 func (c *Client) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	return bindTo(c.closing, ctx)
+}
+
+// bindWait is like bind for a call that waits for a grant or for others, which a Shutdown
+// ends, too.
+func (c *Client) bindWait(ctx context.Context) (context.Context, context.CancelFunc) {
+	return bindTo(c.waiting, ctx)
+}
+
+func bindTo(end, ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.closing, func() { cancel(zkconn.Stopped(ErrClosed)) })
+	ended := func() { cancel(zkconn.Stopped(ErrClosed)) }
+	stop := context.AfterFunc(end, ended)
+	if end.Err() != nil { // AfterFunc takes a moment, in which the call would begin
+		ended()
+	}
 	return ctx, func() {
 		stop()
 		cancel(nil)

@@ -112,6 +112,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		c.hooks.trace = *opts.Trace
 	}
 	c.closing, c.beginClose = context.WithCancelCause(context.Background())
+	c.waiting, c.stopWaiting = context.WithCancelCause(c.closing)
 	return c, nil
 }
 

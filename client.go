@@ -58,6 +58,7 @@ type Client struct {
 	stopWaiting context.CancelCauseFunc
 	held        openWork      // grants that somebody has, and calls that Shutdown waits for
 	writes      openWork      // calls that write and need no grant
+	began       time.Time     // when Dial was called
 	closed      chan struct{} // closed when Close is done
 	result      error         // of Close
 

@@ -84,6 +84,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		lastNumber: tuning.LastNumber(ctx, maxNumber),
 		longLine:   tuning.LongLine(ctx, longLine),
 		segment:    tuning.Segment(ctx),
+		began:      time.Now(),
 		closed:     make(chan struct{}),
 		changed:    make(chan struct{}),
 		lines:      map[string]lineState{},

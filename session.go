@@ -42,6 +42,10 @@ func openSession(c *Client) (*session, error) {
 	for _, a := range c.auth() {
 		creds = append(creds, wire.Credential{Scheme: a.Scheme, Auth: a.Data})
 	}
+	since := c.began
+	if last, _ := c.session(); last != nil {
+		_, _, since = last.State()
+	}
 	s.Session = zkconn.New(zkconn.Config{
 		Servers: c.servers, Timeout: c.timeout, Credentials: creds, Digest: c.digest,
 		TLS: c.tls, Dial: c.dialer, Tasks: &c.tasks,
@@ -50,6 +54,7 @@ func openSession(c *Client) (*session, error) {
 		Up:     s.onUp,
 		Down:   s.onDown,
 		Sooner: s.onSooner,
+		Since:  since,
 		Log:    c.hooks.log,
 	})
 	return s, s.Open()

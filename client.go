@@ -56,11 +56,15 @@ type Client struct {
 	beginClose  context.CancelCauseFunc
 	waiting     context.Context // ends when Shutdown or Close begins, with ErrClosed
 	stopWaiting context.CancelCauseFunc
-	held        openWork      // grants that somebody has, and calls that Shutdown waits for
-	writes      openWork      // calls that write and need no grant
-	began       time.Time     // when Dial was called
-	closed      chan struct{} // closed when Close is done
-	result      error         // of Close
+	held        openWork  // grants that somebody has, and calls that Shutdown waits for
+	writes      openWork  // calls that write and need no grant
+	began       time.Time // when Dial was called
+	warned      struct {  // when there was a warning about each server
+		sync.Mutex
+		at map[string]time.Time
+	}
+	closed chan struct{} // closed when Close is done
+	result error         // of Close
 
 	mu        sync.Mutex
 	current   *session
@@ -78,8 +82,17 @@ type Client struct {
 // Dial connects to an ensemble and returns once the session is established. Each
 // server is host or host:port; the default port is 2181. Names are resolved at
 // every attempt. Dial tries the servers in turn until ctx ends, and then the error
-// says what went wrong last. If a server refuses a credential, or an option is
-// invalid, Dial returns an error at once.
+// says what went wrong last. If no server answers, it tries for ever, so give it a
+// deadline:
+//
+//	dialing, cancel := context.WithTimeout(ctx, 30*time.Second)
+//	defer cancel()
+//	client, err := zkrecipes.Dial(dialing, servers, nil)
+//
+// The Client lives on when that context ends. The Logger gets a warning, with the reason,
+// for each server that cannot be reached: at the first attempt, and then every 10 s at
+// most. If a server refuses a credential, or an option is invalid, Dial returns an error at
+// once.
 func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error) {
 	c, err := newClient(ctx, servers, opts)
 	if err != nil {

@@ -1,8 +1,13 @@
 package zkrecipes
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -99,4 +104,60 @@ func TestPingNamesWhatItCannotWorkWith(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.EqualError(t, c.Ping(t.Context()), "zkrecipes: ping "+w.srv.Addr()+": client closed")
 	})
+}
+
+// text collects what a Logger writes.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (x *text) Write(b []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.Write(b)
+}
+
+// lines returns the lines that contain all of the words.
+func (x *text) lines(words ...string) (found []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for line := range strings.Lines(x.b.String()) {
+		missing := false
+		for _, word := range words {
+			missing = missing || !strings.Contains(line, word)
+		}
+		if !missing {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func TestDialWarnsOfServersThatDoNotAnswer(t *testing.T) {
+	for name, fault := range map[string]struct {
+		do     zktest.Action
+		reason string
+	}{
+		"refused": {zktest.Refuse, "refuse"},
+		"silent":  {zktest.Silence, "handshake"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				w.plan.Add(zktest.Fault{Do: fault.do, Times: -1})
+				records := &text{}
+				soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_, err := Dial(soon, []string{"a:1", "b:2"}, &Options{Dialer: w.srv.DialContext, Logger: slog.New(slog.NewTextHandler(records, nil))})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				synctest.Wait()
+				for _, server := range []string{"a:1", "b:2"} {
+					warnings := records.lines("WARN", "cannot connect", "server="+server, fault.reason)
+					require.GreaterOrEqual(t, len(warnings), 4, records.b.String())
+					require.LessOrEqual(t, len(warnings), 6)
+				}
+				w.back()
+			})
+		})
+	}
 }

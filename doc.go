@@ -3,7 +3,9 @@
 // election, barriers and a queue. They are fair, wake no herd, and give every exclusive
 // grant a fencing token. Package zktest is a ZooKeeper inside the process, for tests.
 //
-//	client, err := zkrecipes.Dial(ctx, servers, nil)
+//	dialing, cancel := context.WithTimeout(ctx, 30*time.Second)
+//	defer cancel()
+//	client, err := zkrecipes.Dial(dialing, servers, nil)
 //	if err != nil {
 //		log.Fatal(err)
 //	}

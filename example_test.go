@@ -44,7 +44,9 @@ func Example() {
 	servers := []string{srv.Addr()}
 
 	// What follows is the first code in README.md, see readme_test.go.
-	client, err := zkrecipes.Dial(ctx, servers, nil)
+	dialing, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	client, err := zkrecipes.Dial(dialing, servers, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

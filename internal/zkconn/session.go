@@ -34,6 +34,9 @@ type Config struct {
 	Up     func()           // requests pass, for the first time or again
 	Down   func(err error)  // they no longer do
 	Sooner func()           // ValidUntil has moved to an earlier time
+	// Failed: an attempt to connect to that server has failed. Like Down, it must not
+	// call the Session's methods, save ID and Timeout.
+	Failed func(server string, err error)
 	Log    func(level slog.Level, msg string, args ...any)
 }
 
@@ -262,18 +265,21 @@ func (s *Session) onDown(conn uint64, err error) {
 		return
 	}
 	s.noteContact(err)
-	if s.up {
+	var refused *wire.AuthError
+	switch own := errors.As(err, &refused) && s.refusedOwn(refused); {
+	case s.up:
 		s.cfg.Down(err)
+	case s.cause == nil && !own && !s.wire.Over(): // else there is nothing to mend
+		s.cfg.Failed(s.server, err)
 	}
 	s.setUp(false)
 	s.nc = nil
 	s.lastErr = err
 	s.mu.Unlock()
-	var refused *wire.AuthError
 	switch {
 	case s.wire.Over():
 		s.finish(zk.ErrSessionExpired)
-	case errors.As(err, &refused) && !s.IsEstablished() && !s.refusedOwn(refused):
+	case refused != nil && !s.IsEstablished() && !s.refusedOwn(refused):
 		s.finish(refused)
 	}
 }

@@ -176,7 +176,7 @@ func TestB36OtherIdentitiesCannotTouchALease(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		alice, path := dial(t, &Options{Auth: []Auth{{Scheme: "digest", Data: []byte("alice:secret")}}}), ownPath(t)
 		l := held(t, r.ours(alice, path).Lock)
-		_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: path + "-data", Data: []byte("private")})
+		_, err := l.Commit(r.ctx, OpCreate(path+"-data", []byte("private"), 0, nil))
 		require.NoError(t, err)
 		place, own := l.Check(), held(t, r.m.Lock)
 		refused := func(err error) {
@@ -196,7 +196,7 @@ func TestB36OtherIdentitiesCannotTouchALease(t *testing.T) {
 		refused(err)
 		_, _, err = own.Children(r.ctx, path)
 		refused(err)
-		_, err = own.Commit(r.ctx, &zk.SetDataRequest{Path: path + "-data", Version: -1})
+		_, err = own.Commit(r.ctx, OpSet(path+"-data", nil, -1))
 		refused(err)
 		require.NoError(t, own.Release())
 		_, err = l.Commit(r.ctx)

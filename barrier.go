@@ -125,7 +125,7 @@ func (b *Barrier) check(ctx context.Context) error {
 
 func (b *Barrier) wait(ctx context.Context) (int, error) {
 	c := b.line.c
-	ctx, done := c.bind(ctx)
+	ctx, done := c.bindWait(ctx)
 	defer done()
 	if err := c.awaitAbandoned(ctx, b.line.path); err != nil {
 		return 0, err

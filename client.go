@@ -51,11 +51,20 @@ type Client struct {
 	longLine   int   // see longLine
 	segment    int64 // segment size of its queues, in simulations; 0: the default
 
-	tasks      zkconn.Tasks
-	closing    context.Context // ends when Close begins, with ErrClosed
-	beginClose context.CancelCauseFunc
-	closed     chan struct{} // closed when Close is done
-	result     error         // of Close
+	tasks       zkconn.Tasks
+	closing     context.Context // ends when Close begins, with ErrClosed
+	beginClose  context.CancelCauseFunc
+	waiting     context.Context // ends when Shutdown or Close begins, with ErrClosed
+	stopWaiting context.CancelCauseFunc
+	held        openWork  // grants that somebody has, and calls that Shutdown waits for
+	writes      openWork  // calls that write and need no grant
+	began       time.Time // when Dial was called
+	warned      struct {  // when there was a warning about each server
+		sync.Mutex
+		at map[string]time.Time
+	}
+	closed chan struct{} // closed when Close is done
+	result error         // of Close
 
 	mu        sync.Mutex
 	current   *session
@@ -73,8 +82,17 @@ type Client struct {
 // Dial connects to an ensemble and returns once the session is established. Each
 // server is host or host:port; the default port is 2181. Names are resolved at
 // every attempt. Dial tries the servers in turn until ctx ends, and then the error
-// says what went wrong last. If a server refuses a credential, or an option is
-// invalid, Dial returns an error at once.
+// says what went wrong last. If no server answers, it tries for ever, so give it a
+// deadline:
+//
+//	dialing, cancel := context.WithTimeout(ctx, 30*time.Second)
+//	defer cancel()
+//	client, err := zkrecipes.Dial(dialing, servers, nil)
+//
+// The Client lives on when that context ends. The Logger gets a warning, with the reason,
+// for each server that cannot be reached: at the first attempt, and then every 10 s at
+// most. If a server refuses a credential, or an option is invalid, Dial returns an error at
+// once.
 func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error) {
 	c, err := newClient(ctx, servers, opts)
 	if err != nil {
@@ -113,7 +131,8 @@ func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error)
 
 // Close ends every lease, deletes their znodes and ends the session. The leases'
 // contexts end before the first deletion is sent. Waiting calls and later ones
-// return ErrClosed.
+// return ErrClosed. Close does not wait for the code that still runs with a lease or an
+// item: use Shutdown for that.
 //
 // Close blocks until all is done and the client's goroutines have ended, at most
 // about half the session timeout plus 3 s. It does not wait for Trace functions.
@@ -121,6 +140,7 @@ func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error)
 // ErrSessionNotClosed then: the session is left to time out on the servers. A second
 // Close waits for the first.
 func (c *Client) Close() error {
+	c.stopGrants() // before endGrants looks for those that there are
 	c.beginClose(ErrClosed)
 	<-c.closed
 	return c.result
@@ -259,10 +279,24 @@ func (c *Client) check(ctx context.Context, path string) error {
 	return c.checkPath(path)
 }
 
-// bind returns a context that ends with ctx and with the Client.
+// bind returns a context that ends with ctx and when the Client is closed.
 func (c *Client) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	return bindTo(c.closing, ctx)
+}
+
+// bindWait is like bind for a call that waits for a grant or for others, which a Shutdown
+// ends, too.
+func (c *Client) bindWait(ctx context.Context) (context.Context, context.CancelFunc) {
+	return bindTo(c.waiting, ctx)
+}
+
+func bindTo(end, ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.closing, func() { cancel(zkconn.Stopped(ErrClosed)) })
+	ended := func() { cancel(zkconn.Stopped(ErrClosed)) }
+	stop := context.AfterFunc(end, ended)
+	if end.Err() != nil { // AfterFunc takes a moment, in which the call would begin
+		ended()
+	}
 	return ctx, func() {
 		stop()
 		cancel(nil)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
@@ -39,7 +38,7 @@ func TestPutTakesOneRequestAndTakeWithAckFive(t *testing.T) {
 	require.Equal(t, map[string]int{opNack: 1}, r.p.Count(), "nack")
 	it = takeOn(t, r.q)
 	r.p.Reset()
-	require.NoError(t, it.Ack(r.ctx, &zk.CreateRequest{Path: r.path + "-x"}))
+	require.NoError(t, it.Ack(r.ctx, OpCreate(r.path+"-x", nil, 0, nil)))
 	require.Equal(t, map[string]int{"multi(setData,delete,delete,delete,create)": 1}, r.p.Count(), "ack with operations")
 
 	r.p.Reset()

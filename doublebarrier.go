@@ -81,7 +81,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	if err := d.check(ctx); err != nil {
 		return nil, fail("enter", r.path(), err)
 	}
-	ctx, done := r.c.bind(ctx)
+	ctx, done := r.c.bindWait(ctx)
 	defer done()
 	// A member whose Enter or Leave was canceled counts until its znode is deleted.
 	err := r.c.awaitAbandoned(ctx, r.path())

@@ -61,7 +61,10 @@ func (v *Visit) leave(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	ctx, done := v.d.line.c.bind(ctx)
+	c := v.d.line.c
+	c.held.goOn() // the visit ends before this member has left together with the others
+	defer c.held.end()
+	ctx, done := c.bind(ctx)
 	defer done()
 	select {
 	case v.turn <- struct{}{}: // even if ctx has ended, because the member has to leave

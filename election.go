@@ -97,9 +97,9 @@ func (t *Term) Resign() error { return t.Release() }
 // returned if ctx or the session ends before the reply comes. Cost: one request and one
 // commit.
 func (t *Term) Proclaim(ctx context.Context, value []byte) error {
-	write := &zk.SetDataRequest{Path: t.g.line.path + leaderName, Data: value, Version: -1}
+	write := OpSet(t.g.line.path+leaderName, value, -1)
 	for {
-		_, err := t.commit(ctx, []any{write})
+		_, err := t.commit(ctx, []Op{write})
 		switch {
 		case errors.Is(err, ErrUncertain) && ctx.Err() == nil && t.Err() == nil:
 			continue

@@ -367,7 +367,7 @@ func TestB14ALeaderThatSleptDoesNotKnowButItsCommitsFail(t *testing.T) {
 		require.ErrorIs(t, term.Err(), ErrLost)
 		second := next.Get()
 		w.back()
-		_, err := term.Commit(t.Context(), &zk.CreateRequest{Path: "/never"})
+		_, err := term.Commit(t.Context(), OpCreate("/never", nil, 0, nil))
 		require.ErrorIs(t, err, ErrLost)
 		require.ErrorIs(t, term.Proclaim(t.Context(), []byte("still me")), ErrLost)
 		w.leaderIs("b")

@@ -12,7 +12,7 @@ import (
 // has returned and campaigns again, whatever f returned: most errors of f are due to the
 // end of its context then. They are logged. So f should return as soon as its context
 // ends. Until it does, the process does not lead again, but another one may, so f should
-// write by Term.Commit or with Term.Token.
+// write by Term.Commit or with Term.Token. Client.Shutdown ends f's context, too.
 //
 // Otherwise Lead ends with f and returns f's error, or nil, joined with the error of
 // Resign. If only the servers knew of the loss when f returned, Lead campaigns again if f
@@ -40,6 +40,12 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 		return fail("lead", r.path(), err)
 	}
 	value = slices.Clone(value)
+	if !r.c.held.begin() {
+		return fail("lead", r.path(), ErrClosed)
+	}
+	defer r.c.held.end()
+	ctx, done := r.c.bindWait(ctx)
+	defer done()
 	for {
 		if again, err := e.leadOnce(ctx, value, f); !again {
 			return err
@@ -82,11 +88,9 @@ type leadTurn struct {
 	end chan struct{} // closed at the end
 }
 
-// takeLead waits until no other call of Lead campaigns or leads on that path. endLead must
+// takeLead waits, until ctx ends, until no other call of Lead campaigns or leads on that path. endLead must
 // be called in the end.
 func (c *Client) takeLead(ctx context.Context, path string) (*leadTurn, error) {
-	ctx, unbind := c.bind(ctx)
-	defer unbind()
 	for {
 		c.mu.Lock()
 		busy := c.leading[path]

@@ -40,7 +40,8 @@ var (
 	// line: the call holds nothing, and if there is a place, the client deletes it as
 	// soon as it may, or it goes with the session.
 	ErrUncertain = errors.New("outcome unknown")
-	// ErrClosed is returned if the Client was closed.
+	// ErrClosed is returned if the Client was closed, or if it is being shut down and
+	// grants nothing more.
 	ErrClosed = errors.New("client closed")
 	// ErrExhausted is returned if the counter of creates of a line is at its end, where
 	// ZooKeeper assigns the same number again and again, and the client cannot delete

@@ -64,7 +64,7 @@ func TestErrorsOfTheAPICanBeMatched(t *testing.T) {
 	}{
 		{"invalid path", ErrInvalidPath, lock("locks")},
 		{"invalid path of an operation", ErrInvalidPath, func(t *testing.T, w *world, c *Client) error {
-			_, err := lockOn(t, NewMutex(c, w.path)).Commit(t.Context(), &zk.DeleteRequest{Path: "/a/"})
+			_, err := lockOn(t, NewMutex(c, w.path)).Commit(t.Context(), OpDelete("/a/", 0))
 			return err
 		}},
 		{"invalid path in an option", ErrInvalidPath, func(t *testing.T, _ *world, _ *Client) error {
@@ -100,7 +100,7 @@ func TestErrorsOfTheAPICanBeMatched(t *testing.T) {
 			return err
 		}},
 		{"a large transaction", ErrTooLarge, func(t *testing.T, w *world, c *Client) error {
-			_, err := lockOn(t, NewMutex(c, w.path)).Commit(t.Context(), &zk.CreateRequest{Path: "/large", Data: large})
+			_, err := lockOn(t, NewMutex(c, w.path)).Commit(t.Context(), OpCreate("/large", large, 0, nil))
 			return err
 		}},
 		{"a large item", ErrTooLarge, func(t *testing.T, _ *world, c *Client) error {

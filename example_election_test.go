@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -45,7 +43,7 @@ func ExampleElection_Lead() {
 	err := scheduler.Lead(ctx, []byte("10.0.0.7:8080"), func(ctx context.Context, term *zkrecipes.Term) error {
 		// ctx ends when the leadership is lost. A write by Commit is made only while
 		// this process leads.
-		_, err := term.Commit(ctx, &zk.CreateRequest{Path: "/services/plan", Data: []byte("v1")})
+		_, err := term.Commit(ctx, zkrecipes.OpCreate("/services/plan", []byte("v1"), 0, nil))
 		if err == nil {
 			fmt.Println("planned")
 		}

@@ -82,7 +82,7 @@ func ExampleItem_Ack() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = job.Ack(ctx, &zk.CreateRequest{Path: "/result", Data: job.Data})
+	err = job.Ack(ctx, zkrecipes.OpCreate("/result", job.Data, 0, nil))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func ExampleItem_Ack() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = next.Ack(ctx, &zk.CreateRequest{Path: "/result", Data: next.Data})
+	err = next.Ack(ctx, zkrecipes.OpCreate("/result", next.Data, 0, nil))
 	fmt.Printf("done: %s; %s: result exists: %v\n", job.Data, next.Data, errors.Is(err, zk.ErrNodeExists))
 	if err := next.Nack(ctx); err != nil { // it is still claimed; return it to the queue
 		log.Fatal(err)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -72,8 +70,8 @@ func ExampleRWLock_Downgrade() {
 	config := zkrecipes.NewRWLock(client, "/config/lock")
 	err := config.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
 		_, err := lease.Commit(ctx, // both or neither
-			&zk.CreateRequest{Path: "/config/routes", Data: []byte("/shop -> shop-7")},
-			&zk.CreateRequest{Path: "/config/backends", Data: []byte("shop-7 = 10.0.0.7")})
+			zkrecipes.OpCreate("/config/routes", []byte("/shop -> shop-7"), 0, nil),
+			zkrecipes.OpCreate("/config/backends", []byte("shop-7 = 10.0.0.7"), 0, nil))
 		if err != nil {
 			return err
 		}

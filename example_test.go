@@ -7,8 +7,6 @@ import (
 	"log"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -160,7 +158,7 @@ func ExampleLease_Commit() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = lease.Commit(ctx, &zk.CreateRequest{Path: "/accounts/7/balance", Data: []byte("100")})
+	_, err = lease.Commit(ctx, zkrecipes.OpCreate("/accounts/7/balance", []byte("100"), 0, nil))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -169,7 +167,7 @@ func ExampleLease_Commit() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = lease.Commit(ctx, &zk.SetDataRequest{Path: "/accounts/7/balance", Data: []byte("90"), Version: stat.Version})
+	_, err = lease.Commit(ctx, zkrecipes.OpSet("/accounts/7/balance", []byte("90"), stat.Version))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -179,11 +177,11 @@ func ExampleLease_Commit() {
 	}
 	fmt.Printf("balance: %s\n", balance)
 
-	if _, err = lease.Commit(ctx, &zk.DeleteRequest{Path: "/accounts/7/balance", Version: -1}); err != nil {
+	if _, err = lease.Commit(ctx, zkrecipes.OpDelete("/accounts/7/balance", -1)); err != nil {
 		log.Fatal(err)
 	}
 	lease.Release()
-	_, err = lease.Commit(ctx, &zk.CreateRequest{Path: "/accounts/7/balance"})
+	_, err = lease.Commit(ctx, zkrecipes.OpCreate("/accounts/7/balance", nil, 0, nil))
 	fmt.Println(err)
 	// Output:
 	// balance: 90

@@ -64,6 +64,10 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Clie
 	if err := r.check(ctx); err != nil {
 		return fail(op, r.path(), err)
 	}
+	if !r.c.writes.begin() {
+		return fail(op, r.path(), ErrClosed)
+	}
+	defer r.c.writes.end()
 	ctx, done := r.c.bind(ctx)
 	defer done()
 	path := r.abs()
@@ -113,7 +117,7 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Clie
 // the gate opens. Wait believes that the gate is open only after a request "sync",
 // because its server may lag behind the others.
 func (g *Gate) Wait(ctx context.Context) error {
-	return g.self().inSessions(ctx, "wait", func(ctx context.Context, s *session, path string) error {
+	return g.self().waitInSessions(ctx, "wait", func(ctx context.Context, s *session, path string) error {
 		for {
 			w, err := s.Watch(ctx, path)
 			switch {

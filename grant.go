@@ -213,6 +213,9 @@ func (g *grant) announceEnd(cause error, handles map[*Lease]struct{}) {
 	for l := range handles {
 		l.end(cause)
 	}
+	if !g.idle {
+		g.line.c.held.end()
+	}
 }
 
 // enter adds a handle, which is exclusive or shared as k says. It returns ErrUpgrade if

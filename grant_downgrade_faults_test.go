@@ -268,7 +268,7 @@ func TestB32CommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	defer cancel()
 	committed := make(chan error, 1)
 	go func() {
-		_, err := l.Commit(ctx, &zk.CreateRequest{Path: data})
+		_, err := l.Commit(ctx, OpCreate(data, nil, 0, nil))
 		committed <- err
 	}()
 	var err error

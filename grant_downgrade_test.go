@@ -273,7 +273,7 @@ func TestCommitsDuringADowngradeAreCarriedOutOnce(t *testing.T) {
 						return
 					default:
 					}
-					if _, err := l.Commit(r.ctx, &zk.SetDataRequest{Path: data, Version: -1}); err != nil {
+					if _, err := l.Commit(r.ctx, OpSet(data, nil, -1)); err != nil {
 						t.Error(err)
 						return
 					}

@@ -110,7 +110,7 @@ func putLater(t testing.TB, q *Queue, data string) *harness.Call[ItemID] {
 	return harness.Go(t, func(ctx context.Context) (ItemID, error) { return q.Put(ctx, []byte(data)) })
 }
 
-func ackLater(t testing.TB, it *Item, ops ...any) *harness.Call[struct{}] {
+func ackLater(t testing.TB, it *Item, ops ...Op) *harness.Call[struct{}] {
 	return harness.GoErr(t, func(ctx context.Context) error { return it.Ack(ctx, ops...) })
 }
 

@@ -41,7 +41,7 @@ func TestCommitThatMeetsAnEvictionReportsSuccessOnlyIfApplied(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for {
-					_, err := l.Commit(r.ctx, &zk.SetDataRequest{Path: data, Version: -1})
+					_, err := l.Commit(r.ctx, OpSet(data, nil, -1))
 					if err != nil {
 						if !errors.Is(err, ErrLost) {
 							t.Error(err)
@@ -67,7 +67,7 @@ func TestACommitCannotSetDataOnItsPlace(t *testing.T) {
 	l := r.lock()
 	a := lockLater(t, NewMutex(dial(t, nil), r.path))
 	r.queued(2)
-	_, err := l.Commit(r.ctx, &zk.SetDataRequest{Path: l.Check().Path, Data: []byte("shard 7"), Version: -1})
+	_, err := l.Commit(r.ctx, OpSet(l.Check().Path, []byte("shard 7"), -1))
 	require.ErrorContains(t, err, "it is a place in a line")
 	require.True(t, a.Waiting())
 	require.NoError(t, l.Release())
@@ -84,7 +84,7 @@ func TestACancelledCommitReturnsAtOnceAndIsUncertain(t *testing.T) {
 			done := make(chan error, 1)
 			path := r.path + "-" + when
 			go func() {
-				_, err := l.Commit(ctx, &zk.CreateRequest{Path: path, Data: make([]byte, 1<<20-1000)})
+				_, err := l.Commit(ctx, OpCreate(path, make([]byte, 1<<20-1000), 0, nil))
 				done <- err
 			}()
 			r.p.Await(rule)
@@ -97,7 +97,7 @@ func TestACancelledCommitReturnsAtOnceAndIsUncertain(t *testing.T) {
 			require.NoError(t, l.Err(), "the lease is still held")
 			rule.Release()
 			r.p.Off(rule)
-			rs, err := l.Commit(r.ctx, &zk.SetDataRequest{Path: path, Version: 0})
+			rs, err := l.Commit(r.ctx, OpSet(path, nil, 0))
 			require.NoError(t, err, "the commit was applied, before the one that follows it")
 			require.Equal(t, int32(1), rs[0].Stat.Version)
 			require.NoError(t, l.Release())
@@ -129,7 +129,7 @@ func TestACommitWithAContextThatHasEndedSendsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
 	r.p.Reset()
-	_, err := l.Commit(ctx, &zk.SetDataRequest{Path: r.path + "-x"})
+	_, err := l.Commit(ctx, OpSet(r.path+"-x", nil, 0))
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, ErrUncertain)
 	require.Empty(t, r.p.Count())
@@ -178,7 +178,7 @@ func TestB53CommitWhoseReplyIsLostIsUncertain(t *testing.T) {
 				rule := r.p.On(op, 1, what)
 				defer r.p.Off(rule)
 				path := r.path + "/" + string(name[0])
-				_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: path})
+				_, err := l.Commit(r.ctx, OpCreate(path, nil, 0, nil))
 				require.ErrorIs(t, err, ErrUncertain)
 				require.ErrorIs(t, err, zk.ErrConnectionClosed)
 				_, _, err = l.Get(r.ctx, path)
@@ -200,7 +200,7 @@ func TestB53CommitWhoseReplyIsLostIsUncertain(t *testing.T) {
 				r.p.Await(rule)
 				cancel(why)
 			}()
-			_, err := l.Commit(ctx, &zk.CreateRequest{Path: r.path + "/c"})
+			_, err := l.Commit(ctx, OpCreate(r.path+"/c", nil, 0, nil))
 			require.ErrorIs(t, err, ErrUncertain)
 			require.ErrorIs(t, err, why)
 			rule.Release()

@@ -103,7 +103,7 @@ func (r recipe) enterOrReenter(ctx context.Context, op string, k kind, held func
 			}
 		}
 	}
-	ctx, done := r.c.bind(ctx)
+	ctx, done := r.c.bindWait(ctx)
 	defer done()
 	for {
 		g, err := enter(ctx, k)
@@ -161,10 +161,19 @@ func (r recipe) holderIn(ctx context.Context) (h holder, ok bool) {
 // inSessions calls f with the session, and again with the next one for as long as sessions
 // end before f does.
 func (r recipe) inSessions(ctx context.Context, op string, f func(ctx context.Context, s *session, path string) error) error {
+	return r.whileBound(ctx, op, (*Client).bind, f)
+}
+
+// waitInSessions is like inSessions for a call that a Shutdown ends; see Client.bindWait.
+func (r recipe) waitInSessions(ctx context.Context, op string, f func(ctx context.Context, s *session, path string) error) error {
+	return r.whileBound(ctx, op, (*Client).bindWait, f)
+}
+
+func (r recipe) whileBound(ctx context.Context, op string, bind func(*Client, context.Context) (context.Context, context.CancelFunc), f func(context.Context, *session, string) error) error {
 	if err := r.check(ctx); err != nil {
 		return fail(op, r.path(), err)
 	}
-	ctx, done := r.c.bind(ctx)
+	ctx, done := bind(r.c, ctx)
 	defer done()
 	for {
 		s, err := r.c.live(ctx)

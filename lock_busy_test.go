@@ -192,11 +192,11 @@ func TestB37CommitOnABusyServerIsUncertainAndNotRetried(t *testing.T) {
 		answer.Op = "multi"
 		w.plan.Add(answer)
 		var err error
-		requests := w.requests(func() { _, err = l.Commit(t.Context(), &zk.CreateRequest{Path: "/a"}) })
+		requests := w.requests(func() { _, err = l.Commit(t.Context(), OpCreate("/a", nil, 0, nil)) })
 		require.ErrorIs(t, err, ErrUncertain)
 		require.Equal(t, map[string]int{"multi(check,create)": 1}, requests, "not repeated")
 		w.stands(l)
-		_, err = l.Commit(t.Context(), &zk.CreateRequest{Path: "/a"})
+		_, err = l.Commit(t.Context(), OpCreate("/a", nil, 0, nil))
 		if answer.After {
 			require.ErrorIs(t, err, zk.ErrNodeExists)
 		} else {
@@ -262,11 +262,11 @@ func TestB37CommitBeyondTheQuotaChangesNothing(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		l := w.holds(w.client(nil))
 		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: errQuotaExceeded, Op: "multi"})
-		_, err := l.Commit(t.Context(), &zk.CreateRequest{Path: "/a"})
+		_, err := l.Commit(t.Context(), OpCreate("/a", nil, 0, nil))
 		require.ErrorContains(t, err, "-125")
 		require.NotErrorIs(t, err, ErrUncertain)
 		w.stands(l)
-		_, err = l.Commit(t.Context(), &zk.CreateRequest{Path: "/a"})
+		_, err = l.Commit(t.Context(), OpCreate("/a", nil, 0, nil))
 		require.NoError(t, err)
 		require.NoError(t, l.Release())
 	})

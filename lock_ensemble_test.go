@@ -89,7 +89,7 @@ func TestB16CommitIsRefusedBehindAFollowerThatIsCutOff(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, l := range q.lines { // at once: the follower closes its connections soon
 		wg.Go(func() {
-			if _, err := l.holder.Commit(q.ctx, &zk.SetDataRequest{Path: l.data, Data: []byte("old"), Version: -1}); err == nil {
+			if _, err := l.holder.Commit(q.ctx, OpSet(l.data, []byte("old"), -1)); err == nil {
 				t.Error("a Commit under an old lease has succeeded")
 			}
 		})
@@ -151,7 +151,7 @@ func (q *quorum) hold(node *zkserver.Node) {
 		path := harness.NewPath(q.t)
 		l := &contest{data: path + "-data", holder: held(q.t, side.ours(q.client, path).Lock)}
 		l.work = l.holder.Context(q.ctx)
-		_, err := l.holder.Commit(q.ctx, &zk.CreateRequest{Path: l.data, Data: []byte("first")})
+		_, err := l.holder.Commit(q.ctx, OpCreate(l.data, []byte("first"), 0, nil))
 		require.NoError(q.t, err)
 		c := dialTo(q.t, servers, nil)
 		l.waiter = later(q.t, side.theirs(c, path).Lock)
@@ -169,7 +169,7 @@ func (q *quorum) handedOver() {
 	for _, l := range q.lines {
 		next := l.waiter.Get()
 		require.Greater(q.t, next.Token(), l.holder.Token())
-		_, err := next.Commit(q.ctx, &zk.SetDataRequest{Path: l.data, Data: []byte("next"), Version: -1})
+		_, err := next.Commit(q.ctx, OpSet(l.data, []byte("next"), -1))
 		require.NoError(q.t, err)
 		require.NoError(q.t, next.Release())
 	}
@@ -206,7 +206,7 @@ func (q *quorum) refused() {
 	q.t.Helper()
 	conn := harness.RawTo(q.t, []string{q.leader.Addr(), q.Nodes[0].Addr(), q.Nodes[1].Addr(), q.Nodes[2].Addr()})
 	for _, l := range q.lines {
-		_, err := l.holder.Commit(q.ctx, &zk.SetDataRequest{Path: l.data, Data: []byte("old"), Version: -1})
+		_, err := l.holder.Commit(q.ctx, OpSet(l.data, []byte("old"), -1))
 		require.ErrorIs(q.t, err, ErrLost)
 		require.ErrorIs(q.t, l.holder.Release(), ErrLost)
 		_, err = conn.Sync(l.data)
@@ -398,7 +398,7 @@ func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 			return fmt.Errorf("token %d granted after token %d was used", l.Token(), last)
 		}
 		// Without a version: only the lock protects the counter.
-		_, err = l.Commit(ctx, &zk.SetDataRequest{Path: counter, Data: fmt.Appendf(nil, "%d %d", n+1, l.Token()), Version: -1})
+		_, err = l.Commit(ctx, OpSet(counter, fmt.Appendf(nil, "%d %d", n+1, l.Token()), -1))
 		if err != nil {
 			return err
 		}

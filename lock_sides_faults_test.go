@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
@@ -67,7 +66,7 @@ func TestB05LocksOfEachSideRequestedWhileDisconnectedAreTakenInTheNextSession(t 
 		tried := later(t, r.ours(r.c, r.path+"-tried").TryLock)
 		committed := make(chan error, 1)
 		go func() {
-			_, err := lost.Commit(r.ctx, &zk.CreateRequest{Path: r.path + "-late"})
+			_, err := lost.Commit(r.ctx, OpCreate(r.path+"-late", nil, 0, nil))
 			committed <- err
 		}()
 		harness.EndSession(t, harness.Server(), old, password)
@@ -150,7 +149,7 @@ func TestB09ExpiryEndsALeaseOfEachSide(t *testing.T) {
 			require.NoError(t, r.ctx.Err())
 			require.ErrorIs(t, l.Err(), ErrLost)
 			require.Zero(t, l.ValidUntil())
-			_, err := l.Commit(r.ctx, &zk.CreateRequest{Path: r.path + "/late"})
+			_, err := l.Commit(r.ctx, OpCreate(r.path+"/late", nil, 0, nil))
 			require.ErrorIs(t, err, ErrLost)
 			_, _, err = l.Get(r.ctx, r.path)
 			require.ErrorIs(t, err, ErrLost)

@@ -62,11 +62,11 @@ func TestA05EachSideWorksUnderAPrefix(t *testing.T) {
 			require.Equal(t, root+"/app/locks/orders/"+places[0], l.Check().Path)
 
 			rs, err := l.Commit(ctx,
-				&zk.CreateRequest{Path: "/locks/data", Data: []byte("1")},
-				&zk.CreateRequest{Path: "/locks/seq-", Flags: zk.FlagSequence})
+				OpCreate("/locks/data", []byte("1"), 0, nil),
+				OpCreate("/locks/seq-", nil, zk.FlagSequence, nil))
 			require.NoError(t, err)
-			require.Equal(t, "/locks/data", rs[0].String)
-			require.Equal(t, "/locks/seq-0000000002", rs[1].String, "the parent's first child was the line")
+			require.Equal(t, "/locks/data", rs[0].Path)
+			require.Equal(t, "/locks/seq-0000000002", rs[1].Path, "the parent's first child was the line")
 			data, _, err := l.Get(ctx, "/locks/data")
 			require.NoError(t, err)
 			require.Equal(t, "1", string(data))

@@ -55,7 +55,7 @@ func (c *keptCall) end(g *grant, err error) {
 func (m *keeping) lock(ctx context.Context) (*keptLock, error) {
 	c, key := m.line.c, m.line.key()
 	switch {
-	case c.closing.Err() != nil:
+	case c.waiting.Err() != nil:
 		return nil, ErrClosed
 	case ctx.Err() != nil:
 		return nil, c.contextErr(ctx)
@@ -196,12 +196,12 @@ func (k *keptLock) take() {
 	for _, call := range k.calls {
 		call.late = false
 	}
-	ctx, cancel := c.bind(context.Background()) // it does not end with any one call
+	ctx, cancel := c.bindWait(context.Background()) // it does not end with any one call
 	k.stop = cancel
 	c.tasks.Start(func() {
 		defer cancel()
 		g, err := k.line.enter(ctx, kindLock)
-		k.taken(g, err, ctx.Err() != nil && c.closing.Err() == nil)
+		k.taken(g, err, ctx.Err() != nil && c.waiting.Err() == nil)
 	})
 }
 
@@ -377,18 +377,19 @@ func (k *keptLock) confirm(w *zkconn.Watch) {
 }
 
 // goesOn gives next to a call, or keeps it. false: the place has to be left. That is so
-// unless it stands, and is alone or was when the first of the calls came.
+// unless it stands, and is alone or was when the first of the calls came, and once nothing
+// is granted any more.
 func (k *keptLock) goesOn(next *grant, stands bool) bool {
 	k.mu.Lock()
 	defer k.unlock()
-	waits := len(k.calls) > 0
+	waits, stopped := len(k.calls) > 0, k.line.c.held.isStopped()
 	switch {
 	case k.current != next: // it was lost
 		k.busy = false
 		k.take()
 		return true
-	case stands && k.hasCompany() && waits && !k.calls[0].late:
-	case k.hasCompany(), !stands:
+	case stands && !stopped && k.hasCompany() && waits && !k.calls[0].late:
+	case k.hasCompany(), !stands, stopped:
 		k.drop()
 		return false
 	}
@@ -401,6 +402,9 @@ func (k *keptLock) goesOn(next *grant, stands bool) bool {
 		})
 	case k.begin(next):
 		k.serve()
+	case k.line.c.held.isStopped(): // since the look above
+		k.drop()
+		return false
 	}
 	return true
 }

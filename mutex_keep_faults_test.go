@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
@@ -232,11 +231,11 @@ func TestCommitOfAReleasedLeaseIsNotSent(t *testing.T) {
 		m := NewMutex(c, w.path, KeepFor(time.Hour))
 		w.keep(m)
 		l := lockOn(t, m)
-		_, err := l.Commit(t.Context(), &zk.CreateRequest{Path: "/data"})
+		_, err := l.Commit(t.Context(), OpCreate("/data", nil, 0, nil))
 		require.NoError(t, err)
 		w.away(c)
 		late := harness.GoErr(t, func(ctx context.Context) error {
-			_, err := l.Commit(ctx, &zk.SetDataRequest{Path: "/data", Data: []byte("late"), Version: -1})
+			_, err := l.Commit(ctx, OpSet("/data", []byte("late"), -1))
 			return err
 		})
 		synctest.Wait()
@@ -261,11 +260,11 @@ func TestCommitWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
 		m := NewMutex(c, w.path, KeepFor(time.Hour))
 		w.keep(m)
 		l := lockOn(t, m)
-		_, err := l.Commit(t.Context(), &zk.CreateRequest{Path: "/data"})
+		_, err := l.Commit(t.Context(), OpCreate("/data", nil, 0, nil))
 		require.NoError(t, err)
 		for _, after := range []bool{false, true} {
 			w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi"})
-			_, err = l.Commit(t.Context(), &zk.SetDataRequest{Path: "/data", Version: -1})
+			_, err = l.Commit(t.Context(), OpSet("/data", nil, -1))
 			require.ErrorIs(t, err, ErrUncertain)
 		}
 		require.NoError(t, l.Release())

@@ -58,8 +58,8 @@ type Options struct {
 	// wraps a socket, give it a method NetConn() net.Conn that returns the socket,
 	// as *tls.Conn has: without a socket, each request costs one more goroutine.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Logger gets a record for each change of the session. Its handler is called in
-	// the same way as the functions of Trace. nil: silent.
+	// Logger gets a record for each change of the session, and for servers that cannot be
+	// reached. Its handler is called in the same way as the functions of Trace. nil: silent.
 	Logger *slog.Logger
 	// Trace is called when something happens to leases and sessions.
 	Trace *Trace
@@ -84,6 +84,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		lastNumber: tuning.LastNumber(ctx, maxNumber),
 		longLine:   tuning.LongLine(ctx, longLine),
 		segment:    tuning.Segment(ctx),
+		began:      time.Now(),
 		closed:     make(chan struct{}),
 		changed:    make(chan struct{}),
 		lines:      map[string]lineState{},
@@ -111,7 +112,9 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	if opts.Trace != nil {
 		c.hooks.trace = *opts.Trace
 	}
+	c.warned.at = map[string]time.Time{}
 	c.closing, c.beginClose = context.WithCancelCause(context.Background())
+	c.waiting, c.stopWaiting = context.WithCancelCause(c.closing)
 	return c, nil
 }
 

@@ -207,7 +207,7 @@ func (q *Queue) Take(ctx context.Context) (*Item, error) {
 	if err := q.check(ctx); err != nil {
 		return nil, q.fail("take from", err)
 	}
-	ctx, done := q.c.bind(ctx)
+	ctx, done := q.c.bindWait(ctx)
 	defer done()
 	items, err := q.takeN(ctx, 1)
 	if err != nil {
@@ -226,7 +226,7 @@ func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 	if err != nil {
 		return nil, q.fail("take from", err)
 	}
-	ctx, done := q.c.bind(ctx)
+	ctx, done := q.c.bindWait(ctx)
 	defer done()
 	items, err := q.takeN(ctx, min(n, maxBatch))
 	return items, q.fail("take from", err)
@@ -244,7 +244,7 @@ func (q *Queue) TryTake(ctx context.Context) (*Item, error) {
 	if err := q.check(ctx); err != nil {
 		return nil, q.fail("take from", err)
 	}
-	ctx, done := q.c.bind(ctx)
+	ctx, done := q.c.bindWait(ctx)
 	defer done()
 	it, err := q.tryTake(ctx)
 	if err == nil && it == nil {

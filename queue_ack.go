@@ -242,23 +242,3 @@ func (a *ackTransaction) findNext(next *entry) {
 		a.next, _ = a.rejoin.findLostJoin(a.it.claim.s, next.uuid)
 	}
 }
-
-// mapOps returns the caller's operations as they are to be sent, with data of their own:
-// they may be sent after the caller has returned.
-func (q *Queue) mapOps(ops []any) ([]any, error) {
-	mapped := make([]any, len(ops))
-	for i, op := range ops {
-		m, err := q.c.mapOp(op)
-		if err != nil {
-			return nil, fmt.Errorf("operation %d: %w", i, err)
-		}
-		switch m := m.(type) {
-		case *zk.CreateRequest:
-			m.Data = slices.Clone(m.Data)
-		case *zk.SetDataRequest:
-			m.Data = slices.Clone(m.Data)
-		}
-		mapped[i] = m
-	}
-	return mapped, nil
-}

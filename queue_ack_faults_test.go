@@ -66,8 +66,8 @@ func TestB44AckWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 				it := takeOn(t, r.q)
 				rule := r.p.On(op, 1, action)
 				a := ackLater(t, it,
-					&zk.CreateRequest{Path: r.path + "-done/", Flags: zk.FlagSequence, Acl: zk.WorldACL(zk.PermAll)},
-					&zk.SetDataRequest{Path: r.path + "-done", Data: []byte(it.ID), Version: -1})
+					OpCreate(r.path+"-done/", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll)),
+					OpSet(r.path+"-done", []byte(it.ID), -1))
 				r.p.Await(rule)
 				a.Get()
 				require.ErrorIs(t, it.Err(), ErrReleased)
@@ -90,9 +90,9 @@ func TestB44CallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
 	r := newQueueRig(t, nil)
 	putOn(t, r.q, "x")
 	it := takeOn(t, r.q)
-	ops := []any{
-		&zk.CreateRequest{Path: r.path + "-effect", Acl: zk.WorldACL(zk.PermAll)},
-		&zk.DeleteRequest{Path: r.path + "-missing", Version: -1},
+	ops := []Op{
+		OpCreate(r.path+"-effect", nil, 0, zk.WorldACL(zk.PermAll)),
+		OpDelete(r.path+"-missing", -1),
 	}
 	op := "multi(setData,delete,delete,delete,create,delete)"
 	ackAndFail(t, it, ops)
@@ -103,7 +103,7 @@ func TestB44CallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
 	}
 	err := it.Ack(r.ctx, ops...)
 	require.EqualError(t, err, "zkrecipes: ack an item of "+r.path+": operation 1: zk: node does not exist")
-	require.ErrorContains(t, it.Ack(r.ctx, "x"), "operation 0: string is none of")
+	require.ErrorContains(t, it.Ack(r.ctx, Op{}), "operation 0: the zero Op")
 	exists, _, err := r.raw.Exists(r.path + "-effect")
 	require.NoError(t, err)
 	require.False(t, exists)
@@ -116,7 +116,7 @@ func TestB44CallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
 }
 
 // ackAndFail acks with operations the second of which fails.
-func ackAndFail(t *testing.T, it *Item, ops []any) {
+func ackAndFail(t *testing.T, it *Item, ops []Op) {
 	t.Helper()
 	_, err := ackLater(t, it, ops...).Wait()
 	require.ErrorIs(t, err, zk.ErrNoNode)
@@ -136,10 +136,10 @@ func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 				putOn(t, r.q, "x")
 				it := takeOn(t, r.q)
 				p := it.lease.g.place()
-				op, ops := opAck, []any(nil)
+				op, ops := opAck, []Op(nil)
 				if with {
 					op, ops = "multi(setData,delete,delete,delete,create)",
-						[]any{&zk.CreateRequest{Path: r.path + "-effect", Acl: zk.WorldACL(zk.PermAll)}}
+						[]Op{OpCreate(r.path+"-effect", nil, 0, zk.WorldACL(zk.PermAll))}
 				}
 				rule := r.p.On(op, 1, harness.DropBefore) // so that it is sent again
 				second := r.p.On(op, 1, harness.Hold)
@@ -298,7 +298,7 @@ func TestB53AckWithOperationsIsCarriedOutExactlyOnce(t *testing.T) {
 			it := takeOn(t, q)
 			fault.Op, fault.Path = "multi", "/effect*"
 			w.plan.Add(fault)
-			require.NoError(t, it.Ack(t.Context(), &zk.CreateRequest{Path: fmt.Sprint("/effect", i)}), "%v", fault)
+			require.NoError(t, it.Ack(t.Context(), OpCreate(fmt.Sprint("/effect", i), nil, 0, nil)), "%v", fault)
 			require.Len(t, w.items(), 3-i)
 		}
 		require.Equal(t, map[string]int{"drop before": 3, "drop after": 1, "answer before": 2, "answer after": 1}, w.plan.Fired())

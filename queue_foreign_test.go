@@ -102,7 +102,7 @@ func TestB85AckOfAnItemWithAForeignZnodeBelowIsDoneOnce(t *testing.T) {
 				}
 				next := putLater(t, q, "next")
 				synctest.Wait()
-				require.NoError(t, it.Ack(t.Context(), &zk.CreateRequest{Path: "/effect-", Flags: zk.FlagSequence}))
+				require.NoError(t, it.Ack(t.Context(), OpCreate("/effect-", nil, zk.FlagSequence, nil)))
 				require.ErrorIs(t, it.Err(), ErrReleased)
 				next.Get() // it counts no more
 				require.Equal(t, []string{"next"}, drain(t, q))

@@ -57,8 +57,8 @@ func (it *Item) Token() Token { return it.lease.Token() }
 
 // Ack removes the item for good and carries out ops, all in one transaction. So what ops
 // do in ZooKeeper is done exactly once, however often the item was delivered. To put
-// items into another queue, use AckPut. ops are as in Lease.Commit. ctx may be the item's
-// own. Ack blocks until a server answers or ctx ends.
+// items into another queue, use AckPut. ctx may be the item's own. Ack blocks until a
+// server answers or ctx ends.
 //
 // nil means that it was done: now, or before if a reply was lost. But without ops, if
 // both the reply and the claim were lost, the item may be delivered once more. If
@@ -80,12 +80,13 @@ func (it *Item) Token() Token { return it.lease.Token() }
 //
 // Ack costs one request and one commit. With ops it costs one of each more, the first
 // time in a session.
-func (it *Item) Ack(ctx context.Context, ops ...any) error {
+func (it *Item) Ack(ctx context.Context, ops ...Op) error {
 	if ctx == nil {
 		return it.lease.fail("ack an item of", errNilContext)
 	}
-	mapped, err := it.q.mapOps(ops)
+	mapped, err := it.q.c.mapOps(ops)
 	if err == nil {
+		cloneData(mapped) // an ack may go on in the background
 		err = (&ackTransaction{it: it, ops: mapped}).run(ctx)
 	}
 	return it.lease.fail("ack an item of", err)

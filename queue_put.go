@@ -77,6 +77,10 @@ func (q *Queue) putIn(ctx context.Context, s *session, items []queuelog.Item, wi
 // append puts the items by a transaction of four parts: the receipt, the operations with,
 // the items, and, for a producer that has waited for its turn, the exit of its place p.
 func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuelog.Item, with []any) error {
+	if !q.c.writes.begin() {
+		return ErrClosed
+	}
+	defer q.c.writes.end()
 	log := s.queue(q.abs())
 	var leave exit
 	if p != nil {

@@ -213,7 +213,7 @@ func TestB42PutsAndAcksAreUncertainIfTheirReceiptsAreDeletedWithTheQueue(t *test
 			putOn(t, r.other(), "0")
 			it := takeOn(t, r.q)
 			rule := r.p.On(ackAndCreate, 1, harness.Withhold)
-			a := ackLater(t, it, &zk.CreateRequest{Path: r.path + "-done"})
+			a := ackLater(t, it, OpCreate(r.path+"-done", nil, 0, nil))
 			r.p.Await(rule)
 			harness.Eventually(t, "acked", func() bool {
 				done, _, err := r.raw.Exists(r.path + "-done")

@@ -117,6 +117,10 @@ func (q *Queue) eachSegment(ctx context.Context, f func(s *session, segment stri
 
 // remove removes items in one transaction, and leaves out those that are taken or gone.
 func (q *Queue) remove(ctx context.Context, s *session, rs []*removal) (removed int, err error) {
+	if !q.c.writes.begin() {
+		return 0, ErrClosed
+	}
+	defer q.c.writes.end()
 	log := s.queue(q.abs())
 	for tries := 0; tries < zkconn.MaxTries; tries++ {
 		if len(rs) == 0 {

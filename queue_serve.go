@@ -15,6 +15,7 @@ import (
 
 // Serve takes items and calls handler for each, for QueueOptions.Workers items at a
 // time, until ctx ends. Then it takes no more, lets the handlers finish, and returns nil.
+// Client.Shutdown ends Serve in the same way, but then it returns ErrClosed.
 // The handlers' context does not end with ctx, only when the item is lost, or when
 // QueueOptions.DrainTimeout has passed since: then Serve returns ctx's error once the
 // handlers have returned. Serve waits for the acks of their items until the items are
@@ -36,7 +37,7 @@ import (
 // Serve goes on when the connection or an item is lost, and when the session ends. Any
 // other error ends all workers, once their handlers have finished:
 //
-//   - ErrClosed is returned if the Client was closed.
+//   - ErrClosed is returned if the Client was closed or shut down.
 //   - ErrEvicted is returned if somebody else deleted the Client's znode in the
 //     consumers' line.
 //   - The servers' error is returned if they refuse a request.
@@ -52,7 +53,11 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 	if handler == nil {
 		return q.fail("serve", errors.New("nil function"))
 	}
-	bound, done := q.c.bind(ctx)
+	if !q.c.held.begin() {
+		return q.fail("serve", ErrClosed)
+	}
+	defer q.c.held.end()
+	bound, done := q.c.bindWait(ctx)
 	defer done()
 	taking, stop := context.WithCancel(bound)
 	defer stop()
@@ -74,10 +79,10 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 	}
 	err := zkconn.ContextErr(bound)
 	switch {
-	case errors.Is(err, ErrClosed):
-		return q.fail("serve", err)
 	case s.cutShort.Load():
 		return q.fail("serve", fmt.Errorf("a handler was at work %v after the context had ended: %w", q.opts.DrainTimeout, err))
+	case errors.Is(err, ErrClosed):
+		return q.fail("serve", err)
 	}
 	return nil
 }

@@ -417,7 +417,7 @@ func TestServeLeavesItemsAloneThatTheHandlerAckedOrNacked(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %d", it.Data, it.Attempt))
 		switch {
 		case string(it.Data) == "0":
-			return it.Ack(ctx, &zk.CreateRequest{Path: r.path + "-effect"})
+			return it.Ack(ctx, OpCreate(r.path+"-effect", nil, 0, nil))
 		case string(it.Data) == "1" && it.Attempt == 1:
 			return it.Nack(ctx)
 		case string(it.Data) == "1":

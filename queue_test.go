@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
@@ -233,7 +232,7 @@ func TestA21AckAfterTheClaimIsLostIsAnError(t *testing.T) {
 	require.ErrorIs(t, harness.Cause(t, work), ErrLost)
 	require.ErrorIs(t, it.Err(), ErrLost)
 	require.ErrorIs(t, it.Ack(r.ctx), ErrLost)
-	require.ErrorIs(t, it.Ack(r.ctx, &zk.CreateRequest{Path: r.path + "-x"}), ErrLost)
+	require.ErrorIs(t, it.Ack(r.ctx, OpCreate(r.path+"-x", nil, 0, nil)), ErrLost)
 	require.ErrorIs(t, it.Nack(r.ctx), ErrLost)
 	require.Equal(t, []string{"x"}, drain(t, r.q), "in the next session")
 	_, stat, err := r.raw.Exists(r.path + "-x")

@@ -131,7 +131,7 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 	if err := x.checkCount(k); err != nil {
 		return nil, fail(op, x.Path(), err)
 	}
-	ctx, done := x.held.c.bind(ctx)
+	ctx, done := x.held.c.bindWait(ctx)
 	defer done()
 	for {
 		l, err := x.enter(ctx, k, wait)

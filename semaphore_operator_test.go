@@ -37,7 +37,7 @@ func TestB22SemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
 					synctest.Wait()
 					require.ErrorIs(t, l.Err(), ErrLost)
 				case "commit":
-					_, err := l.Commit(harness.Within(t, time.Minute), &zk.CreateRequest{Path: "/x"})
+					_, err := l.Commit(harness.Within(t, time.Minute), OpCreate("/x", nil, 0, nil))
 					require.ErrorIs(t, err, ErrLost)
 					require.NotContains(t, w.srv.Children("/"), "x")
 				}

@@ -29,7 +29,12 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	if err := x.check(ctx, n); err != nil {
 		return fail("resize", x.Path(), err)
 	}
-	ctx, done := x.held.c.bind(ctx)
+	c := x.held.c
+	if !c.writes.begin() {
+		return fail("resize", x.Path(), ErrClosed)
+	}
+	defer c.writes.end()
+	ctx, done := c.bind(ctx)
 	defer done()
 	sent := false
 	for tries := 0; tries < zkconn.MaxTries; {

@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
@@ -96,14 +95,14 @@ func TestB63LeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T)
 			side.inBubble(t, func(t *testing.T, w *sideWorld) {
 				c, other := w.client(nil), w.client(nil)
 				before := w.excludes(other)
-				_, err := before.Commit(t.Context(), &zk.CreateRequest{Path: "/data", Data: []byte("old")})
+				_, err := before.Commit(t.Context(), OpCreate("/data", []byte("old"), 0, nil))
 				require.NoError(t, err)
 				a := w.waits(c)
 				require.True(t, a.Waiting())
 
 				// Two transactions of which c sees nothing but a watch event.
 				_, err = before.Commit(t.Context(),
-					&zk.SetDataRequest{Path: "/data", Data: []byte("new"), Version: -1}, &zk.CreateRequest{Path: "/data/new"})
+					OpSet("/data", []byte("new"), -1), OpCreate("/data/new", nil, 0, nil))
 				require.NoError(t, err)
 				require.NoError(t, before.Release())
 				l := a.Get()

@@ -42,6 +42,10 @@ func openSession(c *Client) (*session, error) {
 	for _, a := range c.auth() {
 		creds = append(creds, wire.Credential{Scheme: a.Scheme, Auth: a.Data})
 	}
+	since := c.began
+	if last, _ := c.session(); last != nil {
+		_, _, since = last.State()
+	}
 	s.Session = zkconn.New(zkconn.Config{
 		Servers: c.servers, Timeout: c.timeout, Credentials: creds, Digest: c.digest,
 		TLS: c.tls, Dial: c.dialer, Tasks: &c.tasks,
@@ -50,9 +54,36 @@ func openSession(c *Client) (*session, error) {
 		Up:     s.onUp,
 		Down:   s.onDown,
 		Sooner: s.onSooner,
+		Failed: s.onFailed,
+		Since:  since,
 		Log:    c.hooks.log,
 	})
 	return s, s.Open()
+}
+
+// onFailed logs why there is no connection: the first attempt at each server, and then one
+// in failureInterval.
+func (s *session) onFailed(server string, err error) {
+	level := slog.LevelDebug
+	if s.c.isDue(server) {
+		level = slog.LevelWarn
+	}
+	s.c.hooks.log(level, "cannot connect", "server", server, "err", err)
+}
+
+// failureInterval is between two warnings that a server cannot be reached.
+const failureInterval = 10 * time.Second
+
+// isDue reports whether a warning about that server is due, and notes that it is given.
+func (c *Client) isDue(server string) bool {
+	c.warned.Lock()
+	defer c.warned.Unlock()
+	now := time.Now()
+	if last, ok := c.warned.at[server]; ok && now.Sub(last) < failureInterval {
+		return false
+	}
+	c.warned.at[server] = now
+	return true
 }
 
 func (s *session) onUp() {

@@ -22,14 +22,15 @@ var errMoved = errors.New("connection has changed")
 //
 // The conditions can change right after they were checked. Whoever changes them takes
 // s.mu afterwards and finds the grant: a reconnect asks hasGrants after it has set its
-// number, and endGrants follows the end of the session and of the Client.
+// number, and endGrants follows the end of the session and of the Client. A grant that
+// somebody gets counts as held before anybody can end it.
 func (s *session) addGrant(g *grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	conn, err := s.Connection()
 	last := s.grants[g.place().path] // of a kept lock: no reconnect came without a grant
 	switch {
-	case s.c.closing.Err() != nil:
+	case s.c.held.isStopped():
 		return ErrClosed // endGrants may have run already
 	case err != nil:
 		return err
@@ -37,6 +38,8 @@ func (s *session) addGrant(g *grant) error {
 		return errMoved
 	case last != nil && last.deleted: // g gets no such event
 		return lost(errDeleted)
+	case !g.idle && !s.c.held.begin():
+		return ErrClosed
 	}
 	for _, path := range g.place().paths() {
 		s.grants[path] = g
@@ -200,7 +203,7 @@ func (g *grant) keepBy(k *keptLock) bool {
 
 // successor makes the next grant of the same place, after g has ended. Events of the
 // place go to it, so it can end before somebody has it. It returns nil if the session has
-// ended, or if there is no higher token.
+// ended, if there is no higher token, or if nothing is granted any more.
 func (g *grant) successor() *grant {
 	if g.token&lastGrant == lastGrant {
 		return nil
@@ -218,11 +221,12 @@ func (g *grant) successor() *grant {
 	return next
 }
 
-// begun begins a grant that successor has made. false: it has ended already.
+// begun begins a grant that successor has made. false: it has ended already, or nothing is
+// granted any more.
 func (g *grant) begun() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.err != nil {
+	if g.err != nil || !g.line.c.held.begin() {
 		return false
 	}
 	g.idle = false

@@ -78,9 +78,7 @@ func TestHolderProcess(t *testing.T) {
 		require.NoError(t, err)
 		fmt.Println(reportMark + string(line))
 	}
-	mine := func() *zk.SetDataRequest {
-		return &zk.SetDataRequest{Path: path + "-data", Data: fmt.Append(nil, l.Token()), Version: -1}
-	}
+	data, value := path+"-data", fmt.Append(nil, l.Token())
 	lost := func(err error) string {
 		if errors.Is(err, ErrLost) {
 			return err.Error()
@@ -100,14 +98,14 @@ func TestHolderProcess(t *testing.T) {
 			r.Lost = lost(err)
 			break
 		}
-		if _, err := l.Commit(ctx, mine()); err != nil {
+		if _, err := l.Commit(ctx, OpSet(data, value, -1)); err != nil {
 			r.Failed, r.Uncertain = err.Error(), errors.Is(err, ErrUncertain)
 			break
 		}
 	}
-	_, err := l.Commit(ctx, mine())
+	_, err := l.Commit(ctx, OpSet(data, value, -1))
 	r.Refused = lost(err)
-	_, err = conn.Multi(l.Check(), mine())
+	_, err = conn.Multi(l.Check(), &zk.SetDataRequest{Path: data, Data: value, Version: -1})
 	r.Fenced = errors.Is(err, zk.ErrNoNode)
 	say()
 	io.Copy(io.Discard, in) // until the parent closes its end
@@ -198,7 +196,7 @@ func TestB14ProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
 				p.signal(syscall.SIGSTOP)
 				next := waiter.Get()
 				require.Greater(t, next.Token(), held.Token)
-				_, err := next.Commit(ctx, &zk.SetDataRequest{Path: path + "-data", Data: []byte("next"), Version: -1})
+				_, err := next.Commit(ctx, OpSet(path+"-data", []byte("next"), -1))
 				require.NoError(t, err)
 				_, err = p.in.Write([]byte("go on\n"))
 				require.NoError(t, err)

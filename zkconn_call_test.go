@@ -66,7 +66,7 @@ func TestCallersCanGiveUpOnAServerThatHasStopped(t *testing.T) {
 	}
 	for range 8 { // more than buffers hold
 		err := cancelOnceWaiting(r.ctx, func(ctx context.Context) error {
-			_, err := l.Commit(ctx, &zk.CreateRequest{Path: r.path + "-large", Data: make([]byte, 1<<20-1000)})
+			_, err := l.Commit(ctx, OpCreate(r.path+"-large", make([]byte, 1<<20-1000), 0, nil))
 			return err
 		})
 		require.ErrorIs(t, err, ErrUncertain)
@@ -223,7 +223,7 @@ func TestATransactionThatWasNotWrittenIsDistinguishedFromOneThatMayHaveBeen(t *t
 	l := lockOn(t, m)
 	first := make(chan error, 1)
 	go func() {
-		_, err := l.Commit(ctx, &zk.CreateRequest{Path: path + "-first", Data: make([]byte, 100_000)})
+		_, err := l.Commit(ctx, OpCreate(path+"-first", make([]byte, 100_000), 0, nil))
 		first <- err
 	}()
 	<-writing
@@ -233,7 +233,7 @@ func TestATransactionThatWasNotWrittenIsDistinguishedFromOneThatMayHaveBeen(t *t
 	again := make(chan error, 1)
 	waits := newAwaited(ctx)
 	go func() {
-		_, err := l.Commit(waits, &zk.CreateRequest{Path: path + "-again"})
+		_, err := l.Commit(waits, OpCreate(path+"-again", nil, 0, nil))
 		again <- err
 	}()
 	<-waits.done

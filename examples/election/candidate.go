@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
@@ -57,7 +55,7 @@ func dial(ctx context.Context, env demo.Env, identity string) (*zkrecipes.Client
 func lead(ctx context.Context, term *zkrecipes.Term, turn report) error {
 	for {
 		entry := fmt.Appendf(nil, "%d %s", term.Token(), demo.Letter(turn.Candidate))
-		rs, err := term.Commit(context.WithoutCancel(ctx), &zk.SetDataRequest{Path: journalPath, Data: entry, Version: -1})
+		rs, err := term.Commit(context.WithoutCancel(ctx), zkrecipes.OpSet(journalPath, entry, -1))
 		switch {
 		case err == nil:
 			turn.Version = rs[0].Stat.Version

@@ -22,8 +22,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
@@ -109,7 +107,7 @@ func create(ctx context.Context, client *zkrecipes.Client) error {
 	if err != nil {
 		return err
 	}
-	_, err = term.Commit(ctx, &zk.CreateRequest{Path: journalPath})
+	_, err = term.Commit(ctx, zkrecipes.OpCreate(journalPath, nil, 0, nil))
 	if resigned := term.Resign(); err == nil {
 		err = resigned
 	}
@@ -124,7 +122,7 @@ func remove(ctx context.Context, client *zkrecipes.Client) (version int32, err e
 			return err
 		}
 		version = stat.Version
-		_, err = term.Commit(ctx, &zk.DeleteRequest{Path: journalPath, Version: stat.Version})
+		_, err = term.Commit(ctx, zkrecipes.OpDelete(journalPath, stat.Version))
 		return err
 	})
 	return version, err

@@ -45,7 +45,7 @@ func newGenerator(ctx context.Context, lease *zkrecipes.SlotLease) (*generator, 
 	g := &generator{lease: lease, path: fmt.Sprintf("/reserved-%d", lease.Slot())}
 	data, stat, err := lease.Get(ctx, g.path)
 	if errors.Is(err, zk.ErrNoNode) {
-		_, err = lease.Commit(ctx, &zk.CreateRequest{Path: g.path, Data: []byte("0")})
+		_, err = lease.Commit(ctx, zkrecipes.OpCreate(g.path, []byte("0"), 0, nil))
 		return g, err
 	}
 	if err != nil {
@@ -78,7 +78,7 @@ func (g *generator) next(ctx context.Context) (int64, error) {
 
 // reserve reserves the times up to this one, if the slot is still held.
 func (g *generator) reserve(ctx context.Context, to int64) error {
-	rs, err := g.lease.Commit(ctx, &zk.SetDataRequest{Path: g.path, Data: strconv.AppendInt(nil, to, 10), Version: g.version})
+	rs, err := g.lease.Commit(ctx, zkrecipes.OpSet(g.path, strconv.AppendInt(nil, to, 10), g.version))
 	if err != nil {
 		return err
 	}

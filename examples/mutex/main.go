@@ -20,8 +20,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
@@ -87,7 +85,7 @@ func parent(ctx context.Context, args []string) error {
 func create(ctx context.Context, lock *zkrecipes.Mutex) error {
 	return lock.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
 		zero := counter{token: lease.Token()}
-		_, err := lease.Commit(ctx, &zk.CreateRequest{Path: counterPath, Data: zero.bytes()})
+		_, err := lease.Commit(ctx, zkrecipes.OpCreate(counterPath, zero.bytes(), 0, nil))
 		return err
 	})
 }
@@ -102,7 +100,7 @@ func remove(ctx context.Context, lock *zkrecipes.Mutex) (end counter, err error)
 		if end, err = parseCounter(data); err != nil {
 			return err
 		}
-		_, err = lease.Commit(ctx, &zk.DeleteRequest{Path: counterPath, Version: stat.Version})
+		_, err = lease.Commit(ctx, zkrecipes.OpDelete(counterPath, stat.Version))
 		return err
 	})
 	return end, err

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
@@ -118,7 +116,7 @@ func add(ctx context.Context, lease *zkrecipes.Lease, turn report, toil time.Dur
 	}
 
 	next := counter{sum: old.sum + turn.Add, token: lease.Token()}
-	_, err = lease.Commit(ctx, &zk.SetDataRequest{Path: counterPath, Data: next.bytes(), Version: stat.Version})
+	_, err = lease.Commit(ctx, zkrecipes.OpSet(counterPath, next.bytes(), stat.Version))
 	switch {
 	case err == nil:
 		turn.tell(added)

@@ -31,8 +31,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
@@ -85,8 +83,8 @@ func parent(ctx context.Context, args []string) error {
 func create(ctx context.Context, lock *zkrecipes.RWLock) error {
 	return lock.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
 		_, err := lease.Commit(ctx,
-			&zk.CreateRequest{Path: routesPath, Data: routes(0)},
-			&zk.CreateRequest{Path: backendsPath, Data: backends(0)})
+			zkrecipes.OpCreate(routesPath, routes(0), 0, nil),
+			zkrecipes.OpCreate(backendsPath, backends(0), 0, nil))
 		return err
 	})
 }
@@ -98,8 +96,8 @@ func remove(ctx context.Context, lock *zkrecipes.RWLock) (end config, err error)
 			return err
 		}
 		_, err = lease.Commit(ctx,
-			&zk.DeleteRequest{Path: routesPath, Version: -1},
-			&zk.DeleteRequest{Path: backendsPath, Version: -1})
+			zkrecipes.OpDelete(routesPath, -1),
+			zkrecipes.OpDelete(backendsPath, -1))
 		return err
 	})
 	return end, err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
@@ -53,8 +51,8 @@ func publish(ctx context.Context, lock *zkrecipes.RWLock, version int) error {
 		}
 		// One transaction: a writer that dies leaves the old version or the new one.
 		_, err := lease.Commit(ctx,
-			&zk.SetDataRequest{Path: routesPath, Data: routes(version), Version: -1},
-			&zk.SetDataRequest{Path: backendsPath, Data: backends(version), Version: -1})
+			zkrecipes.OpSet(routesPath, routes(version), -1),
+			zkrecipes.OpSet(backendsPath, backends(version), -1))
 		if err != nil {
 			return err
 		}

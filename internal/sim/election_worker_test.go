@@ -176,10 +176,10 @@ func (k *candidate) commit(t *term) {
 	data := "/data-" + k.path[strings.LastIndexByte(k.path, '/')+1:]
 	ctx, cancel := context.WithTimeout(k.ctx, 2*k.timeout)
 	defer cancel()
-	rs, err := t.Commit(ctx, &zk.SetDataRequest{Path: data, Data: strconv.AppendInt(nil, int64(t.Token()), 16), Version: -1})
+	rs, err := t.Commit(ctx, zkrecipes.OpSet(data, strconv.AppendInt(nil, int64(t.Token()), 16), -1))
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		_, err = t.Commit(ctx, &zk.CreateRequest{Path: data})
+		_, err = t.Commit(ctx, zkrecipes.OpCreate(data, nil, 0, nil))
 	case err == nil:
 		k.history.addWrite(k.path, fencedWrite{rs[0].Stat.Version, t.Token(), true})
 	case errors.Is(err, zkrecipes.ErrLost):

@@ -151,9 +151,9 @@ func (w *lockWorld) commitWrite(g *grant) {
 	data := "/data-" + g.lock.path[strings.LastIndexByte(g.lock.path, '/')+1:]
 	ctx, cancel := context.WithTimeout(w.ctx, 2*w.timeout)
 	defer cancel()
-	rs, err := g.lease.Commit(ctx, &zk.SetDataRequest{Path: data, Data: strconv.AppendInt(nil, int64(g.token), 16), Version: -1})
+	rs, err := g.lease.Commit(ctx, zkrecipes.OpSet(data, strconv.AppendInt(nil, int64(g.token), 16), -1))
 	if errors.Is(err, zk.ErrNoNode) {
-		_, err = g.lease.Commit(ctx, &zk.CreateRequest{Path: data})
+		_, err = g.lease.Commit(ctx, zkrecipes.OpCreate(data, nil, 0, nil))
 	} else if err == nil {
 		w.history.addWrite(g.lock.path, fencedWrite{rs[0].Stat.Version, g.token, g.fromWriter() && g.downgradeCalled == 0})
 	}

@@ -235,13 +235,13 @@ func (w *queueWorld) tryFinish(d *delivery) (way int, canceled bool, err error) 
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.intN(int(2*time.Millisecond+8*w.latency))))
 	}
 	defer cancel()
-	var ops []any
+	var ops []zkrecipes.Op
 	way = w.intN(finishWays)
 	if d.from != w.observer.queue { // no operations, which are judged by the queue's items
 		way = nackItem - w.intN(2)
 	}
 	if way < ackEffect {
-		ops = append(ops, &zk.CreateRequest{Path: effects + "/" + string(d.ID) + "-", Flags: zk.FlagSequence})
+		ops = append(ops, zkrecipes.OpCreate(effects+"/"+string(d.ID)+"-", nil, zk.FlagSequence, nil))
 	}
 	switch way {
 	case nackItem:
@@ -251,7 +251,7 @@ func (w *queueWorld) tryFinish(d *delivery) (way int, canceled bool, err error) 
 		_, err = d.AckPut(ctx, w.next(d.c), []byte("next:"+string(d.ID)))
 		d.acks = append(d.acks, ackCall{moves: true, err: err})
 	case ackThatFails:
-		err = w.callAck(ctx, d, append(ops, &zk.DeleteRequest{Path: effects + "/none", Version: -1})...)
+		err = w.callAck(ctx, d, append(ops, zkrecipes.OpDelete(effects+"/none", -1))...)
 	default:
 		err = w.callAck(ctx, d, ops...)
 	}
@@ -260,7 +260,7 @@ func (w *queueWorld) tryFinish(d *delivery) (way int, canceled bool, err error) 
 }
 
 // callAck acks an item, and records the call for the judge.
-func (w *queueWorld) callAck(ctx context.Context, d *delivery, ops ...any) error {
+func (w *queueWorld) callAck(ctx context.Context, d *delivery, ops ...zkrecipes.Op) error {
 	err := d.Ack(ctx, ops...)
 	d.acks = append(d.acks, ackCall{effect: len(ops) > 0, err: err})
 	if err == nil && len(ops) > 0 {

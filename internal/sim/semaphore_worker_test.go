@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes"
 )
 
@@ -187,7 +185,7 @@ func (w *semaphoreWorld) granted(g *slotGrant, k int) {
 // commitUnder writes under the lease, which must fail if a slot of it is gone.
 func (w *semaphoreWorld) commitUnder(ctx context.Context, g *slotGrant) {
 	path := "/data" + strconv.Itoa(g.worker)
-	_, err := g.lease.Commit(ctx, &zk.CreateRequest{Path: path, Data: []byte(g.uuid())}, &zk.DeleteRequest{Path: path, Version: -1})
+	_, err := g.lease.Commit(ctx, zkrecipes.OpCreate(path, []byte(g.uuid()), 0, nil), zkrecipes.OpDelete(path, -1))
 	w.log.note("worker %d: commit: %v", g.worker, err)
 	switch {
 	case err == nil:

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
 )
@@ -116,7 +114,7 @@ func (w *worker) commit(l *zkrecipes.Lease, key string) {
 		return
 	}
 	e := judge.Event{Kind: judge.Committed, Key: key, Token: int64(l.Token()), Was: stat.Version}
-	results, err := l.Commit(w.ctx, &zk.SetDataRequest{Path: dataOf(key), Data: []byte(w.name), Version: -1})
+	results, err := l.Commit(w.ctx, zkrecipes.OpSet(dataOf(key), []byte(w.name), -1))
 	switch {
 	case err == nil:
 		e.Zxid, e.Version = results[0].Stat.Mzxid, results[0].Stat.Version
@@ -156,7 +154,7 @@ func (w *worker) read(rw *zkrecipes.RWLock, key string) {
 	w.check(key, err)
 	h.work(w.ctx)
 	if err == nil {
-		_, err = l.Commit(w.ctx, &zk.CheckVersionRequest{Path: dataOf(key), Version: stat.Version})
+		_, err = l.Commit(w.ctx, zkrecipes.OpCheck(dataOf(key), stat.Version))
 		w.check(key, err) // BadVersion: somebody wrote
 	}
 	h.believe()

@@ -74,7 +74,7 @@ func (w *worker) handle(it *zkrecipes.Item, key string) {
 	h.work(w.ctx)
 	if w.oneIn(20) {
 		w.check(key, it.Nack(w.ctx))
-	} else if err := it.Ack(w.ctx, &zk.CreateRequest{Path: donePath + "/" + item + "-", Flags: zk.FlagSequence}); err != nil {
+	} else if err := it.Ack(w.ctx, zkrecipes.OpCreate(donePath+"/"+item+"-", nil, zk.FlagSequence, nil)); err != nil {
 		w.check(key, err)
 	} else {
 		e.Kind = judge.Acked

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"time"
@@ -34,8 +33,10 @@ func (s *Session) dial(network, address string, _ time.Duration) (net.Conn, erro
 		err = fmt.Errorf("%s: %w", address, err)
 		s.mu.Lock()
 		s.lastErr = err
+		if s.cause == nil {
+			s.cfg.Failed(address, err)
+		}
 		s.mu.Unlock()
-		s.cfg.Log(slog.LevelDebug, "cannot connect", "server", address, "err", err)
 		return nil, err
 	}
 	return conn, nil

@@ -26,13 +26,17 @@ type Config struct {
 	Digest      crypto.Hash // the servers' digest algorithm; 0: SHA-1
 	TLS         *tls.Config // nil: none
 	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
-	Tasks       *Tasks // goroutines that outlive their callers are counted here
+	Tasks       *Tasks    // goroutines that outlive their callers are counted here
+	Since       time.Time // when State of the session before has changed last
 
 	Leases func() bool      // reports whether grants rest on this session
 	Event  func(wire.Event) // a watch event came; the watches that it fires have fired
 	Up     func()           // requests pass, for the first time or again
 	Down   func(err error)  // they no longer do
 	Sooner func()           // ValidUntil has moved to an earlier time
+	// Failed: an attempt to connect to that server has failed. Like Down, it must not
+	// call the Session's methods, save ID and Timeout.
+	Failed func(server string, err error)
 	Log    func(level slog.Level, msg string, args ...any)
 }
 
@@ -63,6 +67,7 @@ type Session struct {
 	up        bool
 	upChanged chan struct{} // closed and replaced whenever up changes
 	upSince   time.Time
+	since     time.Time            // when State has changed last
 	unserved  map[string]*contact  // by server, see isHopeless
 	failures  int                  // attempts to connect since a connection has lasted
 	dials     map[string]*dialCall // by server, see dialNet
@@ -89,6 +94,7 @@ func New(cfg Config) *Session {
 		unserved:  map[string]*contact{},
 		dials:     map[string]*dialCall{},
 		watches:   map[watchKey]*Watch{},
+		since:     cfg.Since,
 	}
 	s.hosts.releaseLoop = s.releaseLoop
 	s.dialing, s.stopDialing = context.WithCancel(context.Background())
@@ -188,6 +194,17 @@ func (s *Session) Connected() (bool, <-chan struct{}) {
 	return s.up, s.upChanged
 }
 
+// State returns what Connected does, false once the session has ended, together with the
+// server and since when that is so. The server is empty if requests do not pass.
+func (s *Session) State() (up bool, server string, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if up = s.up && s.cause == nil; up {
+		server = s.server
+	}
+	return up, server, s.since
+}
+
 // Connection returns the number of the newest connection, or ErrSessionOver if
 // requests are no longer accepted. Numbers grow.
 func (s *Session) Connection() (uint64, error) {
@@ -248,18 +265,21 @@ func (s *Session) onDown(conn uint64, err error) {
 		return
 	}
 	s.noteContact(err)
-	if s.up {
+	var refused *wire.AuthError
+	switch own := errors.As(err, &refused) && s.refusedOwn(refused); {
+	case s.up:
 		s.cfg.Down(err)
+	case s.cause == nil && !own && !s.wire.Over(): // else there is nothing to mend
+		s.cfg.Failed(s.server, err)
 	}
 	s.setUp(false)
 	s.nc = nil
 	s.lastErr = err
 	s.mu.Unlock()
-	var refused *wire.AuthError
 	switch {
 	case s.wire.Over():
 		s.finish(zk.ErrSessionExpired)
-	case errors.As(err, &refused) && !s.IsEstablished() && !s.refusedOwn(refused):
+	case refused != nil && !s.IsEstablished() && !s.refusedOwn(refused):
 		s.finish(refused)
 	}
 }
@@ -274,6 +294,9 @@ func (s *Session) refusedOwn(e *wire.AuthError) bool {
 func (s *Session) setUp(up bool) {
 	if s.up != up {
 		s.up = up
+		if s.cause == nil {
+			s.since = time.Now()
+		}
 		close(s.upChanged)
 		s.upChanged = make(chan struct{})
 	}
@@ -287,6 +310,9 @@ func (s *Session) finish(cause error) {
 		return
 	}
 	s.cause = cause
+	if s.up { // it is being closed
+		s.since = time.Now()
+	}
 	close(s.over)
 	s.stopDialing()
 	s.leaveDials()

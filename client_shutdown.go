@@ -1,0 +1,177 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Shutdown closes the Client once its work is done. It blocks until then, or until ctx
+// ends, and then closes the Client as Close does. Give ctx a deadline.
+//
+// From the call on, nothing is granted any more. Calls that wait for a grant or for others
+// return ErrClosed, and so do later ones: all forms of Lock, Take, Acquire and Campaign,
+// those that only try included, Wait of a Barrier or a Gate, and Enter. Serve takes no more
+// items and lets its handlers finish, as if its context had ended. The context that Lead
+// gives its function ends, and Lead resigns once the function has returned. Locks that
+// KeepFor keeps, and that nobody holds, are left.
+//
+// Shutdown then waits until
+//   - every Lease, SlotLease, Term, Visit and Item is over: released, acked, given back or
+//     lost. Their contexts do not end, and their methods work, a re-entry by
+//     Lease.Reentrant included.
+//   - every call of Serve, Lead and Visit.Leave has returned.
+//
+// Until that is so, Put, PutAll, Redrive, Remove, Purge, Resize, Shut and Open work, so that
+// those who finish their work can hand it on. From then on they return ErrClosed, and
+// Shutdown waits for those under way, except a Put that waits for room. Calls that only
+// read, Observe among them, work until the Client is closed.
+//
+//   - nil, or the error of Close, is returned if all was over before ctx ended. That is so,
+//     too, if Close is called meanwhile or was called before: then Shutdown waits for
+//     nothing else.
+//   - The error of ctx, joined with that of Close if it fails, is returned if ctx ended
+//     first. What was not over has ended then, as by Close.
+//
+// Shutdown may be called again, also while another call waits. The Client is closed as soon
+// as ctx ends for one of them. In a handler of Serve, in the function of Do or Lead, or by a
+// holder that has yet to release, Shutdown would wait for itself, until ctx ends. A Trace
+// function may call it. The functions that follow are called after it has returned.
+//
+// Shutdown costs nothing but the deletion of the kept places, and what Close costs.
+func (c *Client) Shutdown(ctx context.Context) error {
+	switch {
+	case c == nil:
+		return fail("shut down", "", errors.New("nil client"))
+	case c.closing == nil:
+		return fail("shut down", "", errors.New("client was not made by Dial"))
+	case ctx == nil:
+		return fail("shut down", strings.Join(c.servers, ","), errNilContext)
+	}
+	cut := fail("shut down", strings.Join(c.servers, ","), c.finishWork(ctx))
+	closed := c.Close()
+	if cut == nil {
+		return closed
+	}
+	return errors.Join(cut, closed)
+}
+
+// finishWork ends what waits, and waits for what is at work. It returns an error if ctx ends
+// before the work does.
+func (c *Client) finishWork(ctx context.Context) error {
+	over := c.stopGrants()
+	c.leaveKept()
+	if err := c.awaitWork(ctx, &c.held, over, "leases, items and calls of Serve, Lead or Leave"); err != nil {
+		return err
+	}
+	return c.awaitWork(ctx, &c.writes, c.writes.stop(), "puts and other writes")
+}
+
+// awaitWork waits until over is closed, or the Client is.
+func (c *Client) awaitWork(ctx context.Context, work *openWork, over <-chan struct{}, what string) error {
+	select {
+	case <-over: // even if ctx has ended
+		return nil
+	default:
+	}
+	select {
+	case <-over:
+	case <-c.closing.Done():
+	case <-ctx.Done():
+		return fmt.Errorf("%w (not over: %d %s)", zkconn.ContextErr(ctx), work.count(), what)
+	}
+	return nil
+}
+
+// stopGrants ends the calls that wait for a grant or for others. From then on nothing is
+// granted. The channel is closed when nothing is held.
+func (c *Client) stopGrants() (over <-chan struct{}) {
+	over = c.held.stop() // a grant that comes now is counted, or refused
+	c.stopWaiting(ErrClosed)
+	return over
+}
+
+// leaveKept leaves, in the background, the places that are kept and that nobody holds.
+// Places that are given back from now on are not kept: they get no further grant.
+func (c *Client) leaveKept() {
+	c.mu.Lock()
+	kept := slices.Collect(maps.Values(c.kept))
+	c.mu.Unlock()
+	for _, k := range kept {
+		c.tasks.Start(func() { k.leaveIdle(func(*grant) bool { return true }) })
+	}
+}
+
+// openWork counts what is at work. Once it is stopped, nothing new begins, so that nothing
+// is missed that begins at the same moment: it either is counted or is refused.
+type openWork struct {
+	mu   sync.Mutex
+	n    int
+	over chan struct{} // closed when nothing is at work any more; nil: not stopped
+}
+
+// begin counts a piece of work, which ends with end. It returns false if it may not begin.
+func (w *openWork) begin() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over != nil {
+		return false
+	}
+	w.n++
+	return true
+}
+
+// goOn is like begin for the rest of something that is at work: it may begin at any time.
+func (w *openWork) goOn() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.n++
+}
+
+func (w *openWork) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.n--
+	w.note()
+}
+
+// stop lets nothing new begin. The channel is closed when nothing is at work.
+func (w *openWork) stop() (over <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over == nil {
+		w.over = make(chan struct{})
+		w.note()
+	}
+	return w.over
+}
+
+// note closes over if nothing is at work. goOn may have come after that. w.mu must be held.
+func (w *openWork) note() {
+	if w.n > 0 || w.over == nil {
+		return
+	}
+	select {
+	case <-w.over:
+	default:
+		close(w.over)
+	}
+}
+
+func (w *openWork) isStopped() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.over != nil
+}
+
+func (w *openWork) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.n
+}

@@ -1,0 +1,163 @@
+package zkrecipes
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// What a Client tells of its connection: Status, Ping, and the Logger's records.
+
+func TestStatusFollowsTheConnectionAndTheSession(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		began := time.Now()
+		c := w.stranger(nil)
+		session := sessionID(c)
+		connected := Status{Connected: true, Server: w.srv.Addr(), Session: session, Timeout: 10 * time.Second, Since: began}
+		same := func(want Status) {
+			t.Helper()
+			require.Empty(t, w.requests(func() {
+				now := c.Status()
+				require.WithinDuration(t, want.Since, now.Since, 10*time.Millisecond)
+				now.Since = want.Since
+				require.Equal(t, want, now)
+			}))
+		}
+		same(connected)
+		time.Sleep(time.Minute)
+		same(connected)
+
+		lostAt := time.Now()
+		w.away(c)
+		same(Status{Session: session, Timeout: 10 * time.Second, Since: lostAt})
+		time.Sleep(time.Second)
+		w.back()
+		time.Sleep(time.Second)
+		require.True(t, c.Status().Connected)
+		require.Equal(t, session, c.Status().Session)
+		require.WithinDuration(t, lostAt.Add(time.Second), c.Status().Since, time.Second)
+
+		lostAt = time.Now()
+		w.plan.Add(zktest.Fault{Do: zktest.Refuse, Skip: 1, Times: -1}) // it learns of the end
+		require.True(t, w.srv.Expire(session))
+		time.Sleep(5 * time.Second)
+		same(Status{Since: lostAt})
+		w.back()
+		time.Sleep(5 * time.Second)
+		require.True(t, c.Status().Connected)
+		require.Equal(t, sessionID(c), c.Status().Session)
+		require.NotEqual(t, session, c.Status().Session)
+
+		require.NoError(t, c.Close())
+		same(Status{Since: time.Now()})
+	})
+	require.Zero(t, (*Client)(nil).Status())
+	require.Zero(t, new(Client).Status())
+}
+
+func TestPingIsOneSync(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		require.Equal(t, map[string]int{"sync": 1}, w.requests(func() { require.NoError(t, c.Ping(t.Context())) }))
+	})
+}
+
+func TestPingWaitsForAnAnswerThroughTheEndOfTheSession(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		w.away(c)
+		ping := harness.GoErr(t, c.Ping)
+		time.Sleep(time.Second)
+		require.True(t, ping.Waiting())
+		w.srv.Expire(sessionID(c))
+		w.back()
+		_, err := ping.Wait()
+		require.NoError(t, err)
+
+		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "sync", Times: -1})
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err = c.Ping(soon)
+		require.EqualError(t, err, "zkrecipes: ping "+w.srv.Addr()+": context deadline exceeded")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		w.back()
+	})
+}
+
+func TestPingNamesWhatItCannotWorkWith(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		var none context.Context
+		require.EqualError(t, c.Ping(none), "zkrecipes: ping "+w.srv.Addr()+": nil context")
+		require.EqualError(t, (*Client)(nil).Ping(t.Context()), `zkrecipes: ping "": nil client`)
+		require.EqualError(t, new(Client).Ping(t.Context()), `zkrecipes: ping "": client was not made by Dial`)
+		require.NoError(t, c.Close())
+		require.EqualError(t, c.Ping(t.Context()), "zkrecipes: ping "+w.srv.Addr()+": client closed")
+	})
+}
+
+// text collects what a Logger writes.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (x *text) Write(b []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.Write(b)
+}
+
+// lines returns the lines that contain all of the words.
+func (x *text) lines(words ...string) (found []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for line := range strings.Lines(x.b.String()) {
+		missing := false
+		for _, word := range words {
+			missing = missing || !strings.Contains(line, word)
+		}
+		if !missing {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func TestDialWarnsOfServersThatDoNotAnswer(t *testing.T) {
+	for name, fault := range map[string]struct {
+		do     zktest.Action
+		reason string
+	}{
+		"refused": {zktest.Refuse, "refuse"},
+		"silent":  {zktest.Silence, "handshake"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				w.plan.Add(zktest.Fault{Do: fault.do, Times: -1})
+				records := &text{}
+				soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_, err := Dial(soon, []string{"a:1", "b:2"}, &Options{Dialer: w.srv.DialContext, Logger: slog.New(slog.NewTextHandler(records, nil))})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				synctest.Wait()
+				for _, server := range []string{"a:1", "b:2"} {
+					warnings := records.lines("WARN", "cannot connect", "server="+server, fault.reason)
+					require.GreaterOrEqual(t, len(warnings), 4, records.b.String())
+					require.LessOrEqual(t, len(warnings), 6)
+				}
+				w.back()
+			})
+		})
+	}
+}

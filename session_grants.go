@@ -206,7 +206,7 @@ func (g *grant) successor() *grant {
 		return nil
 	}
 	next := &grant{
-		line: g.line, s: g.s, token: g.token + 1, kept: g.kept, idle: true,
+		line: g.line, s: g.s, token: g.token + 1, kept: g.kept,
 		over: make(chan struct{}), handles: map[*Lease]struct{}{}, since: g.since,
 	}
 	next.current.Store(g.place())
@@ -218,15 +218,9 @@ func (g *grant) successor() *grant {
 	return next
 }
 
-// begun begins a grant that successor has made. false: it has ended already.
-func (g *grant) begun() bool {
+// holds reports whether a grant that successor has made has not ended yet.
+func (g *grant) holds() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.err != nil {
-		return false
-	}
-	g.idle = false
-	h := &g.line.c.hooks
-	h.tell(h.trace.Granted, g.place().event(TraceEvent{Token: g.token}))
-	return true
+	return g.err == nil
 }

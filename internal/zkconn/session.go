@@ -28,11 +28,11 @@ type Config struct {
 	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
 	Tasks       *Tasks // goroutines that outlive their callers are counted here
 
-	Leases func() bool      // reports whether grants rest on this session
-	Event  func(wire.Event) // a watch event came; the watches that it fires have fired
-	Up     func()           // requests pass, for the first time or again
-	Down   func(err error)  // they no longer do
-	Sooner func()           // ValidUntil has moved to an earlier time
+	Leases func() bool                    // reports whether grants rest on this session
+	Event  func(wire.Event)               // a watch event came; the watches that it fires have fired
+	Up     func(server string)            // requests pass, for the first time or again
+	Down   func(server string, err error) // they no longer do
+	Sooner func()                         // ValidUntil has moved to an earlier time
 	Log    func(level slog.Level, msg string, args ...any)
 }
 
@@ -237,7 +237,7 @@ func (s *Session) onUp(conn uint64) {
 	if !s.IsEstablished() {
 		close(s.established)
 	}
-	s.cfg.Up()
+	s.cfg.Up(s.server)
 }
 
 // onDown is called by internal/wire.
@@ -249,7 +249,7 @@ func (s *Session) onDown(conn uint64, err error) {
 	}
 	s.noteContact(err)
 	if s.up {
-		s.cfg.Down(err)
+		s.cfg.Down(s.server, err)
 	}
 	s.setUp(false)
 	s.nc = nil

@@ -140,7 +140,12 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 	<-stopped
 	granted := map[string]bool{}
 	for range 2 * grants {
-		e := <-told
+		var e string
+		select {
+		case e = <-told:
+		case <-time.After(20 * time.Second):
+			require.FailNow(t, "the end of a grant is not told")
+		}
 		if name, ok := strings.CutPrefix(e, "lost "); ok {
 			require.True(t, granted[name], "the end of grant %s is told before the grant", name)
 		} else {

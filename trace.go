@@ -127,8 +127,9 @@ type TraceHoldEnd struct {
 	Token   Token         // as in TraceAcquireEnd
 	Held    time.Duration // since the AcquireEnd
 	// Err is nil if the holder released it, with the last of its re-entries. The znode
-	// may still exist while the client is disconnected. Err is ErrLost, with the cause, if
-	// it was lost, and ErrClosed if the Client was closed while it was held.
+	// may still exist while the client is disconnected. If only the servers knew that it had
+	// been lost before, Err is nil, too, and Release returns ErrLost. Err is ErrLost, with
+	// the cause, if it was lost, and ErrClosed if the Client was closed while it was held.
 	Err     error
 	Dropped int // see TraceAcquireEnd
 }

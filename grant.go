@@ -169,8 +169,9 @@ func (g *grant) leaveLater() {
 	p.leaveLater(signal)
 }
 
-// markEnded marks the grant as ended, tells the Trace, and takes its handles. ok is false if it had
-// ended before. g.mu must be held. A caller that gets true must call announceEnd.
+// markEnded marks the grant as ended, tells the Trace, and takes the handles. ok is false
+// if it had ended before. g.mu must be held. A caller that gets true must call
+// announceEnd.
 func (g *grant) markEnded(cause error) (handles map[*Lease]struct{}, ok bool) {
 	if g.err != nil {
 		return nil, false

@@ -19,19 +19,19 @@ import (
 //
 // AcquireStart is called by the goroutine that makes the call. The others are called one
 // after the other, in the order of events, from a goroutine of their own: a slow function
-// delays the others, never a lock. All may call the library, even Close, which does not
-// wait for them. If a function panics, the panic is logged and the next function is called.
+// delays the others, never a lock. At most 10,000 calls wait, those of the Logger included.
+// What comes while so many wait is dropped and counted, see the fields Dropped.
 //
-// At most 10,000 calls wait, those of the Logger included. What comes while so many
-// wait is dropped and counted, see the fields Dropped.
+// All functions may call the library, even Close, which does not wait for them. If a
+// function panics, the panic is logged, and what called it goes on.
 type Trace struct {
 	// AcquireStart: an acquisition begins. Nothing has been sent for it yet. It is called
 	// at once, so the call goes on when it returns.
 	//
-	// The context that it returns is passed to Queued and AcquireEnd. nil means the
-	// call's own. The call itself goes on with its own context: what the returned one does
-	// cannot cancel an acquisition, or keep it from being canceled. Nor does it reach the
-	// functions given to Do, Lead and Serve, which run after the acquisition.
+	// The context that it returns is passed to Queued and AcquireEnd. nil means the call's
+	// own. The call itself goes on with its own context, so the returned one can neither
+	// cancel an acquisition nor keep it from being canceled. The functions given to Do, Lead
+	// and Serve do not get its values, because they run after the acquisition.
 	AcquireStart func(context.Context, TraceAcquireStart) context.Context
 	// Queued: the acquisition waits with a place in a line, and other places are ahead. It
 	// is called again when the wait goes on in a new session, at the end of the line. An
@@ -52,8 +52,8 @@ type Recipe string
 
 // The recipes, with the operations (Op) of which an acquisition is reported.
 const (
-	// RecipeMutex: "lock", "try lock", and "lock all" for each mutex of a LockAll. A lock
-	// that is kept (KeepFor) is held only from a call to its Release.
+	// RecipeMutex: "lock", "try lock", and "lock all" for each mutex of a LockAll. With
+	// KeepFor, too, a hold ends with the Release, though the process keeps the lock.
 	RecipeMutex Recipe = "mutex"
 	// RecipeRWLock: "lock", "read lock", "try lock", "try read lock". A Downgrade is no
 	// acquisition: the hold goes on, see TraceHoldEnd.Op.

@@ -52,8 +52,13 @@ func (p *printed) add(v any) {
 // options returns Options with a Logger and a Trace that write to p.
 func (p *printed) options(o Options) *Options {
 	o.Logger = slog.New(slog.NewTextHandler(p, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	all := func(e TraceEvent) { p.add(e) }
-	o.Trace = &Trace{Queued: all, Granted: all, Released: all, Lost: all, SessionUp: all, SessionDown: all}
+	o.Trace = &Trace{
+		AcquireStart: func(_ context.Context, e TraceAcquireStart) context.Context { p.add(e); return nil },
+		Queued:       func(_ context.Context, e TraceQueued) { p.add(e) },
+		AcquireEnd:   func(_ context.Context, e TraceAcquireEnd) { p.add(e) },
+		HoldEnd:      func(e TraceHoldEnd) { p.add(e) },
+		Session:      func(e TraceSession) { p.add(e) },
+	}
 	return &o
 }
 

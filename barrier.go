@@ -95,8 +95,11 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	if err := b.check(ctx); err != nil {
 		return 0, fail("wait", r.path(), err)
 	}
+	ctx, traced := r.c.startAcquire(ctx, RecipeBarrier, r.path(), "wait")
 	index, err := b.wait(ctx)
-	return index, fail("wait", r.path(), err)
+	err = fail("wait", r.path(), err)
+	traced.end(nil, err)
+	return index, err
 }
 
 // Contenders returns the members of the round, in the order of their arrival. Those with

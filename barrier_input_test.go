@@ -73,7 +73,10 @@ func TestB57HooksMayUseBarriersAndClose(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var c *Client
 		results := make(chan error, 3)
-		c = w.stranger(&Options{Trace: &Trace{SessionDown: func(TraceEvent) {
+		c = w.stranger(&Options{Trace: &Trace{Session: func(e TraceSession) {
+			if e.State != SessionDisconnected {
+				return
+			}
 			results <- NewGate(c, "/gate").Shut(context.Background())
 			_, err := NewBarrier(c, "/b", 1).Wait(context.Background())
 			results <- err

@@ -155,6 +155,12 @@ func (c *Client) Format(f fmt.State, _ rune) {
 // run keeps a session open until Close.
 func (c *Client) run() {
 	defer close(c.closed)
+	var told *session // the last one that was established
+	defer func() {
+		if told != nil {
+			c.hooks.tellSession(told, SessionClosed, "", c.result)
+		}
+	}()
 	for pause := time.Duration(0); ; {
 		select {
 		case <-time.After(pause):
@@ -177,10 +183,14 @@ func (c *Client) run() {
 			c.hooks.log(slog.LevelWarn, "session over", "session", s.ID(), "cause", s.Cause())
 			s.Close(false, ErrClosed)
 			if s.IsEstablished() {
-				c.hooks.tell(c.hooks.trace.SessionDown, TraceEvent{Session: s.ID(), Err: err})
+				c.hooks.tellSession(s, SessionExpired, "", err)
+				told = s
 			}
 		case <-c.closing.Done():
 			c.result = c.shutdown(s)
+			if s.IsEstablished() {
+				told = s
+			}
 			return
 		}
 		pause = 0

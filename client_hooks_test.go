@@ -47,13 +47,13 @@ func TestB41SlowAndPanickingHooksHoldUpNobody(t *testing.T) {
 		t.Run(side.name, func(t *testing.T) {
 			free := make(chan struct{})
 			var once sync.Once
-			released := make(chan TraceEvent, 10)
+			released := make(chan TraceHoldEnd, 10)
 			r := side.rig(t, &Options{Trace: &Trace{
-				Granted: func(TraceEvent) {
+				AcquireEnd: func(context.Context, TraceAcquireEnd) {
 					<-free
 					once.Do(func() { panic("hook") })
 				},
-				Released: func(e TraceEvent) { released <- e },
+				HoldEnd: func(e TraceHoldEnd) { released <- e },
 			}})
 			for range 3 { // while the first hook blocks
 				require.NoError(t, r.m.Do(r.ctx, nothing))
@@ -79,7 +79,7 @@ func TestB57HooksAndFunctionsMayCallTheLibrary(t *testing.T) {
 			ready := make(chan struct{})
 			locked, closed := make(chan error, 1), make(chan error, 1)
 			var once sync.Once
-			opts := &Options{Trace: &Trace{Released: func(TraceEvent) {
+			opts := &Options{Trace: &Trace{HoldEnd: func(TraceHoldEnd) {
 				once.Do(func() {
 					<-ready
 					ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -107,10 +107,11 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 	t.Parallel()
 	const grants = 6000
 	told := make(chan string, 2*grants+1)
-	note := func(what string) func(TraceEvent) {
-		return func(e TraceEvent) { told <- what + " " + e.Place }
-	}
-	c := dial(t, &Options{Trace: &Trace{Granted: note("granted"), Lost: note("lost")}})
+	c := dial(t, &Options{Trace: traceOf(func(what string, e tracedEvent) {
+		if what == "granted" || what == "lost" {
+			told <- what + " " + e.Place
+		}
+	})})
 	s, _ := c.session()
 	l := lineOf(NewMutex(c, harness.NewPath(t)))
 
@@ -127,17 +128,24 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 		}
 	}()
 	for i := range grants {
+		_, traced := c.startAcquire(t.Context(), RecipeMutex, l.path, "lock")
 		p := &place{placeName: placeName{name: fmt.Sprint(i)}, line: l, s: s, path: fmt.Sprint(l.abs(), "/", i), czxid: 1}
 		p.release = func(bool, beginFunc) error { return nil } // there is no such znode
 		g, err := newGrant(p)
 		require.NoError(t, err)
+		traced.end(g, nil)
 		<-g.over
 	}
 	close(stop)
 	<-stopped
 	granted := map[string]bool{}
 	for range 2 * grants {
-		e := <-told
+		var e string
+		select {
+		case e = <-told:
+		case <-time.After(20 * time.Second):
+			require.FailNow(t, "the end of a grant is not told")
+		}
 		if name, ok := strings.CutPrefix(e, "lost "); ok {
 			require.True(t, granted[name], "the end of grant %s is told before the grant", name)
 		} else {
@@ -169,14 +177,17 @@ func TestB75EventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 		var records []slog.Record
 		h := &hooks{logger: slog.New(keptRecords{slog.DiscardHandler, &mu, &records})}
 		free := make(chan struct{})
-		var told []TraceEvent
-		granted := func(e TraceEvent) {
+		var told []TraceHoldEnd
+		granted := func(e TraceHoldEnd) {
 			<-free
 			told = append(told, e)
 		}
+		tell := func(token Token) {
+			h.tell(func(dropped int) { granted(TraceHoldEnd{Token: token, Dropped: dropped}) })
+		}
 		before := heldHeap()
 		for i := range events {
-			h.tell(granted, TraceEvent{Token: Token(i)})
+			tell(Token(i))
 			if i%10 == 0 {
 				h.log(slog.LevelInfo, "record")
 			}
@@ -190,8 +201,8 @@ func TestB75EventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 			require.Zero(t, e.Dropped)
 		}
 
-		h.tell(granted, TraceEvent{Token: events})
-		h.tell(granted, TraceEvent{Token: events + 1})
+		tell(events)
+		tell(events + 1)
 		synctest.Wait()
 		last := told[len(told)-2:]
 		require.Equal(t, events, len(told)-2+last[0].Dropped, "each event is told or counted")
@@ -211,16 +222,17 @@ func TestB75DroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hooks
 		next := make(chan struct{})
-		var told []TraceEvent
-		granted := func(e TraceEvent) {
-			<-next
-			told = append(told, e)
-		}
+		var told []TraceHoldEnd
 		token := Token(0)
 		tell := func(n int) {
 			for range n {
 				token++
-				h.tell(granted, TraceEvent{Token: token})
+				e := TraceHoldEnd{Token: token}
+				h.tell(func(dropped int) {
+					<-next
+					e.Dropped = dropped
+					told = append(told, e)
+				})
 			}
 			synctest.Wait()
 		}
@@ -247,7 +259,7 @@ func TestB75DroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
 func TestTraceGoesOnAfterAFunctionHasEndedTheGoroutine(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		granted := 0
-		c := w.stranger(&Options{Trace: &Trace{Granted: func(TraceEvent) {
+		c := w.stranger(&Options{Trace: &Trace{AcquireEnd: func(context.Context, TraceAcquireEnd) {
 			if granted++; granted == 1 {
 				runtime.Goexit()
 			}

@@ -449,7 +449,7 @@ func TestATraceFunctionMayCallShutdown(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var c *Client
 		result := make(chan error, 1)
-		c = w.stranger(&Options{Trace: &Trace{Granted: func(TraceEvent) { result <- c.Shutdown(t.Context()) }}})
+		c = w.stranger(&Options{Trace: &Trace{AcquireEnd: func(context.Context, TraceAcquireEnd) { result <- c.Shutdown(t.Context()) }}})
 		l := lockOn(t, NewMutex(c, w.path))
 		time.Sleep(time.Minute)
 		require.NoError(t, l.Err())

@@ -81,6 +81,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	if err := d.check(ctx); err != nil {
 		return nil, fail("enter", r.path(), err)
 	}
+	ctx, traced := r.c.startAcquire(ctx, RecipeDoubleBarrier, r.path(), "enter")
 	ctx, done := r.c.bindWait(ctx)
 	defer done()
 	// A member whose Enter or Leave was canceled counts until its znode is deleted.
@@ -89,7 +90,13 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	if err == nil {
 		v, err = d.enter(ctx)
 	}
-	return v, fail("enter", r.path(), err)
+	if err != nil {
+		err = fail("enter", r.path(), err)
+		traced.end(nil, err)
+		return nil, err
+	}
+	traced.end(v.l.g, nil)
+	return v, nil
 }
 
 // Contenders returns the members, also those of other libraries, in the order of their

@@ -29,7 +29,7 @@ func TestB57HooksOfAVisitMayCloseTheClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var c *Client
 		closed := make(chan error, 1)
-		c = w.stranger(&Options{Trace: &Trace{Granted: func(e TraceEvent) {
+		c = w.stranger(&Options{Trace: &Trace{AcquireEnd: func(_ context.Context, e TraceAcquireEnd) {
 			if e.Path == "/d" {
 				closed <- c.Close()
 			}

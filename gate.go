@@ -117,7 +117,18 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Clie
 // the gate opens. Wait believes that the gate is open only after a request "sync",
 // because its server may lag behind the others.
 func (g *Gate) Wait(ctx context.Context) error {
-	return g.self().waitInSessions(ctx, "wait", func(ctx context.Context, s *session, path string) error {
+	r := g.self()
+	if err := r.check(ctx); err != nil {
+		return fail("wait", r.path(), err)
+	}
+	ctx, traced := r.c.startAcquire(ctx, RecipeGate, r.path(), "wait")
+	err := r.waitUntilOpen(ctx)
+	traced.end(nil, err)
+	return err
+}
+
+func (r recipe) waitUntilOpen(ctx context.Context) error {
+	return r.waitInSessions(ctx, "wait", func(ctx context.Context, s *session, path string) error {
 		for {
 			w, err := s.Watch(ctx, path)
 			switch {

@@ -37,6 +37,7 @@ type grant struct {
 
 	kept *keptLock // decides what becomes of the place after a release, unless nil; see keepBy
 	idle bool      // nobody has been given the grant yet; mu guards it
+	hold *hold     // what the Trace knows of it; nil: nothing; mu guards it
 }
 
 func (g *grant) place() *place { return g.current.Load() }
@@ -51,27 +52,13 @@ func newGrant(p *place) (*grant, error) {
 		since: time.Now(), watched: p.own != nil && p.others == nil,
 	}
 	g.current.Store(p)
-	if err := g.begin(p); err != nil {
+	if err := p.s.addGrant(g); err != nil {
 		return nil, err
 	}
 	if p.own != nil && p.own.HasFired() { // before addGrant, so the event reached no grant
 		p.line.c.tasks.Start(g.watchPlace)
 	}
 	return g, nil
-}
-
-// begin makes g one of the session's grants, and tells the Trace. The session may end g
-// at once, on another goroutine, but cannot before g.mu is free. So the Trace learns of
-// the grant before its end.
-func (g *grant) begin(p *place) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := p.s.addGrant(g); err != nil {
-		return err
-	}
-	h := &p.line.c.hooks
-	h.tell(h.trace.Granted, p.event(TraceEvent{Token: g.token}))
-	return nil
 }
 
 // checkHeld returns why the grant has ended, nil while it holds. A grant that can no
@@ -183,29 +170,23 @@ func (g *grant) leaveLater() {
 	p.leaveLater(signal)
 }
 
-// markEnded marks the grant as ended and takes its handles. ok is false if it had
-// ended before. g.mu must be held. A caller that gets true must call announceEnd.
+// markEnded marks the grant as ended, tells the Trace, and takes the handles. ok is false
+// if it had ended before. g.mu must be held. A caller that gets true must call
+// announceEnd.
 func (g *grant) markEnded(cause error) (handles map[*Lease]struct{}, ok bool) {
 	if g.err != nil {
 		return nil, false
 	}
 	g.err = cause
+	g.endHold()
 	handles, g.handles = g.handles, nil
 	return handles, true
 }
 
-// announceEnd tells the session, the holder and the Trace that the grant has ended. The
-// place is yet to be deleted.
+// announceEnd tells the session and the holder that the grant has ended. The place is yet
+// to be deleted.
 func (g *grant) announceEnd(cause error, handles map[*Lease]struct{}) {
 	close(g.over)
-	h := &g.line.c.hooks
-	switch {
-	case g.idle: // never begun
-	case errors.Is(cause, ErrLost):
-		h.tell(h.trace.Lost, g.place().event(TraceEvent{Token: g.token, Err: cause}))
-	default:
-		h.tell(h.trace.Released, g.place().event(TraceEvent{Token: g.token}))
-	}
 	if g.kept != nil {
 		g.kept.ended(g, cause)
 	}

@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,24 +106,70 @@ func (r *rig) byHand(prefix string) string {
 	return name
 }
 
-// events counts the calls of a Trace's hooks.
+// tracedEvent is what a Trace's functions were called with.
+type tracedEvent struct {
+	Time    time.Time
+	Recipe  Recipe
+	Path    string
+	Op      string
+	Session int64
+	Place   string
+	Token   Token
+	Ahead   int
+	Err     error
+}
+
+// traceOf returns a Trace that calls note for all that happens: "start"; "queued"; for the
+// end of an acquisition "granted", "passed" if there is nothing to hold, or "failed"; for
+// the end of a hold "released", "lost" or "closed"; "up", "down", "expired", "over".
+func traceOf(note func(what string, e tracedEvent)) *Trace {
+	return &Trace{
+		AcquireStart: func(_ context.Context, e TraceAcquireStart) context.Context {
+			note("start", tracedEvent{Recipe: e.Recipe, Path: e.Path, Op: e.Op})
+			return nil
+		},
+		Queued: func(_ context.Context, e TraceQueued) {
+			note("queued", tracedEvent{e.Time, e.Recipe, e.Path, e.Op, e.Session, e.Place, 0, e.Ahead, nil})
+		},
+		AcquireEnd: func(_ context.Context, e TraceAcquireEnd) {
+			what := "granted"
+			if e.Err != nil {
+				what = "failed"
+			} else if e.Token == 0 {
+				what = "passed"
+			}
+			note(what, tracedEvent{e.Time, e.Recipe, e.Path, e.Op, e.Session, e.Place, e.Token, e.Ahead, e.Err})
+		},
+		HoldEnd: func(e TraceHoldEnd) {
+			what := "released"
+			if errors.Is(e.Err, ErrClosed) {
+				what = "closed"
+			} else if e.Err != nil {
+				what = "lost"
+			}
+			note(what, tracedEvent{e.Time, e.Recipe, e.Path, e.Op, e.Session, e.Place, e.Token, 0, e.Err})
+		},
+		Session: func(e TraceSession) {
+			what := map[SessionState]string{
+				SessionConnected: "up", SessionDisconnected: "down", SessionExpired: "expired", SessionClosed: "over",
+			}[e.State]
+			note(what, tracedEvent{Time: e.Time, Session: e.ID, Err: e.Err})
+		},
+	}
+}
+
+// events counts the calls of a Trace's functions.
 type events struct {
 	mu  sync.Mutex
 	all []string
 }
 
 func (e *events) trace() *Trace {
-	note := func(what string) func(TraceEvent) {
-		return func(ev TraceEvent) {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			e.all = append(e.all, what)
-		}
-	}
-	return &Trace{
-		Queued: note("queued"), Granted: note("granted"), Released: note("released"), Lost: note("lost"),
-		SessionUp: note("up"), SessionDown: note("down"),
-	}
+	return traceOf(func(what string, _ tracedEvent) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.all = append(e.all, what)
+	})
 }
 
 func (e *events) count(what string) int {
@@ -140,33 +187,27 @@ func watchesOf(c *Client) int {
 // recorder keeps the events that a Client's Trace reports.
 type recorder struct {
 	mu       sync.Mutex
-	reported map[string][]TraceEvent
+	reported map[string][]tracedEvent
 }
 
-func newRecorder() *recorder { return &recorder{reported: map[string][]TraceEvent{}} }
+func newRecorder() *recorder { return &recorder{reported: map[string][]tracedEvent{}} }
 
 func (r *recorder) trace() *Trace {
-	note := func(what string) func(TraceEvent) {
-		return func(e TraceEvent) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.reported[what] = append(r.reported[what], e)
-		}
-	}
-	return &Trace{
-		Queued: note("queued"), Granted: note("granted"), Released: note("released"), Lost: note("lost"),
-		SessionUp: note("up"), SessionDown: note("down"),
-	}
+	return traceOf(func(what string, e tracedEvent) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.reported[what] = append(r.reported[what], e)
+	})
 }
 
-func (r *recorder) of(what string) []TraceEvent {
+func (r *recorder) of(what string) []tracedEvent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.reported[what])
 }
 
 // nth waits until an event has been reported n times, and returns the nth.
-func (r *recorder) nth(t testing.TB, n int, what string) TraceEvent {
+func (r *recorder) nth(t testing.TB, n int, what string) tracedEvent {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("%d events %q", n, what), func() bool { return len(r.of(what)) >= n })
 	return r.of(what)[n-1]

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -215,8 +216,8 @@ func TestB30EachReleaseWakesOneOfAThousandWaiters(t *testing.T) {
 	sent := &harness.RequestCounter{}
 	var grants, queued atomic.Int32
 	opts := &Options{Dialer: sent.Dial, Trace: &Trace{
-		Queued:  func(TraceEvent) { queued.Add(1) },
-		Granted: func(TraceEvent) { grants.Add(1) },
+		Queued:     func(context.Context, TraceQueued) { queued.Add(1) },
+		AcquireEnd: func(context.Context, TraceAcquireEnd) { grants.Add(1) },
 	}}
 	clients := make([]*Client, 1+n) // the first one is the holder's
 	// Only a few at a time, or each would wait for the long listings of the others.

@@ -85,30 +85,49 @@ func (r recipe) enterOrReenter(ctx context.Context, op string, k kind, held func
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.path(), err)
 	}
-	path := r.path()
-	if h, ok := r.holderIn(ctx); ok {
-		err := h.lease.Err()
-		switch {
-		case h.reentrant && err != nil:
-			return nil, fail(op, path, errors.Unwrap(err))
-		case h.reentrant:
-			l, err := h.lease.g.enter(k)
-			if errors.Is(err, ErrUpgrade) {
-				err = held(holdsShared)
-			}
-			return l, fail(op, path, err)
-		case err == nil:
-			if err := held(h.lease.g.holding()); err != nil {
-				return nil, fail(op, path, err)
-			}
-		}
+	h, ok := r.holderIn(ctx)
+	if ok && h.reentrant {
+		l, err := h.reenter(k, held)
+		return l, fail(op, r.path(), err)
 	}
+	ctx, traced := r.c.startAcquire(ctx, Recipe(r.line.recipe), r.path(), op)
+	var l *Lease
+	var err error
+	if ok && h.lease.Err() == nil {
+		err = held(h.lease.g.holding())
+	}
+	if err == nil {
+		l, err = r.enterFirst(ctx, k, enter)
+	}
+	if err != nil {
+		err = fail(op, r.path(), err)
+		traced.end(nil, err)
+		return nil, err
+	}
+	traced.end(l.g, nil)
+	return l, nil
+}
+
+// reenter returns one more lease of the holder's grant.
+func (h holder) reenter(k kind, held func(holding) error) (*Lease, error) {
+	if err := h.lease.Err(); err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	l, err := h.lease.g.enter(k)
+	if errors.Is(err, ErrUpgrade) {
+		err = held(holdsShared)
+	}
+	return l, err
+}
+
+// enterFirst returns the first lease of a grant that enter waits for.
+func (r recipe) enterFirst(ctx context.Context, k kind, enter func(context.Context, kind) (*grant, error)) (*Lease, error) {
 	ctx, done := r.c.bindWait(ctx)
 	defer done()
 	for {
 		g, err := enter(ctx, k)
 		if err != nil {
-			return nil, fail(op, path, err)
+			return nil, err
 		}
 		l, err := g.enter(k)
 		if errors.Is(err, errDeleted) { // by an operator, or with its session
@@ -116,7 +135,7 @@ func (r recipe) enterOrReenter(ctx context.Context, op string, k kind, held func
 		}
 		// Lost before the caller had it: the wait goes on in the next session.
 		if !errors.Is(err, ErrLost) && !errors.Is(err, zkconn.ErrSessionOver) {
-			return l, fail(op, path, err)
+			return l, err
 		}
 	}
 }

@@ -102,14 +102,13 @@ func TestA36LockAllLocksInTheOrderOfPathsAndReleasesInReverse(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *electionWorld, c *Client) {
 		var mu sync.Mutex
 		var order []string
-		note := func(what string) func(TraceEvent) {
-			return func(e TraceEvent) {
-				mu.Lock()
-				defer mu.Unlock()
-				order = append(order, what+e.Path)
+		traced := w.stranger(&Options{Trace: traceOf(func(what string, e tracedEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			if sign := map[string]string{"granted": "+", "released": "-"}[what]; sign != "" {
+				order = append(order, sign+e.Path)
 			}
-		}
-		traced := w.stranger(&Options{Trace: &Trace{Granted: note("+"), Released: note("-")}})
+		})})
 		require.NoError(t, lockAll(t, mutexes(traced, "/b", "/a/x", "/a", "/c")...).Release())
 		synctest.Wait()
 		require.Equal(t, []string{"+/a", "+/a/x", "+/b", "+/c", "-/c", "-/b", "-/a/x", "-/a"}, order)

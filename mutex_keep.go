@@ -37,8 +37,9 @@ type keptLock struct {
 
 // keptCall is a call that waits.
 type keptCall struct {
-	d    time.Duration
-	late bool // it came after the event of the watch
+	d      time.Duration
+	late   bool         // it came after the event of the watch
+	traced *acquisition // that the call is
 
 	done chan struct{} // closed when there is a result:
 	g    *grant
@@ -103,7 +104,7 @@ func (m *keeping) enter(ctx context.Context, _ kind) (*grant, error) {
 		k.unlock()
 		return g, nil
 	}
-	call := &keptCall{d: m.d, late: k.hasCompany(), done: make(chan struct{})}
+	call := &keptCall{d: m.d, late: k.hasCompany(), traced: k.line.c.acquisitionIn(ctx), done: make(chan struct{})}
 	k.calls = append(k.calls, call)
 	k.take()
 	k.unlock()
@@ -196,13 +197,26 @@ func (k *keptLock) take() {
 	for _, call := range k.calls {
 		call.late = false
 	}
-	ctx, cancel := c.bindWait(context.Background()) // it does not end with any one call
+	ctx := context.Background() // it does not end with any one call
+	if c.hooks.acquires {
+		ctx = context.WithValue(ctx, waiterKey{}, k)
+	}
+	ctx, cancel := c.bindWait(ctx)
 	k.stop = cancel
 	c.tasks.Start(func() {
 		defer cancel()
 		g, err := k.line.enter(ctx, kindLock)
 		k.taken(g, err, ctx.Err() != nil && c.waiting.Err() == nil)
 	})
+}
+
+// queued tells the calls that wait that their place does.
+func (k *keptLock) queued(p *place, ahead int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, call := range k.calls {
+		call.traced.queued(p, ahead)
+	}
 }
 
 // taken gives a new place's first grant to the first call. stopped: no call waited any

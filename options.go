@@ -61,7 +61,8 @@ type Options struct {
 	// Logger gets a record for each change of the session, and for servers that cannot be
 	// reached. Its handler is called in the same way as the functions of Trace. nil: silent.
 	Logger *slog.Logger
-	// Trace is called when something happens to leases and sessions.
+	// Trace is called when acquisitions begin and end, and when something happens to what
+	// they got and to sessions. nil: nothing is called.
 	Trace *Trace
 }
 
@@ -110,7 +111,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	c.setDefaults()
 	c.hooks.logger = opts.Logger
 	if opts.Trace != nil {
-		c.hooks.trace = *opts.Trace
+		c.hooks.setTrace(*opts.Trace)
 	}
 	c.warned.at = map[string]time.Time{}
 	c.closing, c.beginClose = context.WithCancelCause(context.Background())

@@ -169,9 +169,9 @@ func (q *Queue) Path() string {
 func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 	ids, err := q.put(ctx, [][]byte{data})
 	if len(ids) == 0 {
-		return "", q.fail("put into", err)
+		return "", q.fail(putInto, err)
 	}
-	return ids[0], q.fail("put into", err)
+	return ids[0], q.fail(putInto, err)
 }
 
 // PutAll is like Put but puts several items, next to each other and in this order: all
@@ -181,7 +181,7 @@ func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 // Put. With no items it does nothing.
 func (q *Queue) PutAll(ctx context.Context, items ...[]byte) ([]ItemID, error) {
 	ids, err := q.put(ctx, items)
-	return ids, q.fail("put into", err)
+	return ids, q.fail(putInto, err)
 }
 
 // Take waits for its turn and for an item, and claims the first item that nobody has.
@@ -207,11 +207,9 @@ func (q *Queue) Take(ctx context.Context) (*Item, error) {
 	if err := q.check(ctx); err != nil {
 		return nil, q.fail("take from", err)
 	}
-	ctx, done := q.c.bindWait(ctx)
-	defer done()
-	items, err := q.takeN(ctx, 1)
+	items, err := q.acquire(ctx, "take", func(ctx context.Context) ([]*Item, error) { return q.takeN(ctx, 1) })
 	if err != nil {
-		return nil, q.fail("take from", err)
+		return nil, err
 	}
 	return items[0], nil
 }
@@ -226,10 +224,7 @@ func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 	if err != nil {
 		return nil, q.fail("take from", err)
 	}
-	ctx, done := q.c.bindWait(ctx)
-	defer done()
-	items, err := q.takeN(ctx, min(n, maxBatch))
-	return items, q.fail("take from", err)
+	return q.acquire(ctx, "take", func(ctx context.Context) ([]*Item, error) { return q.takeN(ctx, min(n, maxBatch)) })
 }
 
 // TryTake claims the first free item, or returns ErrEmpty if none is free. It does not
@@ -244,13 +239,17 @@ func (q *Queue) TryTake(ctx context.Context) (*Item, error) {
 	if err := q.check(ctx); err != nil {
 		return nil, q.fail("take from", err)
 	}
-	ctx, done := q.c.bindWait(ctx)
-	defer done()
-	it, err := q.tryTake(ctx)
-	if err == nil && it == nil {
-		err = ErrEmpty
+	items, err := q.acquire(ctx, "try take", func(ctx context.Context) ([]*Item, error) {
+		it, err := q.tryTake(ctx)
+		if err == nil && it == nil {
+			err = ErrEmpty
+		}
+		return []*Item{it}, err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return it, q.fail("take from", err)
+	return items[0], nil
 }
 
 // Entry describes an item in the queue. It gives no claim on the item.

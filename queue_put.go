@@ -13,6 +13,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
+// putInto is the operation of Put and PutAll in errors.
+const putInto = "put into"
+
 // put puts items in one transaction. An item's ID is known before the item is sent, so
 // the IDs are returned with ErrUncertain, too.
 func (q *Queue) put(ctx context.Context, datas [][]byte) ([]ItemID, error) {
@@ -26,9 +29,14 @@ func (q *Queue) put(ctx context.Context, datas [][]byte) ([]ItemID, error) {
 		return nil, fmt.Errorf("%d items: QueueOptions.MaxLen is %d", len(datas), q.opts.MaxLen)
 	}
 	items, ids := newItems(datas)
+	var traced *acquisition
+	if q.opts.MaxLen > 0 {
+		ctx, traced = q.c.startAcquire(ctx, RecipeQueue, q.path, "put")
+	}
 	ctx, done := q.c.bind(ctx)
 	defer done()
 	err := q.putItems(ctx, items)
+	traced.end(nil, q.fail(putInto, err))
 	if err != nil && !errors.Is(err, ErrUncertain) {
 		return nil, err
 	}

@@ -126,16 +126,28 @@ const parkedPerWorker = 16
 // work is one worker's loop. It ends with an error.
 func (s *serving) work(ctx context.Context) error {
 	for {
-		items, err := s.takeN(ctx, 1)
+		it, err := s.next(ctx)
 		if err != nil {
 			return err
 		}
-		if ctx.Err() != nil { // its claim was under way
-			s.giveBack(items[0])
-			return zkconn.ContextErr(ctx)
-		}
-		s.serve(ctx, items[0])
+		s.serve(ctx, it)
 	}
+}
+
+// next waits for an item.
+func (s *serving) next(ctx context.Context) (*Item, error) {
+	ctx, traced := s.c.startAcquire(ctx, RecipeQueue, s.path, "serve")
+	items, err := s.takeN(ctx, 1)
+	if err == nil && ctx.Err() != nil { // its claim was under way
+		s.giveBack(items[0])
+		err = zkconn.ContextErr(ctx)
+	}
+	if err != nil {
+		traced.end(nil, s.fail("serve", err))
+		return nil, err
+	}
+	traced.end(items[0].lease.g, nil)
+	return items[0], nil
 }
 
 // serve calls the handler for an item, and then acks the item or gives it back.

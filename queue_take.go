@@ -154,6 +154,27 @@ func (q *Queue) moveUnacked(ctx context.Context, it *Item) error {
 	return q.moveToDeadLetters(ctx, it, it.Data, it.Attempt-1, neverAcked)
 }
 
+// acquire calls take, which claims items or returns an error. To the Trace, each item is
+// an acquisition of its own, of which the first one is the call.
+func (q *Queue) acquire(ctx context.Context, op string, take func(context.Context) ([]*Item, error)) ([]*Item, error) {
+	inner, traced := q.c.startAcquire(ctx, RecipeQueue, q.path, op)
+	inner, done := q.c.bindWait(inner)
+	defer done()
+	items, err := take(inner)
+	if err != nil {
+		err = q.fail("take from", err)
+		traced.end(nil, err)
+		return nil, err
+	}
+	for i, it := range items {
+		if i > 0 {
+			_, traced = q.c.startAcquire(ctx, RecipeQueue, q.path, op)
+		}
+		traced.end(it.lease.g, nil)
+	}
+	return items, nil
+}
+
 // tryTake claims the first free item, whoever waits. nil: there is none.
 func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
 	for {

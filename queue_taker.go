@@ -17,14 +17,15 @@ import (
 
 // taker is a call that waits for items.
 type taker struct {
-	q     *Queue // whose options count
-	ctx   context.Context
-	since time.Time
-	n     int           // how many items it takes at most
-	done  chan struct{} // closed when items or err is set, or when neither will be
-	items []*Item
-	err   error
-	left  bool // the caller is gone: what was claimed for it is given back
+	q      *Queue // whose options count
+	ctx    context.Context
+	traced *acquisition // that the call is
+	since  time.Time
+	n      int           // how many items it takes at most
+	done   chan struct{} // closed when items or err is set, or when neither will be
+	items  []*Item
+	err    error
+	left   bool // the caller is gone: what was claimed for it is given back
 }
 
 // turns serves the takers of a Client and a queue. Client.mu guards its fields.
@@ -59,7 +60,7 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	if ctx.Err() != nil {
 		return nil, c.contextErr(ctx)
 	}
-	k := &taker{q: q, ctx: ctx, since: time.Now(), n: n, done: make(chan struct{})}
+	k := &taker{q: q, ctx: ctx, traced: c.acquisitionIn(ctx), since: time.Now(), n: n, done: make(chan struct{})}
 	c.mu.Lock()
 	t := q.turns()
 	t.waiting = append(t.waiting, k)
@@ -240,6 +241,15 @@ func (t *turns) fail(err error) {
 	}
 	t.waiting = later
 	t.noteChange()
+}
+
+// tellQueued reports to the takers that wait that their place does.
+func (t *turns) tellQueued(p *place, ahead int) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	for _, k := range t.waiting {
+		k.traced.queued(p, ahead)
+	}
 }
 
 func (t *turns) noteFailure() {

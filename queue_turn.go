@@ -110,8 +110,7 @@ func (w *turn) list() (err error) {
 	w.p.first, w.second = w.ahead == 0, w.ahead == 1
 	w.patience = min(grace+grace*time.Duration(w.ahead)/16, maxPatience)
 	if !queued && !w.p.first {
-		h := &w.c.hooks
-		h.tell(h.trace.Queued, w.p.event(TraceEvent{Ahead: w.ahead}))
+		w.tellQueued(w.p, w.ahead)
 	}
 	return nil
 }

@@ -131,6 +131,7 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 	if err := x.checkCount(k); err != nil {
 		return nil, fail(op, x.Path(), err)
 	}
+	ctx, traced := x.held.c.startAcquire(ctx, RecipeSemaphore, x.Path(), op)
 	ctx, done := x.held.c.bindWait(ctx)
 	defer done()
 	for {
@@ -138,9 +139,16 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 		if !wait && errors.Is(err, zkconn.ErrContended) {
 			err = ErrLocked
 		}
-		if !errors.Is(err, errLostAtOnce) {
-			return l, fail(op, x.Path(), err)
+		switch {
+		case errors.Is(err, errLostAtOnce):
+			continue
+		case err != nil:
+			err = fail(op, x.Path(), err)
+			traced.end(nil, err)
+			return nil, err
 		}
+		traced.end(l.g, nil)
+		return l, nil
 	}
 }
 

@@ -361,9 +361,3 @@ func (p *place) grant(ctx context.Context) (*grant, error) {
 		}
 	}
 }
-
-// event fills in what a Trace function gets of a place.
-func (p *place) event(e TraceEvent) TraceEvent {
-	e.Session, e.Path, e.Place = p.s.ID(), p.line.path, p.name
-	return e
-}

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestAheadOfAGuessCountsPlacesOnly(t *testing.T) {
 		}
 		first := w.lockLater(w.stranger(nil))
 		c, err := Dial(tuning.WithLongLine(t.Context(), 0), []string{w.srv.Addr()}, &Options{
-			Dialer: w.srv.DialContext, Trace: &Trace{Queued: func(e TraceEvent) { ahead = e.Ahead }},
+			Dialer: w.srv.DialContext, Trace: &Trace{Queued: func(_ context.Context, e TraceQueued) { ahead = e.Ahead }},
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { c.Close() })

@@ -46,7 +46,7 @@ func TestJoinOfALongLineTakesTwoRoundTripsAndNoList(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				holder, conn := w.client(nil), w.bare()
 				link, queued := harness.NewLink(w.srv), time.Time{}
-				c := w.client(&Options{Dialer: link.Dial, Trace: &Trace{Queued: func(e TraceEvent) {
+				c := w.client(&Options{Dialer: link.Dial, Trace: &Trace{Queued: func(_ context.Context, e TraceQueued) {
 					require.Equal(t, n+2, e.Ahead)
 					queued = time.Now()
 				}}})
@@ -82,7 +82,7 @@ func TestJoinOfAShortLineTakesThreeRoundTrips(t *testing.T) {
 	const latency = 100 * time.Millisecond
 	inBubble(t, func(t *testing.T, w *world) {
 		link, queued := harness.NewLink(w.srv), time.Time{}
-		c := w.client(&Options{Dialer: link.Dial, Trace: &Trace{Queued: func(TraceEvent) { queued = time.Now() }}})
+		c := w.client(&Options{Dialer: link.Dial, Trace: &Trace{Queued: func(context.Context, TraceQueued) { queued = time.Now() }}})
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
 		s, _ := c.session()
 		require.True(t, s.EnforcesACLs(t.Context())) // asked once a session

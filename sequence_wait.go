@@ -36,8 +36,7 @@ func (p *place) awaitTurn(ctx context.Context) error {
 		}
 		if !queued {
 			queued = true
-			h := &p.line.c.hooks
-			h.tell(h.trace.Queued, p.event(TraceEvent{Ahead: ahead}))
+			p.tellQueued(ctx, ahead)
 		}
 		if err := p.awaitPredecessor(ctx, *pred, before); err != nil {
 			return err

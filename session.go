@@ -86,14 +86,14 @@ func (c *Client) isDue(server string) bool {
 	return true
 }
 
-func (s *session) onUp() {
+func (s *session) onUp(server string) {
 	s.c.hooks.log(slog.LevelInfo, "session up", "session", s.ID(), "timeout", s.Timeout())
-	s.c.hooks.tell(s.c.hooks.trace.SessionUp, TraceEvent{Session: s.ID()})
+	s.c.hooks.tellSession(s, SessionConnected, server, nil)
 }
 
-func (s *session) onDown(err error) {
+func (s *session) onDown(server string, err error) {
 	s.c.hooks.log(slog.LevelWarn, "connection lost", "session", s.ID(), "err", err)
-	s.c.hooks.tell(s.c.hooks.trace.SessionDown, TraceEvent{Session: s.ID(), Err: err})
+	s.c.hooks.tellSession(s, SessionDisconnected, server, err)
 }
 
 // leaveUnresolved remembers the uuid of a join that the search did not find, or that

@@ -230,7 +230,5 @@ func (g *grant) begun() bool {
 		return false
 	}
 	g.idle = false
-	h := &g.line.c.hooks
-	h.tell(h.trace.Granted, g.place().event(TraceEvent{Token: g.token}))
 	return true
 }

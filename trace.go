@@ -2,165 +2,191 @@ package zkrecipes
 
 import (
 	"context"
-	"log/slog"
-	"sync"
+	"fmt"
 	"time"
 )
 
-// Trace is a set of functions that are called when something happens. Any of them
-// may be nil. They are called one after the other, in the order of events, from a
-// goroutine of their own: a slow function delays the others, never a lock. They
-// may call the library, even Close, which does not wait for them. If a function
-// panics, the panic is logged and the next function is called.
+// Trace is a set of functions that are called when something happens. Any of them may be
+// nil, and then costs nothing. Together they carry what spans and metrics need:
 //
-// At most 10,000 calls wait, those of the Logger included. What comes while so many
-// wait is dropped and counted, see TraceEvent.Dropped.
+//   - Each AcquireStart is followed by one AcquireEnd.
+//   - Each AcquireEnd with a Token is followed by one HoldEnd with the same Path and Token.
+//     Nothing else causes a HoldEnd.
+//
+// An acquisition is a call that waits for what its recipe grants: see Recipe. A call that
+// is refused for its arguments is not reported. Neither is a re-entry (Lease.Reentrant):
+// it takes nothing that the holder does not have.
+//
+// AcquireStart is called by the goroutine that makes the call. The others are called one
+// after the other, in the order of events, from a goroutine of their own: a slow function
+// delays the others, never a lock. At most 10,000 calls wait, those of the Logger included.
+// What comes while so many wait is dropped and counted, see the fields Dropped.
+//
+// All functions may call the library, even Close, which does not wait for them. If a
+// function panics, the panic is logged, and what called it goes on.
 type Trace struct {
-	// Queued: a call has taken a place in a line, and other places are ahead. It is
-	// called again when the wait goes on in a new session, at the end of the line.
-	Queued func(TraceEvent)
-	// Granted: a lease was granted.
-	Granted func(TraceEvent)
-	// Released: the holder released a lease, or closed the Client. The lease's znode
-	// may still exist while the client is disconnected.
-	Released func(TraceEvent)
-	// Lost: a lease ended in any other way; Err says why.
-	Lost func(TraceEvent)
-	// SessionUp: the client is connected, for the first time in a session or again.
-	SessionUp func(TraceEvent)
-	// SessionDown: the connection was lost or, if Err is ErrLost, the session ended.
-	SessionDown func(TraceEvent)
+	// AcquireStart: an acquisition begins. Nothing has been sent for it yet. It is called
+	// at once, so the call goes on when it returns.
+	//
+	// The context that it returns is passed to Queued and AcquireEnd. nil means the call's
+	// own. The call itself goes on with its own context, so the returned one can neither
+	// cancel an acquisition nor keep it from being canceled. The functions given to Do, Lead
+	// and Serve do not get its values, because they run after the acquisition.
+	AcquireStart func(context.Context, TraceAcquireStart) context.Context
+	// Queued: the acquisition waits with a place in a line, and other places are ahead. It
+	// is called again when the wait goes on in a new session, at the end of the line. An
+	// acquisition that shares a place which another one of the same Client took before
+	// (KeepFor, Take) is not reported.
+	Queued func(context.Context, TraceQueued)
+	// AcquireEnd: the acquisition has succeeded or failed. It also failed if it was
+	// refused (ErrLocked, ErrEmpty, ErrDeadlock) or canceled.
+	AcquireEnd func(context.Context, TraceAcquireEnd)
+	// HoldEnd: what an acquisition got is no longer held.
+	HoldEnd func(TraceHoldEnd)
+	// Session: the state of the Client's session has changed.
+	Session func(TraceSession)
 }
 
-// TraceEvent is the argument of a Trace function.
-type TraceEvent struct {
-	Time    time.Time
-	Session int64  // ZooKeeper's session id
-	Path    string // of the line; empty for session events
-	Place   string // the znode's name; empty for session events
-	Token   Token  // of a grant, else 0
-	Ahead   int    // Queued: how many places are ahead
-	Err     error  // Lost, SessionDown
+// Recipe is the kind of what an acquisition waits for.
+type Recipe string
 
-	// Dropped is how many events were dropped since the last call of one of the
-	// Trace's functions, because the functions or the Logger were too slow. The Logger
-	// gets a record of it, too.
+// The recipes, with the operations (Op) of which an acquisition is reported.
+const (
+	// RecipeMutex: "lock", "try lock", and "lock all" for each mutex of a LockAll. With
+	// KeepFor, too, a hold ends with the Release, though the process keeps the lock.
+	RecipeMutex Recipe = "mutex"
+	// RecipeRWLock: "lock", "read lock", "try lock", "try read lock". A Downgrade is no
+	// acquisition: the hold goes on, see TraceHoldEnd.Op.
+	RecipeRWLock Recipe = "rwlock"
+	// RecipeQueue: "take", "try take" and "serve", each for one item, which is held until it
+	// is acked, given back or lost. A worker of Serve acquires one item after the other. So
+	// while it waits, an acquisition is under way, which fails with the context's error
+	// when Serve is told to end. If TakeN returns several items, its acquisition got the
+	// first. For each of the others an acquisition begins and ends as TakeN returns.
+	//
+	// Also "put", for Put and PutAll with MaxLen, which may wait for room. Nothing is held.
+	RecipeQueue Recipe = "queue"
+	// RecipeSemaphore: "acquire", "try acquire". All slots of a SlotLease are one hold.
+	RecipeSemaphore Recipe = "semaphore"
+	// RecipeElection: "campaign", and "lead" for each campaign of Lead. A Term is held.
+	RecipeElection Recipe = "election"
+	// RecipeBarrier: "wait". Nothing is held.
+	RecipeBarrier Recipe = "barrier"
+	// RecipeDoubleBarrier: "enter". The Visit is held until Leave is called.
+	RecipeDoubleBarrier Recipe = "doublebarrier"
+	// RecipeGate: "wait". Nothing is held.
+	RecipeGate Recipe = "gate"
+)
+
+// TraceAcquireStart is the argument of Trace.AcquireStart.
+type TraceAcquireStart struct {
+	Recipe Recipe
+	Path   string // as the caller gave it, without Options.Prefix
+	Op     string // see Recipe
+}
+
+// TraceQueued is the argument of Trace.Queued.
+type TraceQueued struct {
+	Time    time.Time
+	Recipe  Recipe
+	Path    string // as in TraceAcquireStart
+	Op      string
+	Session int64  // ZooKeeper's session id
+	Place   string // the name of the znode with which the call waits
+	Ahead   int    // how many places are ahead
+	Dropped int    // see TraceAcquireEnd
+}
+
+// TraceAcquireEnd is the argument of Trace.AcquireEnd.
+type TraceAcquireEnd struct {
+	Time    time.Time
+	Recipe  Recipe
+	Path    string // as in TraceAcquireStart
+	Op      string
+	Wait    time.Duration // since the acquisition began, AcquireStart included
+	Ahead   int           // the last that Queued reported; 0 if it was not called
+	Session int64         // in which it is held; 0 if nothing is
+	Place   string        // the name of the znode that holds; empty if nothing is held
+	Token   Token         // of what is held, 0 if nothing is
+	Err     error         // that the call returns; nil if it succeeded
+
+	// Dropped is how many calls of the Trace's functions were dropped since the last one,
+	// because the functions or the Logger were too slow. So counts that rest on them are
+	// wrong by as much. The Logger gets a record of it, too.
 	Dropped int
 }
 
-// maxHookCalls bounds the calls that wait for a slow function.
-const maxHookCalls = 10_000
-
-// hooks calls Trace functions and the Logger in order, outside of all locks. Its
-// goroutine lives as long as there is something to call.
-type hooks struct {
-	trace  Trace
-	logger *slog.Logger // may be nil
-
-	mu      sync.Mutex
-	queue   []hookCall
-	running bool
-
-	dropped int // events that were dropped since one was told last; only run uses it
+// TraceHoldEnd is the argument of Trace.HoldEnd.
+type TraceHoldEnd struct {
+	Time    time.Time
+	Recipe  Recipe
+	Path    string        // as in TraceAcquireStart
+	Op      string        // of the acquisition, or "downgrade" if the lease was downgraded
+	Session int64         // ZooKeeper's session id
+	Place   string        // the name of the znode that held
+	Token   Token         // as in TraceAcquireEnd
+	Held    time.Duration // since the AcquireEnd
+	// Err is nil if the holder released it, with the last of its re-entries. The znode
+	// may still exist while the client is disconnected. If only the servers knew that it had
+	// been lost before, Err is nil, too, and Release returns ErrLost. Err is ErrLost, with
+	// the cause, if it was lost, and ErrClosed if the Client was closed while it was held.
+	Err     error
+	Dropped int // see TraceAcquireEnd
 }
 
-// hookCall is a call of a Trace function or of the Logger, or the place of calls that
-// were dropped.
-type hookCall struct {
-	f     func(TraceEvent)
-	event TraceEvent
+// TraceSession is the argument of Trace.Session.
+type TraceSession struct {
+	Time  time.Time
+	State SessionState
+	ID    int64 // ZooKeeper's session id
+	// Server is host:port of the server to which the client is, or was, connected, and is
+	// empty once the session has ended.
+	Server  string
+	Timeout time.Duration // as negotiated with the server
+	// Err says why the client is disconnected. It is ErrLost, with the cause, if the
+	// session expired. It is the error of Close if the Client was closed.
+	Err     error
+	Dropped int // see TraceAcquireEnd
 
-	log func()
-
-	events, records int // that were dropped
+	validUntil func() time.Time
 }
 
-func (h *hooks) tell(f func(TraceEvent), e TraceEvent) {
-	if f == nil {
-		return
+// ValidUntil returns the time until which the session is known to be alive at the moment
+// of the call, as Lease.ValidUntil does: it may be called at any time later. It is in
+// the past if the servers have been silent for too long, and the zero time once the
+// session has ended.
+func (e TraceSession) ValidUntil() time.Time {
+	if e.validUntil == nil {
+		return time.Time{}
 	}
-	e.Time = time.Now()
-	h.later(hookCall{f: f, event: e})
+	return e.validUntil()
 }
 
-// log writes a record to the Logger, whose handler is the user's.
-func (h *hooks) log(level slog.Level, msg string, args ...any) {
-	if h.logger != nil {
-		h.later(hookCall{log: func() { h.logger.Log(context.Background(), level, msg, args...) }})
-	}
-}
+// SessionState is the state of a Client's session.
+type SessionState int
 
-func (h *hooks) later(c hookCall) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.queue) >= maxHookCalls {
-		h.drop(c)
-		return
-	}
-	h.queue = append(h.queue, c)
-	if !h.running {
-		h.running = true
-		go h.run()
-	}
-}
+const (
+	// SessionConnected: requests pass, for the first time in a session or again.
+	SessionConnected SessionState = 1 + iota
+	// SessionDisconnected: the connection was lost. The session may go on.
+	SessionDisconnected
+	// SessionExpired: the session has ended. The Client opens another one.
+	SessionExpired
+	// SessionClosed: the Client was closed. This is the last state.
+	SessionClosed
+)
 
-// drop counts a call at the end of the queue, where it would have been.
-func (h *hooks) drop(c hookCall) {
-	last := &h.queue[len(h.queue)-1]
-	if last.events+last.records == 0 {
-		h.queue = append(h.queue, hookCall{})
-		last = &h.queue[len(h.queue)-1]
+// String returns "connected", "disconnected", "expired" or "closed".
+func (s SessionState) String() string {
+	switch s {
+	case SessionConnected:
+		return "connected"
+	case SessionDisconnected:
+		return "disconnected"
+	case SessionExpired:
+		return "expired"
+	case SessionClosed:
+		return "closed"
 	}
-	if c.f != nil {
-		last.events++
-	} else {
-		last.records++
-	}
-}
-
-func (h *hooks) run() {
-	returned := false
-	defer func() {
-		if !returned { // a function has ended the goroutine (runtime.Goexit)
-			go h.run()
-		}
-	}()
-	for {
-		h.mu.Lock()
-		if len(h.queue) == 0 {
-			h.queue, h.running = nil, false
-			h.mu.Unlock()
-			returned = true
-			return
-		}
-		c := h.queue[0]
-		h.queue[0] = hookCall{}
-		h.queue = h.queue[1:]
-		h.mu.Unlock()
-		h.call(c)
-	}
-}
-
-func (h *hooks) call(c hookCall) {
-	defer func() {
-		if p := recover(); p != nil {
-			defer func() { _ = recover() }() // it may be the Logger that panics
-			if h.logger == nil {
-				return
-			}
-			h.logger.Error("trace function panicked", "panic", p)
-		}
-	}()
-	switch {
-	case c.f != nil:
-		c.event.Dropped, h.dropped = h.dropped, 0
-		c.f(c.event)
-	case c.log != nil:
-		c.log()
-	default:
-		h.dropped += c.events
-		if h.logger != nil {
-			h.logger.Warn("trace functions or logger too slow", "dropped events", c.events, "dropped records", c.records)
-		}
-	}
+	return fmt.Sprintf("SessionState(%d)", int(s))
 }

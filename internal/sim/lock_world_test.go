@@ -65,8 +65,8 @@ func (w *lockWorld) isBeyondLimit(number int64) bool {
 
 func (w *lockWorld) trace(i int) *zkrecipes.Trace {
 	t := w.logTrace(i)
-	told := t.Lost
-	t.Lost = func(e zkrecipes.TraceEvent) {
+	told := t.HoldEnd
+	t.HoldEnd = func(e zkrecipes.TraceHoldEnd) {
 		told(e)
 		w.checkNotDeleted(e.Err)
 	}

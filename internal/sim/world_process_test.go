@@ -38,12 +38,15 @@ func newProcess(w *world, i int) *process {
 // start begins a life.
 func (p *process) start() error {
 	trace := p.w.trace(p.i)
-	up := trace.SessionUp
-	trace.SessionUp = func(e zkrecipes.TraceEvent) {
-		up(e)
+	told := trace.Session
+	trace.Session = func(e zkrecipes.TraceSession) {
+		told(e)
+		if e.State != zkrecipes.SessionConnected {
+			return
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.session = e.Session
+		p.session = e.ID
 	}
 	c, err := zkrecipes.Dial(p.w.ctx, []string{p.w.srv.Addr()}, &zkrecipes.Options{
 		SessionTimeout: p.w.timeout, Dialer: p.net.dial, Identity: identity(p.i, p.life), Trace: trace,

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -46,7 +47,9 @@ type world struct {
 	log       *runLog
 	events    *eventCounts
 	processes []*process
-	ctx       context.Context // canceled when the run is given up
+	pairsMu   sync.Mutex
+	pairs     []*harness.Pairs // of each life of a process
+	ctx       context.Context  // canceled when the run is given up
 }
 
 // run runs the seed. It must be called in a synctest bubble of its own.
@@ -92,6 +95,10 @@ func (w *world) run() {
 	synctest.Wait()
 	w.checkAtRest()
 	w.closeClients()
+	synctest.Wait()
+	for _, pairs := range w.pairs {
+		pairs.Rest()
+	}
 }
 
 func (w *world) startServer() (err error) {
@@ -160,19 +167,6 @@ func (w *world) closeClients() {
 	connected := func(s zktest.Session) bool { return s.Connected }
 	if left := w.srv.Sessions(); slices.ContainsFunc(left, connected) {
 		w.log.violation("sessions left behind: %v", left)
-	}
-}
-
-// logTrace returns a Trace that logs everything.
-func (w *world) logTrace(i int) *zkrecipes.Trace {
-	note := func(what string) func(zkrecipes.TraceEvent) {
-		return func(e zkrecipes.TraceEvent) {
-			w.log.note("trace %d: %s 0x%x %s %s 0x%x ahead %d %v", i, what, e.Session, e.Path, e.Place, int64(e.Token), e.Ahead, e.Err)
-		}
-	}
-	return &zkrecipes.Trace{
-		Queued: note("queued"), Granted: note("granted"), Released: note("released"), Lost: note("lost"),
-		SessionUp: note("up"), SessionDown: note("down"),
 	}
 }
 

@@ -79,7 +79,7 @@ func runWorker(text string) error {
 	var err error
 	p.client, err = zkrecipes.Dial(ctx, p.Servers, &zkrecipes.Options{
 		SessionTimeout: p.Timeout, Prefix: root, Identity: fmt.Sprintf("%d.%d", p.Process, p.Life),
-		Dialer: p.dial, Trace: &zkrecipes.Trace{SessionDown: p.sessionDown},
+		Dialer: p.dial, Trace: &zkrecipes.Trace{Session: p.session},
 	})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -146,8 +146,8 @@ func (p *process) dial(ctx context.Context, network, addr string) (net.Conn, err
 	return nc, err
 }
 
-func (p *process) sessionDown(e zkrecipes.TraceEvent) {
-	if errors.Is(e.Err, zkrecipes.ErrLost) {
+func (p *process) session(e zkrecipes.TraceSession) {
+	if e.State == zkrecipes.SessionExpired {
 		p.sessions.Add(1)
 		p.tell(judge.Event{Kind: judge.Expired, At: p.now(), Process: p.Process, Life: p.Life})
 	}

@@ -29,11 +29,11 @@ type Config struct {
 	Tasks       *Tasks    // goroutines that outlive their callers are counted here
 	Since       time.Time // when State of the session before has changed last
 
-	Leases func() bool      // reports whether grants rest on this session
-	Event  func(wire.Event) // a watch event came; the watches that it fires have fired
-	Up     func()           // requests pass, for the first time or again
-	Down   func(err error)  // they no longer do
-	Sooner func()           // ValidUntil has moved to an earlier time
+	Leases func() bool                    // reports whether grants rest on this session
+	Event  func(wire.Event)               // a watch event came; the watches that it fires have fired
+	Up     func(server string)            // requests pass, for the first time or again
+	Down   func(server string, err error) // they no longer do
+	Sooner func()                         // ValidUntil has moved to an earlier time
 	// Failed: an attempt to connect to that server has failed. Like Down, it must not
 	// call the Session's methods, save ID and Timeout.
 	Failed func(server string, err error)
@@ -254,7 +254,7 @@ func (s *Session) onUp(conn uint64) {
 	if !s.IsEstablished() {
 		close(s.established)
 	}
-	s.cfg.Up()
+	s.cfg.Up(s.server)
 }
 
 // onDown is called by internal/wire.
@@ -268,7 +268,7 @@ func (s *Session) onDown(conn uint64, err error) {
 	var refused *wire.AuthError
 	switch own := errors.As(err, &refused) && s.refusedOwn(refused); {
 	case s.up:
-		s.cfg.Down(err)
+		s.cfg.Down(s.server, err)
 	case s.cause == nil && !own && !s.wire.Over(): // else there is nothing to mend
 		s.cfg.Failed(s.server, err)
 	}

@@ -1,0 +1,86 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+)
+
+// tracer notes what a Trace reports, as text, and checks that it comes in pairs.
+type tracer struct {
+	*harness.Pairs
+	mu  sync.Mutex
+	all []string
+}
+
+func newTracer(t testing.TB) *tracer {
+	return &tracer{Pairs: harness.NewPairs(func(format string, args ...any) {
+		t.Errorf("trace: "+format, args...)
+	})}
+}
+
+func (r *tracer) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, fmt.Sprintf(format, args...))
+}
+
+// told returns what was reported since the last call. It is used in bubbles.
+func (r *tracer) told() []string {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.all
+	r.all = nil
+	return slices.Clip(all)
+}
+
+// named are the errors that a tracer knows by name. The first that fits counts.
+var named = []struct {
+	err  error
+	name string
+}{
+	{ErrLost, "lost"}, {ErrClosed, "closed"}, {ErrLocked, "locked"}, {ErrEmpty, "empty"}, {ErrEvicted, "evicted"},
+	{ErrUpgrade, "upgrade"}, {ErrDeadlock, "deadlock"}, {ErrSize, "size"}, {context.Canceled, "canceled"},
+}
+
+func errName(err error) string {
+	for _, n := range named {
+		if errors.Is(err, n.err) {
+			return n.name
+		}
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return "ok"
+}
+
+func (r *tracer) trace() *Trace {
+	traced := func(recipe Recipe, path, op string, token Token, err error) harness.Traced {
+		return harness.Traced{Recipe: string(recipe), Path: path, Op: op, Token: int64(token), Err: err}
+	}
+	return &Trace{
+		AcquireStart: func(ctx context.Context, e TraceAcquireStart) context.Context {
+			return r.Start(ctx, traced(e.Recipe, e.Path, e.Op, 0, nil))
+		},
+		Queued: func(ctx context.Context, e TraceQueued) {
+			r.Queued(ctx, traced(e.Recipe, e.Path, e.Op, 0, nil))
+			r.note("%s %s queued behind %d", e.Recipe, e.Op, e.Ahead)
+		},
+		AcquireEnd: func(ctx context.Context, e TraceAcquireEnd) {
+			r.End(ctx, traced(e.Recipe, e.Path, e.Op, e.Token, e.Err))
+			r.note("%s %s %s", e.Recipe, e.Op, errName(e.Err))
+		},
+		HoldEnd: func(e TraceHoldEnd) {
+			r.HoldEnd(traced(e.Recipe, e.Path, e.Op, e.Token, e.Err))
+			r.note("%s %s held, %s", e.Recipe, e.Op, errName(e.Err))
+		},
+	}
+}

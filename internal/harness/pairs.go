@@ -1,0 +1,135 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Traced is what a Trace's function says of an acquisition or of a hold.
+type Traced struct {
+	Recipe, Path, Op string
+	Token            int64 // 0: nothing is held
+	Err              error
+}
+
+func (e Traced) String() string { return fmt.Sprintf("%s of %s %s", e.Op, e.Recipe, e.Path) }
+
+// hold is what identifies a hold.
+type hold struct {
+	path  string
+	token int64
+}
+
+// Pairs checks that what a Client's Trace reports comes in pairs: an AcquireEnd for each
+// AcquireStart, and a HoldEnd for each AcquireEnd with a token.
+type Pairs struct {
+	// Fault is called with what is wrong, at any time.
+	Fault func(format string, args ...any)
+
+	mu    sync.Mutex
+	calls map[*Traced]struct{} // acquisitions under way
+	holds map[hold]Traced
+	over  map[hold]bool // of those that were ever reported; true: it has ended
+	ends  map[string]int
+}
+
+// NewPairs returns a check to which nothing was reported.
+func NewPairs(fault func(format string, args ...any)) *Pairs {
+	return &Pairs{
+		Fault: fault, calls: map[*Traced]struct{}{}, holds: map[hold]Traced{}, over: map[hold]bool{}, ends: map[string]int{},
+	}
+}
+
+type callKey struct{}
+
+// Start returns the context for the rest of the acquisition.
+func (p *Pairs) Start(ctx context.Context, e Traced) context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls[&e] = struct{}{}
+	return context.WithValue(ctx, callKey{}, &e)
+}
+
+// call returns the acquisition that is under way with ctx. p.mu must be held.
+func (p *Pairs) call(ctx context.Context, what string, e Traced) *Traced {
+	call, _ := ctx.Value(callKey{}).(*Traced)
+	_, ok := p.calls[call]
+	switch {
+	case call == nil:
+		p.Fault("%s without the context of its start: %v", what, e)
+	case !ok:
+		p.Fault("%s after the end: %v", what, e)
+	case call.Recipe != e.Recipe || call.Path != e.Path || call.Op != e.Op:
+		p.Fault("%s of %v began as %v", what, e, *call)
+	}
+	return call
+}
+
+// Queued follows a wait.
+func (p *Pairs) Queued(ctx context.Context, e Traced) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.call(ctx, "queued", e)
+}
+
+// End follows the end of an acquisition.
+func (p *Pairs) End(ctx context.Context, e Traced) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.calls, p.call(ctx, "end", e))
+	p.ends[e.Recipe+" "+e.Op]++
+	nothing := e.Recipe == "barrier" || e.Recipe == "gate" || e.Op == "put"
+	if held := e.Token != 0; held == (e.Err != nil || nothing) {
+		p.Fault("end of %v with token %d and error %v", e, e.Token, e.Err)
+	}
+	if e.Token == 0 {
+		return
+	}
+	key := hold{e.Path, e.Token}
+	if _, ok := p.over[key]; ok {
+		p.Fault("token %d twice: %v", e.Token, e)
+	}
+	p.holds[key], p.over[key] = e, false
+}
+
+// HoldEnd follows the end of a hold.
+func (p *Pairs) HoldEnd(e Traced) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := hold{e.Path, e.Token}
+	begun, ok := p.holds[key]
+	switch {
+	case !ok && p.over[key]:
+		p.Fault("hold ends twice: %v, token %d", e, e.Token)
+	case !ok:
+		p.Fault("hold ends before it began: %v, token %d", e, e.Token)
+	case begun.Recipe != e.Recipe, begun.Op != e.Op && e.Op != "downgrade":
+		p.Fault("hold of %v began as %v", e, begun)
+	}
+	delete(p.holds, key)
+	p.over[key] = true
+}
+
+// Ended returns how many acquisitions have ended, by recipe and operation.
+func (p *Pairs) Ended() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ended := map[string]int{}
+	for what, n := range p.ends {
+		ended[what] = n
+	}
+	return ended
+}
+
+// Rest checks that no acquisition is under way, and that nothing is held.
+func (p *Pairs) Rest() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for call := range p.calls {
+		p.Fault("acquisition has not ended: %v", *call)
+	}
+	for key, e := range p.holds {
+		p.Fault("hold has not ended: %v, token %d", e, key.token)
+	}
+}

@@ -36,7 +36,7 @@ func (t *turns) takeAlone() (done bool, err error) {
 			return true, nil
 		}
 		line, _ := s.StartGet(t.consumers.abs())
-		items, err := scan.free(t.ctx, want)
+		items, err := scan.freeNow(t.ctx, want)
 		if errors.Is(err, queuelog.ErrStale) {
 			continue
 		}
@@ -244,9 +244,25 @@ func (t *turns) newScanner(s *session) *scanner { return newScanner(s, t.c, t.pa
 // Where it returns none, it keeps a watch on every segment: a watch on the open segment
 // alone would never fire for an item that comes back in an older one.
 func (s *scanner) free(ctx context.Context, n int) (items []string, err error) {
+	return s.scan(ctx, n, true)
+}
+
+// freeNow is like free for a consumer that claims what it finds. While there are many
+// items it sets no watch, which its own claim would only fire.
+func (s *scanner) freeNow(ctx context.Context, n int) (items []string, err error) {
+	if s.queue.turns.plenty.Load() {
+		if items, err = s.scan(ctx, n, false); err != nil || len(items) > 0 {
+			return items, err
+		}
+	}
+	return s.scan(ctx, n, true)
+}
+
+func (s *scanner) scan(ctx context.Context, n int, watch bool) (items []string, err error) {
 	s.watches = s.watches[:0]
 	s.queue.unblock()
-	err = s.queue.Scan(ctx, func(number int64, segment *zkconn.Watch) bool {
+	defer func() { s.queue.turns.plenty.Store(len(items) == n) }()
+	err = s.queue.Scan(ctx, watch, func(number int64, segment *queuelog.Listing) bool {
 		for _, e := range queuelog.Entries(segment.Children) {
 			path := s.queue.Segment(number) + "/" + e.Name
 			if !e.Claimed && !s.isHeld(path) {
@@ -255,10 +271,11 @@ func (s *scanner) free(ctx context.Context, n int) (items []string, err error) {
 				}
 			}
 		}
-		if queuelog.IsSealed(segment) && segment.Stat.NumChildren == 0 {
+		switch {
+		case segment.IsSealed() && segment.Stat.NumChildren == 0:
 			s.queue.Delete(ctx, number, segment)
-		} else {
-			s.watches = append(s.watches, segment)
+		case segment.Watch != nil:
+			s.watches = append(s.watches, segment.Watch)
 		}
 		return true
 	})

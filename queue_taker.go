@@ -360,6 +360,8 @@ type turnState struct {
 	// queued: others wait in the line, or items are scarce. So a claim without a place
 	// would fail, and is not tried.
 	queued atomic.Bool
+	// plenty: the last scan found as many items as were wanted.
+	plenty atomic.Bool
 
 	mu sync.Mutex
 	// stuck are the last places that were first and left an item free for a grace. They

@@ -155,7 +155,11 @@ func (w *turn) tryClaim() (done bool, err error) {
 		w.scan.watches, w.candidate = nil, ""
 		return false, nil
 	}
-	items, err := w.scan.free(w.ctx, want)
+	look := w.scan.free
+	if w.p.first {
+		look = w.scan.freeNow
+	}
+	items, err := look(w.ctx, want)
 	if err != nil || !w.mayClaim(items) {
 		return false, err
 	}

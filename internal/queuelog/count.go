@@ -87,7 +87,7 @@ func (l *Log) countChanged(ctx context.Context) error {
 	for fresh := 0; ; {
 		seg, last, ok := l.nextChanged()
 		if !ok {
-			if w := c.counted[c.last]; w != nil && !IsSealed(w) {
+			if w := c.counted[c.last]; w != nil && !isSealed(&w.Stat) {
 				return l.stillCounted()
 			}
 			if seg, last, ok = l.after(c.last); !ok {
@@ -96,12 +96,12 @@ func (l *Log) countChanged(ctx context.Context) error {
 			l.readAhead(seg.number, fresh)
 			fresh++
 		}
-		w, err := l.visit(ctx, seg, gone || last)
+		listing, err := l.visit(ctx, seg, true, gone || last)
 		if err != nil {
 			return err
 		}
-		if gone = w == nil; !gone {
-			c.add(seg.number, w)
+		if gone = listing == nil; !gone {
+			c.add(seg.number, listing.Watch)
 		}
 	}
 }

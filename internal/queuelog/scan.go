@@ -9,10 +9,22 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
+// Listing is what a segment holds.
+type Listing struct {
+	Children []string
+	Stat     *zk.Stat
+	Watch    *zkconn.Watch // on the children; nil if the scan sets none
+}
+
+// IsSealed reports whether another segment follows.
+func (l *Listing) IsSealed() bool { return isSealed(l.Stat) }
+
+func isSealed(stat *zk.Stat) bool { return stat.Version > 0 }
+
 // Scan calls f with the segments, from the oldest to the open one, until f returns
-// false. Each segment has a watch on its children. ErrStale is returned where the
-// segments have changed on the way.
-func (l *Log) Scan(ctx context.Context, f func(n int64, seg *zkconn.Watch) (more bool)) error {
+// false. It sets a watch on each segment's children if watch is true. ErrStale is
+// returned where the segments have changed on the way.
+func (l *Log) Scan(ctx context.Context, watch bool, f func(n int64, seg *Listing) (more bool)) error {
 	if err := l.learn(ctx); err != nil {
 		return err
 	}
@@ -23,32 +35,44 @@ func (l *Log) Scan(ctx context.Context, f func(n int64, seg *zkconn.Watch) (more
 			return ErrStale
 		}
 		n = seg.number
-		w, err := l.visit(ctx, seg, gone || last)
+		listing, err := l.visit(ctx, seg, watch, gone || last)
 		if err != nil {
 			return err
 		}
-		if gone = w == nil; gone {
+		if gone = listing == nil; gone {
 			continue
 		}
-		if !f(n, w) || !IsSealed(w) {
+		if !f(n, listing) || !listing.IsSealed() {
 			return nil
 		}
 	}
 }
 
-// visit returns the watch on a known segment's children, or nil if the segment is gone.
-// relist: a segment that is gone means that all must be listed again.
-func (l *Log) visit(ctx context.Context, seg segment, relist bool) (*zkconn.Watch, error) {
-	w, err := l.s.WatchChildren(ctx, l.Segment(seg.number))
+// visit lists a known segment, or returns nil if the segment is gone. relist: a segment
+// that is gone means that all must be listed again.
+func (l *Log) visit(ctx context.Context, seg segment, watch, relist bool) (*Listing, error) {
+	listing, err := l.listSegment(ctx, seg.number, watch)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, l.passGone(ctx, seg, relist)
 	case err != nil:
 		return nil, err
-	case !l.saw(seg.number, &w.Stat):
+	case !l.saw(seg.number, listing.Stat):
 		return nil, ErrStale
 	}
-	return w, nil
+	return listing, nil
+}
+
+func (l *Log) listSegment(ctx context.Context, n int64, watch bool) (*Listing, error) {
+	if !watch {
+		names, stat, err := l.s.Children(ctx, l.Segment(n))
+		return &Listing{Children: names, Stat: stat}, err
+	}
+	w, err := l.s.WatchChildren(ctx, l.Segment(n))
+	if err != nil {
+		return nil, err
+	}
+	return &Listing{Children: w.Children, Stat: &w.Stat, Watch: w}, nil
 }
 
 // passGone drops a known segment that is gone, or returns ErrStale if all must be
@@ -77,15 +101,12 @@ func (l *Log) passGone(ctx context.Context, seg segment, relist bool) error {
 	return nil
 }
 
-// IsSealed reports whether another segment follows.
-func IsSealed(seg *zkconn.Watch) bool { return seg.Stat.Version > 0 }
-
 // Delete deletes a segment that is sealed and empty, and so stays that. On any
 // error the segment is left to the next caller.
 //
 // Data that somebody sets on a sealed segment raise its version and fire no watch. Any
 // version above 0 will do: the segment of that number is sealed, whichever it is.
-func (l *Log) Delete(ctx context.Context, n int64, seg *zkconn.Watch) {
+func (l *Log) Delete(ctx context.Context, n int64, seg *Listing) {
 	version := seg.Stat.Version
 	for range zkconn.MaxTries {
 		_, _, err := l.s.Multi(ctx, &zk.DeleteRequest{Path: l.Segment(n), Version: version})

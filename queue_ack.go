@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -30,6 +31,7 @@ type ackTransaction struct {
 	puts   *ackPuts // items that are put into a queue, or nil
 	marks  bool     // the item cannot be deleted, and is marked instead
 	rejoin *line    // in which a place is to be taken along, or nil
+	turns  *turns   // that get it, or nil
 	next   *place   // that was taken; there may be none
 	tries  int      // since others last filled a segment
 	sent   chan struct{}
@@ -83,7 +85,29 @@ func (a *ackTransaction) run(ctx context.Context) error {
 	if err != nil {
 		a.leaveNext()
 	}
+	a.reserved(err)
+	a.it.q.noteAck()
 	return err
+}
+
+// reserve has the ack take a place in the consumers' line along, if the Client needs one.
+// The place waits so long for a taker.
+func (a *ackTransaction) reserve(q *Queue, keep time.Duration) {
+	if a.turns = q.reserve(keep); a.turns != nil {
+		a.rejoin = q.consumers
+	}
+}
+
+// reserved hands over the place that was taken along.
+func (a *ackTransaction) reserved(err error) {
+	if a.turns == nil {
+		return
+	}
+	var next *place
+	if err == nil { // else the place is deleted
+		next = a.next
+	}
+	a.turns.reserved(next)
 }
 
 // leaveNext is called when the outcome is known, and when the caller leaves with an
@@ -104,6 +128,9 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 		return false, false, err
 	}
 	x := parts.begin(a.it.claim.s, a.sent)
+	if x.Begin(ctx) == nil {
+		a.it.q.lookAhead(a.it.claim.s, a.rejoin != nil)
+	}
 	rs, failed, err := x.Settle(ctx)
 	if err == nil {
 		a.carriedOut(ctx, parts, rs)

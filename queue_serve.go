@@ -161,7 +161,11 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 		s.cutShort.Store(true)
 	}
 	if err == nil && it.Err() == nil {
-		if err = s.ackAndRejoin(ctx, claimed, it); err == nil {
+		ack := &ackTransaction{it: it}
+		if ctx.Err() == nil {
+			ack.reserve(s.Queue, linger)
+		}
+		if err = ack.run(claimed); err == nil {
 			return
 		}
 	}
@@ -178,27 +182,6 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 	} else {
 		s.moveFailed(claimed, it, err)
 	}
-}
-
-// ackAndRejoin acks an item. The ack takes a place in the consumers' line along, if the
-// Client needs one there.
-func (s *serving) ackAndRejoin(ctx, claimed context.Context, it *Item) error {
-	ack := &ackTransaction{it: it}
-	if ctx.Err() != nil {
-		return ack.run(claimed)
-	}
-	t := s.reserve()
-	if t == nil {
-		return ack.run(claimed)
-	}
-	ack.rejoin = s.consumers
-	var next *place
-	defer func() { t.reserved(next) }()
-	err := ack.run(claimed)
-	if err == nil { // else the place is deleted
-		next = ack.next
-	}
-	return err
 }
 
 // park gives an item back after its Backoff, or when ctx or its claim ends. It waits for

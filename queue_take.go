@@ -35,7 +35,14 @@ func (t *turns) takeAlone() (done bool, err error) {
 		if want == 0 {
 			return true, nil
 		}
-		line, _ := s.StartGet(t.consumers.abs())
+		ahead := t.takeAhead(s)
+		scan.ahead = ahead != nil
+		var line *zkconn.Reading
+		if ahead != nil {
+			line = ahead.line
+		} else {
+			line, _ = s.StartGet(t.consumers.abs())
+		}
 		items, err := scan.freeNow(t.ctx, want)
 		if errors.Is(err, queuelog.ErrStale) {
 			continue
@@ -49,6 +56,9 @@ func (t *turns) takeAlone() (done bool, err error) {
 		}
 		done, err := t.claim(t.ctx, scan, items, nil, check)
 		if errors.Is(err, errJoined) {
+			if ahead != nil { // and may have left
+				continue
+			}
 			break
 		}
 		if done || err != nil && !errors.Is(err, queuelog.ErrStale) {
@@ -230,6 +240,8 @@ type scanner struct {
 	// a watch that fires when the claim goes. The watch is nil where that happened once,
 	// which a listing that is a moment old explains.
 	held map[string]*zkconn.Watch
+	// ahead: a lookAhead has set the first watch.
+	ahead bool
 }
 
 func newScanner(s *session, c *Client, path string) *scanner {
@@ -250,7 +262,7 @@ func (s *scanner) free(ctx context.Context, n int) (items []string, err error) {
 // freeNow is like free for a consumer that claims what it finds. While there are many
 // items it sets no watch, which its own claim would only fire.
 func (s *scanner) freeNow(ctx context.Context, n int) (items []string, err error) {
-	if s.queue.turns.plenty.Load() {
+	if s.queue.turns.plenty.Load() && !s.ahead {
 		if items, err = s.scan(ctx, n, false); err != nil || len(items) > 0 {
 			return items, err
 		}
@@ -261,15 +273,21 @@ func (s *scanner) freeNow(ctx context.Context, n int) (items []string, err error
 func (s *scanner) scan(ctx context.Context, n int, watch bool) (items []string, err error) {
 	s.watches = s.watches[:0]
 	s.queue.unblock()
-	defer func() { s.queue.turns.plenty.Store(len(items) == n) }()
+	more := false
+	defer func() { s.queue.turns.plenty.Store(more) }()
 	err = s.queue.Scan(ctx, watch, func(number int64, segment *queuelog.Listing) bool {
 		for _, e := range queuelog.Entries(segment.Children) {
 			path := s.queue.Segment(number) + "/" + e.Name
-			if !e.Claimed && !s.isHeld(path) {
-				if items = append(items, path); len(items) == n {
-					return false
-				}
+			if e.Claimed || s.isHeld(path) {
+				continue
 			}
+			if more = len(items) == n; more {
+				return false
+			}
+			items = append(items, path)
+		}
+		if len(items) == n {
+			return false
 		}
 		switch {
 		case segment.IsSealed() && segment.Stat.NumChildren == 0:

@@ -42,8 +42,12 @@ type turns struct {
 	atWork   bool          // the goroutine has a place, or tries without
 	joining  chan struct{} // non-nil while an ack takes a place along; closed then
 	place    *place        // that an ack has taken along
+	keep     time.Duration // for how long it waits for a taker
 	idle     *time.Timer
 	failedAt time.Time // when this turn failed in the line
+	acked    time.Time // when an ack has ended after which no taker has come; zero: none
+	soon     bool      // the last taker came within soon after an ack
+	ahead    *lookAhead
 }
 
 // linger is for how long a place in the line is kept when the Client's last taker has
@@ -64,6 +68,9 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	c.mu.Lock()
 	t := q.turns()
 	t.waiting = append(t.waiting, k)
+	if !t.acked.IsZero() {
+		t.soon, t.acked = time.Since(t.acked) < soon, time.Time{}
+	}
 	t.noteChange()
 	c.mu.Unlock()
 	select {
@@ -135,7 +142,11 @@ func (t *turns) noteChange() {
 		t.idle = nil
 	}
 	if len(t.waiting) == 0 && t.claiming == 0 && t.joining == nil {
-		t.idle = time.AfterFunc(linger, t.endIdle)
+		d := linger
+		if t.place != nil {
+			d = t.keep
+		}
+		t.idle = time.AfterFunc(d, t.endIdle)
 	}
 	t.wake()
 }
@@ -268,15 +279,16 @@ func (t *turns) drop(k *taker) {
 }
 
 // reserve returns the turns for which an ack is to take a place in the line along, nil
-// where the Client has one or is about to. The caller must call reserved.
-func (q *Queue) reserve() *turns {
+// where the Client has one or is about to. The caller must call reserved. keep is for how
+// long the place waits for a taker. Others may wait behind it.
+func (q *Queue) reserve(keep time.Duration) *turns {
 	q.c.mu.Lock()
 	defer q.c.mu.Unlock()
 	t := q.turns()
 	if t.atWork || len(t.waiting) > 0 || t.place != nil || t.joining != nil {
 		return nil
 	}
-	t.joining = make(chan struct{})
+	t.joining, t.keep = make(chan struct{}), keep
 	t.noteChange()
 	return t
 }
@@ -360,7 +372,7 @@ type turnState struct {
 	// queued: others wait in the line, or items are scarce. So a claim without a place
 	// would fail, and is not tried.
 	queued atomic.Bool
-	// plenty: the last scan found as many items as were wanted.
+	// plenty: the last scan found more items than were wanted.
 	plenty atomic.Bool
 
 	mu sync.Mutex

@@ -56,6 +56,7 @@ func (t *turns) takeInLine(p *place) (err error) {
 	}()
 	alone := p.first
 	w := &turn{turns: t, p: p, scan: t.newScanner(p.s), since: time.Now()}
+	w.scan.ahead = t.takeAhead(p.s) != nil
 	for {
 		if err := w.lookAhead(); err != nil {
 			return err
@@ -160,6 +161,7 @@ func (w *turn) tryClaim() (done bool, err error) {
 		look = w.scan.freeNow
 	}
 	items, err := look(w.ctx, want)
+	w.scan.ahead = false
 	if err != nil || !w.mayClaim(items) {
 		return false, err
 	}

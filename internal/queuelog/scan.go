@@ -48,6 +48,13 @@ func (l *Log) Scan(ctx context.Context, watch bool, f func(n int64, seg *Listing
 	}
 }
 
+// StartFirst begins to set the watch that a Scan sets first.
+func (l *Log) StartFirst() {
+	if seg, _, ok := l.after(-1); ok {
+		l.s.StartWatchChildren(l.Segment(seg.number))
+	}
+}
+
 // visit lists a known segment, or returns nil if the segment is gone. relist: a segment
 // that is gone means that all must be listed again.
 func (l *Log) visit(ctx context.Context, seg segment, watch, relist bool) (*Listing, error) {

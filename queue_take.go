@@ -55,15 +55,14 @@ func (t *turns) takeAlone() (done bool, err error) {
 			break
 		}
 		done, err := t.claim(t.ctx, scan, items, nil, check)
-		if errors.Is(err, errJoined) {
-			if ahead != nil { // and may have left
-				continue
-			}
-			break
+		joined := errors.Is(err, errJoined)
+		if joined && ahead != nil || !done && err == nil { // the place may be gone by now, or the takers are
+			continue
 		}
-		if done || err != nil && !errors.Is(err, queuelog.ErrStale) {
+		if !joined && !errors.Is(err, queuelog.ErrStale) {
 			return done, err
 		}
+		break // others take, too: in line they do not collide
 	}
 	scan.queue.turns.queued.Store(true)
 	return false, nil

@@ -1,0 +1,132 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// aloneAndSoon makes a consumer that is alone and takes right after its acks, and puts n
+// items, of which it has taken and acked two.
+func (w *world) aloneAndSoon(n int) *Queue {
+	q := w.queue(w.stranger(nil))
+	putOn(w.t, w.queue(w.stranger(nil)), names(n)...)
+	for range 2 {
+		ackOn(w.t, takeOn(w.t, q))
+	}
+	return q
+}
+
+func TestAckReadsAheadForAConsumerThatTakesAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.aloneAndSoon(10)
+		for i := 2; i < 8; i++ {
+			var it *Item
+			took := w.requests(func() { it = takeOn(t, q) })
+			require.Equal(t, fmt.Sprint(i), string(it.Data))
+			require.Equal(t, map[string]int{opClaimAlone: 1, "getData": 1}, took, "the take reads the item only")
+			require.Equal(t, map[string]int{opAck: 1, "getData": 1, "getChildren2": 1}, w.requests(func() { ackOn(t, it) }))
+		}
+	})
+}
+
+// The read ahead shows items that another consumer has claimed since, and not one that was
+// given back.
+func TestReadAheadIsNotUsedOnceTheQueueHasChanged(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.aloneAndSoon(10)
+		a, b := takeOn(t, q), takeOn(t, q)
+		ackOn(t, b)
+		nackOn(t, a)
+		synctest.Wait()
+		again := takeOn(t, q)
+		require.Equal(t, "2", string(again.Data), "it was given back behind the read")
+		ackOn(t, again)
+
+		other, err := w.queue(w.stranger(nil)).TryTake(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "4", string(other.Data))
+		it := takeOn(t, q)
+		require.Equal(t, "5", string(it.Data))
+		ackOn(t, it)
+		nackOn(t, other)
+		synctest.Wait()
+		require.Equal(t, "4", string(takeOn(t, q).Data))
+	})
+}
+
+// Somebody has stood in line and left since the line was read ahead.
+func TestReadAheadOfTheLineIsReadAgainIfSomebodyHasJoined(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.aloneAndSoon(10)
+		line := w.path + "/line"
+		ctx, cancel := context.WithCancel(t.Context())
+		it := takeOn(t, q)
+		ackOn(t, it)
+		p, err := NewMutex(w.stranger(nil), line).Lock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, p.Release())
+		cancel()
+		took := w.requests(func() { it = takeOn(t, q) })
+		require.Equal(t, "3", string(it.Data))
+		require.Equal(t, 2, took[opClaimAlone], "the first fails because somebody has joined")
+		require.Zero(t, took[opJoin])
+	})
+}
+
+// With others in line, an ack takes the next place along: so an item takes two commits.
+func TestAckTakesAPlaceAlongWhereOthersWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const each, consumers = 50, 4
+		putOn(t, w.queue(w.stranger(nil)), names(2*each*consumers)...)
+		for range consumers {
+			q, link := w.consumerWithLink()
+			link.SetLatency(time.Millisecond)
+			go func() {
+				for range each {
+					it, err := q.Take(t.Context())
+					if err != nil || it.Ack(t.Context()) != nil {
+						t.Errorf("take or ack: %v", err)
+						return
+					}
+				}
+			}()
+		}
+		before := w.srv.Counts()
+		time.Sleep(time.Minute)
+		requests := w.srv.Counts().Sub(before).Requests
+		t.Logf("%v", requests)
+		require.InDelta(t, each*consumers, requests[opAckJoin], each*consumers/10)
+		require.Less(t, requests[opJoin], each*consumers/10)
+		require.Len(t, w.items(), each*consumers)
+		require.Empty(t, w.srv.Children(w.path+"/line"), "the last places are left")
+	})
+}
+
+// A place that an ack took along does not hold others up: it is left if no taker comes.
+func TestPlaceThatAnAckTookAlongGivesWay(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		putOn(t, w.queue(w.stranger(nil)), names(4)...)
+		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
+		ackOn(t, takeOn(t, q))
+		blocker := w.takeLater(other) // so that others wait, as far as q knows
+		it := takeOn(t, q)
+		q.consumers.c.mu.Lock()
+		q.c.turns[q.path].soon = true
+		q.consumers.c.mu.Unlock()
+		s, _ := q.c.session()
+		s.queue(q.abs()).turns.queued.Store(true)
+		ackOn(t, it)
+		require.Len(t, w.srv.Children(w.path+"/line"), 1, "the ack took it along")
+		ackOn(t, blocker.Get())
+		began := time.Now()
+		ackOn(t, takeOn(t, other))
+		require.LessOrEqual(t, time.Since(began), soon)
+		time.Sleep(2 * soon)
+		require.Empty(t, w.srv.Children(w.path+"/line"))
+	})
+}

@@ -16,7 +16,6 @@ const (
 	nameFree   = "free lock"
 	nameLocks  = "64 locks on one session"
 	nameTry    = "TryLock on a held lock"
-	nameHeld   = "2 sessions on one lock, held for 1 ms"
 	nameShared = "64 goroutines of a session on one lock"
 	nameAgain  = "lock taken again"
 )
@@ -28,6 +27,7 @@ const kept = ours + ", KeepFor"
 const keepFor = 100 * time.Millisecond
 
 func nameContended(n int) string { return fmt.Sprintf("%d sessions on one lock", n) }
+func nameHeld(n int) string      { return nameContended(n) + ", held for 1 ms" }
 func nameRW(n int) string        { return fmt.Sprintf("RW lock, 90 %% reads, %d sessions", n) }
 
 // waiters returns the numbers of sessions that contend for one lock.
@@ -46,6 +46,14 @@ func handedTo(short bool) []int {
 	return []int{2, 16, 200, 1000}
 }
 
+// heldBy returns the numbers of sessions that contend for a lock that is held for a while.
+func heldBy(short bool) []int {
+	if short {
+		return []int{2}
+	}
+	return []int{2, 1000, 3000}
+}
+
 // scenarios returns the scenarios in the order in which they are measured.
 func scenarios(short bool) []scenario {
 	list := []scenario{{name: nameFree, workers: 1, block: 300, rounds: 41, open: openFree,
@@ -56,9 +64,16 @@ func scenarios(short bool) []scenario {
 			lead: 2 * n, block: max(1000, n/2), rounds: contendedRounds(n),
 		})
 	}
+	for _, n := range heldBy(short) {
+		sc := scenario{name: nameHeld(n), workers: n, lead: 2 * n, block: 300, rounds: 15, open: openContended(n, time.Millisecond)}
+		if n > 200 {
+			sc.lead, sc.block, sc.rounds = n, n, 3
+		} else {
+			sc.peers = peerLock{recipe: mutex, hold: time.Millisecond}
+		}
+		list = append(list, sc)
+	}
 	list = append(list,
-		scenario{name: nameHeld, workers: 2, lead: 4, block: 300, rounds: 15, open: openContended(2, time.Millisecond),
-			peers: peerLock{recipe: mutex, hold: time.Millisecond}},
 		scenario{name: nameLocks, workers: 64, block: 4000, rounds: 15, open: openLocks(64)},
 		scenario{name: nameShared, workers: 64, lead: 128, block: 2000, rounds: 9, open: openShared(64),
 			peers: peerLock{recipe: mutex, sessions: 1}},

@@ -145,7 +145,9 @@ func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
 		case len(data) == 0:
 			return lineState{version: stat.Version}, nil
 		case bytes.HasPrefix(data, []byte(markerLayout)):
-			return l.remember(lineState{version: -1}), nil
+			name, _ := l.recorded(data)
+			tail, _ := parsePlaceName(name+"0000000000", l.kinds)
+			return l.remember(lineState{version: -1, count: int(stat.NumChildren), tail: tail.kind}), nil
 		case !isKnownLayout(data):
 			return lineState{}, zkconn.Errorf(ErrPathInUse, "line of a layout that this version does not know: %.40q", data)
 		default:

@@ -209,6 +209,38 @@ func TestAReaderGuessesWritersOnly(t *testing.T) {
 	})
 }
 
+// The read by which a client learns of a line tells how long it is, and who joined last.
+func TestFirstJoinOfALongLineDoesNotListIt(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		ahead, joining func(*Client, string) locker
+	}{
+		{"mutex", mutex, mutex},
+		{"writer", writer, writer},
+		{"reader", writer, reader},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				ahead := tt.ahead(w.client(nil), w.path)
+				l := held(t, ahead.Lock)
+				var calls []*harness.Call[*Lease]
+				for range longLine {
+					calls = append(calls, later(t, ahead.Lock))
+					synctest.Wait()
+				}
+				newcomer := w.stranger(nil)
+				requests := w.requests(func() { calls = append(calls, later(t, tt.joining(newcomer, w.path).Lock)) })
+				require.Zero(t, requests["getChildren2"], requests)
+				require.Equal(t, 1, requests[opJoin])
+				require.NoError(t, l.Release())
+				for _, a := range calls {
+					require.NoError(t, a.Get().Release())
+				}
+			})
+		})
+	}
+}
+
 // The queue's and any other recipe's lines are read only when they are long.
 func TestAShortLineIsNotRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

@@ -199,10 +199,15 @@ func (q *Queue) PutAll(ctx context.Context, items ...[]byte) ([]ItemID, error) {
 // The item is the caller's until Ack or Nack, or until the claim is lost. The items of a
 // process that dies are given back when its session ends.
 //
-// Take costs four requests and two commits if there is an item and nobody waits. A
-// consumer that has to wait in line costs three requests more, and one for each time
-// that it wakes as the first. Items that others have had for long, in older segments,
-// cost one more short listing for each such segment.
+// Take costs four requests and one commit if there is an item and nobody waits. A
+// consumer that has to wait in line costs three requests and one commit more, and one
+// request for each time that it wakes as the first. Items that others have had for long,
+// in older segments, cost one more short listing for each such segment.
+//
+// If a Client's takes come within 10 ms after its acks, the next acks do part of the work.
+// While nobody waits, an Ack reads what the next Take needs, which saves a round trip.
+// While others wait, it takes the next place in line along, which saves a request and a
+// commit. If no Take comes, the Client leaves that place after 10 ms.
 func (q *Queue) Take(ctx context.Context) (*Item, error) {
 	if err := q.check(ctx); err != nil {
 		return nil, q.fail("take from", err)

@@ -32,6 +32,7 @@ type ackTransaction struct {
 	marks  bool     // the item cannot be deleted, and is marked instead
 	rejoin *line    // in which a place is to be taken along, or nil
 	turns  *turns   // that get it, or nil
+	ahead  bool     // it may read ahead for the next taker
 	next   *place   // that was taken; there may be none
 	tries  int      // since others last filled a segment
 	sent   chan struct{}
@@ -68,6 +69,7 @@ type ackParts struct {
 // run carries the transaction out, or learns that it was not. If it fails, there is no
 // next place.
 func (a *ackTransaction) run(ctx context.Context) error {
+	began := time.Now()
 	a.sent = make(chan struct{})
 	c := a.it.q.c
 	c.tasks.Add() // Close must wait for the task that leaveNext starts
@@ -86,7 +88,10 @@ func (a *ackTransaction) run(ctx context.Context) error {
 		a.leaveNext()
 	}
 	a.reserved(err)
-	a.it.q.noteAck()
+	if err == nil || errors.Is(err, ErrLost) {
+		a.it.claim.settle()
+	}
+	a.it.q.noteAck(time.Since(began))
 	return err
 }
 
@@ -95,6 +100,19 @@ func (a *ackTransaction) run(ctx context.Context) error {
 func (a *ackTransaction) reserve(q *Queue, keep time.Duration) {
 	if a.turns = q.reserve(keep); a.turns != nil {
 		a.rejoin = q.consumers
+	}
+}
+
+// reserveSoon is like reserve for an ack after which a taker is likely to come, if others
+// wait in line. Otherwise the ack reads ahead, see lookAhead.
+func (a *ackTransaction) reserveSoon() {
+	a.ahead = true
+	queue := a.it.claim.queue()
+	if !queue.turns.queued.Load() {
+		return
+	}
+	if keep, ok := a.it.q.takesSoon(queue); ok {
+		a.reserve(a.it.q, keep)
 	}
 }
 
@@ -128,7 +146,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 		return false, false, err
 	}
 	x := parts.begin(a.it.claim.s, a.sent)
-	if x.Begin(ctx) == nil {
+	if a.ahead && x.Begin(ctx) == nil {
 		a.it.q.lookAhead(a.it.claim.s, a.rejoin != nil)
 	}
 	rs, failed, err := x.Settle(ctx)

@@ -7,34 +7,51 @@ import (
 )
 
 // A consumer that takes again right after its acks saves a round trip: its acks read ahead
-// what the next take needs, or take its place in the line along.
+// what the next take needs, or take its place in the line along. A place without a taker
+// holds others up. So right after means within the time that the ack took, and it is the
+// ack of the last item that the Client had.
 
 // lookAhead is what the next taker will read, requested together with an ack. Its listing
 // is a watch: so nothing has changed in the queue while that has not fired.
 type lookAhead struct {
 	s    *session
 	line *zkconn.Reading // the consumers' line; nil: not read
+	at   time.Time
 }
 
-// soon is how soon after an ack a taker comes whose Client takes again and again.
+// soon bounds how soon after an ack a taker comes whose Client takes again and again, and
+// for how long what was read ahead is used.
 const soon = 10 * time.Millisecond
 
-// takesSoon reports whether the Client's takers come right after acks, of late, and none
-// is there now.
-func (q *Queue) takesSoon() bool {
-	q.c.mu.Lock()
-	defer q.c.mu.Unlock()
-	t := q.c.turns[q.path]
-	return t != nil && t.soon && !t.atWork && len(t.waiting) == 0
-}
-
 // noteAck notes that an ack has ended, after which a taker may come.
-func (q *Queue) noteAck() {
+func (q *Queue) noteAck(took time.Duration) {
 	q.c.mu.Lock()
 	defer q.c.mu.Unlock()
 	if t := q.c.turns[q.path]; t != nil {
-		t.acked = time.Now()
+		t.acked, t.tookAck = time.Now(), min(took, soon)
 	}
+}
+
+// noteTaker notes that a taker has come. c.mu must be held.
+func (t *turns) noteTaker() {
+	if !t.acked.IsZero() {
+		t.soon, t.acked = time.Since(t.acked) <= t.tookAck, time.Time{}
+	}
+}
+
+// takesSoon reports whether a taker is likely to come right after the ack of the Client's
+// last item in the session, and for how long its place is to wait for it.
+func (q *Queue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
+	if queue.held.Load() > 1 {
+		return 0, false
+	}
+	q.c.mu.Lock()
+	defer q.c.mu.Unlock()
+	t := q.c.turns[q.path]
+	if t == nil || !t.soon || t.atWork || len(t.waiting) > 0 {
+		return 0, false
+	}
+	return max(time.Millisecond, 2*t.tookAck), true
 }
 
 // lookAhead begins to read what the next taker will need, behind an ack that was sent in
@@ -42,7 +59,10 @@ func (q *Queue) noteAck() {
 // place along.
 func (q *Queue) lookAhead(s *session, inLine bool) {
 	queue := s.queue(q.abs())
-	if queue.turns.queued.Load() || !queue.turns.plenty.Load() || !q.takesSoon() {
+	if queue.turns.queued.Load() || !queue.turns.plenty.Load() {
+		return
+	}
+	if _, ok := q.takesSoon(queue); !ok {
 		return
 	}
 	var line *zkconn.Reading
@@ -53,7 +73,7 @@ func (q *Queue) lookAhead(s *session, inLine bool) {
 	q.c.mu.Lock()
 	defer q.c.mu.Unlock()
 	if t := q.c.turns[q.path]; t != nil {
-		t.ahead = &lookAhead{s, line}
+		t.ahead = &lookAhead{s, line, time.Now()}
 	}
 }
 
@@ -63,7 +83,7 @@ func (t *turns) takeAhead(s *session) *lookAhead {
 	defer t.c.mu.Unlock()
 	ahead := t.ahead
 	t.ahead = nil
-	if ahead == nil || ahead.s != s {
+	if ahead == nil || ahead.s != s || time.Since(ahead.at) > soon {
 		return nil
 	}
 	return ahead

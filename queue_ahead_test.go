@@ -130,3 +130,55 @@ func TestPlaceThatAnAckTookAlongGivesWay(t *testing.T) {
 		require.Empty(t, w.srv.Children(w.path+"/line"))
 	})
 }
+
+// A consumer that works between an ack and the next take does not hold the others up.
+func TestConsumerThatPausesAfterItsAcksTakesNoPlaceAlong(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const items = 400
+		producer := w.queue(w.stranger(nil))
+		var taken [2]int
+		for i, pause := range []time.Duration{5 * time.Millisecond, 0} {
+			q, link := w.consumerWithLink()
+			link.SetLatency(200 * time.Microsecond)
+			go func() {
+				for {
+					it, err := q.Take(t.Context())
+					if err != nil || it.Ack(t.Context()) != nil {
+						return
+					}
+					taken[i]++
+					time.Sleep(pause)
+				}
+			}()
+		}
+		synctest.Wait()
+		began := time.Now()
+		for i := range items {
+			putOn(t, producer, fmt.Sprint(i))
+			time.Sleep(1500 * time.Microsecond)
+		}
+		time.Sleep(10 * time.Millisecond)
+		t.Logf("taken: %v in %v", taken, time.Since(began))
+		require.Empty(t, w.items(), "they keep up with the producer")
+	})
+}
+
+// Only the ack of the last item that a consumer has reads ahead.
+func TestAcksOfABatchDoNotReadAhead(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		putOn(t, w.queue(w.stranger(nil)), names(100)...)
+		q := w.queue(w.stranger(nil))
+		requests := w.requests(func() {
+			for range 8 {
+				items, err := q.TakeN(t.Context(), 10)
+				require.NoError(t, err)
+				require.Len(t, items, 10)
+				for _, it := range items {
+					ackOn(t, it)
+				}
+			}
+		})
+		require.Equal(t, 80, requests[opAck])
+		require.LessOrEqual(t, requests["getChildren2"], 12)
+	})
+}

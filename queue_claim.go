@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/semaphore"
@@ -21,6 +22,9 @@ type queueState struct {
 	*queuelog.Log
 	claiming *semaphore.Weighted // each claim being made holds 1; a sweep holds all
 	turns    turnState
+	// held is how many items its consumers have. Those that somebody else deletes are
+	// counted until the holder notices.
+	held atomic.Int64
 	// blocked has the items below which somebody has created a znode with the name of
 	// the exclusion, each with a *zkconn.Watch that fires when that znode is deleted.
 	blocked sync.Map
@@ -56,6 +60,21 @@ type claim struct {
 	*place // the flag
 	q      *Queue
 	item   string
+	counts atomic.Pointer[queueState] // whose held counts it; nil: none
+}
+
+// count counts the claim as one that a consumer has.
+func (c *claim) count() {
+	queue := c.queue()
+	queue.held.Add(1)
+	c.counts.Store(queue)
+}
+
+// settle ends the count.
+func (c *claim) settle() {
+	if queue := c.counts.Swap(nil); queue != nil {
+		queue.held.Add(-1)
+	}
 }
 
 // newClaim returns a claim that is yet to be made.
@@ -336,6 +355,7 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	if err != nil {
 		return nil, err
 	}
+	c.count()
 	it := &Item{ID: ItemID(c.name[:queuelog.IDLength]), Attempt: queuelog.Claims(stat, true), q: q, claim: c, lease: l}
 	it.Data, it.Failure = q.c.cutNote(c.name, data)
 	return it, nil
@@ -343,6 +363,7 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 
 // giveBack deletes the flag and the exclusion, once.
 func (c *claim) giveBack(_ bool, begin beginFunc) error {
+	c.settle()
 	ops := c.ackOps(false)
 	t, err := begin(ops.flag, ops.exclusion)
 	if err != nil {

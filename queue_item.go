@@ -87,18 +87,13 @@ func (it *Item) Ack(ctx context.Context, ops ...Op) error {
 	mapped, err := it.q.c.mapOps(ops)
 	if err == nil {
 		cloneData(mapped) // an ack may go on in the background
-		err = it.ack(ctx, &ackTransaction{it: it, ops: mapped})
+		a := &ackTransaction{it: it, ops: mapped}
+		if len(ops) == 0 {
+			a.reserveSoon()
+		}
+		err = a.run(ctx)
 	}
 	return it.lease.fail("ack an item of", err)
-}
-
-// ack carries an ack out. If the Client's takers come right after acks, and others wait in
-// line, it takes the next taker's place along.
-func (it *Item) ack(ctx context.Context, a *ackTransaction) error {
-	if it.claim.queue().turns.queued.Load() && it.q.takesSoon() {
-		a.reserve(it.q, soon)
-	}
-	return a.run(ctx)
 }
 
 // Nack gives the item back, in its old position. The next consumer gets it, with an

@@ -52,7 +52,7 @@ func (it *Item) ackPut(ctx context.Context, to *Queue, datas [][]byte) ([]ItemID
 		}
 		a.puts = &ackPuts{to: it.claim.s.queue(to.abs()).Log, path: to.path, size: to.segmentSize, items: items, once: true}
 	}
-	err := it.ack(ctx, a)
+	err := a.run(ctx)
 	if err != nil && !errors.Is(err, ErrUncertain) {
 		return nil, err
 	}

@@ -161,7 +161,7 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 		s.cutShort.Store(true)
 	}
 	if err == nil && it.Err() == nil {
-		ack := &ackTransaction{it: it}
+		ack := &ackTransaction{it: it, ahead: true}
 		if ctx.Err() == nil {
 			ack.reserve(s.Queue, linger)
 		}

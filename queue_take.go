@@ -40,7 +40,8 @@ func (t *turns) takeAlone() (done bool, err error) {
 		var line *zkconn.Reading
 		if ahead != nil {
 			line = ahead.line
-		} else {
+		}
+		if line == nil {
 			line, _ = s.StartGet(t.consumers.abs())
 		}
 		items, err := scan.freeNow(t.ctx, want)
@@ -50,13 +51,16 @@ func (t *turns) takeAlone() (done bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		var check *zk.CheckVersionRequest
-		if check = t.nobodyWaits(line); check == nil || len(items) == 0 {
+		check := t.nobodyWaits(line)
+		if check == nil && ahead != nil {
+			continue // the place may be gone by now
+		}
+		if check == nil || len(items) == 0 {
 			break
 		}
 		done, err := t.claim(t.ctx, scan, items, nil, check)
 		joined := errors.Is(err, errJoined)
-		if joined && ahead != nil || !done && err == nil { // the place may be gone by now, or the takers are
+		if joined && ahead != nil || !done && err == nil { // the place may be gone by now, or the takers may
 			continue
 		}
 		if !joined && !errors.Is(err, queuelog.ErrStale) {

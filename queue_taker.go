@@ -45,9 +45,11 @@ type turns struct {
 	keep     time.Duration // for how long it waits for a taker
 	idle     *time.Timer
 	failedAt time.Time // when this turn failed in the line
-	acked    time.Time // when an ack has ended after which no taker has come; zero: none
-	soon     bool      // the last taker came within soon after an ack
-	ahead    *lookAhead
+
+	acked   time.Time     // when an ack has ended after which no taker has come; zero: none
+	tookAck time.Duration // how long that ack took
+	soon    bool          // the last taker came right after an ack
+	ahead   *lookAhead
 }
 
 // linger is for how long a place in the line is kept when the Client's last taker has
@@ -68,9 +70,7 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	c.mu.Lock()
 	t := q.turns()
 	t.waiting = append(t.waiting, k)
-	if !t.acked.IsZero() {
-		t.soon, t.acked = time.Since(t.acked) < soon, time.Time{}
-	}
+	t.noteTaker()
 	t.noteChange()
 	c.mu.Unlock()
 	select {

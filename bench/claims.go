@@ -78,7 +78,7 @@ func (rep *report) judgeLines() {
 		scenario string
 		bound    float64
 	}{
-		{nameContended(200), 1500}, {nameHeld(1000), 1500}, {nameHeld(3000), 1500},
+		{nameContended(200), 1500}, {nameHeld(1000), 1500},
 		// Without work in between joins overlap, and one in twelve or so lists the line.
 		{nameContended(1000), 5000}, {nameContended(3000), 15000},
 	} {

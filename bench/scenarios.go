@@ -51,7 +51,7 @@ func heldBy(short bool) []int {
 	if short {
 		return []int{2}
 	}
-	return []int{2, 1000, 3000}
+	return []int{2, 1000}
 }
 
 // scenarios returns the scenarios in the order in which they are measured.
@@ -67,7 +67,7 @@ func scenarios(short bool) []scenario {
 	for _, n := range heldBy(short) {
 		sc := scenario{name: nameHeld(n), workers: n, lead: 2 * n, block: 300, rounds: 15, open: openContended(n, time.Millisecond)}
 		if n > 200 {
-			sc.lead, sc.block, sc.rounds = n, n, 3
+			sc.block, sc.rounds = n, 3
 		} else {
 			sc.peers = peerLock{recipe: mutex, hold: time.Millisecond}
 		}

@@ -240,6 +240,9 @@ func (b *Barrier) agree(ctx context.Context, s *session, data []byte, stat *zk.S
 	size, err := b.line.sizeIn(data, stat, "members")
 	switch {
 	case err == nil && size == 0:
+		if err := b.line.checkNoQueue(ctx, s); err != nil {
+			return 0, err
+		}
 		_, err := b.line.writeSize(ctx, s, b.n, stat.Version)
 		return stat.Version + 1, err
 	case size == b.n:

@@ -27,8 +27,8 @@ import (
 //
 // Curator's LeaderSelector on the same path stands in the same line, because it uses
 // InterProcessMutex. It does not create <path>/leader, so observers see no leader while
-// one of its participants leads. Do not use a Mutex on the path of an Election: it would
-// take turns with the leaders, and the two kinds of tokens do not compare.
+// one of its participants leads. A Mutex on the path of an Election would take turns with the
+// leaders, and the two kinds of tokens do not compare: it gets ErrPathInUse.
 //
 // The client creates the path as a container znode. When it has been idle, the servers
 // delete it with its data. That disturbs no observer: a watch is on a name, whether there

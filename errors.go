@@ -53,6 +53,15 @@ var (
 	ErrInvalidPath = zkconn.ErrInvalidPath
 	// ErrPathInUse is returned if the path belongs to another recipe, or to a version
 	// of this library with another layout. Use another path.
+	//
+	// The data of the znodes tell which recipe uses a path. A Client reads them at its first
+	// use of the path, and when it has not used the path for half a minute. So if the
+	// servers have deleted an idle line and another recipe has made the path anew, a Client
+	// may take half a minute to notice. A number above 0 at the path of a lock, an election or
+	// a queue counts as the size of a semaphore or barrier. A Mutex and an RWLock may use a
+	// path one after the other, and get the error if places of both stand in the line. The
+	// error is not returned if the path's data are somebody else's, which this library leaves
+	// alone, for a Gate, and between a Barrier and a Semaphore of the same size.
 	ErrPathInUse = zkconn.ErrPathInUse
 	// ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes),
 	// and for an item above QueueOptions.MaxItemBytes. It was not sent.

@@ -33,7 +33,7 @@ type Mutex struct {
 // nothing. An invalid path or option is reported on first use.
 func NewMutex(c *Client, path string, opts ...LockOption) *Mutex {
 	m := &Mutex{line: &line{
-		c: c, path: path, recipe: "mutex", kinds: lockKinds,
+		c: c, path: path, recipe: recipeMutex, kinds: lockKinds,
 		blocks: everyoneBlocks, foreign: isRWLockKind,
 	}}
 	for _, opt := range opts {

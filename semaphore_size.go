@@ -77,8 +77,12 @@ func (x *Semaphore) resizeIn(ctx context.Context, s *session, n int, sent *bool)
 		}
 		return nil
 	}
+	was := 0
 	if err == nil {
-		_, err = x.held.sizeIn(data, stat, "slots")
+		was, err = x.held.sizeIn(data, stat, "slots")
+	}
+	if err == nil && was == 0 {
+		err = x.held.checkNoQueue(ctx, s)
 	}
 	if err != nil {
 		return err
@@ -107,7 +111,11 @@ func (x *Semaphore) agree(ctx context.Context, s *session, path answer) (n int, 
 	case path.err != nil:
 		return 0, path.err
 	default:
-		if n, err = x.held.sizeIn(path.data, path.stat, "slots"); err == nil && n == 0 {
+		n, err = x.held.sizeIn(path.data, path.stat, "slots")
+		if err == nil && n == 0 {
+			err = x.held.checkNoQueue(ctx, s)
+		}
+		if err == nil && n == 0 {
 			_, err = x.held.writeSize(ctx, s, x.size(), path.stat.Version)
 		}
 	}

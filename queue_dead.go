@@ -87,12 +87,12 @@ func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
 	log, remove := it.claim.s.newQueueLog(q.deadLetters()), it.claim.ackOps(true).all()
 	for _, text := range []string{f.Text, ""} {
 		f.Text = text
-		letter := q.c.withNote(it.ID, data, f)
+		letter := q.c.withNote(it.claim.id(), data, f)
 		if zkconn.MultiSize(remove, log.LargestAppend([]queuelog.Item{letter}, q.segmentSize).Ops) <= jute.MaxFrame {
 			return letter
 		}
 	}
-	return queuelog.Item{ID: string(it.ID), Data: data}
+	return queuelog.Item{ID: string(it.claim.id()), Data: data}
 }
 
 // moveToDeadLetters moves an item, with those data, that was taken too often. A worker of
@@ -104,7 +104,7 @@ func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, at
 	puts := &ackPuts{to: it.claim.s.queue(q.deadLetters()).Log, size: q.segmentSize, items: []queuelog.Item{letter}}
 	err := (&ackTransaction{it: it, puts: puts}).run(ctx)
 	if err == nil {
-		q.c.hooks.log(slog.LevelWarn, "item was moved to the dead letters", "item", it.ID, "queue", q.path,
+		q.c.hooks.log(slog.LevelWarn, "item was moved to the dead letters", "item", it.claim.id(), "queue", q.path,
 			"dead letters", q.opts.DeadLetter, "attempts", attempts)
 		return nil
 	}
@@ -113,10 +113,10 @@ func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, at
 	case errors.Is(err, ErrLost), errors.Is(err, ErrUncertain):
 		return nil // if it was not moved, its next consumer does so
 	case errors.Is(err, ErrContended):
-		q.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.ID, "queue", q.path, "err", err)
+		q.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", q.path, "err", err)
 		return nil
 	}
-	return fmt.Errorf("move item %s to the dead letters, %s: %w", it.ID, q.opts.DeadLetter, err)
+	return fmt.Errorf("move item %s to the dead letters, %s: %w", it.claim.id(), q.opts.DeadLetter, err)
 }
 
 // moveFailed moves an item whose handler failed for the last time to the dead letters,
@@ -125,14 +125,14 @@ func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
 	data, _, err := it.claim.s.Get(ctx, it.claim.item) // the handler may have changed it.Data
 	if err != nil {
 		if !errors.Is(err, zk.ErrNoNode) && it.Err() == nil {
-			s.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.ID, "queue", s.path, "err", err)
+			s.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", s.path, "err", err)
 		}
 		s.giveBack(it)
 		return
 	}
 	data, _ = s.c.cutNote(it.claim.name, data)
-	if err := s.moveToDeadLetters(ctx, it, data, it.Attempt, why.Error()); err != nil {
-		s.c.hooks.log(slog.LevelError, "item stays in the queue", "item", it.ID, "queue", s.path, "err", err)
+	if err := s.moveToDeadLetters(ctx, it, data, it.claim.attempt, why.Error()); err != nil {
+		s.c.hooks.log(slog.LevelError, "item stays in the queue", "item", it.claim.id(), "queue", s.path, "err", err)
 	}
 }
 

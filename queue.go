@@ -332,7 +332,7 @@ func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) ite
 					ID: ItemID(item.ID()), Since: time.UnixMilli(stat.Ctime),
 					Attempts: queuelog.Claims(stat, item.Claimed), Taken: item.Claimed && stat.NumChildren > 0,
 				}
-				e.Data, e.Failure = q.c.cutNote(item.Name, data)
+				e.Data, e.Failure = cutNote(item.Name, data)
 				if !yield(e, nil) {
 					return false, nil
 				}

@@ -344,7 +344,7 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	}
 	c.attempt = queuelog.Claims(stat, true)
 	it := &Item{ID: c.id(), Attempt: c.attempt, q: q, claim: c, lease: l}
-	it.Data, it.Failure = q.c.cutNote(c.name, data)
+	it.Data, it.Failure = cutNote(c.name, data)
 	return it, nil
 }
 

@@ -174,16 +174,16 @@ func TestB03AnObserversNextServerLags(t *testing.T) {
 func TestB03LeaderFollowsASync(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		lags := NewElection(w.stranger(nil), w.path)
-		none, err := lags.Leader(t.Context())
-		require.NoError(t, err)
-		require.True(t, none.None())
+		_, err := lags.Leader(t.Context())
+		require.ErrorIs(t, err, ErrNoLeader)
 		term := campaigns(t, a, "a")
 		seen, err := lags.Leader(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, term.Token(), seen.Token)
 		require.NoError(t, term.Resign())
-		none, err = lags.Leader(t.Context())
-		require.NoError(t, err)
+		none, err := lags.Leader(t.Context())
+		require.EqualError(t, err, "zkrecipes: look at "+w.path+": nobody leads")
+		require.ErrorIs(t, err, ErrNoLeader)
 		require.Equal(t, Leader{}, none)
 	}, behind(3, 20))
 }

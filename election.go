@@ -97,6 +97,9 @@ func (t *Term) Resign() error { return t.Release() }
 // returned if ctx or the session ends before the reply comes. Cost: one request and one
 // commit.
 func (t *Term) Proclaim(ctx context.Context, value []byte) error {
+	if t.isZero() {
+		return fail("proclaim under", "", errZeroValue)
+	}
 	write := OpSet(t.g.line.path+leaderName, value, -1)
 	for {
 		_, err := t.commit(ctx, []Op{write})

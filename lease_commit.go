@@ -34,10 +34,13 @@ func (l *Lease) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
 }
 
 func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
-	c, s := l.g.line.c, l.g.s
-	if ctx == nil {
+	switch {
+	case l.isZero():
+		return nil, errZeroValue
+	case ctx == nil:
 		return nil, errNilContext
 	}
+	c, s := l.g.line.c, l.g.s
 	ops, err := c.mapOps(given)
 	if err != nil {
 		return nil, err

@@ -126,7 +126,8 @@ func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error)
 	return false, err
 }
 
-// Leases are the grants of several locks, held together. It is safe for concurrent use.
+// Leases are the grants of several locks, held together. It is safe for concurrent use. The
+// methods of a zero Leases return an error, like those of a zero Lease.
 type Leases struct {
 	given []*Lease // as LockAll got the mutexes
 	held  []*Lease // as they were locked
@@ -148,6 +149,9 @@ func (ls *Leases) All() []*Lease { return slices.Clone(ls.given) }
 // Lease.Context. LockAll and Lock on any of the paths return ErrDeadlock with it. parent
 // must not be nil.
 func (ls *Leases) Context(parent context.Context) context.Context {
+	if len(ls.held) == 0 {
+		return endedContext(parent, ls.Err())
+	}
 	for _, l := range ls.held {
 		parent = l.Context(parent)
 	}
@@ -157,6 +161,9 @@ func (ls *Leases) Context(parent context.Context) context.Context {
 // Err returns nil while all the locks are held, and else why one of them is not; see
 // Lease.Err.
 func (ls *Leases) Err() error {
+	if len(ls.held) == 0 {
+		return fail("hold", "", errZeroValue)
+	}
 	for _, l := range ls.held {
 		if err := l.Err(); err != nil {
 			return err
@@ -168,7 +175,12 @@ func (ls *Leases) Err() error {
 // Release gives all the locks up, in the reverse of the order in which they were locked,
 // as Lease.Release does each. It goes on after an error and returns all errors, joined. A
 // second Release does nothing and returns the same.
-func (ls *Leases) Release() error { return releaseAll(ls.held) }
+func (ls *Leases) Release() error {
+	if len(ls.held) == 0 {
+		return fail("release", "", errZeroValue)
+	}
+	return releaseAll(ls.held)
+}
 
 func releaseAll(held []*Lease) error {
 	var errs []error

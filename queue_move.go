@@ -33,8 +33,8 @@ import (
 // commit. The first one in a session costs one of each more, and three reads more for a
 // queue that the Client has not used yet.
 func (it *Item) AckPut(ctx context.Context, to *Queue, items ...[]byte) ([]ItemID, error) {
-	if ctx == nil {
-		return nil, it.lease.fail("ack an item of", errNilContext)
+	if err := it.check(ctx); err != nil {
+		return nil, it.lease.fail("ack an item of", err)
 	}
 	ids, err := it.ackPut(ctx, to, items)
 	return ids, it.lease.fail("ack an item of", err)

@@ -99,7 +99,7 @@ func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	if err := r.check(ctx); err != nil {
 		return fail("downgrade", r.path(), err)
 	}
-	if l == nil || l.key() != r.key() {
+	if l.isZero() || l.key() != r.key() {
 		return fail("downgrade", r.path(), errors.New("not a lease of this lock"))
 	}
 	return l.Downgrade(ctx)
@@ -118,6 +118,9 @@ func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 //
 // Cost: one request and one commit.
 func (l *Lease) Downgrade(ctx context.Context) error {
+	if l.isZero() {
+		return l.fail("downgrade", errZeroValue)
+	}
 	r := recipe{line: l.g.line}
 	err := r.check(ctx)
 	switch {

@@ -22,8 +22,14 @@ type SlotLease struct {
 	slots []int
 }
 
-// Slot returns the number of the slot, the lowest one if there are several.
-func (l *SlotLease) Slot() int { return l.slots[0] }
+// Slot returns the number of the slot, the lowest one if there are several, and -1 for a
+// zero SlotLease.
+func (l *SlotLease) Slot() int {
+	if len(l.slots) == 0 {
+		return -1
+	}
+	return l.slots[0]
+}
 
 // Slots returns the numbers of the slots, in order.
 func (l *SlotLease) Slots() []int { return slices.Clone(l.slots) }

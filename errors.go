@@ -115,6 +115,14 @@ func fail(op, path string, err error) error {
 	return &Error{Op: op, Path: path, Err: err}
 }
 
+// uncertainIf joins ErrUncertain to err if an attempt before may have been carried out.
+func uncertainIf(doubt bool, err error) error {
+	if !doubt {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUncertain, err)
+}
+
 var errNilContext = errors.New("nil context")
 
 // isContextErr reports whether err says that ctx has ended. A Client that is closed

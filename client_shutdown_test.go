@@ -243,7 +243,7 @@ func TestShutdownWaitsForAnItem(t *testing.T) {
 		shutdown := shutsDown(t, c)
 		time.Sleep(time.Hour)
 		require.NoError(t, items[0].Ack(t.Context(), OpCreate("/effect", nil, 0, nil)))
-		_, err = items[1].AckPut(t.Context(), next, []byte("x"))
+		_, err = items[1].AckPut(t.Context(), next, [][]byte{[]byte("x")})
 		require.NoError(t, err)
 		require.True(t, shutdown.Waiting())
 		require.NoError(t, items[2].Nack(t.Context()))

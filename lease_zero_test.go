@@ -27,7 +27,7 @@ func TestZeroValuesHoldNothingAndSaySo(t *testing.T) {
 		"Item.Err":          (&Item{Data: []byte("x")}).Err(),
 		"Item.Ack":          (&Item{Data: []byte("x")}).Ack(ctx),
 		"Item.Nack":         new(Item).Nack(ctx),
-		"Item.AckPut":       first(new(Item).AckPut(ctx, nil)),
+		"Item.AckPut":       first(new(Item).AckPut(ctx, nil, nil)),
 		"Visit.Err":         new(Visit).Err(),
 		"Visit.Leave":       new(Visit).Leave(ctx),
 		"Leases.Err":        new(Leases).Err(),

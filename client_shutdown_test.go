@@ -551,14 +551,14 @@ func TestShutdownLosesNoGrantThatComesAtTheSameMoment(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					return work(l.Lease, pause, l.Release)
+					return work(l.lease, pause, l.Release)
 				},
 				func(pause time.Duration) error {
 					term, err := election.Campaign(t.Context(), nil)
 					if err != nil {
 						return err
 					}
-					return work(term.Lease, pause, term.Resign)
+					return work(term.lease, pause, term.Resign)
 				},
 			} {
 				own := rand.New(rand.NewPCG(seed, uint64(i)+2))

@@ -191,7 +191,7 @@ func TestB32ACampaignCanceledAtItsElectionLeavesNothing(t *testing.T) {
 
 func TestB22ALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
 	for name, evict := range map[string]func(*electionWorld, *Term){
-		"place":         func(w *electionWorld, term *Term) { w.evict(term.Lease) },
+		"place":         func(w *electionWorld, term *Term) { w.evict(term.lease) },
 		"leader":        func(w *electionWorld, _ *Term) { w.deleteLeader() },
 		"leader remade": func(w *electionWorld, _ *Term) { w.remakeLeader() },
 		"all":           func(w *electionWorld, term *Term) { w.deleteBoth(term) },
@@ -230,7 +230,7 @@ func TestB22AnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
 		o := follow(t, b)
 		term := campaigns(t, a, "a")
 		time.Sleep(5 * time.Second)
-		w.evict(term.Lease)
+		w.evict(term.lease)
 		w.noLeader()
 		require.Equal(t, []string{"none", "a", "none"}, o.values())
 	})
@@ -240,7 +240,7 @@ func TestB22AnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
 func TestB22AnEvictedLeaderThatResignsDeletesItsOtherZnode(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
-		w.evict(term.Lease)
+		w.evict(term.lease)
 		w.leaderIs("a")
 		require.ErrorIs(t, term.Resign(), ErrLost)
 		synctest.Wait()
@@ -256,7 +256,7 @@ func TestB22TheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
 		first := campaigns(t, a, "a")
 		synctest.Wait()
 		w.away(a.line.c)
-		w.evict(first.Lease)
+		w.evict(first.lease)
 		w.plan.Stop()
 		w.plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1}) // a cannot come back
 		requests := w.requests(func() {
@@ -461,7 +461,7 @@ func TestB87AnElectionBeginsItsNumbersAnew(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		first := campaigns(t, a, "a")
 		w.away(a.line.c)
-		w.evict(first.Lease)
+		w.evict(first.lease)
 		w.plan.Stop()
 		w.plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1})
 		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32-10))

@@ -151,8 +151,14 @@ func (l *Lease) Path() string {
 	return l.g.line.path
 }
 
+// Shared reports whether others may hold the lock at the same time: the lease is a reader's of
+// an RWLock, or a writer's that was downgraded. It is false for a zero Lease.
+func (l *Lease) Shared() bool { return !l.isZero() && !l.g.place().kind.exclusive() }
+
 // Token returns the fencing token of the grant. Re-entries share it. It is 0 for a zero
-// Lease.
+// Lease. The Token of a lease that is Shared tells readers apart, but is no fencing token:
+// readers hold together, so a store that has seen one reader's would refuse another that came
+// earlier and still holds.
 func (l *Lease) Token() Token {
 	if l.isZero() {
 		return 0

@@ -14,9 +14,10 @@ import (
 // ZooKeeper client, such as zk.ErrNoAuth, and the cause of a context can be found
 // in the same way.
 var (
-	// ErrLocked is returned by TryLock and TryRLock if another holder or waiter in
-	// the line blocks them.
-	ErrLocked = errors.New("locked by another holder")
+	// ErrLocked is returned by TryLock and TryRLock if another holder or waiter in the line
+	// blocks them, and by TryAcquire and TryAcquireN if too few slots are free or somebody
+	// waits.
+	ErrLocked = errors.New("held or waited for by others")
 	// ErrLost is returned if a grant has ended without being released, or can no
 	// longer be trusted: its session ended, the servers did not answer for as long
 	// as the session is known to live, or somebody else deleted its znode. A call that
@@ -29,7 +30,8 @@ var (
 	// waiting.
 	ErrEvicted = errors.New("evicted from the line")
 	// ErrDeadlock is returned by Lock if its context is one of the holder: it would
-	// wait for itself.
+	// wait for itself. Only a holder by the same Client, recipe and path is noticed. Circles
+	// of several locks, clients or processes are not.
 	ErrDeadlock = errors.New("the caller holds this lock already (Lease.Reentrant lets it re-enter)")
 	// ErrUpgrade is returned if a write lock is requested with a context of a
 	// reader: the writer would wait for that reader.
@@ -69,7 +71,9 @@ var (
 	// ErrQuotaExceeded is returned if the servers refuse a write because of a quota.
 	ErrQuotaExceeded = zkconn.ErrQuotaExceeded
 	// ErrContended is returned if other clients have undone what a call needs, again
-	// and again: they delete its path or change its data. Nothing was done.
+	// and again: they delete its path or change its data. Nothing was done, but for what
+	// Purge and Redrive have counted. Together with ErrUncertain, an attempt before, whose
+	// reply was lost, may have been carried out.
 	ErrContended = zkconn.ErrContended
 	// ErrSessionNotClosed is returned by Close if the client was not connected. The
 	// servers keep the session, and its znodes, until the session times out.
@@ -83,7 +87,7 @@ var (
 
 // Error says which operation failed, on what path, and why.
 type Error struct {
-	Op   string // "lock", "commit", ...
+	Op   string // "lock", "commit", ...; for people: the text may change
 	Path string // as the caller gave it, without Options.Prefix; may be empty
 	Err  error
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Token is a fencing token. It grows with every exclusive grant of a path, even if the
-// path was deleted in between. A store that the lock protects can refuse a token lower
-// than one it has seen, and thereby a holder that slept through the end of its session.
-// When an ensemble is rebuilt from nothing, tokens begin anew.
+// Token is a fencing token. It grows with every exclusive grant of a lock or election by its
+// path, of a slot of a semaphore, and of an item of a queue, even if the path was deleted in
+// between. Compare tokens of the same thing only: per path, slot or ItemID. A store that the
+// lock protects can refuse a token lower than one it has seen, and thereby a holder that slept
+// through the end of its session. When an ensemble is rebuilt from nothing, tokens begin anew.
 //
 // A Token is the zxid of the transaction that created the holder's znode (of a Term:
 // <path>/leader), times 256, plus the number of the grant. That number is 0, or from 1 to

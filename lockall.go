@@ -43,7 +43,7 @@ func LockAll(ctx context.Context, locks ...*Mutex) (*Leases, error) {
 
 // DoAll runs f with all locks, and releases them, even if f panics; see LockAll and
 // Mutex.Do. f's context ends when one of the locks is lost. DoAll returns f's error, joined
-// with ErrLost if a lock was lost before the end.
+// with ErrLost if a lock was lost before the end. See Mutex.Do for what ErrLost and nil tell.
 func DoAll(ctx context.Context, locks []*Mutex, f func(context.Context, *Leases) error) (err error) {
 	if f == nil {
 		return fail(opLockAll, "", errors.New("nil function"))
@@ -142,7 +142,9 @@ func newLeases(locks, order []*Mutex, held []*Lease) *Leases {
 }
 
 // All returns the leases, in the order in which LockAll got the mutexes. Each has its own
-// Path, Token, Check and Commit. If one is released by itself, the others stay.
+// Path, Token, Check and Commit. A Commit of one proves that one only: to prove all, put the
+// Check of each into a Multi on another connection. If one is released by itself, the others
+// stay.
 func (ls *Leases) All() []*Lease { return slices.Clone(ls.given) }
 
 // Context returns a context that ends with parent or with the first of the leases, like

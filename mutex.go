@@ -132,7 +132,8 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 
 // TryLock is like Lock but does not wait: it returns ErrLocked if somebody else is in
 // the line, which costs one read and leaves nothing behind. A holder that is just
-// leaving may count. TryLock blocks only for the servers' replies.
+// leaving may count. TryLock blocks only for the servers' replies. While disconnected, that is
+// until there is a connection again or ctx ends.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.self().tryAcquire(ctx, "try lock", kindLock)
 }
@@ -140,6 +141,11 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 // Do runs f with the lock and then releases it, even if f panics. f's context is the
 // lease's: it ends when the lock is lost. Do returns f's error, joined with ErrLost
 // if the lock was lost before the end, even if f returned nil.
+//
+// So ErrLost alone does not say how far f got. f may have returned ErrLost itself, because its
+// Commit was refused, or it may have succeeded, and the loss was noticed by the release. nil
+// is no proof that the lock was held to the end: a Commit in f, or a store that checks the
+// Token, is.
 func (m *Mutex) Do(ctx context.Context, f func(context.Context, *Lease) error) error {
 	return m.self().withLease(ctx, "lock", kindLock, f)
 }

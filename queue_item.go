@@ -67,7 +67,9 @@ func (it *Item) Err() error { return it.lease.Err() }
 func (it *Item) ValidUntil() time.Time { return it.lease.ValidUntil() }
 
 // Token returns the fencing token of the claim. It grows with every claim in the queue,
-// and so with every delivery of this item.
+// and so with every delivery of this item. A store should compare it per ItemID, never per
+// queue: consumers of several items hold at the same time, and the one with the lower Token
+// is right for its item.
 func (it *Item) Token() Token { return it.lease.Token() }
 
 // Ack removes the item for good and carries out ops, all in one transaction. So what ops

@@ -63,7 +63,8 @@ func (w *RWLock) RLock(ctx context.Context) (*Lease, error) {
 }
 
 // TryLock is like Lock but does not wait, like Mutex.TryLock. It returns ErrLocked if
-// anybody is in the line. With a context of a reader, the error is also ErrUpgrade.
+// anybody is in the line. With a context of a reader, the error is also ErrUpgrade. While
+// disconnected it blocks like Mutex.TryLock, and so does TryRLock.
 func (w *RWLock) TryLock(ctx context.Context) (*Lease, error) {
 	return w.self().tryAcquire(ctx, "try lock", kindWrite)
 }

@@ -150,7 +150,7 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 			traced.end(nil, err)
 			return nil, err
 		}
-		traced.end(l.g, nil)
+		traced.end(l.lease.g, nil)
 		return l, nil
 	}
 }

@@ -222,7 +222,7 @@ var traceScenarios = []struct {
 	{"a slot is lost", func(t *testing.T, w *tracedWorld) {
 		l := acquire(t, NewSemaphore(w.c, "/s", 3), 3)
 		time.Sleep(5 * time.Second)
-		require.NoError(t, w.bare().Delete(l.g.place().others[0], -1))
+		require.NoError(t, w.bare().Delete(l.lease.g.place().others[0], -1))
 		synctest.Wait()
 		require.ErrorIs(t, l.Err(), ErrLost)
 	}, []string{"semaphore acquire ok", "semaphore acquire held, lost"}},
@@ -255,7 +255,7 @@ var traceScenarios = []struct {
 		its, err := q.TakeN(t.Context(), 5)
 		require.NoError(t, err)
 		require.Len(t, its, 2)
-		_, err = its[0].AckPut(t.Context(), q, []byte("d"))
+		_, err = its[0].AckPut(t.Context(), q, [][]byte{[]byte("d")})
 		require.NoError(t, err)
 		ackOn(t, its[1])
 	}, []string{

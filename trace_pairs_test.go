@@ -423,7 +423,14 @@ func TestTraceReportsPairsWhateverFails(t *testing.T) {
 							r := newTracer(t)
 							c := w.stranger(&Options{Trace: r.trace()})
 							require.NoError(t, use.run(t.Context(), c), what)
-							w.plan.Add(zktest.Fault{Op: op, Do: do, After: after, For: time.Minute, Code: -7})
+							fault := zktest.Fault{Op: op, Do: do, After: after}
+							switch do {
+							case zktest.Delay:
+								fault.For = time.Minute
+							case zktest.Answer:
+								fault.Code = -7
+							}
+							w.plan.Add(fault)
 							ctx, cancel := context.WithCancelCause(t.Context())
 							calls := [2]*harness.Call[struct{}]{}
 							for i := range calls {

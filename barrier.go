@@ -58,7 +58,8 @@ func (b *Barrier) Path() string { return b.self().path() }
 
 // Wait joins the round and returns once the round has been opened. It returns the
 // member's number in the round: 0 to n-1, each once, so that one member can be made
-// the leader. It blocks until n members are there, through disconnections.
+// the leader. It blocks until n members are there, through disconnections. With an error
+// it returns -1, so a caller that ignores the error is never member 0.
 //
 //   - ctx's error is returned if the round was not, and will not be, opened with this
 //     member. While connected, Wait asks the servers whether that is so, and succeeds
@@ -93,13 +94,16 @@ func (b *Barrier) Path() string { return b.self().path() }
 func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	r := b.self()
 	if err := b.check(ctx); err != nil {
-		return 0, fail("wait", r.path(), err)
+		return -1, fail("wait", r.path(), err)
 	}
 	ctx, traced := r.c.startAcquire(ctx, RecipeBarrier, r.path(), "wait")
 	index, err := b.wait(ctx)
 	err = fail("wait", r.path(), err)
 	traced.end(nil, err)
-	return index, err
+	if err != nil {
+		return -1, err
+	}
+	return index, nil
 }
 
 // Contenders returns the members of the round, in the order of their arrival. Those with
@@ -236,6 +240,9 @@ func (b *Barrier) agree(ctx context.Context, s *session, data []byte, stat *zk.S
 	size, err := b.line.sizeIn(data, stat, "members")
 	switch {
 	case err == nil && size == 0:
+		if err := b.line.checkNoQueue(ctx, s); err != nil {
+			return 0, err
+		}
 		_, err := b.line.writeSize(ctx, s, b.n, stat.Version)
 		return stat.Version + 1, err
 	case size == b.n:

@@ -269,7 +269,11 @@ func TestB45OpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					a := waitLater(t, barrierOf2(w.stranger(nil)))
 					synctest.Wait()
-					w.plan.Add(zktest.Fault{Do: do, After: after, Op: opOpenRound, Code: jute.ErrConnectionLoss, Times: 2})
+					fault := zktest.Fault{Do: do, After: after, Op: opOpenRound, Times: 2}
+					if do == zktest.Answer {
+						fault.Code = jute.ErrConnectionLoss
+					}
+					w.plan.Add(fault)
 					indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
 					require.Equal(t, []int{2}, o.openings(), "opened once")
 				}, o.option())

@@ -346,7 +346,7 @@ func TestB52BarriersRejectAnIdentityTooLargeForARequest(t *testing.T) {
 			})
 			require.Zero(t, requests[m.busy[0]], "no join")
 			require.Empty(t, m.standing(w))
-			require.Equal(t, 1, w.srv.Requests()["connect"], "the connection is still the first")
+			require.Equal(t, 1, w.srv.Counts().Requests["connect"], "the connection is still the first")
 		})
 	})
 }

@@ -491,3 +491,25 @@ func TestReadyHoldsRanges(t *testing.T) {
 		require.ErrorIs(t, err, errWritten, junk)
 	}
 }
+
+// A member that ignores the error must not take itself for member 0, the leader.
+func TestWaitOfABarrierThatFailsReturnsMinusOne(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		ended, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		for _, wait := range []func() (int, error){
+			func() (int, error) { return (*Barrier)(nil).Wait(t.Context()) },
+			func() (int, error) { return NewBarrier(c, "/b", 0).Wait(t.Context()) },
+			func() (int, error) { return barrierOf2(c).Wait(canceled) },
+			func() (int, error) { return barrierOf2(c).Wait(ended) },
+			func() (int, error) { return NewBarrier(c, "/b", 3).Wait(t.Context()) }, // the path holds 2
+		} {
+			index, err := wait()
+			require.Error(t, err)
+			require.Equal(t, -1, index, err)
+		}
+	})
+}

@@ -138,8 +138,11 @@ func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error)
 // about half the session timeout plus 3 s. It does not wait for Trace functions.
 // While the client is disconnected, Close returns within milliseconds. The error is
 // ErrSessionNotClosed then: the session is left to time out on the servers. A second
-// Close waits for the first.
+// Close waits for the first. Close of a nil or a zero Client returns nil.
 func (c *Client) Close() error {
+	if c == nil || c.closing == nil {
+		return nil
+	}
 	c.stopGrants() // before endGrants looks for those that there are
 	c.beginClose(ErrClosed)
 	<-c.closed

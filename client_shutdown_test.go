@@ -243,7 +243,7 @@ func TestShutdownWaitsForAnItem(t *testing.T) {
 		shutdown := shutsDown(t, c)
 		time.Sleep(time.Hour)
 		require.NoError(t, items[0].Ack(t.Context(), OpCreate("/effect", nil, 0, nil)))
-		_, err = items[1].AckPut(t.Context(), next, []byte("x"))
+		_, err = items[1].AckPut(t.Context(), next, [][]byte{[]byte("x")})
 		require.NoError(t, err)
 		require.True(t, shutdown.Waiting())
 		require.NoError(t, items[2].Nack(t.Context()))
@@ -551,14 +551,14 @@ func TestShutdownLosesNoGrantThatComesAtTheSameMoment(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					return work(l.Lease, pause, l.Release)
+					return work(l.lease, pause, l.Release)
 				},
 				func(pause time.Duration) error {
 					term, err := election.Campaign(t.Context(), nil)
 					if err != nil {
 						return err
 					}
-					return work(term.Lease, pause, term.Resign)
+					return work(term.lease, pause, term.Resign)
 				},
 			} {
 				own := rand.New(rand.NewPCG(seed, uint64(i)+2))

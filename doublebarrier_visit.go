@@ -10,7 +10,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Visit is a member that has entered a DoubleBarrier. It is safe for concurrent use.
+// Visit is a member that has entered a DoubleBarrier. It is safe for concurrent use. The
+// methods of a zero Visit return an error, like those of a zero Lease.
 type Visit struct {
 	d        *DoubleBarrier
 	l        *Lease
@@ -25,7 +26,7 @@ type Visit struct {
 
 // Path returns the path of the DoubleBarrier as the caller gave it, without
 // Options.Prefix.
-func (v *Visit) Path() string { return v.d.line.path }
+func (v *Visit) Path() string { return v.l.Path() }
 
 // Context returns a context that ends with parent or with the visit. Its cause is
 // ErrReleased if Leave was called, ErrLost if the visit was lost (its session ended,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -27,8 +28,8 @@ import (
 //
 // Curator's LeaderSelector on the same path stands in the same line, because it uses
 // InterProcessMutex. It does not create <path>/leader, so observers see no leader while
-// one of its participants leads. Do not use a Mutex on the path of an Election: it would
-// take turns with the leaders, and the two kinds of tokens do not compare.
+// one of its participants leads. A Mutex on the path of an Election would take turns with the
+// leaders, and the two kinds of tokens do not compare: it gets ErrPathInUse.
 //
 // The client creates the path as a container znode. When it has been idle, the servers
 // delete it with its data. That disturbs no observer: a watch is on a name, whether there
@@ -47,10 +48,58 @@ func NewElection(c *Client, path string) *Election {
 // Path returns the path as the caller gave it, without Options.Prefix.
 func (e *Election) Path() string { return e.self().path() }
 
-// Term is the time for which a candidate leads. It is a Lease: its Context ends when the
-// leadership is lost, Commit writes only while it lasts, and Token fences writes to other
-// stores. The Token grows from term to term, and observers see the same one in Leader.
-type Term struct{ *Lease }
+// Term is the time for which a candidate leads. Its Context ends when the leadership is lost,
+// Commit writes only while it lasts, and Token fences writes to other stores. The Token grows
+// from term to term, and observers see the same one in Leader. What Lease says of what is
+// best effort and what is proof holds for a Term, too. The methods of a zero Term return an
+// error, like those of a zero Lease.
+type Term struct{ lease *Lease }
+
+func (t *Term) held() *Lease {
+	if t == nil {
+		return nil
+	}
+	return t.lease
+}
+
+// Context returns a context that ends with parent or with the term. See Lease.Context.
+func (t *Term) Context(parent context.Context) context.Context { return t.held().Context(parent) }
+
+// Err returns nil while the term lasts, and from then on why it has ended. See Lease.Err.
+func (t *Term) Err() error { return t.held().Err() }
+
+// ValidUntil returns the time until which the term is known to last if the servers send
+// nothing more. See Lease.ValidUntil.
+func (t *Term) ValidUntil() time.Time { return t.held().ValidUntil() }
+
+// Token returns the fencing token of the term: that of <path>/leader.
+func (t *Term) Token() Token { return t.held().Token() }
+
+// Commit carries out the operations in one transaction, and only if the term still lasts. See
+// Lease.Commit.
+func (t *Term) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
+	return t.held().Commit(ctx, ops...)
+}
+
+// Check returns the guard that Commit puts before its operations. See Lease.Check.
+func (t *Term) Check() *zk.CheckVersionRequest { return t.held().Check() }
+
+// Get reads a znode on the session that holds the leadership. See Lease.Get.
+func (t *Term) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	return t.held().Get(ctx, path)
+}
+
+// Children is like Get but lists a znode's children.
+func (t *Term) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	return t.held().Children(ctx, path)
+}
+
+// Reentrant returns a context with which Campaign on the same path returns one more Term for
+// the same leadership. See Lease.Reentrant.
+func (t *Term) Reentrant(ctx context.Context) context.Context { return t.held().Reentrant(ctx) }
+
+// Path returns the path of the Election as the caller gave it, without Options.Prefix.
+func (t *Term) Path() string { return t.held().Path() }
 
 // Campaign waits until the caller is elected and returns its Term. value is published as
 // Leader.Value, an address for example. It may be empty.
@@ -87,7 +136,7 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte) (*Term
 // Resign gives the leadership up. It is Lease.Release: it blocks for one round trip at
 // most and can be called again. If the connection is lost, the client goes on in the
 // background until both znodes are gone. Cost: one request and one commit.
-func (t *Term) Resign() error { return t.Release() }
+func (t *Term) Resign() error { return t.held().Release() }
 
 // Proclaim publishes another value for the rest of the term. If calls are made at the same
 // time, one of their values stays.
@@ -97,17 +146,21 @@ func (t *Term) Resign() error { return t.Release() }
 // returned if ctx or the session ends before the reply comes. Cost: one request and one
 // commit.
 func (t *Term) Proclaim(ctx context.Context, value []byte) error {
-	write := OpSet(t.g.line.path+leaderName, value, -1)
+	l := t.held()
+	if l.isZero() {
+		return fail("proclaim under", "", errZeroValue)
+	}
+	write := OpSet(l.g.line.path+leaderName, value, -1)
 	for {
-		_, err := t.commit(ctx, []Op{write})
+		_, err := l.commit(ctx, []Op{write})
 		switch {
-		case errors.Is(err, ErrUncertain) && ctx.Err() == nil && t.Err() == nil:
+		case errors.Is(err, ErrUncertain) && ctx.Err() == nil && l.Err() == nil:
 			continue
 		case errors.Is(err, zk.ErrNoNode):
-			t.g.end(lost(errLeaderDeleted))
-			err = t.g.checkHeld()
+			l.g.end(lost(errLeaderDeleted))
+			err = l.g.checkHeld()
 		}
-		return t.fail("proclaim under", err)
+		return l.fail("proclaim under", err)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestB48ACampaignThatIsRefusedKeepsSomebodysZnodeAtTheLeadersPath(t *testing
 		w.createByHand(0)
 		_, err := w.operator.SetACL(w.path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
 		require.NoError(t, err)
-		w.evict(term.Lease)
+		w.evict(term.lease)
 		_, err = next.Wait()
 		require.Error(t, err)
 		time.Sleep(time.Minute)

@@ -66,7 +66,7 @@ func (e *Election) leadOnce(ctx context.Context, value []byte, f func(context.Co
 		return ctx.Err() == nil && errors.Is(err, ErrEvicted), err
 	}
 	c.mu.Lock()
-	turn.g = t.g
+	turn.g = t.lease.g
 	c.mu.Unlock()
 	defer func() { // also if f panics
 		why := t.Err()

@@ -75,7 +75,7 @@ func (l *leading) run(ctx context.Context, term *Term) error {
 func TestA35LeadCampaignsAgainAfterALoss(t *testing.T) {
 	for name, lose := range map[string]func(w *electionWorld, e *Election, term *Term){
 		"session expired":       func(w *electionWorld, e *Election, _ *Term) { w.srv.Expire(sessionID(e.line.c)) },
-		"place deleted":         func(w *electionWorld, _ *Election, term *Term) { w.evict(term.Lease) },
+		"place deleted":         func(w *electionWorld, _ *Election, term *Term) { w.evict(term.lease) },
 		"leader znode deleted":  func(w *electionWorld, _ *Election, _ *Term) { w.deleteLeader() },
 		"all deleted":           func(w *electionWorld, _ *Election, term *Term) { w.deleteBoth(term) },
 		"cut off for a session": func(w *electionWorld, e *Election, _ *Term) { w.away(e.line.c); time.Sleep(15 * time.Second); w.back() },
@@ -213,7 +213,7 @@ func TestA35LeadEndsWithAFunctionThatResigns(t *testing.T) {
 func TestA35LeadThatEndsSaysThatTheTermWasLost(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		err := a.Lead(t.Context(), nil, func(_ context.Context, term *Term) error {
-			w.evict(term.Lease)
+			w.evict(term.lease)
 			require.NoError(t, term.Err(), "it is not watched yet")
 			return nil
 		})
@@ -246,7 +246,7 @@ func TestA35LeadCampaignsAgainIfItsFunctionFailsAfterALossThatOnlyTheServersKnow
 			if terms++; terms > 1 {
 				return nil
 			}
-			w.evict(term.Lease)
+			w.evict(term.lease)
 			_, err := w.operator.Multi(term.Check(), &zk.SetDataRequest{Path: "/x", Version: -1})
 			require.Error(t, err)
 			require.NoError(t, term.Err(), "it is not watched yet")

@@ -13,7 +13,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Leader is what an election's observers see. The zero Leader means that there is none.
+// Leader is what an election's observers see. Observe yields the zero Leader where there is
+// none.
 type Leader struct {
 	Value   []byte    // as campaigned with, or proclaimed last
 	Token   Token     // of the Term
@@ -24,9 +25,12 @@ type Leader struct {
 // None reports whether there is no leader.
 func (l Leader) None() bool { return l.Token == 0 }
 
-// Leader returns the leader, or the zero Leader if there is none or the path does not
-// exist. By the time it returns, that may have changed. It blocks until a server has
-// caught up with its leader and answered. Cost: two requests.
+// ErrNoLeader is returned by Election.Leader if nobody leads.
+var ErrNoLeader = errors.New("nobody leads")
+
+// Leader returns the leader, or ErrNoLeader if there is none or the path does not exist. By
+// the time it returns, that may have changed. It blocks until a server has caught up with
+// its leader and answered. Cost: two requests.
 func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
 	err = e.self().inSessions(ctx, "look at", func(ctx context.Context, s *session, path string) error {
 		path += leaderName
@@ -39,6 +43,9 @@ func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
 			l = newSighting(data, stat).Leader
 		case !errors.Is(err, zk.ErrNoNode):
 			return err
+		}
+		if l.None() { // also if the znode is somebody else's
+			return ErrNoLeader
 		}
 		return nil
 	})

@@ -14,9 +14,10 @@ import (
 // ZooKeeper client, such as zk.ErrNoAuth, and the cause of a context can be found
 // in the same way.
 var (
-	// ErrLocked is returned by TryLock and TryRLock if another holder or waiter in
-	// the line blocks them.
-	ErrLocked = errors.New("locked by another holder")
+	// ErrLocked is returned by TryLock and TryRLock if another holder or waiter in the line
+	// blocks them, and by TryAcquire and TryAcquireN if too few slots are free or somebody
+	// waits.
+	ErrLocked = errors.New("held or waited for by others")
 	// ErrLost is returned if a grant has ended without being released, or can no
 	// longer be trusted: its session ended, the servers did not answer for as long
 	// as the session is known to live, or somebody else deleted its znode. A call that
@@ -29,7 +30,8 @@ var (
 	// waiting.
 	ErrEvicted = errors.New("evicted from the line")
 	// ErrDeadlock is returned by Lock if its context is one of the holder: it would
-	// wait for itself.
+	// wait for itself. Only a holder by the same Client, recipe and path is noticed. Circles
+	// of several locks, clients or processes are not.
 	ErrDeadlock = errors.New("the caller holds this lock already (Lease.Reentrant lets it re-enter)")
 	// ErrUpgrade is returned if a write lock is requested with a context of a
 	// reader: the writer would wait for that reader.
@@ -53,6 +55,15 @@ var (
 	ErrInvalidPath = zkconn.ErrInvalidPath
 	// ErrPathInUse is returned if the path belongs to another recipe, or to a version
 	// of this library with another layout. Use another path.
+	//
+	// The data of the znodes tell which recipe uses a path. A Client reads them at its first
+	// use of the path, and when it has not used the path for half a minute. So if the
+	// servers have deleted an idle line and another recipe has made the path anew, a Client
+	// may take half a minute to notice. A number above 0 at the path of a lock, an election or
+	// a queue counts as the size of a semaphore or barrier. A Mutex and an RWLock may use a
+	// path one after the other, and get the error if places of both stand in the line. The
+	// error is not returned if the path's data are somebody else's, which this library leaves
+	// alone, for a Gate, and between a Barrier and a Semaphore of the same size.
 	ErrPathInUse = zkconn.ErrPathInUse
 	// ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes),
 	// and for an item above QueueOptions.MaxItemBytes. It was not sent.
@@ -60,7 +71,9 @@ var (
 	// ErrQuotaExceeded is returned if the servers refuse a write because of a quota.
 	ErrQuotaExceeded = zkconn.ErrQuotaExceeded
 	// ErrContended is returned if other clients have undone what a call needs, again
-	// and again: they delete its path or change its data. Nothing was done.
+	// and again: they delete its path or change its data. Nothing was done, but for what
+	// Purge and Redrive have counted. Together with ErrUncertain, an attempt before, whose
+	// reply was lost, may have been carried out.
 	ErrContended = zkconn.ErrContended
 	// ErrSessionNotClosed is returned by Close if the client was not connected. The
 	// servers keep the session, and its znodes, until the session times out.
@@ -74,7 +87,7 @@ var (
 
 // Error says which operation failed, on what path, and why.
 type Error struct {
-	Op   string // "lock", "commit", ...
+	Op   string // "lock", "commit", ...; for people: the text may change
 	Path string // as the caller gave it, without Options.Prefix; may be empty
 	Err  error
 }
@@ -104,6 +117,14 @@ func fail(op, path string, err error) error {
 		err = fmt.Errorf("Options.DigestAlgorithm: %w", err)
 	}
 	return &Error{Op: op, Path: path, Err: err}
+}
+
+// uncertainIf joins ErrUncertain to err if an attempt before may have been carried out.
+func uncertainIf(doubt bool, err error) error {
+	if !doubt {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUncertain, err)
 }
 
 var errNilContext = errors.New("nil context")

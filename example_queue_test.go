@@ -112,7 +112,7 @@ func ExampleItem_AckPut() {
 	packing := make(chan error)
 	go func() {
 		packing <- orders.Serve(ctx, func(ctx context.Context, order *zkrecipes.Item) error {
-			_, err := order.AckPut(ctx, parcels, append([]byte("packed "), order.Data...))
+			_, err := order.AckPut(ctx, parcels, [][]byte{append([]byte("packed "), order.Data...)})
 			return err
 		})
 	}()

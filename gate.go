@@ -3,7 +3,6 @@ package zkrecipes
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -33,7 +32,8 @@ func (g *Gate) Path() string { return g.self().path() }
 //
 // Shut blocks until a server answers. If a reply is lost, Shut tries again. It may
 // therefore undo an Open that another client calls meanwhile, but not one that is
-// called afterwards. ErrUncertain is returned if ctx ends before the reply comes.
+// called afterwards. ErrUncertain is returned if ctx ends before the reply comes, or, with
+// the servers' error, if they refuse an attempt after one whose reply was lost.
 //
 // Cost: one request and one commit, and one more of each for each missing parent.
 func (g *Gate) Shut(ctx context.Context) error {
@@ -46,8 +46,8 @@ func (g *Gate) Shut(ctx context.Context) error {
 // znode, so do not use a path at which others keep data.
 //
 // Open blocks until a server answers. If a reply is lost, Open tries again. It may
-// therefore undo a Shut that another client calls meanwhile. ErrUncertain is returned
-// if ctx ends before the reply comes.
+// therefore undo a Shut that another client calls meanwhile. ErrUncertain is returned as by
+// Shut.
 //
 // Cost: one request and one commit.
 func (g *Gate) Open(ctx context.Context) error {
@@ -97,13 +97,11 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Clie
 			}
 		}
 		switch {
-		case doubt && isContextErr(ctx, err):
-			return fail(op, r.path(), fmt.Errorf("%w: %w", ErrUncertain, err))
-		case !zkconn.Transient(err) && !errors.Is(err, zkconn.ErrSessionOver):
-			return fail(op, r.path(), err)
+		case isContextErr(ctx, err), !zkconn.Transient(err) && !errors.Is(err, zkconn.ErrSessionOver):
+			return fail(op, r.path(), uncertainIf(doubt, err))
 		}
 	}
-	return fail(op, r.path(), zkconn.ErrContended)
+	return fail(op, r.path(), uncertainIf(doubt, zkconn.ErrContended))
 }
 
 // Wait returns once the gate is open. If it is open already, Wait returns at once.

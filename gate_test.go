@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -471,4 +472,51 @@ func TestA22GateIsAPersistentZnodeUnderThePrefix(t *testing.T) {
 	require.NoError(t, err)
 	isOpenTo(t, g, false)
 	require.NoError(t, g.Open(ctx))
+}
+
+// What refuses an attempt says nothing of the one before, whose reply was lost.
+func TestAWriteThatIsRefusedAfterALostReplyIsUncertain(t *testing.T) {
+	const badVersion, noNode, noAuth = -103, -101, -102
+	for name, c := range map[string]struct {
+		op     string
+		call   func(w *world) func(ctx context.Context) error
+		code   int32
+		reason error
+	}{
+		"shut, contended":   {opShut, func(w *world) func(context.Context) error { return NewGate(w.stranger(nil), "/p/gate").Shut }, noNode, ErrContended},
+		"shut, refused":     {opShut, func(w *world) func(context.Context) error { return NewGate(w.stranger(nil), "/p/gate").Shut }, noAuth, zk.ErrNoAuth},
+		"open, refused":     {opOpen, func(w *world) func(context.Context) error { return NewGate(w.stranger(nil), "/p/gate").Open }, noAuth, zk.ErrNoAuth},
+		"resize, contended": {"multi(setData)", resizeTo3, badVersion, ErrContended},
+		"resize, refused":   {"multi(setData)", resizeTo3, noAuth, zk.ErrNoAuth},
+	} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", applied: ", after), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					harness.MakeParents(t, w.bare(), "/p")
+					call := c.call(w)
+					w.plan.Add(
+						zktest.Fault{Do: zktest.Drop, After: after, Op: c.op},
+						zktest.Fault{Do: zktest.Answer, Op: c.op, Skip: 1, Times: -1, Code: c.code})
+					err := call(harness.Within(t, time.Minute))
+					require.ErrorIs(t, err, c.reason)
+					require.ErrorIs(t, err, ErrUncertain)
+				})
+			})
+		}
+		t.Run(name+", at once", func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				harness.MakeParents(t, w.bare(), "/p")
+				call := c.call(w)
+				w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: c.op, Times: -1, Code: c.code})
+				err := call(harness.Within(t, time.Minute))
+				require.ErrorIs(t, err, c.reason)
+				require.NotErrorIs(t, err, ErrUncertain)
+			})
+		})
+	}
+}
+
+func resizeTo3(w *world) func(context.Context) error {
+	x := w.warmSemaphore(2)
+	return func(ctx context.Context) error { return x.Resize(ctx, 3) }
 }

@@ -367,7 +367,7 @@ func TestALeaseOfAnotherRecipeCannotBeDowngraded(t *testing.T) {
 		require.NoError(t, err)
 		term, err := NewElection(c, "/e").Campaign(t.Context(), nil)
 		require.NoError(t, err)
-		for _, l := range []*Lease{lease, slot.Lease, term.Lease} {
+		for _, l := range []*Lease{lease, slot.lease, term.lease} {
 			require.EqualError(t, l.Downgrade(t.Context()), "zkrecipes: downgrade "+l.Path()+": not a lease of an RWLock")
 			require.NoError(t, l.Err())
 			require.ErrorContains(t, NewRWLock(c, l.Path()).Downgrade(t.Context(), l), "not a lease of this lock")

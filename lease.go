@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -9,10 +10,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Token is a fencing token. It grows with every exclusive grant of a path, even if the
-// path was deleted in between. A store that the lock protects can refuse a token lower
-// than one it has seen, and thereby a holder that slept through the end of its session.
-// When an ensemble is rebuilt from nothing, tokens begin anew.
+// Token is a fencing token. It grows with every exclusive grant of a lock or election by its
+// path, of a slot of a semaphore, and of an item of a queue, even if the path was deleted in
+// between. Compare tokens of the same thing only: per path, slot or ItemID. A store that the
+// lock protects can refuse a token lower than one it has seen, and thereby a holder that slept
+// through the end of its session. When an ensemble is rebuilt from nothing, tokens begin anew.
 //
 // A Token is the zxid of the transaction that created the holder's znode (of a Term:
 // <path>/leader), times 256, plus the number of the grant. That number is 0, or from 1 to
@@ -31,7 +33,8 @@ const (
 )
 
 // Lease is one grant of a lock to one holder, or one re-entry into it. It is safe for
-// concurrent use.
+// concurrent use. A Lease that no lock has returned, as a zero one, holds nothing: its
+// methods return an error that says so, and its contexts have ended.
 //
 // Err, Context and ValidUntil report what this process knows. They are best effort: a
 // process that was suspended learns late that its session has ended, and a server
@@ -63,7 +66,25 @@ func (l *Lease) key() holderKey {
 	return l.g.line.key()
 }
 
-func (l *Lease) fail(op string, err error) error { return fail(op, l.g.line.path, err) }
+func (l *Lease) fail(op string, err error) error {
+	if l.isZero() {
+		return fail(op, "", err)
+	}
+	return fail(op, l.g.line.path, err)
+}
+
+// errZeroValue is the error of a zero Lease, and of what has no Lease: a zero Item, Term,
+// SlotLease, Visit or Leases.
+var errZeroValue = errors.New("nothing is held: this is a zero value, which this library has not returned")
+
+func (l *Lease) isZero() bool { return l == nil || l.g == nil }
+
+// endedContext returns a context that has ended for that cause.
+func endedContext(parent context.Context, cause error) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	cancel(cause)
+	return ctx
+}
 
 // end ends the handle and its contexts, once. That calls methods of their parents, which
 // are the user's, so the lock must not be held.
@@ -85,8 +106,12 @@ func (l *Lease) end(cause error) {
 // Reentrant returns a context with which Lock and TryLock on the same path re-enter:
 // they return at once, with a Lease of their own. The lock is free when the last of
 // these leases is released. So whatever runs with that context acts as the holder. The
-// context ends with ctx only, not with the lease. ctx must not be nil.
+// context ends with ctx only, not with the lease. ctx must not be nil. Of a zero Lease,
+// Reentrant returns ctx.
 func (l *Lease) Reentrant(ctx context.Context) context.Context {
+	if l.isZero() {
+		return ctx
+	}
 	return context.WithValue(ctx, l.key(), holder{lease: l, reentrant: true})
 }
 
@@ -94,6 +119,9 @@ func (l *Lease) Reentrant(ctx context.Context) context.Context {
 // ErrReleased, ErrLost or ErrClosed. It sends nothing. After a machine was suspended it
 // may stay nil for up to the session timeout: the monotonic clock stood still.
 func (l *Lease) Err() error {
+	if l.isZero() {
+		return l.fail("hold", errZeroValue)
+	}
 	err := l.g.checkHeld() // the grant ends before its handles do
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,18 +144,38 @@ func (l *Lease) ValidUntil() time.Time {
 }
 
 // Path returns the path of the lock as the caller gave it, without Options.Prefix. For a
-// SlotLease and a Term it is that of the Semaphore or Election.
-func (l *Lease) Path() string { return l.g.line.path }
+// SlotLease and a Term it is that of the Semaphore or Election. It is empty for a zero Lease.
+func (l *Lease) Path() string {
+	if l.isZero() {
+		return ""
+	}
+	return l.g.line.path
+}
 
-// Token returns the fencing token of the grant. Re-entries share it.
-func (l *Lease) Token() Token { return l.g.token }
+// Shared reports whether others may hold the lock at the same time: the lease is a reader's of
+// an RWLock, or a writer's that was downgraded. It is false for a zero Lease.
+func (l *Lease) Shared() bool { return !l.isZero() && !l.g.place().kind.exclusive() }
+
+// Token returns the fencing token of the grant. Re-entries share it. It is 0 for a zero
+// Lease. The Token of a lease that is Shared tells readers apart, but is no fencing token:
+// readers hold together, so a store that has seen one reader's would refuse another that came
+// earlier and still holds.
+func (l *Lease) Token() Token {
+	if l.isZero() {
+		return 0
+	}
+	return l.g.token
+}
 
 // Check returns the guard that Commit puts before its operations. Use it in a Multi on
 // another connection, which then fails with zk.ErrNoNode once the lease has ended. With
 // KeepFor it fails once the process has left the lock, which may be later: only the Token
 // tells the process's holders apart. The guard's path is absolute and includes
-// Options.Prefix.
+// Options.Prefix. Of a zero Lease, the guard has no path, and the servers refuse it.
 func (l *Lease) Check() *zk.CheckVersionRequest {
+	if l.isZero() {
+		return &zk.CheckVersionRequest{Version: -1}
+	}
 	return &zk.CheckVersionRequest{Path: l.g.place().path, Version: -1}
 }
 
@@ -136,11 +184,17 @@ func (l *Lease) Check() *zk.CheckVersionRequest {
 // lease's session ends. If the lease has ended by the time of the answer, it returns
 // ErrReleased, ErrLost or ErrClosed, and no data. It costs one request.
 func (l *Lease) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	if l.isZero() {
+		return nil, nil, fail("get", path, errZeroValue)
+	}
 	return leaseRead(ctx, l, "get", path, l.g.s.Get)
 }
 
 // Children is like Get but lists a znode's children.
 func (l *Lease) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	if l.isZero() {
+		return nil, nil, fail("list", path, errZeroValue)
+	}
 	names, stat, err := leaseRead(ctx, l, "list", path, l.g.s.Children)
 	for i := range names {
 		names[i] = strings.Clone(names[i]) // else a caller that keeps one would keep all
@@ -188,6 +242,9 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(
 // It costs one request. With KeepFor it costs none if the lock is kept or given to the
 // next caller, save for the first time: then Release waits for a reply, too.
 func (l *Lease) Release() error {
+	if l.isZero() {
+		return l.fail("release", errZeroValue)
+	}
 	l.mu.Lock()
 	if l.done != nil {
 		l.mu.Unlock()
@@ -234,6 +291,9 @@ func (c *leaseContext) String() string { return "zkrecipes.Lease.Context" }
 // Client was closed. Lock on the same path with this context returns ErrDeadlock.
 // parent must not be nil.
 func (l *Lease) Context(parent context.Context) context.Context {
+	if l.isZero() {
+		return endedContext(parent, l.Err())
+	}
 	l.g.checkHeld()
 	return &leaseContext{parent: parent, end: l.endOf(parent), lease: l}
 }

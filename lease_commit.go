@@ -14,7 +14,8 @@ import (
 // Commit carries out the operations in one transaction, and only if the lock is still
 // held when the servers apply it. The results are those of ops, in order. With no ops,
 // Commit asks the servers whether the lock is held. It blocks until a server answers or
-// ctx ends.
+// ctx ends. With a lease that is Shared, other readers may hold the lock, and commit, at the
+// same time.
 //
 //   - ErrLost is returned if the lock is no longer held. Nothing was done.
 //   - An operation's own error, which names the operation, is returned if the servers
@@ -34,10 +35,13 @@ func (l *Lease) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
 }
 
 func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
-	c, s := l.g.line.c, l.g.s
-	if ctx == nil {
+	switch {
+	case l.isZero():
+		return nil, errZeroValue
+	case ctx == nil:
 		return nil, errNilContext
 	}
+	c, s := l.g.line.c, l.g.s
 	ops, err := c.mapOps(given)
 	if err != nil {
 		return nil, err

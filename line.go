@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -63,6 +65,7 @@ func (l *line) abs() string { return l.c.abs(l.path) }
 const (
 	markerLibrary = "zkrecipes/"
 	markerLayout  = markerLibrary + "1 "
+	queueMarker   = markerLayout + "queue" // of a queue's log, too
 )
 
 func (l *line) marker() []byte { return []byte(markerLayout + l.recipe) }
@@ -78,6 +81,72 @@ func (l *line) recorded(data []byte) (name string, ok bool) {
 	return strings.CutPrefix(string(data), string(l.marker())+" ")
 }
 
+// marks reports whether data are the marker of this recipe's lines.
+func (l *line) marks(data []byte) bool {
+	rest, ok := bytes.CutPrefix(data, l.marker())
+	return ok && (len(rest) == 0 || rest[0] == ' ')
+}
+
+// accepts reports whether a line that was marked by that recipe can be used by this one. A
+// Mutex and an RWLock may use a path one after the other. If places of both stand in the
+// line, foreign tells.
+func (l *line) accepts(recipe string) bool {
+	return recipe == l.recipe || recipe == recipeMutex && l.recipe == recipeRWLock || recipe == recipeRWLock && l.recipe == recipeMutex
+}
+
+const recipeMutex = "mutex"
+
+// checkData returns ErrPathInUse if the data of the znode say that another recipe uses the
+// path, or a version of this library with another layout. Any other data are somebody's
+// own, or a marker that this recipe accepts.
+func (l *line) checkData(data []byte) error {
+	marked, ours := bytes.CutPrefix(data, []byte(markerLayout))
+	switch {
+	case ours:
+		recipe, _, _ := strings.Cut(string(marked), " ")
+		if !l.marks(data) && !l.accepts(recipe) {
+			return zkconn.Errorf(ErrPathInUse, "this path is not of the recipe %q, but of another one: %.40q", l.recipe, data)
+		}
+	case !isKnownLayout(data):
+		return zkconn.Errorf(ErrPathInUse, "line of a layout that this version does not know: %.40q", data)
+	case isSize(data):
+		return zkconn.Errorf(ErrPathInUse, "the znode holds data of its own, the size of a semaphore or barrier: %.40q", data)
+	}
+	return nil
+}
+
+// checkChildren returns ErrPathInUse if the line is the path of a queue, whose znode has no
+// data. Below a queue's path stands its log, which stays, so whoever joins there is not
+// alone, and lists the children. It costs a read if there is a child of that name.
+func (l *line) checkChildren(ctx context.Context, s *session, children []string) error {
+	if !slices.Contains(children, queuelog.RootName[1:]) {
+		return nil
+	}
+	data, _, err := s.Get(ctx, l.abs()+queuelog.RootName)
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+		return nil
+	case err == nil && bytes.HasPrefix(data, []byte(queueMarker)):
+		return zkconn.Errorf(ErrPathInUse, "this path is not of the recipe %q, but of a queue", l.recipe)
+	}
+	return err
+}
+
+// checkNoQueue is checkChildren for a znode without data whose children are not known. It
+// costs one read.
+func (l *line) checkNoQueue(ctx context.Context, s *session) error {
+	return l.checkChildren(ctx, s, []string{queuelog.RootName[1:]})
+}
+
+// checkQueuePath returns ErrPathInUse if the data of the znode at a queue's path say that
+// another recipe uses it.
+func checkQueuePath(data []byte) error {
+	if bytes.HasPrefix(data, []byte(markerLibrary)) || isSize(data) {
+		return zkconn.Errorf(ErrPathInUse, "this path is not of a queue, but of another recipe: %.40q", data)
+	}
+	return nil
+}
+
 // isKnownLayout reports whether data do not belong to this library, or have a layout
 // that this version knows.
 func isKnownLayout(data []byte) bool {
@@ -86,6 +155,7 @@ func isKnownLayout(data []byte) bool {
 
 // lineState is what a client knows of a line.
 type lineState struct {
+	recipe string // that has read the line
 	// guest: the znode holds the data of somebody else, or must not be written. It
 	// is used as a line, and its data are left alone.
 	guest bool
@@ -115,11 +185,11 @@ const idleLine = 30 * time.Second
 
 // ensure returns what the client knows of the line. On the client's first use, and
 // when it has not used the line for idleLine, it reads the line, and creates it if it
-// does not exist.
+// does not exist. Then, and only then, the data tell that another recipe uses the path.
 func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
 	l.c.mu.Lock()
 	state, ok := l.c.lines[l.path]
-	if ok && time.Since(state.used) < idleLine {
+	if ok && l.accepts(state.recipe) && time.Since(state.used) < idleLine {
 		state.used = time.Now()
 		l.c.lines[l.path] = state
 		l.c.mu.Unlock()
@@ -144,12 +214,15 @@ func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
 			return lineState{}, zk.ErrNoChildrenForEphemerals
 		case len(data) == 0:
 			return lineState{version: stat.Version}, nil
+		}
+		if err := l.checkData(data); err != nil {
+			return lineState{}, err
+		}
+		switch {
 		case bytes.HasPrefix(data, []byte(markerLayout)):
 			name, _ := l.recorded(data)
 			tail, _ := parsePlaceName(name+"0000000000", l.kinds)
 			return l.remember(lineState{version: -1, count: int(stat.NumChildren), tail: tail.kind}), nil
-		case !isKnownLayout(data):
-			return lineState{}, zkconn.Errorf(ErrPathInUse, "line of a layout that this version does not know: %.40q", data)
 		default:
 			return l.remember(lineState{guest: true}), nil
 		}
@@ -160,7 +233,7 @@ func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
 func (l *line) remember(state lineState) lineState {
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
-	state.used = time.Now()
+	state.recipe, state.used = l.recipe, time.Now()
 	if len(l.c.lines) >= maxKnownLines {
 		for path := range l.c.lines { // any: it costs that line a read
 			delete(l.c.lines, path)

@@ -43,7 +43,7 @@ func LockAll(ctx context.Context, locks ...*Mutex) (*Leases, error) {
 
 // DoAll runs f with all locks, and releases them, even if f panics; see LockAll and
 // Mutex.Do. f's context ends when one of the locks is lost. DoAll returns f's error, joined
-// with ErrLost if a lock was lost before the end.
+// with ErrLost if a lock was lost before the end. See Mutex.Do for what ErrLost and nil tell.
 func DoAll(ctx context.Context, locks []*Mutex, f func(context.Context, *Leases) error) (err error) {
 	if f == nil {
 		return fail(opLockAll, "", errors.New("nil function"))
@@ -126,7 +126,8 @@ func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error)
 	return false, err
 }
 
-// Leases are the grants of several locks, held together. It is safe for concurrent use.
+// Leases are the grants of several locks, held together. It is safe for concurrent use. The
+// methods of a zero Leases return an error, like those of a zero Lease.
 type Leases struct {
 	given []*Lease // as LockAll got the mutexes
 	held  []*Lease // as they were locked
@@ -141,13 +142,18 @@ func newLeases(locks, order []*Mutex, held []*Lease) *Leases {
 }
 
 // All returns the leases, in the order in which LockAll got the mutexes. Each has its own
-// Path, Token, Check and Commit. If one is released by itself, the others stay.
+// Path, Token, Check and Commit. A Commit of one proves that one only: to prove all, put the
+// Check of each into a Multi on another connection. If one is released by itself, the others
+// stay.
 func (ls *Leases) All() []*Lease { return slices.Clone(ls.given) }
 
 // Context returns a context that ends with parent or with the first of the leases, like
 // Lease.Context. LockAll and Lock on any of the paths return ErrDeadlock with it. parent
 // must not be nil.
 func (ls *Leases) Context(parent context.Context) context.Context {
+	if len(ls.held) == 0 {
+		return endedContext(parent, ls.Err())
+	}
 	for _, l := range ls.held {
 		parent = l.Context(parent)
 	}
@@ -157,6 +163,9 @@ func (ls *Leases) Context(parent context.Context) context.Context {
 // Err returns nil while all the locks are held, and else why one of them is not; see
 // Lease.Err.
 func (ls *Leases) Err() error {
+	if len(ls.held) == 0 {
+		return fail("hold", "", errZeroValue)
+	}
 	for _, l := range ls.held {
 		if err := l.Err(); err != nil {
 			return err
@@ -168,7 +177,12 @@ func (ls *Leases) Err() error {
 // Release gives all the locks up, in the reverse of the order in which they were locked,
 // as Lease.Release does each. It goes on after an error and returns all errors, joined. A
 // second Release does nothing and returns the same.
-func (ls *Leases) Release() error { return releaseAll(ls.held) }
+func (ls *Leases) Release() error {
+	if len(ls.held) == 0 {
+		return fail("release", "", errZeroValue)
+	}
+	return releaseAll(ls.held)
+}
 
 func releaseAll(held []*Lease) error {
 	var errs []error

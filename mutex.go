@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -31,28 +32,32 @@ type Mutex struct {
 
 // NewMutex returns the lock with that path. The only option is KeepFor. NewMutex sends
 // nothing. An invalid path or option is reported on first use.
-func NewMutex(c *Client, path string, opts ...LockOption) *Mutex {
+func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line{
-		c: c, path: path, recipe: "mutex", kinds: lockKinds,
+		c: c, path: path, recipe: recipeMutex, kinds: lockKinds,
 		blocks: everyoneBlocks, foreign: isRWLockKind,
 	}}
 	for _, opt := range opts {
-		if opt != nil {
-			opt(m)
+		if opt.keeps {
+			m.keep = &keeping{m.line, opt.keepFor, m.keep != nil}
 		}
 	}
 	return m
 }
 
-// LockOption is an option of NewMutex.
-type LockOption func(*Mutex)
+// MutexOption is an option of NewMutex, which KeepFor returns. The zero value is none.
+type MutexOption struct {
+	keeps   bool
+	keepFor time.Duration
+}
 
 // KeepFor lets the process keep the lock for up to d after a release, if nobody else is
 // in the line. Use it for a lock that is mostly taken again by the process that held it
 // last. If that happens within d, Lock and TryLock return at once and send nothing.
 // As soon as another session joins the line, a kept lock that nobody holds is left. d
 // bounds how long it is kept without a holder in any case. So even a lost event holds up
-// another session for no longer than 2d and the holds. d must be positive.
+// another session for no longer than 2d and the holds. d must be positive, and KeepFor must be
+// given once: otherwise the first use of the Mutex returns an error.
 //
 // The callers of one Client on one path share a place in the line, and wait for it in
 // the process, first come, first served. If another session joins while one of them
@@ -81,20 +86,24 @@ type LockOption func(*Mutex)
 // Cost: the first release that may keep the lock sends one read instead of the deletion.
 // A lock that is in use for longer than d is confirmed by one read every d. Beside
 // others in the line, each hold costs one small read more than without KeepFor.
-func KeepFor(d time.Duration) LockOption {
-	return func(m *Mutex) { m.keep = &keeping{m.line, d} }
-}
+func KeepFor(d time.Duration) MutexOption { return MutexOption{keeps: true, keepFor: d} }
 
 // keeping is the option KeepFor of a Mutex. Its enter and tryEnter stand for those of
 // the line.
 type keeping struct {
-	line *line
-	d    time.Duration
+	line  *line
+	d     time.Duration
+	again bool // the option was given before
 }
 
 func (m *keeping) check() error {
-	if m != nil && m.d <= 0 {
+	switch {
+	case m == nil:
+		return nil
+	case m.d <= 0:
 		return fmt.Errorf("KeepFor(%v): not positive", m.d)
+	case m.again:
+		return errors.New("KeepFor is given more than once")
 	}
 	return nil
 }
@@ -123,7 +132,8 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 
 // TryLock is like Lock but does not wait: it returns ErrLocked if somebody else is in
 // the line, which costs one read and leaves nothing behind. A holder that is just
-// leaving may count. TryLock blocks only for the servers' replies.
+// leaving may count. TryLock blocks only for the servers' replies. While disconnected, that is
+// until there is a connection again or ctx ends.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.self().tryAcquire(ctx, "try lock", kindLock)
 }
@@ -131,6 +141,11 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 // Do runs f with the lock and then releases it, even if f panics. f's context is the
 // lease's: it ends when the lock is lost. Do returns f's error, joined with ErrLost
 // if the lock was lost before the end, even if f returned nil.
+//
+// So ErrLost alone does not say how far f got. f may have returned ErrLost itself, because its
+// Commit was refused, or it may have succeeded, and the loss was noticed by the release. nil
+// is no proof that the lock was held to the end: a Commit in f, or a store that checks the
+// Token, is.
 func (m *Mutex) Do(ctx context.Context, f func(context.Context, *Lease) error) error {
 	return m.self().withLease(ctx, "lock", kindLock, f)
 }

@@ -323,7 +323,7 @@ func TestTokensOfUnkeptLocksAreCzxids(t *testing.T) {
 func TestMutexesOfAClientShareAPlace(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.client(nil)
-		short, long := NewMutex(c, w.path, KeepFor(time.Second)), NewMutex(c, w.path, nil, KeepFor(time.Hour))
+		short, long := NewMutex(c, w.path, KeepFor(time.Second)), NewMutex(c, w.path, MutexOption{}, KeepFor(time.Hour))
 		w.keep(short)
 		require.Empty(t, w.requests(func() { w.keep(long) }))
 		time.Sleep(time.Minute)
@@ -465,4 +465,28 @@ func TestKeptLocksExclude(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, w.line())
 	}, zktest.TickTime(time.Second))
+}
+
+// No order of options decides which of them counts.
+func TestMutexWithTwoKeepForsOrANegativeOneIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		for want, opts := range map[string][]MutexOption{
+			"KeepFor is given more than once": {KeepFor(time.Second), {}, KeepFor(time.Second)},
+			"KeepFor(-1s): not positive":      {KeepFor(-time.Second)},
+			"KeepFor(0s): not positive":       {KeepFor(0)},
+		} {
+			m := NewMutex(c, "/m", opts...)
+			requests := w.requests(func() {
+				_, err := m.Lock(t.Context())
+				require.EqualError(t, err, "zkrecipes: lock /m: "+want)
+				_, err = m.TryLock(t.Context())
+				require.ErrorContains(t, err, want)
+				_, err = m.Contenders(t.Context())
+				require.ErrorContains(t, err, want)
+			})
+			require.Empty(t, requests)
+		}
+		require.NoError(t, NewMutex(c, "/m", MutexOption{}, KeepFor(time.Second)).Do(t.Context(), nothing))
+	})
 }

@@ -32,8 +32,9 @@ type Queue struct {
 	segmentSize int64 // after how many creates a segment is sealed
 }
 
-// QueueOptions are the settings of a Queue. nil and the zero value work. All users of a
-// queue should give the same options.
+// QueueOptions are the settings of a Queue. nil and the zero value work. All users of a queue
+// should give MaxLen, MaxAttempts, DeadLetter and MaxItemBytes alike. Workers, DrainTimeout and
+// Backoff are each process's own.
 type QueueOptions struct {
 	// MaxLen is how many items there may be, taken ones included. 0 means any number.
 	// It binds only the producers that set it. While puts with and without a bound are
@@ -220,7 +221,7 @@ func (q *Queue) Take(ctx context.Context) (*Item, error) {
 }
 
 // TakeN is like Take but claims several items at once, in one transaction: as many as are
-// free, at least one and at most n, and at most a hundred.
+// free, at least one and at most n. However large n is, they are at most 100.
 func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 	err := q.check(ctx)
 	if err == nil && n < 1 {
@@ -234,7 +235,8 @@ func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 
 // TryTake claims the first free item, or returns ErrEmpty if none is free. It does not
 // wait for a turn, so it may get an item for which others wait. What it knows of the
-// queue may be a moment old. TryTake blocks until the servers answer, and returns the
+// queue may be a moment old. TryTake blocks until the servers answer (while disconnected, until
+// there is a connection again or ctx ends), and returns the
 // errors that Take returns. If it returns ctx's error, nothing is claimed, or what was
 // claimed is given back, and counts as an attempt.
 //
@@ -337,7 +339,7 @@ func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) ite
 					ID: ItemID(item.ID()), Since: time.UnixMilli(stat.Ctime),
 					Attempts: queuelog.Claims(stat, item.Claimed), Taken: item.Claimed && stat.NumChildren > 0,
 				}
-				e.Data, e.Failure = q.c.cutNote(item.Name, data)
+				e.Data, e.Failure = cutNote(item.Name, data)
 				if !yield(e, nil) {
 					return false, nil
 				}

@@ -277,7 +277,7 @@ func (a *ackTransaction) keepItem(ctx context.Context) {
 	below, _, _ := c.s.Children(ctx, c.item) // for the log only
 	below = slices.DeleteFunc(below, func(name string) bool { return "/"+name == queuelog.ClaimName })
 	a.it.q.c.hooks.log(slog.LevelError, "an item that is done cannot be deleted, because there are znodes below it; it is marked as done instead",
-		"item", a.it.ID, "queue", a.it.q.path, "znode", c.item, "children", below)
+		"item", c.id(), "queue", a.it.q.path, "znode", c.item, "children", below)
 }
 
 // findNext searches for the place of an attempt that was carried out, whose reply was

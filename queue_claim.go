@@ -61,6 +61,9 @@ type claim struct {
 	q      *Queue
 	item   string
 	counts atomic.Pointer[queueState] // whose held counts it; nil: none
+	// attempt is how often the item was taken, this time included, once the claim was made.
+	// Item.Attempt is the user's to change, and so is Item.ID: see id.
+	attempt int
 }
 
 // count counts the claim as one that a consumer has.
@@ -98,6 +101,9 @@ func (c *claim) queue() *queueState { return c.s.queue(c.line.abs()) }
 
 // exclusion returns the path of the znode below the item.
 func (c *claim) exclusion() string { return c.item + queuelog.ClaimName }
+
+// id returns the item's ID.
+func (c *claim) id() ItemID { return ItemID(c.name[:queuelog.IDLength]) }
 
 // createOps make the claim. Only its session may write the exclusion, see
 // sweepExclusion.
@@ -356,8 +362,9 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 		return nil, err
 	}
 	c.count()
-	it := &Item{ID: ItemID(c.name[:queuelog.IDLength]), Attempt: queuelog.Claims(stat, true), q: q, claim: c, lease: l}
-	it.Data, it.Failure = q.c.cutNote(c.name, data)
+	c.attempt = queuelog.Claims(stat, true)
+	it := &Item{ID: c.id(), Attempt: c.attempt, q: q, claim: c, lease: l}
+	it.Data, it.Failure = cutNote(c.name, data)
 	return it, nil
 }
 

@@ -20,15 +20,22 @@ import (
 // none, for one that was moved by a version of this library that kept no Failure, and for
 // one that is so large that a request has no room for it.
 type Failure struct {
-	// Queue is the path of the queue that the item comes from, without Options.Prefix. It
-	// is absolute if that queue is not below the Client's prefix.
-	Queue string `json:"queue"`
+	// Queue is the absolute path of the queue that the item comes from, which includes the
+	// Options.Prefix of its users. So it is the same for all clients.
+	Queue string
 	// Attempts is how often the item was taken there, as in Item.Attempt.
-	Attempts int `json:"attempts"`
+	Attempts int
 	// Text is the error that the handler given to Serve returned for the last attempt,
 	// with the stack if the handler panicked. It is cut after 4,096 bytes. If no handler
 	// has failed, because the last consumer died or gave the item back, the text says so.
-	Text string `json:"text"`
+	Text string
+}
+
+// note is a Failure as it is stored.
+type note struct {
+	Queue    string `json:"queue"`
+	Attempts int    `json:"attempts"`
+	Text     string `json:"text"`
 }
 
 const (
@@ -55,30 +62,27 @@ func (q *Queue) deadLetters() string { return q.c.abs(q.opts.DeadLetter) }
 
 // withNote returns an item that tells a failure: its data begin with a line of JSON, and
 // its name says so.
-func (c *Client) withNote(id ItemID, data []byte, f Failure) queuelog.Item {
-	f.Queue = c.abs(f.Queue)
+func withNote(id ItemID, data []byte, f Failure) queuelog.Item {
 	if len(f.Text) > maxFailureText {
 		f.Text = strings.ToValidUTF8(f.Text[:maxFailureText], "")
 	}
-	note, _ := json.Marshal(f) // a struct of this shape never fails
-	return queuelog.Item{ID: string(id), Data: append(append(note, '\n'), data...), Noted: true}
+	line, _ := json.Marshal(note(f)) // a struct of this shape never fails
+	return queuelog.Item{ID: string(id), Data: append(append(line, '\n'), data...), Noted: true}
 }
 
 // cutNote returns the data of an item with that name, without the note, and what the
 // note tells. If the data of such an item do not begin with a valid note, it returns all
 // of them and no Failure.
-func (c *Client) cutNote(name string, data []byte) (_ []byte, f Failure) {
+func cutNote(name string, data []byte) (_ []byte, f Failure) {
 	if !queuelog.HasNote(name) {
 		return data, f
 	}
-	note, rest, ok := bytes.Cut(data, []byte{'\n'})
-	if !ok || json.Unmarshal(note, &f) != nil {
+	line, rest, ok := bytes.Cut(data, []byte{'\n'})
+	var n note
+	if !ok || json.Unmarshal(line, &n) != nil {
 		return data, Failure{}
 	}
-	if path, ok := strings.CutPrefix(f.Queue, c.prefix+"/"); ok {
-		f.Queue = "/" + path
-	}
-	return rest, f
+	return rest, Failure(n)
 }
 
 // letter returns the dead letter of an item. For an item that is almost too large, the
@@ -87,12 +91,12 @@ func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
 	log, remove := it.claim.s.newQueueLog(q.deadLetters()), it.claim.ackOps(true).all()
 	for _, text := range []string{f.Text, ""} {
 		f.Text = text
-		letter := q.c.withNote(it.ID, data, f)
+		letter := withNote(it.claim.id(), data, f)
 		if zkconn.MultiSize(remove, log.LargestAppend([]queuelog.Item{letter}, q.segmentSize).Ops) <= jute.MaxFrame {
 			return letter
 		}
 	}
-	return queuelog.Item{ID: string(it.ID), Data: data}
+	return queuelog.Item{ID: string(it.claim.id()), Data: data}
 }
 
 // moveToDeadLetters moves an item, with those data, that was taken too often. A worker of
@@ -100,11 +104,11 @@ func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
 // before it hands the item out, so an item that kills each process that works on it does
 // not stay at the head for ever.
 func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, attempts int, text string) error {
-	letter := q.letter(it, data, Failure{Queue: q.path, Attempts: attempts, Text: text})
+	letter := q.letter(it, data, Failure{Queue: q.abs(), Attempts: attempts, Text: text})
 	puts := &ackPuts{to: it.claim.s.queue(q.deadLetters()).Log, size: q.segmentSize, items: []queuelog.Item{letter}}
 	err := (&ackTransaction{it: it, puts: puts}).run(ctx)
 	if err == nil {
-		q.c.hooks.log(slog.LevelWarn, "item was moved to the dead letters", "item", it.ID, "queue", q.path,
+		q.c.hooks.log(slog.LevelWarn, "item was moved to the dead letters", "item", it.claim.id(), "queue", q.path,
 			"dead letters", q.opts.DeadLetter, "attempts", attempts)
 		return nil
 	}
@@ -113,10 +117,10 @@ func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, at
 	case errors.Is(err, ErrLost), errors.Is(err, ErrUncertain):
 		return nil // if it was not moved, its next consumer does so
 	case errors.Is(err, ErrContended):
-		q.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.ID, "queue", q.path, "err", err)
+		q.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", q.path, "err", err)
 		return nil
 	}
-	return fmt.Errorf("move item %s to the dead letters, %s: %w", it.ID, q.opts.DeadLetter, err)
+	return fmt.Errorf("move item %s to the dead letters, %s: %w", it.claim.id(), q.opts.DeadLetter, err)
 }
 
 // moveFailed moves an item whose handler failed for the last time to the dead letters,
@@ -125,14 +129,14 @@ func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
 	data, _, err := it.claim.s.Get(ctx, it.claim.item) // the handler may have changed it.Data
 	if err != nil {
 		if !errors.Is(err, zk.ErrNoNode) && it.Err() == nil {
-			s.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.ID, "queue", s.path, "err", err)
+			s.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", s.path, "err", err)
 		}
 		s.giveBack(it)
 		return
 	}
-	data, _ = s.c.cutNote(it.claim.name, data)
-	if err := s.moveToDeadLetters(ctx, it, data, it.Attempt, why.Error()); err != nil {
-		s.c.hooks.log(slog.LevelError, "item stays in the queue", "item", it.ID, "queue", s.path, "err", err)
+	data, _ = cutNote(it.claim.name, data)
+	if err := s.moveToDeadLetters(ctx, it, data, it.claim.attempt, why.Error()); err != nil {
+		s.c.hooks.log(slog.LevelError, "item stays in the queue", "item", it.claim.id(), "queue", s.path, "err", err)
 	}
 }
 
@@ -206,8 +210,8 @@ func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err 
 		if err != nil {
 			return false, err
 		}
-		data, failure := q.c.cutNote(name, data)
-		if failure != (Failure{}) && failure.Queue != q.path {
+		data, failure := cutNote(name, data)
+		if failure != (Failure{}) && failure.Queue != q.abs() {
 			return false, nil
 		}
 		item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data}

@@ -21,6 +21,9 @@ type ItemID string
 // in the same way. Two things are proof. An Ack succeeds only while the item is
 // claimed, and so do its operations. And a store that refuses a Token lower than the
 // last one refuses a consumer that has lost the item and does not know it yet.
+//
+// An Item that no queue has returned, as one that a test of a handler makes, holds nothing:
+// its methods return an error that says so, and its contexts have ended.
 type Item struct {
 	ID   ItemID
 	Data []byte
@@ -35,8 +38,20 @@ type Item struct {
 	lease *Lease
 }
 
-// Path returns the path of the queue as the caller gave it, without Options.Prefix.
-func (it *Item) Path() string { return it.q.path }
+// Path returns the path of the queue as the caller gave it, without Options.Prefix. It is
+// empty for a zero Item.
+func (it *Item) Path() string { return it.lease.Path() }
+
+// check refuses an item that no queue has returned, and a nil context.
+func (it *Item) check(ctx context.Context) error {
+	switch {
+	case it.lease.isZero():
+		return errZeroValue
+	case ctx == nil:
+		return errNilContext
+	}
+	return nil
+}
 
 // Context returns a context that ends with parent or with the claim. Its cause is
 // ErrReleased if the item was acked or given back, ErrLost if it was lost, and
@@ -52,7 +67,9 @@ func (it *Item) Err() error { return it.lease.Err() }
 func (it *Item) ValidUntil() time.Time { return it.lease.ValidUntil() }
 
 // Token returns the fencing token of the claim. It grows with every claim in the queue,
-// and so with every delivery of this item.
+// and so with every delivery of this item. A store should compare it per ItemID, never per
+// queue: consumers of several items hold at the same time, and the one with the lower Token
+// is right for its item.
 func (it *Item) Token() Token { return it.lease.Token() }
 
 // Ack removes the item for good and carries out ops, all in one transaction. So what ops
@@ -81,8 +98,8 @@ func (it *Item) Token() Token { return it.lease.Token() }
 // Ack costs one request and one commit, and may read ahead for the next Take, see there.
 // With ops it costs one of each more, the first time in a session.
 func (it *Item) Ack(ctx context.Context, ops ...Op) error {
-	if ctx == nil {
-		return it.lease.fail("ack an item of", errNilContext)
+	if err := it.check(ctx); err != nil {
+		return it.lease.fail("ack an item of", err)
 	}
 	mapped, err := it.q.c.mapOps(ops)
 	if err == nil {
@@ -107,8 +124,8 @@ func (it *Item) Ack(ctx context.Context, ops ...Op) error {
 //
 // Nack costs one request and one commit.
 func (it *Item) Nack(ctx context.Context) error {
-	if ctx == nil {
-		return it.lease.fail("nack an item of", errNilContext)
+	if err := it.check(ctx); err != nil {
+		return it.lease.fail("nack an item of", err)
 	}
 	done := make(chan error, 1)
 	it.q.c.tasks.Start(func() { done <- it.lease.Release() })

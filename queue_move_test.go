@@ -2,15 +2,18 @@ package zkrecipes
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Acks that put items into another queue, in one transaction.
@@ -33,7 +36,7 @@ func listed(t testing.TB, q *Queue) (all []string) {
 }
 
 func ackPutLater(t testing.TB, it *Item, to *Queue, items ...string) *harness.Call[[]ItemID] {
-	return harness.Go(t, func(ctx context.Context) ([]ItemID, error) { return it.AckPut(ctx, to, bytesOf(items)...) })
+	return harness.Go(t, func(ctx context.Context) ([]ItemID, error) { return it.AckPut(ctx, to, bytesOf(items)) })
 }
 
 func bytesOf(items []string) (all [][]byte) {
@@ -51,7 +54,7 @@ func TestA21AckPutMovesToAnotherQueueInOneTransaction(t *testing.T) {
 		putOn(t, to, "before")
 		it := takeOn(t, q)
 		requests := w.requests(func() {
-			ids, err := it.AckPut(t.Context(), to, []byte("a"), []byte("b"))
+			ids, err := it.AckPut(t.Context(), to, [][]byte{[]byte("a"), []byte("b")})
 			require.NoError(t, err)
 			require.Len(t, ids, 2)
 		})
@@ -59,10 +62,10 @@ func TestA21AckPutMovesToAnotherQueueInOneTransaction(t *testing.T) {
 		require.ErrorIs(t, it.Err(), ErrReleased)
 		require.Equal(t, []string{"y"}, listed(t, q))
 		require.Equal(t, []string{"before", "a", "b"}, drain(t, to))
-		_, err := it.AckPut(t.Context(), to, []byte("again"))
+		_, err := it.AckPut(t.Context(), to, [][]byte{[]byte("again")})
 		require.ErrorIs(t, err, ErrReleased)
 
-		ids, err := takeOn(t, q).AckPut(t.Context(), to)
+		ids, err := takeOn(t, q).AckPut(t.Context(), to, nil)
 		require.NoError(t, err)
 		require.Empty(t, ids, "an ack")
 		require.Empty(t, listed(t, q))
@@ -83,7 +86,7 @@ func TestAckPutFillsSegments(t *testing.T) {
 		waiting := takeLater(t, consumer)
 		synctest.Wait()
 		require.True(t, waiting.Waiting())
-		ids, err := it.AckPut(t.Context(), to, bytesOf(names(8))...)
+		ids, err := it.AckPut(t.Context(), to, bytesOf(names(8)))
 		require.NoError(t, err)
 		require.Len(t, ids, 8)
 		require.Empty(t, listed(t, q))
@@ -102,7 +105,7 @@ func TestAckPutIntoItsOwnQueueComesAtTheEnd(t *testing.T) {
 		nackOn(t, takeOn(t, q))
 		for range 10 {
 			it := takeOn(t, q)
-			_, err := it.AckPut(t.Context(), q, it.Data)
+			_, err := it.AckPut(t.Context(), q, [][]byte{it.Data})
 			require.NoError(t, err)
 		}
 		it := takeOn(t, q)
@@ -127,7 +130,7 @@ func TestServeLeavesAnItemAloneThatItsHandlerHasMoved(t *testing.T) {
 			return nil
 		})
 		a := serveLater(t, q, func(ctx context.Context, it *Item) error {
-			_, err := it.AckPut(ctx, to, append(it.Data, '!'))
+			_, err := it.AckPut(ctx, to, [][]byte{append(it.Data, '!')})
 			return err
 		})
 		synctest.Wait()
@@ -151,21 +154,21 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 		var noContext context.Context
 		stranger, large := w.stranger(nil), make([]byte, 2_000_000)
 		for want, put := range map[string]func() ([]ItemID, error){
-			"nil context":                       func() ([]ItemID, error) { return it.AckPut(noContext, q) },
-			"other queue: not made by NewQueue": func() ([]ItemID, error) { return it.AckPut(t.Context(), nil, []byte("y")) },
+			"nil context":                       func() ([]ItemID, error) { return it.AckPut(noContext, q, nil) },
+			"other queue: not made by NewQueue": func() ([]ItemID, error) { return it.AckPut(t.Context(), nil, [][]byte{[]byte("y")}) },
 			"other queue: path does not begin with \"/\"": func() ([]ItemID, error) {
-				return it.AckPut(t.Context(), NewQueue(q.c, "next", nil), []byte("y"))
+				return it.AckPut(t.Context(), NewQueue(q.c, "next", nil), [][]byte{[]byte("y")})
 			},
 			"put into /next: the queue belongs to another Client": func() ([]ItemID, error) {
-				return it.AckPut(t.Context(), next(stranger, 9, nil), []byte("y"))
+				return it.AckPut(t.Context(), next(stranger, 9, nil), [][]byte{[]byte("y")})
 			},
 			"put into /next: QueueOptions.MaxLen is 9, and AckPut does not wait for room": func() ([]ItemID, error) {
-				return it.AckPut(t.Context(), next(q.c, 9, &QueueOptions{MaxLen: 9}), []byte("y"))
+				return it.AckPut(t.Context(), next(q.c, 9, &QueueOptions{MaxLen: 9}), [][]byte{[]byte("y")})
 			},
 			"put into /next: item of 2 bytes: QueueOptions.MaxItemBytes is 1": func() ([]ItemID, error) {
-				return it.AckPut(t.Context(), next(q.c, 9, &QueueOptions{MaxItemBytes: 1}), []byte("yy"))
+				return it.AckPut(t.Context(), next(q.c, 9, &QueueOptions{MaxItemBytes: 1}), [][]byte{[]byte("yy")})
 			},
-			"put into /next: request of 2000301 bytes": func() ([]ItemID, error) { return it.AckPut(t.Context(), next(q.c, 9, nil), large) },
+			"put into /next: request of 2000301 bytes": func() ([]ItemID, error) { return it.AckPut(t.Context(), next(q.c, 9, nil), [][]byte{large}) },
 		} {
 			requests := w.requests(func() {
 				ids, err := put()
@@ -187,7 +190,7 @@ func TestA21AckPutThatIsTooLargeNamesTheOtherQueue(t *testing.T) {
 		putOn(t, q, "x")
 		it := takeOn(t, q)
 		for size := jute.MaxFrame; ; size -= 40 {
-			_, err := it.AckPut(t.Context(), to, make([]byte, size))
+			_, err := it.AckPut(t.Context(), to, [][]byte{make([]byte, size)})
 			if err == nil {
 				return
 			}
@@ -196,4 +199,82 @@ func TestA21AckPutThatIsTooLargeNamesTheOtherQueue(t *testing.T) {
 			require.NoError(t, it.Err())
 		}
 	})
+}
+
+// The ack, the items and the operations are one transaction, with a receipt.
+func TestAckPutCarriesOutOperationsInTheSameTransaction(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q, conn := w.queue(w.stranger(nil)), w.bare()
+		to := next(q.c, 100, nil)
+		putOn(t, q, "x")
+		putOn(t, to, "before")
+		it := takeOn(t, q)
+		_, err := conn.Create("/taken", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		ids, err := it.AckPut(t.Context(), to, bytesOf([]string{"a"}), OpSet("/taken", []byte("no"), -1), OpCreate("/taken", nil, 0, nil))
+		require.ErrorIs(t, err, zk.ErrNodeExists)
+		require.ErrorContains(t, err, "operation 1")
+		require.Empty(t, ids)
+		require.NoError(t, it.Err(), "still claimed")
+		_, err = it.AckPut(t.Context(), to, bytesOf([]string{"a"}), Op{})
+		require.ErrorContains(t, err, "operation 0: the zero Op")
+		require.Equal(t, []string{"before"}, listed(t, to))
+		data, _, err := conn.Get("/taken")
+		require.NoError(t, err)
+		require.Empty(t, data)
+
+		mine := []byte("done")
+		requests := w.requests(func() {
+			ids, err = it.AckPut(t.Context(), to, bytesOf([]string{"a", "b"}), OpSet("/taken", mine, 0), OpCreate("/effect", nil, 0, nil))
+		})
+		require.NoError(t, err)
+		require.Len(t, ids, 2)
+		require.Equal(t, map[string]int{"multi(setData,delete,delete,delete,setData,create,check,create,create)": 1}, requests)
+		require.Empty(t, listed(t, q))
+		require.Equal(t, []string{"before", "a", "b"}, drain(t, to))
+
+		putOn(t, q, "y")
+		ids, err = takeOn(t, q).AckPut(t.Context(), to, nil, OpDelete("/effect", -1))
+		require.NoError(t, err)
+		require.Empty(t, ids, "an ack with an operation")
+		exists, _, err := conn.Exists("/effect")
+		require.NoError(t, err)
+		require.False(t, exists)
+		require.Empty(t, listed(t, q))
+	})
+}
+
+// If a reply is lost, the receipt decides: the operations are not done twice.
+func TestAckPutWithOperationsIsDoneOnce(t *testing.T) {
+	const moves = "multi(setData,delete,delete,delete,setData,check,create)"
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q, conn := w.queue(w.stranger(nil)), w.bare()
+				to := next(q.c, 100, nil)
+				putOn(t, q, "x")
+				putOn(t, to, "before")
+				it := takeOn(t, q)
+				_, err := conn.Create("/n", nil, 0, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: moves})
+				ids, err := it.AckPut(t.Context(), to, bytesOf([]string{"a"}), OpSet("/n", []byte("1"), -1))
+				require.NoError(t, err)
+				require.Len(t, ids, 1)
+				require.Equal(t, 1, sum(w.plan.Fired()))
+				_, stat, err := conn.Exists("/n")
+				require.NoError(t, err)
+				require.EqualValues(t, 1, stat.Version, "once")
+				require.Equal(t, []string{"before", "a"}, drain(t, to))
+				require.ErrorIs(t, it.Err(), ErrReleased)
+			})
+		})
+	}
+}
+
+func sum(counts map[string]int) (n int) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
 }

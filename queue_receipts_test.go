@@ -34,7 +34,7 @@ func TestB86CallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
 	calls := map[string]func(t *testing.T, q *Queue){
 		"Put": func(t *testing.T, q *Queue) { putOn(t, q, "x") },
 		"AckPut": func(t *testing.T, q *Queue) {
-			_, err := takeOn(t, q).AckPut(t.Context(), NewQueue(q.c, "/other", nil), []byte("moved"))
+			_, err := takeOn(t, q).AckPut(t.Context(), NewQueue(q.c, "/other", nil), [][]byte{[]byte("moved")})
 			require.NoError(t, err)
 		},
 		"Purge": func(t *testing.T, q *Queue) {

@@ -229,3 +229,29 @@ func TestB86OperatorActsAtAnyRequestOfARedrive(t *testing.T) {
 		})
 	}
 }
+
+// Two clients have different prefixes, and their queues' dead letters one path. The path of
+// one queue as its users give it may be that of the other.
+func TestRedriveTellsQueuesApartByTheirAbsolutePaths(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		below := NewQueue(w.stranger(&Options{Prefix: "/p"}), "/jobs", &QueueOptions{MaxAttempts: 1, DeadLetter: "/dead"})
+		root := NewQueue(w.stranger(nil), "/jobs", &QueueOptions{MaxAttempts: 1, DeadLetter: "/p/dead"})
+		twice := NewQueue(w.stranger(nil), "/p/p/jobs", &QueueOptions{MaxAttempts: 1, DeadLetter: "/p/dead"})
+		bury(t, root, "of the root")
+		bury(t, twice, "of the longest")
+		for e, err := range below.DeadLetters().Items(t.Context()) {
+			require.NoError(t, err)
+			require.Equal(t, map[string]string{"of the root": "/jobs", "of the longest": "/p/p/jobs"}[string(e.Data)], e.Failure.Queue)
+		}
+		moved, err := below.Redrive(t.Context(), 9)
+		require.NoError(t, err)
+		require.Zero(t, moved)
+		bury(t, below, "of the one below")
+		for want, q := range map[string]*Queue{"of the root": root, "of the one below": below, "of the longest": twice} {
+			moved, err := q.Redrive(t.Context(), 9)
+			require.NoError(t, err)
+			require.Equal(t, 1, moved)
+			require.Equal(t, []string{want}, drain(t, q))
+		}
+	})
+}

@@ -156,7 +156,8 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 	// lost may stay without a reply for as long as the session lives.
 	claimed := it.Context(context.WithoutCancel(ctx))
 	handling := it.Context(s.handling)
-	err := guarded("handler", func() error { return s.handler(handling, it) })
+	given := *it // which is the handler's to change
+	err := guarded("handler", func() error { return s.handler(handling, &given) })
 	if s.handling.Err() != nil {
 		s.cutShort.Store(true)
 	}
@@ -173,11 +174,11 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 	case errors.Is(it.Err(), ErrReleased): // by the handler
 		return
 	case it.Err() != nil:
-		s.c.hooks.log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.ID, "queue", s.path, "err", it.Err())
+		s.c.hooks.log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.claim.id(), "queue", s.path, "err", it.Err())
 		return
 	}
-	s.c.hooks.log(slog.LevelWarn, "item failed", "item", it.ID, "queue", s.path, "attempt", it.Attempt, "err", err)
-	if s.opts.MaxAttempts < 0 || it.Attempt < s.opts.MaxAttempts {
+	s.c.hooks.log(slog.LevelWarn, "item failed", "item", it.claim.id(), "queue", s.path, "attempt", it.claim.attempt, "err", err)
+	if s.opts.MaxAttempts < 0 || it.claim.attempt < s.opts.MaxAttempts {
 		s.park(ctx, claimed, it)
 	} else {
 		s.moveFailed(claimed, it, err)
@@ -218,19 +219,19 @@ func (s *serving) park(ctx, claimed context.Context, it *Item) {
 
 func (s *serving) giveBack(it *Item) {
 	if err := it.lease.Release(); err != nil {
-		s.c.hooks.log(slog.LevelWarn, "item was lost before it was given back", "item", it.ID, "queue", s.path, "err", err)
+		s.c.hooks.log(slog.LevelWarn, "item was lost before it was given back", "item", it.claim.id(), "queue", s.path, "err", err)
 	}
 }
 
 // backoff returns for how long the item of a handler that failed is kept.
 func (q *Queue) backoff(it *Item) (d time.Duration) {
 	err := guarded("QueueOptions.Backoff", func() error {
-		d = q.opts.Backoff(it.Attempt)
+		d = q.opts.Backoff(it.claim.attempt)
 		return nil
 	})
 	if err != nil {
-		d = backOff(it.Attempt)
-		q.c.hooks.log(slog.LevelError, "the default back-off is used", "item", it.ID, "queue", q.path, "err", err)
+		d = backOff(it.claim.attempt)
+		q.c.hooks.log(slog.LevelError, "the default back-off is used", "item", it.claim.id(), "queue", q.path, "err", err)
 	}
 	return d
 }

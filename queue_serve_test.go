@@ -538,3 +538,44 @@ func TestB40ServeWithoutAFunctionIsAnError(t *testing.T) {
 	require.NoError(t, r.c.Close())
 	require.ErrorIs(t, r.q.Serve(r.ctx, func(context.Context, *Item) error { return nil }), ErrClosed)
 }
+
+// The exported fields are the handler's to change.
+func TestHandlerThatChangesItsItemLosesNothing(t *testing.T) {
+	for name, change := range map[string]func(it *Item){
+		"fields": func(it *Item) { it.ID, it.Data, it.Attempt, it.Failure = "mine", nil, 1<<30, Failure{Queue: "/mine"} },
+		"zero":   func(it *Item) { it.ID, it.Data, it.Attempt, it.Failure = "", nil, 0, Failure{} },
+		"all":    func(it *Item) { *it = Item{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				var backoffs []int
+				q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 3, Backoff: func(attempt int) time.Duration {
+					backoffs = append(backoffs, attempt)
+					return time.Second
+				}})
+				ids := putOn(t, q, "x", "y")
+				calls := 0
+				a := serveLater(t, q, func(_ context.Context, it *Item) error {
+					bad := string(it.Data) == "x"
+					change(it)
+					if bad {
+						calls++
+						return errHandler
+					}
+					return nil
+				})
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				require.NoError(t, stop(a))
+				require.Equal(t, 3, calls)
+				require.Equal(t, []int{1, 2}, backoffs)
+				require.Empty(t, w.items(), "y was acked")
+				letter := takeOn(t, q.DeadLetters())
+				require.Equal(t, ids[0], letter.ID)
+				require.Equal(t, "x", string(letter.Data))
+				require.Equal(t, 3, letter.Failure.Attempts)
+				ackOn(t, letter)
+			})
+		})
+	}
+}

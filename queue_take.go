@@ -159,12 +159,12 @@ func (t *turns) deliver(ctx context.Context, picked []share, a *claimTransaction
 
 // takenTooOften reports whether an item belongs to the dead letters.
 func (q *Queue) takenTooOften(it *Item) bool {
-	return q.opts.MaxAttempts >= 0 && it.Attempt > q.opts.MaxAttempts
+	return q.opts.MaxAttempts >= 0 && it.claim.attempt > q.opts.MaxAttempts
 }
 
 // moveUnacked moves an item that was taken too often.
 func (q *Queue) moveUnacked(ctx context.Context, it *Item) error {
-	return q.moveToDeadLetters(ctx, it, it.Data, it.Attempt-1, neverAcked)
+	return q.moveToDeadLetters(ctx, it, it.Data, it.claim.attempt-1, neverAcked)
 }
 
 // acquire calls take, which claims items or returns an error. To the Trace, each item is

@@ -63,7 +63,8 @@ func (w *RWLock) RLock(ctx context.Context) (*Lease, error) {
 }
 
 // TryLock is like Lock but does not wait, like Mutex.TryLock. It returns ErrLocked if
-// anybody is in the line. With a context of a reader, the error is also ErrUpgrade.
+// anybody is in the line. With a context of a reader, the error is also ErrUpgrade. While
+// disconnected it blocks like Mutex.TryLock, and so does TryRLock.
 func (w *RWLock) TryLock(ctx context.Context) (*Lease, error) {
 	return w.self().tryAcquire(ctx, "try lock", kindWrite)
 }
@@ -99,7 +100,7 @@ func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	if err := r.check(ctx); err != nil {
 		return fail("downgrade", r.path(), err)
 	}
-	if l == nil || l.key() != r.key() {
+	if l.isZero() || l.key() != r.key() {
 		return fail("downgrade", r.path(), errors.New("not a lease of this lock"))
 	}
 	return l.Downgrade(ctx)
@@ -118,6 +119,9 @@ func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 //
 // Cost: one request and one commit.
 func (l *Lease) Downgrade(ctx context.Context) error {
+	if l.isZero() {
+		return l.fail("downgrade", errZeroValue)
+	}
 	r := recipe{line: l.g.line}
 	err := r.check(ctx)
 	switch {

@@ -524,3 +524,21 @@ func TestB47AReaderNeverSignalsAndItsDataIsIgnored(t *testing.T) {
 
 // opReadRelease is the request with which a reader leaves.
 const opReadRelease = "multi(delete)"
+
+func TestSharedTellsAReadersLease(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		require.False(t, new(Lease).Shared())
+		l := lockOn(t, NewMutex(c, "/m"))
+		require.False(t, l.Shared())
+		lock := NewRWLock(c, "/rw")
+		writer := held(t, lock.Lock)
+		require.False(t, writer.Shared())
+		require.NoError(t, writer.Downgrade(t.Context()))
+		require.True(t, writer.Shared())
+		reader := held(t, lock.RLock)
+		require.True(t, reader.Shared())
+		require.NoError(t, reader.Release())
+		require.True(t, reader.Shared(), "it was a reader's")
+	})
+}

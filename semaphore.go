@@ -25,7 +25,8 @@ import (
 
 // Semaphore has n slots, each of which has one holder at a time. It is fair by arrival:
 // nobody overtakes a caller that waits, whether for one slot or for many. It is only a
-// name: the holder has a SlotLease. Values are safe for concurrent use.
+// name: the holder has a SlotLease. Values are safe for concurrent use. Make one value and keep
+// it: it remembers the slots and follows Resize, and a new value knows neither.
 //
 // The slots are numbered from 0. A new holder gets the lowest ones that its client knows
 // to be free. A number is unique while it is held, so it can serve as the id of a worker;
@@ -105,14 +106,16 @@ func (x *Semaphore) TryAcquire(ctx context.Context) (*SlotLease, error) { return
 // waits, or if fewer than k slots are free. That costs at most five reads and leaves
 // nothing behind. A holder that is just leaving may count. ErrLocked is also returned
 // if others take slots so often that each of several tries came too late. TryAcquireN
-// blocks only for the servers' replies.
+// blocks only for the servers' replies: while disconnected, until there is a connection again
+// or ctx ends.
 func (x *Semaphore) TryAcquireN(ctx context.Context, k int) (*SlotLease, error) {
 	return x.acquire(ctx, "try acquire", k, false)
 }
 
 // Do runs f with one slot and then releases it, even if f panics. f's context is the
 // lease's: it ends when the slot is lost. Do returns f's error, joined with ErrLost if
-// the slot was lost before the end, even if f returned nil.
+// the slot was lost before the end, even if f returned nil. See Mutex.Do for what ErrLost and
+// nil tell.
 func (x *Semaphore) Do(ctx context.Context, f func(context.Context, *SlotLease) error) error {
 	if f == nil {
 		return fail("acquire", x.Path(), errors.New("nil function"))
@@ -121,7 +124,7 @@ func (x *Semaphore) Do(ctx context.Context, f func(context.Context, *SlotLease) 
 	if err != nil {
 		return err
 	}
-	return l.releaseAfter(func() error { return f(l.Context(ctx), l) })
+	return l.lease.releaseAfter(func() error { return f(l.Context(ctx), l) })
 }
 
 func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*SlotLease, error) {
@@ -147,7 +150,7 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 			traced.end(nil, err)
 			return nil, err
 		}
-		traced.end(l.g, nil)
+		traced.end(l.lease.g, nil)
 		return l, nil
 	}
 }

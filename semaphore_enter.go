@@ -1,7 +1,6 @@
 package zkrecipes
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -169,7 +168,7 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session, k int) (*view, err
 		return nil, tooMany(k, n)
 	case line.err != nil && !errors.Is(line.err, zk.ErrNoNode):
 		return nil, line.err
-	case line.err != nil, line.stat.Cversion == 0, !bytes.HasPrefix(line.data, []byte(markerLayout)):
+	case line.err != nil, line.stat.Cversion == 0, !x.line.marks(line.data):
 		return nil, errUnused
 	case line.stat.NumChildren > 0:
 		if names, err = x.slotsIfFree(ctx, s); err != nil {

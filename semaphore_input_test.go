@@ -170,10 +170,10 @@ func TestA18SemaphoreAppliesACLsAndA05WorksUnderAPrefix(t *testing.T) {
 		opts := &Options{Prefix: "/app", Auth: []Auth{{"digest", []byte("user:secret")}}}
 		x := NewSemaphore(w.stranger(opts), "/s", 2)
 		l := acquire(t, x, 2)
-		require.True(t, strings.HasPrefix(l.Check().Path, "/app/s/slots/0-"), l.Check().Path)
+		require.True(t, strings.HasPrefix(l.Checks()[0].Path, "/app/s/slots/0-"), l.Checks()[0].Path)
 		conn := w.bare()
 		require.NoError(t, conn.AddAuth("digest", []byte("user:secret")))
-		for _, path := range []string{"/app/s", "/app/s/line", "/app/s/slots", l.Check().Path} {
+		for _, path := range []string{"/app/s", "/app/s/line", "/app/s/slots", l.Checks()[0].Path} {
 			got, _, err := conn.GetACL(path)
 			require.NoError(t, err)
 			require.Equal(t, acl, got, path)

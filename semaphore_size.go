@@ -22,7 +22,8 @@ import (
 // knows, which is the new one only if that Semaphore was used since the change.
 //
 // Resize blocks until a server answers. ErrUncertain is returned if ctx ends before the
-// reply comes. Of several calls at the same time any may be the last. It costs one
+// reply comes, or, with the servers' error or ErrContended, if a later attempt fails after
+// one whose reply was lost. Of several calls at the same time any may be the last. It costs one
 // request, and one request and one commit. If the path does not exist, it costs one
 // request more.
 func (x *Semaphore) Resize(ctx context.Context, n int) error {
@@ -36,8 +37,9 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	defer c.writes.end()
 	ctx, done := c.bind(ctx)
 	defer done()
-	sent := false
+	doubt := false // an attempt may have been carried out whose reply was lost
 	for tries := 0; tries < zkconn.MaxTries; {
+		sent := false
 		s, err := x.held.c.live(ctx)
 		if err == nil {
 			err = x.resizeIn(ctx, s, n, &sent)
@@ -45,18 +47,18 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 		switch {
 		case err == nil:
 			return nil
-		case isContextErr(ctx, err) && sent:
-			err = fmt.Errorf("%w: %w", ErrUncertain, err)
 		case isContextErr(ctx, err):
+			doubt = doubt || sent
 		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver):
+			doubt = doubt || sent
 			continue
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists):
 			tries++
 			continue
 		}
-		return fail("resize", x.Path(), err)
+		return fail("resize", x.Path(), uncertainIf(doubt, err))
 	}
-	return fail("resize", x.Path(), zkconn.ErrContended)
+	return fail("resize", x.Path(), uncertainIf(doubt, zkconn.ErrContended))
 }
 
 // resizeIn writes n, if the path's data is a size. sent is set before it is sent.
@@ -77,8 +79,12 @@ func (x *Semaphore) resizeIn(ctx context.Context, s *session, n int, sent *bool)
 		}
 		return nil
 	}
+	was := 0
 	if err == nil {
-		_, err = x.held.sizeIn(data, stat, "slots")
+		was, err = x.held.sizeIn(data, stat, "slots")
+	}
+	if err == nil && was == 0 {
+		err = x.held.checkNoQueue(ctx, s)
 	}
 	if err != nil {
 		return err
@@ -107,7 +113,11 @@ func (x *Semaphore) agree(ctx context.Context, s *session, path answer) (n int, 
 	case path.err != nil:
 		return 0, path.err
 	default:
-		if n, err = x.held.sizeIn(path.data, path.stat, "slots"); err == nil && n == 0 {
+		n, err = x.held.sizeIn(path.data, path.stat, "slots")
+		if err == nil && n == 0 {
+			err = x.held.checkNoQueue(ctx, s)
+		}
+		if err == nil && n == 0 {
 			_, err = x.held.writeSize(ctx, s, x.size(), path.stat.Version)
 		}
 	}

@@ -13,20 +13,90 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// SlotLease is a Lease of slots of a Semaphore. Its Token grows with every holder of each
-// of its slots. Its Commit succeeds only while it holds all of them; its Check is of the
-// first one. If one slot is lost, the lease is, and the client gives the others back.
-// Its Reentrant has no effect on a Semaphore.
+// SlotLease is a grant of slots of a Semaphore to one holder. It is like a Lease: what that says
+// of what is best effort and what is proof holds here, too. If one slot is lost, the lease
+// is, and the client gives the others back. The methods of a zero SlotLease return an error,
+// like those of a zero Lease.
 type SlotLease struct {
-	*Lease
+	lease *Lease
 	slots []int
 }
 
-// Slot returns the number of the slot, the lowest one if there are several.
-func (l *SlotLease) Slot() int { return l.slots[0] }
+func (l *SlotLease) held() *Lease {
+	if l == nil {
+		return nil
+	}
+	return l.lease
+}
+
+// Context returns a context that ends with parent or with the lease. See Lease.Context.
+func (l *SlotLease) Context(parent context.Context) context.Context { return l.held().Context(parent) }
+
+// Err returns nil while the lease lasts, and from then on why it has ended. See Lease.Err.
+func (l *SlotLease) Err() error { return l.held().Err() }
+
+// ValidUntil returns the time until which the lease is known to last if the servers send
+// nothing more. See Lease.ValidUntil.
+func (l *SlotLease) ValidUntil() time.Time { return l.held().ValidUntil() }
+
+// Token returns the fencing token of the slots. It grows with every holder of each of them. So
+// compare it per slot: the tokens of holders of other slots grow beside it.
+func (l *SlotLease) Token() Token { return l.held().Token() }
+
+// Commit carries out the operations in one transaction, and only if all the slots are still
+// held. See Lease.Commit.
+func (l *SlotLease) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
+	return l.held().Commit(ctx, ops...)
+}
+
+// Checks returns the guards that Commit puts before its operations, one for each slot, in their
+// order. Use all of them in a Multi on another connection. See Lease.Check. There are none of
+// a zero SlotLease.
+func (l *SlotLease) Checks() []*zk.CheckVersionRequest {
+	held := l.held()
+	if held.isZero() {
+		return nil
+	}
+	var checks []*zk.CheckVersionRequest
+	for _, guard := range held.guard() {
+		checks = append(checks, guard.(*zk.CheckVersionRequest))
+	}
+	return checks
+}
+
+// Get reads a znode on the session that holds the slots. See Lease.Get.
+func (l *SlotLease) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	return l.held().Get(ctx, path)
+}
+
+// Children is like Get but lists a znode's children.
+func (l *SlotLease) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	return l.held().Children(ctx, path)
+}
+
+// Path returns the path of the Semaphore as the caller gave it, without Options.Prefix.
+func (l *SlotLease) Path() string { return l.held().Path() }
+
+// Release gives the slots back. It blocks, fails and can be repeated like Lease.Release, and
+// costs one request.
+func (l *SlotLease) Release() error { return l.held().Release() }
+
+// Slot returns the number of the slot, the lowest one if there are several, and -1 for a
+// zero SlotLease.
+func (l *SlotLease) Slot() int {
+	if l == nil || len(l.slots) == 0 {
+		return -1
+	}
+	return l.slots[0]
+}
 
 // Slots returns the numbers of the slots, in order.
-func (l *SlotLease) Slots() []int { return slices.Clone(l.slots) }
+func (l *SlotLease) Slots() []int {
+	if l == nil {
+		return nil
+	}
+	return slices.Clone(l.slots)
+}
 
 // slotPlace is a place whose znodes are the slots of one acquisition. Their names end in its
 // uuid.

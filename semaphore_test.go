@@ -266,7 +266,7 @@ func TestA15SemaphoreHoldersAreListed(t *testing.T) {
 		require.Equal(t, "two", hs[1].Identity)
 		require.Equal(t, []int{1, 2}, hs[1].Slots)
 		require.Equal(t, two.Token(), hs[1].Token)
-		require.Equal(t, sessionID(two.g.line.c), hs[1].Session)
+		require.Equal(t, sessionID(two.lease.g.line.c), hs[1].Session)
 		require.WithinDuration(t, time.Now(), hs[1].Since, time.Minute)
 		releaseSlots(t, one, two)
 	})
@@ -296,4 +296,24 @@ func TestA04SemaphoreIsReapedWhenIdle(t *testing.T) {
 			}, zktest.ContainerCheckInterval(time.Second))
 		})
 	}
+}
+
+// Several checks prove all the slots: an operator takes one of them away.
+func TestChecksOfASlotLeaseGuardAllItsSlots(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		l, conn := acquire(t, w.semaphore(3), 2), w.bare()
+		var ops []any
+		for _, check := range l.Checks() {
+			ops = append(ops, check)
+		}
+		require.Len(t, ops, 2)
+		_, err := conn.Multi(ops...)
+		require.NoError(t, err)
+		require.NoError(t, conn.Delete(w.slotNode(1), -1))
+		_, err = conn.Multi(ops...)
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		_, err = l.Commit(t.Context())
+		require.ErrorIs(t, err, ErrLost)
+		require.Empty(t, new(SlotLease).Checks())
+	})
 }

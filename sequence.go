@@ -170,6 +170,9 @@ func (l *line) look(ctx context.Context, s *session) (children []string, ms []pl
 			return nil, nil, nil, zkconn.Errorf(ErrPathInUse, "%s stands in a line of a %s: another recipe uses this path", m.name, l.recipe)
 		}
 	}
+	if err := l.checkChildren(ctx, s, children); err != nil {
+		return nil, nil, nil, err
+	}
 	s.sweep(l, ms)
 	l.noteChildren(len(children), len(ms))
 	return children, ms, stat, nil

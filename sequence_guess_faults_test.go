@@ -36,7 +36,14 @@ func TestAFaultInAJoinOfALongLineLosesNoTurn(t *testing.T) {
 						g := w.guesser()
 						l := lockOn(t, NewMutex(w.client(nil), w.path))
 						g.link.SetLatency(latency)
-						w.plan.Add(zktest.Fault{Do: do, Op: at.op, Skip: at.skip, After: at.after, For: 3 * latency / 2, Code: jute.ErrThrottled})
+						fault := zktest.Fault{Do: do, Op: at.op, Skip: at.skip, After: at.after}
+						switch do {
+						case zktest.Delay:
+							fault.For = 3 * latency / 2
+						case zktest.Answer:
+							fault.Code = jute.ErrThrottled
+						}
+						w.plan.Add(fault)
 						calls := []*harness.Call[*Lease]{w.lockLater(g.c)}
 						time.Sleep(latency / 4)
 						calls = append(calls, w.lockLater(g.c), w.lockLater(g.c))

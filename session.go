@@ -154,6 +154,6 @@ func (s *session) queue(path string) *queueState {
 func (s *session) newQueueLog(path string) *queuelog.Log {
 	return queuelog.New(queuelog.Config{
 		Session: s.Session, Tasks: &s.c.tasks, Path: path, ACL: s.c.acl, Receipts: &s.receipts,
-		Marker: []byte(markerLayout + "queue"), Known: isKnownLayout,
+		Marker: []byte(queueMarker), Known: isKnownLayout, CheckParent: checkQueuePath,
 	})
 }

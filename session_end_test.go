@@ -87,13 +87,13 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 		},
 		"Election.Campaign": func(t *testing.T, w *world, c, other *Client) wait {
 			l, err := NewElection(other, "/m").Campaign(t.Context(), nil)
-			return wait{func(ctx context.Context) error { _, err := NewElection(c, "/m").Campaign(ctx, nil); return err }, locked(w, l, err)}
+			return wait{func(ctx context.Context) error { _, err := NewElection(c, "/m").Campaign(ctx, nil); return err }, locked(w, l.held(), err)}
 		},
 		"Election.Lead": func(t *testing.T, w *world, c, other *Client) wait {
 			l, err := NewElection(other, "/m").Campaign(t.Context(), nil)
 			return wait{func(ctx context.Context) error {
 				return NewElection(c, "/m").Lead(ctx, nil, func(context.Context, *Term) error { return nil })
-			}, locked(w, l, err)}
+			}, locked(w, l.held(), err)}
 		},
 		"Election.Observe": func(t *testing.T, w *world, c, other *Client) wait {
 			l, err := NewElection(other, "/m").Campaign(t.Context(), nil)
@@ -104,7 +104,7 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 					}
 				}
 				return errors.New("the iteration has ended")
-			}, locked(w, l, err)}
+			}, locked(w, l.held(), err)}
 		},
 		"Queue.Take": func(t *testing.T, w *world, c, other *Client) wait {
 			return wait{func(ctx context.Context) error { _, err := NewQueue(c, "/m", nil).Take(ctx); return err },

@@ -14,6 +14,12 @@ import (
 
 func sizeData(n int) []byte { return []byte(strconv.Itoa(n)) }
 
+// isSize reports whether data are a size.
+func isSize(data []byte) bool {
+	n, err := strconv.Atoi(string(data))
+	return err == nil && n > 0 && strconv.Itoa(n) == string(data)
+}
+
 // sizeIn returns the size in the data of the path's znode, which was read with stat: 0
 // if the znode is empty, because it was created as the parent of another one.
 func (l *line) sizeIn(data []byte, stat *zk.Stat, unit string) (int, error) {

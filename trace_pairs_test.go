@@ -222,7 +222,7 @@ var traceScenarios = []struct {
 	{"a slot is lost", func(t *testing.T, w *tracedWorld) {
 		l := acquire(t, NewSemaphore(w.c, "/s", 3), 3)
 		time.Sleep(5 * time.Second)
-		require.NoError(t, w.bare().Delete(l.g.place().others[0], -1))
+		require.NoError(t, w.bare().Delete(l.lease.g.place().others[0], -1))
 		synctest.Wait()
 		require.ErrorIs(t, l.Err(), ErrLost)
 	}, []string{"semaphore acquire ok", "semaphore acquire held, lost"}},
@@ -255,7 +255,7 @@ var traceScenarios = []struct {
 		its, err := q.TakeN(t.Context(), 5)
 		require.NoError(t, err)
 		require.Len(t, its, 2)
-		_, err = its[0].AckPut(t.Context(), q, []byte("d"))
+		_, err = its[0].AckPut(t.Context(), q, [][]byte{[]byte("d")})
 		require.NoError(t, err)
 		ackOn(t, its[1])
 	}, []string{
@@ -423,7 +423,14 @@ func TestTraceReportsPairsWhateverFails(t *testing.T) {
 							r := newTracer(t)
 							c := w.stranger(&Options{Trace: r.trace()})
 							require.NoError(t, use.run(t.Context(), c), what)
-							w.plan.Add(zktest.Fault{Op: op, Do: do, After: after, For: time.Minute, Code: -7})
+							fault := zktest.Fault{Op: op, Do: do, After: after}
+							switch do {
+							case zktest.Delay:
+								fault.For = time.Minute
+							case zktest.Answer:
+								fault.Code = -7
+							}
+							w.plan.Add(fault)
 							ctx, cancel := context.WithCancelCause(t.Context())
 							calls := [2]*harness.Call[struct{}]{}
 							for i := range calls {

@@ -447,7 +447,7 @@ func TestA02WaiterWhoseServerRestartsIsWokenInItsSession(t *testing.T) {
 		id := sessionID(c)
 		w.srv.Stop()
 		time.Sleep(time.Second)
-		require.NoError(t, w.srv.Start())
+		require.NoError(t, w.srv.Restart())
 		time.Sleep(2 * time.Second)
 		require.NoError(t, holder.Release())
 		require.NoError(t, waiting.Get().Release())

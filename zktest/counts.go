@@ -55,12 +55,6 @@ func (s *Server) Counts() Counts {
 	return c
 }
 
-// Requests returns the number of requests by operation, as in Counts.
-func (s *Server) Requests() map[string]int { return s.Counts().Requests }
-
-// Events returns the number of watch events sent by type, as in Counts.
-func (s *Server) Events() map[string]int { return s.Counts().Events }
-
 // Sub returns the difference c - earlier. Operations and events whose count did
 // not change are left out.
 func (c Counts) Sub(earlier Counts) Counts {

@@ -56,7 +56,7 @@ func Example() {
 			break
 		}
 	}
-	fmt.Println("created:", srv.Requests()["create"])
+	fmt.Println("created:", srv.Counts().Requests["create"])
 	// Output:
 	// /leader-0000000000 <nil>
 	// 10s [/leader-0000000000]

@@ -53,10 +53,11 @@ const (
 
 // Fault is an entry of a Plan. It ignores the first Skip requests that match Op
 // and Path, then fires on the following ones, Times times. Refuse, Silence and
-// Lag count connections instead, and ignore Op and Path.
+// Lag count connections instead. A field that the Action ignores must not be set: NewPlan
+// and Plan.Add panic.
 type Fault struct {
 	Do    Action
-	After bool // fire after the request is applied, not before
+	After bool // fire after the request is applied, not before; not for actions on connections
 
 	// Op is an operation, named as in Counts. "connect" is the handshake, and
 	// "multi" is any multi. An empty Op matches everything but pings.
@@ -72,6 +73,44 @@ type Fault struct {
 	For    time.Duration // for Delay and Lag
 	Code   int32         // for Answer
 	Behind int           // for Lag
+}
+
+// check refuses an unknown action, and fields that the action ignores: a test that sets
+// them expects what does not happen.
+func (f Fault) check() error {
+	connects := false
+	var uses [3]bool // For, Code, Behind
+	switch f.Do {
+	case Drop, Withhold, Expire:
+	case Delay:
+		uses[0] = true
+	case Answer:
+		uses[1] = true
+	case Refuse, Silence:
+		connects = true
+	case Lag:
+		connects = true
+		uses[0], uses[2] = true, true
+	default:
+		return fmt.Errorf("unknown action %q", f.Do)
+	}
+	for _, field := range []struct {
+		name string
+		set  bool
+		used bool
+	}{
+		{"After", f.After, !connects},
+		{"Op", f.Op != "", !connects},
+		{"Path", f.Path != "", !connects},
+		{"For", f.For != 0, uses[0]},
+		{"Code", f.Code != 0, uses[1]},
+		{"Behind", f.Behind != 0, uses[2]},
+	} {
+		if field.set && !field.used {
+			return fmt.Errorf("%s is of no use for the action %q", field.name, f.Do)
+		}
+	}
+	return nil
 }
 
 func (f Fault) String() string {

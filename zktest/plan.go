@@ -31,7 +31,8 @@ func (f *plannedFault) spent() bool {
 
 // NewPlan returns a plan of faults. Each fault counts the requests that match it
 // independently. If several faults fire on one request, they are combined as far
-// as possible.
+// as possible. NewPlan panics if a fault has no Action or sets a field that its Action
+// ignores.
 func NewPlan(faults ...Fault) *Plan {
 	p := &Plan{}
 	p.Add(faults...)
@@ -39,8 +40,13 @@ func NewPlan(faults ...Fault) *Plan {
 }
 
 // Add adds faults to the plan, which a server may already follow. The new faults
-// count requests from now on.
+// count requests from now on. Add panics where NewPlan does, and then adds none.
 func (p *Plan) Add(faults ...Fault) {
+	for _, f := range faults {
+		if err := f.check(); err != nil {
+			panic(fmt.Sprintf("zktest: fault %v: %v", f, err))
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range faults {

@@ -223,3 +223,33 @@ func runClients(t *testing.T, srv *Server) {
 		<-drained[i]
 	}
 }
+
+// A field that is ignored makes a test that passes and shows nothing.
+func TestPlanRefusesFieldsThatTheActionIgnores(t *testing.T) {
+	for want, f := range map[string]Fault{
+		`unknown action ""`:                            {},
+		`unknown action "dropp"`:                       {Do: "dropp"},
+		`For is of no use for the action "drop"`:       {Do: Drop, For: 1},
+		`For is of no use for the action "withhold"`:   {Do: Withhold, For: 1},
+		`For is of no use for the action "answer"`:     {Do: Answer, For: 1},
+		`Code is of no use for the action "expire"`:    {Do: Expire, Code: -4},
+		`Code is of no use for the action "delay"`:     {Do: Delay, Code: -4},
+		`Behind is of no use for the action "delay"`:   {Do: Delay, Behind: 1},
+		`Behind is of no use for the action "silence"`: {Do: Silence, Behind: 1},
+		`For is of no use for the action "silence"`:    {Do: Silence, For: 1},
+		`After is of no use for the action "refuse"`:   {Do: Refuse, After: true},
+		`Op is of no use for the action "lag"`:         {Do: Lag, Op: "create", Behind: 1},
+		`Path is of no use for the action "refuse"`:    {Do: Refuse, Path: "/x"},
+		`Code is of no use for the action "lag"`:       {Do: Lag, Code: -4},
+	} {
+		require.PanicsWithValue(t, "zktest: fault "+f.String()+": "+want, func() { NewPlan(f) })
+		p := NewPlan()
+		require.Panics(t, func() { p.Add(Fault{Do: Drop}, f) })
+		require.Empty(t, p.Faults(), "none is added")
+	}
+	all := []Fault{
+		{Do: Drop, After: true, Op: "create", Path: "/x*", Skip: 1, Times: -1}, {Do: Withhold, Op: "multi"}, {Do: Expire, Path: "/x"},
+		{Do: Delay, For: 1, After: true}, {Do: Answer, Code: -4}, {Do: Refuse, Skip: 1, Times: 2}, {Do: Silence}, {Do: Lag, Behind: 1, For: 1},
+	}
+	require.Equal(t, all, NewPlan(all...).Faults())
+}

@@ -68,7 +68,7 @@ func (s *Server) begin(addr string) error {
 
 // Stop stops the server, as if its process had ended: it closes all connections and
 // does not listen any more. In memory, Dial fails. The znodes and the sessions stay,
-// and time stands still for them, until Start. Stop returns when no request is being
+// and time stands still for them, until Restart. Stop returns when no request is being
 // served any more. It does nothing if the server is stopped.
 func (s *Server) Stop() {
 	s.mu.Lock()
@@ -86,11 +86,11 @@ func (s *Server) Stop() {
 	r.wg.Wait()
 }
 
-// Start starts a stopped server again, on the same address. As after the restart of
+// Restart starts a stopped server again, on the same address. As after the restart of
 // a real server, clients can resume their sessions, each of which has its whole
 // timeout from now on. Watches are gone; clients set them again when they resume.
-// Start returns an error if the server runs or is closed, or if it cannot listen.
-func (s *Server) Start() error {
+// Restart returns an error if the server runs or is closed, or if it cannot listen.
+func (s *Server) Restart() error {
 	s.mu.Lock()
 	r, closed := s.run, s.closed
 	s.mu.Unlock()

@@ -25,7 +25,7 @@ func TestARestartKeepsDataAndSessions(t *testing.T) {
 	c.waitClosed()
 	_, err := net.Dial("tcp", addr)
 	require.Error(t, err, "it does not listen")
-	require.NoError(t, srv.Start())
+	require.NoError(t, srv.Restart())
 
 	require.Equal(t, addr, srv.Addr())
 	resumed := dialSession(t, srv, c.id, c.pass, seen)
@@ -45,7 +45,7 @@ func TestSessionsCountTheirTimeoutAnewAfterARestart(t *testing.T) {
 		srv.Stop()
 		time.Sleep(time.Hour)
 		require.Len(t, srv.Sessions(), 2, "time stands still")
-		require.NoError(t, srv.Start())
+		require.NoError(t, srv.Restart())
 		time.Sleep(9 * time.Second)
 		require.Equal(t, kept.id, dialSession(t, srv, kept.id, kept.pass, 0).id)
 		time.Sleep(3 * time.Second)
@@ -68,7 +68,7 @@ func TestAClientGoesOnWithItsSessionAfterARestart(t *testing.T) {
 	require.NoError(t, err)
 	srv.Stop()
 	awaitState(t, events, zk.StateDisconnected)
-	require.NoError(t, srv.Start())
+	require.NoError(t, srv.Restart())
 	awaitState(t, events, zk.StateHasSession)
 	require.Equal(t, session, conn.SessionID())
 	_, err = conn.Set("/e", nil, 0)
@@ -123,7 +123,7 @@ func TestContainersAreReapedAfterARestart(t *testing.T) {
 		srv.Stop()
 		time.Sleep(time.Hour)
 		require.Contains(t, srv.Children("/"), "box")
-		require.NoError(t, srv.Start())
+		require.NoError(t, srv.Restart())
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.NotContains(t, srv.Children("/"), "box")
@@ -132,16 +132,16 @@ func TestContainersAreReapedAfterARestart(t *testing.T) {
 
 func TestStopAndStartOutOfOrder(t *testing.T) {
 	srv := NewServer(t, InMemory())
-	require.ErrorIs(t, srv.Start(), errRunning)
+	require.ErrorIs(t, srv.Restart(), errRunning)
 	srv.Stop()
 	srv.Stop()
 	_, err := srv.Dial("", "", time.Second)
 	require.ErrorIs(t, err, errStopped)
-	require.NoError(t, srv.Start())
+	require.NoError(t, srv.Restart())
 	dialSession(t, srv, 0, nil, 0)
 	srv.Stop()
 	srv.Close()
-	require.ErrorIs(t, srv.Start(), errClosed)
+	require.ErrorIs(t, srv.Restart(), errClosed)
 }
 
 func TestStartFailsIfThePortIsTaken(t *testing.T) {
@@ -149,7 +149,7 @@ func TestStartFailsIfThePortIsTaken(t *testing.T) {
 	srv.Stop()
 	l, err := net.Listen("tcp", srv.Addr())
 	require.NoError(t, err)
-	require.Error(t, srv.Start())
+	require.Error(t, srv.Restart())
 	require.NoError(t, l.Close())
-	require.NoError(t, srv.Start(), "it can be tried again")
+	require.NoError(t, srv.Restart(), "it can be tried again")
 }

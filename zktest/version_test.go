@@ -30,7 +30,7 @@ func TestWatchesOfDifferentModesExistSideBySideSince39(t *testing.T) {
 		for range 2 {
 			require.Zero(t, other.roundTrip(jute.OpSetData, dataRecord("/a", "", -1)).err)
 		}
-		require.Equal(t, map[string]int{"NodeDataChanged": events}, srv.Events(), version)
+		require.Equal(t, map[string]int{"NodeDataChanged": events}, srv.Counts().Events, version)
 	}
 }
 

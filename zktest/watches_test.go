@@ -43,7 +43,7 @@ func TestDeletionFiresDataAndChildWatchOnce(t *testing.T) {
 	require.Equal(t, jute.EventDeleted, event)
 	require.Equal(t, "/a", path)
 	require.Equal(t, int32(9), c.read().xid)
-	require.Equal(t, map[string]int{"NodeDeleted": 1}, srv.Events())
+	require.Equal(t, map[string]int{"NodeDeleted": 1}, srv.Counts().Events)
 }
 
 func TestEventsNeedReadPermission(t *testing.T) {
@@ -56,7 +56,7 @@ func TestEventsNeedReadPermission(t *testing.T) {
 	mine := jute.ACL{Perms: jute.PermAll, Scheme: "auth"}
 	require.Zero(t, owner.roundTrip(jute.OpCreate, createRecord("/a", 0, mine)).err)
 	require.Equal(t, jute.ErrNoAuth, other.roundTrip(jute.OpGetData, watchRecord("/a")).err) // the next frame is the reply: no event was sent
-	require.Empty(t, srv.Events())
+	require.Empty(t, srv.Counts().Events)
 }
 
 func TestSetWatchesFiresMissedEventsAndSetsTheRest(t *testing.T) {

@@ -187,7 +187,7 @@ func testDouble(t *testing.T, real Server, opts ...zktest.Option) Server {
 		CounterNearEnd: srv.SetCounter,
 		Restart: func() error {
 			srv.Stop()
-			return srv.Start()
+			return srv.Restart()
 		},
 	}
 }

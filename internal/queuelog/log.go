@@ -25,6 +25,9 @@ type Config struct {
 	// there are of a layout that this version knows.
 	Marker []byte
 	Known  func(data []byte) bool
+	// CheckParent returns an error if the data of the znode at Path say that it belongs to
+	// somebody else. It is asked before the queue is made.
+	CheckParent func(data []byte) error
 }
 
 // Log is what a session knows of one queue's segments, and the receipts that it has
@@ -66,7 +69,10 @@ func (l *Log) Close() {
 	l.discardFree()
 }
 
-func (l *Log) root() string { return l.cfg.Path + "/s" }
+func (l *Log) root() string { return l.cfg.Path + RootName }
+
+// RootName is what follows a queue's path in the path of the segments' parent.
+const RootName = "/s"
 
 // Segment returns the path of a segment.
 func (l *Log) Segment(n int64) string { return l.root() + "/" + segmentName(n) }
@@ -242,6 +248,13 @@ func (l *Log) check(ctx context.Context) error {
 // create makes the parent of the segments together with the first of them, so that
 // nobody ever finds it without one. It is no container: an empty queue stays.
 func (l *Log) create(ctx context.Context) error {
+	data, _, err := l.s.Get(ctx, l.cfg.Path)
+	if err == nil {
+		err = l.cfg.CheckParent(data)
+	}
+	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) && !zkconn.Transient(err) {
+		return err
+	}
 	for tries := 0; tries < zkconn.MaxTries; {
 		_, _, err := l.s.Multi(ctx,
 			&zk.CreateRequest{Path: l.root(), Data: l.cfg.Marker, Acl: l.cfg.ACL},

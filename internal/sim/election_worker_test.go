@@ -216,7 +216,7 @@ func (k *candidate) resign(t *term, end func() error) {
 func (k *candidate) callLeader(ctx context.Context) error {
 	called := k.server.now(k.path)
 	l, err := zkrecipes.NewElection(k.c, k.path).Leader(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, zkrecipes.ErrNoLeader) { // none is the zero sighting
 		return err
 	}
 	s := sighting{l.Token, string(l.Value)}

@@ -248,7 +248,7 @@ func (w *queueWorld) tryFinish(d *delivery) (way int, canceled bool, err error) 
 		err = d.Nack(ctx)
 		d.nacked = true
 	case moveItem:
-		_, err = d.AckPut(ctx, w.next(d.c), []byte("next:"+string(d.ID)))
+		_, err = d.AckPut(ctx, w.next(d.c), [][]byte{[]byte("next:" + string(d.ID))})
 		d.acks = append(d.acks, ackCall{moves: true, err: err})
 	case ackThatFails:
 		err = w.callAck(ctx, d, append(ops, zkrecipes.OpDelete(effects+"/none", -1))...)

@@ -21,7 +21,7 @@ type slotGrant struct {
 
 // uuid returns that of the acquisition.
 func (g *slotGrant) uuid() string {
-	at := g.lease.Check().Path
+	at := g.lease.Checks()[0].Path
 	_, uuid, _ := strings.Cut(at[strings.LastIndexByte(at, '/')+1:], "-")
 	return uuid
 }
@@ -145,12 +145,12 @@ func (w *semaphoreWorld) callAcquire(ctx context.Context, r *rand.Rand, worker i
 func (w *semaphoreWorld) granted(g *slotGrant, k int) {
 	l := g.lease
 	w.log.note("worker %d: granted %v of %s by 0x%x", g.worker, l.Slots(), g.path, int64(l.Token()))
-	czxid, allowed, inTurn := w.observer.taken(l.Check().Path)
+	czxid, allowed, inTurn := w.observer.taken(l.Checks()[0].Path)
 	if !allowed {
-		w.log.violation("worker %d: granted %s, which must not have been taken", g.worker, l.Check().Path)
+		w.log.violation("worker %d: granted %s, which must not have been taken", g.worker, l.Checks()[0].Path)
 	}
 	if len(l.Slots()) != k || int64(l.Token())>>8 != czxid {
-		w.log.violation("worker %d: granted %v with token 0x%x; %s was created by 0x%x", g.worker, l.Slots(), int64(l.Token()), l.Check().Path, czxid)
+		w.log.violation("worker %d: granted %v with token 0x%x; %s was created by 0x%x", g.worker, l.Slots(), int64(l.Token()), l.Checks()[0].Path, czxid)
 	}
 	if err := l.Err(); err != nil && strings.Contains(err.Error(), textNoAnswer) {
 		w.log.violation("worker %d: granted after the session's timeout: %v", g.worker, err)

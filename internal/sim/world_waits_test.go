@@ -71,12 +71,19 @@ func (w *waitWorld) begin() {
 	}
 	r := rand.New(rand.NewPCG(w.seed, 6000))
 	for range r.IntN(20) {
-		w.plan.Add(zktest.Fault{
+		fault := zktest.Fault{
 			Do: actions[r.IntN(len(actions))], After: r.IntN(2) == 0,
 			Op: w.steps[r.IntN(len(w.steps))], Skip: r.IntN(12),
 			For:  time.Duration(r.Int64N(int64(w.timeout))),
 			Code: []int32{-4, -7}[r.IntN(2)],
-		})
+		}
+		if fault.Do != zktest.Delay {
+			fault.For = 0
+		}
+		if fault.Do != zktest.Answer {
+			fault.Code = 0
+		}
+		w.plan.Add(fault)
 	}
 }
 

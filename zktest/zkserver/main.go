@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, restart <-chan os.Signal, out io.Wr
 			return nil
 		case <-restart:
 			srv.Stop()
-			if err := srv.Start(); err != nil {
+			if err := srv.Restart(); err != nil {
 				return err
 			}
 		}

@@ -44,7 +44,7 @@ func TestWorkStopsInTimeIfNoServerAnswers(t *testing.T) {
 			began := time.Now()
 			<-ctx.Done()
 			require.LessOrEqual(t, time.Since(began), 10*time.Second) // the session timeout
-			srv.Start()
+			srv.Restart()
 			return nil
 		})
 		require.ErrorIs(t, err, zkrecipes.ErrLost)

@@ -1,0 +1,132 @@
+package zkrecipes
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// Recipes that take turns by other rules, or whose tokens do not compare, must not use one
+// path. The data of the znodes name the recipe.
+
+// recipeUse uses a path and returns what gives it back.
+type recipeUse func(c *Client, path string) (release func() error, err error)
+
+// recipeUses are the recipes with a place, by name.
+var recipeUses = map[string]recipeUse{
+	"mutex": func(c *Client, path string) (func() error, error) {
+		l, err := NewMutex(c, path).Lock(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		return l.Release, nil
+	},
+	"kept mutex": func(c *Client, path string) (func() error, error) {
+		l, err := NewMutex(c, path, KeepFor(1)).Lock(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		return l.Release, nil
+	},
+	"rwlock": func(c *Client, path string) (func() error, error) {
+		l, err := NewRWLock(c, path).RLock(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		return l.Release, nil
+	},
+	"election": func(c *Client, path string) (func() error, error) {
+		term, err := NewElection(c, path).Campaign(context.Background(), nil)
+		if err != nil {
+			return nil, err
+		}
+		return term.Resign, nil
+	},
+	"semaphore": func(c *Client, path string) (func() error, error) {
+		l, err := NewSemaphore(c, path, 2).Acquire(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		return l.Release, nil
+	},
+	"queue": func(c *Client, path string) (func() error, error) {
+		_, err := NewQueue(c, path, nil).Put(context.Background(), nil)
+		return func() error { return nil }, err
+	},
+	"double barrier": func(c *Client, path string) (func() error, error) {
+		v, err := NewDoubleBarrier(c, path, 1).Enter(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		return func() error { return v.Leave(context.Background()) }, nil
+	},
+	"barrier": func(c *Client, path string) (func() error, error) {
+		_, err := NewBarrier(c, path, 1).Wait(context.Background())
+		return func() error { return nil }, err
+	},
+}
+
+func TestRecipesRefuseThePathOfAnother(t *testing.T) {
+	unnoticed := map[[2]string]bool{ // see ErrPathInUse
+		{"mutex", "kept mutex"}: true, {"kept mutex", "mutex"}: true, // the same recipe
+		{"mutex", "rwlock"}: true, {"rwlock", "mutex"}: true, // noticed if places of both stand in the line
+		{"kept mutex", "rwlock"}: true, {"rwlock", "kept mutex"}: true,
+		{"queue", "double barrier"}: true,                                 // their znodes have other names
+		{"semaphore", "barrier"}:    true, {"barrier", "semaphore"}: true, // they share the number
+	}
+	for first, one := range recipeUses {
+		for second, other := range recipeUses {
+			if first == second || unnoticed[[2]string{first, second}] {
+				continue
+			}
+			t.Run(second+" after "+first, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					a := w.stranger(nil)
+					for _, c := range []*Client{a, w.stranger(nil)} {
+						release, err := one(a, "/one")
+						require.NoError(t, err)
+						require.NoError(t, release())
+						synctest.Wait()
+						_, err = other(c, "/one")
+						require.ErrorIs(t, err, ErrPathInUse)
+						release, err = one(a, "/one") // it is not disturbed
+						require.NoError(t, err)
+						require.NoError(t, release())
+					}
+				})
+			})
+		}
+	}
+}
+
+// A lock that one process has used as a Mutex may be used as an RWLock afterwards.
+func TestMutexAndRWLockMayUseAPathOneAfterTheOther(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		for range 2 {
+			require.NoError(t, NewMutex(c, "/one").Do(t.Context(), nothing))
+			require.NoError(t, NewRWLock(c, "/one").RDo(t.Context(), nothing))
+		}
+	})
+}
+
+// A line without this library's data may be Curator's.
+func TestLocksUseAPathWithoutAMarker(t *testing.T) {
+	for _, data := range []string{"", "mine", "-1", "02", "zkrecipes"} {
+		for _, name := range []string{"mutex", "rwlock", "election"} {
+			inBubble(t, func(t *testing.T, w *world) {
+				conn := w.bare()
+				_, err := conn.Create("/one", []byte(data), 0, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+				_, err = conn.Create("/one/s", []byte("mine"), 0, zk.WorldACL(zk.PermAll)) // no queue's
+				require.NoError(t, err)
+				release, err := recipeUses[name](w.stranger(nil), "/one")
+				require.NoError(t, err, "%s at %q", name, data)
+				require.NoError(t, release())
+			})
+		}
+	}
+}

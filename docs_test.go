@@ -43,6 +43,17 @@ func TestTheFirstExampleOfDocGoIsREADMEs(t *testing.T) {
 	t.Error("README.md has no code")
 }
 
+func TestREADMEHas900WordsAtMostBesideItsCode(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	words := len(strings.Fields(string(text)))
+	for _, block := range markdown.Parse(string(text)).Blocks {
+		words -= len(strings.Fields(strings.Join(block.Code, "\n")))
+	}
+	require.LessOrEqual(t, words, 900)
+	require.Greater(t, words, 300)
+}
+
 func TestTheChecksOfTheDocumentsFindWhatIsWrong(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	program := file("package p\n\nfunc f() {\n\tif a() {\n\t\tb()\n\n\t\tc()\n\t}\n}\n")

@@ -30,7 +30,8 @@ import (
 //
 // Until that is so, Put, PutAll, Redrive, Remove, Purge, Resize, Shut and Open work, so that
 // those who finish their work can hand it on. From then on they return ErrClosed, and
-// Shutdown waits for those under way, except a Put that waits for room. Calls that only
+// Shutdown waits for the transactions under way: a Purge or a Redrive that takes several may
+// return ErrClosed in the middle, with the number of those that were done. Calls that only
 // read, Observe among them, work until the Client is closed.
 //
 //   - nil, or the error of Close, is returned if all was over before ctx ended. That is so,
@@ -42,7 +43,8 @@ import (
 // Shutdown may be called again, also while another call waits. The Client is closed as soon
 // as ctx ends for one of them. In a handler of Serve, in the function of Do or Lead, or by a
 // holder that has yet to release, Shutdown would wait for itself, until ctx ends. A Trace
-// function may call it. The functions that follow are called after it has returned.
+// function may call it, but not AcquireStart. The functions that follow are called after it
+// has returned.
 //
 // Shutdown costs nothing but the deletion of the kept places, and what Close costs.
 func (c *Client) Shutdown(ctx context.Context) error {

@@ -26,17 +26,25 @@ type Visit struct {
 
 // Path returns the path of the DoubleBarrier as the caller gave it, without
 // Options.Prefix.
-func (v *Visit) Path() string { return v.l.Path() }
+func (v *Visit) Path() string { return v.held().Path() }
+
+// held returns the member's lease, nil if there is none.
+func (v *Visit) held() *Lease {
+	if v == nil {
+		return nil
+	}
+	return v.l
+}
 
 // Context returns a context that ends with parent or with the visit. Its cause is
 // ErrReleased if Leave was called, ErrLost if the visit was lost (its session ended,
 // or its znode was deleted), and ErrClosed if the Client was closed. parent must not
 // be nil.
-func (v *Visit) Context(parent context.Context) context.Context { return v.l.Context(parent) }
+func (v *Visit) Context(parent context.Context) context.Context { return v.held().Context(parent) }
 
 // Err returns nil while the visit lasts, and from then on an error that is ErrReleased,
 // ErrLost or ErrClosed. It sends nothing.
-func (v *Visit) Err() error { return v.l.Err() }
+func (v *Visit) Err() error { return v.held().Err() }
 
 // Leave ends the visit, and returns when all members for which the barrier was opened
 // have left or died. It does not wait for members that came for a later opening. It

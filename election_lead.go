@@ -44,17 +44,22 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 		return fail("lead", r.path(), ErrClosed)
 	}
 	defer r.c.held.end()
-	ctx, done := r.c.bindWait(ctx)
+	bound, done := r.c.bindWait(ctx)
 	defer done()
+	// Other Clients may get this one, so its end must not look like theirs.
+	leading, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(r.c.waiting, func() { end(ErrClosed) })()
 	for {
-		if again, err := e.leadOnce(ctx, value, f); !again {
+		if again, err := e.leadOnce(bound, leading, value, f); !again {
 			return err
 		}
 	}
 }
 
-// leadOnce campaigns and leads for one term. again: it was lost.
-func (e *Election) leadOnce(ctx context.Context, value []byte, f func(context.Context, *Term) error) (again bool, err error) {
+// leadOnce campaigns with ctx and leads for one term. f's context is derived from leading.
+// again: the term was lost.
+func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(context.Context, *Term) error) (again bool, err error) {
 	c, path := e.line.c, e.line.path
 	turn, err := c.takeLead(ctx, path)
 	if err != nil {
@@ -79,7 +84,7 @@ func (e *Election) leadOnce(ctx context.Context, value []byte, f func(context.Co
 			err = errors.Join(err, resigned)
 		}
 	}()
-	return false, f(t.Context(ctx), t)
+	return false, f(t.Context(leading), t)
 }
 
 // leadTurn is the turn of a call of Lead in its process.

@@ -283,3 +283,23 @@ func TestA36LeadWithinLeadReturnsErrDeadlockAfterTheLoss(t *testing.T) {
 		w.noLeader()
 	})
 }
+
+// The function given to Lead may use other Clients with its context, which are not closed.
+func TestShutdownOfALeadersClientDoesNotLookLikeThatOfAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := w.stranger(nil), w.stranger(nil)
+		var served, cause error
+		lead := harness.GoErr(t, func(ctx context.Context) error {
+			return NewElection(a, "/e").Lead(ctx, nil, func(ctx context.Context, _ *Term) error {
+				served = NewQueue(b, w.path, nil).Serve(ctx, func(context.Context, *Item) error { return nil })
+				cause = context.Cause(ctx)
+				return nil
+			})
+		})
+		synctest.Wait()
+		require.NoError(t, a.Shutdown(t.Context()))
+		_, _ = lead.Wait()
+		require.NoError(t, served, "its context has ended")
+		require.ErrorIs(t, cause, ErrClosed)
+	})
+}

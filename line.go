@@ -213,9 +213,15 @@ func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
 		case stat.EphemeralOwner != 0:
 			return lineState{}, zk.ErrNoChildrenForEphemerals
 		case len(data) == 0:
+			if stat.NumChildren > 0 { // before the first join writes the marker of another recipe
+				if err := l.checkNoQueue(ctx, s); err != nil {
+					return lineState{}, err
+				}
+			}
 			return lineState{version: stat.Version}, nil
 		}
-		if err := l.checkData(data); err != nil {
+		// A guest's data are its own: what it holds now says nothing of the recipe.
+		if err := l.checkData(data); err != nil && !(ok && state.guest && isSize(data)) {
 			return lineState{}, err
 		}
 		switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -129,4 +130,38 @@ func TestLocksUseAPathWithoutAMarker(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A znode of somebody's own that is used as a lock may come to hold a number under the lock.
+// That is no other recipe's.
+func TestALockOnAZnodeGoesOnWhenItComesToHoldANumber(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		_, err := w.bare().Create("/counter", []byte("0"), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		c, waiter := w.stranger(nil), w.stranger(nil)
+		l := lockOn(t, NewMutex(c, "/counter"))
+		next := lockLater(t, NewMutex(waiter, "/counter"))
+		synctest.Wait()
+		_, err = l.Commit(t.Context(), OpSet("/counter", []byte("1"), -1))
+		require.NoError(t, err)
+		time.Sleep(idleLine + time.Second)
+		require.True(t, w.srv.Expire(sessionID(waiter)))
+		time.Sleep(time.Minute)
+		require.True(t, next.Waiting(), "the wait goes on in the next session")
+		require.NoError(t, l.Release())
+		require.NoError(t, next.Get().Release())
+		require.NoError(t, NewMutex(c, "/counter").Do(t.Context(), nothing))
+	})
+}
+
+func TestALockThatIsRefusedOnAQueuesPathWritesNothingThere(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		putOn(t, NewQueue(c, "/one", nil), "0")
+		_, err := NewMutex(c, "/one").Lock(t.Context())
+		require.ErrorIs(t, err, ErrPathInUse)
+		data, _, err := w.bare().Get("/one")
+		require.NoError(t, err)
+		require.Empty(t, data)
+	})
 }

@@ -151,7 +151,7 @@ func (ls *Leases) All() []*Lease { return slices.Clone(ls.given) }
 // Lease.Context. LockAll and Lock on any of the paths return ErrDeadlock with it. parent
 // must not be nil.
 func (ls *Leases) Context(parent context.Context) context.Context {
-	if len(ls.held) == 0 {
+	if ls == nil || len(ls.held) == 0 {
 		return endedContext(parent, ls.Err())
 	}
 	for _, l := range ls.held {
@@ -163,7 +163,7 @@ func (ls *Leases) Context(parent context.Context) context.Context {
 // Err returns nil while all the locks are held, and else why one of them is not; see
 // Lease.Err.
 func (ls *Leases) Err() error {
-	if len(ls.held) == 0 {
+	if ls == nil || len(ls.held) == 0 {
 		return fail("hold", "", errZeroValue)
 	}
 	for _, l := range ls.held {
@@ -178,7 +178,7 @@ func (ls *Leases) Err() error {
 // as Lease.Release does each. It goes on after an error and returns all errors, joined. A
 // second Release does nothing and returns the same.
 func (ls *Leases) Release() error {
-	if len(ls.held) == 0 {
+	if ls == nil || len(ls.held) == 0 {
 		return fail("release", "", errZeroValue)
 	}
 	return releaseAll(ls.held)

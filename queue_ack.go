@@ -79,6 +79,9 @@ func (a *ackTransaction) run(ctx context.Context) error {
 		for ; a.tries < zkconn.MaxTries; a.tries++ {
 			again := false
 			if done, again, err = a.try(ctx); !again {
+				if done { // maybe after the caller has left
+					a.it.claim.settle()
+				}
 				return done, err
 			}
 		}
@@ -88,7 +91,7 @@ func (a *ackTransaction) run(ctx context.Context) error {
 		a.leaveNext()
 	}
 	a.reserved(err)
-	if err == nil || errors.Is(err, ErrLost) {
+	if errors.Is(err, ErrLost) {
 		a.it.claim.settle()
 	}
 	a.it.q.noteAck(time.Since(began))

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -178,5 +179,23 @@ func TestAcksOfABatchDoNotReadAhead(t *testing.T) {
 		})
 		require.Equal(t, 80, requests[opAck])
 		require.LessOrEqual(t, requests["getChildren2"], 12)
+	})
+}
+
+// An ack that is completed after its caller has left ends the count of what is held.
+func TestAckInTheBackgroundEndsTheCountOfTheItem(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q, link := w.consumerWithLink()
+		putOn(t, q, "0")
+		it := takeOn(t, q)
+		s, _ := q.c.session()
+		require.EqualValues(t, 1, s.queue(q.abs()).held.Load())
+		link.SetLatency(100 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, it.Ack(ctx), ErrUncertain)
+		time.Sleep(time.Second)
+		require.ErrorIs(t, it.Err(), ErrReleased)
+		require.Zero(t, s.queue(q.abs()).held.Load())
 	})
 }

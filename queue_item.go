@@ -40,12 +40,20 @@ type Item struct {
 
 // Path returns the path of the queue as the caller gave it, without Options.Prefix. It is
 // empty for a zero Item.
-func (it *Item) Path() string { return it.lease.Path() }
+func (it *Item) Path() string { return it.held().Path() }
+
+// held returns the lease of the claim, nil if there is none.
+func (it *Item) held() *Lease {
+	if it == nil {
+		return nil
+	}
+	return it.lease
+}
 
 // check refuses an item that no queue has returned, and a nil context.
 func (it *Item) check(ctx context.Context) error {
 	switch {
-	case it.lease.isZero():
+	case it.held().isZero():
 		return errZeroValue
 	case ctx == nil:
 		return errNilContext
@@ -56,21 +64,21 @@ func (it *Item) check(ctx context.Context) error {
 // Context returns a context that ends with parent or with the claim. Its cause is
 // ErrReleased if the item was acked or given back, ErrLost if it was lost, and
 // ErrClosed if the Client was closed. parent must not be nil.
-func (it *Item) Context(parent context.Context) context.Context { return it.lease.Context(parent) }
+func (it *Item) Context(parent context.Context) context.Context { return it.held().Context(parent) }
 
 // Err returns nil while the item is claimed, and from then on an error that is
 // ErrReleased, ErrLost or ErrClosed. It sends nothing.
-func (it *Item) Err() error { return it.lease.Err() }
+func (it *Item) Err() error { return it.held().Err() }
 
 // ValidUntil returns the time until which the claim is known to be held if the servers
 // send nothing more. See Lease.ValidUntil.
-func (it *Item) ValidUntil() time.Time { return it.lease.ValidUntil() }
+func (it *Item) ValidUntil() time.Time { return it.held().ValidUntil() }
 
 // Token returns the fencing token of the claim. It grows with every claim in the queue,
 // and so with every delivery of this item. A store should compare it per ItemID, never per
 // queue: consumers of several items hold at the same time, and the one with the lower Token
 // is right for its item.
-func (it *Item) Token() Token { return it.lease.Token() }
+func (it *Item) Token() Token { return it.held().Token() }
 
 // Ack removes the item for good and carries out ops, all in one transaction. So what ops
 // do in ZooKeeper is done exactly once, however often the item was delivered. To put
@@ -99,7 +107,7 @@ func (it *Item) Token() Token { return it.lease.Token() }
 // With ops it costs one of each more, the first time in a session.
 func (it *Item) Ack(ctx context.Context, ops ...Op) error {
 	if err := it.check(ctx); err != nil {
-		return it.lease.fail("ack an item of", err)
+		return it.held().fail("ack an item of", err)
 	}
 	mapped, err := it.q.c.mapOps(ops)
 	if err == nil {
@@ -110,7 +118,7 @@ func (it *Item) Ack(ctx context.Context, ops ...Op) error {
 		}
 		err = a.run(ctx)
 	}
-	return it.lease.fail("ack an item of", err)
+	return it.held().fail("ack an item of", err)
 }
 
 // Nack gives the item back, in its old position. The next consumer gets it, with an
@@ -125,7 +133,7 @@ func (it *Item) Ack(ctx context.Context, ops ...Op) error {
 // Nack costs one request and one commit.
 func (it *Item) Nack(ctx context.Context) error {
 	if err := it.check(ctx); err != nil {
-		return it.lease.fail("nack an item of", err)
+		return it.held().fail("nack an item of", err)
 	}
 	done := make(chan error, 1)
 	it.q.c.tasks.Start(func() { done <- it.lease.Release() })
@@ -141,6 +149,6 @@ func (it *Item) Nack(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-it.lease.g.over: // from here on nobody can ack it
-		return it.lease.fail("nack an item of", zkconn.ContextErr(ctx))
+		return it.held().fail("nack an item of", zkconn.ContextErr(ctx))
 	}
 }

@@ -40,10 +40,10 @@ import (
 // queue that the Client has not used yet.
 func (it *Item) AckPut(ctx context.Context, to *Queue, items [][]byte, ops ...Op) ([]ItemID, error) {
 	if err := it.check(ctx); err != nil {
-		return nil, it.lease.fail("ack an item of", err)
+		return nil, it.held().fail("ack an item of", err)
 	}
 	ids, err := it.ackPut(ctx, to, items, ops)
-	return ids, it.lease.fail("ack an item of", err)
+	return ids, it.held().fail("ack an item of", err)
 }
 
 func (it *Item) ackPut(ctx context.Context, to *Queue, datas [][]byte, ops []Op) ([]ItemID, error) {

@@ -81,7 +81,7 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 	switch {
 	case s.cutShort.Load():
 		return q.fail("serve", fmt.Errorf("a handler was at work %v after the context had ended: %w", q.opts.DrainTimeout, err))
-	case errors.Is(err, ErrClosed):
+	case zkconn.WasStopped(bound):
 		return q.fail("serve", err)
 	}
 	return nil

@@ -22,8 +22,10 @@ import (
 // delays the others, never a lock. At most 10,000 calls wait, those of the Logger included.
 // What comes while so many wait is dropped and counted, see the fields Dropped.
 //
-// All functions may call the library, even Close, which does not wait for them. If a
-// function panics, the panic is logged, and what called it goes on.
+// All functions may call the library, even Close, which does not wait for them. AcquireStart
+// must not call Shutdown, which waits for the call that it is part of, and must return: do
+// not end its goroutine (runtime.Goexit, which testing.T.FailNow calls). If a function
+// panics, the panic is logged, and what called it goes on.
 type Trace struct {
 	// AcquireStart: an acquisition begins. Nothing has been sent for it yet. It is called
 	// at once, so the call goes on when it returns.
@@ -39,7 +41,8 @@ type Trace struct {
 	// (KeepFor, Take) is not reported.
 	Queued func(context.Context, TraceQueued)
 	// AcquireEnd: the acquisition has succeeded or failed. It also failed if it was
-	// refused (ErrLocked, ErrEmpty, ErrDeadlock) or canceled.
+	// refused (ErrLocked, ErrEmpty, ErrDeadlock) or canceled. LockAll and Lead refuse a
+	// context of the holder before they begin an acquisition.
 	AcquireEnd func(context.Context, TraceAcquireEnd)
 	// HoldEnd: what an acquisition got is no longer held.
 	HoldEnd func(TraceHoldEnd)

@@ -137,6 +137,12 @@ func (e *ContextError) Unwrap() error { return e.Err }
 // caller's own context lives on. ContextErr returns err alone for it.
 func Stopped(err error) error { return stopped{err} }
 
+// WasStopped reports whether ctx ended with a cause that Stopped made.
+func WasStopped(ctx context.Context) bool {
+	_, ok := context.Cause(ctx).(stopped)
+	return ok
+}
+
 type stopped struct{ error }
 
 func (s stopped) Unwrap() error { return s.error }

@@ -23,7 +23,7 @@ type Contender struct {
 	// Held: it holds the lock, or its process keeps it (KeepFor). A member of a barrier no
 	// longer waits: its round was opened with it, or it has entered the DoubleBarrier.
 	Held   bool
-	Reader bool // it shares the lock with other readers
+	Reader bool // it shares the lock with other readers, as a lease that is Shared
 	// Token is the fencing token once it holds. A downgraded lease keeps its writer's. If
 	// the lock is kept, this is the token of the process's first hold: the servers do not
 	// know the number of the present one. It is zero for a member of a barrier.

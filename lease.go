@@ -153,7 +153,8 @@ func (l *Lease) Path() string {
 }
 
 // Shared reports whether others may hold the lock at the same time: the lease is a reader's of
-// an RWLock, or a writer's that was downgraded. It is false for a zero Lease.
+// an RWLock, or a writer's that was downgraded. Contender.Reader says the same of a place in
+// the line. It is false for a zero Lease.
 func (l *Lease) Shared() bool { return !l.isZero() && !l.g.place().kind.exclusive() }
 
 // Token returns the fencing token of the grant. Re-entries share it. It is 0 for a zero
@@ -182,7 +183,8 @@ func (l *Lease) Check() *zk.CheckVersionRequest {
 // Get reads a znode on the session that holds the lock, so it sees at least what was
 // committed before the grant. It blocks until a server answers, ctx ends or the
 // lease's session ends. If the lease has ended by the time of the answer, it returns
-// ErrReleased, ErrLost or ErrClosed, and no data. It costs one request.
+// ErrReleased, ErrLost or ErrClosed, and no data. path is under Options.Prefix, like a
+// lock's. It costs one request.
 func (l *Lease) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	if l.isZero() {
 		return nil, nil, fail("get", path, errZeroValue)
@@ -190,7 +192,8 @@ func (l *Lease) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) 
 	return leaseRead(ctx, l, "get", path, l.g.s.Get)
 }
 
-// Children is like Get but lists a znode's children.
+// Children is like Get but lists a znode's children, by their names alone. path is under
+// Options.Prefix.
 func (l *Lease) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	if l.isZero() {
 		return nil, nil, fail("list", path, errZeroValue)

@@ -55,6 +55,10 @@ func (w *RWLock) Lock(ctx context.Context) (*Lease, error) {
 // fails like Mutex.Lock. With a context of the writer or of a reader it returns
 // ErrDeadlock, or re-enters if that is a Reentrant context (Lease.Reentrant).
 //
+// A re-entry is not a downgrade: with the writer's Reentrant context, RLock re-enters the
+// write lock. The lease that it returns is not Shared, and other readers stay out. Use
+// Lease.Downgrade to let them in.
+//
 // Cost: one request and one commit if nobody is in the line. One more request if only
 // readers are. Three more behind a writer, and none between the writer's release and
 // the grant.
@@ -93,8 +97,8 @@ func (w *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 	return r.listContenders(ctx, r.contendersIn)
 }
 
-// Downgrade is like Lease.Downgrade, and returns an error if l is not a lease of this
-// lock.
+// Downgrade is the same as Lease.Downgrade, except that it returns an error if l is not a
+// lease of this lock.
 func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	r := w.self()
 	if err := r.check(ctx); err != nil {
@@ -113,9 +117,10 @@ func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 //
 // Downgrade blocks until a server answers. If ctx ends first, or the connection is
 // lost, the downgrade is carried out in the background or not at all: the lease is held
-// either way, and a second Downgrade waits for the first. An error is returned while the
-// lease has open re-entries, if it is a re-entry, or if it is not a lease of an RWLock.
-// ErrLost or ErrReleased is returned if the lease has ended.
+// either way, and a second Downgrade waits for the first. An error is returned if the
+// lease is not of an RWLock, or if other leases of the same grant are open: of all the
+// leases of a writer and its re-entries, only the last may be downgraded. ErrLost or
+// ErrReleased is returned if the lease has ended.
 //
 // Cost: one request and one commit.
 func (l *Lease) Downgrade(ctx context.Context) error {

@@ -3,7 +3,10 @@ package fromcurator
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -11,11 +14,8 @@ import (
 )
 
 func TestCodeOfTheDocumentWorks(t *testing.T) {
-	srv := zktest.NewServer(t)
+	client := dial(t, zktest.NewServer(t))
 	ctx := t.Context()
-	client, err := zkrecipes.Dial(ctx, []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	defer client.Close()
 	calls := 0
 	work := func(context.Context) error { calls++; return nil }
 
@@ -28,6 +28,7 @@ func TestCodeOfTheDocumentWorks(t *testing.T) {
 		require.Equal(t, []int{0, 1}, slots)
 		return work(ctx)
 	}))
+	require.NoError(t, reentry(ctx, client, work))
 	require.NoError(t, multiLock(ctx, client, work))
 	require.NoError(t, leader(ctx, client, work))
 	require.NoError(t, guarded(ctx, client, work))
@@ -45,18 +46,105 @@ func TestCodeOfTheDocumentWorks(t *testing.T) {
 		cancel()
 		return nil
 	}))
-	require.Equal(t, 7, calls)
+	require.Equal(t, 8, calls)
 }
 
-func TestMutexOfTheDocumentReportsThatItIsBusy(t *testing.T) {
-	srv := zktest.NewServer(t)
+func dial(t *testing.T, srv *zktest.Server) *zkrecipes.Client {
 	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
 	require.NoError(t, err)
-	defer client.Close()
-	lease, err := zkrecipes.NewMutex(client, "/locks/orders").Lock(t.Context())
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func TestOnlyTheLimitOfTheWaitIsReportedAsBusy(t *testing.T) {
+	srv := zktest.NewServer(t)
+	client := dial(t, srv)
+	orders := zkrecipes.NewMutex(client, "/locks/orders")
+	lease, err := orders.Lock(t.Context())
 	require.NoError(t, err)
-	defer lease.Release()
-	ctx, cancel := context.WithTimeout(t.Context(), 1)
+	_, err = lockWithin(t.Context(), time.Millisecond, orders.Lock)
+	require.ErrorIs(t, err, errBusy)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, mutex(ctx, client, nil), errBusy)
+	err = mutex(ctx, client, nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, errBusy, "the caller's own deadline")
+
+	require.NoError(t, lease.Release())
+	lease, err = lockWithin(t.Context(), time.Hour, orders.Lock)
+	require.NoError(t, err)
+	require.NoError(t, lease.Context(t.Context()).Err(), "the work is not bound to the wait")
+	require.NoError(t, lease.Release())
+}
+
+func TestALossDuringTheWorkIsReported(t *testing.T) {
+	srv := zktest.NewServer(t)
+	client := dial(t, srv)
+	err := mutex(t.Context(), client, func(ctx context.Context, _ zkrecipes.Token) error {
+		srv.Expire(srv.Sessions()[0].ID)
+		<-ctx.Done()
+		return nil
+	})
+	require.ErrorIs(t, err, zkrecipes.ErrLost)
+}
+
+func TestTwoZnodesChangeTogether(t *testing.T) {
+	srv := zktest.NewServer(t)
+	client := dial(t, srv)
+	lock := zkrecipes.NewRWLock(client, "/config/lock")
+	require.NoError(t, lock.Do(t.Context(), func(ctx context.Context, lease *zkrecipes.Lease) error {
+		_, err := lease.Commit(ctx, zkrecipes.OpCreate("/config/routes", nil, 0, nil))
+		return err
+	}))
+	require.ErrorIs(t, twoZnodes(t.Context(), client, []byte("r"), []byte("b")), zk.ErrNoNode)
+	require.NoError(t, lock.Do(t.Context(), func(ctx context.Context, lease *zkrecipes.Lease) error {
+		routes, _, err := lease.Get(ctx, "/config/routes")
+		require.NoError(t, err)
+		require.Empty(t, routes, "neither was written")
+		_, err = lease.Commit(ctx, zkrecipes.OpCreate("/config/backends", nil, 0, nil))
+		return err
+	}))
+	require.NoError(t, twoZnodes(t.Context(), client, []byte("r"), []byte("b")))
+	require.NoError(t, lock.RDo(t.Context(), func(ctx context.Context, lease *zkrecipes.Lease) error {
+		for path, want := range map[string]string{"/config/routes": "r", "/config/backends": "b"} {
+			data, _, err := lease.Get(ctx, path)
+			require.NoError(t, err)
+			require.Equal(t, want, string(data))
+		}
+		return nil
+	}))
+}
+
+func TestWorkEndsWithTheConnection(t *testing.T) {
+	srv := zktest.NewServer(t)
+	err := suspended(t.Context(), []string{srv.Addr()}, func(ctx context.Context) error {
+		require.NoError(t, ctx.Err())
+		srv.Disconnect(srv.Sessions()[0].ID)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	require.ErrorIs(t, err, errSuspended)
+	require.NotErrorIs(t, err, zkrecipes.ErrLost, "the lock was still held")
+}
+
+func TestWorkMayBeginAgainAfterAReconnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := newConnection()
+		in := func() error {
+			ctx, cancel := conn.context(t.Context())
+			defer cancel()
+			synctest.Wait()
+			return ctx.Err()
+		}
+		require.NoError(t, in(), "before the first event")
+		conn.changed(zkrecipes.TraceSession{State: zkrecipes.SessionConnected})
+		require.NoError(t, in())
+		conn.changed(zkrecipes.TraceSession{State: zkrecipes.SessionDisconnected})
+		require.Error(t, in())
+		conn.changed(zkrecipes.TraceSession{State: zkrecipes.SessionExpired})
+		require.Error(t, in())
+		conn.changed(zkrecipes.TraceSession{State: zkrecipes.SessionConnected})
+		require.NoError(t, in())
+	})
 }

@@ -24,7 +24,7 @@ func keep(ctx context.Context, client *zkrecipes.Client, update func(context.Con
 }
 
 // nightly runs the report in one process of several.
-func nightly(ctx context.Context, client *zkrecipes.Client, report func(context.Context) error) error {
+func nightly(ctx context.Context, client *zkrecipes.Client, report func(context.Context) error) (err error) {
 	lease, err := zkrecipes.NewMutex(client, "/locks/report").TryLock(ctx)
 	if errors.Is(err, zkrecipes.ErrLocked) {
 		return nil // another process writes it
@@ -32,6 +32,6 @@ func nightly(ctx context.Context, client *zkrecipes.Client, report func(context.
 	if err != nil {
 		return err
 	}
-	defer lease.Release()
+	defer func() { err = errors.Join(err, lease.Release()) }()
 	return report(lease.Context(ctx))
 }

@@ -44,3 +44,13 @@ func TestOneProcessWritesTheReport(t *testing.T) {
 	}))
 	require.Equal(t, 1, written)
 }
+
+func TestALossDuringTheReportIsReported(t *testing.T) {
+	srv := zktest.NewServer(t)
+	err := nightly(t.Context(), dial(t, srv), func(ctx context.Context) error {
+		srv.Expire(srv.Sessions()[0].ID)
+		<-ctx.Done()
+		return nil
+	})
+	require.ErrorIs(t, err, zkrecipes.ErrLost)
+}

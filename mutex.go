@@ -140,7 +140,9 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 
 // Do runs f with the lock and then releases it, even if f panics. f's context is the
 // lease's: it ends when the lock is lost. Do returns f's error, joined with ErrLost
-// if the lock was lost before the end, even if f returned nil.
+// if the lock was lost before the end, even if f returned nil. If the Client was closed
+// while f ran, the error is joined with ErrClosed instead. If the lock could not be taken,
+// f does not run, and Do returns the error of Lock.
 //
 // So ErrLost alone does not say how far f got. f may have returned ErrLost itself, because its
 // Commit was refused, or it may have succeeded, and the loss was noticed by the release. nil

@@ -23,15 +23,15 @@ func keep(ctx context.Context, client *zkrecipes.Client, update func(context.Con
 	return nil
 }
 
-// nightly runs the report in one process of several.
-func nightly(ctx context.Context, client *zkrecipes.Client, report func(context.Context) error) (err error) {
-	lease, err := zkrecipes.NewMutex(client, "/locks/report").TryLock(ctx)
+// sweepOnce sweeps, unless another process sweeps at this moment.
+func sweepOnce(ctx context.Context, client *zkrecipes.Client, sweep func(context.Context) error) (err error) {
+	lease, err := zkrecipes.NewMutex(client, "/locks/sweep").TryLock(ctx)
 	if errors.Is(err, zkrecipes.ErrLocked) {
-		return nil // another process writes it
+		return nil // another process is at it
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lease.Release()) }()
-	return report(lease.Context(ctx))
+	return sweep(lease.Context(ctx))
 }

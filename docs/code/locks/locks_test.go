@@ -31,23 +31,28 @@ func TestAKeptLockCostsAFewRequests(t *testing.T) {
 	require.Less(t, srv.Counts().Transactions, 40) // a place is taken anew after 256 holds
 }
 
-func TestOneProcessWritesTheReport(t *testing.T) {
+func TestOneProcessSweepsAtATime(t *testing.T) {
 	srv := zktest.NewServer(t)
 	one, other := dial(t, srv), dial(t, srv)
-	written := 0
-	require.NoError(t, nightly(t.Context(), one, func(ctx context.Context) error {
-		written++
-		return nightly(ctx, other, func(context.Context) error {
-			written++
+	var swept []string
+	sweep := func(name string) func(context.Context) error {
+		return func(context.Context) error {
+			swept = append(swept, name)
 			return nil
-		})
+		}
+	}
+	require.NoError(t, sweepOnce(t.Context(), one, func(ctx context.Context) error {
+		swept = append(swept, "one")
+		return sweepOnce(ctx, other, sweep("other"))
 	}))
-	require.Equal(t, 1, written)
+	require.Equal(t, []string{"one"}, swept)
+	require.NoError(t, sweepOnce(t.Context(), other, sweep("other")))
+	require.Equal(t, []string{"one", "other"}, swept, "a lock does not tell that it was done")
 }
 
 func TestALossDuringTheReportIsReported(t *testing.T) {
 	srv := zktest.NewServer(t)
-	err := nightly(t.Context(), dial(t, srv), func(ctx context.Context) error {
+	err := sweepOnce(t.Context(), dial(t, srv), func(ctx context.Context) error {
 		srv.Expire(srv.Sessions()[0].ID)
 		<-ctx.Done()
 		return nil

@@ -1,0 +1,102 @@
+// Package jobs has the code of docs/jobs.md.
+package jobs
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+var errFenced = errors.New("refused: a later holder has written")
+
+// nightly works for each day that is due, until ctx ends or the Client is closed.
+func nightly(ctx context.Context, client *zkrecipes.Client, db *sql.DB, work func(context.Context, *sql.Tx, string) error) error {
+	lock := zkrecipes.NewMutex(client, "/locks/report")
+	next := time.NewTicker(time.Minute)
+	defer next.Stop()
+	for {
+		err := catchUp(ctx, lock, db, work)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, zkrecipes.ErrClosed):
+			return err
+		case errors.Is(err, errFenced) && !errors.Is(err, zkrecipes.ErrLost):
+			log.Print("ALERT: fences may be ahead: ", err)
+		case err != nil: // ErrLost among others: the day is not done, or it is recorded
+			log.Print("trying again: ", err)
+		}
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// catchUp works for each day that has ended and is not recorded, the earliest first.
+func catchUp(ctx context.Context, lock *zkrecipes.Mutex, db *sql.DB, work func(context.Context, *sql.Tx, string) error) error {
+	for {
+		day, err := due(ctx, db, lock.Path())
+		if err != nil || day == "" {
+			return err
+		}
+		if err := runOnce(ctx, lock, db, day, work); err != nil {
+			return err
+		}
+	}
+}
+
+// due returns the first day that is over and not recorded, "" if there is none. The first
+// row is inserted by hand, for the day before the first one.
+func due(ctx context.Context, db *sql.DB, job string) (day string, err error) {
+	err = db.QueryRowContext(ctx, `
+		SELECT to_char(max(period) + 1, 'YYYY-MM-DD') FROM job_done
+		WHERE job = $1 HAVING max(period) + 1 < (now() AT TIME ZONE 'UTC')::date`, job).Scan(&day)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return day, err
+}
+
+// runOnce works for a period, unless that is recorded, and records it.
+func runOnce(ctx context.Context, lock *zkrecipes.Mutex, db *sql.DB, period string, work func(context.Context, *sql.Tx, string) error) error {
+	return lock.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
+		tx, err := db.BeginTx(ctx, nil) // rolled back if the lock is lost
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // does nothing after Commit
+		ok, err := changes(tx.ExecContext(ctx, `
+			INSERT INTO lock_fence (lock, fence) VALUES ($1, $2)
+			ON CONFLICT (lock) DO UPDATE SET fence = EXCLUDED.fence
+			WHERE lock_fence.fence <= EXCLUDED.fence`, lock.Path(), lease.Token()))
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return errFenced
+		}
+		ok, err = changes(tx.ExecContext(ctx, `
+			INSERT INTO job_done (job, period, token) VALUES ($1, $2, $3)
+			ON CONFLICT (job, period) DO NOTHING`, lock.Path(), period, lease.Token()))
+		if err != nil || !ok {
+			return err // nil: another process has done it
+		}
+		if err := work(ctx, tx, period); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+}
+
+// changes reports whether a statement has changed a row.
+func changes(res sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := res.RowsAffected()
+	return n > 0, err
+}

@@ -1,0 +1,141 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// The test binary is also the program: with asProgram set it runs main.
+const asProgram = "ZKRECIPES_SHUTDOWN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func dial(t *testing.T, srv *zktest.Server) *zkrecipes.Client {
+	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func TestWorkFinishesAfterTheSignal(t *testing.T) {
+	srv := zktest.NewServer(t)
+	client := dial(t, srv)
+	stop, cancel := context.WithCancel(t.Context())
+	shipped := 0
+	err := serve(stop, client, time.Minute, func(ctx context.Context, lease *zkrecipes.Lease) error {
+		cancel()
+		for { // until the Shutdown has begun
+			_, err := zkrecipes.NewMutex(client, "/any").TryLock(t.Context())
+			if errors.Is(err, zkrecipes.ErrClosed) {
+				break
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		_, err := lease.Commit(ctx)
+		shipped++
+		return err
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1, shipped)
+	require.Empty(t, srv.Sessions())
+}
+
+func TestWorkIsCutShortAtTheDeadline(t *testing.T) {
+	srv := zktest.NewServer(t)
+	stop, cancel := context.WithCancel(t.Context())
+	var cause error
+	err := serve(stop, dial(t, srv), 10*time.Millisecond, func(ctx context.Context, _ *zkrecipes.Lease) error {
+		cancel()
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		return nil
+	})
+	require.ErrorIs(t, cause, zkrecipes.ErrClosed)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "the exit code says so")
+}
+
+func TestWorkThatFailsEndsTheService(t *testing.T) {
+	srv := zktest.NewServer(t)
+	failed := errors.New("disk full")
+	err := serve(t.Context(), dial(t, srv), time.Minute, func(context.Context, *zkrecipes.Lease) error { return failed })
+	require.ErrorIs(t, err, failed)
+	require.Empty(t, srv.Sessions())
+}
+
+func TestALoopGoesOnAfterALoss(t *testing.T) {
+	srv := zktest.NewServer(t)
+	stop, cancel := context.WithCancel(t.Context())
+	holds := 0
+	err := serve(stop, dial(t, srv), time.Minute, func(ctx context.Context, _ *zkrecipes.Lease) error {
+		if holds++; holds == 1 {
+			srv.Expire(srv.Sessions()[0].ID)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		cancel()
+		return nil
+	})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, holds, 2)
+}
+
+// Do joins the function's error with ErrClosed, not with ErrLost.
+func TestDoReturnsErrClosedIfTheClientIsClosedMeanwhile(t *testing.T) {
+	client := dial(t, zktest.NewServer(t))
+	own := errors.New("half done")
+	err := zkrecipes.NewMutex(client, "/locks/orders").Do(t.Context(), func(ctx context.Context, _ *zkrecipes.Lease) error {
+		if err := client.Close(); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return own
+	})
+	require.ErrorIs(t, err, own)
+	require.ErrorIs(t, err, zkrecipes.ErrClosed)
+	require.NotErrorIs(t, err, zkrecipes.ErrLost)
+}
+
+func TestTheProgramStopsOnSIGTERM(t *testing.T) {
+	srv := zktest.NewServer(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asProgram+"=1", "ZK_SERVERS="+srv.Addr())
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	defer cmd.Process.Kill()
+	signaled, stopped := false, false
+	for out := bufio.NewScanner(stderr); out.Scan(); {
+		stopped = stopped || strings.HasSuffix(out.Text(), "stopped")
+		if !signaled && strings.Contains(out.Text(), "shipped") {
+			require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+			signaled = true
+		}
+	}
+	require.NoError(t, cmd.Wait(), "the exit code is 0")
+	require.True(t, signaled)
+	require.True(t, stopped)
+	require.Empty(t, srv.Sessions(), "the session was closed")
+	require.Empty(t, srv.Children("/locks/orders"), "the lock was released")
+}

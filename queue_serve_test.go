@@ -92,10 +92,20 @@ func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 				}
 			}
 		}
-		a := serveLater(t, q, handler(time.Hour))
+		var cause error
+		slow := handler(time.Hour)
+		a := serveLater(t, q, func(ctx context.Context, it *Item) error {
+			err := slow(ctx, it)
+			if ctx.Err() != nil {
+				cause = err
+			}
+			return err
+		})
 		synctest.Wait()
 		began := time.Now()
 		err := stop(a)
+		require.ErrorIs(t, cause, context.DeadlineExceeded)
+		require.ErrorContains(t, cause, "DrainTimeout: 10s have passed")
 		require.Equal(t, 10*time.Second, time.Since(began))
 		require.ErrorIs(t, err, context.Canceled)
 		require.EqualError(t, err, "zkrecipes: serve "+w.path+": a handler was at work 10s after the context had ended: context canceled")

@@ -176,7 +176,8 @@ type SessionState int
 const (
 	// SessionConnected: requests pass, for the first time in a session or again.
 	SessionConnected SessionState = 1 + iota
-	// SessionDisconnected: the connection was lost. The session may go on.
+	// SessionDisconnected: the connection was lost. The session may go on. Close and
+	// Shutdown of a connected Client are not reported as one.
 	SessionDisconnected
 	// SessionExpired: the session has ended. The Client opens another one.
 	SessionExpired

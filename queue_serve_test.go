@@ -124,6 +124,29 @@ func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 	})
 }
 
+// DrainTimeout counts from Shutdown, too.
+func TestServeEndsTheHandlersContextsAfterTheDrainTimeoutOfAShutdown(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		q := NewQueue(c, w.path, &QueueOptions{DrainTimeout: 10 * time.Second})
+		putOn(t, q, "x")
+		var cause error
+		a := serveLater(t, q, func(ctx context.Context, _ *Item) error {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return cause
+		})
+		synctest.Wait()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		require.NoError(t, c.Shutdown(ctx))
+		require.Equal(t, 10*time.Second, time.Since(began))
+		require.ErrorIs(t, stop(a), ErrClosed)
+		require.ErrorIs(t, cause, context.DeadlineExceeded)
+	})
+}
+
 // An item whose handler fails stays claimed for the back-off, and is then delivered
 // again. After MaxAttempts it becomes a dead letter.
 func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) {

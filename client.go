@@ -183,7 +183,7 @@ func (c *Client) run() {
 		case <-s.Over():
 			err := fmt.Errorf("%w: %w", ErrLost, s.Cause())
 			s.endGrants(err)
-			c.hooks.log(slog.LevelWarn, "session over", "session", s.ID(), "cause", s.Cause())
+			c.hooks.log(slog.LevelWarn, "session over", "session", s.name(), "cause", s.Cause())
 			s.Close(false, ErrClosed)
 			if s.IsEstablished() {
 				c.hooks.tellSession(s, SessionExpired, "", err)
@@ -215,13 +215,22 @@ func (c *Client) shutdown(s *session) error {
 		}
 	}
 	known := s.IsEstablished() && !s.IsOver()
+	up, _ = s.Connected()
 	clean := s.Close(true, ErrClosed)
 	<-c.tasks.Done()
-	if known && !clean {
-		return fail("close", strings.Join(c.servers, ","),
-			zkconn.Errorf(ErrSessionNotClosed, "not connected: session 0x%x is left to time out on the servers", s.ID()))
+	switch {
+	case !known:
+		return nil
+	case clean:
+		c.hooks.log(slog.LevelInfo, "session closed", "session", s.name())
+		return nil
 	}
-	return nil
+	err := fail("close", strings.Join(c.servers, ","),
+		zkconn.Errorf(ErrSessionNotClosed, "not connected: session %s is left to time out on the servers", s.name()))
+	if up { // else "connection lost" was logged
+		c.hooks.log(slog.LevelWarn, "session not closed", "session", s.name(), "err", err)
+	}
+	return err
 }
 
 func (c *Client) publish(s *session) {

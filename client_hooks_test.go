@@ -211,8 +211,8 @@ func TestB75EventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 		require.Equal(t, slog.LevelWarn, warning.Level)
 		counted := map[string]int64{}
 		warning.Attrs(func(a slog.Attr) bool { counted[a.Key] = a.Value.Int64(); return true })
-		require.Equal(t, int64(last[0].Dropped), counted["dropped events"])
-		require.Equal(t, int64(events/10-len(records)+1), counted["dropped records"])
+		require.Equal(t, int64(last[0].Dropped), counted["dropped_events"])
+		require.Equal(t, int64(events/10-len(records)+1), counted["dropped_records"])
 	})
 }
 

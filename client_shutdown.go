@@ -18,7 +18,8 @@ import (
 // From the call on, nothing is granted any more. Calls that wait for a grant or for others
 // return ErrClosed, and so do later ones: all forms of Lock, Take, Acquire and Campaign,
 // those that only try included, Wait of a Barrier or a Gate, and Enter. Serve takes no more
-// items and lets its handlers finish, as if its context had ended. The context that Lead
+// items and lets its handlers finish, as if its context had ended: QueueOptions.DrainTimeout
+// counts from then. The context that Lead
 // gives its function ends, and Lead resigns once the function has returned. Locks that
 // KeepFor keeps, and that nobody holds, are left.
 //
@@ -27,6 +28,9 @@ import (
 //     lost. Their contexts do not end, and their methods work, a re-entry by
 //     Lease.Reentrant included.
 //   - every call of Serve, Lead and Visit.Leave has returned.
+//
+// The deadline of ctx bounds that for the whole process. A DrainTimeout, which should be
+// shorter, bounds the handlers of one Serve.
 //
 // Until that is so, Put, PutAll, Redrive, Remove, Purge, Resize, Shut and Open work, so that
 // those who finish their work can hand it on. From then on they return ErrClosed, and

@@ -58,8 +58,9 @@ type Options struct {
 	// wraps a socket, give it a method NetConn() net.Conn that returns the socket,
 	// as *tls.Conn has: without a socket, each request costs one more goroutine.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Logger gets a record for each change of the session, and for servers that cannot be
-	// reached. Its handler is called in the same way as the functions of Trace. nil: silent.
+	// Logger gets a record for each change of the session, for servers that cannot be
+	// reached, and for items and places that need somebody's attention: docs/operations.md
+	// lists all records. Its handler is called in the same way as the functions of Trace. nil: silent.
 	Logger *slog.Logger
 	// Trace is called when acquisitions begin and end, and when something happens to what
 	// they got and to sessions. nil: nothing is called.

@@ -56,7 +56,12 @@ type QueueOptions struct {
 	// Workers is how many items Serve works on at the same time. 0 means one.
 	Workers int
 	// DrainTimeout is how long the handlers of Serve may go on after its context has
-	// ended. Then their contexts end, too. 0 means as long as they need.
+	// ended, or after Client.Shutdown was called. Then their contexts end, too, with
+	// context.DeadlineExceeded as their cause. Their items stay claimed until they return.
+	// 0 means as long as they need, which only Shutdown's deadline bounds then. To bound
+	// the end of the process, use that deadline. To bound the end of one Serve in a process
+	// that goes on, or to leave handlers some time to stop before that deadline, use
+	// DrainTimeout.
 	DrainTimeout time.Duration
 	// Backoff returns how long Serve waits before it gives back an item whose handler
 	// failed. attempt is the item's Attempt. nil means 100 ms, doubled with each attempt,

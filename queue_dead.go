@@ -109,7 +109,7 @@ func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, at
 	err := (&ackTransaction{it: it, puts: puts}).run(ctx)
 	if err == nil {
 		q.c.hooks.log(slog.LevelWarn, "item was moved to the dead letters", "item", it.claim.id(), "queue", q.path,
-			"dead letters", q.opts.DeadLetter, "attempts", attempts)
+			"dead_letters", q.opts.DeadLetter, "attempts", attempts)
 		return nil
 	}
 	q.c.tasks.Start(func() { it.lease.Release() }) // it was not moved, or is gone

@@ -16,11 +16,21 @@ import (
 // Serve takes items and calls handler for each, for QueueOptions.Workers items at a
 // time, until ctx ends. Then it takes no more, lets the handlers finish, and returns nil.
 // Client.Shutdown ends Serve in the same way, but then it returns ErrClosed.
-// The handlers' context does not end with ctx, only when the item is lost, or when
-// QueueOptions.DrainTimeout has passed since: then Serve returns ctx's error once the
-// handlers have returned. Serve waits for the acks of their items until the items are
+// The handlers' contexts do not end with ctx. If QueueOptions.DrainTimeout ends them, Serve
+// returns ctx's error, or ErrClosed after a Shutdown, once the handlers have returned. Serve
+// waits for the acks of their items until the items are
 // lost: without a connection, after a session timeout at the latest. What is to be given
 // back is given back by then, or in the background once there is a connection.
+//
+// The context of a handler ends in these cases only. context.Cause tells which:
+//
+//   - ErrLost: the item was lost, with the session or to somebody who deleted its claim.
+//   - ErrClosed: the Client was closed, or the context of Client.Shutdown has ended.
+//   - ErrReleased: the handler has acked the item, or given it back.
+//   - context.DeadlineExceeded: DrainTimeout has passed since ctx ended or Shutdown was
+//     called.
+//
+// After the first two, another consumer gets the item. So stop the work, and write nothing.
 //
 // If handler returns nil, Serve acks the item. An item that the handler has acked
 // itself, with operations or by AckPut, is left alone. If handler fails or panics, the
@@ -99,11 +109,12 @@ type serving struct {
 }
 
 // drainAfter sets handling, which ends DrainTimeout after ctx has ended. The function
-// that it returns ends handling, too.
+// that it returns ends handling, too. Without a cause of its own, a handler could not tell
+// a deadline from a cancellation.
 func (s *serving) drainAfter(ctx context.Context) (end context.CancelFunc) {
-	s.handling, end = context.WithCancel(context.WithoutCancel(ctx))
+	handling, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	s.handling = handling
 	if s.opts.DrainTimeout > 0 {
-		handling := s.handling
 		go func() {
 			select {
 			case <-ctx.Done():
@@ -112,12 +123,12 @@ func (s *serving) drainAfter(ctx context.Context) (end context.CancelFunc) {
 			}
 			select {
 			case <-time.After(s.opts.DrainTimeout):
-				end()
+				cancel(fmt.Errorf("DrainTimeout: %v have passed since Serve was told to end: %w", s.opts.DrainTimeout, context.DeadlineExceeded))
 			case <-handling.Done():
 			}
 		}()
 	}
-	return end
+	return func() { cancel(nil) }
 }
 
 // parkedPerWorker bounds the parked items: each stays claimed, so others list it.

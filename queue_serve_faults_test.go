@@ -3,9 +3,11 @@ package zkrecipes
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -108,6 +110,18 @@ func (l *records) String() string {
 func logged() (*Options, *records) {
 	l := &records{}
 	return &Options{Logger: slog.New(slog.NewJSONHandler(l, nil))}, l
+}
+
+// sessions returns the records that name a session: level, message and session.
+func (l *records) sessions(t *testing.T) (all []string) {
+	for line := range strings.Lines(l.String()) {
+		var r struct{ Level, Msg, Session string }
+		require.NoError(t, json.Unmarshal([]byte(line), &r))
+		if r.Session != "" {
+			all = append(all, r.Level+" "+r.Msg+" "+r.Session)
+		}
+	}
+	return all
 }
 
 func TestB41StackOfAPanicInAHandlerIsLogged(t *testing.T) {

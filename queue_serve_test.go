@@ -92,10 +92,20 @@ func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 				}
 			}
 		}
-		a := serveLater(t, q, handler(time.Hour))
+		var cause error
+		slow := handler(time.Hour)
+		a := serveLater(t, q, func(ctx context.Context, it *Item) error {
+			err := slow(ctx, it)
+			if ctx.Err() != nil {
+				cause = err
+			}
+			return err
+		})
 		synctest.Wait()
 		began := time.Now()
 		err := stop(a)
+		require.ErrorIs(t, cause, context.DeadlineExceeded)
+		require.ErrorContains(t, cause, "DrainTimeout: 10s have passed")
 		require.Equal(t, 10*time.Second, time.Since(began))
 		require.ErrorIs(t, err, context.Canceled)
 		require.EqualError(t, err, "zkrecipes: serve "+w.path+": a handler was at work 10s after the context had ended: context canceled")
@@ -111,6 +121,29 @@ func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 		require.NoError(t, stop(a))
 		require.Equal(t, time.Second, time.Since(began), "no longer than its handlers")
 		require.Empty(t, w.items())
+	})
+}
+
+// DrainTimeout counts from Shutdown, too.
+func TestServeEndsTheHandlersContextsAfterTheDrainTimeoutOfAShutdown(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		q := NewQueue(c, w.path, &QueueOptions{DrainTimeout: 10 * time.Second})
+		putOn(t, q, "x")
+		var cause error
+		a := serveLater(t, q, func(ctx context.Context, _ *Item) error {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return cause
+		})
+		synctest.Wait()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		require.NoError(t, c.Shutdown(ctx))
+		require.Equal(t, 10*time.Second, time.Since(began))
+		require.ErrorIs(t, stop(a), ErrClosed)
+		require.ErrorIs(t, cause, context.DeadlineExceeded)
 	})
 }
 

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -61,6 +62,9 @@ func openSession(c *Client) (*session, error) {
 	return s, s.Open()
 }
 
+// name returns the session id as ZooKeeper's tools print it.
+func (s *session) name() string { return fmt.Sprintf("0x%x", s.ID()) }
+
 // onFailed logs why there is no connection: the first attempt at each server, and then one
 // in failureInterval.
 func (s *session) onFailed(server string, err error) {
@@ -87,12 +91,12 @@ func (c *Client) isDue(server string) bool {
 }
 
 func (s *session) onUp(server string) {
-	s.c.hooks.log(slog.LevelInfo, "session up", "session", s.ID(), "timeout", s.Timeout())
+	s.c.hooks.log(slog.LevelInfo, "session up", "session", s.name(), "timeout", s.Timeout())
 	s.c.hooks.tellSession(s, SessionConnected, server, nil)
 }
 
 func (s *session) onDown(server string, err error) {
-	s.c.hooks.log(slog.LevelWarn, "connection lost", "session", s.ID(), "err", err)
+	s.c.hooks.log(slog.LevelWarn, "connection lost", "session", s.name(), "err", err)
 	s.c.hooks.tellSession(s, SessionDisconnected, server, err)
 }
 

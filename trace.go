@@ -63,8 +63,9 @@ const (
 	RecipeRWLock Recipe = "rwlock"
 	// RecipeQueue: "take", "try take" and "serve", each for one item, which is held until it
 	// is acked, given back or lost. A worker of Serve acquires one item after the other. So
-	// while it waits, an acquisition is under way, which fails with the context's error
-	// when Serve is told to end. If TakeN returns several items, its acquisition got the
+	// while it is idle, an acquisition is under way, and when Serve is told to end, that one
+	// fails with the context's error, or with ErrClosed after a Shutdown or Close: do not
+	// count these as errors. If TakeN returns several items, its acquisition got the
 	// first. For each of the others an acquisition begins and ends as TakeN returns.
 	//
 	// Also "put", for Put and PutAll with MaxLen, which may wait for room. Nothing is held.
@@ -102,16 +103,19 @@ type TraceQueued struct {
 
 // TraceAcquireEnd is the argument of Trace.AcquireEnd.
 type TraceAcquireEnd struct {
-	Time    time.Time
-	Recipe  Recipe
-	Path    string // as in TraceAcquireStart
-	Op      string
-	Wait    time.Duration // since the acquisition began, AcquireStart included
-	Ahead   int           // the last that Queued reported; 0 if it was not called
-	Session int64         // in which it is held; 0 if nothing is
-	Place   string        // the name of the znode that holds; empty if nothing is held
-	Token   Token         // of what is held, 0 if nothing is
-	Err     error         // that the call returns; nil if it succeeded
+	Time   time.Time
+	Recipe Recipe
+	Path   string // as in TraceAcquireStart
+	Op     string
+	// Wait is the time since the acquisition began, AcquireStart included. That of a "take"
+	// or a "serve" includes the time in which the queue was empty, so it says nothing about
+	// the load. For that, see how old the first item is: Queue.Peek.
+	Wait    time.Duration
+	Ahead   int    // the last that Queued reported; 0 if it was not called
+	Session int64  // in which it is held; 0 if nothing is
+	Place   string // the name of the znode that holds; empty if nothing is held
+	Token   Token  // of what is held, 0 if nothing is
+	Err     error  // that the call returns; nil if it succeeded
 
 	// Dropped is how many calls of the Trace's functions were dropped since the last one,
 	// because the functions or the Logger were too slow. So counts that rest on them are
@@ -123,13 +127,17 @@ type TraceAcquireEnd struct {
 type TraceHoldEnd struct {
 	Time    time.Time
 	Recipe  Recipe
-	Path    string        // as in TraceAcquireStart
-	Op      string        // of the acquisition, or "downgrade" if the lease was downgraded
-	Session int64         // ZooKeeper's session id
-	Place   string        // the name of the znode that held
-	Token   Token         // as in TraceAcquireEnd
-	Held    time.Duration // since the AcquireEnd
-	// Err is nil if the holder released it, with the last of its re-entries. The znode
+	Path    string // as in TraceAcquireStart
+	Op      string // of the acquisition, or "downgrade" if the lease was downgraded
+	Session int64  // ZooKeeper's session id
+	Place   string // the name of the znode that held
+	Token   Token  // as in TraceAcquireEnd
+	// Held is the time since the AcquireEnd. For an item of Serve it includes the back-off
+	// after the handler has failed.
+	Held time.Duration
+	// Err is nil if the holder released it, with the last of its re-entries. For an item it is
+	// nil if it was acked, given back or moved to the dead letters alike. So to time the work
+	// of Serve, and to count what failed, do so in the handler. The znode
 	// may still exist while the client is disconnected. If only the servers knew that it had
 	// been lost before, Err is nil, too, and Release returns ErrLost. Err is ErrLost, with
 	// the cause, if it was lost, and ErrClosed if the Client was closed while it was held.
@@ -171,7 +179,8 @@ type SessionState int
 const (
 	// SessionConnected: requests pass, for the first time in a session or again.
 	SessionConnected SessionState = 1 + iota
-	// SessionDisconnected: the connection was lost. The session may go on.
+	// SessionDisconnected: the connection was lost. The session may go on. Close and
+	// Shutdown of a connected Client are not reported as one.
 	SessionDisconnected
 	// SessionExpired: the session has ended. The Client opens another one.
 	SessionExpired

@@ -119,7 +119,7 @@ func (h *hooks) call(c hookCall) {
 	default:
 		h.dropped += c.events
 		if h.logger != nil {
-			h.logger.Warn("trace functions or logger too slow", "dropped events", c.events, "dropped records", c.records)
+			h.logger.Warn("trace functions or logger too slow", "dropped_events", c.events, "dropped_records", c.records)
 		}
 	}
 }

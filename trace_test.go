@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -258,9 +259,58 @@ func TestTraceTellsTheStatesOfSessions(t *testing.T) {
 		require.Empty(t, all)
 
 		require.NoError(t, c.Close())
-		synctest.Wait()
-		all = all[len(all)-1:]
 		require.NoError(t, next(SessionClosed, second, "").Err)
+		require.Empty(t, all)
+	})
+}
+
+// A clean stop is no disconnection, for neither Trace nor Logger.
+func TestAClientThatIsClosedWhileConnectedTellsNoDisconnection(t *testing.T) {
+	for name, end := range map[string]func(*Client) error{
+		"Close":    (*Client).Close,
+		"Shutdown": func(c *Client) error { return c.Shutdown(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				opts, log := logged()
+				var states []SessionState
+				opts.Trace = &Trace{Session: func(e TraceSession) { states = append(states, e.State) }}
+				c := w.stranger(opts)
+				id := fmt.Sprintf("0x%x", sessionID(c))
+				require.NoError(t, end(c))
+				synctest.Wait()
+				require.Equal(t, []SessionState{SessionConnected, SessionClosed}, states)
+				require.Equal(t, []string{"INFO session up " + id, "INFO session closed " + id}, log.sessions(t))
+			})
+		})
+	}
+}
+
+func TestAClientThatIsClosedWhileDisconnectedTellsWhatItDid(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		opts, log := logged()
+		var states []SessionState
+		opts.Trace = &Trace{Session: func(e TraceSession) { states = append(states, e.State) }}
+		c := w.stranger(opts)
+		id := fmt.Sprintf("0x%x", sessionID(c))
+		w.away(c)
+		require.ErrorIs(t, c.Close(), ErrSessionNotClosed)
+		synctest.Wait()
+		require.Equal(t, []SessionState{SessionConnected, SessionDisconnected, SessionClosed}, states)
+		require.Equal(t, []string{"INFO session up " + id, "WARN connection lost " + id}, log.sessions(t))
+	})
+}
+
+// A session that the server does not close, though the client is connected, is logged.
+func TestAClientWhoseServerDoesNotCloseTheSessionLogsIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		opts, log := logged()
+		c := w.stranger(opts)
+		id := fmt.Sprintf("0x%x", sessionID(c))
+		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "closeSession"})
+		require.ErrorIs(t, c.Close(), ErrSessionNotClosed)
+		synctest.Wait()
+		require.Equal(t, []string{"INFO session up " + id, "WARN session not closed " + id}, log.sessions(t))
 	})
 }
 

@@ -48,6 +48,7 @@
 //
 // With [InMemory] the server opens no socket and runs in a bubble of
 // testing/synctest. Sessions expire in simulated time there, so a session
-// timeout of ten seconds costs milliseconds. Give the client [Server.Dial] as
-// its dialer, and start the server and the client inside the bubble.
+// timeout of ten seconds costs milliseconds. Start the server and the client inside the
+// bubble, and give the client the server's dialer: [Server.DialContext] as Options.Dialer of
+// zkrecipes, [Server.Dial] to go-zookeeper (zk.WithDialer).
 package zktest

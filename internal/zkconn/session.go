@@ -32,7 +32,7 @@ type Config struct {
 	Leases func() bool                    // reports whether grants rest on this session
 	Event  func(wire.Event)               // a watch event came; the watches that it fires have fired
 	Up     func(server string)            // requests pass, for the first time or again
-	Down   func(server string, err error) // they no longer do
+	Down   func(server string, err error) // they no longer do, and not because of Close
 	Sooner func()                         // ValidUntil has moved to an earlier time
 	// Failed: an attempt to connect to that server has failed. Like Down, it must not
 	// call the Session's methods, save ID and Timeout.
@@ -267,7 +267,7 @@ func (s *Session) onDown(conn uint64, err error) {
 	s.noteContact(err)
 	var refused *wire.AuthError
 	switch own := errors.As(err, &refused) && s.refusedOwn(refused); {
-	case s.up:
+	case s.up && s.cause == nil: // else the owner has closed the session, and knows
 		s.cfg.Down(s.server, err)
 	case s.cause == nil && !own && !s.wire.Over(): // else there is nothing to mend
 		s.cfg.Failed(s.server, err)

@@ -1,0 +1,125 @@
+package zkrecipes_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// logRecord is a call that writes a record to the Logger.
+type logRecord struct {
+	level, msg string
+	keys       []string
+}
+
+func TestTheKeysOfLogRecordsHaveNoSpaces(t *testing.T) {
+	for _, r := range logRecords(t) {
+		for _, key := range r.keys {
+			require.NotContains(t, key, " ", r.msg)
+		}
+	}
+}
+
+func TestOperationsListsAllLogRecordsWithTheirAttributes(t *testing.T) {
+	text, err := os.ReadFile("docs/operations.md")
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(text), "| Level | Message | Attributes |")
+	require.True(t, ok)
+	_, rest, _ = strings.Cut(rest, "| --- | --- | --- | --- |")
+	table, _, _ := strings.Cut(rest, "\n\n")
+	var listed []string
+	for row := range strings.Lines(table) {
+		if cells := strings.Split(row, " | "); len(cells) >= 3 {
+			listed = append(listed, strings.TrimPrefix(cells[0], "| ")+" | "+cells[1]+" | "+cells[2])
+		}
+	}
+	slices.Sort(listed)
+
+	var want []string
+	for _, r := range logRecords(t) {
+		keys := slices.Clone(r.keys)
+		for i, key := range keys {
+			keys[i] = "`" + key + "`"
+		}
+		want = append(want, fmt.Sprintf("%s | %s | %s", r.level, r.msg, strings.Join(keys, ", ")))
+	}
+	slices.Sort(want)
+	require.Equal(t, slices.Compact(want), listed)
+}
+
+// logRecords returns the library's records, from its source.
+func logRecords(t *testing.T) (all []logRecord) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			f, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || !isLogger(f.X) {
+				return true
+			}
+			r, args := logRecord{level: f.Sel.Name}, call.Args
+			if f.Sel.Name == "log" {
+				r.level, args = levelOf(args[0]), args[1:]
+			}
+			if !slices.Contains([]string{"Debug", "Info", "Warn", "Error"}, r.level) {
+				return true
+			}
+			r.msg = literal(t, args[0])
+			for i := 1; i < len(args); i += 2 {
+				r.keys = append(r.keys, literal(t, args[i]))
+			}
+			all = append(all, r)
+			return true
+		})
+	}
+	require.Greater(t, len(all), 20)
+	return all
+}
+
+// isLogger reports whether x is a Client's hooks, or the Logger in them.
+func isLogger(x ast.Expr) bool {
+	switch x := x.(type) {
+	case *ast.SelectorExpr:
+		return x.Sel.Name == "hooks" || x.Sel.Name == "logger"
+	case *ast.Ident:
+		return x.Name == "h"
+	}
+	return false
+}
+
+// levelOf returns the level's name. What is no constant begins as a warning.
+func levelOf(x ast.Expr) string {
+	if s, ok := x.(*ast.SelectorExpr); ok {
+		return strings.TrimPrefix(s.Sel.Name, "Level")
+	}
+	return "Warn"
+}
+
+func literal(t *testing.T, x ast.Expr) string {
+	if i, ok := x.(*ast.Ident); ok && i.Name == "tracePanicked" {
+		return "trace function panicked"
+	}
+	text, ok := x.(*ast.BasicLit)
+	require.True(t, ok, "a message or key that is no literal: %#v", x)
+	s, err := strconv.Unquote(text.Value)
+	require.NoError(t, err)
+	return s
+}

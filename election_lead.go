@@ -93,8 +93,8 @@ type leadTurn struct {
 	end chan struct{} // closed at the end
 }
 
-// takeLead waits, until ctx ends, until no other call of Lead campaigns or leads on that path. endLead must
-// be called in the end.
+// takeLead waits, until ctx ends, until no other call of Lead campaigns or leads on that
+// path. endLead must be called in the end.
 func (c *Client) takeLead(ctx context.Context, path string) (*leadTurn, error) {
 	for {
 		c.mu.Lock()

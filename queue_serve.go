@@ -18,9 +18,9 @@ import (
 // Client.Shutdown ends Serve in the same way, but then it returns ErrClosed.
 // The handlers' contexts do not end with ctx. If QueueOptions.DrainTimeout ends them, Serve
 // returns ctx's error, or ErrClosed after a Shutdown, once the handlers have returned. Serve
-// waits for the acks of their items until the items are
-// lost: without a connection, after a session timeout at the latest. What is to be given
-// back is given back by then, or in the background once there is a connection.
+// waits for the acks of their items until the items are lost: without a connection, after a
+// session timeout at the latest. What is to be given back is given back by then, or in the
+// background once there is a connection.
 //
 // The context of a handler ends in these cases only. context.Cause tells which:
 //

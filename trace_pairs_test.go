@@ -234,6 +234,7 @@ var traceScenarios = []struct {
 			if times++; times == 1 {
 				require.NoError(t, w.bare().Delete("/e/leader", -1))
 				<-ctx.Done()
+				synctest.Wait() // until its place is gone, or the next one would wait for it
 			}
 			return nil
 		}))

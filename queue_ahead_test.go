@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,7 +136,7 @@ func TestConsumerThatPausesAfterItsAcksTakesNoPlaceAlong(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const items = 400
 		producer := w.queue(w.stranger(nil))
-		var taken [2]int
+		var taken [2]atomic.Int64
 		for i, pause := range []time.Duration{5 * time.Millisecond, 0} {
 			q, link := w.consumerWithLink()
 			link.SetLatency(200 * time.Microsecond)
@@ -145,7 +146,7 @@ func TestConsumerThatPausesAfterItsAcksTakesNoPlaceAlong(t *testing.T) {
 					if err != nil || it.Ack(t.Context()) != nil {
 						return
 					}
-					taken[i]++
+					taken[i].Add(1)
 					time.Sleep(pause)
 				}
 			}()
@@ -157,7 +158,7 @@ func TestConsumerThatPausesAfterItsAcksTakesNoPlaceAlong(t *testing.T) {
 			time.Sleep(1500 * time.Microsecond)
 		}
 		time.Sleep(10 * time.Millisecond)
-		t.Logf("taken: %v in %v", taken, time.Since(began))
+		t.Logf("taken: %d and %d in %v", taken[0].Load(), taken[1].Load(), time.Since(began))
 		require.Empty(t, w.items(), "they keep up with the producer")
 	})
 }

@@ -424,6 +424,7 @@ func TestTraceReportsPairsWhateverFails(t *testing.T) {
 							r := newTracer(t)
 							c := w.stranger(&Options{Trace: r.trace()})
 							require.NoError(t, use.run(t.Context(), c), what)
+							time.Sleep(2 * time.Second) // a kept lock is left
 							fault := zktest.Fault{Op: op, Do: do, After: after}
 							switch do {
 							case zktest.Delay:

@@ -210,10 +210,12 @@ func (q *Queue) PutAll(ctx context.Context, items ...[]byte) ([]ItemID, error) {
 // request for each time that it wakes as the first. Items that others have had for long,
 // in older segments, cost one more short listing for each such segment.
 //
-// If a Client's takes come within 10 ms after its acks, the next acks do part of the work.
-// While nobody waits, an Ack reads what the next Take needs, which saves a round trip.
-// While others wait, it takes the next place in line along, which saves a request and a
-// commit. If no Take comes, the Client leaves that place after 10 ms.
+// If the last Take came right after an Ack, within the time that the Ack took and 10 ms at
+// most, the next Ack does part of the work, unless the Client still has other items. While
+// nobody waits, it reads what the next Take needs, which saves a round trip. While others
+// wait, it takes the next place in line along, which saves a request and a commit. If no
+// Take comes within twice the time of an Ack, and 1 ms at least, the Client leaves that
+// place.
 func (q *Queue) Take(ctx context.Context) (*Item, error) {
 	if err := q.check(ctx); err != nil {
 		return nil, q.fail("take from", err)

@@ -9,12 +9,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
-// AckPut acks the item, puts items into another queue, next to each other and in this order,
-// and carries out ops, in one transaction: either all of it is done, or nothing. So each step of a
-// pipeline hands its result on exactly once, however often its items are delivered. A
-// handler given to Serve may call AckPut. Items that are put into the item's own queue
-// come at the end, and their attempts begin anew. Without items, AckPut is
-// an Ack.
+// AckPut acks the item, puts items into another queue, next to each other and in this
+// order, and carries out ops, in one transaction: either all of it is done, or nothing. So
+// each step of a pipeline hands its result on exactly once, however often its items are
+// delivered. A handler given to Serve may call AckPut. Items that are put into the item's
+// own queue come at the end, and their attempts begin anew. Without items, AckPut is an Ack.
 //
 // The other queue must belong to the same Client. QueueOptions.MaxLen must not be set:
 // AckPut does not wait for room. To put into a bounded queue all the same, give a Queue

@@ -209,7 +209,7 @@ func TestAReaderGuessesWritersOnly(t *testing.T) {
 	})
 }
 
-// The read by which a client learns of a line tells how long it is, and who joined last.
+// The read by which a client learns of a line tells its length and the kind of its last place.
 func TestFirstJoinOfALongLineDoesNotListIt(t *testing.T) {
 	for _, tt := range []struct {
 		name           string

@@ -10,7 +10,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// ShowContenders writes who holds a lock and who waits for it.
+// ShowContenders writes the holder of a lock and its waiters.
 func ShowContenders(ctx context.Context, w io.Writer, orders *zkrecipes.Mutex) error {
 	contenders, err := orders.Contenders(ctx)
 	if err != nil {

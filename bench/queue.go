@@ -38,10 +38,13 @@ func queueScenarios() (list []scenario) {
 	}
 	for _, n := range []int{1, 16} {
 		sc := scenario{name: nameTake(n), workers: n, block: 200, rounds: 7}
+		if n > 1 {
+			sc.lead = 2 * n
+		}
 		sc.open = openTakes(n, n, &sc)
 		list = append(list, sc)
 	}
-	sc := scenario{name: nameWorkers, workers: 16, block: 200, rounds: 7}
+	sc := scenario{name: nameWorkers, workers: 16, lead: 32, block: 200, rounds: 7}
 	sc.open = openTakes(16, 4, &sc)
 	return append(list, sc)
 }
@@ -88,7 +91,7 @@ func openTakes(workers, n int, sc *scenario) func(fx *fixture) ([]side, error) {
 		if err := makeNode(filler, fx.path+"/plain"); err != nil {
 			return nil, err
 		}
-		items := (1 + sc.rounds) * sc.block
+		items := (1 + sc.rounds) * (sc.lead + sc.block)
 		if err := each(items, func(int) error {
 			_, err := filler.Create(fx.path+"/plain/item-", payload, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 			return err

@@ -51,7 +51,7 @@ func heldBy(short bool) []int {
 	if short {
 		return []int{2}
 	}
-	return []int{2, 1000}
+	return []int{2, 1000, 3000}
 }
 
 // scenarios returns the scenarios in the order in which they are measured.
@@ -68,6 +68,9 @@ func scenarios(short bool) []scenario {
 		sc := scenario{name: nameHeld(n), workers: n, lead: 2 * n, block: 300, rounds: 15, open: openContended(n, time.Millisecond)}
 		if n > 200 {
 			sc.block, sc.rounds = n, 3
+			if n > 1000 {
+				sc.rounds = 1 // a block lasts for half a minute
+			}
 		} else {
 			sc.peers = peerLock{recipe: mutex, hold: time.Millisecond}
 		}
@@ -116,6 +119,8 @@ func contendedRounds(n int) int {
 		return 3
 	case n > 200:
 		return 6
+	case n == 2: // where the sides differ least
+		return 31
 	}
 	return 11
 }
@@ -164,8 +169,7 @@ func (l lock) heldFor(d time.Duration) lock {
 		return l
 	}
 	return lock{l.lock, func() error {
-		time.Sleep(d)
-		return l.unlock()
+		return errors.Join(hold(d), l.unlock())
 	}}
 }
 

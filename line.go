@@ -175,7 +175,8 @@ func (l *line) tellsPredecessor(s lineState, k kind) bool {
 	return l.blocks != nil && s.count-s.others > l.c.longLine && !s.guest && s.version == -1 && (k.exclusive() || l.blocks(k, s.tail))
 }
 
-// longLine is how many places a line has at most that is not long.
+// longLine is how many places a line has at most that is not long. With a lower bound a
+// client far away mostly guesses wrong, and a wrong guess costs it a round trip.
 const longLine = 16
 
 // idleLine is for how long the client relies on what it knows of a line that it does

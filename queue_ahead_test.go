@@ -78,33 +78,42 @@ func TestReadAheadOfTheLineIsReadAgainIfSomebodyHasJoined(t *testing.T) {
 	})
 }
 
-// With others in line, an ack takes the next place along: so an item takes two commits.
+// With others in line, an ack takes the next place along: so an item takes two commits. In
+// a line that is not short the place knows its predecessor, too: each item then takes one
+// listing, that of the items.
 func TestAckTakesAPlaceAlongWhereOthersWait(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		const each, consumers = 50, 4
-		putOn(t, w.queue(w.stranger(nil)), names(2*each*consumers)...)
-		for range consumers {
-			q, link := w.consumerWithLink()
-			link.SetLatency(time.Millisecond)
-			go func() {
-				for range each {
-					it, err := q.Take(t.Context())
-					if err != nil || it.Ack(t.Context()) != nil {
-						t.Errorf("take or ack: %v", err)
-						return
-					}
+	const each = 50
+	for _, consumers := range []int{4, longLine + 4} {
+		t.Run(fmt.Sprint(consumers), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				putOn(t, w.queue(w.stranger(nil)), names(2*each*consumers)...)
+				for range consumers {
+					q, link := w.consumerWithLink()
+					link.SetLatency(time.Millisecond)
+					go func() {
+						for range each {
+							it, err := q.Take(t.Context())
+							if err != nil || it.Ack(t.Context()) != nil {
+								t.Errorf("take or ack: %v", err)
+								return
+							}
+						}
+					}()
 				}
-			}()
-		}
-		before := w.srv.Counts()
-		time.Sleep(time.Minute)
-		requests := w.srv.Counts().Sub(before).Requests
-		t.Logf("%v", requests)
-		require.InDelta(t, each*consumers, requests[opAckJoin], each*consumers/10)
-		require.Less(t, requests[opJoin], each*consumers/10)
-		require.Len(t, w.items(), each*consumers)
-		require.Empty(t, w.srv.Children(w.path+"/line"), "the last places are left")
-	})
+				before := w.srv.Counts()
+				time.Sleep(time.Minute)
+				requests := w.srv.Counts().Sub(before).Requests
+				t.Logf("%v", requests)
+				require.InDelta(t, each*consumers, requests[opAckJoin], float64(each*consumers)/10)
+				require.Less(t, requests[opJoin], each*consumers/10)
+				if consumers > longLine {
+					require.InDelta(t, each*consumers, requests["getChildren2"], float64(each*consumers)/4)
+				}
+				require.Len(t, w.items(), each*consumers)
+				require.Empty(t, w.srv.Children(w.path+"/line"), "the last places are left")
+			})
+		})
+	}
 }
 
 // A place that an ack took along does not hold others up: it is left if no taker comes.

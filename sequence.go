@@ -262,6 +262,14 @@ func (e *entry) ops() []any {
 	return e.both[:]
 }
 
+// readBefore reads the line's data ahead of an entry that is about to be sent as a part of
+// another transaction, if the line was long of late.
+func (l *line) readBefore(s *session, e *entry) {
+	if e != nil && l.tellsPredecessor(e.state, e.kind) {
+		e.before, _ = s.StartGet(e.mark.Path)
+	}
+}
+
 // begin sends an entry. If the line was long of late, its data are read as well.
 func (l *line) begin(ctx context.Context, s *session, e *entry) (t *zkconn.Transaction, err error) {
 	if !l.tellsPredecessor(e.state, e.kind) {

@@ -23,7 +23,7 @@ func FuzzServer(f *testing.F) {
 		client, server := net.Pipe()
 		s := NewSession(Config{
 			Timeout: sessionTimeout, Leases: func() bool { return true },
-			Armed: func(string, uint64) {}, Event: func(Event) {}, Up: func(uint64) {}, Down: func(uint64, error) {},
+			Armed: func(string, bool, uint64) {}, Event: func(Event) {}, Up: func(uint64) {}, Down: func(uint64, error) {},
 		})
 		conn := s.Wrap(client, s.Attempt())
 		var wg sync.WaitGroup

@@ -234,9 +234,10 @@ func (c *Conn) prepareReply(frame []byte, r request, zxid int64, code int32) {
 		switch {
 		case code == 0 && (r.op == jute.OpGetChildren || r.op == jute.OpGetChildren2):
 			c.session.arm(r.path, watchChild)
+			c.session.cfg.Armed(r.path, true, c.number)
 		case code == 0:
 			c.session.arm(r.path, watchData)
-			c.session.cfg.Armed(r.path, c.number)
+			c.session.cfg.Armed(r.path, false, c.number)
 		case code == jute.ErrNoNode && r.op == jute.OpExists:
 			c.session.arm(r.path, watchExist)
 		}

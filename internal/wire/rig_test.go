@@ -48,11 +48,16 @@ func inBubble(t *testing.T, creds []Credential, f func(t *testing.T, r *rig)) {
 			Timeout:     sessionTimeout,
 			Credentials: creds,
 			Leases:      r.leases.Load,
-			Armed:       func(path string, conn uint64) { report("armed %s on %d", path, conn) },
-			Event:       func(e Event) { report("event %d %s on %d", e.Type, e.Path, e.Conn) },
-			Up:          func(conn uint64) { report("up %d", conn) },
-			Down:        func(conn uint64, err error) { report("down %d: %v", conn, err) },
-			Sooner:      func() { report("sooner") },
+			Armed: func(path string, children bool, conn uint64) {
+				if children {
+					path = "children of " + path
+				}
+				report("armed %s on %d", path, conn)
+			},
+			Event:  func(e Event) { report("event %d %s on %d", e.Type, e.Path, e.Conn) },
+			Up:     func(conn uint64) { report("up %d", conn) },
+			Down:   func(conn uint64, err error) { report("down %d: %v", conn, err) },
+			Sooner: func() { report("sooner") },
 		})
 		f(t, r)
 	})

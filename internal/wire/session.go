@@ -38,12 +38,13 @@ type Event struct {
 type Config struct {
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []Credential
-	Leases      func() bool                    // reports whether any lease is held
-	Armed       func(path string, conn uint64) // a data watch was confirmed on conn
-	Event       func(Event)
-	Up          func(conn uint64)            // requests pass
-	Down        func(conn uint64, err error) // the connection is closed
-	Sooner      func()                       // ValidUntil has moved to an earlier time
+	Leases      func() bool // reports whether any lease is held
+	// Armed is told that conn has answered a watch on a znode's data, or on its children.
+	Armed  func(path string, children bool, conn uint64)
+	Event  func(Event)
+	Up     func(conn uint64)            // requests pass
+	Down   func(conn uint64, err error) // the connection is closed
+	Sooner func()                       // ValidUntil has moved to an earlier time
 }
 
 // Session is the state of one ZooKeeper session that outlives its connections.

@@ -52,8 +52,9 @@ func TestRepliesArmTheWatchesThatGoZookeeperArms(t *testing.T) {
 				want = []string{c.armed}
 			}
 			require.Equal(t, want, r.armedWatches(), "%+v", c)
-			reported := slices.Contains(r.reported(), "armed /a on 1")
-			require.Equal(t, c.armed == "data /a", reported, "%+v", c)
+			reported := r.reported()
+			require.Equal(t, c.armed == "data /a", slices.Contains(reported, "armed /a on 1"), "%+v", c)
+			require.Equal(t, c.armed == "child /a", slices.Contains(reported, "armed children of /a on 1"), "%+v", c)
 		})
 	}
 }

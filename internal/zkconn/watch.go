@@ -31,8 +31,8 @@ type Watch struct {
 	err   error         // of that request, set before armed is closed
 
 	fired chan struct{}
-	// event and confirmed are set before fired is closed. confirmed is the
-	// connection on which a watch on data was answered, 0 if the event came first.
+	// event and confirmed are set before fired is closed. confirmed is the connection on
+	// which a watch on data or children was answered, 0 if the event came first.
 	event     wire.Event
 	confirmed uint64
 
@@ -135,9 +135,14 @@ func (w *Watch) Changed() (conn uint64, ok bool) {
 	return w.event.Conn, w.event.Type == jute.EventDataChanged
 }
 
-// ConfirmedOn reports whether a watch on data that was answered, whether it has fired or
-// not, was answered on that connection. After a reconnect go-zookeeper arms watches in
-// any order and in chunks, and no answer confirms a single one of them.
+// ChildrenChanged is like Changed for the znode's children.
+func (w *Watch) ChildrenChanged() (conn uint64, ok bool) {
+	return w.event.Conn, w.event.Type == jute.EventChildrenChanged
+}
+
+// ConfirmedOn reports whether a watch on data or children that was answered, whether it
+// has fired or not, was answered on that connection. After a reconnect go-zookeeper arms
+// watches in any order and in chunks, and no answer confirms a single one of them.
 func (w *Watch) ConfirmedOn(conn uint64) bool { return w.confirmed == conn }
 
 // Watch returns the session's watch on path's data, or zk.ErrNoNode. It costs one
@@ -228,10 +233,14 @@ func (s *Session) arm(w *Watch) {
 }
 
 // onArmed is called by internal/wire.
-func (s *Session) onArmed(path string, conn uint64) {
+func (s *Session) onArmed(path string, children bool, conn uint64) {
+	kind := ofData
+	if children {
+		kind = ofChildren
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.watches[watchKey{path, ofData}]; w != nil {
+	if w := s.watches[watchKey{path, kind}]; w != nil {
 		w.confirmed = conn
 	}
 }

@@ -30,9 +30,11 @@ var memberKinds = []kind{kindMember}
 //
 // The znode at the path holds n as decimal text. A member whose n is another one gets
 // ErrSize, and is not counted. The znode is a container, which the servers delete when
-// it has been idle. They do not do so if all members of a round died together: the
-// znodes round and round/ready remain then. The next round uses or replaces them. If
-// there is none to come, delete the path.
+// it has been idle. They do not do so if all members of a round died together: the znode
+// round, and what is below it, remains then. The next round uses or replaces it. If there
+// is none to come, delete the path. Nobody else may create or write anything below round.
+// Nobody else may delete anything there either, save members' znodes. In particular, a znode
+// that is created by hand below round/ready lets members through.
 type Barrier struct {
 	line  *line // the path
 	round *line // the generation: one znode, created anew for each round
@@ -74,18 +76,21 @@ func (b *Barrier) Path() string { return b.self().path() }
 //     first, and with it the membership. Wait does not join a round again behind the
 //     caller's back. A call that is not a member yet goes on in the next session.
 //   - ErrEvicted is returned if somebody deleted the member's znode. If that happened
-//     before the znode was known to exist, Wait creates another one instead.
+//     before the znode was known to exist, Wait creates another one instead, although the
+//     round may have been opened with the first.
 //   - ErrClosed is returned if the Client was closed.
 //
 // Each of the last three comes with ErrUncertain if it can no longer be found out
 // whether the round had been opened with the member.
 //
-// A member costs three requests and one commit, and one of each to leave. The last to
-// arrive joins with one request and one commit, lists the members and reads n with one
-// request each, and opens the round for all with one of each. The first member of a
-// round costs one commit more, or two if members of the round before are still leaving.
-// Each member wakes once. A member that waits for long reads n once, and a Barrier does
-// so every half a minute.
+// A member costs two requests and one commit, and one of each to leave. It wakes once, by
+// an event that says that the round is open. It reads once more then if a member has left
+// before, or if its connection was lost. The last to arrive joins with one request and one
+// commit, lists the members and reads n with one request each, and opens the round for all
+// with one of each. The first member of a round costs one commit more, or two if members
+// of the round before are still leaving. A member that waits for long reads n once, and
+// watches its own znode and the round's ready, with one request each. A Barrier reads n every
+// half a minute.
 //
 // A member leaves in the background: while connected, at most a tenth of a second after
 // Wait returns, and at once if the Client waits at the barrier again or is closed. Close
@@ -127,7 +132,7 @@ func (b *Barrier) check(ctx context.Context) error {
 	if err := b.self().check(ctx); err != nil {
 		return err
 	}
-	return checkMembers("barrier", b.n, openingSize(b.round.abs(), b.n))
+	return checkMembers("barrier", b.n, b.openingSize())
 }
 
 func (b *Barrier) wait(ctx context.Context) (int, error) {

@@ -65,7 +65,7 @@ func (a *participant) withdraw(p *place, why error) (int, error) {
 		switch {
 		case err == nil:
 			if rs.Stat(round).NumChildren == 1 {
-				a.line.c.tasks.Start(func() { _ = a.deleteRound(p.s.Lifetime(), p.s, 0) }) // else the next to come uses it
+				a.line.c.tasks.Start(func() { _ = a.deleteRound(p.s.Lifetime(), p.s, 0, signalDown) }) // else the next to come uses it
 			}
 			return 0, why
 		case zkconn.Transient(err):

@@ -20,7 +20,7 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		most := 0
-		for openingSize(roundOf2, most+1) <= jute.MaxFrame {
+		for NewBarrier(c, "/b", most+1).openingSize() <= jute.MaxFrame {
 			most++
 		}
 		require.Greater(t, most, 9000)
@@ -37,7 +37,8 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 		// openingSize is an upper bound, tight to within one member.
 		name := "_c_" + newUUID() + "-" + string(memberKindOf(most))
 		var ms []placeName
-		ops := []any{nil, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
+		b := NewBarrier(c, "/b", most)
+		ops := []any{nil, b.raise(), &zk.CheckVersionRequest{Path: readyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
 		for i := range most { // every other number, so that no two make a range; ten digits each
 			number := 1_000_000_000 + int32(2*i)
 			ms = append(ms, placeName{number: number})
@@ -45,8 +46,8 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 		}
 		ops[0] = &zk.SetDataRequest{Path: readyOf2, Data: ranges(ms)}
 		size := zkconn.MultiSize(ops)
-		require.LessOrEqual(t, size, openingSize(roundOf2, most))
-		require.Greater(t, size, openingSize(roundOf2, most-1))
+		require.LessOrEqual(t, size, b.openingSize())
+		require.Greater(t, size, NewBarrier(c, "/b", most-1).openingSize())
 	})
 }
 

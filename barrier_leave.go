@@ -13,6 +13,12 @@ import (
 // maxLinger bounds how long a member stays after Wait has returned.
 const maxLinger = 100 * time.Millisecond
 
+// linger returns for how long a member stays: the longer the more members there are to be
+// told, and the slower the servers are. A reply is a lot more work than an event.
+func (a *participant) linger() time.Duration {
+	return min(time.Duration(a.n)*a.took/10, maxLinger)
+}
+
 // leaver is a member that is about to leave.
 type leaver struct {
 	now  chan struct{} // closed when it has to leave at once
@@ -20,10 +26,10 @@ type leaver struct {
 }
 
 // leaveLater makes the member p leave. All members of a round are woken together, and
-// a server that carries out the leaves of some lets the reads of others wait. So it
-// leaves after the time that its own reply took, which tells how busy the servers are.
-// It leaves at once where another member or a Wait of this Client is there, so that the
-// Client's next round is not held up, and before the Client is closed.
+// the leaves of those that are woken first delay the events, and the reads, of the others.
+// So it leaves a little later. It leaves at once where another member or a Wait of this
+// Client is there, so that the Client's next round is not held up, and before the Client is
+// closed.
 func (a *participant) leaveLater(p *place) {
 	c, l := a.line.c, &leaver{now: make(chan struct{}), sent: make(chan struct{})}
 	c.mu.Lock()
@@ -31,17 +37,17 @@ func (a *participant) leaveLater(p *place) {
 		c.leavers[a.line.path] = map[*leaver]struct{}{}
 	}
 	c.leavers[a.line.path][l] = struct{}{}
-	stay := min(a.took, maxLinger)
+	stay := a.linger()
 	if c.waits[a.line.path] > 1 { // this one's, and another
 		stay = 0
 	}
 	c.mu.Unlock()
 	c.tasks.Start(func() {
 		if stay > 0 {
-			linger := time.NewTimer(stay)
-			defer linger.Stop()
+			over := time.NewTimer(stay)
+			defer over.Stop()
 			select {
-			case <-linger.C:
+			case <-over.C:
 			case <-l.now:
 			case <-c.closing.Done():
 			case <-p.s.Over():
@@ -103,6 +109,6 @@ func (a *participant) leave(p *place, sent chan<- struct{}) {
 		p.leave(false)
 	}
 	if err != nil || last {
-		_ = a.deleteRound(p.s.Lifetime(), p.s, 1) // else the next to come does it
+		_ = a.deleteRound(p.s.Lifetime(), p.s, 1, a.left) // else the next to come does it
 	}
 }

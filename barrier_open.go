@@ -23,7 +23,7 @@ import (
 // which this client may remember an n that others have replaced. What is read after the
 // join is of the path in which the round stands, for as long as the members exist.
 func (a *participant) open(p *place) ([]byte, error) {
-	s := p.s
+	s, signaled := p.s, true // the round has a signal of n
 	for a.ctx.Err() == nil {
 		reading, _ := s.StartGet(a.line.abs()) // with the listing, in one round trip
 		names, stat, err := s.Children(s.Lifetime(), a.round.abs())
@@ -44,17 +44,24 @@ func (a *participant) open(p *place) ([]byte, error) {
 		if len(ms) < a.n {
 			return nil, nil
 		}
+		notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
 		ready := &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms[:a.n]), Version: 0}
+		signal, state, err := a.signalOpening(s, ms[:a.n], signaled)
+		if err != nil {
+			return nil, err
+		}
 		asked := time.Now()
-		_, failed, err := s.Multi(s.Lifetime(), append([]any{ready}, a.checks(ms[:a.n], version)...)...)
+		_, failed, err := s.Multi(s.Lifetime(), slices.Concat([]any{notOpen}, signal, []any{ready}, a.checks(ms[:a.n], version))...)
 		switch {
 		case err == nil:
-			a.took = time.Since(asked)
+			a.took, a.left = time.Since(asked), state
 			return ready.Data, nil
-		case failed == any(ready) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
+		case failed == any(notOpen) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
 			return nil, nil // another member has opened it
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
-			// A member has left or the path was written since, or the server lags.
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNotEmpty):
+			// A member has left or the path was written since, or the server lags, or the
+			// signal is not as expected.
+			signaled = signaled && !slices.Contains(signal, failed)
 			if err := s.Sync(s.Lifetime(), a.round.abs()); err != nil {
 				return nil, err
 			}
@@ -63,6 +70,25 @@ func (a *participant) open(p *place) ([]byte, error) {
 		}
 	}
 	return nil, nil
+}
+
+// signalOpening returns what the transaction that opens the round with those members does
+// to wake the others, and how that leaves the signal. It is done before ready is written,
+// so that the signal's event is the first to come to a member that watches both. Those who
+// wait for another n must be woken, too. They watch ready, unless the round was created
+// for their n and not for this one.
+func (a *participant) signalOpening(s *session, ms []placeName, signaled bool) (ops []any, left signalState, err error) {
+	switch {
+	case !signaled:
+		ops, _, err = a.deleteSignals(s.Lifetime(), s)
+		if errors.Is(err, zk.ErrNoNode) { // so has ready, and the transaction will tell
+			err = nil
+		}
+		return ops, noSignal, err
+	case allThere(ms):
+		return []any{a.raise()}, signalRaised, nil
+	}
+	return a.deleteSignal(signalDown), noSignal, nil
 }
 
 // agreeOn returns the version in which the path holds n, by a read that was sent before.
@@ -85,10 +111,10 @@ func (a *participant) agreeOn(s *session, reading *zkconn.Reading) (version int3
 
 // checks returns what must still be so when the round is opened with those members: that
 // they exist, and that the path has that version.
-func (a *participant) checks(ms []placeName, version int32) []any {
-	ops := []any{&zk.CheckVersionRequest{Path: a.line.abs(), Version: version}}
+func (b *Barrier) checks(ms []placeName, version int32) []any {
+	ops := []any{&zk.CheckVersionRequest{Path: b.line.abs(), Version: version}}
 	for _, m := range ms {
-		ops = append(ops, &zk.CheckVersionRequest{Path: a.round.abs() + "/" + m.name, Version: -1})
+		ops = append(ops, &zk.CheckVersionRequest{Path: b.round.abs() + "/" + m.name, Version: -1})
 	}
 	return ops
 }
@@ -150,11 +176,11 @@ func indexIn(data []byte, number int32) (index, n int, err error) {
 
 // openingSize returns the largest size that the transaction that opens a round can
 // have.
-func openingSize(round string, n int) int {
+func (b *Barrier) openingSize() int {
+	ready := &zk.SetDataRequest{Path: b.ready()}
+	notOpen := &zk.CheckVersionRequest{Path: b.ready()}
 	const header = 4 + 1 + 4
-	member := header + 4 + len(round) + len("/_c_-0123456789") + 36 + len(memberKindOf(n)) + 4
-	ready := header + 4 + len(round) + len("/ready") + 4 + 4
-	path := header + 4 + len(zkconn.Parent(round)) + 4
-	n = min(n, jute.MaxFrame) // more is too large anyway
-	return 8 + header + ready + path + n*(member+len("0123456789,"))
+	member := header + 4 + len(b.round.abs()) + len("/_c_-0123456789") + 36 + len(memberKindOf(b.n)) + 4
+	n := min(b.n, jute.MaxFrame) // more is too large anyway
+	return zkconn.MultiSize([]any{notOpen, b.raise(), ready}, b.checks(nil, 0)) + n*(member+len("0123456789,"))
 }

@@ -40,6 +40,21 @@ func TestB22EvictedMemberOfABarrierGetsErrEvictedAndIsNotCounted(t *testing.T) {
 	}
 }
 
+// The search for the reply to the join has set the watch on the member already.
+func TestB22EvictedMemberWhoseJoinWasSearchedForGetsErrEvicted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoinRound, Skip: 1}) // the first one finds no round
+		a := waitLater(t, barrierOf2(w.stranger(nil)))
+		time.Sleep(500 * time.Millisecond)
+		require.True(t, a.Waiting())
+		require.NoError(t, w.bare().Delete(roundOf2+"/"+w.present()[0].name, -1))
+		synctest.Wait()
+		require.False(t, a.Waiting(), "at once")
+		_, err := a.Wait()
+		require.ErrorIs(t, err, ErrEvicted)
+	})
+}
+
 // The round was opened with a member whose znode is deleted before its client has
 // read of the opening.
 func TestB22MemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
@@ -188,6 +203,7 @@ func TestB45ReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 				conn := w.bare()
 				_, err := conn.Set(readyOf2, []byte(data), -1)
 				require.NoError(t, err)
+				time.Sleep(2 * time.Second)
 				synctest.Wait()
 				if name == "two numbers" { // which means that a round with other members was opened
 					require.True(t, a.Waiting())
@@ -225,7 +241,8 @@ func TestB45RoundWithoutReadyIsAnErrorWithoutSpinning(t *testing.T) {
 				b := waitLater(t, NewBarrier(w.stranger(nil), "/b", 3))
 				synctest.Wait()
 				conn := w.bare()
-				require.NoError(t, conn.Delete(readyOf2, -1))
+				_, err := conn.Multi(&zk.DeleteRequest{Path: readyOf2 + "/signal-of3", Version: -1}, &zk.DeleteRequest{Path: readyOf2, Version: -1})
+				require.NoError(t, err)
 				if again {
 					_, err := conn.Create(readyOf2, nil, 0, zk.WorldACL(zk.PermAll))
 					require.NoError(t, err)
@@ -274,7 +291,7 @@ func TestB46WaitAtABarrierIsUncertainWhenTheServerLostItsData(t *testing.T) {
 	path := harness.NewPath(t)
 	c := dialTo(t, servers, &Options{SessionTimeout: 1500 * time.Millisecond})
 	a := waitLater(t, NewBarrier(c, path, 2))
-	sleeps(t, c, 2) // on ready and on its own znode
+	sleeps(t, c, 3) // on the signal, on ready and on its own znode
 	require.NoError(t, node.Wipe(t.Context()))
 	_, err := a.Wait()
 	require.ErrorIs(t, err, zk.ErrSessionExpired)

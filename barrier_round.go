@@ -14,9 +14,10 @@ import (
 )
 
 // A round is one generation of a barrier: a znode with a child "ready", which is empty
-// until the round is opened, and names its members from then on. Both are created in one
-// transaction and deleted in one, so that there is none without the other. Rounds all
-// have the same name and are told apart by their czxid. The rules were model-checked.
+// until the round is opened, and names its members from then on, and below that the
+// signal. They are created in one transaction and deleted in one, so that there is none
+// without the others. Rounds all have the same name and are told apart by their czxid.
+// The rules were model-checked.
 // Sentences with "must" are there because without them a round opens short, or stays shut
 // for ever.
 
@@ -26,7 +27,9 @@ type participant struct {
 	ctx     context.Context // ends when the caller leaves
 	exposed atomic.Bool     // there is a member, or may be
 	end     chan struct{}   // closed when it has ended
-	took    time.Duration   // from the request that told that the round is open to the reply
+	took    time.Duration   // from the last request that it waited for to the reply
+	long    bool            // it has waited for a while
+	left    signalState     // in which the opening has probably left the signal
 	index   int
 	err     error
 }
@@ -157,7 +160,8 @@ func (a *participant) beginRound(s *session, existed bool) (exists bool, err err
 	}
 	_, _, err = s.Multi(a.ctx,
 		&zk.CreateRequest{Path: a.round.abs(), Data: []byte{}, Acl: a.line.c.acl},
-		&zk.CreateRequest{Path: a.ready(), Data: []byte{}, Acl: a.line.c.acl})
+		&zk.CreateRequest{Path: a.ready(), Data: []byte{}, Acl: a.line.c.acl},
+		&zk.CreateRequest{Path: a.signal(), Data: []byte{}, Acl: a.line.c.acl})
 	switch {
 	case errors.Is(err, zk.ErrNodeExists):
 		return true, nil
@@ -195,7 +199,7 @@ func (a *participant) awaitPreviousRound(s *session, last *zkconn.Watch) (*zkcon
 		if i := slices.IndexFunc(names, func(name string) bool { return name != "ready" }); i >= 0 {
 			return nil, zkconn.Errorf(ErrPathInUse, "%s stands in the round, which cannot be deleted: something else uses this path", names[i])
 		}
-		return nil, a.deleteRound(a.ctx, s, 1)
+		return nil, a.deleteRound(a.ctx, s, 1, signalRaised)
 	}
 	w, err := s.Watch(a.ctx, a.round.abs()+"/"+slices.MaxFunc(ms, placeName.compare).name)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -205,126 +209,46 @@ func (a *participant) awaitPreviousRound(s *session, last *zkconn.Watch) (*zkcon
 }
 
 // deleteRound deletes a round that has no members and whose ready has that version: 1
-// once it was opened. Mostly another participant was quicker, so it is no error that the
+// once it was opened. The signal probably is in that state: if it is not, the signals
+// there are get listed. Mostly another participant was quicker, so it is no error that the
 // round does not exist any more. It tries until it knows: nobody else may come.
-func (b *Barrier) deleteRound(ctx context.Context, s *session, version int32) error {
+func (b *Barrier) deleteRound(ctx context.Context, s *session, version int32, state signalState) error {
+	check := &zk.CheckVersionRequest{Path: b.ready(), Version: version}
 	ready := &zk.DeleteRequest{Path: b.ready(), Version: version}
-	var failed any
-	err := zkconn.ErrNotSent
-	for zkconn.Transient(err) {
-		_, failed, err = s.Multi(ctx, ready, &zk.DeleteRequest{Path: b.round.abs(), Version: -1})
-	}
-	onReady := failed == any(ready)
-	switch {
-	case onReady && errors.Is(err, zk.ErrBadVersion):
-		_, stat, err := s.Get(ctx, b.ready())
-		if err == nil && stat.Version > 1 {
-			return fmt.Errorf("%w, and the round cannot be deleted", errWritten)
+	round := &zk.DeleteRequest{Path: b.round.abs(), Version: -1}
+	signals := b.deleteSignal(state)
+	for range zkconn.MaxTries {
+		ops := append(append([]any{check}, signals...), ready, round)
+		var failed any
+		err := zkconn.ErrNotSent
+		for zkconn.Transient(err) {
+			_, failed, err = s.Multi(ctx, ops...)
 		}
-		if !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-	case onReady && errors.Is(err, zk.ErrNotEmpty):
-		return fmt.Errorf("the round's ready cannot be deleted: %w", err)
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNotEmpty):
-	default:
-		return err
-	}
-	return nil
-}
-
-// await waits until the round is opened with the member p, or can never be.
-func (a *participant) await(p *place) (int, error) {
-	// The last to come of those who are there has seen n of them. So one of them has seen
-	// n, whoever else dies.
-	if p.lineCount < 0 || p.lineCount-1 >= a.n { // ready is no member
-		names, err := a.open(p)
-		if err == nil && names != nil {
-			index, _, err := indexIn(names, p.number)
-			return a.finish(p, index, err)
-		}
-		if err != nil {
-			return a.finish(p, 0, err)
-		}
-	}
-	late := time.NewTimer(p.s.Timeout() / 10)
-	defer late.Stop()
-	for {
-		asked := time.Now()
-		w, err := a.watchReady(p.s)
-		if err != nil {
-			return a.finish(p, 0, err)
-		}
-		a.took = time.Since(asked)
-		if index, err := a.judge(p, w.Data, &w.Stat); err != errPending {
-			return a.finish(p, index, err)
-		}
-		if err := a.awaitReady(p, w, late.C); err != nil {
-			return a.finish(p, 0, err)
-		}
-		// Read without a watch, because mostly there is nothing more to wait for.
-		asked = time.Now()
-		data, stat, err := p.s.Get(p.s.Lifetime(), a.ready())
-		if err != nil {
-			return a.finish(p, 0, err)
-		}
-		a.took = time.Since(asked)
-		if index, err := a.judge(p, data, stat); err != errPending {
-			return a.finish(p, index, err)
-		}
-	}
-}
-
-// awaitReady waits until the watch on ready fires. It reads n once late says that the wait
-// has lasted for a while: if all others wait for another n, nobody opens this round.
-func (a *participant) awaitReady(p *place, w *zkconn.Watch, late <-chan time.Time) error {
-	select {
-	case at := <-late:
-		// If n cannot be read, or is not there, that is for the member that opens.
-		if data, stat, err := p.s.Get(a.ctx, a.line.abs()); err == nil && len(data) > 0 {
-			if _, err := a.agree(a.ctx, p.s, data, stat); err != nil {
-				return err
-			}
-		}
-		passed := make(chan time.Time, 1)
-		passed <- at
-		late = passed
-	case <-w.Fired():
-	case <-p.own.Fired():
-	case <-p.s.Over():
-	case <-a.ctx.Done():
-	}
-	return p.awaitWatch(a.ctx, w, late)
-}
-
-// watchReady returns a watch on ready that was answered after this member came. A watch
-// that others share may have been set before.
-func (a *participant) watchReady(s *session) (*zkconn.Watch, error) {
-	for again := false; ; again = true {
-		w, err := s.Watch(s.Lifetime(), a.ready())
 		switch {
-		case err == nil && w.HasFired(), errors.Is(err, zk.ErrNoNode) && !again:
-			continue
+		case failed == any(check) && errors.Is(err, zk.ErrBadVersion):
+			_, stat, err := s.Get(ctx, b.ready())
+			if err == nil && stat.Version > 1 {
+				return fmt.Errorf("%w, and the round cannot be deleted", errWritten)
+			}
+			if errors.Is(err, zk.ErrNoNode) {
+				err = nil
+			}
+			return err
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNotEmpty):
+			return err // nil, too
+		case failed == any(check), failed == any(round):
+			return nil
 		}
-		return w, err
+		var foreign string
+		signals, foreign, err = b.deleteSignals(ctx, s)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil
+		case err != nil:
+			return err
+		case foreign != "":
+			return fmt.Errorf("the round's ready cannot be deleted: %s stands there: %w", foreign, zk.ErrNotEmpty)
+		}
 	}
-}
-
-// judge returns the member's index, or why it has none. It compares ready with the czxid
-// of the member's own round, because another round may have its name. If there is another
-// number of names, they are those of members that wait for others.
-func (a *participant) judge(p *place, data []byte, stat *zk.Stat) (int, error) {
-	switch {
-	case stat.Czxid != p.lineCzxid:
-		return 0, errNoRound
-	case len(data) == 0 && stat.Version == 0:
-		return 0, errPending
-	case len(data) == 0: // it can never be opened
-		return 0, fmt.Errorf("%w without a name", errWritten)
-	}
-	index, n, err := indexIn(data, p.number)
-	if n > 0 && n != a.n {
-		return 0, wrongSize(a.line.recipe, "members", n, a.n)
-	}
-	return index, err
+	return zkconn.ErrContended
 }

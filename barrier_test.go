@@ -75,14 +75,15 @@ func TestA22BarrierOpensForNMembersFromNClientsRoundAfterRound(t *testing.T) {
 }
 
 const (
-	opJoinRound   = "multi(check,create,setData)"      // joins a round
-	opLeaveRound  = "multi(delete,setData)"            // a member leaves an open round
-	opCancelWait  = "multi(delete,check,setData)"      // a member cancels its Wait
-	opMakeRound   = "multi(create,create)"             // creates a round
-	opDeleteRound = "multi(delete,delete)"             // deletes a round
-	opOpenRound   = "multi(setData,check,check,check)" // opens a round of two members
-	roundOf2      = "/b/round"                         // the round of the barrier that tests in bubbles use
+	opJoinRound   = "multi(check,create,setData)"                   // joins a round
+	opLeaveRound  = "multi(delete,setData)"                         // a member leaves an open round
+	opCancelWait  = "multi(delete,check,setData)"                   // a member cancels its Wait
+	opMakeRound   = "multi(create,create,create)"                   // creates a round
+	opDeleteRound = "multi(check,delete,delete,delete,delete)"      // deletes a round whose signal was raised
+	opOpenRound   = "multi(check,create,setData,check,check,check)" // opens a round of two members
+	roundOf2      = "/b/round"                                      // the round of the barrier that tests in bubbles use
 	readyOf2      = roundOf2 + "/ready"
+	signalOf2     = readyOf2 + "/signal-of2"
 )
 
 // barrierOf2 returns the barrier of two that tests in bubbles use.
@@ -313,7 +314,7 @@ func TestA22SurplusArrivalWaitsForTheNextRound(t *testing.T) {
 		b := NewBarrier(w.stranger(nil), "/b", 3)
 		var as []*harness.Call[int]
 		// The listings are delayed, so nobody opens the round until four have joined.
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second, Times: 2})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Path: roundOf2, For: time.Second, Times: 2})
 		for range 4 {
 			as = append(as, waitLater(t, NewBarrier(w.stranger(nil), "/b", 3)))
 			synctest.Wait()
@@ -332,21 +333,23 @@ func TestA22SpuriousWakeUpsOpenNoRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		a := waitLater(t, barrierOf2(c))
-		time.Sleep(5 * time.Second) // by now it watches its own znode, too
+		time.Sleep(5 * time.Second) // by now it watches its own znode and ready, too
 		synctest.Wait()
-		require.Equal(t, 2, watchesOf(c))
+		require.Equal(t, 3, watchesOf(c))
 		own := roundOf2 + "/" + w.present()[0].name
 		for range 3 {
-			for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
-				spurious(c, readyOf2, event)
-				synctest.Wait()
-				require.True(t, a.Waiting())
+			for _, event := range []int32{jute.EventDataChanged, jute.EventChildrenChanged, jute.EventDeleted} {
+				for _, path := range []string{readyOf2, signalOf2} {
+					spurious(c, path, event)
+					synctest.Wait()
+					require.True(t, a.Waiting())
+				}
 			}
 			spurious(c, own, jute.EventDataChanged)
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			require.True(t, a.Waiting())
-			require.Equal(t, 2, watchesOf(c))
+			require.Equal(t, 3, watchesOf(c))
 		}
 		require.Len(t, w.present(), 1)
 		indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))

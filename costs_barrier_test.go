@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
@@ -22,14 +21,6 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 	perMember := map[int]int64{}
 	for _, n := range []int{10, 100, 500} {
 		inBubble(t, func(t *testing.T, w *world) {
-			first := w.stranger(nil)
-			a := waitLater(t, NewBarrier(first, "/barrier", n))
-			synctest.Wait()
-			w.srv.Expire(sessionID(first)) // expire it: a member that cancels would delete the round
-			_, err := a.Wait()
-			require.ErrorIs(t, err, zk.ErrSessionExpired)
-			require.NoError(t, first.Close())
-			require.Equal(t, []string{"ready"}, w.srv.Children("/barrier/round"), "the round is left")
 			var bs []*Barrier
 			for range n {
 				b := NewBarrier(w.stranger(&Options{SessionTimeout: longSession}), "/barrier", n)
@@ -41,25 +32,27 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			var as []*harness.Call[int]
 			for _, b := range bs[:n-1] {
 				as = append(as, waitLater(t, b))
+				synctest.Wait() // else several would create the round
 			}
 			synctest.Wait()
 			joined := w.srv.Counts()
-			require.Equal(t, map[string]int{opJoinRound: n - 1, "getData": n - 1}, joined.Sub(before).Requests, "members do not read when others arrive")
+			require.Equal(t, map[string]int{opJoinRound: n, opMakeRound: 1, "getChildren2": n - 1}, joined.Sub(before).Requests, "members do not read when others arrive")
 			require.Empty(t, joined.Sub(before).Events)
 
 			as = append(as, waitLater(t, bs[n-1]))
 			synctest.Wait()
 			indexes(t, as...)
 			all := w.srv.Counts().Sub(before)
-			require.Equal(t, n-1, all.Events["NodeDataChanged"], "each waiting member wakes once")
-			opening := "multi(setData" + strings.Repeat(",check", 1+n) + ")"
+			require.Equal(t, map[string]int{"NodeChildrenChanged": n - 1}, all.Events, "each waiting member wakes once")
+			opening := "multi(check,create,setData" + strings.Repeat(",check", 1+n) + ")"
 			require.Equal(t, map[string]int{
-				opJoinRound: n, "getData": 2*(n-1) + 1, "getChildren2": 1, opening: 1, // to open the round: 3n + 1
+				opMakeRound: 1, opJoinRound: n + 1, // the first join finds no round
+				"getChildren2": n, "getData": 1, opening: 1, // to open the round: 2n + 2, and those of the first
 				opLeaveRound: n, opDeleteRound: 1, // to leave the round
 			}, all.Requests)
-			require.Equal(t, n+1+n+1, all.Transactions)
+			require.Equal(t, 1+n+1+n+1, all.Transactions)
 			perMember[n] = all.BytesOut / int64(n)
-			t.Logf("%d members: %d requests to open, %d bytes received by each", n, 3*n+1, perMember[n])
+			t.Logf("%d members: %d requests to open, %d bytes received by each", n, 2*n+2, perMember[n])
 			require.Empty(t, w.srv.Children("/barrier"))
 		}, zktest.SessionTimeouts(longSession, longSession))
 	}

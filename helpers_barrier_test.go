@@ -31,7 +31,7 @@ func (o *observer) option() zktest.Option {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		switch name, ok := strings.CutPrefix(c.Path, o.dir+"/"); {
-		case !ok:
+		case !ok, strings.Contains(name, "/"): // below ready
 		case name == "ready":
 			if c.Created == o.created && !c.Deleted {
 				o.opened = append(o.opened, len(o.standing))

@@ -20,7 +20,9 @@ type roundObserver struct {
 }
 
 type round struct {
-	readyExists bool // the znode ready exists
+	readyExists bool  // the znode ready exists
+	signalOf    int   // the n of its signal, 0 if there is none
+	raisedAt    int64 // the zxid
 	opened      bool
 	present     map[int64]*member // by number
 }
@@ -53,12 +55,14 @@ func (o *roundObserver) onChange(barrier, below string, c zktest.Change) {
 		}
 		delete(o.current, barrier)
 	case !child:
+	case strings.HasPrefix(name, "ready/"):
+		o.signalChanged(barrier, r, strings.TrimPrefix(name, "ready/"), c)
 	case name == "ready" && c.Created:
 		r.readyExists = true
 	case name == "ready" && c.Deleted:
 		r.readyExists = false
 	case name == "ready":
-		o.roundOpened(barrier, r, string(c.Data))
+		o.roundOpened(barrier, r, string(c.Data), c.Zxid)
 	case c.Created:
 		number, err := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 64)
 		if err != nil || !r.readyExists || r.opened {
@@ -79,7 +83,7 @@ func (o *roundObserver) onChange(barrier, below string, c zktest.Change) {
 
 // roundOpened follows the write to ready that opens the round. It has to name as
 // many members as the barrier waits for, all of them present.
-func (o *roundObserver) roundOpened(barrier string, r *round, data string) {
+func (o *roundObserver) roundOpened(barrier string, r *round, data string, zxid int64) {
 	if r.opened {
 		o.log.violation("%s: opened twice", barrier)
 		return
@@ -116,7 +120,45 @@ func (o *roundObserver) roundOpened(barrier string, r *round, data string) {
 	for _, m := range named {
 		m.of = index
 	}
+	o.checkSignal(barrier, r, named, zxid)
 	if index != o.size(barrier) {
 		o.log.violation("%s: opened with %q, %d members", barrier, data, index)
+	}
+}
+
+// signalChanged follows a change below ready.
+func (o *roundObserver) signalChanged(barrier string, r *round, name string, c zktest.Change) {
+	n, child, _ := strings.Cut(strings.TrimPrefix(name, "signal-of"), "/")
+	of, err := strconv.Atoi(n)
+	switch {
+	case err != nil:
+		o.log.violation("%s: %s below ready", barrier, name)
+	case child != "" && c.Created:
+		r.raisedAt = c.Zxid
+		if r.opened {
+			o.log.violation("%s: %s raised in an open round", barrier, name)
+		}
+	case c.Created:
+		r.signalOf = of
+	case c.Deleted && child == "":
+		r.signalOf = 0
+		if !r.opened {
+			o.events.add("signal deleted")
+		}
+	}
+}
+
+// checkSignal follows the write to ready that opens the round, with those members. The
+// same transaction has to raise the signal, if it is for as many members and they have the
+// numbers 1 to n. Otherwise there must be none any more, so that all members wake.
+func (o *roundObserver) checkSignal(barrier string, r *round, named []*member, zxid int64) {
+	n := len(named)
+	all := n > 0 && named[0].number == 1 && named[n-1].number == int64(n)
+	switch {
+	case r.signalOf == 0:
+	case all && r.signalOf == n && r.raisedAt == zxid:
+		o.events.add("signal raised")
+	default:
+		o.log.violation("%s: opened for %d, with the first %v, and a signal for %d, raised %v", barrier, n, all, r.signalOf, r.raisedAt == zxid)
 	}
 }

@@ -19,15 +19,17 @@ type barrierWorld struct {
 
 var barrierEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step", "member deleted",
-	"round opened", "surplus member", "path remade", "another size", "canceled, but in the round", "outcome read by a later session",
+	"round opened", "signal raised", "signal deleted", "surplus member", "path remade", "another size", "canceled, but in the round", "outcome read by a later session",
 	"canceled", "canceled while disconnected", "uncertain", "evicted", "expired",
 }
 
 func newBarrierWorld(seed uint64) *world {
 	g, _ := newWaitWorld(seed, func(n int) []string {
 		return []string{
-			"multi(check,create,setData)", "multi(setData" + strings.Repeat(",check", 1+n) + ")",
-			"multi(delete,check,setData)", "multi(delete,setData)", "multi(create,create)", "multi(delete,delete)",
+			"multi(check,create,setData)", "multi(check,create,setData" + strings.Repeat(",check", 1+n) + ")",
+			"multi(check,delete,setData" + strings.Repeat(",check", 1+n) + ")",
+			"multi(delete,check,setData)", "multi(delete,setData)", "multi(create,create,create)",
+			"multi(check,delete,delete,delete,delete)", "multi(check,delete,delete,delete)", "multi(check,delete,delete)",
 			"getData", "getChildren2", "sync",
 		}
 	}, "/app/barriers/a", "/app/barriers/b")

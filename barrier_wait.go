@@ -1,0 +1,152 @@
+package zkrecipes
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// How a member waits until its round is open.
+
+// await waits until the round is opened with the member p, or can never be.
+func (a *participant) await(p *place) (int, error) {
+	a.long, a.left = false, signalRaised
+	// The last to come of those who are there has seen n of them. So one of them has seen
+	// n, whoever else dies.
+	if p.lineCount < 0 || p.lineCount-1 >= a.n { // ready is no member
+		names, err := a.open(p)
+		if err == nil && names != nil {
+			index, _, err := indexIn(names, p.number)
+			return a.finish(p, index, err)
+		}
+		if err != nil {
+			return a.finish(p, 0, err)
+		}
+	}
+	late := time.NewTimer(p.s.Timeout() / 10)
+	defer late.Stop()
+	for {
+		if index, err := a.awaitOpening(p, late.C); err != errPending {
+			return a.finish(p, index, err)
+		}
+	}
+}
+
+// awaitOpening waits until the round is opened, and returns the member's index, or
+// errPending if it was woken by something else.
+func (a *participant) awaitOpening(p *place, late <-chan time.Time) (int, error) {
+	asked := time.Now()
+	w, err := a.watchSignal(p)
+	a.took = time.Since(asked)
+	if err == nil && w == nil {
+		a.left = noSignal
+		if w, err = a.watchReady(p.s); err == nil {
+			if index, err := a.judge(p, w.Data, &w.Stat); err != errPending {
+				return index, err
+			}
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	if !isRaised(w) {
+		err = a.awaitWake(p, w, late)
+	}
+	if isRaised(w) { // whatever else has happened
+		return a.indexBySignal(p), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	// Read without a watch, because mostly there is nothing more to wait for.
+	a.left = noSignal
+	data, stat, err := p.s.Get(p.s.Lifetime(), a.ready())
+	if err != nil {
+		return 0, err
+	}
+	return a.judge(p, data, stat)
+}
+
+// awaitWake waits until the watch fires, which is on the signal or on ready. Once the wait
+// has lasted for a while, it watches the member and ready too, which others may have
+// deleted or written: short waits do not pay for that. zk.ErrNoNode: one was deleted.
+func (a *participant) awaitWake(p *place, w *zkconn.Watch, late <-chan time.Time) (err error) {
+	for {
+		var ready *zkconn.Watch
+		if a.long {
+			if p.own, err = p.s.Watch(a.ctx, p.path); err != nil {
+				return err
+			}
+			if ready, err = a.watchReady(p.s); err != nil {
+				return err
+			}
+			if _, err := a.judge(p, ready.Data, &ready.Stat); err != errPending {
+				return nil // for the caller to read
+			}
+		}
+		select {
+		case <-w.Fired():
+			return nil
+		case <-ready.Fired():
+			return nil
+		case <-p.own.Fired(): // which a search for the reply to the join may have set
+			a.long = true
+		case <-late:
+			a.long = true
+			if err := a.checkSizeAgain(p.s); err != nil {
+				return err
+			}
+		case <-p.s.Over():
+			return zkconn.ErrSessionOver
+		case <-a.ctx.Done():
+			return p.s.ContextErr(a.ctx)
+		}
+	}
+}
+
+// checkSizeAgain reads n: if all others wait for another n, nobody opens this round. If n
+// cannot be read, or is not there, that is for the member that opens.
+func (a *participant) checkSizeAgain(s *session) error {
+	data, stat, err := s.Get(a.ctx, a.line.abs())
+	if err == nil && len(data) > 0 {
+		_, err = a.agree(a.ctx, s, data, stat)
+		return err
+	}
+	return nil
+}
+
+// watchReady returns a watch on ready that was answered after this member came. A watch
+// that others share may have been set before.
+func (a *participant) watchReady(s *session) (*zkconn.Watch, error) {
+	for again := false; ; again = true {
+		w, err := s.Watch(s.Lifetime(), a.ready())
+		switch {
+		case err == nil && w.HasFired(), errors.Is(err, zk.ErrNoNode) && !again:
+			continue
+		}
+		return w, err
+	}
+}
+
+// judge returns the member's index, or why it has none. It compares ready with the czxid
+// of the member's own round, because another round may have its name. If there is another
+// number of names, they are those of members that wait for others.
+func (a *participant) judge(p *place, data []byte, stat *zk.Stat) (int, error) {
+	switch {
+	case stat.Czxid != p.lineCzxid:
+		return 0, errNoRound
+	case len(data) == 0 && stat.Version == 0:
+		return 0, errPending
+	case len(data) == 0: // it can never be opened
+		return 0, fmt.Errorf("%w without a name", errWritten)
+	}
+	index, n, err := indexIn(data, p.number)
+	if n > 0 && n != a.n {
+		return 0, wrongSize(a.line.recipe, "members", n, a.n)
+	}
+	return index, err
+}

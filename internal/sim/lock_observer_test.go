@@ -68,6 +68,9 @@ func (o *lineObserver) onChange(c zktest.Change) {
 	case c.Created:
 		o.existed[c.Path] = true
 		o.sawNumber(line, s.number)
+		if s.number < 0 && isOwnPlace(name) {
+			return // beyond the counter's end: it is about to go, and holds nobody up
+		}
 		o.places[line] = append(o.places[line], s)
 	case c.Deleted:
 		o.places[line] = slices.DeleteFunc(o.places[line], func(other linePlace) bool { return other == s })

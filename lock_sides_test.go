@@ -236,12 +236,14 @@ func TestA11LosersOfTryLockLeaveNothing(t *testing.T) {
 			path := r.path + "-tried"
 			var excluders, readers, held, lost atomic.Int32
 			var wg sync.WaitGroup
+			dialed := make(chan struct{}) // closed when all are, so that they do contend
 			for _, kind := range kinds {
 				m, inside := kindsOfLock[kind](dial(t, nil), path), &excluders
 				if kind == 'r' {
 					inside = &readers
 				}
 				wg.Go(func() {
+					<-dialed
 					for range 50 {
 						l, err := m.TryLock(r.ctx)
 						if errors.Is(err, ErrLocked) {
@@ -264,6 +266,7 @@ func TestA11LosersOfTryLockLeaveNothing(t *testing.T) {
 					}
 				})
 			}
+			close(dialed)
 			wg.Wait()
 			require.NotZero(t, held.Load())
 			require.NotZero(t, lost.Load())

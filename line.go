@@ -165,19 +165,21 @@ type lineState struct {
 	count   int  // of its children, when the client last looked; 0: not known
 	others  int  // children that are no places, when it last listed them
 	tail    kind // of the place that had joined last, then; empty: not known
-	used    time.Time
+	// brief: the place that the last guess named had left, so places stand too briefly
+	// for a guess. A listing that shows the predecessor ends that.
+	brief bool
+	used  time.Time
 }
 
 // tellsPredecessor reports whether the line's data probably tell a place of that kind its
 // predecessor. In a short line the predecessor has often left when it is watched. A
 // reader's is not the reader at the tail.
 func (l *line) tellsPredecessor(s lineState, k kind) bool {
-	return l.blocks != nil && s.count-s.others > l.c.longLine && !s.guest && s.version == -1 && (k.exclusive() || l.blocks(k, s.tail))
+	return l.blocks != nil && s.count-s.others > l.c.longLine && !s.brief && !s.guest && s.version == -1 && (k.exclusive() || l.blocks(k, s.tail))
 }
 
-// longLine is how many places a line has at most that is not long. With a lower bound a
-// client far away mostly guesses wrong, and a wrong guess costs it a round trip.
-const longLine = 16
+// longLine is how many places a line has at most that is not long.
+const longLine = 4
 
 // idleLine is for how long the client relies on what it knows of a line that it does
 // not use. The servers delete idle containers, by default once a minute, and then
@@ -268,6 +270,16 @@ func (l *line) noteChildren(n, places int) {
 	defer l.c.mu.Unlock()
 	if state, ok := l.c.lines[l.path]; ok {
 		state.count, state.others = n, n-places
+		l.c.lines[l.path] = state
+	}
+}
+
+// noteBrief remembers whether places stand too briefly for a guess.
+func (l *line) noteBrief(brief bool) {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	if state, ok := l.c.lines[l.path]; ok && state.brief != brief {
+		state.brief = brief
 		l.c.lines[l.path] = state
 	}
 }

@@ -149,9 +149,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 		return false, false, err
 	}
 	x := parts.begin(a.it.claim.s, a.sent)
-	if parts.next != nil {
-		a.rejoin.readBefore(a.it.claim.s, parts.next)
-	}
+	a.rejoin.readBefore(a.it.claim.s, parts.next)
 	if a.ahead && x.Begin(ctx) == nil {
 		a.it.q.lookAhead(a.it.claim.s, a.rejoin != nil)
 	}

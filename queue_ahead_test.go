@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -114,6 +115,36 @@ func TestAckTakesAPlaceAlongWhereOthersWait(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each wrong guess is a round trip, and if a turn takes longer than a grace, others claim what
+// it finds.
+func TestAConsumerFarAwayGetsItemsBesideOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		putOn(t, w.queue(w.stranger(nil)), names(6000)...)
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+		defer stop()
+		var taken [longLine + 1]atomic.Int32
+		var wg sync.WaitGroup
+		for i := range taken {
+			q, link := w.consumerWithLink()
+			link.SetLatency(500 * time.Microsecond)
+			if i == 0 {
+				link.SetLatency(20 * time.Millisecond)
+			}
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if it, err := q.Take(ctx); err == nil && it.Ack(ctx) == nil {
+						taken[i].Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		far, near := taken[0].Load(), taken[1].Load()
+		t.Logf("far away: %d, near: %d each", far, near)
+		require.Greater(t, far, int32(8))
+	})
 }
 
 // A place that an ack took along does not hold others up: it is left if no taker comes.

@@ -35,6 +35,7 @@ type turn struct {
 
 	nearest  [2]*placeName    // the places ahead, the nearest first
 	ahead    int              // how many there are, 0: not known
+	guessed  bool             // nearest is a guess
 	watches  [2]*zkconn.Watch // on nearest
 	second   bool             // one place is ahead
 	since    time.Time        // when the wait began
@@ -92,6 +93,9 @@ func (w *turn) lookAhead() error {
 		if err != nil || !gone {
 			return err
 		}
+		if w.guessed {
+			w.consumers.noteBrief(true)
+		}
 		w.ahead = 0
 	}
 	return nil
@@ -99,19 +103,22 @@ func (w *turn) lookAhead() error {
 
 // list finds the places ahead, by the guess if there is one.
 func (w *turn) list() (err error) {
-	queued := w.patience > 0
+	queued, ahead := w.patience > 0, 0
 	w.watches = [2]*zkconn.Watch{}
 	stuck := w.scan.queue.turns.stuckPlaces()
 	if guess := w.p.guessed; guess != nil && !slices.Contains(stuck, guess.name) {
-		w.nearest, w.ahead = [2]*placeName{guess}, max(w.p.ahead, 2)
-	} else if w.nearest, w.ahead, err = w.p.predecessors(w.ctx, stuck); err != nil {
+		w.guessed, ahead = true, w.p.ahead
+		w.nearest, w.ahead = [2]*placeName{guess}, max(ahead, 2) // a listing tells whether it is second
+	} else if w.nearest, ahead, err = w.p.predecessors(w.ctx, stuck); err != nil {
 		return err
+	} else {
+		w.guessed, w.ahead = false, ahead
 	}
 	w.p.guessed = nil
 	w.p.first, w.second = w.ahead == 0, w.ahead == 1
 	w.patience = min(grace+grace*time.Duration(w.ahead)/16, maxPatience)
 	if !queued && !w.p.first {
-		w.tellQueued(w.p, w.ahead)
+		w.tellQueued(w.p, ahead)
 	}
 	return nil
 }

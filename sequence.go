@@ -311,8 +311,8 @@ func (l *line) entered(ctx context.Context, s *session, e *entry, rs zkconn.Resu
 	if e.before != nil && !p.first {
 		select {
 		case <-e.before.Done():
-			if data, _, err := e.before.Data(); err == nil {
-				p.guessed, p.ahead = p.guess(data), max(1, p.lineCount-1-e.state.others)
+			if data, stat, err := e.before.Data(); err == nil {
+				p.guessed, p.ahead = p.guess(data, stat), max(1, p.lineCount-1-e.state.others)
 			}
 		default: // no ZooKeeper: it was sent before the transaction
 		}

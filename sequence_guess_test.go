@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // In a long line whoever joins finds its predecessor by the line's data and by its own
@@ -181,6 +182,62 @@ func TestAGuessThatHasLeftIsFoundOutByTheWatch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where places leave before their successors watch them, each guess would cost a round trip
+// more than a listing.
+func TestAClientWhoseGuessHadLeftListsUntilItSeesItsPredecessor(t *testing.T) {
+	const latency = time.Second
+	inBubble(t, func(t *testing.T, w *world) {
+		g := w.guesser()
+		l := lockOn(t, NewMutex(w.client(nil), w.path))
+		before := w.lockLater(w.stranger(nil))
+		s, _ := g.c.session()
+		require.True(t, s.EnforcesACLs(t.Context())) // asked once a session
+		g.link.SetLatency(latency)
+		calls := []*harness.Call[*Lease]{w.lockLater(g.c)}
+		time.Sleep(latency / 2)
+		before.Cancel(nil)
+		time.Sleep(5 * latency)
+		g.link.SetLatency(0)
+		join := func() map[string]int {
+			return w.requests(func() { calls = append(calls, w.lockLater(g.c)) })
+		}
+		// The predecessor is of the same client, which watches it already.
+		require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1, "getData": 1}, join(), "it lists, and sees its predecessor")
+		require.Equal(t, map[string]int{opJoin: 1, "getData": 2}, join())
+		require.NoError(t, l.Release())
+		for _, a := range calls {
+			require.NoError(t, a.Get().Release())
+		}
+	})
+}
+
+// The line's Stat tells whether somebody has joined between the read and the join.
+func TestAGuessThatIsKnownToBeWrongIsNotWatched(t *testing.T) {
+	const late = 100 * time.Millisecond // a ping or a watch on the holder's place comes later
+	inBubble(t, func(t *testing.T, w *world) {
+		g, other := w.guesser(), w.stranger(nil)
+		require.NoError(t, NewMutex(other, w.path).Do(t.Context(), nothing))
+		l := lockOn(t, NewMutex(w.client(nil), w.path))
+		for _, c := range []*Client{g.c, other} {
+			s, _ := c.session()
+			require.True(t, s.EnforcesACLs(t.Context())) // asked once a session
+		}
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opJoin, For: late})
+		var a, between *harness.Call[*Lease]
+		require.Equal(t, map[string]int{opJoin: 2, "getChildren2": 2, "getData": 5}, w.requests(func() {
+			a = w.lockLater(g.c)
+			between = w.lockLater(other) // in a line that is short to it
+			time.Sleep(2 * late)
+		}), "the line and two watches of the one, and two of the other")
+		var behind *harness.Call[*Lease]
+		require.Zero(t, w.requests(func() { behind = w.lockLater(g.c) })["getChildren2"], "it goes on guessing")
+		require.NoError(t, l.Release())
+		for _, next := range []*harness.Call[*Lease]{between, a, behind} {
+			require.NoError(t, next.Get().Release())
+		}
+	})
 }
 
 // Readers leave in any order, so a reader does not wait for the reader ahead of it. It

@@ -17,6 +17,7 @@ import (
 func (p *place) awaitTurn(ctx context.Context) error {
 	for queued := false; !p.first; {
 		pred, ahead := p.guessed, p.ahead
+		guessed := pred != nil
 		p.guessed = nil
 		if pred == nil {
 			var err error
@@ -32,6 +33,9 @@ func (p *place) awaitTurn(ctx context.Context) error {
 			return err
 		}
 		if before == nil {
+			if guessed {
+				p.line.noteBrief(true)
+			}
 			continue
 		}
 		if !queued {
@@ -45,13 +49,15 @@ func (p *place) awaitTurn(ctx context.Context) error {
 	return nil
 }
 
-// guess returns the place that joined right before, if these are the line's data from
-// before the join. Nobody can stand between two numbers in a row, since they count what
-// is created in the line. But what the data say may be old by now, or wrong: it is a
-// guess until the place with that name and number is watched. nil: no guess.
-func (p *place) guess(data []byte) *placeName {
+// guess returns the place that joined right before, if these are the line's data and Stat
+// from before the join. Nobody can stand between two numbers in a row, since they count
+// what is created in the line. But the place may have left by now, and what the data say
+// may be wrong: it is a guess until the place with that name and number is watched. nil: no
+// guess, because another place has joined since, or because of the data.
+func (p *place) guess(data []byte, stat *zk.Stat) *placeName {
 	name, ok := p.line.recorded(data)
-	if !ok || p.number <= 0 {
+	created := (stat.Cversion + stat.NumChildren) / 2 // see DataNode.copyStat
+	if !ok || p.number <= 0 || p.number != created {
 		return nil
 	}
 	m, ok := parsePlaceName(fmt.Sprintf("%s%010d", name, p.number-1), p.line.kinds)
@@ -107,6 +113,9 @@ func (p *place) predecessors(ctx context.Context, skip []string) (nearest [2]*pl
 		return [2]*placeName{}, 0, p.whyGone(ctx)
 	}
 	p.line.noteTail(last.kind)
+	if last.name != "" && last.number == p.number-1 {
+		p.line.noteBrief(false)
+	}
 	for i, pred := range nearest {
 		if pred != nil { // a copy, because it is kept for as long as the wait lasts
 			m, _ := parsePlaceName(strings.Clone(pred.name), p.line.kinds)

@@ -41,16 +41,24 @@ func queueScenarios() (list []scenario) {
 		if n > 1 {
 			sc.lead = 2 * n
 		}
-		sc.open = openTakes(n, n, &sc)
+		sc.open = openTakes(n, n, 1, &sc)
 		list = append(list, sc)
 	}
 	sc := scenario{name: nameWorkers, workers: 16, lead: 32, block: 200, rounds: 7}
-	sc.open = openTakes(16, 4, &sc)
+	sc.open = openTakes(16, 4, 1, &sc)
+	list = append(list, sc)
+	sc = scenario{name: nameTakeN, workers: 16, lead: 128, block: 400, rounds: 7}
+	sc.open = openTakes(16, 16, takeN, &sc)
 	return append(list, sc)
 }
 
-// nameWorkers is the scenario of processes with several workers each.
-const nameWorkers = "queue: take and ack, 16 workers of 4 clients"
+const (
+	// nameWorkers is the scenario of processes with several workers each.
+	nameWorkers = "queue: take and ack, 16 workers of 4 clients"
+	// nameTakeN is that of consumers that take several items at a time, and ack each.
+	nameTakeN = "queue: take 4 and ack each, 16 clients"
+	takeN     = 4
+)
 
 func openPuts(n int) func(fx *fixture) ([]side, error) {
 	return func(fx *fixture) ([]side, error) {
@@ -77,8 +85,9 @@ func openPuts(n int) func(fx *fixture) ([]side, error) {
 }
 
 // openTakes fills both queues with all items that will be taken, and so measures takes
-// from queues of some length. The workers share n sessions.
-func openTakes(workers, n int, sc *scenario) func(fx *fixture) ([]side, error) {
+// from queues of some length. The workers share n sessions. Ours take so many items at a
+// time.
+func openTakes(workers, n, atATime int, sc *scenario) func(fx *fixture) ([]side, error) {
 	return func(fx *fixture) ([]side, error) {
 		var uncounted, plainTally, ourTally tally
 		filler, err1 := fx.conn(&uncounted)
@@ -91,7 +100,7 @@ func openTakes(workers, n int, sc *scenario) func(fx *fixture) ([]side, error) {
 		if err := makeNode(filler, fx.path+"/plain"); err != nil {
 			return nil, err
 		}
-		items := (1 + sc.rounds) * (sc.lead + sc.block)
+		items := (1+sc.rounds)*(sc.lead+sc.block) + workers*(atATime-1)
 		if err := each(items, func(int) error {
 			_, err := filler.Create(fx.path+"/plain/item-", payload, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 			return err
@@ -101,13 +110,13 @@ func openTakes(workers, n int, sc *scenario) func(fx *fixture) ([]side, error) {
 		if err := fill(fx.ctx, zkrecipes.NewQueue(client, fx.path+"/ours", nil), items); err != nil {
 			return nil, err
 		}
-		queues := make([]*zkrecipes.Queue, workers)
-		for i := range queues {
-			queues[i] = zkrecipes.NewQueue(clients[i%n], fx.path+"/ours", nil)
+		consumers := make([]consumer, workers)
+		for i := range consumers {
+			consumers[i] = consumer{q: zkrecipes.NewQueue(clients[i%n], fx.path+"/ours", nil), atATime: atATime}
 		}
 		return []side{
 			{plain, &plainTally, func(worker int) error { return plainTake(conns[worker%n], fx.path+"/plain") }},
-			{ours, &ourTally, func(worker int) error { return take(fx.ctx, queues[worker]) }},
+			{ours, &ourTally, func(worker int) error { return consumers[worker].take(fx.ctx) }},
 		}, nil
 	}
 }
@@ -122,11 +131,22 @@ func fill(ctx context.Context, q *zkrecipes.Queue, items int) error {
 	return nil
 }
 
-func take(ctx context.Context, q *zkrecipes.Queue) error {
-	item, err := q.Take(ctx)
-	if err != nil {
-		return err
+// consumer takes items from a queue, one or several at a time.
+type consumer struct {
+	q       *zkrecipes.Queue
+	atATime int
+	taken   []*zkrecipes.Item
+}
+
+// take takes an item, if it has none, and acks one.
+func (c *consumer) take(ctx context.Context) (err error) {
+	if len(c.taken) == 0 {
+		if c.taken, err = c.q.TakeN(ctx, c.atATime); err != nil {
+			return err
+		}
 	}
+	item := c.taken[0]
+	c.taken = c.taken[1:]
 	return item.Ack(ctx)
 }
 

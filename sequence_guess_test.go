@@ -240,6 +240,21 @@ func TestAGuessThatIsKnownToBeWrongIsNotWatched(t *testing.T) {
 	})
 }
 
+// The Stat counts each creation twice, in 32 bits.
+func TestGuessesGoOnInTheSecondHalfOfTheCounter(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		g := w.guesser()
+		require.NoError(t, w.srv.SetCounter(w.path, 1<<30+7))
+		l := lockOn(t, NewMutex(w.client(nil), w.path))
+		s, _ := g.c.session()
+		require.True(t, s.EnforcesACLs(t.Context())) // asked once a session
+		var a *harness.Call[*Lease]
+		require.Equal(t, joinOfLongLine, w.requests(func() { a = w.lockLater(g.c) }))
+		require.NoError(t, l.Release())
+		require.NoError(t, a.Get().Release())
+	})
+}
+
 // Readers leave in any order, so a reader does not wait for the reader ahead of it. It
 // asks the line only if its client's last place was behind a writer.
 func TestAReaderGuessesWritersOnly(t *testing.T) {

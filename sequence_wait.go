@@ -56,8 +56,8 @@ func (p *place) awaitTurn(ctx context.Context) error {
 // guess, because another place has joined since, or because of the data.
 func (p *place) guess(data []byte, stat *zk.Stat) *placeName {
 	name, ok := p.line.recorded(data)
-	created := (stat.Cversion + stat.NumChildren) / 2 // see DataNode.copyStat
-	if !ok || p.number <= 0 || p.number != created {
+	created := stat.Cversion + stat.NumChildren // twice as many, and it may wrap: see DataNode.copyStat
+	if !ok || p.number <= 0 || 2*p.number != created {
 		return nil
 	}
 	m, ok := parsePlaceName(fmt.Sprintf("%s%010d", name, p.number-1), p.line.kinds)

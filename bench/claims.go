@@ -44,7 +44,7 @@ func (rep *report) judgeQueue() {
 	for _, c := range []struct {
 		scenario string
 		bound    float64
-	}{{nameTake(1), 0.8}, {nameTake(16), 1.1}, {nameWorkers, 2.5}} {
+	}{{nameTake(1), 0.8}, {nameTake(16), 1.1}, {nameTakeN, 2.5}, {nameWorkers, 2.5}} {
 		rep.atLeast("Items/s beside plain, "+c.scenario, c.bound, rep.compare(c.scenario, ours, plain, (*row).speedBeside))
 	}
 	var bytes, requests, commits *spread

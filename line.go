@@ -165,8 +165,9 @@ type lineState struct {
 	count   int  // of its children, when the client last looked; 0: not known
 	others  int  // children that are no places, when it last listed them
 	tail    kind // of the place that had joined last, then; empty: not known
-	// brief: the place that the last guess named had left, so places stand too briefly
-	// for a guess. A listing that shows the predecessor ends that.
+	// brief: there was no place that the last guess named, so places stand too briefly for
+	// a guess, or they are another library's. A listing that shows the predecessor, of this
+	// library, ends that.
 	brief bool
 	used  time.Time
 }
@@ -231,7 +232,7 @@ func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
 		case bytes.HasPrefix(data, []byte(markerLayout)):
 			name, _ := l.recorded(data)
 			tail, _ := parsePlaceName(name+"0000000000", l.kinds)
-			return l.remember(lineState{version: -1, count: int(stat.NumChildren), tail: tail.kind}), nil
+			return l.remember(lineState{version: -1, count: int(stat.NumChildren), others: state.others, tail: tail.kind}), nil
 		default:
 			return l.remember(lineState{guest: true}), nil
 		}
@@ -274,7 +275,7 @@ func (l *line) noteChildren(n, places int) {
 	}
 }
 
-// noteBrief remembers whether places stand too briefly for a guess.
+// noteBrief remembers whether a guess is likely to fail.
 func (l *line) noteBrief(brief bool) {
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()

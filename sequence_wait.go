@@ -113,7 +113,7 @@ func (p *place) predecessors(ctx context.Context, skip []string) (nearest [2]*pl
 		return [2]*placeName{}, 0, p.whyGone(ctx)
 	}
 	p.line.noteTail(last.kind)
-	if last.name != "" && last.number == p.number-1 {
+	if last.ours() && last.number == p.number-1 { // else a guess would fail again
 		p.line.noteBrief(false)
 	}
 	for i, pred := range nearest {

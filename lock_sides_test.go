@@ -244,7 +244,7 @@ func TestA11LosersOfTryLockLeaveNothing(t *testing.T) {
 				}
 				wg.Go(func() {
 					<-dialed
-					for range 50 {
+					for tries := 0; tries < 50 || lost.Load() == 0; tries++ { // an error ends it, too
 						l, err := m.TryLock(r.ctx)
 						if errors.Is(err, ErrLocked) {
 							lost.Add(1)
@@ -270,7 +270,7 @@ func TestA11LosersOfTryLockLeaveNothing(t *testing.T) {
 			wg.Wait()
 			require.NotZero(t, held.Load())
 			require.NotZero(t, lost.Load())
-			require.Empty(t, harness.Children(t, r.raw, path))
+			harness.Eventually(t, "an empty line", func() bool { return len(harness.Children(t, r.raw, path)) == 0 }) // a loser leaves in the background
 		})
 	}
 }

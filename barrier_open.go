@@ -44,24 +44,22 @@ func (a *participant) open(p *place) ([]byte, error) {
 		if len(ms) < a.n {
 			return nil, nil
 		}
-		notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
-		ready := &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms[:a.n]), Version: 0}
-		signal, state, err := a.signalOpening(s, ms[:a.n], signaled)
-		if err != nil {
-			return nil, err
+		o := a.newOpening(ms[:a.n], version)
+		if !signaled {
+			if err := o.deleteSignals(s); err != nil {
+				return nil, err
+			}
 		}
-		asked := time.Now()
-		_, failed, err := s.Multi(s.Lifetime(), slices.Concat([]any{notOpen}, signal, []any{ready}, a.checks(ms[:a.n], version))...)
+		_, failed, err := s.Multi(s.Lifetime(), append([]any{o.notOpen}, o.ops()...)...)
 		switch {
 		case err == nil:
-			a.took, a.left = time.Since(asked), state
-			return ready.Data, nil
-		case failed == any(notOpen) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
+			return a.opened(o), nil
+		case failed == any(o.notOpen) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
 			return nil, nil // another member has opened it
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNotEmpty):
 			// A member has left or the path was written since, or the server lags, or the
 			// signal is not as expected.
-			signaled = signaled && !slices.Contains(signal, failed)
+			signaled = signaled && !slices.Contains(o.signal, failed)
 			if err := s.Sync(s.Lifetime(), a.round.abs()); err != nil {
 				return nil, err
 			}
@@ -72,23 +70,56 @@ func (a *participant) open(p *place) ([]byte, error) {
 	return nil, nil
 }
 
-// signalOpening returns what the transaction that opens the round with those members does
-// to wake the others, and how that leaves the signal. It is done before ready is written,
-// so that the signal's event is the first to come to a member that watches both. Those who
-// wait for another n must be woken, too. They watch ready, unless the round was created
-// for their n and not for this one.
-func (a *participant) signalOpening(s *session, ms []placeName, signaled bool) (ops []any, left signalState, err error) {
-	switch {
-	case !signaled:
-		ops, _, err = a.deleteSignals(s.Lifetime(), s)
-		if errors.Is(err, zk.ErrNoNode) { // so has ready, and the transaction will tell
-			err = nil
-		}
-		return ops, noSignal, err
-	case allThere(ms):
-		return []any{a.raise()}, signalRaised, nil
+// opening is the transaction that opens a round.
+type opening struct {
+	*participant
+	notOpen *zk.CheckVersionRequest
+	signal  []any       // what it does to wake the others
+	left    signalState // in which it leaves the signal
+	ready   *zk.SetDataRequest
+	checks  []any
+	begun   time.Time
+}
+
+// newOpening returns the opening of the round with those members, n in order, where the
+// path holds n in that version.
+func (a *participant) newOpening(ms []placeName, version int32) *opening {
+	o := &opening{
+		participant: a,
+		notOpen:     &zk.CheckVersionRequest{Path: a.ready(), Version: 0},
+		signal:      a.deleteSignal(signalDown),
+		ready:       &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms), Version: 0},
+		checks:      a.checks(ms, version),
+		begun:       time.Now(),
 	}
-	return a.deleteSignal(signalDown), noSignal, nil
+	if allThere(ms) {
+		o.signal, o.left = []any{a.raise()}, signalRaised
+	}
+	return o
+}
+
+// deleteSignals makes it wake the others by the deletion of all signals there are, where
+// the signal is not as expected. Those who wait for another n must be woken, too. They
+// watch ready, unless the round was created for their n and not for this one.
+func (o *opening) deleteSignals(s *session) (err error) {
+	o.left = noSignal
+	o.signal, _, err = o.participant.deleteSignals(s.Lifetime(), s)
+	if errors.Is(err, zk.ErrNoNode) { // so has ready, and the transaction will tell
+		err = nil
+	}
+	return err
+}
+
+// ops returns the operations behind notOpen. The signal comes before ready is written, so
+// that its event is the first to come to a member that watches both.
+func (o *opening) ops() []any {
+	return slices.Concat(o.signal, []any{o.ready}, o.checks)
+}
+
+// opened notes that an opening was carried out, and returns what it wrote into ready.
+func (a *participant) opened(o *opening) []byte {
+	a.took, a.left = time.Since(o.begun), o.left
+	return o.ready.Data
 }
 
 // agreeOn returns the version in which the path holds n, by a read that was sent before.

@@ -26,6 +26,7 @@ type participant struct {
 	*Barrier
 	ctx     context.Context // ends when the caller leaves
 	exposed atomic.Bool     // there is a member, or may be
+	opening *opening        // by the transaction with which it has joined; nil: none
 	end     chan struct{}   // closed when it has ended
 	took    time.Duration   // from the last request that it waited for to the reply
 	long    bool            // it has waited for a while
@@ -73,10 +74,15 @@ func (a *participant) join(s *session) (*place, error) {
 	if err := a.checkSize(a.ctx, s); err != nil {
 		return nil, err
 	}
+	roll, err := a.callRoll(s)
+	if err != nil {
+		return nil, err
+	}
 	var last *zkconn.Watch // on the last member of an open round
 	exists := false        // a server has said that a round exists
 	for tries := 0; tries < zkconn.MaxTries; {
-		p, refusal, err := a.sendJoin(s)
+		p, refusal, err := a.sendJoin(s, roll)
+		roll = nil // of a round that this is too late for, or that has gone
 		switch {
 		case p != nil:
 			return p, nil
@@ -109,8 +115,8 @@ const (
 
 // sendJoin sends one join: a transaction that checks that the round is not open, creates
 // the member, and writes the round, whose Stat counts the members. No place and no error:
-// there is none, and it can be tried again.
-func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
+// there is none, and it can be tried again. With a roll, the transaction opens the round.
+func (a *participant) sendJoin(s *session, roll *rollCall) (*place, joinRefusal, error) {
 	if err := s.CheckIDs(a.ctx, a.line.c.acl); err != nil {
 		return nil, notRefused, err
 	}
@@ -121,13 +127,19 @@ func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
 	member := a.round.entry(s, memberKindOf(a.n), lineState{version: -1})
 	member.mark.Data = []byte{}
 	a.exposed.Store(true) // before it is sent
-	t, err := s.Start(append([]any{notOpen}, member.ops()...)...)
+	ops := append([]any{notOpen}, member.ops()...)
+	opening := roll.opening(a, member)
+	if opening != nil {
+		ops = append(ops, opening.ops()...)
+	}
+	t, err := s.Start(ops...)
 	var failed any
 	if err == nil {
 		var p *place
 		p, failed, err = a.round.joinOutcome(s.Lifetime(), s, t, member)
 		switch {
-		case p != nil:
+		case p != nil: // by the reply, or found
+			a.opening = opening
 			return p, notRefused, nil
 		case errors.Is(err, zkconn.ErrSessionOver): // others may have counted it
 			return nil, notRefused, fmt.Errorf("%w: %w", ErrUncertain, a.line.c.expired())
@@ -141,6 +153,8 @@ func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
 		return nil, roundIsOpen, nil
 	case failed == any(notOpen) && errors.Is(err, zk.ErrNoNode):
 		return nil, noRound, nil
+	case opening != nil && failed != nil: // the look was stale, or a join by itself is refused, too
+		err = nil
 	}
 	return nil, notRefused, err
 }

@@ -1,0 +1,66 @@
+package zkrecipes
+
+import (
+	"errors"
+	"fmt"
+)
+
+// How the last member to come opens its round by the transaction with which it joins. It
+// looks who is there before it joins. The transaction checks each of the members by its
+// name, this one's, too, so it fails as a whole if the look was stale. Then the member joins
+// without it.
+
+// rollCall is what a participant that probably is the last to come knows before it joins.
+type rollCall struct {
+	others  []placeName // n-1 members
+	number  int32       // of the next member to come
+	version int32       // in which the path holds n
+}
+
+// maxRoll bounds the number of members of a barrier that calls the roll: with many, it is
+// the events that cost the time.
+const maxRoll = 32
+
+// callRoll returns nil if a member that joins now is not the last to come. It returns an
+// error if there is no sense in joining.
+func (a *participant) callRoll(s *session) (*rollCall, error) {
+	if a.n == 1 || a.n > maxRoll { // where n is 1, nobody else holds the round in place
+		return nil, nil
+	}
+	reading, err := s.StartGet(a.line.abs()) // with the listing, in one round trip
+	if err != nil {
+		return nil, nil
+	}
+	names, round, err := s.Children(a.ctx, a.round.abs())
+	if err != nil || int(round.NumChildren) != a.n { // ready, and n-1 members
+		return nil, nil
+	}
+	<-reading.Done()
+	data, stat, err := reading.Data()
+	if err != nil || stat.Pzxid < round.Czxid { // else the path was read when the round stood already
+		return nil, nil
+	}
+	roll := &rollCall{others: a.countable(names), number: (round.Cversion + round.NumChildren) / 2} // see DataNode.copyStat
+	if len(roll.others) != a.n-1 || a.line.c.isBeyondLimit(roll.number) {
+		return nil, nil
+	}
+	roll.version, err = a.agree(a.ctx, s, data, stat)
+	switch {
+	case errors.Is(err, ErrSize):
+		return nil, err
+	case err != nil:
+		return nil, nil
+	}
+	return roll, nil
+}
+
+// opening returns the opening of the round with those of the roll and the member that joins
+// by that entry, or nil for a nil roll. It belongs into the same transaction, behind the
+// entry.
+func (roll *rollCall) opening(a *participant, member *entry) *opening {
+	if roll == nil {
+		return nil
+	}
+	name := fmt.Sprintf("%s%010d", a.round.nameIn(member.create.Path), roll.number)
+	return a.newOpening(append(roll.others, placeName{name: name, number: roll.number}), roll.version)
+}

@@ -127,3 +127,24 @@ func TestB78LastMemberWithAnotherNDoesNotJoin(t *testing.T) {
 		requireSize(t, err, "a barrier of 3 members is used as one of 2")
 	})
 }
+
+// As many are there as the last member needs, but one of them waits for another n.
+func TestB78LastMemberDoesNotCountThoseOfAnotherN(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		old := used(t, w.stranger(nil), 5)
+		_, err := w.bare().Set("/b", []byte("3"), -1)
+		require.NoError(t, err)
+		as := []*harness.Call[int]{waitLater(t, w.inRound(3))}
+		synctest.Wait()
+		wrong := waitLater(t, old)
+		synctest.Wait()
+		as = append(as, waitLater(t, w.inRound(3)))
+		synctest.Wait()
+		for _, a := range as {
+			require.True(t, a.Waiting())
+		}
+		indexes(t, append(as, waitLater(t, w.inRound(3)))...)
+		_, err = wrong.Wait()
+		requireSize(t, err, "a barrier of 3 members is used as one of 5")
+	})
+}

@@ -3,6 +3,8 @@ package zkrecipes
 import (
 	"errors"
 	"fmt"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 // How the last member to come opens its round by the transaction with which it joins. It
@@ -24,7 +26,10 @@ const maxRoll = 32
 // callRoll returns nil if a member that joins now is not the last to come. It returns an
 // error if there is no sense in joining.
 func (a *participant) callRoll(s *session) (*rollCall, error) {
-	if a.n == 1 || a.n > maxRoll { // where n is 1, nobody else holds the round in place
+	switch {
+	case a.n == 1: // nobody else holds the round in place
+		return nil, nil
+	case a.n > maxRoll, a.openingSize() > jute.MaxFrame/2: // the transaction has to have room for a join
 		return nil, nil
 	}
 	reading, err := s.StartGet(a.line.abs()) // with the listing, in one round trip

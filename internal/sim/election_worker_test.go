@@ -101,7 +101,7 @@ func (k *candidate) callLead(ctx context.Context) error {
 			return t.Resign()
 		}
 		called = k.log.tick()
-		return ctx.Err()
+		return context.Cause(ctx) // the end of the Client ends ctx before the term
 	})
 	if errors.Is(err, zkrecipes.ErrLost) || err != nil && ctx.Err() != nil {
 		return nil

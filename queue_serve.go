@@ -71,8 +71,15 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 	defer done()
 	taking, stop := context.WithCancel(bound)
 	defer stop()
-	s := &serving{Queue: q, handler: handler, parked: make(chan struct{}, parkedPerWorker*q.opts.Workers)}
+	s := &serving{
+		Queue:   q,
+		handler: handler,
+		takes:   make(chan struct{}, q.opts.Workers),
+		taken:   make(chan struct{}),
+		parked:  make(chan struct{}, parkedPerWorker*q.opts.Workers),
+	}
 	defer s.drainAfter(bound)()
+	s.all.Go(func() { s.endTakes(taking) })
 	failed := make(chan error, q.opts.Workers)
 	for range q.opts.Workers {
 		s.all.Go(func() {
@@ -101,8 +108,10 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 type serving struct {
 	*Queue
 	handler func(context.Context, *Item) error
+	takes   chan struct{}  // as many as there are workers that take an item
+	taken   chan struct{}  // closed when none takes an item any more
 	parked  chan struct{}  // as many as there are parked items, see park
-	all     sync.WaitGroup // the workers and the parked items
+	all     sync.WaitGroup // the workers, endTakes and the parked items
 
 	handling context.Context // ends when the handlers have to
 	cutShort atomic.Bool     // it ended before a handler had returned
@@ -134,6 +143,16 @@ func (s *serving) drainAfter(ctx context.Context) (end context.CancelFunc) {
 // parkedPerWorker bounds the parked items: each stays claimed, so others list it.
 const parkedPerWorker = 16
 
+// endTakes closes taken when ctx has ended and no worker's take is under way. Its places
+// in takes are not given back, so none begins later.
+func (s *serving) endTakes(ctx context.Context) {
+	<-ctx.Done()
+	for range cap(s.takes) {
+		s.takes <- struct{}{}
+	}
+	close(s.taken)
+}
+
 // work is one worker's loop. It ends with an error.
 func (s *serving) work(ctx context.Context) error {
 	for {
@@ -147,6 +166,12 @@ func (s *serving) work(ctx context.Context) error {
 
 // next waits for an item.
 func (s *serving) next(ctx context.Context) (*Item, error) {
+	select {
+	case s.takes <- struct{}{}:
+		defer func() { <-s.takes }()
+	case <-s.taken:
+		return nil, zkconn.ContextErr(ctx)
+	}
 	ctx, traced := s.c.startAcquire(ctx, RecipeQueue, s.path, "serve")
 	items, err := s.takeN(ctx, 1)
 	if err == nil && ctx.Err() != nil { // its claim was under way
@@ -190,15 +215,16 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 	}
 	s.c.hooks.log(slog.LevelWarn, "item failed", "item", it.claim.id(), "queue", s.path, "attempt", it.claim.attempt, "err", err)
 	if s.opts.MaxAttempts < 0 || it.claim.attempt < s.opts.MaxAttempts {
-		s.park(ctx, claimed, it)
+		s.park(claimed, it)
 	} else {
 		s.moveFailed(claimed, it, err)
 	}
 }
 
-// park gives an item back after its Backoff, or when ctx or its claim ends. It waits for
-// that only as long as too many items are parked.
-func (s *serving) park(ctx, claimed context.Context, it *Item) {
+// park gives an item back after its Backoff, when the workers' takes have ended, or when
+// its claim ends. A take that is under way would claim the item again, and that claim would
+// count as an attempt. park waits only as long as too many items are parked.
+func (s *serving) park(claimed context.Context, it *Item) {
 	d := s.backoff(it)
 	if d <= 0 {
 		s.giveBack(it)
@@ -215,14 +241,14 @@ func (s *serving) park(ctx, claimed context.Context, it *Item) {
 			defer func() { <-s.parked }()
 			select {
 			case <-keep.C:
-			case <-ctx.Done():
+			case <-s.taken:
 			case <-claimed.Done():
 			}
 			end()
 		})
 		return
 	case <-keep.C:
-	case <-ctx.Done():
+	case <-s.taken:
 	case <-claimed.Done():
 	}
 	end()

@@ -135,7 +135,7 @@ func (l *lab) steps(cfg config, rep *report) (list []step) {
 	}
 	for _, n := range members(cfg.short) {
 		list = append(list, step{fmt.Sprintf("barrier, %d members", n), func(ctx context.Context) error {
-			o, err := l.openings(ctx, n, map[bool]int{true: 3, false: 11}[cfg.short])
+			o, err := l.openings(ctx, n, openingRounds(n, cfg.short))
 			rep.Openings = append(rep.Openings, o)
 			return err
 		}})

@@ -46,6 +46,18 @@ func members(short bool) []int {
 	return []int{10, 100, 500}
 }
 
+// openingRounds returns how many rounds of a barrier of n are measured. One of few members
+// takes about as long as a thread takes to wake up, so its times vary more.
+func openingRounds(n int, short bool) int {
+	switch {
+	case short:
+		return 3
+	case n <= 10:
+		return 61
+	}
+	return 11
+}
+
 // openings measures both sides with n members, taking turns.
 func (l *lab) openings(ctx context.Context, n, rounds int) (*opening, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))

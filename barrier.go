@@ -87,12 +87,13 @@ func (b *Barrier) Path() string { return b.self().path() }
 // an event that says that the round is open. It reads once more then if a member has left
 // before, or if its connection was lost. If n is 2 to 32, a member reads n and lists the
 // members before it joins, with one request each, in one round trip. The last to arrive
-// opens the round for all by the commit with which it joins. If n is more, or others come or
-// leave meanwhile, the last to arrive does the same behind its join, and opens the round with
-// one request and one commit more. The first member of a round costs one commit more, or two
-// if members of the round before are still leaving. A member that waits for long reads n
-// once, and watches its own znode and the round's ready, with one request each. A Barrier
-// reads n every half a minute.
+// opens the round for all by the commit with which it joins. If n is more, if a member has
+// left, if others come meanwhile, or if members of the round before are still leaving, the
+// last to arrive does the same behind its join, and opens the round with one request and one
+// commit more. The first member of a round costs one commit more, or two if members of the
+// round before are still leaving. A member that waits for long reads n once, and watches its
+// own znode and the round's ready, with one request each. A Barrier reads n every half a
+// minute.
 //
 // A member leaves in the background: while connected, at most a tenth of a second after
 // Wait returns, and at once if the Client waits at the barrier again or is closed. Close

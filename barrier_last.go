@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
 // How the last member to come opens its round by the transaction with which it joins. It
@@ -45,8 +46,13 @@ func (a *participant) callRoll(s *session) (*rollCall, error) {
 	if err != nil || stat.Pzxid < round.Czxid { // else the path was read when the round stood already
 		return nil, nil
 	}
-	roll := &rollCall{others: a.countable(names), number: (round.Cversion + round.NumChildren) / 2} // see DataNode.copyStat
+	roll := &rollCall{others: a.countable(names), number: int32(queuelog.Creates(round))}
 	if len(roll.others) != a.n-1 || a.line.c.isBeyondLimit(roll.number) {
+		return nil, nil
+	}
+	// Joins and leaves write the round. A member that has left may have done so because the
+	// round is open, and the others are about to.
+	if joins := roll.number - 1; round.Version != joins {
 		return nil, nil
 	}
 	roll.version, err = a.agree(a.ctx, s, data, stat)

@@ -3,22 +3,27 @@ package zkrecipes
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // The last member to come, which opens its round by the transaction with which it joins.
 
+// opLastJoinOf3 is opLastJoin of a barrier of three.
+const opLastJoinOf3 = "multi(check,create,setData,create,setData,check,check,check,check)"
+
 // What the last member has seen before its join is no longer so when the join arrives. The
 // join is refused, and the member joins without an opening.
 func TestB45LastMemberJoinsAloneIfOthersCameOrWent(t *testing.T) {
-	const last3 = "multi(check,create,setData,create,setData,check,check,check,check)"
 	for name, change := range map[string]func(t *testing.T, w *world, as []*harness.Call[int]) (there []*harness.Call[int]){
 		"one has left": func(t *testing.T, w *world, as []*harness.Call[int]) []*harness.Call[int] {
 			as[1].Cancel(nil)
@@ -52,7 +57,7 @@ func TestB45LastMemberJoinsAloneIfOthersCameOrWent(t *testing.T) {
 					as = append(as, waitLater(t, w.inRound(3)))
 					synctest.Wait()
 				}
-				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: last3, For: time.Second})
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastJoinOf3, For: time.Second})
 				last := w.inRound(3)
 				require.NoError(t, last.checkSize(t.Context(), live(t, last.line.c)))
 				var there []*harness.Call[int]
@@ -62,7 +67,7 @@ func TestB45LastMemberJoinsAloneIfOthersCameOrWent(t *testing.T) {
 					there = append(change(t, w, as), a)
 					indexes(t, there...)
 				})
-				require.GreaterOrEqual(t, requests[last3], 1)
+				require.GreaterOrEqual(t, requests[opLastJoinOf3], 1)
 				require.GreaterOrEqual(t, requests[opJoinRound], 1, "the join by itself")
 				require.Equal(t, []int{3}, o.openings())
 			}, o.option())
@@ -84,6 +89,70 @@ func TestA22OneTooManyThatSawItselfTheLastWaitsForTheNextRound(t *testing.T) {
 		require.True(t, late.Waiting())
 		require.Len(t, w.present(), 1)
 		indexes(t, late, waitLater(t, w.inRound(2)))
+	})
+}
+
+// All members but one are still there, because they leave a little later than their Waits
+// return: whoever comes then is not the last of a round that is not open.
+func TestA22OneThatComesWhileARoundIsLeftDoesNotOpenIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Second, Skip: 1, Times: 2})
+		var as []*harness.Call[int]
+		for range 3 {
+			as = append(as, waitLater(t, w.inRound(3)))
+		}
+		indexes(t, as...)
+		time.Sleep(500 * time.Millisecond)
+		require.Len(t, w.present(), 2)
+		late := w.inRound(3)
+		require.NoError(t, late.checkSize(t.Context(), live(t, late.line.c)))
+		requests := w.requests(func() {
+			waitLater(t, late)
+			synctest.Wait()
+		})
+		require.Zero(t, requests[opLastJoinOf3])
+		require.Equal(t, 2, requests[opJoinRound], "which are refused")
+	})
+}
+
+// The reply to the join that has opened the round is lost. The member is found, so it was a
+// member of an open round, whatever becomes of its znode, and whether it may be read.
+func TestB01LastMemberThatIsFoundHasPassed(t *testing.T) {
+	for name, then := range map[string]zktest.Fault{
+		"and cannot be read": {Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "getData", Path: roundOf2 + "/_c_*"},
+		"and has gone":       {Do: zktest.Answer, Code: jute.ErrNoNode, Op: "getData", Path: roundOf2 + "/_c_*"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				a := waitLater(t, barrierOf2(w.stranger(nil)))
+				synctest.Wait()
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opLastJoin}, then)
+				indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
+			})
+		})
+	}
+}
+
+// Others may have counted a member that is deleted because it cannot be read.
+func TestB36MemberThatCannotBeReadIsUncertain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoinRound, Skip: 1}, // there is no round yet
+			zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "getData", Path: roundOf2 + "/_c_*"})
+		_, err := w.inRound(2).Wait(t.Context())
+		require.ErrorIs(t, err, ErrUncertain)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		synctest.Wait()
+		require.Empty(t, w.present())
+	})
+}
+
+// A request that has room for a join, but not for an opening as well.
+func TestB52LastMemberJoinsAloneIfBothAreTooLarge(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a := waitLater(t, barrierOf2(w.stranger(nil)))
+		synctest.Wait()
+		large := w.stranger(&Options{Identity: strings.Repeat("x", jute.MaxFrame-500)})
+		indexes(t, a, waitLater(t, barrierOf2(large)))
 	})
 }
 

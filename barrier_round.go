@@ -130,6 +130,7 @@ func (a *participant) sendJoin(s *session, roll *rollCall) (*place, joinRefusal,
 	ops := append([]any{notOpen}, member.ops()...)
 	opening := roll.opening(a, member)
 	if opening != nil {
+		member.served = true
 		ops = append(ops, opening.ops()...)
 	}
 	t, err := s.Start(ops...)
@@ -153,7 +154,7 @@ func (a *participant) sendJoin(s *session, roll *rollCall) (*place, joinRefusal,
 		return nil, roundIsOpen, nil
 	case failed == any(notOpen) && errors.Is(err, zk.ErrNoNode):
 		return nil, noRound, nil
-	case opening != nil && failed != nil: // the look was stale, or a join by itself is refused, too
+	case opening != nil && (failed != nil || errors.Is(err, ErrTooLarge)): // the look was stale, or a join by itself is refused, too
 		err = nil
 	}
 	return nil, notRefused, err

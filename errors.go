@@ -39,8 +39,8 @@ var (
 	// ErrUncertain is returned if the reply to a write was lost, and the client
 	// cannot find out whether the write was applied. Do not repeat it blindly. For a
 	// call that takes a place in a line it means that the servers refuse to list the
-	// line: the call holds nothing, and if there is a place, the client deletes it as
-	// soon as it may, or it goes with the session.
+	// line, or to show the place: the call holds nothing, and if there is a place, the
+	// client deletes it as soon as it may, or it goes with the session.
 	ErrUncertain = errors.New("outcome unknown")
 	// ErrClosed is returned if the Client was closed, or if it is being shut down and
 	// grants nothing more.

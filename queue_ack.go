@@ -288,6 +288,6 @@ func (a *ackTransaction) keepItem(ctx context.Context) {
 // lost.
 func (a *ackTransaction) findNext(next *entry) {
 	if next != nil {
-		a.next, _ = a.rejoin.findLostJoin(a.it.claim.s, next.uuid)
+		a.next, _ = a.rejoin.findLostJoin(a.it.claim.s, next)
 	}
 }

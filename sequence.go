@@ -230,6 +230,7 @@ type entry struct {
 	kind   kind
 	state  lineState
 	before *zkconn.Reading // of the line's data right before; nil: not read
+	served bool            // the transaction also grants what the place is for: it waits for nothing
 
 	both [2]any // create and mark, see ops
 }

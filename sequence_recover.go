@@ -53,7 +53,7 @@ func (l *line) settleJoin(ctx context.Context, s *session, t *zkconn.Transaction
 		case err == nil:
 			p, err = l.newPlace(s.Lifetime(), s, l.nameIn(rs.Created(e.create)))
 		case zkconn.Transient(err) && !errors.Is(err, zkconn.ErrNotSent):
-			p, err = l.findLostJoin(s, e.uuid)
+			p, err = l.findLostJoin(s, e)
 		}
 		select {
 		case ch <- result{p, err}:
@@ -75,10 +75,10 @@ func (l *line) settleJoin(ctx context.Context, s *session, t *zkconn.Transaction
 }
 
 // findLostJoin searches for the place of a join whose reply was lost. nil and no error:
-// there is none. ErrUncertain: the servers refuse the search, and the background goes on
-// with it.
-func (l *line) findLostJoin(s *session, uuid string) (*place, error) {
-	j := &lostJoin{l, s, uuid}
+// there is none. ErrUncertain: the servers refuse the search, or to show the place, and the
+// background deletes it.
+func (l *line) findLostJoin(s *session, e *entry) (*place, error) {
+	j := &lostJoin{l, s, e.uuid}
 	name, line, err := j.search(s.Lifetime())
 	if err != nil {
 		if !errors.Is(err, zkconn.ErrSessionOver) {
@@ -93,13 +93,16 @@ func (l *line) findLostJoin(s *session, uuid string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.served { // whatever becomes of it
+		return p, nil
+	}
 	p.own, err = s.Watch(s.Lifetime(), p.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil // gone again
 	case err != nil:
 		l.c.tasks.Start(func() { p.leave(false) })
-		return nil, err
+		return nil, fmt.Errorf("%w: a place was taken, and is deleted: %w", ErrUncertain, err)
 	case p.own.Stat.EphemeralOwner != s.ID():
 		return nil, nil // not this session's
 	}

@@ -57,7 +57,7 @@ func TestB04APlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 		uuid := newUUID()
 		r.byHand("_c_" + uuid + "-" + string(r.kind))
 		s, _ := r.c.session()
-		p, err := lineOf(r.m).findLostJoin(s, uuid)
+		p, err := lineOf(r.m).findLostJoin(s, &entry{uuid: uuid})
 		require.NoError(t, err)
 		require.Nil(t, p)
 		require.Len(t, r.inLine(), 1, "the place is not deleted either")

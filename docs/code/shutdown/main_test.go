@@ -45,9 +45,12 @@ func TestWorkFinishesAfterTheSignal(t *testing.T) {
 	err := serve(stop, client, time.Minute, func(ctx context.Context, lease *zkrecipes.Lease) error {
 		cancel()
 		for { // until the Shutdown has begun
-			_, err := zkrecipes.NewMutex(client, "/any").TryLock(t.Context())
+			other, err := zkrecipes.NewMutex(client, "/any").TryLock(t.Context())
 			if errors.Is(err, zkrecipes.ErrClosed) {
 				break
+			}
+			if err == nil {
+				_ = other.Release() // else the Shutdown waits for it
 			}
 		}
 		if err := ctx.Err(); err != nil {

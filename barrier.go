@@ -39,6 +39,7 @@ type Barrier struct {
 	line  *line // the path
 	round *line // the generation: one znode, created anew for each round
 	n     int
+	size  func() int // openingSize, computed once
 
 	mu          sync.Mutex
 	sizeChecked time.Time // when the path's data was last read and was n
@@ -48,11 +49,13 @@ type Barrier struct {
 // invalid path, an n below 1, and an n for which a transaction has no room are
 // reported on first use.
 func NewBarrier(c *Client, path string, n int) *Barrier {
-	return &Barrier{
+	b := &Barrier{
 		line:  &line{c: c, path: path, recipe: "barrier"},
 		round: &line{c: c, path: path + "/round", recipe: "round", kinds: []kind{memberKindOf(n), kindMember}},
 		n:     n,
 	}
+	b.size = sync.OnceValue(b.openingSize)
+	return b
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
@@ -135,7 +138,7 @@ func (b *Barrier) check(ctx context.Context) error {
 	if err := b.self().check(ctx); err != nil {
 		return err
 	}
-	return checkMembers("barrier", b.n, b.openingSize())
+	return checkMembers("barrier", b.n, b.size())
 }
 
 func (b *Barrier) wait(ctx context.Context) (int, error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // How the last member to come opens its round by the transaction with which it joins. It
@@ -24,25 +25,41 @@ type rollCall struct {
 // the events that cost the time.
 const maxRoll = 32
 
-// callRoll returns nil if a member that joins now is not the last to come. It returns an
-// error if there is no sense in joining.
-func (a *participant) callRoll(s *session) (*rollCall, error) {
+// look is two reads under way, in one round trip: of the path, and of who is in the round.
+type look struct{ path, round *zkconn.Reading }
+
+// lookAhead sends them, or returns nil where the roll is not called.
+func (a *participant) lookAhead(s *session) *look {
 	switch {
 	case a.n == 1: // nobody else holds the round in place
-		return nil, nil
-	case a.n > maxRoll, a.openingSize() > jute.MaxFrame/2: // the transaction has to have room for a join
-		return nil, nil
+		return nil
+	case a.n > maxRoll, a.size() > jute.MaxFrame/2: // the transaction has to have room for a join
+		return nil
 	}
-	reading, err := s.StartGet(a.line.abs()) // with the listing, in one round trip
+	path, round, err := s.StartGetAndChildren(a.line.abs(), a.round.abs())
 	if err != nil {
+		return nil
+	}
+	return &look{path, round}
+}
+
+// callRoll returns nil if a member that joins now is not the last to come. It returns an
+// error if there is no sense in joining.
+func (a *participant) callRoll(s *session, l *look) (*rollCall, error) {
+	if l == nil {
 		return nil, nil
 	}
-	names, round, err := s.Children(a.ctx, a.round.abs())
+	select {
+	case <-l.round.Done():
+	case <-a.ctx.Done():
+		return nil, s.ContextErr(a.ctx)
+	}
+	names, round, err := l.round.Children()
 	if err != nil || int(round.NumChildren) != a.n { // ready, and n-1 members
 		return nil, nil
 	}
-	<-reading.Done()
-	data, stat, err := reading.Data()
+	<-l.path.Done() // which was sent first
+	data, stat, err := l.path.Data()
 	if err != nil || stat.Pzxid < round.Czxid { // else the path was read when the round stood already
 		return nil, nil
 	}

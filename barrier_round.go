@@ -74,15 +74,20 @@ func (a *participant) join(s *session) (*place, error) {
 	if err := a.checkSize(a.ctx, s); err != nil {
 		return nil, err
 	}
-	roll, err := a.callRoll(s)
+	looking := a.lookAhead(s)
+	member := a.member(s) // meanwhile
+	roll, err := a.callRoll(s, looking)
 	if err != nil {
 		return nil, err
 	}
 	var last *zkconn.Watch // on the last member of an open round
 	exists := false        // a server has said that a round exists
 	for tries := 0; tries < zkconn.MaxTries; {
-		p, refusal, err := a.sendJoin(s, roll)
-		roll = nil // of a round that this is too late for, or that has gone
+		if member == nil {
+			member = a.member(s)
+		}
+		p, refusal, err := a.sendJoin(s, member, roll)
+		member, roll = nil, nil // the roll is of a round that this is too late for, or that has gone
 		switch {
 		case p != nil:
 			return p, nil
@@ -113,10 +118,17 @@ const (
 	noRound
 )
 
+// member returns the entry of one join. Each attempt needs one of its own.
+func (a *participant) member(s *session) *entry {
+	member := a.round.entry(s, memberKindOf(a.n), lineState{version: -1})
+	member.mark.Data = []byte{}
+	return member
+}
+
 // sendJoin sends one join: a transaction that checks that the round is not open, creates
 // the member, and writes the round, whose Stat counts the members. No place and no error:
 // there is none, and it can be tried again. With a roll, the transaction opens the round.
-func (a *participant) sendJoin(s *session, roll *rollCall) (*place, joinRefusal, error) {
+func (a *participant) sendJoin(s *session, member *entry, roll *rollCall) (*place, joinRefusal, error) {
 	if err := s.CheckIDs(a.ctx, a.line.c.acl); err != nil {
 		return nil, notRefused, err
 	}
@@ -124,8 +136,6 @@ func (a *participant) sendJoin(s *session, roll *rollCall) (*place, joinRefusal,
 		return nil, notRefused, err
 	}
 	notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
-	member := a.round.entry(s, memberKindOf(a.n), lineState{version: -1})
-	member.mark.Data = []byte{}
 	a.exposed.Store(true) // before it is sent
 	ops := append([]any{notOpen}, member.ops()...)
 	opening := roll.opening(a, member)

@@ -24,10 +24,12 @@ func (s *Session) send(op int32, frame []byte) (*wire.Call, error) {
 	return nc.Call(op, frame), nil
 }
 
-// passing returns the connection, if the frame can be sent on it now.
-func (s *Session) passing(frame []byte) (*wire.Conn, error) {
-	if n := len(frame) - 4; n > jute.MaxFrame {
-		return nil, TooLarge(n)
+// passing returns the connection, if the frames can be sent on it now.
+func (s *Session) passing(frames ...[]byte) (*wire.Conn, error) {
+	for _, frame := range frames {
+		if n := len(frame) - 4; n > jute.MaxFrame {
+			return nil, TooLarge(n)
+		}
 	}
 	s.mu.Lock()
 	nc, up, over := s.nc, s.up, s.cause != nil || s.draining
@@ -108,6 +110,18 @@ type Reading struct{ call *wire.Call }
 // before.
 func (s *Session) StartGet(path string) (*Reading, error) { return s.startRead(jute.OpGetData, path) }
 
+// StartGetAndChildren is like StartGet, and behind it sends a read of the names of dir's
+// children, in the same write.
+func (s *Session) StartGetAndChildren(path, dir string) (data, children *Reading, err error) {
+	get, list := readFrame(jute.OpGetData, path), readFrame(jute.OpGetChildren2, dir)
+	nc, err := s.passing(get, list)
+	if err != nil {
+		return nil, nil, err
+	}
+	first, second := nc.CallBoth(jute.OpGetData, get, jute.OpGetChildren2, list)
+	return &Reading{first}, &Reading{second}, nil
+}
+
 func (s *Session) startRead(op int32, path string) (*Reading, error) {
 	call, err := s.send(op, readFrame(op, path))
 	if err != nil {
@@ -134,6 +148,15 @@ func (r *Reading) Data() (data []byte, stat *zk.Stat, err error) {
 		stat = decodeStat(d)
 	})
 	return data, stat, err
+}
+
+// Children is like Data for a read of the names of a znode's children.
+func (r *Reading) Children() (names []string, stat *zk.Stat, err error) {
+	err = r.result(func(d *jute.Decoder) {
+		names = decodeNames(d)
+		stat = decodeStat(d)
+	})
+	return names, stat, err
 }
 
 func (r *Reading) result(decode func(*jute.Decoder)) error {

@@ -28,8 +28,8 @@ const maxRoll = 32
 // look is two reads under way, in one round trip: of the path, and of who is in the round.
 type look struct{ path, round *zkconn.Reading }
 
-// lookAhead sends them, or returns nil where the roll is not called.
-func (a *participant) lookAhead(s *session) *look {
+// startLook sends them, or returns nil where the roll is not called.
+func (a *participant) startLook(s *session) *look {
 	switch {
 	case a.n == 1: // nobody else holds the round in place
 		return nil

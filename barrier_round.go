@@ -74,7 +74,7 @@ func (a *participant) join(s *session) (*place, error) {
 	if err := a.checkSize(a.ctx, s); err != nil {
 		return nil, err
 	}
-	looking := a.lookAhead(s)
+	looking := a.startLook(s)
 	member := a.member(s) // meanwhile
 	roll, err := a.callRoll(s, looking)
 	if err != nil {

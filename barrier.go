@@ -154,6 +154,9 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	m := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}
+	if s, _ := c.session(); s != nil && b.knowsSize() {
+		m.look = m.startLook(s) // before the goroutine, which takes a moment to start
+	}
 	c.tasks.Start(func() {
 		defer c.endAbandoned(b.line.path, m.end)
 		defer c.noteWaits(b.line.path, -1)
@@ -209,14 +212,18 @@ func memberSize(name string) int {
 	return n
 }
 
+// knowsSize reports whether checkSize has nothing to read.
+func (b *Barrier) knowsSize() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Since(b.sizeChecked) < idleLine
+}
+
 // checkSize makes sure that the path's znode holds n, and creates the znode if there
 // is none. The servers delete an idle container, and others may use the path then, so
 // it reads n again every idleLine. A round is opened by what is read then: see open.
 func (b *Barrier) checkSize(ctx context.Context, s *session) error {
-	b.mu.Lock()
-	known := time.Since(b.sizeChecked) < idleLine
-	b.mu.Unlock()
-	if known {
+	if b.knowsSize() {
 		return nil
 	}
 	for range zkconn.MaxTries {

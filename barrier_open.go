@@ -44,7 +44,8 @@ func (a *participant) open(p *place) ([]byte, error) {
 		if len(ms) < a.n {
 			return nil, nil
 		}
-		o := a.newOpening(ms[:a.n], version)
+		o := a.newOpening(ms[:a.n])
+		o.path.Version = version
 		if !signaled {
 			if err := o.deleteSignals(s); err != nil {
 				return nil, err
@@ -77,19 +78,21 @@ type opening struct {
 	signal  []any       // what it does to wake the others
 	left    signalState // in which it leaves the signal
 	ready   *zk.SetDataRequest
-	checks  []any
+	path    *zk.CheckVersionRequest // of the version in which it holds n
+	members []any                   // checks that they exist
 	begun   time.Time
 }
 
-// newOpening returns the opening of the round with those members, n in order, where the
-// path holds n in that version.
-func (a *participant) newOpening(ms []placeName, version int32) *opening {
+// newOpening returns the opening of the round with those members, n in order. The caller
+// sets the path's version.
+func (a *participant) newOpening(ms []placeName) *opening {
 	o := &opening{
 		participant: a,
 		notOpen:     &zk.CheckVersionRequest{Path: a.ready(), Version: 0},
 		signal:      a.deleteSignal(signalDown),
 		ready:       &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms), Version: 0},
-		checks:      a.checks(ms, version),
+		path:        &zk.CheckVersionRequest{Path: a.line.abs()},
+		members:     a.checks(ms),
 		begun:       time.Now(),
 	}
 	if allThere(ms) {
@@ -113,7 +116,7 @@ func (o *opening) deleteSignals(s *session) (err error) {
 // ops returns the operations behind notOpen. The signal comes before ready is written, so
 // that its event is the first to come to a member that watches both.
 func (o *opening) ops() []any {
-	return slices.Concat(o.signal, []any{o.ready}, o.checks)
+	return slices.Concat(o.signal, []any{o.ready, o.path}, o.members)
 }
 
 // opened notes that an opening was carried out, and returns what it wrote into ready.
@@ -140,12 +143,13 @@ func (a *participant) agreeOn(s *session, reading *zkconn.Reading) (version int3
 	return a.agree(s.Lifetime(), s, data, stat)
 }
 
-// checks returns what must still be so when the round is opened with those members: that
-// they exist, and that the path has that version.
-func (b *Barrier) checks(ms []placeName, version int32) []any {
-	ops := []any{&zk.CheckVersionRequest{Path: b.line.abs(), Version: version}}
-	for _, m := range ms {
-		ops = append(ops, &zk.CheckVersionRequest{Path: b.round.abs() + "/" + m.name, Version: -1})
+// checks returns checks that those members exist.
+func (b *Barrier) checks(ms []placeName) []any {
+	round := b.round.abs() + "/"
+	checks, ops := make([]zk.CheckVersionRequest, len(ms)), make([]any, len(ms))
+	for i, m := range ms {
+		checks[i] = zk.CheckVersionRequest{Path: round + m.name, Version: -1}
+		ops[i] = &checks[i]
 	}
 	return ops
 }
@@ -210,8 +214,9 @@ func indexIn(data []byte, number int32) (index, n int, err error) {
 func (b *Barrier) openingSize() int {
 	ready := &zk.SetDataRequest{Path: b.ready()}
 	notOpen := &zk.CheckVersionRequest{Path: b.ready()}
+	path := &zk.CheckVersionRequest{Path: b.line.abs()}
 	const header = 4 + 1 + 4
 	member := header + 4 + len(b.round.abs()) + len("/_c_-0123456789") + 36 + len(memberKindOf(b.n)) + 4
 	n := min(b.n, jute.MaxFrame) // more is too large anyway
-	return zkconn.MultiSize([]any{notOpen, b.raise(), ready}, b.checks(nil, 0)) + n*(member+len("0123456789,"))
+	return zkconn.MultiSize([]any{notOpen, b.raise(), ready, path}) + n*(member+len("0123456789,"))
 }

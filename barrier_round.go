@@ -25,6 +25,7 @@ import (
 type participant struct {
 	*Barrier
 	ctx     context.Context // ends when the caller leaves
+	look    *look           // that was started before run; nil: none
 	exposed atomic.Bool     // there is a member, or may be
 	opening *opening        // by the transaction with which it has joined; nil: none
 	end     chan struct{}   // closed when it has ended
@@ -74,9 +75,13 @@ func (a *participant) join(s *session) (*place, error) {
 	if err := a.checkSize(a.ctx, s); err != nil {
 		return nil, err
 	}
-	looking := a.startLook(s)
-	member := a.member(s) // meanwhile
-	roll, err := a.callRoll(s, looking)
+	l := a.look
+	if l == nil || l.s != s {
+		l = a.startLook(s)
+	}
+	a.look = nil // what is seen is for the first attempt
+	member := a.member(s)
+	opening, err := a.callRoll(l, member)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +91,8 @@ func (a *participant) join(s *session) (*place, error) {
 		if member == nil {
 			member = a.member(s)
 		}
-		p, refusal, err := a.sendJoin(s, member, roll)
-		member, roll = nil, nil // the roll is of a round that this is too late for, or that has gone
+		p, refusal, err := a.sendJoin(s, member, opening)
+		member, opening = nil, nil // of a round that this is too late for, or that has gone
 		switch {
 		case p != nil:
 			return p, nil
@@ -127,8 +132,8 @@ func (a *participant) member(s *session) *entry {
 
 // sendJoin sends one join: a transaction that checks that the round is not open, creates
 // the member, and writes the round, whose Stat counts the members. No place and no error:
-// there is none, and it can be tried again. With a roll, the transaction opens the round.
-func (a *participant) sendJoin(s *session, member *entry, roll *rollCall) (*place, joinRefusal, error) {
+// there is none, and it can be tried again. With an opening, the transaction opens the round.
+func (a *participant) sendJoin(s *session, member *entry, opening *opening) (*place, joinRefusal, error) {
 	if err := s.CheckIDs(a.ctx, a.line.c.acl); err != nil {
 		return nil, notRefused, err
 	}
@@ -138,7 +143,6 @@ func (a *participant) sendJoin(s *session, member *entry, roll *rollCall) (*plac
 	notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
 	a.exposed.Store(true) // before it is sent
 	ops := append([]any{notOpen}, member.ops()...)
-	opening := roll.opening(a, member)
 	if opening != nil {
 		member.served = true
 		ops = append(ops, opening.ops()...)

@@ -110,15 +110,15 @@ type Reading struct{ call *wire.Call }
 // before.
 func (s *Session) StartGet(path string) (*Reading, error) { return s.startRead(jute.OpGetData, path) }
 
-// StartGetAndChildren is like StartGet, and behind it sends a read of the names of dir's
-// children, in the same write.
-func (s *Session) StartGetAndChildren(path, dir string) (data, children *Reading, err error) {
-	get, list := readFrame(jute.OpGetData, path), readFrame(jute.OpGetChildren2, dir)
-	nc, err := s.passing(get, list)
+// StartChildrenAndGet is like StartGet, and ahead of it sends a read of the names of dir's
+// children, in the same write. The server answers that first.
+func (s *Session) StartChildrenAndGet(dir, path string) (children, data *Reading, err error) {
+	list, get := readFrame(jute.OpGetChildren2, dir), readFrame(jute.OpGetData, path)
+	nc, err := s.passing(list, get)
 	if err != nil {
 		return nil, nil, err
 	}
-	first, second := nc.CallBoth(jute.OpGetData, get, jute.OpGetChildren2, list)
+	first, second := nc.CallBoth(jute.OpGetChildren2, list, jute.OpGetData, get)
 	return &Reading{first}, &Reading{second}, nil
 }
 

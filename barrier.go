@@ -158,9 +158,10 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 		m.look = m.startLook(s) // before the goroutine, which takes a moment to start
 	}
 	c.tasks.Start(func() {
-		defer c.endAbandoned(b.line.path, m.end)
-		defer c.noteWaits(b.line.path, -1)
 		m.index, m.err = m.run()
+		c.noteWaits(b.line.path, -1)
+		c.endAbandoned(b.line.path, m.end)
+		m.lingerAndLeave()
 	})
 	select {
 	case <-m.end:

@@ -17,7 +17,7 @@ import (
 func (a *participant) finish(p *place, index int, why error) (int, error) {
 	switch {
 	case why == nil:
-		a.leaveLater(p)
+		a.noteLeaver(p)
 		return index, nil
 	case why == errExcluded:
 		a.exposed.Store(false)

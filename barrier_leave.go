@@ -21,46 +21,55 @@ func (a *participant) linger() time.Duration {
 
 // leaver is a member that is about to leave.
 type leaver struct {
-	now  chan struct{} // closed when it has to leave at once
-	sent chan struct{} // closed when the leave was given to a connection, or never will be
+	member *place
+	stay   time.Duration // at most
+	now    chan struct{} // closed when it has to leave at once
+	sent   chan struct{} // closed when the leave was given to a connection, or never will be
 }
 
-// leaveLater makes the member p leave. All members of a round are woken together, and
-// the leaves of those that are woken first delay the events, and the reads, of the others.
-// So it leaves a little later. It leaves at once where another member or a Wait of this
-// Client is there, so that the Client's next round is not held up, and before the Client is
-// closed.
-func (a *participant) leaveLater(p *place) {
-	c, l := a.line.c, &leaver{now: make(chan struct{}), sent: make(chan struct{})}
+// noteLeaver notes that the member p is about to leave, see lingerAndLeave. All members of a
+// round are woken together, and the leaves of those that are woken first delay the events,
+// and the reads, of the others. So it leaves a little later. It leaves at once where another
+// member or a Wait of this Client is there, so that the Client's next round is not held up,
+// and before the Client is closed.
+func (a *participant) noteLeaver(p *place) {
+	c, l := a.line.c, &leaver{member: p, stay: a.linger(), now: make(chan struct{}), sent: make(chan struct{})}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.leavers[a.line.path] == nil {
 		c.leavers[a.line.path] = map[*leaver]struct{}{}
 	}
 	c.leavers[a.line.path][l] = struct{}{}
-	stay := a.linger()
 	if c.waits[a.line.path] > 1 { // this one's, and another
-		stay = 0
+		l.stay = 0
 	}
-	c.mu.Unlock()
-	c.tasks.Start(func() {
-		if stay > 0 {
-			over := time.NewTimer(stay)
-			defer over.Stop()
-			select {
-			case <-over.C:
-			case <-l.now:
-			case <-c.closing.Done():
-			case <-p.s.Over():
-			}
+	a.leaver = l
+}
+
+// lingerAndLeave deletes the member that noteLeaver has noted, if there is one. It blocks
+// until that is done.
+func (a *participant) lingerAndLeave() {
+	c, l := a.line.c, a.leaver
+	if l == nil {
+		return
+	}
+	if l.stay > 0 {
+		over := time.NewTimer(l.stay)
+		defer over.Stop()
+		select {
+		case <-over.C:
+		case <-l.now:
+		case <-c.closing.Done():
+		case <-l.member.s.Over():
 		}
-		a.leave(p, l.sent)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.leavers[a.line.path], l)
-		if len(c.leavers[a.line.path]) == 0 {
-			delete(c.leavers, a.line.path)
-		}
-	})
+	}
+	a.leave(l.member, l.sent)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.leavers[a.line.path], l)
+	if len(c.leavers[a.line.path]) == 0 {
+		delete(c.leavers, a.line.path)
+	}
 }
 
 // noteWaits adds to the number of participants that this Client has on a path.

@@ -29,6 +29,7 @@ type participant struct {
 	exposed atomic.Bool     // there is a member, or may be
 	opening *opening        // by the transaction with which it has joined; nil: none
 	end     chan struct{}   // closed when it has ended
+	leaver  *leaver         // of the round that was opened with it
 	took    time.Duration   // from the last request that it waited for to the reply
 	long    bool            // it has waited for a while
 	left    signalState     // in which the opening has probably left the signal

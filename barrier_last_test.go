@@ -156,7 +156,7 @@ func TestB52LastMemberJoinsAloneIfBothAreTooLarge(t *testing.T) {
 	})
 }
 
-// Between the last member's read of the path and its listing an operator deletes all, and
+// Before the last member's listing an operator deletes all, and
 // others use the path for another n, one of them for the old one.
 func TestB78LastMemberDoesNotBelieveTheSizeOfAPathThatHasGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

@@ -142,9 +142,13 @@ func (b *Barrier) check(ctx context.Context) error {
 }
 
 func (b *Barrier) wait(ctx context.Context) (int, error) {
-	c := b.line.c
+	c, m := b.line.c, &participant{Barrier: b, end: make(chan struct{})}
+	if s := c.withoutLeavers(b.line.path); s != nil && b.knowsSize() {
+		m.look = m.startLook(s) // before anything else, which takes a moment
+	}
 	ctx, done := c.bindWait(ctx)
 	defer done()
+	m.ctx = ctx
 	if err := c.awaitAbandoned(ctx, b.line.path); err != nil {
 		return 0, err
 	}
@@ -152,10 +156,6 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 	if err := c.leaveNow(ctx, b.line.path); err != nil {
 		c.noteWaits(b.line.path, -1)
 		return 0, err
-	}
-	m := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}
-	if s, _ := c.session(); s != nil && b.knowsSize() {
-		m.look = m.startLook(s) // before the goroutine, which takes a moment to start
 	}
 	c.tasks.Start(func() {
 		m.index, m.err = m.run()

@@ -48,6 +48,7 @@ func (a *participant) callRoll(l *look, member *entry) (*opening, error) {
 	if l == nil {
 		return nil, nil
 	}
+	o, join := a.newOpening(), a.round.nameIn(member.create.Path) // meanwhile
 	select {
 	case <-l.round.Done():
 	case <-a.ctx.Done():
@@ -66,8 +67,7 @@ func (a *participant) callRoll(l *look, member *entry) (*opening, error) {
 	if joins := number - 1; round.Version != joins {
 		return nil, nil
 	}
-	own := fmt.Sprintf("%s%010d", a.round.nameIn(member.create.Path), number)
-	o := a.newOpening(append(ms, placeName{name: own, number: number}))
+	o.admit(append(ms, placeName{name: fmt.Sprintf("%s%010d", join, number), number: number}))
 	<-l.path.Done() // which was sent right behind
 	data, stat, err := l.path.Data()
 	if err == nil {

@@ -44,7 +44,8 @@ func (a *participant) open(p *place) ([]byte, error) {
 		if len(ms) < a.n {
 			return nil, nil
 		}
-		o := a.newOpening(ms[:a.n])
+		o := a.newOpening()
+		o.admit(ms[:a.n])
 		o.path.Version = version
 		if !signaled {
 			if err := o.deleteSignals(s); err != nil {
@@ -83,22 +84,26 @@ type opening struct {
 	begun   time.Time
 }
 
-// newOpening returns the opening of the round with those members, n in order. The caller
-// sets the path's version.
-func (a *participant) newOpening(ms []placeName) *opening {
-	o := &opening{
+// newOpening returns an opening that admits nobody yet. The caller sets the path's version.
+func (a *participant) newOpening() *opening {
+	return &opening{
 		participant: a,
 		notOpen:     &zk.CheckVersionRequest{Path: a.ready(), Version: 0},
-		signal:      a.deleteSignal(signalDown),
-		ready:       &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms), Version: 0},
+		signal:      []any{a.raise()},
+		left:        signalRaised,
+		ready:       &zk.SetDataRequest{Path: a.ready(), Version: 0},
 		path:        &zk.CheckVersionRequest{Path: a.line.abs()},
-		members:     a.checks(ms),
-		begun:       time.Now(),
 	}
-	if allThere(ms) {
-		o.signal, o.left = []any{a.raise()}, signalRaised
+}
+
+// admit makes it open the round with those members, n in order.
+func (o *opening) admit(ms []placeName) {
+	o.begun = time.Now()
+	o.ready.Data = ranges(ms)
+	o.members = o.checks(ms)
+	if !allThere(ms) {
+		o.signal, o.left = o.deleteSignal(signalDown), noSignal
 	}
-	return o
 }
 
 // deleteSignals makes it wake the others by the deletion of all signals there are, where

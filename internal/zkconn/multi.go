@@ -79,7 +79,7 @@ func (s *Session) Start(ops ...any) (*Transaction, error) {
 }
 
 func multiFrame(ops []any) []byte {
-	frame := make([]byte, wire.Headroom, 512)
+	frame := make([]byte, wire.Headroom, max(512, 128*len(ops)))
 	for _, op := range ops {
 		frame = appendOp(frame, op)
 	}

@@ -143,7 +143,7 @@ func (b *Barrier) check(ctx context.Context) error {
 
 func (b *Barrier) wait(ctx context.Context) (int, error) {
 	c, m := b.line.c, &participant{Barrier: b, end: make(chan struct{})}
-	if s := c.withoutLeavers(b.line.path); s != nil && b.knowsSize() {
+	if s := c.withoutLeavers(b.line.path); s != nil && ctx.Err() == nil && b.knowsSize() {
 		m.look = m.startLook(s) // before anything else, which takes a moment
 	}
 	ctx, done := c.bindWait(ctx)

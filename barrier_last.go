@@ -14,13 +14,13 @@ import (
 // name, this one's, too, so it fails as a whole if the look was stale. Then the member joins
 // without it.
 
-// maxRoll bounds the number of members of a barrier that looks: with many, it is the events
-// that cost the time.
+// maxRoll is the largest n for which a member looks before it joins: with more members, it is
+// the events that cost the time.
 const maxRoll = 32
 
-// look is two reads under way, in one round trip: of who is in the round and, behind it, of
-// the path. So if the members that it shows still exist when the round is opened, the read
-// was of the path in which the round stands.
+// look holds two reads that were sent together. The first lists the round, the second reads
+// the path. So if the members in the list still exist when the round is opened, what the
+// second has read is the path in which that round stands.
 type look struct {
 	s           *session
 	round, path *zkconn.Reading

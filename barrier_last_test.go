@@ -146,6 +146,20 @@ func TestB36MemberThatCannotBeReadIsUncertain(t *testing.T) {
 	})
 }
 
+// Wait looks before it does anything else, but not for a caller that has left.
+func TestB32WaitOfAnEndedContextSendsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		b := used(t, w.stranger(nil), 2)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Empty(t, w.requests(func() {
+			_, err := b.Wait(ctx)
+			require.ErrorIs(t, err, context.Canceled)
+		}))
+	})
+}
+
 // A request that has room for a join, but not for an opening as well.
 func TestB52LastMemberJoinsAloneIfBothAreTooLarge(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -156,8 +170,8 @@ func TestB52LastMemberJoinsAloneIfBothAreTooLarge(t *testing.T) {
 	})
 }
 
-// Before the last member's listing an operator deletes all, and
-// others use the path for another n, one of them for the old one.
+// While the last member's listing is on its way, an operator deletes all, and others use the
+// path for another n, one of them for the old one.
 func TestB78LastMemberDoesNotBelieveTheSizeOfAPathThatHasGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		last, other := used(t, w.stranger(nil), 2), used(t, w.stranger(nil), 2)

@@ -167,7 +167,7 @@ func TestPutWakesTwoOf200ConsumersAndAnAckOneAtMost(t *testing.T) {
 
 // The bytes received for each item do not grow with the backlog. How often the consumers list
 // depends on how their turns meet.
-func TestDrainReceivesTheSameForEachItemWhateverTheBacklog(t *testing.T) {
+func TestDrainReceivesNoMoreForAnItemOfALongBacklog(t *testing.T) {
 	const consumers, drained = 16, 2000
 	perItem := map[int]int{}
 	for _, backlog := range []int{drained + 200, 20_000} {

@@ -38,11 +38,11 @@ import (
 // be taken again. Meanwhile the worker goes on with the items behind it, unless sixteen
 // items for each worker stay taken like this. So if all handlers fail, as many items use
 // up their attempts side by side. If no item may overtake another, retry in the handler.
-// Items that stay taken when ctx ends are given back at once. An item that fails when it
-// is taken for the MaxAttempts-th time is moved to the dead letters at once, together with
-// the handler's error, see Failure. If the handler's process dies instead, the next
-// consumer moves it. Failures are logged to the Logger, panics with their stack. If
-// Backoff panics, the default is used.
+// Items that stay taken when ctx ends are given back as soon as no worker takes an item any
+// more: within a round trip while connected. An item that fails when it is taken for the
+// MaxAttempts-th time is moved to the dead letters at once, together with the handler's error,
+// see Failure. If the handler's process dies instead, the next consumer moves it. Failures are
+// logged to the Logger, panics with their stack. If Backoff panics, the default is used.
 //
 // Serve goes on when the connection or an item is lost, and when the session ends. Any
 // other error ends all workers, once their handlers have finished:

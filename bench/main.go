@@ -26,7 +26,7 @@ import (
 	"time"
 )
 
-// longest bounds a run, even on a busy machine. A run usually takes a quarter of an hour.
+// longest bounds a run, even on a busy machine. A run usually takes half an hour.
 const longest = 45 * time.Minute
 
 // config holds the values of the flags.

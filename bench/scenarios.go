@@ -56,7 +56,7 @@ func heldBy(short bool) []int {
 
 // scenarios returns the scenarios in the order in which they are measured.
 func scenarios(short bool) []scenario {
-	list := []scenario{{name: nameFree, workers: 1, block: 300, rounds: 41, open: openFree,
+	list := []scenario{{name: nameFree, workers: 1, block: 300, rounds: 81, open: openFree,
 		peers: peerLock{recipe: mutex}}}
 	for _, n := range waiters(short) {
 		list = append(list, scenario{
@@ -77,7 +77,7 @@ func scenarios(short bool) []scenario {
 		list = append(list, sc)
 	}
 	list = append(list,
-		scenario{name: nameLocks, workers: 64, block: 4000, rounds: 15, open: openLocks(64)},
+		scenario{name: nameLocks, workers: 64, block: 4000, rounds: 31, open: openLocks(64)},
 		scenario{name: nameShared, workers: 64, lead: 128, block: 2000, rounds: 9, open: openShared(64),
 			peers: peerLock{recipe: mutex, sessions: 1}},
 		scenario{name: nameAgain, workers: 1, block: 1000, rounds: 9, open: openAgain})

@@ -135,6 +135,7 @@ func OwnEnsemble(t testing.TB, cfg zkserver.Config) *zkserver.Ensemble {
 // address. A real server is started with cfg, a zktest server with opts.
 func OwnServer(t testing.TB, cfg zkserver.Config, opts ...zktest.Option) string {
 	t.Helper()
+	noteSelection()
 	if fixture.provider == nil {
 		return zktest.NewServer(t, InProcess(opts...)...).Addr()
 	}
@@ -144,6 +145,7 @@ func OwnServer(t testing.TB, cfg zkserver.Config, opts ...zktest.Option) string 
 // NeedsOwn skips the test if it cannot start real servers of its own.
 func NeedsOwn(t testing.TB) {
 	t.Helper()
+	noteSelection()
 	if fixture.provider == nil {
 		t.Skip("needs a real server of its own, and the tests run on zktest")
 	}
@@ -153,7 +155,19 @@ func NeedsOwn(t testing.TB) {
 }
 
 // Servers returns the addresses of the shared server.
-func Servers() []string { return fixture.shared }
+func Servers() []string {
+	noteSelection()
+	return fixture.shared
+}
 
 // Server returns the address of the shared server.
-func Server() string { return fixture.shared[0] }
+func Server() string { return Servers()[0] }
+
+// noteSelection reads again what selects the server. go test notes only what is read while
+// the tests run, and reports an earlier result if nothing of that has changed: without this,
+// the result of another server, too.
+func noteSelection() {
+	for _, name := range []string{"ZK_SERVERS", "ZK_HARNESS", "ZK_IMAGE"} {
+		_ = os.Getenv(name)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,10 +42,11 @@ func TestOne(t *testing.T) {
 func TestHuntTellsWhatBecameOfAMutant(t *testing.T) {
 	dir := tree(t, map[string]string{
 		"found": "func one() int { return 2 }", "missed": "func one() int { return 2 - 1 }", "broken": "func one() int { return x }",
+		"stuck": "func one() int { select {} }",
 	})
-	hunted := func(name string) result {
+	hunted := func(name string, flags ...string) result {
 		t.Helper()
-		m, err := parseHeader("It breaks.\nFound by: go test . -run TestOne\n")
+		m, err := parseHeader("It breaks.\nFound by: " + strings.Join(append([]string{"go test . -run TestOne"}, flags...), " ") + "\n")
 		require.NoError(t, err)
 		m.patch = name + ".patch"
 		r := hunt(t.Context(), dir, m)
@@ -62,6 +64,10 @@ func TestHuntTellsWhatBecameOfAMutant(t *testing.T) {
 
 	require.ErrorContains(t, hunted("broken").err, "does not compile")
 	require.ErrorContains(t, hunted("nowhere").err, "does not apply")
+
+	t.Setenv("GOFLAGS", "-timeout=2s") // for go test's own limit of ten minutes
+	require.ErrorContains(t, hunted("stuck").err, "hangs until go test's own limit")
+	require.NoError(t, hunted("stuck", "-timeout", "1s").err)
 
 	left, err := os.ReadFile(filepath.Join(dir, "m.go"))
 	require.NoError(t, err)

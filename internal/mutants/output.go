@@ -105,3 +105,6 @@ func parse(out []byte) (o outcome) {
 func doesNotBuild(out []byte) bool {
 	return bytes.Contains(out, []byte(" [build failed]\n")) || bytes.Contains(out, []byte(" [setup failed]\n"))
 }
+
+// hangs reports whether go test ended by its time limit.
+func hangs(out []byte) bool { return bytes.Contains(out, []byte("\npanic: test timed out after ")) }

@@ -21,11 +21,12 @@ func nightly(ctx context.Context, client *zkrecipes.Client, db *sql.DB, work fun
 	for {
 		err := catchUp(ctx, lock, db, work)
 		switch {
+		case err == nil:
 		case ctx.Err() != nil, errors.Is(err, zkrecipes.ErrClosed):
 			return err
 		case errors.Is(err, errFenced) && !errors.Is(err, zkrecipes.ErrLost):
 			log.Print("ALERT: fences may be ahead: ", err)
-		case err != nil: // ErrLost among others: the day is not done, or it is recorded
+		default: // ErrLost among others: the day is not done, or it is recorded
 			log.Print("trying again: ", err)
 		}
 		select {

@@ -24,11 +24,13 @@ type base struct {
 	fences map[string]int64
 	done   map[string]int64 // by job and period
 	today  string
-	days   []string      // that due knows
-	idle   chan struct{} // gets a value when nothing is due; may be nil
+	days   []string // that due knows
+	idle   func()   // called when nothing is due
 }
 
-func newBase() *base { return &base{fences: map[string]int64{}, done: map[string]int64{}} }
+func newBase() *base {
+	return &base{fences: map[string]int64{}, done: map[string]int64{}, idle: func() {}}
+}
 
 func (b *base) Connect(context.Context) (driver.Conn, error) { return &conn{base: b}, nil }
 func (b *base) Driver() driver.Driver                        { return nil }
@@ -82,23 +84,27 @@ func (c *conn) QueryContext(_ context.Context, _ string, args []driver.NamedValu
 	defer c.alone.Unlock()
 	for _, day := range c.days {
 		if _, ok := c.base.done[args[0].Value.(string)+" "+day]; !ok && day < c.today {
-			return &row{day: day}, nil
+			return &row{base: c.base, day: day}, nil
 		}
 	}
-	select {
-	case c.idle <- struct{}{}:
-	default:
-	}
-	return &row{end: true}, nil
+	return &row{base: c.base, end: true}, nil
 }
 
 type row struct {
+	*base
 	day string
 	end bool
 }
 
 func (r *row) Columns() []string { return []string{"day"} }
-func (r *row) Close() error      { return nil }
+
+func (r *row) Close() error {
+	if r.day == "" {
+		r.idle()
+	}
+	return nil
+}
+
 func (r *row) Next(dest []driver.Value) error {
 	if r.end {
 		return io.EOF
@@ -160,11 +166,11 @@ func TestAPeriodIsNotDoneIfTheLockIsLost(t *testing.T) {
 	err := runOnce(t.Context(), lock, db, monday, func(ctx context.Context, _ *sql.Tx, _ string) error {
 		srv.Expire(srv.Sessions()[0].ID)
 		<-ctx.Done()
+		b.alone.Lock() // when database/sql has rolled back, which it does in the background
+		defer b.alone.Unlock()
 		return nil
 	})
 	require.ErrorIs(t, err, zkrecipes.ErrLost)
-	b.alone.Lock() // database/sql rolls back in the background
-	defer b.alone.Unlock()
 	require.Empty(t, b.done)
 }
 
@@ -184,14 +190,10 @@ func TestALaterHoldersFenceRefusesTheWork(t *testing.T) {
 func TestNightlyCatchesUpAndEndsWithItsContext(t *testing.T) {
 	srv, b := zktest.NewServer(t), newBase()
 	b.days, b.today = []string{monday, "2026-06-02", "2026-06-03"}, "2026-06-03"
-	b.idle = make(chan struct{}, 1)
 	db, client := open(t, b), dial(t, srv)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() {
-		<-b.idle
-		cancel()
-	}()
+	b.idle = cancel // so that it has ended, and due may have no error
 	var days []string
 	err := nightly(ctx, client, db, func(_ context.Context, _ *sql.Tx, day string) error {
 		days = append(days, day)

@@ -305,14 +305,20 @@ func TestB86PurgeAtAnyRequestOfABoundedProducer(t *testing.T) {
 		putOn(t, other, names(4)...)
 		it := takeOn(t, other)
 		var a *harness.Call[ItemID]
+		removed := 0
 		between(func() { a = putLater(t, q, "last") }, func() {
-			removed, err := other.Purge(t.Context())
+			var err error
+			removed, err = other.Purge(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, 3, removed)
 		})
 		a.Get()
 		ackOn(t, it)
-		require.Equal(t, []string{"last"}, drain(t, other))
+		if left := drain(t, other); removed == 4 { // it was put while Purge was at work, which came to it
+			require.Empty(t, left)
+		} else {
+			require.Equal(t, []string{"last"}, left)
+			require.Equal(t, 3, removed)
+		}
 		w.oneSegment(q)
 	})
 }

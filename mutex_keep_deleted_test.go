@@ -50,8 +50,12 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 		l := lockOn(t, m)
 		early := w.waits(m)
 		s, _ := c.session()
-		own, err := s.Watch(t.Context(), l.Check().Path)
-		require.NoError(t, err)
+		path := l.Check().Path
+		told := func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.grants[path].deleted
+		}
 		k := c.kept[m.line.key()]
 		k.mu.Lock() // the release stops before it makes the next grant
 		released := make(chan error, 1)
@@ -59,13 +63,12 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 		for l.Err() == nil {
 			runtime.Gosched()
 		}
-		require.NoError(t, bare.Delete(l.Check().Path, -1))
-		<-own.Fired()
-		for range 10_000 {
+		require.NoError(t, bare.Delete(path, -1))
+		for !told() {
 			runtime.Gosched()
 		}
 		k.mu.Unlock()
-		err = <-released
+		err := <-released
 		next := early.Get()
 		w.stands(next)
 		require.ErrorIs(t, err, ErrLost)

@@ -83,28 +83,31 @@ func (c *Client) establish(t testing.TB) {
 	require.NoError(t, s.Sync(harness.Within(t, 10*time.Second), "/"))
 }
 
+// In simulated time: a take that does not come soon after the ack takes a request more.
 func TestServeTakesFourRequestsAnItem(t *testing.T) {
-	r := newQueueRig(t, nil)
-	const n = 50
-	r.q.segmentSize = 10 * n
-	r.warm()
-	putOn(t, r.q, names(n+2)...)
-	handled, goOn := make(chan struct{}), make(chan struct{})
-	a := serveLater(t, r.q, func(context.Context, *Item) error {
-		handled <- struct{}{}
-		<-goOn
-		return nil
-	})
-	<-handled
-	r.p.Reset()
-	for range n {
-		goOn <- struct{}{}
+	inBubble(t, func(t *testing.T, w *world) {
+		const n = 50
+		q := w.queue(w.stranger(nil))
+		q.segmentSize = 10 * n
+		warm(t, q)
+		putOn(t, q, names(n+2)...)
+		handled, goOn := make(chan struct{}), make(chan struct{})
+		a := serveLater(t, q, func(context.Context, *Item) error {
+			handled <- struct{}{}
+			<-goOn
+			return nil
+		})
 		<-handled
-	}
-	require.Equal(t, map[string]int{opAckJoin: n, "getChildren2": n, opClaim: n, "getData": n}, r.p.Count())
-	close(goOn)
-	<-handled
-	require.NoError(t, stop(a))
+		require.Equal(t, map[string]int{opAckJoin: n, "getChildren2": n, opClaim: n, "getData": n}, w.requests(func() {
+			for range n {
+				goOn <- struct{}{}
+				<-handled
+			}
+		}))
+		close(goOn)
+		<-handled
+		require.NoError(t, stop(a))
+	})
 }
 
 // Each segment costs one more commit, which deletes it, and one listing.

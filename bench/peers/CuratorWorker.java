@@ -39,9 +39,13 @@ public final class CuratorWorker {
         threads = Executors.newFixedThreadPool(Math.max(count, MAX_PARALLEL));
         String[] all = servers.split(",");
         for (int i = 0; i < sessions; i++) {
-            CuratorFramework client = CuratorFrameworkFactory.newClient(
-                    all[i % all.length], SESSION_TIMEOUT, CONNECTION_TIMEOUT, new ExponentialBackoffRetry(1000, 3));
-            clients.add(client);
+            clients.add(CuratorFrameworkFactory.builder()
+                    .connectString(all[i % all.length])
+                    .sessionTimeoutMs(SESSION_TIMEOUT)
+                    .connectionTimeoutMs(CONNECTION_TIMEOUT)
+                    .retryPolicy(new ExponentialBackoffRetry(1000, 3))
+                    .ensembleTracker(false) // it reads the configuration some time after connecting: not a lock's request
+                    .build());
         }
         for (int i = 0; i < count; i++) {
             locks.add(lockOf(recipe, clients.get(i % sessions), path, new Random(i)));

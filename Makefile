@@ -58,9 +58,8 @@ test-packages: setup ## test the other packages except internal/sim, with the ra
 test-sim: ## run 200 seeds of each simulation, without the race detector
 	nice go test -count=1 ./internal/sim
 
-# One process for each simulation, and few seeds: in processes that live long, a
-# check of the race detector's own run time fails now and then (ThreadSanitizer:
-# CHECK failed: tsan_rtl.cpp).
+# One process for each simulation, and few seeds: in processes that live long, the race
+# detector's own run time fails more often (see scripts/race-retry.sh).
 test-sim-race: setup ## run a few seeds of each simulation with the race detector
 	nice ./scripts/race-alone.sh ./internal/sim
 

@@ -3,6 +3,7 @@
 #
 #	./scripts/race-alone.sh ./internal/sim
 set -euo pipefail
+retry=$(realpath "$(dirname "$0")")/race-retry.sh
 cd "$(dirname "$0")/../$1"
 
 dir=$(mktemp -d)
@@ -12,5 +13,5 @@ tests=$("$dir/test" -test.list .)
 [ -n "$tests" ] || { echo "race-alone: $1 has no tests" >&2 && exit 1; }
 for test in $tests; do
 	echo "$test"
-	"$dir/test" -test.run "^$test\$"
+	"$retry" "$dir/test" -test.run "^$test\$"
 done

@@ -245,7 +245,7 @@ func (s *Session) onArmed(path string, children bool, conn uint64) {
 	}
 }
 
-// onEvent is called by internal/wire. The watches fire first: who asks to be told of events,
+// onEvent is called by internal/wire. The watches fire first: whoever asks to be told of events,
 // and then finds that a watch has not fired, is told of that one.
 func (s *Session) onEvent(e wire.Event) {
 	s.mu.Lock()

@@ -83,7 +83,7 @@ func (c *Client) establish(t testing.TB) {
 	require.NoError(t, s.Sync(harness.Within(t, 10*time.Second), "/"))
 }
 
-// In simulated time: a take that does not come soon after the ack takes a request more.
+// It runs in simulated time: if a take comes late after an ack, it sends one request more.
 func TestServeTakesFourRequestsAnItem(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n = 50

@@ -3,10 +3,10 @@
 #
 #	./scripts/race-retry.sh command [argument...]
 #
-# The detector's own run time fails now and then, and ends the process, the more likely the
-# longer that lives: by a check (ThreadSanitizer: CHECK failed: tsan_rtl.cpp), or by a signal
-# outside of Go code, of which there is no other here. Then this runs the command again,
-# three times at most, unless a test had failed or a race was found.
+# The race detector itself crashes now and then, more often in processes that live long:
+# with a failed check (ThreadSanitizer: CHECK failed: tsan_rtl.cpp), or with SIGSEGV in its
+# C code. There is no other C code here. This script then runs the command again, up to three
+# times in all, unless a test has failed or a race was found.
 set -uo pipefail
 
 log=$(mktemp)

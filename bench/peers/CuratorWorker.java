@@ -44,7 +44,7 @@ public final class CuratorWorker {
                     .sessionTimeoutMs(SESSION_TIMEOUT)
                     .connectionTimeoutMs(CONNECTION_TIMEOUT)
                     .retryPolicy(new ExponentialBackoffRetry(1000, 3))
-                    .ensembleTracker(false) // it reads the configuration some time after connecting: not a lock's request
+                    .ensembleTracker(false) // which reads the configuration once connected: no part of a lock's cost
                     .build());
         }
         for (int i = 0; i < count; i++) {

@@ -163,9 +163,9 @@ func Servers() []string {
 // Server returns the address of the shared server.
 func Server() string { return Servers()[0] }
 
-// noteSelection reads again what selects the server. go test notes only what is read while
-// the tests run, and reports an earlier result if nothing of that has changed: without this,
-// the result of another server, too.
+// noteSelection reads the variables that select the server. go test caches a result by the
+// variables that are read while the tests run. Without this, it would report the cached result
+// of a run on another server.
 func noteSelection() {
 	for _, name := range []string{"ZK_SERVERS", "ZK_HARNESS", "ZK_IMAGE"} {
 		_ = os.Getenv(name)

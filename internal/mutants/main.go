@@ -9,9 +9,9 @@
 // runs in the root of a copy of the tree. First the unchanged tree must pass all
 // commands, and the value of each -run must match a test. Then the patches are
 // applied and taken back, one at a time in each copy. It is an error if a patch
-// does not apply, does not compile, or is not found, or if the command ends by go
-// test's own time limit: who means a hang gives it a -timeout. A table at the end
-// says which test found which mutant.
+// does not apply, does not compile, or is not found, or if go test's default time
+// limit ends the command. A mutant that is meant to hang needs a -timeout in its
+// command. A table at the end says which test found which mutant.
 //
 //	go run ./internal/mutants [-fast] [-of n] [-p n] [name...]
 //
@@ -33,7 +33,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -175,8 +174,8 @@ func hunt(ctx context.Context, tree string, m mutant) (r result) {
 		return result{status: "NOT FOUND", err: fmt.Errorf("NOT FOUND by %q (%s)", strings.Join(m.command, " "), m.what)}
 	case doesNotBuild(out):
 		return result{status: "DOES NOT COMPILE", err: fmt.Errorf("does not compile: %w\n%s", err, out)}
-	case hangs(out) && !slices.Contains(m.command, "-timeout"):
-		return result{status: "HANGS", err: fmt.Errorf("hangs until go test's own limit: its command needs a -timeout, if the hang is what %q does", m.what)}
+	case hangs(out) && !hasTimeout(m.command):
+		return result{status: "HANGS", err: fmt.Errorf("hangs until go test's default time limit. If it is meant to hang, its command needs a -timeout (%s)", m.what)}
 	}
 	return result{outcome: parse(out)}
 }

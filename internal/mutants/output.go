@@ -106,5 +106,10 @@ func doesNotBuild(out []byte) bool {
 	return bytes.Contains(out, []byte(" [build failed]\n")) || bytes.Contains(out, []byte(" [setup failed]\n"))
 }
 
-// hangs reports whether go test ended by its time limit.
+// hangs reports whether a time limit of go test ended the command.
 func hangs(out []byte) bool { return bytes.Contains(out, []byte("\npanic: test timed out after ")) }
+
+// hasTimeout reports whether a command sets go test's time limit.
+func hasTimeout(command []string) bool {
+	return slices.ContainsFunc(command, func(arg string) bool { return strings.HasPrefix(arg, "-timeout") })
+}

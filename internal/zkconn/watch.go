@@ -245,8 +245,9 @@ func (s *Session) onArmed(path string, children bool, conn uint64) {
 	}
 }
 
-// onEvent is called by internal/wire. The watches fire first: whoever asks to be told of events,
-// and then finds that a watch has not fired, is told of that one.
+// onEvent is called by internal/wire. It fires the watches before it passes the event on. So
+// a caller that first registers for a path's events, and then finds its watch not fired,
+// receives the event.
 func (s *Session) onEvent(e wire.Event) {
 	s.mu.Lock()
 	for _, kind := range firedBy[e.Type] {

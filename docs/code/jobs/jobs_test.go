@@ -166,7 +166,7 @@ func TestAPeriodIsNotDoneIfTheLockIsLost(t *testing.T) {
 	err := runOnce(t.Context(), lock, db, monday, func(ctx context.Context, _ *sql.Tx, _ string) error {
 		srv.Expire(srv.Sessions()[0].ID)
 		<-ctx.Done()
-		b.alone.Lock() // when database/sql has rolled back, which it does in the background
+		b.alone.Lock() // wait until database/sql has rolled back in the background
 		defer b.alone.Unlock()
 		return nil
 	})
@@ -193,7 +193,7 @@ func TestNightlyCatchesUpAndEndsWithItsContext(t *testing.T) {
 	db, client := open(t, b), dial(t, srv)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	b.idle = cancel // so that it has ended, and due may have no error
+	b.idle = cancel // ctx ends while due closes its rows, so due may return no error
 	var days []string
 	err := nightly(ctx, client, db, func(_ context.Context, _ *sql.Tx, day string) error {
 		days = append(days, day)

@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-.PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election test test-zktest test-real \
-	test-packages test-sim test-sim-race test-bench fuzz sim soak mutants mutants-fast mutants-some bench pictures lint api api-compat \
+.PHONY: help test-long demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election test test-zktest test-real \
+	test-packages test-sim test-sim-race test-bench fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat \
 	rows setup
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
@@ -50,6 +50,9 @@ test-zktest: setup ## test the recipes on zktest, with the race detector
 test-real: setup ## test the recipes on a real server
 	go test -count=1 -timeout 15m .
 
+test-long: setup ## run the root's tests that take minutes, on real servers
+	go test -count=1 -timeout 60m -v -run '^TestLong' . -long
+
 test-packages: setup ## test the other packages except internal/sim, with the race detector
 	@set -o pipefail; packages=$$(go list ./... | grep -v -e '/zkrecipes$$' -e '/internal/sim$$') && \
 		nice ./scripts/race.sh -timeout 15m $$packages
@@ -86,6 +89,14 @@ MINUTES ?= 60
 SEED ?= $(shell date +%s)
 soak: setup ## run all recipes on three servers with faults for MINUTES, and judge them (SEED)
 	go run ./internal/soak -minutes $(MINUTES) -seed $(SEED)
+
+soak-short: setup ## the same for 3 minutes: for every change to what goes over the wire
+	go run ./internal/soak -minutes 3 -seed $(SEED)
+
+KILLS ?= 50
+LOAD ?= all
+soak-kills: setup ## kill one server KILLS times under LOAD (all, lock), and check that it starts again
+	go run ./internal/soak -kills $(KILLS) -load $(LOAD) -seed $(SEED)
 
 mutants: ## break the code in known ways and check that the tests notice (takes long)
 	go run ./internal/mutants

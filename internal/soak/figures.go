@@ -70,9 +70,10 @@ func line(e judge.Event) string {
 		value any
 		set   bool
 	}{
-		{"item", e.Item, e.Item != ""}, {"attempt", e.Attempt, e.Attempt != 0}, {"token", e.Token, e.Token != 0},
+		{"item", e.Item, e.Item != ""}, {"attempt", e.Attempt, e.Attempt != 0}, {"failures", e.Failures, e.Failures != 0},
+		{"moved", e.Moved, e.Kind == judge.Redriven}, {"slots", e.Slots, e.Slots != nil}, {"holder", e.Holder, e.Holder != ""}, {"token", e.Token, e.Token != 0},
 		{"from", e.From, e.From != 0}, {"until", e.Until, e.Until != 0}, {"shared", e.Shared, e.Shared},
-		{"was", e.Was, e.Kind == judge.Committed}, {"version", e.Version, e.Kind == judge.Committed},
+		{"was", e.Was, e.Version != 0}, {"version", e.Version, e.Version != 0},
 		{"zxid", fmt.Sprintf("%#x", e.Zxid), e.Zxid != 0}, {"index", e.Index, e.Recipe == judge.RecipeBarrier},
 		{"server", e.Server, e.Server != ""}, {"uncertain", e.Uncertain, e.Uncertain}, {"err", e.Err, e.Err != ""},
 	} {
@@ -87,7 +88,7 @@ func line(e judge.Event) string {
 func (s *soak) show() {
 	var grants, gaps []string
 	s.court.do(func(j *judge.Judge) {
-		by := j.Gaps()
+		by := together(j.Gaps())
 		for _, key := range slices.Sorted(maps.Keys(by)) {
 			name := strings.TrimPrefix(key, "/")
 			grants = append(grants, fmt.Sprintf("%s %d", name, by[key].Grants))
@@ -98,12 +99,28 @@ func (s *soak) show() {
 		put, acked := j.Items()
 		commits, doubtful := j.Counts(lockKey)
 		excused, longest := j.Excused()
-		fmt.Printf("%6.1f min: violations %d; served: %s; items put %d acked %d; commits of lock %d (%d in doubt)\n",
-			s.now().Minutes(), len(j.Violations()), strings.Join(grants, ", "), put, acked, commits, doubtful)
+		fmt.Printf("%6.1f min: violations %d; served: %s; items put %d acked %d redriven %d; commits of lock %d (%d in doubt)\n",
+			s.now().Minutes(), len(j.Violations()), strings.Join(grants, ", "), put, acked, j.Redriven(failingKey), commits, doubtful)
 		fmt.Printf("            longest gaps in s (without outages and faults of processes): %s; ensemble %.1f, plain client %.1f; overlaps behind a server cut off: %d, up to %v\n",
 			strings.Join(gaps, ", "), j.Outage().Seconds(), s.plain.gap().Seconds(), excused, longest.Round(time.Millisecond))
 	})
 	fmt.Printf("            faults: %s; %s\n", s.faults, s.fleet)
+}
+
+// together makes one line of figures for all locks of the worker "churn".
+func together(gaps map[string]judge.Gap) map[string]judge.Gap {
+	by := map[string]judge.Gap{}
+	for key, gap := range gaps {
+		if strings.HasPrefix(key, churnPrefix) {
+			key = "/churn"
+		}
+		all := by[key]
+		by[key] = judge.Gap{
+			Recipe: gap.Recipe, Grants: all.Grants + gap.Grants,
+			Longest: max(all.Longest, gap.Longest), Patient: max(all.Patient, gap.Patient),
+		}
+	}
+	return by
 }
 
 func (f *faults) String() string {
@@ -152,8 +169,12 @@ func (s *soak) verdict() error {
 	if s.court.shown > 0 {
 		return fmt.Errorf("%d %w", s.court.shown, errViolated)
 	}
-	least := 1 + int(leastPerMinute*s.minutes)
-	if idle := s.court.judge.Unserved(least, servedKeys()...); len(idle) > 0 {
+	minutes := s.minutes
+	if s.kills > 0 {
+		minutes = s.now().Minutes()
+	}
+	least := 1 + int(leastPerMinute*minutes)
+	if idle := s.court.judge.Unserved(least, servedKeys(s.load)...); len(idle) > 0 {
 		return fmt.Errorf("%w: fewer than %d of %s", errIdle, least, strings.Join(idle, ", "))
 	}
 	fmt.Println("no violation")

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,7 +48,7 @@ func (f *fleet) start(number int) {
 	s := &ship{life: f.lives[number], done: make(chan struct{})}
 	params, err := json.Marshal(Params{
 		Process: number, Life: s.life, Servers: f.ensemble.Addrs(), Timeout: f.timeout,
-		Start: f.soak.start, Seed: f.seed, Members: f.processes, Operator: number == 1,
+		Start: f.soak.start, Seed: f.seed, Members: f.processes, Operator: number == 1, Load: f.load,
 	})
 	if err != nil {
 		panic(err) // a type that has no JSON
@@ -157,6 +158,18 @@ func (f *fleet) kills() int {
 func (f *fleet) finish() {
 	for number := range f.processes {
 		io.WriteString(f.ship(number+1).input, "finish\n")
+	}
+}
+
+// end ends all processes after an error. If a server does not start, no client can close
+// its session, so the processes are killed.
+func (f *fleet) end(err error) {
+	if !errors.Is(err, errNotServing) {
+		f.stop()
+		return
+	}
+	for number := range f.processes {
+		f.kill(number + 1)
 	}
 }
 

@@ -2,18 +2,28 @@
 // stopped, cut off from each other and flapped at random, and judges what happens.
 //
 //	go run ./internal/soak -minutes 60 -seed 1
+//	go run ./internal/soak -kills 50 -load lock
 //
-// Three servers run in containers. Of four processes, each of which uses all recipes in
-// one session, one is stopped and killed at random too. The processes report to a judge
+// Three servers run in containers. Of four processes, each of which uses all recipes, one is
+// stopped and killed at random too. A process has one client for all recipes, and another one
+// that has one lock at a time. The processes report to a judge
 // (package judge). It judges while the soak runs, and at the end that nothing is left
 // behind. Every half minute a line says what was done, which faults there were, and the
 // longest times in which nobody was served although somebody waited, beside that in
 // which the ensemble carried out no plain client's write.
 //
+// With -kills there is one standalone server instead. It is killed every few seconds, and
+// started again at once. The run ends with the first start that fails, and the line "starts:"
+// says how many have succeeded. -load lock is the load that finds fault with a server soonest.
+//
+// All servers write snapshots often, slowly because of -znodes other znodes, and under load. A
+// server that starts reads the newest one and the transactions after it. If it does not serve
+// within a minute after a fault, that is a violation, printed with the end of its log.
+//
 // A violation is printed with the events that led to it, and the exit status is 1. It is
 // 2 if the run proves nothing, for example because some recipe was hardly used. Among the
 // faults, "state differed" is ZooKeeper's own: a server did not have the state of the
-// leader, and was wiped. A violation after that may be ZooKeeper's.
+// leader, and was wiped, if it could read its data. A violation after that may be ZooKeeper's.
 // The seed decides the faults and what workers do, but not when they do it.
 package main
 
@@ -30,10 +40,34 @@ import (
 
 // options are the settings of a run.
 type options struct {
-	minutes   float64
-	seed      uint64
-	processes int
-	timeout   time.Duration
+	minutes      float64
+	seed         uint64
+	processes    int
+	timeout      time.Duration
+	znodes       int
+	kills        int // 0: three servers with all kinds of faults
+	load         string
+	curatorLines bool
+}
+
+// What the processes do: loadAll is all recipes, loadLock one kind of lock, as often as
+// possible.
+const (
+	loadAll  = "all"
+	loadLock = "lock"
+)
+
+// check refuses options that make no sense.
+func (o options) check() error {
+	switch {
+	case o.load != loadAll && o.load != loadLock:
+		return fmt.Errorf("-load %s: neither %s nor %s", o.load, loadAll, loadLock)
+	case o.processes < 2:
+		return fmt.Errorf("-processes %d: at least 2 are needed", o.processes)
+	case o.kills < 0 || o.znodes < 0:
+		return errors.New("-kills and -znodes must not be negative")
+	}
+	return nil
 }
 
 // errViolated is returned if the judge found violations, which are printed by then.
@@ -50,12 +84,26 @@ func main() {
 	var o options
 	flag.Float64Var(&o.minutes, "minutes", 5, "how long faults occur")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "decides the faults and what workers do")
-	flag.IntVar(&o.processes, "processes", 4, "worker processes, the last of which is stopped and killed")
+	flag.IntVar(&o.processes, "processes", 0, "worker processes (default 4, of which the last one is stopped and killed; 16 with -kills)")
 	flag.DurationVar(&o.timeout, "timeout", 4*time.Second, "session timeout")
+	flag.IntVar(&o.znodes, "znodes", 40000, "other znodes, which make a server's snapshots slow")
+	flag.IntVar(&o.kills, "kills", 0, "how often one standalone server is killed and started again, instead of -minutes of faults")
+	flag.StringVar(&o.load, "load", loadAll, "what the processes do: "+loadAll+", or "+loadLock+" for one kind of lock on many paths")
+	flag.BoolVar(&o.curatorLines, "curator-lines", false, "create the lines in advance, as Curator does, and keep them")
 	flag.Parse()
+	if o.processes == 0 {
+		o.processes = 4
+		if o.kills > 0 {
+			o.processes = 16
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, o); err != nil {
+	err := o.check()
+	if err == nil {
+		err = run(ctx, o)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		if errors.Is(err, errViolated) {
 			os.Exit(1)

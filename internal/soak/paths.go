@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
@@ -16,34 +18,101 @@ const (
 	barrierKey = "/barrier"
 	doubleKey  = "/double"
 	gateKey    = "/gate"
-	donePath   = "/done" // what acks leave
-	plainPath  = "/plain"
+	failingKey = "/failing"
+	deadKey    = "/failing-dead"
+	keptKey    = "/kept"
+	allKey     = "/all" // no znode: what callers of LockAll wait for
+
+	semaphoreKey = "/semaphore"
+	electionKey  = "/election"
+
+	donePath  = "/done" // what acks leave
+	plainPath = "/plain"
 )
 
+// otherPath has the other znodes. See fill for why this name.
+const otherPath = "/other"
+
+// churned is how many locks there are that are taken and released at once.
+const churned = 20
+
+func churnKey(i int) string { return fmt.Sprint(churnPrefix, i) }
+
+const churnPrefix = "/churn-"
+
+func churnKeys() []string {
+	var keys []string
+	for i := range churned {
+		keys = append(keys, churnKey(i))
+	}
+	return keys
+}
+
+// curatorLines returns the lines that another library's client may have created, because
+// it can stand in them.
+func curatorLines(load string) []string {
+	if load == loadLock {
+		return churnKeys()
+	}
+	return slices.Concat([]string{lockKey, rwKey, keptKey, electionKey}, severalKeys, churnKeys())
+}
+
+// severalKeys are the locks that LockAll takes.
+var severalKeys = []string{"/all-a", "/all-b", "/all-c"}
+
+// slots is how many slots the semaphore has.
+const slots = 3
+
+// slotKey returns the name of a slot's data.
+func slotKey(i int) string { return fmt.Sprint(semaphoreKey, "-", i) }
+
 // servedKeys returns what workers wait for.
-func servedKeys() []string {
-	return []string{
+func servedKeys(load string) []string {
+	if load == loadLock {
+		return churnKeys()
+	}
+	return slices.Concat(severalKeys, churnKeys(), []string{
+		semaphoreKey, electionKey, keptKey, allKey, rwKey + judge.DowngradeSuffix,
+		failingKey, failingKey + judge.PutSuffix, failingKey + judge.RedriveSuffix, deadKey,
 		lockKey, rwKey, queueKey, queueKey + judge.PutSuffix, boundedKey, boundedKey + judge.PutSuffix,
 		barrierKey, doubleKey, doubleKey + judge.LeaveSuffix, gateKey,
-	}
+	})
 }
 
 // dataOf returns the znode that a lock protects.
 func dataOf(key string) string { return key + "-data" }
 
-// permanent are the znodes that the run makes at its beginning.
-var permanent = []string{"", dataOf(lockKey), dataOf(rwKey), donePath, plainPath}
+// fencedKeys returns what protects data.
+func fencedKeys() []string {
+	keys := append([]string{lockKey, rwKey, keptKey, electionKey}, severalKeys...)
+	for i := range slots {
+		keys = append(keys, slotKey(i))
+	}
+	return keys
+}
+
+// permanent returns the znodes that the run makes at its beginning.
+func permanent() []string {
+	paths := []string{"", donePath, plainPath}
+	for _, key := range fencedKeys() {
+		paths = append(paths, dataOf(key))
+	}
+	return paths
+}
+
+// mayRemain is like the function, but where containers are not reaped all may remain.
+func (o options) mayRemain(path string) bool { return o.curatorLines || mayRemain(path) }
 
 // mayRemain reports whether a znode may stand at the end of a run: what was made at the
 // beginning, and of each queue its last segment.
 func mayRemain(path string) bool {
 	path = strings.TrimPrefix(path, root)
-	for _, p := range permanent {
+	for _, p := range permanent() {
 		if path == p {
 			return true
 		}
 	}
-	for _, q := range []string{queueKey, boundedKey} {
+	for _, q := range []string{queueKey, boundedKey, failingKey, deadKey} {
 		below, ok := strings.CutPrefix(path+"/", q+"/")
 		parts := strings.Split(below, "/") // the last one is empty
 		if ok && (len(parts) <= 2 || len(parts) == 3 && parts[0] == "s") {

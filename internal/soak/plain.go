@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -16,23 +17,25 @@ import (
 // plain is clients without the library. They measure when the ensemble carries out
 // writes, and look what stands in it.
 type plain struct {
-	court  *court
-	pinned []*zk.Conn // one to each server
-	any    *zk.Conn   // to all of them, as a user would have
+	court   *court
+	pinned  []*zk.Conn // one to each server
+	servers []string   // their addresses
+	any     *zk.Conn   // to all of them, as a user would have
 
 	mu      sync.Mutex
-	seen    map[string]struct{} // znodes of acks that are about to be deleted
-	longest time.Duration       // without a write of the one to all servers
+	wrote   map[string]time.Time // the last write, by the address of the server
+	seen    map[string]struct{}  // znodes of acks that are about to be deleted
+	longest time.Duration        // without a write of the one to all servers
 }
 
 type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-func newPlain(ctx context.Context, c *court, e *zkserver.Ensemble, timeout time.Duration) (*plain, error) {
-	p := &plain{court: c, seen: map[string]struct{}{}}
+func newPlain(ctx context.Context, c *court, e *zkserver.Ensemble, o options) (*plain, error) {
+	p := &plain{court: c, seen: map[string]struct{}{}, wrote: map[string]time.Time{}}
 	connect := func(servers ...string) (*zk.Conn, error) {
-		conn, _, err := zk.Connect(servers, timeout, zk.WithLogger(quiet{}), zk.WithLogInfo(false),
+		conn, _, err := zk.Connect(servers, o.timeout, zk.WithLogger(quiet{}), zk.WithLogInfo(false),
 			zk.WithEventCallback(func(zk.Event) {}))
 		return conn, err
 	}
@@ -41,24 +44,58 @@ func newPlain(ctx context.Context, c *court, e *zkserver.Ensemble, timeout time.
 		if err != nil {
 			return nil, err
 		}
-		p.pinned = append(p.pinned, conn)
+		p.pinned, p.servers = append(p.pinned, conn), append(p.servers, n.Addr())
 	}
 	var err error
 	if p.any, err = connect(e.Addrs()...); err != nil {
 		return nil, err
 	}
-	for _, path := range permanent {
+	for _, path := range permanent() {
 		if _, err := p.any.Create(root+path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 			return nil, err
 		}
 	}
-	return p, nil
+	if o.curatorLines {
+		for _, key := range curatorLines(o.load) {
+			if _, err := p.any.CreateContainer(root+key, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, p.fill(ctx, o.znodes)
+}
+
+// fill creates n other znodes. A server writes those below otherPath to its snapshot before
+// those below root, by the order of their names' hashes. So places come and go between its
+// list of the ACLs, which is first, and their own turn.
+func (p *plain) fill(ctx context.Context, n int) error {
+	if _, err := p.any.Create(otherPath, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		return err
+	}
+	const batch = 1000
+	for first := 0; first < n && ctx.Err() == nil; first += batch {
+		var ops []any
+		for i := first; i < min(n, first+batch); i++ {
+			ops = append(ops, &zk.CreateRequest{
+				Path: fmt.Sprintf("%s/%06d", otherPath, i), Data: make([]byte, 100), Acl: zk.WorldACL(zk.PermAll),
+			})
+		}
+		if _, err := p.any.Multi(ops...); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }
 
 // run writes and looks until ctx ends.
 func (p *plain) run(ctx context.Context) {
-	for _, conn := range p.pinned {
-		go p.write(ctx, conn, func() { p.court.take(judge.Event{Kind: judge.Wrote}) }) // a call may outlast ctx, and ends with the process
+	for i, conn := range p.pinned {
+		go p.write(ctx, conn, func() { // a call may outlast ctx, and ends with the process
+			p.court.take(judge.Event{Kind: judge.Wrote})
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.wrote[p.servers[i]] = time.Now()
+		})
 	}
 	last := time.Now()
 	go p.write(ctx, p.any, func() {
@@ -152,6 +189,22 @@ func (p *plain) versions(keys ...string) map[string]int32 {
 		}
 	}
 	return versions
+}
+
+// writes waits until the server has carried out a write from now on.
+func (p *plain) writes(ctx context.Context, server string) error {
+	for began := time.Now(); ; {
+		p.mu.Lock()
+		wrote := p.wrote[server]
+		p.mu.Unlock()
+		if wrote.After(began) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("no plain client's write since %v", wrote)
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
 }
 
 func (p *plain) gap() time.Duration {

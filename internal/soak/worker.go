@@ -28,6 +28,7 @@ type Params struct {
 	Seed          uint64
 	Members       int  // of each barrier
 	Operator      bool // this process opens and shuts the gate
+	Load          string
 }
 
 // Report is a line that a worker process writes. One of the fields is set.
@@ -44,18 +45,24 @@ type Figures struct {
 	Last               bool // the client is closed
 }
 
-// process is a worker process: a Client, and goroutines that use all recipes.
+// process is a worker process: clients, and goroutines that use all recipes.
 type process struct {
 	Params
-	client   *zkrecipes.Client
+	*link                    // with which most of them work
+	light    *link           // which has one place at a time, so that it often has none
 	ctx      context.Context // ends with the run
 	finish   chan struct{}   // closed when nothing more is put
-	server   atomic.Pointer[string]
 	sessions atomic.Int32
 	before   int
 
 	mu  sync.Mutex
 	out *json.Encoder
+}
+
+// link is a Client, and the server that it is connected to.
+type link struct {
+	client *zkrecipes.Client
+	server atomic.Pointer[string]
 }
 
 // runWorker works until its standard input ends. The line "finish" in it says that the
@@ -76,46 +83,92 @@ func runWorker(text string) error {
 		stop()
 	}()
 	p.before++ // the goroutine above
-	var err error
-	p.client, err = zkrecipes.Dial(ctx, p.Servers, &zkrecipes.Options{
-		SessionTimeout: p.Timeout, Prefix: root, Identity: fmt.Sprintf("%d.%d", p.Process, p.Life),
-		Dialer: p.dial, Trace: &zkrecipes.Trace{Session: p.session},
-	})
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
+	if err := p.run(); err != nil && ctx.Err() == nil {
 		return err
-	}
-	var all sync.WaitGroup
-	for name, work := range p.work() {
-		w := &worker{process: p, name: name, rand: p.source(name)}
-		all.Go(func() { w.loop(work) })
-	}
-	all.Go(p.figures)
-	all.Wait()
-	if err := p.client.Close(); err != nil {
-		fmt.Fprintf(os.Stderr, "process %d: close: %v\n", p.Process, err)
 	}
 	p.settled()
 	return nil
 }
 
+// run connects the clients, works until the run ends, and closes them.
+func (p *process) run() (err error) {
+	if p.link, err = p.connect(); err != nil {
+		return err
+	}
+	defer p.link.close()
+	if p.light, err = p.connect(); err != nil {
+		return err
+	}
+	defer p.light.close()
+	var all sync.WaitGroup
+	for name, work := range p.work() {
+		w := &worker{process: p, link: p.link, name: name, rand: p.source(name)}
+		all.Go(func() { w.loop(work) })
+	}
+	w := &worker{process: p, link: p.light, name: "churn", rand: p.source("churn")}
+	all.Go(func() { w.loop((*worker).churn) })
+	all.Go(p.figures)
+	all.Wait()
+	return nil
+}
+
+func (p *process) connect() (*link, error) {
+	l := &link{}
+	c, err := zkrecipes.Dial(p.ctx, p.Servers, &zkrecipes.Options{
+		SessionTimeout: p.Timeout, Prefix: root, Identity: fmt.Sprintf("%d.%d", p.Process, p.Life),
+		Dialer: l.dial, Trace: &zkrecipes.Trace{Session: p.session},
+	})
+	l.client = c
+	return l, err
+}
+
+func (l *link) close() {
+	if err := l.client.Close(); err != nil {
+		fmt.Fprintf(os.Stderr, "close: %v\n", err)
+	}
+}
+
 // work returns what the goroutines of a process do, again and again.
 func (p *process) work() map[string]func(*worker) {
+	if p.Load == loadLock {
+		return map[string]func(*worker){"churn-too": (*worker).churn}
+	}
 	lock := zkrecipes.NewMutex(p.client, lockKey)
 	rw := zkrecipes.NewRWLock(p.client, rwKey)
 	free := zkrecipes.NewQueue(p.client, queueKey, &zkrecipes.QueueOptions{MaxAttempts: -1})
 	bounded := zkrecipes.NewQueue(p.client, boundedKey, &zkrecipes.QueueOptions{MaxAttempts: -1, MaxLen: 10, Workers: 2})
+	failing := zkrecipes.NewQueue(p.client, failingKey, &zkrecipes.QueueOptions{
+		MaxAttempts: failingAttempts, DeadLetter: deadKey, Workers: 2,
+		MaxLen:  200, // what fails is taken three times: without a bound its producers get ahead
+		Backoff: func(int) time.Duration { return 20 * time.Millisecond },
+	})
 	gate := zkrecipes.NewGate(p.client, gateKey)
+	kept := zkrecipes.NewMutex(p.client, keptKey, zkrecipes.KeepFor(200*time.Millisecond))
+	semaphore := zkrecipes.NewSemaphore(p.client, semaphoreKey, slots)
+	election := zkrecipes.NewElection(p.client, electionKey)
+	var several []*zkrecipes.Mutex
+	for _, key := range severalKeys {
+		several = append(several, zkrecipes.NewMutex(p.client, key))
+	}
 	work := map[string]func(*worker){
 		"barrier":   func(w *worker) { w.passBarrier(zkrecipes.NewBarrier(p.client, barrierKey, p.Members-1), barrierKey) },
 		"double":    func(w *worker) { w.visit(zkrecipes.NewDoubleBarrier(p.client, doubleKey, p.Members), doubleKey) },
 		"gate":      func(w *worker) { w.passGate(gate) },
-		"put":       func(w *worker) { w.put(free, queueKey) },
-		"put-bound": func(w *worker) { w.put(bounded, boundedKey) },
-		"serve":     func(w *worker) { w.serve(bounded, boundedKey) },
-		"write":     func(w *worker) { w.lock(rw.Lock, rw, rwKey) },
+		"put":       func(w *worker) { w.put(free, queueKey, "-") },
+		"put-bound": func(w *worker) { w.put(bounded, boundedKey, "-") },
+		"put-fail":  func(w *worker) { w.put(failing, failingKey, [2]string{"-", badItem}[w.n%2]) },
+		"serve": func(w *worker) {
+			w.serve(bounded, boundedKey, func(h *worker, it *zkrecipes.Item) error { h.handle(it, boundedKey); return nil })
+		},
+		"serve-fail": func(w *worker) { w.serve(failing, failingKey, (*worker).try) },
+		"bury":       func(w *worker) { w.bury(failing.DeadLetters()) },
+		"write":      func(w *worker) { w.lock(rw.Lock, rw, rwKey) },
+		"observe":    func(w *worker) { w.observe(election) },
+		"all":        func(w *worker) { w.lockAll(several) },
+		"not-kept":   func(w *worker) { w.lock(zkrecipes.NewMutex(p.client, keptKey).Lock, nil, keptKey) },
+	}
+	for i, m := range several {
+		work[fmt.Sprint("one-", i)] = func(w *worker) { w.lock(m.Lock, nil, m.Path()) }
 	}
 	for i := range 3 {
 		work[fmt.Sprint("lock-", i)] = func(w *worker) { w.lock(lock.Lock, nil, lockKey) }
@@ -123,9 +176,15 @@ func (p *process) work() map[string]func(*worker) {
 	}
 	for i := range 2 {
 		work[fmt.Sprint("take-", i)] = func(w *worker) { w.take(free, queueKey) }
+		work[fmt.Sprint("kept-", i)] = func(w *worker) { w.lock(kept.Lock, nil, keptKey) }
+		work[fmt.Sprint("slots-", i)] = func(w *worker) { w.useSlots(semaphore) }
+		work[fmt.Sprint("campaign-", i)] = func(w *worker) { w.campaign(election) }
 	}
 	if p.Operator {
 		work["operator"] = func(w *worker) { w.operate(gate) }
+	}
+	if p.Process < p.Members { // the last one may be killed before it has reported what it moved
+		work["redrive"] = func(w *worker) { w.redrive(failing) }
 	}
 	return work
 }
@@ -138,10 +197,10 @@ func (p *process) source(name string) *rand.Rand {
 }
 
 // dial remembers the server of the connection.
-func (p *process) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err == nil {
-		p.server.Store(&addr)
+		l.server.Store(&addr)
 	}
 	return nc, err
 }
@@ -199,9 +258,10 @@ func (p *process) settled() {
 // worker is a goroutine of a process.
 type worker struct {
 	*process
-	name string
-	rand *rand.Rand
-	n    int // calls
+	*link // one of the process's
+	name  string
+	rand  *rand.Rand
+	n     int // calls
 }
 
 func (w *worker) loop(work func(*worker)) {

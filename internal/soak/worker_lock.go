@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
 )
@@ -15,6 +17,17 @@ type claim interface {
 	ValidUntil() time.Time
 	Token() zkrecipes.Token
 }
+
+// fenced is what a Lease, a SlotLease and a Term have in common.
+type fenced interface {
+	claim
+	Context(parent context.Context) context.Context
+	Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
+	Commit(ctx context.Context, ops ...zkrecipes.Op) ([]zkrecipes.OpResult, error)
+}
+
+// restMost is how long a worker rests at most after a hold.
+const restMost = 20 * time.Millisecond
 
 // hold follows a grant, and reports at its end until when the worker could believe in it.
 type hold struct {
@@ -73,24 +86,41 @@ func (w *worker) lock(lock func(context.Context) (*zkrecipes.Lease, error), rw *
 	if rw != nil {
 		e.Recipe = "write"
 	}
-	l := w.acquire(lock, e)
+	l := acquire(w, lock, e)
 	if l == nil {
 		return
 	}
 	h := w.granted(l, e)
 	h.work(w.ctx)
-	w.commit(l, key)
+	wrote, known := w.commit(l, key)
 	h.believe()
 	if rw != nil && w.oneIn(5) {
 		h = h.downgrade(rw, l)
+		if known && h.event.Shared {
+			h.unwritten(l, wrote)
+		}
 	}
 	w.check(key, l.Release())
 	h.over()
-	w.sleep(w.ctx, 0, 20*time.Millisecond)
+	w.sleep(w.ctx, 0, restMost)
 }
 
-// acquire takes a lock, sometimes for a short time only.
-func (w *worker) acquire(lock func(context.Context) (*zkrecipes.Lease, error), e judge.Event) *zkrecipes.Lease {
+// churn takes one of many locks, which are mostly free, and releases it at once. So each
+// session's places, and whatever belongs to them, come and go as often as possible.
+func (w *worker) churn() {
+	e := judge.Event{Recipe: "lock", Key: churnKey(w.rand.IntN(churned))}
+	l := acquire(w, zkrecipes.NewMutex(w.client, e.Key).Lock, e)
+	if l == nil {
+		return
+	}
+	h := w.granted(l, e)
+	h.believe()
+	w.check(e.Key, l.Release())
+	h.over()
+}
+
+// acquire calls lock, sometimes for a short time only. It returns nil if that fails.
+func acquire[L any](w *worker, lock func(context.Context) (*L, error), e judge.Event) *L {
 	ctx, cancel := w.ctx, context.CancelFunc(func() {})
 	if w.oneIn(20) {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.rand.IntN(100))*time.Millisecond)
@@ -106,46 +136,79 @@ func (w *worker) acquire(lock func(context.Context) (*zkrecipes.Lease, error), e
 	return l
 }
 
-// commit writes to the lock's data, and reports which version it wrote over which.
-func (w *worker) commit(l *zkrecipes.Lease, key string) {
-	_, stat, err := l.Get(l.Context(w.ctx), dataOf(key))
-	if err != nil {
-		w.check(key, err)
-		return
+// commit writes to the data of what is held, and reports which version it wrote over which.
+// It returns the first version, if the servers told.
+func (w *worker) commit(l fenced, keys ...string) (version int32, known bool) {
+	var events []judge.Event
+	var ops []zkrecipes.Op
+	for _, key := range keys {
+		_, stat, err := l.Get(l.Context(w.ctx), dataOf(key))
+		if err != nil {
+			w.check(key, err)
+			return 0, false
+		}
+		events = append(events, judge.Event{Kind: judge.Committed, Key: key, Token: int64(l.Token()), Was: stat.Version})
+		ops = append(ops, zkrecipes.OpSet(dataOf(key), []byte(w.name), -1))
 	}
-	e := judge.Event{Kind: judge.Committed, Key: key, Token: int64(l.Token()), Was: stat.Version}
-	results, err := l.Commit(w.ctx, zkrecipes.OpSet(dataOf(key), []byte(w.name), -1))
-	switch {
-	case err == nil:
-		e.Zxid, e.Version = results[0].Stat.Mzxid, results[0].Stat.Version
-		w.tell(e)
-	case errors.Is(err, zkrecipes.ErrUncertain):
-		e.Kind = judge.Doubted
-		w.tell(e)
-	default:
-		w.check(key, err)
+	results, err := l.Commit(w.ctx, ops...)
+	if err != nil && !errors.Is(err, zkrecipes.ErrUncertain) {
+		w.check(keys[0], err)
+		return 0, false
 	}
+	for i, e := range events {
+		if err != nil {
+			e.Kind = judge.Doubted
+		} else {
+			e.Zxid, e.Version = results[i].Stat.Mzxid, results[i].Stat.Version
+			version, known = results[0].Stat.Version, true
+		}
+		w.tell(e)
+	}
+	return version, known
 }
 
-// downgrade goes on as a reader.
+// downgrade goes on as a reader. It claims to have read from the last moment on in which it
+// could believe that it wrote, so that the judge finds a writer in between.
 func (h *hold) downgrade(rw *zkrecipes.RWLock, l *zkrecipes.Lease) *hold {
+	call := judge.Event{Kind: judge.Begin, Recipe: judge.RecipeDowngrade, Key: h.event.Key + judge.DowngradeSuffix}
+	h.w.tell(call)
 	if err := rw.Downgrade(h.w.ctx, l); err != nil {
-		h.w.check(h.event.Key, err)
+		h.w.failed(call, err)
 		return h
 	}
+	call.Kind = judge.Granted
+	h.w.tell(call)
 	h.over()
 	e := h.event
-	e.Shared, e.From = true, h.w.now()
-	e.Until = e.From
+	e.Shared, e.From = true, e.Until
 	reader := &hold{h.w, l, e}
 	reader.work(h.w.ctx)
 	return reader
 }
 
+// unwritten proves that nobody has written since the holder did, as a writer. Only the lease
+// makes the proof: a holder that has lost it gets ErrLost.
+func (h *hold) unwritten(l *zkrecipes.Lease, wrote int32) {
+	key := h.event.Key
+	e := judge.Event{Kind: judge.Downgraded, Key: key, Token: h.event.Token, Was: wrote, Version: wrote}
+	_, err := l.Commit(h.w.ctx, zkrecipes.OpCheck(dataOf(key), wrote))
+	if errors.Is(err, zk.ErrBadVersion) {
+		var stat *zk.Stat
+		if _, stat, err = l.Get(h.w.ctx, dataOf(key)); err == nil {
+			e.Version = stat.Version
+		}
+	}
+	if err != nil {
+		h.w.check(key, err)
+		return
+	}
+	h.w.tell(e)
+}
+
 // read takes the lock as a reader. Nobody may write as long as it holds.
 func (w *worker) read(rw *zkrecipes.RWLock, key string) {
 	e := judge.Event{Recipe: "read", Key: key, Shared: true}
-	l := w.acquire(rw.RLock, e)
+	l := acquire(w, rw.RLock, e)
 	if l == nil {
 		return
 	}
@@ -160,5 +223,5 @@ func (w *worker) read(rw *zkrecipes.RWLock, key string) {
 	h.believe()
 	w.check(key, l.Release())
 	h.over()
-	w.sleep(w.ctx, 0, 20*time.Millisecond)
+	w.sleep(w.ctx, 0, restMost)
 }

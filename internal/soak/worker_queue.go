@@ -12,14 +12,14 @@ import (
 )
 
 // put puts an item, whose data is its name.
-func (w *worker) put(q *zkrecipes.Queue, key string) {
+func (w *worker) put(q *zkrecipes.Queue, key, infix string) {
 	select {
 	case <-w.finish:
 		<-w.ctx.Done()
 		return
 	default:
 	}
-	item := fmt.Sprintf("%d.%d-%s-%d", w.Process, w.Life, w.name, w.n)
+	item := fmt.Sprintf("%d.%d-%s%s%d", w.Process, w.Life, w.name, infix, w.n)
 	e := judge.Event{Kind: judge.Begin, Recipe: judge.RecipePut, Key: key + judge.PutSuffix, Item: item}
 	w.tell(e)
 	if _, err := q.Put(w.ctx, []byte(item)); err != nil {
@@ -28,7 +28,8 @@ func (w *worker) put(q *zkrecipes.Queue, key string) {
 		e.Kind, e.At = judge.Granted, w.now()
 		w.tell(e)
 	}
-	w.sleep(w.ctx, 50*time.Millisecond, 250*time.Millisecond)
+	producers := time.Duration(w.Members) // however many there are, the consumers keep up with them
+	w.sleep(w.ctx, producers*15*time.Millisecond, producers*60*time.Millisecond)
 }
 
 // take takes an item and acks it.
@@ -49,7 +50,7 @@ func (w *worker) take(q *zkrecipes.Queue, key string) {
 }
 
 // serve hands items to handlers until the run ends.
-func (w *worker) serve(q *zkrecipes.Queue, key string) {
+func (w *worker) serve(q *zkrecipes.Queue, key string, handle func(*worker, *zkrecipes.Item) error) {
 	handlers := make(chan *worker, 2)
 	for i := range cap(handlers) {
 		h := *w
@@ -58,9 +59,8 @@ func (w *worker) serve(q *zkrecipes.Queue, key string) {
 	}
 	err := q.Serve(w.ctx, func(_ context.Context, it *zkrecipes.Item) error {
 		h := <-handlers
-		h.handle(it, key)
-		handlers <- h
-		return nil
+		defer func() { handlers <- h }()
+		return handle(h, it)
 	})
 	w.check(key, err)
 }
@@ -69,7 +69,7 @@ func (w *worker) serve(q *zkrecipes.Queue, key string) {
 // back instead.
 func (w *worker) handle(it *zkrecipes.Item, key string) {
 	item := string(it.Data)
-	e := judge.Event{Recipe: judge.RecipeTake, Key: key, Item: item, Attempt: it.Attempt}
+	e := judge.Event{Recipe: judge.RecipeTake, Key: key, Item: item, Attempt: it.Attempt, Failures: it.Failure.Attempts}
 	h := w.granted(it, e)
 	h.work(w.ctx)
 	if w.oneIn(20) {

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -44,22 +45,39 @@ func (x *exclusion) take(e Event) {
 			}
 		}
 	case Held:
-		key := cmp.Or(e.Item, e.Key)
-		for _, other := range x.holds[key] {
-			x.compare(key, other, e)
+		for _, key := range heldKeys(e) {
+			holds := x.holds[key]
+			for i := range holds {
+				x.compare(key, &holds[i], &e)
+			}
+			x.holds[key] = append(holds, e)
 		}
-		x.holds[key] = append(x.holds[key], e)
 	}
 }
 
-func (x *exclusion) compare(key string, a, b Event) {
+// heldKeys returns what a hold excludes others from.
+func heldKeys(e Event) (keys []string) {
+	for _, slot := range e.Slots {
+		keys = append(keys, fmt.Sprintf("%s, slot %d", e.Key, slot))
+	}
+	if keys == nil {
+		keys = append(keys, cmp.Or(e.Item, e.Key))
+	}
+	return keys
+}
+
+func (x *exclusion) compare(key string, a, b *Event) {
 	from, until := max(a.From, b.From), min(a.Until, b.Until)
-	if until <= from || a.Shared && b.Shared {
+	if a.Shared && b.Shared {
 		return
 	}
-	older := a
+	older, newer := a, b
 	if b.From < a.From {
-		older = b
+		older, newer = b, a
+	}
+	if until <= from {
+		x.compareTokens(key, older, newer)
+		return
 	}
 	if x.cutOff(older.Server, from, until) && until-from <= cutNotice {
 		x.excused++
@@ -68,6 +86,20 @@ func (x *exclusion) compare(key string, a, b Event) {
 	}
 	x.j.violation(until, "exclusion", []string{key, a.Key}, "%s: %v (token %d) and %v (token %d) both believed for %v, from %v to %v, that they held it",
 		key, a.caller(), a.Token, b.caller(), b.Token, until-from, from, until)
+}
+
+// compareTokens judges that tokens grow from holder to holder. Those of an item are compared
+// with its attempts.
+func (x *exclusion) compareTokens(key string, older, newer *Event) {
+	if newer.Token == 0 || newer.Token >= older.Token || newer.Item != "" {
+		return
+	}
+	believed := older.Until > older.From && newer.Until > newer.From
+	if !believed || x.cutOff(newer.Server, newer.From, newer.Until) {
+		return
+	}
+	x.j.violation(newer.At, "token", []string{key, newer.Key}, "%s: %v held it with token %d from %v on, after %v had held it with token %d",
+		key, newer.caller(), newer.Token, newer.From, older.caller(), older.Token)
 }
 
 // cutOff reports whether a server was cut off for long enough before an overlap.

@@ -5,6 +5,15 @@ import (
 	"slices"
 )
 
+// RecipeDowngrade is the Recipe of a downgrade, which waits for nobody. Its Key is the lock's
+// followed by DowngradeSuffix. RecipeLockAll is that of a call for several locks, which has a
+// Key of its own. Its locks are granted under their own Keys.
+const (
+	RecipeDowngrade = "downgrade"
+	DowngradeSuffix = "/downgrade"
+	RecipeLockAll   = "lockall"
+)
+
 // fence judges one lock by what the servers say: the order of fenced transactions (zxid)
 // is that of their tokens, and none comes between a holder's read and its write.
 type fence struct {
@@ -37,6 +46,11 @@ func (f *fence) take(j *Judge, e Event) {
 		f.committed(j, e)
 	case Doubted:
 		f.doubtful++
+	case Downgraded:
+		if e.Version != e.Was {
+			j.violation(e.At, "downgrade", []string{f.key}, "%s: %v (token %d) wrote version %d and found version %d after its downgrade: somebody wrote in between",
+				f.key, e.caller(), e.Token, e.Was, e.Version)
+		}
 	}
 }
 

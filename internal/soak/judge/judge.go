@@ -29,10 +29,17 @@ const (
 	Held      Kind = "held"      // it is over: From the grant Until that moment the worker could believe in it
 	Committed Kind = "committed" // a fenced transaction wrote Version over Was
 	Doubted   Kind = "doubted"   // the outcome of a fenced transaction is unknown
-	Acked     Kind = "acked"     // the ack of Item succeeded
-	Effect    Kind = "effect"    // what the ack of Item writes was seen in ZooKeeper
-	Leaving   Kind = "leaving"   // a member of a double barrier begins to leave
-	Gone      Kind = "gone"      // that member's visit was lost instead
+	// A writer that has written Was goes on as a reader, and proves that Version is there.
+	Downgraded Kind = "downgraded"
+	Acked      Kind = "acked"    // the ack of Item succeeded
+	Effect     Kind = "effect"   // what the ack of Item writes was seen in ZooKeeper
+	Redriven   Kind = "redriven" // Moved dead letters were moved back to the queue Key
+	Leaving    Kind = "leaving"  // a member of a double barrier begins to leave
+	Gone       Kind = "gone"     // that member's visit was lost instead
+
+	// An election's observers. An Observed without a Token is of no leader.
+	Observing Kind = "observing" // a worker begins to observe
+	Observed  Kind = "observed"  // it sees Holder lead with Token
 
 	// The gate.
 	Shut    Kind = "shut"    // the gate is shut
@@ -73,6 +80,10 @@ type Event struct {
 	Version   int32         `json:"version,omitempty"`
 	Item      string        `json:"item,omitempty"`
 	Attempt   int           `json:"attempt,omitempty"`
+	Failures  int           `json:"failures,omitempty"` // attempts after which Item became a dead letter
+	Moved     int           `json:"moved,omitempty"`
+	Slots     []int         `json:"slots,omitempty"`  // of a semaphore
+	Holder    string        `json:"holder,omitempty"` // a leader's value
 	Index     int           `json:"index,omitempty"`
 	Uncertain bool          `json:"uncertain,omitempty"`
 	Err       string        `json:"err,omitempty"`
@@ -93,6 +104,10 @@ type Config struct {
 	Timeout time.Duration  // of the sessions
 	Slack   time.Duration  // for the servers' tick and a busy machine
 	Members map[string]int // by Key: how many must wait to be served together; of a double barrier, all that use it
+	Slots   map[string]int // by Key: how many slots a semaphore has
+	Chains  map[string]int // by Key: how many locks a holder may wait for, one after the other, before the next is served
+
+	Queues map[string]DeadLetters // by Key: queues with dead letters
 }
 
 // Violation is a promise that was not kept, with what happened before.
@@ -117,6 +132,7 @@ type Judge struct {
 	queues    queues
 	barriers  map[string]*barrier
 	gates     map[string]*gate
+	elections map[string]*election
 }
 
 // New returns a Judge of a run that has not begun.
@@ -124,6 +140,7 @@ func New(cfg Config) *Judge {
 	j := &Judge{
 		cfg: cfg, history: map[string]*history{}, workers: workers{},
 		fences: map[string]*fence{}, barriers: map[string]*barrier{}, gates: map[string]*gate{},
+		elections: map[string]*election{},
 	}
 	j.served = newServed(j)
 	j.exclusion = newExclusion(j)
@@ -134,6 +151,11 @@ func New(cfg Config) *Judge {
 // Bound returns how long a caller that can be served may wait without an outage or a
 // fault of a process.
 func (j *Judge) Bound() time.Duration { return j.cfg.Timeout + j.cfg.Timeout/2 + j.cfg.Slack }
+
+// boundOf is like Bound for what is taken by callers that take several locks, one by one.
+func (j *Judge) boundOf(key string) time.Duration {
+	return time.Duration(max(1, j.cfg.Chains[key])) * j.Bound()
+}
 
 // Take takes an event. Events may come late and out of order.
 func (j *Judge) Take(e Event) { j.pending = append(j.pending, e) }
@@ -165,6 +187,8 @@ func (j *Judge) judge(e Event) {
 		j.takeMember(e)
 	}
 	j.gateOf(e.Key).take(j, e)
+	j.takeElection(e)
+	j.takeSlots(e)
 }
 
 // Violations returns what was found so far.
@@ -172,7 +196,9 @@ func (j *Judge) Violations() []Violation { return j.violations }
 
 func (j *Judge) violation(at time.Duration, rule string, keys []string, format string, args ...any) {
 	v := Violation{At: at, Rule: rule, Text: fmt.Sprintf(format, args...)}
-	for _, key := range append(keys, "") {
+	keys = append(keys, "")
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
 		if h := j.history[key]; h != nil {
 			v.History = append(v.History, h.events...)
 		}

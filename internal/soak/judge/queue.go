@@ -23,6 +23,7 @@ type queues struct {
 	free     map[string]int      // how many items can be taken, by queue
 	put      int
 	effects  int
+	letters  map[string]*letters // by queue
 }
 
 // item is an item from its put on, until its ack is seen.
@@ -47,7 +48,7 @@ const (
 )
 
 func newQueues(j *Judge) queues {
-	return queues{j: j, items: map[string]*item{}, finished: map[string]struct{}{}, free: map[string]int{}}
+	return queues{j: j, items: map[string]*item{}, finished: map[string]struct{}{}, free: map[string]int{}, letters: map[string]*letters{}}
 }
 
 func (q *queues) take(e Event) {
@@ -58,6 +59,8 @@ func (q *queues) take(e Event) {
 				q.change(it, e.At, func() { it.hands = caller{} })
 			}
 		}
+	case e.Kind == Redriven:
+		q.redriven(e)
 	case e.Item == "":
 	case e.Recipe == RecipePut && e.Kind == Begin:
 		q.items[e.Item] = &item{queue: strings.TrimSuffix(e.Key, PutSuffix)}
@@ -102,7 +105,11 @@ func (q *queues) apply(it *item, e Event) {
 		it.put = no
 	case e.Recipe == RecipeTake && e.Kind == Granted:
 		it.hands = e.caller()
-		q.compare(it, e)
+		if l := q.lettersOf(e.Key); l != nil {
+			l.delivered(q, it, e)
+		} else {
+			q.compare(it, e)
+		}
 		it.attempts = append(it.attempts, e)
 	case e.Kind == Held:
 		if it.hands == e.caller() {
@@ -151,6 +158,9 @@ func (j *Judge) Drained(at time.Duration) {
 		case it.acked && !it.effect:
 			j.violation(at, "queue", []string{name, it.queue}, "item %s was acked, and its ack was never seen", name)
 		}
+	}
+	for _, queue := range slices.Sorted(maps.Keys(j.queues.letters)) {
+		j.queues.letters[queue].drained(j, at)
 	}
 }
 

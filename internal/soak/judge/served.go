@@ -183,9 +183,8 @@ func (s *served) look(now time.Duration) {
 	if now-s.lastWrite > outageFrom {
 		return // an outage, perhaps
 	}
-	bound := s.j.Bound()
 	for _, key := range slices.Sorted(maps.Keys(s.contests)) {
-		c := s.contests[key]
+		c, bound := s.contests[key], s.j.boundOf(key)
 		if !s.servable(key, c) {
 			continue
 		}

@@ -43,7 +43,7 @@ func (j *Judge) Silent(at time.Duration) {
 // judges, or has nothing to do.
 func mayBeSilent(last Event) bool {
 	switch last.Kind {
-	case Begin, Opened:
+	case Begin, Opened, Observing, Observed: // Observers judges the last two
 		return true
 	case Granted, Failed:
 		return last.Recipe == RecipePut

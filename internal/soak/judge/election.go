@@ -1,0 +1,103 @@
+package judge
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// RecipeElection is the Recipe of an election.
+const RecipeElection = "election"
+
+// election judges what observers see. That there is one leader at a time is judged as for a
+// lock: by the holds (exclusion) and by the fenced transactions (fence).
+type election struct {
+	key       string
+	terms     []term // by token; the last ones
+	observers map[caller]int64
+}
+
+// term is what is known of a leader, from itself or from an observer.
+type term struct {
+	token   int64
+	holder  string
+	granted time.Duration // 0: it has not reported its election
+}
+
+func (j *Judge) takeElection(e Event) {
+	switch {
+	case e.Kind == Killed:
+		for _, el := range j.elections {
+			maps.DeleteFunc(el.observers, func(who caller, _ int64) bool { return who.process == e.Process })
+		}
+		return
+	case e.Recipe != RecipeElection:
+		return
+	}
+	el := j.elections[e.Key]
+	if el == nil {
+		el = &election{key: e.Key, observers: map[caller]int64{}}
+		j.elections[e.Key] = el
+	}
+	el.take(j, e)
+}
+
+func (el *election) take(j *Judge, e Event) {
+	switch e.Kind {
+	case Observing:
+		el.observers[e.caller()] = 0
+	case Granted:
+		el.know(j, e).granted = e.At
+	case Observed:
+		if e.Token == 0 {
+			return
+		}
+		if last := el.observers[e.caller()]; e.Token < last {
+			j.violation(e.At, "election", []string{el.key}, "%s: %v saw a leader with token %d after one with token %d",
+				el.key, e.caller(), e.Token, last)
+		}
+		el.observers[e.caller()] = e.Token
+		el.know(j, e)
+	}
+}
+
+// know returns the term of an event, and judges that each has one leader.
+func (el *election) know(j *Judge, e Event) *term {
+	i, found := slices.BinarySearchFunc(el.terms, e.Token, func(t term, token int64) int { return cmp.Compare(t.token, token) })
+	if !found {
+		if len(el.terms) >= keptCommits {
+			el.terms = slices.Delete(el.terms, 0, keptCommits/2)
+			i = max(0, i-keptCommits/2)
+		}
+		el.terms = slices.Insert(el.terms, i, term{token: e.Token, holder: e.Holder})
+	}
+	if t := el.terms[i]; t.holder != e.Holder {
+		j.violation(e.At, "election", []string{el.key}, "%s: token %d is that of %q and of %q", el.key, e.Token, t.holder, e.Holder)
+	}
+	return &el.terms[i]
+}
+
+// Observers judges that each observer has seen the newest leader, or a later one, unless that
+// was elected only just now. at must be a moment at which there are no faults.
+func (j *Judge) Observers(at time.Duration) {
+	if at-j.served.lastWrite > outageFrom {
+		return
+	}
+	order := func(a, b caller) int { return cmp.Compare(a.String(), b.String()) }
+	for _, key := range slices.Sorted(maps.Keys(j.elections)) {
+		el := j.elections[key]
+		newest := int64(0)
+		for _, t := range el.terms {
+			if t.granted != 0 && t.granted < at-j.Bound() {
+				newest = t.token
+			}
+		}
+		for _, who := range slices.SortedFunc(maps.Keys(el.observers), order) {
+			if seen := el.observers[who]; seen < newest {
+				j.violation(at, "election", []string{key}, "%s: %v has seen no leader after token %d, and one with token %d was elected more than %v ago",
+					key, who, seen, newest, j.Bound())
+			}
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package judge
+
+import "testing"
+
+// elects tells of a leader that process 1, 2, .. was.
+func (h *trial) elects(at float64, process int, token int64, holder string) {
+	h.by(at, process, "c", Event{Kind: Granted, Recipe: RecipeElection, Key: "e", Token: token, Holder: holder})
+}
+
+func (h *trial) observes(at float64, process int, token int64, holder string) {
+	h.by(at, process, "o", Event{Kind: Observed, Recipe: RecipeElection, Key: "e", Token: token, Holder: holder})
+}
+
+func (h *trial) beginsToObserve(at float64, process int) {
+	h.by(at, process, "o", Event{Kind: Observing, Recipe: RecipeElection, Key: "e"})
+}
+
+func TestB88WhatAnElectionsObserversSeeIsJudged(t *testing.T) {
+	for name, test := range map[string]struct {
+		tell  func(h *trial)
+		finds []string
+	}{
+		"one leader after the other, and none": {func(h *trial) {
+			h.elects(1, 1, 10, "a")
+			h.observes(2, 3, 10, "a")
+			h.observes(3, 3, 0, "")
+			h.observes(4, 3, 11, "b")
+			h.elects(5, 2, 11, "b") // it came to know later than the observer
+		}, nil},
+		"an older leader": {func(h *trial) { h.observes(1, 3, 11, "b"); h.observes(2, 3, 10, "a") }, []string{"election"}},
+		"by two observers": {func(h *trial) {
+			h.observes(1, 3, 11, "b")
+			h.observes(2, 4, 10, "a")
+		}, nil},
+		"somebody else leads":    {func(h *trial) { h.elects(1, 1, 10, "a"); h.observes(2, 3, 10, "b") }, []string{"election"}},
+		"two leaders, one token": {func(h *trial) { h.elects(1, 1, 10, "a"); h.elects(2, 2, 10, "b") }, []string{"token", "election"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newTrial(t)
+			test.tell(h)
+			h.finds(9, test.finds...)
+		})
+	}
+}
+
+// A leader must have been seen 8 s after its election: the last one of these at 11.
+func TestB88AnObserverThatMissesALeaderIsFound(t *testing.T) {
+	for name, test := range map[string]struct {
+		tell          func(h *trial)
+		before, finds []string
+	}{
+		"it has seen it":           {func(h *trial) { h.observes(4, 3, 11, "b") }, nil, nil},
+		"it has seen the next one": {func(h *trial) { h.observes(4, 3, 12, "c") }, nil, nil},
+		"it has seen one before":   {func(h *trial) { h.observes(4, 3, 10, "a") }, nil, []string{"election"}},
+		"it has seen none":         {func(*trial) {}, []string{"election"}, []string{"election", "election"}},
+		"its process was killed":   {func(h *trial) { h.by(4, 3, "", Event{Kind: Killed}) }, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newTrial(t)
+			h.serves(0, 30)
+			h.beginsToObserve(0.5, 3)
+			h.elects(1, 1, 10, "a")
+			h.elects(3, 2, 11, "b")
+			test.tell(h)
+			h.j.JudgeUntil(seconds(11.1))
+			h.j.Observers(seconds(10.9))
+			h.finds(10.9, test.before...)
+			h.j.Observers(seconds(11.1))
+			h.finds(11.1, test.finds...)
+		})
+	}
+}

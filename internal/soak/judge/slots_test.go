@@ -1,0 +1,71 @@
+package judge
+
+import "testing"
+
+// slots tells of slots that a process got and gave back.
+func (h *trial) slots(process int, from, until float64, token int64, slots ...int) {
+	e := Event{Recipe: RecipeSemaphore, Key: "s", Token: token, Slots: slots, From: seconds(from), Until: seconds(until)}
+	e.Kind = Begin
+	h.by(from-0.01, process, "w", e)
+	e.Kind = Granted
+	h.by(from, process, "w", e)
+	e.Kind = Held
+	h.by(until+0.01, process, "w", e)
+}
+
+func TestB88SlotsThatThereAreNotOrThatAreTakenAreFound(t *testing.T) {
+	for name, test := range map[string]struct {
+		tell  func(h *trial)
+		finds []string
+	}{
+		"all at once, by two":        {func(h *trial) { h.slots(1, 1, 3, 10, 0); h.slots(2, 2, 4, 11, 1) }, nil},
+		"one after the other":        {func(h *trial) { h.slots(1, 1, 2, 10, 0, 1); h.slots(2, 3, 4, 11, 1) }, nil},
+		"a slot of somebody else's":  {func(h *trial) { h.slots(1, 1, 3, 10, 0, 1); h.slots(2, 2, 4, 11, 1) }, []string{"exclusion"}},
+		"a slot too many":            {func(h *trial) { h.slots(1, 1, 2, 10, 2) }, []string{"slots"}},
+		"a slot twice":               {func(h *trial) { h.slots(1, 1, 2, 10, 1, 1) }, []string{"slots", "exclusion"}},
+		"no slot":                    {func(h *trial) { h.slots(1, 1, 2, 10) }, []string{"slots"}},
+		"a slot with an older token": {func(h *trial) { h.slots(1, 1, 2, 10, 0); h.slots(2, 3, 4, 9, 0) }, []string{"token"}},
+		"another slot, older token":  {func(h *trial) { h.slots(1, 1, 2, 10, 0); h.slots(2, 3, 4, 9, 1) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newTrial(t)
+			test.tell(h)
+			h.finds(9, test.finds...)
+		})
+	}
+}
+
+func TestAHolderThatBelievedInNothingIsNotCompared(t *testing.T) {
+	h := newTrial(t)
+	h.hold(1, 1, 2, 10, false)
+	h.hold(2, 3, 3, 9, false) // its grant was late
+	h.finds(9)
+}
+
+func TestCallersOfSeveralLocksThatWaitForEachOtherAreFound(t *testing.T) {
+	h := newTrial(t)
+	h.serves(0, 30)
+	for process := range 2 {
+		h.by(1, process, "w", Event{Kind: Begin, Recipe: RecipeLockAll, Key: "all"})
+	}
+	h.finds(16.9) // twice the bound of one lock
+	h.finds(17.1, "served")
+}
+
+func TestAWriterInTheMiddleOfADowngradeIsFound(t *testing.T) {
+	t.Run("by its version", func(t *testing.T) {
+		h := newTrial(t)
+		h.by(1, 1, "w", Event{Kind: Downgraded, Key: "l", Was: 3, Version: 3})
+		h.finds(2)
+		h.by(3, 1, "w", Event{Kind: Downgraded, Key: "l", Was: 4, Version: 5})
+		h.finds(4, "downgrade")
+	})
+	t.Run("by its hold", func(t *testing.T) {
+		h := newTrial(t)
+		h.hold(1, 1, 2, 10, false)
+		h.hold(1, 2, 4, 10, true) // from the end of the hold as a writer on
+		h.finds(5)
+		h.hold(2, 2.1, 2.2, 11, false)
+		h.finds(6, "exclusion")
+	})
+}

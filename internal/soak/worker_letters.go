@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+)
+
+// Of the queue with dead letters, half of the items fail in every attempt, but not always:
+// now and then all processes are fixed for some time, as if a new version ran, and at the
+// end they stay so. Then dead letters are redriven.
+const (
+	failingAttempts = 3
+	fixedEvery      = 8 * time.Second
+	fixedFor        = 4 * time.Second
+	badItem         = "-bad-"
+)
+
+var errBad = errors.New("a bad item")
+
+// fixed reports whether bad items do not fail now. The clock is that of all processes.
+func (w *worker) fixed() bool {
+	select {
+	case <-w.finish:
+		return true
+	default:
+		return w.now()%fixedEvery > fixedEvery-fixedFor
+	}
+}
+
+// try handles an item of the queue with dead letters, or fails.
+func (w *worker) try(it *zkrecipes.Item) error {
+	if !strings.Contains(string(it.Data), badItem) || w.fixed() {
+		w.handle(it, failingKey)
+		return nil
+	}
+	h := w.granted(it, judge.Event{Recipe: judge.RecipeTake, Key: failingKey, Item: string(it.Data), Attempt: it.Attempt})
+	h.work(w.ctx)
+	h.over()
+	return errBad
+}
+
+// bury takes a dead letter, for good.
+func (w *worker) bury(q *zkrecipes.Queue) {
+	w.take(q, deadKey)
+	w.sleep(w.ctx, 500*time.Millisecond, 2*time.Second)
+}
+
+// redrive moves some dead letters back while nothing fails.
+func (w *worker) redrive(q *zkrecipes.Queue) {
+	w.sleep(w.ctx, 20*time.Millisecond, 100*time.Millisecond)
+	if !w.fixed() {
+		return
+	}
+	e := judge.Event{Kind: judge.Begin, Recipe: judge.RecipeRedrive, Key: failingKey + judge.RedriveSuffix}
+	w.tell(e)
+	moved, err := q.Redrive(w.ctx, 1+w.rand.IntN(3))
+	w.tell(judge.Event{Kind: judge.Redriven, Key: failingKey, Moved: moved, Uncertain: errors.Is(err, zkrecipes.ErrUncertain)})
+	switch {
+	case err != nil:
+		w.failed(e, err)
+	case moved == 0:
+		e.Kind, e.Err = judge.Failed, "no dead letters"
+		w.tell(e)
+	default:
+		e.Kind = judge.Granted
+		w.tell(e)
+	}
+}

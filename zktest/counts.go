@@ -19,6 +19,13 @@ type Counts struct {
 	// containers reaped.
 	Transactions int
 
+	// NewACLs counts how often an ACL became known: a znode got a list that no
+	// other znode had at that time. A real server gives the list a number then, and
+	// forgets it with the last znode that has it, so a list that comes and goes is
+	// counted each time (ReferenceCountedACLCache). The ACL of /zookeeper/config is
+	// the first. Server.ACLs returns how many are known now.
+	NewACLs int
+
 	Connections       int   // accepted
 	BytesIn, BytesOut int64 // of requests and of replies, with their length prefixes
 }
@@ -51,6 +58,7 @@ func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.counts
+	c.NewACLs = s.leader.tree.acls.given
 	c.Requests, c.Events = maps.Clone(c.Requests), maps.Clone(c.Events)
 	return c
 }
@@ -61,6 +69,7 @@ func (c Counts) Sub(earlier Counts) Counts {
 	c.Requests = subtract(c.Requests, earlier.Requests)
 	c.Events = subtract(c.Events, earlier.Events)
 	c.Transactions -= earlier.Transactions
+	c.NewACLs -= earlier.NewACLs
 	c.Connections -= earlier.Connections
 	c.BytesIn -= earlier.BytesIn
 	c.BytesOut -= earlier.BytesOut

@@ -21,6 +21,16 @@ func (s *Server) Children(path string) []string {
 	return slices.Sorted(maps.Keys(n.children.byName))
 }
 
+// ACLs returns how many distinct ACLs the znodes have now, as a real server counts them
+// (ReferenceCountedACLCache.size). It does not count the open ACL of the root, /zookeeper
+// and /zookeeper/quota, unless a client has set it there or on another znode.
+// Counts.NewACLs tells how many became known since the start.
+func (s *Server) ACLs() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.leader.tree.acls.known)
+}
+
 // Tree returns the znodes and sessions as text, for the messages of failing
 // tests. The format may change. The root and /zookeeper are left out.
 func (s *Server) Tree() string {

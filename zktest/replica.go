@@ -79,7 +79,7 @@ func (r *replica) apply(t *txn, results []result) []result {
 			r.dataWatches.fire(c.path, jute.EventDataChanged, n.acl, nil)
 		case jute.OpSetACL: // fires no watch
 			n := r.tree.node(c.path)
-			n.acl, n.aversion = c.acl, c.version
+			r.tree.setACL(n, c.acl, c.version)
 			res.stat = n.stat()
 		case jute.OpClose:
 			for _, path := range c.paths {

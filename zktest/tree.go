@@ -32,6 +32,7 @@ type node struct {
 	meta
 	data     []byte
 	acl      []jute.ACL
+	knownACL *knownACL // acl in the tree's aclCache
 	children childSet
 }
 
@@ -53,6 +54,7 @@ type tree struct {
 	nodes      map[string]*node
 	ephemerals map[int64]map[string]struct{} // paths by session
 	reapable   map[string]struct{}           // containers and znodes with a time to live
+	acls       aclCache
 }
 
 func newTree() *tree {
@@ -60,6 +62,7 @@ func newTree() *tree {
 		nodes:      map[string]*node{},
 		ephemerals: map[int64]map[string]struct{}{},
 		reapable:   map[string]struct{}{},
+		acls:       aclCache{known: map[string]*knownACL{}},
 	}
 	add := func(path string, acl []jute.ACL, children ...string) *node {
 		n := &node{data: []byte{}, acl: acl}
@@ -74,7 +77,8 @@ func newTree() *tree {
 	add("/", openACL, "zookeeper")
 	add("/zookeeper", openACL, "config", "quota")
 	add("/zookeeper/quota", openACL)
-	add("/zookeeper/config", readACL).aversion = -1 // DataTree.addConfigNode
+	config := add("/zookeeper/config", nil)
+	t.setACL(config, readACL, -1) // DataTree.addConfigNode
 	return t
 }
 
@@ -106,7 +110,7 @@ func (t *tree) create(c *change, zxid, now int64) *node {
 		parent.creates = c.creates
 		parent.pzxid = zxid
 	}
-	n := &node{data: c.data, acl: c.acl}
+	n := &node{data: c.data, acl: c.acl, knownACL: t.acls.add(c.acl)}
 	n.czxid, n.mzxid, n.pzxid = zxid, zxid, zxid
 	n.ctime, n.mtime = now, now
 	n.owner = c.owner
@@ -131,6 +135,7 @@ func (t *tree) remove(path string, zxid int64) (n, parent *node) {
 	n, parent = t.nodes[path], t.nodes[parentPath]
 	parent.children.remove(name)
 	parent.pzxid = max(parent.pzxid, zxid)
+	t.acls.remove(n.knownACL)
 	delete(t.nodes, path)
 	delete(t.reapable, path)
 	if n.owner != 0 {
@@ -140,6 +145,14 @@ func (t *tree) remove(path string, zxid int64) (n, parent *node) {
 		}
 	}
 	return n, parent
+}
+
+// setACL sets the ACL of a znode. The znode loses its old list before it gets the new one.
+// If both are the same, and no other znode has it, the list still gets a new number
+// (DataTree.setACL).
+func (t *tree) setACL(n *node, acl []jute.ACL, version int32) {
+	t.acls.remove(n.knownACL)
+	n.acl, n.knownACL, n.aversion = acl, t.acls.add(acl), version
 }
 
 func (t *tree) ephemeralsOf(session int64) []string {

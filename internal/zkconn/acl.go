@@ -3,12 +3,14 @@ package zkconn
 import (
 	"cmp"
 	"crypto"
-	"crypto/rand"
+	"crypto/hmac"
 	_ "crypto/sha1"
-	_ "crypto/sha256"
+	"crypto/sha256"
 	_ "crypto/sha3"
 	_ "crypto/sha512"
 	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -18,11 +20,25 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// newIdentity makes a digest credential that this session alone has, and the id
-// under which servers know it.
-func newIdentity(algorithm crypto.Hash) (cred wire.Credential, id string) {
-	cred = wire.Credential{Scheme: "digest", Auth: []byte("zkrecipes:" + rand.Text()), Optional: true}
-	return cred, DigestID(algorithm, cred.Auth)
+// Everything that a session creates bears one list, see Session.ACL. Servers give each
+// distinct list a number, and free it with the last znode that has the list (class
+// ReferenceCountedACLCache). A list of one session's own would come and go with its places.
+// Up to ZooKeeper 3.9.5, a server that is killed then may never start again
+// (ZOOKEEPER-4799, ZOOKEEPER-4846, ZOOKEEPER-4689).
+
+// identityUser is the user of the library's own digest identities.
+const identityUser = "zkrecipes"
+
+// Identity returns the credential of an identity of the library's own, which alone may write
+// what the library creates. It is derived from a user's credential, so it is the same in all
+// sessions, and whoever lacks the secret cannot compute it. That of the zero credential is a
+// constant, which everybody can.
+func Identity(of wire.Credential) wire.Credential {
+	h := hmac.New(sha256.New, []byte("zkrecipes: the identity that writes, 1"))
+	h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(of.Scheme))))
+	h.Write([]byte(of.Scheme))
+	h.Write(of.Auth)
+	return wire.Credential{Scheme: "digest", Auth: []byte(identityUser + ":" + hex.EncodeToString(h.Sum(nil))), Optional: true}
 }
 
 // DigestID returns the id by which ACLs name a digest credential on servers with this
@@ -35,51 +51,60 @@ func DigestID(algorithm crypto.Hash, credential []byte) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// OwnerID returns the id of the session's own digest identity. It is empty where
-// the server refuses digests, or does not know the session by it.
-func (s *Session) OwnerID() string {
-	if s.unknown.Load() || s.wire.Refused(s.ownCredential()) {
-		return ""
+// IsOwner reports whether the server knows the session by the library's identities. It
+// does not where it refuses digests, or computes their ids by another algorithm.
+func (s *Session) IsOwner() bool { return s.owned != nil && !s.unknown.Load() && !s.refusesOwn() }
+
+// refusesOwn reports whether the server has refused one of the library's identities.
+func (s *Session) refusesOwn() bool {
+	for i := range s.cfg.Identities {
+		if s.wire.Refused(len(s.cfg.Credentials) + i) {
+			return true
+		}
 	}
-	return s.owner
+	return false
 }
 
 // OwnWriteFailed notes with what error the server refused a write to a znode that only
-// this session may write. NoAuth: the server computes digests by another algorithm, or
-// somebody has changed the ACL. The session does without an identity from then on.
+// the library may write. NoAuth: the server computes digests by another algorithm, or
+// somebody has changed the ACL. The session does without the identities from then on.
 func (s *Session) OwnWriteFailed(err error) {
 	if errors.Is(err, zk.ErrNoAuth) {
 		s.unknown.Store(true)
 	}
 }
 
-// ownCredential is the index of the session's own identity in what is presented.
-func (s *Session) ownCredential() int { return len(s.cfg.Credentials) }
-
-// OwnedACL returns the ACL of a znode that everybody named in acl may read and
-// only this session may write, so that nobody else can forge the signal with
-// which a holder leaves. (Deleting a znode takes DELETE on its parent.) Where the
-// server refuses digests nobody may write: no signal is sent then.
-func (s *Session) OwnedACL(acl []zk.ACL) []zk.ACL { return ownedACL(acl, s.OwnerID()) }
-
-// OwnedIfPossible is like OwnedACL, but returns acl where the server refuses digests.
-func (s *Session) OwnedIfPossible(acl []zk.ACL) []zk.ACL {
-	if owner := s.OwnerID(); owner != "" {
-		return ownedACL(acl, owner)
-	}
+// ACL returns the list of everything that the session creates. It gives those whom
+// Config.ACL names the rights that it says, except to write: only the library may. So nobody
+// else forges the signal with which a holder leaves. (Deleting a znode takes DELETE on its
+// parent.) If those may write as well, it is Config.ACL.
+func (s *Session) ACL() []zk.ACL {
+	acl, _ := s.OwnACL()
 	return acl
 }
 
-func ownedACL(acl []zk.ACL, owner string) []zk.ACL {
-	out := make([]zk.ACL, 0, 1+len(acl))
-	if owner != "" {
-		out = append(out, zk.ACL{Perms: zk.PermRead | zk.PermWrite, Scheme: "digest", ID: owner})
+// OwnACL is like ACL, and reports whether nobody but the library may write.
+func (s *Session) OwnACL() (acl []zk.ACL, owned bool) {
+	if s.IsOwner() {
+		return s.owned, true
 	}
+	return s.cfg.ACL, false
+}
+
+// OwnedACL returns the list that ACL returns where the server knows the session by those
+// identities.
+func OwnedACL(acl []zk.ACL, algorithm crypto.Hash, identities []wire.Credential) []zk.ACL {
+	var out []zk.ACL
 	for _, a := range acl {
-		read := zk.ACL{Perms: zk.PermRead, Scheme: a.Scheme, ID: a.ID}
-		if !slices.Contains(out, read) {
-			out = append(out, read)
+		if a.Perms &^= zk.PermWrite; a.Perms != 0 {
+			out = append(out, a)
 		}
 	}
-	return out
+	for _, i := range identities {
+		out = append(out, zk.ACL{Perms: zk.PermWrite, Scheme: i.Scheme, ID: DigestID(algorithm, i.Auth)})
+	}
+	slices.SortFunc(out, func(a, b zk.ACL) int { // servers tell lists apart by their order, too
+		return cmp.Or(strings.Compare(a.Scheme, b.Scheme), strings.Compare(a.ID, b.ID), cmp.Compare(a.Perms, b.Perms))
+	})
+	return slices.Compact(out)
 }

@@ -1,11 +1,12 @@
 package zkconn
 
 import (
-	"crypto"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
 func TestDigestIDIsTheServersDigest(t *testing.T) {
@@ -19,38 +20,44 @@ func TestDigestIDIsTheServersDigest(t *testing.T) {
 	}
 }
 
-func TestNewIdentityHasAnIDOfItsOwn(t *testing.T) {
-	cred, id := newIdentity(crypto.SHA256)
-	other, otherID := newIdentity(crypto.SHA256)
-	require.Equal(t, DigestID(crypto.SHA256, cred.Auth), id)
-	require.NotEqual(t, cred.Auth, other.Auth)
-	require.NotEqual(t, id, otherID)
-	require.True(t, cred.Optional, "a server may refuse digests")
+func TestIdentityIsOfASecretAlone(t *testing.T) {
+	seen := map[string]string{}
+	for name, of := range map[string]wire.Credential{
+		"none":             {},
+		"alice":            {Scheme: "digest", Auth: []byte("alice:secret")},
+		"bob":              {Scheme: "digest", Auth: []byte("bob:secret")},
+		"another password": {Scheme: "digest", Auth: []byte("alice:guess")},
+		"another scheme":   {Scheme: "diges", Auth: []byte("talice:secret")},
+	} {
+		id := Identity(of)
+		require.Equal(t, id, Identity(of), name)
+		require.True(t, id.Optional, "a server may refuse digests")
+		require.NotContains(t, string(id.Auth), "secret", name)
+		require.Empty(t, seen[string(id.Auth)], name)
+		seen[string(id.Auth)] = name
+	}
 }
 
 func TestOwnedACLLetsOnlyTheOwnerWrite(t *testing.T) {
-	const owner = "zkrecipes:digest"
-	own := zk.ACL{Perms: zk.PermRead | zk.PermWrite, Scheme: "digest", ID: owner}
-	read := func(scheme, id string) zk.ACL { return zk.ACL{Perms: zk.PermRead, Scheme: scheme, ID: id} }
-	for name, test := range map[string]struct {
-		acl   []zk.ACL
-		owner string
-		want  []zk.ACL
-	}{
-		"world":                  {zk.WorldACL(zk.PermAll), owner, []zk.ACL{own, read("world", "anyone")}},
-		"no right to read":       {zk.WorldACL(zk.PermCreate), owner, []zk.ACL{own, read("world", "anyone")}},
-		"no ACL":                 {nil, owner, []zk.ACL{own}},
-		"server refuses digests": {zk.WorldACL(zk.PermAll), "", []zk.ACL{read("world", "anyone")}},
-		"one identity named twice": {
+	identity := wire.Credential{Scheme: "digest", Auth: []byte("zkrecipes:x")}
+	own := zk.ACL{Perms: zk.PermWrite, Scheme: "digest", ID: DigestID(0, identity.Auth)}
+	use := func(scheme, id string) zk.ACL {
+		return zk.ACL{Perms: zk.PermAll &^ zk.PermWrite, Scheme: scheme, ID: id}
+	}
+	read := zk.ACL{Perms: zk.PermRead, Scheme: "digest", ID: "a:x"}
+	for name, test := range map[string]struct{ acl, want []zk.ACL }{
+		"world":              {zk.WorldACL(zk.PermAll), []zk.ACL{own, use("world", "anyone")}},
+		"no right to create": {zk.WorldACL(zk.PermRead | zk.PermWrite), []zk.ACL{own, {Perms: zk.PermRead, Scheme: "world", ID: "anyone"}}},
+		"no ACL":             {nil, []zk.ACL{own}},
+		"in any order, once": {
 			[]zk.ACL{
-				{Perms: zk.PermWrite, Scheme: "digest", ID: "a:x"},
+				{Perms: zk.PermWrite, Scheme: "digest", ID: "b:x"},
 				{Perms: zk.PermAll, Scheme: "ip", ID: "10.0.0.1"},
-				{Perms: zk.PermRead, Scheme: "digest", ID: "a:x"},
+				read, {Perms: zk.PermRead | zk.PermWrite, Scheme: "digest", ID: "a:x"},
 			},
-			owner,
-			[]zk.ACL{own, read("digest", "a:x"), read("ip", "10.0.0.1")},
+			[]zk.ACL{read, own, use("ip", "10.0.0.1")},
 		},
 	} {
-		require.Equal(t, test.want, ownedACL(test.acl, test.owner), name)
+		require.Equal(t, test.want, OwnedACL(test.acl, 0, []wire.Credential{identity}), name)
 	}
 }

@@ -2,7 +2,10 @@ package zkconn
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"math"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -14,14 +17,11 @@ type aclProbe struct {
 }
 
 // EnforcesACLs reports whether the server refuses writes that an ACL does not
-// allow, so that data written to an owned znode can be believed to come from its
+// allow, so that data written to a znode can be believed to come from its
 // owner. It blocks for one request, once a session, and reports false where it
-// cannot find out.
-//
-// The probe is a write that changes nothing: /zookeeper/config gives WRITE to the
-// super user alone, so any answer but NoAuth means skipACL or a super user.
-func (s *Session) EnforcesACLs(ctx context.Context) bool {
-	if s.OwnerID() == "" {
+// cannot find out. dir is a znode in which the session may create others.
+func (s *Session) EnforcesACLs(ctx context.Context, dir string) bool {
+	if !s.IsOwner() {
 		return false
 	}
 	s.mu.Lock()
@@ -29,7 +29,7 @@ func (s *Session) EnforcesACLs(ctx context.Context) bool {
 	if p == nil {
 		p = &aclProbe{done: make(chan struct{})}
 		s.probe = p
-		s.cfg.Tasks.Start(func() { s.runProbe(p) })
+		s.cfg.Tasks.Start(func() { s.runProbe(p, dir) })
 	}
 	s.mu.Unlock()
 	select {
@@ -40,14 +40,18 @@ func (s *Session) EnforcesACLs(ctx context.Context) bool {
 	}
 }
 
-func (s *Session) runProbe(p *aclProbe) {
+// runProbe sends a transaction that is never carried out: it creates a znode that nobody
+// may write, and writes it in a version that it cannot have. The ACL of the new znode
+// counts already (PrepRequestProcessor), so the answer is NoAuth, unless ACLs are not
+// enforced (skipACL) or the client is a super user.
+func (s *Session) runProbe(p *aclProbe, dir string) {
 	defer close(p.done)
-	_, err := call(s, func(conn *zk.Conn) (struct{}, error) {
-		_, err := conn.Set("/zookeeper/config", nil, math.MaxInt32)
-		return struct{}{}, err
-	})
-	p.enforces = err == zk.ErrNoAuth
-	if Transient(err) {
+	create := &zk.CreateRequest{Path: strings.TrimSuffix(dir, "/") + "/zkrecipes-" + rand.Text(), Acl: zk.WorldACL(zk.PermRead)}
+	_, _, err := s.Multi(s.Lifetime(),
+		&zk.CheckVersionRequest{Path: dir, Version: -1}, // tells the request from a join, for those who count them
+		create, &zk.SetDataRequest{Path: create.Path, Version: math.MaxInt32})
+	p.enforces = errors.Is(err, zk.ErrNoAuth)
+	if !p.enforces && !errors.Is(err, zk.ErrBadVersion) {
 		s.mu.Lock()
 		s.probe = nil // the next caller asks again
 		s.mu.Unlock()

@@ -1,13 +1,9 @@
 package zkconn
 
-import (
-	"context"
-
-	"github.com/go-zookeeper/zk"
-)
+import "github.com/go-zookeeper/zk"
 
 // Calls go through go-zookeeper: requests that set watches, because
-// go-zookeeper re-arms them after a reconnect, and those that it alone encodes.
+// go-zookeeper re-arms them after a reconnect.
 // Everything else is sent directly, see send.
 
 // call runs f with the session's Conn and returns when f does: when the request
@@ -28,30 +24,4 @@ func call[A any](s *Session, f func(*zk.Conn) (A, error)) (a A, err error) {
 	}
 	s.backOff(s.Lifetime(), err)
 	return a, err
-}
-
-// await is call for a caller that waits no longer than ctx. The call itself
-// continues in the background.
-func await[A any](ctx context.Context, s *Session, f func(*zk.Conn) (A, error)) (a A, err error) {
-	if err := s.Ready(ctx); err != nil {
-		return a, err
-	}
-	if ctx.Done() == nil {
-		return call(s, f)
-	}
-	type result struct {
-		a   A
-		err error
-	}
-	ch := make(chan result, 1)
-	s.cfg.Tasks.Start(func() {
-		a, err := call(s, f)
-		ch <- result{a, err}
-	})
-	select {
-	case r := <-ch:
-		return r.a, r.err
-	case <-ctx.Done():
-		return a, s.ContextErr(ctx)
-	}
 }

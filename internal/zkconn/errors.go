@@ -31,6 +31,10 @@ var (
 	// ErrTooLarge is what TooLarge returns.
 	ErrTooLarge = errors.New("too large")
 
+	// ErrSessionFull is the error of a transaction that was not sent, because the session has
+	// no room for the ephemeral znodes that it creates.
+	ErrSessionFull = errors.New("session full")
+
 	// ErrQuotaExceeded is the servers' answer to a write above a quota.
 	ErrQuotaExceeded = fmt.Errorf("quota exceeded (error %d of the server)", jute.ErrQuotaExceeded)
 )
@@ -158,15 +162,6 @@ func codeError(code int32) error {
 		return err
 	}
 	return fmt.Errorf("error %d of the server (KeeperException.Code)", code)
-}
-
-// quotaError returns ErrQuotaExceeded in place of go-zookeeper's error for it, which has
-// the code in its text only.
-func quotaError(err error) error {
-	if err != nil && err.Error() == fmt.Sprintf("unknown error: %d", jute.ErrQuotaExceeded) {
-		return ErrQuotaExceeded
-	}
-	return err
 }
 
 var codeErrors = map[int32]error{

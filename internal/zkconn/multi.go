@@ -21,6 +21,9 @@ type Transaction struct {
 	s    *Session
 	ops  []any
 	call *wire.Call
+
+	results   []zk.MultiResponse // set when it has ended, if there was a reply
+	malformed error              // why the reply makes no sense
 }
 
 // Begin sends a transaction as soon as requests pass. It blocks for that, not for
@@ -33,14 +36,11 @@ func (s *Session) Begin(ctx context.Context, ops ...any) (*Transaction, error) {
 // transaction, in the same write. The server answers the read first.
 func (s *Session) BeginBehindGet(ctx context.Context, path string, ops ...any) (r *Reading, t *Transaction, err error) {
 	t, err = s.BeginBy(ctx, func(ops ...any) (*Transaction, error) {
-		frame := multiFrame(ops)
-		nc, err := s.passing(frame)
-		if err != nil {
-			return nil, err
-		}
-		get, multi := nc.CallBoth(jute.OpGetData, readFrame(jute.OpGetData, path), jute.OpMulti, frame)
-		r = &Reading{get}
-		return &Transaction{s, ops, multi}, nil
+		return s.start(ops, 0, func(nc *wire.Conn, frame []byte, ended func(*wire.Call)) *wire.Call {
+			get, multi := nc.CallBoth(jute.OpGetData, readFrame(jute.OpGetData, path), jute.OpMulti, frame, ended)
+			r = &Reading{get}
+			return multi
+		})
 	}, ops...)
 	return r, t, err
 }
@@ -69,13 +69,65 @@ func (s *Session) begin(ctx context.Context, start func(ops ...any) (*Transactio
 	}
 }
 
-// Start sends a transaction now, or fails with ErrNotSent. It does not block.
-func (s *Session) Start(ops ...any) (*Transaction, error) {
-	call, err := s.send(jute.OpMulti, multiFrame(ops))
+// Start sends a transaction now, or fails with ErrNotSent, or with ErrSessionFull if there
+// is no room for what it creates. It does not block.
+func (s *Session) Start(ops ...any) (*Transaction, error) { return s.start(ops, 0, sendMulti) }
+
+// StartSpare is like Start for a transaction without which the caller cannot let go of what
+// the session holds: there is some room for it when there is none for others.
+func (s *Session) StartSpare(ops ...any) (*Transaction, error) {
+	return s.start(ops, s.account.spare, sendMulti)
+}
+
+func sendMulti(nc *wire.Conn, frame []byte, ended func(*wire.Call)) *wire.Call {
+	return nc.CallThen(jute.OpMulti, frame, ended)
+}
+
+func (s *Session) start(ops []any, over int, send func(*wire.Conn, []byte, func(*wire.Call)) *wire.Call) (*Transaction, error) {
+	frame := multiFrame(ops)
+	nc, err := s.passing(frame)
 	if err != nil {
 		return nil, err
 	}
-	return &Transaction{s, ops, call}, nil
+	if err := s.charge(ops, over); err != nil {
+		return nil, err
+	}
+	t := &Transaction{s: s, ops: ops}
+	t.call = send(nc, frame, t.ended)
+	return t, nil
+}
+
+// ended decodes the reply, and settles the account whether or not somebody waits.
+func (t *Transaction) ended(call *wire.Call) {
+	code, record, err := call.Result()
+	if err != nil {
+		if errors.Is(err, wire.ErrNotSent) {
+			t.s.account.notSent(t.ops)
+		} else {
+			t.s.account.unknown(t.ops)
+		}
+		return
+	}
+	t.results, t.malformed = decodeMulti(record)
+	failed := slices.IndexFunc(t.results, func(r zk.MultiResponse) bool { return r.Error != nil })
+	switch {
+	case failed >= 0 && failed < len(t.ops):
+		if err = t.results[failed].Error; !Transient(err) {
+			t.s.account.refused(t.ops, failed, errors.Is(err, zk.ErrNoNode))
+			return
+		}
+	case code != 0:
+		if !Transient(codeError(code)) {
+			t.s.account.refused(t.ops, -1, false)
+			return
+		}
+	case t.malformed == nil && !t.answeredBy(t.results):
+		t.malformed = fmt.Errorf("%d results of %d operations, or of others", len(t.results), len(t.ops))
+	case t.malformed == nil:
+		t.s.account.carriedOut(t.ops, func(i int) string { return t.results[i].String })
+		return
+	}
+	t.s.account.unknown(t.ops)
 }
 
 func multiFrame(ops []any) []byte {
@@ -88,7 +140,12 @@ func multiFrame(ops []any) []byte {
 
 // Multi carries out a transaction; see Begin and Transaction.Result.
 func (s *Session) Multi(ctx context.Context, ops ...any) (rs Results, failed any, err error) {
-	t, err := s.Begin(ctx, ops...)
+	return s.MultiBy(ctx, s.Start, ops...)
+}
+
+// MultiBy is like Multi for a transaction that start sends; see BeginBy.
+func (s *Session) MultiBy(ctx context.Context, start func(ops ...any) (*Transaction, error), ops ...any) (rs Results, failed any, err error) {
+	t, err := s.BeginBy(ctx, start, ops...)
 	if err != nil {
 		return Results{}, nil, err
 	}
@@ -119,7 +176,7 @@ func (t *Transaction) Wait(ctx context.Context) (rs Results, failed any, err err
 // operations that the server refused, nil where the request failed as a whole. If the
 // reply is malformed, the connection is closed.
 func (t *Transaction) Result() (rs Results, failed any, err error) {
-	code, record, err := t.call.Result()
+	code, _, err := t.call.Result()
 	switch {
 	case errors.Is(err, wire.ErrNotSent):
 		return Results{}, nil, ErrNotSent
@@ -128,8 +185,7 @@ func (t *Transaction) Result() (rs Results, failed any, err error) {
 	case err != nil:
 		return Results{}, nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
 	}
-	all, err := decodeMulti(record)
-	for i, r := range all {
+	for i, r := range t.results {
 		if r.Error == nil {
 			continue
 		}
@@ -138,18 +194,15 @@ func (t *Transaction) Result() (rs Results, failed any, err error) {
 		}
 		return Results{}, t.ops[i], r.Error
 	}
-	switch {
-	case code != 0:
+	if code != 0 {
 		return Results{}, nil, codeError(code)
-	case err == nil && !t.answeredBy(all):
-		err = fmt.Errorf("%d results of %d operations, or of others", len(all), len(t.ops))
 	}
-	if err != nil { // it may have been carried out, as if the reply had been lost
-		err = fmt.Errorf("malformed reply to a transaction: %w", err)
+	if t.malformed != nil { // it may have been carried out, as if the reply had been lost
+		err = fmt.Errorf("malformed reply to a transaction: %w", t.malformed)
 		t.call.Reject(err)
 		return Results{}, nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
 	}
-	return Results{t.ops, all}, nil, nil
+	return Results{t.ops, t.results}, nil, nil
 }
 
 // answeredBy reports whether results without an error are those of the operations.
@@ -216,14 +269,7 @@ func appendOpHeader(b []byte, op int32, done bool) []byte {
 func appendOp(b []byte, op any) []byte {
 	switch op := op.(type) {
 	case *zk.CreateRequest:
-		b = appendOpHeader(b, jute.OpCreate, false)
-		b = appendData(jute.AppendString(b, op.Path), op.Data)
-		b = jute.AppendInt32(b, int32(len(op.Acl)))
-		for _, a := range op.Acl {
-			b = jute.AppendInt32(b, a.Perms)
-			b = jute.AppendString(jute.AppendString(b, a.Scheme), a.ID)
-		}
-		return jute.AppendInt32(b, op.Flags)
+		return appendCreate(appendOpHeader(b, jute.OpCreate, false), op)
 	case *zk.SetDataRequest:
 		b = appendOpHeader(b, jute.OpSetData, false)
 		b = appendData(jute.AppendString(b, op.Path), op.Data)
@@ -236,6 +282,16 @@ func appendOp(b []byte, op any) []byte {
 		return jute.AppendInt32(jute.AppendString(b, op.Path), op.Version)
 	}
 	panic(fmt.Sprintf("no operation of a transaction: %T", op))
+}
+
+func appendCreate(b []byte, op *zk.CreateRequest) []byte {
+	b = appendData(jute.AppendString(b, op.Path), op.Data)
+	b = jute.AppendInt32(b, int32(len(op.Acl)))
+	for _, a := range op.Acl {
+		b = jute.AppendInt32(b, a.Perms)
+		b = jute.AppendString(jute.AppendString(b, a.Scheme), a.ID)
+	}
+	return jute.AppendInt32(b, op.Flags)
 }
 
 // MultiSize returns how large a request the operations make.

@@ -69,6 +69,22 @@ func (s *Session) Exists(ctx context.Context, path string) (stat *zk.Stat, err e
 	return stat, err
 }
 
+// GetACL returns a znode's ACL. Servers hide the ids of digests from those who may not
+// change the ACL: the result has "x" in place of each hash then (FinalRequestProcessor).
+func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, err error) {
+	err = s.read(ctx, jute.OpGetACL, path, func(d *jute.Decoder) {
+		acl = make([]zk.ACL, 0, 1)
+		for range d.Count() {
+			acl = append(acl, zk.ACL{Perms: d.Int32(), Scheme: d.String(), ID: d.String()})
+			if d.Err != nil {
+				return
+			}
+		}
+		decodeStat(d)
+	})
+	return acl, err
+}
+
 // Sync returns when the server has caught up with its leader.
 func (s *Session) Sync(ctx context.Context, path string) error {
 	return s.read(ctx, jute.OpSync, path, func(d *jute.Decoder) { _ = d.String() })
@@ -118,7 +134,7 @@ func (s *Session) StartChildrenAndGet(dir, path string) (children, data *Reading
 	if err != nil {
 		return nil, nil, err
 	}
-	first, second := nc.CallBoth(jute.OpGetChildren2, list, jute.OpGetData, get)
+	first, second := nc.CallBoth(jute.OpGetChildren2, list, jute.OpGetData, get, nil)
 	return &Reading{first}, &Reading{second}, nil
 }
 
@@ -132,7 +148,7 @@ func (s *Session) startRead(op int32, path string) (*Reading, error) {
 
 func readFrame(op int32, path string) []byte {
 	frame := jute.AppendString(make([]byte, wire.Headroom, wire.Headroom+5+len(path)), path)
-	if op != jute.OpSync {
+	if op != jute.OpSync && op != jute.OpGetACL {
 		frame = append(frame, 0) // no watch
 	}
 	return frame

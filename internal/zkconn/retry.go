@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
@@ -70,6 +72,16 @@ func (x *Retry) Repeated() bool { return x.repeated }
 
 // Unknown reports whether it may have been carried out, or may still be.
 func (x *Retry) Unknown() bool { return len(x.underWay) > 0 || x.repeated }
+
+// NoteDone notes that an attempt whose reply was lost has been carried out, so that the
+// session counts what it has deleted no more.
+func (x *Retry) NoteDone() {
+	for _, op := range x.alts[0] {
+		if del, ok := op.(*zk.DeleteRequest); ok {
+			x.s.NoteGone(del.Path)
+		}
+	}
+}
 
 // Pending returns the only attempt, whose caller has left before its end, with all
 // alternatives. It is nil where there is none, or where an earlier one may have been

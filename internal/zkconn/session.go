@@ -1,18 +1,21 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
@@ -23,11 +26,15 @@ type Config struct {
 	Servers     []string      // host:port
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []wire.Credential
-	Digest      crypto.Hash // the servers' digest algorithm; 0: SHA-1
-	TLS         *tls.Config // nil: none
+	Digest      crypto.Hash       // the servers' digest algorithm; 0: SHA-1
+	ACL         []zk.ACL          // who may use what the session creates
+	Identities  []wire.Credential // see Identity
+	Owned       bool              // nobody but these may write what the session creates; else everybody in ACL
+	TLS         *tls.Config       // nil: none
 	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
 	Tasks       *Tasks    // goroutines that outlive their callers are counted here
 	Since       time.Time // when State of the session before has changed last
+	MaxBuffer   int       // the servers' jute.maxbuffer; 0: the default
 
 	Leases func() bool                    // reports whether grants rest on this session
 	Event  func(wire.Event)               // a watch event came; the watches that it fires have fired
@@ -37,7 +44,15 @@ type Config struct {
 	// Failed: an attempt to connect to that server has failed. Like Down, it must not
 	// call the Session's methods, save ID and Timeout.
 	Failed func(server string, err error)
-	Log    func(level slog.Level, msg string, args ...any)
+	// NearlyFull: the session has passed 3/4 of what it may bear. It must not call the
+	// Session's methods, save ID and Timeout.
+	NearlyFull func(Load)
+	// Created: CreateContainer has created a container.
+	Created func(path string, data []byte, stat *zk.Stat)
+	// Emptied: the last of the session's ephemeral znodes right below path has gone. Like
+	// NearlyFull, it must not call the Session's methods, nor block.
+	Emptied func(path string)
+	Log     func(level slog.Level, msg string, args ...any)
 }
 
 // Session is one ZooKeeper session on one zk.Conn. go-zookeeper would open the
@@ -48,9 +63,10 @@ type Session struct {
 	cfg     Config
 	wire    *wire.Session
 	hosts   *hosts
-	owner   string      // id of the session's own digest identity
+	owned   []zk.ACL    // see ACL; nil: cfg.ACL
 	ids     []string    // of the digest credentials in cfg
-	unknown atomic.Bool // the server does not know the session by owner
+	unknown atomic.Bool // the server does not know the session by cfg.Identities
+	account *account
 
 	conn    *zk.Conn
 	ended   <-chan struct{} // closed when go-zookeeper's last goroutine is ending
@@ -96,13 +112,16 @@ func New(cfg Config) *Session {
 		watches:   map[watchKey]*Watch{},
 		since:     cfg.Since,
 	}
+	s.account = newAccount(cmp.Or(cfg.MaxBuffer, jute.MaxFrame))
+	s.account.emptied = cfg.Emptied
 	s.hosts.releaseLoop = s.releaseLoop
 	s.dialing, s.stopDialing = context.WithCancel(context.Background())
-	identity, owner := newIdentity(cfg.Digest)
-	s.owner = owner
+	if cfg.Owned {
+		s.owned = OwnedACL(cfg.ACL, cfg.Digest, cfg.Identities)
+	}
 	s.wire = wire.NewSession(wire.Config{
 		Timeout:     cfg.Timeout,
-		Credentials: append(cfg.Credentials[:len(cfg.Credentials):len(cfg.Credentials)], identity),
+		Credentials: slices.Concat(cfg.Credentials, cfg.Identities),
 		Leases:      cfg.Leases,
 		Armed:       s.onArmed,
 		Event:       s.onEvent,
@@ -284,10 +303,10 @@ func (s *Session) onDown(conn uint64, err error) {
 	}
 }
 
-// refusedOwn reports whether the server refused the session's own identity, which
-// it can do without.
+// refusedOwn reports whether the server refused one of the library's identities, which
+// the session can do without.
 func (s *Session) refusedOwn(e *wire.AuthError) bool {
-	return s.wire.Refused(s.ownCredential()) && e.Scheme == "digest"
+	return s.refusesOwn() && e.Scheme == "digest"
 }
 
 // setUp is called with s.mu held.

@@ -249,6 +249,9 @@ func (s *Session) onArmed(path string, children bool, conn uint64) {
 // a caller that first registers for a path's events, and then finds its watch not fired,
 // receives the event.
 func (s *Session) onEvent(e wire.Event) {
+	if e.Type == jute.EventDeleted {
+		s.NoteGone(e.Path)
+	}
 	s.mu.Lock()
 	for _, kind := range firedBy[e.Type] {
 		key := watchKey{e.Path, kind}

@@ -13,7 +13,7 @@ func TestAWatchFiresBeforeItsEventIsPassedOn(t *testing.T) {
 	key := watchKey{"/a", ofData}
 	w := &Watch{key: key, fired: make(chan struct{})}
 	passed := false
-	s := &Session{watches: map[watchKey]*Watch{key: w}}
+	s := &Session{watches: map[watchKey]*Watch{key: w}, account: newAccount(jute.MaxFrame)}
 	s.cfg.Event = func(wire.Event) {
 		passed = true
 		require.True(t, w.HasFired())

@@ -3,6 +3,9 @@
  * Server: places (ephemeral sequential children), one-shot watches by path, per-client ordered
  * queue of replies and events. Client: join, list, arm (own + predecessor as two requests), wait,
  * hand-off, cancel, release, downgrade. Adversary: expiry, operator delete, foreign setData, disconnect.
+ * Nobody but the library sets data on a place that signals: only its own identity may write there (zkconn.Session.ACL),
+ * and each session asks whether the servers enforce ACLs before it believes a signal. Places that others may write, in
+ * lines that another library has made for example, bear names that do not signal: they are foreign here.
  *
  * Switches (all as -D):
  *   NC clients, NF of them foreign (Curator-like), ROUNDS acquisitions each

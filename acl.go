@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -52,6 +54,36 @@ func clientACL(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) ([]zk.ACL, erro
 	return acl, nil
 }
 
+// writersOf returns the library's identities of a Client with that acl: one for each
+// credential that acl names, because all who take part in a recipe write together, and
+// everybody's if acl lets everybody in, or if there are no credentials. If acl also lets in
+// others, whose credentials are not known here, owned is false: then all whom acl names may
+// write what the Client creates.
+func writersOf(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) (ids []wire.Credential, owned bool) {
+	everybody := []wire.Credential{zkconn.Identity(wire.Credential{})}
+	if len(auth) == 0 {
+		return everybody, true
+	}
+	others := false
+	for _, a := range acl {
+		if a.Perms&zk.PermCreate == 0 { // takes no part
+			continue
+		}
+		if a.Scheme == "world" {
+			return everybody, true
+		}
+		i := slices.IndexFunc(auth, func(c Auth) bool {
+			return a.Scheme == "digest" && c.Scheme == "digest" && a.ID == zkconn.DigestID(algorithm, c.Data)
+		})
+		if i < 0 {
+			others = true
+			continue
+		}
+		ids = append(ids, zkconn.Identity(wire.Credential{Scheme: auth[i].Scheme, Auth: auth[i].Data}))
+	}
+	return ids, len(ids) > 0 && !others
+}
+
 // defaultACL gives all rights to the digest ids of auth, or to the world where there
 // are no credentials.
 func defaultACL(auth []Auth, algorithm crypto.Hash) ([]zk.ACL, error) {
@@ -71,9 +103,8 @@ func defaultACL(auth []Auth, algorithm crypto.Hash) ([]zk.ACL, error) {
 }
 
 // expandACL replaces entries of the scheme "auth" with the ids of auth. The server
-// would replace them with every identity of the connection, among them the
-// session's own random one. If that is the only one, the next session cannot use
-// the znode.
+// would replace them with every identity of the connection, among them the library's
+// own, by which nobody but the library could use the znode.
 func expandACL(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) ([]zk.ACL, error) {
 	var out []zk.ACL
 	for _, a := range acl {

@@ -16,6 +16,9 @@ import (
 
 // Servers that compute the ids of digest credentials by another algorithm than SHA-1.
 
+// opACLProbe is the request that finds out whether the server enforces ACLs.
+const opACLProbe = "multi(check,create,setData)"
+
 // opIDProbe is the request that finds out whether the ids are right.
 const opIDProbe = "multi(create,check)"
 
@@ -79,7 +82,7 @@ func TestB71AWrongDigestAlgorithmIsAnErrorAndLeavesNothing(t *testing.T) {
 	})
 }
 
-// The session's own identity, too, has the id by which the server knows it: a release
+// The library's own identity, too, has the id by which the server knows it: a release
 // takes one request, and its successor is granted on the signal.
 func TestB71WithTheServersDigestAlgorithmCredentialsWork(t *testing.T) {
 	t.Parallel()

@@ -81,7 +81,7 @@ func (p *printed) lacks(t *testing.T, what string, secret []byte) {
 	}
 }
 
-// sniff records the secrets that a client sends: its session's own identity, and the
+// sniff records the secrets that a client sends: the library's own identity, and the
 // password with which it resumes the session.
 type sniff struct {
 	mu                 sync.Mutex
@@ -180,7 +180,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	}
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
-	p.lacks(t, "the session's own identity", seen.identity)
+	p.lacks(t, "the library's own identity", seen.identity)
 	p.lacks(t, "the session's password", seen.password)
 	p.lacks(t, "the private key", key.PrivateKey.(*ecdsa.PrivateKey).D.Bytes())
 }

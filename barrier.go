@@ -43,6 +43,7 @@ type Barrier struct {
 
 	mu          sync.Mutex
 	sizeChecked time.Time // when the path's data was last read and was n
+	bears       lineACL   // the path, then
 }
 
 // NewBarrier returns the barrier of n members with that path. It sends nothing. An
@@ -229,18 +230,21 @@ func (b *Barrier) checkSize(ctx context.Context, s *session) error {
 	}
 	for range zkconn.MaxTries {
 		data, stat, err := s.Get(ctx, b.line.abs())
+		var bears lineACL
 		switch {
 		case isContextErr(ctx, err): // whatever the cause of ctx is
 			return err
 		case errors.Is(err, zk.ErrNoNode):
-			err = s.CreateContainer(ctx, b.line.abs(), sizeData(b.n), b.line.c.acl)
+			err, bears = s.CreateContainer(ctx, b.line.abs(), sizeData(b.n)), lineACL{}
 		case err == nil:
-			_, err = b.agree(ctx, s, data, stat)
+			if _, err = b.agree(ctx, s, data, stat); err == nil {
+				bears, err = b.readACL(ctx, s, stat)
+			}
 		}
 		switch {
 		case err == nil:
 			b.mu.Lock()
-			b.sizeChecked = time.Now()
+			b.sizeChecked, b.bears = time.Now(), bears
 			b.mu.Unlock()
 			return nil
 		case isContextErr(ctx, err):
@@ -251,6 +255,24 @@ func (b *Barrier) checkSize(ctx context.Context, s *session) error {
 		}
 	}
 	return zkconn.ErrContended
+}
+
+// readACL returns what is known of the path's list. It costs a read, once for each znode.
+func (b *Barrier) readACL(ctx context.Context, s *session, stat *zk.Stat) (lineACL, error) {
+	b.mu.Lock()
+	known := b.bears
+	b.mu.Unlock()
+	if known.czxid == stat.Czxid && known.aversion == stat.Aversion {
+		return known, nil
+	}
+	return readACL(ctx, s, b.line.abs(), stat)
+}
+
+// childACL returns the list of what the session creates below the path.
+func (b *Barrier) childACL(s *session) []zk.ACL {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bears.written(s)
 }
 
 // agree returns the version in which the path's znode, of which data and stat were

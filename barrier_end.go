@@ -133,7 +133,10 @@ func (a *participant) outcomeAfterExpiry(p *place, why error) (int, error) {
 		switch {
 		case err == nil:
 			return index, nil
-		case err == errPending, err == errExcluded, errors.Is(err, ErrSize):
+		case err == errPending:
+			a.deleteEmptyRound(s) // if it was the only member
+			return 0, why
+		case err == errExcluded, errors.Is(err, ErrSize):
 			return 0, why
 		}
 		return 0, uncertain(why, err)

@@ -35,10 +35,10 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 		require.NoError(t, NewBarrier(c, "/b", most).check(t.Context()))
 
 		// openingSize is an upper bound, tight to within one member.
-		name := "_c_" + newUUID() + "-" + string(memberKindOf(most))
+		name := "_c_" + newUUID(true) + "-" + string(memberKindOf(most))
 		var ms []placeName
 		b := NewBarrier(c, "/b", most)
-		ops := []any{nil, b.raise(), &zk.CheckVersionRequest{Path: readyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
+		ops := []any{nil, b.raise(b.line.c.created), &zk.CheckVersionRequest{Path: readyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
 		for i := range most { // every other number, so that no two make a range; ten digits each
 			number := 1_000_000_000 + int32(2*i)
 			ms = append(ms, placeName{number: number})
@@ -60,7 +60,7 @@ func TestB64DataPutOnAnEmptyZnodeBeforeABarrierClaimsItIsKept(t *testing.T) {
 	rule := r.p.On("multi(setData)", 1, harness.Hold)
 	a := waitLater(t, NewBarrier(r.c, path, 2))
 	r.p.Await(rule)
-	_, err := r.raw.Set(path, []byte("mine"), -1)
+	_, err := insider(t, r.raw).Set(path, []byte("mine"), -1)
 	require.NoError(t, err)
 	rule.Release()
 	_, err = a.Wait()

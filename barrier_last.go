@@ -48,7 +48,7 @@ func (a *participant) callRoll(l *look, member *entry) (*opening, error) {
 	if l == nil {
 		return nil, nil
 	}
-	o, join := a.newOpening(), a.round.nameIn(member.create.Path) // meanwhile
+	o, join := a.newOpening(l.s), a.round.nameIn(member.create.Path) // meanwhile
 	select {
 	case <-l.round.Done():
 	case <-a.ctx.Done():

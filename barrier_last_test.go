@@ -44,7 +44,7 @@ func TestB45LastMemberJoinsAloneIfOthersCameOrWent(t *testing.T) {
 			return []*harness.Call[int]{as[1], b}
 		},
 		"n was written again": func(t *testing.T, w *world, as []*harness.Call[int]) []*harness.Call[int] {
-			_, err := w.bare().Set("/b", []byte("3"), -1)
+			_, err := w.insider().Set("/b", []byte("3"), -1)
 			require.NoError(t, err)
 			return as
 		},
@@ -200,7 +200,7 @@ func TestB78LastMemberWithAnotherNDoesNotJoin(t *testing.T) {
 		last := used(t, w.stranger(nil), 2)
 		a := waitLater(t, w.inRound(2))
 		synctest.Wait()
-		_, err := w.bare().Set("/b", []byte("3"), -1)
+		_, err := w.insider().Set("/b", []byte("3"), -1)
 		require.NoError(t, err)
 		requests := w.requests(func() {
 			_, err := last.Wait(t.Context())
@@ -216,7 +216,7 @@ func TestB78LastMemberWithAnotherNDoesNotJoin(t *testing.T) {
 func TestB78LastMemberDoesNotCountThoseOfAnotherN(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		old := used(t, w.stranger(nil), 5)
-		_, err := w.bare().Set("/b", []byte("3"), -1)
+		_, err := w.insider().Set("/b", []byte("3"), -1)
 		require.NoError(t, err)
 		as := []*harness.Call[int]{waitLater(t, w.inRound(3))}
 		synctest.Wait()

@@ -44,7 +44,7 @@ func (a *participant) open(p *place) ([]byte, error) {
 		if len(ms) < a.n {
 			return nil, nil
 		}
-		o := a.newOpening()
+		o := a.newOpening(s)
 		o.admit(ms[:a.n])
 		o.path.Version = version
 		if !signaled {
@@ -85,11 +85,11 @@ type opening struct {
 }
 
 // newOpening returns an opening that admits nobody yet. The caller sets the path's version.
-func (a *participant) newOpening() *opening {
+func (a *participant) newOpening(s *session) *opening {
 	return &opening{
 		participant: a,
 		notOpen:     &zk.CheckVersionRequest{Path: a.ready(), Version: 0},
-		signal:      []any{a.raise()},
+		signal:      []any{a.raise(a.childACL(s))},
 		left:        signalRaised,
 		ready:       &zk.SetDataRequest{Path: a.ready(), Version: 0},
 		path:        &zk.CheckVersionRequest{Path: a.line.abs()},
@@ -223,5 +223,5 @@ func (b *Barrier) openingSize() int {
 	const header = 4 + 1 + 4
 	member := header + 4 + len(b.round.abs()) + len("/_c_-0123456789") + 36 + len(memberKindOf(b.n)) + 4
 	n := min(b.n, jute.MaxFrame) // more is too large anyway
-	return zkconn.MultiSize([]any{notOpen, b.raise(), ready, path}) + n*(member+len("0123456789,"))
+	return zkconn.MultiSize([]any{notOpen, b.raise(b.line.c.created), ready, path}) + n*(member+len("0123456789,"))
 }

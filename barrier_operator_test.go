@@ -200,7 +200,7 @@ func TestB45ReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 				c := w.stranger(nil)
 				a := waitLater(t, barrierOf2(c))
 				synctest.Wait()
-				conn := w.bare()
+				conn := w.insider()
 				_, err := conn.Set(readyOf2, []byte(data), -1)
 				require.NoError(t, err)
 				time.Sleep(2 * time.Second)

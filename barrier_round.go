@@ -30,6 +30,7 @@ type participant struct {
 	opening *opening        // by the transaction with which it has joined; nil: none
 	end     chan struct{}   // closed when it has ended
 	leaver  *leaver         // of the round that was opened with it
+	began   *session        // in which it has sent the creation of a round that it has not joined; nil: none
 	took    time.Duration   // from the last request that it waited for to the reply
 	long    bool            // it has waited for a while
 	left    signalState     // in which the opening has probably left the signal
@@ -52,6 +53,11 @@ func (b *Barrier) ready() string { return b.round.abs() + "/ready" }
 // Session.Lifetime are those whose outcome must be known. The caller does not wait for
 // them while there is no connection.
 func (a *participant) run() (int, error) {
+	defer func() {
+		if a.began != nil {
+			a.deleteEmptyRound(a.began)
+		}
+	}()
 	for {
 		s, err := a.line.c.live(a.ctx)
 		if err != nil {
@@ -73,6 +79,9 @@ func (a *participant) run() (int, error) {
 // join becomes a member of a round that is not open yet. zkconn.ErrSessionOver: there
 // was no member.
 func (a *participant) join(s *session) (*place, error) {
+	if err := a.round.checkRoom(s, memberKindOf(a.n)); err != nil {
+		return nil, err
+	}
 	if err := a.checkSize(a.ctx, s); err != nil {
 		return nil, err
 	}
@@ -127,7 +136,7 @@ const (
 // member returns the entry of one join. Each attempt needs one of its own.
 func (a *participant) member(s *session) *entry {
 	member := a.round.entry(s, memberKindOf(a.n), lineState{version: -1})
-	member.mark.Data = []byte{}
+	member.create.Acl, member.mark.Data = a.childACL(s), []byte{}
 	return member
 }
 
@@ -135,13 +144,13 @@ func (a *participant) member(s *session) *entry {
 // the member, and writes the round, whose Stat counts the members. No place and no error:
 // there is none, and it can be tried again. With an opening, the transaction opens the round.
 func (a *participant) sendJoin(s *session, member *entry, opening *opening) (*place, joinRefusal, error) {
-	if err := s.CheckIDs(a.ctx, a.line.c.acl); err != nil {
+	if err := s.CheckIDs(a.ctx, s.ACL()); err != nil {
 		return nil, notRefused, err
 	}
 	if err := s.Ready(a.ctx); err != nil {
 		return nil, notRefused, err
 	}
-	notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
+	notOpen, mark := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}, member.mark
 	a.exposed.Store(true) // before it is sent
 	ops := append([]any{notOpen}, member.ops()...)
 	if opening != nil {
@@ -155,7 +164,7 @@ func (a *participant) sendJoin(s *session, member *entry, opening *opening) (*pl
 		p, failed, err = a.round.joinOutcome(s.Lifetime(), s, t, member)
 		switch {
 		case p != nil: // by the reply, or found
-			a.opening = opening
+			a.opening, a.began = opening, nil
 			return p, notRefused, nil
 		case errors.Is(err, zkconn.ErrSessionOver): // others may have counted it
 			return nil, notRefused, fmt.Errorf("%w: %w", ErrUncertain, a.line.c.expired())
@@ -169,6 +178,11 @@ func (a *participant) sendJoin(s *session, member *entry, opening *opening) (*pl
 		return nil, roundIsOpen, nil
 	case failed == any(notOpen) && errors.Is(err, zk.ErrNoNode):
 		return nil, noRound, nil
+	case failed == any(mark) && errors.Is(err, zk.ErrNoAuth) && s.IsOwner():
+		// The servers compute the ids of digests by another algorithm. The next round is
+		// made for everybody in Options.ACL.
+		s.OwnWriteFailed(err)
+		err = a.deleteRound(a.ctx, s, 0, signalDown)
 	case opening != nil && (failed != nil || errors.Is(err, ErrTooLarge)): // the look was stale, or a join by itself is refused, too
 		err = nil
 	}
@@ -188,10 +202,12 @@ func (a *participant) beginRound(s *session, existed bool) (exists bool, err err
 			return false, errNoReady
 		}
 	}
+	acl := a.childACL(s)
+	a.began = s
 	_, _, err = s.Multi(a.ctx,
-		&zk.CreateRequest{Path: a.round.abs(), Data: []byte{}, Acl: a.line.c.acl},
-		&zk.CreateRequest{Path: a.ready(), Data: []byte{}, Acl: a.line.c.acl},
-		&zk.CreateRequest{Path: a.signal(), Data: []byte{}, Acl: a.line.c.acl})
+		&zk.CreateRequest{Path: a.round.abs(), Data: []byte{}, Acl: acl},
+		&zk.CreateRequest{Path: a.ready(), Data: []byte{}, Acl: acl},
+		&zk.CreateRequest{Path: a.signal(), Data: []byte{}, Acl: acl})
 	switch {
 	case errors.Is(err, zk.ErrNodeExists):
 		return true, nil
@@ -236,6 +252,22 @@ func (a *participant) awaitPreviousRound(s *session, last *zkconn.Watch) (*zkcon
 		return nil, nil
 	}
 	return w, err
+}
+
+// deleteEmptyRound deletes the round, in the background, if it is not open and nobody is in
+// it: there may be no next participant who would.
+func (a *participant) deleteEmptyRound(s *session) {
+	c := a.line.c
+	c.tasks.Start(func() {
+		ctx, done := c.bind(s.Lifetime())
+		defer done()
+		err := a.deleteRound(s.Lifetime(), s, 0, signalDown)
+		for errors.Is(err, zkconn.ErrSessionOver) {
+			if s, err = c.live(ctx); err == nil {
+				err = a.deleteRound(s.Lifetime(), s, 0, signalDown)
+			}
+		}
+	})
 }
 
 // deleteRound deletes a round that has no members and whose ready has that version: 1

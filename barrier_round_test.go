@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,4 +73,50 @@ func TestB45RoundOpensForTheOthersWhenAMemberDiesDuringTheOpening(t *testing.T) 
 		require.True(t, w.srv.Expire(sessionID(a)))
 		indexes(t, second, third)
 	}, zktest.TickTime(time.Second))
+}
+
+// The first member of a round is canceled, or its session ends, at any of its requests.
+func TestB102FirstMemberLeavesNothing(t *testing.T) {
+	for _, op := range []string{"createContainer", "multi(create,create,create)", "multi(check,create,setData)", "getData", "getChildren2"} {
+		for _, do := range []zktest.Fault{
+			{Do: zktest.Delay, For: 2 * time.Second}, {Do: zktest.Delay, For: 2 * time.Second, After: true},
+			{Do: zktest.Drop}, {Do: zktest.Drop, After: true}, {Do: zktest.Expire}, {Do: zktest.Expire, After: true},
+		} {
+			t.Run(fmt.Sprint(op, " ", do.Do, do.After), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					c := w.stranger(nil)
+					do.Op = op
+					w.plan.Add(do)
+					a := waitLater(t, barrierOf2(c))
+					time.Sleep(time.Second)
+					a.Cancel(nil)
+					_, err := a.Wait()
+					require.Error(t, err)
+					time.Sleep(time.Minute)
+					require.Empty(t, w.srv.Children("/b"))
+				})
+			})
+		}
+	}
+}
+
+// The session of the only member ends while it waits, or an operator deletes its znode.
+func TestB102OnlyMemberThatIsGoneLeavesNothing(t *testing.T) {
+	for name, end := range map[string]func(w *world, c *Client){
+		"expiry":   func(w *world, c *Client) { require.True(w.t, w.srv.Expire(sessionID(c))) },
+		"eviction": func(w *world, c *Client) { require.NoError(w.t, w.bare().Delete(roundOf2+"/"+w.present()[0].name, -1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				c := w.stranger(nil)
+				a := waitLater(t, barrierOf2(c))
+				time.Sleep(time.Minute)
+				end(w, c)
+				_, err := a.Wait()
+				require.Error(t, err)
+				time.Sleep(time.Minute)
+				require.Empty(t, w.srv.Children("/b"))
+			})
+		})
+	}
 }

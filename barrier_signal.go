@@ -36,9 +36,9 @@ const (
 
 func (b *Barrier) signal() string { return b.ready() + "/" + signalOf + strconv.Itoa(b.n) }
 
-// raise returns the operation that raises the signal.
-func (b *Barrier) raise() *zk.CreateRequest {
-	return &zk.CreateRequest{Path: b.signal() + "/" + signalOpen, Data: []byte{}, Acl: b.line.c.acl}
+// raise returns the operation that raises the signal, by a znode with that list.
+func (b *Barrier) raise(acl []zk.ACL) *zk.CreateRequest {
+	return &zk.CreateRequest{Path: b.signal() + "/" + signalOpen, Data: []byte{}, Acl: acl}
 }
 
 // deleteSignal returns the operations that delete a signal of that state.

@@ -241,7 +241,7 @@ func TestB78MembersOfAnotherNDoNotBelieveTheSignal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				old := used(t, w.stranger(nil), 5)
-				_, err := w.bare().Set("/b", []byte("3"), -1)
+				_, err := w.insider().Set("/b", []byte("3"), -1)
 				require.NoError(t, err)
 				// Nobody opens the round until all four have joined.
 				w.failRolls(4, 0)
@@ -282,7 +282,7 @@ func TestA22RoundThatWasCreatedForAnotherNIsUsed(t *testing.T) {
 		require.True(t, w.srv.Expire(sessionID(c)))
 		_, err := dies.Wait()
 		require.ErrorIs(t, err, ErrLost)
-		_, err = w.bare().Set("/b", []byte("2"), -1)
+		_, err = w.insider().Set("/b", []byte("2"), -1)
 		require.NoError(t, err)
 		a := waitLater(t, w.inRound(2))
 		synctest.Wait()

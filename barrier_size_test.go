@@ -69,7 +69,7 @@ func TestB78BarrierThatRemembersAnotherNIsAnErrorAndOpensNothing(t *testing.T) {
 func TestB78MembersThatAllRememberAnotherNOpenNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		old := used(t, w.stranger(nil), 2)
-		_, err := w.bare().Set("/b", []byte("3"), -1)
+		_, err := w.insider().Set("/b", []byte("3"), -1)
 		require.NoError(t, err)
 		for _, a := range []*harness.Call[int]{waitLater(t, old), waitLater(t, old)} {
 			_, err := a.Wait()
@@ -86,7 +86,7 @@ func TestB78MemberThatRemembersAnotherNIsNotCounted(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		inBubble(t, func(t *testing.T, w *world) {
 			old := used(t, w.stranger(nil), n)
-			conn := w.bare()
+			conn := w.insider()
 			_, err := conn.Set("/b", []byte("3"), -1)
 			require.NoError(t, err)
 			wrong := waitLater(t, old)
@@ -111,7 +111,7 @@ func TestB78MemberThatRemembersAnotherNIsNotCounted(t *testing.T) {
 func TestB78MemberThatWaitsAloneLearnsThatItsNIsAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		old := used(t, w.stranger(nil), 3)
-		_, err := w.bare().Set("/b", []byte("2"), -1)
+		_, err := w.insider().Set("/b", []byte("2"), -1)
 		require.NoError(t, err)
 		a := waitLater(t, old)
 		synctest.Wait()
@@ -131,7 +131,7 @@ func TestB78RoundIsNotOpenedForAnNThatWasChanged(t *testing.T) {
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opOpenRound, For: 100 * time.Millisecond})
 		b := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
-		_, err := w.bare().Set("/b", []byte("3"), -1)
+		_, err := w.insider().Set("/b", []byte("3"), -1)
 		require.NoError(t, err)
 		for _, m := range []*harness.Call[int]{b, a} {
 			_, err := m.Wait()
@@ -152,7 +152,7 @@ func TestB78RoundIsOpenedAlthoughThePathWasWritten(t *testing.T) {
 			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opOpenRound, For: 100 * time.Millisecond})
 			b := waitLater(t, barrierOf2(w.stranger(nil)))
 			synctest.Wait()
-			conn := w.bare()
+			conn := w.insider()
 			_, err := conn.Set("/b", []byte(data), -1)
 			require.NoError(t, err)
 			indexes(t, a, b)
@@ -182,7 +182,7 @@ func TestB78RoundOpenedForAnotherNIsAnError(t *testing.T) {
 		a := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
 		number := w.present()[0].name[len(w.present()[0].name)-10:]
-		_, err := w.bare().Set(readyOf2, []byte(number+",11,13"), -1)
+		_, err := w.insider().Set(readyOf2, []byte(number+",11,13"), -1)
 		require.NoError(t, err)
 		_, err = a.Wait()
 		requireSize(t, err, "a barrier of 3 members is used as one of 2")

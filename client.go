@@ -30,8 +30,8 @@ const (
 	// The difference is room for creates in flight.
 	maxNumber = math.MaxInt32 - 1_000_000
 
-	// maxKnownLines bounds what is remembered of lines.
-	maxKnownLines = 10_000
+	// maxKnownQueues bounds what a session remembers of queues.
+	maxKnownQueues = 10_000
 )
 
 // Client holds a ZooKeeper session, and opens the next one when it ends. It is
@@ -42,8 +42,12 @@ type Client struct {
 	prefix     string
 	identity   string
 	acl        []zk.ACL
-	auth       func() []Auth // a function, because fmt prints unexported fields, too
-	digest     crypto.Hash   // see Options.DigestAlgorithm
+	auth       func() []Auth            // a function, because fmt prints unexported fields, too
+	writers    func() []wire.Credential // see writersOf
+	owned      bool                     // see writersOf
+	created    []zk.ACL                 // of what it creates where the servers know digests, see zkconn.Session.ACL
+	digest     crypto.Hash              // see Options.DigestAlgorithm
+	maxBuffer  int                      // see Options.MaxBuffer; 0: the default
 	tls        *tls.Config
 	dialer     func(ctx context.Context, network, addr string) (net.Conn, error)
 	hooks      hooks
@@ -66,10 +70,11 @@ type Client struct {
 	closed chan struct{} // closed when Close is done
 	result error         // of Close
 
+	containers *containers // that it knows
+
 	mu        sync.Mutex
 	current   *session
-	changed   chan struct{} // closed and replaced whenever current changes
-	lines     map[string]lineState
+	changed   chan struct{}                         // closed and replaced whenever current changes
 	abandoned map[string]map[chan struct{}]struct{} // see Client.abandon
 	waits     map[string]int                        // participants of barriers
 	leavers   map[string]map[*leaver]struct{}       // members that are about to leave a barrier
@@ -143,6 +148,7 @@ func (c *Client) Close() error {
 	if c == nil || c.closing == nil {
 		return nil
 	}
+	c.containers.stop()
 	c.stopGrants() // before endGrants looks for those that there are
 	c.beginClose(ErrClosed)
 	<-c.closed
@@ -212,10 +218,13 @@ func (c *Client) shutdown(s *session) error {
 		case <-c.tasks.Done():
 		case <-changed:
 		case <-time.After(s.Timeout() / 4):
+			c.hooks.log(slog.LevelWarn, "no time to delete all znodes; the rest is left to the end of the session",
+				"session", s.name(), "znodes", s.Load().Znodes)
 		}
 	}
 	known := s.IsEstablished() && !s.IsOver()
 	up, _ = s.Connected()
+	left := s.Load().Znodes
 	clean := s.Close(true, ErrClosed)
 	<-c.tasks.Done()
 	switch {
@@ -226,7 +235,7 @@ func (c *Client) shutdown(s *session) error {
 		return nil
 	}
 	err := fail("close", strings.Join(c.servers, ","),
-		zkconn.Errorf(ErrSessionNotClosed, "not connected: session %s is left to time out on the servers", s.name()))
+		zkconn.Errorf(ErrSessionNotClosed, "not connected: session %s is left to time out on the servers, with %d znodes", s.name(), left))
 	if up { // else "connection lost" was logged
 		c.hooks.log(slog.LevelWarn, "session not closed", "session", s.name(), "err", err)
 	}

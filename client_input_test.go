@@ -212,10 +212,12 @@ func TestB62AuthACLMeansTheUsersIDs(t *testing.T) {
 		l = held(t, r.ours(c, path).Lock)
 		_, err = l.Commit(ctx, OpCreate(path+"-data", nil, 0, zk.AuthACL(zk.PermAll)))
 		require.NoError(t, err)
-		for _, p := range []string{path, path + "-data"} {
+		alices := zk.DigestACL(zk.PermAll, "alice", "secret")
+		for p, want := range map[string][]zk.ACL{path: c.created, path + "-data": alices} {
 			acl, _, err := user.GetACL(p)
 			require.NoError(t, err)
-			require.Equal(t, zk.DigestACL(zk.PermAll, "alice", "secret"), acl)
+			require.Equal(t, want, acl)
+			require.Equal(t, alices[0].ID, acl[0].ID)
 		}
 		require.NoError(t, l.Release())
 		// Another session can use the znodes that this one has created.

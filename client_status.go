@@ -26,6 +26,13 @@ type Status struct {
 	// Since is when the Client was last connected or disconnected, by the local clock. The
 	// end of a session while disconnected does not change it.
 	Since time.Time
+	// Znodes is how many ephemeral znodes the session has, with those that are being created.
+	// It has as many locks, slots and calls that wait, and twice as many items that are taken.
+	// A znode of OpCreate that others delete counts until the session ends.
+	Znodes int
+	// ZnodeBytes is how large the paths of these znodes are, as they count for
+	// MaxZnodeBytes. A call that would exceed that returns ErrSessionFull.
+	ZnodeBytes, MaxZnodeBytes int
 }
 
 // Status returns what the Client knows now. It sends nothing and does not block. By the
@@ -46,6 +53,8 @@ func (c *Client) Status() Status {
 	status := Status{Connected: connected, Server: server, Since: since}
 	if s.IsEstablished() && !s.IsOver() {
 		status.Session, status.Timeout = s.ID(), s.Timeout()
+		load := s.Load()
+		status.Znodes, status.ZnodeBytes, status.MaxZnodeBytes = load.Znodes, load.Bytes, load.Bound
 	}
 	return status
 }

@@ -23,7 +23,7 @@ func TestStatusFollowsTheConnectionAndTheSession(t *testing.T) {
 		began := time.Now()
 		c := w.stranger(nil)
 		session := sessionID(c)
-		connected := Status{Connected: true, Server: w.srv.Addr(), Session: session, Timeout: 10 * time.Second, Since: began}
+		connected := Status{Connected: true, Server: w.srv.Addr(), Session: session, Timeout: 10 * time.Second, Since: began, MaxZnodeBytes: 943_717}
 		same := func(want Status) {
 			t.Helper()
 			require.Empty(t, w.requests(func() {
@@ -39,7 +39,7 @@ func TestStatusFollowsTheConnectionAndTheSession(t *testing.T) {
 
 		lostAt := time.Now()
 		w.away(c)
-		same(Status{Session: session, Timeout: 10 * time.Second, Since: lostAt})
+		same(Status{Session: session, Timeout: 10 * time.Second, Since: lostAt, MaxZnodeBytes: 943_717})
 		time.Sleep(time.Second)
 		w.back()
 		time.Sleep(time.Second)

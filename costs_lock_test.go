@@ -116,11 +116,11 @@ func TestContendedCycleTakesFiveRequestsHoweverManyWait(t *testing.T) {
 					granted <- l
 				})
 			}
-			require.Eventually(t, func() bool { return p.CountOf("getData") == 2*n && p.CountOf("setData") == n },
+			require.Eventually(t, func() bool { return p.CountOf("getData") == 2*n && p.CountOf(opACLProbe) == n },
 				30*time.Second, 5*time.Millisecond)
 			require.Equal(t, map[string]int{
 				opJoin: n, "getChildren2": n, "getData": 2 * n,
-				"setData": n, // whether the server enforces ACLs, once a session
+				opACLProbe: n, // whether the server enforces ACLs, once a session
 			}, p.Count(), "to join and wait")
 
 			p.Reset()

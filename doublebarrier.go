@@ -153,6 +153,9 @@ func (d *DoubleBarrier) enter(ctx context.Context) (*Visit, error) {
 // join creates a member. The path must hold this library's marker: each join and each
 // opening write it, so an unchanged version tells that nobody has come.
 func (d *DoubleBarrier) join(ctx context.Context, s *session) (*place, error) {
+	if err := d.line.checkRoom(s, memberKindOf(d.n)); err != nil {
+		return nil, err
+	}
 	state, err := d.line.ensure(ctx, s)
 	if err != nil {
 		return nil, err
@@ -252,8 +255,9 @@ func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
 				return since, err
 			}
 		}
-		ready := &zk.CreateRequest{Path: d.ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, c.identity), Acl: c.acl}
-		nobodyCame := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.marker(), Version: path.Version}
+		acl, _ := p.bears.list(p.s)
+		ready := &zk.CreateRequest{Path: d.ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, c.identity), Acl: acl}
+		nobodyCame := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.record(p.bears.seal, ""), Version: path.Version}
 		ops := []any{ready, nobodyCame}
 		if older {
 			ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: d.ready(), Version: -1}))
@@ -261,6 +265,7 @@ func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
 		rs, failed, err := p.s.Multi(ctx, ops...)
 		switch {
 		case err == nil:
+			d.line.noteWritten(p.bears, rs.Stat(nobodyCame))
 			return rs.Stat(nobodyCame).Mzxid, nil // of the same transaction
 		case zkconn.Transient(err),
 			failed == ops[0] && (errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)),
@@ -276,8 +281,11 @@ func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
 // would have written the path's data. The channel is closed when that is done.
 func (d *DoubleBarrier) depart(p *place) <-chan struct{} {
 	return d.line.c.background(d.line.path, func() {
-		path := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.marker(), Version: -1}
+		path := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.record(p.bears.seal, ""), Version: -1}
 		rs, _, err := p.s.Multi(p.s.Lifetime(), &zk.DeleteRequest{Path: p.path, Version: -1}, path)
+		if err == nil {
+			d.line.noteWritten(p.bears, rs.Stat(path))
+		}
 		switch {
 		case err != nil:
 			p.leave(false)

@@ -151,11 +151,15 @@ func (v *Visit) nextToLeave(ctx context.Context, s *session, p *place) (*zkconn.
 	case isContextErr(ctx, err): // whatever the cause of ctx is
 		return nil, err
 	case errors.Is(err, zk.ErrNoNode):
+		p.s.NoteGone(p.path)
 		return nil, nil // no member, and no path any more
 	case err != nil:
 		return nil, err
 	}
 	own := slices.Contains(ms, p.name)
+	if !own { // by an attempt whose reply was lost, or by somebody else
+		p.s.NoteGone(p.path)
+	}
 	if own && v.removed != nil { // by an earlier Leave, or about to be
 		if err := v.remove(ctx, p); err != nil {
 			return nil, err

@@ -51,13 +51,13 @@ func (l *line) enterAsLeader(ctx context.Context, k kind, value []byte) (g *gran
 // leader's znode is deleted with the place.
 func newCandidate(p *place) *candidate {
 	c := &candidate{place: p, leader: p.line.abs() + leaderName}
-	p.release = c.giveUp
+	p.release, p.deletes = c.giveUp, c.leaveOps
 	return c
 }
 
 // createOps create the leader's znode. The Stat of set tells its czxid.
 func (c *candidate) createOps(value []byte) (create *zk.CreateRequest, set *zk.SetDataRequest) {
-	create = &zk.CreateRequest{Path: c.leader, Acl: c.s.OwnedIfPossible(c.line.c.acl), Flags: zk.FlagEphemeral}
+	create = &zk.CreateRequest{Path: c.leader, Acl: c.bears.written(c.s), Flags: zk.FlagEphemeral}
 	return create, &zk.SetDataRequest{Path: c.leader, Data: value, Version: 0}
 }
 
@@ -80,7 +80,7 @@ func (c *candidate) create(ctx context.Context, value []byte) error {
 			if replaced, err = c.replaceOps(ctx); err != nil {
 				return err
 			}
-		case failed == any(set) && errors.Is(err, zk.ErrNoAuth) && c.s.OwnerID() != "":
+		case failed == any(set) && errors.Is(err, zk.ErrNoAuth) && c.s.IsOwner():
 			c.s.OwnWriteFailed(err)
 		case len(replaced) > 0 && failed == replaced[0] && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)):
 			replaced = nil
@@ -136,6 +136,7 @@ func (c *candidate) deleteOps() ([]any, error) {
 		return []any{&zk.DeleteRequest{Path: c.leader, Version: -1}}, nil
 	}
 	stat, err := c.s.Exists(c.s.Lifetime(), c.leader)
+	c.s.noteSeen(c.leader, stat, err)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && !c.owns(stat):
 		return nil, nil
@@ -170,6 +171,7 @@ func (c *candidate) withdrawOnce() error {
 	ctx, done := c.line.c.bind(c.s.Lifetime())
 	defer done()
 	w, err := c.s.WatchChildren(ctx, c.leader)
+	c.s.noteWatched(c.leader, w, err)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && !c.owns(&w.Stat):
 		return nil
@@ -216,6 +218,7 @@ func (c *candidate) watchLeader(g *grant) {
 	}
 	for {
 		w, err := c.s.WatchChildren(c.s.Lifetime(), c.leader)
+		c.s.noteWatched(c.leader, w, err)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && w.Stat.Czxid != c.czxid:
 			c.leaderGone.Store(true)
@@ -234,12 +237,11 @@ func (c *candidate) watchLeader(g *grant) {
 
 // checkLeaderValue refuses a value that no request has room for.
 func (l *line) checkLeaderValue(value []byte) error {
-	const owner = 128 // for what OwnedIfPossible adds
 	path := l.abs() + leaderName
-	n := owner + zkconn.MultiSize([]any{
-		&zk.CheckVersionRequest{Path: l.abs() + "/_c_" + newUUID() + "-" + string(kindLock) + "0123456789"},
+	n := zkconn.MultiSize([]any{
+		&zk.CheckVersionRequest{Path: l.abs() + "/_c_" + newUUID(true) + "-" + string(kindLock) + "0123456789"},
 		&zk.DeleteRequest{Path: path},
-		&zk.CreateRequest{Path: path, Acl: l.c.acl},
+		&zk.CreateRequest{Path: path, Acl: l.c.created},
 		&zk.SetDataRequest{Path: path, Data: value},
 	})
 	if n > jute.MaxFrame {

@@ -68,6 +68,17 @@ var (
 	// ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes),
 	// and for an item above QueueOptions.MaxItemBytes. It was not sent.
 	ErrTooLarge = zkconn.ErrTooLarge
+	// ErrSessionFull is returned by a call whose znodes would make the Client's session too
+	// large. Nothing was written. Every lock that is held or waited for, every slot, every item
+	// that is taken, and every ephemeral znode of OpCreate adds its path to the transaction
+	// that ends the session. If that became larger than jute.maxbuffer, no server could read it:
+	// when the session expired, the whole ensemble would go down for good (ZOOKEEPER-4306).
+	// So the paths may have 9/10 of that (see Options.MaxBuffer): about 10,000 locks with paths
+	// of 20 to 40 bytes. Release, Ack and all else that gives back what is held never fail by
+	// it. Use another Client for some of the locks, let fewer calls wait, or use KeepFor,
+	// with which calls of one Client wait in one place. Client.Status tells how full the
+	// session is.
+	ErrSessionFull = zkconn.ErrSessionFull
 	// ErrQuotaExceeded is returned if the servers refuse a write because of a quota.
 	ErrQuotaExceeded = zkconn.ErrQuotaExceeded
 	// ErrContended is returned if other clients have undone what a call needs, again

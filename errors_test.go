@@ -83,7 +83,7 @@ func TestErrorsOfTheAPICanBeMatched(t *testing.T) {
 		}},
 		{"a queue of another layout", ErrPathInUse, func(t *testing.T, w *world, c *Client) error {
 			harness.MakeParents(t, w.bare(), "/other/s")
-			_, err := w.bare().Set("/other/s", []byte("zkrecipes/9 queue"), -1)
+			_, err := w.insider().Set("/other/s", []byte("zkrecipes/9 queue"), -1)
 			require.NoError(t, err)
 			_, err = NewQueue(c, "/other", nil).Put(t.Context(), nil)
 			return err

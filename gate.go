@@ -37,8 +37,8 @@ func (g *Gate) Path() string { return g.self().path() }
 //
 // Cost: one request and one commit, and one more of each for each missing parent.
 func (g *Gate) Shut(ctx context.Context) error {
-	return g.turn(ctx, "shut", zk.ErrNodeExists, func(c *Client, path string) any {
-		return &zk.CreateRequest{Path: path, Data: []byte(c.identity), Acl: c.acl}
+	return g.turn(ctx, "shut", zk.ErrNodeExists, func(s *session, path string) any {
+		return &zk.CreateRequest{Path: path, Data: []byte(s.c.identity), Acl: s.ACL()}
 	})
 }
 
@@ -51,7 +51,7 @@ func (g *Gate) Shut(ctx context.Context) error {
 //
 // Cost: one request and one commit.
 func (g *Gate) Open(ctx context.Context) error {
-	return g.turn(ctx, "open", zk.ErrNoNode, func(_ *Client, path string) any {
+	return g.turn(ctx, "open", zk.ErrNoNode, func(_ *session, path string) any {
 		return &zk.DeleteRequest{Path: path, Version: -1}
 	})
 }
@@ -59,7 +59,7 @@ func (g *Gate) Open(ctx context.Context) error {
 // turn repeats a write until its outcome is known, in the next session too, because
 // what it writes belongs to no session. is is the error of the server if there is
 // nothing to do.
-func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Client, path string) any) error {
+func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *session, path string) any) error {
 	r := g.self()
 	if err := r.check(ctx); err != nil {
 		return fail(op, r.path(), err)
@@ -76,7 +76,7 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Clie
 		s, err := r.c.live(ctx)
 		var t *zkconn.Transaction
 		if err == nil {
-			t, err = s.Begin(ctx, write(r.c, path))
+			t, err = s.Begin(ctx, write(s, path))
 		}
 		if err == nil {
 			if _, _, err = t.Wait(ctx); !errors.Is(err, zkconn.ErrNotSent) {
@@ -90,7 +90,7 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(c *Clie
 		case errors.Is(err, is):
 			return nil
 		case errors.Is(err, zk.ErrNoNode) && zkconn.Parent(path) != "":
-			err = s.CreateContainer(ctx, zkconn.Parent(path), nil, r.c.acl)
+			err = s.CreateContainer(ctx, zkconn.Parent(path), nil)
 			tries++
 			if err == nil || errors.Is(err, zk.ErrNodeExists) {
 				continue

@@ -135,7 +135,7 @@ func TestA22SpuriousWakeUpsOpenNoGate(t *testing.T) {
 			require.True(t, waits.Waiting())
 		}
 		// An event that is not spurious but opens nothing: an operator writes into the gate.
-		_, err := w.bare().Set("/gate", []byte("note"), -1)
+		_, err := w.insider().Set("/gate", []byte("note"), -1)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.True(t, waits.Waiting())

@@ -149,26 +149,34 @@ func (g *grant) awaitChange(ctx context.Context) error {
 
 // end ends the grant for that cause, unless it has ended already.
 func (g *grant) end(cause error) {
+	if g.endHeld(cause) {
+		g.leaveLater()
+	}
+}
+
+// endHeld is like end but does not delete the place: the caller has to, if it returns true.
+func (g *grant) endHeld(cause error) (leave bool) {
 	g.mu.Lock()
 	handles, ok := g.markEnded(cause)
 	changing := g.changing != nil
 	g.mu.Unlock()
 	if !ok {
-		return
+		return false
 	}
 	g.announceEnd(cause, handles)
-	if !changing { // else the change does it: it knows which place there is
-		g.leaveLater()
-	}
+	return !changing // else the change deletes it: it knows which place there is
 }
 
 // leaveLater deletes the place of a grant that has ended, in the background. The
 // successor gets a signal that it is next only if the place was held for certain until
 // now, so not if the grant was lost.
 func (g *grant) leaveLater() {
-	p, signal := g.place(), !errors.Is(g.err, ErrLost)
-	p.leaveLater(signal)
+	d := g.departure()
+	d.place.leaveLater(d.signal)
 }
+
+// departure is how the place of a grant that has ended is deleted.
+func (g *grant) departure() departure { return departure{g.place(), !errors.Is(g.err, ErrLost)} }
 
 // markEnded marks the grant as ended, tells the Trace, and takes the handles. ok is false
 // if it had ended before. g.mu must be held. A caller that gets true must call

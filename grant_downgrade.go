@@ -113,13 +113,12 @@ func (g *grant) move(next *place) error {
 // outcome cannot be found out.
 func (p *place) replace(next *place) error {
 	for again := false; ; again = true {
-		create := &zk.CreateRequest{
-			Path: next.path, Data: []byte(p.line.c.identity),
-			Acl: p.s.OwnedACL(p.line.c.acl), Flags: zk.FlagEphemeral,
-		}
+		acl, _ := p.bears.list(p.s)
+		create := &zk.CreateRequest{Path: next.path, Data: []byte(p.line.c.identity), Acl: acl, Flags: zk.FlagEphemeral}
 		_, failed, err := p.s.Multi(p.s.Lifetime(), create, &zk.DeleteRequest{Path: p.path, Version: -1})
 		switch {
 		case failed == any(create) && again && errors.Is(err, zk.ErrNodeExists):
+			p.s.NoteGone(p.path)
 			return nil
 		case zkconn.Transient(err):
 			continue
@@ -133,6 +132,7 @@ func (p *place) replace(next *place) error {
 		_, _, check := p.s.Multi(p.s.Lifetime(), &zk.CheckVersionRequest{Path: next.path, Version: -1})
 		switch {
 		case check == nil:
+			p.s.NoteGone(p.path)
 			return nil
 		case errors.Is(check, zk.ErrNoNode):
 			return err

@@ -140,6 +140,9 @@ func sessionID(c *Client) int64 {
 	return s.ID()
 }
 
+// insider returns a connection that may write what clients without Options.Auth create.
+func (w *world) insider() *zk.Conn { return insider(w.t, w.bare()) }
+
 // bare returns a bare go-zookeeper Conn.
 func (w *world) bare() *zk.Conn { return harness.RawVia(w.t, w.srv.Dial, w.srv.Addr()) }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // nothing is a function for Do.
@@ -86,7 +88,16 @@ func askOnce(t testing.TB, c *Client) {
 	t.Helper()
 	s, err := c.live(harness.Within(t, 20*time.Second))
 	require.NoError(t, err)
-	s.EnforcesACLs(harness.Within(t, 20*time.Second))
+	s.EnforcesACLs(harness.Within(t, 20*time.Second), "/")
+}
+
+// insider makes conn a member of the library: it may write what clients without
+// Options.Auth create, and nobody else may.
+func insider(t testing.TB, conn *zk.Conn) *zk.Conn {
+	t.Helper()
+	identity := zkconn.Identity(wire.Credential{})
+	require.NoError(t, conn.AddAuth(identity.Scheme, identity.Auth))
+	return conn
 }
 
 // idle reports whether no request is in flight.

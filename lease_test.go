@@ -64,7 +64,7 @@ func TestB69ReadsAnsweredAfterTheEndOfTheLeaseReturnItsError(t *testing.T) {
 			t.Run(read.op+", "+end.name, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					harness.MakeParents(t, w.bare(), "/data/child")
-					_, err := w.bare().Set("/data", []byte("old"), -1)
+					_, err := w.insider().Set("/data", []byte("old"), -1)
 					require.NoError(t, err)
 					c := w.client(nil)
 					l := lockOn(t, NewMutex(c, w.path))

@@ -62,29 +62,57 @@ func (l *line) abs() string { return l.c.abs(l.path) }
 
 // The marker is the data of a line. Each join writes it: the Stat in the reply says
 // in the same round trip whether the new place is alone.
+//
+//	zkrecipes/1 mutex acl=8c6976e5b5410415 _c_9240e114-11f0-8813-9264-6b34a5d90aed-lock-
 const (
 	markerLibrary = "zkrecipes/"
 	markerLayout  = markerLibrary + "1 "
 	queueMarker   = markerLayout + "queue" // of a queue's log, too
 )
 
-func (l *line) marker() []byte { return []byte(markerLayout + l.recipe) }
-
 // record is the marker with the name of the place whose join writes it, up to the
 // number. So whoever joins next knows its predecessor's name, see place.guess.
-func (l *line) record(name string) []byte {
-	return []byte(markerLayout + l.recipe + " " + name)
+func (l *line) record(seal, name string) []byte {
+	b := append([]byte(markerLayout), l.recipe...)
+	if seal != "" {
+		b = append(append(b, ' '), seal...)
+	}
+	if name != "" {
+		b = append(append(b, ' '), name...)
+	}
+	return b
+}
+
+// mark is what a marker says.
+type mark struct {
+	recipe string
+	seal   string // see sealOf; empty: none
+	name   string // see line.record; empty: none
+}
+
+// parseMark returns what the data of a line say. false: they are no marker.
+func (l *line) parseMark(data []byte) (m mark, ok bool) {
+	all, ok := strings.CutPrefix(string(data), markerLayout)
+	if !ok {
+		return mark{}, false
+	}
+	m.recipe = l.recipe // whose name may have a space in it
+	rest, ours := strings.CutPrefix(all+" ", m.recipe+" ")
+	if !ours {
+		m.recipe, rest, _ = strings.Cut(all, " ")
+	}
+	rest = strings.TrimSuffix(rest, " ")
+	if strings.HasPrefix(rest, sealPrefix) {
+		m.seal, rest, _ = strings.Cut(rest, " ")
+	}
+	m.name = rest
+	return m, true
 }
 
 // recorded returns the name in a line's data.
 func (l *line) recorded(data []byte) (name string, ok bool) {
-	return strings.CutPrefix(string(data), string(l.marker())+" ")
-}
-
-// marks reports whether data are the marker of this recipe's lines.
-func (l *line) marks(data []byte) bool {
-	rest, ok := bytes.CutPrefix(data, l.marker())
-	return ok && (len(rest) == 0 || rest[0] == ' ')
+	m, ok := l.parseMark(data)
+	return m.name, ok && m.recipe == l.recipe && m.name != ""
 }
 
 // accepts reports whether a line that was marked by that recipe can be used by this one. A
@@ -100,11 +128,10 @@ const recipeMutex = "mutex"
 // path, or a version of this library with another layout. Any other data are somebody's
 // own, or a marker that this recipe accepts.
 func (l *line) checkData(data []byte) error {
-	marked, ours := bytes.CutPrefix(data, []byte(markerLayout))
+	m, ours := l.parseMark(data)
 	switch {
 	case ours:
-		recipe, _, _ := strings.Cut(string(marked), " ")
-		if !l.marks(data) && !l.accepts(recipe) {
+		if !l.accepts(m.recipe) {
 			return zkconn.Errorf(ErrPathInUse, "this path is not of the recipe %q, but of another one: %.40q", l.recipe, data)
 		}
 	case !isKnownLayout(data):
@@ -162,14 +189,15 @@ type lineState struct {
 	// version is the version over which the next marker is written: -1 if a marker
 	// is there, else the version of the empty data that were read.
 	version int32
-	count   int  // of its children, when the client last looked; 0: not known
-	others  int  // children that are no places, when it last listed them
-	tail    kind // of the place that had joined last, then; empty: not known
+	lineACL
+	count  int  // of its children, when the client last looked; 0: not known
+	others int  // children that are no places, when it last listed them
+	tail   kind // of the place that had joined last, then; empty: not known
 	// brief: there was no place that the last guess named, so places stand too briefly for
 	// a guess, or they are another library's. A listing that shows the predecessor, of this
 	// library, ends that.
 	brief bool
-	used  time.Time
+	used  time.Time // by a join, or to prepare one
 }
 
 // tellsPredecessor reports whether the line's data probably tell a place of that kind its
@@ -184,29 +212,25 @@ const longLine = 4
 
 // idleLine is for how long the client relies on what it knows of a line that it does
 // not use. The servers delete idle containers, by default once a minute, and then
-// somebody else may use the path.
+// somebody else may use the path. Then the client deletes the line itself, see Client.tidy.
 const idleLine = 30 * time.Second
 
 // ensure returns what the client knows of the line. On the client's first use, and
 // when it has not used the line for idleLine, it reads the line, and creates it if it
 // does not exist. Then, and only then, the data tell that another recipe uses the path.
 func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
-	l.c.mu.Lock()
-	state, ok := l.c.lines[l.path]
-	if ok && l.accepts(state.recipe) && time.Since(state.used) < idleLine {
-		state.used = time.Now()
-		l.c.lines[l.path] = state
-		l.c.mu.Unlock()
+	state, ok, fresh := l.known()
+	if fresh {
 		return state, nil
 	}
-	l.c.mu.Unlock()
 	for range zkconn.MaxTries {
 		data, stat, err := s.Get(ctx, l.abs())
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			err := s.CreateContainer(ctx, l.abs(), l.marker(), l.c.acl)
+			seal := sealOf(s.ACL(), 0)
+			err := s.CreateContainer(ctx, l.abs(), l.record(seal, ""))
 			if err == nil {
-				return l.remember(lineState{version: -1}), nil
+				return l.remember(lineState{version: -1, lineACL: lineACL{seal: seal}}), nil
 			}
 			if errors.Is(err, zk.ErrNodeExists) {
 				continue
@@ -222,81 +246,131 @@ func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
 					return lineState{}, err
 				}
 			}
-			return lineState{version: stat.Version}, nil
+			state := lineState{version: stat.Version}
+			if state.lineACL, err = readACL(ctx, s, l.abs(), stat); errors.Is(err, zk.ErrNoNode) {
+				continue
+			}
+			return state, err
 		}
 		// A guest's data are its own: what it holds now says nothing of the recipe.
 		if err := l.checkData(data); err != nil && !(ok && state.guest && isSize(data)) {
 			return lineState{}, err
 		}
-		switch {
-		case bytes.HasPrefix(data, []byte(markerLayout)):
-			name, _ := l.recorded(data)
-			tail, _ := parsePlaceName(name+"0000000000", l.kinds)
-			return l.remember(lineState{version: -1, count: int(stat.NumChildren), others: state.others, tail: tail.kind}), nil
-		default:
-			return l.remember(lineState{guest: true}), nil
+		found := lineState{guest: true}
+		if m, ours := l.parseMark(data); ours {
+			tail, _ := parsePlaceName(m.name+"0000000000", l.kinds)
+			found = lineState{version: -1, count: int(stat.NumChildren), others: state.others, tail: tail.kind}
+			if found.lineACL, ours = sealed(s, m.seal, stat); ours {
+				l.c.containers.written(l.abs(), stat)
+				return l.remember(found), nil
+			}
+		}
+		switch found.lineACL, err = readACL(ctx, s, l.abs(), stat); {
+		case err == nil:
+			return l.remember(found), nil
+		case !errors.Is(err, zk.ErrNoNode):
+			return lineState{}, err
 		}
 	}
 	return lineState{}, zkconn.ErrContended
 }
 
-func (l *line) remember(state lineState) lineState {
-	l.c.mu.Lock()
-	defer l.c.mu.Unlock()
-	state.recipe, state.used = l.recipe, time.Now()
-	if len(l.c.lines) >= maxKnownLines {
-		for path := range l.c.lines { // any: it costs that line a read
-			delete(l.c.lines, path)
-			break
-		}
+// noteMarked remembers what a join has told that wrote the line's data over that state. The
+// Stat is the line's. It returns what is known now of the line's list.
+func (l *line) noteMarked(s *session, state lineState, stat *zk.Stat) lineACL {
+	bears := state.lineACL
+	switch {
+	case bears.czxid != 0 && bears.czxid != stat.Czxid, bears.aversion != stat.Aversion:
+		l.forget() // others have made it anew, or changed its list
+		return lineACL{acl: bears.acl}
+	case bears.czxid == 0 && bears.seal != "": // this client has created it
+		bears, _ = sealed(s, bears.seal, stat)
+		l.remember(lineState{version: -1, lineACL: bears})
+	case state.version != -1:
+		l.remember(lineState{version: -1, lineACL: bears})
 	}
-	l.c.lines[l.path] = state
+	l.noteWritten(bears, stat)
+	return bears
+}
+
+// noteWritten notes that this client has written the data of a line of that list, whose Stat
+// the reply returned.
+func (l *line) noteWritten(bears lineACL, stat *zk.Stat) {
+	if bears.seal != "" {
+		l.c.containers.written(l.abs(), stat)
+	} else {
+		l.c.containers.rewritten(l.abs(), stat)
+	}
+}
+
+// known returns what is known of the line. If it is fresh, it can be relied on, and the line
+// counts as used.
+func (l *line) known() (state lineState, ok, fresh bool) {
+	t := l.c.containers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.all[l.abs()]
+	if e == nil || e.line == nil {
+		return lineState{}, false, false
+	}
+	if fresh = l.accepts(e.line.recipe) && time.Since(e.line.used) < idleLine; fresh {
+		e.line.used = time.Now()
+		t.use(e)
+	}
+	return *e.line, true, fresh
+}
+
+func (l *line) remember(state lineState) lineState {
+	t := l.c.containers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state.recipe, state.used = l.recipe, time.Now()
+	e := t.get(l.abs())
+	e.line = &state
+	if state.guest {
+		e.czxid = 0
+	}
+	t.use(e)
 	return state
 }
 
-// noteCount remembers how many children the line has, if anything is known of it.
-func (l *line) noteCount(n int) {
-	l.c.mu.Lock()
-	defer l.c.mu.Unlock()
-	if state, ok := l.c.lines[l.path]; ok && state.count != n {
-		state.count = n
-		l.c.lines[l.path] = state
+// note changes what is known of the line, if anything is.
+func (l *line) note(change func(*lineState)) {
+	t := l.c.containers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.all[l.abs()]; e != nil && e.line != nil {
+		change(e.line)
 	}
 }
+
+// noteCount remembers how many children the line has.
+func (l *line) noteCount(n int) { l.note(func(s *lineState) { s.count = n }) }
 
 // noteChildren is noteCount for a client that has listed the children: it can tell how many
 // of them are places.
 func (l *line) noteChildren(n, places int) {
-	l.c.mu.Lock()
-	defer l.c.mu.Unlock()
-	if state, ok := l.c.lines[l.path]; ok {
-		state.count, state.others = n, n-places
-		l.c.lines[l.path] = state
-	}
+	l.note(func(s *lineState) { s.count, s.others = n, n-places })
 }
 
 // noteBrief remembers whether a guess is likely to fail.
-func (l *line) noteBrief(brief bool) {
-	l.c.mu.Lock()
-	defer l.c.mu.Unlock()
-	if state, ok := l.c.lines[l.path]; ok && state.brief != brief {
-		state.brief = brief
-		l.c.lines[l.path] = state
-	}
-}
+func (l *line) noteBrief(brief bool) { l.note(func(s *lineState) { s.brief = brief }) }
 
 // noteTail remembers the kind of a place that joined right before one of this client.
-func (l *line) noteTail(k kind) {
-	l.c.mu.Lock()
-	defer l.c.mu.Unlock()
-	if state, ok := l.c.lines[l.path]; ok && state.tail != k {
-		state.tail = k
-		l.c.lines[l.path] = state
-	}
-}
+func (l *line) noteTail(k kind) { l.note(func(s *lineState) { s.tail = k }) }
 
+// forget is for a line that has gone, or is not what it was known to be.
 func (l *line) forget() {
-	l.c.mu.Lock()
-	defer l.c.mu.Unlock()
-	delete(l.c.lines, l.path)
+	t := l.c.containers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.all[l.abs()]
+	switch {
+	case e == nil:
+	case e.below == 0:
+		t.remove(e)
+	default:
+		e.line, e.czxid = nil, 0
+		t.use(e)
+	}
 }

@@ -145,7 +145,7 @@ func TestB48ADataNodeServesAsALineAndKeepsItsData(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		path := harness.NewPath(t)
 		harness.MakeParents(t, r.raw, path)
-		stat, err := r.raw.Set(path, []byte(`{"mine": true}`), -1)
+		stat, err := insider(t, r.raw).Set(path, []byte(`{"mine": true}`), -1)
 		require.NoError(t, err)
 		m, other := r.ours(r.c, path), r.theirs(dial(t, nil), path)
 		var wg sync.WaitGroup
@@ -185,7 +185,7 @@ func TestB64DataSetBetweenTheFirstReadAndTheFirstJoinIsKept(t *testing.T) {
 		rule := r.p.On(opJoin, 1, harness.Hold)
 		a := later(t, r.ours(r.c, path).Lock)
 		r.p.Await(rule)
-		_, err := r.raw.Set(path, []byte("mine"), 0)
+		_, err := insider(t, r.raw).Set(path, []byte("mine"), 0)
 		require.NoError(t, err)
 		rule.Release()
 		l := a.Get()
@@ -212,9 +212,7 @@ func TestB40MutexRefusesTheLineOfAnRWLock(t *testing.T) {
 
 func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 	r := newRig(t, nil)
-	state := r.c.lines[r.path]
-	state.used = time.Now().Add(-idleLine)
-	r.c.lines[r.path] = state
+	r.m.line.note(func(s *lineState) { s.used = time.Now().Add(-idleLine) })
 	require.NoError(t, r.raw.Delete(r.path, -1)) // reaped, and now somebody else's znode
 	_, err := r.raw.Create(r.path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)

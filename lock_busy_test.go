@@ -58,7 +58,7 @@ func paced(t *testing.T, plan *zktest.Plan) {
 }
 
 func TestB37RequestsOnTheWayToAGrantAreRetriedOnABusyServer(t *testing.T) {
-	for _, op := range []string{opJoin, "getChildren2", "getData", "setData"} { // setData: does the server enforce ACLs
+	for _, op := range []string{opJoin, "getChildren2", "getData", opACLProbe} {
 		t.Run(op, func(t *testing.T) {
 			onBusy(t, func(t *testing.T, w *sideWorld, answer zktest.Fault) {
 				c, other := w.client(nil), w.client(nil)
@@ -71,7 +71,7 @@ func TestB37RequestsOnTheWayToAGrantAreRetriedOnABusyServer(t *testing.T) {
 				time.Sleep(time.Second)
 				require.True(t, a.Waiting())
 				require.Len(t, w.line(), 2, "one place for each client")
-				if op == "setData" && !w.signalled() {
+				if op == opACLProbe && !w.signalled() {
 					require.Zero(t, w.plan.Fired()["answer before"]+w.plan.Fired()["answer after"], "no client sends it")
 				} else {
 					paced(t, w.plan)
@@ -215,7 +215,7 @@ func TestB37ReadsUnderALeaseAreRetriedOnABusyServer(t *testing.T) {
 		w.plan.Add(answer)
 		data, _, err := l.Get(t.Context(), w.path)
 		require.NoError(t, err)
-		require.True(t, bytes.HasPrefix(data, lineOf(w.ours(w.stranger(nil), w.path)).marker()), "%q", data)
+		require.True(t, bytes.HasPrefix(data, lineOf(w.ours(w.stranger(nil), w.path)).record("", "")), "%q", data)
 		names, _, err := l.Children(t.Context(), w.path)
 		require.NoError(t, err)
 		require.Len(t, names, 1)

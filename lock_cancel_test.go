@@ -197,7 +197,9 @@ func TestAContextsEndIsReportedWhateverHappensToTheConnection(t *testing.T) {
 
 func TestA12TimedOutLocksOfEachSideLeaveNothing(t *testing.T) {
 	const tries = 10_000
-	eachSide(t, func(t *testing.T, r *sideRig) {
+	// On a busy machine thousands of places can be on their way out at the same time.
+	opts := &Options{MaxBuffer: 16 << 20}
+	test := func(t *testing.T, r *sideRig) {
 		ctx := harness.Within(t, time.Minute)
 		l := held(t, r.rival.Lock)
 		turns := make(chan struct{}, tries)
@@ -228,11 +230,15 @@ func TestA12TimedOutLocksOfEachSideLeaveNothing(t *testing.T) {
 		r.watchesLeft(1) // on the holder's place
 		s, _ := r.c.session()
 		require.Empty(t, s.unresolved)
-		require.Len(t, r.c.lines, 1)
+		require.LessOrEqual(t, len(r.c.containers.all), 4, "the line and those of its parents that this client has created")
 		require.NoError(t, l.Release())
 		r.watchesLeft(0)
 		require.NoError(t, r.m.Do(ctx, nothing))
-	})
+		require.Zero(t, r.c.Status().ZnodeBytes)
+	}
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) { test(t, side.rig(t, opts)) })
+	}
 }
 
 func TestA16ACancelledWaiterInAMixedLineBlocksNobody(t *testing.T) {

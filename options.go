@@ -19,6 +19,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -36,9 +37,13 @@ type Options struct {
 	// Identity is the data of every place in a line, and is returned by Contenders.
 	// Default host:pid.
 	Identity string
-	// ACL is the ACL of the lines and parents that the client creates. Default:
-	// open to the world or, if Auth is set, all rights to Auth's digest ids.
-	// Entries of the scheme "auth" (zk.AuthACL) are replaced by the ids of Auth.
+	// ACL says who may use what the client creates. Default: the world or, if Auth is set,
+	// Auth's digest ids. Entries of the scheme "auth" (zk.AuthACL) are replaced by the ids
+	// of Auth. The znodes of recipes give those whom ACL names these rights, except to
+	// write: only this library may. It does so by an identity that is derived from Auth
+	// or, without Auth, is a constant. If ACL lets others create whose ids are not those
+	// of Auth, all whom it names may write, and a waiter costs one request more. An
+	// OpCreate without an ACL of its own gets ACL as it is.
 	ACL []zk.ACL
 	// Auth is presented on every connection, before anything else.
 	Auth []Auth
@@ -49,6 +54,9 @@ type Options struct {
 	// that would create znodes for Auth's digest ids return an error that names this
 	// option. Without Auth everything works, but waiters are not notified directly.
 	DigestAlgorithm crypto.Hash
+	// MaxBuffer is the servers' jute.maxbuffer, in bytes. Set it if theirs is not the default,
+	// which is 1,048,575. It bounds what one session may hold: see ErrSessionFull.
+	MaxBuffer int
 	// TLS, if set, is used for every connection. Server names are verified against
 	// those given to Dial unless ServerName is set.
 	TLS *tls.Config
@@ -81,6 +89,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		prefix:     opts.Prefix,
 		identity:   opts.Identity,
 		digest:     opts.DigestAlgorithm,
+		maxBuffer:  opts.MaxBuffer,
 		tls:        opts.TLS,
 		dialer:     opts.Dialer,
 		lastNumber: tuning.LastNumber(ctx, maxNumber),
@@ -89,7 +98,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		began:      time.Now(),
 		closed:     make(chan struct{}),
 		changed:    make(chan struct{}),
-		lines:      map[string]lineState{},
+		containers: newContainers(tuning.IdleLine(ctx, idleLine)),
 		abandoned:  map[string]map[chan struct{}]struct{}{},
 		waits:      map[string]int{},
 		leavers:    map[string]map[*leaver]struct{}{},
@@ -97,6 +106,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		turns:      map[string]*turns{},
 		leading:    map[string]*leadTurn{},
 	}
+	c.containers.begin = func() { c.tasks.Start(c.tidy) }
 	var err error
 	if c.servers, err = parseServers(servers); err != nil {
 		return nil, err
@@ -108,6 +118,11 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	c.auth = func() []Auth { return auth }
 	if c.acl, err = clientACL(opts.ACL, auth, c.digest); err != nil {
 		return nil, err
+	}
+	writers, owned := writersOf(c.acl, auth, c.digest)
+	c.writers, c.owned = func() []wire.Credential { return writers }, owned
+	if c.created = c.acl; owned {
+		c.created = zkconn.OwnedACL(c.acl, c.digest, writers)
 	}
 	c.setDefaults()
 	c.hooks.logger = opts.Logger
@@ -137,6 +152,9 @@ func (o *Options) check() error {
 		if err := zkconn.CheckPath(o.Prefix); err != nil {
 			return fmt.Errorf("Options.Prefix %q: %w", o.Prefix, err)
 		}
+	}
+	if o.MaxBuffer < 0 {
+		return fmt.Errorf("Options.MaxBuffer is %d", o.MaxBuffer)
 	}
 	for i, a := range o.Auth {
 		if a.Scheme == "" {

@@ -92,21 +92,27 @@ func (m placeName) sharesWith(other placeName) bool {
 }
 
 // signals reports whether the holder of such a place changes its data when it
-// leaves. Holders of this library's exclusive places do. Their uuid is of version
-// 8, and Curator's is of version 4.
+// leaves. Holders of this library's exclusive places do, where only the library may write
+// to the place. The uuid is of version 8 then, and Curator's is of version 4.
 func (m placeName) signals() bool {
 	return (m.kind == kindLock || m.kind == kindWrite) && len(m.uuid) == 36 && m.uuid[14] == '8'
 }
 
-// ours reports whether the place is one of this library's, exclusive or not.
+// ours reports whether the place is one of this library's, exclusive or not, in a line of
+// this library's.
 func (m placeName) ours() bool { return len(m.uuid) == 36 && m.uuid[14] == '8' }
 
-// newUUID returns a random uuid of version 8 (RFC 9562), in the form that Curator
-// writes.
-func newUUID() string {
+// newUUID returns a random uuid (RFC 9562), in the form that Curator writes. It is of
+// version 8 for a place that only this library may write, see signals, and else of
+// version 4, as Curator's.
+func newUUID(owned bool) string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
-	b[6] = b[6]&0x0f | 0x80
+	version := byte(0x40)
+	if owned {
+		version = 0x80
+	}
+	b[6] = b[6]&0x0f | version
 	b[8] = b[8]&0x3f | 0x80
 	s := make([]byte, 0, 36)
 	for i, part := range [][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {

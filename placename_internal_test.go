@@ -14,7 +14,7 @@ func TestOurNamesSortForCuratorAsForUs(t *testing.T) {
 	numbers := []int32{0, 1, 9, 10, 99, 1_000_000_000, 2_147_000_000}
 	var names []string
 	for _, n := range numbers {
-		names = append(names, fmt.Sprintf("_c_%s-lock-%010d", newUUID(), n))
+		names = append(names, fmt.Sprintf("_c_%s-lock-%010d", newUUID(true), n))
 	}
 	slices.SortFunc(names, func(a, b string) int {
 		return strings.Compare(a[strings.LastIndex(a, "lock-")+5:], b[strings.LastIndex(b, "lock-")+5:])

@@ -171,7 +171,11 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 			parts.receipt.Unused()
 		}
 	}
-	return a.refused(ctx, parts, x, failed, err)
+	done, again, err = a.refused(ctx, parts, x, failed, err)
+	if parts.next != nil && !done && !errors.Is(err, ErrUncertain) { // nor by an attempt before
+		a.it.claim.s.NoteGone(parts.next.create.Path)
+	}
+	return done, again, err
 }
 
 // begin returns the transaction, with an alternative for each segment that the items may
@@ -204,7 +208,7 @@ func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) 
 		}
 	}
 	if len(a.ops) > 0 || a.puts != nil && a.puts.once {
-		if parts.receipt, err = c.queue().Receipt(ctx); err != nil {
+		if parts.receipt, err = c.queue().SpareReceipt(ctx); err != nil {
 			return parts, err
 		}
 		parts.written = parts.receipt.Write(c.name)
@@ -255,7 +259,7 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 		return false, true, nil
 	case repeatedAck:
 		if parts.next != nil { // an earlier attempt may have taken the place
-			(&lostJoin{a.rejoin, c.s, parts.next.uuid}).deleteLater()
+			(&lostJoin{a.rejoin, c.s, parts.next}).deleteLater()
 		}
 		return false, false, fmt.Errorf("%w: %w", ErrUncertain, err)
 	}

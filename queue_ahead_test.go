@@ -70,7 +70,7 @@ func TestReadAheadOfTheLineIsReadAgainIfSomebodyHasJoined(t *testing.T) {
 		line := w.path + "/line"
 		data, _, err := w.bare().Get(line)
 		require.NoError(t, err)
-		_, err = w.bare().Set(line, data, -1) // as a join does
+		_, err = w.insider().Set(line, data, -1) // as a join does
 		require.NoError(t, err)
 		took := w.requests(func() { it = takeOn(t, q) })
 		require.Equal(t, "3", string(it.Data))

@@ -91,7 +91,7 @@ func (q *Queue) newClaim(s *session, item string) *claim {
 		q:    q,
 		item: item,
 	}
-	c.release = c.giveBack
+	c.release, c.deletes = c.giveBack, c.deleteOps
 	return c
 }
 
@@ -105,10 +105,9 @@ func (c *claim) exclusion() string { return c.item + queuelog.ClaimName }
 // id returns the item's ID.
 func (c *claim) id() ItemID { return ItemID(c.name[:queuelog.IDLength]) }
 
-// createOps make the claim. Only its session may write the exclusion, see
-// sweepExclusion.
+// createOps make the claim.
 func (c *claim) createOps() (flag, exclusion *zk.CreateRequest) {
-	acl := c.s.OwnedACL(c.line.c.acl)
+	acl := c.s.ACL()
 	flag = &zk.CreateRequest{Path: c.path, Data: []byte(c.line.c.identity), Acl: acl, Flags: zk.FlagEphemeral}
 	exclusion = &zk.CreateRequest{Path: c.exclusion(), Data: []byte(c.name), Acl: acl, Flags: zk.FlagEphemeral}
 	return flag, exclusion
@@ -130,7 +129,7 @@ func (c *claim) ackOps(marks bool) ackOps {
 		o.item = []any{del(c.item)}
 		return o
 	}
-	acl := c.line.c.acl
+	acl := c.s.ACL()
 	o.item = []any{
 		&zk.CreateRequest{Path: c.exclusion(), Data: []byte("done"), Acl: acl},
 		&zk.CreateRequest{Path: c.item + queuelog.DoneName, Acl: acl},
@@ -202,6 +201,8 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 				a.giveBack(a.claims...)
 			}
 			return false, err
+		} else {
+			x.NoteDone()
 		}
 		a.read(ctx, readings)
 		return true, nil
@@ -220,7 +221,7 @@ func (a *claimTransaction) parts(signal bool) (parts claimParts) {
 	if a.check != nil {
 		parts.check = []any{a.check}
 	}
-	if first := a.claims[0]; signal && parts.leave.signal == nil && a.s.OwnerID() != "" {
+	if first := a.claims[0]; signal && parts.leave.signal == nil && a.s.IsOwner() {
 		parts.stamp = &zk.SetDataRequest{Path: first.path, Data: []byte(first.line.c.identity), Version: -1}
 	}
 	return parts
@@ -233,7 +234,7 @@ func (p *claimParts) stampOps() []any {
 	return []any{p.stamp}
 }
 
-// writesOwn reports whether it is a write of the session's own znode that has failed.
+// writesOwn reports whether it is a write of an own znode that has failed.
 func (p *claimParts) writesOwn(failed any) bool {
 	return failed != nil && (failed == any(p.stamp) || failed == any(p.leave.signal))
 }
@@ -396,29 +397,45 @@ func (c *claim) giveBack(_ bool, begin beginFunc) error {
 // ends.
 //
 // It must not delete another claim's, made since the znode was read because somebody has
-// deleted this one too. A claim of another session refuses the write, unless the servers
-// know no digests or enforce no ACLs. This session makes no claim meanwhile.
-func (c *claim) sweepExclusion() bool {
+// deleted this one, too. So it writes the znode first, as it is, and looks whose the reply
+// says it is: from then on the znode's version tells it from a new one. This session makes
+// no claim meanwhile.
+func (c *claim) sweepExclusion() (swept bool) {
 	ctx := c.s.Lifetime()
 	queue := c.queue()
 	if err := queue.claiming.Acquire(ctx, maxClaims); err != nil {
 		return false
 	}
 	defer queue.claiming.Release(maxClaims)
-	data, stat, err := c.s.Get(ctx, c.exclusion())
-	if err != nil || string(data) != c.name {
+	for {
+		data, stat, err := c.s.Get(ctx, c.exclusion())
+		c.s.noteSeen(c.exclusion(), stat, err)
+		if err != nil || !c.owns(stat, data) {
+			return swept
+		}
+		swept = true
+		write := &zk.SetDataRequest{Path: c.exclusion(), Data: data, Version: stat.Version}
+		rs, _, err := c.s.Multi(ctx, write)
+		switch {
+		case err == nil:
+			stat = rs.Stat(write)
+		case zkconn.Transient(err), errors.Is(err, zk.ErrBadVersion):
+			continue
+		} // else the servers refuse it, because they know no digests
+		if !c.owns(stat, data) {
+			return swept
+		}
+		_, _, err = c.s.Multi(ctx, &zk.DeleteRequest{Path: c.exclusion(), Version: stat.Version})
+		if !zkconn.Transient(err) && !errors.Is(err, zk.ErrBadVersion) {
+			return swept
+		}
+	}
+}
+
+// owns reports whether the exclusion with that Stat and those data is this claim's.
+func (c *claim) owns(stat *zk.Stat, data []byte) bool {
+	if stat.EphemeralOwner != c.s.ID() {
 		return false
 	}
-	ops := []any{&zk.DeleteRequest{Path: c.exclusion(), Version: stat.Version}}
-	if c.s.OwnerID() != "" {
-		ops = []any{
-			&zk.SetDataRequest{Path: c.exclusion(), Data: data, Version: stat.Version},
-			&zk.DeleteRequest{Path: c.exclusion(), Version: stat.Version + 1},
-		}
-	}
-	for {
-		if _, _, err := c.s.Multi(ctx, ops...); !zkconn.Transient(err) {
-			return true
-		}
-	}
+	return stat.Czxid == c.czxid || c.czxid == 0 && string(data) == c.name
 }

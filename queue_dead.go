@@ -215,7 +215,7 @@ func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err 
 			return false, nil
 		}
 		item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data}
-		err = q.putItems(ctx, []queuelog.Item{item}, r.ops()...)
+		err = q.putItems(ctx, []queuelog.Item{item}, r.ops(s)...)
 		refused := refusedOp{}
 		if !errors.As(err, &refused) {
 			return err == nil, err

@@ -120,7 +120,7 @@ func TestB86ServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		opts, log := logged()
 		q := NewQueue(w.stranger(opts), w.path, &QueueOptions{MaxAttempts: 1})
-		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoNode, Op: "multi(create,create)", Path: w.path + "-dead/s", Times: 3 * zkconn.MaxTries})
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoNode, Op: "multi(create,setData,create)", Path: w.path + "-dead/s", Times: 3 * zkconn.MaxTries})
 		bury(t, q, "x", "y")
 		require.Contains(t, log.String(), "item is not moved to the dead letters yet")
 		require.Empty(t, w.items())

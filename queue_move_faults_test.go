@@ -180,7 +180,7 @@ func TestB86OperatorActsAtAnyRequestOfAnAckPut(t *testing.T) {
 	for what, act := range acts {
 		t.Run(what, func(t *testing.T) {
 			atAnyRequest(t, func(t *testing.T, w *world, between func(call, act func())) {
-				q, conn := w.small(2, nil), w.bare()
+				q, conn := w.small(2, nil), w.insider()
 				to := next(q.c, 2, nil)
 				putOn(t, next(w.stranger(nil), 2, nil), "0", "1")
 				putOn(t, q, "x")

@@ -168,7 +168,7 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 			"put into /next: item of 2 bytes: QueueOptions.MaxItemBytes is 1": func() ([]ItemID, error) {
 				return it.AckPut(t.Context(), next(q.c, 9, &QueueOptions{MaxItemBytes: 1}), [][]byte{[]byte("yy")})
 			},
-			"put into /next: request of 2000301 bytes": func() ([]ItemID, error) { return it.AckPut(t.Context(), next(q.c, 9, nil), [][]byte{large}) },
+			"put into /next: request of 2000413 bytes": func() ([]ItemID, error) { return it.AckPut(t.Context(), next(q.c, 9, nil), [][]byte{large}) },
 		} {
 			requests := w.requests(func() {
 				ids, err := put()

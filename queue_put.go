@@ -155,7 +155,7 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 		sum += len(it.Data)
 	}
 	// More than there can be beside the data, so that most puts need not be measured.
-	op := len(q.abs()) + len(q.deadLetters()) + zkconn.CreateSize("", nil, q.c.acl) + 200
+	op := len(q.abs()) + len(q.deadLetters()) + zkconn.CreateSize("", nil, s.ACL()) + 200
 	segments := len(items)/int(q.segmentSize) + 1
 	if sum+(len(items)+2*segments+12)*op < jute.MaxFrame {
 		return nil
@@ -164,7 +164,7 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	receipt := log.LargestReceipt().Write(queuelog.NewID())
 	var leave exit
 	if q.opts.MaxLen > 0 {
-		p := &place{placeName: placeName{kind: kindLock}, line: q.producers, s: s, path: q.producers.abs() + "/_c_" + newUUID() + "-" + string(kindLock) + "0000000000"}
+		p := &place{placeName: placeName{kind: kindLock}, line: q.producers, s: s, path: q.producers.abs() + "/_c_" + newUUID(true) + "-" + string(kindLock) + "0000000000"}
 		leave = p.exitOps(true)
 	}
 	if n := zkconn.MultiSize(receipt, log.LargestAppend(items, q.segmentSize).Ops, leave.ops); n > jute.MaxFrame {

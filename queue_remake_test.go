@@ -75,7 +75,7 @@ func TestB86OperatorActsAtAnyRequestOfAConsumer(t *testing.T) {
 	for what, act := range acts {
 		t.Run(what, func(t *testing.T) {
 			atAnyRequest(t, func(t *testing.T, w *world, between func(call, act func())) {
-				q, other, conn := w.small(2, nil), w.small(2, nil), w.bare()
+				q, other, conn := w.small(2, nil), w.small(2, nil), w.insider()
 				putOn(t, q, "0")
 				it := takeOn(t, q)
 				putOn(t, q, "1")
@@ -115,7 +115,7 @@ func TestB86OperatorActsAtAnyRequestOfABoundedProducer(t *testing.T) {
 	for what, act := range acts {
 		t.Run(what, func(t *testing.T) {
 			atAnyRequest(t, func(t *testing.T, w *world, between func(call, act func())) {
-				q, other, conn := w.small(2, &QueueOptions{MaxLen: 4}), w.small(2, nil), w.bare()
+				q, other, conn := w.small(2, &QueueOptions{MaxLen: 4}), w.small(2, nil), w.insider()
 				putOn(t, other, "0", "1", "2", "3")
 				var a *harness.Call[ItemID]
 				between(func() { a = putLater(t, q, "last") }, func() { act(t, w, conn, other) })
@@ -135,7 +135,7 @@ func TestB86OperatorActsAtAnyRequestOfABoundedProducer(t *testing.T) {
 // request fails for ever.
 func TestB86SealedSegmentWhoseDataWereSetIsDeleted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		q, conn := w.small(2, nil), w.bare()
+		q, conn := w.small(2, nil), w.insider()
 		putOn(t, q, "0", "1", "2")
 		_, err := conn.Set(w.segment(0), []byte("note"), -1)
 		require.NoError(t, err)

@@ -128,7 +128,7 @@ func (q *Queue) remove(ctx context.Context, s *session, rs []*removal) (removed 
 		}
 		parts := make([][]any, len(rs))
 		for i, r := range rs {
-			parts[i] = r.ops()
+			parts[i] = r.ops(s)
 		}
 		_, failed, err := log.Transact(ctx, rs[0].item, ErrUncertain, slices.Concat(parts...))
 		if err == nil {
@@ -163,7 +163,7 @@ type removal struct {
 	stays error // ErrItemTaken or ErrItemGone if it was not removed
 }
 
-func (r *removal) ops() []any { return r.q.newClaim(nil, r.item).ackOps(r.marks).item }
+func (r *removal) ops(s *session) []any { return r.q.newClaim(s, r.item).ackOps(r.marks).item }
 
 // refused is called when one of the operations was refused, with its error. again: the
 // next attempt may be carried out. Otherwise there is an error, or stays is set.

@@ -113,6 +113,7 @@ type serving struct {
 	parked  chan struct{}  // as many as there are parked items, see park
 	all     sync.WaitGroup // the workers, endTakes and the parked items
 
+	full     atomic.Bool     // the session has no room for another item
 	handling context.Context // ends when the handlers have to
 	cutShort atomic.Bool     // it ended before a handler had returned
 }
@@ -173,7 +174,7 @@ func (s *serving) next(ctx context.Context) (*Item, error) {
 		return nil, zkconn.ContextErr(ctx)
 	}
 	ctx, traced := s.c.startAcquire(ctx, RecipeQueue, s.path, "serve")
-	items, err := s.takeN(ctx, 1)
+	items, err := s.takeWithRoom(ctx)
 	if err == nil && ctx.Err() != nil { // its claim was under way
 		s.giveBack(items[0])
 		err = zkconn.ContextErr(ctx)

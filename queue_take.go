@@ -95,7 +95,7 @@ func (t *turns) nobodyWaits(line *zkconn.Reading) *zk.CheckVersionRequest {
 // queuelog.ErrStale: nothing was claimed, because somebody was quicker.
 func (t *turns) claim(ctx context.Context, scan *scanner, items []string, p *place, check *zk.CheckVersionRequest) (done bool, err error) {
 	a := &claimTransaction{s: scan.s, p: p, check: check}
-	picked := t.pick(t.fitting(scan.s, items))
+	picked := t.pick(t.fitting(scan.s, items, p))
 	if len(picked) == 0 {
 		return false, nil
 	}
@@ -115,13 +115,18 @@ func (t *turns) claim(ctx context.Context, scan *scanner, items []string, p *pla
 	return true, nil
 }
 
-// fitting returns how many of the items one request has room to claim.
-func (t *turns) fitting(s *session, items []string) int {
-	acl, identity := s.OwnedACL(t.c.acl), []byte(t.c.identity)
+// fitting returns how many of the items one request, and the session, have room to claim. p
+// is the place that the claim deletes, or nil.
+func (t *turns) fitting(s *session, items []string, p *place) int {
+	acl, identity := s.ACL(), []byte(t.c.identity)
 	flag := items[0] + "." + queuelog.NewMark()
 	one := zkconn.CreateSize(flag, identity, acl) + zkconn.CreateSize(items[0]+queuelog.ClaimName, []byte(flag), acl) + 32
 	rest := len(identity) + 4*len(flag) + 1000 // what leaves the line, or checks it
-	return max(1, min(len(items), (jute.MaxFrame-rest)/one))
+	room := s.Room() / (zkconn.Weight(flag, false) + zkconn.Weight(items[0]+queuelog.ClaimName, false))
+	if p != nil {
+		room = (s.Room() + zkconn.Weight(p.path, false)) / (zkconn.Weight(flag, false) + zkconn.Weight(items[0]+queuelog.ClaimName, false))
+	}
+	return max(1, min(len(items), (jute.MaxFrame-rest)/one, room))
 }
 
 // deliver hands out the items of a claim. Those that were taken too often come last,

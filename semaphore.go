@@ -60,7 +60,7 @@ func NewSemaphore(c *Client, path string, n int) *Semaphore {
 	return &Semaphore{
 		n: n,
 		line: &line{
-			c: c, path: path + "/line", recipe: "semaphore", kinds: lockKinds, rejoins: true, writes: true,
+			c: c, path: path + semaphoreLine, recipe: "semaphore", kinds: lockKinds, rejoins: true, writes: true,
 			blocks: everyoneBlocks, foreign: isRWLockKind,
 		},
 		held: &line{c: c, path: path, recipe: "semaphore"},
@@ -191,7 +191,7 @@ func (x *Semaphore) checkCount(k int) error {
 		return fmt.Errorf("%d slots requested", k)
 	}
 	const other = 4096 // more than the transaction's other operations take, but for paths
-	slot := zkconn.CreateSize(x.slotPath(k, newUUID()), []byte(x.held.c.identity), x.held.c.acl) + 16
+	slot := zkconn.CreateSize(x.slotPath(k, newUUID(true)), []byte(x.held.c.identity), x.held.c.created) + 16
 	if size := min(k, jute.MaxFrame)*slot + 4*len(x.held.abs()) + other; size > jute.MaxFrame {
 		return zkconn.TooLarge(size)
 	}

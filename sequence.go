@@ -20,6 +20,7 @@ type place struct {
 	placeName
 	line      *line
 	s         *session
+	bears     lineACL       // the line
 	path      string        // absolute
 	czxid     int64         // of the znode; 0: not known yet
 	nth       int           // of the places that one transaction has created, if each gets a grant
@@ -34,6 +35,9 @@ type place struct {
 	// release, if set, deletes in place of remove: for places that are more than one
 	// znode.
 	release func(signal bool, begin beginFunc) error
+	// deletes, set with release, are the operations that delete all of it together with other
+	// places; nil where it must be deleted by itself.
+	deletes func(signal bool) []any
 	// others are paths of further znodes without which the place does not hold.
 	others []string
 }
@@ -120,6 +124,9 @@ func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (g *grant, er
 
 // tryInTurn is like inTurn in one session, but returns ErrLocked instead of waiting.
 func (l *line) tryInTurn(ctx context.Context, s *session, k kind, f func(*place) error) error {
+	if err := l.checkRoom(s, k); err != nil {
+		return err
+	}
 	ms, err := l.list(ctx, s)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
@@ -186,6 +193,9 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 	// The background work that this starts must be counted before Close waits for it.
 	l.c.tasks.Add()
 	defer l.c.tasks.Finish()
+	if err := l.checkRoom(s, k); err != nil {
+		return nil, err
+	}
 	for tries := 0; tries < zkconn.MaxTries; {
 		state, err := l.ensure(ctx, s)
 		if err == nil && state.guest && l.writes {
@@ -207,6 +217,11 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 		case p != nil:
 			return p, nil
 		case err == nil:
+		case e.mark != nil && failed == any(e.mark) && errors.Is(err, zk.ErrNoAuth) && e.owned:
+			if err := l.unmake(ctx, s, e.state.lineACL); err != nil {
+				return nil, err
+			}
+			tries++
 		case l.refused(e, failed, err):
 			tries++
 		case errors.Is(err, zkconn.ErrSessionOver):
@@ -229,6 +244,7 @@ type entry struct {
 	mark   *zk.SetDataRequest // the line; nil where its data are left alone
 	kind   kind
 	state  lineState
+	owned  bool            // nobody but this library may write the place
 	before *zkconn.Reading // of the line's data right before; nil: not read
 	served bool            // the transaction also grants what the place is for: it waits for nothing
 
@@ -236,17 +252,18 @@ type entry struct {
 }
 
 func (l *line) entry(s *session, k kind, state lineState) *entry {
-	e := &entry{uuid: newUUID(), kind: k, state: state}
+	acl, owned := state.list(s)
+	e := &entry{uuid: newUUID(owned), kind: k, state: state, owned: owned}
 	name := "_c_" + e.uuid + "-" + string(k)
 	e.create = &zk.CreateRequest{
 		Path:  l.abs() + "/" + name,
 		Data:  []byte(l.c.identity),
-		Acl:   s.OwnedACL(l.c.acl),
+		Acl:   acl,
 		Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}
 	e.both[0] = e.create
 	if !state.guest {
-		e.mark = &zk.SetDataRequest{Path: l.abs(), Data: l.record(name), Version: state.version}
+		e.mark = &zk.SetDataRequest{Path: l.abs(), Data: l.record(state.seal, name), Version: state.version}
 		e.both[1] = e.mark
 	}
 	return e
@@ -286,7 +303,7 @@ func (l *line) refused(e *entry, failed any, err error) bool {
 	marks := e.mark != nil && failed == any(e.mark)
 	switch {
 	case marks && errors.Is(err, zk.ErrNoAuth) && !l.writes:
-		l.remember(lineState{guest: true})
+		l.remember(lineState{guest: true, lineACL: e.state.lineACL})
 	case errors.Is(err, zk.ErrNoNode), marks && errors.Is(err, zk.ErrBadVersion):
 		l.forget()
 	default:
@@ -298,14 +315,12 @@ func (l *line) refused(e *entry, failed any, err error) bool {
 // entered makes the place of an entry that was carried out. The line's Stat tells
 // whether the place is alone.
 func (l *line) entered(ctx context.Context, s *session, e *entry, rs zkconn.Results) (*place, error) {
-	p, err := l.newPlace(ctx, s, l.nameIn(rs.Created(e.create)))
+	p, err := l.newPlace(ctx, s, e, l.nameIn(rs.Created(e.create)))
 	if err != nil || e.mark == nil {
 		return p, err
 	}
-	if e.state.version != -1 {
-		l.remember(lineState{version: -1})
-	}
 	stat := rs.Stat(e.mark) // of the transaction that created the place
+	p.bears = l.noteMarked(s, e.state, stat)
 	p.czxid, p.lineCzxid, p.lineCount = stat.Mzxid, stat.Czxid, int(stat.NumChildren)
 	p.first = p.lineCount == 1
 	l.noteCount(p.lineCount)
@@ -325,9 +340,9 @@ func (l *line) entered(ctx context.Context, s *session, e *entry, rs zkconn.Resu
 func (l *line) nameIn(path string) string { return path[len(l.abs())+1:] }
 
 // newPlace makes a place of a znode's name. A place beyond the limit is given up.
-func (l *line) newPlace(ctx context.Context, s *session, name string) (*place, error) {
+func (l *line) newPlace(ctx context.Context, s *session, e *entry, name string) (*place, error) {
 	m, ok := parsePlaceName(name, l.kinds)
-	p := &place{placeName: m, line: l, s: s, path: l.abs() + "/" + name, lineCount: -1}
+	p := &place{placeName: m, line: l, s: s, bears: e.state.lineACL, path: l.abs() + "/" + name, lineCount: -1}
 	if ok && !l.c.isBeyondLimit(m.number) {
 		return p, nil
 	}

@@ -200,7 +200,7 @@ func TestB87PlacesOfOtherLibrariesAreWaitedForAside(t *testing.T) {
 					foreign = "fedcba98765432100123456789abcdef__lock__"
 				}
 				c := w.client(nil)
-				conn := w.bare()
+				conn := w.insider()
 				join := func() string {
 					place, err := conn.Create(w.path+"/"+foreign, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 					require.NoError(t, err)

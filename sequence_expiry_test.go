@@ -99,10 +99,10 @@ func TestB11SignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 
 // The session expires at each request on the way to a grant.
 func TestB11ExpiryAtEachRequestOfAWaitIsNeverReportedHeld(t *testing.T) {
-	for _, op := range []string{opJoin, "getChildren2", "getData", "setData"} { // setData: does the server enforce ACLs
+	for _, op := range []string{opJoin, "getChildren2", "getData", opACLProbe} {
 		for _, after := range []bool{false, true} {
 			for _, side := range sides {
-				if op == "setData" && !side.signalled() {
+				if op == opACLProbe && !side.signalled() {
 					continue // no client sends it
 				}
 				t.Run(fmt.Sprintf("%s after=%v %s", op, after, side.name), func(t *testing.T) {

@@ -83,7 +83,7 @@ func TestAWaiterEvictedBetweenItsTwoWatchesIsGrantedNothing(t *testing.T) {
 					g := w.guesser()
 					holder := w.client(nil)
 					s, _ := g.c.session()
-					require.True(t, s.EnforcesACLs(t.Context())) // asked once a session
+					require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 					l := lockOn(t, NewMutex(holder, w.path))
 					w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Skip: 2, For: between})
 					a := w.lockLater(g.c)

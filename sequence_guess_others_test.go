@@ -51,7 +51,7 @@ func TestAClientBehindAnotherLibrarysPlacesStopsGuessing(t *testing.T) {
 		g, conn := w.guesser(), w.bare()
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
 		s, _ := g.c.session()
-		require.True(t, s.EnforcesACLs(t.Context())) // asked once a session
+		require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 		var others []string
 		var calls []*harness.Call[*Lease]
 		for i := range 4 {

@@ -57,7 +57,7 @@ func TestJoinOfALongLineTakesTwoRoundTripsAndNoList(t *testing.T) {
 				_, err := NewMutex(c, w.path).TryLock(t.Context())
 				require.ErrorIs(t, err, ErrLocked) // it has seen how long the line is
 				s, _ := c.session()
-				require.True(t, s.EnforcesACLs(t.Context())) // asked once a session
+				require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 
 				link.SetLatency(latency)
 				received, began := link.Received(), time.Now()
@@ -86,7 +86,7 @@ func TestJoinOfAShortLineTakesThreeRoundTrips(t *testing.T) {
 		c := w.client(&Options{Dialer: link.Dial, Trace: &Trace{Queued: func(context.Context, TraceQueued) { queued = time.Now() }}})
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
 		s, _ := c.session()
-		require.True(t, s.EnforcesACLs(t.Context())) // asked once a session
+		require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 		link.SetLatency(latency)
 		began := time.Now()
 		a := w.lockLater(c)
@@ -110,7 +110,7 @@ func TestAWrongGuessIsNotBelieved(t *testing.T) {
 		{"another library's place has joined since", nil, []string{foreign}},
 		{"several have", nil, []string{foreign, foreign}},
 		{"no record", func(*Lease) string { return theirs }, nil},
-		{"a place that there never was", func(*Lease) string { return theirs + " _c_" + newUUID() + "-lock-" }, nil},
+		{"a place that there never was", func(*Lease) string { return theirs + " _c_" + newUUID(true) + "-lock-" }, nil},
 		{"a kind that is foreign to the recipe", func(l *Lease) string { return theirs + " " + name(l)[:len("_c_")+37] + "__WRIT__" }, nil},
 		{"no kind", func(l *Lease) string { return theirs + " " + name(l)[:len("_c_")+37] }, nil},
 		{"a path", func(*Lease) string { return theirs + " _c_/////////////////8/////////////////////-lock-" }, nil},
@@ -118,7 +118,7 @@ func TestAWrongGuessIsNotBelieved(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				g, conn := w.guesser(), w.bare()
+				g, conn := w.guesser(), w.insider()
 				l := lockOn(t, NewMutex(w.client(nil), w.path))
 				if tt.data != nil {
 					_, err := conn.Set(w.path, []byte(tt.data(l)), -1)
@@ -193,7 +193,7 @@ func TestAClientWhoseGuessHadLeftListsUntilItSeesItsPredecessor(t *testing.T) {
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
 		before := w.lockLater(w.stranger(nil))
 		s, _ := g.c.session()
-		require.True(t, s.EnforcesACLs(t.Context())) // asked once a session
+		require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 		g.link.SetLatency(latency)
 		calls := []*harness.Call[*Lease]{w.lockLater(g.c)}
 		time.Sleep(latency / 2)
@@ -222,7 +222,7 @@ func TestAGuessThatIsKnownToBeWrongIsNotWatched(t *testing.T) {
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
 		for _, c := range []*Client{g.c, other} {
 			s, _ := c.session()
-			require.True(t, s.EnforcesACLs(t.Context())) // asked once a session
+			require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 		}
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opJoin, For: late})
 		var a, between *harness.Call[*Lease]
@@ -247,7 +247,7 @@ func TestGuessesGoOnInTheSecondHalfOfTheCounter(t *testing.T) {
 		require.NoError(t, w.srv.SetCounter(w.path, 1<<30+7))
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
 		s, _ := g.c.session()
-		require.True(t, s.EnforcesACLs(t.Context())) // asked once a session
+		require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 		var a *harness.Call[*Lease]
 		require.Equal(t, joinOfLongLine, w.requests(func() { a = w.lockLater(g.c) }))
 		require.NoError(t, l.Release())
@@ -268,7 +268,7 @@ func TestAReaderGuessesWritersOnly(t *testing.T) {
 			return w.requests(func() { calls = append(calls, later(t, l.Lock)) })
 		}
 		listed := map[string]int{"getData": 2, opJoin: 1, "getChildren2": 1}
-		require.Equal(t, map[string]int{"getData": 2, opJoin: 1, "getChildren2": 1, "setData": 1}, join(reading{readers}), "behind a writer, for the first time")
+		require.Equal(t, map[string]int{"getData": 2, opJoin: 1, "getChildren2": 1, opACLProbe: 1}, join(reading{readers}), "behind a writer, for the first time")
 		join(writers)
 		require.Equal(t, joinOfLongLine, join(reading{readers}), "behind a writer again")
 		require.Equal(t, listed, join(reading{readers}), "behind a reader; the writer is watched already")

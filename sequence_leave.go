@@ -16,9 +16,19 @@ func (p *place) leaveLater(signal bool) {
 }
 
 // leave deletes the place, until it is gone or its session has ended. With signal, for
-// a holder that gives up what it holds, the successor learns that it is next. Where
-// the servers refuse, it goes on in longer and longer intervals.
+// a holder that gives up what it holds, the successor learns that it is next. While the
+// Client is being closed, places are deleted together.
 func (p *place) leave(signal bool) {
+	if p.line.c.closing.Err() != nil {
+		<-p.s.departures.add(departure{p, signal})
+		return
+	}
+	p.leaveAlone(signal)
+}
+
+// leaveAlone is leave by a transaction of its own. Where the servers refuse, it goes on in
+// longer and longer intervals.
+func (p *place) leaveAlone(signal bool) {
 	for wait := 100 * time.Millisecond; ; {
 		err := p.remove(signal, func(ops ...any) (*zkconn.Transaction, error) {
 			return p.s.Begin(p.s.Lifetime(), ops...)
@@ -93,7 +103,7 @@ var farewell = []byte("released")
 
 func (p *place) exitOps(signal bool) exit {
 	remove := &zk.DeleteRequest{Path: p.path, Version: -1}
-	if !signal || !p.kind.exclusive() || p.s.OwnerID() == "" {
+	if !signal || !p.kind.exclusive() || !p.signals() || !p.s.IsOwner() {
 		return exit{ops: []any{remove}}
 	}
 	released := &zk.SetDataRequest{Path: p.path, Data: farewell, Version: -1}

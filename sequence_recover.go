@@ -51,7 +51,7 @@ func (l *line) settleJoin(ctx context.Context, s *session, t *zkconn.Transaction
 		rs, _, err := t.Result()
 		switch {
 		case err == nil:
-			p, err = l.newPlace(s.Lifetime(), s, l.nameIn(rs.Created(e.create)))
+			p, err = l.newPlace(s.Lifetime(), s, e, l.nameIn(rs.Created(e.create)))
 		case zkconn.Transient(err) && !errors.Is(err, zkconn.ErrNotSent):
 			p, err = l.findLostJoin(s, e)
 		}
@@ -78,7 +78,7 @@ func (l *line) settleJoin(ctx context.Context, s *session, t *zkconn.Transaction
 // there is none. ErrUncertain: the servers refuse the search, or to show the place, and the
 // background deletes it.
 func (l *line) findLostJoin(s *session, e *entry) (*place, error) {
-	j := &lostJoin{l, s, e.uuid}
+	j := &lostJoin{l, s, e}
 	name, line, err := j.search(s.Lifetime())
 	if err != nil {
 		if !errors.Is(err, zkconn.ErrSessionOver) {
@@ -89,7 +89,7 @@ func (l *line) findLostJoin(s *session, e *entry) (*place, error) {
 	if name == "" {
 		return nil, nil
 	}
-	p, err := l.newPlace(s.Lifetime(), s, name)
+	p, err := l.newPlace(s.Lifetime(), s, e, name)
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +99,13 @@ func (l *line) findLostJoin(s *session, e *entry) (*place, error) {
 	p.own, err = s.Watch(s.Lifetime(), p.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
+		s.NoteGone(p.path)
 		return nil, nil // gone again
 	case err != nil:
 		l.c.tasks.Start(func() { p.leave(false) })
 		return nil, fmt.Errorf("%w: a place was taken, and is deleted: %w", ErrUncertain, err)
 	case p.own.Stat.EphemeralOwner != s.ID():
+		s.NoteGone(p.path)
 		return nil, nil // not this session's
 	}
 	p.czxid, p.lineCzxid = p.own.Stat.Czxid, line.Czxid
@@ -145,9 +147,9 @@ func (p *place) lineDeleted(ctx context.Context) bool {
 // lostJoin is a join whose reply was lost. There may be a place, which blocks the line
 // until it is found and deleted, or until its session ends.
 type lostJoin struct {
-	line *line
-	s    *session
-	uuid string
+	line  *line
+	s     *session
+	entry *entry
 }
 
 // search returns the name of the join's place, if there is one, and the line's Stat. It
@@ -165,15 +167,17 @@ func (j *lostJoin) search(ctx context.Context) (name string, line *zk.Stat, err 
 		case zkconn.Transient(err):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
+			j.s.NoteGone(j.entry.create.Path)
 			return "", nil, nil
 		case err != nil:
 			return "", nil, err
 		}
 		ms := placeNames(children, j.line.kinds)
-		if i := slices.IndexFunc(ms, func(m placeName) bool { return m.uuid == j.uuid }); i >= 0 {
+		if i := slices.IndexFunc(ms, func(m placeName) bool { return m.uuid == j.entry.uuid }); i >= 0 {
 			return strings.Clone(ms[i].name), line, nil
 		}
-		j.s.leaveUnresolved(j.uuid)
+		j.s.leaveUnresolved(j.entry.uuid)
+		j.s.NoteGone(j.entry.create.Path)
 		return "", line, nil
 	}
 }
@@ -183,7 +187,7 @@ func (j *lostJoin) search(ctx context.Context) (name string, line *zk.Stat, err 
 // shows the place also deletes it.
 func (j *lostJoin) deleteLater() {
 	c := j.line.c
-	j.s.leaveUnresolved(j.uuid)
+	j.s.leaveUnresolved(j.entry.uuid)
 	c.addLostJoin(j)
 	c.tasks.Start(func() {
 		defer c.endLostJoin(j)

@@ -54,7 +54,7 @@ func TestB02SearchEndsWithTheSession(t *testing.T) {
 
 func TestB04APlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
-		uuid := newUUID()
+		uuid := newUUID(true)
 		r.byHand("_c_" + uuid + "-" + string(r.kind))
 		s, _ := r.c.session()
 		p, err := lineOf(r.m).findLostJoin(s, &entry{uuid: uuid})

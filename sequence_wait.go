@@ -146,7 +146,7 @@ func (p *place) watchPredecessor(ctx context.Context, pred placeName) (*zkconn.W
 // awaitPredecessor waits for the predecessor to go. It sets p.first if the predecessor
 // said, as it left, that this place is next. Otherwise the line must be listed again.
 func (p *place) awaitPredecessor(ctx context.Context, pred placeName, before *zkconn.Watch) error {
-	trusted := pred.signals() && p.s.EnforcesACLs(ctx)
+	trusted := pred.signals() && p.s.EnforcesACLs(ctx, p.line.abs())
 	select {
 	case <-before.Fired():
 	case <-p.own.Fired():

@@ -21,7 +21,8 @@ type session struct {
 	*zkconn.Session
 	c *Client
 
-	receipts atomic.Int64 // number of the last one
+	receipts   atomic.Int64 // number of the last one
+	departures departures
 
 	mu         sync.Mutex
 	grants     map[string]*grant      // by the paths of the places
@@ -49,6 +50,7 @@ func openSession(c *Client) (*session, error) {
 	}
 	s.Session = zkconn.New(zkconn.Config{
 		Servers: c.servers, Timeout: c.timeout, Credentials: creds, Digest: c.digest,
+		ACL: c.acl, Identities: c.writers(), Owned: c.owned,
 		TLS: c.tls, Dial: c.dialer, Tasks: &c.tasks,
 		Leases: s.hasGrants,
 		Event:  s.onEvent,
@@ -56,8 +58,11 @@ func openSession(c *Client) (*session, error) {
 		Down:   s.onDown,
 		Sooner: s.onSooner,
 		Failed: s.onFailed,
-		Since:  since,
-		Log:    c.hooks.log,
+		Since:  since, MaxBuffer: c.maxBuffer,
+		Log:        c.hooks.log,
+		NearlyFull: s.onNearlyFull,
+		Created:    c.noteCreated,
+		Emptied:    c.containers.touch,
 	})
 	return s, s.Open()
 }
@@ -141,7 +146,7 @@ func (s *session) queue(path string) *queueState {
 	defer s.mu.Unlock()
 	q := s.queues[path]
 	if q == nil {
-		if len(s.queues) >= maxKnownLines {
+		if len(s.queues) >= maxKnownQueues {
 			for other, q := range s.queues { // any: it costs that queue some reads
 				delete(s.queues, other)
 				s.c.tasks.Start(q.Close)
@@ -157,7 +162,7 @@ func (s *session) queue(path string) *queueState {
 // newQueueLog returns the log of the queue with that absolute path.
 func (s *session) newQueueLog(path string) *queuelog.Log {
 	return queuelog.New(queuelog.Config{
-		Session: s.Session, Tasks: &s.c.tasks, Path: path, ACL: s.c.acl, Receipts: &s.receipts,
+		Session: s.Session, Tasks: &s.c.tasks, Path: path, Receipts: &s.receipts,
 		Marker: []byte(queueMarker), Known: isKnownLayout, CheckParent: checkQueuePath,
 	})
 }

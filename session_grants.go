@@ -98,11 +98,16 @@ func (s *session) allGrants() []*grant {
 	return slices.Collect(maps.Values(s.grants))
 }
 
-// endGrants ends every grant.
+// endGrants ends every grant. No place is deleted before the contexts of all leases have
+// ended.
 func (s *session) endGrants(cause error) {
+	var ds []departure
 	for _, g := range s.allGrants() {
-		g.end(cause)
+		if g.endHeld(cause) {
+			ds = append(ds, g.departure())
+		}
 	}
+	s.departures.add(ds...)
 }
 
 // onEvent ends the grant whose place was deleted, and watches a place again whose

@@ -79,8 +79,9 @@ func TestB66SessionWhoseWatchesCannotBeArmedAgainIsGivenUp(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				other := w.client(nil)
 				const waiters = 60
+				var holding []*Lease
 				for i := range waiters {
-					held(t, NewMutex(other, fmt.Sprint(w.path, i)).Lock)
+					holding = append(holding, held(t, NewMutex(other, fmt.Sprint(w.path, i)).Lock))
 				}
 				c := w.client(nil)
 				l := held(t, NewMutex(c, w.path).Lock)
@@ -100,7 +101,9 @@ func TestB66SessionWhoseWatchesCannotBeArmedAgainIsGivenUp(t *testing.T) {
 				for _, a := range waiting {
 					require.True(t, a.Waiting(), "it goes on in the next session")
 				}
-				require.NoError(t, other.Close())
+				for _, l := range holding {
+					require.NoError(t, l.Release())
+				}
 				for _, a := range waiting {
 					require.NoError(t, a.Get().Release())
 				}

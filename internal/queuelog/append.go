@@ -119,7 +119,7 @@ func (l *Log) appendTo(n, creates int64, items []Item, size int64) *Append {
 		}
 		for _, it := range here {
 			a.last = &zk.CreateRequest{
-				Path: l.Segment(n) + "/" + it.prefix(), Data: it.Data, Acl: l.cfg.ACL, Flags: zk.FlagSequence,
+				Path: l.Segment(n) + "/" + it.prefix(), Data: it.Data, Acl: l.s.ACL(), Flags: zk.FlagSequence,
 			}
 			a.Ops = append(a.Ops, a.last)
 		}
@@ -128,7 +128,7 @@ func (l *Log) appendTo(n, creates int64, items []Item, size int64) *Append {
 			break
 		}
 		n, creates = n+1, 0
-		next := &zk.CreateRequest{Path: l.Segment(n), Acl: l.cfg.ACL}
+		next := &zk.CreateRequest{Path: l.Segment(n), Acl: l.s.ACL()}
 		a.Ops, a.nexts = append(a.Ops, next), append(a.nexts, next)
 		if len(items) == 0 {
 			break

@@ -18,7 +18,6 @@ type Config struct {
 	Session *zkconn.Session
 	Tasks   *zkconn.Tasks
 	Path    string // of the queue, absolute
-	ACL     []zk.ACL
 	// Receipts numbers the session's receipts, of all queues.
 	Receipts *atomic.Int64
 	// Marker is the data of the segments' parent. Known reports whether data found
@@ -256,18 +255,23 @@ func (l *Log) create(ctx context.Context) error {
 		return err
 	}
 	for tries := 0; tries < zkconn.MaxTries; {
-		_, _, err := l.s.Multi(ctx,
-			&zk.CreateRequest{Path: l.root(), Data: l.cfg.Marker, Acl: l.cfg.ACL},
-			&zk.CreateRequest{Path: l.Segment(0), Acl: l.cfg.ACL})
+		acl := l.s.ACL()
+		write := &zk.SetDataRequest{Path: l.root(), Data: l.cfg.Marker, Version: 0} // or nobody could
+		_, failed, err := l.s.Multi(ctx,
+			&zk.CreateRequest{Path: l.root(), Data: l.cfg.Marker, Acl: acl}, write,
+			&zk.CreateRequest{Path: l.Segment(0), Acl: acl})
 		switch {
 		case err == nil:
 			return nil
+		case failed == any(write) && l.s.IsOwner():
+			l.s.OwnWriteFailed(err)
+			tries++
 		case zkconn.Transient(err): // the next attempt shows whether it was created
 		case errors.Is(err, zk.ErrNodeExists):
 			// Created by another client. This session's server may not show it yet.
 			return l.s.Sync(ctx, l.root())
 		case errors.Is(err, zk.ErrNoNode):
-			err := l.s.CreateContainer(ctx, l.cfg.Path, nil, l.cfg.ACL)
+			err := l.s.CreateContainer(ctx, l.cfg.Path, nil)
 			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 				return err
 			}
@@ -302,9 +306,9 @@ func (l *Log) repair(ctx context.Context) error {
 			// Setting data fires no watch on children. A child that comes and goes wakes
 			// those who sleep on a segment that they know as the open one.
 			alarm := l.Segment(n) + "/sealed-" + NewMark()
-			ops = append(ops, &zk.CreateRequest{Path: alarm, Acl: l.cfg.ACL}, &zk.DeleteRequest{Path: alarm, Version: -1})
+			ops = append(ops, &zk.CreateRequest{Path: alarm, Acl: l.s.ACL()}, &zk.DeleteRequest{Path: alarm, Version: -1})
 		}
-		_, _, err = l.s.Multi(ctx, append(ops, &zk.CreateRequest{Path: l.Segment(n + 1), Acl: l.cfg.ACL})...)
+		_, _, err = l.s.Multi(ctx, append(ops, &zk.CreateRequest{Path: l.Segment(n + 1), Acl: l.s.ACL()})...)
 		switch {
 		case err == nil, errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists):
 			return nil

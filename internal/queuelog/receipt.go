@@ -29,7 +29,17 @@ func (l *Log) receipts() string { return l.cfg.Path + "/puts" }
 
 // Receipt returns a receipt that no other transaction uses, and creates it if need
 // be. The caller ends its use with Used, Unused, Discard, Abandon or Refused.
-func (l *Log) Receipt(ctx context.Context) (*Receipt, error) {
+func (l *Log) Receipt(ctx context.Context) (*Receipt, error) { return l.receipt(ctx, l.s.Start) }
+
+// SpareReceipt is like Receipt for a transaction that lets go of what the session holds. See
+// zkconn.Session.StartSpare.
+func (l *Log) SpareReceipt(ctx context.Context) (*Receipt, error) {
+	return l.receipt(ctx, l.s.StartSpare)
+}
+
+type startFunc func(ops ...any) (*zkconn.Transaction, error)
+
+func (l *Log) receipt(ctx context.Context, start startFunc) (*Receipt, error) {
 	l.mu.Lock()
 	var r *Receipt
 	if n := len(l.free); n > 0 {
@@ -40,8 +50,12 @@ func (l *Log) Receipt(ctx context.Context) (*Receipt, error) {
 	}
 	l.mu.Unlock()
 	if r.version < 0 {
-		if err := r.create(ctx); err != nil {
-			r.Unused()
+		if err := r.create(ctx, start); err != nil {
+			if zkconn.IsContextErr(ctx, err) { // it may be created
+				r.Discard()
+			} else {
+				r.Unused()
+			}
 			return nil, err
 		}
 		r.version = 0
@@ -54,20 +68,18 @@ func (l *Log) LargestReceipt() *Receipt {
 	return &Receipt{l: l, path: fmt.Sprintf("%s/%016x-%019d", l.receipts(), 0, 0)}
 }
 
-// create creates the znode. Where the server can tell sessions apart, only this one
-// may write it.
-func (r *Receipt) create(ctx context.Context) error {
+// create creates the znode. No other session writes it, because its name is this one's.
+func (r *Receipt) create(ctx context.Context, start startFunc) error {
 	l := r.l
-	acl := l.s.OwnedIfPossible(l.cfg.ACL)
 	for tries := 0; tries < zkconn.MaxTries; {
-		_, _, err := l.s.Multi(ctx, &zk.CreateRequest{Path: r.path, Acl: acl, Flags: zk.FlagEphemeral})
+		_, _, err := l.s.MultiBy(ctx, start, &zk.CreateRequest{Path: r.path, Acl: l.s.ACL(), Flags: zk.FlagEphemeral})
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists): // by an attempt whose reply was lost
 			return nil
 		case zkconn.Transient(err):
 		case errors.Is(err, zk.ErrNoNode):
 			tries++
-			err := l.s.CreateContainer(ctx, l.receipts(), nil, l.cfg.ACL)
+			err := l.s.CreateContainer(ctx, l.receipts(), nil)
 			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 				return err
 			}
@@ -201,13 +213,16 @@ func (l *Log) Transact(ctx context.Context, what string, uncertain error, altern
 func (r *Receipt) Refused(x *zkconn.Retry, err, uncertain error) (done bool, _ error) {
 	switch {
 	case x.Repeated() && errors.Is(err, zk.ErrBadVersion):
+		x.NoteDone()
 		r.Used()
 		return true, nil
 	case x.Repeated():
 		r.Discard()
 		return false, fmt.Errorf("%w: receipt: %w", uncertain, err)
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoAuth):
-		r.l.s.OwnWriteFailed(err)
+		if stat, unchanged := r.l.s.Exists(r.l.s.Lifetime(), r.path); unchanged == nil && stat.Aversion == 0 {
+			r.l.s.OwnWriteFailed(err)
+		}
 		// Somebody has changed it, or has deleted all of them together with the queue. The
 		// next transaction gets a new one.
 		r.Discard()

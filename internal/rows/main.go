@@ -26,7 +26,7 @@ import (
 //go:embed rows.txt
 var list string
 
-var testName = regexp.MustCompile(`^Test([AB]\d\d)[A-Z]`)
+var testName = regexp.MustCompile(`^Test(?:Long)?([AB]\d\d\d?)[A-Z]`)
 
 // row is a line of the list.
 type row struct{ id, what string }

@@ -20,6 +20,7 @@ type scenario struct {
 	nearLimit      bool          // the sequence numbers of lines jump close to their limit
 	lastNumber     int32         // the limit
 	longLine       int           // a line with more children is long
+	idleLine       time.Duration // clients delete lines that they have not used for so long
 	skipACL        bool          // the server checks no ACLs
 	noServerFaults bool          // the plan of the server is empty
 	paths          []string
@@ -49,5 +50,7 @@ func newScenario(seed uint64) (scenario, *rand.Rand) {
 	// it forever.
 	sc.noServerFaults = sc.noServerFaults || sc.pauses
 	sc.longLine = []int{0, 2, 16}[r.IntN(3)]
+	// In a third of the seeds, lines are deleted right under those who join.
+	sc.idleLine = []time.Duration{30 * time.Second, 3 * time.Second, 50 * time.Millisecond}[seed%3]
 	return sc, r
 }

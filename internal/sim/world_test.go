@@ -57,7 +57,7 @@ func (w *world) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	w.ctx = tuning.WithLastNumber(tuning.WithSegment(ctx, w.segment), w.lastNumber)
-	w.ctx = tuning.WithLongLine(w.ctx, w.longLine)
+	w.ctx = tuning.WithIdleLine(tuning.WithLongLine(w.ctx, w.longLine), w.idleLine)
 	w.log, w.events = newRunLog(), newEventCounts()
 	if err := w.startServer(); err != nil {
 		w.log.violation("%v", err)
@@ -93,6 +93,7 @@ func (w *world) run() {
 	// At rest, nothing is held and nothing waits.
 	time.Sleep(3 * w.timeout)
 	synctest.Wait()
+	w.checkAccounts()
 	w.checkAtRest()
 	w.closeClients()
 	synctest.Wait()

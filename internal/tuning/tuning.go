@@ -3,12 +3,16 @@
 // connects.
 package tuning
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 type (
 	segmentKey    struct{}
 	lastNumberKey struct{}
 	longLineKey   struct{}
+	idleLineKey   struct{}
 )
 
 // WithSegment makes the queues of a Client seal a segment after n creates.
@@ -39,6 +43,16 @@ func WithLongLine(ctx context.Context, n int) context.Context {
 // LongLine returns the number set by WithLongLine, or otherwise.
 func LongLine(ctx context.Context, otherwise int) int {
 	return valueOr(ctx, longLineKey{}, otherwise)
+}
+
+// WithIdleLine makes a Client delete lines that it has not used for d.
+func WithIdleLine(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, idleLineKey{}, d)
+}
+
+// IdleLine returns the time set by WithIdleLine, or otherwise.
+func IdleLine(ctx context.Context, otherwise time.Duration) time.Duration {
+	return valueOr(ctx, idleLineKey{}, otherwise)
 }
 
 func valueOr[V any](ctx context.Context, key any, otherwise V) V {

@@ -18,6 +18,7 @@ var ErrNoReply = errors.New("connection was lost before the reply came")
 // and it saves two goroutine switches.
 type Call struct {
 	conn  *Conn
+	ended func(*Call) // called before done is closed; nil: nothing is
 	done  chan struct{}
 	code  int32
 	reply []byte
@@ -39,6 +40,13 @@ func (c *Call) Reject(why error) { c.conn.closeWith(why) }
 
 func (c *Call) fail(err error) {
 	c.err = err
+	c.end()
+}
+
+func (c *Call) end() {
+	if c.ended != nil {
+		c.ended(c)
+	}
 	close(c.done)
 }
 
@@ -56,21 +64,39 @@ const (
 // Call sends a request: frame is Headroom bytes and the operation's record. It
 // must not be called before Config.Up was. It does not block until the
 // connection has taken the frame (see flush).
-func (c *Conn) Call(op int32, frame []byte) *Call {
-	o := c.newCall(op, frame)
+func (c *Conn) Call(op int32, frame []byte) *Call { return c.CallThen(op, frame, nil) }
+
+// CallThen is like Call. When the Call ends, ended is called with it, before Done's channel
+// is closed: in the order of the replies, and of the events between them. It must not
+// block, nor use the Conn. It may be called before CallThen returns.
+func (c *Conn) CallThen(op int32, frame []byte, ended func(*Call)) *Call {
+	o := c.newCall(op, frame, ended)
 	c.sendCalls(o)
 	return o.call
 }
 
-// CallBoth sends two requests, in this order and, if they are small, in one write.
-func (c *Conn) CallBoth(op1 int32, frame1 []byte, op2 int32, frame2 []byte) (first, second *Call) {
-	o1, o2 := c.newCall(op1, frame1), c.newCall(op2, frame2)
+// CallBoth sends two requests, in this order and, if they are small, in one write. ended,
+// unless it is nil, is for the second: see CallThen.
+func (c *Conn) CallBoth(op1 int32, frame1 []byte, op2 int32, frame2 []byte, ended func(*Call)) (first, second *Call) {
+	o1, o2 := c.newCall(op1, frame1, nil), c.newCall(op2, frame2, ended)
 	c.sendCalls(o1, o2)
 	return o1.call, o2.call
 }
 
-func (c *Conn) newCall(op int32, frame []byte) outgoing {
-	call := &Call{conn: c, done: make(chan struct{})}
+// CallAll sends several requests of one operation, in this order and, if they are small, in
+// one write.
+func (c *Conn) CallAll(op int32, frames [][]byte) []*Call {
+	outs, calls := make([]outgoing, len(frames)), make([]*Call, len(frames))
+	for i, frame := range frames {
+		outs[i] = c.newCall(op, frame, nil)
+		calls[i] = outs[i].call
+	}
+	c.sendCalls(outs...)
+	return calls
+}
+
+func (c *Conn) newCall(op int32, frame []byte, ended func(*Call)) outgoing {
+	call := &Call{conn: c, ended: ended, done: make(chan struct{})}
 	jute.AppendInt32(frame[0:0], int32(len(frame)-4))
 	jute.AppendInt32(frame[8:8], op)
 	return outgoing{frame: frame, request: request{op: op, call: call}}
@@ -103,5 +129,5 @@ func (c *Conn) sendCalls(outs ...outgoing) {
 // reused.
 func (c *Call) complete(code int32, record []byte) {
 	c.code, c.reply = code, append([]byte(nil), record...)
-	close(c.done)
+	c.end()
 }

@@ -229,7 +229,7 @@ func (c *container) alive(ctx context.Context) error {
 
 func (c *container) log(ctx context.Context) string {
 	logs, err := c.backend.engine.ContainerLogs(ctx, c.id(), client.ContainerLogsOptions{
-		ShowStdout: true, ShowStderr: true, Tail: "30",
+		ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(logLines),
 	})
 	if err != nil {
 		return "no log: " + err.Error()

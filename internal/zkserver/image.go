@@ -18,7 +18,7 @@ import (
 
 const (
 	officialImage = "zookeeper:"                   // and the version
-	debianImage   = "zkrecipes-zookeeper:debian13" // what image.sh builds; it has all versions
+	debianImage   = "zkrecipes-zookeeper:debian13" // what image.sh builds; it has all versions but onRequest
 
 	// registryTimeout is how long a registry may take until its first response.
 	// The engine's own timeout is too long for a machine that reaches none.
@@ -110,7 +110,7 @@ func (s *images) get(ctx context.Context, version string) (image, error) {
 		return image{official, version}, nil
 	}
 	if hasImage(ctx, s.engine, debianImage) {
-		return image{debianImage, version}, nil
+		return s.built(ctx, version)
 	}
 	pullErr := pull(ctx, s.engine, official, s.logf)
 	if pullErr == nil {
@@ -125,6 +125,10 @@ func (s *images) get(ctx context.Context, version string) (image, error) {
 
 // built returns the image of image.sh, which it builds if needed.
 func (s *images) built(ctx context.Context, version string) (image, error) {
+	if version == onRequest {
+		// The image is made once, from Debian's stable releases.
+		return image{}, fmt.Errorf("%s has no ZooKeeper %s: %w", debianImage, version, errors.ErrUnsupported)
+	}
 	if !hasImage(ctx, s.engine, debianImage) {
 		s.logf("zkserver: building %s, about a minute", debianImage)
 		if err := build(ctx, s.engine); err != nil {

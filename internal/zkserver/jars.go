@@ -17,7 +17,7 @@ const jarDir = "/usr/share/java" // where Debian keeps them
 var jarsScript string
 
 // releases has a release of Debian for each version of ZooKeeper.
-var releases = map[string]string{"3.9": "trixie", "3.8": "bookworm"}
+var releases = map[string]string{"3.9": "trixie", "3.8": "bookworm", onRequest: "sid"}
 
 // jars are the jars of one version of ZooKeeper. The zookeeper.jar names the
 // libraries it needs in its manifest. They are in jarDir, whatever the version.
@@ -51,7 +51,7 @@ func installedJars() jars {
 // findJars returns the jars of a version: the installed ones, or those of another
 // release of Debian, which it downloads to the user's cache.
 func findJars(ctx context.Context, version string) (jars, error) {
-	if found := installedJars(); strings.HasPrefix(found.version, version+".") {
+	if found := installedJars(); strings.HasPrefix(found.version+".", version+".") {
 		return found, nil
 	}
 	release, ok := releases[version]
@@ -71,11 +71,12 @@ func findJars(ctx context.Context, version string) (jars, error) {
 			return jars{}, fmt.Errorf("get ZooKeeper %s: %w: %w", version, err, errors.ErrUnsupported)
 		}
 	}
-	return found, downloadJars(ctx, release, found.dir)
+	return found, downloadJars(ctx, release, version, found.dir)
 }
 
-// downloadJars downloads the jars of a release into dir, all or none.
-func downloadJars(ctx context.Context, release, dir string) error {
+// downloadJars downloads the jars of a release into dir, all or none. It returns an error
+// if the release has another version by now.
+func downloadJars(ctx context.Context, release, version, dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
@@ -84,8 +85,8 @@ func downloadJars(ctx context.Context, release, dir string) error {
 		return err
 	}
 	defer os.RemoveAll(part)
-	if output, err := exec.CommandContext(ctx, "bash", "-c", jarsScript, "jars.sh", release, part).CombinedOutput(); err != nil {
-		return fmt.Errorf("download libzookeeper-java of Debian %s: %w\n%s", release, err, output)
+	if output, err := exec.CommandContext(ctx, "bash", "-c", jarsScript, "jars.sh", release, version, part).CombinedOutput(); err != nil {
+		return fmt.Errorf("download libzookeeper-java %s of Debian %s: %w\n%s", version, release, err, output)
 	}
 	err = os.Rename(part, dir)
 	if _, there := os.Stat(dir); there == nil {

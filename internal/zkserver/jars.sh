@@ -2,13 +2,15 @@
 # Downloads the jars of ZooKeeper itself from another release of Debian than this
 # machine's. They run with the libraries of this machine's release.
 #
-#   jars.sh trixie dir     writes dir/zookeeper.jar and dir/zookeeper-jute.jar
+#   jars.sh trixie 3.9 dir     writes dir/zookeeper.jar and dir/zookeeper-jute.jar
+#
+# It fails if the release has another version of ZooKeeper.
 #
 # apt checks the signatures. It uses lists and a cache of its own, so this needs
 # no root and changes nothing on this machine. The harness embeds this file.
 set -euo pipefail
 
-release=$1 dir=$2
+release=$1 version=$2 dir=$3
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 
 work=$(mktemp -d)
@@ -29,7 +31,7 @@ apt() {
 }
 apt update
 cd "$work"
-apt download libzookeeper-java
+apt download "libzookeeper-java=$version*"
 dpkg-deb -x libzookeeper-java_*.deb .
 cp usr/share/java/zookeeper.jar "$dir"
 cp usr/share/java/zookeeper-jute.jar "$dir"

@@ -90,6 +90,10 @@ func (n *Node) Remove(ctx context.Context) error {
 	return nil
 }
 
+// logLines is how many lines Log returns. A server that cannot start writes an exception with
+// its stack, and its clients, which it refuses, make it write more before it exits.
+const logLines = 100
+
 // Log returns the last lines of the server's log, which has warnings and errors.
 func (n *Node) Log(ctx context.Context) string { return n.server.log(ctx) }
 

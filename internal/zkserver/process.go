@@ -186,5 +186,5 @@ func (p *process) log(context.Context) string {
 		return "no log: " + err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return strings.Join(lines[max(0, len(lines)-30):], "\n")
+	return strings.Join(lines[max(0, len(lines)-logLines):], "\n")
 }

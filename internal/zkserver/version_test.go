@@ -3,6 +3,7 @@ package zkserver
 import (
 	"errors"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestEachVersionRuns(t *testing.T) {
 		require.NoError(t, err)
 		answer, err := n.Command(t.Context(), "srvr")
 		require.NoError(t, err)
-		require.Contains(t, answer, "Zookeeper version: "+version+".")
+		require.Regexp(t, "Zookeeper version: "+regexp.QuoteMeta(version)+"[.-]", answer)
 		create(t, dial(t, n.Addr()), "/a")
 	}
 }
@@ -44,6 +45,11 @@ func TestZKVersionAllowsNoOther(t *testing.T) {
 	answer, err := n.Command(t.Context(), "srvr")
 	require.NoError(t, err)
 	require.Contains(t, answer, "Zookeeper version: 3.8.")
+}
+
+func TestAVersionOnRequestNeedsZKVersion(t *testing.T) {
+	t.Setenv("ZK_VERSION", "")
+	require.ErrorIs(t, find(t).Fetch(t.Context(), onRequest), errors.ErrUnsupported)
 }
 
 // zookeeper.jar names the installed zookeeper-jute.jar in its manifest, and a

@@ -14,7 +14,10 @@
 //
 // The servers run ZooKeeper 3.9, or the version that their Config names. If 3.9
 // cannot be had, they run what there is, and Find reports that. ZK_VERSION=3.8
-// makes 3.8 the default and allows no other version.
+// makes 3.8 the default and allows no other version. ZK_VERSION=3.9.6 does the
+// same with that release. It runs with the image zookeeper:3.9.6, or with java and the
+// jars of Debian's unstable release. The image that is built from Debian's packages
+// does not have it.
 //
 // Close removes everything that a Provider has started. If the process panics, is
 // killed or exceeds the test timeout, the watcher does (watcher.go).

@@ -1,0 +1,127 @@
+package zkrecipes
+
+import (
+	"sync"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// When a session's grants end all at once, their places are deleted together: a thousand of
+// them by a few transactions, which are not too large for the servers.
+
+const (
+	// maxDepartures is how many places one transaction deletes at most.
+	maxDepartures = 128
+	// maxDepartureBytes bounds its size, unless one place alone is larger.
+	maxDepartureBytes = 128 << 10
+	// departing is how many such transactions are under way at the same time. More would
+	// keep the end of the session waiting behind them.
+	departing = 4
+)
+
+// departure is a place that is to be deleted. signal: see place.leave.
+type departure struct {
+	place  *place
+	signal bool
+}
+
+// departures are the places of a session that are to be deleted together. The zero value
+// has none.
+type departures struct {
+	mu      sync.Mutex
+	queue   []departure
+	running int                      // goroutines that delete
+	gone    map[*place]chan struct{} // closed when the place is gone, or its session has ended
+}
+
+// add has places deleted, in the background. The channel is closed when the last of them is
+// gone.
+func (d *departures) add(ds ...departure) (gone <-chan struct{}) {
+	if len(ds) == 0 {
+		return nil
+	}
+	c := ds[0].place.line.c
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone == nil {
+		d.gone = map[*place]chan struct{}{}
+	}
+	for _, one := range ds {
+		if d.gone[one.place] == nil {
+			d.gone[one.place] = make(chan struct{})
+			d.queue = append(d.queue, one)
+		}
+	}
+	for d.running < departing && d.running*maxDepartures < len(d.queue) {
+		d.running++
+		c.tasks.Start(d.run)
+	}
+	return d.gone[ds[len(ds)-1].place]
+}
+
+func (d *departures) run() {
+	for {
+		batch, ops := d.next()
+		if len(batch) == 0 {
+			return
+		}
+		if len(batch) == 1 || !batch[0].deleteAll(ops) {
+			for _, one := range batch {
+				one.place.leaveAlone(one.signal)
+			}
+		}
+		d.done(batch)
+	}
+}
+
+// next returns the places of the next transaction, and what deletes them. The goroutine ends
+// if there are none. A place that has to be deleted by itself is returned alone.
+func (d *departures) next() (batch []departure, ops []any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for bytes := 0; len(batch) < min(len(d.queue), maxDepartures); {
+		one := d.queue[len(batch)]
+		more := one.ops()
+		bytes += zkconn.MultiSize(more)
+		if len(batch) > 0 && (more == nil || bytes > maxDepartureBytes) {
+			break
+		}
+		batch, ops = append(batch, one), append(ops, more...)
+		if more == nil {
+			break
+		}
+	}
+	if len(batch) == 0 {
+		d.running--
+	}
+	d.queue = d.queue[len(batch):]
+	return batch, ops
+}
+
+func (d *departures) done(batch []departure) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, one := range batch {
+		close(d.gone[one.place])
+		delete(d.gone, one.place)
+	}
+}
+
+// ops returns the operations that delete the place, nil if it must be deleted by itself.
+func (d departure) ops() []any {
+	switch {
+	case d.place.deletes != nil:
+		return d.place.deletes(d.signal)
+	case d.place.release != nil:
+		return nil
+	}
+	return d.place.exitOps(d.signal).ops
+}
+
+// deleteAll deletes the places of a batch in one transaction. It returns false if the servers
+// refuse that, because one of them is gone for example, or if the reply is lost.
+func (d departure) deleteAll(ops []any) bool {
+	s := d.place.s
+	_, _, err := s.Multi(s.Lifetime(), ops...)
+	return err == nil
+}

@@ -1,0 +1,123 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// deletions returns how many transactions of requests delete something, and how many places
+// the largest of them deletes.
+func deletions(requests map[string]int) (n, largest int) {
+	for op, count := range requests {
+		if deletes := strings.Count(op, "delete"); deletes > 0 {
+			n += count
+			largest = max(largest, deletes)
+		}
+	}
+	return n, largest
+}
+
+// Each waiter gets its holder's signal, although the holders leave together.
+func TestB93CloseDeletesPlacesTogetherAndTellsTheWaiters(t *testing.T) {
+	const locks, waiters = 2000, 20
+	var c *Client
+	var ls []*Lease
+	var early atomic.Int32 // leases that lasted when the first place was deleted
+	inBubble(t, func(t *testing.T, w *world) {
+		c = w.stranger(nil)
+		for i := range locks {
+			ls = append(ls, lockOn(t, NewMutex(c, fmt.Sprintf("/many/%04d", i))))
+		}
+		other := w.stranger(nil)
+		var next []*harness.Call[*Lease]
+		for i := range waiters {
+			next = append(next, lockLater(t, NewMutex(other, ls[i].Path())))
+		}
+		synctest.Wait()
+		requests := w.requests(func() {
+			require.NoError(t, c.Close())
+			for _, a := range next {
+				a.Get()
+			}
+		})
+		n, largest := deletions(requests)
+		require.LessOrEqual(t, n, 2*locks/maxDepartures)
+		require.LessOrEqual(t, largest, maxDepartures)
+		require.Greater(t, largest, maxDepartures/2)
+		require.Zero(t, requests["getChildren2"], "a signal, not a deletion, gives them their turn")
+		require.Zero(t, early.Load())
+	}, zktest.OnChange(func(ch zktest.Change) {
+		if ch.Deleted && early.Load() == 0 {
+			for _, l := range ls {
+				if l.Err() == nil {
+					early.Add(1)
+				}
+			}
+		}
+	}))
+}
+
+// A place that is gone makes the transaction fail, and then the others go one by one.
+func TestCloseDeletesTheOtherPlacesIfOneIsGone(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		ls := w.lockMany(c, 10)
+		x := acquire(t, NewSemaphore(c, "/sem", 3), 2)
+		term := campaigns(t, NewElection(c, "/el"), "v")
+		putOn(t, NewQueue(w.stranger(nil), "/q", nil), "0") // with a receipt, which stays
+		it := takeOn(t, NewQueue(c, "/q", nil))
+		raw := w.bare()
+		require.NoError(t, raw.Delete(ls[4].Check().Path, -1))
+		left := 0 // to the end of the session
+		requests := w.requests(func() {
+			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "closeSession", For: time.Second / 2})
+			closed := harness.Go(t, func(context.Context) (struct{}, error) { return struct{}{}, c.Close() })
+			synctest.Wait()
+			left = w.bears(c)
+			_, err := closed.Wait()
+			require.NoError(t, err)
+		})
+		require.Zero(t, left)
+		n, _ := deletions(requests)
+		require.Greater(t, n, 10)
+		for _, err := range []error{x.Err(), term.Err(), it.Err(), ls[0].Err()} {
+			require.ErrorIs(t, err, ErrClosed)
+		}
+	})
+}
+
+func TestCloseSaysHowManyZnodesItHadNoTimeToDelete(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		var log warnings
+		c := w.stranger(&Options{Logger: log.logger()})
+		w.lockMany(c, 5)
+		began := time.Now()
+		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "multi", Times: -1})
+		_ = c.Close()
+		require.Less(t, time.Since(began), 10*time.Second)
+		some := log.with("no time to delete")
+		require.Len(t, some, 1)
+		require.Contains(t, some[0], "znodes=5")
+	})
+}
+
+func TestCloseWhileDisconnectedSaysHowManyZnodesAreLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		w.lockMany(c, 5)
+		w.away(c)
+		err := c.Close()
+		require.ErrorIs(t, err, ErrSessionNotClosed)
+		require.ErrorContains(t, err, "with 5 znodes")
+	})
+}

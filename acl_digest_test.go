@@ -1,8 +1,11 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"crypto"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -138,6 +141,105 @@ func TestB71WithoutAuthAWrongDigestAlgorithmDoesNoHarm(t *testing.T) {
 	_, err = NewBarrier(other, path+"-barrier", 2).Wait(ctx)
 	require.NoError(t, err)
 	b.Get()
+}
+
+// A session that knows that its ids are wrong, and one that does not know it yet and makes
+// what nobody may write.
+func TestB71WithoutAuthSessionsThatKnowTheAlgorithmAndThatDoNotShareAPath(t *testing.T) {
+	t.Parallel()
+	uses := map[string]func(ctx context.Context, c *Client, path string) error{
+		"mutex":  func(ctx context.Context, c *Client, path string) error { return NewMutex(c, path).Do(ctx, nothing) },
+		"reader": func(ctx context.Context, c *Client, path string) error { return NewRWLock(c, path).RDo(ctx, nothing) },
+		"semaphore": func(ctx context.Context, c *Client, path string) error {
+			x := NewSemaphore(c, path, 2)
+			l, err := x.Acquire(ctx)
+			if err == nil {
+				err = cmp.Or(x.Resize(ctx, 2), l.Release())
+			}
+			return err
+		},
+		"try a semaphore": func(ctx context.Context, c *Client, path string) error {
+			l, err := NewSemaphore(c, path, 2).TryAcquire(ctx)
+			if err == nil {
+				err = l.Release()
+			} else if errors.Is(err, ErrLocked) {
+				err = nil
+			}
+			return err
+		},
+		"barrier": func(ctx context.Context, c *Client, path string) error {
+			_, err := NewBarrier(c, path, 1).Wait(ctx)
+			return err
+		},
+		"double barrier": func(ctx context.Context, c *Client, path string) error {
+			v, err := NewDoubleBarrier(c, path, 1).Enter(ctx)
+			if err == nil {
+				err = v.Leave(ctx)
+			}
+			return err
+		},
+		"gate": func(ctx context.Context, c *Client, path string) error {
+			g := NewGate(c, path)
+			return cmp.Or(g.Shut(ctx), g.Open(ctx))
+		},
+		"election": func(ctx context.Context, c *Client, path string) error {
+			term, err := NewElection(c, path).Campaign(ctx, []byte("x"))
+			if err == nil {
+				err = term.Resign()
+			}
+			return err
+		},
+		"queue": func(ctx context.Context, c *Client, path string) error {
+			q := NewQueue(c, path, &QueueOptions{MaxLen: 5})
+			if _, err := q.Put(ctx, []byte("x")); err != nil {
+				return err
+			}
+			item, err := q.Take(ctx)
+			if err == nil {
+				err = item.Ack(ctx)
+			}
+			return err
+		},
+	}
+	for name, use := range uses {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, path := sha256Server(t)
+			knows := dialTo(t, []string{p.Addr()}, nil)
+			knowsItsIDsAreWrong(t, knows)
+			for i := range 8 {
+				other, path := dialTo(t, []string{p.Addr()}, nil), fmt.Sprint(path, i)
+				a := harness.Go(t, func(ctx context.Context) (struct{}, error) { return struct{}{}, use(ctx, other, path) })
+				time.Sleep(time.Duration(i) * 300 * time.Microsecond)
+				require.NoError(t, use(harness.Within(t, 30*time.Second), knows, path))
+				a.Get()
+			}
+		})
+	}
+	t.Run("a round that nobody may write", func(t *testing.T) {
+		t.Parallel()
+		p, path := sha256Server(t)
+		path += "/barrier"
+		knows := dialTo(t, []string{p.Addr()}, nil)
+		knowsItsIDsAreWrong(t, knows)
+		raw := harness.RawTo(t, []string{p.Addr()})
+		for _, at := range []string{"", "/round", "/round/ready", "/round/ready/signal-of1"} {
+			data := map[string]string{"": "1"}[at]
+			_, err := raw.Create(path+at, []byte(data), 0, knows.created)
+			require.NoError(t, err)
+		}
+		_, err := NewBarrier(knows, path, 1).Wait(harness.Within(t, 30*time.Second))
+		require.NoError(t, err)
+	})
+}
+
+// knowsItsIDsAreWrong lets a client's session find out.
+func knowsItsIDsAreWrong(t *testing.T, c *Client) {
+	t.Helper()
+	s, err := c.live(t.Context())
+	require.NoError(t, err)
+	s.OwnWriteFailed(zk.ErrNoAuth)
+	require.False(t, s.IsOwner())
 }
 
 // On a server with SHA-1, the option makes the same mistake.

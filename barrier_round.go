@@ -106,6 +106,8 @@ func (a *participant) join(s *session) (*place, error) {
 		switch {
 		case p != nil:
 			return p, nil
+		case refusal == openedUp:
+			tries++
 		case refusal == roundIsOpen:
 			exists = false
 			last, err = a.awaitPreviousRound(s, last)
@@ -131,6 +133,7 @@ const (
 	notRefused joinRefusal = iota
 	roundIsOpen
 	noRound
+	openedUp // the members may write the round now
 )
 
 // member returns the entry of one join. Each attempt needs one of its own.
@@ -178,15 +181,25 @@ func (a *participant) sendJoin(s *session, member *entry, opening *opening) (*pl
 		return nil, roundIsOpen, nil
 	case failed == any(notOpen) && errors.Is(err, zk.ErrNoNode):
 		return nil, noRound, nil
-	case failed == any(mark) && errors.Is(err, zk.ErrNoAuth) && s.IsOwner():
-		// The servers compute the ids of digests by another algorithm. The next round is
-		// made for everybody in Options.ACL.
-		s.OwnWriteFailed(err)
-		err = a.deleteRound(a.ctx, s, 0, signalDown)
+	case failed == any(mark) && errors.Is(err, zk.ErrNoAuth):
+		if opened, openErr := a.openUpRound(s); opened || openErr != nil {
+			return nil, openedUp, openErr
+		}
 	case opening != nil && (failed != nil || errors.Is(err, ErrTooLarge)): // the look was stale, or a join by itself is refused, too
 		err = nil
 	}
 	return nil, notRefused, err
+}
+
+// openUpRound is for a round that the session was refused to write, see
+// zkconn.Session.OpenUp.
+func (a *participant) openUpRound(s *session) (opened bool, err error) {
+	for _, path := range []string{a.ready(), a.signal(), a.round.abs()} {
+		if opened, err = s.OpenUp(a.ctx, path); !opened || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // beginRound creates a round, and returns whether there is one already. existed: there

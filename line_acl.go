@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // A line that this library creates bears the list that its places bear, so the servers
@@ -72,7 +70,7 @@ func sealed(s *session, seal string, stat *zk.Stat) (lineACL, bool) {
 
 // readACL returns what the server says of the list of a znode with that Stat.
 func readACL(ctx context.Context, s *session, path string, stat *zk.Stat) (lineACL, error) {
-	acl, err := s.GetACL(ctx, path)
+	acl, _, err := s.GetACL(ctx, path)
 	own, owned := s.OwnACL()
 	switch {
 	case errors.Is(err, zk.ErrNoAuth), err == nil && hidesDigests(acl):
@@ -98,24 +96,12 @@ func hidesDigests(acl []zk.ACL) bool {
 	return false
 }
 
-// unmake is for a line that, as it turned out, the session may not write, although it bears
-// the session's own list: the servers compute the ids of digests by another algorithm. It
-// deletes the line, and the next one is made for everybody in Options.ACL. If the znode is
-// another one by now, or if somebody has changed its list, it stays, and is read again.
-func (l *line) unmake(ctx context.Context, s *session, known lineACL) error {
+// openUp is for a line that the session was refused to write, see zkconn.Session.OpenUp. It
+// costs nothing where the line bears another list than that in which only the library may.
+func (l *line) openUp(ctx context.Context, s *session, known lineACL) (bool, error) {
+	if !s.MayOpenUp(known.acl) {
+		return false, nil
+	}
 	l.forget()
-	data, stat, err := s.Get(ctx, l.abs())
-	if err == nil {
-		m, ok := l.parseMark(data)
-		if bears, same := sealed(s, m.seal, stat); !ok || !same || known.czxid != 0 && bears.czxid != known.czxid {
-			return nil
-		}
-		s.OwnWriteFailed(zk.ErrNoAuth)
-		_, _, err = s.Multi(ctx, &zk.DeleteRequest{Path: l.abs(), Version: stat.Version})
-	}
-	switch {
-	case zkconn.Transient(err), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoAuth):
-		return nil
-	}
-	return err
+	return s.OpenUp(ctx, l.abs())
 }

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -107,6 +108,11 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 	rs, failed, err := h.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)
 	if failed == any(set) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)) {
 		err = errStale
+	}
+	if failed == any(set) && errors.Is(err, zk.ErrNoAuth) {
+		if opened, openErr := s.OpenUp(ctx, x.line.abs()); opened || openErr != nil {
+			err = cmp.Or(openErr, errStale)
+		}
 	}
 	if err != nil {
 		return nil, err

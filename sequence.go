@@ -217,8 +217,12 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 		case p != nil:
 			return p, nil
 		case err == nil:
-		case e.mark != nil && failed == any(e.mark) && errors.Is(err, zk.ErrNoAuth) && e.owned:
-			if err := l.unmake(ctx, s, e.state.lineACL); err != nil {
+		case e.mark != nil && failed == any(e.mark) && errors.Is(err, zk.ErrNoAuth):
+			opened, openErr := l.openUp(ctx, s, e.state.lineACL)
+			switch {
+			case openErr != nil:
+				return nil, openErr
+			case !opened && !l.refused(e, failed, err):
 				return nil, err
 			}
 			tries++

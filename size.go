@@ -1,7 +1,9 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -39,6 +41,11 @@ func (l *line) sizeIn(data []byte, stat *zk.Stat, unit string) (int, error) {
 func (l *line) writeSize(ctx context.Context, s *session, n int, version int32) (*zk.Stat, error) {
 	write := &zk.SetDataRequest{Path: l.abs(), Data: sizeData(n), Version: version}
 	rs, _, err := s.Multi(ctx, write)
+	if errors.Is(err, zk.ErrNoAuth) {
+		if opened, openErr := s.OpenUp(ctx, l.abs()); opened || openErr != nil {
+			return nil, cmp.Or(openErr, zk.ErrBadVersion) // which is tried again
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

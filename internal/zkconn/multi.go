@@ -286,12 +286,16 @@ func appendOp(b []byte, op any) []byte {
 
 func appendCreate(b []byte, op *zk.CreateRequest) []byte {
 	b = appendData(jute.AppendString(b, op.Path), op.Data)
-	b = jute.AppendInt32(b, int32(len(op.Acl)))
-	for _, a := range op.Acl {
+	return jute.AppendInt32(appendACL(b, op.Acl), op.Flags)
+}
+
+func appendACL(b []byte, acl []zk.ACL) []byte {
+	b = jute.AppendInt32(b, int32(len(acl)))
+	for _, a := range acl {
 		b = jute.AppendInt32(b, a.Perms)
 		b = jute.AppendString(jute.AppendString(b, a.Scheme), a.ID)
 	}
-	return jute.AppendInt32(b, op.Flags)
+	return b
 }
 
 // MultiSize returns how large a request the operations make.

@@ -71,7 +71,7 @@ func (s *Session) Exists(ctx context.Context, path string) (stat *zk.Stat, err e
 
 // GetACL returns a znode's ACL. Servers hide the ids of digests from those who may not
 // change the ACL: the result has "x" in place of each hash then (FinalRequestProcessor).
-func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, err error) {
+func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, stat *zk.Stat, err error) {
 	err = s.read(ctx, jute.OpGetACL, path, func(d *jute.Decoder) {
 		acl = make([]zk.ACL, 0, 1)
 		for range d.Count() {
@@ -80,9 +80,9 @@ func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, err er
 				return
 			}
 		}
-		decodeStat(d)
+		stat = decodeStat(d)
 	})
-	return acl, err
+	return acl, stat, err
 }
 
 // Sync returns when the server has caught up with its leader.
@@ -92,11 +92,16 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 
 // read sends a read until it is answered. decode reads the answer's record.
 func (s *Session) read(ctx context.Context, op int32, path string, decode func(*jute.Decoder)) error {
+	return s.untilAnswered(ctx, func() (*Reading, error) { return s.startRead(op, path) }, decode)
+}
+
+// untilAnswered is read for a request that start sends.
+func (s *Session) untilAnswered(ctx context.Context, start func() (*Reading, error), decode func(*jute.Decoder)) error {
 	for {
 		if err := s.Ready(ctx); err != nil {
 			return err
 		}
-		r, err := s.startRead(op, path)
+		r, err := start()
 		if err == nil {
 			select {
 			case <-r.Done():
@@ -139,7 +144,12 @@ func (s *Session) StartChildrenAndGet(dir, path string) (children, data *Reading
 }
 
 func (s *Session) startRead(op int32, path string) (*Reading, error) {
-	call, err := s.send(op, readFrame(op, path))
+	return s.startCall(op, readFrame(op, path))
+}
+
+// startCall sends a request of which nothing but the answer is of interest.
+func (s *Session) startCall(op int32, frame []byte) (*Reading, error) {
+	call, err := s.send(op, frame)
 	if err != nil {
 		return nil, err
 	}

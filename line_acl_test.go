@@ -85,8 +85,8 @@ func TestAccountOfNumbersThatComeAgain(t *testing.T) {
 	})
 }
 
-// unmake deletes the line only if it is the one that the session knows.
-func TestB48AnotherZnodeInTheLinesPlaceIsNotDeleted(t *testing.T) {
+// The client gives no other ACL to a znode that it has not made.
+func TestB48AnotherZnodeInTheLinesPlaceStaysAsItIs(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.client(nil)
 		require.NoError(t, w.insider().Delete(w.path, -1))
@@ -97,5 +97,8 @@ func TestB48AnotherZnodeInTheLinesPlaceIsNotDeleted(t *testing.T) {
 		data, _, err := raw.Get(w.path)
 		require.NoError(t, err)
 		require.Equal(t, "an operator's", string(data))
+		acl, _, err := raw.GetACL(w.path)
+		require.NoError(t, err)
+		require.Equal(t, zk.WorldACL(zk.PermAll&^zk.PermWrite), acl)
 	})
 }

@@ -99,7 +99,9 @@ func (w *lockWorld) isExpected(ctx context.Context, err error) bool {
 // acquire acquires a lock, and checks what must be true at that moment.
 func (w *lockWorld) acquire(ctx context.Context, worker int, m anyLock, get lockFunc, reads bool) (*grant, error) {
 	called := w.log.tick()
+	w.calling[m.path].Add(1)
 	l, err := get(ctx)
+	w.calling[m.path].Add(-1)
 	if err != nil {
 		return nil, err
 	}

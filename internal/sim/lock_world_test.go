@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -19,6 +20,7 @@ type lockWorld struct {
 	foreignPrefixes []string // names of other libraries' places, without the number
 	history         *lockHistory
 	observer        *lineObserver
+	calling         map[string]*atomic.Int32 // how many workers acquire, by path
 
 	mu      sync.Mutex
 	holders map[*grant]struct{}   // granted, and not yet being released
@@ -39,6 +41,10 @@ func newLockWorld(of lockRecipe) func(seed uint64) *world {
 			}
 		})
 		w.paths = []string{"/app/locks/a", "/app/locks/b"}[:1+r.IntN(2)]
+		w.calling = map[string]*atomic.Int32{}
+		for _, path := range w.paths {
+			w.calling[path] = &atomic.Int32{}
+		}
 		if r.IntN(4) == 0 {
 			w.foreignPrefixes = of.foreignPlaces[r.IntN(len(of.foreignPlaces))]
 		}
@@ -56,6 +62,9 @@ func (w *lockWorld) onChange(c zktest.Change) {
 	}
 	if number, ok := w.observer.newestNumber(c.Path, true); ok && w.isBeyondLimit(number) {
 		w.events.add("line begins anew")
+	}
+	if w.calling[c.Path].Load() > 0 { // a line with places cannot be deleted
+		w.events.add("line deleted under a join")
 	}
 }
 

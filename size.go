@@ -1,7 +1,6 @@
 package zkrecipes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,8 +41,12 @@ func (l *line) writeSize(ctx context.Context, s *session, n int, version int32) 
 	write := &zk.SetDataRequest{Path: l.abs(), Data: sizeData(n), Version: version}
 	rs, _, err := s.Multi(ctx, write)
 	if errors.Is(err, zk.ErrNoAuth) {
-		if opened, openErr := s.OpenUp(ctx, l.abs()); opened || openErr != nil {
-			return nil, cmp.Or(openErr, zk.ErrBadVersion) // which is tried again
+		opened, openErr := s.OpenUp(ctx, l.abs())
+		switch {
+		case openErr != nil:
+			return nil, openErr
+		case opened:
+			rs, _, err = s.Multi(ctx, write)
 		}
 	}
 	if err != nil {

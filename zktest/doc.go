@@ -35,8 +35,8 @@
 //
 // # Faults on demand
 //
-// [Server.Expire] expires a session and [Server.Disconnect] closes its
-// connection, at once. [Server.Stop] and [Server.Restart] restart the server; data
+// [Server.Expire] and [Server.ExpireWithEvents] expire a session and [Server.Disconnect]
+// closes its connection, at once. [Server.Stop] and [Server.Restart] restart the server; data
 // and sessions survive that as they survive the restart of a real one. A [Plan]
 // makes the server fail at chosen requests: it loses requests or replies, delays
 // them, replaces them with errors, expires sessions, refuses connections, or

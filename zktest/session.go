@@ -46,12 +46,20 @@ func (s *Server) Sessions() []Session {
 // Expire expires a session at once, as if its timeout had passed without a
 // heartbeat: its ephemeral znodes are deleted and its connection is closed. It
 // reports whether the session existed.
-func (s *Server) Expire(id int64) bool {
+func (s *Server) Expire(id int64) bool { return s.expireID(id, (*conn).drop) }
+
+// ExpireWithEvents is like Expire, but the session's client gets the events of its
+// watches on the ephemeral znodes that are deleted, before its connection is closed. Real
+// servers send them, and then close the connection: which of the two a client learns of
+// first is a matter of time.
+func (s *Server) ExpireWithEvents(id int64) bool { return s.expireID(id, (*conn).closeAfterFlush) }
+
+func (s *Server) expireID(id int64, closeConn func(*conn)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := s.sessions[id]
 	if ss != nil {
-		s.expire(ss)
+		s.expireBy(ss, closeConn)
 	}
 	return ss != nil
 }
@@ -98,7 +106,9 @@ func (s *Server) touch(ss *session, now time.Time) {
 
 // expire expires a session and closes its connection. The caller holds the
 // server's mu.
-func (s *Server) expire(ss *session) {
+func (s *Server) expire(ss *session) { s.expireBy(ss, (*conn).drop) }
+
+func (s *Server) expireBy(ss *session, closeConn func(*conn)) {
 	if s.sessions[ss.id] != ss {
 		return
 	}
@@ -108,7 +118,7 @@ func (s *Server) expire(ss *session) {
 	s.commit(t)
 	s.removeSession(ss)
 	if ss.conn != nil {
-		ss.conn.drop()
+		closeConn(ss.conn)
 	}
 }
 

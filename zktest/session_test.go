@@ -86,6 +86,23 @@ func TestClientWithNewerZxidIsRefused(t *testing.T) {
 	require.Zero(t, c.roundTrip(jute.OpExists, append(pathRecord("/"), 0)).err) // the session is unaffected
 }
 
+func TestExpireWithEventsSendsTheEventsBeforeItClosesTheConnection(t *testing.T) {
+	srv := NewServer(t)
+	require.False(t, srv.ExpireWithEvents(42))
+	for range 100 {
+		c := dialSession(t, srv, 0, nil, 0)
+		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/e", jute.FlagEphemeral)).err)
+		require.Zero(t, c.roundTrip(jute.OpExists, watchRecord("/e")).err)
+		require.True(t, srv.ExpireWithEvents(c.id))
+		event, path := c.event()
+		require.Equal(t, jute.EventDeleted, event)
+		require.Equal(t, "/e", path)
+		c.waitClosed()
+		require.Empty(t, srv.Sessions())
+		require.Empty(t, srv.Children("/e"))
+	}
+}
+
 func TestEphemeralsAreDeletedInOneTransaction(t *testing.T) {
 	srv := NewServer(t)
 	for name, end := range map[string]func(*rawClient){

@@ -73,6 +73,7 @@ func TestZeroValuesHoldNothingAndSaySo(t *testing.T) {
 	require.Equal(t, -1, new(SlotLease).Slot())
 	require.Empty(t, new(SlotLease).Slots())
 	require.Empty(t, new(Leases).All())
+	require.Empty(t, (*Leases)(nil).All())
 }
 
 func TestCloseOfAClientThatWasNeverDialedReturnsNil(t *testing.T) {

@@ -115,7 +115,7 @@ func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool,
 func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error) {
 	for _, l := range held {
 		why := l.Err()
-		if errors.Is(why, errDeleted) { // by an operator, or with its session
+		if errors.Is(why, errGone) { // by an operator, or with its session
 			why = l.g.place().whyGone(ctx)
 			return errors.Is(why, zkconn.ErrSessionOver), fail(opLockAll, l.g.line.path, why)
 		}
@@ -144,8 +144,13 @@ func newLeases(locks, order []*Mutex, held []*Lease) *Leases {
 // All returns the leases, in the order in which LockAll got the mutexes. Each has its own
 // Path, Token, Check and Commit. A Commit of one proves that one only: to prove all, put the
 // Check of each into a Multi on another connection. If one is released by itself, the others
-// stay.
-func (ls *Leases) All() []*Lease { return slices.Clone(ls.given) }
+// stay. All returns nil for a zero Leases.
+func (ls *Leases) All() []*Lease {
+	if ls == nil {
+		return nil
+	}
+	return slices.Clone(ls.given)
+}
 
 // Context returns a context that ends with parent or with the first of the leases, like
 // Lease.Context. LockAll and Lock on any of the paths return ErrDeadlock with it. parent

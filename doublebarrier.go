@@ -206,7 +206,7 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 		return nil, err
 	}
 	l, err := g.enter(kindMember)
-	if errors.Is(err, errDeleted) {
+	if errors.Is(err, errGone) {
 		return nil, p.whyGone(ctx)
 	}
 	if err != nil {

@@ -222,7 +222,7 @@ func (c *candidate) watchLeader(g *grant) {
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && w.Stat.Czxid != c.czxid:
 			c.leaderGone.Store(true)
-			g.end(lost(errLeaderDeleted))
+			g.end(lost(&deletion{bySomebody: errLeaderDeleted}))
 			return
 		case err != nil:
 			return

@@ -84,15 +84,51 @@ func (g *grant) checkHeld() error {
 
 var (
 	errSilent  = errors.New("no answer from the servers for as long as the session is known to live")
-	errDeleted = errors.New("its znode was deleted by somebody else")
+	errGone    = errors.New("its znode was deleted")
+	errDeleted = fmt.Errorf("%w by somebody else", errGone)
 )
+
+// deletion is the cause of a grant's end that the deletion of a znode tells. Somebody else has
+// deleted it, or the servers did with the session, of which the client may learn later: errGone
+// until the session has answered a write or has ended.
+type deletion struct {
+	bySomebody error                 // its cause in the former case
+	cause      atomic.Pointer[error] // nil: not known yet
+}
+
+func (d *deletion) Error() string { return d.Unwrap().Error() }
+
+func (d *deletion) Unwrap() error {
+	if cause := d.cause.Load(); cause != nil {
+		return *cause
+	}
+	return errGone
+}
+
+// settle notes how the deletion of the place went, which is a write.
+func (d *deletion) settle(s *session, err error) {
+	cause := d.bySomebody
+	if errors.Is(err, zkconn.ErrSessionOver) {
+		cause = s.Cause()
+	}
+	if cause != nil && !errors.Is(cause, ErrClosed) { // else nobody will know
+		d.cause.Store(&cause)
+	}
+}
 
 func lost(cause error) error {
 	if errors.Is(cause, ErrClosed) {
 		return ErrClosed
 	}
-	return fmt.Errorf("%w: %w", ErrLost, cause)
+	return &loss{cause}
 }
+
+// loss is ErrLost with its cause. Its text is made when it is asked for: see deletion.
+type loss struct{ cause error }
+
+func (l *loss) Error() string { return ErrLost.Error() + ": " + l.cause.Error() }
+
+func (l *loss) Unwrap() []error { return []error{ErrLost, l.cause} }
 
 // start sends a transaction of the holder's, unless the grant has ended. So it is sent
 // before anything that the next holder of a kept place sends.
@@ -115,18 +151,18 @@ func (g *grant) watchPlace() {
 	p := g.place()
 	for _, path := range p.paths() {
 		if _, err := p.s.Watch(p.s.Lifetime(), path); errors.Is(err, zk.ErrNoNode) {
-			g.placeDeleted(path)
+			g.placeGone(path, &deletion{bySomebody: errDeleted})
 			return
 		}
 	}
 }
 
-// placeDeleted ends the grant after the place at path was deleted, unless the grant
-// has another place by now.
-func (g *grant) placeDeleted(path string) {
+// placeGone ends the grant, for that cause, after the place at path was deleted, unless the
+// grant has another place by now.
+func (g *grant) placeGone(path string, cause error) {
 	g.awaitChange(g.s.Lifetime())
 	if g.place().has(path) {
-		g.end(lost(errDeleted))
+		g.end(lost(cause))
 	}
 }
 
@@ -171,8 +207,12 @@ func (g *grant) endHeld(cause error) (leave bool) {
 // successor gets a signal that it is next only if the place was held for certain until
 // now, so not if the grant was lost.
 func (g *grant) leaveLater() {
-	d := g.departure()
-	d.place.leaveLater(d.signal)
+	d, why := g.departure(), (*deletion)(nil)
+	if !errors.As(g.err, &why) {
+		d.place.leaveLater(d.signal)
+		return
+	}
+	g.line.c.background(g.line.path, func() { why.settle(g.s, d.place.leave(d.signal)) })
 }
 
 // departure is how the place of a grant that has ended is deleted.
@@ -273,7 +313,7 @@ func (g *grant) quit() error {
 }
 
 // leaveNow deletes the place of a grant that was released: in the background if there is
-// no connection, or if it is lost before the reply.
+// no connection, or if it is lost before the reply. ErrLost: the grant had ended before.
 func (g *grant) leaveNow() error {
 	p := g.place()
 	err := p.remove(true, p.s.Start)
@@ -284,7 +324,12 @@ func (g *grant) leaveNow() error {
 		return lost(errDeleted)
 	}
 	g.leaveLater()
-	if zkconn.Transient(err) || errors.Is(err, zkconn.ErrSessionOver) {
+	switch {
+	case errors.Is(err, zkconn.ErrSessionOver):
+		return lost(g.s.Cause())
+	case errors.Is(err, zk.ErrSessionExpired): // a server says so
+		return lost(err)
+	case zkconn.Transient(err): // it was lost if a server learned of the end of the session first
 		return nil
 	}
 	return err

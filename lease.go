@@ -118,6 +118,11 @@ func (l *Lease) Reentrant(ctx context.Context) context.Context {
 // Err returns nil while the lease is held, and from then on an error that is
 // ErrReleased, ErrLost or ErrClosed. It sends nothing. After a machine was suspended it
 // may stay nil for up to the session timeout: the monotonic clock stood still.
+//
+// ErrLost comes with its cause, which is zk.ErrSessionExpired if the session has expired. The
+// deletion of the znode, by an operator or with the session, may be known before the cause is.
+// Then Err and contexts end at once, and the same error tells which it was as soon as the
+// client knows: after a round trip, or when it is connected again.
 func (l *Lease) Err() error {
 	if l.isZero() {
 		return l.fail("hold", errZeroValue)
@@ -237,7 +242,9 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(
 // way. It takes no context on purpose: a canceled release would leave the lock held.
 //
 // nil means that this lease is over. ErrLost or ErrClosed is returned if it had ended
-// before, even if only the servers knew (with KeepFor not always). Any other error says
+// before, also if only the servers knew and one of them answers Release (with KeepFor not
+// always). If no answer comes, because the connection is lost before, nil does not say that
+// the lock was held until now. Any other error says
 // that the servers refuse to delete the znode, because the line's ACL was changed. The
 // client then tries again until the session ends. A second Release, even a concurrent
 // one, does nothing and returns the same.

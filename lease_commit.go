@@ -102,6 +102,6 @@ func (l *Lease) guardFailed(ctx context.Context, check *zk.CheckVersionRequest) 
 	if !l.g.place().has(check.Path) {
 		return nil
 	}
-	l.g.placeDeleted(check.Path)
+	l.g.placeGone(check.Path, errDeleted) // servers carry out no write of a session that has ended
 	return l.g.checkHeld()
 }

@@ -130,7 +130,7 @@ func (r recipe) enterFirst(ctx context.Context, k kind, enter func(context.Conte
 			return nil, err
 		}
 		l, err := g.enter(k)
-		if errors.Is(err, errDeleted) { // by an operator, or with its session
+		if errors.Is(err, errGone) { // by an operator, or with its session
 			err = g.place().whyGone(ctx)
 		}
 		// Lost before the caller had it: the wait goes on in the next session.

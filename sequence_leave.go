@@ -15,33 +15,39 @@ func (p *place) leaveLater(signal bool) {
 	p.line.c.background(p.line.path, func() { p.leave(signal) })
 }
 
-// leave deletes the place, until it is gone or its session has ended. With signal, for
-// a holder that gives up what it holds, the successor learns that it is next. While the
-// Client is being closed, places are deleted together.
-func (p *place) leave(signal bool) {
-	if p.line.c.closing.Err() != nil {
-		<-p.s.departures.add(departure{p, signal})
-		return
+// leave deletes the place, until it is gone or its session has ended, which it returns as
+// zkconn.ErrSessionOver. With signal, for a holder that gives up what it holds, the
+// successor learns that it is next. While the Client is being closed, places are deleted
+// together.
+func (p *place) leave(signal bool) error {
+	if p.line.c.closing.Err() == nil {
+		return p.leaveAlone(signal)
 	}
-	p.leaveAlone(signal)
+	<-p.s.departures.add(departure{p, signal})
+	if p.s.IsOver() {
+		return zkconn.ErrSessionOver
+	}
+	return nil
 }
 
 // leaveAlone is leave by a transaction of its own. Where the servers refuse, it goes on in
 // longer and longer intervals.
-func (p *place) leaveAlone(signal bool) {
+func (p *place) leaveAlone(signal bool) error {
 	for wait := 100 * time.Millisecond; ; {
 		err := p.remove(signal, func(ops ...any) (*zkconn.Transaction, error) {
 			return p.s.Begin(p.s.Lifetime(), ops...)
 		})
 		switch {
-		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, zkconn.ErrSessionOver):
-			return
+		case err == nil, errors.Is(err, zk.ErrNoNode):
+			return nil
+		case errors.Is(err, zkconn.ErrSessionOver):
+			return zkconn.ErrSessionOver
 		case zkconn.Transient(err):
 			continue
 		}
 		p.line.c.hooks.log(slog.LevelError, "cannot delete a place; it blocks the line until the session ends", "place", p.path, "err", err)
 		if !p.pause(wait) {
-			return // it goes with the session
+			return zkconn.ErrSessionOver // it goes with the session
 		}
 		wait = min(2*wait, p.s.Timeout())
 	}

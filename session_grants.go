@@ -122,7 +122,7 @@ func (s *session) onEvent(e wire.Event) {
 	switch {
 	case g == nil:
 	case e.Type == jute.EventDeleted:
-		s.c.tasks.Start(func() { g.placeDeleted(e.Path) })
+		s.c.tasks.Start(func() { g.placeGone(e.Path, &deletion{bySomebody: errDeleted}) })
 	case e.Type == jute.EventDataChanged:
 		s.c.tasks.Start(g.watchPlace)
 	}

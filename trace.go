@@ -139,8 +139,9 @@ type TraceHoldEnd struct {
 	// nil if it was acked, given back or moved to the dead letters alike. So to time the work
 	// of Serve, and to count what failed, do so in the handler. The znode
 	// may still exist while the client is disconnected. If only the servers knew that it had
-	// been lost before, Err is nil, too, and Release returns ErrLost. Err is ErrLost, with
-	// the cause, if it was lost, and ErrClosed if the Client was closed while it was held.
+	// been lost before, Err is nil, too, and Release returns what its comment says. Err is
+	// ErrLost, with the cause, if it was lost, and ErrClosed if the Client was closed while
+	// it was held. See Lease.Err for a cause that is settled later.
 	Err     error
 	Dropped int // see TraceAcquireEnd
 }

@@ -27,7 +27,7 @@ func TestA35FreeElectionAndResignationTakeThreeRequests(t *testing.T) {
 func TestA35ALongTermTakesTwoMoreRequests(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		term := campaigns(t, a, "a")
-		require.Equal(t, map[string]int{"getData": 1, "getChildren2": 1, "multi(check,setData)": 5}, w.requestsWithoutPings(func() {
+		require.Equal(t, map[string]int{"getData": 1, "getChildren2": 1, opProclaim: 5}, w.requestsWithoutPings(func() {
 			time.Sleep(time.Minute)
 			for range 5 { // fires neither watch
 				require.NoError(t, term.Proclaim(t.Context(), nil))
@@ -87,7 +87,7 @@ func TestA35EachObserverReadsOnceForAChange(t *testing.T) {
 				var term *Term
 				reads := func(f func()) map[string]int {
 					counts := w.requestsWithoutPings(f)
-					for _, op := range []string{opJoin, opElect, opResign, "multi(check,setData)"} {
+					for _, op := range []string{opJoin, opElect, opResign, opProclaim} {
 						delete(counts, op)
 					}
 					return counts

@@ -153,12 +153,8 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	write := OpSet(l.g.line.path+leaderName, value, -1)
 	for {
 		_, err := l.commit(ctx, []Op{write})
-		switch {
-		case errors.Is(err, ErrUncertain) && ctx.Err() == nil && l.Err() == nil:
+		if errors.Is(err, ErrUncertain) && ctx.Err() == nil && l.Err() == nil {
 			continue
-		case errors.Is(err, zk.ErrNoNode):
-			l.g.end(lost(errLeaderDeleted))
-			err = l.g.checkHeld()
 		}
 		return l.fail("proclaim under", err)
 	}

@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -223,6 +224,39 @@ func TestB22ALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
 	}
 }
 
+// The client may not know of the deletion yet: the servers check both znodes.
+func TestB91NoTermCommitsOnceTheLeadersZnodeWasDeleted(t *testing.T) {
+	for _, age := range []time.Duration{0, 10 * time.Millisecond, 900 * time.Millisecond, 5 * time.Second, time.Minute} {
+		for name, commit := range map[string]func(context.Context, *Term) error{
+			"commit": func(ctx context.Context, term *Term) error {
+				_, err := term.Commit(ctx, OpCreate("/done", nil, 0, nil))
+				return err
+			},
+			"check":    func(ctx context.Context, term *Term) error { _, err := term.Commit(ctx); return err },
+			"proclaim": func(ctx context.Context, term *Term) error { return term.Proclaim(ctx, []byte("still a")) },
+		} {
+			t.Run(fmt.Sprintf("%s after %v", name, age), func(t *testing.T) {
+				inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
+					term := campaigns(t, a, "a")
+					next := campaignLater(t, b, "b")
+					time.Sleep(age)
+					w.deleteLeader()
+					require.ErrorIs(t, commit(t.Context(), term), ErrLost)
+					require.ErrorIs(t, term.Err(), ErrLost)
+					require.NotContains(t, w.srv.Children("/"), "done")
+					second := next.Get()
+					require.Greater(t, second.Token(), term.Token())
+					_, err := second.Commit(t.Context())
+					require.NoError(t, err)
+					w.leaderIs("b")
+					require.NoError(t, second.Resign())
+					w.noLeader()
+				})
+			})
+		}
+	}
+}
+
 // The evicted leader's session lives on, and there is no other candidate to replace the
 // znode.
 func TestB22AnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
@@ -327,7 +361,7 @@ func TestB53AProclamationWhoseReplyIsLostIsMade(t *testing.T) {
 			inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 				term := campaigns(t, a, "a")
 				o := follow(t, b)
-				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(check,setData)", Times: 2})
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: opProclaim, Times: 2})
 				require.NoError(t, term.Proclaim(t.Context(), []byte("a2")))
 				w.leaderIs("a2")
 				time.Sleep(time.Minute)

@@ -71,7 +71,7 @@ func (c *candidate) create(ctx context.Context, value []byte) error {
 		switch {
 		case err == nil:
 			c.czxid = rs.Stat(set).Czxid
-			c.place.czxid = c.czxid
+			c.place.czxid, c.checked = c.czxid, []string{c.leader}
 			c.turnConn = 0 // the reply has advanced the zxid
 			return nil
 		case failed == any(check) && errors.Is(err, zk.ErrNoNode):

@@ -189,7 +189,7 @@ func TestA35ProclaimPublishesAnotherValueOfTheSameTerm(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Leader{[]byte("a"), term.Token(), sessionID(a.line.c), began.Since}, began)
 		require.WithinDuration(t, time.Now(), began.Since, time.Second)
-		require.Equal(t, map[string]int{"multi(check,setData)": 1}, w.requests(func() {
+		require.Equal(t, map[string]int{opProclaim: 1}, w.requests(func() {
 			require.NoError(t, term.Proclaim(t.Context(), []byte("a2")))
 		}))
 		now, err := b.Leader(t.Context())

@@ -17,10 +17,11 @@ import (
 
 // The requests of an election.
 const (
-	opElect   = "multi(check,create,setData)"
-	opSucceed = "multi(check,delete,create,setData)"
-	opResign  = "multi(setData,delete,delete)"
-	opQuit    = "multi(delete,delete)"
+	opElect    = "multi(check,create,setData)"
+	opSucceed  = "multi(check,delete,create,setData)"
+	opResign   = "multi(setData,delete,delete)"
+	opProclaim = "multi(check,check,setData)"
+	opQuit     = "multi(delete,delete)"
 )
 
 // campaigns campaigns in c and fails the test if it is not elected.

@@ -85,7 +85,7 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 
 // guard returns the checks that Commit puts before its operations.
 func (l *Lease) guard() []any {
-	paths := l.g.place().paths()
+	paths := l.g.place().guarded()
 	checks := make([]any, len(paths))
 	for i, path := range paths {
 		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}

@@ -40,13 +40,19 @@ type place struct {
 	deletes func(signal bool) []any
 	// others are paths of further znodes without which the place does not hold.
 	others []string
+	// checked are paths of znodes that are not the place's, and without which it does not hold
+	// either. The recipe watches them.
+	checked []string
 }
 
 // paths returns the paths of all znodes without which the place does not hold.
 func (p *place) paths() []string { return append([]string{p.path}, p.others...) }
 
-// has reports whether paths contains path.
-func (p *place) has(path string) bool { return p.path == path || slices.Contains(p.others, path) }
+// guarded returns the paths of all znodes that a Commit checks.
+func (p *place) guarded() []string { return append(p.paths(), p.checked...) }
+
+// has reports whether guarded contains path.
+func (p *place) has(path string) bool { return slices.Contains(p.guarded(), path) }
 
 // beginFunc sends a transaction: zkconn.Session.Begin or Start.
 type beginFunc func(ops ...any) (*zkconn.Transaction, error)

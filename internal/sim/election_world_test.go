@@ -42,7 +42,7 @@ func newElectionWorld(seed uint64) *world {
 	g, _ := newWaitWorld(seed, func(int) []string {
 		return []string{
 			"multi(create,setData)", "multi(check,create,setData)", "multi(check,delete,create,setData)",
-			"multi(setData,delete,delete)", "multi(delete,delete)", "multi(check,setData)", "getData", "exists", "sync", "getChildren2",
+			"multi(setData,delete,delete)", "multi(delete,delete)", "multi(check,check,setData)", "getData", "exists", "sync", "getChildren2",
 		}
 	}, "/app/elections/a", "/app/elections/b")
 	w := &electionWorld{

@@ -203,6 +203,21 @@ func (g *grant) endHeld(cause error) (leave bool) {
 	return !changing // else the change deletes it: it knows which place there is
 }
 
+// endIdle is like end for a grant of a kept place, and does nothing once somebody has been
+// given it.
+func (g *grant) endIdle(cause error) {
+	g.mu.Lock()
+	var ok bool
+	if g.idle {
+		_, ok = g.markEnded(cause)
+	}
+	g.mu.Unlock()
+	if ok {
+		g.announceEnd(cause, nil)
+		g.leaveLater()
+	}
+}
+
 // leaveLater deletes the place of a grant that has ended, in the background. The
 // successor gets a signal that it is next only if the place was held for certain until
 // now, so not if the grant was lost.

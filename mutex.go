@@ -67,7 +67,9 @@ type MutexOption struct {
 // among processes, not among callers. If a call cannot take a place, because somebody
 // deleted it, for example, all callers that wait for it return the error.
 //
-// Each hold has a Token of its own. After 256 holds the place is left and taken anew.
+// Each hold has a Token of its own. After 256 holds the place is left and taken anew. The lock
+// is not kept once the line's sequence numbers are near their end: callers that wait for the
+// line to begin anew do not stand in it.
 //
 // What to know:
 //   - Lease.Check proves that the process holds the lock, even after the lease was
@@ -83,8 +85,8 @@ type MutexOption struct {
 //     another session. If Mutexes of one Client have different d, that of the last
 //     holder counts.
 //
-// Cost: the first release that may keep the lock sends one read instead of the deletion.
-// A lock that is in use for longer than d is confirmed by one read every d. Beside
+// Cost: the first release that may keep the lock sends two small reads, one after the other,
+// instead of the deletion. A lock that is in use for longer than d is confirmed by one read every d. Beside
 // others in the line, each hold costs one small read more than without KeepFor.
 func KeepFor(d time.Duration) MutexOption { return MutexOption{keeps: true, keepFor: d} }
 
@@ -131,7 +133,8 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 }
 
 // TryLock is like Lock but does not wait: it returns ErrLocked if somebody else is in
-// the line, which costs one read and leaves nothing behind. A holder that is just
+// the line, which costs one or two small reads, seldom a listing of a long line, and leaves
+// nothing behind. A holder that is just
 // leaving may count. TryLock blocks only for the servers' replies. While disconnected, that is
 // until there is a connection again or ctx ends.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -181,7 +183,7 @@ func (k *keptLock) takeIdle(d time.Duration) *grant {
 // first, as for any grant. k.mu must be held.
 func (k *keptLock) begin(g *grant) bool {
 	if !g.s.isValid() {
-		k.line.c.tasks.Start(func() { g.end(lost(errSilent)) })
+		k.line.c.tasks.Start(func() { g.endIdle(lost(errSilent)) }) // unless the next call gets it
 		return false
 	}
 	return g.begun()
@@ -318,26 +320,32 @@ func (k *keptLock) passOn(g *grant) error {
 }
 
 // ask asks the server whether the place is alone in its line, the first time with a
-// watch.
+// watch. Then it asks for the number of children before it asks for their names.
 func (k *keptLock) ask(p *place, first bool) (w *zkconn.Watch, alone bool) {
 	ctx, cancel, ok := k.whileConnected(p)
 	if !ok {
 		return nil, false
 	}
 	defer cancel()
-	own := []string{p.name}
 	if !first {
-		names, _, err := p.s.Children(ctx, k.line.abs())
-		return nil, err == nil && slices.Equal(names, own)
+		names, stat, err := p.s.Children(ctx, k.line.abs())
+		return nil, err == nil && p.isAlone(names, stat)
 	}
-	if p.lineCount != 1 { // it was not alone when it joined: ask for their number, not for all names
-		line, err := p.s.Exists(ctx, k.line.abs())
-		if err != nil || line.NumChildren != 1 {
-			return nil, false
-		}
+	state, _, _ := k.line.known()
+	line, err := p.s.Exists(ctx, k.line.abs())
+	if err != nil || int(line.NumChildren) > 1+state.others {
+		return nil, false
 	}
-	w, err := p.s.WatchChildren(ctx, k.line.abs())
-	return w, err == nil && slices.Equal(w.Children, own)
+	w, err = p.s.WatchChildren(ctx, k.line.abs())
+	return w, err == nil && p.isAlone(w.Children, &w.Stat)
+}
+
+// isAlone reports whether nobody waits behind the place, if the line has those children and
+// that Stat. Once the line's numbers are beyond the limit, callers that step aside may wait,
+// and do not stand in the line.
+func (p *place) isAlone(children []string, line *zk.Stat) bool {
+	ms := placeNames(children, p.line.kinds)
+	return len(ms) == 1 && ms[0].name == p.name && !p.line.c.isBeyondLimit(nextNumber(line))
 }
 
 // stands reports whether the place is watched and nobody has deleted it. It costs a

@@ -314,3 +314,112 @@ func TestReleaseLeavesThePlaceIfItCannotAsk(t *testing.T) {
 		})
 	})
 }
+
+// A caller whose number is beyond the limit stands in no line while it waits.
+func TestB92ALockIsNotKeptBesideACallerThatStepsAside(t *testing.T) {
+	const d = 5 * time.Second
+	for name, early := range map[string]bool{"before the first release": true, "while it is kept": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				m, other := NewMutex(w.client(nil), w.path, KeepFor(d)), NewMutex(w.client(nil), w.path)
+				l := lockOn(t, m)
+				if !early {
+					require.NoError(t, l.Release())
+					l = lockOn(t, m)
+				}
+				require.NoError(t, w.srv.SetCounter(w.path, maxNumber+1))
+				waiting := w.waits(other)
+				require.True(t, waiting.Waiting())
+				require.Len(t, w.line(), 1, "the caller is aside")
+				begin := time.Now()
+				for i := 0; waiting.Waiting() && i < 300; i++ { // always in use
+					next := w.waits(m)
+					time.Sleep(time.Second)
+					require.NoError(t, l.Release())
+					synctest.Wait()
+					if !next.Waiting() {
+						l = next.Get()
+						continue
+					}
+					theirs := waiting.Get()
+					require.NoError(t, theirs.Release())
+					l = next.Get()
+					break
+				}
+				require.False(t, waiting.Waiting())
+				require.LessOrEqual(t, time.Since(begin), 2*d+2*time.Second)
+				require.NoError(t, l.Release())
+			})
+		})
+	}
+}
+
+// Nobody has the lock that is kept when the caller steps aside, or ever again.
+func TestB92AnIdleLockIsLeftForACallerThatStepsAside(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		m, other := NewMutex(w.client(nil), w.path, KeepFor(time.Hour)), NewMutex(w.client(nil), w.path)
+		l := lockOn(t, m)
+		require.NoError(t, w.srv.SetCounter(w.path, maxNumber+1))
+		waiting := w.waits(other)
+		require.NoError(t, l.Release())
+		synctest.Wait()
+		require.False(t, waiting.Waiting())
+		require.NoError(t, waiting.Get().Release())
+	})
+}
+
+// Locks below the path of a lock are no places in its line.
+func TestALockIsKeptAlsoIfOtherLocksArePathsBelowIt(t *testing.T) {
+	for name, waits := range map[string]bool{"free": false, "after a wait": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				below := lockOn(t, NewMutex(w.client(nil), w.path+"/below"))
+				m, other := w.kept(nil), NewMutex(w.client(nil), w.path)
+				var l *Lease
+				if waits {
+					theirs := lockOn(t, other)
+					call := w.waits(m)
+					require.NoError(t, theirs.Release())
+					l = call.Get()
+				} else {
+					l = lockOn(t, m)
+				}
+				require.NoError(t, l.Release())
+				require.Len(t, w.line(), 1, "kept")
+				require.Empty(t, w.requests(func() {
+					for range 10 {
+						require.NoError(t, lockOn(t, m).Release())
+					}
+				}))
+				waiting := w.waits(other)
+				require.False(t, waiting.Waiting(), "left at once")
+				require.NoError(t, waiting.Get().Release())
+				require.NoError(t, below.Release())
+			})
+		})
+	}
+}
+
+// The wall clock jumps, so a call does not get the kept lock, and back, so the next one
+// does. What ends the grant for the first must not end it for the second.
+func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		m := NewMutex(w.client(nil), w.path, KeepFor(time.Hour))
+		w.keep(m)
+		k, err := m.keep.lock(t.Context())
+		require.NoError(t, err)
+		g := k.current
+		require.True(t, g.begun())
+		k.idle = false
+		k.unlock()
+		g.endIdle(lost(errSilent))
+		l, err := g.enter(kindLock)
+		require.NoError(t, err)
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Release())
+		g.endIdle(lost(errSilent)) // again
+		next := lockOn(t, m)
+		require.NoError(t, next.Err())
+		require.NoError(t, next.Release())
+	})
+}

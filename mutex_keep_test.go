@@ -47,7 +47,7 @@ func (w *world) waits(m *Mutex) *harness.Call[*Lease] {
 func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		m := w.kept(nil)
-		require.Equal(t, map[string]int{opJoin: 1, opAlone: 1}, w.requests(func() { w.keep(m) }))
+		require.Equal(t, map[string]int{opJoin: 1, "exists": 1, opAlone: 1}, w.requests(func() { w.keep(m) }))
 		place := w.line()[0]
 		var last Token
 		require.Empty(t, w.requests(func() {
@@ -201,14 +201,18 @@ func TestLockIsNotKeptIfAnotherSessionJoinedBeforeItsFirstRelease(t *testing.T) 
 	})
 }
 
-// A place that was not alone when it joined asks for the number of others, not for their
-// names.
+// The first release asks for the number of others, not for their names, also if the place was
+// alone when it joined.
 func TestKeptLockBesideOthersCostsOneSmallReadMore(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		m, other := w.kept(nil), NewMutex(w.client(nil), w.path)
-		l := lockOn(t, other)
-		a := w.waits(m)
+		l := lockOn(t, m)
 		behind := w.waits(other)
+		require.Equal(t, map[string]int{"exists": 1, opRelease: 1}, w.requests(func() { require.NoError(t, l.Release()) }))
+		require.NoError(t, behind.Get().Release())
+		l = lockOn(t, other)
+		a := w.waits(m)
+		behind = w.waits(other)
 		require.NoError(t, l.Release())
 		l = a.Get()
 		require.Equal(t, map[string]int{"exists": 1, opRelease: 1}, w.requests(func() { require.NoError(t, l.Release()) }))

@@ -55,18 +55,37 @@ func (p *place) awaitTurn(ctx context.Context) error {
 // may be wrong: it is a guess until the place with that name and number is watched. nil: no
 // guess, because another place has joined since, or because of the data.
 func (p *place) guess(data []byte, stat *zk.Stat) *placeName {
-	name, ok := p.line.recorded(data)
-	created := stat.Cversion + stat.NumChildren // twice as many, and it may wrap: see DataNode.copyStat
-	if !ok || p.number <= 0 || 2*p.number != created {
+	m, ok := p.line.tail(data, p.number-1)
+	if !ok || p.number != nextNumber(stat) {
 		return nil
 	}
-	m, ok := parsePlaceName(fmt.Sprintf("%s%010d", name, p.number-1), p.line.kinds)
 	p.line.noteTail(m.kind)
-	if !ok || !m.ours() || !isUUID(m.uuid) || p.line.foreign(m.kind) || !p.line.blocks(p.kind, m.kind) {
+	if !p.line.mayName(p.kind, m) {
 		return nil
 	}
 	return &m
 }
+
+// tail returns the name of the place that has joined last, as the line's data tell, if it has
+// that number. The name may be invalid.
+func (l *line) tail(data []byte, number int32) (m placeName, ok bool) {
+	name, ok := l.recorded(data)
+	if !ok || number < 0 {
+		return placeName{}, false
+	}
+	m, _ = parsePlaceName(fmt.Sprintf("%s%010d", name, number), l.kinds)
+	return m, true
+}
+
+// mayName reports whether m, from the line's data, is the name of a place of this library that
+// blocks one of that kind.
+func (l *line) mayName(k kind, m placeName) bool {
+	return m.kind != "" && m.ours() && isUUID(m.uuid) && !l.foreign(m.kind) && l.blocks(k, m.kind)
+}
+
+// nextNumber returns the number that the next znode in a line with that Stat gets: of how many
+// were created in it. The Stat has twice as many, and it may wrap: see DataNode.copyStat.
+func nextNumber(line *zk.Stat) int32 { return int32(uint32(line.Cversion+line.NumChildren) / 2) }
 
 // predecessor lists the line and returns the place's predecessor: the nearest place ahead
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in

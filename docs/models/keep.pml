@@ -9,6 +9,8 @@
  *
  * How a place waits and is woken is modeled elsewhere. Here a place of a keeping session
  * is granted when a listing shows it first.
+ * Callers that step aside, because their number is beyond the limit, are left out: a
+ * lock is not kept if the answer to the watch says that the line's numbers are.
  *
  * Budgets of the adversary: EXP sessions expire, EVI places are deleted, DISC
  * connections of keeping sessions are lost, LOSE of their watches are never armed

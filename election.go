@@ -21,8 +21,8 @@ import (
 // leader, the znode <path>/leader exists and its data are the leader's value, so that
 // clients of any kind can find the leader. It is ephemeral, and created and deleted with
 // the leadership. The path itself is the line, as for a Mutex, and <path>/leader does not
-// count in it. To depose a leader, delete <path>/leader: its term ends with ErrLost, and
-// the next candidate leads. Do not delete its znode in the line instead: where other
+// count in it. To depose a leader, delete <path>/leader: from then on no Commit of its term
+// succeeds, the term ends with ErrLost, and the next candidate leads. Do not delete its znode in the line instead: where other
 // libraries' clients stand in the line, <path>/leader may then stay until their turns are
 // over.
 //
@@ -81,7 +81,10 @@ func (t *Term) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	return t.held().Commit(ctx, ops...)
 }
 
-// Check returns the guard that Commit puts before its operations. See Lease.Check.
+// Check returns the guard that Commit puts before its operations, for the candidate's place. See
+// Lease.Check. Commit also checks <path>/leader. A Multi on another connection should do so, too:
+// otherwise it may succeed for up to a tenth of the session timeout after somebody has deposed
+// the leader by deleting that znode.
 func (t *Term) Check() *zk.CheckVersionRequest { return t.held().Check() }
 
 // Get reads a znode on the session that holds the leadership. See Lease.Get.

@@ -62,7 +62,7 @@ func TestTryLockOnAHeldLockIsOneRead(t *testing.T) {
 	p.Reset()
 	_, err = NewMutex(c, path).TryLock(ctx)
 	require.ErrorIs(t, err, ErrLocked)
-	require.Equal(t, map[string]int{"getChildren2": 1}, p.Count())
+	require.Equal(t, map[string]int{"getData": 1}, p.Count())
 	require.NoError(t, l.Release())
 }
 

@@ -207,6 +207,13 @@ func (l *line) tellsPredecessor(s lineState, k kind) bool {
 	return l.blocks != nil && s.count-s.others > l.c.longLine && !s.brief && !s.guest && s.version == -1 && (k.exclusive() || l.blocks(k, s.tail))
 }
 
+// mayBeLong reports whether the line is long, or is not known. A guest's data are not read:
+// they name no place.
+func (l *line) mayBeLong() bool {
+	state, ok, _ := l.known()
+	return !l.writes && (!ok || !state.guest && state.count-state.others > l.c.longLine)
+}
+
 // longLine is how many places a line has at most that is not long.
 const longLine = 4
 

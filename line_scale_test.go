@@ -41,6 +41,56 @@ func (w *world) stand(conn *zk.Conn, k kind, n int) (paths []string) {
 	return paths
 }
 
+func TestTryLockOnALongLineDoesNotListIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		known := w.client(nil)
+		l := lockOn(t, NewMutex(w.client(nil), w.path))
+		middle := w.stand(w.bare(), kindLock, 3000)
+		last := w.waits(NewMutex(w.stranger(nil), w.path))
+		try := func(c *Client, want map[string]int) {
+			t.Helper()
+			before := w.srv.Counts()
+			_, err := NewMutex(c, w.path).TryLock(t.Context())
+			require.ErrorIs(t, err, ErrLocked)
+			synctest.Wait()
+			counts := w.srv.Counts().Sub(before)
+			require.Equal(t, want, counts.Requests)
+			if want["getChildren2"] == 0 {
+				require.Less(t, counts.BytesOut, int64(1000))
+			}
+		}
+		stranger := w.stranger(nil)
+		try(stranger, map[string]int{"getData": 1})
+		require.NoError(t, l.Release())
+		try(stranger, map[string]int{"getData": 1, "exists": 1})
+		try(known, map[string]int{"getChildren2": 1}) // the line was short
+		try(known, map[string]int{"getData": 1, "exists": 1})
+		last.Cancel(nil)
+		_, err := last.Wait()
+		require.Error(t, err)
+		synctest.Wait()
+		try(known, map[string]int{"getData": 1, "exists": 1, "getChildren2": 1})
+		require.Len(t, middle, 3000)
+	})
+}
+
+// Children that are no places do not make a lock held, however many there are.
+func TestTryLockTakesALockWithManyOtherLocksBelowItsPath(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		m := NewMutex(w.client(nil), w.path)
+		for i := range 10 {
+			lockOn(t, NewMutex(w.stranger(nil), fmt.Sprint(w.path, "/", i)))
+		}
+		for _, m := range []*Mutex{m, NewMutex(w.stranger(nil), w.path), m} {
+			l, err := m.TryLock(t.Context())
+			require.NoError(t, err)
+			_, err = NewMutex(w.stranger(nil), w.path).TryLock(t.Context())
+			require.ErrorIs(t, err, ErrLocked)
+			require.NoError(t, l.Release())
+		}
+	})
+}
+
 func TestB29ALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 	const ours, places = 30, 10_000
 	inBubble(t, func(t *testing.T, w *world) {

@@ -133,11 +133,11 @@ func (l *line) tryInTurn(ctx context.Context, s *session, k kind, f func(*place)
 	if err := l.checkRoom(s, k); err != nil {
 		return err
 	}
-	ms, err := l.list(ctx, s)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	blocked, err := l.isBlocked(ctx, s, k)
+	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(ms, func(m placeName) bool { return l.blocks(k, m.kind) }) {
+	if blocked {
 		return ErrLocked
 	}
 	p, err := l.join(ctx, s, k)
@@ -163,6 +163,50 @@ func (l *line) tryInTurn(ctx context.Context, s *session, k kind, f func(*place)
 	}
 	l.c.tasks.Start(func() { p.leave(false) })
 	return err
+}
+
+// isBlocked reports whether a place that blocks one of that kind stands in the line. It lists
+// the line. But if that is long, or not known, it asks first whether the place that joined
+// last still stands, which the line's data name.
+func (l *line) isBlocked(ctx context.Context, s *session, k kind) (bool, error) {
+	if l.mayBeLong() && !s.hasUnresolved() {
+		data, stat, err := s.Get(ctx, l.abs())
+		switch {
+		case errors.Is(err, zk.ErrNoNode), err == nil && stat.NumChildren == 0:
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		l.noteCount(int(stat.NumChildren))
+		if stands, err := l.tailStands(ctx, s, k, data, stat); stands || err != nil {
+			return stands, err
+		}
+	}
+	ms, err := l.list(ctx, s)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return false, err
+	}
+	return slices.ContainsFunc(ms, func(m placeName) bool { return l.blocks(k, m.kind) }), nil
+}
+
+// tailStands reports whether the place that joined last blocks one of that kind, and still
+// stands, if these are the line's data and Stat. If nothing in the line has changed since
+// that join, the Stat says so.
+func (l *line) tailStands(ctx context.Context, s *session, k kind, data []byte, stat *zk.Stat) (bool, error) {
+	m, ok := l.tail(data, nextNumber(stat)-1)
+	switch {
+	case !ok || !l.mayName(k, m):
+		return false, nil
+	case stat.Mzxid == stat.Pzxid:
+		return true, nil
+	case int(stat.NumChildren) <= l.c.longLine:
+		return false, nil
+	}
+	_, err := s.Exists(ctx, l.abs()+"/"+m.name)
+	if errors.Is(err, zk.ErrNoNode) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // list returns the places in the line, in no order.

@@ -123,6 +123,13 @@ func (s *session) leaveUnresolved(uuid string) {
 
 const maxUnresolved = 1000
 
+// hasUnresolved reports whether a listing might show such a place.
+func (s *session) hasUnresolved() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.unresolved) > 0
+}
+
 // sweep deletes places of joins that leaveUnresolved remembers.
 func (s *session) sweep(l *line, ms []placeName) {
 	s.mu.Lock()

@@ -112,7 +112,8 @@ func (t *Term) Path() string { return t.held().Path() }
 // of the line. With a Reentrant context of the leader it returns one more Term for the
 // same leadership, and value is not published. ErrTooLarge is returned for a value that
 // no request has room for. ErrPathInUse is returned if <path>/leader is a znode of
-// somebody's own, which does not belong to a session.
+// somebody's own, which does not belong to a session, and if a LeaderLatch of Curator's
+// stands in the line.
 //
 // Cost: that of Mutex.Lock, and one request and one commit to create <path>/leader.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -79,6 +80,35 @@ func TestB87SomebodysZnodeAtTheLeadersPathKeepsTheNumbersFromBeginningAnew(t *te
 		w.deleteLeader()
 		term := campaigns(t, a, "a")
 		require.Zero(t, w.line()[0].number)
+		require.NoError(t, term.Resign())
+	})
+}
+
+// Curator's LeaderLatch has another rule for who leads, so both would lead.
+func TestElectionRefusesThePathOfALeaderLatch(t *testing.T) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
+		latch := func() (path string) {
+			path, err := w.operator.Create(w.path+"/_c_"+curatorUUID(1)+"-latch-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			return path
+		}
+		_, err := w.operator.Create(w.path, nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		first := latch()
+		_, err = a.Campaign(t.Context(), nil)
+		require.ErrorIs(t, err, ErrPathInUse)
+		require.ErrorContains(t, err, first[len(w.path)+1:])
+		require.ErrorIs(t, a.Lead(t.Context(), nil, func(context.Context, *Term) error { return nil }), ErrPathInUse)
+		_, err = NewMutex(a.line.c, w.path).TryLock(t.Context())
+		require.ErrorIs(t, err, ErrPathInUse)
+		synctest.Wait()
+		require.Len(t, w.srv.Children(w.path), 1, "nothing is left")
+
+		require.NoError(t, w.operator.Delete(first, -1))
+		term := campaigns(t, a, "a")
+		latch() // which comes second
+		_, err = b.Campaign(t.Context(), nil)
+		require.ErrorIs(t, err, ErrPathInUse)
 		require.NoError(t, term.Resign())
 	})
 }

@@ -62,8 +62,10 @@ var (
 	// may take half a minute to notice. A number above 0 at the path of a lock, an election or
 	// a queue counts as the size of a semaphore or barrier. A Mutex and an RWLock may use a
 	// path one after the other, and get the error if places of both stand in the line. The
-	// error is not returned if the path's data are somebody else's, which this library leaves
-	// alone, for a Gate, and between a Barrier and a Semaphore of the same size.
+	// error is also returned if a LeaderLatch of Curator's stands in the line of a lock or an
+	// election, or its InterProcessSemaphoreV2 uses the path of a Semaphore. It is not
+	// returned if the path's data are somebody else's, which this library leaves alone, for a
+	// Gate, and between a Barrier and a Semaphore of the same size.
 	ErrPathInUse = zkconn.ErrPathInUse
 	// ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes),
 	// and for an item above QueueOptions.MaxItemBytes. It was not sent.

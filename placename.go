@@ -17,6 +17,7 @@ const (
 	kindRead        kind = "__READ__"  // this library's and Curator's reader
 	kindKazooLock   kind = "__lock__"  // kazoo's mutex and writer
 	kindKazooReader kind = "__rlock__" // kazoo's reader
+	kindLatch       kind = "latch-"    // Curator's LeaderLatch, which stands in no line of ours
 )
 
 // exclusive reports whether a place of this kind holds alone.
@@ -27,8 +28,9 @@ func (k kind) exclusive() bool {
 // shared reports whether a place of this kind holds together with others of it.
 func (k kind) shared() bool { return k == kindRead || k == kindKazooReader }
 
-// lockKinds are the kinds of places in a lock's line. Other children are not places.
-var lockKinds = []kind{kindLock, kindWrite, kindRead, kindKazooReader, kindKazooLock}
+// lockKinds are the kinds of places in a lock's line, and one that must not stand in any.
+// Other children are not places.
+var lockKinds = []kind{kindLock, kindWrite, kindRead, kindKazooReader, kindKazooLock, kindLatch}
 
 // placeName is what the name of a place in a listing says.
 type placeName struct {

@@ -120,6 +120,30 @@ func TestB25SemaphoreIgnoresForeignChildren(t *testing.T) {
 	})
 }
 
+// Curator's InterProcessSemaphoreV2 has another layout, so both would grant n slots.
+func TestSemaphoreRefusesThePathOfCuratorsSemaphore(t *testing.T) {
+	for _, below := range []string{"leases", "locks"} {
+		inBubble(t, func(t *testing.T, w *world) {
+			conn := w.bare()
+			for _, path := range []string{"/s", "/s/" + below} {
+				_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+			}
+			x := w.semaphore(2)
+			_, err := x.Acquire(harness.Within(t, time.Minute))
+			require.ErrorIs(t, err, ErrPathInUse)
+			require.ErrorContains(t, err, below)
+			_, err = x.TryAcquire(harness.Within(t, time.Minute))
+			require.ErrorIs(t, err, ErrPathInUse)
+			require.ErrorIs(t, x.Resize(harness.Within(t, time.Minute), 3), ErrPathInUse)
+			require.Equal(t, []string{below}, w.srv.Children("/s"))
+			data, _, err := conn.Get("/s")
+			require.NoError(t, err)
+			require.Empty(t, data)
+		})
+	}
+}
+
 // Nobody waits in a line whose only child is no place.
 func TestTryAcquireIgnoresAForeignChildOfTheLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

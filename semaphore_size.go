@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -84,7 +85,7 @@ func (x *Semaphore) resizeIn(ctx context.Context, s *session, n int, sent *bool)
 		was, err = x.held.sizeIn(data, stat, "slots")
 	}
 	if err == nil && was == 0 {
-		err = x.held.checkNoQueue(ctx, s)
+		err = x.checkUnsized(ctx, s, stat)
 	}
 	if err != nil {
 		return err
@@ -115,7 +116,7 @@ func (x *Semaphore) agree(ctx context.Context, s *session, path answer) (n int, 
 	default:
 		n, err = x.held.sizeIn(path.data, path.stat, "slots")
 		if err == nil && n == 0 {
-			err = x.held.checkNoQueue(ctx, s)
+			err = x.checkUnsized(ctx, s, path.stat)
 		}
 		if err == nil && n == 0 {
 			_, err = x.held.writeSize(ctx, s, x.size(), path.stat.Version)
@@ -138,6 +139,28 @@ func (x *Semaphore) agree(ctx context.Context, s *session, path answer) (n int, 
 		return 0, wrongSize("semaphore", "slots", n, x.n)
 	}
 	return n, nil
+}
+
+// curatorsSemaphore are the children of the path of an InterProcessSemaphoreV2, whose znode
+// holds nothing.
+var curatorsSemaphore = []string{"leases", "locks"}
+
+// checkUnsized returns ErrPathInUse if a path that holds no n, and has that Stat, is of
+// another recipe. It costs a read if the path has children.
+func (x *Semaphore) checkUnsized(ctx context.Context, s *session, path *zk.Stat) error {
+	if path.NumChildren == 0 {
+		return nil
+	}
+	children, _, err := s.Children(ctx, x.held.abs())
+	if err != nil {
+		return err
+	}
+	for _, name := range children {
+		if slices.Contains(curatorsSemaphore, name) {
+			return zkconn.Errorf(ErrPathInUse, "%q stands below the path, so this is a semaphore of Curator's", name)
+		}
+	}
+	return x.held.checkChildren(ctx, s, children)
 }
 
 // tooMany returns the error of a caller that wants more slots than there are.

@@ -223,7 +223,7 @@ func (l *line) look(ctx context.Context, s *session) (children []string, ms []pl
 	}
 	ms = placeNames(children, l.kinds)
 	for _, m := range ms {
-		if l.foreign(m.kind) {
+		if m.kind == kindLatch || l.foreign(m.kind) {
 			return nil, nil, nil, zkconn.Errorf(ErrPathInUse, "%s stands in a line of a %s: another recipe uses this path", m.name, l.recipe)
 		}
 	}

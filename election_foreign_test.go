@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -95,11 +96,11 @@ func TestElectionRefusesThePathOfALeaderLatch(t *testing.T) {
 		_, err := w.operator.Create(w.path, nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		first := latch()
-		_, err = a.Campaign(t.Context(), nil)
+		_, err = a.Campaign(harness.Within(t, time.Minute), nil)
 		require.ErrorIs(t, err, ErrPathInUse)
 		require.ErrorContains(t, err, first[len(w.path)+1:])
-		require.ErrorIs(t, a.Lead(t.Context(), nil, func(context.Context, *Term) error { return nil }), ErrPathInUse)
-		_, err = NewMutex(a.line.c, w.path).TryLock(t.Context())
+		require.ErrorIs(t, a.Lead(harness.Within(t, time.Minute), nil, func(context.Context, *Term) error { return nil }), ErrPathInUse)
+		_, err = NewMutex(a.line.c, w.path).TryLock(harness.Within(t, time.Minute))
 		require.ErrorIs(t, err, ErrPathInUse)
 		synctest.Wait()
 		require.Len(t, w.srv.Children(w.path), 1, "nothing is left")
@@ -107,7 +108,7 @@ func TestElectionRefusesThePathOfALeaderLatch(t *testing.T) {
 		require.NoError(t, w.operator.Delete(first, -1))
 		term := campaigns(t, a, "a")
 		latch() // which comes second
-		_, err = b.Campaign(t.Context(), nil)
+		_, err = b.Campaign(harness.Within(t, time.Minute), nil)
 		require.ErrorIs(t, err, ErrPathInUse)
 		require.NoError(t, term.Resign())
 	})

@@ -18,6 +18,7 @@ const (
 	opTakeFree  = "multi(create,check,setData)"
 	opTakeTurn  = "multi(create,check,setData,delete)"
 	opTakeTurn2 = "multi(create,create,check,setData,delete)"
+	opResize    = "multi(setData,create)" // the first
 	opGiveBack  = "multi(delete)"
 	opGiveBack2 = "multi(delete,delete)"
 )

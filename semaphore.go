@@ -19,6 +19,7 @@ import (
 //
 //	<path>/line                  the waiters; an ordinary line
 //	<path>/slots/<slot>-<uuid>   a slot that is taken; ephemeral
+//	<path>/resized               n was changed; keeps the path from being deleted
 //
 // The uuid is the acquisition's. So a deletion that is sent again never deletes the
 // slot of the next holder, and a lease's check never passes for the next holder's.
@@ -41,17 +42,16 @@ import (
 // callers of it never wait for each other's part.
 //
 // The client creates containers at the path and below. When they have been idle, the
-// servers delete them, and the next use makes them anew with the n that this Semaphore
-// knows.
+// servers delete them, and the next use makes them anew. After Resize the path stays.
 type Semaphore struct {
 	line *line // of the waiters
 	held *line // the path; its grants are of slots
 
-	mu       sync.Mutex
-	n        int
-	agreedIn int64 // czxid of the path whose n this value follows; 0: none
-	known    *view // what is known without asking, see enterFree; nil: nothing
-	busy     bool  // others waited at the last acquisition
+	mu     sync.Mutex
+	n      int
+	agreed bool  // n was the path's once, and follows it
+	known  *view // what is known without asking, see enterFree; nil: nothing
+	busy   bool  // others waited at the last acquisition
 }
 
 // NewSemaphore returns the semaphore of n slots with that path. It sends nothing. An

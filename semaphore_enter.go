@@ -280,8 +280,16 @@ func (x *Semaphore) setBusy(busy bool) {
 // must not wait, it returns ErrLocked.
 func (x *Semaphore) enterFirst(ctx context.Context, p *place, k int, wait bool) (*SlotLease, error) {
 	busy := p.lineCount != 1
-	for {
+	for synced := false; ; {
 		v, watches, err := x.watch(ctx, p)
+		if err == nil && k > v.n {
+			err = tooMany(k, v.n)
+		}
+		if errors.Is(err, ErrSize) && !synced { // the server may not know of a Resize yet
+			if err = p.s.Sync(ctx, x.held.abs()); err == nil {
+				synced, err = true, errStale
+			}
+		}
 		if errors.Is(err, errStale) {
 			continue
 		}
@@ -290,8 +298,6 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *place, k int, wait bool) 
 		}
 		free, enough := v.lowest(k)
 		switch {
-		case k > v.n:
-			return nil, tooMany(k, v.n)
 		case !enough && !wait:
 			return nil, ErrLocked
 		case !enough:

@@ -18,15 +18,14 @@ import (
 // first waiter wakes. If n shrinks, nobody loses a slot: as long as more than n slots are
 // held, nobody gets one. A waiter that wants more than n gets ErrSize at its turn.
 //
-// The new n lasts for as long as the path does, and the servers delete the path when it
-// has been idle. Then the first Semaphore to be used makes it anew with the n that it
-// knows, which is the new one only if that Semaphore was used since the change.
+// The new n lasts until it is changed again or somebody deletes the path: Resize creates the
+// child resized, so that the servers do not delete the path when it is idle.
 //
 // Resize blocks until a server answers. ErrUncertain is returned if ctx ends before the
 // reply comes, or, with the servers' error or ErrContended, if a later attempt fails after
-// one whose reply was lost. Of several calls at the same time any may be the last. It costs one
-// request, and one request and one commit. If the path does not exist, it costs one
-// request more.
+// one whose reply was lost. Of several calls at the same time any may be the last. It costs three
+// requests and one commit. If the path does not exist, it costs two requests and one commit
+// more.
 func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	if err := x.check(ctx, n); err != nil {
 		return fail("resize", x.Path(), err)
@@ -62,23 +61,19 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	return fail("resize", x.Path(), uncertainIf(doubt, zkconn.ErrContended))
 }
 
+// semaphoreResized is the child of a path whose n was changed. It keeps the servers from
+// deleting the path: the next to make it might not know of the change.
+const semaphoreResized = "/resized"
+
 // resizeIn writes n, if the path's data is a size. sent is set before it is sent.
 func (x *Semaphore) resizeIn(ctx context.Context, s *session, n int, sent *bool) error {
 	data, stat, err := s.Get(ctx, x.held.abs())
 	if errors.Is(err, zk.ErrNoNode) {
-		*sent = true
-		if err = s.CreateContainer(ctx, x.held.abs(), sizeData(n)); err != nil {
-			return err
+		// As a parent, so that it has n and the child from the same moment on.
+		if err = s.CreateContainer(ctx, x.held.abs(), nil); err == nil {
+			err = zk.ErrNodeExists // which is tried again
 		}
-		x.follow(n, 0)
-		_, stat, err = s.Get(ctx, x.held.abs()) // for its czxid
-		switch {
-		case err == nil: // if its n is another by now, this value follows that
-			x.follow(n, stat.Czxid)
-		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver):
-			return err
-		}
-		return nil
+		return err
 	}
 	was := 0
 	if err == nil {
@@ -90,23 +85,30 @@ func (x *Semaphore) resizeIn(ctx context.Context, s *session, n int, sent *bool)
 	if err != nil {
 		return err
 	}
+	var keep []any
+	switch _, err = s.Exists(ctx, x.held.abs()+semaphoreResized); {
+	case errors.Is(err, zk.ErrNoNode):
+		keep = []any{&zk.CreateRequest{Path: x.held.abs() + semaphoreResized, Data: []byte{}, Acl: s.ACL()}}
+	case err != nil:
+		return err
+	}
 	*sent = true
-	if stat, err = x.held.writeSize(ctx, s, n, stat.Version); err == nil {
-		x.follow(n, stat.Czxid)
+	if _, err = x.held.writeSize(ctx, s, n, stat.Version, keep...); err == nil {
+		x.follow(n)
 	}
 	return err
 }
 
-// follow makes n this value's, as the data of the path with that czxid.
-func (x *Semaphore) follow(n int, czxid int64) {
+// follow makes n this value's.
+func (x *Semaphore) follow(n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.n, x.agreedIn, x.known = n, czxid, nil
+	x.n, x.agreed, x.known = n, true, nil
 }
 
 // agree returns how many slots there are by a read of the path, and makes the path hold
-// this value's n where it holds none: then errStale is returned. Where this value has not
-// agreed with the path before, the two must be the same.
+// this value's n where it holds none: then errStale is returned. The two must be the same
+// once. From then on this value follows, also a path that others have made anew.
 func (x *Semaphore) agree(ctx context.Context, s *session, path answer) (n int, err error) {
 	switch {
 	case errors.Is(path.err, zk.ErrNoNode):
@@ -130,14 +132,10 @@ func (x *Semaphore) agree(ctx context.Context, s *session, path answer) (n int, 
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	switch {
-	case path.stat.Czxid == x.agreedIn:
-		x.n = n
-	case n == x.n:
-		x.agreedIn = path.stat.Czxid
-	default:
+	if n != x.n && !x.agreed {
 		return 0, wrongSize("semaphore", "slots", n, x.n)
 	}
+	x.n, x.agreed = n, true
 	return n, nil
 }
 

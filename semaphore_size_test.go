@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,18 +61,83 @@ func TestA34SemaphoresThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 }
 
 // The path was deleted and made anew for another n. What is remembered does not count.
-func TestB78SemaphoreThatRemembersAnotherNTakesNothing(t *testing.T) {
+func TestSemaphoreThatRemembersAnotherNFollowsThePath(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		x := w.warmSemaphore(3)
 		wipe(t, w.bare(), "/s")
 		l := acquire(t, w.semaphore(1), 1)
-		_, err := x.Acquire(harness.Within(t, time.Minute))
-		requireSize(t, err, "a semaphore of 1 slots is used as one of 3")
-		synctest.Wait()
+		_, err := x.TryAcquire(harness.Within(t, time.Minute))
+		require.ErrorIs(t, err, ErrLocked)
+		a := waitsFor(t, x, 1)
 		require.Equal(t, []int{0}, w.taken())
+		_, err = x.AcquireN(harness.Within(t, time.Minute), 2)
+		requireSize(t, err, "2 slots requested of a semaphore of 1 slots")
 		releaseSlots(t, l)
+		releaseSlots(t, a.Get())
 		w.semaphoreAtRest()
 	})
+}
+
+// How many slots there are does not depend on when the servers delete idle containers, nor
+// on who is the first to use the semaphore then.
+func TestResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {
+	for name, made := range map[string]bool{"made before": true, "made by Resize": false} {
+		for _, resizer := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, used first by its resizer=%v", name, resizer), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					x, y := w.semaphore(4), w.semaphore(4)
+					if made {
+						releaseSlots(t, acquire(t, x, 1), acquire(t, y, 1))
+						time.Sleep(time.Minute)
+						require.NotContains(t, w.srv.Children("/"), "s", "reaped before, too")
+						releaseSlots(t, acquire(t, x, 1), acquire(t, y, 1))
+					}
+					require.NoError(t, x.Resize(harness.Within(t, time.Minute), 2))
+					if !made {
+						y = w.semaphore(2)
+					}
+					releaseSlots(t, acquire(t, x, 1))
+					for range 2 {
+						time.Sleep(time.Hour)
+						require.NotContains(t, w.srv.Children("/s"), "line", "it was idle")
+						first, second := x, y
+						if !resizer {
+							first, second = y, x
+						}
+						ls := []*SlotLease{acquire(t, first, 1), acquire(t, second, 1)}
+						require.Equal(t, []int{0, 1}, w.taken())
+						for _, x := range []*Semaphore{x, y} {
+							_, err := x.TryAcquire(harness.Within(t, time.Minute))
+							require.ErrorIs(t, err, ErrLocked, "2 slots")
+						}
+						releaseSlots(t, ls...)
+					}
+					require.NoError(t, y.Resize(harness.Within(t, time.Minute), 3))
+					releaseSlots(t, acquire(t, x, 3))
+					w.semaphoreAtRest()
+				}, zktest.ContainerCheckInterval(time.Second))
+			})
+		}
+	}
+}
+
+// Processes of another n make the path anew after it was idle. The value that agreed with
+// the path before follows.
+func TestSemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		x := w.warmSemaphore(2)
+		time.Sleep(time.Hour)
+		require.NotContains(t, w.srv.Children("/"), "s")
+		l := acquire(t, w.semaphore(3), 1)
+		rest := acquire(t, x, 2)
+		_, err := x.TryAcquire(harness.Within(t, time.Minute))
+		require.ErrorIs(t, err, ErrLocked)
+		x.setBusy(true) // it joins the line at once
+		_, err = x.AcquireN(harness.Within(t, time.Minute), 4)
+		requireSize(t, err, "4 slots requested of a semaphore of 3 slots")
+		releaseSlots(t, l, rest)
+		w.semaphoreAtRest()
+	}, zktest.ContainerCheckInterval(time.Second))
 }
 
 func TestA33ResizeWakesTheFirstInLine(t *testing.T) {
@@ -202,7 +268,7 @@ func TestSemaphoreBehindALaggingServerKnowsTheNewSize(t *testing.T) {
 func TestResizeWhoseContextEndsBeforeTheReplyIsUncertain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		x := w.warmSemaphore(2)
-		w.plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: "multi(setData)"})
+		w.plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: opResize})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := x.Resize(ctx, 3)

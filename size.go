@@ -36,10 +36,10 @@ func (l *line) sizeIn(data []byte, stat *zk.Stat, unit string) (int, error) {
 	return 0, zkconn.Errorf(ErrPathInUse, "the znode holds other data than a %s's number of %s: %.40q", l.recipe, unit, data)
 }
 
-// writeSize writes the size over that version of the data.
-func (l *line) writeSize(ctx context.Context, s *session, n int, version int32) (*zk.Stat, error) {
+// writeSize writes the size over that version of the data, and carries out ops with it.
+func (l *line) writeSize(ctx context.Context, s *session, n int, version int32, ops ...any) (*zk.Stat, error) {
 	write := &zk.SetDataRequest{Path: l.abs(), Data: sizeData(n), Version: version}
-	rs, _, err := s.Multi(ctx, write)
+	rs, _, err := s.Multi(ctx, append([]any{write}, ops...)...)
 	if errors.Is(err, zk.ErrNoAuth) {
 		opened, openErr := s.OpenUp(ctx, l.abs())
 		switch {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -16,6 +17,7 @@ type slotObserver struct {
 
 	mu           sync.Mutex
 	sizes        map[string]int            // by path
+	was          map[string][]sizeAt       // all that there were, in order, by path
 	slots        map[string]map[string]int // numbers of the slots taken, by znode, by path
 	lines        map[string][]linePlace    // the waiters, in order, by path
 	created      map[string]int64          // czxid of every slot there ever was, by its path
@@ -23,6 +25,12 @@ type slotObserver struct {
 	queued       map[string]bool           // by uuid: taken by one in line
 	void         map[string]bool           // by uuid: nobody may be granted the slots, see breach
 	incarnations map[string]int            // of the line, by path
+}
+
+// sizeAt is how many slots there were from some time on; 0: there was no path.
+type sizeAt struct {
+	since time.Time
+	n     int
 }
 
 // turn is a transaction that took slots while others waited. It must delete the place of
@@ -35,7 +43,7 @@ type turn struct {
 
 func newSlotObserver(w *waitWorld) *slotObserver {
 	return &slotObserver{
-		w: w, sizes: map[string]int{}, slots: map[string]map[string]int{}, lines: map[string][]linePlace{},
+		w: w, sizes: map[string]int{}, was: map[string][]sizeAt{}, slots: map[string]map[string]int{}, lines: map[string][]linePlace{},
 		created: map[string]int64{}, queued: map[string]bool{}, void: map[string]bool{}, incarnations: map[string]int{},
 	}
 }
@@ -49,7 +57,12 @@ func (o *slotObserver) onChange(c zktest.Change) {
 		if n != o.sizes[c.Path] && !c.Deleted {
 			o.w.events.add(map[bool]string{true: "larger", false: "smaller"}[n > o.sizes[c.Path]])
 		}
+		if c.Deleted {
+			o.w.events.add("path deleted")
+			n = 0
+		}
 		o.sizes[c.Path] = n
+		o.was[c.Path] = append(o.was[c.Path], sizeAt{time.Now(), n})
 		return
 	}
 	for _, path := range o.w.paths {
@@ -132,6 +145,21 @@ func (o *slotObserver) breach(path, uuid, format string, args ...any) {
 			delete(o.slots[path], name)
 		}
 	}
+}
+
+// hadSize reports whether there were, at any time since then, as many slots as is asks for.
+func (o *slotObserver) hadSize(path string, since time.Time, is func(n int) bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, was := range slices.Backward(o.was[path]) {
+		if was.n > 0 && is(was.n) {
+			return true
+		}
+		if was.since.Before(since) {
+			break
+		}
+	}
+	return false
 }
 
 // settle checks the transaction before the one with that zxid.

@@ -35,15 +35,18 @@ func (w *semaphoreWorld) work(p *process, j int) {
 		life int
 		path string
 	}
-	made := map[user]*zkrecipes.Semaphore{}
-	for range 2 * w.rounds {
+	made := map[user]*slotUser{}
+	for i := range 2 * w.rounds {
+		if w.idles && i == w.rounds { // nobody uses the paths for a while
+			time.Sleep(time.Until(w.idleUntil))
+		}
 		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
 		path := w.paths[r.IntN(len(w.paths))]
 		c, life := p.current()
 		x := made[user{life, path}]
 		n := w.size(path)
 		if x == nil || r.IntN(6) == 0 {
-			x = zkrecipes.NewSemaphore(c, path, n)
+			x = &slotUser{Semaphore: zkrecipes.NewSemaphore(c, path, n), n: n}
 			made[user{life, path}] = x
 		}
 		worker := 10*p.i + j
@@ -56,13 +59,23 @@ func (w *semaphoreWorld) work(p *process, j int) {
 			if r.IntN(20) == 0 {
 				k = n + 1
 			}
-			if err := w.callAcquire(ctx, r, worker, x, path, k, n); err != nil {
+			began := time.Now()
+			err := w.callAcquire(ctx, r, worker, x.Semaphore, path, k, n)
+			switch {
+			case err == nil:
+				x.agreed = true
+			case errors.Is(err, zkrecipes.ErrSize):
 				w.log.note("worker %d: %v", worker, err)
-				if !w.isExpected(ctx, p, life, err, k, n) {
+				if !w.isSizeError(x, path, began, k) {
 					w.log.violation("worker %d: %v", worker, err)
 				}
-				if errors.Is(err, zkrecipes.ErrSize) {
+				if !x.agreed {
 					delete(made, user{life, path})
+				}
+			default:
+				w.log.note("worker %d: %v", worker, err)
+				if !w.isExpected(ctx, p, life, err) {
+					w.log.violation("worker %d: %v", worker, err)
 				}
 			}
 		}) {
@@ -71,12 +84,31 @@ func (w *semaphoreWorld) work(p *process, j int) {
 	}
 }
 
-func (w *semaphoreWorld) resize(ctx context.Context, r *rand.Rand, p *process, life int, path string, x *zkrecipes.Semaphore) {
+// slotUser is a Semaphore of a worker.
+type slotUser struct {
+	*zkrecipes.Semaphore
+	n      int  // with which it was made
+	agreed bool // it has had slots, or has changed n, so it follows the path
+}
+
+// isSizeError reports whether ErrSize was right: at some time since the call began there
+// were fewer slots than it wanted, or others than the value was made for, which had not
+// agreed with the path yet.
+func (w *semaphoreWorld) isSizeError(x *slotUser, path string, began time.Time, k int) bool {
+	if w.observer.hadSize(path, began, func(n int) bool { return k > n }) {
+		w.events.add("too many")
+		return true
+	}
+	return !x.agreed && w.observer.hadSize(path, began, func(n int) bool { return n != x.n })
+}
+
+func (w *semaphoreWorld) resize(ctx context.Context, r *rand.Rand, p *process, life int, path string, x *slotUser) {
 	n := 1 + r.IntN(4)
 	err := x.Resize(ctx, n)
 	w.log.note("resize of %s to %d: %v", path, n, err)
 	switch {
 	case err == nil:
+		x.agreed = true
 		w.setSize(path, n)
 		w.events.add("resized")
 	case errors.Is(err, zkrecipes.ErrUncertain):
@@ -87,16 +119,11 @@ func (w *semaphoreWorld) resize(ctx context.Context, r *rand.Rand, p *process, l
 }
 
 // isExpected reports whether a worker has to expect an error.
-func (w *semaphoreWorld) isExpected(ctx context.Context, p *process, life int, err error, k, n int) bool {
+func (w *semaphoreWorld) isExpected(ctx context.Context, p *process, life int, err error) bool {
 	switch {
 	case errors.Is(err, zkrecipes.ErrLocked):
 		w.events.add("locked")
 		return true
-	case errors.Is(err, zkrecipes.ErrSize):
-		if k > n {
-			w.events.add("too many")
-		}
-		return k > n || w.resizes || w.remade
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		w.events.add("canceled")
 		return true

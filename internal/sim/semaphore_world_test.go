@@ -15,6 +15,9 @@ type semaphoreWorld struct {
 	observer *slotObserver
 	resizes  bool // workers change n
 	remade   bool // the operator deletes whole paths
+	idles    bool // the workers pause together, so that the paths may be reaped
+
+	idleUntil time.Time
 
 	mu      sync.Mutex
 	holders map[*slotGrant]struct{} // granted, and not yet being released
@@ -23,7 +26,7 @@ type semaphoreWorld struct {
 var semaphoreEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
 	"acquired at once", "acquired in turn", "acquired several", "locked", "canceled", "evicted", "too many",
-	"lost", "resized", "larger", "smaller", "path remade", "member deleted", "committed", "held together", "given back",
+	"lost", "resized", "larger", "smaller", "path remade", "member deleted", "committed", "held together", "given back", "path deleted",
 }
 
 func newSemaphoreWorld(seed uint64) *world {
@@ -42,12 +45,14 @@ func newSemaphoreWorld(seed uint64) *world {
 	w.nearLimit = false
 	w.resizes = r.IntN(4) == 0
 	w.remade = w.operator && r.IntN(2) == 0
+	w.idles = r.IntN(3) == 0
 	return w.world
 }
 
 func (w *semaphoreWorld) begin() {
 	w.waitWorld.begin()
 	w.lagBehind()
+	w.idleUntil = time.Now().Add(time.Minute)
 }
 
 func (w *semaphoreWorld) onChange(c zktest.Change) {

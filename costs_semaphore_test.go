@@ -49,6 +49,29 @@ func TestFullSemaphoreCostsATryThreeReads(t *testing.T) {
 	})
 }
 
+// The line need not be listed if no slots are free. Else it tells whether somebody waits.
+func TestTryOnASemaphoreForWhichOthersWaitCostsThreeReadsIfItIsFull(t *testing.T) {
+	for free, want := range map[int]map[string]int{
+		0: {"getData": 2, "getChildren2": 1}, 1: {"getData": 2, "getChildren2": 2},
+	} {
+		inBubble(t, func(t *testing.T, w *world) {
+			held := acquire(t, w.semaphore(3), 3-free)
+			large := waitsFor(t, w.semaphore(3), 3)
+			x := w.semaphore(3)
+			before := w.srv.Counts()
+			for range 2 {
+				require.Equal(t, want, w.requests(func() {
+					_, err := x.TryAcquire(harness.Within(t, time.Minute))
+					require.ErrorIs(t, err, ErrLocked)
+				}), "%d are free", free)
+			}
+			require.Zero(t, w.srv.Counts().Sub(before).Transactions)
+			releaseSlots(t, held)
+			releaseSlots(t, large.Get())
+		})
+	}
+}
+
 // A departure wakes the first in line. If that enters, it wakes its successor, which is
 // then the first. Nobody else wakes, however many wait.
 func TestSemaphoreDepartureWakesTheFirstOf200Waiters(t *testing.T) {

@@ -91,7 +91,8 @@ func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.
 // After an error nothing is held, or what was taken is given back in the background.
 //
 // Cost: one request and one commit if nobody has taken a slot or waited since this value
-// took one, and four requests more otherwise. Release costs one of each. A caller that has
+// took one, and four requests more otherwise. If others take slots in between again and
+// again, the caller joins the line after three attempts. Release costs one of each. A caller that has
 // to wait joins the line as with a Mutex. When it is first, it costs up to two requests,
 // one more each time a slot is given back, and one request and one commit to enter. A
 // release wakes the first in line only. When that enters, it wakes its successor.
@@ -103,8 +104,8 @@ func (x *Semaphore) AcquireN(ctx context.Context, k int) (*SlotLease, error) {
 func (x *Semaphore) TryAcquire(ctx context.Context) (*SlotLease, error) { return x.TryAcquireN(ctx, 1) }
 
 // TryAcquireN is like AcquireN but does not wait: it returns ErrLocked if somebody
-// waits, or if fewer than k slots are free. That costs at most five reads and leaves
-// nothing behind. A holder that is just leaving may count. ErrLocked is also returned
+// waits, or if fewer than k slots are free. That costs three reads if too few are free,
+// five at most, and leaves nothing behind. A holder that is just leaving may count. ErrLocked is also returned
 // if others take slots so often that each of several tries came too late. TryAcquireN
 // blocks only for the servers' replies: while disconnected, until there is a connection again
 // or ctx ends.
@@ -159,7 +160,11 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 // others waited at the last acquisition, it does not ask whether they still do.
 func (x *Semaphore) enter(ctx context.Context, k int, wait bool) (l *SlotLease, err error) {
 	if !wait || !x.isBusy() || k > x.size() {
-		l, err = x.enterFree(ctx, k, !wait)
+		attempts := zkconn.MaxTries
+		if wait {
+			attempts = maxStale
+		}
+		l, err = x.enterFree(ctx, k, attempts, !wait)
 		if !wait || !errors.Is(err, ErrLocked) && !errors.Is(err, zkconn.ErrContended) {
 			return l, err
 		}

@@ -56,10 +56,14 @@ var (
 	errStale = errors.New("semaphore has changed")
 )
 
-// enterFree takes k slots without a place in line. ErrLocked: somebody waits, or there
+// maxStale is how often a caller that may wait tries to take slots without a place in line
+// while others take some in between. In line, nobody comes in between.
+const maxStale = 3
+
+// enterFree takes k slots without a place in line, in that many attempts. ErrLocked: somebody waits, or there
 // are not enough. join: take a place in a line that has never been used.
-func (x *Semaphore) enterFree(ctx context.Context, k int, join bool) (*SlotLease, error) {
-	for tries := 0; tries < zkconn.MaxTries; {
+func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (*SlotLease, error) {
+	for tries := 0; tries < attempts; {
 		s, err := x.held.c.live(ctx)
 		var l *SlotLease
 		if err == nil {
@@ -183,17 +187,22 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session, k int) (*view, err
 		return nil, errUnused
 	}
 	m, ok := x.line.parseMark(line.data)
-	switch {
-	case !ok || m.recipe != x.line.recipe:
+	if !ok || m.recipe != x.line.recipe {
 		return nil, errUnused
-	case line.stat.NumChildren > 0:
+	}
+	v := &view{
+		n: n, path: path.stat.Version, line: line.stat.Version, lineCzxid: line.stat.Czxid, seal: m.seal, taken: slotsAmong(names),
+	}
+	if line.stat.NumChildren > 0 {
+		if _, enough := v.lowest(k); !enough { // whoever waits: a line may be long to list
+			return nil, ErrLocked
+		}
 		if names, err = x.slotsIfFree(ctx, s); err != nil {
 			return nil, err
 		}
+		v.taken = slotsAmong(names)
 	}
-	return &view{
-		n: n, path: path.stat.Version, line: line.stat.Version, lineCzxid: line.stat.Czxid, seal: m.seal, taken: slotsAmong(names),
-	}, nil
+	return v, nil
 }
 
 // slotsIfFree lists the slots, or returns ErrLocked if somebody waits. Children of the

@@ -39,14 +39,15 @@ func (l *line) sizeIn(data []byte, stat *zk.Stat, unit string) (int, error) {
 // writeSize writes the size over that version of the data, and carries out ops with it.
 func (l *line) writeSize(ctx context.Context, s *session, n int, version int32, ops ...any) (*zk.Stat, error) {
 	write := &zk.SetDataRequest{Path: l.abs(), Data: sizeData(n), Version: version}
-	rs, _, err := s.Multi(ctx, append([]any{write}, ops...)...)
+	ops = append([]any{write}, ops...)
+	rs, _, err := s.Multi(ctx, ops...)
 	if errors.Is(err, zk.ErrNoAuth) {
 		opened, openErr := s.OpenUp(ctx, l.abs())
 		switch {
 		case openErr != nil:
 			return nil, openErr
 		case opened:
-			rs, _, err = s.Multi(ctx, write)
+			rs, _, err = s.Multi(ctx, ops...)
 		}
 	}
 	if err != nil {

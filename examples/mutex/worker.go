@@ -73,7 +73,7 @@ func work(ctx context.Context, p params) error {
 			round++ // even if the lock was lost right after
 		case errors.Is(err, zkrecipes.ErrUncertain):
 			round++ // it may have been made, so it must not be made again
-		case errors.Is(err, zkrecipes.ErrLost):
+		case errors.Is(err, zkrecipes.ErrLost), errors.Is(err, zkrecipes.ErrEvicted):
 			// It was not made. Try again.
 		default:
 			return err

@@ -38,6 +38,8 @@ func read(ctx context.Context, p params) error {
 			return nil
 		case errors.Is(err, zkrecipes.ErrLost):
 			demo.Tell(report{Worker: p.ID, What: lost})
+		case errors.Is(err, zkrecipes.ErrEvicted):
+			// It waited. Try again.
 		case err != nil:
 			return err
 		}

@@ -29,7 +29,7 @@ func write(ctx context.Context, p params) error {
 			version++
 		case errors.Is(err, zkrecipes.ErrLost):
 			demo.Tell(report{What: lost})
-		case errors.Is(err, zkrecipes.ErrUncertain):
+		case errors.Is(err, zkrecipes.ErrUncertain), errors.Is(err, zkrecipes.ErrEvicted):
 			// Try again, as after a loss: publishing a version twice does no harm.
 		default:
 			return err

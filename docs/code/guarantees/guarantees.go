@@ -64,7 +64,7 @@ func loop(ctx context.Context, orders *zkrecipes.Mutex, work func(context.Contex
 		switch {
 		case ctx.Err() != nil:
 			return nil // asked to stop, and Do has released the lock
-		case errors.Is(err, zkrecipes.ErrLost):
+		case errors.Is(err, zkrecipes.ErrLost), errors.Is(err, zkrecipes.ErrEvicted):
 			log.Print("waiting for the lock again: ", err) // refused or not: an ordinary loss
 		case errors.Is(err, errFenced):
 			return fmt.Errorf("fences may be ahead of the lock's tokens: %w", err) // alert

@@ -41,7 +41,7 @@ func run(ctx context.Context, servers []string, db *store) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil // asked to stop, and Do has released the lock
-		case errors.Is(err, zkrecipes.ErrLost):
+		case errors.Is(err, zkrecipes.ErrLost), errors.Is(err, zkrecipes.ErrEvicted):
 			log.Print("waiting for the lock again: ", err) // another process may hold it now
 		case err != nil:
 			return err

@@ -13,9 +13,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -57,6 +59,7 @@ func start(t *testing.T, servers string) *program {
 var (
 	shipped = regexp.MustCompile(`shipped with token (\d+)`)
 	lost    = regexp.MustCompile(`lease lost`)
+	evicted = regexp.MustCompile(`again: .*evicted from the line`)
 )
 
 // lines yields what the program prints.
@@ -127,6 +130,27 @@ func TestTheProgramShipsLosesTheLockGoesOnAndStops(t *testing.T) {
 	p.stop()
 	require.Empty(t, srv.Sessions(), "the session was closed")
 	require.Empty(t, srv.Children("/locks/orders"), "the lock was released")
+}
+
+func TestTheProgramWaitsAgainAfterAnEviction(t *testing.T) {
+	srv := zktest.NewServer(t)
+	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
+	require.NoError(t, err)
+	defer client.Close()
+	lease, err := zkrecipes.NewMutex(client, "/locks/orders").Lock(t.Context())
+	require.NoError(t, err)
+	p := start(t, srv.Addr())
+	require.Eventually(t, func() bool { return len(srv.Children("/locks/orders")) == 2 }, time.Minute, time.Millisecond)
+	for _, place := range srv.Children("/locks/orders") {
+		if place := "/locks/orders/" + place; place != lease.Check().Path {
+			_, err = lease.Commit(t.Context(), zkrecipes.OpDelete(place, -1))
+			require.NoError(t, err)
+		}
+	}
+	p.until(evicted)
+	require.NoError(t, lease.Release())
+	require.Greater(t, p.token(), int(lease.Token()))
+	p.stop()
 }
 
 func TestTwoProgramsTakeTurns(t *testing.T) {

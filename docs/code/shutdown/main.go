@@ -59,7 +59,7 @@ func loop(ctx context.Context, client *zkrecipes.Client, ship work) error {
 		switch {
 		case errors.Is(err, zkrecipes.ErrClosed):
 			return nil // Shutdown grants nothing more; if it cut the work short, it says so
-		case errors.Is(err, zkrecipes.ErrLost):
+		case errors.Is(err, zkrecipes.ErrLost), errors.Is(err, zkrecipes.ErrEvicted):
 			log.Print("waiting for the lock again: ", err)
 		case err != nil:
 			return err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -102,6 +103,32 @@ func TestALoopGoesOnAfterALoss(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, holds, 2)
+}
+
+func TestALoopGoesOnAfterAnEviction(t *testing.T) {
+	srv := zktest.NewServer(t)
+	holder, err := zkrecipes.NewMutex(dial(t, srv), "/locks/orders").Lock(t.Context())
+	require.NoError(t, err)
+	stop, cancel := context.WithCancel(t.Context())
+	client, ended := dial(t, srv), make(chan error, 1)
+	go func() {
+		ended <- serve(stop, client, time.Minute, func(context.Context, *zkrecipes.Lease) error {
+			cancel()
+			return nil
+		})
+	}()
+	waiters := func() []string {
+		return slices.DeleteFunc(srv.Children("/locks/orders"), func(name string) bool {
+			return "/locks/orders/"+name == holder.Check().Path
+		})
+	}
+	require.Eventually(t, func() bool { return len(waiters()) == 1 }, time.Minute, time.Millisecond)
+	evicted := waiters()[0]
+	_, err = holder.Commit(t.Context(), zkrecipes.OpDelete("/locks/orders/"+evicted, -1))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(waiters()) == 1 && waiters()[0] != evicted }, time.Minute, time.Millisecond)
+	require.NoError(t, holder.Release())
+	require.NoError(t, <-ended)
 }
 
 // Do joins the function's error with ErrClosed, not with ErrLost.

@@ -27,14 +27,6 @@ func semaphoreClient() (client *zkrecipes.Client, stop func()) {
 	}
 }
 
-// exportInASlot has code of docs/semaphore.md, see docs_test.go.
-func exportInASlot(ctx context.Context, client *zkrecipes.Client, export func(context.Context, int) error) error {
-	exports := zkrecipes.NewSemaphore(client, "/exports", 4)
-	return exports.Do(ctx, func(ctx context.Context, lease *zkrecipes.SlotLease) error {
-		return export(ctx, lease.Slot()) // 0 to 3, nobody else's meanwhile
-	})
-}
-
 // At most two exports run at a time, over all processes.
 func ExampleSemaphore() {
 	ctx := context.Background()

@@ -25,16 +25,12 @@ func TestWorkStopsWhenItsLockIsLost(t *testing.T) {
 	require.ErrorIs(t, err, zkrecipes.ErrLost)
 }
 
-func TestASlotAndATermAreHeldWhileTheirFunctionRuns(t *testing.T) {
+func TestATermIsHeldWhileItsFunctionRuns(t *testing.T) {
 	srv := zktest.NewServer(t)
 	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
 	require.NoError(t, err)
 	defer client.Close()
 
-	require.NoError(t, exportInASlot(t.Context(), client, func(_ context.Context, slot int) error {
-		require.Zero(t, slot)
-		return nil
-	}))
 	require.NoError(t, leadBilling(t.Context(), client, func(_ context.Context, token zkrecipes.Token) error {
 		require.Positive(t, token)
 		return nil

@@ -10,8 +10,8 @@ import (
 // nil, and then costs nothing. Together they carry what spans and metrics need:
 //
 //   - Each AcquireStart is followed by one AcquireEnd.
-//   - Each AcquireEnd with a Token is followed by one HoldEnd with the same Path and Token.
-//     Nothing else causes a HoldEnd.
+//   - Each AcquireEnd with a Token begins a hold, and is followed by one HoldEnd with the same
+//     Path and Token. Nothing else causes a HoldEnd.
 //
 // An acquisition is a call that waits for what its recipe grants: see Recipe. A call that
 // is refused for its arguments is not reported. Neither is a re-entry (Lease.Reentrant):

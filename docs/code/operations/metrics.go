@@ -10,12 +10,18 @@ import (
 )
 
 // Metrics are counters by name. expvar.Publish shows them at /debug/vars.
-type Metrics struct{ expvar.Map }
+type Metrics struct {
+	expvar.Map
+	ongoing ongoing
+}
 
 // Trace returns the hooks that count. Give it to one Client, as Options.Trace.
 func (m *Metrics) Trace() *zkrecipes.Trace {
+	m.Set("oldest seconds", expvar.Func(m.ongoing.ages))
 	return &zkrecipes.Trace{
-		AcquireEnd: func(_ context.Context, e zkrecipes.TraceAcquireEnd) {
+		AcquireStart: m.ongoing.acquireStart,
+		AcquireEnd: func(ctx context.Context, e zkrecipes.TraceAcquireEnd) {
+			m.ongoing.acquireEnd(ctx, e)
 			name := string(e.Recipe) + " " + e.Op // the path, too, if there are few
 			m.Add("dropped", int64(e.Dropped))
 			switch {
@@ -29,6 +35,7 @@ func (m *Metrics) Trace() *zkrecipes.Trace {
 			}
 		},
 		HoldEnd: func(e zkrecipes.TraceHoldEnd) {
+			m.ongoing.holdEnd(e)
 			m.Add("dropped", int64(e.Dropped))
 			if errors.Is(e.Err, zkrecipes.ErrLost) {
 				m.Add("lost "+string(e.Recipe), 1)

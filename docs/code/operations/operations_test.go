@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -71,6 +73,71 @@ func TestMetricsCountGrantsLossesFailuresAndSessions(t *testing.T) {
 			require.Equal(c, n, m.value(name), name)
 		}
 	}, wait, tick)
+}
+
+// What hangs is seen while it hangs.
+func TestTheOldestWaitAndHoldThatHaveNotEndedAreShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer(t, zktest.InMemory())
+		m := &Metrics{}
+		client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, &zkrecipes.Options{Dialer: srv.DialContext, Trace: m.Trace()})
+		require.NoError(t, err)
+		defer client.Close()
+		oldest := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			require.JSONEq(t, want, m.value("oldest seconds"))
+		}
+		oldest(`{}`)
+		orders, spare := zkrecipes.NewMutex(client, "/locks/orders"), zkrecipes.NewMutex(client, "/locks/spare")
+		hanging, err := orders.Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		lease, err := spare.Lock(t.Context())
+		require.NoError(t, err)
+		oldest(`{"hold mutex lock": 60}`)
+		require.NoError(t, lease.Release())
+		ctx, cancel := context.WithCancel(t.Context())
+		var waits sync.WaitGroup
+		waits.Go(func() {
+			_, err := orders.Lock(ctx)
+			require.ErrorIs(t, err, context.Canceled)
+		})
+		time.Sleep(time.Minute)
+		waits.Go(func() {
+			lease, err := orders.Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release())
+		})
+		jobs := zkrecipes.NewQueue(client, "/jobs", nil)
+		waits.Go(func() { // for an item, with nothing wrong
+			_, err := jobs.Take(ctx)
+			require.ErrorIs(t, err, context.Canceled)
+		})
+		time.Sleep(time.Minute)
+		oldest(`{"hold mutex lock": 180, "wait mutex lock": 120}`)
+		cancel()
+		oldest(`{"hold mutex lock": 180, "wait mutex lock": 60}`)
+		require.NoError(t, hanging.Release())
+		oldest(`{}`)
+		waits.Wait()
+	})
+}
+
+// After calls of the hooks were dropped it is not known what goes on.
+func TestWhatBeganBeforeHooksWereDroppedIsNotShown(t *testing.T) {
+	var o ongoing
+	at := time.Now().Add(-time.Hour)
+	hold := zkrecipes.TraceAcquireEnd{Time: at, Recipe: zkrecipes.RecipeMutex, Op: "lock", Path: "/a", Token: 256}
+	o.acquireEnd(t.Context(), hold)
+	require.Len(t, o.ages(), 1)
+	o.holdEnd(zkrecipes.TraceHoldEnd{Path: "/b", Token: 256})
+	require.Len(t, o.ages(), 1)
+	o.holdEnd(zkrecipes.TraceHoldEnd{Path: "/b", Token: 256, Dropped: 1})
+	require.Empty(t, o.ages())
+	hold.Dropped = 1
+	o.acquireEnd(t.Context(), hold)
+	require.Len(t, o.ages(), 1)
 }
 
 func TestAProcessIsReadyWhileItIsConnectedAndAliveAlways(t *testing.T) {

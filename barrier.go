@@ -121,9 +121,9 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 // Contenders returns the members of the round, in the order of their arrival. Those with
 // Held no longer wait, because the round was opened with them, and are about to leave.
 // Members that wait for another n are returned, too. A call of Wait that came while the
-// previous round was open is not a member until its members have left. A path that does
-// not exist has none. Contenders blocks until the servers answer. It costs two requests,
-// and one for each member.
+// previous round was open is not a member until its members have left. ErrUnused is returned
+// if there is no barrier, and ErrPathInUse if the path is another recipe's. Contenders blocks
+// until the servers answer. It costs two requests, and one for each member.
 func (b *Barrier) Contenders(ctx context.Context) ([]Contender, error) {
 	return b.self().listContenders(ctx, b.contendersIn)
 }

@@ -189,7 +189,7 @@ func TestB52RequestsAboveTheLimitAreRefused(t *testing.T) {
 		_, err = r.ours(big, r.path).Lock(r.ctx)
 		require.ErrorContains(t, err, "servers accept 1048575")
 		_, err = r.ours(big, r.path+"/sibling").Contenders(r.ctx)
-		require.NoError(t, err, "the session lives on")
+		require.ErrorIs(t, err, ErrUnused, "the session lives on")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +21,12 @@ type Contender struct {
 	Identity string    // the znode's data; for this library's places, Options.Identity
 	Session  int64     // ZooKeeper's session id
 	Since    time.Time // when it joined, by the servers' clock
+	// HeldSince is since when it holds; zero if it does not, or if that is not known. Of a
+	// member of a barrier it is when the round was opened, by the servers' clock. Of a lock, the
+	// servers record the join alone: only the Client that holds it, or keeps it, knows more. It
+	// knows that by its own clock. Two lists with the same Place and Held show a hold that
+	// has lasted from the first to the second.
+	HeldSince time.Time
 	// Held: it holds the lock, or its process keeps it (KeepFor). A member of a barrier no
 	// longer waits: its round was opened with it, or it has entered the DoubleBarrier.
 	Held   bool
@@ -39,16 +46,43 @@ func (r recipe) listContenders(ctx context.Context, in func(context.Context, *se
 	return cs, err
 }
 
+// unused is ErrUnused for an error that says that there is no znode.
+func unused(err error) error {
+	if errors.Is(err, zk.ErrNoNode) {
+		return fmt.Errorf("%w: %w", ErrUnused, err)
+	}
+	return err
+}
+
+// checkUse returns ErrUnused or ErrPathInUse unless the path's data tell that this recipe uses
+// it, or belong to somebody else. empty: there are none. Then a lock of another library may
+// stand there.
+func (l *line) checkUse(ctx context.Context, s *session) (empty bool, err error) {
+	data, _, err := s.Get(ctx, l.abs())
+	if err != nil {
+		return false, unused(err)
+	}
+	return len(data) == 0, l.checkData(data)
+}
+
+// notUsed returns ErrUnused, or ErrPathInUse if the path, which has no data, is a queue's.
+func (l *line) notUsed(ctx context.Context, s *session) error {
+	return cmp.Or(l.checkNoQueue(ctx, s), ErrUnused)
+}
+
 // contendersIn returns the places in the line of a lock, in order.
 func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
-	children, _, err := s.Children(ctx, l.abs())
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
+	empty, err := l.checkUse(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	ms := placeNames(children, l.kinds)
+	ms, err := l.list(ctx, s)
+	switch {
+	case err != nil:
+		return nil, unused(err)
+	case empty && len(ms) == 0:
+		return nil, ErrUnused
+	}
 	slices.SortFunc(ms, placeName.compare)
 	ms, cs, err := l.readContenders(ctx, s, ms)
 	var standing []placeName
@@ -59,6 +93,9 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 		cs[i].Held = !slices.ContainsFunc(standing, func(ahead placeName) bool {
 			return l.blocks(m.kind, ahead.kind) && !m.sharesWith(ahead)
 		})
+		if cs[i].Held {
+			cs[i].HeldSince = s.heldSince(l.abs() + "/" + m.name)
+		}
 		standing = append(standing, m)
 	}
 	return cs, err
@@ -68,11 +105,12 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 func (b *Barrier) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
 	children, _, err := s.Children(ctx, b.round.abs())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+		return nil, b.line.checkSized(ctx, s, "members")
 	}
 	var opened []byte
+	stat := &zk.Stat{}
 	if err == nil { // if this is another round's by now, the members listed above are gone
-		if opened, _, err = s.Get(ctx, b.ready()); errors.Is(err, zk.ErrNoNode) {
+		if opened, stat, err = s.Get(ctx, b.ready()); errors.Is(err, zk.ErrNoNode) {
 			err = nil
 		}
 	}
@@ -85,30 +123,51 @@ func (b *Barrier) contendersIn(ctx context.Context, s *session) ([]Contender, er
 	for i, m := range ms {
 		_, _, excluded := indexIn(opened, m.number)
 		cs[i].Held, cs[i].Token = excluded == nil, 0
+		if cs[i].Held {
+			cs[i].HeldSince = time.UnixMilli(stat.Mtime)
+		}
 	}
 	return cs, err
+}
+
+// checkSized returns nil if the path has the size of a semaphore or barrier, and else ErrUnused
+// or ErrPathInUse.
+func (l *line) checkSized(ctx context.Context, s *session, unit string) error {
+	data, stat, err := s.Get(ctx, l.abs())
+	if err != nil {
+		return unused(err)
+	}
+	n, err := l.sizeIn(data, stat, unit)
+	if err == nil && n == 0 {
+		err = l.notUsed(ctx, s)
+	}
+	return err
 }
 
 // contendersIn returns the members, in the order of their znodes' creation: the names of
 // other libraries' members have no number.
 func (d *DoubleBarrier) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
 	names, _, isReady, err := d.members(ctx, s)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+	if err == nil && len(names) == 0 && !isReady {
+		var empty bool
+		if empty, err = d.line.checkUse(ctx, s); empty && err == nil {
+			err = d.line.notUsed(ctx, s)
+		}
 	}
 	var since Token // of ready
+	var opened time.Time
 	if err == nil && isReady {
 		var ready *zk.Stat
 		ready, err = s.Exists(ctx, d.ready())
 		switch {
 		case err == nil:
-			since = newToken(ready.Czxid, 0)
+			since, opened = newToken(ready.Czxid, 0), time.UnixMilli(ready.Ctime)
 		case errors.Is(err, zk.ErrNoNode):
 			err = nil
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, unused(err)
 	}
 	ms := make([]placeName, len(names))
 	for i, name := range names {
@@ -123,6 +182,9 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *session) ([]Contend
 	})
 	for i := range cs {
 		cs[i].Held, cs[i].Token = cs[i].Token != 0 && cs[i].Token < since, 0
+		if cs[i].Held {
+			cs[i].HeldSince = opened
+		}
 	}
 	return cs, err
 }

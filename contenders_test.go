@@ -42,7 +42,8 @@ func standing(t *testing.T, contenders func(context.Context) ([]Contender, error
 func TestMembersOfABarrierAreListedInOrderOfArrival(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		b := NewBarrier(w.stranger(nil), "/b", 2)
-		require.Empty(t, standing(t, b.Contenders))
+		_, err := b.Contenders(t.Context())
+		require.ErrorIs(t, err, ErrUnused)
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Minute, Times: -1})
 		first := waitLater(t, NewBarrier(w.member(1), "/b", 2))
 		synctest.Wait()
@@ -84,13 +85,14 @@ func TestASurplusMemberOfABarrierIsListedAsWaiting(t *testing.T) {
 func TestMembersOfADoubleBarrierAreListedInOrderOfArrival(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		d := couple(w.stranger(nil))
-		require.Empty(t, standing(t, d.Contenders))
+		_, err := d.Contenders(t.Context())
+		require.ErrorIs(t, err, ErrUnused)
 		first := enter(t, couple(w.member(1)))
 		synctest.Wait()
 		require.Equal(t, []string{"member 1"}, standing(t, d.Contenders))
 		require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, w.requests(func() { standing(t, d.Contenders) }))
 		curator := w.bare()
-		_, err := curator.Create("/d/00000000-4e5f-4a6b-8c7d-000000000001", []byte("curator"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		_, err = curator.Create("/d/00000000-4e5f-4a6b-8c7d-000000000001", []byte("curator"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		require.Equal(t, []string{"member 1", "curator"}, standing(t, d.Contenders))
 		second := enter(t, couple(w.member(2)))

@@ -101,9 +101,10 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 
 // Contenders returns the members, also those of other libraries, in the order of their
 // arrival. Those with Held have entered, and the others wait. (If kazoo's members begin to
-// leave, they delete the znode that tells which members have entered.) A path that does not
-// exist has no members. Contenders blocks until the servers answer. It costs one request,
-// one more if the barrier was opened, and one for each member.
+// leave, they delete the znode that tells which members have entered.) ErrUnused is returned if
+// there is no barrier, and ErrPathInUse if the path is another recipe's. Contenders blocks until
+// the servers answer. It costs one request, one more if the barrier was opened or has no
+// members, and one for each member.
 func (d *DoubleBarrier) Contenders(ctx context.Context) ([]Contender, error) {
 	return d.self().listContenders(ctx, d.contendersIn)
 }

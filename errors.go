@@ -67,6 +67,11 @@ var (
 	// returned if the path's data are somebody else's, which this library leaves alone, for a
 	// Gate, and between a Barrier and a Semaphore of the same size.
 	ErrPathInUse = zkconn.ErrPathInUse
+	// ErrUnused is returned by Contenders, Holders, Len, Items and Peek if there is nothing of
+	// the recipe's at the path, not even something that is empty: no lock, no members, no slots
+	// or no queue have been there, or they were deleted when they had been idle. Or it
+	// is the wrong path. If there is no znode, it is zk.ErrNoNode, too.
+	ErrUnused = errors.New("nobody uses this path")
 	// ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes),
 	// and for an item above QueueOptions.MaxItemBytes. It was not sent.
 	ErrTooLarge = zkconn.ErrTooLarge

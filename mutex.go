@@ -155,9 +155,10 @@ func (m *Mutex) Do(ctx context.Context, f func(context.Context, *Lease) error) e
 	return m.self().withLease(ctx, "lock", kindLock, f)
 }
 
-// Contenders returns the places in the line, in order. The first one holds. A path
-// that does not exist has none. Contenders blocks until the servers answer. It costs one
-// request for the line and one for each place.
+// Contenders returns the places in the line, in order. The first one holds. ErrUnused is
+// returned if there is no line, and ErrPathInUse if the path is another recipe's. An idle line
+// is deleted after half a minute or so. Contenders blocks until the servers answer. It costs
+// two requests for the line and one for each place.
 func (m *Mutex) Contenders(ctx context.Context) ([]Contender, error) {
 	r := m.self()
 	return r.listContenders(ctx, r.contendersIn)

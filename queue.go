@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type Queue struct {
 	c           *Client
 	path        string
 	opts        QueueOptions
+	isDead      bool // of dead letters: there is none before the first letter
 	consumers   *line
 	producers   *line // if there is a bound
 	claims      *line // of the claims, which do not wait in any line
@@ -279,9 +281,10 @@ type Entry struct {
 // ErrEmpty is returned by Peek and TryTake if no item is free.
 var ErrEmpty = errors.New("no item is free")
 
-// Len returns how many items there are, taken ones included, and 0 if there is no
-// queue. The number may be a moment old. Len blocks until the servers answer. It costs
-// one request, and one for each segment of about a hundred items.
+// Len returns how many items there are, taken ones included. The number may be a moment
+// old. ErrUnused is returned if there is no queue, and ErrPathInUse if the path is another
+// recipe's. The DeadLetters of a queue that has had none are empty. Len blocks until the
+// servers answer. It costs one request, and one for each segment of about a hundred items.
 func (q *Queue) Len(ctx context.Context) (int, error) {
 	n := 0
 	err := q.browse(ctx, func(_ *session, _ string, items []queuelog.Entry) (bool, error) {
@@ -297,18 +300,21 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 // Peek returns the item that the next Take gets if nobody else is quicker. An item that
 // cannot be claimed, because somebody has created a znode named "c" below it, is returned,
 // too, though Take gets another. Peek blocks until the servers answer. ErrEmpty is
-// returned if no item is free, or if there is no queue. Peek costs one request, one for
-// each segment up to the item's, and one for the item.
+// returned if no item is free. Without a queue, it is ErrUnused, too. Peek costs one request,
+// one for each segment up to the item's, and one for the item.
 func (q *Queue) Peek(ctx context.Context) (Entry, error) {
 	for e, err := range q.entries(ctx, func(e queuelog.Entry) bool { return !e.Claimed }) {
+		if errors.Is(err, ErrUnused) {
+			err = fmt.Errorf("%w: %w", ErrEmpty, err)
+		}
 		return e, q.fail("peek into", err)
 	}
 	return Entry{}, q.fail("peek into", ErrEmpty)
 }
 
 // Items returns an iterator over the items, taken ones included, in the order in which
-// they were put. After an error the iteration ends. Items that come or go in the
-// meantime may or may not be included. It costs one request, one for each segment of
+// they were put. After an error the iteration ends. For a path without a queue, see Len. Items
+// that come or go in the meantime may or may not be included. It costs one request, one for each segment of
 // about a hundred items, and one for each item.
 func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
@@ -367,16 +373,43 @@ func (q *Queue) browse(ctx context.Context, f func(s *session, segment string, i
 	}
 	ctx, done := q.c.bind(ctx)
 	defer done()
+	seen := false // a segment, of which there is one in each queue
+	see := func(s *session, segment string, items []queuelog.Entry) (bool, error) {
+		seen = true
+		return f(s, segment, items)
+	}
 	for next := int64(0); ; {
 		s, err := q.c.live(ctx)
 		if err != nil {
 			return err
 		}
-		next, err = q.browseIn(ctx, s, next, f)
+		next, err = q.browseIn(ctx, s, next, see)
+		if err == nil && !seen {
+			err = q.checkUse(ctx, s)
+		}
 		if !errors.Is(err, zkconn.ErrSessionOver) { // else it goes on in the next session
 			return err
 		}
 	}
+}
+
+// checkUse returns ErrUnused or ErrPathInUse unless there is a queue.
+func (q *Queue) checkUse(ctx context.Context, s *session) error {
+	if q.isDead {
+		return nil
+	}
+	_, err := s.Exists(ctx, q.abs()+queuelog.RootName)
+	if !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	data, _, err := s.Get(ctx, q.abs())
+	switch {
+	case err != nil:
+		return unused(err)
+	case len(data) > 0:
+		return cmp.Or(checkQueuePath(data), ErrUnused)
+	}
+	return ErrUnused
 }
 
 // browseIn is browse in one session, beginning with the segment from. If it fails, next

@@ -53,7 +53,7 @@ func (q *Queue) DeadLetters() *Queue {
 		return nil
 	}
 	letters := NewQueue(q.c, q.opts.DeadLetter, &QueueOptions{MaxAttempts: -1})
-	letters.segmentSize = q.segmentSize
+	letters.segmentSize, letters.isDead = q.segmentSize, true
 	return letters
 }
 

@@ -51,7 +51,7 @@ func TestB85ItemWithAForeignZnodeBelowDoesNotStopTheQueue(t *testing.T) {
 				}
 				require.Equal(t, want, got)
 				require.NoError(t, stop(a))
-				dead, err := NewQueue(q.c, w.path+"-dead", nil).Len(t.Context())
+				dead, err := q.DeadLetters().Len(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, map[bool]int{false: 0, true: 1}[fails], dead)
 				require.Contains(t, log.String(), string(ids[0]))

@@ -287,12 +287,11 @@ func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
 	r.q.segmentSize = 4
 	_, err := r.q.Peek(r.ctx)
 	require.ErrorIs(t, err, ErrEmpty)
-	require.EqualError(t, err, "zkrecipes: peek into "+r.path+": no item is free")
-	n, err := r.q.Len(r.ctx)
-	require.NoError(t, err)
-	require.Zero(t, n)
-	for range r.q.Items(r.ctx) {
-		require.Fail(t, "an item")
+	require.EqualError(t, err, "zkrecipes: peek into "+r.path+": no item is free: nobody uses this path: zk: node does not exist")
+	_, err = r.q.Len(r.ctx)
+	require.ErrorIs(t, err, ErrUnused)
+	for _, err := range r.q.Items(r.ctx) {
+		require.ErrorIs(t, err, ErrUnused)
 	}
 	exists, _, err := r.raw.Exists(r.path)
 	require.NoError(t, err)
@@ -301,7 +300,7 @@ func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
 	ids := putOn(t, r.q, names(20)...)
 	first := takeOn(t, r.q)
 	nackOn(t, takeOn(t, r.q))
-	n, err = r.q.Len(r.ctx)
+	n, err := r.q.Len(r.ctx)
 	require.NoError(t, err)
 	require.Equal(t, 20, n)
 	e, err := r.q.Peek(r.ctx)

@@ -89,9 +89,8 @@ func (w *RWLock) RDo(ctx context.Context, f func(context.Context, *Lease) error)
 	return w.self().withLease(ctx, "read lock", kindRead, f)
 }
 
-// Contenders returns the places in the line, in order. Those with Held hold. A path that
-// does not exist has none. Contenders blocks until the servers answer. It costs one
-// request for the line and one for each place.
+// Contenders returns the places in the line, in order. Those with Held hold. For ErrUnused,
+// ErrPathInUse and the cost, see Mutex.Contenders.
 func (w *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 	r := w.self()
 	return r.listContenders(ctx, r.contendersIn)

@@ -293,9 +293,10 @@ type SlotHolder struct {
 	Token    Token
 }
 
-// Holders returns the holders, in the order of their slots. A path that does not exist
-// has none. Holders blocks until the servers answer. It costs one request, and one for
-// each slot that is taken.
+// Holders returns the holders, in the order of their slots. ErrUnused is returned if there
+// is no semaphore, and ErrPathInUse if the path is another recipe's. Holders blocks until the
+// servers answer. It costs one request, and one for each slot that is taken, or one more if none
+// was taken for a while.
 func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
 	if err := x.check(ctx, 1); err != nil {
 		return nil, fail("list", x.Path(), err)
@@ -317,7 +318,7 @@ func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
 func (x *Semaphore) holdersIn(ctx context.Context, s *session) ([]SlotHolder, error) {
 	children, _, err := s.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+		return nil, x.held.checkSized(ctx, s, "slots")
 	}
 	if err != nil {
 		return nil, err

@@ -92,6 +92,16 @@ func (s *session) hasGrants() bool {
 	return len(s.grants) > 0
 }
 
+// heldSince returns when this session was granted the place at path; zero: it holds none there.
+func (s *session) heldSince(path string) (since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g := s.grants[path]; g != nil {
+		since = g.since
+	}
+	return since
+}
+
 func (s *session) allGrants() []*grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()

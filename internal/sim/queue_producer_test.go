@@ -113,7 +113,7 @@ func (w *queueWorld) callItems(ctx context.Context, q *zkrecipes.Queue, p *proce
 	for e, err := range q.Items(ctx) {
 		if err == nil {
 			shown = append(shown, string(e.ID))
-		} else if !w.isExpected(ctx, p, life, err) {
+		} else if !errors.Is(err, zkrecipes.ErrUnused) && !w.isExpected(ctx, p, life, err) {
 			w.log.violation("list: %v", err)
 		}
 	}

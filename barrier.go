@@ -30,8 +30,8 @@ var memberKinds = []kind{kindMember}
 //
 // The znode at the path holds n as decimal text. A member whose n is another one gets
 // ErrSize, and is not counted. The znode is a container, which the servers delete when
-// it has been idle. They do not do so if all members of a round died together: the znode
-// round, and what is below it, remains then. The next round uses or replaces it. If there
+// it has been idle. (The Client deletes idle lines itself, but not this znode.) They do not do
+// so if all members of a round died together: the znode round, and what is below it, remains then. The next round uses or replaces it. If there
 // is none to come, delete the path. Nobody else may create or write anything below round.
 // Nobody else may delete anything there either, save members' znodes. In particular, a znode
 // that is created by hand below round/ready lets members through.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,19 +17,29 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
-// longPilesEnv, if it is set, makes the test below last for five minutes, with the time that
-// users have.
-const longPilesEnv = "ZKRECIPES_LONG_PILES"
+// pile is a use of many paths, each of them once.
+type pile struct {
+	lasts time.Duration // the use
+	idle  time.Duration // for which a line stays
+	most  int64         // znodes at a time
+	left  int64         // fewer znodes, once it rests
+	rests time.Duration // at most, until there are so few
+}
 
 func TestPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
+	testPile(t, pile{lasts: 6 * time.Second, idle: time.Second, most: 2500, left: 50, rests: 6 * time.Second})
+}
+
+// With the times that users have.
+func TestLongPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
+	needsLong(t)
+	testPile(t, pile{lasts: 3 * time.Minute, idle: idleLine, most: 40_000, left: 1_000, rests: 2 * time.Minute})
+}
+
+func testPile(t *testing.T, p pile) {
 	const perSecond, workers = 500, 50
-	lasts, idle, most := 6*time.Second, time.Second, int64(perSecond*5)
-	left, rests := int64(50), 6*time.Second
-	if os.Getenv(longPilesEnv) != "" {
-		lasts, idle, most, left, rests = 3*time.Minute, idleLine, 40_000, 1_000, 2*time.Minute
-	}
 	addr := harness.OwnServer(t, zkserver.Config{}) // which deletes no containers itself
-	c, err := Dial(tuning.WithIdleLine(t.Context(), idle), []string{addr}, nil)
+	c, err := Dial(tuning.WithIdleLine(t.Context(), p.idle), []string{addr}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 
@@ -49,7 +58,7 @@ func TestPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
 	}
 	var used atomic.Int64
 	var wg sync.WaitGroup
-	end := time.Now().Add(lasts)
+	end := time.Now().Add(p.lasts)
 	for range workers {
 		wg.Go(func() {
 			for next := time.Now(); time.Now().Before(end); next = next.Add(time.Second * workers / perSecond) {
@@ -64,16 +73,16 @@ func TestPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
 	}
 	peak := int64(0)
 	for time.Now().Before(end) {
-		time.Sleep(lasts / 60)
+		time.Sleep(p.lasts / 60)
 		peak = max(peak, znodes())
 	}
 	wg.Wait()
 	end = time.Now()
-	for znodes() >= left && time.Since(end) < rests {
+	for znodes() >= p.left && time.Since(end) < p.rests {
 		time.Sleep(100 * time.Millisecond)
 	}
 	rest, after := znodes(), time.Since(end)
-	t.Logf("%d paths in %v: at most %d znodes at a time, %d of them %v later", used.Load(), lasts, peak, rest, after.Round(time.Second))
-	require.LessOrEqual(t, peak, most)
-	require.Less(t, rest, left)
+	t.Logf("%d paths in %v: at most %d znodes at a time, %d of them %v later", used.Load(), p.lasts, peak, rest, after.Round(time.Second))
+	require.LessOrEqual(t, peak, p.most)
+	require.Less(t, rest, p.left)
 }

@@ -83,8 +83,8 @@
 //   - A round is one generation of a [Barrier]: a znode that is created anew for
 //     each n members, and is opened when they are there.
 //
-// A lock's path is its line. The servers delete it when it has been idle, and the
-// library overwrites data that others write to it. Curator, kazoo and go-zookeeper
+// A lock's path is its line. The Client deletes it when it has been idle, or the servers do, and
+// the library overwrites data that others write to it. Curator, kazoo and go-zookeeper
 // can stand in the same line, see [Mutex].
 //
 // ZooKeeper 3.8 and 3.9 are supported. 3.6 and 3.7 have what the library uses, but are not

@@ -34,9 +34,9 @@ import (
 // members delete ready as soon as they begin to leave. A member of this library that
 // has not read it by then waits until its context ends.
 //
-// The path is a container, which the servers delete when it has been idle. They do not
-// do so if all members crashed inside: ready remains then, and the next use replaces
-// it. If there is none to come, delete the path. A path that holds data of its own is
+// The path is a container. A Client that has made or used it deletes it once it has not used it
+// for half a minute, and the servers delete what Clients leave. Neither does if all members
+// crashed inside: ready remains then, and the next use replaces it. If there is none to come, delete the path. A path that holds data of its own is
 // reported on first use.
 type DoubleBarrier struct {
 	line     *line

@@ -31,8 +31,8 @@ import (
 // one of its participants leads. A Mutex on the path of an Election would take turns with the
 // leaders, and the two kinds of tokens do not compare: it gets ErrPathInUse.
 //
-// The client creates the path as a container znode. When it has been idle, the servers
-// delete it with its data. That disturbs no observer: a watch is on a name, whether there
+// The client creates the path as a container znode, and deletes it with its data once it has
+// not used it for half a minute. If the client is gone, the servers do. That disturbs no observer: a watch is on a name, whether there
 // is a znode or not.
 type Election struct{ line *line }
 

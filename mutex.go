@@ -21,8 +21,9 @@ import (
 // stand in the same line. kazoo needs Lock(..., extra_lock_patterns=["lock-"]).
 // (Curator and kazoo do not see each other, with a Mutex or without.)
 //
-// The client creates the path as a container znode. When it has been idle, the
-// servers delete it with its data, so do not keep data there. If the path is a znode
+// The client creates the path as a container znode, and deletes it with its data once it has
+// not used it for half a minute. If the client is gone, the servers do. So do not keep data
+// there. If the path is a znode
 // with data of its own, the lock works, leaves the data alone, and costs two more
 // reads.
 type Mutex struct {

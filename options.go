@@ -31,7 +31,8 @@ type Options struct {
 	// zoo.cfg). Default 10 s, at least 1 ms, at most 24 days.
 	SessionTimeout time.Duration
 	// Prefix is put before every path, as a chroot. It is created on first use, as a
-	// container: the servers delete it, and the parents of paths, once they are empty.
+	// container: the Client or the servers delete it, and the parents of paths, once they are
+	// empty.
 	// Create a persistent znode beforehand if it must stay.
 	Prefix string
 	// Identity is the data of every place in a line, and is returned by Contenders.

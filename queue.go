@@ -21,7 +21,7 @@ import (
 //
 // A Queue is only a name. Values are safe for concurrent use.
 //
-// A queue stays even when it is idle and empty: the servers delete idle locks, but not
+// A queue stays even when it is idle and empty: clients and servers delete idle locks, but not
 // queues. To get rid of a queue, delete its path with everything below it.
 type Queue struct {
 	c           *Client

@@ -41,8 +41,9 @@ import (
 // other for ever if all slots are taken. AcquireN takes several slots at once, and
 // callers of it never wait for each other's part.
 //
-// The client creates containers at the path and below. When they have been idle, the
-// servers delete them, and the next use makes them anew. After Resize the path stays.
+// The client creates containers at the path and below. It deletes those below once it has not
+// used them for half a minute. The servers delete idle ones, too, and the path, which holds n.
+// The next use makes them anew. After Resize the path stays.
 type Semaphore struct {
 	line *line // of the waiters
 	held *line // the path; its grants are of slots

@@ -117,10 +117,10 @@ func (t *Term) Path() string { return t.held().Path() }
 //
 // Cost: that of Mutex.Lock, and one request and one commit to create <path>/leader.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, "campaign", slices.Clone(value))
+	return e.campaign(ctx, "campaign", slices.Clone(value), (*line).enterAsLeader)
 }
 
-func (e *Election) campaign(ctx context.Context, op string, value []byte) (*Term, error) {
+func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(*line, context.Context, kind, []byte) (*grant, error)) (*Term, error) {
 	r := e.self()
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.path(), err)
@@ -129,7 +129,7 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte) (*Term
 		return nil, fail(op, r.path(), err)
 	}
 	l, err := r.acquireBy(ctx, op, kindLock, func(ctx context.Context, k kind) (*grant, error) {
-		return e.line.enterAsLeader(ctx, k, value)
+		return enter(e.line, ctx, k, value)
 	})
 	if err != nil {
 		return nil, err

@@ -17,7 +17,8 @@ import (
 // Otherwise Lead ends with f and returns f's error, or nil, joined with the error of
 // Resign. If only the servers knew of the loss when f returned, Lead campaigns again if f
 // failed, and returns ErrLost if not. It also ends when ctx ends while it campaigns, or
-// when Campaign fails for any reason but an eviction from the line. If f panics, Lead
+// when Campaign fails for any reason but an eviction from the line. While the session has no
+// room (ErrSessionFull), Lead logs that and campaigns again after a pause. If f panics, Lead
 // resigns first.
 //
 // In a process, at most one call of Lead campaigns or leads for a Client and path at a
@@ -66,7 +67,7 @@ func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(c
 		return false, fail("lead", path, err)
 	}
 	defer c.endLead(path, turn)
-	t, err := e.campaign(ctx, "lead", value)
+	t, err := e.campaign(ctx, "lead", value, (*line).enterWithRoom)
 	if err != nil {
 		return ctx.Err() == nil && errors.Is(err, ErrEvicted), err
 	}

@@ -47,8 +47,35 @@ func (s *session) noteWatched(path string, w *zkconn.Watch, err error) {
 	s.noteSeen(path, stat, err)
 }
 
-// fullPause is between two tries of a Serve to take an item while its session is full.
+// fullPause is between two tries of a Serve to take an item, or of a Lead to campaign, while
+// the session is full.
 const fullPause = time.Second
+
+func (c *Client) pauseWhileFull(ctx context.Context) error {
+	select {
+	case <-time.After(fullPause):
+		return nil
+	case <-ctx.Done():
+		return c.contextErr(ctx)
+	}
+}
+
+// enterWithRoom is like enterAsLeader. As long as the session has no room for a candidate, it
+// tries again, without a place in the line: others lead meanwhile.
+func (l *line) enterWithRoom(ctx context.Context, k kind, value []byte) (*grant, error) {
+	for logged := false; ; logged = true {
+		g, err := l.enterAsLeader(ctx, k, value)
+		if !errors.Is(err, ErrSessionFull) {
+			return g, err
+		}
+		if !logged {
+			l.c.hooks.log(slog.LevelWarn, "session is full; it does not campaign until there is room", "path", l.path, "err", err)
+		}
+		if err := l.c.pauseWhileFull(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
 
 // takeWithRoom takes an item. As long as the session has no room for one, it tries again,
 // without a place in the line: others take the items meanwhile.
@@ -62,10 +89,8 @@ func (s *serving) takeWithRoom(ctx context.Context) ([]*Item, error) {
 		if !s.full.Swap(true) {
 			s.c.hooks.log(slog.LevelWarn, "session is full; no items are taken until there is room", "queue", s.path, "err", err)
 		}
-		select {
-		case <-time.After(fullPause):
-		case <-ctx.Done():
-			return nil, s.c.contextErr(ctx)
+		if err := s.c.pauseWhileFull(ctx); err != nil {
+			return nil, err
 		}
 	}
 }

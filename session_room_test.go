@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -345,6 +346,50 @@ func TestATakeClaimsAsManyItemsAsTheSessionHasRoomFor(t *testing.T) {
 		fullErr(t, err)
 		w.accounted(c)
 	})
+}
+
+// Lead goes on when there is room again, as Serve does. Others may lead until then.
+func TestLeadWaitsWhileTheSessionIsFull(t *testing.T) {
+	for znodes, name := range []string{"no room for a place", "no room for the leader's znode"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				log := &warnings{}
+				place := zkconn.Weight(w.path+"/_c_"+noUUID+"-"+string(kindLock), true)
+				opts := &Options{MaxBuffer: (5*place + 9) * 10 / 9}
+				opts.Logger = log.logger()
+				r := newTracer(t)
+				opts.Trace = r.trace()
+				c := w.stranger(opts)
+				ls := w.lockMany(c, 5-znodes)
+				r.told()
+				a := lead(t, NewElection(c, w.path), false)
+				require.True(t, a.Waiting())
+				time.Sleep(time.Minute)
+				require.Empty(t, a.terms.Load())
+				require.LessOrEqual(t, w.requests(func() { time.Sleep(time.Minute) })["getChildren2"], 61, "it does not ask all the time")
+				require.Len(t, log.with("session is full; it does not campaign until there is room"), 1)
+				require.NoError(t, campaigns(t, NewElection(w.stranger(nil), w.path), "other").Resign())
+				require.NoError(t, ls[0].Release())
+				require.NoError(t, ls[1].Release())
+				time.Sleep(2 * time.Second)
+				require.Equal(t, int32(1), a.terms.Load())
+				a.ret <- nil
+				_, err := a.Wait()
+				require.NoError(t, err)
+				require.Contains(t, r.told(), "election lead ok")
+
+				lockOn(t, NewMutex(c, "/lk90"))
+				lockOn(t, NewMutex(c, "/lk91"))
+				a = lead(t, NewElection(c, w.path), false)
+				time.Sleep(time.Minute)
+				require.True(t, a.Waiting())
+				a.Cancel(nil)
+				_, err = a.Wait()
+				require.ErrorIs(t, err, context.Canceled)
+				w.accounted(c)
+			})
+		})
+	}
 }
 
 // Serve goes on when there is room again, and does not ask all the time until then.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -195,12 +196,12 @@ func (q *Queue) acquire(ctx context.Context, op string, take func(context.Contex
 
 // tryTake claims the first free item, whoever waits. nil: there is none.
 func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
-	for {
+	for collisions := 0; ; {
 		s, err := q.c.live(ctx)
 		if err != nil {
 			return nil, err
 		}
-		it, err := q.tryTakeIn(ctx, s)
+		it, err := q.tryTakeIn(ctx, s, &collisions)
 		switch {
 		case errors.Is(err, errLostAtOnce), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, queuelog.ErrStale):
 			continue
@@ -216,14 +217,22 @@ func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
 	}
 }
 
-func (q *Queue) tryTakeIn(ctx context.Context, s *session) (*Item, error) {
+// maxCollisions is after how many claims that others were quicker with TryTake says that
+// there is no item to be had.
+const maxCollisions = 10
+
+// tryTakeIn claims the first free item. Others may be so much nearer to the servers that the
+// first one is theirs before the claim arrives. So after each collision it chooses among
+// four times as many.
+func (q *Queue) tryTakeIn(ctx context.Context, s *session, collisions *int) (*Item, error) {
 	scan := newScanner(s, q.c, q.path)
-	for {
-		items, err := scan.free(ctx, 1)
+	for ; *collisions <= maxCollisions; *collisions++ {
+		items, err := scan.free(ctx, min(1<<min(2**collisions, 8), maxBatch))
 		if err != nil || len(items) == 0 {
 			return nil, err
 		}
-		a := &claimTransaction{s: s, claims: []*claim{q.newClaim(s, items[0])}}
+		item := items[rand.IntN(len(items))]
+		a := &claimTransaction{s: s, claims: []*claim{q.newClaim(s, item)}}
 		switch done, err := a.run(ctx); {
 		case done && a.items[0] == nil:
 			return nil, cmp.Or(a.errs[0], errLostAtOnce)
@@ -235,6 +244,7 @@ func (q *Queue) tryTakeIn(ctx context.Context, s *session) (*Item, error) {
 			}
 		}
 	}
+	return nil, nil
 }
 
 // scanner is a consumer's view of the queue.

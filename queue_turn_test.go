@@ -259,6 +259,46 @@ func TestTryTakeReturnsErrEmptyInsteadOfWaiting(t *testing.T) {
 	})
 }
 
+// Consumers that are nearer to the servers claim each first item before TryTake does.
+func TestTryTakeReturnsBesideConsumersThatAreQuicker(t *testing.T) {
+	for _, latency := range []time.Duration{time.Millisecond, 5 * time.Millisecond} {
+		t.Run(latency.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				producer := w.queue(w.stranger(nil))
+				for range 2 {
+					_, err := producer.PutAll(t.Context(), make([][]byte, 5000)...)
+					require.NoError(t, err)
+				}
+				for range 4 {
+					q, link := w.consumerWithLink()
+					link.SetLatency(500 * time.Microsecond)
+					serveLater(t, q, func(context.Context, *Item) error { return nil })
+				}
+				q, link := w.consumerWithLink()
+				link.SetLatency(latency)
+				var slowest time.Duration
+				took := 0
+				for range 20 {
+					began := time.Now()
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					it, err := q.TryTake(ctx)
+					cancel()
+					slowest = max(slowest, time.Since(began))
+					if err == nil {
+						took++
+						ackOn(t, it)
+					} else {
+						require.ErrorIs(t, err, ErrEmpty)
+					}
+				}
+				t.Logf("%d of 20 got an item, the slowest after %v", took, slowest)
+				require.Greater(t, took, 10)
+				require.NotEmpty(t, w.items())
+			})
+		})
+	}
+}
+
 // An item that was taken too often goes to the dead letters, and TryTake gets the next.
 func TestTryTakeMovesItemsTakenTooOftenToTheDeadLetters(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

@@ -486,8 +486,8 @@ func TestAWriteThatIsRefusedAfterALostReplyIsUncertain(t *testing.T) {
 		"shut, contended":   {opShut, func(w *world) func(context.Context) error { return NewGate(w.stranger(nil), "/p/gate").Shut }, noNode, ErrContended},
 		"shut, refused":     {opShut, func(w *world) func(context.Context) error { return NewGate(w.stranger(nil), "/p/gate").Shut }, noAuth, zk.ErrNoAuth},
 		"open, refused":     {opOpen, func(w *world) func(context.Context) error { return NewGate(w.stranger(nil), "/p/gate").Open }, noAuth, zk.ErrNoAuth},
-		"resize, contended": {"multi(setData)", resizeTo3, badVersion, ErrContended},
-		"resize, refused":   {"multi(setData)", resizeTo3, noAuth, zk.ErrNoAuth},
+		"resize, contended": {"multi", resizeTo3, badVersion, ErrContended},
+		"resize, refused":   {"multi", resizeTo3, noAuth, zk.ErrNoAuth},
 	} {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", applied: ", after), func(t *testing.T) {

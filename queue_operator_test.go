@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -137,7 +138,9 @@ func TestB22SweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
 					require.NoError(t, conn.Delete(it.claim.path, -1))
 					time.Sleep(time.Second)
 					if op != "multi(delete)" || !after { // else it is the next one's
-						require.NoError(t, conn.Delete(exclusion, -1))
+						err := conn.Delete(exclusion, -1)
+						// It may be the next consumer's read that was delayed, and not the holder's.
+						require.True(t, err == nil || op == "getData" && errors.Is(err, zk.ErrNoNode), "%v", err)
 					}
 					again := next.Get()
 					time.Sleep(time.Minute)

@@ -3,10 +3,13 @@ package zkrecipes
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -68,6 +71,46 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 		}, zktest.SessionTimeouts(longSession, longSession))
 	}
 	require.LessOrEqual(t, perMember[500], perMember[10]*11/10, "the bytes that each member receives do not grow")
+}
+
+// A member that comes while the round before is left watches the last of those who are still
+// there, and looks again when that leaves. The worst order is the reverse of their arrival.
+func TestWhatAnEarlyMemberOfABarrierCosts(t *testing.T) {
+	const n = 10
+	inBubble(t, func(t *testing.T, w *world) {
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Hour, Times: -1})
+		var as []*harness.Call[int]
+		for range n {
+			as = append(as, waitLater(t, w.inRound(n)))
+		}
+		indexes(t, as...)
+		early := w.inRound(n)
+		require.NoError(t, early.checkSize(t.Context(), live(t, early.line.c)))
+		var late *harness.Call[int]
+		arrival := w.requests(func() {
+			late = waitLater(t, early)
+			synctest.Wait()
+		})
+		refused := map[string]int{opJoinRound: 2, "getChildren2": 1, "getData": 1} // it joins once more behind its watch
+		want := maps.Clone(refused)
+		want["getChildren2"]++ // of its look
+		want["getData"]++
+		require.Equal(t, want, arrival)
+		require.Len(t, w.present(), n)
+		members := slices.SortedFunc(slices.Values(w.present()), placeName.compare)
+		conn := w.bare()
+		for i, m := range slices.Backward(members) {
+			did := w.requests(func() {
+				require.NoError(t, conn.Delete(roundOf2+"/"+m.name, -1))
+				synctest.Wait()
+			})
+			delete(did, "delete")
+			if i > 0 {
+				require.Equal(t, refused, did, "%d are still there", i)
+			}
+		}
+		require.True(t, late.Waiting())
+	}, zktest.SessionTimeouts(longSession, longSession))
 }
 
 func live(t testing.TB, c *Client) *session {

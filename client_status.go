@@ -28,7 +28,7 @@ type Status struct {
 	Since time.Time
 	// Znodes is how many ephemeral znodes the session has, with those that are being created.
 	// It has as many locks, slots and calls that wait, and twice as many items that are taken.
-	// A znode of OpCreate that others delete counts until the session ends.
+	// For a znode of OpCreate that others delete, see there.
 	Znodes int
 	// ZnodeBytes is how large the paths of these znodes are, as they count for
 	// MaxZnodeBytes. A call that would exceed that returns ErrSessionFull.

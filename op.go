@@ -24,6 +24,10 @@ type Op struct {
 // alone then. A nil acl means Options.ACL. Entries of the scheme "auth" are replaced by
 // the ids of Options.Auth. It fails with zk.ErrNodeExists if there is such a znode, and
 // with zk.ErrNoNode if there is no parent.
+//
+// An ephemeral znode counts for ErrSessionFull. If somebody else deletes it, the Client does not
+// notice: it counts until the session ends, or until an OpSet, OpCheck or OpDelete of this
+// session fails with zk.ErrNoNode because of it.
 func OpCreate(path string, data []byte, flags int32, acl []zk.ACL) Op {
 	return Op{&zk.CreateRequest{Path: path, Data: data, Flags: flags, Acl: acl}}
 }

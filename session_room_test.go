@@ -200,6 +200,26 @@ func TestADeletedPlaceIsCountedNoMore(t *testing.T) {
 	})
 }
 
+// Nobody watches what OpCreate has created.
+func TestAnEphemeralZnodeThatOthersDeleteCountsUntilACommitFindsItGone(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.client(nil)
+		l := lockOn(t, NewMutex(c, w.path))
+		before := load(c)
+		for _, op := range []Op{OpDelete("/e", -1), OpSet("/e", nil, -1), OpCheck("/e", -1)} {
+			_, err := l.Commit(t.Context(), OpCreate("/e", nil, zk.FlagEphemeral, nil))
+			require.NoError(t, err)
+			full := load(c)
+			require.NoError(t, w.bare().Delete("/e", -1))
+			require.Equal(t, full, load(c))
+			_, err = l.Commit(t.Context(), op)
+			require.ErrorIs(t, err, zk.ErrNoNode)
+			require.Equal(t, before, load(c))
+		}
+		w.accounted(c)
+	})
+}
+
 // eachRecipe are uses of all recipes that end with nothing held.
 func eachRecipe(ctx context.Context, t *testing.T, a, b *Client) {
 	l := lockOn(t, NewMutex(a, "/m"))

@@ -294,9 +294,18 @@ func (s *scanner) scan(ctx context.Context, n int, watch bool) (items []string, 
 	more := false
 	defer func() { s.queue.turns.plenty.Store(more) }()
 	err = s.queue.Scan(ctx, watch, func(number int64, segment *queuelog.Listing) bool {
+		if segment.Unchanged {
+			s.watches = append(s.watches, segment.Watch)
+			return true
+		}
+		rests := segment.IsSealed()
 		for _, e := range queuelog.Entries(segment.Children) {
 			path := s.queue.Segment(number) + "/" + e.Name
-			if e.Claimed || s.isHeld(path) {
+			if e.Claimed {
+				continue
+			}
+			rests = false
+			if s.isHeld(path) {
 				continue
 			}
 			if more = len(items) == n; more {
@@ -310,8 +319,12 @@ func (s *scanner) scan(ctx context.Context, n int, watch bool) (items []string, 
 		switch {
 		case segment.IsSealed() && segment.Stat.NumChildren == 0:
 			s.queue.Delete(ctx, number, segment)
+			return true
 		case segment.Watch != nil:
 			s.watches = append(s.watches, segment.Watch)
+		}
+		if rests {
+			s.queue.Rest(number, segment)
 		}
 		return true
 	})

@@ -1,0 +1,58 @@
+package zkrecipes
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Items that are taken for long keep their segments. A take does not list each of these.
+func TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const old, n = 20, 100
+		producer, slow, q := w.queue(w.stranger(nil)), w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
+		for _, q := range []*Queue{producer, slow, q} {
+			q.segmentSize = 10
+		}
+		_, err := producer.PutAll(t.Context(), make([][]byte, old*10+n)...)
+		require.NoError(t, err)
+		var held []*Item
+		for i := range old * 10 {
+			it := takeOn(t, slow)
+			if i%10 == 0 {
+				held = append(held, it)
+			} else {
+				ackOn(t, it)
+			}
+		}
+		for range 3 {
+			ackOn(t, takeOn(t, q))
+		}
+		requests := w.requests(func() {
+			for range 50 {
+				ackOn(t, takeOn(t, q))
+			}
+		})
+		t.Logf("%v", requests)
+		require.LessOrEqual(t, requests["getChildren2"], 50+10)
+
+		// What comes back in one of them is taken first, whether the consumer sleeps or not.
+		id := held[7].ID
+		nackOn(t, held[7])
+		synctest.Wait()
+		it := takeOn(t, q)
+		require.Equal(t, id, it.ID)
+		ackOn(t, it)
+		for range n - 53 {
+			ackOn(t, takeOn(t, q))
+		}
+		a := w.takeLater(q)
+		time.Sleep(time.Minute)
+		require.True(t, a.Waiting())
+		id = held[3].ID
+		nackOn(t, held[3])
+		require.Equal(t, id, a.Get().ID)
+	})
+}

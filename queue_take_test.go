@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,5 +55,39 @@ func TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain(t *testing.T) {
 		id = held[3].ID
 		nackOn(t, held[3])
 		require.Equal(t, id, a.Get().ID)
+	})
+}
+
+// Items that always fail are parked, and the others go on.
+func TestServeGoesOnBesideItemsThatAlwaysFail(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const n, bad = 1200, 20 // one in twenty
+		producer := w.queue(w.stranger(nil))
+		for i := range n {
+			data := "good"
+			if i%bad == 0 {
+				data = "bad"
+			}
+			putOn(t, producer, data)
+		}
+		q, link := w.consumerWithLink()
+		link.SetLatency(time.Millisecond)
+		good := 0
+		all := make(chan struct{})
+		began := time.Now()
+		a := serveLater(t, q, func(_ context.Context, it *Item) error {
+			if string(it.Data) == "bad" {
+				return errHandler
+			}
+			if good++; good == n-n/bad {
+				close(all)
+			}
+			return nil
+		})
+		<-all
+		took := time.Since(began)
+		t.Logf("%d items took %v", good, took)
+		require.Less(t, took, 15*time.Second)
+		require.NoError(t, stop(a))
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -112,15 +113,39 @@ func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, at
 			"dead_letters", q.opts.DeadLetter, "attempts", attempts)
 		return nil
 	}
-	q.c.tasks.Start(func() { it.lease.Release() }) // it was not moved, or is gone
+	refused := !errors.Is(err, ErrLost) && !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrContended) && ctx.Err() == nil
+	q.c.tasks.Start(func() {
+		if refused {
+			q.keepUnmoved(it)
+		}
+		it.lease.Release() // it was not moved, or is gone
+	})
 	switch {
 	case errors.Is(err, ErrLost), errors.Is(err, ErrUncertain):
 		return nil // if it was not moved, its next consumer does so
 	case errors.Is(err, ErrContended):
 		q.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", q.path, "err", err)
 		return nil
+	case refused:
+		q.c.hooks.log(slog.LevelError, "item stays in the queue", "item", it.claim.id(), "queue", q.path, "err", err)
 	}
-	return fmt.Errorf("move item %s to the dead letters, %s: %w", it.claim.id(), q.opts.DeadLetter, err)
+	return &unmovedError{fmt.Errorf("move item %s to the dead letters, %s: %w", it.claim.id(), q.opts.DeadLetter, err)}
+}
+
+// unmovedError is the error of an item that cannot be moved to the dead letters.
+type unmovedError struct{ error }
+
+func (e *unmovedError) Unwrap() error { return e.error }
+
+// keepUnmoved keeps an item that cannot be moved for the default back-off, so that the
+// items behind it are taken, and not this one again and again.
+func (q *Queue) keepUnmoved(it *Item) {
+	keep := time.NewTimer(backOff(it.claim.attempt))
+	defer keep.Stop()
+	select {
+	case <-keep.C:
+	case <-it.Context(q.c.waiting).Done():
+	}
 }
 
 // moveFailed moves an item whose handler failed for the last time to the dead letters,
@@ -135,9 +160,7 @@ func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
 		return
 	}
 	data, _ = cutNote(it.claim.name, data)
-	if err := s.moveToDeadLetters(ctx, it, data, it.claim.attempt, why.Error()); err != nil {
-		s.c.hooks.log(slog.LevelError, "item stays in the queue", "item", it.claim.id(), "queue", s.path, "err", err)
-	}
+	_ = s.moveToDeadLetters(ctx, it, data, it.claim.attempt, why.Error()) // which logs its errors
 }
 
 // Redrive moves up to n dead letters of this queue back to its end, the oldest ones

@@ -128,6 +128,75 @@ func TestB86ServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 	})
 }
 
+// The servers refuse to move an item to the dead letters. Serve goes on with the others, in
+// the meantime and for good, until the item can be moved.
+func TestServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T) {
+	for _, died := range []bool{false, true} {
+		t.Run(fmt.Sprintf("its consumer died: %v", died), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				opts, log := logged()
+				q := NewQueue(w.stranger(opts), w.path, &QueueOptions{MaxAttempts: 1})
+				w.spoilDeadLetters()
+				putOn(t, q, "bad")
+				if died {
+					takeOn(t, q)
+					require.True(t, w.srv.Expire(sessionID(q.c)))
+				}
+				var got []string
+				a := serveLater(t, q, func(_ context.Context, it *Item) error {
+					got = append(got, string(it.Data))
+					if string(it.Data) == "bad" {
+						return errHandler
+					}
+					return nil
+				})
+				want := []string{"bad", "0", "1", "2"}
+				if died {
+					want = want[1:]
+				}
+				time.Sleep(time.Millisecond)
+				for i, name := range names(3) {
+					putOn(t, q, name)
+					time.Sleep(time.Millisecond)
+					require.Equal(t, want[:len(want)-2+i], got)
+					time.Sleep(time.Hour)
+				}
+				require.True(t, a.Waiting(), "Serve goes on")
+				require.Equal(t, want, got)
+				require.Contains(t, log.String(), "item stays in the queue")
+				require.LessOrEqual(t, strings.Count(log.String(), "item stays in the queue"), 3*121+20, "once in 30 s")
+				removeTree(t, w.bare(), w.path+"-dead")
+				time.Sleep(time.Minute)
+				require.Equal(t, []string{"bad"}, listed(t, q.DeadLetters()))
+				require.Empty(t, w.items())
+				require.NoError(t, stop(a))
+			})
+		})
+	}
+}
+
+// A process that ends does not wait until an item that cannot be moved may be tried again.
+func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := NewQueue(w.stranger(nil), w.path, nil)
+		w.spoilDeadLetters()
+		putOn(t, q, "bad")
+		for range defaultMaxAttempts {
+			nackOn(t, takeOn(t, q))
+		}
+		a := serveLater(t, q, func(context.Context, *Item) error { return nil })
+		time.Sleep(time.Second)
+		require.True(t, a.Waiting())
+		require.Len(t, w.flags(), 1, "it is kept")
+		began := time.Now()
+		require.NoError(t, q.c.Shutdown(t.Context()))
+		require.Less(t, time.Since(began), time.Second)
+		_, err := a.Wait()
+		require.ErrorIs(t, err, ErrClosed)
+		require.Empty(t, w.flags())
+	})
+}
+
 // A text is cut, and is valid UTF-8.
 func TestFailureThatIsLongIsCut(t *testing.T) {
 	for _, text := range []string{strings.Repeat("é", 10_000), strings.Repeat("x", maxFailureText-1) + "é", "\xff\x00\n"} {

@@ -42,7 +42,8 @@ import (
 // Items that stay taken when ctx ends are given back as soon as no worker takes an item any
 // more: within a round trip while connected. An item that fails when it is taken for the
 // MaxAttempts-th time is moved to the dead letters at once, together with the handler's error,
-// see Failure. If the handler's process dies instead, the next consumer moves it. Failures are
+// see Failure. If the handler's process dies instead, the next consumer moves it. If it cannot
+// be moved, it stays taken for the default back-off, and Serve goes on. Failures are
 // logged to the Logger, panics with their stack. If Backoff panics, the default is used.
 //
 // Serve goes on when the connection or an item is lost, and when the session ends. Any

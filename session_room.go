@@ -78,10 +78,14 @@ func (l *line) enterWithRoom(ctx context.Context, k kind, value []byte) (*grant,
 }
 
 // takeWithRoom takes an item. As long as the session has no room for one, it tries again,
-// without a place in the line: others take the items meanwhile.
+// without a place in the line: others take the items meanwhile. It passes over items that
+// cannot be moved to the dead letters, which stay claimed for a while.
 func (s *serving) takeWithRoom(ctx context.Context) ([]*Item, error) {
 	for {
 		items, err := s.takeN(ctx, 1)
+		if unmoved := (*unmovedError)(nil); errors.As(err, &unmoved) && ctx.Err() == nil {
+			continue
+		}
 		if !errors.Is(err, ErrSessionFull) {
 			s.full.Store(false)
 			return items, err

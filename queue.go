@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -161,7 +162,7 @@ func (q *Queue) Path() string {
 //
 //   - ErrUncertain is returned if the session or ctx ended before the reply came, or if
 //     the reply was lost and the queue deleted. The item may be in the queue or not.
-//     Search Items for the ID to find out; an item that was acked is no longer there.
+//     Use Find to find out; an item that was acked is no longer there.
 //   - ErrClosed is returned if the Client was closed.
 //   - ErrEvicted is returned if somebody else deleted the producer's znode in the line.
 //
@@ -275,8 +276,13 @@ type Entry struct {
 	Data     []byte
 	Since    time.Time // when it was put, by the servers' clock
 	Attempts int       // how often it was taken, see Item.Attempt
-	Taken    bool      // somebody has it
 	Failure  Failure   // why it is a dead letter; the zero value for other items
+
+	Taken bool // a consumer has it, which the next three describe
+	// Consumer is the Options.Identity of its Client.
+	Consumer   string
+	Session    int64     // ZooKeeper's session id
+	TakenSince time.Time // by the servers' clock
 }
 
 // ErrEmpty is returned by Peek and TryTake if no item is free.
@@ -288,8 +294,8 @@ var ErrEmpty = errors.New("no item is free")
 // servers answer. It costs one request, and one for each segment of about a hundred items.
 func (q *Queue) Len(ctx context.Context) (int, error) {
 	n := 0
-	err := q.browse(ctx, func(_ *session, _ string, items []queuelog.Entry) (bool, error) {
-		n += len(items)
+	err := q.browse(ctx, func(seg *browsed) (bool, error) {
+		n += len(seg.items)
 		return true, nil
 	})
 	if err != nil {
@@ -315,8 +321,9 @@ func (q *Queue) Peek(ctx context.Context) (Entry, error) {
 
 // Items returns an iterator over the items, taken ones included, in the order in which
 // they were put. After an error the iteration ends. For a path without a queue, see Len. Items
-// that come or go in the meantime may or may not be included. It costs one request, one for each segment of
-// about a hundred items, and one for each item.
+// that come or go in the meantime may or may not be included. It costs one request, one for
+// each segment of about a hundred items, one for each item, and one more for each item that
+// is taken.
 func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range q.entries(ctx, func(queuelog.Entry) bool { return true }) {
@@ -327,21 +334,45 @@ func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
+// Find returns the item with that ID, taken or not, or ErrItemGone if there is none. Use it
+// after ErrUncertain of a Put. It blocks until the servers answer. It reads no other item:
+// it costs two requests, one for each segment of about a hundred items up to the item's,
+// one for the item, and one more if it is taken.
+func (q *Queue) Find(ctx context.Context, id ItemID) (Entry, error) {
+	var found Entry
+	gone := ErrItemGone
+	err := q.eachSegment(ctx, func(seg *browsed) (more bool, err error) {
+		i := slices.IndexFunc(seg.items, func(e queuelog.Entry) bool { return e.ID() == string(id) })
+		if i < 0 {
+			return true, nil
+		}
+		found, err = seg.entry(ctx, seg.items[i])
+		switch {
+		case err == nil:
+			gone = nil
+		case errors.Is(err, zk.ErrNoNode): // acked in the meantime
+			err = nil
+		}
+		return false, err
+	})
+	return found, q.fail("find an item of", cmp.Or(err, gone))
+}
+
 // entries reads the items that want selects, one after the other.
 func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		shown := map[string]bool{} // of the last segment, which may be listed again
 		last := ""
-		err := q.browse(ctx, func(s *session, segment string, items []queuelog.Entry) (bool, error) {
-			if segment != last {
-				last = segment
+		err := q.browse(ctx, func(seg *browsed) (bool, error) {
+			if seg.path != last {
+				last = seg.path
 				clear(shown)
 			}
-			for _, item := range items {
+			for _, item := range seg.items {
 				if shown[item.Name] || !want(item) {
 					continue
 				}
-				data, stat, err := s.Get(ctx, segment+"/"+item.Name)
+				e, err := seg.entry(ctx, item)
 				switch {
 				case errors.Is(err, zk.ErrNoNode): // acked in the meantime
 					continue
@@ -349,11 +380,6 @@ func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) ite
 					return false, err
 				}
 				shown[item.Name] = true
-				e := Entry{
-					ID: ItemID(item.ID()), Since: time.UnixMilli(stat.Ctime),
-					Attempts: queuelog.Claims(stat, item.Claimed), Taken: item.Claimed && stat.NumChildren > 0,
-				}
-				e.Data, e.Failure = cutNote(item.Name, data)
 				if !yield(e, nil) {
 					return false, nil
 				}
@@ -366,18 +392,50 @@ func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) ite
 	}
 }
 
+// browsed is a segment as it was listed.
+type browsed struct {
+	s      *session
+	number int64
+	path   string
+	items  []queuelog.Entry
+	stat   *zk.Stat
+}
+
+// entry reads an item of the segment, and the flag of the consumer that has it.
+func (b *browsed) entry(ctx context.Context, item queuelog.Entry) (Entry, error) {
+	data, stat, err := b.s.Get(ctx, b.path+"/"+item.Name)
+	if err != nil {
+		return Entry{}, err
+	}
+	e := Entry{ID: ItemID(item.ID()), Since: time.UnixMilli(stat.Ctime), Attempts: queuelog.Claims(stat, item.Claimed)}
+	e.Data, e.Failure = cutNote(item.Name, data)
+	if !item.Claimed || stat.NumChildren == 0 {
+		return e, nil
+	}
+	identity, stat, err := b.s.Get(ctx, b.path+"/"+item.Flag)
+	switch {
+	case err == nil:
+		e.Taken, e.Consumer, e.Session, e.TakenSince = true, string(identity), stat.EphemeralOwner, time.UnixMilli(stat.Ctime)
+	case errors.Is(err, zk.ErrNoAuth): // it is somebody's who shows it to nobody
+		e.Taken = true
+	case !errors.Is(err, zk.ErrNoNode): // given back in the meantime
+		return Entry{}, err
+	}
+	return e, nil
+}
+
 // browse calls f with the items of each segment, in order, until f wants no more. It
 // creates nothing and sets no watch.
-func (q *Queue) browse(ctx context.Context, f func(s *session, segment string, items []queuelog.Entry) (more bool, err error)) error {
+func (q *Queue) browse(ctx context.Context, f func(*browsed) (more bool, err error)) error {
 	if err := q.check(ctx); err != nil {
 		return err
 	}
 	ctx, done := q.c.bind(ctx)
 	defer done()
 	seen := false // a segment, of which there is one in each queue
-	see := func(s *session, segment string, items []queuelog.Entry) (bool, error) {
+	see := func(seg *browsed) (bool, error) {
 		seen = true
-		return f(s, segment, items)
+		return f(seg)
 	}
 	for next := int64(0); ; {
 		s, err := q.c.live(ctx)
@@ -415,7 +473,7 @@ func (q *Queue) checkUse(ctx context.Context, s *session) error {
 
 // browseIn is browse in one session, beginning with the segment from. If it fails, next
 // is the segment with which to go on.
-func (q *Queue) browseIn(ctx context.Context, s *session, from int64, f func(*session, string, []queuelog.Entry) (bool, error)) (next int64, err error) {
+func (q *Queue) browseIn(ctx context.Context, s *session, from int64, f func(*browsed) (bool, error)) (next int64, err error) {
 	log := s.newQueueLog(q.abs())
 	numbers, err := log.List(ctx)
 	if err != nil {
@@ -425,13 +483,13 @@ func (q *Queue) browseIn(ctx context.Context, s *session, from int64, f func(*se
 		if n < from {
 			continue
 		}
-		children, _, err := s.Children(ctx, log.Segment(n))
+		children, stat, err := s.Children(ctx, log.Segment(n))
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		}
 		more := false
 		if err == nil {
-			more, err = f(s, log.Segment(n), queuelog.Entries(children))
+			more, err = f(&browsed{s: s, number: n, path: log.Segment(n), items: queuelog.Entries(children), stat: stat})
 		}
 		if err != nil || !more {
 			return n, err

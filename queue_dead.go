@@ -175,7 +175,8 @@ func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
 // known to be moved, and after ErrUncertain one more may be.
 //
 // Redrive costs two requests and one for each segment of about a hundred dead letters,
-// and for each letter one more than a Put.
+// and for each letter one more than a Put. It costs one request and one commit more for each
+// of these segments that it empties.
 func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
 	moved, err = q.redrive(ctx, n)
 	return moved, q.fail("redrive", err)
@@ -188,13 +189,9 @@ func (q *Queue) redrive(ctx context.Context, n int) (moved int, err error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%d dead letters", n)
 	}
-	var letters []string
-	err = q.DeadLetters().eachSegment(ctx, func(_ *session, segment string, items []queuelog.Entry) (bool, error) {
-		for _, e := range items {
-			if !e.Claimed {
-				letters = append(letters, segment+"/"+e.Name)
-			}
-		}
+	var segments []*browsed
+	err = q.DeadLetters().eachSegment(ctx, func(seg *browsed) (bool, error) {
+		segments = append(segments, seg)
 		return true, nil
 	})
 	if err != nil {
@@ -203,19 +200,27 @@ func (q *Queue) redrive(ctx context.Context, n int) (moved int, err error) {
 	ctx, done := q.c.bind(ctx)
 	defer done()
 	var tooLarge error // of the last letter that is
-	for _, letter := range letters {
-		if moved == n {
-			break
+	for _, seg := range segments {
+		before := moved
+		for _, e := range seg.items {
+			if moved == n {
+				return moved, tooLarge
+			}
+			if e.Claimed {
+				continue
+			}
+			letter := seg.path + "/" + e.Name
+			ok, err := q.redriveOne(ctx, letter)
+			switch {
+			case errors.Is(err, ErrTooLarge):
+				tooLarge = fmt.Errorf("letter %s: %w", letter, err)
+			case err != nil:
+				return moved, err
+			case ok:
+				moved++
+			}
 		}
-		ok, err := q.redriveOne(ctx, letter)
-		switch {
-		case errors.Is(err, ErrTooLarge):
-			tooLarge = fmt.Errorf("letter %s: %w", letter, err)
-		case err != nil:
-			return moved, err
-		case ok:
-			moved++
-		}
+		q.DeadLetters().deleteEmptied(ctx, seg, moved-before)
 	}
 	return moved, tooLarge
 }

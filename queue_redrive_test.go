@@ -49,6 +49,23 @@ func TestA21RedriveMovesLettersBackWithAttemptsThatBeginAnew(t *testing.T) {
 	})
 }
 
+// The dead letters' segments go with the letters, so that a Len of no letters costs the
+// same for ever.
+func TestRedriveDeletesTheSegmentsThatItEmpties(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.small(2, &QueueOptions{MaxAttempts: 1})
+		bury(t, q, names(7)...)
+		require.Len(t, w.srv.Children(w.path+"-dead/s"), 4)
+		for _, move := range []struct{ n, left int }{{2, 3}, {1, 3}, {1, 2}, {2, 1}, {1, 1}} {
+			moved, err := q.Redrive(t.Context(), move.n)
+			require.NoError(t, err)
+			require.Equal(t, move.n, moved)
+			require.Len(t, w.srv.Children(w.path+"-dead/s"), move.left)
+		}
+		require.Equal(t, names(7), drain(t, q))
+	})
+}
+
 // Letters that a consumer has, and those of other queues, stay.
 func TestRedriveLeavesLettersThatAreTakenOrOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

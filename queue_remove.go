@@ -35,23 +35,24 @@ var (
 //     item may be gone or not.
 //
 // Remove costs two requests, one for each segment of about a hundred items up to the
-// item's, and one request and one commit. The first time in a session it costs one of each
-// more.
+// item's, and one request and one commit. It costs one of each more the first time in a
+// session, and if the item was the last one of a segment.
 func (q *Queue) Remove(ctx context.Context, id ItemID) error {
 	gone := ErrItemGone
-	err := q.eachSegment(ctx, func(s *session, segment string, items []queuelog.Entry) (bool, error) {
-		i := slices.IndexFunc(items, func(e queuelog.Entry) bool { return e.ID() == string(id) })
+	err := q.eachSegment(ctx, func(seg *browsed) (bool, error) {
+		i := slices.IndexFunc(seg.items, func(e queuelog.Entry) bool { return e.ID() == string(id) })
 		if i < 0 {
 			return true, nil
 		}
-		if items[i].Claimed {
+		if seg.items[i].Claimed {
 			gone = ErrItemTaken
 			return false, nil
 		}
-		r := &removal{q: q, item: segment + "/" + items[i].Name}
-		_, err := q.remove(ctx, s, []*removal{r})
+		r := &removal{q: q, item: seg.path + "/" + seg.items[i].Name}
+		removed, err := q.remove(ctx, seg.s, []*removal{r})
 		if err == nil {
 			gone = r.stays
+			q.deleteEmptied(ctx, seg, removed)
 		}
 		return false, err
 	})
@@ -66,23 +67,25 @@ func (q *Queue) Remove(ctx context.Context, id ItemID) error {
 // until the servers answer or ctx ends. Consumers and producers may be at work meanwhile.
 // With an error, removed is the number of those that are known to be removed.
 //
-// Purge costs two requests, and for each segment of about a hundred items two requests and
-// one commit.
+// Purge costs two requests, and for each segment of about a hundred items three requests and
+// two commits.
 func (q *Queue) Purge(ctx context.Context) (removed int, err error) {
-	err = q.eachSegment(ctx, func(s *session, segment string, items []queuelog.Entry) (bool, error) {
+	err = q.eachSegment(ctx, func(seg *browsed) (bool, error) {
 		var all []*removal
-		for _, e := range items {
+		for _, e := range seg.items {
 			if !e.Claimed {
-				all = append(all, &removal{q: q, item: segment + "/" + e.Name})
+				all = append(all, &removal{q: q, item: seg.path + "/" + e.Name})
 			}
 		}
-		for part := range slices.Chunk(all, removalsAtOnce(segment)) {
-			n, err := q.remove(ctx, s, part)
+		before := removed
+		for part := range slices.Chunk(all, removalsAtOnce(seg.path)) {
+			n, err := q.remove(ctx, seg.s, part)
 			removed += n
 			if err != nil {
 				return false, err
 			}
 		}
+		q.deleteEmptied(ctx, seg, removed-before)
 		return true, nil
 	})
 	return removed, q.fail("purge", err)
@@ -95,7 +98,7 @@ func removalsAtOnce(segment string) int {
 }
 
 // eachSegment is like browse, but begins with a sync, and anew in the next session.
-func (q *Queue) eachSegment(ctx context.Context, f func(s *session, segment string, items []queuelog.Entry) (more bool, err error)) error {
+func (q *Queue) eachSegment(ctx context.Context, f func(*browsed) (more bool, err error)) error {
 	if err := q.check(ctx); err != nil {
 		return err
 	}
@@ -113,6 +116,18 @@ func (q *Queue) eachSegment(ctx context.Context, f func(s *session, segment stri
 			return err
 		}
 	}
+}
+
+// deleteEmptied deletes a segment that is sealed, and from which so many items were removed, if
+// nothing else was listed there. The first consumer would do so, one after the other, and
+// where there is none, as among dead letters, they would stay. The servers refuse it if
+// somebody has claimed an item meanwhile, and nothing is put into a sealed segment.
+func (q *Queue) deleteEmptied(ctx context.Context, seg *browsed, removed int) {
+	if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.writes.begin() {
+		return
+	}
+	defer q.c.writes.end()
+	seg.s.queue(q.abs()).Delete(ctx, seg.number, &queuelog.Listing{Stat: seg.stat})
 }
 
 // remove removes items in one transaction, and leaves out those that are taken or gone.

@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,127 @@ func TestA21PurgeRemovesFreeItemsOnly(t *testing.T) {
 		putOn(t, other, "last")
 		require.Equal(t, []string{"last"}, drain(t, q))
 		w.oneSegment(q)
+	})
+}
+
+// removedAll are the ways to remove the items of a queue one after the other, or all at once.
+var removedAll = map[string]func(*testing.T, *Queue, []ItemID){
+	"Remove": func(t *testing.T, q *Queue, ids []ItemID) {
+		for _, id := range ids {
+			require.NoError(t, q.Remove(t.Context(), id))
+		}
+	},
+	"Remove, the last first": func(t *testing.T, q *Queue, ids []ItemID) {
+		for i := range ids {
+			require.NoError(t, q.Remove(t.Context(), ids[len(ids)-1-i]))
+		}
+	},
+	"Purge": func(t *testing.T, q *Queue, ids []ItemID) {
+		n, err := q.Purge(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, len(ids), n)
+	},
+}
+
+// The open segment alone is left, so neither a Take nor a Len pays for what was removed.
+func TestRemovalsDeleteTheSegmentsThatTheyEmpty(t *testing.T) {
+	for name, remove := range removedAll {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q, other := w.small(2, nil), w.queue(w.stranger(nil))
+				ids := putOn(t, q, names(21)...)
+				require.Len(t, w.srv.Children(w.path+"/s"), 11)
+				remove(t, other, ids)
+				w.oneSegment(q)
+				putOn(t, q, names(5)...)
+				require.Equal(t, names(5), drain(t, other))
+			})
+		})
+	}
+}
+
+// A segment in which an item was put, claimed or left by others is not deleted, and those
+// that were empty before are.
+func TestPurgeDeletesNoSegmentThatOthersUse(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q, other := w.small(2, nil), w.queue(w.stranger(nil))
+		putOn(t, q, names(8)...) // segment 4 is open, and empty
+		items, err := q.TakeN(t.Context(), 6)
+		require.NoError(t, err)
+		for _, it := range items[2:] {
+			ackOn(t, it)
+		}
+		require.Len(t, w.srv.Children(w.path+"/s"), 5)
+		removed, err := other.Purge(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, removed)
+		require.Equal(t, []string{"0", "1"}, listed(t, q))
+		require.Equal(t, []string{"0000000000", "0000000004"}, w.srv.Children(w.path+"/s"))
+		a := w.takeLater(other)
+		nackOn(t, items[1])
+		require.Equal(t, "1", string(a.Get().Data))
+		ackOn(t, items[0])
+	})
+}
+
+// Consumers sleep, producers put, and items are removed under them: all that was put is
+// taken or removed, once.
+func TestNoItemIsLostWhileSegmentsAreDeletedUnderConsumersAndProducers(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		got := map[ItemID]int{}
+		var serving []*harness.Call[struct{}]
+		for range 2 {
+			serving = append(serving, serveLater(t, w.small(2, nil), func(_ context.Context, it *Item) error {
+				mu.Lock()
+				defer mu.Unlock()
+				got[it.ID]++
+				return nil
+			}))
+		}
+		var producers, operators sync.WaitGroup
+		for range 3 {
+			q := w.small(2, nil)
+			producers.Go(func() {
+				for i := range 60 {
+					id, err := q.Put(t.Context(), []byte(fmt.Sprint(i)))
+					require.NoError(t, err)
+					mu.Lock()
+					got[id] += 0
+					mu.Unlock()
+					time.Sleep(time.Duration(i%3) * time.Millisecond)
+				}
+			})
+		}
+		removed, end := 0, make(chan struct{})
+		q := w.small(2, nil)
+		operators.Go(func() {
+			for {
+				n, err := q.Purge(t.Context())
+				require.NoError(t, err)
+				removed += n
+				select {
+				case <-end:
+					return
+				case <-time.After(time.Millisecond):
+				}
+			}
+		})
+		producers.Wait()
+		time.Sleep(time.Second)
+		close(end)
+		operators.Wait()
+		for _, a := range serving {
+			require.NoError(t, stop(a))
+		}
+		taken := 0
+		for _, n := range got {
+			require.LessOrEqual(t, n, 1)
+			taken += n
+		}
+		require.Len(t, got, 180)
+		require.Equal(t, 180, taken+removed)
+		require.Empty(t, w.items())
 	})
 }
 
@@ -333,6 +455,7 @@ func TestRemovalsRefuseBadInput(t *testing.T) {
 		for want, call := range map[string]func() error{
 			`zkrecipes: remove an item of "": not made by NewQueue`: func() error { return none.Remove(t.Context(), "x") },
 			`zkrecipes: purge "": not made by NewQueue`:             func() error { _, err := none.Purge(t.Context()); return err },
+			`zkrecipes: find an item of "": not made by NewQueue`:   func() error { _, err := none.Find(t.Context(), "x"); return err },
 			`zkrecipes: redrive "": not made by NewQueue`:           func() error { _, err := none.Redrive(t.Context(), 1); return err },
 			`zkrecipes: put into "": not made by NewQueue`:          func() error { _, err := none.DeadLetters().Put(t.Context(), nil); return err },
 			`zkrecipes: purge /q: nil context`:                      func() error { _, err := NewQueue(c, "/q", nil).Purge(noContext); return err },

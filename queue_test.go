@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // What users of a queue rely on.
@@ -328,6 +329,69 @@ func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
 	ackOn(t, first)
 	require.Len(t, drain(t, r.q), 19)
 	require.Len(t, harness.Children(t, r.raw, r.path+"/s"), 2, "the open segment, and a sealed one that the next take deletes")
+}
+
+// The first of Items is the oldest, so it shows an item that hangs, and who has it.
+func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q, other := w.queue(w.stranger(&Options{Identity: "worker-7"})), w.queue(w.stranger(nil))
+		ids := putOn(t, q, "hangs", "free")
+		put := time.Now()
+		time.Sleep(time.Hour)
+		it := takeOn(t, q)
+		taken := time.Now()
+		time.Sleep(time.Hour)
+		var all []Entry
+		for e, err := range other.Items(t.Context()) {
+			require.NoError(t, err)
+			all = append(all, e)
+		}
+		require.Len(t, all, 2)
+		require.WithinDuration(t, put, all[0].Since, time.Minute)
+		require.WithinDuration(t, taken, all[0].TakenSince, time.Minute)
+		require.Equal(t, Entry{
+			ID: ids[0], Data: []byte("hangs"), Attempts: 1, Since: all[0].Since,
+			Taken: true, Consumer: "worker-7", Session: sessionID(q.c), TakenSince: all[0].TakenSince,
+		}, all[0])
+		require.Equal(t, Entry{ID: ids[1], Data: []byte("free"), Since: all[1].Since}, all[1])
+		found, err := other.Find(t.Context(), ids[0])
+		require.NoError(t, err)
+		require.Equal(t, all[0], found)
+
+		// It is given back while it is read.
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: "getData", Path: w.path + "/s/0000000000/" + it.claim.name})
+		a := harness.Go(t, func(ctx context.Context) (Entry, error) { return other.Find(ctx, ids[0]) })
+		time.Sleep(time.Second / 2)
+		nackOn(t, it)
+		e := a.Get()
+		require.Len(t, w.plan.Fired(), 1)
+		require.Equal(t, Entry{ID: ids[0], Data: []byte("hangs"), Attempts: 1, Since: all[0].Since}, e)
+	})
+}
+
+// Whether an item of a Put that was uncertain is there takes listings, whatever the backlog.
+func TestFindReadsNoOtherItem(t *testing.T) {
+	t.Parallel()
+	r := newQueueRig(t, nil)
+	r.q.segmentSize = 4
+	ids := putOn(t, r.q, names(20)...)
+	r.p.Reset()
+	e, err := r.q.Find(r.ctx, ids[17])
+	require.NoError(t, err)
+	require.Equal(t, Entry{ID: ids[17], Data: []byte("17"), Since: e.Since}, e)
+	require.Equal(t, map[string]int{"sync": 1, "getChildren2": 6, "getData": 1}, r.p.Count())
+	it := takeOn(t, r.q)
+	r.p.Reset()
+	e, err = r.q.Find(r.ctx, it.ID)
+	require.NoError(t, err)
+	require.True(t, e.Taken)
+	require.Equal(t, map[string]int{"sync": 1, "getChildren2": 2, "getData": 2}, r.p.Count())
+	ackOn(t, it)
+	_, err = r.q.Find(r.ctx, it.ID)
+	require.ErrorIs(t, err, ErrItemGone)
+	require.EqualError(t, err, "zkrecipes: find an item of "+r.path+": no such item")
+	_, err = NewQueue(r.c, r.path+"-none", nil).Find(r.ctx, it.ID)
+	require.ErrorIs(t, err, ErrItemGone)
 }
 
 // A client is cut off until its session has expired. Its Take continues in the next

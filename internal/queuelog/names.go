@@ -72,7 +72,8 @@ func randomText(n int) string {
 // Entry is an item in its segment's listing.
 type Entry struct {
 	Name    string
-	Claimed bool // there is a flag
+	Claimed bool   // there is a flag
+	Flag    string // its name, and of several any
 
 	number int64
 }
@@ -84,14 +85,14 @@ func (e Entry) ID() string { return e.Name[:IDLength] }
 // It ignores items that are done, and children of other names.
 func Entries(children []string) []Entry {
 	entries := make([]Entry, 0, len(children))
-	flags, done := map[string]bool{}, map[string]bool{}
+	flags, done := map[string]string{}, map[string]bool{}
 	for _, name := range children {
 		item, mark, beside := strings.Cut(name, ".")
 		number, ok := itemNumber(item)
 		switch {
 		case !ok:
 		case beside:
-			flags[item] = true
+			flags[item] = name
 			if "."+mark == DoneName {
 				done[item] = true
 			}
@@ -103,7 +104,7 @@ func Entries(children []string) []Entry {
 		entries = slices.DeleteFunc(entries, func(e Entry) bool { return done[e.Name] })
 	}
 	for i := range entries {
-		entries[i].Claimed = flags[entries[i].Name]
+		entries[i].Flag, entries[i].Claimed = flags[entries[i].Name]
 	}
 	slices.SortFunc(entries, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), strings.Compare(a.Name, b.Name))

@@ -32,7 +32,7 @@ func TestEntriesAreTheItemsInOrder(t *testing.T) {
 			[]string{idA + "-2147483647", idB + "-2147483648", idB + "-2147483648.u", idB + "2147483647"},
 			[]Entry{
 				{Name: idB + "2147483647", number: math.MaxInt32},
-				{Name: idB + "-2147483648", number: math.MaxInt32 + 1, Claimed: true},
+				{Name: idB + "-2147483648", number: math.MaxInt32 + 1, Claimed: true, Flag: idB + "-2147483648.u"},
 				{Name: idA + "-2147483647", number: math.MaxInt32 + 2},
 			},
 		},
@@ -41,12 +41,12 @@ func TestEntriesAreTheItemsInOrder(t *testing.T) {
 			[]Entry{
 				{Name: idA + "~0000000001", number: 1},
 				{Name: idA + "~-2147483648", number: math.MaxInt32 + 1},
-				{Name: idB + "~-2147483647", number: math.MaxInt32 + 2, Claimed: true},
+				{Name: idB + "~-2147483647", number: math.MaxInt32 + 2, Claimed: true, Flag: idB + "~-2147483647.u"},
 			},
 		},
 		"a flag marks its own item": {
 			[]string{idA + "0000000001.u", idA + "0000000001", idB + "0000000002"},
-			[]Entry{{Name: idA + "0000000001", number: 1, Claimed: true}, {Name: idB + "0000000002", number: 2}},
+			[]Entry{{Name: idA + "0000000001", number: 1, Claimed: true, Flag: idA + "0000000001.u"}, {Name: idB + "0000000002", number: 2}},
 		},
 		"an item that is done is none": {
 			[]string{idA + "0000000001", idA + "0000000001.done", idA + "0000000001.u", idB + "0000000002"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 )
@@ -22,6 +23,20 @@ func list(ctx context.Context, w io.Writer, jobs *zkrecipes.Queue) error {
 			return err
 		}
 		fmt.Fprintf(w, "%s: taken %d times: %s\n", letter.ID, letter.Failure.Attempts, letter.Failure.Text)
+	}
+	return nil
+}
+
+// reportHanging prints the oldest item if a consumer has had it for longer than limit.
+func reportHanging(ctx context.Context, w io.Writer, jobs *zkrecipes.Queue, limit time.Duration) error {
+	for oldest, err := range jobs.Items(ctx) {
+		if err != nil {
+			return err
+		}
+		if oldest.Taken && time.Since(oldest.TakenSince) > limit {
+			fmt.Fprintf(w, "%s hangs at %s\n", oldest.ID, oldest.Consumer)
+		}
+		break
 	}
 	return nil
 }

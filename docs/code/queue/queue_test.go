@@ -5,12 +5,29 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
+
+func TestOldestItemThatHangsIsReported(t *testing.T) {
+	jobs := zkrecipes.NewQueue(dial(t), "/hanging", nil)
+	id, err := jobs.Put(t.Context(), []byte("invoice 17"))
+	require.NoError(t, err)
+	var out strings.Builder
+	require.NoError(t, reportHanging(t.Context(), &out, jobs, -time.Hour))
+	require.Empty(t, out.String(), "nobody has it")
+	job, err := jobs.Take(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, reportHanging(t.Context(), &out, jobs, time.Hour))
+	require.Empty(t, out.String(), "not for long")
+	require.NoError(t, reportHanging(t.Context(), &out, jobs, -time.Hour))
+	require.Contains(t, out.String(), string(id)+" hangs at ")
+	require.NoError(t, job.Ack(t.Context()))
+}
 
 func TestDeadLettersAreCountedAndListed(t *testing.T) {
 	client := dial(t)

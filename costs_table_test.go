@@ -90,11 +90,11 @@ var costRows = []costRow{
 			require.NoError(t, err)
 		}, 2, 0,
 	},
-	{"`Resize`", "2", "1", func(t *testing.T, w *costWorld) {
+	{"`Resize`", "3", "1", func(t *testing.T, w *costWorld) {
 		releaseSlots(t, acquire(t, NewSemaphore(w.c, "/s", 3), 2))
 	}, func(t *testing.T, w *costWorld) {
 		require.NoError(t, NewSemaphore(w.c, "/s", 3).Resize(t.Context(), 4))
-	}, 2, 1},
+	}, 3, 1},
 	{"Campaign and Resign, free", "3", "3", leads, func(t *testing.T, w *costWorld) {
 		require.NoError(t, w.term.Resign())
 		w.term = campaigns(t, NewElection(w.c, "/e"), "v")
@@ -118,7 +118,7 @@ var costRows = []costRow{
 		_, err := w.q().Len(t.Context())
 		require.NoError(t, err)
 	}, 2, 0},
-	{"Items", "1, 1 for each segment and 1 for each item", "0", hasItems, func(t *testing.T, w *costWorld) {
+	{"Items", "1, 1 for each segment, 1 for each item, and 1 more for each item that is taken", "0", hasItems, func(t *testing.T, w *costWorld) {
 		for _, err := range w.q().Items(t.Context()) {
 			require.NoError(t, err)
 		}
@@ -127,13 +127,13 @@ var costRows = []costRow{
 		_, err := w.q().Peek(t.Context())
 		require.NoError(t, err)
 	}, 3, 0},
-	{"Remove", "3, and 1 for each segment up to the item's", "1", func(t *testing.T, w *costWorld) {
+	{"Remove", "3, and 1 for each segment up to the item's; 1 more if the item was the last one of a segment", "1, or 2", func(t *testing.T, w *costWorld) {
 		removesFirst(t, w)
 		w.id = putOn(t, w.q(), "a")[0]
 	}, func(t *testing.T, w *costWorld) {
 		require.NoError(t, w.q().Remove(t.Context(), w.id))
 	}, 4, 1},
-	{"Redrive", "2, 1 for each segment of dead letters, and 2 for each letter", "1 for each letter", func(t *testing.T, w *costWorld) {
+	{"Redrive", "2, 1 for each segment of dead letters, 2 for each letter, and 1 for each segment that it empties", "1 for each letter, and 1 for each segment that it empties", func(t *testing.T, w *costWorld) {
 		hasLetters(t, w)
 		redrives(t, w) // the session's first
 	}, redrives, 5, 1},
@@ -144,7 +144,7 @@ var costRows = []costRow{
 		_, err := w.q().TryTake(t.Context())
 		require.NoError(t, err)
 	}, 3, 1},
-	{"Purge", "2, and 2 for each segment", "1 for each segment", func(t *testing.T, w *costWorld) {
+	{"Purge", "2, 2 for each segment, and 1 for each that it empties", "1 for each segment, and 1 for each that it empties", func(t *testing.T, w *costWorld) {
 		hasItems(t, w)
 		removesFirst(t, w)
 	}, func(t *testing.T, w *costWorld) {

@@ -86,7 +86,7 @@ func TestB87SomebodysZnodeAtTheLeadersPathKeepsTheNumbersFromBeginningAnew(t *te
 }
 
 // Curator's LeaderLatch has another rule for who leads, so both would lead.
-func TestElectionRefusesThePathOfALeaderLatch(t *testing.T) {
+func TestB101ElectionRefusesThePathOfALeaderLatch(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		latch := func() (path string) {
 			path, err := w.operator.Create(w.path+"/_c_"+curatorUUID(1)+"-latch-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))

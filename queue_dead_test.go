@@ -130,7 +130,7 @@ func TestB86ServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 
 // The servers refuse to move an item to the dead letters. Serve goes on with the others, in
 // the meantime and for good, until the item can be moved.
-func TestServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T) {
+func TestB98ServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		t.Run(fmt.Sprintf("its consumer died: %v", died), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {

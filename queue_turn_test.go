@@ -112,7 +112,7 @@ func TestB79DeliveriesGoOnWhenSeveralAtTheHeadAreDead(t *testing.T) {
 
 // The consumer that has the turn dies, and seconds later another one that has it. Those
 // that have joined behind them do not know that both are dead.
-func TestB79DeliveriesGoOnAfterTwoDeathsSecondsApart(t *testing.T) {
+func TestB96DeliveriesGoOnAfterTwoDeathsSecondsApart(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var links []*harness.Link
 		got := make(chan string, 1000)

@@ -121,7 +121,7 @@ func TestB25SemaphoreIgnoresForeignChildren(t *testing.T) {
 }
 
 // Curator's InterProcessSemaphoreV2 has another layout, so both would grant n slots.
-func TestSemaphoreRefusesThePathOfCuratorsSemaphore(t *testing.T) {
+func TestB101SemaphoreRefusesThePathOfCuratorsSemaphore(t *testing.T) {
 	for _, below := range []string{"leases", "locks"} {
 		inBubble(t, func(t *testing.T, w *world) {
 			conn := w.bare()

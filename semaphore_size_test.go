@@ -80,7 +80,7 @@ func TestSemaphoreThatRemembersAnotherNFollowsThePath(t *testing.T) {
 
 // How many slots there are does not depend on when the servers delete idle containers, nor
 // on who is the first to use the semaphore then.
-func TestResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {
+func TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {
 	for name, made := range map[string]bool{"made before": true, "made by Resize": false} {
 		for _, resizer := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, used first by its resizer=%v", name, resizer), func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {
 
 // Processes of another n make the path anew after it was idle. The value that agreed with
 // the path before follows.
-func TestSemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew(t *testing.T) {
+func TestB100SemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		x := w.warmSemaphore(2)
 		time.Sleep(time.Hour)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // Items that are taken for long keep their segments. A take does not list each of these.
@@ -28,16 +30,31 @@ func TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain(t *testing.T) {
 				ackOn(t, it)
 			}
 		}
-		for range 3 {
-			ackOn(t, takeOn(t, q))
-		}
-		requests := w.requests(func() {
-			for range 50 {
-				ackOn(t, takeOn(t, q))
+		const each = 15
+		all := []*Queue{q, w.queue(w.stranger(nil)), w.queue(w.stranger(nil))}
+		take := func(n int) {
+			var calls []*harness.Call[struct{}]
+			for _, q := range all {
+				calls = append(calls, harness.Go(t, func(ctx context.Context) (none struct{}, err error) {
+					for range n {
+						it, err := q.Take(ctx)
+						if err == nil {
+							err = it.Ack(ctx)
+						}
+						if err != nil {
+							return none, err
+						}
+					}
+					return none, nil
+				}))
 			}
-		})
-		t.Logf("%v", requests)
-		require.LessOrEqual(t, requests["getChildren2"], 50+10)
+			for _, call := range calls {
+				call.Get()
+			}
+		}
+		take(3) // the first ones set the watches
+		listings := w.requests(func() { take(each) })["getChildren2"]
+		require.LessOrEqual(t, listings, 3*each*4, "of %d old segments", old)
 
 		// What comes back in one of them is taken first, whether the consumer sleeps or not.
 		id := held[7].ID
@@ -46,7 +63,7 @@ func TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain(t *testing.T) {
 		it := takeOn(t, q)
 		require.Equal(t, id, it.ID)
 		ackOn(t, it)
-		for range n - 53 {
+		for range n - 3*(3+each) {
 			ackOn(t, takeOn(t, q))
 		}
 		a := w.takeLater(q)

@@ -253,13 +253,13 @@ func TestA01SemaphoreDoReleasesEvenAfterAPanic(t *testing.T) {
 func TestA15SemaphoreHoldersAreListed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		x := w.semaphore(4)
-		hs, err := x.Holders(harness.Within(t, time.Minute))
+		_, err := x.Holders(harness.Within(t, time.Minute))
 		require.ErrorIs(t, err, ErrUnused, "there is no path")
 		one := acquire(t, NewSemaphore(w.stranger(&Options{Identity: "one"}), "/s", 4), 1)
 		two := acquire(t, NewSemaphore(w.stranger(&Options{Identity: "two"}), "/s", 4), 2)
 		_, err = w.bare().Create("/s/slots/other", nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		hs, err = x.Holders(harness.Within(t, time.Minute))
+		hs, err := x.Holders(harness.Within(t, time.Minute))
 		require.NoError(t, err)
 		require.Len(t, hs, 2)
 		require.Equal(t, "one", hs[0].Identity)

@@ -245,10 +245,9 @@ func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 
 // TryTake claims the first free item, or returns ErrEmpty if none is free. It does not
 // wait for a turn, so it may get an item for which others wait. What it knows of the
-// queue may be a moment old. If others claim the item first, it tries one of the first
-// four, then of the first sixteen, and so on, and in the end returns ErrEmpty, too. TryTake
-// blocks until the servers answer (while disconnected, until there is a connection again or
-// ctx ends), and returns the errors that Take returns. If it returns ctx's error, nothing is claimed, or what was
+// queue may be a moment old. TryTake blocks until the servers answer (while disconnected, until
+// there is a connection again or ctx ends), and returns the
+// errors that Take returns. If it returns ctx's error, nothing is claimed, or what was
 // claimed is given back, and counts as an attempt.
 //
 // It costs one request if nothing is free, and none if nothing has changed since the last

@@ -35,10 +35,9 @@ import (
 // If handler returns nil, Serve acks the item. An item that the handler has acked
 // itself, with operations or by AckPut, is left alone. If handler fails or panics, the
 // item stays taken for QueueOptions.Backoff, and is then given back: it is the first to
-// be taken again. Meanwhile the worker goes on with the items behind it. If all handlers
-// fail, it waits once sixteen items for each worker, and a few more for each that was acked
-// before, stay taken like this: so many use up their attempts side by side. While others
-// succeed, about a thousand may stay taken, and beyond that some are given back early. If no item may overtake another, retry in the handler.
+// be taken again. Meanwhile the worker goes on with the items behind it, unless sixteen
+// items for each worker stay taken like this. So if all handlers fail, as many items use
+// up their attempts side by side. If no item may overtake another, retry in the handler.
 // Items that stay taken when ctx ends are given back as soon as no worker takes an item any
 // more: within a round trip while connected. An item that fails when it is taken for the
 // MaxAttempts-th time is moved to the dead letters at once, together with the handler's error,
@@ -79,8 +78,6 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 		takes:   make(chan struct{}, q.opts.Workers),
 		taken:   make(chan struct{}),
 		parked:  make(chan struct{}, parkedPerWorker*q.opts.Workers),
-		more:    make(chan struct{}, parkedMore),
-		early:   make(chan struct{}),
 	}
 	defer s.drainAfter(bound)()
 	s.all.Go(func() { s.endTakes(taking) })
@@ -115,9 +112,6 @@ type serving struct {
 	takes   chan struct{}  // as many as there are workers that take an item
 	taken   chan struct{}  // closed when none takes an item any more
 	parked  chan struct{}  // as many as there are parked items, see park
-	more    chan struct{}  // and those beyond, while other items succeed
-	early   chan struct{}  // has a parked item given back before its time
-	credit  atomic.Int64   // how many items may be parked beyond the bound, see park
 	all     sync.WaitGroup // the workers, endTakes and the parked items
 
 	full     atomic.Bool     // the session has no room for another item
@@ -148,35 +142,8 @@ func (s *serving) drainAfter(ctx context.Context) (end context.CancelFunc) {
 	return func() { cancel(nil) }
 }
 
-// parkedPerWorker bounds the parked items while all handlers fail, so that an outage uses up
-// the attempts of few items. Where others succeed it must not bound the queue: each success
-// lets successPays further items be parked, up to parkedMore. Beyond that, one is given back
-// before its time for each that is parked.
-const (
-	parkedPerWorker = 16
-	parkedMore      = 1000
-	successPays     = 4
-)
-
-// noteSuccess notes that an item was acked.
-func (s *serving) noteSuccess() {
-	if most := int64(cap(s.parked)); s.credit.Add(successPays) > most {
-		s.credit.Store(most)
-	}
-}
-
-// spends reports whether other items have succeeded of late.
-func (s *serving) spends() bool {
-	for {
-		n := s.credit.Load()
-		if n <= 0 {
-			return false
-		}
-		if s.credit.CompareAndSwap(n, n-1) {
-			return true
-		}
-	}
-}
+// parkedPerWorker bounds the parked items: each stays claimed, so others list it.
+const parkedPerWorker = 16
 
 // endTakes closes taken when ctx has ended and no worker's take is under way. Its places
 // in takes are not given back, so none begins later.
@@ -238,7 +205,6 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 			ack.reserve(s.Queue, linger)
 		}
 		if err = ack.run(claimed); err == nil {
-			s.noteSuccess()
 			return
 		}
 	}
@@ -259,8 +225,7 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 
 // park gives an item back after its Backoff, when the workers' takes have ended, or when
 // its claim ends. A take that is under way would claim the item again, and that claim would
-// count as an attempt. park waits only as long as too many items are parked and none
-// succeeds.
+// count as an attempt. park waits only as long as too many items are parked.
 func (s *serving) park(claimed context.Context, it *Item) {
 	d := s.backoff(it)
 	if d <= 0 {
@@ -272,53 +237,23 @@ func (s *serving) park(claimed context.Context, it *Item) {
 		keep.Stop()
 		s.giveBack(it)
 	}
-	slots := s.parked
 	select {
-	case slots <- struct{}{}:
-	default:
-		if s.spends() {
-			slots = s.more
+	case s.parked <- struct{}{}:
+		s.all.Go(func() {
+			defer func() { <-s.parked }()
 			select {
-			case slots <- struct{}{}:
-				s.keep(slots, keep, claimed, end)
-				return
-			default:
+			case <-keep.C:
+			case <-s.taken:
+			case <-claimed.Done():
 			}
-			select {
-			case slots <- struct{}{}:
-				s.keep(slots, keep, claimed, end)
-				return
-			case s.early <- struct{}{}:
-			}
-		}
-		select {
-		case slots <- struct{}{}:
-		case <-keep.C:
 			end()
-			return
-		case <-s.taken:
-			end()
-			return
-		case <-claimed.Done():
-			end()
-			return
-		}
+		})
+		return
+	case <-keep.C:
+	case <-s.taken:
+	case <-claimed.Done():
 	}
-	s.keep(slots, keep, claimed, end)
-}
-
-// keep keeps a parked item in one of the slots, which is taken, and calls end in the end.
-func (s *serving) keep(slots chan struct{}, keep *time.Timer, claimed context.Context, end func()) {
-	s.all.Go(func() {
-		defer func() { <-slots }()
-		select {
-		case <-keep.C:
-		case <-s.early:
-		case <-s.taken:
-		case <-claimed.Done():
-		}
-		end()
-	})
+	end()
 }
 
 func (s *serving) giveBack(it *Item) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -196,12 +195,12 @@ func (q *Queue) acquire(ctx context.Context, op string, take func(context.Contex
 
 // tryTake claims the first free item, whoever waits. nil: there is none.
 func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
-	for collisions := 0; ; {
+	for {
 		s, err := q.c.live(ctx)
 		if err != nil {
 			return nil, err
 		}
-		it, err := q.tryTakeIn(ctx, s, &collisions)
+		it, err := q.tryTakeIn(ctx, s)
 		switch {
 		case errors.Is(err, errLostAtOnce), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, queuelog.ErrStale):
 			continue
@@ -217,22 +216,14 @@ func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
 	}
 }
 
-// maxCollisions is after how many claims that others were quicker with TryTake says that
-// there is no item to be had.
-const maxCollisions = 10
-
-// tryTakeIn claims the first free item. Others may be so much nearer to the servers that the
-// first one is theirs before the claim arrives. So after each collision it chooses among
-// four times as many.
-func (q *Queue) tryTakeIn(ctx context.Context, s *session, collisions *int) (*Item, error) {
+func (q *Queue) tryTakeIn(ctx context.Context, s *session) (*Item, error) {
 	scan := newScanner(s, q.c, q.path)
-	for ; *collisions <= maxCollisions; *collisions++ {
-		items, err := scan.free(ctx, min(1<<min(2**collisions, 8), maxBatch))
+	for {
+		items, err := scan.free(ctx, 1)
 		if err != nil || len(items) == 0 {
 			return nil, err
 		}
-		item := items[rand.IntN(len(items))]
-		a := &claimTransaction{s: s, claims: []*claim{q.newClaim(s, item)}}
+		a := &claimTransaction{s: s, claims: []*claim{q.newClaim(s, items[0])}}
 		switch done, err := a.run(ctx); {
 		case done && a.items[0] == nil:
 			return nil, cmp.Or(a.errs[0], errLostAtOnce)
@@ -244,7 +235,6 @@ func (q *Queue) tryTakeIn(ctx context.Context, s *session, collisions *int) (*It
 			}
 		}
 	}
-	return nil, nil
 }
 
 // scanner is a consumer's view of the queue.
@@ -294,18 +284,9 @@ func (s *scanner) scan(ctx context.Context, n int, watch bool) (items []string, 
 	more := false
 	defer func() { s.queue.turns.plenty.Store(more) }()
 	err = s.queue.Scan(ctx, watch, func(number int64, segment *queuelog.Listing) bool {
-		if segment.Unchanged {
-			s.watches = append(s.watches, segment.Watch)
-			return true
-		}
-		rests := segment.IsSealed()
 		for _, e := range queuelog.Entries(segment.Children) {
 			path := s.queue.Segment(number) + "/" + e.Name
-			if e.Claimed {
-				continue
-			}
-			rests = false
-			if s.isHeld(path) {
+			if e.Claimed || s.isHeld(path) {
 				continue
 			}
 			if more = len(items) == n; more {
@@ -319,12 +300,8 @@ func (s *scanner) scan(ctx context.Context, n int, watch bool) (items []string, 
 		switch {
 		case segment.IsSealed() && segment.Stat.NumChildren == 0:
 			s.queue.Delete(ctx, number, segment)
-			return true
 		case segment.Watch != nil:
 			s.watches = append(s.watches, segment.Watch)
-		}
-		if rests {
-			s.queue.Rest(number, segment)
 		}
 		return true
 	})

@@ -14,8 +14,6 @@ type Listing struct {
 	Children []string
 	Stat     *zk.Stat
 	Watch    *zkconn.Watch // on the children; nil if the scan sets none
-	// Unchanged: the Watch has not fired since Rest was called. Children and Stat are not set.
-	Unchanged bool
 }
 
 // IsSealed reports whether another segment follows.
@@ -25,8 +23,7 @@ func isSealed(stat *zk.Stat) bool { return stat.Version > 0 }
 
 // Scan calls f with the segments, from the oldest to the open one, until f returns
 // false. It sets a watch on each segment's children if watch is true. ErrStale is
-// returned where the segments have changed on the way. A sealed segment for which f called
-// Rest is not listed again until it changes: items that are taken for long keep many.
+// returned where the segments have changed on the way.
 func (l *Log) Scan(ctx context.Context, watch bool, f func(n int64, seg *Listing) (more bool)) error {
 	if err := l.learn(ctx); err != nil {
 		return err
@@ -38,14 +35,7 @@ func (l *Log) Scan(ctx context.Context, watch bool, f func(n int64, seg *Listing
 			return ErrStale
 		}
 		n = seg.number
-		if w := l.resting(n); w != nil && !last {
-			gone = false
-			if !f(n, &Listing{Watch: w, Unchanged: true}) {
-				return nil
-			}
-			continue
-		}
-		listing, err := l.visit(ctx, seg, watch || seg.dull, gone || last)
+		listing, err := l.visit(ctx, seg, watch, gone || last)
 		if err != nil {
 			return err
 		}
@@ -56,30 +46,6 @@ func (l *Log) Scan(ctx context.Context, watch bool, f func(n int64, seg *Listing
 			return nil
 		}
 	}
-}
-
-// Rest notes that a sealed segment has nothing that a scan looks for. Without a Watch the
-// next scan sets one.
-func (l *Log) Rest(n int64, seg *Listing) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := l.find(n); i < len(l.known) && l.known[i].number == n {
-		l.known[i].dull, l.known[i].rests = true, seg.Watch
-	}
-}
-
-// resting returns the watch on a segment that rests, nil if it does not, or has changed.
-func (l *Log) resting(n int64) *zkconn.Watch {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := l.find(n)
-	if i == len(l.known) || l.known[i].number != n || l.known[i].rests == nil {
-		return nil
-	}
-	if l.known[i].rests.HasFired() {
-		l.known[i].rests = nil
-	}
-	return l.known[i].rests
 }
 
 // StartFirst begins to set the watch that a Scan sets first.

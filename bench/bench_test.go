@@ -78,7 +78,7 @@ func TestCountsAreWhatTheOperationsCost(t *testing.T) {
 		require.Equal(t, want.commits, w.Commits(), "%s, %s", want.scenario, want.side)
 	}
 	raws := rep.find(nameTry, raw)
-	require.Equal(t, raws.Received(), rep.find(nameTry, ours).Received(), "the same listing")
+	require.LessOrEqual(t, rep.find(nameTry, ours).Received(), raws.Received()+50, "one small read: the line's data, or the listing")
 	for _, h := range rep.HandOffs {
 		require.Equal(t, 1.0, h.Ours.Requests(), "the release, and nothing else")
 		require.Equal(t, int64(h.Waiters), h.Ours.pass.Commits)

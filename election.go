@@ -18,13 +18,13 @@ import (
 // arrival. It is only a name: the leader has a Term. Values are safe for concurrent use.
 //
 // Candidates wait in a line, and a change of leader wakes one of them. While there is a
-// leader, the znode <path>/leader exists and its data are the leader's value, so that
-// clients of any kind can find the leader. It is ephemeral, and created and deleted with
-// the leadership. The path itself is the line, as for a Mutex, and <path>/leader does not
-// count in it. To depose a leader, delete <path>/leader: from then on no Commit of its term
-// succeeds, the term ends with ErrLost, and the next candidate leads. Do not delete its znode in the line instead: where other
-// libraries' clients stand in the line, <path>/leader may then stay until their turns are
-// over.
+// leader, the znode <path>/leader exists and its data are the leader's value, so that clients
+// of any kind can find the leader. It is ephemeral, and created and deleted with the
+// leadership. The path itself is the line, as for a Mutex, and <path>/leader does not count
+// in it. To depose a leader, delete <path>/leader: from then on no Commit of its term
+// succeeds, the term ends with ErrLost, and the next candidate leads. Do not delete its znode
+// in the line instead: where other libraries' clients stand in the line, <path>/leader may
+// then stay until their turns are over.
 //
 // Curator's LeaderSelector on the same path stands in the same line, because it uses
 // InterProcessMutex. It does not create <path>/leader, so observers see no leader while

@@ -91,12 +91,12 @@ func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.
 //
 // After an error nothing is held, or what was taken is given back in the background.
 //
-// Cost: one request and one commit if nobody has taken a slot or waited since this value
-// took one, and four requests more otherwise. If others take slots in between again and
-// again, the caller joins the line after three attempts. Release costs one of each. A caller that has
-// to wait joins the line as with a Mutex. When it is first, it costs up to two requests,
-// one more each time a slot is given back, and one request and one commit to enter. A
-// release wakes the first in line only. When that enters, it wakes its successor.
+// Cost: one request and one commit if nobody has taken a slot or waited since this value took
+// one, and four requests more otherwise. If others take slots in between again and again, the
+// caller joins the line after three attempts. Release costs one of each. A caller that has to
+// wait joins the line as with a Mutex. When it is first, it costs up to two requests, one
+// more each time a slot is given back, and one request and one commit to enter. A release
+// wakes the first in line only. When that enters, it wakes its successor.
 func (x *Semaphore) AcquireN(ctx context.Context, k int) (*SlotLease, error) {
 	return x.acquire(ctx, "acquire", k, true)
 }
@@ -104,12 +104,12 @@ func (x *Semaphore) AcquireN(ctx context.Context, k int) (*SlotLease, error) {
 // TryAcquire is like Acquire but does not wait; see TryAcquireN.
 func (x *Semaphore) TryAcquire(ctx context.Context) (*SlotLease, error) { return x.TryAcquireN(ctx, 1) }
 
-// TryAcquireN is like AcquireN but does not wait: it returns ErrLocked if somebody
-// waits, or if fewer than k slots are free. That costs three reads if too few are free,
-// five at most, and leaves nothing behind. A holder that is just leaving may count. ErrLocked is also returned
-// if others take slots so often that each of several tries came too late. TryAcquireN
-// blocks only for the servers' replies: while disconnected, until there is a connection again
-// or ctx ends.
+// TryAcquireN is like AcquireN but does not wait: it returns ErrLocked if somebody waits, or
+// if fewer than k slots are free. That costs three reads if too few are free, five at most,
+// and leaves nothing behind. A holder that is just leaving may count. ErrLocked is also
+// returned if others take slots so often that each of several tries came too late.
+// TryAcquireN blocks only for the servers' replies: while disconnected, until there is a
+// connection again or ctx ends.
 func (x *Semaphore) TryAcquireN(ctx context.Context, k int) (*SlotLease, error) {
 	return x.acquire(ctx, "try acquire", k, false)
 }

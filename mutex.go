@@ -87,8 +87,9 @@ type MutexOption struct {
 //     holder counts.
 //
 // Cost: the first release that may keep the lock sends two small reads, one after the other,
-// instead of the deletion. A lock that is in use for longer than d is confirmed by one read every d. Beside
-// others in the line, each hold costs one small read more than without KeepFor.
+// instead of the deletion. A lock that is in use for longer than d is confirmed by one read
+// every d. Beside others in the line, each hold costs one small read more than without
+// KeepFor.
 func KeepFor(d time.Duration) MutexOption { return MutexOption{keeps: true, keepFor: d} }
 
 // keeping is the option KeepFor of a Mutex. Its enter and tryEnter stand for those of

@@ -158,10 +158,12 @@ func TestB98ServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T)
 				for i, name := range names(3) {
 					putOn(t, q, name)
 					time.Sleep(time.Millisecond)
+					synctest.Wait()
 					require.Equal(t, want[:len(want)-2+i], got)
 					time.Sleep(time.Hour)
 				}
 				require.True(t, a.Waiting(), "Serve goes on")
+				synctest.Wait()
 				require.Equal(t, want, got)
 				require.Contains(t, log.String(), "item stays in the queue")
 				require.LessOrEqual(t, strings.Count(log.String(), "item stays in the queue"), 3*121+20, "once in 30 s")

@@ -122,10 +122,11 @@ func (t *turns) fitting(s *session, items []string, p *place) int {
 	flag := items[0] + "." + queuelog.NewMark()
 	one := zkconn.CreateSize(flag, identity, acl) + zkconn.CreateSize(items[0]+queuelog.ClaimName, []byte(flag), acl) + 32
 	rest := len(identity) + 4*len(flag) + 1000 // what leaves the line, or checks it
-	room := s.Room() / (zkconn.Weight(flag, false) + zkconn.Weight(items[0]+queuelog.ClaimName, false))
+	room := s.Room()
 	if p != nil {
-		room = (s.Room() + zkconn.Weight(p.path, false)) / (zkconn.Weight(flag, false) + zkconn.Weight(items[0]+queuelog.ClaimName, false))
+		room += zkconn.Weight(p.path, false)
 	}
+	room /= zkconn.Weight(flag, false) + zkconn.Weight(items[0]+queuelog.ClaimName, false)
 	return max(1, min(len(items), (jute.MaxFrame-rest)/one, room))
 }
 

@@ -85,7 +85,7 @@ func TestB87SomebodysZnodeAtTheLeadersPathKeepsTheNumbersFromBeginningAnew(t *te
 	})
 }
 
-// Curator's LeaderLatch has another rule for who leads, so both would lead.
+// A LeaderLatch decides by another rule who leads, so both would lead.
 func TestB101ElectionRefusesThePathOfALeaderLatch(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		latch := func() (path string) {

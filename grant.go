@@ -123,7 +123,8 @@ func lost(cause error) error {
 	return &loss{cause}
 }
 
-// loss is ErrLost with its cause. Its text is made when it is asked for: see deletion.
+// loss is ErrLost with a cause. Error builds the text on each call, because the cause may be
+// settled later, see deletion.
 type loss struct{ cause error }
 
 func (l *loss) Error() string { return ErrLost.Error() + ": " + l.cause.Error() }

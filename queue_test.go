@@ -331,7 +331,7 @@ func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
 	require.Len(t, harness.Children(t, r.raw, r.path+"/s"), 2, "the open segment, and a sealed one that the next take deletes")
 }
 
-// The first of Items is the oldest, so it shows an item that hangs, and who has it.
+// Items begins with the oldest item, so an item that hangs comes first, with its consumer.
 func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q, other := w.queue(w.stranger(&Options{Identity: "worker-7"})), w.queue(w.stranger(nil))

@@ -78,8 +78,8 @@ func TestSemaphoreThatRemembersAnotherNFollowsThePath(t *testing.T) {
 	})
 }
 
-// How many slots there are does not depend on when the servers delete idle containers, nor
-// on who is the first to use the semaphore then.
+// A new n lasts when the servers delete idle containers, whichever Semaphore is used first
+// afterwards.
 func TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {
 	for name, made := range map[string]bool{"made before": true, "made by Resize": false} {
 		for _, resizer := range []bool{true, false} {

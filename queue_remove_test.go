@@ -117,7 +117,7 @@ func TestRemovalsDeleteTheSegmentsThatTheyEmpty(t *testing.T) {
 				ids := putOn(t, q, names(21)...)
 				require.Len(t, w.srv.Children(w.path+"/s"), 11)
 				remove(t, other, ids)
-				w.oneSegment(q)
+				require.Equal(t, []string{"0000000010"}, w.srv.Children(w.path+"/s"), "the open one stays")
 				putOn(t, q, names(5)...)
 				require.Equal(t, names(5), drain(t, other))
 			})

@@ -26,17 +26,18 @@ import (
 // An item with znodes of others below it cannot be deleted. Then a mark is created beside
 // it, in its deletion's place, and nobody sees the item any more.
 type ackTransaction struct {
-	it     *Item
-	ops    []any    // the caller's
-	puts   *ackPuts // items that are put into a queue, or nil
-	marks  bool     // the item cannot be deleted, and is marked instead
-	rejoin *line    // in which a place is to be taken along, or nil
-	turns  *turns   // that get it, or nil
-	ahead  bool     // it may read ahead for the next taker
-	next   *place   // that was taken; there may be none
-	tries  int      // since others last filled a segment
-	sent   chan struct{}
-	left   atomic.Bool // set by the caller that leaves, or by the outcome: see leaveNext
+	it        *Item
+	ops       []any    // the caller's
+	puts      *ackPuts // items that are put into a queue, or nil
+	marks     bool     // the item cannot be deleted, and is marked instead
+	miscounts int      // how often it was not deleted although nothing is seen below it
+	rejoin    *line    // in which a place is to be taken along, or nil
+	turns     *turns   // that get it, or nil
+	ahead     bool     // it may read ahead for the next taker
+	next      *place   // that was taken; there may be none
+	tries     int      // since others last filled a segment
+	sent      chan struct{}
+	left      atomic.Bool // set by the caller that leaves, or by the outcome: see leaveNext
 }
 
 // ackPuts are the items that an ackTransaction puts into a queue.
@@ -255,7 +256,7 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 	case (failed == any(claim.flag) || failed == any(claim.exclusion)) && noNode:
 		return false, false, lost(errDeleted)
 	case failed == claim.item[0] && errors.Is(err, zk.ErrNotEmpty):
-		a.keepItem(ctx)
+		a.notEmpty(ctx)
 		return false, true, nil
 	case repeatedAck:
 		if parts.next != nil { // an earlier attempt may have taken the place
@@ -278,12 +279,20 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 	return false, false, err
 }
 
-// keepItem has the next attempt mark the item as done, because it cannot be deleted.
-func (a *ackTransaction) keepItem(ctx context.Context) {
-	a.marks = true
+// maxMiscounts bounds how often an ack is sent again because the servers count znodes
+// below the item where none is seen. After that it marks the item all the same.
+const maxMiscounts = 8
+
+// notEmpty has the next attempt mark the item as done if there are znodes of others below
+// it, and else try again: see childrenOf.
+func (a *ackTransaction) notEmpty(ctx context.Context) {
 	c := a.it.claim
-	below, _, _ := c.s.Children(ctx, c.item) // for the log only
+	below, err := c.s.childrenOf(ctx, c.item)
 	below = slices.DeleteFunc(below, func(name string) bool { return "/"+name == queuelog.ClaimName })
+	if a.miscounts++; err == nil && len(below) == 0 && a.miscounts <= maxMiscounts {
+		return
+	}
+	a.marks = true
 	a.it.q.c.hooks.log(slog.LevelError, "an item that is done cannot be deleted, because there are znodes below it; it is marked as done instead",
 		"item", c.id(), "queue", a.it.q.path, "znode", c.item, "children", below)
 }

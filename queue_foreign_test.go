@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"fmt"
+	"path"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +85,47 @@ func (w *world) aside(q *Queue, item, znode string) {
 		require.NoError(t, conn.Delete(path, -1))
 	}
 	w.oneSegment(q)
+}
+
+// While the end of the last consumer's session is under way, servers say that the item is
+// not empty, although nothing is below it. It is deleted all the same, and not marked.
+func TestB85ItemThatTheServersMiscountIsDeleted(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *Queue){
+		"ack": func(t *testing.T, q *Queue) { ackOn(t, takeOn(t, q)) },
+		"ack with an operation": func(t *testing.T, q *Queue) {
+			require.NoError(t, takeOn(t, q).Ack(t.Context(), OpCreate("/effect", nil, 0, nil)))
+		},
+		"ack and put": func(t *testing.T, q *Queue) {
+			_, err := takeOn(t, q).AckPut(t.Context(), q.DeadLetters(), [][]byte{[]byte("y")})
+			require.NoError(t, err)
+		},
+		"remove": func(t *testing.T, q *Queue) {
+			first, err := q.Peek(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, q.Remove(t.Context(), first.ID))
+		},
+		"purge": func(t *testing.T, q *Queue) {
+			n, err := q.Purge(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				opts, log := logged()
+				q := w.queue(w.stranger(opts))
+				putOn(t, q, "x")
+				item := w.items()[0]
+				takeOn(t, w.queue(w.stranger(nil)))
+				w.srv.Expire(w.srv.Sessions()[1].ID)
+				w.plan.Add(zktest.Fault{Do: zktest.Miscount, Path: item, Times: 4})
+				end(t, q)
+				synctest.Wait()
+				require.Empty(t, w.srv.Children(path.Dir(item)), "neither the item nor a mark")
+				require.NotContains(t, log.String(), "znodes below it")
+			})
+		})
+	}
 }
 
 // An Ack's operations are carried out once, with the mark, and if replies are lost.

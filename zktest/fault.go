@@ -11,9 +11,9 @@ type Action string
 
 // The actions. Drop, Withhold, Delay, Answer and Expire act on a request, either
 // before the server applies it or, with Fault.After, between applying it and
-// sending the reply. Refuse, Silence and Lag act on a connection. When a
-// connection is closed or falls silent, its session lives on until it expires or
-// the client reconnects.
+// sending the reply. Miscount acts on a request before it is applied. Refuse, Silence
+// and Lag act on a connection. When a connection is closed or falls silent, its session
+// lives on until it expires or the client reconnects.
 const (
 	// Drop closes the connection. Before, the request is lost. After, only the
 	// reply is lost.
@@ -36,6 +36,13 @@ const (
 	// is.
 	Expire Action = "expire"
 
+	// Miscount finds one child too many below each znode that the request deletes and
+	// that has lost a child with the child's session, so the server answers that it is not
+	// empty. ZooKeeper's leader does so while the end of the session is prepared and not
+	// applied yet: for requests behind it the session's znodes are gone, but not from the
+	// counts of their parents (PrepRequestProcessor, OpCode.closeSession).
+	Miscount Action = "miscount"
+
 	// Refuse closes a new connection. In memory, Dial fails.
 	Refuse Action = "refuse"
 
@@ -57,7 +64,7 @@ const (
 // and Plan.Add panic.
 type Fault struct {
 	Do    Action
-	After bool // fire after the request is applied, not before; not for actions on connections
+	After bool // fire after the request is applied, not before; not for Miscount, nor for actions on connections
 
 	// Op is an operation, named as in Counts. "connect" is the handshake, and
 	// "multi" is any multi. An empty Op matches everything but pings.
@@ -79,9 +86,12 @@ type Fault struct {
 // them expects what does not happen.
 func (f Fault) check() error {
 	connects := false
+	after := true
 	var uses [3]bool // For, Code, Behind
 	switch f.Do {
 	case Drop, Withhold, Expire:
+	case Miscount:
+		after = false
 	case Delay:
 		uses[0] = true
 	case Answer:
@@ -99,7 +109,7 @@ func (f Fault) check() error {
 		set  bool
 		used bool
 	}{
-		{"After", f.After, !connects},
+		{"After", f.After, after && !connects},
 		{"Op", f.Op != "", !connects},
 		{"Path", f.Path != "", !connects},
 		{"For", f.For != 0, uses[0]},

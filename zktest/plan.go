@@ -104,9 +104,9 @@ func (p *Plan) Fired() map[string]int {
 
 // verdict is the combined effect of all faults that fire on a request.
 type verdict struct {
-	drop, withhold, expire bool
-	delay                  time.Duration
-	err                    int32
+	drop, withhold, expire, miscount bool
+	delay                            time.Duration
+	err                              int32
 }
 
 // exhausted reports whether no fault can fire any more. It takes no lock.
@@ -140,6 +140,8 @@ func (p *Plan) decide(e requestInfo, after bool) (v verdict) {
 			v.err = f.Code
 		case Expire:
 			v.expire = true
+		case Miscount:
+			v.miscount = true
 		}
 	}
 	return v

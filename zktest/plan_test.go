@@ -82,6 +82,21 @@ func TestAnswerReplacesTheReply(t *testing.T) {
 	require.Zero(t, c.roundTrip(jute.OpExists, append(pathRecord("/b"), 0)).err)
 }
 
+func TestMiscountFindsAChildThatEndedWithItsSession(t *testing.T) {
+	srv := NewServer(t)
+	other, c := dialSession(t, srv, 0, nil, 0), dialSession(t, srv, 0, nil, 0)
+	for _, path := range []string{"/a", "/b"} {
+		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord(path, 0)).err)
+		require.Zero(t, other.roundTrip(jute.OpCreate, createRecord(path+"/e", 1)).err)
+	}
+	require.Zero(t, other.roundTrip(jute.OpDelete, versionRecord("/b/e", -1)).err)
+	require.Zero(t, other.roundTrip(jute.OpClose, nil).err)
+	srv.Plan().Add(Fault{Do: Miscount, Op: "delete", Times: 2})
+	require.Zero(t, c.roundTrip(jute.OpDelete, versionRecord("/b", -1)).err)
+	require.Equal(t, jute.ErrNotEmpty, c.roundTrip(jute.OpDelete, versionRecord("/a", -1)).err)
+	require.Zero(t, c.roundTrip(jute.OpDelete, versionRecord("/a", -1)).err)
+}
+
 func TestExpireEndsTheSession(t *testing.T) {
 	for name, after := range map[string]bool{"before": false, "after": true} {
 		t.Run(name, func(t *testing.T) {
@@ -234,6 +249,7 @@ func TestPlanRefusesFieldsThatTheActionIgnores(t *testing.T) {
 		`For is of no use for the action "answer"`:     {Do: Answer, For: 1},
 		`Code is of no use for the action "expire"`:    {Do: Expire, Code: -4},
 		`Code is of no use for the action "delay"`:     {Do: Delay, Code: -4},
+		`After is of no use for the action "miscount"`: {Do: Miscount, After: true},
 		`Behind is of no use for the action "delay"`:   {Do: Delay, Behind: 1},
 		`Behind is of no use for the action "silence"`: {Do: Silence, Behind: 1},
 		`For is of no use for the action "silence"`:    {Do: Silence, For: 1},
@@ -250,6 +266,7 @@ func TestPlanRefusesFieldsThatTheActionIgnores(t *testing.T) {
 	all := []Fault{
 		{Do: Drop, After: true, Op: "create", Path: "/x*", Skip: 1, Times: -1}, {Do: Withhold, Op: "multi"}, {Do: Expire, Path: "/x"},
 		{Do: Delay, For: 1, After: true}, {Do: Answer, Code: -4}, {Do: Refuse, Skip: 1, Times: 2}, {Do: Silence}, {Do: Lag, Behind: 1, For: 1},
+		{Do: Miscount, Op: "delete", Path: "/x"},
 	}
 	require.Equal(t, all, NewPlan(all...).Faults())
 }

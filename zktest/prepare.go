@@ -24,6 +24,8 @@ type preparer struct {
 	pending map[string]changeRecord
 	undo    []undoEntry // used only while a multi is prepared
 	multi   bool        // a multi is being prepared
+
+	miscount bool // the request's deletions find a child too many
 }
 
 type undoEntry struct {

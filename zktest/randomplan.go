@@ -12,7 +12,7 @@ import (
 func PlanFromSeed(seed uint64, n, requests int, longest time.Duration) *Plan {
 	r := rand.New(rand.NewPCG(seed, 0x7a6b74657374))
 	actions := []Action{
-		Drop, Drop, Drop, Withhold, Delay, Delay, Answer, Expire, Refuse, Silence, Lag, Lag,
+		Drop, Drop, Drop, Withhold, Delay, Delay, Answer, Expire, Refuse, Silence, Lag, Lag, Miscount,
 	}
 	// The empty string is any request. The others are operations in whose
 	// recovery clients tend to have bugs.
@@ -32,6 +32,11 @@ func PlanFromSeed(seed uint64, n, requests int, longest time.Duration) *Plan {
 		case Refuse, Silence, Lag:
 			f.After = false
 			f.Skip = r.IntN(8)
+			f.Times = 1 + r.IntN(3)
+		case Miscount:
+			f.After = false
+			f.Op = []string{"multi", "delete"}[r.IntN(2)]
+			f.Skip = r.IntN(requests) / len(ops)
 			f.Times = 1 + r.IntN(3)
 		default:
 			f.Op = ops[r.IntN(len(ops))]

@@ -84,6 +84,8 @@ func (r *replica) apply(t *txn, results []result) []result {
 		case jute.OpClose:
 			for _, path := range c.paths {
 				r.remove(path, t.zxid)
+				parent, _ := splitPath(path)
+				r.tree.node(parent).bereft = true
 			}
 		case opSetCounter:
 			r.tree.node(c.path).creates = c.creates

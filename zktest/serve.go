@@ -78,7 +78,7 @@ func (c *conn) processBatch(batch []*request, verdicts []verdict) bool {
 			q.txn, q.err = nil, v.err
 			continue
 		}
-		q.ids = c.ids
+		q.ids, p.miscount = c.ids, v.miscount
 		switch {
 		case q.op == jute.OpAuth:
 			c.authenticate(q)

@@ -34,6 +34,7 @@ type node struct {
 	acl      []jute.ACL
 	knownACL *knownACL // acl in the tree's aclCache
 	children childSet
+	bereft   bool // a child has ended with its session, see Miscount
 }
 
 func (n *node) stat() jute.Stat {

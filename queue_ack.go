@@ -99,9 +99,13 @@ func (a *ackTransaction) run(ctx context.Context) error {
 	return err
 }
 
-// reserve has the ack take a place in the consumers' line along, if the Client needs one.
+// reserve has the ack take a place in the consumers' line along, if the Client needs one:
+// not where others take, too, and items are ample.
 // The place waits so long for a taker.
 func (a *ackTransaction) reserve(q *Queue, keep time.Duration) {
+	if hints := &a.it.claim.queue().turns; hints.areOthers() && hints.ample.Load() {
+		return
+	}
 	if a.turns = q.reserve(keep); a.turns != nil {
 		a.rejoin = q.consumers
 	}

@@ -59,7 +59,7 @@ func (q *Queue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
 // place along.
 func (q *Queue) lookAhead(s *session, inLine bool) {
 	queue := s.queue(q.abs())
-	if queue.turns.queued.Load() || !queue.turns.plenty.Load() {
+	if queue.turns.areOthers() || !queue.turns.plenty.Load() {
 		return
 	}
 	if _, ok := q.takesSoon(queue); !ok {

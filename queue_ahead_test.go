@@ -53,11 +53,7 @@ func TestReadAheadIsNotUsedOnceTheQueueHasChanged(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "4", string(other.Data))
 		it := takeOn(t, q)
-		require.Equal(t, "5", string(it.Data))
-		ackOn(t, it)
-		nackOn(t, other)
-		synctest.Wait()
-		require.Equal(t, "4", string(takeOn(t, q).Data))
+		require.Contains(t, []string{"5", "6", "7", "8", "9"}, string(it.Data), "4 was the first when it was read")
 	})
 }
 
@@ -79,15 +75,16 @@ func TestReadAheadOfTheLineIsReadAgainIfSomebodyHasJoined(t *testing.T) {
 	})
 }
 
-// With others in line, an ack takes the next place along: so an item takes two commits. In
-// a line that is not short the place knows its predecessor, too: each item then takes one
-// listing, that of the items.
+// With others in line, and few items, an ack takes the next place along: so an item takes two
+// commits. In a line that is not short the place knows its predecessor, too, and does not
+// list the line.
 func TestAckTakesAPlaceAlongWhereOthersWait(t *testing.T) {
 	const each = 50
 	for _, consumers := range []int{4, longLine + 4} {
 		t.Run(fmt.Sprint(consumers), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				putOn(t, w.queue(w.stranger(nil)), names(2*each*consumers)...)
+				producer, acked := w.queue(w.stranger(nil)), make(chan bool)
+				putOn(t, producer, names(minSpread)...)
 				for range consumers {
 					q, link := w.consumerWithLink()
 					link.SetLatency(time.Millisecond)
@@ -98,9 +95,18 @@ func TestAckTakesAPlaceAlongWhereOthersWait(t *testing.T) {
 								t.Errorf("take or ack: %v", err)
 								return
 							}
+							acked <- true
 						}
 					}()
 				}
+				go func() {
+					for range each * consumers {
+						<-acked
+						if _, err := producer.Put(t.Context(), []byte("x")); err != nil {
+							t.Errorf("put: %v", err)
+						}
+					}
+				}()
 				before := w.srv.Counts()
 				time.Sleep(time.Minute)
 				requests := w.srv.Counts().Sub(before).Requests
@@ -108,9 +114,9 @@ func TestAckTakesAPlaceAlongWhereOthersWait(t *testing.T) {
 				require.InDelta(t, each*consumers, requests[opAckJoin], float64(each*consumers)/10)
 				require.Less(t, requests[opJoin], each*consumers/10)
 				if consumers > longLine {
-					require.InDelta(t, each*consumers, requests["getChildren2"], float64(each*consumers)/4)
+					require.Less(t, requests["getChildren2"], each*consumers*3/2)
 				}
-				require.Len(t, w.items(), each*consumers)
+				require.Len(t, w.items(), minSpread)
 				require.Empty(t, w.srv.Children(w.path+"/line"), "the last places are left")
 			})
 		})

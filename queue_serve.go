@@ -35,9 +35,11 @@ import (
 // If handler returns nil, Serve acks the item. An item that the handler has acked
 // itself, with operations or by AckPut, is left alone. If handler fails or panics, the
 // item stays taken for QueueOptions.Backoff, and is then given back: it is the first to
-// be taken again. Meanwhile the worker goes on with the items behind it, unless sixteen
-// items for each worker stay taken like this. So if all handlers fail, as many items use
-// up their attempts side by side. If no item may overtake another, retry in the handler.
+// be taken again. Meanwhile the worker goes on with the items behind it. Once sixteen
+// handlers for each worker have failed and none has succeeded, each worker waits for its
+// item's Backoff instead: so an outage uses up the attempts of few items. At most about a
+// thousand items stay taken like this; beyond that, some are given back early. If no item
+// may overtake another, retry in the handler.
 // Items that stay taken when ctx ends are given back as soon as no worker takes an item any
 // more: within a round trip while connected. An item that fails when it is taken for the
 // MaxAttempts-th time is moved to the dead letters at once, together with the handler's error,
@@ -77,7 +79,7 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 		handler: handler,
 		takes:   make(chan struct{}, q.opts.Workers),
 		taken:   make(chan struct{}),
-		parked:  make(chan struct{}, parkedPerWorker*q.opts.Workers),
+		early:   make(chan struct{}),
 	}
 	defer s.drainAfter(bound)()
 	s.all.Go(func() { s.endTakes(taking) })
@@ -111,8 +113,11 @@ type serving struct {
 	handler func(context.Context, *Item) error
 	takes   chan struct{}  // as many as there are workers that take an item
 	taken   chan struct{}  // closed when none takes an item any more
-	parked  chan struct{}  // as many as there are parked items, see park
 	all     sync.WaitGroup // the workers, endTakes and the parked items
+
+	failures atomic.Int64  // handlers that have failed since one succeeded
+	parked   atomic.Int64  // items, see park
+	early    chan struct{} // has one of them given back before its time
 
 	full     atomic.Bool     // the session has no room for another item
 	handling context.Context // ends when the handlers have to
@@ -142,8 +147,13 @@ func (s *serving) drainAfter(ctx context.Context) (end context.CancelFunc) {
 	return func() { cancel(nil) }
 }
 
-// parkedPerWorker bounds the parked items: each stays claimed, so others list it.
-const parkedPerWorker = 16
+const (
+	// parkedPerWorker bounds the items that are parked one after another while no handler
+	// succeeds, so that an outage uses up the attempts of few items.
+	parkedPerWorker = 16
+	// maxParked bounds the parked items. For each one beyond, another is given back early.
+	maxParked = 1000
+)
 
 // endTakes closes taken when ctx has ended and no worker's take is under way. Its places
 // in takes are not given back, so none begins later.
@@ -205,6 +215,7 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 			ack.reserve(s.Queue, linger)
 		}
 		if err = ack.run(claimed); err == nil {
+			s.failures.Store(0)
 			return
 		}
 	}
@@ -225,7 +236,8 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 
 // park gives an item back after its Backoff, when the workers' takes have ended, or when
 // its claim ends. A take that is under way would claim the item again, and that claim would
-// count as an attempt. park waits only as long as too many items are parked.
+// count as an attempt. The worker goes on meanwhile, unless so many handlers have failed in
+// a row that all seem to.
 func (s *serving) park(claimed context.Context, it *Item) {
 	d := s.backoff(it)
 	if d <= 0 {
@@ -233,27 +245,30 @@ func (s *serving) park(claimed context.Context, it *Item) {
 		return
 	}
 	keep := time.NewTimer(d)
-	end := func() {
+	stay := func(early <-chan struct{}) {
+		select {
+		case <-keep.C:
+		case <-early:
+		case <-s.taken:
+		case <-claimed.Done():
+		}
 		keep.Stop()
 		s.giveBack(it)
 	}
-	select {
-	case s.parked <- struct{}{}:
-		s.all.Go(func() {
-			defer func() { <-s.parked }()
-			select {
-			case <-keep.C:
-			case <-s.taken:
-			case <-claimed.Done():
-			}
-			end()
-		})
+	if s.failures.Add(1) > int64(parkedPerWorker*s.opts.Workers) {
+		stay(nil)
 		return
-	case <-keep.C:
-	case <-s.taken:
-	case <-claimed.Done():
 	}
-	end()
+	if s.parked.Add(1) > maxParked {
+		select {
+		case s.early <- struct{}{}:
+		default: // one is being given back
+		}
+	}
+	s.all.Go(func() {
+		defer s.parked.Add(-1)
+		stay(s.early)
+	})
 }
 
 func (s *serving) giveBack(it *Item) {

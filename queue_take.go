@@ -27,13 +27,20 @@ func (t *turns) takeAlone() (done bool, err error) {
 		return false, err
 	}
 	scan := t.newScanner(s)
-	if scan.queue.turns.queued.Load() {
-		return false, nil
-	}
+	hints := &scan.queue.turns
 	for tries := 0; tries < zkconn.MaxTries && !state.guest; tries++ {
 		want := t.wanted()
-		if want == 0 {
+		switch {
+		case want == 0:
 			return true, nil
+		case hints.areOthers() && !hints.ample.Load():
+			return false, nil
+		case hints.areOthers():
+			done, err := t.takeAnywhere(scan, want)
+			if done || err != nil {
+				return done, err
+			}
+			continue
 		}
 		ahead := t.takeAhead(s)
 		scan.ahead = ahead != nil
@@ -66,10 +73,27 @@ func (t *turns) takeAlone() (done bool, err error) {
 		if !joined && !errors.Is(err, queuelog.ErrStale) {
 			return done, err
 		}
-		break // others take, too: in line they do not collide
+		if joined {
+			hints.noteCollision()
+		}
+		hints.queued.Store(true)
+		hints.ample.Store(hints.plenty.Load())
 	}
-	scan.queue.turns.queued.Store(true)
+	hints.queued.Store(true)
 	return false, nil
+}
+
+// takeAnywhere claims items without a place in the line, whoever waits there, while items
+// are ample. done is false where they are not, or where others were quicker.
+func (t *turns) takeAnywhere(scan *scanner, want int) (done bool, err error) {
+	items, err := scan.freeNow(t.ctx, want)
+	if err == nil && scan.queue.turns.ample.Load() {
+		done, err = t.claim(t.ctx, scan, items, nil, nil)
+	}
+	if errors.Is(err, queuelog.ErrStale) {
+		err = nil
+	}
+	return done, err
 }
 
 // nobodyWaits returns what fails when somebody has joined the line since it was read, nil
@@ -90,25 +114,21 @@ func (t *turns) nobodyWaits(line *zkconn.Reading) *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: t.consumers.abs(), Version: stat.Version}
 }
 
-// claim claims items for the takers, who get them in the order in which they came. p is
-// the place whose turn ends with that, or check fails where the line must be empty.
+// claim claims some of the items for the takers, who get them in the order in which they
+// came. p is the place whose turn ends with that, or check fails where the line must be empty.
 // queuelog.ErrStale: nothing was claimed, because somebody was quicker.
 func (t *turns) claim(ctx context.Context, scan *scanner, items []string, p *place, check *zk.CheckVersionRequest) (done bool, err error) {
-	a := &claimTransaction{s: scan.s, p: p, check: check}
 	picked := t.pick(t.fitting(scan.s, items, p))
 	if len(picked) == 0 {
 		return false, nil
 	}
+	var wanted []*Queue // whose options count, for each item
 	for _, k := range picked {
-		for range k.n {
-			a.claims = append(a.claims, k.q.newClaim(scan.s, items[len(a.claims)]))
-		}
+		wanted = append(wanted, slices.Repeat([]*Queue{k.q}, k.n)...)
 	}
-	if done, err = a.run(ctx); !done {
+	a, err := scan.claim(ctx, items, wanted, p, check)
+	if err != nil {
 		t.hand(picked, false)
-		if err = scan.notClaimed(ctx, err); err == nil {
-			err = queuelog.ErrStale
-		}
 		return false, err
 	}
 	t.deliver(ctx, picked, a)
@@ -194,16 +214,23 @@ func (q *Queue) acquire(ctx context.Context, op string, take func(context.Contex
 	return items, nil
 }
 
-// tryTake claims the first free item, whoever waits. nil: there is none.
+// maxQuicker is how often TryTake looks again because others were quicker, before it says
+// that there is no item to be had.
+const maxQuicker = 8
+
+// tryTake claims a free item, whoever waits. nil: there is none.
 func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
-	for {
+	for stale := 0; stale < maxQuicker; {
 		s, err := q.c.live(ctx)
 		if err != nil {
 			return nil, err
 		}
 		it, err := q.tryTakeIn(ctx, s)
 		switch {
-		case errors.Is(err, errLostAtOnce), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, queuelog.ErrStale):
+		case errors.Is(err, errLostAtOnce), errors.Is(err, zkconn.ErrSessionOver):
+			continue
+		case errors.Is(err, queuelog.ErrStale):
+			stale++
 			continue
 		case err != nil || it == nil:
 			return nil, err
@@ -215,27 +242,23 @@ func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
 			return nil, err
 		}
 	}
+	return nil, nil
 }
 
 func (q *Queue) tryTakeIn(ctx context.Context, s *session) (*Item, error) {
 	scan := newScanner(s, q.c, q.path)
-	for {
-		items, err := scan.free(ctx, 1)
-		if err != nil || len(items) == 0 {
-			return nil, err
-		}
-		a := &claimTransaction{s: s, claims: []*claim{q.newClaim(s, items[0])}}
-		switch done, err := a.run(ctx); {
-		case done && a.items[0] == nil:
-			return nil, cmp.Or(a.errs[0], errLostAtOnce)
-		case done:
-			return a.items[0], nil
-		default:
-			if err = scan.notClaimed(ctx, err); err != nil {
-				return nil, err
-			}
-		}
+	items, err := scan.freeNow(ctx, 1)
+	if err != nil || len(items) == 0 {
+		return nil, err
 	}
+	a, err := scan.claim(ctx, items, []*Queue{q}, nil, nil)
+	if err == nil && a.items[0] == nil {
+		err = cmp.Or(a.errs[0], errLostAtOnce)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.items[0], nil
 }
 
 // scanner is a consumer's view of the queue.
@@ -265,48 +288,96 @@ func (t *turns) newScanner(s *session) *scanner { return newScanner(s, t.c, t.pa
 // Where it returns none, it keeps a watch on every segment: a watch on the open segment
 // alone would never fire for an item that comes back in an older one.
 func (s *scanner) free(ctx context.Context, n int) (items []string, err error) {
-	return s.scan(ctx, n, true)
+	return s.scan(ctx, 0, n, n, true)
 }
 
 // freeNow is like free for a consumer that claims what it finds. While there are many
-// items it sets no watch, which its own claim would only fire.
+// items it sets no watch, which its own claim would only fire. It returns more than n, as
+// many as others may claim meanwhile.
 func (s *scanner) freeNow(ctx context.Context, n int) (items []string, err error) {
+	enough, most := s.queue.turns.bounds(n)
+	defer func() {
+		switch hints := &s.queue.turns; {
+		case err == nil:
+			hints.noteFound(len(items) - n)
+		case errors.Is(err, queuelog.ErrStale) && hints.areOthers(): // who have emptied the segments
+			hints.noteCollision()
+		}
+	}()
 	if s.queue.turns.plenty.Load() && !s.ahead {
-		if items, err = s.scan(ctx, n, false); err != nil || len(items) > 0 {
+		if items, err = s.scan(ctx, s.queue.turns.skip(), enough, most, false); err != nil || len(items) > 0 {
 			return items, err
 		}
 	}
-	return s.scan(ctx, n, true)
+	return s.scan(ctx, 0, enough, most, true)
 }
 
-func (s *scanner) scan(ctx context.Context, n int, watch bool) (items []string, err error) {
+// scan lists segments until it has found enough, and returns at most so many.
+func (s *scanner) scan(ctx context.Context, skip, enough, most int, watch bool) (items []string, err error) {
 	s.watches = s.watches[:0]
 	s.queue.unblock()
-	more := false
-	defer func() { s.queue.turns.plenty.Store(more) }()
-	err = s.queue.Scan(ctx, watch, func(number int64, segment *queuelog.Listing) bool {
+	err = s.queue.Scan(ctx, skip, watch, func(number int64, segment *queuelog.Listing) bool {
+		if segment.Unchanged {
+			s.watches = append(s.watches, segment.Watch)
+			return true
+		}
+		rests := segment.IsSealed()
 		for _, e := range queuelog.Entries(segment.Children) {
 			path := s.queue.Segment(number) + "/" + e.Name
-			if e.Claimed || s.isHeld(path) {
+			if e.Claimed {
 				continue
 			}
-			if more = len(items) == n; more {
+			rests = false
+			if s.isHeld(path) {
+				continue
+			}
+			if len(items) == most {
 				return false
 			}
 			items = append(items, path)
 		}
-		if len(items) == n {
+		if len(items) >= enough {
 			return false
 		}
 		switch {
 		case segment.IsSealed() && segment.Stat.NumChildren == 0:
 			s.queue.Delete(ctx, number, segment)
+			return true
 		case segment.Watch != nil:
 			s.watches = append(s.watches, segment.Watch)
+		}
+		if rests {
+			s.queue.Rest(number, segment)
 		}
 		return true
 	})
 	return items, err
+}
+
+// claim claims some of the items that a scan has found, one for each in wanted.
+// queuelog.ErrStale: nothing was claimed, because somebody was quicker.
+func (s *scanner) claim(ctx context.Context, items []string, wanted []*Queue, p *place, check *zk.CheckVersionRequest) (*claimTransaction, error) {
+	for tries := 0; ; tries++ {
+		a := &claimTransaction{s: s.s, p: p, check: check}
+		at := s.queue.turns.choose(len(items) - len(wanted))
+		for i, q := range wanted {
+			a.claims = append(a.claims, q.newClaim(s.s, items[at+i]))
+		}
+		done, err := a.run(ctx)
+		if done {
+			s.queue.turns.noteClaim()
+			return a, nil
+		}
+		var u *unclaimable
+		if errors.As(err, &u) {
+			s.queue.turns.noteCollision()
+			items = slices.DeleteFunc(items, func(item string) bool { return item == u.item })
+			if tries < maxClaimTries && len(items) >= len(wanted)+minSpread {
+				continue
+			}
+		}
+		return nil, cmp.Or(s.notClaimed(ctx, err), queuelog.ErrStale)
+	}
 }
 
 // isHeld reports whether the claim itself has shown that the item is not free.

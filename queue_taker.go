@@ -3,11 +3,14 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -374,11 +377,101 @@ type turnState struct {
 	queued atomic.Bool
 	// plenty: the last scan found more items than were wanted.
 	plenty atomic.Bool
+	// ample: so many more that consumers need no turns.
+	ample atomic.Bool
 
-	mu sync.Mutex
+	mu       sync.Mutex
+	spread   float64 // among how many items a claim chose at spreadAt, see width
+	spreadAt time.Time
 	// stuck are the last places that were first and left an item free for a grace. They
 	// count no more among those ahead.
 	stuck []string
+}
+
+// Where others take, too, and items are ample, consumers take no turns: each claims an item
+// of its choice among the first ones, and another one if somebody was quicker. A turn costs
+// two round trips of whoever has it, and everybody waits for the farthest. The choice is
+// as wide as collisions make it, see noteCollision and noteClaim. A consumer that is alone
+// never collides, and claims in order.
+const (
+	minSpread = 4
+	maxSpread = 10 * queuelog.SegmentSize
+	// spreadHalfLife is after how long without collisions the choice is half as wide. So
+	// consumers that take slowly claim in order.
+	spreadHalfLife = 500 * time.Millisecond
+	// maxClaimTries is how often a claim chooses again before it scans again.
+	maxClaimTries = 2
+)
+
+// width returns how wide the choice is now. t.mu must be held.
+func (t *turnState) width() int {
+	now := time.Now()
+	t.spread *= math.Exp2(-float64(now.Sub(t.spreadAt)) / float64(spreadHalfLife))
+	t.spreadAt = now
+	if t.spread < 1 {
+		t.spread = 0
+	}
+	return int(t.spread)
+}
+
+// noteCollision widens the choice, because somebody was quicker.
+func (t *turnState) noteCollision() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.width()
+	t.spread = min(2*t.spread+minSpread, maxSpread)
+}
+
+// noteClaim narrows the choice by a sixteenth, because a claim was made. So about one claim in
+// sixteen collides.
+func (t *turnState) noteClaim() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spread -= t.spread / 16
+	if t.width() == 0 && t.ample.Load() { // nobody else takes
+		t.queued.Store(false)
+	}
+}
+
+// areOthers reports whether others take, too, as far as the session knows.
+func (t *turnState) areOthers() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.width() > 0 || t.queued.Load()
+}
+
+// bounds returns how many items a consumer that wants n looks for. Where others take, too,
+// it lists another segment if there would be nothing to choose from.
+func (t *turnState) bounds(n int) (enough, most int) {
+	enough = n
+	if t.areOthers() {
+		enough += minSpread
+	}
+	return enough, n + queuelog.SegmentSize
+}
+
+// skip returns how many segments a consumer leaves to others.
+func (t *turnState) skip() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return rand.IntN(t.width()+1) / queuelog.SegmentSize
+}
+
+// noteFound notes how many items more than it wanted a consumer has found.
+func (t *turnState) noteFound(more int) {
+	t.plenty.Store(more > 0)
+	t.ample.Store(more >= minSpread)
+}
+
+// choose returns how many of the first items a claim leaves to others, at most n. Where
+// items are scarce, it is none.
+func (t *turnState) choose(n int) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n < minSpread {
+		return 0
+	}
+	return rand.IntN(min(n, t.width()) + 1)
 }
 
 // maxStuck bounds what is remembered of places.

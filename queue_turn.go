@@ -16,14 +16,19 @@ import (
 //
 // A claim leaves the line by its own transaction, with a farewell. The successor sees
 // that and has the turn, whoever stands ahead of both. A turn is lost with the consumer
-// that has it. So the second in line looks for items, too, and claims what stays free
-// for a grace. From then on turns are passed on from there. To know when it is second, a
-// consumer that has waited for a while watches the two places ahead of it.
+// that has it. So the next ones in line look for items, too: the second claims what stays
+// free for a grace, and one with k others ahead of it, which looks once in k graces, what it
+// sees free twice. Turns are passed on from there. To know how many are ahead, a consumer
+// that has waited for a while lists the line, and watches the two places ahead of it. If
+// there are more than look, it also watches the one whose farewell makes it one that looks.
 
 const (
 	// grace is for how long an item stays free before the second in line claims it.
 	grace = 50 * time.Millisecond
-	// maxPatience bounds after how long a consumer watches two places.
+	// lookers is how many places look for items: deliveries go on unless as many of them
+	// are dead.
+	lookers = 8
+	// maxPatience bounds after how long a consumer watches more than the nearest place.
 	maxPatience = 10 * grace
 )
 
@@ -33,18 +38,18 @@ type turn struct {
 	p    *place
 	scan *scanner
 
-	nearest  [2]*placeName    // the places ahead, the nearest first
+	nearest  [3]*placeName    // the two places ahead, and the one that is as many ahead as look
 	ahead    int              // how many there are, 0: not known
 	guessed  bool             // nearest is a guess
-	watches  [2]*zkconn.Watch // on nearest
-	second   bool             // one place is ahead
+	watches  [3]*zkconn.Watch // on nearest
 	since    time.Time        // when the wait began
-	patience time.Duration    // after which it watches two places
+	patience time.Duration    // after which it watches more than the nearest
 	armed    bool             // it does
 	slept    bool
 
-	candidate string    // the first free item, for the second in line
+	candidate string    // the first free item, for those behind the first
 	seen      time.Time // since when
+	lookAt    time.Time // when those behind the second look again; zero: now
 }
 
 // takeInLine waits with a place in the consumers' line for free items, and claims them
@@ -79,7 +84,11 @@ func (t *turns) takeInLine(p *place) (err error) {
 }
 
 // looks reports whether the place has the turn, or looks for what others leave.
-func (w *turn) looks() bool { return w.p.first || w.second && w.armed }
+func (w *turn) looks() bool { return w.p.first || w.armed && w.ahead > 0 && w.ahead < lookers }
+
+// lazy reports whether the place lets time pass before it looks at a change. Otherwise
+// each change would make all that look send a request.
+func (w *turn) lazy() bool { return !w.p.first && w.ahead > 1 }
 
 // lookAhead finds the places ahead and watches them, unless the place has the turn.
 func (w *turn) lookAhead() error {
@@ -104,18 +113,18 @@ func (w *turn) lookAhead() error {
 // list finds the places ahead, by the guess if there is one.
 func (w *turn) list() (err error) {
 	queued, ahead := w.patience > 0, 0
-	w.watches = [2]*zkconn.Watch{}
+	w.watches = [3]*zkconn.Watch{}
 	stuck := w.scan.queue.turns.stuckPlaces()
 	if guess := w.p.guessed; guess != nil && !slices.Contains(stuck, guess.name) {
 		w.guessed, ahead = true, w.p.ahead
-		w.nearest, w.ahead = [2]*placeName{guess}, max(ahead, 2) // a listing tells whether it is second
-	} else if w.nearest, ahead, err = w.p.predecessors(w.ctx, stuck); err != nil {
+		w.nearest, w.ahead = [3]*placeName{guess}, max(ahead, 2) // a listing tells whether it is second
+	} else if w.nearest, ahead, err = w.p.predecessors(w.ctx, stuck, lookers); err != nil {
 		return err
 	} else {
 		w.guessed, w.ahead = false, ahead
 	}
 	w.p.guessed = nil
-	w.p.first, w.second = w.ahead == 0, w.ahead == 1
+	w.p.first = w.ahead == 0
 	w.patience = min(grace+grace*time.Duration(w.ahead)/16, maxPatience)
 	if !queued && !w.p.first {
 		w.tellQueued(w.p, ahead)
@@ -123,12 +132,12 @@ func (w *turn) list() (err error) {
 	return nil
 }
 
-// watchAhead watches the nearest place, and once armed the second nearest and the own
-// one, too. gone: one ahead has left.
+// watchAhead watches the nearest place, and once armed the others and the own one, too.
+// gone: one ahead has left.
 func (w *turn) watchAhead() (gone bool, err error) {
 	n := 1
 	if w.armed {
-		n = 2
+		n = len(w.nearest)
 	}
 	for i, m := range w.nearest[:n] {
 		if m != nil && w.watches[i] == nil {
@@ -160,9 +169,13 @@ func (w *turn) watchAhead() (gone bool, err error) {
 func (w *turn) tryClaim() (done bool, err error) {
 	want := w.wanted()
 	if want == 0 || !w.looks() {
-		w.scan.watches, w.candidate = nil, ""
+		w.scan.watches, w.candidate, w.lookAt = nil, "", time.Time{}
 		return false, nil
 	}
+	if w.lazy() && time.Now().Before(w.lookAt) {
+		return false, nil
+	}
+	w.lookAt = time.Time{}
 	look := w.scan.free
 	if w.p.first {
 		look = w.scan.freeNow
@@ -173,13 +186,20 @@ func (w *turn) tryClaim() (done bool, err error) {
 		return false, err
 	}
 	if done, err = w.claim(w.ctx, w.scan, items, w.p, nil); done && !w.p.first {
-		w.scan.queue.turns.noteStuck(w.nearest[0].name)
+		for _, m := range w.nearest[:2] {
+			if m != nil {
+				w.scan.queue.turns.noteStuck(m.name)
+			}
+		}
 	}
 	return done, err
 }
 
-// mayClaim reports whether there are items that the place may claim now. The second in
-// line waits for a grace.
+// graces is for how long an item stays free before the place claims it.
+func (w *turn) graces() time.Duration { return grace * time.Duration(w.ahead) }
+
+// mayClaim reports whether there are items that the place may claim now. Those behind the
+// first wait.
 func (w *turn) mayClaim(items []string) bool {
 	switch {
 	case len(items) == 0:
@@ -190,7 +210,7 @@ func (w *turn) mayClaim(items []string) bool {
 	case w.candidate != items[0]:
 		w.candidate, w.seen = items[0], time.Now()
 	}
-	return time.Since(w.seen) >= grace
+	return time.Since(w.seen) >= w.graces()
 }
 
 // await waits until something has changed that the place waits for.
@@ -198,10 +218,13 @@ func (w *turn) await() error {
 	w.slept = true
 	var until time.Time
 	switch {
-	case !w.p.first && !w.armed:
+	case w.p.first:
+	case !w.armed:
 		until = w.since.Add(w.patience)
-	case !w.p.first && w.looks() && w.candidate != "":
-		until = w.seen.Add(grace)
+	case w.lazy() && !w.lookAt.IsZero():
+		until = w.lookAt
+	case w.looks() && w.candidate != "":
+		until = w.seen.Add(w.graces())
 	}
 	if !until.IsZero() {
 		left := time.Until(until)
@@ -224,10 +247,17 @@ func (w *turn) await() error {
 			}
 		}
 	}
-	if err := w.p.awaitAnyOr(w.ctx, append(watches, w.scan.watches...), w.changed); err != nil {
+	sleeps := until.IsZero() || !w.lazy() // until an item comes, too
+	if sleeps {
+		watches = append(watches, w.scan.watches...)
+	}
+	if err := w.p.awaitAnyOr(w.ctx, watches, w.changed); err != nil {
 		return err
 	}
 	w.noteDepartures()
+	if sleeps && w.lazy() && slices.ContainsFunc(w.scan.watches, (*zkconn.Watch).HasFired) {
+		w.lookAt = time.Now().Add(w.graces())
+	}
 	return nil
 }
 
@@ -249,8 +279,10 @@ func (w *turn) noteDepartures() {
 			w.ahead = 0
 		case i == 0:
 			w.p.first = true
+		case i == 2:
+			w.ahead = min(w.ahead, lookers-1)
 		case w.nearest[0] != nil:
-			w.second, w.ahead = true, 1
+			w.ahead = 1
 		}
 	}
 }

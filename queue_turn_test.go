@@ -79,28 +79,103 @@ func TestB79DeliveriesGoOnWhenTheConsumerWithTheTurnDies(t *testing.T) {
 	})
 }
 
-// Two that are killed at once, at the head, are waited for until one of their sessions
-// expires.
-func TestB79TwoDeadAtTheHeadHoldDeliveriesUpForASessionTimeout(t *testing.T) {
+// Several that are killed at once, at the head: each costs some graces.
+func TestB96DeliveriesGoOnWhenSeveralAtTheHeadAreDead(t *testing.T) {
+	for _, dead := range []int{2, 3, 5} {
+		t.Run(fmt.Sprint(dead), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				var links []*harness.Link
+				for range dead {
+					q, link := w.consumerWithLink()
+					w.takeLater(q)
+					links = append(links, link)
+				}
+				live := w.takeLater(w.queue(w.stranger(nil)))
+				time.Sleep(time.Second)
+				for _, link := range links {
+					link.Stop()
+				}
+				began := time.Now()
+				putOn(t, w.queue(w.stranger(nil)), "x")
+				it := live.Get()
+				took := time.Since(began)
+				t.Logf("%d killed at once: %v at a session timeout of %v", dead, took, defaultSessionTimeout)
+				require.LessOrEqual(t, took, time.Duration(2*dead)*grace)
+				ackOn(t, it)
+				for _, link := range links {
+					link.Resume()
+				}
+			})
+		})
+	}
+}
+
+// The consumer that has the turn dies, and seconds later another one that has it. Those
+// that have joined behind them do not know that both are dead.
+func TestB96DeliveriesGoOnAfterTwoDeathsSecondsApart(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var links []*harness.Link
-		for range 2 {
+		got := make(chan string, 1000)
+		for range 7 {
 			q, link := w.consumerWithLink()
-			w.takeLater(q)
 			links = append(links, link)
+			serveLater(t, q, func(_ context.Context, it *Item) error {
+				got <- string(it.Data)
+				return nil
+			})
+			synctest.Wait()
 		}
-		live := w.takeLater(w.queue(w.stranger(nil)))
+		producer := w.queue(w.stranger(nil))
+		deliver := func(n int) (longest time.Duration) {
+			for i := range n {
+				began := time.Now()
+				putOn(t, producer, fmt.Sprint(i))
+				<-got
+				longest = max(longest, time.Since(began))
+				time.Sleep(10 * time.Millisecond)
+			}
+			return longest
+		}
+		deliver(20)
 		time.Sleep(time.Second)
-		for _, link := range links {
+		links[0].Stop()
+		first := deliver(150)
+		links[1].Stop()
+		second := deliver(150)
+		t.Logf("longest gaps: %v and %v", first, second)
+		require.LessOrEqual(t, first, 4*grace)
+		require.LessOrEqual(t, second, 4*grace)
+		for _, link := range links[:2] {
+			link.Resume()
+		}
+	})
+}
+
+// A consumer that was far behind when it listed the line has come nearer since.
+func TestB96TwoDeadHoldUpNobodyThatHasWaitedInALongLine(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		var calls []*harness.Call[*Item]
+		var links []*harness.Link
+		for range 2*lookers + 3 {
+			q, link := w.consumerWithLink()
+			calls, links = append(calls, w.takeLater(q)), append(links, link)
+		}
+		time.Sleep(time.Second)
+		producer := w.queue(w.stranger(nil))
+		for _, a := range calls[:2*lookers] {
+			putOn(t, producer, "x")
+			ackOn(t, a.Get())
+			time.Sleep(time.Second)
+		}
+		for _, link := range links[2*lookers : 2*lookers+2] {
 			link.Stop()
 		}
 		began := time.Now()
-		putOn(t, w.queue(w.stranger(nil)), "x")
-		it := live.Get()
+		putOn(t, producer, "x")
+		ackOn(t, calls[2*lookers+2].Get())
 		took := time.Since(began)
-		t.Logf("two killed at once: %v at a session timeout of %v", took, defaultSessionTimeout)
-		require.Less(t, took, defaultSessionTimeout+defaultSessionTimeout/4)
-		ackOn(t, it)
+		t.Logf("it took %v", took)
+		require.LessOrEqual(t, took, 2*lookers*grace)
 		for _, link := range links {
 			link.Resume()
 		}

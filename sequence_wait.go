@@ -91,14 +91,14 @@ func nextNumber(line *zk.Stat) int32 { return int32(uint32(line.Cversion+line.Nu
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
 func (p *place) predecessor(ctx context.Context) (pred *placeName, ahead int, err error) {
-	nearest, ahead, err := p.predecessors(ctx, nil)
+	nearest, ahead, err := p.predecessors(ctx, nil, 0)
 	return nearest[0], ahead, err
 }
 
 // predecessors lists the line and returns the two nearest places ahead that block the
-// place, the nearest first. ahead is how many places are ahead in all. Those whose
-// names are in skip do not count.
-func (p *place) predecessors(ctx context.Context, skip []string) (nearest [2]*placeName, ahead int, err error) {
+// place, the nearest first, and the nth nearest of all if n is not 0. ahead is how many
+// places are ahead in all. Those whose names are in skip do not count.
+func (p *place) predecessors(ctx context.Context, skip []string, n int) (nearest [3]*placeName, ahead int, err error) {
 	ms, err := p.line.list(ctx, p.s)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nearest, 0, p.whyGone(ctx)
@@ -108,6 +108,7 @@ func (p *place) predecessors(ctx context.Context, skip []string) (nearest [2]*pl
 	}
 	found := false
 	var last placeName // ahead, of any kind
+	var all []*placeName
 	for i, m := range ms {
 		if m.name == p.name {
 			found = true
@@ -117,6 +118,9 @@ func (p *place) predecessors(ctx context.Context, skip []string) (nearest [2]*pl
 			continue
 		}
 		ahead++
+		if n > 0 {
+			all = append(all, &ms[i])
+		}
 		if last.name == "" || last.compare(m) < 0 {
 			last = m
 		}
@@ -129,7 +133,11 @@ func (p *place) predecessors(ctx context.Context, skip []string) (nearest [2]*pl
 		}
 	}
 	if !found {
-		return [2]*placeName{}, 0, p.whyGone(ctx)
+		return [3]*placeName{}, 0, p.whyGone(ctx)
+	}
+	if n > 0 && len(all) >= n {
+		slices.SortFunc(all, func(a, b *placeName) int { return b.compare(*a) })
+		nearest[2] = all[n-1]
 	}
 	p.line.noteTail(last.kind)
 	if last.ours() && last.number == p.number-1 { // else a guess would fail again

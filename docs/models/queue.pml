@@ -25,7 +25,7 @@
  * join     create a place; its predecessor P1 is known (guessed, or listed) and watched
  * arm      some time later, but in the end: list the line; P1 and P2, the two places ahead, are watched, one after the other
  * turn     P1's farewell: look, whatever else stands ahead. Any other event of the two: list the line again and arm.
- *          Nobody ahead in a listing: look. -DTWO: one ahead: look, too. (A listing forgets events that came before it.)
+ *          Nobody ahead in a listing: look. -DTWO: one ahead: look, too; -DTWO -DLOOKERS=n: up to n-1 ahead (without LAG). (A listing forgets events that came before it.)
  * look     as above; a look is for good: it ends with a claim, or with the place
  * claim    at any moment after the look (the grace of the second is not timed); says farewell, leaves the place
  *          -DBATCH: one or two items, in order, all or none    -DREJOIN: and it may make a place at the tail
@@ -33,6 +33,7 @@
  *
  * -DFREE   without a place: read the line's Stat, look without a watch; nobody in line and an item free: claim, with a
  *          check of the line's version; all else: join      -DTRY: or claim without a look at the line, else join
+ * -DCHOICE a claim takes any free item that was listed, not the first (without -DBATCH)
  * Budgets: CRASH (the process comes back, or never)  FREEZE (stands for ever at any point, its session lives on)
  *          STOP (a consumer without a place stops)  CANCEL (a waiter deletes its place, without a farewell)
  *          NACK, PCRASH, PLOST, LAG with SWITCH as above. -DEXPIRE: the session of a frozen one expires, at any moment
@@ -43,6 +44,7 @@
  *          M_NOARM (P1 is listed at once, but P2 is never watched)  M_SECONDSLEEPS (the second watches no segment)
  *          M_NOVER (FREE without the check of the version: breaks nothing)  M_NORELIST (P2's event is not followed by
  *          a listing)  M_ARMBLIND (a place that has gone before it is watched is not noticed)
+ *          M_NOFAR (with LOOKERS: the place that is LOOKERS ahead is not watched)
  */
 #ifndef NC
 #define NC 2
@@ -138,6 +140,9 @@ short vex, vclm, vsegex, vsealed; byte vpos[NC]; bit srv[NC], need[NC], dirty; s
 byte freeze = FREEZE, stop = STOP, cancel = CANCEL;
 byte lp1[NC], lp2[NC];   /* the two places ahead, owner+1; 0: not known, or gone */
 bit la1[NC], la2[NC];    /* watched */
+#ifdef LOOKERS
+byte lp3[NC]; bit la3[NC]; /* the place that is LOOKERS ahead */
+#endif
 byte lev[NC];            /* events: 1 P1's farewell, 2 any other */
 bit fver[NC];            /* somebody has joined since the line's Stat was read */
 byte held[NC];           /* items in hand */
@@ -266,10 +271,14 @@ done:
 }
 
 #ifdef TURN
+#ifdef LOOKERS
+#define MORE
+#else
 #ifdef TWO
 #define LOOKERS 2
 #else
 #define LOOKERS 1
+#endif
 #endif
 /* the place of x is gone, k = 1 with a farewell, 2 without */
 inline told(c, x, k) {
@@ -288,11 +297,17 @@ inline told(c, x, k) {
 #else
      if :: la2[c] -> lev[c] = lev[c] | 2 :: else fi; lp2[c] = 0; la2[c] = 0
 #endif
+#ifdef MORE
+  :: lp3[c] == x+1 -> if :: la3[c] -> lev[c] = lev[c] | 2 :: else fi; lp3[c] = 0; la3[c] = 0
+#endif
   :: else
   fi
 }
 inline forget(c) {
   lp1[c] = 0; lp2[c] = 0; la1[c] = 0; la2[c] = 0; lev[c] = 0;
+#ifdef MORE
+  lp3[c] = 0; la3[c] = 0;
+#endif
 #ifdef LAG
   pend1[c] = 0; pend2[c] = 0
 #endif
@@ -434,6 +449,11 @@ list:
 #ifdef LAG
               if :: srv[me] -> pend2[me] = (vleft[i] -> 2 : 0) :: else fi
 #endif
+#ifdef MORE
+#ifndef M_NOFAR
+           :: LOOKERS > 2 && V(pos[i]) && V(pos[me]) > LOOKERS && V(pos[i]) == V(pos[me])-LOOKERS -> lp3[me] = i+1
+#endif
+#endif
            :: else
            fi; i++
         :: else -> break od; i = 0; goto arm1
@@ -450,11 +470,29 @@ arm2:
 #ifndef M_ARMBLIND
      :: !lp2[me] -> arm = 0; goto list
 #endif
-     :: else -> la2[me] = 1; goto endwait
+     :: else -> la2[me] = 1;
+#ifdef MORE
+        if :: LOOKERS > 2 -> goto arm3 :: else -> goto endwait fi
+#else
+        goto endwait
+#endif
      fi }
   FAULTS
   SWITCHTO(list)
   fi;
+#ifdef MORE
+arm3:
+  if
+  :: atomic { true -> RREPLY;
+     if
+#ifndef M_NOFAR
+     :: !lp3[me] -> arm = 0; goto list
+#endif
+     :: else -> la3[me] = 1; goto endwait
+     fi }
+  FAULTS
+  fi;
+#endif
 #endif
 #endif
 endwait:
@@ -491,6 +529,9 @@ seg:
         :: HAS(V(ex),i) && sg[i] == n -> e = 0;
            if
            :: !HAS(V(clm),i) && it == NONE -> it = i
+#ifdef CHOICE
+           :: !HAS(V(clm),i) && it != NONE -> it = i
+#endif
 #ifdef BATCH
            :: !HAS(V(clm),i) && it != NONE && it2 == NONE -> it2 = i
 #endif
@@ -528,9 +569,11 @@ claim:
         do
         :: assert(HAS(ex,it)); assert(got[it] == 0);
            got[it] = me+1; co[it] = me; clm = clm | BIT(it); att[it]++; held[me] = held[me] | BIT(it); fire(sg[it]);
+#ifndef CHOICE
            if
            :: att[it] == 1 -> i = 0; do :: i < it -> assert(att[i] > 0); i++ :: else -> break od; i = 0
            :: else fi;
+#endif
            it = it2; it2 = NONE;
            if :: it == NONE -> break :: else fi
         od;

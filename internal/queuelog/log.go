@@ -55,6 +55,13 @@ type segment struct {
 	// czxid is the znode's, 0 if it was listed and has not been read. That of a guessed
 	// one is known from the segment before, which was sealed by the same transaction.
 	czxid int64
+	dull  bool          // a scan found nothing there once, see Rest
+	rests *zkconn.Watch // nothing is there until it fires; nil: not known
+}
+
+// isSame reports whether both were listed, or guessed, as the same segment.
+func (s segment) isSame(other segment) bool {
+	return s.number == other.number && s.listed == other.listed && s.guessed == other.guessed && s.czxid == other.czxid
 }
 
 // New returns the Log of a queue. It sends nothing.
@@ -163,7 +170,7 @@ func (l *Log) saw(n int64, stat *zk.Stat) bool {
 func (l *Log) drop(seg segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := l.find(seg.number); i < len(l.known) && l.known[i] == seg {
+	if i := l.find(seg.number); i < len(l.known) && l.known[i].isSame(seg) {
 		l.known = slices.Delete(l.known, i, i+1)
 	}
 }

@@ -14,6 +14,8 @@ type Listing struct {
 	Children []string
 	Stat     *zk.Stat
 	Watch    *zkconn.Watch // on the children; nil if the scan sets none
+	// Unchanged: the Watch has not fired since Rest was called. Children and Stat are not set.
+	Unchanged bool
 }
 
 // IsSealed reports whether another segment follows.
@@ -22,9 +24,13 @@ func (l *Listing) IsSealed() bool { return isSealed(l.Stat) }
 func isSealed(stat *zk.Stat) bool { return stat.Version > 0 }
 
 // Scan calls f with the segments, from the oldest to the open one, until f returns
-// false. It sets a watch on each segment's children if watch is true. ErrStale is
-// returned where the segments have changed on the way.
-func (l *Log) Scan(ctx context.Context, watch bool, f func(n int64, seg *Listing) (more bool)) error {
+// false. It sets a watch on each segment's children if watch is true. ErrStale is returned
+// where the segments have changed on the way.
+//
+// It leaves out the first skip segments that do not rest, as far as others follow. A sealed
+// segment for which f called Rest is not listed again until it changes: items that are taken
+// for long keep many.
+func (l *Log) Scan(ctx context.Context, skip int, watch bool, f func(n int64, seg *Listing) (more bool)) error {
 	if err := l.learn(ctx); err != nil {
 		return err
 	}
@@ -35,7 +41,20 @@ func (l *Log) Scan(ctx context.Context, watch bool, f func(n int64, seg *Listing
 			return ErrStale
 		}
 		n = seg.number
-		listing, err := l.visit(ctx, seg, watch, gone || last)
+		switch w := seg.rests; {
+		case last:
+		case w != nil && !w.HasFired():
+			gone = false
+			if !f(n, &Listing{Watch: w, Unchanged: true}) {
+				return nil
+			}
+			continue
+		case skip > 0:
+			gone = false
+			skip--
+			continue
+		}
+		listing, err := l.visit(ctx, seg, watch || seg.dull, gone || last)
 		if err != nil {
 			return err
 		}
@@ -45,6 +64,16 @@ func (l *Log) Scan(ctx context.Context, watch bool, f func(n int64, seg *Listing
 		if !f(n, listing) || !listing.IsSealed() {
 			return nil
 		}
+	}
+}
+
+// Rest notes that a sealed segment has nothing that a scan looks for. Without a Watch the
+// next scan sets one.
+func (l *Log) Rest(n int64, seg *Listing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := l.find(n); i < len(l.known) && l.known[i].number == n {
+		l.known[i].dull, l.known[i].rests = true, seg.Watch
 	}
 }
 

@@ -47,8 +47,9 @@ func (w *queueWorld) checkAtRest() {
 }
 
 // drain takes all items, and checks that they come in the order in which they were
-// put.
+// put, once nobody else has taken any for a while.
 func (w *queueWorld) drain(ctx context.Context, q *zkrecipes.Queue, c *zkrecipes.Client, as string, from *observedQueue) {
+	time.Sleep(10 * time.Second)
 	n := 0
 	for ; w.observer.remaining(from) > 0; n++ {
 		it, err := q.Take(ctx)

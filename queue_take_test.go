@@ -1,0 +1,141 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+)
+
+// Items that are taken for long keep their segments. A take does not list each of these.
+func TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const old, n = 20, 100
+		producer, slow, q := w.queue(w.stranger(nil)), w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
+		for _, q := range []*Queue{producer, slow, q} {
+			q.segmentSize = 10
+		}
+		_, err := producer.PutAll(t.Context(), make([][]byte, old*10+n)...)
+		require.NoError(t, err)
+		var held []*Item
+		for i := range old * 10 {
+			it := takeOn(t, slow)
+			if i%10 == 0 {
+				held = append(held, it)
+			} else {
+				ackOn(t, it)
+			}
+		}
+		const each = 15
+		all := []*Queue{q, w.queue(w.stranger(nil)), w.queue(w.stranger(nil))}
+		take := func(n int) {
+			var calls []*harness.Call[struct{}]
+			for _, q := range all {
+				calls = append(calls, harness.Go(t, func(ctx context.Context) (none struct{}, err error) {
+					for range n {
+						it, err := q.Take(ctx)
+						if err == nil {
+							err = it.Ack(ctx)
+						}
+						if err != nil {
+							return none, err
+						}
+					}
+					return none, nil
+				}))
+			}
+			for _, call := range calls {
+				call.Get()
+			}
+		}
+		take(3) // the first ones set the watches
+		listings := w.requests(func() { take(each) })["getChildren2"]
+		require.LessOrEqual(t, listings, 3*each*4, "of %d old segments", old)
+
+		// What comes back in one of them is taken first, whether the consumer sleeps or not.
+		id := held[7].ID
+		nackOn(t, held[7])
+		synctest.Wait()
+		it := takeOn(t, q)
+		require.Equal(t, id, it.ID)
+		ackOn(t, it)
+		for range n - 3*(3+each) {
+			ackOn(t, takeOn(t, q))
+		}
+		a := w.takeLater(q)
+		time.Sleep(time.Minute)
+		require.True(t, a.Waiting())
+		id = held[3].ID
+		nackOn(t, held[3])
+		require.Equal(t, id, a.Get().ID)
+	})
+}
+
+// Items that always fail are parked, and cost the others at most half of their rate.
+func TestB95TheOthersGoOnBesideItemsThatAlwaysFail(t *testing.T) {
+	const n = 2000 // items that succeed
+	rate := func(t *testing.T, w *world, every int) float64 {
+		producer := w.queue(w.stranger(nil))
+		var items [][]byte
+		for i := range n {
+			if every > 0 && i%every == 0 {
+				items = append(items, []byte("bad"))
+			}
+			items = append(items, []byte("good"))
+		}
+		_, err := producer.PutAll(t.Context(), items...)
+		require.NoError(t, err)
+		q, link := w.consumerWithLink()
+		link.SetLatency(time.Millisecond)
+		var good atomic.Int64
+		all, began := make(chan struct{}), time.Now()
+		a := serveLater(t, q, func(_ context.Context, it *Item) error {
+			if string(it.Data) == "bad" {
+				return errHandler
+			}
+			if good.Add(1) == n {
+				close(all)
+			}
+			return nil
+		})
+		<-all
+		rate := n / time.Since(began).Seconds()
+		require.NoError(t, stop(a))
+		return rate
+	}
+	var plain float64
+	inBubble(t, func(t *testing.T, w *world) { plain = rate(t, w, 0) })
+	for _, every := range []int{100, 20} {
+		t.Run(fmt.Sprintf("one in %d", every), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				beside := rate(t, w, every)
+				t.Logf("%.0f items/s, without failures %.0f", beside, plain)
+				require.Greater(t, beside, plain/2)
+			})
+		})
+	}
+}
+
+// While all handlers fail, few items use up their attempts.
+func TestB95AnOutageParksFewItems(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		_, err := w.queue(w.stranger(nil)).PutAll(t.Context(), make([][]byte, 1000)...)
+		require.NoError(t, err)
+		q, _ := w.consumerWithLink()
+		tried := map[ItemID]bool{}
+		a := serveLater(t, q, func(_ context.Context, it *Item) error {
+			tried[it.ID] = true
+			return errHandler
+		})
+		time.Sleep(time.Minute)
+		t.Logf("%d items were tried", len(tried))
+		require.LessOrEqual(t, len(tried), (parkedPerWorker+1)*q.opts.Workers)
+		require.NoError(t, stop(a))
+	})
+}

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	near = 500 * time.Microsecond
-	far  = 20 * time.Millisecond
+	near = 2 * time.Millisecond
+	far  = 30 * time.Millisecond
 )
 
 // rates returns how many items a second consumers take and ack, each a process of one
 // worker with that round trip, from a queue with a backlog. overtaken tells for each delivery
 // how many earlier items are delivered after it.
 func (w *world) rates(roundTrips ...time.Duration) (perSecond []int, total int, overtaken []int) {
-	const seconds = 5
+	const seconds = 8
 	t := w.t
 	producer := w.queue(w.stranger(nil))
-	for i := range 20 {
+	for i := range 8 {
 		putAllOn(t, producer, 1000*i, 1000)
 	}
 	var mu sync.Mutex
@@ -44,7 +44,7 @@ func (w *world) rates(roundTrips ...time.Duration) (perSecond []int, total int, 
 			return err
 		})
 	}
-	time.Sleep(2 * time.Second) // all are at work
+	time.Sleep(time.Second) // all are at work
 	counted := w.srv.Counts()
 	before := make([]int64, len(counts))
 	for i := range counts {
@@ -88,7 +88,7 @@ func describe(overtaken []int) string {
 // Consumers with one worker each, all as far from the servers. They do not wait for each
 // other.
 func TestB99ConsumersOfOneWorkerDoNotWaitForEachOther(t *testing.T) {
-	for _, roundTrip := range []time.Duration{near, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond} {
+	for _, roundTrip := range []time.Duration{near, far} {
 		t.Run(roundTrip.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				each, total, overtaken := w.rates(roundTrip, roundTrip, roundTrip, roundTrip)
@@ -107,7 +107,7 @@ func TestB99OneFarConsumerAmongNearOnes(t *testing.T) {
 		each, alone, _ = w.rates(near, near, near, near)
 		t.Logf("four at %v: %v, %d items/s together", near, each, alone)
 	})
-	for _, others := range [][]time.Duration{{2 * time.Millisecond}, {5 * time.Millisecond}, {10 * time.Millisecond}, {far}, {2 * far}, {30 * time.Millisecond, 30 * time.Millisecond}} {
+	for _, others := range [][]time.Duration{{far}, {far, far}} {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				each, total, overtaken := w.rates(append([]time.Duration{near, near, near, near}, others...)...)

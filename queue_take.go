@@ -300,8 +300,8 @@ func (s *scanner) freeNow(ctx context.Context, n int) (items []string, err error
 		switch hints := &s.queue.turns; {
 		case err == nil:
 			hints.noteFound(len(items) - n)
-		case errors.Is(err, queuelog.ErrStale) && hints.areOthers(): // who have emptied the segments
-			hints.noteCollision()
+		case errors.Is(err, queuelog.ErrStale): // others may have emptied the segments
+			hints.noteStale()
 		}
 	}()
 	if s.queue.turns.plenty.Load() && !s.ahead {

@@ -419,7 +419,19 @@ func (t *turnState) noteCollision() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.width()
-	t.spread = min(2*t.spread+minSpread, maxSpread)
+	t.widen()
+}
+
+// widen makes the choice wider. t.mu must be held.
+func (t *turnState) widen() { t.spread = min(2*t.spread+minSpread, maxSpread) }
+
+// noteStale widens the choice, if others were quicker of late.
+func (t *turnState) noteStale() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.width() > 0 {
+		t.widen()
+	}
 }
 
 // noteClaim narrows the choice by a sixteenth, because a claim was made. So about one claim in

@@ -48,6 +48,9 @@ func (f *faults) serves(ctx context.Context, n *zkserver.Node) error {
 	if err == nil {
 		return nil
 	}
+	dumping, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer done()
+	fmt.Printf("the threads of %s:\n%s\n", n, n.Threads(dumping))
 	text, _, _ := strings.Cut(err.Error(), "\n") // the rest is the log
 	return f.notServing(n, fmt.Errorf("%s\n%s", text, essence(log)))
 }

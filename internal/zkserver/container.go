@@ -170,6 +170,8 @@ func (c *container) pause(ctx context.Context) error { return c.signal(ctx, "STO
 
 func (c *container) unpause(ctx context.Context) error { return c.signal(ctx, "CONT") }
 
+func (c *container) dump(ctx context.Context) error { return c.signal(ctx, "QUIT") }
+
 func (c *container) signal(ctx context.Context, name string) error {
 	_, err := c.backend.engine.ContainerKill(ctx, c.id(), client.ContainerKillOptions{Signal: name})
 	return err
@@ -227,9 +229,9 @@ func (c *container) alive(ctx context.Context) error {
 	return nil
 }
 
-func (c *container) log(ctx context.Context) string {
+func (c *container) log(ctx context.Context, lines int) string {
 	logs, err := c.backend.engine.ContainerLogs(ctx, c.id(), client.ContainerLogsOptions{
-		ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(logLines),
+		ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(lines),
 	})
 	if err != nil {
 		return "no log: " + err.Error()

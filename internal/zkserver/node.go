@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -95,7 +96,23 @@ func (n *Node) Remove(ctx context.Context) error {
 const logLines = 100
 
 // Log returns the last lines of the server's log, which has warnings and errors.
-func (n *Node) Log(ctx context.Context) string { return n.server.log(ctx) }
+func (n *Node) Log(ctx context.Context) string { return n.server.log(ctx, logLines) }
+
+// Threads returns what the server's threads do, as its JVM prints it to the log within some
+// seconds. It is "" if the server does not.
+func (n *Node) Threads(ctx context.Context) string {
+	const begin, end, lines = "Full thread dump", "JNI global ref", 5000
+	if err := n.do(ctx, "dump the threads of", n.server.dump); err != nil {
+		return err.Error()
+	}
+	for ok := true; ok; ok = sleep(ctx, pollInterval) {
+		log := n.server.log(ctx, lines)
+		if i := strings.LastIndex(log, begin); i >= 0 && strings.Contains(log[i:], end) {
+			return log[i:]
+		}
+	}
+	return ""
+}
 
 func (n *Node) do(ctx context.Context, what string, f func(context.Context) error) error {
 	n.mu.Lock()

@@ -139,6 +139,8 @@ func (p *process) pause(context.Context) error { return p.signal(freeze) }
 
 func (p *process) unpause(context.Context) error { return p.signal(thaw) }
 
+func (p *process) dump(context.Context) error { return p.signal(quit) }
+
 func (p *process) signal(f func(*os.Process) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,11 +182,11 @@ func (p *process) alive(context.Context) error {
 	return fmt.Errorf("the process exited: %v", p.err)
 }
 
-func (p *process) log(context.Context) string {
+func (p *process) log(_ context.Context, n int) string {
 	text, err := os.ReadFile(filepath.Join(p.dir, "log"))
 	if err != nil {
 		return "no log: " + err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return strings.Join(lines[max(0, len(lines)-logLines):], "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

@@ -14,4 +14,6 @@ func freeze(*os.Process) error { return errors.ErrUnsupported }
 
 func thaw(*os.Process) error { return errors.ErrUnsupported }
 
+func quit(*os.Process) error { return errors.ErrUnsupported }
+
 func terminate(cmd *exec.Cmd) error { return cmd.Process.Kill() }

@@ -16,5 +16,7 @@ func freeze(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
 func thaw(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
 
+func quit(p *os.Process) error { return p.Signal(syscall.SIGQUIT) }
+
 // terminate sends SIGTERM to a detached command and all its children.
 func terminate(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

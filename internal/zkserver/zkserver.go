@@ -63,8 +63,9 @@ type server interface {
 	cut(ctx context.Context) error
 	heal(ctx context.Context) error
 	remove(ctx context.Context) error
-	alive(ctx context.Context) error // nil while the process runs
-	log(ctx context.Context) string  // the last lines
+	alive(ctx context.Context) error           // nil while the process runs
+	dump(ctx context.Context) error            // has the JVM print what its threads do
+	log(ctx context.Context, lines int) string // the last ones
 }
 
 // A Provider starts servers with the backend that Find has found.

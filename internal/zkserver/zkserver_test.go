@@ -137,6 +137,13 @@ func TestAKilledNodeRestartsOnItsPortWithItsData(t *testing.T) {
 	}
 }
 
+func TestANodeTellsWhatItsThreadsDo(t *testing.T) {
+	n, _ := startOne(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.Contains(t, n.Threads(ctx), "org.apache.zookeeper.server.")
+}
+
 func TestAPausedNodeIsSilentUntilUnpaused(t *testing.T) {
 	n, _ := startOne(t)
 	require.NoError(t, n.Pause(t.Context()))

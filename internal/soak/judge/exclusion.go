@@ -79,7 +79,11 @@ func (x *exclusion) compare(key string, a, b *Event) {
 		x.compareTokens(key, older, newer)
 		return
 	}
-	if x.cutOff(older.Server, from, until) && until-from <= cutNotice {
+	stale := older
+	if newer.Token != 0 && newer.Token < older.Token { // it heard of its grant late
+		stale = newer
+	}
+	if x.cutOff(stale.Server, from, until) && until-from <= cutNotice {
 		x.excused++
 		x.longest = max(x.longest, until-from)
 		return

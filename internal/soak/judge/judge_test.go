@@ -123,6 +123,21 @@ func TestOnlyAHolderBehindAServerThatIsCutOffIsExcused(t *testing.T) {
 	}
 }
 
+// The holder that has lost its session is the one with the lower token, also if it hears of
+// its grant after the next one has begun.
+func TestAHolderThatHearsOfItsGrantLateIsExcusedBehindAServerThatWasCutOff(t *testing.T) {
+	for server, finds := range map[string][]string{"s1": nil, "s2": {"exclusion"}} {
+		t.Run(server, func(t *testing.T) {
+			h := newTrial(t)
+			h.j.Take(Event{At: seconds(0.5), Kind: Cut, Server: server})
+			h.j.Take(Event{At: seconds(1.5), Kind: Healed, Server: server})
+			h.by(3, 2, "w", Event{Kind: Held, Key: "l", Token: 11, Server: "s2", From: seconds(2), Until: seconds(3)})
+			h.by(3, 1, "w", Event{Kind: Held, Key: "l", Token: 10, Server: "s1", From: seconds(2.5), Until: seconds(2.6)})
+			h.finds(4, finds...)
+		})
+	}
+}
+
 func TestACutLongAgoExcusesNothing(t *testing.T) {
 	h := newTrial(t)
 	h.j.Take(Event{At: seconds(0.5), Kind: Cut, Server: "s1"})

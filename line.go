@@ -34,6 +34,9 @@ type line struct {
 	// writes: each join must change the version of the line's data, see Semaphore. So the
 	// znode must not be a guest's.
 	writes bool
+	// items is how many items a producer in this line puts, which its place says to those
+	// behind it, see overtaking. 0: it is another line.
+	items int
 }
 
 // The rules of the recipes: a line's blocks, and its foreign.

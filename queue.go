@@ -158,7 +158,8 @@ func (q *Queue) Path() string {
 // Put blocks until a server answers, until ctx ends or until the Client is closed. With
 // MaxLen it also blocks until there is room: producers wait in a line, first come,
 // first served, and one is woken at a time. If the session ends, a producer waits on at
-// the end of the line.
+// the end of the line. So does a producer that is the first and leaves the room that it needs
+// unused for 50 ms, as if its process was dead. From then on, its session gets more time.
 //
 // nil means that the item is in the queue, once. An item that is too large is refused
 // before anything is sent.
@@ -173,7 +174,8 @@ func (q *Queue) Path() string {
 //
 // Put costs one request and one commit. With MaxLen it costs one request and one commit
 // more, a listing of each segment that has changed, and two requests more if other
-// producers are ahead. Neither depends on how many items there are. Each time that other
+// producers are ahead. If it waits for them for longer than 100 ms, it costs a listing of the
+// line and two requests more. Neither depends on how many items there are. Each time that other
 // producers fill the open segment first, Put costs one request more. If they do so faster
 // than requests travel, Put sends up to 16 together, of which one succeeds. The first use
 // of a queue in a session costs three reads, and the first put one request and one commit

@@ -72,12 +72,7 @@ func (q *Queue) putItems(ctx context.Context, items []queuelog.Item, with ...any
 // it waits for its turn among the producers and for capacity first.
 func (q *Queue) putIn(ctx context.Context, s *session, items []queuelog.Item, with []any) error {
 	if q.opts.MaxLen > 0 {
-		return q.producers.inTurn(ctx, kindLock, nil, func(p *place) error {
-			if err := q.waitForCapacity(ctx, p, len(items)); err != nil {
-				return err
-			}
-			return q.append(ctx, p.s, p, items, with)
-		})
+		return q.putInTurn(ctx, items, with)
 	}
 	return q.append(ctx, s, nil, items, with)
 }
@@ -187,10 +182,6 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	return nil
 }
 
-// Producers of a bounded queue stand in a line of their own. Only the first one counts
-// the items, and sleeps where there is no room. It leaves with its put, in one
-// transaction, and the next one counts.
-
 // waitForCapacity returns when the queue has room for n more items. p is first among
 // the producers.
 func (q *Queue) waitForCapacity(ctx context.Context, p *place, n int) error {
@@ -206,6 +197,8 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *place, n int) error {
 		}
 		count, err := log.Count(ctx)
 		switch {
+		case errors.Is(err, queuelog.ErrUnfinished): // by now, others may have overtaken p
+			err = p.watchOwn(ctx)
 		case err != nil:
 		case count+n > q.opts.MaxLen:
 			err = p.awaitFired(ctx, log.CountChanged())

@@ -134,7 +134,7 @@ func TestB83DistantBatchesGetThrough(t *testing.T) {
 	})
 }
 
-// Producers with a bound stand in a line, so none of them is overtaken.
+// Producers with a bound stand in a line, and nobody overtakes those that ask for time.
 func TestB83ADistantProducerWithABoundGetsThrough(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		distant, near := w.distant(roundTrip, 20), w.queue(w.stranger(nil))
@@ -152,10 +152,14 @@ func TestB83ADistantProducerWithABoundGetsThrough(t *testing.T) {
 				}
 			})
 		}
-		for range 10 {
+		for i := range 10 {
 			began := time.Now()
 			putOn(t, distant, "x")
-			require.Less(t, time.Since(began), 20*roundTrip)
+			limit := 20 * roundTrip
+			if i == 0 { // others overtake it until it asks for enough time
+				limit *= 2
+			}
+			require.Less(t, time.Since(began), limit)
 		}
 	})
 }

@@ -31,6 +31,7 @@ type place struct {
 	ahead     int           // how many places probably are ahead of it, if there is a guess
 	turnConn  uint64        // the connection whose event said so, 0 if a reply did
 	own       *zkconn.Watch // on path; nil: none yet
+	queued    bool          // tellQueued was called
 
 	// release, if set, deletes in place of remove: for places that are more than one
 	// znode.
@@ -308,6 +309,9 @@ type entry struct {
 func (l *line) entry(s *session, k kind, state lineState) *entry {
 	acl, owned := state.list(s)
 	e := &entry{uuid: newUUID(owned), kind: k, state: state, owned: owned}
+	if l.items > 0 {
+		e.uuid = s.marked(e.uuid, l.items)
+	}
 	name := "_c_" + e.uuid + "-" + string(k)
 	e.create = &zk.CreateRequest{
 		Path:  l.abs() + "/" + name,

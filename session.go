@@ -22,6 +22,7 @@ type session struct {
 	c *Client
 
 	receipts   atomic.Int64 // number of the last one
+	level      atomic.Int64 // of the time that its producers ask for, see patience
 	departures departures
 
 	mu         sync.Mutex

@@ -64,9 +64,10 @@ func (c *Client) acquisitionIn(ctx context.Context) *acquisition {
 
 // tellQueued reports that a place waits, if ctx is that of an acquisition.
 func (p *place) tellQueued(ctx context.Context, ahead int) {
-	if !p.line.c.hooks.acquires {
+	if !p.line.c.hooks.acquires || p.queued {
 		return
 	}
+	p.queued = true
 	if w, ok := ctx.Value(waiterKey{}).(waiter); ok {
 		w.queued(p, ahead)
 	}

@@ -2,6 +2,7 @@ package queuelog
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -40,8 +41,15 @@ func newCounter() *counter {
 // free item, but operators delete items anywhere.
 func (l *Log) CountChanged() <-chan struct{} { return l.counter.fired.Some() }
 
+// ErrUnfinished is returned by Count when it has read many new segments; count again.
+var ErrUnfinished = errors.New("there are more segments")
+
+// maxFresh is how many new segments a Count reads. While others fill segments as fast as a
+// distant caller reads them, the count does not end, and the caller may want to know.
+const maxFresh = 32
+
 // Count returns how many items there are. ErrStale is returned where the segments have
-// changed on the way. The first Count reads every segment. The next ones read those that
+// changed on the way. The first Counts read every segment. The next ones read those that
 // have changed.
 func (l *Log) Count(ctx context.Context) (int, error) {
 	c := l.counter
@@ -56,7 +64,9 @@ func (l *Log) Count(ctx context.Context) (int, error) {
 	}
 	c.update(l.listed())
 	if err := l.countChanged(ctx); err != nil {
-		c.lists = 0 // the next one begins at the first segment
+		if err != ErrUnfinished {
+			c.lists = 0 // the next one begins at the first segment
+		}
 		return 0, err
 	}
 	return c.total, nil
@@ -92,6 +102,9 @@ func (l *Log) countChanged(ctx context.Context) error {
 			}
 			if seg, last, ok = l.after(c.last); !ok {
 				return ErrStale
+			}
+			if fresh == maxFresh {
+				return ErrUnfinished
 			}
 			l.readAhead(seg.number, fresh)
 			fresh++

@@ -1,0 +1,337 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Producers of a bounded queue stand in a line of their own. Only the first one counts
+// the items, and sleeps where there is no room. It leaves with its put, in one
+// transaction, and the next one counts. So no put is carried out whose place is gone, and
+// no two rely on the same count.
+//
+// A producer that dies at the head of the line would stop all others until its session
+// expires. So the next ones, once they have waited for a while, count the items, too. If
+// the first leaves the room that it needs unused for a grace, the next one deletes the places
+// ahead, and is the first. A put of theirs that is under way fails then. A producer that
+// was only slow joins again, at the end, and asks for more time.
+
+const (
+	// maxOvertaken is how many sessions a producer overtakes at once. The places of one
+	// session are a process's: they die together. More would mean more producers that
+	// count whenever an item is taken or acked.
+	maxOvertaken = 2
+	// maxOvertakenPlaces bounds a transaction.
+	maxOvertakenPlaces = 100
+)
+
+// errOvertaken: a producer behind the place has deleted it.
+var errOvertaken = errors.New("another producer has taken the turn")
+
+// putInTurn puts the items when it is the turn of a place in the producers' line and there
+// is room for them.
+func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any) error {
+	line := *q.producers
+	line.items = len(items)
+	for {
+		err := line.withPlace(ctx, kindLock, nil, func(p *place) error {
+			err := q.awaitRoom(ctx, p, len(items))
+			if err == nil {
+				err = q.append(ctx, p.s, p, items, with)
+			}
+			if errors.Is(err, ErrEvicted) && p.mayBeOvertaken() {
+				p.s.askForPatience()
+				return errOvertaken
+			}
+			return err
+		})
+		if err != errOvertaken {
+			return err
+		}
+	}
+}
+
+// awaitRoom returns when the place is the first in the line and the queue has room for n
+// more items.
+func (q *Queue) awaitRoom(ctx context.Context, p *place, n int) error {
+	if !p.first {
+		brief, cancel := context.WithTimeout(ctx, min(2*grace+grace*time.Duration(p.lineCount)/16, maxPatience))
+		err := p.awaitTurn(brief)
+		tooLong := err != nil && brief.Err() != nil && ctx.Err() == nil
+		cancel()
+		if tooLong {
+			o := &overtaking{q: q, p: p}
+			err = o.await(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return q.waitForCapacity(ctx, p, n)
+}
+
+// overtaking is the wait of a producer that has lasted for a while.
+type overtaking struct {
+	q *Queue
+	p *place
+
+	// rivals has the nearest place of each session ahead, the nearest first, as far as they
+	// were looked at. nil: the line must be listed.
+	rivals []rival
+	// run has the places ahead, the nearest first. If there are more, it ends before the
+	// last rival.
+	run     []placeName
+	clear   bool      // there are no more: the last one is the first in line
+	refused bool      // the servers do not let this session delete them
+	changed bool      // there may be room that those ahead are about to use
+	since   time.Time // since when they leave room unused; zero: there is none
+}
+
+type rival struct {
+	placeName
+	watch *zkconn.Watch
+}
+
+// await returns when the place is the first.
+func (o *overtaking) await(ctx context.Context) error {
+	for !o.p.first {
+		gone := false
+		var err error
+		if o.rivals == nil {
+			err = o.look(ctx)
+		} else if gone, err = o.watch(ctx); err == nil && !gone {
+			err = o.wait(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if gone || !o.noteDepartures(ctx) {
+			o.rivals = nil
+		}
+	}
+	return nil
+}
+
+// look lists the places ahead.
+func (o *overtaking) look(ctx context.Context) error {
+	ms, err := o.p.line.list(ctx, o.p.s)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	if !slices.ContainsFunc(ms, func(m placeName) bool { return m.name == o.p.name }) {
+		return o.p.whyGone(ctx)
+	}
+	ahead := slices.DeleteFunc(ms, func(m placeName) bool { return m.compare(o.p.placeName) >= 0 })
+	slices.SortFunc(ahead, func(a, b placeName) int { return b.compare(a) })
+	o.rivals, o.run, o.clear, o.since = []rival{}, nil, true, time.Time{}
+	o.p.first = len(ahead) == 0
+	if !o.p.first {
+		o.p.tellQueued(ctx, len(ahead))
+	}
+	for _, m := range ahead {
+		m, _ := parsePlaceName(strings.Clone(m.name), o.p.line.kinds) // it is kept
+		if !slices.ContainsFunc(o.rivals, func(r rival) bool { return r.session() == m.session() }) {
+			o.rivals = append(o.rivals, rival{placeName: m})
+			// Another call of the own session, which is alive, overtakes those ahead of it.
+			if len(o.rivals) > maxOvertaken || m.session() == o.p.session() {
+				o.clear = false
+				break
+			}
+		}
+		o.run = append(o.run, m)
+	}
+	return nil
+}
+
+// watch watches the rivals and the own place. gone: a rival has left.
+func (o *overtaking) watch(ctx context.Context) (gone bool, err error) {
+	for i := range o.rivals {
+		if r := &o.rivals[i]; r.watch == nil {
+			r.watch = o.p.s.StartWatch(o.p.line.abs() + "/" + r.name)
+		}
+	}
+	if err := o.p.watchOwn(ctx); err != nil {
+		return false, err
+	}
+	for i := range o.rivals {
+		r := &o.rivals[i]
+		if r.watch, err = o.p.s.Await(ctx, r.watch); errors.Is(err, zk.ErrNoNode) {
+			return true, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// wait overtakes the rivals if they have left room unused for long enough. Otherwise it
+// waits until something has changed, or until they have.
+func (o *overtaking) wait(ctx context.Context) error {
+	switch {
+	case !o.clear || o.refused:
+		return o.sleep(ctx, nil)
+	case o.changed:
+		o.changed = false
+		return o.pause(ctx, grace)
+	}
+	log := o.p.s.queue(o.q.abs())
+	count, err := log.Count(ctx)
+	switch {
+	case errors.Is(err, queuelog.ErrStale), errors.Is(err, queuelog.ErrUnfinished):
+		return nil
+	case err != nil:
+		return err
+	case count+o.run[len(o.run)-1].items() > o.q.opts.MaxLen:
+		o.since, o.changed = time.Time{}, true
+		return o.sleep(ctx, log.CountChanged())
+	case o.since.IsZero():
+		o.since = time.Now()
+	}
+	patience := time.Duration(0)
+	for _, r := range o.rivals {
+		patience += r.patience()
+	}
+	if left := patience - time.Since(o.since); left > 0 {
+		return o.pause(ctx, left)
+	}
+	return o.overtake(ctx)
+}
+
+// sleep waits until a rival or the own place has changed, or other is closed.
+func (o *overtaking) sleep(ctx context.Context, other <-chan struct{}) error {
+	var watches []*zkconn.Watch
+	for _, r := range o.rivals {
+		watches = append(watches, r.watch)
+	}
+	return o.p.awaitAnyOr(ctx, watches, other)
+}
+
+// pause is sleep for a time.
+func (o *overtaking) pause(ctx context.Context, d time.Duration) error {
+	timer, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return o.sleep(ctx, timer.Done())
+}
+
+// noteDepartures notes that a rival has left with its put: so nobody stands ahead of it,
+// and those behind it get their time anew. It returns false if the line must be listed.
+func (o *overtaking) noteDepartures(ctx context.Context) bool {
+	for i, r := range o.rivals {
+		if r.watch == nil || !r.watch.HasFired() {
+			continue
+		}
+		conn, changed := r.watch.Changed()
+		own := o.p.own
+		if !changed || own.HasFired() || !own.ConfirmedOn(conn) || !r.watch.ConfirmedOn(conn) ||
+			!r.signals() || !o.p.s.EnforcesACLs(ctx, o.p.line.abs()) {
+			return false
+		}
+		if at := slices.Index(o.run, r.placeName); at >= 0 {
+			o.run = o.run[:at]
+		}
+		o.rivals, o.clear, o.since, o.changed = o.rivals[:i], true, time.Time{}, true
+		if i == 0 {
+			o.p.first, o.p.turnConn = true, conn
+		}
+		return true
+	}
+	return o.rivals != nil
+}
+
+// overtake deletes the places ahead. It fails if one of them has left: then its producer is
+// alive. The nearest goes first: so if that producer is alive, it sees that its own place was
+// deleted, and not that its turn has come.
+func (o *overtaking) overtake(ctx context.Context) error {
+	p := o.p
+	run := o.run[max(0, len(o.run)-maxOvertakenPlaces):]
+	var ops []any
+	for _, m := range run {
+		// To those behind, it leaves as with a put. Its own producer sees that it was
+		// deleted by no operator.
+		ops = append(ops, (&place{placeName: m, line: p.line, s: p.s, path: p.line.abs() + "/" + m.name}).exitOps(true).ops...)
+	}
+	_, _, err := p.s.Multi(ctx, ops...)
+	switch {
+	case err == nil:
+		p.line.c.hooks.log(slog.LevelWarn, "producers that left room unused were overtaken", "queue", o.q.path, "places", len(run))
+		if p.first = len(run) == len(o.run); p.first {
+			return nil
+		}
+	case errors.Is(err, zk.ErrNoNode), zkconn.Transient(err):
+	case ctx.Err() != nil, errors.Is(err, zkconn.ErrSessionOver):
+		return err
+	default:
+		o.refused = true
+	}
+	o.rivals = nil
+	return nil
+}
+
+// mayBeOvertaken reports whether a producer behind the place may have deleted it, which is
+// gone. An operator deletes a place without a change of its data before. Where no
+// connection has told of either, it may be both.
+func (p *place) mayBeOvertaken() bool {
+	if !p.signals() || p.own == nil || !p.own.HasFired() {
+		return true
+	}
+	conn, changed := p.own.Changed()
+	return changed || !p.own.ConfirmedOn(conn)
+}
+
+// The uuid of a place in the producers' line says what those behind it need to know: its
+// session, how many items it is for, and the level of the time that it asks for. The rest of
+// the uuid is random.
+
+// marked returns the uuid with that.
+func (s *session) marked(uuid string, items int) string {
+	h := fnv.New32a()
+	fmt.Fprint(h, s.ID())
+	return fmt.Sprintf("%08x-%04x-%c%x%s", h.Sum32(), min(items, math.MaxUint16), uuid[14], s.level.Load(), uuid[16:])
+}
+
+// session returns what tells the places of one session from those of others.
+func (m placeName) session() string {
+	if m.uuid == "" {
+		return m.name
+	}
+	return m.uuid[:8]
+}
+
+// items returns how many items the producer puts.
+func (m placeName) items() int { return int(m.bits(9, 13)) }
+
+// patience is for how long the producer may leave room unused.
+func (m placeName) patience() time.Duration { return patience(min(m.bits(15, 16), maxLevel)) }
+
+func (m placeName) bits(from, to int) int64 {
+	if m.uuid == "" {
+		return 0
+	}
+	n, _ := strconv.ParseInt(m.uuid[from:to], 16, 64)
+	return n
+}
+
+const maxLevel = 6 // 4 hours
+
+func patience(level int64) time.Duration { return grace << (3 * level) }
+
+// askForPatience is for a session of which a place was overtaken: others are faster. Its next
+// places ask for eight times as much, up to the session timeout or a little more.
+func (s *session) askForPatience() {
+	if level := s.level.Load(); level < maxLevel && patience(level) < s.Timeout() {
+		s.level.CompareAndSwap(level, level+1)
+	}
+}

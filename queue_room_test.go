@@ -1,0 +1,417 @@
+package zkrecipes
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Producers of a bounded queue that die, or are slow, at the head of their line.
+
+// bounded returns the queue with a bound for a new client.
+func (w *world) bounded(maxLen int) *Queue {
+	return NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxLen: maxLen})
+}
+
+// boundedWithLink is like bounded for a client whose process can be stopped.
+func (w *world) boundedWithLink(maxLen int) (*Queue, *harness.Link) {
+	link := harness.NewLink(w.srv)
+	return NewQueue(w.stranger(&Options{Dialer: link.Dial}), w.path, &QueueOptions{MaxLen: maxLen}), link
+}
+
+// putLater puts an item and returns once the call sleeps, or has returned.
+func (w *world) putLater(q *Queue, data string) *harness.Call[ItemID] {
+	a := putLater(w.t, q, data)
+	synctest.Wait()
+	return a
+}
+
+// fills fills the queue, and returns what takes and acks the oldest item.
+func (w *world) fills(n int) (ack func()) {
+	taker := w.queue(w.stranger(nil))
+	putOn(w.t, taker, names(n)...)
+	return func() { ackedOn(w.t, taker) }
+}
+
+// lengths notes the largest number of items that there ever were.
+type lengths struct {
+	mu       sync.Mutex
+	now, max int
+}
+
+func (l *lengths) option() zktest.Option {
+	return zktest.OnChange(func(ch zktest.Change) {
+		name := ch.Path[strings.LastIndex(ch.Path, "/")+1:]
+		if !strings.HasPrefix(ch.Path, "/line/s/") || len(name) != nameLength || strings.Count(ch.Path, "/") != 4 {
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		switch {
+		case ch.Created:
+			l.now++
+		case ch.Deleted:
+			l.now--
+		}
+		l.max = max(l.max, l.now)
+	})
+}
+
+// A process that is killed keeps its place at the head of the line until its session
+// expires. The others do not wait for that.
+func TestB97PutsGoOnAlthoughTheFirstProducerInLineIsDead(t *testing.T) {
+	for _, bound := range []int{1, 5} {
+		t.Run(fmt.Sprint(bound), func(t *testing.T) {
+			length := &lengths{}
+			inBubble(t, func(t *testing.T, w *world) {
+				ack := w.fills(bound)
+				dead, link := w.boundedWithLink(bound)
+				lost := w.putLater(dead, "dead")
+				live := w.bounded(bound)
+				put := w.putLater(live, "live")
+				time.Sleep(time.Second)
+				link.Stop()
+				began := time.Now()
+				ack()
+				put.Get()
+				t.Logf("the first put took %v", time.Since(began))
+				require.Less(t, time.Since(began), 3*grace)
+				for range 20 {
+					put := w.putLater(live, "live")
+					began := time.Now()
+					ack()
+					put.Get()
+					require.Zero(t, time.Since(began), "nobody waits for the dead one again")
+				}
+				require.True(t, lost.Waiting())
+				link.Resume() // it was not dead
+				for range bound {
+					ack()
+				}
+				lost.Get()
+				require.Equal(t, []string{"dead"}, drain(t, live))
+				require.Equal(t, bound, length.max)
+				require.Empty(t, w.srv.Children(w.path+"/room"))
+			}, length.option())
+		})
+	}
+}
+
+// The places of one process die together, however many they are and whoever stands between.
+func TestB97PutsGoOnAlthoughAProcessWithSeveralPutsIsDead(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		ack := w.fills(3)
+		dead, link := w.boundedWithLink(3)
+		live := w.bounded(3)
+		var puts []*harness.Call[ItemID]
+		for _, who := range "ddldddddlldl" {
+			if who == 'd' {
+				w.putLater(dead, "dead")
+			} else {
+				puts = append(puts, w.putLater(live, "live"))
+			}
+		}
+		time.Sleep(time.Second)
+		link.Stop()
+		for _, put := range puts {
+			began := time.Now()
+			ack()
+			put.Get()
+			require.Less(t, time.Since(began), 4*grace)
+		}
+		link.Lose()
+	})
+}
+
+func TestB97PutsGoOnAlthoughTwoProcessesAreDead(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		ack := w.fills(1)
+		for range 2 {
+			dead, link := w.boundedWithLink(1)
+			w.putLater(dead, "dead")
+			defer link.Stop()
+			time.AfterFunc(time.Second, link.Stop)
+		}
+		live := w.putLater(w.bounded(1), "live")
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		ack()
+		live.Get()
+		require.Less(t, time.Since(began), 4*grace)
+	})
+}
+
+// More are overtaken once one of their sessions has expired.
+func TestB97ThreeDeadProcessesHoldPutsUpForASessionTimeout(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		ack := w.fills(1)
+		for range 3 {
+			dead, link := w.boundedWithLink(1)
+			w.putLater(dead, "dead")
+			time.AfterFunc(time.Second, link.Stop)
+		}
+		live := w.putLater(w.bounded(1), "live")
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		ack()
+		live.Get()
+		require.Less(t, time.Since(began), defaultSessionTimeout+defaultSessionTimeout/4)
+	})
+}
+
+// The put of the first in line is under way for long, and its reply may be lost. It is
+// overtaken. Its item is put once, and there are never more than MaxLen.
+func TestB97APutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
+	const put = "multi(setData,check,create,setData,delete)"
+	for _, drops := range []bool{false, true} {
+		t.Run(fmt.Sprintf("drops=%v", drops), func(t *testing.T) {
+			length := &lengths{}
+			inBubble(t, func(t *testing.T, w *world) {
+				ack := w.fills(1)
+				slow, other := w.bounded(1), w.bounded(1)
+				first := w.putLater(slow, "first")
+				receipts := w.receiptsOf(slow.c)
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: put, Path: receipts, For: time.Second})
+				if drops {
+					w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: put, Path: receipts})
+				}
+				second := w.putLater(other, "second")
+				time.Sleep(time.Second)
+				ack()
+				second.Get()
+				require.True(t, first.Waiting())
+				time.Sleep(2 * time.Second)
+				require.True(t, first.Waiting())
+				require.Len(t, w.items(), 1)
+				ack()
+				first.Get()
+				require.Equal(t, []string{"first"}, drain(t, other))
+				require.Equal(t, 1, length.max)
+			}, length.option())
+		})
+	}
+}
+
+// The one that overtakes loses its connection or its session at that moment.
+func TestB97AProducerThatOvertakesOutlivesFaults(t *testing.T) {
+	for _, do := range []zktest.Action{zktest.Drop, zktest.Expire} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v, after=%v", do, after), func(t *testing.T) {
+				length := &lengths{}
+				inBubble(t, func(t *testing.T, w *world) {
+					ack := w.fills(1)
+					dead, link := w.boundedWithLink(1)
+					w.putLater(dead, "dead")
+					live := w.putLater(w.bounded(1), "live")
+					time.Sleep(time.Second)
+					link.Stop()
+					w.plan.Add(zktest.Fault{Do: do, After: after, Op: "multi(setData,delete)", Path: w.path + "/room/*"})
+					began := time.Now()
+					ack()
+					live.Get()
+					require.Less(t, time.Since(began), 3*time.Second)
+					require.Len(t, w.plan.Fired(), 1)
+					require.Len(t, w.items(), 1)
+					require.Equal(t, 1, length.max)
+				}, length.option())
+			})
+		}
+	}
+}
+
+// The servers refuse to delete the places ahead. The producer waits for its turn.
+func TestB97AProducerThatMayNotOvertakeWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		ack := w.fills(1)
+		dead, link := w.boundedWithLink(1)
+		w.putLater(dead, "dead")
+		live := w.putLater(w.bounded(1), "live")
+		time.Sleep(time.Second)
+		link.Stop()
+		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: -102, Op: "multi(setData,delete)", Path: w.path + "/room/*"})
+		ack()
+		time.Sleep(time.Second)
+		require.True(t, live.Waiting())
+		live.Get()
+	})
+}
+
+// A first in line that is alive puts before it is overtaken.
+func TestAProducerLeavesRoomToTheFirstForAGrace(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		ack := w.fills(1)
+		first, link := w.boundedWithLink(1)
+		a := w.putLater(first, "first")
+		b := w.putLater(w.bounded(1), "second")
+		time.Sleep(time.Second)
+		link.SetLatency(grace / 4)
+		ack()
+		a.Get()
+		require.True(t, b.Waiting())
+	})
+}
+
+// The queue is full, and others put whatever is taken. A producer far away is overtaken at
+// first, and then asks for more time.
+func TestB83ADistantProducerIsNotOvertakenForEver(t *testing.T) {
+	length := &lengths{}
+	inBubble(t, func(t *testing.T, w *world) {
+		const bound = 2
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		for range 3 {
+			q := w.bounded(bound)
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = q.Put(ctx, nil)
+				}
+			})
+		}
+		taker := w.queue(w.stranger(nil))
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if it, err := taker.Take(ctx); err == nil {
+					time.Sleep(20 * time.Millisecond)
+					ackOn(t, it)
+				}
+			}
+		})
+		time.Sleep(time.Second)
+		distant := w.distant(roundTrip, 100)
+		distant.opts.MaxLen = bound
+		for i := range 10 {
+			began := time.Now()
+			putOn(t, distant, "x")
+			t.Logf("put %d took %d round trips", i, time.Since(began)/roundTrip)
+			require.Less(t, time.Since(began), 60*roundTrip)
+		}
+		require.Equal(t, bound, length.max)
+	}, length.option())
+}
+
+// An operator deletes the place of a producer that has waited for long.
+func TestB22AProducerThatMightOvertakeIsEvicted(t *testing.T) {
+	for i := range 4 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				w.fills(1)
+				var puts []*harness.Call[ItemID]
+				for range 4 {
+					puts = append(puts, w.putLater(w.bounded(1), "x"))
+				}
+				time.Sleep(time.Minute)
+				places := placeNames(w.srv.Children(w.path+"/room"), lockKinds)
+				require.Len(t, places, 4)
+				for _, m := range places {
+					if m.number == int32(i) {
+						require.NoError(t, w.bare().Delete(w.path+"/room/"+m.name, -1))
+					}
+				}
+				_, err := puts[i].Wait()
+				require.ErrorIs(t, err, ErrEvicted)
+			})
+		})
+	}
+}
+
+// However long producers wait, they send nothing until an item is taken or acked. If the
+// first uses the room, the others do not count.
+func TestProducersThatWaitForLongSendNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		cr := &crowd{w: w}
+		taker := w.queue(cr.client())
+		putOn(t, taker, "full")
+		var puts []*harness.Call[ItemID]
+		for range 10 {
+			puts = append(puts, w.putLater(NewQueue(cr.client(), w.path, &QueueOptions{MaxLen: 1}), "x"))
+		}
+		time.Sleep(time.Minute)
+		require.Zero(t, cr.woken(func() { time.Sleep(time.Hour) }))
+		it := takeOn(t, taker)
+		time.Sleep(time.Minute)
+		woken := cr.woken(func() { ackOn(t, it) })
+		require.False(t, puts[0].Waiting())
+		require.Equal(t, 3, woken, "the consumer, the first producer, and the next")
+	})
+}
+
+// A batch needs more room than there is. Those behind it leave it its turn, though there is
+// room for them.
+func TestABatchThatWaitsForRoomIsNotOvertaken(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		ack := w.fills(4)
+		batch := w.bounded(4)
+		all := harness.Go(t, func(ctx context.Context) ([]ItemID, error) { return batch.PutAll(ctx, make([][]byte, 3)...) })
+		synctest.Wait()
+		one := w.putLater(w.bounded(4), "one")
+		time.Sleep(time.Second)
+		ack()
+		ack()
+		time.Sleep(time.Minute)
+		require.True(t, all.Waiting())
+		require.True(t, one.Waiting())
+		ack()
+		all.Get()
+		require.True(t, one.Waiting())
+		ack()
+		one.Get()
+	})
+}
+
+// A batch of a dead process is overtaken once it could have been put.
+func TestB97ADeadBatchIsOvertakenWhenThereIsRoomForIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		ack := w.fills(4)
+		dead, link := w.boundedWithLink(4)
+		harness.Go(t, func(ctx context.Context) ([]ItemID, error) { return dead.PutAll(ctx, make([][]byte, 3)...) })
+		synctest.Wait()
+		one := w.putLater(w.bounded(4), "one")
+		time.Sleep(time.Second)
+		link.Stop()
+		for range 3 {
+			require.True(t, one.Waiting())
+			ack()
+		}
+		began := time.Now()
+		one.Get()
+		require.Less(t, time.Since(began), 3*grace)
+	})
+}
+
+func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		s, other := live(t, w.stranger(nil)), live(t, w.stranger(nil))
+		name := func(s *session, items int) placeName {
+			m, ok := parsePlaceName("_c_"+s.marked(newUUID(true), items)+"-lock-0000000001", lockKinds)
+			require.True(t, ok)
+			require.True(t, m.ours())
+			require.True(t, isUUID(m.uuid))
+			return m
+		}
+		m := name(s, 3)
+		require.Equal(t, 3, m.items())
+		require.Equal(t, grace, m.patience())
+		require.Equal(t, m.session(), name(s, 1).session())
+		require.NotEqual(t, m.uuid, name(s, 3).uuid)
+		require.NotEqual(t, m.session(), name(other, 3).session())
+		require.Equal(t, math.MaxUint16, name(s, 1_000_000).items())
+		for range 100 {
+			s.askForPatience()
+		}
+		require.Equal(t, 512*grace, name(s, 1).patience(), "it is above the session timeout")
+		foreign, _ := parsePlaceName("lock-0000000001", lockKinds)
+		require.Equal(t, []any{"lock-0000000001", 0, grace}, []any{foreign.session(), foreign.items(), foreign.patience()})
+	})
+}

@@ -81,17 +81,6 @@ func (c *Client) noteWaits(path string, n int) {
 	}
 }
 
-// withoutLeavers returns the session, or nil if members of the Client's earlier rounds are
-// still to leave that path: what is seen before is of no use.
-func (c *Client) withoutLeavers(path string) *session {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.leavers[path]) > 0 {
-		return nil
-	}
-	return c.current
-}
-
 // leaveNow makes the members of the Client's earlier rounds leave that path. It returns
 // when their leaves were given to the connection. Mostly a server carries them out before
 // a join that follows, which saves the join a refusal.

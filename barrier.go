@@ -93,10 +93,8 @@ func (b *Barrier) Path() string { return b.self().path() }
 // own znode and the round's ready, with one request each. A Barrier reads n every half a
 // minute.
 //
-// A member leaves in the background: while connected, at most a tenth of a second after
-// Wait returns, and at once if the Client waits at the barrier again or is closed. Close
-// the Client before the process exits. Otherwise the next round begins when the session
-// expires.
+// A member leaves in the background when Wait returns. Close the Client before the process
+// exits. Otherwise the next round may begin only when the session expires.
 func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	r := b.self()
 	if err := b.check(ctx); err != nil {
@@ -143,17 +141,10 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 	if err := c.awaitAbandoned(ctx, b.line.path); err != nil {
 		return 0, err
 	}
-	c.noteWaits(b.line.path, 1)
-	if err := c.leaveNow(ctx, b.line.path); err != nil {
-		c.noteWaits(b.line.path, -1)
-		return 0, err
-	}
 	m := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}
 	c.tasks.Start(func() {
+		defer c.endAbandoned(b.line.path, m.end)
 		m.index, m.err = m.run()
-		c.noteWaits(b.line.path, -1)
-		c.endAbandoned(b.line.path, m.end)
-		m.lingerAndLeave()
 	})
 	select {
 	case <-m.end:

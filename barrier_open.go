@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -44,17 +43,17 @@ func (a *participant) open(p *place) ([]byte, error) {
 		if len(ms) < a.n {
 			return nil, nil
 		}
+		ms = ms[:a.n]
 		notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
-		ready := &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms[:a.n]), Version: 0}
-		signal, left, err := a.signalOpening(s, ms[:a.n], signaled)
+		ready := &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms), Version: 0}
+		signal, left, err := a.signalOpening(s, ms, signaled)
 		if err != nil {
 			return nil, err
 		}
-		asked := time.Now()
-		_, failed, err := s.Multi(s.Lifetime(), slices.Concat([]any{notOpen}, signal, []any{ready}, a.checks(ms[:a.n], version))...)
+		_, failed, err := s.Multi(s.Lifetime(), slices.Concat([]any{notOpen}, signal, []any{ready}, a.checks(ms, version))...)
 		switch {
 		case err == nil:
-			a.took, a.left = time.Since(asked), left
+			a.left = left
 			return ready.Data, nil
 		case failed == any(notOpen) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
 			return nil, nil // another member has opened it

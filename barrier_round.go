@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -27,9 +26,7 @@ type participant struct {
 	ctx     context.Context // ends when the caller leaves
 	exposed atomic.Bool     // there is a member, or may be
 	end     chan struct{}   // closed when it has ended
-	leaver  *leaver         // of the round that was opened with it
 	began   *session        // in which it has sent the creation of a round that it has not joined; nil: none
-	took    time.Duration   // from the last request that it waited for to the reply
 	long    bool            // it has waited for a while
 	left    signalState     // in which the opening has probably left the signal
 	index   int

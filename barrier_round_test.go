@@ -195,3 +195,51 @@ func TestB36MemberThatCannotBeReadIsUncertain(t *testing.T) {
 		require.Empty(t, w.present())
 	})
 }
+
+// A member's next join is sent behind its leave: else it would be refused, and watch its own
+// znode of the round before.
+func TestA22MemberThatComesBackAtOnceDoesNotWaitForItself(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		first := waitLater(t, w.inRound(2))
+		synctest.Wait()
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, Path: roundOf2 + "/" + w.present()[0].name, For: time.Hour})
+		b := w.inRound(2)
+		var again *harness.Call[int]
+		requests := w.requests(func() {
+			again = harness.Go(t, func(ctx context.Context) (int, error) {
+				if _, err := b.Wait(ctx); err != nil {
+					return -1, err
+				}
+				return b.Wait(ctx)
+			})
+			require.Zero(t, indexOf(t, first))
+			synctest.Wait()
+		})
+		require.True(t, again.Waiting())
+		require.Equal(t, 1+2, requests[opJoinRound], "refused, and refused behind its watch")
+	})
+}
+
+// Members that leave after Wait has returned do so before Close returns.
+func TestB35MembersHaveLeftWhenTheirClientIsClosed(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: 100 * time.Millisecond, Times: 2})
+		indexes(t, waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(c)))
+		require.NoError(t, c.Close())
+		require.Empty(t, w.srv.Children("/b"), "the last one has deleted the round, too")
+	})
+}
+
+// The last member to leave deletes the round, even if its connection breaks just then.
+func TestTheLastMemberDeletesTheRoundAlthoughItsConnectionBreaks(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, w *world) {
+			w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: opDeleteRound, After: after})
+			indexes(t, waitLater(t, NewBarrier(w.stranger(nil), "/b", 1)))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.Empty(t, w.srv.Children("/b"))
+		})
+	}
+}

@@ -39,9 +39,7 @@ func (a *participant) await(p *place) (int, error) {
 // awaitOpening waits until the round is opened, and returns the member's index, or
 // errPending if it was woken by something else.
 func (a *participant) awaitOpening(p *place, late <-chan time.Time) (int, error) {
-	asked := time.Now()
 	w, err := a.watchSignal(p)
-	a.took = time.Since(asked)
 	if err == nil && w == nil {
 		a.left = noSignal
 		if w, err = a.watchReady(p.s); err == nil {

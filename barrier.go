@@ -39,7 +39,6 @@ type Barrier struct {
 	line  *line // the path
 	round *line // the generation: one znode, created anew for each round
 	n     int
-	size  func() int // openingSize, computed once
 
 	mu          sync.Mutex
 	sizeChecked time.Time // when the path's data was last read and was n
@@ -50,13 +49,11 @@ type Barrier struct {
 // invalid path, an n below 1, and an n for which a transaction has no room are
 // reported on first use.
 func NewBarrier(c *Client, path string, n int) *Barrier {
-	b := &Barrier{
+	return &Barrier{
 		line:  &line{c: c, path: path, recipe: "barrier"},
 		round: &line{c: c, path: path + "/round", recipe: "round", kinds: []kind{memberKindOf(n), kindMember}},
 		n:     n,
 	}
-	b.size = sync.OnceValue(b.openingSize)
-	return b
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
@@ -89,20 +86,15 @@ func (b *Barrier) Path() string { return b.self().path() }
 //
 // A member costs two requests and one commit, and one of each to leave. It wakes once, by
 // an event that says that the round is open. It reads once more then if a member has left
-// before, or if its connection was lost. If n is 2 to 32, a member reads n and lists the
-// members before it joins, with one request each, in one round trip. The last to arrive
-// opens the round for all by the commit with which it joins. If n is more, if a member has
-// left, if others come meanwhile, or if members of the round before are still leaving, the
-// last to arrive does the same behind its join, and opens the round with one request and one
+// before, or if its connection was lost. The last to arrive reads n and lists the members,
+// with one request each, in one round trip, and opens the round with one request and one
 // commit more. The first member of a round costs one commit more, or two if members of the
 // round before are still leaving. A member that waits for long reads n once, and watches its
 // own znode and the round's ready, with one request each. A Barrier reads n every half a
 // minute.
 //
-// A member leaves in the background: while connected, at most a tenth of a second after
-// Wait returns, and at once if the Client waits at the barrier again or is closed. Close
-// the Client before the process exits. Otherwise the next round begins when the session
-// expires.
+// A member leaves in the background when Wait returns. Close the Client before the process
+// exits. Otherwise the next round may begin only when the session expires.
 func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	r := b.self()
 	if err := b.check(ctx); err != nil {
@@ -139,30 +131,20 @@ func (b *Barrier) check(ctx context.Context) error {
 	if err := b.self().check(ctx); err != nil {
 		return err
 	}
-	return checkMembers("barrier", b.n, b.size())
+	return checkMembers("barrier", b.n, b.openingSize())
 }
 
 func (b *Barrier) wait(ctx context.Context) (int, error) {
-	c, m := b.line.c, &participant{Barrier: b, end: make(chan struct{})}
-	if s := c.withoutLeavers(b.line.path); s != nil && ctx.Err() == nil && b.knowsSize() {
-		m.look = m.startLook(s) // before anything else, which takes a moment
-	}
+	c := b.line.c
 	ctx, done := c.bindWait(ctx)
 	defer done()
-	m.ctx = ctx
 	if err := c.awaitAbandoned(ctx, b.line.path); err != nil {
 		return 0, err
 	}
-	c.noteWaits(b.line.path, 1)
-	if err := c.leaveNow(ctx, b.line.path); err != nil {
-		c.noteWaits(b.line.path, -1)
-		return 0, err
-	}
+	m := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}
 	c.tasks.Start(func() {
+		defer c.endAbandoned(b.line.path, m.end)
 		m.index, m.err = m.run()
-		c.noteWaits(b.line.path, -1)
-		c.endAbandoned(b.line.path, m.end)
-		m.lingerAndLeave()
 	})
 	select {
 	case <-m.end:

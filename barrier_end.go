@@ -17,17 +17,12 @@ import (
 func (a *participant) finish(p *place, index int, why error) (int, error) {
 	switch {
 	case why == nil:
-		a.noteLeaver(p)
+		a.leave(p)
 		return index, nil
 	case why == errExcluded:
 		a.exposed.Store(false)
-		left := make(chan struct{})
-		a.line.c.tasks.Start(func() {
-			a.leave(p, nil)
-			close(left)
-		})
 		select {
-		case <-left:
+		case <-a.leave(p):
 		case <-a.ctx.Done():
 		}
 		return 0, why
@@ -51,6 +46,32 @@ func (a *participant) finish(p *place, index int, why error) (int, error) {
 		}
 	}
 	return a.withdraw(p, why)
+}
+
+// leave deletes the member in the background, and closes the channel then. The one that sees
+// that it was the last deletes the round. While connected, it sends the request before it
+// returns: behind the Client's next join, that would find itself in the round and wait for it.
+func (a *participant) leave(p *place) <-chan struct{} {
+	round := &zk.SetDataRequest{Path: a.round.abs(), Data: []byte{}, Version: -1}
+	t, err := p.s.Start(&zk.DeleteRequest{Path: p.path, Version: -1}, round)
+	signal, gone := a.left, make(chan struct{})
+	a.line.c.tasks.Start(func() {
+		defer close(gone)
+		last := false
+		if err == nil {
+			var rs zkconn.Results
+			if rs, _, err = t.Wait(p.s.Lifetime()); err == nil {
+				last = rs.Stat(round).NumChildren == 1 // ready
+			}
+		}
+		if err != nil { // then it is not known whether it was the last
+			p.leave(false)
+		}
+		if err != nil || last {
+			_ = a.deleteRound(p.s.Lifetime(), p.s, 1, signal) // else the next to come does it
+		}
+	})
+	return gone
 }
 
 // withdraw deletes a member that no longer waits, for that reason, unless the round is
@@ -97,7 +118,7 @@ func (a *participant) outcomeOfOpenRound(p *place, why error) (int, error) {
 	if err == nil {
 		index, err = a.judge(p, data, stat)
 	}
-	a.line.c.tasks.Start(func() { a.leave(p, nil) })
+	a.leave(p)
 	switch {
 	case err == nil:
 		return index, nil

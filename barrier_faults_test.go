@@ -1,7 +1,6 @@
 package zkrecipes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,7 +178,6 @@ func TestB32CancelRacingTheOpeningInEitherOrder(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			a := waitLater(t, barrierOf2(w.stranger(nil)))
 			synctest.Wait()
-			w.failRolls(1, 0)
 			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opOpenRound, For: time.Second})
 			partner := waitLater(t, barrierOf2(w.stranger(nil)))
 			synctest.Wait()
@@ -220,9 +218,7 @@ func TestB32CancelRacingTheOpeningInEitherOrder(t *testing.T) {
 }
 
 func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
-	for name, op := range map[string]string{"first": "", "last, which opens the round": opJoinRound, "last, which opens the round by it": opLastJoin} {
-		first := op == ""
-		op = cmp.Or(op, opJoinRound)
+	for name, first := range map[string]bool{"first": true, "last, which opens the round": false} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				b, other := barrierOf2(w.stranger(nil)), barrierOf2(w.stranger(nil))
@@ -235,14 +231,12 @@ func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 				joins := 1
 				if first {
 					joins = 2 // the first attempt finds no round
-				} else if op == opJoinRound {
-					w.failRolls(1, 0)
 				}
-				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: op, Skip: joins - 1},
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoinRound, Skip: joins - 1},
 					zktest.Fault{Do: zktest.Drop, Op: "sync", Times: 2})
 				var a *harness.Call[int]
 				requests := w.requests(func() { a = waitLater(t, b); time.Sleep(time.Second) })
-				require.Equal(t, joins, requests[op], "the join is found, not repeated")
+				require.Equal(t, joins, requests[opJoinRound], "the join is found, not repeated")
 				if first {
 					require.Len(t, w.present(), 1)
 					partner = waitLater(t, other)
@@ -261,7 +255,6 @@ func TestB03SearchForALostJoinOfABarrierSyncsFirst(t *testing.T) {
 		a := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
 		b := barrierOf2(w.stranger(nil))
-		w.failRolls(1, 0)
 		w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoinRound})
 		requests := w.requests(func() { indexes(t, a, waitLater(t, b)) })
 		require.Equal(t, 1, requests[opJoinRound])
@@ -271,25 +264,20 @@ func TestB03SearchForALostJoinOfABarrierSyncsFirst(t *testing.T) {
 func TestB45OpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
 	for name, after := range map[string]bool{"applied": true, "not applied": false} {
 		for _, do := range []zktest.Action{zktest.Drop, zktest.Answer} {
-			for _, op := range []string{opOpenRound, opLastJoin} {
-				t.Run(name+" "+string(do)+" "+op, func(t *testing.T) {
-					o := &observer{dir: roundOf2}
-					inBubble(t, func(t *testing.T, w *world) {
-						a := waitLater(t, barrierOf2(w.stranger(nil)))
-						synctest.Wait()
-						if op == opOpenRound {
-							w.failRolls(1, 0)
-						}
-						fault := zktest.Fault{Do: do, After: after, Op: op, Times: 2}
-						if do == zktest.Answer {
-							fault.Code = jute.ErrConnectionLoss
-						}
-						w.plan.Add(fault)
-						indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
-						require.Equal(t, []int{2}, o.openings(), "opened once")
-					}, o.option())
-				})
-			}
+			t.Run(name+" "+string(do), func(t *testing.T) {
+				o := &observer{dir: roundOf2}
+				inBubble(t, func(t *testing.T, w *world) {
+					a := waitLater(t, barrierOf2(w.stranger(nil)))
+					synctest.Wait()
+					fault := zktest.Fault{Do: do, After: after, Op: opOpenRound, Times: 2}
+					if do == zktest.Answer {
+						fault.Code = jute.ErrConnectionLoss
+					}
+					w.plan.Add(fault)
+					indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
+					require.Equal(t, []int{2}, o.openings(), "opened once")
+				}, o.option())
+			})
 		}
 	}
 }

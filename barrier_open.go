@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -44,24 +43,24 @@ func (a *participant) open(p *place) ([]byte, error) {
 		if len(ms) < a.n {
 			return nil, nil
 		}
-		o := a.newOpening(s)
-		o.admit(ms[:a.n])
-		o.path.Version = version
-		if !signaled {
-			if err := o.deleteSignals(s); err != nil {
-				return nil, err
-			}
+		ms = ms[:a.n]
+		notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
+		ready := &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms), Version: 0}
+		signal, left, err := a.signalOpening(s, ms, signaled)
+		if err != nil {
+			return nil, err
 		}
-		_, failed, err := s.Multi(s.Lifetime(), append([]any{o.notOpen}, o.ops()...)...)
+		_, failed, err := s.Multi(s.Lifetime(), slices.Concat([]any{notOpen}, signal, []any{ready}, a.checks(ms, version))...)
 		switch {
 		case err == nil:
-			return a.opened(o), nil
-		case failed == any(o.notOpen) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
+			a.left = left
+			return ready.Data, nil
+		case failed == any(notOpen) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
 			return nil, nil // another member has opened it
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNotEmpty):
 			// A member has left or the path was written since, or the server lags, or the
 			// signal is not as expected.
-			signaled = signaled && !slices.Contains(o.signal, failed)
+			signaled = signaled && !slices.Contains(signal, failed)
 			if err := s.Sync(s.Lifetime(), a.round.abs()); err != nil {
 				return nil, err
 			}
@@ -72,62 +71,23 @@ func (a *participant) open(p *place) ([]byte, error) {
 	return nil, nil
 }
 
-// opening is the transaction that opens a round.
-type opening struct {
-	*participant
-	notOpen *zk.CheckVersionRequest
-	signal  []any       // what it does to wake the others
-	left    signalState // in which it leaves the signal
-	ready   *zk.SetDataRequest
-	path    *zk.CheckVersionRequest // of the version in which it holds n
-	members []any                   // checks that they exist
-	begun   time.Time
-}
-
-// newOpening returns an opening that admits nobody yet. The caller sets the path's version.
-func (a *participant) newOpening(s *session) *opening {
-	return &opening{
-		participant: a,
-		notOpen:     &zk.CheckVersionRequest{Path: a.ready(), Version: 0},
-		signal:      []any{a.raise(a.childACL(s))},
-		left:        signalRaised,
-		ready:       &zk.SetDataRequest{Path: a.ready(), Version: 0},
-		path:        &zk.CheckVersionRequest{Path: a.line.abs()},
+// signalOpening returns what the transaction that opens the round with those members does
+// to wake the others, and in which state it leaves the signal. It comes before ready is
+// written, so that its event is the first to come to a member that watches both. Those who
+// wait for another n must be woken, too. They watch ready, unless the round was created
+// for their n and not for this one: then all signals are deleted.
+func (a *participant) signalOpening(s *session, ms []placeName, signaled bool) (ops []any, left signalState, err error) {
+	switch {
+	case !signaled:
+		ops, _, err = a.deleteSignals(s.Lifetime(), s)
+		if errors.Is(err, zk.ErrNoNode) { // so has ready, and the transaction will tell
+			err = nil
+		}
+		return ops, noSignal, err
+	case allThere(ms):
+		return []any{a.raise(a.childACL(s))}, signalRaised, nil
 	}
-}
-
-// admit makes it open the round with those members, n in order.
-func (o *opening) admit(ms []placeName) {
-	o.begun = time.Now()
-	o.ready.Data = ranges(ms)
-	o.members = o.checks(ms)
-	if !allThere(ms) {
-		o.signal, o.left = o.deleteSignal(signalDown), noSignal
-	}
-}
-
-// deleteSignals makes it wake the others by the deletion of all signals there are, where
-// the signal is not as expected. Those who wait for another n must be woken, too. They
-// watch ready, unless the round was created for their n and not for this one.
-func (o *opening) deleteSignals(s *session) (err error) {
-	o.left = noSignal
-	o.signal, _, err = o.participant.deleteSignals(s.Lifetime(), s)
-	if errors.Is(err, zk.ErrNoNode) { // so has ready, and the transaction will tell
-		err = nil
-	}
-	return err
-}
-
-// ops returns the operations behind notOpen. The signal comes before ready is written, so
-// that its event is the first to come to a member that watches both.
-func (o *opening) ops() []any {
-	return slices.Concat(o.signal, []any{o.ready, o.path}, o.members)
-}
-
-// opened notes that an opening was carried out, and returns what it wrote into ready.
-func (a *participant) opened(o *opening) []byte {
-	a.took, a.left = time.Since(o.begun), o.left
-	return o.ready.Data
+	return a.deleteSignal(signalDown), noSignal, nil
 }
 
 // agreeOn returns the version in which the path holds n, by a read that was sent before.
@@ -148,13 +108,13 @@ func (a *participant) agreeOn(s *session, reading *zkconn.Reading) (version int3
 	return a.agree(s.Lifetime(), s, data, stat)
 }
 
-// checks returns checks that those members exist.
-func (b *Barrier) checks(ms []placeName) []any {
+// checks returns what must still be so when the round is opened with those members: that
+// they exist, and that the path has that version.
+func (b *Barrier) checks(ms []placeName, version int32) []any {
 	round := b.round.abs() + "/"
-	checks, ops := make([]zk.CheckVersionRequest, len(ms)), make([]any, len(ms))
-	for i, m := range ms {
-		checks[i] = zk.CheckVersionRequest{Path: round + m.name, Version: -1}
-		ops[i] = &checks[i]
+	ops := []any{&zk.CheckVersionRequest{Path: b.line.abs(), Version: version}}
+	for _, m := range ms {
+		ops = append(ops, &zk.CheckVersionRequest{Path: round + m.name, Version: -1})
 	}
 	return ops
 }

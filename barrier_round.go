@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -25,13 +24,9 @@ import (
 type participant struct {
 	*Barrier
 	ctx     context.Context // ends when the caller leaves
-	look    *look           // that was started before run; nil: none
 	exposed atomic.Bool     // there is a member, or may be
-	opening *opening        // by the transaction with which it has joined; nil: none
 	end     chan struct{}   // closed when it has ended
-	leaver  *leaver         // of the round that was opened with it
 	began   *session        // in which it has sent the creation of a round that it has not joined; nil: none
-	took    time.Duration   // from the last request that it waited for to the reply
 	long    bool            // it has waited for a while
 	left    signalState     // in which the opening has probably left the signal
 	index   int
@@ -85,24 +80,10 @@ func (a *participant) join(s *session) (*place, error) {
 	if err := a.checkSize(a.ctx, s); err != nil {
 		return nil, err
 	}
-	l := a.look
-	if l == nil || l.s != s {
-		l = a.startLook(s)
-	}
-	a.look = nil // what is seen is for the first attempt
-	member := a.member(s)
-	opening, err := a.callRoll(l, member)
-	if err != nil {
-		return nil, err
-	}
 	var last *zkconn.Watch // on the last member of an open round
 	exists := false        // a server has said that a round exists
 	for tries := 0; tries < zkconn.MaxTries; {
-		if member == nil {
-			member = a.member(s)
-		}
-		p, refusal, err := a.sendJoin(s, member, opening)
-		member, opening = nil, nil // of a round that this is too late for, or that has gone
+		p, refusal, err := a.sendJoin(s)
 		switch {
 		case p != nil:
 			return p, nil
@@ -136,38 +117,28 @@ const (
 	openedUp // the members may write the round now
 )
 
-// member returns the entry of one join. Each attempt needs one of its own.
-func (a *participant) member(s *session) *entry {
-	member := a.round.entry(s, memberKindOf(a.n), lineState{version: -1})
-	member.create.Acl, member.mark.Data = a.childACL(s), []byte{}
-	return member
-}
-
 // sendJoin sends one join: a transaction that checks that the round is not open, creates
 // the member, and writes the round, whose Stat counts the members. No place and no error:
-// there is none, and it can be tried again. With an opening, the transaction opens the round.
-func (a *participant) sendJoin(s *session, member *entry, opening *opening) (*place, joinRefusal, error) {
+// there is none, and it can be tried again.
+func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
 	if err := s.CheckIDs(a.ctx, s.ACL()); err != nil {
 		return nil, notRefused, err
 	}
 	if err := s.Ready(a.ctx); err != nil {
 		return nil, notRefused, err
 	}
-	notOpen, mark := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}, member.mark
+	notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
+	member := a.round.entry(s, memberKindOf(a.n), lineState{version: -1})
+	member.create.Acl, member.mark.Data = a.childACL(s), []byte{}
 	a.exposed.Store(true) // before it is sent
-	ops := append([]any{notOpen}, member.ops()...)
-	if opening != nil {
-		member.served = true
-		ops = append(ops, opening.ops()...)
-	}
-	t, err := s.Start(ops...)
+	t, err := s.Start(append([]any{notOpen}, member.ops()...)...)
 	var failed any
 	if err == nil {
 		var p *place
 		p, failed, err = a.round.joinOutcome(s.Lifetime(), s, t, member)
 		switch {
 		case p != nil: // by the reply, or found
-			a.opening, a.began = opening, nil
+			a.began = nil
 			return p, notRefused, nil
 		case errors.Is(err, zkconn.ErrSessionOver): // others may have counted it
 			return nil, notRefused, fmt.Errorf("%w: %w", ErrUncertain, a.line.c.expired())
@@ -181,12 +152,10 @@ func (a *participant) sendJoin(s *session, member *entry, opening *opening) (*pl
 		return nil, roundIsOpen, nil
 	case failed == any(notOpen) && errors.Is(err, zk.ErrNoNode):
 		return nil, noRound, nil
-	case failed == any(mark) && errors.Is(err, zk.ErrNoAuth):
+	case failed == any(member.mark) && errors.Is(err, zk.ErrNoAuth):
 		if opened, openErr := a.openUpRound(s); opened || openErr != nil {
 			return nil, openedUp, openErr
 		}
-	case opening != nil && (failed != nil || errors.Is(err, ErrTooLarge)): // the look was stale, or a join by itself is refused, too
-		err = nil
 	}
 	return nil, notRefused, err
 }

@@ -1,7 +1,9 @@
 package zkrecipes
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -64,7 +68,6 @@ func TestB45RoundOpensForTheOthersWhenAMemberDiesDuringTheOpening(t *testing.T) 
 		a, b, c := w.stranger(nil), w.stranger(nil), w.stranger(nil)
 		waitLater(t, NewBarrier(a, "/b", 2))
 		synctest.Wait()
-		w.failRolls(1, 0)
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opOpenRound, For: time.Second, Times: 2})
 		second := waitLater(t, NewBarrier(b, "/b", 2))
 		synctest.Wait()
@@ -117,6 +120,126 @@ func TestB102OnlyMemberThatIsGoneLeavesNothing(t *testing.T) {
 				time.Sleep(time.Minute)
 				require.Empty(t, w.srv.Children("/b"))
 			})
+		})
+	}
+}
+
+// Others come or go between the last member's listing and its opening, which is refused then.
+// The round is opened with three members that are there.
+func TestB45RoundOpensForThoseThatAreThereIfOthersCameOrWent(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, w *world, as []*harness.Call[int]) (there []*harness.Call[int]){
+		"one has left": func(t *testing.T, w *world, as []*harness.Call[int]) []*harness.Call[int] {
+			as[1].Cancel(nil)
+			_, err := as[1].Wait()
+			require.ErrorIs(t, err, context.Canceled)
+			return []*harness.Call[int]{as[0], waitLater(t, w.inRound(3))}
+		},
+		"one was deleted": func(t *testing.T, w *world, as []*harness.Call[int]) []*harness.Call[int] {
+			require.NoError(t, w.bare().Delete(roundOf2+"/"+slices.MinFunc(w.present(), placeName.compare).name, -1))
+			return []*harness.Call[int]{as[1], waitLater(t, w.inRound(3))}
+		},
+		"one has left and another has come": func(t *testing.T, w *world, as []*harness.Call[int]) []*harness.Call[int] {
+			as[0].Cancel(nil)
+			_, err := as[0].Wait()
+			require.ErrorIs(t, err, context.Canceled)
+			b := waitLater(t, w.inRound(3))
+			synctest.Wait()
+			return []*harness.Call[int]{as[1], b}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &observer{dir: roundOf2}
+			inBubble(t, func(t *testing.T, w *world) {
+				var as []*harness.Call[int]
+				for range 2 {
+					as = append(as, waitLater(t, w.inRound(3)))
+					synctest.Wait()
+				}
+				const opening = "multi(check,create,setData,check,check,check,check)"
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opening, For: time.Second})
+				requests := w.requests(func() {
+					last := waitLater(t, w.inRound(3))
+					synctest.Wait()
+					indexes(t, append(change(t, w, as), last)...)
+				})
+				require.Equal(t, 1, requests[opening], "which was refused")
+				require.Equal(t, []int{3}, o.openings())
+			}, o.option())
+		})
+	}
+}
+
+// A Wait whose context has ended sends nothing.
+func TestB32WaitOfAnEndedContextSendsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		b := used(t, w.stranger(nil), 2)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Empty(t, w.requests(func() {
+			_, err := b.Wait(ctx)
+			require.ErrorIs(t, err, context.Canceled)
+		}))
+	})
+}
+
+// Others may have counted a member that is deleted because it cannot be read.
+func TestB36MemberThatCannotBeReadIsUncertain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: opJoinRound, Skip: 1}, // there is no round yet
+			zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "getData", Path: roundOf2 + "/_c_*"})
+		_, err := w.inRound(2).Wait(t.Context())
+		require.ErrorIs(t, err, ErrUncertain)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		synctest.Wait()
+		require.Empty(t, w.present())
+	})
+}
+
+// A member's next join is sent behind its leave: else it would be refused, and watch its own
+// znode of the round before.
+func TestA22MemberThatComesBackAtOnceDoesNotWaitForItself(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		first := waitLater(t, w.inRound(2))
+		synctest.Wait()
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, Path: roundOf2 + "/" + w.present()[0].name, For: time.Hour})
+		b := w.inRound(2)
+		var again *harness.Call[int]
+		requests := w.requests(func() {
+			again = harness.Go(t, func(ctx context.Context) (int, error) {
+				if _, err := b.Wait(ctx); err != nil {
+					return -1, err
+				}
+				return b.Wait(ctx)
+			})
+			require.Zero(t, indexOf(t, first))
+			synctest.Wait()
+		})
+		require.True(t, again.Waiting())
+		require.Equal(t, 1+2, requests[opJoinRound], "refused, and refused behind its watch")
+	})
+}
+
+// Members that leave after Wait has returned do so before Close returns.
+func TestB35MembersHaveLeftWhenTheirClientIsClosed(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.stranger(nil)
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: 100 * time.Millisecond, Times: 2})
+		indexes(t, waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(c)))
+		require.NoError(t, c.Close())
+		require.Empty(t, w.srv.Children("/b"), "the last one has deleted the round, too")
+	})
+}
+
+// The last member to leave deletes the round, even if its connection breaks just then.
+func TestTheLastMemberDeletesTheRoundAlthoughItsConnectionBreaks(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, w *world) {
+			w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: opDeleteRound, After: after})
+			indexes(t, waitLater(t, NewBarrier(w.stranger(nil), "/b", 1)))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.Empty(t, w.srv.Children("/b"))
 		})
 	}
 }

@@ -127,7 +127,6 @@ func TestB78RoundIsNotOpenedForAnNThatWasChanged(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
-		w.failRolls(1, 0)
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opOpenRound, For: 100 * time.Millisecond})
 		b := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
@@ -148,7 +147,6 @@ func TestB78RoundIsOpenedAlthoughThePathWasWritten(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			a := waitLater(t, barrierOf2(w.stranger(nil)))
 			synctest.Wait()
-			w.failRolls(1, 0)
 			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opOpenRound, For: 100 * time.Millisecond})
 			b := waitLater(t, barrierOf2(w.stranger(nil)))
 			synctest.Wait()

@@ -81,21 +81,13 @@ const (
 	opMakeRound   = "multi(create,create,create)"                   // creates a round
 	opDeleteRound = "multi(check,delete,delete,delete,delete)"      // deletes a round whose signal was raised
 	opOpenRound   = "multi(check,create,setData,check,check,check)" // opens a round of two members
-	// joins a round of two members and opens it
-	opLastJoin = "multi(check,create,setData,create,setData,check,check,check)"
-	roundOf2   = "/b/round" // the round of the barrier that tests in bubbles use
-	readyOf2   = roundOf2 + "/ready"
-	signalOf2  = readyOf2 + "/signal-of2"
+	roundOf2      = "/b/round"                                      // the round of the barrier that tests in bubbles use
+	readyOf2      = roundOf2 + "/ready"
+	signalOf2     = readyOf2 + "/signal-of2"
 )
 
 // barrierOf2 returns the barrier of two that tests in bubbles use.
 func barrierOf2(c *Client) *Barrier { return NewBarrier(c, "/b", 2) }
-
-// failRolls makes the next n listings of that barrier's round fail, but for those to skip.
-// Who cannot see before the join that it is the last joins, and opens the round then.
-func (w *world) failRolls(n, skip int) {
-	w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: "getChildren2", Path: roundOf2, Code: jute.ErrNoAuth, Times: n, Skip: skip})
-}
 
 // present returns the members in that barrier's round.
 func (w *world) present() []placeName {
@@ -176,11 +168,11 @@ func TestA22EarlyArrivalThatFindsTheNextRoundJoinsIt(t *testing.T) {
 				indexes(t, first, waitLater(t, b))
 				synctest.Wait()
 				require.Len(t, w.present(), 1)
-				path, looks := roundOf2, 1 // the listing before the join
+				path := roundOf2
 				if op == "getData" {
-					path, looks = path+"/_c_*", 0
+					path += "/_c_*"
 				}
-				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: path, For: 5 * time.Second, Skip: looks})
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: path, For: 5 * time.Second})
 				early := waitLater(t, c)
 				synctest.Wait()
 				time.Sleep(2 * time.Second)
@@ -247,14 +239,13 @@ func TestA22MemberThatDiesBeforeTheOpeningIsNotCounted(t *testing.T) {
 // The n-th member has seen that there are n. One of them dies before the n-th member
 // has listed the round, or before it has opened it.
 func TestB45MemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
-	for op, skip := range map[string]int{"getChildren2": 1, opOpenRound: 0} {
+	for _, op := range []string{"getChildren2", opOpenRound} {
 		t.Run(op, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				c := w.stranger(nil)
 				dies := waitLater(t, barrierOf2(c))
 				synctest.Wait()
-				w.failRolls(1, 0)
-				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Skip: skip, For: time.Second})
+				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, For: time.Second})
 				opens := waitLater(t, barrierOf2(w.stranger(nil)))
 				synctest.Wait()
 				require.Len(t, w.present(), 2)
@@ -273,13 +264,12 @@ func TestB45MemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
 // The n-th member dies before it has opened the round. Fewer than n are left, so the
 // next arrival has to open it.
 func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
-	for op, skip := range map[string]int{"getChildren2": 1, opOpenRound: 0} {
+	for _, op := range []string{"getChildren2", opOpenRound} {
 		t.Run(op, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				first := waitLater(t, barrierOf2(w.stranger(nil)))
 				synctest.Wait()
-				w.failRolls(1, 0)
-				w.plan.Add(zktest.Fault{Do: zktest.Expire, Op: op, Skip: skip})
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, Op: op})
 				dies := waitLater(t, barrierOf2(w.stranger(nil)))
 				_, err := dies.Wait()
 				require.ErrorIs(t, err, zk.ErrSessionExpired)
@@ -298,7 +288,6 @@ func TestB45MemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Minute, Times: -1}) // the round stays
 		first := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
-		w.failRolls(1, 0)
 		w.plan.Add(zktest.Fault{Do: zktest.Expire, After: true, Op: opOpenRound})
 		indexes(t, first, waitLater(t, barrierOf2(w.stranger(nil))))
 	})
@@ -310,7 +299,6 @@ func TestB45MemberWhoseRoundHasGoneIsUncertain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
-		w.failRolls(1, 0)
 		w.plan.Add(zktest.Fault{Do: zktest.Expire, After: true, Op: opOpenRound})
 		dies := waitLater(t, barrierOf2(w.stranger(nil)))
 		require.Zero(t, indexOf(t, first))
@@ -325,11 +313,8 @@ func TestA22SurplusArrivalWaitsForTheNextRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		b := NewBarrier(w.stranger(nil), "/b", 3)
 		var as []*harness.Call[int]
-		// The listings for an opening are delayed, so nobody opens the round until four have joined.
-		w.failRolls(1, 2)
-		for _, skip := range []int{3, 5} {
-			w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Path: roundOf2, For: time.Second, Skip: skip})
-		}
+		// The listings are delayed, so nobody opens the round until four have joined.
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Path: roundOf2, For: time.Second, Times: 2})
 		for range 4 {
 			as = append(as, waitLater(t, NewBarrier(w.stranger(nil), "/b", 3)))
 			synctest.Wait()

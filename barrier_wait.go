@@ -15,10 +15,6 @@ import (
 // await waits until the round is opened with the member p, or can never be.
 func (a *participant) await(p *place) (int, error) {
 	a.long, a.left = false, signalRaised
-	if a.opening != nil {
-		index, _, err := indexIn(a.opened(a.opening), p.number)
-		return a.finish(p, index, err)
-	}
 	// The last to come of those who are there has seen n of them. So one of them has seen
 	// n, whoever else dies.
 	if p.lineCount < 0 || p.lineCount-1 >= a.n { // ready is no member
@@ -43,9 +39,7 @@ func (a *participant) await(p *place) (int, error) {
 // awaitOpening waits until the round is opened, and returns the member's index, or
 // errPending if it was woken by something else.
 func (a *participant) awaitOpening(p *place, late <-chan time.Time) (int, error) {
-	asked := time.Now()
 	w, err := a.watchSignal(p)
-	a.took = time.Since(asked)
 	if err == nil && w == nil {
 		a.left = noSignal
 		if w, err = a.watchReady(p.s); err == nil {

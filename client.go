@@ -76,8 +76,6 @@ type Client struct {
 	current   *session
 	changed   chan struct{}                         // closed and replaced whenever current changes
 	abandoned map[string]map[chan struct{}]struct{} // see Client.abandon
-	waits     map[string]int                        // participants of barriers
-	leavers   map[string]map[*leaver]struct{}       // members that are about to leave a barrier
 	lostJoins map[*lostJoin]struct{}                // that are searched for
 	kept      map[holderKey]*keptLock               // those in use
 	turns     map[string]*turns                     // of queues' takers, by the queue's path

@@ -67,7 +67,6 @@ func TestMembersOfABarrierAreListedInOrderOfArrival(t *testing.T) {
 func TestASurplusMemberOfABarrierIsListedAsWaiting(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Minute, Times: -1})
-		w.failRolls(1, 1)
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opOpenRound, For: 2 * time.Second, Times: 2})
 		var as []*harness.Call[int]
 		for n := range 3 {

@@ -101,8 +101,6 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		changed:    make(chan struct{}),
 		containers: newContainers(tuning.IdleLine(ctx, idleLine)),
 		abandoned:  map[string]map[chan struct{}]struct{}{},
-		waits:      map[string]int{},
-		leavers:    map[string]map[*leaver]struct{}{},
 		lostJoins:  map[*lostJoin]struct{}{},
 		turns:      map[string]*turns{},
 		leading:    map[string]*leadTurn{},

@@ -301,7 +301,6 @@ type entry struct {
 	state  lineState
 	owned  bool            // nobody but this library may write the place
 	before *zkconn.Reading // of the line's data right before; nil: not read
-	served bool            // the transaction also grants what the place is for: it waits for nothing
 
 	both [2]any // create and mark, see ops
 }

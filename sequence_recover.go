@@ -93,9 +93,6 @@ func (l *line) findLostJoin(s *session, e *entry) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.served { // whatever becomes of it
-		return p, nil
-	}
 	p.own, err = s.Watch(s.Lifetime(), p.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

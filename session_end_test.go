@@ -290,7 +290,7 @@ func TestAMemberThatWaitsIsLostWithItsSession(t *testing.T) {
 		join string // its request
 	}{
 		"Barrier.Wait": {
-			func(ctx context.Context, c *Client) error { _, err := NewBarrier(c, "/m", 3).Wait(ctx); return err },
+			func(ctx context.Context, c *Client) error { _, err := NewBarrier(c, "/m", 2).Wait(ctx); return err },
 			opJoinRound,
 		},
 		"DoubleBarrier.Enter": {
@@ -318,7 +318,7 @@ func TestAMemberThatWaitsIsLostWithItsSession(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					c := w.stranger(nil)
 					if m.join == opJoinRound { // a member is refused while there is no round
-						blocker := NewBarrier(w.stranger(nil), "/m", 3)
+						blocker := NewBarrier(w.stranger(nil), "/m", 2)
 						waitLater(t, blocker)
 						synctest.Wait()
 					}

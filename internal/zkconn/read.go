@@ -131,18 +131,6 @@ type Reading struct{ call *wire.Call }
 // before.
 func (s *Session) StartGet(path string) (*Reading, error) { return s.startRead(jute.OpGetData, path) }
 
-// StartChildrenAndGet is like StartGet, and ahead of it sends a read of the names of dir's
-// children, in the same write. The server answers that first.
-func (s *Session) StartChildrenAndGet(dir, path string) (children, data *Reading, err error) {
-	list, get := readFrame(jute.OpGetChildren2, dir), readFrame(jute.OpGetData, path)
-	nc, err := s.passing(list, get)
-	if err != nil {
-		return nil, nil, err
-	}
-	first, second := nc.CallBoth(jute.OpGetChildren2, list, jute.OpGetData, get, nil)
-	return &Reading{first}, &Reading{second}, nil
-}
-
 func (s *Session) startRead(op int32, path string) (*Reading, error) {
 	return s.startCall(op, readFrame(op, path))
 }
@@ -174,15 +162,6 @@ func (r *Reading) Data() (data []byte, stat *zk.Stat, err error) {
 		stat = decodeStat(d)
 	})
 	return data, stat, err
-}
-
-// Children is like Data for a read of the names of a znode's children.
-func (r *Reading) Children() (names []string, stat *zk.Stat, err error) {
-	err = r.result(func(d *jute.Decoder) {
-		names = decodeNames(d)
-		stat = decodeStat(d)
-	})
-	return names, stat, err
 }
 
 func (r *Reading) result(decode func(*jute.Decoder)) error {

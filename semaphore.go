@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -50,9 +51,10 @@ type Semaphore struct {
 
 	mu     sync.Mutex
 	n      int
-	agreed bool  // n was the path's once, and follows it
-	known  *view // what is known without asking, see enterFree; nil: nothing
-	busy   bool  // others waited at the last acquisition
+	agreed bool      // n was the path's once, and follows it
+	known  *view     // what is known without asking, see enterFree; nil: nothing
+	busy   bool      // others waited at the last acquisition
+	crowd  time.Time // when others last took slots between a look and the taking
 }
 
 // NewSemaphore returns the semaphore of n slots with that path. It sends nothing. An

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -16,37 +17,43 @@ import (
 // deletes its place: as long as the place stands, nobody else may take any. A caller that
 // finds nobody in line takes them by a transaction over the version of the line's data
 // that it has seen. Joins and such callers write the data. So if anybody has joined or
-// taken a slot since, the transaction fails.
+// taken a slot since, the transaction fails. If it fails again and again because of a crowd,
+// see semaphore_crowd.go.
 
-// view is what was seen of a semaphore while nobody waited. Slots can be taken by it as
-// long as the line's data and the path's have these versions. No slot that is missing in
-// taken has been taken meanwhile.
+// view is what was seen of a semaphore while nobody waited. As long as the line's data have
+// this version, nobody waits, and no slot that is missing in taken has been taken. n holds as
+// long as the path's data have their version.
 type view struct {
 	n         int              // how many slots there are
 	path      int32            // version of the path's data
 	line      int32            // version of the line's data
 	lineCzxid int64            // another line may have the same version
+	empty     bool             // the line had no children
 	seal      string           // in the line's data
 	taken     map[string]int32 // the numbers of the slots, by their znodes' names
 }
 
-// lowest returns the k lowest numbers that are free. The slots beyond n, which a smaller
-// n has left over, count, too.
-func (v *view) lowest(k int) (free []int32, ok bool) {
-	if len(v.taken)+k > v.n {
-		return nil, false
-	}
+// free returns k numbers that are free, in order: the next ones from that number on. The
+// slots beyond n, which a smaller n has left over, count as taken, too.
+func (v *view) free(k, from int) (numbers []int32, ok bool) {
 	taken := map[int32]bool{}
 	for _, i := range v.taken {
 		taken[i] = true
 	}
-	for i := int32(0); len(free) < k; i++ {
-		if !taken[i] {
-			free = append(free, i)
+	if len(taken)+k > v.n {
+		return nil, false
+	}
+	for i := from; len(numbers) < k; i++ {
+		if number := int32(i % v.n); !taken[number] {
+			numbers = append(numbers, number)
 		}
 	}
-	return free, true
+	slices.Sort(numbers)
+	return numbers, true
 }
+
+// lowest returns the k lowest numbers that are free.
+func (v *view) lowest(k int) (numbers []int32, ok bool) { return v.free(k, 0) }
 
 var (
 	// errUnused: the line has never been used. It is to be joined, because the servers
@@ -92,7 +99,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, noUUID), false)); err != nil {
 		return nil, err
 	}
-	v := x.takeKnown()
+	v, known := x.takeKnown(), true
 	var free []int32
 	enough := false
 	if v != nil {
@@ -103,14 +110,23 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 		if v, err = x.look(ctx, s, k); err != nil {
 			return nil, err
 		}
+		known = false
 		if free, enough = v.lowest(k); !enough {
 			return nil, ErrLocked
 		}
 	}
-	h := x.newSlots(s, free)
-	set := &zk.SetDataRequest{Path: x.line.abs(), Data: x.line.record(v.seal, ""), Version: v.line}
-	rs, failed, err := h.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)
+	t := &taking{view: v, over: v.line}
+	if x.isCrowded() && v.allowsCrowd() {
+		t.over = anyVersion
+		free, _ = v.free(k, rand.IntN(v.n))
+	}
+	t.slotPlace = x.newSlots(s, free)
+	set := &zk.SetDataRequest{Path: x.line.abs(), Data: x.line.record(v.seal, ""), Version: t.over}
+	rs, failed, err := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)
 	if failed == any(set) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)) {
+		if !known { // else the view was old
+			x.noteCrowd()
+		}
 		err = errStale
 	}
 	if failed == any(set) && errors.Is(err, zk.ErrNoAuth) {
@@ -121,27 +137,16 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 	if err != nil {
 		return nil, err
 	}
-	var line *zk.Stat
-	if rs == nil { // the first reply was lost
-		_, line, err = s.Get(ctx, x.line.abs())
+	if rs == nil {
+		err = x.confirmLost(ctx, t)
 	} else {
-		line = rs.Stat(set)
-		x.line.c.containers.rewritten(x.line.abs(), line)
-		h.czxid = line.Mzxid // of the transaction that created the slots
-	}
-	if err == nil && line.Czxid != v.lineCzxid || errors.Is(err, zk.ErrNoNode) {
-		err = errStale // the line was deleted and made anew; somebody may wait
+		err = x.confirm(ctx, t, rs.Stat(set))
 	}
 	if err != nil {
-		h.leaveLater(false)
+		t.leaveLater(false)
 		return nil, err
 	}
-	if rs != nil {
-		v.line = line.Version
-		h.addTo(v.taken)
-		x.setKnown(v)
-	}
-	return h.lease(ctx)
+	return t.lease(ctx)
 }
 
 // look reads the semaphore, for a caller that wants k slots. ErrLocked: somebody waits.
@@ -191,9 +196,10 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session, k int) (*view, err
 		return nil, errUnused
 	}
 	v := &view{
-		n: n, path: path.stat.Version, line: line.stat.Version, lineCzxid: line.stat.Czxid, seal: m.seal, taken: slotsAmong(names),
+		n: n, path: path.stat.Version, line: line.stat.Version, lineCzxid: line.stat.Czxid,
+		empty: line.stat.NumChildren == 0, seal: m.seal, taken: slotsAmong(names),
 	}
-	if line.stat.NumChildren > 0 {
+	if !v.empty {
 		if _, enough := v.lowest(k); !enough { // whoever waits: a line may be long to list
 			return nil, ErrLocked
 		}
@@ -258,7 +264,7 @@ func (x *Semaphore) readAll(ctx context.Context, s *session) (path, line answer,
 	return path, line, slots, nil
 }
 
-// takeKnown returns what is known, and forgets it: it holds for one transaction.
+// takeKnown returns what is known, and forgets it: it is good for one transaction.
 func (x *Semaphore) takeKnown() *view {
 	x.mu.Lock()
 	defer x.mu.Unlock()

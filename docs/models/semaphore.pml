@@ -7,11 +7,13 @@
  * once, the others W1. Each either looks (the line, then the slots) and takes what is
  * free by the version that it has seen, or takes by what it remembers of its last time,
  * or joins the line. The first in line looks, with a watch, and takes at its turn, in the
- * transaction that deletes its place.
+ * transaction that deletes its place. With -DCROWD the others may also take any slots that
+ * were free in their view, over any version. Then they list the slots, and give theirs back
+ * if somebody waited at their taking, or if one of the slots was taken before.
  *
  * Budgets of the adversary: EXP sessions expire, EVI places are deleted, LOST replies to
  * takings and to releases are lost, REMAKE times the empty line is deleted and made again,
- * RES times the number of slots changes between 1 and N. CANCEL: waiters may give up.
+ * RES times the number of slots changes between N-1 and N (N: 2 or 3). CANCEL: waiters may give up.
  *
  * Mutants, each of which must break:
  *   NOCHECK     slots are taken at once whatever the line's version (somebody is overtaken)
@@ -23,6 +25,13 @@
  *   FIXED       slots' names are their numbers (LOST: a release that is sent again deletes
  *               the next holder's)
  *   NOSIZE      takings do not check the number of slots (RES: more are held than there are)
+ * and with CROWD:
+ *   WAITED      nobody minds those who waited at the taking (somebody is overtaken)
+ *   BLIND       nobody minds who took a slot before (a slot in two hands)
+ *   YOUNGER     of those who took a slot, the last one keeps it (a slot in two hands)
+ *   LOSTKEPT    slots that were taken by a lost request are kept (LOST: overtaken)
+ *   BEYOND      slots are taken in a crowd while some beyond their number are held (RES: more
+ *               are held than there are)
  */
 #ifndef NC
 #define NC 3
@@ -69,7 +78,8 @@ byte n = N, sizever;            /* number of slots, version of the path */
 byte ver, inc;                  /* version of the line's data; which line it is */
 byte front = NONE, nxt, waiting;
 bit alive[MAXP]; byte owner[MAXP];
-byte slot[N];                   /* 0 free, else 1 + client */
+byte at[NC];                     /* each client's slots, as bits */
+byte born[NC], clock;           /* when they were created */
 int w[NC];                      /* watches on places */
 bit cw[NC];                     /* child watches */
 chan q[NC] = [MAXP+6] of { byte, byte };
@@ -78,12 +88,17 @@ byte lost = LOST;
 /* clients */
 byte my[NC];                    /* place */
 byte mine[NC];                  /* slots held, as bits */
-bit holds[NC], expired[NC], undone[NC];
+bit holds[NC], expired[NC];
+bit met[NC];                    /* somebody else waited when its slots were taken */
+bit more[NC];                   /* more slots were taken then than there are */
 byte fin;
 
 byte f_, m_, k_, free_, got_;   /* scratch */
 
 #define WEIGHT(c) ((c) == 0 -> W0 : W1)
+#define ones(m) (HAS(m,0)+HAS(m,1)+HAS(m,2))
+/* slots behind k, below vn, that are not in m */
+#define later(m,k) ((k < 1 && 1 < vn && !HAS(m,1) -> 1 : 0) + (k < 2 && 2 < vn && !HAS(m,2) -> 1 : 0))
 
 inline children() {
   f_ = 0;
@@ -109,13 +124,11 @@ inline del(p,t) {
 }
 /* frees the slots of a client */
 inline drop(c) {
-  k_ = 0; m_ = 0;
-  do
-  :: k_ < N -> if :: slot[k_] == c+1 -> slot[k_] = 0; m_ = 1 :: else fi; k_++
-  :: else -> break
-  od;
-  k_ = 0;
-  if :: m_ -> m_ = 0; children() :: else fi
+  if :: at[c] != 0 -> at[c] = 0; born[c] = 0; children() :: else fi
+}
+inline all(to) {
+  to = 0; k_ = 0;
+  do :: k_ < NC -> to = to | at[k_]; k_++ :: else -> break od; k_ = 0
 }
 /* counts what is free, where seen are the slots taken */
 inline count(seen) {
@@ -126,34 +139,55 @@ inline count(seen) {
   od;
   if :: m_ < vn -> free_ = vn-m_ :: else fi; m_ = 0; k_ = 0
 }
-/* takes the lowest slots that are not in seen */
-inline take(c, seen) {
+/* takes the slots: the lowest ones that are not in seen, or any in a crowd */
+inline take(c, seen, any) {
   got_ = 0; k_ = 0; mine[c] = 0;
   do
   :: k_ < N && got_ < WEIGHT(c) ->
      if
-     :: !HAS(seen,k_) ->
-        assert(undone[c] || slot[k_] == 0);
-        if :: !undone[c] -> slot[k_] = c+1 :: else fi;
-        mine[c] = mine[c] | BIT(k_); got_++
-     :: else
+     :: !HAS(seen,k_) -> mine[c] = mine[c] | BIT(k_); got_++
+     :: any && !HAS(seen,k_) && later(seen,k_) >= WEIGHT(c)-got_ -> skip
+     :: HAS(seen,k_) -> skip
      fi; k_++
   :: else -> break
   od;
   assert(got_ == WEIGHT(c));
-  got_ = 0; k_ = 0; m_ = 0;
-  do :: k_ < N -> if :: slot[k_] != 0 -> m_++ :: else fi; k_++ :: else -> break od;
-  assert(undone[c] || m_ <= n);
-  k_ = 0; m_ = 0; children()
+  got_ = 0; k_ = 0; clock++; born[c] = clock;
+  at[c] = mine[c]; all(m_);
+  more[c] = (ones(m_) > n); m_ = 0; children()
 }
-inline looks() {
-  seen = 0; k_ = 0;
-  do :: k_ < N -> if :: slot[k_] != 0 -> seen = seen | BIT(k_) :: else fi; k_++ :: else -> break od;
-  k_ = 0
+inline looks() { all(seen) }
+/* nobody else holds one of these slots, nobody was overtaken, and there are as many */
+inline granted(c) {
+  assert(!met[c] && !more[c]);
+  k_ = 0;
+  do
+  :: k_ < NC -> assert(k_ == c || !holds[k_] || expired[k_] || expired[c] || (mine[k_] & mine[c]) == 0); k_++
+  :: else -> break
+  od; k_ = 0; holds[c] = 1
 }
 inline clear() {
   do :: q[c]?t,p :: empty(q[c]) -> break od; t = 0; p = 0; w[c] = 0; cw[c] = 0
 }
+#ifdef BEYOND
+#define BEYONDTOO 1
+#else
+#define BEYONDTOO 0
+#endif
+#ifdef LOSTKEPT
+#define GIVES (!resent && (vinc != tinc || !exact && met[c]))
+#elif defined(WAITED)
+#define GIVES (resent || vinc != tinc)
+#else
+#define GIVES (resent || vinc != tinc || !exact && met[c])
+#endif
+#ifdef BLIND
+#define OLDER(a,b) 0
+#elif defined(YOUNGER)
+#define OLDER(a,b) (born[a] > born[b])
+#else
+#define OLDER(a,b) (born[a] < born[b])
+#endif
 #ifdef NOSIZE
 #define SIZE 1
 #else
@@ -163,7 +197,8 @@ inline clear() {
 proctype Client(byte c) {
   byte rounds = ROUNDS, t, p, pred = NONE;
   byte seen, vn, vsize, vver, vinc;   /* the view: slots taken, their number, versions */
-  bit known, resent;
+  bit known, resent, exact;
+  byte tver, tinc;                    /* of the line, by the transaction */
 again:
   atomic { if :: rounds == 0 -> goto done :: else -> rounds--; clear(); expired[c] = 0 fi }
   if
@@ -189,6 +224,12 @@ atonce:
     count(seen);
     if :: free_ < WEIGHT(c) -> known = 0; free_ = 0; goto join :: else -> free_ = 0 fi
   }
+#ifdef CROWD
+  if
+  :: (seen >> vn) == 0 || BEYONDTOO -> goto crowd
+  :: skip
+  fi;
+#endif
   atomic {                            /* the transaction */
     if
     :: expired[c] -> goto over
@@ -199,13 +240,8 @@ atonce:
 #else
        :: vver == ver && SIZE ->
 #endif
-          /* another line: its slots are given back */
-          undone[c] = (vinc != inc);
-#ifdef ANYLINE
-          undone[c] = 0;
-#endif
-          assert(undone[c] || waiting == 0);
-          ver++; take(c, seen);
+          tinc = inc; met[c] = (waiting > 0);
+          ver++; tver = ver; take(c, seen, 0);
           if
           :: lost > 0 -> lost--; resent = 1
           :: resent = 0
@@ -218,18 +254,72 @@ atonce:
 taken:
   atomic {
     if
-    :: undone[c] -> undone[c] = 0; mine[c] = 0; known = 0; goto join
     :: expired[c] -> known = 0; goto over
-    :: else -> known = !resent; vver++; seen = seen | mine[c]; goto holding
+#ifndef ANYLINE
+    :: !expired[c] && vinc != tinc -> goto giveback   /* another line */
+    :: !expired[c] && vinc == tinc ->
+#else
+    :: else ->
+#endif
+       known = !resent; vver = tver; seen = seen | mine[c]; goto holding
     fi
   }
 again_sent:                           /* the reply was lost; others have gone on since */
   atomic {
 #ifdef CHECKFIRST
-    mine[c] = 0; undone[c] = 0; known = 0; goto join
+    mine[c] = 0; known = 0; goto join
 #else
     goto taken                        /* NodeExists at the first create */
 #endif
+  }
+#ifdef CROWD
+crowd:
+  atomic {                            /* the transaction */
+    if
+    :: expired[c] -> goto over
+    :: else ->
+       if
+       :: SIZE ->
+          tinc = inc; met[c] = (waiting > 0);
+          exact = (vver == ver && vinc == inc);
+          ver++; tver = ver; take(c, seen, 1);
+          if
+          :: lost > 0 -> lost--; resent = 1
+          :: resent = 0
+          fi
+       :: else -> known = 0; goto join
+       fi
+    fi
+  }
+  atomic {
+    if
+    :: expired[c] -> known = 0; goto over
+    :: !expired[c] && GIVES -> goto giveback
+    :: !expired[c] && !GIVES -> skip
+    fi;
+    if :: exact -> known = !resent; vver = tver; seen = seen | mine[c]; goto holding :: else fi
+  }
+  atomic {                            /* the slots are listed */
+    if :: expired[c] -> known = 0; goto over :: else fi;
+    k_ = 0; m_ = 0;
+    do
+    :: k_ < NC ->
+       if
+       :: k_ != c && (at[k_] & mine[c]) != 0 && OLDER(k_,c) -> m_ = 1
+       :: else
+       fi; k_++
+    :: else -> break
+    od; k_ = 0;
+    if
+    :: m_ -> m_ = 0; goto giveback
+    :: else -> looks(); vver = tver; known = 1; goto holding
+    fi
+  }
+#endif
+giveback:
+  atomic {
+    if :: expired[c] -> goto over :: else drop(c) fi;
+    mine[c] = 0; met[c] = 0; more[c] = 0; known = 0; exact = 0; goto join
   }
 
 join:
@@ -269,7 +359,7 @@ first:
        if
        :: SIZE ->
           assert(front == my[c]);
-          take(c, seen); del(my[c],SIG); my[c] = NONE; known = 0; goto holding
+          met[c] = 0; take(c, seen, 0); del(my[c],SIG); my[c] = NONE; known = 0; goto holding
        :: else -> goto first
        fi
     fi
@@ -291,15 +381,11 @@ wait:
   fi;
 
 holding:
-  atomic { t = 0; p = 0; pred = NONE; holds[c] = 1 }
+  atomic { t = 0; p = 0; pred = NONE; granted(c) }
   atomic {
     holds[c] = 0;
     /* nobody else deletes a holder's slots */
-    k_ = 0;
-    do
-    :: k_ < N -> assert(expired[c] || !HAS(mine[c],k_) || slot[k_] == c+1); k_++
-    :: else -> break
-    od; k_ = 0;
+    assert(expired[c] || at[c] == mine[c]);
     if
     :: !expired[c] -> drop(c); if :: lost > 0 -> lost--; resent = 1 :: resent = 0 fi
     :: else -> resent = 0; known = 0
@@ -310,7 +396,7 @@ holding:
      atomic { resent = 0;
 #ifdef FIXED
        k_ = 0; m_ = 0;
-       do :: k_ < N -> if :: HAS(mine[c],k_) && slot[k_] != 0 -> slot[k_] = 0; m_ = 1 :: else fi; k_++ :: else -> break od;
+       do :: k_ < NC -> if :: (at[k_] & mine[c]) != 0 -> at[k_] = at[k_] & ~mine[c]; m_ = 1 :: else fi; k_++ :: else -> break od;
        k_ = 0; if :: m_ -> m_ = 0; children() :: else fi;
 #endif
        skip }
@@ -318,7 +404,7 @@ holding:
   fi;
 over:
   atomic {
-    t = 0; p = 0; pred = NONE; my[c] = NONE; resent = 0; undone[c] = 0;
+    t = 0; p = 0; pred = NONE; my[c] = NONE; resent = 0; exact = 0; met[c] = 0; more[c] = 0; tver = 0; tinc = 0;
     if :: known -> seen = seen & ~mine[c] :: else -> seen = 0; vver = 0; vinc = 0; vn = 0; vsize = 0 fi;
     mine[c] = 0; goto again
   }
@@ -349,7 +435,7 @@ active proctype Adversary() {
   :: atomic { r > 0 && waiting == 0 -> r--; inc++; ver = 0 }
 #endif
 #if RES > 0
-  :: atomic { z > 0 -> z--; if :: n == N -> n = 1 :: else -> n = N fi; sizever++; children() }
+  :: atomic { z > 0 -> z--; if :: n == N -> n = N-1 :: else -> n = N fi; sizever++; children() }
 #endif
   :: break
   od
@@ -364,6 +450,6 @@ init {
   fin == NC;
   atomic {
     do :: i < MAXP -> assert(!alive[i]); i++ :: else -> break od; i = 0;
-    do :: i < N -> assert(slot[i] == 0); i++ :: else -> break od
+    do :: i < NC -> assert(at[i] == 0); i++ :: else -> break od
   }
 }

@@ -15,16 +15,16 @@ import (
 type slotObserver struct {
 	w *waitWorld
 
-	mu           sync.Mutex
-	sizes        map[string]int            // by path
-	was          map[string][]sizeAt       // all that there were, in order, by path
-	slots        map[string]map[string]int // numbers of the slots taken, by znode, by path
-	lines        map[string][]linePlace    // the waiters, in order, by path
-	created      map[string]int64          // czxid of every slot there ever was, by its path
-	turn         *turn                     // a transaction that took slots while others waited
-	queued       map[string]bool           // by uuid: taken by one in line
-	void         map[string]bool           // by uuid: nobody may be granted the slots, see breach
-	incarnations map[string]int            // of the line, by path
+	mu      sync.Mutex
+	sizes   map[string]int            // by path
+	was     map[string][]sizeAt       // all that there were, in order, by path
+	slots   map[string]map[string]int // numbers of the slots taken, by znode, by path
+	lines   map[string][]linePlace    // the waiters, in order, by path
+	created map[string]int64          // czxid of every slot there ever was, by its path
+	turn    *turn                     // a transaction that took slots while others waited
+	queued  map[string]bool           // by uuid: taken by one in line
+	void    map[string]bool           // by uuid: nobody may be granted the slots, see breach
+	rivals  map[string][]string       // by uuid: the znodes that stood for one of the slots already
 }
 
 // sizeAt is how many slots there were from some time on; 0: there was no path.
@@ -44,7 +44,7 @@ type turn struct {
 func newSlotObserver(w *waitWorld) *slotObserver {
 	return &slotObserver{
 		w: w, sizes: map[string]int{}, was: map[string][]sizeAt{}, slots: map[string]map[string]int{}, lines: map[string][]linePlace{},
-		created: map[string]int64{}, queued: map[string]bool{}, void: map[string]bool{}, incarnations: map[string]int{},
+		created: map[string]int64{}, queued: map[string]bool{}, void: map[string]bool{}, rivals: map[string][]string{},
 	}
 }
 
@@ -66,9 +66,6 @@ func (o *slotObserver) onChange(c zktest.Change) {
 		return
 	}
 	for _, path := range o.w.paths {
-		if c.Path == path+"/line" && c.Created {
-			o.incarnations[path]++
-		}
 		if name, ok := strings.CutPrefix(c.Path, path+"/slots/"); ok {
 			o.changeSlot(c, path, name)
 		}
@@ -92,12 +89,15 @@ func (o *slotObserver) changeSlot(c zktest.Change, path, name string) {
 		return
 	}
 	o.created[c.Path] = c.Zxid
+	numbers := map[int]bool{number: true}
 	for other, n := range o.slots[path] {
+		numbers[n] = true
 		if n == number {
-			o.breach(path, uuid, "%s was created, and there is %s", c.Path, other)
+			o.w.events.add("taken twice")
+			o.rivals[uuid] = append(o.rivals[uuid], other)
 		}
 	}
-	if len(o.slots[path])+1 > o.sizes[path] || number >= o.sizes[path] {
+	if len(numbers) > o.sizes[path] || number >= o.sizes[path] {
 		o.breach(path, uuid, "%s was created beside %v, and there are %d slots", c.Path, o.slots[path], o.sizes[path])
 	}
 	if o.void[uuid] {
@@ -127,16 +127,13 @@ func (o *slotObserver) changeLine(c zktest.Change, path, name string) {
 	}
 }
 
-// breach notes that slots must not have been taken. A client that does not know yet that
-// the line was deleted and made anew, with the version that the old one had, may take them
-// by what it remembers. It gives them back before anybody gets them, see
-// semaphoreWorld.granted.
+// breach notes that slots must not have been taken. A client may take them in a crowd, or by
+// what it remembers of a line that was deleted and made anew. It gives them back before
+// anybody gets them, see semaphoreWorld.granted. It may also take a slot that another holds,
+// in a crowd. It may keep that if the other is gone once it looks.
 func (o *slotObserver) breach(path, uuid, format string, args ...any) {
-	if o.incarnations[path] < 2 {
-		o.w.log.violation(format, args...)
-		return
-	}
 	if !o.void[uuid] {
+		o.w.log.note(format, args...)
 		o.w.events.add("given back")
 	}
 	o.void[uuid] = true
@@ -172,12 +169,18 @@ func (o *slotObserver) settle(zxid int64) {
 	}
 }
 
-// taken returns the czxid of a slot that was taken, and whether that was allowed, and
-// done by one in line.
+// taken returns the czxid of a slot that was taken, and whether its taker may be granted it
+// now, and has stood in line.
 func (o *slotObserver) taken(path string) (zxid int64, allowed, inTurn bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, uuid, _ := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], "-")
-	overtook := o.turn != nil && o.turn.slot == uuid
-	return o.created[path], !o.void[uuid] && !overtook, o.queued[uuid]
+	refused := o.void[uuid] || o.turn != nil && o.turn.slot == uuid
+	for _, name := range o.rivals[uuid] {
+		for _, slots := range o.slots {
+			_, stands := slots[name]
+			refused = refused || stands
+		}
+	}
+	return o.created[path], !refused, o.queued[uuid]
 }

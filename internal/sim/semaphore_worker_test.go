@@ -40,7 +40,7 @@ func (w *semaphoreWorld) work(p *process, j int) {
 		if w.idles && i == w.rounds { // nobody uses the paths for a while
 			time.Sleep(time.Until(w.idleUntil))
 		}
-		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
+		time.Sleep(time.Duration(r.Int64N(int64(w.pause()))))
 		path := w.paths[r.IntN(len(w.paths))]
 		c, life := p.current()
 		x := made[user{life, path}]
@@ -55,10 +55,7 @@ func (w *semaphoreWorld) work(p *process, j int) {
 				w.resize(ctx, r, p, life, path, x)
 				return
 			}
-			k := 1 + r.IntN(n)
-			if r.IntN(20) == 0 {
-				k = n + 1
-			}
+			k := w.slots(r, n)
 			began := time.Now()
 			err := w.callAcquire(ctx, r, worker, x.Semaphore, path, k, n)
 			switch {
@@ -82,6 +79,25 @@ func (w *semaphoreWorld) work(p *process, j int) {
 			return
 		}
 	}
+}
+
+// pause returns for how long a worker rests between its calls, at most.
+func (w *semaphoreWorld) pause() time.Duration {
+	if w.crowded {
+		return 50 * time.Millisecond
+	}
+	return 2 * time.Second
+}
+
+// slots returns how many of n slots a call wants.
+func (w *semaphoreWorld) slots(r *rand.Rand, n int) int {
+	switch {
+	case r.IntN(20) == 0:
+		return n + 1
+	case w.crowded && r.IntN(4) > 0:
+		return 1
+	}
+	return 1 + r.IntN(n)
 }
 
 // slotUser is a Semaphore of a worker.
@@ -147,7 +163,11 @@ func (w *semaphoreWorld) callAcquire(ctx context.Context, r *rand.Rand, worker i
 	w.granted(g, k)
 	for range r.IntN(3) {
 		if r.IntN(2) == 0 {
-			time.Sleep(time.Duration(r.Int64N(int64([]time.Duration{10 * time.Millisecond, 2 * w.timeout}[r.IntN(2)]))))
+			long := 2 * w.timeout
+			if w.crowded {
+				long = w.pause()
+			}
+			time.Sleep(time.Duration(r.Int64N(int64([]time.Duration{10 * time.Millisecond, long}[r.IntN(2)]))))
 		} else {
 			w.commitUnder(ctx, g)
 		}

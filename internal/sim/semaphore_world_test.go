@@ -16,6 +16,7 @@ type semaphoreWorld struct {
 	resizes  bool // workers change n
 	remade   bool // the operator deletes whole paths
 	idles    bool // the workers pause together, so that the paths may be reaped
+	crowded  bool // there are many slots, and the workers take some all the time
 
 	idleUntil time.Time
 
@@ -26,7 +27,7 @@ type semaphoreWorld struct {
 var semaphoreEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
 	"acquired at once", "acquired in turn", "acquired several", "locked", "canceled", "evicted", "too many",
-	"lost", "resized", "larger", "smaller", "path remade", "member deleted", "committed", "held together", "given back", "path deleted",
+	"lost", "resized", "larger", "smaller", "path remade", "member deleted", "committed", "held together", "given back", "taken twice", "path deleted",
 }
 
 func newSemaphoreWorld(seed uint64) *world {
@@ -46,6 +47,13 @@ func newSemaphoreWorld(seed uint64) *world {
 	w.resizes = r.IntN(4) == 0
 	w.remade = w.operator && r.IntN(2) == 0
 	w.idles = r.IntN(3) == 0
+	if w.crowded = r.IntN(3) == 0; w.crowded {
+		w.latency = 20 * time.Millisecond
+		w.rounds *= 3
+		for path := range w.sizes {
+			w.sizes[path] += 8
+		}
+	}
 	return w.world
 }
 

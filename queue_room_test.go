@@ -147,6 +147,7 @@ func TestB97PutsGoOnAlthoughTwoProcessesAreDead(t *testing.T) {
 		began := time.Now()
 		ack()
 		live.Get()
+		t.Logf("the put took %v", time.Since(began))
 		require.Less(t, time.Since(began), 4*grace)
 	})
 }
@@ -246,19 +247,51 @@ func TestB97AProducerThatMayNotOvertakeWaits(t *testing.T) {
 	})
 }
 
-// A first in line that is alive puts before it is overtaken.
+// A first in line that is alive puts before it is overtaken. It takes two one-way latencies,
+// which are longer than a grace, until its put arrives.
 func TestAProducerLeavesRoomToTheFirstForAGrace(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		ack := w.fills(1)
+		ack := w.fills(0)
 		first, link := w.boundedWithLink(1)
+		putOn(t, first, "full") // the first put of a session takes longer
 		a := w.putLater(first, "first")
 		b := w.putLater(w.bounded(1), "second")
 		time.Sleep(time.Second)
-		link.SetLatency(grace / 4)
+		link.SetLatency(grace * 4 / 5)
 		ack()
 		a.Get()
 		require.True(t, b.Waiting())
+		ack()
+		b.Get()
+		require.Equal(t, []string{"second"}, drain(t, first))
 	})
+}
+
+// A place leaves with its put that is not the nearest. The next one has the turn, and the one
+// behind it waits for it.
+func TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut(t *testing.T) {
+	length := &lengths{}
+	inBubble(t, func(t *testing.T, w *world) {
+		ack := w.fills(2)
+		var puts []*harness.Call[ItemID]
+		var queues []*Queue
+		for i := range 3 {
+			queues = append(queues, w.bounded(2))
+			puts = append(puts, w.putLater(queues[i], fmt.Sprint("put ", i)))
+		}
+		time.Sleep(time.Second)
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,create,setData,delete)", Path: w.receiptsOf(queues[1].c), For: grace / 2})
+		ack()
+		puts[0].Get()
+		ack()
+		time.Sleep(grace)
+		require.False(t, puts[1].Waiting())
+		require.True(t, puts[2].Waiting())
+		ack()
+		puts[2].Get()
+		require.Equal(t, []string{"put 1", "put 2"}, drain(t, queues[0]))
+		require.Equal(t, 2, length.max)
+	}, length.option())
 }
 
 // The queue is full, and others put whatever is taken. A producer far away is overtaken at

@@ -31,6 +31,16 @@ var queueAckMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test . -run TestB85ItemWithAForeign",
 	},
 	{
+		name: "queue-marks-miscounted",
+		what: "An item that the servers miscount is marked as done at once, instead of deleted.",
+		edits: []edit{{
+			in:  "ackTransaction.notEmpty",
+			old: `if a.miscounts++; err == nil && len(below) == 0 && a.miscounts <= maxMiscounts {`,
+			new: `if a.miscounts++; err == nil && len(below) == 0 && a.miscounts <= 0 {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB85ItemThatTheServersMiscountIsDeleted$",
+	},
+	{
 		name: "queue-move-no-receipt",
 		what: "AckPut leaves no receipt: if it is sent again, a claim that somebody has deleted is taken for a move that was done.",
 		edits: []edit{{

@@ -11,16 +11,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tree makes a module with a function, its test, and patches of the function.
-func tree(t *testing.T, bodies map[string]string) string {
+// write makes files below dir.
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+}
+
+// module makes a module with files, and reads it.
+func module(t *testing.T, files map[string]string) *source {
 	t.Helper()
 	dir := t.TempDir()
-	write := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
-	}
-	write("go.mod", "module example.com/m\n\ngo 1.25\n")
-	write("m.go", "package m\n\nfunc one() int { return 1 }\n")
-	write("m_test.go", `package m
+	write(t, dir, map[string]string{"go.mod": "module example.com/m\n\ngo 1.25\n"})
+	write(t, dir, files)
+	src, err := readSource(dir)
+	require.NoError(t, err)
+	return src
+}
+
+// function is a module with a function and its test.
+func function(t *testing.T) *source {
+	t.Helper()
+	return module(t, map[string]string{
+		"m.go": "package m\n\nfunc one() int { return 1 }\n",
+		"m_test.go": `package m
 
 import "testing"
 
@@ -29,65 +46,89 @@ func TestOne(t *testing.T) {
 		t.Error("seed 7: not one:", n)
 	}
 }
-`)
-	for name, body := range bodies {
-		write(name+".patch", "It breaks.\nFound by: go test . -run TestOne\n\n"+
-			"diff --git a/m.go b/m.go\n--- a/m.go\n+++ b/m.go\n@@ -1,3 +1,3 @@\n package m\n \n-func one() int { return 1 }\n+"+body+"\n")
-	}
-	_, err := command(t.Context(), dir, "git", "init", "--quiet")
-	require.NoError(t, err)
-	return dir
+`,
+	})
 }
 
 func TestHuntTellsWhatBecameOfAMutant(t *testing.T) {
-	dir := tree(t, map[string]string{
-		"found": "func one() int { return 2 }", "missed": "func one() int { return 2 - 1 }", "broken": "func one() int { return x }",
-		"stuck": "func one() int { select {} }",
-	})
-	hunted := func(name string, flags ...string) result {
+	src := function(t)
+	hunted := func(text string, flags ...string) result {
 		t.Helper()
-		m, err := parseHeader("It breaks.\nFound by: " + strings.Join(append([]string{"go test . -run TestOne"}, flags...), " ") + "\n")
-		require.NoError(t, err)
-		m.patch = name + ".patch"
-		r := hunt(t.Context(), dir, m)
+		m := mutant{
+			what:  "It breaks.",
+			edits: []edit{{in: "one", old: "return 1", new: text}},
+			test:  strings.Join(append([]string{"go test . -run TestOne"}, flags...), " "),
+		}
+		r := hunt(t.Context(), src, m)
 		r.took = time.Second
 		return r
 	}
-	r := hunted("found")
+	r := hunted("return 2")
 	require.NoError(t, r.err)
 	require.Equal(t, "found in 1s by TestOne: m_test.go:7: seed 7: not one: 2", r.String())
 	require.Equal(t, "found\tTestOne\t7\t1s", r.row("found"))
 
-	r = hunted("missed")
+	r = hunted("return 2 - 1")
 	require.ErrorContains(t, r.err, `NOT FOUND by "go test . -run TestOne" (It breaks.)`)
 	require.Equal(t, "missed\tNOT FOUND\t-\t1s", r.row("missed"))
 
-	require.ErrorContains(t, hunted("broken").err, "does not compile")
-	require.ErrorContains(t, hunted("nowhere").err, "does not apply")
+	require.ErrorContains(t, hunted("return x").err, "does not compile")
+	require.ErrorContains(t, hunted("return )").err, "does not apply")
 
 	t.Setenv("GOFLAGS", "-timeout=2s") // instead of the default of ten minutes
-	require.ErrorContains(t, hunted("stuck").err, "hangs until go test's default time limit")
-	require.NoError(t, hunted("stuck", "-timeout", "1s").err)
-	require.NoError(t, hunted("stuck", "-timeout=1s").err)
+	require.ErrorContains(t, hunted("select {}").err, "hangs until go test's default time limit")
+	require.NoError(t, hunted("select {}", "-timeout", "1s").err)
+	require.NoError(t, hunted("select {}", "-timeout=1s").err)
 
-	left, err := os.ReadFile(filepath.Join(dir, "m.go"))
+	left, err := os.ReadFile(filepath.Join(src.root, "m.go"))
 	require.NoError(t, err)
-	require.Contains(t, string(left), "return 1 ", "patches have to be taken back")
+	require.Contains(t, string(left), "return 1 ", "the tree itself must not change")
+}
+
+func TestHuntEditsWhatATestBuilds(t *testing.T) {
+	src := module(t, map[string]string{
+		"m.go":        "package m\n\nfunc One() int { return 1 }\n",
+		"cmd/main.go": "package main\n\nimport \"example.com/m\"\n\nfunc main() { print(m.One()) }\n",
+		"cmd/main_test.go": `package main
+
+import (
+	"os/exec"
+	"testing"
+)
+
+func TestMain_(t *testing.T) {
+	if out, err := exec.Command("go", "run", ".").CombinedOutput(); err != nil || string(out) != "1" {
+		t.Error(string(out), err)
+	}
+}
+`,
+	})
+	m := mutant{edits: []edit{{in: "One", old: "1", new: "2"}}, test: "go test ./cmd -run TestMain_"}
+	require.NoError(t, tryUnchanged(t.Context(), src, 1, []mutant{m}))
+	r := hunt(t.Context(), src, m)
+	require.NoError(t, r.err)
+	require.Contains(t, r.String(), "TestMain_: main_test.go:10: 2")
 }
 
 func TestTheUnchangedTreeHasToPassAndToHaveTheTest(t *testing.T) {
-	dir := tree(t, nil)
-	require.NoError(t, tryUnchanged(t.Context(), trees{dir}, []mutant{header(t, "go test . -run TestOne")}))
-	require.ErrorContains(t, tryUnchanged(t.Context(), trees{dir}, []mutant{header(t, "go test . -run TestOne"), header(t, "go test . -run TestTwo")}),
-		"no test for -run TestTwo")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "m.go"), []byte("package m\n\nfunc one() int { return 2 }\n"), 0o644))
-	require.ErrorContains(t, tryUnchanged(t.Context(), trees{dir}, []mutant{header(t, "go test . -run TestOne")}), "fails")
+	src := function(t)
+	try := func(commands ...string) error {
+		var mutants []mutant
+		for _, command := range commands {
+			mutants = append(mutants, mutant{test: command})
+		}
+		return tryUnchanged(t.Context(), src, 1, mutants)
+	}
+	require.NoError(t, try("go test . -run TestOne"))
+	require.ErrorContains(t, try("go test . -run TestOne", "go test . -run TestTwo"), "no test for -run TestTwo")
+	write(t, src.root, map[string]string{"m.go": "package m\n\nfunc one() int { return 2 }\n"})
+	require.ErrorContains(t, try("go test . -run TestOne"), "fails")
 }
 
 func TestEachReportsInOrder(t *testing.T) {
 	var order []int
 	second := make(chan struct{})
-	trees{"a", "b"}.each(3, func(_ string, i int) func() {
+	each(2, 3, func(i int) func() {
 		switch i {
 		case 0:
 			<-second
@@ -102,12 +143,11 @@ func TestEachReportsInOrder(t *testing.T) {
 func TestSharesTakeTurnsAndCoverAllMutants(t *testing.T) {
 	var all []mutant
 	for i := range 10 {
-		all = append(all, mutant{name: fmt.Sprint(i), command: []string{"go", "test", "."}})
+		all = append(all, mutant{name: fmt.Sprint(i), test: "go test ."})
 	}
 	seen := map[string]int{}
 	for turn := range 3 {
-		chosen, others := choose(all, true, 3, turn)
-		require.Len(t, others, len(all)-len(chosen))
+		chosen := choose(all, true, 3, turn)
 		require.GreaterOrEqual(t, len(chosen), 3)
 		for _, m := range chosen {
 			seen[m.name]++

@@ -2,95 +2,55 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-const (
-	folder  = "internal/mutants"
-	foundBy = "Found by: "
+// A simulation of so many seeds takes some seconds.
+const fastSeeds = 200
 
-	// A simulation of so many seeds takes some seconds.
-	fastSeeds = 200
-)
-
-// mutant is a patch, what it breaks, and the command that must notice.
+// mutant is a mistake in the code, and the command that must notice it.
 type mutant struct {
-	name, patch, what string
-	command           []string
+	name, what string
+	edits      []edit
+	test       string // a go test, possibly behind env
 }
 
-// read returns the mutants with these names, all if there are none. The paths
-// of their patches begin with dir.
-func read(dir string, names []string) ([]mutant, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.patch"))
-	if err != nil {
-		return nil, err
+// check returns an error if something is missing in the table.
+func (m mutant) check() error {
+	if m.name == "" || m.what == "" || len(m.edits) == 0 {
+		return errors.New("needs a name, what it breaks, and an edit")
 	}
-	var mutants []mutant
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		name := strings.TrimSuffix(filepath.Base(file), ".patch")
-		m, err := parseHeader(string(data))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		m.name, m.patch = name, filepath.ToSlash(file)
-		mutants = append(mutants, m)
-	}
-	if len(mutants) == 0 {
-		return nil, fmt.Errorf("no patches in %s", dir)
-	}
-	for _, name := range names {
-		if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.name == name }) {
-			return nil, fmt.Errorf("no mutant %q", name)
-		}
-	}
-	if len(names) > 0 {
-		mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return !slices.Contains(names, m.name) })
-	}
-	return mutants, nil
-}
-
-// parseHeader reads the two lines with which a patch begins.
-func parseHeader(patch string) (mutant, error) {
-	what, rest, _ := strings.Cut(patch, "\n")
-	by, _, _ := strings.Cut(rest, "\n")
-	by, ok := strings.CutPrefix(by, foundBy)
-	if !ok {
-		return mutant{}, fmt.Errorf("no second line that begins with %q", foundBy)
-	}
-	m := mutant{what: what, command: strings.Fields(by)}
-	if goTest(m.command) < 0 {
-		return mutant{}, fmt.Errorf("%q is not a go test", by)
+	if goTest(m.command()) < 0 {
+		return fmt.Errorf("%q is not a go test", m.test)
 	}
 	if seeds := m.flag("-seeds"); seeds != "" {
 		if _, err := strconv.Atoi(seeds); err != nil {
-			return mutant{}, fmt.Errorf("-seeds: %w", err)
+			return fmt.Errorf("-seeds: %w", err)
 		}
 	}
-	return m, nil
+	return nil
 }
+
+// command returns the test's command, split at white space.
+func (m mutant) command() []string { return strings.Fields(m.test) }
 
 // flag returns the argument behind the flag, "" if there is none.
 func (m mutant) flag(name string) string {
-	if i := slices.Index(m.command, name); i >= 0 && i+1 < len(m.command) {
-		return m.command[i+1]
+	command := m.command()
+	if i := slices.Index(command, name); i >= 0 && i+1 < len(command) {
+		return command[i+1]
 	}
 	return ""
 }
 
 // fast reports whether the mutant is found in seconds.
 func (m mutant) fast() bool {
-	if !slices.Contains(m.command, "./internal/sim") {
+	if !slices.Contains(m.command(), "./internal/sim") {
 		return true
 	}
 	seeds, err := strconv.Atoi(m.flag("-seeds"))
@@ -107,10 +67,9 @@ func goTest(command []string) int {
 	return -1
 }
 
-// verbose returns the command with -v, which makes its output say which test
-// was running when the process ended.
-func verbose(command []string) []string {
-	return slices.Insert(slices.Clone(command), goTest(command)+1, "-v")
+// withFlags returns the command with more flags for go test.
+func withFlags(command []string, flags ...string) []string {
+	return slices.Insert(slices.Clone(command), goTest(command)+1, flags...)
 }
 
 // group is a command that runs the tests of several mutants' commands, and the
@@ -120,8 +79,8 @@ type group struct{ command, patterns []string }
 func (g group) String() string { return strings.Join(g.command, " ") }
 
 // try runs the command. It has to pass, and every pattern has to match a test.
-func (g group) try(ctx context.Context, tree string) error {
-	out, err := command(ctx, tree, verbose(g.command)...)
+func (g group) try(ctx context.Context, src *source) error {
+	out, err := src.command(ctx, "", withFlags(g.command, "-v")...)
 	if err != nil {
 		return fmt.Errorf("fails %q: %w\n%s", g, err, out)
 	}
@@ -142,18 +101,17 @@ func groupByRun(mutants []mutant) []group {
 	var groups []group
 	byRest := map[string]int{} // the command without the value, to the index of its group
 	for _, m := range mutants {
-		rest := strings.Join(m.command, " ")
+		command := m.command()
 		pattern := m.flag("-run")
 		if pattern != "" {
-			command := slices.Clone(m.command)
 			command[slices.Index(command, "-run")+1] = ""
-			rest = strings.Join(command, " ")
 		}
+		rest := strings.Join(command, " ")
 		i, ok := byRest[rest]
 		if !ok {
 			i = len(groups)
 			byRest[rest] = i
-			groups = append(groups, group{command: slices.Clone(m.command)})
+			groups = append(groups, group{command: m.command()})
 		}
 		if g := &groups[i]; pattern != "" && !slices.Contains(g.patterns, pattern) {
 			g.patterns = append(g.patterns, pattern)

@@ -46,5 +46,5 @@
 // takes the whole run. Count the situation that the invariant is about with
 // world.events.add and list the event with the workload's events, so that a
 // simulation that never gets there fails. Then break the library on purpose, and
-// keep the patch in internal/mutants.
+// keep the edit in internal/mutants.
 package sim

@@ -1,0 +1,106 @@
+package main
+
+// aclMutants are about what a znode's ACL and the client's identity are for.
+var aclMutants = []mutant{
+	{
+		name: "acl-anybody-writes",
+		what: "Everybody who may use a recipe may write what it creates.",
+		edits: []edit{{
+			in:  "OwnedACL",
+			old: `if a.Perms &^= zk.PermWrite; a.Perms != 0 {`,
+			new: `if a.Perms != 0 {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB90Writes",
+	},
+	{
+		name: "acl-constant-for-all",
+		what: "The library's identity does not depend on the secrets.",
+		edits: []edit{{
+			in:  "Identity",
+			old: `h := hmac.New(sha256.New, []byte("zkrecipes: the identity that writes, 1"))`,
+			new: `
+				of = wire.Credential{}
+				h := hmac.New(sha256.New, []byte("zkrecipes: the identity that writes, 1"))`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB90Writes",
+	},
+	{
+		name: "acl-of-each-session",
+		what: "Each session has an ACL of its own.",
+		edits: []edit{{
+			in:  "New",
+			old: `if cfg.Owned {`,
+			new: `
+				if cfg.Owned {
+					cfg.Identities = []wire.Credential{Identity(wire.Credential{Auth: []byte(rand.Text())})}`,
+			imports: []string{"crypto/rand"},
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB89ACLsDoNotComeAndGo$/without",
+	},
+	{
+		name: "acl-of-places-alone",
+		what: "Lines do not bear the ACL of their places, so its number goes with each place.",
+		edits: []edit{{
+			in:  "Session.CreateContainer",
+			old: `acl := s.ACL()`,
+			new: `acl := s.cfg.ACL`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB89ACLsDoNotComeAndGo$/without",
+	},
+	{
+		name: "credentials-printed",
+		what: "A Client holds its credentials where fmt finds them.",
+		edits: []edit{{
+			in:  "Client",
+			old: `acl        []zk.ACL`,
+			new: `
+				acl        []zk.ACL
+				secrets    []Auth`,
+		}, {
+			in:  "newClient",
+			old: `c.auth = func() []Auth { return auth }`,
+			new: `c.auth, c.secrets = func() []Auth { return auth }, auth`,
+		}},
+		test: "env ZK_HARNESS=zktest go test -run NoSecret .",
+	},
+	{
+		name: "identity-sha1",
+		what: "The library's own identity ignores the servers' digest algorithm.",
+		edits: []edit{{
+			in:  "New",
+			old: `s.owned = OwnedACL(cfg.ACL, cfg.Digest, cfg.Identities)`,
+			new: `s.owned = OwnedACL(cfg.ACL, 0, cfg.Identities)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB71WithTheServers",
+	},
+	{
+		name: "ids-unchecked",
+		what: "Znodes are created for digest ids by which the server does not know the client.",
+		edits: []edit{{
+			in:  "Session.runIDProbe",
+			old: `return ErrUnknownIDs`,
+			new: `return nil`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB71AWrong",
+	},
+	{
+		name: "opens-up-any-znode",
+		what: "A session that may not write a znode gives it another ACL, whatever list it bears.",
+		edits: []edit{{
+			in:  "Session.OpenUp",
+			old: `case s.owned == nil || !slices.Equal(acl, s.owned):`,
+			new: `case s.owned == nil:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB48AnotherZnode",
+	},
+	{
+		name: "seal-of-any-line",
+		what: "A seal is believed although the line was made anew, or its ACL changed.",
+		edits: []edit{{
+			in:  "sealed",
+			old: `if stat.Aversion != 0 || seal != own && seal != sealOf(s.ACL(), 0) {`,
+			new: `if seal == "" {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB89ListThatChanged",
+	},
+}

@@ -1,0 +1,156 @@
+package main
+
+// barrierMutants are about joining a barrier's round, leaving it and cleaning up after it.
+var barrierMutants = []mutant{
+	{
+		name: "barrier-cancels-blindly",
+		what: "A cancel does not check whether the round has been opened.",
+		edits: []edit{{
+			in:  "participant.withdraw",
+			old: `notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}`,
+			new: `notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: -1}`,
+		}},
+		test: "go test ./internal/sim -run ^TestBarrier -seeds 50",
+	},
+	{
+		name: "barrier-counts-lost",
+		what: "A barrier's next call begins beside a place that an earlier call may have left.",
+		edits: []edit{{
+			in:  "Client.awaitAbandoned",
+			old: `for j := range lost {`,
+			new: `for j := range map[*lostJoin]struct{}{} {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB70",
+	},
+	{
+		name: "barrier-early-waits",
+		what: "An early arrival waits for the last member to leave but does not join again.",
+		edits: []edit{{
+			in:  "participant.awaitPreviousRound",
+			old: `return w, err`,
+			new: `
+				if err == nil {
+					return a.awaitPreviousRound(s, w)
+				}
+				return w, err`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestA22EarlyArrivalThat",
+	},
+	{
+		name: "barrier-expiry-not-lost",
+		what: "A member of a barrier whose session ends gets an error that is not ErrLost.",
+		edits: []edit{{
+			in:  "errExpired",
+			old: `fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)`,
+			new: `fmt.Errorf("the session ended while waiting: %w", zk.ErrSessionExpired)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestAMemberThatWaitsIsLostWithItsSession",
+	},
+	{
+		name: "barrier-join-not-listed",
+		what: "A join whose reply was lost does not list.",
+		edits: []edit{{
+			in:  "participant.await",
+			old: `if p.lineCount < 0 || p.lineCount-1 >= a.n {`,
+			new: `if p.lineCount-1 >= a.n {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB01JoinOfABarrier",
+	},
+	{
+		name: "barrier-last-leaver",
+		what: "Only the last member to leave deletes the round.",
+		edits: []edit{{
+			in:  "participant.awaitPreviousRound",
+			old: `return nil, a.deleteRound(a.ctx, s, 1, signalRaised)`,
+			new: `
+				w, err := s.Watch(a.ctx, a.ready())
+				if errors.Is(err, zk.ErrNoNode) {
+					return nil, nil
+				}
+				return w, err`,
+		}},
+		test: "go test ./internal/sim -run ^TestBarrier -seeds 20",
+	},
+	{
+		name: "barrier-leaves-a-round",
+		what: "A member that is canceled before it is in the round that it makes leaves that behind.",
+		edits: []edit{{
+			in:  "participant.run",
+			old: `if a.began != nil {`,
+			new: `if a.began != nil && false {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB102First",
+	},
+	{
+		name: "barrier-leaves-a-round-alone",
+		what: "The only member of a round, which was evicted or whose session has ended, leaves the round behind.",
+		edits: []edit{{
+			in:  "participant.outcomeAfterExpiry",
+			old: `a.deleteEmptyRound(s) // if it was the only member`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB102Only",
+	},
+	{
+		name: "barrier-leaves-late",
+		what: "A member does not leave when its Client waits at the barrier again.",
+		edits: []edit{{
+			in:  "Client.leaveNow",
+			old: `close(l.now)`,
+			new: `_ = l.now`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestA22AMemberLeavesAtOnce",
+	},
+	{
+		name: "barrier-resend-blind",
+		what: "A cancel that is sent again takes the deletion of its member for its own.",
+		edits: []edit{{
+			in: "participant.withdraw",
+			old: `
+					return a.outcomeAfterExpiry(p, why)
+				case failed == any(notOpen) && errors.Is(err, zk.ErrBadVersion):`,
+			new: `
+					if repeated {
+						return 0, why
+					}
+					return a.outcomeAfterExpiry(p, why)
+				case failed == any(notOpen) && errors.Is(err, zk.ErrBadVersion):`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestA22ACancel",
+	},
+	{
+		name: "barrier-round-left",
+		what: "The last member of a Barrier does not delete the round if its connection breaks.",
+		edits: []edit{{
+			in: "Barrier.deleteRound",
+			old: `
+				err := zkconn.ErrNotSent
+				for zkconn.Transient(err) {
+					_, failed, err = s.Multi(ctx, ops...)`,
+			new: `
+				var err error
+				if _, failed, err = s.Multi(ctx, ops...); zkconn.Transient(err) {
+					return nil`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestTheLastMemberDeletesTheRound",
+	},
+	{
+		name: "barrier-round-stays-shut",
+		what: "A round that nobody may write is not opened up.",
+		edits: []edit{{
+			in:  "participant.sendJoin",
+			old: `if opened, openErr := a.openUpRound(s); opened || openErr != nil {`,
+			new: `if opened, openErr := a.openUpRound(s); false && (opened || openErr != nil) {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB71WithoutAuthSessions",
+	},
+	{
+		name: "barrier-stays-beside-a-wait",
+		what: "A member of a Barrier stays although its Client waits there already.",
+		edits: []edit{{
+			in:  "participant.noteLeaver",
+			old: `if c.waits[a.line.path] > 1 {`,
+			new: `if false {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestA22AMemberLeavesAtOnce",
+	},
+}

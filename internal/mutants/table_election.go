@@ -1,0 +1,176 @@
+package main
+
+// electionMutants are about elections and their observers.
+var electionMutants = []mutant{
+	{
+		name: "election-beside-a-latch",
+		what: "A candidate stands in line beside a LeaderLatch of Curator's.",
+		edits: []edit{{
+			in:  "line.look",
+			old: `if m.kind == kindLatch || l.foreign(m.kind) {`,
+			new: `if l.foreign(m.kind) {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB101ElectionRefusesThePathOfALeaderLatch$",
+	},
+	{
+		name: "election-commit-unguarded",
+		what: "A deposed leader commits: only its place is checked.",
+		edits: []edit{{
+			in:  "Lease.guard",
+			old: `paths := l.g.place().guarded()`,
+			new: `paths := l.g.place().paths()`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB91NoTermCommitsOnceTheLeadersZnodeWasDeleted$",
+	},
+	{
+		name: "election-deletes-blindly",
+		what: "An evicted leader deletes the leader's znode outside of a turn in the line.",
+		edits: []edit{{
+			in:  "candidate.giveUp",
+			old: `c.line.c.tasks.Start(c.withdraw)`,
+			new: `
+				c.line.c.tasks.Start(func() {
+					time.Sleep(time.Second)
+					_, _, _ = c.s.Multi(c.s.Lifetime(), &zk.DeleteRequest{Path: c.leader, Version: -1})
+				})`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB22ALeaderWhoseZnodeIsDeletedLosesItsTerm$",
+	},
+	{
+		name: "election-ends-blindly",
+		what: "A term whose znode was replaced deletes the other one at its end.",
+		edits: []edit{{
+			in:  "candidate.watchLeader",
+			old: `c.leaderGone.Store(true)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB48ATermThatEndsKeepsSomebodysZnodeAtTheLeadersPath$",
+	},
+	{
+		name: "election-leader-unwatched",
+		what: "A leader does not notice that the leader's znode was deleted.",
+		edits: []edit{{
+			in: "line.enterAsLeader",
+			old: `
+				if g, err = p.grant(ctx); err == nil {
+					l.c.tasks.Start(func() { c.watchLeader(g) })
+				}`,
+			new: `g, err = p.grant(ctx)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB22ALeaderWhoseZnodeIsDeletedLosesItsTerm$",
+	},
+	{
+		name: "election-leaves-znode",
+		what: "An evicted leader leaves the leader's znode to its session.",
+		edits: []edit{{
+			in:  "candidate.giveUp",
+			old: `c.line.c.tasks.Start(c.withdraw)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB22AnEvictedLeaderDeletesItsOtherZnode$",
+	},
+	{
+		name: "election-quits-blindly",
+		what: "A campaign that fails deletes whatever is at the leader's path.",
+		edits: []edit{{
+			in:  "candidate.deleteOps",
+			old: `case c.czxid != 0:`,
+			new: `case true:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB48ACampaignThatIsCanceledKeepsSomebodysZnodeAtTheLeadersPath$",
+	},
+	{
+		name: "election-replaces-any",
+		what: "A candidate replaces a znode at the leader's path that no session owns.",
+		edits: []edit{{
+			in:  "candidate.replaceOps",
+			old: `case stat.EphemeralOwner == 0:`,
+			new: `case stat.EphemeralOwner == -1:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB48SomebodysOwnZnodeAtTheLeadersPathIsKept$",
+	},
+	{
+		name: "election-replaces-none",
+		what: "A candidate waits for the znode of an evicted leader to go.",
+		edits: []edit{{
+			in:  "candidate.create",
+			old: `if replaced, err = c.replaceOps(ctx); err != nil {`,
+			new: `if _, err = c.replaceOps(ctx); err != nil {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB22TheNextLeaderReplacesWhatAnEvictedOneLeft$",
+	},
+	{
+		name: "election-token-of-place",
+		what: "The token of a Term is its place's, not the one that observers see.",
+		edits: []edit{{
+			in:  "candidate.create",
+			old: `c.place.czxid, c.checked = c.czxid, []string{c.leader}`,
+			new: `c.checked = []string{c.leader}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB01AnElectionWhoseReplyIsLostIsWonOnce$",
+	},
+	{
+		name: "election-unguarded",
+		what: "A candidate creates the leader's znode without the guard of its place.",
+		edits: []edit{{
+			in:  "candidate.create",
+			old: `rs, failed, err := c.s.Retry(nil, []any{check}, replaced, []any{create, set}).Wait(ctx)`,
+			new: `rs, failed, err := c.s.Retry(nil, replaced, []any{create, set}).Wait(ctx)`,
+		}, {
+			in:  "candidate.create",
+			old: `case failed == any(check) && errors.Is(err, zk.ErrNoNode):`,
+			new: `case check == nil && errors.Is(err, zk.ErrNoNode):`,
+		}},
+		test: "go test ./internal/sim -run ^TestElection -seeds 300",
+	},
+	{
+		name: "election-withdraws-once",
+		what: "An evicted leader tries once to delete the leader's znode.",
+		edits: []edit{{
+			in:  "candidate.withdraw",
+			old: `if err == nil || c.s.IsOver() || c.line.c.closing.Err() != nil {`,
+			new: `if true || err == nil || c.s.IsOver() || c.line.c.closing.Err() != nil {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB36AnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater$",
+	},
+	{
+		name: "lead-ends-when-full",
+		what: "Lead ends when the session is full.",
+		edits: []edit{{
+			in:  "Election.leadOnce",
+			old: `t, err := e.campaign(ctx, "lead", value, (*line).enterWithRoom)`,
+			new: `t, err := e.campaign(ctx, "lead", value, (*line).enterAsLeader)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestLeadWaitsWhileTheSessionIsFull$",
+	},
+	{
+		name: "lead-twice",
+		what: "Two calls of Lead in a process lead at the same time.",
+		edits: []edit{{
+			in:  "Election.leadOnce",
+			old: `defer c.endLead(path, turn)`,
+			new: `c.endLead(path, turn)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestA35LeadDoesNotLeadAgainBeforeItsFunctionHasReturned$",
+	},
+	{
+		name: "observe-never-none",
+		what: "An observer that is told of no leader waits for the next one.",
+		edits: []edit{{
+			in:  "observation.tell",
+			old: `if o.yielded && now.Token == o.last.Token && bytes.Equal(now.Value, o.last.Value) {`,
+			new: `if o.gone && o.yielded || o.yielded && now.Token == o.last.Token && bytes.Equal(now.Value, o.last.Value) {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestA35ObserveYieldsEachLeaderAndNone$",
+	},
+	{
+		name: "observe-no-sync",
+		what: "An observer reads in a new session without a sync.",
+		edits: []edit{{
+			in: "observation.follow",
+			old: `
+				if err := s.Sync(ctx, path); err != nil {
+					return err
+				}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB03ObserveBeginsWithASync$",
+	},
+}

@@ -1,0 +1,77 @@
+package main
+
+// guessMutants are about a predecessor that is guessed instead of listed.
+var guessMutants = []mutant{
+	{
+		name: "guess-any-kind",
+		what: "A reader waits for the reader that it guessed.",
+		edits: []edit{{
+			in:  "line.mayName",
+			old: `return m.kind != "" && m.ours() && isUUID(m.uuid) && !l.foreign(m.kind) && l.blocks(k, m.kind)`,
+			new: `return m.kind != "" && m.ours() && isUUID(m.uuid) && !l.foreign(m.kind)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAReaderGuessesWritersOnly$",
+	},
+	{
+		name: "guess-blind",
+		what: "A guessed predecessor that does not exist has given the turn to the place.",
+		edits: []edit{{
+			in:  "place.awaitTurn",
+			old: `p.line.noteBrief(true)`,
+			new: `break`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAGuessThatHasLeftIsFoundOutByTheWatch$",
+	},
+	{
+		name: "guess-counts-all-children",
+		what: "Children that are no places make a line long.",
+		edits: []edit{{
+			in:  "line.noteChildren",
+			old: `l.note(func(s *lineState) { s.count, s.others = n, n-places })`,
+			new: `l.note(func(s *lineState) { s.count = n })`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestChildrenThatAreNoPlacesDoNotMakeALineLong$",
+	},
+	{
+		name: "guess-goes-on",
+		what: "A client goes on guessing where predecessors have left.",
+		edits: []edit{{
+			in:  "line.tellsPredecessor",
+			old: `return l.blocks != nil && s.count-s.others > l.c.longLine && !s.brief && !s.guest && s.version == -1 && (k.exclusive() || l.blocks(k, s.tail))`,
+			new: `return l.blocks != nil && s.count-s.others > l.c.longLine && !s.guest && s.version == -1 && (k.exclusive() || l.blocks(k, s.tail))`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAClientWhoseGuessHadLeftListsUntilItSeesItsPredecessor$",
+	},
+	{
+		name: "guess-known-wrong",
+		what: "A guess is watched although somebody has joined since the line was read.",
+		edits: []edit{{
+			in:  "place.guess",
+			old: `if !ok || p.number != nextNumber(stat) {`,
+			new: `if !ok {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAGuessThatIsKnownToBeWrongIsNotWatched$",
+	},
+	{
+		name: "guess-reads-too-late",
+		what: "A join reads who joined last after it has written its own name.",
+		edits: []edit{{
+			in:  "Session.BeginBehindGet",
+			old: `get, multi := nc.CallBoth(jute.OpGetData, readFrame(jute.OpGetData, path), jute.OpMulti, frame, ended)`,
+			new: `
+				multi := nc.CallThen(jute.OpMulti, frame, ended)
+				get := nc.Call(jute.OpGetData, readFrame(jute.OpGetData, path))`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestJoinOfALongLineTakesTwoRoundTripsAndNoList$",
+	},
+	{
+		name: "guess-without-a-rule",
+		what: "A join of a long line asks which place waits for which, where the recipe has no such rule.",
+		edits: []edit{{
+			in:  "line.tellsPredecessor",
+			old: `return l.blocks != nil && s.count-s.others > l.c.longLine && !s.brief && !s.guest && s.version == -1 && (k.exclusive() || l.blocks(k, s.tail))`,
+			new: `return s.count-s.others > l.c.longLine && !s.brief && !s.guest && s.version == -1 && (k.exclusive() || l.blocks(k, s.tail))`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestDoubleBarrierOfMoreMembersThanAShortLineHas$",
+	},
+}

@@ -1,0 +1,101 @@
+package main
+
+// idleMutants are about the deletion of lines that nobody uses.
+var idleMutants = []mutant{
+	{
+		name: "idle-line-another-znode",
+		what: "The client does not look whether a znode of another incarnation stands in the place of its line.",
+		edits: []edit{{
+			in:  "Client.tidyBatch",
+			old: `case now.Czxid != e.stat.Czxid, now.Version != e.stat.Version, now.Aversion != 0:`,
+			new: `case now.Version != e.stat.Version, now.Aversion != 0:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestOnlyLinesOfThisLibraryAreDeleted",
+	},
+	{
+		name: "idle-line-guest",
+		what: "A line counts as this library's although somebody else has made it.",
+		edits: []edit{{
+			in:  "line.noteWritten",
+			old: `if bears.seal != "" {`,
+			new: `if true {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestOnlyLinesOfThisLibraryAreDeleted",
+	},
+	{
+		name: "idle-line-held",
+		what: "A line is looked at although the session has a place in it.",
+		edits: []edit{{
+			in:  "containers.withoutUsed",
+			old: `holds[i] = s.HasBelow(e.path)`,
+			new: `holds[i] = false`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestALineInUseIsNotEvenLookedAt",
+	},
+	{
+		name: "idle-line-used-by-others",
+		what: "A line is deleted although another client has used it since.",
+		edits: []edit{{
+			in:  "Client.tidyBatch",
+			old: `case now.Czxid != e.stat.Czxid, now.Version != e.stat.Version, now.Aversion != 0:`,
+			new: `case now.Czxid != e.stat.Czxid, now.Aversion != 0:`,
+		}, {
+			in:  "Client.tidyBatch",
+			old: `default:`,
+			new: `
+				default:
+					e.stat.Version = now.Version`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestALineThatAnotherClientHasUsedSinceIsLeftToIt",
+	},
+	{
+		name: "idle-lost-reply",
+		what: "A line whose deletion was lost with the connection is left.",
+		edits: []edit{{
+			in:  "containers.settle",
+			old: `case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, ErrClosed):`,
+			new: `case errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, ErrClosed):`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestADisconnectedClientDeletesLaterAndAnotherSessionGoesOn",
+	},
+	{
+		name: "idle-memory-unbounded",
+		what: "What is remembered of containers is not bounded.",
+		edits: []edit{{
+			in:  "containers.makeRoom",
+			old: `for len(t.all) >= maxContainers {`,
+			new: `for len(t.all) >= 10*maxContainers {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestWhatIsRememberedOfContainersIsBounded",
+	},
+	{
+		name: "idle-parent-stays",
+		what: "Parents stay when the last line below them is deleted.",
+		edits: []edit{{
+			in:  "containers.settle",
+			old: `if parent := t.remove(e.container); parent != nil && parent.in == t.rest && parent.czxid != 0 {`,
+			new: `if parent := t.remove(e.container); parent != nil && parent.in == nil && parent.czxid != 0 {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine",
+	},
+	{
+		name: "idle-size",
+		what: "The znode that holds the size of a semaphore or barrier is deleted.",
+		edits: []edit{{
+			in:  "Client.noteCreated",
+			old: `if len(data) == 0 || bytes.HasPrefix(data, []byte(markerLibrary)) {`,
+			new: `if len(data) == 0 || len(markerLibrary) > 0 || bytes.HasPrefix(data, []byte(markerLibrary)) {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestEachRecipeLeavesNothingButWhatMustStay",
+	},
+	{
+		name: "idle-without-a-pause",
+		what: "Idle lines are deleted as fast as the servers reply.",
+		edits: []edit{{
+			in:  "Client.tidy",
+			old: `next := time.NewTimer(tidyPause)`,
+			new: `next := time.NewTimer(tidyPause / 10)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestManyLinesAreDeletedTogetherAndNotTooFast",
+	},
+}

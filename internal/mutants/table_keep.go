@@ -1,0 +1,150 @@
+package main
+
+// keepMutants are about places that a process keeps between two holders.
+var keepMutants = []mutant{
+	{
+		name: "keep-believes-on",
+		what: "A busy process never asks again whether its place is alone.",
+		edits: []edit{{
+			in:  "keptLock.passOn",
+			old: `goesOn := !first && !company && k.released.Sub(k.confirmed) < k.d`,
+			new: `goesOn := !first && !company`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestLostEventIsFoundOutByABusyProcess",
+	},
+	{
+		name: "keep-beyond-d",
+		what: "An idle lock is kept for longer than d.",
+		edits: []edit{{
+			in:  "keptLock.goesOn",
+			old: `k.due = time.AfterFunc(time.Until(k.released.Add(k.d)), func() {`,
+			new: `k.due = time.AfterFunc(2*k.d, func() {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestKeptLockIsLeftOnceItWasNotUsedForD",
+	},
+	{
+		name: "keep-deletion-missed",
+		what: "A deletion that was told to the last grant of a kept place is not told to the next.",
+		edits: []edit{{
+			in:  "session.addGrant",
+			old: `case last != nil && last.deleted:`,
+			new: `case last != nil && last.deleted && false:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestDeletionHeardOfDuringAReleaseIsNotForgotten",
+	},
+	{
+		name: "keep-early-on-a-deleted-place",
+		what: "Callers that came early are granted a place although it was deleted.",
+		edits: []edit{{
+			in:  "keptLock.passOn",
+			old: `goesOn = k.stands(next.place())`,
+			new: `goesOn = true`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestCallersThatCameEarlyAreNotServedOnAPlaceThatWasDeleted",
+	},
+	{
+		name: "keep-ends-with-its-caller",
+		what: "The wait for a place ends with the caller that began it.",
+		edits: []edit{{
+			in:  "keptLock.remove",
+			old: `if len(k.calls) == 0 && k.stop != nil {`,
+			new: `if k.stop != nil {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestCallersThatGiveUpAreRemoved",
+	},
+	{
+		name: "keep-late-commit",
+		what: "A Commit that waited for a connection is sent after its lease was released.",
+		edits: []edit{{
+			in:  "Lease.commit",
+			old: `t, err := s.BeginBy(ctx, l.g.start, slices.Concat(guard, ops)...)`,
+			new: `t, err := s.Begin(ctx, slices.Concat(guard, ops)...)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestCommitOfAReleasedLeaseIsNotSent",
+	},
+	{
+		name: "keep-late-first",
+		what: "Callers that come after another session go before it.",
+		edits: []edit{{
+			in:  "keptLock.passOn",
+			old: `early := company && len(k.calls) > 0 && !k.calls[0].late`,
+			new: `early := company && len(k.calls) > 0`,
+		}, {
+			in:  "keptLock.goesOn",
+			old: `case stands && !stopped && k.hasCompany() && waits && !k.calls[0].late:`,
+			new: `case stands && !stopped && k.hasCompany() && waits:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestCallersGoBeforeOrAfterAnotherSessionAsTheyCame",
+	},
+	{
+		name: "keep-not-alone",
+		what: "A place is kept although others stand in its line.",
+		edits: []edit{{
+			in:  "keptLock.ask",
+			old: `if err != nil || int(line.NumChildren) > 1+state.others {`,
+			new: `if err != nil || int(line.NumChildren) < state.others {`,
+		}, {
+			in:  "place.isAlone",
+			old: `return len(ms) == 1 && ms[0].name == p.name && !p.line.c.isBeyondLimit(nextNumber(line))`,
+			new: `return len(ms) > 0 && !p.line.c.isBeyondLimit(nextNumber(line))`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestLockIsNotKeptIfAnotherSessionJoinedBeforeItsFirstRelease$",
+	},
+	{
+		name: "keep-not-over-a-reconnect",
+		what: "A lock that was granted by a signal is not kept after a reconnect.",
+		edits: []edit{{
+			in:  "session.addGrant",
+			old: `case last == nil && g.place().turnBefore(conn):`,
+			new: `case g.place().turnBefore(conn):`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestLockThatASignalGaveIsKeptOverAReconnect",
+	},
+	{
+		name: "keep-numbers-run-over",
+		what: "A kept place is granted more than 256 times.",
+		edits: []edit{{
+			in: "grant.successor",
+			old: `
+				if g.token&lastGrant == lastGrant {
+					return nil
+				}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestPlaceIsTakenAnewAfter256Holds",
+	},
+	{
+		name: "keep-one-token",
+		what: "The holders of a kept place share its token.",
+		edits: []edit{{
+			in:  "grant.successor",
+			old: `line: g.line, s: g.s, token: g.token + 1, kept: g.kept, idle: true,`,
+			new: `line: g.line, s: g.s, token: g.token, kept: g.kept, idle: true,`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestKeptLockIsTakenAgainWithoutARequest",
+	},
+	{
+		name: "keep-unwatched",
+		what: "A kept lock's line is not watched.",
+		edits: []edit{{
+			in: "keptLock.confirm",
+			old: `
+				select {
+				case <-w.Fired():
+					k.leaveIdle(func(*grant) bool { return k.watch == w })
+				case <-gone:
+				}`,
+			new: `<-gone`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestKeptLockIsLeftWhenAnotherSessionJoins",
+	},
+	{
+		name: "keep-young-for-ever",
+		what: "Each holder of a kept place makes it young, so that it is never watched.",
+		edits: []edit{{
+			in:  "grant.successor",
+			old: `over: make(chan struct{}), handles: map[*Lease]struct{}{}, since: g.since,`,
+			new: `over: make(chan struct{}), handles: map[*Lease]struct{}{}, since: time.Now(),`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestHolderLearnsThatAKeptPlaceWasDeleted",
+	},
+}

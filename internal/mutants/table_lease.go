@@ -1,0 +1,159 @@
+package main
+
+// leaseMutants are about grants and leases, downgrades and LockAll.
+var leaseMutants = []mutant{
+	{
+		name: "downgrade-evicts",
+		what: "The deletion of the place in a downgrade is taken for an eviction.",
+		edits: []edit{{
+			in: "grant.placeGone",
+			old: `
+				if g.place().has(path) {
+					g.end(lost(cause))
+				}`,
+			new: `g.end(lost(cause))`,
+		}},
+		test: "go test ./internal/sim -run RW -seeds 1000",
+	},
+	{
+		name: "downgrade-forgets",
+		what: "A downgrade that is carried out after its grant has ended leaves the place behind.",
+		edits: []edit{{
+			in:  "grant.move",
+			old: `g.leaveLater()`,
+		}},
+		test: "go test ./internal/sim -run RW -seeds 1000",
+	},
+	{
+		name: "downgrade-of-a-mutex",
+		what: "A lease of a Mutex can be downgraded.",
+		edits: []edit{{
+			in:  "Lease.Downgrade",
+			old: `case r.recipe != recipeRWLock:`,
+			new: `case false:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestALeaseOfAnotherRecipe",
+	},
+	{
+		name: "downgrade-refused",
+		what: "A downgrade whose second attempt is refused is taken as failed.",
+		edits: []edit{{
+			in:  "place.replace",
+			old: `case err == nil, !again, errors.Is(err, zkconn.ErrSessionOver):`,
+			new: `default:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB36Downgrade",
+	},
+	{
+		name: "downgrade-signals",
+		what: "A downgrade sends the signal of a leaving holder.",
+		edits: []edit{{
+			in:  "place.replace",
+			old: `_, failed, err := p.s.Multi(p.s.Lifetime(), create, &zk.DeleteRequest{Path: p.path, Version: -1})`,
+			new: `
+				_, failed, err := p.s.Multi(p.s.Lifetime(), create,
+					&zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1},
+					&zk.DeleteRequest{Path: p.path, Version: -1})`,
+		}},
+		test: "go test ./internal/sim -run RW -seeds 1000",
+	},
+	{
+		name: "downgrade-unsettled",
+		what: "A downgrade whose reply was lost is taken as failed.",
+		edits: []edit{{
+			in:  "place.replace",
+			old: `case failed == any(create) && again && errors.Is(err, zk.ErrNodeExists):`,
+			new: `case failed == any(create) && !again && errors.Is(err, zk.ErrNodeExists):`,
+		}, {
+			in: "place.replace",
+			old: `
+				case check == nil:
+					p.s.NoteGone(p.path)
+					return nil`,
+			new: `
+				case check == nil:
+					p.s.NoteGone(p.path)
+					return err`,
+		}},
+		test: "go test ./internal/sim -run RW -seeds 1000",
+	},
+	{
+		name: "grant-after-the-end",
+		what: "A grant is returned although the session may have ended.",
+		edits: []edit{{
+			in: "grant.enter",
+			old: `
+				if err := g.checkHeld(); err != nil {
+					return nil, err
+				}`,
+		}, {
+			in:  "place.grant",
+			old: `if p.s.isValid() {`,
+			new: `if true || p.s.isValid() {`,
+		}},
+		test: "go test ./internal/sim -run Mutex -seeds 3000",
+	},
+	{
+		name: "lease-context-each",
+		what: "Each context of a lease is kept for itself.",
+		edits: []edit{{
+			in:  "Lease.endOf",
+			old: `if ok {`,
+			new: `if ok && done == nil {`,
+		}, {
+			in:  "Lease.addEnd",
+			old: `case ok:`,
+			new: `case ok && done == nil:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB75Contexts",
+	},
+	{
+		name: "lease-reads-too-late",
+		what: "A read of a lease that has ended returns data.",
+		edits: []edit{{
+			in:  "leaseRead",
+			old: `if ended := l.Err(); ended != nil {`,
+			new: `if ended := l.Err(); ended != nil && err != nil {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB69",
+	},
+	{
+		name: "lockall-as-given",
+		what: "LockAll locks in the order of its arguments.",
+		edits: []edit{{
+			in:  "lockOrder",
+			old: `order := slices.SortedFunc(slices.Values(locks), func(a, b *Mutex) int { return cmp.Compare(a.line.abs(), b.line.abs()) })`,
+			new: `order := slices.Clone(locks)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestA36LockAllLocksInTheOrderOfPathsAndReleasesInReverse$",
+	},
+	{
+		name: "lockall-forgets-a-loss",
+		what: "LockAll waits on although it has lost a lock that it had.",
+		edits: []edit{{
+			in:  "lockInOrder",
+			old: `held, while = append(held, l), l.Context(while)`,
+			new: `held = append(held, l)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB10LockAllBeginsAnewInTheNextSession$",
+	},
+	{
+		name: "lockall-keeps-the-rest",
+		what: "LockAll keeps what it has locked if it fails.",
+		edits: []edit{{
+			in:  "LockAll",
+			old: `releaseAll(held)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestA36LockAllGivesBackWhatItHasIfItFails$",
+	},
+	{
+		name: "reenters-lost",
+		what: "A lost Lease can be re-entered.",
+		edits: []edit{{
+			in:  "holder.reenter",
+			old: `return nil, errors.Unwrap(err)`,
+			new: `return h.lease, nil`,
+		}},
+		test: "go test ./internal/sim -run Mutex -seeds 3000",
+	},
+}

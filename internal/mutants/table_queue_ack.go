@@ -1,0 +1,87 @@
+package main
+
+// queueAckMutants are about settling items: acks and moves.
+var queueAckMutants = []mutant{
+	{
+		name: "queue-ack-leaves-its-place",
+		what: "The place that an ack has taken stays when its worker has left with the claim.",
+		edits: []edit{{
+			in:  "ackTransaction.run",
+			old: `defer a.leaveNext()`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB77PlaceOfAnAck",
+	},
+	{
+		name: "queue-ack-outlasts-claim",
+		what: "Serve waits for an ack for as long as the session lives.",
+		edits: []edit{{
+			in:  "serving.serve",
+			old: `if err = ack.run(claimed); err == nil {`,
+			new: `if err = ack.run(context.WithoutCancel(ctx)); err == nil {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB77ServeEnds",
+	},
+	{
+		name: "queue-done-unexcluded",
+		what: "An item that is done and cannot be deleted has a mark, but no exclusion: a consumer whose listing is old claims it.",
+		edits: []edit{{
+			in:  "claim.ackOps",
+			old: `&zk.CreateRequest{Path: c.exclusion(), Data: []byte("done"), Acl: acl},`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB85ItemWithAForeign",
+	},
+	{
+		name: "queue-marks-miscounted",
+		what: "An item that the servers miscount is marked as done at once, instead of deleted.",
+		edits: []edit{{
+			in:  "ackTransaction.notEmpty",
+			old: `if a.miscounts++; err == nil && len(below) == 0 && a.miscounts <= maxMiscounts {`,
+			new: `if a.miscounts++; err == nil && len(below) == 0 && a.miscounts <= 0 {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB85ItemThatTheServersMiscountIsDeleted$",
+	},
+	{
+		name: "queue-move-no-receipt",
+		what: "AckPut leaves no receipt: if it is sent again, a claim that somebody has deleted is taken for a move that was done.",
+		edits: []edit{{
+			in:  "Item.ackPut",
+			old: `a.puts = &ackPuts{to: it.claim.s.queue(to.abs()).Log, path: to.path, size: to.segmentSize, items: items, once: true}`,
+			new: `a.puts = &ackPuts{to: it.claim.s.queue(to.abs()).Log, path: to.path, size: to.segmentSize, items: items}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB44AckPutOfAClaim",
+	},
+	{
+		name: "queue-move-one-segment",
+		what: "A move is sent for one segment at a time.",
+		edits: []edit{{
+			in:  "ackParts.begin",
+			old: `x.Or(other)`,
+			new: `_ = other`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB83ADistantAckPutGetsThroughAmongOthers$",
+	},
+	{
+		name: "queue-nonode-is-success",
+		what: "The NoNode of the caller's own operation is taken for an ack that was carried out before.",
+		edits: []edit{{
+			in:  "ackTransaction.refused",
+			old: `if i := slices.Index(parts.ops, failed); failed != nil && i >= 0 {`,
+			new: `
+				if i := slices.Index(parts.ops, failed); failed != nil && i >= 0 {
+					if noNode {
+						return true, false, nil
+					}`,
+		}},
+		test: "go test ./internal/sim -run Queue -seeds 400",
+	},
+	{
+		name: "queue-sweeps-blindly",
+		what: "What is left of a claim is deleted in the version that was read, whosoever it is by then.",
+		edits: []edit{{
+			in:  "claim.sweepExclusion",
+			old: `rs, _, err := c.s.Multi(ctx, write)`,
+			new: `rs, err := zkconn.Results{}, error(zk.ErrNoAuth)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB22Sweep",
+	},
+}

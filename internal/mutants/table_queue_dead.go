@@ -1,0 +1,166 @@
+package main
+
+// queueDeadMutants are about dead letters and removals.
+var queueDeadMutants = []mutant{
+	{
+		name: "queue-dead-letters-unused",
+		what: "DeadLetters of a queue that has had none are not empty, but unused.",
+		edits: []edit{{
+			in:  "Queue.DeadLetters",
+			old: `letters.segmentSize, letters.isDead = q.segmentSize, true`,
+			new: `letters.segmentSize, letters.isDead = q.segmentSize, false`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestUnusedPaths",
+	},
+	{
+		name: "queue-failure-lost",
+		what: "A worker whose handler fails for the last time gives the item back, and the reason is lost.",
+		edits: []edit{{
+			in:  "serving.serve",
+			old: `s.moveFailed(claimed, it, err)`,
+			new: `s.giveBack(it)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestA21DeadLetterTells",
+	},
+	{
+		name: "queue-letter-as-changed",
+		what: "A dead letter has the data that the handler has changed.",
+		edits: []edit{{
+			in:  "serving.moveFailed",
+			old: `data, _, err := it.claim.s.Get(ctx, it.claim.item) // the handler may have changed it.Data`,
+			new: `
+				data := it.Data
+				_, _, err := it.claim.s.Get(ctx, it.claim.item)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestA21ItemWhose",
+	},
+	{
+		name: "queue-letters-uncounted",
+		what: "Dead letters do not count when their producer's segment fills, so it is never sealed.",
+		edits: []edit{{
+			in:  "Append.Done",
+			old: `number, ok := itemNumber(rs.Created(a.last)[len(l.Segment(a.home))+1:])`,
+			new: `
+				number, ok := itemNumber(rs.Created(a.last)[len(l.Segment(a.home))+1:])
+				ok = ok && !HasNote(rs.Created(a.last)[len(l.Segment(a.home))+1:])`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB44MoveToTheDeadLetters",
+	},
+	{
+		name: "queue-note-guessed",
+		what: "An item's data are taken for a note if they look like one.",
+		edits: []edit{{
+			in: "cutNote",
+			old: `
+				if !queuelog.HasNote(name) {
+					return data, f
+				}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestDeadLettersWithout",
+	},
+	{
+		name: "queue-purge-gives-up",
+		what: "One item that is taken meanwhile keeps Purge from removing those beside it.",
+		edits: []edit{{
+			in: "Queue.remove",
+			old: `
+				rs = slices.Delete(rs, i, i+1)
+				tries--`,
+			new: `return 0, nil`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestPurgeLeavesOut",
+	},
+	{
+		name: "queue-redrive-keeps-failure",
+		what: "An item that is moved back keeps the note of the dead letter.",
+		edits: []edit{{
+			in:  "Queue.redriveOne",
+			old: `data, failure := cutNote(name, data)`,
+			new: `_, failure := cutNote(name, data)`,
+		}, {
+			in:  "Queue.redriveOne",
+			old: `item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data}`,
+			new: `item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data, Noted: queuelog.HasNote(name)}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestA21Redrive",
+	},
+	{
+		name: "queue-redrive-not-atomic",
+		what: "Redrive puts the item first, and then removes its dead letter.",
+		edits: []edit{{
+			in:  "Queue.redriveOne",
+			old: `err = q.putItems(ctx, []queuelog.Item{item}, r.ops(s)...)`,
+			new: `
+				if err = q.putItems(ctx, []queuelog.Item{item}); err == nil {
+					_, err = r.q.remove(ctx, s, []*removal{r})
+				}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB42RedriveWhoseSession",
+	},
+	{
+		name: "queue-redrive-of-others",
+		what: "Redrive moves the dead letters of other queues, too.",
+		edits: []edit{{
+			in:  "Queue.redriveOne",
+			old: `if failure != (Failure{}) && failure.Queue != q.abs() {`,
+			new: `if failure != (Failure{}) && failure.Queue == "" {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestRedriveLeaves",
+	},
+	{
+		name: "queue-removals-delete-open-segment",
+		what: "A removal deletes the open segment once it is empty.",
+		edits: []edit{{
+			in:  "Queue.deleteEmptied",
+			old: `if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.writes.begin() {`,
+			new: `if removed < int(seg.stat.NumChildren) || !q.c.writes.begin() {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestRemovalsDeleteTheSegmentsThatTheyEmpty$",
+	},
+	{
+		name: "queue-removals-leave-segments",
+		what: "The segments that Purge, Remove and Redrive empty stay.",
+		edits: []edit{{
+			in:  "Queue.deleteEmptied",
+			old: `if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.writes.begin() {`,
+			new: `if seg.stat.Version == 0 || seg.stat.NumChildren > 0 || !q.c.writes.begin() {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestR.*DeletesTheSegmentsThatItEmpties$",
+	},
+	{
+		name: "queue-remove-claimed",
+		what: "An item that a consumer has is removed, together with the claim.",
+		edits: []edit{{
+			in:  "removal.taken",
+			old: `r.stays = ErrItemTaken`,
+			new: `
+				_, _, err := s.Multi(ctx, &zk.DeleteRequest{Path: exclusion, Version: -1})
+				return true, err`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestRemoveLeavesAnItem",
+	},
+	{
+		name: "queue-remove-forgets",
+		what: "Remove takes an item for removed that was gone when its session had ended before the removal was sent.",
+		edits: []edit{{
+			in: "Queue.Remove",
+			old: `
+				if err == nil {
+					gone = r.stays`,
+			new: `
+				gone = r.stays
+				if err == nil {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestRemoveOfAnItemThatIsAcked",
+	},
+	{
+		name: "queue-unmoved-holds-up-shutdown",
+		what: "An item that cannot be moved to the dead letters is kept while the process shuts down.",
+		edits: []edit{{
+			in:  "Queue.keepUnmoved",
+			old: `case <-it.Context(q.c.waiting).Done():`,
+			new: `case <-it.Context(context.Background()).Done():`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestShutdownDoesNotWaitForAnItemThatCannotBeMoved$",
+	},
+}

@@ -1,0 +1,240 @@
+package main
+
+// queuePutMutants are about putting items: segments, receipts and the bound.
+var queuePutMutants = []mutant{
+	{
+		name: "queue-abandons-the-rest",
+		what: "A Put whose caller leaves looks at the outcome of its first attempt only.",
+		edits: []edit{{
+			in:  "Receipt.Abandon",
+			old: `for _, t := range ts {`,
+			new: `for _, t := range ts[:1] {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB83DistantPutThatIsCanceledIsPutOnceAtMost$",
+	},
+	{
+		name: "queue-attempts-one-by-one",
+		what: "A Put tries one segment at a time.",
+		edits: []edit{{
+			in:  "firstWindow",
+			old: `4`,
+			new: `1`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB83ADistantProducerGetsThroughAmongOthers$",
+	},
+	{
+		name: "queue-attempts-without-receipt",
+		what: "Of the attempts that a Put sends together only the first one writes the receipt.",
+		edits: []edit{{
+			in:  "Log.Transact",
+			old: `x.Or(written, other)`,
+			new: `x.Or(other)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB83DistantBatchesGetThrough$",
+	},
+	{
+		name: "queue-batch-in-one-segment",
+		what: "A PutAll of many items puts all of them into one segment.",
+		edits: []edit{{
+			in:  "Log.appendTo",
+			old: `here := items[:min(max(size-creates, 1), int64(len(items)))]`,
+			new: `here := items`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB82ItemsOfALargeBatchCostNoMoreThanOthers$",
+	},
+	{
+		name: "queue-batch-wakes-nobody",
+		what: "A PutAll that finds its segment full puts all its items into the next ones.",
+		edits: []edit{{
+			in:  "Log.appendTo",
+			old: `here := items[:min(max(size-creates, 1), int64(len(items)))]`,
+			new: `here := items[:min(max(size-creates, 0), int64(len(items)))]`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB82BatchWakesTheConsumerThatSleepsOnAFullSegment$",
+	},
+	{
+		name: "queue-believes-a-guess",
+		what: "The segment that follows on a sealed one is believed by its number: the queue may have been made again.",
+		edits: []edit{{
+			in:  "Log.saw",
+			old: `l.known = append(l.known, segment{number: n + 1, guessed: true, czxid: stat.Mzxid})`,
+			new: `l.known = append(l.known, segment{number: n + 1, guessed: true, listed: 1<<63 - 1})`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB86OperatorActsAtAnyRequestOfAConsumer",
+	},
+	{
+		name: "queue-believes-a-listing",
+		what: "A segment that was created after the listing is taken for the one that was listed.",
+		edits: []edit{{
+			in:  "Log.saw",
+			old: `if seg.czxid == 0 && stat.Czxid <= seg.listed {`,
+			new: `if seg.czxid == 0 {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB23SegmentCreatedAfter",
+	},
+	{
+		name: "queue-count-not-told",
+		what: "A producer with a bound is not woken by a segment that it has counted.",
+		edits: []edit{{
+			in:  "counter.add",
+			old: `c.fired.Add(w)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestA21BoundedPutWaitsForCapacityAndHonoursItsContext$",
+	},
+	{
+		name: "queue-count-overtaken",
+		what: "A count leaves out a changed segment if the segments are forgotten meanwhile.",
+		edits: []edit{{
+			in:  "Log.countChanged",
+			old: `return l.stillCounted()`,
+			new: `return nil`,
+		}},
+		test: "go test ./internal/queuelog -run ^TestB86CountBeginsAnew",
+	},
+	{
+		name: "queue-counts-changes-twice",
+		what: "The count of a segment that has changed is added to the one before.",
+		edits: []edit{{
+			in:  "counter.update",
+			old: `c.total -= seg.items`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestA21CountIsWhatAListingShows$",
+	},
+	{
+		name: "queue-counts-everything",
+		what: "A Put with a bound goes through all segments.",
+		edits: []edit{{
+			in:  "counter.update",
+			old: `if c.lists != lists {`,
+			new: `if c.lists != lists || true {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestBoundedPutCostsTheSameWhateverTheBacklog$",
+	},
+	{
+		name: "queue-no-receipt",
+		what: "A Put leaves no receipt: if it is sent again after a lost reply, it puts the item twice.",
+		edits: []edit{{
+			in:  "Log.Transact",
+			old: `x := l.s.Retry(nil, written, alternatives[0])`,
+			new: `x := l.s.Retry(nil, alternatives[0])`,
+		}},
+		test: "go test ./internal/sim -run Queue -seeds 400",
+	},
+	{
+		name: "queue-put-in-sealed",
+		what: "A Put does not check that its segment is not sealed.",
+		edits: []edit{{
+			in:  "Log.appendTo",
+			old: `a.Ops = append(a.Ops, &zk.CheckVersionRequest{Path: l.Segment(n), Version: 0})`,
+			new: `a.Ops = append(a.Ops, &zk.CheckVersionRequest{Path: l.Segment(n), Version: -1})`,
+		}},
+		test: "go test ./internal/sim -run Queue -seeds 400",
+	},
+	{
+		name: "queue-quiet-seal",
+		what: "The Put that seals a segment puts its item into the new one: a consumer that waits at the old one is not woken.",
+		edits: []edit{{
+			in: "Log.appendTo",
+			old: `
+				items = items[len(here):]
+				seals := creates+int64(len(here)) >= size`,
+			new: `
+				quiet := creates > 0 && creates+int64(len(items)) >= size
+				if quiet {
+					here = nil
+				}
+				items = items[len(here):]
+				seals := quiet || creates+int64(len(here)) >= size`,
+		}},
+		test: "go test ./internal/sim -run Queue -seeds 400",
+	},
+	{
+		name: "queue-repairs-quietly",
+		what: "A segment that is made behind one which an operator has sealed wakes nobody there.",
+		edits: []edit{{
+			in:  "Log.repair",
+			old: `ops = append(ops, &zk.CreateRequest{Path: alarm, Acl: l.s.ACL()}, &zk.DeleteRequest{Path: alarm, Version: -1})`,
+			new: `_ = alarm`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB86OperatorActsAtAnyRequestOfAConsumer",
+	},
+	{
+		name: "queue-repairs-the-open",
+		what: "A segment is created behind the last one although that is open.",
+		edits: []edit{{
+			in:  "Log.repair",
+			old: `if err != nil || sealed == 0 && n >= 0 { // it is open`,
+			new: `if err != nil {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB23ConsumerOfADeletedQueue",
+	},
+	{
+		name: "queue-repairs-what-was-filled",
+		what: "A segment is made behind one that was sealed since it was listed as the last, although others have filled, emptied and deleted it.",
+		edits: []edit{{
+			in: "Log.lastAndItsSeal",
+			old: `
+				if last == n && sealed > 0 {
+					return n, sealed, nil
+				}`,
+		}, {
+			in: "Log.lastAndItsSeal",
+			old: `
+				if n, sealed = last, stat.Version; sealed == 0 {
+					return n, 0, nil
+				}`,
+			new: `return last, stat.Version, nil`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB86SegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain$",
+	},
+	{
+		name: "queue-seal-is-one",
+		what: "A sealed segment is deleted only if its version is 1, as long as nobody sets data on it.",
+		edits: []edit{{
+			in:  "Log.Delete",
+			old: `version = stat.Version`,
+			new: `version = 1`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB86OperatorActsAtAnyRequestOfAConsumer",
+	},
+	{
+		name: "queue-tries-all-receipts",
+		what: "A receipt that was deleted is replaced alone, although all may have been deleted.",
+		edits: []edit{{
+			in:  "Receipt.Refused",
+			old: `r.l.discardFree()`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB86CallsGoOnWhenAllReceiptsWereDeleted$",
+	},
+	{
+		name: "room-first-free-only",
+		what: "A producer that waits for capacity watches no segment behind the first free item.",
+		edits: []edit{{
+			in:  "counter.add",
+			old: `c.fired.Add(w)`,
+			new: `
+				free := false
+				for other, before := range c.counted {
+					free = free || other < n && slices.ContainsFunc(Entries(before.Children), func(e Entry) bool { return !e.Claimed })
+				}
+				if !free {
+					c.fired.Add(w)
+				}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB86OperatorActsAtAnyRequestOfABounded",
+	},
+	{
+		name: "room-trusts-a-laggard",
+		what: "A producer that learned of its turn on another connection counts without a sync.",
+		edits: []edit{{
+			in:  "Queue.waitForCapacity",
+			old: `if p.s.hasMoved(p) {`,
+			new: `if false {`,
+		}, {
+			in:  "Queue.waitForCapacity",
+			old: `case !p.s.hasMoved(p):`,
+			new: `default:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestA21BoundHolds",
+	},
+}

@@ -1,0 +1,247 @@
+package main
+
+// queueTakeMutants are about taking items: turns and claims.
+var queueTakeMutants = []mutant{
+	{
+		name: "queue-ahead-every-ack",
+		what: "Each ack of a batch reads ahead.",
+		edits: []edit{{
+			in: "Queue.takesSoon",
+			old: `
+				if queue.held.Load() > 1 {
+					return 0, false
+				}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAcksOfABatchDoNot",
+	},
+	{
+		name: "queue-ahead-late-taker",
+		what: "An ack takes a place along for a taker that comes much later.",
+		edits: []edit{{
+			in:  "turns.noteTaker",
+			old: `t.soon, t.acked = time.Since(t.acked) <= t.tookAck, time.Time{}`,
+			new: `t.soon, t.acked = time.Since(t.acked) <= soon, time.Time{}`,
+		}, {
+			in:  "Queue.takesSoon",
+			old: `return max(time.Millisecond, 2*t.tookAck), true`,
+			new: `return soon, true`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestConsumerThatPausesAfterItsAcks",
+	},
+	{
+		name: "queue-ahead-line-unchecked",
+		what: "A consumer without a place does not check that nobody has joined the line.",
+		edits: []edit{{
+			in:  "turns.takeAlone",
+			old: `done, err := t.claim(t.ctx, scan, items, nil, check)`,
+			new: `done, err := t.claim(t.ctx, scan, items, nil, nil)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestReadAheadOfTheLine",
+	},
+	{
+		name: "queue-ahead-place-stays",
+		what: "A place that an ack took along waits for a taker for ever.",
+		edits: []edit{{
+			in:  "turns.noteChange",
+			old: `d = t.keep`,
+			new: `d = time.Hour`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestPlaceThatAnAckTookAlong",
+	},
+	{
+		name: "queue-attempt-lost",
+		what: "An attempt whose reply is lost is taken for one that failed, as another sent with it did.",
+		edits: []edit{{
+			in:  "Retry.outcome",
+			old: `if unknown != nil {`,
+			new: `if unknown != nil && err == nil {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB83DistantPutWhoseReplyIsLostMakesOneItem$",
+	},
+	{
+		name: "queue-attempts-foreign",
+		what: "Znodes that others create below an item count as attempts.",
+		edits: []edit{{
+			in: "Claims",
+			old: `
+				foreign := int64(stat.NumChildren)
+				if claimed && foreign > 0 {
+					foreign--
+				}
+				return int(Creates(stat) - foreign)`,
+			new: `return int(Creates(stat))`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB85ForeignZnodesBelow",
+	},
+	{
+		name: "queue-batch-claims-taken",
+		what: "A consumer that claims several items takes one that somebody else has, if it is not the first.",
+		edits: []edit{{
+			in: "claimTransaction.run",
+			old: `
+				for signal := true; ; signal = false {
+					parts := a.parts(signal)`,
+			new: `
+				var u *unclaimable
+				for signal := true; ; signal = false {
+					parts := a.parts(signal)
+					if u != nil {
+						isTaken := func(op any) bool { return op.(*zk.CreateRequest).Path == u.item+queuelog.ClaimName }
+						parts.creates = slices.DeleteFunc(parts.creates, isTaken)
+					}`,
+		}, {
+			in:  "claimTransaction.run",
+			old: `} else if err = a.whyRefused(ctx, parts, x, failed, err); err != nil {`,
+			new: `
+				} else if err = a.whyRefused(ctx, parts, x, failed, err); errors.As(err, &u) && u.taken && u.item != a.claims[0].item {
+					continue
+				} else if err != nil {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestTakeNClaimsNoItemThatIsClaimedWithoutAFlag$",
+	},
+	{
+		name: "queue-claim-nameless",
+		what: "A claim's flag is named after its item alone: a Nack that is sent again gives back the next consumer's claim.",
+		edits: []edit{{
+			in:  "Queue.newClaim",
+			old: `path := item + "." + queuelog.NewMark()`,
+			new: `path := item + ".claim"`,
+		}},
+		test: "go test ./internal/sim -run Queue -seeds 400",
+	},
+	{
+		name: "queue-claim-of-nothing",
+		what: "A claim does not check that its item exists.",
+		edits: []edit{{
+			in: "claimTransaction.run",
+			old: `
+				for signal := true; ; signal = false {
+					parts := a.parts(signal)`,
+			new: `
+				var u *unclaimable
+				for signal := true; ; signal = false {
+					parts := a.parts(signal)
+					if u != nil {
+						parts.creates = parts.creates[:1]
+					}`,
+		}, {
+			in:  "claimTransaction.run",
+			old: `} else if err = a.whyRefused(ctx, parts, x, failed, err); err != nil {`,
+			new: `
+				} else if err = a.whyRefused(ctx, parts, x, failed, err); len(a.claims) == 1 && errors.As(err, &u) && !u.taken {
+					continue
+				} else if err != nil {`,
+		}, {
+			in: "Queue.claimed",
+			old: `
+				if errors.Is(err, zk.ErrNoNode) { // an operator was quick
+					return nil, errLostAtOnce`,
+			new: `
+				if errors.Is(err, zk.ErrNoNode) { // an operator was quick
+					stat, err = &zk.Stat{}, nil`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB22ItemThat",
+	},
+	{
+		name: "queue-claim-shared",
+		what: "A claim does not exclude others: a consumer that finds the item claimed claims it too.",
+		edits: []edit{{
+			in: "claimTransaction.run",
+			old: `
+				for signal := true; ; signal = false {
+					parts := a.parts(signal)`,
+			new: `
+				var u *unclaimable
+				for signal := true; ; signal = false {
+					parts := a.parts(signal)
+					if u != nil {
+						parts.creates = parts.creates[:1]
+					}`,
+		}, {
+			in:  "claimTransaction.run",
+			old: `} else if err = a.whyRefused(ctx, parts, x, failed, err); err != nil {`,
+			new: `
+				} else if err = a.whyRefused(ctx, parts, x, failed, err); len(a.claims) == 1 && errors.As(err, &u) && u.taken {
+					continue
+				} else if err != nil {`,
+		}},
+		test: "go test ./internal/sim -run Queue -seeds 400",
+	},
+	{
+		name: "queue-guess-goes-on",
+		what: "A consumer goes on guessing where the places ahead have left.",
+		edits: []edit{{
+			in: "turn.lookAhead",
+			old: `
+				}
+				if w.guessed {
+					w.consumers.noteBrief(true)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAConsumerFarAwayGetsItemsBesideOthers$",
+	},
+	{
+		name: "queue-item-of-eleven-digits",
+		what: "Items with the numbers behind the end of a segment's counter are not seen.",
+		edits: []edit{{
+			in:  "itemNumber",
+			old: `if len(name) != nameLength && (len(name) != nameLength+1 || name[IDLength] != '-') {`,
+			new: `if len(name) != nameLength {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB84ItemsAreDeliveredBeyondTheEndOfASegmentsCounter$",
+	},
+	{
+		name: "queue-second-claims-nothing",
+		what: "The second in line claims nothing, so a dead consumer at the head stops deliveries.",
+		edits: []edit{{
+			in:  "turn.looks",
+			old: `return w.p.first || w.second && w.armed`,
+			new: `return w.p.first`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB79DeliveriesGoOnWhenTheConsumerWithTheTurnDies$",
+	},
+	{
+		name: "queue-second-without-grace",
+		what: "The second in line claims a free item at once.",
+		edits: []edit{{
+			in:  "turn.mayClaim",
+			old: `return time.Since(w.seen) >= grace`,
+			new: `return true`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestSecondInLineLeavesItemsToTheFirstForAGrace$",
+	},
+	{
+		name: "queue-takes-no-watch",
+		what: "A consumer that finds nothing sets no watch.",
+		edits: []edit{{
+			in:  "scanner.freeNow",
+			old: `return s.scan(ctx, n, true)`,
+			new: `return s.scan(ctx, n, false)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestPutWakesTwoOf200",
+	},
+	{
+		name: "queue-unreadable-stops",
+		what: "A znode in a claim's place that may not be read stops all consumers.",
+		edits: []edit{{
+			in: "scanner.taken",
+			old: `
+				if errors.Is(err, zk.ErrNoAuth) { // somebody else's; the item's children tell when it goes
+					w, err = s.s.WatchChildren(ctx, item)
+					if err == nil && !slices.Contains(w.Children, queuelog.ClaimName[1:]) {
+						return nil
+					}
+				}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB85Unreadable",
+	},
+	{
+		name: "queue-watches-open",
+		what: "The first consumer watches the open segment only and misses items that return to an older one.",
+		edits: []edit{{
+			in:  "scanner.scan",
+			old: `case segment.Watch != nil:`,
+			new: `case segment.Watch != nil && !segment.IsSealed():`,
+		}},
+		test: "go test ./internal/sim -run Queue -seeds 400",
+	},
+}

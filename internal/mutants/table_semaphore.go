@@ -1,0 +1,292 @@
+package main
+
+// semaphoreMutants are about the semaphore.
+var semaphoreMutants = []mutant{
+	{
+		name: "semaphore-acquire-contended",
+		what: "Acquire fails if others are quicker each time, instead of standing in line.",
+		edits: []edit{{
+			in:  "Semaphore.enter",
+			old: `if !wait || !errors.Is(err, ErrLocked) && !errors.Is(err, zkconn.ErrContended) {`,
+			new: `if !wait || !errors.Is(err, ErrLocked) {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAcquireStandsInLineIfOthersAreQuickerEachTime$",
+	},
+	{
+		name: "semaphore-acquire-late-in-line",
+		what: "Acquire tries as often as TryAcquire before it stands in line.",
+		edits: []edit{{
+			in:  "maxStale",
+			old: `3`,
+			new: `zkconn.MaxTries`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAcquireStandsInLineIfOthersAreQuickerEachTime$",
+	},
+	{
+		name: "semaphore-any-line",
+		what: "A Semaphore takes free slots by the version of another line, which was deleted since.",
+		edits: []edit{{
+			in:  "Semaphore.enterFreeIn",
+			old: `if err == nil && line.Czxid != v.lineCzxid || errors.Is(err, zk.ErrNoNode) {`,
+			new: `if err == nil && line.Czxid == 0 || errors.Is(err, zk.ErrNoNode) {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreThatRemembersAnotherLineDoesNotOvertake$",
+	},
+	{
+		name: "semaphore-beside-curators",
+		what: "A Semaphore uses the path of Curator's if that has leases.",
+		edits: []edit{{
+			in:  "curatorsSemaphore",
+			old: `[]string{"leases", "locks"}`,
+			new: `[]string{"locks"}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB101SemaphoreRefusesThePathOfCuratorsSemaphore$",
+	},
+	{
+		name: "semaphore-checks-first",
+		what: "Slots are created behind the checks of their transaction: sent again, it does not tell that it was carried out.",
+		edits: []edit{{
+			in:  "slotPlace.take",
+			old: `t := h.s.Retry(nil, creates, ops)`,
+			new: `t := h.s.Retry(nil, ops, creates)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB01SemaphoreFindsSlotsThatItTookAlthoughOthersCameSince$",
+	},
+	{
+		name: "semaphore-does-not-follow",
+		what: "A Semaphore that has agreed with the path once does not follow it.",
+		edits: []edit{{
+			in:  "Semaphore.agree",
+			old: `if n != x.n && !x.agreed {`,
+			new: `if n != x.n {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB100SemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew$",
+	},
+	{
+		name: "semaphore-fills-beyond-n",
+		what: "Slots beyond n, which are still held after Resize, do not count.",
+		edits: []edit{{
+			in: "view.lowest",
+			old: `
+				if len(v.taken)+k > v.n {
+					return nil, false
+				}
+				taken := map[int32]bool{}
+				for _, i := range v.taken {
+					taken[i] = true`,
+			new: `
+				taken := map[int32]bool{}
+				for _, i := range v.taken {
+					if int(i) < v.n {
+						taken[i] = true
+					}
+				}
+				if len(taken)+k > v.n {
+					return nil, false`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestA33ResizeToFewerSlotsDrains$",
+	},
+	{
+		name: "semaphore-first-unguarded",
+		what: "The first in line believes a server that lags behind the event that gave it its turn.",
+		edits: []edit{{
+			in:  "Semaphore.watch",
+			old: `if p.s.hasMoved(p) {`,
+			new: `if false {`,
+		}, {
+			in: "Semaphore.watch",
+			old: `
+				}
+				if err == nil && p.s.hasMoved(p) {
+					err = errStale`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB03SemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN$",
+	},
+	{
+		name: "semaphore-foreign-child-waits",
+		what: "A child of the line that is no place counts as a waiter.",
+		edits: []edit{{
+			in:  "Semaphore.slotsIfFree",
+			old: `case len(placeNames(children, x.line.kinds)) > 0:`,
+			new: `case len(children) > 0:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestTryAcquireIgnoresAForeignChildOfTheLine$",
+	},
+	{
+		name: "semaphore-forgets-on-cancel",
+		what: "Slots that were taken as the caller left are not given back.",
+		edits: []edit{{
+			in:  "slotPlace.take",
+			old: `if t.Unknown() {`,
+			new: `if t.Unknown() && ctx.Err() == nil {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB32SemaphoreCanceledLeavesNothing$",
+	},
+	{
+		name: "semaphore-full-lists-the-line",
+		what: "A try on a full semaphore lists the line of its waiters.",
+		edits: []edit{{
+			in:  "Semaphore.lookOnce",
+			old: `if _, enough := v.lowest(k); !enough {`,
+			new: `if _, enough := v.lowest(k); false && !enough {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestTryOnASemaphoreForWhichOthersWaitCostsThreeReadsIfItIsFull$",
+	},
+	{
+		name: "semaphore-gone-hides-a-loss",
+		what: "A connection that is lost after one slot was gone counts as if all were.",
+		edits: []edit{{
+			in:  "slotPlace.giveBack",
+			old: `return err`,
+			new: `return errors.Join(err, gone)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreGivesTheOtherSlotsBackAlthoughARequestFails$",
+	},
+	{
+		name: "semaphore-guards-one-slot",
+		what: "A Commit checks the first of several slots only.",
+		edits: []edit{{
+			in:  "Lease.guard",
+			old: `paths := l.g.place().guarded()`,
+			new: `paths := l.g.place().guarded()[:1]`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
+	},
+	{
+		name: "semaphore-half-given-back",
+		what: "A release that finds a slot gone leaves the others.",
+		edits: []edit{{
+			in:  "slotPlace.giveBack",
+			old: `if !errors.Is(gone, zk.ErrNoNode) || len(ops) == 1 {`,
+			new: `if gone != nil || len(ops) == 1 {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
+	},
+	{
+		name: "semaphore-n-unwatched",
+		what: "The first in line does not watch n.",
+		edits: []edit{{
+			in:  "Semaphore.watch",
+			old: `return &view{n: n, path: path.Stat.Version, taken: slotsAmong(slots.Children)}, []*zkconn.Watch{path, slots}, nil`,
+			new: `return &view{n: n, path: path.Stat.Version, taken: slotsAmong(slots.Children)}, []*zkconn.Watch{slots}, nil`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestA33ResizeWakesTheFirstInLine$",
+	},
+	{
+		name: "semaphore-overtakes",
+		what: "A Semaphore takes free slots whoever has joined the line since it looked.",
+		edits: []edit{{
+			in:  "Semaphore.enterFreeIn",
+			old: `set := &zk.SetDataRequest{Path: x.line.abs(), Data: x.line.record(v.seal, ""), Version: v.line}`,
+			new: `set := &zk.SetDataRequest{Path: x.line.abs(), Data: x.line.record(v.seal, ""), Version: -1}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreThatRemembersFreeSlotsDoesNotOvertake$",
+	},
+	{
+		name: "semaphore-refusal-remembered",
+		what: "A client that may not write the line takes it for a guest's from then on.",
+		edits: []edit{{
+			in:  "line.refused",
+			old: `case marks && errors.Is(err, zk.ErrNoAuth) && !l.writes:`,
+			new: `case marks && errors.Is(err, zk.ErrNoAuth):`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreWorksAgainWhenItsLineIsMended$",
+	},
+	{
+		name: "semaphore-remembers-n",
+		what: "A Semaphore takes slots by an n that Resize has changed since.",
+		edits: []edit{{
+			in:  "Semaphore.enterFreeIn",
+			old: `rs, failed, err := h.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)`,
+			new: `rs, failed, err := h.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: -1}, set)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoresFollowResize$",
+	},
+	{
+		name: "semaphore-resized-path-reaped",
+		what: "The servers delete the path of a semaphore that was resized.",
+		edits: []edit{{
+			in:  "Semaphore.resizeIn",
+			old: `if _, err = x.held.writeSize(ctx, s, n, stat.Version, keep...); err == nil {`,
+			new: `if _, err = x.held.writeSize(ctx, s, n, stat.Version, keep[:0]...); err == nil {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore$",
+	},
+	{
+		name: "semaphore-size-of-the-past",
+		what: "ErrSize is returned by what a server shows that lags behind a Resize.",
+		edits: []edit{{
+			in:  "Semaphore.look",
+			old: `synced := false`,
+			new: `synced := true`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreBehindALaggingServerKnowsTheNewSize$",
+	},
+	{
+		name: "semaphore-slot-nameless",
+		what: "Slots are named after their numbers alone: a release that is sent again deletes the next holder's.",
+		edits: []edit{{
+			in:  "Semaphore.newSlots",
+			old: `uuid := newUUID(true)`,
+			new: `uuid := "00000000-0000-8000-8000-000000000000"`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB07SemaphoreReleaseThatIsSentAgainLeavesTheNextHolder$",
+	},
+	{
+		name: "semaphore-slots-before-line",
+		what: "A Semaphore is read in the wrong order: its slots, and then the line.",
+		edits: []edit{{
+			in:  "Semaphore.readAll",
+			old: `var rs [2]*zkconn.Reading`,
+			new: `
+				slots, _, err = s.Children(ctx, x.slotsPath())
+				if err != nil && !errors.Is(err, zk.ErrNoNode) {
+					return path, line, nil, err
+				}
+				var rs [2]*zkconn.Reading`,
+		}, {
+			in: "Semaphore.readAll",
+			old: `
+				}
+				slots, _, err = s.Children(ctx, x.slotsPath())
+				if err != nil && !errors.Is(err, zk.ErrNoNode) {
+					return path, line, nil, err`,
+		}},
+		test: "go test ./internal/sim -run ^TestSemaphoreSimulation$ -seeds 400",
+	},
+	{
+		name: "semaphore-small-first",
+		what: "A caller that waits for more slots than are free lets others take them.",
+		edits: []edit{{
+			in: "Semaphore.lookOnce",
+			old: `
+				if names, err = x.slotsIfFree(ctx, s); err != nil {
+					return nil, err
+				}
+				v.taken = slotsAmong(names)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestA31SemaphoreLargeRequestIsNotOvertaken$",
+	},
+	{
+		name: "semaphore-try-contended",
+		what: "TryAcquire returns an error of its own if others are quicker each time.",
+		edits: []edit{{
+			in: "Semaphore.acquire",
+			old: `
+				if !wait && errors.Is(err, zkconn.ErrContended) {
+					err = ErrLocked
+				}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime$",
+	},
+	{
+		name: "semaphore-watches-one-slot",
+		what: "A holder watches the first of several slots only.",
+		edits: []edit{{
+			in:  "grant.watchPlace",
+			old: `for _, path := range p.paths() {`,
+			new: `for _, path := range p.paths()[:1] {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
+	},
+}

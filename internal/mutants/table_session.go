@@ -1,0 +1,158 @@
+package main
+
+// sessionMutants are about one session: its connections, its watches, its size.
+var sessionMutants = []mutant{
+	{
+		name: "gate-open",
+		what: "Requests are let through before the watches are set again.",
+		edits: []edit{{
+			in:  "Conn.Write",
+			old: `if c.gateClosed && o.op != jute.OpSetWatches && o.op != jute.OpPing && o.op != jute.OpClose {`,
+			new: `if false && c.gateClosed && o.op != jute.OpSetWatches && o.op != jute.OpPing && o.op != jute.OpClose {`,
+		}},
+		test: "go test ./internal/wire",
+	},
+	{
+		name: "reply-to-join-unknown",
+		what: "A malformed reply to a transaction counts as a refusal.",
+		edits: []edit{{
+			in: "Transaction.Result",
+			old: `
+				t.call.Reject(err)
+				return Results{}, nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)`,
+			new: `
+				t.call.Reject(err)
+				return Results{}, nil, err`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB74AMalformed",
+	},
+	{
+		name: "reply-unchecked",
+		what: "Replies are not checked before go-zookeeper decodes them.",
+		edits: []edit{{
+			in:  "Conn.dispatch",
+			old: `if code == 0 {`,
+			new: `if false {`,
+		}},
+		test: "go test ./internal/wire -run TestAMalformedReplyClosesTheConnection",
+	},
+	{
+		name: "session-close-told-as-loss",
+		what: "A clean Close is told as a lost connection.",
+		edits: []edit{{
+			in:  "Session.onDown",
+			old: `case s.up && s.cause == nil: // else the owner has closed the session, and knows`,
+			new: `case s.up:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestAClientThatIsClosedWhileConnected",
+	},
+	{
+		name: "session-forgets-lost-replies",
+		what: "A znode whose creation was not answered is not counted.",
+		edits: []edit{{
+			in: "account.unknown",
+			old: `
+				z.stays = true
+				if isNumbered(op) {`,
+			new: `
+				if !isNumbered(op) {
+					a.dropPath(op.Path, z)
+				} else {
+					a.dropNumbered(op)
+				}
+				if false {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestALostReplyCounts",
+	},
+	{
+		name: "session-gate-proves-alive",
+		what: "What is answered behind the gate renews the leases.",
+		edits: []edit{{
+			in: "Conn.proveAlive",
+			old: `
+				if !closed {
+					c.session.markAlive(sent)
+				}`,
+			new: `c.session.markAlive(sent)`,
+		}},
+		test: "go test ./internal/wire",
+	},
+	{
+		name: "session-handshake-ends-backoff",
+		what: "Each handshake ends the backoff.",
+		edits: []edit{{
+			in:  "Session.onUp",
+			old: `s.upSince, s.lastErr = time.Now(), nil`,
+			new: `s.upSince, s.failures, s.lastErr = time.Now(), 0, nil`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB72",
+	},
+	{
+		name: "session-never-given-up",
+		what: "A session whose handshakes are answered is never given up.",
+		edits: []edit{{
+			in:  "Session.noteContact",
+			old: `c.answered.extend(s.ncSince, now, gap)`,
+			new: `delete(s.unserved, s.server)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB65",
+	},
+	{
+		name: "session-refuses-what-it-gives-back",
+		what: "A transaction that deletes as much as it creates is refused in a full session.",
+		edits: []edit{{
+			in:  "account.begin",
+			old: `if n := a.growth(ops); n > 0 && a.weight+n > a.bound+over {`,
+			new: `if n := a.growth(ops); n > -1<<40 && a.weight+n > a.bound+over {`,
+		}},
+		test: "go test ./internal/zkconn -run ^TestWhatDeletes",
+	},
+	{
+		name: "session-timer-sleeps-on",
+		what: "What is due before the timer does not reset it.",
+		edits: []edit{{
+			in:  "session.tickBy",
+			old: `if !s.due.IsZero() && !at.Before(s.due) {`,
+			new: `if !s.due.IsZero() {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB68",
+	},
+	{
+		name: "session-without-bound",
+		what: "A session may weigh more than the servers can read at its end.",
+		edits: []edit{{
+			in:  "account.begin",
+			old: `if n := a.growth(ops); n > 0 && a.weight+n > a.bound+over {`,
+			new: `if n := a.growth(ops); n > 0 && a.weight+n > 1<<40 {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAFullSessionRefuses",
+	},
+	{
+		name: "watch-fires-late",
+		what: "An event is passed on before its watches fire: a new grant may miss the deletion of its place.",
+		edits: []edit{{
+			in:  "Session.onEvent",
+			old: `if e.Type == jute.EventDeleted {`,
+			new: `
+				s.cfg.Event(e)
+				if e.Type == jute.EventDeleted {`,
+		}, {
+			in:  "Session.onEvent",
+			old: `s.cfg.Event(e)`,
+		}},
+		test: "go test ./internal/zkconn -run ^TestAWatchFiresBeforeItsEventIsPassedOn$",
+	},
+	{
+		name: "watch-notifies-too-late",
+		what: "A watch that has fired notifies nobody who asks later.",
+		edits: []edit{{
+			in: "Watch.Notify",
+			old: `
+				if w.HasFired() {
+					wake(c)
+					return
+				}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestA21BoundedPutWaitsOnAny",
+	},
+}

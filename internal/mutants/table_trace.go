@@ -1,0 +1,57 @@
+package main
+
+// traceMutants are about what a Trace is told.
+var traceMutants = []mutant{
+	{
+		name: "hooks-drop-silently",
+		what: "Calls of a Trace that do not fit are dropped without a word.",
+		edits: []edit{{
+			in:  "hooks.call",
+			old: `h.dropped += c.events`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestB75.*ropped",
+	},
+	{
+		name: "told-no-early-end",
+		what: "A hold that has ended before the acquisition is never told to end.",
+		edits: []edit{{
+			in: "acquisition.end",
+			old: `
+				if g.err != nil { // before the caller had it
+					g.endHold()
+				}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestTraceTellsAGrantBeforeItsEnd",
+	},
+	{
+		name: "told-too-late",
+		what: "The end of an acquisition is told to the Trace after its hold can have ended.",
+		edits: []edit{{
+			in: "acquisition.end",
+			old: `
+				g.mu.Lock()
+				defer g.mu.Unlock()`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -race -run TestTraceTellsAGrantBeforeItsEnd",
+	},
+	{
+		name: "traced-by-the-hook",
+		what: "A hook's context takes the place of the call's.",
+		edits: []edit{{
+			in:  "Client.startAcquire",
+			old: `return context.WithValue(ctx, waiterKey{}, a), a`,
+			new: `return context.WithValue(a.ctx, waiterKey{}, a), a`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestContextOfAcquireStart",
+	},
+	{
+		name: "traces-one-of-many",
+		what: "Only the first of several items is told to the Trace.",
+		edits: []edit{{
+			in:  "Queue.acquire",
+			old: `for i, it := range items {`,
+			new: `for i, it := range items[:1] {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestTraceReportsEach",
+	},
+}

@@ -91,16 +91,6 @@ var barrierMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB102Only",
 	},
 	{
-		name: "barrier-leaves-late",
-		what: "A member does not leave when its Client waits at the barrier again.",
-		edits: []edit{{
-			in:  "Client.leaveNow",
-			old: `close(l.now)`,
-			new: `_ = l.now`,
-		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestA22AMemberLeavesAtOnce",
-	},
-	{
 		name: "barrier-resend-blind",
 		what: "A cancel that is sent again takes the deletion of its member for its own.",
 		edits: []edit{{
@@ -142,15 +132,5 @@ var barrierMutants = []mutant{
 			new: `if opened, openErr := a.openUpRound(s); false && (opened || openErr != nil) {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB71WithoutAuthSessions",
-	},
-	{
-		name: "barrier-stays-beside-a-wait",
-		what: "A member of a Barrier stays although its Client waits there already.",
-		edits: []edit{{
-			in:  "participant.noteLeaver",
-			old: `if c.waits[a.line.path] > 1 {`,
-			new: `if false {`,
-		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestA22AMemberLeavesAtOnce",
 	},
 }

@@ -6,9 +6,9 @@ var queueServeMutants = []mutant{
 		name: "queue-backoff-keeps-worker",
 		what: "An item that failed keeps its worker for the back-off.",
 		edits: []edit{{
-			in:  "Queue.Serve",
-			old: `parked:  make(chan struct{}, parkedPerWorker*q.opts.Workers),`,
-			new: `parked:  make(chan struct{}, 0*q.opts.Workers),`,
+			in:  "serving.park",
+			old: `if s.failures.Add(1) > int64(parkedPerWorker*s.opts.Workers) {`,
+			new: `if s.failures.Add(1) > 0 {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB81ItemsBehind",
 	},
@@ -16,14 +16,9 @@ var queueServeMutants = []mutant{
 		name: "queue-parked-item-lost",
 		what: "An item that waits for its back-off is not given back at shutdown.",
 		edits: []edit{{
-			in: "serving.park",
-			old: `
-				select {
-				case <-keep.C:
-				case <-s.taken:`,
+			in:  "serving.park",
+			old: `case <-s.taken:`,
 			new: `
-				select {
-				case <-keep.C:
 				case <-s.taken:
 					return`,
 		}},
@@ -45,10 +40,10 @@ var queueServeMutants = []mutant{
 		name: "queue-parks-without-bound",
 		what: "Any number of items waits for its back-off.",
 		edits: []edit{{
-			in:  "Queue.Serve",
-			old: `parked:  make(chan struct{}, parkedPerWorker*q.opts.Workers),`,
-			new: `parked:  make(chan struct{}, 1<<20),`,
+			in:  "serving.park",
+			old: `if s.failures.Add(1) > int64(parkedPerWorker*s.opts.Workers) {`,
+			new: `if s.failures.Add(1) > 1<<20 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB81WorkersWait",
+		test: "env ZK_HARNESS=zktest go test . -run TestB95AnOutage",
 	},
 }

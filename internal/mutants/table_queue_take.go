@@ -194,7 +194,7 @@ var queueTakeMutants = []mutant{
 		what: "The second in line claims nothing, so a dead consumer at the head stops deliveries.",
 		edits: []edit{{
 			in:  "turn.looks",
-			old: `return w.p.first || w.second && w.armed`,
+			old: `return w.p.first || w.armed && w.ahead > 0 && w.ahead < lookers`,
 			new: `return w.p.first`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB79DeliveriesGoOnWhenTheConsumerWithTheTurnDies$",
@@ -204,7 +204,7 @@ var queueTakeMutants = []mutant{
 		what: "The second in line claims a free item at once.",
 		edits: []edit{{
 			in:  "turn.mayClaim",
-			old: `return time.Since(w.seen) >= grace`,
+			old: `return time.Since(w.seen) >= w.graces()`,
 			new: `return true`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestSecondInLineLeavesItemsToTheFirstForAGrace$",
@@ -214,8 +214,8 @@ var queueTakeMutants = []mutant{
 		what: "A consumer that finds nothing sets no watch.",
 		edits: []edit{{
 			in:  "scanner.freeNow",
-			old: `return s.scan(ctx, n, true)`,
-			new: `return s.scan(ctx, n, false)`,
+			old: `return s.scan(ctx, 0, enough, most, true)`,
+			new: `return s.scan(ctx, 0, enough, most, false)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestPutWakesTwoOf200",
 	},
@@ -243,5 +243,55 @@ var queueTakeMutants = []mutant{
 			new: `case segment.Watch != nil && !segment.IsSealed():`,
 		}},
 		test: "go test ./internal/sim -run Queue -seeds 400",
+	},
+	{
+		name: "queue-third-claims-nothing",
+		what: "Only the first two in line look for items.",
+		edits: []edit{{
+			in:  "turn.looks",
+			old: `w.ahead < lookers`,
+			new: `w.ahead < 2`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB96DeliveriesGoOnWhenSeveralAtTheHeadAreDead$",
+	},
+	{
+		name: "queue-far-place-unwatched",
+		what: "A consumer that is far behind does not notice that it has come near enough to look.",
+		edits: []edit{{
+			in:  "turn.watchAhead",
+			old: `n = len(w.nearest)`,
+			new: `n = 2`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB96TwoDeadHoldUpNobodyThatHasWaitedInALongLine$",
+	},
+	{
+		name: "queue-nothing-rests",
+		what: "Each take lists the segments again in which nothing is free.",
+		edits: []edit{{
+			in:  "scanner.scan",
+			old: `if rests {`,
+			new: `if rests && false {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain$",
+	},
+	{
+		name: "queue-all-take-turns",
+		what: "Consumers take turns however many items there are.",
+		edits: []edit{{
+			in:  "turns.takeAlone",
+			old: `case hints.areOthers() && !hints.ample.Load():`,
+			new: `case hints.areOthers():`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB99ConsumersOfOneWorkerDoNotWaitForEachOther$",
+	},
+	{
+		name: "queue-all-want-the-first",
+		what: "Consumers that do not take turns all claim the first item.",
+		edits: []edit{{
+			in:  "turnState.choose",
+			old: `return rand.IntN(min(n, t.width()) + 1)`,
+			new: `return 0`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB99ConsumersOfOneWorkerDoNotWaitForEachOther$",
 	},
 }

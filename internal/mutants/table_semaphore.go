@@ -26,9 +26,9 @@ var semaphoreMutants = []mutant{
 		name: "semaphore-any-line",
 		what: "A Semaphore takes free slots by the version of another line, which was deleted since.",
 		edits: []edit{{
-			in:  "Semaphore.enterFreeIn",
-			old: `if err == nil && line.Czxid != v.lineCzxid || errors.Is(err, zk.ErrNoNode) {`,
-			new: `if err == nil && line.Czxid == 0 || errors.Is(err, zk.ErrNoNode) {`,
+			in:  "Semaphore.confirm",
+			old: `case line.Czxid != v.lineCzxid:`,
+			new: `case line.Czxid == 0:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreThatRemembersAnotherLineDoesNotOvertake$",
 	},
@@ -66,23 +66,15 @@ var semaphoreMutants = []mutant{
 		name: "semaphore-fills-beyond-n",
 		what: "Slots beyond n, which are still held after Resize, do not count.",
 		edits: []edit{{
-			in: "view.lowest",
-			old: `
-				if len(v.taken)+k > v.n {
-					return nil, false
-				}
-				taken := map[int32]bool{}
-				for _, i := range v.taken {
-					taken[i] = true`,
+			in:  "view.free",
+			old: `if len(taken)+k > v.n {`,
 			new: `
-				taken := map[int32]bool{}
-				for _, i := range v.taken {
-					if int(i) < v.n {
-						taken[i] = true
+				for i := range taken {
+					if int(i) >= v.n {
+						delete(taken, i)
 					}
 				}
-				if len(taken)+k > v.n {
-					return nil, false`,
+				if len(taken)+k > v.n {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestA33ResizeToFewerSlotsDrains$",
 	},
@@ -177,8 +169,12 @@ var semaphoreMutants = []mutant{
 		what: "A Semaphore takes free slots whoever has joined the line since it looked.",
 		edits: []edit{{
 			in:  "Semaphore.enterFreeIn",
-			old: `set := &zk.SetDataRequest{Path: x.line.abs(), Data: x.line.record(v.seal, ""), Version: v.line}`,
-			new: `set := &zk.SetDataRequest{Path: x.line.abs(), Data: x.line.record(v.seal, ""), Version: -1}`,
+			old: `t := &taking{view: v, over: v.line}`,
+			new: `t := &taking{view: v, over: anyVersion}`,
+		}, {
+			in:  "Semaphore.confirm",
+			old: `case line.NumChildren > 0:`,
+			new: `case line.NumChildren < 0:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreThatRemembersFreeSlotsDoesNotOvertake$",
 	},
@@ -197,8 +193,8 @@ var semaphoreMutants = []mutant{
 		what: "A Semaphore takes slots by an n that Resize has changed since.",
 		edits: []edit{{
 			in:  "Semaphore.enterFreeIn",
-			old: `rs, failed, err := h.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)`,
-			new: `rs, failed, err := h.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: -1}, set)`,
+			old: `rs, failed, err := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)`,
+			new: `rs, failed, err := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: -1}, set)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoresFollowResize$",
 	},

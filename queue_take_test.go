@@ -59,6 +59,7 @@ func TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain(t *testing.T) {
 		require.LessOrEqual(t, listings, 3*each*4, "of %d old segments", old)
 
 		// What comes back in one of them is taken first, whether the consumer sleeps or not.
+		time.Sleep(time.Minute) // until then it expects that others take, too
 		id := held[7].ID
 		nackOn(t, held[7])
 		synctest.Wait()

@@ -31,8 +31,9 @@ import (
 // it: it remembers the slots and follows Resize, and a new value knows neither.
 //
 // The slots are numbered from 0. A new holder gets the lowest ones that its client knows
-// to be free. A number is unique while it is held, so it can serve as the id of a worker;
-// the lease's Token tells the holders of one number apart.
+// to be free. While many clients take slots at the same time, it gets random ones, so that
+// they do not take the same. A number is unique while it is held, so it can serve as the id
+// of a worker; the lease's Token tells the holders of one number apart.
 //
 // The znode at the path holds n as decimal text, and each Semaphore must be made with
 // that n. Resize changes it. Semaphores that were used before follow the change. One
@@ -94,8 +95,9 @@ func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.
 // After an error nothing is held, or what was taken is given back in the background.
 //
 // Cost: one request and one commit if nobody has taken a slot or waited since this value took
-// one, and four requests more otherwise. If others take slots in between again and again, the
-// caller joins the line after three attempts. Release costs one of each. A caller that has to
+// one, and four requests more otherwise. While many clients take slots at the same time, it
+// costs two requests and one commit. If others take the same slots, or wait, the caller joins
+// the line after three attempts. Release costs one of each. A caller that has to
 // wait joins the line as with a Mutex. When it is first, it costs up to two requests, one
 // more each time a slot is given back, and one request and one commit to enter. A release
 // wakes the first in line only. When that enters, it wakes its successor.
@@ -108,8 +110,9 @@ func (x *Semaphore) TryAcquire(ctx context.Context) (*SlotLease, error) { return
 
 // TryAcquireN is like AcquireN but does not wait: it returns ErrLocked if somebody waits, or
 // if fewer than k slots are free. That costs three reads if too few are free, five at most,
-// and leaves nothing behind. A holder that is just leaving may count. ErrLocked is also
-// returned if others take slots so often that each of several tries came too late.
+// and leaves nothing behind. A holder that is just leaving may count, and a caller that is
+// just joining the line. ErrLocked is also returned if others were quicker to take the same
+// slots in each of 16 attempts, which is likely only if few are free.
 // TryAcquireN blocks only for the servers' replies: while disconnected, until there is a
 // connection again or ctx ends.
 func (x *Semaphore) TryAcquireN(ctx context.Context, k int) (*SlotLease, error) {

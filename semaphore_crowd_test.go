@@ -157,6 +157,22 @@ func TestSlotsOfACrowdAreInOrder(t *testing.T) {
 	}
 }
 
+// What the client saw when it confirmed its slot is what it relies on next.
+func TestCrowdedSemaphoreKnowsTheSlotsOfOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		x, other := w.crowdedSemaphore(1000), w.warmSemaphore(1000)
+		held := acquire(t, other, 1)
+		l := acquire(t, x, 1)
+		requireLocked(t, x, 999)
+		rest := acquire(t, x, 998)
+		require.Len(t, w.taken(), 1000)
+		require.NotContains(t, rest.Slots(), held.Slot())
+		require.NotContains(t, rest.Slots(), l.Slot())
+		releaseSlots(t, held, l, rest)
+		w.semaphoreAtRest()
+	})
+}
+
 // Two callers take the same slot. The second gives it back.
 func TestFirstOfACrowdKeepsTheSlot(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

@@ -17,8 +17,8 @@ import (
 // deletes its place: as long as the place stands, nobody else may take any. A caller that
 // finds nobody in line takes them by a transaction over the version of the line's data
 // that it has seen. Joins and such callers write the data. So if anybody has joined or
-// taken a slot since, the transaction fails. If it fails again and again because of a crowd,
-// see semaphore_crowd.go.
+// taken a slot since, the transaction fails. For what a caller does if that happens because
+// many take slots at the same time, see semaphore_crowd.go.
 
 // view is what was seen of a semaphore while nobody waited. As long as the line's data have
 // this version, nobody waits, and no slot that is missing in taken has been taken. n holds as
@@ -67,8 +67,8 @@ var (
 // while others take some in between. In line, nobody comes in between.
 const maxStale = 3
 
-// enterFree takes k slots without a place in line, in that many attempts. ErrLocked: somebody waits, or there
-// are not enough. join: take a place in a line that has never been used.
+// enterFree takes k slots without a place in line, in that many attempts. ErrLocked: somebody
+// waits, or there are not enough. join: take a place in a line that has never been used.
 func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (*SlotLease, error) {
 	for tries := 0; tries < attempts; {
 		s, err := x.held.c.live(ctx)

@@ -296,7 +296,8 @@ type SlotHolder struct {
 // Holders returns the holders, in the order of their slots. ErrUnused is returned if there
 // is no semaphore, and ErrPathInUse if the path is another recipe's. Holders blocks until the
 // servers answer. It costs one request, and one for each slot that is taken, or one more if none
-// was taken for a while.
+// was taken for a while. A slot that two clients have just taken at the same time is listed
+// twice, until the second gives it back. Nobody holds that.
 func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
 	if err := x.check(ctx, 1); err != nil {
 		return nil, fail("list", x.Path(), err)

@@ -133,4 +133,19 @@ var barrierMutants = []mutant{
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB71WithoutAuthSessions",
 	},
+	{
+		name: "barrier-leaves-behind-a-join",
+		what: "A member's leave is sent behind its Client's next join.",
+		edits: []edit{{
+			in:  "participant.leave",
+			old: `t, err := p.s.Start(&zk.DeleteRequest{Path: p.path, Version: -1}, round)`,
+		}, {
+			in:  "participant.leave",
+			old: `defer close(gone)`,
+			new: `
+				defer close(gone)
+				t, err := p.s.Start(&zk.DeleteRequest{Path: p.path, Version: -1}, round)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ComesBackAtOnce",
+	},
 }

@@ -123,18 +123,17 @@ func TestAckTakesAPlaceAlongWhereOthersWait(t *testing.T) {
 	}
 }
 
-// Each wrong guess is a round trip, and if a turn takes longer than a grace, others claim what
-// it finds.
+// Others claim most of what it finds before its claim arrives.
 func TestAConsumerFarAwayGetsItemsBesideOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		putOn(t, w.queue(w.stranger(nil)), names(6000)...)
-		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+		putOn(t, w.queue(w.stranger(nil)), names(7000)...)
+		ctx, stop := context.WithTimeout(t.Context(), 8*time.Second)
 		defer stop()
 		var taken [longLine + 1]atomic.Int32
 		var wg sync.WaitGroup
 		for i := range taken {
 			q, link := w.consumerWithLink()
-			link.SetLatency(500 * time.Microsecond)
+			link.SetLatency(2 * time.Millisecond)
 			if i == 0 {
 				link.SetLatency(20 * time.Millisecond)
 			}
@@ -149,7 +148,7 @@ func TestAConsumerFarAwayGetsItemsBesideOthers(t *testing.T) {
 		wg.Wait()
 		far, near := taken[0].Load(), taken[1].Load()
 		t.Logf("far away: %d, near: %d each", far, near)
-		require.Greater(t, far, int32(8))
+		require.Greater(t, far, int32(12), "a tenth of what it takes alone")
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -126,6 +127,22 @@ func TestB85ItemThatTheServersMiscountIsDeleted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Servers that go on counting a znode that nobody sees do not stop the queue.
+func TestB85ItemThatTheServersMiscountForEverIsMarked(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(w.stranger(nil))
+		putOn(t, q, "x")
+		item := w.items()[0]
+		takeOn(t, w.queue(w.stranger(nil)))
+		w.srv.Expire(w.srv.Sessions()[1].ID)
+		w.plan.Add(zktest.Fault{Do: zktest.Miscount, Path: item, Times: -1})
+		ackOn(t, takeOn(t, q))
+		require.Contains(t, w.srv.Children(path.Dir(item)), path.Base(item)+queuelog.DoneName)
+		_, err := q.TryTake(t.Context())
+		require.ErrorIs(t, err, ErrEmpty)
+	})
 }
 
 // An Ack's operations are carried out once, with the mark, and if replies are lost.

@@ -33,10 +33,10 @@ func TestConsumerProcess(t *testing.T) {
 // on within some graces.
 func TestB79DeliveriesGoOnWhenTheProcessAtTheHeadIsKilled(t *testing.T) {
 	t.Parallel()
-	for _, killed := range []int{1, 2} {
+	for killed, limit := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second} {
 		t.Run(fmt.Sprintf("%d killed", killed), func(t *testing.T) {
 			t.Parallel()
-			testKilledAtTheHead(t, killed, 2*time.Second)
+			testKilledAtTheHead(t, killed, limit)
 		})
 	}
 }

@@ -281,8 +281,8 @@ func (o *overtaking) overtake(ctx context.Context) error {
 }
 
 // mayBeOvertaken reports whether a producer behind the place may have deleted it, which is
-// gone. An operator deletes a place without a change of its data before. Where no
-// connection has told of either, it may be both.
+// gone. An operator deletes a place without changing its data before. If the client has
+// received neither event, it could be either.
 func (p *place) mayBeOvertaken() bool {
 	if !p.signals() || p.own == nil || !p.own.HasFired() {
 		return true

@@ -37,9 +37,9 @@ import (
 // item stays taken for QueueOptions.Backoff, and is then given back: it is the first to
 // be taken again. Meanwhile the worker goes on with the items behind it. Once sixteen
 // handlers for each worker have failed and none has succeeded, each worker waits for its
-// item's Backoff instead: so an outage uses up the attempts of few items. At most about a
-// thousand items stay taken like this; beyond that, some are given back early. If no item
-// may overtake another, retry in the handler.
+// item's Backoff instead: so an outage uses up the attempts of few items. Fewer than a
+// thousand items stay taken like this: with 500 of them, the next one stays for half of its
+// Backoff, with 900 for a tenth. If no item may overtake another, retry in the handler.
 // Items that stay taken when ctx ends are given back as soon as no worker takes an item any
 // more: within a round trip while connected. An item that fails when it is taken for the
 // MaxAttempts-th time is moved to the dead letters at once, together with the handler's error,
@@ -79,7 +79,6 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 		handler: handler,
 		takes:   make(chan struct{}, q.opts.Workers),
 		taken:   make(chan struct{}),
-		early:   make(chan struct{}),
 	}
 	defer s.drainAfter(bound)()
 	s.all.Go(func() { s.endTakes(taking) })
@@ -115,9 +114,8 @@ type serving struct {
 	taken   chan struct{}  // closed when none takes an item any more
 	all     sync.WaitGroup // the workers, endTakes and the parked items
 
-	failures atomic.Int64  // handlers that have failed since one succeeded
-	parked   atomic.Int64  // items, see park
-	early    chan struct{} // has one of them given back before its time
+	failures atomic.Int64 // handlers that have failed since one succeeded
+	parked   atomic.Int64 // items, see park
 
 	full     atomic.Bool     // the session has no room for another item
 	handling context.Context // ends when the handlers have to
@@ -151,7 +149,7 @@ const (
 	// parkedPerWorker bounds the items that are parked one after another while no handler
 	// succeeds, so that an outage uses up the attempts of few items.
 	parkedPerWorker = 16
-	// maxParked bounds the parked items. For each one beyond, another is given back early.
+	// maxParked bounds the parked items.
 	maxParked = 1000
 )
 
@@ -237,37 +235,34 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 // park gives an item back after its Backoff, when the workers' takes have ended, or when
 // its claim ends. A take that is under way would claim the item again, and that claim would
 // count as an attempt. The worker goes on meanwhile, unless so many handlers have failed in
-// a row that all seem to.
+// a row that all seem to. The more items are parked, the shorter the new one stays, so that
+// they remain below maxParked.
 func (s *serving) park(claimed context.Context, it *Item) {
 	d := s.backoff(it)
-	if d <= 0 {
-		s.giveBack(it)
-		return
-	}
-	keep := time.NewTimer(d)
-	stay := func(early <-chan struct{}) {
+	stay := func() {
+		keep := time.NewTimer(d)
+		defer keep.Stop()
 		select {
 		case <-keep.C:
-		case <-early:
 		case <-s.taken:
 		case <-claimed.Done():
 		}
-		keep.Stop()
-		s.giveBack(it)
 	}
-	if s.failures.Add(1) > int64(parkedPerWorker*s.opts.Workers) {
-		stay(nil)
+	if d > 0 && s.failures.Add(1) > int64(parkedPerWorker*s.opts.Workers) {
+		stay()
+		s.giveBack(it)
 		return
 	}
-	if s.parked.Add(1) > maxParked {
-		select {
-		case s.early <- struct{}{}:
-		default: // one is being given back
-		}
+	parked := s.parked.Add(1)
+	if d -= d / maxParked * time.Duration(parked); d <= 0 {
+		s.parked.Add(-1)
+		s.giveBack(it)
+		return
 	}
 	s.all.Go(func() {
-		defer s.parked.Add(-1)
-		stay(s.early)
+		stay()
+		s.parked.Add(-1)
+		s.giveBack(it)
 	})
 }
 

@@ -135,8 +135,44 @@ func TestB95AnOutageParksFewItems(t *testing.T) {
 			return errHandler
 		})
 		time.Sleep(time.Minute)
+		require.NoError(t, stop(a))
 		t.Logf("%d items were tried", len(tried))
 		require.LessOrEqual(t, len(tried), (parkedPerWorker+1)*q.opts.Workers)
+	})
+}
+
+// However many items always fail, fewer than a thousand are parked, and the others go on.
+func TestB95ParkedItemsAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const n = maxParked + 100
+		var items [][]byte
+		for range n {
+			items = append(items, []byte("bad"), []byte("good"))
+		}
+		producer := w.queue(w.stranger(nil))
+		_, err := producer.PutAll(t.Context(), items...)
+		require.NoError(t, err)
+		q, link := w.consumerWithLink()
+		link.SetLatency(time.Millisecond)
+		q.opts.Backoff = func(int) time.Duration { return time.Hour }
+		good, most := 0, 0
+		all, began := make(chan struct{}), time.Now()
+		a := serveLater(t, q, func(_ context.Context, it *Item) error {
+			most = max(most, int(it.claim.queue().held.Load()))
+			if string(it.Data) == "bad" {
+				return errHandler
+			}
+			if good++; good == n {
+				close(all)
+			}
+			return nil
+		})
+		<-all
+		took := time.Since(began)
 		require.NoError(t, stop(a))
+		t.Logf("%v, %d items were held at most", took, most)
+		require.Less(t, took, time.Minute)
+		require.Greater(t, most, maxParked*9/10, "the bound was met")
+		require.LessOrEqual(t, most, maxParked)
 	})
 }

@@ -3,7 +3,6 @@ package zkrecipes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -294,45 +293,6 @@ func TestB01SemaphoreDoesNotOvertakeByALostRequest(t *testing.T) {
 			releaseSlots(t, large.Get())
 			releaseSlots(t, acquire(t, x, 1))
 			w.semaphoreAtRest()
-		})
-	}
-}
-
-// Whatever happens to any request, the client gets its slots, holds no others, and leaves
-// nothing behind.
-func TestCrowdSurvivesAMishapAtAnyRequest(t *testing.T) {
-	for _, rival := range []bool{false, true} { // for the same slots
-		t.Run(fmt.Sprintf("rival=%v", rival), func(t *testing.T) {
-			eachRequest(t, mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
-				inBubble(t, func(t *testing.T, w *world) {
-					other := w.warmSemaphore(2)
-					x := w.crowdedSemaphore(2)
-					held := acquire(t, other, 1)
-					if !rival {
-						releaseSlots(t, held)
-					}
-					w.plan.Add(fault)
-					a := harness.Go(t, func(ctx context.Context) (*SlotLease, error) { return x.AcquireN(ctx, 2) })
-					time.Sleep(time.Minute)
-					if rival {
-						require.True(t, a.Waiting() || held.Err() != nil)
-						_ = held.Release() // it may have been lost
-					}
-					l, err := a.Wait()
-					require.NoError(t, err)
-					_ = l.Release()
-					time.Sleep(time.Minute)
-					again, err := x.AcquireN(harness.Within(t, time.Minute), 2)
-					require.NoError(t, err)
-					synctest.Wait()
-					require.Equal(t, []int{0, 1}, w.taken())
-					_ = again.Release()
-					time.Sleep(time.Minute)
-					w.semaphoreAtRest()
-					met = w.met()
-				})
-				return met
-			})
 		})
 	}
 }

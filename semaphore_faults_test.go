@@ -19,39 +19,49 @@ import (
 // Whatever happens to any of its requests, the client gets its slots, holds no others,
 // and leaves nothing behind.
 func TestSemaphoreSurvivesAMishapAtAnyRequest(t *testing.T) {
-	for _, contended := range []bool{false, true} {
-		t.Run(fmt.Sprintf("contended=%v", contended), func(t *testing.T) {
-			eachRequest(t, mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
-				inBubble(t, func(t *testing.T, w *world) {
-					other, x := w.warmSemaphore(2), w.semaphore(2)
-					var held *SlotLease
-					if contended {
-						held = acquire(t, other, 1)
-					}
-					w.plan.Add(fault)
-					a := harness.Go(t, func(ctx context.Context) (*SlotLease, error) { return x.AcquireN(ctx, 2) })
-					time.Sleep(time.Minute)
-					if contended {
-						require.True(t, a.Waiting() || held.Err() != nil)
-						_ = held.Release() // it may have been lost
-					}
-					l, err := a.Wait()
-					require.NoError(t, err)
-					_ = l.Release()
-					time.Sleep(time.Minute)
-					again, err := x.AcquireN(harness.Within(t, time.Minute), 2)
-					require.NoError(t, err)
-					synctest.Wait()
-					require.Equal(t, []int{0, 1}, w.taken())
-					_ = again.Release()
-					time.Sleep(time.Minute)
-					w.semaphoreAtRest()
-					met = w.met()
+	for name, made := range map[string]func(*world) *Semaphore{
+		"alone":      func(w *world) *Semaphore { return w.semaphore(2) },
+		"in a crowd": func(w *world) *Semaphore { return w.crowdedSemaphore(2) },
+	} {
+		for _, contended := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, contended=%v", name, contended), func(t *testing.T) {
+				eachRequest(t, mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
+					inBubble(t, func(t *testing.T, w *world) { met = w.slotsSurvive(made, contended, fault) })
+					return met
 				})
-				return met
 			})
-		})
+		}
 	}
+}
+
+// slotsSurvive has the semaphore that made returns meet a fault while it acquires 2 slots of 2.
+// contended: another client has one of them.
+func (w *world) slotsSurvive(made func(*world) *Semaphore, contended bool, fault zktest.Fault) (met bool) {
+	t := w.t
+	other, x := w.warmSemaphore(2), made(w)
+	var held *SlotLease
+	if contended {
+		held = acquire(t, other, 1)
+	}
+	w.plan.Add(fault)
+	a := harness.Go(t, func(ctx context.Context) (*SlotLease, error) { return x.AcquireN(ctx, 2) })
+	time.Sleep(time.Minute)
+	if contended {
+		require.True(t, a.Waiting() || held.Err() != nil)
+		_ = held.Release() // it may have been lost
+	}
+	l, err := a.Wait()
+	require.NoError(t, err)
+	_ = l.Release()
+	time.Sleep(time.Minute)
+	again, err := x.AcquireN(harness.Within(t, time.Minute), 2)
+	require.NoError(t, err)
+	synctest.Wait()
+	require.Equal(t, []int{0, 1}, w.taken())
+	_ = again.Release()
+	time.Sleep(time.Minute)
+	w.semaphoreAtRest()
+	return w.met()
 }
 
 // The reply to the taking is lost, and others join and take slots before the client is

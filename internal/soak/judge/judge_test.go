@@ -123,9 +123,9 @@ func TestOnlyAHolderBehindAServerThatIsCutOffIsExcused(t *testing.T) {
 	}
 }
 
-// The holder that has lost its session is the one with the lower token, also if it hears of
+// The holder that has lost its session is the one with the lower token, even if it notices
 // its grant after the next one has begun.
-func TestAHolderThatHearsOfItsGrantLateIsExcusedBehindAServerThatWasCutOff(t *testing.T) {
+func TestAHolderThatNoticesItsGrantLateIsExcusedBehindAServerThatWasCutOff(t *testing.T) {
 	for server, finds := range map[string][]string{"s1": nil, "s2": {"exclusion"}} {
 		t.Run(server, func(t *testing.T) {
 			h := newTrial(t)

@@ -237,4 +237,146 @@ var queuePutMutants = []mutant{
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestA21BoundHolds",
 	},
+	{
+		name: "room-overtakes-nothing",
+		what: "A producer that overtakes sends nothing.",
+		edits: []edit{{
+			in:  "overtaking.overtake",
+			old: `_, _, err := p.s.Multi(ctx, ops...)`,
+			new: `var err error
+				_ = ops`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB97APutThatIsOvertakenOnItsWayKeepsTheBound$",
+	},
+	{
+		name: "room-overtakes-at-once",
+		what: "A producer does not leave those ahead the time that they ask for.",
+		edits: []edit{{
+			in:  "overtaking.wait",
+			old: `left > 0 {`,
+			new: `left > patience {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAProducerLeavesRoomToTheFirstForAGrace$",
+	},
+	{
+		name: "room-counts-at-once",
+		what: "A producer that waits counts the items whenever some are taken, although those ahead are about to use the room.",
+		edits: []edit{{
+			in:  "overtaking.wait",
+			old: `case o.changed:`,
+			new: `case false:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAProducerLeavesRoomToTheFirstForAGrace$",
+	},
+	{
+		name: "room-batch-wants-one",
+		what: "A producer that waits overtakes a batch for which there is no room yet.",
+		edits: []edit{{
+			in:  "overtaking.wait",
+			old: `count+o.run[len(o.run)-1].items() >`,
+			new: `count+1 >`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestABatchThatWaitsForRoomIsNotOvertaken$",
+	},
+	{
+		name: "room-overtakes-one",
+		what: "A producer overtakes one session, not two.",
+		edits: []edit{{
+			in:  "maxOvertaken",
+			old: `2`,
+			new: `1`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB97PutsGoOnAlthoughTwoProcessesAreDead$",
+	},
+	{
+		name: "room-knows-no-session",
+		what: "A producer takes the places of one session for those of several.",
+		edits: []edit{{
+			in:  "placeName.session",
+			old: `if m.uuid == "" {`,
+			new: `if true {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB97PutsGoOnAlthoughAProcessWithSeveralPutsIsDead$",
+	},
+	{
+		name: "room-farther-is-nearest",
+		what: "A producer is the first although only one that is farther ahead has left.",
+		edits: []edit{{
+			in:  "overtaking.noteDepartures",
+			old: `if i == 0 {`,
+			new: `if i >= 0 {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut$",
+	},
+	{
+		name: "room-asks-for-no-patience",
+		what: "A producer that was overtaken asks for no more time.",
+		edits: []edit{{
+			in:  "session.askForPatience",
+			old: `level < maxLevel &&`,
+			new: `level < 0 &&`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB83ADistantProducerIsNotOvertakenForEver$",
+	},
+	{
+		name: "room-refused-fails",
+		what: "A producer that may not delete the places ahead fails.",
+		edits: []edit{{
+			in:  "overtaking.overtake",
+			old: `o.refused = true`,
+			new: `return err`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB97AProducerThatMayNotOvertakeWaits$",
+	},
+	{
+		name: "room-forgets-the-connection",
+		what: "A producer that has waited for long does not note which connection told that its turn has come.",
+		edits: []edit{{
+			in:  "overtaking.noteDepartures",
+			old: `o.p.first, o.p.turnConn = true, conn`,
+			new: `o.p.first = true`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestA21BoundHoldsOnAServerThatLags$",
+	},
+	{
+		name: "room-overtaken-is-evicted",
+		what: "A producer that was overtaken returns ErrEvicted.",
+		edits: []edit{{
+			in:  "place.mayBeOvertaken",
+			old: `return changed || !p.own.ConfirmedOn(conn)`,
+			new: `return changed && !changed && conn < 0`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB97PutsGoOnAlthoughTheFirstProducerInLineIsDead$",
+	},
+	{
+		name: "room-evicted-is-overtaken",
+		what: "A producer whose place an operator deletes joins again.",
+		edits: []edit{{
+			in:  "place.mayBeOvertaken",
+			old: `return changed || !p.own.ConfirmedOn(conn)`,
+			new: `return changed || conn >= 0`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB22AProducerThatMightOvertakeIsEvicted$",
+	},
+	{
+		name: "room-grants-no-patience",
+		what: "A producer leaves each one ahead one grace, whatever it asks for.",
+		edits: []edit{{
+			in:  "overtaking.wait",
+			old: `patience += r.patience()`,
+			new: `patience += grace
+					_ = r`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB83ADistantProducerIsNotOvertakenForEver$",
+	},
+	{
+		name: "room-counts-when-overtaken",
+		what: "A producer that was overtaken goes on counting unfinished segments.",
+		edits: []edit{{
+			in:  "Queue.waitForCapacity",
+			old: `err = p.watchOwn(ctx)`,
+			new: `err = nil`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -timeout 60s -run ^TestB83ADistantProducerWithABoundGetsThrough$",
+	},
 }

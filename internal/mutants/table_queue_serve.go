@@ -7,8 +7,8 @@ var queueServeMutants = []mutant{
 		what: "An item that failed keeps its worker for the back-off.",
 		edits: []edit{{
 			in:  "serving.park",
-			old: `if s.failures.Add(1) > int64(parkedPerWorker*s.opts.Workers) {`,
-			new: `if s.failures.Add(1) > 0 {`,
+			old: `s.failures.Add(1) > int64(parkedPerWorker*s.opts.Workers) {`,
+			new: `s.failures.Add(1) > 0 {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB81ItemsBehind",
 	},
@@ -41,9 +41,19 @@ var queueServeMutants = []mutant{
 		what: "Any number of items waits for its back-off.",
 		edits: []edit{{
 			in:  "serving.park",
-			old: `if s.failures.Add(1) > int64(parkedPerWorker*s.opts.Workers) {`,
-			new: `if s.failures.Add(1) > 1<<20 {`,
+			old: `s.failures.Add(1) > int64(parkedPerWorker*s.opts.Workers) {`,
+			new: `s.failures.Add(1) > 1<<20 {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB95AnOutage",
+	},
+	{
+		name: "queue-parks-thousands",
+		what: "Back-offs do not shorten as more items are parked.",
+		edits: []edit{{
+			in:  "serving.park",
+			old: `d -= d / maxParked * time.Duration(parked); d <= 0 {`,
+			new: `parked < 0 {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB95ParkedItemsAreBounded$",
 	},
 }

@@ -285,4 +285,141 @@ var semaphoreMutants = []mutant{
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
 	},
+	{
+		name: "crowd-overtakes",
+		what: "A caller that takes slots in a crowd keeps them although somebody waited.",
+		edits: []edit{{
+			in: "Semaphore.confirm",
+			old: `case line.NumChildren > 0:
+					return errStale // the next look tells whether somebody waits`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdDoesNotOvertake$",
+	},
+	{
+		name: "crowd-any-line",
+		what: "Slots that were taken in a crowd are kept although the path was made anew.",
+		edits: []edit{{
+			in:  "Semaphore.confirm",
+			old: `case line.Czxid != v.lineCzxid:`,
+			new: `case line.Czxid == 0:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdKeepsNoSlotOfAPathThatWasMadeAnew$",
+	},
+	{
+		name: "crowd-forgets-the-others",
+		what: "A caller in a crowd does not remember the slots that it has listed.",
+		edits: []edit{{
+			in:  "Semaphore.confirm",
+			old: `v.taken = taken`,
+			new: `_ = taken`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdedSemaphoreKnowsTheSlotsOfOthers$",
+	},
+	{
+		name: "crowd-all-keep",
+		what: "Everybody in a crowd keeps a slot.",
+		edits: []edit{{
+			in:  "Semaphore.confirmFirst",
+			old: `case rival.Czxid < t.czxid:`,
+			new: `case rival.Czxid < 0:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestFirstOfACrowdKeepsTheSlot$",
+	},
+	{
+		name: "crowd-nobody-keeps",
+		what: "Nobody in a crowd keeps a slot that two have taken.",
+		edits: []edit{{
+			in:  "Semaphore.confirmFirst",
+			old: `case rival.Czxid < t.czxid:`,
+			new: `case rival.Czxid > 0:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestOneOfACrowdKeepsTheSlotThatBothFindTaken$",
+	},
+	{
+		name: "crowd-fails-when-deleted",
+		what: "A caller in a crowd fails if the slots are deleted before it has listed them.",
+		edits: []edit{{
+			in:  "Semaphore.confirmFirst",
+			old: `return nil, errLostAtOnce`,
+			new: `return nil, err`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB23CrowdGoesOnWhenItsSlotsAreDeleted$",
+	},
+	{
+		name: "crowd-keeps-what-it-lost",
+		what: "A caller in a crowd keeps slots although the reply was lost that tells whether somebody waited.",
+		edits: []edit{{
+			in:  "Semaphore.confirmLost",
+			old: `if t.over == anyVersion {`,
+			new: `if false {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB01SemaphoreDoesNotOvertakeByALostRequest$",
+	},
+	{
+		name: "crowd-beyond-n",
+		what: "Slots are taken in a crowd while some beyond n are held.",
+		edits: []edit{{
+			in:  "view.allowsCrowd",
+			old: `if int(i) >= v.n {`,
+			new: `if false && int(i) >= v.n {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdTakesNoMoreThanNWhileSlotsBeyondItAreHeld$",
+	},
+	{
+		name: "crowd-in-a-shared-line",
+		what: "Slots are taken in a crowd although the line has other children than places.",
+		edits: []edit{{
+			in:  "view.allowsCrowd",
+			old: `return v.empty`,
+			new: `return true`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime$",
+	},
+	{
+		name: "crowd-lasts-for-ever",
+		what: "A Semaphore that has met a crowd expects one for ever.",
+		edits: []edit{{
+			in:  "Semaphore.isCrowded",
+			old: `return time.Since(x.crowd) < crowdLasts`,
+			new: `return !x.crowd.IsZero()`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreTakesTheLowestSlotAgainAfterACrowd$",
+	},
+	{
+		name: "crowd-is-not-noticed",
+		what: "A Semaphore does not notice a crowd.",
+		edits: []edit{{
+			in:  "Semaphore.enterFreeIn",
+			old: `x.noteCrowd()`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdOnAWideSemaphoreIsNeverTurnedAway$",
+	},
+	{
+		name: "crowd-wants-the-lowest",
+		what: "Everybody in a crowd takes the lowest slots.",
+		edits: []edit{{
+			in:  "Semaphore.enterFreeIn",
+			old: `v.free(k, rand.IntN(v.n))`,
+			new: `v.free(k, 0*rand.IntN(v.n))`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdOnAWideSemaphoreIsNeverTurnedAway$",
+	},
+	{
+		name: "crowd-leaves-slots",
+		what: "Slots that a caller in a crowd may not keep are left behind.",
+		edits: []edit{{
+			in:  "Semaphore.enterFreeIn",
+			old: `t.leaveLater(false)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestFirstOfACrowdKeepsTheSlot$",
+	},
+	{
+		name: "crowd-slots-in-any-order",
+		what: "A caller in a crowd gets its slots in any order.",
+		edits: []edit{{
+			in:  "view.free",
+			old: `slices.Sort(numbers)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestSlotsOfACrowdAreInOrder$",
+	},
 }

@@ -38,8 +38,8 @@ import (
 // be taken again. Meanwhile the worker goes on with the items behind it. Once sixteen
 // handlers for each worker have failed and none has succeeded, each worker waits for its
 // item's Backoff instead: so an outage uses up the attempts of few items. Fewer than a
-// thousand items stay taken like this: with 500 of them, the next one stays for half of its
-// Backoff, with 900 for a tenth. If no item may overtake another, retry in the handler.
+// thousand items stay taken like this: with more than 500 of them, the next one stays for less
+// than its Backoff, with 750 for half of it. If no item may overtake another, retry in the handler.
 // Items that stay taken when ctx ends are given back as soon as no worker takes an item any
 // more: within a round trip while connected. An item that fails when it is taken for the
 // MaxAttempts-th time is moved to the dead letters at once, together with the handler's error,
@@ -235,8 +235,8 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 // park gives an item back after its Backoff, when the workers' takes have ended, or when
 // its claim ends. A take that is under way would claim the item again, and that claim would
 // count as an attempt. The worker goes on meanwhile, unless so many handlers have failed in
-// a row that all seem to. The more items are parked, the shorter the new one stays, so that
-// they remain below maxParked.
+// a row that all seem to. From half of maxParked on, the more items are parked, the shorter
+// the new one stays, so that they remain below maxParked.
 func (s *serving) park(claimed context.Context, it *Item) {
 	d := s.backoff(it)
 	stay := func() {
@@ -253,8 +253,10 @@ func (s *serving) park(claimed context.Context, it *Item) {
 		s.giveBack(it)
 		return
 	}
-	parked := s.parked.Add(1)
-	if d -= d / maxParked * time.Duration(parked); d <= 0 {
+	if many := s.parked.Add(1) - maxParked/2; many > 0 {
+		d -= d / (maxParked / 2) * time.Duration(many)
+	}
+	if d <= 0 {
 		s.parked.Add(-1)
 		s.giveBack(it)
 		return

@@ -51,8 +51,7 @@ var queueServeMutants = []mutant{
 		what: "Back-offs do not shorten as more items are parked.",
 		edits: []edit{{
 			in:  "serving.park",
-			old: `d -= d / maxParked * time.Duration(parked); d <= 0 {`,
-			new: `parked < 0 {`,
+			old: `d -= d / (maxParked / 2) * time.Duration(many)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB95ParkedItemsAreBounded$",
 	},

@@ -59,9 +59,9 @@ func (a *participant) leave(p *place) <-chan struct{} {
 		defer close(gone)
 		last := false
 		if err == nil {
-			var rs zkconn.Results
-			if rs, _, err = t.Wait(p.s.Lifetime()); err == nil {
-				last = rs.Stat(round).NumChildren == 1 // ready
+			o := t.Wait(p.s.Lifetime())
+			if err = o.Err(); err == nil {
+				last = o.Stat(round).NumChildren == 1 // ready
 			}
 		}
 		if err != nil { // then it is not known whether it was the last
@@ -82,28 +82,28 @@ func (a *participant) withdraw(p *place, why error) (int, error) {
 	notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
 	round := &zk.SetDataRequest{Path: a.round.abs(), Data: []byte{}, Version: -1}
 	for repeated := false; ; {
-		rs, failed, err := p.s.Multi(p.s.Lifetime(), member, notOpen, round)
+		o := p.s.Multi(p.s.Lifetime(), member, notOpen, round)
 		switch {
-		case err == nil:
-			if rs.Stat(round).NumChildren == 1 {
+		case o.Applied():
+			if o.Stat(round).NumChildren == 1 {
 				a.line.c.tasks.Start(func() { _ = a.deleteRound(p.s.Lifetime(), p.s, 0, signalDown) }) // else the next to come uses it
 			}
 			return 0, why
-		case zkconn.Transient(err):
-			repeated = repeated || !errors.Is(err, zkconn.ErrNotSent)
+		case o.Transient():
+			repeated = repeated || !o.Unsent()
 			continue
-		case errors.Is(err, zkconn.ErrSessionOver):
+		case o.SessionOver():
 			return a.outcomeAfterExpiry(p, why)
-		case failed == any(member) && errors.Is(err, zk.ErrNoNode):
+		case o.RefusedAt(member, zk.ErrNoNode):
 			if !repeated { // else an earlier attempt was carried out, or somebody has deleted it all the same
 				why = fmt.Errorf("%w: %w", why, ErrEvicted)
 			}
 			return a.outcomeAfterExpiry(p, why)
-		case failed == any(notOpen) && errors.Is(err, zk.ErrBadVersion):
+		case o.RefusedAt(notOpen, zk.ErrBadVersion):
 			return a.outcomeOfOpenRound(p, why)
 		}
 		a.line.c.tasks.Start(func() { p.leave(false) })
-		return 0, uncertain(why, err)
+		return 0, uncertain(why, o.Err())
 	}
 }
 

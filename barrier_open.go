@@ -50,22 +50,22 @@ func (a *participant) open(p *place) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		_, failed, err := s.Multi(s.Lifetime(), slices.Concat([]any{notOpen}, signal, []any{ready}, a.checks(ms, version))...)
+		o := s.Multi(s.Lifetime(), slices.Concat([]any{notOpen}, signal, []any{ready}, a.checks(ms, version))...)
 		switch {
-		case err == nil:
+		case o.Applied():
 			a.left = left
 			return ready.Data, nil
-		case failed == any(notOpen) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
+		case o.RefusedAt(notOpen, zk.ErrBadVersion, zk.ErrNoNode):
 			return nil, nil // another member has opened it
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNotEmpty):
+		case o.Is(zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNodeExists, zk.ErrNotEmpty):
 			// A member has left or the path was written since, or the server lags, or the
 			// signal is not as expected.
-			signaled = signaled && !slices.Contains(signal, failed)
+			signaled = signaled && !o.RefusedIn(signal)
 			if err := s.Sync(s.Lifetime(), a.round.abs()); err != nil {
 				return nil, err
 			}
-		case !zkconn.Transient(err): // else it is still to be opened, as long as ready is empty
-			return nil, err
+		case !o.Transient(): // else it is still to be opened, as long as ready is empty
+			return nil, o.Err()
 		}
 	}
 	return nil, nil

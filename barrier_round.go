@@ -132,32 +132,32 @@ func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
 	member.create.Acl, member.mark.Data = a.childACL(s), []byte{}
 	a.exposed.Store(true) // before it is sent
 	t, err := s.Start(append([]any{notOpen}, member.ops()...)...)
-	var failed any
+	o := zkconn.Failure(err)
 	if err == nil {
 		var p *place
-		p, failed, err = a.round.joinOutcome(s.Lifetime(), s, t, member)
+		p, o = a.round.joinOutcome(s.Lifetime(), s, t, member)
 		switch {
 		case p != nil: // by the reply, or found
 			a.began = nil
 			return p, notRefused, nil
-		case errors.Is(err, zkconn.ErrSessionOver): // others may have counted it
+		case o.SessionOver(): // others may have counted it
 			return nil, notRefused, fmt.Errorf("%w: %w", ErrUncertain, a.line.c.expired())
 		}
 	}
 	a.exposed.Store(false)
 	switch {
-	case errors.Is(err, zkconn.ErrNotSent):
-		err = nil
-	case failed == any(notOpen) && errors.Is(err, zk.ErrBadVersion):
+	case o.Unsent():
+		return nil, notRefused, nil
+	case o.RefusedAt(notOpen, zk.ErrBadVersion):
 		return nil, roundIsOpen, nil
-	case failed == any(notOpen) && errors.Is(err, zk.ErrNoNode):
+	case o.RefusedAt(notOpen, zk.ErrNoNode):
 		return nil, noRound, nil
-	case failed == any(member.mark) && errors.Is(err, zk.ErrNoAuth):
+	case o.RefusedAt(member.mark, zk.ErrNoAuth):
 		if opened, openErr := a.openUpRound(s); opened || openErr != nil {
 			return nil, openedUp, openErr
 		}
 	}
-	return nil, notRefused, err
+	return nil, notRefused, o.Err()
 }
 
 // openUpRound is for a round that the session was refused to write, see
@@ -186,17 +186,17 @@ func (a *participant) beginRound(s *session, existed bool) (exists bool, err err
 	}
 	acl := a.childACL(s)
 	a.began = s
-	_, _, err = s.Multi(a.ctx,
+	o := s.Multi(a.ctx,
 		&zk.CreateRequest{Path: a.round.abs(), Data: []byte{}, Acl: acl},
 		&zk.CreateRequest{Path: a.ready(), Data: []byte{}, Acl: acl},
 		&zk.CreateRequest{Path: a.signal(), Data: []byte{}, Acl: acl})
 	switch {
-	case errors.Is(err, zk.ErrNodeExists):
+	case o.Is(zk.ErrNodeExists):
 		return true, nil
-	case zkconn.Transient(err):
+	case o.Transient():
 		return false, nil
 	}
-	return false, err
+	return false, o.Err()
 }
 
 // awaitPreviousRound is for a participant that comes while the round before is open. It
@@ -263,13 +263,12 @@ func (b *Barrier) deleteRound(ctx context.Context, s *session, version int32, st
 	signals := b.deleteSignal(state)
 	for range zkconn.MaxTries {
 		ops := append(append([]any{check}, signals...), ready, round)
-		var failed any
-		err := zkconn.ErrNotSent
-		for zkconn.Transient(err) {
-			_, failed, err = s.Multi(ctx, ops...)
+		o := s.Multi(ctx, ops...)
+		for o.Transient() {
+			o = s.Multi(ctx, ops...)
 		}
 		switch {
-		case failed == any(check) && errors.Is(err, zk.ErrBadVersion):
+		case o.RefusedAt(check, zk.ErrBadVersion):
 			_, stat, err := s.Get(ctx, b.ready())
 			if err == nil && stat.Version > 1 {
 				return fmt.Errorf("%w, and the round cannot be deleted", errWritten)
@@ -278,12 +277,13 @@ func (b *Barrier) deleteRound(ctx context.Context, s *session, version int32, st
 				err = nil
 			}
 			return err
-		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNotEmpty):
-			return err // nil, too
-		case failed == any(check), failed == any(round):
+		case !o.Is(zk.ErrNoNode, zk.ErrNotEmpty):
+			return o.Err() // nil, too
+		case o.RefusedAt(check), o.RefusedAt(round):
 			return nil
 		}
 		var foreign string
+		var err error
 		signals, foreign, err = b.deleteSignals(ctx, s)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):

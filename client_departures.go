@@ -122,6 +122,5 @@ func (d departure) ops() []any {
 // refuse that, because one of them is gone for example, or if the reply is lost.
 func (d departure) deleteAll(ops []any) bool {
 	s := d.place.s
-	_, _, err := s.Multi(s.Lifetime(), ops...)
-	return err == nil
+	return s.Multi(s.Lifetime(), ops...).Applied()
 }

@@ -263,16 +263,14 @@ func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
 		if older {
 			ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: d.ready(), Version: -1}))
 		}
-		rs, failed, err := p.s.Multi(ctx, ops...)
+		o := p.s.Multi(ctx, ops...)
 		switch {
-		case err == nil:
-			d.line.noteWritten(p.bears, rs.Stat(nobodyCame))
-			return rs.Stat(nobodyCame).Mzxid, nil // of the same transaction
-		case zkconn.Transient(err),
-			failed == ops[0] && (errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)),
-			errors.Is(err, zk.ErrBadVersion):
+		case o.Applied():
+			d.line.noteWritten(p.bears, o.Stat(nobodyCame))
+			return o.Stat(nobodyCame).Mzxid, nil // of the same transaction
+		case o.Transient(), o.RefusedAt(ops[0], zk.ErrNodeExists, zk.ErrNoNode), o.Is(zk.ErrBadVersion):
 		default:
-			return 0, err
+			return 0, o.Err()
 		}
 	}
 }
@@ -283,16 +281,16 @@ func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
 func (d *DoubleBarrier) depart(p *place) <-chan struct{} {
 	return d.line.c.background(d.line.path, func() {
 		path := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.record(p.bears.seal, ""), Version: -1}
-		rs, _, err := p.s.Multi(p.s.Lifetime(), &zk.DeleteRequest{Path: p.path, Version: -1}, path)
-		if err == nil {
-			d.line.noteWritten(p.bears, rs.Stat(path))
+		o := p.s.Multi(p.s.Lifetime(), &zk.DeleteRequest{Path: p.path, Version: -1}, path)
+		if o.Applied() {
+			d.line.noteWritten(p.bears, o.Stat(path))
 		}
 		switch {
-		case err != nil:
+		case !o.Applied():
 			p.leave(false)
-		case rs.Stat(path).NumChildren == 1:
+		case o.Stat(path).NumChildren == 1:
 			p.s.Multi(p.s.Lifetime(),
-				&zk.CheckVersionRequest{Path: d.line.abs(), Version: rs.Stat(path).Version},
+				&zk.CheckVersionRequest{Path: d.line.abs(), Version: o.Stat(path).Version},
 				&zk.DeleteRequest{Path: d.ready(), Version: -1})
 		}
 	})

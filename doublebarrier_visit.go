@@ -254,15 +254,15 @@ func (v *Visit) clear(ctx context.Context, s *session, p *place, own bool, versi
 		ops = append(ops, &zk.DeleteRequest{Path: p.path, Version: -1})
 	}
 	for {
-		_, failed, err := s.Multi(ctx, ops...)
+		o := s.Multi(ctx, ops...)
 		switch {
-		case err == nil:
+		case o.Applied():
 			return nil
-		case zkconn.Transient(err):
+		case o.Transient():
 			continue
-		case errors.Is(err, zkconn.ErrSessionOver), isContextErr(ctx, err):
-			return err
-		case failed == any(nobodyCame) && errors.Is(err, zk.ErrBadVersion):
+		case o.SessionOver(), isContextErr(ctx, o.Err()):
+			return o.Err()
+		case o.RefusedAt(nobodyCame, zk.ErrBadVersion):
 			return errStaleListing
 		case own:
 			return v.remove(ctx, p)

@@ -105,11 +105,11 @@ func TestA22MemberEvictedFromAReapedDoubleBarrierGetsErrEvicted(t *testing.T) {
 		members := w.srv.Children("/b")
 		require.Len(t, members, 1)
 		other := live(t, w.stranger(nil))
-		_, _, err := other.Multi(t.Context(),
+		deleted := other.Multi(t.Context(),
 			&zk.DeleteRequest{Path: "/b/" + members[0], Version: -1},
 			&zk.DeleteRequest{Path: "/b", Version: -1})
-		require.NoError(t, err)
-		_, err = e.Wait()
+		require.NoError(t, deleted.Err())
+		_, err := e.Wait()
 		require.ErrorIs(t, err, ErrEvicted)
 		require.False(t, s.IsOver())
 	}, zktest.TickTime(time.Second))

@@ -67,25 +67,26 @@ func (c *candidate) create(ctx context.Context, value []byte) error {
 	var replaced []any
 	for range zkconn.MaxTries {
 		create, set := c.createOps(value)
-		rs, failed, err := c.s.Retry(nil, []any{check}, replaced, []any{create, set}).Wait(ctx)
+		o := c.s.Retry(nil, []any{check}, replaced, []any{create, set}).Wait(ctx)
 		switch {
-		case err == nil:
-			c.czxid = rs.Stat(set).Czxid
+		case o.Applied():
+			c.czxid = o.Stat(set).Czxid
 			c.place.czxid, c.checked = c.czxid, []string{c.leader}
 			c.turnConn = 0 // the reply has advanced the zxid
 			return nil
-		case failed == any(check) && errors.Is(err, zk.ErrNoNode):
+		case o.RefusedAt(check, zk.ErrNoNode):
 			return c.whyGone(ctx)
-		case failed == any(create) && errors.Is(err, zk.ErrNodeExists):
+		case o.RefusedAt(create, zk.ErrNodeExists):
+			var err error
 			if replaced, err = c.replaceOps(ctx); err != nil {
 				return err
 			}
-		case failed == any(set) && errors.Is(err, zk.ErrNoAuth) && c.s.IsOwner():
-			c.s.OwnWriteFailed(err)
-		case len(replaced) > 0 && failed == replaced[0] && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)):
+		case o.RefusedAt(set, zk.ErrNoAuth) && c.s.IsOwner():
+			c.s.OwnWriteFailed(o.Err())
+		case o.RefusedIn(replaced, zk.ErrNoNode, zk.ErrBadVersion):
 			replaced = nil
 		default:
-			return err
+			return o.Err()
 		}
 	}
 	return zkconn.ErrContended
@@ -113,17 +114,17 @@ func (c *candidate) giveUp(signal bool, begin beginFunc) error {
 	if err != nil {
 		return err
 	}
-	failed, err := c.removeWith(signal, begin, leader...)
-	if len(leader) > 0 && failed == leader[0] { // somebody has deleted or changed it
+	o := c.removeWith(signal, begin, leader...)
+	if o.RefusedIn(leader) { // somebody has deleted or changed it
 		leader = nil
-		_, err = c.removeWith(signal, begin)
+		o = c.removeWith(signal, begin)
 	}
 	switch {
-	case errors.Is(err, zk.ErrNoNode), // given up before, or evicted
-		err == nil && len(leader) == 0 && c.czxid == 0: // a server that lagged may not have shown it
+	case o.Is(zk.ErrNoNode), // given up before, or evicted
+		o.Applied() && len(leader) == 0 && c.czxid == 0: // a server that lagged may not have shown it
 		c.line.c.tasks.Start(c.withdraw)
 	}
-	return err
+	return o.Err()
 }
 
 // deleteOps delete the leader's znode, if that is this candidate's. Where a reply was lost,

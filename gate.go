@@ -79,7 +79,7 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *sess
 			t, err = s.Begin(ctx, write(s, path))
 		}
 		if err == nil {
-			if _, _, err = t.Wait(ctx); !errors.Is(err, zkconn.ErrNotSent) {
+			if err = t.Wait(ctx).Err(); !errors.Is(err, zkconn.ErrNotSent) {
 				doubt = doubt || zkconn.Transient(err) || errors.Is(err, zkconn.ErrSessionOver) || isContextErr(ctx, err)
 			}
 		}

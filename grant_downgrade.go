@@ -115,30 +115,30 @@ func (p *place) replace(next *place) error {
 	for again := false; ; again = true {
 		acl, _ := p.bears.list(p.s)
 		create := &zk.CreateRequest{Path: next.path, Data: []byte(p.line.c.identity), Acl: acl, Flags: zk.FlagEphemeral}
-		_, failed, err := p.s.Multi(p.s.Lifetime(), create, &zk.DeleteRequest{Path: p.path, Version: -1})
+		o := p.s.Multi(p.s.Lifetime(), create, &zk.DeleteRequest{Path: p.path, Version: -1})
 		switch {
-		case failed == any(create) && again && errors.Is(err, zk.ErrNodeExists):
+		case again && o.RefusedAt(create, zk.ErrNodeExists):
 			p.s.NoteGone(p.path)
 			return nil
-		case zkconn.Transient(err):
+		case o.Transient():
 			continue
-		case err == nil, !again, errors.Is(err, zkconn.ErrSessionOver):
-			return err
+		case o.Applied(), !again, o.SessionOver():
+			return o.Err()
 		}
 		// The attempt whose reply was lost may have been carried out all the same:
 		// the servers check what refuses this one, an ACL for example, before they
 		// check whether next exists. If the grant went on as a writer's, the
 		// successor might hold at the same time.
-		_, _, check := p.s.Multi(p.s.Lifetime(), &zk.CheckVersionRequest{Path: next.path, Version: -1})
+		check := p.s.Multi(p.s.Lifetime(), &zk.CheckVersionRequest{Path: next.path, Version: -1})
 		switch {
-		case check == nil:
+		case check.Applied():
 			p.s.NoteGone(p.path)
 			return nil
-		case errors.Is(check, zk.ErrNoNode):
-			return err
-		case errors.Is(check, zkconn.ErrSessionOver):
-			return check
-		case !zkconn.Transient(check): // the outcome cannot be found out
+		case check.Is(zk.ErrNoNode):
+			return o.Err()
+		case check.SessionOver():
+			return check.Err()
+		case !check.Transient(): // the outcome cannot be found out
 			p.line.c.tasks.Start(func() { next.leave(false) })
 			return zk.ErrNoNode
 		}

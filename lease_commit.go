@@ -61,25 +61,23 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 		if err != nil { // nothing has been sent
 			return nil, err
 		}
-		results, failed, err := t.Wait(ctx)
-		check, guards := failed.(*zk.CheckVersionRequest)
-		guards = guards && slices.Contains(guard, failed)
+		o := t.Wait(ctx)
 		switch {
-		case err == nil:
-			return c.opResults(results.All()[len(guard):]), nil
-		case guards && errors.Is(err, zk.ErrNoNode):
-			if err := l.guardFailed(ctx, check); err != nil { // nothing was done
+		case o.Applied():
+			return c.opResults(o.Results()[len(guard):]), nil
+		case o.RefusedIn(guard, zk.ErrNoNode):
+			if err := l.guardFailed(ctx, o.RefusedCheck()); err != nil { // nothing was done
 				return nil, err
 			}
 			continue
-		case failed != nil && !guards:
-			return nil, fmt.Errorf("operation %d: %w", slices.Index(ops, failed), err)
-		case errors.Is(err, zkconn.ErrNotSent):
+		case o.RefusedIn(ops):
+			return nil, fmt.Errorf("operation %d: %w", o.IndexIn(ops), o.Err())
+		case o.Unsent():
 			continue
-		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), isContextErr(ctx, err):
-			return nil, fmt.Errorf("%w: %w", ErrUncertain, err)
+		case o.Transient(), o.SessionOver(), isContextErr(ctx, o.Err()):
+			return nil, fmt.Errorf("%w: %w", ErrUncertain, o.Err())
 		}
-		return nil, err
+		return nil, o.Err()
 	}
 }
 

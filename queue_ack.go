@@ -158,25 +158,25 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 	if a.ahead && x.Begin(ctx) == nil {
 		a.it.q.lookAhead(a.it.claim.s, a.rejoin != nil)
 	}
-	rs, failed, err := x.Settle(ctx)
-	if err == nil {
-		a.carriedOut(ctx, parts, rs)
+	o := x.Settle(ctx)
+	if o.Applied() {
+		a.carriedOut(ctx, parts, o)
 		return true, false, nil
 	}
 	if parts.receipt != nil {
 		switch {
-		case failed == parts.written[0]:
-			if done, err = parts.receipt.Refused(x, err, ErrUncertain); done {
+		case o.RefusedAt(parts.written[0]):
+			if done, err = parts.receipt.Refused(x, o.Err(), ErrUncertain); done {
 				a.findNext(parts.next)
 			}
 			return done, !done && err == nil, err
-		case failed == nil && x.Unknown():
+		case !o.Refused() && x.Unknown():
 			parts.receipt.Discard()
 		default:
 			parts.receipt.Unused()
 		}
 	}
-	done, again, err = a.refused(ctx, parts, x, failed, err)
+	done, again, err = a.refused(ctx, parts, x, o)
 	if parts.next != nil && !done && !errors.Is(err, ErrUncertain) { // nor by an attempt before
 		a.it.claim.s.NoteGone(parts.next.create.Path)
 	}
@@ -227,60 +227,71 @@ func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) 
 }
 
 // carriedOut notes the results.
-func (a *ackTransaction) carriedOut(ctx context.Context, parts ackParts, rs zkconn.Results) {
+func (a *ackTransaction) carriedOut(ctx context.Context, parts ackParts, o zkconn.Outcome) {
 	if parts.receipt != nil {
 		parts.receipt.Used()
 	}
 	if parts.append != nil {
-		parts.append.Done(rs)
+		parts.append.Done(o)
 	}
 	if parts.next != nil {
-		a.next, _ = a.rejoin.entered(ctx, a.it.claim.s, parts.next, rs)
+		a.next, _ = a.rejoin.entered(ctx, a.it.claim.s, parts.next, o)
 	}
 }
 
 // refused returns what try does for an attempt that failed, its receipt aside.
-func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.Retry, failed any, err error) (done, again bool, _ error) {
-	c, claim := a.it.claim, parts.claim
-	noNode := errors.Is(err, zk.ErrNoNode)
-	// A mere ack that is sent again, and finds no flag, may have been carried out.
-	repeatedAck := failed == any(claim.flag) && x.Repeated() && parts.receipt == nil
-	onNext := failed != nil && slices.Contains(parts.next.ops(), failed)
-	noRoomForNext := failed == nil && parts.next != nil && !c.s.IsOver() && ctx.Err() == nil
+func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.Retry, o zkconn.Outcome) (done, again bool, _ error) {
+	claim := parts.claim
+	noRoomForNext := !o.Refused() && parts.next != nil && !a.it.claim.s.IsOver() && ctx.Err() == nil
 	switch {
-	case failed == nil && x.Unknown():
-		return false, false, fmt.Errorf("%w: %w", ErrUncertain, err)
-	case onNext, noRoomForNext:
-		a.rejoin.refused(parts.next, failed, err)
+	case !o.Refused() && x.Unknown():
+		return false, false, fmt.Errorf("%w: %w", ErrUncertain, o.Err())
+	case o.RefusedIn(parts.next.ops()), noRoomForNext:
+		a.rejoin.refused(parts.next, o)
 		a.rejoin = nil
 		return false, true, nil
-	case repeatedAck && noNode && !c.sweepExclusion():
-		a.findNext(parts.next)
-		return true, false, nil
-	case (failed == any(claim.flag) || failed == any(claim.exclusion)) && noNode:
+	case o.RefusedAt(claim.flag) && x.Repeated() && parts.receipt == nil:
+		done, err := a.repeatedAck(parts, o)
+		return done, false, err
+	case o.RefusedAt(claim.flag, zk.ErrNoNode), o.RefusedAt(claim.exclusion, zk.ErrNoNode):
 		return false, false, lost(errDeleted)
-	case failed == claim.item[0] && errors.Is(err, zk.ErrNotEmpty):
+	case o.RefusedAt(claim.item[0], zk.ErrNotEmpty):
 		a.notEmpty(ctx)
 		return false, true, nil
-	case repeatedAck:
-		if parts.next != nil { // an earlier attempt may have taken the place
-			(&lostJoin{a.rejoin, c.s, parts.next}).deleteLater()
-		}
-		return false, false, fmt.Errorf("%w: %w", ErrUncertain, err)
-	}
-	if parts.append != nil && parts.append.Has(failed) {
-		if parts.append.Moved(failed, err) {
+	case parts.append.Refused(o):
+		if parts.append.Moved(o) {
 			return false, true, nil
 		}
-		return false, false, a.puts.fail(err)
+		return false, false, a.puts.fail(o.Err())
 	}
-	if i := slices.Index(parts.ops, failed); failed != nil && i >= 0 {
-		return false, false, fmt.Errorf("operation %d: %w", i, err)
+	return false, false, a.failed(parts, o)
+}
+
+// repeatedAck is for an ack without a receipt that was sent again and that the server refused
+// at the claim's flag: an earlier attempt may have deleted it.
+func (a *ackTransaction) repeatedAck(parts ackParts, o zkconn.Outcome) (done bool, _ error) {
+	switch {
+	case !o.Is(zk.ErrNoNode):
+		if parts.next != nil { // an earlier attempt may have taken the place
+			(&lostJoin{a.rejoin, a.it.claim.s, parts.next}).deleteLater()
+		}
+		return false, fmt.Errorf("%w: %w", ErrUncertain, o.Err())
+	case a.it.claim.sweepExclusion():
+		return false, lost(errDeleted)
 	}
-	if a.puts != nil && errors.Is(err, ErrTooLarge) {
-		err = a.puts.fail(err)
+	a.findNext(parts.next)
+	return true, nil
+}
+
+// failed returns the error for an attempt after which nothing more is tried.
+func (a *ackTransaction) failed(parts ackParts, o zkconn.Outcome) error {
+	switch {
+	case o.RefusedIn(parts.ops):
+		return fmt.Errorf("operation %d: %w", o.IndexIn(parts.ops), o.Err())
+	case a.puts != nil && o.Is(ErrTooLarge):
+		return a.puts.fail(o.Err())
 	}
-	return false, false, err
+	return o.Err()
 }
 
 // maxMiscounts bounds how often an ack is sent again because the servers count znodes

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -189,14 +188,14 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 	for signal := true; ; signal = false {
 		parts := a.parts(signal)
 		x := a.s.Retry(nil, parts.creates, parts.stampOps(), parts.leave.ops, parts.check)
-		rs, readings, failed, err := a.send(ctx, x)
-		if err != nil && parts.writesOwn(failed) && !errors.Is(err, zk.ErrNoNode) {
-			a.s.OwnWriteFailed(err)
+		o, readings := a.send(ctx, x)
+		if parts.writesOwn(o) && !o.Is(zk.ErrNoNode) {
+			a.s.OwnWriteFailed(o.Err())
 			continue
 		}
-		if err == nil {
-			parts.setCzxid(a.claims, rs)
-		} else if err = a.whyRefused(ctx, parts, x, failed, err); err != nil {
+		if o.Applied() {
+			parts.setCzxid(a.claims, o)
+		} else if err := a.whyRefused(ctx, parts, x, o); err != nil {
 			if x.Unknown() {
 				a.giveBack(a.claims...)
 			}
@@ -234,19 +233,19 @@ func (p *claimParts) stampOps() []any {
 	return []any{p.stamp}
 }
 
-// writesOwn reports whether it is a write of an own znode that has failed.
-func (p *claimParts) writesOwn(failed any) bool {
-	return failed != nil && (failed == any(p.stamp) || failed == any(p.leave.signal))
+// writesOwn reports whether it is a write of an own znode that the server refused.
+func (p *claimParts) writesOwn(o zkconn.Outcome) bool {
+	return o.RefusedAt(p.stamp) || o.RefusedAt(p.leave.signal)
 }
 
 // setCzxid sets the czxid of the flags, if the results tell it.
-func (p *claimParts) setCzxid(claims []*claim, rs zkconn.Results) {
+func (p *claimParts) setCzxid(claims []*claim, o zkconn.Outcome) {
 	var czxid int64
 	switch {
 	case p.stamp != nil:
-		czxid = rs.Stat(p.stamp).Mzxid
+		czxid = o.Stat(p.stamp).Mzxid
 	case p.leave.signal != nil:
-		czxid = rs.Stat(p.leave.signal).Mzxid // of the transaction that created the flags
+		czxid = o.Stat(p.leave.signal).Mzxid // of the transaction that created the flags
 	}
 	for _, c := range claims {
 		c.czxid = czxid
@@ -254,47 +253,54 @@ func (p *claimParts) setCzxid(claims []*claim, rs zkconn.Results) {
 }
 
 // whyRefused returns nil if an earlier attempt of the transaction was carried out.
-func (a *claimTransaction) whyRefused(ctx context.Context, parts claimParts, x *zkconn.Retry, failed any, err error) error {
-	if i := slices.Index(parts.creates, failed); failed != nil && i >= 0 {
-		c, onFlag := a.claims[i/2], i%2 == 0
-		switch {
-		case i == 0 && x.Repeated() && errors.Is(err, zk.ErrNodeExists):
-			return nil // an earlier attempt's; nobody else has this name
-		case errors.Is(err, zk.ErrNoNode):
-			return &unclaimable{item: c.item}
-		case errors.Is(err, zk.ErrNodeExists) && x.Repeated():
-			return errLostAtOnce // it may be one of these claims, of which somebody has deleted a part
-		case !onFlag && errors.Is(err, zk.ErrNodeExists):
-			return &unclaimable{item: c.item, taken: true}
-		}
-		return err
-	}
+func (a *claimTransaction) whyRefused(ctx context.Context, parts claimParts, x *zkconn.Retry, o zkconn.Outcome) error {
 	switch {
-	case failed != nil && slices.Contains(parts.leave.ops, failed) && errors.Is(err, zk.ErrNoNode):
-		if err = a.p.whyGone(ctx); x.Repeated() && errors.Is(err, ErrEvicted) { // or it was made, and somebody has deleted all of it
+	case o.RefusedIn(parts.creates):
+		return a.whyNotCreated(o, o.IndexIn(parts.creates), x.Repeated())
+	case o.RefusedIn(parts.leave.ops, zk.ErrNoNode):
+		err := a.p.whyGone(ctx)
+		if x.Repeated() && errors.Is(err, ErrEvicted) { // or it was made, and somebody has deleted all of it
 			err = errLostAtOnce
 		}
-	case failed != nil && failed == any(a.check) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
-		err = errJoined
+		return err
+	case o.RefusedAt(a.check, zk.ErrBadVersion, zk.ErrNoNode):
+		return errJoined
 	}
-	return err
+	return o.Err()
+}
+
+// whyNotCreated is whyRefused for the ith of the creates, which are the flag and the
+// exclusion of each claim. repeated: an earlier attempt may have been carried out.
+func (a *claimTransaction) whyNotCreated(o zkconn.Outcome, i int, repeated bool) error {
+	c, onFlag := a.claims[i/2], i%2 == 0
+	switch {
+	case i == 0 && repeated && o.Is(zk.ErrNodeExists):
+		return nil // an earlier attempt's; nobody else has this name
+	case o.Is(zk.ErrNoNode):
+		return &unclaimable{item: c.item}
+	case repeated && o.Is(zk.ErrNodeExists):
+		return errLostAtOnce // it may be one of these claims, of which somebody has deleted a part
+	case !onFlag && o.Is(zk.ErrNodeExists):
+		return &unclaimable{item: c.item, taken: true}
+	}
+	return o.Err()
 }
 
 // send sends the transaction, and reads of the items behind it on the same connection:
 // the server has applied it when it reads. There are no readings if it was sent again.
-func (a *claimTransaction) send(ctx context.Context, x *zkconn.Retry) (rs zkconn.Results, readings []*zkconn.Reading, failed any, err error) {
+func (a *claimTransaction) send(ctx context.Context, x *zkconn.Retry) (o zkconn.Outcome, readings []*zkconn.Reading) {
 	if err := x.Begin(ctx); err != nil {
-		return rs, nil, nil, err
+		return zkconn.Failure(err), nil
 	}
 	readings = make([]*zkconn.Reading, len(a.claims))
 	for i, c := range a.claims {
 		readings[i], _ = a.s.StartGet(c.item)
 	}
-	rs, failed, err = x.Wait(ctx)
+	o = x.Wait(ctx)
 	if x.Attempts() > 1 { // the first one may not have been carried out
 		clear(readings)
 	}
-	return rs, readings, failed, err
+	return o, readings
 }
 
 // read makes the items of claims that were made.
@@ -377,19 +383,19 @@ func (c *claim) giveBack(_ bool, begin beginFunc) error {
 	if err != nil {
 		return err
 	}
-	_, failed, err := t.Wait(c.s.Lifetime())
-	if !errors.Is(err, zk.ErrNoNode) {
-		return err
+	o := t.Wait(c.s.Lifetime())
+	if !o.Is(zk.ErrNoNode) {
+		return o.Err()
 	}
-	if failed == any(ops.exclusion) { // somebody has deleted it: the flag has to go alone
+	if o.RefusedAt(ops.exclusion) { // somebody has deleted it: the flag has to go alone
 		if t, err = begin(ops.flag); err == nil {
-			_, _, err = t.Wait(c.s.Lifetime())
+			err = t.Wait(c.s.Lifetime()).Err()
 		}
 		return err
 	}
 	// Given back before, or somebody has deleted the flag.
 	c.line.c.tasks.Start(func() { c.sweepExclusion() })
-	return err
+	return o.Err()
 }
 
 // sweepExclusion deletes the exclusion where it is still this claim's, whose flag is
@@ -415,18 +421,18 @@ func (c *claim) sweepExclusion() (swept bool) {
 		}
 		swept = true
 		write := &zk.SetDataRequest{Path: c.exclusion(), Data: data, Version: stat.Version}
-		rs, _, err := c.s.Multi(ctx, write)
+		wrote := c.s.Multi(ctx, write)
 		switch {
-		case err == nil:
-			stat = rs.Stat(write)
-		case zkconn.Transient(err), errors.Is(err, zk.ErrBadVersion):
+		case wrote.Applied():
+			stat = wrote.Stat(write)
+		case wrote.Transient(), wrote.Is(zk.ErrBadVersion):
 			continue
 		} // else the servers refuse it, because they know no digests
 		if !c.owns(stat, data) {
 			return swept
 		}
-		_, _, err = c.s.Multi(ctx, &zk.DeleteRequest{Path: c.exclusion(), Version: stat.Version})
-		if !zkconn.Transient(err) && !errors.Is(err, zk.ErrBadVersion) {
+		o := c.s.Multi(ctx, &zk.DeleteRequest{Path: c.exclusion(), Version: stat.Version})
+		if !o.Transient() && !o.Is(zk.ErrBadVersion) {
 			return swept
 		}
 	}

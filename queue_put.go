@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -98,18 +97,18 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 		if tail.Number() > last { // others have filled segments: this was no failure
 			tries, last = 0, tail.Number()
 		}
-		rs, failed, err := log.Transact(ctx, items[0].ID, ErrUncertain, tail.Between(with, leave.ops)...)
-		if rs != nil {
-			tail.Done(*rs)
+		o := log.Transact(ctx, items[0].ID, ErrUncertain, tail.Between(with, leave.ops)...)
+		if o.HasResults() {
+			tail.Done(o)
 		}
 		switch {
-		case err == nil, failed == nil:
-			return err
-		case slices.Contains(with, failed):
-			return refusedOp{err}
+		case !o.Refused():
+			return o.Err()
+		case o.RefusedIn(with):
+			return refusedOp{o.Err()}
 		}
-		if !tail.Moved(failed, err) {
-			if leave, err = p.exitAgain(ctx, leave, failed, err); err != nil {
+		if !tail.Moved(o) {
+			if leave, err = p.exitAgain(ctx, leave, o); err != nil {
 				return err
 			}
 		}
@@ -126,17 +125,16 @@ func (e refusedOp) Unwrap() error { return e.error }
 
 // exitAgain is for a transaction with an exit of the place, which failed. It returns the
 // exit with which the transaction can be sent again, or why it cannot be.
-func (p *place) exitAgain(ctx context.Context, leave exit, failed any, err error) (exit, error) {
-	leaving := failed != nil && slices.Contains(leave.ops, failed)
+func (p *place) exitAgain(ctx context.Context, leave exit, o zkconn.Outcome) (exit, error) {
 	switch {
-	case leaving && errors.Is(err, zk.ErrNoNode):
+	case o.RefusedIn(leave.ops, zk.ErrNoNode):
 		return leave, p.whyGone(ctx)
-	case leaving && leave.signal != nil:
+	case o.RefusedIn(leave.ops) && leave.signal != nil:
 		// The signal is refused; the place can go without. If the server does not know
 		// the session's identity, the receipt has told before.
 		return p.exitOps(false), nil
 	}
-	return leave, err
+	return leave, o.Err()
 }
 
 // checkFits refuses items for which a request has no room, before anything is sent:

@@ -145,16 +145,16 @@ func (q *Queue) remove(ctx context.Context, s *session, rs []*removal) (removed 
 		for i, r := range rs {
 			parts[i] = r.ops(s)
 		}
-		_, failed, err := log.Transact(ctx, rs[0].item, ErrUncertain, slices.Concat(parts...))
-		if err == nil {
+		o := log.Transact(ctx, rs[0].item, ErrUncertain, slices.Concat(parts...))
+		if o.Applied() {
 			return len(rs), nil
 		}
-		i := slices.IndexFunc(parts, func(ops []any) bool { return slices.Contains(ops, failed) })
-		if failed == nil || i < 0 {
-			return 0, err
+		i := slices.IndexFunc(parts, func(ops []any) bool { return o.RefusedIn(ops) })
+		if i < 0 {
+			return 0, o.Err()
 		}
 		marked := rs[i].marks
-		again, err := rs[i].refused(ctx, s, err)
+		again, err := rs[i].refused(ctx, s, o.Err())
 		switch {
 		case err != nil:
 			return 0, err

@@ -263,16 +263,16 @@ func (o *overtaking) overtake(ctx context.Context) error {
 		// deleted by no operator.
 		ops = append(ops, (&place{placeName: m, line: p.line, s: p.s, path: p.line.abs() + "/" + m.name}).exitOps(true).ops...)
 	}
-	_, _, err := p.s.Multi(ctx, ops...)
+	outcome := p.s.Multi(ctx, ops...)
 	switch {
-	case err == nil:
+	case outcome.Applied():
 		p.line.c.hooks.log(slog.LevelWarn, "producers that left room unused were overtaken", "queue", o.q.path, "places", len(run))
 		if p.first = len(run) == len(o.run); p.first {
 			return nil
 		}
-	case errors.Is(err, zk.ErrNoNode), zkconn.Transient(err):
-	case ctx.Err() != nil, errors.Is(err, zkconn.ErrSessionOver):
-		return err
+	case outcome.Is(zk.ErrNoNode), outcome.Transient():
+	case ctx.Err() != nil, outcome.SessionOver():
+		return outcome.Err()
 	default:
 		o.refused = true
 	}

@@ -122,31 +122,38 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 	}
 	t.slotPlace = x.newSlots(s, free)
 	set := &zk.SetDataRequest{Path: x.line.abs(), Data: x.line.record(v.seal, ""), Version: t.over}
-	rs, failed, err := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)
-	if failed == any(set) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)) {
-		if !known { // else the view was old
-			x.noteCrowd()
-		}
-		err = errStale
+	o := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)
+	if !o.Applied() {
+		return nil, x.whyNotTaken(ctx, s, o, set, known)
 	}
-	if failed == any(set) && errors.Is(err, zk.ErrNoAuth) {
-		if opened, openErr := s.OpenUp(ctx, x.line.abs()); opened || openErr != nil {
-			err = cmp.Or(openErr, errStale)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if rs == nil {
-		err = x.confirmLost(ctx, t)
+	var err error
+	if o.HasResults() {
+		err = x.confirm(ctx, t, o.Stat(set))
 	} else {
-		err = x.confirm(ctx, t, rs.Stat(set))
+		err = x.confirmLost(ctx, t)
 	}
 	if err != nil {
 		t.leaveLater(false)
 		return nil, err
 	}
 	return t.lease(ctx)
+}
+
+// whyNotTaken returns why no slots were taken. set is the operation that writes the line.
+// known: the view was remembered.
+func (x *Semaphore) whyNotTaken(ctx context.Context, s *session, o zkconn.Outcome, set *zk.SetDataRequest, known bool) error {
+	switch {
+	case o.RefusedAt(set, zk.ErrBadVersion, zk.ErrNoNode):
+		if !known { // else the view was old
+			x.noteCrowd()
+		}
+		return errStale
+	case o.RefusedAt(set, zk.ErrNoAuth):
+		if opened, err := s.OpenUp(ctx, x.line.abs()); opened || err != nil {
+			return cmp.Or(err, errStale)
+		}
+	}
+	return o.Err()
 }
 
 // look reads the semaphore, for a caller that wants k slots. ErrLocked: somebody waits.
@@ -370,14 +377,15 @@ func (x *Semaphore) takeTurn(ctx context.Context, p *place, v *view, free []int3
 	for leave := p.exitOps(true); ; {
 		h := x.newSlots(p.s, free)
 		check := &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}
-		rs, failed, err := h.take(ctx, append([]any{check}, leave.ops...)...)
-		if err == nil {
-			if rs != nil && leave.signal != nil {
-				h.czxid = rs.Stat(leave.signal).Mzxid
+		o := h.take(ctx, append([]any{check}, leave.ops...)...)
+		if o.Applied() {
+			if o.HasResults() && leave.signal != nil {
+				h.czxid = o.Stat(leave.signal).Mzxid
 			}
 			return h.lease(ctx)
 		}
-		if leave, err = p.exitAgain(ctx, leave, failed, err); err != nil {
+		var err error
+		if leave, err = p.exitAgain(ctx, leave, o); err != nil {
 			return nil, err
 		}
 	}

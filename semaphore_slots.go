@@ -177,14 +177,14 @@ func (h *slotPlace) addTo(taken map[string]int32) {
 	}
 }
 
-// take creates the slots and carries out ops, in one transaction. No results and no
-// error: it was carried out, and its reply was lost. errStale: what a check of ops rests
+// take creates the slots and carries out ops, in one transaction. The outcome has no results
+// if it was applied and its reply was lost. errStale: what a check of ops rests
 // on has changed, or the slots' parent was missing and is there now. If ctx ends first,
 // the slots are given back in the background.
 //
 // The creates must come first: if the transaction is sent again, the first of them tells
 // whether it was carried out before, whatever has changed since.
-func (h *slotPlace) take(ctx context.Context, ops ...any) (rs *zkconn.Results, failed any, err error) {
+func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
 	// The background work that this starts must be counted before Close waits for it.
 	h.line.c.tasks.Add()
 	defer h.line.c.tasks.Finish()
@@ -195,26 +195,24 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) (rs *zkconn.Results, f
 		})
 	}
 	t := h.s.Retry(nil, creates, ops)
-	results, failed, err := t.Wait(ctx)
-	creating := failed != nil && slices.Contains(creates, failed)
-	_, checking := failed.(*zk.CheckVersionRequest)
+	o := t.Wait(ctx)
 	switch {
-	case err == nil:
-		return &results, nil, nil
-	case failed == creates[0] && errors.Is(err, zk.ErrNodeExists): // nobody else has this name
+	case o.Applied():
+		return o
+	case o.RefusedAt(creates[0], zk.ErrNodeExists): // nobody else has this name
 		t.NoteDone()
-		return nil, nil, nil
-	case creating && errors.Is(err, zk.ErrNodeExists): // somebody has deleted the first one
-		err = errLostAtOnce
-	case creating && errors.Is(err, zk.ErrNoNode):
-		err = h.makeParent(ctx)
-	case checking && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)):
-		err = errStale
+		return zkconn.Failure(nil)
+	case o.RefusedIn(creates, zk.ErrNodeExists): // somebody has deleted the first one
+		o = o.Because(errLostAtOnce)
+	case o.RefusedIn(creates, zk.ErrNoNode):
+		o = o.Because(h.makeParent(ctx))
+	case o.RefusedCheck() != nil && o.Is(zk.ErrNoNode, zk.ErrBadVersion):
+		o = o.Because(errStale)
 	}
 	if t.Unknown() {
 		h.leaveLater(false)
 	}
-	return nil, failed, err
+	return o
 }
 
 // makeParent creates the parent of the slots, and returns errStale if it is there.
@@ -277,7 +275,7 @@ func (h *slotPlace) deleteOps() []any {
 // await waits for the outcome of a transaction, if it was sent.
 func (h *slotPlace) await(t *zkconn.Transaction, err error) error {
 	if err == nil {
-		_, _, err = t.Wait(h.s.Lifetime())
+		err = t.Wait(h.s.Lifetime()).Err()
 	}
 	return err
 }

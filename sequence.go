@@ -263,29 +263,34 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, failed, err := l.joinOutcome(ctx, s, t, e)
-		switch {
-		case p != nil:
+		p, o := l.joinOutcome(ctx, s, t, e)
+		if p != nil {
 			return p, nil
-		case err == nil:
-		case e.mark != nil && failed == any(e.mark) && errors.Is(err, zk.ErrNoAuth):
-			opened, openErr := l.openUp(ctx, s, e.state.lineACL)
-			switch {
-			case openErr != nil:
-				return nil, openErr
-			case !opened && !l.refused(e, failed, err):
+		}
+		if !o.Unsent() {
+			if err := l.notJoined(ctx, s, e, o); err != nil {
 				return nil, err
 			}
 			tries++
-		case l.refused(e, failed, err):
-			tries++
-		case errors.Is(err, zkconn.ErrSessionOver):
-			return nil, errJoinLost
-		default:
-			return nil, err
 		}
 	}
 	return nil, zkconn.ErrContended
+}
+
+// notJoined returns nil if a join that was refused can be tried again, and otherwise why not.
+func (l *line) notJoined(ctx context.Context, s *session, e *entry, o zkconn.Outcome) error {
+	if o.RefusedAt(e.mark, zk.ErrNoAuth) {
+		if opened, err := l.openUp(ctx, s, e.state.lineACL); opened || err != nil {
+			return err
+		}
+	}
+	switch {
+	case l.refused(e, o):
+		return nil
+	case o.SessionOver():
+		return errJoinLost
+	}
+	return o.Err()
 }
 
 // errJoinLost: the session ended before the reply came, so there may have been a
@@ -354,14 +359,13 @@ func (l *line) begin(ctx context.Context, s *session, e *entry) (t *zkconn.Trans
 	return t, err
 }
 
-// refused reports whether an entry failed, at that operation, because the line is not
-// what it was known to be. The next entry may succeed.
-func (l *line) refused(e *entry, failed any, err error) bool {
-	marks := e.mark != nil && failed == any(e.mark)
+// refused reports whether an entry was refused because the line is not what it was known to
+// be. The next entry may succeed.
+func (l *line) refused(e *entry, o zkconn.Outcome) bool {
 	switch {
-	case marks && errors.Is(err, zk.ErrNoAuth) && !l.writes:
+	case o.RefusedAt(e.mark, zk.ErrNoAuth) && !l.writes:
 		l.remember(lineState{guest: true, lineACL: e.state.lineACL})
-	case errors.Is(err, zk.ErrNoNode), marks && errors.Is(err, zk.ErrBadVersion):
+	case o.Is(zk.ErrNoNode), o.RefusedAt(e.mark, zk.ErrBadVersion):
 		l.forget()
 	default:
 		return false
@@ -371,12 +375,12 @@ func (l *line) refused(e *entry, failed any, err error) bool {
 
 // entered makes the place of an entry that was carried out. The line's Stat tells
 // whether the place is alone.
-func (l *line) entered(ctx context.Context, s *session, e *entry, rs zkconn.Results) (*place, error) {
-	p, err := l.newPlace(ctx, s, e, l.nameIn(rs.Created(e.create)))
+func (l *line) entered(ctx context.Context, s *session, e *entry, o zkconn.Outcome) (*place, error) {
+	p, err := l.newPlace(ctx, s, e, l.nameIn(o.Created(e.create)))
 	if err != nil || e.mark == nil {
 		return p, err
 	}
-	stat := rs.Stat(e.mark) // of the transaction that created the place
+	stat := o.Stat(e.mark) // of the transaction that created the place
 	p.bears = l.noteMarked(s, e.state, stat)
 	p.czxid, p.lineCzxid, p.lineCount = stat.Mzxid, stat.Czxid, int(stat.NumChildren)
 	p.first = p.lineCount == 1

@@ -51,7 +51,7 @@ func (p *place) giveUp(ctx context.Context) error {
 	if err == nil {
 		p.lineCzxid, x.guest = stat.Czxid, !bytes.HasPrefix(data, []byte(markerLayout))
 	}
-	_, _, gone := p.s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1})
+	gone := p.s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1}).Err()
 	switch {
 	case errors.Is(gone, zk.ErrNoNode): // somebody has deleted it, maybe with the line
 		p.lineCzxid, x.guest = 0, false
@@ -161,7 +161,7 @@ func (x *beyondLimit) deleteLine(ctx context.Context, stat *zk.Stat) error {
 		}
 		ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: path, Version: extra.Version}))
 	}
-	_, _, err := x.s.Multi(ctx, ops...)
+	err := x.s.Multi(ctx, ops...).Err()
 	switch {
 	case err == nil:
 		l.c.hooks.log(slog.LevelInfo, "sequence numbers of a line were used up; it was deleted and begins anew", "line", l.abs())

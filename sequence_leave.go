@@ -69,24 +69,22 @@ func (p *place) remove(signal bool, begin beginFunc) error {
 	if p.release != nil {
 		return p.release(signal, begin)
 	}
-	_, err := p.removeWith(signal, begin)
-	return err
+	return p.removeWith(signal, begin).Err()
 }
 
 // removeWith deletes the place and carries out more operations, in one transaction that
-// begin sends. failed is the operation that the server refused.
-func (p *place) removeWith(signal bool, begin beginFunc, more ...any) (failed any, err error) {
+// begin sends.
+func (p *place) removeWith(signal bool, begin beginFunc, more ...any) zkconn.Outcome {
 	exit := p.exitOps(signal)
 	t, err := begin(append(exit.ops, more...)...)
 	if err != nil {
-		return nil, err
+		return zkconn.Failure(err)
 	}
-	_, failed, err = t.Wait(p.s.Lifetime())
-	switch {
-	case err == nil, zkconn.Transient(err), errors.Is(err, zk.ErrNoNode), errors.Is(err, zkconn.ErrSessionOver), exit.signal == nil:
-		return failed, err
+	o := t.Wait(p.s.Lifetime())
+	if o.Applied() || o.Transient() || o.Is(zk.ErrNoNode) || o.SessionOver() || exit.signal == nil {
+		return o
 	}
-	exit.refused(p.s, failed, err)
+	exit.refused(p.s, o)
 	return p.removeWith(false, begin, more...)
 }
 
@@ -96,11 +94,11 @@ type exit struct {
 	signal *zk.SetDataRequest // to the successor, which is next; nil: none
 }
 
-// refused notes that an exit with a signal failed, at that operation, by an ACL or a quota.
+// refused notes that an exit with a signal failed, perhaps by an ACL or a quota of the place.
 // The place can go without the signal.
-func (e exit) refused(s *session, failed any, err error) {
-	if failed == any(e.signal) {
-		s.OwnWriteFailed(err)
+func (e exit) refused(s *session, o zkconn.Outcome) {
+	if o.RefusedAt(e.signal) {
+		s.OwnWriteFailed(o.Err())
 	}
 }
 

@@ -17,21 +17,24 @@ import (
 // Joins whose reply was lost, or whose caller has left before it came; and waits whose
 // line was deleted.
 
-// joinOutcome waits for a transaction that takes a place, and returns the place. No place
-// and no error: none was taken, and the join can be tried again.
-func (l *line) joinOutcome(ctx context.Context, s *session, t *zkconn.Transaction, e *entry) (p *place, failed any, err error) {
-	rs, failed, err := t.Wait(ctx)
+// joinOutcome waits for a transaction that takes a place, and returns the place. If none was
+// taken and the join can be tried again, the outcome is Unsent.
+func (l *line) joinOutcome(ctx context.Context, s *session, t *zkconn.Transaction, e *entry) (*place, zkconn.Outcome) {
+	o := t.Wait(ctx)
 	switch {
-	case err == nil:
-		p, err = l.entered(ctx, s, e, rs)
-		return p, nil, err
-	case errors.Is(err, zkconn.ErrNotSent):
-		return nil, nil, nil
-	case ctx.Err() != nil, zkconn.Transient(err):
-		p, err = l.settleJoin(ctx, s, t, e)
-		return p, nil, err
+	case o.Applied():
+		p, err := l.entered(ctx, s, e, o)
+		return p, zkconn.Failure(err)
+	case o.Unsent():
+		return nil, o
+	case ctx.Err() != nil, o.Transient():
+		p, err := l.settleJoin(ctx, s, t, e)
+		if p == nil && err == nil {
+			err = zkconn.ErrNotSent // or not carried out, which is as good
+		}
+		return p, zkconn.Failure(err)
 	}
-	return nil, failed, err
+	return nil, o
 }
 
 // settleJoin finds out what became of a join whose caller has left, or whose reply was
@@ -48,11 +51,12 @@ func (l *line) settleJoin(ctx context.Context, s *session, t *zkconn.Transaction
 		defer l.c.endAbandoned(l.path, end)
 		<-t.Done()
 		var p *place
-		rs, _, err := t.Result()
+		o := t.Outcome()
+		err := o.Err()
 		switch {
-		case err == nil:
-			p, err = l.newPlace(s.Lifetime(), s, e, l.nameIn(rs.Created(e.create)))
-		case zkconn.Transient(err) && !errors.Is(err, zkconn.ErrNotSent):
+		case o.Applied():
+			p, err = l.newPlace(s.Lifetime(), s, e, l.nameIn(o.Created(e.create)))
+		case o.Transient() && !o.Unsent():
 			p, err = l.findLostJoin(s, e)
 		}
 		select {

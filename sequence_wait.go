@@ -228,7 +228,7 @@ func (p *place) awaitOwn(ctx context.Context, own *zkconn.Watch) error {
 // for a session that has ended.
 func (p *place) whyGone(ctx context.Context) error {
 	for {
-		_, _, err := p.s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1})
+		err := p.s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1}).Err()
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode):
 			return ErrEvicted

@@ -2,7 +2,6 @@ package zkrecipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -40,20 +39,20 @@ func (l *line) sizeIn(data []byte, stat *zk.Stat, unit string) (int, error) {
 func (l *line) writeSize(ctx context.Context, s *session, n int, version int32, ops ...any) (*zk.Stat, error) {
 	write := &zk.SetDataRequest{Path: l.abs(), Data: sizeData(n), Version: version}
 	ops = append([]any{write}, ops...)
-	rs, _, err := s.Multi(ctx, ops...)
-	if errors.Is(err, zk.ErrNoAuth) {
+	o := s.Multi(ctx, ops...)
+	if o.Is(zk.ErrNoAuth) {
 		opened, openErr := s.OpenUp(ctx, l.abs())
 		switch {
 		case openErr != nil:
 			return nil, openErr
 		case opened:
-			rs, _, err = s.Multi(ctx, ops...)
+			o = s.Multi(ctx, ops...)
 		}
 	}
-	if err != nil {
-		return nil, err
+	if !o.Applied() {
+		return nil, o.Err()
 	}
-	return rs.Stat(write), nil
+	return o.Stat(write), nil
 }
 
 // wrongSize returns the error of a caller that uses something of size right as if its

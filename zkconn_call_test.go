@@ -14,7 +14,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Calls whose caller gives up, whose connection is lost, or whose reply is unexpected.
@@ -238,9 +237,9 @@ func TestATransactionThatWasNotWrittenIsDistinguishedFromOneThatMayHaveBeen(t *t
 	}()
 	<-waits.done
 	s.BreakConnection()
-	_, _, err = unsent.Wait(ctx)
-	require.ErrorIs(t, err, zkconn.ErrNotSent)
-	require.True(t, zkconn.Transient(err), "for callers that do not distinguish the two")
+	o := unsent.Wait(ctx)
+	require.True(t, o.Unsent())
+	require.True(t, o.Transient(), "for callers that do not distinguish the two")
 	require.ErrorIs(t, <-first, ErrUncertain)
 	require.NoError(t, <-again, "sent on the next connection, once")
 	conn := harness.Raw(t)

@@ -7,11 +7,11 @@ var asideMutants = []mutant{
 		what: "A place beyond the limit is granted if it is alone in the line.",
 		edits: []edit{{
 			in:  "line.entered",
-			old: `p, err := l.newPlace(ctx, s, e, l.nameIn(rs.Created(e.create)))`,
+			old: `p, err := l.newPlace(ctx, s, e, l.nameIn(o.Created(e.create)))`,
 			new: `
-				name := l.nameIn(rs.Created(e.create))
-				if m, ok := parsePlaceName(name, l.kinds); ok && e.mark != nil && rs.Stat(e.mark).NumChildren == 1 {
-					stat := rs.Stat(e.mark)
+				name := l.nameIn(o.Created(e.create))
+				if m, ok := parsePlaceName(name, l.kinds); ok && e.mark != nil && o.Stat(e.mark).NumChildren == 1 {
+					stat := o.Stat(e.mark)
 					return &place{placeName: m, line: l, s: s, path: l.abs() + "/" + name, czxid: stat.Mzxid, lineCzxid: stat.Czxid, lineCount: 1, first: true}, nil
 				}
 				p, err := l.newPlace(ctx, s, e, name)`,

@@ -97,13 +97,13 @@ var barrierMutants = []mutant{
 			in: "participant.withdraw",
 			old: `
 					return a.outcomeAfterExpiry(p, why)
-				case failed == any(notOpen) && errors.Is(err, zk.ErrBadVersion):`,
+				case o.RefusedAt(notOpen, zk.ErrBadVersion):`,
 			new: `
 					if repeated {
 						return 0, why
 					}
 					return a.outcomeAfterExpiry(p, why)
-				case failed == any(notOpen) && errors.Is(err, zk.ErrBadVersion):`,
+				case o.RefusedAt(notOpen, zk.ErrBadVersion):`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestA22ACancel",
 	},
@@ -113,12 +113,10 @@ var barrierMutants = []mutant{
 		edits: []edit{{
 			in: "Barrier.deleteRound",
 			old: `
-				err := zkconn.ErrNotSent
-				for zkconn.Transient(err) {
-					_, failed, err = s.Multi(ctx, ops...)`,
+				for o.Transient() {
+					o = s.Multi(ctx, ops...)`,
 			new: `
-				var err error
-				if _, failed, err = s.Multi(ctx, ops...); zkconn.Transient(err) {
+				if o.Transient() {
 					return nil`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestTheLastMemberDeletesTheRound",

@@ -69,11 +69,11 @@ var barrierOpenMutants = []mutant{
 		what: "An opening whose reply was lost is taken as done.",
 		edits: []edit{{
 			in:  "participant.open",
-			old: `case !zkconn.Transient(err):`,
+			old: `case !o.Transient():`,
 			new: `
-				case zkconn.Transient(err):
+				case o.Transient():
 					return nil, nil
-				case !zkconn.Transient(err):`,
+				case !o.Transient():`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB45OpeningWhose",
 	},

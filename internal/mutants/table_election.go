@@ -112,12 +112,12 @@ var electionMutants = []mutant{
 		what: "A candidate creates the leader's znode without the guard of its place.",
 		edits: []edit{{
 			in:  "candidate.create",
-			old: `rs, failed, err := c.s.Retry(nil, []any{check}, replaced, []any{create, set}).Wait(ctx)`,
-			new: `rs, failed, err := c.s.Retry(nil, replaced, []any{create, set}).Wait(ctx)`,
+			old: `o := c.s.Retry(nil, []any{check}, replaced, []any{create, set}).Wait(ctx)`,
+			new: `o := c.s.Retry(nil, replaced, []any{create, set}).Wait(ctx)`,
 		}, {
 			in:  "candidate.create",
-			old: `case failed == any(check) && errors.Is(err, zk.ErrNoNode):`,
-			new: `case check == nil && errors.Is(err, zk.ErrNoNode):`,
+			old: `case o.RefusedAt(check, zk.ErrNoNode):`,
+			new: `case check == nil:`,
 		}},
 		test: "go test ./internal/sim -run ^TestElection -seeds 300",
 	},

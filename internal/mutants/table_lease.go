@@ -39,7 +39,7 @@ var leaseMutants = []mutant{
 		what: "A downgrade whose second attempt is refused is taken as failed.",
 		edits: []edit{{
 			in:  "place.replace",
-			old: `case err == nil, !again, errors.Is(err, zkconn.ErrSessionOver):`,
+			old: `case o.Applied(), !again, o.SessionOver():`,
 			new: `default:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB36Downgrade",
@@ -49,9 +49,9 @@ var leaseMutants = []mutant{
 		what: "A downgrade sends the signal of a leaving holder.",
 		edits: []edit{{
 			in:  "place.replace",
-			old: `_, failed, err := p.s.Multi(p.s.Lifetime(), create, &zk.DeleteRequest{Path: p.path, Version: -1})`,
+			old: `o := p.s.Multi(p.s.Lifetime(), create, &zk.DeleteRequest{Path: p.path, Version: -1})`,
 			new: `
-				_, failed, err := p.s.Multi(p.s.Lifetime(), create,
+				o := p.s.Multi(p.s.Lifetime(), create,
 					&zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1},
 					&zk.DeleteRequest{Path: p.path, Version: -1})`,
 		}},
@@ -62,18 +62,18 @@ var leaseMutants = []mutant{
 		what: "A downgrade whose reply was lost is taken as failed.",
 		edits: []edit{{
 			in:  "place.replace",
-			old: `case failed == any(create) && again && errors.Is(err, zk.ErrNodeExists):`,
-			new: `case failed == any(create) && !again && errors.Is(err, zk.ErrNodeExists):`,
+			old: `case again && o.RefusedAt(create, zk.ErrNodeExists):`,
+			new: `case !again && o.RefusedAt(create, zk.ErrNodeExists):`,
 		}, {
 			in: "place.replace",
 			old: `
-				case check == nil:
+				case check.Applied():
 					p.s.NoteGone(p.path)
 					return nil`,
 			new: `
-				case check == nil:
+				case check.Applied():
 					p.s.NoteGone(p.path)
-					return err`,
+					return o.Err()`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},

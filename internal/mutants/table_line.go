@@ -206,13 +206,16 @@ var lineMutants = []mutant{
 		edits: []edit{{
 			in: "line.joinOutcome",
 			old: `
-				p, err = l.settleJoin(ctx, s, t, e)
-				return p, nil, err`,
+				p, err := l.settleJoin(ctx, s, t, e)
+				if p == nil && err == nil {
+					err = zkconn.ErrNotSent // or not carried out, which is as good
+				}
+				return p, zkconn.Failure(err)`,
 			new: `
 				if ctx.Err() != nil {
-					return nil, nil, zkconn.ContextErr(ctx)
+					return nil, zkconn.Failure(zkconn.ContextErr(ctx))
 				}
-				return nil, nil, nil`,
+				return nil, zkconn.Failure(zkconn.ErrNotSent)`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},

@@ -65,12 +65,12 @@ var queueAckMutants = []mutant{
 		what: "The NoNode of the caller's own operation is taken for an ack that was carried out before.",
 		edits: []edit{{
 			in:  "ackTransaction.refused",
-			old: `if i := slices.Index(parts.ops, failed); failed != nil && i >= 0 {`,
+			old: `return false, false, a.failed(parts, o)`,
 			new: `
-				if i := slices.Index(parts.ops, failed); failed != nil && i >= 0 {
-					if noNode {
-						return true, false, nil
-					}`,
+				if o.RefusedIn(parts.ops, zk.ErrNoNode) {
+					return true, false, nil
+				}
+				return false, false, a.failed(parts, o)`,
 		}},
 		test: "go test ./internal/sim -run Queue -seeds 400",
 	},
@@ -79,8 +79,8 @@ var queueAckMutants = []mutant{
 		what: "What is left of a claim is deleted in the version that was read, whosoever it is by then.",
 		edits: []edit{{
 			in:  "claim.sweepExclusion",
-			old: `rs, _, err := c.s.Multi(ctx, write)`,
-			new: `rs, err := zkconn.Results{}, error(zk.ErrNoAuth)`,
+			old: `wrote := c.s.Multi(ctx, write)`,
+			new: `wrote := zkconn.Failure(zk.ErrNoAuth)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB22Sweep",
 	},

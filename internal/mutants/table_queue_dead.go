@@ -39,10 +39,10 @@ var queueDeadMutants = []mutant{
 		what: "Dead letters do not count when their producer's segment fills, so it is never sealed.",
 		edits: []edit{{
 			in:  "Append.Done",
-			old: `number, ok := itemNumber(rs.Created(a.last)[len(l.Segment(a.home))+1:])`,
+			old: `number, ok := itemNumber(o.Created(a.last)[len(l.Segment(a.home))+1:])`,
 			new: `
-				number, ok := itemNumber(rs.Created(a.last)[len(l.Segment(a.home))+1:])
-				ok = ok && !HasNote(rs.Created(a.last)[len(l.Segment(a.home))+1:])`,
+				number, ok := itemNumber(o.Created(a.last)[len(l.Segment(a.home))+1:])
+				ok = ok && !HasNote(o.Created(a.last)[len(l.Segment(a.home))+1:])`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB44MoveToTheDeadLetters",
 	},
@@ -134,7 +134,7 @@ var queueDeadMutants = []mutant{
 			in:  "removal.taken",
 			old: `r.stays = ErrItemTaken`,
 			new: `
-				_, _, err := s.Multi(ctx, &zk.DeleteRequest{Path: exclusion, Version: -1})
+				err := s.Multi(ctx, &zk.DeleteRequest{Path: exclusion, Version: -1}).Err()
 				return true, err`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestRemoveLeavesAnItem",

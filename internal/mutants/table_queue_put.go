@@ -242,8 +242,8 @@ var queuePutMutants = []mutant{
 		what: "A producer that overtakes sends nothing.",
 		edits: []edit{{
 			in:  "overtaking.overtake",
-			old: `_, _, err := p.s.Multi(ctx, ops...)`,
-			new: `var err error
+			old: `outcome := p.s.Multi(ctx, ops...)`,
+			new: `outcome := zkconn.Failure(nil)
 				_ = ops`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB97APutThatIsOvertakenOnItsWayKeepsTheBound$",
@@ -324,7 +324,7 @@ var queuePutMutants = []mutant{
 		edits: []edit{{
 			in:  "overtaking.overtake",
 			old: `o.refused = true`,
-			new: `return err`,
+			new: `return outcome.Err()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB97AProducerThatMayNotOvertakeWaits$",
 	},

@@ -91,9 +91,9 @@ var queueTakeMutants = []mutant{
 					}`,
 		}, {
 			in:  "claimTransaction.run",
-			old: `} else if err = a.whyRefused(ctx, parts, x, failed, err); err != nil {`,
+			old: `} else if err := a.whyRefused(ctx, parts, x, o); err != nil {`,
 			new: `
-				} else if err = a.whyRefused(ctx, parts, x, failed, err); errors.As(err, &u) && u.taken && u.item != a.claims[0].item {
+				} else if err := a.whyRefused(ctx, parts, x, o); errors.As(err, &u) && u.taken && u.item != a.claims[0].item {
 					continue
 				} else if err != nil {`,
 		}},
@@ -126,9 +126,9 @@ var queueTakeMutants = []mutant{
 					}`,
 		}, {
 			in:  "claimTransaction.run",
-			old: `} else if err = a.whyRefused(ctx, parts, x, failed, err); err != nil {`,
+			old: `} else if err := a.whyRefused(ctx, parts, x, o); err != nil {`,
 			new: `
-				} else if err = a.whyRefused(ctx, parts, x, failed, err); len(a.claims) == 1 && errors.As(err, &u) && !u.taken {
+				} else if err := a.whyRefused(ctx, parts, x, o); len(a.claims) == 1 && errors.As(err, &u) && !u.taken {
 					continue
 				} else if err != nil {`,
 		}, {
@@ -159,9 +159,9 @@ var queueTakeMutants = []mutant{
 					}`,
 		}, {
 			in:  "claimTransaction.run",
-			old: `} else if err = a.whyRefused(ctx, parts, x, failed, err); err != nil {`,
+			old: `} else if err := a.whyRefused(ctx, parts, x, o); err != nil {`,
 			new: `
-				} else if err = a.whyRefused(ctx, parts, x, failed, err); len(a.claims) == 1 && errors.As(err, &u) && u.taken {
+				} else if err := a.whyRefused(ctx, parts, x, o); len(a.claims) == 1 && errors.As(err, &u) && u.taken {
 					continue
 				} else if err != nil {`,
 		}},

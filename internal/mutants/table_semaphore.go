@@ -183,8 +183,8 @@ var semaphoreMutants = []mutant{
 		what: "A client that may not write the line takes it for a guest's from then on.",
 		edits: []edit{{
 			in:  "line.refused",
-			old: `case marks && errors.Is(err, zk.ErrNoAuth) && !l.writes:`,
-			new: `case marks && errors.Is(err, zk.ErrNoAuth):`,
+			old: `case o.RefusedAt(e.mark, zk.ErrNoAuth) && !l.writes:`,
+			new: `case o.RefusedAt(e.mark, zk.ErrNoAuth):`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreWorksAgainWhenItsLineIsMended$",
 	},
@@ -193,8 +193,8 @@ var semaphoreMutants = []mutant{
 		what: "A Semaphore takes slots by an n that Resize has changed since.",
 		edits: []edit{{
 			in:  "Semaphore.enterFreeIn",
-			old: `rs, failed, err := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)`,
-			new: `rs, failed, err := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: -1}, set)`,
+			old: `o := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)`,
+			new: `o := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: -1}, set)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoresFollowResize$",
 	},
@@ -389,7 +389,7 @@ var semaphoreMutants = []mutant{
 		name: "crowd-is-not-noticed",
 		what: "A Semaphore does not notice a crowd.",
 		edits: []edit{{
-			in:  "Semaphore.enterFreeIn",
+			in:  "Semaphore.whyNotTaken",
 			old: `x.noteCrowd()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdOnAWideSemaphoreIsNeverTurnedAway$",

@@ -16,13 +16,13 @@ var sessionMutants = []mutant{
 		name: "reply-to-join-unknown",
 		what: "A malformed reply to a transaction counts as a refusal.",
 		edits: []edit{{
-			in: "Transaction.Result",
+			in: "Transaction.Outcome",
 			old: `
 				t.call.Reject(err)
-				return Results{}, nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)`,
+				return Failure(fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err))`,
 			new: `
 				t.call.Reject(err)
-				return Results{}, nil, err`,
+				return Failure(err)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB74AMalformed",
 	},

@@ -147,9 +147,10 @@ func (a *Append) Between(before, after []any) (alternatives [][]any) {
 	return alternatives
 }
 
-// Has reports whether op is one of its operations, or of an alternative's.
-func (a *Append) Has(op any) bool {
-	return slices.ContainsFunc(a.Between(nil, nil), func(ops []any) bool { return slices.Contains(ops, op) })
+// Refused reports whether the server refused one of its operations, or of an alternative's. A
+// nil Append has none.
+func (a *Append) Refused(o zkconn.Outcome) bool {
+	return a != nil && slices.ContainsFunc(a.Between(nil, nil), func(ops []any) bool { return o.RefusedIn(ops) })
 }
 
 // Number returns the number of the first segment that is tried. It grows as others fill
@@ -157,13 +158,13 @@ func (a *Append) Has(op any) bool {
 func (a *Append) Number() int64 { return a.number }
 
 // Done notes the results of a transaction that was carried out.
-func (a *Append) Done(rs zkconn.Results) {
+func (a *Append) Done(o zkconn.Outcome) {
 	l := a.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t, window := &l.tail, l.tail.window/2
 	for _, other := range a.Others {
-		if !rs.Has(a.segment) {
+		if !o.Has(a.segment) {
 			a, window = other, l.tail.window // it was of use
 		}
 	}
@@ -171,7 +172,7 @@ func (a *Append) Done(rs zkconn.Results) {
 	if !t.known || t.number > a.number {
 		return
 	}
-	number, ok := itemNumber(rs.Created(a.last)[len(l.Segment(a.home))+1:])
+	number, ok := itemNumber(o.Created(a.last)[len(l.Segment(a.home))+1:])
 	switch {
 	case open > a.home:
 		*t = tail{known: true, number: open, window: window}
@@ -182,29 +183,27 @@ func (a *Append) Done(rs zkconn.Results) {
 	}
 }
 
-// Moved reports whether a transaction failed, at that operation, because the open
-// segment is another one. The next Append may do.
-func (a *Append) Moved(failed any, err error) bool {
+// Moved reports whether a transaction was refused because the open segment is another one. The next Append may do.
+func (a *Append) Moved(o zkconn.Outcome) bool {
 	l := a.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := &l.tail
 	current := t.known && t.number == a.number
 	for _, other := range a.Others {
-		if failed == other.segment || slices.Contains(other.nexts, failed) {
+		if o.RefusedAt(other.segment) || o.RefusedIn(other.nexts) {
 			a = other
 		}
 	}
 	switch {
-	case failed == a.segment && errors.Is(err, zk.ErrBadVersion):
+	case o.RefusedAt(a.segment, zk.ErrBadVersion):
 		if current && t.guessed { // there may be many more after it
 			*t = tail{window: t.grown()}
 		} else if current {
 			*t = tail{known: true, guessed: true, number: a.number + 1, window: t.grown()}
 		}
 		return true
-	case failed == a.segment && errors.Is(err, zk.ErrNoNode),
-		slices.Contains(a.nexts, failed) && errors.Is(err, zk.ErrNodeExists):
+	case o.RefusedAt(a.segment, zk.ErrNoNode), o.RefusedIn(a.nexts, zk.ErrNodeExists):
 		if current {
 			*t = tail{lagging: true, window: t.grown(), sealed: t.sealed}
 		}

@@ -264,27 +264,27 @@ func (l *Log) create(ctx context.Context) error {
 	for tries := 0; tries < zkconn.MaxTries; {
 		acl := l.s.ACL()
 		write := &zk.SetDataRequest{Path: l.root(), Data: l.cfg.Marker, Version: 0} // or nobody could
-		_, failed, err := l.s.Multi(ctx,
+		o := l.s.Multi(ctx,
 			&zk.CreateRequest{Path: l.root(), Data: l.cfg.Marker, Acl: acl}, write,
 			&zk.CreateRequest{Path: l.Segment(0), Acl: acl})
 		switch {
-		case err == nil:
+		case o.Applied():
 			return nil
-		case failed == any(write) && l.s.IsOwner():
-			l.s.OwnWriteFailed(err)
+		case o.RefusedAt(write) && l.s.IsOwner():
+			l.s.OwnWriteFailed(o.Err())
 			tries++
-		case zkconn.Transient(err): // the next attempt shows whether it was created
-		case errors.Is(err, zk.ErrNodeExists):
+		case o.Transient(): // the next attempt shows whether it was created
+		case o.Is(zk.ErrNodeExists):
 			// Created by another client. This session's server may not show it yet.
 			return l.s.Sync(ctx, l.root())
-		case errors.Is(err, zk.ErrNoNode):
+		case o.Is(zk.ErrNoNode):
 			err := l.s.CreateContainer(ctx, l.cfg.Path, nil)
 			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 				return err
 			}
 			tries++
 		default:
-			return err
+			return o.Err()
 		}
 	}
 	return zkconn.ErrContended
@@ -315,7 +315,7 @@ func (l *Log) repair(ctx context.Context) error {
 			alarm := l.Segment(n) + "/sealed-" + NewMark()
 			ops = append(ops, &zk.CreateRequest{Path: alarm, Acl: l.s.ACL()}, &zk.DeleteRequest{Path: alarm, Version: -1})
 		}
-		_, _, err = l.s.Multi(ctx, append(ops, &zk.CreateRequest{Path: l.Segment(n + 1), Acl: l.s.ACL()})...)
+		err = l.s.Multi(ctx, append(ops, &zk.CreateRequest{Path: l.Segment(n + 1), Acl: l.s.ACL()})...).Err()
 		switch {
 		case err == nil, errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists):
 			return nil

@@ -72,7 +72,7 @@ func (l *Log) LargestReceipt() *Receipt {
 func (r *Receipt) create(ctx context.Context, start startFunc) error {
 	l := r.l
 	for tries := 0; tries < zkconn.MaxTries; {
-		_, _, err := l.s.MultiBy(ctx, start, &zk.CreateRequest{Path: r.path, Acl: l.s.ACL(), Flags: zk.FlagEphemeral})
+		err := l.s.MultiBy(ctx, start, &zk.CreateRequest{Path: r.path, Acl: l.s.ACL(), Flags: zk.FlagEphemeral}).Err()
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists): // by an attempt whose reply was lost
 			return nil
@@ -137,7 +137,7 @@ func (r *Receipt) Discard() {
 	l := r.l
 	l.cfg.Tasks.Start(func() {
 		for {
-			_, _, err := l.s.Multi(l.s.Lifetime(), &zk.DeleteRequest{Path: r.path, Version: -1})
+			err := l.s.Multi(l.s.Lifetime(), &zk.DeleteRequest{Path: r.path, Version: -1}).Err()
 			if !zkconn.Transient(err) {
 				return // if the servers refuse, it goes with the session
 			}
@@ -157,7 +157,7 @@ func (r *Receipt) Abandon(x *zkconn.Retry) {
 		done, lost := false, false
 		for _, t := range ts {
 			<-t.Done()
-			_, _, err := t.Result()
+			err := t.Outcome().Err()
 			done = done || err == nil
 			lost = lost || zkconn.Transient(err) || errors.Is(err, zkconn.ErrSessionOver)
 		}
@@ -173,38 +173,37 @@ func (r *Receipt) Abandon(x *zkconn.Retry) {
 }
 
 // Transact carries out a transaction, or one of several alternatives, once, behind a
-// receipt. It was carried out if err is nil: now, or without rs by an attempt whose reply
-// was lost. failed is the operation that the servers refused; then nothing was done. An
-// error that is uncertain is returned if the outcome is unknown.
-func (l *Log) Transact(ctx context.Context, what string, uncertain error, alternatives ...[]any) (rs *zkconn.Results, failed any, err error) {
+// receipt. The outcome has no results if it was applied by an attempt whose reply was lost.
+// It is a failure with an error that is uncertain if what became of it is unknown.
+func (l *Log) Transact(ctx context.Context, what string, uncertain error, alternatives ...[]any) zkconn.Outcome {
 	for range zkconn.MaxTries {
 		r, err := l.Receipt(ctx)
 		if err != nil {
-			return nil, nil, err
+			return zkconn.Failure(err)
 		}
 		written := r.Write(what)
 		x := l.s.Retry(nil, written, alternatives[0])
 		for _, other := range alternatives[1:] {
 			x.Or(written, other)
 		}
-		results, failed, err := x.Wait(ctx)
+		o := x.Wait(ctx)
 		switch {
-		case err == nil:
+		case o.Applied():
 			r.Used()
-			return &results, nil, nil
-		case failed == written[0]:
-			if done, err := r.Refused(x, err, uncertain); done || err != nil {
-				return nil, nil, err
+			return o
+		case o.RefusedAt(written[0]):
+			if done, err := r.Refused(x, o.Err(), uncertain); done || err != nil {
+				return zkconn.Failure(err) // nil if done
 			}
-		case failed == nil && x.Unknown():
+		case !o.Refused() && x.Unknown():
 			r.Abandon(x)
-			return nil, nil, fmt.Errorf("%w: %w", uncertain, err)
+			return zkconn.Failure(fmt.Errorf("%w: %w", uncertain, o.Err()))
 		default:
 			r.Unused()
-			return nil, failed, err
+			return o
 		}
 	}
-	return nil, nil, zkconn.ErrContended
+	return zkconn.Failure(zkconn.ErrContended)
 }
 
 // Refused tells what it means that a transaction failed at its receipt: done if an

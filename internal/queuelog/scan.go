@@ -145,7 +145,7 @@ func (l *Log) passGone(ctx context.Context, seg segment, relist bool) error {
 func (l *Log) Delete(ctx context.Context, n int64, seg *Listing) {
 	version := seg.Stat.Version
 	for range zkconn.MaxTries {
-		_, _, err := l.s.Multi(ctx, &zk.DeleteRequest{Path: l.Segment(n), Version: version})
+		err := l.s.Multi(ctx, &zk.DeleteRequest{Path: l.Segment(n), Version: version}).Err()
 		if errors.Is(err, zk.ErrBadVersion) {
 			_, stat, err := l.s.Get(ctx, l.Segment(n))
 			if err != nil || stat.Version == 0 { // gone, or made anew

@@ -3,7 +3,6 @@ package zkconn
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"math"
 	"strings"
 
@@ -47,11 +46,11 @@ func (s *Session) EnforcesACLs(ctx context.Context, dir string) bool {
 func (s *Session) runProbe(p *aclProbe, dir string) {
 	defer close(p.done)
 	create := &zk.CreateRequest{Path: strings.TrimSuffix(dir, "/") + "/zkrecipes-" + rand.Text(), Acl: zk.WorldACL(zk.PermRead)}
-	_, _, err := s.Multi(s.Lifetime(),
+	o := s.Multi(s.Lifetime(),
 		&zk.CheckVersionRequest{Path: dir, Version: -1}, // tells the request from a join, for those who count them
 		create, &zk.SetDataRequest{Path: create.Path, Version: math.MaxInt32})
-	p.enforces = errors.Is(err, zk.ErrNoAuth)
-	if !p.enforces && !errors.Is(err, zk.ErrBadVersion) {
+	p.enforces = o.Is(zk.ErrNoAuth)
+	if !p.enforces && !o.Is(zk.ErrBadVersion) {
 		s.mu.Lock()
 		s.probe = nil // the next caller asks again
 		s.mu.Unlock()

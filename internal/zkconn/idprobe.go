@@ -73,11 +73,11 @@ func (s *Session) runIDProbe() error {
 		if err != nil {
 			return err
 		}
-		switch _, failed, err := t.Wait(s.Lifetime()); {
-		case Transient(err):
-		case errors.Is(err, ErrSessionOver):
-			return err
-		case failed == any(check) && errors.Is(err, zk.ErrNoAuth):
+		switch o := t.Wait(s.Lifetime()); {
+		case o.Transient():
+		case o.SessionOver():
+			return o.Err()
+		case o.RefusedAt(check, zk.ErrNoAuth):
 			return ErrUnknownIDs
 		default:
 			return nil

@@ -138,16 +138,16 @@ func multiFrame(ops []any) []byte {
 	return appendOpHeader(frame, -1, true)
 }
 
-// Multi carries out a transaction; see Begin and Transaction.Result.
-func (s *Session) Multi(ctx context.Context, ops ...any) (rs Results, failed any, err error) {
+// Multi carries out a transaction; see Begin and Transaction.Wait.
+func (s *Session) Multi(ctx context.Context, ops ...any) Outcome {
 	return s.MultiBy(ctx, s.Start, ops...)
 }
 
 // MultiBy is like Multi for a transaction that start sends; see BeginBy.
-func (s *Session) MultiBy(ctx context.Context, start func(ops ...any) (*Transaction, error), ops ...any) (rs Results, failed any, err error) {
+func (s *Session) MultiBy(ctx context.Context, start func(ops ...any) (*Transaction, error), ops ...any) Outcome {
 	t, err := s.BeginBy(ctx, start, ops...)
 	if err != nil {
-		return Results{}, nil, err
+		return Failure(err)
 	}
 	return t.Wait(ctx)
 }
@@ -155,35 +155,34 @@ func (s *Session) MultiBy(ctx context.Context, start func(ops ...any) (*Transact
 // Done returns a channel that is closed when the transaction has ended.
 func (t *Transaction) Done() <-chan struct{} { return t.call.Done() }
 
-// Wait waits for the transaction's end and returns its result, or ContextErr if
-// ctx ends first.
-func (t *Transaction) Wait(ctx context.Context) (rs Results, failed any, err error) {
+// Wait waits for the transaction's end and returns its outcome. The outcome is a failure with
+// ContextErr if ctx ends first.
+func (t *Transaction) Wait(ctx context.Context) Outcome {
 	select {
 	case <-t.call.Done():
 	case <-ctx.Done():
 		select {
 		case <-t.call.Done():
 		default:
-			return Results{}, nil, t.s.ContextErr(ctx)
+			return Failure(t.s.ContextErr(ctx))
 		}
 	}
-	rs, failed, err = t.Result()
-	t.s.backOff(ctx, err)
-	return rs, failed, err
+	o := t.Outcome()
+	t.s.backOff(ctx, o.err)
+	return o
 }
 
-// Result returns how a transaction that has ended went. failed is the first of its
-// operations that the server refused, nil where the request failed as a whole. If the
-// reply is malformed, the connection is closed.
-func (t *Transaction) Result() (rs Results, failed any, err error) {
+// Outcome returns how a transaction that has ended went. If the reply is malformed, the
+// connection is closed.
+func (t *Transaction) Outcome() Outcome {
 	code, _, err := t.call.Result()
 	switch {
 	case errors.Is(err, wire.ErrNotSent):
-		return Results{}, nil, ErrNotSent
+		return Failure(ErrNotSent)
 	case err != nil && t.s.IsOver():
-		return Results{}, nil, ErrSessionOver
+		return Failure(ErrSessionOver)
 	case err != nil:
-		return Results{}, nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
+		return Failure(fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err))
 	}
 	for i, r := range t.results {
 		if r.Error == nil {
@@ -192,17 +191,17 @@ func (t *Transaction) Result() (rs Results, failed any, err error) {
 		if i >= len(t.ops) {
 			break
 		}
-		return Results{}, t.ops[i], r.Error
+		return Outcome{refused: t.ops[i], err: r.Error}
 	}
 	if code != 0 {
-		return Results{}, nil, codeError(code)
+		return Failure(codeError(code))
 	}
 	if t.malformed != nil { // it may have been carried out, as if the reply had been lost
 		err = fmt.Errorf("malformed reply to a transaction: %w", t.malformed)
 		t.call.Reject(err)
-		return Results{}, nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
+		return Failure(fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err))
 	}
-	return Results{t.ops, t.results}, nil, nil
+	return Outcome{ops: t.ops, results: t.results}
 }
 
 // answeredBy reports whether results without an error are those of the operations.
@@ -224,26 +223,6 @@ func (t *Transaction) answeredBy(rs []zk.MultiResponse) bool {
 	}
 	return true
 }
-
-// Results are the results of a transaction that was carried out.
-type Results struct {
-	ops []any
-	all []zk.MultiResponse
-}
-
-// Created returns the path of the znode that op, of this transaction, created.
-func (r Results) Created(op *zk.CreateRequest) string { return r.all[r.index(op)].String }
-
-// Stat returns the Stat of the znode to which op, of this transaction, set data.
-func (r Results) Stat(op *zk.SetDataRequest) *zk.Stat { return r.all[r.index(op)].Stat }
-
-// Has reports whether op is one of this transaction.
-func (r Results) Has(op any) bool { return r.index(op) >= 0 }
-
-func (r Results) index(op any) int { return slices.Index(r.ops, op) }
-
-// All returns the results in the order of the operations.
-func (r Results) All() []zk.MultiResponse { return r.all }
 
 // backOff waits a moment where the server is overloaded or about to close the
 // connection, before the caller asks again.

@@ -93,57 +93,57 @@ func (x *Retry) Pending() []*Transaction {
 	return x.underWay
 }
 
-// Wait returns the outcome, as Transaction.Result does. Where the session ends
-// first it returns ErrSessionOver, and the outcome stays unknown. When ctx ends it
-// returns ContextErr and can be called again. If there are alternatives and all failed,
-// Wait returns how the one failed that got furthest, and of several the last.
-func (x *Retry) Wait(ctx context.Context) (rs Results, failed any, err error) {
+// Wait returns the outcome, as Transaction.Wait does. If the session ends first, that is a
+// failure with ErrSessionOver, and what became of the transaction stays unknown. When ctx ends,
+// it is a failure with ContextErr, and Wait can be called again. If there are alternatives and
+// all failed, Wait returns how the one failed that got furthest, and of several the last.
+func (x *Retry) Wait(ctx context.Context) Outcome {
 	for {
 		if len(x.underWay) == 0 {
 			if err := x.Begin(ctx); err != nil {
-				return Results{}, nil, err
+				return Failure(err)
 			}
 		}
-		rs, failed, err = x.outcome(ctx)
-		if IsContextErr(ctx, err) {
-			return Results{}, nil, err
+		o := x.outcome(ctx)
+		if IsContextErr(ctx, o.err) {
+			return o
 		}
 		x.underWay = nil
-		if !Transient(err) {
-			return rs, failed, err
+		if !o.Transient() {
+			return o
 		}
 	}
 }
 
 // outcome waits for what is under way. One that was carried out decides, then one whose
 // outcome is unknown.
-func (x *Retry) outcome(ctx context.Context) (rs Results, failed any, err error) {
+func (x *Retry) outcome(ctx context.Context) (failed Outcome) {
 	furthest := -2
 	var unknown error
 	for _, t := range x.underWay {
-		rs, op, e := t.Wait(ctx)
-		if e == nil || IsContextErr(ctx, e) {
-			return rs, nil, e
+		o := t.Wait(ctx)
+		if o.Applied() || IsContextErr(ctx, o.err) {
+			return o
 		}
-		if Transient(e) || errors.Is(e, ErrSessionOver) {
+		if o.Transient() || o.SessionOver() {
 			_, _, why := t.call.Result()
 			x.repeated = x.repeated || !errors.Is(why, wire.ErrNotSent)
-			unknown = e
-		} else if at := slices.Index(t.ops, op); at >= furthest {
-			furthest, failed, err = at, op, e
+			unknown = o.err
+		} else if at := o.IndexIn(t.ops); at >= furthest {
+			furthest, failed = at, o
 		}
 	}
 	if unknown != nil {
-		return Results{}, nil, unknown
+		return Failure(unknown)
 	}
-	return Results{}, failed, err
+	return failed
 }
 
 // Settle is like Wait but ignores ctx once the transaction is sent.
-func (x *Retry) Settle(ctx context.Context) (rs Results, failed any, err error) {
-	rs, failed, err = x.Wait(ctx)
-	if IsContextErr(ctx, err) && x.Unknown() {
+func (x *Retry) Settle(ctx context.Context) Outcome {
+	o := x.Wait(ctx)
+	if IsContextErr(ctx, o.err) && x.Unknown() {
 		return x.Wait(x.s.Lifetime())
 	}
-	return rs, failed, err
+	return o
 }

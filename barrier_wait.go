@@ -140,7 +140,7 @@ func (a *participant) judge(p *place, data []byte, stat *zk.Stat) (int, error) {
 	case len(data) == 0 && stat.Version == 0:
 		return 0, errPending
 	case len(data) == 0: // it can never be opened
-		return 0, fmt.Errorf("%w without a name", errWritten)
+		return 0, fmt.Errorf("%w: it is empty", errWritten)
 	}
 	index, n, err := indexIn(data, p.number)
 	if n > 0 && n != a.n {

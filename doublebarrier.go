@@ -163,7 +163,7 @@ func (d *DoubleBarrier) join(ctx context.Context, s *session) (*place, error) {
 	}
 	if state.guest {
 		d.line.forget() // somebody may fix it at any time
-		return nil, errors.New("the znode holds data of its own, or may not be written")
+		return nil, errors.New("path holds other data, or may not be written")
 	}
 	p, err := d.line.join(ctx, s, memberKindOf(d.n))
 	if err != nil {

@@ -135,12 +135,12 @@ func (l *line) checkData(data []byte) error {
 	switch {
 	case ours:
 		if !l.accepts(m.recipe) {
-			return zkconn.Errorf(ErrPathInUse, "this path is not of the recipe %q, but of another one: %.40q", l.recipe, data)
+			return zkconn.Errorf(ErrPathInUse, "path is used by another recipe: %.40q", data)
 		}
 	case !isKnownLayout(data):
-		return zkconn.Errorf(ErrPathInUse, "line of a layout that this version does not know: %.40q", data)
+		return zkconn.Errorf(ErrPathInUse, "path is used by a version with another layout: %.40q", data)
 	case isSize(data):
-		return zkconn.Errorf(ErrPathInUse, "the znode holds data of its own, the size of a semaphore or barrier: %.40q", data)
+		return zkconn.Errorf(ErrPathInUse, "path holds the size of a semaphore or barrier: %.40q", data)
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (l *line) checkChildren(ctx context.Context, s *session, children []string)
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 		return nil
 	case err == nil && bytes.HasPrefix(data, []byte(queueMarker)):
-		return zkconn.Errorf(ErrPathInUse, "this path is not of the recipe %q, but of a queue", l.recipe)
+		return zkconn.Errorf(ErrPathInUse, "path is used by a queue")
 	}
 	return err
 }
@@ -172,7 +172,7 @@ func (l *line) checkNoQueue(ctx context.Context, s *session) error {
 // another recipe uses it.
 func checkQueuePath(data []byte) error {
 	if bytes.HasPrefix(data, []byte(markerLibrary)) || isSize(data) {
-		return zkconn.Errorf(ErrPathInUse, "this path is not of a queue, but of another recipe: %.40q", data)
+		return zkconn.Errorf(ErrPathInUse, "path is used by another recipe: %.40q", data)
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func (x *Semaphore) checkUnsized(ctx context.Context, s *session, path *zk.Stat)
 	}
 	for _, name := range children {
 		if slices.Contains(curatorsSemaphore, name) {
-			return zkconn.Errorf(ErrPathInUse, "%q stands below the path, so this is a semaphore of Curator's", name)
+			return zkconn.Errorf(ErrPathInUse, "path is used by a semaphore of Curator: it has the child %q", name)
 		}
 	}
 	return x.held.checkChildren(ctx, s, children)

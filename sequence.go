@@ -251,7 +251,7 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 		state, err := l.ensure(ctx, s)
 		if err == nil && state.guest && l.writes {
 			l.forget() // somebody may mend it at any time
-			err = zkconn.Errorf(ErrPathInUse, "the znode %s must be this library's to write", l.abs())
+			err = zkconn.Errorf(ErrPathInUse, "%s holds other data, or may not be written", l.abs())
 		}
 		if err != nil {
 			return nil, err

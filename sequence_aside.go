@@ -94,7 +94,7 @@ func (l *line) takePlace(ctx context.Context, k kind) (*place, error) {
 func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context, []placeName) error) error {
 	l := x.line
 	if x.guest {
-		return cannotReset(ctx, errors.New("the znode holds data of its own"))
+		return cannotReset(ctx, errors.New("the znode holds other data"))
 	}
 	for {
 		children, ms, stat, err := l.look(ctx, x.s)

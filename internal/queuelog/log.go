@@ -240,7 +240,7 @@ func (l *Log) check(ctx context.Context) error {
 		case stat.EphemeralOwner != 0:
 			return zk.ErrNoChildrenForEphemerals
 		case !l.cfg.Known(data):
-			return zkconn.Errorf(zkconn.ErrPathInUse, "queue of a layout that this version does not know: %.40q", data)
+			return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a version with another layout: %.40q", data)
 		default:
 			born = stat.Czxid
 		}

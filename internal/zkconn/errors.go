@@ -20,7 +20,7 @@ var (
 	ErrNotSent = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, wire.ErrNotSent)
 
 	// ErrContended is returned after MaxTries attempts that others have undone.
-	ErrContended = errors.New("the znode changes too often")
+	ErrContended = errors.New("gave up after repeated conflicts")
 
 	// ErrInvalidPath is what CheckPath returns.
 	ErrInvalidPath = errors.New("invalid path")

@@ -164,8 +164,8 @@ func (a *participant) outcomeAfterExpiry(p *place, why error) (int, error) {
 	}
 }
 
-// uncertain returns the error of a participant for which it cannot be found out whether
-// the round was opened with it.
+// uncertain returns the error of a participant that cannot find out whether the round was
+// opened with it.
 func uncertain(why, err error) error {
 	if errors.Is(err, why) || errors.Is(why, errNoReady) || errors.Is(why, errWritten) { // it says as much
 		return fmt.Errorf("%w: %w", ErrUncertain, why)

@@ -119,7 +119,7 @@ const (
 
 // sendJoin sends one join: a transaction that checks that the round is not open, creates
 // the member, and writes the round, whose Stat counts the members. No place and no error:
-// there is none, and it can be tried again.
+// none was created, and the join can be tried again.
 func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
 	if err := s.CheckIDs(a.ctx, s.ACL()); err != nil {
 		return nil, notRefused, err

@@ -53,7 +53,7 @@ func (b *Barrier) deleteSignal(state signalState) (ops []any) {
 }
 
 // deleteSignals returns the operations that delete all signals there are, and the path of
-// a znode below ready that is none, or that something else stands below.
+// a znode below ready that is not a signal, or that has another child.
 func (b *Barrier) deleteSignals(ctx context.Context, s *session) (ops []any, foreign string, err error) {
 	names, _, err := s.Children(ctx, b.ready())
 	for _, name := range names {

@@ -132,7 +132,7 @@ func (a *participant) watchReady(s *session) (*zkconn.Watch, error) {
 
 // judge returns the member's index, or why it has none. It compares ready with the czxid
 // of the member's own round, because another round may have its name. If there is another
-// number of names, they are those of members that wait for others.
+// number of names, they are those of members that wait for another n.
 func (a *participant) judge(p *place, data []byte, stat *zk.Stat) (int, error) {
 	switch {
 	case stat.Czxid != p.lineCzxid:

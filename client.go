@@ -344,7 +344,7 @@ func (c *Client) resolve(path string) (string, error) {
 	return c.abs(path), c.checkPath(path)
 }
 
-// checkPath also refuses paths that no request has room for.
+// checkPath also refuses paths too long for one request.
 func (c *Client) checkPath(path string) error {
 	const room = 1024 // for the rest of a request, and for the name of a place
 	if n := len(c.prefix) + len(path); n > jute.MaxFrame-room {

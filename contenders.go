@@ -54,7 +54,7 @@ func unused(err error) error {
 	return err
 }
 
-// checkUse returns ErrUnused or ErrPathInUse unless the path's data tell that this recipe uses
+// checkUse returns ErrUnused or ErrPathInUse unless the path's data say that this recipe uses
 // it, or belong to somebody else. empty: there are none. Then a lock of another library may
 // stand there.
 func (l *line) checkUse(ctx context.Context, s *session) (empty bool, err error) {
@@ -221,7 +221,7 @@ func atATime(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// readContender reads what a place's znode tells. On an error only its name is known.
+// readContender reads a place's znode. On an error only its name is known.
 func (l *line) readContender(ctx context.Context, s *session, m placeName) (Contender, error) {
 	c := Contender{Place: m.name, Reader: m.kind.shared()}
 	data, stat, err := s.Get(ctx, l.abs()+"/"+m.name)

@@ -34,8 +34,8 @@ type line struct {
 	// writes: each join must change the version of the line's data, see Semaphore. So the
 	// znode must not be a guest's.
 	writes bool
-	// items is how many items a producer in this line puts, which its place says to those
-	// behind it, see overtaking. 0: it is another line.
+	// items is how many items a producer in this line puts. The name of its place says so to
+	// those behind it, see overtaking. 0: it is another line.
 	items int
 }
 
@@ -119,8 +119,8 @@ func (l *line) recorded(data []byte) (name string, ok bool) {
 }
 
 // accepts reports whether a line that was marked by that recipe can be used by this one. A
-// Mutex and an RWLock may use a path one after the other. If places of both stand in the
-// line, foreign tells.
+// Mutex and an RWLock may use a path one after the other. See foreign for places of both in
+// one line.
 func (l *line) accepts(recipe string) bool {
 	return recipe == l.recipe || recipe == recipeMutex && l.recipe == recipeRWLock || recipe == recipeRWLock && l.recipe == recipeMutex
 }
@@ -196,9 +196,8 @@ type lineState struct {
 	count  int  // of its children, when the client last looked; 0: not known
 	others int  // children that are no places, when it last listed them
 	tail   kind // of the place that had joined last, then; empty: not known
-	// brief: there was no place that the last guess named, so places stand too briefly for
-	// a guess, or they are another library's. A listing that shows the predecessor, of this
-	// library, ends that.
+	// brief: guessing failed recently, because the predecessor had left or is another
+	// library's. A listing that shows a predecessor of this library ends that.
 	brief bool
 	used  time.Time // by a join, or to prepare one
 }
@@ -285,8 +284,8 @@ func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
 	return lineState{}, zkconn.ErrContended
 }
 
-// noteMarked remembers what a join has told that wrote the line's data over that state. The
-// Stat is the line's. It returns what is known now of the line's list.
+// noteMarked updates what is known of a line after a join that wrote its data over that state.
+// The Stat is the line's, from the reply. It returns what is known now of the line's ACL.
 func (l *line) noteMarked(s *session, state lineState, stat *zk.Stat) lineACL {
 	bears := state.lineACL
 	switch {
@@ -303,7 +302,7 @@ func (l *line) noteMarked(s *session, state lineState, stat *zk.Stat) lineACL {
 	return bears
 }
 
-// noteWritten notes that this client has written the data of a line of that list, whose Stat
+// noteWritten notes that this client has written the data of a line with that ACL, whose Stat
 // the reply returned.
 func (l *line) noteWritten(bears lineACL, stat *zk.Stat) {
 	if bears.seal != "" {

@@ -44,7 +44,7 @@ type turn struct {
 	watches  [3]*zkconn.Watch // on nearest
 	since    time.Time        // when the wait began
 	patience time.Duration    // after which it watches more than the nearest
-	armed    bool             // it does
+	armed    bool             // it watches more than the nearest
 	slept    bool
 
 	candidate string    // the first free item, for those behind the first

@@ -23,7 +23,7 @@ import (
 // deleted, or will be. For recipes that do not step aside it is ErrExhausted.
 type beyondLimit struct {
 	*place
-	guest bool // the line does not bear this library's marker
+	guest bool // the line's data are not this library's marker
 }
 
 func (x *beyondLimit) Error() string { return ErrExhausted.Error() + ": " + x.name }

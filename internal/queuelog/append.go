@@ -18,7 +18,7 @@ import (
 // tail is the last segment that was known to be open.
 type tail struct {
 	known   bool
-	guessed bool // it follows on a sealed one; nobody has seen it
+	guessed bool // it follows a sealed one; nobody has seen it
 	lagging bool // it was known and is gone; a server that lags may still show it
 	number  int64
 	creates int64 // how many children it is known to have had, at least
@@ -31,7 +31,7 @@ type tail struct {
 
 // Others may seal segments faster than the requests of a distant producer travel: it
 // would find each of them sealed. So from the third attempt on it sends several together,
-// for the segments that follow on one another. At most one of them is open when the
+// for segments that follow each other. At most one of them is open when the
 // requests arrive, and the receipt lets at most one put.
 const (
 	firstWindow    = 4
@@ -183,7 +183,7 @@ func (a *Append) Done(rs zkconn.Results) {
 }
 
 // Moved reports whether a transaction failed, at that operation, because the open
-// segment is another one. The next Append may do.
+// segment is another one. The next Append may succeed.
 func (a *Append) Moved(failed any, err error) bool {
 	l := a.l
 	l.mu.Lock()

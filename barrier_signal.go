@@ -18,7 +18,7 @@ import (
 // that is opened with the numbers 1 to n gets a child of its signal in the same
 // transaction. So a member of that round whose number is n at most is in it, and knows
 // its index. Otherwise the signal is deleted, and the members read ready. Ready stays the
-// authority. Those who wait for another n than the signal's watch ready.
+// authority. Members that wait for another n than the signal's watch ready.
 
 const (
 	signalOf   = "signal-of" // and n

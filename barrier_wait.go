@@ -15,8 +15,8 @@ import (
 // await waits until the round is opened with the member p, or can never be.
 func (a *participant) await(p *place) (int, error) {
 	a.long, a.left = false, signalRaised
-	// The last to come of those who are there has seen n of them. So one of them has seen
-	// n, whoever else dies.
+	// Of n members that are there, the last to come has seen n. So one of them has seen n,
+	// even if others die.
 	if p.lineCount < 0 || p.lineCount-1 >= a.n { // ready is no member
 		names, err := a.open(p)
 		if err == nil && names != nil {

@@ -74,7 +74,7 @@ const (
 )
 
 // record is the marker with the name of the place whose join writes it, up to the
-// number. So whoever joins next knows its predecessor's name, see place.guess.
+// number. So the next to join knows its predecessor's name, see place.guess.
 func (l *line) record(seal, name string) []byte {
 	b := append([]byte(markerLayout), l.recipe...)
 	if seal != "" {
@@ -146,8 +146,8 @@ func (l *line) checkData(data []byte) error {
 }
 
 // checkChildren returns ErrPathInUse if the line is the path of a queue, whose znode has no
-// data. Below a queue's path stands its log, which stays, so whoever joins there is not
-// alone, and lists the children. It costs a read if there is a child of that name.
+// data. Below a queue's path stands its log, which stays, so a place that joins there is not
+// alone, and the children are listed. It costs a read if there is a child of that name.
 func (l *line) checkChildren(ctx context.Context, s *session, children []string) error {
 	if !slices.Contains(children, queuelog.RootName[1:]) {
 		return nil

@@ -390,7 +390,7 @@ type turnState struct {
 
 // Where others take, too, and items are ample, consumers take no turns: each claims an item
 // of its choice among the first ones, and another one if somebody was quicker. A turn costs
-// two round trips of whoever has it, and everybody waits for the farthest. The choice is
+// two round trips of its consumer, and everybody waits for the farthest. The choice is
 // as wide as collisions make it, see noteCollision and noteClaim. A consumer that is alone
 // never collides, and claims in order.
 const (

@@ -83,7 +83,7 @@ type Append struct {
 // Append returns the part that puts the items. It seals each segment that with them will
 // have had size children. Items that come behind those go on in the next one. The first
 // item goes into the segment that is open before, even if that is full by then: this
-// wakes those who sleep there.
+// wakes consumers that sleep there.
 func (l *Log) Append(ctx context.Context, items []Item, size int64) (*Append, error) {
 	t, err := l.findTail(ctx)
 	if err != nil {

@@ -311,7 +311,7 @@ func (l *Log) repair(ctx context.Context) error {
 		if n >= 0 {
 			ops = append(ops, &zk.CheckVersionRequest{Path: l.Segment(n), Version: sealed})
 			// Setting data fires no watch on children. A child that comes and goes wakes
-			// those who sleep on a segment that they know as the open one.
+			// consumers that sleep on a segment that they know as the open one.
 			alarm := l.Segment(n) + "/sealed-" + NewMark()
 			ops = append(ops, &zk.CreateRequest{Path: alarm, Acl: l.s.ACL()}, &zk.DeleteRequest{Path: alarm, Version: -1})
 		}

@@ -55,10 +55,10 @@ func clientACL(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) ([]zk.ACL, erro
 }
 
 // writersOf returns the library's identities of a Client with that acl: one for each
-// credential that acl names, because all who take part in a recipe write together, and
+// credential that acl names, because all clients of a recipe write the same znodes, and
 // everybody's if acl lets everybody in, or if there are no credentials. If acl also lets in
-// others, whose credentials are not known here, owned is false: then all whom acl names may
-// write what the Client creates.
+// ids whose credentials are not known here, owned is false: then all ids in acl may write
+// what the Client creates.
 func writersOf(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) (ids []wire.Credential, owned bool) {
 	everybody := []wire.Credential{zkconn.Identity(wire.Credential{})}
 	if len(auth) == 0 {

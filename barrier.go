@@ -28,13 +28,13 @@ var memberKinds = []kind{kindMember}
 // not counted. A Barrier is only a name. Values are safe for concurrent use, and each
 // call of Wait is a member of its own.
 //
-// The znode at the path holds n as decimal text. A member whose n is another one gets
-// ErrSize, and is not counted. The znode is a container, which the servers delete when
-// it has been idle. (The Client deletes idle lines itself, but not this znode.) They do not do
-// so if all members of a round died together: the znode round, and what is below it, remains then. The next round uses or replaces it. If there
-// is none to come, delete the path. Nobody else may create or write anything below round.
-// Nobody else may delete anything there either, save members' znodes. In particular, a znode
-// that is created by hand below round/ready lets members through.
+// The znode at the path holds n as decimal text. A member with another n gets ErrSize, and is
+// not counted. The znode is a container, which the servers delete when it has been idle. (The
+// Client deletes idle lines itself, but not this znode.) They do not do so if all members of a
+// round died together: then the znode round remains, with what is below it. The next round uses
+// or replaces it. If there is none to come, delete the path. Do not create or write anything
+// below round, and delete only members' znodes there. In particular, a znode that is created by
+// hand below round/ready lets members through.
 type Barrier struct {
 	line  *line // the path
 	round *line // the generation: one znode, created anew for each round
@@ -42,7 +42,7 @@ type Barrier struct {
 
 	mu          sync.Mutex
 	sizeChecked time.Time // when the path's data was last read and was n
-	bears       lineACL   // the path, then
+	bears       lineACL   // what the path's ACL was then
 }
 
 // NewBarrier returns the barrier of n members with that path. It sends nothing. An
@@ -81,7 +81,7 @@ func (b *Barrier) Path() string { return b.self().path() }
 //     round may have been opened with the first.
 //   - ErrClosed is returned if the Client was closed.
 //
-// Each of the last three comes with ErrUncertain if it can no longer be found out
+// Each of the last three comes with ErrUncertain if the Client can no longer find out
 // whether the round had been opened with the member.
 //
 // A member costs two requests and one commit, and one of each to leave. It wakes once, by
@@ -90,7 +90,7 @@ func (b *Barrier) Path() string { return b.self().path() }
 // with one request each, in one round trip, and opens the round with one request and one
 // commit more. The first member of a round costs one commit more, or two if members of the
 // round before are still leaving. A member that waits for long reads n once, and watches its
-// own znode and the round's ready, with one request each. A Barrier reads n every half a
+// own znode and the round's ready, with one request each. A Barrier reads n every half
 // minute.
 //
 // A member leaves in the background when Wait returns. Close the Client before the process

@@ -48,9 +48,9 @@ func (a *participant) finish(p *place, index int, why error) (int, error) {
 	return a.withdraw(p, why)
 }
 
-// leave deletes the member in the background, and closes the channel then. The one that sees
-// that it was the last deletes the round. While connected, it sends the request before it
-// returns: behind the Client's next join, that would find itself in the round and wait for it.
+// leave deletes the member in the background, and then closes the channel. A member that sees
+// that it was the last deletes the round. While connected, leave sends the request before it
+// returns. Otherwise the Client's next join could come first, and wait for this member.
 func (a *participant) leave(p *place) <-chan struct{} {
 	round := &zk.SetDataRequest{Path: a.round.abs(), Data: []byte{}, Version: -1}
 	t, err := p.s.Start(&zk.DeleteRequest{Path: p.path, Version: -1}, round)
@@ -164,8 +164,8 @@ func (a *participant) outcomeAfterExpiry(p *place, why error) (int, error) {
 	}
 }
 
-// uncertain returns the error of a participant for which it cannot be found out whether
-// the round was opened with it.
+// uncertain returns the error of a participant that cannot find out whether the round was
+// opened with it.
 func uncertain(why, err error) error {
 	if errors.Is(err, why) || errors.Is(why, errNoReady) || errors.Is(why, errWritten) { // it says as much
 		return fmt.Errorf("%w: %w", ErrUncertain, why)

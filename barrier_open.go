@@ -73,14 +73,14 @@ func (a *participant) open(p *place) ([]byte, error) {
 
 // signalOpening returns what the transaction that opens the round with those members does
 // to wake the others, and in which state it leaves the signal. It comes before ready is
-// written, so that its event is the first to come to a member that watches both. Those who
+// written, so that its event is the first to come to a member that watches both. Members that
 // wait for another n must be woken, too. They watch ready, unless the round was created
 // for their n and not for this one: then all signals are deleted.
 func (a *participant) signalOpening(s *session, ms []placeName, signaled bool) (ops []any, left signalState, err error) {
 	switch {
 	case !signaled:
 		ops, _, err = a.deleteSignals(s.Lifetime(), s)
-		if errors.Is(err, zk.ErrNoNode) { // so has ready, and the transaction will tell
+		if errors.Is(err, zk.ErrNoNode) { // ready is gone, too, and the transaction will fail
 			err = nil
 		}
 		return ops, noSignal, err

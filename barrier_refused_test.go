@@ -101,7 +101,7 @@ var bothBarriers = []barrierCase{
 		busy:  []string{opEnter, opOpenAll, opLastLeaves, "multi(delete)", "createContainer", "getData", "exists", "getChildren2", "sync"},
 		quota: map[string]string{opEnter: "quota exceeded"},
 		data: map[string]string{
-			"mine": "the znode holds data of its own", "2": "the znode holds data of its own",
+			"mine": "path holds other data", "2": "path holds the size of a semaphore or barrier",
 		},
 		refused: []refusal{
 			{what: "joining", perms: zk.PermAll &^ zk.PermCreate},
@@ -116,7 +116,7 @@ var bothBarriers = []barrierCase{
 func otherData(all ...string) map[string]string {
 	says := map[string]string{}
 	for _, data := range all {
-		says[data] = fmt.Sprintf("the znode holds other data than a barrier's number of members: %q", data)
+		says[data] = fmt.Sprintf("path does not hold a barrier's number of members: %q", data)
 	}
 	return says
 }

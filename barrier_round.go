@@ -36,9 +36,9 @@ type participant struct {
 var (
 	errExcluded = errors.New("the round was opened without this member")
 	errPending  = errors.New("the round is not open")
-	errNoRound  = errors.New("another round stands in the place of this one")
-	errNoReady  = errors.New("the round has no ready: somebody has deleted it")
-	errWritten  = errors.New("somebody else has written the round's ready")
+	errNoRound  = errors.New("the round was replaced by another one")
+	errNoReady  = errors.New("znode ready is missing")
+	errWritten  = errors.New("znode ready was written by somebody else")
 	errExpired  = fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)
 )
 
@@ -119,7 +119,7 @@ const (
 
 // sendJoin sends one join: a transaction that checks that the round is not open, creates
 // the member, and writes the round, whose Stat counts the members. No place and no error:
-// there is none, and it can be tried again.
+// none was created, and the join can be tried again.
 func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
 	if err := s.CheckIDs(a.ctx, s.ACL()); err != nil {
 		return nil, notRefused, err
@@ -225,7 +225,7 @@ func (a *participant) awaitPreviousRound(s *session, last *zkconn.Watch) (*zkcon
 	ms := placeNames(names, memberKinds)
 	if len(ms) == 0 {
 		if i := slices.IndexFunc(names, func(name string) bool { return name != "ready" }); i >= 0 {
-			return nil, zkconn.Errorf(ErrPathInUse, "%s stands in the round, which cannot be deleted: something else uses this path", names[i])
+			return nil, zkconn.Errorf(ErrPathInUse, "path is used by something else: %s stands in the round", names[i])
 		}
 		return nil, a.deleteRound(a.ctx, s, 1, signalRaised)
 	}
@@ -291,7 +291,7 @@ func (b *Barrier) deleteRound(ctx context.Context, s *session, version int32, st
 		case err != nil:
 			return err
 		case foreign != "":
-			return fmt.Errorf("the round's ready cannot be deleted: %s stands there: %w", foreign, zk.ErrNotEmpty)
+			return fmt.Errorf("znode ready cannot be deleted: %s stands below it: %w", foreign, zk.ErrNotEmpty)
 		}
 	}
 	return zkconn.ErrContended

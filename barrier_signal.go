@@ -18,7 +18,7 @@ import (
 // that is opened with the numbers 1 to n gets a child of its signal in the same
 // transaction. So a member of that round whose number is n at most is in it, and knows
 // its index. Otherwise the signal is deleted, and the members read ready. Ready stays the
-// authority. Those who wait for another n than the signal's watch ready.
+// authority. Members that wait for another n than the signal's watch ready.
 
 const (
 	signalOf   = "signal-of" // and n
@@ -53,7 +53,7 @@ func (b *Barrier) deleteSignal(state signalState) (ops []any) {
 }
 
 // deleteSignals returns the operations that delete all signals there are, and the path of
-// a znode below ready that is none, or that something else stands below.
+// a znode below ready that is not a signal, or that has another child.
 func (b *Barrier) deleteSignals(ctx context.Context, s *session) (ops []any, foreign string, err error) {
 	names, _, err := s.Children(ctx, b.ready())
 	for _, name := range names {

@@ -15,8 +15,8 @@ import (
 // await waits until the round is opened with the member p, or can never be.
 func (a *participant) await(p *place) (int, error) {
 	a.long, a.left = false, signalRaised
-	// The last to come of those who are there has seen n of them. So one of them has seen
-	// n, whoever else dies.
+	// Of n members that are there, the last to come has seen n. So one of them has seen n,
+	// even if others die.
 	if p.lineCount < 0 || p.lineCount-1 >= a.n { // ready is no member
 		names, err := a.open(p)
 		if err == nil && names != nil {
@@ -132,7 +132,7 @@ func (a *participant) watchReady(s *session) (*zkconn.Watch, error) {
 
 // judge returns the member's index, or why it has none. It compares ready with the czxid
 // of the member's own round, because another round may have its name. If there is another
-// number of names, they are those of members that wait for others.
+// number of names, they are those of members that wait for another n.
 func (a *participant) judge(p *place, data []byte, stat *zk.Stat) (int, error) {
 	switch {
 	case stat.Czxid != p.lineCzxid:
@@ -140,7 +140,7 @@ func (a *participant) judge(p *place, data []byte, stat *zk.Stat) (int, error) {
 	case len(data) == 0 && stat.Version == 0:
 		return 0, errPending
 	case len(data) == 0: // it can never be opened
-		return 0, fmt.Errorf("%w without a name", errWritten)
+		return 0, fmt.Errorf("%w: it is empty", errWritten)
 	}
 	index, n, err := indexIn(data, p.number)
 	if n > 0 && n != a.n {

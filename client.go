@@ -92,7 +92,7 @@ type Client struct {
 //	defer cancel()
 //	client, err := zkrecipes.Dial(dialing, servers, nil)
 //
-// The Client lives on when that context ends. The Logger gets a warning, with the reason,
+// ctx bounds Dial only, not the Client. The Logger gets a warning, with the reason,
 // for each server that cannot be reached: at the first attempt, and then every 10 s at
 // most. If a server refuses a credential, or an option is invalid, Dial returns an error at
 // once.
@@ -344,7 +344,7 @@ func (c *Client) resolve(path string) (string, error) {
 	return c.abs(path), c.checkPath(path)
 }
 
-// checkPath also refuses paths that no request has room for.
+// checkPath also refuses paths too long for one request.
 func (c *Client) checkPath(path string) error {
 	const room = 1024 // for the rest of a request, and for the name of a place
 	if n := len(c.prefix) + len(path); n > jute.MaxFrame-room {

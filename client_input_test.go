@@ -64,7 +64,7 @@ func TestB39BadPathsAreNamed(t *testing.T) {
 		_, err := r.raw.Create(r.path+"/future", []byte("zkrecipes/9 mutex"), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		_, err = NewMutex(r.c, r.path+"/future").Lock(r.ctx)
-		require.EqualError(t, err, "zkrecipes: lock "+r.path+`/future: line of a layout that this version does not know: "zkrecipes/9 mutex"`)
+		require.EqualError(t, err, "zkrecipes: lock "+r.path+`/future: path is used by a version with another layout: "zkrecipes/9 mutex"`)
 	})
 	t.Run("in a lease's operations", func(t *testing.T) {
 		l := r.lock()

@@ -17,30 +17,28 @@ import (
 //
 // From the call on, nothing is granted any more. Calls that wait for a grant or for others
 // return ErrClosed, and so do later ones: all forms of Lock, Take, Acquire and Campaign,
-// those that only try included, Wait of a Barrier or a Gate, and Enter. Serve takes no more
+// including those that only try, Wait of a Barrier or a Gate, and Enter. Serve takes no more
 // items and lets its handlers finish, as if its context had ended: QueueOptions.DrainTimeout
-// counts from then. The context that Lead
-// gives its function ends, and Lead resigns once the function has returned. Locks that
-// KeepFor keeps, and that nobody holds, are left.
+// counts from then. The context that Lead gives its function ends, and Lead resigns once the
+// function has returned. The process leaves locks that KeepFor keeps and that nobody holds.
 //
 // Shutdown then waits until
 //   - every Lease, SlotLease, Term, Visit and Item is over: released, acked, given back or
-//     lost. Their contexts do not end, and their methods work, a re-entry by
-//     Lease.Reentrant included.
+//     lost. Until then, their contexts do not end, and their methods work, including
+//     re-entries by Lease.Reentrant.
 //   - every call of Serve, Lead and Visit.Leave has returned.
 //
 // The deadline of ctx bounds that for the whole process. A DrainTimeout, which should be
 // shorter, bounds the handlers of one Serve.
 //
-// Until that is so, Put, PutAll, Redrive, Remove, Purge, Resize, Shut and Open work, so that
-// those who finish their work can hand it on. From then on they return ErrClosed, and
-// Shutdown waits for the transactions under way: a Purge or a Redrive that takes several may
-// return ErrClosed in the middle, with the number of those that were done. Calls that only
-// read, Observe among them, work until the Client is closed.
+// Until all that is over, Put, PutAll, Redrive, Remove, Purge, Resize, Shut and Open work, so that
+// finished work can be handed on. From then on they return ErrClosed, and Shutdown waits for the
+// transactions under way: a Purge or a Redrive that takes several may return ErrClosed in the
+// middle, with the number of items that were removed or moved. Calls that only read, including
+// Observe, work until the Client is closed.
 //
-//   - nil, or the error of Close, is returned if all was over before ctx ended. That is so,
-//     too, if Close is called meanwhile or was called before: then Shutdown waits for
-//     nothing else.
+//   - nil, or the error of Close, is returned if all was over before ctx ended, or if Close
+//     is called meanwhile or was called before: then Shutdown waits for nothing else.
 //   - The error of ctx, joined with that of Close if it fails, is returned if ctx ended
 //     first. What was not over has ended then, as by Close.
 //

@@ -12,8 +12,8 @@ import (
 // Status is what a Client knows of its connection. It says nothing about leases: those
 // have an Err and a ValidUntil of their own.
 type Status struct {
-	// Connected says whether requests pass. A connection that was lost without a word is
-	// noticed within half the session timeout.
+	// Connected says whether requests pass. A silent loss of the connection is noticed
+	// within half the session timeout.
 	Connected bool
 	// Server is the server of the connection, host:port as given to Dial. It is empty
 	// while disconnected.
@@ -28,7 +28,7 @@ type Status struct {
 	Since time.Time
 	// Znodes is how many ephemeral znodes the session has, with those that are being created.
 	// It has as many locks, slots and calls that wait, and twice as many items that are taken.
-	// For a znode of OpCreate that others delete, see there.
+	// For znodes that others delete, see OpCreate.
 	Znodes int
 	// ZnodeBytes is how large the paths of these znodes are, as they count for
 	// MaxZnodeBytes. A call that would exceed that returns ErrSessionFull.
@@ -40,7 +40,7 @@ type Status struct {
 // made by Dial.
 //
 // Do not use it to decide whether a lock is still held: a short disconnection ends
-// nothing, and a session may have ended that still shows.
+// nothing, and the Client may not know yet that its session has ended.
 func (c *Client) Status() Status {
 	if c == nil || c.closing == nil {
 		return Status{}
@@ -70,12 +70,12 @@ func (c *Client) Status() Status {
 //
 // What it does not prove: that the leader still has a majority. A leader that has no write
 // under way answers a sync at once, without asking the others (processSync in ZooKeeper's
-// class Leader; ZOOKEEPER-1675 asks for more). A leader that is cut off goes on so until it
+// class Leader; ZOOKEEPER-1675 asks for more). A leader that is cut off does so until it
 // notices, syncLimit ticks later. Only a write proves a majority. Lease.Commit without
 // operations is one that changes nothing.
 //
-// The error of ctx is returned if ctx ended first. It says why there was no connection, if
-// that is so. ErrClosed is returned if the Client was closed. It costs one request, and no
+// The error of ctx is returned if ctx ended first. If there was no connection, it says why.
+// ErrClosed is returned if the Client was closed. It costs one request, and no
 // commit.
 func (c *Client) Ping(ctx context.Context) error {
 	servers, err := "", error(nil)

@@ -14,18 +14,18 @@ import (
 
 // Contender is a place in the line of a lock, or a member of a Barrier or DoubleBarrier,
 // of a client of this library or of another one. To evict it, delete its znode. Never set
-// the znode's data: written by a super user, they look like the farewell of a holder, and
-// the next in line gets the lock beside it.
+// the znode's data: a super user's write looks like a release, and the next in line gets the
+// lock beside the holder.
 type Contender struct {
 	Place    string    // the znode's name
 	Identity string    // the znode's data; for this library's places, Options.Identity
 	Session  int64     // ZooKeeper's session id
 	Since    time.Time // when it joined, by the servers' clock
-	// HeldSince is since when it holds; zero if it does not, or if that is not known. Of a
-	// member of a barrier it is when the round was opened, by the servers' clock. Of a lock, the
-	// servers record the join alone: only the Client that holds it, or keeps it, knows more. It
-	// knows that by its own clock. Two lists with the same Place and Held show a hold that
-	// has lasted from the first to the second.
+	// HeldSince is since when it holds; zero if it does not, or if that is not known. For a
+	// member of a barrier it is when the round was opened, by the servers' clock. For a lock,
+	// only the Client that holds or keeps it knows it, by its own clock: the servers record no
+	// more than the join. Two lists with the same Place and Held show a hold that has lasted
+	// from the first to the second.
 	HeldSince time.Time
 	// Held: it holds the lock, or its process keeps it (KeepFor). A member of a barrier no
 	// longer waits: its round was opened with it, or it has entered the DoubleBarrier.
@@ -54,7 +54,7 @@ func unused(err error) error {
 	return err
 }
 
-// checkUse returns ErrUnused or ErrPathInUse unless the path's data tell that this recipe uses
+// checkUse returns ErrUnused or ErrPathInUse unless the path's data say that this recipe uses
 // it, or belong to somebody else. empty: there are none. Then a lock of another library may
 // stand there.
 func (l *line) checkUse(ctx context.Context, s *session) (empty bool, err error) {
@@ -221,7 +221,7 @@ func atATime(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// readContender reads what a place's znode tells. On an error only its name is known.
+// readContender reads a place's znode. On an error only its name is known.
 func (l *line) readContender(ctx context.Context, s *session, m placeName) (Contender, error) {
 	c := Contender{Place: m.name, Reader: m.kind.shared()}
 	data, stat, err := s.Get(ctx, l.abs()+"/"+m.name)

@@ -18,7 +18,7 @@
 //
 // A [Client] holds a session with an ensemble, and opens the next one when it
 // ends. A [Mutex] or an [RWLock] is only a name. A [Lease] is one grant of it, and
-// only the holder of the Lease can release it. In the same way an [Item] is one
+// only the holder of the Lease can release it. Likewise, an [Item] is one
 // delivery by a [Queue], and a [Visit] is one member's stay in a [DoubleBarrier].
 // A [SlotLease] is one holding of slots of a [Semaphore], and a [Term] the Lease of the
 // leader of an [Election]. [LockAll] takes several Mutexes
@@ -39,12 +39,12 @@
 // the client for the session timeout, the Client opens another one. All recipes follow
 // one rule:
 //
-//   - A call that waits in a line waits on in the next session, at the end of the line:
+//   - A call that waits in a line waits in the next session, at the end of the line:
 //     [Mutex.Lock], [RWLock.RLock], [LockAll], [Semaphore.Acquire], [Election.Campaign],
 //     [Queue.Take], and [Queue.Put] while the queue is full. So do calls that have no
 //     place to lose, such as [Gate.Wait], [Election.Observe] and [Visit.Leave].
 //   - What was held is lost: the Err of a [Lease], [SlotLease], [Term], [Item] or [Visit]
-//     is [ErrLost], and its Context ends. It is never silently taken up again. The
+//     is [ErrLost], and its Context ends. It is never silently taken again. The
 //     functions [Queue.Serve] and [Election.Lead] go on with new items and terms.
 //   - A member that waits at a [Barrier] or [DoubleBarrier] is lost, because others may
 //     have counted it: Wait and Enter return ErrLost.
@@ -58,14 +58,14 @@
 // That a process knows in time that it no longer holds the lock. A process that
 // was suspended wakes late and acts in the belief that it holds. A server that is
 // cut off from its leader answers heartbeats until it notices, but these
-// heartbeats never count. [Lease.Context], [Lease.Err] and [Lease.ValidUntil] are
+// do not keep the session alive. [Lease.Context], [Lease.Err] and [Lease.ValidUntil] are
 // best effort: enough to save work, not enough to protect data. Fence what two
 // holders must never both do: with [Lease.Commit] or [Lease.Check] if the data are
 // in ZooKeeper, with [Lease.Token] if they are elsewhere.
 //
-// That a super user can write to a place. ACLs do not bind him, and his write looks
-// like the farewell of a holder that releases: the next in line gets the lock beside
-// the holder. To evict a holder or a waiter, delete its place; never set its data.
+// That a super user may write to a place. ACLs do not bind him, and his write looks
+// like a release: the next in line gets the lock beside the holder. To evict a holder
+// or a waiter, delete its place; never set its data.
 //
 // That tokens go on growing when an ensemble is rebuilt without its old data. They
 // start anew.
@@ -83,7 +83,7 @@
 //   - A round is one generation of a [Barrier]: a znode that is created anew for
 //     each n members, and is opened when they are there.
 //
-// A lock's path is its line. The Client deletes it when it has been idle, or the servers do, and
+// A lock's path is its line. The Client or the servers delete it when it has been idle, and
 // the library overwrites data that others write to it. Curator, kazoo and go-zookeeper
 // can stand in the same line, see [Mutex].
 //

@@ -20,12 +20,12 @@ import (
 // enter while n or more are there. A DoubleBarrier is only a name. Values are safe for
 // concurrent use, and each call of Enter is a member of its own.
 //
-// Members whose n is another one are not counted. A member that notices gets ErrSize: one
-// that finds others there when it first uses the barrier, or that comes when it could
-// open it, or one for whose n it is not opened.
+// Members with another n are not counted. A member that notices gets ErrSize: if others are
+// there when it first uses the barrier, if it could open the barrier as it comes, or if the
+// barrier is opened for another n.
 //
 // Members of Curator's DistributedDoubleBarrier and of kazoo's DoubleBarrier on the
-// same path count like any others; for how many they wait is not known. Use the barrier
+// same path count like any others; their n is not known. Use the barrier
 // again without a pause only if all its members are of this library. Members of the
 // others enter by a ready znode that the last use has left behind, or delete one that
 // the next use has created, so that a member enters alone or waits for ever. A member
@@ -36,8 +36,8 @@ import (
 //
 // The path is a container. A Client that has made or used it deletes it once it has not used it
 // for half a minute, and the servers delete what Clients leave. Neither does if all members
-// crashed inside: ready remains then, and the next use replaces it. If there is none to come, delete the path. A path that holds data of its own is
-// reported on first use.
+// crashed inside: ready remains then, and the next use replaces it. If there is none to come,
+// delete the path. A path that holds a user's own data is reported on first use.
 type DoubleBarrier struct {
 	line     *line
 	n        int
@@ -162,8 +162,8 @@ func (d *DoubleBarrier) join(ctx context.Context, s *session) (*place, error) {
 		return nil, err
 	}
 	if state.guest {
-		d.line.forget() // somebody may mend it at any time
-		return nil, errors.New("the znode holds data of its own, or may not be written")
+		d.line.forget() // somebody may fix it at any time
+		return nil, errors.New("path holds other data, or may not be written")
 	}
 	p, err := d.line.join(ctx, s, memberKindOf(d.n))
 	if err != nil {

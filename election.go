@@ -29,11 +29,11 @@ import (
 // Curator's LeaderSelector on the same path stands in the same line, because it uses
 // InterProcessMutex. It does not create <path>/leader, so observers see no leader while
 // one of its participants leads. A Mutex on the path of an Election would take turns with the
-// leaders, and the two kinds of tokens do not compare: it gets ErrPathInUse.
+// leaders, and the two kinds of tokens cannot be compared: it gets ErrPathInUse.
 //
 // The client creates the path as a container znode, and deletes it with its data once it has
-// not used it for half a minute. If the client is gone, the servers do. That disturbs no observer: a watch is on a name, whether there
-// is a znode or not.
+// not used it for half a minute. If the client is gone, the servers do. That disturbs no
+// observer: a watch is on a name, whether there is a znode or not.
 type Election struct{ line *line }
 
 // NewElection returns the election with that path. It sends nothing. An invalid path is
@@ -50,9 +50,9 @@ func (e *Election) Path() string { return e.self().path() }
 
 // Term is the time for which a candidate leads. Its Context ends when the leadership is lost,
 // Commit writes only while it lasts, and Token fences writes to other stores. The Token grows
-// from term to term, and observers see the same one in Leader. What Lease says of what is
-// best effort and what is proof holds for a Term, too. The methods of a zero Term return an
-// error, like those of a zero Lease.
+// from term to term, and observers see the same one in Leader. See Lease for what is best
+// effort and what is proof. The methods of a zero Term return an error, like those of a zero
+// Lease.
 type Term struct{ lease *Lease }
 
 func (t *Term) held() *Lease {
@@ -108,11 +108,11 @@ func (t *Term) Path() string { return t.held().Path() }
 // Leader.Value, an address for example. It may be empty.
 //
 // Campaign blocks, fails and re-enters like Mutex.Lock. In particular, it waits through
-// disconnections, and if the session ends before Campaign returns, it waits on at the end
-// of the line. With a Reentrant context of the leader it returns one more Term for the
-// same leadership, and value is not published. ErrTooLarge is returned for a value that
-// no request has room for. ErrPathInUse is returned if <path>/leader is a znode of
-// somebody's own, which does not belong to a session, and if a LeaderLatch of Curator's
+// disconnections, and if the session ends before Campaign returns, it waits in the next
+// one, at the end of the line. With a Reentrant context of the leader it returns one more
+// Term for the same leadership, and value is not published. ErrTooLarge is returned for a
+// value too large for one request. ErrPathInUse is returned if <path>/leader is a znode that
+// belongs to no session, so no leader has created it, and if a LeaderLatch of Curator's
 // stands in the line.
 //
 // Cost: that of Mutex.Lock, and one request and one commit to create <path>/leader.
@@ -142,8 +142,8 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte, enter 
 // background until both znodes are gone. Cost: one request and one commit.
 func (t *Term) Resign() error { return t.held().Release() }
 
-// Proclaim publishes another value for the rest of the term. If calls are made at the same
-// time, one of their values stays.
+// Proclaim publishes another value for the rest of the term. If calls are concurrent, the
+// value of one of them stays.
 //
 // Proclaim blocks until a server answers or ctx ends. If the reply is lost, it writes the
 // value again. ErrLost or ErrReleased is returned if the term has ended. ErrUncertain is

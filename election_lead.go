@@ -8,18 +8,17 @@ import (
 )
 
 // Lead campaigns, calls f while the process leads, and resigns once f has returned. f's
-// context ends with ctx or when the leadership is lost. After a loss, Lead waits until f
-// has returned and campaigns again, whatever f returned: most errors of f are due to the
-// end of its context then. They are logged. So f should return as soon as its context
-// ends. Until it does, the process does not lead again, but another one may, so f should
-// write by Term.Commit or with Term.Token. Client.Shutdown ends f's context, too.
+// context ends with ctx or when the leadership is lost. Client.Shutdown ends it, too. f
+// should return as soon as its context ends. Until it does, the process does not lead again,
+// but another one may, so f should write by Term.Commit or with Term.Token.
 //
-// Otherwise Lead ends with f and returns f's error, or nil, joined with the error of
-// Resign. If only the servers knew of the loss when f returned, Lead campaigns again if f
-// failed, and returns ErrLost if not. It also ends when ctx ends while it campaigns, or
-// when Campaign fails for any reason but an eviction from the line. While the session has no
-// room (ErrSessionFull), Lead logs that and campaigns again after a pause. If f panics, Lead
-// resigns first.
+// After a loss, Lead waits until f has returned, logs its error, and campaigns again,
+// whatever the error is: most are due to the end of the context. Otherwise Lead ends with f
+// and returns f's error, or nil, joined with the error of Resign. If only the servers knew of
+// the loss when f returned, Lead campaigns again if f failed, and returns ErrLost if not. It
+// also ends when ctx ends while it campaigns, or when Campaign fails for any reason but an
+// eviction from the line. While the session has no room (ErrSessionFull), Lead logs that and
+// campaigns again after a pause. If f panics, Lead resigns first.
 //
 // In a process, at most one call of Lead campaigns or leads for a Client and path at a
 // time, and others wait for it. So there are never two calls of f at once. ErrDeadlock is
@@ -47,7 +46,7 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 	defer r.c.held.end()
 	bound, done := r.c.bindWait(ctx)
 	defer done()
-	// Other Clients may get this one, so its end must not look like theirs.
+	// f may pass this context to other Clients, so it must not end as if they were closed.
 	leading, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(r.c.waiting, func() { end(ErrClosed) })()

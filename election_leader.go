@@ -18,7 +18,7 @@ import (
 // line: the znode is created and deleted only by transactions that need the own place and
 // that are sent at its turn. So nobody deletes the znode of another leader, however often
 // a transaction is sent. A candidate that does not know whether it has created the znode
-// reads whose it is, because somebody may have one of their own there.
+// reads whose it is, because somebody else may have created it.
 
 // leaderName is the rest of the path of the leader's znode.
 const leaderName = "/leader"
@@ -236,7 +236,7 @@ func (c *candidate) watchLeader(g *grant) {
 	}
 }
 
-// checkLeaderValue refuses a value that no request has room for.
+// checkLeaderValue refuses a value too large for one request.
 func (l *line) checkLeaderValue(value []byte) error {
 	path := l.abs() + leaderName
 	n := zkconn.MultiSize([]any{

@@ -60,10 +60,10 @@ func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
 // exist.
 //
 // A client that may not read <path>/leader may get no event when it is created, and then
-// goes on seeing none. If it cannot go on, Observe yields an error and ends: the error of
-// ctx, ErrClosed, or the servers' (zk.ErrNoAuth). It also yields an error if all a server
-// tells, for as long as a session timeout, is older than what was seen. Then the ensemble
-// was probably restored from a backup.
+// sees no leader. If it cannot go on, Observe yields an error and ends: the error of ctx,
+// ErrClosed, or the servers' (zk.ErrNoAuth). It does so, too, if what a server reports is
+// older than what was seen, for as long as a session timeout. Then the ensemble was probably
+// restored from a backup.
 //
 // Cost: two or three requests when it begins and in each new session. One request each
 // time that the leader's znode is created, deleted or changed, and one more if it is
@@ -115,8 +115,8 @@ var errEndedByCaller = errors.New("the caller ended the iteration")
 // follow yields what happens during a session.
 func (o *observation) follow(ctx context.Context, s *session, path string) error {
 	path += leaderName
-	// This session's server may lag behind what the last one's has told. Within a
-	// session, servers do not go back.
+	// This session's server may lag behind the last session's. Within a session, servers
+	// do not go back.
 	if err := s.Sync(ctx, path); err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (o *observation) tell(now sighting) error {
 	return nil
 }
 
-var errWentBack = errors.New("the servers tell of an earlier leader than before")
+var errWentBack = errors.New("the servers report an earlier leader than before")
 
 // isOld reports whether something newer was seen.
 func (o *observation) isOld(now sighting) bool {

@@ -29,7 +29,7 @@ var (
 	// ErrEvicted is returned if somebody deleted the znode with which a call was
 	// waiting.
 	ErrEvicted = errors.New("evicted from the line")
-	// ErrDeadlock is returned by Lock if its context is one of the holder: it would
+	// ErrDeadlock is returned by Lock if its context is a context of the holder: it would
 	// wait for itself. Only a holder by the same Client, recipe and path is noticed. Circles
 	// of several locks, clients or processes are not.
 	ErrDeadlock = errors.New("the caller holds this lock already (Lease.Reentrant lets it re-enter)")
@@ -39,8 +39,8 @@ var (
 	// ErrUncertain is returned if the reply to a write was lost, and the client
 	// cannot find out whether the write was applied. Do not repeat it blindly. For a
 	// call that takes a place in a line it means that the servers refuse to list the
-	// line, or to show the place: the call holds nothing, and if there is a place, the
-	// client deletes it as soon as it may, or it goes with the session.
+	// line, or to show the place. The call holds nothing. If there is a place, the client
+	// deletes it as soon as it may, or the servers delete it with the session.
 	ErrUncertain = errors.New("outcome unknown")
 	// ErrClosed is returned if the Client was closed, or if it is being shut down and
 	// grants nothing more.
@@ -64,13 +64,13 @@ var (
 	// path one after the other, and get the error if places of both stand in the line. The
 	// error is also returned if a LeaderLatch of Curator's stands in the line of a lock or an
 	// election, or its InterProcessSemaphoreV2 uses the path of a Semaphore. It is not
-	// returned if the path's data are somebody else's, which this library leaves alone, for a
+	// returned if the path holds a user's own data, which this library leaves alone, by a
 	// Gate, and between a Barrier and a Semaphore of the same size.
 	ErrPathInUse = zkconn.ErrPathInUse
-	// ErrUnused is returned by Contenders, Holders, Len, Items and Peek if there is nothing of
-	// the recipe's at the path, not even something that is empty: no lock, no members, no slots
-	// or no queue have been there, or they were deleted when they had been idle. Or it
-	// is the wrong path. If there is no znode, it is zk.ErrNoNode, too.
+	// ErrUnused is returned by Contenders, Holders, Len, Items and Peek if the path holds
+	// nothing of the recipe, not even an empty line or queue: it has not been used, its znodes
+	// were deleted when they had been idle, or it is the wrong path. If there is no znode at
+	// the path, it is zk.ErrNoNode, too.
 	ErrUnused = errors.New("nobody uses this path")
 	// ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes),
 	// and for an item above QueueOptions.MaxItemBytes. It was not sent.
@@ -81,17 +81,17 @@ var (
 	// that ends the session. If that became larger than jute.maxbuffer, no server could read it:
 	// when the session expired, the whole ensemble would go down for good (ZOOKEEPER-4306).
 	// So the paths may have 9/10 of that (see Options.MaxBuffer): about 10,000 locks with paths
-	// of 20 to 40 bytes. Release, Ack and all else that gives back what is held never fail by
-	// it. Use another Client for some of the locks, let fewer calls wait, or use KeepFor,
-	// with which calls of one Client wait in one place. Client.Status tells how full the
-	// session is.
+	// of 20 to 40 bytes. Calls that give back what is held, such as Release and Ack, never
+	// return it. Use another Client for some of the locks, let fewer calls wait, or use KeepFor,
+	// with which calls of one Client share a place. Client.Status shows how full the session
+	// is.
 	ErrSessionFull = zkconn.ErrSessionFull
 	// ErrQuotaExceeded is returned if the servers refuse a write because of a quota.
 	ErrQuotaExceeded = zkconn.ErrQuotaExceeded
 	// ErrContended is returned if other clients have undone what a call needs, again
-	// and again: they delete its path or change its data. Nothing was done, but for what
-	// Purge and Redrive have counted. Together with ErrUncertain, an attempt before, whose
-	// reply was lost, may have been carried out.
+	// and again: they delete its path or change its data. Nothing was done, except what
+	// Purge and Redrive have counted. If the error is ErrUncertain, too, an earlier attempt,
+	// whose reply was lost, may have been carried out.
 	ErrContended = zkconn.ErrContended
 	// ErrSessionNotClosed is returned by Close if the client was not connected. The
 	// servers keep the session, and its znodes, until the session times out.
@@ -154,7 +154,7 @@ func isContextErr(ctx context.Context, err error) bool {
 }
 
 // withCause is an error in which errors.Is also finds the cause of a context. Why there
-// was no connection is only told: it may be a deadline, too.
+// was no connection is in the text only: it may be a deadline, too.
 type withCause struct {
 	error
 	cause error

@@ -135,7 +135,7 @@ func ExampleItem_AckPut() {
 	// packed lamp
 }
 
-// Dead letters tell why they failed. Once the reason is mended, they are moved back.
+// Dead letters tell why they failed. Once the reason is fixed, they are moved back.
 func ExampleQueue_Redrive() {
 	ctx, cancel := context.WithCancel(context.Background())
 	client, stop := queueClient()

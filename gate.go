@@ -12,7 +12,7 @@ import (
 // Gate is shut or open, and callers wait while it is shut. It is shut while its znode
 // exists (ZooKeeper's simple barrier, in "ZooKeeper Recipes and Solutions"), no
 // matter which client created that: Curator's DistributedBarrier on the same path is
-// the same gate. It stays as it is when clients go. It is only a name. Values are
+// the same gate. It keeps its state when clients go. It is only a name. Values are
 // safe for concurrent use.
 //
 // When it opens, all waiters wake at once: that is what it is for.
@@ -46,8 +46,7 @@ func (g *Gate) Shut(ctx context.Context) error {
 // znode, so do not use a path at which others keep data.
 //
 // Open blocks until a server answers. If a reply is lost, Open tries again. It may
-// therefore undo a Shut that another client calls meanwhile. ErrUncertain is returned as by
-// Shut.
+// therefore undo a Shut that another client calls meanwhile. For ErrUncertain, see Shut.
 //
 // Cost: one request and one commit.
 func (g *Gate) Open(ctx context.Context) error {
@@ -112,8 +111,7 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *sess
 // closed.
 //
 // Cost: one request when Wait finds the gate shut, none while it waits, and two when
-// the gate opens. Wait believes that the gate is open only after a request "sync",
-// because its server may lag behind the others.
+// the gate opens. One of these is a "sync", because the server may lag behind the others.
 func (g *Gate) Wait(ctx context.Context) error {
 	r := g.self()
 	if err := r.check(ctx); err != nil {

@@ -33,7 +33,7 @@ type grant struct {
 
 	since   time.Time // when the place was granted
 	watched bool      // its place is watched; s.mu guards it
-	deleted bool      // an event said that a place of its was deleted; s.mu guards it
+	deleted bool      // an event said that its place was deleted; s.mu guards it
 
 	kept *keptLock // decides what becomes of the place after a release, unless nil; see keepBy
 	idle bool      // nobody has been given the grant yet; mu guards it
@@ -88,9 +88,9 @@ var (
 	errDeleted = fmt.Errorf("%w by somebody else", errGone)
 )
 
-// deletion is the cause of a grant's end that the deletion of a znode tells. Somebody else has
-// deleted it, or the servers did with the session, of which the client may learn later: errGone
-// until the session has answered a write or has ended.
+// deletion is the cause of a grant's end if its znode was deleted: by somebody else, or by the
+// servers with the session, of which the client may learn later. It is errGone until a server
+// has answered a write or the session has ended.
 type deletion struct {
 	bySomebody error                 // its cause in the former case
 	cause      atomic.Pointer[error] // nil: not known yet

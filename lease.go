@@ -20,8 +20,8 @@ import (
 // <path>/leader), times 256, plus the number of the grant. That number is 0, or from 1 to
 // 255 if a kept lock is taken again (see KeepFor), or if items of a queue are taken
 // together. So token >> 8 is the znode's czxid, which is the same on all servers of an
-// ensemble. Tokens stay positive for the first 8,388,608 leaders of an ensemble: a zxid
-// bears the leader's epoch in its upper 32 bits.
+// ensemble. Tokens stay positive for the first 8,388,608 leaders of an ensemble: the upper
+// 32 bits of a zxid are the leader's epoch.
 type Token int64
 
 // newToken returns the token of the nth grant, from 0, of the place with that czxid.
@@ -33,7 +33,7 @@ const (
 )
 
 // Lease is one grant of a lock to one holder, or one re-entry into it. It is safe for
-// concurrent use. A Lease that no lock has returned, as a zero one, holds nothing: its
+// concurrent use. A Lease that no lock has returned, such as a zero one, holds nothing: its
 // methods return an error that says so, and its contexts have ended.
 //
 // Err, Context and ValidUntil report what this process knows. They are best effort: a
@@ -120,9 +120,9 @@ func (l *Lease) Reentrant(ctx context.Context) context.Context {
 // may stay nil for up to the session timeout: the monotonic clock stood still.
 //
 // ErrLost comes with its cause, which is zk.ErrSessionExpired if the session has expired. The
-// deletion of the znode, by an operator or with the session, may be known before the cause is.
-// Then Err and contexts end at once, and the same error tells which it was as soon as the
-// client knows: after a round trip, or when it is connected again.
+// client may see that the znode was deleted before it knows the cause, an operator or the end
+// of the session. Then the lease and its contexts end at once, and the same error has the
+// cause as soon as the client knows it: after a round trip, or when it is connected again.
 func (l *Lease) Err() error {
 	if l.isZero() {
 		return l.fail("hold", errZeroValue)
@@ -137,7 +137,7 @@ func (l *Lease) Err() error {
 }
 
 // ValidUntil returns the time until which the session is known to be alive if the
-// servers send nothing more, by this process's monotonic clock. It moves on with every
+// servers send nothing more, by this process's monotonic clock. It advances with every
 // reply, and heartbeats are answered every third of the session timeout. Once it
 // passes, the lease is lost. After a lost connection, replies count again once all
 // watches are set and requests pass. It is the zero time for a lease that has ended.
@@ -241,16 +241,15 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(
 // background or with its session. It also returns at once while a Downgrade is under
 // way. It takes no context on purpose: a canceled release would leave the lock held.
 //
-// nil means that this lease is over. ErrLost or ErrClosed is returned if it had ended
-// before, also if only the servers knew and one of them answers Release (with KeepFor not
-// always). If no answer comes, because the connection is lost before, nil does not say that
-// the lock was held until now. Any other error says
-// that the servers refuse to delete the znode, because the line's ACL was changed. The
-// client then tries again until the session ends. A second Release, even a concurrent
-// one, does nothing and returns the same.
+// nil means that this lease is over. If the connection was lost before a server answered,
+// nil does not mean that the lock was held until now. ErrLost or ErrClosed is returned if the
+// lease had ended before, even if only the servers knew and one of them answers Release (with
+// KeepFor not always). Any other error means that the servers refuse to delete the znode,
+// because the line's ACL was changed. The client then tries again until the session ends. A
+// second Release, even a concurrent one, does nothing and returns the same.
 //
 // It costs one request. With KeepFor it costs none if the lock is kept or given to the
-// next caller, save for the first time: then Release waits for a reply, too.
+// next caller, except for the first time: then Release waits for a reply, too.
 func (l *Lease) Release() error {
 	if l.isZero() {
 		return l.fail("release", errZeroValue)

@@ -34,8 +34,8 @@ type line struct {
 	// writes: each join must change the version of the line's data, see Semaphore. So the
 	// znode must not be a guest's.
 	writes bool
-	// items is how many items a producer in this line puts, which its place says to those
-	// behind it, see overtaking. 0: it is another line.
+	// items is how many items a producer in this line puts. The name of its place says so to
+	// those behind it, see overtaking. 0: it is another line.
 	items int
 }
 
@@ -74,7 +74,7 @@ const (
 )
 
 // record is the marker with the name of the place whose join writes it, up to the
-// number. So whoever joins next knows its predecessor's name, see place.guess.
+// number. So the next to join knows its predecessor's name, see place.guess.
 func (l *line) record(seal, name string) []byte {
 	b := append([]byte(markerLayout), l.recipe...)
 	if seal != "" {
@@ -119,8 +119,8 @@ func (l *line) recorded(data []byte) (name string, ok bool) {
 }
 
 // accepts reports whether a line that was marked by that recipe can be used by this one. A
-// Mutex and an RWLock may use a path one after the other. If places of both stand in the
-// line, foreign tells.
+// Mutex and an RWLock may use a path one after the other. See foreign for places of both in
+// one line.
 func (l *line) accepts(recipe string) bool {
 	return recipe == l.recipe || recipe == recipeMutex && l.recipe == recipeRWLock || recipe == recipeRWLock && l.recipe == recipeMutex
 }
@@ -135,19 +135,19 @@ func (l *line) checkData(data []byte) error {
 	switch {
 	case ours:
 		if !l.accepts(m.recipe) {
-			return zkconn.Errorf(ErrPathInUse, "this path is not of the recipe %q, but of another one: %.40q", l.recipe, data)
+			return zkconn.Errorf(ErrPathInUse, "path is used by another recipe: %.40q", data)
 		}
 	case !isKnownLayout(data):
-		return zkconn.Errorf(ErrPathInUse, "line of a layout that this version does not know: %.40q", data)
+		return zkconn.Errorf(ErrPathInUse, "path is used by a version with another layout: %.40q", data)
 	case isSize(data):
-		return zkconn.Errorf(ErrPathInUse, "the znode holds data of its own, the size of a semaphore or barrier: %.40q", data)
+		return zkconn.Errorf(ErrPathInUse, "path holds the size of a semaphore or barrier: %.40q", data)
 	}
 	return nil
 }
 
 // checkChildren returns ErrPathInUse if the line is the path of a queue, whose znode has no
-// data. Below a queue's path stands its log, which stays, so whoever joins there is not
-// alone, and lists the children. It costs a read if there is a child of that name.
+// data. Below a queue's path stands its log, which stays, so a place that joins there is not
+// alone, and the children are listed. It costs a read if there is a child of that name.
 func (l *line) checkChildren(ctx context.Context, s *session, children []string) error {
 	if !slices.Contains(children, queuelog.RootName[1:]) {
 		return nil
@@ -157,7 +157,7 @@ func (l *line) checkChildren(ctx context.Context, s *session, children []string)
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 		return nil
 	case err == nil && bytes.HasPrefix(data, []byte(queueMarker)):
-		return zkconn.Errorf(ErrPathInUse, "this path is not of the recipe %q, but of a queue", l.recipe)
+		return zkconn.Errorf(ErrPathInUse, "path is used by a queue")
 	}
 	return err
 }
@@ -172,7 +172,7 @@ func (l *line) checkNoQueue(ctx context.Context, s *session) error {
 // another recipe uses it.
 func checkQueuePath(data []byte) error {
 	if bytes.HasPrefix(data, []byte(markerLibrary)) || isSize(data) {
-		return zkconn.Errorf(ErrPathInUse, "this path is not of a queue, but of another recipe: %.40q", data)
+		return zkconn.Errorf(ErrPathInUse, "path is used by another recipe: %.40q", data)
 	}
 	return nil
 }
@@ -196,9 +196,8 @@ type lineState struct {
 	count  int  // of its children, when the client last looked; 0: not known
 	others int  // children that are no places, when it last listed them
 	tail   kind // of the place that had joined last, then; empty: not known
-	// brief: there was no place that the last guess named, so places stand too briefly for
-	// a guess, or they are another library's. A listing that shows the predecessor, of this
-	// library, ends that.
+	// brief: guessing failed recently, because the predecessor had left or is another
+	// library's. A listing that shows a predecessor of this library ends that.
 	brief bool
 	used  time.Time // by a join, or to prepare one
 }
@@ -285,8 +284,8 @@ func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
 	return lineState{}, zkconn.ErrContended
 }
 
-// noteMarked remembers what a join has told that wrote the line's data over that state. The
-// Stat is the line's. It returns what is known now of the line's list.
+// noteMarked updates what is known of a line after a join that wrote its data over that state.
+// The Stat is the line's, from the reply. It returns what is known now of the line's ACL.
 func (l *line) noteMarked(s *session, state lineState, stat *zk.Stat) lineACL {
 	bears := state.lineACL
 	switch {
@@ -303,7 +302,7 @@ func (l *line) noteMarked(s *session, state lineState, stat *zk.Stat) lineACL {
 	return bears
 }
 
-// noteWritten notes that this client has written the data of a line of that list, whose Stat
+// noteWritten notes that this client has written the data of a line with that ACL, whose Stat
 // the reply returned.
 func (l *line) noteWritten(bears lineACL, stat *zk.Stat) {
 	if bears.seal != "" {

@@ -12,16 +12,16 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A line that this library creates bears the list that its places bear, so the servers
+// A line that this library creates has the same list, its ACL, as its places, so the servers
 // keep the number of that list for as long as the line stands, see zkconn.Session.ACL. In
-// a line of somebody else's, the places bear the line's own list. Then others may write to
+// somebody else's line, the places have the line's list. Then others may write to
 // them, so nobody sends or believes a farewell there: the names of such places say that
 // they do not signal.
 
-// lineACL is what a client knows of the list that a line bears.
+// lineACL is what a client knows of a line's list.
 type lineACL struct {
-	acl   []zk.ACL // for its places; nil: the line bears the session's own list, and so do they
-	seal  string   // which says so, see sealOf; empty: the line bears another list
+	acl   []zk.ACL // for its places; nil: the line has the session's own list, and so do they
+	seal  string   // which says so, see sealOf; empty: the line has another list
 	czxid int64    // of the line; 0: not known
 
 	aversion int32 // how often the list was changed
@@ -49,7 +49,7 @@ func (b lineACL) written(s *session) []zk.ACL {
 // sealPrefix begins a seal.
 const sealPrefix = "acl="
 
-// sealOf returns what the data of a line say if the znode with that czxid bears that list.
+// sealOf returns what the data of a line say if the znode with that czxid has that list.
 // Without the czxid, a client that does not know yet that others have deleted the line and
 // made it anew would vouch for their list. It is 0 for the client that creates the line.
 func sealOf(acl []zk.ACL, czxid int64) string {
@@ -59,7 +59,7 @@ func sealOf(acl []zk.ACL, czxid int64) string {
 }
 
 // sealed returns what is known of a line with that seal in its data and that Stat. false:
-// the line bears another list, or somebody has changed it.
+// the line has another list, or somebody has changed it.
 func sealed(s *session, seal string, stat *zk.Stat) (lineACL, bool) {
 	own := sealOf(s.ACL(), stat.Czxid)
 	if stat.Aversion != 0 || seal != own && seal != sealOf(s.ACL(), 0) {
@@ -75,8 +75,8 @@ func readACL(ctx context.Context, s *session, path string, stat *zk.Stat) (lineA
 	switch {
 	case errors.Is(err, zk.ErrNoAuth), err == nil && hidesDigests(acl):
 		// What the servers do not show cannot be used. They give this list no number of its
-		// own, because /zookeeper/config bears it. The names of places cannot be guessed,
-		// so nobody reads a place who may not list the line.
+		// own, because /zookeeper/config has it. The names of places cannot be guessed, so
+		// only clients that may list the line read a place.
 		acl, err = zk.WorldACL(zk.PermRead), nil
 	case err != nil:
 		return lineACL{}, err
@@ -97,7 +97,7 @@ func hidesDigests(acl []zk.ACL) bool {
 }
 
 // openUp is for a line that the session was refused to write, see zkconn.Session.OpenUp. It
-// costs nothing where the line bears another list than that in which only the library may.
+// costs nothing unless the line has the list by which only the library may write.
 func (l *line) openUp(ctx context.Context, s *session, known lineACL) (bool, error) {
 	if !s.MayOpenUp(known.acl) {
 		return false, nil

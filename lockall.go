@@ -15,7 +15,7 @@ import (
 // if a holder of one lock calls Lock or LockAll for another one.
 //
 // The mutexes must be of one Client: there is no order of paths that all processes share
-// across ensembles. A path that is given twice is an error, and so is no mutex at all.
+// across ensembles. It is an error to give a path twice, or no mutex at all.
 //
 // LockAll blocks and fails like Mutex.Lock, and if it fails it gives back what it has. If
 // the session ends meanwhile, it begins anew with the first lock. If ctx is a context of
@@ -43,7 +43,7 @@ func LockAll(ctx context.Context, locks ...*Mutex) (*Leases, error) {
 
 // DoAll runs f with all locks, and releases them, even if f panics; see LockAll and
 // Mutex.Do. f's context ends when one of the locks is lost. DoAll returns f's error, joined
-// with ErrLost if a lock was lost before the end. See Mutex.Do for what ErrLost and nil tell.
+// with ErrLost if a lock was lost before the end. See Mutex.Do for what ErrLost and nil mean.
 func DoAll(ctx context.Context, locks []*Mutex, f func(context.Context, *Leases) error) (err error) {
 	if f == nil {
 		return fail(opLockAll, "", errors.New("nil function"))
@@ -110,8 +110,8 @@ func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool,
 	return held, false, nil
 }
 
-// whyLost tells the loss of a session, after which the locks can be locked anew, from an
-// eviction and the end of the Client.
+// whyLost distinguishes the loss of a session, after which the locks can be locked anew, from
+// an eviction and the end of the Client.
 func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error) {
 	for _, l := range held {
 		why := l.Err()
@@ -165,7 +165,7 @@ func (ls *Leases) Context(parent context.Context) context.Context {
 	return parent
 }
 
-// Err returns nil while all the locks are held, and else why one of them is not; see
+// Err returns nil while all the locks are held, and then why one of them is not; see
 // Lease.Err.
 func (ls *Leases) Err() error {
 	if ls == nil || len(ls.held) == 0 {

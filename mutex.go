@@ -23,9 +23,8 @@ import (
 //
 // The client creates the path as a container znode, and deletes it with its data once it has
 // not used it for half a minute. If the client is gone, the servers do. So do not keep data
-// there. If the path is a znode
-// with data of its own, the lock works, leaves the data alone, and costs two more
-// reads.
+// there. If the path is a znode that has data already, the lock works, leaves the data alone,
+// and costs two more reads.
 type Mutex struct {
 	line *line
 	keep *keeping // nil: the lock is not kept
@@ -46,7 +45,7 @@ func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	return m
 }
 
-// MutexOption is an option of NewMutex, which KeepFor returns. The zero value is none.
+// MutexOption is an option of NewMutex, which KeepFor returns. The zero value does nothing.
 type MutexOption struct {
 	keeps   bool
 	keepFor time.Duration
@@ -55,10 +54,10 @@ type MutexOption struct {
 // KeepFor lets the process keep the lock for up to d after a release, if nobody else is
 // in the line. Use it for a lock that is mostly taken again by the process that held it
 // last. If that happens within d, Lock and TryLock return at once and send nothing.
-// As soon as another session joins the line, a kept lock that nobody holds is left. d
-// bounds how long it is kept without a holder in any case. So even a lost event holds up
-// another session for no longer than 2d and the holds. d must be positive, and KeepFor must be
-// given once: otherwise the first use of the Mutex returns an error.
+// As soon as another session joins the line, the process leaves a kept lock that nobody
+// holds. It never keeps the lock without a holder for longer than d. So even if an event is
+// lost, another session waits no longer than 2d and the holds. d must be positive, and KeepFor
+// must be given once: otherwise the first use of the Mutex returns an error.
 //
 // The callers of one Client on one path share a place in the line, and wait for it in
 // the process, first come, first served. If another session joins while one of them
@@ -75,10 +74,10 @@ type MutexOption struct {
 // What to know:
 //   - Lease.Check proves that the process holds the lock, even after the lease was
 //     released. Lease.Commit proves that the lease does.
-//   - A lock that is taken again was granted without asking the servers. So it is as
-//     sure as Lease.Err, not more: if somebody deleted the place, or the server is cut
-//     off, Commit and the Token tell.
-//   - Release may return nil although the lock was lost before, because it asks nobody.
+//   - A lock that is taken again was granted without asking the servers. So it is best
+//     effort, like Lease.Err: if somebody deleted the place, or the server is cut off, only
+//     Commit and the Token protect your data.
+//   - Release may return nil although the lock was lost before, because it sends nothing.
 //   - A TryLock in another session returns ErrLocked while the lock is kept, and does not
 //     make the process leave it. Lock does.
 //   - Contenders shows a kept lock as held.
@@ -88,7 +87,7 @@ type MutexOption struct {
 //
 // Cost: the first release that may keep the lock sends two small reads, one after the other,
 // instead of the deletion. A lock that is in use for longer than d is confirmed by one read
-// every d. Beside others in the line, each hold costs one small read more than without
+// every d. While others are in the line, each hold costs one small read more than without
 // KeepFor.
 func KeepFor(d time.Duration) MutexOption { return MutexOption{keeps: true, keepFor: d} }
 
@@ -115,30 +114,29 @@ func (m *keeping) check() error {
 // Path returns the path as the caller gave it, without Options.Prefix.
 func (m *Mutex) Path() string { return m.self().path() }
 
-// Lock waits for its turn and returns the lease. It waits through disconnections. If
-// the session ends, it waits on at the end of the line. With a Reentrant context of
+// Lock waits for its turn and returns the lease. It waits through disconnections. If the
+// session ends, it waits in the next one, at the end of the line. With a Reentrant context of
 // the holder it re-enters at once and at no cost (Lease.Reentrant).
 //
 // If ctx ends, Lock returns an error in which errors.Is finds the error of ctx and its
 // cause. ErrClosed is returned if the Client is closed. ErrEvicted is returned if
 // somebody else deletes the call's znode. ErrDeadlock is returned if ctx is any other
-// context of the holder. After an error nothing is held, and the znode is gone or will
+// context of the holder. After an error nothing is held, and the znode is deleted or will
 // be.
 //
 // Cost: one request and one commit if the lock is free. If it is not, three more
 // requests, in one round trip if the line is long and in two if it is short, none while
-// waiting, and none between the holder's release and the grant. Two more where another
-// library's client, or one that gave up, was right ahead in a long line.
-// With KeepFor, none if the process keeps the lock.
+// waiting, and none between the holder's release and the grant. Two more if the place right
+// ahead in a long line was another library's, or its client gave up. With KeepFor, none if
+// the process keeps the lock.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	return m.self().acquire(ctx, "lock", kindLock)
 }
 
 // TryLock is like Lock but does not wait: it returns ErrLocked if somebody else is in
 // the line, which costs one or two small reads, seldom a listing of a long line, and leaves
-// nothing behind. A holder that is just
-// leaving may count. TryLock blocks only for the servers' replies. While disconnected, that is
-// until there is a connection again or ctx ends.
+// nothing behind. A holder that is just leaving may count. TryLock blocks only for the
+// servers' replies. While disconnected, that is until there is a connection again or ctx ends.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.self().tryAcquire(ctx, "try lock", kindLock)
 }

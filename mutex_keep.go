@@ -212,7 +212,7 @@ func (k *keptLock) take() {
 	})
 }
 
-// queued tells the calls that wait that their place does.
+// queued reports to the waiting calls that their place waits.
 func (k *keptLock) queued(p *place, ahead int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -256,8 +256,8 @@ func (k *keptLock) serve() {
 	call.end(k.current, nil)
 }
 
-// ended follows the end of a grant, before its place's events go nowhere. After a
-// release it makes the place's next grant, which nobody has yet; passOn comes after.
+// ended is called when a grant has ended, while its place's events are still delivered.
+// After a release it makes the place's next grant, which nobody has yet. passOn comes after.
 func (k *keptLock) ended(g *grant, cause error) {
 	k.mu.Lock()
 	defer k.unlock()
@@ -276,7 +276,7 @@ func (k *keptLock) ended(g *grant, cause error) {
 	}
 }
 
-// forget is for a place that goes. k.mu must be held.
+// forget is called for a place that is being deleted. k.mu must be held.
 func (k *keptLock) forget() {
 	if k.watch != nil {
 		close(k.gone)
@@ -379,7 +379,7 @@ func (k *keptLock) whileConnected(p *place) (_ context.Context, cancel context.C
 }
 
 // confirm notes that the place was alone after the last release. w is the watch that
-// tells when it no longer is, nil if there was one.
+// fires when it no longer is, nil if there was one.
 func (k *keptLock) confirm(w *zkconn.Watch) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -398,9 +398,8 @@ func (k *keptLock) confirm(w *zkconn.Watch) {
 	})
 }
 
-// goesOn gives next to a call, or keeps it. false: the place has to be left. That is so
-// unless it stands, and is alone or was when the first of the calls came, and once nothing
-// is granted any more.
+// goesOn gives next to a call, or keeps it. It reports whether the place may be kept: only if
+// it stands, is alone or was when the first of the calls came, and if grants are still made.
 func (k *keptLock) goesOn(next *grant, stands bool) bool {
 	k.mu.Lock()
 	defer k.unlock()
@@ -451,7 +450,7 @@ func (k *keptLock) drop() {
 	k.forget()
 }
 
-// left follows the deletion of a place.
+// left is called after the deletion of a place.
 func (k *keptLock) left() {
 	k.mu.Lock()
 	defer k.unlock()

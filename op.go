@@ -20,14 +20,14 @@ type Op struct {
 
 // OpCreate creates a znode, with the arguments of zk.Conn.Create. flags are 0,
 // zk.FlagEphemeral and zk.FlagSequence: a transaction cannot create containers or znodes
-// with a TTL. A path of zk.FlagSequence may end with "/". The znode's name is the number
-// alone then. A nil acl means Options.ACL. Entries of the scheme "auth" are replaced by
+// with a TTL. With zk.FlagSequence the path may end with "/": then the znode's name is the
+// number alone. A nil acl means Options.ACL. Entries of the scheme "auth" are replaced by
 // the ids of Options.Auth. It fails with zk.ErrNodeExists if there is such a znode, and
 // with zk.ErrNoNode if there is no parent.
 //
-// An ephemeral znode counts for ErrSessionFull. If somebody else deletes it, the Client does not
-// notice: it counts until the session ends, or until an OpSet, OpCheck or OpDelete of this
-// session fails with zk.ErrNoNode because of it.
+// An ephemeral znode counts towards ErrSessionFull. If somebody else deletes it, the Client
+// does not notice: it counts until the session ends, or until an OpSet, OpCheck or OpDelete of
+// it in this session fails with zk.ErrNoNode.
 func OpCreate(path string, data []byte, flags int32, acl []zk.ACL) Op {
 	return Op{&zk.CreateRequest{Path: path, Data: data, Flags: flags, Acl: acl}}
 }

@@ -40,18 +40,18 @@ type Options struct {
 	Identity string
 	// ACL says who may use what the client creates. Default: the world or, if Auth is set,
 	// Auth's digest ids. Entries of the scheme "auth" (zk.AuthACL) are replaced by the ids
-	// of Auth. The znodes of recipes give those whom ACL names these rights, except to
-	// write: only this library may. It does so by an identity that is derived from Auth
-	// or, without Auth, is a constant. If ACL lets others create whose ids are not those
-	// of Auth, all whom it names may write, and a waiter costs one request more. An
-	// OpCreate without an ACL of its own gets ACL as it is.
+	// of Auth. On the znodes of recipes, the ids that ACL names get these rights without
+	// the right to write, which only this library has. Its identity is derived from Auth
+	// or, without Auth, is a constant. If ACL lets ids create that are not those of Auth,
+	// all that it names may write, and a waiter costs one request more. An OpCreate with
+	// a nil acl gets ACL as it is.
 	ACL []zk.ACL
 	// Auth is presented on every connection, before anything else.
 	Auth []Auth
 	// DigestAlgorithm is the algorithm by which the servers turn digest credentials
 	// into the ids that ACLs name: their setting
 	// zookeeper.DigestAuthenticationProvider.digestAlg. Default crypto.SHA1, as
-	// theirs. The other algorithms of SHA-2 and SHA-3 work too. If it is wrong, calls
+	// theirs. The algorithms of SHA-2 and SHA-3 work, too. If it is wrong, calls
 	// that would create znodes for Auth's digest ids return an error that names this
 	// option. Without Auth everything works, but waiters are not notified directly.
 	DigestAlgorithm crypto.Hash
@@ -62,17 +62,18 @@ type Options struct {
 	// those given to Dial unless ServerName is set.
 	TLS *tls.Config
 	// Dialer makes the connections, for example through a proxy. addr is host:port,
-	// with the host name not yet resolved. It should heed ctx: a call that does not is
-	// waited for by the next attempt. Default net.Dialer. If the connection
-	// wraps a socket, give it a method NetConn() net.Conn that returns the socket,
-	// as *tls.Conn has: without a socket, each request costs one more goroutine.
+	// with the host name not yet resolved. It should return when ctx ends: the next
+	// attempt waits until it has. Default net.Dialer. If the connection wraps a socket,
+	// give it a method NetConn() net.Conn that returns the socket, as *tls.Conn has:
+	// without a socket, each request costs one more goroutine.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger gets a record for each change of the session, for servers that cannot be
 	// reached, and for items and places that need somebody's attention: docs/operations.md
-	// lists all records. Its handler is called in the same way as the functions of Trace. nil: silent.
+	// lists all records. Its handler is called in the same way as the functions of Trace.
+	// nil: silent.
 	Logger *slog.Logger
-	// Trace is called when acquisitions begin and end, and when something happens to what
-	// they got and to sessions. nil: nothing is called.
+	// Trace has functions that are called when acquisitions begin and end, when what they
+	// got ends, and when a session changes. nil: nothing is called.
 	Trace *Trace
 }
 

@@ -32,16 +32,16 @@ type Queue struct {
 	c           *Client
 	path        string
 	opts        QueueOptions
-	isDead      bool // of dead letters: there is none before the first letter
+	isDead      bool // of dead letters; it exists from the first letter on
 	consumers   *line
 	producers   *line // if there is a bound
 	claims      *line // of the claims, which do not wait in any line
 	segmentSize int64 // after how many creates a segment is sealed
 }
 
-// QueueOptions are the settings of a Queue. nil and the zero value work. All users of a queue
-// should give MaxLen, MaxAttempts, DeadLetter and MaxItemBytes alike. Workers, DrainTimeout and
-// Backoff are each process's own.
+// QueueOptions are the settings of a Queue. nil and the zero value work. All processes that use
+// a queue should have the same MaxLen, MaxAttempts, DeadLetter and MaxItemBytes. Workers,
+// DrainTimeout and Backoff may differ.
 type QueueOptions struct {
 	// MaxLen is how many items there may be, taken ones included. 0 means any number.
 	// It binds only the producers that set it. While puts with and without a bound are
@@ -157,9 +157,10 @@ func (q *Queue) Path() string {
 //
 // Put blocks until a server answers, until ctx ends or until the Client is closed. With
 // MaxLen it also blocks until there is room: producers wait in a line, first come,
-// first served, and one is woken at a time. If the session ends, a producer waits on at
-// the end of the line. So does a producer that is the first and leaves the room that it needs
-// unused for 50 ms, as if its process was dead. From then on, its session gets more time.
+// first served, and one is woken at a time. If the session ends, a producer waits in the next
+// one, at the end of the line. A producer that is the first and leaves the room that it needs
+// unused for 50 ms, as if its process were dead, goes to the end of the line, too. From then
+// on, its session gets more time.
 //
 // nil means that the item is in the queue, once. An item that is too large is refused
 // before anything is sent.
@@ -190,9 +191,8 @@ func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 
 // PutAll is like Put but puts several items, next to each other and in this order: all
 // of them, or none. They must fit into one request, which is about ten thousand items
-// without data. If they do not, or if there are more than MaxLen, they are refused before
-// anything is sent: errors.Is(err, ErrTooLarge) for the request. PutAll costs as much as
-// Put. With no items it does nothing.
+// without data. If they do not (ErrTooLarge), or if there are more than MaxLen, they are
+// refused before anything is sent. PutAll costs as much as Put. With no items it does nothing.
 func (q *Queue) PutAll(ctx context.Context, items ...[]byte) ([]ItemID, error) {
 	ids, err := q.put(ctx, items)
 	return ids, q.fail(putInto, err)
@@ -252,10 +252,10 @@ func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 // TryTake claims the first free item, or returns ErrEmpty if none is free. It does not
 // wait for a turn, so it may get an item for which others wait. If others are quicker, it
 // chooses among the first items, and returns ErrEmpty if they are quicker eight times. What
-// it knows of the queue may be a moment old. TryTake blocks until the servers answer (while disconnected, until
-// there is a connection again or ctx ends), and returns the
-// errors that Take returns. If it returns ctx's error, nothing is claimed, or what was
-// claimed is given back, and counts as an attempt.
+// it knows of the queue may be a moment old. TryTake blocks until the servers answer (while
+// disconnected, until there is a connection again or ctx ends), and returns the errors that
+// Take returns. If it returns ctx's error, nothing is claimed, or what was claimed is given
+// back, and counts as an attempt.
 //
 // It costs one request if nothing is free, and none if nothing has changed since the last
 // try. With an item it costs three requests and one commit.
@@ -422,7 +422,7 @@ func (b *browsed) entry(ctx context.Context, item queuelog.Entry) (Entry, error)
 	switch {
 	case err == nil:
 		e.Taken, e.Consumer, e.Session, e.TakenSince = true, string(identity), stat.EphemeralOwner, time.UnixMilli(stat.Ctime)
-	case errors.Is(err, zk.ErrNoAuth): // it is somebody's who shows it to nobody
+	case errors.Is(err, zk.ErrNoAuth): // its ACL does not let this client read it
 		e.Taken = true
 	case !errors.Is(err, zk.ErrNoNode): // given back in the meantime
 		return Entry{}, err

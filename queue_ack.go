@@ -19,12 +19,12 @@ import (
 // items into another queue, or the move to the dead letters.
 //
 // When it is sent again after a lost reply, it fails at the claim both if it was carried
-// out and if somebody has deleted the claim. For a mere ack the two are as good as one,
-// save for one more delivery, and so they are for a move to the dead letters. With the
-// caller's operations or items a receipt tells them apart.
+// out and if somebody has deleted the claim. A plain ack, or a move to the dead letters,
+// need not tell them apart: at worst the item is delivered again. With the caller's
+// operations or items a receipt does.
 //
 // An item with znodes of others below it cannot be deleted. Then a mark is created beside
-// it, in its deletion's place, and nobody sees the item any more.
+// it instead, and nobody sees the item any more.
 type ackTransaction struct {
 	it        *Item
 	ops       []any    // the caller's

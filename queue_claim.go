@@ -208,7 +208,7 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// parts makes the operations. signal: the successor is told that it is next.
+// parts makes the operations. signal: they notify the successor that it is next.
 func (a *claimTransaction) parts(signal bool) (parts claimParts) {
 	for _, c := range a.claims {
 		flag, exclusion := c.createOps()

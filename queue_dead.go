@@ -17,9 +17,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Failure says why an item is a dead letter. It is the zero value for an item that is
-// none, for one that was moved by a version of this library that kept no Failure, and for
-// one that is so large that a request has no room for it.
+// Failure says why an item is a dead letter. It is the zero value for other items, for one
+// that was moved by a version of this library that kept no Failure, and for one too large
+// for a request with a Failure.
 type Failure struct {
 	// Queue is the absolute path of the queue that the item comes from, which includes the
 	// Options.Prefix of its users. So it is the same for all clients.
@@ -61,8 +61,8 @@ func (q *Queue) DeadLetters() *Queue {
 // deadLetters returns the absolute path of the queue of dead letters.
 func (q *Queue) deadLetters() string { return q.c.abs(q.opts.DeadLetter) }
 
-// withNote returns an item that tells a failure: its data begin with a line of JSON, and
-// its name says so.
+// withNote returns an item with a failure: its data begin with a line of JSON, and its name
+// says so.
 func withNote(id ItemID, data []byte, f Failure) queuelog.Item {
 	if len(f.Text) > maxFailureText {
 		f.Text = strings.ToValidUTF8(f.Text[:maxFailureText], "")

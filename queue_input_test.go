@@ -75,7 +75,7 @@ func TestB39QueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
 	_, err = insider(t, r.raw).Set(r.path+"/s", []byte("zkrecipes/9 queue"), -1)
 	require.NoError(t, err)
 	_, err = r.q.Put(r.ctx, nil)
-	require.EqualError(t, err, "zkrecipes: put into "+r.path+`: queue of a layout that this version does not know: "zkrecipes/9 queue"`)
+	require.EqualError(t, err, "zkrecipes: put into "+r.path+`: path is used by a version with another layout: "zkrecipes/9 queue"`)
 	_, err = r.q.Take(r.ctx)
 	require.ErrorContains(t, err, "layout")
 }

@@ -22,7 +22,7 @@ type ItemID string
 // claimed, and so do its operations. And a store that refuses a Token lower than the
 // last one refuses a consumer that has lost the item and does not know it yet.
 //
-// An Item that no queue has returned, as one that a test of a handler makes, holds nothing:
+// An Item that no queue has returned, such as one that a test makes for a handler, holds nothing:
 // its methods return an error that says so, and its contexts have ended.
 type Item struct {
 	ID   ItemID

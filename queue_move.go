@@ -17,7 +17,7 @@ import (
 //
 // The other queue must belong to the same Client. QueueOptions.MaxLen must not be set:
 // AckPut does not wait for room. To put into a bounded queue all the same, give a Queue
-// without MaxLen. MaxItemBytes is heeded. AckPut blocks until a server answers or ctx
+// without MaxLen. MaxItemBytes applies. AckPut blocks until a server answers or ctx
 // ends.
 //
 // nil means that it was done, once: now, or before if a reply was lost.

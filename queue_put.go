@@ -131,13 +131,13 @@ func (p *place) exitAgain(ctx context.Context, leave exit, o zkconn.Outcome) (ex
 		return leave, p.whyGone(ctx)
 	case o.RefusedIn(leave.ops) && leave.signal != nil:
 		// The signal is refused; the place can go without. If the server does not know
-		// the session's identity, the receipt has told before.
+		// the session's identity, the receipt has shown that before.
 		return p.exitOps(false), nil
 	}
 	return leave, o.Err()
 }
 
-// checkFits refuses items for which a request has no room, before anything is sent:
+// checkFits refuses items too large for one request, before anything is sent:
 // in the put, and in the transaction that would move each item to the dead letters.
 func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	sum := 0

@@ -230,7 +230,7 @@ func (r *removal) taken(ctx context.Context, s *session) (again bool, _ error) {
 	case err != nil && !errors.Is(err, zk.ErrNoAuth):
 		return false, err
 	case err != nil || stat.EphemeralOwner == 0: // not a consumer's
-		r.stays = fmt.Errorf("%w, or held by a znode of somebody else's: %s", ErrItemTaken, exclusion)
+		r.stays = fmt.Errorf("%w, or somebody else has created %s", ErrItemTaken, exclusion)
 	default:
 		r.stays = ErrItemTaken
 	}

@@ -97,7 +97,7 @@ type overtaking struct {
 	clear   bool      // there are no more: the last one is the first in line
 	refused bool      // the servers do not let this session delete them
 	changed bool      // there may be room that those ahead are about to use
-	since   time.Time // since when they leave room unused; zero: there is none
+	since   time.Time // since when they leave room unused; zero: they do not
 }
 
 type rival struct {

@@ -137,7 +137,7 @@ func (s *serving) drainAfter(ctx context.Context) (end context.CancelFunc) {
 			}
 			select {
 			case <-time.After(s.opts.DrainTimeout):
-				cancel(fmt.Errorf("DrainTimeout: %v have passed since Serve was told to end: %w", s.opts.DrainTimeout, context.DeadlineExceeded))
+				cancel(fmt.Errorf("DrainTimeout: %v have passed since Serve was stopped: %w", s.opts.DrainTimeout, context.DeadlineExceeded))
 			case <-handling.Done():
 			}
 		}()

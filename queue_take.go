@@ -83,8 +83,8 @@ func (t *turns) takeAlone() (done bool, err error) {
 	return false, nil
 }
 
-// takeAnywhere claims items without a place in the line, whoever waits there, while items
-// are ample. done is false where they are not, or where others were quicker.
+// takeAnywhere claims items without a place in the line, even if others wait there, while
+// items are ample. done is false where they are not, or where others were quicker.
 func (t *turns) takeAnywhere(scan *scanner, want int) (done bool, err error) {
 	items, err := scan.freeNow(t.ctx, want)
 	if err == nil && scan.queue.turns.ample.Load() {
@@ -218,7 +218,7 @@ func (q *Queue) acquire(ctx context.Context, op string, take func(context.Contex
 // that there is no item to be had.
 const maxQuicker = 8
 
-// tryTake claims a free item, whoever waits. nil: there is none.
+// tryTake claims a free item, even if others wait. nil: there is none.
 func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
 	for stale := 0; stale < maxQuicker; {
 		s, err := q.c.live(ctx)

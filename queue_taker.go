@@ -56,7 +56,7 @@ type turns struct {
 }
 
 // linger is for how long a place in the line is kept when the Client's last taker has
-// left. A caller that takes again and again with short deadlines so gets on.
+// left. So a caller that takes again and again with short deadlines makes progress.
 const linger = 50 * time.Millisecond
 
 // errUnwanted: nobody waits for items any more.
@@ -181,7 +181,7 @@ func (t *turns) endIdle() {
 	}
 }
 
-// wanted returns how many items the takers want that wait.
+// wanted returns how many items the waiting takers want.
 func (t *turns) wanted() (n int) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
@@ -240,7 +240,7 @@ func (t *turns) hand(picked []share, done bool) {
 }
 
 // fail ends the calls of the takers that a failed turn was for. Takers that have come
-// since wait on.
+// since keep waiting.
 func (t *turns) fail(err error) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
@@ -257,7 +257,7 @@ func (t *turns) fail(err error) {
 	t.noteChange()
 }
 
-// tellQueued reports to the takers that wait that their place does.
+// tellQueued reports to the waiting takers that their place waits.
 func (t *turns) tellQueued(p *place, ahead int) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
@@ -272,7 +272,7 @@ func (t *turns) noteFailure() {
 	t.failedAt = time.Now()
 }
 
-// drop takes a taker out that waits, and ends its call. c.mu must be held.
+// drop removes a waiting taker, and ends its call. c.mu must be held.
 func (t *turns) drop(k *taker) {
 	if i := slices.Index(t.waiting, k); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
@@ -390,7 +390,7 @@ type turnState struct {
 
 // Where others take, too, and items are ample, consumers take no turns: each claims an item
 // of its choice among the first ones, and another one if somebody was quicker. A turn costs
-// two round trips of whoever has it, and everybody waits for the farthest. The choice is
+// two round trips of its consumer, and everybody waits for the farthest. The choice is
 // as wide as collisions make it, see noteCollision and noteClaim. A consumer that is alone
 // never collides, and claims in order.
 const (
@@ -425,7 +425,7 @@ func (t *turnState) noteCollision() {
 // widen makes the choice wider. t.mu must be held.
 func (t *turnState) widen() { t.spread = min(2*t.spread+minSpread, maxSpread) }
 
-// noteStale widens the choice, if others were quicker of late.
+// noteStale widens the choice, if others were quicker recently.
 func (t *turnState) noteStale() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -476,7 +476,7 @@ func (t *turnState) noteFound(more int) {
 }
 
 // choose returns how many of the first items a claim leaves to others, at most n. Where
-// items are scarce, it is none.
+// items are scarce, it is 0.
 func (t *turnState) choose(n int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 // only. A claim excludes the other consumers, whether it is made at a turn or not.
 //
 // A claim leaves the line by its own transaction, with a farewell. The successor sees
-// that and has the turn, whoever stands ahead of both. A turn is lost with the consumer
+// that and has the turn, even if others stand ahead of both. A turn is lost with the consumer
 // that has it. So the next ones in line look for items, too: the second claims what stays
 // free for a grace, and one with k others ahead of it, which looks once in k graces, what it
 // sees free twice. Turns are passed on from there. To know how many are ahead, a consumer
@@ -44,7 +44,7 @@ type turn struct {
 	watches  [3]*zkconn.Watch // on nearest
 	since    time.Time        // when the wait began
 	patience time.Duration    // after which it watches more than the nearest
-	armed    bool             // it does
+	armed    bool             // it watches more than the nearest
 	slept    bool
 
 	candidate string    // the first free item, for those behind the first

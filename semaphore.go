@@ -37,11 +37,10 @@ import (
 //
 // The znode at the path holds n as decimal text, and each Semaphore must be made with
 // that n. Resize changes it. Semaphores that were used before follow the change. One
-// whose n is another at its first use gets ErrSize.
+// whose n differs at its first use gets ErrSize.
 //
 // A caller that holds slots may acquire more. Beware: callers that do so wait for each
-// other for ever if all slots are taken. AcquireN takes several slots at once, and
-// callers of it never wait for each other's part.
+// other for ever if all slots are taken. Take several slots at once with AcquireN instead.
 //
 // The client creates containers at the path and below. It deletes those below once it has not
 // used them for half a minute. The servers delete idle ones, too, and the path, which holds n.
@@ -83,12 +82,13 @@ func (x *Semaphore) Path() string {
 func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.AcquireN(ctx, 1) }
 
 // AcquireN waits for its turn and until k slots are free, and takes them together. It
-// waits through disconnections. If the session ends, it waits on at the end of the line.
+// waits through disconnections. If the session ends, it waits in the next one, at the end
+// of the line.
 //
 //   - ctx's error is returned if ctx ended first. errors.Is finds it and its cause.
-//   - ErrSize is returned if there are fewer than k slots: at once, or at the caller's
-//     turn if it does not know yet, while others wait, that Resize has left fewer. It is
-//     also returned if the path holds another n than this Semaphore was made for.
+//   - ErrSize is returned if there are fewer than k slots: at once, or only at the caller's
+//     turn if others wait and the Semaphore has not noticed a Resize yet. It is also
+//     returned if the path holds another n than this Semaphore was made for.
 //   - ErrEvicted is returned if somebody else deleted the call's znode in the line.
 //   - ErrClosed is returned if the Client was closed.
 //
@@ -110,8 +110,8 @@ func (x *Semaphore) TryAcquire(ctx context.Context) (*SlotLease, error) { return
 
 // TryAcquireN is like AcquireN but does not wait: it returns ErrLocked if somebody waits, or
 // if fewer than k slots are free. That costs three reads if too few are free, five at most,
-// and leaves nothing behind. A holder that is just leaving may count, and a caller that is
-// just joining the line. ErrLocked is also returned if others were quicker to take the same
+// and leaves nothing behind. A holder that is just leaving may count, and so may a caller
+// that is just joining the line. ErrLocked is also returned if others were quicker to take the same
 // slots in each of 16 attempts, which is likely only if few are free.
 // TryAcquireN blocks only for the servers' replies: while disconnected, until there is a
 // connection again or ctx ends.
@@ -122,7 +122,7 @@ func (x *Semaphore) TryAcquireN(ctx context.Context, k int) (*SlotLease, error) 
 // Do runs f with one slot and then releases it, even if f panics. f's context is the
 // lease's: it ends when the slot is lost. Do returns f's error, joined with ErrLost if
 // the slot was lost before the end, even if f returned nil. See Mutex.Do for what ErrLost and
-// nil tell.
+// nil mean.
 func (x *Semaphore) Do(ctx context.Context, f func(context.Context, *SlotLease) error) error {
 	if f == nil {
 		return fail("acquire", x.Path(), errors.New("nil function"))

@@ -15,9 +15,9 @@ import (
 // them. It may keep them if
 //
 //   - nobody stood in line when the transaction was carried out. The transaction writes the
-//     line, so its reply tells. Thus nobody is overtaken.
+//     line, so its reply says so. So nobody is overtaken.
 //   - no znode that was created earlier stands for one of the slots. The caller lists the
-//     slots after its transaction, so it sees all such znodes that still stand. Thus of
+//     slots after its transaction, so it sees all such znodes that still stand. So of
 //     several callers that take a slot at most the first one keeps it.
 //
 // Otherwise it gives them back. Nobody holds a slot that was taken so until both are known.

@@ -207,7 +207,7 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session, k int) (*view, err
 		empty: line.stat.NumChildren == 0, seal: m.seal, taken: slotsAmong(names),
 	}
 	if !v.empty {
-		if _, enough := v.lowest(k); !enough { // whoever waits: a line may be long to list
+		if _, enough := v.lowest(k); !enough { // even if nobody waits: a line may be long to list
 			return nil, ErrLocked
 		}
 		if names, err = x.slotsIfFree(ctx, s); err != nil {

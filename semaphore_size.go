@@ -23,7 +23,7 @@ import (
 //
 // Resize blocks until a server answers. ErrUncertain is returned if ctx ends before the
 // reply comes, or, with the servers' error or ErrContended, if a later attempt fails after
-// one whose reply was lost. Of several calls at the same time any may be the last. It costs three
+// one whose reply was lost. If calls are concurrent, any may be the last. Resize costs three
 // requests and one commit. If the path does not exist, it costs two requests and one commit
 // more.
 func (x *Semaphore) Resize(ctx context.Context, n int) error {
@@ -155,7 +155,7 @@ func (x *Semaphore) checkUnsized(ctx context.Context, s *session, path *zk.Stat)
 	}
 	for _, name := range children {
 		if slices.Contains(curatorsSemaphore, name) {
-			return zkconn.Errorf(ErrPathInUse, "%q stands below the path, so this is a semaphore of Curator's", name)
+			return zkconn.Errorf(ErrPathInUse, "path is used by a semaphore of Curator: it has the child %q", name)
 		}
 	}
 	return x.held.checkChildren(ctx, s, children)

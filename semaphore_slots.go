@@ -13,10 +13,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// SlotLease is a grant of slots of a Semaphore to one holder. It is like a Lease: what that says
-// of what is best effort and what is proof holds here, too. If one slot is lost, the lease
-// is, and the client gives the others back. The methods of a zero SlotLease return an error,
-// like those of a zero Lease.
+// SlotLease is a grant of slots of a Semaphore to one holder. See Lease for what is best effort
+// and what is proof. If one slot is lost, the lease is lost, and the client gives the others
+// back. The methods of a zero SlotLease return an error, like those of a zero Lease.
 type SlotLease struct {
 	lease *Lease
 	slots []int

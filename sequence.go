@@ -33,7 +33,7 @@ type place struct {
 	own       *zkconn.Watch // on path; nil: none yet
 	queued    bool          // tellQueued was called
 
-	// release, if set, deletes in place of remove: for places that are more than one
+	// release, if set, is called instead of remove: for places that are more than one
 	// znode.
 	release func(signal bool, begin beginFunc) error
 	// deletes, set with release, are the operations that delete all of it together with other
@@ -250,8 +250,8 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 	for tries := 0; tries < zkconn.MaxTries; {
 		state, err := l.ensure(ctx, s)
 		if err == nil && state.guest && l.writes {
-			l.forget() // somebody may mend it at any time
-			err = zkconn.Errorf(ErrPathInUse, "the znode %s must be this library's to write", l.abs())
+			l.forget() // somebody may fix it at any time
+			err = zkconn.Errorf(ErrPathInUse, "%s holds other data, or may not be written", l.abs())
 		}
 		if err != nil {
 			return nil, err
@@ -343,14 +343,14 @@ func (e *entry) ops() []any {
 }
 
 // readBefore reads the line's data ahead of an entry that is about to be sent as a part of
-// another transaction, if the line was long of late.
+// another transaction, if the line was long recently.
 func (l *line) readBefore(s *session, e *entry) {
 	if e != nil && l.tellsPredecessor(e.state, e.kind) {
 		e.before, _ = s.StartGet(e.mark.Path)
 	}
 }
 
-// begin sends an entry. If the line was long of late, its data are read as well.
+// begin sends an entry. If the line was long recently, its data are read as well.
 func (l *line) begin(ctx context.Context, s *session, e *entry) (t *zkconn.Transaction, err error) {
 	if !l.tellsPredecessor(e.state, e.kind) {
 		return s.Begin(ctx, e.ops()...)
@@ -391,7 +391,7 @@ func (l *line) entered(ctx context.Context, s *session, e *entry, o zkconn.Outco
 			if data, stat, err := e.before.Data(); err == nil {
 				p.guessed, p.ahead = p.guess(data, stat), max(1, p.lineCount-1-e.state.others)
 			}
-		default: // no ZooKeeper: it was sent before the transaction
+		default: // cannot happen: replies arrive in order
 		}
 	}
 	return p, nil
@@ -408,7 +408,7 @@ func (l *line) newPlace(ctx context.Context, s *session, e *entry, name string) 
 		return p, nil
 	}
 	err := p.giveUp(ctx)
-	if !ok { // of no ZooKeeper
+	if !ok { // no server creates such a name
 		err = fmt.Errorf("a place was created with the invalid name %q", name)
 	}
 	return nil, err

@@ -23,7 +23,7 @@ import (
 // deleted, or will be. For recipes that do not step aside it is ErrExhausted.
 type beyondLimit struct {
 	*place
-	guest bool // the line does not bear this library's marker
+	guest bool // the line's data are not this library's marker
 }
 
 func (x *beyondLimit) Error() string { return ErrExhausted.Error() + ": " + x.name }
@@ -94,7 +94,7 @@ func (l *line) takePlace(ctx context.Context, k kind) (*place, error) {
 func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context, []placeName) error) error {
 	l := x.line
 	if x.guest {
-		return cannotReset(ctx, errors.New("the znode holds data of its own"))
+		return cannotReset(ctx, errors.New("the znode holds other data"))
 	}
 	for {
 		children, ms, stat, err := l.look(ctx, x.s)

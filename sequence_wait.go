@@ -223,8 +223,8 @@ func (p *place) awaitOwn(ctx context.Context, own *zkconn.Watch) error {
 	return nil
 }
 
-// whyGone tells an eviction from the end of the session, which deletes the place as well
-// and may be learned of later. It sends a write, because the servers carry out none
+// whyGone distinguishes an eviction from the end of the session, which deletes the place as
+// well, and of which the client may learn later. It sends a write, because the servers carry out none
 // for a session that has ended.
 func (p *place) whyGone(ctx context.Context) error {
 	for {
@@ -283,7 +283,7 @@ func (p *place) awaitAnyOr(ctx context.Context, watches []*zkconn.Watch, other <
 	return p.awaitEither(ctx, fired, other)
 }
 
-// awaitFired is like awaitAny for a channel that tells that a watch has fired.
+// awaitFired is like awaitAny for a channel that receives when a watch has fired.
 func (p *place) awaitFired(ctx context.Context, fired <-chan struct{}) error {
 	if err := p.watchOwn(ctx); err != nil {
 		return err

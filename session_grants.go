@@ -20,7 +20,7 @@ var errMoved = errors.New("connection has changed")
 
 // addGrant makes g one of the session's grants.
 //
-// The conditions can change right after they were checked. Whoever changes them takes
+// The conditions can change right after they were checked. Code that changes them takes
 // s.mu afterwards and finds the grant: a reconnect asks hasGrants after it has set its
 // number, and endGrants follows the end of the session and of the Client. A grant that
 // somebody gets counts as held before anybody can end it.

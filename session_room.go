@@ -12,7 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// A session has room for so many znodes, see ErrSessionFull. zkconn.Session keeps the
+// A session has room for a limited number of znodes, see ErrSessionFull. zkconn.Session keeps the
 // account. Here are the calls that look before they send anything, and those that tell it
 // what no reply did.
 
@@ -25,7 +25,7 @@ func (l *line) checkRoom(s *session, k kind) error {
 	return s.CheckRoom(zkconn.Weight(l.abs()+"/_c_"+noUUID+"-"+string(k), true))
 }
 
-// onNearlyFull logs that the session has passed 3/4 of what it may bear.
+// onNearlyFull logs that the session has passed 3/4 of its limit.
 func (s *session) onNearlyFull(load zkconn.Load) {
 	s.c.hooks.log(slog.LevelWarn, "session is getting full",
 		"session", s.name(), "znodes", load.Znodes, "bytes", load.Bytes, "max", load.Bound)

@@ -32,7 +32,7 @@ func (l *line) sizeIn(data []byte, stat *zk.Stat, unit string) (int, error) {
 	if n, err := strconv.Atoi(string(data)); err == nil && n > 0 {
 		return n, nil
 	}
-	return 0, zkconn.Errorf(ErrPathInUse, "the znode holds other data than a %s's number of %s: %.40q", l.recipe, unit, data)
+	return 0, zkconn.Errorf(ErrPathInUse, "path does not hold a %s's number of %s: %.40q", l.recipe, unit, data)
 }
 
 // writeSize writes the size over that version of the data, and carries out ops with it.

@@ -20,12 +20,12 @@ import (
 // AcquireStart is called by the goroutine that makes the call. The others are called one
 // after the other, in the order of events, from a goroutine of their own: a slow function
 // delays the others, never a lock. At most 10,000 calls wait, those of the Logger included.
-// What comes while so many wait is dropped and counted, see the fields Dropped.
+// Further ones are dropped and counted, see the fields Dropped.
 //
 // All functions may call the library, even Close, which does not wait for them. AcquireStart
 // must not call Shutdown, which waits for the call that it is part of, and must return: do
 // not end its goroutine (runtime.Goexit, which testing.T.FailNow calls). If a function
-// panics, the panic is logged, and what called it goes on.
+// panics, the panic is logged, and its caller goes on.
 type Trace struct {
 	// AcquireStart: an acquisition begins. Nothing has been sent for it yet. It is called
 	// at once, so the call goes on when it returns.
@@ -40,9 +40,9 @@ type Trace struct {
 	// acquisition that shares a place which another one of the same Client took before
 	// (KeepFor, Take) is not reported.
 	Queued func(context.Context, TraceQueued)
-	// AcquireEnd: the acquisition has succeeded or failed. It also failed if it was
-	// refused (ErrLocked, ErrEmpty, ErrDeadlock) or canceled. LockAll and Lead refuse a
-	// context of the holder before they begin an acquisition.
+	// AcquireEnd: the acquisition has succeeded or failed. One that was refused (ErrLocked,
+	// ErrEmpty, ErrDeadlock) or canceled has failed. LockAll and Lead refuse a context of
+	// the holder before they begin an acquisition.
 	AcquireEnd func(context.Context, TraceAcquireEnd)
 	// HoldEnd: what an acquisition got is no longer held.
 	HoldEnd func(TraceHoldEnd)
@@ -50,7 +50,7 @@ type Trace struct {
 	Session func(TraceSession)
 }
 
-// Recipe is the kind of what an acquisition waits for.
+// Recipe is the recipe of an acquisition.
 type Recipe string
 
 // The recipes, with the operations (Op) of which an acquisition is reported.
@@ -63,10 +63,10 @@ const (
 	RecipeRWLock Recipe = "rwlock"
 	// RecipeQueue: "take", "try take" and "serve", each for one item, which is held until it
 	// is acked, given back or lost. A worker of Serve acquires one item after the other. So
-	// while it is idle, an acquisition is under way, and when Serve is told to end, that one
-	// fails with the context's error, or with ErrClosed after a Shutdown or Close: do not
-	// count these as errors. If TakeN returns several items, its acquisition got the
-	// first. For each of the others an acquisition begins and ends as TakeN returns.
+	// while it is idle, an acquisition is under way. When Serve ends, that acquisition fails
+	// with the context's error, or with ErrClosed after a Shutdown or Close: do not count
+	// these as errors. If TakeN returns several items, its acquisition got the first. For
+	// each of the others an acquisition begins and ends as TakeN returns.
 	//
 	// Also "put", for Put and PutAll with MaxLen, which may wait for room. Nothing is held.
 	RecipeQueue Recipe = "queue"
@@ -118,8 +118,8 @@ type TraceAcquireEnd struct {
 	Err     error  // that the call returns; nil if it succeeded
 
 	// Dropped is how many calls of the Trace's functions were dropped since the last one,
-	// because the functions or the Logger were too slow. So counts that rest on them are
-	// wrong by as much. The Logger gets a record of it, too.
+	// because the functions or the Logger were too slow. Your counts are wrong by as much.
+	// The Logger gets a record of it, too.
 	Dropped int
 }
 
@@ -135,13 +135,14 @@ type TraceHoldEnd struct {
 	// Held is the time since the AcquireEnd. For an item of Serve it includes the back-off
 	// after the handler has failed.
 	Held time.Duration
-	// Err is nil if the holder released it, with the last of its re-entries. For an item it is
-	// nil if it was acked, given back or moved to the dead letters alike. So to time the work
-	// of Serve, and to count what failed, do so in the handler. The znode
-	// may still exist while the client is disconnected. If only the servers knew that it had
-	// been lost before, Err is nil, too, and Release returns what its comment says. Err is
-	// ErrLost, with the cause, if it was lost, and ErrClosed if the Client was closed while
-	// it was held. See Lease.Err for a cause that is settled later.
+	// Err is nil if the holder released it, with the last of its re-entries. An item's is
+	// nil whether it was acked, given back or moved to the dead letters. So time the work of
+	// Serve, and count what failed, in the handler. The znode may still exist while the
+	// client is disconnected. Err is nil, too, if only the servers knew that it had been lost
+	// before: see Lease.Release.
+	//
+	// Err is ErrLost, with the cause, if it was lost, and ErrClosed if the Client was closed
+	// while it was held. See Lease.Err for a cause that becomes known later.
 	Err     error
 	Dropped int // see TraceAcquireEnd
 }

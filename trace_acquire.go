@@ -17,7 +17,7 @@ type acquisition struct {
 	ahead atomic.Int64
 }
 
-// waiter is told that a place waits: an acquisition, or a keptLock for those that share
+// waiter is notified that a place waits: an acquisition, or a keptLock for those that share
 // the place.
 type waiter interface {
 	queued(p *place, ahead int)

@@ -20,7 +20,7 @@ type hooks struct {
 	queue   []hookCall
 	running bool
 
-	dropped int // events that were dropped since one was told last; only run uses it
+	dropped int // events that were dropped since the last one was delivered; only run uses it
 }
 
 // hookCall is a call of a Trace function or of the Logger, or the place of calls that

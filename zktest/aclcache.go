@@ -3,7 +3,7 @@ package zktest
 import "github.com/zkrecipes/zkrecipes/internal/jute"
 
 // aclCache knows the distinct ACLs of the znodes (ReferenceCountedACLCache). A server
-// stores a list once, under a number, and each znode that has the list bears the
+// stores a list once, under a number, and each znode that has the list stores the
 // number. The server forgets both with the last such znode.
 type aclCache struct {
 	known map[string]*knownACL // by encoded list

@@ -18,7 +18,7 @@ import (
 // tail is the last segment that was known to be open.
 type tail struct {
 	known   bool
-	guessed bool // it follows on a sealed one; nobody has seen it
+	guessed bool // it follows a sealed one; nobody has seen it
 	lagging bool // it was known and is gone; a server that lags may still show it
 	number  int64
 	creates int64 // how many children it is known to have had, at least
@@ -31,7 +31,7 @@ type tail struct {
 
 // Others may seal segments faster than the requests of a distant producer travel: it
 // would find each of them sealed. So from the third attempt on it sends several together,
-// for the segments that follow on one another. At most one of them is open when the
+// for segments that follow each other. At most one of them is open when the
 // requests arrive, and the receipt lets at most one put.
 const (
 	firstWindow    = 4
@@ -83,7 +83,7 @@ type Append struct {
 // Append returns the part that puts the items. It seals each segment that with them will
 // have had size children. Items that come behind those go on in the next one. The first
 // item goes into the segment that is open before, even if that is full by then: this
-// wakes those who sleep there.
+// wakes consumers that sleep there.
 func (l *Log) Append(ctx context.Context, items []Item, size int64) (*Append, error) {
 	t, err := l.findTail(ctx)
 	if err != nil {
@@ -183,7 +183,8 @@ func (a *Append) Done(o zkconn.Outcome) {
 	}
 }
 
-// Moved reports whether a transaction was refused because the open segment is another one. The next Append may do.
+// Moved reports whether a transaction was refused because the open segment is another one.
+// The next Append may succeed.
 func (a *Append) Moved(o zkconn.Outcome) bool {
 	l := a.l
 	l.mu.Lock()

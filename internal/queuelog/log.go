@@ -45,13 +45,13 @@ type Log struct {
 	closed bool
 }
 
-// segment is one that was listed, or that follows on a sealed one. A queue that was
+// segment is one that was listed, or that follows a sealed one. A queue that was
 // deleted and made anew, as a whole or from some segment on, has other segments with
 // the same numbers.
 type segment struct {
 	number  int64
 	listed  int64 // pzxid of the segments' parent when it was listed
-	guessed bool  // it follows on a sealed one; nobody has seen it
+	guessed bool  // it follows a sealed one; nobody has seen it
 	// czxid is the znode's, 0 if it was listed and has not been read. That of a guessed
 	// one is known from the segment before, which was sealed by the same transaction.
 	czxid int64
@@ -198,7 +198,7 @@ func (l *Log) List(ctx context.Context) ([]int64, error) {
 }
 
 // list lists the segments, ascending, and returns their parent's pzxid: the zxid at
-// which one was created or deleted last. It makes the queue where there is none.
+// which one was created or deleted last. It makes the queue if there is none.
 func (l *Log) list(ctx context.Context) (ns []int64, pzxid int64, err error) {
 	for range zkconn.MaxTries {
 		if err := l.check(ctx); err != nil {
@@ -222,7 +222,7 @@ func (l *Log) list(ctx context.Context) (ns []int64, pzxid int64, err error) {
 	return nil, 0, zkconn.ErrContended
 }
 
-// check makes the queue where there is none, and refuses a layout that is not
+// check makes the queue if there is none, and refuses a layout that is not
 // known here.
 func (l *Log) check(ctx context.Context) error {
 	l.mu.Lock()
@@ -240,7 +240,7 @@ func (l *Log) check(ctx context.Context) error {
 		case stat.EphemeralOwner != 0:
 			return zk.ErrNoChildrenForEphemerals
 		case !l.cfg.Known(data):
-			return zkconn.Errorf(zkconn.ErrPathInUse, "queue of a layout that this version does not know: %.40q", data)
+			return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a version with another layout: %.40q", data)
 		default:
 			born = stat.Czxid
 		}
@@ -290,7 +290,7 @@ func (l *Log) create(ctx context.Context) error {
 	return zkconn.ErrContended
 }
 
-// repair makes a segment where there is none, or where the last one is sealed:
+// repair makes a segment if there is none, or if the last one is sealed:
 // somebody must have deleted what was there, or set data on the last one. It writes the
 // parent's data as they are. Their version keeps two clients from doing so one after the
 // other.
@@ -311,7 +311,7 @@ func (l *Log) repair(ctx context.Context) error {
 		if n >= 0 {
 			ops = append(ops, &zk.CheckVersionRequest{Path: l.Segment(n), Version: sealed})
 			// Setting data fires no watch on children. A child that comes and goes wakes
-			// those who sleep on a segment that they know as the open one.
+			// consumers that sleep on a segment that they know as the open one.
 			alarm := l.Segment(n) + "/sealed-" + NewMark()
 			ops = append(ops, &zk.CreateRequest{Path: alarm, Acl: l.s.ACL()}, &zk.DeleteRequest{Path: alarm, Version: -1})
 		}

@@ -206,9 +206,9 @@ func (l *Log) Transact(ctx context.Context, what string, uncertain error, altern
 	return zkconn.Failure(zkconn.ErrContended)
 }
 
-// Refused tells what it means that a transaction failed at its receipt: done if an
+// Refused says what it means that a transaction failed at its receipt: done if an
 // earlier attempt was carried out, an error that is uncertain if that cannot be known.
-// Neither: nothing was done, and another receipt may do.
+// Neither: nothing was done, and another receipt may work.
 func (r *Receipt) Refused(x *zkconn.Retry, err, uncertain error) (done bool, _ error) {
 	switch {
 	case x.Repeated() && errors.Is(err, zk.ErrBadVersion):

@@ -13,7 +13,7 @@ import (
 // Probe makes a handshake on nc and reports whether the server knows the
 // session. If the server does not, the session is over.
 //
-// With sendZxid the handshake bears the last zxid that the session has seen, as
+// With sendZxid the handshake has the last zxid that the session has seen, as
 // the handshakes of its connections do. A server that has lost its data, or is
 // behind, then closes nc without an answer (see IsRejected). Without it any
 // server answers. Either way nc is of no use for requests, except that of

@@ -142,7 +142,7 @@ func (c *Conn) syncAnswered(zxid int64, code int32) error {
 // removePending removes and returns the request that a reply belongs to. Unless
 // the reply says that the session is gone, it proves that the session was alive
 // when the request was sent. The header of the reply to a failed transaction
-// bears no error: the error is in the record.
+// has no error: the error is in the record.
 func (c *Conn) removePending(xid, code int32, record []byte) (r request, ok bool) {
 	c.mu.Lock()
 	r, ok = c.pending[xid]

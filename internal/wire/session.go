@@ -39,7 +39,7 @@ type Config struct {
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []Credential
 	Leases      func() bool // reports whether any lease is held
-	// Armed is told that conn has answered a watch on a znode's data, or on its children.
+	// Armed is called when conn has answered a watch on a znode's data, or on its children.
 	Armed  func(path string, children bool, conn uint64)
 	Event  func(Event)
 	Up     func(conn uint64)            // requests pass

@@ -20,7 +20,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// Everything that a session creates bears one list, see Session.ACL. Servers give each
+// Everything that a session creates has one list, see Session.ACL. Servers give each
 // distinct list a number, and free it with the last znode that has the list (class
 // ReferenceCountedACLCache). A list of one session's own would come and go with its places.
 // Up to ZooKeeper 3.9.5, a server that is killed then may never start again
@@ -31,8 +31,8 @@ const identityUser = "zkrecipes"
 
 // Identity returns the credential of an identity of the library's own, which alone may write
 // what the library creates. It is derived from a user's credential, so it is the same in all
-// sessions, and whoever lacks the secret cannot compute it. That of the zero credential is a
-// constant, which everybody can.
+// sessions, and cannot be computed without the secret. That of the zero credential is a
+// constant, which anybody can compute.
 func Identity(of wire.Credential) wire.Credential {
 	h := hmac.New(sha256.New, []byte("zkrecipes: the identity that writes, 1"))
 	h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(of.Scheme))))
@@ -74,8 +74,8 @@ func (s *Session) OwnWriteFailed(err error) {
 	}
 }
 
-// ACL returns the list of everything that the session creates. It gives those whom
-// Config.ACL names the rights that it says, except to write: only the library may. So nobody
+// ACL returns the list of everything that the session creates. It gives the ids in
+// Config.ACL the rights that it says, except to write: only the library may. So nobody
 // else forges the signal with which a holder leaves. (Deleting a znode takes DELETE on its
 // parent.) If those may write as well, it is Config.ACL.
 func (s *Session) ACL() []zk.ACL {

@@ -25,7 +25,7 @@ func (s *Session) dialNet(ctx context.Context, network, address string) (net.Con
 	case <-d.done:
 	case <-ctx.Done():
 		select {
-		case <-d.done: // a Dialer that heeds its context says what has failed
+		case <-d.done: // a Dialer that returns when its context ends says what has failed
 		case <-time.After(10 * time.Millisecond):
 			return nil, fmt.Errorf("the dialer has not returned: %w", ContextErr(ctx))
 		}

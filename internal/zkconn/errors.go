@@ -20,7 +20,7 @@ var (
 	ErrNotSent = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, wire.ErrNotSent)
 
 	// ErrContended is returned after MaxTries attempts that others have undone.
-	ErrContended = errors.New("the znode changes too often")
+	ErrContended = errors.New("gave up after repeated conflicts")
 
 	// ErrInvalidPath is what CheckPath returns.
 	ErrInvalidPath = errors.New("invalid path")
@@ -138,7 +138,7 @@ func (e *ContextError) Error() string {
 func (e *ContextError) Unwrap() error { return e.Err }
 
 // Stopped returns a cause for a context that this library ends although the
-// caller's own context lives on. ContextErr returns err alone for it.
+// caller's own context has not ended. ContextErr returns err alone for it.
 func Stopped(err error) error { return stopped{err} }
 
 // WasStopped reports whether ctx ended with a cause that Stopped made.

@@ -10,10 +10,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// Servers that answer and do not serve. A session that no server serves would live for ever,
+// Servers that answer but do not serve. A session that no server serves would live for ever,
 // and keep what it owns.
 
-// contact is what a server does in place of serving.
+// contact is how a server has failed.
 type contact struct {
 	failed   bool // the last attempt has reached it
 	closed   spell
@@ -48,7 +48,7 @@ func (s *Session) noteContact(err error) {
 	case lasted || s.nc.Served():
 		clear(s.unserved)
 		return
-	case !answered && !wire.IsRejected(err): // it has not said a word
+	case !answered && !wire.IsRejected(err): // it has sent nothing
 		return
 	}
 	c := s.unserved[s.server]

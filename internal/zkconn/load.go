@@ -9,7 +9,7 @@ type Load struct {
 	Bound  int // that Bytes may not exceed
 }
 
-// Load returns what the session bears now, with what is under way.
+// Load returns the session's load, with what is under way.
 func (s *Session) Load() Load {
 	weight, znodes := s.account.state()
 	return Load{Bytes: weight, Znodes: znodes, Bound: s.account.bound}

@@ -12,7 +12,7 @@ import (
 )
 
 // OpenUp is for a znode that the server has refused to let the session write. If the znode
-// bears the list in which only the library may write, the server computes the ids of digests
+// has the list by which only the library may write, the server computes the ids of digests
 // by another algorithm, and nobody may: so the znode gets Config.ACL, and the session does
 // without the identities from then on. It reports whether a write may succeed now. A znode
 // with another list stays as it is.

@@ -69,7 +69,7 @@ func (s *Session) Exists(ctx context.Context, path string) (stat *zk.Stat, err e
 	return stat, err
 }
 
-// GetACL returns a znode's ACL. Servers hide the ids of digests from those who may not
+// GetACL returns a znode's ACL. Servers hide the ids of digests from clients that may not
 // change the ACL: the result has "x" in place of each hash then (FinalRequestProcessor).
 func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, stat *zk.Stat, err error) {
 	err = s.read(ctx, jute.OpGetACL, path, func(d *jute.Decoder) {

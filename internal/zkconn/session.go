@@ -21,7 +21,7 @@ import (
 
 // Config is what a Session needs of its owner. No function may block. Leases, Event and
 // Sooner are called without the session's lock. Up and Down are called with it, in the
-// order of what happened: they must not call the Session's methods, save ID and Timeout.
+// order of what happened: they must not call the Session's methods, except ID and Timeout.
 type Config struct {
 	Servers     []string      // host:port
 	Timeout     time.Duration // requested; the server may change it
@@ -42,10 +42,10 @@ type Config struct {
 	Down   func(server string, err error) // they no longer do, and not because of Close
 	Sooner func()                         // ValidUntil has moved to an earlier time
 	// Failed: an attempt to connect to that server has failed. Like Down, it must not
-	// call the Session's methods, save ID and Timeout.
+	// call the Session's methods, except ID and Timeout.
 	Failed func(server string, err error)
-	// NearlyFull: the session has passed 3/4 of what it may bear. It must not call the
-	// Session's methods, save ID and Timeout.
+	// NearlyFull: the session has passed 3/4 of its limit. It must not call the Session's
+	// methods, except ID and Timeout.
 	NearlyFull func(Load)
 	// Created: CreateContainer has created a container.
 	Created func(path string, data []byte, stat *zk.Stat)
@@ -288,7 +288,7 @@ func (s *Session) onDown(conn uint64, err error) {
 	switch own := errors.As(err, &refused) && s.refusedOwn(refused); {
 	case s.up && s.cause == nil: // else the owner has closed the session, and knows
 		s.cfg.Down(s.server, err)
-	case s.cause == nil && !own && !s.wire.Over(): // else there is nothing to mend
+	case s.cause == nil && !own && !s.wire.Over(): // else the server is not at fault
 		s.cfg.Failed(s.server, err)
 	}
 	s.setUp(false)

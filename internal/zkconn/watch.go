@@ -16,7 +16,7 @@ import (
 // each caller would pile up.
 //
 // Events come from internal/wire in the order in which they came over the
-// connection, before go-zookeeper passes them on. So whoever sees Fired closed
+// connection, before go-zookeeper passes them on. So a caller that sees Fired closed
 // sees every watch fired whose event came earlier. The exported fields are what
 // the server answered. They hold until the watch fires, as far as this session can
 // know.

@@ -283,6 +283,26 @@ func (c *Client) live(ctx context.Context) (*session, error) {
 	}
 }
 
+// inSessions calls f with the live session. If that ends meanwhile, it calls f again with the
+// next one, unless what f did is uncertain.
+func inSessions[A any](ctx context.Context, c *Client, f func(*session) (A, error)) (a A, err error) {
+	for {
+		s, err := c.live(ctx)
+		if err == nil {
+			a, err = f(s)
+		}
+		if !errors.Is(err, zkconn.ErrSessionOver) || errors.Is(err, ErrUncertain) {
+			return a, err
+		}
+	}
+}
+
+// inSessions is like the function for an f without a result.
+func (c *Client) inSessions(ctx context.Context, f func(*session) error) error {
+	_, err := inSessions(ctx, c, func(s *session) (struct{}, error) { return struct{}{}, f(s) })
+	return err
+}
+
 // contextErr returns why ctx has ended and, where there is no connection, why not.
 func (c *Client) contextErr(ctx context.Context) error {
 	if s, _ := c.session(); s != nil {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 	"time"
-
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Status is what a Client knows of its connection. It says nothing about leases: those
@@ -95,13 +93,5 @@ func (c *Client) Ping(ctx context.Context) error {
 func (c *Client) ping(ctx context.Context) error {
 	ctx, done := c.bind(ctx)
 	defer done()
-	for {
-		s, err := c.live(ctx)
-		if err == nil {
-			err = s.Sync(ctx, "/")
-		}
-		if !errors.Is(err, zkconn.ErrSessionOver) {
-			return err
-		}
-	}
+	return c.inSessions(ctx, func(s *session) error { return s.Sync(ctx, "/") })
 }

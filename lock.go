@@ -194,13 +194,5 @@ func (r recipe) whileBound(ctx context.Context, op string, bind func(*Client, co
 	}
 	ctx, done := bind(r.c, ctx)
 	defer done()
-	for {
-		s, err := r.c.live(ctx)
-		if err == nil {
-			err = f(ctx, s, r.abs())
-		}
-		if !errors.Is(err, zkconn.ErrSessionOver) {
-			return fail(op, r.path(), err)
-		}
-	}
+	return fail(op, r.path(), r.c.inSessions(ctx, func(s *session) error { return f(ctx, s, r.abs()) }))
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Queue is a durable queue: first in, first out. It hands each item to one consumer at
@@ -443,19 +442,14 @@ func (q *Queue) browse(ctx context.Context, f func(*browsed) (more bool, err err
 		seen = true
 		return f(seg)
 	}
-	for next := int64(0); ; {
-		s, err := q.c.live(ctx)
-		if err != nil {
-			return err
-		}
+	next := int64(0)
+	return q.c.inSessions(ctx, func(s *session) (err error) {
 		next, err = q.browseIn(ctx, s, next, see)
 		if err == nil && !seen {
 			err = q.checkUse(ctx, s)
 		}
-		if !errors.Is(err, zkconn.ErrSessionOver) { // else it goes on in the next session
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // checkUse returns ErrUnused or ErrPathInUse unless there is a queue.

@@ -258,12 +258,10 @@ func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err 
 
 // read reads a znode, in the next session if this one ends, and returns the session.
 func (c *Client) read(ctx context.Context, path string) (data []byte, s *session, err error) {
-	for {
-		if s, err = c.live(ctx); err != nil {
-			return nil, nil, err
-		}
-		if data, _, err = s.Get(ctx, path); !errors.Is(err, zkconn.ErrSessionOver) {
-			return data, s, err
-		}
-	}
+	err = c.inSessions(ctx, func(live *session) error {
+		s = live
+		data, _, err = s.Get(ctx, path)
+		return err
+	})
+	return data, s, err
 }

@@ -53,18 +53,12 @@ func newItems(datas [][]byte) (items []queuelog.Item, ids []ItemID) {
 
 // putItems puts the items, and carries out the operations with in the same transaction.
 func (q *Queue) putItems(ctx context.Context, items []queuelog.Item, with ...any) error {
-	for {
-		s, err := q.c.live(ctx)
-		if err == nil {
-			err = q.checkFits(s, items)
-		}
-		if err == nil {
-			err = q.putIn(ctx, s, items, with)
-		}
-		if !errors.Is(err, zkconn.ErrSessionOver) || errors.Is(err, ErrUncertain) { // else nothing was sent
+	return q.c.inSessions(ctx, func(s *session) error {
+		if err := q.checkFits(s, items); err != nil {
 			return err
 		}
-	}
+		return q.putIn(ctx, s, items, with)
+	})
 }
 
 // putIn puts the items in one session, because the receipt ends with it. With a bound

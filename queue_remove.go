@@ -104,18 +104,13 @@ func (q *Queue) eachSegment(ctx context.Context, f func(*browsed) (more bool, er
 	}
 	ctx, done := q.c.bind(ctx)
 	defer done()
-	for {
-		s, err := q.c.live(ctx)
-		if err == nil {
-			err = s.Sync(ctx, q.abs())
-		}
-		if err == nil {
-			_, err = q.browseIn(ctx, s, 0, f)
-		}
-		if !errors.Is(err, zkconn.ErrSessionOver) || errors.Is(err, ErrUncertain) {
+	return q.c.inSessions(ctx, func(s *session) error {
+		if err := s.Sync(ctx, q.abs()); err != nil {
 			return err
 		}
-	}
+		_, err := q.browseIn(ctx, s, 0, f)
+		return err
+	})
 }
 
 // deleteEmptied deletes a segment that is sealed, and from which so many items were removed, if

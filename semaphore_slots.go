@@ -301,16 +301,8 @@ func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
 	}
 	ctx, done := x.held.c.bind(ctx)
 	defer done()
-	for {
-		s, err := x.held.c.live(ctx)
-		var hs []SlotHolder
-		if err == nil {
-			hs, err = x.holdersIn(ctx, s)
-		}
-		if !errors.Is(err, zkconn.ErrSessionOver) {
-			return hs, fail("list", x.Path(), err)
-		}
-	}
+	hs, err := inSessions(ctx, x.held.c, func(s *session) ([]SlotHolder, error) { return x.holdersIn(ctx, s) })
+	return hs, fail("list", x.Path(), err)
 }
 
 func (x *Semaphore) holdersIn(ctx context.Context, s *session) ([]SlotHolder, error) {

@@ -109,16 +109,7 @@ func (l *line) withPlace(ctx context.Context, k kind, p *place, f func(*place) e
 // tryEnter is like enter but returns ErrLocked instead of waiting. A line that is
 // held costs one read and no write.
 func (l *line) tryEnter(ctx context.Context, k kind) (*grant, error) {
-	for {
-		s, err := l.c.live(ctx)
-		if err != nil {
-			return nil, err
-		}
-		g, err := l.tryEnterIn(ctx, s, k)
-		if !errors.Is(err, zkconn.ErrSessionOver) {
-			return g, err
-		}
-	}
+	return inSessions(ctx, l.c, func(s *session) (*grant, error) { return l.tryEnterIn(ctx, s, k) })
 }
 
 func (l *line) tryEnterIn(ctx context.Context, s *session, k kind) (g *grant, err error) {

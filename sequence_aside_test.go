@@ -307,7 +307,7 @@ func TestB87SomebodysDataNodeIsNotDeleted(t *testing.T) {
 		for _, lock := range []func(context.Context) (*Lease, error){w.ours(c, w.path).Lock, w.ours(c, w.path).TryLock} {
 			_, err = lock(t.Context())
 			require.ErrorIs(t, err, ErrExhausted)
-			require.ErrorContains(t, err, "data of its own")
+			require.ErrorContains(t, err, "holds other data")
 		}
 		data, stat, err := conn.Get(w.path)
 		require.NoError(t, err)

@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOCYCLO := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,7 +115,7 @@ bench: setup ## compare with other libraries on a real server: some minutes, res
 pictures: ## draw the pictures in docs/pictures anew (needs Graphviz and Mscgen)
 	@./scripts/pictures.sh
 
-lint: api-compat ## check format, vet, staticcheck, and that api.txt is up to date
+lint: api-compat ## check format, vet, staticcheck, that functions are simple, and that api.txt is up to date
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "gofmt -w is needed for:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
@@ -123,6 +124,7 @@ lint: api-compat ## check format, vet, staticcheck, and that api.txt is up to da
 	go run $(STATICCHECK) ./...
 	cd bench && go run $(STATICCHECK) ./...
 	cd internal/api && go run $(STATICCHECK) ./...
+	go run $(GOCYCLO) -over 15 -ignore '_test.go' .
 	go run -C internal/api . check
 
 api: ## write the exported API to api.txt, in which each change of it can be seen

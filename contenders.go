@@ -70,6 +70,16 @@ func (l *line) notUsed(ctx context.Context, s *session) error {
 	return cmp.Or(l.checkNoQueue(ctx, s), ErrUnused)
 }
 
+// checkDeserted returns nil if the path, below which nobody stands, is of this recipe by its
+// data, and else ErrUnused or ErrPathInUse.
+func (l *line) checkDeserted(ctx context.Context, s *session) error {
+	empty, err := l.checkUse(ctx, s)
+	if err == nil && empty {
+		err = l.notUsed(ctx, s)
+	}
+	return err
+}
+
 // contendersIn returns the places in the line of a lock, in order.
 func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
 	empty, err := l.checkUse(ctx, s)
@@ -149,22 +159,12 @@ func (l *line) checkSized(ctx context.Context, s *session, unit string) error {
 func (d *DoubleBarrier) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
 	names, _, isReady, err := d.members(ctx, s)
 	if err == nil && len(names) == 0 && !isReady {
-		var empty bool
-		if empty, err = d.line.checkUse(ctx, s); empty && err == nil {
-			err = d.line.notUsed(ctx, s)
-		}
+		err = d.line.checkDeserted(ctx, s)
 	}
 	var since Token // of ready
 	var opened time.Time
 	if err == nil && isReady {
-		var ready *zk.Stat
-		ready, err = s.Exists(ctx, d.ready())
-		switch {
-		case err == nil:
-			since, opened = newToken(ready.Czxid, 0), time.UnixMilli(ready.Ctime)
-		case errors.Is(err, zk.ErrNoNode):
-			err = nil
-		}
+		since, opened, err = d.opening(ctx, s)
 	}
 	if err != nil {
 		return nil, unused(err)
@@ -187,6 +187,19 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *session) ([]Contend
 		}
 	}
 	return cs, err
+}
+
+// opening returns when ready was created, as a token and by the servers' clock; zero if it is
+// gone.
+func (d *DoubleBarrier) opening(ctx context.Context, s *session) (since Token, at time.Time, err error) {
+	ready, err := s.Exists(ctx, d.ready())
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return 0, time.Time{}, nil
+	case err != nil:
+		return 0, time.Time{}, err
+	}
+	return newToken(ready.Czxid, 0), time.UnixMilli(ready.Ctime), nil
 }
 
 // readContenders reads places of the line, several at a time. It returns those that are

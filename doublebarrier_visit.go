@@ -157,10 +157,11 @@ func (v *Visit) nextToLeave(ctx context.Context, s *session, p *place) (*zkconn.
 		return nil, err
 	}
 	own := slices.Contains(ms, p.name)
-	if !own { // by an attempt whose reply was lost, or by somebody else
+	isOther := func(name string) bool { return name != p.name }
+	switch {
+	case !own: // deleted by an attempt whose reply was lost, or by somebody else
 		p.s.NoteGone(p.path)
-	}
-	if own && v.removed != nil { // by an earlier Leave, or about to be
+	case v.removed != nil: // by an earlier Leave, or about to be
 		if err := v.remove(ctx, p); err != nil {
 			return nil, err
 		}
@@ -168,23 +169,18 @@ func (v *Visit) nextToLeave(ctx context.Context, s *session, p *place) (*zkconn.
 		ms = slices.DeleteFunc(ms, func(name string) bool { return name == p.name })
 	}
 	switch {
-	case ready && (len(ms) == 0 || own && len(ms) == 1):
+	case ready && !slices.ContainsFunc(ms, isOther):
 		return nil, v.clear(ctx, s, p, own, path.Version)
 	case len(ms) == 0:
 		return nil, nil
 	}
-	w, first, err := v.awaited(ctx, s, ms, p.name)
-	switch {
-	case isContextErr(ctx, err):
-		return nil, err
-	case errors.Is(err, zk.ErrNoNode):
-		return nil, errStaleListing
-	case err != nil:
+	w, stays, err := v.awaited(ctx, s, ms, p.name)
+	if err != nil {
 		return nil, err
 	}
 	// A member deletes its znode before it waits. Only the one that sorts first keeps
 	// it, because all others wait for that one.
-	if own && (w == nil || !first) {
+	if own && !stays {
 		if err := v.remove(ctx, p); err != nil {
 			return nil, err
 		}
@@ -193,9 +189,10 @@ func (v *Visit) nextToLeave(ctx context.Context, s *session, p *place) (*zkconn.
 }
 
 // awaited returns the watch on the member that this one, own, has to wait for: the
-// first of those that entered by the same ready or an earlier one. If that is own, first
-// is true, and it is the last of them. nil: there is none.
-func (v *Visit) awaited(ctx context.Context, s *session, ms []string, own string) (w *zkconn.Watch, first bool, err error) {
+// first of those that entered by the same ready or an earlier one. If that is own, it is the
+// last of them, and stays is true: own keeps its znode meanwhile. nil: there is none.
+func (v *Visit) awaited(ctx context.Context, s *session, ms []string, own string) (w *zkconn.Watch, stays bool, err error) {
+	first := false
 	for _, name := range ms {
 		if name == own {
 			first = true
@@ -213,14 +210,19 @@ func (v *Visit) awaited(ctx context.Context, s *session, ms []string, own string
 			return w, true, err
 		}
 	}
-	return nil, first, nil
+	return nil, false, nil
 }
 
 // older returns a watch on the member with that name if it is older than the
-// ready by which this one entered.
+// ready by which this one entered. errStaleListing: it has left since.
 func (v *Visit) older(ctx context.Context, s *session, name string) (*zkconn.Watch, error) {
 	w, err := s.Watch(ctx, v.d.line.abs()+"/"+name)
-	if err != nil || w.Stat.Czxid > v.openedAt {
+	switch {
+	case isContextErr(ctx, err): // whatever the cause of ctx is
+		return nil, err
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, errStaleListing
+	case err != nil || w.Stat.Czxid > v.openedAt:
 		return nil, err
 	}
 	return w, nil

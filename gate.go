@@ -55,8 +55,7 @@ func (g *Gate) Open(ctx context.Context) error {
 	})
 }
 
-// turn repeats a write until its outcome is known, in the next session too, because
-// what it writes belongs to no session. is is the error of the server if there is
+// turn shuts or opens the gate by a write. is is the error of the server if there is
 // nothing to do.
 func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *session, path string) any) error {
 	r := g.self()
@@ -69,18 +68,20 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *sess
 	defer r.c.writes.end()
 	ctx, done := r.c.bind(ctx)
 	defer done()
+	return fail(op, r.path(), r.repeatWrite(ctx, is, write))
+}
+
+// repeatWrite sends a write until its outcome is known, in the next session too, because
+// what it writes belongs to no session.
+func (r recipe) repeatWrite(ctx context.Context, is error, write func(s *session, path string) any) error {
 	path := r.abs()
 	doubt := false
 	for tries := 0; tries < zkconn.MaxTries; {
 		s, err := r.c.live(ctx)
-		var t *zkconn.Transaction
 		if err == nil {
-			t, err = s.Begin(ctx, write(s, path))
-		}
-		if err == nil {
-			if err = t.Wait(ctx).Err(); !errors.Is(err, zkconn.ErrNotSent) {
-				doubt = doubt || zkconn.Transient(err) || errors.Is(err, zkconn.ErrSessionOver) || isContextErr(ctx, err)
-			}
+			var lost bool
+			lost, err = writeOnce(ctx, s, write(s, path))
+			doubt = doubt || lost
 		}
 		switch {
 		case err == nil:
@@ -95,12 +96,30 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *sess
 				continue
 			}
 		}
-		switch {
-		case isContextErr(ctx, err), !zkconn.Transient(err) && !errors.Is(err, zkconn.ErrSessionOver):
-			return fail(op, r.path(), uncertainIf(doubt, err))
+		if isContextErr(ctx, err) || !isInterruption(err) {
+			return uncertainIf(doubt, err)
 		}
 	}
-	return fail(op, r.path(), uncertainIf(doubt, zkconn.ErrContended))
+	return uncertainIf(doubt, zkconn.ErrContended)
+}
+
+// writeOnce sends a write once. lost: it may have been carried out, and the reply did not come.
+func writeOnce(ctx context.Context, s *session, write any) (lost bool, err error) {
+	t, err := s.Begin(ctx, write)
+	if err != nil {
+		return false, err
+	}
+	o := t.Wait(ctx)
+	if o.Unsent() {
+		return false, o.Err()
+	}
+	return isInterruption(o.Err()) || isContextErr(ctx, o.Err()), o.Err()
+}
+
+// isInterruption reports whether err says that the connection was lost, or the session has
+// ended, so that the write can be repeated.
+func isInterruption(err error) bool {
+	return zkconn.Transient(err) || errors.Is(err, zkconn.ErrSessionOver)
 }
 
 // Wait returns once the gate is open. If it is open already, Wait returns at once.

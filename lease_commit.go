@@ -41,23 +41,13 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 	case ctx == nil:
 		return nil, errNilContext
 	}
-	c, s := l.g.line.c, l.g.s
+	c := l.g.line.c
 	ops, err := c.mapOps(given)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		if ctx.Err() != nil {
-			return nil, zkconn.ContextErr(ctx)
-		}
-		if err := l.Err(); err != nil {
-			return nil, errors.Unwrap(err)
-		}
-		guard := l.guard()
-		t, err := s.BeginBy(ctx, l.g.start, slices.Concat(guard, ops)...)
-		if errors.Is(err, zkconn.ErrSessionOver) {
-			err = l.g.checkHeld()
-		}
+		t, guard, err := l.beginCommit(ctx, ops)
 		if err != nil { // nothing has been sent
 			return nil, err
 		}
@@ -79,6 +69,22 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 		}
 		return nil, o.Err()
 	}
+}
+
+// beginCommit sends the operations, behind the guard, if the lease has not ended.
+func (l *Lease) beginCommit(ctx context.Context, ops []any) (t *zkconn.Transaction, guard []any, err error) {
+	if ctx.Err() != nil {
+		return nil, nil, zkconn.ContextErr(ctx)
+	}
+	if err := l.Err(); err != nil {
+		return nil, nil, errors.Unwrap(err)
+	}
+	guard = l.guard()
+	t, err = l.g.s.BeginBy(ctx, l.g.start, slices.Concat(guard, ops)...)
+	if errors.Is(err, zkconn.ErrSessionOver) {
+		err = l.g.checkHeld()
+	}
+	return t, guard, err
 }
 
 // guard returns the checks that Commit puts before its operations.

@@ -228,60 +228,81 @@ const idleLine = 30 * time.Second
 // when it has not used the line for idleLine, it reads the line, and creates it if it
 // does not exist. Then, and only then, the data tell that another recipe uses the path.
 func (l *line) ensure(ctx context.Context, s *session) (lineState, error) {
-	state, ok, fresh := l.known()
+	known, _, fresh := l.known()
 	if fresh {
-		return state, nil
+		return known, nil
 	}
 	for range zkconn.MaxTries {
+		var state lineState
 		data, stat, err := s.Get(ctx, l.abs())
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			seal := sealOf(s.ACL(), 0)
-			err := s.CreateContainer(ctx, l.abs(), l.record(seal, ""))
-			if err == nil {
-				return l.remember(lineState{version: -1, lineACL: lineACL{seal: seal}}), nil
-			}
+			state, err = l.create(ctx, s)
 			if errors.Is(err, zk.ErrNodeExists) {
 				continue
 			}
-			return lineState{}, err
+			return state, err
 		case err != nil:
 			return lineState{}, err
 		case stat.EphemeralOwner != 0:
 			return lineState{}, zk.ErrNoChildrenForEphemerals
 		case len(data) == 0:
-			if stat.NumChildren > 0 { // before the first join writes the marker of another recipe
-				if err := l.checkNoQueue(ctx, s); err != nil {
-					return lineState{}, err
-				}
-			}
-			state := lineState{version: stat.Version}
-			if state.lineACL, err = readACL(ctx, s, l.abs(), stat); errors.Is(err, zk.ErrNoNode) {
-				continue
-			}
+			state, err = l.readUnmarked(ctx, s, stat)
+		default:
+			state, err = l.readMarked(ctx, s, known, data, stat)
+		}
+		if !errors.Is(err, zk.ErrNoNode) { // else it has been deleted since
 			return state, err
-		}
-		// A guest's data are its own: what it holds now says nothing of the recipe.
-		if err := l.checkData(data); err != nil && !(ok && state.guest && isSize(data)) {
-			return lineState{}, err
-		}
-		found := lineState{guest: true}
-		if m, ours := l.parseMark(data); ours {
-			tail, _ := parsePlaceName(m.name+"0000000000", l.kinds)
-			found = lineState{version: -1, count: int(stat.NumChildren), others: state.others, tail: tail.kind}
-			if found.lineACL, ours = sealed(s, m.seal, stat); ours {
-				l.c.containers.written(l.abs(), stat)
-				return l.remember(found), nil
-			}
-		}
-		switch found.lineACL, err = readACL(ctx, s, l.abs(), stat); {
-		case err == nil:
-			return l.remember(found), nil
-		case !errors.Is(err, zk.ErrNoNode):
-			return lineState{}, err
 		}
 	}
 	return lineState{}, zkconn.ErrContended
+}
+
+// create creates the line. zk.ErrNodeExists: somebody else was quicker.
+func (l *line) create(ctx context.Context, s *session) (lineState, error) {
+	seal := sealOf(s.ACL(), 0)
+	if err := s.CreateContainer(ctx, l.abs(), l.record(seal, "")); err != nil {
+		return lineState{}, err
+	}
+	return l.remember(lineState{version: -1, lineACL: lineACL{seal: seal}}), nil
+}
+
+// readUnmarked returns what is known of a line whose znode has that Stat, and no data. It is
+// remembered once a join has written the marker. zk.ErrNoNode: the line is gone.
+func (l *line) readUnmarked(ctx context.Context, s *session, stat *zk.Stat) (lineState, error) {
+	if stat.NumChildren > 0 { // before the first join writes the marker of another recipe
+		if err := l.checkNoQueue(ctx, s); err != nil {
+			return lineState{}, err
+		}
+	}
+	acl, err := readACL(ctx, s, l.abs(), stat)
+	return lineState{version: stat.Version, lineACL: acl}, err
+}
+
+// readMarked returns what is known of a line whose znode has these data and that Stat: a
+// marker, or somebody else's data. before is what was known of it. zk.ErrNoNode: the line is
+// gone.
+func (l *line) readMarked(ctx context.Context, s *session, before lineState, data []byte, stat *zk.Stat) (lineState, error) {
+	// A guest's data are its own: what it holds now says nothing of the recipe.
+	if err := l.checkData(data); err != nil && !(before.guest && isSize(data)) {
+		return lineState{}, err
+	}
+	state := lineState{guest: true}
+	isSealed := false
+	if m, ours := l.parseMark(data); ours {
+		tail, _ := parsePlaceName(m.name+"0000000000", l.kinds)
+		state = lineState{version: -1, count: int(stat.NumChildren), others: before.others, tail: tail.kind}
+		state.lineACL, isSealed = sealed(s, m.seal, stat)
+	}
+	if isSealed {
+		l.c.containers.written(l.abs(), stat)
+		return l.remember(state), nil
+	}
+	var err error
+	if state.lineACL, err = readACL(ctx, s, l.abs(), stat); err != nil {
+		return lineState{}, err
+	}
+	return l.remember(state), nil
 }
 
 // noteMarked updates what is known of a line after a join that wrote its data over that state.

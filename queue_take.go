@@ -36,50 +36,63 @@ func (t *turns) takeAlone() (done bool, err error) {
 		case hints.areOthers() && !hints.ample.Load():
 			return false, nil
 		case hints.areOthers():
-			done, err := t.takeAnywhere(scan, want)
-			if done || err != nil {
-				return done, err
-			}
-			continue
+			done, err = t.takeAnywhere(scan, want)
+		default:
+			done, err = t.takeUnlessJoined(scan, want)
 		}
-		ahead := t.takeAhead(s)
-		scan.ahead = ahead != nil
-		var line *zkconn.Reading
-		if ahead != nil {
-			line = ahead.line
-		}
-		if line == nil {
-			line, _ = s.StartGet(t.consumers.abs())
-		}
-		items, err := scan.freeNow(t.ctx, want)
-		if errors.Is(err, queuelog.ErrStale) {
-			continue
-		}
-		if err != nil {
-			return false, err
-		}
-		check := t.nobodyWaits(line)
-		if check == nil && ahead != nil {
-			continue // the place may be gone by now
-		}
-		if check == nil || len(items) == 0 {
+		if errors.Is(err, errNeedsPlace) {
 			break
 		}
-		done, err := t.claim(t.ctx, scan, items, nil, check)
-		joined := errors.Is(err, errJoined)
-		if joined && ahead != nil || !done && err == nil { // the place may be gone by now, or the takers may
-			continue
-		}
-		if !joined && !errors.Is(err, queuelog.ErrStale) {
+		if done || err != nil {
 			return done, err
 		}
-		if joined {
-			hints.noteCollision()
-		}
-		hints.queued.Store(true)
-		hints.ample.Store(hints.plenty.Load())
 	}
 	hints.queued.Store(true)
+	return false, nil
+}
+
+// errNeedsPlace: others wait in the consumers' line, or no item is free.
+var errNeedsPlace = errors.New("a place in the consumers' line is needed")
+
+// takeUnlessJoined claims items without a place in the line, if nobody waits there.
+// errNeedsPlace is returned if somebody does, or if no item is free. done is false where
+// another try may find something else: what was read is out of date, or the takers have gone.
+func (t *turns) takeUnlessJoined(scan *scanner, want int) (done bool, err error) {
+	ahead := t.takeAhead(scan.s)
+	scan.ahead = ahead != nil
+	var line *zkconn.Reading
+	if ahead != nil {
+		line = ahead.line
+	}
+	if line == nil {
+		line, _ = scan.s.StartGet(t.consumers.abs())
+	}
+	items, err := scan.freeNow(t.ctx, want)
+	if errors.Is(err, queuelog.ErrStale) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	check := t.nobodyWaits(line)
+	switch {
+	case check == nil && ahead != nil: // the place may be gone by now
+		return false, nil
+	case check == nil || len(items) == 0:
+		return false, errNeedsPlace
+	}
+	done, err = t.claim(t.ctx, scan, items, nil, check)
+	hints := &scan.queue.turns
+	switch joined := errors.Is(err, errJoined); {
+	case joined && ahead != nil: // the place may be gone by now
+		return false, nil
+	case joined:
+		hints.noteCollision()
+	case !errors.Is(err, queuelog.ErrStale): // not done, and no error: the takers may be gone by now
+		return done, err
+	}
+	hints.queued.Store(true)
+	hints.ample.Store(hints.plenty.Load())
 	return false, nil
 }
 

@@ -216,16 +216,7 @@ func (w *turn) mayClaim(items []string) bool {
 // await waits until something has changed that the place waits for.
 func (w *turn) await() error {
 	w.slept = true
-	var until time.Time
-	switch {
-	case w.p.first:
-	case !w.armed:
-		until = w.since.Add(w.patience)
-	case w.lazy() && !w.lookAt.IsZero():
-		until = w.lookAt
-	case w.looks() && w.candidate != "":
-		until = w.seen.Add(w.graces())
-	}
+	until := w.wakeAt()
 	if !until.IsZero() {
 		left := time.Until(until)
 		if left <= 0 {
@@ -239,14 +230,7 @@ func (w *turn) await() error {
 			return err
 		}
 	}
-	var watches []*zkconn.Watch
-	if !w.p.first {
-		for _, watch := range w.watches {
-			if watch != nil {
-				watches = append(watches, watch)
-			}
-		}
-	}
+	watches := w.watchesAhead()
 	sleeps := until.IsZero() || !w.lazy() // until an item comes, too
 	if sleeps {
 		watches = append(watches, w.scan.watches...)
@@ -259,6 +243,33 @@ func (w *turn) await() error {
 		w.lookAt = time.Now().Add(w.graces())
 	}
 	return nil
+}
+
+// wakeAt returns when await returns at the latest; zero: not before something changes.
+func (w *turn) wakeAt() time.Time {
+	switch {
+	case w.p.first:
+	case !w.armed:
+		return w.since.Add(w.patience)
+	case w.lazy() && !w.lookAt.IsZero():
+		return w.lookAt
+	case w.looks() && w.candidate != "":
+		return w.seen.Add(w.graces())
+	}
+	return time.Time{}
+}
+
+// watchesAhead returns the watches on places ahead, none if the place has the turn.
+func (w *turn) watchesAhead() (watches []*zkconn.Watch) {
+	if w.p.first {
+		return nil
+	}
+	for _, watch := range w.watches {
+		if watch != nil {
+			watches = append(watches, watch)
+		}
+	}
+	return watches
 }
 
 // noteDepartures notes which of the places ahead has left. A farewell passes the turn on:

@@ -52,7 +52,7 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver):
 			doubt = doubt || sent
 			continue
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists):
+		case isOvertaken(err):
 			tries++
 			continue
 		}
@@ -118,14 +118,11 @@ func (x *Semaphore) agree(ctx context.Context, s *session, path answer) (n int, 
 	default:
 		n, err = x.held.sizeIn(path.data, path.stat, "slots")
 		if err == nil && n == 0 {
-			err = x.checkUnsized(ctx, s, path.stat)
-		}
-		if err == nil && n == 0 {
-			_, err = x.held.writeSize(ctx, s, x.size(), path.stat.Version)
+			err = x.writeFirst(ctx, s, path.stat)
 		}
 	}
 	switch {
-	case n == 0 && (err == nil || zkconn.Transient(err) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)):
+	case n == 0 && (err == nil || zkconn.Transient(err) || isOvertaken(err)):
 		return 0, errStale
 	case err != nil:
 		return 0, err
@@ -137,6 +134,21 @@ func (x *Semaphore) agree(ctx context.Context, s *session, path answer) (n int, 
 	}
 	x.n, x.agreed = n, true
 	return n, nil
+}
+
+// writeFirst makes a path that has that Stat, and holds no n, hold this value's.
+func (x *Semaphore) writeFirst(ctx context.Context, s *session, path *zk.Stat) error {
+	if err := x.checkUnsized(ctx, s, path); err != nil {
+		return err
+	}
+	_, err := x.held.writeSize(ctx, s, x.size(), path.Version)
+	return err
+}
+
+// isOvertaken reports whether err says that somebody else has written, deleted or created
+// the path since it was read.
+func isOvertaken(err error) bool {
+	return errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists)
 }
 
 // curatorsSemaphore are the children of the path of an InterProcessSemaphoreV2, whose znode

@@ -106,50 +106,59 @@ func (p *place) predecessors(ctx context.Context, skip []string, n int) (nearest
 	if err != nil {
 		return nearest, 0, err
 	}
-	found := false
-	var last placeName // ahead, of any kind
-	var all []*placeName
-	for i, m := range ms {
-		if m.name == p.name {
-			found = true
-			continue
-		}
-		if m.compare(p.placeName) > 0 || slices.Contains(skip, m.name) {
-			continue
-		}
-		ahead++
-		if n > 0 {
-			all = append(all, &ms[i])
-		}
-		if last.name == "" || last.compare(m) < 0 {
-			last = m
-		}
-		switch {
-		case !p.line.blocks(p.kind, m.kind):
-		case nearest[0] == nil || nearest[0].compare(m) < 0:
-			nearest[0], nearest[1] = &ms[i], nearest[0]
-		case nearest[1] == nil || nearest[1].compare(m) < 0:
-			nearest[1] = &ms[i]
-		}
+	if !slices.ContainsFunc(ms, func(m placeName) bool { return m.name == p.name }) {
+		return nearest, 0, p.whyGone(ctx)
 	}
-	if !found {
-		return [3]*placeName{}, 0, p.whyGone(ctx)
+	ms = p.onlyAhead(ms, skip)
+	if n > 0 && len(ms) >= n {
+		slices.SortFunc(ms, func(a, b placeName) int { return b.compare(a) })
+		nearest[2] = &ms[n-1]
 	}
-	if n > 0 && len(all) >= n {
-		slices.SortFunc(all, func(a, b *placeName) int { return b.compare(*a) })
-		nearest[2] = all[n-1]
-	}
-	p.line.noteTail(last.kind)
-	if last.ours() && last.number == p.number-1 { // else a guess would fail again
-		p.line.noteBrief(false)
-	}
+	nearest[0], nearest[1] = p.nearestBlocking(ms)
+	p.noteLast(ms)
 	for i, pred := range nearest {
 		if pred != nil { // a copy, because it is kept for as long as the wait lasts
 			m, _ := parsePlaceName(strings.Clone(pred.name), p.line.kinds)
 			nearest[i] = &m
 		}
 	}
-	return nearest, ahead, nil
+	return nearest, len(ms), nil
+}
+
+// onlyAhead returns the places that are ahead of this one, except those whose names are in
+// skip. It overwrites ms.
+func (p *place) onlyAhead(ms []placeName, skip []string) []placeName {
+	return slices.DeleteFunc(ms, func(m placeName) bool {
+		return m.compare(p.placeName) >= 0 || slices.Contains(skip, m.name)
+	})
+}
+
+// nearestBlocking returns the two nearest of the places ahead, which are in any order, that
+// block the place.
+func (p *place) nearestBlocking(ahead []placeName) (nearest, second *placeName) {
+	for i, m := range ahead {
+		switch {
+		case !p.line.blocks(p.kind, m.kind):
+		case nearest == nil || nearest.compare(m) < 0:
+			nearest, second = &ahead[i], nearest
+		case second == nil || second.compare(m) < 0:
+			second = &ahead[i]
+		}
+	}
+	return nearest, second
+}
+
+// noteLast notes which of the places ahead, of any kind, has joined last. The next guess
+// depends on it.
+func (p *place) noteLast(ahead []placeName) {
+	var last placeName
+	if len(ahead) > 0 {
+		last = slices.MaxFunc(ahead, placeName.compare)
+	}
+	p.line.noteTail(last.kind)
+	if last.ours() && last.number == p.number-1 { // else a guess would fail again
+		p.line.noteBrief(false)
+	}
 }
 
 // watchPredecessor watches the own place and the predecessor, by requests that are under

@@ -108,40 +108,46 @@ func (s *Server) resolveACL(acl []jute.ACL, ids []identity) ([]jute.ACL, bool) {
 			continue
 		}
 		switch {
-		case a.Scheme == "world" && a.ID == "anyone":
-			resolved = append(resolved, a)
 		case a.Scheme == "auth":
-			found := false
-			for _, id := range ids {
-				// An address proves nothing, and super has no provider.
-				if id.scheme == "digest" && !s.opt.withoutDigest {
-					found = true
-					resolved = append(resolved, jute.ACL{Perms: a.Perms, Scheme: id.scheme, ID: id.id})
-				}
-			}
-			if !found {
+			proven := s.proven(ids, a.Perms)
+			if len(proven) == 0 {
 				return nil, false
 			}
-		case a.Scheme == "digest" && !s.opt.withoutDigest:
-			// Like Java's String.split, ignore trailing empty parts.
-			parts := strings.Split(a.ID, ":")
-			for len(parts) > 0 && parts[len(parts)-1] == "" {
-				parts = parts[:len(parts)-1]
-			}
-			if len(parts) != 2 {
-				return nil, false
-			}
-			resolved = append(resolved, a)
-		case a.Scheme == "ip":
-			if _, ok := parsePrefix(a.ID); !ok {
-				return nil, false
-			}
+			resolved = append(resolved, proven...)
+		case s.isValidID(a.Scheme, a.ID):
 			resolved = append(resolved, a)
 		default:
 			return nil, false
 		}
 	}
 	return resolved, len(resolved) > 0
+}
+
+// proven returns entries with these permissions for the identities that scheme auth stands
+// for.
+func (s *Server) proven(ids []identity, perms int32) (acl []jute.ACL) {
+	for _, id := range ids {
+		// An address proves nothing, and super has no provider.
+		if id.scheme == "digest" && !s.opt.withoutDigest {
+			acl = append(acl, jute.ACL{Perms: perms, Scheme: id.scheme, ID: id.id})
+		}
+	}
+	return acl
+}
+
+// isValidID reports whether an ACL may have an entry with that scheme and ID.
+func (s *Server) isValidID(scheme, id string) bool {
+	switch scheme {
+	case "world":
+		return id == "anyone"
+	case "digest":
+		// Like Java's String.split, ignore trailing empty parts.
+		return !s.opt.withoutDigest && len(strings.Split(strings.TrimRight(id, ":"), ":")) == 2
+	case "ip":
+		_, ok := parsePrefix(id)
+		return ok
+	}
+	return false
 }
 
 // redactDigests returns a copy of acl without password hashes, which is what a

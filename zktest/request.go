@@ -72,6 +72,25 @@ func decode(body []byte, v Version) (*request, bool) {
 
 func (q *request) decodeFields(d *jute.Decoder, v Version) {
 	switch q.op {
+	case jute.OpCreateSession: // no client may send it
+		q.malformed = true
+	case jute.OpSetWatches, jute.OpSetWatches2:
+		q.decodeSetWatches(d)
+	case jute.OpAuth:
+		d.Int32() // type, which the server ignores
+		q.scheme, q.data = d.String(), bytes.Clone(d.Buffer())
+	case jute.OpSasl:
+		d.Buffer()
+	case jute.OpMulti, jute.OpMultiRead:
+		q.decodeOps(d, v)
+	default:
+		q.decodeOfPath(d, v)
+	}
+}
+
+// decodeOfPath decodes the fields of a request that has one path, alone or in a multi.
+func (q *request) decodeOfPath(d *jute.Decoder, v Version) {
+	switch q.op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		q.path, q.data, q.acl, q.flags = d.Text(), bytes.Clone(d.Buffer()), d.ACLs(), d.Int32()
 		q.ttl = -1
@@ -95,21 +114,10 @@ func (q *request) decodeFields(d *jute.Decoder, v Version) {
 	case jute.OpSync: // its reply repeats the path, even if that is null
 		q.data = d.Buffer()
 		q.path = string(q.data)
-	case jute.OpCreateSession: // no client may send it
-		q.malformed = true
 	case jute.OpGetEphemerals:
 		q.path = d.String()
 	case jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpAddWatch:
 		q.path, q.version = d.Text(), d.Int32()
-	case jute.OpSetWatches, jute.OpSetWatches2:
-		q.decodeSetWatches(d)
-	case jute.OpAuth:
-		d.Int32() // type, which the server ignores
-		q.scheme, q.data = d.String(), bytes.Clone(d.Buffer())
-	case jute.OpSasl:
-		d.Buffer()
-	case jute.OpMulti, jute.OpMultiRead:
-		q.decodeOps(d, v)
 	}
 }
 
@@ -144,7 +152,7 @@ func (q *request) decodeOps(d *jute.Decoder, v Version) {
 		switch op {
 		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL,
 			jute.OpDelete, jute.OpSetData, jute.OpCheck, jute.OpGetChildren, jute.OpGetData:
-			sub.decodeFields(d, v)
+			sub.decodeOfPath(d, v)
 		default:
 			q.malformed = true
 			return

@@ -56,9 +56,9 @@ var keepMutants = []mutant{
 		name: "keep-late-commit",
 		what: "A Commit that waited for a connection is sent after its lease was released.",
 		edits: []edit{{
-			in:  "Lease.commit",
-			old: `t, err := s.BeginBy(ctx, l.g.start, slices.Concat(guard, ops)...)`,
-			new: `t, err := s.Begin(ctx, slices.Concat(guard, ops)...)`,
+			in:  "Lease.beginCommit",
+			old: `t, err = l.g.s.BeginBy(ctx, l.g.start, slices.Concat(guard, ops)...)`,
+			new: `t, err = l.g.s.Begin(ctx, slices.Concat(guard, ops)...)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestCommitOfAReleasedLeaseIsNotSent",
 	},

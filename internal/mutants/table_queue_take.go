@@ -32,9 +32,9 @@ var queueTakeMutants = []mutant{
 		name: "queue-ahead-line-unchecked",
 		what: "A consumer without a place does not check that nobody has joined the line.",
 		edits: []edit{{
-			in:  "turns.takeAlone",
-			old: `done, err := t.claim(t.ctx, scan, items, nil, check)`,
-			new: `done, err := t.claim(t.ctx, scan, items, nil, nil)`,
+			in:  "turns.takeUnlessJoined",
+			old: `done, err = t.claim(t.ctx, scan, items, nil, check)`,
+			new: `done, err = t.claim(t.ctx, scan, items, nil, nil)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestReadAheadOfTheLine",
 	},

@@ -68,11 +68,11 @@ var visitMutants = []mutant{
 		edits: []edit{{
 			in: "Visit.nextToLeave",
 			old: `
-				if own && v.removed != nil { // by an earlier Leave, or about to be
+				case v.removed != nil: // by an earlier Leave, or about to be
 					if err := v.remove(ctx, p); err != nil {
 						return nil, err
 					}`,
-			new: `if own && v.removed != nil { // by an earlier Leave, or about to be`,
+			new: `case v.removed != nil: // by an earlier Leave, or about to be`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestA22ASecondLeave",
 	},
@@ -106,8 +106,8 @@ var visitMutants = []mutant{
 		what: "Leave waits for members that came for a later opening.",
 		edits: []edit{{
 			in:  "Visit.older",
-			old: `if err != nil || w.Stat.Czxid > v.openedAt {`,
-			new: `if err != nil {`,
+			old: `case err != nil || w.Stat.Czxid > v.openedAt:`,
+			new: `case err != nil:`,
 		}},
 		test: "go test ./internal/sim -run ^TestDouble -seeds 200",
 	},

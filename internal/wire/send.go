@@ -103,14 +103,7 @@ func (c *Conn) flush(wait bool) {
 			c.mu.Unlock()
 			return
 		}
-		batch, size := c.queue, 0
-		for i := range batch {
-			if i > 0 && size+len(batch[i].frame) > maxBatch {
-				batch = batch[:i]
-				break
-			}
-			size += len(batch[i].frame)
-		}
+		batch, size := c.nextBatch()
 		if !wait && (!c.kernelBuffer || c.pendingBytes+size > maxInline) {
 			c.mu.Unlock()
 			go c.flush(true)
@@ -124,13 +117,7 @@ func (c *Conn) flush(wait bool) {
 			c.addPending(&batch[i], now)
 		}
 		c.mu.Unlock()
-		bytes := batch[0].frame
-		if len(batch) > 1 {
-			bytes = make([]byte, 0, size)
-			for i := range batch {
-				bytes = append(bytes, batch[i].frame...)
-			}
-		}
+		bytes := join(batch, size)
 		if by, stale := c.session.ioDeadline(c.writeDeadline, now); stale {
 			c.writeDeadline = by
 			c.Conn.SetWriteDeadline(by)
@@ -139,6 +126,31 @@ func (c *Conn) flush(wait bool) {
 			c.closeWith(fmt.Errorf("write: %w", err))
 		}
 	}
+}
+
+// nextBatch returns the frames at the head of the queue that one write takes, and their
+// size. c.mu must be held.
+func (c *Conn) nextBatch() (batch []outgoing, size int) {
+	for i := range c.queue {
+		n := len(c.queue[i].frame)
+		if i > 0 && size+n > maxBatch {
+			return c.queue[:i], size
+		}
+		size += n
+	}
+	return c.queue, size
+}
+
+// join returns the bytes of the frames, of that size in all. A single frame is not copied.
+func join(batch []outgoing, size int) []byte {
+	if len(batch) == 1 {
+		return batch[0].frame
+	}
+	bytes := make([]byte, 0, size)
+	for i := range batch {
+		bytes = append(bytes, batch[i].frame...)
+	}
+	return bytes
 }
 
 // addPending remembers a request that is about to be written. c.mu must be held.

@@ -30,11 +30,17 @@ func CheckPath(path string) error {
 		}
 	}
 	for i, r := range path {
-		if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff {
+		if isForbidden(r) {
 			return Errorf(ErrInvalidPath, "path contains the character %U at byte %d", r, i)
 		}
 	}
 	return nil
+}
+
+// isForbidden reports whether no path may contain r: a control character, one for private
+// use, or one of the specials at the end of the basic multilingual plane.
+func isForbidden(r rune) bool {
+	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff
 }
 
 // Parent returns the path of the znode above path, "" for one at the top.

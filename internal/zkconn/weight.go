@@ -273,42 +273,51 @@ func (a *account) refused(ops []any, failed int, noNode bool) {
 	defer a.mu.Unlock()
 	var deletes []string
 	for i, op := range ops {
-		switch op := op.(type) {
-		case *zk.DeleteRequest:
-			if i == failed && noNode && !slices.Contains(deletes, op.Path) {
-				a.remove(op.Path)
+		missing := i == failed && noNode
+		if create, ok := op.(*zk.CreateRequest); ok {
+			if isEphemeral(create) {
+				// An attempt before, whose reply was lost, has not created it either if it could
+				// have been created now, or if it has no parent.
+				free := i < failed && !isNumbered(create) && !slices.Contains(deletes, create.Path)
+				a.notCreated(create, free || missing)
 			}
-			deletes = append(deletes, op.Path)
-		case *zk.SetDataRequest:
-			if i == failed && noNode && !slices.Contains(deletes, op.Path) {
-				a.remove(op.Path)
-			}
-		case *zk.CheckVersionRequest:
-			if i == failed && noNode && !slices.Contains(deletes, op.Path) {
-				a.remove(op.Path)
-			}
-		case *zk.CreateRequest:
-			if !isEphemeral(op) {
-				continue
-			}
-			z := a.of(op)
-			z.underWay--
-			// An attempt before, whose reply was lost, has not created it either if it could
-			// have been created now, or if it has no parent.
-			free := i < failed && !isNumbered(op) && !slices.Contains(deletes, op.Path)
-			if free || i == failed && noNode {
-				a.notThere(op, z)
-			}
-			a.drop(op)
+			continue
+		}
+		path := target(op)
+		if missing && !slices.Contains(deletes, path) {
+			a.remove(path)
+		}
+		if _, ok := op.(*zk.DeleteRequest); ok {
+			deletes = append(deletes, path)
 		}
 	}
 }
 
-func (a *account) notThere(op *zk.CreateRequest, z *znode) {
-	if isNumbered(op) && z.stays {
-		a.found(op)
+// target returns the path of the znode that op needs, empty for a create.
+func target(op any) string {
+	switch op := op.(type) {
+	case *zk.DeleteRequest:
+		return op.Path
+	case *zk.SetDataRequest:
+		return op.Path
+	case *zk.CheckVersionRequest:
+		return op.Path
 	}
-	z.stays = false
+	return ""
+}
+
+// notCreated notes that an attempt to create the znode has failed. never: no attempt before
+// has created it either.
+func (a *account) notCreated(op *zk.CreateRequest, never bool) {
+	z := a.of(op)
+	z.underWay--
+	if never {
+		if isNumbered(op) && z.stays {
+			a.found(op)
+		}
+		z.stays = false
+	}
+	a.drop(op)
 }
 
 // notSent notes that a transaction that was begun was not sent.

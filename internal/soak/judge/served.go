@@ -85,13 +85,7 @@ func (s *served) take(e Event) {
 	case Wrote:
 		s.wrote(e.At)
 	case Expired:
-		for _, c := range s.contests {
-			for who, w := range c.waiting {
-				if who.process == e.Process {
-					w.since, w.outages, w.grants = e.At, s.outages, c.grants
-				}
-			}
-		}
+		s.waitAnew(e)
 	case Stopped, Resumed, Killed, Started:
 		s.fault(e)
 	}
@@ -165,11 +159,16 @@ func (s *served) fault(e Event) {
 		for _, v := range s.visits {
 			v.take(e)
 		}
-	}
-	for _, c := range s.contests {
-		if e.Kind == Killed {
+		for _, c := range s.contests {
 			maps.DeleteFunc(c.waiting, func(who caller, _ *wait) bool { return who.process == e.Process })
 		}
+	}
+	s.waitAnew(e)
+}
+
+// waitAnew begins the waits of a process anew.
+func (s *served) waitAnew(e Event) {
+	for _, c := range s.contests {
 		for who, w := range c.waiting {
 			if who.process == e.Process {
 				w.since, w.outages, w.grants = e.At, s.outages, c.grants

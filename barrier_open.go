@@ -24,26 +24,13 @@ import (
 func (a *participant) open(p *place) ([]byte, error) {
 	s, signaled := p.s, true // the round has a signal of n
 	for a.ctx.Err() == nil {
-		reading, _ := s.StartGet(a.line.abs()) // with the listing, in one round trip
-		names, stat, err := s.Children(s.Lifetime(), a.round.abs())
-		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.lineCzxid {
-			return nil, nil
-		}
-		var version int32
-		if err == nil {
-			version, err = a.agreeOn(s, reading)
-		}
+		ms, version, err := a.complete(p)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), zkconn.Transient(err):
 			continue
-		case err != nil:
+		case err != nil || ms == nil:
 			return nil, err
 		}
-		ms := a.countable(names)
-		if len(ms) < a.n {
-			return nil, nil
-		}
-		ms = ms[:a.n]
 		notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
 		ready := &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms), Version: 0}
 		signal, left, err := a.signalOpening(s, ms, signaled)
@@ -69,6 +56,26 @@ func (a *participant) open(p *place) ([]byte, error) {
 		}
 	}
 	return nil, nil
+}
+
+// complete returns the members with which the round is to be opened, and the version in which
+// the path holds n. There are none as long as they are too few, or if the round is another one.
+func (a *participant) complete(p *place) (ms []placeName, version int32, err error) {
+	reading, _ := p.s.StartGet(a.line.abs()) // with the listing, in one round trip
+	names, stat, err := p.s.Children(p.s.Lifetime(), a.round.abs())
+	if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.lineCzxid {
+		return nil, 0, nil
+	}
+	if err == nil {
+		version, err = a.agreeOn(p.s, reading)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if ms = a.countable(names); len(ms) < a.n {
+		return nil, 0, nil
+	}
+	return ms[:a.n], version, nil
 }
 
 // signalOpening returns what the transaction that opens the round with those members does

@@ -37,13 +37,13 @@ var barrierOpenMutants = []mutant{
 		name: "barrier-counts-ready",
 		what: "The znode ready is counted as a member of a Barrier.",
 		edits: []edit{{
-			in:  "participant.open",
-			old: `if len(ms) < a.n {`,
-			new: `if len(names) < a.n {`,
+			in:  "participant.complete",
+			old: `if ms = a.countable(names); len(ms) < a.n {`,
+			new: `if ms = a.countable(names); len(names) < a.n {`,
 		}, {
-			in:  "participant.open",
-			old: `ms = ms[:a.n]`,
-			new: `ms = ms[:min(len(ms), a.n)]`,
+			in:  "participant.complete",
+			old: `return ms[:a.n], version, nil`,
+			new: `return ms[:min(len(ms), a.n)], version, nil`,
 		}, {
 			in:  "participant.await",
 			old: `if p.lineCount < 0 || p.lineCount-1 >= a.n {`,
@@ -105,8 +105,8 @@ var barrierOpenMutants = []mutant{
 		name: "barrier-opens-for-any-n",
 		what: "A round is opened without reading the n that the path holds.",
 		edits: []edit{{
-			in:  "participant.open",
-			old: `version, err = a.agreeOn(s, reading)`,
+			in:  "participant.complete",
+			old: `version, err = a.agreeOn(p.s, reading)`,
 			new: `_, version = reading, -1`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB78MembersThatAllRemember",

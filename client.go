@@ -29,9 +29,6 @@ const (
 	// wrap to negative numbers there (PrepRequestProcessor, DataNode's cversion).
 	// The difference is room for creates in flight.
 	maxNumber = math.MaxInt32 - 1_000_000
-
-	// maxKnownQueues bounds what a session remembers of queues.
-	maxKnownQueues = 10_000
 )
 
 // Client holds a ZooKeeper session, and opens the next one when it ends. It is
@@ -77,9 +74,7 @@ type Client struct {
 	changed   chan struct{}                         // closed and replaced whenever current changes
 	abandoned map[string]map[chan struct{}]struct{} // see Client.abandon
 	lostJoins map[*lostJoin]struct{}                // that are searched for
-	kept      map[holderKey]*keptLock               // those in use
-	turns     map[string]*turns                     // of queues' takers, by the queue's path
-	leading   map[string]*leadTurn                  // see takeLead
+	attached  attachments
 }
 
 // Dial connects to an ensemble and returns once the session is established. Each

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 
@@ -99,17 +97,6 @@ func (c *Client) stopGrants() (over <-chan struct{}) {
 	over = c.held.stop() // a grant that comes now is counted, or refused
 	c.stopWaiting(ErrClosed)
 	return over
-}
-
-// leaveKept leaves, in the background, the places that are kept and that nobody holds.
-// Places that are given back from now on are not kept: they get no further grant.
-func (c *Client) leaveKept() {
-	c.mu.Lock()
-	kept := slices.Collect(maps.Values(c.kept))
-	c.mu.Unlock()
-	for _, k := range kept {
-		c.tasks.Start(func() { k.leaveIdle(func(*grant) bool { return true }) })
-	}
 }
 
 // openWork counts what is at work. Once it is stopped, nothing new begins, so that nothing

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
+	"sync/atomic"
 )
 
 // Lead campaigns, calls f while the process leads, and resigns once f has returned. f's
@@ -32,7 +34,7 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 	case f == nil:
 		err = errors.New("nil function")
 	default:
-		if h, ok := r.holderIn(ctx); ok && (h.lease.Err() == nil || r.c.leadsWith(r.line.path, h.lease.g)) {
+		if h, ok := r.holderIn(ctx); ok && (h.lease.Err() == nil || leadsWith(r.c, r.line.path, h.lease.g)) {
 			err = ErrDeadlock
 		}
 	}
@@ -61,18 +63,16 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 // again: the term was lost.
 func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(context.Context, *Term) error) (again bool, err error) {
 	c, path := e.line.c, e.line.path
-	turn, err := c.takeLead(ctx, path)
+	turn, err := takeLead(ctx, c, path)
 	if err != nil {
 		return false, fail("lead", path, err)
 	}
-	defer c.endLead(path, turn)
+	defer endLead(c, path, turn)
 	t, err := e.campaign(ctx, "lead", value, (*line).enterWithRoom)
 	if err != nil {
 		return ctx.Err() == nil && errors.Is(err, ErrEvicted), err
 	}
-	c.mu.Lock()
-	turn.g = t.lease.g
-	c.mu.Unlock()
+	turn.g.Store(t.lease.g)
 	defer func() { // also if f panics
 		why := t.Err()
 		resigned := t.Resign()
@@ -89,41 +89,53 @@ func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(c
 
 // leadTurn is the turn of a call of Lead in its process.
 type leadTurn struct {
-	g   *grant        // with which it leads or has led; nil: none yet; Client.mu guards it
-	end chan struct{} // closed at the end
+	g   atomic.Pointer[grant] // with which it leads or has led; nil: none yet
+	end chan struct{}         // closed at the end
+}
+
+// leadTurns are the turns of a Client, by path.
+type leadTurns struct {
+	mu    sync.Mutex
+	turns map[string]*leadTurn
+}
+
+func leadsOf(c *Client) *leadTurns {
+	return attached(&c.attached, func() *leadTurns { return &leadTurns{turns: map[string]*leadTurn{}} })
 }
 
 // takeLead waits, until ctx ends, until no other call of Lead campaigns or leads on that
 // path. endLead must be called in the end.
-func (c *Client) takeLead(ctx context.Context, path string) (*leadTurn, error) {
-	for {
-		c.mu.Lock()
-		busy := c.leading[path]
+func takeLead(ctx context.Context, c *Client, path string) (*leadTurn, error) {
+	for all := leadsOf(c); ; {
+		all.mu.Lock()
+		busy := all.turns[path]
 		if busy == nil {
 			mine := &leadTurn{end: make(chan struct{})}
-			c.leading[path] = mine
-			c.mu.Unlock()
+			all.turns[path] = mine
+			all.mu.Unlock()
 			return mine, nil
 		}
-		c.mu.Unlock()
+		all.mu.Unlock()
 		if err := c.awaitEnd(ctx, busy.end); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (c *Client) endLead(path string, turn *leadTurn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.leading, path)
+func endLead(c *Client, path string, turn *leadTurn) {
+	all := leadsOf(c)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.turns, path)
 	close(turn.end)
 }
 
 // leadsWith reports whether the function of a call of Lead still runs with that grant,
 // which may have been lost.
-func (c *Client) leadsWith(path string, g *grant) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	turn := c.leading[path]
-	return turn != nil && turn.g == g
+func leadsWith(c *Client, path string, g *grant) bool {
+	all := leadsOf(c)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	turn := all.turns[path]
+	return turn != nil && turn.g.Load() == g
 }

@@ -34,9 +34,8 @@ type line struct {
 	// writes: each join must change the version of the line's data, see Semaphore. So the
 	// znode must not be a guest's.
 	writes bool
-	// items is how many items a producer in this line puts. The name of its place says so to
-	// those behind it, see overtaking. 0: it is another line.
-	items int
+	// mark returns the uuid of a new place with what its name is to tell the others; nil: nothing.
+	mark func(s *session, uuid string) string
 }
 
 // The rules of the recipes: a line's blocks, and its foreign.

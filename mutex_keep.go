@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,28 @@ type keptLock struct {
 	due       *time.Timer   // leaves an idle place
 }
 
+// keptLocks are those of a Client that are in use.
+type keptLocks struct {
+	mu    sync.Mutex // before that of a lock
+	locks map[holderKey]*keptLock
+}
+
+func keptBy(c *Client) *keptLocks {
+	return attached(&c.attached, func() *keptLocks { return &keptLocks{locks: map[holderKey]*keptLock{}} })
+}
+
+// leaveKept leaves, in the background, the places that are kept and that nobody holds.
+// Places that are given back from now on are not kept: they get no further grant.
+func (c *Client) leaveKept() {
+	all := keptBy(c)
+	all.mu.Lock()
+	kept := slices.Collect(maps.Values(all.locks))
+	all.mu.Unlock()
+	for _, k := range kept {
+		c.tasks.Start(func() { k.leaveIdle(func(*grant) bool { return true }) })
+	}
+}
+
 // keptCall is a call that waits.
 type keptCall struct {
 	d      time.Duration
@@ -63,15 +86,13 @@ func (m *keeping) lock(ctx context.Context) (*keptLock, error) {
 	case ctx.Err() != nil:
 		return nil, c.contextErr(ctx)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	k := c.kept[key]
+	all := keptBy(c)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	k := all.locks[key]
 	if k == nil {
 		k = &keptLock{line: m.line}
-		if c.kept == nil {
-			c.kept = map[holderKey]*keptLock{}
-		}
-		c.kept[key] = k
+		all.locks[key] = k
 	}
 	k.mu.Lock()
 	return k, nil
@@ -84,13 +105,13 @@ func (k *keptLock) unlock() {
 	if !unused {
 		return
 	}
-	c := k.line.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	all := keptBy(k.line.c)
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.isUnused() && c.kept[k.line.key()] == k {
-		delete(c.kept, k.line.key())
+	if k.isUnused() && all.locks[k.line.key()] == k {
+		delete(all.locks, k.line.key())
 	}
 }
 

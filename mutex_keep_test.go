@@ -71,7 +71,7 @@ func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, w.line())
 		require.Zero(t, watchesOf(m.line.c))
-		require.Empty(t, m.line.c.kept)
+		require.Empty(t, keptBy(m.line.c).locks)
 	})
 }
 

@@ -103,8 +103,6 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		containers: newContainers(tuning.IdleLine(ctx, idleLine)),
 		abandoned:  map[string]map[chan struct{}]struct{}{},
 		lostJoins:  map[*lostJoin]struct{}{},
-		turns:      map[string]*turns{},
-		leading:    map[string]*leadTurn{},
 	}
 	c.containers.begin = func() { c.tasks.Start(c.tidy) }
 	var err error

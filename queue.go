@@ -474,7 +474,7 @@ func (q *Queue) checkUse(ctx context.Context, s *session) error {
 // browseIn is browse in one session, beginning with the segment from. If it fails, next
 // is the segment with which to go on.
 func (q *Queue) browseIn(ctx context.Context, s *session, from int64, f func(*browsed) (bool, error)) (next int64, err error) {
-	log := s.newQueueLog(q.abs())
+	log := newQueueLog(s, q.abs())
 	numbers, err := log.List(ctx)
 	if err != nil {
 		return from, err

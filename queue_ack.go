@@ -27,15 +27,15 @@ import (
 // it instead, and nobody sees the item any more.
 type ackTransaction struct {
 	it        *Item
-	ops       []any    // the caller's
-	puts      *ackPuts // items that are put into a queue, or nil
-	marks     bool     // the item cannot be deleted, and is marked instead
-	miscounts int      // how often it was not deleted although nothing is seen below it
-	rejoin    *line    // in which a place is to be taken along, or nil
-	turns     *turns   // that get it, or nil
-	ahead     bool     // it may read ahead for the next taker
-	next      *place   // that was taken; there may be none
-	tries     int      // since others last filled a segment
+	ops       []any      // the caller's
+	puts      *ackPuts   // items that are put into a queue, or nil
+	marks     bool       // the item cannot be deleted, and is marked instead
+	miscounts int        // how often it was not deleted although nothing is seen below it
+	rejoin    *line      // in which a place is to be taken along, or nil
+	turns     *takerPool // that get it, or nil
+	ahead     bool       // it may read ahead for the next taker
+	next      *place     // that was taken; there may be none
+	tries     int        // since others last filled a segment
 	sent      chan struct{}
 	left      atomic.Bool // set by the caller that leaves, or by the outcome: see leaveNext
 }

@@ -25,15 +25,16 @@ const soon = 10 * time.Millisecond
 
 // noteAck notes that an ack has ended, after which a taker may come.
 func (q *Queue) noteAck(took time.Duration) {
-	q.c.mu.Lock()
-	defer q.c.mu.Unlock()
-	if t := q.c.turns[q.path]; t != nil {
+	pools := poolsOf(q.c)
+	pools.mu.Lock()
+	defer pools.mu.Unlock()
+	if t := pools.all[q.path]; t != nil {
 		t.acked, t.tookAck = time.Now(), min(took, soon)
 	}
 }
 
-// noteTaker notes that a taker has come. c.mu must be held.
-func (t *turns) noteTaker() {
+// noteTaker notes that a taker has come. takerPools.mu must be held.
+func (t *takerPool) noteTaker() {
 	if !t.acked.IsZero() {
 		t.soon, t.acked = time.Since(t.acked) <= t.tookAck, time.Time{}
 	}
@@ -45,9 +46,10 @@ func (q *Queue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
 	if queue.held.Load() > 1 {
 		return 0, false
 	}
-	q.c.mu.Lock()
-	defer q.c.mu.Unlock()
-	t := q.c.turns[q.path]
+	pools := poolsOf(q.c)
+	pools.mu.Lock()
+	defer pools.mu.Unlock()
+	t := pools.all[q.path]
 	if t == nil || !t.soon || t.atWork || len(t.waiting) > 0 {
 		return 0, false
 	}
@@ -58,7 +60,7 @@ func (q *Queue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
 // the session, if that is likely to come soon and to be alone. inLine: the ack takes a
 // place along.
 func (q *Queue) lookAhead(s *session, inLine bool) {
-	queue := s.queue(q.abs())
+	queue := queueIn(s, q.abs())
 	if queue.turns.areOthers() || !queue.turns.plenty.Load() {
 		return
 	}
@@ -70,17 +72,18 @@ func (q *Queue) lookAhead(s *session, inLine bool) {
 		line, _ = s.StartGet(q.consumers.abs())
 	}
 	queue.StartFirst()
-	q.c.mu.Lock()
-	defer q.c.mu.Unlock()
-	if t := q.c.turns[q.path]; t != nil {
+	pools := poolsOf(q.c)
+	pools.mu.Lock()
+	defer pools.mu.Unlock()
+	if t := pools.all[q.path]; t != nil {
 		t.ahead = &lookAhead{s, line, time.Now()}
 	}
 }
 
 // takeAhead returns what was read ahead in the session, nil if nothing was.
-func (t *turns) takeAhead(s *session) *lookAhead {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
+func (t *takerPool) takeAhead(s *session) *lookAhead {
+	t.pools.mu.Lock()
+	defer t.pools.mu.Unlock()
 	ahead := t.ahead
 	t.ahead = nil
 	if ahead == nil || ahead.s != s || time.Since(ahead.at) > soon {

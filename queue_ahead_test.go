@@ -160,11 +160,12 @@ func TestPlaceThatAnAckTookAlongGivesWay(t *testing.T) {
 		ackOn(t, takeOn(t, q))
 		blocker := w.takeLater(other) // so that others wait, as far as q knows
 		it := takeOn(t, q)
-		q.consumers.c.mu.Lock()
-		q.c.turns[q.path].soon = true
-		q.consumers.c.mu.Unlock()
+		pools := poolsOf(q.c)
+		pools.mu.Lock()
+		pools.all[q.path].soon = true
+		pools.mu.Unlock()
 		s, _ := q.c.session()
-		s.queue(q.abs()).turns.queued.Store(true)
+		queueIn(s, q.abs()).turns.queued.Store(true)
 		ackOn(t, it)
 		require.Len(t, w.srv.Children(w.path+"/line"), 1, "the ack took it along")
 		ackOn(t, blocker.Get())
@@ -235,13 +236,13 @@ func TestAckInTheBackgroundEndsTheCountOfTheItem(t *testing.T) {
 		putOn(t, q, "0")
 		it := takeOn(t, q)
 		s, _ := q.c.session()
-		require.EqualValues(t, 1, s.queue(q.abs()).held.Load())
+		require.EqualValues(t, 1, queueIn(s, q.abs()).held.Load())
 		link.SetLatency(100 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		require.ErrorIs(t, it.Ack(ctx), ErrUncertain)
 		time.Sleep(time.Second)
 		require.ErrorIs(t, it.Err(), ErrReleased)
-		require.Zero(t, s.queue(q.abs()).held.Load())
+		require.Zero(t, queueIn(s, q.abs()).held.Load())
 	})
 }

@@ -20,7 +20,7 @@ import (
 type queueState struct {
 	*queuelog.Log
 	claiming *semaphore.Weighted // each claim being made holds 1; a sweep holds all
-	turns    turnState
+	turns    queueHints
 	// held is how many items its consumers have. Those that somebody else deletes are
 	// counted until the holder notices.
 	held atomic.Int64
@@ -45,10 +45,6 @@ const (
 	// maxBatch is how many items one transaction claims at most.
 	maxBatch = 100
 )
-
-func newQueueState(s *session, path string) *queueState {
-	return &queueState{Log: s.newQueueLog(path), claiming: semaphore.NewWeighted(maxClaims)}
-}
 
 // claim is a place that is a flag beside an item. Below the item stands a second znode,
 // of a fixed name, the exclusion: creating it fails where the item is gone or somebody
@@ -96,7 +92,7 @@ func (q *Queue) newClaim(s *session, item string) *claim {
 
 // queue returns what the session knows of the queue now: it may have forgotten what it
 // knew when the claim was made.
-func (c *claim) queue() *queueState { return c.s.queue(c.line.abs()) }
+func (c *claim) queue() *queueState { return queueIn(c.s, c.line.abs()) }
 
 // exclusion returns the path of the znode below the item.
 func (c *claim) exclusion() string { return c.item + queuelog.ClaimName }

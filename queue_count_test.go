@@ -22,7 +22,7 @@ func (w *world) counted(q *Queue) int {
 	w.t.Helper()
 	synctest.Wait()
 	for {
-		n, err := live(w.t, q.c).queue(q.abs()).Count(w.t.Context())
+		n, err := queueIn(live(w.t, q.c), q.abs()).Count(w.t.Context())
 		if !errors.Is(err, queuelog.ErrStale) && !errors.Is(err, queuelog.ErrUnfinished) {
 			require.NoError(w.t, err)
 			return n
@@ -79,7 +79,7 @@ func TestA21CountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
 		q := w.queue(w.stranger(nil))
 		q.segmentSize = 3
 		putOn(t, q, names(10)...)
-		log := live(t, q.c).queue(q.abs())
+		log := queueIn(live(t, q.c), q.abs())
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second})
 		var counts []*harness.Call[int]
 		for range 3 {

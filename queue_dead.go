@@ -89,7 +89,7 @@ func cutNote(name string, data []byte) (_ []byte, f Failure) {
 // letter returns the dead letter of an item. For an item that is almost too large, the
 // failure's text is left out, or all of the Failure.
 func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
-	log, remove := it.claim.s.newQueueLog(q.deadLetters()), it.claim.ackOps(true).all()
+	log, remove := newQueueLog(it.claim.s, q.deadLetters()), it.claim.ackOps(true).all()
 	for _, text := range []string{f.Text, ""} {
 		f.Text = text
 		letter := withNote(it.claim.id(), data, f)
@@ -106,7 +106,7 @@ func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
 // not stay at the head for ever.
 func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, attempts int, text string) error {
 	letter := q.letter(it, data, Failure{Queue: q.abs(), Attempts: attempts, Text: text})
-	puts := &ackPuts{to: it.claim.s.queue(q.deadLetters()).Log, size: q.segmentSize, items: []queuelog.Item{letter}}
+	puts := &ackPuts{to: queueIn(it.claim.s, q.deadLetters()).Log, size: q.segmentSize, items: []queuelog.Item{letter}}
 	err := (&ackTransaction{it: it, puts: puts}).run(ctx)
 	if err == nil {
 		q.c.hooks.log(slog.LevelWarn, "item was moved to the dead letters", "item", it.claim.id(), "queue", q.path,

@@ -217,7 +217,7 @@ func TestLargestItemsBecomeDeadLettersWithoutAFailure(t *testing.T) {
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
 		s := live(t, q.c)
 		sized := func(room int) []byte { // leaves so many bytes of a request for a note
-			log, claim := s.newQueueLog(q.deadLetters()), q.newClaim(s, s.newQueueLog(q.abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
+			log, claim := newQueueLog(s, q.deadLetters()), q.newClaim(s, newQueueLog(s, q.abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
 			n := zkconn.MultiSize(claim.ackOps(true).all(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}, q.segmentSize).Ops)
 			return make([]byte, jute.MaxFrame-n-room)
 		}

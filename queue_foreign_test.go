@@ -244,7 +244,7 @@ func TestB85DeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 		znode := w.foreign(conn, item, "c")
 		a := w.takeLater(q)
 		blocked := func() (n int) {
-			live(t, q.c).queue(q.abs()).blocked.Range(func(any, any) bool { n++; return true })
+			queueIn(live(t, q.c), q.abs()).blocked.Range(func(any, any) bool { n++; return true })
 			return n
 		}
 		require.Equal(t, 1, blocked())

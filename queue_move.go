@@ -60,7 +60,7 @@ func (it *Item) ackPut(ctx context.Context, to *Queue, datas [][]byte, ops []Op)
 		for i := range items {
 			items[i].Data = slices.Clone(items[i].Data)
 		}
-		a.puts = &ackPuts{to: it.claim.s.queue(to.abs()).Log, path: to.path, size: to.segmentSize, items: items, once: true}
+		a.puts = &ackPuts{to: queueIn(it.claim.s, to.abs()).Log, path: to.path, size: to.segmentSize, items: items, once: true}
 	}
 	err = a.run(ctx)
 	if err != nil && !errors.Is(err, ErrUncertain) {

@@ -77,7 +77,7 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 		return ErrClosed
 	}
 	defer q.c.writes.end()
-	log := s.queue(q.abs())
+	log := queueIn(s, q.abs())
 	var leave exit
 	if p != nil {
 		leave = p.exitOps(true)
@@ -147,7 +147,7 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	if sum+(len(items)+2*segments+12)*op < jute.MaxFrame {
 		return nil
 	}
-	log := s.queue(q.abs())
+	log := queueIn(s, q.abs())
 	receipt := log.LargestReceipt().Write(queuelog.NewID())
 	var leave exit
 	if q.opts.MaxLen > 0 {
@@ -164,7 +164,7 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	if q.opts.MaxAttempts < 0 {
 		return nil
 	}
-	letters := s.newQueueLog(q.deadLetters())
+	letters := newQueueLog(s, q.deadLetters())
 	claim := q.newClaim(s, log.Segment(0)+"/"+queuelog.NewID()+"0000000000")
 	for _, it := range items {
 		if n := zkconn.MultiSize(claim.ackOps(true).all(), letters.LargestAppend([]queuelog.Item{it}, q.segmentSize).Ops); n > jute.MaxFrame {
@@ -177,7 +177,7 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 // waitForCapacity returns when the queue has room for n more items. p is first among
 // the producers.
 func (q *Queue) waitForCapacity(ctx context.Context, p *place, n int) error {
-	log := p.s.queue(q.abs())
+	log := queueIn(p.s, q.abs())
 	for {
 		// If an event of an earlier connection gave p its turn, this server may not
 		// show the put before it yet.

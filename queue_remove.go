@@ -122,7 +122,7 @@ func (q *Queue) deleteEmptied(ctx context.Context, seg *browsed, removed int) {
 		return
 	}
 	defer q.c.writes.end()
-	seg.s.queue(q.abs()).Delete(ctx, seg.number, &queuelog.Listing{Stat: seg.stat})
+	queueIn(seg.s, q.abs()).Delete(ctx, seg.number, &queuelog.Listing{Stat: seg.stat})
 }
 
 // remove removes items in one transaction, and leaves out those that are taken or gone.
@@ -131,7 +131,7 @@ func (q *Queue) remove(ctx context.Context, s *session, rs []*removal) (removed 
 		return 0, ErrClosed
 	}
 	defer q.c.writes.end()
-	log := s.queue(q.abs())
+	log := queueIn(s, q.abs())
 	for tries := 0; tries < zkconn.MaxTries; tries++ {
 		if len(rs) == 0 {
 			return 0, nil

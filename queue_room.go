@@ -45,7 +45,7 @@ var errOvertaken = errors.New("another producer has taken the turn")
 // is room for them.
 func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any) error {
 	line := *q.producers
-	line.items = len(items)
+	line.mark = func(s *session, uuid string) string { return marked(s, uuid, len(items)) }
 	for {
 		err := line.withPlace(ctx, kindLock, nil, func(p *place) error {
 			err := q.awaitRoom(ctx, p, len(items))
@@ -53,7 +53,7 @@ func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any
 				err = q.append(ctx, p.s, p, items, with)
 			}
 			if errors.Is(err, ErrEvicted) && p.mayBeOvertaken() {
-				p.s.askForPatience()
+				askForPatience(p.s)
 				return errOvertaken
 			}
 			return err
@@ -187,7 +187,7 @@ func (o *overtaking) wait(ctx context.Context) error {
 		o.changed = false
 		return o.pause(ctx, grace)
 	}
-	log := o.p.s.queue(o.q.abs())
+	log := queueIn(o.p.s, o.q.abs())
 	count, err := log.Count(ctx)
 	switch {
 	case errors.Is(err, queuelog.ErrStale), errors.Is(err, queuelog.ErrUnfinished):
@@ -296,10 +296,10 @@ func (p *place) mayBeOvertaken() bool {
 // the uuid is random.
 
 // marked returns the uuid with that.
-func (s *session) marked(uuid string, items int) string {
+func marked(s *session, uuid string, items int) string {
 	h := fnv.New32a()
 	fmt.Fprint(h, s.ID())
-	return fmt.Sprintf("%08x-%04x-%c%x%s", h.Sum32(), min(items, math.MaxUint16), uuid[14], s.level.Load(), uuid[16:])
+	return fmt.Sprintf("%08x-%04x-%c%x%s", h.Sum32(), min(items, math.MaxUint16), uuid[14], queuesIn(s).level.Load(), uuid[16:])
 }
 
 // session returns what tells the places of one session from those of others.
@@ -330,8 +330,9 @@ func patience(level int64) time.Duration { return grace << (3 * level) }
 
 // askForPatience is for a session of which a place was overtaken: others are faster. Its next
 // places ask for eight times as much, up to the session timeout or a little more.
-func (s *session) askForPatience() {
-	if level := s.level.Load(); level < maxLevel && patience(level) < s.Timeout() {
-		s.level.CompareAndSwap(level, level+1)
+func askForPatience(s *session) {
+	asked := &queuesIn(s).level
+	if level := asked.Load(); level < maxLevel && patience(level) < s.Timeout() {
+		asked.CompareAndSwap(level, level+1)
 	}
 }

@@ -433,7 +433,7 @@ func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		s, other := live(t, w.stranger(nil)), live(t, w.stranger(nil))
 		name := func(s *session, items int) placeName {
-			m, ok := parsePlaceName("_c_"+s.marked(newUUID(true), items)+"-lock-0000000001", lockKinds)
+			m, ok := parsePlaceName("_c_"+marked(s, newUUID(true), items)+"-lock-0000000001", lockKinds)
 			require.True(t, ok)
 			require.True(t, m.ours())
 			require.True(t, isUUID(m.uuid))
@@ -447,7 +447,7 @@ func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 		require.NotEqual(t, m.session(), name(other, 3).session())
 		require.Equal(t, math.MaxUint16, name(s, 1_000_000).items())
 		for range 100 {
-			s.askForPatience()
+			askForPatience(s)
 		}
 		require.Equal(t, 512*grace, name(s, 1).patience(), "it is above the session timeout")
 		foreign, _ := parsePlaceName("lock-0000000001", lockKinds)

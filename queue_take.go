@@ -17,7 +17,7 @@ import (
 // takeAlone claims items without a place in the line, where nobody waits there: the
 // transaction fails if somebody has joined since. done is false where others wait, and
 // where no item is free.
-func (t *turns) takeAlone() (done bool, err error) {
+func (t *takerPool) takeAlone() (done bool, err error) {
 	s, err := t.c.live(t.ctx)
 	if err != nil {
 		return false, err
@@ -57,7 +57,7 @@ var errNeedsPlace = errors.New("a place in the consumers' line is needed")
 // takeUnlessJoined claims items without a place in the line, if nobody waits there.
 // errNeedsPlace is returned if somebody does, or if no item is free. done is false where
 // another try may find something else: what was read is out of date, or the takers have gone.
-func (t *turns) takeUnlessJoined(scan *scanner, want int) (done bool, err error) {
+func (t *takerPool) takeUnlessJoined(scan *scanner, want int) (done bool, err error) {
 	ahead := t.takeAhead(scan.s)
 	scan.ahead = ahead != nil
 	var line *zkconn.Reading
@@ -98,7 +98,7 @@ func (t *turns) takeUnlessJoined(scan *scanner, want int) (done bool, err error)
 
 // takeAnywhere claims items without a place in the line, even if others wait there, while
 // items are ample. done is false where they are not, or where others were quicker.
-func (t *turns) takeAnywhere(scan *scanner, want int) (done bool, err error) {
+func (t *takerPool) takeAnywhere(scan *scanner, want int) (done bool, err error) {
 	items, err := scan.freeNow(t.ctx, want)
 	if err == nil && scan.queue.turns.ample.Load() {
 		done, err = t.claim(t.ctx, scan, items, nil, nil)
@@ -111,7 +111,7 @@ func (t *turns) takeAnywhere(scan *scanner, want int) (done bool, err error) {
 
 // nobodyWaits returns what fails when somebody has joined the line since it was read, nil
 // if somebody stands there.
-func (t *turns) nobodyWaits(line *zkconn.Reading) *zk.CheckVersionRequest {
+func (t *takerPool) nobodyWaits(line *zkconn.Reading) *zk.CheckVersionRequest {
 	if line == nil {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (t *turns) nobodyWaits(line *zkconn.Reading) *zk.CheckVersionRequest {
 // claim claims some of the items for the takers, who get them in the order in which they
 // came. p is the place whose turn ends with that, or check fails where the line must be empty.
 // queuelog.ErrStale: nothing was claimed, because somebody was quicker.
-func (t *turns) claim(ctx context.Context, scan *scanner, items []string, p *place, check *zk.CheckVersionRequest) (done bool, err error) {
+func (t *takerPool) claim(ctx context.Context, scan *scanner, items []string, p *place, check *zk.CheckVersionRequest) (done bool, err error) {
 	picked := t.pick(t.fitting(scan.s, items, p))
 	if len(picked) == 0 {
 		return false, nil
@@ -150,7 +150,7 @@ func (t *turns) claim(ctx context.Context, scan *scanner, items []string, p *pla
 
 // fitting returns how many of the items one request, and the session, have room to claim. p
 // is the place that the claim deletes, or nil.
-func (t *turns) fitting(s *session, items []string, p *place) int {
+func (t *takerPool) fitting(s *session, items []string, p *place) int {
 	acl, identity := s.ACL(), []byte(t.c.identity)
 	flag := items[0] + "." + queuelog.NewMark()
 	one := zkconn.CreateSize(flag, identity, acl) + zkconn.CreateSize(items[0]+queuelog.ClaimName, []byte(flag), acl) + 32
@@ -165,7 +165,7 @@ func (t *turns) fitting(s *session, items []string, p *place) int {
 
 // deliver hands out the items of a claim. Those that were taken too often come last,
 // because it takes time to move them.
-func (t *turns) deliver(ctx context.Context, picked []share, a *claimTransaction) {
+func (t *takerPool) deliver(ctx context.Context, picked []share, a *claimTransaction) {
 	var served, rest []share
 	tooOften := map[*taker][]*Item{}
 	i := 0
@@ -290,10 +290,10 @@ type scanner struct {
 }
 
 func newScanner(s *session, c *Client, path string) *scanner {
-	return &scanner{c: c, s: s, path: path, queue: s.queue(c.abs(path)), held: map[string]*zkconn.Watch{}}
+	return &scanner{c: c, s: s, path: path, queue: queueIn(s, c.abs(path)), held: map[string]*zkconn.Watch{}}
 }
 
-func (t *turns) newScanner(s *session) *scanner { return newScanner(s, t.c, t.path) }
+func (t *takerPool) newScanner(s *session) *scanner { return newScanner(s, t.c, t.path) }
 
 // free scans the segments from the oldest to the open one and returns the paths of the
 // first n items that are free, or of as many as there are.

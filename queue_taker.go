@@ -31,8 +31,9 @@ type taker struct {
 	left   bool // the caller is gone: what was claimed for it is given back
 }
 
-// turns serves the takers of a Client and a queue. Client.mu guards its fields.
-type turns struct {
+// takerPool serves the takers of a Client and a queue. takerPools.mu guards its fields.
+type takerPool struct {
+	pools     *takerPools
 	c         *Client
 	path      string
 	consumers *line
@@ -70,12 +71,13 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 		return nil, c.contextErr(ctx)
 	}
 	k := &taker{q: q, ctx: ctx, traced: c.acquisitionIn(ctx), since: time.Now(), n: n, done: make(chan struct{})}
-	c.mu.Lock()
-	t := q.turns()
+	pools := poolsOf(c)
+	pools.mu.Lock()
+	t := q.pool()
 	t.waiting = append(t.waiting, k)
 	t.noteTaker()
 	t.noteChange()
-	c.mu.Unlock()
+	pools.mu.Unlock()
 	select {
 	case <-k.done:
 	case <-ctx.Done():
@@ -95,10 +97,10 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 // quit is called by a taker whose context has ended. If a claim is under way for it, it
 // waits for the answer, as long as there is a connection: nothing is claimed for nobody.
 // It returns false if the answer is not there: then what was claimed is given back.
-func (t *turns) quit(k *taker) bool {
-	t.c.mu.Lock()
+func (t *takerPool) quit(k *taker) bool {
+	t.pools.mu.Lock()
 	t.drop(k)
-	t.c.mu.Unlock()
+	t.pools.mu.Unlock()
 	for up := true; up && t.c.closing.Err() == nil; {
 		var changed <-chan struct{}
 		if s, _ := t.c.session(); s != nil {
@@ -114,8 +116,8 @@ func (t *turns) quit(k *taker) bool {
 		case <-t.c.closing.Done():
 		}
 	}
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
+	t.pools.mu.Lock()
+	defer t.pools.mu.Unlock()
 	select {
 	case <-k.done:
 		return true
@@ -125,21 +127,31 @@ func (t *turns) quit(k *taker) bool {
 	}
 }
 
-// turns returns what serves the queue's takers, and starts it. c.mu must be held.
-func (q *Queue) turns() *turns {
-	c, path := q.c, q.path
-	if t := c.turns[path]; t != nil {
+// takerPools are what serves the takers of a Client's queues, by path.
+type takerPools struct {
+	mu  sync.Mutex
+	all map[string]*takerPool
+}
+
+func poolsOf(c *Client) *takerPools {
+	return attached(&c.attached, func() *takerPools { return &takerPools{all: map[string]*takerPool{}} })
+}
+
+// pool returns what serves the queue's takers, and starts it. takerPools.mu must be held.
+func (q *Queue) pool() *takerPool {
+	c, path, pools := q.c, q.path, poolsOf(q.c)
+	if t := pools.all[path]; t != nil {
 		return t
 	}
-	t := &turns{c: c, path: path, consumers: q.consumers, changed: make(chan struct{}, 1)}
+	t := &takerPool{pools: pools, c: c, path: path, consumers: q.consumers, changed: make(chan struct{}, 1)}
 	t.ctx, t.cancel = context.WithCancelCause(c.closing)
-	c.turns[path] = t
+	pools.all[path] = t
 	c.tasks.Start(t.run)
 	return t
 }
 
-// noteChange tells the goroutine that there are more or fewer takers. c.mu must be held.
-func (t *turns) noteChange() {
+// noteChange tells the goroutine that there are more or fewer takers. takerPools.mu must be held.
+func (t *takerPool) noteChange() {
 	if t.idle != nil {
 		t.idle.Stop()
 		t.idle = nil
@@ -154,7 +166,7 @@ func (t *turns) noteChange() {
 	t.wake()
 }
 
-func (t *turns) wake() {
+func (t *takerPool) wake() {
 	select {
 	case t.changed <- struct{}{}:
 	default:
@@ -163,28 +175,29 @@ func (t *turns) wake() {
 
 // endIdle has the queue's place in the line deleted, unless somebody waits.
 func (q *Queue) endIdle() {
-	q.c.mu.Lock()
-	t := q.c.turns[q.path]
-	q.c.mu.Unlock()
+	pools := poolsOf(q.c)
+	pools.mu.Lock()
+	t := pools.all[q.path]
+	pools.mu.Unlock()
 	if t != nil {
 		t.endIdle()
 	}
 }
 
 // endIdle ends the goroutine, unless somebody waits.
-func (t *turns) endIdle() {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	if len(t.waiting) == 0 && t.claiming == 0 && t.joining == nil && t.c.turns[t.path] == t {
-		delete(t.c.turns, t.path)
+func (t *takerPool) endIdle() {
+	t.pools.mu.Lock()
+	defer t.pools.mu.Unlock()
+	if len(t.waiting) == 0 && t.claiming == 0 && t.joining == nil && t.pools.all[t.path] == t {
+		delete(t.pools.all, t.path)
 		t.cancel(errUnwanted)
 	}
 }
 
 // wanted returns how many items the waiting takers want.
-func (t *turns) wanted() (n int) {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
+func (t *takerPool) wanted() (n int) {
+	t.pools.mu.Lock()
+	defer t.pools.mu.Unlock()
 	for _, k := range t.waiting {
 		n += k.n
 	}
@@ -198,9 +211,9 @@ type share struct {
 }
 
 // pick takes out the takers that share n items.
-func (t *turns) pick(n int) (picked []share) {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
+func (t *takerPool) pick(n int) (picked []share) {
+	t.pools.mu.Lock()
+	defer t.pools.mu.Unlock()
 	for n > 0 && len(t.waiting) > 0 {
 		k := t.waiting[0]
 		t.waiting = t.waiting[1:]
@@ -215,9 +228,9 @@ func (t *turns) pick(n int) (picked []share) {
 // hand ends a claim for the takers that were picked. done: it was made, and so the turn
 // is over. Takers that have neither items nor an error wait again, at the front, unless
 // their contexts have ended.
-func (t *turns) hand(picked []share, done bool) {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
+func (t *takerPool) hand(picked []share, done bool) {
+	t.pools.mu.Lock()
+	defer t.pools.mu.Unlock()
 	t.claiming -= len(picked)
 	if done {
 		t.atWork = false // before an ack asks
@@ -241,9 +254,9 @@ func (t *turns) hand(picked []share, done bool) {
 
 // fail ends the calls of the takers that a failed turn was for. Takers that have come
 // since keep waiting.
-func (t *turns) fail(err error) {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
+func (t *takerPool) fail(err error) {
+	t.pools.mu.Lock()
+	defer t.pools.mu.Unlock()
 	var later []*taker
 	for _, k := range t.waiting {
 		if !t.failedAt.IsZero() && k.since.After(t.failedAt) {
@@ -258,22 +271,22 @@ func (t *turns) fail(err error) {
 }
 
 // tellQueued reports to the waiting takers that their place waits.
-func (t *turns) tellQueued(p *place, ahead int) {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
+func (t *takerPool) tellQueued(p *place, ahead int) {
+	t.pools.mu.Lock()
+	defer t.pools.mu.Unlock()
 	for _, k := range t.waiting {
 		k.traced.queued(p, ahead)
 	}
 }
 
-func (t *turns) noteFailure() {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
+func (t *takerPool) noteFailure() {
+	t.pools.mu.Lock()
+	defer t.pools.mu.Unlock()
 	t.failedAt = time.Now()
 }
 
-// drop removes a waiting taker, and ends its call. c.mu must be held.
-func (t *turns) drop(k *taker) {
+// drop removes a waiting taker, and ends its call. takerPools.mu must be held.
+func (t *takerPool) drop(k *taker) {
 	if i := slices.Index(t.waiting, k); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
 		close(k.done)
@@ -284,10 +297,11 @@ func (t *turns) drop(k *taker) {
 // reserve returns the turns for which an ack is to take a place in the line along, nil
 // where the Client has one or is about to. The caller must call reserved. keep is for how
 // long the place waits for a taker. Others may wait behind it.
-func (q *Queue) reserve(keep time.Duration) *turns {
-	q.c.mu.Lock()
-	defer q.c.mu.Unlock()
-	t := q.turns()
+func (q *Queue) reserve(keep time.Duration) *takerPool {
+	pools := poolsOf(q.c)
+	pools.mu.Lock()
+	defer pools.mu.Unlock()
+	t := q.pool()
 	if t.atWork || len(t.waiting) > 0 || t.place != nil || t.joining != nil {
 		return nil
 	}
@@ -297,44 +311,44 @@ func (q *Queue) reserve(keep time.Duration) *turns {
 }
 
 // reserved ends a reservation. p is nil where no place was taken.
-func (t *turns) reserved(p *place) {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
+func (t *takerPool) reserved(p *place) {
+	t.pools.mu.Lock()
+	defer t.pools.mu.Unlock()
 	close(t.joining)
 	t.joining, t.place = nil, p
 	t.noteChange()
 }
 
 // run is the goroutine.
-func (t *turns) run() {
+func (t *takerPool) run() {
 	for t.awaitTakers() {
 		err := t.turn()
-		t.c.mu.Lock()
+		t.pools.mu.Lock()
 		t.atWork = false
-		t.c.mu.Unlock()
+		t.pools.mu.Unlock()
 		if err != nil && t.ctx.Err() == nil {
 			t.fail(err)
 		}
 	}
-	t.c.mu.Lock()
+	t.pools.mu.Lock()
 	p := t.place
-	if t.c.turns[t.path] == t { // the Client is closing
-		delete(t.c.turns, t.path)
+	if t.pools.all[t.path] == t { // the Client is closing
+		delete(t.pools.all, t.path)
 	}
-	t.c.mu.Unlock()
+	t.pools.mu.Unlock()
 	if p != nil {
 		p.leave(false)
 	}
 }
 
 // awaitTakers returns false when there will be none.
-func (t *turns) awaitTakers() bool {
+func (t *takerPool) awaitTakers() bool {
 	for {
-		t.c.mu.Lock()
+		t.pools.mu.Lock()
 		joining := t.joining
 		t.atWork = len(t.waiting) > 0 && joining == nil
 		atWork := t.atWork
-		t.c.mu.Unlock()
+		t.pools.mu.Unlock()
 		switch {
 		case joining != nil: // a place is on its way
 			<-joining
@@ -352,11 +366,11 @@ func (t *turns) awaitTakers() bool {
 }
 
 // turn claims items for the takers, once.
-func (t *turns) turn() error {
-	t.c.mu.Lock()
+func (t *takerPool) turn() error {
+	t.pools.mu.Lock()
 	p := t.place
 	t.place, t.failedAt = nil, time.Time{}
-	t.c.mu.Unlock()
+	t.pools.mu.Unlock()
 	done, err := false, error(nil)
 	if p == nil {
 		done, err = t.takeAlone()
@@ -370,8 +384,8 @@ func (t *turns) turn() error {
 	return err
 }
 
-// turnState is what a session remembers of the turns of a queue, also while nobody waits.
-type turnState struct {
+// queueHints is what a session remembers of the turns of a queue, also while nobody waits.
+type queueHints struct {
 	// queued: others wait in the line, or items are scarce. So a claim without a place
 	// would fail, and is not tried.
 	queued atomic.Bool
@@ -404,7 +418,7 @@ const (
 )
 
 // width returns how wide the choice is now. t.mu must be held.
-func (t *turnState) width() int {
+func (t *queueHints) width() int {
 	now := time.Now()
 	t.spread *= math.Exp2(-float64(now.Sub(t.spreadAt)) / float64(spreadHalfLife))
 	t.spreadAt = now
@@ -415,7 +429,7 @@ func (t *turnState) width() int {
 }
 
 // noteCollision widens the choice, because somebody was quicker.
-func (t *turnState) noteCollision() {
+func (t *queueHints) noteCollision() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.width()
@@ -423,10 +437,10 @@ func (t *turnState) noteCollision() {
 }
 
 // widen makes the choice wider. t.mu must be held.
-func (t *turnState) widen() { t.spread = min(2*t.spread+minSpread, maxSpread) }
+func (t *queueHints) widen() { t.spread = min(2*t.spread+minSpread, maxSpread) }
 
 // noteStale widens the choice, if others were quicker recently.
-func (t *turnState) noteStale() {
+func (t *queueHints) noteStale() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.width() > 0 {
@@ -436,7 +450,7 @@ func (t *turnState) noteStale() {
 
 // noteClaim narrows the choice by a sixteenth, because a claim was made. So about one claim in
 // sixteen collides.
-func (t *turnState) noteClaim() {
+func (t *queueHints) noteClaim() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.spread -= t.spread / 16
@@ -446,7 +460,7 @@ func (t *turnState) noteClaim() {
 }
 
 // areOthers reports whether others take, too, as far as the session knows.
-func (t *turnState) areOthers() bool {
+func (t *queueHints) areOthers() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.width() > 0 || t.queued.Load()
@@ -454,7 +468,7 @@ func (t *turnState) areOthers() bool {
 
 // bounds returns how many items a consumer that wants n looks for. Where others take, too,
 // it lists another segment if there would be nothing to choose from.
-func (t *turnState) bounds(n int) (enough, most int) {
+func (t *queueHints) bounds(n int) (enough, most int) {
 	enough = n
 	if t.areOthers() {
 		enough += minSpread
@@ -463,21 +477,21 @@ func (t *turnState) bounds(n int) (enough, most int) {
 }
 
 // skip returns how many segments a consumer leaves to others.
-func (t *turnState) skip() int {
+func (t *queueHints) skip() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return rand.IntN(t.width()+1) / queuelog.SegmentSize
 }
 
 // noteFound notes how many items more than it wanted a consumer has found.
-func (t *turnState) noteFound(more int) {
+func (t *queueHints) noteFound(more int) {
 	t.plenty.Store(more > 0)
 	t.ample.Store(more >= minSpread)
 }
 
 // choose returns how many of the first items a claim leaves to others, at most n. Where
 // items are scarce, it is 0.
-func (t *turnState) choose(n int) int {
+func (t *queueHints) choose(n int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n < minSpread {
@@ -489,7 +503,7 @@ func (t *turnState) choose(n int) int {
 // maxStuck bounds what is remembered of places.
 const maxStuck = 8
 
-func (t *turnState) noteStuck(place string) {
+func (t *queueHints) noteStuck(place string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stuck = append(t.stuck, place); len(t.stuck) > maxStuck {
@@ -497,7 +511,7 @@ func (t *turnState) noteStuck(place string) {
 	}
 }
 
-func (t *turnState) stuckPlaces() []string {
+func (t *queueHints) stuckPlaces() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.stuck)

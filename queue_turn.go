@@ -32,9 +32,9 @@ const (
 	maxPatience = 10 * grace
 )
 
-// turn is a wait in the consumers' line, with a place there.
-type turn struct {
-	*turns
+// lineWait is a wait in the consumers' line, with a place there.
+type lineWait struct {
+	*takerPool
 	p    *place
 	scan *scanner
 
@@ -54,14 +54,14 @@ type turn struct {
 
 // takeInLine waits with a place in the consumers' line for free items, and claims them
 // for the takers.
-func (t *turns) takeInLine(p *place) (err error) {
+func (t *takerPool) takeInLine(p *place) (err error) {
 	defer func() {
 		if err != nil {
 			t.noteFailure()
 		}
 	}()
 	alone := p.first
-	w := &turn{turns: t, p: p, scan: t.newScanner(p.s), since: time.Now()}
+	w := &lineWait{takerPool: t, p: p, scan: t.newScanner(p.s), since: time.Now()}
 	w.scan.ahead = t.takeAhead(p.s) != nil
 	for {
 		if err := w.lookAhead(); err != nil {
@@ -84,14 +84,14 @@ func (t *turns) takeInLine(p *place) (err error) {
 }
 
 // looks reports whether the place has the turn, or looks for what others leave.
-func (w *turn) looks() bool { return w.p.first || w.armed && w.ahead > 0 && w.ahead < lookers }
+func (w *lineWait) looks() bool { return w.p.first || w.armed && w.ahead > 0 && w.ahead < lookers }
 
 // lazy reports whether the place lets time pass before it looks at a change. Otherwise
 // each change would make all that look send a request.
-func (w *turn) lazy() bool { return !w.p.first && w.ahead > 1 }
+func (w *lineWait) lazy() bool { return !w.p.first && w.ahead > 1 }
 
 // lookAhead finds the places ahead and watches them, unless the place has the turn.
-func (w *turn) lookAhead() error {
+func (w *lineWait) lookAhead() error {
 	for !w.p.first {
 		if w.ahead == 0 || w.armed && w.ahead > 1 && w.nearest[1] == nil {
 			if err := w.list(); err != nil || w.p.first {
@@ -111,7 +111,7 @@ func (w *turn) lookAhead() error {
 }
 
 // list finds the places ahead, by the guess if there is one.
-func (w *turn) list() (err error) {
+func (w *lineWait) list() (err error) {
 	queued, ahead := w.patience > 0, 0
 	w.watches = [3]*zkconn.Watch{}
 	stuck := w.scan.queue.turns.stuckPlaces()
@@ -134,7 +134,7 @@ func (w *turn) list() (err error) {
 
 // watchAhead watches the nearest place, and once armed the others and the own one, too.
 // gone: one ahead has left.
-func (w *turn) watchAhead() (gone bool, err error) {
+func (w *lineWait) watchAhead() (gone bool, err error) {
 	n := 1
 	if w.armed {
 		n = len(w.nearest)
@@ -166,7 +166,7 @@ func (w *turn) watchAhead() (gone bool, err error) {
 }
 
 // tryClaim claims what is free, if the place may.
-func (w *turn) tryClaim() (done bool, err error) {
+func (w *lineWait) tryClaim() (done bool, err error) {
 	want := w.wanted()
 	if want == 0 || !w.looks() {
 		w.scan.watches, w.candidate, w.lookAt = nil, "", time.Time{}
@@ -196,11 +196,11 @@ func (w *turn) tryClaim() (done bool, err error) {
 }
 
 // graces is for how long an item stays free before the place claims it.
-func (w *turn) graces() time.Duration { return grace * time.Duration(w.ahead) }
+func (w *lineWait) graces() time.Duration { return grace * time.Duration(w.ahead) }
 
 // mayClaim reports whether there are items that the place may claim now. Those behind the
 // first wait.
-func (w *turn) mayClaim(items []string) bool {
+func (w *lineWait) mayClaim(items []string) bool {
 	switch {
 	case len(items) == 0:
 		w.candidate = ""
@@ -214,7 +214,7 @@ func (w *turn) mayClaim(items []string) bool {
 }
 
 // await waits until something has changed that the place waits for.
-func (w *turn) await() error {
+func (w *lineWait) await() error {
 	w.slept = true
 	until := w.wakeAt()
 	if !until.IsZero() {
@@ -246,7 +246,7 @@ func (w *turn) await() error {
 }
 
 // wakeAt returns when await returns at the latest; zero: not before something changes.
-func (w *turn) wakeAt() time.Time {
+func (w *lineWait) wakeAt() time.Time {
 	switch {
 	case w.p.first:
 	case !w.armed:
@@ -260,7 +260,7 @@ func (w *turn) wakeAt() time.Time {
 }
 
 // watchesAhead returns the watches on places ahead, none if the place has the turn.
-func (w *turn) watchesAhead() (watches []*zkconn.Watch) {
+func (w *lineWait) watchesAhead() (watches []*zkconn.Watch) {
 	if w.p.first {
 		return nil
 	}
@@ -275,7 +275,7 @@ func (w *turn) watchesAhead() (watches []*zkconn.Watch) {
 // noteDepartures notes which of the places ahead has left. A farewell passes the turn on:
 // to the own place, if the nearest has left, and else to the nearest, behind which the
 // own place is second.
-func (w *turn) noteDepartures() {
+func (w *lineWait) noteDepartures() {
 	if w.p.own != nil && w.p.own.HasFired() { // changed by a super user
 		w.p.own = nil
 	}

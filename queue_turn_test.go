@@ -349,9 +349,10 @@ func TestPlaceOfACancelledTakeIsDeleted(t *testing.T) {
 		time.Sleep(2 * linger)
 		synctest.Wait()
 		require.Empty(t, w.srv.Children(w.path+"/line"))
-		q.c.mu.Lock()
-		require.Empty(t, q.c.turns)
-		q.c.mu.Unlock()
+		pools := poolsOf(q.c)
+		pools.mu.Lock()
+		require.Empty(t, pools.all)
+		pools.mu.Unlock()
 	})
 }
 

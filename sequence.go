@@ -304,8 +304,8 @@ type entry struct {
 func (l *line) entry(s *session, k kind, state lineState) *entry {
 	acl, owned := state.list(s)
 	e := &entry{uuid: newUUID(owned), kind: k, state: state, owned: owned}
-	if l.items > 0 {
-		e.uuid = s.marked(e.uuid, l.items)
+	if l.mark != nil {
+		e.uuid = l.mark(s, e.uuid)
 	}
 	name := "_c_" + e.uuid + "-" + string(k)
 	e.create = &zk.CreateRequest{

@@ -5,10 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -21,16 +19,14 @@ type session struct {
 	*zkconn.Session
 	c *Client
 
-	receipts   atomic.Int64 // number of the last one
-	level      atomic.Int64 // of the time that its producers ask for, see patience
+	attached   attachments
 	departures departures
 
 	mu         sync.Mutex
-	grants     map[string]*grant      // by the paths of the places
-	timer      *time.Timer            // calls tick
-	due        time.Time              // when it does; zero: it does not
-	unresolved map[string]struct{}    // uuids, see leaveUnresolved
-	queues     map[string]*queueState // by absolute path
+	grants     map[string]*grant   // by the paths of the places
+	timer      *time.Timer         // calls tick
+	due        time.Time           // when it does; zero: it does not
+	unresolved map[string]struct{} // uuids, see leaveUnresolved
 }
 
 // openSession starts to connect, and returns at once.
@@ -39,7 +35,6 @@ func openSession(c *Client) (*session, error) {
 		c:          c,
 		grants:     map[string]*grant{},
 		unresolved: map[string]struct{}{},
-		queues:     map[string]*queueState{},
 	}
 	var creds []wire.Credential
 	for _, a := range c.auth() {
@@ -146,31 +141,4 @@ func (s *session) sweep(l *line, ms []placeName) {
 			s.c.tasks.Start(func() { p.leave(false) })
 		}
 	}
-}
-
-// queue returns what the session knows of the queue with that absolute path.
-func (s *session) queue(path string) *queueState {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q := s.queues[path]
-	if q == nil {
-		if len(s.queues) >= maxKnownQueues {
-			for other, q := range s.queues { // any: it costs that queue some reads
-				delete(s.queues, other)
-				s.c.tasks.Start(q.Close)
-				break
-			}
-		}
-		q = newQueueState(s, path)
-		s.queues[path] = q
-	}
-	return q
-}
-
-// newQueueLog returns the log of the queue with that absolute path.
-func (s *session) newQueueLog(path string) *queuelog.Log {
-	return queuelog.New(queuelog.Config{
-		Session: s.Session, Tasks: &s.c.tasks, Path: path, Receipts: &s.receipts,
-		Marker: []byte(queueMarker), Known: isKnownLayout, CheckParent: checkQueuePath,
-	})
 }

@@ -146,8 +146,8 @@ var electionMutants = []mutant{
 		what: "Two calls of Lead in a process lead at the same time.",
 		edits: []edit{{
 			in:  "Election.leadOnce",
-			old: `defer c.endLead(path, turn)`,
-			new: `c.endLead(path, turn)`,
+			old: `defer endLead(c, path, turn)`,
+			new: `endLead(c, path, turn)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestA35LeadDoesNotLeadAgainBeforeItsFunctionHasReturned$",
 	},

@@ -45,8 +45,8 @@ var queueAckMutants = []mutant{
 		what: "AckPut leaves no receipt: if it is sent again, a claim that somebody has deleted is taken for a move that was done.",
 		edits: []edit{{
 			in:  "Item.ackPut",
-			old: `a.puts = &ackPuts{to: it.claim.s.queue(to.abs()).Log, path: to.path, size: to.segmentSize, items: items, once: true}`,
-			new: `a.puts = &ackPuts{to: it.claim.s.queue(to.abs()).Log, path: to.path, size: to.segmentSize, items: items}`,
+			old: `a.puts = &ackPuts{to: queueIn(it.claim.s, to.abs()).Log, path: to.path, size: to.segmentSize, items: items, once: true}`,
+			new: `a.puts = &ackPuts{to: queueIn(it.claim.s, to.abs()).Log, path: to.path, size: to.segmentSize, items: items}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB44AckPutOfAClaim",
 	},

@@ -312,7 +312,7 @@ var queuePutMutants = []mutant{
 		name: "room-asks-for-no-patience",
 		what: "A producer that was overtaken asks for no more time.",
 		edits: []edit{{
-			in:  "session.askForPatience",
+			in:  "askForPatience",
 			old: `level < maxLevel &&`,
 			new: `level < 0 &&`,
 		}},

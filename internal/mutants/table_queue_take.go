@@ -18,7 +18,7 @@ var queueTakeMutants = []mutant{
 		name: "queue-ahead-late-taker",
 		what: "An ack takes a place along for a taker that comes much later.",
 		edits: []edit{{
-			in:  "turns.noteTaker",
+			in:  "takerPool.noteTaker",
 			old: `t.soon, t.acked = time.Since(t.acked) <= t.tookAck, time.Time{}`,
 			new: `t.soon, t.acked = time.Since(t.acked) <= soon, time.Time{}`,
 		}, {
@@ -32,7 +32,7 @@ var queueTakeMutants = []mutant{
 		name: "queue-ahead-line-unchecked",
 		what: "A consumer without a place does not check that nobody has joined the line.",
 		edits: []edit{{
-			in:  "turns.takeUnlessJoined",
+			in:  "takerPool.takeUnlessJoined",
 			old: `done, err = t.claim(t.ctx, scan, items, nil, check)`,
 			new: `done, err = t.claim(t.ctx, scan, items, nil, nil)`,
 		}},
@@ -42,7 +42,7 @@ var queueTakeMutants = []mutant{
 		name: "queue-ahead-place-stays",
 		what: "A place that an ack took along waits for a taker for ever.",
 		edits: []edit{{
-			in:  "turns.noteChange",
+			in:  "takerPool.noteChange",
 			old: `d = t.keep`,
 			new: `d = time.Hour`,
 		}},
@@ -171,7 +171,7 @@ var queueTakeMutants = []mutant{
 		name: "queue-guess-goes-on",
 		what: "A consumer goes on guessing where the places ahead have left.",
 		edits: []edit{{
-			in: "turn.lookAhead",
+			in: "lineWait.lookAhead",
 			old: `
 				}
 				if w.guessed {
@@ -193,7 +193,7 @@ var queueTakeMutants = []mutant{
 		name: "queue-second-claims-nothing",
 		what: "The second in line claims nothing, so a dead consumer at the head stops deliveries.",
 		edits: []edit{{
-			in:  "turn.looks",
+			in:  "lineWait.looks",
 			old: `return w.p.first || w.armed && w.ahead > 0 && w.ahead < lookers`,
 			new: `return w.p.first`,
 		}},
@@ -203,7 +203,7 @@ var queueTakeMutants = []mutant{
 		name: "queue-second-without-grace",
 		what: "The second in line claims a free item at once.",
 		edits: []edit{{
-			in:  "turn.mayClaim",
+			in:  "lineWait.mayClaim",
 			old: `return time.Since(w.seen) >= w.graces()`,
 			new: `return true`,
 		}},
@@ -248,7 +248,7 @@ var queueTakeMutants = []mutant{
 		name: "queue-third-claims-nothing",
 		what: "Only the first two in line look for items.",
 		edits: []edit{{
-			in:  "turn.looks",
+			in:  "lineWait.looks",
 			old: `w.ahead < lookers`,
 			new: `w.ahead < 2`,
 		}},
@@ -258,7 +258,7 @@ var queueTakeMutants = []mutant{
 		name: "queue-far-place-unwatched",
 		what: "A consumer that is far behind does not notice that it has come near enough to look.",
 		edits: []edit{{
-			in:  "turn.watchAhead",
+			in:  "lineWait.watchAhead",
 			old: `n = len(w.nearest)`,
 			new: `n = 2`,
 		}},
@@ -278,7 +278,7 @@ var queueTakeMutants = []mutant{
 		name: "queue-all-take-turns",
 		what: "Consumers take turns however many items there are.",
 		edits: []edit{{
-			in:  "turns.takeAlone",
+			in:  "takerPool.takeAlone",
 			old: `case hints.areOthers() && !hints.ample.Load():`,
 			new: `case hints.areOthers():`,
 		}},
@@ -288,7 +288,7 @@ var queueTakeMutants = []mutant{
 		name: "queue-all-want-the-first",
 		what: "Consumers that do not take turns all claim the first item.",
 		edits: []edit{{
-			in:  "turnState.choose",
+			in:  "queueHints.choose",
 			old: `return rand.IntN(min(n, t.width()) + 1)`,
 			new: `return 0`,
 		}},

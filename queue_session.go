@@ -1,0 +1,54 @@
+package zkrecipes
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+)
+
+// sessionQueues is what a session knows of queues.
+type sessionQueues struct {
+	receipts atomic.Int64 // number of the last one
+	level    atomic.Int64 // of the time that its producers ask for, see patience
+
+	mu     sync.Mutex
+	states map[string]*queueState // by absolute path
+}
+
+// maxKnownQueues bounds what a session remembers of queues.
+const maxKnownQueues = 10_000
+
+func queuesIn(s *session) *sessionQueues {
+	return attached(&s.attached, func() *sessionQueues { return &sessionQueues{states: map[string]*queueState{}} })
+}
+
+// queueIn returns what the session knows of the queue with that absolute path.
+func queueIn(s *session, path string) *queueState {
+	qs := queuesIn(s)
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.states[path]
+	if q == nil {
+		if len(qs.states) >= maxKnownQueues {
+			for other, q := range qs.states { // any: it costs that queue some reads
+				delete(qs.states, other)
+				s.c.tasks.Start(q.Close)
+				break
+			}
+		}
+		q = &queueState{Log: newQueueLog(s, path), claiming: semaphore.NewWeighted(maxClaims)}
+		qs.states[path] = q
+	}
+	return q
+}
+
+// newQueueLog returns the log of the queue with that absolute path.
+func newQueueLog(s *session, path string) *queuelog.Log {
+	return queuelog.New(queuelog.Config{
+		Session: s.Session, Tasks: &s.c.tasks, Path: path, Receipts: &queuesIn(s).receipts,
+		Marker: []byte(queueMarker), Known: isKnownLayout, CheckParent: checkQueuePath,
+	})
+}

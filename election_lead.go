@@ -139,3 +139,20 @@ func leadsWith(c *Client, path string, g *grant) bool {
 	turn := all.turns[path]
 	return turn != nil && turn.g.Load() == g
 }
+
+// enterWithRoom is like enterAsLeader. As long as the session has no room for a candidate, it
+// tries again, without a place in the line: others lead meanwhile.
+func (l *line) enterWithRoom(ctx context.Context, k kind, value []byte) (*grant, error) {
+	for logged := false; ; logged = true {
+		g, err := l.enterAsLeader(ctx, k, value)
+		if !errors.Is(err, ErrSessionFull) {
+			return g, err
+		}
+		if !logged {
+			l.c.hooks.log(slog.LevelWarn, "session is full; it does not campaign until there is room", "path", l.path, "err", err)
+		}
+		if err := l.c.pauseWhileFull(ctx); err != nil {
+			return nil, err
+		}
+	}
+}

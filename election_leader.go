@@ -250,3 +250,12 @@ func (l *line) checkLeaderValue(value []byte) error {
 	}
 	return nil
 }
+
+// leaveOps delete the place and the leader's znode. nil: it is not known whether that is
+// this candidate's.
+func (c *candidate) leaveOps(signal bool) []any {
+	if c.czxid == 0 || c.leaderGone.Load() {
+		return nil
+	}
+	return append(c.exitOps(signal).ops, &zk.DeleteRequest{Path: c.leader, Version: -1})
+}

@@ -35,9 +35,20 @@ type grant struct {
 	watched bool      // its place is watched; s.mu guards it
 	deleted bool      // an event said that its place was deleted; s.mu guards it
 
-	kept *keptLock // decides what becomes of the place after a release, unless nil; see keepBy
-	idle bool      // nobody has been given the grant yet; mu guards it
-	hold *hold     // what the Trace knows of it; nil: nothing; mu guards it
+	kept       keeper // nil: the place is deleted after a release; see keepBy
+	idle       bool   // nobody has been given the grant yet; mu guards it
+	downgraded bool   // mu guards it
+	tellEnd    func() // called, with mu held, when the grant has ended; nil: nobody is told; mu guards it
+}
+
+// keeper decides what becomes of a place whose grant has ended.
+type keeper interface {
+	// ended is called when the grant has ended, while its place's events are still
+	// delivered.
+	ended(g *grant, cause error)
+	// passOn is called, after ended, for a grant that was released. It deletes the place or
+	// makes another grant of it.
+	passOn(g *grant) error
 }
 
 func (g *grant) place() *place { return g.current.Load() }
@@ -242,9 +253,17 @@ func (g *grant) markEnded(cause error) (handles map[*Lease]struct{}, ok bool) {
 		return nil, false
 	}
 	g.err = cause
-	g.endHold()
+	g.noteEnd()
 	handles, g.handles = g.handles, nil
 	return handles, true
+}
+
+// noteEnd tells the Trace, once. g.mu must be held.
+func (g *grant) noteEnd() {
+	if tell := g.tellEnd; tell != nil {
+		g.tellEnd = nil
+		tell()
+	}
 }
 
 // announceEnd tells the session and the holder that the grant has ended. The place is yet

@@ -81,7 +81,7 @@ func (g *grant) move(next *place) error {
 	g.mu.Lock()
 	if err == nil {
 		g.current.Store(next)
-		g.noteDowngrade()
+		g.downgraded = true
 	}
 	close(g.changing)
 	g.changing = nil

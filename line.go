@@ -20,7 +20,10 @@ type line struct {
 	c      *Client
 	path   string // as the user gave it
 	recipe string // for the marker
-	kinds  []kind // of its places; other children are not places
+	// alike is another recipe that may use the path before and after this one; empty: none. See
+	// foreign for places of both in one line.
+	alike string
+	kinds []kind // of its places; other children are not places
 	// blocks reports whether a place of kind own has to wait for one of kind other
 	// that is ahead of it. It waits for the nearest of those. nil: no place waits for one.
 	blocks func(own, other kind) bool
@@ -117,14 +120,10 @@ func (l *line) recorded(data []byte) (name string, ok bool) {
 	return m.name, ok && m.recipe == l.recipe && m.name != ""
 }
 
-// accepts reports whether a line that was marked by that recipe can be used by this one. A
-// Mutex and an RWLock may use a path one after the other. See foreign for places of both in
-// one line.
+// accepts reports whether a line that was marked by that recipe can be used by this one.
 func (l *line) accepts(recipe string) bool {
-	return recipe == l.recipe || recipe == recipeMutex && l.recipe == recipeRWLock || recipe == recipeRWLock && l.recipe == recipeMutex
+	return recipe == l.recipe || l.alike != "" && recipe == l.alike
 }
-
-const recipeMutex = "mutex"
 
 // checkData returns ErrPathInUse if the data of the znode say that another recipe uses the
 // path, or a version of this library with another layout. Any other data are somebody's

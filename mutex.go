@@ -30,11 +30,13 @@ type Mutex struct {
 	keep *keeping // nil: the lock is not kept
 }
 
+const recipeMutex = "mutex"
+
 // NewMutex returns the lock with that path. The only option is KeepFor. NewMutex sends
 // nothing. An invalid path or option is reported on first use.
 func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line{
-		c: c, path: path, recipe: recipeMutex, kinds: lockKinds,
+		c: c, path: path, recipe: recipeMutex, alike: recipeRWLock, kinds: lockKinds,
 		blocks: everyoneBlocks, foreign: isRWLockKind,
 	}}
 	for _, opt := range opts {

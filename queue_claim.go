@@ -441,3 +441,9 @@ func (c *claim) owns(stat *zk.Stat, data []byte) bool {
 	}
 	return stat.Czxid == c.czxid || c.czxid == 0 && string(data) == c.name
 }
+
+// deleteOps delete the claim, and give the item back.
+func (c *claim) deleteOps(bool) []any {
+	ops := c.ackOps(false)
+	return []any{ops.flag, ops.exclusion}
+}

@@ -308,3 +308,25 @@ func guarded(what string, f func() error) error {
 func backOff(attempt int) time.Duration {
 	return min(100*time.Millisecond<<min(max(attempt-1, 0), 20), 30*time.Second)
 }
+
+// takeWithRoom takes an item. As long as the session has no room for one, it tries again,
+// without a place in the line: others take the items meanwhile. It passes over items that
+// cannot be moved to the dead letters, which stay claimed for a while.
+func (s *serving) takeWithRoom(ctx context.Context) ([]*Item, error) {
+	for {
+		items, err := s.takeN(ctx, 1)
+		if unmoved := (*unmovedError)(nil); errors.As(err, &unmoved) && ctx.Err() == nil {
+			continue
+		}
+		if !errors.Is(err, ErrSessionFull) {
+			s.full.Store(false)
+			return items, err
+		}
+		if !s.full.Swap(true) {
+			s.c.hooks.log(slog.LevelWarn, "session is full; no items are taken until there is room", "queue", s.path, "err", err)
+		}
+		if err := s.c.pauseWhileFull(ctx); err != nil {
+			return nil, err
+		}
+	}
+}

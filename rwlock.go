@@ -36,7 +36,7 @@ const recipeRWLock = "rwlock"
 // reported on first use.
 func NewRWLock(c *Client, path string) *RWLock {
 	return &RWLock{&line{
-		c: c, path: path, recipe: recipeRWLock, kinds: lockKinds,
+		c: c, path: path, recipe: recipeRWLock, alike: recipeMutex, kinds: lockKinds,
 		blocks: writersBlock, foreign: isMutexKind,
 	}}
 }

@@ -318,3 +318,22 @@ func (p *place) awaitEither(ctx context.Context, fired, other <-chan struct{}) e
 	}
 	return nil
 }
+
+// waiter is notified that a place waits for it.
+type waiter interface {
+	queued(p *place, ahead int)
+}
+
+// waiterKey is the key of the waiter in a context.
+type waiterKey struct{}
+
+// tellQueued tells the waiter in ctx, if there is one, that the place waits. It does so once.
+func (p *place) tellQueued(ctx context.Context, ahead int) {
+	if p.queued {
+		return
+	}
+	p.queued = true
+	if w, ok := ctx.Value(waiterKey{}).(waiter); ok {
+		w.queued(p, ahead)
+	}
+}

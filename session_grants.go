@@ -206,7 +206,7 @@ func (s *session) onSooner() {
 
 // keepBy makes k decide what becomes of the place after the grant. false: the grant has
 // ended already.
-func (g *grant) keepBy(k *keptLock) bool {
+func (g *grant) keepBy(k keeper) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil {

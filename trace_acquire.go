@@ -17,15 +17,6 @@ type acquisition struct {
 	ahead atomic.Int64
 }
 
-// waiter is notified that a place waits: an acquisition, or a keptLock for those that share
-// the place.
-type waiter interface {
-	queued(p *place, ahead int)
-}
-
-// waiterKey is the key of the waiter in a context.
-type waiterKey struct{}
-
 // startAcquire begins an acquisition. The context that it returns is for the rest of the
 // call. It must not reach functions of the user's.
 func (c *Client) startAcquire(ctx context.Context, recipe Recipe, path, op string) (context.Context, *acquisition) {
@@ -60,17 +51,6 @@ func (c *Client) acquisitionIn(ctx context.Context) *acquisition {
 	}
 	a, _ := ctx.Value(waiterKey{}).(*acquisition)
 	return a
-}
-
-// tellQueued reports that a place waits, if ctx is that of an acquisition.
-func (p *place) tellQueued(ctx context.Context, ahead int) {
-	if !p.line.c.hooks.acquires || p.queued {
-		return
-	}
-	p.queued = true
-	if w, ok := ctx.Value(waiterKey{}).(waiter); ok {
-		w.queued(p, ahead)
-	}
 }
 
 func (a *acquisition) queued(p *place, ahead int) {
@@ -115,9 +95,9 @@ func (a *acquisition) end(g *grant, err error) {
 	if a.hooks.trace.HoldEnd == nil {
 		return
 	}
-	g.hold = &hold{hooks: a.hooks, recipe: e.Recipe, path: e.Path, op: e.Op, since: e.Time}
+	g.tellEnd = func() { a.tellHoldEnd(g, e.Time) }
 	if g.err != nil { // before the caller had it
-		g.endHold()
+		g.noteEnd()
 	}
 }
 
@@ -132,38 +112,22 @@ func (a *acquisition) tellEnd(e TraceAcquireEnd) {
 	})
 }
 
-// hold is a grant that the caller of an acquisition has got.
-type hold struct {
-	hooks    *hooks
-	recipe   Recipe
-	path, op string
-	since    time.Time
-}
-
-// noteDowngrade notes that the lease is a reader's from now on. g.mu must be held.
-func (g *grant) noteDowngrade() {
-	if g.hold != nil {
-		g.hold.op = "downgrade"
-	}
-}
-
-// endHold reports that the grant has ended, if its begin was. g.mu must be held.
-func (g *grant) endHold() {
-	h := g.hold
-	if h == nil {
-		return
-	}
-	g.hold = nil
+// tellHoldEnd reports that a grant has ended that an acquisition got at that time. g.mu must be
+// held.
+func (a *acquisition) tellHoldEnd(g *grant, since time.Time) {
 	e := TraceHoldEnd{
-		Time: time.Now(), Recipe: h.recipe, Path: h.path, Op: h.op,
+		Time: time.Now(), Recipe: a.what.Recipe, Path: a.what.Path, Op: a.what.Op,
 		Session: g.s.ID(), Place: g.place().name, Token: g.token,
 	}
-	e.Held = e.Time.Sub(h.since)
-	if !errors.Is(g.err, ErrReleased) {
-		e.Err = fail("hold", h.path, g.err)
+	e.Held = e.Time.Sub(since)
+	if g.downgraded {
+		e.Op = "downgrade"
 	}
-	f := h.hooks.trace.HoldEnd
-	h.hooks.tell(func(dropped int) {
+	if !errors.Is(g.err, ErrReleased) {
+		e.Err = fail("hold", e.Path, g.err)
+	}
+	f := a.hooks.trace.HoldEnd
+	a.hooks.tell(func(dropped int) {
 		e.Dropped = dropped
 		f(e)
 	})

@@ -349,7 +349,7 @@ func TestTraceCostsNothingUnlessItIsSet(t *testing.T) {
 			traced.end(nil, nil)
 		}))
 		l := lockOn(t, NewMutex(c, w.path))
-		require.Nil(t, l.g.hold)
+		require.Nil(t, l.g.tellEnd)
 		require.NoError(t, l.Release())
 
 		r := newTracer(t)

@@ -18,7 +18,7 @@ var traceMutants = []mutant{
 			in: "acquisition.end",
 			old: `
 				if g.err != nil { // before the caller had it
-					g.endHold()
+					g.noteEnd()
 				}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestTraceTellsAGrantBeforeItsEnd",

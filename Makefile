@@ -115,7 +115,7 @@ bench: setup ## compare with other libraries on a real server: some minutes, res
 pictures: ## draw the pictures in docs/pictures anew (needs Graphviz and Mscgen)
 	@./scripts/pictures.sh
 
-lint: api-compat ## check format, vet, staticcheck, that functions are simple, and that api.txt is up to date
+lint: api-compat ## check format, vet, staticcheck, floors, that functions are simple, and that api.txt is up to date
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "gofmt -w is needed for:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
@@ -124,6 +124,7 @@ lint: api-compat ## check format, vet, staticcheck, that functions are simple, a
 	go run $(STATICCHECK) ./...
 	cd bench && go run $(STATICCHECK) ./...
 	cd internal/api && go run $(STATICCHECK) ./...
+	go run ./internal/floors
 	go run $(GOCYCLO) -over 15 -ignore '_test.go' .
 	go run -C internal/api . check
 

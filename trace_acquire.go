@@ -95,7 +95,8 @@ func (a *acquisition) end(g *grant, err error) {
 	if a.hooks.trace.HoldEnd == nil {
 		return
 	}
-	g.tellEnd = func() { a.tellHoldEnd(g, e.Time) }
+	h, what, since := a.hooks, a.what, e.Time // and not the call's context
+	g.tellEnd = func() { h.tellHoldEnd(g, what, since) }
 	if g.err != nil { // before the caller had it
 		g.noteEnd()
 	}
@@ -114,9 +115,9 @@ func (a *acquisition) tellEnd(e TraceAcquireEnd) {
 
 // tellHoldEnd reports that a grant has ended that an acquisition got at that time. g.mu must be
 // held.
-func (a *acquisition) tellHoldEnd(g *grant, since time.Time) {
+func (h *hooks) tellHoldEnd(g *grant, what TraceAcquireStart, since time.Time) {
 	e := TraceHoldEnd{
-		Time: time.Now(), Recipe: a.what.Recipe, Path: a.what.Path, Op: a.what.Op,
+		Time: time.Now(), Recipe: what.Recipe, Path: what.Path, Op: what.Op,
 		Session: g.s.ID(), Place: g.place().name, Token: g.token,
 	}
 	e.Held = e.Time.Sub(since)
@@ -126,8 +127,8 @@ func (a *acquisition) tellHoldEnd(g *grant, since time.Time) {
 	if !errors.Is(g.err, ErrReleased) {
 		e.Err = fail("hold", e.Path, g.err)
 	}
-	f := a.hooks.trace.HoldEnd
-	a.hooks.tell(func(dropped int) {
+	f := h.trace.HoldEnd
+	h.tell(func(dropped int) {
 		e.Dropped = dropped
 		f(e)
 	})

@@ -213,9 +213,10 @@ func TestOneOfACrowdKeepsTheSlotThatBothFindTaken(t *testing.T) {
 
 func TestCrowdDoesNotOvertake(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		x := w.crowdedSemaphore(3)
-		held := acquire(t, w.semaphore(3), 1)
-		large := waitsFor(t, w.semaphore(3), 3)
+		const n = 500 // so that the slot that it chooses is not the one that is held
+		x := w.crowdedSemaphore(n)
+		held := acquire(t, w.semaphore(n), 1)
+		large := waitsFor(t, w.semaphore(n), n)
 		requests := w.requests(func() { requireLocked(t, x, 1) })
 		require.Equal(t, 1, requests[opTakeFree], "it was tried")
 		require.Equal(t, 1, requests[opGiveBack], "and given back")

@@ -144,6 +144,6 @@ var barrierMutants = []mutant{
 				defer close(gone)
 				t, err := p.s.Start(&zk.DeleteRequest{Path: p.path, Version: -1}, round)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ComesBackAtOnce",
+		test: "env ZK_HARNESS=zktest go test . -count 30 -run ComesBackAtOnce",
 	},
 }

@@ -20,7 +20,7 @@ var queueServeMutants = []mutant{
 			old: `case <-s.taken:`,
 			new: `
 				case <-s.taken:
-					return`,
+					<-claimed.Done()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestServeGivesTheItemBackAtOnce",
 	},

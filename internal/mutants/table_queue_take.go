@@ -54,7 +54,7 @@ var queueTakeMutants = []mutant{
 		edits: []edit{{
 			in:  "Retry.outcome",
 			old: `if unknown != nil {`,
-			new: `if unknown != nil && err == nil {`,
+			new: `if unknown != nil && !failed.Refused() {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB83DistantPutWhoseReplyIsLostMakesOneItem$",
 	},
@@ -89,6 +89,7 @@ var queueTakeMutants = []mutant{
 						isTaken := func(op any) bool { return op.(*zk.CreateRequest).Path == u.item+queuelog.ClaimName }
 						parts.creates = slices.DeleteFunc(parts.creates, isTaken)
 					}`,
+			imports: []string{"slices"},
 		}, {
 			in:  "claimTransaction.run",
 			old: `} else if err := a.whyRefused(ctx, parts, x, o); err != nil {`,

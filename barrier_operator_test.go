@@ -164,6 +164,7 @@ func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 	indexes(t, a, early)
 	// The server does not delete an opened round that has such a child.
 	_, err := NewBarrier(c, path, 2).Wait(ctx)
+	require.ErrorContains(t, err, "path is used by something else")
 	require.ErrorContains(t, err, "stands in the round")
 	for _, name := range harness.Children(t, conn, path+"/round") {
 		if name != "ready" {

@@ -213,7 +213,7 @@ func TestOneOfACrowdKeepsTheSlotThatBothFindTaken(t *testing.T) {
 
 func TestCrowdDoesNotOvertake(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		const n = 500 // so that the slot that it chooses is not the one that is held
+		const n = 500 // so that it hardly ever chooses the slot that is held
 		x := w.crowdedSemaphore(n)
 		held := acquire(t, w.semaphore(n), 1)
 		large := waitsFor(t, w.semaphore(n), n)

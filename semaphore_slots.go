@@ -200,7 +200,7 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
 		return o
 	case o.RefusedAt(creates[0], zk.ErrNodeExists): // nobody else has this name
 		t.NoteDone()
-		return zkconn.Failure(nil)
+		return zkconn.AppliedBefore()
 	case o.RefusedIn(creates, zk.ErrNodeExists): // somebody has deleted the first one
 		o = o.Because(errLostAtOnce)
 	case o.RefusedIn(creates, zk.ErrNoNode):

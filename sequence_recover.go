@@ -30,7 +30,7 @@ func (l *line) joinOutcome(ctx context.Context, s *session, t *zkconn.Transactio
 	case ctx.Err() != nil, o.Transient():
 		p, err := l.settleJoin(ctx, s, t, e)
 		if p == nil && err == nil {
-			err = zkconn.ErrNotSent // or not carried out, which is as good
+			err = zkconn.ErrNotSent // or not applied: it can be sent again, too
 		}
 		return p, zkconn.Failure(err)
 	}

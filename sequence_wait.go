@@ -233,8 +233,8 @@ func (p *place) awaitOwn(ctx context.Context, own *zkconn.Watch) error {
 }
 
 // whyGone distinguishes an eviction from the end of the session, which deletes the place as
-// well, and of which the client may learn later. It sends a write, because the servers carry out none
-// for a session that has ended.
+// well, and of which the client may learn later. It sends a write, because the servers carry
+// out none for a session that has ended.
 func (p *place) whyGone(ctx context.Context) error {
 	for {
 		err := p.s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1}).Err()

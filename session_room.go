@@ -12,8 +12,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// A session has room for a limited number of znodes, see ErrSessionFull. zkconn.Session keeps the
-// account. Here are the calls that look before they send anything, and those that tell it
+// A session has room for a limited number of znodes, see ErrSessionFull. zkconn.Session keeps
+// the account. Here are the calls that look before they send anything, and those that tell it
 // what no reply did.
 
 // noUUID has the length of a uuid.

@@ -208,7 +208,7 @@ var lineMutants = []mutant{
 			old: `
 				p, err := l.settleJoin(ctx, s, t, e)
 				if p == nil && err == nil {
-					err = zkconn.ErrNotSent // or not carried out, which is as good
+					err = zkconn.ErrNotSent // or not applied: it can be sent again, too
 				}
 				return p, zkconn.Failure(err)`,
 			new: `

@@ -192,8 +192,12 @@ func (l *Log) Transact(ctx context.Context, what string, uncertain error, altern
 			r.Used()
 			return o
 		case o.RefusedAt(written[0]):
-			if done, err := r.Refused(x, o.Err(), uncertain); done || err != nil {
-				return zkconn.Failure(err) // nil if done
+			done, err := r.Refused(x, o.Err(), uncertain)
+			switch {
+			case done:
+				return zkconn.AppliedBefore()
+			case err != nil:
+				return zkconn.Failure(err)
 			}
 		case !o.Refused() && x.Unknown():
 			r.Abandon(x)

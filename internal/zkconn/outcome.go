@@ -19,6 +19,10 @@ type Outcome struct {
 // Failure is the outcome of a transaction that failed as a whole.
 func Failure(err error) Outcome { return Outcome{err: err} }
 
+// AppliedBefore is the outcome of a transaction that an earlier attempt has carried out, whose
+// reply was lost. It has no results.
+func AppliedBefore() Outcome { return Outcome{} }
+
 // Because returns the outcome with that error in place of its own.
 func (o Outcome) Because(err error) Outcome {
 	o.err = err

@@ -40,7 +40,7 @@ func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // clientACL returns the ACL of what a Client creates: acl or, if that is empty, the
 // default for these credentials.
-func clientACL(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) ([]zk.ACL, error) {
+func clientACL(acl []zk.ACL, auth []wire.Credential, algorithm crypto.Hash) ([]zk.ACL, error) {
 	if len(acl) == 0 {
 		var err error
 		if acl, err = defaultACL(auth, algorithm); err != nil {
@@ -59,7 +59,7 @@ func clientACL(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) ([]zk.ACL, erro
 // everybody's if acl lets everybody in, or if there are no credentials. If acl also lets in
 // ids whose credentials are not known here, owned is false: then all ids in acl may write
 // what the Client creates.
-func writersOf(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) (ids []wire.Credential, owned bool) {
+func writersOf(acl []zk.ACL, auth []wire.Credential, algorithm crypto.Hash) (ids []wire.Credential, owned bool) {
 	everybody := []wire.Credential{zkconn.Identity(wire.Credential{})}
 	if len(auth) == 0 {
 		return everybody, true
@@ -72,28 +72,28 @@ func writersOf(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) (ids []wire.Cre
 		if a.Scheme == "world" {
 			return everybody, true
 		}
-		i := slices.IndexFunc(auth, func(c Auth) bool {
-			return a.Scheme == "digest" && c.Scheme == "digest" && a.ID == zkconn.DigestID(algorithm, c.Data)
+		i := slices.IndexFunc(auth, func(c wire.Credential) bool {
+			return a.Scheme == "digest" && c.Scheme == "digest" && a.ID == zkconn.DigestID(algorithm, c.Auth)
 		})
 		if i < 0 {
 			others = true
 			continue
 		}
-		ids = append(ids, zkconn.Identity(wire.Credential{Scheme: auth[i].Scheme, Auth: auth[i].Data}))
+		ids = append(ids, zkconn.Identity(auth[i]))
 	}
 	return ids, len(ids) > 0 && !others
 }
 
 // defaultACL gives all rights to the digest ids of auth, or to the world where there
 // are no credentials.
-func defaultACL(auth []Auth, algorithm crypto.Hash) ([]zk.ACL, error) {
+func defaultACL(auth []wire.Credential, algorithm crypto.Hash) ([]zk.ACL, error) {
 	if len(auth) == 0 {
 		return zk.WorldACL(zk.PermAll), nil
 	}
 	var acl []zk.ACL
 	for _, a := range auth {
 		if a.Scheme == "digest" {
-			acl = append(acl, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: zkconn.DigestID(algorithm, a.Data)})
+			acl = append(acl, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: zkconn.DigestID(algorithm, a.Auth)})
 		}
 	}
 	if len(acl) == 0 {
@@ -105,7 +105,7 @@ func defaultACL(auth []Auth, algorithm crypto.Hash) ([]zk.ACL, error) {
 // expandACL replaces entries of the scheme "auth" with the ids of auth. The server
 // would replace them with every identity of the connection, among them the library's
 // own, by which nobody but the library could use the znode.
-func expandACL(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) ([]zk.ACL, error) {
+func expandACL(acl []zk.ACL, auth []wire.Credential, algorithm crypto.Hash) ([]zk.ACL, error) {
 	var out []zk.ACL
 	for _, a := range acl {
 		if a.Scheme != "auth" {
@@ -119,7 +119,7 @@ func expandACL(acl []zk.ACL, auth []Auth, algorithm crypto.Hash) ([]zk.ACL, erro
 			if c.Scheme != "digest" {
 				return nil, fmt.Errorf(`ACL of scheme "auth": the id of a credential of scheme %q is not known; list it explicitly`, c.Scheme)
 			}
-			out = append(out, zk.ACL{Perms: a.Perms, Scheme: c.Scheme, ID: zkconn.DigestID(algorithm, c.Data)})
+			out = append(out, zk.ACL{Perms: a.Perms, Scheme: c.Scheme, ID: zkconn.DigestID(algorithm, c.Auth)})
 		}
 	}
 	return out, nil

@@ -12,7 +12,7 @@ import (
 
 // abandon notes that the caller no longer waits for the work that closes end, so that
 // awaitAbandoned waits for it. It returns false if end is closed already.
-func (c *Client) abandon(path string, end chan struct{}) bool {
+func (c *client) abandon(path string, end chan struct{}) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
@@ -28,7 +28,7 @@ func (c *Client) abandon(path string, end chan struct{}) bool {
 }
 
 // endAbandoned closes end and forgets it.
-func (c *Client) endAbandoned(path string, end chan struct{}) {
+func (c *client) endAbandoned(path string, end chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	close(end)
@@ -40,7 +40,7 @@ func (c *Client) endAbandoned(path string, end chan struct{}) {
 
 // background runs f as work for which awaitAbandoned waits. The returned channel is
 // closed when f has returned.
-func (c *Client) background(path string, f func()) <-chan struct{} {
+func (c *client) background(path string, f func()) <-chan struct{} {
 	end := make(chan struct{})
 	c.abandon(path, end)
 	c.tasks.Start(func() {
@@ -52,7 +52,7 @@ func (c *Client) background(path string, f func()) <-chan struct{} {
 
 // awaitAbandoned waits until all abandoned work on that path has ended. It returns an
 // error if the servers refuse to say whether a lost join has left a place there.
-func (c *Client) awaitAbandoned(ctx context.Context, path string) error {
+func (c *client) awaitAbandoned(ctx context.Context, path string) error {
 	c.mu.Lock()
 	ends := slices.Collect(maps.Keys(c.abandoned[path]))
 	lost := c.lostJoinsOn(path)
@@ -81,7 +81,7 @@ func (c *Client) awaitAbandoned(ctx context.Context, path string) error {
 }
 
 // awaitEnd waits until end is closed. It may be nil.
-func (c *Client) awaitEnd(ctx context.Context, end <-chan struct{}) error {
+func (c *client) awaitEnd(ctx context.Context, end <-chan struct{}) error {
 	if end == nil {
 		return nil
 	}
@@ -93,13 +93,13 @@ func (c *Client) awaitEnd(ctx context.Context, end <-chan struct{}) error {
 	}
 }
 
-func (c *Client) addLostJoin(j *lostJoin) {
+func (c *client) addLostJoin(j *lostJoin) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lostJoins[j] = struct{}{}
 }
 
-func (c *Client) endLostJoin(j *lostJoin) {
+func (c *client) endLostJoin(j *lostJoin) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.lostJoins, j)
@@ -107,7 +107,7 @@ func (c *Client) endLostJoin(j *lostJoin) {
 
 // lostJoinsOn returns the lost joins that are searched for and concern calls on that
 // path. c.mu must be held.
-func (c *Client) lostJoinsOn(path string) map[*lostJoin]struct{} {
+func (c *client) lostJoinsOn(path string) map[*lostJoin]struct{} {
 	on := map[*lostJoin]struct{}{}
 	for j := range c.lostJoins {
 		if j.user() == path {

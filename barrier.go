@@ -50,8 +50,8 @@ type Barrier struct {
 // reported on first use.
 func NewBarrier(c *Client, path string, n int) *Barrier {
 	return &Barrier{
-		line:  &line{c: c, path: path, recipe: "barrier"},
-		round: &line{c: c, path: path + "/round", recipe: "round", kinds: []kind{memberKindOf(n), kindMember}},
+		line:  &line{c: c.core(), path: path, recipe: "barrier"},
+		round: &line{c: c.core(), path: path + "/round", recipe: "round", kinds: []kind{memberKindOf(n), kindMember}},
 		n:     n,
 	}
 }
@@ -100,7 +100,7 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	if err := b.check(ctx); err != nil {
 		return -1, fail("wait", r.path(), err)
 	}
-	ctx, traced := r.c.startAcquire(ctx, RecipeBarrier, r.path(), "wait")
+	ctx, traced := startAcquire(ctx, r.c, RecipeBarrier, r.path(), "wait")
 	index, err := b.wait(ctx)
 	err = fail("wait", r.path(), err)
 	traced.end(nil, err)

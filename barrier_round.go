@@ -39,7 +39,6 @@ var (
 	errNoRound  = errors.New("the round was replaced by another one")
 	errNoReady  = errors.New("znode ready is missing")
 	errWritten  = errors.New("znode ready was written by somebody else")
-	errExpired  = fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)
 )
 
 func (b *Barrier) ready() string { return b.round.abs() + "/ready" }

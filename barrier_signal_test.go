@@ -34,7 +34,7 @@ func TestA22MembersAreInTheRoundByTheEventAlone(t *testing.T) {
 					}
 				}
 				last.forgetSize()
-				require.NoError(t, last.checkSize(t.Context(), live(t, last.line.c)))
+				require.NoError(t, last.checkSize(t.Context(), live(t, &Client{last.line.c})))
 				requests := w.requests(func() {
 					as = append(as, waitLater(t, last))
 					for i, a := range as {
@@ -79,7 +79,7 @@ func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 		var cs []*Client
 		for range 3 {
 			b := w.inRound(4)
-			as, cs = append(as, waitLater(t, b)), append(cs, b.line.c)
+			as, cs = append(as, waitLater(t, b)), append(cs, &Client{b.line.c})
 			synctest.Wait()
 		}
 		require.True(t, w.srv.Expire(sessionID(cs[1])))
@@ -89,7 +89,7 @@ func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 		as = append(as, waitLater(t, w.inRound(4)))
 		synctest.Wait()
 		last := w.inRound(4)
-		require.NoError(t, last.checkSize(t.Context(), live(t, last.line.c)))
+		require.NoError(t, last.checkSize(t.Context(), live(t, &Client{last.line.c})))
 		requests := w.requests(func() {
 			as = append(as, waitLater(t, last))
 			for i, a := range as {

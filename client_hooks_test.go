@@ -128,7 +128,7 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 		}
 	}()
 	for i := range grants {
-		_, traced := c.startAcquire(t.Context(), RecipeMutex, l.path, "lock")
+		_, traced := startAcquire(t.Context(), c.client, RecipeMutex, l.path, "lock")
 		p := &place{placeName: placeName{name: fmt.Sprint(i)}, line: l, s: s, path: fmt.Sprint(l.abs(), "/", i), czxid: 1}
 		p.release = func(bool, beginFunc) error { return nil } // there is no such znode
 		g, err := newGrant(p)

@@ -40,7 +40,7 @@ type Status struct {
 // Do not use it to decide whether a lock is still held: a short disconnection ends
 // nothing, and the Client may not know yet that its session has ended.
 func (c *Client) Status() Status {
-	if c == nil || c.closing == nil {
+	if c.isZero() {
 		return Status{}
 	}
 	s, _ := c.session()
@@ -80,7 +80,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	switch {
 	case c == nil:
 		err = errors.New("nil client")
-	case c.closing == nil:
+	case c.client == nil:
 		err = errors.New("client was not made by Dial")
 	case ctx == nil:
 		servers, err = strings.Join(c.servers, ","), errNilContext

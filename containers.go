@@ -164,7 +164,7 @@ func (t *containers) created(path string, stat *zk.Stat) {
 
 // noteCreated notes that the Client has created a container. The size of a semaphore or a
 // barrier must stay for as long as the servers leave it.
-func (c *Client) noteCreated(path string, data []byte, stat *zk.Stat) {
+func (c *client) noteCreated(path string, data []byte, stat *zk.Stat) {
 	if len(data) == 0 || bytes.HasPrefix(data, []byte(markerLibrary)) {
 		c.containers.created(path, stat)
 	}

@@ -3,7 +3,6 @@ package zkrecipes
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -24,7 +23,7 @@ const (
 )
 
 // tidy deletes containers until none is idle. It waits while there is no connection.
-func (c *Client) tidy() {
+func (c *client) tidy() {
 	for {
 		batch := c.containers.takeDue()
 		if len(batch) == 0 {
@@ -70,7 +69,7 @@ func (t *containers) takeDue() (batch []*idleContainer) {
 	return batch
 }
 
-func (c *Client) tidyBatch(batch []*idleContainer) {
+func (c *client) tidyBatch(batch []*idleContainer) {
 	t := c.containers
 	s, err := c.live(c.closing)
 	if err != nil {
@@ -111,8 +110,8 @@ func (t *containers) withoutUsed(s *session, batch []*idleContainer) []*idleCont
 	holds := make([]bool, len(batch))
 	for i, e := range batch {
 		holds[i] = s.HasBelow(e.path)
-		if path, ok := strings.CutSuffix(e.path, semaphoreLine); ok { // nobody stands in it while there are free slots
-			holds[i] = holds[i] || s.HasBelow(path+semaphoreSlots)
+		if other, ok := s.c.usedWith(e.path); ok {
+			holds[i] = holds[i] || s.HasBelow(other)
 		}
 	}
 	t.mu.Lock()
@@ -147,7 +146,7 @@ func (t *containers) settle(e *idleContainer, err error) {
 			t.rest.Remove(parent.at)
 			parent.in, parent.at = t.recent, t.recent.PushFront(parent)
 		}
-	case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, ErrClosed):
+	case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, coreErrClosed):
 		e.in, e.at = t.recent, t.recent.PushFront(e.container) // to be looked at again
 	case !e.used.Equal(e.since):
 		t.put(e.container)

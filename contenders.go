@@ -57,7 +57,7 @@ func unused(err error) error {
 // checkUse returns ErrUnused or ErrPathInUse unless the path's data say that this recipe uses
 // it, or belong to somebody else. empty: there are none. Then a lock of another library may
 // stand there.
-func (l *line) checkUse(ctx context.Context, s *session) (empty bool, err error) {
+func checkUse(ctx context.Context, s *session, l *line) (empty bool, err error) {
 	data, _, err := s.Get(ctx, l.abs())
 	if err != nil {
 		return false, unused(err)
@@ -66,27 +66,27 @@ func (l *line) checkUse(ctx context.Context, s *session) (empty bool, err error)
 }
 
 // notUsed returns ErrUnused, or ErrPathInUse if the path, which has no data, is a queue's.
-func (l *line) notUsed(ctx context.Context, s *session) error {
+func notUsed(ctx context.Context, s *session, l *line) error {
 	return cmp.Or(l.checkNoQueue(ctx, s), ErrUnused)
 }
 
 // checkDeserted returns nil if the path, below which nobody stands, is of this recipe by its
 // data, and else ErrUnused or ErrPathInUse.
-func (l *line) checkDeserted(ctx context.Context, s *session) error {
-	empty, err := l.checkUse(ctx, s)
+func checkDeserted(ctx context.Context, s *session, l *line) error {
+	empty, err := checkUse(ctx, s, l)
 	if err == nil && empty {
-		err = l.notUsed(ctx, s)
+		err = notUsed(ctx, s, l)
 	}
 	return err
 }
 
 // contendersIn returns the places in the line of a lock, in order.
-func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
-	empty, err := l.checkUse(ctx, s)
+func (r recipe) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
+	empty, err := checkUse(ctx, s, r.line)
 	if err != nil {
 		return nil, err
 	}
-	ms, err := l.list(ctx, s)
+	ms, err := r.list(ctx, s)
 	switch {
 	case err != nil:
 		return nil, unused(err)
@@ -94,17 +94,17 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 		return nil, ErrUnused
 	}
 	slices.SortFunc(ms, placeName.compare)
-	ms, cs, err := l.readContenders(ctx, s, ms)
+	ms, cs, err := readContenders(ctx, s, r.line, ms)
 	var standing []placeName
 	for i, m := range ms {
-		if m.ours() && l.c.isBeyondLimit(m.number) { // about to go, see beyondLimit
+		if m.ours() && r.c.isBeyondLimit(m.number) { // about to go, see beyondLimit
 			continue
 		}
 		cs[i].Held = !slices.ContainsFunc(standing, func(ahead placeName) bool {
-			return l.blocks(m.kind, ahead.kind) && !m.sharesWith(ahead)
+			return r.blocks(m.kind, ahead.kind) && !m.sharesWith(ahead)
 		})
 		if cs[i].Held {
-			cs[i].HeldSince = s.heldSince(l.abs() + "/" + m.name)
+			cs[i].HeldSince = s.heldSince(r.abs() + "/" + m.name)
 		}
 		standing = append(standing, m)
 	}
@@ -115,7 +115,7 @@ func (l *line) contendersIn(ctx context.Context, s *session) ([]Contender, error
 func (b *Barrier) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
 	children, _, err := s.Children(ctx, b.round.abs())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, b.line.checkSized(ctx, s, "members")
+		return nil, checkSized(ctx, s, b.line, "members")
 	}
 	var opened []byte
 	stat := &zk.Stat{}
@@ -129,7 +129,7 @@ func (b *Barrier) contendersIn(ctx context.Context, s *session) ([]Contender, er
 	}
 	ms := placeNames(children, memberKinds)
 	slices.SortFunc(ms, placeName.compare)
-	ms, cs, err := b.round.readContenders(ctx, s, ms)
+	ms, cs, err := readContenders(ctx, s, b.round, ms)
 	for i, m := range ms {
 		_, _, excluded := indexIn(opened, m.number)
 		cs[i].Held, cs[i].Token = excluded == nil, 0
@@ -142,14 +142,14 @@ func (b *Barrier) contendersIn(ctx context.Context, s *session) ([]Contender, er
 
 // checkSized returns nil if the path has the size of a semaphore or barrier, and else ErrUnused
 // or ErrPathInUse.
-func (l *line) checkSized(ctx context.Context, s *session, unit string) error {
+func checkSized(ctx context.Context, s *session, l *line, unit string) error {
 	data, stat, err := s.Get(ctx, l.abs())
 	if err != nil {
 		return unused(err)
 	}
 	n, err := l.sizeIn(data, stat, unit)
 	if err == nil && n == 0 {
-		err = l.notUsed(ctx, s)
+		err = notUsed(ctx, s, l)
 	}
 	return err
 }
@@ -159,7 +159,7 @@ func (l *line) checkSized(ctx context.Context, s *session, unit string) error {
 func (d *DoubleBarrier) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
 	names, _, isReady, err := d.members(ctx, s)
 	if err == nil && len(names) == 0 && !isReady {
-		err = d.line.checkDeserted(ctx, s)
+		err = checkDeserted(ctx, s, d.line)
 	}
 	var since Token // of ready
 	var opened time.Time
@@ -173,7 +173,7 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *session) ([]Contend
 	for i, name := range names {
 		ms[i] = placeName{name: name}
 	}
-	_, cs, err := d.line.readContenders(ctx, s, ms)
+	_, cs, err := readContenders(ctx, s, d.line, ms)
 	slices.SortStableFunc(cs, func(a, b Contender) int {
 		if (a.Token == 0) != (b.Token == 0) { // it may not be read
 			return cmp.Compare(b.Token, a.Token)
@@ -204,10 +204,10 @@ func (d *DoubleBarrier) opening(ctx context.Context, s *session) (since Token, a
 
 // readContenders reads places of the line, several at a time. It returns those that are
 // still there.
-func (l *line) readContenders(ctx context.Context, s *session, ms []placeName) (there []placeName, cs []Contender, err error) {
+func readContenders(ctx context.Context, s *session, l *line, ms []placeName) (there []placeName, cs []Contender, err error) {
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
-	atATime(len(ms), func(i int) { all[i], errs[i] = l.readContender(ctx, s, ms[i]) })
+	atATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, l, ms[i]) })
 	for i, err := range errs {
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // left in the meantime
@@ -235,7 +235,7 @@ func atATime(n int, f func(i int)) {
 }
 
 // readContender reads a place's znode. On an error only its name is known.
-func (l *line) readContender(ctx context.Context, s *session, m placeName) (Contender, error) {
+func readContender(ctx context.Context, s *session, l *line, m placeName) (Contender, error) {
 	c := Contender{Place: m.name, Reader: m.kind.shared()}
 	data, stat, err := s.Get(ctx, l.abs()+"/"+m.name)
 	if err == nil {

@@ -26,7 +26,7 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			var bs []*Barrier
 			for range n {
 				b := NewBarrier(w.stranger(&Options{SessionTimeout: longSession}), "/barrier", n)
-				require.NoError(t, b.checkSize(t.Context(), live(t, b.line.c)))
+				require.NoError(t, b.checkSize(t.Context(), live(t, &Client{b.line.c})))
 				bs = append(bs, b)
 			}
 
@@ -73,7 +73,7 @@ func TestWhatAnEarlyMemberOfABarrierCosts(t *testing.T) {
 		}
 		indexes(t, as...)
 		early := w.inRound(n)
-		require.NoError(t, early.checkSize(t.Context(), live(t, early.line.c)))
+		require.NoError(t, early.checkSize(t.Context(), live(t, &Client{early.line.c})))
 		var late *harness.Call[int]
 		arrival := w.requests(func() {
 			late = waitLater(t, early)

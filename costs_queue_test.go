@@ -60,7 +60,7 @@ func TestPutTakesOneRequestAndTakeWithAckFive(t *testing.T) {
 func TestFirstUseOfAQueueReadsItsSegmentsOnce(t *testing.T) {
 	r := newQueueRig(t, nil)
 	other := r.other()
-	other.c.establish(t)
+	(&Client{other.c}).establish(t)
 	warm(t, other)
 	putOn(t, other, "0", "1")
 

@@ -77,7 +77,7 @@ func (k *meter) waits(w *RWLock, lock func(context.Context) (*Lease, error)) *ha
 	n := len(k.srv.Children(k.path))
 	a := later(k.t, lock)
 	harness.Eventually(k.t, "in line", func() bool { return len(k.srv.Children(k.path)) == n+1 })
-	sleeps(k.t, w.line.c, 2)
+	sleeps(k.t, &Client{w.line.c}, 2)
 	return a
 }
 
@@ -197,7 +197,7 @@ func TestAWriterBehindReadersListsWhenItsPredecessorLeaves(t *testing.T) {
 			want["getChildren2"], want["getData"] = 1, 1
 		}
 		harness.Eventually(t, "the requests", func() bool { return maps.Equal(want, k.requests()) })
-		sleeps(t, w.line.c, 2)
+		sleeps(t, &Client{w.line.c}, 2)
 		require.True(t, writer.Waiting())
 	}
 	k.reset()

@@ -72,12 +72,15 @@ func logRecords(t *testing.T) (all []logRecord) {
 				return true
 			}
 			f, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || !isLogger(f.X) {
+			if !ok {
 				return true
 			}
 			r, args := logRecord{level: f.Sel.Name}, call.Args
-			if f.Sel.Name == "log" {
+			switch {
+			case r.level == "log":
 				r.level, args = levelOf(args[0]), args[1:]
+			case !isLogger(f.X):
+				return true
 			}
 			if !slices.Contains([]string{"Debug", "Info", "Warn", "Error"}, r.level) {
 				return true
@@ -94,15 +97,10 @@ func logRecords(t *testing.T) (all []logRecord) {
 	return all
 }
 
-// isLogger reports whether x is a Client's hooks, or the Logger in them.
+// isLogger reports whether x is the Logger itself.
 func isLogger(x ast.Expr) bool {
-	switch x := x.(type) {
-	case *ast.SelectorExpr:
-		return x.Sel.Name == "hooks" || x.Sel.Name == "logger"
-	case *ast.Ident:
-		return x.Name == "h"
-	}
-	return false
+	f, ok := x.(*ast.SelectorExpr)
+	return ok && f.Sel.Name == "logger"
 }
 
 // levelOf returns the level's name. What is no constant begins as a warning.

@@ -48,7 +48,7 @@ type DoubleBarrier struct {
 // nothing. An invalid path and an n below 1 are reported on first use.
 func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
 	return &DoubleBarrier{
-		line: &line{c: c, path: path, recipe: "double barrier", kinds: []kind{memberKindOf(n), kindMember}},
+		line: &line{c: c.core(), path: path, recipe: "double barrier", kinds: []kind{memberKindOf(n), kindMember}},
 		n:    n,
 	}
 }
@@ -81,7 +81,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	if err := d.check(ctx); err != nil {
 		return nil, fail("enter", r.path(), err)
 	}
-	ctx, traced := r.c.startAcquire(ctx, RecipeDoubleBarrier, r.path(), "enter")
+	ctx, traced := startAcquire(ctx, r.c, RecipeDoubleBarrier, r.path(), "enter")
 	ctx, done := r.c.bindWait(ctx)
 	defer done()
 	// A member whose Enter or Leave was canceled counts until its znode is deleted.
@@ -213,7 +213,7 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Visit{d: d, l: l, openedAt: since, turn: make(chan struct{}, 1)}, nil
+	return &Visit{d: d, l: newLease(l), openedAt: since, turn: make(chan struct{}, 1)}, nil
 }
 
 // arrive opens the barrier if p makes n members, and returns as open does. A member

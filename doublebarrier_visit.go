@@ -88,7 +88,7 @@ func (v *Visit) leave(ctx context.Context) error {
 	p := v.l.g.place()
 	if !v.leaving {
 		v.leaving = true
-		_, v.lost = v.l.g.removeHandle(v.l)
+		_, v.lost = v.l.g.removeHandle(v.l.handle)
 	}
 	if v.lost != nil || v.left {
 		return v.lost

@@ -40,7 +40,7 @@ type Election struct{ line *line }
 // reported on first use.
 func NewElection(c *Client, path string) *Election {
 	return &Election{&line{
-		c: c, path: path, recipe: "election", kinds: lockKinds,
+		c: c.core(), path: path, recipe: "election", kinds: lockKinds,
 		blocks: everyoneBlocks, foreign: isRWLockKind, extra: leaderName[1:],
 	}}
 }
@@ -117,19 +117,19 @@ func (t *Term) Path() string { return t.held().Path() }
 //
 // Cost: that of Mutex.Lock, and one request and one commit to create <path>/leader.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, "campaign", slices.Clone(value), (*line).enterAsLeader)
+	return e.campaign(ctx, "campaign", slices.Clone(value), enterAsLeader)
 }
 
-func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(*line, context.Context, kind, []byte) (*grant, error)) (*Term, error) {
+func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line, kind, []byte) (*grant, error)) (*Term, error) {
 	r := e.self()
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.path(), err)
 	}
-	if err := e.line.checkLeaderValue(value); err != nil {
+	if err := checkLeaderValue(e.line, value); err != nil {
 		return nil, fail(op, r.path(), err)
 	}
 	l, err := r.acquireBy(ctx, op, kindLock, func(ctx context.Context, k kind) (*grant, error) {
-		return enter(e.line, ctx, k, value)
+		return enter(ctx, e.line, k, value)
 	})
 	if err != nil {
 		return nil, err

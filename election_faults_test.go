@@ -65,7 +65,7 @@ func TestB08AResignationWhileDisconnectedGoesOnInTheBackground(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		next := campaignLater(t, b, "b")
-		w.away(a.line.c)
+		w.away(&Client{a.line.c})
 		began := time.Now()
 		require.NoError(t, term.Resign())
 		require.Zero(t, time.Since(began))
@@ -107,7 +107,7 @@ func TestB09ExpiryEndsTheTermAndItsZnodes(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		term := campaigns(t, a, "a")
 		ctx := term.Context(t.Context())
-		w.srv.Expire(sessionID(a.line.c))
+		w.srv.Expire(sessionID(&Client{a.line.c}))
 		<-ctx.Done()
 		require.ErrorIs(t, context.Cause(ctx), ErrLost)
 		_, err := term.Commit(t.Context())
@@ -123,7 +123,7 @@ func TestB10ACandidateWhoseSessionExpiresWaitsOnInTheNext(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		next := campaignLater(t, b, "b")
-		w.srv.Expire(sessionID(b.line.c))
+		w.srv.Expire(sessionID(&Client{b.line.c}))
 		time.Sleep(time.Second)
 		require.True(t, next.Waiting())
 		w.leaderIs("a")
@@ -143,10 +143,10 @@ func TestB11ExpiryBetweenTheTurnAndTheElectionMakesTheCampaignGoOn(t *testing.T)
 				first := campaigns(t, a, "a")
 				next := campaignLater(t, b, "b")
 				w.plan.Add(fault)
-				before := sessionID(b.line.c)
+				before := sessionID(&Client{b.line.c})
 				require.NoError(t, first.Resign())
 				term := next.Get()
-				require.NotEqual(t, before, sessionID(b.line.c))
+				require.NotEqual(t, before, sessionID(&Client{b.line.c}))
 				w.leaderIs("b")
 				require.Len(t, w.srv.Children(w.path), 2)
 				time.Sleep(time.Minute)
@@ -289,7 +289,7 @@ func TestB22TheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
 		o := follow(t, b)
 		first := campaigns(t, a, "a")
 		synctest.Wait()
-		w.away(a.line.c)
+		w.away(&Client{a.line.c})
 		w.evict(first.lease)
 		w.plan.Stop()
 		w.plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1}) // a cannot come back
@@ -375,9 +375,9 @@ func TestB53AProclamationWhoseReplyIsLostIsMade(t *testing.T) {
 func TestB35CloseResignsAndEndsCampaignsAndObservers(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
-		waits := campaignLater(t, NewElection(a.line.c, w.path), "a too")
+		waits := campaignLater(t, NewElection(&Client{a.line.c}, w.path), "a too")
 		o := follow(t, a)
-		require.NoError(t, a.line.c.Close())
+		require.NoError(t, (&Client{a.line.c}).Close())
 		_, err := waits.Wait()
 		require.ErrorIs(t, err, ErrClosed)
 		require.ErrorIs(t, o.ended(), ErrClosed)
@@ -396,7 +396,7 @@ func TestB14ALeaderThatSleptDoesNotKnowButItsCommitsFail(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		next := campaignLater(t, b, "b")
-		w.away(a.line.c)
+		w.away(&Client{a.line.c})
 		time.Sleep(time.Minute)
 		require.ErrorIs(t, term.Err(), ErrLost)
 		second := next.Get()
@@ -494,7 +494,7 @@ func TestB61ElectionsWorkWithoutDigestsAndACLs(t *testing.T) {
 func TestB87AnElectionBeginsItsNumbersAnew(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		first := campaigns(t, a, "a")
-		w.away(a.line.c)
+		w.away(&Client{a.line.c})
 		w.evict(first.lease)
 		w.plan.Stop()
 		w.plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1})

@@ -34,7 +34,7 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 	case f == nil:
 		err = errors.New("nil function")
 	default:
-		if h, ok := r.holderIn(ctx); ok && (h.lease.Err() == nil || leadsWith(r.c, r.line.path, h.lease.g)) {
+		if h, ok := r.holderIn(ctx); ok && (h.handle.failure() == nil || leadsWith(r.c, r.line.path, h.handle.g)) {
 			err = ErrDeadlock
 		}
 	}
@@ -68,7 +68,7 @@ func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(c
 		return false, fail("lead", path, err)
 	}
 	defer endLead(c, path, turn)
-	t, err := e.campaign(ctx, "lead", value, (*line).enterWithRoom)
+	t, err := e.campaign(ctx, "lead", value, enterWithRoom)
 	if err != nil {
 		return ctx.Err() == nil && errors.Is(err, ErrEvicted), err
 	}
@@ -78,7 +78,7 @@ func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(c
 		resigned := t.Resign()
 		switch {
 		case errors.Is(why, ErrLost), err != nil && errors.Is(resigned, ErrLost):
-			c.hooks.log(slog.LevelWarn, "leadership lost; campaigning again", "path", path, "cause", resigned, "err", err)
+			c.log(slog.LevelWarn, "leadership lost; campaigning again", "path", path, "cause", resigned, "err", err)
 			again = true
 		case resigned != nil:
 			err = errors.Join(err, resigned)
@@ -99,13 +99,13 @@ type leadTurns struct {
 	turns map[string]*leadTurn
 }
 
-func leadsOf(c *Client) *leadTurns {
+func leadsOf(c *client) *leadTurns {
 	return attached(&c.attached, func() *leadTurns { return &leadTurns{turns: map[string]*leadTurn{}} })
 }
 
 // takeLead waits, until ctx ends, until no other call of Lead campaigns or leads on that
 // path. endLead must be called in the end.
-func takeLead(ctx context.Context, c *Client, path string) (*leadTurn, error) {
+func takeLead(ctx context.Context, c *client, path string) (*leadTurn, error) {
 	for all := leadsOf(c); ; {
 		all.mu.Lock()
 		busy := all.turns[path]
@@ -122,7 +122,7 @@ func takeLead(ctx context.Context, c *Client, path string) (*leadTurn, error) {
 	}
 }
 
-func endLead(c *Client, path string, turn *leadTurn) {
+func endLead(c *client, path string, turn *leadTurn) {
 	all := leadsOf(c)
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -132,7 +132,7 @@ func endLead(c *Client, path string, turn *leadTurn) {
 
 // leadsWith reports whether the function of a call of Lead still runs with that grant,
 // which may have been lost.
-func leadsWith(c *Client, path string, g *grant) bool {
+func leadsWith(c *client, path string, g *grant) bool {
 	all := leadsOf(c)
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -142,14 +142,14 @@ func leadsWith(c *Client, path string, g *grant) bool {
 
 // enterWithRoom is like enterAsLeader. As long as the session has no room for a candidate, it
 // tries again, without a place in the line: others lead meanwhile.
-func (l *line) enterWithRoom(ctx context.Context, k kind, value []byte) (*grant, error) {
+func enterWithRoom(ctx context.Context, l *line, k kind, value []byte) (*grant, error) {
 	for logged := false; ; logged = true {
-		g, err := l.enterAsLeader(ctx, k, value)
+		g, err := enterAsLeader(ctx, l, k, value)
 		if !errors.Is(err, ErrSessionFull) {
 			return g, err
 		}
 		if !logged {
-			l.c.hooks.log(slog.LevelWarn, "session is full; it does not campaign until there is room", "path", l.path, "err", err)
+			l.c.log(slog.LevelWarn, "session is full; it does not campaign until there is room", "path", l.path, "err", err)
 		}
 		if err := l.c.pauseWhileFull(ctx); err != nil {
 			return nil, err

@@ -33,7 +33,7 @@ type candidate struct {
 }
 
 // enterAsLeader joins the line, waits for its turn and creates the leader's znode.
-func (l *line) enterAsLeader(ctx context.Context, k kind, value []byte) (g *grant, err error) {
+func enterAsLeader(ctx context.Context, l *line, k kind, value []byte) (g *grant, err error) {
 	err = l.inTurn(ctx, k, nil, func(p *place) error {
 		c := newCandidate(p)
 		if err := c.create(ctx, value); err != nil {
@@ -158,7 +158,7 @@ func (c *candidate) withdraw() {
 		if err == nil || c.s.IsOver() || c.line.c.closing.Err() != nil {
 			return // it goes with the session
 		}
-		c.line.c.hooks.log(slog.LevelWarn, "cannot delete the znode of a leader that was evicted", "path", c.leader, "err", err)
+		c.line.c.log(slog.LevelWarn, "cannot delete the znode of a leader that was evicted", "path", c.leader, "err", err)
 		if !c.pause(wait) {
 			return
 		}
@@ -237,7 +237,7 @@ func (c *candidate) watchLeader(g *grant) {
 }
 
 // checkLeaderValue refuses a value too large for one request.
-func (l *line) checkLeaderValue(value []byte) error {
+func checkLeaderValue(l *line, value []byte) error {
 	path := l.abs() + leaderName
 	n := zkconn.MultiSize([]any{
 		&zk.CheckVersionRequest{Path: l.abs() + "/_c_" + newUUID(true) + "-" + string(kindLock) + "0123456789"},

@@ -1,7 +1,6 @@
 package zkrecipes
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -17,39 +16,39 @@ var (
 	// ErrLocked is returned by TryLock and TryRLock if another holder or waiter in the line
 	// blocks them, and by TryAcquire and TryAcquireN if too few slots are free or somebody
 	// waits.
-	ErrLocked = errors.New("held or waited for by others")
+	ErrLocked = coreErrLocked
 	// ErrLost is returned if a grant has ended without being released, or can no
 	// longer be trusted: its session ended, the servers did not answer for as long
 	// as the session is known to live, or somebody else deleted its znode. A call that
 	// waits as a member of a Barrier or DoubleBarrier returns it if its session ended. If
 	// the session ended, the error is zk.ErrSessionExpired, too.
-	ErrLost = errors.New("lease lost")
+	ErrLost = coreErrLost
 	// ErrReleased is returned if the lease was released before.
-	ErrReleased = errors.New("lease released")
+	ErrReleased = coreErrReleased
 	// ErrEvicted is returned if somebody deleted the znode with which a call was
 	// waiting.
-	ErrEvicted = errors.New("evicted from the line")
+	ErrEvicted = coreErrEvicted
 	// ErrDeadlock is returned by Lock if its context is a context of the holder: it would
 	// wait for itself. Only a holder by the same Client, recipe and path is noticed. Circles
 	// of several locks, clients or processes are not.
 	ErrDeadlock = errors.New("the caller holds this lock already (Lease.Reentrant lets it re-enter)")
 	// ErrUpgrade is returned if a write lock is requested with a context of a
 	// reader: the writer would wait for that reader.
-	ErrUpgrade = errors.New("the caller holds this lock as a reader, and readers cannot become writers")
+	ErrUpgrade = coreErrUpgrade
 	// ErrUncertain is returned if the reply to a write was lost, and the client
 	// cannot find out whether the write was applied. Do not repeat it blindly. For a
 	// call that takes a place in a line it means that the servers refuse to list the
 	// line, or to show the place. The call holds nothing. If there is a place, the client
 	// deletes it as soon as it may, or the servers delete it with the session.
-	ErrUncertain = errors.New("outcome unknown")
+	ErrUncertain = coreErrUncertain
 	// ErrClosed is returned if the Client was closed, or if it is being shut down and
 	// grants nothing more.
-	ErrClosed = errors.New("client closed")
+	ErrClosed = coreErrClosed
 	// ErrExhausted is returned if the counter of creates of a line is at its end, where
 	// ZooKeeper assigns the same number again and again, and the client cannot delete
 	// the line so that it begins anew. The error says why. A barrier's path is never
 	// deleted for that. Delete the znode to go on.
-	ErrExhausted = errors.New("sequence numbers of this line are used up")
+	ErrExhausted = coreErrExhausted
 	// ErrInvalidPath is returned for a path that is no absolute path of a znode, or is
 	// the root. The error's text says what is wrong with it.
 	ErrInvalidPath = zkconn.ErrInvalidPath
@@ -95,12 +94,12 @@ var (
 	ErrContended = zkconn.ErrContended
 	// ErrSessionNotClosed is returned by Close if the client was not connected. The
 	// servers keep the session, and its znodes, until the session times out.
-	ErrSessionNotClosed = errors.New("session is left to time out")
+	ErrSessionNotClosed = coreErrSessionNotClosed
 	// ErrSize is returned by a member of a Barrier or DoubleBarrier that waits for
 	// another number of members than the others do, by a Semaphore that was made for
 	// another number of slots than the path holds, and by AcquireN for more slots than
 	// there are.
-	ErrSize = errors.New("wrong size")
+	ErrSize = coreErrSize
 )
 
 // Error says which operation failed, on what path, and why.
@@ -135,22 +134,6 @@ func fail(op, path string, err error) error {
 		err = fmt.Errorf("Options.DigestAlgorithm: %w", err)
 	}
 	return &Error{Op: op, Path: path, Err: err}
-}
-
-// uncertainIf joins ErrUncertain to err if an attempt before may have been carried out.
-func uncertainIf(doubt bool, err error) error {
-	if !doubt {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUncertain, err)
-}
-
-var errNilContext = errors.New("nil context")
-
-// isContextErr reports whether err says that ctx has ended. A Client that is closed
-// also ends the contexts that Client.bind returns, with ErrClosed.
-func isContextErr(ctx context.Context, err error) bool {
-	return zkconn.IsContextErr(ctx, err) || ctx.Err() != nil && err == ErrClosed
 }
 
 // withCause is an error in which errors.Is also finds the cause of a context. Why there

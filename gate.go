@@ -21,7 +21,7 @@ type Gate struct{ line *line }
 // NewGate returns the gate with that path. It sends nothing. An invalid path is
 // reported on first use.
 func NewGate(c *Client, path string) *Gate {
-	return &Gate{&line{c: c, path: path, recipe: "gate"}}
+	return &Gate{&line{c: c.core(), path: path, recipe: "gate"}}
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
@@ -136,7 +136,7 @@ func (g *Gate) Wait(ctx context.Context) error {
 	if err := r.check(ctx); err != nil {
 		return fail("wait", r.path(), err)
 	}
-	ctx, traced := r.c.startAcquire(ctx, RecipeGate, r.path(), "wait")
+	ctx, traced := startAcquire(ctx, r.c, RecipeGate, r.path(), "wait")
 	err := r.waitUntilOpen(ctx)
 	traced.end(nil, err)
 	return err

@@ -22,14 +22,14 @@ import (
 type grant struct {
 	line    *line
 	s       *session
-	token   Token
+	token   int64
 	current atomic.Pointer[place] // a downgrade replaces it
 	over    chan struct{}         // closed when the grant has ended
 
 	mu       sync.Mutex
-	handles  map[*Lease]struct{} // not released
-	err      error               // why the grant has ended, nil while it holds
-	changing chan struct{}       // non-nil during a change, closed at its end
+	handles  map[*handle]struct{} // not released
+	err      error                // why the grant has ended, nil while it holds
+	changing chan struct{}        // non-nil during a change, closed at its end
 
 	since   time.Time // when the place was granted
 	watched bool      // its place is watched; s.mu guards it
@@ -43,12 +43,12 @@ type grant struct {
 
 // keeper decides what becomes of a place whose grant has ended.
 type keeper interface {
-	// ended is called when the grant has ended, while its place's events are still
+	// Ended is called when the grant has ended, while its place's events are still
 	// delivered.
-	ended(g *grant, cause error)
-	// passOn is called, after ended, for a grant that was released. It deletes the place or
+	Ended(g *grant, cause error)
+	// PassOn is called, after Ended, for a grant that was released. It deletes the place or
 	// makes another grant of it.
-	passOn(g *grant) error
+	PassOn(g *grant) error
 }
 
 func (g *grant) place() *place { return g.current.Load() }
@@ -58,8 +58,8 @@ func (g *grant) place() *place { return g.current.Load() }
 // deleted.
 func newGrant(p *place) (*grant, error) {
 	g := &grant{
-		line: p.line, s: p.s, token: newToken(p.czxid, p.nth),
-		over: make(chan struct{}), handles: map[*Lease]struct{}{},
+		line: p.line, s: p.s, token: tokenOf(p.czxid, p.nth),
+		over: make(chan struct{}), handles: map[*handle]struct{}{},
 		since: time.Now(), watched: p.own != nil && p.others == nil,
 	}
 	g.current.Store(p)
@@ -122,14 +122,14 @@ func (d *deletion) settle(s *session, err error) {
 	if errors.Is(err, zkconn.ErrSessionOver) {
 		cause = s.Cause()
 	}
-	if cause != nil && !errors.Is(cause, ErrClosed) { // else nobody will know
+	if cause != nil && !errors.Is(cause, coreErrClosed) { // else nobody will know
 		d.cause.Store(&cause)
 	}
 }
 
 func lost(cause error) error {
-	if errors.Is(cause, ErrClosed) {
-		return ErrClosed
+	if errors.Is(cause, coreErrClosed) {
+		return coreErrClosed
 	}
 	return &loss{cause}
 }
@@ -138,9 +138,9 @@ func lost(cause error) error {
 // settled later, see deletion.
 type loss struct{ cause error }
 
-func (l *loss) Error() string { return ErrLost.Error() + ": " + l.cause.Error() }
+func (l *loss) Error() string { return coreErrLost.Error() + ": " + l.cause.Error() }
 
-func (l *loss) Unwrap() []error { return []error{ErrLost, l.cause} }
+func (l *loss) Unwrap() []error { return []error{coreErrLost, l.cause} }
 
 // start sends a transaction of the holder's, unless the grant has ended. So it is sent
 // before anything that the next holder of a kept place sends.
@@ -243,12 +243,12 @@ func (g *grant) leaveLater() {
 }
 
 // departure is how the place of a grant that has ended is deleted.
-func (g *grant) departure() departure { return departure{g.place(), !errors.Is(g.err, ErrLost)} }
+func (g *grant) departure() departure { return departure{g.place(), !errors.Is(g.err, coreErrLost)} }
 
 // markEnded marks the grant as ended, tells the Trace, and takes the handles. ok is false
 // if it had ended before. g.mu must be held. A caller that gets true must call
 // announceEnd.
-func (g *grant) markEnded(cause error) (handles map[*Lease]struct{}, ok bool) {
+func (g *grant) markEnded(cause error) (handles map[*handle]struct{}, ok bool) {
 	if g.err != nil {
 		return nil, false
 	}
@@ -268,10 +268,10 @@ func (g *grant) noteEnd() {
 
 // announceEnd tells the session and the holder that the grant has ended. The place is yet
 // to be deleted.
-func (g *grant) announceEnd(cause error, handles map[*Lease]struct{}) {
+func (g *grant) announceEnd(cause error, handles map[*handle]struct{}) {
 	close(g.over)
 	if g.kept != nil {
-		g.kept.ended(g, cause)
+		g.kept.Ended(g, cause)
 	}
 	g.s.dropGrant(g)
 	for l := range handles {
@@ -284,7 +284,7 @@ func (g *grant) announceEnd(cause error, handles map[*Lease]struct{}) {
 
 // enter adds a handle, which is exclusive or shared as k says. It returns ErrUpgrade if
 // k is exclusive and the grant is not.
-func (g *grant) enter(k kind) (*Lease, error) {
+func (g *grant) enter(k kind) (*handle, error) {
 	if err := g.checkHeld(); err != nil {
 		return nil, err
 	}
@@ -294,9 +294,9 @@ func (g *grant) enter(k kind) (*Lease, error) {
 	case g.err != nil:
 		return nil, g.err
 	case k.exclusive() && !g.exclusive():
-		return nil, ErrUpgrade
+		return nil, coreErrUpgrade
 	}
-	l := &Lease{g: g, ends: map[<-chan struct{}]leaseEnd{}}
+	l := &handle{g: g, ends: map[<-chan struct{}]leaseEnd{}}
 	g.handles[l] = struct{}{}
 	return l, nil
 }
@@ -314,7 +314,7 @@ func (g *grant) holding() holding {
 }
 
 // release removes a handle. With the last one it deletes the place, unless that is kept.
-func (g *grant) release(l *Lease) error {
+func (g *grant) release(l *handle) error {
 	// Close ends the grants that have not ended, and then waits for the tasks. So this
 	// must be a task before the grant ends.
 	c := g.line.c
@@ -325,7 +325,7 @@ func (g *grant) release(l *Lease) error {
 		return err
 	}
 	if g.kept != nil {
-		return g.kept.passOn(g)
+		return g.kept.PassOn(g)
 	}
 	return g.leaveNow()
 }
@@ -338,12 +338,12 @@ func (g *grant) quit() error {
 		return nil
 	}
 	g.mu.Lock()
-	_, ok := g.markEnded(ErrReleased)
+	_, ok := g.markEnded(coreErrReleased)
 	g.mu.Unlock()
 	if !ok {
 		return nil
 	}
-	g.announceEnd(ErrReleased, nil)
+	g.announceEnd(coreErrReleased, nil)
 	return g.leaveNow()
 }
 
@@ -373,7 +373,7 @@ func (g *grant) leaveNow() error {
 // removeHandle removes a handle. The grant ends with the last one, under the same
 // lock, so that a racing entry fails. If last is true, the caller must delete the
 // place.
-func (g *grant) removeHandle(l *Lease) (last bool, err error) {
+func (g *grant) removeHandle(l *handle) (last bool, err error) {
 	if err := g.checkHeld(); err != nil {
 		return false, err
 	}
@@ -385,12 +385,12 @@ func (g *grant) removeHandle(l *Lease) (last bool, err error) {
 	delete(g.handles, l)
 	last, changing := len(g.handles) == 0, g.changing != nil
 	if last {
-		g.markEnded(ErrReleased)
+		g.markEnded(coreErrReleased)
 	}
 	g.mu.Unlock()
-	l.end(ErrReleased)
+	l.end(coreErrReleased)
 	if last {
-		g.announceEnd(ErrReleased, nil)
+		g.announceEnd(coreErrReleased, nil)
 	}
 	return last && !changing, nil // else the change deletes the place
 }
@@ -416,7 +416,7 @@ func (g *grant) endWith(ctx context.Context, sent <-chan struct{}, try func() (d
 		close(known)
 		g.endChange(done)
 		switch {
-		case errors.Is(err, ErrUncertain):
+		case errors.Is(err, coreErrUncertain):
 		case errors.Is(err, zkconn.ErrSessionOver):
 			err = g.checkHeld()
 		case errors.Is(err, errDeleted):
@@ -438,7 +438,7 @@ func (g *grant) endWith(ctx context.Context, sent <-chan struct{}, try func() (d
 	case err := <-result:
 		return err
 	case <-sent:
-		return fmt.Errorf("%w: %w", ErrUncertain, zkconn.ContextErr(ctx))
+		return fmt.Errorf("%w: %w", coreErrUncertain, zkconn.ContextErr(ctx))
 	}
 }
 
@@ -472,16 +472,16 @@ func (g *grant) beginChange(ctx context.Context) error {
 func (g *grant) endChange(done bool) {
 	g.mu.Lock()
 	over := g.err != nil
-	var handles map[*Lease]struct{}
+	var handles map[*handle]struct{}
 	if done && !over {
-		handles, _ = g.markEnded(ErrReleased)
+		handles, _ = g.markEnded(coreErrReleased)
 	}
 	close(g.changing)
 	g.changing = nil
 	g.mu.Unlock()
 	switch {
 	case done && !over:
-		g.announceEnd(ErrReleased, handles)
+		g.announceEnd(coreErrReleased, handles)
 	case !done && over:
 		g.leaveLater()
 	}

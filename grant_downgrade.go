@@ -19,7 +19,7 @@ import (
 var errReentered = errors.New("re-entries are open")
 
 // downgrade turns an exclusive grant into a shared one, if l is its only handle.
-func (g *grant) downgrade(ctx context.Context, l *Lease) error {
+func (g *grant) downgrade(ctx context.Context, l *handle) error {
 	// Close must wait for the task that this starts, so this must be a task, too.
 	g.line.c.tasks.Add()
 	defer g.line.c.tasks.Finish()
@@ -37,7 +37,7 @@ func (g *grant) downgrade(ctx context.Context, l *Lease) error {
 		return g.err
 	case !open: // released in the meantime; a re-entry may still hold
 		g.mu.Unlock()
-		return ErrReleased
+		return coreErrReleased
 	case g.changing != nil: // another change was quicker
 		g.mu.Unlock()
 		return g.downgrade(ctx, l)

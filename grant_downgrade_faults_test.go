@@ -461,15 +461,15 @@ func TestB36DowngradeWhoseSecondAttemptIsRefusedIsResolved(t *testing.T) {
 			again.Release()
 			err = harness.Receive(t, done)
 			<-r.c.tasks.Done()
-			line := r.inLine()
-			require.Len(t, line, 2, "no third place is left")
-			require.Equal(t, l.Check().Path, r.path+"/"+line[0].name, "the lease names its place")
+			places := r.inLine()
+			require.Len(t, places, 2, "no third place is left")
+			require.Equal(t, l.Check().Path, r.path+"/"+places[0].name, "the lease names its place")
 			if lose == harness.DropAfter {
 				require.NoError(t, err)
 				r.reads(l)
 			} else {
 				require.ErrorIs(t, err, zk.ErrNoAuth)
-				require.Equal(t, kindWrite, line[0].kind)
+				require.Equal(t, kindWrite, places[0].kind)
 				require.Equal(t, holdsAlone, l.g.holding())
 				r.holds(1)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -25,12 +24,7 @@ import (
 type Token int64
 
 // newToken returns the token of the nth grant, from 0, of the place with that czxid.
-func newToken(czxid int64, n int) Token { return Token(czxid<<grantBits | int64(n)) }
-
-const (
-	grantBits = 8
-	lastGrant = 1<<grantBits - 1 // the highest number of a grant
-)
+func newToken(czxid int64, n int) Token { return Token(tokenOf(czxid, n)) }
 
 // Lease is one grant of a lock to one holder, or one re-entry into it. It is safe for
 // concurrent use. A Lease that no lock has returned, such as a zero one, holds nothing: its
@@ -42,65 +36,35 @@ const (
 // Token are the proof: a Commit succeeds only while the lock is held, and a store that
 // checks the Token refuses a holder that has lost the lock.
 type Lease struct {
-	g *grant
-
-	mu     sync.Mutex
-	err    error                        // why this handle has ended
-	ends   map[<-chan struct{}]leaseEnd // by the Done of their parents
-	done   chan struct{}                // non-nil once Release was called, closed when it returns
-	result error                        // of Release
+	*handle // nil: a zero value
 }
 
-// holderKey is the key of a holder in a context.
-type holderKey struct {
-	c            *Client
-	path, recipe string
-}
-
-type holder struct {
-	lease     *Lease
-	reentrant bool
-}
-
-func (l *Lease) key() holderKey {
-	return l.g.line.key()
+// newLease returns the lease of a handle, which may be nil.
+func newLease(h *handle) *Lease {
+	if h == nil {
+		return nil
+	}
+	return &Lease{h}
 }
 
 func (l *Lease) fail(op string, err error) error {
 	if l.isZero() {
 		return fail(op, "", err)
 	}
-	return fail(op, l.g.line.path, err)
+	return l.handle.fail(op, err)
 }
 
 // errZeroValue is the error of a zero Lease, and of what has no Lease: a zero Item, Term,
 // SlotLease, Visit or Leases.
 var errZeroValue = errors.New("nothing is held: this is a zero value, which this library has not returned")
 
-func (l *Lease) isZero() bool { return l == nil || l.g == nil }
+func (l *Lease) isZero() bool { return l == nil || l.handle == nil }
 
 // endedContext returns a context that has ended for that cause.
 func endedContext(parent context.Context, cause error) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	cancel(cause)
 	return ctx
-}
-
-// end ends the handle and its contexts, once. That calls methods of their parents, which
-// are the user's, so the lock must not be held.
-func (l *Lease) end(cause error) {
-	l.mu.Lock()
-	if l.err != nil {
-		l.mu.Unlock()
-		return
-	}
-	l.err = cause
-	ends := l.ends
-	l.ends = nil
-	l.mu.Unlock()
-	for _, e := range ends {
-		e.cancel(l.fail("hold", cause))
-	}
 }
 
 // Reentrant returns a context with which Lock and TryLock on the same path re-enter:
@@ -112,7 +76,7 @@ func (l *Lease) Reentrant(ctx context.Context) context.Context {
 	if l.isZero() {
 		return ctx
 	}
-	return context.WithValue(ctx, l.key(), holder{lease: l, reentrant: true})
+	return l.reenterWith(ctx)
 }
 
 // Err returns nil while the lease is held, and from then on an error that is
@@ -127,13 +91,7 @@ func (l *Lease) Err() error {
 	if l.isZero() {
 		return l.fail("hold", errZeroValue)
 	}
-	err := l.g.checkHeld() // the grant ends before its handles do
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		err = l.err
-	}
-	return l.fail("hold", err)
+	return l.fail("hold", l.failure())
 }
 
 // ValidUntil returns the time until which the session is known to be alive if the
@@ -170,7 +128,7 @@ func (l *Lease) Token() Token {
 	if l.isZero() {
 		return 0
 	}
-	return l.g.token
+	return Token(l.g.token)
 }
 
 // Check returns the guard that Commit puts before its operations. Use it in a Multi on
@@ -254,46 +212,8 @@ func (l *Lease) Release() error {
 	if l.isZero() {
 		return l.fail("release", errZeroValue)
 	}
-	l.mu.Lock()
-	if l.done != nil {
-		l.mu.Unlock()
-		<-l.done
-		return l.result
-	}
-	l.done = make(chan struct{})
-	l.mu.Unlock()
-	l.result = l.fail("release", l.g.release(l))
-	close(l.done)
-	return l.result
+	return l.giveBack()
 }
-
-// A lease has one context that can be canceled for all parents that end together: those
-// with the same Done channel, or with none. So what a lease keeps does not grow with the
-// number of contexts that are made of it.
-
-// leaseContext ends with end, and has the values and the deadline of parent.
-type leaseContext struct {
-	parent context.Context
-	end    context.Context
-	lease  *Lease
-}
-
-func (c *leaseContext) Done() <-chan struct{}       { return c.end.Done() }
-func (c *leaseContext) Err() error                  { return c.end.Err() }
-func (c *leaseContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
-
-func (c *leaseContext) Value(key any) any {
-	if k, ok := key.(holderKey); ok && k == c.lease.key() {
-		return holder{lease: c.lease}
-	}
-	if v := c.end.Value(key); v != nil {
-		return v
-	}
-	return c.parent.Value(key)
-}
-
-// String is for contexts derived from this one, whose String prints it.
-func (c *leaseContext) String() string { return "zkrecipes.Lease.Context" }
 
 // Context returns a context that ends with parent or with the lease. Its cause is
 // ErrReleased if the lease was released, ErrLost if it was lost, and ErrClosed if the
@@ -303,75 +223,5 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	if l.isZero() {
 		return endedContext(parent, l.Err())
 	}
-	l.g.checkHeld()
-	return &leaseContext{parent: parent, end: l.endOf(parent), lease: l}
-}
-
-// leaseEnd is a context that ends with the lease or with its parents.
-type leaseEnd struct {
-	context.Context
-	cancel context.CancelCauseFunc
-}
-
-// endOf returns the context that ends with the lease and with parent. Methods of parent
-// are called, so the lock must not be held.
-func (l *Lease) endOf(parent context.Context) context.Context {
-	done := parent.Done()
-	l.mu.Lock()
-	e, ok := l.ends[done]
-	l.mu.Unlock()
-	if ok {
-		return e.Context
-	}
-	if done == nil {
-		parent = context.Background()
-	} else {
-		parent = &withoutValues{Context: parent}
-	}
-	e.Context, e.cancel = context.WithCancelCause(parent)
-	return l.addEnd(done, e)
-}
-
-// addEnd returns the context of e or, if another call was quicker, that call's.
-func (l *Lease) addEnd(done <-chan struct{}, e leaseEnd) context.Context {
-	l.mu.Lock()
-	other, ok := l.ends[done]
-	err := l.err
-	if !ok && err == nil {
-		l.ends[done] = e
-	}
-	l.mu.Unlock()
-	switch {
-	case ok:
-		e.cancel(nil)
-		return other.Context
-	case err != nil:
-		e.cancel(l.fail("hold", err))
-		return e.Context
-	}
-	context.AfterFunc(e, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.ends, done)
-	})
-	return e.Context
-}
-
-// withoutValues hides the values of a context, which are not those of other parents, and
-// would be looked up twice at each level of nested leases. It answers for the context
-// package's own key only: that links a child to its parent, and finds the cause. The
-// package asks for that key, and no other, when it makes the child.
-type withoutValues struct {
-	context.Context
-	key any
-}
-
-func (c *withoutValues) Value(key any) any {
-	if c.key == nil {
-		c.key = key
-	}
-	if key != c.key {
-		return nil
-	}
-	return c.Context.Value(key)
+	return l.context(parent)
 }

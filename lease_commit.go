@@ -42,7 +42,7 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 		return nil, errNilContext
 	}
 	c := l.g.line.c
-	ops, err := c.mapOps(given)
+	ops, err := mapOps(c, given)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 		o := t.Wait(ctx)
 		switch {
 		case o.Applied():
-			return c.opResults(o.Results()[len(guard):]), nil
+			return opResults(c, o.Results()[len(guard):]), nil
 		case o.RefusedIn(guard, zk.ErrNoNode):
 			if err := l.guardFailed(ctx, o.RefusedCheck()); err != nil { // nothing was done
 				return nil, err

@@ -17,7 +17,7 @@ import (
 // line is a container znode in which places stand in order. The recipe says which
 // places block which. Everything else is the same for all recipes.
 type line struct {
-	c      *Client
+	c      *client
 	path   string // as the user gave it
 	recipe string // for the marker
 	// alike is another recipe that may use the path before and after this one; empty: none. See
@@ -133,12 +133,12 @@ func (l *line) checkData(data []byte) error {
 	switch {
 	case ours:
 		if !l.accepts(m.recipe) {
-			return zkconn.Errorf(ErrPathInUse, "path is used by another recipe: %.40q", data)
+			return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by another recipe: %.40q", data)
 		}
 	case !isKnownLayout(data):
-		return zkconn.Errorf(ErrPathInUse, "path is used by a version with another layout: %.40q", data)
+		return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a version with another layout: %.40q", data)
 	case isSize(data):
-		return zkconn.Errorf(ErrPathInUse, "path holds the size of a semaphore or barrier: %.40q", data)
+		return zkconn.Errorf(zkconn.ErrPathInUse, "path holds the size of a semaphore or barrier: %.40q", data)
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (l *line) checkChildren(ctx context.Context, s *session, children []string)
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 		return nil
 	case err == nil && bytes.HasPrefix(data, []byte(queueMarker)):
-		return zkconn.Errorf(ErrPathInUse, "path is used by a queue")
+		return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a queue")
 	}
 	return err
 }
@@ -170,7 +170,7 @@ func (l *line) checkNoQueue(ctx context.Context, s *session) error {
 // another recipe uses it.
 func checkQueuePath(data []byte) error {
 	if bytes.HasPrefix(data, []byte(markerLibrary)) || isSize(data) {
-		return zkconn.Errorf(ErrPathInUse, "path is used by another recipe: %.40q", data)
+		return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by another recipe: %.40q", data)
 	}
 	return nil
 }

@@ -69,14 +69,6 @@ func (r recipe) tryAcquire(ctx context.Context, op string, k kind) (*Lease, erro
 	}, enter)
 }
 
-// holding is what the holder has if a call is given one of its contexts.
-type holding int
-
-const (
-	holdsShared holding = iota
-	holdsAlone
-)
-
 // enterOrReenter returns the lease of a grant that enter waits for or, with a
 // Reentrant context of the holder, one more lease of the holder's grant. With
 // another context of the holder the call would wait for itself: held returns the
@@ -87,14 +79,14 @@ func (r recipe) enterOrReenter(ctx context.Context, op string, k kind, held func
 	}
 	h, ok := r.holderIn(ctx)
 	if ok && h.reentrant {
-		l, err := h.reenter(k, held)
+		l, err := reenter(h, k, held)
 		return l, fail(op, r.path(), err)
 	}
-	ctx, traced := r.c.startAcquire(ctx, Recipe(r.line.recipe), r.path(), op)
+	ctx, traced := startAcquire(ctx, r.c, Recipe(r.line.recipe), r.path(), op)
 	var l *Lease
 	var err error
-	if ok && h.lease.Err() == nil {
-		err = held(h.lease.g.holding())
+	if ok && h.handle.failure() == nil {
+		err = held(h.handle.g.holding())
 	}
 	if err == nil {
 		l, err = r.enterFirst(ctx, k, enter)
@@ -109,15 +101,15 @@ func (r recipe) enterOrReenter(ctx context.Context, op string, k kind, held func
 }
 
 // reenter returns one more lease of the holder's grant.
-func (h holder) reenter(k kind, held func(holding) error) (*Lease, error) {
-	if err := h.lease.Err(); err != nil {
-		return nil, errors.Unwrap(err)
+func reenter(h holder, k kind, held func(holding) error) (*Lease, error) {
+	if err := h.handle.failure(); err != nil {
+		return nil, err
 	}
-	l, err := h.lease.g.enter(k)
+	l, err := h.handle.g.enter(k)
 	if errors.Is(err, ErrUpgrade) {
 		err = held(holdsShared)
 	}
-	return l, err
+	return newLease(l), err
 }
 
 // enterFirst returns the first lease of a grant that enter waits for.
@@ -135,7 +127,7 @@ func (r recipe) enterFirst(ctx context.Context, k kind, enter func(context.Conte
 		}
 		// Lost before the caller had it: the wait goes on in the next session.
 		if !errors.Is(err, ErrLost) && !errors.Is(err, zkconn.ErrSessionOver) {
-			return l, err
+			return newLease(l), err
 		}
 	}
 }
@@ -165,7 +157,7 @@ func (l *Lease) releaseAfter(f func() error) (err error) {
 // checkDeadlock returns ErrDeadlock if ctx is a context of the holder, but not a Reentrant
 // one.
 func (r recipe) checkDeadlock(ctx context.Context) error {
-	if h, ok := r.holderIn(ctx); ok && !h.reentrant && h.lease.Err() == nil {
+	if h, ok := r.holderIn(ctx); ok && !h.reentrant && h.handle.failure() == nil {
 		return ErrDeadlock
 	}
 	return nil
@@ -180,15 +172,15 @@ func (r recipe) holderIn(ctx context.Context) (h holder, ok bool) {
 // inSessions calls f with the session, and again with the next one for as long as sessions
 // end before f does.
 func (r recipe) inSessions(ctx context.Context, op string, f func(ctx context.Context, s *session, path string) error) error {
-	return r.whileBound(ctx, op, (*Client).bind, f)
+	return r.whileBound(ctx, op, (*client).bind, f)
 }
 
 // waitInSessions is like inSessions for a call that a Shutdown ends; see Client.bindWait.
 func (r recipe) waitInSessions(ctx context.Context, op string, f func(ctx context.Context, s *session, path string) error) error {
-	return r.whileBound(ctx, op, (*Client).bindWait, f)
+	return r.whileBound(ctx, op, (*client).bindWait, f)
 }
 
-func (r recipe) whileBound(ctx context.Context, op string, bind func(*Client, context.Context) (context.Context, context.CancelFunc), f func(context.Context, *session, string) error) error {
+func (r recipe) whileBound(ctx context.Context, op string, bind func(*client, context.Context) (context.Context, context.CancelFunc), f func(context.Context, *session, string) error) error {
 	if err := r.check(ctx); err != nil {
 		return fail(op, r.path(), err)
 	}

@@ -36,7 +36,7 @@ const recipeMutex = "mutex"
 // nothing. An invalid path or option is reported on first use.
 func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line{
-		c: c, path: path, recipe: recipeMutex, alike: recipeRWLock, kinds: lockKinds,
+		c: c.core(), path: path, recipe: recipeMutex, alike: recipeRWLock, kinds: lockKinds,
 		blocks: everyoneBlocks, foreign: isRWLockKind,
 	}}
 	for _, opt := range opts {

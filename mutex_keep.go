@@ -44,13 +44,13 @@ type keptLocks struct {
 	locks map[holderKey]*keptLock
 }
 
-func keptBy(c *Client) *keptLocks {
+func keptBy(c *client) *keptLocks {
 	return attached(&c.attached, func() *keptLocks { return &keptLocks{locks: map[holderKey]*keptLock{}} })
 }
 
 // leaveKept leaves, in the background, the places that are kept and that nobody holds.
 // Places that are given back from now on are not kept: they get no further grant.
-func (c *Client) leaveKept() {
+func leaveKept(c *client) {
 	all := keptBy(c)
 	all.mu.Lock()
 	kept := slices.Collect(maps.Values(all.locks))
@@ -127,7 +127,7 @@ func (m *keeping) enter(ctx context.Context, _ kind) (*grant, error) {
 		k.unlock()
 		return g, nil
 	}
-	call := &keptCall{d: m.d, late: k.hasCompany(), traced: k.line.c.acquisitionIn(ctx), done: make(chan struct{})}
+	call := &keptCall{d: m.d, late: k.hasCompany(), traced: acquisitionIn(ctx, k.line.c), done: make(chan struct{})}
 	k.calls = append(k.calls, call)
 	k.take()
 	k.unlock()
@@ -221,8 +221,8 @@ func (k *keptLock) take() {
 		call.late = false
 	}
 	ctx := context.Background() // it does not end with any one call
-	if c.hooks.acquires {
-		ctx = context.WithValue(ctx, waiterKey{}, k)
+	if hooksOf(c).acquires {
+		ctx = withWaiter(ctx, k)
 	}
 	ctx, cancel := c.bindWait(ctx)
 	k.stop = cancel
@@ -233,12 +233,12 @@ func (k *keptLock) take() {
 	})
 }
 
-// queued reports to the waiting calls that their place waits.
-func (k *keptLock) queued(p *place, ahead int) {
+// Queued reports to the waiting calls that their place waits.
+func (k *keptLock) Queued(p *place, ahead int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, call := range k.calls {
-		call.traced.queued(p, ahead)
+		call.traced.Queued(p, ahead)
 	}
 }
 
@@ -277,9 +277,9 @@ func (k *keptLock) serve() {
 	call.end(k.current, nil)
 }
 
-// ended is called when a grant has ended, while its place's events are still delivered.
+// Ended is called when a grant has ended, while its place's events are still delivered.
 // After a release it makes the place's next grant, which nobody has yet. passOn comes after.
-func (k *keptLock) ended(g *grant, cause error) {
+func (k *keptLock) Ended(g *grant, cause error) {
 	k.mu.Lock()
 	defer k.unlock()
 	if k.current != g {
@@ -308,9 +308,9 @@ func (k *keptLock) forget() {
 	}
 }
 
-// passOn hands the place of a grant that was released to the next call, keeps it or
+// PassOn hands the place of a grant that was released to the next call, keeps it or
 // leaves it.
-func (k *keptLock) passOn(g *grant) error {
+func (k *keptLock) PassOn(g *grant) error {
 	k.mu.Lock()
 	next := k.current
 	if next == nil {
@@ -350,7 +350,7 @@ func (k *keptLock) ask(p *place, first bool) (w *zkconn.Watch, alone bool) {
 	defer cancel()
 	if !first {
 		names, stat, err := p.s.Children(ctx, k.line.abs())
-		return nil, err == nil && p.isAlone(names, stat)
+		return nil, err == nil && isAlone(p, names, stat)
 	}
 	state, _, _ := k.line.known()
 	line, err := p.s.Exists(ctx, k.line.abs())
@@ -358,15 +358,15 @@ func (k *keptLock) ask(p *place, first bool) (w *zkconn.Watch, alone bool) {
 		return nil, false
 	}
 	w, err = p.s.WatchChildren(ctx, k.line.abs())
-	return w, err == nil && p.isAlone(w.Children, &w.Stat)
+	return w, err == nil && isAlone(p, w.Children, &w.Stat)
 }
 
 // isAlone reports whether nobody waits behind the place, if the line has those children and
 // that Stat. Once the line's numbers are beyond the limit, callers that step aside may wait,
 // and do not stand in the line.
-func (p *place) isAlone(children []string, line *zk.Stat) bool {
+func isAlone(p *place, children []string, stat *zk.Stat) bool {
 	ms := placeNames(children, p.line.kinds)
-	return len(ms) == 1 && ms[0].name == p.name && !p.line.c.isBeyondLimit(nextNumber(line))
+	return len(ms) == 1 && ms[0].name == p.name && !p.line.c.isBeyondLimit(nextNumber(stat))
 }
 
 // stands reports whether the place is watched and nobody has deleted it. It costs a

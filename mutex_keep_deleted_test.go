@@ -56,7 +56,7 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 			defer s.mu.Unlock()
 			return s.grants[path].deleted
 		}
-		k := keptBy(c).locks[m.line.key()]
+		k := keptBy(c.client).locks[m.line.key()]
 		k.mu.Lock() // the release stops before it makes the next grant
 		released := make(chan error, 1)
 		go func() { released <- l.Release() }()

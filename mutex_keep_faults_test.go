@@ -217,7 +217,7 @@ func TestCloseLeavesNothingOfAKeptLock(t *testing.T) {
 				_, err = m.TryLock(t.Context())
 				require.ErrorIs(t, err, ErrClosed)
 				synctest.Wait()
-				require.Empty(t, keptBy(c).locks)
+				require.Empty(t, keptBy(c.client).locks)
 			})
 		})
 	}
@@ -415,8 +415,8 @@ func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 		g.endIdle(lost(errSilent))
 		l, err := g.enter(kindLock)
 		require.NoError(t, err)
-		require.NoError(t, l.Err())
-		require.NoError(t, l.Release())
+		require.NoError(t, newLease(l).Err())
+		require.NoError(t, newLease(l).Release())
 		g.endIdle(lost(errSilent)) // again
 		next := lockOn(t, m)
 		require.NoError(t, next.Err())

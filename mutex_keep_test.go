@@ -70,7 +70,7 @@ func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 		time.Sleep(keepFor)
 		synctest.Wait()
 		require.Empty(t, w.line())
-		require.Zero(t, watchesOf(m.line.c))
+		require.Zero(t, watchesOf(&Client{m.line.c}))
 		require.Empty(t, keptBy(m.line.c).locks)
 	})
 }
@@ -439,7 +439,7 @@ func TestKeptLocksExclude(t *testing.T) {
 		for i := range 4 {
 			m := NewMutex(w.client(nil), w.path, KeepFor(100*time.Millisecond))
 			if i == 3 {
-				m = NewMutex(m.line.c, w.path)
+				m = NewMutex(&Client{m.line.c}, w.path)
 			}
 			for j := range 4 {
 				calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {

@@ -62,11 +62,11 @@ type OpResult struct {
 }
 
 // mapOps returns a caller's operations as they are to be sent. They share the data.
-func (c *Client) mapOps(ops []Op) ([]any, error) {
+func mapOps(c *client, ops []Op) ([]any, error) {
 	mapped := make([]any, len(ops))
 	for i, op := range ops {
 		var err error
-		if mapped[i], err = c.mapOp(op); err != nil {
+		if mapped[i], err = mapOp(c, op); err != nil {
 			return nil, fmt.Errorf("operation %d: %w", i, err)
 		}
 	}
@@ -87,7 +87,7 @@ func cloneData(mapped []any) {
 }
 
 // opResults returns the results of a caller's operations.
-func (c *Client) opResults(rs []zk.MultiResponse) []OpResult {
+func opResults(c *client, rs []zk.MultiResponse) []OpResult {
 	results := make([]OpResult, len(rs))
 	for i, r := range rs {
 		results[i] = OpResult{Path: strings.TrimPrefix(r.String, c.prefix), Stat: r.Stat}
@@ -96,10 +96,10 @@ func (c *Client) opResults(rs []zk.MultiResponse) []OpResult {
 }
 
 // mapOp returns a caller's operation as it is to be sent. The two share the data.
-func (c *Client) mapOp(op Op) (_ any, err error) {
+func mapOp(c *client, op Op) (_ any, err error) {
 	switch op := op.request.(type) {
 	case *zk.CreateRequest:
-		return c.mapCreate(op)
+		return mapCreate(c, op)
 	case *zk.SetDataRequest:
 		m := &zk.SetDataRequest{Data: op.Data, Version: op.Version}
 		if m.Path, err = c.resolve(op.Path); err != nil {
@@ -127,7 +127,7 @@ func (c *Client) mapOp(op Op) (_ any, err error) {
 	return nil, errors.New("the zero Op (OpCreate, OpSet, OpDelete and OpCheck make operations)")
 }
 
-func (c *Client) mapCreate(op *zk.CreateRequest) (_ any, err error) {
+func mapCreate(c *client, op *zk.CreateRequest) (_ any, err error) {
 	if op.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
 		return nil, fmt.Errorf("create %s: flags %d: a transaction cannot create containers or TTL nodes", op.Path, op.Flags)
 	}

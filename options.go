@@ -86,7 +86,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	if opts == nil {
 		opts = &Options{}
 	}
-	c := &Client{
+	cfg := config{
 		timeout:    opts.SessionTimeout,
 		prefix:     opts.Prefix,
 		identity:   opts.Identity,
@@ -97,48 +97,45 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		lastNumber: tuning.LastNumber(ctx, maxNumber),
 		longLine:   tuning.LongLine(ctx, longLine),
 		segment:    tuning.Segment(ctx),
-		began:      time.Now(),
-		closed:     make(chan struct{}),
-		changed:    make(chan struct{}),
-		containers: newContainers(tuning.IdleLine(ctx, idleLine)),
-		abandoned:  map[string]map[chan struct{}]struct{}{},
-		lostJoins:  map[*lostJoin]struct{}{},
+		idle:       tuning.IdleLine(ctx, idleLine),
+		fail:       fail,
+		usedWith:   slotsOfLine,
 	}
-	c.containers.begin = func() { c.tasks.Start(c.tidy) }
 	var err error
-	if c.servers, err = parseServers(servers); err != nil {
+	if cfg.servers, err = parseServers(servers); err != nil {
 		return nil, err
 	}
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	auth := cloneAuth(opts.Auth)
-	c.auth = func() []Auth { return auth }
-	if c.acl, err = clientACL(opts.ACL, auth, c.digest); err != nil {
+	auth := copyAuth(opts.Auth)
+	cfg.auth = func() []wire.Credential { return auth }
+	if cfg.acl, err = clientACL(opts.ACL, auth, cfg.digest); err != nil {
 		return nil, err
 	}
-	writers, owned := writersOf(c.acl, auth, c.digest)
-	c.writers, c.owned = func() []wire.Credential { return writers }, owned
-	if c.created = c.acl; owned {
-		c.created = zkconn.OwnedACL(c.acl, c.digest, writers)
+	writers, owned := writersOf(cfg.acl, auth, cfg.digest)
+	cfg.writers, cfg.owned = func() []wire.Credential { return writers }, owned
+	if cfg.created = cfg.acl; owned {
+		cfg.created = zkconn.OwnedACL(cfg.acl, cfg.digest, writers)
 	}
-	c.setDefaults()
-	c.hooks.logger = opts.Logger
+	setDefaults(&cfg)
+	h := &hooks{logger: opts.Logger}
 	if opts.Trace != nil {
-		c.hooks.setTrace(*opts.Trace)
+		h.setTrace(*opts.Trace)
 	}
-	c.warned.at = map[string]time.Time{}
-	c.closing, c.beginClose = context.WithCancelCause(context.Background())
-	c.waiting, c.stopWaiting = context.WithCancelCause(c.closing)
+	cfg.log, cfg.told = h.log, h.tellSession
+	c := &Client{newCore(cfg)}
+	attached(&c.attached, func() *hooks { return h })
 	return c, nil
 }
 
-func cloneAuth(auth []Auth) []Auth {
-	auth = slices.Clone(auth)
+// copyAuth returns a copy of auth.
+func copyAuth(auth []Auth) []wire.Credential {
+	creds := make([]wire.Credential, len(auth))
 	for i, a := range auth {
-		auth[i].Data = slices.Clone(a.Data)
+		creds[i] = wire.Credential{Scheme: a.Scheme, Auth: slices.Clone(a.Data)}
 	}
-	return auth
+	return creds
 }
 
 // check reports the first option that is invalid by itself.
@@ -166,7 +163,7 @@ func (o *Options) check() error {
 }
 
 // setDefaults replaces the settings that the user left empty.
-func (c *Client) setDefaults() {
+func setDefaults(c *config) {
 	if c.timeout == 0 {
 		c.timeout = defaultSessionTimeout
 	}

@@ -28,7 +28,7 @@ import (
 // A queue stays even when it is idle and empty: clients and servers delete idle locks, but not
 // queues. To get rid of a queue, delete its path with everything below it.
 type Queue struct {
-	c           *Client
+	c           *client
 	path        string
 	opts        QueueOptions
 	isDead      bool // of dead letters; it exists from the first letter on
@@ -80,6 +80,10 @@ const defaultMaxAttempts = 16
 // NewQueue returns the queue with that path. It sends nothing. An invalid path and
 // invalid options are reported on first use.
 func NewQueue(c *Client, path string, opts *QueueOptions) *Queue {
+	return newQueue(c.core(), path, opts)
+}
+
+func newQueue(c *client, path string, opts *QueueOptions) *Queue {
 	q := &Queue{c: c, path: path, segmentSize: queuelog.SegmentSize}
 	if c != nil && c.segment > 0 {
 		q.segmentSize = c.segment

@@ -302,13 +302,13 @@ const maxMiscounts = 8
 // it, and else try again: see childrenOf.
 func (a *ackTransaction) notEmpty(ctx context.Context) {
 	c := a.it.claim
-	below, err := c.s.childrenOf(ctx, c.item)
+	below, err := childrenOf(ctx, c.s, c.item)
 	below = slices.DeleteFunc(below, func(name string) bool { return "/"+name == queuelog.ClaimName })
 	if a.miscounts++; err == nil && len(below) == 0 && a.miscounts <= maxMiscounts {
 		return
 	}
 	a.marks = true
-	a.it.q.c.hooks.log(slog.LevelError, "an item that is done cannot be deleted, because there are znodes below it; it is marked as done instead",
+	a.it.q.c.log(slog.LevelError, "an item that is done cannot be deleted, because there are znodes below it; it is marked as done instead",
 		"item", c.id(), "queue", a.it.q.path, "znode", c.item, "children", below)
 }
 

@@ -354,7 +354,7 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 		return nil, err
 	}
 	g, err := c.grant(ctx)
-	var l *Lease
+	var l *handle
 	if err == nil {
 		l, err = g.enter(kindLock)
 	}
@@ -366,7 +366,7 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	}
 	c.count()
 	c.attempt = queuelog.Claims(stat, true)
-	it := &Item{ID: c.id(), Attempt: c.attempt, q: q, claim: c, lease: l}
+	it := &Item{ID: c.id(), Attempt: c.attempt, q: q, claim: c, lease: newLease(l)}
 	it.Data, it.Failure = cutNote(c.name, data)
 	return it, nil
 }

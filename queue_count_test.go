@@ -22,7 +22,7 @@ func (w *world) counted(q *Queue) int {
 	w.t.Helper()
 	synctest.Wait()
 	for {
-		n, err := queueIn(live(w.t, q.c), q.abs()).Count(w.t.Context())
+		n, err := queueIn(live(w.t, &Client{q.c}), q.abs()).Count(w.t.Context())
 		if !errors.Is(err, queuelog.ErrStale) && !errors.Is(err, queuelog.ErrUnfinished) {
 			require.NoError(w.t, err)
 			return n
@@ -57,7 +57,7 @@ func TestA21CountIsWhatAListingShows(t *testing.T) {
 						require.NoError(t, raw.Delete(items[r.IntN(len(items))], -1))
 					}
 				case 8:
-					require.True(t, w.srv.Disconnect(sessionID(q.c)))
+					require.True(t, w.srv.Disconnect(sessionID(&Client{q.c})))
 					time.Sleep(5 * time.Second) // it is back, and has what it has missed
 				case 9:
 					if r.IntN(20) == 0 {
@@ -79,7 +79,7 @@ func TestA21CountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
 		q := w.queue(w.stranger(nil))
 		q.segmentSize = 3
 		putOn(t, q, names(10)...)
-		log := queueIn(live(t, q.c), q.abs())
+		log := queueIn(live(t, &Client{q.c}), q.abs())
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second})
 		var counts []*harness.Call[int]
 		for range 3 {

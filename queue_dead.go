@@ -53,7 +53,7 @@ func (q *Queue) DeadLetters() *Queue {
 	if q == nil {
 		return nil
 	}
-	letters := NewQueue(q.c, q.opts.DeadLetter, &QueueOptions{MaxAttempts: -1})
+	letters := newQueue(q.c, q.opts.DeadLetter, &QueueOptions{MaxAttempts: -1})
 	letters.segmentSize, letters.isDead = q.segmentSize, true
 	return letters
 }
@@ -109,7 +109,7 @@ func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, at
 	puts := &ackPuts{to: queueIn(it.claim.s, q.deadLetters()).Log, size: q.segmentSize, items: []queuelog.Item{letter}}
 	err := (&ackTransaction{it: it, puts: puts}).run(ctx)
 	if err == nil {
-		q.c.hooks.log(slog.LevelWarn, "item was moved to the dead letters", "item", it.claim.id(), "queue", q.path,
+		q.c.log(slog.LevelWarn, "item was moved to the dead letters", "item", it.claim.id(), "queue", q.path,
 			"dead_letters", q.opts.DeadLetter, "attempts", attempts)
 		return nil
 	}
@@ -124,10 +124,10 @@ func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, at
 	case errors.Is(err, ErrLost), errors.Is(err, ErrUncertain):
 		return nil // if it was not moved, its next consumer does so
 	case errors.Is(err, ErrContended):
-		q.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", q.path, "err", err)
+		q.c.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", q.path, "err", err)
 		return nil
 	case refused:
-		q.c.hooks.log(slog.LevelError, "item stays in the queue", "item", it.claim.id(), "queue", q.path, "err", err)
+		q.c.log(slog.LevelError, "item stays in the queue", "item", it.claim.id(), "queue", q.path, "err", err)
 	}
 	return &unmovedError{fmt.Errorf("move item %s to the dead letters, %s: %w", it.claim.id(), q.opts.DeadLetter, err)}
 }
@@ -154,7 +154,7 @@ func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
 	data, _, err := it.claim.s.Get(ctx, it.claim.item) // the handler may have changed it.Data
 	if err != nil {
 		if !errors.Is(err, zk.ErrNoNode) && it.Err() == nil {
-			s.c.hooks.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", s.path, "err", err)
+			s.c.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", s.path, "err", err)
 		}
 		s.giveBack(it)
 		return
@@ -231,7 +231,7 @@ func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err 
 	r := &removal{q: q.DeadLetters(), item: letter}
 	name := letter[strings.LastIndexByte(letter, '/')+1:]
 	for range zkconn.MaxTries {
-		data, s, err := q.c.read(ctx, letter)
+		data, s, err := readAgain(ctx, q.c, letter)
 		if errors.Is(err, zk.ErrNoNode) {
 			return false, nil
 		}
@@ -257,7 +257,7 @@ func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err 
 }
 
 // read reads a znode, in the next session if this one ends, and returns the session.
-func (c *Client) read(ctx context.Context, path string) (data []byte, s *session, err error) {
+func readAgain(ctx context.Context, c *client, path string) (data []byte, s *session, err error) {
 	err = c.inSessions(ctx, func(live *session) error {
 		s = live
 		data, _, err = s.Get(ctx, path)

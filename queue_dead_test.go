@@ -65,7 +65,7 @@ func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
 		ids := putOn(t, q, "died", "given back", "panicked")
 		require.Equal(t, ids[0], takeOn(t, q).ID)
-		require.True(t, w.srv.Expire(sessionID(q.c)))
+		require.True(t, w.srv.Expire(sessionID(&Client{q.c})))
 		it := takeOn(t, q)
 		require.Equal(t, ids[1], it.ID)
 		nackOn(t, it)
@@ -140,7 +140,7 @@ func TestB98ServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T)
 				putOn(t, q, "bad")
 				if died {
 					takeOn(t, q)
-					require.True(t, w.srv.Expire(sessionID(q.c)))
+					require.True(t, w.srv.Expire(sessionID(&Client{q.c})))
 				}
 				var got []string
 				a := serveLater(t, q, func(_ context.Context, it *Item) error {
@@ -191,7 +191,7 @@ func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
 		require.True(t, a.Waiting())
 		require.Len(t, w.flags(), 1, "it is kept")
 		began := time.Now()
-		require.NoError(t, q.c.Shutdown(t.Context()))
+		require.NoError(t, (&Client{q.c}).Shutdown(t.Context()))
 		require.Less(t, time.Since(began), time.Second)
 		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrClosed)
@@ -215,7 +215,7 @@ func TestFailureThatIsLongIsCut(t *testing.T) {
 func TestLargestItemsBecomeDeadLettersWithoutAFailure(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
-		s := live(t, q.c)
+		s := live(t, &Client{q.c})
 		sized := func(room int) []byte { // leaves so many bytes of a request for a note
 			log, claim := newQueueLog(s, q.deadLetters()), q.newClaim(s, newQueueLog(s, q.abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
 			n := zkconn.MultiSize(claim.ackOps(true).all(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}, q.segmentSize).Ops)

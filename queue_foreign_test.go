@@ -244,7 +244,7 @@ func TestB85DeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 		znode := w.foreign(conn, item, "c")
 		a := w.takeLater(q)
 		blocked := func() (n int) {
-			queueIn(live(t, q.c), q.abs()).blocked.Range(func(any, any) bool { n++; return true })
+			queueIn(live(t, &Client{q.c}), q.abs()).blocked.Range(func(any, any) bool { n++; return true })
 			return n
 		}
 		require.Equal(t, 1, blocked())
@@ -287,7 +287,7 @@ func TestB85ForeignZnodesBelowAnItemAreNoAttempts(t *testing.T) {
 		require.NoError(t, conn.Delete(item+"/a", -1))
 		shows(2, false)
 		a := w.takeLater(q) // moves it to the dead letters
-		dead, err := NewQueue(q.c, w.path+"-dead", nil).Peek(t.Context())
+		dead, err := NewQueue(&Client{q.c}, w.path+"-dead", nil).Peek(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, it.ID, dead.ID)
 		a.Cancel(nil)

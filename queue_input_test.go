@@ -216,7 +216,7 @@ func TestB48AQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	b := takeLater(t, r.q)
 	lineUp(t, r.raw, r.path+"/line", 1, r.c)
 	c := takeLater(t, other)
-	lineUp(t, r.raw, r.path+"/line", 2, other.c)
+	lineUp(t, r.raw, r.path+"/line", 2, &Client{other.c})
 	putOn(t, r.q, "x", "y")
 	ackOn(t, b.Get())
 	ackOn(t, c.Get())
@@ -308,7 +308,7 @@ func TestB36QueueReturnsNoAuthAtOnce(t *testing.T) {
 				defer nackOn(t, taken)
 				ahead := r.other()
 				first := takeLater(t, ahead)
-				lineUp(t, r.raw, r.path+"/line", 1, ahead.c)
+				lineUp(t, r.raw, r.path+"/line", 1, &Client{ahead.c})
 				defer func() { first.Cancel(nil); first.Wait() }()
 			}
 			restore := refuse(c.name, c.perms)
@@ -350,9 +350,9 @@ func TestB61QueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 			q := NewQueue(dialTo(t, servers, nil), path, &QueueOptions{MaxLen: 10, MaxAttempts: 1})
 			other := NewQueue(dialTo(t, servers, nil), path, nil)
 			a := takeLater(t, q)
-			lineUp(t, conn, path+"/line", 1, q.c)
+			lineUp(t, conn, path+"/line", 1, &Client{q.c})
 			b := takeLater(t, other)
-			lineUp(t, conn, path+"/line", 2, other.c)
+			lineUp(t, conn, path+"/line", 2, &Client{other.c})
 			putOn(t, q, "0", "1")
 			putOn(t, q, "2")
 			require.Positive(t, a.Get().Token())
@@ -384,7 +384,7 @@ func TestB37QueueRetriesOnABusyServer(t *testing.T) {
 					}
 					w.plan.Add(answer)
 					put := putLater(t, q, "x")
-					a := takeLater(t, w.queue(q.c))
+					a := takeLater(t, w.queue(&Client{q.c}))
 					time.Sleep(busyFor)
 					w.plan.Stop()
 					put.Get()
@@ -425,8 +425,8 @@ func TestB28TakesAndPutsGoOnBeyondTheLimitOfTheirLines(t *testing.T) {
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxLen: 10})
 		putOn(t, q, names(9)...)
 		ackOn(t, takeOn(t, q))
-		for _, line := range []string{"/line", "/room"} {
-			require.NoError(t, w.srv.SetCounter(w.path+line, maxNumber))
+		for _, sub := range []string{"/line", "/room"} {
+			require.NoError(t, w.srv.SetCounter(w.path+sub, maxNumber))
 		}
 		putOn(t, q, "9")
 		putOn(t, q, "10")

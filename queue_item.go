@@ -109,7 +109,7 @@ func (it *Item) Ack(ctx context.Context, ops ...Op) error {
 	if err := it.check(ctx); err != nil {
 		return it.held().fail("ack an item of", err)
 	}
-	mapped, err := it.q.c.mapOps(ops)
+	mapped, err := mapOps(it.q.c, ops)
 	if err == nil {
 		cloneData(mapped) // an ack may go on in the background
 		a := &ackTransaction{it: it, ops: mapped}

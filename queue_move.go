@@ -50,7 +50,7 @@ func (it *Item) ackPut(ctx context.Context, to *Queue, datas [][]byte, ops []Op)
 	if err := it.checkPut(ctx, to, items); err != nil {
 		return nil, err
 	}
-	mapped, err := it.q.c.mapOps(ops)
+	mapped, err := mapOps(it.q.c, ops)
 	if err != nil {
 		return nil, err
 	}

@@ -25,14 +25,14 @@ import (
 // first in its line and sleeps. "room" is the name of the producers' line.
 func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"line", "room"} {
+	for _, sub := range []string{"line", "room"} {
 		for _, which := range []string{"first", "second"} {
-			t.Run(line+", "+which, func(t *testing.T) {
+			t.Run(sub+", "+which, func(t *testing.T) {
 				t.Parallel()
 				r := newQueueRig(t, &QueueOptions{MaxLen: 1})
 				call := func(q *Queue) func(context.Context) (struct{}, error) {
 					return func(ctx context.Context) (struct{}, error) {
-						if line == "room" {
+						if sub == "room" {
 							_, err := q.Put(ctx, []byte("mine"))
 							return struct{}{}, err
 						}
@@ -43,25 +43,25 @@ func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 						return struct{}{}, err
 					}
 				}
-				if line == "room" {
+				if sub == "room" {
 					putOn(t, r.q, "full")
 				}
 				other := r.other()
 				ahead := harness.Go(t, call(other))
-				lineUp(t, r.raw, r.path+"/"+line, 1, other.c)
+				lineUp(t, r.raw, r.path+"/"+sub, 1, &Client{other.c})
 				mine := harness.Go(t, call(r.q))
-				lineUp(t, r.raw, r.path+"/"+line, 2, r.c)
+				lineUp(t, r.raw, r.path+"/"+sub, 2, r.c)
 				if which == "first" {
 					ahead, mine = mine, ahead
 				}
-				places := placeNames(harness.Children(t, r.raw, r.path+"/"+line), lockKinds)
+				places := placeNames(harness.Children(t, r.raw, r.path+"/"+sub), lockKinds)
 				slices.SortFunc(places, placeName.compare)
 				victim := places[map[string]int{"first": 0, "second": 1}[which]]
-				require.NoError(t, r.raw.Delete(r.path+"/"+line+"/"+victim.name, -1))
+				require.NoError(t, r.raw.Delete(r.path+"/"+sub+"/"+victim.name, -1))
 				_, err := mine.Wait()
 				require.ErrorIs(t, err, ErrEvicted)
 				require.True(t, ahead.Waiting())
-				if line == "room" {
+				if sub == "room" {
 					ackOn(t, takeOn(t, other))
 					ahead.Get()
 					require.Equal(t, []string{"mine"}, drain(t, other))
@@ -218,9 +218,9 @@ func TestA21TakerAndProducerRecoverWhenTheQueueIsDeleted(t *testing.T) {
 			first := takeLater(t, r.q)
 			lineUp(t, r.raw, r.path+"/line", 1, r.c)
 			second := takeLater(t, other)
-			lineUp(t, r.raw, r.path+"/line", 2, other.c)
+			lineUp(t, r.raw, r.path+"/line", 2, &Client{other.c})
 			remove(t, r)
-			lineUp(t, r.raw, r.path+"/line", 2, r.c, other.c)
+			lineUp(t, r.raw, r.path+"/line", 2, r.c, &Client{other.c})
 			require.True(t, first.Waiting())
 			require.True(t, second.Waiting())
 			ids := putOn(t, r.q, "0", "1") // the receipts' parent is gone, too

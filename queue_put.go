@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -30,7 +28,7 @@ func (q *Queue) put(ctx context.Context, datas [][]byte) ([]ItemID, error) {
 	items, ids := newItems(datas)
 	var traced *acquisition
 	if q.opts.MaxLen > 0 {
-		ctx, traced = q.c.startAcquire(ctx, RecipeQueue, q.path, "put")
+		ctx, traced = startAcquire(ctx, q.c, RecipeQueue, q.path, "put")
 	}
 	ctx, done := q.c.bind(ctx)
 	defer done()
@@ -116,20 +114,6 @@ type refusedOp struct {
 }
 
 func (e refusedOp) Unwrap() error { return e.error }
-
-// exitAgain is for a transaction with an exit of the place, which failed. It returns the
-// exit with which the transaction can be sent again, or why it cannot be.
-func (p *place) exitAgain(ctx context.Context, leave exit, o zkconn.Outcome) (exit, error) {
-	switch {
-	case o.RefusedIn(leave.ops, zk.ErrNoNode):
-		return leave, p.whyGone(ctx)
-	case o.RefusedIn(leave.ops) && leave.signal != nil:
-		// The signal is refused; the place can go without. If the server does not know
-		// the session's identity, the receipt has shown that before.
-		return p.exitOps(false), nil
-	}
-	return leave, o.Err()
-}
 
 // checkFits refuses items too large for one request, before anything is sent:
 // in the put, and in the transaction that would move each item to the dead letters.

@@ -185,7 +185,7 @@ func (r *removal) refused(ctx context.Context, s *session, err error) (again boo
 	case !errors.Is(err, zk.ErrNotEmpty) && !errors.Is(err, zk.ErrNodeExists):
 		return false, fmt.Errorf("item %s: %w", r.item, err)
 	}
-	below, err := s.childrenOf(ctx, r.item)
+	below, err := childrenOf(ctx, s, r.item)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		r.stays = ErrItemGone
@@ -196,7 +196,7 @@ func (r *removal) refused(ctx context.Context, s *session, err error) (again boo
 		return r.taken(ctx, s)
 	}
 	if r.marks = len(below) > 0; r.marks {
-		r.q.c.hooks.log(slog.LevelError, "an item cannot be removed, because there are znodes below it; it is marked as done instead",
+		r.q.c.log(slog.LevelError, "an item cannot be removed, because there are znodes below it; it is marked as done instead",
 			"queue", r.q.path, "znode", r.item, "children", below)
 	}
 	return true, nil
@@ -207,7 +207,7 @@ func (r *removal) refused(ctx context.Context, s *session, err error) (again boo
 // ZooKeeper's leader still counts the session's znodes below their parents, although
 // requests find them gone (PrepRequestProcessor; zktest.Miscount). So it waits until the
 // servers have committed what is under way.
-func (s *session) childrenOf(ctx context.Context, item string) ([]string, error) {
+func childrenOf(ctx context.Context, s *session, item string) ([]string, error) {
 	if err := s.Sync(ctx, item); err != nil {
 		return nil, err
 	}

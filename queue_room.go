@@ -44,15 +44,15 @@ var errOvertaken = errors.New("another producer has taken the turn")
 // putInTurn puts the items when it is the turn of a place in the producers' line and there
 // is room for them.
 func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any) error {
-	line := *q.producers
-	line.mark = func(s *session, uuid string) string { return marked(s, uuid, len(items)) }
+	ours := *q.producers
+	ours.mark = func(s *session, uuid string) string { return marked(s, uuid, len(items)) }
 	for {
-		err := line.withPlace(ctx, kindLock, nil, func(p *place) error {
+		err := ours.withPlace(ctx, kindLock, nil, func(p *place) error {
 			err := q.awaitRoom(ctx, p, len(items))
 			if err == nil {
 				err = q.append(ctx, p.s, p, items, with)
 			}
-			if errors.Is(err, ErrEvicted) && p.mayBeOvertaken() {
+			if errors.Is(err, ErrEvicted) && mayBeOvertaken(p) {
 				askForPatience(p.s)
 				return errOvertaken
 			}
@@ -143,10 +143,10 @@ func (o *overtaking) look(ctx context.Context) error {
 	}
 	for _, m := range ahead {
 		m, _ := parsePlaceName(strings.Clone(m.name), o.p.line.kinds) // it is kept
-		if !slices.ContainsFunc(o.rivals, func(r rival) bool { return r.session() == m.session() }) {
+		if !slices.ContainsFunc(o.rivals, func(r rival) bool { return sessionOf(r.placeName) == sessionOf(m) }) {
 			o.rivals = append(o.rivals, rival{placeName: m})
 			// Another call of the own session, which is alive, overtakes those ahead of it.
-			if len(o.rivals) > maxOvertaken || m.session() == o.p.session() {
+			if len(o.rivals) > maxOvertaken || sessionOf(m) == sessionOf(o.p.placeName) {
 				o.clear = false
 				break
 			}
@@ -194,7 +194,7 @@ func (o *overtaking) wait(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return err
-	case count+o.run[len(o.run)-1].items() > o.q.opts.MaxLen:
+	case count+itemsOf(o.run[len(o.run)-1]) > o.q.opts.MaxLen:
 		o.since, o.changed = time.Time{}, true
 		return o.sleep(ctx, log.CountChanged())
 	case o.since.IsZero():
@@ -202,7 +202,7 @@ func (o *overtaking) wait(ctx context.Context) error {
 	}
 	patience := time.Duration(0)
 	for _, r := range o.rivals {
-		patience += r.patience()
+		patience += patienceOf(r.placeName)
 	}
 	if left := patience - time.Since(o.since); left > 0 {
 		return o.pause(ctx, left)
@@ -266,7 +266,7 @@ func (o *overtaking) overtake(ctx context.Context) error {
 	outcome := p.s.Multi(ctx, ops...)
 	switch {
 	case outcome.Applied():
-		p.line.c.hooks.log(slog.LevelWarn, "producers that left room unused were overtaken", "queue", o.q.path, "places", len(run))
+		p.line.c.log(slog.LevelWarn, "producers that left room unused were overtaken", "queue", o.q.path, "places", len(run))
 		if p.first = len(run) == len(o.run); p.first {
 			return nil
 		}
@@ -283,7 +283,7 @@ func (o *overtaking) overtake(ctx context.Context) error {
 // mayBeOvertaken reports whether a producer behind the place may have deleted it, which is
 // gone. An operator deletes a place without changing its data before. If the client has
 // received neither event, it could be either.
-func (p *place) mayBeOvertaken() bool {
+func mayBeOvertaken(p *place) bool {
 	if !p.signals() || p.own == nil || !p.own.HasFired() {
 		return true
 	}
@@ -302,21 +302,21 @@ func marked(s *session, uuid string, items int) string {
 	return fmt.Sprintf("%08x-%04x-%c%x%s", h.Sum32(), min(items, math.MaxUint16), uuid[14], queuesIn(s).level.Load(), uuid[16:])
 }
 
-// session returns what tells the places of one session from those of others.
-func (m placeName) session() string {
+// sessionOf returns what tells the places of one session from those of others.
+func sessionOf(m placeName) string {
 	if m.uuid == "" {
 		return m.name
 	}
 	return m.uuid[:8]
 }
 
-// items returns how many items the producer puts.
-func (m placeName) items() int { return int(m.bits(9, 13)) }
+// itemsOf returns how many items the producer puts.
+func itemsOf(m placeName) int { return int(bits(m, 9, 13)) }
 
-// patience is for how long the producer may leave room unused.
-func (m placeName) patience() time.Duration { return patience(min(m.bits(15, 16), maxLevel)) }
+// patienceOf returns for how long the producer may leave room unused.
+func patienceOf(m placeName) time.Duration { return patience(min(bits(m, 15, 16), maxLevel)) }
 
-func (m placeName) bits(from, to int) int64 {
+func bits(m placeName, from, to int) int64 {
 	if m.uuid == "" {
 		return 0
 	}

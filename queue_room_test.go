@@ -187,7 +187,7 @@ func TestB97APutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 				ack := w.fills(1)
 				slow, other := w.bounded(1), w.bounded(1)
 				first := w.putLater(slow, "first")
-				receipts := w.receiptsOf(slow.c)
+				receipts := w.receiptsOf(&Client{slow.c})
 				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: put, Path: receipts, For: time.Second})
 				if drops {
 					w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: put, Path: receipts})
@@ -286,7 +286,7 @@ func TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut(t *testing.T) {
 			puts = append(puts, w.putLater(queues[i], fmt.Sprint("put ", i)))
 		}
 		time.Sleep(time.Second)
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,create,setData,delete)", Path: w.receiptsOf(queues[1].c), For: grace / 2})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,create,setData,delete)", Path: w.receiptsOf(&Client{queues[1].c}), For: grace / 2})
 		ack()
 		puts[0].Get()
 		ack()
@@ -440,17 +440,17 @@ func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 			return m
 		}
 		m := name(s, 3)
-		require.Equal(t, 3, m.items())
-		require.Equal(t, grace, m.patience())
-		require.Equal(t, m.session(), name(s, 1).session())
+		require.Equal(t, 3, itemsOf(m))
+		require.Equal(t, grace, patienceOf(m))
+		require.Equal(t, sessionOf(m), sessionOf(name(s, 1)))
 		require.NotEqual(t, m.uuid, name(s, 3).uuid)
-		require.NotEqual(t, m.session(), name(other, 3).session())
-		require.Equal(t, math.MaxUint16, name(s, 1_000_000).items())
+		require.NotEqual(t, sessionOf(m), sessionOf(name(other, 3)))
+		require.Equal(t, math.MaxUint16, itemsOf(name(s, 1_000_000)))
 		for range 100 {
 			askForPatience(s)
 		}
-		require.Equal(t, 512*grace, name(s, 1).patience(), "it is above the session timeout")
+		require.Equal(t, 512*grace, patienceOf(name(s, 1)), "it is above the session timeout")
 		foreign, _ := parsePlaceName("lock-0000000001", lockKinds)
-		require.Equal(t, []any{"lock-0000000001", 0, grace}, []any{foreign.session(), foreign.items(), foreign.patience()})
+		require.Equal(t, []any{"lock-0000000001", 0, grace}, []any{sessionOf(foreign), itemsOf(foreign), patienceOf(foreign)})
 	})
 }

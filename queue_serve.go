@@ -182,7 +182,7 @@ func (s *serving) next(ctx context.Context) (*Item, error) {
 	case <-s.taken:
 		return nil, zkconn.ContextErr(ctx)
 	}
-	ctx, traced := s.c.startAcquire(ctx, RecipeQueue, s.path, "serve")
+	ctx, traced := startAcquire(ctx, s.c, RecipeQueue, s.path, "serve")
 	items, err := s.takeWithRoom(ctx)
 	if err == nil && ctx.Err() != nil { // its claim was under way
 		s.giveBack(items[0])
@@ -221,10 +221,10 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 	case errors.Is(it.Err(), ErrReleased): // by the handler
 		return
 	case it.Err() != nil:
-		s.c.hooks.log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.claim.id(), "queue", s.path, "err", it.Err())
+		s.c.log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.claim.id(), "queue", s.path, "err", it.Err())
 		return
 	}
-	s.c.hooks.log(slog.LevelWarn, "item failed", "item", it.claim.id(), "queue", s.path, "attempt", it.claim.attempt, "err", err)
+	s.c.log(slog.LevelWarn, "item failed", "item", it.claim.id(), "queue", s.path, "attempt", it.claim.attempt, "err", err)
 	if s.opts.MaxAttempts < 0 || it.claim.attempt < s.opts.MaxAttempts {
 		s.park(claimed, it)
 	} else {
@@ -270,7 +270,7 @@ func (s *serving) park(claimed context.Context, it *Item) {
 
 func (s *serving) giveBack(it *Item) {
 	if err := it.lease.Release(); err != nil {
-		s.c.hooks.log(slog.LevelWarn, "item was lost before it was given back", "item", it.claim.id(), "queue", s.path, "err", err)
+		s.c.log(slog.LevelWarn, "item was lost before it was given back", "item", it.claim.id(), "queue", s.path, "err", err)
 	}
 }
 
@@ -282,7 +282,7 @@ func (q *Queue) backoff(it *Item) (d time.Duration) {
 	})
 	if err != nil {
 		d = backOff(it.claim.attempt)
-		q.c.hooks.log(slog.LevelError, "the default back-off is used", "item", it.claim.id(), "queue", q.path, "err", err)
+		q.c.log(slog.LevelError, "the default back-off is used", "item", it.claim.id(), "queue", q.path, "err", err)
 	}
 	return d
 }
@@ -323,7 +323,7 @@ func (s *serving) takeWithRoom(ctx context.Context) ([]*Item, error) {
 			return items, err
 		}
 		if !s.full.Swap(true) {
-			s.c.hooks.log(slog.LevelWarn, "session is full; no items are taken until there is room", "queue", s.path, "err", err)
+			s.c.log(slog.LevelWarn, "session is full; no items are taken until there is room", "queue", s.path, "err", err)
 		}
 		if err := s.c.pauseWhileFull(ctx); err != nil {
 			return nil, err

@@ -34,11 +34,11 @@ func TestB77ServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 					<-finish
 					return nil
 				})
-				it, session := <-began, sessionID(q.c)
+				it, session := <-began, sessionID(&Client{q.c})
 				if sent {
 					w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opAckJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 				} else {
-					w.away(q.c)
+					w.away(&Client{q.c})
 				}
 				close(finish)
 				synctest.Wait()

@@ -177,7 +177,7 @@ func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.
 		require.NoError(t, stop(a))
 		require.Empty(t, w.items())
 
-		dead := NewQueue(q.c, w.path+"-dead", &QueueOptions{MaxAttempts: -1})
+		dead := NewQueue(&Client{q.c}, w.path+"-dead", &QueueOptions{MaxAttempts: -1})
 		it := takeOn(t, dead)
 		require.Equal(t, ids[0], it.ID)
 		require.Equal(t, "bad", string(it.Data), "the data as it was put")
@@ -250,7 +250,7 @@ func TestServeReturnsWhatEndedItFirst(t *testing.T) {
 			return ErrEvicted
 		},
 		"closed": func(t *testing.T, _ *world, q *Queue) error {
-			require.NoError(t, q.c.Close())
+			require.NoError(t, (&Client{q.c}).Close())
 			return ErrClosed
 		},
 	} {
@@ -318,7 +318,7 @@ func TestA21HandlerThatAlwaysCrashesItsProcessDoesNotBlockTheHead(t *testing.T) 
 		q := NewQueue(w.stranger(nil), w.path, opts)
 		it := takeOn(t, q)
 		require.Equal(t, ids[1], it.ID)
-		dead, err := NewQueue(q.c, "/dead/letters", nil).Peek(t.Context())
+		dead, err := NewQueue(&Client{q.c}, "/dead/letters", nil).Peek(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, ids[0], dead.ID)
 		require.Equal(t, "poison", string(dead.Data))
@@ -332,7 +332,7 @@ func TestA21HandlerThatAlwaysCrashesItsProcessDoesNotBlockTheHead(t *testing.T) 
 func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		without := NewQueue(q.c, w.path, &QueueOptions{MaxAttempts: -1})
+		without := NewQueue(&Client{q.c}, w.path, &QueueOptions{MaxAttempts: -1})
 		putOn(t, q, "x")
 		for range 16 {
 			nackOn(t, takeOn(t, q))
@@ -343,7 +343,7 @@ func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
 		a := w.takeLater(q)
 		require.True(t, a.Waiting())
 		require.Empty(t, w.items())
-		n, err := NewQueue(q.c, w.path+"-dead", nil).Len(t.Context())
+		n, err := NewQueue(&Client{q.c}, w.path+"-dead", nil).Len(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 	})
@@ -356,7 +356,7 @@ func TestB44MoveToTheDeadLettersWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
-				dead := NewQueue(q.c, w.path+"-dead", nil)
+				dead := NewQueue(&Client{q.c}, w.path+"-dead", nil)
 				q.segmentSize = 2
 				want := names(9)
 				putOn(t, q, want...)

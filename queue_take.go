@@ -209,7 +209,7 @@ func (q *Queue) moveUnacked(ctx context.Context, it *Item) error {
 // acquire calls take, which claims items or returns an error. To the Trace, each item is
 // an acquisition of its own, of which the first one is the call.
 func (q *Queue) acquire(ctx context.Context, op string, take func(context.Context) ([]*Item, error)) ([]*Item, error) {
-	inner, traced := q.c.startAcquire(ctx, RecipeQueue, q.path, op)
+	inner, traced := startAcquire(ctx, q.c, RecipeQueue, q.path, op)
 	inner, done := q.c.bindWait(inner)
 	defer done()
 	items, err := take(inner)
@@ -220,7 +220,7 @@ func (q *Queue) acquire(ctx context.Context, op string, take func(context.Contex
 	}
 	for i, it := range items {
 		if i > 0 {
-			_, traced = q.c.startAcquire(ctx, RecipeQueue, q.path, op)
+			_, traced = startAcquire(ctx, q.c, RecipeQueue, q.path, op)
 		}
 		traced.end(it.lease.g, nil)
 	}
@@ -276,7 +276,7 @@ func (q *Queue) tryTakeIn(ctx context.Context, s *session) (*Item, error) {
 
 // scanner is a consumer's view of the queue.
 type scanner struct {
-	c       *Client
+	c       *client
 	s       *session
 	path    string // of the queue, as the user gave it
 	queue   *queueState
@@ -289,7 +289,7 @@ type scanner struct {
 	ahead bool
 }
 
-func newScanner(s *session, c *Client, path string) *scanner {
+func newScanner(s *session, c *client, path string) *scanner {
 	return &scanner{c: c, s: s, path: path, queue: queueIn(s, c.abs(path)), held: map[string]*zkconn.Watch{}}
 }
 
@@ -451,7 +451,7 @@ func (s *scanner) taken(ctx context.Context, item string) error {
 	s.held[item] = w
 	if w.Stat.EphemeralOwner == 0 { // no claim: it may stay for ever
 		s.queue.blocked.Store(item, w)
-		s.c.hooks.log(slog.LevelError, "an item cannot be claimed until somebody deletes the znode below it",
+		s.c.log(slog.LevelError, "an item cannot be claimed until somebody deletes the znode below it",
 			"queue", s.path, "znode", exclusion)
 	}
 	return nil

@@ -34,7 +34,7 @@ type taker struct {
 // takerPool serves the takers of a Client and a queue. takerPools.mu guards its fields.
 type takerPool struct {
 	pools     *takerPools
-	c         *Client
+	c         *client
 	path      string
 	consumers *line
 	ctx       context.Context // of the goroutine; ends when nobody has waited for linger
@@ -70,7 +70,7 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	if ctx.Err() != nil {
 		return nil, c.contextErr(ctx)
 	}
-	k := &taker{q: q, ctx: ctx, traced: c.acquisitionIn(ctx), since: time.Now(), n: n, done: make(chan struct{})}
+	k := &taker{q: q, ctx: ctx, traced: acquisitionIn(ctx, c), since: time.Now(), n: n, done: make(chan struct{})}
 	pools := poolsOf(c)
 	pools.mu.Lock()
 	t := q.pool()
@@ -133,7 +133,7 @@ type takerPools struct {
 	all map[string]*takerPool
 }
 
-func poolsOf(c *Client) *takerPools {
+func poolsOf(c *client) *takerPools {
 	return attached(&c.attached, func() *takerPools { return &takerPools{all: map[string]*takerPool{}} })
 }
 
@@ -275,7 +275,7 @@ func (t *takerPool) tellQueued(p *place, ahead int) {
 	t.pools.mu.Lock()
 	defer t.pools.mu.Unlock()
 	for _, k := range t.waiting {
-		k.traced.queued(p, ahead)
+		k.traced.Queued(p, ahead)
 	}
 }
 

@@ -36,7 +36,7 @@ const recipeRWLock = "rwlock"
 // reported on first use.
 func NewRWLock(c *Client, path string) *RWLock {
 	return &RWLock{&line{
-		c: c, path: path, recipe: recipeRWLock, alike: recipeMutex, kinds: lockKinds,
+		c: c.core(), path: path, recipe: recipeRWLock, alike: recipeMutex, kinds: lockKinds,
 		blocks: writersBlock, foreign: isMutexKind,
 	}}
 }
@@ -139,7 +139,7 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 	}
 	ctx, done := r.c.bind(ctx)
 	defer done()
-	return l.fail("downgrade", l.g.downgrade(ctx, l))
+	return l.fail("downgrade", l.g.downgrade(ctx, l.handle))
 }
 
 func (w *RWLock) self() recipe {

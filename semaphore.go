@@ -63,10 +63,10 @@ func NewSemaphore(c *Client, path string, n int) *Semaphore {
 	return &Semaphore{
 		n: n,
 		line: &line{
-			c: c, path: path + semaphoreLine, recipe: "semaphore", kinds: lockKinds, rejoins: true, writes: true,
+			c: c.core(), path: path + semaphoreLine, recipe: "semaphore", kinds: lockKinds, rejoins: true, writes: true,
 			blocks: everyoneBlocks, foreign: isRWLockKind,
 		},
-		held: &line{c: c, path: path, recipe: "semaphore"},
+		held: &line{c: c.core(), path: path, recipe: "semaphore"},
 	}
 }
 
@@ -141,7 +141,7 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 	if err := x.checkCount(k); err != nil {
 		return nil, fail(op, x.Path(), err)
 	}
-	ctx, traced := x.held.c.startAcquire(ctx, RecipeSemaphore, x.Path(), op)
+	ctx, traced := startAcquire(ctx, x.held.c, RecipeSemaphore, x.Path(), op)
 	ctx, done := x.held.c.bindWait(ctx)
 	defer done()
 	for {

@@ -110,6 +110,13 @@ const (
 	semaphoreSlots = "/slots"
 )
 
+// slotsOfLine returns the path of the slots of the semaphore whose line that is. Nobody stands
+// in the line while there are free slots.
+func slotsOfLine(path string) (slots string, ok bool) {
+	path, ok = strings.CutSuffix(path, semaphoreLine)
+	return path + semaphoreSlots, ok
+}
+
 func (x *Semaphore) slotsPath() string { return x.held.abs() + semaphoreSlots }
 
 func (x *Semaphore) slotPath(i int, uuid string) string {
@@ -226,7 +233,7 @@ func (h *slotPlace) makeParent(ctx context.Context) error {
 // lease makes the lease of slots that were taken.
 func (h *slotPlace) lease(ctx context.Context) (*SlotLease, error) {
 	g, err := h.grant(ctx)
-	var l *Lease
+	var l *handle
 	if err == nil {
 		l, err = g.enter(kindLock)
 	}
@@ -241,7 +248,7 @@ func (h *slotPlace) lease(ctx context.Context) (*SlotLease, error) {
 	for i, n := range h.numbers {
 		numbers[i] = int(n)
 	}
-	return &SlotLease{l, numbers}, nil
+	return &SlotLease{newLease(l), numbers}, nil
 }
 
 // giveBack deletes the slots: in one transaction, or one by one if one of them is gone.
@@ -308,7 +315,7 @@ func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
 func (x *Semaphore) holdersIn(ctx context.Context, s *session) ([]SlotHolder, error) {
 	children, _, err := s.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, x.held.checkSized(ctx, s, "slots")
+		return nil, checkSized(ctx, s, x.held, "slots")
 	}
 	if err != nil {
 		return nil, err

@@ -96,11 +96,11 @@ func (l *line) withPlace(ctx context.Context, k kind, p *place, f func(*place) e
 			if err = f(p); err == nil {
 				return nil
 			}
-			mayBeDone = errors.Is(err, ErrUncertain)
+			mayBeDone = errors.Is(err, coreErrUncertain)
 			gone := p
 			l.c.tasks.Start(func() { gone.leave(false) })
 		}
-		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, ErrEvicted) && p.lineDeleted(ctx)) {
+		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, coreErrEvicted) && p.lineDeleted(ctx)) {
 			return err
 		}
 	}
@@ -130,7 +130,7 @@ func (l *line) tryInTurn(ctx context.Context, s *session, k kind, f func(*place)
 		return err
 	}
 	if blocked {
-		return ErrLocked
+		return coreErrLocked
 	}
 	p, err := l.join(ctx, s, k)
 	if x := (*beyondLimit)(nil); errors.As(err, &x) {
@@ -145,7 +145,7 @@ func (l *line) tryInTurn(ctx context.Context, s *session, k kind, f func(*place)
 	if !p.first {
 		var pred *placeName
 		if pred, _, err = p.predecessor(ctx); err == nil && pred != nil {
-			err = ErrLocked
+			err = coreErrLocked
 		}
 	}
 	if err == nil {
@@ -216,7 +216,7 @@ func (l *line) look(ctx context.Context, s *session) (children []string, ms []pl
 	ms = placeNames(children, l.kinds)
 	for _, m := range ms {
 		if m.kind == kindLatch || l.foreign(m.kind) {
-			return nil, nil, nil, zkconn.Errorf(ErrPathInUse, "%s stands in a line of a %s: another recipe uses this path", m.name, l.recipe)
+			return nil, nil, nil, zkconn.Errorf(zkconn.ErrPathInUse, "%s stands in a line of a %s: another recipe uses this path", m.name, l.recipe)
 		}
 	}
 	if err := l.checkChildren(ctx, s, children); err != nil {
@@ -242,7 +242,7 @@ func (l *line) join(ctx context.Context, s *session, k kind) (*place, error) {
 		state, err := l.ensure(ctx, s)
 		if err == nil && state.guest && l.writes {
 			l.forget() // somebody may fix it at any time
-			err = zkconn.Errorf(ErrPathInUse, "%s holds other data, or may not be written", l.abs())
+			err = zkconn.Errorf(zkconn.ErrPathInUse, "%s holds other data, or may not be written", l.abs())
 		}
 		if err != nil {
 			return nil, err

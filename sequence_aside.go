@@ -26,12 +26,12 @@ type beyondLimit struct {
 	guest bool // the line's data are not this library's marker
 }
 
-func (x *beyondLimit) Error() string { return ErrExhausted.Error() + ": " + x.name }
+func (x *beyondLimit) Error() string { return coreErrExhausted.Error() + ": " + x.name }
 
-func (x *beyondLimit) Unwrap() error { return ErrExhausted }
+func (x *beyondLimit) Unwrap() error { return coreErrExhausted }
 
 // isBeyondLimit reports whether no place with that number is granted.
-func (c *Client) isBeyondLimit(number int32) bool { return number < 0 || number > c.lastNumber }
+func (c *client) isBeyondLimit(number int32) bool { return number < 0 || number > c.lastNumber }
 
 // cannotReset returns the error of a line that cannot begin anew because of err. The end
 // of ctx or of the session is no such obstacle.
@@ -39,7 +39,7 @@ func cannotReset(ctx context.Context, err error) error {
 	if isContextErr(ctx, err) || errors.Is(err, zkconn.ErrSessionOver) {
 		return err
 	}
-	return fmt.Errorf("%w, and it cannot be deleted to begin anew: %w", ErrExhausted, err)
+	return fmt.Errorf("%w, and it cannot be deleted to begin anew: %w", coreErrExhausted, err)
 }
 
 // giveUp deletes a place beyond the limit, in the background if need be, and returns the
@@ -139,7 +139,7 @@ func (x *beyondLimit) awaitLast(ctx context.Context, ms []placeName) error {
 }
 
 // locked is what TryLock does instead of awaitLast.
-func (x *beyondLimit) locked(context.Context, []placeName) error { return ErrLocked }
+func (x *beyondLimit) locked(context.Context, []placeName) error { return coreErrLocked }
 
 // deleteLine deletes the line, in which no place stood when it had that Stat. If somebody
 // has joined since, or made the line anew, it must not be deleted: each join writes the
@@ -164,7 +164,7 @@ func (x *beyondLimit) deleteLine(ctx context.Context, stat *zk.Stat) error {
 	err := x.s.Multi(ctx, ops...).Err()
 	switch {
 	case err == nil:
-		l.c.hooks.log(slog.LevelInfo, "sequence numbers of a line were used up; it was deleted and begins anew", "line", l.abs())
+		l.c.log(slog.LevelInfo, "sequence numbers of a line were used up; it was deleted and begins anew", "line", l.abs())
 		return nil
 	case errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrBadVersion): // or this server lags
 		return x.s.Sync(ctx, l.abs())

@@ -148,5 +148,5 @@ func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAfterASync(t *testing.T)
 	require.Equal(t, 1, r.p.CountOf("sync"))
 	l, err := g.enter(kindLock)
 	require.NoError(t, err)
-	require.NoError(t, l.Release())
+	require.NoError(t, newLease(l).Release())
 }

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -16,7 +17,7 @@ func (p *place) leaveLater(signal bool) {
 }
 
 // leave deletes the place, until it is gone or its session has ended, which it returns as
-// zkconn.ErrSessionOver. With signal, for a holder that gives up what it holds, the
+// ErrSessionOver. With signal, for a holder that gives up what it holds, the
 // successor learns that it is next. While the Client is being closed, places are deleted
 // together.
 func (p *place) leave(signal bool) error {
@@ -45,7 +46,7 @@ func (p *place) leaveAlone(signal bool) error {
 		case zkconn.Transient(err):
 			continue
 		}
-		p.line.c.hooks.log(slog.LevelError, "cannot delete a place; it blocks the line until the session ends", "place", p.path, "err", err)
+		p.line.c.log(slog.LevelError, "cannot delete a place; it blocks the line until the session ends", "place", p.path, "err", err)
 		if !p.pause(wait) {
 			return zkconn.ErrSessionOver // it goes with the session
 		}
@@ -133,4 +134,18 @@ func (p *place) awaitGone(gone <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// exitAgain is for a transaction with an exit of the place, which failed. It returns the
+// exit with which the transaction can be sent again, or why it cannot be.
+func (p *place) exitAgain(ctx context.Context, leave exit, o zkconn.Outcome) (exit, error) {
+	switch {
+	case o.RefusedIn(leave.ops, zk.ErrNoNode):
+		return leave, p.whyGone(ctx)
+	case o.RefusedIn(leave.ops) && leave.signal != nil:
+		// The signal is refused; the place can go without. If the server does not know
+		// the session's identity, the receipt has shown that before.
+		return p.exitOps(false), nil
+	}
+	return leave, o.Err()
 }

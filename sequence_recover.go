@@ -88,7 +88,7 @@ func (l *line) findLostJoin(s *session, e *entry) (*place, error) {
 		if !errors.Is(err, zkconn.ErrSessionOver) {
 			j.deleteLater()
 		}
-		return nil, fmt.Errorf("%w: a place may have been taken: %w", ErrUncertain, err)
+		return nil, fmt.Errorf("%w: a place may have been taken: %w", coreErrUncertain, err)
 	}
 	if name == "" {
 		return nil, nil
@@ -104,7 +104,7 @@ func (l *line) findLostJoin(s *session, e *entry) (*place, error) {
 		return nil, nil // gone again
 	case err != nil:
 		l.c.tasks.Start(func() { p.leave(false) })
-		return nil, fmt.Errorf("%w: a place was taken, and is deleted: %w", ErrUncertain, err)
+		return nil, fmt.Errorf("%w: a place was taken, and is deleted: %w", coreErrUncertain, err)
 	case p.own.Stat.EphemeralOwner != s.ID():
 		s.NoteGone(p.path)
 		return nil, nil // not this session's
@@ -204,7 +204,7 @@ func (j *lostJoin) deleteLater() {
 			if err == nil {
 				return
 			}
-			c.hooks.log(slog.LevelError, "cannot search for a place; if there is one, it blocks the line until the session ends", "line", j.line.abs(), "err", err)
+			c.log(slog.LevelError, "cannot search for a place; if there is one, it blocks the line until the session ends", "line", j.line.abs(), "err", err)
 		}
 	})
 }

@@ -240,7 +240,7 @@ func (p *place) whyGone(ctx context.Context) error {
 		err := p.s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1}).Err()
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode):
-			return ErrEvicted
+			return coreErrEvicted
 		case !zkconn.Transient(err):
 			return err
 		}
@@ -321,11 +321,22 @@ func (p *place) awaitEither(ctx context.Context, fired, other <-chan struct{}) e
 
 // waiter is notified that a place waits for it.
 type waiter interface {
-	queued(p *place, ahead int)
+	Queued(p *place, ahead int)
 }
 
 // waiterKey is the key of the waiter in a context.
 type waiterKey struct{}
+
+// withWaiter returns a context with w, for the rest of a call.
+func withWaiter(ctx context.Context, w waiter) context.Context {
+	return context.WithValue(ctx, waiterKey{}, w)
+}
+
+// waiterIn returns the waiter in a context, nil if there is none.
+func waiterIn(ctx context.Context) waiter {
+	w, _ := ctx.Value(waiterKey{}).(waiter)
+	return w
+}
 
 // tellQueued tells the waiter in ctx, if there is one, that the place waits. It does so once.
 func (p *place) tellQueued(ctx context.Context, ahead int) {
@@ -333,7 +344,7 @@ func (p *place) tellQueued(ctx context.Context, ahead int) {
 		return
 	}
 	p.queued = true
-	if w, ok := ctx.Value(waiterKey{}).(waiter); ok {
-		w.queued(p, ahead)
+	if w := waiterIn(ctx); w != nil {
+		w.Queued(p, ahead)
 	}
 }

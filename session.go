@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -17,7 +16,7 @@ import (
 // The order of locks is grant.mu, session.mu, then those of zkconn.
 type session struct {
 	*zkconn.Session
-	c *Client
+	c *client
 
 	attached   attachments
 	departures departures
@@ -30,22 +29,18 @@ type session struct {
 }
 
 // openSession starts to connect, and returns at once.
-func openSession(c *Client) (*session, error) {
+func openSession(c *client) (*session, error) {
 	s := &session{
 		c:          c,
 		grants:     map[string]*grant{},
 		unresolved: map[string]struct{}{},
-	}
-	var creds []wire.Credential
-	for _, a := range c.auth() {
-		creds = append(creds, wire.Credential{Scheme: a.Scheme, Auth: a.Data})
 	}
 	since := c.began
 	if last, _ := c.session(); last != nil {
 		_, _, since = last.State()
 	}
 	s.Session = zkconn.New(zkconn.Config{
-		Servers: c.servers, Timeout: c.timeout, Credentials: creds, Digest: c.digest,
+		Servers: c.servers, Timeout: c.timeout, Credentials: c.auth(), Digest: c.digest,
 		ACL: c.acl, Identities: c.writers(), Owned: c.owned,
 		TLS: c.tls, Dial: c.dialer, Tasks: &c.tasks,
 		Leases: s.hasGrants,
@@ -55,7 +50,7 @@ func openSession(c *Client) (*session, error) {
 		Sooner: s.onSooner,
 		Failed: s.onFailed,
 		Since:  since, MaxBuffer: c.maxBuffer,
-		Log:        c.hooks.log,
+		Log:        c.log,
 		NearlyFull: s.onNearlyFull,
 		Created:    c.noteCreated,
 		Emptied:    c.containers.touch,
@@ -73,14 +68,14 @@ func (s *session) onFailed(server string, err error) {
 	if s.c.isDue(server) {
 		level = slog.LevelWarn
 	}
-	s.c.hooks.log(level, "cannot connect", "server", server, "err", err)
+	s.c.log(level, "cannot connect", "server", server, "err", err)
 }
 
 // failureInterval is between two warnings that a server cannot be reached.
 const failureInterval = 10 * time.Second
 
 // isDue reports whether a warning about that server is due, and notes that it is given.
-func (c *Client) isDue(server string) bool {
+func (c *client) isDue(server string) bool {
 	c.warned.Lock()
 	defer c.warned.Unlock()
 	now := time.Now()
@@ -92,13 +87,13 @@ func (c *Client) isDue(server string) bool {
 }
 
 func (s *session) onUp(server string) {
-	s.c.hooks.log(slog.LevelInfo, "session up", "session", s.name(), "timeout", s.Timeout())
-	s.c.hooks.tellSession(s, SessionConnected, server, nil)
+	s.c.log(slog.LevelInfo, "session up", "session", s.name(), "timeout", s.Timeout())
+	s.c.told(s, sessionConnected, server, nil)
 }
 
 func (s *session) onDown(server string, err error) {
-	s.c.hooks.log(slog.LevelWarn, "connection lost", "session", s.name(), "err", err)
-	s.c.hooks.tellSession(s, SessionDisconnected, server, err)
+	s.c.log(slog.LevelWarn, "connection lost", "session", s.name(), "err", err)
+	s.c.told(s, sessionDisconnected, server, err)
 }
 
 // leaveUnresolved remembers the uuid of a join that the search did not find, or that
@@ -141,4 +136,12 @@ func (s *session) sweep(l *line, ms []placeName) {
 			s.c.tasks.Start(func() { p.leave(false) })
 		}
 	}
+}
+
+// knownUntil is ValidUntil, or the zero time once the session has ended.
+func (s *session) knownUntil() time.Time {
+	if s.IsOver() {
+		return time.Time{}
+	}
+	return s.ValidUntil()
 }

@@ -31,7 +31,7 @@ func (s *session) addGrant(g *grant) error {
 	last := s.grants[g.place().path] // of a kept lock: no reconnect came without a grant
 	switch {
 	case s.c.held.isStopped():
-		return ErrClosed // endGrants may have run already
+		return coreErrClosed // endGrants may have run already
 	case err != nil:
 		return err
 	case last == nil && g.place().turnBefore(conn):
@@ -39,7 +39,7 @@ func (s *session) addGrant(g *grant) error {
 	case last != nil && last.deleted: // g gets no such event
 		return lost(errDeleted)
 	case !g.idle && !s.c.held.begin():
-		return ErrClosed
+		return coreErrClosed
 	}
 	for _, path := range g.place().paths() {
 		s.grants[path] = g
@@ -225,7 +225,7 @@ func (g *grant) successor() *grant {
 	}
 	next := &grant{
 		line: g.line, s: g.s, token: g.token + 1, kept: g.kept, idle: true,
-		over: make(chan struct{}), handles: map[*Lease]struct{}{}, since: g.since,
+		over: make(chan struct{}), handles: map[*handle]struct{}{}, since: g.since,
 	}
 	next.current.Store(g.place())
 	next.mu.Lock()

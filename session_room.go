@@ -27,7 +27,7 @@ func (l *line) checkRoom(s *session, k kind) error {
 
 // onNearlyFull logs that the session has passed 3/4 of its limit.
 func (s *session) onNearlyFull(load zkconn.Load) {
-	s.c.hooks.log(slog.LevelWarn, "session is getting full",
+	s.c.log(slog.LevelWarn, "session is getting full",
 		"session", s.name(), "znodes", load.Znodes, "bytes", load.Bytes, "max", load.Bound)
 }
 
@@ -51,7 +51,7 @@ func (s *session) noteWatched(path string, w *zkconn.Watch, err error) {
 // the session is full.
 const fullPause = time.Second
 
-func (c *Client) pauseWhileFull(ctx context.Context) error {
+func (c *client) pauseWhileFull(ctx context.Context) error {
 	select {
 	case <-time.After(fullPause):
 		return nil

@@ -32,7 +32,7 @@ func (l *line) sizeIn(data []byte, stat *zk.Stat, unit string) (int, error) {
 	if n, err := strconv.Atoi(string(data)); err == nil && n > 0 {
 		return n, nil
 	}
-	return 0, zkconn.Errorf(ErrPathInUse, "path does not hold a %s's number of %s: %.40q", l.recipe, unit, data)
+	return 0, zkconn.Errorf(zkconn.ErrPathInUse, "path does not hold a %s's number of %s: %.40q", l.recipe, unit, data)
 }
 
 // writeSize writes the size over that version of the data, and carries out ops with it.
@@ -58,5 +58,5 @@ func (l *line) writeSize(ctx context.Context, s *session, n int, version int32, 
 // wrongSize returns the error of a caller that uses something of size right as if its
 // size were n.
 func wrongSize(recipe, unit string, right, n int) error {
-	return fmt.Errorf("%w: a %s of %d %s is used as one of %d", ErrSize, recipe, right, unit, n)
+	return fmt.Errorf("%w: a %s of %d %s is used as one of %d", coreErrSize, recipe, right, unit, n)
 }

@@ -180,14 +180,14 @@ type SessionState int
 
 const (
 	// SessionConnected: requests pass, for the first time in a session or again.
-	SessionConnected SessionState = 1 + iota
+	SessionConnected = SessionState(sessionConnected)
 	// SessionDisconnected: the connection was lost. The session may go on. Close and
 	// Shutdown of a connected Client are not reported as one.
-	SessionDisconnected
+	SessionDisconnected = SessionState(sessionDisconnected)
 	// SessionExpired: the session has ended. The Client opens another one.
-	SessionExpired
+	SessionExpired = SessionState(sessionExpired)
 	// SessionClosed: the Client was closed. This is the last state.
-	SessionClosed
+	SessionClosed = SessionState(sessionClosed)
 )
 
 // String returns "connected", "disconnected", "expired" or "closed".

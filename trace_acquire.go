@@ -19,8 +19,8 @@ type acquisition struct {
 
 // startAcquire begins an acquisition. The context that it returns is for the rest of the
 // call. It must not reach functions of the user's.
-func (c *Client) startAcquire(ctx context.Context, recipe Recipe, path, op string) (context.Context, *acquisition) {
-	h := &c.hooks
+func startAcquire(ctx context.Context, c *client, recipe Recipe, path, op string) (context.Context, *acquisition) {
+	h := hooksOf(c)
 	if !h.acquires {
 		return ctx, nil
 	}
@@ -28,7 +28,7 @@ func (c *Client) startAcquire(ctx context.Context, recipe Recipe, path, op strin
 	if traced := h.acquireStart(ctx, a.what); traced != nil {
 		a.ctx = traced
 	}
-	return context.WithValue(ctx, waiterKey{}, a), a
+	return withWaiter(ctx, a), a
 }
 
 // acquireStart calls Trace.AcquireStart, which is the user's.
@@ -45,15 +45,15 @@ func (h *hooks) acquireStart(ctx context.Context, e TraceAcquireStart) context.C
 }
 
 // acquisitionIn returns the acquisition of the call whose context ctx is.
-func (c *Client) acquisitionIn(ctx context.Context) *acquisition {
-	if !c.hooks.acquires {
+func acquisitionIn(ctx context.Context, c *client) *acquisition {
+	if !hooksOf(c).acquires {
 		return nil
 	}
-	a, _ := ctx.Value(waiterKey{}).(*acquisition)
+	a, _ := waiterIn(ctx).(*acquisition)
 	return a
 }
 
-func (a *acquisition) queued(p *place, ahead int) {
+func (a *acquisition) Queued(p *place, ahead int) {
 	if a == nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (a *acquisition) end(g *grant, err error) {
 	// The grant cannot end before g.mu is free. So its end is reported after this.
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e.Session, e.Place, e.Token = g.s.ID(), g.place().name, g.token
+	e.Session, e.Place, e.Token = g.s.ID(), g.place().name, Token(g.token)
 	a.tellEnd(e)
 	if a.hooks.trace.HoldEnd == nil {
 		return
@@ -118,7 +118,7 @@ func (a *acquisition) tellEnd(e TraceAcquireEnd) {
 func (h *hooks) tellHoldEnd(g *grant, what TraceAcquireStart, since time.Time) {
 	e := TraceHoldEnd{
 		Time: time.Now(), Recipe: what.Recipe, Path: what.Path, Op: what.Op,
-		Session: g.s.ID(), Place: g.place().name, Token: g.token,
+		Session: g.s.ID(), Place: g.place().name, Token: Token(g.token),
 	}
 	e.Held = e.Time.Sub(since)
 	if g.downgraded {
@@ -135,25 +135,17 @@ func (h *hooks) tellHoldEnd(g *grant, what TraceAcquireStart, since time.Time) {
 }
 
 // tellSession reports that the state of a session has changed.
-func (h *hooks) tellSession(s *session, state SessionState, server string, err error) {
+func (h *hooks) tellSession(s *session, state sessionState, server string, err error) {
 	f := h.trace.Session
 	if f == nil {
 		return
 	}
 	e := TraceSession{
-		Time: time.Now(), State: state, ID: s.ID(), Server: server, Timeout: s.Timeout(), Err: err,
+		Time: time.Now(), State: SessionState(state), ID: s.ID(), Server: server, Timeout: s.Timeout(), Err: err,
 		validUntil: s.knownUntil,
 	}
 	h.tell(func(dropped int) {
 		e.Dropped = dropped
 		f(e)
 	})
-}
-
-// knownUntil is ValidUntil, or the zero time once the session has ended.
-func (s *session) knownUntil() time.Time {
-	if s.IsOver() {
-		return time.Time{}
-	}
-	return s.ValidUntil()
 }

@@ -32,6 +32,9 @@ type hookCall struct {
 	events, records int // that were dropped
 }
 
+// hooksOf returns those of a client.
+func hooksOf(c *client) *hooks { return attached(&c.attached, func() *hooks { return new(hooks) }) }
+
 // setTrace sets the functions. It comes before all else.
 func (h *hooks) setTrace(t Trace) {
 	h.trace = t

@@ -344,8 +344,8 @@ func TestTraceCostsNothingUnlessItIsSet(t *testing.T) {
 		c := w.client(&Options{Trace: &Trace{Session: func(TraceSession) {}}})
 		ctx := t.Context()
 		require.Zero(t, testing.AllocsPerRun(1000, func() {
-			inner, traced := c.startAcquire(ctx, RecipeMutex, w.path, "lock")
-			c.acquisitionIn(inner).queued(nil, 1)
+			inner, traced := startAcquire(ctx, c.client, RecipeMutex, w.path, "lock")
+			acquisitionIn(inner, c.client).Queued(nil, 1)
 			traced.end(nil, nil)
 		}))
 		l := lockOn(t, NewMutex(c, w.path))

@@ -303,7 +303,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	const clients, standing = 8, 50
 	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
-	line := path + "-line"
+	other := path + "-line"
 	var nodes []string
 	for i := range standing {
 		nodes = append(nodes, fmt.Sprintf("%s/standing-%d", path, i))
@@ -336,7 +336,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 		sessions, ids = append(sessions, s), append(ids, s.ID())
 		watches = append(watches, watchNodes(t, s, nodes))
 		wg.Go(func() { // contends for a mutex
-			for m := NewMutex(c, line); !stopped(); {
+			for m := NewMutex(c, other); !stopped(); {
 				l, err := m.Lock(ctx)
 				if err != nil {
 					t.Error(err)
@@ -354,7 +354,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 			}
 		})
 		wg.Go(func() { // contends for a read/write lock, in turn for each of its sides
-			w := NewRWLock(c, line+"-rw")
+			w := NewRWLock(c, other+"-rw")
 			for n := i; !stopped(); n++ {
 				lock, mine := w.Lock, &writers
 				if n%2 == 0 {
@@ -422,7 +422,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		require.FailNow(t, "a waiter is stuck", "in line: %q and %q", harness.Children(t, look, line), harness.Children(t, look, line+"-rw"))
+		require.FailNow(t, "a waiter is stuck", "in line: %q and %q", harness.Children(t, look, other), harness.Children(t, look, other+"-rw"))
 	}
 
 	changeNodes(t, look, nodes)
@@ -434,8 +434,8 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	require.Positive(t, grants.Load())
 	require.Positive(t, shared.Load())
 	require.Positive(t, wakeUps.Load())
-	for _, line := range []string{line, line + "-rw"} {
-		harness.Eventually(t, "the line is empty", func() bool { return len(harness.Children(t, look, line)) == 0 })
+	for _, lock := range []string{other, other + "-rw"} {
+		harness.Eventually(t, "the line is empty", func() bool { return len(harness.Children(t, look, lock)) == 0 })
 	}
 }
 

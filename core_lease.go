@@ -1,0 +1,200 @@
+package zkrecipes
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// tokenOf returns the token of the nth grant, from 0, of the place with that czxid.
+func tokenOf(czxid int64, n int) int64 { return czxid<<grantBits | int64(n) }
+
+const (
+	grantBits = 8
+	lastGrant = 1<<grantBits - 1 // the highest number of a grant
+)
+
+// handle is one entry into a grant: what a holder has, or one who has re-entered.
+type handle struct {
+	g *grant
+
+	mu     sync.Mutex
+	err    error                        // why it has ended
+	ends   map[<-chan struct{}]leaseEnd // by the Done of their parents
+	done   chan struct{}                // non-nil once release was called, closed when it returns
+	result error                        // of release
+}
+
+// holderKey is the key of a holder in a context.
+type holderKey struct {
+	c            *client
+	path, recipe string
+}
+
+type holder struct {
+	handle    *handle
+	reentrant bool
+}
+
+func (h *handle) key() holderKey { return h.g.line.key() }
+
+func (h *handle) fail(op string, err error) error { return h.g.line.c.fail(op, h.g.line.path, err) }
+
+// end ends the handle and its contexts, once. That calls methods of their parents, which
+// are the user's, so the lock must not be held.
+func (h *handle) end(cause error) {
+	h.mu.Lock()
+	if h.err != nil {
+		h.mu.Unlock()
+		return
+	}
+	h.err = cause
+	ends := h.ends
+	h.ends = nil
+	h.mu.Unlock()
+	for _, e := range ends {
+		e.cancel(h.fail("hold", cause))
+	}
+}
+
+// failure returns why the handle has ended, nil while it is held.
+func (h *handle) failure() error {
+	err := h.g.checkHeld() // the grant ends before its handles do
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		err = h.err
+	}
+	return err
+}
+
+// giveBack releases the handle, once.
+func (h *handle) giveBack() error {
+	h.mu.Lock()
+	if h.done != nil {
+		h.mu.Unlock()
+		<-h.done
+		return h.result
+	}
+	h.done = make(chan struct{})
+	h.mu.Unlock()
+	h.result = h.fail("release", h.g.release(h))
+	close(h.done)
+	return h.result
+}
+
+// reenterWith returns a context with which calls on the same path re-enter.
+func (h *handle) reenterWith(ctx context.Context) context.Context {
+	return context.WithValue(ctx, h.key(), holder{handle: h, reentrant: true})
+}
+
+// context returns a context that ends with parent or with the handle.
+func (h *handle) context(parent context.Context) context.Context {
+	h.g.checkHeld()
+	return &leaseContext{parent: parent, end: h.endOf(parent), handle: h}
+}
+
+// A lease has one context that can be canceled for all parents that end together: those
+// with the same Done channel, or with none. So what a lease keeps does not grow with the
+// number of contexts that are made of it.
+
+// leaseContext ends with end, and has the values and the deadline of parent.
+type leaseContext struct {
+	parent context.Context
+	end    context.Context
+	handle *handle
+}
+
+func (c *leaseContext) Done() <-chan struct{}       { return c.end.Done() }
+func (c *leaseContext) Err() error                  { return c.end.Err() }
+func (c *leaseContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+
+func (c *leaseContext) Value(key any) any {
+	if k, ok := key.(holderKey); ok && k == c.handle.key() {
+		return holder{handle: c.handle}
+	}
+	if v := c.end.Value(key); v != nil {
+		return v
+	}
+	return c.parent.Value(key)
+}
+
+// String is for contexts derived from this one, whose String prints it.
+func (c *leaseContext) String() string { return "zkrecipes.Lease.Context" }
+
+// leaseEnd is a context that ends with the lease or with its parents.
+type leaseEnd struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// endOf returns the context that ends with the lease and with parent. Methods of parent
+// are called, so the lock must not be held.
+func (h *handle) endOf(parent context.Context) context.Context {
+	done := parent.Done()
+	h.mu.Lock()
+	e, ok := h.ends[done]
+	h.mu.Unlock()
+	if ok {
+		return e.Context
+	}
+	if done == nil {
+		parent = context.Background()
+	} else {
+		parent = &withoutValues{Context: parent}
+	}
+	e.Context, e.cancel = context.WithCancelCause(parent)
+	return h.addEnd(done, e)
+}
+
+// addEnd returns the context of e or, if another call was quicker, that call's.
+func (h *handle) addEnd(done <-chan struct{}, e leaseEnd) context.Context {
+	h.mu.Lock()
+	other, ok := h.ends[done]
+	err := h.err
+	if !ok && err == nil {
+		h.ends[done] = e
+	}
+	h.mu.Unlock()
+	switch {
+	case ok:
+		e.cancel(nil)
+		return other.Context
+	case err != nil:
+		e.cancel(h.fail("hold", err))
+		return e.Context
+	}
+	context.AfterFunc(e, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.ends, done)
+	})
+	return e.Context
+}
+
+// withoutValues hides the values of a context, which are not those of other parents, and
+// would be looked up twice at each level of nested leases. It answers for the context
+// package's own key only: that links a child to its parent, and finds the cause. The
+// package asks for that key, and no other, when it makes the child.
+type withoutValues struct {
+	context.Context
+	key any
+}
+
+func (c *withoutValues) Value(key any) any {
+	if c.key == nil {
+		c.key = key
+	}
+	if key != c.key {
+		return nil
+	}
+	return c.Context.Value(key)
+}
+
+// holding is what the holder has if a call is given one of its contexts.
+type holding int
+
+const (
+	holdsShared holding = iota
+	holdsAlone
+)

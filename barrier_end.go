@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -17,7 +19,7 @@ import (
 func (a *participant) finish(p *place, index int, why error) (int, error) {
 	switch {
 	case why == nil:
-		a.leave(p)
+		a.leaveLater(p)
 		return index, nil
 	case why == errExcluded:
 		a.exposed.Store(false)
@@ -48,9 +50,41 @@ func (a *participant) finish(p *place, index int, why error) (int, error) {
 	return a.withdraw(p, why)
 }
 
+// leaveLater lets the member leave when the others have probably been told, too. The leaves of
+// the members that a server tells first would delay its events to the others. The next Wait
+// sends the leave before its join, which otherwise would have to wait for this member.
+func (a *participant) leaveLater(p *place) {
+	const each, most = 50 * time.Microsecond, 100 * time.Millisecond // that a server needs to tell a member, and all
+	leave := sync.OnceFunc(func() { a.leave(p) })
+	a.mu.Lock()
+	a.leaves = append(a.leaves, leave)
+	a.mu.Unlock()
+	c := a.line.c
+	c.tasks.Start(func() {
+		told := time.NewTimer(min(time.Duration(a.n)*each, most))
+		defer told.Stop()
+		select {
+		case <-told.C:
+		case <-c.closing.Done():
+		}
+		leave()
+	})
+}
+
+// leaveNow sends the leaves that leaveLater has put off.
+func (b *Barrier) leaveNow() {
+	b.mu.Lock()
+	leaves := b.leaves
+	b.leaves = nil
+	b.mu.Unlock()
+	for _, leave := range leaves {
+		leave()
+	}
+}
+
 // leave deletes the member in the background, and then closes the channel. A member that sees
 // that it was the last deletes the round. While connected, leave sends the request before it
-// returns. Otherwise the Client's next join could come first, and wait for this member.
+// returns. Otherwise the Barrier's next join could come first, and wait for this member.
 func (a *participant) leave(p *place) <-chan struct{} {
 	round := &zk.SetDataRequest{Path: a.round.abs(), Data: []byte{}, Version: -1}
 	t, err := p.s.Start(&zk.DeleteRequest{Path: p.path, Version: -1}, round)

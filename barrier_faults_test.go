@@ -66,6 +66,7 @@ func TestB45WhateverHappensToARequestTheRoundOpensForAllOrForNone(t *testing.T) 
 				})
 			}
 			wg.Wait()
+			membersLeft() // a fault may hit their leaves, too
 			met = w.met()
 			for _, stood := range o.openings() {
 				require.GreaterOrEqual(t, stood, n)
@@ -242,7 +243,7 @@ func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 					partner = waitLater(t, other)
 				}
 				indexes(t, a, partner)
-				synctest.Wait()
+				membersLeft()
 				require.Empty(t, w.srv.Children("/b"))
 			})
 		})
@@ -291,7 +292,7 @@ func TestB07LeaveOfABarrierWhoseReplyIsLostRemovesTheMember(t *testing.T) {
 				for range 2 {
 					indexes(t, waitLater(t, a), waitLater(t, b))
 				}
-				synctest.Wait()
+				membersLeft()
 				require.Empty(t, w.present())
 			})
 		})
@@ -304,7 +305,7 @@ func TestB05JoinOfABarrierWhileDisconnectedRunsInTheNextSessionOnly(t *testing.T
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		indexes(t, waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(c))) // the barrier's size is known
-		synctest.Wait()
+		membersLeft()
 		w.away(c)
 		a := waitLater(t, barrierOf2(c))
 		synctest.Wait()
@@ -331,7 +332,7 @@ func TestB11MemberOfAnOpenedRoundGetsItsIndexAfterItsSessionExpired(t *testing.T
 		still.Stop()
 		partner := waitLater(t, barrierOf2(w.stranger(nil)))
 		index := indexOf(t, partner)
-		synctest.Wait()
+		membersLeft()
 		require.Len(t, w.present(), 1)
 		time.Sleep(11 * time.Second)
 		require.Empty(t, w.present(), "expired")
@@ -456,6 +457,7 @@ func TestB33WaitCancelledWhileDisconnectedMayStillBeInTheRound(t *testing.T) {
 		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrUncertain)
 		require.Zero(t, 1-indexOf(t, waitLater(t, barrierOf2(other))), "with the cancelled member")
+		membersLeft()
 		again, next := waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(other))
 		synctest.Wait()
 		require.True(t, next.Waiting(), "the old member holds the round")
@@ -470,7 +472,7 @@ func TestB32WaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		indexes(t, waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(c)))
-		synctest.Wait()
+		membersLeft()
 		w.away(c)
 		b := barrierOf2(c)
 		for range 50 {
@@ -496,6 +498,7 @@ func TestB32WaitCancelledBeforeTheLastRoundIsEmptyIsNotUncertain(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLeaveRound, Times: 2})
 				indexes(t, waitLater(t, barrierOf2(w.stranger(nil))), waitLater(t, barrierOf2(w.stranger(nil))))
+				membersLeft()
 				c := w.stranger(nil)
 				waiting := waitLater(t, barrierOf2(c))
 				synctest.Wait()

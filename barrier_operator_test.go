@@ -66,7 +66,7 @@ func TestB22MemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
 		still.Stop()
 		own := w.present()[0].name
 		index := indexOf(t, waitLater(t, barrierOf2(w.stranger(nil))))
-		synctest.Wait()
+		membersLeft()
 		require.Len(t, w.present(), 1, "the other has left")
 		require.NoError(t, w.bare().Delete(roundOf2+"/"+own, -1))
 		still.Resume()
@@ -131,10 +131,10 @@ func TestB24BarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
 		a, b := barrierOf2(w.stranger(nil)), barrierOf2(w.stranger(nil))
 		for range 3 {
 			indexes(t, waitLater(t, a), waitLater(t, b))
-			synctest.Wait()
+			membersLeft()
 			wipe(t, w.bare(), "/b")
 			indexes(t, waitLater(t, a), waitLater(t, b))
-			synctest.Wait()
+			membersLeft()
 			// As if the path was reaped each time before the round is created.
 			w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: opMakeRound, Code: jute.ErrNoNode, Times: 5})
 		}
@@ -215,6 +215,7 @@ func TestB45ReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 					a = waitLater(t, barrierOf2(c))
 				}
 				indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
+				membersLeft()
 
 				// A ready that was written twice is not deleted, as nobody knows what it
 				// stands for.

@@ -29,7 +29,7 @@ func TestA22ACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt
 		index, err := waitLater(t, NewBarrier(other, "/b", 2)).Wait()
 		require.NoError(t, err)
 		require.Equal(t, 1, index)
-		synctest.Wait() // the other has left, and the round still stands
+		membersLeft() // and the round still stands
 		s, _ := other.session()
 		require.NoError(t, s.Multi(t.Context(), &zk.DeleteRequest{Path: znode, Version: -1}).Err())
 		require.True(t, first.Waiting())
@@ -216,17 +216,6 @@ func TestA22MemberThatComesBackAtOnceDoesNotWaitForItself(t *testing.T) {
 		})
 		require.True(t, again.Waiting())
 		require.Equal(t, 1+2, requests[opJoinRound], "refused, and refused behind its watch")
-	})
-}
-
-// Members that leave after Wait has returned do so before Close returns.
-func TestB35MembersHaveLeftWhenTheirClientIsClosed(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c := w.stranger(nil)
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: 100 * time.Millisecond, Times: 2})
-		indexes(t, waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(c)))
-		require.NoError(t, c.Close())
-		require.Empty(t, w.srv.Children("/b"), "the last one has deleted the round, too")
 	})
 }
 

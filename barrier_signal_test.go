@@ -40,6 +40,7 @@ func TestA22MembersAreInTheRoundByTheEventAlone(t *testing.T) {
 					for i, a := range as {
 						require.Equal(t, i, indexOf(t, a), "in the order of arrival")
 					}
+					membersLeft()
 				})
 				require.Equal(t, map[string]int{
 					opJoinRound: 1, "getChildren2": 1, "getData": 1, // the last to come lists the members, and reads n
@@ -95,6 +96,7 @@ func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 			for i, a := range as {
 				require.Equal(t, i, indexOf(t, a), "in the order of arrival")
 			}
+			membersLeft()
 		})
 		require.Equal(t, 3+1, requests["getData"], "each waiting member reads ready, and the last to come n")
 		require.Equal(t, 1, requests["multi(check,delete,setData,check,check,check,check,check)"])
@@ -147,6 +149,7 @@ func TestB23MemberDoesNotBelieveTheSignalOfAnotherRound(t *testing.T) {
 				synctest.Wait()
 				if opened {
 					indexes(t, append(others, waitLater(t, second))...)
+					membersLeft()
 				}
 				w.back()
 				_, err := a.Wait()
@@ -189,7 +192,7 @@ func TestB22MemberThatIsEvictedWithTheEventOnItsWayIsInTheRound(t *testing.T) {
 		still.Stop()
 		b := waitLater(t, barrierOf2(w.stranger(nil)))
 		require.Equal(t, 1, indexOf(t, b))
-		synctest.Wait()
+		membersLeft()
 		wipe(t, w.bare(), roundOf2)
 		require.NotContains(t, w.srv.Children("/b"), "round", own)
 		still.Resume()
@@ -209,7 +212,7 @@ func TestB23RoundOpensWithoutItsSignal(t *testing.T) {
 		synctest.Wait()
 		as = append(as, waitLater(t, w.inRound(3)))
 		indexes(t, as...)
-		synctest.Wait()
+		membersLeft()
 		require.Empty(t, w.srv.Children("/b"))
 	})
 }
@@ -226,7 +229,7 @@ func TestA22RoundThatNeverHadASignalIsUsed(t *testing.T) {
 		a := waitLater(t, w.inRound(2))
 		synctest.Wait()
 		indexes(t, a, waitLater(t, w.inRound(2)))
-		synctest.Wait()
+		membersLeft()
 		require.Empty(t, w.srv.Children("/b"))
 	})
 }
@@ -283,7 +286,7 @@ func TestA22RoundThatWasCreatedForAnotherNIsUsed(t *testing.T) {
 		a := waitLater(t, w.inRound(2))
 		synctest.Wait()
 		indexes(t, a, waitLater(t, w.inRound(2)))
-		synctest.Wait()
+		membersLeft()
 		require.Empty(t, w.srv.Children("/b"))
 	})
 }
@@ -300,7 +303,7 @@ func TestB23SignalThatCannotBeDeletedIsReported(t *testing.T) {
 			require.NoError(t, err)
 		}
 		indexOf(t, a)
-		synctest.Wait()
+		membersLeft()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var errs []error

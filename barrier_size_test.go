@@ -22,7 +22,7 @@ func used(t testing.TB, c *Client, n int) *Barrier {
 		as = append(as, waitLater(t, b))
 	}
 	indexes(t, as...)
-	synctest.Wait()
+	membersLeft()
 	return b
 }
 
@@ -58,7 +58,7 @@ func TestB78BarrierThatRemembersAnotherNIsAnErrorAndOpensNothing(t *testing.T) {
 				indexes(t, as...)
 				_, err := old.Wait(harness.Within(t, time.Minute))
 				require.ErrorIs(t, err, ErrSize)
-				synctest.Wait()
+				membersLeft()
 				require.Empty(t, w.srv.Children("/b"))
 			})
 		})
@@ -102,7 +102,7 @@ func TestB78MemberThatRemembersAnotherNIsNotCounted(t *testing.T) {
 			indexes(t, as...)
 			_, err = wrong.Wait()
 			requireSize(t, err, "a barrier of 3 members is used as one of ")
-			synctest.Wait()
+			membersLeft()
 			require.Empty(t, w.srv.Children("/b"))
 		})
 	}

@@ -114,7 +114,7 @@ func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 		synctest.Wait()
 		require.True(t, second.Waiting())
 		indexes(t, second, waitLater(t, a))
-		synctest.Wait()
+		membersLeft()
 		require.Empty(t, w.srv.Children("/b"))
 	})
 }
@@ -130,7 +130,7 @@ func TestA22EarlyArrivalsAreNotAdmittedByThePreviousRound(t *testing.T) {
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: 5 * time.Second})
 		other := barrierOf2(w.stranger(nil))
 		indexes(t, first, waitLater(t, other))
-		synctest.Wait()
+		membersLeft()
 		require.Len(t, w.present(), 1)
 		var early []*harness.Call[int]
 		for range 3 {
@@ -166,7 +166,7 @@ func TestA22EarlyArrivalThatFindsTheNextRoundJoinsIt(t *testing.T) {
 				synctest.Wait()
 				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Second})
 				indexes(t, first, waitLater(t, b))
-				synctest.Wait()
+				membersLeft()
 				require.Len(t, w.present(), 1)
 				path := roundOf2
 				if op == "getData" {
@@ -196,7 +196,7 @@ func TestA22RoundWhoseMembersDiedIsCleanedUpByTheNextArrival(t *testing.T) {
 		c, d := w.stranger(nil), w.stranger(nil)
 		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLeaveRound, Times: 2})
 		indexes(t, waitLater(t, barrierOf2(c)), waitLater(t, barrierOf2(d)))
-		synctest.Wait()
+		membersLeft()
 		require.True(t, w.srv.Expire(sessionID(c)))
 		early := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
@@ -205,14 +205,14 @@ func TestA22RoundWhoseMembersDiedIsCleanedUpByTheNextArrival(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, w.present(), 1, "the member of the next round")
 		indexes(t, early, waitLater(t, barrierOf2(w.stranger(nil))))
-		synctest.Wait()
+		membersLeft()
 		require.Empty(t, w.srv.Children("/b"))
 
 		// The same, if nobody was waiting when they died.
 		e, f := w.stranger(nil), w.stranger(nil)
 		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opLeaveRound, Times: 2})
 		indexes(t, waitLater(t, barrierOf2(e)), waitLater(t, barrierOf2(f)))
-		synctest.Wait()
+		membersLeft()
 		require.True(t, w.srv.Expire(sessionID(e)))
 		require.True(t, w.srv.Expire(sessionID(f)))
 		require.Equal(t, []string{"ready"}, w.srv.Children(roundOf2))
@@ -394,7 +394,7 @@ func TestA22RoundsInQuickSuccessionDoNotMix(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		synctest.Wait()
+		membersLeft()
 		require.Empty(t, w.srv.Children("/b"))
 	})
 }

@@ -44,6 +44,7 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			as = append(as, waitLater(t, bs[n-1]))
 			synctest.Wait()
 			indexes(t, as...)
+			membersLeft()
 			all := w.srv.Counts().Sub(before)
 			require.Equal(t, map[string]int{"NodeChildrenChanged": n - 1}, all.Events, "each waiting member wakes once")
 			opening := "multi(check,create,setData" + strings.Repeat(",check", 1+n) + ")"
@@ -72,6 +73,7 @@ func TestWhatAnEarlyMemberOfABarrierCosts(t *testing.T) {
 			as = append(as, waitLater(t, w.inRound(n)))
 		}
 		indexes(t, as...)
+		membersLeft()
 		early := w.inRound(n)
 		require.NoError(t, early.checkSize(t.Context(), live(t, &Client{early.line.c})))
 		var late *harness.Call[int]

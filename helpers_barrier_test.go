@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -64,6 +65,13 @@ func (o *observer) remain(zxid int64) (names []string) {
 		}
 	}
 	return names
+}
+
+// membersLeft returns when the members whose Wait has returned have left, or have tried to:
+// they stay for a moment, which is 100 ms at most.
+func membersLeft() {
+	time.Sleep(150 * time.Millisecond)
+	synctest.Wait()
 }
 
 // mishaps are the faults that can hit a request.

@@ -140,6 +140,7 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 			b := func(c *Client) *Barrier { return NewBarrier(c, "/m", 2) }
 			third := w.stranger(nil)
 			indexes(t, waitLater(t, b(other)), waitLater(t, b(third)))
+			membersLeft()
 			return wait{func(ctx context.Context) error { _, err := b(c).Wait(ctx); return err }, func() {
 				w.plan.Stop()
 				for _, member := range []*Client{other, third} { // who leave with their sessions

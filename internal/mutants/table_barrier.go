@@ -13,6 +13,15 @@ var barrierMutants = []mutant{
 		test: "go test ./internal/sim -run ^TestBarrier -seeds 50",
 	},
 	{
+		name: "barrier-close-waits-to-leave",
+		what: "Close waits until the members of a round would have left by themselves.",
+		edits: []edit{{
+			in:  "participant.leaveLater",
+			old: `case <-c.closing.Done():`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestCloseDoesNotWaitUntilMembers",
+	},
+	{
 		name: "barrier-counts-lost",
 		what: "A barrier's next call begins beside a place that an earlier call may have left.",
 		edits: []edit{{
@@ -91,6 +100,26 @@ var barrierMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB102Only",
 	},
 	{
+		name: "barrier-leaves-at-once",
+		what: "A member leaves before the others have been told.",
+		edits: []edit{{
+			in:  "participant.finish",
+			old: `a.leaveLater(p)`,
+			new: `a.leave(p)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestMembersStay",
+	},
+	{
+		name: "barrier-leaves-twice",
+		what: "A member whose leave the next Wait has sent leaves once more.",
+		edits: []edit{{
+			in:  "participant.leaveLater",
+			old: `leave := sync.OnceFunc(func() { a.leave(p) })`,
+			new: `leave := func() { a.leave(p) }`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestMemberThatComesBack",
+	},
+	{
 		name: "barrier-resend-blind",
 		what: "A cancel that is sent again takes the deletion of its member for its own.",
 		edits: []edit{{
@@ -130,6 +159,15 @@ var barrierMutants = []mutant{
 			new: `if opened, openErr := a.openUpRound(s); false && (opened || openErr != nil) {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB71WithoutAuthSessions",
+	},
+	{
+		name: "barrier-waits-for-its-own-leave",
+		what: "The next Wait of a Barrier does not send the leaves that are put off.",
+		edits: []edit{{
+			in:  "Barrier.wait",
+			old: `b.leaveNow()`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestMemberThatComesBack",
 	},
 	{
 		name: "barrier-leaves-behind-a-join",

@@ -225,7 +225,7 @@ func TestB71WithoutAuthSessionsThatKnowTheAlgorithmAndThatDoNotShareAPath(t *tes
 		raw := harness.RawTo(t, []string{p.Addr()})
 		for _, at := range []string{"", "/round", "/round/ready", "/round/ready/signal-of1"} {
 			data := map[string]string{"": "1"}[at]
-			_, err := raw.Create(path+at, []byte(data), 0, knows.created)
+			_, err := raw.Create(path+at, []byte(data), 0, knows.client.Created)
 			require.NoError(t, err)
 		}
 		_, err := NewBarrier(knows, path, 1).Wait(harness.Within(t, 30*time.Second))
@@ -236,7 +236,7 @@ func TestB71WithoutAuthSessionsThatKnowTheAlgorithmAndThatDoNotShareAPath(t *tes
 // knowsItsIDsAreWrong lets a client's session find out.
 func knowsItsIDsAreWrong(t *testing.T, c *Client) {
 	t.Helper()
-	s, err := c.live(t.Context())
+	s, err := c.client.Live(t.Context())
 	require.NoError(t, err)
 	s.OwnWriteFailed(zk.ErrNoAuth)
 	require.False(t, s.IsOwner())

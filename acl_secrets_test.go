@@ -144,7 +144,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	c := dialTo(t, []string{"zk.test"}, alice)
 	path := ownPath(t)
 	l := lockOn(t, NewMutex(c, path))
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	lost := connectionNumber(s)
 	proxy.Drop()
 	awaitReconnect(t, s, lost)

@@ -95,7 +95,7 @@ func guardedBarrier(m barrierCase) guardedRecipe {
 			c := dial(t, opts)
 			first := m.arrives(t, c, path)
 			harness.Eventually(t, "the first member", func() bool {
-				s, _ := c.session()
+				s, _ := c.client.Session()
 				return len(s.Inspect().Watches) > 0
 			})
 			return func() { m.pass(t, first, m.arrives(t, c, path)) }

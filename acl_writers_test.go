@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -25,7 +26,7 @@ var holdings = map[string]func(t *testing.T, c *Client, path string) (paths []st
 		q := NewQueue(c, path, nil)
 		putOn(t, q, "x")
 		it := takeOn(t, q)
-		return []string{path + "/s", it.claim.path, it.claim.exclusion(), it.claim.item}
+		return []string{path + "/s", it.claim.Path, it.claim.exclusion(), it.claim.item}
 	},
 	"slot": func(t *testing.T, c *Client, path string) []string {
 		return []string{path, acquire(t, NewSemaphore(c, path, 2), 1).Checks()[0].Path}
@@ -122,7 +123,7 @@ func TestB47WritesInALineOfAnotherLibrarysAreNoHandOff(t *testing.T) {
 				_, err := conn.CreateContainer(w.path, []byte(data), zk.FlagContainer, zk.WorldACL(zk.PermAll))
 				require.NoError(t, err)
 				l := lockOn(t, NewMutex(w.client(nil), w.path))
-				require.False(t, w.line()[0].signals())
+				require.False(t, w.line()[0].Signals())
 				a := w.lockLater(w.stranger(nil))
 				_, err = conn.Set(l.Check().Path, []byte("released"), -1)
 				require.NoError(t, err)
@@ -168,7 +169,7 @@ func TestB89ListThatChangedIsNoticedAtTheNextJoin(t *testing.T) {
 				}
 				require.Equal(t, given, w.srv.Counts().NewACLs)
 				data := w.dataAt(w.path)
-				require.False(t, strings.Contains(data, sealPrefix), data)
+				require.False(t, strings.Contains(data, line.SealPrefix), data)
 			})
 		})
 	}
@@ -233,7 +234,7 @@ func TestClientsShareAPathWhileAPasswordIsChanged(t *testing.T) {
 					cycle(t, first, second, path)
 					cycle(t, second, first, path)
 					for _, c := range []*Client{first, second} {
-						s, _ := c.session()
+						s, _ := c.client.Session()
 						require.True(t, s.IsOwner(), "the identity is lost")
 					}
 				}

@@ -12,14 +12,15 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // kindMember is the kind of a barrier's members. Locks and barriers do not see each
 // other's places.
-const kindMember kind = "member-"
+const kindMember line.Kind = "member-"
 
-var memberKinds = []kind{kindMember}
+var memberKinds = []line.Kind{kindMember}
 
 // Barrier holds its members back until n of them are there, and then lets those n go,
 // round after round on one path. A member that arrives early for the next round waits
@@ -36,14 +37,14 @@ var memberKinds = []kind{kindMember}
 // below round, and delete only members' znodes there. In particular, a znode that is created by
 // hand below round/ready lets members through.
 type Barrier struct {
-	line  *line // the path
-	round *line // the generation: one znode, created anew for each round
+	line  *line.Line // the path
+	round *line.Line // the generation: one znode, created anew for each round
 	n     int
 
 	mu          sync.Mutex
-	sizeChecked time.Time // when the path's data was last read and was n
-	bears       lineACL   // what the path's ACL was then
-	leaves      []func()  // that leaveLater has put off; some may have been called since
+	sizeChecked time.Time    // when the path's data was last read and was n
+	bears       line.LineACL // what the path's ACL was then
+	leaves      []func()     // that leaveLater has put off; some may have been called since
 }
 
 // NewBarrier returns the barrier of n members with that path. It sends nothing. An
@@ -51,8 +52,8 @@ type Barrier struct {
 // reported on first use.
 func NewBarrier(c *Client, path string, n int) *Barrier {
 	return &Barrier{
-		line:  &line{c: c.core(), path: path, recipe: "barrier"},
-		round: &line{c: c.core(), path: path + "/round", recipe: "round", kinds: []kind{memberKindOf(n), kindMember}},
+		line:  &line.Line{Client: c.core(), Path: path, Recipe: "barrier"},
+		round: &line.Line{Client: c.core(), Path: path + "/round", Recipe: "round", Kinds: []line.Kind{memberKindOf(n), kindMember}},
 		n:     n,
 	}
 }
@@ -103,7 +104,7 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	if err := b.check(ctx); err != nil {
 		return -1, fail("wait", r.path(), err)
 	}
-	ctx, traced := startAcquire(ctx, r.c, RecipeBarrier, r.path(), "wait")
+	ctx, traced := startAcquire(ctx, r.Client, RecipeBarrier, r.path(), "wait")
 	index, err := b.wait(ctx)
 	err = fail("wait", r.path(), err)
 	traced.end(nil, err)
@@ -127,7 +128,7 @@ func (b *Barrier) self() recipe {
 	if b == nil {
 		return recipe{}
 	}
-	return recipe{line: b.line}
+	return recipe{Line: b.line}
 }
 
 func (b *Barrier) check(ctx context.Context) error {
@@ -138,16 +139,16 @@ func (b *Barrier) check(ctx context.Context) error {
 }
 
 func (b *Barrier) wait(ctx context.Context) (int, error) {
-	c := b.line.c
-	ctx, done := c.bindWait(ctx)
+	c := b.line.Client
+	ctx, done := c.BindWait(ctx)
 	defer done()
 	b.leaveNow()
-	if err := c.awaitAbandoned(ctx, b.line.path); err != nil {
+	if err := c.AwaitAbandoned(ctx, b.line.Path); err != nil {
 		return 0, err
 	}
 	m := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}
-	c.tasks.Start(func() {
-		defer c.endAbandoned(b.line.path, m.end)
+	c.Tasks.Start(func() {
+		defer c.EndAbandoned(b.line.Path, m.end)
 		m.index, m.err = m.run()
 	})
 	select {
@@ -158,10 +159,10 @@ func (b *Barrier) wait(ctx context.Context) (int, error) {
 	// Only the servers know whether the round was opened with this member. They are
 	// asked for as long as there is a connection.
 	for {
-		s, changed := c.session()
+		s, changed := c.Session()
 		up, flipped := s.Connected()
-		if !up && m.exposed.Load() && c.abandon(b.line.path, m.end) {
-			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", ErrUncertain, c.contextErr(ctx))
+		if !up && m.exposed.Load() && c.Abandon(b.line.Path, m.end) {
+			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", ErrUncertain, c.ContextErr(ctx))
 		}
 		select {
 		case <-m.end:
@@ -189,7 +190,9 @@ func checkMembers(recipe string, n, size int) error {
 
 // memberKindOf is kindMember of a barrier of n members. Members say in their names how
 // many they wait for, so that a listing tells who disagrees, and costs nothing more.
-func memberKindOf(n int) kind { return kind("of" + strconv.Itoa(n) + "-" + string(kindMember)) }
+func memberKindOf(n int) line.Kind {
+	return line.Kind("of" + strconv.Itoa(n) + "-" + string(kindMember))
+}
 
 // memberSize returns for how many members the member with that name waits, or 0 if the
 // name does not say so.
@@ -204,24 +207,24 @@ func memberSize(name string) int {
 func (b *Barrier) knowsSize() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return time.Since(b.sizeChecked) < idleLine
+	return time.Since(b.sizeChecked) < line.IdleLine
 }
 
 // checkSize makes sure that the path's znode holds n, and creates the znode if there
 // is none. The servers delete an idle container, and others may use the path then, so
 // it reads n again every idleLine. A round is opened by what is read then: see open.
-func (b *Barrier) checkSize(ctx context.Context, s *session) error {
+func (b *Barrier) checkSize(ctx context.Context, s *line.Session) error {
 	if b.knowsSize() {
 		return nil
 	}
 	for range zkconn.MaxTries {
-		data, stat, err := s.Get(ctx, b.line.abs())
-		var bears lineACL
+		data, stat, err := s.Get(ctx, b.line.Abs())
+		var bears line.LineACL
 		switch {
-		case isContextErr(ctx, err): // whatever the cause of ctx is
+		case line.IsContextErr(ctx, err): // whatever the cause of ctx is
 			return err
 		case errors.Is(err, zk.ErrNoNode):
-			err, bears = s.CreateContainer(ctx, b.line.abs(), sizeData(b.n)), lineACL{}
+			err, bears = s.CreateContainer(ctx, b.line.Abs(), line.SizeData(b.n)), line.LineACL{}
 		case err == nil:
 			if _, err = b.agree(ctx, s, data, stat); err == nil {
 				bears, err = b.readACL(ctx, s, stat)
@@ -233,7 +236,7 @@ func (b *Barrier) checkSize(ctx context.Context, s *session) error {
 			b.sizeChecked, b.bears = time.Now(), bears
 			b.mu.Unlock()
 			return nil
-		case isContextErr(ctx, err):
+		case line.IsContextErr(ctx, err):
 			return err
 		case zkconn.Transient(err), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
 		default:
@@ -244,40 +247,40 @@ func (b *Barrier) checkSize(ctx context.Context, s *session) error {
 }
 
 // readACL returns what is known of the path's list. It costs a read, once for each znode.
-func (b *Barrier) readACL(ctx context.Context, s *session, stat *zk.Stat) (lineACL, error) {
+func (b *Barrier) readACL(ctx context.Context, s *line.Session, stat *zk.Stat) (line.LineACL, error) {
 	b.mu.Lock()
 	known := b.bears
 	b.mu.Unlock()
-	if known.czxid == stat.Czxid && known.aversion == stat.Aversion {
+	if known.Czxid == stat.Czxid && known.Aversion == stat.Aversion {
 		return known, nil
 	}
-	return readACL(ctx, s, b.line.abs(), stat)
+	return line.ReadACL(ctx, s, b.line.Abs(), stat)
 }
 
 // childACL returns the list of what the session creates below the path.
-func (b *Barrier) childACL(s *session) []zk.ACL {
+func (b *Barrier) childACL(s *line.Session) []zk.ACL {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.bears.written(s)
+	return b.bears.Written(s)
 }
 
 // agree returns the version in which the path's znode, of which data and stat were
 // read, holds n. It writes n if the znode is empty.
-func (b *Barrier) agree(ctx context.Context, s *session, data []byte, stat *zk.Stat) (version int32, err error) {
-	size, err := b.line.sizeIn(data, stat, "members")
+func (b *Barrier) agree(ctx context.Context, s *line.Session, data []byte, stat *zk.Stat) (version int32, err error) {
+	size, err := b.line.SizeIn(data, stat, "members")
 	switch {
 	case err == nil && size == 0:
-		if err := b.line.checkNoQueue(ctx, s); err != nil {
+		if err := b.line.CheckNoQueue(ctx, s); err != nil {
 			return 0, err
 		}
-		_, err := b.line.writeSize(ctx, s, b.n, stat.Version)
+		_, err := b.line.WriteSize(ctx, s, b.n, stat.Version)
 		return stat.Version + 1, err
 	case size == b.n:
 		return stat.Version, nil
 	}
 	b.forgetSize()
 	if err == nil {
-		err = wrongSize(b.line.recipe, "members", size, b.n)
+		err = line.WrongSize(b.line.Recipe, "members", size, b.n)
 	}
 	return 0, err
 }

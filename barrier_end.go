@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -16,7 +17,7 @@ import (
 // that was opened. The latter must be so on the servers, too.
 
 // finish ends the participation of the member p with an index, or for that reason.
-func (a *participant) finish(p *place, index int, why error) (int, error) {
+func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 	switch {
 	case why == nil:
 		a.leaveLater(p)
@@ -29,20 +30,20 @@ func (a *participant) finish(p *place, index int, why error) (int, error) {
 		}
 		return 0, why
 	case errors.Is(why, zkconn.ErrSessionOver):
-		return a.outcomeAfterExpiry(p, a.line.c.expired())
-	case isContextErr(a.ctx, why): // whatever its cause
+		return a.outcomeAfterExpiry(p, a.line.Client.Expired())
+	case line.IsContextErr(a.ctx, why): // whatever its cause
 	case errors.Is(why, zk.ErrNoNode), why == errNoRound:
-		_, _, err := p.s.Get(p.s.Lifetime(), p.path)
+		_, _, err := p.Session.Get(p.Session.Lifetime(), p.Path)
 		switch {
 		case err == nil:
 			why = errNoReady
 		case errors.Is(err, zk.ErrNoNode):
-			if err := p.whyGone(p.s.Lifetime()); !errors.Is(err, zkconn.ErrSessionOver) {
+			if err := p.WhyGone(p.Session.Lifetime()); !errors.Is(err, zkconn.ErrSessionOver) {
 				return a.outcomeAfterExpiry(p, err)
 			}
 			fallthrough
 		case errors.Is(err, zkconn.ErrSessionOver):
-			return a.outcomeAfterExpiry(p, a.line.c.expired())
+			return a.outcomeAfterExpiry(p, a.line.Client.Expired())
 		default:
 			why = err
 		}
@@ -53,19 +54,19 @@ func (a *participant) finish(p *place, index int, why error) (int, error) {
 // leaveLater lets the member leave when the others have probably been told, too. The leaves of
 // the members that a server tells first would delay its events to the others. The next Wait
 // sends the leave before its join, which otherwise would have to wait for this member.
-func (a *participant) leaveLater(p *place) {
+func (a *participant) leaveLater(p *line.Place) {
 	const each, most = 50 * time.Microsecond, 100 * time.Millisecond // that a server needs to tell a member, and all
 	leave := sync.OnceFunc(func() { a.leave(p) })
 	a.mu.Lock()
 	a.leaves = append(a.leaves, leave)
 	a.mu.Unlock()
-	c := a.line.c
-	c.tasks.Start(func() {
+	c := a.line.Client
+	c.Tasks.Start(func() {
 		told := time.NewTimer(min(time.Duration(a.n)*each, most))
 		defer told.Stop()
 		select {
 		case <-told.C:
-		case <-c.closing.Done():
+		case <-c.Closing.Done():
 		}
 		leave()
 	})
@@ -85,24 +86,24 @@ func (b *Barrier) leaveNow() {
 // leave deletes the member in the background, and then closes the channel. A member that sees
 // that it was the last deletes the round. While connected, leave sends the request before it
 // returns. Otherwise the Barrier's next join could come first, and wait for this member.
-func (a *participant) leave(p *place) <-chan struct{} {
-	round := &zk.SetDataRequest{Path: a.round.abs(), Data: []byte{}, Version: -1}
-	t, err := p.s.Start(&zk.DeleteRequest{Path: p.path, Version: -1}, round)
+func (a *participant) leave(p *line.Place) <-chan struct{} {
+	round := &zk.SetDataRequest{Path: a.round.Abs(), Data: []byte{}, Version: -1}
+	t, err := p.Session.Start(&zk.DeleteRequest{Path: p.Path, Version: -1}, round)
 	signal, gone := a.left, make(chan struct{})
-	a.line.c.tasks.Start(func() {
+	a.line.Client.Tasks.Start(func() {
 		defer close(gone)
 		last := false
 		if err == nil {
-			o := t.Wait(p.s.Lifetime())
+			o := t.Wait(p.Session.Lifetime())
 			if err = o.Err(); err == nil {
 				last = o.Stat(round).NumChildren == 1 // ready
 			}
 		}
 		if err != nil { // then it is not known whether it was the last
-			p.leave(false)
+			p.Leave(false)
 		}
 		if err != nil || last {
-			_ = a.deleteRound(p.s.Lifetime(), p.s, 1, signal) // else the next to come does it
+			_ = a.deleteRound(p.Session.Lifetime(), p.Session, 1, signal) // else the next to come does it
 		}
 	})
 	return gone
@@ -111,16 +112,16 @@ func (a *participant) leave(p *place) <-chan struct{} {
 // withdraw deletes a member that no longer waits, for that reason, unless the round is
 // open. Then it must look whether the round names the member, while that still exists and
 // keeps the round from being deleted.
-func (a *participant) withdraw(p *place, why error) (int, error) {
-	member := &zk.DeleteRequest{Path: p.path, Version: -1}
+func (a *participant) withdraw(p *line.Place, why error) (int, error) {
+	member := &zk.DeleteRequest{Path: p.Path, Version: -1}
 	notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
-	round := &zk.SetDataRequest{Path: a.round.abs(), Data: []byte{}, Version: -1}
+	round := &zk.SetDataRequest{Path: a.round.Abs(), Data: []byte{}, Version: -1}
 	for repeated := false; ; {
-		o := p.s.Multi(p.s.Lifetime(), member, notOpen, round)
+		o := p.Session.Multi(p.Session.Lifetime(), member, notOpen, round)
 		switch {
 		case o.Applied():
 			if o.Stat(round).NumChildren == 1 {
-				a.line.c.tasks.Start(func() { _ = a.deleteRound(p.s.Lifetime(), p.s, 0, signalDown) }) // else the next to come uses it
+				a.line.Client.Tasks.Start(func() { _ = a.deleteRound(p.Session.Lifetime(), p.Session, 0, signalDown) }) // else the next to come uses it
 			}
 			return 0, why
 		case o.Transient():
@@ -136,15 +137,15 @@ func (a *participant) withdraw(p *place, why error) (int, error) {
 		case o.RefusedAt(notOpen, zk.ErrBadVersion):
 			return a.outcomeOfOpenRound(p, why)
 		}
-		a.line.c.tasks.Start(func() { p.leave(false) })
+		a.line.Client.Tasks.Start(func() { p.Leave(false) })
 		return 0, uncertain(why, o.Err())
 	}
 }
 
 // outcomeOfOpenRound is for a member that no longer waits, for that reason, and still
 // exists: the round may have been opened with it.
-func (a *participant) outcomeOfOpenRound(p *place, why error) (int, error) {
-	data, stat, err := p.s.Get(p.s.Lifetime(), a.ready())
+func (a *participant) outcomeOfOpenRound(p *line.Place, why error) (int, error) {
+	data, stat, err := p.Session.Get(p.Session.Lifetime(), a.ready())
 	if errors.Is(err, zkconn.ErrSessionOver) {
 		return a.outcomeAfterExpiry(p, why)
 	}
@@ -165,11 +166,11 @@ func (a *participant) outcomeOfOpenRound(p *place, why error) (int, error) {
 // outcomeAfterExpiry finds out whether the round was opened with a member that is gone,
 // for that reason, which is the outcome otherwise: it can never be from now on. It must
 // not believe another round's ready.
-func (a *participant) outcomeAfterExpiry(p *place, why error) (int, error) {
-	ctx, done := a.line.c.bind(context.Background())
+func (a *participant) outcomeAfterExpiry(p *line.Place, why error) (int, error) {
+	ctx, done := a.line.Client.Bind(context.Background())
 	defer done()
 	for {
-		s, err := a.line.c.live(ctx)
+		s, err := a.line.Client.Live(ctx)
 		if err == nil {
 			err = s.Sync(ctx, a.ready())
 		}

@@ -351,7 +351,7 @@ func TestB11MemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) 
 		c := w.stranger(&Options{Dialer: still.Dial})
 		a := waitLater(t, barrierOf2(c))
 		synctest.Wait()
-		number := w.present()[0].number
+		number := w.present()[0].Number
 		still.Lose()
 		time.Sleep(11 * time.Second)
 		require.Empty(t, w.present())
@@ -359,7 +359,7 @@ func TestB11MemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) 
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Hour, Times: -1})
 		one := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
-		require.Equal(t, number, w.present()[0].number, "the same number")
+		require.Equal(t, number, w.present()[0].Number, "the same number")
 		indexes(t, one, waitLater(t, barrierOf2(w.stranger(nil))))
 		still.Resume()
 		_, err := a.Wait()
@@ -401,9 +401,9 @@ func TestB21RoundOpenedWhileDisconnectedReleasesTheWaiterAfterTheReconnect(t *te
 // unresolvedPaths returns the number of paths at which a client still resolves
 // requests whose callers have left.
 func unresolvedPaths(c *Client) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.abandoned)
+	c.client.Mu.Lock()
+	defer c.client.Mu.Unlock()
+	return len(c.client.Abandoned)
 }
 
 // A Wait that is cancelled while disconnected returns at once. The client's next

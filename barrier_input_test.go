@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -35,13 +36,13 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 		require.NoError(t, NewBarrier(c, "/b", most).check(t.Context()))
 
 		// openingSize is an upper bound, tight to within one member.
-		name := "_c_" + newUUID(true) + "-" + string(memberKindOf(most))
-		var ms []placeName
+		name := "_c_" + line.NewUUID(true) + "-" + string(memberKindOf(most))
+		var ms []line.PlaceName
 		b := NewBarrier(c, "/b", most)
-		ops := []any{nil, b.raise(b.line.c.created), &zk.CheckVersionRequest{Path: readyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
+		ops := []any{nil, b.raise(b.line.Client.Created), &zk.CheckVersionRequest{Path: readyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
 		for i := range most { // every other number, so that no two make a range; ten digits each
 			number := 1_000_000_000 + int32(2*i)
-			ms = append(ms, placeName{number: number})
+			ms = append(ms, line.PlaceName{Number: number})
 			ops = append(ops, &zk.CheckVersionRequest{Path: fmt.Sprintf("%s/%s%d", roundOf2, name, number), Version: -1})
 		}
 		ops[0] = &zk.SetDataRequest{Path: readyOf2, Data: ranges(ms)}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -21,8 +22,8 @@ import (
 // each member: one that the listing shows may have gone. It must check the path, too, of
 // which this client may remember an n that others have replaced. What is read after the
 // join is of the path in which the round stands, for as long as the members exist.
-func (a *participant) open(p *place) ([]byte, error) {
-	s, signaled := p.s, true // the round has a signal of n
+func (a *participant) open(p *line.Place) ([]byte, error) {
+	s, signaled := p.Session, true // the round has a signal of n
 	for a.ctx.Err() == nil {
 		ms, version, err := a.complete(p)
 		switch {
@@ -48,7 +49,7 @@ func (a *participant) open(p *place) ([]byte, error) {
 			// A member has left or the path was written since, or the server lags, or the
 			// signal is not as expected.
 			signaled = signaled && !o.RefusedIn(signal)
-			if err := s.Sync(s.Lifetime(), a.round.abs()); err != nil {
+			if err := s.Sync(s.Lifetime(), a.round.Abs()); err != nil {
 				return nil, err
 			}
 		case !o.Transient(): // else it is still to be opened, as long as ready is empty
@@ -60,14 +61,14 @@ func (a *participant) open(p *place) ([]byte, error) {
 
 // complete returns the members with which the round is to be opened, and the version in which
 // the path holds n. There are none as long as they are too few, or if the round is another one.
-func (a *participant) complete(p *place) (ms []placeName, version int32, err error) {
-	reading, _ := p.s.StartGet(a.line.abs()) // with the listing, in one round trip
-	names, stat, err := p.s.Children(p.s.Lifetime(), a.round.abs())
-	if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.lineCzxid {
+func (a *participant) complete(p *line.Place) (ms []line.PlaceName, version int32, err error) {
+	reading, _ := p.Session.StartGet(a.line.Abs()) // with the listing, in one round trip
+	names, stat, err := p.Session.Children(p.Session.Lifetime(), a.round.Abs())
+	if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.LineCzxid {
 		return nil, 0, nil
 	}
 	if err == nil {
-		version, err = a.agreeOn(p.s, reading)
+		version, err = a.agreeOn(p.Session, reading)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -83,7 +84,7 @@ func (a *participant) complete(p *place) (ms []placeName, version int32, err err
 // written, so that its event is the first to come to a member that watches both. Members that
 // wait for another n must be woken, too. They watch ready, unless the round was created
 // for their n and not for this one: then all signals are deleted.
-func (a *participant) signalOpening(s *session, ms []placeName, signaled bool) (ops []any, left signalState, err error) {
+func (a *participant) signalOpening(s *line.Session, ms []line.PlaceName, signaled bool) (ops []any, left signalState, err error) {
 	switch {
 	case !signaled:
 		ops, _, err = a.deleteSignals(s.Lifetime(), s)
@@ -98,7 +99,7 @@ func (a *participant) signalOpening(s *session, ms []placeName, signaled bool) (
 }
 
 // agreeOn returns the version in which the path holds n, by a read that was sent before.
-func (a *participant) agreeOn(s *session, reading *zkconn.Reading) (version int32, err error) {
+func (a *participant) agreeOn(s *line.Session, reading *zkconn.Reading) (version int32, err error) {
 	var data []byte
 	var stat *zk.Stat
 	err = zkconn.ErrNotSent
@@ -107,7 +108,7 @@ func (a *participant) agreeOn(s *session, reading *zkconn.Reading) (version int3
 		data, stat, err = reading.Data()
 	}
 	if zkconn.Transient(err) {
-		data, stat, err = s.Get(s.Lifetime(), a.line.abs())
+		data, stat, err = s.Get(s.Lifetime(), a.line.Abs())
 	}
 	if err != nil {
 		return 0, err
@@ -117,22 +118,22 @@ func (a *participant) agreeOn(s *session, reading *zkconn.Reading) (version int3
 
 // checks returns what must still be so when the round is opened with those members: that
 // they exist, and that the path has that version.
-func (b *Barrier) checks(ms []placeName, version int32) []any {
-	round := b.round.abs() + "/"
-	ops := []any{&zk.CheckVersionRequest{Path: b.line.abs(), Version: version}}
+func (b *Barrier) checks(ms []line.PlaceName, version int32) []any {
+	round := b.round.Abs() + "/"
+	ops := []any{&zk.CheckVersionRequest{Path: b.line.Abs(), Version: version}}
 	for _, m := range ms {
-		ops = append(ops, &zk.CheckVersionRequest{Path: round + m.name, Version: -1})
+		ops = append(ops, &zk.CheckVersionRequest{Path: round + m.Name, Version: -1})
 	}
 	return ops
 }
 
 // countable returns the members that wait for n, in order.
-func (a *participant) countable(names []string) []placeName {
-	ms := slices.DeleteFunc(placeNames(names, memberKinds), func(m placeName) bool {
-		size := memberSize(m.name)
-		return m.number < 0 || m.number > a.line.c.lastNumber || size != 0 && size != a.n
+func (a *participant) countable(names []string) []line.PlaceName {
+	ms := slices.DeleteFunc(line.PlaceNames(names, memberKinds), func(m line.PlaceName) bool {
+		size := memberSize(m.Name)
+		return m.Number < 0 || m.Number > a.line.Client.LastNumber || size != 0 && size != a.n
 	})
-	slices.SortFunc(ms, placeName.compare)
+	slices.SortFunc(ms, line.PlaceName.Compare)
 	return ms
 }
 
@@ -140,19 +141,19 @@ func (a *participant) countable(names []string) []placeName {
 // that what each member reads does not grow with their number.
 
 // ranges returns the members' numbers as ranges. ms must be sorted.
-func ranges(ms []placeName) []byte {
+func ranges(ms []line.PlaceName) []byte {
 	var b []byte
 	for i := 0; i < len(ms); {
 		j := i
-		for j+1 < len(ms) && ms[j+1].number == ms[j].number+1 {
+		for j+1 < len(ms) && ms[j+1].Number == ms[j].Number+1 {
 			j++
 		}
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = strconv.AppendInt(b, int64(ms[i].number), 10)
+		b = strconv.AppendInt(b, int64(ms[i].Number), 10)
 		if j > i {
-			b = strconv.AppendInt(append(b, '-'), int64(ms[j].number), 10)
+			b = strconv.AppendInt(append(b, '-'), int64(ms[j].Number), 10)
 		}
 		i = j + 1
 	}
@@ -186,9 +187,9 @@ func indexIn(data []byte, number int32) (index, n int, err error) {
 func (b *Barrier) openingSize() int {
 	ready := &zk.SetDataRequest{Path: b.ready()}
 	notOpen := &zk.CheckVersionRequest{Path: b.ready()}
-	path := &zk.CheckVersionRequest{Path: b.line.abs()}
+	path := &zk.CheckVersionRequest{Path: b.line.Abs()}
 	const header = 4 + 1 + 4
-	member := header + 4 + len(b.round.abs()) + len("/_c_-0123456789") + 36 + len(memberKindOf(b.n)) + 4
+	member := header + 4 + len(b.round.Abs()) + len("/_c_-0123456789") + 36 + len(memberKindOf(b.n)) + 4
 	n := min(b.n, jute.MaxFrame) // more is too large anyway
-	return zkconn.MultiSize([]any{notOpen, b.raise(b.line.c.created), ready, path}) + n*(member+len("0123456789,"))
+	return zkconn.MultiSize([]any{notOpen, b.raise(b.line.Client.Created), ready, path}) + n*(member+len("0123456789,"))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -25,7 +26,7 @@ func TestB22EvictedMemberOfABarrierGetsErrEvictedAndIsNotCounted(t *testing.T) {
 				a := waitLater(t, barrierOf2(w.stranger(nil)))
 				time.Sleep(pause)
 				synctest.Wait()
-				require.NoError(t, w.bare().Delete(roundOf2+"/"+w.present()[0].name, -1))
+				require.NoError(t, w.bare().Delete(roundOf2+"/"+w.present()[0].Name, -1))
 				time.Sleep(2 * time.Second)
 				require.False(t, a.Waiting())
 				_, err := a.Wait()
@@ -47,7 +48,7 @@ func TestB22EvictedMemberWhoseJoinWasSearchedForGetsErrEvicted(t *testing.T) {
 		a := waitLater(t, barrierOf2(w.stranger(nil)))
 		time.Sleep(500 * time.Millisecond)
 		require.True(t, a.Waiting())
-		require.NoError(t, w.bare().Delete(roundOf2+"/"+w.present()[0].name, -1))
+		require.NoError(t, w.bare().Delete(roundOf2+"/"+w.present()[0].Name, -1))
 		synctest.Wait()
 		require.False(t, a.Waiting(), "at once")
 		_, err := a.Wait()
@@ -64,7 +65,7 @@ func TestB22MemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
 		time.Sleep(10 * time.Second) // it watches its own znode
 		synctest.Wait()
 		still.Stop()
-		own := w.present()[0].name
+		own := w.present()[0].Name
 		index := indexOf(t, waitLater(t, barrierOf2(w.stranger(nil))))
 		membersLeft()
 		require.Len(t, w.present(), 1, "the other has left")
@@ -175,7 +176,7 @@ func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 }
 
 func TestB28RoundWhoseCounterIsExhaustedIsAnError(t *testing.T) {
-	for name, next := range map[string]int32{"past the limit": maxNumber + 1, "at its end": 1<<31 - 1, "negative": -5} {
+	for name, next := range map[string]int32{"past the limit": line.MaxNumber + 1, "at its end": 1<<31 - 1, "negative": -5} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				c := w.stranger(nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -26,7 +27,7 @@ type participant struct {
 	ctx     context.Context // ends when the caller leaves
 	exposed atomic.Bool     // there is a member, or may be
 	end     chan struct{}   // closed when it has ended
-	began   *session        // in which it has sent the creation of a round that it has not joined; nil: none
+	began   *line.Session   // in which it has sent the creation of a round that it has not joined; nil: none
 	long    bool            // it has waited for a while
 	left    signalState     // in which the opening has probably left the signal
 	index   int
@@ -41,7 +42,7 @@ var (
 	errWritten  = errors.New("znode ready was written by somebody else")
 )
 
-func (b *Barrier) ready() string { return b.round.abs() + "/ready" }
+func (b *Barrier) ready() string { return b.round.Abs() + "/ready" }
 
 // run joins round after round until one is opened with this member. Requests with
 // Session.Lifetime are those whose outcome must be known. The caller does not wait for
@@ -53,7 +54,7 @@ func (a *participant) run() (int, error) {
 		}
 	}()
 	for {
-		s, err := a.line.c.live(a.ctx)
+		s, err := a.line.Client.Live(a.ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -72,8 +73,8 @@ func (a *participant) run() (int, error) {
 
 // join becomes a member of a round that is not open yet. zkconn.ErrSessionOver: there
 // was no member.
-func (a *participant) join(s *session) (*place, error) {
-	if err := a.round.checkRoom(s, memberKindOf(a.n)); err != nil {
+func (a *participant) join(s *line.Session) (*line.Place, error) {
+	if err := a.round.CheckRoom(s, memberKindOf(a.n)); err != nil {
 		return nil, err
 	}
 	if err := a.checkSize(a.ctx, s); err != nil {
@@ -119,7 +120,7 @@ const (
 // sendJoin sends one join: a transaction that checks that the round is not open, creates
 // the member, and writes the round, whose Stat counts the members. No place and no error:
 // none was created, and the join can be tried again.
-func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
+func (a *participant) sendJoin(s *line.Session) (*line.Place, joinRefusal, error) {
 	if err := s.CheckIDs(a.ctx, s.ACL()); err != nil {
 		return nil, notRefused, err
 	}
@@ -127,20 +128,20 @@ func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
 		return nil, notRefused, err
 	}
 	notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
-	member := a.round.entry(s, memberKindOf(a.n), lineState{version: -1})
-	member.create.Acl, member.mark.Data = a.childACL(s), []byte{}
+	member := a.round.Entry(s, memberKindOf(a.n), line.LineState{Version: -1})
+	member.Create.Acl, member.Mark.Data = a.childACL(s), []byte{}
 	a.exposed.Store(true) // before it is sent
-	t, err := s.Start(append([]any{notOpen}, member.ops()...)...)
+	t, err := s.Start(append([]any{notOpen}, member.Ops()...)...)
 	o := zkconn.Failure(err)
 	if err == nil {
-		var p *place
-		p, o = a.round.joinOutcome(s.Lifetime(), s, t, member)
+		var p *line.Place
+		p, o = a.round.JoinOutcome(s.Lifetime(), s, t, member)
 		switch {
 		case p != nil: // by the reply, or found
 			a.began = nil
 			return p, notRefused, nil
 		case o.SessionOver(): // others may have counted it
-			return nil, notRefused, fmt.Errorf("%w: %w", ErrUncertain, a.line.c.expired())
+			return nil, notRefused, fmt.Errorf("%w: %w", ErrUncertain, a.line.Client.Expired())
 		}
 	}
 	a.exposed.Store(false)
@@ -151,7 +152,7 @@ func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
 		return nil, roundIsOpen, nil
 	case o.RefusedAt(notOpen, zk.ErrNoNode):
 		return nil, noRound, nil
-	case o.RefusedAt(member.mark, zk.ErrNoAuth):
+	case o.RefusedAt(member.Mark, zk.ErrNoAuth):
 		if opened, openErr := a.openUpRound(s); opened || openErr != nil {
 			return nil, openedUp, openErr
 		}
@@ -161,8 +162,8 @@ func (a *participant) sendJoin(s *session) (*place, joinRefusal, error) {
 
 // openUpRound is for a round that the session was refused to write, see
 // zkconn.Session.OpenUp.
-func (a *participant) openUpRound(s *session) (opened bool, err error) {
-	for _, path := range []string{a.ready(), a.signal(), a.round.abs()} {
+func (a *participant) openUpRound(s *line.Session) (opened bool, err error) {
+	for _, path := range []string{a.ready(), a.signal(), a.round.Abs()} {
 		if opened, err = s.OpenUp(a.ctx, path); !opened || err != nil {
 			return false, err
 		}
@@ -172,9 +173,9 @@ func (a *participant) openUpRound(s *session) (opened bool, err error) {
 
 // beginRound creates a round, and returns whether there is one already. existed: there
 // was one before, too. If that has no ready, nobody will ever open it.
-func (a *participant) beginRound(s *session, existed bool) (exists bool, err error) {
+func (a *participant) beginRound(s *line.Session, existed bool) (exists bool, err error) {
 	if existed {
-		names, _, err := s.Children(a.ctx, a.round.abs())
+		names, _, err := s.Children(a.ctx, a.round.Abs())
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 		case err != nil:
@@ -186,7 +187,7 @@ func (a *participant) beginRound(s *session, existed bool) (exists bool, err err
 	acl := a.childACL(s)
 	a.began = s
 	o := s.Multi(a.ctx,
-		&zk.CreateRequest{Path: a.round.abs(), Data: []byte{}, Acl: acl},
+		&zk.CreateRequest{Path: a.round.Abs(), Data: []byte{}, Acl: acl},
 		&zk.CreateRequest{Path: a.ready(), Data: []byte{}, Acl: acl},
 		&zk.CreateRequest{Path: a.signal(), Data: []byte{}, Acl: acl})
 	switch {
@@ -203,7 +204,7 @@ func (a *participant) beginRound(s *session, existed bool) (exists bool, err err
 // before it waits: else that can be a member of the next round, which it watches for
 // ever. Where no member is left it deletes the round: every participant must do so, since
 // the last to leave may have died.
-func (a *participant) awaitPreviousRound(s *session, last *zkconn.Watch) (*zkconn.Watch, error) {
+func (a *participant) awaitPreviousRound(s *line.Session, last *zkconn.Watch) (*zkconn.Watch, error) {
 	if last != nil {
 		select {
 		case <-last.Fired():
@@ -214,21 +215,21 @@ func (a *participant) awaitPreviousRound(s *session, last *zkconn.Watch) (*zkcon
 			return nil, zkconn.ContextErr(a.ctx)
 		}
 	}
-	names, _, err := s.Children(a.ctx, a.round.abs())
+	names, _, err := s.Children(a.ctx, a.round.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	ms := placeNames(names, memberKinds)
+	ms := line.PlaceNames(names, memberKinds)
 	if len(ms) == 0 {
 		if i := slices.IndexFunc(names, func(name string) bool { return name != "ready" }); i >= 0 {
 			return nil, zkconn.Errorf(ErrPathInUse, "path is used by something else: %s stands in the round", names[i])
 		}
 		return nil, a.deleteRound(a.ctx, s, 1, signalRaised)
 	}
-	w, err := s.Watch(a.ctx, a.round.abs()+"/"+slices.MaxFunc(ms, placeName.compare).name)
+	w, err := s.Watch(a.ctx, a.round.Abs()+"/"+slices.MaxFunc(ms, line.PlaceName.Compare).Name)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -237,14 +238,14 @@ func (a *participant) awaitPreviousRound(s *session, last *zkconn.Watch) (*zkcon
 
 // deleteEmptyRound deletes the round, in the background, if it is not open and nobody is in
 // it: there may be no next participant who would.
-func (a *participant) deleteEmptyRound(s *session) {
-	c := a.line.c
-	c.tasks.Start(func() {
-		ctx, done := c.bind(s.Lifetime())
+func (a *participant) deleteEmptyRound(s *line.Session) {
+	c := a.line.Client
+	c.Tasks.Start(func() {
+		ctx, done := c.Bind(s.Lifetime())
 		defer done()
 		err := a.deleteRound(s.Lifetime(), s, 0, signalDown)
 		for errors.Is(err, zkconn.ErrSessionOver) {
-			if s, err = c.live(ctx); err == nil {
+			if s, err = c.Live(ctx); err == nil {
 				err = a.deleteRound(s.Lifetime(), s, 0, signalDown)
 			}
 		}
@@ -255,10 +256,10 @@ func (a *participant) deleteEmptyRound(s *session) {
 // once it was opened. The signal probably is in that state: if it is not, the signals
 // there are get listed. Mostly another participant was quicker, so it is no error that the
 // round does not exist any more. It tries until it knows: nobody else may come.
-func (b *Barrier) deleteRound(ctx context.Context, s *session, version int32, state signalState) error {
+func (b *Barrier) deleteRound(ctx context.Context, s *line.Session, version int32, state signalState) error {
 	check := &zk.CheckVersionRequest{Path: b.ready(), Version: version}
 	ready := &zk.DeleteRequest{Path: b.ready(), Version: version}
-	round := &zk.DeleteRequest{Path: b.round.abs(), Version: -1}
+	round := &zk.DeleteRequest{Path: b.round.Abs(), Version: -1}
 	signals := b.deleteSignal(state)
 	for range zkconn.MaxTries {
 		ops := append(append([]any{check}, signals...), ready, round)

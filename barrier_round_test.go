@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -30,7 +31,7 @@ func TestA22ACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt
 		require.NoError(t, err)
 		require.Equal(t, 1, index)
 		membersLeft() // and the round still stands
-		s, _ := other.session()
+		s, _ := other.client.Session()
 		require.NoError(t, s.Multi(t.Context(), &zk.DeleteRequest{Path: znode, Version: -1}).Err())
 		require.True(t, first.Waiting())
 		index, err = first.Wait()
@@ -106,7 +107,7 @@ func TestB102FirstMemberLeavesNothing(t *testing.T) {
 func TestB102OnlyMemberThatIsGoneLeavesNothing(t *testing.T) {
 	for name, end := range map[string]func(w *world, c *Client){
 		"expiry":   func(w *world, c *Client) { require.True(w.t, w.srv.Expire(sessionID(c))) },
-		"eviction": func(w *world, c *Client) { require.NoError(w.t, w.bare().Delete(roundOf2+"/"+w.present()[0].name, -1)) },
+		"eviction": func(w *world, c *Client) { require.NoError(w.t, w.bare().Delete(roundOf2+"/"+w.present()[0].Name, -1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -134,7 +135,7 @@ func TestB45RoundOpensForThoseThatAreThereIfOthersCameOrWent(t *testing.T) {
 			return []*harness.Call[int]{as[0], waitLater(t, w.inRound(3))}
 		},
 		"one was deleted": func(t *testing.T, w *world, as []*harness.Call[int]) []*harness.Call[int] {
-			require.NoError(t, w.bare().Delete(roundOf2+"/"+slices.MinFunc(w.present(), placeName.compare).name, -1))
+			require.NoError(t, w.bare().Delete(roundOf2+"/"+slices.MinFunc(w.present(), line.PlaceName.Compare).Name, -1))
 			return []*harness.Call[int]{as[1], waitLater(t, w.inRound(3))}
 		},
 		"one has left and another has come": func(t *testing.T, w *world, as []*harness.Call[int]) []*harness.Call[int] {
@@ -201,7 +202,7 @@ func TestA22MemberThatComesBackAtOnceDoesNotWaitForItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first := waitLater(t, w.inRound(2))
 		synctest.Wait()
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, Path: roundOf2 + "/" + w.present()[0].name, For: time.Hour})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, Path: roundOf2 + "/" + w.present()[0].Name, For: time.Hour})
 		b := w.inRound(2)
 		var again *harness.Call[int]
 		requests := w.requests(func() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -54,7 +55,7 @@ func (b *Barrier) deleteSignal(state signalState) (ops []any) {
 
 // deleteSignals returns the operations that delete all signals there are, and the path of
 // a znode below ready that is not a signal, or that has another child.
-func (b *Barrier) deleteSignals(ctx context.Context, s *session) (ops []any, foreign string, err error) {
+func (b *Barrier) deleteSignals(ctx context.Context, s *line.Session) (ops []any, foreign string, err error) {
 	names, _, err := s.Children(ctx, b.ready())
 	for _, name := range names {
 		path := b.ready() + "/" + name
@@ -86,9 +87,9 @@ func (b *Barrier) deleteSignals(ctx context.Context, s *session) (ops []any, for
 
 // allThere reports whether the members have the numbers 1 to the number of members. ms
 // must be sorted.
-func allThere(ms []placeName) bool {
+func allThere(ms []line.PlaceName) bool {
 	for i, m := range ms {
-		if int(m.number) != i+1 { // number 0 is ready
+		if int(m.Number) != i+1 { // number 0 is ready
 			return false
 		}
 	}
@@ -99,17 +100,17 @@ func allThere(ms []placeName) bool {
 // nil if the round has none for its n. Nor is there one for a member beyond n: if it is in
 // the round, another one has left. A signal with another czxid than the round is another
 // round's, or was created by somebody else.
-func (a *participant) watchSignal(p *place) (*zkconn.Watch, error) {
-	if int(p.number) > a.n {
+func (a *participant) watchSignal(p *line.Place) (*zkconn.Watch, error) {
+	if int(p.Number) > a.n {
 		return nil, nil
 	}
-	w, err := p.s.WatchChildren(p.s.Lifetime(), a.signal())
+	w, err := p.Session.WatchChildren(p.Session.Lifetime(), a.signal())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case w.Stat.Czxid != p.lineCzxid, len(w.Children) > 0 && !slices.Contains(w.Children, signalOpen):
+	case w.Stat.Czxid != p.LineCzxid, len(w.Children) > 0 && !slices.Contains(w.Children, signalOpen):
 		return nil, nil
 	}
 	return w, nil
@@ -132,7 +133,7 @@ func isRaised(w *zkconn.Watch) bool {
 // indexBySignal returns the member's index in the round whose signal was raised. The
 // transaction has checked that each of the numbers 1 to n was there, so what has become of
 // the member since does not matter.
-func (a *participant) indexBySignal(p *place) int {
+func (a *participant) indexBySignal(p *line.Place) int {
 	a.left = signalRaised
-	return int(p.number) - 1
+	return int(p.Number) - 1
 }

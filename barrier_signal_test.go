@@ -34,7 +34,7 @@ func TestA22MembersAreInTheRoundByTheEventAlone(t *testing.T) {
 					}
 				}
 				last.forgetSize()
-				require.NoError(t, last.checkSize(t.Context(), live(t, &Client{last.line.c})))
+				require.NoError(t, last.checkSize(t.Context(), live(t, &Client{last.line.Client})))
 				requests := w.requests(func() {
 					as = append(as, waitLater(t, last))
 					for i, a := range as {
@@ -80,7 +80,7 @@ func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 		var cs []*Client
 		for range 3 {
 			b := w.inRound(4)
-			as, cs = append(as, waitLater(t, b)), append(cs, &Client{b.line.c})
+			as, cs = append(as, waitLater(t, b)), append(cs, &Client{b.line.Client})
 			synctest.Wait()
 		}
 		require.True(t, w.srv.Expire(sessionID(cs[1])))
@@ -90,7 +90,7 @@ func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 		as = append(as, waitLater(t, w.inRound(4)))
 		synctest.Wait()
 		last := w.inRound(4)
-		require.NoError(t, last.checkSize(t.Context(), live(t, &Client{last.line.c})))
+		require.NoError(t, last.checkSize(t.Context(), live(t, &Client{last.line.Client})))
 		requests := w.requests(func() {
 			as = append(as, waitLater(t, last))
 			for i, a := range as {
@@ -188,7 +188,7 @@ func TestB22MemberThatIsEvictedWithTheEventOnItsWayIsInTheRound(t *testing.T) {
 		a := waitLater(t, barrierOf2(w.stranger(&Options{Dialer: still.Dial, SessionTimeout: time.Minute})))
 		time.Sleep(10 * time.Second) // it watches its own znode
 		synctest.Wait()
-		own := w.present()[0].name
+		own := w.present()[0].Name
 		still.Stop()
 		b := waitLater(t, barrierOf2(w.stranger(nil)))
 		require.Equal(t, 1, indexOf(t, b))

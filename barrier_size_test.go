@@ -179,7 +179,7 @@ func TestB78RoundOpenedForAnotherNIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := waitLater(t, barrierOf2(w.stranger(nil)))
 		synctest.Wait()
-		number := w.present()[0].name[len(w.present()[0].name)-10:]
+		number := w.present()[0].Name[len(w.present()[0].Name)-10:]
 		_, err := w.insider().Set(readyOf2, []byte(number+",11,13"), -1)
 		require.NoError(t, err)
 		_, err = a.Wait()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -90,8 +91,8 @@ const (
 func barrierOf2(c *Client) *Barrier { return NewBarrier(c, "/b", 2) }
 
 // present returns the members in that barrier's round.
-func (w *world) present() []placeName {
-	return placeNames(w.srv.Children(roundOf2), memberKinds)
+func (w *world) present() []line.PlaceName {
+	return line.PlaceNames(w.srv.Children(roundOf2), memberKinds)
 }
 
 func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
@@ -336,7 +337,7 @@ func TestA22SpuriousWakeUpsOpenNoRound(t *testing.T) {
 		time.Sleep(5 * time.Second) // by now it watches its own znode and ready, too
 		synctest.Wait()
 		require.Equal(t, 3, watchesOf(c))
-		own := roundOf2 + "/" + w.present()[0].name
+		own := roundOf2 + "/" + w.present()[0].Name
 		for range 3 {
 			for _, event := range []int32{jute.EventDataChanged, jute.EventChildrenChanged, jute.EventDeleted} {
 				for _, path := range []string{readyOf2, signalOf2} {
@@ -363,7 +364,7 @@ func TestA22SpuriousDeletionEventEvictsNobody(t *testing.T) {
 		a := waitLater(t, barrierOf2(c))
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		spurious(c, roundOf2+"/"+w.present()[0].name, jute.EventDeleted)
+		spurious(c, roundOf2+"/"+w.present()[0].Name, jute.EventDeleted)
 		synctest.Wait()
 		require.True(t, a.Waiting())
 		indexes(t, a, waitLater(t, barrierOf2(w.stranger(nil))))
@@ -472,9 +473,9 @@ func TestA22ExpiryWhileWaitingIsAnError(t *testing.T) {
 
 // The data of ready are ranges of numbers, so that they do not grow with n.
 func TestReadyHoldsRanges(t *testing.T) {
-	of := func(numbers ...int32) (ms []placeName) {
+	of := func(numbers ...int32) (ms []line.PlaceName) {
 		for _, n := range numbers {
-			ms = append(ms, placeName{number: n})
+			ms = append(ms, line.PlaceName{Number: n})
 		}
 		return ms
 	}

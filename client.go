@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 const (
@@ -14,17 +16,17 @@ const (
 
 // Client holds a ZooKeeper session, and opens the next one when it ends. It is
 // safe for concurrent use. A process needs one Client for each ensemble.
-type Client struct{ *client } // nil: the zero Client
+type Client struct{ client *line.Client } // nil: the zero Client
 
 func (c *Client) isZero() bool { return c == nil || c.client == nil }
 
 // core returns what recipes use. That of the zero Client refuses all calls.
-func (c *Client) core() *client {
+func (c *Client) core() *line.Client {
 	switch {
 	case c == nil:
 		return nil
 	case c.client == nil:
-		return &client{}
+		return &line.Client{}
 	}
 	return c.client
 }
@@ -46,7 +48,7 @@ func (c *Client) core() *client {
 func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error) {
 	c, err := newClient(ctx, servers, opts)
 	if err == nil {
-		err = c.dial(ctx)
+		err = c.client.Dial(ctx)
 	}
 	if err != nil {
 		return nil, fail("dial", strings.Join(servers, ","), err)
@@ -68,7 +70,7 @@ func (c *Client) Close() error {
 	if c.isZero() {
 		return nil
 	}
-	return c.close()
+	return c.client.Close()
 }
 
 // Format implements fmt.Formatter. It prints the servers, whatever the verb, and none of
@@ -76,7 +78,7 @@ func (c *Client) Close() error {
 func (c *Client) Format(f fmt.State, _ rune) {
 	var servers []string
 	if !c.isZero() {
-		servers = c.servers
+		servers = c.client.Servers
 	}
 	fmt.Fprintf(f, "zkrecipes.Client(%s)", strings.Join(servers, ","))
 }

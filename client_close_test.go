@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
 	p := harness.NewProxy(t, harness.Server())
 	c := dialTo(t, []string{p.Addr()}, nil)
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	end := p.TakeOver() // before Close, which waits a quarter of the timeout: the rest must happen meanwhile
 	called, answer := make(chan struct{}), make(chan struct{})
 	go s.Call(func(*zk.Conn) error { // a slow call
@@ -68,16 +69,16 @@ func TestCloseInTheMiddleOfAHandshakeIsQuick(t *testing.T) {
 
 func TestNothingIsGrantedAfterCloseHasBegun(t *testing.T) {
 	r := newRig(t, nil)
-	s, _ := r.c.session()
-	p, err := r.m.line.join(r.ctx, s, kindLock)
+	s, _ := r.c.client.Session()
+	p, err := r.m.line.Join(r.ctx, s, line.KindLock)
 	require.NoError(t, err)
-	require.True(t, p.first)
+	require.True(t, p.First)
 	busy := make(chan struct{})
-	r.c.tasks.Start(func() { <-busy }) // keeps Close waiting
+	r.c.client.Tasks.Start(func() { <-busy }) // keeps Close waiting
 	closed := make(chan error)
 	go func() { closed <- r.c.Close() }()
-	<-r.c.closing.Done()
-	_, err = p.grant(r.ctx)
+	<-r.c.client.Closing.Done()
+	_, err = p.Grant(r.ctx)
 	require.ErrorIs(t, err, ErrClosed)
 	close(busy)
 	require.NoError(t, <-closed)
@@ -129,7 +130,7 @@ func TestReadsOfALeaseOfAClosedClientReturnErrClosed(t *testing.T) {
 	go func() { _, _, err := l.Get(r.ctx, r.path); got <- err }()
 	r.p.Await(rule)
 	go r.c.Close()
-	<-r.c.closing.Done()
+	<-r.c.client.Closing.Done()
 	harness.Eventually(t, "ended", func() bool { return l.Err() != nil })
 	rule.Release()
 	if err := <-got; err != nil {
@@ -178,7 +179,7 @@ func TestB35CloseEndsLeasesAndWaiters(t *testing.T) {
 		l := lockOn(t, m)
 		waiter := lockLater(t, m)
 		p.Refuse(true)
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
 		began := time.Now()
 		err := c.Close()
@@ -241,35 +242,35 @@ func TestB35CloseEndsLeasesAndWaitersOfBothKinds(t *testing.T) {
 
 func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 	auth := Options{SessionTimeout: 6 * time.Second, Auth: []Auth{{Scheme: "digest", Data: []byte("user:password")}}}
-	for name, lose := range map[string]func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps){
-		"disconnected": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+	for name, lose := range map[string]func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps){
+		"disconnected": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
 			p.Refuse(true)
 			awaitDown(t, s)
 		},
-		"dialling a black hole": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+		"dialling a black hole": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
 			taps.Cut(t, p)
 		},
-		"handshake not answered": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+		"handshake not answered": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
 			r := p.On("connect", 0, harness.Withhold)
 			p.Drop()
 			p.Await(r)
 		},
-		"credentials not answered": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+		"credentials not answered": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
 			r := p.On("auth", 0, harness.Withhold)
 			p.Drop()
 			p.Await(r)
 		},
-		"re-arming watches": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+		"re-arming watches": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
 			r := p.On("setWatches", 0, harness.Withhold)
 			p.Drop()
 			p.Await(r)
 		},
-		"requests queued": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+		"requests queued": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
 			taps.Cut(t, p)
 			startReaders(t, s, 40)
 			harness.Eventually(t, "queued", func() bool { return queuedRequests(s.Inspect().Conn) == 16 })
 		},
-		"requests held back while re-arming": func(t *testing.T, p *harness.Proxy, s *session, taps *harness.Taps) {
+		"requests held back while re-arming": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
 			r := p.On("setWatches", 0, harness.Withhold)
 			p.Drop()
 			p.Await(r)
@@ -310,7 +311,7 @@ func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
 	m := NewMutex(c, harness.NewPath(t))
 	l, err := m.Lock(harness.Within(t, 20*time.Second))
 	require.NoError(t, err)
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	node := "/" + harness.NewPath(t)[6:25] // an ephemeral znode, which goes only with the session
 	err = s.Call(func(conn *zk.Conn) error {
 		_, err := conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
@@ -334,7 +335,7 @@ func TestCloseOnASilentServerTakesAtMostHalfTheTimeoutAndThreeSeconds(t *testing
 	require.NoError(t, err)
 	p.Stall()
 	for range 5 {
-		c.tasks.Start(func() { readOnce(s, "/") })
+		c.client.Tasks.Start(func() { readOnce(s, "/") })
 	}
 	took, err := timedClose(t, c)
 	require.Error(t, err)

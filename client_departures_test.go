@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -51,9 +52,9 @@ func TestB93CloseDeletesPlacesTogetherAndTellsTheWaiters(t *testing.T) {
 			}
 		})
 		n, largest := deletions(requests)
-		require.LessOrEqual(t, n, 2*locks/maxDepartures)
-		require.LessOrEqual(t, largest, maxDepartures)
-		require.Greater(t, largest, maxDepartures/2)
+		require.LessOrEqual(t, n, 2*locks/line.MaxDepartures)
+		require.LessOrEqual(t, largest, line.MaxDepartures)
+		require.Greater(t, largest, line.MaxDepartures/2)
 		require.Zero(t, requests["getChildren2"], "a signal, not a deletion, gives them their turn")
 		require.Zero(t, early.Load())
 	}, zktest.OnChange(func(ch zktest.Change) {

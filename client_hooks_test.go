@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // Callbacks that are slow, that panic, or that call the library.
@@ -112,14 +113,14 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 			told <- what + " " + e.Place
 		}
 	})})
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	l := lineOf(NewMutex(c, harness.NewPath(t)))
 
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() { // ends the grants as soon as the session has them
 		defer close(stopped)
 		for {
-			s.endGrants(lost(errors.New("test")))
+			s.EndGrants(line.Lost(errors.New("test")))
 			select {
 			case <-stop:
 				return
@@ -128,13 +129,13 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 		}
 	}()
 	for i := range grants {
-		_, traced := startAcquire(t.Context(), c.client, RecipeMutex, l.path, "lock")
-		p := &place{placeName: placeName{name: fmt.Sprint(i)}, line: l, s: s, path: fmt.Sprint(l.abs(), "/", i), czxid: 1}
-		p.release = func(bool, beginFunc) error { return nil } // there is no such znode
-		g, err := newGrant(p)
+		_, traced := startAcquire(t.Context(), c.client, RecipeMutex, l.Path, "lock")
+		p := &line.Place{PlaceName: line.PlaceName{Name: fmt.Sprint(i)}, Line: l, Session: s, Path: fmt.Sprint(l.Abs(), "/", i), Czxid: 1}
+		p.Release = func(bool, line.BeginFunc) error { return nil } // there is no such znode
+		g, err := line.NewGrant(p)
 		require.NoError(t, err)
 		traced.end(g, nil)
-		<-g.over
+		<-g.Over
 	}
 	close(stop)
 	<-stopped

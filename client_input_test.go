@@ -174,7 +174,7 @@ func TestB52RequestsAboveTheLimitAreRefused(t *testing.T) {
 		r.p.Reset()
 		path := r.path + "/big"
 		// The largest request that the server accepts, and one byte more.
-		fits := 1048575 - zkconn.MultiSize([]any{l.Check(), &zk.CreateRequest{Path: path, Data: []byte{}, Acl: r.c.acl}})
+		fits := 1048575 - zkconn.MultiSize([]any{l.Check(), &zk.CreateRequest{Path: path, Data: []byte{}, Acl: r.c.client.ACL}})
 		_, err := l.Commit(r.ctx, OpCreate(path, make([]byte, fits+1), 0, nil))
 		require.EqualError(t, err, "zkrecipes: commit under "+r.path+": request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
 		require.Empty(t, r.p.Count())
@@ -213,7 +213,7 @@ func TestB62AuthACLMeansTheUsersIDs(t *testing.T) {
 		_, err = l.Commit(ctx, OpCreate(path+"-data", nil, 0, zk.AuthACL(zk.PermAll)))
 		require.NoError(t, err)
 		alices := zk.DigestACL(zk.PermAll, "alice", "secret")
-		for p, want := range map[string][]zk.ACL{path: c.created, path + "-data": alices} {
+		for p, want := range map[string][]zk.ACL{path: c.client.Created, path + "-data": alices} {
 			acl, _, err := user.GetACL(p)
 			require.NoError(t, err)
 			require.Equal(t, want, acl)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // Shutdown closes the Client once its work is done. It blocks until then, or until ctx
@@ -50,9 +52,9 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	case c.client == nil:
 		return fail("shut down", "", errors.New("client was not made by Dial"))
 	case ctx == nil:
-		return fail("shut down", strings.Join(c.servers, ","), errNilContext)
+		return fail("shut down", strings.Join(c.client.Servers, ","), line.ErrNilContext)
 	}
-	cut := fail("shut down", strings.Join(c.servers, ","), c.finishWork(ctx))
+	cut := fail("shut down", strings.Join(c.client.Servers, ","), c.finishWork(ctx))
 	closed := c.Close()
 	if cut == nil {
 		return closed
@@ -63,10 +65,10 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // finishWork ends what waits, and waits for what is at work. It returns an error if ctx ends
 // before the work does.
 func (c *Client) finishWork(ctx context.Context) error {
-	over := c.stopGrants()
+	over := c.client.StopGrants()
 	leaveKept(c.client)
-	if err := c.awaitWork(ctx, &c.held, over, "leases, items and calls of Serve, Lead or Leave"); err != nil {
+	if err := c.client.AwaitWork(ctx, &c.client.Held, over, "leases, items and calls of Serve, Lead or Leave"); err != nil {
 		return err
 	}
-	return c.awaitWork(ctx, &c.writes, c.writes.stop(), "puts and other writes")
+	return c.client.AwaitWork(ctx, &c.client.Writes, c.client.Writes.Stop(), "puts and other writes")
 }

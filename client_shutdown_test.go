@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -489,13 +490,13 @@ func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 		kept := NewMutex(c, "/kept", KeepFor(time.Hour))
 		require.NoError(t, kept.Do(t.Context(), nothing))
 		l := lockOn(t, NewMutex(c, w.path))
-		s, _ := c.session()
-		p, err := NewMutex(c, "/other").line.join(t.Context(), s, kindLock)
+		s, _ := c.client.Session()
+		p, err := NewMutex(c, "/other").line.Join(t.Context(), s, line.KindLock)
 		require.NoError(t, err)
-		require.True(t, p.first)
+		require.True(t, p.First)
 
-		over := c.held.stop() // the calls do not know of it yet
-		_, err = p.grant(t.Context())
+		over := c.client.Held.Stop() // the calls do not know of it yet
+		_, err = p.Grant(t.Context())
 		require.ErrorIs(t, err, ErrClosed)
 		waits := lockLater(t, kept)
 		synctest.Wait()
@@ -583,7 +584,7 @@ func TestShutdownLosesNoGrantThatComesAtTheSameMoment(t *testing.T) {
 			require.NoError(t, c.Shutdown(t.Context()))
 			all.Wait()
 			require.Positive(t, granted.Load())
-			require.EqualValues(t, 0, c.held.count(), fmt.Sprint("seed ", seed))
+			require.EqualValues(t, 0, c.client.Held.Count(), fmt.Sprint("seed ", seed))
 			for _, path := range []string{"/a", "/b", "/kept", "/leads", "/slots/slots"} {
 				require.Empty(t, w.srv.Children(path), path)
 			}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // Status is what a Client knows of its connection. It says nothing about leases: those
@@ -43,7 +45,7 @@ func (c *Client) Status() Status {
 	if c.isZero() {
 		return Status{}
 	}
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	if s == nil {
 		return Status{}
 	}
@@ -83,15 +85,15 @@ func (c *Client) Ping(ctx context.Context) error {
 	case c.client == nil:
 		err = errors.New("client was not made by Dial")
 	case ctx == nil:
-		servers, err = strings.Join(c.servers, ","), errNilContext
+		servers, err = strings.Join(c.client.Servers, ","), line.ErrNilContext
 	default:
-		servers, err = strings.Join(c.servers, ","), c.ping(ctx)
+		servers, err = strings.Join(c.client.Servers, ","), c.ping(ctx)
 	}
 	return fail("ping", servers, err)
 }
 
 func (c *Client) ping(ctx context.Context) error {
-	ctx, done := c.bind(ctx)
+	ctx, done := c.client.Bind(ctx)
 	defer done()
-	return c.inSessions(ctx, func(s *session) error { return s.Sync(ctx, "/") })
+	return c.client.InSessions(ctx, func(s *line.Session) error { return s.Sync(ctx, "/") })
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
@@ -33,7 +34,7 @@ func TestPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
 // With the times that users have.
 func TestLongPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
 	needsLong(t)
-	testPile(t, pile{lasts: 3 * time.Minute, idle: idleLine, most: 40_000, left: 1_000, rests: 2 * time.Minute})
+	testPile(t, pile{lasts: 3 * time.Minute, idle: line.IdleLine, most: 40_000, left: 1_000, rests: 2 * time.Minute})
 }
 
 func testPile(t *testing.T, p pile) {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -23,8 +24,8 @@ import (
 // deletes no containers before an hour is over.
 
 const (
-	almostIdle = idleLine - time.Second
-	longIdle   = idleLine + 2*time.Second
+	almostIdle = line.IdleLine - time.Second
+	longIdle   = line.IdleLine + 2*time.Second
 )
 
 // idles lets time pass, until all goroutines sleep again.
@@ -229,7 +230,7 @@ func TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine(t *testing.T) {
 		require.NoError(t, l.Release())
 		idles(longIdle)
 		require.False(t, w.has("/app"))
-		require.Empty(t, c.containers.all)
+		require.Empty(t, c.client.Containers.All)
 	})
 }
 
@@ -336,7 +337,7 @@ func TestManyLinesAreDeletedTogetherAndNotTooFast(t *testing.T) {
 		counts := w.srv.Counts().Sub(before)
 		require.Equal(t, n+1, counts.Requests["delete"])
 		require.Equal(t, n+1, counts.Requests["exists"])
-		require.Empty(t, c.containers.all)
+		require.Empty(t, c.client.Containers.All)
 		mu.Lock()
 		defer mu.Unlock()
 		for i, at := range deleted[min(len(deleted), 1_050):] {
@@ -366,7 +367,7 @@ func TestADisconnectedClientDeletesLaterAndAnotherSessionGoesOn(t *testing.T) {
 				fault(w, c)
 				idles(30 * time.Second)
 				require.False(t, w.has(w.path))
-				require.Empty(t, c.containers.all)
+				require.Empty(t, c.client.Containers.All)
 			})
 		})
 	}
@@ -410,16 +411,16 @@ func (w *world) busy(op string) bool { return w.srv.Counts().Requests[op] > 0 }
 
 func TestWhatIsRememberedOfContainersIsBounded(t *testing.T) {
 	var begun int
-	c := newContainers(idleLine)
-	c.begin = func() { begun++ }
-	for i := range 2 * maxContainers {
-		c.created(fmt.Sprintf("/%d", i), &zk.Stat{Czxid: int64(i + 1)})
+	c := line.NewContainers(line.IdleLine)
+	c.Begin = func() { begun++ }
+	for i := range 2 * line.MaxContainers {
+		c.Created(fmt.Sprintf("/%d", i), &zk.Stat{Czxid: int64(i + 1)})
 	}
-	require.Equal(t, maxContainers, len(c.all))
-	require.Equal(t, maxContainers, c.recent.Len()+c.rest.Len())
+	require.Equal(t, line.MaxContainers, len(c.All))
+	require.Equal(t, line.MaxContainers, c.Recent.Len()+c.Rest.Len())
 	require.Equal(t, 1, begun, "early, because there are so many")
-	require.Len(t, c.takeDue(), tidyBatch)
-	c.stop()
+	require.Len(t, c.TakeDue(), line.TidyBatch)
+	c.Stop()
 }
 
 func TestACloseDoesNotWaitForLinesThatAreLeft(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // Contender is a place in the line of a lock, or a member of a Barrier or DoubleBarrier,
@@ -38,8 +39,8 @@ type Contender struct {
 }
 
 // listContenders returns what in returns in one session.
-func (r recipe) listContenders(ctx context.Context, in func(context.Context, *session) ([]Contender, error)) (cs []Contender, err error) {
-	err = r.inSessions(ctx, "list", func(ctx context.Context, s *session, _ string) error {
+func (r recipe) listContenders(ctx context.Context, in func(context.Context, *line.Session) ([]Contender, error)) (cs []Contender, err error) {
+	err = r.inSessions(ctx, "list", func(ctx context.Context, s *line.Session, _ string) error {
 		cs, err = in(ctx, s)
 		return err
 	})
@@ -57,22 +58,22 @@ func unused(err error) error {
 // checkUse returns ErrUnused or ErrPathInUse unless the path's data say that this recipe uses
 // it, or belong to somebody else. empty: there are none. Then a lock of another library may
 // stand there.
-func checkUse(ctx context.Context, s *session, l *line) (empty bool, err error) {
-	data, _, err := s.Get(ctx, l.abs())
+func checkUse(ctx context.Context, s *line.Session, l *line.Line) (empty bool, err error) {
+	data, _, err := s.Get(ctx, l.Abs())
 	if err != nil {
 		return false, unused(err)
 	}
-	return len(data) == 0, l.checkData(data)
+	return len(data) == 0, l.CheckData(data)
 }
 
 // notUsed returns ErrUnused, or ErrPathInUse if the path, which has no data, is a queue's.
-func notUsed(ctx context.Context, s *session, l *line) error {
-	return cmp.Or(l.checkNoQueue(ctx, s), ErrUnused)
+func notUsed(ctx context.Context, s *line.Session, l *line.Line) error {
+	return cmp.Or(l.CheckNoQueue(ctx, s), ErrUnused)
 }
 
 // checkDeserted returns nil if the path, below which nobody stands, is of this recipe by its
 // data, and else ErrUnused or ErrPathInUse.
-func checkDeserted(ctx context.Context, s *session, l *line) error {
+func checkDeserted(ctx context.Context, s *line.Session, l *line.Line) error {
 	empty, err := checkUse(ctx, s, l)
 	if err == nil && empty {
 		err = notUsed(ctx, s, l)
@@ -81,30 +82,30 @@ func checkDeserted(ctx context.Context, s *session, l *line) error {
 }
 
 // contendersIn returns the places in the line of a lock, in order.
-func (r recipe) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
-	empty, err := checkUse(ctx, s, r.line)
+func (r recipe) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
+	empty, err := checkUse(ctx, s, r.Line)
 	if err != nil {
 		return nil, err
 	}
-	ms, err := r.list(ctx, s)
+	ms, err := r.List(ctx, s)
 	switch {
 	case err != nil:
 		return nil, unused(err)
 	case empty && len(ms) == 0:
 		return nil, ErrUnused
 	}
-	slices.SortFunc(ms, placeName.compare)
-	ms, cs, err := readContenders(ctx, s, r.line, ms)
-	var standing []placeName
+	slices.SortFunc(ms, line.PlaceName.Compare)
+	ms, cs, err := readContenders(ctx, s, r.Line, ms)
+	var standing []line.PlaceName
 	for i, m := range ms {
-		if m.ours() && r.c.isBeyondLimit(m.number) { // about to go, see beyondLimit
+		if m.Ours() && r.Client.IsBeyondLimit(m.Number) { // about to go, see beyondLimit
 			continue
 		}
-		cs[i].Held = !slices.ContainsFunc(standing, func(ahead placeName) bool {
-			return r.blocks(m.kind, ahead.kind) && !m.sharesWith(ahead)
+		cs[i].Held = !slices.ContainsFunc(standing, func(ahead line.PlaceName) bool {
+			return r.Blocks(m.Kind, ahead.Kind) && !m.SharesWith(ahead)
 		})
 		if cs[i].Held {
-			cs[i].HeldSince = s.heldSince(r.abs() + "/" + m.name)
+			cs[i].HeldSince = s.HeldSince(r.Abs() + "/" + m.Name)
 		}
 		standing = append(standing, m)
 	}
@@ -112,8 +113,8 @@ func (r recipe) contendersIn(ctx context.Context, s *session) ([]Contender, erro
 }
 
 // contendersIn returns the members of the round, in order.
-func (b *Barrier) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
-	children, _, err := s.Children(ctx, b.round.abs())
+func (b *Barrier) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
+	children, _, err := s.Children(ctx, b.round.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, checkSized(ctx, s, b.line, "members")
 	}
@@ -127,11 +128,11 @@ func (b *Barrier) contendersIn(ctx context.Context, s *session) ([]Contender, er
 	if err != nil {
 		return nil, err
 	}
-	ms := placeNames(children, memberKinds)
-	slices.SortFunc(ms, placeName.compare)
+	ms := line.PlaceNames(children, memberKinds)
+	slices.SortFunc(ms, line.PlaceName.Compare)
 	ms, cs, err := readContenders(ctx, s, b.round, ms)
 	for i, m := range ms {
-		_, _, excluded := indexIn(opened, m.number)
+		_, _, excluded := indexIn(opened, m.Number)
 		cs[i].Held, cs[i].Token = excluded == nil, 0
 		if cs[i].Held {
 			cs[i].HeldSince = time.UnixMilli(stat.Mtime)
@@ -142,12 +143,12 @@ func (b *Barrier) contendersIn(ctx context.Context, s *session) ([]Contender, er
 
 // checkSized returns nil if the path has the size of a semaphore or barrier, and else ErrUnused
 // or ErrPathInUse.
-func checkSized(ctx context.Context, s *session, l *line, unit string) error {
-	data, stat, err := s.Get(ctx, l.abs())
+func checkSized(ctx context.Context, s *line.Session, l *line.Line, unit string) error {
+	data, stat, err := s.Get(ctx, l.Abs())
 	if err != nil {
 		return unused(err)
 	}
-	n, err := l.sizeIn(data, stat, unit)
+	n, err := l.SizeIn(data, stat, unit)
 	if err == nil && n == 0 {
 		err = notUsed(ctx, s, l)
 	}
@@ -156,7 +157,7 @@ func checkSized(ctx context.Context, s *session, l *line, unit string) error {
 
 // contendersIn returns the members, in the order of their znodes' creation: the names of
 // other libraries' members have no number.
-func (d *DoubleBarrier) contendersIn(ctx context.Context, s *session) ([]Contender, error) {
+func (d *DoubleBarrier) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
 	names, _, isReady, err := d.members(ctx, s)
 	if err == nil && len(names) == 0 && !isReady {
 		err = checkDeserted(ctx, s, d.line)
@@ -169,9 +170,9 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *session) ([]Contend
 	if err != nil {
 		return nil, unused(err)
 	}
-	ms := make([]placeName, len(names))
+	ms := make([]line.PlaceName, len(names))
 	for i, name := range names {
-		ms[i] = placeName{name: name}
+		ms[i] = line.PlaceName{Name: name}
 	}
 	_, cs, err := readContenders(ctx, s, d.line, ms)
 	slices.SortStableFunc(cs, func(a, b Contender) int {
@@ -191,7 +192,7 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *session) ([]Contend
 
 // opening returns when ready was created, as a token and by the servers' clock; zero if it is
 // gone.
-func (d *DoubleBarrier) opening(ctx context.Context, s *session) (since Token, at time.Time, err error) {
+func (d *DoubleBarrier) opening(ctx context.Context, s *line.Session) (since Token, at time.Time, err error) {
 	ready, err := s.Exists(ctx, d.ready())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -204,7 +205,7 @@ func (d *DoubleBarrier) opening(ctx context.Context, s *session) (since Token, a
 
 // readContenders reads places of the line, several at a time. It returns those that are
 // still there.
-func readContenders(ctx context.Context, s *session, l *line, ms []placeName) (there []placeName, cs []Contender, err error) {
+func readContenders(ctx context.Context, s *line.Session, l *line.Line, ms []line.PlaceName) (there []line.PlaceName, cs []Contender, err error) {
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
 	atATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, l, ms[i]) })
@@ -235,9 +236,9 @@ func atATime(n int, f func(i int)) {
 }
 
 // readContender reads a place's znode. On an error only its name is known.
-func readContender(ctx context.Context, s *session, l *line, m placeName) (Contender, error) {
-	c := Contender{Place: m.name, Reader: m.kind.shared()}
-	data, stat, err := s.Get(ctx, l.abs()+"/"+m.name)
+func readContender(ctx context.Context, s *line.Session, l *line.Line, m line.PlaceName) (Contender, error) {
+	c := Contender{Place: m.Name, Reader: m.Kind.Shared()}
+	data, stat, err := s.Get(ctx, l.Abs()+"/"+m.Name)
 	if err == nil {
 		c.Identity, c.Session, c.Token = string(data), stat.EphemeralOwner, newToken(stat.Czxid, 0)
 		c.Since = time.UnixMilli(stat.Ctime)

@@ -98,7 +98,7 @@ func TestMembersOfADoubleBarrierAreListedInOrderOfArrival(t *testing.T) {
 		vs := visits(t, first, second)
 		require.Equal(t, []string{"member 1*", "curator*", "member 2*"}, standing(t, d.Contenders))
 		for _, v := range vs { // they crash, so that ready remains
-			require.True(t, w.srv.Expire(v.l.g.s.ID()))
+			require.True(t, w.srv.Expire(v.l.handle.Grant.Session.ID()))
 		}
 		curator.Close()
 		synctest.Wait()

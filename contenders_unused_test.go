@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -125,7 +126,7 @@ func TestLocksWithoutAMarkerAreListed(t *testing.T) {
 		for path, data := range map[string]string{"/curator": "", "/account": "balance"} {
 			_, err := bare.Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
-			_, err = bare.Create(path+"/_c_"+noUUID+"-lock-", []byte("theirs"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			_, err = bare.Create(path+"/_c_"+line.NoUUID+"-lock-", []byte("theirs"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 			cs, err := NewMutex(c, path).Contenders(t.Context())
 			require.NoError(t, err)

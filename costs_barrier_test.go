@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -26,7 +27,7 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			var bs []*Barrier
 			for range n {
 				b := NewBarrier(w.stranger(&Options{SessionTimeout: longSession}), "/barrier", n)
-				require.NoError(t, b.checkSize(t.Context(), live(t, &Client{b.line.c})))
+				require.NoError(t, b.checkSize(t.Context(), live(t, &Client{b.line.Client})))
 				bs = append(bs, b)
 			}
 
@@ -75,7 +76,7 @@ func TestWhatAnEarlyMemberOfABarrierCosts(t *testing.T) {
 		indexes(t, as...)
 		membersLeft()
 		early := w.inRound(n)
-		require.NoError(t, early.checkSize(t.Context(), live(t, &Client{early.line.c})))
+		require.NoError(t, early.checkSize(t.Context(), live(t, &Client{early.line.Client})))
 		var late *harness.Call[int]
 		arrival := w.requests(func() {
 			late = waitLater(t, early)
@@ -84,11 +85,11 @@ func TestWhatAnEarlyMemberOfABarrierCosts(t *testing.T) {
 		refused := map[string]int{opJoinRound: 2, "getChildren2": 1, "getData": 1} // it joins once more behind its watch
 		require.Equal(t, refused, arrival)
 		require.Len(t, w.present(), n)
-		members := slices.SortedFunc(slices.Values(w.present()), placeName.compare)
+		members := slices.SortedFunc(slices.Values(w.present()), line.PlaceName.Compare)
 		conn := w.bare()
 		for i, m := range slices.Backward(members) {
 			did := w.requests(func() {
-				require.NoError(t, conn.Delete(roundOf2+"/"+m.name, -1))
+				require.NoError(t, conn.Delete(roundOf2+"/"+m.Name, -1))
 				synctest.Wait()
 			})
 			delete(did, "delete")
@@ -100,8 +101,8 @@ func TestWhatAnEarlyMemberOfABarrierCosts(t *testing.T) {
 	}, zktest.SessionTimeouts(longSession, longSession))
 }
 
-func live(t testing.TB, c *Client) *session {
-	s, err := c.live(t.Context())
+func live(t testing.TB, c *Client) *line.Session {
+	s, err := c.client.Live(t.Context())
 	require.NoError(t, err)
 	return s
 }

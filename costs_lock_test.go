@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 const (
@@ -42,11 +43,11 @@ func TestFreeLockAndReleaseTakeTwoRequests(t *testing.T) {
 
 	require.Equal(t, map[string]int{opJoin: 1, opRelease: 1}, lockAndRelease(m), "known line")
 
-	sibling := NewMutex(c, m.line.path+"-sibling")
+	sibling := NewMutex(c, m.line.Path+"-sibling")
 	require.Equal(t, map[string]int{"getData": 1, "createContainer": 1, opJoin: 1, opRelease: 1},
 		lockAndRelease(sibling), "the line is missing, its parents exist")
 
-	existing := m.line.path + "-existing"
+	existing := m.line.Path + "-existing"
 	require.NoError(t, NewMutex(other, existing).Do(ctx, nothing))
 	require.Equal(t, map[string]int{"getData": 1, opJoin: 1, opRelease: 1},
 		lockAndRelease(NewMutex(c, existing)), "first use of a line that exists")
@@ -102,7 +103,7 @@ func TestContendedCycleTakesFiveRequestsHoweverManyWait(t *testing.T) {
 			}
 			wg.Wait()
 			for _, c := range clients {
-				NewMutex(c, path).line.remember(lineState{version: -1})
+				NewMutex(c, path).line.Remember(line.LineState{Version: -1})
 			}
 			p.Reset()
 			granted := make(chan *Lease, n)

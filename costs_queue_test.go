@@ -79,7 +79,7 @@ func TestFirstUseOfAQueueReadsItsSegmentsOnce(t *testing.T) {
 
 // establish waits until the client's session is established.
 func (c *Client) establish(t testing.TB) {
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	require.NoError(t, s.Sync(harness.Within(t, 10*time.Second), "/"))
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -39,7 +40,7 @@ import (
 // crashed inside: ready remains then, and the next use replaces it. If there is none to come,
 // delete the path. A path that holds a user's own data is reported on first use.
 type DoubleBarrier struct {
-	line     *line
+	line     *line.Line
 	n        int
 	agreedIn atomic.Int64 // czxid of the path where all members were last seen to wait for n
 }
@@ -48,7 +49,7 @@ type DoubleBarrier struct {
 // nothing. An invalid path and an n below 1 are reported on first use.
 func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
 	return &DoubleBarrier{
-		line: &line{c: c.core(), path: path, recipe: "double barrier", kinds: []kind{memberKindOf(n), kindMember}},
+		line: &line.Line{Client: c.core(), Path: path, Recipe: "double barrier", Kinds: []line.Kind{memberKindOf(n), kindMember}},
 		n:    n,
 	}
 }
@@ -81,11 +82,11 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	if err := d.check(ctx); err != nil {
 		return nil, fail("enter", r.path(), err)
 	}
-	ctx, traced := startAcquire(ctx, r.c, RecipeDoubleBarrier, r.path(), "enter")
-	ctx, done := r.c.bindWait(ctx)
+	ctx, traced := startAcquire(ctx, r.Client, RecipeDoubleBarrier, r.path(), "enter")
+	ctx, done := r.Client.BindWait(ctx)
 	defer done()
 	// A member whose Enter or Leave was canceled counts until its znode is deleted.
-	err := r.c.awaitAbandoned(ctx, r.path())
+	err := r.Client.AwaitAbandoned(ctx, r.path())
 	var v *Visit
 	if err == nil {
 		v, err = d.enter(ctx)
@@ -95,7 +96,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 		traced.end(nil, err)
 		return nil, err
 	}
-	traced.end(v.l.g, nil)
+	traced.end(v.l.handle.Grant, nil)
 	return v, nil
 }
 
@@ -113,28 +114,28 @@ func (d *DoubleBarrier) self() recipe {
 	if d == nil {
 		return recipe{}
 	}
-	return recipe{line: d.line}
+	return recipe{Line: d.line}
 }
 
 func (d *DoubleBarrier) check(ctx context.Context) error {
 	if err := d.self().check(ctx); err != nil {
 		return err
 	}
-	return checkMembers(d.line.recipe, d.n, 0)
+	return checkMembers(d.line.Recipe, d.n, 0)
 }
 
-func (d *DoubleBarrier) ready() string { return d.line.abs() + "/ready" }
+func (d *DoubleBarrier) ready() string { return d.line.Abs() + "/ready" }
 
 func (d *DoubleBarrier) enter(ctx context.Context) (*Visit, error) {
 	for {
-		s, err := d.line.c.live(ctx)
+		s, err := d.line.Client.Live(ctx)
 		if err != nil {
 			return nil, err
 		}
 		p, err := d.join(ctx, s)
 		switch {
-		case err == errJoinLost: // others may have entered with it
-			return nil, d.line.c.expired()
+		case err == line.ErrJoinLost: // others may have entered with it
+			return nil, d.line.Client.Expired()
 		case errors.Is(err, zkconn.ErrSessionOver):
 			continue // there was no member yet
 		case err != nil:
@@ -142,10 +143,10 @@ func (d *DoubleBarrier) enter(ctx context.Context) (*Visit, error) {
 		}
 		v, err := d.wait(ctx, p)
 		if err != nil {
-			p.awaitGone(d.depart(p))
+			p.AwaitGone(d.depart(p))
 		}
 		if errors.Is(err, zkconn.ErrSessionOver) {
-			err = d.line.c.expired()
+			err = d.line.Client.Expired()
 		}
 		return v, err
 	}
@@ -153,25 +154,25 @@ func (d *DoubleBarrier) enter(ctx context.Context) (*Visit, error) {
 
 // join creates a member. The path must hold this library's marker: each join and each
 // opening write it, so an unchanged version tells that nobody has come.
-func (d *DoubleBarrier) join(ctx context.Context, s *session) (*place, error) {
-	if err := d.line.checkRoom(s, memberKindOf(d.n)); err != nil {
+func (d *DoubleBarrier) join(ctx context.Context, s *line.Session) (*line.Place, error) {
+	if err := d.line.CheckRoom(s, memberKindOf(d.n)); err != nil {
 		return nil, err
 	}
-	state, err := d.line.ensure(ctx, s)
+	state, err := d.line.Ensure(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	if state.guest {
-		d.line.forget() // somebody may fix it at any time
+	if state.Guest {
+		d.line.Forget() // somebody may fix it at any time
 		return nil, errors.New("path holds other data, or may not be written")
 	}
-	p, err := d.line.join(ctx, s, memberKindOf(d.n))
+	p, err := d.line.Join(ctx, s, memberKindOf(d.n))
 	if err != nil {
 		return nil, err
 	}
-	if p.czxid == 0 {
-		d.line.forget()
-		p.leaveLater(false)
+	if p.Czxid == 0 {
+		d.line.Forget()
+		p.LeaveLater(false)
 		return nil, errors.New("the znode may not be written")
 	}
 	return p, nil
@@ -180,35 +181,35 @@ func (d *DoubleBarrier) join(ctx context.Context, s *session) (*place, error) {
 // wait returns when p has entered: by its own listing of n members, or by a ready
 // that is younger than p. An older ready is of an earlier use, whose members may not
 // even have left.
-func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
+func (d *DoubleBarrier) wait(ctx context.Context, p *line.Place) (*Visit, error) {
 	since, err := d.arrive(ctx, p) // czxid of the ready by which it enters
-	late := time.NewTimer(p.s.Timeout() / 10)
+	late := time.NewTimer(p.Session.Timeout() / 10)
 	defer late.Stop()
 	for err == nil && since == 0 {
 		var w *zkconn.Watch
-		if w, err = p.s.WatchExistence(ctx, d.ready()); err != nil {
+		if w, err = p.Session.WatchExistence(ctx, d.ready()); err != nil {
 			return nil, err
 		}
-		if w.Absent || w.Stat.Czxid < p.czxid {
-			err = p.awaitWatch(ctx, w, late.C)
+		if w.Absent || w.Stat.Czxid < p.Czxid {
+			err = p.AwaitWatch(ctx, w, late.C)
 		}
 		if err == nil {
 			since, _, err = d.readyFor(ctx, p)
 		}
 	}
 	if errors.Is(err, zk.ErrNoNode) { // p is gone, or the path with it
-		return nil, p.whyGone(ctx)
+		return nil, p.WhyGone(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	g, err := p.grant(ctx)
+	g, err := p.Grant(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l, err := g.enter(kindMember)
-	if errors.Is(err, errGone) {
-		return nil, p.whyGone(ctx)
+	l, err := g.Enter(kindMember)
+	if errors.Is(err, line.ErrGone) {
+		return nil, p.WhyGone(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -219,14 +220,14 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *place) (*Visit, error) {
 // arrive opens the barrier if p makes n members, and returns as open does. A member
 // that is not alone must see once that the others wait for as many, since the path may
 // have been deleted and used for another n.
-func (d *DoubleBarrier) arrive(ctx context.Context, p *place) (int64, error) {
+func (d *DoubleBarrier) arrive(ctx context.Context, p *line.Place) (int64, error) {
 	switch { // lineCount includes ready
-	case p.lineCount < 0 || p.lineCount >= d.n:
+	case p.LineCount < 0 || p.LineCount >= d.n:
 		return d.open(ctx, p)
-	case p.lineCount == 1:
-		d.agreedIn.Store(p.lineCzxid)
-	case p.lineCzxid != d.agreedIn.Load():
-		ms, path, _, err := d.members(ctx, p.s)
+	case p.LineCount == 1:
+		d.agreedIn.Store(p.LineCzxid)
+	case p.LineCzxid != d.agreedIn.Load():
+		ms, path, _, err := d.members(ctx, p.Session)
 		if err == nil {
 			_, err = d.agreeing(ms, path)
 		}
@@ -240,10 +241,10 @@ func (d *DoubleBarrier) arrive(ctx context.Context, p *place) (int64, error) {
 // members. A ready that is older must be replaced, because waiting members do not enter
 // by it. Nobody may have come since the listing: some of the n members can have died by
 // then, and a member that came after that was never one of n.
-func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
-	c := d.line.c
+func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) {
+	c := d.line.Client
 	for {
-		ms, path, older, err := d.members(ctx, p.s)
+		ms, path, older, err := d.members(ctx, p.Session)
 		if err != nil {
 			return 0, err
 		}
@@ -256,17 +257,17 @@ func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
 				return since, err
 			}
 		}
-		acl, _ := p.bears.list(p.s)
-		ready := &zk.CreateRequest{Path: d.ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, c.identity), Acl: acl}
-		nobodyCame := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.record(p.bears.seal, ""), Version: path.Version}
+		acl, _ := p.Bears.List(p.Session)
+		ready := &zk.CreateRequest{Path: d.ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, c.Identity), Acl: acl}
+		nobodyCame := &zk.SetDataRequest{Path: d.line.Abs(), Data: d.line.Record(p.Bears.Seal, ""), Version: path.Version}
 		ops := []any{ready, nobodyCame}
 		if older {
 			ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: d.ready(), Version: -1}))
 		}
-		o := p.s.Multi(ctx, ops...)
+		o := p.Session.Multi(ctx, ops...)
 		switch {
 		case o.Applied():
-			d.line.noteWritten(p.bears, o.Stat(nobodyCame))
+			d.line.NoteWritten(p.Bears, o.Stat(nobodyCame))
 			return o.Stat(nobodyCame).Mzxid, nil // of the same transaction
 		case o.Transient(), o.RefusedAt(ops[0], zk.ErrNodeExists, zk.ErrNoNode), o.Is(zk.ErrBadVersion):
 		default:
@@ -278,19 +279,19 @@ func (d *DoubleBarrier) open(ctx context.Context, p *place) (int64, error) {
 // depart deletes, in the background, a member that does not wait for the others to
 // leave. With the last member it deletes ready, unless somebody has come since: a join
 // would have written the path's data. The channel is closed when that is done.
-func (d *DoubleBarrier) depart(p *place) <-chan struct{} {
-	return d.line.c.background(d.line.path, func() {
-		path := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.record(p.bears.seal, ""), Version: -1}
-		o := p.s.Multi(p.s.Lifetime(), &zk.DeleteRequest{Path: p.path, Version: -1}, path)
+func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
+	return d.line.Client.Background(d.line.Path, func() {
+		path := &zk.SetDataRequest{Path: d.line.Abs(), Data: d.line.Record(p.Bears.Seal, ""), Version: -1}
+		o := p.Session.Multi(p.Session.Lifetime(), &zk.DeleteRequest{Path: p.Path, Version: -1}, path)
 		if o.Applied() {
-			d.line.noteWritten(p.bears, o.Stat(path))
+			d.line.NoteWritten(p.Bears, o.Stat(path))
 		}
 		switch {
 		case !o.Applied():
-			p.leave(false)
+			p.Leave(false)
 		case o.Stat(path).NumChildren == 1:
-			p.s.Multi(p.s.Lifetime(),
-				&zk.CheckVersionRequest{Path: d.line.abs(), Version: o.Stat(path).Version},
+			p.Session.Multi(p.Session.Lifetime(),
+				&zk.CheckVersionRequest{Path: d.line.Abs(), Version: o.Stat(path).Version},
 				&zk.DeleteRequest{Path: d.ready(), Version: -1})
 		}
 	})
@@ -301,17 +302,17 @@ func (d *DoubleBarrier) depart(p *place) <-chan struct{} {
 // members returns the names of the members, sorted, the path's Stat, and whether ready
 // exists. Curator's members are named by a bare uuid, and kazoo's by one without dashes.
 // Any other znode is no member.
-func (d *DoubleBarrier) members(ctx context.Context, s *session) (ms []string, path *zk.Stat, ready bool, err error) {
-	names, stat, err := s.Children(ctx, d.line.abs())
+func (d *DoubleBarrier) members(ctx context.Context, s *line.Session) (ms []string, path *zk.Stat, ready bool, err error) {
+	names, stat, err := s.Children(ctx, d.line.Abs())
 	if err != nil {
 		return nil, nil, false, err
 	}
 	ms = make([]string, 0, len(names))
 	for _, name := range names {
-		if _, ok := parsePlaceName(name, lockKinds); ok {
-			return nil, nil, false, zkconn.Errorf(ErrPathInUse, "%s stands in a %s: another recipe uses this path", name, d.line.recipe)
+		if _, ok := line.ParsePlaceName(name, line.LockKinds); ok {
+			return nil, nil, false, zkconn.Errorf(ErrPathInUse, "%s stands in a %s: another recipe uses this path", name, d.line.Recipe)
 		}
-		if _, ok := parsePlaceName(name, memberKinds); ok || isUUID(name) || isHexUUID(name) {
+		if _, ok := line.ParsePlaceName(name, memberKinds); ok || line.IsUUID(name) || isHexUUID(name) {
 			ms = append(ms, name)
 		}
 	}
@@ -336,7 +337,7 @@ func (d *DoubleBarrier) agreeing(ms []string, path *zk.Stat) (int, error) {
 		}
 	}
 	if other != 0 {
-		return agree, wrongSize(d.line.recipe, "members", other, d.n)
+		return agree, line.WrongSize(d.line.Recipe, "members", other, d.n)
 	}
 	d.agreedIn.Store(path.Czxid)
 	return agree, nil
@@ -344,24 +345,24 @@ func (d *DoubleBarrier) agreeing(ms []string, path *zk.Stat) (int, error) {
 
 // readyFor returns the czxid of ready if p enters by it, 0 if it is older than p or does
 // not exist, and whether it exists. Others' ready does not say for how many it is.
-func (d *DoubleBarrier) readyFor(ctx context.Context, p *place) (czxid int64, exists bool, err error) {
-	data, stat, err := p.s.Get(ctx, d.ready())
+func (d *DoubleBarrier) readyFor(ctx context.Context, p *line.Place) (czxid int64, exists bool, err error) {
+	data, stat, err := p.Session.Get(ctx, d.ready())
 	if errors.Is(err, zk.ErrNoAuth) {
-		stat, err = p.s.Exists(ctx, d.ready())
+		stat, err = p.Session.Exists(ctx, d.ready())
 	}
 	switch {
-	case isContextErr(ctx, err): // whatever the cause of ctx is
+	case line.IsContextErr(ctx, err): // whatever the cause of ctx is
 		return 0, false, err
 	case errors.Is(err, zk.ErrNoNode):
 		return 0, false, nil
 	case err != nil:
 		return 0, false, err
-	case stat.Czxid < p.czxid:
+	case stat.Czxid < p.Czxid:
 		return 0, true, nil
 	}
 	if size, _, ok := strings.Cut(string(data), " "); ok && strings.HasPrefix(size, "of") {
 		if n, err := strconv.Atoi(size[len("of"):]); err == nil && n != d.n {
-			return 0, true, wrongSize(d.line.recipe, "members", n, d.n)
+			return 0, true, line.WrongSize(d.line.Recipe, "members", n, d.n)
 		}
 	}
 	return stat.Czxid, true, nil

@@ -236,7 +236,7 @@ func TestB32LeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
 			slices.SortFunc(vs, func(a, b *Visit) int {
-				return strings.Compare(a.l.g.place().name, b.l.g.place().name)
+				return strings.Compare(a.l.handle.Grant.Place().Name, b.l.handle.Grant.Place().Name)
 			})
 			if fault.After { // Leave keeps one member's znode until the others have left; test both
 				slices.Reverse(vs)
@@ -252,7 +252,7 @@ func TestB32LeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 			require.ErrorIs(t, vs[0].Err(), ErrReleased)
 			met = w.met()
 			time.Sleep(5 * time.Second)
-			require.Equal(t, []string{vs[1].l.g.place().name}, w.inside())
+			require.Equal(t, []string{vs[1].l.handle.Grant.Place().Name}, w.inside())
 			leaves = harness.GoErr(t, vs[0].Leave)
 			synctest.Wait()
 			require.True(t, leaves.Waiting(), "the other is inside")

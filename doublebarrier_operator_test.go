@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -33,7 +34,7 @@ func TestB22EvictedMemberOfADoubleBarrierGetsAnError(t *testing.T) {
 				vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
 				time.Sleep(pause)
 				synctest.Wait()
-				require.NoError(t, conn.Delete(vs[0].l.g.place().path, -1))
+				require.NoError(t, conn.Delete(vs[0].l.handle.Grant.Place().Path, -1))
 				require.NoError(t, vs[1].Leave(t.Context()), "it does not wait for the evicted member")
 				time.Sleep(2 * time.Second)
 				require.ErrorIs(t, vs[0].Err(), ErrLost)
@@ -134,7 +135,7 @@ func TestB28EnterFailsWhenTheSequenceCounterIsExhausted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		leaveAll(t, visits(t, enter(t, NewDoubleBarrier(c, "/d", 1)))...)
-		for _, next := range []int32{maxNumber + 1, 1<<31 - 1, -5} {
+		for _, next := range []int32{line.MaxNumber + 1, 1<<31 - 1, -5} {
 			require.NoError(t, w.srv.SetCounter("/d", next))
 			_, err := NewDoubleBarrier(c, "/d", 1).Enter(harness.Within(t, time.Minute))
 			require.ErrorIs(t, err, ErrExhausted)

@@ -143,7 +143,7 @@ func TestA22LeaveDoesNotWaitForAMemberThatDied(t *testing.T) {
 				as = append(as, enter(t, NewDoubleBarrier(c, "/d", n)))
 			}
 			vs := visits(t, as...)
-			victim := slices.IndexFunc(vs, func(v *Visit) bool { return v.l.g.place().name == w.inside()[dies] })
+			victim := slices.IndexFunc(vs, func(v *Visit) bool { return v.l.handle.Grant.Place().Name == w.inside()[dies] })
 			var leaves []*harness.Call[struct{}]
 			for i, v := range vs {
 				if i != victim {
@@ -282,7 +282,7 @@ func TestA22EnterCancelledAfterTheLastMemberLeftDeletesReady(t *testing.T) {
 		vs := visits(t, enter(t, of()), enter(t, of()), enter(t, of()))
 		leaves := []*harness.Call[struct{}]{harness.GoErr(t, vs[0].Leave), harness.GoErr(t, vs[1].Leave)}
 		synctest.Wait()
-		w.srv.Expire(vs[2].l.g.s.ID())
+		w.srv.Expire(vs[2].l.handle.Grant.Session.ID())
 		newcomer := enter(t, of())
 		for _, l := range leaves {
 			_, err := l.Wait()
@@ -301,7 +301,7 @@ func TestA22EnterCancelledAfterTheLastMemberLeftDeletesReady(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := visits(t, enter(t, w.doubleOf(3)), enter(t, w.doubleOf(3)), enter(t, w.doubleOf(3)))
 		for _, v := range vs[1:] {
-			require.True(t, w.srv.Expire(v.l.g.s.ID()))
+			require.True(t, w.srv.Expire(v.l.handle.Grant.Session.ID()))
 		}
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastLeaves, For: time.Second})
 		leaves := harness.GoErr(t, vs[0].Leave)
@@ -327,7 +327,7 @@ func TestA22LastToLeaveDeletesReadyAlthoughSomebodyHasComeAndGone(t *testing.T) 
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := visits(t, enter(t, w.doubleOf(3)), enter(t, w.doubleOf(3)), enter(t, w.doubleOf(3)))
 		for _, v := range vs[1:] {
-			require.True(t, w.srv.Expire(v.l.g.s.ID()))
+			require.True(t, w.srv.Expire(v.l.handle.Grant.Session.ID()))
 		}
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastLeaves, For: time.Second})
 		leaves := harness.GoErr(t, vs[0].Leave)
@@ -348,7 +348,7 @@ func TestA22LastToLeaveDeletesReadyAlthoughSomebodyHasComeAndGone(t *testing.T) 
 func TestA22LastToLeaveKeepsTheReadyOfTheNextUse(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := visits(t, enter(t, couple(w.stranger(nil))), enter(t, couple(w.stranger(nil))))
-		require.True(t, w.srv.Expire(vs[1].l.g.s.ID()))
+		require.True(t, w.srv.Expire(vs[1].l.handle.Grant.Session.ID()))
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLastLeaves, For: time.Second})
 		leaves := harness.GoErr(t, vs[0].Leave)
 		synctest.Wait()
@@ -396,7 +396,7 @@ func TestA22SpuriousWakeUpsLetNobodyLeave(t *testing.T) {
 		synctest.Wait()
 		for range 3 {
 			for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
-				spurious(c, vs[1].l.g.place().path, event)
+				spurious(c, vs[1].l.handle.Grant.Place().Path, event)
 				synctest.Wait()
 				require.True(t, leaves.Waiting())
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -63,17 +64,17 @@ func (v *Visit) Leave(ctx context.Context) error {
 	if v == nil || v.d == nil {
 		return fail("leave", "", errors.New("not made by Enter"))
 	}
-	return fail("leave", v.d.line.path, v.leave(ctx))
+	return fail("leave", v.d.line.Path, v.leave(ctx))
 }
 
 func (v *Visit) leave(ctx context.Context) error {
 	if ctx == nil {
-		return errNilContext
+		return line.ErrNilContext
 	}
-	c := v.d.line.c
-	c.held.goOn() // the visit ends before this member has left together with the others
-	defer c.held.end()
-	ctx, done := c.bind(ctx)
+	c := v.d.line.Client
+	c.Held.GoOn() // the visit ends before this member has left together with the others
+	defer c.Held.End()
+	ctx, done := c.Bind(ctx)
 	defer done()
 	select {
 	case v.turn <- struct{}{}: // even if ctx has ended, because the member has to leave
@@ -81,14 +82,14 @@ func (v *Visit) leave(ctx context.Context) error {
 		select {
 		case v.turn <- struct{}{}:
 		case <-ctx.Done():
-			return v.d.line.c.contextErr(ctx)
+			return v.d.line.Client.ContextErr(ctx)
 		}
 	}
 	defer func() { <-v.turn }()
-	p := v.l.g.place()
+	p := v.l.handle.Grant.Place()
 	if !v.leaving {
 		v.leaving = true
-		_, v.lost = v.l.g.removeHandle(v.l.handle)
+		_, v.lost = v.l.handle.Grant.RemoveHandle(v.l.handle)
 	}
 	if v.lost != nil || v.left {
 		return v.lost
@@ -98,7 +99,7 @@ func (v *Visit) leave(ctx context.Context) error {
 		if v.removed == nil {
 			v.removed = v.d.depart(p)
 		}
-		p.awaitGone(v.removed)
+		p.AwaitGone(v.removed)
 	}
 	v.left = err == nil
 	return err
@@ -106,16 +107,16 @@ func (v *Visit) leave(ctx context.Context) error {
 
 // wait returns when all members have left that are older than the ready by which this
 // member entered.
-func (v *Visit) wait(ctx context.Context, p *place) error {
-	for s := p.s; ; {
+func (v *Visit) wait(ctx context.Context, p *line.Place) error {
+	for s := p.Session; ; {
 		err := v.waitIn(ctx, s, p)
 		if !errors.Is(err, zkconn.ErrSessionOver) {
 			return err
 		}
 		// The znode has gone with the session, those of the others have not. The
 		// server of the next session may lag and show no member.
-		if s, err = v.d.line.c.live(ctx); err == nil {
-			err = s.Sync(ctx, v.d.line.abs())
+		if s, err = v.d.line.Client.Live(ctx); err == nil {
+			err = s.Sync(ctx, v.d.line.Abs())
 		}
 		if err != nil && !errors.Is(err, zkconn.ErrSessionOver) {
 			return err
@@ -124,7 +125,7 @@ func (v *Visit) wait(ctx context.Context, p *place) error {
 }
 
 // waitIn is wait in one session.
-func (v *Visit) waitIn(ctx context.Context, s *session, p *place) error {
+func (v *Visit) waitIn(ctx context.Context, s *line.Session, p *line.Place) error {
 	for {
 		w, err := v.nextToLeave(ctx, s, p)
 		switch {
@@ -145,28 +146,28 @@ func (v *Visit) waitIn(ctx context.Context, s *session, p *place) error {
 
 // nextToLeave lists the members, deletes this one's znode as soon as its turn to leave
 // has come, and returns the watch on the member to wait for, nil if there is none.
-func (v *Visit) nextToLeave(ctx context.Context, s *session, p *place) (*zkconn.Watch, error) {
+func (v *Visit) nextToLeave(ctx context.Context, s *line.Session, p *line.Place) (*zkconn.Watch, error) {
 	ms, path, ready, err := v.d.members(ctx, s)
 	switch {
-	case isContextErr(ctx, err): // whatever the cause of ctx is
+	case line.IsContextErr(ctx, err): // whatever the cause of ctx is
 		return nil, err
 	case errors.Is(err, zk.ErrNoNode):
-		p.s.NoteGone(p.path)
+		p.Session.NoteGone(p.Path)
 		return nil, nil // no member, and no path any more
 	case err != nil:
 		return nil, err
 	}
-	own := slices.Contains(ms, p.name)
-	isOther := func(name string) bool { return name != p.name }
+	own := slices.Contains(ms, p.Name)
+	isOther := func(name string) bool { return name != p.Name }
 	switch {
 	case !own: // deleted by an attempt whose reply was lost, or by somebody else
-		p.s.NoteGone(p.path)
+		p.Session.NoteGone(p.Path)
 	case v.removed != nil: // by an earlier Leave, or about to be
 		if err := v.remove(ctx, p); err != nil {
 			return nil, err
 		}
 		own = false
-		ms = slices.DeleteFunc(ms, func(name string) bool { return name == p.name })
+		ms = slices.DeleteFunc(ms, func(name string) bool { return name == p.Name })
 	}
 	switch {
 	case ready && !slices.ContainsFunc(ms, isOther):
@@ -174,7 +175,7 @@ func (v *Visit) nextToLeave(ctx context.Context, s *session, p *place) (*zkconn.
 	case len(ms) == 0:
 		return nil, nil
 	}
-	w, stays, err := v.awaited(ctx, s, ms, p.name)
+	w, stays, err := v.awaited(ctx, s, ms, p.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +192,7 @@ func (v *Visit) nextToLeave(ctx context.Context, s *session, p *place) (*zkconn.
 // awaited returns the watch on the member that this one, own, has to wait for: the
 // first of those that entered by the same ready or an earlier one. If that is own, it is the
 // last of them, and stays is true: own keeps its znode meanwhile. nil: there is none.
-func (v *Visit) awaited(ctx context.Context, s *session, ms []string, own string) (w *zkconn.Watch, stays bool, err error) {
+func (v *Visit) awaited(ctx context.Context, s *line.Session, ms []string, own string) (w *zkconn.Watch, stays bool, err error) {
 	first := false
 	for _, name := range ms {
 		if name == own {
@@ -215,10 +216,10 @@ func (v *Visit) awaited(ctx context.Context, s *session, ms []string, own string
 
 // older returns a watch on the member with that name if it is older than the
 // ready by which this one entered. errStaleListing: it has left since.
-func (v *Visit) older(ctx context.Context, s *session, name string) (*zkconn.Watch, error) {
-	w, err := s.Watch(ctx, v.d.line.abs()+"/"+name)
+func (v *Visit) older(ctx context.Context, s *line.Session, name string) (*zkconn.Watch, error) {
+	w, err := s.Watch(ctx, v.d.line.Abs()+"/"+name)
 	switch {
-	case isContextErr(ctx, err): // whatever the cause of ctx is
+	case line.IsContextErr(ctx, err): // whatever the cause of ctx is
 		return nil, err
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, errStaleListing
@@ -229,18 +230,18 @@ func (v *Visit) older(ctx context.Context, s *session, name string) (*zkconn.Wat
 }
 
 // remove deletes the member's znode.
-func (v *Visit) remove(ctx context.Context, p *place) error {
+func (v *Visit) remove(ctx context.Context, p *line.Place) error {
 	if v.removed == nil {
-		v.removed = v.d.line.c.background(v.d.line.path, func() { p.leave(false) })
+		v.removed = v.d.line.Client.Background(v.d.line.Path, func() { p.Leave(false) })
 	}
 	select {
 	case <-v.removed:
-		if v.d.line.c.closing.Err() != nil { // it may be left to its session
+		if v.d.line.Client.Closing.Err() != nil { // it may be left to its session
 			return ErrClosed
 		}
 		return nil
 	case <-ctx.Done():
-		return p.s.ContextErr(ctx)
+		return p.Session.ContextErr(ctx)
 	}
 }
 
@@ -249,11 +250,11 @@ var errStaleListing = errors.New("listing is out of date")
 
 // clear deletes the last member's znode and ready. ready must stay if anybody has come
 // since the path had that version.
-func (v *Visit) clear(ctx context.Context, s *session, p *place, own bool, version int32) error {
-	nobodyCame := &zk.CheckVersionRequest{Path: v.d.line.abs(), Version: version}
+func (v *Visit) clear(ctx context.Context, s *line.Session, p *line.Place, own bool, version int32) error {
+	nobodyCame := &zk.CheckVersionRequest{Path: v.d.line.Abs(), Version: version}
 	ops := []any{nobodyCame, &zk.DeleteRequest{Path: v.d.ready(), Version: -1}}
 	if own {
-		ops = append(ops, &zk.DeleteRequest{Path: p.path, Version: -1})
+		ops = append(ops, &zk.DeleteRequest{Path: p.Path, Version: -1})
 	}
 	for {
 		o := s.Multi(ctx, ops...)
@@ -262,7 +263,7 @@ func (v *Visit) clear(ctx context.Context, s *session, p *place, own bool, versi
 			return nil
 		case o.Transient():
 			continue
-		case o.SessionOver(), isContextErr(ctx, o.Err()):
+		case o.SessionOver(), line.IsContextErr(ctx, o.Err()):
 			return o.Err()
 		case o.RefusedAt(nobodyCame, zk.ErrBadVersion):
 			return errStaleListing

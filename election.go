@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // The recipe: candidates take turns in a line, as for a Mutex. At its turn a candidate
@@ -34,14 +35,14 @@ import (
 // The client creates the path as a container znode, and deletes it with its data once it has
 // not used it for half a minute. If the client is gone, the servers do. That disturbs no
 // observer: a watch is on a name, whether there is a znode or not.
-type Election struct{ line *line }
+type Election struct{ line *line.Line }
 
 // NewElection returns the election with that path. It sends nothing. An invalid path is
 // reported on first use.
 func NewElection(c *Client, path string) *Election {
-	return &Election{&line{
-		c: c.core(), path: path, recipe: "election", kinds: lockKinds,
-		blocks: everyoneBlocks, foreign: isRWLockKind, extra: leaderName[1:],
+	return &Election{&line.Line{
+		Client: c.core(), Path: path, Recipe: "election", Kinds: line.LockKinds,
+		Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind, Extra: leaderName[1:],
 	}}
 }
 
@@ -120,7 +121,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, "campaign", slices.Clone(value), enterAsLeader)
 }
 
-func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line, kind, []byte) (*grant, error)) (*Term, error) {
+func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line.Line, line.Kind, []byte) (*line.Grant, error)) (*Term, error) {
 	r := e.self()
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.path(), err)
@@ -128,7 +129,7 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte, enter 
 	if err := checkLeaderValue(e.line, value); err != nil {
 		return nil, fail(op, r.path(), err)
 	}
-	l, err := r.acquireBy(ctx, op, kindLock, func(ctx context.Context, k kind) (*grant, error) {
+	l, err := r.acquireBy(ctx, op, line.KindLock, func(ctx context.Context, k line.Kind) (*line.Grant, error) {
 		return enter(ctx, e.line, k, value)
 	})
 	if err != nil {
@@ -154,7 +155,7 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	if l.isZero() {
 		return fail("proclaim under", "", errZeroValue)
 	}
-	write := OpSet(l.g.line.path+leaderName, value, -1)
+	write := OpSet(l.handle.Grant.Line.Path+leaderName, value, -1)
 	for {
 		_, err := l.commit(ctx, []Op{write})
 		if errors.Is(err, ErrUncertain) && ctx.Err() == nil && l.Err() == nil {
@@ -168,5 +169,5 @@ func (e *Election) self() recipe {
 	if e == nil {
 		return recipe{}
 	}
-	return recipe{line: e.line}
+	return recipe{Line: e.line}
 }

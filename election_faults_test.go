@@ -65,7 +65,7 @@ func TestB08AResignationWhileDisconnectedGoesOnInTheBackground(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		next := campaignLater(t, b, "b")
-		w.away(&Client{a.line.c})
+		w.away(&Client{a.line.Client})
 		began := time.Now()
 		require.NoError(t, term.Resign())
 		require.Zero(t, time.Since(began))
@@ -107,7 +107,7 @@ func TestB09ExpiryEndsTheTermAndItsZnodes(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		term := campaigns(t, a, "a")
 		ctx := term.Context(t.Context())
-		w.srv.Expire(sessionID(&Client{a.line.c}))
+		w.srv.Expire(sessionID(&Client{a.line.Client}))
 		<-ctx.Done()
 		require.ErrorIs(t, context.Cause(ctx), ErrLost)
 		_, err := term.Commit(t.Context())
@@ -123,7 +123,7 @@ func TestB10ACandidateWhoseSessionExpiresWaitsOnInTheNext(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		next := campaignLater(t, b, "b")
-		w.srv.Expire(sessionID(&Client{b.line.c}))
+		w.srv.Expire(sessionID(&Client{b.line.Client}))
 		time.Sleep(time.Second)
 		require.True(t, next.Waiting())
 		w.leaderIs("a")
@@ -143,10 +143,10 @@ func TestB11ExpiryBetweenTheTurnAndTheElectionMakesTheCampaignGoOn(t *testing.T)
 				first := campaigns(t, a, "a")
 				next := campaignLater(t, b, "b")
 				w.plan.Add(fault)
-				before := sessionID(&Client{b.line.c})
+				before := sessionID(&Client{b.line.Client})
 				require.NoError(t, first.Resign())
 				term := next.Get()
-				require.NotEqual(t, before, sessionID(&Client{b.line.c}))
+				require.NotEqual(t, before, sessionID(&Client{b.line.Client}))
 				w.leaderIs("b")
 				require.Len(t, w.srv.Children(w.path), 2)
 				time.Sleep(time.Minute)
@@ -204,7 +204,7 @@ func TestB22ALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
 					next := campaignLater(t, b, "b")
 					time.Sleep(after) // 5 s: both znodes are watched
 					evict(w, term)
-					time.Sleep(a.line.c.timeout / 10)
+					time.Sleep(a.line.Client.Timeout / 10)
 					synctest.Wait()
 					require.ErrorIs(t, term.Err(), ErrLost)
 					second := next.Get()
@@ -289,7 +289,7 @@ func TestB22TheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
 		o := follow(t, b)
 		first := campaigns(t, a, "a")
 		synctest.Wait()
-		w.away(&Client{a.line.c})
+		w.away(&Client{a.line.Client})
 		w.evict(first.lease)
 		w.plan.Stop()
 		w.plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1}) // a cannot come back
@@ -313,7 +313,7 @@ func TestB22AnEvictedCandidateReturnsErrEvicted(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		next := campaignLater(t, b, "b")
-		require.NoError(t, w.operator.Delete(w.path+"/"+w.line()[1].name, -1))
+		require.NoError(t, w.operator.Delete(w.path+"/"+w.line()[1].Name, -1))
 		_, err := next.Wait()
 		require.ErrorIs(t, err, ErrEvicted)
 		w.leaderIs("a")
@@ -375,9 +375,9 @@ func TestB53AProclamationWhoseReplyIsLostIsMade(t *testing.T) {
 func TestB35CloseResignsAndEndsCampaignsAndObservers(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
-		waits := campaignLater(t, NewElection(&Client{a.line.c}, w.path), "a too")
+		waits := campaignLater(t, NewElection(&Client{a.line.Client}, w.path), "a too")
 		o := follow(t, a)
-		require.NoError(t, (&Client{a.line.c}).Close())
+		require.NoError(t, (&Client{a.line.Client}).Close())
 		_, err := waits.Wait()
 		require.ErrorIs(t, err, ErrClosed)
 		require.ErrorIs(t, o.ended(), ErrClosed)
@@ -396,7 +396,7 @@ func TestB14ALeaderThatSleptDoesNotKnowButItsCommitsFail(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		next := campaignLater(t, b, "b")
-		w.away(&Client{a.line.c})
+		w.away(&Client{a.line.Client})
 		time.Sleep(time.Minute)
 		require.ErrorIs(t, term.Err(), ErrLost)
 		second := next.Get()
@@ -494,13 +494,13 @@ func TestB61ElectionsWorkWithoutDigestsAndACLs(t *testing.T) {
 func TestB87AnElectionBeginsItsNumbersAnew(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		first := campaigns(t, a, "a")
-		w.away(&Client{a.line.c})
+		w.away(&Client{a.line.Client})
 		w.evict(first.lease)
 		w.plan.Stop()
 		w.plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1})
 		require.NoError(t, w.srv.SetCounter(w.path, math.MaxInt32-10))
 		term := campaigns(t, b, "b")
-		require.Zero(t, w.line()[0].number)
+		require.Zero(t, w.line()[0].Number)
 		require.Greater(t, term.Token(), first.Token())
 		w.leaderIs("b")
 		require.NoError(t, term.Resign())

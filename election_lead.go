@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // Lead campaigns, calls f while the process leads, and resigns once f has returned. f's
@@ -34,7 +36,7 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 	case f == nil:
 		err = errors.New("nil function")
 	default:
-		if h, ok := r.holderIn(ctx); ok && (h.handle.failure() == nil || leadsWith(r.c, r.line.path, h.handle.g)) {
+		if h, ok := r.holderIn(ctx); ok && (h.Handle.Failure() == nil || leadsWith(r.Client, r.Line.Path, h.Handle.Grant)) {
 			err = ErrDeadlock
 		}
 	}
@@ -42,16 +44,16 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 		return fail("lead", r.path(), err)
 	}
 	value = slices.Clone(value)
-	if !r.c.held.begin() {
+	if !r.Client.Held.Begin() {
 		return fail("lead", r.path(), ErrClosed)
 	}
-	defer r.c.held.end()
-	bound, done := r.c.bindWait(ctx)
+	defer r.Client.Held.End()
+	bound, done := r.Client.BindWait(ctx)
 	defer done()
 	// f may pass this context to other Clients, so it must not end as if they were closed.
 	leading, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	defer context.AfterFunc(r.c.waiting, func() { end(ErrClosed) })()
+	defer context.AfterFunc(r.Client.Waiting, func() { end(ErrClosed) })()
 	for {
 		if again, err := e.leadOnce(bound, leading, value, f); !again {
 			return err
@@ -62,7 +64,7 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 // leadOnce campaigns with ctx and leads for one term. f's context is derived from leading.
 // again: the term was lost.
 func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(context.Context, *Term) error) (again bool, err error) {
-	c, path := e.line.c, e.line.path
+	c, path := e.line.Client, e.line.Path
 	turn, err := takeLead(ctx, c, path)
 	if err != nil {
 		return false, fail("lead", path, err)
@@ -72,13 +74,13 @@ func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(c
 	if err != nil {
 		return ctx.Err() == nil && errors.Is(err, ErrEvicted), err
 	}
-	turn.g.Store(t.lease.g)
+	turn.g.Store(t.lease.handle.Grant)
 	defer func() { // also if f panics
 		why := t.Err()
 		resigned := t.Resign()
 		switch {
 		case errors.Is(why, ErrLost), err != nil && errors.Is(resigned, ErrLost):
-			c.log(slog.LevelWarn, "leadership lost; campaigning again", "path", path, "cause", resigned, "err", err)
+			c.Log(slog.LevelWarn, "leadership lost; campaigning again", "path", path, "cause", resigned, "err", err)
 			again = true
 		case resigned != nil:
 			err = errors.Join(err, resigned)
@@ -89,8 +91,8 @@ func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(c
 
 // leadTurn is the turn of a call of Lead in its process.
 type leadTurn struct {
-	g   atomic.Pointer[grant] // with which it leads or has led; nil: none yet
-	end chan struct{}         // closed at the end
+	g   atomic.Pointer[line.Grant] // with which it leads or has led; nil: none yet
+	end chan struct{}              // closed at the end
 }
 
 // leadTurns are the turns of a Client, by path.
@@ -99,13 +101,13 @@ type leadTurns struct {
 	turns map[string]*leadTurn
 }
 
-func leadsOf(c *client) *leadTurns {
-	return attached(&c.attached, func() *leadTurns { return &leadTurns{turns: map[string]*leadTurn{}} })
+func leadsOf(c *line.Client) *leadTurns {
+	return line.Attached(&c.Attached, func() *leadTurns { return &leadTurns{turns: map[string]*leadTurn{}} })
 }
 
 // takeLead waits, until ctx ends, until no other call of Lead campaigns or leads on that
 // path. endLead must be called in the end.
-func takeLead(ctx context.Context, c *client, path string) (*leadTurn, error) {
+func takeLead(ctx context.Context, c *line.Client, path string) (*leadTurn, error) {
 	for all := leadsOf(c); ; {
 		all.mu.Lock()
 		busy := all.turns[path]
@@ -116,13 +118,13 @@ func takeLead(ctx context.Context, c *client, path string) (*leadTurn, error) {
 			return mine, nil
 		}
 		all.mu.Unlock()
-		if err := c.awaitEnd(ctx, busy.end); err != nil {
+		if err := c.AwaitEnd(ctx, busy.end); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func endLead(c *client, path string, turn *leadTurn) {
+func endLead(c *line.Client, path string, turn *leadTurn) {
 	all := leadsOf(c)
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -132,7 +134,7 @@ func endLead(c *client, path string, turn *leadTurn) {
 
 // leadsWith reports whether the function of a call of Lead still runs with that grant,
 // which may have been lost.
-func leadsWith(c *client, path string, g *grant) bool {
+func leadsWith(c *line.Client, path string, g *line.Grant) bool {
 	all := leadsOf(c)
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -142,16 +144,16 @@ func leadsWith(c *client, path string, g *grant) bool {
 
 // enterWithRoom is like enterAsLeader. As long as the session has no room for a candidate, it
 // tries again, without a place in the line: others lead meanwhile.
-func enterWithRoom(ctx context.Context, l *line, k kind, value []byte) (*grant, error) {
+func enterWithRoom(ctx context.Context, l *line.Line, k line.Kind, value []byte) (*line.Grant, error) {
 	for logged := false; ; logged = true {
 		g, err := enterAsLeader(ctx, l, k, value)
 		if !errors.Is(err, ErrSessionFull) {
 			return g, err
 		}
 		if !logged {
-			l.c.log(slog.LevelWarn, "session is full; it does not campaign until there is room", "path", l.path, "err", err)
+			l.Client.Log(slog.LevelWarn, "session is full; it does not campaign until there is room", "path", l.Path, "err", err)
 		}
-		if err := l.c.pauseWhileFull(ctx); err != nil {
+		if err := l.Client.PauseWhileFull(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -25,7 +26,7 @@ const leaderName = "/leader"
 
 // candidate is a place at its turn.
 type candidate struct {
-	*place
+	*line.Place
 	leader string // path of the leader's znode
 	czxid  int64  // of the leader's znode; 0: not known
 
@@ -33,14 +34,14 @@ type candidate struct {
 }
 
 // enterAsLeader joins the line, waits for its turn and creates the leader's znode.
-func enterAsLeader(ctx context.Context, l *line, k kind, value []byte) (g *grant, err error) {
-	err = l.inTurn(ctx, k, nil, func(p *place) error {
+func enterAsLeader(ctx context.Context, l *line.Line, k line.Kind, value []byte) (g *line.Grant, err error) {
+	err = l.InTurn(ctx, k, nil, func(p *line.Place) error {
 		c := newCandidate(p)
 		if err := c.create(ctx, value); err != nil {
 			return err
 		}
-		if g, err = p.grant(ctx); err == nil {
-			l.c.tasks.Start(func() { c.watchLeader(g) })
+		if g, err = p.Grant(ctx); err == nil {
+			l.Client.Tasks.Start(func() { c.watchLeader(g) })
 		}
 		return err
 	})
@@ -49,40 +50,40 @@ func enterAsLeader(ctx context.Context, l *line, k kind, value []byte) (g *grant
 
 // newCandidate makes a candidate of a place at its turn, and only then: from now on the
 // leader's znode is deleted with the place.
-func newCandidate(p *place) *candidate {
-	c := &candidate{place: p, leader: p.line.abs() + leaderName}
-	p.release, p.deletes = c.giveUp, c.leaveOps
+func newCandidate(p *line.Place) *candidate {
+	c := &candidate{Place: p, leader: p.Line.Abs() + leaderName}
+	p.Release, p.Deletes = c.giveUp, c.leaveOps
 	return c
 }
 
 // createOps create the leader's znode. The Stat of set tells its czxid.
 func (c *candidate) createOps(value []byte) (create *zk.CreateRequest, set *zk.SetDataRequest) {
-	create = &zk.CreateRequest{Path: c.leader, Acl: c.bears.written(c.s), Flags: zk.FlagEphemeral}
+	create = &zk.CreateRequest{Path: c.leader, Acl: c.Bears.Written(c.Session), Flags: zk.FlagEphemeral}
 	return create, &zk.SetDataRequest{Path: c.leader, Data: value, Version: 0}
 }
 
 // create creates the leader's znode. Its czxid is the base of the token.
 func (c *candidate) create(ctx context.Context, value []byte) error {
-	check := &zk.CheckVersionRequest{Path: c.path, Version: -1}
+	check := &zk.CheckVersionRequest{Path: c.Path, Version: -1}
 	var replaced []any
 	for range zkconn.MaxTries {
 		create, set := c.createOps(value)
-		o := c.s.Retry(nil, []any{check}, replaced, []any{create, set}).Wait(ctx)
+		o := c.Session.Retry(nil, []any{check}, replaced, []any{create, set}).Wait(ctx)
 		switch {
 		case o.Applied():
 			c.czxid = o.Stat(set).Czxid
-			c.place.czxid, c.checked = c.czxid, []string{c.leader}
-			c.turnConn = 0 // the reply has advanced the zxid
+			c.Place.Czxid, c.Checked = c.czxid, []string{c.leader}
+			c.TurnConn = 0 // the reply has advanced the zxid
 			return nil
 		case o.RefusedAt(check, zk.ErrNoNode):
-			return c.whyGone(ctx)
+			return c.WhyGone(ctx)
 		case o.RefusedAt(create, zk.ErrNodeExists):
 			var err error
 			if replaced, err = c.replaceOps(ctx); err != nil {
 				return err
 			}
-		case o.RefusedAt(set, zk.ErrNoAuth) && c.s.IsOwner():
-			c.s.OwnWriteFailed(o.Err())
+		case o.RefusedAt(set, zk.ErrNoAuth) && c.Session.IsOwner():
+			c.Session.OwnWriteFailed(o.Err())
 		case o.RefusedIn(replaced, zk.ErrNoNode, zk.ErrBadVersion):
 			replaced = nil
 		default:
@@ -96,33 +97,33 @@ func (c *candidate) create(ctx context.Context, value []byte) error {
 // yet, or which an attempt of this candidate's has created whose reply was lost. A znode
 // that belongs to no session is somebody else's.
 func (c *candidate) replaceOps(ctx context.Context) ([]any, error) {
-	stat, err := c.s.Exists(ctx, c.leader)
+	stat, err := c.Session.Exists(ctx, c.leader)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	case stat.EphemeralOwner == 0:
-		return nil, zkconn.Errorf(ErrPathInUse, "%s is not ephemeral, so no leader has created it", c.line.path+leaderName)
+		return nil, zkconn.Errorf(ErrPathInUse, "%s is not ephemeral, so no leader has created it", c.Line.Path+leaderName)
 	}
 	return []any{&zk.DeleteRequest{Path: c.leader, Version: stat.Version}}, nil
 }
 
 // giveUp deletes the place and the leader's znode, once.
-func (c *candidate) giveUp(signal bool, begin beginFunc) error {
+func (c *candidate) giveUp(signal bool, begin line.BeginFunc) error {
 	leader, err := c.deleteOps()
 	if err != nil {
 		return err
 	}
-	o := c.removeWith(signal, begin, leader...)
+	o := c.RemoveWith(signal, begin, leader...)
 	if o.RefusedIn(leader) { // somebody has deleted or changed it
 		leader = nil
-		o = c.removeWith(signal, begin)
+		o = c.RemoveWith(signal, begin)
 	}
 	switch {
 	case o.Is(zk.ErrNoNode), // given up before, or evicted
 		o.Applied() && len(leader) == 0 && c.czxid == 0: // a server that lagged may not have shown it
-		c.line.c.tasks.Start(c.withdraw)
+		c.Line.Client.Tasks.Start(c.withdraw)
 	}
 	return o.Err()
 }
@@ -136,8 +137,8 @@ func (c *candidate) deleteOps() ([]any, error) {
 	case c.czxid != 0:
 		return []any{&zk.DeleteRequest{Path: c.leader, Version: -1}}, nil
 	}
-	stat, err := c.s.Exists(c.s.Lifetime(), c.leader)
-	c.s.noteSeen(c.leader, stat, err)
+	stat, err := c.Session.Exists(c.Session.Lifetime(), c.leader)
+	c.Session.NoteSeen(c.leader, stat, err)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && !c.owns(stat):
 		return nil, nil
@@ -153,13 +154,13 @@ var errWithdrawn = errors.New("no leader's znode is left")
 // fails, because the servers refuse or because somebody deletes its place, too, it goes on
 // in longer and longer intervals.
 func (c *candidate) withdraw() {
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, c.s.Timeout()) {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, c.Session.Timeout()) {
 		err := c.withdrawOnce()
-		if err == nil || c.s.IsOver() || c.line.c.closing.Err() != nil {
+		if err == nil || c.Session.IsOver() || c.Line.Client.Closing.Err() != nil {
 			return // it goes with the session
 		}
-		c.line.c.log(slog.LevelWarn, "cannot delete the znode of a leader that was evicted", "path", c.leader, "err", err)
-		if !c.pause(wait) {
+		c.Line.Client.Log(slog.LevelWarn, "cannot delete the znode of a leader that was evicted", "path", c.leader, "err", err)
+		if !c.Pause(wait) {
 			return
 		}
 	}
@@ -169,10 +170,10 @@ func (c *candidate) withdraw() {
 // the next leader's by then. The next leader replaces it, and then there is nothing left
 // to do.
 func (c *candidate) withdrawOnce() error {
-	ctx, done := c.line.c.bind(c.s.Lifetime())
+	ctx, done := c.Line.Client.Bind(c.Session.Lifetime())
 	defer done()
-	w, err := c.s.WatchChildren(ctx, c.leader)
-	c.s.noteWatched(c.leader, w, err)
+	w, err := c.Session.WatchChildren(ctx, c.leader)
+	c.Session.NoteWatched(c.leader, w, err)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && !c.owns(&w.Stat):
 		return nil
@@ -181,15 +182,15 @@ func (c *candidate) withdrawOnce() error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c.line.c.tasks.Start(func() {
+	c.Line.Client.Tasks.Start(func() {
 		defer cancel()
 		select {
 		case <-w.Fired():
-		case <-c.s.Over():
+		case <-c.Session.Over():
 		case <-ctx.Done():
 		}
 	})
-	err = c.line.inTurn(ctx, kindLock, nil, func(p *place) error {
+	err = c.Line.InTurn(ctx, line.KindLock, nil, func(p *line.Place) error {
 		newCandidate(p)
 		return errWithdrawn // and p is deleted, with the znode
 	})
@@ -201,7 +202,7 @@ func (c *candidate) withdrawOnce() error {
 
 // owns reports whether the leader's znode with that Stat is this candidate's.
 func (c *candidate) owns(stat *zk.Stat) bool {
-	return stat.EphemeralOwner == c.s.ID() && (c.czxid == 0 || stat.Czxid == c.czxid)
+	return stat.EphemeralOwner == c.Session.ID() && (c.czxid == 0 || stat.Czxid == c.czxid)
 }
 
 var errLeaderDeleted = fmt.Errorf("%q was deleted by somebody else", leaderName[1:])
@@ -209,40 +210,40 @@ var errLeaderDeleted = fmt.Errorf("%q was deleted by somebody else", leaderName[
 // watchLeader ends the grant if somebody deletes the leader's znode. Like the place, it is
 // watched once the grant has lasted for a while. The watch is one on children, of which
 // there are none: it fires when the znode is deleted, and not when its data change.
-func (c *candidate) watchLeader(g *grant) {
-	age := time.NewTimer(c.s.watchAge())
+func (c *candidate) watchLeader(g *line.Grant) {
+	age := time.NewTimer(c.Session.WatchAge())
 	defer age.Stop()
 	select {
 	case <-age.C:
-	case <-g.over:
+	case <-g.Over:
 		return
 	}
 	for {
-		w, err := c.s.WatchChildren(c.s.Lifetime(), c.leader)
-		c.s.noteWatched(c.leader, w, err)
+		w, err := c.Session.WatchChildren(c.Session.Lifetime(), c.leader)
+		c.Session.NoteWatched(c.leader, w, err)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && w.Stat.Czxid != c.czxid:
 			c.leaderGone.Store(true)
-			g.end(lost(&deletion{bySomebody: errLeaderDeleted}))
+			g.End(line.Lost(&line.Deletion{BySomebody: errLeaderDeleted}))
 			return
 		case err != nil:
 			return
 		}
 		select {
 		case <-w.Fired():
-		case <-g.over:
+		case <-g.Over:
 			return
 		}
 	}
 }
 
 // checkLeaderValue refuses a value too large for one request.
-func checkLeaderValue(l *line, value []byte) error {
-	path := l.abs() + leaderName
+func checkLeaderValue(l *line.Line, value []byte) error {
+	path := l.Abs() + leaderName
 	n := zkconn.MultiSize([]any{
-		&zk.CheckVersionRequest{Path: l.abs() + "/_c_" + newUUID(true) + "-" + string(kindLock) + "0123456789"},
+		&zk.CheckVersionRequest{Path: l.Abs() + "/_c_" + line.NewUUID(true) + "-" + string(line.KindLock) + "0123456789"},
 		&zk.DeleteRequest{Path: path},
-		&zk.CreateRequest{Path: path, Acl: l.c.created},
+		&zk.CreateRequest{Path: path, Acl: l.Client.Created},
 		&zk.SetDataRequest{Path: path, Data: value},
 	})
 	if n > jute.MaxFrame {
@@ -257,5 +258,5 @@ func (c *candidate) leaveOps(signal bool) []any {
 	if c.czxid == 0 || c.leaderGone.Load() {
 		return nil
 	}
-	return append(c.exitOps(signal).ops, &zk.DeleteRequest{Path: c.leader, Version: -1})
+	return append(c.ExitOps(signal).Ops, &zk.DeleteRequest{Path: c.leader, Version: -1})
 }

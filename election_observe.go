@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -32,7 +33,7 @@ var ErrNoLeader = errors.New("nobody leads")
 // the time it returns, that may have changed. It blocks until a server has caught up with
 // its leader and answered. Cost: two requests.
 func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
-	err = e.self().inSessions(ctx, "look at", func(ctx context.Context, s *session, path string) error {
+	err = e.self().inSessions(ctx, "look at", func(ctx context.Context, s *line.Session, path string) error {
 		path += leaderName
 		if err := s.Sync(ctx, path); err != nil {
 			return err
@@ -113,7 +114,7 @@ type observation struct {
 var errEndedByCaller = errors.New("the caller ended the iteration")
 
 // follow yields what happens during a session.
-func (o *observation) follow(ctx context.Context, s *session, path string) error {
+func (o *observation) follow(ctx context.Context, s *line.Session, path string) error {
 	path += leaderName
 	// This session's server may lag behind the last session's. Within a session, servers
 	// do not go back.
@@ -152,7 +153,7 @@ func (o *observation) follow(ctx context.Context, s *session, path string) error
 
 // sight returns what the leader's znode says, and a watch that fires when that changes.
 // exists says whether it probably exists, which saves a request.
-func sight(ctx context.Context, s *session, path string, exists bool) (sighting, *zkconn.Watch, error) {
+func sight(ctx context.Context, s *line.Session, path string, exists bool) (sighting, *zkconn.Watch, error) {
 	for {
 		if exists {
 			w, err := s.Watch(ctx, path)
@@ -201,7 +202,7 @@ func (o *observation) isOld(now sighting) bool {
 }
 
 // awaitNewer gives the server some time to catch up.
-func awaitNewer(ctx context.Context, s *session, path string, w *zkconn.Watch) error {
+func awaitNewer(ctx context.Context, s *line.Session, path string, w *zkconn.Watch) error {
 	late := time.NewTimer(s.Timeout() / zkconn.MaxTries)
 	defer late.Stop()
 	select {

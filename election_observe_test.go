@@ -31,13 +31,13 @@ func TestA35ObserveYieldsEachLeaderAndNone(t *testing.T) {
 		synctest.Wait()
 		second := campaigns(t, b, "")
 		synctest.Wait()
-		w.srv.Expire(sessionID(&Client{b.line.c}))
+		w.srv.Expire(sessionID(&Client{b.line.Client}))
 		synctest.Wait()
 		require.Equal(t, []string{"none", "a", "a2", "none", "", "none"}, o.values())
 		require.Equal(t, first.Token(), o.seen[1].Token)
 		require.Equal(t, first.Token(), o.seen[2].Token)
 		require.Equal(t, second.Token(), o.seen[4].Token)
-		require.Equal(t, sessionID(&Client{a.line.c}), o.seen[1].Session)
+		require.Equal(t, sessionID(&Client{a.line.Client}), o.seen[1].Session)
 		o.stop()
 		require.ErrorIs(t, o.ended(), context.Canceled)
 	})
@@ -109,13 +109,13 @@ func TestB10ObserversGoOnInTheNextSession(t *testing.T) {
 		o := follow(t, b)
 		first := campaigns(t, a, "a")
 		synctest.Wait()
-		w.srv.Expire(sessionID(&Client{b.line.c}))
+		w.srv.Expire(sessionID(&Client{b.line.Client}))
 		time.Sleep(5 * time.Second)
 		require.Equal(t, []string{"none", "a"}, o.values(), "nothing has changed")
 		require.NoError(t, first.Resign())
 		synctest.Wait()
 		require.Equal(t, []string{"none", "a", "none"}, o.values())
-		w.srv.Expire(sessionID(&Client{b.line.c}))
+		w.srv.Expire(sessionID(&Client{b.line.Client}))
 		term := campaigns(t, a, "a2") // while the observer has no session
 		time.Sleep(5 * time.Second)
 		require.Equal(t, []string{"none", "a", "none", "a2"}, o.values())
@@ -127,13 +127,13 @@ func TestB18ObserversSeeWhatHasChangedWhileTheyWereDisconnected(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		first := campaigns(t, a, "a")
 		o := follow(t, b)
-		w.away(&Client{b.line.c})
+		w.away(&Client{b.line.Client})
 		require.NoError(t, first.Resign())
 		second := campaigns(t, a, "a2")
 		w.back()
 		time.Sleep(5 * time.Second)
 		require.Equal(t, []string{"a", "a2"}, o.values())
-		w.away(&Client{b.line.c})
+		w.away(&Client{b.line.Client})
 		require.NoError(t, second.Resign())
 		time.Sleep(time.Minute) // the observer's session expires
 		w.back()
@@ -207,13 +207,13 @@ func TestA35SpuriousEventsYieldNothing(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		o := follow(t, b)
 		for range 3 {
-			spurious(&Client{b.line.c}, w.path+leaderName, jute.EventCreated)
+			spurious(&Client{b.line.Client}, w.path+leaderName, jute.EventCreated)
 			synctest.Wait()
 		}
 		term := campaigns(t, a, "a")
 		synctest.Wait()
 		for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
-			spurious(&Client{b.line.c}, w.path+leaderName, event)
+			spurious(&Client{b.line.Client}, w.path+leaderName, event)
 			synctest.Wait()
 		}
 		require.Equal(t, []string{"none", "a"}, o.values())
@@ -245,12 +245,12 @@ func TestB36AnObserverThatMayNotReadGetsNoAuth(t *testing.T) {
 func TestB46ObserveFailsWhereTheServersTellOfEarlierLeadersOnly(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
-		c := b.line.c
+		c := b.line.Client
 		o := &observation{yield: func(Leader, error) bool { return true }, czxid: math62, mzxid: math62}
 		began := time.Now()
 		err := b.self().inSessions(t.Context(), "observe", o.follow)
 		require.ErrorIs(t, err, errWentBack)
-		require.InDelta(t, c.timeout, time.Since(began), float64(c.timeout)/5)
+		require.InDelta(t, c.Timeout, time.Since(began), float64(c.Timeout)/5)
 		require.NoError(t, term.Resign())
 	})
 }
@@ -265,7 +265,7 @@ func TestA35AnObserverThatIsGoneLeavesNoWatchBeyondItsPath(t *testing.T) {
 				break
 			}
 		}
-		require.LessOrEqual(t, watchesOf(&Client{b.line.c}), 2)
+		require.LessOrEqual(t, watchesOf(&Client{b.line.Client}), 2)
 	})
 }
 
@@ -275,7 +275,7 @@ func TestB39ElectionsReportInvalidPathsWhenFirstUsed(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		f := func(context.Context, *Term) error { return errors.New("called") }
 		for _, path := range []string{"", "/", "relative", "/a/", "/a//b", "/a/./b", "/a\x00"} {
-			e := NewElection(&Client{a.line.c}, path)
+			e := NewElection(&Client{a.line.Client}, path)
 			_, err := e.Campaign(t.Context(), nil)
 			require.ErrorIs(t, err, ErrInvalidPath)
 			require.ErrorContains(t, err, "zkrecipes: campaign ")
@@ -352,12 +352,12 @@ func largestValue(e *Election) int {
 
 func TestB40AnRWLockOnAnElectionsPathIsAnError(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
-		l := held(t, NewRWLock(&Client{b.line.c}, w.path).RLock)
+		l := held(t, NewRWLock(&Client{b.line.Client}, w.path).RLock)
 		_, err := a.Campaign(t.Context(), nil)
 		require.ErrorIs(t, err, ErrPathInUse)
 		require.NoError(t, l.Release())
-		term := campaigns(t, NewElection(&Client{a.line.c}, "/next"), "a")
-		_, err = NewRWLock(&Client{b.line.c}, "/next").RLock(t.Context())
+		term := campaigns(t, NewElection(&Client{a.line.Client}, "/next"), "a")
+		_, err = NewRWLock(&Client{b.line.Client}, "/next").RLock(t.Context())
 		require.ErrorIs(t, err, ErrPathInUse)
 		require.NoError(t, term.Resign())
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -16,12 +17,12 @@ import (
 // safe for concurrent use.
 //
 // When it opens, all waiters wake at once: that is what it is for.
-type Gate struct{ line *line }
+type Gate struct{ line *line.Line }
 
 // NewGate returns the gate with that path. It sends nothing. An invalid path is
 // reported on first use.
 func NewGate(c *Client, path string) *Gate {
-	return &Gate{&line{c: c.core(), path: path, recipe: "gate"}}
+	return &Gate{&line.Line{Client: c.core(), Path: path, Recipe: "gate"}}
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
@@ -37,8 +38,8 @@ func (g *Gate) Path() string { return g.self().path() }
 //
 // Cost: one request and one commit, and one more of each for each missing parent.
 func (g *Gate) Shut(ctx context.Context) error {
-	return g.turn(ctx, "shut", zk.ErrNodeExists, func(s *session, path string) any {
-		return &zk.CreateRequest{Path: path, Data: []byte(s.c.identity), Acl: s.ACL()}
+	return g.turn(ctx, "shut", zk.ErrNodeExists, func(s *line.Session, path string) any {
+		return &zk.CreateRequest{Path: path, Data: []byte(s.Client.Identity), Acl: s.ACL()}
 	})
 }
 
@@ -50,34 +51,34 @@ func (g *Gate) Shut(ctx context.Context) error {
 //
 // Cost: one request and one commit.
 func (g *Gate) Open(ctx context.Context) error {
-	return g.turn(ctx, "open", zk.ErrNoNode, func(_ *session, path string) any {
+	return g.turn(ctx, "open", zk.ErrNoNode, func(_ *line.Session, path string) any {
 		return &zk.DeleteRequest{Path: path, Version: -1}
 	})
 }
 
 // turn shuts or opens the gate by a write. is is the error of the server if there is
 // nothing to do.
-func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *session, path string) any) error {
+func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *line.Session, path string) any) error {
 	r := g.self()
 	if err := r.check(ctx); err != nil {
 		return fail(op, r.path(), err)
 	}
-	if !r.c.writes.begin() {
+	if !r.Client.Writes.Begin() {
 		return fail(op, r.path(), ErrClosed)
 	}
-	defer r.c.writes.end()
-	ctx, done := r.c.bind(ctx)
+	defer r.Client.Writes.End()
+	ctx, done := r.Client.Bind(ctx)
 	defer done()
 	return fail(op, r.path(), r.repeatWrite(ctx, is, write))
 }
 
 // repeatWrite sends a write until its outcome is known, in the next session too, because
 // what it writes belongs to no session.
-func (r recipe) repeatWrite(ctx context.Context, is error, write func(s *session, path string) any) error {
-	path := r.abs()
+func (r recipe) repeatWrite(ctx context.Context, is error, write func(s *line.Session, path string) any) error {
+	path := r.Abs()
 	doubt := false
 	for tries := 0; tries < zkconn.MaxTries; {
-		s, err := r.c.live(ctx)
+		s, err := r.Client.Live(ctx)
 		if err == nil {
 			var lost bool
 			lost, err = writeOnce(ctx, s, write(s, path))
@@ -86,7 +87,7 @@ func (r recipe) repeatWrite(ctx context.Context, is error, write func(s *session
 		switch {
 		case err == nil:
 			return nil
-		case isContextErr(ctx, err): // no matter what its cause is
+		case line.IsContextErr(ctx, err): // no matter what its cause is
 		case errors.Is(err, is):
 			return nil
 		case errors.Is(err, zk.ErrNoNode) && zkconn.Parent(path) != "":
@@ -96,15 +97,15 @@ func (r recipe) repeatWrite(ctx context.Context, is error, write func(s *session
 				continue
 			}
 		}
-		if isContextErr(ctx, err) || !isInterruption(err) {
-			return uncertainIf(doubt, err)
+		if line.IsContextErr(ctx, err) || !isInterruption(err) {
+			return line.UncertainIf(doubt, err)
 		}
 	}
-	return uncertainIf(doubt, zkconn.ErrContended)
+	return line.UncertainIf(doubt, zkconn.ErrContended)
 }
 
 // writeOnce sends a write once. lost: it may have been carried out, and the reply did not come.
-func writeOnce(ctx context.Context, s *session, write any) (lost bool, err error) {
+func writeOnce(ctx context.Context, s *line.Session, write any) (lost bool, err error) {
 	t, err := s.Begin(ctx, write)
 	if err != nil {
 		return false, err
@@ -113,7 +114,7 @@ func writeOnce(ctx context.Context, s *session, write any) (lost bool, err error
 	if o.Unsent() {
 		return false, o.Err()
 	}
-	return isInterruption(o.Err()) || isContextErr(ctx, o.Err()), o.Err()
+	return isInterruption(o.Err()) || line.IsContextErr(ctx, o.Err()), o.Err()
 }
 
 // isInterruption reports whether err says that the connection was lost, or the session has
@@ -136,14 +137,14 @@ func (g *Gate) Wait(ctx context.Context) error {
 	if err := r.check(ctx); err != nil {
 		return fail("wait", r.path(), err)
 	}
-	ctx, traced := startAcquire(ctx, r.c, RecipeGate, r.path(), "wait")
+	ctx, traced := startAcquire(ctx, r.Client, RecipeGate, r.path(), "wait")
 	err := r.waitUntilOpen(ctx)
 	traced.end(nil, err)
 	return err
 }
 
 func (r recipe) waitUntilOpen(ctx context.Context) error {
-	return r.waitInSessions(ctx, "wait", func(ctx context.Context, s *session, path string) error {
+	return r.waitInSessions(ctx, "wait", func(ctx context.Context, s *line.Session, path string) error {
 		for {
 			w, err := s.Watch(ctx, path)
 			switch {
@@ -172,14 +173,14 @@ func (r recipe) waitUntilOpen(ctx context.Context) error {
 // IsOpen reports whether the gate is open. It blocks until a server has caught up with
 // its leader and answered. Cost: two requests.
 func (g *Gate) IsOpen(ctx context.Context) (open bool, err error) {
-	err = g.self().inSessions(ctx, "look at", func(ctx context.Context, s *session, path string) error {
+	err = g.self().inSessions(ctx, "look at", func(ctx context.Context, s *line.Session, path string) error {
 		open, err = isOpen(ctx, s, path)
 		return err
 	})
 	return open, err
 }
 
-func isOpen(ctx context.Context, s *session, path string) (bool, error) {
+func isOpen(ctx context.Context, s *line.Session, path string) (bool, error) {
 	if err := s.Sync(ctx, path); err != nil {
 		return false, err
 	}
@@ -194,5 +195,5 @@ func (g *Gate) self() recipe {
 	if g == nil {
 		return recipe{}
 	}
-	return recipe{line: g.line}
+	return recipe{Line: g.line}
 }

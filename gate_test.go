@@ -26,8 +26,8 @@ const (
 
 // spurious delivers an event to a client although nothing has changed.
 func spurious(c *Client, path string, event int32) {
-	s, _ := c.session()
-	s.onEvent(wire.Event{Type: event, Path: path})
+	s, _ := c.client.Session()
+	s.OnEvent(wire.Event{Type: event, Path: path})
 }
 
 // isOpenTo requires that IsOpen returns want.
@@ -105,7 +105,7 @@ func TestA22GateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
 		c := w.stranger(nil)
 		waits := harness.GoErr(t, NewGate(c, "/gate").Wait)
 		synctest.Wait()
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		watches := s.Inspect().Watches
 		require.Len(t, watches, 1)
 		first := watches[0]
@@ -345,7 +345,7 @@ func TestB36GateWithoutPermissionIsAnErrorAtOnce(t *testing.T) {
 	_, err := admin.SetACL(path, acl(zk.PermRead), -1)
 	require.NoError(t, err)
 	require.ErrorIs(t, g.Shut(ctx), zk.ErrNoAuth)
-	require.ErrorIs(t, NewGate(&Client{g.line.c}, path+"/below/gate").Shut(ctx), zk.ErrNoAuth)
+	require.ErrorIs(t, NewGate(&Client{g.line.Client}, path+"/below/gate").Shut(ctx), zk.ErrNoAuth)
 	isOpenTo(t, g, true)
 
 	_, err = admin.Create(path+"/gate", nil, 0, acl(zk.PermAll&^zk.PermRead))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -24,7 +25,7 @@ func TestB01DowngradeWhoseReplyIsLostIsDone(t *testing.T) {
 	r := newRWRig(t, nil)
 	for range 3 {
 		l := held(t, r.w.Lock)
-		number := r.inLine()[0].number
+		number := r.inLine()[0].Number
 		reader := r.joins(2, r.another().RLock)
 		r.p.Reset()
 		r.p.On(opDowngrade, 1, harness.DropAfter)
@@ -33,7 +34,7 @@ func TestB01DowngradeWhoseReplyIsLostIsDone(t *testing.T) {
 		b := reader.Get()
 		line := r.inLine()
 		require.Len(t, line, 2)
-		require.Equal(t, number, line[0].number)
+		require.Equal(t, number, line[0].Number)
 		r.reads(l)
 		require.NoError(t, l.Release())
 		require.NoError(t, b.Release())
@@ -58,14 +59,14 @@ func TestB06DowngradeThatNeverArrivedIsSentAgain(t *testing.T) {
 
 func TestB08DowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T) {
 	r := newRWRig(t, nil)
-	s, _ := r.c.session()
+	s, _ := r.c.client.Session()
 	cut := func() {
 		r.p.Refuse(true)
 		harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
 	}
 	underWay := func(l *Lease) {
 		t.Helper()
-		harness.Eventually(t, "under way", func() bool { return l.g.holding() == holdsShared })
+		harness.Eventually(t, "under way", func() bool { return l.handle.Grant.Holding() == line.HoldsShared })
 	}
 	t.Run("completes after its caller has left", func(t *testing.T) {
 		l := held(t, r.w.Lock)
@@ -115,7 +116,7 @@ func TestB09DowngradeWhoseSessionExpiresIsLost(t *testing.T) {
 			done := r.downgrades(r.ctx, l)
 			r.p.Await(rule)
 			if at == harness.Withhold {
-				harness.Eventually(t, "applied", func() bool { return strings.Contains(r.inLine()[0].name, "__READ__") })
+				harness.Eventually(t, "applied", func() bool { return strings.Contains(r.inLine()[0].Name, "__READ__") })
 			}
 			r.p.Expire()
 			rule.Release()
@@ -174,7 +175,7 @@ func TestB22LeaseIsLostWhenAnOperatorDeletesThePlaceOfADowngrade(t *testing.T) {
 		again := r.p.On(opDowngrade, 1, harness.Hold)
 		done := r.downgrades(r.ctx, l)
 		r.p.Await(again)
-		require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[0].name, -1))
+		require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[0].Name, -1))
 		again.Release()
 		require.ErrorIs(t, harness.Receive(t, done), ErrLost)
 		lostNow(l)
@@ -221,7 +222,7 @@ func TestB32LeaseIsHeldAfterItsDowngradeIsCancelled(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, r.w.Downgrade(ctx, l), context.Canceled)
 		require.Empty(t, r.p.Count())
-		require.Equal(t, holdsAlone, l.g.holding())
+		require.Equal(t, line.HoldsAlone, l.handle.Grant.Holding())
 		require.NoError(t, l.Release())
 	})
 	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before the reply": harness.HoldReply} {
@@ -254,15 +255,15 @@ func TestB32CommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	l := held(t, r.w.Lock)
 	data := r.path + "-data"
 	// The server has applied a downgrade, but the client has not received the reply.
-	last := l.g.place()
-	next := last.asReader()
+	last := l.handle.Grant.Place()
+	next := last.AsReader()
 	moved := make(chan struct{})
-	l.g.mu.Lock()
-	l.g.changing = moved
-	l.g.mu.Unlock()
-	s, _ := r.c.session()
-	s.expect(l.g, next.path)
-	require.NoError(t, last.replace(next))
+	l.handle.Grant.Mu.Lock()
+	l.handle.Grant.Changing = moved
+	l.handle.Grant.Mu.Unlock()
+	s, _ := r.c.client.Session()
+	s.Expect(l.handle.Grant, next.Path)
+	require.NoError(t, last.Replace(next))
 
 	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
 	defer cancel()
@@ -278,12 +279,12 @@ func TestB32CommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 		early = true
 	case <-time.After(2 * time.Second):
 	}
-	l.g.mu.Lock()
-	l.g.current.Store(next)
-	l.g.changing = nil
-	l.g.mu.Unlock()
+	l.handle.Grant.Mu.Lock()
+	l.handle.Grant.Current.Store(next)
+	l.handle.Grant.Changing = nil
+	l.handle.Grant.Mu.Unlock()
 	close(moved)
-	s.forget(l.g, last.path)
+	s.Forget(l.handle.Grant, last.Path)
 	if !early {
 		err = harness.Receive(t, committed)
 	}
@@ -393,7 +394,7 @@ func TestB35CloseDuringADowngradeLeavesNoPlace(t *testing.T) {
 	}
 	t.Run("while disconnected", func(t *testing.T) {
 		r := newRWRig(t, &Options{SessionTimeout: time.Second})
-		s, _ := r.c.session()
+		s, _ := r.c.client.Session()
 		l := held(t, r.w.Lock)
 		r.p.Refuse(true)
 		harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
@@ -460,17 +461,17 @@ func TestB36DowngradeWhoseSecondAttemptIsRefusedIsResolved(t *testing.T) {
 			require.NoError(t, err)
 			again.Release()
 			err = harness.Receive(t, done)
-			<-r.c.tasks.Done()
+			<-r.c.client.Tasks.Done()
 			places := r.inLine()
 			require.Len(t, places, 2, "no third place is left")
-			require.Equal(t, l.Check().Path, r.path+"/"+places[0].name, "the lease names its place")
+			require.Equal(t, l.Check().Path, r.path+"/"+places[0].Name, "the lease names its place")
 			if lose == harness.DropAfter {
 				require.NoError(t, err)
 				r.reads(l)
 			} else {
 				require.ErrorIs(t, err, zk.ErrNoAuth)
-				require.Equal(t, kindWrite, places[0].kind)
-				require.Equal(t, holdsAlone, l.g.holding())
+				require.Equal(t, line.KindWrite, places[0].Kind)
+				require.Equal(t, line.HoldsAlone, l.handle.Grant.Holding())
 				r.holds(1)
 			}
 			require.True(t, next.Waiting())

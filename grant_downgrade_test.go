@@ -41,10 +41,10 @@ func (r *rwRig) reads(l *Lease) {
 func (r *rwRig) holds(n int) {
 	r.t.Helper()
 	harness.Eventually(r.t, "grants of the session", func() bool {
-		s, _ := r.c.session()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.grants) == n
+		s, _ := r.c.client.Session()
+		s.Mu.Lock()
+		defer s.Mu.Unlock()
+		return len(s.Grants) == n
 	})
 }
 
@@ -54,7 +54,7 @@ func TestA24DowngradeKeepsTheWritersPlace(t *testing.T) {
 	work, token, guard := l.Context(r.ctx), l.Token(), l.Check()
 	before := r.inLine()[0]
 	waiting := r.joins(2, r.another().Lock)
-	behind := r.inLine()[1].name
+	behind := r.inLine()[1].Name
 	r.p.Reset()
 	require.NoError(t, r.w.Downgrade(r.ctx, l))
 	require.NoError(t, r.w.Downgrade(r.ctx, l), "it is a reader already")
@@ -62,9 +62,9 @@ func TestA24DowngradeKeepsTheWritersPlace(t *testing.T) {
 
 	line := r.inLine()
 	require.Len(t, line, 2)
-	require.Equal(t, "_c_"+before.uuid+"-__READ__"+before.name[strings.Index(before.name, "__WRIT__")+8:], line[0].name)
-	require.Equal(t, before.number, line[0].number)
-	require.Equal(t, behind, line[1].name)
+	require.Equal(t, "_c_"+before.UUID+"-__READ__"+before.Name[strings.Index(before.Name, "__WRIT__")+8:], line[0].Name)
+	require.Equal(t, before.Number, line[0].Number)
+	require.Equal(t, behind, line[1].Name)
 	require.Equal(t, token, l.Token(), "a new token would exceed that of the writer behind")
 	require.NoError(t, work.Err())
 	cs, err := r.w.Contenders(r.ctx)
@@ -212,9 +212,9 @@ func TestA24DowngradeOfAForeignOrEndedLeaseIsAnError(t *testing.T) {
 	for name, l := range map[string]*Lease{"nil": nil, "of another path": a, "of another client": b} {
 		require.EqualError(t, r.w.Downgrade(r.ctx, l), "zkrecipes: downgrade "+r.path+": not a lease of this lock", name)
 	}
-	require.ErrorContains(t, NewRWLock(r.c, mutex.line.path).Downgrade(r.ctx, c), "not a lease of this lock", "a mutex's lease")
+	require.ErrorContains(t, NewRWLock(r.c, mutex.line.Path).Downgrade(r.ctx, c), "not a lease of this lock", "a mutex's lease")
 	require.Empty(t, r.p.Count())
-	require.NoError(t, NewRWLock(r.c, elsewhere.line.path).Downgrade(r.ctx, a), "a lock is identified by its path")
+	require.NoError(t, NewRWLock(r.c, elsewhere.line.Path).Downgrade(r.ctx, a), "a lock is identified by its path")
 	for _, l := range []*Lease{a, b, c} {
 		require.NoError(t, l.Release())
 	}
@@ -243,11 +243,11 @@ func TestDowngradeOfAWatchedPlaceKeepsTheLease(t *testing.T) {
 	r := newRWRig(t, nil)
 	for range 20 {
 		l := held(t, r.w.Lock)
-		l.g.watchPlace()
+		l.handle.Grant.WatchPlace()
 		require.Len(t, watched(r.c), 1)
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
 		harness.Eventually(t, "the watch fires", func() bool { return len(watched(r.c)) == 0 })
-		<-r.c.tasks.Done()
+		<-r.c.client.Tasks.Done()
 		r.reads(l)
 		require.NoError(t, l.Release())
 	}
@@ -318,7 +318,7 @@ func TestADowngradedLeaseOutlivesReconnects(t *testing.T) {
 	l := held(t, r.w.Lock)
 	writer := r.joins(2, r.another().Lock)
 	require.NoError(t, r.w.Downgrade(r.ctx, l))
-	s, _ := r.c.session()
+	s, _ := r.c.client.Session()
 	for range 5 {
 		r.p.Drop()
 		harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -111,9 +112,9 @@ func (w *world) lockLater(c *Client) *harness.Call[*Lease] {
 }
 
 // line returns the names of the places in the line, in order.
-func (w *world) line() []placeName {
-	ms := placeNames(w.srv.Children(w.path), lockKinds)
-	slices.SortFunc(ms, placeName.compare)
+func (w *world) line() []line.PlaceName {
+	ms := line.PlaceNames(w.srv.Children(w.path), line.LockKinds)
+	slices.SortFunc(ms, line.PlaceName.Compare)
 	return ms
 }
 
@@ -136,7 +137,7 @@ func (w *world) requests(f func()) map[string]int {
 
 // sessionID returns the id of a client's session.
 func sessionID(c *Client) int64 {
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	return s.ID()
 }
 
@@ -152,7 +153,7 @@ func (w *world) away(c *Client) {
 	w.plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
 	require.True(w.t, w.srv.Disconnect(sessionID(c)))
 	synctest.Wait()
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	up, _ := s.Connected()
 	require.False(w.t, up)
 }

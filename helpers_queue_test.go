@@ -128,7 +128,7 @@ func lineUp(t testing.TB, conn *zk.Conn, line string, n int, clients ...*Client)
 func asleep(t testing.TB, c *Client) {
 	t.Helper()
 	harness.Eventually(t, "a sleeping client", func() bool {
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		return len(s.Inspect().Watches) >= 2 && c.idle()
 	})
 }

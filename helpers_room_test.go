@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -18,7 +19,7 @@ import (
 
 // load returns what the client's session counts.
 func load(c *Client) zkconn.Load {
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	return s.Load()
 }
 
@@ -42,7 +43,7 @@ func (w *world) accounted(c *Client) {
 
 // roomFor returns options for a session that has room for about n places in w.path's line.
 func (w *world) roomFor(n int) *Options {
-	place := zkconn.Weight(w.path+"/_c_"+noUUID+"-"+string(kindLock), true)
+	place := zkconn.Weight(w.path+"/_c_"+line.NoUUID+"-"+string(line.KindLock), true)
 	return &Options{MaxBuffer: (n*place + place/2) * 10 / 9}
 }
 

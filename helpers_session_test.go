@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -28,12 +29,12 @@ func serverNames(n int) []string {
 
 // dialTapped returns a Client whose connections all lead to target through Taps, and
 // its session.
-func dialTapped(t testing.TB, target string, opts Options) (*Client, *session, *harness.Taps) {
+func dialTapped(t testing.TB, target string, opts Options) (*Client, *line.Session, *harness.Taps) {
 	t.Helper()
 	taps := harness.NewTaps(target)
 	opts.Dialer = taps.Dial
 	c := dialTo(t, serverNames(5), &opts)
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	return c, s, taps
 }
 
@@ -44,21 +45,21 @@ func queuedRequests(conn *zk.Conn) int {
 }
 
 // awaitUp waits until the session is connected.
-func awaitUp(t testing.TB, s *session) {
+func awaitUp(t testing.TB, s *line.Session) {
 	t.Helper()
 	harness.Eventually(t, "the session is up", func() bool { up, _ := s.Connected(); return up })
 }
 
 // connectionNumber returns the number of the newest connection. A connection can be
 // lost and replaced so quickly that a test never sees the session down.
-func connectionNumber(s *session) uint64 {
+func connectionNumber(s *line.Session) uint64 {
 	conn, _ := s.Connection()
 	return conn
 }
 
 // awaitReconnect waits until the session is connected by a later connection than
 // conn.
-func awaitReconnect(t testing.TB, s *session, conn uint64) {
+func awaitReconnect(t testing.TB, s *line.Session, conn uint64) {
 	t.Helper()
 	harness.Eventually(t, "the session is up again", func() bool {
 		up, _ := s.Connected()
@@ -68,13 +69,13 @@ func awaitReconnect(t testing.TB, s *session, conn uint64) {
 
 // awaitDown waits until the session is disconnected. Use it while no connection can
 // be made.
-func awaitDown(t testing.TB, s *session) {
+func awaitDown(t testing.TB, s *line.Session) {
 	t.Helper()
 	harness.Eventually(t, "the session is down", func() bool { up, _ := s.Connected(); return !up })
 }
 
 // readOnce reads a znode. It waits until the session is over, if need be.
-func readOnce(s *session, path string) error {
+func readOnce(s *line.Session, path string) error {
 	return s.Call(func(conn *zk.Conn) error {
 		_, _, err := conn.Get(path)
 		return err
@@ -83,7 +84,7 @@ func readOnce(s *session, path string) error {
 
 // startReaders starts n goroutines that read until the session is over. The test
 // waits for them at its end.
-func startReaders(t testing.TB, s *session, n int) {
+func startReaders(t testing.TB, s *line.Session, n int) {
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {
@@ -103,7 +104,7 @@ func startReaders(t testing.TB, s *session, n int) {
 }
 
 // watchOn arms a watch on a znode.
-func watchOn(t testing.TB, s *session, path string) *zkconn.Watch {
+func watchOn(t testing.TB, s *line.Session, path string) *zkconn.Watch {
 	t.Helper()
 	w, err := s.Watch(harness.Within(t, 20*time.Second), path)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // locker is the common interface of Mutex and of either side of an RWLock.
@@ -36,7 +37,7 @@ func writer(c *Client, path string) locker { return NewRWLock(c, path) }
 func reader(c *Client, path string) locker { return reading{NewRWLock(c, path)} }
 
 // lineOf returns the line of a lock.
-func lineOf(l locker) *line {
+func lineOf(l locker) *line.Line {
 	switch l := l.(type) {
 	case *Mutex:
 		return l.line
@@ -54,17 +55,17 @@ type side struct {
 	name    string
 	ours    func(*Client, string) locker
 	theirs  func(*Client, string) locker // the rival: it excludes ours and is excluded by it
-	kind    kind                         // of the places of ours
+	kind    line.Kind                    // of the places of ours
 	release string                       // the request that releases ours
 	freed   string                       // the request that releases the rival
 	by      string                       // another library's name prefix for a place like the rival's
 }
 
 var sides = []side{
-	{"mutex", mutex, mutex, kindLock, opRelease, opRelease, "lock-"},
-	{"writer", writer, writer, kindWrite, opRelease, opRelease, "_c_" + curatorUUID(0) + "-__WRIT__"},
-	{"writer behind a reader", writer, reader, kindWrite, opRelease, opReadRelease, "_c_" + curatorUUID(0) + "-__READ__"},
-	{"reader", reader, writer, kindRead, opReadRelease, opRelease, "_c_" + curatorUUID(0) + "-__WRIT__"},
+	{"mutex", mutex, mutex, line.KindLock, opRelease, opRelease, "lock-"},
+	{"writer", writer, writer, line.KindWrite, opRelease, opRelease, "_c_" + curatorUUID(0) + "-__WRIT__"},
+	{"writer behind a reader", writer, reader, line.KindWrite, opRelease, opReadRelease, "_c_" + curatorUUID(0) + "-__READ__"},
+	{"reader", reader, writer, line.KindRead, opReadRelease, opRelease, "_c_" + curatorUUID(0) + "-__WRIT__"},
 }
 
 // signalled reports whether a rival signals its successor when it releases.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -62,9 +63,9 @@ func lockOn(t testing.TB, m *Mutex) *Lease {
 func lockLater(t testing.TB, m *Mutex) *harness.Call[*Lease] { return harness.Go(t, m.Lock) }
 
 // inLine returns the names of the places in the line, in order.
-func (r *rig) inLine() []placeName {
-	ms := placeNames(harness.Children(r.t, r.raw, r.path), lockKinds)
-	slices.SortFunc(ms, placeName.compare)
+func (r *rig) inLine() []line.PlaceName {
+	ms := line.PlaceNames(harness.Children(r.t, r.raw, r.path), line.LockKinds)
+	slices.SortFunc(ms, line.PlaceName.Compare)
 	return ms
 }
 
@@ -86,7 +87,7 @@ func (r *rig) asleep(n int) {
 // test that counts requests from now on does not count that.
 func askOnce(t testing.TB, c *Client) {
 	t.Helper()
-	s, err := c.live(harness.Within(t, 20*time.Second))
+	s, err := c.client.Live(harness.Within(t, 20*time.Second))
 	require.NoError(t, err)
 	s.EnforcesACLs(harness.Within(t, 20*time.Second), "/")
 }
@@ -102,7 +103,7 @@ func insider(t testing.TB, conn *zk.Conn) *zk.Conn {
 
 // idle reports whether no request is in flight.
 func (c *Client) idle() bool {
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	return s.Inspect().Calls == 0
 }
 
@@ -191,7 +192,7 @@ func (e *events) count(what string) int {
 
 // watchesOf returns the number of a client's watches.
 func watchesOf(c *Client) int {
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	return len(s.Inspect().Watches)
 }
 
@@ -230,7 +231,7 @@ func (r *recorder) nth(t testing.TB, n int, what string) tracedEvent {
 func sleeps(t testing.TB, c *Client, n int) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool {
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		watches := s.Inspect().Watches
 		for _, w := range watches {
 			if !w.Answered {
@@ -251,10 +252,10 @@ func places(t testing.TB, servers []string, path string) (names []string) {
 	defer conn.Close() // go-zookeeper's Close can hang for a minute when its server dies
 	_, err := conn.Sync(path)
 	require.NoError(t, err)
-	ms := placeNames(harness.Children(t, conn, path), lockKinds)
-	slices.SortFunc(ms, placeName.compare)
+	ms := line.PlaceNames(harness.Children(t, conn, path), line.LockKinds)
+	slices.SortFunc(ms, line.PlaceName.Compare)
 	for _, m := range ms {
-		names = append(names, m.name)
+		names = append(names, m.Name)
 	}
 	return names
 }

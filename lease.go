@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // Token is a fencing token. It grows with every exclusive grant of a lock or election by its
@@ -24,7 +25,7 @@ import (
 type Token int64
 
 // newToken returns the token of the nth grant, from 0, of the place with that czxid.
-func newToken(czxid int64, n int) Token { return Token(tokenOf(czxid, n)) }
+func newToken(czxid int64, n int) Token { return Token(line.TokenOf(czxid, n)) }
 
 // Lease is one grant of a lock to one holder, or one re-entry into it. It is safe for
 // concurrent use. A Lease that no lock has returned, such as a zero one, holds nothing: its
@@ -36,11 +37,11 @@ func newToken(czxid int64, n int) Token { return Token(tokenOf(czxid, n)) }
 // Token are the proof: a Commit succeeds only while the lock is held, and a store that
 // checks the Token refuses a holder that has lost the lock.
 type Lease struct {
-	*handle // nil: a zero value
+	handle *line.Handle // nil: a zero value
 }
 
 // newLease returns the lease of a handle, which may be nil.
-func newLease(h *handle) *Lease {
+func newLease(h *line.Handle) *Lease {
 	if h == nil {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (l *Lease) fail(op string, err error) error {
 	if l.isZero() {
 		return fail(op, "", err)
 	}
-	return l.handle.fail(op, err)
+	return l.handle.Fail(op, err)
 }
 
 // errZeroValue is the error of a zero Lease, and of what has no Lease: a zero Item, Term,
@@ -76,7 +77,7 @@ func (l *Lease) Reentrant(ctx context.Context) context.Context {
 	if l.isZero() {
 		return ctx
 	}
-	return l.reenterWith(ctx)
+	return l.handle.ReenterWith(ctx)
 }
 
 // Err returns nil while the lease is held, and from then on an error that is
@@ -91,7 +92,7 @@ func (l *Lease) Err() error {
 	if l.isZero() {
 		return l.fail("hold", errZeroValue)
 	}
-	return l.fail("hold", l.failure())
+	return l.fail("hold", l.handle.Failure())
 }
 
 // ValidUntil returns the time until which the session is known to be alive if the
@@ -103,7 +104,7 @@ func (l *Lease) ValidUntil() time.Time {
 	if l.Err() != nil {
 		return time.Time{}
 	}
-	return l.g.s.ValidUntil()
+	return l.handle.Grant.Session.ValidUntil()
 }
 
 // Path returns the path of the lock as the caller gave it, without Options.Prefix. For a
@@ -112,13 +113,13 @@ func (l *Lease) Path() string {
 	if l.isZero() {
 		return ""
 	}
-	return l.g.line.path
+	return l.handle.Grant.Line.Path
 }
 
 // Shared reports whether others may hold the lock at the same time: the lease is a reader's of
 // an RWLock, or a writer's that was downgraded. Contender.Reader says the same of a place in
 // the line. It is false for a zero Lease.
-func (l *Lease) Shared() bool { return !l.isZero() && !l.g.place().kind.exclusive() }
+func (l *Lease) Shared() bool { return !l.isZero() && !l.handle.Grant.Place().Kind.Exclusive() }
 
 // Token returns the fencing token of the grant. Re-entries share it. It is 0 for a zero
 // Lease. The Token of a lease that is Shared tells readers apart, but is no fencing token:
@@ -128,7 +129,7 @@ func (l *Lease) Token() Token {
 	if l.isZero() {
 		return 0
 	}
-	return Token(l.g.token)
+	return Token(l.handle.Grant.Token)
 }
 
 // Check returns the guard that Commit puts before its operations. Use it in a Multi on
@@ -140,7 +141,7 @@ func (l *Lease) Check() *zk.CheckVersionRequest {
 	if l.isZero() {
 		return &zk.CheckVersionRequest{Version: -1}
 	}
-	return &zk.CheckVersionRequest{Path: l.g.place().path, Version: -1}
+	return &zk.CheckVersionRequest{Path: l.handle.Grant.Place().Path, Version: -1}
 }
 
 // Get reads a znode on the session that holds the lock, so it sees at least what was
@@ -152,7 +153,7 @@ func (l *Lease) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) 
 	if l.isZero() {
 		return nil, nil, fail("get", path, errZeroValue)
 	}
-	return leaseRead(ctx, l, "get", path, l.g.s.Get)
+	return leaseRead(ctx, l, "get", path, l.handle.Grant.Session.Get)
 }
 
 // Children is like Get but lists a znode's children, by their names alone. path is under
@@ -161,7 +162,7 @@ func (l *Lease) Children(ctx context.Context, path string) ([]string, *zk.Stat, 
 	if l.isZero() {
 		return nil, nil, fail("list", path, errZeroValue)
 	}
-	names, stat, err := leaseRead(ctx, l, "list", path, l.g.s.Children)
+	names, stat, err := leaseRead(ctx, l, "list", path, l.handle.Grant.Session.Children)
 	for i := range names {
 		names[i] = strings.Clone(names[i]) // else a caller that keeps one would keep all
 	}
@@ -170,9 +171,9 @@ func (l *Lease) Children(ctx context.Context, path string) ([]string, *zk.Stat, 
 
 func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(context.Context, string) (A, *zk.Stat, error)) (none A, _ *zk.Stat, _ error) {
 	if ctx == nil {
-		return none, nil, fail(op, path, errNilContext)
+		return none, nil, fail(op, path, line.ErrNilContext)
 	}
-	abs, err := l.g.line.c.resolve(path)
+	abs, err := l.handle.Grant.Line.Client.Resolve(path)
 	if err != nil {
 		return none, nil, fail(op, path, err)
 	}
@@ -180,7 +181,7 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(
 		return none, nil, err
 	}
 	a, stat, err := read(ctx, abs)
-	if !isContextErr(ctx, err) {
+	if !line.IsContextErr(ctx, err) {
 		if ended := l.Err(); ended != nil { // what was read may have changed by now
 			return none, nil, ended
 		}
@@ -212,7 +213,7 @@ func (l *Lease) Release() error {
 	if l.isZero() {
 		return l.fail("release", errZeroValue)
 	}
-	return l.giveBack()
+	return l.handle.GiveBack()
 }
 
 // Context returns a context that ends with parent or with the lease. Its cause is
@@ -223,5 +224,5 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	if l.isZero() {
 		return endedContext(parent, l.Err())
 	}
-	return l.context(parent)
+	return l.handle.Context(parent)
 }

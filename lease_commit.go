@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -39,9 +40,9 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 	case l.isZero():
 		return nil, errZeroValue
 	case ctx == nil:
-		return nil, errNilContext
+		return nil, line.ErrNilContext
 	}
-	c := l.g.line.c
+	c := l.handle.Grant.Line.Client
 	ops, err := mapOps(c, given)
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 			return nil, fmt.Errorf("operation %d: %w", o.IndexIn(ops), o.Err())
 		case o.Unsent():
 			continue
-		case o.Transient(), o.SessionOver(), isContextErr(ctx, o.Err()):
+		case o.Transient(), o.SessionOver(), line.IsContextErr(ctx, o.Err()):
 			return nil, fmt.Errorf("%w: %w", ErrUncertain, o.Err())
 		}
 		return nil, o.Err()
@@ -80,16 +81,16 @@ func (l *Lease) beginCommit(ctx context.Context, ops []any) (t *zkconn.Transacti
 		return nil, nil, errors.Unwrap(err)
 	}
 	guard = l.guard()
-	t, err = l.g.s.BeginBy(ctx, l.g.start, slices.Concat(guard, ops)...)
+	t, err = l.handle.Grant.Session.BeginBy(ctx, l.handle.Grant.Start, slices.Concat(guard, ops)...)
 	if errors.Is(err, zkconn.ErrSessionOver) {
-		err = l.g.checkHeld()
+		err = l.handle.Grant.CheckHeld()
 	}
 	return t, guard, err
 }
 
 // guard returns the checks that Commit puts before its operations.
 func (l *Lease) guard() []any {
-	paths := l.g.place().guarded()
+	paths := l.handle.Grant.Place().Guarded()
 	checks := make([]any, len(paths))
 	for i, path := range paths {
 		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
@@ -100,12 +101,12 @@ func (l *Lease) guard() []any {
 // guardFailed is for a Commit whose guard did not find its place. It returns why the
 // lease has ended, nil if a downgrade was quicker and the grant has another place.
 func (l *Lease) guardFailed(ctx context.Context, check *zk.CheckVersionRequest) error {
-	if err := l.g.awaitChange(ctx); err != nil {
+	if err := l.handle.Grant.AwaitChange(ctx); err != nil {
 		return err
 	}
-	if !l.g.place().has(check.Path) {
+	if !l.handle.Grant.Place().Has(check.Path) {
 		return nil
 	}
-	l.g.placeGone(check.Path, errDeleted) // servers carry out no write of a session that has ended
-	return l.g.checkHeld()
+	l.handle.Grant.PlaceGone(check.Path, line.ErrDeleted) // servers carry out no write of a session that has ended
+	return l.handle.Grant.CheckHeld()
 }

@@ -24,7 +24,7 @@ func TestCommitThatMeetsAnEvictionReportsSuccessOnlyIfApplied(t *testing.T) {
 	require.NoError(t, err)
 	for range 15 {
 		l := r.lock()
-		r.c.tasks.Start(l.g.watchPlace) // so that the eviction is noticed at once
+		r.c.client.Tasks.Start(l.handle.Grant.WatchPlace) // so that the eviction is noticed at once
 		// Re-entries and contexts slow down the end of the grant.
 		for range 4 {
 			again, err := r.m.Lock(l.Reentrant(r.ctx))
@@ -144,7 +144,7 @@ func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 		return &lingering{nc, closing, free, once}, err
 	}})
 	l := lockOn(t, NewMutex(c, harness.NewPath(t)))
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	var wg sync.WaitGroup
 	wg.Go(s.BreakConnection)
 	<-closing

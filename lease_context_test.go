@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // heldHeap returns the bytes that are in use.
@@ -60,7 +61,7 @@ func contextEnds() []contextEnd {
 	return []contextEnd{
 		{"release", background, release, context.Canceled, ErrReleased},
 		{"release, with a parent that can end", cancelable, release, context.Canceled, ErrReleased},
-		{"loss", cancelable, func(l *Lease, _ context.CancelCauseFunc) { l.g.end(lost(why)) }, context.Canceled, why},
+		{"loss", cancelable, func(l *Lease, _ context.CancelCauseFunc) { l.handle.Grant.End(line.Lost(why)) }, context.Canceled, why},
 		{"parent is canceled", cancelable, func(_ *Lease, cancel context.CancelCauseFunc) { cancel(why) }, context.Canceled, why},
 		{"parent's deadline", func() (context.Context, context.CancelCauseFunc) {
 			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, why)
@@ -122,7 +123,7 @@ func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testin
 					}
 				}
 				synctest.Wait()
-				require.Empty(t, l.ends)
+				require.Empty(t, l.handle.Ends)
 				l.Release()
 			})
 		})

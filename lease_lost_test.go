@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -58,7 +59,7 @@ func TestB94AnExpiryWhoseEventsComeFirstIsNotCalledAnEviction(t *testing.T) {
 				require.Error(t, ctx.Err(), "at once")
 				for _, err := range []error{l.Err(), context.Cause(ctx)} {
 					require.ErrorIs(t, err, ErrLost)
-					require.NotErrorIs(t, err, errDeleted)
+					require.NotErrorIs(t, err, line.ErrDeleted)
 					require.NotContains(t, err.Error(), "somebody else")
 				}
 				w.plan.Stop()
@@ -83,7 +84,7 @@ func TestAnEvictionIsToldOnceTheSessionIsKnownToLive(t *testing.T) {
 		synctest.Wait()
 		for _, err := range []error{l.Err(), context.Cause(ctx), l.Release()} {
 			require.ErrorIs(t, err, ErrLost)
-			require.ErrorIs(t, err, errDeleted)
+			require.ErrorIs(t, err, line.ErrDeleted)
 			require.ErrorContains(t, err, "somebody else")
 			require.NotErrorIs(t, err, zk.ErrSessionExpired)
 		}
@@ -110,7 +111,7 @@ func TestB94ReleaseOfALeaseThatTheServersHadEndedReturnsErrLost(t *testing.T) {
 			c := w.client(nil)
 			l := w.holds(c)
 			w.srv.Expire(sessionID(c))
-			s, _ := c.session()
+			s, _ := c.client.Session()
 			<-s.Over()
 			err := l.Release()
 			require.ErrorIs(t, err, ErrLost)

@@ -19,7 +19,7 @@ func TestB15InstantsAreMonotonic(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.lock()
 	require.Contains(t, l.ValidUntil().String(), " m=+")
-	s, _ := r.c.session()
+	s, _ := r.c.client.Session()
 	r.p.Drop()
 	harness.Eventually(t, "down", func() bool {
 		require.Contains(t, s.Inspect().UpSince.String(), " m=+")

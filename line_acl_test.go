@@ -20,7 +20,7 @@ func TestLineOfOthersThatNobodyMayWriteDoesNotTakeTheIdentity(t *testing.T) {
 		_, err := w.bare().CreateContainer(w.path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll&^zk.PermWrite))
 		require.NoError(t, err)
 		lockOn(t, NewMutex(c, w.path)).Release()
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		require.True(t, s.IsOwner(), "the identity is lost")
 	})
 }
@@ -35,7 +35,7 @@ func TestLineThatWasAParentSignals(t *testing.T) {
 		next := lockLater(t, NewMutex(d, w.path))
 		synctest.Wait()
 		for _, m := range w.line() {
-			require.True(t, m.signals(), m.name)
+			require.True(t, m.Signals(), m.Name)
 		}
 		got := w.requests(func() { require.NoError(t, l.Release()); next.Get() })
 		require.Zero(t, got["getChildren2"], "%v", got)

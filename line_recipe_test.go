@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // Recipes that take turns by other rules, or whose tokens do not compare, must not use one
@@ -144,7 +145,7 @@ func TestALockOnAZnodeGoesOnWhenItComesToHoldANumber(t *testing.T) {
 		synctest.Wait()
 		_, err = l.Commit(t.Context(), OpSet("/counter", []byte("1"), -1))
 		require.NoError(t, err)
-		time.Sleep(idleLine + time.Second)
+		time.Sleep(line.IdleLine + time.Second)
 		require.True(t, w.srv.Expire(sessionID(waiter)))
 		time.Sleep(time.Minute)
 		require.True(t, next.Waiting(), "the wait goes on in the next session")

@@ -16,19 +16,20 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Ten thousand places, readers and watches, and a thousand lines and waiters.
 
 // stand creates n places with names like this library's and returns their paths.
-func (w *world) stand(conn *zk.Conn, k kind, n int) (paths []string) {
+func (w *world) stand(conn *zk.Conn, k line.Kind, n int) (paths []string) {
 	w.t.Helper()
 	for chunk := range slices.Chunk(make([]struct{}, n), 500) {
 		var ops []any
 		for range chunk {
 			ops = append(ops, &zk.CreateRequest{
-				Path: w.path + "/_c_" + newUUID(true) + "-" + string(k), Acl: zk.WorldACL(zk.PermAll),
+				Path: w.path + "/_c_" + line.NewUUID(true) + "-" + string(k), Acl: zk.WorldACL(zk.PermAll),
 				Flags: zk.FlagEphemeral | zk.FlagSequence,
 			})
 		}
@@ -45,7 +46,7 @@ func TestTryLockOnALongLineDoesNotListIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		known := w.client(nil)
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
-		middle := w.stand(w.bare(), kindLock, 3000)
+		middle := w.stand(w.bare(), line.KindLock, 3000)
 		last := w.waits(NewMutex(w.stranger(nil), w.path))
 		try := func(c *Client, want map[string]int) {
 			t.Helper()
@@ -104,7 +105,7 @@ func TestB29ALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 		}
 		wait(&first)
 		conn := w.bare()
-		middle := w.stand(conn, kindLock, places)
+		middle := w.stand(conn, line.KindLock, places)
 		joins := w.requests(func() { wait(&last) })
 		// The first of them learns by a list who joined last, and the line tells the others.
 		require.Equal(t, map[string]int{opJoin: ours, "getChildren2": 1, "getData": 3*ours + 1}, joins)
@@ -149,7 +150,7 @@ func TestB29ALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(nil), w.client(nil)
 		conn := w.bare()
-		holders := w.stand(conn, kindRead, places)
+		holders := w.stand(conn, line.KindRead, places)
 		var l *Lease
 		require.Equal(t, map[string]int{opJoin: 1, "getChildren2": 1}, w.requests(func() { l = held(t, NewRWLock(c, w.path).RLock) }))
 		var writer *harness.Call[*Lease]
@@ -194,7 +195,7 @@ func TestB31TenThousandWatchesSurviveReconnects(t *testing.T) {
 	const watches = 10_000
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		conn := w.bare()
 		var nodes []string
 		for i := range watches {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -137,7 +138,7 @@ func TestB25ForeignChildrenOfALineAreIgnored(t *testing.T) {
 
 // rawConn returns the go-zookeeper Conn of a client's session.
 func rawConn(c *Client) *zk.Conn {
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	return s.Inspect().Conn
 }
 
@@ -212,7 +213,7 @@ func TestB40MutexRefusesTheLineOfAnRWLock(t *testing.T) {
 
 func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 	r := newRig(t, nil)
-	r.m.line.note(func(s *lineState) { s.used = time.Now().Add(-idleLine) })
+	r.m.line.Note(func(s *line.LineState) { s.Used = time.Now().Add(-line.IdleLine) })
 	require.NoError(t, r.raw.Delete(r.path, -1)) // reaped, and now somebody else's znode
 	_, err := r.raw.Create(r.path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)

@@ -215,7 +215,7 @@ func TestB37ReadsUnderALeaseAreRetriedOnABusyServer(t *testing.T) {
 		w.plan.Add(answer)
 		data, _, err := l.Get(t.Context(), w.path)
 		require.NoError(t, err)
-		require.True(t, bytes.HasPrefix(data, lineOf(w.ours(w.stranger(nil), w.path)).record("", "")), "%q", data)
+		require.True(t, bytes.HasPrefix(data, lineOf(w.ours(w.stranger(nil), w.path)).Record("", "")), "%q", data)
 		names, _, err := l.Children(t.Context(), w.path)
 		require.NoError(t, err)
 		require.Len(t, names, 1)

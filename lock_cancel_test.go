@@ -142,7 +142,7 @@ func eventuallyOr(stop chan struct{}, f func() bool) {
 
 func TestCallsCancelledWhileDisconnectedAreNeverSent(t *testing.T) {
 	r := newRig(t, nil)
-	s, _ := r.c.session()
+	s, _ := r.c.client.Session()
 	r.p.Refuse(true)
 	harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
 	before := runtime.NumGoroutine()
@@ -228,9 +228,9 @@ func TestA12TimedOutLocksOfEachSideLeaveNothing(t *testing.T) {
 		require.Greater(t, r.p.CountOf(opJoin), tries/10, "many have joined")
 		r.queued(1)
 		r.watchesLeft(1) // on the holder's place
-		s, _ := r.c.session()
-		require.Empty(t, s.unresolved)
-		require.LessOrEqual(t, len(r.c.containers.all), 4, "the line and those of its parents that this client has created")
+		s, _ := r.c.client.Session()
+		require.Empty(t, s.Unresolved)
+		require.LessOrEqual(t, len(r.c.client.Containers.All), 4, "the line and those of its parents that this client has created")
 		require.NoError(t, l.Release())
 		r.watchesLeft(0)
 		require.NoError(t, r.m.Do(ctx, nothing))

@@ -194,7 +194,7 @@ func (q *quorum) endsInTime() {
 		now := time.Now()
 		require.ErrorIs(q.t, err, ErrLost)
 		require.ErrorIs(q.t, l.holder.Err(), ErrLost)
-		s, _ := q.client.session()
+		s, _ := q.client.client.Session()
 		require.Less(q.t, now.Sub(s.ValidUntil()), tolerance, "ValidUntil")
 		require.Less(q.t, now.Sub(q.answered.last().Add(cutTimeout)), tolerance, "a timeout after the last request that was answered")
 		q.t.Logf("the lease ended %v after the last request that was answered", now.Sub(q.answered.last()))
@@ -318,7 +318,7 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	for _, waiter := range slices.Concat(lines[0], lines[1]) {
 		require.Equal(t, waiter.recorder.nth(t, 1, "up").Session, waiter.recorder.nth(t, 2, "up").Session, "the same session")
 		harness.Eventually(t, "connected", func() bool {
-			s, _ := waiter.client.session()
+			s, _ := waiter.client.client.Session()
 			up, _ := s.Connected()
 			return up
 		})
@@ -329,7 +329,7 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 		require.NoError(t, holder.Err())
 		_, err = holder.Commit(ctx)
 		require.NoError(t, err)
-		require.Equal(t, before[i], places(t, e.Addrs(), holder.g.line.path))
+		require.Equal(t, before[i], places(t, e.Addrs(), holder.handle.Grant.Line.Path))
 	}
 	sent := count()
 	require.Equal(t, len(lines), sent["multi(check)"], "the Commits")

@@ -56,7 +56,7 @@ func TestB05LocksOfEachSideRequestedWhileDisconnectedAreTakenInTheNextSession(t 
 		elsewhere := r.ours(r.c, r.path+"-elsewhere")
 		released, lost := held(t, r.m.Lock), held(t, elsewhere.Lock)
 		r.p.Refuse(true)
-		s, _ := r.c.session()
+		s, _ := r.c.client.Session()
 		awaitDown(t, s)
 		require.NoError(t, released.Release())
 		var waiting []*harness.Call[*Lease]
@@ -125,7 +125,7 @@ func TestB08EachSidesReleaseWhileDisconnectedReturnsAtOnce(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
 		r.p.Refuse(true)
-		s, _ := r.c.session()
+		s, _ := r.c.client.Session()
 		harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
 		began := time.Now()
 		require.NoError(t, l.Release())
@@ -181,7 +181,7 @@ func TestB10EachSideJoinsAgainAtTheTail(t *testing.T) {
 			require.True(t, a.Waiting())
 			require.NoError(t, holder.Release())
 			l := a.Get()
-			require.Equal(t, again.Place, l.g.place().name)
+			require.Equal(t, again.Place, l.handle.Grant.Place().Name)
 			require.NoError(t, l.Release())
 		})
 	}
@@ -265,7 +265,7 @@ func TestB22EachSideLosesAPlaceThatAnOperatorDeletes(t *testing.T) {
 		t.Run("waiter", func(t *testing.T) {
 			l := held(t, r.rival.Lock)
 			a := r.waits(2)
-			require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].name, -1))
+			require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].Name, -1))
 			_, err := a.Wait()
 			require.ErrorIs(t, err, ErrEvicted)
 			require.NoError(t, l.Release())
@@ -275,7 +275,7 @@ func TestB22EachSideLosesAPlaceThatAnOperatorDeletes(t *testing.T) {
 			list := r.p.On("getChildren2", 1, harness.Hold)
 			a := later(t, r.m.Lock)
 			r.p.Await(list)
-			require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].name, -1))
+			require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].Name, -1))
 			list.Release()
 			_, err := a.Wait()
 			require.ErrorIs(t, err, ErrEvicted)
@@ -315,13 +315,13 @@ func TestB22EachSideLosesAPlaceThatAnOperatorDeletes(t *testing.T) {
 
 func TestB28OnEachSideNoPlaceBeyondTheLimitIsGranted(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
-		r.c.lastNumber = 2 // a real limit takes two thousand million creates; the rig has used number 0
+		r.c.client.LastNumber = 2 // a real limit takes two thousand million creates; the rig has used number 0
 		for range 2 {
 			require.NoError(t, r.m.Do(r.ctx, nothing))
 		}
 		for _, lock := range []func(context.Context) (*Lease, error){r.m.Lock, r.m.Lock, r.m.Lock, r.m.Lock, r.m.TryLock} {
 			l := held(t, lock) // of a new line where the number was beyond the limit
-			require.LessOrEqual(t, r.inLine()[0].number, r.c.lastNumber)
+			require.LessOrEqual(t, r.inLine()[0].Number, r.c.client.LastNumber)
 			require.NoError(t, l.Release())
 		}
 		r.queued(0)
@@ -333,7 +333,7 @@ func TestB49EachSideListsAfterAnEventThatFollowsAReconnect(t *testing.T) {
 		holder := held(t, r.rival.Lock)
 		a := r.waits(2)
 		r.p.Drop()
-		s, _ := r.c.session()
+		s, _ := r.c.client.Session()
 		harness.Eventually(t, "up again", func() bool { up, _ := s.Connected(); return up && r.p.CountOf("setWatches") == 1 })
 		r.p.Reset()
 		require.NoError(t, holder.Release())

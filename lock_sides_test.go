@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -134,7 +135,7 @@ func TestA07OnEachSideAHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
 		require.ErrorIs(t, r.m.Do(ctx, nothing), ErrDeadlock)
 		require.ErrorContains(t, r.m.Do(ctx, nothing),
 			"lock "+r.path+": the caller holds this lock already (Lease.Reentrant lets it re-enter)")
-		if r.kind.exclusive() { // else see TestA23ReadLockWithAReadersContextIsADeadlockError
+		if r.kind.Exclusive() { // else see TestA23ReadLockWithAReadersContextIsADeadlockError
 			_, err := r.m.TryLock(ctx)
 			require.ErrorIs(t, err, ErrLocked)
 		}
@@ -363,7 +364,7 @@ func TestA14EachSideIsUsableAfterEveryFailure(t *testing.T) {
 			"evicted": func() {
 				l := held(t, r.rival.Lock)
 				a := r.waits(2)
-				require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].name, -1))
+				require.NoError(t, r.raw.Delete(r.path+"/"+r.inLine()[1].Name, -1))
 				_, err := a.Wait()
 				require.ErrorIs(t, err, ErrEvicted)
 				require.NoError(t, l.Release())
@@ -467,7 +468,7 @@ func TestA19EachSideCreatesMissingParents(t *testing.T) {
 		c := dial(t, nil)
 		wg.Go(func() {
 			// A mutex and a read/write lock cannot share a line.
-			path := fmt.Sprintf("%s/a/b/c/%t%d", root, side.kind == kindLock, i%3)
+			path := fmt.Sprintf("%s/a/b/c/%t%d", root, side.kind == line.KindLock, i%3)
 			if err := side.ours(c, path).Do(ctx, nothing); err != nil {
 				t.Error(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -70,7 +71,7 @@ func lockOrder(ctx context.Context, locks []*Mutex) ([]*Mutex, error) {
 	for _, m := range locks {
 		r := m.self()
 		err := r.check(ctx)
-		if err == nil && r.c != locks[0].line.c {
+		if err == nil && r.Client != locks[0].line.Client {
 			err = errors.New("mutexes of different Clients")
 		}
 		if err == nil {
@@ -80,9 +81,9 @@ func lockOrder(ctx context.Context, locks []*Mutex) ([]*Mutex, error) {
 			return nil, fail(opLockAll, r.path(), err)
 		}
 	}
-	order := slices.SortedFunc(slices.Values(locks), func(a, b *Mutex) int { return cmp.Compare(a.line.abs(), b.line.abs()) })
+	order := slices.SortedFunc(slices.Values(locks), func(a, b *Mutex) int { return cmp.Compare(a.line.Abs(), b.line.Abs()) })
 	for i, m := range order[1:] {
-		if path := m.line.path; path == order[i].line.path {
+		if path := m.line.Path; path == order[i].line.Path {
 			return nil, fail(opLockAll, path, errors.New("the path is given twice"))
 		}
 	}
@@ -94,7 +95,7 @@ func lockOrder(ctx context.Context, locks []*Mutex) ([]*Mutex, error) {
 func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool, err error) {
 	while := ctx // ends with each of the leases, too
 	for _, m := range order {
-		l, err := m.self().acquire(while, opLockAll, kindLock)
+		l, err := m.self().acquire(while, opLockAll, line.KindLock)
 		if err != nil && ctx.Err() == nil && while.Err() != nil {
 			lost, err = whyLost(ctx, held, err)
 		}
@@ -104,7 +105,7 @@ func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool,
 		held, while = append(held, l), l.Context(while)
 	}
 	if while.Err() != nil && ctx.Err() == nil {
-		lost, err = whyLost(ctx, held, fail(opLockAll, order[0].line.path, while.Err()))
+		lost, err = whyLost(ctx, held, fail(opLockAll, order[0].line.Path, while.Err()))
 		return held, lost, err
 	}
 	return held, false, nil
@@ -115,12 +116,12 @@ func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool,
 func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error) {
 	for _, l := range held {
 		why := l.Err()
-		if errors.Is(why, errGone) { // by an operator, or with its session
-			why = l.g.place().whyGone(ctx)
-			return errors.Is(why, zkconn.ErrSessionOver), fail(opLockAll, l.g.line.path, why)
+		if errors.Is(why, line.ErrGone) { // by an operator, or with its session
+			why = l.handle.Grant.Place().WhyGone(ctx)
+			return errors.Is(why, zkconn.ErrSessionOver), fail(opLockAll, l.handle.Grant.Line.Path, why)
 		}
 		if why != nil {
-			return errors.Is(why, ErrLost), fail(opLockAll, l.g.line.path, errors.Unwrap(why))
+			return errors.Is(why, ErrLost), fail(opLockAll, l.handle.Grant.Line.Path, errors.Unwrap(why))
 		}
 	}
 	return false, err

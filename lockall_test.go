@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -59,9 +60,9 @@ func TestA01LockAllHoldsAllLocksUntilItsRelease(t *testing.T) {
 		ls := lockAll(t, ms...)
 		ctx := ls.Context(t.Context())
 		for i, l := range ls.All() {
-			require.Equal(t, ms[i].line.path, l.g.line.path, "in the order given")
+			require.Equal(t, ms[i].line.Path, l.handle.Grant.Line.Path, "in the order given")
 			require.NoError(t, l.Err())
-			_, err := NewMutex(c, ms[i].line.path).TryLock(t.Context())
+			_, err := NewMutex(c, ms[i].line.Path).TryLock(t.Context())
 			require.ErrorIs(t, err, ErrLocked)
 		}
 		require.NoError(t, ls.Err())
@@ -302,9 +303,9 @@ func TestB22LockAllReturnsErrEvictedIfAPlaceIsDeleted(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				places := w.srv.Children(path)
 				slices.SortFunc(places, func(a, b string) int {
-					x, _ := parsePlaceName(a, lockKinds)
-					y, _ := parsePlaceName(b, lockKinds)
-					return x.compare(y)
+					x, _ := line.ParsePlaceName(a, line.LockKinds)
+					y, _ := line.ParsePlaceName(b, line.LockKinds)
+					return x.Compare(y)
 				})
 				require.NoError(t, w.operator.Delete(path+"/"+places[len(places)-1], -1))
 				_, err := call.Wait()
@@ -398,10 +399,10 @@ func (c *hookedContext) Done() <-chan struct{} { c.hook(); return c.Context.Done
 // The context of the last lease is made of the caller's when all locks are held.
 func TestB28LockAllWhoseClientIsClosedAtItsEndReturnsErrClosed(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *electionWorld, c *Client) {
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		var once sync.Once
 		_, err := LockAll(&hookedContext{t.Context(), func() {
-			if s.hasGrants() {
+			if s.HasGrants() {
 				once.Do(func() { require.NoError(t, c.Close()) })
 			}
 		}}, NewMutex(c, "/a"))

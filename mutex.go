@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // The recipe: each place in the line waits for the one ahead of it, and the first
@@ -26,7 +28,7 @@ import (
 // there. If the path is a znode that has data already, the lock works, leaves the data alone,
 // and costs two more reads.
 type Mutex struct {
-	line *line
+	line *line.Line
 	keep *keeping // nil: the lock is not kept
 }
 
@@ -35,9 +37,9 @@ const recipeMutex = "mutex"
 // NewMutex returns the lock with that path. The only option is KeepFor. NewMutex sends
 // nothing. An invalid path or option is reported on first use.
 func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
-	m := &Mutex{line: &line{
-		c: c.core(), path: path, recipe: recipeMutex, alike: recipeRWLock, kinds: lockKinds,
-		blocks: everyoneBlocks, foreign: isRWLockKind,
+	m := &Mutex{line: &line.Line{
+		Client: c.core(), Path: path, Recipe: recipeMutex, Alike: recipeRWLock, Kinds: line.LockKinds,
+		Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
 	}}
 	for _, opt := range opts {
 		if opt.keeps {
@@ -96,7 +98,7 @@ func KeepFor(d time.Duration) MutexOption { return MutexOption{keeps: true, keep
 // keeping is the option KeepFor of a Mutex. Its enter and tryEnter stand for those of
 // the line.
 type keeping struct {
-	line  *line
+	line  *line.Line
 	d     time.Duration
 	again bool // the option was given before
 }
@@ -132,7 +134,7 @@ func (m *Mutex) Path() string { return m.self().path() }
 // ahead in a long line was another library's, or its client gave up. With KeepFor, none if
 // the process keeps the lock.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.self().acquire(ctx, "lock", kindLock)
+	return m.self().acquire(ctx, "lock", line.KindLock)
 }
 
 // TryLock is like Lock but does not wait: it returns ErrLocked if somebody else is in
@@ -140,7 +142,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 // nothing behind. A holder that is just leaving may count. TryLock blocks only for the
 // servers' replies. While disconnected, that is until there is a connection again or ctx ends.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.self().tryAcquire(ctx, "try lock", kindLock)
+	return m.self().tryAcquire(ctx, "try lock", line.KindLock)
 }
 
 // Do runs f with the lock and then releases it, even if f panics. f's context is the
@@ -154,7 +156,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 // is no proof that the lock was held to the end: a Commit in f, or a store that checks the
 // Token, is.
 func (m *Mutex) Do(ctx context.Context, f func(context.Context, *Lease) error) error {
-	return m.self().withLease(ctx, "lock", kindLock, f)
+	return m.self().withLease(ctx, "lock", line.KindLock, f)
 }
 
 // Contenders returns the places in the line, in order. The first one holds. ErrUnused is

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -21,13 +22,13 @@ import (
 // keptLock is a line as the callers of one Client see it: at most one place, and the
 // calls that wait for it.
 type keptLock struct {
-	line *line
+	line *line.Line
 
 	mu       sync.Mutex // before grant.mu
 	calls    []*keptCall
 	busy     bool               // a place is being taken, passed on or left
 	stop     context.CancelFunc // ends the wait for a place; nil: there is none
-	current  *grant             // of the place, the present one or the next; nil: none
+	current  *line.Grant        // of the place, the present one or the next; nil: none
 	idle     bool               // current may be taken
 	d        time.Duration      // of the last holder's Mutex
 	released time.Time          // when the last holder released its lease
@@ -41,22 +42,22 @@ type keptLock struct {
 // keptLocks are those of a Client that are in use.
 type keptLocks struct {
 	mu    sync.Mutex // before that of a lock
-	locks map[holderKey]*keptLock
+	locks map[line.HolderKey]*keptLock
 }
 
-func keptBy(c *client) *keptLocks {
-	return attached(&c.attached, func() *keptLocks { return &keptLocks{locks: map[holderKey]*keptLock{}} })
+func keptBy(c *line.Client) *keptLocks {
+	return line.Attached(&c.Attached, func() *keptLocks { return &keptLocks{locks: map[line.HolderKey]*keptLock{}} })
 }
 
 // leaveKept leaves, in the background, the places that are kept and that nobody holds.
 // Places that are given back from now on are not kept: they get no further grant.
-func leaveKept(c *client) {
+func leaveKept(c *line.Client) {
 	all := keptBy(c)
 	all.mu.Lock()
 	kept := slices.Collect(maps.Values(all.locks))
 	all.mu.Unlock()
 	for _, k := range kept {
-		c.tasks.Start(func() { k.leaveIdle(func(*grant) bool { return true }) })
+		c.Tasks.Start(func() { k.leaveIdle(func(*line.Grant) bool { return true }) })
 	}
 }
 
@@ -67,11 +68,11 @@ type keptCall struct {
 	traced *acquisition // that the call is
 
 	done chan struct{} // closed when there is a result:
-	g    *grant
+	g    *line.Grant
 	err  error
 }
 
-func (c *keptCall) end(g *grant, err error) {
+func (c *keptCall) end(g *line.Grant, err error) {
 	c.g, c.err = g, err
 	close(c.done)
 }
@@ -79,12 +80,12 @@ func (c *keptCall) end(g *grant, err error) {
 // lock returns the lock on the Mutex's path, locked, or an error if ctx or the Client has
 // ended. It must be unlocked with unlock.
 func (m *keeping) lock(ctx context.Context) (*keptLock, error) {
-	c, key := m.line.c, m.line.key()
+	c, key := m.line.Client, m.line.Key()
 	switch {
-	case c.waiting.Err() != nil:
+	case c.Waiting.Err() != nil:
 		return nil, ErrClosed
 	case ctx.Err() != nil:
-		return nil, c.contextErr(ctx)
+		return nil, c.ContextErr(ctx)
 	}
 	all := keptBy(c)
 	all.mu.Lock()
@@ -105,20 +106,20 @@ func (k *keptLock) unlock() {
 	if !unused {
 		return
 	}
-	all := keptBy(k.line.c)
+	all := keptBy(k.line.Client)
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.isUnused() && all.locks[k.line.key()] == k {
-		delete(all.locks, k.line.key())
+	if k.isUnused() && all.locks[k.line.Key()] == k {
+		delete(all.locks, k.line.Key())
 	}
 }
 
 func (k *keptLock) isUnused() bool { return len(k.calls) == 0 && !k.busy && k.current == nil }
 
 // enter waits for the callers before it, and for the place's turn.
-func (m *keeping) enter(ctx context.Context, _ kind) (*grant, error) {
+func (m *keeping) enter(ctx context.Context, _ line.Kind) (*line.Grant, error) {
 	k, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func (m *keeping) enter(ctx context.Context, _ kind) (*grant, error) {
 		k.unlock()
 		return g, nil
 	}
-	call := &keptCall{d: m.d, late: k.hasCompany(), traced: acquisitionIn(ctx, k.line.c), done: make(chan struct{})}
+	call := &keptCall{d: m.d, late: k.hasCompany(), traced: acquisitionIn(ctx, k.line.Client), done: make(chan struct{})}
 	k.calls = append(k.calls, call)
 	k.take()
 	k.unlock()
@@ -135,7 +136,7 @@ func (m *keeping) enter(ctx context.Context, _ kind) (*grant, error) {
 	case <-call.done:
 	case <-ctx.Done():
 		if k.remove(call) {
-			return nil, k.line.c.contextErr(ctx)
+			return nil, k.line.Client.ContextErr(ctx)
 		}
 	}
 	return call.g, call.err
@@ -143,7 +144,7 @@ func (m *keeping) enter(ctx context.Context, _ kind) (*grant, error) {
 
 // tryEnter is like enter but returns ErrLocked instead of waiting, without a request if
 // the place is the process's own.
-func (m *keeping) tryEnter(ctx context.Context, kd kind) (*grant, error) {
+func (m *keeping) tryEnter(ctx context.Context, kd line.Kind) (*line.Grant, error) {
 	k, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -158,10 +159,10 @@ func (m *keeping) tryEnter(ctx context.Context, kd kind) (*grant, error) {
 	}
 	k.busy = true
 	k.unlock()
-	g, err := k.line.tryEnter(ctx, kd)
+	g, err := k.line.TryEnter(ctx, kd)
 	k.mu.Lock()
 	k.busy = false
-	if err == nil && g.keepBy(k) {
+	if err == nil && g.KeepBy(k) {
 		k.current, k.d = g, m.d
 	}
 	k.take()
@@ -190,7 +191,7 @@ func (k *keptLock) hasCompany() bool { return k.watch != nil && k.watch.HasFired
 
 // takeIdle takes the kept place, if nobody has it and nobody else is in the line. k.mu
 // must be held.
-func (k *keptLock) takeIdle(d time.Duration) *grant {
+func (k *keptLock) takeIdle(d time.Duration) *line.Grant {
 	g := k.current
 	if !k.idle || k.hasCompany() || !k.begin(g) {
 		return nil
@@ -202,17 +203,17 @@ func (k *keptLock) takeIdle(d time.Duration) *grant {
 
 // begin gives the next grant of the place to a caller. The clock must be looked at
 // first, as for any grant. k.mu must be held.
-func (k *keptLock) begin(g *grant) bool {
-	if !g.s.isValid() {
-		k.line.c.tasks.Start(func() { g.endIdle(lost(errSilent)) }) // unless the next call gets it
+func (k *keptLock) begin(g *line.Grant) bool {
+	if !g.Session.IsValid() {
+		k.line.Client.Tasks.Start(func() { g.EndIdle(line.Lost(line.ErrSilent)) }) // unless the next call gets it
 		return false
 	}
-	return g.begun()
+	return g.Begun()
 }
 
 // take takes a place for the calls that wait, if there is none. k.mu must be held.
 func (k *keptLock) take() {
-	c := k.line.c
+	c := k.line.Client
 	if k.busy || k.current != nil || len(k.calls) == 0 {
 		return
 	}
@@ -222,19 +223,19 @@ func (k *keptLock) take() {
 	}
 	ctx := context.Background() // it does not end with any one call
 	if hooksOf(c).acquires {
-		ctx = withWaiter(ctx, k)
+		ctx = line.WithWaiter(ctx, k)
 	}
-	ctx, cancel := c.bindWait(ctx)
+	ctx, cancel := c.BindWait(ctx)
 	k.stop = cancel
-	c.tasks.Start(func() {
+	c.Tasks.Start(func() {
 		defer cancel()
-		g, err := k.line.enter(ctx, kindLock)
-		k.taken(g, err, ctx.Err() != nil && c.waiting.Err() == nil)
+		g, err := k.line.Enter(ctx, line.KindLock)
+		k.taken(g, err, ctx.Err() != nil && c.Waiting.Err() == nil)
 	})
 }
 
 // Queued reports to the waiting calls that their place waits.
-func (k *keptLock) Queued(p *place, ahead int) {
+func (k *keptLock) Queued(p *line.Place, ahead int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, call := range k.calls {
@@ -244,17 +245,17 @@ func (k *keptLock) Queued(p *place, ahead int) {
 
 // taken gives a new place's first grant to the first call. stopped: no call waited any
 // more.
-func (k *keptLock) taken(g *grant, err error, stopped bool) {
+func (k *keptLock) taken(g *line.Grant, err error, stopped bool) {
 	k.mu.Lock()
 	k.busy, k.stop = false, nil
 	switch {
-	case err == nil && len(k.calls) > 0 && g.keepBy(k):
+	case err == nil && len(k.calls) > 0 && g.KeepBy(k):
 		k.current = g
 		k.serve()
 	case err == nil:
 		k.busy = true
 		k.mu.Unlock()
-		_ = g.quit()
+		_ = g.Quit()
 		k.left()
 		return
 	case stopped:
@@ -279,7 +280,7 @@ func (k *keptLock) serve() {
 
 // Ended is called when a grant has ended, while its place's events are still delivered.
 // After a release it makes the place's next grant, which nobody has yet. passOn comes after.
-func (k *keptLock) Ended(g *grant, cause error) {
+func (k *keptLock) Ended(g *line.Grant, cause error) {
 	k.mu.Lock()
 	defer k.unlock()
 	if k.current != g {
@@ -292,7 +293,7 @@ func (k *keptLock) Ended(g *grant, cause error) {
 		return
 	}
 	k.released, k.busy = time.Now(), true
-	if k.current = g.successor(); k.current == nil {
+	if k.current = g.Successor(); k.current == nil {
 		k.forget()
 	}
 }
@@ -310,12 +311,12 @@ func (k *keptLock) forget() {
 
 // PassOn hands the place of a grant that was released to the next call, keeps it or
 // leaves it.
-func (k *keptLock) PassOn(g *grant) error {
+func (k *keptLock) PassOn(g *line.Grant) error {
 	k.mu.Lock()
 	next := k.current
 	if next == nil {
 		k.mu.Unlock()
-		err := g.leaveNow()
+		err := g.LeaveNow()
 		k.left()
 		return err
 	}
@@ -325,15 +326,15 @@ func (k *keptLock) PassOn(g *grant) error {
 	k.mu.Unlock()
 	switch {
 	case early: // the event may have been the place's own deletion
-		goesOn = k.stands(next.place())
+		goesOn = k.stands(next.Place())
 	case !goesOn && !company:
 		var w *zkconn.Watch
-		if w, goesOn = k.ask(next.place(), first); goesOn {
+		if w, goesOn = k.ask(next.Place(), first); goesOn {
 			k.confirm(w)
 		}
 	}
 	if !k.goesOn(next, goesOn) {
-		err := next.quit()
+		err := next.Quit()
 		k.left()
 		return err
 	}
@@ -342,54 +343,54 @@ func (k *keptLock) PassOn(g *grant) error {
 
 // ask asks the server whether the place is alone in its line, the first time with a
 // watch. Then it asks for the number of children before it asks for their names.
-func (k *keptLock) ask(p *place, first bool) (w *zkconn.Watch, alone bool) {
+func (k *keptLock) ask(p *line.Place, first bool) (w *zkconn.Watch, alone bool) {
 	ctx, cancel, ok := k.whileConnected(p)
 	if !ok {
 		return nil, false
 	}
 	defer cancel()
 	if !first {
-		names, stat, err := p.s.Children(ctx, k.line.abs())
+		names, stat, err := p.Session.Children(ctx, k.line.Abs())
 		return nil, err == nil && isAlone(p, names, stat)
 	}
-	state, _, _ := k.line.known()
-	line, err := p.s.Exists(ctx, k.line.abs())
-	if err != nil || int(line.NumChildren) > 1+state.others {
+	state, _, _ := k.line.Known()
+	line, err := p.Session.Exists(ctx, k.line.Abs())
+	if err != nil || int(line.NumChildren) > 1+state.Others {
 		return nil, false
 	}
-	w, err = p.s.WatchChildren(ctx, k.line.abs())
+	w, err = p.Session.WatchChildren(ctx, k.line.Abs())
 	return w, err == nil && isAlone(p, w.Children, &w.Stat)
 }
 
 // isAlone reports whether nobody waits behind the place, if the line has those children and
 // that Stat. Once the line's numbers are beyond the limit, callers that step aside may wait,
 // and do not stand in the line.
-func isAlone(p *place, children []string, stat *zk.Stat) bool {
-	ms := placeNames(children, p.line.kinds)
-	return len(ms) == 1 && ms[0].name == p.name && !p.line.c.isBeyondLimit(nextNumber(stat))
+func isAlone(p *line.Place, children []string, stat *zk.Stat) bool {
+	ms := line.PlaceNames(children, p.Line.Kinds)
+	return len(ms) == 1 && ms[0].Name == p.Name && !p.Line.Client.IsBeyondLimit(line.NextNumber(stat))
 }
 
 // stands reports whether the place is watched and nobody has deleted it. It costs a
 // request if the place was not watched yet.
-func (k *keptLock) stands(p *place) bool {
+func (k *keptLock) stands(p *line.Place) bool {
 	ctx, cancel, ok := k.whileConnected(p)
 	if !ok {
 		return false
 	}
 	defer cancel()
-	w, err := p.s.Watch(ctx, p.path)
+	w, err := p.Session.Watch(ctx, p.Path)
 	return err == nil && !w.HasFired()
 }
 
 // whileConnected returns a context that ends when the connection is lost, because
 // Release does not wait for the next one. ok is false if there is none.
-func (k *keptLock) whileConnected(p *place) (_ context.Context, cancel context.CancelFunc, ok bool) {
-	up, changed := p.s.Connected()
+func (k *keptLock) whileConnected(p *line.Place) (_ context.Context, cancel context.CancelFunc, ok bool) {
+	up, changed := p.Session.Connected()
 	if !up {
 		return nil, nil, false
 	}
-	ctx, cancel := context.WithCancel(p.s.Lifetime())
-	k.line.c.tasks.Start(func() {
+	ctx, cancel := context.WithCancel(p.Session.Lifetime())
+	k.line.Client.Tasks.Start(func() {
 		defer cancel()
 		select {
 		case <-changed:
@@ -410,10 +411,10 @@ func (k *keptLock) confirm(w *zkconn.Watch) {
 	}
 	gone := make(chan struct{})
 	k.watch, k.gone = w, gone
-	k.line.c.tasks.Start(func() {
+	k.line.Client.Tasks.Start(func() {
 		select {
 		case <-w.Fired():
-			k.leaveIdle(func(*grant) bool { return k.watch == w })
+			k.leaveIdle(func(*line.Grant) bool { return k.watch == w })
 		case <-gone:
 		}
 	})
@@ -421,10 +422,10 @@ func (k *keptLock) confirm(w *zkconn.Watch) {
 
 // goesOn gives next to a call, or keeps it. It reports whether the place may be kept: only if
 // it stands, is alone or was when the first of the calls came, and if grants are still made.
-func (k *keptLock) goesOn(next *grant, stands bool) bool {
+func (k *keptLock) goesOn(next *line.Grant, stands bool) bool {
 	k.mu.Lock()
 	defer k.unlock()
-	waits, stopped := len(k.calls) > 0, k.line.c.held.isStopped()
+	waits, stopped := len(k.calls) > 0, k.line.Client.Held.IsStopped()
 	switch {
 	case k.current != next: // it was lost
 		k.busy = false
@@ -440,11 +441,11 @@ func (k *keptLock) goesOn(next *grant, stands bool) bool {
 	case !waits:
 		k.idle = true
 		k.due = time.AfterFunc(time.Until(k.released.Add(k.d)), func() {
-			k.leaveIdle(func(g *grant) bool { return g == next })
+			k.leaveIdle(func(g *line.Grant) bool { return g == next })
 		})
 	case k.begin(next):
 		k.serve()
-	case k.line.c.held.isStopped(): // since the look above
+	case k.line.Client.Held.IsStopped(): // since the look above
 		k.drop()
 		return false
 	}
@@ -452,7 +453,7 @@ func (k *keptLock) goesOn(next *grant, stands bool) bool {
 }
 
 // leaveIdle leaves the place if nobody has it, and if the condition holds.
-func (k *keptLock) leaveIdle(holds func(*grant) bool) {
+func (k *keptLock) leaveIdle(holds func(*line.Grant) bool) {
 	k.mu.Lock()
 	g := k.current
 	if !k.idle || !holds(g) {
@@ -461,7 +462,7 @@ func (k *keptLock) leaveIdle(holds func(*grant) bool) {
 	}
 	k.drop()
 	k.mu.Unlock()
-	_ = g.quit()
+	_ = g.Quit()
 	k.left()
 }
 

@@ -49,14 +49,14 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 		time.Sleep(3 * time.Second) // it is watched
 		l := lockOn(t, m)
 		early := w.waits(m)
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		path := l.Check().Path
 		told := func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.grants[path].deleted
+			s.Mu.Lock()
+			defer s.Mu.Unlock()
+			return s.Grants[path].Deleted
 		}
-		k := keptBy(c.client).locks[m.line.key()]
+		k := keptBy(c.client).locks[m.line.Key()]
 		k.mu.Lock() // the release stops before it makes the next grant
 		released := make(chan error, 1)
 		go func() { released <- l.Release() }()

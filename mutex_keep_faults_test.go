@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -85,14 +86,14 @@ func TestEventIsNotLostWithItsConnection(t *testing.T) {
 func TestKeptPlaceEndsAsAGrantDoes(t *testing.T) {
 	for name, end := range map[string]func(w *world, c *Client){
 		"evicted": func(w *world, _ *Client) {
-			require.NoError(w.t, w.bare().Delete(w.path+"/"+w.line()[0].name, -1))
+			require.NoError(w.t, w.bare().Delete(w.path+"/"+w.line()[0].Name, -1))
 		},
 		"session expired": func(w *world, c *Client) {
 			require.True(w.t, w.srv.Expire(sessionID(c)))
 		},
 		"line deleted": func(w *world, _ *Client) {
 			conn := w.bare()
-			require.NoError(w.t, conn.Delete(w.path+"/"+w.line()[0].name, -1))
+			require.NoError(w.t, conn.Delete(w.path+"/"+w.line()[0].Name, -1))
 			synctest.Wait()
 			require.NoError(w.t, conn.Delete(w.path, -1))
 		},
@@ -107,7 +108,7 @@ func TestKeptPlaceEndsAsAGrantDoes(t *testing.T) {
 				time.Sleep(time.Second) // the client learns of it
 				require.Empty(t, w.line())
 				l := lockOn(t, m)
-				require.Greater(t, l.Token(), token+lastGrant, "a place of its own")
+				require.Greater(t, l.Token(), token+line.LastGrant, "a place of its own")
 				w.stands(l)
 				require.NoError(t, l.Release())
 				require.Empty(t, r.of("lost"), "nobody held")
@@ -162,7 +163,7 @@ func TestWaitingPlaceThatIsDeletedEndsTheCallsThatShareIt(t *testing.T) {
 		m := w.kept(nil)
 		holder := lockOn(t, NewMutex(w.client(nil), w.path))
 		a, b := w.waits(m), w.waits(m)
-		require.NoError(t, w.bare().Delete(w.path+"/"+w.line()[1].name, -1))
+		require.NoError(t, w.bare().Delete(w.path+"/"+w.line()[1].Name, -1))
 		for _, c := range []*harness.Call[*Lease]{a, b} {
 			_, err := c.Wait()
 			require.ErrorIs(t, err, ErrEvicted)
@@ -327,7 +328,7 @@ func TestB92ALockIsNotKeptBesideACallerThatStepsAside(t *testing.T) {
 					require.NoError(t, l.Release())
 					l = lockOn(t, m)
 				}
-				require.NoError(t, w.srv.SetCounter(w.path, maxNumber+1))
+				require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber+1))
 				waiting := w.waits(other)
 				require.True(t, waiting.Waiting())
 				require.Len(t, w.line(), 1, "the caller is aside")
@@ -359,7 +360,7 @@ func TestB92AnIdleLockIsLeftForACallerThatStepsAside(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		m, other := NewMutex(w.client(nil), w.path, KeepFor(time.Hour)), NewMutex(w.client(nil), w.path)
 		l := lockOn(t, m)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber+1))
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber+1))
 		waiting := w.waits(other)
 		require.NoError(t, l.Release())
 		synctest.Wait()
@@ -409,15 +410,15 @@ func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 		k, err := m.keep.lock(t.Context())
 		require.NoError(t, err)
 		g := k.current
-		require.True(t, g.begun())
+		require.True(t, g.Begun())
 		k.idle = false
 		k.unlock()
-		g.endIdle(lost(errSilent))
-		l, err := g.enter(kindLock)
+		g.EndIdle(line.Lost(line.ErrSilent))
+		l, err := g.Enter(line.KindLock)
 		require.NoError(t, err)
 		require.NoError(t, newLease(l).Err())
 		require.NoError(t, newLease(l).Release())
-		g.endIdle(lost(errSilent)) // again
+		g.EndIdle(line.Lost(line.ErrSilent)) // again
 		next := lockOn(t, m)
 		require.NoError(t, next.Err())
 		require.NoError(t, next.Release())

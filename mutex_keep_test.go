@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -66,12 +67,12 @@ func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 				require.NoError(t, l.Release())
 			}
 		}))
-		require.Equal(t, []placeName{place}, w.line())
+		require.Equal(t, []line.PlaceName{place}, w.line())
 		time.Sleep(keepFor)
 		synctest.Wait()
 		require.Empty(t, w.line())
-		require.Zero(t, watchesOf(&Client{m.line.c}))
-		require.Empty(t, keptBy(m.line.c).locks)
+		require.Zero(t, watchesOf(&Client{m.line.Client}))
+		require.Empty(t, keptBy(m.line.Client).locks)
 	})
 }
 
@@ -258,7 +259,7 @@ func TestCallersThatGiveUpAreRemoved(t *testing.T) {
 		require.Equal(t, place, w.line()[1], "the third has it")
 		require.NoError(t, holder.Release())
 		l := third.Get()
-		require.Contains(t, l.Check().Path, place.name)
+		require.Contains(t, l.Check().Path, place.Name)
 
 		fourth, fifth := w.waits(m), w.waits(m)
 		fourth.Cancel(cause)
@@ -409,7 +410,7 @@ func TestHooksAreToldOfEachHold(t *testing.T) {
 		for i := range granted {
 			require.Equal(t, granted[0].Token+Token(i), granted[i].Token)
 			require.Equal(t, granted[i].Token, released[i].Token)
-			require.Equal(t, w.line()[0].name, granted[i].Place)
+			require.Equal(t, w.line()[0].Name, granted[i].Place)
 		}
 		time.Sleep(keepFor)
 		synctest.Wait()
@@ -439,7 +440,7 @@ func TestKeptLocksExclude(t *testing.T) {
 		for i := range 4 {
 			m := NewMutex(w.client(nil), w.path, KeepFor(100*time.Millisecond))
 			if i == 3 {
-				m = NewMutex(&Client{m.line.c}, w.path)
+				m = NewMutex(&Client{m.line.Client}, w.path)
 			}
 			for j := range 4 {
 				calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {

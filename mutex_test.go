@@ -154,7 +154,7 @@ func TestGoroutinesOfOneSessionExcludeEachOtherDespiteDropsAndEvictions(t *testi
 	for n := 0; time.Now().Before(stop); n++ {
 		r.p.Drop()
 		if ms := r.inLine(); len(ms) > 6 { // the last place, which certainly does not hold
-			r.raw.Delete(r.path+"/"+ms[len(ms)-1].name, -1)
+			r.raw.Delete(r.path+"/"+ms[len(ms)-1].Name, -1)
 		}
 		<-time.After(time.Duration(30+n%50) * time.Millisecond)
 	}

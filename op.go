@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // Op is an operation of Lease.Commit or Item.Ack: OpCreate, OpSet, OpDelete or OpCheck
@@ -62,7 +63,7 @@ type OpResult struct {
 }
 
 // mapOps returns a caller's operations as they are to be sent. They share the data.
-func mapOps(c *client, ops []Op) ([]any, error) {
+func mapOps(c *line.Client, ops []Op) ([]any, error) {
 	mapped := make([]any, len(ops))
 	for i, op := range ops {
 		var err error
@@ -87,39 +88,39 @@ func cloneData(mapped []any) {
 }
 
 // opResults returns the results of a caller's operations.
-func opResults(c *client, rs []zk.MultiResponse) []OpResult {
+func opResults(c *line.Client, rs []zk.MultiResponse) []OpResult {
 	results := make([]OpResult, len(rs))
 	for i, r := range rs {
-		results[i] = OpResult{Path: strings.TrimPrefix(r.String, c.prefix), Stat: r.Stat}
+		results[i] = OpResult{Path: strings.TrimPrefix(r.String, c.Prefix), Stat: r.Stat}
 	}
 	return results
 }
 
 // mapOp returns a caller's operation as it is to be sent. The two share the data.
-func mapOp(c *client, op Op) (_ any, err error) {
+func mapOp(c *line.Client, op Op) (_ any, err error) {
 	switch op := op.request.(type) {
 	case *zk.CreateRequest:
 		return mapCreate(c, op)
 	case *zk.SetDataRequest:
 		m := &zk.SetDataRequest{Data: op.Data, Version: op.Version}
-		if m.Path, err = c.resolve(op.Path); err != nil {
+		if m.Path, err = c.Resolve(op.Path); err != nil {
 			return nil, fmt.Errorf("set data of %q: %w", op.Path, err)
 		}
 		// The servers let the session write its own places, but such a write is the
 		// signal that the holder leaves.
-		if p, ok := parsePlaceName(m.Path[strings.LastIndexByte(m.Path, '/')+1:], lockKinds); ok && p.signals() {
+		if p, ok := line.ParsePlaceName(m.Path[strings.LastIndexByte(m.Path, '/')+1:], line.LockKinds); ok && p.Signals() {
 			return nil, fmt.Errorf("set data of %q: it is a place in a line", op.Path)
 		}
 		return m, nil
 	case *zk.DeleteRequest:
 		m := &zk.DeleteRequest{Version: op.Version}
-		if m.Path, err = c.resolve(op.Path); err != nil {
+		if m.Path, err = c.Resolve(op.Path); err != nil {
 			return nil, fmt.Errorf("delete %q: %w", op.Path, err)
 		}
 		return m, nil
 	case *zk.CheckVersionRequest:
 		m := &zk.CheckVersionRequest{Version: op.Version}
-		if m.Path, err = c.resolve(op.Path); err != nil {
+		if m.Path, err = c.Resolve(op.Path); err != nil {
 			return nil, fmt.Errorf("check %q: %w", op.Path, err)
 		}
 		return m, nil
@@ -127,21 +128,21 @@ func mapOp(c *client, op Op) (_ any, err error) {
 	return nil, errors.New("the zero Op (OpCreate, OpSet, OpDelete and OpCheck make operations)")
 }
 
-func mapCreate(c *client, op *zk.CreateRequest) (_ any, err error) {
+func mapCreate(c *line.Client, op *zk.CreateRequest) (_ any, err error) {
 	if op.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
 		return nil, fmt.Errorf("create %s: flags %d: a transaction cannot create containers or TTL nodes", op.Path, op.Flags)
 	}
-	m := &zk.CreateRequest{Data: op.Data, Acl: c.acl, Flags: op.Flags}
+	m := &zk.CreateRequest{Data: op.Data, Acl: c.ACL, Flags: op.Flags}
 	path, suffix := op.Path, ""
 	if op.Flags&zk.FlagSequence != 0 && strings.HasSuffix(path, "/") {
 		path, suffix = path+"0", "0" // a name that is only the number is fine
 	}
-	if m.Path, err = c.resolve(path); err != nil {
+	if m.Path, err = c.Resolve(path); err != nil {
 		return nil, fmt.Errorf("create %q: %w", op.Path, err)
 	}
 	m.Path = strings.TrimSuffix(m.Path, suffix)
 	if op.Acl != nil {
-		if m.Acl, err = expandACL(op.Acl, c.auth(), c.digest); err != nil {
+		if m.Acl, err = expandACL(op.Acl, c.Auth(), c.Digest); err != nil {
 			return nil, fmt.Errorf("create %s: %w", op.Path, err)
 		}
 	}

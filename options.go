@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -81,51 +82,51 @@ type Options struct {
 // options.
 func newClient(ctx context.Context, servers []string, opts *Options) (*Client, error) {
 	if ctx == nil {
-		return nil, errNilContext
+		return nil, line.ErrNilContext
 	}
 	if opts == nil {
 		opts = &Options{}
 	}
-	cfg := config{
-		timeout:    opts.SessionTimeout,
-		prefix:     opts.Prefix,
-		identity:   opts.Identity,
-		digest:     opts.DigestAlgorithm,
-		maxBuffer:  opts.MaxBuffer,
-		tls:        opts.TLS,
-		dialer:     opts.Dialer,
-		lastNumber: tuning.LastNumber(ctx, maxNumber),
-		longLine:   tuning.LongLine(ctx, longLine),
-		segment:    tuning.Segment(ctx),
-		idle:       tuning.IdleLine(ctx, idleLine),
-		fail:       fail,
-		usedWith:   slotsOfLine,
+	cfg := line.Config{
+		Timeout:    opts.SessionTimeout,
+		Prefix:     opts.Prefix,
+		Identity:   opts.Identity,
+		Digest:     opts.DigestAlgorithm,
+		MaxBuffer:  opts.MaxBuffer,
+		TLS:        opts.TLS,
+		Dialer:     opts.Dialer,
+		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
+		LongLine:   tuning.LongLine(ctx, line.LongLine),
+		Segment:    tuning.Segment(ctx),
+		Idle:       tuning.IdleLine(ctx, line.IdleLine),
+		Fail:       fail,
+		UsedWith:   slotsOfLine,
 	}
 	var err error
-	if cfg.servers, err = parseServers(servers); err != nil {
+	if cfg.Servers, err = parseServers(servers); err != nil {
 		return nil, err
 	}
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
 	auth := copyAuth(opts.Auth)
-	cfg.auth = func() []wire.Credential { return auth }
-	if cfg.acl, err = clientACL(opts.ACL, auth, cfg.digest); err != nil {
+	cfg.Auth = func() []wire.Credential { return auth }
+	if cfg.ACL, err = clientACL(opts.ACL, auth, cfg.Digest); err != nil {
 		return nil, err
 	}
-	writers, owned := writersOf(cfg.acl, auth, cfg.digest)
-	cfg.writers, cfg.owned = func() []wire.Credential { return writers }, owned
-	if cfg.created = cfg.acl; owned {
-		cfg.created = zkconn.OwnedACL(cfg.acl, cfg.digest, writers)
+	writers, owned := writersOf(cfg.ACL, auth, cfg.Digest)
+	cfg.Writers, cfg.Owned = func() []wire.Credential { return writers }, owned
+	if cfg.Created = cfg.ACL; owned {
+		cfg.Created = zkconn.OwnedACL(cfg.ACL, cfg.Digest, writers)
 	}
 	setDefaults(&cfg)
 	h := &hooks{logger: opts.Logger}
 	if opts.Trace != nil {
 		h.setTrace(*opts.Trace)
 	}
-	cfg.log, cfg.told = h.log, h.tellSession
-	c := &Client{newCore(cfg)}
-	attached(&c.attached, func() *hooks { return h })
+	cfg.Log, cfg.Told = h.log, h.tellSession
+	c := &Client{line.New(cfg)}
+	line.Attached(&c.client.Attached, func() *hooks { return h })
 	return c, nil
 }
 
@@ -163,16 +164,16 @@ func (o *Options) check() error {
 }
 
 // setDefaults replaces the settings that the user left empty.
-func setDefaults(c *config) {
-	if c.timeout == 0 {
-		c.timeout = defaultSessionTimeout
+func setDefaults(c *line.Config) {
+	if c.Timeout == 0 {
+		c.Timeout = defaultSessionTimeout
 	}
-	if c.identity == "" {
+	if c.Identity == "" {
 		host, _ := os.Hostname()
-		c.identity = host + ":" + strconv.Itoa(os.Getpid())
+		c.Identity = host + ":" + strconv.Itoa(os.Getpid())
 	}
-	if c.dialer == nil {
-		c.dialer = new(net.Dialer).DialContext
+	if c.Dialer == nil {
+		c.Dialer = new(net.Dialer).DialContext
 	}
 }
 

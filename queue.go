@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
@@ -28,14 +29,14 @@ import (
 // A queue stays even when it is idle and empty: clients and servers delete idle locks, but not
 // queues. To get rid of a queue, delete its path with everything below it.
 type Queue struct {
-	c           *client
+	c           *line.Client
 	path        string
 	opts        QueueOptions
 	isDead      bool // of dead letters; it exists from the first letter on
-	consumers   *line
-	producers   *line // if there is a bound
-	claims      *line // of the claims, which do not wait in any line
-	segmentSize int64 // after how many creates a segment is sealed
+	consumers   *line.Line
+	producers   *line.Line // if there is a bound
+	claims      *line.Line // of the claims, which do not wait in any line
+	segmentSize int64      // after how many creates a segment is sealed
 }
 
 // QueueOptions are the settings of a Queue. nil and the zero value work. All processes that use
@@ -83,10 +84,10 @@ func NewQueue(c *Client, path string, opts *QueueOptions) *Queue {
 	return newQueue(c.core(), path, opts)
 }
 
-func newQueue(c *client, path string, opts *QueueOptions) *Queue {
+func newQueue(c *line.Client, path string, opts *QueueOptions) *Queue {
 	q := &Queue{c: c, path: path, segmentSize: queuelog.SegmentSize}
-	if c != nil && c.segment > 0 {
-		q.segmentSize = c.segment
+	if c != nil && c.Segment > 0 {
+		q.segmentSize = c.Segment
 	}
 	if opts != nil {
 		q.opts = *opts
@@ -103,23 +104,23 @@ func newQueue(c *client, path string, opts *QueueOptions) *Queue {
 	if q.opts.Backoff == nil {
 		q.opts.Backoff = backOff
 	}
-	sub := func(name string) *line {
-		return &line{
-			c: c, path: path + name, recipe: "queue", kinds: lockKinds, rejoins: true,
-			blocks: everyoneBlocks, foreign: isRWLockKind,
+	sub := func(name string) *line.Line {
+		return &line.Line{
+			Client: c, Path: path + name, Recipe: "queue", Kinds: line.LockKinds, Rejoins: true,
+			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
 		}
 	}
 	q.consumers, q.producers, q.claims = sub("/line"), sub("/room"), sub("")
 	return q
 }
 
-func (q *Queue) abs() string { return q.c.abs(q.path) }
+func (q *Queue) abs() string { return q.c.Abs(q.path) }
 
 func (q *Queue) check(ctx context.Context) error {
 	if q == nil || q.consumers == nil {
 		return errors.New("not made by NewQueue")
 	}
-	if err := q.c.check(ctx, q.path); err != nil {
+	if err := q.c.Check(ctx, q.path); err != nil {
 		return err
 	}
 	switch {
@@ -134,7 +135,7 @@ func (q *Queue) check(ctx context.Context) error {
 	case q.opts.DeadLetter == q.path:
 		return errors.New("QueueOptions.DeadLetter is the queue itself")
 	}
-	if err := q.c.checkPath(q.opts.DeadLetter); err != nil {
+	if err := q.c.CheckPath(q.opts.DeadLetter); err != nil {
 		return fmt.Errorf("QueueOptions.DeadLetter %q: %w", q.opts.DeadLetter, err)
 	}
 	return nil
@@ -403,7 +404,7 @@ func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) ite
 
 // browsed is a segment as it was listed.
 type browsed struct {
-	s      *session
+	s      *line.Session
 	number int64
 	path   string
 	items  []queuelog.Entry
@@ -439,7 +440,7 @@ func (q *Queue) browse(ctx context.Context, f func(*browsed) (more bool, err err
 	if err := q.check(ctx); err != nil {
 		return err
 	}
-	ctx, done := q.c.bind(ctx)
+	ctx, done := q.c.Bind(ctx)
 	defer done()
 	seen := false // a segment, of which there is one in each queue
 	see := func(seg *browsed) (bool, error) {
@@ -447,7 +448,7 @@ func (q *Queue) browse(ctx context.Context, f func(*browsed) (more bool, err err
 		return f(seg)
 	}
 	next := int64(0)
-	return q.c.inSessions(ctx, func(s *session) (err error) {
+	return q.c.InSessions(ctx, func(s *line.Session) (err error) {
 		next, err = q.browseIn(ctx, s, next, see)
 		if err == nil && !seen {
 			err = q.checkUse(ctx, s)
@@ -457,7 +458,7 @@ func (q *Queue) browse(ctx context.Context, f func(*browsed) (more bool, err err
 }
 
 // checkUse returns ErrUnused or ErrPathInUse unless there is a queue.
-func (q *Queue) checkUse(ctx context.Context, s *session) error {
+func (q *Queue) checkUse(ctx context.Context, s *line.Session) error {
 	if q.isDead {
 		return nil
 	}
@@ -470,14 +471,14 @@ func (q *Queue) checkUse(ctx context.Context, s *session) error {
 	case err != nil:
 		return unused(err)
 	case len(data) > 0:
-		return cmp.Or(checkQueuePath(data), ErrUnused)
+		return cmp.Or(line.CheckQueuePath(data), ErrUnused)
 	}
 	return ErrUnused
 }
 
 // browseIn is browse in one session, beginning with the segment from. If it fails, next
 // is the segment with which to go on.
-func (q *Queue) browseIn(ctx context.Context, s *session, from int64, f func(*browsed) (bool, error)) (next int64, err error) {
+func (q *Queue) browseIn(ctx context.Context, s *line.Session, from int64, f func(*browsed) (bool, error)) (next int64, err error) {
 	log := newQueueLog(s, q.abs())
 	numbers, err := log.List(ctx)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -27,15 +28,15 @@ import (
 // it instead, and nobody sees the item any more.
 type ackTransaction struct {
 	it        *Item
-	ops       []any      // the caller's
-	puts      *ackPuts   // items that are put into a queue, or nil
-	marks     bool       // the item cannot be deleted, and is marked instead
-	miscounts int        // how often it was not deleted although nothing is seen below it
-	rejoin    *line      // in which a place is to be taken along, or nil
-	turns     *takerPool // that get it, or nil
-	ahead     bool       // it may read ahead for the next taker
-	next      *place     // that was taken; there may be none
-	tries     int        // since others last filled a segment
+	ops       []any       // the caller's
+	puts      *ackPuts    // items that are put into a queue, or nil
+	marks     bool        // the item cannot be deleted, and is marked instead
+	miscounts int         // how often it was not deleted although nothing is seen below it
+	rejoin    *line.Line  // in which a place is to be taken along, or nil
+	turns     *takerPool  // that get it, or nil
+	ahead     bool        // it may read ahead for the next taker
+	next      *line.Place // that was taken; there may be none
+	tries     int         // since others last filled a segment
 	sent      chan struct{}
 	left      atomic.Bool // set by the caller that leaves, or by the outcome: see leaveNext
 }
@@ -64,7 +65,7 @@ type ackParts struct {
 	claim   ackOps
 	ops     []any // the caller's
 	append  *queuelog.Append
-	next    *entry
+	next    *line.Entry
 }
 
 // run carries the transaction out, or learns that it was not. If it fails, there is no
@@ -73,9 +74,9 @@ func (a *ackTransaction) run(ctx context.Context) error {
 	began := time.Now()
 	a.sent = make(chan struct{})
 	c := a.it.q.c
-	c.tasks.Add() // Close must wait for the task that leaveNext starts
-	defer c.tasks.Finish()
-	err := a.it.lease.g.endWith(ctx, a.sent, func() (done bool, err error) {
+	c.Tasks.Add() // Close must wait for the task that leaveNext starts
+	defer c.Tasks.Finish()
+	err := a.it.lease.handle.Grant.EndWith(ctx, a.sent, func() (done bool, err error) {
 		defer a.leaveNext()
 		for ; a.tries < zkconn.MaxTries; a.tries++ {
 			again := false
@@ -129,7 +130,7 @@ func (a *ackTransaction) reserved(err error) {
 	if a.turns == nil {
 		return
 	}
-	var next *place
+	var next *line.Place
 	if err == nil { // else the place is deleted
 		next = a.next
 	}
@@ -143,7 +144,7 @@ func (a *ackTransaction) leaveNext() {
 	if second := a.left.Swap(true); !second || a.next == nil {
 		return
 	}
-	a.it.q.c.tasks.Start(func() { a.next.leave(false) })
+	a.it.q.c.Tasks.Start(func() { a.next.Leave(false) })
 }
 
 // try sends it until the outcome is known. again: it was not carried out, and the next
@@ -153,10 +154,10 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 	if err != nil {
 		return false, false, err
 	}
-	x := parts.begin(a.it.claim.s, a.sent)
-	a.rejoin.readBefore(a.it.claim.s, parts.next)
+	x := parts.begin(a.it.claim.Session, a.sent)
+	a.rejoin.ReadBefore(a.it.claim.Session, parts.next)
 	if a.ahead && x.Begin(ctx) == nil {
-		a.it.q.lookAhead(a.it.claim.s, a.rejoin != nil)
+		a.it.q.lookAhead(a.it.claim.Session, a.rejoin != nil)
 	}
 	o := x.Settle(ctx)
 	if o.Applied() {
@@ -178,7 +179,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 	}
 	done, again, err = a.refused(ctx, parts, x, o)
 	if parts.next != nil && !done && !errors.Is(err, ErrUncertain) { // nor by an attempt before
-		a.it.claim.s.NoteGone(parts.next.create.Path)
+		a.it.claim.Session.NoteGone(parts.next.Create.Path)
 	}
 	return done, again, err
 }
@@ -186,8 +187,8 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 // begin returns the transaction, with an alternative for each segment that the items may
 // come into. All begin with the receipt or else with the claim's flag, so one of them can be
 // carried out.
-func (parts ackParts) begin(s *session, sent chan struct{}) *zkconn.Retry {
-	before, after := slices.Concat(parts.written, parts.claim.all(), parts.ops), parts.next.ops()
+func (parts ackParts) begin(s *line.Session, sent chan struct{}) *zkconn.Retry {
+	before, after := slices.Concat(parts.written, parts.claim.all(), parts.ops), parts.next.Ops()
 	if parts.append == nil {
 		return s.Retry(sent, before, after)
 	}
@@ -216,11 +217,11 @@ func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) 
 		if parts.receipt, err = c.queue().SpareReceipt(ctx); err != nil {
 			return parts, err
 		}
-		parts.written = parts.receipt.Write(c.name)
+		parts.written = parts.receipt.Write(c.Name)
 	}
 	if a.rejoin != nil {
-		if state, err := a.rejoin.ensure(ctx, c.s); err == nil {
-			parts.next = a.rejoin.entry(c.s, kindLock, state)
+		if state, err := a.rejoin.Ensure(ctx, c.Session); err == nil {
+			parts.next = a.rejoin.Entry(c.Session, line.KindLock, state)
 		}
 	}
 	return parts, nil
@@ -235,26 +236,26 @@ func (a *ackTransaction) carriedOut(ctx context.Context, parts ackParts, o zkcon
 		parts.append.Done(o)
 	}
 	if parts.next != nil {
-		a.next, _ = a.rejoin.entered(ctx, a.it.claim.s, parts.next, o)
+		a.next, _ = a.rejoin.Entered(ctx, a.it.claim.Session, parts.next, o)
 	}
 }
 
 // refused returns what try does for an attempt that failed, its receipt aside.
 func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.Retry, o zkconn.Outcome) (done, again bool, _ error) {
 	claim := parts.claim
-	noRoomForNext := !o.Refused() && parts.next != nil && !a.it.claim.s.IsOver() && ctx.Err() == nil
+	noRoomForNext := !o.Refused() && parts.next != nil && !a.it.claim.Session.IsOver() && ctx.Err() == nil
 	switch {
 	case !o.Refused() && x.Unknown():
 		return false, false, fmt.Errorf("%w: %w", ErrUncertain, o.Err())
-	case o.RefusedIn(parts.next.ops()), noRoomForNext:
-		a.rejoin.refused(parts.next, o)
+	case o.RefusedIn(parts.next.Ops()), noRoomForNext:
+		a.rejoin.Refused(parts.next, o)
 		a.rejoin = nil
 		return false, true, nil
 	case o.RefusedAt(claim.flag) && x.Repeated() && parts.receipt == nil:
 		done, err := a.repeatedAck(parts, o)
 		return done, false, err
 	case o.RefusedAt(claim.flag, zk.ErrNoNode), o.RefusedAt(claim.exclusion, zk.ErrNoNode):
-		return false, false, lost(errDeleted)
+		return false, false, line.Lost(line.ErrDeleted)
 	case o.RefusedAt(claim.item[0], zk.ErrNotEmpty):
 		a.notEmpty(ctx)
 		return false, true, nil
@@ -273,11 +274,11 @@ func (a *ackTransaction) repeatedAck(parts ackParts, o zkconn.Outcome) (done boo
 	switch {
 	case !o.Is(zk.ErrNoNode):
 		if parts.next != nil { // an earlier attempt may have taken the place
-			(&lostJoin{a.rejoin, a.it.claim.s, parts.next}).deleteLater()
+			(&line.LostJoin{Line: a.rejoin, Session: a.it.claim.Session, Entry: parts.next}).DeleteLater()
 		}
 		return false, fmt.Errorf("%w: %w", ErrUncertain, o.Err())
 	case a.it.claim.sweepExclusion():
-		return false, lost(errDeleted)
+		return false, line.Lost(line.ErrDeleted)
 	}
 	a.findNext(parts.next)
 	return true, nil
@@ -302,20 +303,20 @@ const maxMiscounts = 8
 // it, and else try again: see childrenOf.
 func (a *ackTransaction) notEmpty(ctx context.Context) {
 	c := a.it.claim
-	below, err := childrenOf(ctx, c.s, c.item)
+	below, err := childrenOf(ctx, c.Session, c.item)
 	below = slices.DeleteFunc(below, func(name string) bool { return "/"+name == queuelog.ClaimName })
 	if a.miscounts++; err == nil && len(below) == 0 && a.miscounts <= maxMiscounts {
 		return
 	}
 	a.marks = true
-	a.it.q.c.log(slog.LevelError, "an item that is done cannot be deleted, because there are znodes below it; it is marked as done instead",
+	a.it.q.c.Log(slog.LevelError, "an item that is done cannot be deleted, because there are znodes below it; it is marked as done instead",
 		"item", c.id(), "queue", a.it.q.path, "znode", c.item, "children", below)
 }
 
 // findNext searches for the place of an attempt that was carried out, whose reply was
 // lost.
-func (a *ackTransaction) findNext(next *entry) {
+func (a *ackTransaction) findNext(next *line.Entry) {
 	if next != nil {
-		a.next, _ = a.rejoin.findLostJoin(a.it.claim.s, next)
+		a.next, _ = a.rejoin.FindLostJoin(a.it.claim.Session, next)
 	}
 }

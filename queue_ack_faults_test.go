@@ -135,7 +135,7 @@ func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 				r.warm()
 				putOn(t, r.q, "x")
 				it := takeOn(t, r.q)
-				p := it.lease.g.place()
+				p := it.lease.handle.Grant.Place()
 				op, ops := opAck, []Op(nil)
 				if with {
 					op, ops = "multi(setData,delete,delete,delete,create)",
@@ -147,7 +147,7 @@ func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 				r.p.Await(rule)
 				r.p.Await(second)
 				if which != "claim" {
-					require.NoError(t, r.raw.Delete(p.path, -1))
+					require.NoError(t, r.raw.Delete(p.Path, -1))
 				}
 				if which != "flag" {
 					require.NoError(t, r.raw.Delete(it.claim.exclusion(), -1))
@@ -204,7 +204,7 @@ func TestB32AckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
 	putOn(t, r.q, "x", "y")
 	it := takeOn(t, r.q)
 	r.p.Refuse(true)
-	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.Connected(); return !up })
+	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.client.Session(); up, _ := s.Connected(); return !up })
 	a := ackLater(t, it)
 	a.Cancel(nil)
 	_, err := a.Wait()
@@ -272,7 +272,7 @@ func TestB08NackWhileDisconnectedReturnsAtOnce(t *testing.T) {
 	putOn(t, r.q, "x")
 	it := takeOn(t, r.q)
 	r.p.Refuse(true)
-	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.Connected(); return !up })
+	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.client.Session(); up, _ := s.Connected(); return !up })
 	require.NoError(t, it.Nack(r.ctx))
 	require.ErrorIs(t, it.Err(), ErrReleased)
 	next := takeLater(t, r.other())

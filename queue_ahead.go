@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -14,7 +15,7 @@ import (
 // lookAhead is what the next taker will read, requested together with an ack. Its listing
 // is a watch: so nothing has changed in the queue while that has not fired.
 type lookAhead struct {
-	s    *session
+	s    *line.Session
 	line *zkconn.Reading // the consumers' line; nil: not read
 	at   time.Time
 }
@@ -59,7 +60,7 @@ func (q *Queue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
 // lookAhead begins to read what the next taker will need, behind an ack that was sent in
 // the session, if that is likely to come soon and to be alone. inLine: the ack takes a
 // place along.
-func (q *Queue) lookAhead(s *session, inLine bool) {
+func (q *Queue) lookAhead(s *line.Session, inLine bool) {
 	queue := queueIn(s, q.abs())
 	if queue.turns.areOthers() || !queue.turns.plenty.Load() {
 		return
@@ -69,7 +70,7 @@ func (q *Queue) lookAhead(s *session, inLine bool) {
 	}
 	var line *zkconn.Reading
 	if !inLine {
-		line, _ = s.StartGet(q.consumers.abs())
+		line, _ = s.StartGet(q.consumers.Abs())
 	}
 	queue.StartFirst()
 	pools := poolsOf(q.c)
@@ -81,7 +82,7 @@ func (q *Queue) lookAhead(s *session, inLine bool) {
 }
 
 // takeAhead returns what was read ahead in the session, nil if nothing was.
-func (t *takerPool) takeAhead(s *session) *lookAhead {
+func (t *takerPool) takeAhead(s *line.Session) *lookAhead {
 	t.pools.mu.Lock()
 	defer t.pools.mu.Unlock()
 	ahead := t.ahead

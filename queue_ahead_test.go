@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // aloneAndSoon makes a consumer that is alone and takes right after its acks, and puts n
@@ -80,7 +81,7 @@ func TestReadAheadOfTheLineIsReadAgainIfSomebodyHasJoined(t *testing.T) {
 // list the line.
 func TestAckTakesAPlaceAlongWhereOthersWait(t *testing.T) {
 	const each = 50
-	for _, consumers := range []int{4, longLine + 4} {
+	for _, consumers := range []int{4, line.LongLine + 4} {
 		t.Run(fmt.Sprint(consumers), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				producer, acked := w.queue(w.stranger(nil)), make(chan bool)
@@ -113,7 +114,7 @@ func TestAckTakesAPlaceAlongWhereOthersWait(t *testing.T) {
 				t.Logf("%v", requests)
 				require.InDelta(t, each*consumers, requests[opAckJoin], float64(each*consumers)/10)
 				require.Less(t, requests[opJoin], each*consumers/10)
-				if consumers > longLine {
+				if consumers > line.LongLine {
 					require.Less(t, requests["getChildren2"], each*consumers*3/2)
 				}
 				require.Len(t, w.items(), minSpread)
@@ -129,7 +130,7 @@ func TestAConsumerFarAwayGetsItemsBesideOthers(t *testing.T) {
 		putOn(t, w.queue(w.stranger(nil)), names(7000)...)
 		ctx, stop := context.WithTimeout(t.Context(), 8*time.Second)
 		defer stop()
-		var taken [longLine + 1]atomic.Int32
+		var taken [line.LongLine + 1]atomic.Int32
 		var wg sync.WaitGroup
 		for i := range taken {
 			q, link := w.consumerWithLink()
@@ -164,7 +165,7 @@ func TestPlaceThatAnAckTookAlongGivesWay(t *testing.T) {
 		pools.mu.Lock()
 		pools.all[q.path].soon = true
 		pools.mu.Unlock()
-		s, _ := q.c.session()
+		s, _ := q.c.Session()
 		queueIn(s, q.abs()).turns.queued.Store(true)
 		ackOn(t, it)
 		require.Len(t, w.srv.Children(w.path+"/line"), 1, "the ack took it along")
@@ -235,7 +236,7 @@ func TestAckInTheBackgroundEndsTheCountOfTheItem(t *testing.T) {
 		q, link := w.consumerWithLink()
 		putOn(t, q, "0")
 		it := takeOn(t, q)
-		s, _ := q.c.session()
+		s, _ := q.c.Session()
 		require.EqualValues(t, 1, queueIn(s, q.abs()).held.Load())
 		link.SetLatency(100 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -294,9 +295,9 @@ func TestA21BoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 		}
 		first, last := watch("/first"), watch("/last")
 		watches[0], watches[len(watches)-1] = first, last
-		p := &place{s: s, path: "/own"}
+		p := &line.Place{Session: s, Path: "/own"}
 		await := func() *harness.Call[struct{}] {
-			a := harness.GoErr(t, func(ctx context.Context) error { return p.awaitAny(ctx, watches) })
+			a := harness.GoErr(t, func(ctx context.Context) error { return p.AwaitAny(ctx, watches) })
 			synctest.Wait()
 			return a
 		}

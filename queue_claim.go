@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -52,10 +53,10 @@ const (
 // has a name of its own, so that a deletion that is sent again never hits the next
 // consumer's claim.
 type claim struct {
-	*place // the flag
-	q      *Queue
-	item   string
-	counts atomic.Pointer[queueState] // whose held counts it; nil: none
+	*line.Place // the flag
+	q           *Queue
+	item        string
+	counts      atomic.Pointer[queueState] // whose held counts it; nil: none
 	// attempt is how often the item was taken, this time included, once the claim was made.
 	// Item.Attempt is the user's to change, and so is Item.ID: see id.
 	attempt int
@@ -76,35 +77,35 @@ func (c *claim) settle() {
 }
 
 // newClaim returns a claim that is yet to be made.
-func (q *Queue) newClaim(s *session, item string) *claim {
+func (q *Queue) newClaim(s *line.Session, item string) *claim {
 	path := item + "." + queuelog.NewMark()
 	c := &claim{
-		place: &place{
-			placeName: placeName{name: path[strings.LastIndexByte(path, '/')+1:], kind: kindLock},
-			line:      q.claims, s: s, path: path,
+		Place: &line.Place{
+			PlaceName: line.PlaceName{Name: path[strings.LastIndexByte(path, '/')+1:], Kind: line.KindLock},
+			Line:      q.claims, Session: s, Path: path,
 		},
 		q:    q,
 		item: item,
 	}
-	c.release, c.deletes = c.giveBack, c.deleteOps
+	c.Release, c.Deletes = c.giveBack, c.deleteOps
 	return c
 }
 
 // queue returns what the session knows of the queue now: it may have forgotten what it
 // knew when the claim was made.
-func (c *claim) queue() *queueState { return queueIn(c.s, c.line.abs()) }
+func (c *claim) queue() *queueState { return queueIn(c.Session, c.Line.Abs()) }
 
 // exclusion returns the path of the znode below the item.
 func (c *claim) exclusion() string { return c.item + queuelog.ClaimName }
 
 // id returns the item's ID.
-func (c *claim) id() ItemID { return ItemID(c.name[:queuelog.IDLength]) }
+func (c *claim) id() ItemID { return ItemID(c.Name[:queuelog.IDLength]) }
 
 // createOps make the claim.
 func (c *claim) createOps() (flag, exclusion *zk.CreateRequest) {
-	acl := c.s.ACL()
-	flag = &zk.CreateRequest{Path: c.path, Data: []byte(c.line.c.identity), Acl: acl, Flags: zk.FlagEphemeral}
-	exclusion = &zk.CreateRequest{Path: c.exclusion(), Data: []byte(c.name), Acl: acl, Flags: zk.FlagEphemeral}
+	acl := c.Session.ACL()
+	flag = &zk.CreateRequest{Path: c.Path, Data: []byte(c.Line.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
+	exclusion = &zk.CreateRequest{Path: c.exclusion(), Data: []byte(c.Name), Acl: acl, Flags: zk.FlagEphemeral}
 	return flag, exclusion
 }
 
@@ -119,12 +120,12 @@ type ackOps struct {
 // claim the item.
 func (c *claim) ackOps(marks bool) ackOps {
 	del := func(path string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: path, Version: -1} }
-	o := ackOps{flag: del(c.path), exclusion: del(c.exclusion())}
+	o := ackOps{flag: del(c.Path), exclusion: del(c.exclusion())}
 	if !marks {
 		o.item = []any{del(c.item)}
 		return o
 	}
-	acl := c.s.ACL()
+	acl := c.Session.ACL()
 	o.item = []any{
 		&zk.CreateRequest{Path: c.exclusion(), Data: []byte("done"), Acl: acl},
 		&zk.CreateRequest{Path: c.item + queuelog.DoneName, Acl: acl},
@@ -152,9 +153,9 @@ var (
 // claimTransaction claims items of one queue, all or none. A consumer that stands in line
 // leaves it by the same transaction.
 type claimTransaction struct {
-	s      *session
+	s      *line.Session
 	claims []*claim
-	p      *place                  // which it deletes; nil: none
+	p      *line.Place             // which it deletes; nil: none
 	check  *zk.CheckVersionRequest // or what must hold instead; nil: nothing
 
 	items []*Item // as many as claims; nil for those that failed
@@ -165,7 +166,7 @@ type claimTransaction struct {
 type claimParts struct {
 	creates []any              // flag and exclusion of each claim
 	stamp   *zk.SetDataRequest // of the first flag: its reply tells the czxid; nil: none
-	leave   exit
+	leave   line.Exit
 	check   []any
 }
 
@@ -179,11 +180,11 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 	}
 	defer queue.claiming.Release(1)
 	for i, c := range a.claims {
-		c.nth = i
+		c.Nth = i
 	}
 	for signal := true; ; signal = false {
 		parts := a.parts(signal)
-		x := a.s.Retry(nil, parts.creates, parts.stampOps(), parts.leave.ops, parts.check)
+		x := a.s.Retry(nil, parts.creates, parts.stampOps(), parts.leave.Ops, parts.check)
 		o, readings := a.send(ctx, x)
 		if parts.writesOwn(o) && !o.Is(zk.ErrNoNode) {
 			a.s.OwnWriteFailed(o.Err())
@@ -211,13 +212,13 @@ func (a *claimTransaction) parts(signal bool) (parts claimParts) {
 		parts.creates = append(parts.creates, flag, exclusion)
 	}
 	if a.p != nil {
-		parts.leave = a.p.exitOps(signal)
+		parts.leave = a.p.ExitOps(signal)
 	}
 	if a.check != nil {
 		parts.check = []any{a.check}
 	}
-	if first := a.claims[0]; signal && parts.leave.signal == nil && a.s.IsOwner() {
-		parts.stamp = &zk.SetDataRequest{Path: first.path, Data: []byte(first.line.c.identity), Version: -1}
+	if first := a.claims[0]; signal && parts.leave.Signal == nil && a.s.IsOwner() {
+		parts.stamp = &zk.SetDataRequest{Path: first.Path, Data: []byte(first.Line.Client.Identity), Version: -1}
 	}
 	return parts
 }
@@ -231,7 +232,7 @@ func (p *claimParts) stampOps() []any {
 
 // writesOwn reports whether it is a write of an own znode that the server refused.
 func (p *claimParts) writesOwn(o zkconn.Outcome) bool {
-	return o.RefusedAt(p.stamp) || o.RefusedAt(p.leave.signal)
+	return o.RefusedAt(p.stamp) || o.RefusedAt(p.leave.Signal)
 }
 
 // setCzxid sets the czxid of the flags, if the results tell it.
@@ -240,11 +241,11 @@ func (p *claimParts) setCzxid(claims []*claim, o zkconn.Outcome) {
 	switch {
 	case p.stamp != nil:
 		czxid = o.Stat(p.stamp).Mzxid
-	case p.leave.signal != nil:
-		czxid = o.Stat(p.leave.signal).Mzxid // of the transaction that created the flags
+	case p.leave.Signal != nil:
+		czxid = o.Stat(p.leave.Signal).Mzxid // of the transaction that created the flags
 	}
 	for _, c := range claims {
-		c.czxid = czxid
+		c.Czxid = czxid
 	}
 }
 
@@ -253,8 +254,8 @@ func (a *claimTransaction) whyRefused(ctx context.Context, parts claimParts, x *
 	switch {
 	case o.RefusedIn(parts.creates):
 		return a.whyNotCreated(o, o.IndexIn(parts.creates), x.Repeated())
-	case o.RefusedIn(parts.leave.ops, zk.ErrNoNode):
-		err := a.p.whyGone(ctx)
+	case o.RefusedIn(parts.leave.Ops, zk.ErrNoNode):
+		err := a.p.WhyGone(ctx)
 		if x.Repeated() && errors.Is(err, ErrEvicted) { // or it was made, and somebody has deleted all of it
 			err = errLostAtOnce
 		}
@@ -303,8 +304,8 @@ func (a *claimTransaction) send(ctx context.Context, x *zkconn.Retry) (o zkconn.
 func (a *claimTransaction) read(ctx context.Context, readings []*zkconn.Reading) {
 	a.items, a.errs = make([]*Item, len(a.claims)), make([]error, len(a.claims))
 	for i, c := range a.claims { // so that they are under way together
-		if c.czxid == 0 {
-			a.s.StartWatch(c.path)
+		if c.Czxid == 0 {
+			a.s.StartWatch(c.Path)
 		}
 		if readings[i] == nil {
 			readings[i], _ = a.s.StartGet(c.item)
@@ -326,7 +327,7 @@ func (a *claimTransaction) read(ctx context.Context, readings []*zkconn.Reading)
 // giveBack deletes claims in the background.
 func (a *claimTransaction) giveBack(claims ...*claim) {
 	for _, c := range claims {
-		c.line.c.tasks.Start(func() { c.leave(false) })
+		c.Line.Client.Tasks.Start(func() { c.Leave(false) })
 	}
 }
 
@@ -345,7 +346,7 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 		}
 	}
 	if zkconn.Transient(err) {
-		data, stat, err = c.s.Get(ctx, c.item)
+		data, stat, err = c.Session.Get(ctx, c.item)
 	}
 	if errors.Is(err, zk.ErrNoNode) { // an operator was quick
 		return nil, errLostAtOnce
@@ -353,10 +354,10 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	if err != nil {
 		return nil, err
 	}
-	g, err := c.grant(ctx)
-	var l *handle
+	g, err := c.Grant(ctx)
+	var l *line.Handle
 	if err == nil {
-		l, err = g.enter(kindLock)
+		l, err = g.Enter(line.KindLock)
 	}
 	if errors.Is(err, ErrEvicted) || errors.Is(err, ErrLost) {
 		return nil, errLostAtOnce
@@ -367,30 +368,30 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	c.count()
 	c.attempt = queuelog.Claims(stat, true)
 	it := &Item{ID: c.id(), Attempt: c.attempt, q: q, claim: c, lease: newLease(l)}
-	it.Data, it.Failure = cutNote(c.name, data)
+	it.Data, it.Failure = cutNote(c.Name, data)
 	return it, nil
 }
 
 // giveBack deletes the flag and the exclusion, once.
-func (c *claim) giveBack(_ bool, begin beginFunc) error {
+func (c *claim) giveBack(_ bool, begin line.BeginFunc) error {
 	c.settle()
 	ops := c.ackOps(false)
 	t, err := begin(ops.flag, ops.exclusion)
 	if err != nil {
 		return err
 	}
-	o := t.Wait(c.s.Lifetime())
+	o := t.Wait(c.Session.Lifetime())
 	if !o.Is(zk.ErrNoNode) {
 		return o.Err()
 	}
 	if o.RefusedAt(ops.exclusion) { // somebody has deleted it: the flag has to go alone
 		if t, err = begin(ops.flag); err == nil {
-			err = t.Wait(c.s.Lifetime()).Err()
+			err = t.Wait(c.Session.Lifetime()).Err()
 		}
 		return err
 	}
 	// Given back before, or somebody has deleted the flag.
-	c.line.c.tasks.Start(func() { c.sweepExclusion() })
+	c.Line.Client.Tasks.Start(func() { c.sweepExclusion() })
 	return o.Err()
 }
 
@@ -403,21 +404,21 @@ func (c *claim) giveBack(_ bool, begin beginFunc) error {
 // says it is: from then on the znode's version tells it from a new one. This session makes
 // no claim meanwhile.
 func (c *claim) sweepExclusion() (swept bool) {
-	ctx := c.s.Lifetime()
+	ctx := c.Session.Lifetime()
 	queue := c.queue()
 	if err := queue.claiming.Acquire(ctx, maxClaims); err != nil {
 		return false
 	}
 	defer queue.claiming.Release(maxClaims)
 	for {
-		data, stat, err := c.s.Get(ctx, c.exclusion())
-		c.s.noteSeen(c.exclusion(), stat, err)
+		data, stat, err := c.Session.Get(ctx, c.exclusion())
+		c.Session.NoteSeen(c.exclusion(), stat, err)
 		if err != nil || !c.owns(stat, data) {
 			return swept
 		}
 		swept = true
 		write := &zk.SetDataRequest{Path: c.exclusion(), Data: data, Version: stat.Version}
-		wrote := c.s.Multi(ctx, write)
+		wrote := c.Session.Multi(ctx, write)
 		switch {
 		case wrote.Applied():
 			stat = wrote.Stat(write)
@@ -427,7 +428,7 @@ func (c *claim) sweepExclusion() (swept bool) {
 		if !c.owns(stat, data) {
 			return swept
 		}
-		o := c.s.Multi(ctx, &zk.DeleteRequest{Path: c.exclusion(), Version: stat.Version})
+		o := c.Session.Multi(ctx, &zk.DeleteRequest{Path: c.exclusion(), Version: stat.Version})
 		if !o.Transient() && !o.Is(zk.ErrBadVersion) {
 			return swept
 		}
@@ -436,10 +437,10 @@ func (c *claim) sweepExclusion() (swept bool) {
 
 // owns reports whether the exclusion with that Stat and those data is this claim's.
 func (c *claim) owns(stat *zk.Stat, data []byte) bool {
-	if stat.EphemeralOwner != c.s.ID() {
+	if stat.EphemeralOwner != c.Session.ID() {
 		return false
 	}
-	return stat.Czxid == c.czxid || c.czxid == 0 && string(data) == c.name
+	return stat.Czxid == c.Czxid || c.Czxid == 0 && string(data) == c.Name
 }
 
 // deleteOps delete the claim, and give the item back.

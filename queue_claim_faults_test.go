@@ -201,7 +201,7 @@ func TestB11ExpiryAtEachRequestOfATakeFromAQueueIsNeverReportedHeld(t *testing.T
 					it := a.Get()
 					require.NotEqual(t, old, sessionID(c))
 					require.NoError(t, it.Err())
-					require.Equal(t, []string{it.lease.g.place().name}, w.flags())
+					require.Equal(t, []string{it.lease.handle.Grant.Place().Name}, w.flags())
 					synctest.Wait()
 					require.Equal(t, granted+1, e.count("granted"))
 					ackOn(t, it)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -18,7 +19,7 @@ import (
 
 // counters are those that end: of the first place beyond the limit, and where ZooKeeper
 // gives the same number again and again.
-var counters = map[string]int32{"limit": maxNumber - 2, "end": math.MaxInt32 - 1}
+var counters = map[string]int32{"limit": line.MaxNumber - 2, "end": math.MaxInt32 - 1}
 
 func eachCounter(t *testing.T, f func(t *testing.T, w *world, counter int32)) {
 	for name, counter := range counters {

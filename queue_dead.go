@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -59,7 +60,7 @@ func (q *Queue) DeadLetters() *Queue {
 }
 
 // deadLetters returns the absolute path of the queue of dead letters.
-func (q *Queue) deadLetters() string { return q.c.abs(q.opts.DeadLetter) }
+func (q *Queue) deadLetters() string { return q.c.Abs(q.opts.DeadLetter) }
 
 // withNote returns an item with a failure: its data begin with a line of JSON, and its name
 // says so.
@@ -89,7 +90,7 @@ func cutNote(name string, data []byte) (_ []byte, f Failure) {
 // letter returns the dead letter of an item. For an item that is almost too large, the
 // failure's text is left out, or all of the Failure.
 func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
-	log, remove := newQueueLog(it.claim.s, q.deadLetters()), it.claim.ackOps(true).all()
+	log, remove := newQueueLog(it.claim.Session, q.deadLetters()), it.claim.ackOps(true).all()
 	for _, text := range []string{f.Text, ""} {
 		f.Text = text
 		letter := withNote(it.claim.id(), data, f)
@@ -106,15 +107,15 @@ func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
 // not stay at the head for ever.
 func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, attempts int, text string) error {
 	letter := q.letter(it, data, Failure{Queue: q.abs(), Attempts: attempts, Text: text})
-	puts := &ackPuts{to: queueIn(it.claim.s, q.deadLetters()).Log, size: q.segmentSize, items: []queuelog.Item{letter}}
+	puts := &ackPuts{to: queueIn(it.claim.Session, q.deadLetters()).Log, size: q.segmentSize, items: []queuelog.Item{letter}}
 	err := (&ackTransaction{it: it, puts: puts}).run(ctx)
 	if err == nil {
-		q.c.log(slog.LevelWarn, "item was moved to the dead letters", "item", it.claim.id(), "queue", q.path,
+		q.c.Log(slog.LevelWarn, "item was moved to the dead letters", "item", it.claim.id(), "queue", q.path,
 			"dead_letters", q.opts.DeadLetter, "attempts", attempts)
 		return nil
 	}
 	refused := !errors.Is(err, ErrLost) && !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrContended) && ctx.Err() == nil
-	q.c.tasks.Start(func() {
+	q.c.Tasks.Start(func() {
 		if refused {
 			q.keepUnmoved(it)
 		}
@@ -124,10 +125,10 @@ func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, at
 	case errors.Is(err, ErrLost), errors.Is(err, ErrUncertain):
 		return nil // if it was not moved, its next consumer does so
 	case errors.Is(err, ErrContended):
-		q.c.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", q.path, "err", err)
+		q.c.Log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", q.path, "err", err)
 		return nil
 	case refused:
-		q.c.log(slog.LevelError, "item stays in the queue", "item", it.claim.id(), "queue", q.path, "err", err)
+		q.c.Log(slog.LevelError, "item stays in the queue", "item", it.claim.id(), "queue", q.path, "err", err)
 	}
 	return &unmovedError{fmt.Errorf("move item %s to the dead letters, %s: %w", it.claim.id(), q.opts.DeadLetter, err)}
 }
@@ -144,22 +145,22 @@ func (q *Queue) keepUnmoved(it *Item) {
 	defer keep.Stop()
 	select {
 	case <-keep.C:
-	case <-it.Context(q.c.waiting).Done():
+	case <-it.Context(q.c.Waiting).Done():
 	}
 }
 
 // moveFailed moves an item whose handler failed for the last time to the dead letters,
 // because only this process knows why. If it cannot, the next consumer does so.
 func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
-	data, _, err := it.claim.s.Get(ctx, it.claim.item) // the handler may have changed it.Data
+	data, _, err := it.claim.Session.Get(ctx, it.claim.item) // the handler may have changed it.Data
 	if err != nil {
 		if !errors.Is(err, zk.ErrNoNode) && it.Err() == nil {
-			s.c.log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", s.path, "err", err)
+			s.c.Log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", s.path, "err", err)
 		}
 		s.giveBack(it)
 		return
 	}
-	data, _ = cutNote(it.claim.name, data)
+	data, _ = cutNote(it.claim.Name, data)
 	_ = s.moveToDeadLetters(ctx, it, data, it.claim.attempt, why.Error()) // which logs its errors
 }
 
@@ -197,7 +198,7 @@ func (q *Queue) redrive(ctx context.Context, n int) (moved int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("list %s: %w", q.opts.DeadLetter, err)
 	}
-	ctx, done := q.c.bind(ctx)
+	ctx, done := q.c.Bind(ctx)
 	defer done()
 	var tooLarge error // of the last letter that is
 	for _, seg := range segments {
@@ -257,8 +258,8 @@ func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err 
 }
 
 // read reads a znode, in the next session if this one ends, and returns the session.
-func readAgain(ctx context.Context, c *client, path string) (data []byte, s *session, err error) {
-	err = c.inSessions(ctx, func(live *session) error {
+func readAgain(ctx context.Context, c *line.Client, path string) (data []byte, s *line.Session, err error) {
+	err = c.InSessions(ctx, func(live *line.Session) error {
 		s = live
 		data, _, err = s.Get(ctx, path)
 		return err

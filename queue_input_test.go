@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -133,7 +134,7 @@ func TestB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 		}
 		return low
 	}
-	s, _ := r.c.session()
+	s, _ := r.c.client.Session()
 	for name, opts := range map[string]*QueueOptions{
 		"no dead letters":  {MaxAttempts: -1},
 		"bounded":          {MaxAttempts: -1, MaxLen: 5},
@@ -260,7 +261,7 @@ func TestA18QueueSetsACLsOnItsZnodes(t *testing.T) {
 	for _, name := range append(tree(t, r.raw, r.path), "") {
 		acl, _, err := r.raw.GetACL(r.path + name)
 		require.NoError(t, err)
-		require.Equal(t, c.created, acl, name)
+		require.Equal(t, c.client.Created, acl, name)
 		if strings.Contains(name, ".") || strings.HasSuffix(name, queuelog.ClaimName) {
 			claims++
 		}
@@ -363,7 +364,7 @@ func TestB61QueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 
 			putOn(t, q, "3")
 			it := takeOn(t, other)
-			require.NoError(t, conn.Delete(it.lease.g.place().path, -1))
+			require.NoError(t, conn.Delete(it.lease.handle.Grant.Place().Path, -1))
 			require.ErrorIs(t, it.Nack(harness.Within(t, 10*time.Second)), ErrLost)
 			require.Equal(t, []string{"3"}, drain(t, other), "the rest of the claim is deleted")
 			atRest(t, conn, path)
@@ -426,7 +427,7 @@ func TestB28TakesAndPutsGoOnBeyondTheLimitOfTheirLines(t *testing.T) {
 		putOn(t, q, names(9)...)
 		ackOn(t, takeOn(t, q))
 		for _, sub := range []string{"/line", "/room"} {
-			require.NoError(t, w.srv.SetCounter(w.path+sub, maxNumber))
+			require.NoError(t, w.srv.SetCounter(w.path+sub, line.MaxNumber))
 		}
 		putOn(t, q, "9")
 		putOn(t, q, "10")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -56,7 +57,7 @@ func (it *Item) check(ctx context.Context) error {
 	case it.held().isZero():
 		return errZeroValue
 	case ctx == nil:
-		return errNilContext
+		return line.ErrNilContext
 	}
 	return nil
 }
@@ -136,7 +137,7 @@ func (it *Item) Nack(ctx context.Context) error {
 		return it.held().fail("nack an item of", err)
 	}
 	done := make(chan error, 1)
-	it.q.c.tasks.Start(func() { done <- it.lease.Release() })
+	it.q.c.Tasks.Start(func() { done <- it.lease.Release() })
 	select {
 	case err := <-done:
 		return err
@@ -148,7 +149,7 @@ func (it *Item) Nack(ctx context.Context) error {
 	select {
 	case err := <-done:
 		return err
-	case <-it.lease.g.over: // from here on nobody can ack it
+	case <-it.lease.handle.Grant.Over: // from here on nobody can ack it
 		return it.held().fail("nack an item of", zkconn.ContextErr(ctx))
 	}
 }

@@ -60,7 +60,7 @@ func (it *Item) ackPut(ctx context.Context, to *Queue, datas [][]byte, ops []Op)
 		for i := range items {
 			items[i].Data = slices.Clone(items[i].Data)
 		}
-		a.puts = &ackPuts{to: queueIn(it.claim.s, to.abs()).Log, path: to.path, size: to.segmentSize, items: items, once: true}
+		a.puts = &ackPuts{to: queueIn(it.claim.Session, to.abs()).Log, path: to.path, size: to.segmentSize, items: items, once: true}
 	}
 	err = a.run(ctx)
 	if err != nil && !errors.Is(err, ErrUncertain) {
@@ -81,7 +81,7 @@ func (it *Item) checkPut(ctx context.Context, to *Queue, items []queuelog.Item) 
 	case to.opts.MaxLen > 0:
 		err = fmt.Errorf("QueueOptions.MaxLen is %d, and AckPut does not wait for room", to.opts.MaxLen)
 	default:
-		err = to.checkFits(it.claim.s, items)
+		err = to.checkFits(it.claim.Session, items)
 	}
 	if err != nil {
 		return fmt.Errorf("put into %s: %w", to.path, err)

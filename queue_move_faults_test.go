@@ -105,7 +105,7 @@ func TestB44AckPutOfAClaimThatWasDeletedIsLost(t *testing.T) {
 				a := ackPutLater(t, it, to, "moved")
 				time.Sleep(time.Second / 2)
 				if !after {
-					for _, path := range []string{it.claim.path, it.claim.exclusion()} {
+					for _, path := range []string{it.claim.Path, it.claim.exclusion()} {
 						require.NoError(t, conn.Delete(path, -1))
 					}
 				}

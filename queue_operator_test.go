@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -54,10 +55,10 @@ func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 				if which == "first" {
 					ahead, mine = mine, ahead
 				}
-				places := placeNames(harness.Children(t, r.raw, r.path+"/"+sub), lockKinds)
-				slices.SortFunc(places, placeName.compare)
+				places := line.PlaceNames(harness.Children(t, r.raw, r.path+"/"+sub), line.LockKinds)
+				slices.SortFunc(places, line.PlaceName.Compare)
 				victim := places[map[string]int{"first": 0, "second": 1}[which]]
-				require.NoError(t, r.raw.Delete(r.path+"/"+sub+"/"+victim.name, -1))
+				require.NoError(t, r.raw.Delete(r.path+"/"+sub+"/"+victim.Name, -1))
 				_, err := mine.Wait()
 				require.ErrorIs(t, err, ErrEvicted)
 				require.True(t, ahead.Waiting())
@@ -85,14 +86,14 @@ func TestB22ItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 				conn := w.bare()
 				putOn(t, q, "x")
 				it := takeOn(t, q)
-				p := it.lease.g.place()
+				p := it.lease.handle.Grant.Place()
 				time.Sleep(2 * time.Second) // the flag is watched by now
 				next := w.takeLater(other)
 				require.True(t, next.Waiting())
 				work := it.Context(t.Context())
 				var deleted []any // in one transaction, as consumers delete a claim without a flag
 				if which != "claim" {
-					deleted = append(deleted, &zk.DeleteRequest{Path: p.path, Version: -1})
+					deleted = append(deleted, &zk.DeleteRequest{Path: p.Path, Version: -1})
 				}
 				if which != "flag" {
 					deleted = append(deleted, &zk.DeleteRequest{Path: it.claim.exclusion(), Version: -1})
@@ -110,7 +111,7 @@ func TestB22ItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 				again := next.Get()
 				require.Equal(t, it.ID, again.ID)
 				require.Equal(t, 2, again.Attempt)
-				require.Equal(t, []string{again.lease.g.place().name}, w.flags())
+				require.Equal(t, []string{again.lease.handle.Grant.Place().Name}, w.flags())
 				require.ErrorIs(t, it.Ack(t.Context()), ErrLost)
 				require.ErrorIs(t, it.Nack(t.Context()), ErrLost)
 				require.NoError(t, again.Err())
@@ -135,7 +136,7 @@ func TestB22SweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
 					next := w.takeLater(w.queue(w.stranger(nil)))
 					exclusion := it.claim.exclusion()
 					w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: exclusion, For: 2 * time.Second, After: after})
-					require.NoError(t, conn.Delete(it.claim.path, -1))
+					require.NoError(t, conn.Delete(it.claim.Path, -1))
 					time.Sleep(time.Second)
 					if op != "multi(delete)" || !after { // else it is the next one's
 						err := conn.Delete(exclusion, -1)
@@ -163,7 +164,7 @@ func TestB22ItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
 		conn := w.bare()
 		putOn(t, q, "0")
 		it := takeOn(t, q)
-		require.NoError(t, conn.Delete(it.lease.g.place().path, -1)) // the flag is not watched yet
+		require.NoError(t, conn.Delete(it.lease.handle.Grant.Place().Path, -1)) // the flag is not watched yet
 		next := w.takeLater(other)
 		require.True(t, next.Waiting())
 		requests := w.requests(func() { putOn(t, q, "1") })
@@ -448,9 +449,9 @@ func TestB44CauseOfAContextIsNotTheOutcome(t *testing.T) {
 	putOn(t, r.q, "0", "1")
 	it := takeOn(t, r.q)
 	r.p.Refuse(true)
-	s, _ := r.c.session()
+	s, _ := r.c.client.Session()
 	awaitDown(t, s)
-	for _, cause := range []error{lost(errDeleted), ErrUncertain, ErrEvicted, zkconn.ErrSessionOver, zk.ErrNoNode} {
+	for _, cause := range []error{line.Lost(line.ErrDeleted), ErrUncertain, ErrEvicted, zkconn.ErrSessionOver, zk.ErrNoNode} {
 		ack, put := ackLater(t, it), putLater(t, r.q, "never sent")
 		ack.Cancel(cause)
 		put.Cancel(cause)

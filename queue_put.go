@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -30,7 +31,7 @@ func (q *Queue) put(ctx context.Context, datas [][]byte) ([]ItemID, error) {
 	if q.opts.MaxLen > 0 {
 		ctx, traced = startAcquire(ctx, q.c, RecipeQueue, q.path, "put")
 	}
-	ctx, done := q.c.bind(ctx)
+	ctx, done := q.c.Bind(ctx)
 	defer done()
 	err := q.putItems(ctx, items)
 	traced.end(nil, q.fail(putInto, err))
@@ -51,7 +52,7 @@ func newItems(datas [][]byte) (items []queuelog.Item, ids []ItemID) {
 
 // putItems puts the items, and carries out the operations with in the same transaction.
 func (q *Queue) putItems(ctx context.Context, items []queuelog.Item, with ...any) error {
-	return q.c.inSessions(ctx, func(s *session) error {
+	return q.c.InSessions(ctx, func(s *line.Session) error {
 		if err := q.checkFits(s, items); err != nil {
 			return err
 		}
@@ -61,7 +62,7 @@ func (q *Queue) putItems(ctx context.Context, items []queuelog.Item, with ...any
 
 // putIn puts the items in one session, because the receipt ends with it. With a bound
 // it waits for its turn among the producers and for capacity first.
-func (q *Queue) putIn(ctx context.Context, s *session, items []queuelog.Item, with []any) error {
+func (q *Queue) putIn(ctx context.Context, s *line.Session, items []queuelog.Item, with []any) error {
 	if q.opts.MaxLen > 0 {
 		return q.putInTurn(ctx, items, with)
 	}
@@ -70,15 +71,15 @@ func (q *Queue) putIn(ctx context.Context, s *session, items []queuelog.Item, wi
 
 // append puts the items by a transaction of four parts: the receipt, the operations with,
 // the items, and, for a producer that has waited for its turn, the exit of its place p.
-func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuelog.Item, with []any) error {
-	if !q.c.writes.begin() {
+func (q *Queue) append(ctx context.Context, s *line.Session, p *line.Place, items []queuelog.Item, with []any) error {
+	if !q.c.Writes.Begin() {
 		return ErrClosed
 	}
-	defer q.c.writes.end()
+	defer q.c.Writes.End()
 	log := queueIn(s, q.abs())
-	var leave exit
+	var leave line.Exit
 	if p != nil {
-		leave = p.exitOps(true)
+		leave = p.ExitOps(true)
 	}
 	last := int64(-1)
 	for tries := 0; tries < zkconn.MaxTries; tries++ {
@@ -89,7 +90,7 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 		if tail.Number() > last { // others have filled segments: this was no failure
 			tries, last = 0, tail.Number()
 		}
-		o := log.Transact(ctx, items[0].ID, ErrUncertain, tail.Between(with, leave.ops)...)
+		o := log.Transact(ctx, items[0].ID, ErrUncertain, tail.Between(with, leave.Ops)...)
 		if o.HasResults() {
 			tail.Done(o)
 		}
@@ -100,7 +101,7 @@ func (q *Queue) append(ctx context.Context, s *session, p *place, items []queuel
 			return refusedOp{o.Err()}
 		}
 		if !tail.Moved(o) {
-			if leave, err = p.exitAgain(ctx, leave, o); err != nil {
+			if leave, err = p.ExitAgain(ctx, leave, o); err != nil {
 				return err
 			}
 		}
@@ -117,7 +118,7 @@ func (e refusedOp) Unwrap() error { return e.error }
 
 // checkFits refuses items too large for one request, before anything is sent:
 // in the put, and in the transaction that would move each item to the dead letters.
-func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
+func (q *Queue) checkFits(s *line.Session, items []queuelog.Item) error {
 	sum := 0
 	for _, it := range items {
 		if limit := q.opts.MaxItemBytes; limit > 0 && len(it.Data) > limit {
@@ -133,12 +134,12 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 	}
 	log := queueIn(s, q.abs())
 	receipt := log.LargestReceipt().Write(queuelog.NewID())
-	var leave exit
+	var leave line.Exit
 	if q.opts.MaxLen > 0 {
-		p := &place{placeName: placeName{kind: kindLock}, line: q.producers, s: s, path: q.producers.abs() + "/_c_" + newUUID(true) + "-" + string(kindLock) + "0000000000"}
-		leave = p.exitOps(true)
+		p := &line.Place{PlaceName: line.PlaceName{Kind: line.KindLock}, Line: q.producers, Session: s, Path: q.producers.Abs() + "/_c_" + line.NewUUID(true) + "-" + string(line.KindLock) + "0000000000"}
+		leave = p.ExitOps(true)
 	}
-	if n := zkconn.MultiSize(receipt, log.LargestAppend(items, q.segmentSize).Ops, leave.ops); n > jute.MaxFrame {
+	if n := zkconn.MultiSize(receipt, log.LargestAppend(items, q.segmentSize).Ops, leave.Ops); n > jute.MaxFrame {
 		err := zkconn.TooLarge(n)
 		if len(items) > 1 {
 			err = fmt.Errorf("%d items: %w", len(items), err)
@@ -160,25 +161,25 @@ func (q *Queue) checkFits(s *session, items []queuelog.Item) error {
 
 // waitForCapacity returns when the queue has room for n more items. p is first among
 // the producers.
-func (q *Queue) waitForCapacity(ctx context.Context, p *place, n int) error {
-	log := queueIn(p.s, q.abs())
+func (q *Queue) waitForCapacity(ctx context.Context, p *line.Place, n int) error {
+	log := queueIn(p.Session, q.abs())
 	for {
 		// If an event of an earlier connection gave p its turn, this server may not
 		// show the put before it yet.
-		if p.s.hasMoved(p) {
-			if err := p.s.Sync(ctx, q.abs()); err != nil {
+		if p.Session.HasMoved(p) {
+			if err := p.Session.Sync(ctx, q.abs()); err != nil {
 				return err
 			}
-			p.turnConn = 0 // the reply has advanced the zxid
+			p.TurnConn = 0 // the reply has advanced the zxid
 		}
 		count, err := log.Count(ctx)
 		switch {
 		case errors.Is(err, queuelog.ErrUnfinished): // by now, others may have overtaken p
-			err = p.watchOwn(ctx)
+			err = p.WatchOwn(ctx)
 		case err != nil:
 		case count+n > q.opts.MaxLen:
-			err = p.awaitFired(ctx, log.CountChanged())
-		case !p.s.hasMoved(p):
+			err = p.AwaitFired(ctx, log.CountChanged())
+		case !p.Session.HasMoved(p):
 			return nil
 		}
 		if err != nil && !errors.Is(err, queuelog.ErrStale) {

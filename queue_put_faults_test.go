@@ -139,7 +139,7 @@ func TestB32CancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 	r.warm()
 
 	r.p.Refuse(true)
-	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.session(); up, _ := s.Connected(); return !up })
+	harness.Eventually(t, "disconnected", func() bool { s, _ := r.c.client.Session(); up, _ := s.Connected(); return !up })
 	a := putLater(t, r.q, "never sent")
 	a.Cancel(nil)
 	id, err := a.Wait()

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -102,9 +103,9 @@ func (q *Queue) eachSegment(ctx context.Context, f func(*browsed) (more bool, er
 	if err := q.check(ctx); err != nil {
 		return err
 	}
-	ctx, done := q.c.bind(ctx)
+	ctx, done := q.c.Bind(ctx)
 	defer done()
-	return q.c.inSessions(ctx, func(s *session) error {
+	return q.c.InSessions(ctx, func(s *line.Session) error {
 		if err := s.Sync(ctx, q.abs()); err != nil {
 			return err
 		}
@@ -118,19 +119,19 @@ func (q *Queue) eachSegment(ctx context.Context, f func(*browsed) (more bool, er
 // where there is none, as among dead letters, they would stay. The servers refuse it if
 // somebody has claimed an item meanwhile, and nothing is put into a sealed segment.
 func (q *Queue) deleteEmptied(ctx context.Context, seg *browsed, removed int) {
-	if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.writes.begin() {
+	if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.Writes.Begin() {
 		return
 	}
-	defer q.c.writes.end()
+	defer q.c.Writes.End()
 	queueIn(seg.s, q.abs()).Delete(ctx, seg.number, &queuelog.Listing{Stat: seg.stat})
 }
 
 // remove removes items in one transaction, and leaves out those that are taken or gone.
-func (q *Queue) remove(ctx context.Context, s *session, rs []*removal) (removed int, err error) {
-	if !q.c.writes.begin() {
+func (q *Queue) remove(ctx context.Context, s *line.Session, rs []*removal) (removed int, err error) {
+	if !q.c.Writes.Begin() {
 		return 0, ErrClosed
 	}
-	defer q.c.writes.end()
+	defer q.c.Writes.End()
 	log := queueIn(s, q.abs())
 	for tries := 0; tries < zkconn.MaxTries; tries++ {
 		if len(rs) == 0 {
@@ -173,11 +174,11 @@ type removal struct {
 	stays error // ErrItemTaken or ErrItemGone if it was not removed
 }
 
-func (r *removal) ops(s *session) []any { return r.q.newClaim(s, r.item).ackOps(r.marks).item }
+func (r *removal) ops(s *line.Session) []any { return r.q.newClaim(s, r.item).ackOps(r.marks).item }
 
 // refused is called when one of the operations was refused, with its error. again: the
 // next attempt may be carried out. Otherwise there is an error, or stays is set.
-func (r *removal) refused(ctx context.Context, s *session, err error) (again bool, _ error) {
+func (r *removal) refused(ctx context.Context, s *line.Session, err error) (again bool, _ error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		r.stays = ErrItemGone
@@ -196,7 +197,7 @@ func (r *removal) refused(ctx context.Context, s *session, err error) (again boo
 		return r.taken(ctx, s)
 	}
 	if r.marks = len(below) > 0; r.marks {
-		r.q.c.log(slog.LevelError, "an item cannot be removed, because there are znodes below it; it is marked as done instead",
+		r.q.c.Log(slog.LevelError, "an item cannot be removed, because there are znodes below it; it is marked as done instead",
 			"queue", r.q.path, "znode", r.item, "children", below)
 	}
 	return true, nil
@@ -207,7 +208,7 @@ func (r *removal) refused(ctx context.Context, s *session, err error) (again boo
 // ZooKeeper's leader still counts the session's znodes below their parents, although
 // requests find them gone (PrepRequestProcessor; zktest.Miscount). So it waits until the
 // servers have committed what is under way.
-func childrenOf(ctx context.Context, s *session, item string) ([]string, error) {
+func childrenOf(ctx context.Context, s *line.Session, item string) ([]string, error) {
 	if err := s.Sync(ctx, item); err != nil {
 		return nil, err
 	}
@@ -216,7 +217,7 @@ func childrenOf(ctx context.Context, s *session, item string) ([]string, error) 
 }
 
 // taken is for an item with a znode in a claim's place.
-func (r *removal) taken(ctx context.Context, s *session) (again bool, _ error) {
+func (r *removal) taken(ctx context.Context, s *line.Session) (again bool, _ error) {
 	exclusion := r.item + queuelog.ClaimName
 	_, stat, err := s.Get(ctx, exclusion)
 	switch {

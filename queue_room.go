@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -45,15 +46,15 @@ var errOvertaken = errors.New("another producer has taken the turn")
 // is room for them.
 func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any) error {
 	ours := *q.producers
-	ours.mark = func(s *session, uuid string) string { return marked(s, uuid, len(items)) }
+	ours.Mark = func(s *line.Session, uuid string) string { return marked(s, uuid, len(items)) }
 	for {
-		err := ours.withPlace(ctx, kindLock, nil, func(p *place) error {
+		err := ours.WithPlace(ctx, line.KindLock, nil, func(p *line.Place) error {
 			err := q.awaitRoom(ctx, p, len(items))
 			if err == nil {
-				err = q.append(ctx, p.s, p, items, with)
+				err = q.append(ctx, p.Session, p, items, with)
 			}
 			if errors.Is(err, ErrEvicted) && mayBeOvertaken(p) {
-				askForPatience(p.s)
+				askForPatience(p.Session)
 				return errOvertaken
 			}
 			return err
@@ -66,10 +67,10 @@ func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any
 
 // awaitRoom returns when the place is the first in the line and the queue has room for n
 // more items.
-func (q *Queue) awaitRoom(ctx context.Context, p *place, n int) error {
-	if !p.first {
-		brief, cancel := context.WithTimeout(ctx, min(2*grace+grace*time.Duration(p.lineCount)/16, maxPatience))
-		err := p.awaitTurn(brief)
+func (q *Queue) awaitRoom(ctx context.Context, p *line.Place, n int) error {
+	if !p.First {
+		brief, cancel := context.WithTimeout(ctx, min(2*grace+grace*time.Duration(p.LineCount)/16, maxPatience))
+		err := p.AwaitTurn(brief)
 		tooLong := err != nil && brief.Err() != nil && ctx.Err() == nil
 		cancel()
 		if tooLong {
@@ -86,14 +87,14 @@ func (q *Queue) awaitRoom(ctx context.Context, p *place, n int) error {
 // overtaking is the wait of a producer that has lasted for a while.
 type overtaking struct {
 	q *Queue
-	p *place
+	p *line.Place
 
 	// rivals has the nearest place of each session ahead, the nearest first, as far as they
 	// were looked at. nil: the line must be listed.
 	rivals []rival
 	// run has the places ahead, the nearest first. If there are more, it ends before the
 	// last rival.
-	run     []placeName
+	run     []line.PlaceName
 	clear   bool      // there are no more: the last one is the first in line
 	refused bool      // the servers do not let this session delete them
 	changed bool      // there may be room that those ahead are about to use
@@ -101,13 +102,13 @@ type overtaking struct {
 }
 
 type rival struct {
-	placeName
+	line.PlaceName
 	watch *zkconn.Watch
 }
 
 // await returns when the place is the first.
 func (o *overtaking) await(ctx context.Context) error {
-	for !o.p.first {
+	for !o.p.First {
 		gone := false
 		var err error
 		if o.rivals == nil {
@@ -127,26 +128,26 @@ func (o *overtaking) await(ctx context.Context) error {
 
 // look lists the places ahead.
 func (o *overtaking) look(ctx context.Context) error {
-	ms, err := o.p.line.list(ctx, o.p.s)
+	ms, err := o.p.Line.List(ctx, o.p.Session)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
-	if !slices.ContainsFunc(ms, func(m placeName) bool { return m.name == o.p.name }) {
-		return o.p.whyGone(ctx)
+	if !slices.ContainsFunc(ms, func(m line.PlaceName) bool { return m.Name == o.p.Name }) {
+		return o.p.WhyGone(ctx)
 	}
-	ahead := slices.DeleteFunc(ms, func(m placeName) bool { return m.compare(o.p.placeName) >= 0 })
-	slices.SortFunc(ahead, func(a, b placeName) int { return b.compare(a) })
+	ahead := slices.DeleteFunc(ms, func(m line.PlaceName) bool { return m.Compare(o.p.PlaceName) >= 0 })
+	slices.SortFunc(ahead, func(a, b line.PlaceName) int { return b.Compare(a) })
 	o.rivals, o.run, o.clear, o.since = []rival{}, nil, true, time.Time{}
-	o.p.first = len(ahead) == 0
-	if !o.p.first {
-		o.p.tellQueued(ctx, len(ahead))
+	o.p.First = len(ahead) == 0
+	if !o.p.First {
+		o.p.TellQueued(ctx, len(ahead))
 	}
 	for _, m := range ahead {
-		m, _ := parsePlaceName(strings.Clone(m.name), o.p.line.kinds) // it is kept
-		if !slices.ContainsFunc(o.rivals, func(r rival) bool { return sessionOf(r.placeName) == sessionOf(m) }) {
-			o.rivals = append(o.rivals, rival{placeName: m})
+		m, _ := line.ParsePlaceName(strings.Clone(m.Name), o.p.Line.Kinds) // it is kept
+		if !slices.ContainsFunc(o.rivals, func(r rival) bool { return sessionOf(r.PlaceName) == sessionOf(m) }) {
+			o.rivals = append(o.rivals, rival{PlaceName: m})
 			// Another call of the own session, which is alive, overtakes those ahead of it.
-			if len(o.rivals) > maxOvertaken || sessionOf(m) == sessionOf(o.p.placeName) {
+			if len(o.rivals) > maxOvertaken || sessionOf(m) == sessionOf(o.p.PlaceName) {
 				o.clear = false
 				break
 			}
@@ -160,15 +161,15 @@ func (o *overtaking) look(ctx context.Context) error {
 func (o *overtaking) watch(ctx context.Context) (gone bool, err error) {
 	for i := range o.rivals {
 		if r := &o.rivals[i]; r.watch == nil {
-			r.watch = o.p.s.StartWatch(o.p.line.abs() + "/" + r.name)
+			r.watch = o.p.Session.StartWatch(o.p.Line.Abs() + "/" + r.Name)
 		}
 	}
-	if err := o.p.watchOwn(ctx); err != nil {
+	if err := o.p.WatchOwn(ctx); err != nil {
 		return false, err
 	}
 	for i := range o.rivals {
 		r := &o.rivals[i]
-		if r.watch, err = o.p.s.Await(ctx, r.watch); errors.Is(err, zk.ErrNoNode) {
+		if r.watch, err = o.p.Session.Await(ctx, r.watch); errors.Is(err, zk.ErrNoNode) {
 			return true, nil
 		} else if err != nil {
 			return false, err
@@ -187,7 +188,7 @@ func (o *overtaking) wait(ctx context.Context) error {
 		o.changed = false
 		return o.pause(ctx, grace)
 	}
-	log := queueIn(o.p.s, o.q.abs())
+	log := queueIn(o.p.Session, o.q.abs())
 	count, err := log.Count(ctx)
 	switch {
 	case errors.Is(err, queuelog.ErrStale), errors.Is(err, queuelog.ErrUnfinished):
@@ -202,7 +203,7 @@ func (o *overtaking) wait(ctx context.Context) error {
 	}
 	patience := time.Duration(0)
 	for _, r := range o.rivals {
-		patience += patienceOf(r.placeName)
+		patience += patienceOf(r.PlaceName)
 	}
 	if left := patience - time.Since(o.since); left > 0 {
 		return o.pause(ctx, left)
@@ -216,7 +217,7 @@ func (o *overtaking) sleep(ctx context.Context, other <-chan struct{}) error {
 	for _, r := range o.rivals {
 		watches = append(watches, r.watch)
 	}
-	return o.p.awaitAnyOr(ctx, watches, other)
+	return o.p.AwaitAnyOr(ctx, watches, other)
 }
 
 // pause is sleep for a time.
@@ -234,17 +235,17 @@ func (o *overtaking) noteDepartures(ctx context.Context) bool {
 			continue
 		}
 		conn, changed := r.watch.Changed()
-		own := o.p.own
+		own := o.p.Own
 		if !changed || own.HasFired() || !own.ConfirmedOn(conn) || !r.watch.ConfirmedOn(conn) ||
-			!r.signals() || !o.p.s.EnforcesACLs(ctx, o.p.line.abs()) {
+			!r.Signals() || !o.p.Session.EnforcesACLs(ctx, o.p.Line.Abs()) {
 			return false
 		}
-		if at := slices.Index(o.run, r.placeName); at >= 0 {
+		if at := slices.Index(o.run, r.PlaceName); at >= 0 {
 			o.run = o.run[:at]
 		}
 		o.rivals, o.clear, o.since, o.changed = o.rivals[:i], true, time.Time{}, true
 		if i == 0 {
-			o.p.first, o.p.turnConn = true, conn
+			o.p.First, o.p.TurnConn = true, conn
 		}
 		return true
 	}
@@ -261,13 +262,13 @@ func (o *overtaking) overtake(ctx context.Context) error {
 	for _, m := range run {
 		// To those behind, it leaves as with a put. Its own producer sees that it was
 		// deleted by no operator.
-		ops = append(ops, (&place{placeName: m, line: p.line, s: p.s, path: p.line.abs() + "/" + m.name}).exitOps(true).ops...)
+		ops = append(ops, (&line.Place{PlaceName: m, Line: p.Line, Session: p.Session, Path: p.Line.Abs() + "/" + m.Name}).ExitOps(true).Ops...)
 	}
-	outcome := p.s.Multi(ctx, ops...)
+	outcome := p.Session.Multi(ctx, ops...)
 	switch {
 	case outcome.Applied():
-		p.line.c.log(slog.LevelWarn, "producers that left room unused were overtaken", "queue", o.q.path, "places", len(run))
-		if p.first = len(run) == len(o.run); p.first {
+		p.Line.Client.Log(slog.LevelWarn, "producers that left room unused were overtaken", "queue", o.q.path, "places", len(run))
+		if p.First = len(run) == len(o.run); p.First {
 			return nil
 		}
 	case outcome.Is(zk.ErrNoNode), outcome.Transient():
@@ -283,12 +284,12 @@ func (o *overtaking) overtake(ctx context.Context) error {
 // mayBeOvertaken reports whether a producer behind the place may have deleted it, which is
 // gone. An operator deletes a place without changing its data before. If the client has
 // received neither event, it could be either.
-func mayBeOvertaken(p *place) bool {
-	if !p.signals() || p.own == nil || !p.own.HasFired() {
+func mayBeOvertaken(p *line.Place) bool {
+	if !p.Signals() || p.Own == nil || !p.Own.HasFired() {
 		return true
 	}
-	conn, changed := p.own.Changed()
-	return changed || !p.own.ConfirmedOn(conn)
+	conn, changed := p.Own.Changed()
+	return changed || !p.Own.ConfirmedOn(conn)
 }
 
 // The uuid of a place in the producers' line says what those behind it need to know: its
@@ -296,31 +297,31 @@ func mayBeOvertaken(p *place) bool {
 // the uuid is random.
 
 // marked returns the uuid with that.
-func marked(s *session, uuid string, items int) string {
+func marked(s *line.Session, uuid string, items int) string {
 	h := fnv.New32a()
 	fmt.Fprint(h, s.ID())
 	return fmt.Sprintf("%08x-%04x-%c%x%s", h.Sum32(), min(items, math.MaxUint16), uuid[14], queuesIn(s).level.Load(), uuid[16:])
 }
 
 // sessionOf returns what tells the places of one session from those of others.
-func sessionOf(m placeName) string {
-	if m.uuid == "" {
-		return m.name
+func sessionOf(m line.PlaceName) string {
+	if m.UUID == "" {
+		return m.Name
 	}
-	return m.uuid[:8]
+	return m.UUID[:8]
 }
 
 // itemsOf returns how many items the producer puts.
-func itemsOf(m placeName) int { return int(bits(m, 9, 13)) }
+func itemsOf(m line.PlaceName) int { return int(bits(m, 9, 13)) }
 
 // patienceOf returns for how long the producer may leave room unused.
-func patienceOf(m placeName) time.Duration { return patience(min(bits(m, 15, 16), maxLevel)) }
+func patienceOf(m line.PlaceName) time.Duration { return patience(min(bits(m, 15, 16), maxLevel)) }
 
-func bits(m placeName, from, to int) int64 {
-	if m.uuid == "" {
+func bits(m line.PlaceName, from, to int) int64 {
+	if m.UUID == "" {
 		return 0
 	}
-	n, _ := strconv.ParseInt(m.uuid[from:to], 16, 64)
+	n, _ := strconv.ParseInt(m.UUID[from:to], 16, 64)
 	return n
 }
 
@@ -330,7 +331,7 @@ func patience(level int64) time.Duration { return grace << (3 * level) }
 
 // askForPatience is for a session of which a place was overtaken: others are faster. Its next
 // places ask for eight times as much, up to the session timeout or a little more.
-func askForPatience(s *session) {
+func askForPatience(s *line.Session) {
 	asked := &queuesIn(s).level
 	if level := asked.Load(); level < maxLevel && patience(level) < s.Timeout() {
 		asked.CompareAndSwap(level, level+1)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -351,11 +352,11 @@ func TestB22AProducerThatMightOvertakeIsEvicted(t *testing.T) {
 					puts = append(puts, w.putLater(w.bounded(1), "x"))
 				}
 				time.Sleep(time.Minute)
-				places := placeNames(w.srv.Children(w.path+"/room"), lockKinds)
+				places := line.PlaceNames(w.srv.Children(w.path+"/room"), line.LockKinds)
 				require.Len(t, places, 4)
 				for _, m := range places {
-					if m.number == int32(i) {
-						require.NoError(t, w.bare().Delete(w.path+"/room/"+m.name, -1))
+					if m.Number == int32(i) {
+						require.NoError(t, w.bare().Delete(w.path+"/room/"+m.Name, -1))
 					}
 				}
 				_, err := puts[i].Wait()
@@ -432,25 +433,25 @@ func TestB97ADeadBatchIsOvertakenWhenThereIsRoomForIt(t *testing.T) {
 func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		s, other := live(t, w.stranger(nil)), live(t, w.stranger(nil))
-		name := func(s *session, items int) placeName {
-			m, ok := parsePlaceName("_c_"+marked(s, newUUID(true), items)+"-lock-0000000001", lockKinds)
+		name := func(s *line.Session, items int) line.PlaceName {
+			m, ok := line.ParsePlaceName("_c_"+marked(s, line.NewUUID(true), items)+"-lock-0000000001", line.LockKinds)
 			require.True(t, ok)
-			require.True(t, m.ours())
-			require.True(t, isUUID(m.uuid))
+			require.True(t, m.Ours())
+			require.True(t, line.IsUUID(m.UUID))
 			return m
 		}
 		m := name(s, 3)
 		require.Equal(t, 3, itemsOf(m))
 		require.Equal(t, grace, patienceOf(m))
 		require.Equal(t, sessionOf(m), sessionOf(name(s, 1)))
-		require.NotEqual(t, m.uuid, name(s, 3).uuid)
+		require.NotEqual(t, m.UUID, name(s, 3).UUID)
 		require.NotEqual(t, sessionOf(m), sessionOf(name(other, 3)))
 		require.Equal(t, math.MaxUint16, itemsOf(name(s, 1_000_000)))
 		for range 100 {
 			askForPatience(s)
 		}
 		require.Equal(t, 512*grace, patienceOf(name(s, 1)), "it is above the session timeout")
-		foreign, _ := parsePlaceName("lock-0000000001", lockKinds)
+		foreign, _ := line.ParsePlaceName("lock-0000000001", line.LockKinds)
 		require.Equal(t, []any{"lock-0000000001", 0, grace}, []any{sessionOf(foreign), itemsOf(foreign), patienceOf(foreign)})
 	})
 }

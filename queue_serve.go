@@ -66,11 +66,11 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 	if handler == nil {
 		return q.fail("serve", errors.New("nil function"))
 	}
-	if !q.c.held.begin() {
+	if !q.c.Held.Begin() {
 		return q.fail("serve", ErrClosed)
 	}
-	defer q.c.held.end()
-	bound, done := q.c.bindWait(ctx)
+	defer q.c.Held.End()
+	bound, done := q.c.BindWait(ctx)
 	defer done()
 	taking, stop := context.WithCancel(bound)
 	defer stop()
@@ -192,7 +192,7 @@ func (s *serving) next(ctx context.Context) (*Item, error) {
 		traced.end(nil, s.fail("serve", err))
 		return nil, err
 	}
-	traced.end(items[0].lease.g, nil)
+	traced.end(items[0].lease.handle.Grant, nil)
 	return items[0], nil
 }
 
@@ -221,10 +221,10 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 	case errors.Is(it.Err(), ErrReleased): // by the handler
 		return
 	case it.Err() != nil:
-		s.c.log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.claim.id(), "queue", s.path, "err", it.Err())
+		s.c.Log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.claim.id(), "queue", s.path, "err", it.Err())
 		return
 	}
-	s.c.log(slog.LevelWarn, "item failed", "item", it.claim.id(), "queue", s.path, "attempt", it.claim.attempt, "err", err)
+	s.c.Log(slog.LevelWarn, "item failed", "item", it.claim.id(), "queue", s.path, "attempt", it.claim.attempt, "err", err)
 	if s.opts.MaxAttempts < 0 || it.claim.attempt < s.opts.MaxAttempts {
 		s.park(claimed, it)
 	} else {
@@ -270,7 +270,7 @@ func (s *serving) park(claimed context.Context, it *Item) {
 
 func (s *serving) giveBack(it *Item) {
 	if err := it.lease.Release(); err != nil {
-		s.c.log(slog.LevelWarn, "item was lost before it was given back", "item", it.claim.id(), "queue", s.path, "err", err)
+		s.c.Log(slog.LevelWarn, "item was lost before it was given back", "item", it.claim.id(), "queue", s.path, "err", err)
 	}
 }
 
@@ -282,7 +282,7 @@ func (q *Queue) backoff(it *Item) (d time.Duration) {
 	})
 	if err != nil {
 		d = backOff(it.claim.attempt)
-		q.c.log(slog.LevelError, "the default back-off is used", "item", it.claim.id(), "queue", q.path, "err", err)
+		q.c.Log(slog.LevelError, "the default back-off is used", "item", it.claim.id(), "queue", q.path, "err", err)
 	}
 	return d
 }
@@ -323,9 +323,9 @@ func (s *serving) takeWithRoom(ctx context.Context) ([]*Item, error) {
 			return items, err
 		}
 		if !s.full.Swap(true) {
-			s.c.log(slog.LevelWarn, "session is full; no items are taken until there is room", "queue", s.path, "err", err)
+			s.c.Log(slog.LevelWarn, "session is full; no items are taken until there is room", "queue", s.path, "err", err)
 		}
-		if err := s.c.pauseWhileFull(ctx); err != nil {
+		if err := s.c.PauseWhileFull(ctx); err != nil {
 			return nil, err
 		}
 	}

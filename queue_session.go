@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
@@ -21,12 +22,12 @@ type sessionQueues struct {
 // maxKnownQueues bounds what a session remembers of queues.
 const maxKnownQueues = 10_000
 
-func queuesIn(s *session) *sessionQueues {
-	return attached(&s.attached, func() *sessionQueues { return &sessionQueues{states: map[string]*queueState{}} })
+func queuesIn(s *line.Session) *sessionQueues {
+	return line.Attached(&s.Attached, func() *sessionQueues { return &sessionQueues{states: map[string]*queueState{}} })
 }
 
 // queueIn returns what the session knows of the queue with that absolute path.
-func queueIn(s *session, path string) *queueState {
+func queueIn(s *line.Session, path string) *queueState {
 	qs := queuesIn(s)
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -35,7 +36,7 @@ func queueIn(s *session, path string) *queueState {
 		if len(qs.states) >= maxKnownQueues {
 			for other, q := range qs.states { // any: it costs that queue some reads
 				delete(qs.states, other)
-				s.c.tasks.Start(q.Close)
+				s.Client.Tasks.Start(q.Close)
 				break
 			}
 		}
@@ -46,9 +47,9 @@ func queueIn(s *session, path string) *queueState {
 }
 
 // newQueueLog returns the log of the queue with that absolute path.
-func newQueueLog(s *session, path string) *queuelog.Log {
+func newQueueLog(s *line.Session, path string) *queuelog.Log {
 	return queuelog.New(queuelog.Config{
-		Session: s.Session, Tasks: &s.c.tasks, Path: path, Receipts: &queuesIn(s).receipts,
-		Marker: []byte(queueMarker), Known: isKnownLayout, CheckParent: checkQueuePath,
+		Session: s.Session, Tasks: &s.Client.Tasks, Path: path, Receipts: &queuesIn(s).receipts,
+		Marker: []byte(line.QueueMarker), Known: line.IsKnownLayout, CheckParent: line.CheckQueuePath,
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -18,17 +19,17 @@ import (
 // transaction fails if somebody has joined since. done is false where others wait, and
 // where no item is free.
 func (t *takerPool) takeAlone() (done bool, err error) {
-	s, err := t.c.live(t.ctx)
+	s, err := t.c.Live(t.ctx)
 	if err != nil {
 		return false, err
 	}
-	state, err := t.consumers.ensure(t.ctx, s)
+	state, err := t.consumers.Ensure(t.ctx, s)
 	if err != nil {
 		return false, err
 	}
 	scan := t.newScanner(s)
 	hints := &scan.queue.turns
-	for tries := 0; tries < zkconn.MaxTries && !state.guest; tries++ {
+	for tries := 0; tries < zkconn.MaxTries && !state.Guest; tries++ {
 		want := t.wanted()
 		switch {
 		case want == 0:
@@ -65,7 +66,7 @@ func (t *takerPool) takeUnlessJoined(scan *scanner, want int) (done bool, err er
 		line = ahead.line
 	}
 	if line == nil {
-		line, _ = scan.s.StartGet(t.consumers.abs())
+		line, _ = scan.s.StartGet(t.consumers.Abs())
 	}
 	items, err := scan.freeNow(t.ctx, want)
 	if errors.Is(err, queuelog.ErrStale) {
@@ -124,13 +125,13 @@ func (t *takerPool) nobodyWaits(line *zkconn.Reading) *zk.CheckVersionRequest {
 	if err != nil || stat.NumChildren > 0 {
 		return nil
 	}
-	return &zk.CheckVersionRequest{Path: t.consumers.abs(), Version: stat.Version}
+	return &zk.CheckVersionRequest{Path: t.consumers.Abs(), Version: stat.Version}
 }
 
 // claim claims some of the items for the takers, who get them in the order in which they
 // came. p is the place whose turn ends with that, or check fails where the line must be empty.
 // queuelog.ErrStale: nothing was claimed, because somebody was quicker.
-func (t *takerPool) claim(ctx context.Context, scan *scanner, items []string, p *place, check *zk.CheckVersionRequest) (done bool, err error) {
+func (t *takerPool) claim(ctx context.Context, scan *scanner, items []string, p *line.Place, check *zk.CheckVersionRequest) (done bool, err error) {
 	picked := t.pick(t.fitting(scan.s, items, p))
 	if len(picked) == 0 {
 		return false, nil
@@ -150,14 +151,14 @@ func (t *takerPool) claim(ctx context.Context, scan *scanner, items []string, p 
 
 // fitting returns how many of the items one request, and the session, have room to claim. p
 // is the place that the claim deletes, or nil.
-func (t *takerPool) fitting(s *session, items []string, p *place) int {
-	acl, identity := s.ACL(), []byte(t.c.identity)
+func (t *takerPool) fitting(s *line.Session, items []string, p *line.Place) int {
+	acl, identity := s.ACL(), []byte(t.c.Identity)
 	flag := items[0] + "." + queuelog.NewMark()
 	one := zkconn.CreateSize(flag, identity, acl) + zkconn.CreateSize(items[0]+queuelog.ClaimName, []byte(flag), acl) + 32
 	rest := len(identity) + 4*len(flag) + 1000 // what leaves the line, or checks it
 	room := s.Room()
 	if p != nil {
-		room += zkconn.Weight(p.path, false)
+		room += zkconn.Weight(p.Path, false)
 	}
 	room /= zkconn.Weight(flag, false) + zkconn.Weight(items[0]+queuelog.ClaimName, false)
 	return max(1, min(len(items), (jute.MaxFrame-rest)/one, room))
@@ -210,7 +211,7 @@ func (q *Queue) moveUnacked(ctx context.Context, it *Item) error {
 // an acquisition of its own, of which the first one is the call.
 func (q *Queue) acquire(ctx context.Context, op string, take func(context.Context) ([]*Item, error)) ([]*Item, error) {
 	inner, traced := startAcquire(ctx, q.c, RecipeQueue, q.path, op)
-	inner, done := q.c.bindWait(inner)
+	inner, done := q.c.BindWait(inner)
 	defer done()
 	items, err := take(inner)
 	if err != nil {
@@ -222,7 +223,7 @@ func (q *Queue) acquire(ctx context.Context, op string, take func(context.Contex
 		if i > 0 {
 			_, traced = startAcquire(ctx, q.c, RecipeQueue, q.path, op)
 		}
-		traced.end(it.lease.g, nil)
+		traced.end(it.lease.handle.Grant, nil)
 	}
 	return items, nil
 }
@@ -234,7 +235,7 @@ const maxQuicker = 8
 // tryTake claims a free item, even if others wait. nil: there is none.
 func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
 	for stale := 0; stale < maxQuicker; {
-		s, err := q.c.live(ctx)
+		s, err := q.c.Live(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -258,7 +259,7 @@ func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
 	return nil, nil
 }
 
-func (q *Queue) tryTakeIn(ctx context.Context, s *session) (*Item, error) {
+func (q *Queue) tryTakeIn(ctx context.Context, s *line.Session) (*Item, error) {
 	scan := newScanner(s, q.c, q.path)
 	items, err := scan.freeNow(ctx, 1)
 	if err != nil || len(items) == 0 {
@@ -276,8 +277,8 @@ func (q *Queue) tryTakeIn(ctx context.Context, s *session) (*Item, error) {
 
 // scanner is a consumer's view of the queue.
 type scanner struct {
-	c       *client
-	s       *session
+	c       *line.Client
+	s       *line.Session
 	path    string // of the queue, as the user gave it
 	queue   *queueState
 	watches []*zkconn.Watch // one of them fires when an item becomes free
@@ -289,11 +290,11 @@ type scanner struct {
 	ahead bool
 }
 
-func newScanner(s *session, c *client, path string) *scanner {
-	return &scanner{c: c, s: s, path: path, queue: queueIn(s, c.abs(path)), held: map[string]*zkconn.Watch{}}
+func newScanner(s *line.Session, c *line.Client, path string) *scanner {
+	return &scanner{c: c, s: s, path: path, queue: queueIn(s, c.Abs(path)), held: map[string]*zkconn.Watch{}}
 }
 
-func (t *takerPool) newScanner(s *session) *scanner { return newScanner(s, t.c, t.path) }
+func (t *takerPool) newScanner(s *line.Session) *scanner { return newScanner(s, t.c, t.path) }
 
 // free scans the segments from the oldest to the open one and returns the paths of the
 // first n items that are free, or of as many as there are.
@@ -369,7 +370,7 @@ func (s *scanner) scan(ctx context.Context, skip, enough, most int, watch bool) 
 
 // claim claims some of the items that a scan has found, one for each in wanted.
 // queuelog.ErrStale: nothing was claimed, because somebody was quicker.
-func (s *scanner) claim(ctx context.Context, items []string, wanted []*Queue, p *place, check *zk.CheckVersionRequest) (*claimTransaction, error) {
+func (s *scanner) claim(ctx context.Context, items []string, wanted []*Queue, p *line.Place, check *zk.CheckVersionRequest) (*claimTransaction, error) {
 	for tries := 0; ; tries++ {
 		a := &claimTransaction{s: s.s, p: p, check: check}
 		at := s.queue.turns.choose(len(items) - len(wanted))
@@ -451,7 +452,7 @@ func (s *scanner) taken(ctx context.Context, item string) error {
 	s.held[item] = w
 	if w.Stat.EphemeralOwner == 0 { // no claim: it may stay for ever
 		s.queue.blocked.Store(item, w)
-		s.c.log(slog.LevelError, "an item cannot be claimed until somebody deletes the znode below it",
+		s.c.Log(slog.LevelError, "an item cannot be claimed until somebody deletes the znode below it",
 			"queue", s.path, "znode", exclusion)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -34,9 +35,9 @@ type taker struct {
 // takerPool serves the takers of a Client and a queue. takerPools.mu guards its fields.
 type takerPool struct {
 	pools     *takerPools
-	c         *client
+	c         *line.Client
 	path      string
-	consumers *line
+	consumers *line.Line
 	ctx       context.Context // of the goroutine; ends when nobody has waited for linger
 	cancel    context.CancelCauseFunc
 	changed   chan struct{} // tells the goroutine to look again
@@ -45,7 +46,7 @@ type takerPool struct {
 	claiming int           // takers for whom a claim is under way
 	atWork   bool          // the goroutine has a place, or tries without
 	joining  chan struct{} // non-nil while an ack takes a place along; closed then
-	place    *place        // that an ack has taken along
+	place    *line.Place   // that an ack has taken along
 	keep     time.Duration // for how long it waits for a taker
 	idle     *time.Timer
 	failedAt time.Time // when this turn failed in the line
@@ -68,7 +69,7 @@ var errUnwanted = errors.New("no takers")
 func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	c := q.c
 	if ctx.Err() != nil {
-		return nil, c.contextErr(ctx)
+		return nil, c.ContextErr(ctx)
 	}
 	k := &taker{q: q, ctx: ctx, traced: acquisitionIn(ctx, c), since: time.Now(), n: n, done: make(chan struct{})}
 	pools := poolsOf(c)
@@ -82,7 +83,7 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	case <-k.done:
 	case <-ctx.Done():
 		if !t.quit(k) {
-			return nil, c.contextErr(ctx)
+			return nil, c.ContextErr(ctx)
 		}
 	}
 	switch {
@@ -91,7 +92,7 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	case k.err != nil:
 		return nil, k.err
 	}
-	return nil, c.contextErr(ctx)
+	return nil, c.ContextErr(ctx)
 }
 
 // quit is called by a taker whose context has ended. If a claim is under way for it, it
@@ -101,9 +102,9 @@ func (t *takerPool) quit(k *taker) bool {
 	t.pools.mu.Lock()
 	t.drop(k)
 	t.pools.mu.Unlock()
-	for up := true; up && t.c.closing.Err() == nil; {
+	for up := true; up && t.c.Closing.Err() == nil; {
 		var changed <-chan struct{}
-		if s, _ := t.c.session(); s != nil {
+		if s, _ := t.c.Session(); s != nil {
 			up, changed = s.Connected()
 		}
 		if !up {
@@ -113,7 +114,7 @@ func (t *takerPool) quit(k *taker) bool {
 		case <-k.done:
 			return true
 		case <-changed:
-		case <-t.c.closing.Done():
+		case <-t.c.Closing.Done():
 		}
 	}
 	t.pools.mu.Lock()
@@ -133,8 +134,8 @@ type takerPools struct {
 	all map[string]*takerPool
 }
 
-func poolsOf(c *client) *takerPools {
-	return attached(&c.attached, func() *takerPools { return &takerPools{all: map[string]*takerPool{}} })
+func poolsOf(c *line.Client) *takerPools {
+	return line.Attached(&c.Attached, func() *takerPools { return &takerPools{all: map[string]*takerPool{}} })
 }
 
 // pool returns what serves the queue's takers, and starts it. takerPools.mu must be held.
@@ -144,9 +145,9 @@ func (q *Queue) pool() *takerPool {
 		return t
 	}
 	t := &takerPool{pools: pools, c: c, path: path, consumers: q.consumers, changed: make(chan struct{}, 1)}
-	t.ctx, t.cancel = context.WithCancelCause(c.closing)
+	t.ctx, t.cancel = context.WithCancelCause(c.Closing)
 	pools.all[path] = t
-	c.tasks.Start(t.run)
+	c.Tasks.Start(t.run)
 	return t
 }
 
@@ -244,7 +245,7 @@ func (t *takerPool) hand(picked []share, done bool) {
 		close(k.done)
 		if k.left {
 			for _, it := range k.items {
-				t.c.tasks.Start(func() { it.lease.Release() })
+				t.c.Tasks.Start(func() { it.lease.Release() })
 			}
 		}
 	}
@@ -271,7 +272,7 @@ func (t *takerPool) fail(err error) {
 }
 
 // tellQueued reports to the waiting takers that their place waits.
-func (t *takerPool) tellQueued(p *place, ahead int) {
+func (t *takerPool) tellQueued(p *line.Place, ahead int) {
 	t.pools.mu.Lock()
 	defer t.pools.mu.Unlock()
 	for _, k := range t.waiting {
@@ -311,7 +312,7 @@ func (q *Queue) reserve(keep time.Duration) *takerPool {
 }
 
 // reserved ends a reservation. p is nil where no place was taken.
-func (t *takerPool) reserved(p *place) {
+func (t *takerPool) reserved(p *line.Place) {
 	t.pools.mu.Lock()
 	defer t.pools.mu.Unlock()
 	close(t.joining)
@@ -337,7 +338,7 @@ func (t *takerPool) run() {
 	}
 	t.pools.mu.Unlock()
 	if p != nil {
-		p.leave(false)
+		p.Leave(false)
 	}
 }
 
@@ -376,7 +377,7 @@ func (t *takerPool) turn() error {
 		done, err = t.takeAlone()
 	}
 	if !done && err == nil {
-		err = t.consumers.withPlace(t.ctx, kindLock, p, t.takeInLine)
+		err = t.consumers.WithPlace(t.ctx, line.KindLock, p, t.takeInLine)
 	}
 	if errors.Is(err, errLostAtOnce) || errors.Is(err, zkconn.ErrSessionOver) {
 		return nil // the next turn is another try

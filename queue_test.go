@@ -359,7 +359,7 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 		require.Equal(t, all[0], found)
 
 		// It is given back while it is read.
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: "getData", Path: w.path + "/s/0000000000/" + it.claim.name})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: "getData", Path: w.path + "/s/0000000000/" + it.claim.Name})
 		a := harness.Go(t, func(ctx context.Context) (Entry, error) { return other.Find(ctx, ids[0]) })
 		time.Sleep(time.Second / 2)
 		nackOn(t, it)

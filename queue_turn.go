@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -35,16 +36,16 @@ const (
 // lineWait is a wait in the consumers' line, with a place there.
 type lineWait struct {
 	*takerPool
-	p    *place
+	p    *line.Place
 	scan *scanner
 
-	nearest  [3]*placeName    // the two places ahead, and the one that is as many ahead as look
-	ahead    int              // how many there are, 0: not known
-	guessed  bool             // nearest is a guess
-	watches  [3]*zkconn.Watch // on nearest
-	since    time.Time        // when the wait began
-	patience time.Duration    // after which it watches more than the nearest
-	armed    bool             // it watches more than the nearest
+	nearest  [3]*line.PlaceName // the two places ahead, and the one that is as many ahead as look
+	ahead    int                // how many there are, 0: not known
+	guessed  bool               // nearest is a guess
+	watches  [3]*zkconn.Watch   // on nearest
+	since    time.Time          // when the wait began
+	patience time.Duration      // after which it watches more than the nearest
+	armed    bool               // it watches more than the nearest
 	slept    bool
 
 	candidate string    // the first free item, for those behind the first
@@ -54,15 +55,15 @@ type lineWait struct {
 
 // takeInLine waits with a place in the consumers' line for free items, and claims them
 // for the takers.
-func (t *takerPool) takeInLine(p *place) (err error) {
+func (t *takerPool) takeInLine(p *line.Place) (err error) {
 	defer func() {
 		if err != nil {
 			t.noteFailure()
 		}
 	}()
-	alone := p.first
-	w := &lineWait{takerPool: t, p: p, scan: t.newScanner(p.s), since: time.Now()}
-	w.scan.ahead = t.takeAhead(p.s) != nil
+	alone := p.First
+	w := &lineWait{takerPool: t, p: p, scan: t.newScanner(p.Session), since: time.Now()}
+	w.scan.ahead = t.takeAhead(p.Session) != nil
 	for {
 		if err := w.lookAhead(); err != nil {
 			return err
@@ -84,17 +85,17 @@ func (t *takerPool) takeInLine(p *place) (err error) {
 }
 
 // looks reports whether the place has the turn, or looks for what others leave.
-func (w *lineWait) looks() bool { return w.p.first || w.armed && w.ahead > 0 && w.ahead < lookers }
+func (w *lineWait) looks() bool { return w.p.First || w.armed && w.ahead > 0 && w.ahead < lookers }
 
 // lazy reports whether the place lets time pass before it looks at a change. Otherwise
 // each change would make all that look send a request.
-func (w *lineWait) lazy() bool { return !w.p.first && w.ahead > 1 }
+func (w *lineWait) lazy() bool { return !w.p.First && w.ahead > 1 }
 
 // lookAhead finds the places ahead and watches them, unless the place has the turn.
 func (w *lineWait) lookAhead() error {
-	for !w.p.first {
+	for !w.p.First {
 		if w.ahead == 0 || w.armed && w.ahead > 1 && w.nearest[1] == nil {
-			if err := w.list(); err != nil || w.p.first {
+			if err := w.list(); err != nil || w.p.First {
 				return err
 			}
 		}
@@ -103,7 +104,7 @@ func (w *lineWait) lookAhead() error {
 			return err
 		}
 		if w.guessed {
-			w.consumers.noteBrief(true)
+			w.consumers.NoteBrief(true)
 		}
 		w.ahead = 0
 	}
@@ -115,18 +116,18 @@ func (w *lineWait) list() (err error) {
 	queued, ahead := w.patience > 0, 0
 	w.watches = [3]*zkconn.Watch{}
 	stuck := w.scan.queue.turns.stuckPlaces()
-	if guess := w.p.guessed; guess != nil && !slices.Contains(stuck, guess.name) {
-		w.guessed, ahead = true, w.p.ahead
-		w.nearest, w.ahead = [3]*placeName{guess}, max(ahead, 2) // a listing tells whether it is second
-	} else if w.nearest, ahead, err = w.p.predecessors(w.ctx, stuck, lookers); err != nil {
+	if guess := w.p.Guessed; guess != nil && !slices.Contains(stuck, guess.Name) {
+		w.guessed, ahead = true, w.p.Ahead
+		w.nearest, w.ahead = [3]*line.PlaceName{guess}, max(ahead, 2) // a listing tells whether it is second
+	} else if w.nearest, ahead, err = w.p.Predecessors(w.ctx, stuck, lookers); err != nil {
 		return err
 	} else {
 		w.guessed, w.ahead = false, ahead
 	}
-	w.p.guessed = nil
-	w.p.first = w.ahead == 0
+	w.p.Guessed = nil
+	w.p.First = w.ahead == 0
 	w.patience = min(grace+grace*time.Duration(w.ahead)/16, maxPatience)
-	if !queued && !w.p.first {
+	if !queued && !w.p.First {
 		w.tellQueued(w.p, ahead)
 	}
 	return nil
@@ -141,11 +142,11 @@ func (w *lineWait) watchAhead() (gone bool, err error) {
 	}
 	for i, m := range w.nearest[:n] {
 		if m != nil && w.watches[i] == nil {
-			w.watches[i] = w.p.s.StartWatch(w.consumers.abs() + "/" + m.name)
+			w.watches[i] = w.p.Session.StartWatch(w.consumers.Abs() + "/" + m.Name)
 		}
 	}
 	if w.armed {
-		if err := w.p.watchOwn(w.ctx); err != nil {
+		if err := w.p.WatchOwn(w.ctx); err != nil {
 			return false, err
 		}
 	}
@@ -153,7 +154,7 @@ func (w *lineWait) watchAhead() (gone bool, err error) {
 		if watch == nil {
 			continue
 		}
-		watch, err := w.p.s.Await(w.ctx, watch)
+		watch, err := w.p.Session.Await(w.ctx, watch)
 		if errors.Is(err, zk.ErrNoNode) {
 			return true, nil
 		}
@@ -177,7 +178,7 @@ func (w *lineWait) tryClaim() (done bool, err error) {
 	}
 	w.lookAt = time.Time{}
 	look := w.scan.free
-	if w.p.first {
+	if w.p.First {
 		look = w.scan.freeNow
 	}
 	items, err := look(w.ctx, want)
@@ -185,10 +186,10 @@ func (w *lineWait) tryClaim() (done bool, err error) {
 	if err != nil || !w.mayClaim(items) {
 		return false, err
 	}
-	if done, err = w.claim(w.ctx, w.scan, items, w.p, nil); done && !w.p.first {
+	if done, err = w.claim(w.ctx, w.scan, items, w.p, nil); done && !w.p.First {
 		for _, m := range w.nearest[:2] {
 			if m != nil {
-				w.scan.queue.turns.noteStuck(m.name)
+				w.scan.queue.turns.noteStuck(m.Name)
 			}
 		}
 	}
@@ -205,7 +206,7 @@ func (w *lineWait) mayClaim(items []string) bool {
 	case len(items) == 0:
 		w.candidate = ""
 		return false
-	case w.p.first:
+	case w.p.First:
 		return true
 	case w.candidate != items[0]:
 		w.candidate, w.seen = items[0], time.Now()
@@ -226,7 +227,7 @@ func (w *lineWait) await() error {
 		defer time.AfterFunc(left, w.wake).Stop()
 	}
 	if w.looks() {
-		if err := w.p.watchOwn(w.ctx); err != nil {
+		if err := w.p.WatchOwn(w.ctx); err != nil {
 			return err
 		}
 	}
@@ -235,7 +236,7 @@ func (w *lineWait) await() error {
 	if sleeps {
 		watches = append(watches, w.scan.watches...)
 	}
-	if err := w.p.awaitAnyOr(w.ctx, watches, w.changed); err != nil {
+	if err := w.p.AwaitAnyOr(w.ctx, watches, w.changed); err != nil {
 		return err
 	}
 	w.noteDepartures()
@@ -248,7 +249,7 @@ func (w *lineWait) await() error {
 // wakeAt returns when await returns at the latest; zero: not before something changes.
 func (w *lineWait) wakeAt() time.Time {
 	switch {
-	case w.p.first:
+	case w.p.First:
 	case !w.armed:
 		return w.since.Add(w.patience)
 	case w.lazy() && !w.lookAt.IsZero():
@@ -261,7 +262,7 @@ func (w *lineWait) wakeAt() time.Time {
 
 // watchesAhead returns the watches on places ahead, none if the place has the turn.
 func (w *lineWait) watchesAhead() (watches []*zkconn.Watch) {
-	if w.p.first {
+	if w.p.First {
 		return nil
 	}
 	for _, watch := range w.watches {
@@ -276,8 +277,8 @@ func (w *lineWait) watchesAhead() (watches []*zkconn.Watch) {
 // to the own place, if the nearest has left, and else to the nearest, behind which the
 // own place is second.
 func (w *lineWait) noteDepartures() {
-	if w.p.own != nil && w.p.own.HasFired() { // changed by a super user
-		w.p.own = nil
+	if w.p.Own != nil && w.p.Own.HasFired() { // changed by a super user
+		w.p.Own = nil
 	}
 	for i, watch := range w.watches {
 		if watch == nil || !watch.HasFired() {
@@ -289,7 +290,7 @@ func (w *lineWait) noteDepartures() {
 		case !farewell:
 			w.ahead = 0
 		case i == 0:
-			w.p.first = true
+			w.p.First = true
 		case i == 2:
 			w.ahead = min(w.ahead, lookers-1)
 		case w.nearest[0] != nil:

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
@@ -205,8 +206,8 @@ func TestB77PlaceOfAnAckThatFailsIsNotUsed(t *testing.T) {
 		producer := w.queue(w.stranger(nil))
 		putOn(t, producer, "x")
 		it := <-items
-		time.Sleep(10 * time.Millisecond) // the ack is under way
-		it.lease.g.end(lost(errSilent))   // as the session's clock does
+		time.Sleep(10 * time.Millisecond)                    // the ack is under way
+		it.lease.handle.Grant.End(line.Lost(line.ErrSilent)) // as the session's clock does
 		time.Sleep(time.Second)
 		require.True(t, a.Waiting())
 		putOn(t, producer, "y")

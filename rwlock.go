@@ -3,6 +3,8 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // The recipe: readers share, and a writer blocks, and is blocked by, everybody
@@ -28,16 +30,16 @@ import (
 // The Token of a read lease tells readers apart, but is not a fencing token. Readers
 // hold together, so a store that has seen the token of one reader would refuse
 // another that came earlier and still holds.
-type RWLock struct{ line *line }
+type RWLock struct{ line *line.Line }
 
 const recipeRWLock = "rwlock"
 
 // NewRWLock returns the lock with that path. It sends nothing. An invalid path is
 // reported on first use.
 func NewRWLock(c *Client, path string) *RWLock {
-	return &RWLock{&line{
-		c: c.core(), path: path, recipe: recipeRWLock, alike: recipeMutex, kinds: lockKinds,
-		blocks: writersBlock, foreign: isMutexKind,
+	return &RWLock{&line.Line{
+		Client: c.core(), Path: path, Recipe: recipeRWLock, Alike: recipeMutex, Kinds: line.LockKinds,
+		Blocks: line.WritersBlock, Foreign: line.IsMutexKind,
 	}}
 }
 
@@ -48,7 +50,7 @@ func (w *RWLock) Path() string { return w.self().path() }
 // and costs like Mutex.Lock. With a context of a reader it returns ErrUpgrade at
 // once: two readers that both waited to write would wait for each other for ever.
 func (w *RWLock) Lock(ctx context.Context) (*Lease, error) {
-	return w.self().acquire(ctx, "lock", kindWrite)
+	return w.self().acquire(ctx, "lock", line.KindWrite)
 }
 
 // RLock waits until no writer is ahead and returns a reader's lease. It blocks and
@@ -63,30 +65,30 @@ func (w *RWLock) Lock(ctx context.Context) (*Lease, error) {
 // readers are. Three more behind a writer, and none between the writer's release and
 // the grant.
 func (w *RWLock) RLock(ctx context.Context) (*Lease, error) {
-	return w.self().acquire(ctx, "read lock", kindRead)
+	return w.self().acquire(ctx, "read lock", line.KindRead)
 }
 
 // TryLock is like Lock but does not wait, like Mutex.TryLock. It returns ErrLocked if
 // anybody is in the line. With a context of a reader, the error is also ErrUpgrade. While
 // disconnected it blocks like Mutex.TryLock, and so does TryRLock.
 func (w *RWLock) TryLock(ctx context.Context) (*Lease, error) {
-	return w.self().tryAcquire(ctx, "try lock", kindWrite)
+	return w.self().tryAcquire(ctx, "try lock", line.KindWrite)
 }
 
 // TryRLock is like RLock but does not wait: it returns ErrLocked if a writer is in the
 // line, holding or waiting.
 func (w *RWLock) TryRLock(ctx context.Context) (*Lease, error) {
-	return w.self().tryAcquire(ctx, "try read lock", kindRead)
+	return w.self().tryAcquire(ctx, "try read lock", line.KindRead)
 }
 
 // Do runs f with the writer's lease, like Mutex.Do.
 func (w *RWLock) Do(ctx context.Context, f func(context.Context, *Lease) error) error {
-	return w.self().withLease(ctx, "lock", kindWrite, f)
+	return w.self().withLease(ctx, "lock", line.KindWrite, f)
 }
 
 // RDo runs f with a reader's lease, like Mutex.Do.
 func (w *RWLock) RDo(ctx context.Context, f func(context.Context, *Lease) error) error {
-	return w.self().withLease(ctx, "read lock", kindRead, f)
+	return w.self().withLease(ctx, "read lock", line.KindRead, f)
 }
 
 // Contenders returns the places in the line, in order. Those with Held hold. For ErrUnused,
@@ -103,7 +105,7 @@ func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	if err := r.check(ctx); err != nil {
 		return fail("downgrade", r.path(), err)
 	}
-	if l.isZero() || l.key() != r.key() {
+	if l.isZero() || l.handle.Key() != r.Key() {
 		return fail("downgrade", r.path(), errors.New("not a lease of this lock"))
 	}
 	return l.Downgrade(ctx)
@@ -126,25 +128,25 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 	if l.isZero() {
 		return l.fail("downgrade", errZeroValue)
 	}
-	r := recipe{line: l.g.line}
+	r := recipe{Line: l.handle.Grant.Line}
 	err := r.check(ctx)
 	switch {
 	case err != nil:
 		return l.fail("downgrade", err)
-	case r.recipe != recipeRWLock:
+	case r.Recipe != recipeRWLock:
 		return l.fail("downgrade", errors.New("not a lease of an RWLock"))
 	}
 	if err := l.Err(); err != nil {
 		return l.fail("downgrade", errors.Unwrap(err))
 	}
-	ctx, done := r.c.bind(ctx)
+	ctx, done := r.Client.Bind(ctx)
 	defer done()
-	return l.fail("downgrade", l.g.downgrade(ctx, l.handle))
+	return l.fail("downgrade", l.handle.Grant.Downgrade(ctx, l.handle))
 }
 
 func (w *RWLock) self() recipe {
 	if w == nil {
 		return recipe{}
 	}
-	return recipe{line: w.line}
+	return recipe{Line: w.line}
 }

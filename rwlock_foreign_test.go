@@ -81,7 +81,7 @@ func TestB26ForeignReadersAndWritersExcludeBothWays(t *testing.T) {
 				first := join()
 				require.Empty(t, waits(first), "it holds")
 				ours := r.joins(2, lock)
-				own := r.inLine()[1].name
+				own := r.inLine()[1].Name
 				second := join()
 				if f.reads && side.name == "reader" {
 					l := ours.Get()
@@ -155,12 +155,12 @@ func TestB26CuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 	reader := r.byHand("_c_" + curatorUUID(1) + "-__READ__")[len(r.path)+1:]
 	writer := r.byHand("_c_" + curatorUUID(2) + "-__WRIT__")[len(r.path)+1:]
 	line := func() []string { return harness.Children(t, r.raw, r.path) }
-	require.Equal(t, l.g.place().name, curatorReaderWaits(reader, line()))
+	require.Equal(t, l.handle.Grant.Place().Name, curatorReaderWaits(reader, line()))
 	require.Equal(t, reader, curatorWriterWaits(writer, line()))
 	require.NoError(t, r.w.Downgrade(r.ctx, l))
 	require.Empty(t, curatorReaderWaits(reader, line()), "it reads beside ours")
 	require.NoError(t, r.raw.Delete(r.path+"/"+reader, -1))
-	require.Equal(t, l.g.place().name, curatorWriterWaits(writer, line()))
+	require.Equal(t, l.handle.Grant.Place().Name, curatorWriterWaits(writer, line()))
 	require.NoError(t, l.Release())
 	require.Empty(t, curatorWriterWaits(writer, line()))
 }

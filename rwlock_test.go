@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -212,7 +213,7 @@ func TestA26AReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 	r.p.Reset()
 	reader := r.joins(5, r.w.RLock)
 	r.asleep(1)
-	own := r.path + "/" + r.inLine()[4].name
+	own := r.path + "/" + r.inLine()[4].Name
 	require.ElementsMatch(t, []string{own, nearest}, watched(r.c))
 	r.p.Reset()
 	for _, place := range []string{first, between, last} {
@@ -242,7 +243,7 @@ func TestA26AReaderLooksForTheNextNearestWriter(t *testing.T) {
 
 // watched returns the paths that the client has watches on.
 func watched(c *Client) []string {
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	var paths []string
 	for _, w := range s.Inspect().Watches {
 		paths = append(paths, w.Path)
@@ -356,7 +357,7 @@ func TestA28ReadersAndWritersAreListed(t *testing.T) {
 			require.Equal(t, reader(i), c.Reader, i)
 			require.Equal(t, i < first+holding, c.Held, i)
 			require.Equal(t, reader(i), strings.Contains(c.Place, "__READ__"))
-			s, _ := clients[i%4].session()
+			s, _ := clients[i%4].client.Session()
 			require.Equal(t, s.ID(), c.Session)
 			require.Greater(t, c.Token, last)
 			last = c.Token
@@ -395,7 +396,7 @@ func TestA29ThePathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 	works := []context.Context{readers[0].Context(ctx), readers[1].Context(ctx), writer.Context(ctx)}
 	// Cancel the waiter, as it would join again in the next session.
 	waiter := later(t, w.Lock)
-	harness.Eventually(t, "in line", func() bool { return len(placeNames(harness.Children(t, conn, path), lockKinds)) == 3 })
+	harness.Eventually(t, "in line", func() bool { return len(line.PlaceNames(harness.Children(t, conn, path), line.LockKinds)) == 3 })
 	waiter.Cancel(nil)
 	_, err := waiter.Wait()
 	require.ErrorIs(t, err, context.Canceled)
@@ -472,7 +473,7 @@ func TestB40AZeroRWLockIsAnError(t *testing.T) {
 		}
 	}
 	for _, f := range everyCall(r.w, l) {
-		require.ErrorIs(t, f(none), errNilContext)
+		require.ErrorIs(t, f(none), line.ErrNilContext)
 	}
 	require.ErrorContains(t, r.w.Do(r.ctx, nil), "nil function")
 	require.ErrorContains(t, r.w.RDo(r.ctx, nil), "nil function")

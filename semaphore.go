@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -46,8 +47,8 @@ import (
 // used them for half a minute. The servers delete idle ones, too, and the path, which holds n.
 // The next use makes them anew. After Resize the path stays.
 type Semaphore struct {
-	line *line // of the waiters
-	held *line // the path; its grants are of slots
+	line *line.Line // of the waiters
+	held *line.Line // the path; its grants are of slots
 
 	mu     sync.Mutex
 	n      int
@@ -62,11 +63,11 @@ type Semaphore struct {
 func NewSemaphore(c *Client, path string, n int) *Semaphore {
 	return &Semaphore{
 		n: n,
-		line: &line{
-			c: c.core(), path: path + semaphoreLine, recipe: "semaphore", kinds: lockKinds, rejoins: true, writes: true,
-			blocks: everyoneBlocks, foreign: isRWLockKind,
+		line: &line.Line{
+			Client: c.core(), Path: path + semaphoreLine, Recipe: "semaphore", Kinds: line.LockKinds, Rejoins: true, Writes: true,
+			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
 		},
-		held: &line{c: c.core(), path: path, recipe: "semaphore"},
+		held: &line.Line{Client: c.core(), Path: path, Recipe: "semaphore"},
 	}
 }
 
@@ -75,7 +76,7 @@ func (x *Semaphore) Path() string {
 	if x == nil || x.held == nil {
 		return ""
 	}
-	return x.held.path
+	return x.held.Path
 }
 
 // Acquire waits for a slot; see AcquireN.
@@ -141,8 +142,8 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 	if err := x.checkCount(k); err != nil {
 		return nil, fail(op, x.Path(), err)
 	}
-	ctx, traced := startAcquire(ctx, x.held.c, RecipeSemaphore, x.Path(), op)
-	ctx, done := x.held.c.bindWait(ctx)
+	ctx, traced := startAcquire(ctx, x.held.Client, RecipeSemaphore, x.Path(), op)
+	ctx, done := x.held.Client.BindWait(ctx)
 	defer done()
 	for {
 		l, err := x.enter(ctx, k, wait)
@@ -157,7 +158,7 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 			traced.end(nil, err)
 			return nil, err
 		}
-		traced.end(l.lease.g, nil)
+		traced.end(l.lease.handle.Grant, nil)
 		return l, nil
 	}
 }
@@ -175,7 +176,7 @@ func (x *Semaphore) enter(ctx context.Context, k int, wait bool) (l *SlotLease, 
 			return l, err
 		}
 	}
-	err = x.line.inTurn(ctx, kindLock, nil, func(p *place) error {
+	err = x.line.InTurn(ctx, line.KindLock, nil, func(p *line.Place) error {
 		l, err = x.enterFirst(ctx, p, k, true)
 		return err
 	})
@@ -186,7 +187,7 @@ func (x *Semaphore) check(ctx context.Context, n int) error {
 	if x == nil || x.held == nil {
 		return errors.New("not made by NewSemaphore")
 	}
-	if err := x.held.c.check(ctx, x.held.path); err != nil {
+	if err := x.held.Client.Check(ctx, x.held.Path); err != nil {
 		return err
 	}
 	if n < 1 {
@@ -202,8 +203,8 @@ func (x *Semaphore) checkCount(k int) error {
 		return fmt.Errorf("%d slots requested", k)
 	}
 	const other = 4096 // more than the transaction's other operations take, but for paths
-	slot := zkconn.CreateSize(x.slotPath(k, newUUID(true)), []byte(x.held.c.identity), x.held.c.created) + 16
-	if size := min(k, jute.MaxFrame)*slot + 4*len(x.held.abs()) + other; size > jute.MaxFrame {
+	slot := zkconn.CreateSize(x.slotPath(k, line.NewUUID(true)), []byte(x.held.Client.Identity), x.held.Client.Created) + 16
+	if size := min(k, jute.MaxFrame)*slot + 4*len(x.held.Abs()) + other; size > jute.MaxFrame {
 		return zkconn.TooLarge(size)
 	}
 	return nil

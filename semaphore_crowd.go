@@ -71,8 +71,8 @@ type taking struct {
 // confirm returns nil if the caller may keep the slots that were taken. line is the line's
 // Stat in the reply. errStale: they must be given back.
 func (x *Semaphore) confirm(ctx context.Context, t *taking, line *zk.Stat) error {
-	x.line.c.containers.rewritten(x.line.abs(), line)
-	t.czxid = line.Mzxid // of the transaction that created the slots
+	x.line.Client.Containers.Rewritten(x.line.Abs(), line)
+	t.Czxid = line.Mzxid // of the transaction that created the slots
 	v := t.view
 	switch {
 	case line.Czxid != v.lineCzxid:
@@ -96,7 +96,7 @@ func (x *Semaphore) confirm(ctx context.Context, t *taking, line *zk.Stat) error
 // confirmFirst lists the slots. It returns errStale if a znode stands for one of t's slots
 // that was created before.
 func (x *Semaphore) confirmFirst(ctx context.Context, t *taking) (taken map[string]int32, err error) {
-	names, _, err := t.s.Children(ctx, x.slotsPath())
+	names, _, err := t.Session.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, errLostAtOnce
 	}
@@ -109,15 +109,15 @@ func (x *Semaphore) confirmFirst(ctx context.Context, t *taking) (taken map[stri
 	}
 	taken = slotsAmong(names)
 	for name, i := range taken {
-		if !mine[i] || strings.HasSuffix(name, t.uuid) {
+		if !mine[i] || strings.HasSuffix(name, t.UUID) {
 			continue
 		}
-		rival, err := t.s.Exists(ctx, x.slotsPath()+"/"+name)
+		rival, err := t.Session.Exists(ctx, x.slotsPath()+"/"+name)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 		case err != nil:
 			return nil, err
-		case rival.Czxid < t.czxid:
+		case rival.Czxid < t.Czxid:
 			return nil, errStale
 		}
 	}
@@ -129,7 +129,7 @@ func (x *Semaphore) confirmLost(ctx context.Context, t *taking) error {
 	if t.over == anyVersion {
 		return errStale // it is not known who stood in line then
 	}
-	_, line, err := t.s.Get(ctx, x.line.abs())
+	_, line, err := t.Session.Get(ctx, x.line.Abs())
 	if err == nil && line.Czxid != t.view.lineCzxid || errors.Is(err, zk.ErrNoNode) {
 		return errStale // the line was deleted and made anew; somebody may wait
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -71,7 +72,7 @@ const maxStale = 3
 // waits, or there are not enough. join: take a place in a line that has never been used.
 func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (*SlotLease, error) {
 	for tries := 0; tries < attempts; {
-		s, err := x.held.c.live(ctx)
+		s, err := x.held.Client.Live(ctx)
 		var l *SlotLease
 		if err == nil {
 			l, err = x.enterFreeIn(ctx, s, k)
@@ -81,7 +82,7 @@ func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (
 			tries++
 			continue
 		case errors.Is(err, errUnused) && join:
-			err = x.line.tryInTurn(ctx, s, kindLock, func(p *place) error {
+			err = x.line.TryInTurn(ctx, s, line.KindLock, func(p *line.Place) error {
 				l, err = x.enterFirst(ctx, p, k, false)
 				return err
 			})
@@ -95,8 +96,8 @@ func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (
 	return nil, zkconn.ErrContended
 }
 
-func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLease, error) {
-	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, noUUID), false)); err != nil {
+func (x *Semaphore) enterFreeIn(ctx context.Context, s *line.Session, k int) (*SlotLease, error) {
+	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, line.NoUUID), false)); err != nil {
 		return nil, err
 	}
 	v, known := x.takeKnown(), true
@@ -121,8 +122,8 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 		free, _ = v.free(k, rand.IntN(v.n))
 	}
 	t.slotPlace = x.newSlots(s, free)
-	set := &zk.SetDataRequest{Path: x.line.abs(), Data: x.line.record(v.seal, ""), Version: t.over}
-	o := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)
+	set := &zk.SetDataRequest{Path: x.line.Abs(), Data: x.line.Record(v.seal, ""), Version: t.over}
+	o := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.Abs(), Version: v.path}, set)
 	if !o.Applied() {
 		return nil, x.whyNotTaken(ctx, s, o, set, known)
 	}
@@ -133,7 +134,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 		err = x.confirmLost(ctx, t)
 	}
 	if err != nil {
-		t.leaveLater(false)
+		t.LeaveLater(false)
 		return nil, err
 	}
 	return t.lease(ctx)
@@ -141,7 +142,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session, k int) (*SlotLe
 
 // whyNotTaken returns why no slots were taken. set is the operation that writes the line.
 // known: the view was remembered.
-func (x *Semaphore) whyNotTaken(ctx context.Context, s *session, o zkconn.Outcome, set *zk.SetDataRequest, known bool) error {
+func (x *Semaphore) whyNotTaken(ctx context.Context, s *line.Session, o zkconn.Outcome, set *zk.SetDataRequest, known bool) error {
 	switch {
 	case o.RefusedAt(set, zk.ErrBadVersion, zk.ErrNoNode):
 		if !known { // else the view was old
@@ -149,7 +150,7 @@ func (x *Semaphore) whyNotTaken(ctx context.Context, s *session, o zkconn.Outcom
 		}
 		return errStale
 	case o.RefusedAt(set, zk.ErrNoAuth):
-		if opened, err := s.OpenUp(ctx, x.line.abs()); opened || err != nil {
+		if opened, err := s.OpenUp(ctx, x.line.Abs()); opened || err != nil {
 			return cmp.Or(err, errStale)
 		}
 	}
@@ -157,7 +158,7 @@ func (x *Semaphore) whyNotTaken(ctx context.Context, s *session, o zkconn.Outcom
 }
 
 // look reads the semaphore, for a caller that wants k slots. ErrLocked: somebody waits.
-func (x *Semaphore) look(ctx context.Context, s *session, k int) (*view, error) {
+func (x *Semaphore) look(ctx context.Context, s *line.Session, k int) (*view, error) {
 	synced := false
 	for tries := 0; tries < zkconn.MaxTries; {
 		err := s.Ready(ctx)
@@ -167,7 +168,7 @@ func (x *Semaphore) look(ctx context.Context, s *session, k int) (*view, error) 
 		}
 		stale := errors.Is(err, errStale)
 		if errors.Is(err, ErrSize) && !synced { // the server may not know of a Resize yet
-			err = s.Sync(ctx, x.held.abs())
+			err = s.Sync(ctx, x.held.Abs())
 			synced, stale = err == nil, err == nil
 		}
 		switch {
@@ -180,7 +181,7 @@ func (x *Semaphore) look(ctx context.Context, s *session, k int) (*view, error) 
 	return nil, zkconn.ErrContended
 }
 
-func (x *Semaphore) lookOnce(ctx context.Context, s *session, k int) (*view, error) {
+func (x *Semaphore) lookOnce(ctx context.Context, s *line.Session, k int) (*view, error) {
 	// The line must be read before the slots: then the slots show all that were taken up
 	// to the line's version.
 	path, line, names, err := x.readAll(ctx, s)
@@ -198,13 +199,13 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session, k int) (*view, err
 	case line.err != nil, line.stat.Cversion == 0:
 		return nil, errUnused
 	}
-	m, ok := x.line.parseMark(line.data)
-	if !ok || m.recipe != x.line.recipe {
+	m, ok := x.line.ParseMark(line.data)
+	if !ok || m.Recipe != x.line.Recipe {
 		return nil, errUnused
 	}
 	v := &view{
 		n: n, path: path.stat.Version, line: line.stat.Version, lineCzxid: line.stat.Czxid,
-		empty: line.stat.NumChildren == 0, seal: m.seal, taken: slotsAmong(names),
+		empty: line.stat.NumChildren == 0, seal: m.Seal, taken: slotsAmong(names),
 	}
 	if !v.empty {
 		if _, enough := v.lowest(k); !enough { // even if nobody waits: a line may be long to list
@@ -221,14 +222,14 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session, k int) (*view, err
 // slotsIfFree lists the slots, or returns ErrLocked if somebody waits. Children of the
 // line that are no places do not count. The slots must be listed last: then they show
 // what was taken by a place that is no longer in line. Later joins write the line's data.
-func (x *Semaphore) slotsIfFree(ctx context.Context, s *session) ([]string, error) {
-	children, _, err := s.Children(ctx, x.line.abs())
+func (x *Semaphore) slotsIfFree(ctx context.Context, s *line.Session) ([]string, error) {
+	children, _, err := s.Children(ctx, x.line.Abs())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, errStale
 	case err != nil:
 		return nil, err
-	case len(placeNames(children, x.line.kinds)) > 0:
+	case len(line.PlaceNames(children, x.line.Kinds)) > 0:
 		return nil, ErrLocked
 	}
 	slots, _, err := s.Children(ctx, x.slotsPath())
@@ -247,9 +248,9 @@ type answer struct {
 
 // readAll reads the path, the line and the slots, in this order, in one round trip. It
 // fails if the connection is lost.
-func (x *Semaphore) readAll(ctx context.Context, s *session) (path, line answer, slots []string, err error) {
+func (x *Semaphore) readAll(ctx context.Context, s *line.Session) (path, line answer, slots []string, err error) {
 	var rs [2]*zkconn.Reading
-	for i, at := range []string{x.held.abs(), x.line.abs()} {
+	for i, at := range []string{x.held.Abs(), x.line.Abs()} {
 		if rs[i], err = s.StartGet(at); err != nil {
 			return path, line, nil, err
 		}
@@ -300,15 +301,15 @@ func (x *Semaphore) setBusy(busy bool) {
 
 // enterFirst waits, with p first in line, until k slots are free, and takes them. If it
 // must not wait, it returns ErrLocked.
-func (x *Semaphore) enterFirst(ctx context.Context, p *place, k int, wait bool) (*SlotLease, error) {
-	busy := p.lineCount != 1
+func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait bool) (*SlotLease, error) {
+	busy := p.LineCount != 1
 	for synced := false; ; {
 		v, watches, err := x.watch(ctx, p)
 		if err == nil && k > v.n {
 			err = tooMany(k, v.n)
 		}
 		if errors.Is(err, ErrSize) && !synced { // the server may not know of a Resize yet
-			if err = p.s.Sync(ctx, x.held.abs()); err == nil {
+			if err = p.Session.Sync(ctx, x.held.Abs()); err == nil {
 				synced, err = true, errStale
 			}
 		}
@@ -324,7 +325,7 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *place, k int, wait bool) 
 			return nil, ErrLocked
 		case !enough:
 			busy = true
-			if err := p.awaitAny(ctx, watches); err != nil {
+			if err := p.AwaitAny(ctx, watches); err != nil {
 				return nil, err
 			}
 			continue
@@ -339,31 +340,31 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *place, k int, wait bool) 
 
 // watch returns what the first in line sees, and the watches that fire when a slot is
 // given back or when n changes. errStale: look again.
-func (x *Semaphore) watch(ctx context.Context, p *place) (*view, []*zkconn.Watch, error) {
+func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.Watch, error) {
 	// If an event of an earlier connection gave p its turn, this server may not show what
 	// was taken before it yet.
-	if p.s.hasMoved(p) {
-		if err := p.s.Sync(ctx, p.path); err != nil {
+	if p.Session.HasMoved(p) {
+		if err := p.Session.Sync(ctx, p.Path); err != nil {
 			return nil, nil, err
 		}
-		p.turnConn = 0 // the reply has advanced the zxid
+		p.TurnConn = 0 // the reply has advanced the zxid
 	}
-	path, err := p.s.Watch(ctx, x.held.abs())
+	path, err := p.Session.Watch(ctx, x.held.Abs())
 	var n int
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		n, err = x.agree(ctx, p.s, answer{err: err})
+		n, err = x.agree(ctx, p.Session, answer{err: err})
 	case err == nil:
-		n, err = x.agree(ctx, p.s, answer{data: path.Data, stat: &path.Stat})
+		n, err = x.agree(ctx, p.Session, answer{data: path.Data, stat: &path.Stat})
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	slots, err := p.s.WatchChildren(ctx, x.slotsPath())
+	slots, err := p.Session.WatchChildren(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil, x.newSlots(p.s, []int32{0}).makeParent(ctx)
+		return nil, nil, x.newSlots(p.Session, []int32{0}).makeParent(ctx)
 	}
-	if err == nil && p.s.hasMoved(p) {
+	if err == nil && p.Session.HasMoved(p) {
 		err = errStale
 	}
 	if err != nil {
@@ -373,19 +374,19 @@ func (x *Semaphore) watch(ctx context.Context, p *place) (*view, []*zkconn.Watch
 }
 
 // takeTurn takes the slots and deletes the place, whose turn ends.
-func (x *Semaphore) takeTurn(ctx context.Context, p *place, v *view, free []int32) (*SlotLease, error) {
-	for leave := p.exitOps(true); ; {
-		h := x.newSlots(p.s, free)
-		check := &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}
-		o := h.take(ctx, append([]any{check}, leave.ops...)...)
+func (x *Semaphore) takeTurn(ctx context.Context, p *line.Place, v *view, free []int32) (*SlotLease, error) {
+	for leave := p.ExitOps(true); ; {
+		h := x.newSlots(p.Session, free)
+		check := &zk.CheckVersionRequest{Path: x.held.Abs(), Version: v.path}
+		o := h.take(ctx, append([]any{check}, leave.Ops...)...)
 		if o.Applied() {
-			if o.HasResults() && leave.signal != nil {
-				h.czxid = o.Stat(leave.signal).Mzxid
+			if o.HasResults() && leave.Signal != nil {
+				h.Czxid = o.Stat(leave.Signal).Mzxid
 			}
 			return h.lease(ctx)
 		}
 		var err error
-		if leave, err = p.exitAgain(ctx, leave, o); err != nil {
+		if leave, err = p.ExitAgain(ctx, leave, o); err != nil {
 			return nil, err
 		}
 	}

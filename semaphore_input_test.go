@@ -175,7 +175,7 @@ func TestA18SemaphoreAppliesACLsAndA05WorksUnderAPrefix(t *testing.T) {
 		for _, path := range []string{"/app/s", "/app/s/line", "/app/s/slots", l.Checks()[0].Path} {
 			got, _, err := conn.GetACL(path)
 			require.NoError(t, err)
-			require.Equal(t, x.held.c.created, got, path)
+			require.Equal(t, x.held.Client.Created, got, path)
 		}
 		a := waitsFor(t, NewSemaphore(w.stranger(opts), "/s", 2), 1)
 		releaseSlots(t, l)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -56,10 +57,10 @@ func TestB22SemaphoreWaiterThatIsDeletedIsEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l := acquire(t, w.semaphore(1), 1)
 		as := []*harness.Call[*SlotLease]{waitsFor(t, w.semaphore(1), 1), waitsFor(t, w.semaphore(1), 1), waitsFor(t, w.semaphore(1), 1)}
-		names := placeNames(w.srv.Children("/s/line"), lockKinds)
-		slices.SortFunc(names, placeName.compare)
+		names := line.PlaceNames(w.srv.Children("/s/line"), line.LockKinds)
+		slices.SortFunc(names, line.PlaceName.Compare)
 		for i := range 2 {
-			require.NoError(t, w.bare().Delete("/s/line/"+names[1-i].name, -1)) // the second, and the first
+			require.NoError(t, w.bare().Delete("/s/line/"+names[1-i].Name, -1)) // the second, and the first
 			_, err := as[1-i].Wait()
 			require.ErrorIs(t, err, ErrEvicted)
 			synctest.Wait()
@@ -168,7 +169,7 @@ func TestTryAcquireIgnoresAForeignChildOfTheLine(t *testing.T) {
 func TestB87SemaphoreGoesOnWhenTheLinesNumbersAreUsedUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l := acquire(t, w.semaphore(1), 1)
-		require.NoError(t, w.srv.SetCounter("/s/line", maxNumber))
+		require.NoError(t, w.srv.SetCounter("/s/line", line.MaxNumber))
 		as := []*harness.Call[*SlotLease]{waitsFor(t, w.semaphore(1), 1), waitsFor(t, w.semaphore(1), 1), waitsFor(t, w.semaphore(1), 1)}
 		releaseSlots(t, l)
 		for left := len(as); left > 0; left-- {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -30,24 +31,24 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	if err := x.check(ctx, n); err != nil {
 		return fail("resize", x.Path(), err)
 	}
-	c := x.held.c
-	if !c.writes.begin() {
+	c := x.held.Client
+	if !c.Writes.Begin() {
 		return fail("resize", x.Path(), ErrClosed)
 	}
-	defer c.writes.end()
-	ctx, done := c.bind(ctx)
+	defer c.Writes.End()
+	ctx, done := c.Bind(ctx)
 	defer done()
 	doubt := false // an attempt may have been carried out whose reply was lost
 	for tries := 0; tries < zkconn.MaxTries; {
 		sent := false
-		s, err := x.held.c.live(ctx)
+		s, err := x.held.Client.Live(ctx)
 		if err == nil {
 			err = x.resizeIn(ctx, s, n, &sent)
 		}
 		switch {
 		case err == nil:
 			return nil
-		case isContextErr(ctx, err):
+		case line.IsContextErr(ctx, err):
 			doubt = doubt || sent
 		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver):
 			doubt = doubt || sent
@@ -56,9 +57,9 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 			tries++
 			continue
 		}
-		return fail("resize", x.Path(), uncertainIf(doubt, err))
+		return fail("resize", x.Path(), line.UncertainIf(doubt, err))
 	}
-	return fail("resize", x.Path(), uncertainIf(doubt, zkconn.ErrContended))
+	return fail("resize", x.Path(), line.UncertainIf(doubt, zkconn.ErrContended))
 }
 
 // semaphoreResized is the child of a path whose n was changed. It keeps the servers from
@@ -66,18 +67,18 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 const semaphoreResized = "/resized"
 
 // resizeIn writes n, if the path's data is a size. sent is set before it is sent.
-func (x *Semaphore) resizeIn(ctx context.Context, s *session, n int, sent *bool) error {
-	data, stat, err := s.Get(ctx, x.held.abs())
+func (x *Semaphore) resizeIn(ctx context.Context, s *line.Session, n int, sent *bool) error {
+	data, stat, err := s.Get(ctx, x.held.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		// As a parent, so that it has n and the child from the same moment on.
-		if err = s.CreateContainer(ctx, x.held.abs(), nil); err == nil {
+		if err = s.CreateContainer(ctx, x.held.Abs(), nil); err == nil {
 			err = zk.ErrNodeExists // which is tried again
 		}
 		return err
 	}
 	was := 0
 	if err == nil {
-		was, err = x.held.sizeIn(data, stat, "slots")
+		was, err = x.held.SizeIn(data, stat, "slots")
 	}
 	if err == nil && was == 0 {
 		err = x.checkUnsized(ctx, s, stat)
@@ -86,14 +87,14 @@ func (x *Semaphore) resizeIn(ctx context.Context, s *session, n int, sent *bool)
 		return err
 	}
 	var keep []any
-	switch _, err = s.Exists(ctx, x.held.abs()+semaphoreResized); {
+	switch _, err = s.Exists(ctx, x.held.Abs()+semaphoreResized); {
 	case errors.Is(err, zk.ErrNoNode):
-		keep = []any{&zk.CreateRequest{Path: x.held.abs() + semaphoreResized, Data: []byte{}, Acl: s.ACL()}}
+		keep = []any{&zk.CreateRequest{Path: x.held.Abs() + semaphoreResized, Data: []byte{}, Acl: s.ACL()}}
 	case err != nil:
 		return err
 	}
 	*sent = true
-	if _, err = x.held.writeSize(ctx, s, n, stat.Version, keep...); err == nil {
+	if _, err = x.held.WriteSize(ctx, s, n, stat.Version, keep...); err == nil {
 		x.follow(n)
 	}
 	return err
@@ -109,14 +110,14 @@ func (x *Semaphore) follow(n int) {
 // agree returns how many slots there are by a read of the path, and makes the path hold
 // this value's n where it holds none: then errStale is returned. The two must be the same
 // once. From then on this value follows, also a path that others have made anew.
-func (x *Semaphore) agree(ctx context.Context, s *session, path answer) (n int, err error) {
+func (x *Semaphore) agree(ctx context.Context, s *line.Session, path answer) (n int, err error) {
 	switch {
 	case errors.Is(path.err, zk.ErrNoNode):
-		err = s.CreateContainer(ctx, x.held.abs(), sizeData(x.size()))
+		err = s.CreateContainer(ctx, x.held.Abs(), line.SizeData(x.size()))
 	case path.err != nil:
 		return 0, path.err
 	default:
-		n, err = x.held.sizeIn(path.data, path.stat, "slots")
+		n, err = x.held.SizeIn(path.data, path.stat, "slots")
 		if err == nil && n == 0 {
 			err = x.writeFirst(ctx, s, path.stat)
 		}
@@ -130,18 +131,18 @@ func (x *Semaphore) agree(ctx context.Context, s *session, path answer) (n int, 
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if n != x.n && !x.agreed {
-		return 0, wrongSize("semaphore", "slots", n, x.n)
+		return 0, line.WrongSize("semaphore", "slots", n, x.n)
 	}
 	x.n, x.agreed = n, true
 	return n, nil
 }
 
 // writeFirst makes a path that has that Stat, and holds no n, hold this value's.
-func (x *Semaphore) writeFirst(ctx context.Context, s *session, path *zk.Stat) error {
+func (x *Semaphore) writeFirst(ctx context.Context, s *line.Session, path *zk.Stat) error {
 	if err := x.checkUnsized(ctx, s, path); err != nil {
 		return err
 	}
-	_, err := x.held.writeSize(ctx, s, x.size(), path.Version)
+	_, err := x.held.WriteSize(ctx, s, x.size(), path.Version)
 	return err
 }
 
@@ -157,11 +158,11 @@ var curatorsSemaphore = []string{"leases", "locks"}
 
 // checkUnsized returns ErrPathInUse if a path that holds no n, and has that Stat, is of
 // another recipe. It costs a read if the path has children.
-func (x *Semaphore) checkUnsized(ctx context.Context, s *session, path *zk.Stat) error {
+func (x *Semaphore) checkUnsized(ctx context.Context, s *line.Session, path *zk.Stat) error {
 	if path.NumChildren == 0 {
 		return nil
 	}
-	children, _, err := s.Children(ctx, x.held.abs())
+	children, _, err := s.Children(ctx, x.held.Abs())
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (x *Semaphore) checkUnsized(ctx context.Context, s *session, path *zk.Stat)
 			return zkconn.Errorf(ErrPathInUse, "path is used by a semaphore of Curator: it has the child %q", name)
 		}
 	}
-	return x.held.checkChildren(ctx, s, children)
+	return x.held.CheckChildren(ctx, s, children)
 }
 
 // tooMany returns the error of a caller that wants more slots than there are.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -100,7 +101,7 @@ func (l *SlotLease) Slots() []int {
 // slotPlace is a place whose znodes are the slots of one acquisition. Their names end in its
 // uuid.
 type slotPlace struct {
-	*place
+	*line.Place
 	numbers []int32
 }
 
@@ -117,7 +118,7 @@ func slotsOfLine(path string) (slots string, ok bool) {
 	return path + semaphoreSlots, ok
 }
 
-func (x *Semaphore) slotsPath() string { return x.held.abs() + semaphoreSlots }
+func (x *Semaphore) slotsPath() string { return x.held.Abs() + semaphoreSlots }
 
 func (x *Semaphore) slotPath(i int, uuid string) string {
 	return x.slotsPath() + "/" + strconv.Itoa(i) + "-" + uuid
@@ -127,7 +128,7 @@ func (x *Semaphore) slotPath(i int, uuid string) string {
 func slotIn(name string) (number int32, uuid string, ok bool) {
 	digits, uuid, ok := strings.Cut(name, "-")
 	n, err := strconv.ParseInt(digits, 10, 32)
-	return int32(n), uuid, ok && err == nil && n >= 0 && isUUID(uuid)
+	return int32(n), uuid, ok && err == nil && n >= 0 && line.IsUUID(uuid)
 }
 
 // slotsAmong returns the numbers of the slots among children, by name.
@@ -142,25 +143,25 @@ func slotsAmong(children []string) map[string]int32 {
 }
 
 // newSlots returns slots that are yet to be taken.
-func (x *Semaphore) newSlots(s *session, numbers []int32) *slotPlace {
-	uuid := newUUID(true)
+func (x *Semaphore) newSlots(s *line.Session, numbers []int32) *slotPlace {
+	uuid := line.NewUUID(true)
 	paths := make([]string, len(numbers))
 	for i, n := range numbers {
 		paths[i] = x.slotPath(int(n), uuid)
 	}
-	h := &slotPlace{numbers: numbers, place: &place{
-		placeName: placeName{name: paths[0][len(x.slotsPath())+1:], kind: kindLock, uuid: uuid},
-		line:      x.held, s: s, path: paths[0], others: paths[1:],
+	h := &slotPlace{numbers: numbers, Place: &line.Place{
+		PlaceName: line.PlaceName{Name: paths[0][len(x.slotsPath())+1:], Kind: line.KindLock, UUID: uuid},
+		Line:      x.held, Session: s, Path: paths[0], Others: paths[1:],
 	}}
 	if len(numbers) == 1 {
-		h.others = nil
+		h.Others = nil
 	}
-	h.deletes = func(bool) []any { return h.deleteOps() }
-	h.release = func(_ bool, begin beginFunc) error {
+	h.Deletes = func(bool) []any { return h.deleteOps() }
+	h.Release = func(_ bool, begin line.BeginFunc) error {
 		err := h.giveBack(begin)
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			x.forget(h.names())
-			x.line.c.containers.touch(x.line.abs())
+			x.line.Client.Containers.Touch(x.line.Abs())
 		}
 		return err
 	}
@@ -169,7 +170,7 @@ func (x *Semaphore) newSlots(s *session, numbers []int32) *slotPlace {
 
 // names returns the names of the slots' znodes.
 func (h *slotPlace) names() []string {
-	names := h.paths()
+	names := h.Paths()
 	for i, path := range names {
 		names[i] = path[strings.LastIndexByte(path, '/')+1:]
 	}
@@ -192,15 +193,15 @@ func (h *slotPlace) addTo(taken map[string]int32) {
 // whether it was carried out before, whatever has changed since.
 func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
 	// The background work that this starts must be counted before Close waits for it.
-	h.line.c.tasks.Add()
-	defer h.line.c.tasks.Finish()
+	h.Line.Client.Tasks.Add()
+	defer h.Line.Client.Tasks.Finish()
 	creates := make([]any, 0, len(h.numbers))
-	for _, path := range h.paths() {
+	for _, path := range h.Paths() {
 		creates = append(creates, &zk.CreateRequest{
-			Path: path, Data: []byte(h.line.c.identity), Acl: h.s.ACL(), Flags: zk.FlagEphemeral,
+			Path: path, Data: []byte(h.Line.Client.Identity), Acl: h.Session.ACL(), Flags: zk.FlagEphemeral,
 		})
 	}
-	t := h.s.Retry(nil, creates, ops)
+	t := h.Session.Retry(nil, creates, ops)
 	o := t.Wait(ctx)
 	switch {
 	case o.Applied():
@@ -216,14 +217,14 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
 		o = o.Because(errStale)
 	}
 	if t.Unknown() {
-		h.leaveLater(false)
+		h.LeaveLater(false)
 	}
 	return o
 }
 
 // makeParent creates the parent of the slots, and returns errStale if it is there.
 func (h *slotPlace) makeParent(ctx context.Context) error {
-	err := h.s.CreateContainer(ctx, zkconn.Parent(h.path), nil)
+	err := h.Session.CreateContainer(ctx, zkconn.Parent(h.Path), nil)
 	if err == nil || errors.Is(err, zk.ErrNodeExists) {
 		return errStale
 	}
@@ -232,13 +233,13 @@ func (h *slotPlace) makeParent(ctx context.Context) error {
 
 // lease makes the lease of slots that were taken.
 func (h *slotPlace) lease(ctx context.Context) (*SlotLease, error) {
-	g, err := h.grant(ctx)
-	var l *handle
+	g, err := h.Grant(ctx)
+	var l *line.Handle
 	if err == nil {
-		l, err = g.enter(kindLock)
+		l, err = g.Enter(line.KindLock)
 	}
 	if err != nil {
-		h.leaveLater(false)
+		h.LeaveLater(false)
 		if errors.Is(err, ErrEvicted) || errors.Is(err, ErrLost) {
 			err = errLostAtOnce
 		}
@@ -253,7 +254,7 @@ func (h *slotPlace) lease(ctx context.Context) (*SlotLease, error) {
 
 // giveBack deletes the slots: in one transaction, or one by one if one of them is gone.
 // zk.ErrNoNode: one of them was gone, and now all are.
-func (h *slotPlace) giveBack(begin beginFunc) error {
+func (h *slotPlace) giveBack(begin line.BeginFunc) error {
 	ops := h.deleteOps()
 	gone := h.await(begin(ops...))
 	if !errors.Is(gone, zk.ErrNoNode) || len(ops) == 1 {
@@ -270,7 +271,7 @@ func (h *slotPlace) giveBack(begin beginFunc) error {
 }
 
 func (h *slotPlace) deleteOps() []any {
-	paths := h.paths()
+	paths := h.Paths()
 	ops := make([]any, len(paths))
 	for i, path := range paths {
 		ops[i] = &zk.DeleteRequest{Path: path, Version: -1}
@@ -281,7 +282,7 @@ func (h *slotPlace) deleteOps() []any {
 // await waits for the outcome of a transaction, if it was sent.
 func (h *slotPlace) await(t *zkconn.Transaction, err error) error {
 	if err == nil {
-		err = t.Wait(h.s.Lifetime()).Err()
+		err = t.Wait(h.Session.Lifetime()).Err()
 	}
 	return err
 }
@@ -306,13 +307,13 @@ func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
 	if err := x.check(ctx, 1); err != nil {
 		return nil, fail("list", x.Path(), err)
 	}
-	ctx, done := x.held.c.bind(ctx)
+	ctx, done := x.held.Client.Bind(ctx)
 	defer done()
-	hs, err := inSessions(ctx, x.held.c, func(s *session) ([]SlotHolder, error) { return x.holdersIn(ctx, s) })
+	hs, err := line.InSessions(ctx, x.held.Client, func(s *line.Session) ([]SlotHolder, error) { return x.holdersIn(ctx, s) })
 	return hs, fail("list", x.Path(), err)
 }
 
-func (x *Semaphore) holdersIn(ctx context.Context, s *session) ([]SlotHolder, error) {
+func (x *Semaphore) holdersIn(ctx context.Context, s *line.Session) ([]SlotHolder, error) {
 	children, _, err := s.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, checkSized(ctx, s, x.held, "slots")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -21,7 +22,7 @@ const opDelete = "multi(delete)" // of a place without a signal, or of a line
 // atLimit sets the line's counter so that the next place is beyond the limit.
 func (w *sideWorld) atLimit() {
 	w.t.Helper()
-	require.NoError(w.t, w.srv.SetCounter(w.path, maxNumber+1))
+	require.NoError(w.t, w.srv.SetCounter(w.path, line.MaxNumber+1))
 }
 
 // aside calls Lock in c, and requires that the call waits and leaves the line as it was.
@@ -48,8 +49,8 @@ func (w *sideWorld) served(calls ...*harness.Call[*Lease]) {
 			}
 			l := a.Get()
 			w.stands(l)
-			m, _ := parsePlaceName(l.Check().Path[len(w.path)+1:], lockKinds)
-			require.Less(w.t, m.number, int32(100))
+			m, _ := line.ParsePlaceName(l.Check().Path[len(w.path)+1:], line.LockKinds)
+			require.Less(w.t, m.Number, int32(100))
 			require.NoError(w.t, l.Release())
 		}
 		require.Less(w.t, len(waiting), len(calls), "nobody is granted")
@@ -76,7 +77,7 @@ func TestB87AFreeLineBeginsAnewBeyondTheLimit(t *testing.T) {
 			w.atLimit()
 			var l *Lease
 			requests := w.requests(func() { l = held(t, lock) })
-			require.Zero(t, w.line()[0].number, name)
+			require.Zero(t, w.line()[0].Number, name)
 			require.Greater(t, l.Token(), last.Token())
 			require.Equal(t, 2, requests[opJoin], "%s: %v", name, requests)
 			require.Equal(t, 2, requests[opDelete], "%s: %v", name, requests)
@@ -89,7 +90,7 @@ func TestB87AFreeLineBeginsAnewBeyondTheLimit(t *testing.T) {
 func TestB87ThoseWhoComeBeyondTheLimitWaitUntilTheLineIsEmpty(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c, other, third := w.client(nil), w.client(nil), w.client(nil)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber-1))
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber-1))
 		holder := w.excludes(c)
 		inLine := w.waits(other)
 		aside := []*harness.Call[*Lease]{w.aside(c), w.aside(other), w.aside(third), w.aside(third)}
@@ -117,7 +118,7 @@ func TestB87ThoseWhoComeBeyondTheLimitWaitUntilTheLineIsEmpty(t *testing.T) {
 func TestB87WaitingAsideCostsNothingUntilTheLastMemberGoes(t *testing.T) {
 	sides[0].inBubble(t, func(t *testing.T, w *sideWorld) {
 		c, other := w.client(nil), w.client(nil)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber-1))
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber-1))
 		holder := w.excludes(other)
 		last := w.waits(other)
 		a := w.aside(c)
@@ -136,7 +137,7 @@ func TestB87WaitingAsideCostsNothingUntilTheLastMemberGoes(t *testing.T) {
 func TestB87TheLastMembersSessionExpiresWhileOthersAreAside(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c, other := w.client(nil), w.client(nil)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber))
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber))
 		w.excludes(other)
 		aside := []*harness.Call[*Lease]{w.aside(c), w.aside(c), w.aside(w.stranger(nil))}
 		require.True(t, w.srv.Expire(sessionID(other)))
@@ -147,7 +148,7 @@ func TestB87TheLastMembersSessionExpiresWhileOthersAreAside(t *testing.T) {
 func TestB87ASessionThatEndsAsideGoesOnInTheNext(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c, other := w.client(nil), w.client(nil)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber))
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber))
 		holder := w.excludes(other)
 		a := w.aside(c)
 		require.True(t, w.srv.Expire(sessionID(c)))
@@ -163,7 +164,7 @@ func TestB87ASessionThatEndsAsideGoesOnInTheNext(t *testing.T) {
 func TestB87AContextThatEndsAsideLeavesNothingBehind(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c, other := w.client(nil), w.client(nil)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber))
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber))
 		holder := w.excludes(other)
 		for range 3 {
 			a := w.aside(c)
@@ -206,7 +207,7 @@ func TestB87PlacesOfOtherLibrariesAreWaitedForAside(t *testing.T) {
 					require.NoError(t, err)
 					return place
 				}
-				require.NoError(t, w.srv.SetCounter(w.path, maxNumber))
+				require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber))
 				first, beyond := join(), join() // other libraries know no limit
 				a := w.aside(c)
 				_, err := conn.Set(beyond, []byte("x"), -1)
@@ -228,7 +229,7 @@ func TestB87ReadersStepAsideToo(t *testing.T) {
 		c, other := w.stranger(nil), w.stranger(nil)
 		ours, theirs := NewRWLock(c, w.path), NewRWLock(other, w.path)
 		require.NoError(t, theirs.Do(t.Context(), nothing))
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber-1))
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber-1))
 		first, second := held(t, theirs.RLock), held(t, theirs.RLock)
 		_, err := ours.TryRLock(t.Context())
 		require.ErrorIs(t, err, ErrLocked, "only readers hold, but nobody joins them")
@@ -252,7 +253,7 @@ func TestB87AChildThatIsNoPlaceMakesItImpossible(t *testing.T) {
 		conn := w.bare()
 		_, err := conn.Create(w.path+"/config", nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber))
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber))
 		holder := w.excludes(other)
 		a := w.aside(c)
 		require.NoError(t, holder.Release())
@@ -278,7 +279,7 @@ func TestB87ALineThatMayNotBeDeletedIsAnError(t *testing.T) {
 		c, other := w.client(nil), w.client(nil)
 		_, err := conn.SetACL("/locks", zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
 		require.NoError(t, err)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber))
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber))
 		holder := w.excludes(other)
 		a := w.aside(c)
 		require.NoError(t, holder.Release())
@@ -324,9 +325,9 @@ func TestB87ALineThatMayNotBeWrittenBeginsAnew(t *testing.T) {
 		c, other := w.client(nil), w.client(nil)
 		_, err := conn.SetACL(w.path, zk.WorldACL(zk.PermAll&^zk.PermWrite), -1)
 		require.NoError(t, err)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber-1)) // the refused join takes no number
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber-1)) // the refused join takes no number
 		holder := w.excludes(other)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber+1))
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber+1))
 		a := w.aside(c)
 		require.NoError(t, holder.Release())
 		w.served(a)
@@ -362,7 +363,7 @@ func TestB87ALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 		slowly(t, func(t *testing.T, w *sideWorld, c *Client, conn *zk.Conn) {
 			a := w.waits(c)
 			l := w.excludes(w.stranger(nil))
-			require.Zero(t, w.line()[0].number)
+			require.Zero(t, w.line()[0].Number)
 			time.Sleep(2 * pause)
 			require.True(t, a.Waiting())
 			require.Len(t, w.line(), 2, "it has joined the new line")
@@ -390,7 +391,7 @@ func TestB87ALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 func TestB87ANewLineIsJoinedAtOnce(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c, other := w.client(nil), w.client(nil)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber))
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber))
 		holder := w.excludes(other)
 		conn := w.bare()
 		a := w.aside(c)
@@ -416,7 +417,7 @@ func TestB87ReplyToTheDeletionOfTheLineIsLost(t *testing.T) {
 				w.atLimit()
 				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: opDelete, Path: w.path})
 				l := w.holds(c)
-				require.Zero(t, w.line()[0].number)
+				require.Zero(t, w.line()[0].Number)
 				require.NoError(t, l.Release())
 				require.Equal(t, 1, w.plan.Fired()["drop "+when])
 			})

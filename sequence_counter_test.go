@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -21,10 +22,10 @@ import (
 func TestB28NumbersUpToTheLimitAreGranted(t *testing.T) {
 	eachSideInBubble(t, func(t *testing.T, w *sideWorld) {
 		c := w.client(nil)
-		require.NoError(t, w.srv.SetCounter(w.path, maxNumber-1))
-		for _, number := range []int32{maxNumber - 1, maxNumber, 0, 1} {
+		require.NoError(t, w.srv.SetCounter(w.path, line.MaxNumber-1))
+		for _, number := range []int32{line.MaxNumber - 1, line.MaxNumber, 0, 1} {
 			l := w.holds(c)
-			require.Equal(t, number, w.line()[0].number)
+			require.Equal(t, number, w.line()[0].Number)
 			require.NoError(t, l.Release())
 		}
 	})
@@ -49,8 +50,8 @@ func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
 			require.ErrorIs(t, err, ErrLocked)
 		}
 		numbers := map[int32]int{}
-		for _, m := range placeNames(names, lockKinds) {
-			numbers[m.number]++
+		for _, m := range line.PlaceNames(names, line.LockKinds) {
+			numbers[m.Number]++
 		}
 		require.Equal(t, map[int32]int{math.MaxInt32 - 1: 1, math.MaxInt32: 7}, numbers, "TryLock does not join")
 		w.stands(l)
@@ -65,7 +66,7 @@ func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
 	negative := 0
 	record := zktest.OnChange(func(ch zktest.Change) {
 		if ch.Created && strings.HasPrefix(ch.Path, "/line/") {
-			if m, ok := parsePlaceName(ch.Path[len("/line/"):], lockKinds); ok && m.number < 0 {
+			if m, ok := line.ParsePlaceName(ch.Path[len("/line/"):], line.LockKinds); ok && m.Number < 0 {
 				negative++
 			}
 		}
@@ -114,7 +115,7 @@ func TestB28AJoinBeyondTheLimitWhoseReplyIsLostIsNotGranted(t *testing.T) {
 		)
 		l := w.holds(c)
 		require.Len(t, w.line(), 1)
-		require.Zero(t, w.line()[0].number)
+		require.Zero(t, w.line()[0].Number)
 		require.NoError(t, l.Release())
 		require.Equal(t, map[string]int{"drop after": 1, "drop before": 1}, w.plan.Fired())
 	})
@@ -147,7 +148,7 @@ func TestB28AJoinBeyondTheLimitWhoseCallerHasLeftLeavesNoPlace(t *testing.T) {
 
 func TestB28AnExhaustedPlaceThatCannotBeDeletedIsAnError(t *testing.T) {
 	r := newRig(t, nil)
-	r.c.lastNumber = 0
+	r.c.client.LastNumber = 0
 	_, err := r.raw.SetACL(r.path, zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
 	require.NoError(t, err)
 	_, err = r.m.Lock(r.ctx)

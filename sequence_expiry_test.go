@@ -49,7 +49,7 @@ func TestB11JoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 				require.NoError(t, other.Release())
 				l := a.Get()
 				w.stands(l)
-				require.NotEqual(t, first[0].name, l.Check().Path[len("/line/"):])
+				require.NotEqual(t, first[0].Name, l.Check().Path[len("/line/"):])
 				require.NoError(t, l.Release())
 			}, standStill)
 		})
@@ -200,11 +200,11 @@ func TestB10WaiterWhoseSessionExpiresJoinsAgainAtTheTail(t *testing.T) {
 		after := w.line()
 		require.Equal(t, before[2:], after[1:4], "the places behind have moved up by one")
 		require.Len(t, after, 5)
-		require.NotEqual(t, before[1].name, after[4].name)
+		require.NotEqual(t, before[1].Name, after[4].Name)
 		require.NoError(t, holder.Release())
 		for _, a := range append(behind, expires) {
 			l := a.Get()
-			require.Equal(t, after[1].name, l.Check().Path[len(w.path)+1:])
+			require.Equal(t, after[1].Name, l.Check().Path[len(w.path)+1:])
 			after = after[1:]
 			require.NoError(t, l.Release())
 		}

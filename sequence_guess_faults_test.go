@@ -82,14 +82,14 @@ func TestAWaiterEvictedBetweenItsTwoWatchesIsGrantedNothing(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					g := w.guesser()
 					holder := w.client(nil)
-					s, _ := g.c.session()
+					s, _ := g.c.client.Session()
 					require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 					l := lockOn(t, NewMutex(holder, w.path))
 					w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Skip: 2, For: between})
 					a := w.lockLater(g.c)
 					require.Equal(t, 1, w.plan.Fired()["delay before"])
 					behind := w.lockLater(w.stranger(nil))
-					evict := func() { require.NoError(t, w.bare().Delete(w.path+"/"+w.line()[len(w.line())-2].name, -1)) }
+					evict := func() { require.NoError(t, w.bare().Delete(w.path+"/"+w.line()[len(w.line())-2].Name, -1)) }
 					release := func() { require.NoError(t, l.Release()) }
 					first, second := evict, release
 					if releaseFirst {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestChildrenThatAreNoPlacesDoNotMakeALineLong(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, conn := w.client(nil), w.bare()
-		for i := range longLine + 4 {
+		for i := range line.LongLine + 4 {
 			_, err := conn.Create(fmt.Sprintf("%s/config-%d", w.path, i), nil, 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 		}
@@ -33,13 +34,13 @@ func TestChildrenThatAreNoPlacesDoNotMakeALineLong(t *testing.T) {
 func TestChildrenThatAreNoPlacesAreRememberedWhileTheLineIsIdle(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, conn := w.client(nil), w.bare()
-		for i := range longLine + 4 {
+		for i := range line.LongLine + 4 {
 			_, err := conn.Create(fmt.Sprintf("%s/config-%d", w.path, i), nil, 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 		}
 		m := NewMutex(c, w.path)
 		require.NoError(t, m.Do(t.Context(), nothing)) // it has seen them
-		time.Sleep(idleLine + time.Second)
+		time.Sleep(line.IdleLine + time.Second)
 		requests := w.requests(func() { require.NoError(t, m.Do(t.Context(), nothing)) })
 		require.Equal(t, map[string]int{"getData": 1, opJoin: 1, "getChildren2": 1, opRelease: 1}, requests)
 	})
@@ -50,7 +51,7 @@ func TestAClientBehindAnotherLibrarysPlacesStopsGuessing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		g, conn := w.guesser(), w.bare()
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
-		s, _ := g.c.session()
+		s, _ := g.c.client.Session()
 		require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 		var others []string
 		var calls []*harness.Call[*Lease]

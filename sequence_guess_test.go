@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -52,11 +53,11 @@ func TestJoinOfALongLineTakesTwoRoundTripsAndNoList(t *testing.T) {
 					queued = time.Now()
 				}}})
 				current := lockOn(t, NewMutex(holder, w.path))
-				w.stand(conn, kindLock, n)
+				w.stand(conn, line.KindLock, n)
 				before := w.lockLater(w.stranger(nil))
 				_, err := NewMutex(c, w.path).TryLock(t.Context())
 				require.ErrorIs(t, err, ErrLocked) // it has seen how long the line is
-				s, _ := c.session()
+				s, _ := c.client.Session()
 				require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 
 				link.SetLatency(latency)
@@ -85,7 +86,7 @@ func TestJoinOfAShortLineTakesThreeRoundTrips(t *testing.T) {
 		link, queued := harness.NewLink(w.srv), time.Time{}
 		c := w.client(&Options{Dialer: link.Dial, Trace: &Trace{Queued: func(context.Context, TraceQueued) { queued = time.Now() }}})
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 		link.SetLatency(latency)
 		began := time.Now()
@@ -110,7 +111,7 @@ func TestAWrongGuessIsNotBelieved(t *testing.T) {
 		{"another library's place has joined since", nil, []string{foreign}},
 		{"several have", nil, []string{foreign, foreign}},
 		{"no record", func(*Lease) string { return theirs }, nil},
-		{"a place that there never was", func(*Lease) string { return theirs + " _c_" + newUUID(true) + "-lock-" }, nil},
+		{"a place that there never was", func(*Lease) string { return theirs + " _c_" + line.NewUUID(true) + "-lock-" }, nil},
 		{"a kind that is foreign to the recipe", func(l *Lease) string { return theirs + " " + name(l)[:len("_c_")+37] + "__WRIT__" }, nil},
 		{"no kind", func(l *Lease) string { return theirs + " " + name(l)[:len("_c_")+37] }, nil},
 		{"a path", func(*Lease) string { return theirs + " _c_/////////////////8/////////////////////-lock-" }, nil},
@@ -192,7 +193,7 @@ func TestAClientWhoseGuessHadLeftListsUntilItSeesItsPredecessor(t *testing.T) {
 		g := w.guesser()
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
 		before := w.lockLater(w.stranger(nil))
-		s, _ := g.c.session()
+		s, _ := g.c.client.Session()
 		require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 		g.link.SetLatency(latency)
 		calls := []*harness.Call[*Lease]{w.lockLater(g.c)}
@@ -221,7 +222,7 @@ func TestAGuessThatIsKnownToBeWrongIsNotWatched(t *testing.T) {
 		require.NoError(t, NewMutex(other, w.path).Do(t.Context(), nothing))
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
 		for _, c := range []*Client{g.c, other} {
-			s, _ := c.session()
+			s, _ := c.client.Session()
 			require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 		}
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opJoin, For: late})
@@ -246,7 +247,7 @@ func TestGuessesGoOnInTheSecondHalfOfTheCounter(t *testing.T) {
 		g := w.guesser()
 		require.NoError(t, w.srv.SetCounter(w.path, 1<<30+7))
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
-		s, _ := g.c.session()
+		s, _ := g.c.client.Session()
 		require.True(t, s.EnforcesACLs(t.Context(), "/")) // asked once a session
 		var a *harness.Call[*Lease]
 		require.Equal(t, joinOfLongLine, w.requests(func() { a = w.lockLater(g.c) }))
@@ -296,7 +297,7 @@ func TestFirstJoinOfALongLineDoesNotListIt(t *testing.T) {
 				ahead := tt.ahead(w.client(nil), w.path)
 				l := held(t, ahead.Lock)
 				var calls []*harness.Call[*Lease]
-				for range longLine {
+				for range line.LongLine {
 					calls = append(calls, later(t, ahead.Lock))
 					synctest.Wait()
 				}
@@ -319,10 +320,10 @@ func TestAShortLineIsNotRead(t *testing.T) {
 		c := w.client(nil)
 		l := lockOn(t, NewMutex(w.client(nil), w.path))
 		var calls []*harness.Call[*Lease]
-		for i := range longLine + 4 {
+		for i := range line.LongLine + 4 {
 			requests := w.requests(func() { calls = append(calls, w.lockLater(c)) })
 			lists := 1
-			if i >= longLine { // it saw more than longLine places at its last join
+			if i >= line.LongLine { // it saw more than longLine places at its last join
 				lists = 0
 			}
 			require.Equal(t, lists, requests["getChildren2"], "join %d: %v", i, requests)

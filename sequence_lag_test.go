@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -130,23 +131,23 @@ func TestB63LeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T)
 func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAfterASync(t *testing.T) {
 	r := newRig(t, nil)
 	holder := lockOn(t, NewMutex(dial(t, nil), r.path))
-	s, _ := r.c.session()
-	p, err := r.m.line.join(r.ctx, s, kindLock)
+	s, _ := r.c.client.Session()
+	p, err := r.m.line.Join(r.ctx, s, line.KindLock)
 	require.NoError(t, err)
 	until := make(chan error)
-	go func() { until <- p.awaitTurn(r.ctx) }()
+	go func() { until <- p.AwaitTurn(r.ctx) }()
 	r.asleep(1)
 	require.NoError(t, holder.Release())
 	require.NoError(t, <-until)
-	require.True(t, p.first)
+	require.True(t, p.First)
 	r.p.Reset()
 	r.p.Drop()
 	harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
 	require.NoError(t, s.Ready(r.ctx))
-	g, err := p.grant(r.ctx)
+	g, err := p.Grant(r.ctx)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.p.CountOf("sync"))
-	l, err := g.enter(kindLock)
+	l, err := g.Enter(line.KindLock)
 	require.NoError(t, err)
 	require.NoError(t, newLease(l).Release())
 }

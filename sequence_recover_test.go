@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // Joins whose reply is lost, or that never arrived.
@@ -54,10 +55,10 @@ func TestB02SearchEndsWithTheSession(t *testing.T) {
 
 func TestB04APlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
-		uuid := newUUID(true)
+		uuid := line.NewUUID(true)
 		r.byHand("_c_" + uuid + "-" + string(r.kind))
-		s, _ := r.c.session()
-		p, err := lineOf(r.m).findLostJoin(s, &entry{uuid: uuid})
+		s, _ := r.c.client.Session()
+		p, err := lineOf(r.m).FindLostJoin(s, &line.Entry{UUID: uuid})
 		require.NoError(t, err)
 		require.Nil(t, p)
 		require.Len(t, r.inLine(), 1, "the place is not deleted either")

@@ -96,7 +96,7 @@ func TestB22AnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
 		for range 10 {
 			holder := held(t, r.rival.Lock)
 			attempts := []*harness.Call[*Lease]{r.joins(2, r.m), r.joins(3, r.theirs(r.c, r.path))}
-			name := r.inLine()[1].name
+			name := r.inLine()[1].Name
 			var wg sync.WaitGroup
 			wg.Go(func() { r.raw.Delete(r.path+"/"+name, -1) })
 			wg.Go(func() { holder.Release() })
@@ -169,7 +169,7 @@ func TestIdentityIsKeptWhenOnlyTheDeletionIsRefused(t *testing.T) {
 		_, err = other.SetACL(w.path, zk.WorldACL(zk.PermAll), -1)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		require.True(t, s.IsOwner())
 	})
 }

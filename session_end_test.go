@@ -23,7 +23,7 @@ func (w *world) expire(c *Client) {
 	old := sessionID(c)
 	require.True(w.t, w.srv.Expire(old))
 	for range 600 {
-		if s, _ := c.session(); s != nil && s.ID() != old {
+		if s, _ := c.client.Session(); s != nil && s.ID() != old {
 			time.Sleep(time.Second)
 			synctest.Wait()
 			return

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // Holders and members in processes of their own, which are stopped and killed.
@@ -258,7 +259,7 @@ func TestB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
 	p.report()
 	var waiting []*harness.Call[int]
 	standing := func() int {
-		return len(placeNames(harness.Children(t, conn, path+"/barrier/round"), memberKinds))
+		return len(line.PlaceNames(harness.Children(t, conn, path+"/barrier/round"), memberKinds))
 	}
 	harness.Eventually(t, "the process waits", func() bool { return standing() == 1 })
 	c := dial(t, nil)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -33,7 +34,7 @@ func TestAFullSessionRefusesAnotherPlaceAndSendsNothing(t *testing.T) {
 			"barrier":  func() error { _, err := NewBarrier(c, "/bar99", 2).Wait(ctx); return err },
 			"enter":    func() error { _, err := NewDoubleBarrier(c, "/dbl99", 2).Enter(ctx); return err },
 			"commit": func() error {
-				_, err := ls[0].Commit(ctx, OpCreate("/lk00-"+noUUID+noUUID, nil, zk.FlagEphemeral, nil))
+				_, err := ls[0].Commit(ctx, OpCreate("/lk00-"+line.NoUUID+line.NoUUID, nil, zk.FlagEphemeral, nil))
 				return err
 			},
 		} {
@@ -189,7 +190,7 @@ func TestADeletedPlaceIsCountedNoMore(t *testing.T) {
 		raw := w.bare()
 		places := w.line()
 		for i := range places { // the waiter's first: else it may be granted
-			require.NoError(t, raw.Delete(w.path+"/"+places[len(places)-1-i].name, -1))
+			require.NoError(t, raw.Delete(w.path+"/"+places[len(places)-1-i].Name, -1))
 		}
 		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrEvicted)
@@ -374,7 +375,7 @@ func TestLeadWaitsWhileTheSessionIsFull(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				log := &warnings{}
-				place := zkconn.Weight(w.path+"/_c_"+noUUID+"-"+string(kindLock), true)
+				place := zkconn.Weight(w.path+"/_c_"+line.NoUUID+"-"+string(line.KindLock), true)
 				opts := &Options{MaxBuffer: (5*place + 9) * 10 / 9}
 				opts.Logger = log.logger()
 				r := newTracer(t)

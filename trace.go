@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // Trace is a set of functions that are called when something happens. Any of them may be
@@ -180,14 +182,14 @@ type SessionState int
 
 const (
 	// SessionConnected: requests pass, for the first time in a session or again.
-	SessionConnected = SessionState(sessionConnected)
+	SessionConnected = SessionState(line.SessionConnected)
 	// SessionDisconnected: the connection was lost. The session may go on. Close and
 	// Shutdown of a connected Client are not reported as one.
-	SessionDisconnected = SessionState(sessionDisconnected)
+	SessionDisconnected = SessionState(line.SessionDisconnected)
 	// SessionExpired: the session has ended. The Client opens another one.
-	SessionExpired = SessionState(sessionExpired)
+	SessionExpired = SessionState(line.SessionExpired)
 	// SessionClosed: the Client was closed. This is the last state.
-	SessionClosed = SessionState(sessionClosed)
+	SessionClosed = SessionState(line.SessionClosed)
 )
 
 // String returns "connected", "disconnected", "expired" or "closed".

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // acquisition is a call that is reported to the Trace, from its start to its end. The nil
@@ -19,7 +21,7 @@ type acquisition struct {
 
 // startAcquire begins an acquisition. The context that it returns is for the rest of the
 // call. It must not reach functions of the user's.
-func startAcquire(ctx context.Context, c *client, recipe Recipe, path, op string) (context.Context, *acquisition) {
+func startAcquire(ctx context.Context, c *line.Client, recipe Recipe, path, op string) (context.Context, *acquisition) {
 	h := hooksOf(c)
 	if !h.acquires {
 		return ctx, nil
@@ -28,7 +30,7 @@ func startAcquire(ctx context.Context, c *client, recipe Recipe, path, op string
 	if traced := h.acquireStart(ctx, a.what); traced != nil {
 		a.ctx = traced
 	}
-	return withWaiter(ctx, a), a
+	return line.WithWaiter(ctx, a), a
 }
 
 // acquireStart calls Trace.AcquireStart, which is the user's.
@@ -45,15 +47,15 @@ func (h *hooks) acquireStart(ctx context.Context, e TraceAcquireStart) context.C
 }
 
 // acquisitionIn returns the acquisition of the call whose context ctx is.
-func acquisitionIn(ctx context.Context, c *client) *acquisition {
+func acquisitionIn(ctx context.Context, c *line.Client) *acquisition {
 	if !hooksOf(c).acquires {
 		return nil
 	}
-	a, _ := waiterIn(ctx).(*acquisition)
+	a, _ := line.WaiterIn(ctx).(*acquisition)
 	return a
 }
 
-func (a *acquisition) Queued(p *place, ahead int) {
+func (a *acquisition) Queued(p *line.Place, ahead int) {
 	if a == nil {
 		return
 	}
@@ -64,7 +66,7 @@ func (a *acquisition) Queued(p *place, ahead int) {
 	}
 	e := TraceQueued{
 		Time: time.Now(), Recipe: a.what.Recipe, Path: a.what.Path, Op: a.what.Op,
-		Session: p.s.ID(), Place: p.name, Ahead: ahead,
+		Session: p.Session.ID(), Place: p.Name, Ahead: ahead,
 	}
 	a.hooks.tell(func(dropped int) {
 		e.Dropped = dropped
@@ -74,7 +76,7 @@ func (a *acquisition) Queued(p *place, ahead int) {
 
 // end reports the end of the acquisition. g is what it got, nil if nothing is held, and
 // from here on the end of the grant is reported.
-func (a *acquisition) end(g *grant, err error) {
+func (a *acquisition) end(g *line.Grant, err error) {
 	if a == nil {
 		return
 	}
@@ -88,17 +90,17 @@ func (a *acquisition) end(g *grant, err error) {
 		return
 	}
 	// The grant cannot end before g.mu is free. So its end is reported after this.
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	e.Session, e.Place, e.Token = g.s.ID(), g.place().name, Token(g.token)
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	e.Session, e.Place, e.Token = g.Session.ID(), g.Place().Name, Token(g.Token)
 	a.tellEnd(e)
 	if a.hooks.trace.HoldEnd == nil {
 		return
 	}
 	h, what, since := a.hooks, a.what, e.Time // and not the call's context
-	g.tellEnd = func() { h.tellHoldEnd(g, what, since) }
-	if g.err != nil { // before the caller had it
-		g.noteEnd()
+	g.TellEnd = func() { h.tellHoldEnd(g, what, since) }
+	if g.Err != nil { // before the caller had it
+		g.NoteEnd()
 	}
 }
 
@@ -115,17 +117,17 @@ func (a *acquisition) tellEnd(e TraceAcquireEnd) {
 
 // tellHoldEnd reports that a grant has ended that an acquisition got at that time. g.mu must be
 // held.
-func (h *hooks) tellHoldEnd(g *grant, what TraceAcquireStart, since time.Time) {
+func (h *hooks) tellHoldEnd(g *line.Grant, what TraceAcquireStart, since time.Time) {
 	e := TraceHoldEnd{
 		Time: time.Now(), Recipe: what.Recipe, Path: what.Path, Op: what.Op,
-		Session: g.s.ID(), Place: g.place().name, Token: Token(g.token),
+		Session: g.Session.ID(), Place: g.Place().Name, Token: Token(g.Token),
 	}
 	e.Held = e.Time.Sub(since)
-	if g.downgraded {
+	if g.Downgraded {
 		e.Op = "downgrade"
 	}
-	if !errors.Is(g.err, ErrReleased) {
-		e.Err = fail("hold", e.Path, g.err)
+	if !errors.Is(g.Err, ErrReleased) {
+		e.Err = fail("hold", e.Path, g.Err)
 	}
 	f := h.trace.HoldEnd
 	h.tell(func(dropped int) {
@@ -135,14 +137,14 @@ func (h *hooks) tellHoldEnd(g *grant, what TraceAcquireStart, since time.Time) {
 }
 
 // tellSession reports that the state of a session has changed.
-func (h *hooks) tellSession(s *session, state sessionState, server string, err error) {
+func (h *hooks) tellSession(s *line.Session, state line.SessionState, server string, err error) {
 	f := h.trace.Session
 	if f == nil {
 		return
 	}
 	e := TraceSession{
 		Time: time.Now(), State: SessionState(state), ID: s.ID(), Server: server, Timeout: s.Timeout(), Err: err,
-		validUntil: s.knownUntil,
+		validUntil: s.KnownUntil,
 	}
 	h.tell(func(dropped int) {
 		e.Dropped = dropped

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // maxHookCalls bounds the calls that wait for a slow function.
@@ -33,7 +35,9 @@ type hookCall struct {
 }
 
 // hooksOf returns those of a client.
-func hooksOf(c *client) *hooks { return attached(&c.attached, func() *hooks { return new(hooks) }) }
+func hooksOf(c *line.Client) *hooks {
+	return line.Attached(&c.Attached, func() *hooks { return new(hooks) })
+}
 
 // setTrace sets the functions. It comes before all else.
 func (h *hooks) setTrace(t Trace) {

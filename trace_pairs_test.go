@@ -25,7 +25,7 @@ type tracedWorld struct {
 func (w *tracedWorld) evict() {
 	w.t.Helper()
 	line := w.line()
-	require.NoError(w.t, w.bare().Delete(w.path+"/"+line[len(line)-1].name, -1))
+	require.NoError(w.t, w.bare().Delete(w.path+"/"+line[len(line)-1].Name, -1))
 	synctest.Wait()
 }
 
@@ -222,7 +222,7 @@ var traceScenarios = []struct {
 	{"a slot is lost", func(t *testing.T, w *tracedWorld) {
 		l := acquire(t, NewSemaphore(w.c, "/s", 3), 3)
 		time.Sleep(5 * time.Second)
-		require.NoError(t, w.bare().Delete(l.lease.g.place().others[0], -1))
+		require.NoError(t, w.bare().Delete(l.lease.handle.Grant.Place().Others[0], -1))
 		synctest.Wait()
 		require.ErrorIs(t, l.Err(), ErrLost)
 	}, []string{"semaphore acquire ok", "semaphore acquire held, lost"}},

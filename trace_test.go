@@ -147,7 +147,7 @@ func TestTraceTellsTimesOfTheEvents(t *testing.T) {
 		time.AfterFunc(5*time.Second, func() { holder.Release() })
 		time.AfterFunc(7*time.Second, func() { before.Get().Release() })
 		l := held(t, NewMutex(c, w.path).Lock)
-		place := l.g.place().name
+		place := l.handle.Grant.Place().Name
 		time.Sleep(3 * time.Second)
 		require.NoError(t, l.Release())
 		time.Sleep(2 * time.Hour)
@@ -349,7 +349,7 @@ func TestTraceCostsNothingUnlessItIsSet(t *testing.T) {
 			traced.end(nil, nil)
 		}))
 		l := lockOn(t, NewMutex(c, w.path))
-		require.Nil(t, l.g.tellEnd)
+		require.Nil(t, l.handle.Grant.TellEnd)
 		require.NoError(t, l.Release())
 
 		r := newTracer(t)

@@ -226,8 +226,8 @@ func TestATransactionThatWasNotWrittenIsDistinguishedFromOneThatMayHaveBeen(t *t
 		first <- err
 	}()
 	<-writing
-	s, _ := c.session()
-	unsent, err := s.Start(&zk.CreateRequest{Path: path + "-unsent", Acl: c.acl})
+	s, _ := c.client.Session()
+	unsent, err := s.Start(&zk.CreateRequest{Path: path + "-unsent", Acl: c.client.ACL})
 	require.NoError(t, err, "Start does not block")
 	again := make(chan error, 1)
 	waits := newAwaited(ctx)

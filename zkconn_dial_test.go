@@ -101,7 +101,7 @@ func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, network, at.Load().Addr())
 			},
 		})
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 		require.NoError(t, err)
 		lost := connectionNumber(s)
@@ -121,7 +121,7 @@ func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 		_, port, err := net.SplitHostPort(p.Addr())
 		require.NoError(t, err)
 		c := dialTo(t, []string{"localhost:" + port}, nil)
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		lost := connectionNumber(s)
 		p.Drop()
 		awaitReconnect(t, s, lost)
@@ -223,7 +223,7 @@ func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
 
 	t.Run("connects, and reconnects", func(t *testing.T) {
 		c := dialTo(t, []string{"zk.test"}, &Options{TLS: &tls.Config{RootCAs: ca.pool()}, Dialer: to(secure)})
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 		require.NoError(t, err)
 		for range 3 {

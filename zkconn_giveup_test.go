@@ -18,6 +18,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -34,8 +35,8 @@ func (w *world) exists(place string) bool {
 // twice the timeout, once the attempt under way has failed.
 func (w *world) requireGivenUp(l *Lease) {
 	w.t.Helper()
-	timeout := l.g.s.Timeout()
-	old, place := l.g.s, l.Check().Path
+	timeout := l.handle.Grant.Session.Timeout()
+	old, place := l.handle.Grant.Session, l.Check().Path
 	time.Sleep(timeout)
 	require.ErrorIs(w.t, l.Err(), ErrLost, "nobody could have used or released it for as long as the timeout")
 	require.True(w.t, w.exists(place), "the session lives on as yet")
@@ -118,7 +119,7 @@ func TestB66SessionThatIsServedAgainInTimeGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.client(nil)
 		l := held(t, NewMutex(c, w.path).Lock)
-		s := l.g.s
+		s := l.handle.Grant.Session
 		time.Sleep(2 * time.Second) // its place is watched
 		w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: "setWatches", Code: -1, Times: -1})
 		require.True(t, w.srv.Disconnect(s.ID()))
@@ -134,7 +135,7 @@ func TestB66SessionThatIsServedAgainInTimeGoesOn(t *testing.T) {
 
 // flap drops the client's connection whenever it has been up for that long, for a
 // minute.
-func (w *world) flap(s *session, lasts time.Duration) {
+func (w *world) flap(s *line.Session, lasts time.Duration) {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end) && !s.IsOver(); {
 		time.Sleep(10 * time.Millisecond)
 		if up, _ := s.Connected(); up {
@@ -154,8 +155,8 @@ func TestB66SessionOfAnIdleHolderIsNotGivenUpWhileConnectionsFlap(t *testing.T) 
 				c := w.client(opts)
 				l := held(t, NewMutex(c, w.path).Lock)
 				time.Sleep(2 * time.Second)
-				w.flap(l.g.s, 300*time.Millisecond)
-				require.False(t, l.g.s.IsOver())
+				w.flap(l.handle.Grant.Session, 300*time.Millisecond)
+				require.False(t, l.handle.Grant.Session.IsOver())
 				require.NoError(t, l.Release())
 			})
 		})
@@ -163,12 +164,12 @@ func TestB66SessionOfAnIdleHolderIsNotGivenUpWhileConnectionsFlap(t *testing.T) 
 }
 
 // waitsInLine returns a call of Lock that has waited for a while, and its session.
-func (w *world) waitsInLine() (*harness.Call[*Lease], *session) {
+func (w *world) waitsInLine() (*harness.Call[*Lease], *line.Session) {
 	w.t.Helper()
 	held(w.t, NewMutex(w.stranger(nil), w.path).Lock)
 	c := w.stranger(nil)
 	waiting := w.lockLater(c)
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	time.Sleep(3 * time.Second)
 	return waiting, s
 }
@@ -216,12 +217,12 @@ func TestB65SessionIsGivenUpThoughSomeConnectionsAreRefused(t *testing.T) {
 		c := w.client(&Options{Auth: []Auth{{Scheme: "digest", Data: []byte("user:password")}}})
 		l := held(t, NewMutex(c, w.path).Lock)
 		w.plan.Add(zktest.Fault{Do: zktest.Answer, Op: "auth", Code: jute.ErrAuthFailed, Times: -1})
-		w.srv.Disconnect(l.g.s.ID())
+		w.srv.Disconnect(l.handle.Grant.Session.ID())
 		for range 4 {
 			w.plan.Add(zktest.Fault{Do: zktest.Refuse})
 			time.Sleep(15 * time.Second)
 		}
-		require.True(t, l.g.s.IsOver())
+		require.True(t, l.handle.Grant.Session.IsOver())
 		require.False(t, w.exists(l.Check().Path))
 	})
 }
@@ -235,7 +236,7 @@ func TestB72ReconnectsBackOffWhereConnectionsDoNotLast(t *testing.T) {
 		"a waiting Lock": func(t *testing.T, w *world, c *Client) *harness.Call[*Lease] {
 			held(t, NewMutex(w.stranger(nil), w.path).Lock)
 			a := w.lockLater(c)
-			s, _ := c.session()
+			s, _ := c.client.Session()
 			go func() { // each connection is lost as soon as requests pass
 				for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 					if up, _ := s.Connected(); up {
@@ -263,10 +264,10 @@ func TestB72ReconnectIsPromptOnceAConnectionHasLasted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.client(nil)
 		for range 100 {
-			time.Sleep(c.timeout / 10)
+			time.Sleep(c.client.Timeout / 10)
 			require.True(t, w.srv.Disconnect(sessionID(c)))
 			time.Sleep(21 * time.Millisecond)
-			s, _ := c.session()
+			s, _ := c.client.Session()
 			up, _ := s.Connected()
 			require.True(t, up)
 		}
@@ -305,14 +306,14 @@ func TestB68HolderHearsInTimeWhateverTheTimerWaitsFor(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			c := w.client(nil)
 			l := held(t, NewMutex(c, w.path).Lock)
-			time.Sleep(c.timeout / 4)
+			time.Sleep(c.client.Timeout / 4)
 			require.NoError(t, l.Release())
 			l = held(t, NewMutex(c, w.path).Lock)
 			ctx := l.Context(t.Context())
 			began := time.Now()
 			require.NoError(t, w.bare().Delete(l.Check().Path, -1))
 			require.ErrorIs(t, harness.Cause(t, ctx), ErrLost)
-			require.LessOrEqual(t, time.Since(began), c.timeout/10)
+			require.LessOrEqual(t, time.Since(began), c.client.Timeout/10)
 		})
 	})
 
@@ -328,7 +329,7 @@ func TestB68HolderHearsInTimeWhateverTheTimerWaitsFor(t *testing.T) {
 			timeout.Store(short.Milliseconds())
 			require.True(t, w.srv.Disconnect(sessionID(c)))
 			time.Sleep(100 * time.Millisecond)
-			require.Equal(t, short, l.g.s.Timeout())
+			require.Equal(t, short, l.handle.Grant.Session.Timeout())
 			w.away(c)
 			began := time.Now()
 			require.ErrorIs(t, harness.Cause(t, ctx), ErrLost)
@@ -399,7 +400,7 @@ func TestB68ContextOfALateGrantEndsWithTheSessionsClock(t *testing.T) {
 			return deafened{nc, &deaf}, err
 		}})
 		waiting := w.lockLater(c)
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		watchOn(t, s, "/x")
 		synctest.Wait()
 		deaf.Store(true)
@@ -436,7 +437,7 @@ func TestB76DialerThatIgnoresItsContextHoldsNobodyUp(t *testing.T) {
 		l := held(t, NewMutex(c, w.path).Lock)
 		hangs.Store(true)
 		require.True(t, w.srv.Disconnect(sessionID(c)))
-		time.Sleep(2 * c.timeout)
+		time.Sleep(2 * c.client.Timeout)
 		require.ErrorIs(t, l.Err(), ErrLost)
 		require.LessOrEqual(t, calls.Load(), int32(2), "the next attempts wait for the same call")
 		_, err := NewMutex(c, w.path).Lock(harness.Within(t, time.Second))
@@ -482,7 +483,7 @@ func TestB76CallThatNeverReturnsIsReplaced(t *testing.T) {
 		}})
 		hangs.Store(2)
 		w.srv.Disconnect(sessionID(c))
-		time.Sleep(4 * c.timeout)
+		time.Sleep(4 * c.client.Timeout)
 		require.NoError(t, NewMutex(c, w.path).Do(harness.Within(t, time.Second), nothing))
 
 		hangs.Store(1000)
@@ -595,7 +596,7 @@ func TestB73DeadlineWhileDisconnectedTellsWhy(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "why there is no connection is not why the call has ended")
 		w.back()
-		time.Sleep(c.timeout)
+		time.Sleep(c.client.Timeout)
 		_, err = NewMutex(c, w.path).Lock(harness.Within(t, time.Second))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotContains(t, err.Error(), "no connection")

@@ -50,7 +50,7 @@ func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 	}
 
 	requireUsable(t, c)
-	next, _ := c.session()
+	next, _ := c.client.Session()
 	require.NotEqual(t, old, next.ID())
 	require.Zero(t, p.CountOf("create"), "no request has reached a server")
 	require.NotZero(t, p.CountOf(opRelease))
@@ -102,7 +102,7 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, network, target)
 			},
 		})
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
 		require.NoError(t, err)
 		lost := connectionNumber(s)
@@ -129,7 +129,7 @@ func TestB38NegotiatedTimeoutIsUsed(t *testing.T) {
 		t.Run(requested.String(), func(t *testing.T) {
 			harness.NeedsOwn(t) // its ticks
 			c := dial(t, &Options{SessionTimeout: requested})
-			s, _ := c.session()
+			s, _ := c.client.Session()
 			require.Equal(t, negotiated, s.Timeout())
 			before := time.Now()
 			l, err := NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
@@ -146,7 +146,7 @@ func TestB38SlowServerMayBeAskedForAShortTimeout(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "connect", For: 400 * time.Millisecond, Times: -1})
 		c := w.stranger(&Options{SessionTimeout: time.Millisecond})
-		s, _ := c.session()
+		s, _ := c.client.Session()
 		require.Equal(t, time.Second, s.Timeout())
 	}, zktest.SessionTimeouts(time.Second, time.Minute))
 }
@@ -161,7 +161,7 @@ func TestB54SessionSurvivesDropsDuringReauthentication(t *testing.T) {
 		Dialer: taps.Dial,
 		Auth:   []Auth{{Scheme: "digest", Data: []byte("user:password")}},
 	})
-	s, _ := c.session()
+	s, _ := c.client.Session()
 	// A lease of each kind, and a waiter behind each.
 	path := harness.NewPath(t)
 	var leases []*Lease
@@ -190,7 +190,7 @@ func TestB54SessionSurvivesDropsDuringReauthentication(t *testing.T) {
 		require.NoError(t, waiting[i].Get().Release())
 	}
 	requireUsable(t, c)
-	now, _ := c.session()
+	now, _ := c.client.Session()
 	require.Same(t, s, now)
 	require.NoError(t, c.Close())
 }

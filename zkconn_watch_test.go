@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -65,7 +66,7 @@ func inChunks(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) 
 }
 
 // watchNodes arms a watch on each znode.
-func watchNodes(t testing.TB, s *session, nodes []string) []*zkconn.Watch {
+func watchNodes(t testing.TB, s *line.Session, nodes []string) []*zkconn.Watch {
 	t.Helper()
 	watches := make([]*zkconn.Watch, len(nodes))
 	ctx := harness.Within(t, 30*time.Second)
@@ -108,7 +109,7 @@ func requireFired(t testing.TB, watches []*zkconn.Watch, event int32) {
 
 // requireArmed requires that no watch has fired and that each is armed. It deletes the
 // znodes to see the watches fire.
-func requireArmed(t testing.TB, s *session, look *zk.Conn, nodes []string, watches []*zkconn.Watch) {
+func requireArmed(t testing.TB, s *line.Session, look *zk.Conn, nodes []string, watches []*zkconn.Watch) {
 	t.Helper()
 	require.NoError(t, readOnce(s, "/")) // after all events under way
 	require.False(t, slices.ContainsFunc(watches, (*zkconn.Watch).HasFired))
@@ -328,7 +329,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 		wg.Wait()
 	}()
 	var inside, grants, readers, writers, shared, wakeUps atomic.Int64
-	var sessions []*session
+	var sessions []*line.Session
 	var watches [][]*zkconn.Watch
 	var ids []int64
 	for i := range clients {

@@ -17,7 +17,8 @@ const module = "github.com/zkrecipes/zkrecipes"
 
 // floors says which packages of this module each package of the library may import.
 var floors = map[string][]string{
-	".":                 {"internal/queuelog", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
+	".":                 {"internal/line", "internal/queuelog", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
+	"internal/line":     {"internal/queuelog", "internal/zkconn", "internal/wire", "internal/jute"},
 	"internal/queuelog": {"internal/zkconn"},
 	"internal/zkconn":   {"internal/wire", "internal/jute"},
 	"internal/wire":     {"internal/jute"},

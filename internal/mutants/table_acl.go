@@ -52,14 +52,16 @@ var aclMutants = []mutant{
 		what: "A Client holds its credentials where fmt finds them.",
 		edits: []edit{{
 			in:  "Client",
-			old: `acl        []zk.ACL`,
+			old: `{ client *line.Client }`,
 			new: `
-				acl        []zk.ACL
-				secrets    []Auth`,
+				{
+					client  *line.Client
+					secrets []Auth
+				}`,
 		}, {
 			in:  "newClient",
-			old: `c.auth = func() []Auth { return auth }`,
-			new: `c.auth, c.secrets = func() []Auth { return auth }, auth`,
+			old: `c := &Client{line.New(cfg)}`,
+			new: `c := &Client{line.New(cfg), opts.Auth}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test -run NoSecret .",
 	},

@@ -6,13 +6,13 @@ var asideMutants = []mutant{
 		name: "aside-alone",
 		what: "A place beyond the limit is granted if it is alone in the line.",
 		edits: []edit{{
-			in:  "line.entered",
-			old: `p, err := l.newPlace(ctx, s, e, l.nameIn(o.Created(e.create)))`,
+			in:  "Line.Entered",
+			old: `p, err := l.newPlace(ctx, s, e, l.nameIn(o.Created(e.Create)))`,
 			new: `
-				name := l.nameIn(o.Created(e.create))
-				if m, ok := parsePlaceName(name, l.kinds); ok && e.mark != nil && o.Stat(e.mark).NumChildren == 1 {
-					stat := o.Stat(e.mark)
-					return &place{placeName: m, line: l, s: s, path: l.abs() + "/" + name, czxid: stat.Mzxid, lineCzxid: stat.Czxid, lineCount: 1, first: true}, nil
+				name := l.nameIn(o.Created(e.Create))
+				if m, ok := ParsePlaceName(name, l.Kinds); ok && e.Mark != nil && o.Stat(e.Mark).NumChildren == 1 {
+					stat := o.Stat(e.Mark)
+					return &Place{PlaceName: m, Line: l, s: s, path: l.Abs() + "/" + name, Czxid: stat.Mzxid, LineCzxid: stat.Czxid, LineCount: 1, first: true}, nil
 				}
 				p, err := l.newPlace(ctx, s, e, name)`,
 		}},
@@ -23,7 +23,7 @@ var asideMutants = []mutant{
 		what: "Those aside take another line at the path for the one that they left.",
 		edits: []edit{{
 			in:  "beyondLimit.awaitReset",
-			old: `case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.lineCzxid:`,
+			old: `case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.LineCzxid:`,
 			new: `case errors.Is(err, zk.ErrNoNode):`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB87ANewLine",
@@ -43,8 +43,8 @@ var asideMutants = []mutant{
 		what: "Those aside delete whatever stands in the place of the line.",
 		edits: []edit{{
 			in:  "beyondLimit.deleteLine",
-			old: `ops := []any{&zk.DeleteRequest{Path: l.abs(), Version: stat.Version}}`,
-			new: `ops := []any{&zk.DeleteRequest{Path: l.abs(), Version: -1}}`,
+			old: `ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: stat.Version}}`,
+			new: `ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: -1}}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB87ALineThatChanges",
 	},
@@ -53,8 +53,8 @@ var asideMutants = []mutant{
 		what: "Those aside wait for the first member of the line instead of the last.",
 		edits: []edit{{
 			in:  "beyondLimit.awaitLast",
-			old: `w, err := x.s.Watch(ctx, x.line.abs()+"/"+slices.MaxFunc(ms, placeName.compare).name)`,
-			new: `w, err := x.s.Watch(ctx, x.line.abs()+"/"+slices.MinFunc(ms, placeName.compare).name)`,
+			old: `w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, PlaceName.Compare).Name)`,
+			new: `w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MinFunc(ms, PlaceName.Compare).Name)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB87WaitingAside",
 	},
@@ -72,8 +72,8 @@ var asideMutants = []mutant{
 		name: "last-number",
 		what: "A place with a number beyond the limit is granted.",
 		edits: []edit{{
-			in:  "line.newPlace",
-			old: `if ok && !l.c.isBeyondLimit(m.number) {`,
+			in:  "Line.newPlace",
+			old: `if ok && !l.Client.IsBeyondLimit(m.Number) {`,
 			new: `if ok {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB28TheLastNumber",

@@ -17,7 +17,7 @@ var barrierMutants = []mutant{
 		what: "Close waits until the members of a round would have left by themselves.",
 		edits: []edit{{
 			in:  "participant.leaveLater",
-			old: `case <-c.closing.Done():`,
+			old: `case <-c.Closing.Done():`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestCloseDoesNotWaitUntilMembers",
 	},
@@ -25,9 +25,9 @@ var barrierMutants = []mutant{
 		name: "barrier-counts-lost",
 		what: "A barrier's next call begins beside a place that an earlier call may have left.",
 		edits: []edit{{
-			in:  "Client.awaitAbandoned",
+			in:  "Client.AwaitAbandoned",
 			old: `for j := range lost {`,
-			new: `for j := range map[*lostJoin]struct{}{} {`,
+			new: `for j := range map[*LostJoin]struct{}{} {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB70",
 	},
@@ -60,8 +60,8 @@ var barrierMutants = []mutant{
 		what: "A join whose reply was lost does not list.",
 		edits: []edit{{
 			in:  "participant.await",
-			old: `if p.lineCount < 0 || p.lineCount-1 >= a.n {`,
-			new: `if p.lineCount-1 >= a.n {`,
+			old: `if p.LineCount < 0 || p.LineCount-1 >= a.n {`,
+			new: `if p.LineCount-1 >= a.n {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB01JoinOfABarrier",
 	},
@@ -174,13 +174,13 @@ var barrierMutants = []mutant{
 		what: "A member's leave is sent behind its Client's next join.",
 		edits: []edit{{
 			in:  "participant.leave",
-			old: `t, err := p.s.Start(&zk.DeleteRequest{Path: p.path, Version: -1}, round)`,
+			old: `t, err := p.Session.Start(&zk.DeleteRequest{Path: p.Path, Version: -1}, round)`,
 		}, {
 			in:  "participant.leave",
 			old: `defer close(gone)`,
 			new: `
 				defer close(gone)
-				t, err := p.s.Start(&zk.DeleteRequest{Path: p.path, Version: -1}, round)`,
+				t, err := p.Session.Start(&zk.DeleteRequest{Path: p.Path, Version: -1}, round)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -count 30 -run ComesBackAtOnce",
 	},

@@ -18,7 +18,7 @@ var barrierOpenMutants = []mutant{
 		edits: []edit{{
 			in: "participant.judge",
 			old: `
-				case stat.Czxid != p.lineCzxid:
+				case stat.Czxid != p.LineCzxid:
 					return 0, errNoRound`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB11MemberOfAnExpired",
@@ -28,8 +28,8 @@ var barrierOpenMutants = []mutant{
 		what: "A member of a Barrier that waits for another n is counted.",
 		edits: []edit{{
 			in:  "participant.countable",
-			old: `return m.number < 0 || m.number > a.line.c.lastNumber || size != 0 && size != a.n`,
-			new: `return m.number < 0 || m.number > a.line.c.lastNumber || size < 0`,
+			old: `return m.Number < 0 || m.Number > a.line.Client.LastNumber || size != 0 && size != a.n`,
+			new: `return m.Number < 0 || m.Number > a.line.Client.LastNumber || size < 0`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB78MemberThatRemembers",
 	},
@@ -46,8 +46,8 @@ var barrierOpenMutants = []mutant{
 			new: `return ms[:min(len(ms), a.n)], version, nil`,
 		}, {
 			in:  "participant.await",
-			old: `if p.lineCount < 0 || p.lineCount-1 >= a.n {`,
-			new: `if p.lineCount < 0 || p.lineCount >= a.n {`,
+			old: `if p.LineCount < 0 || p.LineCount-1 >= a.n {`,
+			new: `if p.LineCount < 0 || p.LineCount >= a.n {`,
 		}},
 		test: "go test ./internal/sim -run ^TestBarrier -seeds 20",
 	},
@@ -57,7 +57,7 @@ var barrierOpenMutants = []mutant{
 		edits: []edit{{
 			in: "participant.open",
 			old: `
-				if err := s.Sync(s.Lifetime(), a.round.abs()); err != nil {
+				if err := s.Sync(s.Lifetime(), a.round.Abs()); err != nil {
 					return nil, err
 				}`,
 			new: `return nil, nil`,
@@ -96,8 +96,8 @@ var barrierOpenMutants = []mutant{
 		what: "Only the nth member to join opens the round.",
 		edits: []edit{{
 			in:  "participant.await",
-			old: `if p.lineCount < 0 || p.lineCount-1 >= a.n {`,
-			new: `if p.lineCount < 0 || p.lineCount-1 == a.n {`,
+			old: `if p.LineCount < 0 || p.LineCount-1 >= a.n {`,
+			new: `if p.LineCount < 0 || p.LineCount-1 == a.n {`,
 		}},
 		test: "go test ./internal/sim -run ^TestBarrier -seeds 200",
 	},
@@ -106,7 +106,7 @@ var barrierOpenMutants = []mutant{
 		what: "A round is opened without reading the n that the path holds.",
 		edits: []edit{{
 			in:  "participant.complete",
-			old: `version, err = a.agreeOn(p.s, reading)`,
+			old: `version, err = a.agreeOn(p.Session, reading)`,
 			new: `_, version = reading, -1`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB78MembersThatAllRemember",
@@ -116,8 +116,8 @@ var barrierOpenMutants = []mutant{
 		what: "A round is opened without a check that its members still exist.",
 		edits: []edit{{
 			in:  "Barrier.checks",
-			old: `ops = append(ops, &zk.CheckVersionRequest{Path: round + m.name, Version: -1})`,
-			new: `_ = round + m.name`,
+			old: `ops = append(ops, &zk.CheckVersionRequest{Path: round + m.Name, Version: -1})`,
+			new: `_ = round + m.Name`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB45MemberThatDiesWhileAnother",
 	},
@@ -127,9 +127,9 @@ var barrierOpenMutants = []mutant{
 		edits: []edit{{
 			in: "participant.awaitWake",
 			old: `
-				case <-p.own.Fired(): // which a search for the reply to the join may have set
+				case <-p.Own.Fired(): // which a search for the reply to the join may have set
 					a.long = true`,
-			new: `case <-p.own.Fired(): // which a search for the reply to the join may have set`,
+			new: `case <-p.Own.Fired(): // which a search for the reply to the join may have set`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB22EvictedMemberWhoseJoin -timeout 30s",
 	},
@@ -138,9 +138,9 @@ var barrierOpenMutants = []mutant{
 		what: "A Barrier in use never reads n again.",
 		edits: []edit{{
 			in:  "Barrier.knowsSize",
-			old: `return time.Since(b.sizeChecked) < idleLine`,
+			old: `return time.Since(b.sizeChecked) < line.IdleLine`,
 			new: `
-				known := time.Since(b.sizeChecked) < idleLine
+				known := time.Since(b.sizeChecked) < line.IdleLine
 				if known {
 					b.sizeChecked = time.Now()
 				}
@@ -163,8 +163,8 @@ var barrierOpenMutants = []mutant{
 		what: "The signal is raised although a member has left before the opening.",
 		edits: []edit{{
 			in:  "allThere",
-			old: `if int(m.number) != i+1 {`,
-			new: `if int(m.number) < i+1 {`,
+			old: `if int(m.Number) != i+1 {`,
+			new: `if int(m.Number) < i+1 {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestA22MembersOfARoundWithHoles",
 	},
@@ -183,7 +183,7 @@ var barrierOpenMutants = []mutant{
 		what: "A member believes the signal of another round.",
 		edits: []edit{{
 			in:  "participant.watchSignal",
-			old: `case w.Stat.Czxid != p.lineCzxid, len(w.Children) > 0 && !slices.Contains(w.Children, signalOpen):`,
+			old: `case w.Stat.Czxid != p.LineCzxid, len(w.Children) > 0 && !slices.Contains(w.Children, signalOpen):`,
 			new: `case len(w.Children) > 0 && !slices.Contains(w.Children, signalOpen):`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB23MemberThatWatchesALaterRoundsSignalDoesNotBelieveIt$",
@@ -194,7 +194,7 @@ var barrierOpenMutants = []mutant{
 		edits: []edit{{
 			in: "participant.watchSignal",
 			old: `
-				if int(p.number) > a.n {
+				if int(p.Number) > a.n {
 					return nil, nil
 				}`,
 		}},
@@ -205,8 +205,8 @@ var barrierOpenMutants = []mutant{
 		what: "A round is opened although the n of the path has changed since it was read.",
 		edits: []edit{{
 			in:  "Barrier.checks",
-			old: `ops := []any{&zk.CheckVersionRequest{Path: b.line.abs(), Version: version}}`,
-			new: `ops := []any{&zk.CheckVersionRequest{Path: b.line.abs(), Version: -1}}`,
+			old: `ops := []any{&zk.CheckVersionRequest{Path: b.line.Abs(), Version: version}}`,
+			new: `ops := []any{&zk.CheckVersionRequest{Path: b.line.Abs(), Version: -1}}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB78RoundIsNotOpened",
 	},

@@ -6,9 +6,9 @@ var electionMutants = []mutant{
 		name: "election-beside-a-latch",
 		what: "A candidate stands in line beside a LeaderLatch of Curator's.",
 		edits: []edit{{
-			in:  "line.look",
-			old: `if m.kind == kindLatch || l.foreign(m.kind) {`,
-			new: `if l.foreign(m.kind) {`,
+			in:  "Line.look",
+			old: `if m.Kind == kindLatch || l.Foreign(m.Kind) {`,
+			new: `if l.Foreign(m.Kind) {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB101ElectionRefusesThePathOfALeaderLatch$",
 	},
@@ -17,8 +17,8 @@ var electionMutants = []mutant{
 		what: "A deposed leader commits: only its place is checked.",
 		edits: []edit{{
 			in:  "Lease.guard",
-			old: `paths := l.g.place().guarded()`,
-			new: `paths := l.g.place().paths()`,
+			old: `paths := l.handle.Grant.Place().Guarded()`,
+			new: `paths := l.handle.Grant.Place().Paths()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB91NoTermCommitsOnceTheLeadersZnodeWasDeleted$",
 	},
@@ -27,11 +27,11 @@ var electionMutants = []mutant{
 		what: "An evicted leader deletes the leader's znode outside of a turn in the line.",
 		edits: []edit{{
 			in:  "candidate.giveUp",
-			old: `c.line.c.tasks.Start(c.withdraw)`,
+			old: `c.Line.Client.Tasks.Start(c.withdraw)`,
 			new: `
-				c.line.c.tasks.Start(func() {
+				c.Line.Client.Tasks.Start(func() {
 					time.Sleep(time.Second)
-					c.s.Multi(c.s.Lifetime(), &zk.DeleteRequest{Path: c.leader, Version: -1})
+					c.Session.Multi(c.Session.Lifetime(), &zk.DeleteRequest{Path: c.leader, Version: -1})
 				})`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB22ALeaderWhoseZnodeIsDeletedLosesItsTerm$",
@@ -49,12 +49,12 @@ var electionMutants = []mutant{
 		name: "election-leader-unwatched",
 		what: "A leader does not notice that the leader's znode was deleted.",
 		edits: []edit{{
-			in: "line.enterAsLeader",
+			in: "enterAsLeader",
 			old: `
-				if g, err = p.grant(ctx); err == nil {
-					l.c.tasks.Start(func() { c.watchLeader(g) })
+				if g, err = p.Grant(ctx); err == nil {
+					l.Client.Tasks.Start(func() { c.watchLeader(g) })
 				}`,
-			new: `g, err = p.grant(ctx)`,
+			new: `g, err = p.Grant(ctx)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB22ALeaderWhoseZnodeIsDeletedLosesItsTerm$",
 	},
@@ -63,7 +63,7 @@ var electionMutants = []mutant{
 		what: "An evicted leader leaves the leader's znode to its session.",
 		edits: []edit{{
 			in:  "candidate.giveUp",
-			old: `c.line.c.tasks.Start(c.withdraw)`,
+			old: `c.Line.Client.Tasks.Start(c.withdraw)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB22AnEvictedLeaderDeletesItsOtherZnode$",
 	},
@@ -102,8 +102,8 @@ var electionMutants = []mutant{
 		what: "The token of a Term is its place's, not the one that observers see.",
 		edits: []edit{{
 			in:  "candidate.create",
-			old: `c.place.czxid, c.checked = c.czxid, []string{c.leader}`,
-			new: `c.checked = []string{c.leader}`,
+			old: `c.Place.Czxid, c.Checked = c.czxid, []string{c.leader}`,
+			new: `c.Checked = []string{c.leader}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB01AnElectionWhoseReplyIsLostIsWonOnce$",
 	},
@@ -112,8 +112,8 @@ var electionMutants = []mutant{
 		what: "A candidate creates the leader's znode without the guard of its place.",
 		edits: []edit{{
 			in:  "candidate.create",
-			old: `o := c.s.Retry(nil, []any{check}, replaced, []any{create, set}).Wait(ctx)`,
-			new: `o := c.s.Retry(nil, replaced, []any{create, set}).Wait(ctx)`,
+			old: `o := c.Session.Retry(nil, []any{check}, replaced, []any{create, set}).Wait(ctx)`,
+			new: `o := c.Session.Retry(nil, replaced, []any{create, set}).Wait(ctx)`,
 		}, {
 			in:  "candidate.create",
 			old: `case o.RefusedAt(check, zk.ErrNoNode):`,
@@ -126,8 +126,8 @@ var electionMutants = []mutant{
 		what: "An evicted leader tries once to delete the leader's znode.",
 		edits: []edit{{
 			in:  "candidate.withdraw",
-			old: `if err == nil || c.s.IsOver() || c.line.c.closing.Err() != nil {`,
-			new: `if true || err == nil || c.s.IsOver() || c.line.c.closing.Err() != nil {`,
+			old: `if err == nil || c.Session.IsOver() || c.Line.Client.Closing.Err() != nil {`,
+			new: `if true || err == nil || c.Session.IsOver() || c.Line.Client.Closing.Err() != nil {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB36AnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater$",
 	},
@@ -136,8 +136,8 @@ var electionMutants = []mutant{
 		what: "Lead ends when the session is full.",
 		edits: []edit{{
 			in:  "Election.leadOnce",
-			old: `t, err := e.campaign(ctx, "lead", value, (*line).enterWithRoom)`,
-			new: `t, err := e.campaign(ctx, "lead", value, (*line).enterAsLeader)`,
+			old: `t, err := e.campaign(ctx, "lead", value, enterWithRoom)`,
+			new: `t, err := e.campaign(ctx, "lead", value, enterAsLeader)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestLeadWaitsWhileTheSessionIsFull$",
 	},

@@ -16,8 +16,8 @@ var idleMutants = []mutant{
 		name: "idle-line-guest",
 		what: "A line counts as this library's although somebody else has made it.",
 		edits: []edit{{
-			in:  "line.noteWritten",
-			old: `if bears.seal != "" {`,
+			in:  "Line.NoteWritten",
+			old: `if bears.Seal != "" {`,
 			new: `if true {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestOnlyLinesOfThisLibraryAreDeleted",
@@ -63,8 +63,8 @@ var idleMutants = []mutant{
 		what: "What is remembered of containers is not bounded.",
 		edits: []edit{{
 			in:  "containers.makeRoom",
-			old: `for len(t.all) >= maxContainers {`,
-			new: `for len(t.all) >= 10*maxContainers {`,
+			old: `for len(t.All) >= MaxContainers {`,
+			new: `for len(t.All) >= 10*MaxContainers {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestWhatIsRememberedOfContainersIsBounded",
 	},
@@ -73,7 +73,7 @@ var idleMutants = []mutant{
 		what: "Parents stay when the last line below them is deleted.",
 		edits: []edit{{
 			in:  "containers.settle",
-			old: `if parent := t.remove(e.container); parent != nil && parent.in == t.rest && parent.czxid != 0 {`,
+			old: `if parent := t.remove(e.container); parent != nil && parent.in == t.Rest && parent.czxid != 0 {`,
 			new: `if parent := t.remove(e.container); parent != nil && parent.in == nil && parent.czxid != 0 {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine",

@@ -6,7 +6,7 @@ var keepMutants = []mutant{
 		name: "keep-believes-on",
 		what: "A busy process never asks again whether its place is alone.",
 		edits: []edit{{
-			in:  "keptLock.passOn",
+			in:  "keptLock.PassOn",
 			old: `goesOn := !first && !company && k.released.Sub(k.confirmed) < k.d`,
 			new: `goesOn := !first && !company`,
 		}},
@@ -26,9 +26,9 @@ var keepMutants = []mutant{
 		name: "keep-deletion-missed",
 		what: "A deletion that was told to the last grant of a kept place is not told to the next.",
 		edits: []edit{{
-			in:  "session.addGrant",
-			old: `case last != nil && last.deleted:`,
-			new: `case last != nil && last.deleted && false:`,
+			in:  "Session.addGrant",
+			old: `case last != nil && last.Deleted:`,
+			new: `case last != nil && last.Deleted && false:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestDeletionHeardOfDuringAReleaseIsNotForgotten",
 	},
@@ -36,8 +36,8 @@ var keepMutants = []mutant{
 		name: "keep-early-on-a-deleted-place",
 		what: "Callers that came early are granted a place although it was deleted.",
 		edits: []edit{{
-			in:  "keptLock.passOn",
-			old: `goesOn = k.stands(next.place())`,
+			in:  "keptLock.PassOn",
+			old: `goesOn = k.stands(next.Place())`,
 			new: `goesOn = true`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestCallersThatCameEarlyAreNotServedOnAPlaceThatWasDeleted",
@@ -57,8 +57,8 @@ var keepMutants = []mutant{
 		what: "A Commit that waited for a connection is sent after its lease was released.",
 		edits: []edit{{
 			in:  "Lease.beginCommit",
-			old: `t, err = l.g.s.BeginBy(ctx, l.g.start, slices.Concat(guard, ops)...)`,
-			new: `t, err = l.g.s.Begin(ctx, slices.Concat(guard, ops)...)`,
+			old: `t, err = l.handle.Grant.Session.BeginBy(ctx, l.handle.Grant.Start, slices.Concat(guard, ops)...)`,
+			new: `t, err = l.handle.Grant.Session.Begin(ctx, slices.Concat(guard, ops)...)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestCommitOfAReleasedLeaseIsNotSent",
 	},
@@ -66,7 +66,7 @@ var keepMutants = []mutant{
 		name: "keep-late-first",
 		what: "Callers that come after another session go before it.",
 		edits: []edit{{
-			in:  "keptLock.passOn",
+			in:  "keptLock.PassOn",
 			old: `early := company && len(k.calls) > 0 && !k.calls[0].late`,
 			new: `early := company && len(k.calls) > 0`,
 		}, {
@@ -81,12 +81,12 @@ var keepMutants = []mutant{
 		what: "A place is kept although others stand in its line.",
 		edits: []edit{{
 			in:  "keptLock.ask",
-			old: `if err != nil || int(line.NumChildren) > 1+state.others {`,
-			new: `if err != nil || int(line.NumChildren) < state.others {`,
+			old: `if err != nil || int(line.NumChildren) > 1+state.Others {`,
+			new: `if err != nil || int(line.NumChildren) < state.Others {`,
 		}, {
-			in:  "place.isAlone",
-			old: `return len(ms) == 1 && ms[0].name == p.name && !p.line.c.isBeyondLimit(nextNumber(line))`,
-			new: `return len(ms) > 0 && !p.line.c.isBeyondLimit(nextNumber(line))`,
+			in:  "isAlone",
+			old: `return len(ms) == 1 && ms[0].Name == p.Name && !p.Line.Client.IsBeyondLimit(line.NextNumber(stat))`,
+			new: `return len(ms) > 0 && !p.Line.Client.IsBeyondLimit(line.NextNumber(stat))`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestLockIsNotKeptIfAnotherSessionJoinedBeforeItsFirstRelease$",
 	},
@@ -94,9 +94,9 @@ var keepMutants = []mutant{
 		name: "keep-not-over-a-reconnect",
 		what: "A lock that was granted by a signal is not kept after a reconnect.",
 		edits: []edit{{
-			in:  "session.addGrant",
-			old: `case last == nil && g.place().turnBefore(conn):`,
-			new: `case g.place().turnBefore(conn):`,
+			in:  "Session.addGrant",
+			old: `case last == nil && g.Place().turnBefore(conn):`,
+			new: `case g.Place().turnBefore(conn):`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestLockThatASignalGaveIsKeptOverAReconnect",
 	},
@@ -104,9 +104,9 @@ var keepMutants = []mutant{
 		name: "keep-numbers-run-over",
 		what: "A kept place is granted more than 256 times.",
 		edits: []edit{{
-			in: "grant.successor",
+			in: "Grant.Successor",
 			old: `
-				if g.token&lastGrant == lastGrant {
+				if g.Token&LastGrant == LastGrant {
 					return nil
 				}`,
 		}},
@@ -116,9 +116,9 @@ var keepMutants = []mutant{
 		name: "keep-one-token",
 		what: "The holders of a kept place share its token.",
 		edits: []edit{{
-			in:  "grant.successor",
-			old: `line: g.line, s: g.s, token: g.token + 1, kept: g.kept, idle: true,`,
-			new: `line: g.line, s: g.s, token: g.token, kept: g.kept, idle: true,`,
+			in:  "Grant.Successor",
+			old: `Line: g.Line, Session: g.Session, Token: g.Token + 1, kept: g.kept, idle: true,`,
+			new: `Line: g.Line, Session: g.Session, Token: g.Token, kept: g.kept, idle: true,`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestKeptLockIsTakenAgainWithoutARequest",
 	},
@@ -130,7 +130,7 @@ var keepMutants = []mutant{
 			old: `
 				select {
 				case <-w.Fired():
-					k.leaveIdle(func(*grant) bool { return k.watch == w })
+					k.leaveIdle(func(*line.Grant) bool { return k.watch == w })
 				case <-gone:
 				}`,
 			new: `<-gone`,
@@ -141,9 +141,9 @@ var keepMutants = []mutant{
 		name: "keep-young-for-ever",
 		what: "Each holder of a kept place makes it young, so that it is never watched.",
 		edits: []edit{{
-			in:  "grant.successor",
-			old: `over: make(chan struct{}), handles: map[*Lease]struct{}{}, since: g.since,`,
-			new: `over: make(chan struct{}), handles: map[*Lease]struct{}{}, since: time.Now(),`,
+			in:  "Grant.Successor",
+			old: `Over: make(chan struct{}), handles: map[*Handle]struct{}{}, since: g.since,`,
+			new: `Over: make(chan struct{}), handles: map[*Handle]struct{}{}, since: time.Now(),`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestHolderLearnsThatAKeptPlaceWasDeleted",
 	},

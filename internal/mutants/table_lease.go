@@ -6,12 +6,12 @@ var leaseMutants = []mutant{
 		name: "downgrade-evicts",
 		what: "The deletion of the place in a downgrade is taken for an eviction.",
 		edits: []edit{{
-			in: "grant.placeGone",
+			in: "Grant.PlaceGone",
 			old: `
-				if g.place().has(path) {
-					g.end(lost(cause))
+				if g.Place().Has(path) {
+					g.End(Lost(cause))
 				}`,
-			new: `g.end(lost(cause))`,
+			new: `g.End(Lost(cause))`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},
@@ -19,7 +19,7 @@ var leaseMutants = []mutant{
 		name: "downgrade-forgets",
 		what: "A downgrade that is carried out after its grant has ended leaves the place behind.",
 		edits: []edit{{
-			in:  "grant.move",
+			in:  "Grant.move",
 			old: `g.leaveLater()`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
@@ -29,7 +29,7 @@ var leaseMutants = []mutant{
 		what: "A lease of a Mutex can be downgraded.",
 		edits: []edit{{
 			in:  "Lease.Downgrade",
-			old: `case r.recipe != recipeRWLock:`,
+			old: `case r.Recipe != recipeRWLock:`,
 			new: `case false:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestALeaseOfAnotherRecipe",
@@ -38,7 +38,7 @@ var leaseMutants = []mutant{
 		name: "downgrade-refused",
 		what: "A downgrade whose second attempt is refused is taken as failed.",
 		edits: []edit{{
-			in:  "place.replace",
+			in:  "Place.Replace",
 			old: `case o.Applied(), !again, o.SessionOver():`,
 			new: `default:`,
 		}},
@@ -48,12 +48,12 @@ var leaseMutants = []mutant{
 		name: "downgrade-signals",
 		what: "A downgrade sends the signal of a leaving holder.",
 		edits: []edit{{
-			in:  "place.replace",
-			old: `o := p.s.Multi(p.s.Lifetime(), create, &zk.DeleteRequest{Path: p.path, Version: -1})`,
+			in:  "Place.Replace",
+			old: `o := p.Session.Multi(p.Session.Lifetime(), create, &zk.DeleteRequest{Path: p.Path, Version: -1})`,
 			new: `
-				o := p.s.Multi(p.s.Lifetime(), create,
-					&zk.SetDataRequest{Path: p.path, Data: []byte("released"), Version: -1},
-					&zk.DeleteRequest{Path: p.path, Version: -1})`,
+				o := p.Session.Multi(p.Session.Lifetime(), create,
+					&zk.SetDataRequest{Path: p.Path, Data: []byte("released"), Version: -1},
+					&zk.DeleteRequest{Path: p.Path, Version: -1})`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},
@@ -61,18 +61,18 @@ var leaseMutants = []mutant{
 		name: "downgrade-unsettled",
 		what: "A downgrade whose reply was lost is taken as failed.",
 		edits: []edit{{
-			in:  "place.replace",
+			in:  "Place.Replace",
 			old: `case again && o.RefusedAt(create, zk.ErrNodeExists):`,
 			new: `case !again && o.RefusedAt(create, zk.ErrNodeExists):`,
 		}, {
-			in: "place.replace",
+			in: "Place.Replace",
 			old: `
 				case check.Applied():
-					p.s.NoteGone(p.path)
+					p.Session.NoteGone(p.Path)
 					return nil`,
 			new: `
 				case check.Applied():
-					p.s.NoteGone(p.path)
+					p.Session.NoteGone(p.Path)
 					return o.Err()`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
@@ -81,15 +81,15 @@ var leaseMutants = []mutant{
 		name: "grant-after-the-end",
 		what: "A grant is returned although the session may have ended.",
 		edits: []edit{{
-			in: "grant.enter",
+			in: "Grant.Enter",
 			old: `
-				if err := g.checkHeld(); err != nil {
+				if err := g.CheckHeld(); err != nil {
 					return nil, err
 				}`,
 		}, {
-			in:  "place.grant",
-			old: `if p.s.isValid() {`,
-			new: `if true || p.s.isValid() {`,
+			in:  "Place.Grant",
+			old: `if p.Session.IsValid() {`,
+			new: `if true || p.Session.IsValid() {`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
@@ -97,11 +97,11 @@ var leaseMutants = []mutant{
 		name: "lease-context-each",
 		what: "Each context of a lease is kept for itself.",
 		edits: []edit{{
-			in:  "Lease.endOf",
+			in:  "Handle.endOf",
 			old: `if ok {`,
 			new: `if ok && done == nil {`,
 		}, {
-			in:  "Lease.addEnd",
+			in:  "Handle.addEnd",
 			old: `case ok:`,
 			new: `case ok && done == nil:`,
 		}},
@@ -122,7 +122,7 @@ var leaseMutants = []mutant{
 		what: "LockAll locks in the order of its arguments.",
 		edits: []edit{{
 			in:  "lockOrder",
-			old: `order := slices.SortedFunc(slices.Values(locks), func(a, b *Mutex) int { return cmp.Compare(a.line.abs(), b.line.abs()) })`,
+			old: `order := slices.SortedFunc(slices.Values(locks), func(a, b *Mutex) int { return cmp.Compare(a.line.Abs(), b.line.Abs()) })`,
 			new: `order := slices.Clone(locks)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestA36LockAllLocksInTheOrderOfPathsAndReleasesInReverse$",
@@ -150,9 +150,9 @@ var leaseMutants = []mutant{
 		name: "reenters-lost",
 		what: "A lost Lease can be re-entered.",
 		edits: []edit{{
-			in:  "holder.reenter",
-			old: `return nil, errors.Unwrap(err)`,
-			new: `return h.lease, nil`,
+			in:  "reenter",
+			old: `return nil, err`,
+			new: `return newLease(h.Handle), nil`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},

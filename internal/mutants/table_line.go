@@ -6,8 +6,8 @@ var lineMutants = []mutant{
 		name: "adopts-old-session",
 		what: "A place of another session is adopted by the search after a lost reply.",
 		edits: []edit{{
-			in:  "line.findLostJoin",
-			old: `case p.own.Stat.EphemeralOwner != s.ID():`,
+			in:  "Line.FindLostJoin",
+			old: `case p.Own.Stat.EphemeralOwner != s.ID():`,
 			new: `case false:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB04",
@@ -16,9 +16,9 @@ var lineMutants = []mutant{
 		name: "blind-to-kazoo",
 		what: "kazoo's places are ignored.",
 		edits: []edit{{
-			in:  "lockKinds",
-			old: `[]kind{kindLock, kindWrite, kindRead, kindKazooReader, kindKazooLock, kindLatch}`,
-			new: `[]kind{kindLock, kindWrite, kindRead, kindLatch}`,
+			in:  "LockKinds",
+			old: `[]Kind{KindLock, KindWrite, KindRead, kindKazooReader, kindKazooLock, kindLatch}`,
+			new: `[]Kind{KindLock, KindWrite, KindRead, kindLatch}`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
@@ -26,8 +26,8 @@ var lineMutants = []mutant{
 		name: "contenders-of-other-recipes",
 		what: "Contenders of a lock lists the line of another recipe, such as an election's candidates.",
 		edits: []edit{{
-			in:  "line.checkUse",
-			old: `return len(data) == 0, l.checkData(data)`,
+			in:  "checkUse",
+			old: `return len(data) == 0, l.CheckData(data)`,
 			new: `return len(data) == 0, nil`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestTheLineOfAnotherRecipe",
@@ -36,9 +36,9 @@ var lineMutants = []mutant{
 		name: "event-across-reconnect",
 		what: "An event is trusted on a connection on which the watches have not been confirmed.",
 		edits: []edit{{
-			in:  "place.awaitPredecessor",
-			old: `p.first = trusted && changed && before.ConfirmedOn(conn) && p.own.ConfirmedOn(conn)`,
-			new: `p.first = trusted && changed`,
+			in:  "Place.awaitPredecessor",
+			old: `p.First = trusted && changed && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)`,
+			new: `p.First = trusted && changed`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB(21|49)",
 	},
@@ -46,9 +46,9 @@ var lineMutants = []mutant{
 		name: "foreign-line-signals",
 		what: "A place that others may write has a name that signals.",
 		edits: []edit{{
-			in:  "line.entry",
-			old: `e := &entry{uuid: newUUID(owned), kind: k, state: state, owned: owned}`,
-			new: `e := &entry{uuid: newUUID(true), kind: k, state: state, owned: owned}`,
+			in:  "Line.Entry",
+			old: `e := &Entry{UUID: NewUUID(owned), kind: k, state: state, owned: owned}`,
+			new: `e := &Entry{UUID: NewUUID(true), kind: k, state: state, owned: owned}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB47WritesInALine",
 	},
@@ -56,9 +56,9 @@ var lineMutants = []mutant{
 		name: "foreign-signal",
 		what: "A change of a foreign place's data is taken for the signal.",
 		edits: []edit{{
-			in:  "placeName.signals",
-			old: `return (m.kind == kindLock || m.kind == kindWrite) && len(m.uuid) == 36 && m.uuid[14] == '8'`,
-			new: `return m.kind == kindLock || m.kind == kindWrite`,
+			in:  "PlaceName.Signals",
+			old: `return (m.Kind == KindLock || m.Kind == KindWrite) && len(m.UUID) == 36 && m.UUID[14] == '8'`,
+			new: `return m.Kind == KindLock || m.Kind == KindWrite`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
@@ -66,11 +66,11 @@ var lineMutants = []mutant{
 		name: "forgets-on-cancel",
 		what: "A wait whose context ends leaves its place behind.",
 		edits: []edit{{
-			in:  "line.withPlace",
-			old: `l.c.tasks.Start(func() { gone.leave(false) })`,
+			in:  "Line.WithPlace",
+			old: `l.Client.Tasks.Start(func() { gone.Leave(false) })`,
 			new: `
 				if ctx.Err() == nil {
-					l.c.tasks.Start(func() { gone.leave(false) })
+					l.Client.Tasks.Start(func() { gone.Leave(false) })
 				}`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
@@ -79,9 +79,9 @@ var lineMutants = []mutant{
 		name: "lost-join-given-up",
 		what: "A search for the place of a lost join that is refused is given up.",
 		edits: []edit{{
-			in:  "line.findLostJoin",
-			old: `j.deleteLater()`,
-			new: `s.leaveUnresolved(e.uuid)`,
+			in:  "Line.FindLostJoin",
+			old: `j.DeleteLater()`,
+			new: `s.leaveUnresolved(e.UUID)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB70",
 	},
@@ -89,9 +89,9 @@ var lineMutants = []mutant{
 		name: "middle-waiter",
 		what: "The death of a predecessor that only waited is taken for a grant.",
 		edits: []edit{{
-			in:  "place.awaitPredecessor",
-			old: `p.first = trusted && changed && before.ConfirmedOn(conn) && p.own.ConfirmedOn(conn)`,
-			new: `p.first = trusted && (changed || before.Deleted()) && before.ConfirmedOn(conn) && p.own.ConfirmedOn(conn)`,
+			in:  "Place.awaitPredecessor",
+			old: `p.First = trusted && changed && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)`,
+			new: `p.First = trusted && (changed || before.Deleted()) && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
@@ -99,20 +99,20 @@ var lineMutants = []mutant{
 		name: "no-own-watch",
 		what: "A waiter does not watch its own place.",
 		edits: []edit{{
-			in: "place.watchPredecessor",
+			in: "Place.watchPredecessor",
 			old: `
 				own := p.startOwn()
-				before := p.s.StartWatch(p.line.abs() + "/" + pred.name)
+				before := p.Session.StartWatch(p.Line.Abs() + "/" + pred.Name)
 				if err := p.awaitOwn(ctx, own); err != nil {
 					return nil, err
 				}`,
 			new: `
-				before := p.s.StartWatch(p.line.abs() + "/" + pred.name)
-				p.own = &zkconn.Watch{}`,
+				before := p.Session.StartWatch(p.Line.Abs() + "/" + pred.Name)
+				p.Own = &zkconn.Watch{}`,
 		}, {
-			in:  "place.awaitPredecessor",
-			old: `p.first = trusted && changed && before.ConfirmedOn(conn) && p.own.ConfirmedOn(conn)`,
-			new: `p.first = trusted && changed && before.ConfirmedOn(conn)`,
+			in:  "Place.awaitPredecessor",
+			old: `p.First = trusted && changed && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)`,
+			new: `p.First = trusted && changed && before.ConfirmedOn(conn)`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
@@ -120,10 +120,10 @@ var lineMutants = []mutant{
 		name: "no-relisting",
 		what: "After its predecessor is deleted, a waiter sleeps on instead of listing again.",
 		edits: []edit{{
-			in:  "place.awaitPredecessor",
-			old: `trusted := pred.signals() && p.s.EnforcesACLs(ctx, p.line.abs())`,
+			in:  "Place.awaitPredecessor",
+			old: `trusted := pred.Signals() && p.Session.EnforcesACLs(ctx, p.Line.Abs())`,
 			new: `
-				if before.HasFired() || p.own.HasFired() {
+				if before.HasFired() || p.Own.HasFired() {
 					return nil
 				}
 				select {
@@ -133,10 +133,10 @@ var lineMutants = []mutant{
 					}
 				case <-ctx.Done():
 					return zkconn.ContextErr(ctx)
-				case <-p.own.Fired():
-				case <-p.s.Over():
+				case <-p.Own.Fired():
+				case <-p.Session.Over():
 				}
-				trusted := pred.signals() && p.s.EnforcesACLs(ctx, p.line.abs())`,
+				trusted := pred.Signals() && p.Session.EnforcesACLs(ctx, p.Line.Abs())`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
@@ -144,9 +144,9 @@ var lineMutants = []mutant{
 		name: "no-sync",
 		what: "The search after a lost reply does not sync first.",
 		edits: []edit{{
-			in: "lostJoin.search",
+			in: "LostJoin.search",
 			old: `
-				err := j.s.Sync(ctx, path)
+				err := j.Session.Sync(ctx, path)
 				var children []string
 				if err == nil {`,
 			new: `
@@ -160,9 +160,9 @@ var lineMutants = []mutant{
 		name: "own-watch-last",
 		what: "A waiter checks the watch on its own place after the predecessor's event.",
 		edits: []edit{{
-			in:  "place.awaitPredecessor",
-			old: `if p.own.HasFired() {`,
-			new: `if p.own.HasFired() && !before.HasFired() {`,
+			in:  "Place.awaitPredecessor",
+			old: `if p.Own.HasFired() {`,
+			new: `if p.Own.HasFired() && !before.HasFired() {`,
 		}},
 		test: "go test -timeout 30m ./internal/sim -run Mutex -seeds 8000",
 	},
@@ -170,9 +170,9 @@ var lineMutants = []mutant{
 		name: "reader-first-writer",
 		what: "A reader waits for the first writer ahead instead of the nearest.",
 		edits: []edit{{
-			in:  "place.nearestBlocking",
-			old: `case nearest == nil || nearest.compare(m) < 0:`,
-			new: `case nearest == nil || nearest.compare(m) < 0 == p.kind.exclusive():`,
+			in:  "Place.nearestBlocking",
+			old: `case nearest == nil || nearest.Compare(m) < 0:`,
+			new: `case nearest == nil || nearest.Compare(m) < 0 == p.Kind.Exclusive():`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},
@@ -180,9 +180,9 @@ var lineMutants = []mutant{
 		name: "reader-later-writer",
 		what: "A reader waits for the writers behind it too.",
 		edits: []edit{{
-			in:  "place.onlyAhead",
-			old: `m.compare(p.placeName) >= 0 ||`,
-			new: `m.compare(p.placeName) >= 0 && !(p.kind == kindRead && m.kind == kindWrite) ||`,
+			in:  "Place.onlyAhead",
+			old: `m.Compare(p.PlaceName) >= 0 ||`,
+			new: `m.Compare(p.PlaceName) >= 0 && !(p.Kind == KindRead && m.Kind == KindWrite) ||`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},
@@ -190,13 +190,13 @@ var lineMutants = []mutant{
 		name: "reader-signals",
 		what: "A reader that leaves sends the signal of an exclusive holder, which its successor trusts.",
 		edits: []edit{{
-			in:  "placeName.signals",
-			old: `return (m.kind == kindLock || m.kind == kindWrite) && len(m.uuid) == 36 && m.uuid[14] == '8'`,
-			new: `return (m.kind == kindLock || m.kind == kindWrite || m.kind == kindRead) && len(m.uuid) == 36 && m.uuid[14] == '8'`,
+			in:  "PlaceName.Signals",
+			old: `return (m.Kind == KindLock || m.Kind == KindWrite) && len(m.UUID) == 36 && m.UUID[14] == '8'`,
+			new: `return (m.Kind == KindLock || m.Kind == KindWrite || m.Kind == KindRead) && len(m.UUID) == 36 && m.UUID[14] == '8'`,
 		}, {
-			in:  "place.exitOps",
-			old: `if !signal || !p.kind.exclusive() || !p.signals() || !p.s.IsOwner() {`,
-			new: `if !signal || !p.signals() || !p.s.IsOwner() {`,
+			in:  "Place.ExitOps",
+			old: `if !signal || !p.Kind.Exclusive() || !p.Signals() || !p.Session.IsOwner() {`,
+			new: `if !signal || !p.Signals() || !p.Session.IsOwner() {`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},
@@ -204,7 +204,7 @@ var lineMutants = []mutant{
 		name: "recover-forgets",
 		what: "A join whose reply was lost is sent again without a search.",
 		edits: []edit{{
-			in: "line.joinOutcome",
+			in: "Line.JoinOutcome",
 			old: `
 				p, err := l.settleJoin(ctx, s, t, e)
 				if p == nil && err == nil {
@@ -223,9 +223,9 @@ var lineMutants = []mutant{
 		name: "waiter-signals",
 		what: "A waiter that gives up sends the signal of a holder.",
 		edits: []edit{{
-			in:  "line.withPlace",
-			old: `l.c.tasks.Start(func() { gone.leave(false) })`,
-			new: `l.c.tasks.Start(func() { gone.leave(true) })`,
+			in:  "Line.WithPlace",
+			old: `l.Client.Tasks.Start(func() { gone.Leave(false) })`,
+			new: `l.Client.Tasks.Start(func() { gone.Leave(true) })`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
@@ -233,9 +233,9 @@ var lineMutants = []mutant{
 		name: "writer-skips-readers",
 		what: "A writer waits only for the writers ahead of it.",
 		edits: []edit{{
-			in:  "writersBlock",
-			old: `return own.exclusive() || other.exclusive()`,
-			new: `return other.exclusive()`,
+			in:  "WritersBlock",
+			old: `return own.Exclusive() || other.Exclusive()`,
+			new: `return other.Exclusive()`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},

@@ -45,8 +45,8 @@ var queueAckMutants = []mutant{
 		what: "AckPut leaves no receipt: if it is sent again, a claim that somebody has deleted is taken for a move that was done.",
 		edits: []edit{{
 			in:  "Item.ackPut",
-			old: `a.puts = &ackPuts{to: queueIn(it.claim.s, to.abs()).Log, path: to.path, size: to.segmentSize, items: items, once: true}`,
-			new: `a.puts = &ackPuts{to: queueIn(it.claim.s, to.abs()).Log, path: to.path, size: to.segmentSize, items: items}`,
+			old: `a.puts = &ackPuts{to: queueIn(it.claim.Session, to.abs()).Log, path: to.path, size: to.segmentSize, items: items, once: true}`,
+			new: `a.puts = &ackPuts{to: queueIn(it.claim.Session, to.abs()).Log, path: to.path, size: to.segmentSize, items: items}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB44AckPutOfAClaim",
 	},
@@ -67,7 +67,7 @@ var queueAckMutants = []mutant{
 			in:  "ackTransaction.refused",
 			old: `return false, false, a.failed(parts, o)`,
 			new: `
-				if o.RefusedIn(parts.ops, zk.ErrNoNode) {
+				if o.RefusedIn(parts.Ops, zk.ErrNoNode) {
 					return true, false, nil
 				}
 				return false, false, a.failed(parts, o)`,
@@ -79,7 +79,7 @@ var queueAckMutants = []mutant{
 		what: "What is left of a claim is deleted in the version that was read, whosoever it is by then.",
 		edits: []edit{{
 			in:  "claim.sweepExclusion",
-			old: `wrote := c.s.Multi(ctx, write)`,
+			old: `wrote := c.Session.Multi(ctx, write)`,
 			new: `wrote := zkconn.Failure(zk.ErrNoAuth)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB22Sweep",

@@ -27,10 +27,10 @@ var queueDeadMutants = []mutant{
 		what: "A dead letter has the data that the handler has changed.",
 		edits: []edit{{
 			in:  "serving.moveFailed",
-			old: `data, _, err := it.claim.s.Get(ctx, it.claim.item) // the handler may have changed it.Data`,
+			old: `data, _, err := it.claim.Session.Get(ctx, it.claim.item) // the handler may have changed it.Data`,
 			new: `
 				data := it.Data
-				_, _, err := it.claim.s.Get(ctx, it.claim.item)`,
+				_, _, err := it.claim.Session.Get(ctx, it.claim.item)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestA21ItemWhose",
 	},
@@ -112,8 +112,8 @@ var queueDeadMutants = []mutant{
 		what: "A removal deletes the open segment once it is empty.",
 		edits: []edit{{
 			in:  "Queue.deleteEmptied",
-			old: `if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.writes.begin() {`,
-			new: `if removed < int(seg.stat.NumChildren) || !q.c.writes.begin() {`,
+			old: `if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.Writes.Begin() {`,
+			new: `if removed < int(seg.stat.NumChildren) || !q.c.Writes.Begin() {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestRemovalsDeleteTheSegmentsThatTheyEmpty$",
 	},
@@ -122,8 +122,8 @@ var queueDeadMutants = []mutant{
 		what: "The segments that Purge, Remove and Redrive empty stay.",
 		edits: []edit{{
 			in:  "Queue.deleteEmptied",
-			old: `if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.writes.begin() {`,
-			new: `if seg.stat.Version == 0 || seg.stat.NumChildren > 0 || !q.c.writes.begin() {`,
+			old: `if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.Writes.Begin() {`,
+			new: `if seg.stat.Version == 0 || seg.stat.NumChildren > 0 || !q.c.Writes.Begin() {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestR.*DeletesTheSegmentsThatItEmpties$",
 	},
@@ -158,7 +158,7 @@ var queueDeadMutants = []mutant{
 		what: "An item that cannot be moved to the dead letters is kept while the process shuts down.",
 		edits: []edit{{
 			in:  "Queue.keepUnmoved",
-			old: `case <-it.Context(q.c.waiting).Done():`,
+			old: `case <-it.Context(q.c.Waiting).Done():`,
 			new: `case <-it.Context(context.Background()).Done():`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestShutdownDoesNotWaitForAnItemThatCannotBeMoved$",

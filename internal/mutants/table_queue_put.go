@@ -228,11 +228,11 @@ var queuePutMutants = []mutant{
 		what: "A producer that learned of its turn on another connection counts without a sync.",
 		edits: []edit{{
 			in:  "Queue.waitForCapacity",
-			old: `if p.s.hasMoved(p) {`,
+			old: `if p.Session.HasMoved(p) {`,
 			new: `if false {`,
 		}, {
 			in:  "Queue.waitForCapacity",
-			old: `case !p.s.hasMoved(p):`,
+			old: `case !p.Session.HasMoved(p):`,
 			new: `default:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestA21BoundHolds",
@@ -242,7 +242,7 @@ var queuePutMutants = []mutant{
 		what: "A producer that overtakes sends nothing.",
 		edits: []edit{{
 			in:  "overtaking.overtake",
-			old: `outcome := p.s.Multi(ctx, ops...)`,
+			old: `outcome := p.Session.Multi(ctx, ops...)`,
 			new: `outcome := zkconn.Failure(nil)
 				_ = ops`,
 		}},
@@ -273,7 +273,7 @@ var queuePutMutants = []mutant{
 		what: "A producer that waits overtakes a batch for which there is no room yet.",
 		edits: []edit{{
 			in:  "overtaking.wait",
-			old: `count+o.run[len(o.run)-1].items() >`,
+			old: `count+itemsOf(o.run[len(o.run)-1]) >`,
 			new: `count+1 >`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestABatchThatWaitsForRoomIsNotOvertaken$",
@@ -292,8 +292,8 @@ var queuePutMutants = []mutant{
 		name: "room-knows-no-session",
 		what: "A producer takes the places of one session for those of several.",
 		edits: []edit{{
-			in:  "placeName.session",
-			old: `if m.uuid == "" {`,
+			in:  "sessionOf",
+			old: `if m.UUID == "" {`,
 			new: `if true {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB97PutsGoOnAlthoughAProcessWithSeveralPutsIsDead$",
@@ -333,8 +333,8 @@ var queuePutMutants = []mutant{
 		what: "A producer that has waited for long does not note which connection told that its turn has come.",
 		edits: []edit{{
 			in:  "overtaking.noteDepartures",
-			old: `o.p.first, o.p.turnConn = true, conn`,
-			new: `o.p.first = true`,
+			old: `o.p.First, o.p.TurnConn = true, conn`,
+			new: `o.p.First = true`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestA21BoundHoldsOnAServerThatLags$",
 	},
@@ -342,8 +342,8 @@ var queuePutMutants = []mutant{
 		name: "room-overtaken-is-evicted",
 		what: "A producer that was overtaken returns ErrEvicted.",
 		edits: []edit{{
-			in:  "place.mayBeOvertaken",
-			old: `return changed || !p.own.ConfirmedOn(conn)`,
+			in:  "mayBeOvertaken",
+			old: `return changed || !p.Own.ConfirmedOn(conn)`,
 			new: `return changed && !changed && conn < 0`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB97PutsGoOnAlthoughTheFirstProducerInLineIsDead$",
@@ -352,8 +352,8 @@ var queuePutMutants = []mutant{
 		name: "room-evicted-is-overtaken",
 		what: "A producer whose place an operator deletes joins again.",
 		edits: []edit{{
-			in:  "place.mayBeOvertaken",
-			old: `return changed || !p.own.ConfirmedOn(conn)`,
+			in:  "mayBeOvertaken",
+			old: `return changed || !p.Own.ConfirmedOn(conn)`,
 			new: `return changed || conn >= 0`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB22AProducerThatMightOvertakeIsEvicted$",
@@ -363,7 +363,7 @@ var queuePutMutants = []mutant{
 		what: "A producer leaves each one ahead one grace, whatever it asks for.",
 		edits: []edit{{
 			in:  "overtaking.wait",
-			old: `patience += r.patience()`,
+			old: `patience += patienceOf(r.PlaceName)`,
 			new: `patience += grace
 					_ = r`,
 		}},
@@ -374,7 +374,7 @@ var queuePutMutants = []mutant{
 		what: "A producer that was overtaken goes on counting unfinished segments.",
 		edits: []edit{{
 			in:  "Queue.waitForCapacity",
-			old: `err = p.watchOwn(ctx)`,
+			old: `err = p.WatchOwn(ctx)`,
 			new: `err = nil`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -timeout 60s -run ^TestB83ADistantProducerWithABoundGetsThrough$",

@@ -176,7 +176,7 @@ var queueTakeMutants = []mutant{
 			old: `
 				}
 				if w.guessed {
-					w.consumers.noteBrief(true)`,
+					w.consumers.NoteBrief(true)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestAConsumerFarAwayGetsItemsBesideOthers$",
 	},
@@ -195,8 +195,8 @@ var queueTakeMutants = []mutant{
 		what: "The second in line claims nothing, so a dead consumer at the head stops deliveries.",
 		edits: []edit{{
 			in:  "lineWait.looks",
-			old: `return w.p.first || w.armed && w.ahead > 0 && w.ahead < lookers`,
-			new: `return w.p.first`,
+			old: `return w.p.First || w.armed && w.ahead > 0 && w.ahead < lookers`,
+			new: `return w.p.First`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB79DeliveriesGoOnWhenTheConsumerWithTheTurnDies$",
 	},

@@ -47,8 +47,8 @@ var semaphoreMutants = []mutant{
 		what: "Slots are created behind the checks of their transaction: sent again, it does not tell that it was carried out.",
 		edits: []edit{{
 			in:  "slotPlace.take",
-			old: `t := h.s.Retry(nil, creates, ops)`,
-			new: `t := h.s.Retry(nil, ops, creates)`,
+			old: `t := h.Session.Retry(nil, creates, ops)`,
+			new: `t := h.Session.Retry(nil, ops, creates)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB01SemaphoreFindsSlotsThatItTookAlthoughOthersCameSince$",
 	},
@@ -83,13 +83,13 @@ var semaphoreMutants = []mutant{
 		what: "The first in line believes a server that lags behind the event that gave it its turn.",
 		edits: []edit{{
 			in:  "Semaphore.watch",
-			old: `if p.s.hasMoved(p) {`,
+			old: `if p.Session.HasMoved(p) {`,
 			new: `if false {`,
 		}, {
 			in: "Semaphore.watch",
 			old: `
 				}
-				if err == nil && p.s.hasMoved(p) {
+				if err == nil && p.Session.HasMoved(p) {
 					err = errStale`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB03SemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN$",
@@ -99,7 +99,7 @@ var semaphoreMutants = []mutant{
 		what: "A child of the line that is no place counts as a waiter.",
 		edits: []edit{{
 			in:  "Semaphore.slotsIfFree",
-			old: `case len(placeNames(children, x.line.kinds)) > 0:`,
+			old: `case len(line.PlaceNames(children, x.line.Kinds)) > 0:`,
 			new: `case len(children) > 0:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestTryAcquireIgnoresAForeignChildOfTheLine$",
@@ -139,8 +139,8 @@ var semaphoreMutants = []mutant{
 		what: "A Commit checks the first of several slots only.",
 		edits: []edit{{
 			in:  "Lease.guard",
-			old: `paths := l.g.place().guarded()`,
-			new: `paths := l.g.place().guarded()[:1]`,
+			old: `paths := l.handle.Grant.Place().Guarded()`,
+			new: `paths := l.handle.Grant.Place().Guarded()[:1]`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
 	},
@@ -182,9 +182,9 @@ var semaphoreMutants = []mutant{
 		name: "semaphore-refusal-remembered",
 		what: "A client that may not write the line takes it for a guest's from then on.",
 		edits: []edit{{
-			in:  "line.refused",
-			old: `case o.RefusedAt(e.mark, zk.ErrNoAuth) && !l.writes:`,
-			new: `case o.RefusedAt(e.mark, zk.ErrNoAuth):`,
+			in:  "Line.Refused",
+			old: `case o.RefusedAt(e.Mark, zk.ErrNoAuth) && !l.Writes:`,
+			new: `case o.RefusedAt(e.Mark, zk.ErrNoAuth):`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreWorksAgainWhenItsLineIsMended$",
 	},
@@ -193,8 +193,8 @@ var semaphoreMutants = []mutant{
 		what: "A Semaphore takes slots by an n that Resize has changed since.",
 		edits: []edit{{
 			in:  "Semaphore.enterFreeIn",
-			old: `o := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: v.path}, set)`,
-			new: `o := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.abs(), Version: -1}, set)`,
+			old: `o := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.Abs(), Version: v.path}, set)`,
+			new: `o := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.Abs(), Version: -1}, set)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoresFollowResize$",
 	},
@@ -203,8 +203,8 @@ var semaphoreMutants = []mutant{
 		what: "The servers delete the path of a semaphore that was resized.",
 		edits: []edit{{
 			in:  "Semaphore.resizeIn",
-			old: `if _, err = x.held.writeSize(ctx, s, n, stat.Version, keep...); err == nil {`,
-			new: `if _, err = x.held.writeSize(ctx, s, n, stat.Version, keep[:0]...); err == nil {`,
+			old: `if _, err = x.held.WriteSize(ctx, s, n, stat.Version, keep...); err == nil {`,
+			new: `if _, err = x.held.WriteSize(ctx, s, n, stat.Version, keep[:0]...); err == nil {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore$",
 	},
@@ -223,7 +223,7 @@ var semaphoreMutants = []mutant{
 		what: "Slots are named after their numbers alone: a release that is sent again deletes the next holder's.",
 		edits: []edit{{
 			in:  "Semaphore.newSlots",
-			old: `uuid := newUUID(true)`,
+			old: `uuid := line.NewUUID(true)`,
 			new: `uuid := "00000000-0000-8000-8000-000000000000"`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB07SemaphoreReleaseThatIsSentAgainLeavesTheNextHolder$",
@@ -279,9 +279,9 @@ var semaphoreMutants = []mutant{
 		name: "semaphore-watches-one-slot",
 		what: "A holder watches the first of several slots only.",
 		edits: []edit{{
-			in:  "grant.watchPlace",
-			old: `for _, path := range p.paths() {`,
-			new: `for _, path := range p.paths()[:1] {`,
+			in:  "Grant.WatchPlace",
+			old: `for _, path := range p.Paths() {`,
+			new: `for _, path := range p.Paths()[:1] {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
 	},
@@ -320,7 +320,7 @@ var semaphoreMutants = []mutant{
 		what: "Everybody in a crowd keeps a slot.",
 		edits: []edit{{
 			in:  "Semaphore.confirmFirst",
-			old: `case rival.Czxid < t.czxid:`,
+			old: `case rival.Czxid < t.Czxid:`,
 			new: `case rival.Czxid < 0:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestFirstOfACrowdKeepsTheSlot$",
@@ -330,7 +330,7 @@ var semaphoreMutants = []mutant{
 		what: "Nobody in a crowd keeps a slot that two have taken.",
 		edits: []edit{{
 			in:  "Semaphore.confirmFirst",
-			old: `case rival.Czxid < t.czxid:`,
+			old: `case rival.Czxid < t.Czxid:`,
 			new: `case rival.Czxid > 0:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestOneOfACrowdKeepsTheSlotThatBothFindTaken$",
@@ -409,7 +409,7 @@ var semaphoreMutants = []mutant{
 		what: "Slots that a caller in a crowd may not keep are left behind.",
 		edits: []edit{{
 			in:  "Semaphore.enterFreeIn",
-			old: `t.leaveLater(false)`,
+			old: `t.LeaveLater(false)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestFirstOfACrowdKeepsTheSlot$",
 	},

@@ -111,7 +111,7 @@ var sessionMutants = []mutant{
 		name: "session-timer-sleeps-on",
 		what: "What is due before the timer does not reset it.",
 		edits: []edit{{
-			in:  "session.tickBy",
+			in:  "Session.tickBy",
 			old: `if !s.due.IsZero() && !at.Before(s.due) {`,
 			new: `if !s.due.IsZero() {`,
 		}},

@@ -6,12 +6,12 @@ var shutdownMutants = []mutant{
 		name: "close-one-by-one",
 		what: "Close ends one lease after the other, and begins to delete at once.",
 		edits: []edit{{
-			in: "session.endGrants",
+			in: "Session.EndGrants",
 			old: `
 				if g.endHeld(cause) {
 					ds = append(ds, g.departure())
 				}`,
-			new: `g.end(cause)`,
+			new: `g.End(cause)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB93",
 	},
@@ -20,8 +20,8 @@ var shutdownMutants = []mutant{
 		what: "Shutdown closes the client while a Put is under way.",
 		edits: []edit{{
 			in:  "Queue.append",
-			old: `defer q.c.writes.end()`,
-			new: `q.c.writes.end()`,
+			old: `defer q.c.Writes.End()`,
+			new: `q.c.Writes.End()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestShutdownWaitsForAPutUnderWayButNotForRoom",
 	},
@@ -29,18 +29,18 @@ var shutdownMutants = []mutant{
 		name: "shutdown-grants-on",
 		what: "A grant that comes at the moment of a Shutdown is neither refused nor waited for.",
 		edits: []edit{{
-			in:  "session.addGrant",
-			old: `case s.c.held.isStopped():`,
-			new: `case s.c.closing.Err() != nil:`,
+			in:  "Session.addGrant",
+			old: `case s.Client.Held.IsStopped():`,
+			new: `case s.Client.Closing.Err() != nil:`,
 		}, {
-			in: "session.addGrant",
+			in: "Session.addGrant",
 			old: `
-				case !g.idle && !s.c.held.begin():
+				case !g.idle && !s.Client.Held.Begin():
 					return ErrClosed`,
 			new: `
 				}
 				if !g.idle {
-					s.c.held.goOn()`,
+					s.Client.Held.goOn()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestNothingIsGrantedAfterShutdownHasBegun",
 	},
@@ -49,7 +49,7 @@ var shutdownMutants = []mutant{
 		what: "A place that is kept stays in its line during a Shutdown.",
 		edits: []edit{{
 			in:  "Client.finishWork",
-			old: `c.leaveKept()`,
+			old: `leaveKept(c.client)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestShutdownLeavesLocksThatAreKeptAndKeepsNone",
 	},
@@ -58,8 +58,8 @@ var shutdownMutants = []mutant{
 		what: "Shutdown does not wait for a handler that has lost its item.",
 		edits: []edit{{
 			in:  "Queue.Serve",
-			old: `defer q.c.held.end()`,
-			new: `q.c.held.end()`,
+			old: `defer q.c.Held.End()`,
+			new: `q.c.Held.End()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestALossEndsWhatAShutdownWaitsFor",
 	},
@@ -68,8 +68,8 @@ var shutdownMutants = []mutant{
 		what: "Shutdown does not wait for a Leave that waits for the others.",
 		edits: []edit{{
 			in:  "Visit.leave",
-			old: `defer c.held.end()`,
-			new: `c.held.end()`,
+			old: `defer c.Held.End()`,
+			new: `c.Held.End()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestShutdownWaitsForALeaveUnderWay",
 	},
@@ -89,16 +89,16 @@ var shutdownMutants = []mutant{
 		name: "shutdown-takes-kept",
 		what: "A place that was kept is taken again during a Shutdown.",
 		edits: []edit{{
-			in: "grant.begun",
+			in: "Grant.Begun",
 			old: `
-				if g.err != nil || !g.line.c.held.begin() {
+				if g.Err != nil || !g.Line.Client.Held.Begin() {
 					return false
 				}`,
 			new: `
-				if g.err != nil {
+				if g.Err != nil {
 					return false
 				}
-				g.line.c.held.goOn()`,
+				g.Line.Client.Held.goOn()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestNothingIsGrantedAfterShutdownHasBegun",
 	},

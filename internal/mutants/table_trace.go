@@ -17,8 +17,8 @@ var traceMutants = []mutant{
 		edits: []edit{{
 			in: "acquisition.end",
 			old: `
-				if g.err != nil { // before the caller had it
-					g.noteEnd()
+				if g.Err != nil { // before the caller had it
+					g.NoteEnd()
 				}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestTraceTellsAGrantBeforeItsEnd",
@@ -29,8 +29,8 @@ var traceMutants = []mutant{
 		edits: []edit{{
 			in: "acquisition.end",
 			old: `
-				g.mu.Lock()
-				defer g.mu.Unlock()`,
+				g.Mu.Lock()
+				defer g.Mu.Unlock()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -race -run TestTraceTellsAGrantBeforeItsEnd",
 	},
@@ -38,9 +38,9 @@ var traceMutants = []mutant{
 		name: "traced-by-the-hook",
 		what: "A hook's context takes the place of the call's.",
 		edits: []edit{{
-			in:  "Client.startAcquire",
-			old: `return context.WithValue(ctx, waiterKey{}, a), a`,
-			new: `return context.WithValue(a.ctx, waiterKey{}, a), a`,
+			in:  "startAcquire",
+			old: `return line.WithWaiter(ctx, a), a`,
+			new: `return line.WithWaiter(a.ctx, a), a`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestContextOfAcquireStart",
 	},

@@ -27,8 +27,8 @@ var visitMutants = []mutant{
 		what: "kazoo's members of a DoubleBarrier are not counted.",
 		edits: []edit{{
 			in:  "DoubleBarrier.members",
-			old: `if _, ok := parsePlaceName(name, memberKinds); ok || isUUID(name) || isHexUUID(name) {`,
-			new: `if _, ok := parsePlaceName(name, memberKinds); ok || isUUID(name) || false {`,
+			old: `if _, ok := line.ParsePlaceName(name, memberKinds); ok || line.IsUUID(name) || isHexUUID(name) {`,
+			new: `if _, ok := line.ParsePlaceName(name, memberKinds); ok || line.IsUUID(name) || false {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB26Kazoos",
 	},
@@ -37,8 +37,8 @@ var visitMutants = []mutant{
 		what: "The last member to leave deletes the znode ready without checking for new arrivals.",
 		edits: []edit{{
 			in:  "Visit.clear",
-			old: `nobodyCame := &zk.CheckVersionRequest{Path: v.d.line.abs(), Version: version}`,
-			new: `nobodyCame := &zk.CheckVersionRequest{Path: v.d.line.abs(), Version: -1}`,
+			old: `nobodyCame := &zk.CheckVersionRequest{Path: v.d.line.Abs(), Version: version}`,
+			new: `nobodyCame := &zk.CheckVersionRequest{Path: v.d.line.Abs(), Version: -1}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestA22LastMemberToLeave",
 	},
@@ -81,12 +81,12 @@ var visitMutants = []mutant{
 		what: "A DoubleBarrier trusts a znode ready that is older than the member.",
 		edits: []edit{{
 			in:  "DoubleBarrier.wait",
-			old: `if w.Absent || w.Stat.Czxid < p.czxid {`,
+			old: `if w.Absent || w.Stat.Czxid < p.Czxid {`,
 			new: `if w.Absent {`,
 		}, {
 			in: "DoubleBarrier.readyFor",
 			old: `
-				case stat.Czxid < p.czxid:
+				case stat.Czxid < p.Czxid:
 					return 0, true, nil`,
 		}},
 		test: "go test ./internal/sim -run ^TestDouble -seeds 20",
@@ -96,8 +96,8 @@ var visitMutants = []mutant{
 		what: "A DoubleBarrier is opened without checking for changes since the listing.",
 		edits: []edit{{
 			in:  "DoubleBarrier.open",
-			old: `nobodyCame := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.record(p.bears.seal, ""), Version: path.Version}`,
-			new: `nobodyCame := &zk.SetDataRequest{Path: d.line.abs(), Data: d.line.record(p.bears.seal, ""), Version: -1}`,
+			old: `nobodyCame := &zk.SetDataRequest{Path: d.line.Abs(), Data: d.line.Record(p.Bears.Seal, ""), Version: path.Version}`,
+			new: `nobodyCame := &zk.SetDataRequest{Path: d.line.Abs(), Data: d.line.Record(p.Bears.Seal, ""), Version: -1}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestA22LateArrival",
 	},

@@ -1,4 +1,4 @@
-package zkrecipes
+package line
 
 import (
 	"context"
@@ -18,27 +18,27 @@ import (
 // them, so nobody sends or believes a farewell there: the names of such places say that
 // they do not signal.
 
-// lineACL is what a client knows of a line's list.
-type lineACL struct {
+// LineACL is what a client knows of a line's list.
+type LineACL struct {
 	acl   []zk.ACL // for its places; nil: the line has the session's own list, and so do they
-	seal  string   // which says so, see sealOf; empty: the line has another list
-	czxid int64    // of the line; 0: not known
+	Seal  string   // which says so, see sealOf; empty: the line has another list
+	Czxid int64    // of the line; 0: not known
 
-	aversion int32 // how often the list was changed
+	Aversion int32 // how often the list was changed
 }
 
-// list returns the list of what the session creates in the line, and whether nobody but
+// List returns the list of what the session creates in the line, and whether nobody but
 // this library may write that.
-func (b lineACL) list(s *session) (acl []zk.ACL, owned bool) {
+func (b LineACL) List(s *Session) (acl []zk.ACL, owned bool) {
 	if b.acl != nil {
 		return b.acl, false
 	}
 	return s.OwnACL()
 }
 
-// written returns the list of a znode in the line that clients write, or below which they
+// Written returns the list of a znode in the line that clients write, or below which they
 // create others. The line's list will not do if it lets clients join that may not write.
-func (b lineACL) written(s *session) []zk.ACL {
+func (b LineACL) Written(s *Session) []zk.ACL {
 	joins := func(a zk.ACL) bool { return a.Perms&zk.PermCreate != 0 }
 	if !slices.ContainsFunc(b.acl, joins) || slices.ContainsFunc(b.acl, func(a zk.ACL) bool { return joins(a) && a.Perms&zk.PermWrite == 0 }) {
 		return s.ACL()
@@ -46,8 +46,8 @@ func (b lineACL) written(s *session) []zk.ACL {
 	return b.acl
 }
 
-// sealPrefix begins a seal.
-const sealPrefix = "acl="
+// SealPrefix begins a seal.
+const SealPrefix = "acl="
 
 // sealOf returns what the data of a line say if the znode with that czxid has that list.
 // Without the czxid, a client that does not know yet that others have deleted the line and
@@ -55,21 +55,21 @@ const sealPrefix = "acl="
 func sealOf(acl []zk.ACL, czxid int64) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %d", acl, czxid)
-	return sealPrefix + hex.EncodeToString(h.Sum(nil)[:8])
+	return SealPrefix + hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // sealed returns what is known of a line with that seal in its data and that Stat. false:
 // the line has another list, or somebody has changed it.
-func sealed(s *session, seal string, stat *zk.Stat) (lineACL, bool) {
+func sealed(s *Session, seal string, stat *zk.Stat) (LineACL, bool) {
 	own := sealOf(s.ACL(), stat.Czxid)
 	if stat.Aversion != 0 || seal != own && seal != sealOf(s.ACL(), 0) {
-		return lineACL{}, false
+		return LineACL{}, false
 	}
-	return lineACL{seal: own, czxid: stat.Czxid}, true
+	return LineACL{Seal: own, Czxid: stat.Czxid}, true
 }
 
-// readACL returns what the server says of the list of a znode with that Stat.
-func readACL(ctx context.Context, s *session, path string, stat *zk.Stat) (lineACL, error) {
+// ReadACL returns what the server says of the list of a znode with that Stat.
+func ReadACL(ctx context.Context, s *Session, path string, stat *zk.Stat) (LineACL, error) {
 	acl, _, err := s.GetACL(ctx, path)
 	own, owned := s.OwnACL()
 	switch {
@@ -79,11 +79,11 @@ func readACL(ctx context.Context, s *session, path string, stat *zk.Stat) (lineA
 		// only clients that may list the line read a place.
 		acl, err = zk.WorldACL(zk.PermRead), nil
 	case err != nil:
-		return lineACL{}, err
+		return LineACL{}, err
 	case owned && slices.Equal(acl, own): // it was a parent before, or a guest has written the data
-		return lineACL{seal: sealOf(acl, stat.Czxid), czxid: stat.Czxid, aversion: stat.Aversion}, nil
+		return LineACL{Seal: sealOf(acl, stat.Czxid), Czxid: stat.Czxid, Aversion: stat.Aversion}, nil
 	}
-	return lineACL{acl: acl, czxid: stat.Czxid, aversion: stat.Aversion}, nil
+	return LineACL{acl: acl, Czxid: stat.Czxid, Aversion: stat.Aversion}, nil
 }
 
 // hidesDigests reports whether the server has put "x" in place of the ids of digests.
@@ -98,10 +98,10 @@ func hidesDigests(acl []zk.ACL) bool {
 
 // openUp is for a line that the session was refused to write, see zkconn.Session.OpenUp. It
 // costs nothing unless the line has the list by which only the library may write.
-func (l *line) openUp(ctx context.Context, s *session, known lineACL) (bool, error) {
+func (l *Line) openUp(ctx context.Context, s *Session, known LineACL) (bool, error) {
 	if !s.MayOpenUp(known.acl) {
 		return false, nil
 	}
-	l.forget()
-	return s.OpenUp(ctx, l.abs())
+	l.Forget()
+	return s.OpenUp(ctx, l.Abs())
 }

@@ -1,4 +1,4 @@
-package zkrecipes
+package line
 
 import (
 	"sync"
@@ -11,7 +11,7 @@ import (
 
 const (
 	// maxDepartures is how many places one transaction deletes at most.
-	maxDepartures = 128
+	MaxDepartures = 128
 	// maxDepartureBytes bounds its size, unless one place alone is larger.
 	maxDepartureBytes = 128 << 10
 	// departing is how many such transactions are under way at the same time. More would
@@ -21,7 +21,7 @@ const (
 
 // departure is a place that is to be deleted. signal: see place.leave.
 type departure struct {
-	place  *place
+	place  *Place
 	signal bool
 }
 
@@ -31,7 +31,7 @@ type departures struct {
 	mu      sync.Mutex
 	queue   []departure
 	running int                      // goroutines that delete
-	gone    map[*place]chan struct{} // closed when the place is gone, or its session has ended
+	gone    map[*Place]chan struct{} // closed when the place is gone, or its session has ended
 }
 
 // add has places deleted, in the background. The channel is closed when the last of them is
@@ -40,11 +40,11 @@ func (d *departures) add(ds ...departure) (gone <-chan struct{}) {
 	if len(ds) == 0 {
 		return nil
 	}
-	c := ds[0].place.line.c
+	c := ds[0].place.Line.Client
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.gone == nil {
-		d.gone = map[*place]chan struct{}{}
+		d.gone = map[*Place]chan struct{}{}
 	}
 	for _, one := range ds {
 		if d.gone[one.place] == nil {
@@ -52,9 +52,9 @@ func (d *departures) add(ds ...departure) (gone <-chan struct{}) {
 			d.queue = append(d.queue, one)
 		}
 	}
-	for d.running < departing && d.running*maxDepartures < len(d.queue) {
+	for d.running < departing && d.running*MaxDepartures < len(d.queue) {
 		d.running++
-		c.tasks.Start(d.run)
+		c.Tasks.Start(d.run)
 	}
 	return d.gone[ds[len(ds)-1].place]
 }
@@ -79,7 +79,7 @@ func (d *departures) run() {
 func (d *departures) next() (batch []departure, ops []any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for bytes := 0; len(batch) < min(len(d.queue), maxDepartures); {
+	for bytes := 0; len(batch) < min(len(d.queue), MaxDepartures); {
 		one := d.queue[len(batch)]
 		more := one.ops()
 		bytes += zkconn.MultiSize(more)
@@ -110,17 +110,17 @@ func (d *departures) done(batch []departure) {
 // ops returns the operations that delete the place, nil if it must be deleted by itself.
 func (d departure) ops() []any {
 	switch {
-	case d.place.deletes != nil:
-		return d.place.deletes(d.signal)
-	case d.place.release != nil:
+	case d.place.Deletes != nil:
+		return d.place.Deletes(d.signal)
+	case d.place.Release != nil:
 		return nil
 	}
-	return d.place.exitOps(d.signal).ops
+	return d.place.ExitOps(d.signal).Ops
 }
 
 // deleteAll deletes the places of a batch in one transaction. It returns false if the servers
 // refuse that, because one of them is gone for example, or if the reply is lost.
 func (d departure) deleteAll(ops []any) bool {
-	s := d.place.s
+	s := d.place.Session
 	return s.Multi(s.Lifetime(), ops...).Applied()
 }

@@ -1,4 +1,4 @@
-package zkrecipes
+package line
 
 import (
 	"context"
@@ -6,60 +6,62 @@ import (
 	"time"
 )
 
-// tokenOf returns the token of the nth grant, from 0, of the place with that czxid.
-func tokenOf(czxid int64, n int) int64 { return czxid<<grantBits | int64(n) }
+// TokenOf returns the token of the nth grant, from 0, of the place with that czxid.
+func TokenOf(czxid int64, n int) int64 { return czxid<<grantBits | int64(n) }
 
 const (
 	grantBits = 8
-	lastGrant = 1<<grantBits - 1 // the highest number of a grant
+	LastGrant = 1<<grantBits - 1 // the highest number of a grant
 )
 
-// handle is one entry into a grant: what a holder has, or one who has re-entered.
-type handle struct {
-	g *grant
+// Handle is one entry into a grant: what a holder has, or one who has re-entered.
+type Handle struct {
+	Grant *Grant
 
 	mu     sync.Mutex
 	err    error                        // why it has ended
-	ends   map[<-chan struct{}]leaseEnd // by the Done of their parents
+	Ends   map[<-chan struct{}]leaseEnd // by the Done of their parents
 	done   chan struct{}                // non-nil once release was called, closed when it returns
 	result error                        // of release
 }
 
-// holderKey is the key of a holder in a context.
-type holderKey struct {
-	c            *client
+// HolderKey is the key of a holder in a context.
+type HolderKey struct {
+	c            *Client
 	path, recipe string
 }
 
-type holder struct {
-	handle    *handle
-	reentrant bool
+type Holder struct {
+	Handle    *Handle
+	Reentrant bool
 }
 
-func (h *handle) key() holderKey { return h.g.line.key() }
+func (h *Handle) Key() HolderKey { return h.Grant.Line.Key() }
 
-func (h *handle) fail(op string, err error) error { return h.g.line.c.fail(op, h.g.line.path, err) }
+func (h *Handle) Fail(op string, err error) error {
+	return h.Grant.Line.Client.Fail(op, h.Grant.Line.Path, err)
+}
 
 // end ends the handle and its contexts, once. That calls methods of their parents, which
 // are the user's, so the lock must not be held.
-func (h *handle) end(cause error) {
+func (h *Handle) end(cause error) {
 	h.mu.Lock()
 	if h.err != nil {
 		h.mu.Unlock()
 		return
 	}
 	h.err = cause
-	ends := h.ends
-	h.ends = nil
+	ends := h.Ends
+	h.Ends = nil
 	h.mu.Unlock()
 	for _, e := range ends {
-		e.cancel(h.fail("hold", cause))
+		e.cancel(h.Fail("hold", cause))
 	}
 }
 
-// failure returns why the handle has ended, nil while it is held.
-func (h *handle) failure() error {
-	err := h.g.checkHeld() // the grant ends before its handles do
+// Failure returns why the handle has ended, nil while it is held.
+func (h *Handle) Failure() error {
+	err := h.Grant.CheckHeld() // the grant ends before its handles do
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
@@ -68,8 +70,8 @@ func (h *handle) failure() error {
 	return err
 }
 
-// giveBack releases the handle, once.
-func (h *handle) giveBack() error {
+// GiveBack releases the handle, once.
+func (h *Handle) GiveBack() error {
 	h.mu.Lock()
 	if h.done != nil {
 		h.mu.Unlock()
@@ -78,19 +80,19 @@ func (h *handle) giveBack() error {
 	}
 	h.done = make(chan struct{})
 	h.mu.Unlock()
-	h.result = h.fail("release", h.g.release(h))
+	h.result = h.Fail("release", h.Grant.release(h))
 	close(h.done)
 	return h.result
 }
 
-// reenterWith returns a context with which calls on the same path re-enter.
-func (h *handle) reenterWith(ctx context.Context) context.Context {
-	return context.WithValue(ctx, h.key(), holder{handle: h, reentrant: true})
+// ReenterWith returns a context with which calls on the same path re-enter.
+func (h *Handle) ReenterWith(ctx context.Context) context.Context {
+	return context.WithValue(ctx, h.Key(), Holder{Handle: h, Reentrant: true})
 }
 
-// context returns a context that ends with parent or with the handle.
-func (h *handle) context(parent context.Context) context.Context {
-	h.g.checkHeld()
+// Context returns a context that ends with parent or with the handle.
+func (h *Handle) Context(parent context.Context) context.Context {
+	h.Grant.CheckHeld()
 	return &leaseContext{parent: parent, end: h.endOf(parent), handle: h}
 }
 
@@ -102,7 +104,7 @@ func (h *handle) context(parent context.Context) context.Context {
 type leaseContext struct {
 	parent context.Context
 	end    context.Context
-	handle *handle
+	handle *Handle
 }
 
 func (c *leaseContext) Done() <-chan struct{}       { return c.end.Done() }
@@ -110,8 +112,8 @@ func (c *leaseContext) Err() error                  { return c.end.Err() }
 func (c *leaseContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
 func (c *leaseContext) Value(key any) any {
-	if k, ok := key.(holderKey); ok && k == c.handle.key() {
-		return holder{handle: c.handle}
+	if k, ok := key.(HolderKey); ok && k == c.handle.Key() {
+		return Holder{Handle: c.handle}
 	}
 	if v := c.end.Value(key); v != nil {
 		return v
@@ -130,10 +132,10 @@ type leaseEnd struct {
 
 // endOf returns the context that ends with the lease and with parent. Methods of parent
 // are called, so the lock must not be held.
-func (h *handle) endOf(parent context.Context) context.Context {
+func (h *Handle) endOf(parent context.Context) context.Context {
 	done := parent.Done()
 	h.mu.Lock()
-	e, ok := h.ends[done]
+	e, ok := h.Ends[done]
 	h.mu.Unlock()
 	if ok {
 		return e.Context
@@ -148,12 +150,12 @@ func (h *handle) endOf(parent context.Context) context.Context {
 }
 
 // addEnd returns the context of e or, if another call was quicker, that call's.
-func (h *handle) addEnd(done <-chan struct{}, e leaseEnd) context.Context {
+func (h *Handle) addEnd(done <-chan struct{}, e leaseEnd) context.Context {
 	h.mu.Lock()
-	other, ok := h.ends[done]
+	other, ok := h.Ends[done]
 	err := h.err
 	if !ok && err == nil {
-		h.ends[done] = e
+		h.Ends[done] = e
 	}
 	h.mu.Unlock()
 	switch {
@@ -161,13 +163,13 @@ func (h *handle) addEnd(done <-chan struct{}, e leaseEnd) context.Context {
 		e.cancel(nil)
 		return other.Context
 	case err != nil:
-		e.cancel(h.fail("hold", err))
+		e.cancel(h.Fail("hold", err))
 		return e.Context
 	}
 	context.AfterFunc(e, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.ends, done)
+		delete(h.Ends, done)
 	})
 	return e.Context
 }
@@ -191,10 +193,10 @@ func (c *withoutValues) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// holding is what the holder has if a call is given one of its contexts.
-type holding int
+// Holding is what the holder has if a call is given one of its contexts.
+type Holding int
 
 const (
-	holdsShared holding = iota
-	holdsAlone
+	HoldsShared Holding = iota
+	HoldsAlone
 )

@@ -1,4 +1,4 @@
-package zkrecipes
+package line
 
 import (
 	"context"
@@ -18,42 +18,42 @@ import (
 
 var errReentered = errors.New("re-entries are open")
 
-// downgrade turns an exclusive grant into a shared one, if l is its only handle.
-func (g *grant) downgrade(ctx context.Context, l *handle) error {
+// Downgrade turns an exclusive grant into a shared one, if l is its only handle.
+func (g *Grant) Downgrade(ctx context.Context, l *Handle) error {
 	// Close must wait for the task that this starts, so this must be a task, too.
-	g.line.c.tasks.Add()
-	defer g.line.c.tasks.Finish()
-	if err := g.awaitChange(ctx); err != nil {
+	g.Line.Client.Tasks.Add()
+	defer g.Line.Client.Tasks.Finish()
+	if err := g.AwaitChange(ctx); err != nil {
 		return err
 	}
-	g.mu.Lock()
+	g.Mu.Lock()
 	_, open := g.handles[l]
 	switch {
 	case ctx.Err() != nil:
-		g.mu.Unlock()
+		g.Mu.Unlock()
 		return zkconn.ContextErr(ctx)
-	case g.err != nil:
-		g.mu.Unlock()
-		return g.err
+	case g.Err != nil:
+		g.Mu.Unlock()
+		return g.Err
 	case !open: // released in the meantime; a re-entry may still hold
-		g.mu.Unlock()
-		return coreErrReleased
-	case g.changing != nil: // another change was quicker
-		g.mu.Unlock()
-		return g.downgrade(ctx, l)
-	case !g.place().kind.exclusive():
-		g.mu.Unlock()
+		g.Mu.Unlock()
+		return ErrReleased
+	case g.Changing != nil: // another change was quicker
+		g.Mu.Unlock()
+		return g.Downgrade(ctx, l)
+	case !g.Place().Kind.Exclusive():
+		g.Mu.Unlock()
 		return nil
 	case len(g.handles) > 1:
-		g.mu.Unlock()
+		g.Mu.Unlock()
 		return errReentered
 	}
-	g.changing = make(chan struct{})
-	g.mu.Unlock()
-	next := g.place().asReader()
-	g.s.expect(g, next.path) // an event may come before the reply
+	g.Changing = make(chan struct{})
+	g.Mu.Unlock()
+	next := g.Place().AsReader()
+	g.Session.Expect(g, next.Path) // an event may come before the reply
 	result := make(chan error, 1)
-	g.line.c.tasks.Start(func() { result <- g.move(next) })
+	g.Line.Client.Tasks.Start(func() { result <- g.move(next) })
 	select {
 	case err := <-result:
 		return err
@@ -62,63 +62,63 @@ func (g *grant) downgrade(ctx context.Context, l *handle) error {
 	}
 }
 
-// asReader returns the reader's place that replaces this one.
-func (p *place) asReader() *place {
+// AsReader returns the reader's place that replaces this one.
+func (p *Place) AsReader() *Place {
 	next := *p
-	number := strings.TrimPrefix(p.name[strings.LastIndex(p.name, string(p.kind)):], string(p.kind))
-	next.kind = kindRead
-	next.name = "_c_" + p.uuid + "-" + string(kindRead) + number
-	next.path = p.line.abs() + "/" + next.name
-	next.own = nil
+	number := strings.TrimPrefix(p.Name[strings.LastIndex(p.Name, string(p.Kind)):], string(p.Kind))
+	next.Kind = KindRead
+	next.Name = "_c_" + p.UUID + "-" + string(KindRead) + number
+	next.Path = p.Line.Abs() + "/" + next.Name
+	next.Own = nil
 	return &next
 }
 
 // move carries the downgrade out. If the grant has ended in the meantime, it deletes
 // whichever place there is then, in the background.
-func (g *grant) move(next *place) error {
-	last := g.place()
-	err := last.replace(next)
-	g.mu.Lock()
+func (g *Grant) move(next *Place) error {
+	last := g.Place()
+	err := last.Replace(next)
+	g.Mu.Lock()
 	if err == nil {
-		g.current.Store(next)
-		g.downgraded = true
+		g.Current.Store(next)
+		g.Downgraded = true
 	}
-	close(g.changing)
-	g.changing = nil
-	over := g.err != nil
-	g.mu.Unlock()
+	close(g.Changing)
+	g.Changing = nil
+	over := g.Err != nil
+	g.Mu.Unlock()
 	if err == nil || over {
-		g.s.forget(g, last.path)
+		g.Session.Forget(g, last.Path)
 	}
 	if err != nil || over {
-		g.s.forget(g, next.path)
+		g.Session.Forget(g, next.Path)
 	} else { // watched once it has lived for a while, like other grants
-		time.AfterFunc(g.s.Timeout()/10, func() { g.line.c.tasks.Start(g.watchPlace) })
+		time.AfterFunc(g.Session.Timeout()/10, func() { g.Line.Client.Tasks.Start(g.WatchPlace) })
 	}
 	switch {
 	case over:
 		g.leaveLater()
-		return g.checkHeld()
+		return g.CheckHeld()
 	case errors.Is(err, zkconn.ErrSessionOver):
-		return g.checkHeld()
+		return g.CheckHeld()
 	case errors.Is(err, zk.ErrNoNode):
-		g.end(lost(errDeleted))
-		return g.checkHeld()
+		g.End(Lost(ErrDeleted))
+		return g.CheckHeld()
 	}
 	return err
 }
 
-// replace creates next and deletes the place, in one transaction that is sent until
+// Replace creates next and deletes the place, in one transaction that is sent until
 // its outcome is known. It returns zk.ErrNoNode if the place was gone, and also if the
 // outcome cannot be found out.
-func (p *place) replace(next *place) error {
+func (p *Place) Replace(next *Place) error {
 	for again := false; ; again = true {
-		acl, _ := p.bears.list(p.s)
-		create := &zk.CreateRequest{Path: next.path, Data: []byte(p.line.c.identity), Acl: acl, Flags: zk.FlagEphemeral}
-		o := p.s.Multi(p.s.Lifetime(), create, &zk.DeleteRequest{Path: p.path, Version: -1})
+		acl, _ := p.Bears.List(p.Session)
+		create := &zk.CreateRequest{Path: next.Path, Data: []byte(p.Line.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
+		o := p.Session.Multi(p.Session.Lifetime(), create, &zk.DeleteRequest{Path: p.Path, Version: -1})
 		switch {
 		case again && o.RefusedAt(create, zk.ErrNodeExists):
-			p.s.NoteGone(p.path)
+			p.Session.NoteGone(p.Path)
 			return nil
 		case o.Transient():
 			continue
@@ -129,17 +129,17 @@ func (p *place) replace(next *place) error {
 		// the servers check what refuses this one, an ACL for example, before they
 		// check whether next exists. If the grant went on as a writer's, the
 		// successor might hold at the same time.
-		check := p.s.Multi(p.s.Lifetime(), &zk.CheckVersionRequest{Path: next.path, Version: -1})
+		check := p.Session.Multi(p.Session.Lifetime(), &zk.CheckVersionRequest{Path: next.Path, Version: -1})
 		switch {
 		case check.Applied():
-			p.s.NoteGone(p.path)
+			p.Session.NoteGone(p.Path)
 			return nil
 		case check.Is(zk.ErrNoNode):
 			return o.Err()
 		case check.SessionOver():
 			return check.Err()
 		case !check.Transient(): // the outcome cannot be found out
-			p.line.c.tasks.Start(func() { next.leave(false) })
+			p.Line.Client.Tasks.Start(func() { next.Leave(false) })
 			return zk.ErrNoNode
 		}
 	}

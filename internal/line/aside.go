@@ -1,4 +1,4 @@
-package zkrecipes
+package line
 
 import (
 	"bytes"
@@ -22,42 +22,42 @@ import (
 // beyondLimit is the error of a join that got a number beyond the limit. Its place is
 // deleted, or will be. For recipes that do not step aside it is ErrExhausted.
 type beyondLimit struct {
-	*place
+	*Place
 	guest bool // the line's data are not this library's marker
 }
 
-func (x *beyondLimit) Error() string { return coreErrExhausted.Error() + ": " + x.name }
+func (x *beyondLimit) Error() string { return ErrExhausted.Error() + ": " + x.Name }
 
-func (x *beyondLimit) Unwrap() error { return coreErrExhausted }
+func (x *beyondLimit) Unwrap() error { return ErrExhausted }
 
-// isBeyondLimit reports whether no place with that number is granted.
-func (c *client) isBeyondLimit(number int32) bool { return number < 0 || number > c.lastNumber }
+// IsBeyondLimit reports whether no place with that number is granted.
+func (c *Client) IsBeyondLimit(number int32) bool { return number < 0 || number > c.LastNumber }
 
 // cannotReset returns the error of a line that cannot begin anew because of err. The end
 // of ctx or of the session is no such obstacle.
 func cannotReset(ctx context.Context, err error) error {
-	if isContextErr(ctx, err) || errors.Is(err, zkconn.ErrSessionOver) {
+	if IsContextErr(ctx, err) || errors.Is(err, zkconn.ErrSessionOver) {
 		return err
 	}
-	return fmt.Errorf("%w, and it cannot be deleted to begin anew: %w", coreErrExhausted, err)
+	return fmt.Errorf("%w, and it cannot be deleted to begin anew: %w", ErrExhausted, err)
 }
 
 // giveUp deletes a place beyond the limit, in the background if need be, and returns the
 // error of its join. It must read the line first: while the place stands, that is the
 // line in which it stands.
-func (p *place) giveUp(ctx context.Context) error {
-	x := &beyondLimit{place: p}
-	data, stat, err := p.s.Get(ctx, p.line.abs())
+func (p *Place) giveUp(ctx context.Context) error {
+	x := &beyondLimit{Place: p}
+	data, stat, err := p.Session.Get(ctx, p.Line.Abs())
 	if err == nil {
-		p.lineCzxid, x.guest = stat.Czxid, !bytes.HasPrefix(data, []byte(markerLayout))
+		p.LineCzxid, x.guest = stat.Czxid, !bytes.HasPrefix(data, []byte(markerLayout))
 	}
-	gone := p.s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1}).Err()
+	gone := p.Session.Multi(ctx, &zk.DeleteRequest{Path: p.Path, Version: -1}).Err()
 	switch {
 	case errors.Is(gone, zk.ErrNoNode): // somebody has deleted it, maybe with the line
-		p.lineCzxid, x.guest = 0, false
+		p.LineCzxid, x.guest = 0, false
 		return x
 	case gone != nil:
-		p.line.c.tasks.Start(func() { p.leave(false) })
+		p.Line.Client.Tasks.Start(func() { p.Leave(false) })
 	}
 	switch {
 	case gone != nil && !zkconn.Transient(gone):
@@ -70,13 +70,13 @@ func (p *place) giveUp(ctx context.Context) error {
 
 // takePlace joins the line. As long as it gets a number beyond the limit, it steps aside
 // and joins again.
-func (l *line) takePlace(ctx context.Context, k kind) (*place, error) {
+func (l *Line) takePlace(ctx context.Context, k Kind) (*Place, error) {
 	for {
-		s, err := l.c.live(ctx)
+		s, err := l.Client.Live(ctx)
 		if err != nil {
 			return nil, err
 		}
-		p, err := l.join(ctx, s, k)
+		p, err := l.Join(ctx, s, k)
 		var x *beyondLimit
 		if !errors.As(err, &x) {
 			return p, err
@@ -91,17 +91,17 @@ func (l *line) takePlace(ctx context.Context, k kind) (*place, error) {
 // if that is empty, and otherwise calls wait with the places that stand in it, and looks
 // again. Everyone aside must do so: those who leave may die before they delete the line.
 // An error says what makes it impossible.
-func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context, []placeName) error) error {
-	l := x.line
+func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context, []PlaceName) error) error {
+	l := x.Line
 	if x.guest {
 		return cannotReset(ctx, errors.New("the znode holds other data"))
 	}
 	for {
-		children, ms, stat, err := l.look(ctx, x.s)
-		others := slices.DeleteFunc(children, func(name string) bool { return name == l.extra })
+		children, ms, stat, err := l.look(ctx, x.Session)
+		others := slices.DeleteFunc(children, func(name string) bool { return name == l.Extra })
 		switch {
-		case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.lineCzxid:
-			l.forget()
+		case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.LineCzxid:
+			l.Forget()
 			return nil
 		case err != nil:
 			return cannotReset(ctx, err)
@@ -120,8 +120,8 @@ func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context,
 
 // awaitLast waits until the last of the places goes. A watch on the line would fire with
 // every join.
-func (x *beyondLimit) awaitLast(ctx context.Context, ms []placeName) error {
-	w, err := x.s.Watch(ctx, x.line.abs()+"/"+slices.MaxFunc(ms, placeName.compare).name)
+func (x *beyondLimit) awaitLast(ctx context.Context, ms []PlaceName) error {
+	w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, PlaceName.Compare).Name)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
@@ -131,43 +131,43 @@ func (x *beyondLimit) awaitLast(ctx context.Context, ms []placeName) error {
 	select {
 	case <-w.Fired():
 		return nil
-	case <-x.s.Over():
+	case <-x.Session.Over():
 		return zkconn.ErrSessionOver
 	case <-ctx.Done():
-		return x.s.ContextErr(ctx)
+		return x.Session.ContextErr(ctx)
 	}
 }
 
 // locked is what TryLock does instead of awaitLast.
-func (x *beyondLimit) locked(context.Context, []placeName) error { return coreErrLocked }
+func (x *beyondLimit) locked(context.Context, []PlaceName) error { return ErrLocked }
 
 // deleteLine deletes the line, in which no place stood when it had that Stat. If somebody
 // has joined since, or made the line anew, it must not be deleted: each join writes the
 // data.
 func (x *beyondLimit) deleteLine(ctx context.Context, stat *zk.Stat) error {
-	l := x.line
-	ops := []any{&zk.DeleteRequest{Path: l.abs(), Version: stat.Version}}
+	l := x.Line
+	ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: stat.Version}}
 	if stat.NumChildren > 0 { // the extra child, which nobody uses without a place
-		path := l.abs() + "/" + l.extra
-		extra, err := x.s.Exists(ctx, path)
+		path := l.Abs() + "/" + l.Extra
+		extra, err := x.Session.Exists(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil
 		case err == nil && extra.EphemeralOwner == 0: // somebody's own
-			err = fmt.Errorf("%q stands in it and is not ephemeral", l.extra)
+			err = fmt.Errorf("%q stands in it and is not ephemeral", l.Extra)
 		}
 		if err != nil {
 			return cannotReset(ctx, err)
 		}
 		ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: path, Version: extra.Version}))
 	}
-	err := x.s.Multi(ctx, ops...).Err()
+	err := x.Session.Multi(ctx, ops...).Err()
 	switch {
 	case err == nil:
-		l.c.log(slog.LevelInfo, "sequence numbers of a line were used up; it was deleted and begins anew", "line", l.abs())
+		l.Client.Log(slog.LevelInfo, "sequence numbers of a line were used up; it was deleted and begins anew", "line", l.Abs())
 		return nil
 	case errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrBadVersion): // or this server lags
-		return x.s.Sync(ctx, l.abs())
+		return x.Session.Sync(ctx, l.Abs())
 	case errors.Is(err, zk.ErrNoNode), zkconn.Transient(err):
 		return nil
 	}

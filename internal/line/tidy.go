@@ -1,4 +1,4 @@
-package zkrecipes
+package line
 
 import (
 	"errors"
@@ -16,16 +16,16 @@ import (
 
 const (
 	// tidyBatch is how many containers are looked at, or deleted, in one write.
-	tidyBatch = 50
+	TidyBatch = 50
 	// tidyPause is from one batch to the next, so that there are 1,000 deletions a second
 	// at most.
 	tidyPause = 50 * time.Millisecond
 )
 
 // tidy deletes containers until none is idle. It waits while there is no connection.
-func (c *client) tidy() {
+func (c *Client) tidy() {
 	for {
-		batch := c.containers.takeDue()
+		batch := c.Containers.TakeDue()
 		if len(batch) == 0 {
 			return
 		}
@@ -33,7 +33,7 @@ func (c *client) tidy() {
 		c.tidyBatch(batch)
 		select {
 		case <-next.C:
-		case <-c.closing.Done():
+		case <-c.Closing.Done():
 			next.Stop()
 			return
 		}
@@ -47,18 +47,18 @@ type idleContainer struct {
 	stat  *zk.Stat  // as the client saw it last
 }
 
-// takeDue takes the containers that are to be deleted from the table, a batch at most. Those
+// TakeDue takes the containers that are to be deleted from the table, a batch at most. Those
 // in which others count are not taken: they are when these are gone.
-func (t *containers) takeDue() (batch []*idleContainer) {
+func (t *containers) TakeDue() (batch []*idleContainer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for len(batch) < tidyBatch && t.isDue() {
-		e := t.recent.Front().Value.(*container)
+	for len(batch) < TidyBatch && t.isDue() {
+		e := t.Recent.Front().Value.(*container)
 		if e.below > 0 {
-			t.putInto(t.rest, e)
+			t.putInto(t.Rest, e)
 			continue
 		}
-		t.recent.Remove(e.at)
+		t.Recent.Remove(e.at)
 		e.in = nil
 		batch = append(batch, &idleContainer{e, e.used, &zk.Stat{Czxid: e.czxid, Version: e.version}})
 	}
@@ -69,9 +69,9 @@ func (t *containers) takeDue() (batch []*idleContainer) {
 	return batch
 }
 
-func (c *client) tidyBatch(batch []*idleContainer) {
-	t := c.containers
-	s, err := c.live(c.closing)
+func (c *Client) tidyBatch(batch []*idleContainer) {
+	t := c.Containers
+	s, err := c.Live(c.Closing)
 	if err != nil {
 		return // the Client is being closed
 	}
@@ -80,7 +80,7 @@ func (c *client) tidyBatch(batch []*idleContainer) {
 	for i, e := range batch {
 		paths[i] = e.path
 	}
-	stats, errs := s.ExistAll(c.closing, paths)
+	stats, errs := s.ExistAll(c.Closing, paths)
 	var idle []*idleContainer
 	for i, e := range batch {
 		switch now := stats[i]; {
@@ -99,18 +99,18 @@ func (c *client) tidyBatch(batch []*idleContainer) {
 	for i, e := range idle {
 		deletes[i] = &zk.DeleteRequest{Path: e.path, Version: e.stat.Version}
 	}
-	for i, err := range s.DeleteAll(c.closing, deletes) {
+	for i, err := range s.DeleteAll(c.Closing, deletes) {
 		t.settle(idle[i], err)
 	}
 }
 
 // withoutUsed puts those back into the table that are in use: the session has a znode there,
 // or a call has used them since.
-func (t *containers) withoutUsed(s *session, batch []*idleContainer) []*idleContainer {
+func (t *containers) withoutUsed(s *Session, batch []*idleContainer) []*idleContainer {
 	holds := make([]bool, len(batch))
 	for i, e := range batch {
 		holds[i] = s.HasBelow(e.path)
-		if other, ok := s.c.usedWith(e.path); ok {
+		if other, ok := s.Client.UsedWith(e.path); ok {
 			holds[i] = holds[i] || s.HasBelow(other)
 		}
 	}
@@ -120,7 +120,7 @@ func (t *containers) withoutUsed(s *session, batch []*idleContainer) []*idleCont
 	return slices.DeleteFunc(batch, func(e *idleContainer) bool {
 		i++
 		used := holds[i] || !e.used.Equal(e.since)
-		if used && t.all[e.path] == e.container {
+		if used && t.All[e.path] == e.container {
 			e.at = nil
 			t.use(e.container)
 		}
@@ -133,7 +133,7 @@ func (t *containers) settle(e *idleContainer, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.at = nil
-	if t.all[e.path] != e.container {
+	if t.All[e.path] != e.container {
 		return // it was forgotten
 	}
 	if e.czxid != e.stat.Czxid { // it was made anew
@@ -142,18 +142,18 @@ func (t *containers) settle(e *idleContainer, err error) {
 	}
 	switch {
 	case err == nil, errors.Is(err, zk.ErrNoNode):
-		if parent := t.remove(e.container); parent != nil && parent.in == t.rest && parent.czxid != 0 {
-			t.rest.Remove(parent.at)
-			parent.in, parent.at = t.recent, t.recent.PushFront(parent)
+		if parent := t.remove(e.container); parent != nil && parent.in == t.Rest && parent.czxid != 0 {
+			t.Rest.Remove(parent.at)
+			parent.in, parent.at = t.Recent, t.Recent.PushFront(parent)
 		}
-	case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, coreErrClosed):
-		e.in, e.at = t.recent, t.recent.PushFront(e.container) // to be looked at again
+	case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, ErrClosed):
+		e.in, e.at = t.Recent, t.Recent.PushFront(e.container) // to be looked at again
 	case !e.used.Equal(e.since):
 		t.put(e.container)
 	case errors.Is(err, zk.ErrNotEmpty):
-		t.putInto(t.rest, e.container)
+		t.putInto(t.Rest, e.container)
 	default: // others use it, and delete it
 		e.czxid = 0
-		t.putInto(t.rest, e.container)
+		t.putInto(t.Rest, e.container)
 	}
 }

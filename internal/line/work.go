@@ -1,4 +1,4 @@
-package zkrecipes
+package line
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// awaitWork waits until over is closed, or the Client is.
-func (c *client) awaitWork(ctx context.Context, work *openWork, over <-chan struct{}, what string) error {
+// AwaitWork waits until over is closed, or the Client is.
+func (c *Client) AwaitWork(ctx context.Context, work *openWork, over <-chan struct{}, what string) error {
 	select {
 	case <-over: // even if ctx has ended
 		return nil
@@ -17,18 +17,18 @@ func (c *client) awaitWork(ctx context.Context, work *openWork, over <-chan stru
 	}
 	select {
 	case <-over:
-	case <-c.closing.Done():
+	case <-c.Closing.Done():
 	case <-ctx.Done():
-		return fmt.Errorf("%w (not over: %d %s)", zkconn.ContextErr(ctx), work.count(), what)
+		return fmt.Errorf("%w (not over: %d %s)", zkconn.ContextErr(ctx), work.Count(), what)
 	}
 	return nil
 }
 
-// stopGrants ends the calls that wait for a grant or for others. From then on nothing is
+// StopGrants ends the calls that wait for a grant or for others. From then on nothing is
 // granted. The channel is closed when nothing is held.
-func (c *client) stopGrants() (over <-chan struct{}) {
-	over = c.held.stop() // a grant that comes now is counted, or refused
-	c.stopWaiting(coreErrClosed)
+func (c *Client) StopGrants() (over <-chan struct{}) {
+	over = c.Held.Stop() // a grant that comes now is counted, or refused
+	c.stopWaiting(ErrClosed)
 	return over
 }
 
@@ -40,8 +40,8 @@ type openWork struct {
 	over chan struct{} // closed when nothing is at work any more; nil: not stopped
 }
 
-// begin counts a piece of work, which ends with end. It returns false if it may not begin.
-func (w *openWork) begin() bool {
+// Begin counts a piece of work, which ends with end. It returns false if it may not begin.
+func (w *openWork) Begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over != nil {
@@ -51,22 +51,22 @@ func (w *openWork) begin() bool {
 	return true
 }
 
-// goOn is like begin for the rest of something that is at work: it may begin at any time.
-func (w *openWork) goOn() {
+// GoOn is like begin for the rest of something that is at work: it may begin at any time.
+func (w *openWork) GoOn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.n++
 }
 
-func (w *openWork) end() {
+func (w *openWork) End() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.n--
 	w.note()
 }
 
-// stop lets nothing new begin. The channel is closed when nothing is at work.
-func (w *openWork) stop() (over <-chan struct{}) {
+// Stop lets nothing new begin. The channel is closed when nothing is at work.
+func (w *openWork) Stop() (over <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over == nil {
@@ -88,13 +88,13 @@ func (w *openWork) note() {
 	}
 }
 
-func (w *openWork) isStopped() bool {
+func (w *openWork) IsStopped() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.over != nil
 }
 
-func (w *openWork) count() int {
+func (w *openWork) Count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.n

@@ -1,4 +1,4 @@
-package zkrecipes
+package line
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// awaitTurn returns when it is the place's turn.
-func (p *place) awaitTurn(ctx context.Context) error {
-	for queued := false; !p.first; {
-		pred, ahead := p.guessed, p.ahead
+// AwaitTurn returns when it is the place's turn.
+func (p *Place) AwaitTurn(ctx context.Context) error {
+	for queued := false; !p.First; {
+		pred, ahead := p.Guessed, p.Ahead
 		guessed := pred != nil
-		p.guessed = nil
+		p.Guessed = nil
 		if pred == nil {
 			var err error
 			if pred, ahead, err = p.predecessor(ctx); err != nil {
@@ -34,13 +34,13 @@ func (p *place) awaitTurn(ctx context.Context) error {
 		}
 		if before == nil {
 			if guessed {
-				p.line.noteBrief(true)
+				p.Line.NoteBrief(true)
 			}
 			continue
 		}
 		if !queued {
 			queued = true
-			p.tellQueued(ctx, ahead)
+			p.TellQueued(ctx, ahead)
 		}
 		if err := p.awaitPredecessor(ctx, *pred, before); err != nil {
 			return err
@@ -54,13 +54,13 @@ func (p *place) awaitTurn(ctx context.Context) error {
 // what is created in the line. But the place may have left by now, and what the data say
 // may be wrong: it is a guess until the place with that name and number is watched. nil: no
 // guess, because another place has joined since, or because of the data.
-func (p *place) guess(data []byte, stat *zk.Stat) *placeName {
-	m, ok := p.line.tail(data, p.number-1)
-	if !ok || p.number != nextNumber(stat) {
+func (p *Place) guess(data []byte, stat *zk.Stat) *PlaceName {
+	m, ok := p.Line.tail(data, p.Number-1)
+	if !ok || p.Number != NextNumber(stat) {
 		return nil
 	}
-	p.line.noteTail(m.kind)
-	if !p.line.mayName(p.kind, m) {
+	p.Line.noteTail(m.Kind)
+	if !p.Line.mayName(p.Kind, m) {
 		return nil
 	}
 	return &m
@@ -68,57 +68,57 @@ func (p *place) guess(data []byte, stat *zk.Stat) *placeName {
 
 // tail returns the name of the place that has joined last, as the line's data tell, if it has
 // that number. The name may be invalid.
-func (l *line) tail(data []byte, number int32) (m placeName, ok bool) {
+func (l *Line) tail(data []byte, number int32) (m PlaceName, ok bool) {
 	name, ok := l.recorded(data)
 	if !ok || number < 0 {
-		return placeName{}, false
+		return PlaceName{}, false
 	}
-	m, _ = parsePlaceName(fmt.Sprintf("%s%010d", name, number), l.kinds)
+	m, _ = ParsePlaceName(fmt.Sprintf("%s%010d", name, number), l.Kinds)
 	return m, true
 }
 
 // mayName reports whether m, from the line's data, is the name of a place of this library that
 // blocks one of that kind.
-func (l *line) mayName(k kind, m placeName) bool {
-	return m.kind != "" && m.ours() && isUUID(m.uuid) && !l.foreign(m.kind) && l.blocks(k, m.kind)
+func (l *Line) mayName(k Kind, m PlaceName) bool {
+	return m.Kind != "" && m.Ours() && IsUUID(m.UUID) && !l.Foreign(m.Kind) && l.Blocks(k, m.Kind)
 }
 
-// nextNumber returns the number that the next znode in a line with that Stat gets: of how many
+// NextNumber returns the number that the next znode in a line with that Stat gets: of how many
 // were created in it. The Stat has twice as many, and it may wrap: see DataNode.copyStat.
-func nextNumber(line *zk.Stat) int32 { return int32(uint32(line.Cversion+line.NumChildren) / 2) }
+func NextNumber(line *zk.Stat) int32 { return int32(uint32(line.Cversion+line.NumChildren) / 2) }
 
 // predecessor lists the line and returns the place's predecessor: the nearest place ahead
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
-func (p *place) predecessor(ctx context.Context) (pred *placeName, ahead int, err error) {
-	nearest, ahead, err := p.predecessors(ctx, nil, 0)
+func (p *Place) predecessor(ctx context.Context) (pred *PlaceName, ahead int, err error) {
+	nearest, ahead, err := p.Predecessors(ctx, nil, 0)
 	return nearest[0], ahead, err
 }
 
-// predecessors lists the line and returns the two nearest places ahead that block the
+// Predecessors lists the line and returns the two nearest places ahead that block the
 // place, the nearest first, and the nth nearest of all if n is not 0. ahead is how many
 // places are ahead in all. Those whose names are in skip do not count.
-func (p *place) predecessors(ctx context.Context, skip []string, n int) (nearest [3]*placeName, ahead int, err error) {
-	ms, err := p.line.list(ctx, p.s)
+func (p *Place) Predecessors(ctx context.Context, skip []string, n int) (nearest [3]*PlaceName, ahead int, err error) {
+	ms, err := p.Line.List(ctx, p.Session)
 	if errors.Is(err, zk.ErrNoNode) {
-		return nearest, 0, p.whyGone(ctx)
+		return nearest, 0, p.WhyGone(ctx)
 	}
 	if err != nil {
 		return nearest, 0, err
 	}
-	if !slices.ContainsFunc(ms, func(m placeName) bool { return m.name == p.name }) {
-		return nearest, 0, p.whyGone(ctx)
+	if !slices.ContainsFunc(ms, func(m PlaceName) bool { return m.Name == p.Name }) {
+		return nearest, 0, p.WhyGone(ctx)
 	}
 	ms = p.onlyAhead(ms, skip)
 	if n > 0 && len(ms) >= n {
-		slices.SortFunc(ms, func(a, b placeName) int { return b.compare(a) })
+		slices.SortFunc(ms, func(a, b PlaceName) int { return b.Compare(a) })
 		nearest[2] = &ms[n-1]
 	}
 	nearest[0], nearest[1] = p.nearestBlocking(ms)
 	p.noteLast(ms)
 	for i, pred := range nearest {
 		if pred != nil { // a copy, because it is kept for as long as the wait lasts
-			m, _ := parsePlaceName(strings.Clone(pred.name), p.line.kinds)
+			m, _ := ParsePlaceName(strings.Clone(pred.Name), p.Line.Kinds)
 			nearest[i] = &m
 		}
 	}
@@ -127,21 +127,21 @@ func (p *place) predecessors(ctx context.Context, skip []string, n int) (nearest
 
 // onlyAhead returns the places that are ahead of this one, except those whose names are in
 // skip. It overwrites ms.
-func (p *place) onlyAhead(ms []placeName, skip []string) []placeName {
-	return slices.DeleteFunc(ms, func(m placeName) bool {
-		return m.compare(p.placeName) >= 0 || slices.Contains(skip, m.name)
+func (p *Place) onlyAhead(ms []PlaceName, skip []string) []PlaceName {
+	return slices.DeleteFunc(ms, func(m PlaceName) bool {
+		return m.Compare(p.PlaceName) >= 0 || slices.Contains(skip, m.Name)
 	})
 }
 
 // nearestBlocking returns the two nearest of the places ahead, which are in any order, that
 // block the place.
-func (p *place) nearestBlocking(ahead []placeName) (nearest, second *placeName) {
+func (p *Place) nearestBlocking(ahead []PlaceName) (nearest, second *PlaceName) {
 	for i, m := range ahead {
 		switch {
-		case !p.line.blocks(p.kind, m.kind):
-		case nearest == nil || nearest.compare(m) < 0:
+		case !p.Line.Blocks(p.Kind, m.Kind):
+		case nearest == nil || nearest.Compare(m) < 0:
 			nearest, second = &ahead[i], nearest
-		case second == nil || second.compare(m) < 0:
+		case second == nil || second.Compare(m) < 0:
 			second = &ahead[i]
 		}
 	}
@@ -150,14 +150,14 @@ func (p *place) nearestBlocking(ahead []placeName) (nearest, second *placeName) 
 
 // noteLast notes which of the places ahead, of any kind, has joined last. The next guess
 // depends on it.
-func (p *place) noteLast(ahead []placeName) {
-	var last placeName
+func (p *Place) noteLast(ahead []PlaceName) {
+	var last PlaceName
 	if len(ahead) > 0 {
-		last = slices.MaxFunc(ahead, placeName.compare)
+		last = slices.MaxFunc(ahead, PlaceName.Compare)
 	}
-	p.line.noteTail(last.kind)
-	if last.ours() && last.number == p.number-1 { // else a guess would fail again
-		p.line.noteBrief(false)
+	p.Line.noteTail(last.Kind)
+	if last.Ours() && last.Number == p.Number-1 { // else a guess would fail again
+		p.Line.NoteBrief(false)
 	}
 }
 
@@ -166,13 +166,13 @@ func (p *place) noteLast(ahead []placeName) {
 //
 // Both watches must be answered before an event is believed. Otherwise, if somebody
 // deletes this place, its successor may watch the predecessor too, and both see it leave.
-func (p *place) watchPredecessor(ctx context.Context, pred placeName) (*zkconn.Watch, error) {
+func (p *Place) watchPredecessor(ctx context.Context, pred PlaceName) (*zkconn.Watch, error) {
 	own := p.startOwn()
-	before := p.s.StartWatch(p.line.abs() + "/" + pred.name)
+	before := p.Session.StartWatch(p.Line.Abs() + "/" + pred.Name)
 	if err := p.awaitOwn(ctx, own); err != nil {
 		return nil, err
 	}
-	before, err := p.s.Await(ctx, before)
+	before, err := p.Session.Await(ctx, before)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -181,19 +181,19 @@ func (p *place) watchPredecessor(ctx context.Context, pred placeName) (*zkconn.W
 
 // awaitPredecessor waits for the predecessor to go. It sets p.first if the predecessor
 // said, as it left, that this place is next. Otherwise the line must be listed again.
-func (p *place) awaitPredecessor(ctx context.Context, pred placeName, before *zkconn.Watch) error {
-	trusted := pred.signals() && p.s.EnforcesACLs(ctx, p.line.abs())
+func (p *Place) awaitPredecessor(ctx context.Context, pred PlaceName, before *zkconn.Watch) error {
+	trusted := pred.Signals() && p.Session.EnforcesACLs(ctx, p.Line.Abs())
 	select {
 	case <-before.Fired():
-	case <-p.own.Fired():
-	case <-p.s.Over():
+	case <-p.Own.Fired():
+	case <-p.Session.Over():
 		return zkconn.ErrSessionOver
 	case <-ctx.Done():
-		return p.s.ContextErr(ctx)
+		return p.Session.ContextErr(ctx)
 	}
-	if p.own.HasFired() { // must come first
-		if p.own.Deleted() {
-			return p.whyGone(ctx)
+	if p.Own.HasFired() { // must come first
+		if p.Own.Deleted() {
+			return p.WhyGone(ctx)
 		}
 		return nil // changed by a super user
 	}
@@ -203,83 +203,83 @@ func (p *place) awaitPredecessor(ctx context.Context, pred placeName, before *zk
 	// on which both watches were answered: go-zookeeper re-arms them in any order and in
 	// chunks.
 	conn, changed := before.Changed()
-	p.first = trusted && changed && before.ConfirmedOn(conn) && p.own.ConfirmedOn(conn)
-	if p.first {
-		p.turnConn = conn
+	p.First = trusted && changed && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)
+	if p.First {
+		p.TurnConn = conn
 	}
 	return nil
 }
 
-// watchOwn sets the watch on the own place, if there is none.
-func (p *place) watchOwn(ctx context.Context) error { return p.awaitOwn(ctx, p.startOwn()) }
+// WatchOwn sets the watch on the own place, if there is none.
+func (p *Place) WatchOwn(ctx context.Context) error { return p.awaitOwn(ctx, p.startOwn()) }
 
-func (p *place) startOwn() *zkconn.Watch {
-	if p.own != nil && !p.own.HasFired() {
-		return p.own
+func (p *Place) startOwn() *zkconn.Watch {
+	if p.Own != nil && !p.Own.HasFired() {
+		return p.Own
 	}
-	return p.s.StartWatch(p.path)
+	return p.Session.StartWatch(p.Path)
 }
 
-func (p *place) awaitOwn(ctx context.Context, own *zkconn.Watch) error {
-	own, err := p.s.Await(ctx, own)
+func (p *Place) awaitOwn(ctx context.Context, own *zkconn.Watch) error {
+	own, err := p.Session.Await(ctx, own)
 	if errors.Is(err, zk.ErrNoNode) {
-		return p.whyGone(ctx)
+		return p.WhyGone(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	p.own = own
+	p.Own = own
 	return nil
 }
 
-// whyGone distinguishes an eviction from the end of the session, which deletes the place as
+// WhyGone distinguishes an eviction from the end of the session, which deletes the place as
 // well, and of which the client may learn later. It sends a write, because the servers carry
 // out none for a session that has ended.
-func (p *place) whyGone(ctx context.Context) error {
+func (p *Place) WhyGone(ctx context.Context) error {
 	for {
-		err := p.s.Multi(ctx, &zk.DeleteRequest{Path: p.path, Version: -1}).Err()
+		err := p.Session.Multi(ctx, &zk.DeleteRequest{Path: p.Path, Version: -1}).Err()
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode):
-			return coreErrEvicted
+			return ErrEvicted
 		case !zkconn.Transient(err):
 			return err
 		}
 	}
 }
 
-// awaitWatch waits until the watch fires. The place is watched too, once late says that
+// AwaitWatch waits until the watch fires. The place is watched too, once late says that
 // the wait has lasted for a while, so that short waits do not pay for it. zk.ErrNoNode:
 // the place was deleted.
-func (p *place) awaitWatch(ctx context.Context, w *zkconn.Watch, late <-chan time.Time) (err error) {
+func (p *Place) AwaitWatch(ctx context.Context, w *zkconn.Watch, late <-chan time.Time) (err error) {
 	for {
 		select {
 		case <-w.Fired():
 			return nil
 		case <-late:
-		case <-p.own.Fired():
-		case <-p.s.Over():
+		case <-p.Own.Fired():
+		case <-p.Session.Over():
 			return zkconn.ErrSessionOver
 		case <-ctx.Done():
-			return p.s.ContextErr(ctx)
+			return p.Session.ContextErr(ctx)
 		}
-		if p.own, err = p.s.Watch(ctx, p.path); err != nil {
+		if p.Own, err = p.Session.Watch(ctx, p.Path); err != nil {
 			return err
 		}
 	}
 }
 
-// awaitAny waits until one of the watches fires. It watches the own place, too: no other
+// AwaitAny waits until one of the watches fires. It watches the own place, too: no other
 // event would tell the first in line that its place was deleted.
-func (p *place) awaitAny(ctx context.Context, watches []*zkconn.Watch) error {
-	if err := p.watchOwn(ctx); err != nil {
+func (p *Place) AwaitAny(ctx context.Context, watches []*zkconn.Watch) error {
+	if err := p.WatchOwn(ctx); err != nil {
 		return err
 	}
-	return p.awaitAnyOr(ctx, watches, nil)
+	return p.AwaitAnyOr(ctx, watches, nil)
 }
 
-// awaitAnyOr is awaitAny for a caller that has set the watch on the own place, or that
+// AwaitAnyOr is awaitAny for a caller that has set the watch on the own place, or that
 // can do without it. It also returns when something is received from other.
-func (p *place) awaitAnyOr(ctx context.Context, watches []*zkconn.Watch, other <-chan struct{}) error {
+func (p *Place) AwaitAnyOr(ctx context.Context, watches []*zkconn.Watch, other <-chan struct{}) error {
 	fired := make(chan struct{}, 1) // one for all: there may be a hundred thousand watches
 	defer func() {
 		for _, w := range watches {
@@ -292,59 +292,59 @@ func (p *place) awaitAnyOr(ctx context.Context, watches []*zkconn.Watch, other <
 	return p.awaitEither(ctx, fired, other)
 }
 
-// awaitFired is like awaitAny for a channel that receives when a watch has fired.
-func (p *place) awaitFired(ctx context.Context, fired <-chan struct{}) error {
-	if err := p.watchOwn(ctx); err != nil {
+// AwaitFired is like awaitAny for a channel that receives when a watch has fired.
+func (p *Place) AwaitFired(ctx context.Context, fired <-chan struct{}) error {
+	if err := p.WatchOwn(ctx); err != nil {
 		return err
 	}
 	return p.awaitEither(ctx, fired, nil)
 }
 
-func (p *place) awaitEither(ctx context.Context, fired, other <-chan struct{}) error {
+func (p *Place) awaitEither(ctx context.Context, fired, other <-chan struct{}) error {
 	select {
 	case <-fired:
 	case <-other:
-	case <-p.own.Fired():
-	case <-p.s.Over():
+	case <-p.Own.Fired():
+	case <-p.Session.Over():
 	case <-ctx.Done():
 	}
 	switch {
 	case ctx.Err() != nil:
-		return p.s.ContextErr(ctx)
-	case p.s.IsOver():
+		return p.Session.ContextErr(ctx)
+	case p.Session.IsOver():
 		return zkconn.ErrSessionOver
-	case p.own != nil && p.own.HasFired() && p.own.Deleted():
-		return p.whyGone(ctx)
+	case p.Own != nil && p.Own.HasFired() && p.Own.Deleted():
+		return p.WhyGone(ctx)
 	}
 	return nil
 }
 
 // waiter is notified that a place waits for it.
 type waiter interface {
-	Queued(p *place, ahead int)
+	Queued(p *Place, ahead int)
 }
 
 // waiterKey is the key of the waiter in a context.
 type waiterKey struct{}
 
-// withWaiter returns a context with w, for the rest of a call.
-func withWaiter(ctx context.Context, w waiter) context.Context {
+// WithWaiter returns a context with w, for the rest of a call.
+func WithWaiter(ctx context.Context, w waiter) context.Context {
 	return context.WithValue(ctx, waiterKey{}, w)
 }
 
-// waiterIn returns the waiter in a context, nil if there is none.
-func waiterIn(ctx context.Context) waiter {
+// WaiterIn returns the waiter in a context, nil if there is none.
+func WaiterIn(ctx context.Context) waiter {
 	w, _ := ctx.Value(waiterKey{}).(waiter)
 	return w
 }
 
-// tellQueued tells the waiter in ctx, if there is one, that the place waits. It does so once.
-func (p *place) tellQueued(ctx context.Context, ahead int) {
+// TellQueued tells the waiter in ctx, if there is one, that the place waits. It does so once.
+func (p *Place) TellQueued(ctx context.Context, ahead int) {
 	if p.queued {
 		return
 	}
 	p.queued = true
-	if w := waiterIn(ctx); w != nil {
+	if w := WaiterIn(ctx); w != nil {
 		w.Queued(p, ahead)
 	}
 }

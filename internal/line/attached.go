@@ -1,4 +1,4 @@
-package zkrecipes
+package line
 
 import (
 	"reflect"
@@ -12,8 +12,8 @@ type attachments struct {
 	all map[reflect.Type]any
 }
 
-// attached returns the attachment of type T. If there is none yet, it is what create returns.
-func attached[T any](a *attachments, create func() *T) *T {
+// Attached returns the attachment of type T. If there is none yet, it is what create returns.
+func Attached[T any](a *attachments, create func() *T) *T {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key := reflect.TypeFor[T]()

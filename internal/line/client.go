@@ -1,0 +1,382 @@
+package line
+
+import (
+	"context"
+	"crypto"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+const (
+	// maxNumber is the last sequence number that is granted; see beyondLimit.
+	// ZooKeeper's counter of creates sticks at 2147483647, and concurrent creates
+	// wrap to negative numbers there (PrepRequestProcessor, DataNode's cversion).
+	// The difference is room for creates in flight.
+	MaxNumber = math.MaxInt32 - 1_000_000
+)
+
+// Config is what a client needs. All of it must be set.
+type Config struct {
+	Servers    []string
+	Timeout    time.Duration
+	Prefix     string
+	Identity   string
+	ACL        []zk.ACL
+	Auth       func() []wire.Credential // a function, because fmt prints unexported fields, too
+	Writers    func() []wire.Credential // see writersOf
+	Owned      bool                     // see writersOf
+	Created    []zk.ACL                 // of what it creates where the servers know digests, see zkconn.Session.ACL
+	Digest     crypto.Hash              // see Options.DigestAlgorithm
+	MaxBuffer  int                      // see Options.MaxBuffer; 0: the default
+	TLS        *tls.Config
+	Dialer     func(ctx context.Context, network, addr string) (net.Conn, error)
+	LastNumber int32 // see maxNumber
+	LongLine   int   // see longLine
+	Segment    int64 // segment size of its queues, in simulations; 0: the default
+
+	Log  func(level slog.Level, msg string, args ...any)                // a record for the user
+	Told func(s *Session, state SessionState, server string, err error) // the session has changed
+	Fail func(op, path string, err error) error                         // wraps an error for the user
+
+	// usedWith returns the path of a znode during whose use the container at that path is used,
+	// too, if there is one.
+	UsedWith func(path string) (other string, ok bool)
+	// idle is after how long without use a container is deleted.
+	Idle time.Duration
+}
+
+// SessionState is what has become of a session.
+type SessionState int
+
+const (
+	SessionConnected SessionState = 1 + iota
+	SessionDisconnected
+	SessionExpired
+	SessionClosed
+)
+
+// Client holds a session, and opens the next one when it ends.
+type Client struct {
+	Config
+
+	Tasks       zkconn.Tasks
+	Closing     context.Context // ends when Close begins, with ErrClosed
+	beginClose  context.CancelCauseFunc
+	Waiting     context.Context // ends when Shutdown or Close begins, with ErrClosed
+	stopWaiting context.CancelCauseFunc
+	Held        openWork  // grants that somebody has, and calls that Shutdown waits for
+	Writes      openWork  // calls that write and need no grant
+	began       time.Time // when Dial was called
+	warned      struct {  // when there was a warning about each server
+		sync.Mutex
+		at map[string]time.Time
+	}
+	closed chan struct{} // closed when Close is done
+	result error         // of Close
+
+	Containers *containers // that it knows
+
+	Mu        sync.Mutex
+	current   *Session
+	changed   chan struct{}                         // closed and replaced whenever current changes
+	Abandoned map[string]map[chan struct{}]struct{} // see Client.abandon
+	lostJoins map[*LostJoin]struct{}                // that are searched for
+	Attached  attachments
+}
+
+// New returns a client that does not connect yet.
+func New(cfg Config) *Client {
+	c := &Client{
+		Config:     cfg,
+		began:      time.Now(),
+		closed:     make(chan struct{}),
+		changed:    make(chan struct{}),
+		Containers: NewContainers(cfg.Idle),
+		Abandoned:  map[string]map[chan struct{}]struct{}{},
+		lostJoins:  map[*LostJoin]struct{}{},
+	}
+	c.Containers.Begin = func() { c.Tasks.Start(c.tidy) }
+	c.warned.at = map[string]time.Time{}
+	c.Closing, c.beginClose = context.WithCancelCause(context.Background())
+	c.Waiting, c.stopWaiting = context.WithCancelCause(c.Closing)
+	return c
+}
+
+// Dial opens the first session. It returns once that is established. With an error, the
+// client is closed.
+func (c *Client) Dial(ctx context.Context) error {
+	go c.run()
+	for {
+		s, changed := c.Session()
+		if s != nil {
+			select {
+			case <-s.Established():
+				return nil
+			case <-s.Over():
+				var refused *wire.AuthError
+				if errors.As(s.Cause(), &refused) {
+					c.Close()
+					return fmt.Errorf("%w: %w", refused, zk.ErrAuthFailed)
+				}
+			case <-ctx.Done():
+				err := zkconn.ContextErr(ctx)
+				if why := s.LastError(); why != nil {
+					err = fmt.Errorf("%w (%w)", err, why)
+				}
+				c.Close()
+				return err
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			c.Close()
+			return zkconn.ContextErr(ctx)
+		}
+	}
+}
+
+// Close ends every grant, deletes their znodes and ends the session. A second close waits for
+// the first.
+func (c *Client) Close() error {
+	c.Containers.Stop()
+	c.StopGrants() // before endGrants looks for those that there are
+	c.beginClose(ErrClosed)
+	<-c.closed
+	return c.result
+}
+
+// run keeps a session open until Close.
+func (c *Client) run() {
+	defer close(c.closed)
+	var told *Session // the last one that was established
+	defer func() {
+		if told != nil {
+			c.Told(told, SessionClosed, "", c.result)
+		}
+	}()
+	for pause := time.Duration(0); ; {
+		select {
+		case <-time.After(pause):
+		case <-c.Closing.Done():
+			<-c.Tasks.Done() // those of the session that is over
+			return
+		}
+		began := time.Now()
+		s, err := openSession(c)
+		if err != nil { // go-zookeeper rejects some arguments, none of which occur here
+			c.Log(slog.LevelError, "cannot open a session", "err", err)
+			pause = time.Second
+			continue
+		}
+		c.publish(s)
+		select {
+		case <-s.Over():
+			err := fmt.Errorf("%w: %w", ErrLost, s.Cause())
+			s.EndGrants(err)
+			c.Log(slog.LevelWarn, "session over", "session", s.name(), "cause", s.Cause())
+			s.Close(false, ErrClosed)
+			if s.IsEstablished() {
+				c.Told(s, SessionExpired, "", err)
+				told = s
+			}
+		case <-c.Closing.Done():
+			c.result = c.shutdown(s)
+			if s.IsEstablished() {
+				told = s
+			}
+			return
+		}
+		pause = 0
+		if time.Since(began) < c.Timeout/4 {
+			pause = c.Timeout / 10
+		}
+	}
+}
+
+// shutdown ends the last session: contexts, places, calls, connection.
+func (c *Client) shutdown(s *Session) error {
+	s.EndGrants(ErrClosed)
+	up, changed := s.Connected()
+	if up {
+		select {
+		case <-c.Tasks.Done():
+		case <-changed:
+		case <-time.After(s.Timeout() / 4):
+			c.Log(slog.LevelWarn, "no time to delete all znodes; the rest is left to the end of the session",
+				"session", s.name(), "znodes", s.Load().Znodes)
+		}
+	}
+	known := s.IsEstablished() && !s.IsOver()
+	up, _ = s.Connected()
+	left := s.Load().Znodes
+	clean := s.Close(true, ErrClosed)
+	<-c.Tasks.Done()
+	switch {
+	case !known:
+		return nil
+	case clean:
+		c.Log(slog.LevelInfo, "session closed", "session", s.name())
+		return nil
+	}
+	err := c.Fail("close", strings.Join(c.Servers, ","),
+		zkconn.Errorf(ErrSessionNotClosed, "not connected: session %s is left to time out on the servers, with %d znodes", s.name(), left))
+	if up { // else "connection lost" was logged
+		c.Log(slog.LevelWarn, "session not closed", "session", s.name(), "err", err)
+	}
+	return err
+}
+
+func (c *Client) publish(s *Session) {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	c.current = s
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Session returns the newest session, or nil before the first one, and a channel
+// that is closed when there is a newer one.
+func (c *Client) Session() (*Session, <-chan struct{}) {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	return c.current, c.changed
+}
+
+// Live waits for a session that has been established and has not ended. The
+// session may be disconnected for the moment.
+func (c *Client) Live(ctx context.Context) (*Session, error) {
+	for {
+		if c.Closing.Err() != nil {
+			return nil, ErrClosed
+		}
+		if ctx.Err() != nil {
+			return nil, c.ContextErr(ctx)
+		}
+		s, changed := c.Session()
+		if s != nil && s.IsEstablished() && !s.IsOver() {
+			return s, nil
+		}
+		var first <-chan struct{}
+		if s != nil && !s.IsOver() {
+			first = s.Established()
+		}
+		select {
+		case <-first:
+		case <-changed:
+		case <-ctx.Done():
+		case <-c.Closing.Done():
+		}
+	}
+}
+
+// InSessions calls f with the live session. If that ends meanwhile, it calls f again with the
+// next one, unless what f did is uncertain.
+func InSessions[A any](ctx context.Context, c *Client, f func(*Session) (A, error)) (a A, err error) {
+	for {
+		s, err := c.Live(ctx)
+		if err == nil {
+			a, err = f(s)
+		}
+		if !errors.Is(err, zkconn.ErrSessionOver) || errors.Is(err, ErrUncertain) {
+			return a, err
+		}
+	}
+}
+
+// InSessions is like the function for an f without a result.
+func (c *Client) InSessions(ctx context.Context, f func(*Session) error) error {
+	_, err := InSessions(ctx, c, func(s *Session) (struct{}, error) { return struct{}{}, f(s) })
+	return err
+}
+
+// ContextErr returns why ctx has ended and, where there is no connection, why not.
+func (c *Client) ContextErr(ctx context.Context) error {
+	if s, _ := c.Session(); s != nil {
+		return s.ContextErr(ctx)
+	}
+	return zkconn.ContextErr(ctx)
+}
+
+// Abs puts the prefix before a path.
+func (c *Client) Abs(path string) string { return c.Prefix + path }
+
+// Check refuses what no call can work with: a nil client, a nil context, an
+// invalid path.
+func (c *Client) Check(ctx context.Context, path string) error {
+	switch {
+	case c == nil:
+		return errors.New("nil client")
+	case c.Closing == nil: // the zero client
+		return errors.New("client was not made by Dial")
+	case ctx == nil:
+		return ErrNilContext
+	}
+	return c.CheckPath(path)
+}
+
+// Bind returns a context that ends with ctx and when the Client is closed.
+func (c *Client) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	return bindTo(c.Closing, ctx)
+}
+
+// BindWait is like bind for a call that waits for a grant or for others, which a Shutdown
+// ends, too.
+func (c *Client) BindWait(ctx context.Context) (context.Context, context.CancelFunc) {
+	return bindTo(c.Waiting, ctx)
+}
+
+func bindTo(end, ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := func() { cancel(zkconn.Stopped(ErrClosed)) }
+	stop := context.AfterFunc(end, ended)
+	if end.Err() != nil { // AfterFunc takes a moment, in which the call would begin
+		ended()
+	}
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// Resolve returns the absolute path for a path in a lease's reads and writes, where
+// "/" is the prefix itself.
+func (c *Client) Resolve(path string) (string, error) {
+	if path == "/" {
+		if c.Prefix == "" {
+			return "/", nil
+		}
+		return c.Prefix, nil
+	}
+	return c.Abs(path), c.CheckPath(path)
+}
+
+// CheckPath also refuses paths too long for one request.
+func (c *Client) CheckPath(path string) error {
+	const room = 1024 // for the rest of a request, and for the name of a place
+	if n := len(c.Prefix) + len(path); n > jute.MaxFrame-room {
+		return zkconn.TooLarge(n + room)
+	}
+	return zkconn.CheckPath(path)
+}
+
+// Expired returns why a member's session has ended: the Client may have ended it.
+func (c *Client) Expired() error {
+	if c.Closing.Err() != nil {
+		return ErrClosed
+	}
+	return errExpired
+}

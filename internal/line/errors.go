@@ -1,0 +1,44 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// The errors of the core. The package above documents them.
+var (
+	ErrLocked           = errors.New("held or waited for by others")
+	ErrLost             = errors.New("lease lost")
+	ErrReleased         = errors.New("lease released")
+	ErrEvicted          = errors.New("evicted from the line")
+	ErrUpgrade          = errors.New("the caller holds this lock as a reader, and readers cannot become writers")
+	ErrUncertain        = errors.New("outcome unknown")
+	ErrClosed           = errors.New("client closed")
+	ErrExhausted        = errors.New("sequence numbers of this line are used up")
+	ErrSessionNotClosed = errors.New("session is left to time out")
+	ErrSize             = errors.New("wrong size")
+)
+
+// errExpired is the end of a call that waits as a member, by the end of its session.
+var errExpired = fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)
+
+// UncertainIf joins ErrUncertain to err if an attempt before may have been carried out.
+func UncertainIf(doubt bool, err error) error {
+	if !doubt {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUncertain, err)
+}
+
+var ErrNilContext = errors.New("nil context")
+
+// IsContextErr reports whether err says that ctx has ended. A Client that is closed
+// also ends the contexts that Client.bind returns, with ErrClosed.
+func IsContextErr(ctx context.Context, err error) bool {
+	return zkconn.IsContextErr(ctx, err) || ctx.Err() != nil && err == ErrClosed
+}

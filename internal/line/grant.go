@@ -1,0 +1,488 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Grant is a place that holds. The holder's leases, one for each entry, are handles
+// of it.
+//
+// A change is a transaction of the holder's that replaces the place, as a downgrade
+// does, or that deletes it together with something else, see endWith. There is never
+// more than one under way.
+type Grant struct {
+	Line    *Line
+	Session *Session
+	Token   int64
+	Current atomic.Pointer[Place] // a downgrade replaces it
+	Over    chan struct{}         // closed when the grant has ended
+
+	Mu       sync.Mutex
+	handles  map[*Handle]struct{} // not released
+	Err      error                // why the grant has ended, nil while it holds
+	Changing chan struct{}        // non-nil during a change, closed at its end
+
+	since   time.Time // when the place was granted
+	watched bool      // its place is watched; s.mu guards it
+	Deleted bool      // an event said that its place was deleted; s.mu guards it
+
+	kept       keeper // nil: the place is deleted after a release; see keepBy
+	idle       bool   // nobody has been given the grant yet; mu guards it
+	Downgraded bool   // mu guards it
+	TellEnd    func() // called, with mu held, when the grant has ended; nil: nobody is told; mu guards it
+}
+
+// keeper decides what becomes of a place whose grant has ended.
+type keeper interface {
+	// Ended is called when the grant has ended, while its place's events are still
+	// delivered.
+	Ended(g *Grant, cause error)
+	// PassOn is called, after Ended, for a grant that was released. It deletes the place or
+	// makes another grant of it.
+	PassOn(g *Grant) error
+}
+
+func (g *Grant) Place() *Place { return g.Current.Load() }
+
+// NewGrant makes a grant of a place whose turn it is. From here on the grant ends
+// when the session ends, when the session's clock runs out, and when the znode is
+// deleted.
+func NewGrant(p *Place) (*Grant, error) {
+	g := &Grant{
+		Line: p.Line, Session: p.Session, Token: TokenOf(p.Czxid, p.Nth),
+		Over: make(chan struct{}), handles: map[*Handle]struct{}{},
+		since: time.Now(), watched: p.Own != nil && p.Others == nil,
+	}
+	g.Current.Store(p)
+	if err := p.Session.addGrant(g); err != nil {
+		return nil, err
+	}
+	if p.Own != nil && p.Own.HasFired() { // before addGrant, so the event reached no grant
+		p.Line.Client.Tasks.Start(g.WatchPlace)
+	}
+	return g, nil
+}
+
+// CheckHeld returns why the grant has ended, nil while it holds. A grant that can no
+// longer be trusted is ended first.
+func (g *Grant) CheckHeld() error {
+	g.Mu.Lock()
+	err := g.Err
+	g.Mu.Unlock()
+	if err != nil {
+		return err
+	}
+	s := g.Session
+	switch {
+	case s.IsOver():
+		g.End(Lost(s.Cause()))
+	case !time.Now().Before(s.ValidUntil()):
+		g.End(Lost(ErrSilent))
+	default:
+		return nil
+	}
+	return g.CheckHeld()
+}
+
+var (
+	ErrSilent  = errors.New("no answer from the servers for as long as the session is known to live")
+	ErrGone    = errors.New("its znode was deleted")
+	ErrDeleted = fmt.Errorf("%w by somebody else", ErrGone)
+)
+
+// Deletion is the cause of a grant's end if its znode was deleted: by somebody else, or by the
+// servers with the session, of which the client may learn later. It is errGone until a server
+// has answered a write or the session has ended.
+type Deletion struct {
+	BySomebody error                 // its cause in the former case
+	cause      atomic.Pointer[error] // nil: not known yet
+}
+
+func (d *Deletion) Error() string { return d.Unwrap().Error() }
+
+func (d *Deletion) Unwrap() error {
+	if cause := d.cause.Load(); cause != nil {
+		return *cause
+	}
+	return ErrGone
+}
+
+// settle notes how the deletion of the place went, which is a write.
+func (d *Deletion) settle(s *Session, err error) {
+	cause := d.BySomebody
+	if errors.Is(err, zkconn.ErrSessionOver) {
+		cause = s.Cause()
+	}
+	if cause != nil && !errors.Is(cause, ErrClosed) { // else nobody will know
+		d.cause.Store(&cause)
+	}
+}
+
+func Lost(cause error) error {
+	if errors.Is(cause, ErrClosed) {
+		return ErrClosed
+	}
+	return &loss{cause}
+}
+
+// loss is ErrLost with a cause. Error builds the text on each call, because the cause may be
+// settled later, see deletion.
+type loss struct{ cause error }
+
+func (l *loss) Error() string { return ErrLost.Error() + ": " + l.cause.Error() }
+
+func (l *loss) Unwrap() []error { return []error{ErrLost, l.cause} }
+
+// Start sends a transaction of the holder's, unless the grant has ended. So it is sent
+// before anything that the next holder of a kept place sends.
+func (g *Grant) Start(ops ...any) (*zkconn.Transaction, error) {
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	if g.Err != nil {
+		return nil, g.Err
+	}
+	return g.Session.Start(ops...)
+}
+
+// WatchPlace sets the watches on the place of a grant that has none.
+func (g *Grant) WatchPlace() {
+	select {
+	case <-g.Over:
+		return
+	default:
+	}
+	p := g.Place()
+	for _, path := range p.Paths() {
+		if _, err := p.Session.Watch(p.Session.Lifetime(), path); errors.Is(err, zk.ErrNoNode) {
+			g.PlaceGone(path, &Deletion{BySomebody: ErrDeleted})
+			return
+		}
+	}
+}
+
+// PlaceGone ends the grant, for that cause, after the place at path was deleted, unless the
+// grant has another place by now.
+func (g *Grant) PlaceGone(path string, cause error) {
+	g.AwaitChange(g.Session.Lifetime())
+	if g.Place().Has(path) {
+		g.End(Lost(cause))
+	}
+}
+
+// AwaitChange waits for the end of the change that is under way, if any. It fails only
+// if ctx ends first.
+func (g *Grant) AwaitChange(ctx context.Context) error {
+	g.Mu.Lock()
+	changing := g.Changing
+	g.Mu.Unlock()
+	if changing == nil {
+		return nil
+	}
+	select {
+	case <-changing:
+		return nil
+	case <-ctx.Done():
+		return g.Session.ContextErr(ctx)
+	}
+}
+
+// End ends the grant for that cause, unless it has ended already.
+func (g *Grant) End(cause error) {
+	if g.endHeld(cause) {
+		g.leaveLater()
+	}
+}
+
+// endHeld is like end but does not delete the place: the caller has to, if it returns true.
+func (g *Grant) endHeld(cause error) (leave bool) {
+	g.Mu.Lock()
+	handles, ok := g.markEnded(cause)
+	changing := g.Changing != nil
+	g.Mu.Unlock()
+	if !ok {
+		return false
+	}
+	g.announceEnd(cause, handles)
+	return !changing // else the change deletes it: it knows which place there is
+}
+
+// EndIdle is like end for a grant of a kept place, and does nothing once somebody has been
+// given it.
+func (g *Grant) EndIdle(cause error) {
+	g.Mu.Lock()
+	var ok bool
+	if g.idle {
+		_, ok = g.markEnded(cause)
+	}
+	g.Mu.Unlock()
+	if ok {
+		g.announceEnd(cause, nil)
+		g.leaveLater()
+	}
+}
+
+// leaveLater deletes the place of a grant that has ended, in the background. The
+// successor gets a signal that it is next only if the place was held for certain until
+// now, so not if the grant was lost.
+func (g *Grant) leaveLater() {
+	d, why := g.departure(), (*Deletion)(nil)
+	if !errors.As(g.Err, &why) {
+		d.place.LeaveLater(d.signal)
+		return
+	}
+	g.Line.Client.Background(g.Line.Path, func() { why.settle(g.Session, d.place.Leave(d.signal)) })
+}
+
+// departure is how the place of a grant that has ended is deleted.
+func (g *Grant) departure() departure { return departure{g.Place(), !errors.Is(g.Err, ErrLost)} }
+
+// markEnded marks the grant as ended, tells the Trace, and takes the handles. ok is false
+// if it had ended before. g.mu must be held. A caller that gets true must call
+// announceEnd.
+func (g *Grant) markEnded(cause error) (handles map[*Handle]struct{}, ok bool) {
+	if g.Err != nil {
+		return nil, false
+	}
+	g.Err = cause
+	g.NoteEnd()
+	handles, g.handles = g.handles, nil
+	return handles, true
+}
+
+// NoteEnd tells the Trace, once. g.mu must be held.
+func (g *Grant) NoteEnd() {
+	if tell := g.TellEnd; tell != nil {
+		g.TellEnd = nil
+		tell()
+	}
+}
+
+// announceEnd tells the session and the holder that the grant has ended. The place is yet
+// to be deleted.
+func (g *Grant) announceEnd(cause error, handles map[*Handle]struct{}) {
+	close(g.Over)
+	if g.kept != nil {
+		g.kept.Ended(g, cause)
+	}
+	g.Session.dropGrant(g)
+	for l := range handles {
+		l.end(cause)
+	}
+	if !g.idle {
+		g.Line.Client.Held.End()
+	}
+}
+
+// Enter adds a handle, which is exclusive or shared as k says. It returns ErrUpgrade if
+// k is exclusive and the grant is not.
+func (g *Grant) Enter(k Kind) (*Handle, error) {
+	if err := g.CheckHeld(); err != nil {
+		return nil, err
+	}
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	switch {
+	case g.Err != nil:
+		return nil, g.Err
+	case k.Exclusive() && !g.exclusive():
+		return nil, ErrUpgrade
+	}
+	l := &Handle{Grant: g, Ends: map[<-chan struct{}]leaseEnd{}}
+	g.handles[l] = struct{}{}
+	return l, nil
+}
+
+// exclusive reports whether the grant is exclusive and stays so. g.mu must be held.
+func (g *Grant) exclusive() bool { return g.Changing == nil && g.Place().Kind.Exclusive() }
+
+func (g *Grant) Holding() Holding {
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	if g.exclusive() {
+		return HoldsAlone
+	}
+	return HoldsShared
+}
+
+// release removes a handle. With the last one it deletes the place, unless that is kept.
+func (g *Grant) release(l *Handle) error {
+	// Close ends the grants that have not ended, and then waits for the tasks. So this
+	// must be a task before the grant ends.
+	c := g.Line.Client
+	c.Tasks.Add()
+	defer c.Tasks.Finish()
+	last, err := g.RemoveHandle(l)
+	if err != nil || !last {
+		return err
+	}
+	if g.kept != nil {
+		return g.kept.PassOn(g)
+	}
+	return g.LeaveNow()
+}
+
+// Quit ends a grant that nobody has, and deletes its place.
+func (g *Grant) Quit() error {
+	g.Line.Client.Tasks.Add() // see release
+	defer g.Line.Client.Tasks.Finish()
+	if g.CheckHeld() != nil {
+		return nil
+	}
+	g.Mu.Lock()
+	_, ok := g.markEnded(ErrReleased)
+	g.Mu.Unlock()
+	if !ok {
+		return nil
+	}
+	g.announceEnd(ErrReleased, nil)
+	return g.LeaveNow()
+}
+
+// LeaveNow deletes the place of a grant that was released: in the background if there is
+// no connection, or if it is lost before the reply. ErrLost: the grant had ended before.
+func (g *Grant) LeaveNow() error {
+	p := g.Place()
+	err := p.remove(true, p.Session.Start)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, zk.ErrNoNode):
+		return Lost(ErrDeleted)
+	}
+	g.leaveLater()
+	switch {
+	case errors.Is(err, zkconn.ErrSessionOver):
+		return Lost(g.Session.Cause())
+	case errors.Is(err, zk.ErrSessionExpired): // a server says so
+		return Lost(err)
+	case zkconn.Transient(err): // it was lost if a server learned of the end of the session first
+		return nil
+	}
+	return err
+}
+
+// RemoveHandle removes a handle. The grant ends with the last one, under the same
+// lock, so that a racing entry fails. If last is true, the caller must delete the
+// place.
+func (g *Grant) RemoveHandle(l *Handle) (last bool, err error) {
+	if err := g.CheckHeld(); err != nil {
+		return false, err
+	}
+	g.Mu.Lock()
+	if g.Err != nil {
+		g.Mu.Unlock()
+		return false, g.Err
+	}
+	delete(g.handles, l)
+	last, changing := len(g.handles) == 0, g.Changing != nil
+	if last {
+		g.markEnded(ErrReleased)
+	}
+	g.Mu.Unlock()
+	l.end(ErrReleased)
+	if last {
+		g.announceEnd(ErrReleased, nil)
+	}
+	return last && !changing, nil // else the change deletes the place
+}
+
+// A grant can end by a transaction of the holder's that does more than delete the
+// place: an Ack, for example. Until it is known whether the transaction was carried
+// out, the place is not deleted in any other way.
+
+// EndWith runs try, which ends the grant by a transaction. try must return once it is
+// known whether the place is gone, and must not outlast the session. It closes sent
+// when it has sent something. Before that, try ends with ctx. From then on only this
+// call ends with ctx, and returns ErrUncertain.
+func (g *Grant) EndWith(ctx context.Context, sent <-chan struct{}, try func() (done bool, err error)) error {
+	// Close must wait for the task that this starts, so this must be a task, too.
+	g.Line.Client.Tasks.Add()
+	defer g.Line.Client.Tasks.Finish()
+	if err := g.beginChange(ctx); err != nil {
+		return err
+	}
+	known, result := make(chan struct{}), make(chan error, 1)
+	g.Line.Client.Tasks.Start(func() {
+		done, err := try()
+		close(known)
+		g.endChange(done)
+		switch {
+		case errors.Is(err, ErrUncertain):
+		case errors.Is(err, zkconn.ErrSessionOver):
+			err = g.CheckHeld()
+		case errors.Is(err, ErrDeleted):
+			g.End(err)
+		}
+		result <- err
+	})
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case <-known: // ctx may be the lease's, which ends with the grant
+		return <-result
+	default:
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-sent:
+		return fmt.Errorf("%w: %w", ErrUncertain, zkconn.ContextErr(ctx))
+	}
+}
+
+// beginChange waits until no change is under way, and begins one.
+func (g *Grant) beginChange(ctx context.Context) error {
+	for {
+		if ctx.Err() != nil {
+			return zkconn.ContextErr(ctx)
+		}
+		if err := g.AwaitChange(ctx); err != nil {
+			return err
+		}
+		if err := g.CheckHeld(); err != nil {
+			return err
+		}
+		g.Mu.Lock()
+		free := g.Err == nil && g.Changing == nil
+		if free {
+			g.Changing = make(chan struct{})
+		}
+		g.Mu.Unlock()
+		if free {
+			return nil
+		}
+	}
+}
+
+// endChange ends the change that beginChange has begun. If done, the place is deleted
+// and the grant ends. Else the grant goes on, and if it has ended in the meantime its
+// place is deleted.
+func (g *Grant) endChange(done bool) {
+	g.Mu.Lock()
+	over := g.Err != nil
+	var handles map[*Handle]struct{}
+	if done && !over {
+		handles, _ = g.markEnded(ErrReleased)
+	}
+	close(g.Changing)
+	g.Changing = nil
+	g.Mu.Unlock()
+	switch {
+	case done && !over:
+		g.announceEnd(ErrReleased, handles)
+	case !done && over:
+		g.leaveLater()
+	}
+}

@@ -1,0 +1,442 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// The ordering core: join a line, learn one's place, wait for the predecessor,
+// leave. The protocol was model-checked. Sentences with "must" are there because
+// without them two places are granted at once, or one waits for ever.
+
+// Place is an ephemeral sequential znode in a line.
+type Place struct {
+	PlaceName
+	Line      *Line
+	Session   *Session
+	Bears     LineACL       // the line
+	Path      string        // absolute
+	Czxid     int64         // of the znode; 0: not known yet
+	Nth       int           // of the places that one transaction has created, if each gets a grant
+	LineCzxid int64         // czxid of the line's znode; 0: not known
+	LineCount int           // of the line's children after the join; -1: not known
+	First     bool          // known to be first in the line
+	Guessed   *PlaceName    // probably its predecessor, see guess
+	Ahead     int           // how many places probably are ahead of it, if there is a guess
+	TurnConn  uint64        // the connection whose event said so, 0 if a reply did
+	Own       *zkconn.Watch // on path; nil: none yet
+	queued    bool          // tellQueued was called
+
+	// release, if set, is called instead of remove: for places that are more than one
+	// znode.
+	Release func(signal bool, begin BeginFunc) error
+	// deletes, set with release, are the operations that delete all of it together with other
+	// places; nil where it must be deleted by itself.
+	Deletes func(signal bool) []any
+	// others are paths of further znodes without which the place does not hold.
+	Others []string
+	// checked are paths of znodes that are not the place's, and without which it does not hold
+	// either. The recipe watches them.
+	Checked []string
+}
+
+// Paths returns the paths of all znodes without which the place does not hold.
+func (p *Place) Paths() []string { return append([]string{p.Path}, p.Others...) }
+
+// Guarded returns the paths of all znodes that a Commit checks.
+func (p *Place) Guarded() []string { return append(p.Paths(), p.Checked...) }
+
+// Has reports whether guarded contains path.
+func (p *Place) Has(path string) bool { return slices.Contains(p.Guarded(), path) }
+
+// BeginFunc sends a transaction: zkconn.Session.Begin or Start.
+type BeginFunc func(ops ...any) (*zkconn.Transaction, error)
+
+// turnBefore reports whether an event of another connection than conn said that it
+// is the place's turn.
+func (p *Place) turnBefore(conn uint64) bool { return p.TurnConn != 0 && p.TurnConn != conn }
+
+// Enter joins the line and waits for its turn; see inTurn.
+func (l *Line) Enter(ctx context.Context, k Kind) (g *Grant, err error) {
+	err = l.InTurn(ctx, k, nil, func(p *Place) error {
+		g, err = p.Grant(ctx)
+		return err
+	})
+	return g, err
+}
+
+// InTurn calls f when it is the turn of a place in the line; see withPlace.
+func (l *Line) InTurn(ctx context.Context, k Kind, p *Place, f func(*Place) error) error {
+	return l.WithPlace(ctx, k, p, func(p *Place) error {
+		if err := p.AwaitTurn(ctx); err != nil {
+			return err
+		}
+		return f(p)
+	})
+}
+
+// WithPlace joins the line, unless the caller has a place in it already, and calls f
+// with the place. When the session ends it joins again in the next one, at the tail,
+// for as long as ctx lives. On any error the place is deleted, in the background if
+// need be.
+func (l *Line) WithPlace(ctx context.Context, k Kind, p *Place, f func(*Place) error) error {
+	for ; ; p = nil {
+		var err error
+		if p == nil {
+			p, err = l.takePlace(ctx, k)
+		}
+		mayBeDone := false // then it must not be done again in the next session
+		if err == nil {
+			if err = f(p); err == nil {
+				return nil
+			}
+			mayBeDone = errors.Is(err, ErrUncertain)
+			gone := p
+			l.Client.Tasks.Start(func() { gone.Leave(false) })
+		}
+		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, ErrEvicted) && p.lineDeleted(ctx)) {
+			return err
+		}
+	}
+}
+
+// TryEnter is like enter but returns ErrLocked instead of waiting. A line that is
+// held costs one read and no write.
+func (l *Line) TryEnter(ctx context.Context, k Kind) (*Grant, error) {
+	return InSessions(ctx, l.Client, func(s *Session) (*Grant, error) { return l.tryEnterIn(ctx, s, k) })
+}
+
+func (l *Line) tryEnterIn(ctx context.Context, s *Session, k Kind) (g *Grant, err error) {
+	err = l.TryInTurn(ctx, s, k, func(p *Place) error {
+		g, err = p.Grant(ctx)
+		return err
+	})
+	return g, err
+}
+
+// TryInTurn is like inTurn in one session, but returns ErrLocked instead of waiting.
+func (l *Line) TryInTurn(ctx context.Context, s *Session, k Kind, f func(*Place) error) error {
+	if err := l.CheckRoom(s, k); err != nil {
+		return err
+	}
+	blocked, err := l.isBlocked(ctx, s, k)
+	if err != nil {
+		return err
+	}
+	if blocked {
+		return ErrLocked
+	}
+	p, err := l.Join(ctx, s, k)
+	if x := (*beyondLimit)(nil); errors.As(err, &x) {
+		if err := x.awaitReset(ctx, x.locked); err != nil {
+			return err
+		}
+		return l.TryInTurn(ctx, s, k, f)
+	}
+	if err != nil {
+		return err
+	}
+	if !p.First {
+		var pred *PlaceName
+		if pred, _, err = p.predecessor(ctx); err == nil && pred != nil {
+			err = ErrLocked
+		}
+	}
+	if err == nil {
+		if err = f(p); err == nil {
+			return nil
+		}
+	}
+	l.Client.Tasks.Start(func() { p.Leave(false) })
+	return err
+}
+
+// isBlocked reports whether a place that blocks one of that kind stands in the line. It lists
+// the line. But if that is long, or not known, it asks first whether the place that joined
+// last still stands, which the line's data name.
+func (l *Line) isBlocked(ctx context.Context, s *Session, k Kind) (bool, error) {
+	if l.mayBeLong() && !s.hasUnresolved() {
+		data, stat, err := s.Get(ctx, l.Abs())
+		switch {
+		case errors.Is(err, zk.ErrNoNode), err == nil && stat.NumChildren == 0:
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		l.noteCount(int(stat.NumChildren))
+		if stands, err := l.tailStands(ctx, s, k, data, stat); stands || err != nil {
+			return stands, err
+		}
+	}
+	ms, err := l.List(ctx, s)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return false, err
+	}
+	return slices.ContainsFunc(ms, func(m PlaceName) bool { return l.Blocks(k, m.Kind) }), nil
+}
+
+// tailStands reports whether the place that joined last blocks one of that kind, and still
+// stands, if these are the line's data and Stat. If nothing in the line has changed since
+// that join, the Stat says so.
+func (l *Line) tailStands(ctx context.Context, s *Session, k Kind, data []byte, stat *zk.Stat) (bool, error) {
+	m, ok := l.tail(data, NextNumber(stat)-1)
+	switch {
+	case !ok || !l.mayName(k, m):
+		return false, nil
+	case stat.Mzxid == stat.Pzxid:
+		return true, nil
+	case int(stat.NumChildren) <= l.Client.LongLine:
+		return false, nil
+	}
+	_, err := s.Exists(ctx, l.Abs()+"/"+m.Name)
+	if errors.Is(err, zk.ErrNoNode) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// List returns the places in the line, in no order.
+func (l *Line) List(ctx context.Context, s *Session) ([]PlaceName, error) {
+	_, ms, _, err := l.look(ctx, s)
+	return ms, err
+}
+
+// look returns the line's children, the places among them, and the line's Stat.
+func (l *Line) look(ctx context.Context, s *Session) (children []string, ms []PlaceName, stat *zk.Stat, err error) {
+	children, stat, err = s.Children(ctx, l.Abs())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ms = PlaceNames(children, l.Kinds)
+	for _, m := range ms {
+		if m.Kind == kindLatch || l.Foreign(m.Kind) {
+			return nil, nil, nil, zkconn.Errorf(zkconn.ErrPathInUse, "%s stands in a line of a %s: another recipe uses this path", m.Name, l.Recipe)
+		}
+	}
+	if err := l.CheckChildren(ctx, s, children); err != nil {
+		return nil, nil, nil, err
+	}
+	s.sweep(l, ms)
+	l.noteChildren(len(children), len(ms))
+	return children, ms, stat, nil
+}
+
+// Join takes a place by one transaction. It writes the line's data too, because the
+// Stat that this returns tells whether the place is alone and what its czxid is. If
+// ctx ends before it is known whether a place was taken, the background finds out and
+// deletes it.
+func (l *Line) Join(ctx context.Context, s *Session, k Kind) (*Place, error) {
+	// The background work that this starts must be counted before Close waits for it.
+	l.Client.Tasks.Add()
+	defer l.Client.Tasks.Finish()
+	if err := l.CheckRoom(s, k); err != nil {
+		return nil, err
+	}
+	for tries := 0; tries < zkconn.MaxTries; {
+		state, err := l.Ensure(ctx, s)
+		if err == nil && state.Guest && l.Writes {
+			l.Forget() // somebody may fix it at any time
+			err = zkconn.Errorf(zkconn.ErrPathInUse, "%s holds other data, or may not be written", l.Abs())
+		}
+		if err != nil {
+			return nil, err
+		}
+		// Each attempt has a name of its own, so that an attempt whose outcome is
+		// unknown is never taken for another.
+		e := l.Entry(s, k, state)
+		t, err := l.begin(ctx, s, e)
+		if err != nil {
+			return nil, err
+		}
+		p, o := l.JoinOutcome(ctx, s, t, e)
+		if p != nil {
+			return p, nil
+		}
+		if !o.Unsent() {
+			if err := l.notJoined(ctx, s, e, o); err != nil {
+				return nil, err
+			}
+			tries++
+		}
+	}
+	return nil, zkconn.ErrContended
+}
+
+// notJoined returns nil if a join that was refused can be tried again, and otherwise why not.
+func (l *Line) notJoined(ctx context.Context, s *Session, e *Entry, o zkconn.Outcome) error {
+	if o.RefusedAt(e.Mark, zk.ErrNoAuth) {
+		if opened, err := l.openUp(ctx, s, e.state.LineACL); opened || err != nil {
+			return err
+		}
+	}
+	switch {
+	case l.Refused(e, o):
+		return nil
+	case o.SessionOver():
+		return ErrJoinLost
+	}
+	return o.Err()
+}
+
+// errJoinLost: the session ended before the reply came, so there may have been a
+// place.
+var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessionOver)
+
+// Entry is what takes a place, as a transaction or as the last part of one.
+type Entry struct {
+	UUID   string
+	Create *zk.CreateRequest  // the place
+	Mark   *zk.SetDataRequest // the line; nil where its data are left alone
+	kind   Kind
+	state  LineState
+	owned  bool            // nobody but this library may write the place
+	before *zkconn.Reading // of the line's data right before; nil: not read
+
+	both [2]any // create and mark, see ops
+}
+
+func (l *Line) Entry(s *Session, k Kind, state LineState) *Entry {
+	acl, owned := state.List(s)
+	e := &Entry{UUID: NewUUID(owned), kind: k, state: state, owned: owned}
+	if l.Mark != nil {
+		e.UUID = l.Mark(s, e.UUID)
+	}
+	name := "_c_" + e.UUID + "-" + string(k)
+	e.Create = &zk.CreateRequest{
+		Path:  l.Abs() + "/" + name,
+		Data:  []byte(l.Client.Identity),
+		Acl:   acl,
+		Flags: zk.FlagEphemeral | zk.FlagSequence,
+	}
+	e.both[0] = e.Create
+	if !state.Guest {
+		e.Mark = &zk.SetDataRequest{Path: l.Abs(), Data: l.Record(state.Seal, name), Version: state.Version}
+		e.both[1] = e.Mark
+	}
+	return e
+}
+
+// Ops returns the operations, none for a nil entry.
+func (e *Entry) Ops() []any {
+	switch {
+	case e == nil:
+		return nil
+	case e.Mark == nil:
+		return e.both[:1]
+	}
+	return e.both[:]
+}
+
+// ReadBefore reads the line's data ahead of an entry that is about to be sent as a part of
+// another transaction, if the line was long recently.
+func (l *Line) ReadBefore(s *Session, e *Entry) {
+	if e != nil && l.tellsPredecessor(e.state, e.kind) {
+		e.before, _ = s.StartGet(e.Mark.Path)
+	}
+}
+
+// begin sends an entry. If the line was long recently, its data are read as well.
+func (l *Line) begin(ctx context.Context, s *Session, e *Entry) (t *zkconn.Transaction, err error) {
+	if !l.tellsPredecessor(e.state, e.kind) {
+		return s.Begin(ctx, e.Ops()...)
+	}
+	e.before, t, err = s.BeginBehindGet(ctx, e.Mark.Path, e.Ops()...)
+	return t, err
+}
+
+// Refused reports whether an entry was refused because the line is not what it was known to
+// be. The next entry may succeed.
+func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
+	switch {
+	case o.RefusedAt(e.Mark, zk.ErrNoAuth) && !l.Writes:
+		l.Remember(LineState{Guest: true, LineACL: e.state.LineACL})
+	case o.Is(zk.ErrNoNode), o.RefusedAt(e.Mark, zk.ErrBadVersion):
+		l.Forget()
+	default:
+		return false
+	}
+	return true
+}
+
+// Entered makes the place of an entry that was carried out. The line's Stat tells
+// whether the place is alone.
+func (l *Line) Entered(ctx context.Context, s *Session, e *Entry, o zkconn.Outcome) (*Place, error) {
+	p, err := l.newPlace(ctx, s, e, l.nameIn(o.Created(e.Create)))
+	if err != nil || e.Mark == nil {
+		return p, err
+	}
+	stat := o.Stat(e.Mark) // of the transaction that created the place
+	p.Bears = l.noteMarked(s, e.state, stat)
+	p.Czxid, p.LineCzxid, p.LineCount = stat.Mzxid, stat.Czxid, int(stat.NumChildren)
+	p.First = p.LineCount == 1
+	l.noteCount(p.LineCount)
+	if e.before != nil && !p.First {
+		select {
+		case <-e.before.Done():
+			if data, stat, err := e.before.Data(); err == nil {
+				p.Guessed, p.Ahead = p.guess(data, stat), max(1, p.LineCount-1-e.state.Others)
+			}
+		default: // cannot happen: replies arrive in order
+		}
+	}
+	return p, nil
+}
+
+// nameIn returns the name of a znode in the line.
+func (l *Line) nameIn(path string) string { return path[len(l.Abs())+1:] }
+
+// newPlace makes a place of a znode's name. A place beyond the limit is given up.
+func (l *Line) newPlace(ctx context.Context, s *Session, e *Entry, name string) (*Place, error) {
+	m, ok := ParsePlaceName(name, l.Kinds)
+	p := &Place{PlaceName: m, Line: l, Session: s, Bears: e.state.LineACL, Path: l.Abs() + "/" + name, LineCount: -1}
+	if ok && !l.Client.IsBeyondLimit(m.Number) {
+		return p, nil
+	}
+	err := p.giveUp(ctx)
+	if !ok { // no server creates such a name
+		err = fmt.Errorf("a place was created with the invalid name %q", name)
+	}
+	return nil, err
+}
+
+// Grant makes a grant of a place whose turn it is. The clock must be looked at first:
+// a process that slept sees the event although its session is gone. A clock that jumped
+// costs a read.
+func (p *Place) Grant(ctx context.Context) (*Grant, error) {
+	if p.Czxid == 0 {
+		own, err := p.Session.Watch(ctx, p.Path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, p.WhyGone(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		p.Own, p.Czxid = own, own.Stat.Czxid
+	}
+	for {
+		if p.Session.IsValid() {
+			g, err := NewGrant(p)
+			if !errors.Is(err, errMoved) {
+				return g, err
+			}
+			if err := p.Session.Sync(ctx, p.Path); err != nil {
+				return nil, err
+			}
+			p.TurnConn = 0 // the reply has advanced the zxid
+			continue
+		}
+		_, _, err := p.Session.Get(ctx, p.Path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, p.WhyGone(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// LeaveLater is leave in the background; see Client.awaitAbandoned.
+func (p *Place) LeaveLater(signal bool) {
+	p.Line.Client.Background(p.Line.Path, func() { p.Leave(signal) })
+}
+
+// Leave deletes the place, until it is gone or its session has ended, which it returns as
+// ErrSessionOver. With signal, for a holder that gives up what it holds, the
+// successor learns that it is next. While the Client is being closed, places are deleted
+// together.
+func (p *Place) Leave(signal bool) error {
+	if p.Line.Client.Closing.Err() == nil {
+		return p.leaveAlone(signal)
+	}
+	<-p.Session.departures.add(departure{p, signal})
+	if p.Session.IsOver() {
+		return zkconn.ErrSessionOver
+	}
+	return nil
+}
+
+// leaveAlone is leave by a transaction of its own. Where the servers refuse, it goes on in
+// longer and longer intervals.
+func (p *Place) leaveAlone(signal bool) error {
+	for wait := 100 * time.Millisecond; ; {
+		err := p.remove(signal, func(ops ...any) (*zkconn.Transaction, error) {
+			return p.Session.Begin(p.Session.Lifetime(), ops...)
+		})
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNoNode):
+			return nil
+		case errors.Is(err, zkconn.ErrSessionOver):
+			return zkconn.ErrSessionOver
+		case zkconn.Transient(err):
+			continue
+		}
+		p.Line.Client.Log(slog.LevelError, "cannot delete a place; it blocks the line until the session ends", "place", p.Path, "err", err)
+		if !p.Pause(wait) {
+			return zkconn.ErrSessionOver // it goes with the session
+		}
+		wait = min(2*wait, p.Session.Timeout())
+	}
+}
+
+// Pause waits. It returns false if the session or the Client ends first.
+func (p *Place) Pause(wait time.Duration) bool {
+	select {
+	case <-time.After(wait):
+		return true
+	case <-p.Session.Over():
+	case <-p.Line.Client.Closing.Done():
+	}
+	return false
+}
+
+// remove deletes the place, once, by a transaction that begin sends.
+func (p *Place) remove(signal bool, begin BeginFunc) error {
+	if p.Release != nil {
+		return p.Release(signal, begin)
+	}
+	return p.RemoveWith(signal, begin).Err()
+}
+
+// RemoveWith deletes the place and carries out more operations, in one transaction that
+// begin sends.
+func (p *Place) RemoveWith(signal bool, begin BeginFunc, more ...any) zkconn.Outcome {
+	exit := p.ExitOps(signal)
+	t, err := begin(append(exit.Ops, more...)...)
+	if err != nil {
+		return zkconn.Failure(err)
+	}
+	o := t.Wait(p.Session.Lifetime())
+	if o.Applied() || o.Transient() || o.Is(zk.ErrNoNode) || o.SessionOver() || exit.Signal == nil {
+		return o
+	}
+	exit.refused(p.Session, o)
+	return p.RemoveWith(false, begin, more...)
+}
+
+// Exit is what deletes a place, as a transaction or as a part of one.
+type Exit struct {
+	Ops    []any
+	Signal *zk.SetDataRequest // to the successor, which is next; nil: none
+}
+
+// refused notes that an exit with a signal failed, perhaps by an ACL or a quota of the place.
+// The place can go without the signal.
+func (e Exit) refused(s *Session, o zkconn.Outcome) {
+	if o.RefusedAt(e.Signal) {
+		s.OwnWriteFailed(o.Err())
+	}
+}
+
+// farewell is the data of a place whose holder gives up what it holds.
+var farewell = []byte("released")
+
+func (p *Place) ExitOps(signal bool) Exit {
+	remove := &zk.DeleteRequest{Path: p.Path, Version: -1}
+	if !signal || !p.Kind.Exclusive() || !p.Signals() || !p.Session.IsOwner() {
+		return Exit{Ops: []any{remove}}
+	}
+	released := &zk.SetDataRequest{Path: p.Path, Data: farewell, Version: -1}
+	return Exit{Ops: []any{released, remove}, Signal: released}
+}
+
+// AwaitGone waits until gone is closed, because until then the place counts. It gives up
+// when there is no connection, and after the time for which a session lasts while no
+// server answers.
+func (p *Place) AwaitGone(gone <-chan struct{}) {
+	tooLong := time.NewTimer(p.Session.Timeout())
+	defer tooLong.Stop()
+	for {
+		up, changed := p.Session.Connected()
+		if !up {
+			return
+		}
+		select {
+		case <-gone:
+			return
+		case <-changed:
+		case <-tooLong.C:
+			return
+		}
+	}
+}
+
+// ExitAgain is for a transaction with an exit of the place, which failed. It returns the
+// exit with which the transaction can be sent again, or why it cannot be.
+func (p *Place) ExitAgain(ctx context.Context, leave Exit, o zkconn.Outcome) (Exit, error) {
+	switch {
+	case o.RefusedIn(leave.Ops, zk.ErrNoNode):
+		return leave, p.WhyGone(ctx)
+	case o.RefusedIn(leave.Ops) && leave.Signal != nil:
+		// The signal is refused; the place can go without. If the server does not know
+		// the session's identity, the receipt has shown that before.
+		return p.ExitOps(false), nil
+	}
+	return leave, o.Err()
+}

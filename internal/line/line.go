@@ -1,0 +1,404 @@
+package line
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Line is a container znode in which places stand in order. The recipe says which
+// places block which. Everything else is the same for all recipes.
+type Line struct {
+	Client *Client
+	Path   string // as the user gave it
+	Recipe string // for the marker
+	// alike is another recipe that may use the path before and after this one; empty: none. See
+	// foreign for places of both in one line.
+	Alike string
+	Kinds []Kind // of its places; other children are not places
+	// blocks reports whether a place of kind own has to wait for one of kind other
+	// that is ahead of it. It waits for the nearest of those. nil: no place waits for one.
+	Blocks func(own, other Kind) bool
+	// foreign reports whether a kind must not stand in this line, because its recipe
+	// takes turns by other rules.
+	Foreign func(Kind) bool
+	// extra is the name of a child that is no place and belongs to the recipe; empty: none.
+	Extra string
+	// rejoins: if somebody deletes the whole line, its waiters join again.
+	Rejoins bool
+	// writes: each join must change the version of the line's data, see Semaphore. So the
+	// znode must not be a guest's.
+	Writes bool
+	// mark returns the uuid of a new place with what its name is to tell the others; nil: nothing.
+	Mark func(s *Session, uuid string) string
+}
+
+// The rules of the recipes: a line's blocks, and its foreign.
+
+// EveryoneBlocks is the rule where only the first may act, as in the line of a Mutex:
+// each place waits for the one ahead of it.
+func EveryoneBlocks(_, _ Kind) bool { return true }
+
+// WritersBlock is the rule of an RWLock: readers share; a writer blocks, and is
+// blocked by, everybody. It is enough to wait for the nearest: if that is a writer,
+// the readers ahead of it have gone before it holds.
+func WritersBlock(own, other Kind) bool { return own.Exclusive() || other.Exclusive() }
+
+// IsRWLockKind reports whether k is a kind of an RWLock's places. They are foreign
+// where everyone blocks. kazoo's kinds are foreign nowhere: its mutex and its writer
+// have the same one.
+func IsRWLockKind(k Kind) bool { return k == KindRead || k == KindWrite }
+
+// IsMutexKind reports whether k is the kind of a Mutex's places, which are foreign in
+// the line of an RWLock.
+func IsMutexKind(k Kind) bool { return k == KindLock }
+
+func (l *Line) Key() HolderKey { return HolderKey{l.Client, l.Path, l.Recipe} }
+
+func (l *Line) Abs() string { return l.Client.Abs(l.Path) }
+
+// The marker is the data of a line. Each join writes it: the Stat in the reply says
+// in the same round trip whether the new place is alone.
+//
+//	zkrecipes/1 mutex acl=8c6976e5b5410415 _c_9240e114-11f0-8813-9264-6b34a5d90aed-lock-
+const (
+	markerLibrary = "zkrecipes/"
+	markerLayout  = markerLibrary + "1 "
+	QueueMarker   = markerLayout + "queue" // of a queue's log, too
+)
+
+// Record is the marker with the name of the place whose join writes it, up to the
+// number. So the next to join knows its predecessor's name, see place.guess.
+func (l *Line) Record(seal, name string) []byte {
+	b := append([]byte(markerLayout), l.Recipe...)
+	if seal != "" {
+		b = append(append(b, ' '), seal...)
+	}
+	if name != "" {
+		b = append(append(b, ' '), name...)
+	}
+	return b
+}
+
+// mark is what a marker says.
+type mark struct {
+	Recipe string
+	Seal   string // see sealOf; empty: none
+	name   string // see line.record; empty: none
+}
+
+// ParseMark returns what the data of a line say. false: they are no marker.
+func (l *Line) ParseMark(data []byte) (m mark, ok bool) {
+	all, ok := strings.CutPrefix(string(data), markerLayout)
+	if !ok {
+		return mark{}, false
+	}
+	m.Recipe = l.Recipe // whose name may have a space in it
+	rest, ours := strings.CutPrefix(all+" ", m.Recipe+" ")
+	if !ours {
+		m.Recipe, rest, _ = strings.Cut(all, " ")
+	}
+	rest = strings.TrimSuffix(rest, " ")
+	if strings.HasPrefix(rest, SealPrefix) {
+		m.Seal, rest, _ = strings.Cut(rest, " ")
+	}
+	m.name = rest
+	return m, true
+}
+
+// recorded returns the name in a line's data.
+func (l *Line) recorded(data []byte) (name string, ok bool) {
+	m, ok := l.ParseMark(data)
+	return m.name, ok && m.Recipe == l.Recipe && m.name != ""
+}
+
+// accepts reports whether a line that was marked by that recipe can be used by this one.
+func (l *Line) accepts(recipe string) bool {
+	return recipe == l.Recipe || l.Alike != "" && recipe == l.Alike
+}
+
+// CheckData returns ErrPathInUse if the data of the znode say that another recipe uses the
+// path, or a version of this library with another layout. Any other data are somebody's
+// own, or a marker that this recipe accepts.
+func (l *Line) CheckData(data []byte) error {
+	m, ours := l.ParseMark(data)
+	switch {
+	case ours:
+		if !l.accepts(m.Recipe) {
+			return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by another recipe: %.40q", data)
+		}
+	case !IsKnownLayout(data):
+		return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a version with another layout: %.40q", data)
+	case isSize(data):
+		return zkconn.Errorf(zkconn.ErrPathInUse, "path holds the size of a semaphore or barrier: %.40q", data)
+	}
+	return nil
+}
+
+// CheckChildren returns ErrPathInUse if the line is the path of a queue, whose znode has no
+// data. Below a queue's path stands its log, which stays, so a place that joins there is not
+// alone, and the children are listed. It costs a read if there is a child of that name.
+func (l *Line) CheckChildren(ctx context.Context, s *Session, children []string) error {
+	if !slices.Contains(children, queuelog.RootName[1:]) {
+		return nil
+	}
+	data, _, err := s.Get(ctx, l.Abs()+queuelog.RootName)
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+		return nil
+	case err == nil && bytes.HasPrefix(data, []byte(QueueMarker)):
+		return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a queue")
+	}
+	return err
+}
+
+// CheckNoQueue is checkChildren for a znode without data whose children are not known. It
+// costs one read.
+func (l *Line) CheckNoQueue(ctx context.Context, s *Session) error {
+	return l.CheckChildren(ctx, s, []string{queuelog.RootName[1:]})
+}
+
+// CheckQueuePath returns ErrPathInUse if the data of the znode at a queue's path say that
+// another recipe uses it.
+func CheckQueuePath(data []byte) error {
+	if bytes.HasPrefix(data, []byte(markerLibrary)) || isSize(data) {
+		return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by another recipe: %.40q", data)
+	}
+	return nil
+}
+
+// IsKnownLayout reports whether data do not belong to this library, or have a layout
+// that this version knows.
+func IsKnownLayout(data []byte) bool {
+	return !bytes.HasPrefix(data, []byte(markerLibrary)) || bytes.HasPrefix(data, []byte(markerLayout))
+}
+
+// LineState is what a client knows of a line.
+type LineState struct {
+	recipe string // that has read the line
+	// guest: the znode holds the data of somebody else, or must not be written. It
+	// is used as a line, and its data are left alone.
+	Guest bool
+	// version is the version over which the next marker is written: -1 if a marker
+	// is there, else the version of the empty data that were read.
+	Version int32
+	LineACL
+	count  int  // of its children, when the client last looked; 0: not known
+	Others int  // children that are no places, when it last listed them
+	tail   Kind // of the place that had joined last, then; empty: not known
+	// brief: guessing failed recently, because the predecessor had left or is another
+	// library's. A listing that shows a predecessor of this library ends that.
+	brief bool
+	Used  time.Time // by a join, or to prepare one
+}
+
+// tellsPredecessor reports whether the line's data probably tell a place of that kind its
+// predecessor. In a short line the predecessor has often left when it is watched. A
+// reader's is not the reader at the tail.
+func (l *Line) tellsPredecessor(s LineState, k Kind) bool {
+	return l.Blocks != nil && s.count-s.Others > l.Client.LongLine && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
+}
+
+// mayBeLong reports whether the line is long, or is not known. A guest's data are not read:
+// they name no place.
+func (l *Line) mayBeLong() bool {
+	state, ok, _ := l.Known()
+	return !l.Writes && (!ok || !state.Guest && state.count-state.Others > l.Client.LongLine)
+}
+
+// LongLine is how many places a line has at most that is not long.
+const LongLine = 4
+
+// IdleLine is for how long the client relies on what it knows of a line that it does
+// not use. The servers delete idle containers, by default once a minute, and then
+// somebody else may use the path. Then the client deletes the line itself, see Client.tidy.
+const IdleLine = 30 * time.Second
+
+// Ensure returns what the client knows of the line. On the client's first use, and
+// when it has not used the line for idleLine, it reads the line, and creates it if it
+// does not exist. Then, and only then, the data tell that another recipe uses the path.
+func (l *Line) Ensure(ctx context.Context, s *Session) (LineState, error) {
+	known, _, fresh := l.Known()
+	if fresh {
+		return known, nil
+	}
+	for range zkconn.MaxTries {
+		var state LineState
+		data, stat, err := s.Get(ctx, l.Abs())
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			state, err = l.create(ctx, s)
+			if errors.Is(err, zk.ErrNodeExists) {
+				continue
+			}
+			return state, err
+		case err != nil:
+			return LineState{}, err
+		case stat.EphemeralOwner != 0:
+			return LineState{}, zk.ErrNoChildrenForEphemerals
+		case len(data) == 0:
+			state, err = l.readUnmarked(ctx, s, stat)
+		default:
+			state, err = l.readMarked(ctx, s, known, data, stat)
+		}
+		if !errors.Is(err, zk.ErrNoNode) { // else it has been deleted since
+			return state, err
+		}
+	}
+	return LineState{}, zkconn.ErrContended
+}
+
+// create creates the line. zk.ErrNodeExists: somebody else was quicker.
+func (l *Line) create(ctx context.Context, s *Session) (LineState, error) {
+	seal := sealOf(s.ACL(), 0)
+	if err := s.CreateContainer(ctx, l.Abs(), l.Record(seal, "")); err != nil {
+		return LineState{}, err
+	}
+	return l.Remember(LineState{Version: -1, LineACL: LineACL{Seal: seal}}), nil
+}
+
+// readUnmarked returns what is known of a line whose znode has that Stat, and no data. It is
+// remembered once a join has written the marker. zk.ErrNoNode: the line is gone.
+func (l *Line) readUnmarked(ctx context.Context, s *Session, stat *zk.Stat) (LineState, error) {
+	if stat.NumChildren > 0 { // before the first join writes the marker of another recipe
+		if err := l.CheckNoQueue(ctx, s); err != nil {
+			return LineState{}, err
+		}
+	}
+	acl, err := ReadACL(ctx, s, l.Abs(), stat)
+	return LineState{Version: stat.Version, LineACL: acl}, err
+}
+
+// readMarked returns what is known of a line whose znode has these data and that Stat: a
+// marker, or somebody else's data. before is what was known of it. zk.ErrNoNode: the line is
+// gone.
+func (l *Line) readMarked(ctx context.Context, s *Session, before LineState, data []byte, stat *zk.Stat) (LineState, error) {
+	// A guest's data are its own: what it holds now says nothing of the recipe.
+	if err := l.CheckData(data); err != nil && !(before.Guest && isSize(data)) {
+		return LineState{}, err
+	}
+	state := LineState{Guest: true}
+	isSealed := false
+	if m, ours := l.ParseMark(data); ours {
+		tail, _ := ParsePlaceName(m.name+"0000000000", l.Kinds)
+		state = LineState{Version: -1, count: int(stat.NumChildren), Others: before.Others, tail: tail.Kind}
+		state.LineACL, isSealed = sealed(s, m.Seal, stat)
+	}
+	if isSealed {
+		l.Client.Containers.written(l.Abs(), stat)
+		return l.Remember(state), nil
+	}
+	var err error
+	if state.LineACL, err = ReadACL(ctx, s, l.Abs(), stat); err != nil {
+		return LineState{}, err
+	}
+	return l.Remember(state), nil
+}
+
+// noteMarked updates what is known of a line after a join that wrote its data over that state.
+// The Stat is the line's, from the reply. It returns what is known now of the line's ACL.
+func (l *Line) noteMarked(s *Session, state LineState, stat *zk.Stat) LineACL {
+	bears := state.LineACL
+	switch {
+	case bears.Czxid != 0 && bears.Czxid != stat.Czxid, bears.Aversion != stat.Aversion:
+		l.Forget() // others have made it anew, or changed its list
+		return LineACL{acl: bears.acl}
+	case bears.Czxid == 0 && bears.Seal != "": // this client has created it
+		bears, _ = sealed(s, bears.Seal, stat)
+		l.Remember(LineState{Version: -1, LineACL: bears})
+	case state.Version != -1:
+		l.Remember(LineState{Version: -1, LineACL: bears})
+	}
+	l.NoteWritten(bears, stat)
+	return bears
+}
+
+// NoteWritten notes that this client has written the data of a line with that ACL, whose Stat
+// the reply returned.
+func (l *Line) NoteWritten(bears LineACL, stat *zk.Stat) {
+	if bears.Seal != "" {
+		l.Client.Containers.written(l.Abs(), stat)
+	} else {
+		l.Client.Containers.Rewritten(l.Abs(), stat)
+	}
+}
+
+// Known returns what is known of the line. If it is fresh, it can be relied on, and the line
+// counts as used.
+func (l *Line) Known() (state LineState, ok, fresh bool) {
+	t := l.Client.Containers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.All[l.Abs()]
+	if e == nil || e.line == nil {
+		return LineState{}, false, false
+	}
+	if fresh = l.accepts(e.line.recipe) && time.Since(e.line.Used) < IdleLine; fresh {
+		e.line.Used = time.Now()
+		t.use(e)
+	}
+	return *e.line, true, fresh
+}
+
+func (l *Line) Remember(state LineState) LineState {
+	t := l.Client.Containers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state.recipe, state.Used = l.Recipe, time.Now()
+	e := t.get(l.Abs())
+	e.line = &state
+	if state.Guest {
+		e.czxid = 0
+	}
+	t.use(e)
+	return state
+}
+
+// Note changes what is known of the line, if anything is.
+func (l *Line) Note(change func(*LineState)) {
+	t := l.Client.Containers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.All[l.Abs()]; e != nil && e.line != nil {
+		change(e.line)
+	}
+}
+
+// noteCount remembers how many children the line has.
+func (l *Line) noteCount(n int) { l.Note(func(s *LineState) { s.count = n }) }
+
+// noteChildren is noteCount for a client that has listed the children: it can tell how many
+// of them are places.
+func (l *Line) noteChildren(n, places int) {
+	l.Note(func(s *LineState) { s.count, s.Others = n, n-places })
+}
+
+// NoteBrief remembers whether a guess is likely to fail.
+func (l *Line) NoteBrief(brief bool) { l.Note(func(s *LineState) { s.brief = brief }) }
+
+// noteTail remembers the kind of a place that joined right before one of this client.
+func (l *Line) noteTail(k Kind) { l.Note(func(s *LineState) { s.tail = k }) }
+
+// Forget is for a line that has gone, or is not what it was known to be.
+func (l *Line) Forget() {
+	t := l.Client.Containers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.All[l.Abs()]
+	switch {
+	case e == nil:
+	case e.below == 0:
+		t.remove(e)
+	default:
+		e.line, e.czxid = nil, 0
+		t.use(e)
+	}
+}

@@ -73,7 +73,7 @@ func (a *participant) leaveLater(p *line.Place) {
 }
 
 // leaveNow sends the leaves that leaveLater has put off.
-func (b *Barrier) leaveNow() {
+func (b *rounds) leaveNow() {
 	b.mu.Lock()
 	leaves := b.leaves
 	b.leaves = nil
@@ -131,7 +131,7 @@ func (a *participant) withdraw(p *line.Place, why error) (int, error) {
 			return a.outcomeAfterExpiry(p, why)
 		case o.RefusedAt(member, zk.ErrNoNode):
 			if !repeated { // else an earlier attempt was carried out, or somebody has deleted it all the same
-				why = fmt.Errorf("%w: %w", why, ErrEvicted)
+				why = fmt.Errorf("%w: %w", why, line.ErrEvicted)
 			}
 			return a.outcomeAfterExpiry(p, why)
 		case o.RefusedAt(notOpen, zk.ErrBadVersion):
@@ -157,7 +157,7 @@ func (a *participant) outcomeOfOpenRound(p *line.Place, why error) (int, error) 
 	switch {
 	case err == nil:
 		return index, nil
-	case err == errExcluded, errors.Is(err, ErrSize):
+	case err == errExcluded, errors.Is(err, line.ErrSize):
 		return 0, why
 	}
 	return 0, uncertain(why, err)
@@ -192,7 +192,7 @@ func (a *participant) outcomeAfterExpiry(p *line.Place, why error) (int, error) 
 		case err == errPending:
 			a.deleteEmptyRound(s) // if it was the only member
 			return 0, why
-		case err == errExcluded, errors.Is(err, ErrSize):
+		case err == errExcluded, errors.Is(err, line.ErrSize):
 			return 0, why
 		}
 		return 0, uncertain(why, err)
@@ -203,7 +203,7 @@ func (a *participant) outcomeAfterExpiry(p *line.Place, why error) (int, error) 
 // opened with it.
 func uncertain(why, err error) error {
 	if errors.Is(err, why) || errors.Is(why, errNoReady) || errors.Is(why, errWritten) { // it says as much
-		return fmt.Errorf("%w: %w", ErrUncertain, why)
+		return fmt.Errorf("%w: %w", line.ErrUncertain, why)
 	}
-	return fmt.Errorf("%w: %w: %w", ErrUncertain, why, err)
+	return fmt.Errorf("%w: %w: %w", line.ErrUncertain, why, err)
 }

@@ -118,7 +118,7 @@ func (a *participant) agreeOn(s *line.Session, reading *zkconn.Reading) (version
 
 // checks returns what must still be so when the round is opened with those members: that
 // they exist, and that the path has that version.
-func (b *Barrier) checks(ms []line.PlaceName, version int32) []any {
+func (b *rounds) checks(ms []line.PlaceName, version int32) []any {
 	round := b.round.Abs() + "/"
 	ops := []any{&zk.CheckVersionRequest{Path: b.line.Abs(), Version: version}}
 	for _, m := range ms {
@@ -184,7 +184,7 @@ func indexIn(data []byte, number int32) (index, n int, err error) {
 
 // openingSize returns the largest size that the transaction that opens a round can
 // have.
-func (b *Barrier) openingSize() int {
+func (b *rounds) openingSize() int {
 	ready := &zk.SetDataRequest{Path: b.ready()}
 	notOpen := &zk.CheckVersionRequest{Path: b.ready()}
 	path := &zk.CheckVersionRequest{Path: b.line.Abs()}

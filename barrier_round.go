@@ -23,7 +23,7 @@ import (
 
 // participant is one call of Barrier.Wait.
 type participant struct {
-	*Barrier
+	*rounds
 	ctx     context.Context // ends when the caller leaves
 	exposed atomic.Bool     // there is a member, or may be
 	end     chan struct{}   // closed when it has ended
@@ -42,7 +42,7 @@ var (
 	errWritten  = errors.New("znode ready was written by somebody else")
 )
 
-func (b *Barrier) ready() string { return b.round.Abs() + "/ready" }
+func (b *rounds) ready() string { return b.round.Abs() + "/ready" }
 
 // run joins round after round until one is opened with this member. Requests with
 // Session.Lifetime are those whose outcome must be known. The caller does not wait for
@@ -141,7 +141,7 @@ func (a *participant) sendJoin(s *line.Session) (*line.Place, joinRefusal, error
 			a.began = nil
 			return p, notRefused, nil
 		case o.SessionOver(): // others may have counted it
-			return nil, notRefused, fmt.Errorf("%w: %w", ErrUncertain, a.line.Client.Expired())
+			return nil, notRefused, fmt.Errorf("%w: %w", line.ErrUncertain, a.line.Client.Expired())
 		}
 	}
 	a.exposed.Store(false)
@@ -225,7 +225,7 @@ func (a *participant) awaitPreviousRound(s *line.Session, last *zkconn.Watch) (*
 	ms := line.PlaceNames(names, memberKinds)
 	if len(ms) == 0 {
 		if i := slices.IndexFunc(names, func(name string) bool { return name != "ready" }); i >= 0 {
-			return nil, zkconn.Errorf(ErrPathInUse, "path is used by something else: %s stands in the round", names[i])
+			return nil, zkconn.Errorf(zkconn.ErrPathInUse, "path is used by something else: %s stands in the round", names[i])
 		}
 		return nil, a.deleteRound(a.ctx, s, 1, signalRaised)
 	}
@@ -256,7 +256,7 @@ func (a *participant) deleteEmptyRound(s *line.Session) {
 // once it was opened. The signal probably is in that state: if it is not, the signals
 // there are get listed. Mostly another participant was quicker, so it is no error that the
 // round does not exist any more. It tries until it knows: nobody else may come.
-func (b *Barrier) deleteRound(ctx context.Context, s *line.Session, version int32, state signalState) error {
+func (b *rounds) deleteRound(ctx context.Context, s *line.Session, version int32, state signalState) error {
 	check := &zk.CheckVersionRequest{Path: b.ready(), Version: version}
 	ready := &zk.DeleteRequest{Path: b.ready(), Version: version}
 	round := &zk.DeleteRequest{Path: b.round.Abs(), Version: -1}

@@ -35,15 +35,15 @@ const (
 	signalRaised
 )
 
-func (b *Barrier) signal() string { return b.ready() + "/" + signalOf + strconv.Itoa(b.n) }
+func (b *rounds) signal() string { return b.ready() + "/" + signalOf + strconv.Itoa(b.n) }
 
 // raise returns the operation that raises the signal, by a znode with that list.
-func (b *Barrier) raise(acl []zk.ACL) *zk.CreateRequest {
+func (b *rounds) raise(acl []zk.ACL) *zk.CreateRequest {
 	return &zk.CreateRequest{Path: b.signal() + "/" + signalOpen, Data: []byte{}, Acl: acl}
 }
 
 // deleteSignal returns the operations that delete a signal of that state.
-func (b *Barrier) deleteSignal(state signalState) (ops []any) {
+func (b *rounds) deleteSignal(state signalState) (ops []any) {
 	if state == signalRaised {
 		ops = append(ops, &zk.DeleteRequest{Path: b.signal() + "/" + signalOpen, Version: -1})
 	}
@@ -55,7 +55,7 @@ func (b *Barrier) deleteSignal(state signalState) (ops []any) {
 
 // deleteSignals returns the operations that delete all signals there are, and the path of
 // a znode below ready that is not a signal, or that has another child.
-func (b *Barrier) deleteSignals(ctx context.Context, s *line.Session) (ops []any, foreign string, err error) {
+func (b *rounds) deleteSignals(ctx context.Context, s *line.Session) (ops []any, foreign string, err error) {
 	names, _, err := s.Children(ctx, b.ready())
 	for _, name := range names {
 		path := b.ready() + "/" + name

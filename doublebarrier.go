@@ -2,18 +2,6 @@ package zkrecipes
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
-	"sync/atomic"
-	"time"
-
-	"github.com/go-zookeeper/zk"
-
-	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // DoubleBarrier lets its members enter together once n of them are there, and leave
@@ -39,19 +27,12 @@ import (
 // for half a minute, and the servers delete what Clients leave. Neither does if all members
 // crashed inside: ready remains then, and the next use replaces it. If there is none to come,
 // delete the path. A path that holds a user's own data is reported on first use.
-type DoubleBarrier struct {
-	line     *line.Line
-	n        int
-	agreedIn atomic.Int64 // czxid of the path where all members were last seen to wait for n
-}
+type DoubleBarrier struct{ *doubles }
 
 // NewDoubleBarrier returns the double barrier with that threshold and path. It sends
 // nothing. An invalid path and an n below 1 are reported on first use.
 func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
-	return &DoubleBarrier{
-		line: &line.Line{Client: c.core(), Path: path, Recipe: "double barrier", Kinds: []line.Kind{memberKindOf(n), kindMember}},
-		n:    n,
-	}
+	return &DoubleBarrier{newDoubles(c.core(), path, n)}
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
@@ -87,7 +68,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	defer done()
 	// A member whose Enter or Leave was canceled counts until its znode is deleted.
 	err := r.Client.AwaitAbandoned(ctx, r.path())
-	var v *Visit
+	var v *visit
 	if err == nil {
 		v, err = d.enter(ctx)
 	}
@@ -96,8 +77,8 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 		traced.end(nil, err)
 		return nil, err
 	}
-	traced.end(v.l.handle.Grant, nil)
-	return v, nil
+	traced.end(v.handle.Grant, nil)
+	return &Visit{v, newLease(v.handle)}, nil
 }
 
 // Contenders returns the members, also those of other libraries, in the order of their
@@ -111,7 +92,7 @@ func (d *DoubleBarrier) Contenders(ctx context.Context) ([]Contender, error) {
 }
 
 func (d *DoubleBarrier) self() recipe {
-	if d == nil {
+	if d == nil || d.doubles == nil {
 		return recipe{}
 	}
 	return recipe{Line: d.line}
@@ -121,249 +102,5 @@ func (d *DoubleBarrier) check(ctx context.Context) error {
 	if err := d.self().check(ctx); err != nil {
 		return err
 	}
-	return checkMembers(d.line.Recipe, d.n, 0)
-}
-
-func (d *DoubleBarrier) ready() string { return d.line.Abs() + "/ready" }
-
-func (d *DoubleBarrier) enter(ctx context.Context) (*Visit, error) {
-	for {
-		s, err := d.line.Client.Live(ctx)
-		if err != nil {
-			return nil, err
-		}
-		p, err := d.join(ctx, s)
-		switch {
-		case err == line.ErrJoinLost: // others may have entered with it
-			return nil, d.line.Client.Expired()
-		case errors.Is(err, zkconn.ErrSessionOver):
-			continue // there was no member yet
-		case err != nil:
-			return nil, err
-		}
-		v, err := d.wait(ctx, p)
-		if err != nil {
-			p.AwaitGone(d.depart(p))
-		}
-		if errors.Is(err, zkconn.ErrSessionOver) {
-			err = d.line.Client.Expired()
-		}
-		return v, err
-	}
-}
-
-// join creates a member. The path must hold this library's marker: each join and each
-// opening write it, so an unchanged version tells that nobody has come.
-func (d *DoubleBarrier) join(ctx context.Context, s *line.Session) (*line.Place, error) {
-	if err := d.line.CheckRoom(s, memberKindOf(d.n)); err != nil {
-		return nil, err
-	}
-	state, err := d.line.Ensure(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	if state.Guest {
-		d.line.Forget() // somebody may fix it at any time
-		return nil, errors.New("path holds other data, or may not be written")
-	}
-	p, err := d.line.Join(ctx, s, memberKindOf(d.n))
-	if err != nil {
-		return nil, err
-	}
-	if p.Czxid == 0 {
-		d.line.Forget()
-		p.LeaveLater(false)
-		return nil, errors.New("the znode may not be written")
-	}
-	return p, nil
-}
-
-// wait returns when p has entered: by its own listing of n members, or by a ready
-// that is younger than p. An older ready is of an earlier use, whose members may not
-// even have left.
-func (d *DoubleBarrier) wait(ctx context.Context, p *line.Place) (*Visit, error) {
-	since, err := d.arrive(ctx, p) // czxid of the ready by which it enters
-	late := time.NewTimer(p.Session.Timeout() / 10)
-	defer late.Stop()
-	for err == nil && since == 0 {
-		var w *zkconn.Watch
-		if w, err = p.Session.WatchExistence(ctx, d.ready()); err != nil {
-			return nil, err
-		}
-		if w.Absent || w.Stat.Czxid < p.Czxid {
-			err = p.AwaitWatch(ctx, w, late.C)
-		}
-		if err == nil {
-			since, _, err = d.readyFor(ctx, p)
-		}
-	}
-	if errors.Is(err, zk.ErrNoNode) { // p is gone, or the path with it
-		return nil, p.WhyGone(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	g, err := p.Grant(ctx)
-	if err != nil {
-		return nil, err
-	}
-	l, err := g.Enter(kindMember)
-	if errors.Is(err, line.ErrGone) {
-		return nil, p.WhyGone(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &Visit{d: d, l: newLease(l), openedAt: since, turn: make(chan struct{}, 1)}, nil
-}
-
-// arrive opens the barrier if p makes n members, and returns as open does. A member
-// that is not alone must see once that the others wait for as many, since the path may
-// have been deleted and used for another n.
-func (d *DoubleBarrier) arrive(ctx context.Context, p *line.Place) (int64, error) {
-	switch { // lineCount includes ready
-	case p.LineCount < 0 || p.LineCount >= d.n:
-		return d.open(ctx, p)
-	case p.LineCount == 1:
-		d.agreedIn.Store(p.LineCzxid)
-	case p.LineCzxid != d.agreedIn.Load():
-		ms, path, _, err := d.members(ctx, p.Session)
-		if err == nil {
-			_, err = d.agreeing(ms, path)
-		}
-		return 0, err
-	}
-	return 0, nil
-}
-
-// open creates ready if n members are there that wait for n. It returns the czxid of
-// that ready, or of one that exists and is younger than p; 0 if there are fewer than n
-// members. A ready that is older must be replaced, because waiting members do not enter
-// by it. Nobody may have come since the listing: some of the n members can have died by
-// then, and a member that came after that was never one of n.
-func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) {
-	c := d.line.Client
-	for {
-		ms, path, older, err := d.members(ctx, p.Session)
-		if err != nil {
-			return 0, err
-		}
-		if n, err := d.agreeing(ms, path); n < d.n {
-			return 0, err
-		}
-		if older {
-			var since int64
-			if since, older, err = d.readyFor(ctx, p); since != 0 || err != nil {
-				return since, err
-			}
-		}
-		acl, _ := p.Bears.List(p.Session)
-		ready := &zk.CreateRequest{Path: d.ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, c.Identity), Acl: acl}
-		nobodyCame := &zk.SetDataRequest{Path: d.line.Abs(), Data: d.line.Record(p.Bears.Seal, ""), Version: path.Version}
-		ops := []any{ready, nobodyCame}
-		if older {
-			ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: d.ready(), Version: -1}))
-		}
-		o := p.Session.Multi(ctx, ops...)
-		switch {
-		case o.Applied():
-			d.line.NoteWritten(p.Bears, o.Stat(nobodyCame))
-			return o.Stat(nobodyCame).Mzxid, nil // of the same transaction
-		case o.Transient(), o.RefusedAt(ops[0], zk.ErrNodeExists, zk.ErrNoNode), o.Is(zk.ErrBadVersion):
-		default:
-			return 0, o.Err()
-		}
-	}
-}
-
-// depart deletes, in the background, a member that does not wait for the others to
-// leave. With the last member it deletes ready, unless somebody has come since: a join
-// would have written the path's data. The channel is closed when that is done.
-func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
-	return d.line.Client.Background(d.line.Path, func() {
-		path := &zk.SetDataRequest{Path: d.line.Abs(), Data: d.line.Record(p.Bears.Seal, ""), Version: -1}
-		o := p.Session.Multi(p.Session.Lifetime(), &zk.DeleteRequest{Path: p.Path, Version: -1}, path)
-		if o.Applied() {
-			d.line.NoteWritten(p.Bears, o.Stat(path))
-		}
-		switch {
-		case !o.Applied():
-			p.Leave(false)
-		case o.Stat(path).NumChildren == 1:
-			p.Session.Multi(p.Session.Lifetime(),
-				&zk.CheckVersionRequest{Path: d.line.Abs(), Version: o.Stat(path).Version},
-				&zk.DeleteRequest{Path: d.ready(), Version: -1})
-		}
-	})
-}
-
-// What a member of a DoubleBarrier sees of the others.
-
-// members returns the names of the members, sorted, the path's Stat, and whether ready
-// exists. Curator's members are named by a bare uuid, and kazoo's by one without dashes.
-// Any other znode is no member.
-func (d *DoubleBarrier) members(ctx context.Context, s *line.Session) (ms []string, path *zk.Stat, ready bool, err error) {
-	names, stat, err := s.Children(ctx, d.line.Abs())
-	if err != nil {
-		return nil, nil, false, err
-	}
-	ms = make([]string, 0, len(names))
-	for _, name := range names {
-		if _, ok := line.ParsePlaceName(name, line.LockKinds); ok {
-			return nil, nil, false, zkconn.Errorf(ErrPathInUse, "%s stands in a %s: another recipe uses this path", name, d.line.Recipe)
-		}
-		if _, ok := line.ParsePlaceName(name, memberKinds); ok || line.IsUUID(name) || isHexUUID(name) {
-			ms = append(ms, name)
-		}
-	}
-	slices.Sort(ms)
-	return ms, stat, slices.Contains(names, "ready"), nil
-}
-
-// isHexUUID reports whether name is a uuid in the form that kazoo writes.
-func isHexUUID(name string) bool {
-	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
-}
-
-// agreeing returns how many of the members wait for n, or do not say for how many, and
-// an error if any of them waits for another number.
-func (d *DoubleBarrier) agreeing(ms []string, path *zk.Stat) (int, error) {
-	agree, other := 0, 0
-	for _, name := range ms {
-		if size := memberSize(name); size == 0 || size == d.n {
-			agree++
-		} else {
-			other = size
-		}
-	}
-	if other != 0 {
-		return agree, line.WrongSize(d.line.Recipe, "members", other, d.n)
-	}
-	d.agreedIn.Store(path.Czxid)
-	return agree, nil
-}
-
-// readyFor returns the czxid of ready if p enters by it, 0 if it is older than p or does
-// not exist, and whether it exists. Others' ready does not say for how many it is.
-func (d *DoubleBarrier) readyFor(ctx context.Context, p *line.Place) (czxid int64, exists bool, err error) {
-	data, stat, err := p.Session.Get(ctx, d.ready())
-	if errors.Is(err, zk.ErrNoAuth) {
-		stat, err = p.Session.Exists(ctx, d.ready())
-	}
-	switch {
-	case line.IsContextErr(ctx, err): // whatever the cause of ctx is
-		return 0, false, err
-	case errors.Is(err, zk.ErrNoNode):
-		return 0, false, nil
-	case err != nil:
-		return 0, false, err
-	case stat.Czxid < p.Czxid:
-		return 0, true, nil
-	}
-	if size, _, ok := strings.Cut(string(data), " "); ok && strings.HasPrefix(size, "of") {
-		if n, err := strconv.Atoi(size[len("of"):]); err == nil && n != d.n {
-			return 0, true, line.WrongSize(d.line.Recipe, "members", n, d.n)
-		}
-	}
-	return stat.Czxid, true, nil
+	return d.checkSizes()
 }

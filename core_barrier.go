@@ -1,0 +1,200 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// kindMember is the kind of a barrier's members. Locks and barriers do not see each
+// other's places.
+const kindMember line.Kind = "member-"
+
+var memberKinds = []line.Kind{kindMember}
+
+// rounds is a barrier of n members.
+type rounds struct {
+	line  *line.Line // the path
+	round *line.Line // the generation: one znode, created anew for each round
+	n     int
+
+	mu          sync.Mutex
+	sizeChecked time.Time    // when the path's data was last read and was n
+	bears       line.LineACL // what the path's ACL was then
+	leaves      []func()     // that leaveLater has put off; some may have been called since
+}
+
+// newRounds returns the barrier of n members with that path.
+func newRounds(c *line.Client, path string, n int) *rounds {
+	return &rounds{
+		line:  &line.Line{Client: c, Path: path, Recipe: "barrier"},
+		round: &line.Line{Client: c, Path: path + "/round", Recipe: "round", Kinds: []line.Kind{memberKindOf(n), kindMember}},
+		n:     n,
+	}
+}
+
+// checkSizes refuses an n below 1, and one for which a transaction has no room.
+func (b *rounds) checkSizes() error { return checkMembers("barrier", b.n, b.openingSize()) }
+
+func (b *rounds) wait(ctx context.Context) (int, error) {
+	c := b.line.Client
+	ctx, done := c.BindWait(ctx)
+	defer done()
+	b.leaveNow()
+	if err := c.AwaitAbandoned(ctx, b.line.Path); err != nil {
+		return 0, err
+	}
+	m := &participant{rounds: b, ctx: ctx, end: make(chan struct{})}
+	c.Tasks.Start(func() {
+		defer c.EndAbandoned(b.line.Path, m.end)
+		m.index, m.err = m.run()
+	})
+	select {
+	case <-m.end:
+		return m.index, m.err
+	case <-ctx.Done():
+	}
+	// Only the servers know whether the round was opened with this member. They are
+	// asked for as long as there is a connection.
+	for {
+		s, changed := c.Session()
+		up, flipped := s.Connected()
+		if !up && m.exposed.Load() && c.Abandon(b.line.Path, m.end) {
+			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", line.ErrUncertain, c.ContextErr(ctx))
+		}
+		select {
+		case <-m.end:
+			return m.index, m.err
+		case <-flipped:
+		case <-changed:
+		}
+	}
+}
+
+// checkMembers refuses a number of members below 1, and one for which the transaction
+// that lets them go has no room.
+func checkMembers(recipe string, n, size int) error {
+	switch {
+	case n < 1:
+		return fmt.Errorf("a %s of %d members", recipe, n)
+	case size > jute.MaxFrame:
+		return fmt.Errorf("a %s of %d members: %w", recipe, n, zkconn.TooLarge(size))
+	}
+	return nil
+}
+
+// For how many members a barrier waits: its size. The path's znode holds it, and each
+// member's name says for how many that one waits.
+
+// memberKindOf is kindMember of a barrier of n members. Members say in their names how
+// many they wait for, so that a listing tells who disagrees, and costs nothing more.
+func memberKindOf(n int) line.Kind {
+	return line.Kind("of" + strconv.Itoa(n) + "-" + string(kindMember))
+}
+
+// memberSize returns for how many members the member with that name waits, or 0 if the
+// name does not say so.
+func memberSize(name string) int {
+	_, size, _ := strings.Cut(name, "-of") // which no uuid contains
+	size, _, _ = strings.Cut(size, "-"+string(kindMember))
+	n, _ := strconv.Atoi(size)
+	return n
+}
+
+// knowsSize reports whether checkSize has nothing to read.
+func (b *rounds) knowsSize() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Since(b.sizeChecked) < line.IdleLine
+}
+
+// checkSize makes sure that the path's znode holds n, and creates the znode if there
+// is none. The servers delete an idle container, and others may use the path then, so
+// it reads n again every idleLine. A round is opened by what is read then: see open.
+func (b *rounds) checkSize(ctx context.Context, s *line.Session) error {
+	if b.knowsSize() {
+		return nil
+	}
+	for range zkconn.MaxTries {
+		data, stat, err := s.Get(ctx, b.line.Abs())
+		var bears line.LineACL
+		switch {
+		case line.IsContextErr(ctx, err): // whatever the cause of ctx is
+			return err
+		case errors.Is(err, zk.ErrNoNode):
+			err, bears = s.CreateContainer(ctx, b.line.Abs(), line.SizeData(b.n)), line.LineACL{}
+		case err == nil:
+			if _, err = b.agree(ctx, s, data, stat); err == nil {
+				bears, err = b.readACL(ctx, s, stat)
+			}
+		}
+		switch {
+		case err == nil:
+			b.mu.Lock()
+			b.sizeChecked, b.bears = time.Now(), bears
+			b.mu.Unlock()
+			return nil
+		case line.IsContextErr(ctx, err):
+			return err
+		case zkconn.Transient(err), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+		default:
+			return err
+		}
+	}
+	return zkconn.ErrContended
+}
+
+// readACL returns what is known of the path's list. It costs a read, once for each znode.
+func (b *rounds) readACL(ctx context.Context, s *line.Session, stat *zk.Stat) (line.LineACL, error) {
+	b.mu.Lock()
+	known := b.bears
+	b.mu.Unlock()
+	if known.Czxid == stat.Czxid && known.Aversion == stat.Aversion {
+		return known, nil
+	}
+	return line.ReadACL(ctx, s, b.line.Abs(), stat)
+}
+
+// childACL returns the list of what the session creates below the path.
+func (b *rounds) childACL(s *line.Session) []zk.ACL {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bears.Written(s)
+}
+
+// agree returns the version in which the path's znode, of which data and stat were
+// read, holds n. It writes n if the znode is empty.
+func (b *rounds) agree(ctx context.Context, s *line.Session, data []byte, stat *zk.Stat) (version int32, err error) {
+	size, err := b.line.SizeIn(data, stat, "members")
+	switch {
+	case err == nil && size == 0:
+		if err := b.line.CheckNoQueue(ctx, s); err != nil {
+			return 0, err
+		}
+		_, err := b.line.WriteSize(ctx, s, b.n, stat.Version)
+		return stat.Version + 1, err
+	case size == b.n:
+		return stat.Version, nil
+	}
+	b.forgetSize()
+	if err == nil {
+		err = line.WrongSize(b.line.Recipe, "members", size, b.n)
+	}
+	return 0, err
+}
+
+// forgetSize makes checkSize read the path again.
+func (b *rounds) forgetSize() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sizeChecked = time.Time{}
+}

@@ -1,0 +1,231 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// visit is a member that has entered a double barrier.
+type visit struct {
+	d        *doubles
+	handle   *line.Handle
+	openedAt int64 // czxid of the ready by which it entered
+
+	turn    chan struct{}   // full during a Leave; only that one uses what follows
+	leaving bool            // Leave was called
+	removed <-chan struct{} // closed when the znode is deleted; nil: no deletion has begun
+	lost    error           // why the visit had ended before
+	left    bool            // all members have left
+}
+
+func (v *visit) leave(ctx context.Context) error {
+	if ctx == nil {
+		return line.ErrNilContext
+	}
+	c := v.d.line.Client
+	c.Held.GoOn() // the visit ends before this member has left together with the others
+	defer c.Held.End()
+	ctx, done := c.Bind(ctx)
+	defer done()
+	select {
+	case v.turn <- struct{}{}: // even if ctx has ended, because the member has to leave
+	default:
+		select {
+		case v.turn <- struct{}{}:
+		case <-ctx.Done():
+			return v.d.line.Client.ContextErr(ctx)
+		}
+	}
+	defer func() { <-v.turn }()
+	p := v.handle.Grant.Place()
+	if !v.leaving {
+		v.leaving = true
+		_, v.lost = v.handle.Grant.RemoveHandle(v.handle)
+	}
+	if v.lost != nil || v.left {
+		return v.lost
+	}
+	err := v.wait(ctx, p)
+	if err != nil {
+		if v.removed == nil {
+			v.removed = v.d.depart(p)
+		}
+		p.AwaitGone(v.removed)
+	}
+	v.left = err == nil
+	return err
+}
+
+// wait returns when all members have left that are older than the ready by which this
+// member entered.
+func (v *visit) wait(ctx context.Context, p *line.Place) error {
+	for s := p.Session; ; {
+		err := v.waitIn(ctx, s, p)
+		if !errors.Is(err, zkconn.ErrSessionOver) {
+			return err
+		}
+		// The znode has gone with the session, those of the others have not. The
+		// server of the next session may lag and show no member.
+		if s, err = v.d.line.Client.Live(ctx); err == nil {
+			err = s.Sync(ctx, v.d.line.Abs())
+		}
+		if err != nil && !errors.Is(err, zkconn.ErrSessionOver) {
+			return err
+		}
+	}
+}
+
+// waitIn is wait in one session.
+func (v *visit) waitIn(ctx context.Context, s *line.Session, p *line.Place) error {
+	for {
+		w, err := v.nextToLeave(ctx, s, p)
+		switch {
+		case err == errStaleListing:
+			continue
+		case err != nil || w == nil:
+			return err
+		}
+		select {
+		case <-w.Fired():
+		case <-s.Over():
+			return zkconn.ErrSessionOver
+		case <-ctx.Done():
+			return s.ContextErr(ctx)
+		}
+	}
+}
+
+// nextToLeave lists the members, deletes this one's znode as soon as its turn to leave
+// has come, and returns the watch on the member to wait for, nil if there is none.
+func (v *visit) nextToLeave(ctx context.Context, s *line.Session, p *line.Place) (*zkconn.Watch, error) {
+	ms, path, ready, err := v.d.members(ctx, s)
+	switch {
+	case line.IsContextErr(ctx, err): // whatever the cause of ctx is
+		return nil, err
+	case errors.Is(err, zk.ErrNoNode):
+		p.Session.NoteGone(p.Path)
+		return nil, nil // no member, and no path any more
+	case err != nil:
+		return nil, err
+	}
+	own := slices.Contains(ms, p.Name)
+	isOther := func(name string) bool { return name != p.Name }
+	switch {
+	case !own: // deleted by an attempt whose reply was lost, or by somebody else
+		p.Session.NoteGone(p.Path)
+	case v.removed != nil: // by an earlier Leave, or about to be
+		if err := v.remove(ctx, p); err != nil {
+			return nil, err
+		}
+		own = false
+		ms = slices.DeleteFunc(ms, func(name string) bool { return name == p.Name })
+	}
+	switch {
+	case ready && !slices.ContainsFunc(ms, isOther):
+		return nil, v.clear(ctx, s, p, own, path.Version)
+	case len(ms) == 0:
+		return nil, nil
+	}
+	w, stays, err := v.awaited(ctx, s, ms, p.Name)
+	if err != nil {
+		return nil, err
+	}
+	// A member deletes its znode before it waits. Only the one that sorts first keeps
+	// it, because all others wait for that one.
+	if own && !stays {
+		if err := v.remove(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil // nil: the members there have come for a later opening
+}
+
+// awaited returns the watch on the member that this one, own, has to wait for: the
+// first of those that entered by the same ready or an earlier one. If that is own, it is the
+// last of them, and stays is true: own keeps its znode meanwhile. nil: there is none.
+func (v *visit) awaited(ctx context.Context, s *line.Session, ms []string, own string) (w *zkconn.Watch, stays bool, err error) {
+	first := false
+	for _, name := range ms {
+		if name == own {
+			first = true
+			break
+		}
+		if w, err := v.older(ctx, s, name); w != nil || err != nil {
+			return w, false, err
+		}
+	}
+	for _, name := range slices.Backward(ms) {
+		if !first || name == own {
+			break
+		}
+		if w, err := v.older(ctx, s, name); w != nil || err != nil {
+			return w, true, err
+		}
+	}
+	return nil, false, nil
+}
+
+// older returns a watch on the member with that name if it is older than the
+// ready by which this one entered. errStaleListing: it has left since.
+func (v *visit) older(ctx context.Context, s *line.Session, name string) (*zkconn.Watch, error) {
+	w, err := s.Watch(ctx, v.d.line.Abs()+"/"+name)
+	switch {
+	case line.IsContextErr(ctx, err): // whatever the cause of ctx is
+		return nil, err
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, errStaleListing
+	case err != nil || w.Stat.Czxid > v.openedAt:
+		return nil, err
+	}
+	return w, nil
+}
+
+// remove deletes the member's znode.
+func (v *visit) remove(ctx context.Context, p *line.Place) error {
+	if v.removed == nil {
+		v.removed = v.d.line.Client.Background(v.d.line.Path, func() { p.Leave(false) })
+	}
+	select {
+	case <-v.removed:
+		if v.d.line.Client.Closing.Err() != nil { // it may be left to its session
+			return line.ErrClosed
+		}
+		return nil
+	case <-ctx.Done():
+		return p.Session.ContextErr(ctx)
+	}
+}
+
+// errStaleListing: members may have come or left since the listing.
+var errStaleListing = errors.New("listing is out of date")
+
+// clear deletes the last member's znode and ready. ready must stay if anybody has come
+// since the path had that version.
+func (v *visit) clear(ctx context.Context, s *line.Session, p *line.Place, own bool, version int32) error {
+	nobodyCame := &zk.CheckVersionRequest{Path: v.d.line.Abs(), Version: version}
+	ops := []any{nobodyCame, &zk.DeleteRequest{Path: v.d.ready(), Version: -1}}
+	if own {
+		ops = append(ops, &zk.DeleteRequest{Path: p.Path, Version: -1})
+	}
+	for {
+		o := s.Multi(ctx, ops...)
+		switch {
+		case o.Applied():
+			return nil
+		case o.Transient():
+			continue
+		case o.SessionOver(), line.IsContextErr(ctx, o.Err()):
+			return o.Err()
+		case o.RefusedAt(nobodyCame, zk.ErrBadVersion):
+			return errStaleListing
+		case own:
+			return v.remove(ctx, p)
+		}
+		return nil // ready is gone, or may not be deleted
+	}
+}

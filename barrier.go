@@ -2,6 +2,8 @@ package zkrecipes
 
 import (
 	"context"
+
+	"github.com/zkrecipes/zkrecipes/internal/barrier"
 )
 
 // Barrier holds its members back until n of them are there, and then lets those n go,
@@ -18,13 +20,13 @@ import (
 // or replaces it. If there is none to come, delete the path. Do not create or write anything
 // below round, and delete only members' znodes there. In particular, a znode that is created by
 // hand below round/ready lets members through.
-type Barrier struct{ *rounds }
+type Barrier struct{ rounds *barrier.Barrier }
 
 // NewBarrier returns the barrier of n members with that path. It sends nothing. An
 // invalid path, an n below 1, and an n for which a transaction has no room are
 // reported on first use.
 func NewBarrier(c *Client, path string, n int) *Barrier {
-	return &Barrier{newRounds(c.core(), path, n)}
+	return &Barrier{barrier.New(c.core(), path, n)}
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
@@ -74,7 +76,7 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 		return -1, fail("wait", r.path(), err)
 	}
 	ctx, traced := startAcquire(ctx, r.Client, RecipeBarrier, r.path(), "wait")
-	index, err := b.wait(ctx)
+	index, err := b.rounds.Wait(ctx)
 	err = fail("wait", r.path(), err)
 	traced.end(nil, err)
 	if err != nil {
@@ -97,12 +99,12 @@ func (b *Barrier) self() recipe {
 	if b == nil || b.rounds == nil {
 		return recipe{}
 	}
-	return recipe{Line: b.line}
+	return recipe{Line: b.rounds.Line}
 }
 
 func (b *Barrier) check(ctx context.Context) error {
 	if err := b.self().check(ctx); err != nil {
 		return err
 	}
-	return b.checkSizes()
+	return b.rounds.Check()
 }

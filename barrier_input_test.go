@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
@@ -21,7 +22,7 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		most := 0
-		for NewBarrier(c, "/b", most+1).openingSize() <= jute.MaxFrame {
+		for NewBarrier(c, "/b", most+1).rounds.OpeningSize() <= jute.MaxFrame {
 			most++
 		}
 		require.Greater(t, most, 9000)
@@ -36,19 +37,19 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 		require.NoError(t, NewBarrier(c, "/b", most).check(t.Context()))
 
 		// openingSize is an upper bound, tight to within one member.
-		name := "_c_" + line.NewUUID(true) + "-" + string(memberKindOf(most))
+		name := "_c_" + line.NewUUID(true) + "-" + string(barrier.MemberKindOf(most))
 		var ms []line.PlaceName
 		b := NewBarrier(c, "/b", most)
-		ops := []any{nil, b.raise(b.line.Client.Created), &zk.CheckVersionRequest{Path: readyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
+		ops := []any{nil, b.rounds.Raise(b.rounds.Line.Client.Created), &zk.CheckVersionRequest{Path: readyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
 		for i := range most { // every other number, so that no two make a range; ten digits each
 			number := 1_000_000_000 + int32(2*i)
 			ms = append(ms, line.PlaceName{Number: number})
 			ops = append(ops, &zk.CheckVersionRequest{Path: fmt.Sprintf("%s/%s%d", roundOf2, name, number), Version: -1})
 		}
-		ops[0] = &zk.SetDataRequest{Path: readyOf2, Data: ranges(ms)}
+		ops[0] = &zk.SetDataRequest{Path: readyOf2, Data: barrier.Ranges(ms)}
 		size := zkconn.MultiSize(ops)
-		require.LessOrEqual(t, size, b.openingSize())
-		require.Greater(t, size, NewBarrier(c, "/b", most-1).openingSize())
+		require.LessOrEqual(t, size, b.rounds.OpeningSize())
+		require.Greater(t, size, NewBarrier(c, "/b", most-1).rounds.OpeningSize())
 	})
 }
 

@@ -33,8 +33,8 @@ func TestA22MembersAreInTheRoundByTheEventAlone(t *testing.T) {
 						b = w.inRound(4)
 					}
 				}
-				last.forgetSize()
-				require.NoError(t, last.checkSize(t.Context(), live(t, &Client{last.line.Client})))
+				last.rounds.ForgetSize()
+				require.NoError(t, last.rounds.CheckSize(t.Context(), live(t, &Client{last.rounds.Line.Client})))
 				requests := w.requests(func() {
 					as = append(as, waitLater(t, last))
 					for i, a := range as {
@@ -80,7 +80,7 @@ func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 		var cs []*Client
 		for range 3 {
 			b := w.inRound(4)
-			as, cs = append(as, waitLater(t, b)), append(cs, &Client{b.line.Client})
+			as, cs = append(as, waitLater(t, b)), append(cs, &Client{b.rounds.Line.Client})
 			synctest.Wait()
 		}
 		require.True(t, w.srv.Expire(sessionID(cs[1])))
@@ -90,7 +90,7 @@ func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 		as = append(as, waitLater(t, w.inRound(4)))
 		synctest.Wait()
 		last := w.inRound(4)
-		require.NoError(t, last.checkSize(t.Context(), live(t, &Client{last.line.Client})))
+		require.NoError(t, last.rounds.CheckSize(t.Context(), live(t, &Client{last.rounds.Line.Client})))
 		requests := w.requests(func() {
 			as = append(as, waitLater(t, last))
 			for i, a := range as {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
@@ -92,7 +93,7 @@ func barrierOf2(c *Client) *Barrier { return NewBarrier(c, "/b", 2) }
 
 // present returns the members in that barrier's round.
 func (w *world) present() []line.PlaceName {
-	return line.PlaceNames(w.srv.Children(roundOf2), memberKinds)
+	return line.PlaceNames(w.srv.Children(roundOf2), barrier.MemberKinds)
 }
 
 func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
@@ -479,20 +480,20 @@ func TestReadyHoldsRanges(t *testing.T) {
 		}
 		return ms
 	}
-	require.Equal(t, "1-4,6,8-9", string(ranges(of(1, 2, 3, 4, 6, 8, 9))))
+	require.Equal(t, "1-4,6,8-9", string(barrier.Ranges(of(1, 2, 3, 4, 6, 8, 9))))
 	for number, want := range map[int32]int{1: 0, 4: 3, 6: 4, 8: 5, 9: 6} {
-		index, n, err := indexIn([]byte("1-4,6,8-9"), number)
+		index, n, err := barrier.IndexIn([]byte("1-4,6,8-9"), number)
 		require.NoError(t, err)
 		require.Equal(t, 7, n)
 		require.Equal(t, want, index)
 	}
 	for _, number := range []int32{-1, 0, 5, 7, 10} {
-		_, _, err := indexIn([]byte("1-4,6,8-9"), number)
-		require.Equal(t, errExcluded, err)
+		_, _, err := barrier.IndexIn([]byte("1-4,6,8-9"), number)
+		require.Equal(t, barrier.ErrExcluded, err)
 	}
 	for _, junk := range []string{"", "x", "-1", "4-1", "1-", "1-x", ",", "99999999999"} {
-		_, _, err := indexIn([]byte(junk), 7)
-		require.ErrorIs(t, err, errWritten, junk)
+		_, _, err := barrier.IndexIn([]byte(junk), 7)
+		require.ErrorIs(t, err, barrier.ErrWritten, junk)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
@@ -114,25 +116,25 @@ func (r recipe) contendersIn(ctx context.Context, s *line.Session) ([]Contender,
 
 // contendersIn returns the members of the round, in order.
 func (b *Barrier) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
-	children, _, err := s.Children(ctx, b.round.Abs())
+	children, _, err := s.Children(ctx, b.rounds.Round.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, checkSized(ctx, s, b.line, "members")
+		return nil, checkSized(ctx, s, b.rounds.Line, "members")
 	}
 	var opened []byte
 	stat := &zk.Stat{}
 	if err == nil { // if this is another round's by now, the members listed above are gone
-		if opened, stat, err = s.Get(ctx, b.ready()); errors.Is(err, zk.ErrNoNode) {
+		if opened, stat, err = s.Get(ctx, b.rounds.Ready()); errors.Is(err, zk.ErrNoNode) {
 			err = nil
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	ms := line.PlaceNames(children, memberKinds)
+	ms := line.PlaceNames(children, barrier.MemberKinds)
 	slices.SortFunc(ms, line.PlaceName.Compare)
-	ms, cs, err := readContenders(ctx, s, b.round, ms)
+	ms, cs, err := readContenders(ctx, s, b.rounds.Round, ms)
 	for i, m := range ms {
-		_, _, excluded := indexIn(opened, m.Number)
+		_, _, excluded := barrier.IndexIn(opened, m.Number)
 		cs[i].Held, cs[i].Token = excluded == nil, 0
 		if cs[i].Held {
 			cs[i].HeldSince = time.UnixMilli(stat.Mtime)
@@ -158,9 +160,9 @@ func checkSized(ctx context.Context, s *line.Session, l *line.Line, unit string)
 // contendersIn returns the members, in the order of their znodes' creation: the names of
 // other libraries' members have no number.
 func (d *DoubleBarrier) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
-	names, _, isReady, err := d.members(ctx, s)
+	names, _, isReady, err := d.doubles.Members(ctx, s)
 	if err == nil && len(names) == 0 && !isReady {
-		err = checkDeserted(ctx, s, d.line)
+		err = checkDeserted(ctx, s, d.doubles.Line)
 	}
 	var since Token // of ready
 	var opened time.Time
@@ -174,7 +176,7 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *line.Session) ([]Co
 	for i, name := range names {
 		ms[i] = line.PlaceName{Name: name}
 	}
-	_, cs, err := readContenders(ctx, s, d.line, ms)
+	_, cs, err := readContenders(ctx, s, d.doubles.Line, ms)
 	slices.SortStableFunc(cs, func(a, b Contender) int {
 		if (a.Token == 0) != (b.Token == 0) { // it may not be read
 			return cmp.Compare(b.Token, a.Token)
@@ -193,7 +195,7 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *line.Session) ([]Co
 // opening returns when ready was created, as a token and by the servers' clock; zero if it is
 // gone.
 func (d *DoubleBarrier) opening(ctx context.Context, s *line.Session) (since Token, at time.Time, err error) {
-	ready, err := s.Exists(ctx, d.ready())
+	ready, err := s.Exists(ctx, d.doubles.Ready())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return 0, time.Time{}, nil

@@ -2,6 +2,8 @@ package zkrecipes
 
 import (
 	"context"
+
+	"github.com/zkrecipes/zkrecipes/internal/barrier"
 )
 
 // DoubleBarrier lets its members enter together once n of them are there, and leave
@@ -27,12 +29,12 @@ import (
 // for half a minute, and the servers delete what Clients leave. Neither does if all members
 // crashed inside: ready remains then, and the next use replaces it. If there is none to come,
 // delete the path. A path that holds a user's own data is reported on first use.
-type DoubleBarrier struct{ *doubles }
+type DoubleBarrier struct{ doubles *barrier.DoubleBarrier }
 
 // NewDoubleBarrier returns the double barrier with that threshold and path. It sends
 // nothing. An invalid path and an n below 1 are reported on first use.
 func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
-	return &DoubleBarrier{newDoubles(c.core(), path, n)}
+	return &DoubleBarrier{barrier.NewDouble(c.core(), path, n)}
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
@@ -68,17 +70,17 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	defer done()
 	// A member whose Enter or Leave was canceled counts until its znode is deleted.
 	err := r.Client.AwaitAbandoned(ctx, r.path())
-	var v *visit
+	var v *barrier.Visit
 	if err == nil {
-		v, err = d.enter(ctx)
+		v, err = d.doubles.Enter(ctx)
 	}
 	if err != nil {
 		err = fail("enter", r.path(), err)
 		traced.end(nil, err)
 		return nil, err
 	}
-	traced.end(v.handle.Grant, nil)
-	return &Visit{v, newLease(v.handle)}, nil
+	traced.end(v.Handle.Grant, nil)
+	return &Visit{v, newLease(v.Handle)}, nil
 }
 
 // Contenders returns the members, also those of other libraries, in the order of their
@@ -95,12 +97,12 @@ func (d *DoubleBarrier) self() recipe {
 	if d == nil || d.doubles == nil {
 		return recipe{}
 	}
-	return recipe{Line: d.line}
+	return recipe{Line: d.doubles.Line}
 }
 
 func (d *DoubleBarrier) check(ctx context.Context) error {
 	if err := d.self().check(ctx); err != nil {
 		return err
 	}
-	return d.checkSizes()
+	return d.doubles.Check()
 }

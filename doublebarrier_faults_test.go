@@ -135,7 +135,7 @@ func TestB45WhateverHappensToARequestTheDoubleBarrierOpensForTwoAndLetsAllGo(t *
 						switch {
 						case err == nil:
 							through++
-							if names := o.remain(v.openedAt); len(names) > 0 {
+							if names := o.remain(v.visit.OpenedAt); len(names) > 0 {
 								t.Error("Leave has returned, and these members remain:", names)
 							}
 						case errors.Is(err, ErrLost):

@@ -3,13 +3,15 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+
+	"github.com/zkrecipes/zkrecipes/internal/barrier"
 )
 
 // Visit is a member that has entered a DoubleBarrier. It is safe for concurrent use. The
 // methods of a zero Visit return an error, like those of a zero Lease.
 type Visit struct {
-	*visit
-	l *Lease
+	visit *barrier.Visit
+	l     *Lease
 }
 
 // Path returns the path of the DoubleBarrier as the caller gave it, without
@@ -51,5 +53,5 @@ func (v *Visit) Leave(ctx context.Context) error {
 	if v == nil || v.visit == nil {
 		return fail("leave", "", errors.New("not made by Enter"))
 	}
-	return fail("leave", v.d.line.Path, v.leave(ctx))
+	return fail("leave", v.visit.D.Line.Path, v.visit.Leave(ctx))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
 	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 

@@ -20,6 +20,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 )
@@ -259,7 +260,7 @@ func TestB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
 	p.report()
 	var waiting []*harness.Call[int]
 	standing := func() int {
-		return len(line.PlaceNames(harness.Children(t, conn, path+"/barrier/round"), memberKinds))
+		return len(line.PlaceNames(harness.Children(t, conn, path+"/barrier/round"), barrier.MemberKinds))
 	}
 	harness.Eventually(t, "the process waits", func() bool { return standing() == 1 })
 	c := dial(t, nil)

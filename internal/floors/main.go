@@ -17,7 +17,8 @@ const module = "github.com/zkrecipes/zkrecipes"
 
 // floors says which packages of this module each package of the library may import.
 var floors = map[string][]string{
-	".":                 {"internal/line", "internal/queuelog", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
+	".":                 {"internal/barrier", "internal/line", "internal/queuelog", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
+	"internal/barrier":  {"internal/line", "internal/zkconn", "internal/jute"},
 	"internal/line":     {"internal/queuelog", "internal/zkconn", "internal/wire", "internal/jute"},
 	"internal/queuelog": {"internal/zkconn"},
 	"internal/zkconn":   {"internal/wire", "internal/jute"},

@@ -284,7 +284,7 @@ func (l *Line) notJoined(ctx context.Context, s *Session, e *Entry, o zkconn.Out
 	return o.Err()
 }
 
-// errJoinLost: the session ended before the reply came, so there may have been a
+// ErrJoinLost: the session ended before the reply came, so there may have been a
 // place.
 var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessionOver)
 

@@ -1,3 +1,6 @@
+// Package line is the ordering core: sessions, the lines of places in them, grants, and what
+// outlives a caller. It knows no recipe: those say by a Line which places block which, and are
+// called when it is the turn of a place.
 package line
 
 import (

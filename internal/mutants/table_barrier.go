@@ -7,8 +7,8 @@ var barrierMutants = []mutant{
 		what: "A cancel does not check whether the round has been opened.",
 		edits: []edit{{
 			in:  "participant.withdraw",
-			old: `notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}`,
-			new: `notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: -1}`,
+			old: `notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}`,
+			new: `notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: -1}`,
 		}},
 		test: "go test ./internal/sim -run ^TestBarrier -seeds 50",
 	},
@@ -60,8 +60,8 @@ var barrierMutants = []mutant{
 		what: "A join whose reply was lost does not list.",
 		edits: []edit{{
 			in:  "participant.await",
-			old: `if p.LineCount < 0 || p.LineCount-1 >= a.n {`,
-			new: `if p.LineCount-1 >= a.n {`,
+			old: `if p.LineCount < 0 || p.LineCount-1 >= a.N {`,
+			new: `if p.LineCount-1 >= a.N {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB01JoinOfABarrier",
 	},
@@ -72,7 +72,7 @@ var barrierMutants = []mutant{
 			in:  "participant.awaitPreviousRound",
 			old: `return nil, a.deleteRound(a.ctx, s, 1, signalRaised)`,
 			new: `
-				w, err := s.Watch(a.ctx, a.ready())
+				w, err := s.Watch(a.ctx, a.Ready())
 				if errors.Is(err, zk.ErrNoNode) {
 					return nil, nil
 				}
@@ -164,7 +164,7 @@ var barrierMutants = []mutant{
 		name: "barrier-waits-for-its-own-leave",
 		what: "The next Wait of a Barrier does not send the leaves that are put off.",
 		edits: []edit{{
-			in:  "Barrier.wait",
+			in:  "barrier.Barrier.Wait",
 			old: `b.leaveNow()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestMemberThatComesBack",

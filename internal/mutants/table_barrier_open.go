@@ -7,8 +7,8 @@ var barrierOpenMutants = []mutant{
 		what: "An open round admits an early arrival for the next round.",
 		edits: []edit{{
 			in:  "participant.sendJoin",
-			old: `notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}`,
-			new: `notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: -1}`,
+			old: `notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}`,
+			new: `notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: -1}`,
 		}},
 		test: "go test ./internal/sim -run ^TestBarrier -seeds 20",
 	},
@@ -28,8 +28,8 @@ var barrierOpenMutants = []mutant{
 		what: "A member of a Barrier that waits for another n is counted.",
 		edits: []edit{{
 			in:  "participant.countable",
-			old: `return m.Number < 0 || m.Number > a.line.Client.LastNumber || size != 0 && size != a.n`,
-			new: `return m.Number < 0 || m.Number > a.line.Client.LastNumber || size < 0`,
+			old: `return m.Number < 0 || m.Number > a.Line.Client.LastNumber || size != 0 && size != a.N`,
+			new: `return m.Number < 0 || m.Number > a.Line.Client.LastNumber || size < 0`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB78MemberThatRemembers",
 	},
@@ -38,16 +38,16 @@ var barrierOpenMutants = []mutant{
 		what: "The znode ready is counted as a member of a Barrier.",
 		edits: []edit{{
 			in:  "participant.complete",
-			old: `if ms = a.countable(names); len(ms) < a.n {`,
-			new: `if ms = a.countable(names); len(names) < a.n {`,
+			old: `if ms = a.countable(names); len(ms) < a.N {`,
+			new: `if ms = a.countable(names); len(names) < a.N {`,
 		}, {
 			in:  "participant.complete",
-			old: `return ms[:a.n], version, nil`,
-			new: `return ms[:min(len(ms), a.n)], version, nil`,
+			old: `return ms[:a.N], version, nil`,
+			new: `return ms[:min(len(ms), a.N)], version, nil`,
 		}, {
 			in:  "participant.await",
-			old: `if p.LineCount < 0 || p.LineCount-1 >= a.n {`,
-			new: `if p.LineCount < 0 || p.LineCount >= a.n {`,
+			old: `if p.LineCount < 0 || p.LineCount-1 >= a.N {`,
+			new: `if p.LineCount < 0 || p.LineCount >= a.N {`,
 		}},
 		test: "go test ./internal/sim -run ^TestBarrier -seeds 20",
 	},
@@ -57,7 +57,7 @@ var barrierOpenMutants = []mutant{
 		edits: []edit{{
 			in: "participant.open",
 			old: `
-				if err := s.Sync(s.Lifetime(), a.round.Abs()); err != nil {
+				if err := s.Sync(s.Lifetime(), a.Round.Abs()); err != nil {
 					return nil, err
 				}`,
 			new: `return nil, nil`,
@@ -96,8 +96,8 @@ var barrierOpenMutants = []mutant{
 		what: "Only the nth member to join opens the round.",
 		edits: []edit{{
 			in:  "participant.await",
-			old: `if p.LineCount < 0 || p.LineCount-1 >= a.n {`,
-			new: `if p.LineCount < 0 || p.LineCount-1 == a.n {`,
+			old: `if p.LineCount < 0 || p.LineCount-1 >= a.N {`,
+			new: `if p.LineCount < 0 || p.LineCount-1 == a.N {`,
 		}},
 		test: "go test ./internal/sim -run ^TestBarrier -seeds 200",
 	},
@@ -153,8 +153,8 @@ var barrierOpenMutants = []mutant{
 		what: "The signal is for members of any n.",
 		edits: []edit{{
 			in:  "Barrier.signal",
-			old: `return b.ready() + "/" + signalOf + strconv.Itoa(b.n)`,
-			new: `return b.ready() + "/" + signalOf + strconv.Itoa(0*b.n)`,
+			old: `return b.Ready() + "/" + signalOf + strconv.Itoa(b.N)`,
+			new: `return b.Ready() + "/" + signalOf + strconv.Itoa(0*b.N)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB78MembersOfAnotherNDoNotBelieveTheSignal$",
 	},
@@ -194,7 +194,7 @@ var barrierOpenMutants = []mutant{
 		edits: []edit{{
 			in: "participant.watchSignal",
 			old: `
-				if int(p.Number) > a.n {
+				if int(p.Number) > a.N {
 					return nil, nil
 				}`,
 		}},
@@ -205,8 +205,8 @@ var barrierOpenMutants = []mutant{
 		what: "A round is opened although the n of the path has changed since it was read.",
 		edits: []edit{{
 			in:  "Barrier.checks",
-			old: `ops := []any{&zk.CheckVersionRequest{Path: b.line.Abs(), Version: version}}`,
-			new: `ops := []any{&zk.CheckVersionRequest{Path: b.line.Abs(), Version: -1}}`,
+			old: `ops := []any{&zk.CheckVersionRequest{Path: b.Line.Abs(), Version: version}}`,
+			new: `ops := []any{&zk.CheckVersionRequest{Path: b.Line.Abs(), Version: -1}}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB78RoundIsNotOpened",
 	},

@@ -67,7 +67,7 @@ var shutdownMutants = []mutant{
 		name: "shutdown-leaves-visit",
 		what: "Shutdown does not wait for a Leave that waits for the others.",
 		edits: []edit{{
-			in:  "Visit.leave",
+			in:  "barrier.Visit.Leave",
 			old: `defer c.Held.End()`,
 			new: `c.Held.End()`,
 		}},

@@ -26,9 +26,9 @@ var visitMutants = []mutant{
 		name: "visit-blind-to-kazoo",
 		what: "kazoo's members of a DoubleBarrier are not counted.",
 		edits: []edit{{
-			in:  "DoubleBarrier.members",
-			old: `if _, ok := line.ParsePlaceName(name, memberKinds); ok || line.IsUUID(name) || isHexUUID(name) {`,
-			new: `if _, ok := line.ParsePlaceName(name, memberKinds); ok || line.IsUUID(name) || false {`,
+			in:  "DoubleBarrier.Members",
+			old: `if _, ok := line.ParsePlaceName(name, MemberKinds); ok || line.IsUUID(name) || isHexUUID(name) {`,
+			new: `if _, ok := line.ParsePlaceName(name, MemberKinds); ok || line.IsUUID(name) || false {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB26Kazoos",
 	},
@@ -37,8 +37,8 @@ var visitMutants = []mutant{
 		what: "The last member to leave deletes the znode ready without checking for new arrivals.",
 		edits: []edit{{
 			in:  "Visit.clear",
-			old: `nobodyCame := &zk.CheckVersionRequest{Path: v.d.line.Abs(), Version: version}`,
-			new: `nobodyCame := &zk.CheckVersionRequest{Path: v.d.line.Abs(), Version: -1}`,
+			old: `nobodyCame := &zk.CheckVersionRequest{Path: v.D.Line.Abs(), Version: version}`,
+			new: `nobodyCame := &zk.CheckVersionRequest{Path: v.D.Line.Abs(), Version: -1}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestA22LastMemberToLeave",
 	},
@@ -96,8 +96,8 @@ var visitMutants = []mutant{
 		what: "A DoubleBarrier is opened without checking for changes since the listing.",
 		edits: []edit{{
 			in:  "DoubleBarrier.open",
-			old: `nobodyCame := &zk.SetDataRequest{Path: d.line.Abs(), Data: d.line.Record(p.Bears.Seal, ""), Version: path.Version}`,
-			new: `nobodyCame := &zk.SetDataRequest{Path: d.line.Abs(), Data: d.line.Record(p.Bears.Seal, ""), Version: -1}`,
+			old: `nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: d.Line.Record(p.Bears.Seal, ""), Version: path.Version}`,
+			new: `nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: d.Line.Record(p.Bears.Seal, ""), Version: -1}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestA22LateArrival",
 	},
@@ -106,7 +106,7 @@ var visitMutants = []mutant{
 		what: "Leave waits for members that came for a later opening.",
 		edits: []edit{{
 			in:  "Visit.older",
-			old: `case err != nil || w.Stat.Czxid > v.openedAt:`,
+			old: `case err != nil || w.Stat.Czxid > v.OpenedAt:`,
 			new: `case err != nil:`,
 		}},
 		test: "go test ./internal/sim -run ^TestDouble -seeds 200",

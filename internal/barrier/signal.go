@@ -1,4 +1,4 @@
-package zkrecipes
+package barrier
 
 import (
 	"context"
@@ -35,15 +35,15 @@ const (
 	signalRaised
 )
 
-func (b *rounds) signal() string { return b.ready() + "/" + signalOf + strconv.Itoa(b.n) }
+func (b *Barrier) signal() string { return b.Ready() + "/" + signalOf + strconv.Itoa(b.N) }
 
-// raise returns the operation that raises the signal, by a znode with that list.
-func (b *rounds) raise(acl []zk.ACL) *zk.CreateRequest {
+// Raise returns the operation that raises the signal, by a znode with that list.
+func (b *Barrier) Raise(acl []zk.ACL) *zk.CreateRequest {
 	return &zk.CreateRequest{Path: b.signal() + "/" + signalOpen, Data: []byte{}, Acl: acl}
 }
 
 // deleteSignal returns the operations that delete a signal of that state.
-func (b *rounds) deleteSignal(state signalState) (ops []any) {
+func (b *Barrier) deleteSignal(state signalState) (ops []any) {
 	if state == signalRaised {
 		ops = append(ops, &zk.DeleteRequest{Path: b.signal() + "/" + signalOpen, Version: -1})
 	}
@@ -55,10 +55,10 @@ func (b *rounds) deleteSignal(state signalState) (ops []any) {
 
 // deleteSignals returns the operations that delete all signals there are, and the path of
 // a znode below ready that is not a signal, or that has another child.
-func (b *rounds) deleteSignals(ctx context.Context, s *line.Session) (ops []any, foreign string, err error) {
-	names, _, err := s.Children(ctx, b.ready())
+func (b *Barrier) deleteSignals(ctx context.Context, s *line.Session) (ops []any, foreign string, err error) {
+	names, _, err := s.Children(ctx, b.Ready())
 	for _, name := range names {
-		path := b.ready() + "/" + name
+		path := b.Ready() + "/" + name
 		if !strings.HasPrefix(name, signalOf) {
 			foreign = path
 			continue
@@ -101,7 +101,7 @@ func allThere(ms []line.PlaceName) bool {
 // the round, another one has left. A signal with another czxid than the round is another
 // round's, or was created by somebody else.
 func (a *participant) watchSignal(p *line.Place) (*zkconn.Watch, error) {
-	if int(p.Number) > a.n {
+	if int(p.Number) > a.N {
 		return nil, nil
 	}
 	w, err := p.Session.WatchChildren(p.Session.Lifetime(), a.signal())

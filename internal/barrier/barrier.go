@@ -1,4 +1,6 @@
-package zkrecipes
+// Package barrier has the rounds of a Barrier, and the double barrier with its visits. The
+// package above checks what users give, traces, and wraps errors.
+package barrier
 
 import (
 	"context"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -19,13 +22,13 @@ import (
 // other's places.
 const kindMember line.Kind = "member-"
 
-var memberKinds = []line.Kind{kindMember}
+var MemberKinds = []line.Kind{kindMember}
 
-// rounds is a barrier of n members.
-type rounds struct {
-	line  *line.Line // the path
-	round *line.Line // the generation: one znode, created anew for each round
-	n     int
+// Barrier is a barrier of n members.
+type Barrier struct {
+	Line  *line.Line // the path
+	Round *line.Line // the generation: one znode, created anew for each round
+	N     int
 
 	mu          sync.Mutex
 	sizeChecked time.Time    // when the path's data was last read and was n
@@ -33,29 +36,29 @@ type rounds struct {
 	leaves      []func()     // that leaveLater has put off; some may have been called since
 }
 
-// newRounds returns the barrier of n members with that path.
-func newRounds(c *line.Client, path string, n int) *rounds {
-	return &rounds{
-		line:  &line.Line{Client: c, Path: path, Recipe: "barrier"},
-		round: &line.Line{Client: c, Path: path + "/round", Recipe: "round", Kinds: []line.Kind{memberKindOf(n), kindMember}},
-		n:     n,
+// New returns the barrier of n members with that path.
+func New(c *line.Client, path string, n int) *Barrier {
+	return &Barrier{
+		Line:  &line.Line{Client: c, Path: path, Recipe: "barrier"},
+		Round: &line.Line{Client: c, Path: path + "/round", Recipe: "round", Kinds: []line.Kind{MemberKindOf(n), kindMember}},
+		N:     n,
 	}
 }
 
-// checkSizes refuses an n below 1, and one for which a transaction has no room.
-func (b *rounds) checkSizes() error { return checkMembers("barrier", b.n, b.openingSize()) }
+// Check refuses an n below 1, and one for which a transaction has no room.
+func (b *Barrier) Check() error { return checkMembers("barrier", b.N, b.OpeningSize()) }
 
-func (b *rounds) wait(ctx context.Context) (int, error) {
-	c := b.line.Client
+func (b *Barrier) Wait(ctx context.Context) (int, error) {
+	c := b.Line.Client
 	ctx, done := c.BindWait(ctx)
 	defer done()
 	b.leaveNow()
-	if err := c.AwaitAbandoned(ctx, b.line.Path); err != nil {
+	if err := c.AwaitAbandoned(ctx, b.Line.Path); err != nil {
 		return 0, err
 	}
-	m := &participant{rounds: b, ctx: ctx, end: make(chan struct{})}
+	m := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}
 	c.Tasks.Start(func() {
-		defer c.EndAbandoned(b.line.Path, m.end)
+		defer c.EndAbandoned(b.Line.Path, m.end)
 		m.index, m.err = m.run()
 	})
 	select {
@@ -68,7 +71,7 @@ func (b *rounds) wait(ctx context.Context) (int, error) {
 	for {
 		s, changed := c.Session()
 		up, flipped := s.Connected()
-		if !up && m.exposed.Load() && c.Abandon(b.line.Path, m.end) {
+		if !up && m.exposed.Load() && c.Abandon(b.Line.Path, m.end) {
 			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", line.ErrUncertain, c.ContextErr(ctx))
 		}
 		select {
@@ -95,9 +98,9 @@ func checkMembers(recipe string, n, size int) error {
 // For how many members a barrier waits: its size. The path's znode holds it, and each
 // member's name says for how many that one waits.
 
-// memberKindOf is kindMember of a barrier of n members. Members say in their names how
+// MemberKindOf is kindMember of a barrier of n members. Members say in their names how
 // many they wait for, so that a listing tells who disagrees, and costs nothing more.
-func memberKindOf(n int) line.Kind {
+func MemberKindOf(n int) line.Kind {
 	return line.Kind("of" + strconv.Itoa(n) + "-" + string(kindMember))
 }
 
@@ -111,27 +114,27 @@ func memberSize(name string) int {
 }
 
 // knowsSize reports whether checkSize has nothing to read.
-func (b *rounds) knowsSize() bool {
+func (b *Barrier) knowsSize() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return time.Since(b.sizeChecked) < line.IdleLine
 }
 
-// checkSize makes sure that the path's znode holds n, and creates the znode if there
+// CheckSize makes sure that the path's znode holds n, and creates the znode if there
 // is none. The servers delete an idle container, and others may use the path then, so
 // it reads n again every idleLine. A round is opened by what is read then: see open.
-func (b *rounds) checkSize(ctx context.Context, s *line.Session) error {
+func (b *Barrier) CheckSize(ctx context.Context, s *line.Session) error {
 	if b.knowsSize() {
 		return nil
 	}
 	for range zkconn.MaxTries {
-		data, stat, err := s.Get(ctx, b.line.Abs())
+		data, stat, err := s.Get(ctx, b.Line.Abs())
 		var bears line.LineACL
 		switch {
 		case line.IsContextErr(ctx, err): // whatever the cause of ctx is
 			return err
 		case errors.Is(err, zk.ErrNoNode):
-			err, bears = s.CreateContainer(ctx, b.line.Abs(), line.SizeData(b.n)), line.LineACL{}
+			err, bears = s.CreateContainer(ctx, b.Line.Abs(), line.SizeData(b.N)), line.LineACL{}
 		case err == nil:
 			if _, err = b.agree(ctx, s, data, stat); err == nil {
 				bears, err = b.readACL(ctx, s, stat)
@@ -154,18 +157,18 @@ func (b *rounds) checkSize(ctx context.Context, s *line.Session) error {
 }
 
 // readACL returns what is known of the path's list. It costs a read, once for each znode.
-func (b *rounds) readACL(ctx context.Context, s *line.Session, stat *zk.Stat) (line.LineACL, error) {
+func (b *Barrier) readACL(ctx context.Context, s *line.Session, stat *zk.Stat) (line.LineACL, error) {
 	b.mu.Lock()
 	known := b.bears
 	b.mu.Unlock()
 	if known.Czxid == stat.Czxid && known.Aversion == stat.Aversion {
 		return known, nil
 	}
-	return line.ReadACL(ctx, s, b.line.Abs(), stat)
+	return line.ReadACL(ctx, s, b.Line.Abs(), stat)
 }
 
 // childACL returns the list of what the session creates below the path.
-func (b *rounds) childACL(s *line.Session) []zk.ACL {
+func (b *Barrier) childACL(s *line.Session) []zk.ACL {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.bears.Written(s)
@@ -173,27 +176,27 @@ func (b *rounds) childACL(s *line.Session) []zk.ACL {
 
 // agree returns the version in which the path's znode, of which data and stat were
 // read, holds n. It writes n if the znode is empty.
-func (b *rounds) agree(ctx context.Context, s *line.Session, data []byte, stat *zk.Stat) (version int32, err error) {
-	size, err := b.line.SizeIn(data, stat, "members")
+func (b *Barrier) agree(ctx context.Context, s *line.Session, data []byte, stat *zk.Stat) (version int32, err error) {
+	size, err := b.Line.SizeIn(data, stat, "members")
 	switch {
 	case err == nil && size == 0:
-		if err := b.line.CheckNoQueue(ctx, s); err != nil {
+		if err := b.Line.CheckNoQueue(ctx, s); err != nil {
 			return 0, err
 		}
-		_, err := b.line.WriteSize(ctx, s, b.n, stat.Version)
+		_, err := b.Line.WriteSize(ctx, s, b.N, stat.Version)
 		return stat.Version + 1, err
-	case size == b.n:
+	case size == b.N:
 		return stat.Version, nil
 	}
-	b.forgetSize()
+	b.ForgetSize()
 	if err == nil {
-		err = line.WrongSize(b.line.Recipe, "members", size, b.n)
+		err = line.WrongSize(b.Line.Recipe, "members", size, b.N)
 	}
 	return 0, err
 }
 
-// forgetSize makes checkSize read the path again.
-func (b *rounds) forgetSize() {
+// ForgetSize makes checkSize read the path again.
+func (b *Barrier) ForgetSize() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sizeChecked = time.Time{}

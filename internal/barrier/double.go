@@ -1,4 +1,4 @@
-package zkrecipes
+package barrier
 
 import (
 	"context"
@@ -11,40 +11,41 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// doubles is a double barrier of n members.
-type doubles struct {
-	line     *line.Line
+// DoubleBarrier is a double barrier of n members.
+type DoubleBarrier struct {
+	Line     *line.Line
 	n        int
 	agreedIn atomic.Int64 // czxid of the path where all members were last seen to wait for n
 }
 
-// newDoubles returns the double barrier with that threshold and path.
-func newDoubles(c *line.Client, path string, n int) *doubles {
-	return &doubles{
-		line: &line.Line{Client: c, Path: path, Recipe: "double barrier", Kinds: []line.Kind{memberKindOf(n), kindMember}},
+// NewDouble returns the double barrier with that threshold and path.
+func NewDouble(c *line.Client, path string, n int) *DoubleBarrier {
+	return &DoubleBarrier{
+		Line: &line.Line{Client: c, Path: path, Recipe: "double barrier", Kinds: []line.Kind{MemberKindOf(n), kindMember}},
 		n:    n,
 	}
 }
 
-// checkSizes refuses an n below 1.
-func (d *doubles) checkSizes() error { return checkMembers(d.line.Recipe, d.n, 0) }
+// Check refuses an n below 1.
+func (d *DoubleBarrier) Check() error { return checkMembers(d.Line.Recipe, d.n, 0) }
 
-func (d *doubles) ready() string { return d.line.Abs() + "/ready" }
+func (d *DoubleBarrier) Ready() string { return d.Line.Abs() + "/ready" }
 
-func (d *doubles) enter(ctx context.Context) (*visit, error) {
+func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	for {
-		s, err := d.line.Client.Live(ctx)
+		s, err := d.Line.Client.Live(ctx)
 		if err != nil {
 			return nil, err
 		}
 		p, err := d.join(ctx, s)
 		switch {
 		case err == line.ErrJoinLost: // others may have entered with it
-			return nil, d.line.Client.Expired()
+			return nil, d.Line.Client.Expired()
 		case errors.Is(err, zkconn.ErrSessionOver):
 			continue // there was no member yet
 		case err != nil:
@@ -55,7 +56,7 @@ func (d *doubles) enter(ctx context.Context) (*visit, error) {
 			p.AwaitGone(d.depart(p))
 		}
 		if errors.Is(err, zkconn.ErrSessionOver) {
-			err = d.line.Client.Expired()
+			err = d.Line.Client.Expired()
 		}
 		return v, err
 	}
@@ -63,24 +64,24 @@ func (d *doubles) enter(ctx context.Context) (*visit, error) {
 
 // join creates a member. The path must hold this library's marker: each join and each
 // opening write it, so an unchanged version tells that nobody has come.
-func (d *doubles) join(ctx context.Context, s *line.Session) (*line.Place, error) {
-	if err := d.line.CheckRoom(s, memberKindOf(d.n)); err != nil {
+func (d *DoubleBarrier) join(ctx context.Context, s *line.Session) (*line.Place, error) {
+	if err := d.Line.CheckRoom(s, MemberKindOf(d.n)); err != nil {
 		return nil, err
 	}
-	state, err := d.line.Ensure(ctx, s)
+	state, err := d.Line.Ensure(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	if state.Guest {
-		d.line.Forget() // somebody may fix it at any time
+		d.Line.Forget() // somebody may fix it at any time
 		return nil, errors.New("path holds other data, or may not be written")
 	}
-	p, err := d.line.Join(ctx, s, memberKindOf(d.n))
+	p, err := d.Line.Join(ctx, s, MemberKindOf(d.n))
 	if err != nil {
 		return nil, err
 	}
 	if p.Czxid == 0 {
-		d.line.Forget()
+		d.Line.Forget()
 		p.LeaveLater(false)
 		return nil, errors.New("the znode may not be written")
 	}
@@ -90,13 +91,13 @@ func (d *doubles) join(ctx context.Context, s *line.Session) (*line.Place, error
 // wait returns when p has entered: by its own listing of n members, or by a ready
 // that is younger than p. An older ready is of an earlier use, whose members may not
 // even have left.
-func (d *doubles) wait(ctx context.Context, p *line.Place) (*visit, error) {
+func (d *DoubleBarrier) wait(ctx context.Context, p *line.Place) (*Visit, error) {
 	since, err := d.arrive(ctx, p) // czxid of the ready by which it enters
 	late := time.NewTimer(p.Session.Timeout() / 10)
 	defer late.Stop()
 	for err == nil && since == 0 {
 		var w *zkconn.Watch
-		if w, err = p.Session.WatchExistence(ctx, d.ready()); err != nil {
+		if w, err = p.Session.WatchExistence(ctx, d.Ready()); err != nil {
 			return nil, err
 		}
 		if w.Absent || w.Stat.Czxid < p.Czxid {
@@ -123,20 +124,20 @@ func (d *doubles) wait(ctx context.Context, p *line.Place) (*visit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &visit{d: d, handle: l, openedAt: since, turn: make(chan struct{}, 1)}, nil
+	return &Visit{D: d, Handle: l, OpenedAt: since, turn: make(chan struct{}, 1)}, nil
 }
 
 // arrive opens the barrier if p makes n members, and returns as open does. A member
 // that is not alone must see once that the others wait for as many, since the path may
 // have been deleted and used for another n.
-func (d *doubles) arrive(ctx context.Context, p *line.Place) (int64, error) {
+func (d *DoubleBarrier) arrive(ctx context.Context, p *line.Place) (int64, error) {
 	switch { // lineCount includes ready
 	case p.LineCount < 0 || p.LineCount >= d.n:
 		return d.open(ctx, p)
 	case p.LineCount == 1:
 		d.agreedIn.Store(p.LineCzxid)
 	case p.LineCzxid != d.agreedIn.Load():
-		ms, path, _, err := d.members(ctx, p.Session)
+		ms, path, _, err := d.Members(ctx, p.Session)
 		if err == nil {
 			_, err = d.agreeing(ms, path)
 		}
@@ -150,10 +151,10 @@ func (d *doubles) arrive(ctx context.Context, p *line.Place) (int64, error) {
 // members. A ready that is older must be replaced, because waiting members do not enter
 // by it. Nobody may have come since the listing: some of the n members can have died by
 // then, and a member that came after that was never one of n.
-func (d *doubles) open(ctx context.Context, p *line.Place) (int64, error) {
-	c := d.line.Client
+func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) {
+	c := d.Line.Client
 	for {
-		ms, path, older, err := d.members(ctx, p.Session)
+		ms, path, older, err := d.Members(ctx, p.Session)
 		if err != nil {
 			return 0, err
 		}
@@ -167,16 +168,16 @@ func (d *doubles) open(ctx context.Context, p *line.Place) (int64, error) {
 			}
 		}
 		acl, _ := p.Bears.List(p.Session)
-		ready := &zk.CreateRequest{Path: d.ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, c.Identity), Acl: acl}
-		nobodyCame := &zk.SetDataRequest{Path: d.line.Abs(), Data: d.line.Record(p.Bears.Seal, ""), Version: path.Version}
+		ready := &zk.CreateRequest{Path: d.Ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, c.Identity), Acl: acl}
+		nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: d.Line.Record(p.Bears.Seal, ""), Version: path.Version}
 		ops := []any{ready, nobodyCame}
 		if older {
-			ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: d.ready(), Version: -1}))
+			ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: d.Ready(), Version: -1}))
 		}
 		o := p.Session.Multi(ctx, ops...)
 		switch {
 		case o.Applied():
-			d.line.NoteWritten(p.Bears, o.Stat(nobodyCame))
+			d.Line.NoteWritten(p.Bears, o.Stat(nobodyCame))
 			return o.Stat(nobodyCame).Mzxid, nil // of the same transaction
 		case o.Transient(), o.RefusedAt(ops[0], zk.ErrNodeExists, zk.ErrNoNode), o.Is(zk.ErrBadVersion):
 		default:
@@ -188,40 +189,40 @@ func (d *doubles) open(ctx context.Context, p *line.Place) (int64, error) {
 // depart deletes, in the background, a member that does not wait for the others to
 // leave. With the last member it deletes ready, unless somebody has come since: a join
 // would have written the path's data. The channel is closed when that is done.
-func (d *doubles) depart(p *line.Place) <-chan struct{} {
-	return d.line.Client.Background(d.line.Path, func() {
-		path := &zk.SetDataRequest{Path: d.line.Abs(), Data: d.line.Record(p.Bears.Seal, ""), Version: -1}
+func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
+	return d.Line.Client.Background(d.Line.Path, func() {
+		path := &zk.SetDataRequest{Path: d.Line.Abs(), Data: d.Line.Record(p.Bears.Seal, ""), Version: -1}
 		o := p.Session.Multi(p.Session.Lifetime(), &zk.DeleteRequest{Path: p.Path, Version: -1}, path)
 		if o.Applied() {
-			d.line.NoteWritten(p.Bears, o.Stat(path))
+			d.Line.NoteWritten(p.Bears, o.Stat(path))
 		}
 		switch {
 		case !o.Applied():
 			p.Leave(false)
 		case o.Stat(path).NumChildren == 1:
 			p.Session.Multi(p.Session.Lifetime(),
-				&zk.CheckVersionRequest{Path: d.line.Abs(), Version: o.Stat(path).Version},
-				&zk.DeleteRequest{Path: d.ready(), Version: -1})
+				&zk.CheckVersionRequest{Path: d.Line.Abs(), Version: o.Stat(path).Version},
+				&zk.DeleteRequest{Path: d.Ready(), Version: -1})
 		}
 	})
 }
 
 // What a member of a DoubleBarrier sees of the others.
 
-// members returns the names of the members, sorted, the path's Stat, and whether ready
+// Members returns the names of the members, sorted, the path's Stat, and whether ready
 // exists. Curator's members are named by a bare uuid, and kazoo's by one without dashes.
 // Any other znode is no member.
-func (d *doubles) members(ctx context.Context, s *line.Session) (ms []string, path *zk.Stat, ready bool, err error) {
-	names, stat, err := s.Children(ctx, d.line.Abs())
+func (d *DoubleBarrier) Members(ctx context.Context, s *line.Session) (ms []string, path *zk.Stat, ready bool, err error) {
+	names, stat, err := s.Children(ctx, d.Line.Abs())
 	if err != nil {
 		return nil, nil, false, err
 	}
 	ms = make([]string, 0, len(names))
 	for _, name := range names {
 		if _, ok := line.ParsePlaceName(name, line.LockKinds); ok {
-			return nil, nil, false, zkconn.Errorf(zkconn.ErrPathInUse, "%s stands in a %s: another recipe uses this path", name, d.line.Recipe)
+			return nil, nil, false, zkconn.Errorf(zkconn.ErrPathInUse, "%s stands in a %s: another recipe uses this path", name, d.Line.Recipe)
 		}
-		if _, ok := line.ParsePlaceName(name, memberKinds); ok || line.IsUUID(name) || isHexUUID(name) {
+		if _, ok := line.ParsePlaceName(name, MemberKinds); ok || line.IsUUID(name) || isHexUUID(name) {
 			ms = append(ms, name)
 		}
 	}
@@ -236,7 +237,7 @@ func isHexUUID(name string) bool {
 
 // agreeing returns how many of the members wait for n, or do not say for how many, and
 // an error if any of them waits for another number.
-func (d *doubles) agreeing(ms []string, path *zk.Stat) (int, error) {
+func (d *DoubleBarrier) agreeing(ms []string, path *zk.Stat) (int, error) {
 	agree, other := 0, 0
 	for _, name := range ms {
 		if size := memberSize(name); size == 0 || size == d.n {
@@ -246,7 +247,7 @@ func (d *doubles) agreeing(ms []string, path *zk.Stat) (int, error) {
 		}
 	}
 	if other != 0 {
-		return agree, line.WrongSize(d.line.Recipe, "members", other, d.n)
+		return agree, line.WrongSize(d.Line.Recipe, "members", other, d.n)
 	}
 	d.agreedIn.Store(path.Czxid)
 	return agree, nil
@@ -254,10 +255,10 @@ func (d *doubles) agreeing(ms []string, path *zk.Stat) (int, error) {
 
 // readyFor returns the czxid of ready if p enters by it, 0 if it is older than p or does
 // not exist, and whether it exists. Others' ready does not say for how many it is.
-func (d *doubles) readyFor(ctx context.Context, p *line.Place) (czxid int64, exists bool, err error) {
-	data, stat, err := p.Session.Get(ctx, d.ready())
+func (d *DoubleBarrier) readyFor(ctx context.Context, p *line.Place) (czxid int64, exists bool, err error) {
+	data, stat, err := p.Session.Get(ctx, d.Ready())
 	if errors.Is(err, zk.ErrNoAuth) {
-		stat, err = p.Session.Exists(ctx, d.ready())
+		stat, err = p.Session.Exists(ctx, d.Ready())
 	}
 	switch {
 	case line.IsContextErr(ctx, err): // whatever the cause of ctx is
@@ -271,7 +272,7 @@ func (d *doubles) readyFor(ctx context.Context, p *line.Place) (czxid int64, exi
 	}
 	if size, _, ok := strings.Cut(string(data), " "); ok && strings.HasPrefix(size, "of") {
 		if n, err := strconv.Atoi(size[len("of"):]); err == nil && n != d.n {
-			return 0, true, line.WrongSize(d.line.Recipe, "members", n, d.n)
+			return 0, true, line.WrongSize(d.Line.Recipe, "members", n, d.n)
 		}
 	}
 	return stat.Czxid, true, nil

@@ -1,4 +1,4 @@
-package zkrecipes
+package barrier
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 
 // participant is one call of Barrier.Wait.
 type participant struct {
-	*rounds
+	*Barrier
 	ctx     context.Context // ends when the caller leaves
 	exposed atomic.Bool     // there is a member, or may be
 	end     chan struct{}   // closed when it has ended
@@ -35,14 +35,14 @@ type participant struct {
 }
 
 var (
-	errExcluded = errors.New("the round was opened without this member")
+	ErrExcluded = errors.New("the round was opened without this member")
 	errPending  = errors.New("the round is not open")
 	errNoRound  = errors.New("the round was replaced by another one")
 	errNoReady  = errors.New("znode ready is missing")
-	errWritten  = errors.New("znode ready was written by somebody else")
+	ErrWritten  = errors.New("znode ready was written by somebody else")
 )
 
-func (b *rounds) ready() string { return b.round.Abs() + "/ready" }
+func (b *Barrier) Ready() string { return b.Round.Abs() + "/ready" }
 
 // run joins round after round until one is opened with this member. Requests with
 // Session.Lifetime are those whose outcome must be known. The caller does not wait for
@@ -54,7 +54,7 @@ func (a *participant) run() (int, error) {
 		}
 	}()
 	for {
-		s, err := a.line.Client.Live(a.ctx)
+		s, err := a.Line.Client.Live(a.ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -65,7 +65,7 @@ func (a *participant) run() (int, error) {
 				return index, nil
 			}
 		}
-		if err != errExcluded && !errors.Is(err, zkconn.ErrSessionOver) {
+		if err != ErrExcluded && !errors.Is(err, zkconn.ErrSessionOver) {
 			return 0, err
 		}
 	}
@@ -74,10 +74,10 @@ func (a *participant) run() (int, error) {
 // join becomes a member of a round that is not open yet. zkconn.ErrSessionOver: there
 // was no member.
 func (a *participant) join(s *line.Session) (*line.Place, error) {
-	if err := a.round.CheckRoom(s, memberKindOf(a.n)); err != nil {
+	if err := a.Round.CheckRoom(s, MemberKindOf(a.N)); err != nil {
 		return nil, err
 	}
-	if err := a.checkSize(a.ctx, s); err != nil {
+	if err := a.CheckSize(a.ctx, s); err != nil {
 		return nil, err
 	}
 	var last *zkconn.Watch // on the last member of an open round
@@ -96,8 +96,8 @@ func (a *participant) join(s *line.Session) (*line.Place, error) {
 			last = nil
 			if exists, err = a.beginRound(s, exists); errors.Is(err, zk.ErrNoNode) { // the path has been reaped
 				tries++
-				a.forgetSize()
-				err = a.checkSize(a.ctx, s)
+				a.ForgetSize()
+				err = a.CheckSize(a.ctx, s)
 			}
 		}
 		if err != nil {
@@ -127,21 +127,21 @@ func (a *participant) sendJoin(s *line.Session) (*line.Place, joinRefusal, error
 	if err := s.Ready(a.ctx); err != nil {
 		return nil, notRefused, err
 	}
-	notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
-	member := a.round.Entry(s, memberKindOf(a.n), line.LineState{Version: -1})
+	notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
+	member := a.Round.Entry(s, MemberKindOf(a.N), line.LineState{Version: -1})
 	member.Create.Acl, member.Mark.Data = a.childACL(s), []byte{}
 	a.exposed.Store(true) // before it is sent
 	t, err := s.Start(append([]any{notOpen}, member.Ops()...)...)
 	o := zkconn.Failure(err)
 	if err == nil {
 		var p *line.Place
-		p, o = a.round.JoinOutcome(s.Lifetime(), s, t, member)
+		p, o = a.Round.JoinOutcome(s.Lifetime(), s, t, member)
 		switch {
 		case p != nil: // by the reply, or found
 			a.began = nil
 			return p, notRefused, nil
 		case o.SessionOver(): // others may have counted it
-			return nil, notRefused, fmt.Errorf("%w: %w", line.ErrUncertain, a.line.Client.Expired())
+			return nil, notRefused, fmt.Errorf("%w: %w", line.ErrUncertain, a.Line.Client.Expired())
 		}
 	}
 	a.exposed.Store(false)
@@ -163,7 +163,7 @@ func (a *participant) sendJoin(s *line.Session) (*line.Place, joinRefusal, error
 // openUpRound is for a round that the session was refused to write, see
 // zkconn.Session.OpenUp.
 func (a *participant) openUpRound(s *line.Session) (opened bool, err error) {
-	for _, path := range []string{a.ready(), a.signal(), a.round.Abs()} {
+	for _, path := range []string{a.Ready(), a.signal(), a.Round.Abs()} {
 		if opened, err = s.OpenUp(a.ctx, path); !opened || err != nil {
 			return false, err
 		}
@@ -175,7 +175,7 @@ func (a *participant) openUpRound(s *line.Session) (opened bool, err error) {
 // was one before, too. If that has no ready, nobody will ever open it.
 func (a *participant) beginRound(s *line.Session, existed bool) (exists bool, err error) {
 	if existed {
-		names, _, err := s.Children(a.ctx, a.round.Abs())
+		names, _, err := s.Children(a.ctx, a.Round.Abs())
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 		case err != nil:
@@ -187,8 +187,8 @@ func (a *participant) beginRound(s *line.Session, existed bool) (exists bool, er
 	acl := a.childACL(s)
 	a.began = s
 	o := s.Multi(a.ctx,
-		&zk.CreateRequest{Path: a.round.Abs(), Data: []byte{}, Acl: acl},
-		&zk.CreateRequest{Path: a.ready(), Data: []byte{}, Acl: acl},
+		&zk.CreateRequest{Path: a.Round.Abs(), Data: []byte{}, Acl: acl},
+		&zk.CreateRequest{Path: a.Ready(), Data: []byte{}, Acl: acl},
 		&zk.CreateRequest{Path: a.signal(), Data: []byte{}, Acl: acl})
 	switch {
 	case o.Is(zk.ErrNodeExists):
@@ -215,21 +215,21 @@ func (a *participant) awaitPreviousRound(s *line.Session, last *zkconn.Watch) (*
 			return nil, zkconn.ContextErr(a.ctx)
 		}
 	}
-	names, _, err := s.Children(a.ctx, a.round.Abs())
+	names, _, err := s.Children(a.ctx, a.Round.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	ms := line.PlaceNames(names, memberKinds)
+	ms := line.PlaceNames(names, MemberKinds)
 	if len(ms) == 0 {
 		if i := slices.IndexFunc(names, func(name string) bool { return name != "ready" }); i >= 0 {
 			return nil, zkconn.Errorf(zkconn.ErrPathInUse, "path is used by something else: %s stands in the round", names[i])
 		}
 		return nil, a.deleteRound(a.ctx, s, 1, signalRaised)
 	}
-	w, err := s.Watch(a.ctx, a.round.Abs()+"/"+slices.MaxFunc(ms, line.PlaceName.Compare).Name)
+	w, err := s.Watch(a.ctx, a.Round.Abs()+"/"+slices.MaxFunc(ms, line.PlaceName.Compare).Name)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -239,7 +239,7 @@ func (a *participant) awaitPreviousRound(s *line.Session, last *zkconn.Watch) (*
 // deleteEmptyRound deletes the round, in the background, if it is not open and nobody is in
 // it: there may be no next participant who would.
 func (a *participant) deleteEmptyRound(s *line.Session) {
-	c := a.line.Client
+	c := a.Line.Client
 	c.Tasks.Start(func() {
 		ctx, done := c.Bind(s.Lifetime())
 		defer done()
@@ -256,10 +256,10 @@ func (a *participant) deleteEmptyRound(s *line.Session) {
 // once it was opened. The signal probably is in that state: if it is not, the signals
 // there are get listed. Mostly another participant was quicker, so it is no error that the
 // round does not exist any more. It tries until it knows: nobody else may come.
-func (b *rounds) deleteRound(ctx context.Context, s *line.Session, version int32, state signalState) error {
-	check := &zk.CheckVersionRequest{Path: b.ready(), Version: version}
-	ready := &zk.DeleteRequest{Path: b.ready(), Version: version}
-	round := &zk.DeleteRequest{Path: b.round.Abs(), Version: -1}
+func (b *Barrier) deleteRound(ctx context.Context, s *line.Session, version int32, state signalState) error {
+	check := &zk.CheckVersionRequest{Path: b.Ready(), Version: version}
+	ready := &zk.DeleteRequest{Path: b.Ready(), Version: version}
+	round := &zk.DeleteRequest{Path: b.Round.Abs(), Version: -1}
 	signals := b.deleteSignal(state)
 	for range zkconn.MaxTries {
 		ops := append(append([]any{check}, signals...), ready, round)
@@ -269,9 +269,9 @@ func (b *rounds) deleteRound(ctx context.Context, s *line.Session, version int32
 		}
 		switch {
 		case o.RefusedAt(check, zk.ErrBadVersion):
-			_, stat, err := s.Get(ctx, b.ready())
+			_, stat, err := s.Get(ctx, b.Ready())
 			if err == nil && stat.Version > 1 {
-				return fmt.Errorf("%w, and the round cannot be deleted", errWritten)
+				return fmt.Errorf("%w, and the round cannot be deleted", ErrWritten)
 			}
 			if errors.Is(err, zk.ErrNoNode) {
 				err = nil

@@ -1,4 +1,4 @@
-package zkrecipes
+package barrier
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 	case why == nil:
 		a.leaveLater(p)
 		return index, nil
-	case why == errExcluded:
+	case why == ErrExcluded:
 		a.exposed.Store(false)
 		select {
 		case <-a.leave(p):
@@ -30,7 +30,7 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 		}
 		return 0, why
 	case errors.Is(why, zkconn.ErrSessionOver):
-		return a.outcomeAfterExpiry(p, a.line.Client.Expired())
+		return a.outcomeAfterExpiry(p, a.Line.Client.Expired())
 	case line.IsContextErr(a.ctx, why): // whatever its cause
 	case errors.Is(why, zk.ErrNoNode), why == errNoRound:
 		_, _, err := p.Session.Get(p.Session.Lifetime(), p.Path)
@@ -43,7 +43,7 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 			}
 			fallthrough
 		case errors.Is(err, zkconn.ErrSessionOver):
-			return a.outcomeAfterExpiry(p, a.line.Client.Expired())
+			return a.outcomeAfterExpiry(p, a.Line.Client.Expired())
 		default:
 			why = err
 		}
@@ -60,9 +60,9 @@ func (a *participant) leaveLater(p *line.Place) {
 	a.mu.Lock()
 	a.leaves = append(a.leaves, leave)
 	a.mu.Unlock()
-	c := a.line.Client
+	c := a.Line.Client
 	c.Tasks.Start(func() {
-		told := time.NewTimer(min(time.Duration(a.n)*each, most))
+		told := time.NewTimer(min(time.Duration(a.N)*each, most))
 		defer told.Stop()
 		select {
 		case <-told.C:
@@ -73,7 +73,7 @@ func (a *participant) leaveLater(p *line.Place) {
 }
 
 // leaveNow sends the leaves that leaveLater has put off.
-func (b *rounds) leaveNow() {
+func (b *Barrier) leaveNow() {
 	b.mu.Lock()
 	leaves := b.leaves
 	b.leaves = nil
@@ -87,10 +87,10 @@ func (b *rounds) leaveNow() {
 // that it was the last deletes the round. While connected, leave sends the request before it
 // returns. Otherwise the Barrier's next join could come first, and wait for this member.
 func (a *participant) leave(p *line.Place) <-chan struct{} {
-	round := &zk.SetDataRequest{Path: a.round.Abs(), Data: []byte{}, Version: -1}
+	round := &zk.SetDataRequest{Path: a.Round.Abs(), Data: []byte{}, Version: -1}
 	t, err := p.Session.Start(&zk.DeleteRequest{Path: p.Path, Version: -1}, round)
 	signal, gone := a.left, make(chan struct{})
-	a.line.Client.Tasks.Start(func() {
+	a.Line.Client.Tasks.Start(func() {
 		defer close(gone)
 		last := false
 		if err == nil {
@@ -114,14 +114,14 @@ func (a *participant) leave(p *line.Place) <-chan struct{} {
 // keeps the round from being deleted.
 func (a *participant) withdraw(p *line.Place, why error) (int, error) {
 	member := &zk.DeleteRequest{Path: p.Path, Version: -1}
-	notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
-	round := &zk.SetDataRequest{Path: a.round.Abs(), Data: []byte{}, Version: -1}
+	notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
+	round := &zk.SetDataRequest{Path: a.Round.Abs(), Data: []byte{}, Version: -1}
 	for repeated := false; ; {
 		o := p.Session.Multi(p.Session.Lifetime(), member, notOpen, round)
 		switch {
 		case o.Applied():
 			if o.Stat(round).NumChildren == 1 {
-				a.line.Client.Tasks.Start(func() { _ = a.deleteRound(p.Session.Lifetime(), p.Session, 0, signalDown) }) // else the next to come uses it
+				a.Line.Client.Tasks.Start(func() { _ = a.deleteRound(p.Session.Lifetime(), p.Session, 0, signalDown) }) // else the next to come uses it
 			}
 			return 0, why
 		case o.Transient():
@@ -137,7 +137,7 @@ func (a *participant) withdraw(p *line.Place, why error) (int, error) {
 		case o.RefusedAt(notOpen, zk.ErrBadVersion):
 			return a.outcomeOfOpenRound(p, why)
 		}
-		a.line.Client.Tasks.Start(func() { p.Leave(false) })
+		a.Line.Client.Tasks.Start(func() { p.Leave(false) })
 		return 0, uncertain(why, o.Err())
 	}
 }
@@ -145,7 +145,7 @@ func (a *participant) withdraw(p *line.Place, why error) (int, error) {
 // outcomeOfOpenRound is for a member that no longer waits, for that reason, and still
 // exists: the round may have been opened with it.
 func (a *participant) outcomeOfOpenRound(p *line.Place, why error) (int, error) {
-	data, stat, err := p.Session.Get(p.Session.Lifetime(), a.ready())
+	data, stat, err := p.Session.Get(p.Session.Lifetime(), a.Ready())
 	if errors.Is(err, zkconn.ErrSessionOver) {
 		return a.outcomeAfterExpiry(p, why)
 	}
@@ -157,7 +157,7 @@ func (a *participant) outcomeOfOpenRound(p *line.Place, why error) (int, error) 
 	switch {
 	case err == nil:
 		return index, nil
-	case err == errExcluded, errors.Is(err, line.ErrSize):
+	case err == ErrExcluded, errors.Is(err, line.ErrSize):
 		return 0, why
 	}
 	return 0, uncertain(why, err)
@@ -167,17 +167,17 @@ func (a *participant) outcomeOfOpenRound(p *line.Place, why error) (int, error) 
 // for that reason, which is the outcome otherwise: it can never be from now on. It must
 // not believe another round's ready.
 func (a *participant) outcomeAfterExpiry(p *line.Place, why error) (int, error) {
-	ctx, done := a.line.Client.Bind(context.Background())
+	ctx, done := a.Line.Client.Bind(context.Background())
 	defer done()
 	for {
-		s, err := a.line.Client.Live(ctx)
+		s, err := a.Line.Client.Live(ctx)
 		if err == nil {
-			err = s.Sync(ctx, a.ready())
+			err = s.Sync(ctx, a.Ready())
 		}
 		var data []byte
 		var stat *zk.Stat
 		if err == nil {
-			data, stat, err = s.Get(ctx, a.ready())
+			data, stat, err = s.Get(ctx, a.Ready())
 		}
 		if errors.Is(err, zkconn.ErrSessionOver) {
 			continue
@@ -192,7 +192,7 @@ func (a *participant) outcomeAfterExpiry(p *line.Place, why error) (int, error) 
 		case err == errPending:
 			a.deleteEmptyRound(s) // if it was the only member
 			return 0, why
-		case err == errExcluded, errors.Is(err, line.ErrSize):
+		case err == ErrExcluded, errors.Is(err, line.ErrSize):
 			return 0, why
 		}
 		return 0, uncertain(why, err)
@@ -202,7 +202,7 @@ func (a *participant) outcomeAfterExpiry(p *line.Place, why error) (int, error) 
 // uncertain returns the error of a participant that cannot find out whether the round was
 // opened with it.
 func uncertain(why, err error) error {
-	if errors.Is(err, why) || errors.Is(why, errNoReady) || errors.Is(why, errWritten) { // it says as much
+	if errors.Is(err, why) || errors.Is(why, errNoReady) || errors.Is(why, ErrWritten) { // it says as much
 		return fmt.Errorf("%w: %w", line.ErrUncertain, why)
 	}
 	return fmt.Errorf("%w: %w: %w", line.ErrUncertain, why, err)

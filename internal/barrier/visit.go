@@ -1,4 +1,4 @@
-package zkrecipes
+package barrier
 
 import (
 	"context"
@@ -6,15 +6,16 @@ import (
 	"slices"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// visit is a member that has entered a double barrier.
-type visit struct {
-	d        *doubles
-	handle   *line.Handle
-	openedAt int64 // czxid of the ready by which it entered
+// Visit is a member that has entered a double barrier.
+type Visit struct {
+	D        *DoubleBarrier
+	Handle   *line.Handle
+	OpenedAt int64 // czxid of the ready by which it entered
 
 	turn    chan struct{}   // full during a Leave; only that one uses what follows
 	leaving bool            // Leave was called
@@ -23,11 +24,11 @@ type visit struct {
 	left    bool            // all members have left
 }
 
-func (v *visit) leave(ctx context.Context) error {
+func (v *Visit) Leave(ctx context.Context) error {
 	if ctx == nil {
 		return line.ErrNilContext
 	}
-	c := v.d.line.Client
+	c := v.D.Line.Client
 	c.Held.GoOn() // the visit ends before this member has left together with the others
 	defer c.Held.End()
 	ctx, done := c.Bind(ctx)
@@ -38,14 +39,14 @@ func (v *visit) leave(ctx context.Context) error {
 		select {
 		case v.turn <- struct{}{}:
 		case <-ctx.Done():
-			return v.d.line.Client.ContextErr(ctx)
+			return v.D.Line.Client.ContextErr(ctx)
 		}
 	}
 	defer func() { <-v.turn }()
-	p := v.handle.Grant.Place()
+	p := v.Handle.Grant.Place()
 	if !v.leaving {
 		v.leaving = true
-		_, v.lost = v.handle.Grant.RemoveHandle(v.handle)
+		_, v.lost = v.Handle.Grant.RemoveHandle(v.Handle)
 	}
 	if v.lost != nil || v.left {
 		return v.lost
@@ -53,7 +54,7 @@ func (v *visit) leave(ctx context.Context) error {
 	err := v.wait(ctx, p)
 	if err != nil {
 		if v.removed == nil {
-			v.removed = v.d.depart(p)
+			v.removed = v.D.depart(p)
 		}
 		p.AwaitGone(v.removed)
 	}
@@ -63,7 +64,7 @@ func (v *visit) leave(ctx context.Context) error {
 
 // wait returns when all members have left that are older than the ready by which this
 // member entered.
-func (v *visit) wait(ctx context.Context, p *line.Place) error {
+func (v *Visit) wait(ctx context.Context, p *line.Place) error {
 	for s := p.Session; ; {
 		err := v.waitIn(ctx, s, p)
 		if !errors.Is(err, zkconn.ErrSessionOver) {
@@ -71,8 +72,8 @@ func (v *visit) wait(ctx context.Context, p *line.Place) error {
 		}
 		// The znode has gone with the session, those of the others have not. The
 		// server of the next session may lag and show no member.
-		if s, err = v.d.line.Client.Live(ctx); err == nil {
-			err = s.Sync(ctx, v.d.line.Abs())
+		if s, err = v.D.Line.Client.Live(ctx); err == nil {
+			err = s.Sync(ctx, v.D.Line.Abs())
 		}
 		if err != nil && !errors.Is(err, zkconn.ErrSessionOver) {
 			return err
@@ -81,7 +82,7 @@ func (v *visit) wait(ctx context.Context, p *line.Place) error {
 }
 
 // waitIn is wait in one session.
-func (v *visit) waitIn(ctx context.Context, s *line.Session, p *line.Place) error {
+func (v *Visit) waitIn(ctx context.Context, s *line.Session, p *line.Place) error {
 	for {
 		w, err := v.nextToLeave(ctx, s, p)
 		switch {
@@ -102,8 +103,8 @@ func (v *visit) waitIn(ctx context.Context, s *line.Session, p *line.Place) erro
 
 // nextToLeave lists the members, deletes this one's znode as soon as its turn to leave
 // has come, and returns the watch on the member to wait for, nil if there is none.
-func (v *visit) nextToLeave(ctx context.Context, s *line.Session, p *line.Place) (*zkconn.Watch, error) {
-	ms, path, ready, err := v.d.members(ctx, s)
+func (v *Visit) nextToLeave(ctx context.Context, s *line.Session, p *line.Place) (*zkconn.Watch, error) {
+	ms, path, ready, err := v.D.Members(ctx, s)
 	switch {
 	case line.IsContextErr(ctx, err): // whatever the cause of ctx is
 		return nil, err
@@ -148,7 +149,7 @@ func (v *visit) nextToLeave(ctx context.Context, s *line.Session, p *line.Place)
 // awaited returns the watch on the member that this one, own, has to wait for: the
 // first of those that entered by the same ready or an earlier one. If that is own, it is the
 // last of them, and stays is true: own keeps its znode meanwhile. nil: there is none.
-func (v *visit) awaited(ctx context.Context, s *line.Session, ms []string, own string) (w *zkconn.Watch, stays bool, err error) {
+func (v *Visit) awaited(ctx context.Context, s *line.Session, ms []string, own string) (w *zkconn.Watch, stays bool, err error) {
 	first := false
 	for _, name := range ms {
 		if name == own {
@@ -172,27 +173,27 @@ func (v *visit) awaited(ctx context.Context, s *line.Session, ms []string, own s
 
 // older returns a watch on the member with that name if it is older than the
 // ready by which this one entered. errStaleListing: it has left since.
-func (v *visit) older(ctx context.Context, s *line.Session, name string) (*zkconn.Watch, error) {
-	w, err := s.Watch(ctx, v.d.line.Abs()+"/"+name)
+func (v *Visit) older(ctx context.Context, s *line.Session, name string) (*zkconn.Watch, error) {
+	w, err := s.Watch(ctx, v.D.Line.Abs()+"/"+name)
 	switch {
 	case line.IsContextErr(ctx, err): // whatever the cause of ctx is
 		return nil, err
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, errStaleListing
-	case err != nil || w.Stat.Czxid > v.openedAt:
+	case err != nil || w.Stat.Czxid > v.OpenedAt:
 		return nil, err
 	}
 	return w, nil
 }
 
 // remove deletes the member's znode.
-func (v *visit) remove(ctx context.Context, p *line.Place) error {
+func (v *Visit) remove(ctx context.Context, p *line.Place) error {
 	if v.removed == nil {
-		v.removed = v.d.line.Client.Background(v.d.line.Path, func() { p.Leave(false) })
+		v.removed = v.D.Line.Client.Background(v.D.Line.Path, func() { p.Leave(false) })
 	}
 	select {
 	case <-v.removed:
-		if v.d.line.Client.Closing.Err() != nil { // it may be left to its session
+		if v.D.Line.Client.Closing.Err() != nil { // it may be left to its session
 			return line.ErrClosed
 		}
 		return nil
@@ -206,9 +207,9 @@ var errStaleListing = errors.New("listing is out of date")
 
 // clear deletes the last member's znode and ready. ready must stay if anybody has come
 // since the path had that version.
-func (v *visit) clear(ctx context.Context, s *line.Session, p *line.Place, own bool, version int32) error {
-	nobodyCame := &zk.CheckVersionRequest{Path: v.d.line.Abs(), Version: version}
-	ops := []any{nobodyCame, &zk.DeleteRequest{Path: v.d.ready(), Version: -1}}
+func (v *Visit) clear(ctx context.Context, s *line.Session, p *line.Place, own bool, version int32) error {
+	nobodyCame := &zk.CheckVersionRequest{Path: v.D.Line.Abs(), Version: version}
+	ops := []any{nobodyCame, &zk.DeleteRequest{Path: v.D.Ready(), Version: -1}}
 	if own {
 		ops = append(ops, &zk.DeleteRequest{Path: p.Path, Version: -1})
 	}

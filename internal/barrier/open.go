@@ -1,4 +1,4 @@
-package zkrecipes
+package barrier
 
 import (
 	"bytes"
@@ -32,8 +32,8 @@ func (a *participant) open(p *line.Place) ([]byte, error) {
 		case err != nil || ms == nil:
 			return nil, err
 		}
-		notOpen := &zk.CheckVersionRequest{Path: a.ready(), Version: 0}
-		ready := &zk.SetDataRequest{Path: a.ready(), Data: ranges(ms), Version: 0}
+		notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
+		ready := &zk.SetDataRequest{Path: a.Ready(), Data: Ranges(ms), Version: 0}
 		signal, left, err := a.signalOpening(s, ms, signaled)
 		if err != nil {
 			return nil, err
@@ -49,7 +49,7 @@ func (a *participant) open(p *line.Place) ([]byte, error) {
 			// A member has left or the path was written since, or the server lags, or the
 			// signal is not as expected.
 			signaled = signaled && !o.RefusedIn(signal)
-			if err := s.Sync(s.Lifetime(), a.round.Abs()); err != nil {
+			if err := s.Sync(s.Lifetime(), a.Round.Abs()); err != nil {
 				return nil, err
 			}
 		case !o.Transient(): // else it is still to be opened, as long as ready is empty
@@ -62,8 +62,8 @@ func (a *participant) open(p *line.Place) ([]byte, error) {
 // complete returns the members with which the round is to be opened, and the version in which
 // the path holds n. There are none as long as they are too few, or if the round is another one.
 func (a *participant) complete(p *line.Place) (ms []line.PlaceName, version int32, err error) {
-	reading, _ := p.Session.StartGet(a.line.Abs()) // with the listing, in one round trip
-	names, stat, err := p.Session.Children(p.Session.Lifetime(), a.round.Abs())
+	reading, _ := p.Session.StartGet(a.Line.Abs()) // with the listing, in one round trip
+	names, stat, err := p.Session.Children(p.Session.Lifetime(), a.Round.Abs())
 	if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.LineCzxid {
 		return nil, 0, nil
 	}
@@ -73,10 +73,10 @@ func (a *participant) complete(p *line.Place) (ms []line.PlaceName, version int3
 	if err != nil {
 		return nil, 0, err
 	}
-	if ms = a.countable(names); len(ms) < a.n {
+	if ms = a.countable(names); len(ms) < a.N {
 		return nil, 0, nil
 	}
-	return ms[:a.n], version, nil
+	return ms[:a.N], version, nil
 }
 
 // signalOpening returns what the transaction that opens the round with those members does
@@ -93,7 +93,7 @@ func (a *participant) signalOpening(s *line.Session, ms []line.PlaceName, signal
 		}
 		return ops, noSignal, err
 	case allThere(ms):
-		return []any{a.raise(a.childACL(s))}, signalRaised, nil
+		return []any{a.Raise(a.childACL(s))}, signalRaised, nil
 	}
 	return a.deleteSignal(signalDown), noSignal, nil
 }
@@ -108,7 +108,7 @@ func (a *participant) agreeOn(s *line.Session, reading *zkconn.Reading) (version
 		data, stat, err = reading.Data()
 	}
 	if zkconn.Transient(err) {
-		data, stat, err = s.Get(s.Lifetime(), a.line.Abs())
+		data, stat, err = s.Get(s.Lifetime(), a.Line.Abs())
 	}
 	if err != nil {
 		return 0, err
@@ -118,9 +118,9 @@ func (a *participant) agreeOn(s *line.Session, reading *zkconn.Reading) (version
 
 // checks returns what must still be so when the round is opened with those members: that
 // they exist, and that the path has that version.
-func (b *rounds) checks(ms []line.PlaceName, version int32) []any {
-	round := b.round.Abs() + "/"
-	ops := []any{&zk.CheckVersionRequest{Path: b.line.Abs(), Version: version}}
+func (b *Barrier) checks(ms []line.PlaceName, version int32) []any {
+	round := b.Round.Abs() + "/"
+	ops := []any{&zk.CheckVersionRequest{Path: b.Line.Abs(), Version: version}}
 	for _, m := range ms {
 		ops = append(ops, &zk.CheckVersionRequest{Path: round + m.Name, Version: -1})
 	}
@@ -129,9 +129,9 @@ func (b *rounds) checks(ms []line.PlaceName, version int32) []any {
 
 // countable returns the members that wait for n, in order.
 func (a *participant) countable(names []string) []line.PlaceName {
-	ms := slices.DeleteFunc(line.PlaceNames(names, memberKinds), func(m line.PlaceName) bool {
+	ms := slices.DeleteFunc(line.PlaceNames(names, MemberKinds), func(m line.PlaceName) bool {
 		size := memberSize(m.Name)
-		return m.Number < 0 || m.Number > a.line.Client.LastNumber || size != 0 && size != a.n
+		return m.Number < 0 || m.Number > a.Line.Client.LastNumber || size != 0 && size != a.N
 	})
 	slices.SortFunc(ms, line.PlaceName.Compare)
 	return ms
@@ -140,8 +140,8 @@ func (a *participant) countable(names []string) []line.PlaceName {
 // The znode ready names the members as ranges of their sequence numbers ("0-3,5"), so
 // that what each member reads does not grow with their number.
 
-// ranges returns the members' numbers as ranges. ms must be sorted.
-func ranges(ms []line.PlaceName) []byte {
+// Ranges returns the members' numbers as ranges. ms must be sorted.
+func Ranges(ms []line.PlaceName) []byte {
 	var b []byte
 	for i := 0; i < len(ms); {
 		j := i
@@ -160,10 +160,10 @@ func ranges(ms []line.PlaceName) []byte {
 	return b
 }
 
-// indexIn returns how many of the numbers in data come before number, or errExcluded
+// IndexIn returns how many of the numbers in data come before number, or errExcluded
 // if number is not among them, and how many there are.
-func indexIn(data []byte, number int32) (index, n int, err error) {
-	index, err = 0, errExcluded
+func IndexIn(data []byte, number int32) (index, n int, err error) {
+	index, err = 0, ErrExcluded
 	for part := range bytes.SplitSeq(data, []byte{','}) {
 		from, to, ok := strings.Cut(string(part), "-")
 		if !ok {
@@ -172,7 +172,7 @@ func indexIn(data []byte, number int32) (index, n int, err error) {
 		a, err1 := strconv.ParseInt(from, 10, 32)
 		b, err2 := strconv.ParseInt(to, 10, 32)
 		if err1 != nil || err2 != nil || b < a {
-			return 0, 0, fmt.Errorf("%w: %.40q", errWritten, data)
+			return 0, 0, fmt.Errorf("%w: %.40q", ErrWritten, data)
 		}
 		if a <= int64(number) && int64(number) <= b {
 			index, err = n+int(int64(number)-a), nil
@@ -182,14 +182,14 @@ func indexIn(data []byte, number int32) (index, n int, err error) {
 	return index, n, err
 }
 
-// openingSize returns the largest size that the transaction that opens a round can
+// OpeningSize returns the largest size that the transaction that opens a round can
 // have.
-func (b *rounds) openingSize() int {
-	ready := &zk.SetDataRequest{Path: b.ready()}
-	notOpen := &zk.CheckVersionRequest{Path: b.ready()}
-	path := &zk.CheckVersionRequest{Path: b.line.Abs()}
+func (b *Barrier) OpeningSize() int {
+	ready := &zk.SetDataRequest{Path: b.Ready()}
+	notOpen := &zk.CheckVersionRequest{Path: b.Ready()}
+	path := &zk.CheckVersionRequest{Path: b.Line.Abs()}
 	const header = 4 + 1 + 4
-	member := header + 4 + len(b.round.Abs()) + len("/_c_-0123456789") + 36 + len(memberKindOf(b.n)) + 4
-	n := min(b.n, jute.MaxFrame) // more is too large anyway
-	return zkconn.MultiSize([]any{notOpen, b.raise(b.line.Client.Created), ready, path}) + n*(member+len("0123456789,"))
+	member := header + 4 + len(b.Round.Abs()) + len("/_c_-0123456789") + 36 + len(MemberKindOf(b.N)) + 4
+	n := min(b.N, jute.MaxFrame) // more is too large anyway
+	return zkconn.MultiSize([]any{notOpen, b.Raise(b.Line.Client.Created), ready, path}) + n*(member+len("0123456789,"))
 }

@@ -1,4 +1,4 @@
-package zkrecipes
+package barrier
 
 import (
 	"errors"
@@ -18,10 +18,10 @@ func (a *participant) await(p *line.Place) (int, error) {
 	a.long, a.left = false, signalRaised
 	// Of n members that are there, the last to come has seen n. So one of them has seen n,
 	// even if others die.
-	if p.LineCount < 0 || p.LineCount-1 >= a.n { // ready is no member
+	if p.LineCount < 0 || p.LineCount-1 >= a.N { // ready is no member
 		names, err := a.open(p)
 		if err == nil && names != nil {
-			index, _, err := indexIn(names, p.Number)
+			index, _, err := IndexIn(names, p.Number)
 			return a.finish(p, index, err)
 		}
 		if err != nil {
@@ -63,7 +63,7 @@ func (a *participant) awaitOpening(p *line.Place, late <-chan time.Time) (int, e
 	}
 	// Read without a watch, because mostly there is nothing more to wait for.
 	a.left = noSignal
-	data, stat, err := p.Session.Get(p.Session.Lifetime(), a.ready())
+	data, stat, err := p.Session.Get(p.Session.Lifetime(), a.Ready())
 	if err != nil {
 		return 0, err
 	}
@@ -110,7 +110,7 @@ func (a *participant) awaitWake(p *line.Place, w *zkconn.Watch, late <-chan time
 // checkSizeAgain reads n: if all others wait for another n, nobody opens this round. If n
 // cannot be read, or is not there, that is for the member that opens.
 func (a *participant) checkSizeAgain(s *line.Session) error {
-	data, stat, err := s.Get(a.ctx, a.line.Abs())
+	data, stat, err := s.Get(a.ctx, a.Line.Abs())
 	if err == nil && len(data) > 0 {
 		_, err = a.agree(a.ctx, s, data, stat)
 		return err
@@ -122,7 +122,7 @@ func (a *participant) checkSizeAgain(s *line.Session) error {
 // that others share may have been set before.
 func (a *participant) watchReady(s *line.Session) (*zkconn.Watch, error) {
 	for again := false; ; again = true {
-		w, err := s.Watch(s.Lifetime(), a.ready())
+		w, err := s.Watch(s.Lifetime(), a.Ready())
 		switch {
 		case err == nil && w.HasFired(), errors.Is(err, zk.ErrNoNode) && !again:
 			continue
@@ -141,11 +141,11 @@ func (a *participant) judge(p *line.Place, data []byte, stat *zk.Stat) (int, err
 	case len(data) == 0 && stat.Version == 0:
 		return 0, errPending
 	case len(data) == 0: // it can never be opened
-		return 0, fmt.Errorf("%w: it is empty", errWritten)
+		return 0, fmt.Errorf("%w: it is empty", ErrWritten)
 	}
-	index, n, err := indexIn(data, p.Number)
-	if n > 0 && n != a.n {
-		return 0, line.WrongSize(a.line.Recipe, "members", n, a.n)
+	index, n, err := IndexIn(data, p.Number)
+	if n > 0 && n != a.N {
+		return 0, line.WrongSize(a.Line.Recipe, "members", n, a.N)
 	}
 	return index, err
 }

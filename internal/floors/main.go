@@ -1,5 +1,5 @@
-// Command floors checks that the packages of the library import only packages below them. Run
-// it in the root of the repository:
+// Command floors checks that the packages of the library import only packages below them, and
+// that they export no more names than they may. Run it in the root of the repository:
 //
 //	go run ./internal/floors
 package main
@@ -36,6 +36,12 @@ func main() {
 		os.Exit(1)
 	}
 	problems := check(imports)
+	wide, err := checkDoors()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "floors:", err)
+		os.Exit(1)
+	}
+	problems = append(problems, wide...)
 	for _, p := range problems {
 		fmt.Fprintln(os.Stderr, "floors:", p)
 	}

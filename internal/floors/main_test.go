@@ -1,6 +1,8 @@
 package main
 
 import (
+	"go/parser"
+	"go/token"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,4 +24,17 @@ func TestEveryPackageThatMayBeImportedIsListed(t *testing.T) {
 			require.Contains(t, floors, to, "below %s", from)
 		}
 	}
+}
+
+func TestExportedNamesAreCountedWithMethodsAndFields(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "f.go", `package f
+		type T struct { A, b int; C string; embedded }
+		type t interface { M() }
+		func (t *T) M() {}
+		func (t T) m() {}
+		func F() { type Local int }
+		const ( G, h = 1, 2 )
+		var V = 1`, 0)
+	require.NoError(t, err)
+	require.Equal(t, []string{"T", "T.A", "T.C", "T.M", "F", "G", "V"}, exported(f))
 }

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// doors says how many names the packages above may see of a package: its exported types,
+// functions, constants and variables, and their exported methods and fields. The number may
+// become smaller only. That of internal/line is to be 150.
+var doors = map[string]int{
+	"internal/line":    328,
+	"internal/barrier": 30,
+}
+
+// checkDoors returns the packages that export more names than they may.
+func checkDoors() (problems []string, err error) {
+	for _, dir := range slices.Sorted(maps.Keys(doors)) {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			return nil, err
+		}
+		n := 0
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return nil, err
+			}
+			n += len(exported(f))
+		}
+		if n > doors[dir] {
+			problems = append(problems, fmt.Sprintf("%s exports %d names, and %d are allowed", dir, n, doors[dir]))
+		}
+	}
+	return problems, nil
+}
+
+// exported returns the exported names that the file declares at its top level, with those of
+// methods and of fields.
+func exported(f *ast.File) (names []string) {
+	add := func(of string, ids ...*ast.Ident) {
+		for _, id := range ids {
+			if id.IsExported() {
+				names = append(names, of+id.Name)
+			}
+		}
+	}
+	for _, decl := range f.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			add(receiver(decl), decl.Name)
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				switch spec := spec.(type) {
+				case *ast.ValueSpec:
+					add("", spec.Names...)
+				case *ast.TypeSpec:
+					add("", spec.Name)
+					if s, ok := spec.Type.(*ast.StructType); ok {
+						for _, field := range s.Fields.List {
+							add(spec.Name.Name+".", field.Names...)
+						}
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// receiver returns the name of a method's type and a dot, "" for a function.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	t := f.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	if id, ok := t.(*ast.Ident); ok {
+		return id.Name + "."
+	}
+	return "?."
+}

@@ -176,7 +176,7 @@ func (r recipe) inSessions(ctx context.Context, op string, f func(ctx context.Co
 	return r.whileBound(ctx, op, (*line.Client).Bind, f)
 }
 
-// waitInSessions is like inSessions for a call that a Shutdown ends; see Client.bindWait.
+// waitInSessions is like inSessions for a call that a Shutdown ends; see Client.BindWait.
 func (r recipe) waitInSessions(ctx context.Context, op string, f func(ctx context.Context, s *line.Session, path string) error) error {
 	return r.whileBound(ctx, op, (*line.Client).BindWait, f)
 }

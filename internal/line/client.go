@@ -43,8 +43,8 @@ type Config struct {
 	MaxBuffer  int                      // see Options.MaxBuffer; 0: the default
 	TLS        *tls.Config
 	Dialer     func(ctx context.Context, network, addr string) (net.Conn, error)
-	LastNumber int32 // see maxNumber
-	LongLine   int   // see longLine
+	LastNumber int32 // see MaxNumber
+	LongLine   int   // see LongLine
 	Segment    int64 // segment size of its queues, in simulations; 0: the default
 
 	Log  func(level slog.Level, msg string, args ...any)                // a record for the user
@@ -92,7 +92,7 @@ type Client struct {
 	Mu        sync.Mutex
 	current   *Session
 	changed   chan struct{}                         // closed and replaced whenever current changes
-	Abandoned map[string]map[chan struct{}]struct{} // see Client.abandon
+	Abandoned map[string]map[chan struct{}]struct{} // see Client.Abandon
 	lostJoins map[*LostJoin]struct{}                // that are searched for
 	Attached  attachments
 }

@@ -43,7 +43,7 @@ type container struct {
 // containers are ordered by their use, because those that were not used for longest are the
 // first to go.
 type containers struct {
-	idle  time.Duration // see idleLine
+	idle  time.Duration // see IdleLine
 	Begin func()        // begins to tidy, in the background
 
 	mu      sync.Mutex // behind all other mutexes

@@ -19,7 +19,7 @@ const (
 	departing = 4
 )
 
-// departure is a place that is to be deleted. signal: see place.leave.
+// departure is a place that is to be deleted. signal: see Place.Leave.
 type departure struct {
 	place  *Place
 	signal bool

@@ -38,7 +38,7 @@ func UncertainIf(doubt bool, err error) error {
 var ErrNilContext = errors.New("nil context")
 
 // IsContextErr reports whether err says that ctx has ended. A Client that is closed
-// also ends the contexts that Client.bind returns, with ErrClosed.
+// also ends the contexts that Client.Bind returns, with ErrClosed.
 func IsContextErr(ctx context.Context, err error) bool {
 	return zkconn.IsContextErr(ctx, err) || ctx.Err() != nil && err == ErrClosed
 }

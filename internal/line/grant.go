@@ -17,7 +17,7 @@ import (
 // of it.
 //
 // A change is a transaction of the holder's that replaces the place, as a downgrade
-// does, or that deletes it together with something else, see endWith. There is never
+// does, or that deletes it together with something else, see EndWith. There is never
 // more than one under way.
 type Grant struct {
 	Line    *Line
@@ -35,7 +35,7 @@ type Grant struct {
 	watched bool      // its place is watched; s.mu guards it
 	Deleted bool      // an event said that its place was deleted; s.mu guards it
 
-	kept       keeper // nil: the place is deleted after a release; see keepBy
+	kept       keeper // nil: the place is deleted after a release; see KeepBy
 	idle       bool   // nobody has been given the grant yet; mu guards it
 	Downgraded bool   // mu guards it
 	TellEnd    func() // called, with mu held, when the grant has ended; nil: nobody is told; mu guards it
@@ -135,7 +135,7 @@ func Lost(cause error) error {
 }
 
 // loss is ErrLost with a cause. Error builds the text on each call, because the cause may be
-// settled later, see deletion.
+// settled later, see Deletion.
 type loss struct{ cause error }
 
 func (l *loss) Error() string { return ErrLost.Error() + ": " + l.cause.Error() }

@@ -62,7 +62,7 @@ type BeginFunc func(ops ...any) (*zkconn.Transaction, error)
 // is the place's turn.
 func (p *Place) turnBefore(conn uint64) bool { return p.TurnConn != 0 && p.TurnConn != conn }
 
-// Enter joins the line and waits for its turn; see inTurn.
+// Enter joins the line and waits for its turn; see InTurn.
 func (l *Line) Enter(ctx context.Context, k Kind) (g *Grant, err error) {
 	err = l.InTurn(ctx, k, nil, func(p *Place) error {
 		g, err = p.Grant(ctx)
@@ -71,7 +71,7 @@ func (l *Line) Enter(ctx context.Context, k Kind) (g *Grant, err error) {
 	return g, err
 }
 
-// InTurn calls f when it is the turn of a place in the line; see withPlace.
+// InTurn calls f when it is the turn of a place in the line; see WithPlace.
 func (l *Line) InTurn(ctx context.Context, k Kind, p *Place, f func(*Place) error) error {
 	return l.WithPlace(ctx, k, p, func(p *Place) error {
 		if err := p.AwaitTurn(ctx); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// LeaveLater is leave in the background; see Client.awaitAbandoned.
+// LeaveLater is Leave in the background; see Client.AwaitAbandoned.
 func (p *Place) LeaveLater(signal bool) {
 	p.Line.Client.Background(p.Line.Path, func() { p.Leave(signal) })
 }

@@ -79,7 +79,7 @@ const (
 )
 
 // Record is the marker with the name of the place whose join writes it, up to the
-// number. So the next to join knows its predecessor's name, see place.guess.
+// number. So the next to join knows its predecessor's name, see Place.guess.
 func (l *Line) Record(seal, name string) []byte {
 	b := append([]byte(markerLayout), l.Recipe...)
 	if seal != "" {
@@ -95,7 +95,7 @@ func (l *Line) Record(seal, name string) []byte {
 type mark struct {
 	Recipe string
 	Seal   string // see sealOf; empty: none
-	name   string // see line.record; empty: none
+	name   string // see Line.Record; empty: none
 }
 
 // ParseMark returns what the data of a line say. false: they are no marker.

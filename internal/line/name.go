@@ -105,7 +105,7 @@ func (m PlaceName) Signals() bool {
 func (m PlaceName) Ours() bool { return len(m.UUID) == 36 && m.UUID[14] == '8' }
 
 // NewUUID returns a random uuid (RFC 9562), in the form that Curator writes. It is of
-// version 8 for a place that only this library may write, see signals, and else of
+// version 8 for a place that only this library may write, see Signals, and else of
 // version 4, as Curator's.
 func NewUUID(owned bool) string {
 	var b [16]byte

@@ -63,6 +63,15 @@ func Example() {
 	// Output: shipped: true
 }
 
+func ExampleParseServers() {
+	servers, prefix, err := zkrecipes.ParseServers("zk1:2181,zk2:2181/app")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(servers, prefix) // for Dial and Options.Prefix
+	// Output: [zk1:2181 zk2:2181] /app
+}
+
 func ExampleMutex_Do() {
 	ctx := context.Background()
 	client, stop := lockClient()

@@ -177,6 +177,35 @@ func setDefaults(c *line.Config) {
 	}
 }
 
+// ParseServers splits a connect string, as ZooKeeper's own tools and Curator take it, into the
+// servers for Dial and the prefix for Options.Prefix: "zk1:2181,zk2:2181/app" are two servers
+// and the prefix "/app". Each server is host or host:port, with the port 2181 by default, and
+// an IPv6 address with a port is in brackets. Spaces around a server are ignored. Without a
+// path, or with "/" alone, the prefix is empty.
+//
+// The error names what is wrong: a server without a host or with a port that is none, an empty
+// list, or a path that is no absolute path of a znode (then it is ErrInvalidPath). Nothing is
+// sent, and names are not resolved.
+func ParseServers(connect string) (servers []string, prefix string, err error) {
+	list, path, found := strings.Cut(connect, "/")
+	if found && path != "" {
+		prefix = "/" + path
+		if err := zkconn.CheckPath(prefix); err != nil {
+			return nil, "", fail("parse servers", connect, fmt.Errorf("prefix %q: %w", prefix, err))
+		}
+	}
+	if strings.TrimSpace(list) != "" {
+		for server := range strings.SplitSeq(list, ",") {
+			servers = append(servers, strings.TrimSpace(server))
+		}
+	}
+	servers, err = parseServers(servers)
+	if err != nil {
+		return nil, "", fail("parse servers", connect, err)
+	}
+	return servers, prefix, nil
+}
+
 // parseServers returns host:port of each server.
 func parseServers(servers []string) ([]string, error) {
 	if len(servers) == 0 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -49,21 +48,13 @@ func (r recipe) listContenders(ctx context.Context, in func(context.Context, *li
 	return cs, err
 }
 
-// unused is ErrUnused for an error that says that there is no znode.
-func unused(err error) error {
-	if errors.Is(err, zk.ErrNoNode) {
-		return fmt.Errorf("%w: %w", ErrUnused, err)
-	}
-	return err
-}
-
 // checkUse returns ErrUnused or ErrPathInUse unless the path's data say that this recipe uses
 // it, or belong to somebody else. empty: there are none. Then a lock of another library may
 // stand there.
 func checkUse(ctx context.Context, s *line.Session, l *line.Line) (empty bool, err error) {
 	data, _, err := s.Get(ctx, l.Abs())
 	if err != nil {
-		return false, unused(err)
+		return false, line.Unused(err)
 	}
 	return len(data) == 0, l.CheckData(data)
 }
@@ -92,7 +83,7 @@ func (r recipe) contendersIn(ctx context.Context, s *line.Session) ([]Contender,
 	ms, err := r.List(ctx, s)
 	switch {
 	case err != nil:
-		return nil, unused(err)
+		return nil, line.Unused(err)
 	case empty && len(ms) == 0:
 		return nil, ErrUnused
 	}
@@ -148,7 +139,7 @@ func (b *Barrier) contendersIn(ctx context.Context, s *line.Session) ([]Contende
 func checkSized(ctx context.Context, s *line.Session, l *line.Line, unit string) error {
 	data, stat, err := s.Get(ctx, l.Abs())
 	if err != nil {
-		return unused(err)
+		return line.Unused(err)
 	}
 	n, err := l.SizeIn(data, stat, unit)
 	if err == nil && n == 0 {
@@ -170,7 +161,7 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *line.Session) ([]Co
 		since, opened, err = d.opening(ctx, s)
 	}
 	if err != nil {
-		return nil, unused(err)
+		return nil, line.Unused(err)
 	}
 	ms := make([]line.PlaceName, len(names))
 	for i, name := range names {

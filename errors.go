@@ -71,7 +71,7 @@ var (
 	// nothing of the recipe, not even an empty line or queue: it has not been used, its znodes
 	// were deleted when they had been idle, or it is the wrong path. If there is no znode at
 	// the path, it is zk.ErrNoNode, too.
-	ErrUnused = errors.New("nobody uses this path")
+	ErrUnused = line.ErrUnused
 	// ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes),
 	// and for an item above QueueOptions.MaxItemBytes. It was not sent.
 	ErrTooLarge = zkconn.ErrTooLarge
@@ -101,6 +101,12 @@ var (
 	// another number of slots than the path holds, and by AcquireN for more slots than
 	// there are.
 	ErrSize = line.ErrSize
+	// ErrEmpty is returned by Peek and TryTake if no item is free.
+	ErrEmpty = coreErrEmpty
+	// ErrItemTaken is returned by Remove if a consumer has the item.
+	ErrItemTaken = coreErrItemTaken
+	// ErrItemGone is returned by Find and Remove if there is no such item (any more).
+	ErrItemGone = coreErrItemGone
 )
 
 // Error says which operation failed, on what path, and why.

@@ -1,15 +1,11 @@
 package zkrecipes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -28,16 +24,7 @@ import (
 //
 // A queue stays even when it is idle and empty: clients and servers delete idle locks, but not
 // queues. To get rid of a queue, delete its path with everything below it.
-type Queue struct {
-	c           *line.Client
-	path        string
-	opts        QueueOptions
-	isDead      bool // of dead letters; it exists from the first letter on
-	consumers   *line.Line
-	producers   *line.Line // if there is a bound
-	claims      *line.Line // of the claims, which do not wait in any line
-	segmentSize int64      // after how many creates a segment is sealed
-}
+type Queue struct{ *itemQueue } // nil: the zero Queue
 
 // QueueOptions are the settings of a Queue. nil and the zero value work. All processes that use
 // a queue should have the same MaxLen, MaxAttempts, DeadLetter and MaxItemBytes. Workers,
@@ -76,81 +63,39 @@ type QueueOptions struct {
 	Backoff func(attempt int) time.Duration
 }
 
-const defaultMaxAttempts = 16
-
 // NewQueue returns the queue with that path. It sends nothing. An invalid path and
 // invalid options are reported on first use.
 func NewQueue(c *Client, path string, opts *QueueOptions) *Queue {
-	return newQueue(c.core(), path, opts)
-}
-
-func newQueue(c *line.Client, path string, opts *QueueOptions) *Queue {
-	q := &Queue{c: c, path: path, segmentSize: queuelog.SegmentSize}
-	if c != nil && c.Segment > 0 {
-		q.segmentSize = c.Segment
-	}
+	var cfg queueConfig
 	if opts != nil {
-		q.opts = *opts
+		cfg = queueConfig(*opts)
 	}
-	if q.opts.MaxAttempts == 0 {
-		q.opts.MaxAttempts = defaultMaxAttempts
-	}
-	if q.opts.DeadLetter == "" {
-		q.opts.DeadLetter = path + "-dead"
-	}
-	if q.opts.Workers == 0 {
-		q.opts.Workers = 1
-	}
-	if q.opts.Backoff == nil {
-		q.opts.Backoff = backOff
-	}
-	sub := func(name string) *line.Line {
-		return &line.Line{
-			Client: c, Path: path + name, Recipe: "queue", Kinds: line.LockKinds, Rejoins: true,
-			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
-		}
-	}
-	q.consumers, q.producers, q.claims = sub("/line"), sub("/room"), sub("")
-	return q
+	core := c.core()
+	return &Queue{newItemQueue(core, path, cfg, queueHooks{
+		acquire: func(ctx context.Context, path, op string) (context.Context, func(*line.Grant, error)) {
+			ctx, traced := startAcquire(ctx, core, RecipeQueue, path, op)
+			return ctx, func(g *line.Grant, err error) { traced.end(g, fail(op, path, err)) }
+		},
+		logged: func(id string) any { return ItemID(id) },
+	})}
 }
 
-func (q *Queue) abs() string { return q.c.Abs(q.path) }
-
-func (q *Queue) check(ctx context.Context) error {
-	if q == nil || q.consumers == nil {
-		return errors.New("not made by NewQueue")
-	}
-	if err := q.c.Check(ctx, q.path); err != nil {
-		return err
-	}
+// core returns the queue itself. That of the zero Queue refuses all calls.
+func (q *Queue) core() *itemQueue {
 	switch {
-	case q.opts.MaxLen < 0:
-		return fmt.Errorf("QueueOptions.MaxLen is %d", q.opts.MaxLen)
-	case q.opts.MaxItemBytes < 0:
-		return fmt.Errorf("QueueOptions.MaxItemBytes is %d", q.opts.MaxItemBytes)
-	case q.opts.Workers < 0:
-		return fmt.Errorf("QueueOptions.Workers is %d", q.opts.Workers)
-	case q.opts.DrainTimeout < 0:
-		return fmt.Errorf("QueueOptions.DrainTimeout is %v", q.opts.DrainTimeout)
-	case q.opts.DeadLetter == q.path:
-		return errors.New("QueueOptions.DeadLetter is the queue itself")
+	case q == nil:
+		return nil
+	case q.itemQueue == nil:
+		return &itemQueue{}
 	}
-	if err := q.c.CheckPath(q.opts.DeadLetter); err != nil {
-		return fmt.Errorf("QueueOptions.DeadLetter %q: %w", q.opts.DeadLetter, err)
-	}
-	return nil
+	return q.itemQueue
 }
 
-func (q *Queue) fail(op string, err error) error {
-	if q == nil {
-		return fail(op, "", err)
-	}
-	return fail(op, q.path, err)
-}
+func (q *Queue) fail(op string, err error) error { return fail(op, q.Path(), err) }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
 func (q *Queue) Path() string {
-	if q == nil {
+	if q == nil || q.itemQueue == nil {
 		return ""
 	}
 	return q.path
@@ -186,7 +131,7 @@ func (q *Queue) Path() string {
 // of a queue in a session costs three reads, and the first put one request and one commit
 // more.
 func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
-	ids, err := q.put(ctx, [][]byte{data})
+	ids, err := q.putTraced(ctx, [][]byte{data})
 	if len(ids) == 0 {
 		return "", q.fail(putInto, err)
 	}
@@ -198,8 +143,44 @@ func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 // without data. If they do not (ErrTooLarge), or if there are more than MaxLen, they are
 // refused before anything is sent. PutAll costs as much as Put. With no items it does nothing.
 func (q *Queue) PutAll(ctx context.Context, items ...[]byte) ([]ItemID, error) {
-	ids, err := q.put(ctx, items)
+	ids, err := q.putTraced(ctx, items)
 	return ids, q.fail(putInto, err)
+}
+
+// putInto is the operation of Put and PutAll in errors.
+const putInto = "put into"
+
+// putTraced puts items in one transaction. An item's ID is known before the item is sent, so
+// the IDs are returned with ErrUncertain, too. To the Trace, a put that may wait for room is an
+// acquisition, which holds nothing.
+func (q *Queue) putTraced(ctx context.Context, datas [][]byte) ([]ItemID, error) {
+	core := q.core()
+	if err := core.checkPut(ctx, len(datas)); err != nil {
+		return nil, err
+	}
+	if len(datas) == 0 {
+		return []ItemID{}, nil
+	}
+	items := newItems(datas)
+	var traced *acquisition
+	if core.isBounded() {
+		ctx, traced = startAcquire(ctx, core.c, RecipeQueue, q.path, "put")
+	}
+	err := core.put(ctx, items)
+	traced.end(nil, q.fail(putInto, err))
+	return idsUnless(err, items)
+}
+
+// idsUnless returns the IDs of items that were put, or that may have been.
+func idsUnless(err error, items []queuelog.Item) ([]ItemID, error) {
+	if err != nil && !errors.Is(err, ErrUncertain) {
+		return nil, err
+	}
+	ids := make([]ItemID, len(items))
+	for i, it := range items {
+		ids[i] = ItemID(it.ID)
+	}
+	return ids, err
 }
 
 // Take waits for its turn and for an item, and claims the first item that nobody has.
@@ -230,10 +211,10 @@ func (q *Queue) PutAll(ctx context.Context, items ...[]byte) ([]ItemID, error) {
 // Take comes within twice the time of an Ack, and 1 ms at least, the Client leaves that
 // place.
 func (q *Queue) Take(ctx context.Context) (*Item, error) {
-	if err := q.check(ctx); err != nil {
+	if err := q.core().check(ctx); err != nil {
 		return nil, q.fail("take from", err)
 	}
-	items, err := q.acquire(ctx, "take", func(ctx context.Context) ([]*Item, error) { return q.takeN(ctx, 1) })
+	items, err := q.acquire(ctx, "take", func(ctx context.Context) ([]*takenItem, error) { return q.take(ctx, 1) })
 	if err != nil {
 		return nil, err
 	}
@@ -243,14 +224,14 @@ func (q *Queue) Take(ctx context.Context) (*Item, error) {
 // TakeN is like Take but claims several items at once, in one transaction: as many as are
 // free, at least one and at most n. However large n is, they are at most 100.
 func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
-	err := q.check(ctx)
+	err := q.core().check(ctx)
 	if err == nil && n < 1 {
 		err = fmt.Errorf("%d items", n)
 	}
 	if err != nil {
 		return nil, q.fail("take from", err)
 	}
-	return q.acquire(ctx, "take", func(ctx context.Context) ([]*Item, error) { return q.takeN(ctx, min(n, maxBatch)) })
+	return q.acquire(ctx, "take", func(ctx context.Context) ([]*takenItem, error) { return q.take(ctx, n) })
 }
 
 // TryTake claims the first free item, or returns ErrEmpty if none is free. It does not
@@ -264,20 +245,38 @@ func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 // It costs one request if nothing is free, and none if nothing has changed since the last
 // try. With an item it costs three requests and one commit.
 func (q *Queue) TryTake(ctx context.Context) (*Item, error) {
-	if err := q.check(ctx); err != nil {
+	if err := q.core().check(ctx); err != nil {
 		return nil, q.fail("take from", err)
 	}
-	items, err := q.acquire(ctx, "try take", func(ctx context.Context) ([]*Item, error) {
-		it, err := q.tryTake(ctx)
-		if err == nil && it == nil {
-			err = ErrEmpty
-		}
-		return []*Item{it}, err
+	items, err := q.acquire(ctx, "try take", func(ctx context.Context) ([]*takenItem, error) {
+		it, err := q.takeNow(ctx)
+		return []*takenItem{it}, err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return items[0], nil
+}
+
+// acquire calls take, which claims items or returns an error. To the Trace, each item is
+// an acquisition of its own, of which the first one is the call.
+func (q *Queue) acquire(ctx context.Context, op string, take func(context.Context) ([]*takenItem, error)) ([]*Item, error) {
+	inner, traced := startAcquire(ctx, q.c, RecipeQueue, q.path, op)
+	taken, err := take(inner)
+	if err != nil {
+		err = q.fail("take from", err)
+		traced.end(nil, err)
+		return nil, err
+	}
+	items := make([]*Item, len(taken))
+	for i, it := range taken {
+		if i > 0 {
+			_, traced = startAcquire(ctx, q.c, RecipeQueue, q.path, op)
+		}
+		traced.end(it.handle.Grant, nil)
+		items[i] = newItem(it)
+	}
+	return items, nil
 }
 
 // Entry describes an item in the queue. It gives no claim on the item.
@@ -295,23 +294,20 @@ type Entry struct {
 	TakenSince time.Time // by the servers' clock
 }
 
-// ErrEmpty is returned by Peek and TryTake if no item is free.
-var ErrEmpty = errors.New("no item is free")
+func newEntry(e queueEntry) Entry {
+	return Entry{
+		ID: ItemID(e.id), Data: e.data, Since: e.since, Attempts: e.attempts, Failure: Failure(e.failure),
+		Taken: e.taken, Consumer: e.consumer, Session: e.session, TakenSince: e.takenSince,
+	}
+}
 
 // Len returns how many items there are, taken ones included. The number may be a moment
 // old. ErrUnused is returned if there is no queue, and ErrPathInUse if the path is another
 // recipe's. The DeadLetters of a queue that has had none are empty. Len blocks until the
 // servers answer. It costs one request, and one for each segment of about a hundred items.
 func (q *Queue) Len(ctx context.Context) (int, error) {
-	n := 0
-	err := q.browse(ctx, func(seg *browsed) (bool, error) {
-		n += len(seg.items)
-		return true, nil
-	})
-	if err != nil {
-		return 0, q.fail("count", err)
-	}
-	return n, nil
+	n, err := q.core().count(ctx)
+	return n, q.fail("count", err)
 }
 
 // Peek returns the item that the next Take gets if nobody else is quicker. An item that
@@ -320,13 +316,8 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 // returned if no item is free. Without a queue, it is ErrUnused, too. Peek costs one request,
 // one for each segment up to the item's, and one for the item.
 func (q *Queue) Peek(ctx context.Context) (Entry, error) {
-	for e, err := range q.entries(ctx, func(e queuelog.Entry) bool { return !e.Claimed }) {
-		if errors.Is(err, ErrUnused) {
-			err = fmt.Errorf("%w: %w", ErrEmpty, err)
-		}
-		return e, q.fail("peek into", err)
-	}
-	return Entry{}, q.fail("peek into", ErrEmpty)
+	e, err := q.core().peek(ctx)
+	return newEntry(e), q.fail("peek into", err)
 }
 
 // Items returns an iterator over the items, taken ones included, in the order in which
@@ -336,8 +327,8 @@ func (q *Queue) Peek(ctx context.Context) (Entry, error) {
 // is taken.
 func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for e, err := range q.entries(ctx, func(queuelog.Entry) bool { return true }) {
-			if !yield(e, q.fail("list", err)) {
+		for e, err := range q.core().list(ctx) {
+			if !yield(newEntry(e), q.fail("list", err)) {
 				return
 			}
 		}
@@ -349,156 +340,123 @@ func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 // it costs two requests, one for each segment of about a hundred items up to the item's,
 // one for the item, and one more if it is taken.
 func (q *Queue) Find(ctx context.Context, id ItemID) (Entry, error) {
-	var found Entry
-	gone := ErrItemGone
-	err := q.eachSegment(ctx, func(seg *browsed) (more bool, err error) {
-		i := slices.IndexFunc(seg.items, func(e queuelog.Entry) bool { return e.ID() == string(id) })
-		if i < 0 {
-			return true, nil
-		}
-		found, err = seg.entry(ctx, seg.items[i])
-		switch {
-		case err == nil:
-			gone = nil
-		case errors.Is(err, zk.ErrNoNode): // acked in the meantime
-			err = nil
-		}
-		return false, err
-	})
-	return found, q.fail("find an item of", cmp.Or(err, gone))
+	e, err := q.core().find(ctx, string(id))
+	return newEntry(e), q.fail("find an item of", err)
 }
 
-// entries reads the items that want selects, one after the other.
-func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		shown := map[string]bool{} // of the last segment, which may be listed again
-		last := ""
-		err := q.browse(ctx, func(seg *browsed) (bool, error) {
-			if seg.path != last {
-				last = seg.path
-				clear(shown)
-			}
-			for _, item := range seg.items {
-				if shown[item.Name] || !want(item) {
-					continue
-				}
-				e, err := seg.entry(ctx, item)
-				switch {
-				case errors.Is(err, zk.ErrNoNode): // acked in the meantime
-					continue
-				case err != nil:
-					return false, err
-				}
-				shown[item.Name] = true
-				if !yield(e, nil) {
-					return false, nil
-				}
-			}
-			return true, nil
-		})
-		if err != nil {
-			yield(Entry{}, err)
-		}
-	}
+// Remove removes an item that no consumer has, for good. It blocks until the servers
+// answer or ctx ends. Consumers and producers may be at work meanwhile. If somebody has
+// created znodes below the item, it is marked as done instead, as by Ack, and the error
+// that is logged names them.
+//
+// nil means that this call removed the item: no consumer has acked it.
+//
+//   - ErrItemTaken is returned if a consumer has the item. It stays.
+//   - ErrItemGone is returned if there is no such item. It may have been acked.
+//   - ErrUncertain is returned if the session or ctx ended before the reply came. The
+//     item may be gone or not.
+//
+// Remove costs two requests, one for each segment of about a hundred items up to the
+// item's, and one request and one commit. It costs one of each more the first time in a
+// session, and if the item was the last one of a segment.
+func (q *Queue) Remove(ctx context.Context, id ItemID) error {
+	return q.fail("remove an item of", q.core().removeItem(ctx, string(id)))
 }
 
-// browsed is a segment as it was listed.
-type browsed struct {
-	s      *line.Session
-	number int64
-	path   string
-	items  []queuelog.Entry
-	stat   *zk.Stat
+// Purge removes all items that no consumer has, for good, and returns how many it
+// removed. Items that are taken stay, and those that are put meanwhile may. It blocks
+// until the servers answer or ctx ends. Consumers and producers may be at work meanwhile.
+// With an error, removed is the number of those that are known to be removed.
+//
+// Purge costs two requests, and for each segment of about a hundred items three requests and
+// two commits.
+func (q *Queue) Purge(ctx context.Context) (removed int, err error) {
+	removed, err = q.core().purge(ctx)
+	return removed, q.fail("purge", err)
 }
 
-// entry reads an item of the segment, and the flag of the consumer that has it.
-func (b *browsed) entry(ctx context.Context, item queuelog.Entry) (Entry, error) {
-	data, stat, err := b.s.Get(ctx, b.path+"/"+item.Name)
-	if err != nil {
-		return Entry{}, err
-	}
-	e := Entry{ID: ItemID(item.ID()), Since: time.UnixMilli(stat.Ctime), Attempts: queuelog.Claims(stat, item.Claimed)}
-	e.Data, e.Failure = cutNote(item.Name, data)
-	if !item.Claimed || stat.NumChildren == 0 {
-		return e, nil
-	}
-	identity, stat, err := b.s.Get(ctx, b.path+"/"+item.Flag)
-	switch {
-	case err == nil:
-		e.Taken, e.Consumer, e.Session, e.TakenSince = true, string(identity), stat.EphemeralOwner, time.UnixMilli(stat.Ctime)
-	case errors.Is(err, zk.ErrNoAuth): // its ACL does not let this client read it
-		e.Taken = true
-	case !errors.Is(err, zk.ErrNoNode): // given back in the meantime
-		return Entry{}, err
-	}
-	return e, nil
-}
-
-// browse calls f with the items of each segment, in order, until f wants no more. It
-// creates nothing and sets no watch.
-func (q *Queue) browse(ctx context.Context, f func(*browsed) (more bool, err error)) error {
-	if err := q.check(ctx); err != nil {
-		return err
-	}
-	ctx, done := q.c.Bind(ctx)
-	defer done()
-	seen := false // a segment, of which there is one in each queue
-	see := func(seg *browsed) (bool, error) {
-		seen = true
-		return f(seg)
-	}
-	next := int64(0)
-	return q.c.InSessions(ctx, func(s *line.Session) (err error) {
-		next, err = q.browseIn(ctx, s, next, see)
-		if err == nil && !seen {
-			err = q.checkUse(ctx, s)
-		}
-		return err
-	})
-}
-
-// checkUse returns ErrUnused or ErrPathInUse unless there is a queue.
-func (q *Queue) checkUse(ctx context.Context, s *line.Session) error {
-	if q.isDead {
+// DeadLetters returns the queue of the dead letters of q, with any number of attempts
+// and otherwise without options. A dead letter has the ID and the Data of the item, and a
+// Failure. Its own Attempt and Since begin anew. DeadLetters sends nothing.
+func (q *Queue) DeadLetters() *Queue {
+	if q == nil {
 		return nil
 	}
-	_, err := s.Exists(ctx, q.abs()+queuelog.RootName)
-	if !errors.Is(err, zk.ErrNoNode) {
-		return err
-	}
-	data, _, err := s.Get(ctx, q.abs())
-	switch {
-	case err != nil:
-		return unused(err)
-	case len(data) > 0:
-		return cmp.Or(line.CheckQueuePath(data), ErrUnused)
-	}
-	return ErrUnused
+	return &Queue{q.core().letters()}
 }
 
-// browseIn is browse in one session, beginning with the segment from. If it fails, next
-// is the segment with which to go on.
-func (q *Queue) browseIn(ctx context.Context, s *line.Session, from int64, f func(*browsed) (bool, error)) (next int64, err error) {
-	log := newQueueLog(s, q.abs())
-	numbers, err := log.List(ctx)
-	if err != nil {
-		return from, err
+// Redrive moves up to n dead letters of this queue back to its end, the oldest ones
+// first, each in one transaction. They keep ID and Data, and their attempts begin anew.
+// It returns how many were moved. Dead letters that a consumer has, and those of other
+// queues with the same DeadLetter path, stay. One without a Failure counts as this
+// queue's. Letters that arrive meanwhile stay, so a huge n moves what there is.
+//
+// Redrive blocks until the servers answer or ctx ends. With MaxLen it also blocks, as
+// Put does, until there is room. It returns the errors of Put. A letter that is too large
+// does not hold up those behind it. With an error, moved is the number of those that are
+// known to be moved, and after ErrUncertain one more may be.
+//
+// Redrive costs two requests and one for each segment of about a hundred dead letters,
+// and for each letter one more than a Put. It costs one request and one commit more for each
+// of these segments that it empties.
+func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
+	moved, err = q.core().redrive(ctx, n)
+	return moved, q.fail("redrive", err)
+}
+
+// Serve takes items and calls handler for each, for QueueOptions.Workers items at a
+// time, until ctx ends. Then it takes no more, lets the handlers finish, and returns nil.
+// Client.Shutdown ends Serve in the same way, but then it returns ErrClosed.
+// The handlers' contexts do not end with ctx. If QueueOptions.DrainTimeout ends them, Serve
+// returns ctx's error, or ErrClosed after a Shutdown, once the handlers have returned. Serve
+// waits for the acks of their items until the items are lost: without a connection, after a
+// session timeout at the latest. What is to be given back is given back by then, or in the
+// background once there is a connection.
+//
+// The context of a handler ends in these cases only. context.Cause tells which:
+//
+//   - ErrLost: the item was lost, with the session or to somebody who deleted its claim.
+//   - ErrClosed: the Client was closed, or the context of Client.Shutdown has ended.
+//   - ErrReleased: the handler has acked the item, or given it back.
+//   - context.DeadlineExceeded: DrainTimeout has passed since ctx ended or Shutdown was
+//     called.
+//
+// After the first two, another consumer gets the item. So stop the work, and write nothing.
+//
+// If handler returns nil, Serve acks the item. An item that the handler has acked
+// itself, with operations or by AckPut, is left alone. If handler fails or panics, the
+// item stays taken for QueueOptions.Backoff, and is then given back: it is the first to
+// be taken again. Meanwhile the worker goes on with the items behind it. Once sixteen
+// handlers for each worker have failed and none has succeeded, each worker waits for its
+// item's Backoff instead: so an outage uses up the attempts of few items. Fewer than a
+// thousand items stay taken like this: with more than 500 of them, the next one stays for less
+// than its Backoff, with 750 for half of it. If no item may overtake another, retry in the handler.
+// Items that stay taken when ctx ends are given back as soon as no worker takes an item any
+// more: within a round trip while connected. An item that fails when it is taken for the
+// MaxAttempts-th time is moved to the dead letters at once, together with the handler's error,
+// see Failure. If the handler's process dies instead, the next consumer moves it. If it cannot
+// be moved, it stays taken for the default back-off, and Serve goes on. Failures are
+// logged to the Logger, panics with their stack. If Backoff panics, the default is used.
+//
+// Serve goes on when the connection or an item is lost, and when the session ends. Any
+// other error ends all workers, once their handlers have finished:
+//
+//   - ErrClosed is returned if the Client was closed or shut down.
+//   - ErrEvicted is returned if somebody else deleted the Client's znode in the
+//     consumers' line.
+//   - The servers' error is returned if they refuse a request.
+//
+// The workers, like all calls of the Client that wait for items of the queue, share a
+// place in the consumers' line. An item costs four requests and two commits, which include
+// the Client's next place in the line. If that place is not the first, it costs three
+// requests more.
+func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) error) error {
+	err := q.core().check(ctx)
+	if err == nil && handler == nil {
+		err = errors.New("nil function")
 	}
-	for _, n := range numbers {
-		if n < from {
-			continue
-		}
-		children, stat, err := s.Children(ctx, log.Segment(n))
-		if errors.Is(err, zk.ErrNoNode) {
-			continue
-		}
-		more := false
-		if err == nil {
-			more, err = f(&browsed{s: s, number: n, path: log.Segment(n), items: queuelog.Entries(children), stat: stat})
-		}
-		if err != nil || !more {
-			return n, err
-		}
+	if err == nil {
+		err = q.serve(ctx, func(ctx context.Context, it *takenItem) error { return handler(ctx, newItem(it)) })
 	}
-	return 0, nil
+	return q.fail("serve", err)
 }

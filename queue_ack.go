@@ -27,7 +27,7 @@ import (
 // An item with znodes of others below it cannot be deleted. Then a mark is created beside
 // it instead, and nobody sees the item any more.
 type ackTransaction struct {
-	it        *Item
+	it        *takenItem
 	ops       []any       // the caller's
 	puts      *ackPuts    // items that are put into a queue, or nil
 	marks     bool        // the item cannot be deleted, and is marked instead
@@ -76,7 +76,7 @@ func (a *ackTransaction) run(ctx context.Context) error {
 	c := a.it.q.c
 	c.Tasks.Add() // Close must wait for the task that leaveNext starts
 	defer c.Tasks.Finish()
-	err := a.it.lease.handle.Grant.EndWith(ctx, a.sent, func() (done bool, err error) {
+	err := a.it.handle.Grant.EndWith(ctx, a.sent, func() (done bool, err error) {
 		defer a.leaveNext()
 		for ; a.tries < zkconn.MaxTries; a.tries++ {
 			again := false
@@ -93,7 +93,7 @@ func (a *ackTransaction) run(ctx context.Context) error {
 		a.leaveNext()
 	}
 	a.reserved(err)
-	if errors.Is(err, ErrLost) {
+	if errors.Is(err, line.ErrLost) {
 		a.it.claim.settle()
 	}
 	a.it.q.noteAck(time.Since(began))
@@ -103,7 +103,7 @@ func (a *ackTransaction) run(ctx context.Context) error {
 // reserve has the ack take a place in the consumers' line along, if the Client needs one:
 // not where others take, too, and items are ample.
 // The place waits so long for a taker.
-func (a *ackTransaction) reserve(q *Queue, keep time.Duration) {
+func (a *ackTransaction) reserve(q *itemQueue, keep time.Duration) {
 	if hints := &a.it.claim.queue().turns; hints.areOthers() && hints.ample.Load() {
 		return
 	}
@@ -167,7 +167,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 	if parts.receipt != nil {
 		switch {
 		case o.RefusedAt(parts.written[0]):
-			if done, err = parts.receipt.Refused(x, o.Err(), ErrUncertain); done {
+			if done, err = parts.receipt.Refused(x, o.Err(), line.ErrUncertain); done {
 				a.findNext(parts.next)
 			}
 			return done, !done && err == nil, err
@@ -178,7 +178,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 		}
 	}
 	done, again, err = a.refused(ctx, parts, x, o)
-	if parts.next != nil && !done && !errors.Is(err, ErrUncertain) { // nor by an attempt before
+	if parts.next != nil && !done && !errors.Is(err, line.ErrUncertain) { // nor by an attempt before
 		a.it.claim.Session.NoteGone(parts.next.Create.Path)
 	}
 	return done, again, err
@@ -246,7 +246,7 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 	noRoomForNext := !o.Refused() && parts.next != nil && !a.it.claim.Session.IsOver() && ctx.Err() == nil
 	switch {
 	case !o.Refused() && x.Unknown():
-		return false, false, fmt.Errorf("%w: %w", ErrUncertain, o.Err())
+		return false, false, fmt.Errorf("%w: %w", line.ErrUncertain, o.Err())
 	case o.RefusedIn(parts.next.Ops()), noRoomForNext:
 		a.rejoin.Refused(parts.next, o)
 		a.rejoin = nil
@@ -276,7 +276,7 @@ func (a *ackTransaction) repeatedAck(parts ackParts, o zkconn.Outcome) (done boo
 		if parts.next != nil { // an earlier attempt may have taken the place
 			(&line.LostJoin{Line: a.rejoin, Session: a.it.claim.Session, Entry: parts.next}).DeleteLater()
 		}
-		return false, fmt.Errorf("%w: %w", ErrUncertain, o.Err())
+		return false, fmt.Errorf("%w: %w", line.ErrUncertain, o.Err())
 	case a.it.claim.sweepExclusion():
 		return false, line.Lost(line.ErrDeleted)
 	}
@@ -289,7 +289,7 @@ func (a *ackTransaction) failed(parts ackParts, o zkconn.Outcome) error {
 	switch {
 	case o.RefusedIn(parts.ops):
 		return fmt.Errorf("operation %d: %w", o.IndexIn(parts.ops), o.Err())
-	case a.puts != nil && o.Is(ErrTooLarge):
+	case a.puts != nil && o.Is(zkconn.ErrTooLarge):
 		return a.puts.fail(o.Err())
 	}
 	return o.Err()
@@ -310,7 +310,7 @@ func (a *ackTransaction) notEmpty(ctx context.Context) {
 	}
 	a.marks = true
 	a.it.q.c.Log(slog.LevelError, "an item that is done cannot be deleted, because there are znodes below it; it is marked as done instead",
-		"item", c.id(), "queue", a.it.q.path, "znode", c.item, "children", below)
+		"item", c.logged(), "queue", a.it.q.path, "znode", c.item, "children", below)
 }
 
 // findNext searches for the place of an attempt that was carried out, whose reply was

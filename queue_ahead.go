@@ -25,7 +25,7 @@ type lookAhead struct {
 const soon = 10 * time.Millisecond
 
 // noteAck notes that an ack has ended, after which a taker may come.
-func (q *Queue) noteAck(took time.Duration) {
+func (q *itemQueue) noteAck(took time.Duration) {
 	pools := poolsOf(q.c)
 	pools.mu.Lock()
 	defer pools.mu.Unlock()
@@ -43,7 +43,7 @@ func (t *takerPool) noteTaker() {
 
 // takesSoon reports whether a taker is likely to come right after the ack of the Client's
 // last item in the session, and for how long its place is to wait for it.
-func (q *Queue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
+func (q *itemQueue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
 	if queue.held.Load() > 1 {
 		return 0, false
 	}
@@ -60,7 +60,7 @@ func (q *Queue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
 // lookAhead begins to read what the next taker will need, behind an ack that was sent in
 // the session, if that is likely to come soon and to be alone. inLine: the ack takes a
 // place along.
-func (q *Queue) lookAhead(s *line.Session, inLine bool) {
+func (q *itemQueue) lookAhead(s *line.Session, inLine bool) {
 	queue := queueIn(s, q.abs())
 	if queue.turns.areOthers() || !queue.turns.plenty.Load() {
 		return

@@ -54,7 +54,7 @@ const (
 // consumer's claim.
 type claim struct {
 	*line.Place // the flag
-	q           *Queue
+	q           *itemQueue
 	item        string
 	counts      atomic.Pointer[queueState] // whose held counts it; nil: none
 	// attempt is how often the item was taken, this time included, once the claim was made.
@@ -77,7 +77,7 @@ func (c *claim) settle() {
 }
 
 // newClaim returns a claim that is yet to be made.
-func (q *Queue) newClaim(s *line.Session, item string) *claim {
+func (q *itemQueue) newClaim(s *line.Session, item string) *claim {
 	path := item + "." + queuelog.NewMark()
 	c := &claim{
 		Place: &line.Place{
@@ -99,7 +99,10 @@ func (c *claim) queue() *queueState { return queueIn(c.Session, c.Line.Abs()) }
 func (c *claim) exclusion() string { return c.item + queuelog.ClaimName }
 
 // id returns the item's ID.
-func (c *claim) id() ItemID { return ItemID(c.Name[:queuelog.IDLength]) }
+func (c *claim) id() string { return c.Name[:queuelog.IDLength] }
+
+// logged returns the item's ID as it is logged.
+func (c *claim) logged() any { return c.q.hooks.logged(c.id()) }
 
 // createOps make the claim.
 func (c *claim) createOps() (flag, exclusion *zk.CreateRequest) {
@@ -158,8 +161,8 @@ type claimTransaction struct {
 	p      *line.Place             // which it deletes; nil: none
 	check  *zk.CheckVersionRequest // or what must hold instead; nil: nothing
 
-	items []*Item // as many as claims; nil for those that failed
-	errs  []error // why; nil for those that were lost at once
+	items []*takenItem // as many as claims; nil for those that failed
+	errs  []error      // why; nil for those that were lost at once
 }
 
 // claimParts are the operations of an attempt, in their order.
@@ -256,7 +259,7 @@ func (a *claimTransaction) whyRefused(ctx context.Context, parts claimParts, x *
 		return a.whyNotCreated(o, o.IndexIn(parts.creates), x.Repeated())
 	case o.RefusedIn(parts.leave.Ops, zk.ErrNoNode):
 		err := a.p.WhyGone(ctx)
-		if x.Repeated() && errors.Is(err, ErrEvicted) { // or it was made, and somebody has deleted all of it
+		if x.Repeated() && errors.Is(err, line.ErrEvicted) { // or it was made, and somebody has deleted all of it
 			err = errLostAtOnce
 		}
 		return err
@@ -302,7 +305,7 @@ func (a *claimTransaction) send(ctx context.Context, x *zkconn.Retry) (o zkconn.
 
 // read makes the items of claims that were made.
 func (a *claimTransaction) read(ctx context.Context, readings []*zkconn.Reading) {
-	a.items, a.errs = make([]*Item, len(a.claims)), make([]error, len(a.claims))
+	a.items, a.errs = make([]*takenItem, len(a.claims)), make([]error, len(a.claims))
 	for i, c := range a.claims { // so that they are under way together
 		if c.Czxid == 0 {
 			a.s.StartWatch(c.Path)
@@ -331,9 +334,9 @@ func (a *claimTransaction) giveBack(claims ...*claim) {
 	}
 }
 
-// claimed makes the Item of a claim that was made. reading is a read of the item that
+// claimed makes the item of a claim that was made. reading is a read of the item that
 // was sent along, or nil.
-func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) (*Item, error) {
+func (q *itemQueue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) (*takenItem, error) {
 	var data []byte
 	var stat *zk.Stat
 	err := zkconn.ErrNotSent
@@ -355,11 +358,11 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 		return nil, err
 	}
 	g, err := c.Grant(ctx)
-	var l *line.Handle
+	var h *line.Handle
 	if err == nil {
-		l, err = g.Enter(line.KindLock)
+		h, err = g.Enter(line.KindLock)
 	}
-	if errors.Is(err, ErrEvicted) || errors.Is(err, ErrLost) {
+	if errors.Is(err, line.ErrEvicted) || errors.Is(err, line.ErrLost) {
 		return nil, errLostAtOnce
 	}
 	if err != nil {
@@ -367,8 +370,8 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	}
 	c.count()
 	c.attempt = queuelog.Claims(stat, true)
-	it := &Item{ID: c.id(), Attempt: c.attempt, q: q, claim: c, lease: newLease(l)}
-	it.Data, it.Failure = cutNote(c.Name, data)
+	it := &takenItem{q: q, claim: c, handle: h}
+	it.data, it.failure = cutNote(c.Name, data)
 	return it, nil
 }
 

@@ -18,22 +18,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Failure says why an item is a dead letter. It is the zero value for other items, for one
-// that was moved by a version of this library that kept no Failure, and for one too large
-// for a request with a Failure.
-type Failure struct {
-	// Queue is the absolute path of the queue that the item comes from, which includes the
-	// Options.Prefix of its users. So it is the same for all clients.
-	Queue string
-	// Attempts is how often the item was taken there, as in Item.Attempt.
-	Attempts int
-	// Text is the error that the handler given to Serve returned for the last attempt,
-	// with the stack if the handler panicked. It is cut after 4,096 bytes. If no handler
-	// has failed, because the last consumer died or gave the item back, the text says so.
-	Text string
-}
-
-// note is a Failure as it is stored.
+// note is an itemFailure as it is stored.
 type note struct {
 	Queue    string `json:"queue"`
 	Attempts int    `json:"attempts"`
@@ -47,49 +32,51 @@ const (
 	neverAcked = "taken as often as it may be and never acked: its last consumer gave it back, was lost or died"
 )
 
-// DeadLetters returns the queue of the dead letters of q, with any number of attempts
-// and otherwise without options. A dead letter has the ID and the Data of the item, and a
-// Failure. Its own Attempt and Since begin anew. DeadLetters sends nothing.
-func (q *Queue) DeadLetters() *Queue {
-	if q == nil {
-		return nil
-	}
-	letters := newQueue(q.c, q.opts.DeadLetter, &QueueOptions{MaxAttempts: -1})
+// itemFailure says why an item is a dead letter.
+type itemFailure struct {
+	Queue    string
+	Attempts int
+	Text     string
+}
+
+// letters returns the queue of the dead letters of q.
+func (q *itemQueue) letters() *itemQueue {
+	letters := newItemQueue(q.c, q.opts.DeadLetter, queueConfig{MaxAttempts: -1}, q.hooks)
 	letters.segmentSize, letters.isDead = q.segmentSize, true
 	return letters
 }
 
 // deadLetters returns the absolute path of the queue of dead letters.
-func (q *Queue) deadLetters() string { return q.c.Abs(q.opts.DeadLetter) }
+func (q *itemQueue) deadLetters() string { return q.c.Abs(q.opts.DeadLetter) }
 
 // withNote returns an item with a failure: its data begin with a line of JSON, and its name
 // says so.
-func withNote(id ItemID, data []byte, f Failure) queuelog.Item {
+func withNote(id string, data []byte, f itemFailure) queuelog.Item {
 	if len(f.Text) > maxFailureText {
 		f.Text = strings.ToValidUTF8(f.Text[:maxFailureText], "")
 	}
 	line, _ := json.Marshal(note(f)) // a struct of this shape never fails
-	return queuelog.Item{ID: string(id), Data: append(append(line, '\n'), data...), Noted: true}
+	return queuelog.Item{ID: id, Data: append(append(line, '\n'), data...), Noted: true}
 }
 
 // cutNote returns the data of an item with that name, without the note, and what the
 // note tells. If the data of such an item do not begin with a valid note, it returns all
 // of them and no Failure.
-func cutNote(name string, data []byte) (_ []byte, f Failure) {
+func cutNote(name string, data []byte) (_ []byte, f itemFailure) {
 	if !queuelog.HasNote(name) {
 		return data, f
 	}
 	line, rest, ok := bytes.Cut(data, []byte{'\n'})
 	var n note
 	if !ok || json.Unmarshal(line, &n) != nil {
-		return data, Failure{}
+		return data, itemFailure{}
 	}
-	return rest, Failure(n)
+	return rest, itemFailure(n)
 }
 
 // letter returns the dead letter of an item. For an item that is almost too large, the
 // failure's text is left out, or all of the Failure.
-func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
+func (q *itemQueue) letter(it *takenItem, data []byte, f itemFailure) queuelog.Item {
 	log, remove := newQueueLog(it.claim.Session, q.deadLetters()), it.claim.ackOps(true).all()
 	for _, text := range []string{f.Text, ""} {
 		f.Text = text
@@ -98,37 +85,37 @@ func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
 			return letter
 		}
 	}
-	return queuelog.Item{ID: string(it.claim.id()), Data: data}
+	return queuelog.Item{ID: it.claim.id(), Data: data}
 }
 
 // moveToDeadLetters moves an item, with those data, that was taken too often. A worker of
 // Serve does so if its handler fails for the last time. Else the next consumer does so
 // before it hands the item out, so an item that kills each process that works on it does
 // not stay at the head for ever.
-func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, attempts int, text string) error {
-	letter := q.letter(it, data, Failure{Queue: q.abs(), Attempts: attempts, Text: text})
+func (q *itemQueue) moveToDeadLetters(ctx context.Context, it *takenItem, data []byte, attempts int, text string) error {
+	letter := q.letter(it, data, itemFailure{Queue: q.abs(), Attempts: attempts, Text: text})
 	puts := &ackPuts{to: queueIn(it.claim.Session, q.deadLetters()).Log, size: q.segmentSize, items: []queuelog.Item{letter}}
 	err := (&ackTransaction{it: it, puts: puts}).run(ctx)
 	if err == nil {
-		q.c.Log(slog.LevelWarn, "item was moved to the dead letters", "item", it.claim.id(), "queue", q.path,
+		q.c.Log(slog.LevelWarn, "item was moved to the dead letters", "item", it.claim.logged(), "queue", q.path,
 			"dead_letters", q.opts.DeadLetter, "attempts", attempts)
 		return nil
 	}
-	refused := !errors.Is(err, ErrLost) && !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrContended) && ctx.Err() == nil
+	refused := !errors.Is(err, line.ErrLost) && !errors.Is(err, line.ErrUncertain) && !errors.Is(err, zkconn.ErrContended) && ctx.Err() == nil
 	q.c.Tasks.Start(func() {
 		if refused {
 			q.keepUnmoved(it)
 		}
-		it.lease.Release() // it was not moved, or is gone
+		it.handle.GiveBack() // it was not moved, or is gone
 	})
 	switch {
-	case errors.Is(err, ErrLost), errors.Is(err, ErrUncertain):
+	case errors.Is(err, line.ErrLost), errors.Is(err, line.ErrUncertain):
 		return nil // if it was not moved, its next consumer does so
-	case errors.Is(err, ErrContended):
-		q.c.Log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", q.path, "err", err)
+	case errors.Is(err, zkconn.ErrContended):
+		q.c.Log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.logged(), "queue", q.path, "err", err)
 		return nil
 	case refused:
-		q.c.Log(slog.LevelError, "item stays in the queue", "item", it.claim.id(), "queue", q.path, "err", err)
+		q.c.Log(slog.LevelError, "item stays in the queue", "item", it.claim.logged(), "queue", q.path, "err", err)
 	}
 	return &unmovedError{fmt.Errorf("move item %s to the dead letters, %s: %w", it.claim.id(), q.opts.DeadLetter, err)}
 }
@@ -140,22 +127,22 @@ func (e *unmovedError) Unwrap() error { return e.error }
 
 // keepUnmoved keeps an item that cannot be moved for the default back-off, so that the
 // items behind it are taken, and not this one again and again.
-func (q *Queue) keepUnmoved(it *Item) {
+func (q *itemQueue) keepUnmoved(it *takenItem) {
 	keep := time.NewTimer(backOff(it.claim.attempt))
 	defer keep.Stop()
 	select {
 	case <-keep.C:
-	case <-it.Context(q.c.Waiting).Done():
+	case <-it.handle.Context(q.c.Waiting).Done():
 	}
 }
 
 // moveFailed moves an item whose handler failed for the last time to the dead letters,
 // because only this process knows why. If it cannot, the next consumer does so.
-func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
-	data, _, err := it.claim.Session.Get(ctx, it.claim.item) // the handler may have changed it.Data
+func (s *serving) moveFailed(ctx context.Context, it *takenItem, why error) {
+	data, _, err := it.claim.Session.Get(ctx, it.claim.item) // the handler may have changed the Item's Data
 	if err != nil {
-		if !errors.Is(err, zk.ErrNoNode) && it.Err() == nil {
-			s.c.Log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.id(), "queue", s.path, "err", err)
+		if !errors.Is(err, zk.ErrNoNode) && it.err() == nil {
+			s.c.Log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.logged(), "queue", s.path, "err", err)
 		}
 		s.giveBack(it)
 		return
@@ -164,26 +151,8 @@ func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
 	_ = s.moveToDeadLetters(ctx, it, data, it.claim.attempt, why.Error()) // which logs its errors
 }
 
-// Redrive moves up to n dead letters of this queue back to its end, the oldest ones
-// first, each in one transaction. They keep ID and Data, and their attempts begin anew.
-// It returns how many were moved. Dead letters that a consumer has, and those of other
-// queues with the same DeadLetter path, stay. One without a Failure counts as this
-// queue's. Letters that arrive meanwhile stay, so a huge n moves what there is.
-//
-// Redrive blocks until the servers answer or ctx ends. With MaxLen it also blocks, as
-// Put does, until there is room. It returns the errors of Put. A letter that is too large
-// does not hold up those behind it. With an error, moved is the number of those that are
-// known to be moved, and after ErrUncertain one more may be.
-//
-// Redrive costs two requests and one for each segment of about a hundred dead letters,
-// and for each letter one more than a Put. It costs one request and one commit more for each
-// of these segments that it empties.
-func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
-	moved, err = q.redrive(ctx, n)
-	return moved, q.fail("redrive", err)
-}
-
-func (q *Queue) redrive(ctx context.Context, n int) (moved int, err error) {
+// redrive moves up to n dead letters of this queue back to its end.
+func (q *itemQueue) redrive(ctx context.Context, n int) (moved int, err error) {
 	if err := q.check(ctx); err != nil {
 		return 0, err
 	}
@@ -191,7 +160,7 @@ func (q *Queue) redrive(ctx context.Context, n int) (moved int, err error) {
 		return 0, fmt.Errorf("%d dead letters", n)
 	}
 	var segments []*browsed
-	err = q.DeadLetters().eachSegment(ctx, func(seg *browsed) (bool, error) {
+	err = q.letters().eachSegment(ctx, func(seg *browsed) (bool, error) {
 		segments = append(segments, seg)
 		return true, nil
 	})
@@ -213,7 +182,7 @@ func (q *Queue) redrive(ctx context.Context, n int) (moved int, err error) {
 			letter := seg.path + "/" + e.Name
 			ok, err := q.redriveOne(ctx, letter)
 			switch {
-			case errors.Is(err, ErrTooLarge):
+			case errors.Is(err, zkconn.ErrTooLarge):
 				tooLarge = fmt.Errorf("letter %s: %w", letter, err)
 			case err != nil:
 				return moved, err
@@ -221,15 +190,15 @@ func (q *Queue) redrive(ctx context.Context, n int) (moved int, err error) {
 				moved++
 			}
 		}
-		q.DeadLetters().deleteEmptied(ctx, seg, moved-before)
+		q.letters().deleteEmptied(ctx, seg, moved-before)
 	}
 	return moved, tooLarge
 }
 
 // redriveOne moves a dead letter, with that path, unless it is taken, gone, or another
 // queue's.
-func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err error) {
-	r := &removal{q: q.DeadLetters(), item: letter}
+func (q *itemQueue) redriveOne(ctx context.Context, letter string) (moved bool, err error) {
+	r := &removal{q: q.letters(), item: letter}
 	name := letter[strings.LastIndexByte(letter, '/')+1:]
 	for range zkconn.MaxTries {
 		data, s, err := readAgain(ctx, q.c, letter)
@@ -240,7 +209,7 @@ func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err 
 			return false, err
 		}
 		data, failure := cutNote(name, data)
-		if failure != (Failure{}) && failure.Queue != q.abs() {
+		if failure != (itemFailure{}) && failure.Queue != q.abs() {
 			return false, nil
 		}
 		item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data}

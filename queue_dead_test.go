@@ -202,7 +202,7 @@ func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
 // A text is cut, and is valid UTF-8.
 func TestFailureThatIsLongIsCut(t *testing.T) {
 	for _, text := range []string{strings.Repeat("é", 10_000), strings.Repeat("x", maxFailureText-1) + "é", "\xff\x00\n"} {
-		item := withNote("id", []byte("data"), Failure{Text: text})
+		item := withNote("id", []byte("data"), itemFailure{Text: text})
 		data, f := cutNote(strings.Repeat("i", queuelog.IDLength)+"~0000000000", item.Data)
 		require.Equal(t, "data", string(data))
 		require.LessOrEqual(t, len(f.Text), maxFailureText)

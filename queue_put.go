@@ -11,47 +11,38 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// putInto is the operation of Put and PutAll in errors.
-const putInto = "put into"
-
-// put puts items in one transaction. An item's ID is known before the item is sent, so
-// the IDs are returned with ErrUncertain, too.
-func (q *Queue) put(ctx context.Context, datas [][]byte) ([]ItemID, error) {
+// checkPut refuses what no call can put.
+func (q *itemQueue) checkPut(ctx context.Context, n int) error {
 	if err := q.check(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if len(datas) == 0 {
-		return []ItemID{}, nil
+	if q.isBounded() && n > q.opts.MaxLen {
+		return fmt.Errorf("%d items: QueueOptions.MaxLen is %d", n, q.opts.MaxLen)
 	}
-	if q.opts.MaxLen > 0 && len(datas) > q.opts.MaxLen {
-		return nil, fmt.Errorf("%d items: QueueOptions.MaxLen is %d", len(datas), q.opts.MaxLen)
-	}
-	items, ids := newItems(datas)
-	var traced *acquisition
-	if q.opts.MaxLen > 0 {
-		ctx, traced = startAcquire(ctx, q.c, RecipeQueue, q.path, "put")
-	}
-	ctx, done := q.c.Bind(ctx)
-	defer done()
-	err := q.putItems(ctx, items)
-	traced.end(nil, q.fail(putInto, err))
-	if err != nil && !errors.Is(err, ErrUncertain) {
-		return nil, err
-	}
-	return ids, err
+	return nil
 }
 
-func newItems(datas [][]byte) (items []queuelog.Item, ids []ItemID) {
-	items, ids = make([]queuelog.Item, len(datas)), make([]ItemID, len(datas))
+// isBounded reports whether a put may wait for room.
+func (q *itemQueue) isBounded() bool { return q.opts.MaxLen > 0 }
+
+// put puts items in one transaction.
+func (q *itemQueue) put(ctx context.Context, items []queuelog.Item) error {
+	ctx, done := q.c.Bind(ctx)
+	defer done()
+	return q.putItems(ctx, items)
+}
+
+// newItems returns items with new IDs.
+func newItems(datas [][]byte) []queuelog.Item {
+	items := make([]queuelog.Item, len(datas))
 	for i, data := range datas {
 		items[i] = queuelog.Item{ID: queuelog.NewID(), Data: data}
-		ids[i] = ItemID(items[i].ID)
 	}
-	return items, ids
+	return items
 }
 
 // putItems puts the items, and carries out the operations with in the same transaction.
-func (q *Queue) putItems(ctx context.Context, items []queuelog.Item, with ...any) error {
+func (q *itemQueue) putItems(ctx context.Context, items []queuelog.Item, with ...any) error {
 	return q.c.InSessions(ctx, func(s *line.Session) error {
 		if err := q.checkFits(s, items); err != nil {
 			return err
@@ -62,8 +53,8 @@ func (q *Queue) putItems(ctx context.Context, items []queuelog.Item, with ...any
 
 // putIn puts the items in one session, because the receipt ends with it. With a bound
 // it waits for its turn among the producers and for capacity first.
-func (q *Queue) putIn(ctx context.Context, s *line.Session, items []queuelog.Item, with []any) error {
-	if q.opts.MaxLen > 0 {
+func (q *itemQueue) putIn(ctx context.Context, s *line.Session, items []queuelog.Item, with []any) error {
+	if q.isBounded() {
 		return q.putInTurn(ctx, items, with)
 	}
 	return q.append(ctx, s, nil, items, with)
@@ -71,9 +62,9 @@ func (q *Queue) putIn(ctx context.Context, s *line.Session, items []queuelog.Ite
 
 // append puts the items by a transaction of four parts: the receipt, the operations with,
 // the items, and, for a producer that has waited for its turn, the exit of its place p.
-func (q *Queue) append(ctx context.Context, s *line.Session, p *line.Place, items []queuelog.Item, with []any) error {
+func (q *itemQueue) append(ctx context.Context, s *line.Session, p *line.Place, items []queuelog.Item, with []any) error {
 	if !q.c.Writes.Begin() {
-		return ErrClosed
+		return line.ErrClosed
 	}
 	defer q.c.Writes.End()
 	log := queueIn(s, q.abs())
@@ -90,7 +81,7 @@ func (q *Queue) append(ctx context.Context, s *line.Session, p *line.Place, item
 		if tail.Number() > last { // others have filled segments: this was no failure
 			tries, last = 0, tail.Number()
 		}
-		o := log.Transact(ctx, items[0].ID, ErrUncertain, tail.Between(with, leave.Ops)...)
+		o := log.Transact(ctx, items[0].ID, line.ErrUncertain, tail.Between(with, leave.Ops)...)
 		if o.HasResults() {
 			tail.Done(o)
 		}
@@ -118,11 +109,11 @@ func (e refusedOp) Unwrap() error { return e.error }
 
 // checkFits refuses items too large for one request, before anything is sent:
 // in the put, and in the transaction that would move each item to the dead letters.
-func (q *Queue) checkFits(s *line.Session, items []queuelog.Item) error {
+func (q *itemQueue) checkFits(s *line.Session, items []queuelog.Item) error {
 	sum := 0
 	for _, it := range items {
 		if limit := q.opts.MaxItemBytes; limit > 0 && len(it.Data) > limit {
-			return zkconn.Errorf(ErrTooLarge, "item of %d bytes: QueueOptions.MaxItemBytes is %d", len(it.Data), limit)
+			return zkconn.Errorf(zkconn.ErrTooLarge, "item of %d bytes: QueueOptions.MaxItemBytes is %d", len(it.Data), limit)
 		}
 		sum += len(it.Data)
 	}
@@ -135,7 +126,7 @@ func (q *Queue) checkFits(s *line.Session, items []queuelog.Item) error {
 	log := queueIn(s, q.abs())
 	receipt := log.LargestReceipt().Write(queuelog.NewID())
 	var leave line.Exit
-	if q.opts.MaxLen > 0 {
+	if q.isBounded() {
 		p := &line.Place{PlaceName: line.PlaceName{Kind: line.KindLock}, Line: q.producers, Session: s, Path: q.producers.Abs() + "/_c_" + line.NewUUID(true) + "-" + string(line.KindLock) + "0000000000"}
 		leave = p.ExitOps(true)
 	}
@@ -161,7 +152,7 @@ func (q *Queue) checkFits(s *line.Session, items []queuelog.Item) error {
 
 // waitForCapacity returns when the queue has room for n more items. p is first among
 // the producers.
-func (q *Queue) waitForCapacity(ctx context.Context, p *line.Place, n int) error {
+func (q *itemQueue) waitForCapacity(ctx context.Context, p *line.Place, n int) error {
 	log := queueIn(p.Session, q.abs())
 	for {
 		// If an event of an earlier connection gave p its turn, this server may not

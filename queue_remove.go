@@ -15,38 +15,16 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Errors of calls that remove free items from a queue.
-var (
-	// ErrItemTaken is returned if a consumer has the item.
-	ErrItemTaken = errors.New("item is taken")
-	// ErrItemGone is returned if there is no such item (any more).
-	ErrItemGone = errors.New("no such item")
-)
-
-// Remove removes an item that no consumer has, for good. It blocks until the servers
-// answer or ctx ends. Consumers and producers may be at work meanwhile. If somebody has
-// created znodes below the item, it is marked as done instead, as by Ack, and the error
-// that is logged names them.
-//
-// nil means that this call removed the item: no consumer has acked it.
-//
-//   - ErrItemTaken is returned if a consumer has the item. It stays.
-//   - ErrItemGone is returned if there is no such item. It may have been acked.
-//   - ErrUncertain is returned if the session or ctx ended before the reply came. The
-//     item may be gone or not.
-//
-// Remove costs two requests, one for each segment of about a hundred items up to the
-// item's, and one request and one commit. It costs one of each more the first time in a
-// session, and if the item was the last one of a segment.
-func (q *Queue) Remove(ctx context.Context, id ItemID) error {
-	gone := ErrItemGone
+// removeItem removes an item that no consumer has.
+func (q *itemQueue) removeItem(ctx context.Context, id string) error {
+	gone := coreErrItemGone
 	err := q.eachSegment(ctx, func(seg *browsed) (bool, error) {
-		i := slices.IndexFunc(seg.items, func(e queuelog.Entry) bool { return e.ID() == string(id) })
+		i := slices.IndexFunc(seg.items, func(e queuelog.Entry) bool { return e.ID() == id })
 		if i < 0 {
 			return true, nil
 		}
 		if seg.items[i].Claimed {
-			gone = ErrItemTaken
+			gone = coreErrItemTaken
 			return false, nil
 		}
 		r := &removal{q: q, item: seg.path + "/" + seg.items[i].Name}
@@ -60,17 +38,11 @@ func (q *Queue) Remove(ctx context.Context, id ItemID) error {
 	if err == nil {
 		err = gone
 	}
-	return q.fail("remove an item of", err)
+	return err
 }
 
-// Purge removes all items that no consumer has, for good, and returns how many it
-// removed. Items that are taken stay, and those that are put meanwhile may. It blocks
-// until the servers answer or ctx ends. Consumers and producers may be at work meanwhile.
-// With an error, removed is the number of those that are known to be removed.
-//
-// Purge costs two requests, and for each segment of about a hundred items three requests and
-// two commits.
-func (q *Queue) Purge(ctx context.Context) (removed int, err error) {
+// purge removes all items that no consumer has, and returns how many it removed.
+func (q *itemQueue) purge(ctx context.Context) (removed int, err error) {
 	err = q.eachSegment(ctx, func(seg *browsed) (bool, error) {
 		var all []*removal
 		for _, e := range seg.items {
@@ -89,7 +61,7 @@ func (q *Queue) Purge(ctx context.Context) (removed int, err error) {
 		q.deleteEmptied(ctx, seg, removed-before)
 		return true, nil
 	})
-	return removed, q.fail("purge", err)
+	return removed, err
 }
 
 // removalsAtOnce returns for how many items of a segment a transaction has room, and no
@@ -99,7 +71,7 @@ func removalsAtOnce(segment string) int {
 }
 
 // eachSegment is like browse, but begins with a sync, and anew in the next session.
-func (q *Queue) eachSegment(ctx context.Context, f func(*browsed) (more bool, err error)) error {
+func (q *itemQueue) eachSegment(ctx context.Context, f func(*browsed) (more bool, err error)) error {
 	if err := q.check(ctx); err != nil {
 		return err
 	}
@@ -118,7 +90,7 @@ func (q *Queue) eachSegment(ctx context.Context, f func(*browsed) (more bool, er
 // nothing else was listed there. The first consumer would do so, one after the other, and
 // where there is none, as among dead letters, they would stay. The servers refuse it if
 // somebody has claimed an item meanwhile, and nothing is put into a sealed segment.
-func (q *Queue) deleteEmptied(ctx context.Context, seg *browsed, removed int) {
+func (q *itemQueue) deleteEmptied(ctx context.Context, seg *browsed, removed int) {
 	if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.Writes.Begin() {
 		return
 	}
@@ -127,9 +99,9 @@ func (q *Queue) deleteEmptied(ctx context.Context, seg *browsed, removed int) {
 }
 
 // remove removes items in one transaction, and leaves out those that are taken or gone.
-func (q *Queue) remove(ctx context.Context, s *line.Session, rs []*removal) (removed int, err error) {
+func (q *itemQueue) remove(ctx context.Context, s *line.Session, rs []*removal) (removed int, err error) {
 	if !q.c.Writes.Begin() {
-		return 0, ErrClosed
+		return 0, line.ErrClosed
 	}
 	defer q.c.Writes.End()
 	log := queueIn(s, q.abs())
@@ -141,7 +113,7 @@ func (q *Queue) remove(ctx context.Context, s *line.Session, rs []*removal) (rem
 		for i, r := range rs {
 			parts[i] = r.ops(s)
 		}
-		o := log.Transact(ctx, rs[0].item, ErrUncertain, slices.Concat(parts...))
+		o := log.Transact(ctx, rs[0].item, line.ErrUncertain, slices.Concat(parts...))
 		if o.Applied() {
 			return len(rs), nil
 		}
@@ -168,10 +140,10 @@ func (q *Queue) remove(ctx context.Context, s *line.Session, rs []*removal) (rem
 // do not delete an item with a claim's exclusion below it, and one with other znodes below
 // it is marked, which takes an exclusion of its own.
 type removal struct {
-	q     *Queue
+	q     *itemQueue
 	item  string
 	marks bool  // the item cannot be deleted, and is marked as done instead
-	stays error // ErrItemTaken or ErrItemGone if it was not removed
+	stays error // coreErrItemTaken or coreErrItemGone if it was not removed
 }
 
 func (r *removal) ops(s *line.Session) []any { return r.q.newClaim(s, r.item).ackOps(r.marks).item }
@@ -181,7 +153,7 @@ func (r *removal) ops(s *line.Session) []any { return r.q.newClaim(s, r.item).ac
 func (r *removal) refused(ctx context.Context, s *line.Session, err error) (again bool, _ error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		r.stays = ErrItemGone
+		r.stays = coreErrItemGone
 		return false, nil
 	case !errors.Is(err, zk.ErrNotEmpty) && !errors.Is(err, zk.ErrNodeExists):
 		return false, fmt.Errorf("item %s: %w", r.item, err)
@@ -189,7 +161,7 @@ func (r *removal) refused(ctx context.Context, s *line.Session, err error) (agai
 	below, err := childrenOf(ctx, s, r.item)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		r.stays = ErrItemGone
+		r.stays = coreErrItemGone
 		return false, nil
 	case err != nil:
 		return false, err
@@ -226,9 +198,9 @@ func (r *removal) taken(ctx context.Context, s *line.Session) (again bool, _ err
 	case err != nil && !errors.Is(err, zk.ErrNoAuth):
 		return false, err
 	case err != nil || stat.EphemeralOwner == 0: // not a consumer's
-		r.stays = fmt.Errorf("%w, or somebody else has created %s", ErrItemTaken, exclusion)
+		r.stays = fmt.Errorf("%w, or somebody else has created %s", coreErrItemTaken, exclusion)
 	default:
-		r.stays = ErrItemTaken
+		r.stays = coreErrItemTaken
 	}
 	return false, nil
 }

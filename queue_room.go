@@ -44,7 +44,7 @@ var errOvertaken = errors.New("another producer has taken the turn")
 
 // putInTurn puts the items when it is the turn of a place in the producers' line and there
 // is room for them.
-func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any) error {
+func (q *itemQueue) putInTurn(ctx context.Context, items []queuelog.Item, with []any) error {
 	ours := *q.producers
 	ours.Mark = func(s *line.Session, uuid string) string { return marked(s, uuid, len(items)) }
 	for {
@@ -53,7 +53,7 @@ func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any
 			if err == nil {
 				err = q.append(ctx, p.Session, p, items, with)
 			}
-			if errors.Is(err, ErrEvicted) && mayBeOvertaken(p) {
+			if errors.Is(err, line.ErrEvicted) && mayBeOvertaken(p) {
 				askForPatience(p.Session)
 				return errOvertaken
 			}
@@ -67,7 +67,7 @@ func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any
 
 // awaitRoom returns when the place is the first in the line and the queue has room for n
 // more items.
-func (q *Queue) awaitRoom(ctx context.Context, p *line.Place, n int) error {
+func (q *itemQueue) awaitRoom(ctx context.Context, p *line.Place, n int) error {
 	if !p.First {
 		brief, cancel := context.WithTimeout(ctx, min(2*grace+grace*time.Duration(p.LineCount)/16, maxPatience))
 		err := p.AwaitTurn(brief)
@@ -86,7 +86,7 @@ func (q *Queue) awaitRoom(ctx context.Context, p *line.Place, n int) error {
 
 // overtaking is the wait of a producer that has lasted for a while.
 type overtaking struct {
-	q *Queue
+	q *itemQueue
 	p *line.Place
 
 	// rivals has the nearest place of each session ahead, the nearest first, as far as they

@@ -10,64 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Serve takes items and calls handler for each, for QueueOptions.Workers items at a
-// time, until ctx ends. Then it takes no more, lets the handlers finish, and returns nil.
-// Client.Shutdown ends Serve in the same way, but then it returns ErrClosed.
-// The handlers' contexts do not end with ctx. If QueueOptions.DrainTimeout ends them, Serve
-// returns ctx's error, or ErrClosed after a Shutdown, once the handlers have returned. Serve
-// waits for the acks of their items until the items are lost: without a connection, after a
-// session timeout at the latest. What is to be given back is given back by then, or in the
-// background once there is a connection.
-//
-// The context of a handler ends in these cases only. context.Cause tells which:
-//
-//   - ErrLost: the item was lost, with the session or to somebody who deleted its claim.
-//   - ErrClosed: the Client was closed, or the context of Client.Shutdown has ended.
-//   - ErrReleased: the handler has acked the item, or given it back.
-//   - context.DeadlineExceeded: DrainTimeout has passed since ctx ended or Shutdown was
-//     called.
-//
-// After the first two, another consumer gets the item. So stop the work, and write nothing.
-//
-// If handler returns nil, Serve acks the item. An item that the handler has acked
-// itself, with operations or by AckPut, is left alone. If handler fails or panics, the
-// item stays taken for QueueOptions.Backoff, and is then given back: it is the first to
-// be taken again. Meanwhile the worker goes on with the items behind it. Once sixteen
-// handlers for each worker have failed and none has succeeded, each worker waits for its
-// item's Backoff instead: so an outage uses up the attempts of few items. Fewer than a
-// thousand items stay taken like this: with more than 500 of them, the next one stays for less
-// than its Backoff, with 750 for half of it. If no item may overtake another, retry in the handler.
-// Items that stay taken when ctx ends are given back as soon as no worker takes an item any
-// more: within a round trip while connected. An item that fails when it is taken for the
-// MaxAttempts-th time is moved to the dead letters at once, together with the handler's error,
-// see Failure. If the handler's process dies instead, the next consumer moves it. If it cannot
-// be moved, it stays taken for the default back-off, and Serve goes on. Failures are
-// logged to the Logger, panics with their stack. If Backoff panics, the default is used.
-//
-// Serve goes on when the connection or an item is lost, and when the session ends. Any
-// other error ends all workers, once their handlers have finished:
-//
-//   - ErrClosed is returned if the Client was closed or shut down.
-//   - ErrEvicted is returned if somebody else deleted the Client's znode in the
-//     consumers' line.
-//   - The servers' error is returned if they refuse a request.
-//
-// The workers, like all calls of the Client that wait for items of the queue, share a
-// place in the consumers' line. An item costs four requests and two commits, which include
-// the Client's next place in the line. If that place is not the first, it costs three
-// requests more.
-func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) error) error {
-	if err := q.check(ctx); err != nil {
-		return q.fail("serve", err)
-	}
-	if handler == nil {
-		return q.fail("serve", errors.New("nil function"))
-	}
+// serve takes items and calls handler for each, until ctx ends.
+func (q *itemQueue) serve(ctx context.Context, handler func(context.Context, *takenItem) error) error {
 	if !q.c.Held.Begin() {
-		return q.fail("serve", ErrClosed)
+		return line.ErrClosed
 	}
 	defer q.c.Held.End()
 	bound, done := q.c.BindWait(ctx)
@@ -75,10 +25,10 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 	taking, stop := context.WithCancel(bound)
 	defer stop()
 	s := &serving{
-		Queue:   q,
-		handler: handler,
-		takes:   make(chan struct{}, q.opts.Workers),
-		taken:   make(chan struct{}),
+		itemQueue: q,
+		handler:   handler,
+		takes:     make(chan struct{}, q.opts.Workers),
+		taken:     make(chan struct{}),
 	}
 	defer s.drainAfter(bound)()
 	s.all.Go(func() { s.endTakes(taking) })
@@ -94,22 +44,22 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 	s.all.Wait()
 	q.endIdle()
 	if len(failed) > 0 {
-		return q.fail("serve", <-failed)
+		return <-failed
 	}
 	err := zkconn.ContextErr(bound)
 	switch {
 	case s.cutShort.Load():
-		return q.fail("serve", fmt.Errorf("a handler was at work %v after the context had ended: %w", q.opts.DrainTimeout, err))
+		return fmt.Errorf("a handler was at work %v after the context had ended: %w", q.opts.DrainTimeout, err)
 	case zkconn.WasStopped(bound):
-		return q.fail("serve", err)
+		return err
 	}
 	return nil
 }
 
 // serving is one call of Serve.
 type serving struct {
-	*Queue
-	handler func(context.Context, *Item) error
+	*itemQueue
+	handler func(context.Context, *takenItem) error
 	takes   chan struct{}  // as many as there are workers that take an item
 	taken   chan struct{}  // closed when none takes an item any more
 	all     sync.WaitGroup // the workers, endTakes and the parked items
@@ -175,42 +125,41 @@ func (s *serving) work(ctx context.Context) error {
 }
 
 // next waits for an item.
-func (s *serving) next(ctx context.Context) (*Item, error) {
+func (s *serving) next(ctx context.Context) (*takenItem, error) {
 	select {
 	case s.takes <- struct{}{}:
 		defer func() { <-s.takes }()
 	case <-s.taken:
 		return nil, zkconn.ContextErr(ctx)
 	}
-	ctx, traced := startAcquire(ctx, s.c, RecipeQueue, s.path, "serve")
+	ctx, end := s.hooks.acquire(ctx, s.path, "serve")
 	items, err := s.takeWithRoom(ctx)
 	if err == nil && ctx.Err() != nil { // its claim was under way
 		s.giveBack(items[0])
 		err = zkconn.ContextErr(ctx)
 	}
 	if err != nil {
-		traced.end(nil, s.fail("serve", err))
+		end(nil, err)
 		return nil, err
 	}
-	traced.end(items[0].lease.handle.Grant, nil)
+	end(items[0].handle.Grant, nil)
 	return items[0], nil
 }
 
 // serve calls the handler for an item, and then acks the item or gives it back.
-func (s *serving) serve(ctx context.Context, it *Item) {
+func (s *serving) serve(ctx context.Context, it *takenItem) {
 	// It outlives ctx but not the claim: an ack that is sent while the connection is
 	// lost may stay without a reply for as long as the session lives.
-	claimed := it.Context(context.WithoutCancel(ctx))
-	handling := it.Context(s.handling)
-	given := *it // which is the handler's to change
-	err := guarded("handler", func() error { return s.handler(handling, &given) })
+	claimed := it.handle.Context(context.WithoutCancel(ctx))
+	handling := it.handle.Context(s.handling)
+	err := guarded("handler", func() error { return s.handler(handling, it) })
 	if s.handling.Err() != nil {
 		s.cutShort.Store(true)
 	}
-	if err == nil && it.Err() == nil {
+	if err == nil && it.err() == nil {
 		ack := &ackTransaction{it: it, ahead: true}
 		if ctx.Err() == nil {
-			ack.reserve(s.Queue, linger)
+			ack.reserve(s.itemQueue, linger)
 		}
 		if err = ack.run(claimed); err == nil {
 			s.failures.Store(0)
@@ -218,13 +167,13 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 		}
 	}
 	switch {
-	case errors.Is(it.Err(), ErrReleased): // by the handler
+	case errors.Is(it.err(), line.ErrReleased): // by the handler
 		return
-	case it.Err() != nil:
-		s.c.Log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.claim.id(), "queue", s.path, "err", it.Err())
+	case it.err() != nil:
+		s.c.Log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.claim.logged(), "queue", s.path, "err", it.err())
 		return
 	}
-	s.c.Log(slog.LevelWarn, "item failed", "item", it.claim.id(), "queue", s.path, "attempt", it.claim.attempt, "err", err)
+	s.c.Log(slog.LevelWarn, "item failed", "item", it.claim.logged(), "queue", s.path, "attempt", it.claim.attempt, "err", err)
 	if s.opts.MaxAttempts < 0 || it.claim.attempt < s.opts.MaxAttempts {
 		s.park(claimed, it)
 	} else {
@@ -237,7 +186,7 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 // count as an attempt. The worker goes on meanwhile, unless so many handlers have failed in
 // a row that all seem to. From half of maxParked on, the more items are parked, the shorter
 // the new one stays, so that they remain below maxParked.
-func (s *serving) park(claimed context.Context, it *Item) {
+func (s *serving) park(claimed context.Context, it *takenItem) {
 	d := s.backoff(it)
 	stay := func() {
 		keep := time.NewTimer(d)
@@ -268,21 +217,21 @@ func (s *serving) park(claimed context.Context, it *Item) {
 	})
 }
 
-func (s *serving) giveBack(it *Item) {
-	if err := it.lease.Release(); err != nil {
-		s.c.Log(slog.LevelWarn, "item was lost before it was given back", "item", it.claim.id(), "queue", s.path, "err", err)
+func (s *serving) giveBack(it *takenItem) {
+	if err := it.handle.GiveBack(); err != nil {
+		s.c.Log(slog.LevelWarn, "item was lost before it was given back", "item", it.claim.logged(), "queue", s.path, "err", err)
 	}
 }
 
 // backoff returns for how long the item of a handler that failed is kept.
-func (q *Queue) backoff(it *Item) (d time.Duration) {
+func (q *itemQueue) backoff(it *takenItem) (d time.Duration) {
 	err := guarded("QueueOptions.Backoff", func() error {
 		d = q.opts.Backoff(it.claim.attempt)
 		return nil
 	})
 	if err != nil {
 		d = backOff(it.claim.attempt)
-		q.c.Log(slog.LevelError, "the default back-off is used", "item", it.claim.id(), "queue", q.path, "err", err)
+		q.c.Log(slog.LevelError, "the default back-off is used", "item", it.claim.logged(), "queue", q.path, "err", err)
 	}
 	return d
 }
@@ -312,13 +261,13 @@ func backOff(attempt int) time.Duration {
 // takeWithRoom takes an item. As long as the session has no room for one, it tries again,
 // without a place in the line: others take the items meanwhile. It passes over items that
 // cannot be moved to the dead letters, which stay claimed for a while.
-func (s *serving) takeWithRoom(ctx context.Context) ([]*Item, error) {
+func (s *serving) takeWithRoom(ctx context.Context) ([]*takenItem, error) {
 	for {
 		items, err := s.takeN(ctx, 1)
 		if unmoved := (*unmovedError)(nil); errors.As(err, &unmoved) && ctx.Err() == nil {
 			continue
 		}
-		if !errors.Is(err, ErrSessionFull) {
+		if !errors.Is(err, zkconn.ErrSessionFull) {
 			s.full.Store(false)
 			return items, err
 		}

@@ -136,9 +136,9 @@ func (t *takerPool) claim(ctx context.Context, scan *scanner, items []string, p 
 	if len(picked) == 0 {
 		return false, nil
 	}
-	var wanted []*Queue // whose options count, for each item
+	var wanted []*itemQueue // whose options count, for each item
 	for _, k := range picked {
-		wanted = append(wanted, slices.Repeat([]*Queue{k.q}, k.n)...)
+		wanted = append(wanted, slices.Repeat([]*itemQueue{k.q}, k.n)...)
 	}
 	a, err := scan.claim(ctx, items, wanted, p, check)
 	if err != nil {
@@ -168,7 +168,7 @@ func (t *takerPool) fitting(s *line.Session, items []string, p *line.Place) int 
 // because it takes time to move them.
 func (t *takerPool) deliver(ctx context.Context, picked []share, a *claimTransaction) {
 	var served, rest []share
-	tooOften := map[*taker][]*Item{}
+	tooOften := map[*taker][]*takenItem{}
 	i := 0
 	for _, k := range picked {
 		for range k.n {
@@ -198,34 +198,31 @@ func (t *takerPool) deliver(ctx context.Context, picked []share, a *claimTransac
 }
 
 // takenTooOften reports whether an item belongs to the dead letters.
-func (q *Queue) takenTooOften(it *Item) bool {
+func (q *itemQueue) takenTooOften(it *takenItem) bool {
 	return q.opts.MaxAttempts >= 0 && it.claim.attempt > q.opts.MaxAttempts
 }
 
 // moveUnacked moves an item that was taken too often.
-func (q *Queue) moveUnacked(ctx context.Context, it *Item) error {
-	return q.moveToDeadLetters(ctx, it, it.Data, it.claim.attempt-1, neverAcked)
+func (q *itemQueue) moveUnacked(ctx context.Context, it *takenItem) error {
+	return q.moveToDeadLetters(ctx, it, it.data, it.claim.attempt-1, neverAcked)
 }
 
-// acquire calls take, which claims items or returns an error. To the Trace, each item is
-// an acquisition of its own, of which the first one is the call.
-func (q *Queue) acquire(ctx context.Context, op string, take func(context.Context) ([]*Item, error)) ([]*Item, error) {
-	inner, traced := startAcquire(ctx, q.c, RecipeQueue, q.path, op)
-	inner, done := q.c.BindWait(inner)
+// take waits for items, and takes at least one and at most n.
+func (q *itemQueue) take(ctx context.Context, n int) ([]*takenItem, error) {
+	ctx, done := q.c.BindWait(ctx)
 	defer done()
-	items, err := take(inner)
-	if err != nil {
-		err = q.fail("take from", err)
-		traced.end(nil, err)
-		return nil, err
+	return q.takeN(ctx, min(n, maxBatch))
+}
+
+// takeNow claims a free item, even if others wait.
+func (q *itemQueue) takeNow(ctx context.Context) (*takenItem, error) {
+	ctx, done := q.c.BindWait(ctx)
+	defer done()
+	it, err := q.tryTake(ctx)
+	if err == nil && it == nil {
+		err = coreErrEmpty
 	}
-	for i, it := range items {
-		if i > 0 {
-			_, traced = startAcquire(ctx, q.c, RecipeQueue, q.path, op)
-		}
-		traced.end(it.lease.handle.Grant, nil)
-	}
-	return items, nil
+	return it, err
 }
 
 // maxQuicker is how often TryTake looks again because others were quicker, before it says
@@ -233,7 +230,7 @@ func (q *Queue) acquire(ctx context.Context, op string, take func(context.Contex
 const maxQuicker = 8
 
 // tryTake claims a free item, even if others wait. nil: there is none.
-func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
+func (q *itemQueue) tryTake(ctx context.Context) (*takenItem, error) {
 	for stale := 0; stale < maxQuicker; {
 		s, err := q.c.Live(ctx)
 		if err != nil {
@@ -259,13 +256,13 @@ func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
 	return nil, nil
 }
 
-func (q *Queue) tryTakeIn(ctx context.Context, s *line.Session) (*Item, error) {
+func (q *itemQueue) tryTakeIn(ctx context.Context, s *line.Session) (*takenItem, error) {
 	scan := newScanner(s, q.c, q.path)
 	items, err := scan.freeNow(ctx, 1)
 	if err != nil || len(items) == 0 {
 		return nil, err
 	}
-	a, err := scan.claim(ctx, items, []*Queue{q}, nil, nil)
+	a, err := scan.claim(ctx, items, []*itemQueue{q}, nil, nil)
 	if err == nil && a.items[0] == nil {
 		err = cmp.Or(a.errs[0], errLostAtOnce)
 	}
@@ -370,7 +367,7 @@ func (s *scanner) scan(ctx context.Context, skip, enough, most int, watch bool) 
 
 // claim claims some of the items that a scan has found, one for each in wanted.
 // queuelog.ErrStale: nothing was claimed, because somebody was quicker.
-func (s *scanner) claim(ctx context.Context, items []string, wanted []*Queue, p *line.Place, check *zk.CheckVersionRequest) (*claimTransaction, error) {
+func (s *scanner) claim(ctx context.Context, items []string, wanted []*itemQueue, p *line.Place, check *zk.CheckVersionRequest) (*claimTransaction, error) {
 	for tries := 0; ; tries++ {
 		a := &claimTransaction{s: s.s, p: p, check: check}
 		at := s.queue.turns.choose(len(items) - len(wanted))

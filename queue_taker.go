@@ -21,13 +21,13 @@ import (
 
 // taker is a call that waits for items.
 type taker struct {
-	q      *Queue // whose options count
+	q      *itemQueue // whose options count
 	ctx    context.Context
-	traced *acquisition // that the call is
+	waiter line.Waiter // is notified when the call waits in the line; may be nil
 	since  time.Time
 	n      int           // how many items it takes at most
 	done   chan struct{} // closed when items or err is set, or when neither will be
-	items  []*Item
+	items  []*takenItem
 	err    error
 	left   bool // the caller is gone: what was claimed for it is given back
 }
@@ -66,12 +66,12 @@ var errUnwanted = errors.New("no takers")
 
 // takeN waits for items, and takes at least one and at most n. If ctx ends while a claim is
 // under way, it waits for the outcome, see quit. It returns either items or an error.
-func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
+func (q *itemQueue) takeN(ctx context.Context, n int) ([]*takenItem, error) {
 	c := q.c
 	if ctx.Err() != nil {
 		return nil, c.ContextErr(ctx)
 	}
-	k := &taker{q: q, ctx: ctx, traced: acquisitionIn(ctx, c), since: time.Now(), n: n, done: make(chan struct{})}
+	k := &taker{q: q, ctx: ctx, waiter: line.WaiterIn(ctx), since: time.Now(), n: n, done: make(chan struct{})}
 	pools := poolsOf(c)
 	pools.mu.Lock()
 	t := q.pool()
@@ -139,7 +139,7 @@ func poolsOf(c *line.Client) *takerPools {
 }
 
 // pool returns what serves the queue's takers, and starts it. takerPools.mu must be held.
-func (q *Queue) pool() *takerPool {
+func (q *itemQueue) pool() *takerPool {
 	c, path, pools := q.c, q.path, poolsOf(q.c)
 	if t := pools.all[path]; t != nil {
 		return t
@@ -175,7 +175,7 @@ func (t *takerPool) wake() {
 }
 
 // endIdle has the queue's place in the line deleted, unless somebody waits.
-func (q *Queue) endIdle() {
+func (q *itemQueue) endIdle() {
 	pools := poolsOf(q.c)
 	pools.mu.Lock()
 	t := pools.all[q.path]
@@ -245,7 +245,7 @@ func (t *takerPool) hand(picked []share, done bool) {
 		close(k.done)
 		if k.left {
 			for _, it := range k.items {
-				t.c.Tasks.Start(func() { it.lease.Release() })
+				t.c.Tasks.Start(func() { it.handle.GiveBack() })
 			}
 		}
 	}
@@ -276,7 +276,9 @@ func (t *takerPool) tellQueued(p *line.Place, ahead int) {
 	t.pools.mu.Lock()
 	defer t.pools.mu.Unlock()
 	for _, k := range t.waiting {
-		k.traced.Queued(p, ahead)
+		if k.waiter != nil {
+			k.waiter.Queued(p, ahead)
+		}
 	}
 }
 
@@ -298,7 +300,7 @@ func (t *takerPool) drop(k *taker) {
 // reserve returns the turns for which an ack is to take a place in the line along, nil
 // where the Client has one or is about to. The caller must call reserved. keep is for how
 // long the place waits for a taker. Others may wait behind it.
-func (q *Queue) reserve(keep time.Duration) *takerPool {
+func (q *itemQueue) reserve(keep time.Duration) *takerPool {
 	pools := poolsOf(q.c)
 	pools.mu.Lock()
 	defer pools.mu.Unlock()

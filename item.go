@@ -2,11 +2,10 @@ package zkrecipes
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
 // ItemID identifies an item for good: 16 random bytes, as text. The producer makes it,
@@ -34,9 +33,32 @@ type Item struct {
 	// Failure says why the item is a dead letter. It is the zero value for other items.
 	Failure Failure
 
-	q     *Queue
-	claim *claim
-	lease *Lease
+	*takenItem // nil: no queue has returned it
+	lease      *Lease
+}
+
+// newItem returns an item that a consumer has just got.
+func newItem(it *takenItem) *Item {
+	data, failure := it.letGo()
+	return &Item{
+		ID: ItemID(it.claim.id()), Data: data, Attempt: it.claim.attempt, Failure: Failure(failure),
+		takenItem: it, lease: newLease(it.handle),
+	}
+}
+
+// Failure says why an item is a dead letter. It is the zero value for other items, for one
+// that was moved by a version of this library that kept no Failure, and for one too large
+// for a request with a Failure.
+type Failure struct {
+	// Queue is the absolute path of the queue that the item comes from, which includes the
+	// Options.Prefix of its users. So it is the same for all clients.
+	Queue string
+	// Attempts is how often the item was taken there, as in Item.Attempt.
+	Attempts int
+	// Text is the error that the handler given to Serve returned for the last attempt,
+	// with the stack if the handler panicked. It is cut after 4,096 bytes. If no handler
+	// has failed, because the last consumer died or gave the item back, the text says so.
+	Text string
 }
 
 // Path returns the path of the queue as the caller gave it, without Options.Prefix. It is
@@ -113,11 +135,7 @@ func (it *Item) Ack(ctx context.Context, ops ...Op) error {
 	mapped, err := mapOps(it.q.c, ops)
 	if err == nil {
 		cloneData(mapped) // an ack may go on in the background
-		a := &ackTransaction{it: it, ops: mapped}
-		if len(ops) == 0 {
-			a.reserveSoon()
-		}
-		err = a.run(ctx)
+		err = it.ack(ctx, mapped)
 	}
 	return it.held().fail("ack an item of", err)
 }
@@ -136,20 +154,53 @@ func (it *Item) Nack(ctx context.Context) error {
 	if err := it.check(ctx); err != nil {
 		return it.held().fail("nack an item of", err)
 	}
-	done := make(chan error, 1)
-	it.q.c.Tasks.Start(func() { done <- it.lease.Release() })
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+	return it.held().fail("nack an item of", it.nack(ctx))
+}
+
+// AckPut acks the item, puts items into another queue, next to each other and in this
+// order, and carries out ops, in one transaction: either all of it is done, or nothing. So
+// each step of a pipeline hands its result on exactly once, however often its items are
+// delivered. A handler given to Serve may call AckPut. Items that are put into the item's
+// own queue come at the end, and their attempts begin anew. Without items, AckPut is an Ack.
+//
+// The other queue must belong to the same Client. QueueOptions.MaxLen must not be set:
+// AckPut does not wait for room. To put into a bounded queue all the same, give a Queue
+// without MaxLen. MaxItemBytes applies. AckPut blocks until a server answers or ctx
+// ends.
+//
+// nil means that it was done, once: now, or before if a reply was lost.
+//
+//   - ErrLost is returned if the item is no longer claimed. Nothing was done.
+//
+//   - The servers' error, which names the other queue, is returned if they refuse to put
+//     the items. Nothing was done, and the item is still claimed. That is so, too, if the
+//     items are too large, which is refused before anything is sent.
+//
+//   - ErrUncertain is returned as by Ack, together with the IDs of the items.
+//
+//   - ErrReleased is returned if the item was acked or given back before.
+//
+//   - An operation's own error, which names the operation, is returned as by Ack.
+//
+// On any error but ErrUncertain there are no IDs. AckPut costs one request and one
+// commit. The first one in a session costs one of each more, and three reads more for a
+// queue that the Client has not used yet.
+func (it *Item) AckPut(ctx context.Context, to *Queue, items [][]byte, ops ...Op) ([]ItemID, error) {
+	if err := it.check(ctx); err != nil {
+		return nil, it.held().fail("ack an item of", err)
 	}
-	if errors.Is(context.Cause(ctx), ErrReleased) { // the item's own context, which has ended with the item
-		return <-done
+	ids, err := it.ackAndPut(ctx, to.core(), newItems(items), ops)
+	return ids, it.held().fail("ack an item of", err)
+}
+
+func (it *Item) ackAndPut(ctx context.Context, to *itemQueue, items []queuelog.Item, ops []Op) ([]ItemID, error) {
+	if err := it.checkPut(ctx, to, items); err != nil {
+		return nil, err
 	}
-	select {
-	case err := <-done:
-		return err
-	case <-it.lease.handle.Grant.Over: // from here on nobody can ack it
-		return it.held().fail("nack an item of", zkconn.ContextErr(ctx))
+	mapped, err := mapOps(it.q.c, ops)
+	if err != nil {
+		return nil, err
 	}
+	cloneData(mapped) // they may be sent after the caller has returned
+	return idsUnless(it.ackPut(ctx, to, items, mapped), items)
 }

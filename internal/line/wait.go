@@ -319,8 +319,8 @@ func (p *Place) awaitEither(ctx context.Context, fired, other <-chan struct{}) e
 	return nil
 }
 
-// waiter is notified that a place waits for it.
-type waiter interface {
+// Waiter is notified that a place waits for it.
+type Waiter interface {
 	Queued(p *Place, ahead int)
 }
 
@@ -328,13 +328,13 @@ type waiter interface {
 type waiterKey struct{}
 
 // WithWaiter returns a context with w, for the rest of a call.
-func WithWaiter(ctx context.Context, w waiter) context.Context {
+func WithWaiter(ctx context.Context, w Waiter) context.Context {
 	return context.WithValue(ctx, waiterKey{}, w)
 }
 
 // WaiterIn returns the waiter in a context, nil if there is none.
-func WaiterIn(ctx context.Context) waiter {
-	w, _ := ctx.Value(waiterKey{}).(waiter)
+func WaiterIn(ctx context.Context) Waiter {
+	w, _ := ctx.Value(waiterKey{}).(Waiter)
 	return w
 }
 

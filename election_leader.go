@@ -104,7 +104,7 @@ func (c *candidate) replaceOps(ctx context.Context) ([]any, error) {
 	case err != nil:
 		return nil, err
 	case stat.EphemeralOwner == 0:
-		return nil, zkconn.Errorf(ErrPathInUse, "%s is not ephemeral, so no leader has created it", c.Line.Path+leaderName)
+		return nil, zkconn.Errorf(zkconn.ErrPathInUse, "%s is not ephemeral, so no leader has created it", c.Line.Path+leaderName)
 	}
 	return []any{&zk.DeleteRequest{Path: c.leader, Version: stat.Version}}, nil
 }

@@ -2,8 +2,6 @@ package zkrecipes
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
@@ -43,7 +41,7 @@ func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	}}
 	for _, opt := range opts {
 		if opt.keeps {
-			m.keep = &keeping{m.line, opt.keepFor, m.keep != nil}
+			m.keep = newKeeping(m.line, opt.keepFor, m.keep != nil)
 		}
 	}
 	return m
@@ -94,26 +92,6 @@ type MutexOption struct {
 // every d. While others are in the line, each hold costs one small read more than without
 // KeepFor.
 func KeepFor(d time.Duration) MutexOption { return MutexOption{keeps: true, keepFor: d} }
-
-// keeping is the option KeepFor of a Mutex. Its enter and tryEnter stand for those of
-// the line.
-type keeping struct {
-	line  *line.Line
-	d     time.Duration
-	again bool // the option was given before
-}
-
-func (m *keeping) check() error {
-	switch {
-	case m == nil:
-		return nil
-	case m.d <= 0:
-		return fmt.Errorf("KeepFor(%v): not positive", m.d)
-	case m.again:
-		return errors.New("KeepFor is given more than once")
-	}
-	return nil
-}
 
 // Path returns the path as the caller gave it, without Options.Prefix.
 func (m *Mutex) Path() string { return m.self().path() }

@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -18,6 +19,32 @@ import (
 // process. The place is kept only while it is alone in its line, under a watch on the
 // line's children whose first event ends that. The protocol was model-checked
 // (docs/models/keep.pml).
+
+// keeping keeps a lock between two holders. Its enter and tryEnter stand for those of the
+// line.
+type keeping struct {
+	line  *line.Line
+	d     time.Duration // for how long
+	again bool
+}
+
+// newKeeping returns what keeps the lock for up to d after a release. again: the user has
+// asked for that more than once.
+func newKeeping(l *line.Line, d time.Duration, again bool) *keeping {
+	return &keeping{line: l, d: d, again: again}
+}
+
+func (m *keeping) check() error {
+	switch {
+	case m == nil:
+		return nil
+	case m.d <= 0:
+		return fmt.Errorf("KeepFor(%v): not positive", m.d)
+	case m.again:
+		return errors.New("KeepFor is given more than once")
+	}
+	return nil
+}
 
 // keptLock is a line as the callers of one Client see it: at most one place, and the
 // calls that wait for it.
@@ -64,8 +91,8 @@ func leaveKept(c *line.Client) {
 // keptCall is a call that waits.
 type keptCall struct {
 	d      time.Duration
-	late   bool         // it came after the event of the watch
-	traced *acquisition // that the call is
+	late   bool        // it came after the event of the watch
+	waiter line.Waiter // that the call is; nil: none
 
 	done chan struct{} // closed when there is a result:
 	g    *line.Grant
@@ -83,7 +110,7 @@ func (m *keeping) lock(ctx context.Context) (*keptLock, error) {
 	c, key := m.line.Client, m.line.Key()
 	switch {
 	case c.Waiting.Err() != nil:
-		return nil, ErrClosed
+		return nil, line.ErrClosed
 	case ctx.Err() != nil:
 		return nil, c.ContextErr(ctx)
 	}
@@ -128,7 +155,7 @@ func (m *keeping) enter(ctx context.Context, _ line.Kind) (*line.Grant, error) {
 		k.unlock()
 		return g, nil
 	}
-	call := &keptCall{d: m.d, late: k.hasCompany(), traced: acquisitionIn(ctx, k.line.Client), done: make(chan struct{})}
+	call := &keptCall{d: m.d, late: k.hasCompany(), waiter: line.WaiterIn(ctx), done: make(chan struct{})}
 	k.calls = append(k.calls, call)
 	k.take()
 	k.unlock()
@@ -155,7 +182,7 @@ func (m *keeping) tryEnter(ctx context.Context, kd line.Kind) (*line.Grant, erro
 	}
 	if !k.isUnused() {
 		k.unlock()
-		return nil, ErrLocked
+		return nil, line.ErrLocked
 	}
 	k.busy = true
 	k.unlock()
@@ -221,8 +248,8 @@ func (k *keptLock) take() {
 	for _, call := range k.calls {
 		call.late = false
 	}
-	ctx := context.Background() // it does not end with any one call
-	if hooksOf(c).acquires {
+	ctx := context.Background()   // it does not end with any one call
+	if k.calls[0].waiter != nil { // of a Client's calls all have a waiter, or none has
 		ctx = line.WithWaiter(ctx, k)
 	}
 	ctx, cancel := c.BindWait(ctx)
@@ -239,7 +266,9 @@ func (k *keptLock) Queued(p *line.Place, ahead int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, call := range k.calls {
-		call.traced.Queued(p, ahead)
+		if call.waiter != nil {
+			call.waiter.Queued(p, ahead)
+		}
 	}
 }
 
@@ -287,7 +316,7 @@ func (k *keptLock) Ended(g *line.Grant, cause error) {
 		return
 	}
 	k.current, k.idle = nil, false
-	if !errors.Is(cause, ErrReleased) {
+	if !errors.Is(cause, line.ErrReleased) {
 		k.forget()
 		k.take()
 		return

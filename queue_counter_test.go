@@ -140,8 +140,8 @@ func TestB84ItemsAreDeliveredBeyondTheEndOfASegmentsCounter(t *testing.T) {
 					require.Less(t, 1, len(w.segmentSizes()), "the segment is sealed")
 					all := drain(t, consumer)
 					require.ElementsMatch(t, numbers(10), all)
-					require.Equal(t, numbers(5), keep(all, "0", "1", "2", "3", "4"))
-					require.Equal(t, numbers(10)[5:], keep(all, numbers(10)[5:]...))
+					require.Equal(t, numbers(5), those(all, "0", "1", "2", "3", "4"))
+					require.Equal(t, numbers(10)[5:], those(all, numbers(10)[5:]...))
 					putAllOn(t, q, 0, 150)
 					require.Equal(t, numbers(150), drain(t, consumer))
 				})
@@ -150,8 +150,8 @@ func TestB84ItemsAreDeliveredBeyondTheEndOfASegmentsCounter(t *testing.T) {
 	}
 }
 
-// keep returns those of all that are wanted, in their order.
-func keep(all []string, wanted ...string) (kept []string) {
+// those returns those of all that are wanted, in their order.
+func those(all []string, wanted ...string) (kept []string) {
 	for _, s := range all {
 		for _, want := range wanted {
 			if s == want {

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
@@ -26,14 +27,14 @@ var holdings = map[string]func(t *testing.T, c *Client, path string) (paths []st
 		q := NewQueue(c, path, nil)
 		putOn(t, q, "x")
 		it := takeOn(t, q)
-		return []string{path + "/s", it.claim.Path, it.claim.exclusion(), it.claim.item}
+		return []string{path + "/s", it.takenItem.Claim.Path, it.takenItem.Claim.Exclusion(), it.takenItem.Claim.Item}
 	},
 	"slot": func(t *testing.T, c *Client, path string) []string {
 		return []string{path, acquire(t, NewSemaphore(c, path, 2), 1).Checks()[0].Path}
 	},
 	"leader": func(t *testing.T, c *Client, path string) []string {
 		campaigns(t, NewElection(c, path), "a")
-		return []string{path + leaderName}
+		return []string{path + election.LeaderName}
 	},
 	"member": func(t *testing.T, c *Client, path string) []string {
 		waitLater(t, NewBarrier(c, path, 2))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
@@ -66,7 +67,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // before the work does.
 func (c *Client) finishWork(ctx context.Context) error {
 	over := c.client.StopGrants()
-	leaveKept(c.client)
+	keep.LeaveIdle(c.client)
 	if err := c.client.AwaitWork(ctx, &c.client.Held, over, "leases, items and calls of Serve, Lead or Leave"); err != nil {
 		return err
 	}

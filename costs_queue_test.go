@@ -60,7 +60,7 @@ func TestPutTakesOneRequestAndTakeWithAckFive(t *testing.T) {
 func TestFirstUseOfAQueueReadsItsSegmentsOnce(t *testing.T) {
 	r := newQueueRig(t, nil)
 	other := r.other()
-	(&Client{other.c}).establish(t)
+	(&Client{other.itemQueue.Client}).establish(t)
 	warm(t, other)
 	putOn(t, other, "0", "1")
 
@@ -88,7 +88,7 @@ func TestServeTakesFourRequestsAnItem(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n = 50
 		q := w.queue(w.stranger(nil))
-		q.segmentSize = 10 * n
+		q.itemQueue.SegmentSize = 10 * n
 		warm(t, q)
 		putOn(t, q, names(n+2)...)
 		handled, goOn := make(chan struct{}), make(chan struct{})
@@ -115,7 +115,7 @@ func TestSegmentCostsOneCommit(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n, segment = 200, 10
 		q := w.queue(w.stranger(nil))
-		q.segmentSize = segment
+		q.itemQueue.SegmentSize = segment
 		warm(t, q)
 		before := w.srv.Counts()
 		putOn(t, q, names(n)...)
@@ -242,7 +242,7 @@ func TestWaitingConsumersSendNoRequests(t *testing.T) {
 // A bounded put that does not wait lists only the segments that have changed.
 func TestBoundedPutCountsWhatHasChanged(t *testing.T) {
 	r := newQueueRig(t, &QueueOptions{MaxLen: 1000})
-	r.q.segmentSize = 10
+	r.q.itemQueue.SegmentSize = 10
 	putOn(t, r.q, names(100)...)
 	counted := 0
 	for range 20 {
@@ -266,7 +266,7 @@ func TestBoundedPutCountsWhatHasChanged(t *testing.T) {
 // more, but not all segments.
 func TestSlowItemInAnOldSegmentCostsAListing(t *testing.T) {
 	r := newQueueRig(t, nil)
-	r.q.segmentSize = 10
+	r.q.itemQueue.SegmentSize = 10
 	putOn(t, r.q, names(100)...)
 	slow := takeOn(t, r.q)
 	for range 80 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
@@ -43,7 +44,7 @@ type Election struct{ line *line.Line }
 func NewElection(c *Client, path string) *Election {
 	return &Election{&line.Line{
 		Client: c.core(), Path: path, Recipe: "election", Kinds: line.LockKinds,
-		Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind, Extra: leaderName[1:],
+		Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind, Extra: election.LeaderName[1:],
 	}}
 }
 
@@ -119,7 +120,7 @@ func (t *Term) Path() string { return t.held().Path() }
 //
 // Cost: that of Mutex.Lock, and one request and one commit to create <path>/leader.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, "campaign", slices.Clone(value), enterAsLeader)
+	return e.campaign(ctx, "campaign", slices.Clone(value), election.Enter)
 }
 
 func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line.Line, line.Kind, []byte) (*line.Grant, error)) (*Term, error) {
@@ -127,7 +128,7 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte, enter 
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.path(), err)
 	}
-	if err := checkLeaderValue(e.line, value); err != nil {
+	if err := election.CheckValue(e.line, value); err != nil {
 		return nil, fail(op, r.path(), err)
 	}
 	l, err := r.acquireBy(ctx, op, line.KindLock, func(ctx context.Context, k line.Kind) (*line.Grant, error) {
@@ -156,7 +157,7 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	if l.isZero() {
 		return fail("proclaim under", "", errZeroValue)
 	}
-	write := OpSet(l.handle.Grant.Line.Path+leaderName, value, -1)
+	write := OpSet(l.handle.Grant.Line.Path+election.LeaderName, value, -1)
 	for {
 		_, err := l.commit(ctx, []Op{write})
 		if errors.Is(err, ErrUncertain) && ctx.Err() == nil && l.Err() == nil {

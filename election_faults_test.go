@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -526,7 +527,7 @@ func TestB36AnElectionThatIsRefusedReturnsNoAuth(t *testing.T) {
 func TestB47NobodyElseMayWriteTheLeadersZnode(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		term := campaigns(t, a, "a")
-		_, err := w.operator.Set(w.path+leaderName, []byte("me"), -1)
+		_, err := w.operator.Set(w.path+election.LeaderName, []byte("me"), -1)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.NoError(t, term.Resign())
 	})

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
@@ -146,7 +147,7 @@ func leadsWith(c *line.Client, path string, g *line.Grant) bool {
 // tries again, without a place in the line: others lead meanwhile.
 func enterWithRoom(ctx context.Context, l *line.Line, k line.Kind, value []byte) (*line.Grant, error) {
 	for logged := false; ; logged = true {
-		g, err := enterAsLeader(ctx, l, k, value)
+		g, err := election.Enter(ctx, l, k, value)
 		if !errors.Is(err, ErrSessionFull) {
 			return g, err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -34,7 +35,7 @@ var ErrNoLeader = errors.New("nobody leads")
 // its leader and answered. Cost: two requests.
 func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
 	err = e.self().inSessions(ctx, "look at", func(ctx context.Context, s *line.Session, path string) error {
-		path += leaderName
+		path += election.LeaderName
 		if err := s.Sync(ctx, path); err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ var errEndedByCaller = errors.New("the caller ended the iteration")
 
 // follow yields what happens during a session.
 func (o *observation) follow(ctx context.Context, s *line.Session, path string) error {
-	path += leaderName
+	path += election.LeaderName
 	// This session's server may lag behind the last session's. Within a session, servers
 	// do not go back.
 	if err := s.Sync(ctx, path); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -207,13 +208,13 @@ func TestA35SpuriousEventsYieldNothing(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		o := follow(t, b)
 		for range 3 {
-			spurious(&Client{b.line.Client}, w.path+leaderName, jute.EventCreated)
+			spurious(&Client{b.line.Client}, w.path+election.LeaderName, jute.EventCreated)
 			synctest.Wait()
 		}
 		term := campaigns(t, a, "a")
 		synctest.Wait()
 		for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
-			spurious(&Client{b.line.Client}, w.path+leaderName, event)
+			spurious(&Client{b.line.Client}, w.path+election.LeaderName, event)
 			synctest.Wait()
 		}
 		require.Equal(t, []string{"none", "a"}, o.values())
@@ -229,7 +230,7 @@ func TestB36AnObserverThatMayNotReadGetsNoAuth(t *testing.T) {
 		require.NoError(t, conn.AddAuth("digest", []byte("owner:x")))
 		_, err := conn.Create(w.path, nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		_, err = conn.Create(w.path+leaderName, nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "owner", "x"))
+		_, err = conn.Create(w.path+election.LeaderName, nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "owner", "x"))
 		require.NoError(t, err)
 		o := follow(t, b)
 		require.ErrorIs(t, o.ended(), zk.ErrNoAuth)
@@ -344,7 +345,7 @@ func TestB52AValueAboveTheSizeLimitIsRefusedBeforeItIsSent(t *testing.T) {
 // largestValue returns the size of the largest value.
 func largestValue(e *Election) int {
 	n := jute.MaxFrame
-	for errors.Is(checkLeaderValue(e.line, make([]byte, n)), zkconn.ErrTooLarge) {
+	for errors.Is(election.CheckValue(e.line, make([]byte, n)), zkconn.ErrTooLarge) {
 		n--
 	}
 	return n

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
@@ -55,15 +56,15 @@ func TestA09AnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
 	harness.Eventually(t, "the term is lost", func() bool { return second.Err() != nil })
 	require.ErrorIs(t, second.Resign(), ErrLost)
 
-	require.NoError(t, raw.Delete(path+leaderName, -1))
+	require.NoError(t, raw.Delete(path+election.LeaderName, -1))
 	harness.Eventually(t, "the term is lost", func() bool { return third.Err() != nil })
 	sees("", 0)
 	last := campaigns(t, b, "d")
 	sees("d", last.Token())
-	_, stat, err := raw.Get(path + leaderName)
+	_, stat, err := raw.Get(path + election.LeaderName)
 	require.NoError(t, err)
 	require.Equal(t, newToken(stat.Czxid, 0), last.Token())
-	_, err = raw.Set(path+leaderName, nil, -1)
+	_, err = raw.Set(path+election.LeaderName, nil, -1)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	require.NoError(t, last.Resign())
 	sees("", 0)

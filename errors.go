@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -102,11 +103,11 @@ var (
 	// there are.
 	ErrSize = line.ErrSize
 	// ErrEmpty is returned by Peek and TryTake if no item is free.
-	ErrEmpty = coreErrEmpty
+	ErrEmpty = queue.ErrEmpty
 	// ErrItemTaken is returned by Remove if a consumer has the item.
-	ErrItemTaken = coreErrItemTaken
+	ErrItemTaken = queue.ErrItemTaken
 	// ErrItemGone is returned by Find and Remove if there is no such item (any more).
-	ErrItemGone = coreErrItemGone
+	ErrItemGone = queue.ErrItemGone
 )
 
 // Error says which operation failed, on what path, and why.

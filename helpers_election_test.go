@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -45,7 +46,7 @@ func (w *world) election(opts *Options) *Election { return NewElection(w.strange
 // leaderIs requires that the znode of the leader has that value.
 func (w *electionWorld) leaderIs(value string) {
 	w.t.Helper()
-	data, _, err := w.operator.Get(w.path + leaderName)
+	data, _, err := w.operator.Get(w.path + election.LeaderName)
 	require.NoError(w.t, err)
 	require.Equal(w.t, value, string(data))
 }
@@ -133,14 +134,14 @@ func inElectionBubble(t *testing.T, f func(t *testing.T, w *electionWorld, a, b 
 // deleteLeader is an operator that deletes the leader's znode.
 func (w *electionWorld) deleteLeader() {
 	w.t.Helper()
-	require.NoError(w.t, w.operator.Delete(w.path+leaderName, -1))
+	require.NoError(w.t, w.operator.Delete(w.path+election.LeaderName, -1))
 	synctest.Wait()
 }
 
 // deleteBoth deletes both znodes of a leader at once.
 func (w *electionWorld) deleteBoth(term *Term) {
 	w.t.Helper()
-	_, err := w.operator.Multi(&zk.DeleteRequest{Path: term.Check().Path, Version: -1}, &zk.DeleteRequest{Path: w.path + leaderName, Version: -1})
+	_, err := w.operator.Multi(&zk.DeleteRequest{Path: term.Check().Path, Version: -1}, &zk.DeleteRequest{Path: w.path + election.LeaderName, Version: -1})
 	require.NoError(w.t, err)
 	synctest.Wait()
 }
@@ -148,7 +149,7 @@ func (w *electionWorld) deleteBoth(term *Term) {
 // remakeLeader is an operator that replaces the leader's znode.
 func (w *electionWorld) remakeLeader() {
 	w.t.Helper()
-	path := w.path + leaderName
+	path := w.path + election.LeaderName
 	_, err := w.operator.Multi(&zk.DeleteRequest{Path: path, Version: -1},
 		&zk.CreateRequest{Path: path, Data: []byte("by hand"), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
 	require.NoError(w.t, err)
@@ -158,6 +159,6 @@ func (w *electionWorld) remakeLeader() {
 // createByHand creates a leader's znode without the library.
 func (w *electionWorld) createByHand(flags int32) {
 	w.t.Helper()
-	_, err := w.operator.Create(w.path+leaderName, []byte("by hand"), flags, zk.WorldACL(zk.PermAll))
+	_, err := w.operator.Create(w.path+election.LeaderName, []byte("by hand"), flags, zk.WorldACL(zk.PermAll))
 	require.NoError(w.t, err)
 }

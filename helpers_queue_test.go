@@ -44,7 +44,7 @@ func newQueueRig(t *testing.T, opts *QueueOptions) *queueRig {
 // other returns the same queue for another client.
 func (r *queueRig) other() *Queue {
 	r.t.Helper()
-	return NewQueue(dial(r.t, nil), r.path, (*QueueOptions)(&r.q.opts))
+	return NewQueue(dial(r.t, nil), r.path, (*QueueOptions)(&r.q.itemQueue.Opts))
 }
 
 // warm uses the queue once. A first use takes more requests.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
@@ -33,16 +34,16 @@ type Item struct {
 	// Failure says why the item is a dead letter. It is the zero value for other items.
 	Failure Failure
 
-	*takenItem // nil: no queue has returned it
-	lease      *Lease
+	takenItem *queue.Item // nil: no queue has returned it
+	lease     *Lease
 }
 
 // newItem returns an item that a consumer has just got.
-func newItem(it *takenItem) *Item {
-	data, failure := it.letGo()
+func newItem(it *queue.Item) *Item {
+	data, failure := it.LetGo()
 	return &Item{
-		ID: ItemID(it.claim.id()), Data: data, Attempt: it.claim.attempt, Failure: Failure(failure),
-		takenItem: it, lease: newLease(it.handle),
+		ID: ItemID(it.Claim.ID()), Data: data, Attempt: it.Claim.Attempt, Failure: Failure(failure),
+		takenItem: it, lease: newLease(it.Handle),
 	}
 }
 
@@ -132,10 +133,10 @@ func (it *Item) Ack(ctx context.Context, ops ...Op) error {
 	if err := it.check(ctx); err != nil {
 		return it.held().fail("ack an item of", err)
 	}
-	mapped, err := mapOps(it.q.c, ops)
+	mapped, err := mapOps(it.takenItem.Queue.Client, ops)
 	if err == nil {
 		cloneData(mapped) // an ack may go on in the background
-		err = it.ack(ctx, mapped)
+		err = it.takenItem.Ack(ctx, mapped)
 	}
 	return it.held().fail("ack an item of", err)
 }
@@ -154,7 +155,7 @@ func (it *Item) Nack(ctx context.Context) error {
 	if err := it.check(ctx); err != nil {
 		return it.held().fail("nack an item of", err)
 	}
-	return it.held().fail("nack an item of", it.nack(ctx))
+	return it.held().fail("nack an item of", it.takenItem.Nack(ctx))
 }
 
 // AckPut acks the item, puts items into another queue, next to each other and in this
@@ -189,18 +190,18 @@ func (it *Item) AckPut(ctx context.Context, to *Queue, items [][]byte, ops ...Op
 	if err := it.check(ctx); err != nil {
 		return nil, it.held().fail("ack an item of", err)
 	}
-	ids, err := it.ackAndPut(ctx, to.core(), newItems(items), ops)
+	ids, err := it.ackAndPut(ctx, to.core(), queue.NewItems(items), ops)
 	return ids, it.held().fail("ack an item of", err)
 }
 
-func (it *Item) ackAndPut(ctx context.Context, to *itemQueue, items []queuelog.Item, ops []Op) ([]ItemID, error) {
-	if err := it.checkPut(ctx, to, items); err != nil {
+func (it *Item) ackAndPut(ctx context.Context, to *queue.Queue, items []queuelog.Item, ops []Op) ([]ItemID, error) {
+	if err := it.takenItem.CheckPut(ctx, to, items); err != nil {
 		return nil, err
 	}
-	mapped, err := mapOps(it.q.c, ops)
+	mapped, err := mapOps(it.takenItem.Queue.Client, ops)
 	if err != nil {
 		return nil, err
 	}
 	cloneData(mapped) // they may be sent after the caller has returned
-	return idsUnless(it.ackPut(ctx, to, items, mapped), items)
+	return idsUnless(it.takenItem.AckPut(ctx, to, items, mapped), items)
 }

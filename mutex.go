@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
@@ -27,7 +28,7 @@ import (
 // and costs two more reads.
 type Mutex struct {
 	line *line.Line
-	keep *keeping // nil: the lock is not kept
+	keep *keep.Lock // nil: the lock is not kept
 }
 
 const recipeMutex = "mutex"
@@ -41,7 +42,7 @@ func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	}}
 	for _, opt := range opts {
 		if opt.keeps {
-			m.keep = newKeeping(m.line, opt.keepFor, m.keep != nil)
+			m.keep = keep.New(m.line, opt.keepFor, m.keep != nil)
 		}
 	}
 	return m

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/keep"
 )
 
 // Places of kept locks that somebody deletes.
@@ -56,8 +57,8 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 			defer s.Mu.Unlock()
 			return s.Grants[path].Deleted
 		}
-		k := keptBy(c.client).locks[m.line.Key()]
-		k.mu.Lock() // the release stops before it makes the next grant
+		k := keep.KeptBy(c.client).Locks[m.line.Key()]
+		k.Mu.Lock() // the release stops before it makes the next grant
 		released := make(chan error, 1)
 		go func() { released <- l.Release() }()
 		for l.Err() == nil {
@@ -67,7 +68,7 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 		for !told() {
 			runtime.Gosched()
 		}
-		k.mu.Unlock()
+		k.Mu.Unlock()
 		err := <-released
 		next := early.Get()
 		w.stands(next)

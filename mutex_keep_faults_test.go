@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -218,7 +219,7 @@ func TestCloseLeavesNothingOfAKeptLock(t *testing.T) {
 				_, err = m.TryLock(t.Context())
 				require.ErrorIs(t, err, ErrClosed)
 				synctest.Wait()
-				require.Empty(t, keptBy(c.client).locks)
+				require.Empty(t, keep.KeptBy(c.client).Locks)
 			})
 		})
 	}
@@ -407,12 +408,12 @@ func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		m := NewMutex(w.client(nil), w.path, KeepFor(time.Hour))
 		w.keep(m)
-		k, err := m.keep.lock(t.Context())
+		k, err := m.keep.Locked(t.Context())
 		require.NoError(t, err)
-		g := k.current
+		g := k.Current
 		require.True(t, g.Begun())
-		k.idle = false
-		k.unlock()
+		k.Idle = false
+		k.Unlock()
 		g.EndIdle(line.Lost(line.ErrSilent))
 		l, err := g.Enter(line.KindLock)
 		require.NoError(t, err)

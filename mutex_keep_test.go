@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -72,7 +73,7 @@ func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, w.line())
 		require.Zero(t, watchesOf(&Client{m.line.Client}))
-		require.Empty(t, keptBy(m.line.Client).locks)
+		require.Empty(t, keep.KeptBy(m.line.Client).Locks)
 	})
 }
 

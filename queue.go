@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
@@ -24,7 +25,7 @@ import (
 //
 // A queue stays even when it is idle and empty: clients and servers delete idle locks, but not
 // queues. To get rid of a queue, delete its path with everything below it.
-type Queue struct{ *itemQueue } // nil: the zero Queue
+type Queue struct{ itemQueue *queue.Queue } // nil: the zero Queue
 
 // QueueOptions are the settings of a Queue. nil and the zero value work. All processes that use
 // a queue should have the same MaxLen, MaxAttempts, DeadLetter and MaxItemBytes. Workers,
@@ -66,27 +67,27 @@ type QueueOptions struct {
 // NewQueue returns the queue with that path. It sends nothing. An invalid path and
 // invalid options are reported on first use.
 func NewQueue(c *Client, path string, opts *QueueOptions) *Queue {
-	var cfg queueConfig
+	var cfg queue.Options
 	if opts != nil {
-		cfg = queueConfig(*opts)
+		cfg = queue.Options(*opts)
 	}
 	core := c.core()
-	return &Queue{newItemQueue(core, path, cfg, queueHooks{
-		acquire: func(ctx context.Context, path, op string) (context.Context, func(*line.Grant, error)) {
+	return &Queue{queue.New(core, path, cfg, queue.Hooks{
+		Acquire: func(ctx context.Context, path, op string) (context.Context, func(*line.Grant, error)) {
 			ctx, traced := startAcquire(ctx, core, RecipeQueue, path, op)
 			return ctx, func(g *line.Grant, err error) { traced.end(g, fail(op, path, err)) }
 		},
-		logged: func(id string) any { return ItemID(id) },
+		Logged: func(id string) any { return ItemID(id) },
 	})}
 }
 
 // core returns the queue itself. That of the zero Queue refuses all calls.
-func (q *Queue) core() *itemQueue {
+func (q *Queue) core() *queue.Queue {
 	switch {
 	case q == nil:
 		return nil
 	case q.itemQueue == nil:
-		return &itemQueue{}
+		return &queue.Queue{}
 	}
 	return q.itemQueue
 }
@@ -98,7 +99,7 @@ func (q *Queue) Path() string {
 	if q == nil || q.itemQueue == nil {
 		return ""
 	}
-	return q.path
+	return q.itemQueue.Path
 }
 
 // Put puts an item at the end: behind every item whose Put had returned before its own Put
@@ -155,18 +156,18 @@ const putInto = "put into"
 // acquisition, which holds nothing.
 func (q *Queue) putTraced(ctx context.Context, datas [][]byte) ([]ItemID, error) {
 	core := q.core()
-	if err := core.checkPut(ctx, len(datas)); err != nil {
+	if err := core.CheckPut(ctx, len(datas)); err != nil {
 		return nil, err
 	}
 	if len(datas) == 0 {
 		return []ItemID{}, nil
 	}
-	items := newItems(datas)
+	items := queue.NewItems(datas)
 	var traced *acquisition
-	if core.isBounded() {
-		ctx, traced = startAcquire(ctx, core.c, RecipeQueue, q.path, "put")
+	if core.IsBounded() {
+		ctx, traced = startAcquire(ctx, core.Client, RecipeQueue, q.itemQueue.Path, "put")
 	}
-	err := core.put(ctx, items)
+	err := core.Put(ctx, items)
 	traced.end(nil, q.fail(putInto, err))
 	return idsUnless(err, items)
 }
@@ -211,10 +212,10 @@ func idsUnless(err error, items []queuelog.Item) ([]ItemID, error) {
 // Take comes within twice the time of an Ack, and 1 ms at least, the Client leaves that
 // place.
 func (q *Queue) Take(ctx context.Context) (*Item, error) {
-	if err := q.core().check(ctx); err != nil {
+	if err := q.core().Check(ctx); err != nil {
 		return nil, q.fail("take from", err)
 	}
-	items, err := q.acquire(ctx, "take", func(ctx context.Context) ([]*takenItem, error) { return q.take(ctx, 1) })
+	items, err := q.acquire(ctx, "take", func(ctx context.Context) ([]*queue.Item, error) { return q.itemQueue.Take(ctx, 1) })
 	if err != nil {
 		return nil, err
 	}
@@ -224,14 +225,14 @@ func (q *Queue) Take(ctx context.Context) (*Item, error) {
 // TakeN is like Take but claims several items at once, in one transaction: as many as are
 // free, at least one and at most n. However large n is, they are at most 100.
 func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
-	err := q.core().check(ctx)
+	err := q.core().Check(ctx)
 	if err == nil && n < 1 {
 		err = fmt.Errorf("%d items", n)
 	}
 	if err != nil {
 		return nil, q.fail("take from", err)
 	}
-	return q.acquire(ctx, "take", func(ctx context.Context) ([]*takenItem, error) { return q.take(ctx, n) })
+	return q.acquire(ctx, "take", func(ctx context.Context) ([]*queue.Item, error) { return q.itemQueue.Take(ctx, n) })
 }
 
 // TryTake claims the first free item, or returns ErrEmpty if none is free. It does not
@@ -245,12 +246,12 @@ func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 // It costs one request if nothing is free, and none if nothing has changed since the last
 // try. With an item it costs three requests and one commit.
 func (q *Queue) TryTake(ctx context.Context) (*Item, error) {
-	if err := q.core().check(ctx); err != nil {
+	if err := q.core().Check(ctx); err != nil {
 		return nil, q.fail("take from", err)
 	}
-	items, err := q.acquire(ctx, "try take", func(ctx context.Context) ([]*takenItem, error) {
-		it, err := q.takeNow(ctx)
-		return []*takenItem{it}, err
+	items, err := q.acquire(ctx, "try take", func(ctx context.Context) ([]*queue.Item, error) {
+		it, err := q.itemQueue.TakeNow(ctx)
+		return []*queue.Item{it}, err
 	})
 	if err != nil {
 		return nil, err
@@ -260,8 +261,8 @@ func (q *Queue) TryTake(ctx context.Context) (*Item, error) {
 
 // acquire calls take, which claims items or returns an error. To the Trace, each item is
 // an acquisition of its own, of which the first one is the call.
-func (q *Queue) acquire(ctx context.Context, op string, take func(context.Context) ([]*takenItem, error)) ([]*Item, error) {
-	inner, traced := startAcquire(ctx, q.c, RecipeQueue, q.path, op)
+func (q *Queue) acquire(ctx context.Context, op string, take func(context.Context) ([]*queue.Item, error)) ([]*Item, error) {
+	inner, traced := startAcquire(ctx, q.itemQueue.Client, RecipeQueue, q.itemQueue.Path, op)
 	taken, err := take(inner)
 	if err != nil {
 		err = q.fail("take from", err)
@@ -271,9 +272,9 @@ func (q *Queue) acquire(ctx context.Context, op string, take func(context.Contex
 	items := make([]*Item, len(taken))
 	for i, it := range taken {
 		if i > 0 {
-			_, traced = startAcquire(ctx, q.c, RecipeQueue, q.path, op)
+			_, traced = startAcquire(ctx, q.itemQueue.Client, RecipeQueue, q.itemQueue.Path, op)
 		}
-		traced.end(it.handle.Grant, nil)
+		traced.end(it.Handle.Grant, nil)
 		items[i] = newItem(it)
 	}
 	return items, nil
@@ -294,10 +295,10 @@ type Entry struct {
 	TakenSince time.Time // by the servers' clock
 }
 
-func newEntry(e queueEntry) Entry {
+func newEntry(e queue.Entry) Entry {
 	return Entry{
-		ID: ItemID(e.id), Data: e.data, Since: e.since, Attempts: e.attempts, Failure: Failure(e.failure),
-		Taken: e.taken, Consumer: e.consumer, Session: e.session, TakenSince: e.takenSince,
+		ID: ItemID(e.ID), Data: e.Data, Since: e.Since, Attempts: e.Attempts, Failure: Failure(e.Failure),
+		Taken: e.Taken, Consumer: e.Consumer, Session: e.Session, TakenSince: e.TakenSince,
 	}
 }
 
@@ -306,7 +307,7 @@ func newEntry(e queueEntry) Entry {
 // recipe's. The DeadLetters of a queue that has had none are empty. Len blocks until the
 // servers answer. It costs one request, and one for each segment of about a hundred items.
 func (q *Queue) Len(ctx context.Context) (int, error) {
-	n, err := q.core().count(ctx)
+	n, err := q.core().Len(ctx)
 	return n, q.fail("count", err)
 }
 
@@ -316,7 +317,7 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 // returned if no item is free. Without a queue, it is ErrUnused, too. Peek costs one request,
 // one for each segment up to the item's, and one for the item.
 func (q *Queue) Peek(ctx context.Context) (Entry, error) {
-	e, err := q.core().peek(ctx)
+	e, err := q.core().Peek(ctx)
 	return newEntry(e), q.fail("peek into", err)
 }
 
@@ -327,7 +328,7 @@ func (q *Queue) Peek(ctx context.Context) (Entry, error) {
 // is taken.
 func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for e, err := range q.core().list(ctx) {
+		for e, err := range q.core().Entries(ctx) {
 			if !yield(newEntry(e), q.fail("list", err)) {
 				return
 			}
@@ -340,7 +341,7 @@ func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 // it costs two requests, one for each segment of about a hundred items up to the item's,
 // one for the item, and one more if it is taken.
 func (q *Queue) Find(ctx context.Context, id ItemID) (Entry, error) {
-	e, err := q.core().find(ctx, string(id))
+	e, err := q.core().Find(ctx, string(id))
 	return newEntry(e), q.fail("find an item of", err)
 }
 
@@ -360,7 +361,7 @@ func (q *Queue) Find(ctx context.Context, id ItemID) (Entry, error) {
 // item's, and one request and one commit. It costs one of each more the first time in a
 // session, and if the item was the last one of a segment.
 func (q *Queue) Remove(ctx context.Context, id ItemID) error {
-	return q.fail("remove an item of", q.core().removeItem(ctx, string(id)))
+	return q.fail("remove an item of", q.core().Remove(ctx, string(id)))
 }
 
 // Purge removes all items that no consumer has, for good, and returns how many it
@@ -371,7 +372,7 @@ func (q *Queue) Remove(ctx context.Context, id ItemID) error {
 // Purge costs two requests, and for each segment of about a hundred items three requests and
 // two commits.
 func (q *Queue) Purge(ctx context.Context) (removed int, err error) {
-	removed, err = q.core().purge(ctx)
+	removed, err = q.core().Purge(ctx)
 	return removed, q.fail("purge", err)
 }
 
@@ -382,7 +383,7 @@ func (q *Queue) DeadLetters() *Queue {
 	if q == nil {
 		return nil
 	}
-	return &Queue{q.core().letters()}
+	return &Queue{q.core().DeadLetters()}
 }
 
 // Redrive moves up to n dead letters of this queue back to its end, the oldest ones
@@ -400,7 +401,7 @@ func (q *Queue) DeadLetters() *Queue {
 // and for each letter one more than a Put. It costs one request and one commit more for each
 // of these segments that it empties.
 func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
-	moved, err = q.core().redrive(ctx, n)
+	moved, err = q.core().Redrive(ctx, n)
 	return moved, q.fail("redrive", err)
 }
 
@@ -451,12 +452,12 @@ func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
 // the Client's next place in the line. If that place is not the first, it costs three
 // requests more.
 func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) error) error {
-	err := q.core().check(ctx)
+	err := q.core().Check(ctx)
 	if err == nil && handler == nil {
 		err = errors.New("nil function")
 	}
 	if err == nil {
-		err = q.serve(ctx, func(ctx context.Context, it *takenItem) error { return handler(ctx, newItem(it)) })
+		err = q.itemQueue.Serve(ctx, func(ctx context.Context, it *queue.Item) error { return handler(ctx, newItem(it)) })
 	}
 	return q.fail("serve", err)
 }

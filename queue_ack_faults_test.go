@@ -150,7 +150,7 @@ func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 					require.NoError(t, r.raw.Delete(p.Path, -1))
 				}
 				if which != "flag" {
-					require.NoError(t, r.raw.Delete(it.claim.exclusion(), -1))
+					require.NoError(t, r.raw.Delete(it.takenItem.Claim.Exclusion(), -1))
 				}
 				second.Release()
 				_, err := a.Wait()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 )
 
 // aloneAndSoon makes a consumer that is alone and takes right after its acks, and puts n
@@ -86,7 +87,7 @@ func TestAckTakesAPlaceAlongWhereOthersWait(t *testing.T) {
 		t.Run(fmt.Sprint(consumers), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				producer, acked := w.queue(w.stranger(nil)), make(chan bool)
-				putOn(t, producer, names(minSpread)...)
+				putOn(t, producer, names(queue.MinSpread)...)
 				for range consumers {
 					q, link := w.consumerWithLink()
 					link.SetLatency(time.Millisecond)
@@ -118,7 +119,7 @@ func TestAckTakesAPlaceAlongWhereOthersWait(t *testing.T) {
 				if consumers > line.LongLine {
 					require.Less(t, requests["getChildren2"], each*consumers*3/2)
 				}
-				require.Len(t, w.items(), minSpread)
+				require.Len(t, w.items(), queue.MinSpread)
 				require.Empty(t, w.srv.Children(w.path+"/line"), "the last places are left")
 			})
 		})
@@ -162,19 +163,19 @@ func TestPlaceThatAnAckTookAlongGivesWay(t *testing.T) {
 		ackOn(t, takeOn(t, q))
 		blocker := w.takeLater(other) // so that others wait, as far as q knows
 		it := takeOn(t, q)
-		pools := poolsOf(q.c)
-		pools.mu.Lock()
-		pools.all[q.path].soon = true
-		pools.mu.Unlock()
-		s, _ := q.c.Session()
-		queueIn(s, q.abs()).turns.queued.Store(true)
+		pools := queue.PoolsOf(q.itemQueue.Client)
+		pools.Mu.Lock()
+		pools.All[q.itemQueue.Path].Soon = true
+		pools.Mu.Unlock()
+		s, _ := q.itemQueue.Client.Session()
+		queue.QueueIn(s, q.itemQueue.Abs()).Turns.Queued.Store(true)
 		ackOn(t, it)
 		require.Len(t, w.srv.Children(w.path+"/line"), 1, "the ack took it along")
 		ackOn(t, blocker.Get())
 		began := time.Now()
 		ackOn(t, takeOn(t, other))
-		require.LessOrEqual(t, time.Since(began), soon)
-		time.Sleep(2 * soon)
+		require.LessOrEqual(t, time.Since(began), queue.Soon)
+		time.Sleep(2 * queue.Soon)
 		require.Empty(t, w.srv.Children(w.path+"/line"))
 	})
 }
@@ -237,14 +238,14 @@ func TestAckInTheBackgroundEndsTheCountOfTheItem(t *testing.T) {
 		q, link := w.consumerWithLink()
 		putOn(t, q, "0")
 		it := takeOn(t, q)
-		s, _ := q.c.Session()
-		require.EqualValues(t, 1, queueIn(s, q.abs()).held.Load())
+		s, _ := q.itemQueue.Client.Session()
+		require.EqualValues(t, 1, queue.QueueIn(s, q.itemQueue.Abs()).Held.Load())
 		link.SetLatency(100 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		require.ErrorIs(t, it.Ack(ctx), ErrUncertain)
 		time.Sleep(time.Second)
 		require.ErrorIs(t, it.Err(), ErrReleased)
-		require.Zero(t, queueIn(s, q.abs()).held.Load())
+		require.Zero(t, queue.QueueIn(s, q.itemQueue.Abs()).Held.Load())
 	})
 }

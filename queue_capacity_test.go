@@ -103,7 +103,7 @@ func TestA21ProducersTogetherKeepToTheBound(t *testing.T) {
 	var wg sync.WaitGroup
 	for range producers {
 		q := NewQueue(dial(t, nil), path, &QueueOptions{MaxLen: bound})
-		q.segmentSize = 4
+		q.itemQueue.SegmentSize = 4
 		wg.Go(func() {
 			for i := range n {
 				if _, err := q.Put(ctx, fmt.Append(nil, i)); err != nil {
@@ -205,7 +205,7 @@ func TestA21BoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		consumer := w.queue(w.stranger(nil))
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxLen: 2})
-		consumer.segmentSize, q.segmentSize = 1, 1
+		consumer.itemQueue.SegmentSize, q.itemQueue.SegmentSize = 1, 1
 		putOn(t, q, "0", "1")
 		first, second := takeOn(t, consumer), takeOn(t, consumer)
 		nackOn(t, first)
@@ -260,7 +260,7 @@ func TestA21BatchesOfManyProducersAreAllPut(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			q := w.queue(w.stranger(nil))
-			q.segmentSize = 5
+			q.itemQueue.SegmentSize = 5
 			wg.Go(func() {
 				for range 60 {
 					_, err := q.PutAll(t.Context(), make([][]byte, 5)...)

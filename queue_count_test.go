@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -22,7 +23,7 @@ func (w *world) counted(q *Queue) int {
 	w.t.Helper()
 	synctest.Wait()
 	for {
-		n, err := queueIn(live(w.t, &Client{q.c}), q.abs()).Count(w.t.Context())
+		n, err := queue.QueueIn(live(w.t, &Client{q.itemQueue.Client}), q.itemQueue.Abs()).Count(w.t.Context())
 		if !errors.Is(err, queuelog.ErrStale) && !errors.Is(err, queuelog.ErrUnfinished) {
 			require.NoError(w.t, err)
 			return n
@@ -38,7 +39,7 @@ func TestA21CountIsWhatAListingShows(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			queues := []*Queue{w.queue(w.stranger(nil)), w.queue(w.stranger(nil))}
 			for _, q := range queues {
-				q.segmentSize = 1 + r.Int64N(5)
+				q.itemQueue.SegmentSize = 1 + r.Int64N(5)
 			}
 			putOn(t, queues[0], "of the first queue")
 			raw := w.bare()
@@ -57,7 +58,7 @@ func TestA21CountIsWhatAListingShows(t *testing.T) {
 						require.NoError(t, raw.Delete(items[r.IntN(len(items))], -1))
 					}
 				case 8:
-					require.True(t, w.srv.Disconnect(sessionID(&Client{q.c})))
+					require.True(t, w.srv.Disconnect(sessionID(&Client{q.itemQueue.Client})))
 					time.Sleep(5 * time.Second) // it is back, and has what it has missed
 				case 9:
 					if r.IntN(20) == 0 {
@@ -77,9 +78,9 @@ func TestA21CountIsWhatAListingShows(t *testing.T) {
 func TestA21CountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		q.segmentSize = 3
+		q.itemQueue.SegmentSize = 3
 		putOn(t, q, names(10)...)
-		log := queueIn(live(t, &Client{q.c}), q.abs())
+		log := queue.QueueIn(live(t, &Client{q.itemQueue.Client}), q.itemQueue.Abs())
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second})
 		var counts []*harness.Call[int]
 		for range 3 {
@@ -105,7 +106,7 @@ func TestA21CountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
 func TestB86BoundedPutGoesOnInTheQueueThatIsMadeAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxLen: 2})
-		q.segmentSize = 1
+		q.itemQueue.SegmentSize = 1
 		putOn(t, q, "0", "1")
 		waiting := putLater(t, q, "2")
 		synctest.Wait()

@@ -77,7 +77,7 @@ func TestB84ServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 		handled := make(chan string, 100)
 		for range 2 {
 			q := w.queue(w.stranger(nil))
-			q.opts.Workers = 2
+			q.itemQueue.Opts.Workers = 2
 			a := serveLater(t, q, func(_ context.Context, it *Item) error {
 				handled <- string(it.Data)
 				return nil
@@ -96,7 +96,7 @@ func TestB84ServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 func TestB84BoundedPutsGoOnBeyondTheEndOfTheProducersCounter(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *world, counter int32) {
 		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
-		q.opts.MaxLen, other.opts.MaxLen = 2, 2
+		q.itemQueue.Opts.MaxLen, other.itemQueue.Opts.MaxLen = 2, 2
 		putOn(t, q, "0", "1")
 		require.NoError(t, w.srv.SetCounter(w.path+"/room", counter))
 		var puts []*harness.Call[ItemID]

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -24,7 +25,7 @@ import (
 // bury makes dead letters of items whose handler fails with their data.
 func bury(t *testing.T, q *Queue, items ...string) (ids []ItemID) {
 	t.Helper()
-	q.opts.Backoff = func(int) time.Duration { return 0 } // else they overtake each other
+	q.itemQueue.Opts.Backoff = func(int) time.Duration { return 0 } // else they overtake each other
 	ids = putOn(t, q, items...)
 	a := serveLater(t, q, func(_ context.Context, it *Item) error { return errors.New("cannot work on " + string(it.Data)) })
 	time.Sleep(time.Hour)
@@ -65,7 +66,7 @@ func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
 		ids := putOn(t, q, "died", "given back", "panicked")
 		require.Equal(t, ids[0], takeOn(t, q).ID)
-		require.True(t, w.srv.Expire(sessionID(&Client{q.c})))
+		require.True(t, w.srv.Expire(sessionID(&Client{q.itemQueue.Client})))
 		it := takeOn(t, q)
 		require.Equal(t, ids[1], it.ID)
 		nackOn(t, it)
@@ -83,12 +84,12 @@ func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
 			require.Equal(t, w.path, f.Queue)
 			require.Equal(t, 1, f.Attempts)
 			if i < 2 {
-				require.Equal(t, neverAcked, f.Text)
+				require.Equal(t, queue.NeverAcked, f.Text)
 			}
 		}
 		require.True(t, strings.HasPrefix(got[2].Text, "handler panicked: ouch\n"), got[2].Text)
 		require.Contains(t, got[2].Text, "queue_dead_test.go", "the stack")
-		require.LessOrEqual(t, len(got[2].Text), maxFailureText)
+		require.LessOrEqual(t, len(got[2].Text), queue.MaxFailureText)
 	})
 }
 
@@ -140,7 +141,7 @@ func TestB98ServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T)
 				putOn(t, q, "bad")
 				if died {
 					takeOn(t, q)
-					require.True(t, w.srv.Expire(sessionID(&Client{q.c})))
+					require.True(t, w.srv.Expire(sessionID(&Client{q.itemQueue.Client})))
 				}
 				var got []string
 				a := serveLater(t, q, func(_ context.Context, it *Item) error {
@@ -183,7 +184,7 @@ func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
 		q := NewQueue(w.stranger(nil), w.path, nil)
 		w.spoilDeadLetters()
 		putOn(t, q, "bad")
-		for range defaultMaxAttempts {
+		for range queue.DefaultMaxAttempts {
 			nackOn(t, takeOn(t, q))
 		}
 		a := serveLater(t, q, func(context.Context, *Item) error { return nil })
@@ -191,7 +192,7 @@ func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
 		require.True(t, a.Waiting())
 		require.Len(t, w.flags(), 1, "it is kept")
 		began := time.Now()
-		require.NoError(t, (&Client{q.c}).Shutdown(t.Context()))
+		require.NoError(t, (&Client{q.itemQueue.Client}).Shutdown(t.Context()))
 		require.Less(t, time.Since(began), time.Second)
 		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrClosed)
@@ -201,12 +202,12 @@ func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
 
 // A text is cut, and is valid UTF-8.
 func TestFailureThatIsLongIsCut(t *testing.T) {
-	for _, text := range []string{strings.Repeat("é", 10_000), strings.Repeat("x", maxFailureText-1) + "é", "\xff\x00\n"} {
-		item := withNote("id", []byte("data"), itemFailure{Text: text})
-		data, f := cutNote(strings.Repeat("i", queuelog.IDLength)+"~0000000000", item.Data)
+	for _, text := range []string{strings.Repeat("é", 10_000), strings.Repeat("x", queue.MaxFailureText-1) + "é", "\xff\x00\n"} {
+		item := queue.WithNote("id", []byte("data"), queue.Failure{Text: text})
+		data, f := queue.CutNote(strings.Repeat("i", queuelog.IDLength)+"~0000000000", item.Data)
 		require.Equal(t, "data", string(data))
-		require.LessOrEqual(t, len(f.Text), maxFailureText)
-		require.Greater(t, len(f.Text), min(len(text), maxFailureText-3))
+		require.LessOrEqual(t, len(f.Text), queue.MaxFailureText)
+		require.Greater(t, len(f.Text), min(len(text), queue.MaxFailureText-3))
 	}
 }
 
@@ -215,13 +216,13 @@ func TestFailureThatIsLongIsCut(t *testing.T) {
 func TestLargestItemsBecomeDeadLettersWithoutAFailure(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
-		s := live(t, &Client{q.c})
+		s := live(t, &Client{q.itemQueue.Client})
 		sized := func(room int) []byte { // leaves so many bytes of a request for a note
-			log, claim := newQueueLog(s, q.deadLetters()), q.newClaim(s, newQueueLog(s, q.abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
-			n := zkconn.MultiSize(claim.ackOps(true).all(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}, q.segmentSize).Ops)
+			log, claim := queue.NewQueueLog(s, q.itemQueue.DeadLettersPath()), q.itemQueue.NewClaim(s, queue.NewQueueLog(s, q.itemQueue.Abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
+			n := zkconn.MultiSize(claim.AckOps(true).All(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}, q.itemQueue.SegmentSize).Ops)
 			return make([]byte, jute.MaxFrame-n-room)
 		}
-		line, err := json.Marshal(note{Queue: w.path, Attempts: 1, Text: errHandler.Error()})
+		line, err := json.Marshal(queue.Note{Queue: w.path, Attempts: 1, Text: errHandler.Error()})
 		require.NoError(t, err)
 		full, short := Failure{w.path, 1, errHandler.Error()}, Failure{w.path, 1, ""}
 		none := Failure{}
@@ -249,7 +250,7 @@ func TestDeadLettersWithoutANoteCanBeRead(t *testing.T) {
 		letters := q.DeadLetters()
 		note := `{"queue":"/line","attempts":3,"text":"no note"}` + "\nx"
 		putOn(t, letters, note)
-		_, err := conn.Create(letters.path+"/s/0000000000/"+queuelog.NewID()+"~0000000001", []byte("no JSON\nx"), 0, zk.WorldACL(zk.PermAll))
+		_, err := conn.Create(letters.itemQueue.Path+"/s/0000000000/"+queuelog.NewID()+"~0000000001", []byte("no JSON\nx"), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		var got []string
 		for e, err := range letters.Items(t.Context()) {

@@ -33,7 +33,7 @@ func (w *world) rates(roundTrips ...time.Duration) (perSecond []int, total int, 
 	counts := make([]atomic.Int64, len(roundTrips))
 	for i, roundTrip := range roundTrips {
 		q, link := w.consumerWithLink()
-		q.opts.Workers = 1
+		q.itemQueue.Opts.Workers = 1
 		link.SetLatency(roundTrip)
 		serveLater(t, q, func(_ context.Context, it *Item) error {
 			counts[i].Add(1)

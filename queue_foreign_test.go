@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -32,7 +33,7 @@ func TestB85ItemWithAForeignZnodeBelowDoesNotStopTheQueue(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				opts, log := logged()
 				q := NewQueue(w.stranger(opts), w.path, &QueueOptions{MaxAttempts: 3})
-				q.segmentSize = 2
+				q.itemQueue.SegmentSize = 2
 				ids := putOn(t, q, "x", "y", "z")
 				stays := w.items()[0]
 				znode := w.foreign(w.bare(), stays, "note")
@@ -244,7 +245,7 @@ func TestB85DeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 		znode := w.foreign(conn, item, "c")
 		a := w.takeLater(q)
 		blocked := func() (n int) {
-			queueIn(live(t, &Client{q.c}), q.abs()).blocked.Range(func(any, any) bool { n++; return true })
+			queue.QueueIn(live(t, &Client{q.itemQueue.Client}), q.itemQueue.Abs()).Blocked.Range(func(any, any) bool { n++; return true })
 			return n
 		}
 		require.Equal(t, 1, blocked())
@@ -287,7 +288,7 @@ func TestB85ForeignZnodesBelowAnItemAreNoAttempts(t *testing.T) {
 		require.NoError(t, conn.Delete(item+"/a", -1))
 		shows(2, false)
 		a := w.takeLater(q) // moves it to the dead letters
-		dead, err := NewQueue(&Client{q.c}, w.path+"-dead", nil).Peek(t.Context())
+		dead, err := NewQueue(&Client{q.itemQueue.Client}, w.path+"-dead", nil).Peek(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, it.ID, dead.ID)
 		a.Cancel(nil)

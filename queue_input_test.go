@@ -144,7 +144,7 @@ func TestB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := NewQueue(r.c, r.path, opts)
 			n := largest(func(n int) error {
-				return q.checkFits(s, []queuelog.Item{{ID: queuelog.NewID(), Data: make([]byte, n)}})
+				return q.itemQueue.CheckFits(s, []queuelog.Item{{ID: queuelog.NewID(), Data: make([]byte, n)}})
 			})
 			require.Greater(t, n, jute.MaxFrame-100_000)
 			r.p.Reset()
@@ -165,7 +165,7 @@ func TestB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 			}
 			nackOn(t, it)
 			a := takeLater(t, q)
-			dead := NewQueue(r.c, q.opts.DeadLetter, &QueueOptions{MaxAttempts: -1})
+			dead := NewQueue(r.c, q.itemQueue.Opts.DeadLetter, &QueueOptions{MaxAttempts: -1})
 			it = takeOn(t, dead)
 			require.Equal(t, data, it.Data)
 			ackOn(t, it)
@@ -200,7 +200,7 @@ func TestB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 // The queue's path and the paths that it uses below exist and hold data.
 func TestB48AQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	r := newQueueRig(t, &QueueOptions{MaxLen: 100})
-	r.q.segmentSize = 3
+	r.q.itemQueue.SegmentSize = 3
 	mine := map[string]int64{}
 	for _, name := range []string{"", "/s", "/puts", "/line", "/room"} {
 		harness.MakeParents(t, r.raw, r.path+name)
@@ -209,7 +209,7 @@ func TestB48AQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 		mine[name] = stat.Mzxid
 	}
 	other := r.other()
-	other.segmentSize = 3
+	other.itemQueue.SegmentSize = 3
 	putOn(t, r.q, names(10)...)
 	a := takeLater(t, other)
 	ackOn(t, a.Get())
@@ -217,7 +217,7 @@ func TestB48AQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	b := takeLater(t, r.q)
 	lineUp(t, r.raw, r.path+"/line", 1, r.c)
 	c := takeLater(t, other)
-	lineUp(t, r.raw, r.path+"/line", 2, &Client{other.c})
+	lineUp(t, r.raw, r.path+"/line", 2, &Client{other.itemQueue.Client})
 	putOn(t, r.q, "x", "y")
 	ackOn(t, b.Get())
 	ackOn(t, c.Get())
@@ -309,7 +309,7 @@ func TestB36QueueReturnsNoAuthAtOnce(t *testing.T) {
 				defer nackOn(t, taken)
 				ahead := r.other()
 				first := takeLater(t, ahead)
-				lineUp(t, r.raw, r.path+"/line", 1, &Client{ahead.c})
+				lineUp(t, r.raw, r.path+"/line", 1, &Client{ahead.itemQueue.Client})
 				defer func() { first.Cancel(nil); first.Wait() }()
 			}
 			restore := refuse(c.name, c.perms)
@@ -351,9 +351,9 @@ func TestB61QueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 			q := NewQueue(dialTo(t, servers, nil), path, &QueueOptions{MaxLen: 10, MaxAttempts: 1})
 			other := NewQueue(dialTo(t, servers, nil), path, nil)
 			a := takeLater(t, q)
-			lineUp(t, conn, path+"/line", 1, &Client{q.c})
+			lineUp(t, conn, path+"/line", 1, &Client{q.itemQueue.Client})
 			b := takeLater(t, other)
-			lineUp(t, conn, path+"/line", 2, &Client{other.c})
+			lineUp(t, conn, path+"/line", 2, &Client{other.itemQueue.Client})
 			putOn(t, q, "0", "1")
 			putOn(t, q, "2")
 			require.Positive(t, a.Get().Token())
@@ -385,7 +385,7 @@ func TestB37QueueRetriesOnABusyServer(t *testing.T) {
 					}
 					w.plan.Add(answer)
 					put := putLater(t, q, "x")
-					a := takeLater(t, w.queue(&Client{q.c}))
+					a := takeLater(t, w.queue(&Client{q.itemQueue.Client}))
 					time.Sleep(busyFor)
 					w.plan.Stop()
 					put.Get()

@@ -49,7 +49,7 @@ func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 				}
 				other := r.other()
 				ahead := harness.Go(t, call(other))
-				lineUp(t, r.raw, r.path+"/"+sub, 1, &Client{other.c})
+				lineUp(t, r.raw, r.path+"/"+sub, 1, &Client{other.itemQueue.Client})
 				mine := harness.Go(t, call(r.q))
 				lineUp(t, r.raw, r.path+"/"+sub, 2, r.c)
 				if which == "first" {
@@ -96,7 +96,7 @@ func TestB22ItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 					deleted = append(deleted, &zk.DeleteRequest{Path: p.Path, Version: -1})
 				}
 				if which != "flag" {
-					deleted = append(deleted, &zk.DeleteRequest{Path: it.claim.exclusion(), Version: -1})
+					deleted = append(deleted, &zk.DeleteRequest{Path: it.takenItem.Claim.Exclusion(), Version: -1})
 				}
 				_, err := conn.Multi(deleted...)
 				require.NoError(t, err)
@@ -134,9 +134,9 @@ func TestB22SweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
 					it := takeOn(t, q)
 					time.Sleep(2 * time.Second) // the flag is watched by now
 					next := w.takeLater(w.queue(w.stranger(nil)))
-					exclusion := it.claim.exclusion()
+					exclusion := it.takenItem.Claim.Exclusion()
 					w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: exclusion, For: 2 * time.Second, After: after})
-					require.NoError(t, conn.Delete(it.claim.Path, -1))
+					require.NoError(t, conn.Delete(it.takenItem.Claim.Path, -1))
 					time.Sleep(time.Second)
 					if op != "multi(delete)" || !after { // else it is the next one's
 						err := conn.Delete(exclusion, -1)
@@ -146,7 +146,7 @@ func TestB22SweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
 					again := next.Get()
 					time.Sleep(time.Minute)
 					require.NoError(t, again.Err())
-					require.Equal(t, []string{queuelog.ClaimName[1:]}, w.srv.Children(again.claim.item), "it excludes")
+					require.Equal(t, []string{queuelog.ClaimName[1:]}, w.srv.Children(again.takenItem.Claim.Item), "it excludes")
 					ackOn(t, again)
 					require.Empty(t, w.items())
 				})
@@ -219,9 +219,9 @@ func TestA21TakerAndProducerRecoverWhenTheQueueIsDeleted(t *testing.T) {
 			first := takeLater(t, r.q)
 			lineUp(t, r.raw, r.path+"/line", 1, r.c)
 			second := takeLater(t, other)
-			lineUp(t, r.raw, r.path+"/line", 2, &Client{other.c})
+			lineUp(t, r.raw, r.path+"/line", 2, &Client{other.itemQueue.Client})
 			remove(t, r)
-			lineUp(t, r.raw, r.path+"/line", 2, r.c, &Client{other.c})
+			lineUp(t, r.raw, r.path+"/line", 2, r.c, &Client{other.itemQueue.Client})
 			require.True(t, first.Waiting())
 			require.True(t, second.Waiting())
 			ids := putOn(t, r.q, "0", "1") // the receipts' parent is gone, too
@@ -249,7 +249,7 @@ func TestA21TakerAndProducerRecoverWhenTheQueueIsDeleted(t *testing.T) {
 func TestB23QueueDeletedAndCreatedAgainIsDrainedFromItsFirstSegment(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
-		q.segmentSize, other.segmentSize = 2, 2
+		q.itemQueue.SegmentSize, other.itemQueue.SegmentSize = 2, 2
 		conn := w.bare()
 		putOn(t, q, names(10)...)
 		for range 9 {
@@ -278,7 +278,7 @@ func TestB23SegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
 			t.Run(fmt.Sprintf("all=%v waits=%v", all, waits), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
-					q.segmentSize, other.segmentSize = 3, 3
+					q.itemQueue.SegmentSize, other.itemQueue.SegmentSize = 3, 3
 					conn := w.bare()
 					putOn(t, q, "0", "1", "2") // the last one seals the segment
 					var held []*Item
@@ -318,7 +318,7 @@ func TestB23SegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
 // Znodes of other programs are ignored everywhere in the queue, and none is deleted.
 func TestB25ForeignZnodesInAQueueAreIgnored(t *testing.T) {
 	r := newQueueRig(t, nil)
-	r.q.segmentSize = 3
+	r.q.itemQueue.SegmentSize = 3
 	r.warm()
 	foreign := []string{
 		"/x", "/s/x", "/s/00000000000", "/s/-000000001", "/s/0000000000/x", "/s/0000000000/ünï",
@@ -423,7 +423,7 @@ func TestB23ConsumerOfADeletedQueueTakesFromTheNewOneInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		queue := func() *Queue {
 			q := w.queue(w.stranger(nil))
-			q.segmentSize = 2
+			q.itemQueue.SegmentSize = 2
 			return q
 		}
 		consumer, producer := queue(), queue()
@@ -493,7 +493,7 @@ func TestB22ItemThatIsDeletedBeforeItsClaimIsNotHandedOut(t *testing.T) {
 func TestB23SegmentCreatedAfterItsListingIsNotTakenForTheOneThatWasListed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
-		q.segmentSize, other.segmentSize = 1, 1
+		q.itemQueue.SegmentSize, other.itemQueue.SegmentSize = 1, 1
 		conn := w.bare()
 		putOn(t, other, names(6)...) // in the segments 0 to 5; 6 is open
 		for _, n := range []int{1, 2, 3, 4} {

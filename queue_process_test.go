@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 )
 
 // Consumers in processes of their own, which are killed.
@@ -65,7 +66,7 @@ func testKilledAtTheHead(t *testing.T, n int, limit time.Duration) {
 		})
 		lineUp(t, conn, path+"/line", n+i+1)
 	}
-	time.Sleep(10 * grace) // all have settled
+	time.Sleep(10 * queue.Grace) // all have settled
 	for _, p := range doomed {
 		p.signal(syscall.SIGKILL)
 	}

@@ -25,7 +25,7 @@ func TestB42PutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %s, consumed=%v", op, how, consumed), func(t *testing.T) {
 					t.Parallel()
 					r := newQueueRig(t, nil)
-					r.q.segmentSize = 3
+					r.q.itemQueue.SegmentSize = 3
 					want := []string{}
 					if op != opReceipt {
 						putOn(t, r.q, "warm")

@@ -56,7 +56,7 @@ func TestB82BatchFillsSegmentsInOneTransaction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				q := w.queue(w.stranger(nil))
-				q.segmentSize = test.size
+				q.itemQueue.SegmentSize = test.size
 				consumer := w.queue(w.stranger(nil))
 				putAllOn(t, q, 0, test.before)
 				before := w.srv.Counts()
@@ -81,13 +81,13 @@ func TestB82BatchWakesTheConsumerThatSleepsOnAFullSegment(t *testing.T) {
 		putOn(t, q, "many claims")
 		for range 20 {
 			nackOn(t, takeOn(t, q))
-			q.opts.MaxAttempts = -1
+			q.itemQueue.Opts.MaxAttempts = -1
 		}
 		ackOn(t, takeOn(t, q))
 		taking := w.takeLater(q)
 		require.True(t, taking.Waiting())
 		producer := w.queue(w.stranger(nil))
-		producer.segmentSize = 10
+		producer.itemQueue.SegmentSize = 10
 		putAllOn(t, producer, 0, 15)
 		synctest.Wait()
 		require.False(t, taking.Waiting())
@@ -128,9 +128,9 @@ func TestB82BatchWhoseReplyIsLostIsPutOnce(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, after=%v", do, after), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					q := w.queue(w.stranger(nil))
-					q.segmentSize = 4
+					q.itemQueue.SegmentSize = 4
 					putAllOn(t, q, 0, 2)
-					w.plan.Add(zktest.Fault{Do: do, After: after, Op: "multi", Path: w.receiptsOf(&Client{q.c})})
+					w.plan.Add(zktest.Fault{Do: do, After: after, Op: "multi", Path: w.receiptsOf(&Client{q.itemQueue.Client})})
 					ids, err := q.PutAll(t.Context(), []byte("2"), []byte("3"), []byte("4"), []byte("5"), []byte("6"), []byte("7"), []byte("8"))
 					require.Len(t, w.plan.Fired(), 1)
 					require.Len(t, ids, 7)
@@ -154,7 +154,7 @@ func TestB82BatchWhoseReplyIsLostIsPutOnce(t *testing.T) {
 func TestB82BatchGoesOnBehindASegmentThatOthersFilled(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q, other := w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
-		q.segmentSize, other.segmentSize = 3, 3
+		q.itemQueue.SegmentSize, other.itemQueue.SegmentSize = 3, 3
 		putAllOn(t, q, 0, 1)
 		putAllOn(t, other, 1, 9)
 		putAllOn(t, q, 10, 8)
@@ -170,15 +170,15 @@ func TestB82LargestBatchFitsIntoARequest(t *testing.T) {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				q := w.queue(w.stranger(nil))
-				q.segmentSize = size
+				q.itemQueue.SegmentSize = size
 				putOn(t, q, "first use")
-				s := live(t, &Client{q.c})
+				s := live(t, &Client{q.itemQueue.Client})
 				fits := func(n int) error {
 					items := make([]queuelog.Item, n)
 					for i := range items {
 						items[i].ID = queuelog.NewID()
 					}
-					return q.checkFits(s, items)
+					return q.itemQueue.CheckFits(s, items)
 				}
 				least, most := 1, 1<<15 // fits, does not
 				for most-least > 1 {
@@ -188,7 +188,7 @@ func TestB82LargestBatchFitsIntoARequest(t *testing.T) {
 						most = n
 					}
 				}
-				session := sessionID(&Client{q.c})
+				session := sessionID(&Client{q.itemQueue.Client})
 				t.Logf("%d items without data fit", least)
 				var err error
 				requests := w.requests(func() { _, err = q.PutAll(t.Context(), make([][]byte, most)...) })
@@ -198,7 +198,7 @@ func TestB82LargestBatchFitsIntoARequest(t *testing.T) {
 				require.Empty(t, requests)
 				_, err = q.PutAll(t.Context(), make([][]byte, least)...)
 				require.NoError(t, err)
-				require.Equal(t, session, sessionID(&Client{q.c}))
+				require.Equal(t, session, sessionID(&Client{q.itemQueue.Client}))
 				require.Len(t, w.items(), least+1)
 			})
 		})

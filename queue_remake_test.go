@@ -22,7 +22,7 @@ import (
 // small returns the world's queue, with segments of n creates.
 func (w *world) small(n int64, opts *QueueOptions) *Queue {
 	q := NewQueue(w.stranger(nil), w.path, opts)
-	q.segmentSize = n
+	q.itemQueue.SegmentSize = n
 	return q
 }
 
@@ -151,7 +151,7 @@ func TestB86SegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain(t *testing.T) 
 	t.Parallel()
 	r := newQueueRig(t, nil)
 	other := r.other()
-	other.segmentSize = 1
+	other.itemQueue.SegmentSize = 1
 	putOn(t, other, "kept") // fills the first segment
 	kept := takeOn(t, r.q)
 	a := takeLater(t, r.q)
@@ -161,13 +161,13 @@ func TestB86SegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain(t *testing.T) 
 	sync := r.p.On("sync", 1, harness.Hold)
 	require.NoError(t, r.raw.Delete(r.path+"/s/0000000001", -1))
 	r.p.Await(sync)
-	other.segmentSize = 100
+	other.itemQueue.SegmentSize = 100
 	putOn(t, other, "0") // in the segment, which other has made
 	held := takeOn(t, other)
 	read := r.p.On("getData", 2, harness.Hold) // the first one is of the segments' parent
 	sync.Release()
 	r.p.Await(read)
-	other.segmentSize = 1
+	other.itemQueue.SegmentSize = 1
 	putOn(t, other, "1", "2")
 	ackOn(t, takeOn(t, other))
 	ackOn(t, takeOn(t, other))

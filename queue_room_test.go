@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -92,7 +93,7 @@ func TestB97PutsGoOnAlthoughTheFirstProducerInLineIsDead(t *testing.T) {
 				ack()
 				put.Get()
 				t.Logf("the first put took %v", time.Since(began))
-				require.Less(t, time.Since(began), 3*grace)
+				require.Less(t, time.Since(began), 3*queue.Grace)
 				for range 20 {
 					put := w.putLater(live, "live")
 					began := time.Now()
@@ -134,7 +135,7 @@ func TestB97PutsGoOnAlthoughAProcessWithSeveralPutsIsDead(t *testing.T) {
 			began := time.Now()
 			ack()
 			put.Get()
-			require.Less(t, time.Since(began), 4*grace)
+			require.Less(t, time.Since(began), 4*queue.Grace)
 		}
 		link.Lose()
 	})
@@ -155,7 +156,7 @@ func TestB97PutsGoOnAlthoughTwoProcessesAreDead(t *testing.T) {
 		ack()
 		live.Get()
 		t.Logf("the put took %v", time.Since(began))
-		require.Less(t, time.Since(began), 4*grace)
+		require.Less(t, time.Since(began), 4*queue.Grace)
 	})
 }
 
@@ -188,7 +189,7 @@ func TestB97APutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 				ack := w.fills(1)
 				slow, other := w.bounded(1), w.bounded(1)
 				first := w.putLater(slow, "first")
-				receipts := w.receiptsOf(&Client{slow.c})
+				receipts := w.receiptsOf(&Client{slow.itemQueue.Client})
 				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: put, Path: receipts, For: time.Second})
 				if drops {
 					w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: put, Path: receipts})
@@ -264,7 +265,7 @@ func TestAProducerLeavesRoomToTheFirstForAGrace(t *testing.T) {
 		a := w.putLater(first, "first")
 		b := w.putLater(w.bounded(1), "second")
 		time.Sleep(time.Second)
-		link.SetLatency(grace * 4 / 5)
+		link.SetLatency(queue.Grace * 4 / 5)
 		ack()
 		a.Get()
 		require.True(t, b.Waiting())
@@ -287,11 +288,11 @@ func TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut(t *testing.T) {
 			puts = append(puts, w.putLater(queues[i], fmt.Sprint("put ", i)))
 		}
 		time.Sleep(time.Second)
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,create,setData,delete)", Path: w.receiptsOf(&Client{queues[1].c}), For: grace / 2})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,create,setData,delete)", Path: w.receiptsOf(&Client{queues[1].itemQueue.Client}), For: queue.Grace / 2})
 		ack()
 		puts[0].Get()
 		ack()
-		time.Sleep(grace)
+		time.Sleep(queue.Grace)
 		require.False(t, puts[1].Waiting())
 		require.True(t, puts[2].Waiting())
 		ack()
@@ -330,7 +331,7 @@ func TestB83ADistantProducerIsNotOvertakenForEver(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 		distant := w.distant(roundTrip, 100)
-		distant.opts.MaxLen = bound
+		distant.itemQueue.Opts.MaxLen = bound
 		for i := range 10 {
 			began := time.Now()
 			putOn(t, distant, "x")
@@ -426,7 +427,7 @@ func TestB97ADeadBatchIsOvertakenWhenThereIsRoomForIt(t *testing.T) {
 		}
 		began := time.Now()
 		one.Get()
-		require.Less(t, time.Since(began), 3*grace)
+		require.Less(t, time.Since(began), 3*queue.Grace)
 	})
 }
 
@@ -434,24 +435,24 @@ func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		s, other := live(t, w.stranger(nil)), live(t, w.stranger(nil))
 		name := func(s *line.Session, items int) line.PlaceName {
-			m, ok := line.ParsePlaceName("_c_"+marked(s, line.NewUUID(true), items)+"-lock-0000000001", line.LockKinds)
+			m, ok := line.ParsePlaceName("_c_"+queue.Marked(s, line.NewUUID(true), items)+"-lock-0000000001", line.LockKinds)
 			require.True(t, ok)
 			require.True(t, m.Ours())
 			require.True(t, line.IsUUID(m.UUID))
 			return m
 		}
 		m := name(s, 3)
-		require.Equal(t, 3, itemsOf(m))
-		require.Equal(t, grace, patienceOf(m))
-		require.Equal(t, sessionOf(m), sessionOf(name(s, 1)))
+		require.Equal(t, 3, queue.ItemsOf(m))
+		require.Equal(t, queue.Grace, queue.PatienceOf(m))
+		require.Equal(t, queue.SessionOf(m), queue.SessionOf(name(s, 1)))
 		require.NotEqual(t, m.UUID, name(s, 3).UUID)
-		require.NotEqual(t, sessionOf(m), sessionOf(name(other, 3)))
-		require.Equal(t, math.MaxUint16, itemsOf(name(s, 1_000_000)))
+		require.NotEqual(t, queue.SessionOf(m), queue.SessionOf(name(other, 3)))
+		require.Equal(t, math.MaxUint16, queue.ItemsOf(name(s, 1_000_000)))
 		for range 100 {
-			askForPatience(s)
+			queue.AskForPatience(s)
 		}
-		require.Equal(t, 512*grace, patienceOf(name(s, 1)), "it is above the session timeout")
+		require.Equal(t, 512*queue.Grace, queue.PatienceOf(name(s, 1)), "it is above the session timeout")
 		foreign, _ := line.ParsePlaceName("lock-0000000001", line.LockKinds)
-		require.Equal(t, []any{"lock-0000000001", 0, grace}, []any{sessionOf(foreign), itemsOf(foreign), patienceOf(foreign)})
+		require.Equal(t, []any{"lock-0000000001", 0, queue.Grace}, []any{queue.SessionOf(foreign), queue.ItemsOf(foreign), queue.PatienceOf(foreign)})
 	})
 }

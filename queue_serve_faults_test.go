@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -34,11 +35,11 @@ func TestB77ServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 					<-finish
 					return nil
 				})
-				it, session := <-began, sessionID(&Client{q.c})
+				it, session := <-began, sessionID(&Client{q.itemQueue.Client})
 				if sent {
 					w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opAckJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 				} else {
-					w.away(&Client{q.c})
+					w.away(&Client{q.itemQueue.Client})
 				}
 				close(finish)
 				synctest.Wait()
@@ -168,7 +169,7 @@ func TestB41BackoffThatPanicsIsLoggedAndTheDefaultIsUsed(t *testing.T) {
 				})
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				require.Equal(t, []time.Duration{0, backOff(1), backOff(1) + backOff(2)}, at)
+				require.Equal(t, []time.Duration{0, queue.BackOff(1), queue.BackOff(1) + queue.BackOff(2)}, at)
 				require.NoError(t, stop(a))
 				require.Contains(t, log.String(), "QueueOptions.Backoff")
 				require.Contains(t, log.String(), what)

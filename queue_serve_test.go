@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -177,7 +178,7 @@ func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.
 		require.NoError(t, stop(a))
 		require.Empty(t, w.items())
 
-		dead := NewQueue(&Client{q.c}, w.path+"-dead", &QueueOptions{MaxAttempts: -1})
+		dead := NewQueue(&Client{q.itemQueue.Client}, w.path+"-dead", &QueueOptions{MaxAttempts: -1})
 		it := takeOn(t, dead)
 		require.Equal(t, ids[0], it.ID)
 		require.Equal(t, "bad", string(it.Data), "the data as it was put")
@@ -220,7 +221,7 @@ func TestB81WorkersWaitWhenTooManyItemsDo(t *testing.T) {
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{
 			Workers: 2, Backoff: func(int) time.Duration { return time.Minute },
 		})
-		most := parkedPerWorker*2 + 2
+		most := queue.ParkedPerWorker*2 + 2
 		putOn(t, q, names(most+5)...)
 		var calls atomic.Int64
 		a := serveLater(t, q, func(context.Context, *Item) error {
@@ -250,7 +251,7 @@ func TestServeReturnsWhatEndedItFirst(t *testing.T) {
 			return ErrEvicted
 		},
 		"closed": func(t *testing.T, _ *world, q *Queue) error {
-			require.NoError(t, (&Client{q.c}).Close())
+			require.NoError(t, (&Client{q.itemQueue.Client}).Close())
 			return ErrClosed
 		},
 	} {
@@ -318,7 +319,7 @@ func TestA21HandlerThatAlwaysCrashesItsProcessDoesNotBlockTheHead(t *testing.T) 
 		q := NewQueue(w.stranger(nil), w.path, opts)
 		it := takeOn(t, q)
 		require.Equal(t, ids[1], it.ID)
-		dead, err := NewQueue(&Client{q.c}, "/dead/letters", nil).Peek(t.Context())
+		dead, err := NewQueue(&Client{q.itemQueue.Client}, "/dead/letters", nil).Peek(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, ids[0], dead.ID)
 		require.Equal(t, "poison", string(dead.Data))
@@ -332,7 +333,7 @@ func TestA21HandlerThatAlwaysCrashesItsProcessDoesNotBlockTheHead(t *testing.T) 
 func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		without := NewQueue(&Client{q.c}, w.path, &QueueOptions{MaxAttempts: -1})
+		without := NewQueue(&Client{q.itemQueue.Client}, w.path, &QueueOptions{MaxAttempts: -1})
 		putOn(t, q, "x")
 		for range 16 {
 			nackOn(t, takeOn(t, q))
@@ -343,7 +344,7 @@ func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
 		a := w.takeLater(q)
 		require.True(t, a.Waiting())
 		require.Empty(t, w.items())
-		n, err := NewQueue(&Client{q.c}, w.path+"-dead", nil).Len(t.Context())
+		n, err := NewQueue(&Client{q.itemQueue.Client}, w.path+"-dead", nil).Len(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 	})
@@ -356,8 +357,8 @@ func TestB44MoveToTheDeadLettersWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
-				dead := NewQueue(&Client{q.c}, w.path+"-dead", nil)
-				q.segmentSize = 2
+				dead := NewQueue(&Client{q.itemQueue.Client}, w.path+"-dead", nil)
+				q.itemQueue.SegmentSize = 2
 				want := names(9)
 				putOn(t, q, want...)
 				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi", Path: w.path + "-dead/*", Skip: 2, Times: 3})
@@ -556,13 +557,13 @@ func TestB09ExpiryWhileAHandlerWorksEndsItsContext(t *testing.T) {
 }
 
 func TestDefaultBackoffGrowsAndHasABound(t *testing.T) {
-	require.Equal(t, 100*time.Millisecond, backOff(1))
-	require.Equal(t, 200*time.Millisecond, backOff(2))
-	require.Equal(t, 25600*time.Millisecond, backOff(9))
+	require.Equal(t, 100*time.Millisecond, queue.BackOff(1))
+	require.Equal(t, 200*time.Millisecond, queue.BackOff(2))
+	require.Equal(t, 25600*time.Millisecond, queue.BackOff(9))
 	for _, attempt := range []int{10, 16, 100, 1 << 40} {
-		require.Equal(t, 30*time.Second, backOff(attempt))
+		require.Equal(t, 30*time.Second, queue.BackOff(attempt))
 	}
-	require.Equal(t, 100*time.Millisecond, backOff(0))
+	require.Equal(t, 100*time.Millisecond, queue.BackOff(0))
 }
 
 func TestB40ServeWithoutAFunctionIsAnError(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 )
 
 // Items that are taken for long keep their segments. A take does not list each of these.
@@ -19,7 +20,7 @@ func TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain(t *testing.T) {
 		const old, n = 20, 100
 		producer, slow, q := w.queue(w.stranger(nil)), w.queue(w.stranger(nil)), w.queue(w.stranger(nil))
 		for _, q := range []*Queue{producer, slow, q} {
-			q.segmentSize = 10
+			q.itemQueue.SegmentSize = 10
 		}
 		_, err := producer.PutAll(t.Context(), make([][]byte, old*10+n)...)
 		require.NoError(t, err)
@@ -137,14 +138,14 @@ func TestB95AnOutageParksFewItems(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.NoError(t, stop(a))
 		t.Logf("%d items were tried", len(tried))
-		require.LessOrEqual(t, len(tried), (parkedPerWorker+1)*q.opts.Workers)
+		require.LessOrEqual(t, len(tried), (queue.ParkedPerWorker+1)*q.itemQueue.Opts.Workers)
 	})
 }
 
 // However many items always fail, fewer than a thousand are parked, and the others go on.
 func TestB95ParkedItemsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		const n = maxParked + 100
+		const n = queue.MaxParked + 100
 		var items [][]byte
 		for range n {
 			items = append(items, []byte("bad"), []byte("good"))
@@ -154,11 +155,11 @@ func TestB95ParkedItemsAreBounded(t *testing.T) {
 		require.NoError(t, err)
 		q, link := w.consumerWithLink()
 		link.SetLatency(time.Millisecond)
-		q.opts.Backoff = func(int) time.Duration { return time.Hour }
+		q.itemQueue.Opts.Backoff = func(int) time.Duration { return time.Hour }
 		good, most := 0, 0
 		all, began := make(chan struct{}), time.Now()
 		a := serveLater(t, q, func(_ context.Context, it *Item) error {
-			most = max(most, int(it.claim.queue().held.Load()))
+			most = max(most, int(it.takenItem.Claim.Queue().Held.Load()))
 			if string(it.Data) == "bad" {
 				return errHandler
 			}
@@ -172,7 +173,7 @@ func TestB95ParkedItemsAreBounded(t *testing.T) {
 		require.NoError(t, stop(a))
 		t.Logf("%v, %d items were held at most", took, most)
 		require.Less(t, took, time.Minute)
-		require.Greater(t, most, maxParked*9/10, "the bound was met")
-		require.LessOrEqual(t, most, maxParked)
+		require.Greater(t, most, queue.MaxParked*9/10, "the bound was met")
+		require.LessOrEqual(t, most, queue.MaxParked)
 	})
 }

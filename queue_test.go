@@ -285,7 +285,7 @@ func TestA21BatchKeepsItsOrderAndIsAllOrNothing(t *testing.T) {
 func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
-	r.q.segmentSize = 4
+	r.q.itemQueue.SegmentSize = 4
 	_, err := r.q.Peek(r.ctx)
 	require.ErrorIs(t, err, ErrEmpty)
 	require.EqualError(t, err, "zkrecipes: peek into "+r.path+": no item is free: nobody uses this path: zk: node does not exist")
@@ -351,7 +351,7 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 		require.WithinDuration(t, taken, all[0].TakenSince, time.Minute)
 		require.Equal(t, Entry{
 			ID: ids[0], Data: []byte("hangs"), Attempts: 1, Since: all[0].Since,
-			Taken: true, Consumer: "worker-7", Session: sessionID(&Client{q.c}), TakenSince: all[0].TakenSince,
+			Taken: true, Consumer: "worker-7", Session: sessionID(&Client{q.itemQueue.Client}), TakenSince: all[0].TakenSince,
 		}, all[0])
 		require.Equal(t, Entry{ID: ids[1], Data: []byte("free"), Since: all[1].Since}, all[1])
 		found, err := other.Find(t.Context(), ids[0])
@@ -359,7 +359,7 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 		require.Equal(t, all[0], found)
 
 		// It is given back while it is read.
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: "getData", Path: w.path + "/s/0000000000/" + it.claim.Name})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: "getData", Path: w.path + "/s/0000000000/" + it.takenItem.Claim.Name})
 		a := harness.Go(t, func(ctx context.Context) (Entry, error) { return other.Find(ctx, ids[0]) })
 		time.Sleep(time.Second / 2)
 		nackOn(t, it)
@@ -373,7 +373,7 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 func TestFindReadsNoOtherItem(t *testing.T) {
 	t.Parallel()
 	r := newQueueRig(t, nil)
-	r.q.segmentSize = 4
+	r.q.itemQueue.SegmentSize = 4
 	ids := putOn(t, r.q, names(20)...)
 	r.p.Reset()
 	e, err := r.q.Find(r.ctx, ids[17])

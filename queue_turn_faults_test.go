@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
@@ -79,7 +80,7 @@ func (w *world) spoilDeadLetters() {
 func TestNoItemIsDeliveredBeyondItsAttemptsIfTheDeadLettersFail(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		q.opts.MaxAttempts = 1
+		q.itemQueue.Opts.MaxAttempts = 1
 		putOn(t, q, "0", "1")
 		items, err := q.TakeN(t.Context(), 2)
 		require.NoError(t, err)
@@ -105,7 +106,7 @@ func TestErrorOfOneTakerIsNotAnothers(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.stranger(nil)
 		strict, lenient := w.queue(c), w.queue(c)
-		strict.opts.MaxAttempts, lenient.opts.MaxAttempts = 1, -1
+		strict.itemQueue.Opts.MaxAttempts, lenient.itemQueue.Opts.MaxAttempts = 1, -1
 		putOn(t, strict, "0")
 		nackOn(t, takeOn(t, strict))
 		w.spoilDeadLetters()
@@ -150,10 +151,10 @@ func TestB79DeadHeadHoldsUpASlowConsumerOnce(t *testing.T) {
 		acked, late, n := time.Now(), 0, 0
 		all := make(chan struct{})
 		a := serveLater(t, w.queue(w.stranger(nil)), func(context.Context, *Item) error {
-			if time.Since(acked) >= grace {
+			if time.Since(acked) >= queue.Grace {
 				late++
 			}
-			time.Sleep(4 * grace)
+			time.Sleep(4 * queue.Grace)
 			acked = time.Now()
 			if n++; n == 15 {
 				close(all)

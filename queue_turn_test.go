@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 )
 
 // consumerWithLink returns a queue for a client whose process can be stopped.
@@ -24,7 +25,7 @@ func (w *world) consumerWithLink() (*Queue, *harness.Link) {
 func TestB79ItemsAreDeliveredAlthoughTheHeadOfTheLineIsDead(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		dead, link := w.consumerWithLink()
-		dead.opts.Workers = 4
+		dead.itemQueue.Opts.Workers = 4
 		serveLater(t, dead, func(context.Context, *Item) error { return nil })
 		synctest.Wait()
 		got := make(chan string, 100)
@@ -47,7 +48,7 @@ func TestB79ItemsAreDeliveredAlthoughTheHeadOfTheLineIsDead(t *testing.T) {
 			gaps = append(gaps, time.Since(began))
 		}
 		t.Logf("gaps: %v", gaps)
-		require.Less(t, slices.Max(gaps), 3*grace)
+		require.Less(t, slices.Max(gaps), 3*queue.Grace)
 		slices.Sort(gaps)
 		require.Less(t, gaps[len(gaps)-5], time.Millisecond, "nobody waits for the dead one again and again")
 		link.Resume()
@@ -100,7 +101,7 @@ func TestB96DeliveriesGoOnWhenSeveralAtTheHeadAreDead(t *testing.T) {
 				it := live.Get()
 				took := time.Since(began)
 				t.Logf("%d killed at once: %v at a session timeout of %v", dead, took, defaultSessionTimeout)
-				require.LessOrEqual(t, took, time.Duration(2*dead)*grace)
+				require.LessOrEqual(t, took, time.Duration(2*dead)*queue.Grace)
 				ackOn(t, it)
 				for _, link := range links {
 					link.Resume()
@@ -143,8 +144,8 @@ func TestB96DeliveriesGoOnAfterTwoDeathsSecondsApart(t *testing.T) {
 		links[1].Stop()
 		second := deliver(150)
 		t.Logf("longest gaps: %v and %v", first, second)
-		require.LessOrEqual(t, first, 4*grace)
-		require.LessOrEqual(t, second, 4*grace)
+		require.LessOrEqual(t, first, 4*queue.Grace)
+		require.LessOrEqual(t, second, 4*queue.Grace)
 		for _, link := range links[:2] {
 			link.Resume()
 		}
@@ -156,26 +157,26 @@ func TestB96TwoDeadHoldUpNobodyThatHasWaitedInALongLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var calls []*harness.Call[*Item]
 		var links []*harness.Link
-		for range 2*lookers + 3 {
+		for range 2*queue.Lookers + 3 {
 			q, link := w.consumerWithLink()
 			calls, links = append(calls, w.takeLater(q)), append(links, link)
 		}
 		time.Sleep(time.Second)
 		producer := w.queue(w.stranger(nil))
-		for _, a := range calls[:2*lookers] {
+		for _, a := range calls[:2*queue.Lookers] {
 			putOn(t, producer, "x")
 			ackOn(t, a.Get())
 			time.Sleep(time.Second)
 		}
-		for _, link := range links[2*lookers : 2*lookers+2] {
+		for _, link := range links[2*queue.Lookers : 2*queue.Lookers+2] {
 			link.Stop()
 		}
 		began := time.Now()
 		putOn(t, producer, "x")
-		ackOn(t, calls[2*lookers+2].Get())
+		ackOn(t, calls[2*queue.Lookers+2].Get())
 		took := time.Since(began)
 		t.Logf("it took %v", took)
-		require.LessOrEqual(t, took, 2*lookers*grace)
+		require.LessOrEqual(t, took, 2*queue.Lookers*queue.Grace)
 		for _, link := range links {
 			link.Resume()
 		}
@@ -189,7 +190,7 @@ func TestSecondInLineLeavesItemsToTheFirstForAGrace(t *testing.T) {
 		a := w.takeLater(first)
 		b := w.takeLater(w.queue(w.stranger(nil)))
 		time.Sleep(time.Second)
-		link.SetLatency(grace / 4)
+		link.SetLatency(queue.Grace / 4)
 		putOn(t, w.queue(w.stranger(nil)), "x")
 		ackOn(t, a.Get())
 		synctest.Wait()
@@ -203,7 +204,7 @@ func TestB80TakesWithDeadlinesShorterThanARoundTripGetTheirItems(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		putOn(t, w.queue(w.stranger(nil)), names(10)...)
 		q, link := w.consumerWithLink()
-		q.opts.MaxAttempts = 1
+		q.itemQueue.Opts.MaxAttempts = 1
 		link.SetLatency(150 * time.Millisecond)
 		var got []string
 		for tries := 0; len(got) < 10; tries++ {
@@ -263,7 +264,7 @@ func TestTryTakeReturnsErrEmptyInsteadOfWaiting(t *testing.T) {
 func TestTryTakeMovesItemsTakenTooOftenToTheDeadLetters(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		q.opts.MaxAttempts = 1
+		q.itemQueue.Opts.MaxAttempts = 1
 		putOn(t, q, "0", "1")
 		it, err := q.TryTake(t.Context())
 		require.NoError(t, err)
@@ -272,7 +273,7 @@ func TestTryTakeMovesItemsTakenTooOftenToTheDeadLetters(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "1", string(it.Data))
 		ackOn(t, it)
-		require.Equal(t, []string{"0"}, drain(t, NewQueue(&Client{q.c}, w.path+"-dead", &QueueOptions{MaxAttempts: -1})))
+		require.Equal(t, []string{"0"}, drain(t, NewQueue(&Client{q.itemQueue.Client}, w.path+"-dead", &QueueOptions{MaxAttempts: -1})))
 	})
 }
 
@@ -312,7 +313,7 @@ func TestTakeNClaimsWhatIsFreeInOneTransaction(t *testing.T) {
 func TestWorkersOfAClientShareAPlaceAndAClaim(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		q.opts.Workers = 8
+		q.itemQueue.Opts.Workers = 8
 		release := make(chan struct{})
 		a := serveLater(t, q, func(_ context.Context, it *Item) error {
 			<-release
@@ -346,13 +347,13 @@ func TestPlaceOfACancelledTakeIsDeleted(t *testing.T) {
 		a.Cancel(nil)
 		_, err := a.Wait()
 		require.ErrorIs(t, err, context.Canceled)
-		time.Sleep(2 * linger)
+		time.Sleep(2 * queue.Linger)
 		synctest.Wait()
 		require.Empty(t, w.srv.Children(w.path+"/line"))
-		pools := poolsOf(q.c)
-		pools.mu.Lock()
-		require.Empty(t, pools.all)
-		pools.mu.Unlock()
+		pools := queue.PoolsOf(q.itemQueue.Client)
+		pools.Mu.Lock()
+		require.Empty(t, pools.All)
+		pools.Mu.Unlock()
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -151,7 +152,7 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 			err = ErrLocked
 		}
 		switch {
-		case errors.Is(err, errLostAtOnce):
+		case errors.Is(err, queue.ErrLostAtOnce):
 			continue
 		case err != nil:
 			err = fail(op, x.Path(), err)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 )
 
 // How slots are taken in a crowd. If many clients take slots at the same time, each over the
@@ -98,7 +100,7 @@ func (x *Semaphore) confirm(ctx context.Context, t *taking, line *zk.Stat) error
 func (x *Semaphore) confirmFirst(ctx context.Context, t *taking) (taken map[string]int32, err error) {
 	names, _, err := t.Session.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, errLostAtOnce
+		return nil, queue.ErrLostAtOnce
 	}
 	if err != nil {
 		return nil, err

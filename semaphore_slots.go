@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -210,7 +211,7 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
 		t.NoteDone()
 		return zkconn.AppliedBefore()
 	case o.RefusedIn(creates, zk.ErrNodeExists): // somebody has deleted the first one
-		o = o.Because(errLostAtOnce)
+		o = o.Because(queue.ErrLostAtOnce)
 	case o.RefusedIn(creates, zk.ErrNoNode):
 		o = o.Because(h.makeParent(ctx))
 	case o.RefusedCheck() != nil && o.Is(zk.ErrNoNode, zk.ErrBadVersion):
@@ -241,7 +242,7 @@ func (h *slotPlace) lease(ctx context.Context) (*SlotLease, error) {
 	if err != nil {
 		h.LeaveLater(false)
 		if errors.Is(err, ErrEvicted) || errors.Is(err, ErrLost) {
-			err = errLostAtOnce
+			err = queue.ErrLostAtOnce
 		}
 		return nil, err
 	}

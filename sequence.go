@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -14,7 +15,7 @@ import (
 // the lock without its constructor.
 type recipe struct {
 	*line.Line
-	keep *keeping // nil: the lock is not kept
+	keep *keep.Lock // nil: the lock is not kept
 }
 
 func (r recipe) path() string {
@@ -31,14 +32,14 @@ func (r recipe) check(ctx context.Context) error {
 	if err := r.Client.Check(ctx, r.Line.Path); err != nil {
 		return err
 	}
-	return r.keep.check()
+	return r.keep.Check()
 }
 
 // acquire waits for a lease of that kind.
 func (r recipe) acquire(ctx context.Context, op string, k line.Kind) (*Lease, error) {
 	enter := r.Enter
 	if r.keep != nil {
-		enter = r.keep.enter
+		enter = r.keep.Enter
 	}
 	return r.acquireBy(ctx, op, k, enter)
 }
@@ -57,7 +58,7 @@ func (r recipe) acquireBy(ctx context.Context, op string, k line.Kind, enter fun
 func (r recipe) tryAcquire(ctx context.Context, op string, k line.Kind) (*Lease, error) {
 	enter := r.TryEnter
 	if r.keep != nil {
-		enter = r.keep.tryEnter
+		enter = r.keep.TryEnter
 	}
 	return r.enterOrReenter(ctx, op, k, func(h line.Holding) error {
 		switch {

@@ -17,7 +17,10 @@ const module = "github.com/zkrecipes/zkrecipes"
 
 // floors says which packages of this module each package of the library may import.
 var floors = map[string][]string{
-	".":                 {"internal/barrier", "internal/line", "internal/queuelog", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
+	".":                 {"internal/queue", "internal/barrier", "internal/keep", "internal/election", "internal/line", "internal/queuelog", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
+	"internal/queue":    {"internal/line", "internal/queuelog", "internal/zkconn", "internal/jute"},
+	"internal/keep":     {"internal/line", "internal/zkconn"},
+	"internal/election": {"internal/line", "internal/zkconn", "internal/jute"},
 	"internal/barrier":  {"internal/line", "internal/zkconn", "internal/jute"},
 	"internal/line":     {"internal/queuelog", "internal/zkconn", "internal/wire", "internal/jute"},
 	"internal/queuelog": {"internal/zkconn"},

@@ -51,7 +51,7 @@ var aclMutants = []mutant{
 		name: "credentials-printed",
 		what: "A Client holds its credentials where fmt finds them.",
 		edits: []edit{{
-			in:  "Client",
+			in:  "zkrecipes.Client",
 			old: `{ client *line.Client }`,
 			new: `
 				{

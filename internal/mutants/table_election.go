@@ -49,7 +49,7 @@ var electionMutants = []mutant{
 		name: "election-leader-unwatched",
 		what: "A leader does not notice that the leader's znode was deleted.",
 		edits: []edit{{
-			in: "enterAsLeader",
+			in: "election.Enter",
 			old: `
 				if g, err = p.Grant(ctx); err == nil {
 					l.Client.Tasks.Start(func() { c.watchLeader(g) })
@@ -137,7 +137,7 @@ var electionMutants = []mutant{
 		edits: []edit{{
 			in:  "Election.leadOnce",
 			old: `t, err := e.campaign(ctx, "lead", value, enterWithRoom)`,
-			new: `t, err := e.campaign(ctx, "lead", value, enterAsLeader)`,
+			new: `t, err := e.campaign(ctx, "lead", value, election.Enter)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestLeadWaitsWhileTheSessionIsFull$",
 	},

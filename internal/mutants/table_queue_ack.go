@@ -25,8 +25,8 @@ var queueAckMutants = []mutant{
 		name: "queue-done-unexcluded",
 		what: "An item that is done and cannot be deleted has a mark, but no exclusion: a consumer whose listing is old claims it.",
 		edits: []edit{{
-			in:  "claim.ackOps",
-			old: `&zk.CreateRequest{Path: c.exclusion(), Data: []byte("done"), Acl: acl},`,
+			in:  "claim.AckOps",
+			old: `&zk.CreateRequest{Path: c.Exclusion(), Data: []byte("done"), Acl: acl},`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB85ItemWithAForeign",
 	},
@@ -44,9 +44,9 @@ var queueAckMutants = []mutant{
 		name: "queue-move-no-receipt",
 		what: "AckPut leaves no receipt: if it is sent again, a claim that somebody has deleted is taken for a move that was done.",
 		edits: []edit{{
-			in:  "Item.ackPut",
-			old: `a.puts = &ackPuts{to: queueIn(it.claim.Session, to.abs()).Log, path: to.path, size: to.segmentSize, items: items, once: true}`,
-			new: `a.puts = &ackPuts{to: queueIn(it.claim.Session, to.abs()).Log, path: to.path, size: to.segmentSize, items: items}`,
+			in:  "queue.Item.AckPut",
+			old: `a.puts = &ackPuts{to: QueueIn(it.Claim.Session, to.Abs()).Log, path: to.Path, size: to.SegmentSize, items: items, once: true}`,
+			new: `a.puts = &ackPuts{to: QueueIn(it.Claim.Session, to.Abs()).Log, path: to.Path, size: to.SegmentSize, items: items}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB44AckPutOfAClaim",
 	},

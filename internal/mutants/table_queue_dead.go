@@ -6,9 +6,9 @@ var queueDeadMutants = []mutant{
 		name: "queue-dead-letters-unused",
 		what: "DeadLetters of a queue that has had none are not empty, but unused.",
 		edits: []edit{{
-			in:  "Queue.DeadLetters",
-			old: `letters.segmentSize, letters.isDead = q.segmentSize, true`,
-			new: `letters.segmentSize, letters.isDead = q.segmentSize, false`,
+			in:  "queue.Queue.DeadLetters",
+			old: `letters.SegmentSize, letters.isDead = q.SegmentSize, true`,
+			new: `letters.SegmentSize, letters.isDead = q.SegmentSize, false`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestUnusedPaths",
 	},
@@ -27,10 +27,10 @@ var queueDeadMutants = []mutant{
 		what: "A dead letter has the data that the handler has changed.",
 		edits: []edit{{
 			in:  "serving.moveFailed",
-			old: `data, _, err := it.claim.Session.Get(ctx, it.claim.item) // the handler may have changed it.Data`,
+			old: `data, _, err := it.Claim.Session.Get(ctx, it.Claim.Item) // the handler may have changed the Item's Data`,
 			new: `
 				data := it.Data
-				_, _, err := it.claim.Session.Get(ctx, it.claim.item)`,
+				_, _, err := it.Claim.Session.Get(ctx, it.Claim.Item)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestA21ItemWhose",
 	},
@@ -50,7 +50,7 @@ var queueDeadMutants = []mutant{
 		name: "queue-note-guessed",
 		what: "An item's data are taken for a note if they look like one.",
 		edits: []edit{{
-			in: "cutNote",
+			in: "CutNote",
 			old: `
 				if !queuelog.HasNote(name) {
 					return data, f
@@ -75,8 +75,8 @@ var queueDeadMutants = []mutant{
 		what: "An item that is moved back keeps the note of the dead letter.",
 		edits: []edit{{
 			in:  "Queue.redriveOne",
-			old: `data, failure := cutNote(name, data)`,
-			new: `_, failure := cutNote(name, data)`,
+			old: `data, failure := CutNote(name, data)`,
+			new: `_, failure := CutNote(name, data)`,
 		}, {
 			in:  "Queue.redriveOne",
 			old: `item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data}`,
@@ -102,7 +102,7 @@ var queueDeadMutants = []mutant{
 		what: "Redrive moves the dead letters of other queues, too.",
 		edits: []edit{{
 			in:  "Queue.redriveOne",
-			old: `if failure != (Failure{}) && failure.Queue != q.abs() {`,
+			old: `if failure != (Failure{}) && failure.Queue != q.Abs() {`,
 			new: `if failure != (Failure{}) && failure.Queue == "" {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestRedriveLeaves",
@@ -112,8 +112,8 @@ var queueDeadMutants = []mutant{
 		what: "A removal deletes the open segment once it is empty.",
 		edits: []edit{{
 			in:  "Queue.deleteEmptied",
-			old: `if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.Writes.Begin() {`,
-			new: `if removed < int(seg.stat.NumChildren) || !q.c.Writes.Begin() {`,
+			old: `if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.Client.Writes.Begin() {`,
+			new: `if removed < int(seg.stat.NumChildren) || !q.Client.Writes.Begin() {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestRemovalsDeleteTheSegmentsThatTheyEmpty$",
 	},
@@ -122,8 +122,8 @@ var queueDeadMutants = []mutant{
 		what: "The segments that Purge, Remove and Redrive empty stay.",
 		edits: []edit{{
 			in:  "Queue.deleteEmptied",
-			old: `if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.Writes.Begin() {`,
-			new: `if seg.stat.Version == 0 || seg.stat.NumChildren > 0 || !q.c.Writes.Begin() {`,
+			old: `if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.Client.Writes.Begin() {`,
+			new: `if seg.stat.Version == 0 || seg.stat.NumChildren > 0 || !q.Client.Writes.Begin() {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestR.*DeletesTheSegmentsThatItEmpties$",
 	},
@@ -143,7 +143,7 @@ var queueDeadMutants = []mutant{
 		name: "queue-remove-forgets",
 		what: "Remove takes an item for removed that was gone when its session had ended before the removal was sent.",
 		edits: []edit{{
-			in: "Queue.Remove",
+			in: "queue.Queue.Remove",
 			old: `
 				if err == nil {
 					gone = r.stays`,
@@ -158,7 +158,7 @@ var queueDeadMutants = []mutant{
 		what: "An item that cannot be moved to the dead letters is kept while the process shuts down.",
 		edits: []edit{{
 			in:  "Queue.keepUnmoved",
-			old: `case <-it.Context(q.c.Waiting).Done():`,
+			old: `case <-it.Handle.Context(q.Client.Waiting).Done():`,
 			new: `case <-it.Context(context.Background()).Done():`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestShutdownDoesNotWaitForAnItemThatCannotBeMoved$",

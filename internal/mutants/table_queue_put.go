@@ -273,7 +273,7 @@ var queuePutMutants = []mutant{
 		what: "A producer that waits overtakes a batch for which there is no room yet.",
 		edits: []edit{{
 			in:  "overtaking.wait",
-			old: `count+itemsOf(o.run[len(o.run)-1]) >`,
+			old: `count+ItemsOf(o.run[len(o.run)-1]) >`,
 			new: `count+1 >`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestABatchThatWaitsForRoomIsNotOvertaken$",
@@ -292,7 +292,7 @@ var queuePutMutants = []mutant{
 		name: "room-knows-no-session",
 		what: "A producer takes the places of one session for those of several.",
 		edits: []edit{{
-			in:  "sessionOf",
+			in:  "SessionOf",
 			old: `if m.UUID == "" {`,
 			new: `if true {`,
 		}},
@@ -312,7 +312,7 @@ var queuePutMutants = []mutant{
 		name: "room-asks-for-no-patience",
 		what: "A producer that was overtaken asks for no more time.",
 		edits: []edit{{
-			in:  "askForPatience",
+			in:  "AskForPatience",
 			old: `level < maxLevel &&`,
 			new: `level < 0 &&`,
 		}},
@@ -363,8 +363,8 @@ var queuePutMutants = []mutant{
 		what: "A producer leaves each one ahead one grace, whatever it asks for.",
 		edits: []edit{{
 			in:  "overtaking.wait",
-			old: `patience += patienceOf(r.PlaceName)`,
-			new: `patience += grace
+			old: `patience += PatienceOf(r.PlaceName)`,
+			new: `patience += Grace
 					_ = r`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB83ADistantProducerIsNotOvertakenForEver$",

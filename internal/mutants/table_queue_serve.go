@@ -7,7 +7,7 @@ var queueServeMutants = []mutant{
 		what: "An item that failed keeps its worker for the back-off.",
 		edits: []edit{{
 			in:  "serving.park",
-			old: `s.failures.Add(1) > int64(parkedPerWorker*s.opts.Workers) {`,
+			old: `s.failures.Add(1) > int64(ParkedPerWorker*s.Opts.Workers) {`,
 			new: `s.failures.Add(1) > 0 {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB81ItemsBehind",
@@ -41,7 +41,7 @@ var queueServeMutants = []mutant{
 		what: "Any number of items waits for its back-off.",
 		edits: []edit{{
 			in:  "serving.park",
-			old: `s.failures.Add(1) > int64(parkedPerWorker*s.opts.Workers) {`,
+			old: `s.failures.Add(1) > int64(ParkedPerWorker*s.Opts.Workers) {`,
 			new: `s.failures.Add(1) > 1<<20 {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB95AnOutage",
@@ -51,7 +51,7 @@ var queueServeMutants = []mutant{
 		what: "Back-offs do not shorten as more items are parked.",
 		edits: []edit{{
 			in:  "serving.park",
-			old: `d -= d / (maxParked / 2) * time.Duration(many)`,
+			old: `d -= d / (MaxParked / 2) * time.Duration(many)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB95ParkedItemsAreBounded$",
 	},

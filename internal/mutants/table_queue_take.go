@@ -8,7 +8,7 @@ var queueTakeMutants = []mutant{
 		edits: []edit{{
 			in: "Queue.takesSoon",
 			old: `
-				if queue.held.Load() > 1 {
+				if queue.Held.Load() > 1 {
 					return 0, false
 				}`,
 		}},
@@ -19,12 +19,12 @@ var queueTakeMutants = []mutant{
 		what: "An ack takes a place along for a taker that comes much later.",
 		edits: []edit{{
 			in:  "takerPool.noteTaker",
-			old: `t.soon, t.acked = time.Since(t.acked) <= t.tookAck, time.Time{}`,
-			new: `t.soon, t.acked = time.Since(t.acked) <= soon, time.Time{}`,
+			old: `t.Soon, t.acked = time.Since(t.acked) <= t.tookAck, time.Time{}`,
+			new: `t.Soon, t.acked = time.Since(t.acked) <= Soon, time.Time{}`,
 		}, {
 			in:  "Queue.takesSoon",
 			old: `return max(time.Millisecond, 2*t.tookAck), true`,
-			new: `return soon, true`,
+			new: `return Soon, true`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestConsumerThatPausesAfterItsAcks",
 	},
@@ -104,7 +104,7 @@ var queueTakeMutants = []mutant{
 		name: "queue-claim-nameless",
 		what: "A claim's flag is named after its item alone: a Nack that is sent again gives back the next consumer's claim.",
 		edits: []edit{{
-			in:  "Queue.newClaim",
+			in:  "Queue.NewClaim",
 			old: `path := item + "." + queuelog.NewMark()`,
 			new: `path := item + ".claim"`,
 		}},
@@ -136,7 +136,7 @@ var queueTakeMutants = []mutant{
 			in: "Queue.claimed",
 			old: `
 				if errors.Is(err, zk.ErrNoNode) { // an operator was quick
-					return nil, errLostAtOnce`,
+					return nil, ErrLostAtOnce`,
 			new: `
 				if errors.Is(err, zk.ErrNoNode) { // an operator was quick
 					stat, err = &zk.Stat{}, nil`,
@@ -195,7 +195,7 @@ var queueTakeMutants = []mutant{
 		what: "The second in line claims nothing, so a dead consumer at the head stops deliveries.",
 		edits: []edit{{
 			in:  "lineWait.looks",
-			old: `return w.p.First || w.armed && w.ahead > 0 && w.ahead < lookers`,
+			old: `return w.p.First || w.armed && w.ahead > 0 && w.ahead < Lookers`,
 			new: `return w.p.First`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB79DeliveriesGoOnWhenTheConsumerWithTheTurnDies$",
@@ -250,7 +250,7 @@ var queueTakeMutants = []mutant{
 		what: "Only the first two in line look for items.",
 		edits: []edit{{
 			in:  "lineWait.looks",
-			old: `w.ahead < lookers`,
+			old: `w.ahead < Lookers`,
 			new: `w.ahead < 2`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB96DeliveriesGoOnWhenSeveralAtTheHeadAreDead$",

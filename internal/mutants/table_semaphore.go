@@ -340,7 +340,7 @@ var semaphoreMutants = []mutant{
 		what: "A caller in a crowd fails if the slots are deleted before it has listed them.",
 		edits: []edit{{
 			in:  "Semaphore.confirmFirst",
-			old: `return nil, errLostAtOnce`,
+			old: `return nil, queue.ErrLostAtOnce`,
 			new: `return nil, err`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB23CrowdGoesOnWhenItsSlotsAreDeleted$",

@@ -20,8 +20,8 @@ var shutdownMutants = []mutant{
 		what: "Shutdown closes the client while a Put is under way.",
 		edits: []edit{{
 			in:  "Queue.append",
-			old: `defer q.c.Writes.End()`,
-			new: `q.c.Writes.End()`,
+			old: `defer q.Client.Writes.End()`,
+			new: `q.Client.Writes.End()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestShutdownWaitsForAPutUnderWayButNotForRoom",
 	},
@@ -49,7 +49,7 @@ var shutdownMutants = []mutant{
 		what: "A place that is kept stays in its line during a Shutdown.",
 		edits: []edit{{
 			in:  "Client.finishWork",
-			old: `leaveKept(c.client)`,
+			old: `keep.LeaveIdle(c.client)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestShutdownLeavesLocksThatAreKeptAndKeepsNone",
 	},
@@ -57,9 +57,9 @@ var shutdownMutants = []mutant{
 		name: "shutdown-leaves-serve",
 		what: "Shutdown does not wait for a handler that has lost its item.",
 		edits: []edit{{
-			in:  "Queue.Serve",
-			old: `defer q.c.Held.End()`,
-			new: `q.c.Held.End()`,
+			in:  "queue.Queue.Serve",
+			old: `defer q.Client.Held.End()`,
+			new: `q.Client.Held.End()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestALossEndsWhatAShutdownWaitsFor",
 	},

@@ -49,8 +49,8 @@ var traceMutants = []mutant{
 		what: "Only the first of several items is told to the Trace.",
 		edits: []edit{{
 			in:  "Queue.acquire",
-			old: `for i, it := range items {`,
-			new: `for i, it := range items[:1] {`,
+			old: `for i, it := range taken {`,
+			new: `for i, it := range taken[:1] {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestTraceReportsEach",
 	},

@@ -1,4 +1,6 @@
-package zkrecipes
+// Package queue is the engine of a Queue: puts, turns and claims, acks, moves, dead letters and
+// Serve. The package above checks what users give, traces, and wraps errors.
+package queue
 
 import (
 	"cmp"
@@ -17,26 +19,26 @@ import (
 
 // The errors of the queue. The package above documents them.
 var (
-	coreErrEmpty     = errors.New("no item is free")
-	coreErrItemTaken = errors.New("item is taken")
-	coreErrItemGone  = errors.New("no such item")
+	ErrEmpty     = errors.New("no item is free")
+	ErrItemTaken = errors.New("item is taken")
+	ErrItemGone  = errors.New("no such item")
 )
 
-// itemQueue is a queue.
-type itemQueue struct {
-	c           *line.Client
-	path        string
-	opts        queueConfig
-	hooks       queueHooks
+// Queue is a queue.
+type Queue struct {
+	Client      *line.Client
+	Path        string
+	Opts        Options
+	hooks       Hooks
 	isDead      bool // of dead letters; it exists from the first letter on
 	consumers   *line.Line
 	producers   *line.Line // if there is a bound
 	claims      *line.Line // of the claims, which do not wait in any line
-	segmentSize int64      // after how many creates a segment is sealed
+	SegmentSize int64      // after how many creates a segment is sealed
 }
 
-// queueConfig has the settings of a queue. The package above documents them.
-type queueConfig struct {
+// Options has the settings of a queue. The package above documents them.
+type Options struct {
 	MaxLen       int
 	MaxAttempts  int
 	DeadLetter   string
@@ -47,33 +49,33 @@ type queueConfig struct {
 	Backoff      func(attempt int) time.Duration
 }
 
-// queueHooks are functions of the package above.
-type queueHooks struct {
+// Hooks are functions of the package above.
+type Hooks struct {
 	// acquire begins an acquisition of an item of the queue with that path, and ends it with
 	// what was acquired or with an error.
-	acquire func(ctx context.Context, path, op string) (_ context.Context, end func(*line.Grant, error))
+	Acquire func(ctx context.Context, path, op string) (_ context.Context, end func(*line.Grant, error))
 	// logged returns an item's ID as it is logged.
-	logged func(id string) any
+	Logged func(id string) any
 }
 
-const defaultMaxAttempts = 16
+const DefaultMaxAttempts = 16
 
-func newItemQueue(c *line.Client, path string, cfg queueConfig, hooks queueHooks) *itemQueue {
-	q := &itemQueue{c: c, path: path, opts: cfg, hooks: hooks, segmentSize: queuelog.SegmentSize}
+func New(c *line.Client, path string, cfg Options, hooks Hooks) *Queue {
+	q := &Queue{Client: c, Path: path, Opts: cfg, hooks: hooks, SegmentSize: queuelog.SegmentSize}
 	if c != nil && c.Segment > 0 {
-		q.segmentSize = c.Segment
+		q.SegmentSize = c.Segment
 	}
-	if q.opts.MaxAttempts == 0 {
-		q.opts.MaxAttempts = defaultMaxAttempts
+	if q.Opts.MaxAttempts == 0 {
+		q.Opts.MaxAttempts = DefaultMaxAttempts
 	}
-	if q.opts.DeadLetter == "" {
-		q.opts.DeadLetter = path + "-dead"
+	if q.Opts.DeadLetter == "" {
+		q.Opts.DeadLetter = path + "-dead"
 	}
-	if q.opts.Workers == 0 {
-		q.opts.Workers = 1
+	if q.Opts.Workers == 0 {
+		q.Opts.Workers = 1
 	}
-	if q.opts.Backoff == nil {
-		q.opts.Backoff = backOff
+	if q.Opts.Backoff == nil {
+		q.Opts.Backoff = BackOff
 	}
 	sub := func(name string) *line.Line {
 		return &line.Line{
@@ -85,35 +87,35 @@ func newItemQueue(c *line.Client, path string, cfg queueConfig, hooks queueHooks
 	return q
 }
 
-func (q *itemQueue) abs() string { return q.c.Abs(q.path) }
+func (q *Queue) Abs() string { return q.Client.Abs(q.Path) }
 
-func (q *itemQueue) check(ctx context.Context) error {
+func (q *Queue) Check(ctx context.Context) error {
 	if q == nil || q.consumers == nil {
 		return errors.New("not made by NewQueue")
 	}
-	if err := q.c.Check(ctx, q.path); err != nil {
+	if err := q.Client.Check(ctx, q.Path); err != nil {
 		return err
 	}
 	switch {
-	case q.opts.MaxLen < 0:
-		return fmt.Errorf("QueueOptions.MaxLen is %d", q.opts.MaxLen)
-	case q.opts.MaxItemBytes < 0:
-		return fmt.Errorf("QueueOptions.MaxItemBytes is %d", q.opts.MaxItemBytes)
-	case q.opts.Workers < 0:
-		return fmt.Errorf("QueueOptions.Workers is %d", q.opts.Workers)
-	case q.opts.DrainTimeout < 0:
-		return fmt.Errorf("QueueOptions.DrainTimeout is %v", q.opts.DrainTimeout)
-	case q.opts.DeadLetter == q.path:
+	case q.Opts.MaxLen < 0:
+		return fmt.Errorf("QueueOptions.MaxLen is %d", q.Opts.MaxLen)
+	case q.Opts.MaxItemBytes < 0:
+		return fmt.Errorf("QueueOptions.MaxItemBytes is %d", q.Opts.MaxItemBytes)
+	case q.Opts.Workers < 0:
+		return fmt.Errorf("QueueOptions.Workers is %d", q.Opts.Workers)
+	case q.Opts.DrainTimeout < 0:
+		return fmt.Errorf("QueueOptions.DrainTimeout is %v", q.Opts.DrainTimeout)
+	case q.Opts.DeadLetter == q.Path:
 		return errors.New("QueueOptions.DeadLetter is the queue itself")
 	}
-	if err := q.c.CheckPath(q.opts.DeadLetter); err != nil {
-		return fmt.Errorf("QueueOptions.DeadLetter %q: %w", q.opts.DeadLetter, err)
+	if err := q.Client.CheckPath(q.Opts.DeadLetter); err != nil {
+		return fmt.Errorf("QueueOptions.DeadLetter %q: %w", q.Opts.DeadLetter, err)
 	}
 	return nil
 }
 
-// count returns how many items there are, taken ones included.
-func (q *itemQueue) count(ctx context.Context) (n int, err error) {
+// Len returns how many items there are, taken ones included.
+func (q *Queue) Len(ctx context.Context) (n int, err error) {
 	err = q.browse(ctx, func(seg *browsed) (bool, error) {
 		n += len(seg.items)
 		return true, nil
@@ -124,39 +126,39 @@ func (q *itemQueue) count(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// queueEntry describes an item in the queue.
-type queueEntry struct {
-	id       string
-	data     []byte
-	since    time.Time
-	attempts int
-	failure  itemFailure
+// Entry describes an item in the queue.
+type Entry struct {
+	ID       string
+	Data     []byte
+	Since    time.Time
+	Attempts int
+	Failure  Failure
 
-	taken      bool // which the next three describe
-	consumer   string
-	session    int64
-	takenSince time.Time
+	Taken      bool // which the next three describe
+	Consumer   string
+	Session    int64
+	TakenSince time.Time
 }
 
-// peek returns the first free item.
-func (q *itemQueue) peek(ctx context.Context) (queueEntry, error) {
+// Peek returns the first free item.
+func (q *Queue) Peek(ctx context.Context) (Entry, error) {
 	for e, err := range q.entries(ctx, func(e queuelog.Entry) bool { return !e.Claimed }) {
 		if errors.Is(err, line.ErrUnused) {
-			err = fmt.Errorf("%w: %w", coreErrEmpty, err)
+			err = fmt.Errorf("%w: %w", ErrEmpty, err)
 		}
 		return e, err
 	}
-	return queueEntry{}, coreErrEmpty
+	return Entry{}, ErrEmpty
 }
 
-// list reads all items.
-func (q *itemQueue) list(ctx context.Context) iter.Seq2[queueEntry, error] {
+// Entries reads all items.
+func (q *Queue) Entries(ctx context.Context) iter.Seq2[Entry, error] {
 	return q.entries(ctx, func(queuelog.Entry) bool { return true })
 }
 
-// find returns the item with that ID.
-func (q *itemQueue) find(ctx context.Context, id string) (found queueEntry, err error) {
-	gone := coreErrItemGone
+// Find returns the item with that ID.
+func (q *Queue) Find(ctx context.Context, id string) (found Entry, err error) {
+	gone := ErrItemGone
 	err = q.eachSegment(ctx, func(seg *browsed) (more bool, err error) {
 		i := slices.IndexFunc(seg.items, func(e queuelog.Entry) bool { return e.ID() == id })
 		if i < 0 {
@@ -175,8 +177,8 @@ func (q *itemQueue) find(ctx context.Context, id string) (found queueEntry, err 
 }
 
 // entries reads the items that want selects, one after the other.
-func (q *itemQueue) entries(ctx context.Context, want func(queuelog.Entry) bool) iter.Seq2[queueEntry, error] {
-	return func(yield func(queueEntry, error) bool) {
+func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
 		shown := map[string]bool{} // of the last segment, which may be listed again
 		last := ""
 		err := q.browse(ctx, func(seg *browsed) (bool, error) {
@@ -203,7 +205,7 @@ func (q *itemQueue) entries(ctx context.Context, want func(queuelog.Entry) bool)
 			return true, nil
 		})
 		if err != nil {
-			yield(queueEntry{}, err)
+			yield(Entry{}, err)
 		}
 	}
 }
@@ -218,35 +220,35 @@ type browsed struct {
 }
 
 // entry reads an item of the segment, and the flag of the consumer that has it.
-func (b *browsed) entry(ctx context.Context, item queuelog.Entry) (queueEntry, error) {
+func (b *browsed) entry(ctx context.Context, item queuelog.Entry) (Entry, error) {
 	data, stat, err := b.s.Get(ctx, b.path+"/"+item.Name)
 	if err != nil {
-		return queueEntry{}, err
+		return Entry{}, err
 	}
-	e := queueEntry{id: item.ID(), since: time.UnixMilli(stat.Ctime), attempts: queuelog.Claims(stat, item.Claimed)}
-	e.data, e.failure = cutNote(item.Name, data)
+	e := Entry{ID: item.ID(), Since: time.UnixMilli(stat.Ctime), Attempts: queuelog.Claims(stat, item.Claimed)}
+	e.Data, e.Failure = CutNote(item.Name, data)
 	if !item.Claimed || stat.NumChildren == 0 {
 		return e, nil
 	}
 	identity, stat, err := b.s.Get(ctx, b.path+"/"+item.Flag)
 	switch {
 	case err == nil:
-		e.taken, e.consumer, e.session, e.takenSince = true, string(identity), stat.EphemeralOwner, time.UnixMilli(stat.Ctime)
+		e.Taken, e.Consumer, e.Session, e.TakenSince = true, string(identity), stat.EphemeralOwner, time.UnixMilli(stat.Ctime)
 	case errors.Is(err, zk.ErrNoAuth): // its ACL does not let this client read it
-		e.taken = true
+		e.Taken = true
 	case !errors.Is(err, zk.ErrNoNode): // given back in the meantime
-		return queueEntry{}, err
+		return Entry{}, err
 	}
 	return e, nil
 }
 
 // browse calls f with the items of each segment, in order, until f wants no more. It
 // creates nothing and sets no watch.
-func (q *itemQueue) browse(ctx context.Context, f func(*browsed) (more bool, err error)) error {
-	if err := q.check(ctx); err != nil {
+func (q *Queue) browse(ctx context.Context, f func(*browsed) (more bool, err error)) error {
+	if err := q.Check(ctx); err != nil {
 		return err
 	}
-	ctx, done := q.c.Bind(ctx)
+	ctx, done := q.Client.Bind(ctx)
 	defer done()
 	seen := false // a segment, of which there is one in each queue
 	see := func(seg *browsed) (bool, error) {
@@ -254,7 +256,7 @@ func (q *itemQueue) browse(ctx context.Context, f func(*browsed) (more bool, err
 		return f(seg)
 	}
 	next := int64(0)
-	return q.c.InSessions(ctx, func(s *line.Session) (err error) {
+	return q.Client.InSessions(ctx, func(s *line.Session) (err error) {
 		next, err = q.browseIn(ctx, s, next, see)
 		if err == nil && !seen {
 			err = q.checkUse(ctx, s)
@@ -264,15 +266,15 @@ func (q *itemQueue) browse(ctx context.Context, f func(*browsed) (more bool, err
 }
 
 // checkUse returns ErrUnused or ErrPathInUse unless there is a queue.
-func (q *itemQueue) checkUse(ctx context.Context, s *line.Session) error {
+func (q *Queue) checkUse(ctx context.Context, s *line.Session) error {
 	if q.isDead {
 		return nil
 	}
-	_, err := s.Exists(ctx, q.abs()+queuelog.RootName)
+	_, err := s.Exists(ctx, q.Abs()+queuelog.RootName)
 	if !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
-	data, _, err := s.Get(ctx, q.abs())
+	data, _, err := s.Get(ctx, q.Abs())
 	switch {
 	case err != nil:
 		return line.Unused(err)
@@ -284,8 +286,8 @@ func (q *itemQueue) checkUse(ctx context.Context, s *line.Session) error {
 
 // browseIn is browse in one session, beginning with the segment from. If it fails, next
 // is the segment with which to go on.
-func (q *itemQueue) browseIn(ctx context.Context, s *line.Session, from int64, f func(*browsed) (bool, error)) (next int64, err error) {
-	log := newQueueLog(s, q.abs())
+func (q *Queue) browseIn(ctx context.Context, s *line.Session, from int64, f func(*browsed) (bool, error)) (next int64, err error) {
+	log := NewQueueLog(s, q.Abs())
 	numbers, err := log.List(ctx)
 	if err != nil {
 		return from, err

@@ -1,4 +1,4 @@
-package zkrecipes
+package queue
 
 import (
 	"errors"
@@ -25,12 +25,12 @@ import (
 
 const (
 	// grace is for how long an item stays free before the second in line claims it.
-	grace = 50 * time.Millisecond
+	Grace = 50 * time.Millisecond
 	// lookers is how many places look for items: deliveries go on unless as many of them
 	// are dead.
-	lookers = 8
+	Lookers = 8
 	// maxPatience bounds after how long a consumer watches more than the nearest place.
-	maxPatience = 10 * grace
+	maxPatience = 10 * Grace
 )
 
 // lineWait is a wait in the consumers' line, with a place there.
@@ -73,7 +73,7 @@ func (t *takerPool) takeInLine(p *line.Place) (err error) {
 		case errors.Is(err, queuelog.ErrStale):
 			continue
 		case done:
-			w.scan.queue.turns.queued.Store(!alone || w.slept)
+			w.scan.queue.Turns.Queued.Store(!alone || w.slept)
 			return nil
 		case err != nil:
 			return err
@@ -85,7 +85,7 @@ func (t *takerPool) takeInLine(p *line.Place) (err error) {
 }
 
 // looks reports whether the place has the turn, or looks for what others leave.
-func (w *lineWait) looks() bool { return w.p.First || w.armed && w.ahead > 0 && w.ahead < lookers }
+func (w *lineWait) looks() bool { return w.p.First || w.armed && w.ahead > 0 && w.ahead < Lookers }
 
 // lazy reports whether the place lets time pass before it looks at a change. Otherwise
 // each change would make all that look send a request.
@@ -115,18 +115,18 @@ func (w *lineWait) lookAhead() error {
 func (w *lineWait) list() (err error) {
 	queued, ahead := w.patience > 0, 0
 	w.watches = [3]*zkconn.Watch{}
-	stuck := w.scan.queue.turns.stuckPlaces()
+	stuck := w.scan.queue.Turns.stuckPlaces()
 	if guess := w.p.Guessed; guess != nil && !slices.Contains(stuck, guess.Name) {
 		w.guessed, ahead = true, w.p.Ahead
 		w.nearest, w.ahead = [3]*line.PlaceName{guess}, max(ahead, 2) // a listing tells whether it is second
-	} else if w.nearest, ahead, err = w.p.Predecessors(w.ctx, stuck, lookers); err != nil {
+	} else if w.nearest, ahead, err = w.p.Predecessors(w.ctx, stuck, Lookers); err != nil {
 		return err
 	} else {
 		w.guessed, w.ahead = false, ahead
 	}
 	w.p.Guessed = nil
 	w.p.First = w.ahead == 0
-	w.patience = min(grace+grace*time.Duration(w.ahead)/16, maxPatience)
+	w.patience = min(Grace+Grace*time.Duration(w.ahead)/16, maxPatience)
 	if !queued && !w.p.First {
 		w.tellQueued(w.p, ahead)
 	}
@@ -189,7 +189,7 @@ func (w *lineWait) tryClaim() (done bool, err error) {
 	if done, err = w.claim(w.ctx, w.scan, items, w.p, nil); done && !w.p.First {
 		for _, m := range w.nearest[:2] {
 			if m != nil {
-				w.scan.queue.turns.noteStuck(m.Name)
+				w.scan.queue.Turns.noteStuck(m.Name)
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func (w *lineWait) tryClaim() (done bool, err error) {
 }
 
 // graces is for how long an item stays free before the place claims it.
-func (w *lineWait) graces() time.Duration { return grace * time.Duration(w.ahead) }
+func (w *lineWait) graces() time.Duration { return Grace * time.Duration(w.ahead) }
 
 // mayClaim reports whether there are items that the place may claim now. Those behind the
 // first wait.
@@ -292,7 +292,7 @@ func (w *lineWait) noteDepartures() {
 		case i == 0:
 			w.p.First = true
 		case i == 2:
-			w.ahead = min(w.ahead, lookers-1)
+			w.ahead = min(w.ahead, Lookers-1)
 		case w.nearest[0] != nil:
 			w.ahead = 1
 		}

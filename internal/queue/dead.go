@@ -1,4 +1,4 @@
-package zkrecipes
+package queue
 
 import (
 	"bytes"
@@ -18,106 +18,106 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// note is an itemFailure as it is stored.
-type note struct {
+// Note is an itemFailure as it is stored.
+type Note struct {
 	Queue    string `json:"queue"`
 	Attempts int    `json:"attempts"`
 	Text     string `json:"text"`
 }
 
 const (
-	maxFailureText = 4096
+	MaxFailureText = 4096
 
 	// neverAcked is the text for an item that the next consumer finds.
-	neverAcked = "taken as often as it may be and never acked: its last consumer gave it back, was lost or died"
+	NeverAcked = "taken as often as it may be and never acked: its last consumer gave it back, was lost or died"
 )
 
-// itemFailure says why an item is a dead letter.
-type itemFailure struct {
+// Failure says why an item is a dead letter.
+type Failure struct {
 	Queue    string
 	Attempts int
 	Text     string
 }
 
-// letters returns the queue of the dead letters of q.
-func (q *itemQueue) letters() *itemQueue {
-	letters := newItemQueue(q.c, q.opts.DeadLetter, queueConfig{MaxAttempts: -1}, q.hooks)
-	letters.segmentSize, letters.isDead = q.segmentSize, true
+// DeadLetters returns the queue of the dead letters of q.
+func (q *Queue) DeadLetters() *Queue {
+	letters := New(q.Client, q.Opts.DeadLetter, Options{MaxAttempts: -1}, q.hooks)
+	letters.SegmentSize, letters.isDead = q.SegmentSize, true
 	return letters
 }
 
-// deadLetters returns the absolute path of the queue of dead letters.
-func (q *itemQueue) deadLetters() string { return q.c.Abs(q.opts.DeadLetter) }
+// DeadLettersPath returns the absolute path of the queue of dead letters.
+func (q *Queue) DeadLettersPath() string { return q.Client.Abs(q.Opts.DeadLetter) }
 
-// withNote returns an item with a failure: its data begin with a line of JSON, and its name
+// WithNote returns an item with a failure: its data begin with a line of JSON, and its name
 // says so.
-func withNote(id string, data []byte, f itemFailure) queuelog.Item {
-	if len(f.Text) > maxFailureText {
-		f.Text = strings.ToValidUTF8(f.Text[:maxFailureText], "")
+func WithNote(id string, data []byte, f Failure) queuelog.Item {
+	if len(f.Text) > MaxFailureText {
+		f.Text = strings.ToValidUTF8(f.Text[:MaxFailureText], "")
 	}
-	line, _ := json.Marshal(note(f)) // a struct of this shape never fails
+	line, _ := json.Marshal(Note(f)) // a struct of this shape never fails
 	return queuelog.Item{ID: id, Data: append(append(line, '\n'), data...), Noted: true}
 }
 
-// cutNote returns the data of an item with that name, without the note, and what the
+// CutNote returns the data of an item with that name, without the note, and what the
 // note tells. If the data of such an item do not begin with a valid note, it returns all
 // of them and no Failure.
-func cutNote(name string, data []byte) (_ []byte, f itemFailure) {
+func CutNote(name string, data []byte) (_ []byte, f Failure) {
 	if !queuelog.HasNote(name) {
 		return data, f
 	}
 	line, rest, ok := bytes.Cut(data, []byte{'\n'})
-	var n note
+	var n Note
 	if !ok || json.Unmarshal(line, &n) != nil {
-		return data, itemFailure{}
+		return data, Failure{}
 	}
-	return rest, itemFailure(n)
+	return rest, Failure(n)
 }
 
 // letter returns the dead letter of an item. For an item that is almost too large, the
 // failure's text is left out, or all of the Failure.
-func (q *itemQueue) letter(it *takenItem, data []byte, f itemFailure) queuelog.Item {
-	log, remove := newQueueLog(it.claim.Session, q.deadLetters()), it.claim.ackOps(true).all()
+func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
+	log, remove := NewQueueLog(it.Claim.Session, q.DeadLettersPath()), it.Claim.AckOps(true).All()
 	for _, text := range []string{f.Text, ""} {
 		f.Text = text
-		letter := withNote(it.claim.id(), data, f)
-		if zkconn.MultiSize(remove, log.LargestAppend([]queuelog.Item{letter}, q.segmentSize).Ops) <= jute.MaxFrame {
+		letter := WithNote(it.Claim.ID(), data, f)
+		if zkconn.MultiSize(remove, log.LargestAppend([]queuelog.Item{letter}, q.SegmentSize).Ops) <= jute.MaxFrame {
 			return letter
 		}
 	}
-	return queuelog.Item{ID: it.claim.id(), Data: data}
+	return queuelog.Item{ID: it.Claim.ID(), Data: data}
 }
 
 // moveToDeadLetters moves an item, with those data, that was taken too often. A worker of
 // Serve does so if its handler fails for the last time. Else the next consumer does so
 // before it hands the item out, so an item that kills each process that works on it does
 // not stay at the head for ever.
-func (q *itemQueue) moveToDeadLetters(ctx context.Context, it *takenItem, data []byte, attempts int, text string) error {
-	letter := q.letter(it, data, itemFailure{Queue: q.abs(), Attempts: attempts, Text: text})
-	puts := &ackPuts{to: queueIn(it.claim.Session, q.deadLetters()).Log, size: q.segmentSize, items: []queuelog.Item{letter}}
+func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, attempts int, text string) error {
+	letter := q.letter(it, data, Failure{Queue: q.Abs(), Attempts: attempts, Text: text})
+	puts := &ackPuts{to: QueueIn(it.Claim.Session, q.DeadLettersPath()).Log, size: q.SegmentSize, items: []queuelog.Item{letter}}
 	err := (&ackTransaction{it: it, puts: puts}).run(ctx)
 	if err == nil {
-		q.c.Log(slog.LevelWarn, "item was moved to the dead letters", "item", it.claim.logged(), "queue", q.path,
-			"dead_letters", q.opts.DeadLetter, "attempts", attempts)
+		q.Client.Log(slog.LevelWarn, "item was moved to the dead letters", "item", it.Claim.logged(), "queue", q.Path,
+			"dead_letters", q.Opts.DeadLetter, "attempts", attempts)
 		return nil
 	}
 	refused := !errors.Is(err, line.ErrLost) && !errors.Is(err, line.ErrUncertain) && !errors.Is(err, zkconn.ErrContended) && ctx.Err() == nil
-	q.c.Tasks.Start(func() {
+	q.Client.Tasks.Start(func() {
 		if refused {
 			q.keepUnmoved(it)
 		}
-		it.handle.GiveBack() // it was not moved, or is gone
+		it.Handle.GiveBack() // it was not moved, or is gone
 	})
 	switch {
 	case errors.Is(err, line.ErrLost), errors.Is(err, line.ErrUncertain):
 		return nil // if it was not moved, its next consumer does so
 	case errors.Is(err, zkconn.ErrContended):
-		q.c.Log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.logged(), "queue", q.path, "err", err)
+		q.Client.Log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.Claim.logged(), "queue", q.Path, "err", err)
 		return nil
 	case refused:
-		q.c.Log(slog.LevelError, "item stays in the queue", "item", it.claim.logged(), "queue", q.path, "err", err)
+		q.Client.Log(slog.LevelError, "item stays in the queue", "item", it.Claim.logged(), "queue", q.Path, "err", err)
 	}
-	return &unmovedError{fmt.Errorf("move item %s to the dead letters, %s: %w", it.claim.id(), q.opts.DeadLetter, err)}
+	return &unmovedError{fmt.Errorf("move item %s to the dead letters, %s: %w", it.Claim.ID(), q.Opts.DeadLetter, err)}
 }
 
 // unmovedError is the error of an item that cannot be moved to the dead letters.
@@ -127,47 +127,47 @@ func (e *unmovedError) Unwrap() error { return e.error }
 
 // keepUnmoved keeps an item that cannot be moved for the default back-off, so that the
 // items behind it are taken, and not this one again and again.
-func (q *itemQueue) keepUnmoved(it *takenItem) {
-	keep := time.NewTimer(backOff(it.claim.attempt))
+func (q *Queue) keepUnmoved(it *Item) {
+	keep := time.NewTimer(BackOff(it.Claim.Attempt))
 	defer keep.Stop()
 	select {
 	case <-keep.C:
-	case <-it.handle.Context(q.c.Waiting).Done():
+	case <-it.Handle.Context(q.Client.Waiting).Done():
 	}
 }
 
 // moveFailed moves an item whose handler failed for the last time to the dead letters,
 // because only this process knows why. If it cannot, the next consumer does so.
-func (s *serving) moveFailed(ctx context.Context, it *takenItem, why error) {
-	data, _, err := it.claim.Session.Get(ctx, it.claim.item) // the handler may have changed the Item's Data
+func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
+	data, _, err := it.Claim.Session.Get(ctx, it.Claim.Item) // the handler may have changed the Item's Data
 	if err != nil {
 		if !errors.Is(err, zk.ErrNoNode) && it.err() == nil {
-			s.c.Log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.claim.logged(), "queue", s.path, "err", err)
+			s.Client.Log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.Claim.logged(), "queue", s.Path, "err", err)
 		}
 		s.giveBack(it)
 		return
 	}
-	data, _ = cutNote(it.claim.Name, data)
-	_ = s.moveToDeadLetters(ctx, it, data, it.claim.attempt, why.Error()) // which logs its errors
+	data, _ = CutNote(it.Claim.Name, data)
+	_ = s.moveToDeadLetters(ctx, it, data, it.Claim.Attempt, why.Error()) // which logs its errors
 }
 
-// redrive moves up to n dead letters of this queue back to its end.
-func (q *itemQueue) redrive(ctx context.Context, n int) (moved int, err error) {
-	if err := q.check(ctx); err != nil {
+// Redrive moves up to n dead letters of this queue back to its end.
+func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
+	if err := q.Check(ctx); err != nil {
 		return 0, err
 	}
 	if n < 0 {
 		return 0, fmt.Errorf("%d dead letters", n)
 	}
 	var segments []*browsed
-	err = q.letters().eachSegment(ctx, func(seg *browsed) (bool, error) {
+	err = q.DeadLetters().eachSegment(ctx, func(seg *browsed) (bool, error) {
 		segments = append(segments, seg)
 		return true, nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("list %s: %w", q.opts.DeadLetter, err)
+		return 0, fmt.Errorf("list %s: %w", q.Opts.DeadLetter, err)
 	}
-	ctx, done := q.c.Bind(ctx)
+	ctx, done := q.Client.Bind(ctx)
 	defer done()
 	var tooLarge error // of the last letter that is
 	for _, seg := range segments {
@@ -190,26 +190,26 @@ func (q *itemQueue) redrive(ctx context.Context, n int) (moved int, err error) {
 				moved++
 			}
 		}
-		q.letters().deleteEmptied(ctx, seg, moved-before)
+		q.DeadLetters().deleteEmptied(ctx, seg, moved-before)
 	}
 	return moved, tooLarge
 }
 
 // redriveOne moves a dead letter, with that path, unless it is taken, gone, or another
 // queue's.
-func (q *itemQueue) redriveOne(ctx context.Context, letter string) (moved bool, err error) {
-	r := &removal{q: q.letters(), item: letter}
+func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err error) {
+	r := &removal{q: q.DeadLetters(), item: letter}
 	name := letter[strings.LastIndexByte(letter, '/')+1:]
 	for range zkconn.MaxTries {
-		data, s, err := readAgain(ctx, q.c, letter)
+		data, s, err := readAgain(ctx, q.Client, letter)
 		if errors.Is(err, zk.ErrNoNode) {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		data, failure := cutNote(name, data)
-		if failure != (itemFailure{}) && failure.Queue != q.abs() {
+		data, failure := CutNote(name, data)
+		if failure != (Failure{}) && failure.Queue != q.Abs() {
 			return false, nil
 		}
 		item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data}

@@ -1,4 +1,4 @@
-package zkrecipes
+package queue
 
 import (
 	"context"
@@ -27,7 +27,7 @@ import (
 // An item with znodes of others below it cannot be deleted. Then a mark is created beside
 // it instead, and nobody sees the item any more.
 type ackTransaction struct {
-	it        *takenItem
+	it        *Item
 	ops       []any       // the caller's
 	puts      *ackPuts    // items that are put into a queue, or nil
 	marks     bool        // the item cannot be deleted, and is marked instead
@@ -73,16 +73,16 @@ type ackParts struct {
 func (a *ackTransaction) run(ctx context.Context) error {
 	began := time.Now()
 	a.sent = make(chan struct{})
-	c := a.it.q.c
+	c := a.it.Queue.Client
 	c.Tasks.Add() // Close must wait for the task that leaveNext starts
 	defer c.Tasks.Finish()
-	err := a.it.handle.Grant.EndWith(ctx, a.sent, func() (done bool, err error) {
+	err := a.it.Handle.Grant.EndWith(ctx, a.sent, func() (done bool, err error) {
 		defer a.leaveNext()
 		for ; a.tries < zkconn.MaxTries; a.tries++ {
 			again := false
 			if done, again, err = a.try(ctx); !again {
 				if done { // maybe after the caller has left
-					a.it.claim.settle()
+					a.it.Claim.settle()
 				}
 				return done, err
 			}
@@ -94,17 +94,17 @@ func (a *ackTransaction) run(ctx context.Context) error {
 	}
 	a.reserved(err)
 	if errors.Is(err, line.ErrLost) {
-		a.it.claim.settle()
+		a.it.Claim.settle()
 	}
-	a.it.q.noteAck(time.Since(began))
+	a.it.Queue.noteAck(time.Since(began))
 	return err
 }
 
 // reserve has the ack take a place in the consumers' line along, if the Client needs one:
 // not where others take, too, and items are ample.
 // The place waits so long for a taker.
-func (a *ackTransaction) reserve(q *itemQueue, keep time.Duration) {
-	if hints := &a.it.claim.queue().turns; hints.areOthers() && hints.ample.Load() {
+func (a *ackTransaction) reserve(q *Queue, keep time.Duration) {
+	if hints := &a.it.Claim.Queue().Turns; hints.areOthers() && hints.ample.Load() {
 		return
 	}
 	if a.turns = q.reserve(keep); a.turns != nil {
@@ -116,12 +116,12 @@ func (a *ackTransaction) reserve(q *itemQueue, keep time.Duration) {
 // wait in line. Otherwise the ack reads ahead, see lookAhead.
 func (a *ackTransaction) reserveSoon() {
 	a.ahead = true
-	queue := a.it.claim.queue()
-	if !queue.turns.queued.Load() {
+	queue := a.it.Claim.Queue()
+	if !queue.Turns.Queued.Load() {
 		return
 	}
-	if keep, ok := a.it.q.takesSoon(queue); ok {
-		a.reserve(a.it.q, keep)
+	if keep, ok := a.it.Queue.takesSoon(queue); ok {
+		a.reserve(a.it.Queue, keep)
 	}
 }
 
@@ -144,7 +144,7 @@ func (a *ackTransaction) leaveNext() {
 	if second := a.left.Swap(true); !second || a.next == nil {
 		return
 	}
-	a.it.q.c.Tasks.Start(func() { a.next.Leave(false) })
+	a.it.Queue.Client.Tasks.Start(func() { a.next.Leave(false) })
 }
 
 // try sends it until the outcome is known. again: it was not carried out, and the next
@@ -154,10 +154,10 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 	if err != nil {
 		return false, false, err
 	}
-	x := parts.begin(a.it.claim.Session, a.sent)
-	a.rejoin.ReadBefore(a.it.claim.Session, parts.next)
+	x := parts.begin(a.it.Claim.Session, a.sent)
+	a.rejoin.ReadBefore(a.it.Claim.Session, parts.next)
 	if a.ahead && x.Begin(ctx) == nil {
-		a.it.q.lookAhead(a.it.claim.Session, a.rejoin != nil)
+		a.it.Queue.lookAhead(a.it.Claim.Session, a.rejoin != nil)
 	}
 	o := x.Settle(ctx)
 	if o.Applied() {
@@ -179,7 +179,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 	}
 	done, again, err = a.refused(ctx, parts, x, o)
 	if parts.next != nil && !done && !errors.Is(err, line.ErrUncertain) { // nor by an attempt before
-		a.it.claim.Session.NoteGone(parts.next.Create.Path)
+		a.it.Claim.Session.NoteGone(parts.next.Create.Path)
 	}
 	return done, again, err
 }
@@ -188,7 +188,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 // come into. All begin with the receipt or else with the claim's flag, so one of them can be
 // carried out.
 func (parts ackParts) begin(s *line.Session, sent chan struct{}) *zkconn.Retry {
-	before, after := slices.Concat(parts.written, parts.claim.all(), parts.ops), parts.next.Ops()
+	before, after := slices.Concat(parts.written, parts.claim.All(), parts.ops), parts.next.Ops()
 	if parts.append == nil {
 		return s.Retry(sent, before, after)
 	}
@@ -202,8 +202,8 @@ func (parts ackParts) begin(s *line.Session, sent chan struct{}) *zkconn.Retry {
 
 // parts makes the parts of the next attempt.
 func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) {
-	c := a.it.claim
-	parts.claim = c.ackOps(a.marks)
+	c := a.it.Claim
+	parts.claim = c.AckOps(a.marks)
 	parts.ops = a.ops
 	if p := a.puts; p != nil {
 		if parts.append, err = p.to.Append(ctx, p.items, p.size); err != nil {
@@ -214,7 +214,7 @@ func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) 
 		}
 	}
 	if len(a.ops) > 0 || a.puts != nil && a.puts.once {
-		if parts.receipt, err = c.queue().SpareReceipt(ctx); err != nil {
+		if parts.receipt, err = c.Queue().SpareReceipt(ctx); err != nil {
 			return parts, err
 		}
 		parts.written = parts.receipt.Write(c.Name)
@@ -236,14 +236,14 @@ func (a *ackTransaction) carriedOut(ctx context.Context, parts ackParts, o zkcon
 		parts.append.Done(o)
 	}
 	if parts.next != nil {
-		a.next, _ = a.rejoin.Entered(ctx, a.it.claim.Session, parts.next, o)
+		a.next, _ = a.rejoin.Entered(ctx, a.it.Claim.Session, parts.next, o)
 	}
 }
 
 // refused returns what try does for an attempt that failed, its receipt aside.
 func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.Retry, o zkconn.Outcome) (done, again bool, _ error) {
 	claim := parts.claim
-	noRoomForNext := !o.Refused() && parts.next != nil && !a.it.claim.Session.IsOver() && ctx.Err() == nil
+	noRoomForNext := !o.Refused() && parts.next != nil && !a.it.Claim.Session.IsOver() && ctx.Err() == nil
 	switch {
 	case !o.Refused() && x.Unknown():
 		return false, false, fmt.Errorf("%w: %w", line.ErrUncertain, o.Err())
@@ -274,10 +274,10 @@ func (a *ackTransaction) repeatedAck(parts ackParts, o zkconn.Outcome) (done boo
 	switch {
 	case !o.Is(zk.ErrNoNode):
 		if parts.next != nil { // an earlier attempt may have taken the place
-			(&line.LostJoin{Line: a.rejoin, Session: a.it.claim.Session, Entry: parts.next}).DeleteLater()
+			(&line.LostJoin{Line: a.rejoin, Session: a.it.Claim.Session, Entry: parts.next}).DeleteLater()
 		}
 		return false, fmt.Errorf("%w: %w", line.ErrUncertain, o.Err())
-	case a.it.claim.sweepExclusion():
+	case a.it.Claim.sweepExclusion():
 		return false, line.Lost(line.ErrDeleted)
 	}
 	a.findNext(parts.next)
@@ -302,21 +302,21 @@ const maxMiscounts = 8
 // notEmpty has the next attempt mark the item as done if there are znodes of others below
 // it, and else try again: see childrenOf.
 func (a *ackTransaction) notEmpty(ctx context.Context) {
-	c := a.it.claim
-	below, err := childrenOf(ctx, c.Session, c.item)
+	c := a.it.Claim
+	below, err := childrenOf(ctx, c.Session, c.Item)
 	below = slices.DeleteFunc(below, func(name string) bool { return "/"+name == queuelog.ClaimName })
 	if a.miscounts++; err == nil && len(below) == 0 && a.miscounts <= maxMiscounts {
 		return
 	}
 	a.marks = true
-	a.it.q.c.Log(slog.LevelError, "an item that is done cannot be deleted, because there are znodes below it; it is marked as done instead",
-		"item", c.logged(), "queue", a.it.q.path, "znode", c.item, "children", below)
+	a.it.Queue.Client.Log(slog.LevelError, "an item that is done cannot be deleted, because there are znodes below it; it is marked as done instead",
+		"item", c.logged(), "queue", a.it.Queue.Path, "znode", c.Item, "children", below)
 }
 
 // findNext searches for the place of an attempt that was carried out, whose reply was
 // lost.
 func (a *ackTransaction) findNext(next *line.Entry) {
 	if next != nil {
-		a.next, _ = a.rejoin.FindLostJoin(a.it.claim.Session, next)
+		a.next, _ = a.rejoin.FindLostJoin(a.it.Claim.Session, next)
 	}
 }

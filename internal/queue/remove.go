@@ -1,4 +1,4 @@
-package zkrecipes
+package queue
 
 import (
 	"context"
@@ -15,16 +15,16 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// removeItem removes an item that no consumer has.
-func (q *itemQueue) removeItem(ctx context.Context, id string) error {
-	gone := coreErrItemGone
+// Remove removes an item that no consumer has.
+func (q *Queue) Remove(ctx context.Context, id string) error {
+	gone := ErrItemGone
 	err := q.eachSegment(ctx, func(seg *browsed) (bool, error) {
 		i := slices.IndexFunc(seg.items, func(e queuelog.Entry) bool { return e.ID() == id })
 		if i < 0 {
 			return true, nil
 		}
 		if seg.items[i].Claimed {
-			gone = coreErrItemTaken
+			gone = ErrItemTaken
 			return false, nil
 		}
 		r := &removal{q: q, item: seg.path + "/" + seg.items[i].Name}
@@ -41,8 +41,8 @@ func (q *itemQueue) removeItem(ctx context.Context, id string) error {
 	return err
 }
 
-// purge removes all items that no consumer has, and returns how many it removed.
-func (q *itemQueue) purge(ctx context.Context) (removed int, err error) {
+// Purge removes all items that no consumer has, and returns how many it removed.
+func (q *Queue) Purge(ctx context.Context) (removed int, err error) {
 	err = q.eachSegment(ctx, func(seg *browsed) (bool, error) {
 		var all []*removal
 		for _, e := range seg.items {
@@ -71,14 +71,14 @@ func removalsAtOnce(segment string) int {
 }
 
 // eachSegment is like browse, but begins with a sync, and anew in the next session.
-func (q *itemQueue) eachSegment(ctx context.Context, f func(*browsed) (more bool, err error)) error {
-	if err := q.check(ctx); err != nil {
+func (q *Queue) eachSegment(ctx context.Context, f func(*browsed) (more bool, err error)) error {
+	if err := q.Check(ctx); err != nil {
 		return err
 	}
-	ctx, done := q.c.Bind(ctx)
+	ctx, done := q.Client.Bind(ctx)
 	defer done()
-	return q.c.InSessions(ctx, func(s *line.Session) error {
-		if err := s.Sync(ctx, q.abs()); err != nil {
+	return q.Client.InSessions(ctx, func(s *line.Session) error {
+		if err := s.Sync(ctx, q.Abs()); err != nil {
 			return err
 		}
 		_, err := q.browseIn(ctx, s, 0, f)
@@ -90,21 +90,21 @@ func (q *itemQueue) eachSegment(ctx context.Context, f func(*browsed) (more bool
 // nothing else was listed there. The first consumer would do so, one after the other, and
 // where there is none, as among dead letters, they would stay. The servers refuse it if
 // somebody has claimed an item meanwhile, and nothing is put into a sealed segment.
-func (q *itemQueue) deleteEmptied(ctx context.Context, seg *browsed, removed int) {
-	if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.c.Writes.Begin() {
+func (q *Queue) deleteEmptied(ctx context.Context, seg *browsed, removed int) {
+	if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.Client.Writes.Begin() {
 		return
 	}
-	defer q.c.Writes.End()
-	queueIn(seg.s, q.abs()).Delete(ctx, seg.number, &queuelog.Listing{Stat: seg.stat})
+	defer q.Client.Writes.End()
+	QueueIn(seg.s, q.Abs()).Delete(ctx, seg.number, &queuelog.Listing{Stat: seg.stat})
 }
 
 // remove removes items in one transaction, and leaves out those that are taken or gone.
-func (q *itemQueue) remove(ctx context.Context, s *line.Session, rs []*removal) (removed int, err error) {
-	if !q.c.Writes.Begin() {
+func (q *Queue) remove(ctx context.Context, s *line.Session, rs []*removal) (removed int, err error) {
+	if !q.Client.Writes.Begin() {
 		return 0, line.ErrClosed
 	}
-	defer q.c.Writes.End()
-	log := queueIn(s, q.abs())
+	defer q.Client.Writes.End()
+	log := QueueIn(s, q.Abs())
 	for tries := 0; tries < zkconn.MaxTries; tries++ {
 		if len(rs) == 0 {
 			return 0, nil
@@ -140,20 +140,20 @@ func (q *itemQueue) remove(ctx context.Context, s *line.Session, rs []*removal) 
 // do not delete an item with a claim's exclusion below it, and one with other znodes below
 // it is marked, which takes an exclusion of its own.
 type removal struct {
-	q     *itemQueue
+	q     *Queue
 	item  string
 	marks bool  // the item cannot be deleted, and is marked as done instead
 	stays error // coreErrItemTaken or coreErrItemGone if it was not removed
 }
 
-func (r *removal) ops(s *line.Session) []any { return r.q.newClaim(s, r.item).ackOps(r.marks).item }
+func (r *removal) ops(s *line.Session) []any { return r.q.NewClaim(s, r.item).AckOps(r.marks).item }
 
 // refused is called when one of the operations was refused, with its error. again: the
 // next attempt may be carried out. Otherwise there is an error, or stays is set.
 func (r *removal) refused(ctx context.Context, s *line.Session, err error) (again bool, _ error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		r.stays = coreErrItemGone
+		r.stays = ErrItemGone
 		return false, nil
 	case !errors.Is(err, zk.ErrNotEmpty) && !errors.Is(err, zk.ErrNodeExists):
 		return false, fmt.Errorf("item %s: %w", r.item, err)
@@ -161,7 +161,7 @@ func (r *removal) refused(ctx context.Context, s *line.Session, err error) (agai
 	below, err := childrenOf(ctx, s, r.item)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		r.stays = coreErrItemGone
+		r.stays = ErrItemGone
 		return false, nil
 	case err != nil:
 		return false, err
@@ -169,8 +169,8 @@ func (r *removal) refused(ctx context.Context, s *line.Session, err error) (agai
 		return r.taken(ctx, s)
 	}
 	if r.marks = len(below) > 0; r.marks {
-		r.q.c.Log(slog.LevelError, "an item cannot be removed, because there are znodes below it; it is marked as done instead",
-			"queue", r.q.path, "znode", r.item, "children", below)
+		r.q.Client.Log(slog.LevelError, "an item cannot be removed, because there are znodes below it; it is marked as done instead",
+			"queue", r.q.Path, "znode", r.item, "children", below)
 	}
 	return true, nil
 }
@@ -198,9 +198,9 @@ func (r *removal) taken(ctx context.Context, s *line.Session) (again bool, _ err
 	case err != nil && !errors.Is(err, zk.ErrNoAuth):
 		return false, err
 	case err != nil || stat.EphemeralOwner == 0: // not a consumer's
-		r.stays = fmt.Errorf("%w, or somebody else has created %s", coreErrItemTaken, exclusion)
+		r.stays = fmt.Errorf("%w, or somebody else has created %s", ErrItemTaken, exclusion)
 	default:
-		r.stays = coreErrItemTaken
+		r.stays = ErrItemTaken
 	}
 	return false, nil
 }

@@ -1,4 +1,4 @@
-package zkrecipes
+package queue
 
 import (
 	"context"
@@ -14,26 +14,26 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// serve takes items and calls handler for each, until ctx ends.
-func (q *itemQueue) serve(ctx context.Context, handler func(context.Context, *takenItem) error) error {
-	if !q.c.Held.Begin() {
+// Serve takes items and calls handler for each, until ctx ends.
+func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) error) error {
+	if !q.Client.Held.Begin() {
 		return line.ErrClosed
 	}
-	defer q.c.Held.End()
-	bound, done := q.c.BindWait(ctx)
+	defer q.Client.Held.End()
+	bound, done := q.Client.BindWait(ctx)
 	defer done()
 	taking, stop := context.WithCancel(bound)
 	defer stop()
 	s := &serving{
-		itemQueue: q,
-		handler:   handler,
-		takes:     make(chan struct{}, q.opts.Workers),
-		taken:     make(chan struct{}),
+		Queue:   q,
+		handler: handler,
+		takes:   make(chan struct{}, q.Opts.Workers),
+		taken:   make(chan struct{}),
 	}
 	defer s.drainAfter(bound)()
 	s.all.Go(func() { s.endTakes(taking) })
-	failed := make(chan error, q.opts.Workers)
-	for range q.opts.Workers {
+	failed := make(chan error, q.Opts.Workers)
+	for range q.Opts.Workers {
 		s.all.Go(func() {
 			defer stop()
 			if err := s.work(taking); taking.Err() == nil { // else it was stopped
@@ -49,7 +49,7 @@ func (q *itemQueue) serve(ctx context.Context, handler func(context.Context, *ta
 	err := zkconn.ContextErr(bound)
 	switch {
 	case s.cutShort.Load():
-		return fmt.Errorf("a handler was at work %v after the context had ended: %w", q.opts.DrainTimeout, err)
+		return fmt.Errorf("a handler was at work %v after the context had ended: %w", q.Opts.DrainTimeout, err)
 	case zkconn.WasStopped(bound):
 		return err
 	}
@@ -58,8 +58,8 @@ func (q *itemQueue) serve(ctx context.Context, handler func(context.Context, *ta
 
 // serving is one call of Serve.
 type serving struct {
-	*itemQueue
-	handler func(context.Context, *takenItem) error
+	*Queue
+	handler func(context.Context, *Item) error
 	takes   chan struct{}  // as many as there are workers that take an item
 	taken   chan struct{}  // closed when none takes an item any more
 	all     sync.WaitGroup // the workers, endTakes and the parked items
@@ -78,7 +78,7 @@ type serving struct {
 func (s *serving) drainAfter(ctx context.Context) (end context.CancelFunc) {
 	handling, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.handling = handling
-	if s.opts.DrainTimeout > 0 {
+	if s.Opts.DrainTimeout > 0 {
 		go func() {
 			select {
 			case <-ctx.Done():
@@ -86,8 +86,8 @@ func (s *serving) drainAfter(ctx context.Context) (end context.CancelFunc) {
 				return
 			}
 			select {
-			case <-time.After(s.opts.DrainTimeout):
-				cancel(fmt.Errorf("DrainTimeout: %v have passed since Serve was stopped: %w", s.opts.DrainTimeout, context.DeadlineExceeded))
+			case <-time.After(s.Opts.DrainTimeout):
+				cancel(fmt.Errorf("DrainTimeout: %v have passed since Serve was stopped: %w", s.Opts.DrainTimeout, context.DeadlineExceeded))
 			case <-handling.Done():
 			}
 		}()
@@ -98,9 +98,9 @@ func (s *serving) drainAfter(ctx context.Context) (end context.CancelFunc) {
 const (
 	// parkedPerWorker bounds the items that are parked one after another while no handler
 	// succeeds, so that an outage uses up the attempts of few items.
-	parkedPerWorker = 16
+	ParkedPerWorker = 16
 	// maxParked bounds the parked items.
-	maxParked = 1000
+	MaxParked = 1000
 )
 
 // endTakes closes taken when ctx has ended and no worker's take is under way. Its places
@@ -125,14 +125,14 @@ func (s *serving) work(ctx context.Context) error {
 }
 
 // next waits for an item.
-func (s *serving) next(ctx context.Context) (*takenItem, error) {
+func (s *serving) next(ctx context.Context) (*Item, error) {
 	select {
 	case s.takes <- struct{}{}:
 		defer func() { <-s.takes }()
 	case <-s.taken:
 		return nil, zkconn.ContextErr(ctx)
 	}
-	ctx, end := s.hooks.acquire(ctx, s.path, "serve")
+	ctx, end := s.hooks.Acquire(ctx, s.Path, "serve")
 	items, err := s.takeWithRoom(ctx)
 	if err == nil && ctx.Err() != nil { // its claim was under way
 		s.giveBack(items[0])
@@ -142,16 +142,16 @@ func (s *serving) next(ctx context.Context) (*takenItem, error) {
 		end(nil, err)
 		return nil, err
 	}
-	end(items[0].handle.Grant, nil)
+	end(items[0].Handle.Grant, nil)
 	return items[0], nil
 }
 
 // serve calls the handler for an item, and then acks the item or gives it back.
-func (s *serving) serve(ctx context.Context, it *takenItem) {
+func (s *serving) serve(ctx context.Context, it *Item) {
 	// It outlives ctx but not the claim: an ack that is sent while the connection is
 	// lost may stay without a reply for as long as the session lives.
-	claimed := it.handle.Context(context.WithoutCancel(ctx))
-	handling := it.handle.Context(s.handling)
+	claimed := it.Handle.Context(context.WithoutCancel(ctx))
+	handling := it.Handle.Context(s.handling)
 	err := guarded("handler", func() error { return s.handler(handling, it) })
 	if s.handling.Err() != nil {
 		s.cutShort.Store(true)
@@ -159,7 +159,7 @@ func (s *serving) serve(ctx context.Context, it *takenItem) {
 	if err == nil && it.err() == nil {
 		ack := &ackTransaction{it: it, ahead: true}
 		if ctx.Err() == nil {
-			ack.reserve(s.itemQueue, linger)
+			ack.reserve(s.Queue, Linger)
 		}
 		if err = ack.run(claimed); err == nil {
 			s.failures.Store(0)
@@ -170,11 +170,11 @@ func (s *serving) serve(ctx context.Context, it *takenItem) {
 	case errors.Is(it.err(), line.ErrReleased): // by the handler
 		return
 	case it.err() != nil:
-		s.c.Log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.claim.logged(), "queue", s.path, "err", it.err())
+		s.Client.Log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.Claim.logged(), "queue", s.Path, "err", it.err())
 		return
 	}
-	s.c.Log(slog.LevelWarn, "item failed", "item", it.claim.logged(), "queue", s.path, "attempt", it.claim.attempt, "err", err)
-	if s.opts.MaxAttempts < 0 || it.claim.attempt < s.opts.MaxAttempts {
+	s.Client.Log(slog.LevelWarn, "item failed", "item", it.Claim.logged(), "queue", s.Path, "attempt", it.Claim.Attempt, "err", err)
+	if s.Opts.MaxAttempts < 0 || it.Claim.Attempt < s.Opts.MaxAttempts {
 		s.park(claimed, it)
 	} else {
 		s.moveFailed(claimed, it, err)
@@ -186,7 +186,7 @@ func (s *serving) serve(ctx context.Context, it *takenItem) {
 // count as an attempt. The worker goes on meanwhile, unless so many handlers have failed in
 // a row that all seem to. From half of maxParked on, the more items are parked, the shorter
 // the new one stays, so that they remain below maxParked.
-func (s *serving) park(claimed context.Context, it *takenItem) {
+func (s *serving) park(claimed context.Context, it *Item) {
 	d := s.backoff(it)
 	stay := func() {
 		keep := time.NewTimer(d)
@@ -197,13 +197,13 @@ func (s *serving) park(claimed context.Context, it *takenItem) {
 		case <-claimed.Done():
 		}
 	}
-	if d > 0 && s.failures.Add(1) > int64(parkedPerWorker*s.opts.Workers) {
+	if d > 0 && s.failures.Add(1) > int64(ParkedPerWorker*s.Opts.Workers) {
 		stay()
 		s.giveBack(it)
 		return
 	}
-	if many := s.parked.Add(1) - maxParked/2; many > 0 {
-		d -= d / (maxParked / 2) * time.Duration(many)
+	if many := s.parked.Add(1) - MaxParked/2; many > 0 {
+		d -= d / (MaxParked / 2) * time.Duration(many)
 	}
 	if d <= 0 {
 		s.parked.Add(-1)
@@ -217,21 +217,21 @@ func (s *serving) park(claimed context.Context, it *takenItem) {
 	})
 }
 
-func (s *serving) giveBack(it *takenItem) {
-	if err := it.handle.GiveBack(); err != nil {
-		s.c.Log(slog.LevelWarn, "item was lost before it was given back", "item", it.claim.logged(), "queue", s.path, "err", err)
+func (s *serving) giveBack(it *Item) {
+	if err := it.Handle.GiveBack(); err != nil {
+		s.Client.Log(slog.LevelWarn, "item was lost before it was given back", "item", it.Claim.logged(), "queue", s.Path, "err", err)
 	}
 }
 
 // backoff returns for how long the item of a handler that failed is kept.
-func (q *itemQueue) backoff(it *takenItem) (d time.Duration) {
+func (q *Queue) backoff(it *Item) (d time.Duration) {
 	err := guarded("QueueOptions.Backoff", func() error {
-		d = q.opts.Backoff(it.claim.attempt)
+		d = q.Opts.Backoff(it.Claim.Attempt)
 		return nil
 	})
 	if err != nil {
-		d = backOff(it.claim.attempt)
-		q.c.Log(slog.LevelError, "the default back-off is used", "item", it.claim.logged(), "queue", q.path, "err", err)
+		d = BackOff(it.Claim.Attempt)
+		q.Client.Log(slog.LevelError, "the default back-off is used", "item", it.Claim.logged(), "queue", q.Path, "err", err)
 	}
 	return d
 }
@@ -253,15 +253,15 @@ func guarded(what string, f func() error) error {
 	return <-result
 }
 
-// backOff is the default of QueueOptions.Backoff.
-func backOff(attempt int) time.Duration {
+// BackOff is the default of QueueOptions.Backoff.
+func BackOff(attempt int) time.Duration {
 	return min(100*time.Millisecond<<min(max(attempt-1, 0), 20), 30*time.Second)
 }
 
 // takeWithRoom takes an item. As long as the session has no room for one, it tries again,
 // without a place in the line: others take the items meanwhile. It passes over items that
 // cannot be moved to the dead letters, which stay claimed for a while.
-func (s *serving) takeWithRoom(ctx context.Context) ([]*takenItem, error) {
+func (s *serving) takeWithRoom(ctx context.Context) ([]*Item, error) {
 	for {
 		items, err := s.takeN(ctx, 1)
 		if unmoved := (*unmovedError)(nil); errors.As(err, &unmoved) && ctx.Err() == nil {
@@ -272,9 +272,9 @@ func (s *serving) takeWithRoom(ctx context.Context) ([]*takenItem, error) {
 			return items, err
 		}
 		if !s.full.Swap(true) {
-			s.c.Log(slog.LevelWarn, "session is full; no items are taken until there is room", "queue", s.path, "err", err)
+			s.Client.Log(slog.LevelWarn, "session is full; no items are taken until there is room", "queue", s.Path, "err", err)
 		}
-		if err := s.c.PauseWhileFull(ctx); err != nil {
+		if err := s.Client.PauseWhileFull(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -1,4 +1,4 @@
-package zkrecipes
+package queue
 
 import (
 	"cmp"
@@ -28,7 +28,7 @@ func (t *takerPool) takeAlone() (done bool, err error) {
 		return false, err
 	}
 	scan := t.newScanner(s)
-	hints := &scan.queue.turns
+	hints := &scan.queue.Turns
 	for tries := 0; tries < zkconn.MaxTries && !state.Guest; tries++ {
 		want := t.wanted()
 		switch {
@@ -48,7 +48,7 @@ func (t *takerPool) takeAlone() (done bool, err error) {
 			return done, err
 		}
 	}
-	hints.queued.Store(true)
+	hints.Queued.Store(true)
 	return false, nil
 }
 
@@ -83,7 +83,7 @@ func (t *takerPool) takeUnlessJoined(scan *scanner, want int) (done bool, err er
 		return false, errNeedsPlace
 	}
 	done, err = t.claim(t.ctx, scan, items, nil, check)
-	hints := &scan.queue.turns
+	hints := &scan.queue.Turns
 	switch joined := errors.Is(err, errJoined); {
 	case joined && ahead != nil: // the place may be gone by now
 		return false, nil
@@ -92,7 +92,7 @@ func (t *takerPool) takeUnlessJoined(scan *scanner, want int) (done bool, err er
 	case !errors.Is(err, queuelog.ErrStale): // not done, and no error: the takers may be gone by now
 		return done, err
 	}
-	hints.queued.Store(true)
+	hints.Queued.Store(true)
 	hints.ample.Store(hints.plenty.Load())
 	return false, nil
 }
@@ -101,7 +101,7 @@ func (t *takerPool) takeUnlessJoined(scan *scanner, want int) (done bool, err er
 // items are ample. done is false where they are not, or where others were quicker.
 func (t *takerPool) takeAnywhere(scan *scanner, want int) (done bool, err error) {
 	items, err := scan.freeNow(t.ctx, want)
-	if err == nil && scan.queue.turns.ample.Load() {
+	if err == nil && scan.queue.Turns.ample.Load() {
 		done, err = t.claim(t.ctx, scan, items, nil, nil)
 	}
 	if errors.Is(err, queuelog.ErrStale) {
@@ -136,9 +136,9 @@ func (t *takerPool) claim(ctx context.Context, scan *scanner, items []string, p 
 	if len(picked) == 0 {
 		return false, nil
 	}
-	var wanted []*itemQueue // whose options count, for each item
+	var wanted []*Queue // whose options count, for each item
 	for _, k := range picked {
-		wanted = append(wanted, slices.Repeat([]*itemQueue{k.q}, k.n)...)
+		wanted = append(wanted, slices.Repeat([]*Queue{k.q}, k.n)...)
 	}
 	a, err := scan.claim(ctx, items, wanted, p, check)
 	if err != nil {
@@ -168,7 +168,7 @@ func (t *takerPool) fitting(s *line.Session, items []string, p *line.Place) int 
 // because it takes time to move them.
 func (t *takerPool) deliver(ctx context.Context, picked []share, a *claimTransaction) {
 	var served, rest []share
-	tooOften := map[*taker][]*takenItem{}
+	tooOften := map[*taker][]*Item{}
 	i := 0
 	for _, k := range picked {
 		for range k.n {
@@ -198,29 +198,29 @@ func (t *takerPool) deliver(ctx context.Context, picked []share, a *claimTransac
 }
 
 // takenTooOften reports whether an item belongs to the dead letters.
-func (q *itemQueue) takenTooOften(it *takenItem) bool {
-	return q.opts.MaxAttempts >= 0 && it.claim.attempt > q.opts.MaxAttempts
+func (q *Queue) takenTooOften(it *Item) bool {
+	return q.Opts.MaxAttempts >= 0 && it.Claim.Attempt > q.Opts.MaxAttempts
 }
 
 // moveUnacked moves an item that was taken too often.
-func (q *itemQueue) moveUnacked(ctx context.Context, it *takenItem) error {
-	return q.moveToDeadLetters(ctx, it, it.data, it.claim.attempt-1, neverAcked)
+func (q *Queue) moveUnacked(ctx context.Context, it *Item) error {
+	return q.moveToDeadLetters(ctx, it, it.data, it.Claim.Attempt-1, NeverAcked)
 }
 
-// take waits for items, and takes at least one and at most n.
-func (q *itemQueue) take(ctx context.Context, n int) ([]*takenItem, error) {
-	ctx, done := q.c.BindWait(ctx)
+// Take waits for items, and takes at least one and at most n.
+func (q *Queue) Take(ctx context.Context, n int) ([]*Item, error) {
+	ctx, done := q.Client.BindWait(ctx)
 	defer done()
 	return q.takeN(ctx, min(n, maxBatch))
 }
 
-// takeNow claims a free item, even if others wait.
-func (q *itemQueue) takeNow(ctx context.Context) (*takenItem, error) {
-	ctx, done := q.c.BindWait(ctx)
+// TakeNow claims a free item, even if others wait.
+func (q *Queue) TakeNow(ctx context.Context) (*Item, error) {
+	ctx, done := q.Client.BindWait(ctx)
 	defer done()
 	it, err := q.tryTake(ctx)
 	if err == nil && it == nil {
-		err = coreErrEmpty
+		err = ErrEmpty
 	}
 	return it, err
 }
@@ -230,15 +230,15 @@ func (q *itemQueue) takeNow(ctx context.Context) (*takenItem, error) {
 const maxQuicker = 8
 
 // tryTake claims a free item, even if others wait. nil: there is none.
-func (q *itemQueue) tryTake(ctx context.Context) (*takenItem, error) {
+func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
 	for stale := 0; stale < maxQuicker; {
-		s, err := q.c.Live(ctx)
+		s, err := q.Client.Live(ctx)
 		if err != nil {
 			return nil, err
 		}
 		it, err := q.tryTakeIn(ctx, s)
 		switch {
-		case errors.Is(err, errLostAtOnce), errors.Is(err, zkconn.ErrSessionOver):
+		case errors.Is(err, ErrLostAtOnce), errors.Is(err, zkconn.ErrSessionOver):
 			continue
 		case errors.Is(err, queuelog.ErrStale):
 			stale++
@@ -256,15 +256,15 @@ func (q *itemQueue) tryTake(ctx context.Context) (*takenItem, error) {
 	return nil, nil
 }
 
-func (q *itemQueue) tryTakeIn(ctx context.Context, s *line.Session) (*takenItem, error) {
-	scan := newScanner(s, q.c, q.path)
+func (q *Queue) tryTakeIn(ctx context.Context, s *line.Session) (*Item, error) {
+	scan := newScanner(s, q.Client, q.Path)
 	items, err := scan.freeNow(ctx, 1)
 	if err != nil || len(items) == 0 {
 		return nil, err
 	}
-	a, err := scan.claim(ctx, items, []*itemQueue{q}, nil, nil)
+	a, err := scan.claim(ctx, items, []*Queue{q}, nil, nil)
 	if err == nil && a.items[0] == nil {
-		err = cmp.Or(a.errs[0], errLostAtOnce)
+		err = cmp.Or(a.errs[0], ErrLostAtOnce)
 	}
 	if err != nil {
 		return nil, err
@@ -288,7 +288,7 @@ type scanner struct {
 }
 
 func newScanner(s *line.Session, c *line.Client, path string) *scanner {
-	return &scanner{c: c, s: s, path: path, queue: queueIn(s, c.Abs(path)), held: map[string]*zkconn.Watch{}}
+	return &scanner{c: c, s: s, path: path, queue: QueueIn(s, c.Abs(path)), held: map[string]*zkconn.Watch{}}
 }
 
 func (t *takerPool) newScanner(s *line.Session) *scanner { return newScanner(s, t.c, t.path) }
@@ -306,17 +306,17 @@ func (s *scanner) free(ctx context.Context, n int) (items []string, err error) {
 // items it sets no watch, which its own claim would only fire. It returns more than n, as
 // many as others may claim meanwhile.
 func (s *scanner) freeNow(ctx context.Context, n int) (items []string, err error) {
-	enough, most := s.queue.turns.bounds(n)
+	enough, most := s.queue.Turns.bounds(n)
 	defer func() {
-		switch hints := &s.queue.turns; {
+		switch hints := &s.queue.Turns; {
 		case err == nil:
 			hints.noteFound(len(items) - n)
 		case errors.Is(err, queuelog.ErrStale): // others may have emptied the segments
 			hints.noteStale()
 		}
 	}()
-	if s.queue.turns.plenty.Load() && !s.ahead {
-		if items, err = s.scan(ctx, s.queue.turns.skip(), enough, most, false); err != nil || len(items) > 0 {
+	if s.queue.Turns.plenty.Load() && !s.ahead {
+		if items, err = s.scan(ctx, s.queue.Turns.skip(), enough, most, false); err != nil || len(items) > 0 {
 			return items, err
 		}
 	}
@@ -367,23 +367,23 @@ func (s *scanner) scan(ctx context.Context, skip, enough, most int, watch bool) 
 
 // claim claims some of the items that a scan has found, one for each in wanted.
 // queuelog.ErrStale: nothing was claimed, because somebody was quicker.
-func (s *scanner) claim(ctx context.Context, items []string, wanted []*itemQueue, p *line.Place, check *zk.CheckVersionRequest) (*claimTransaction, error) {
+func (s *scanner) claim(ctx context.Context, items []string, wanted []*Queue, p *line.Place, check *zk.CheckVersionRequest) (*claimTransaction, error) {
 	for tries := 0; ; tries++ {
 		a := &claimTransaction{s: s.s, p: p, check: check}
-		at := s.queue.turns.choose(len(items) - len(wanted))
+		at := s.queue.Turns.choose(len(items) - len(wanted))
 		for i, q := range wanted {
-			a.claims = append(a.claims, q.newClaim(s.s, items[at+i]))
+			a.claims = append(a.claims, q.NewClaim(s.s, items[at+i]))
 		}
 		done, err := a.run(ctx)
 		if done {
-			s.queue.turns.noteClaim()
+			s.queue.Turns.noteClaim()
 			return a, nil
 		}
 		var u *unclaimable
 		if errors.As(err, &u) {
-			s.queue.turns.noteCollision()
+			s.queue.Turns.noteCollision()
 			items = slices.DeleteFunc(items, func(item string) bool { return item == u.item })
-			if tries < maxClaimTries && len(items) >= len(wanted)+minSpread {
+			if tries < maxClaimTries && len(items) >= len(wanted)+MinSpread {
 				continue
 			}
 		}
@@ -394,7 +394,7 @@ func (s *scanner) claim(ctx context.Context, items []string, wanted []*itemQueue
 // isHeld reports whether the claim itself has shown that the item is not free.
 func (s *scanner) isHeld(item string) bool {
 	w := s.held[item]
-	if blocked, ok := s.queue.blocked.Load(item); ok {
+	if blocked, ok := s.queue.Blocked.Load(item); ok {
 		w = blocked.(*zkconn.Watch)
 	}
 	if w == nil {
@@ -448,7 +448,7 @@ func (s *scanner) taken(ctx context.Context, item string) error {
 	}
 	s.held[item] = w
 	if w.Stat.EphemeralOwner == 0 { // no claim: it may stay for ever
-		s.queue.blocked.Store(item, w)
+		s.queue.Blocked.Store(item, w)
 		s.c.Log(slog.LevelError, "an item cannot be claimed until somebody deletes the znode below it",
 			"queue", s.path, "znode", exclusion)
 	}

@@ -1,4 +1,5 @@
-package zkrecipes
+// Package keep lets many callers of a process share one place in a line: see KeepFor.
+package keep
 
 import (
 	"context"
@@ -20,21 +21,21 @@ import (
 // line's children whose first event ends that. The protocol was model-checked
 // (docs/models/keep.pml).
 
-// keeping keeps a lock between two holders. Its enter and tryEnter stand for those of the
+// Lock keeps a lock between two holders. Its enter and tryEnter stand for those of the
 // line.
-type keeping struct {
+type Lock struct {
 	line  *line.Line
 	d     time.Duration // for how long
 	again bool
 }
 
-// newKeeping returns what keeps the lock for up to d after a release. again: the user has
+// New returns what keeps the lock for up to d after a release. again: the user has
 // asked for that more than once.
-func newKeeping(l *line.Line, d time.Duration, again bool) *keeping {
-	return &keeping{line: l, d: d, again: again}
+func New(l *line.Line, d time.Duration, again bool) *Lock {
+	return &Lock{line: l, d: d, again: again}
 }
 
-func (m *keeping) check() error {
+func (m *Lock) Check() error {
 	switch {
 	case m == nil:
 		return nil
@@ -51,12 +52,12 @@ func (m *keeping) check() error {
 type keptLock struct {
 	line *line.Line
 
-	mu       sync.Mutex // before grant.mu
+	Mu       sync.Mutex // before grant.mu
 	calls    []*keptCall
 	busy     bool               // a place is being taken, passed on or left
 	stop     context.CancelFunc // ends the wait for a place; nil: there is none
-	current  *line.Grant        // of the place, the present one or the next; nil: none
-	idle     bool               // current may be taken
+	Current  *line.Grant        // of the place, the present one or the next; nil: none
+	Idle     bool               // current may be taken
 	d        time.Duration      // of the last holder's Mutex
 	released time.Time          // when the last holder released its lease
 
@@ -69,19 +70,19 @@ type keptLock struct {
 // keptLocks are those of a Client that are in use.
 type keptLocks struct {
 	mu    sync.Mutex // before that of a lock
-	locks map[line.HolderKey]*keptLock
+	Locks map[line.HolderKey]*keptLock
 }
 
-func keptBy(c *line.Client) *keptLocks {
-	return line.Attached(&c.Attached, func() *keptLocks { return &keptLocks{locks: map[line.HolderKey]*keptLock{}} })
+func KeptBy(c *line.Client) *keptLocks {
+	return line.Attached(&c.Attached, func() *keptLocks { return &keptLocks{Locks: map[line.HolderKey]*keptLock{}} })
 }
 
-// leaveKept leaves, in the background, the places that are kept and that nobody holds.
+// LeaveIdle leaves, in the background, the places that are kept and that nobody holds.
 // Places that are given back from now on are not kept: they get no further grant.
-func leaveKept(c *line.Client) {
-	all := keptBy(c)
+func LeaveIdle(c *line.Client) {
+	all := KeptBy(c)
 	all.mu.Lock()
-	kept := slices.Collect(maps.Values(all.locks))
+	kept := slices.Collect(maps.Values(all.Locks))
 	all.mu.Unlock()
 	for _, k := range kept {
 		c.Tasks.Start(func() { k.leaveIdle(func(*line.Grant) bool { return true }) })
@@ -104,9 +105,9 @@ func (c *keptCall) end(g *line.Grant, err error) {
 	close(c.done)
 }
 
-// lock returns the lock on the Mutex's path, locked, or an error if ctx or the Client has
+// Locked returns the lock on the Mutex's path, locked, or an error if ctx or the Client has
 // ended. It must be unlocked with unlock.
-func (m *keeping) lock(ctx context.Context) (*keptLock, error) {
+func (m *Lock) Locked(ctx context.Context) (*keptLock, error) {
 	c, key := m.line.Client, m.line.Key()
 	switch {
 	case c.Waiting.Err() != nil:
@@ -114,51 +115,51 @@ func (m *keeping) lock(ctx context.Context) (*keptLock, error) {
 	case ctx.Err() != nil:
 		return nil, c.ContextErr(ctx)
 	}
-	all := keptBy(c)
+	all := KeptBy(c)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	k := all.locks[key]
+	k := all.Locks[key]
 	if k == nil {
 		k = &keptLock{line: m.line}
-		all.locks[key] = k
+		all.Locks[key] = k
 	}
-	k.mu.Lock()
+	k.Mu.Lock()
 	return k, nil
 }
 
-// unlock also forgets a lock that nobody uses.
-func (k *keptLock) unlock() {
+// Unlock also forgets a lock that nobody uses.
+func (k *keptLock) Unlock() {
 	unused := k.isUnused()
-	k.mu.Unlock()
+	k.Mu.Unlock()
 	if !unused {
 		return
 	}
-	all := keptBy(k.line.Client)
+	all := KeptBy(k.line.Client)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.isUnused() && all.locks[k.line.Key()] == k {
-		delete(all.locks, k.line.Key())
+	k.Mu.Lock()
+	defer k.Mu.Unlock()
+	if k.isUnused() && all.Locks[k.line.Key()] == k {
+		delete(all.Locks, k.line.Key())
 	}
 }
 
-func (k *keptLock) isUnused() bool { return len(k.calls) == 0 && !k.busy && k.current == nil }
+func (k *keptLock) isUnused() bool { return len(k.calls) == 0 && !k.busy && k.Current == nil }
 
-// enter waits for the callers before it, and for the place's turn.
-func (m *keeping) enter(ctx context.Context, _ line.Kind) (*line.Grant, error) {
-	k, err := m.lock(ctx)
+// Enter waits for the callers before it, and for the place's turn.
+func (m *Lock) Enter(ctx context.Context, _ line.Kind) (*line.Grant, error) {
+	k, err := m.Locked(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if g := k.takeIdle(m.d); g != nil {
-		k.unlock()
+		k.Unlock()
 		return g, nil
 	}
 	call := &keptCall{d: m.d, late: k.hasCompany(), waiter: line.WaiterIn(ctx), done: make(chan struct{})}
 	k.calls = append(k.calls, call)
 	k.take()
-	k.unlock()
+	k.Unlock()
 	select {
 	case <-call.done:
 	case <-ctx.Done():
@@ -169,38 +170,38 @@ func (m *keeping) enter(ctx context.Context, _ line.Kind) (*line.Grant, error) {
 	return call.g, call.err
 }
 
-// tryEnter is like enter but returns ErrLocked instead of waiting, without a request if
+// TryEnter is like enter but returns ErrLocked instead of waiting, without a request if
 // the place is the process's own.
-func (m *keeping) tryEnter(ctx context.Context, kd line.Kind) (*line.Grant, error) {
-	k, err := m.lock(ctx)
+func (m *Lock) TryEnter(ctx context.Context, kd line.Kind) (*line.Grant, error) {
+	k, err := m.Locked(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if g := k.takeIdle(m.d); g != nil {
-		k.unlock()
+		k.Unlock()
 		return g, nil
 	}
 	if !k.isUnused() {
-		k.unlock()
+		k.Unlock()
 		return nil, line.ErrLocked
 	}
 	k.busy = true
-	k.unlock()
+	k.Unlock()
 	g, err := k.line.TryEnter(ctx, kd)
-	k.mu.Lock()
+	k.Mu.Lock()
 	k.busy = false
 	if err == nil && g.KeepBy(k) {
-		k.current, k.d = g, m.d
+		k.Current, k.d = g, m.d
 	}
 	k.take()
-	k.unlock()
+	k.Unlock()
 	return g, err
 }
 
 // remove removes a call that gives up. false: it has its result.
 func (k *keptLock) remove(call *keptCall) bool {
-	k.mu.Lock()
-	defer k.unlock()
+	k.Mu.Lock()
+	defer k.Unlock()
 	i := slices.Index(k.calls, call)
 	if i < 0 {
 		return false
@@ -219,11 +220,11 @@ func (k *keptLock) hasCompany() bool { return k.watch != nil && k.watch.HasFired
 // takeIdle takes the kept place, if nobody has it and nobody else is in the line. k.mu
 // must be held.
 func (k *keptLock) takeIdle(d time.Duration) *line.Grant {
-	g := k.current
-	if !k.idle || k.hasCompany() || !k.begin(g) {
+	g := k.Current
+	if !k.Idle || k.hasCompany() || !k.begin(g) {
 		return nil
 	}
-	k.idle, k.d = false, d
+	k.Idle, k.d = false, d
 	k.due.Stop()
 	return g
 }
@@ -241,7 +242,7 @@ func (k *keptLock) begin(g *line.Grant) bool {
 // take takes a place for the calls that wait, if there is none. k.mu must be held.
 func (k *keptLock) take() {
 	c := k.line.Client
-	if k.busy || k.current != nil || len(k.calls) == 0 {
+	if k.busy || k.Current != nil || len(k.calls) == 0 {
 		return
 	}
 	k.busy = true
@@ -263,8 +264,8 @@ func (k *keptLock) take() {
 
 // Queued reports to the waiting calls that their place waits.
 func (k *keptLock) Queued(p *line.Place, ahead int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.Mu.Lock()
+	defer k.Mu.Unlock()
 	for _, call := range k.calls {
 		if call.waiter != nil {
 			call.waiter.Queued(p, ahead)
@@ -275,15 +276,15 @@ func (k *keptLock) Queued(p *line.Place, ahead int) {
 // taken gives a new place's first grant to the first call. stopped: no call waited any
 // more.
 func (k *keptLock) taken(g *line.Grant, err error, stopped bool) {
-	k.mu.Lock()
+	k.Mu.Lock()
 	k.busy, k.stop = false, nil
 	switch {
 	case err == nil && len(k.calls) > 0 && g.KeepBy(k):
-		k.current = g
+		k.Current = g
 		k.serve()
 	case err == nil:
 		k.busy = true
-		k.mu.Unlock()
+		k.Mu.Unlock()
 		_ = g.Quit()
 		k.left()
 		return
@@ -295,7 +296,7 @@ func (k *keptLock) taken(g *line.Grant, err error, stopped bool) {
 		}
 		k.calls = nil
 	}
-	k.unlock()
+	k.Unlock()
 }
 
 // serve hands the current grant to the first call. k.mu must be held.
@@ -304,25 +305,25 @@ func (k *keptLock) serve() {
 	k.calls[0] = nil
 	k.calls = k.calls[1:]
 	k.d = call.d
-	call.end(k.current, nil)
+	call.end(k.Current, nil)
 }
 
 // Ended is called when a grant has ended, while its place's events are still delivered.
 // After a release it makes the place's next grant, which nobody has yet. passOn comes after.
 func (k *keptLock) Ended(g *line.Grant, cause error) {
-	k.mu.Lock()
-	defer k.unlock()
-	if k.current != g {
+	k.Mu.Lock()
+	defer k.Unlock()
+	if k.Current != g {
 		return
 	}
-	k.current, k.idle = nil, false
+	k.Current, k.Idle = nil, false
 	if !errors.Is(cause, line.ErrReleased) {
 		k.forget()
 		k.take()
 		return
 	}
 	k.released, k.busy = time.Now(), true
-	if k.current = g.Successor(); k.current == nil {
+	if k.Current = g.Successor(); k.Current == nil {
 		k.forget()
 	}
 }
@@ -341,10 +342,10 @@ func (k *keptLock) forget() {
 // PassOn hands the place of a grant that was released to the next call, keeps it or
 // leaves it.
 func (k *keptLock) PassOn(g *line.Grant) error {
-	k.mu.Lock()
-	next := k.current
+	k.Mu.Lock()
+	next := k.Current
 	if next == nil {
-		k.mu.Unlock()
+		k.Mu.Unlock()
 		err := g.LeaveNow()
 		k.left()
 		return err
@@ -352,7 +353,7 @@ func (k *keptLock) PassOn(g *line.Grant) error {
 	first, company := k.watch == nil, k.hasCompany()
 	early := company && len(k.calls) > 0 && !k.calls[0].late
 	goesOn := !first && !company && k.released.Sub(k.confirmed) < k.d
-	k.mu.Unlock()
+	k.Mu.Unlock()
 	switch {
 	case early: // the event may have been the place's own deletion
 		goesOn = k.stands(next.Place())
@@ -432,10 +433,10 @@ func (k *keptLock) whileConnected(p *line.Place) (_ context.Context, cancel cont
 // confirm notes that the place was alone after the last release. w is the watch that
 // fires when it no longer is, nil if there was one.
 func (k *keptLock) confirm(w *zkconn.Watch) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.Mu.Lock()
+	defer k.Mu.Unlock()
 	k.confirmed = k.released
-	if w == nil || k.current == nil {
+	if w == nil || k.Current == nil {
 		return
 	}
 	gone := make(chan struct{})
@@ -452,11 +453,11 @@ func (k *keptLock) confirm(w *zkconn.Watch) {
 // goesOn gives next to a call, or keeps it. It reports whether the place may be kept: only if
 // it stands, is alone or was when the first of the calls came, and if grants are still made.
 func (k *keptLock) goesOn(next *line.Grant, stands bool) bool {
-	k.mu.Lock()
-	defer k.unlock()
+	k.Mu.Lock()
+	defer k.Unlock()
 	waits, stopped := len(k.calls) > 0, k.line.Client.Held.IsStopped()
 	switch {
-	case k.current != next: // it was lost
+	case k.Current != next: // it was lost
 		k.busy = false
 		k.take()
 		return true
@@ -468,7 +469,7 @@ func (k *keptLock) goesOn(next *line.Grant, stands bool) bool {
 	k.busy = false
 	switch {
 	case !waits:
-		k.idle = true
+		k.Idle = true
 		k.due = time.AfterFunc(time.Until(k.released.Add(k.d)), func() {
 			k.leaveIdle(func(g *line.Grant) bool { return g == next })
 		})
@@ -483,28 +484,28 @@ func (k *keptLock) goesOn(next *line.Grant, stands bool) bool {
 
 // leaveIdle leaves the place if nobody has it, and if the condition holds.
 func (k *keptLock) leaveIdle(holds func(*line.Grant) bool) {
-	k.mu.Lock()
-	g := k.current
-	if !k.idle || !holds(g) {
-		k.mu.Unlock()
+	k.Mu.Lock()
+	g := k.Current
+	if !k.Idle || !holds(g) {
+		k.Mu.Unlock()
 		return
 	}
 	k.drop()
-	k.mu.Unlock()
+	k.Mu.Unlock()
 	_ = g.Quit()
 	k.left()
 }
 
 // drop is for a place that is about to be left. left must follow. k.mu must be held.
 func (k *keptLock) drop() {
-	k.current, k.idle, k.busy = nil, false, true
+	k.Current, k.Idle, k.busy = nil, false, true
 	k.forget()
 }
 
 // left is called after the deletion of a place.
 func (k *keptLock) left() {
-	k.mu.Lock()
-	defer k.unlock()
+	k.Mu.Lock()
+	defer k.Unlock()
 	k.busy = false
 	k.take()
 }

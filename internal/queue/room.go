@@ -1,4 +1,4 @@
-package zkrecipes
+package queue
 
 import (
 	"context"
@@ -44,9 +44,9 @@ var errOvertaken = errors.New("another producer has taken the turn")
 
 // putInTurn puts the items when it is the turn of a place in the producers' line and there
 // is room for them.
-func (q *itemQueue) putInTurn(ctx context.Context, items []queuelog.Item, with []any) error {
+func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any) error {
 	ours := *q.producers
-	ours.Mark = func(s *line.Session, uuid string) string { return marked(s, uuid, len(items)) }
+	ours.Mark = func(s *line.Session, uuid string) string { return Marked(s, uuid, len(items)) }
 	for {
 		err := ours.WithPlace(ctx, line.KindLock, nil, func(p *line.Place) error {
 			err := q.awaitRoom(ctx, p, len(items))
@@ -54,7 +54,7 @@ func (q *itemQueue) putInTurn(ctx context.Context, items []queuelog.Item, with [
 				err = q.append(ctx, p.Session, p, items, with)
 			}
 			if errors.Is(err, line.ErrEvicted) && mayBeOvertaken(p) {
-				askForPatience(p.Session)
+				AskForPatience(p.Session)
 				return errOvertaken
 			}
 			return err
@@ -67,9 +67,9 @@ func (q *itemQueue) putInTurn(ctx context.Context, items []queuelog.Item, with [
 
 // awaitRoom returns when the place is the first in the line and the queue has room for n
 // more items.
-func (q *itemQueue) awaitRoom(ctx context.Context, p *line.Place, n int) error {
+func (q *Queue) awaitRoom(ctx context.Context, p *line.Place, n int) error {
 	if !p.First {
-		brief, cancel := context.WithTimeout(ctx, min(2*grace+grace*time.Duration(p.LineCount)/16, maxPatience))
+		brief, cancel := context.WithTimeout(ctx, min(2*Grace+Grace*time.Duration(p.LineCount)/16, maxPatience))
 		err := p.AwaitTurn(brief)
 		tooLong := err != nil && brief.Err() != nil && ctx.Err() == nil
 		cancel()
@@ -86,7 +86,7 @@ func (q *itemQueue) awaitRoom(ctx context.Context, p *line.Place, n int) error {
 
 // overtaking is the wait of a producer that has lasted for a while.
 type overtaking struct {
-	q *itemQueue
+	q *Queue
 	p *line.Place
 
 	// rivals has the nearest place of each session ahead, the nearest first, as far as they
@@ -144,10 +144,10 @@ func (o *overtaking) look(ctx context.Context) error {
 	}
 	for _, m := range ahead {
 		m, _ := line.ParsePlaceName(strings.Clone(m.Name), o.p.Line.Kinds) // it is kept
-		if !slices.ContainsFunc(o.rivals, func(r rival) bool { return sessionOf(r.PlaceName) == sessionOf(m) }) {
+		if !slices.ContainsFunc(o.rivals, func(r rival) bool { return SessionOf(r.PlaceName) == SessionOf(m) }) {
 			o.rivals = append(o.rivals, rival{PlaceName: m})
 			// Another call of the own session, which is alive, overtakes those ahead of it.
-			if len(o.rivals) > maxOvertaken || sessionOf(m) == sessionOf(o.p.PlaceName) {
+			if len(o.rivals) > maxOvertaken || SessionOf(m) == SessionOf(o.p.PlaceName) {
 				o.clear = false
 				break
 			}
@@ -186,16 +186,16 @@ func (o *overtaking) wait(ctx context.Context) error {
 		return o.sleep(ctx, nil)
 	case o.changed:
 		o.changed = false
-		return o.pause(ctx, grace)
+		return o.pause(ctx, Grace)
 	}
-	log := queueIn(o.p.Session, o.q.abs())
+	log := QueueIn(o.p.Session, o.q.Abs())
 	count, err := log.Count(ctx)
 	switch {
 	case errors.Is(err, queuelog.ErrStale), errors.Is(err, queuelog.ErrUnfinished):
 		return nil
 	case err != nil:
 		return err
-	case count+itemsOf(o.run[len(o.run)-1]) > o.q.opts.MaxLen:
+	case count+ItemsOf(o.run[len(o.run)-1]) > o.q.Opts.MaxLen:
 		o.since, o.changed = time.Time{}, true
 		return o.sleep(ctx, log.CountChanged())
 	case o.since.IsZero():
@@ -203,7 +203,7 @@ func (o *overtaking) wait(ctx context.Context) error {
 	}
 	patience := time.Duration(0)
 	for _, r := range o.rivals {
-		patience += patienceOf(r.PlaceName)
+		patience += PatienceOf(r.PlaceName)
 	}
 	if left := patience - time.Since(o.since); left > 0 {
 		return o.pause(ctx, left)
@@ -267,7 +267,7 @@ func (o *overtaking) overtake(ctx context.Context) error {
 	outcome := p.Session.Multi(ctx, ops...)
 	switch {
 	case outcome.Applied():
-		p.Line.Client.Log(slog.LevelWarn, "producers that left room unused were overtaken", "queue", o.q.path, "places", len(run))
+		p.Line.Client.Log(slog.LevelWarn, "producers that left room unused were overtaken", "queue", o.q.Path, "places", len(run))
 		if p.First = len(run) == len(o.run); p.First {
 			return nil
 		}
@@ -296,26 +296,26 @@ func mayBeOvertaken(p *line.Place) bool {
 // session, how many items it is for, and the level of the time that it asks for. The rest of
 // the uuid is random.
 
-// marked returns the uuid with that.
-func marked(s *line.Session, uuid string, items int) string {
+// Marked returns the uuid with that.
+func Marked(s *line.Session, uuid string, items int) string {
 	h := fnv.New32a()
 	fmt.Fprint(h, s.ID())
 	return fmt.Sprintf("%08x-%04x-%c%x%s", h.Sum32(), min(items, math.MaxUint16), uuid[14], queuesIn(s).level.Load(), uuid[16:])
 }
 
-// sessionOf returns what tells the places of one session from those of others.
-func sessionOf(m line.PlaceName) string {
+// SessionOf returns what tells the places of one session from those of others.
+func SessionOf(m line.PlaceName) string {
 	if m.UUID == "" {
 		return m.Name
 	}
 	return m.UUID[:8]
 }
 
-// itemsOf returns how many items the producer puts.
-func itemsOf(m line.PlaceName) int { return int(bits(m, 9, 13)) }
+// ItemsOf returns how many items the producer puts.
+func ItemsOf(m line.PlaceName) int { return int(bits(m, 9, 13)) }
 
-// patienceOf returns for how long the producer may leave room unused.
-func patienceOf(m line.PlaceName) time.Duration { return patience(min(bits(m, 15, 16), maxLevel)) }
+// PatienceOf returns for how long the producer may leave room unused.
+func PatienceOf(m line.PlaceName) time.Duration { return patience(min(bits(m, 15, 16), maxLevel)) }
 
 func bits(m line.PlaceName, from, to int) int64 {
 	if m.UUID == "" {
@@ -327,11 +327,11 @@ func bits(m line.PlaceName, from, to int) int64 {
 
 const maxLevel = 6 // 4 hours
 
-func patience(level int64) time.Duration { return grace << (3 * level) }
+func patience(level int64) time.Duration { return Grace << (3 * level) }
 
-// askForPatience is for a session of which a place was overtaken: others are faster. Its next
+// AskForPatience is for a session of which a place was overtaken: others are faster. Its next
 // places ask for eight times as much, up to the session timeout or a little more.
-func askForPatience(s *line.Session) {
+func AskForPatience(s *line.Session) {
 	asked := &queuesIn(s).level
 	if level := asked.Load(); level < maxLevel && patience(level) < s.Timeout() {
 		asked.CompareAndSwap(level, level+1)

@@ -1,4 +1,4 @@
-package zkrecipes
+package queue
 
 import (
 	"sync"
@@ -26,8 +26,8 @@ func queuesIn(s *line.Session) *sessionQueues {
 	return line.Attached(&s.Attached, func() *sessionQueues { return &sessionQueues{states: map[string]*queueState{}} })
 }
 
-// queueIn returns what the session knows of the queue with that absolute path.
-func queueIn(s *line.Session, path string) *queueState {
+// QueueIn returns what the session knows of the queue with that absolute path.
+func QueueIn(s *line.Session, path string) *queueState {
 	qs := queuesIn(s)
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -40,14 +40,14 @@ func queueIn(s *line.Session, path string) *queueState {
 				break
 			}
 		}
-		q = &queueState{Log: newQueueLog(s, path), claiming: semaphore.NewWeighted(maxClaims)}
+		q = &queueState{Log: NewQueueLog(s, path), claiming: semaphore.NewWeighted(maxClaims)}
 		qs.states[path] = q
 	}
 	return q
 }
 
-// newQueueLog returns the log of the queue with that absolute path.
-func newQueueLog(s *line.Session, path string) *queuelog.Log {
+// NewQueueLog returns the log of the queue with that absolute path.
+func NewQueueLog(s *line.Session, path string) *queuelog.Log {
 	return queuelog.New(queuelog.Config{
 		Session: s.Session, Tasks: &s.Client.Tasks, Path: path, Receipts: &queuesIn(s).receipts,
 		Marker: []byte(line.QueueMarker), Known: line.IsKnownLayout, CheckParent: line.CheckQueuePath,

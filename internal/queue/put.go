@@ -1,4 +1,4 @@
-package zkrecipes
+package queue
 
 import (
 	"context"
@@ -11,29 +11,29 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// checkPut refuses what no call can put.
-func (q *itemQueue) checkPut(ctx context.Context, n int) error {
-	if err := q.check(ctx); err != nil {
+// CheckPut refuses what no call can put.
+func (q *Queue) CheckPut(ctx context.Context, n int) error {
+	if err := q.Check(ctx); err != nil {
 		return err
 	}
-	if q.isBounded() && n > q.opts.MaxLen {
-		return fmt.Errorf("%d items: QueueOptions.MaxLen is %d", n, q.opts.MaxLen)
+	if q.IsBounded() && n > q.Opts.MaxLen {
+		return fmt.Errorf("%d items: QueueOptions.MaxLen is %d", n, q.Opts.MaxLen)
 	}
 	return nil
 }
 
-// isBounded reports whether a put may wait for room.
-func (q *itemQueue) isBounded() bool { return q.opts.MaxLen > 0 }
+// IsBounded reports whether a put may wait for room.
+func (q *Queue) IsBounded() bool { return q.Opts.MaxLen > 0 }
 
-// put puts items in one transaction.
-func (q *itemQueue) put(ctx context.Context, items []queuelog.Item) error {
-	ctx, done := q.c.Bind(ctx)
+// Put puts items in one transaction.
+func (q *Queue) Put(ctx context.Context, items []queuelog.Item) error {
+	ctx, done := q.Client.Bind(ctx)
 	defer done()
 	return q.putItems(ctx, items)
 }
 
-// newItems returns items with new IDs.
-func newItems(datas [][]byte) []queuelog.Item {
+// NewItems returns items with new IDs.
+func NewItems(datas [][]byte) []queuelog.Item {
 	items := make([]queuelog.Item, len(datas))
 	for i, data := range datas {
 		items[i] = queuelog.Item{ID: queuelog.NewID(), Data: data}
@@ -42,9 +42,9 @@ func newItems(datas [][]byte) []queuelog.Item {
 }
 
 // putItems puts the items, and carries out the operations with in the same transaction.
-func (q *itemQueue) putItems(ctx context.Context, items []queuelog.Item, with ...any) error {
-	return q.c.InSessions(ctx, func(s *line.Session) error {
-		if err := q.checkFits(s, items); err != nil {
+func (q *Queue) putItems(ctx context.Context, items []queuelog.Item, with ...any) error {
+	return q.Client.InSessions(ctx, func(s *line.Session) error {
+		if err := q.CheckFits(s, items); err != nil {
 			return err
 		}
 		return q.putIn(ctx, s, items, with)
@@ -53,8 +53,8 @@ func (q *itemQueue) putItems(ctx context.Context, items []queuelog.Item, with ..
 
 // putIn puts the items in one session, because the receipt ends with it. With a bound
 // it waits for its turn among the producers and for capacity first.
-func (q *itemQueue) putIn(ctx context.Context, s *line.Session, items []queuelog.Item, with []any) error {
-	if q.isBounded() {
+func (q *Queue) putIn(ctx context.Context, s *line.Session, items []queuelog.Item, with []any) error {
+	if q.IsBounded() {
 		return q.putInTurn(ctx, items, with)
 	}
 	return q.append(ctx, s, nil, items, with)
@@ -62,19 +62,19 @@ func (q *itemQueue) putIn(ctx context.Context, s *line.Session, items []queuelog
 
 // append puts the items by a transaction of four parts: the receipt, the operations with,
 // the items, and, for a producer that has waited for its turn, the exit of its place p.
-func (q *itemQueue) append(ctx context.Context, s *line.Session, p *line.Place, items []queuelog.Item, with []any) error {
-	if !q.c.Writes.Begin() {
+func (q *Queue) append(ctx context.Context, s *line.Session, p *line.Place, items []queuelog.Item, with []any) error {
+	if !q.Client.Writes.Begin() {
 		return line.ErrClosed
 	}
-	defer q.c.Writes.End()
-	log := queueIn(s, q.abs())
+	defer q.Client.Writes.End()
+	log := QueueIn(s, q.Abs())
 	var leave line.Exit
 	if p != nil {
 		leave = p.ExitOps(true)
 	}
 	last := int64(-1)
 	for tries := 0; tries < zkconn.MaxTries; tries++ {
-		tail, err := log.Append(ctx, items, q.segmentSize)
+		tail, err := log.Append(ctx, items, q.SegmentSize)
 		if err != nil {
 			return err
 		}
@@ -107,43 +107,43 @@ type refusedOp struct {
 
 func (e refusedOp) Unwrap() error { return e.error }
 
-// checkFits refuses items too large for one request, before anything is sent:
+// CheckFits refuses items too large for one request, before anything is sent:
 // in the put, and in the transaction that would move each item to the dead letters.
-func (q *itemQueue) checkFits(s *line.Session, items []queuelog.Item) error {
+func (q *Queue) CheckFits(s *line.Session, items []queuelog.Item) error {
 	sum := 0
 	for _, it := range items {
-		if limit := q.opts.MaxItemBytes; limit > 0 && len(it.Data) > limit {
+		if limit := q.Opts.MaxItemBytes; limit > 0 && len(it.Data) > limit {
 			return zkconn.Errorf(zkconn.ErrTooLarge, "item of %d bytes: QueueOptions.MaxItemBytes is %d", len(it.Data), limit)
 		}
 		sum += len(it.Data)
 	}
 	// More than there can be beside the data, so that most puts need not be measured.
-	op := len(q.abs()) + len(q.deadLetters()) + zkconn.CreateSize("", nil, s.ACL()) + 200
-	segments := len(items)/int(q.segmentSize) + 1
+	op := len(q.Abs()) + len(q.DeadLettersPath()) + zkconn.CreateSize("", nil, s.ACL()) + 200
+	segments := len(items)/int(q.SegmentSize) + 1
 	if sum+(len(items)+2*segments+12)*op < jute.MaxFrame {
 		return nil
 	}
-	log := queueIn(s, q.abs())
+	log := QueueIn(s, q.Abs())
 	receipt := log.LargestReceipt().Write(queuelog.NewID())
 	var leave line.Exit
-	if q.isBounded() {
+	if q.IsBounded() {
 		p := &line.Place{PlaceName: line.PlaceName{Kind: line.KindLock}, Line: q.producers, Session: s, Path: q.producers.Abs() + "/_c_" + line.NewUUID(true) + "-" + string(line.KindLock) + "0000000000"}
 		leave = p.ExitOps(true)
 	}
-	if n := zkconn.MultiSize(receipt, log.LargestAppend(items, q.segmentSize).Ops, leave.Ops); n > jute.MaxFrame {
+	if n := zkconn.MultiSize(receipt, log.LargestAppend(items, q.SegmentSize).Ops, leave.Ops); n > jute.MaxFrame {
 		err := zkconn.TooLarge(n)
 		if len(items) > 1 {
 			err = fmt.Errorf("%d items: %w", len(items), err)
 		}
 		return err
 	}
-	if q.opts.MaxAttempts < 0 {
+	if q.Opts.MaxAttempts < 0 {
 		return nil
 	}
-	letters := newQueueLog(s, q.deadLetters())
-	claim := q.newClaim(s, log.Segment(0)+"/"+queuelog.NewID()+"0000000000")
+	letters := NewQueueLog(s, q.DeadLettersPath())
+	claim := q.NewClaim(s, log.Segment(0)+"/"+queuelog.NewID()+"0000000000")
 	for _, it := range items {
-		if n := zkconn.MultiSize(claim.ackOps(true).all(), letters.LargestAppend([]queuelog.Item{it}, q.segmentSize).Ops); n > jute.MaxFrame {
+		if n := zkconn.MultiSize(claim.AckOps(true).All(), letters.LargestAppend([]queuelog.Item{it}, q.SegmentSize).Ops); n > jute.MaxFrame {
 			return fmt.Errorf("an item could not be moved to the dead letters: %w", zkconn.TooLarge(n))
 		}
 	}
@@ -152,13 +152,13 @@ func (q *itemQueue) checkFits(s *line.Session, items []queuelog.Item) error {
 
 // waitForCapacity returns when the queue has room for n more items. p is first among
 // the producers.
-func (q *itemQueue) waitForCapacity(ctx context.Context, p *line.Place, n int) error {
-	log := queueIn(p.Session, q.abs())
+func (q *Queue) waitForCapacity(ctx context.Context, p *line.Place, n int) error {
+	log := QueueIn(p.Session, q.Abs())
 	for {
 		// If an event of an earlier connection gave p its turn, this server may not
 		// show the put before it yet.
 		if p.Session.HasMoved(p) {
-			if err := p.Session.Sync(ctx, q.abs()); err != nil {
+			if err := p.Session.Sync(ctx, q.Abs()); err != nil {
 				return err
 			}
 			p.TurnConn = 0 // the reply has advanced the zxid
@@ -168,7 +168,7 @@ func (q *itemQueue) waitForCapacity(ctx context.Context, p *line.Place, n int) e
 		case errors.Is(err, queuelog.ErrUnfinished): // by now, others may have overtaken p
 			err = p.WatchOwn(ctx)
 		case err != nil:
-		case count+n > q.opts.MaxLen:
+		case count+n > q.Opts.MaxLen:
 			err = p.AwaitFired(ctx, log.CountChanged())
 		case !p.Session.HasMoved(p):
 			return nil

@@ -1,4 +1,4 @@
-package zkrecipes
+package queue
 
 import (
 	"time"
@@ -22,36 +22,36 @@ type lookAhead struct {
 
 // soon bounds how soon after an ack a taker comes whose Client takes again and again, and
 // for how long what was read ahead is used.
-const soon = 10 * time.Millisecond
+const Soon = 10 * time.Millisecond
 
 // noteAck notes that an ack has ended, after which a taker may come.
-func (q *itemQueue) noteAck(took time.Duration) {
-	pools := poolsOf(q.c)
-	pools.mu.Lock()
-	defer pools.mu.Unlock()
-	if t := pools.all[q.path]; t != nil {
-		t.acked, t.tookAck = time.Now(), min(took, soon)
+func (q *Queue) noteAck(took time.Duration) {
+	pools := PoolsOf(q.Client)
+	pools.Mu.Lock()
+	defer pools.Mu.Unlock()
+	if t := pools.All[q.Path]; t != nil {
+		t.acked, t.tookAck = time.Now(), min(took, Soon)
 	}
 }
 
 // noteTaker notes that a taker has come. takerPools.mu must be held.
 func (t *takerPool) noteTaker() {
 	if !t.acked.IsZero() {
-		t.soon, t.acked = time.Since(t.acked) <= t.tookAck, time.Time{}
+		t.Soon, t.acked = time.Since(t.acked) <= t.tookAck, time.Time{}
 	}
 }
 
 // takesSoon reports whether a taker is likely to come right after the ack of the Client's
 // last item in the session, and for how long its place is to wait for it.
-func (q *itemQueue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
-	if queue.held.Load() > 1 {
+func (q *Queue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
+	if queue.Held.Load() > 1 {
 		return 0, false
 	}
-	pools := poolsOf(q.c)
-	pools.mu.Lock()
-	defer pools.mu.Unlock()
-	t := pools.all[q.path]
-	if t == nil || !t.soon || t.atWork || len(t.waiting) > 0 {
+	pools := PoolsOf(q.Client)
+	pools.Mu.Lock()
+	defer pools.Mu.Unlock()
+	t := pools.All[q.Path]
+	if t == nil || !t.Soon || t.atWork || len(t.waiting) > 0 {
 		return 0, false
 	}
 	return max(time.Millisecond, 2*t.tookAck), true
@@ -60,9 +60,9 @@ func (q *itemQueue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
 // lookAhead begins to read what the next taker will need, behind an ack that was sent in
 // the session, if that is likely to come soon and to be alone. inLine: the ack takes a
 // place along.
-func (q *itemQueue) lookAhead(s *line.Session, inLine bool) {
-	queue := queueIn(s, q.abs())
-	if queue.turns.areOthers() || !queue.turns.plenty.Load() {
+func (q *Queue) lookAhead(s *line.Session, inLine bool) {
+	queue := QueueIn(s, q.Abs())
+	if queue.Turns.areOthers() || !queue.Turns.plenty.Load() {
 		return
 	}
 	if _, ok := q.takesSoon(queue); !ok {
@@ -73,21 +73,21 @@ func (q *itemQueue) lookAhead(s *line.Session, inLine bool) {
 		line, _ = s.StartGet(q.consumers.Abs())
 	}
 	queue.StartFirst()
-	pools := poolsOf(q.c)
-	pools.mu.Lock()
-	defer pools.mu.Unlock()
-	if t := pools.all[q.path]; t != nil {
+	pools := PoolsOf(q.Client)
+	pools.Mu.Lock()
+	defer pools.Mu.Unlock()
+	if t := pools.All[q.Path]; t != nil {
 		t.ahead = &lookAhead{s, line, time.Now()}
 	}
 }
 
 // takeAhead returns what was read ahead in the session, nil if nothing was.
 func (t *takerPool) takeAhead(s *line.Session) *lookAhead {
-	t.pools.mu.Lock()
-	defer t.pools.mu.Unlock()
+	t.pools.Mu.Lock()
+	defer t.pools.Mu.Unlock()
 	ahead := t.ahead
 	t.ahead = nil
-	if ahead == nil || ahead.s != s || time.Since(ahead.at) > soon {
+	if ahead == nil || ahead.s != s || time.Since(ahead.at) > Soon {
 		return nil
 	}
 	return ahead

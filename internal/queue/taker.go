@@ -1,4 +1,4 @@
-package zkrecipes
+package queue
 
 import (
 	"context"
@@ -21,13 +21,13 @@ import (
 
 // taker is a call that waits for items.
 type taker struct {
-	q      *itemQueue // whose options count
+	q      *Queue // whose options count
 	ctx    context.Context
 	waiter line.Waiter // is notified when the call waits in the line; may be nil
 	since  time.Time
 	n      int           // how many items it takes at most
 	done   chan struct{} // closed when items or err is set, or when neither will be
-	items  []*takenItem
+	items  []*Item
 	err    error
 	left   bool // the caller is gone: what was claimed for it is given back
 }
@@ -53,32 +53,32 @@ type takerPool struct {
 
 	acked   time.Time     // when an ack has ended after which no taker has come; zero: none
 	tookAck time.Duration // how long that ack took
-	soon    bool          // the last taker came right after an ack
+	Soon    bool          // the last taker came right after an ack
 	ahead   *lookAhead
 }
 
 // linger is for how long a place in the line is kept when the Client's last taker has
 // left. So a caller that takes again and again with short deadlines makes progress.
-const linger = 50 * time.Millisecond
+const Linger = 50 * time.Millisecond
 
 // errUnwanted: nobody waits for items any more.
 var errUnwanted = errors.New("no takers")
 
 // takeN waits for items, and takes at least one and at most n. If ctx ends while a claim is
 // under way, it waits for the outcome, see quit. It returns either items or an error.
-func (q *itemQueue) takeN(ctx context.Context, n int) ([]*takenItem, error) {
-	c := q.c
+func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
+	c := q.Client
 	if ctx.Err() != nil {
 		return nil, c.ContextErr(ctx)
 	}
 	k := &taker{q: q, ctx: ctx, waiter: line.WaiterIn(ctx), since: time.Now(), n: n, done: make(chan struct{})}
-	pools := poolsOf(c)
-	pools.mu.Lock()
+	pools := PoolsOf(c)
+	pools.Mu.Lock()
 	t := q.pool()
 	t.waiting = append(t.waiting, k)
 	t.noteTaker()
 	t.noteChange()
-	pools.mu.Unlock()
+	pools.Mu.Unlock()
 	select {
 	case <-k.done:
 	case <-ctx.Done():
@@ -99,9 +99,9 @@ func (q *itemQueue) takeN(ctx context.Context, n int) ([]*takenItem, error) {
 // waits for the answer, as long as there is a connection: nothing is claimed for nobody.
 // It returns false if the answer is not there: then what was claimed is given back.
 func (t *takerPool) quit(k *taker) bool {
-	t.pools.mu.Lock()
+	t.pools.Mu.Lock()
 	t.drop(k)
-	t.pools.mu.Unlock()
+	t.pools.Mu.Unlock()
 	for up := true; up && t.c.Closing.Err() == nil; {
 		var changed <-chan struct{}
 		if s, _ := t.c.Session(); s != nil {
@@ -117,8 +117,8 @@ func (t *takerPool) quit(k *taker) bool {
 		case <-t.c.Closing.Done():
 		}
 	}
-	t.pools.mu.Lock()
-	defer t.pools.mu.Unlock()
+	t.pools.Mu.Lock()
+	defer t.pools.Mu.Unlock()
 	select {
 	case <-k.done:
 		return true
@@ -130,23 +130,23 @@ func (t *takerPool) quit(k *taker) bool {
 
 // takerPools are what serves the takers of a Client's queues, by path.
 type takerPools struct {
-	mu  sync.Mutex
-	all map[string]*takerPool
+	Mu  sync.Mutex
+	All map[string]*takerPool
 }
 
-func poolsOf(c *line.Client) *takerPools {
-	return line.Attached(&c.Attached, func() *takerPools { return &takerPools{all: map[string]*takerPool{}} })
+func PoolsOf(c *line.Client) *takerPools {
+	return line.Attached(&c.Attached, func() *takerPools { return &takerPools{All: map[string]*takerPool{}} })
 }
 
 // pool returns what serves the queue's takers, and starts it. takerPools.mu must be held.
-func (q *itemQueue) pool() *takerPool {
-	c, path, pools := q.c, q.path, poolsOf(q.c)
-	if t := pools.all[path]; t != nil {
+func (q *Queue) pool() *takerPool {
+	c, path, pools := q.Client, q.Path, PoolsOf(q.Client)
+	if t := pools.All[path]; t != nil {
 		return t
 	}
 	t := &takerPool{pools: pools, c: c, path: path, consumers: q.consumers, changed: make(chan struct{}, 1)}
 	t.ctx, t.cancel = context.WithCancelCause(c.Closing)
-	pools.all[path] = t
+	pools.All[path] = t
 	c.Tasks.Start(t.run)
 	return t
 }
@@ -158,7 +158,7 @@ func (t *takerPool) noteChange() {
 		t.idle = nil
 	}
 	if len(t.waiting) == 0 && t.claiming == 0 && t.joining == nil {
-		d := linger
+		d := Linger
 		if t.place != nil {
 			d = t.keep
 		}
@@ -175,11 +175,11 @@ func (t *takerPool) wake() {
 }
 
 // endIdle has the queue's place in the line deleted, unless somebody waits.
-func (q *itemQueue) endIdle() {
-	pools := poolsOf(q.c)
-	pools.mu.Lock()
-	t := pools.all[q.path]
-	pools.mu.Unlock()
+func (q *Queue) endIdle() {
+	pools := PoolsOf(q.Client)
+	pools.Mu.Lock()
+	t := pools.All[q.Path]
+	pools.Mu.Unlock()
 	if t != nil {
 		t.endIdle()
 	}
@@ -187,18 +187,18 @@ func (q *itemQueue) endIdle() {
 
 // endIdle ends the goroutine, unless somebody waits.
 func (t *takerPool) endIdle() {
-	t.pools.mu.Lock()
-	defer t.pools.mu.Unlock()
-	if len(t.waiting) == 0 && t.claiming == 0 && t.joining == nil && t.pools.all[t.path] == t {
-		delete(t.pools.all, t.path)
+	t.pools.Mu.Lock()
+	defer t.pools.Mu.Unlock()
+	if len(t.waiting) == 0 && t.claiming == 0 && t.joining == nil && t.pools.All[t.path] == t {
+		delete(t.pools.All, t.path)
 		t.cancel(errUnwanted)
 	}
 }
 
 // wanted returns how many items the waiting takers want.
 func (t *takerPool) wanted() (n int) {
-	t.pools.mu.Lock()
-	defer t.pools.mu.Unlock()
+	t.pools.Mu.Lock()
+	defer t.pools.Mu.Unlock()
 	for _, k := range t.waiting {
 		n += k.n
 	}
@@ -213,8 +213,8 @@ type share struct {
 
 // pick takes out the takers that share n items.
 func (t *takerPool) pick(n int) (picked []share) {
-	t.pools.mu.Lock()
-	defer t.pools.mu.Unlock()
+	t.pools.Mu.Lock()
+	defer t.pools.Mu.Unlock()
 	for n > 0 && len(t.waiting) > 0 {
 		k := t.waiting[0]
 		t.waiting = t.waiting[1:]
@@ -230,8 +230,8 @@ func (t *takerPool) pick(n int) (picked []share) {
 // is over. Takers that have neither items nor an error wait again, at the front, unless
 // their contexts have ended.
 func (t *takerPool) hand(picked []share, done bool) {
-	t.pools.mu.Lock()
-	defer t.pools.mu.Unlock()
+	t.pools.Mu.Lock()
+	defer t.pools.Mu.Unlock()
 	t.claiming -= len(picked)
 	if done {
 		t.atWork = false // before an ack asks
@@ -245,7 +245,7 @@ func (t *takerPool) hand(picked []share, done bool) {
 		close(k.done)
 		if k.left {
 			for _, it := range k.items {
-				t.c.Tasks.Start(func() { it.handle.GiveBack() })
+				t.c.Tasks.Start(func() { it.Handle.GiveBack() })
 			}
 		}
 	}
@@ -256,8 +256,8 @@ func (t *takerPool) hand(picked []share, done bool) {
 // fail ends the calls of the takers that a failed turn was for. Takers that have come
 // since keep waiting.
 func (t *takerPool) fail(err error) {
-	t.pools.mu.Lock()
-	defer t.pools.mu.Unlock()
+	t.pools.Mu.Lock()
+	defer t.pools.Mu.Unlock()
 	var later []*taker
 	for _, k := range t.waiting {
 		if !t.failedAt.IsZero() && k.since.After(t.failedAt) {
@@ -273,8 +273,8 @@ func (t *takerPool) fail(err error) {
 
 // tellQueued reports to the waiting takers that their place waits.
 func (t *takerPool) tellQueued(p *line.Place, ahead int) {
-	t.pools.mu.Lock()
-	defer t.pools.mu.Unlock()
+	t.pools.Mu.Lock()
+	defer t.pools.Mu.Unlock()
 	for _, k := range t.waiting {
 		if k.waiter != nil {
 			k.waiter.Queued(p, ahead)
@@ -283,8 +283,8 @@ func (t *takerPool) tellQueued(p *line.Place, ahead int) {
 }
 
 func (t *takerPool) noteFailure() {
-	t.pools.mu.Lock()
-	defer t.pools.mu.Unlock()
+	t.pools.Mu.Lock()
+	defer t.pools.Mu.Unlock()
 	t.failedAt = time.Now()
 }
 
@@ -300,10 +300,10 @@ func (t *takerPool) drop(k *taker) {
 // reserve returns the turns for which an ack is to take a place in the line along, nil
 // where the Client has one or is about to. The caller must call reserved. keep is for how
 // long the place waits for a taker. Others may wait behind it.
-func (q *itemQueue) reserve(keep time.Duration) *takerPool {
-	pools := poolsOf(q.c)
-	pools.mu.Lock()
-	defer pools.mu.Unlock()
+func (q *Queue) reserve(keep time.Duration) *takerPool {
+	pools := PoolsOf(q.Client)
+	pools.Mu.Lock()
+	defer pools.Mu.Unlock()
 	t := q.pool()
 	if t.atWork || len(t.waiting) > 0 || t.place != nil || t.joining != nil {
 		return nil
@@ -315,8 +315,8 @@ func (q *itemQueue) reserve(keep time.Duration) *takerPool {
 
 // reserved ends a reservation. p is nil where no place was taken.
 func (t *takerPool) reserved(p *line.Place) {
-	t.pools.mu.Lock()
-	defer t.pools.mu.Unlock()
+	t.pools.Mu.Lock()
+	defer t.pools.Mu.Unlock()
 	close(t.joining)
 	t.joining, t.place = nil, p
 	t.noteChange()
@@ -326,19 +326,19 @@ func (t *takerPool) reserved(p *line.Place) {
 func (t *takerPool) run() {
 	for t.awaitTakers() {
 		err := t.turn()
-		t.pools.mu.Lock()
+		t.pools.Mu.Lock()
 		t.atWork = false
-		t.pools.mu.Unlock()
+		t.pools.Mu.Unlock()
 		if err != nil && t.ctx.Err() == nil {
 			t.fail(err)
 		}
 	}
-	t.pools.mu.Lock()
+	t.pools.Mu.Lock()
 	p := t.place
-	if t.pools.all[t.path] == t { // the Client is closing
-		delete(t.pools.all, t.path)
+	if t.pools.All[t.path] == t { // the Client is closing
+		delete(t.pools.All, t.path)
 	}
-	t.pools.mu.Unlock()
+	t.pools.Mu.Unlock()
 	if p != nil {
 		p.Leave(false)
 	}
@@ -347,11 +347,11 @@ func (t *takerPool) run() {
 // awaitTakers returns false when there will be none.
 func (t *takerPool) awaitTakers() bool {
 	for {
-		t.pools.mu.Lock()
+		t.pools.Mu.Lock()
 		joining := t.joining
 		t.atWork = len(t.waiting) > 0 && joining == nil
 		atWork := t.atWork
-		t.pools.mu.Unlock()
+		t.pools.Mu.Unlock()
 		switch {
 		case joining != nil: // a place is on its way
 			<-joining
@@ -370,10 +370,10 @@ func (t *takerPool) awaitTakers() bool {
 
 // turn claims items for the takers, once.
 func (t *takerPool) turn() error {
-	t.pools.mu.Lock()
+	t.pools.Mu.Lock()
 	p := t.place
 	t.place, t.failedAt = nil, time.Time{}
-	t.pools.mu.Unlock()
+	t.pools.Mu.Unlock()
 	done, err := false, error(nil)
 	if p == nil {
 		done, err = t.takeAlone()
@@ -381,7 +381,7 @@ func (t *takerPool) turn() error {
 	if !done && err == nil {
 		err = t.consumers.WithPlace(t.ctx, line.KindLock, p, t.takeInLine)
 	}
-	if errors.Is(err, errLostAtOnce) || errors.Is(err, zkconn.ErrSessionOver) {
+	if errors.Is(err, ErrLostAtOnce) || errors.Is(err, zkconn.ErrSessionOver) {
 		return nil // the next turn is another try
 	}
 	return err
@@ -391,7 +391,7 @@ func (t *takerPool) turn() error {
 type queueHints struct {
 	// queued: others wait in the line, or items are scarce. So a claim without a place
 	// would fail, and is not tried.
-	queued atomic.Bool
+	Queued atomic.Bool
 	// plenty: the last scan found more items than were wanted.
 	plenty atomic.Bool
 	// ample: so many more that consumers need no turns.
@@ -411,7 +411,7 @@ type queueHints struct {
 // as wide as collisions make it, see noteCollision and noteClaim. A consumer that is alone
 // never collides, and claims in order.
 const (
-	minSpread = 4
+	MinSpread = 4
 	maxSpread = 10 * queuelog.SegmentSize
 	// spreadHalfLife is after how long without collisions the choice is half as wide. So
 	// consumers that take slowly claim in order.
@@ -440,7 +440,7 @@ func (t *queueHints) noteCollision() {
 }
 
 // widen makes the choice wider. t.mu must be held.
-func (t *queueHints) widen() { t.spread = min(2*t.spread+minSpread, maxSpread) }
+func (t *queueHints) widen() { t.spread = min(2*t.spread+MinSpread, maxSpread) }
 
 // noteStale widens the choice, if others were quicker recently.
 func (t *queueHints) noteStale() {
@@ -458,7 +458,7 @@ func (t *queueHints) noteClaim() {
 	defer t.mu.Unlock()
 	t.spread -= t.spread / 16
 	if t.width() == 0 && t.ample.Load() { // nobody else takes
-		t.queued.Store(false)
+		t.Queued.Store(false)
 	}
 }
 
@@ -466,7 +466,7 @@ func (t *queueHints) noteClaim() {
 func (t *queueHints) areOthers() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.width() > 0 || t.queued.Load()
+	return t.width() > 0 || t.Queued.Load()
 }
 
 // bounds returns how many items a consumer that wants n looks for. Where others take, too,
@@ -474,7 +474,7 @@ func (t *queueHints) areOthers() bool {
 func (t *queueHints) bounds(n int) (enough, most int) {
 	enough = n
 	if t.areOthers() {
-		enough += minSpread
+		enough += MinSpread
 	}
 	return enough, n + queuelog.SegmentSize
 }
@@ -489,7 +489,7 @@ func (t *queueHints) skip() int {
 // noteFound notes how many items more than it wanted a consumer has found.
 func (t *queueHints) noteFound(more int) {
 	t.plenty.Store(more > 0)
-	t.ample.Store(more >= minSpread)
+	t.ample.Store(more >= MinSpread)
 }
 
 // choose returns how many of the first items a claim leaves to others, at most n. Where
@@ -497,7 +497,7 @@ func (t *queueHints) noteFound(more int) {
 func (t *queueHints) choose(n int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n < minSpread {
+	if n < MinSpread {
 		return 0
 	}
 	return rand.IntN(min(n, t.width()) + 1)

@@ -1,4 +1,5 @@
-package zkrecipes
+// Package election has the leader's znode.
+package election
 
 import (
 	"context"
@@ -22,7 +23,7 @@ import (
 // reads whose it is, because somebody else may have created it.
 
 // leaderName is the rest of the path of the leader's znode.
-const leaderName = "/leader"
+const LeaderName = "/leader"
 
 // candidate is a place at its turn.
 type candidate struct {
@@ -33,8 +34,8 @@ type candidate struct {
 	leaderGone atomic.Bool // somebody has deleted the leader's znode
 }
 
-// enterAsLeader joins the line, waits for its turn and creates the leader's znode.
-func enterAsLeader(ctx context.Context, l *line.Line, k line.Kind, value []byte) (g *line.Grant, err error) {
+// Enter joins the line, waits for its turn and creates the leader's znode.
+func Enter(ctx context.Context, l *line.Line, k line.Kind, value []byte) (g *line.Grant, err error) {
 	err = l.InTurn(ctx, k, nil, func(p *line.Place) error {
 		c := newCandidate(p)
 		if err := c.create(ctx, value); err != nil {
@@ -51,7 +52,7 @@ func enterAsLeader(ctx context.Context, l *line.Line, k line.Kind, value []byte)
 // newCandidate makes a candidate of a place at its turn, and only then: from now on the
 // leader's znode is deleted with the place.
 func newCandidate(p *line.Place) *candidate {
-	c := &candidate{Place: p, leader: p.Line.Abs() + leaderName}
+	c := &candidate{Place: p, leader: p.Line.Abs() + LeaderName}
 	p.Release, p.Deletes = c.giveUp, c.leaveOps
 	return c
 }
@@ -104,7 +105,7 @@ func (c *candidate) replaceOps(ctx context.Context) ([]any, error) {
 	case err != nil:
 		return nil, err
 	case stat.EphemeralOwner == 0:
-		return nil, zkconn.Errorf(zkconn.ErrPathInUse, "%s is not ephemeral, so no leader has created it", c.Line.Path+leaderName)
+		return nil, zkconn.Errorf(zkconn.ErrPathInUse, "%s is not ephemeral, so no leader has created it", c.Line.Path+LeaderName)
 	}
 	return []any{&zk.DeleteRequest{Path: c.leader, Version: stat.Version}}, nil
 }
@@ -205,7 +206,7 @@ func (c *candidate) owns(stat *zk.Stat) bool {
 	return stat.EphemeralOwner == c.Session.ID() && (c.czxid == 0 || stat.Czxid == c.czxid)
 }
 
-var errLeaderDeleted = fmt.Errorf("%q was deleted by somebody else", leaderName[1:])
+var errLeaderDeleted = fmt.Errorf("%q was deleted by somebody else", LeaderName[1:])
 
 // watchLeader ends the grant if somebody deletes the leader's znode. Like the place, it is
 // watched once the grant has lasted for a while. The watch is one on children, of which
@@ -237,9 +238,9 @@ func (c *candidate) watchLeader(g *line.Grant) {
 	}
 }
 
-// checkLeaderValue refuses a value too large for one request.
-func checkLeaderValue(l *line.Line, value []byte) error {
-	path := l.Abs() + leaderName
+// CheckValue refuses a value too large for one request.
+func CheckValue(l *line.Line, value []byte) error {
+	path := l.Abs() + LeaderName
 	n := zkconn.MultiSize([]any{
 		&zk.CheckVersionRequest{Path: l.Abs() + "/_c_" + line.NewUUID(true) + "-" + string(line.KindLock) + "0123456789"},
 		&zk.DeleteRequest{Path: path},

@@ -1,4 +1,4 @@
-package zkrecipes
+package queue
 
 import (
 	"context"
@@ -21,20 +21,20 @@ import (
 type queueState struct {
 	*queuelog.Log
 	claiming *semaphore.Weighted // each claim being made holds 1; a sweep holds all
-	turns    queueHints
+	Turns    queueHints
 	// held is how many items its consumers have. Those that somebody else deletes are
 	// counted until the holder notices.
-	held atomic.Int64
+	Held atomic.Int64
 	// blocked has the items below which somebody has created a znode with the name of
 	// the exclusion, each with a *zkconn.Watch that fires when that znode is deleted.
-	blocked sync.Map
+	Blocked sync.Map
 }
 
 // unblock forgets the items whose watches have fired, which may be gone.
 func (q *queueState) unblock() {
-	q.blocked.Range(func(item, w any) bool {
+	q.Blocked.Range(func(item, w any) bool {
 		if w.(*zkconn.Watch).HasFired() {
-			q.blocked.CompareAndDelete(item, w)
+			q.Blocked.CompareAndDelete(item, w)
 		}
 		return true
 	})
@@ -54,30 +54,30 @@ const (
 // consumer's claim.
 type claim struct {
 	*line.Place // the flag
-	q           *itemQueue
-	item        string
+	q           *Queue
+	Item        string
 	counts      atomic.Pointer[queueState] // whose held counts it; nil: none
 	// attempt is how often the item was taken, this time included, once the claim was made.
 	// Item.Attempt is the user's to change, and so is Item.ID: see id.
-	attempt int
+	Attempt int
 }
 
 // count counts the claim as one that a consumer has.
 func (c *claim) count() {
-	queue := c.queue()
-	queue.held.Add(1)
+	queue := c.Queue()
+	queue.Held.Add(1)
 	c.counts.Store(queue)
 }
 
 // settle ends the count.
 func (c *claim) settle() {
 	if queue := c.counts.Swap(nil); queue != nil {
-		queue.held.Add(-1)
+		queue.Held.Add(-1)
 	}
 }
 
-// newClaim returns a claim that is yet to be made.
-func (q *itemQueue) newClaim(s *line.Session, item string) *claim {
+// NewClaim returns a claim that is yet to be made.
+func (q *Queue) NewClaim(s *line.Session, item string) *claim {
 	path := item + "." + queuelog.NewMark()
 	c := &claim{
 		Place: &line.Place{
@@ -85,30 +85,30 @@ func (q *itemQueue) newClaim(s *line.Session, item string) *claim {
 			Line:      q.claims, Session: s, Path: path,
 		},
 		q:    q,
-		item: item,
+		Item: item,
 	}
 	c.Release, c.Deletes = c.giveBack, c.deleteOps
 	return c
 }
 
-// queue returns what the session knows of the queue now: it may have forgotten what it
+// Queue returns what the session knows of the queue now: it may have forgotten what it
 // knew when the claim was made.
-func (c *claim) queue() *queueState { return queueIn(c.Session, c.Line.Abs()) }
+func (c *claim) Queue() *queueState { return QueueIn(c.Session, c.Line.Abs()) }
 
-// exclusion returns the path of the znode below the item.
-func (c *claim) exclusion() string { return c.item + queuelog.ClaimName }
+// Exclusion returns the path of the znode below the item.
+func (c *claim) Exclusion() string { return c.Item + queuelog.ClaimName }
 
-// id returns the item's ID.
-func (c *claim) id() string { return c.Name[:queuelog.IDLength] }
+// ID returns the item's ID.
+func (c *claim) ID() string { return c.Name[:queuelog.IDLength] }
 
 // logged returns the item's ID as it is logged.
-func (c *claim) logged() any { return c.q.hooks.logged(c.id()) }
+func (c *claim) logged() any { return c.q.hooks.Logged(c.ID()) }
 
 // createOps make the claim.
 func (c *claim) createOps() (flag, exclusion *zk.CreateRequest) {
 	acl := c.Session.ACL()
 	flag = &zk.CreateRequest{Path: c.Path, Data: []byte(c.Line.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
-	exclusion = &zk.CreateRequest{Path: c.exclusion(), Data: []byte(c.Name), Acl: acl, Flags: zk.FlagEphemeral}
+	exclusion = &zk.CreateRequest{Path: c.Exclusion(), Data: []byte(c.Name), Acl: acl, Flags: zk.FlagEphemeral}
 	return flag, exclusion
 }
 
@@ -118,25 +118,25 @@ type ackOps struct {
 	item            []any // they delete it, or mark it as done
 }
 
-// ackOps returns the operations. The mark of an item that is done shows in listings. The
+// AckOps returns the operations. The mark of an item that is done shows in listings. The
 // exclusion is made again, for good: a consumer whose listing is a moment old must not
 // claim the item.
-func (c *claim) ackOps(marks bool) ackOps {
+func (c *claim) AckOps(marks bool) ackOps {
 	del := func(path string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: path, Version: -1} }
-	o := ackOps{flag: del(c.Path), exclusion: del(c.exclusion())}
+	o := ackOps{flag: del(c.Path), exclusion: del(c.Exclusion())}
 	if !marks {
-		o.item = []any{del(c.item)}
+		o.item = []any{del(c.Item)}
 		return o
 	}
 	acl := c.Session.ACL()
 	o.item = []any{
-		&zk.CreateRequest{Path: c.exclusion(), Data: []byte("done"), Acl: acl},
-		&zk.CreateRequest{Path: c.item + queuelog.DoneName, Acl: acl},
+		&zk.CreateRequest{Path: c.Exclusion(), Data: []byte("done"), Acl: acl},
+		&zk.CreateRequest{Path: c.Item + queuelog.DoneName, Acl: acl},
 	}
 	return o
 }
 
-func (o ackOps) all() []any { return append([]any{o.flag, o.exclusion}, o.item...) }
+func (o ackOps) All() []any { return append([]any{o.flag, o.exclusion}, o.item...) }
 
 // unclaimable is the error of a claim of an item that is not free.
 type unclaimable struct {
@@ -148,7 +148,7 @@ func (u *unclaimable) Error() string { return fmt.Sprintf("item %s is not free",
 
 var (
 	// errLostAtOnce: a claim was lost before the caller had it.
-	errLostAtOnce = errors.New("claim lost at once")
+	ErrLostAtOnce = errors.New("claim lost at once")
 	// errJoined: somebody has joined the line.
 	errJoined = errors.New("somebody has joined the consumers' line")
 )
@@ -161,8 +161,8 @@ type claimTransaction struct {
 	p      *line.Place             // which it deletes; nil: none
 	check  *zk.CheckVersionRequest // or what must hold instead; nil: nothing
 
-	items []*takenItem // as many as claims; nil for those that failed
-	errs  []error      // why; nil for those that were lost at once
+	items []*Item // as many as claims; nil for those that failed
+	errs  []error // why; nil for those that were lost at once
 }
 
 // claimParts are the operations of an attempt, in their order.
@@ -177,7 +177,7 @@ type claimParts struct {
 // known, what was claimed is given back, in the background if need be. A place is left
 // where it is, unless done is true.
 func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
-	queue := a.claims[0].queue()
+	queue := a.claims[0].Queue()
 	if queue.claiming.Acquire(ctx, 1) != nil {
 		return false, zkconn.ContextErr(ctx)
 	}
@@ -260,7 +260,7 @@ func (a *claimTransaction) whyRefused(ctx context.Context, parts claimParts, x *
 	case o.RefusedIn(parts.leave.Ops, zk.ErrNoNode):
 		err := a.p.WhyGone(ctx)
 		if x.Repeated() && errors.Is(err, line.ErrEvicted) { // or it was made, and somebody has deleted all of it
-			err = errLostAtOnce
+			err = ErrLostAtOnce
 		}
 		return err
 	case o.RefusedAt(a.check, zk.ErrBadVersion, zk.ErrNoNode):
@@ -277,11 +277,11 @@ func (a *claimTransaction) whyNotCreated(o zkconn.Outcome, i int, repeated bool)
 	case i == 0 && repeated && o.Is(zk.ErrNodeExists):
 		return nil // an earlier attempt's; nobody else has this name
 	case o.Is(zk.ErrNoNode):
-		return &unclaimable{item: c.item}
+		return &unclaimable{item: c.Item}
 	case repeated && o.Is(zk.ErrNodeExists):
-		return errLostAtOnce // it may be one of these claims, of which somebody has deleted a part
+		return ErrLostAtOnce // it may be one of these claims, of which somebody has deleted a part
 	case !onFlag && o.Is(zk.ErrNodeExists):
-		return &unclaimable{item: c.item, taken: true}
+		return &unclaimable{item: c.Item, taken: true}
 	}
 	return o.Err()
 }
@@ -294,7 +294,7 @@ func (a *claimTransaction) send(ctx context.Context, x *zkconn.Retry) (o zkconn.
 	}
 	readings = make([]*zkconn.Reading, len(a.claims))
 	for i, c := range a.claims {
-		readings[i], _ = a.s.StartGet(c.item)
+		readings[i], _ = a.s.StartGet(c.Item)
 	}
 	o = x.Wait(ctx)
 	if x.Attempts() > 1 { // the first one may not have been carried out
@@ -305,13 +305,13 @@ func (a *claimTransaction) send(ctx context.Context, x *zkconn.Retry) (o zkconn.
 
 // read makes the items of claims that were made.
 func (a *claimTransaction) read(ctx context.Context, readings []*zkconn.Reading) {
-	a.items, a.errs = make([]*takenItem, len(a.claims)), make([]error, len(a.claims))
+	a.items, a.errs = make([]*Item, len(a.claims)), make([]error, len(a.claims))
 	for i, c := range a.claims { // so that they are under way together
 		if c.Czxid == 0 {
 			a.s.StartWatch(c.Path)
 		}
 		if readings[i] == nil {
-			readings[i], _ = a.s.StartGet(c.item)
+			readings[i], _ = a.s.StartGet(c.Item)
 		}
 	}
 	for i, c := range a.claims {
@@ -320,7 +320,7 @@ func (a *claimTransaction) read(ctx context.Context, readings []*zkconn.Reading)
 		case err == nil:
 			a.items[i] = it
 			continue
-		case !errors.Is(err, errLostAtOnce) && !errors.Is(err, zkconn.ErrSessionOver):
+		case !errors.Is(err, ErrLostAtOnce) && !errors.Is(err, zkconn.ErrSessionOver):
 			a.errs[i] = err
 		}
 		a.giveBack(c)
@@ -336,7 +336,7 @@ func (a *claimTransaction) giveBack(claims ...*claim) {
 
 // claimed makes the item of a claim that was made. reading is a read of the item that
 // was sent along, or nil.
-func (q *itemQueue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) (*takenItem, error) {
+func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) (*Item, error) {
 	var data []byte
 	var stat *zk.Stat
 	err := zkconn.ErrNotSent
@@ -349,10 +349,10 @@ func (q *itemQueue) claimed(ctx context.Context, c *claim, reading *zkconn.Readi
 		}
 	}
 	if zkconn.Transient(err) {
-		data, stat, err = c.Session.Get(ctx, c.item)
+		data, stat, err = c.Session.Get(ctx, c.Item)
 	}
 	if errors.Is(err, zk.ErrNoNode) { // an operator was quick
-		return nil, errLostAtOnce
+		return nil, ErrLostAtOnce
 	}
 	if err != nil {
 		return nil, err
@@ -363,22 +363,22 @@ func (q *itemQueue) claimed(ctx context.Context, c *claim, reading *zkconn.Readi
 		h, err = g.Enter(line.KindLock)
 	}
 	if errors.Is(err, line.ErrEvicted) || errors.Is(err, line.ErrLost) {
-		return nil, errLostAtOnce
+		return nil, ErrLostAtOnce
 	}
 	if err != nil {
 		return nil, err
 	}
 	c.count()
-	c.attempt = queuelog.Claims(stat, true)
-	it := &takenItem{q: q, claim: c, handle: h}
-	it.data, it.failure = cutNote(c.Name, data)
+	c.Attempt = queuelog.Claims(stat, true)
+	it := &Item{Queue: q, Claim: c, Handle: h}
+	it.data, it.failure = CutNote(c.Name, data)
 	return it, nil
 }
 
 // giveBack deletes the flag and the exclusion, once.
 func (c *claim) giveBack(_ bool, begin line.BeginFunc) error {
 	c.settle()
-	ops := c.ackOps(false)
+	ops := c.AckOps(false)
 	t, err := begin(ops.flag, ops.exclusion)
 	if err != nil {
 		return err
@@ -408,19 +408,19 @@ func (c *claim) giveBack(_ bool, begin line.BeginFunc) error {
 // no claim meanwhile.
 func (c *claim) sweepExclusion() (swept bool) {
 	ctx := c.Session.Lifetime()
-	queue := c.queue()
+	queue := c.Queue()
 	if err := queue.claiming.Acquire(ctx, maxClaims); err != nil {
 		return false
 	}
 	defer queue.claiming.Release(maxClaims)
 	for {
-		data, stat, err := c.Session.Get(ctx, c.exclusion())
-		c.Session.NoteSeen(c.exclusion(), stat, err)
+		data, stat, err := c.Session.Get(ctx, c.Exclusion())
+		c.Session.NoteSeen(c.Exclusion(), stat, err)
 		if err != nil || !c.owns(stat, data) {
 			return swept
 		}
 		swept = true
-		write := &zk.SetDataRequest{Path: c.exclusion(), Data: data, Version: stat.Version}
+		write := &zk.SetDataRequest{Path: c.Exclusion(), Data: data, Version: stat.Version}
 		wrote := c.Session.Multi(ctx, write)
 		switch {
 		case wrote.Applied():
@@ -431,7 +431,7 @@ func (c *claim) sweepExclusion() (swept bool) {
 		if !c.owns(stat, data) {
 			return swept
 		}
-		o := c.Session.Multi(ctx, &zk.DeleteRequest{Path: c.exclusion(), Version: stat.Version})
+		o := c.Session.Multi(ctx, &zk.DeleteRequest{Path: c.Exclusion(), Version: stat.Version})
 		if !o.Transient() && !o.Is(zk.ErrBadVersion) {
 			return swept
 		}
@@ -448,6 +448,6 @@ func (c *claim) owns(stat *zk.Stat, data []byte) bool {
 
 // deleteOps delete the claim, and give the item back.
 func (c *claim) deleteOps(bool) []any {
-	ops := c.ackOps(false)
+	ops := c.AckOps(false)
 	return []any{ops.flag, ops.exclusion}
 }

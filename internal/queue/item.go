@@ -1,0 +1,57 @@
+package queue
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Item is an item that a consumer has claimed.
+type Item struct {
+	Queue   *Queue
+	Claim   *claim
+	Handle  *line.Handle
+	data    []byte // see letGo
+	failure Failure
+}
+
+// LetGo returns the data and the failure, which are the consumer's from then on.
+func (it *Item) LetGo() (data []byte, failure Failure) {
+	data, failure = it.data, it.failure
+	it.data, it.failure = nil, Failure{}
+	return data, failure
+}
+
+// err returns nil while the item is claimed, and from then on why it is not.
+func (it *Item) err() error { return it.Handle.Fail("hold", it.Handle.Failure()) }
+
+// Ack removes the item for good and carries out ops.
+func (it *Item) Ack(ctx context.Context, ops []any) error {
+	a := &ackTransaction{it: it, ops: ops}
+	if len(ops) == 0 {
+		a.reserveSoon()
+	}
+	return a.run(ctx)
+}
+
+// Nack gives the item back. If ctx ends first, it is given back in the background.
+func (it *Item) Nack(ctx context.Context) error {
+	done := make(chan error, 1)
+	it.Queue.Client.Tasks.Start(func() { done <- it.Handle.GiveBack() })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	if errors.Is(context.Cause(ctx), line.ErrReleased) { // the item's own context, which has ended with the item
+		return <-done
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-it.Handle.Grant.Over: // from here on nobody can ack it
+		return zkconn.ContextErr(ctx)
+	}
+}

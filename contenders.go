@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -47,28 +45,15 @@ func (r recipe) listContenders(ctx context.Context, in func(context.Context, *li
 	return cs, err
 }
 
-// unused is ErrUnused for an error that says that there is no znode.
-func unused(err error) error {
-	if errors.Is(err, zk.ErrNoNode) {
-		return fmt.Errorf("%w: %w", ErrUnused, err)
-	}
-	return err
-}
-
 // checkUse returns ErrUnused or ErrPathInUse unless the path's data say that this recipe uses
 // it, or belong to somebody else. empty: there are none. Then a lock of another library may
 // stand there.
 func checkUse(ctx context.Context, s *line.Session, l *line.Line) (empty bool, err error) {
 	data, _, err := s.Get(ctx, l.Abs())
 	if err != nil {
-		return false, unused(err)
+		return false, line.Unused(err)
 	}
 	return len(data) == 0, l.CheckData(data)
-}
-
-// notUsed returns ErrUnused, or ErrPathInUse if the path, which has no data, is a queue's.
-func notUsed(ctx context.Context, s *line.Session, l *line.Line) error {
-	return cmp.Or(l.CheckNoQueue(ctx, s), ErrUnused)
 }
 
 // checkDeserted returns nil if the path, below which nobody stands, is of this recipe by its
@@ -76,7 +61,7 @@ func notUsed(ctx context.Context, s *line.Session, l *line.Line) error {
 func checkDeserted(ctx context.Context, s *line.Session, l *line.Line) error {
 	empty, err := checkUse(ctx, s, l)
 	if err == nil && empty {
-		err = notUsed(ctx, s, l)
+		err = l.CheckUnused(ctx, s)
 	}
 	return err
 }
@@ -90,7 +75,7 @@ func (r recipe) contendersIn(ctx context.Context, s *line.Session) ([]Contender,
 	ms, err := r.List(ctx, s)
 	switch {
 	case err != nil:
-		return nil, unused(err)
+		return nil, line.Unused(err)
 	case empty && len(ms) == 0:
 		return nil, ErrUnused
 	}
@@ -116,7 +101,7 @@ func (r recipe) contendersIn(ctx context.Context, s *line.Session) ([]Contender,
 func (b *Barrier) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
 	children, _, err := s.Children(ctx, b.round.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, checkSized(ctx, s, b.line, "members")
+		return nil, b.line.CheckSized(ctx, s, "members")
 	}
 	var opened []byte
 	stat := &zk.Stat{}
@@ -141,20 +126,6 @@ func (b *Barrier) contendersIn(ctx context.Context, s *line.Session) ([]Contende
 	return cs, err
 }
 
-// checkSized returns nil if the path has the size of a semaphore or barrier, and else ErrUnused
-// or ErrPathInUse.
-func checkSized(ctx context.Context, s *line.Session, l *line.Line, unit string) error {
-	data, stat, err := s.Get(ctx, l.Abs())
-	if err != nil {
-		return unused(err)
-	}
-	n, err := l.SizeIn(data, stat, unit)
-	if err == nil && n == 0 {
-		err = notUsed(ctx, s, l)
-	}
-	return err
-}
-
 // contendersIn returns the members, in the order of their znodes' creation: the names of
 // other libraries' members have no number.
 func (d *DoubleBarrier) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
@@ -168,7 +139,7 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *line.Session) ([]Co
 		since, opened, err = d.opening(ctx, s)
 	}
 	if err != nil {
-		return nil, unused(err)
+		return nil, line.Unused(err)
 	}
 	ms := make([]line.PlaceName, len(names))
 	for i, name := range names {
@@ -208,7 +179,7 @@ func (d *DoubleBarrier) opening(ctx context.Context, s *line.Session) (since Tok
 func readContenders(ctx context.Context, s *line.Session, l *line.Line, ms []line.PlaceName) (there []line.PlaceName, cs []Contender, err error) {
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
-	atATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, l, ms[i]) })
+	line.AtATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, l, ms[i]) })
 	for i, err := range errs {
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // left in the meantime
@@ -219,20 +190,6 @@ func readContenders(ctx context.Context, s *line.Session, l *line.Line, ms []lin
 		there, cs = append(there, ms[i]), append(cs, all[i])
 	}
 	return there, cs, nil
-}
-
-// atATime calls f with 0 to n-1, several at a time, and returns when all have returned.
-func atATime(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	running := make(chan struct{}, 16)
-	for i := range n {
-		running <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-running }()
-			f(i)
-		})
-	}
-	wg.Wait()
 }
 
 // readContender reads a place's znode. On an error only its name is known.

@@ -71,7 +71,7 @@ var (
 	// nothing of the recipe, not even an empty line or queue: it has not been used, its znodes
 	// were deleted when they had been idle, or it is the wrong path. If there is no znode at
 	// the path, it is zk.ErrNoNode, too.
-	ErrUnused = errors.New("nobody uses this path")
+	ErrUnused = line.ErrUnused
 	// ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes),
 	// and for an item above QueueOptions.MaxItemBytes. It was not sent.
 	ErrTooLarge = zkconn.ErrTooLarge

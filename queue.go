@@ -469,7 +469,7 @@ func (q *Queue) checkUse(ctx context.Context, s *line.Session) error {
 	data, _, err := s.Get(ctx, q.abs())
 	switch {
 	case err != nil:
-		return unused(err)
+		return line.Unused(err)
 	case len(data) > 0:
 		return cmp.Or(line.CheckQueuePath(data), ErrUnused)
 	}

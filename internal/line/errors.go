@@ -22,6 +22,7 @@ var (
 	ErrExhausted        = errors.New("sequence numbers of this line are used up")
 	ErrSessionNotClosed = errors.New("session is left to time out")
 	ErrSize             = errors.New("wrong size")
+	ErrUnused           = errors.New("nobody uses this path")
 )
 
 // errExpired is the end of a call that waits as a member, by the end of its session.

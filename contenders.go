@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -59,17 +58,12 @@ func checkUse(ctx context.Context, s *line.Session, l *line.Line) (empty bool, e
 	return len(data) == 0, l.CheckData(data)
 }
 
-// notUsed returns ErrUnused, or ErrPathInUse if the path, which has no data, is a queue's.
-func notUsed(ctx context.Context, s *line.Session, l *line.Line) error {
-	return cmp.Or(l.CheckNoQueue(ctx, s), ErrUnused)
-}
-
 // checkDeserted returns nil if the path, below which nobody stands, is of this recipe by its
 // data, and else ErrUnused or ErrPathInUse.
 func checkDeserted(ctx context.Context, s *line.Session, l *line.Line) error {
 	empty, err := checkUse(ctx, s, l)
 	if err == nil && empty {
-		err = notUsed(ctx, s, l)
+		err = l.CheckUnused(ctx, s)
 	}
 	return err
 }
@@ -109,7 +103,7 @@ func (r recipe) contendersIn(ctx context.Context, s *line.Session) ([]Contender,
 func (b *Barrier) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
 	children, _, err := s.Children(ctx, b.rounds.Round.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, checkSized(ctx, s, b.rounds.Line, "members")
+		return nil, b.rounds.Line.CheckSized(ctx, s, "members")
 	}
 	var opened []byte
 	stat := &zk.Stat{}
@@ -132,20 +126,6 @@ func (b *Barrier) contendersIn(ctx context.Context, s *line.Session) ([]Contende
 		}
 	}
 	return cs, err
-}
-
-// checkSized returns nil if the path has the size of a semaphore or barrier, and else ErrUnused
-// or ErrPathInUse.
-func checkSized(ctx context.Context, s *line.Session, l *line.Line, unit string) error {
-	data, stat, err := s.Get(ctx, l.Abs())
-	if err != nil {
-		return line.Unused(err)
-	}
-	n, err := l.SizeIn(data, stat, unit)
-	if err == nil && n == 0 {
-		err = notUsed(ctx, s, l)
-	}
-	return err
 }
 
 // contendersIn returns the members, in the order of their znodes' creation: the names of
@@ -201,7 +181,7 @@ func (d *DoubleBarrier) opening(ctx context.Context, s *line.Session) (since Tok
 func readContenders(ctx context.Context, s *line.Session, l *line.Line, ms []line.PlaceName) (there []line.PlaceName, cs []Contender, err error) {
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
-	atATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, l, ms[i]) })
+	line.AtATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, l, ms[i]) })
 	for i, err := range errs {
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // left in the meantime
@@ -212,20 +192,6 @@ func readContenders(ctx context.Context, s *line.Session, l *line.Line, ms []lin
 		there, cs = append(there, ms[i]), append(cs, all[i])
 	}
 	return there, cs, nil
-}
-
-// atATime calls f with 0 to n-1, several at a time, and returns when all have returned.
-func atATime(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	running := make(chan struct{}, 16)
-	for i := range n {
-		running <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-running }()
-			f(i)
-		})
-	}
-	wg.Wait()
 }
 
 // readContender reads a place's znode. On an error only its name is known.

@@ -3,29 +3,11 @@ package zkrecipes
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
+	"slices"
 	"time"
 
-	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/queue"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/go-zookeeper/zk"
 )
-
-// The recipe: waiters stand in a line, and only the first in line watches the slots. So a
-// departure wakes one waiter, and nobody overtakes, however many slots the first one
-// waits for. If nobody waits, no place in line is needed; see enterFree. The protocol was
-// model-checked (docs/models/semaphore.pml).
-//
-// On the wire, with n as the data of the path:
-//
-//	<path>/line                  the waiters; an ordinary line
-//	<path>/slots/<slot>-<uuid>   a slot that is taken; ephemeral
-//	<path>/resized               n was changed; keeps the path from being deleted
-//
-// The uuid is the acquisition's. So a deletion that is sent again never deletes the
-// slot of the next holder, and a lease's check never passes for the next holder's.
 
 // Semaphore has n slots, each of which has one holder at a time. It is fair by arrival:
 // nobody overtakes a caller that waits, whether for one slot or for many. It is only a
@@ -47,38 +29,24 @@ import (
 // The client creates containers at the path and below. It deletes those below once it has not
 // used them for half a minute. The servers delete idle ones, too, and the path, which holds n.
 // The next use makes them anew. After Resize the path stays.
-type Semaphore struct {
-	line *line.Line // of the waiters
-	held *line.Line // the path; its grants are of slots
-
-	mu     sync.Mutex
-	n      int
-	agreed bool      // n was the path's once, and follows it
-	known  *view     // what is known without asking, see enterFree; nil: nothing
-	busy   bool      // others waited at the last acquisition
-	crowd  time.Time // when others last took slots between a look and the taking
-}
+type Semaphore struct{ slotted *slotted } // nil: the zero Semaphore
 
 // NewSemaphore returns the semaphore of n slots with that path. It sends nothing. An
 // invalid path and an n below 1 are reported on first use.
 func NewSemaphore(c *Client, path string, n int) *Semaphore {
-	return &Semaphore{
-		n: n,
-		line: &line.Line{
-			Client: c.core(), Path: path + semaphoreLine, Recipe: "semaphore", Kinds: line.LockKinds, Rejoins: true, Writes: true,
-			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
-		},
-		held: &line.Line{Client: c.core(), Path: path, Recipe: "semaphore"},
+	return &Semaphore{newSlotted(c.core(), path, n)}
+}
+
+// self returns what carries out the calls, nil unless x was made by NewSemaphore.
+func (x *Semaphore) self() *slotted {
+	if x == nil {
+		return nil
 	}
+	return x.slotted
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
-func (x *Semaphore) Path() string {
-	if x == nil || x.held == nil {
-		return ""
-	}
-	return x.held.Path
-}
+func (x *Semaphore) Path() string { return x.self().path() }
 
 // Acquire waits for a slot; see AcquireN.
 func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.AcquireN(ctx, 1) }
@@ -137,76 +105,147 @@ func (x *Semaphore) Do(ctx context.Context, f func(context.Context, *SlotLease) 
 }
 
 func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*SlotLease, error) {
-	if err := x.check(ctx, x.size()); err != nil {
+	slots := x.self()
+	if err := slots.checkAcquire(ctx, k); err != nil {
 		return nil, fail(op, x.Path(), err)
 	}
-	if err := x.checkCount(k); err != nil {
-		return nil, fail(op, x.Path(), err)
+	ctx, traced := startAcquire(ctx, slots.client(), RecipeSemaphore, x.Path(), op)
+	g, err := slots.acquire(ctx, k, wait)
+	if err != nil {
+		err = fail(op, x.Path(), err)
+		traced.end(nil, err)
+		return nil, err
 	}
-	ctx, traced := startAcquire(ctx, x.held.Client, RecipeSemaphore, x.Path(), op)
-	ctx, done := x.held.Client.BindWait(ctx)
-	defer done()
-	for {
-		l, err := x.enter(ctx, k, wait)
-		if !wait && errors.Is(err, zkconn.ErrContended) {
-			err = ErrLocked
-		}
-		switch {
-		case errors.Is(err, queue.ErrLostAtOnce):
-			continue
-		case err != nil:
-			err = fail(op, x.Path(), err)
-			traced.end(nil, err)
-			return nil, err
-		}
-		traced.end(l.lease.handle.Grant, nil)
-		return l, nil
-	}
+	traced.end(g.handle.Grant, nil)
+	return &SlotLease{newLease(g.handle), g.slots}, nil
 }
 
-// enter acquires k slots: without a place in line if nobody waits, else at its turn. If
-// others waited at the last acquisition, it does not ask whether they still do.
-func (x *Semaphore) enter(ctx context.Context, k int, wait bool) (l *SlotLease, err error) {
-	if !wait || !x.isBusy() || k > x.size() {
-		attempts := zkconn.MaxTries
-		if wait {
-			attempts = maxStale
-		}
-		l, err = x.enterFree(ctx, k, attempts, !wait)
-		if !wait || !errors.Is(err, ErrLocked) && !errors.Is(err, zkconn.ErrContended) {
-			return l, err
-		}
-	}
-	err = x.line.InTurn(ctx, line.KindLock, nil, func(p *line.Place) error {
-		l, err = x.enterFirst(ctx, p, k, true)
-		return err
-	})
-	return l, err
+// Resize changes n, for this Semaphore and for all that were used before. If n grows, the
+// first waiter wakes. If n shrinks, nobody loses a slot: as long as more than n slots are
+// held, nobody gets one. A waiter that wants more than n gets ErrSize at its turn.
+//
+// The new n lasts until it is changed again or somebody deletes the path: Resize creates the
+// child resized, so that the servers do not delete the path when it is idle.
+//
+// Resize blocks until a server answers. ErrUncertain is returned if ctx ends before the
+// reply comes, or, with the servers' error or ErrContended, if a later attempt fails after
+// one whose reply was lost. If calls are concurrent, any may be the last. Resize costs three
+// requests and one commit. If the path does not exist, it costs two requests and one commit
+// more.
+func (x *Semaphore) Resize(ctx context.Context, n int) error {
+	return fail("resize", x.Path(), x.self().resize(ctx, n))
 }
 
-func (x *Semaphore) check(ctx context.Context, n int) error {
-	if x == nil || x.held == nil {
-		return errors.New("not made by NewSemaphore")
-	}
-	if err := x.held.Client.Check(ctx, x.held.Path); err != nil {
-		return err
-	}
-	if n < 1 {
-		return fmt.Errorf("a semaphore of %d slots", n)
-	}
-	return nil
+// SlotHolder is a holder of slots of a Semaphore. To evict it, delete its znodes, which
+// are <path>/slots/<slot>-<ID>.
+type SlotHolder struct {
+	Slots    []int     // in order
+	ID       string    // of the acquisition; a random uuid
+	Identity string    // Options.Identity
+	Session  int64     // ZooKeeper's session id
+	Since    time.Time // when it took them, by the servers' clock
+	Token    Token
 }
 
-// checkCount refuses a number of slots that nobody can have, and one for which a
-// transaction has no room.
-func (x *Semaphore) checkCount(k int) error {
-	if k < 1 {
-		return fmt.Errorf("%d slots requested", k)
+// Holders returns the holders, in the order of their slots. ErrUnused is returned if there
+// is no semaphore, and ErrPathInUse if the path is another recipe's. Holders blocks until the
+// servers answer. It costs one request, and one for each slot that is taken, or one more if none
+// was taken for a while. A slot that two clients have just taken at the same time is listed
+// twice, until the second gives it back. Nobody holds that.
+func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
+	there, err := x.self().holders(ctx)
+	if err != nil {
+		return nil, fail("list", x.Path(), err)
 	}
-	const other = 4096 // more than the transaction's other operations take, but for paths
-	slot := zkconn.CreateSize(x.slotPath(k, line.NewUUID(true)), []byte(x.held.Client.Identity), x.held.Client.Created) + 16
-	if size := min(k, jute.MaxFrame)*slot + 4*len(x.held.Abs()) + other; size > jute.MaxFrame {
-		return zkconn.TooLarge(size)
+	var hs []SlotHolder
+	for _, h := range there {
+		hs = append(hs, SlotHolder{
+			Slots: h.slots, ID: h.id, Identity: h.identity, Session: h.session, Since: h.since, Token: Token(h.token),
+		})
 	}
-	return nil
+	return hs, nil
+}
+
+// SlotLease is a grant of slots of a Semaphore to one holder. See Lease for what is best effort
+// and what is proof. If one slot is lost, the lease is lost, and the client gives the others
+// back. The methods of a zero SlotLease return an error, like those of a zero Lease.
+type SlotLease struct {
+	lease *Lease
+	slots []int
+}
+
+func (l *SlotLease) held() *Lease {
+	if l == nil {
+		return nil
+	}
+	return l.lease
+}
+
+// Context returns a context that ends with parent or with the lease. See Lease.Context.
+func (l *SlotLease) Context(parent context.Context) context.Context { return l.held().Context(parent) }
+
+// Err returns nil while the lease lasts, and from then on why it has ended. See Lease.Err.
+func (l *SlotLease) Err() error { return l.held().Err() }
+
+// ValidUntil returns the time until which the lease is known to last if the servers send
+// nothing more. See Lease.ValidUntil.
+func (l *SlotLease) ValidUntil() time.Time { return l.held().ValidUntil() }
+
+// Token returns the fencing token of the slots. It grows with every holder of each of them. So
+// compare it per slot: the tokens of holders of other slots grow beside it.
+func (l *SlotLease) Token() Token { return l.held().Token() }
+
+// Commit carries out the operations in one transaction, and only if all the slots are still
+// held. See Lease.Commit.
+func (l *SlotLease) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
+	return l.held().Commit(ctx, ops...)
+}
+
+// Checks returns the guards that Commit puts before its operations, one for each slot, in their
+// order. Use all of them in a Multi on another connection. See Lease.Check. There are none of
+// a zero SlotLease.
+func (l *SlotLease) Checks() []*zk.CheckVersionRequest {
+	held := l.held()
+	if held.isZero() {
+		return nil
+	}
+	var checks []*zk.CheckVersionRequest
+	for _, guard := range held.guard() {
+		checks = append(checks, guard.(*zk.CheckVersionRequest))
+	}
+	return checks
+}
+
+// Get reads a znode on the session that holds the slots. See Lease.Get.
+func (l *SlotLease) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	return l.held().Get(ctx, path)
+}
+
+// Children is like Get but lists a znode's children.
+func (l *SlotLease) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	return l.held().Children(ctx, path)
+}
+
+// Path returns the path of the Semaphore as the caller gave it, without Options.Prefix.
+func (l *SlotLease) Path() string { return l.held().Path() }
+
+// Release gives the slots back. It blocks, fails and can be repeated like Lease.Release, and
+// costs one request.
+func (l *SlotLease) Release() error { return l.held().Release() }
+
+// Slot returns the number of the slot, the lowest one if there are several, and -1 for a
+// zero SlotLease.
+func (l *SlotLease) Slot() int {
+	if l == nil || len(l.slots) == 0 {
+		return -1
+	}
+	return l.slots[0]
+}
+
+// Slots returns the numbers of the slots, in order.
+func (l *SlotLease) Slots() []int {
+	if l == nil {
+		return nil
+	}
+	return slices.Clone(l.slots)
 }

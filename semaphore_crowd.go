@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/zkrecipes/zkrecipes/internal/queue"
 )
 
 // How slots are taken in a crowd. If many clients take slots at the same time, each over the
@@ -51,13 +49,13 @@ func (v *view) allowsCrowd() bool {
 }
 
 // isCrowded reports whether others probably take slots at the same time.
-func (x *Semaphore) isCrowded() bool {
+func (x *slotted) isCrowded() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return time.Since(x.crowd) < crowdLasts
 }
 
-func (x *Semaphore) noteCrowd() {
+func (x *slotted) noteCrowd() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.crowd = time.Now()
@@ -72,7 +70,7 @@ type taking struct {
 
 // confirm returns nil if the caller may keep the slots that were taken. line is the line's
 // Stat in the reply. errStale: they must be given back.
-func (x *Semaphore) confirm(ctx context.Context, t *taking, line *zk.Stat) error {
+func (x *slotted) confirm(ctx context.Context, t *taking, line *zk.Stat) error {
 	x.line.Client.Containers.Rewritten(x.line.Abs(), line)
 	t.Czxid = line.Mzxid // of the transaction that created the slots
 	v := t.view
@@ -97,10 +95,10 @@ func (x *Semaphore) confirm(ctx context.Context, t *taking, line *zk.Stat) error
 
 // confirmFirst lists the slots. It returns errStale if a znode stands for one of t's slots
 // that was created before.
-func (x *Semaphore) confirmFirst(ctx context.Context, t *taking) (taken map[string]int32, err error) {
+func (x *slotted) confirmFirst(ctx context.Context, t *taking) (taken map[string]int32, err error) {
 	names, _, err := t.Session.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, queue.ErrLostAtOnce
+		return nil, errSlotsLost
 	}
 	if err != nil {
 		return nil, err
@@ -127,7 +125,7 @@ func (x *Semaphore) confirmFirst(ctx context.Context, t *taking) (taken map[stri
 }
 
 // confirmLost is confirm for a transaction whose first reply was lost.
-func (x *Semaphore) confirmLost(ctx context.Context, t *taking) error {
+func (x *slotted) confirmLost(ctx context.Context, t *taking) error {
 	if t.over == anyVersion {
 		return errStale // it is not known who stood in line then
 	}

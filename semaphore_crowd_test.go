@@ -97,7 +97,7 @@ func TestCrowdOnAWideSemaphoreIsNeverTurnedAway(t *testing.T) {
 func (w *world) crowdedSemaphore(n int) *Semaphore {
 	w.t.Helper()
 	x := w.warmSemaphore(n)
-	x.noteCrowd()
+	x.slotted.noteCrowd()
 	return x
 }
 
@@ -262,7 +262,7 @@ func TestCrowdTakesNoMoreThanNWhileSlotsBeyondItAreHeld(t *testing.T) {
 			require.NoError(t, y.Resize(harness.Within(t, time.Minute), 2))
 			releaseSlots(t, held[:2]...)
 			x := w.warmSemaphore(2)
-			x.noteCrowd()
+			x.slotted.noteCrowd()
 			last := acquire(t, y, 1)
 			requireLocked(t, x, 1)
 			synctest.Wait()
@@ -281,7 +281,7 @@ func TestB01SemaphoreDoesNotOvertakeByALostRequest(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			x := w.warmSemaphore(3)
 			if crowded {
-				x.noteCrowd()
+				x.slotted.noteCrowd()
 			}
 			held := acquire(t, w.semaphore(3), 1)
 			large := waitsFor(t, w.semaphore(3), 3)

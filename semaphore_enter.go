@@ -62,6 +62,8 @@ var (
 	errUnused = errors.New("line has never been used")
 	// errStale: what was seen is no longer so.
 	errStale = errors.New("semaphore has changed")
+	// errSlotsLost: slots were lost before the caller had them.
+	errSlotsLost = errors.New("slots lost at once")
 )
 
 // maxStale is how often a caller that may wait tries to take slots without a place in line
@@ -70,10 +72,10 @@ const maxStale = 3
 
 // enterFree takes k slots without a place in line, in that many attempts. ErrLocked: somebody
 // waits, or there are not enough. join: take a place in a line that has never been used.
-func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (*SlotLease, error) {
+func (x *slotted) enterFree(ctx context.Context, k, attempts int, join bool) (*slotGrant, error) {
 	for tries := 0; tries < attempts; {
 		s, err := x.held.Client.Live(ctx)
-		var l *SlotLease
+		var l *slotGrant
 		if err == nil {
 			l, err = x.enterFreeIn(ctx, s, k)
 		}
@@ -87,7 +89,7 @@ func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (
 				return err
 			})
 		case errors.Is(err, errUnused):
-			err = ErrLocked
+			err = line.ErrLocked
 		}
 		if !errors.Is(err, zkconn.ErrSessionOver) {
 			return l, err
@@ -96,7 +98,7 @@ func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (
 	return nil, zkconn.ErrContended
 }
 
-func (x *Semaphore) enterFreeIn(ctx context.Context, s *line.Session, k int) (*SlotLease, error) {
+func (x *slotted) enterFreeIn(ctx context.Context, s *line.Session, k int) (*slotGrant, error) {
 	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, line.NoUUID), false)); err != nil {
 		return nil, err
 	}
@@ -113,7 +115,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *line.Session, k int) (*S
 		}
 		known = false
 		if free, enough = v.lowest(k); !enough {
-			return nil, ErrLocked
+			return nil, line.ErrLocked
 		}
 	}
 	t := &taking{view: v, over: v.line}
@@ -137,12 +139,12 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *line.Session, k int) (*S
 		t.LeaveLater(false)
 		return nil, err
 	}
-	return t.lease(ctx)
+	return t.granted(ctx)
 }
 
 // whyNotTaken returns why no slots were taken. set is the operation that writes the line.
 // known: the view was remembered.
-func (x *Semaphore) whyNotTaken(ctx context.Context, s *line.Session, o zkconn.Outcome, set *zk.SetDataRequest, known bool) error {
+func (x *slotted) whyNotTaken(ctx context.Context, s *line.Session, o zkconn.Outcome, set *zk.SetDataRequest, known bool) error {
 	switch {
 	case o.RefusedAt(set, zk.ErrBadVersion, zk.ErrNoNode):
 		if !known { // else the view was old
@@ -158,7 +160,7 @@ func (x *Semaphore) whyNotTaken(ctx context.Context, s *line.Session, o zkconn.O
 }
 
 // look reads the semaphore, for a caller that wants k slots. ErrLocked: somebody waits.
-func (x *Semaphore) look(ctx context.Context, s *line.Session, k int) (*view, error) {
+func (x *slotted) look(ctx context.Context, s *line.Session, k int) (*view, error) {
 	synced := false
 	for tries := 0; tries < zkconn.MaxTries; {
 		err := s.Ready(ctx)
@@ -167,7 +169,7 @@ func (x *Semaphore) look(ctx context.Context, s *line.Session, k int) (*view, er
 			v, err = x.lookOnce(ctx, s, k)
 		}
 		stale := errors.Is(err, errStale)
-		if errors.Is(err, ErrSize) && !synced { // the server may not know of a Resize yet
+		if errors.Is(err, line.ErrSize) && !synced { // the server may not know of a Resize yet
 			err = s.Sync(ctx, x.held.Abs())
 			synced, stale = err == nil, err == nil
 		}
@@ -181,10 +183,10 @@ func (x *Semaphore) look(ctx context.Context, s *line.Session, k int) (*view, er
 	return nil, zkconn.ErrContended
 }
 
-func (x *Semaphore) lookOnce(ctx context.Context, s *line.Session, k int) (*view, error) {
+func (x *slotted) lookOnce(ctx context.Context, s *line.Session, k int) (*view, error) {
 	// The line must be read before the slots: then the slots show all that were taken up
 	// to the line's version.
-	path, line, names, err := x.readAll(ctx, s)
+	path, waiters, names, err := x.readAll(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -194,22 +196,22 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *line.Session, k int) (*view
 		return nil, err
 	case k > n:
 		return nil, tooMany(k, n)
-	case line.err != nil && !errors.Is(line.err, zk.ErrNoNode):
-		return nil, line.err
-	case line.err != nil, line.stat.Cversion == 0:
+	case waiters.err != nil && !errors.Is(waiters.err, zk.ErrNoNode):
+		return nil, waiters.err
+	case waiters.err != nil, waiters.stat.Cversion == 0:
 		return nil, errUnused
 	}
-	m, ok := x.line.ParseMark(line.data)
+	m, ok := x.line.ParseMark(waiters.data)
 	if !ok || m.Recipe != x.line.Recipe {
 		return nil, errUnused
 	}
 	v := &view{
-		n: n, path: path.stat.Version, line: line.stat.Version, lineCzxid: line.stat.Czxid,
-		empty: line.stat.NumChildren == 0, seal: m.Seal, taken: slotsAmong(names),
+		n: n, path: path.stat.Version, line: waiters.stat.Version, lineCzxid: waiters.stat.Czxid,
+		empty: waiters.stat.NumChildren == 0, seal: m.Seal, taken: slotsAmong(names),
 	}
 	if !v.empty {
 		if _, enough := v.lowest(k); !enough { // even if nobody waits: a line may be long to list
-			return nil, ErrLocked
+			return nil, line.ErrLocked
 		}
 		if names, err = x.slotsIfFree(ctx, s); err != nil {
 			return nil, err
@@ -222,7 +224,7 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *line.Session, k int) (*view
 // slotsIfFree lists the slots, or returns ErrLocked if somebody waits. Children of the
 // line that are no places do not count. The slots must be listed last: then they show
 // what was taken by a place that is no longer in line. Later joins write the line's data.
-func (x *Semaphore) slotsIfFree(ctx context.Context, s *line.Session) ([]string, error) {
+func (x *slotted) slotsIfFree(ctx context.Context, s *line.Session) ([]string, error) {
 	children, _, err := s.Children(ctx, x.line.Abs())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -230,7 +232,7 @@ func (x *Semaphore) slotsIfFree(ctx context.Context, s *line.Session) ([]string,
 	case err != nil:
 		return nil, err
 	case len(line.PlaceNames(children, x.line.Kinds)) > 0:
-		return nil, ErrLocked
+		return nil, line.ErrLocked
 	}
 	slots, _, err := s.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
@@ -248,7 +250,7 @@ type answer struct {
 
 // readAll reads the path, the line and the slots, in this order, in one round trip. It
 // fails if the connection is lost.
-func (x *Semaphore) readAll(ctx context.Context, s *line.Session) (path, line answer, slots []string, err error) {
+func (x *slotted) readAll(ctx context.Context, s *line.Session) (path, line answer, slots []string, err error) {
 	var rs [2]*zkconn.Reading
 	for i, at := range []string{x.held.Abs(), x.line.Abs()} {
 		if rs[i], err = s.StartGet(at); err != nil {
@@ -273,7 +275,7 @@ func (x *Semaphore) readAll(ctx context.Context, s *line.Session) (path, line an
 }
 
 // takeKnown returns what is known, and forgets it: it is good for one transaction.
-func (x *Semaphore) takeKnown() *view {
+func (x *slotted) takeKnown() *view {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	v := x.known
@@ -281,19 +283,19 @@ func (x *Semaphore) takeKnown() *view {
 	return v
 }
 
-func (x *Semaphore) setKnown(v *view) {
+func (x *slotted) setKnown(v *view) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.known, x.busy = v, false
 }
 
-func (x *Semaphore) isBusy() bool {
+func (x *slotted) isBusy() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.busy
 }
 
-func (x *Semaphore) setBusy(busy bool) {
+func (x *slotted) setBusy(busy bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.busy = busy
@@ -301,14 +303,14 @@ func (x *Semaphore) setBusy(busy bool) {
 
 // enterFirst waits, with p first in line, until k slots are free, and takes them. If it
 // must not wait, it returns ErrLocked.
-func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait bool) (*SlotLease, error) {
+func (x *slotted) enterFirst(ctx context.Context, p *line.Place, k int, wait bool) (*slotGrant, error) {
 	busy := p.LineCount != 1
 	for synced := false; ; {
 		v, watches, err := x.watch(ctx, p)
 		if err == nil && k > v.n {
 			err = tooMany(k, v.n)
 		}
-		if errors.Is(err, ErrSize) && !synced { // the server may not know of a Resize yet
+		if errors.Is(err, line.ErrSize) && !synced { // the server may not know of a Resize yet
 			if err = p.Session.Sync(ctx, x.held.Abs()); err == nil {
 				synced, err = true, errStale
 			}
@@ -322,7 +324,7 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait b
 		free, enough := v.lowest(k)
 		switch {
 		case !enough && !wait:
-			return nil, ErrLocked
+			return nil, line.ErrLocked
 		case !enough:
 			busy = true
 			if err := p.AwaitAny(ctx, watches); err != nil {
@@ -340,7 +342,7 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait b
 
 // watch returns what the first in line sees, and the watches that fire when a slot is
 // given back or when n changes. errStale: look again.
-func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.Watch, error) {
+func (x *slotted) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.Watch, error) {
 	// If an event of an earlier connection gave p its turn, this server may not show what
 	// was taken before it yet.
 	if p.Session.HasMoved(p) {
@@ -374,7 +376,7 @@ func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.
 }
 
 // takeTurn takes the slots and deletes the place, whose turn ends.
-func (x *Semaphore) takeTurn(ctx context.Context, p *line.Place, v *view, free []int32) (*SlotLease, error) {
+func (x *slotted) takeTurn(ctx context.Context, p *line.Place, v *view, free []int32) (*slotGrant, error) {
 	for leave := p.ExitOps(true); ; {
 		h := x.newSlots(p.Session, free)
 		check := &zk.CheckVersionRequest{Path: x.held.Abs(), Version: v.path}
@@ -383,7 +385,7 @@ func (x *Semaphore) takeTurn(ctx context.Context, p *line.Place, v *view, free [
 			if o.HasResults() && leave.Signal != nil {
 				h.Czxid = o.Stat(leave.Signal).Mzxid
 			}
-			return h.lease(ctx)
+			return h.granted(ctx)
 		}
 		var err error
 		if leave, err = p.ExitAgain(ctx, leave, o); err != nil {
@@ -393,7 +395,7 @@ func (x *Semaphore) takeTurn(ctx context.Context, p *line.Place, v *view, free [
 }
 
 // forget notes that slots were given back.
-func (x *Semaphore) forget(names []string) {
+func (x *slotted) forget(names []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.known != nil {

@@ -15,25 +15,14 @@ import (
 // How many slots a Semaphore has. The path's znode holds it. Each taking of slots checks
 // the version that it rests on.
 
-// Resize changes n, for this Semaphore and for all that were used before. If n grows, the
-// first waiter wakes. If n shrinks, nobody loses a slot: as long as more than n slots are
-// held, nobody gets one. A waiter that wants more than n gets ErrSize at its turn.
-//
-// The new n lasts until it is changed again or somebody deletes the path: Resize creates the
-// child resized, so that the servers do not delete the path when it is idle.
-//
-// Resize blocks until a server answers. ErrUncertain is returned if ctx ends before the
-// reply comes, or, with the servers' error or ErrContended, if a later attempt fails after
-// one whose reply was lost. If calls are concurrent, any may be the last. Resize costs three
-// requests and one commit. If the path does not exist, it costs two requests and one commit
-// more.
-func (x *Semaphore) Resize(ctx context.Context, n int) error {
+// resize changes n, for this value and for all that were used before.
+func (x *slotted) resize(ctx context.Context, n int) error {
 	if err := x.check(ctx, n); err != nil {
-		return fail("resize", x.Path(), err)
+		return err
 	}
 	c := x.held.Client
 	if !c.Writes.Begin() {
-		return fail("resize", x.Path(), ErrClosed)
+		return line.ErrClosed
 	}
 	defer c.Writes.End()
 	ctx, done := c.Bind(ctx)
@@ -57,9 +46,9 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 			tries++
 			continue
 		}
-		return fail("resize", x.Path(), line.UncertainIf(doubt, err))
+		return line.UncertainIf(doubt, err)
 	}
-	return fail("resize", x.Path(), line.UncertainIf(doubt, zkconn.ErrContended))
+	return line.UncertainIf(doubt, zkconn.ErrContended)
 }
 
 // semaphoreResized is the child of a path whose n was changed. It keeps the servers from
@@ -67,7 +56,7 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 const semaphoreResized = "/resized"
 
 // resizeIn writes n, if the path's data is a size. sent is set before it is sent.
-func (x *Semaphore) resizeIn(ctx context.Context, s *line.Session, n int, sent *bool) error {
+func (x *slotted) resizeIn(ctx context.Context, s *line.Session, n int, sent *bool) error {
 	data, stat, err := s.Get(ctx, x.held.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		// As a parent, so that it has n and the child from the same moment on.
@@ -101,7 +90,7 @@ func (x *Semaphore) resizeIn(ctx context.Context, s *line.Session, n int, sent *
 }
 
 // follow makes n this value's.
-func (x *Semaphore) follow(n int) {
+func (x *slotted) follow(n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.n, x.agreed, x.known = n, true, nil
@@ -110,7 +99,7 @@ func (x *Semaphore) follow(n int) {
 // agree returns how many slots there are by a read of the path, and makes the path hold
 // this value's n where it holds none: then errStale is returned. The two must be the same
 // once. From then on this value follows, also a path that others have made anew.
-func (x *Semaphore) agree(ctx context.Context, s *line.Session, path answer) (n int, err error) {
+func (x *slotted) agree(ctx context.Context, s *line.Session, path answer) (n int, err error) {
 	switch {
 	case errors.Is(path.err, zk.ErrNoNode):
 		err = s.CreateContainer(ctx, x.held.Abs(), line.SizeData(x.size()))
@@ -138,7 +127,7 @@ func (x *Semaphore) agree(ctx context.Context, s *line.Session, path answer) (n 
 }
 
 // writeFirst makes a path that has that Stat, and holds no n, hold this value's.
-func (x *Semaphore) writeFirst(ctx context.Context, s *line.Session, path *zk.Stat) error {
+func (x *slotted) writeFirst(ctx context.Context, s *line.Session, path *zk.Stat) error {
 	if err := x.checkUnsized(ctx, s, path); err != nil {
 		return err
 	}
@@ -158,7 +147,7 @@ var curatorsSemaphore = []string{"leases", "locks"}
 
 // checkUnsized returns ErrPathInUse if a path that holds no n, and has that Stat, is of
 // another recipe. It costs a read if the path has children.
-func (x *Semaphore) checkUnsized(ctx context.Context, s *line.Session, path *zk.Stat) error {
+func (x *slotted) checkUnsized(ctx context.Context, s *line.Session, path *zk.Stat) error {
 	if path.NumChildren == 0 {
 		return nil
 	}
@@ -168,7 +157,7 @@ func (x *Semaphore) checkUnsized(ctx context.Context, s *line.Session, path *zk.
 	}
 	for _, name := range children {
 		if slices.Contains(curatorsSemaphore, name) {
-			return zkconn.Errorf(ErrPathInUse, "path is used by a semaphore of Curator: it has the child %q", name)
+			return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a semaphore of Curator: it has the child %q", name)
 		}
 	}
 	return x.held.CheckChildren(ctx, s, children)
@@ -176,14 +165,11 @@ func (x *Semaphore) checkUnsized(ctx context.Context, s *line.Session, path *zk.
 
 // tooMany returns the error of a caller that wants more slots than there are.
 func tooMany(k, n int) error {
-	return fmt.Errorf("%w: %d slots requested of a semaphore of %d slots", ErrSize, k, n)
+	return fmt.Errorf("%w: %d slots requested of a semaphore of %d slots", line.ErrSize, k, n)
 }
 
 // size returns how many slots there are, as far as this value knows.
-func (x *Semaphore) size() int {
-	if x == nil {
-		return 0
-	}
+func (x *slotted) size() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.n

@@ -11,92 +11,13 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// SlotLease is a grant of slots of a Semaphore to one holder. See Lease for what is best effort
-// and what is proof. If one slot is lost, the lease is lost, and the client gives the others
-// back. The methods of a zero SlotLease return an error, like those of a zero Lease.
-type SlotLease struct {
-	lease *Lease
-	slots []int
-}
-
-func (l *SlotLease) held() *Lease {
-	if l == nil {
-		return nil
-	}
-	return l.lease
-}
-
-// Context returns a context that ends with parent or with the lease. See Lease.Context.
-func (l *SlotLease) Context(parent context.Context) context.Context { return l.held().Context(parent) }
-
-// Err returns nil while the lease lasts, and from then on why it has ended. See Lease.Err.
-func (l *SlotLease) Err() error { return l.held().Err() }
-
-// ValidUntil returns the time until which the lease is known to last if the servers send
-// nothing more. See Lease.ValidUntil.
-func (l *SlotLease) ValidUntil() time.Time { return l.held().ValidUntil() }
-
-// Token returns the fencing token of the slots. It grows with every holder of each of them. So
-// compare it per slot: the tokens of holders of other slots grow beside it.
-func (l *SlotLease) Token() Token { return l.held().Token() }
-
-// Commit carries out the operations in one transaction, and only if all the slots are still
-// held. See Lease.Commit.
-func (l *SlotLease) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
-	return l.held().Commit(ctx, ops...)
-}
-
-// Checks returns the guards that Commit puts before its operations, one for each slot, in their
-// order. Use all of them in a Multi on another connection. See Lease.Check. There are none of
-// a zero SlotLease.
-func (l *SlotLease) Checks() []*zk.CheckVersionRequest {
-	held := l.held()
-	if held.isZero() {
-		return nil
-	}
-	var checks []*zk.CheckVersionRequest
-	for _, guard := range held.guard() {
-		checks = append(checks, guard.(*zk.CheckVersionRequest))
-	}
-	return checks
-}
-
-// Get reads a znode on the session that holds the slots. See Lease.Get.
-func (l *SlotLease) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	return l.held().Get(ctx, path)
-}
-
-// Children is like Get but lists a znode's children.
-func (l *SlotLease) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	return l.held().Children(ctx, path)
-}
-
-// Path returns the path of the Semaphore as the caller gave it, without Options.Prefix.
-func (l *SlotLease) Path() string { return l.held().Path() }
-
-// Release gives the slots back. It blocks, fails and can be repeated like Lease.Release, and
-// costs one request.
-func (l *SlotLease) Release() error { return l.held().Release() }
-
-// Slot returns the number of the slot, the lowest one if there are several, and -1 for a
-// zero SlotLease.
-func (l *SlotLease) Slot() int {
-	if l == nil || len(l.slots) == 0 {
-		return -1
-	}
-	return l.slots[0]
-}
-
-// Slots returns the numbers of the slots, in order.
-func (l *SlotLease) Slots() []int {
-	if l == nil {
-		return nil
-	}
-	return slices.Clone(l.slots)
+// slotGrant is what an acquisition got.
+type slotGrant struct {
+	handle *line.Handle
+	slots  []int // in order
 }
 
 // slotPlace is a place whose znodes are the slots of one acquisition. Their names end in its
@@ -119,9 +40,9 @@ func slotsOfLine(path string) (slots string, ok bool) {
 	return path + semaphoreSlots, ok
 }
 
-func (x *Semaphore) slotsPath() string { return x.held.Abs() + semaphoreSlots }
+func (x *slotted) slotsPath() string { return x.held.Abs() + semaphoreSlots }
 
-func (x *Semaphore) slotPath(i int, uuid string) string {
+func (x *slotted) slotPath(i int, uuid string) string {
 	return x.slotsPath() + "/" + strconv.Itoa(i) + "-" + uuid
 }
 
@@ -144,7 +65,7 @@ func slotsAmong(children []string) map[string]int32 {
 }
 
 // newSlots returns slots that are yet to be taken.
-func (x *Semaphore) newSlots(s *line.Session, numbers []int32) *slotPlace {
+func (x *slotted) newSlots(s *line.Session, numbers []int32) *slotPlace {
 	uuid := line.NewUUID(true)
 	paths := make([]string, len(numbers))
 	for i, n := range numbers {
@@ -211,7 +132,7 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
 		t.NoteDone()
 		return zkconn.AppliedBefore()
 	case o.RefusedIn(creates, zk.ErrNodeExists): // somebody has deleted the first one
-		o = o.Because(queue.ErrLostAtOnce)
+		o = o.Because(errSlotsLost)
 	case o.RefusedIn(creates, zk.ErrNoNode):
 		o = o.Because(h.makeParent(ctx))
 	case o.RefusedCheck() != nil && o.Is(zk.ErrNoNode, zk.ErrBadVersion):
@@ -232,8 +153,8 @@ func (h *slotPlace) makeParent(ctx context.Context) error {
 	return err
 }
 
-// lease makes the lease of slots that were taken.
-func (h *slotPlace) lease(ctx context.Context) (*SlotLease, error) {
+// granted makes the grant of slots that were taken.
+func (h *slotPlace) granted(ctx context.Context) (*slotGrant, error) {
 	g, err := h.Grant(ctx)
 	var l *line.Handle
 	if err == nil {
@@ -241,8 +162,8 @@ func (h *slotPlace) lease(ctx context.Context) (*SlotLease, error) {
 	}
 	if err != nil {
 		h.LeaveLater(false)
-		if errors.Is(err, ErrEvicted) || errors.Is(err, ErrLost) {
-			err = queue.ErrLostAtOnce
+		if errors.Is(err, line.ErrEvicted) || errors.Is(err, line.ErrLost) {
+			err = errSlotsLost
 		}
 		return nil, err
 	}
@@ -250,7 +171,7 @@ func (h *slotPlace) lease(ctx context.Context) (*SlotLease, error) {
 	for i, n := range h.numbers {
 		numbers[i] = int(n)
 	}
-	return &SlotLease{newLease(l), numbers}, nil
+	return &slotGrant{l, numbers}, nil
 }
 
 // giveBack deletes the slots: in one transaction, or one by one if one of them is gone.
@@ -288,36 +209,30 @@ func (h *slotPlace) await(t *zkconn.Transaction, err error) error {
 	return err
 }
 
-// SlotHolder is a holder of slots of a Semaphore. To evict it, delete its znodes, which
-// are <path>/slots/<slot>-<ID>.
-type SlotHolder struct {
-	Slots    []int     // in order
-	ID       string    // of the acquisition; a random uuid
-	Identity string    // Options.Identity
-	Session  int64     // ZooKeeper's session id
-	Since    time.Time // when it took them, by the servers' clock
-	Token    Token
+// slotHolder is a holder of slots.
+type slotHolder struct {
+	slots    []int  // in order
+	id       string // of the acquisition
+	identity string
+	session  int64     // ZooKeeper's session id
+	since    time.Time // when it took them, by the servers' clock
+	token    int64
 }
 
-// Holders returns the holders, in the order of their slots. ErrUnused is returned if there
-// is no semaphore, and ErrPathInUse if the path is another recipe's. Holders blocks until the
-// servers answer. It costs one request, and one for each slot that is taken, or one more if none
-// was taken for a while. A slot that two clients have just taken at the same time is listed
-// twice, until the second gives it back. Nobody holds that.
-func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
+// holders returns the holders, in the order of their slots.
+func (x *slotted) holders(ctx context.Context) ([]slotHolder, error) {
 	if err := x.check(ctx, 1); err != nil {
-		return nil, fail("list", x.Path(), err)
+		return nil, err
 	}
 	ctx, done := x.held.Client.Bind(ctx)
 	defer done()
-	hs, err := line.InSessions(ctx, x.held.Client, func(s *line.Session) ([]SlotHolder, error) { return x.holdersIn(ctx, s) })
-	return hs, fail("list", x.Path(), err)
+	return line.InSessions(ctx, x.held.Client, func(s *line.Session) ([]slotHolder, error) { return x.holdersIn(ctx, s) })
 }
 
-func (x *Semaphore) holdersIn(ctx context.Context, s *line.Session) ([]SlotHolder, error) {
+func (x *slotted) holdersIn(ctx context.Context, s *line.Session) ([]slotHolder, error) {
 	children, _, err := s.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, checkSized(ctx, s, x.held, "slots")
+		return nil, x.held.CheckSized(ctx, s, "slots")
 	}
 	if err != nil {
 		return nil, err
@@ -329,11 +244,11 @@ func (x *Semaphore) holdersIn(ctx context.Context, s *line.Session) ([]SlotHolde
 	}
 	slices.SortFunc(names, func(a, b string) int { return int(taken[a] - taken[b]) })
 	answers := make([]answer, len(names))
-	atATime(len(names), func(i int) {
+	line.AtATime(len(names), func(i int) {
 		a := &answers[i]
 		a.data, a.stat, a.err = s.Get(ctx, x.slotsPath()+"/"+names[i])
 	})
-	var hs []SlotHolder
+	var hs []slotHolder
 	at := map[string]int{} // index by ID
 	for i, a := range answers {
 		if errors.Is(a.err, zk.ErrNoNode) {
@@ -347,12 +262,12 @@ func (x *Semaphore) holdersIn(ctx context.Context, s *line.Session) ([]SlotHolde
 		if !ok {
 			j = len(hs)
 			at[id] = j
-			hs = append(hs, SlotHolder{
-				ID: id, Identity: string(a.data), Session: a.stat.EphemeralOwner,
-				Since: time.UnixMilli(a.stat.Ctime), Token: newToken(a.stat.Czxid, 0),
+			hs = append(hs, slotHolder{
+				id: id, identity: string(a.data), session: a.stat.EphemeralOwner,
+				since: time.UnixMilli(a.stat.Ctime), token: line.TokenOf(a.stat.Czxid, 0),
 			})
 		}
-		hs[j].Slots = append(hs[j].Slots, int(taken[names[i]]))
+		hs[j].slots = append(hs[j].slots, int(taken[names[i]]))
 	}
 	return hs, nil
 }

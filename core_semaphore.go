@@ -1,0 +1,138 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// The recipe: waiters stand in a line, and only the first in line watches the slots. So a
+// departure wakes one waiter, and nobody overtakes, however many slots the first one
+// waits for. If nobody waits, no place in line is needed; see enterFree. The protocol was
+// model-checked (docs/models/semaphore.pml).
+//
+// On the wire, with n as the data of the path:
+//
+//	<path>/line                  the waiters; an ordinary line
+//	<path>/slots/<slot>-<uuid>   a slot that is taken; ephemeral
+//	<path>/resized               n was changed; keeps the path from being deleted
+//
+// The uuid is the acquisition's. So a deletion that is sent again never deletes the
+// slot of the next holder, and a lease's check never passes for the next holder's.
+
+// slotted is a semaphore.
+type slotted struct {
+	line *line.Line // of the waiters
+	held *line.Line // the path; its grants are of slots
+
+	mu     sync.Mutex
+	n      int
+	agreed bool      // n was the path's once, and follows it
+	known  *view     // what is known without asking, see enterFree; nil: nothing
+	busy   bool      // others waited at the last acquisition
+	crowd  time.Time // when others last took slots between a look and the taking
+}
+
+// newSlotted returns the semaphore of n slots with that path.
+func newSlotted(c *line.Client, path string, n int) *slotted {
+	return &slotted{
+		n: n,
+		line: &line.Line{
+			Client: c, Path: path + semaphoreLine, Recipe: "semaphore", Kinds: line.LockKinds, Rejoins: true, Writes: true,
+			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
+		},
+		held: &line.Line{Client: c, Path: path, Recipe: "semaphore"},
+	}
+}
+
+// path returns the path as the caller gave it, and none for nil.
+func (x *slotted) path() string {
+	if x == nil {
+		return ""
+	}
+	return x.held.Path
+}
+
+func (x *slotted) client() *line.Client { return x.held.Client }
+
+// acquire takes k slots. If there are too few, it waits for them or, if it must not wait,
+// returns ErrLocked. checkAcquire must come first.
+func (x *slotted) acquire(ctx context.Context, k int, wait bool) (*slotGrant, error) {
+	ctx, done := x.held.Client.BindWait(ctx)
+	defer done()
+	for {
+		g, err := x.enter(ctx, k, wait)
+		if !wait && errors.Is(err, zkconn.ErrContended) {
+			err = line.ErrLocked
+		}
+		if !errors.Is(err, errSlotsLost) {
+			return g, err
+		}
+	}
+}
+
+// enter acquires k slots: without a place in line if nobody waits, else at its turn. If
+// others waited at the last acquisition, it does not ask whether they still do.
+func (x *slotted) enter(ctx context.Context, k int, wait bool) (l *slotGrant, err error) {
+	if !wait || !x.isBusy() || k > x.size() {
+		attempts := zkconn.MaxTries
+		if wait {
+			attempts = maxStale
+		}
+		l, err = x.enterFree(ctx, k, attempts, !wait)
+		if !wait || !errors.Is(err, line.ErrLocked) && !errors.Is(err, zkconn.ErrContended) {
+			return l, err
+		}
+	}
+	err = x.line.InTurn(ctx, line.KindLock, nil, func(p *line.Place) error {
+		l, err = x.enterFirst(ctx, p, k, true)
+		return err
+	})
+	return l, err
+}
+
+// checkAcquire refuses what acquire cannot work with. It sends nothing.
+func (x *slotted) checkAcquire(ctx context.Context, k int) error {
+	if x == nil {
+		return errNotMade
+	}
+	if err := x.check(ctx, x.size()); err != nil {
+		return err
+	}
+	return x.checkCount(k)
+}
+
+var errNotMade = errors.New("not made by NewSemaphore")
+
+func (x *slotted) check(ctx context.Context, n int) error {
+	if x == nil {
+		return errNotMade
+	}
+	if err := x.held.Client.Check(ctx, x.held.Path); err != nil {
+		return err
+	}
+	if n < 1 {
+		return fmt.Errorf("a semaphore of %d slots", n)
+	}
+	return nil
+}
+
+// checkCount refuses a number of slots that nobody can have, and one for which a
+// transaction has no room.
+func (x *slotted) checkCount(k int) error {
+	if k < 1 {
+		return fmt.Errorf("%d slots requested", k)
+	}
+	const other = 4096 // more than the transaction's other operations take, but for paths
+	slot := zkconn.CreateSize(x.slotPath(k, line.NewUUID(true)), []byte(x.held.Client.Identity), x.held.Client.Created) + 16
+	if size := min(k, jute.MaxFrame)*slot + 4*len(x.held.Abs()) + other; size > jute.MaxFrame {
+		return zkconn.TooLarge(size)
+	}
+	return nil
+}

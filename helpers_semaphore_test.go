@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 )
 
 // Requests of a Semaphore, as the servers count them.
@@ -72,7 +73,7 @@ func waitsFor(t testing.TB, x *Semaphore, k int) *harness.Call[*SlotLease] {
 // taken returns the numbers of the slots whose znodes stand on the server, sorted.
 func (w *world) taken() []int {
 	numbers := []int{}
-	for i := range maps.Values(slotsAmong(w.srv.Children("/s/slots"))) {
+	for i := range maps.Values(semaphore.SlotsAmong(w.srv.Children("/s/slots"))) {
 		numbers = append(numbers, int(i))
 	}
 	slices.Sort(numbers)
@@ -82,7 +83,7 @@ func (w *world) taken() []int {
 // slotNode returns the path of the znode of a slot that is taken.
 func (w *world) slotNode(i int) string {
 	w.t.Helper()
-	for name, n := range slotsAmong(w.srv.Children("/s/slots")) {
+	for name, n := range semaphore.SlotsAmong(w.srv.Children("/s/slots")) {
 		if int(n) == i {
 			return "/s/slots/" + name
 		}

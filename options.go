@@ -19,6 +19,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -100,7 +101,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		Segment:    tuning.Segment(ctx),
 		Idle:       tuning.IdleLine(ctx, line.IdleLine),
 		Fail:       fail,
-		UsedWith:   slotsOfLine,
+		UsedWith:   semaphore.SlotsOfLine,
 	}
 	var err error
 	if cfg.Servers, err = parseServers(servers); err != nil {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 )
 
 // Semaphore has n slots, each of which has one holder at a time. It is fair by arrival:
@@ -29,16 +31,16 @@ import (
 // The client creates containers at the path and below. It deletes those below once it has not
 // used them for half a minute. The servers delete idle ones, too, and the path, which holds n.
 // The next use makes them anew. After Resize the path stays.
-type Semaphore struct{ slotted *slotted } // nil: the zero Semaphore
+type Semaphore struct{ slotted *semaphore.Semaphore } // nil: the zero Semaphore
 
 // NewSemaphore returns the semaphore of n slots with that path. It sends nothing. An
 // invalid path and an n below 1 are reported on first use.
 func NewSemaphore(c *Client, path string, n int) *Semaphore {
-	return &Semaphore{newSlotted(c.core(), path, n)}
+	return &Semaphore{semaphore.New(c.core(), path, n)}
 }
 
 // self returns what carries out the calls, nil unless x was made by NewSemaphore.
-func (x *Semaphore) self() *slotted {
+func (x *Semaphore) self() *semaphore.Semaphore {
 	if x == nil {
 		return nil
 	}
@@ -46,7 +48,7 @@ func (x *Semaphore) self() *slotted {
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
-func (x *Semaphore) Path() string { return x.self().path() }
+func (x *Semaphore) Path() string { return x.self().Path() }
 
 // Acquire waits for a slot; see AcquireN.
 func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.AcquireN(ctx, 1) }
@@ -106,18 +108,18 @@ func (x *Semaphore) Do(ctx context.Context, f func(context.Context, *SlotLease) 
 
 func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*SlotLease, error) {
 	slots := x.self()
-	if err := slots.checkAcquire(ctx, k); err != nil {
+	if err := slots.CheckAcquire(ctx, k); err != nil {
 		return nil, fail(op, x.Path(), err)
 	}
-	ctx, traced := startAcquire(ctx, slots.client(), RecipeSemaphore, x.Path(), op)
-	g, err := slots.acquire(ctx, k, wait)
+	ctx, traced := startAcquire(ctx, slots.Client(), RecipeSemaphore, x.Path(), op)
+	g, err := slots.Acquire(ctx, k, wait)
 	if err != nil {
 		err = fail(op, x.Path(), err)
 		traced.end(nil, err)
 		return nil, err
 	}
-	traced.end(g.handle.Grant, nil)
-	return &SlotLease{newLease(g.handle), g.slots}, nil
+	traced.end(g.Handle.Grant, nil)
+	return &SlotLease{newLease(g.Handle), g.Numbers}, nil
 }
 
 // Resize changes n, for this Semaphore and for all that were used before. If n grows, the
@@ -133,7 +135,7 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 // requests and one commit. If the path does not exist, it costs two requests and one commit
 // more.
 func (x *Semaphore) Resize(ctx context.Context, n int) error {
-	return fail("resize", x.Path(), x.self().resize(ctx, n))
+	return fail("resize", x.Path(), x.self().Resize(ctx, n))
 }
 
 // SlotHolder is a holder of slots of a Semaphore. To evict it, delete its znodes, which
@@ -153,14 +155,14 @@ type SlotHolder struct {
 // was taken for a while. A slot that two clients have just taken at the same time is listed
 // twice, until the second gives it back. Nobody holds that.
 func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
-	there, err := x.self().holders(ctx)
+	there, err := x.self().Holders(ctx)
 	if err != nil {
 		return nil, fail("list", x.Path(), err)
 	}
 	var hs []SlotHolder
 	for _, h := range there {
 		hs = append(hs, SlotHolder{
-			Slots: h.slots, ID: h.id, Identity: h.identity, Session: h.session, Since: h.since, Token: Token(h.token),
+			Slots: h.Slots, ID: h.ID, Identity: h.Identity, Session: h.Session, Since: h.Since, Token: Token(h.Token),
 		})
 	}
 	return hs, nil

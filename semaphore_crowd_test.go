@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -97,7 +98,7 @@ func TestCrowdOnAWideSemaphoreIsNeverTurnedAway(t *testing.T) {
 func (w *world) crowdedSemaphore(n int) *Semaphore {
 	w.t.Helper()
 	x := w.warmSemaphore(n)
-	x.slotted.noteCrowd()
+	x.slotted.NoteCrowd()
 	return x
 }
 
@@ -139,7 +140,7 @@ func TestSemaphoreTakesTheLowestSlotAgainAfterACrowd(t *testing.T) {
 		l := acquire(t, x, 1)
 		require.NotZero(t, l.Slot(), "a random one")
 		releaseSlots(t, l)
-		time.Sleep(crowdLasts)
+		time.Sleep(semaphore.CrowdLasts)
 		l = acquire(t, x, 1)
 		require.Zero(t, l.Slot())
 		releaseSlots(t, l)
@@ -262,7 +263,7 @@ func TestCrowdTakesNoMoreThanNWhileSlotsBeyondItAreHeld(t *testing.T) {
 			require.NoError(t, y.Resize(harness.Within(t, time.Minute), 2))
 			releaseSlots(t, held[:2]...)
 			x := w.warmSemaphore(2)
-			x.slotted.noteCrowd()
+			x.slotted.NoteCrowd()
 			last := acquire(t, y, 1)
 			requireLocked(t, x, 1)
 			synctest.Wait()
@@ -281,7 +282,7 @@ func TestB01SemaphoreDoesNotOvertakeByALostRequest(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			x := w.warmSemaphore(3)
 			if crowded {
-				x.slotted.noteCrowd()
+				x.slotted.NoteCrowd()
 			}
 			held := acquire(t, w.semaphore(3), 1)
 			large := waitsFor(t, w.semaphore(3), 3)

@@ -103,7 +103,7 @@ func TestB36SemaphoreReturnsNoAuthAtOnce(t *testing.T) {
 				_, err := conn.SetACL(at, zk.WorldACL(perms), -1)
 				require.NoError(t, err)
 				for _, x := range []*Semaphore{x, w.semaphore(2)} {
-					if at == "/s" && used && x.slotted.known != nil {
+					if at == "/s" && used && x.slotted.Known != nil {
 						continue // it need not read
 					}
 					_, err = x.Acquire(harness.Within(t, time.Minute))
@@ -175,7 +175,7 @@ func TestA18SemaphoreAppliesACLsAndA05WorksUnderAPrefix(t *testing.T) {
 		for _, path := range []string{"/app/s", "/app/s/line", "/app/s/slots", l.Checks()[0].Path} {
 			got, _, err := conn.GetACL(path)
 			require.NoError(t, err)
-			require.Equal(t, x.slotted.held.Client.Created, got, path)
+			require.Equal(t, x.slotted.Held.Client.Created, got, path)
 		}
 		a := waitsFor(t, NewSemaphore(w.stranger(opts), "/s", 2), 1)
 		releaseSlots(t, l)

@@ -40,7 +40,7 @@ func waitsForNothing(t *testing.T, w *world) *Semaphore {
 	defer cancel()
 	_, err := x.Acquire(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	x.slotted.setBusy(true)
+	x.slotted.SetBusy(true)
 	return x
 }
 
@@ -50,7 +50,7 @@ func TestA34SemaphoresThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 		x := w.semaphore(3)
 		_, err := x.Acquire(harness.Within(t, time.Minute))
 		requireSize(t, err, "a semaphore of 2 slots is used as one of 3")
-		x.slotted.setBusy(true) // it joins the line at once
+		x.slotted.SetBusy(true) // it joins the line at once
 		_, err = x.Acquire(harness.Within(t, time.Minute))
 		requireSize(t, err, "a semaphore of 2 slots is used as one of 3")
 		_, err = x.TryAcquire(harness.Within(t, time.Minute))
@@ -132,7 +132,7 @@ func TestB100SemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew(t *testing.T) 
 		rest := acquire(t, x, 2)
 		_, err := x.TryAcquire(harness.Within(t, time.Minute))
 		require.ErrorIs(t, err, ErrLocked)
-		x.slotted.setBusy(true) // it joins the line at once
+		x.slotted.SetBusy(true) // it joins the line at once
 		_, err = x.AcquireN(harness.Within(t, time.Minute), 4)
 		requireSize(t, err, "4 slots requested of a semaphore of 3 slots")
 		releaseSlots(t, l, rest)
@@ -254,7 +254,7 @@ func TestSemaphoreBehindALaggingServerKnowsTheNewSize(t *testing.T) {
 		x, y := w.semaphore(2), w.semaphore(2)
 		releaseSlots(t, acquire(t, x, 1), acquire(t, y, 1))
 		require.NoError(t, x.Resize(harness.Within(t, time.Minute), 5))
-		require.True(t, w.srv.Disconnect(sessionID(&Client{y.slotted.line.Client})))
+		require.True(t, w.srv.Disconnect(sessionID(&Client{y.slotted.Line.Client})))
 		requests := w.requests(func() {
 			l := acquire(t, y, 3)
 			require.Len(t, l.Slots(), 3)

@@ -28,7 +28,6 @@ var (
 // errExpired is the end of a call that waits as a member, by the end of its session.
 var errExpired = fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)
 
-
 // UncertainIf joins ErrUncertain to err if an attempt before may have been carried out.
 func UncertainIf(doubt bool, err error) error {
 	if !doubt {

@@ -7,8 +7,8 @@ var semaphoreMutants = []mutant{
 		what: "Acquire fails if others are quicker each time, instead of standing in line.",
 		edits: []edit{{
 			in:  "Semaphore.enter",
-			old: `if !wait || !errors.Is(err, ErrLocked) && !errors.Is(err, zkconn.ErrContended) {`,
-			new: `if !wait || !errors.Is(err, ErrLocked) {`,
+			old: `if !wait || !errors.Is(err, line.ErrLocked) && !errors.Is(err, zkconn.ErrContended) {`,
+			new: `if !wait || !errors.Is(err, line.ErrLocked) {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestAcquireStandsInLineIfOthersAreQuickerEachTime$",
 	},
@@ -99,7 +99,7 @@ var semaphoreMutants = []mutant{
 		what: "A child of the line that is no place counts as a waiter.",
 		edits: []edit{{
 			in:  "Semaphore.slotsIfFree",
-			old: `case len(line.PlaceNames(children, x.line.Kinds)) > 0:`,
+			old: `case len(line.PlaceNames(children, x.Line.Kinds)) > 0:`,
 			new: `case len(children) > 0:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestTryAcquireIgnoresAForeignChildOfTheLine$",
@@ -159,8 +159,8 @@ var semaphoreMutants = []mutant{
 		what: "The first in line does not watch n.",
 		edits: []edit{{
 			in:  "Semaphore.watch",
-			old: `return &view{n: n, path: path.Stat.Version, taken: slotsAmong(slots.Children)}, []*zkconn.Watch{path, slots}, nil`,
-			new: `return &view{n: n, path: path.Stat.Version, taken: slotsAmong(slots.Children)}, []*zkconn.Watch{slots}, nil`,
+			old: `return &view{n: n, path: path.Stat.Version, taken: SlotsAmong(slots.Children)}, []*zkconn.Watch{path, slots}, nil`,
+			new: `return &view{n: n, path: path.Stat.Version, taken: SlotsAmong(slots.Children)}, []*zkconn.Watch{slots}, nil`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestA33ResizeWakesTheFirstInLine$",
 	},
@@ -193,8 +193,8 @@ var semaphoreMutants = []mutant{
 		what: "A Semaphore takes slots by an n that Resize has changed since.",
 		edits: []edit{{
 			in:  "Semaphore.enterFreeIn",
-			old: `o := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.Abs(), Version: v.path}, set)`,
-			new: `o := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.Abs(), Version: -1}, set)`,
+			old: `o := t.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}, set)`,
+			new: `o := t.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: -1}, set)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoresFollowResize$",
 	},
@@ -203,8 +203,8 @@ var semaphoreMutants = []mutant{
 		what: "The servers delete the path of a semaphore that was resized.",
 		edits: []edit{{
 			in:  "Semaphore.resizeIn",
-			old: `if _, err = x.held.WriteSize(ctx, s, n, stat.Version, keep...); err == nil {`,
-			new: `if _, err = x.held.WriteSize(ctx, s, n, stat.Version, keep[:0]...); err == nil {`,
+			old: `if _, err = x.Held.WriteSize(ctx, s, n, stat.Version, keep...); err == nil {`,
+			new: `if _, err = x.Held.WriteSize(ctx, s, n, stat.Version, keep[:0]...); err == nil {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore$",
 	},
@@ -259,7 +259,7 @@ var semaphoreMutants = []mutant{
 				if names, err = x.slotsIfFree(ctx, s); err != nil {
 					return nil, err
 				}
-				v.taken = slotsAmong(names)`,
+				v.taken = SlotsAmong(names)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestA31SemaphoreLargeRequestIsNotOvertaken$",
 	},
@@ -267,10 +267,10 @@ var semaphoreMutants = []mutant{
 		name: "semaphore-try-contended",
 		what: "TryAcquire returns an error of its own if others are quicker each time.",
 		edits: []edit{{
-			in: "Semaphore.acquire",
+			in: "semaphore.Semaphore.Acquire",
 			old: `
 				if !wait && errors.Is(err, zkconn.ErrContended) {
-					err = ErrLocked
+					err = line.ErrLocked
 				}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime$",
@@ -340,7 +340,7 @@ var semaphoreMutants = []mutant{
 		what: "A caller in a crowd fails if the slots are deleted before it has listed them.",
 		edits: []edit{{
 			in:  "Semaphore.confirmFirst",
-			old: `return nil, queue.ErrLostAtOnce`,
+			old: `return nil, errSlotsLost`,
 			new: `return nil, err`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB23CrowdGoesOnWhenItsSlotsAreDeleted$",
@@ -380,7 +380,7 @@ var semaphoreMutants = []mutant{
 		what: "A Semaphore that has met a crowd expects one for ever.",
 		edits: []edit{{
 			in:  "Semaphore.isCrowded",
-			old: `return time.Since(x.crowd) < crowdLasts`,
+			old: `return time.Since(x.crowd) < CrowdLasts`,
 			new: `return !x.crowd.IsZero()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreTakesTheLowestSlotAgainAfterACrowd$",
@@ -390,7 +390,7 @@ var semaphoreMutants = []mutant{
 		what: "A Semaphore does not notice a crowd.",
 		edits: []edit{{
 			in:  "Semaphore.whyNotTaken",
-			old: `x.noteCrowd()`,
+			old: `x.NoteCrowd()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdOnAWideSemaphoreIsNeverTurnedAway$",
 	},

@@ -1,4 +1,4 @@
-package zkrecipes
+package semaphore
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 // How many slots a Semaphore has. The path's znode holds it. Each taking of slots checks
 // the version that it rests on.
 
-// resize changes n, for this value and for all that were used before.
-func (x *slotted) resize(ctx context.Context, n int) error {
+// Resize changes n, for this value and for all that were used before.
+func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	if err := x.check(ctx, n); err != nil {
 		return err
 	}
-	c := x.held.Client
+	c := x.Held.Client
 	if !c.Writes.Begin() {
 		return line.ErrClosed
 	}
@@ -30,7 +30,7 @@ func (x *slotted) resize(ctx context.Context, n int) error {
 	doubt := false // an attempt may have been carried out whose reply was lost
 	for tries := 0; tries < zkconn.MaxTries; {
 		sent := false
-		s, err := x.held.Client.Live(ctx)
+		s, err := x.Held.Client.Live(ctx)
 		if err == nil {
 			err = x.resizeIn(ctx, s, n, &sent)
 		}
@@ -56,18 +56,18 @@ func (x *slotted) resize(ctx context.Context, n int) error {
 const semaphoreResized = "/resized"
 
 // resizeIn writes n, if the path's data is a size. sent is set before it is sent.
-func (x *slotted) resizeIn(ctx context.Context, s *line.Session, n int, sent *bool) error {
-	data, stat, err := s.Get(ctx, x.held.Abs())
+func (x *Semaphore) resizeIn(ctx context.Context, s *line.Session, n int, sent *bool) error {
+	data, stat, err := s.Get(ctx, x.Held.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		// As a parent, so that it has n and the child from the same moment on.
-		if err = s.CreateContainer(ctx, x.held.Abs(), nil); err == nil {
+		if err = s.CreateContainer(ctx, x.Held.Abs(), nil); err == nil {
 			err = zk.ErrNodeExists // which is tried again
 		}
 		return err
 	}
 	was := 0
 	if err == nil {
-		was, err = x.held.SizeIn(data, stat, "slots")
+		was, err = x.Held.SizeIn(data, stat, "slots")
 	}
 	if err == nil && was == 0 {
 		err = x.checkUnsized(ctx, s, stat)
@@ -76,37 +76,37 @@ func (x *slotted) resizeIn(ctx context.Context, s *line.Session, n int, sent *bo
 		return err
 	}
 	var keep []any
-	switch _, err = s.Exists(ctx, x.held.Abs()+semaphoreResized); {
+	switch _, err = s.Exists(ctx, x.Held.Abs()+semaphoreResized); {
 	case errors.Is(err, zk.ErrNoNode):
-		keep = []any{&zk.CreateRequest{Path: x.held.Abs() + semaphoreResized, Data: []byte{}, Acl: s.ACL()}}
+		keep = []any{&zk.CreateRequest{Path: x.Held.Abs() + semaphoreResized, Data: []byte{}, Acl: s.ACL()}}
 	case err != nil:
 		return err
 	}
 	*sent = true
-	if _, err = x.held.WriteSize(ctx, s, n, stat.Version, keep...); err == nil {
+	if _, err = x.Held.WriteSize(ctx, s, n, stat.Version, keep...); err == nil {
 		x.follow(n)
 	}
 	return err
 }
 
 // follow makes n this value's.
-func (x *slotted) follow(n int) {
+func (x *Semaphore) follow(n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.n, x.agreed, x.known = n, true, nil
+	x.n, x.agreed, x.Known = n, true, nil
 }
 
 // agree returns how many slots there are by a read of the path, and makes the path hold
 // this value's n where it holds none: then errStale is returned. The two must be the same
 // once. From then on this value follows, also a path that others have made anew.
-func (x *slotted) agree(ctx context.Context, s *line.Session, path answer) (n int, err error) {
+func (x *Semaphore) agree(ctx context.Context, s *line.Session, path answer) (n int, err error) {
 	switch {
 	case errors.Is(path.err, zk.ErrNoNode):
-		err = s.CreateContainer(ctx, x.held.Abs(), line.SizeData(x.size()))
+		err = s.CreateContainer(ctx, x.Held.Abs(), line.SizeData(x.size()))
 	case path.err != nil:
 		return 0, path.err
 	default:
-		n, err = x.held.SizeIn(path.data, path.stat, "slots")
+		n, err = x.Held.SizeIn(path.data, path.stat, "slots")
 		if err == nil && n == 0 {
 			err = x.writeFirst(ctx, s, path.stat)
 		}
@@ -127,11 +127,11 @@ func (x *slotted) agree(ctx context.Context, s *line.Session, path answer) (n in
 }
 
 // writeFirst makes a path that has that Stat, and holds no n, hold this value's.
-func (x *slotted) writeFirst(ctx context.Context, s *line.Session, path *zk.Stat) error {
+func (x *Semaphore) writeFirst(ctx context.Context, s *line.Session, path *zk.Stat) error {
 	if err := x.checkUnsized(ctx, s, path); err != nil {
 		return err
 	}
-	_, err := x.held.WriteSize(ctx, s, x.size(), path.Version)
+	_, err := x.Held.WriteSize(ctx, s, x.size(), path.Version)
 	return err
 }
 
@@ -147,11 +147,11 @@ var curatorsSemaphore = []string{"leases", "locks"}
 
 // checkUnsized returns ErrPathInUse if a path that holds no n, and has that Stat, is of
 // another recipe. It costs a read if the path has children.
-func (x *slotted) checkUnsized(ctx context.Context, s *line.Session, path *zk.Stat) error {
+func (x *Semaphore) checkUnsized(ctx context.Context, s *line.Session, path *zk.Stat) error {
 	if path.NumChildren == 0 {
 		return nil
 	}
-	children, _, err := s.Children(ctx, x.held.Abs())
+	children, _, err := s.Children(ctx, x.Held.Abs())
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (x *slotted) checkUnsized(ctx context.Context, s *line.Session, path *zk.St
 			return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a semaphore of Curator: it has the child %q", name)
 		}
 	}
-	return x.held.CheckChildren(ctx, s, children)
+	return x.Held.CheckChildren(ctx, s, children)
 }
 
 // tooMany returns the error of a caller that wants more slots than there are.
@@ -169,7 +169,7 @@ func tooMany(k, n int) error {
 }
 
 // size returns how many slots there are, as far as this value knows.
-func (x *slotted) size() int {
+func (x *Semaphore) size() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.n

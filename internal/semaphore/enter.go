@@ -1,4 +1,4 @@
-package zkrecipes
+package semaphore
 
 import (
 	"cmp"
@@ -72,9 +72,9 @@ const maxStale = 3
 
 // enterFree takes k slots without a place in line, in that many attempts. ErrLocked: somebody
 // waits, or there are not enough. join: take a place in a line that has never been used.
-func (x *slotted) enterFree(ctx context.Context, k, attempts int, join bool) (*slotGrant, error) {
+func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (*slotGrant, error) {
 	for tries := 0; tries < attempts; {
-		s, err := x.held.Client.Live(ctx)
+		s, err := x.Held.Client.Live(ctx)
 		var l *slotGrant
 		if err == nil {
 			l, err = x.enterFreeIn(ctx, s, k)
@@ -84,7 +84,7 @@ func (x *slotted) enterFree(ctx context.Context, k, attempts int, join bool) (*s
 			tries++
 			continue
 		case errors.Is(err, errUnused) && join:
-			err = x.line.TryInTurn(ctx, s, line.KindLock, func(p *line.Place) error {
+			err = x.Line.TryInTurn(ctx, s, line.KindLock, func(p *line.Place) error {
 				l, err = x.enterFirst(ctx, p, k, false)
 				return err
 			})
@@ -98,7 +98,7 @@ func (x *slotted) enterFree(ctx context.Context, k, attempts int, join bool) (*s
 	return nil, zkconn.ErrContended
 }
 
-func (x *slotted) enterFreeIn(ctx context.Context, s *line.Session, k int) (*slotGrant, error) {
+func (x *Semaphore) enterFreeIn(ctx context.Context, s *line.Session, k int) (*slotGrant, error) {
 	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, line.NoUUID), false)); err != nil {
 		return nil, err
 	}
@@ -124,8 +124,8 @@ func (x *slotted) enterFreeIn(ctx context.Context, s *line.Session, k int) (*slo
 		free, _ = v.free(k, rand.IntN(v.n))
 	}
 	t.slotPlace = x.newSlots(s, free)
-	set := &zk.SetDataRequest{Path: x.line.Abs(), Data: x.line.Record(v.seal, ""), Version: t.over}
-	o := t.take(ctx, &zk.CheckVersionRequest{Path: x.held.Abs(), Version: v.path}, set)
+	set := &zk.SetDataRequest{Path: x.Line.Abs(), Data: x.Line.Record(v.seal, ""), Version: t.over}
+	o := t.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}, set)
 	if !o.Applied() {
 		return nil, x.whyNotTaken(ctx, s, o, set, known)
 	}
@@ -144,15 +144,15 @@ func (x *slotted) enterFreeIn(ctx context.Context, s *line.Session, k int) (*slo
 
 // whyNotTaken returns why no slots were taken. set is the operation that writes the line.
 // known: the view was remembered.
-func (x *slotted) whyNotTaken(ctx context.Context, s *line.Session, o zkconn.Outcome, set *zk.SetDataRequest, known bool) error {
+func (x *Semaphore) whyNotTaken(ctx context.Context, s *line.Session, o zkconn.Outcome, set *zk.SetDataRequest, known bool) error {
 	switch {
 	case o.RefusedAt(set, zk.ErrBadVersion, zk.ErrNoNode):
 		if !known { // else the view was old
-			x.noteCrowd()
+			x.NoteCrowd()
 		}
 		return errStale
 	case o.RefusedAt(set, zk.ErrNoAuth):
-		if opened, err := s.OpenUp(ctx, x.line.Abs()); opened || err != nil {
+		if opened, err := s.OpenUp(ctx, x.Line.Abs()); opened || err != nil {
 			return cmp.Or(err, errStale)
 		}
 	}
@@ -160,7 +160,7 @@ func (x *slotted) whyNotTaken(ctx context.Context, s *line.Session, o zkconn.Out
 }
 
 // look reads the semaphore, for a caller that wants k slots. ErrLocked: somebody waits.
-func (x *slotted) look(ctx context.Context, s *line.Session, k int) (*view, error) {
+func (x *Semaphore) look(ctx context.Context, s *line.Session, k int) (*view, error) {
 	synced := false
 	for tries := 0; tries < zkconn.MaxTries; {
 		err := s.Ready(ctx)
@@ -170,7 +170,7 @@ func (x *slotted) look(ctx context.Context, s *line.Session, k int) (*view, erro
 		}
 		stale := errors.Is(err, errStale)
 		if errors.Is(err, line.ErrSize) && !synced { // the server may not know of a Resize yet
-			err = s.Sync(ctx, x.held.Abs())
+			err = s.Sync(ctx, x.Held.Abs())
 			synced, stale = err == nil, err == nil
 		}
 		switch {
@@ -183,7 +183,7 @@ func (x *slotted) look(ctx context.Context, s *line.Session, k int) (*view, erro
 	return nil, zkconn.ErrContended
 }
 
-func (x *slotted) lookOnce(ctx context.Context, s *line.Session, k int) (*view, error) {
+func (x *Semaphore) lookOnce(ctx context.Context, s *line.Session, k int) (*view, error) {
 	// The line must be read before the slots: then the slots show all that were taken up
 	// to the line's version.
 	path, waiters, names, err := x.readAll(ctx, s)
@@ -201,13 +201,13 @@ func (x *slotted) lookOnce(ctx context.Context, s *line.Session, k int) (*view, 
 	case waiters.err != nil, waiters.stat.Cversion == 0:
 		return nil, errUnused
 	}
-	m, ok := x.line.ParseMark(waiters.data)
-	if !ok || m.Recipe != x.line.Recipe {
+	m, ok := x.Line.ParseMark(waiters.data)
+	if !ok || m.Recipe != x.Line.Recipe {
 		return nil, errUnused
 	}
 	v := &view{
 		n: n, path: path.stat.Version, line: waiters.stat.Version, lineCzxid: waiters.stat.Czxid,
-		empty: waiters.stat.NumChildren == 0, seal: m.Seal, taken: slotsAmong(names),
+		empty: waiters.stat.NumChildren == 0, seal: m.Seal, taken: SlotsAmong(names),
 	}
 	if !v.empty {
 		if _, enough := v.lowest(k); !enough { // even if nobody waits: a line may be long to list
@@ -216,7 +216,7 @@ func (x *slotted) lookOnce(ctx context.Context, s *line.Session, k int) (*view, 
 		if names, err = x.slotsIfFree(ctx, s); err != nil {
 			return nil, err
 		}
-		v.taken = slotsAmong(names)
+		v.taken = SlotsAmong(names)
 	}
 	return v, nil
 }
@@ -224,14 +224,14 @@ func (x *slotted) lookOnce(ctx context.Context, s *line.Session, k int) (*view, 
 // slotsIfFree lists the slots, or returns ErrLocked if somebody waits. Children of the
 // line that are no places do not count. The slots must be listed last: then they show
 // what was taken by a place that is no longer in line. Later joins write the line's data.
-func (x *slotted) slotsIfFree(ctx context.Context, s *line.Session) ([]string, error) {
-	children, _, err := s.Children(ctx, x.line.Abs())
+func (x *Semaphore) slotsIfFree(ctx context.Context, s *line.Session) ([]string, error) {
+	children, _, err := s.Children(ctx, x.Line.Abs())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, errStale
 	case err != nil:
 		return nil, err
-	case len(line.PlaceNames(children, x.line.Kinds)) > 0:
+	case len(line.PlaceNames(children, x.Line.Kinds)) > 0:
 		return nil, line.ErrLocked
 	}
 	slots, _, err := s.Children(ctx, x.slotsPath())
@@ -250,9 +250,9 @@ type answer struct {
 
 // readAll reads the path, the line and the slots, in this order, in one round trip. It
 // fails if the connection is lost.
-func (x *slotted) readAll(ctx context.Context, s *line.Session) (path, line answer, slots []string, err error) {
+func (x *Semaphore) readAll(ctx context.Context, s *line.Session) (path, line answer, slots []string, err error) {
 	var rs [2]*zkconn.Reading
-	for i, at := range []string{x.held.Abs(), x.line.Abs()} {
+	for i, at := range []string{x.Held.Abs(), x.Line.Abs()} {
 		if rs[i], err = s.StartGet(at); err != nil {
 			return path, line, nil, err
 		}
@@ -275,27 +275,27 @@ func (x *slotted) readAll(ctx context.Context, s *line.Session) (path, line answ
 }
 
 // takeKnown returns what is known, and forgets it: it is good for one transaction.
-func (x *slotted) takeKnown() *view {
+func (x *Semaphore) takeKnown() *view {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	v := x.known
-	x.known = nil
+	v := x.Known
+	x.Known = nil
 	return v
 }
 
-func (x *slotted) setKnown(v *view) {
+func (x *Semaphore) setKnown(v *view) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.known, x.busy = v, false
+	x.Known, x.busy = v, false
 }
 
-func (x *slotted) isBusy() bool {
+func (x *Semaphore) isBusy() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.busy
 }
 
-func (x *slotted) setBusy(busy bool) {
+func (x *Semaphore) SetBusy(busy bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.busy = busy
@@ -303,7 +303,7 @@ func (x *slotted) setBusy(busy bool) {
 
 // enterFirst waits, with p first in line, until k slots are free, and takes them. If it
 // must not wait, it returns ErrLocked.
-func (x *slotted) enterFirst(ctx context.Context, p *line.Place, k int, wait bool) (*slotGrant, error) {
+func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait bool) (*slotGrant, error) {
 	busy := p.LineCount != 1
 	for synced := false; ; {
 		v, watches, err := x.watch(ctx, p)
@@ -311,7 +311,7 @@ func (x *slotted) enterFirst(ctx context.Context, p *line.Place, k int, wait boo
 			err = tooMany(k, v.n)
 		}
 		if errors.Is(err, line.ErrSize) && !synced { // the server may not know of a Resize yet
-			if err = p.Session.Sync(ctx, x.held.Abs()); err == nil {
+			if err = p.Session.Sync(ctx, x.Held.Abs()); err == nil {
 				synced, err = true, errStale
 			}
 		}
@@ -334,7 +334,7 @@ func (x *slotted) enterFirst(ctx context.Context, p *line.Place, k int, wait boo
 		}
 		l, err := x.takeTurn(ctx, p, v, free)
 		if !errors.Is(err, errStale) {
-			x.setBusy(busy)
+			x.SetBusy(busy)
 			return l, err
 		}
 	}
@@ -342,7 +342,7 @@ func (x *slotted) enterFirst(ctx context.Context, p *line.Place, k int, wait boo
 
 // watch returns what the first in line sees, and the watches that fire when a slot is
 // given back or when n changes. errStale: look again.
-func (x *slotted) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.Watch, error) {
+func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.Watch, error) {
 	// If an event of an earlier connection gave p its turn, this server may not show what
 	// was taken before it yet.
 	if p.Session.HasMoved(p) {
@@ -351,7 +351,7 @@ func (x *slotted) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.Wa
 		}
 		p.TurnConn = 0 // the reply has advanced the zxid
 	}
-	path, err := p.Session.Watch(ctx, x.held.Abs())
+	path, err := p.Session.Watch(ctx, x.Held.Abs())
 	var n int
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -372,14 +372,14 @@ func (x *slotted) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.Wa
 	if err != nil {
 		return nil, nil, err
 	}
-	return &view{n: n, path: path.Stat.Version, taken: slotsAmong(slots.Children)}, []*zkconn.Watch{path, slots}, nil
+	return &view{n: n, path: path.Stat.Version, taken: SlotsAmong(slots.Children)}, []*zkconn.Watch{path, slots}, nil
 }
 
 // takeTurn takes the slots and deletes the place, whose turn ends.
-func (x *slotted) takeTurn(ctx context.Context, p *line.Place, v *view, free []int32) (*slotGrant, error) {
+func (x *Semaphore) takeTurn(ctx context.Context, p *line.Place, v *view, free []int32) (*slotGrant, error) {
 	for leave := p.ExitOps(true); ; {
 		h := x.newSlots(p.Session, free)
-		check := &zk.CheckVersionRequest{Path: x.held.Abs(), Version: v.path}
+		check := &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}
 		o := h.take(ctx, append([]any{check}, leave.Ops...)...)
 		if o.Applied() {
 			if o.HasResults() && leave.Signal != nil {
@@ -395,10 +395,10 @@ func (x *slotted) takeTurn(ctx context.Context, p *line.Place, v *view, free []i
 }
 
 // forget notes that slots were given back.
-func (x *slotted) forget(names []string) {
+func (x *Semaphore) forget(names []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.known != nil {
-		maps.DeleteFunc(x.known.taken, func(name string, _ int32) bool { return slices.Contains(names, name) })
+	if x.Known != nil {
+		maps.DeleteFunc(x.Known.taken, func(name string, _ int32) bool { return slices.Contains(names, name) })
 	}
 }

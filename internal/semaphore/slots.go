@@ -1,4 +1,4 @@
-package zkrecipes
+package semaphore
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 
 // slotGrant is what an acquisition got.
 type slotGrant struct {
-	handle *line.Handle
-	slots  []int // in order
+	Handle  *line.Handle
+	Numbers []int // in order
 }
 
 // slotPlace is a place whose znodes are the slots of one acquisition. Their names end in its
@@ -33,16 +33,16 @@ const (
 	semaphoreSlots = "/slots"
 )
 
-// slotsOfLine returns the path of the slots of the semaphore whose line that is. Nobody stands
+// SlotsOfLine returns the path of the slots of the semaphore whose line that is. Nobody stands
 // in the line while there are free slots.
-func slotsOfLine(path string) (slots string, ok bool) {
+func SlotsOfLine(path string) (slots string, ok bool) {
 	path, ok = strings.CutSuffix(path, semaphoreLine)
 	return path + semaphoreSlots, ok
 }
 
-func (x *slotted) slotsPath() string { return x.held.Abs() + semaphoreSlots }
+func (x *Semaphore) slotsPath() string { return x.Held.Abs() + semaphoreSlots }
 
-func (x *slotted) slotPath(i int, uuid string) string {
+func (x *Semaphore) slotPath(i int, uuid string) string {
 	return x.slotsPath() + "/" + strconv.Itoa(i) + "-" + uuid
 }
 
@@ -53,8 +53,8 @@ func slotIn(name string) (number int32, uuid string, ok bool) {
 	return int32(n), uuid, ok && err == nil && n >= 0 && line.IsUUID(uuid)
 }
 
-// slotsAmong returns the numbers of the slots among children, by name.
-func slotsAmong(children []string) map[string]int32 {
+// SlotsAmong returns the numbers of the slots among children, by name.
+func SlotsAmong(children []string) map[string]int32 {
 	taken := make(map[string]int32, len(children))
 	for _, name := range children {
 		if i, _, ok := slotIn(name); ok {
@@ -65,7 +65,7 @@ func slotsAmong(children []string) map[string]int32 {
 }
 
 // newSlots returns slots that are yet to be taken.
-func (x *slotted) newSlots(s *line.Session, numbers []int32) *slotPlace {
+func (x *Semaphore) newSlots(s *line.Session, numbers []int32) *slotPlace {
 	uuid := line.NewUUID(true)
 	paths := make([]string, len(numbers))
 	for i, n := range numbers {
@@ -73,7 +73,7 @@ func (x *slotted) newSlots(s *line.Session, numbers []int32) *slotPlace {
 	}
 	h := &slotPlace{numbers: numbers, Place: &line.Place{
 		PlaceName: line.PlaceName{Name: paths[0][len(x.slotsPath())+1:], Kind: line.KindLock, UUID: uuid},
-		Line:      x.held, Session: s, Path: paths[0], Others: paths[1:],
+		Line:      x.Held, Session: s, Path: paths[0], Others: paths[1:],
 	}}
 	if len(numbers) == 1 {
 		h.Others = nil
@@ -83,7 +83,7 @@ func (x *slotted) newSlots(s *line.Session, numbers []int32) *slotPlace {
 		err := h.giveBack(begin)
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			x.forget(h.names())
-			x.line.Client.Containers.Touch(x.line.Abs())
+			x.Line.Client.Containers.Touch(x.Line.Abs())
 		}
 		return err
 	}
@@ -211,33 +211,33 @@ func (h *slotPlace) await(t *zkconn.Transaction, err error) error {
 
 // slotHolder is a holder of slots.
 type slotHolder struct {
-	slots    []int  // in order
-	id       string // of the acquisition
-	identity string
-	session  int64     // ZooKeeper's session id
-	since    time.Time // when it took them, by the servers' clock
-	token    int64
+	Slots    []int  // in order
+	ID       string // of the acquisition
+	Identity string
+	Session  int64     // ZooKeeper's session id
+	Since    time.Time // when it took them, by the servers' clock
+	Token    int64
 }
 
-// holders returns the holders, in the order of their slots.
-func (x *slotted) holders(ctx context.Context) ([]slotHolder, error) {
+// Holders returns the holders, in the order of their slots.
+func (x *Semaphore) Holders(ctx context.Context) ([]slotHolder, error) {
 	if err := x.check(ctx, 1); err != nil {
 		return nil, err
 	}
-	ctx, done := x.held.Client.Bind(ctx)
+	ctx, done := x.Held.Client.Bind(ctx)
 	defer done()
-	return line.InSessions(ctx, x.held.Client, func(s *line.Session) ([]slotHolder, error) { return x.holdersIn(ctx, s) })
+	return line.InSessions(ctx, x.Held.Client, func(s *line.Session) ([]slotHolder, error) { return x.holdersIn(ctx, s) })
 }
 
-func (x *slotted) holdersIn(ctx context.Context, s *line.Session) ([]slotHolder, error) {
+func (x *Semaphore) holdersIn(ctx context.Context, s *line.Session) ([]slotHolder, error) {
 	children, _, err := s.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, x.held.CheckSized(ctx, s, "slots")
+		return nil, x.Held.CheckSized(ctx, s, "slots")
 	}
 	if err != nil {
 		return nil, err
 	}
-	taken := slotsAmong(children)
+	taken := SlotsAmong(children)
 	names := make([]string, 0, len(taken))
 	for name := range taken {
 		names = append(names, name)
@@ -263,11 +263,11 @@ func (x *slotted) holdersIn(ctx context.Context, s *line.Session) ([]slotHolder,
 			j = len(hs)
 			at[id] = j
 			hs = append(hs, slotHolder{
-				id: id, identity: string(a.data), session: a.stat.EphemeralOwner,
-				since: time.UnixMilli(a.stat.Ctime), token: line.TokenOf(a.stat.Czxid, 0),
+				ID: id, Identity: string(a.data), Session: a.stat.EphemeralOwner,
+				Since: time.UnixMilli(a.stat.Ctime), Token: line.TokenOf(a.stat.Czxid, 0),
 			})
 		}
-		hs[j].slots = append(hs[j].slots, int(taken[names[i]]))
+		hs[j].Slots = append(hs[j].Slots, int(taken[names[i]]))
 	}
 	return hs, nil
 }

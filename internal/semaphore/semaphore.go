@@ -1,4 +1,6 @@
-package zkrecipes
+// Package semaphore has the slots of a Semaphore, and n. The package above checks what users
+// give, traces, and wraps errors.
+package semaphore
 
 import (
 	"context"
@@ -26,45 +28,45 @@ import (
 // The uuid is the acquisition's. So a deletion that is sent again never deletes the
 // slot of the next holder, and a lease's check never passes for the next holder's.
 
-// slotted is a semaphore.
-type slotted struct {
-	line *line.Line // of the waiters
-	held *line.Line // the path; its grants are of slots
+// Semaphore is a semaphore.
+type Semaphore struct {
+	Line *line.Line // of the waiters
+	Held *line.Line // the path; its grants are of slots
 
 	mu     sync.Mutex
 	n      int
 	agreed bool      // n was the path's once, and follows it
-	known  *view     // what is known without asking, see enterFree; nil: nothing
+	Known  *view     // what is known without asking, see enterFree; nil: nothing
 	busy   bool      // others waited at the last acquisition
 	crowd  time.Time // when others last took slots between a look and the taking
 }
 
-// newSlotted returns the semaphore of n slots with that path.
-func newSlotted(c *line.Client, path string, n int) *slotted {
-	return &slotted{
+// New returns the semaphore of n slots with that path.
+func New(c *line.Client, path string, n int) *Semaphore {
+	return &Semaphore{
 		n: n,
-		line: &line.Line{
+		Line: &line.Line{
 			Client: c, Path: path + semaphoreLine, Recipe: "semaphore", Kinds: line.LockKinds, Rejoins: true, Writes: true,
 			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
 		},
-		held: &line.Line{Client: c, Path: path, Recipe: "semaphore"},
+		Held: &line.Line{Client: c, Path: path, Recipe: "semaphore"},
 	}
 }
 
-// path returns the path as the caller gave it, and none for nil.
-func (x *slotted) path() string {
+// Path returns the path as the caller gave it, and none for nil.
+func (x *Semaphore) Path() string {
 	if x == nil {
 		return ""
 	}
-	return x.held.Path
+	return x.Held.Path
 }
 
-func (x *slotted) client() *line.Client { return x.held.Client }
+func (x *Semaphore) Client() *line.Client { return x.Held.Client }
 
-// acquire takes k slots. If there are too few, it waits for them or, if it must not wait,
+// Acquire takes k slots. If there are too few, it waits for them or, if it must not wait,
 // returns ErrLocked. checkAcquire must come first.
-func (x *slotted) acquire(ctx context.Context, k int, wait bool) (*slotGrant, error) {
-	ctx, done := x.held.Client.BindWait(ctx)
+func (x *Semaphore) Acquire(ctx context.Context, k int, wait bool) (*slotGrant, error) {
+	ctx, done := x.Held.Client.BindWait(ctx)
 	defer done()
 	for {
 		g, err := x.enter(ctx, k, wait)
@@ -79,7 +81,7 @@ func (x *slotted) acquire(ctx context.Context, k int, wait bool) (*slotGrant, er
 
 // enter acquires k slots: without a place in line if nobody waits, else at its turn. If
 // others waited at the last acquisition, it does not ask whether they still do.
-func (x *slotted) enter(ctx context.Context, k int, wait bool) (l *slotGrant, err error) {
+func (x *Semaphore) enter(ctx context.Context, k int, wait bool) (l *slotGrant, err error) {
 	if !wait || !x.isBusy() || k > x.size() {
 		attempts := zkconn.MaxTries
 		if wait {
@@ -90,15 +92,15 @@ func (x *slotted) enter(ctx context.Context, k int, wait bool) (l *slotGrant, er
 			return l, err
 		}
 	}
-	err = x.line.InTurn(ctx, line.KindLock, nil, func(p *line.Place) error {
+	err = x.Line.InTurn(ctx, line.KindLock, nil, func(p *line.Place) error {
 		l, err = x.enterFirst(ctx, p, k, true)
 		return err
 	})
 	return l, err
 }
 
-// checkAcquire refuses what acquire cannot work with. It sends nothing.
-func (x *slotted) checkAcquire(ctx context.Context, k int) error {
+// CheckAcquire refuses what acquire cannot work with. It sends nothing.
+func (x *Semaphore) CheckAcquire(ctx context.Context, k int) error {
 	if x == nil {
 		return errNotMade
 	}
@@ -110,11 +112,11 @@ func (x *slotted) checkAcquire(ctx context.Context, k int) error {
 
 var errNotMade = errors.New("not made by NewSemaphore")
 
-func (x *slotted) check(ctx context.Context, n int) error {
+func (x *Semaphore) check(ctx context.Context, n int) error {
 	if x == nil {
 		return errNotMade
 	}
-	if err := x.held.Client.Check(ctx, x.held.Path); err != nil {
+	if err := x.Held.Client.Check(ctx, x.Held.Path); err != nil {
 		return err
 	}
 	if n < 1 {
@@ -125,13 +127,13 @@ func (x *slotted) check(ctx context.Context, n int) error {
 
 // checkCount refuses a number of slots that nobody can have, and one for which a
 // transaction has no room.
-func (x *slotted) checkCount(k int) error {
+func (x *Semaphore) checkCount(k int) error {
 	if k < 1 {
 		return fmt.Errorf("%d slots requested", k)
 	}
 	const other = 4096 // more than the transaction's other operations take, but for paths
-	slot := zkconn.CreateSize(x.slotPath(k, line.NewUUID(true)), []byte(x.held.Client.Identity), x.held.Client.Created) + 16
-	if size := min(k, jute.MaxFrame)*slot + 4*len(x.held.Abs()) + other; size > jute.MaxFrame {
+	slot := zkconn.CreateSize(x.slotPath(k, line.NewUUID(true)), []byte(x.Held.Client.Identity), x.Held.Client.Created) + 16
+	if size := min(k, jute.MaxFrame)*slot + 4*len(x.Held.Abs()) + other; size > jute.MaxFrame {
 		return zkconn.TooLarge(size)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package zkrecipes
+package semaphore
 
 import (
 	"context"
@@ -32,7 +32,7 @@ import (
 // transaction checks the version of the path, and with one n nobody takes slots beyond it.
 
 // crowdLasts is for how long a client that has met a crowd expects one.
-const crowdLasts = 10 * time.Second
+const CrowdLasts = 10 * time.Second
 
 // anyVersion is the version over which slots are taken in a crowd.
 const anyVersion = -1
@@ -49,13 +49,13 @@ func (v *view) allowsCrowd() bool {
 }
 
 // isCrowded reports whether others probably take slots at the same time.
-func (x *slotted) isCrowded() bool {
+func (x *Semaphore) isCrowded() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return time.Since(x.crowd) < crowdLasts
+	return time.Since(x.crowd) < CrowdLasts
 }
 
-func (x *slotted) noteCrowd() {
+func (x *Semaphore) NoteCrowd() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.crowd = time.Now()
@@ -70,8 +70,8 @@ type taking struct {
 
 // confirm returns nil if the caller may keep the slots that were taken. line is the line's
 // Stat in the reply. errStale: they must be given back.
-func (x *slotted) confirm(ctx context.Context, t *taking, line *zk.Stat) error {
-	x.line.Client.Containers.Rewritten(x.line.Abs(), line)
+func (x *Semaphore) confirm(ctx context.Context, t *taking, line *zk.Stat) error {
+	x.Line.Client.Containers.Rewritten(x.Line.Abs(), line)
 	t.Czxid = line.Mzxid // of the transaction that created the slots
 	v := t.view
 	switch {
@@ -95,7 +95,7 @@ func (x *slotted) confirm(ctx context.Context, t *taking, line *zk.Stat) error {
 
 // confirmFirst lists the slots. It returns errStale if a znode stands for one of t's slots
 // that was created before.
-func (x *slotted) confirmFirst(ctx context.Context, t *taking) (taken map[string]int32, err error) {
+func (x *Semaphore) confirmFirst(ctx context.Context, t *taking) (taken map[string]int32, err error) {
 	names, _, err := t.Session.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, errSlotsLost
@@ -107,7 +107,7 @@ func (x *slotted) confirmFirst(ctx context.Context, t *taking) (taken map[string
 	for _, i := range t.numbers {
 		mine[i] = true
 	}
-	taken = slotsAmong(names)
+	taken = SlotsAmong(names)
 	for name, i := range taken {
 		if !mine[i] || strings.HasSuffix(name, t.UUID) {
 			continue
@@ -125,11 +125,11 @@ func (x *slotted) confirmFirst(ctx context.Context, t *taking) (taken map[string
 }
 
 // confirmLost is confirm for a transaction whose first reply was lost.
-func (x *slotted) confirmLost(ctx context.Context, t *taking) error {
+func (x *Semaphore) confirmLost(ctx context.Context, t *taking) error {
 	if t.over == anyVersion {
 		return errStale // it is not known who stood in line then
 	}
-	_, line, err := t.Session.Get(ctx, x.line.Abs())
+	_, line, err := t.Session.Get(ctx, x.Line.Abs())
 	if err == nil && line.Czxid != t.view.lineCzxid || errors.Is(err, zk.ErrNoNode) {
 		return errStale // the line was deleted and made anew; somebody may wait
 	}

@@ -2,10 +2,12 @@ package zkrecipes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
@@ -81,4 +83,158 @@ func (c *Client) Format(f fmt.State, _ rune) {
 		servers = c.client.Servers
 	}
 	fmt.Fprintf(f, "zkrecipes.Client(%s)", strings.Join(servers, ","))
+}
+
+// Status is what a Client knows of its connection. It says nothing about leases: those
+// have an Err and a ValidUntil of their own.
+type Status struct {
+	// Connected says whether requests pass. A silent loss of the connection is noticed
+	// within half the session timeout.
+	Connected bool
+	// Server is the server of the connection, host:port as given to Dial. It is empty
+	// while disconnected.
+	Server string
+	// Session is ZooKeeper's session id. It stays the same while the session outlives
+	// its connections. It is 0 between two sessions and after Close.
+	Session int64
+	// Timeout is the session timeout that the server has granted. It is 0 if Session is.
+	Timeout time.Duration
+	// Since is when the Client was last connected or disconnected, by the local clock. The
+	// end of a session while disconnected does not change it.
+	Since time.Time
+	// Znodes is how many ephemeral znodes the session has, with those that are being created.
+	// It has as many locks, slots and calls that wait, and twice as many items that are taken.
+	// For znodes that others delete, see OpCreate.
+	Znodes int
+	// ZnodeBytes is how large the paths of these znodes are, as they count for
+	// MaxZnodeBytes. A call that would exceed that returns ErrSessionFull.
+	ZnodeBytes, MaxZnodeBytes int
+}
+
+// Status returns what the Client knows now. It sends nothing and does not block. By the
+// time it returns, that may have changed. The zero Status is that of a Client that was not
+// made by Dial.
+//
+// Do not use it to decide whether a lock is still held: a short disconnection ends
+// nothing, and the Client may not know yet that its session has ended.
+func (c *Client) Status() Status {
+	if c.isZero() {
+		return Status{}
+	}
+	s, _ := c.client.Session()
+	if s == nil {
+		return Status{}
+	}
+	connected, server, since := s.State()
+	status := Status{Connected: connected, Server: server, Since: since}
+	if s.IsEstablished() && !s.IsOver() {
+		status.Session, status.Timeout = s.ID(), s.Timeout()
+		load := s.Load()
+		status.Znodes, status.ZnodeBytes, status.MaxZnodeBytes = load.Znodes, load.Bytes, load.Bound
+	}
+	return status
+}
+
+// Ping asks the ensemble for a sign of life, by a request "sync". It blocks until it is
+// answered, through disconnections and into the next session, or until ctx ends. Give ctx a
+// deadline. nil means that it was answered.
+//
+// What that proves: the server is not cut off from its leader. It has asked the leader, and
+// has carried out all that the leader had committed when it answered. So the session had not
+// ended by then. A heartbeat proves less: a server that is cut off answers it, until it
+// notices.
+//
+// What it does not prove: that the leader still has a majority. A leader that has no write
+// under way answers a sync at once, without asking the others (processSync in ZooKeeper's
+// class Leader; ZOOKEEPER-1675 asks for more). A leader that is cut off does so until it
+// notices, syncLimit ticks later. Only a write proves a majority. Lease.Commit without
+// operations is one that changes nothing.
+//
+// The error of ctx is returned if ctx ended first. If there was no connection, it says why.
+// ErrClosed is returned if the Client was closed. It costs one request, and no
+// commit.
+func (c *Client) Ping(ctx context.Context) error {
+	servers, err := "", error(nil)
+	switch {
+	case c == nil:
+		err = errors.New("nil client")
+	case c.client == nil:
+		err = errors.New("client was not made by Dial")
+	case ctx == nil:
+		servers, err = strings.Join(c.client.Servers, ","), line.ErrNilContext
+	default:
+		servers, err = strings.Join(c.client.Servers, ","), c.ping(ctx)
+	}
+	return fail("ping", servers, err)
+}
+
+func (c *Client) ping(ctx context.Context) error {
+	ctx, done := c.client.Bind(ctx)
+	defer done()
+	return c.client.InSessions(ctx, func(s *line.Session) error { return s.Sync(ctx, "/") })
+}
+
+// Shutdown closes the Client once its work is done. It blocks until then, or until ctx
+// ends, and then closes the Client as Close does. Give ctx a deadline.
+//
+// From the call on, nothing is granted any more. Calls that wait for a grant or for others
+// return ErrClosed, and so do later ones: all forms of Lock, Take, Acquire and Campaign,
+// including those that only try, Wait of a Barrier or a Gate, and Enter. Serve takes no more
+// items and lets its handlers finish, as if its context had ended: QueueOptions.DrainTimeout
+// counts from then. The context that Lead gives its function ends, and Lead resigns once the
+// function has returned. The process leaves locks that KeepFor keeps and that nobody holds.
+//
+// Shutdown then waits until
+//   - every Lease, SlotLease, Term, Visit and Item is over: released, acked, given back or
+//     lost. Until then, their contexts do not end, and their methods work, including
+//     re-entries by Lease.Reentrant.
+//   - every call of Serve, Lead and Visit.Leave has returned.
+//
+// The deadline of ctx bounds that for the whole process. A DrainTimeout, which should be
+// shorter, bounds the handlers of one Serve.
+//
+// Until all that is over, Put, PutAll, Redrive, Remove, Purge, Resize, Shut and Open work, so that
+// finished work can be handed on. From then on they return ErrClosed, and Shutdown waits for the
+// transactions under way: a Purge or a Redrive that takes several may return ErrClosed in the
+// middle, with the number of items that were removed or moved. Calls that only read, including
+// Observe, work until the Client is closed.
+//
+//   - nil, or the error of Close, is returned if all was over before ctx ended, or if Close
+//     is called meanwhile or was called before: then Shutdown waits for nothing else.
+//   - The error of ctx, joined with that of Close if it fails, is returned if ctx ended
+//     first. What was not over has ended then, as by Close.
+//
+// Shutdown may be called again, also while another call waits. The Client is closed as soon
+// as ctx ends for one of them. In a handler of Serve, in the function of Do or Lead, or by a
+// holder that has yet to release, Shutdown would wait for itself, until ctx ends. A Trace
+// function may call it, but not AcquireStart. The functions that follow are called after it
+// has returned.
+//
+// Shutdown costs nothing but the deletion of the kept places, and what Close costs.
+func (c *Client) Shutdown(ctx context.Context) error {
+	switch {
+	case c == nil:
+		return fail("shut down", "", errors.New("nil client"))
+	case c.client == nil:
+		return fail("shut down", "", errors.New("client was not made by Dial"))
+	case ctx == nil:
+		return fail("shut down", strings.Join(c.client.Servers, ","), line.ErrNilContext)
+	}
+	cut := fail("shut down", strings.Join(c.client.Servers, ","), c.finishWork(ctx))
+	closed := c.Close()
+	if cut == nil {
+		return closed
+	}
+	return errors.Join(cut, closed)
+}
+
+// finishWork ends what waits, and waits for what is at work. It returns an error if ctx ends
+// before the work does.
+func (c *Client) finishWork(ctx context.Context) error {
+	over := c.client.StopGrants()
+	keep.LeaveIdle(c.client)
+	if err := c.client.AwaitWork(ctx, &c.client.Held, over, "leases, items and calls of Serve, Lead or Leave"); err != nil {
+		return err
+	}
+	return c.client.AwaitWork(ctx, &c.client.Writes, c.client.Writes.Stop(), "puts and other writes")
 }

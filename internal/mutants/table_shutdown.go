@@ -40,7 +40,7 @@ var shutdownMutants = []mutant{
 			new: `
 				}
 				if !g.idle {
-					s.Client.Held.goOn()`,
+					s.Client.Held.GoOn()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestNothingIsGrantedAfterShutdownHasBegun",
 	},
@@ -98,7 +98,7 @@ var shutdownMutants = []mutant{
 				if g.Err != nil {
 					return false
 				}
-				g.Line.Client.Held.goOn()`,
+				g.Line.Client.Held.GoOn()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestNothingIsGrantedAfterShutdownHasBegun",
 	},

@@ -8,11 +8,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
-// The recipe: each place in the line waits for the one ahead of it, and the first
-// place holds (everyoneBlocks in line.go). The rest is the core's, for all recipes:
-// joining and taking one's turn in sequence.go, waiting in sequence_wait.go, lost
-// replies in sequence_recover.go, leaving in sequence_leave.go. Re-entry is in
-// lock.go, and keeping the place for the next caller in mutex_keep.go.
+// The recipe: each place in the line waits for the one ahead of it, and the first place holds
+// (line.EveryoneBlocks). Re-entry is in sequence.go, for all locks. The rest is in packages
+// below: internal/line joins (join.go), waits (wait.go), finds lost replies (recover.go) and
+// leaves (leave.go), and internal/keep keeps the place for the next caller.
 
 // Mutex is an exclusive lock, fair by arrival. It is only a name: the holder has a
 // Lease. Values are safe for concurrent use, and goroutines that share one exclude

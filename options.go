@@ -185,8 +185,8 @@ func setDefaults(c *line.Config) {
 // an IPv6 address with a port is in brackets. Spaces around a server are ignored. Without a
 // path, or with "/" alone, the prefix is empty.
 //
-// The error names what is wrong: a server without a host or with a port that is none, an empty
-// list, or a path that is no absolute path of a znode (then it is ErrInvalidPath). Nothing is
+// The error says what is wrong: a server has no host or an invalid port, there is no server,
+// or the path is not an absolute path of a znode (then it is ErrInvalidPath). Nothing is
 // sent, and names are not resolved.
 func ParseServers(connect string) (servers []string, prefix string, err error) {
 	list, path, found := strings.Cut(connect, "/")

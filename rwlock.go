@@ -8,10 +8,8 @@ import (
 )
 
 // The recipe: readers share, and a writer blocks, and is blocked by, everybody
-// (writersBlock in line.go). The rest is the core's, for all recipes: joining and
-// taking one's turn in sequence.go, waiting in sequence_wait.go, lost replies in
-// sequence_recover.go, leaving in sequence_leave.go. Re-entry is in lock.go, and the
-// downgrade in grant_downgrade.go.
+// (line.WritersBlock). The rest is as for a Mutex, and a downgrade is in internal/line
+// (downgrade.go).
 
 // RWLock is a lock that one writer holds alone, or many readers together. It is fair
 // by arrival: a reader waits for the writers that came before it and for no later

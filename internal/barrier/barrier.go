@@ -48,6 +48,7 @@ func New(c *line.Client, path string, n int) *Barrier {
 // Check refuses an n below 1, and one for which a transaction has no room.
 func (b *Barrier) Check() error { return checkMembers("barrier", b.N, b.OpeningSize()) }
 
+// Wait joins the round and returns the member's index once the round has been opened.
 func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	c := b.Line.Client
 	ctx, done := c.BindWait(ctx)
@@ -113,7 +114,7 @@ func memberSize(name string) int {
 	return n
 }
 
-// knowsSize reports whether checkSize has nothing to read.
+// knowsSize reports whether CheckSize has nothing to read.
 func (b *Barrier) knowsSize() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,7 +123,7 @@ func (b *Barrier) knowsSize() bool {
 
 // CheckSize makes sure that the path's znode holds n, and creates the znode if there
 // is none. The servers delete an idle container, and others may use the path then, so
-// it reads n again every idleLine. A round is opened by what is read then: see open.
+// it reads n again every line.IdleLine. A round is opened by what is read then: see open.
 func (b *Barrier) CheckSize(ctx context.Context, s *line.Session) error {
 	if b.knowsSize() {
 		return nil
@@ -195,7 +196,7 @@ func (b *Barrier) agree(ctx context.Context, s *line.Session, data []byte, stat 
 	return 0, err
 }
 
-// ForgetSize makes checkSize read the path again.
+// ForgetSize makes CheckSize read the path again.
 func (b *Barrier) ForgetSize() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

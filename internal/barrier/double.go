@@ -131,7 +131,7 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *line.Place) (*Visit, error)
 // that is not alone must see once that the others wait for as many, since the path may
 // have been deleted and used for another n.
 func (d *DoubleBarrier) arrive(ctx context.Context, p *line.Place) (int64, error) {
-	switch { // lineCount includes ready
+	switch { // LineCount includes ready
 	case p.LineCount < 0 || p.LineCount >= d.n:
 		return d.open(ctx, p)
 	case p.LineCount == 1:

@@ -160,7 +160,7 @@ func Ranges(ms []line.PlaceName) []byte {
 	return b
 }
 
-// IndexIn returns how many of the numbers in data come before number, or errExcluded
+// IndexIn returns how many of the numbers in data come before number, or ErrExcluded
 // if number is not among them, and how many there are.
 func IndexIn(data []byte, number int32) (index, n int, err error) {
 	index, err = 0, ErrExcluded

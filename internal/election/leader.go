@@ -22,7 +22,7 @@ import (
 // a transaction is sent. A candidate that does not know whether it has created the znode
 // reads whose it is, because somebody else may have created it.
 
-// leaderName is the rest of the path of the leader's znode.
+// LeaderName is the rest of the path of the leader's znode.
 const LeaderName = "/leader"
 
 // candidate is a place at its turn.

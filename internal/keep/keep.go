@@ -21,7 +21,7 @@ import (
 // line's children whose first event ends that. The protocol was model-checked
 // (docs/models/keep.pml).
 
-// Lock keeps a lock between two holders. Its enter and tryEnter stand for those of the
+// Lock keeps a lock between two holders. Its Enter and TryEnter stand for those of the
 // line.
 type Lock struct {
 	line  *line.Line
@@ -309,7 +309,7 @@ func (k *keptLock) serve() {
 }
 
 // Ended is called when a grant has ended, while its place's events are still delivered.
-// After a release it makes the place's next grant, which nobody has yet. passOn comes after.
+// After a release it makes the place's next grant, which nobody has yet. PassOn comes after.
 func (k *keptLock) Ended(g *line.Grant, cause error) {
 	k.Mu.Lock()
 	defer k.Unlock()

@@ -11,7 +11,7 @@ import (
 // it.
 
 // Abandon notes that the caller no longer waits for the work that closes end, so that
-// awaitAbandoned waits for it. It returns false if end is closed already.
+// AwaitAbandoned waits for it. It returns false if end is closed already.
 func (c *Client) Abandon(path string, end chan struct{}) bool {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -38,7 +38,7 @@ func (c *Client) EndAbandoned(path string, end chan struct{}) {
 	}
 }
 
-// Background runs f as work for which awaitAbandoned waits. The returned channel is
+// Background runs f as work for which AwaitAbandoned waits. The returned channel is
 // closed when f has returned.
 func (c *Client) Background(path string, f func()) <-chan struct{} {
 	end := make(chan struct{})

@@ -20,13 +20,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-const (
-	// maxNumber is the last sequence number that is granted; see beyondLimit.
-	// ZooKeeper's counter of creates sticks at 2147483647, and concurrent creates
-	// wrap to negative numbers there (PrepRequestProcessor, DataNode's cversion).
-	// The difference is room for creates in flight.
-	MaxNumber = math.MaxInt32 - 1_000_000
-)
+// MaxNumber is the last sequence number that is granted; see beyondLimit.
+// ZooKeeper's counter of creates sticks at 2147483647, and concurrent creates
+// wrap to negative numbers there (PrepRequestProcessor, DataNode's cversion).
+// The difference is room for creates in flight.
+const MaxNumber = math.MaxInt32 - 1_000_000
 
 // Config is what a client needs. All of it must be set.
 type Config struct {
@@ -51,10 +49,10 @@ type Config struct {
 	Told func(s *Session, state SessionState, server string, err error) // the session has changed
 	Fail func(op, path string, err error) error                         // wraps an error for the user
 
-	// usedWith returns the path of a znode during whose use the container at that path is used,
+	// UsedWith returns the path of a znode during whose use the container at that path is used,
 	// too, if there is one.
 	UsedWith func(path string) (other string, ok bool)
-	// idle is after how long without use a container is deleted.
+	// Idle is after how long without use a container is deleted.
 	Idle time.Duration
 }
 
@@ -153,7 +151,7 @@ func (c *Client) Dial(ctx context.Context) error {
 // the first.
 func (c *Client) Close() error {
 	c.Containers.Stop()
-	c.StopGrants() // before endGrants looks for those that there are
+	c.StopGrants() // before EndGrants looks for those that there are
 	c.beginClose(ErrClosed)
 	<-c.closed
 	return c.result
@@ -333,7 +331,7 @@ func (c *Client) Bind(ctx context.Context) (context.Context, context.CancelFunc)
 	return bindTo(c.Closing, ctx)
 }
 
-// BindWait is like bind for a call that waits for a grant or for others, which a Shutdown
+// BindWait is like Bind for a call that waits for a grant or for others, which a Shutdown
 // ends, too.
 func (c *Client) BindWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	return bindTo(c.Waiting, ctx)

@@ -18,7 +18,7 @@ const (
 	// maxRecent is how many containers may wait to be deleted. If there are more, those
 	// that were not used for longest are deleted earlier.
 	maxRecent = 30_000
-	// maxContainers bounds what is remembered.
+	// MaxContainers bounds what is remembered.
 	MaxContainers = 40_000
 )
 

@@ -10,7 +10,7 @@ import (
 // them by a few transactions, which are not too large for the servers.
 
 const (
-	// maxDepartures is how many places one transaction deletes at most.
+	// MaxDepartures is how many places one transaction deletes at most.
 	MaxDepartures = 128
 	// maxDepartureBytes bounds its size, unless one place alone is larger.
 	maxDepartureBytes = 128 << 10

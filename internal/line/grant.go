@@ -100,7 +100,7 @@ var (
 )
 
 // Deletion is the cause of a grant's end if its znode was deleted: by somebody else, or by the
-// servers with the session, of which the client may learn later. It is errGone until a server
+// servers with the session, of which the client may learn later. It is ErrGone until a server
 // has answered a write or the session has ended.
 type Deletion struct {
 	BySomebody error                 // its cause in the former case

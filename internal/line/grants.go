@@ -21,8 +21,8 @@ var errMoved = errors.New("connection has changed")
 // addGrant makes g one of the session's grants.
 //
 // The conditions can change right after they were checked. Code that changes them takes
-// s.mu afterwards and finds the grant: a reconnect asks hasGrants after it has set its
-// number, and endGrants follows the end of the session and of the Client. A grant that
+// s.mu afterwards and finds the grant: a reconnect asks HasGrants after it has set its
+// number, and EndGrants follows the end of the session and of the Client. A grant that
 // somebody gets counts as held before anybody can end it.
 func (s *Session) addGrant(g *Grant) error {
 	s.Mu.Lock()
@@ -31,7 +31,7 @@ func (s *Session) addGrant(g *Grant) error {
 	last := s.Grants[g.Place().Path] // of a kept lock: no reconnect came without a grant
 	switch {
 	case s.Client.Held.IsStopped():
-		return ErrClosed // endGrants may have run already
+		return ErrClosed // EndGrants may have run already
 	case err != nil:
 		return err
 	case last == nil && g.Place().turnBefore(conn):

@@ -14,7 +14,8 @@ const (
 	LastGrant = 1<<grantBits - 1 // the highest number of a grant
 )
 
-// Handle is one entry into a grant: what a holder has, or one who has re-entered.
+// Handle is one entry into a grant. The holder has one, and so has each call that has
+// re-entered.
 type Handle struct {
 	Grant *Grant
 
@@ -31,13 +32,16 @@ type HolderKey struct {
 	path, recipe string
 }
 
+// Holder is what a context of a holder says of it.
 type Holder struct {
 	Handle    *Handle
 	Reentrant bool
 }
 
+// Key returns the key under which contexts of this holder have it.
 func (h *Handle) Key() HolderKey { return h.Grant.Line.Key() }
 
+// Fail wraps an error for the user.
 func (h *Handle) Fail(op string, err error) error {
 	return h.Grant.Line.Client.Fail(op, h.Grant.Line.Path, err)
 }

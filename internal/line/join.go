@@ -31,7 +31,7 @@ type Place struct {
 	Ahead     int           // how many places probably are ahead of it, if there is a guess
 	TurnConn  uint64        // the connection whose event said so, 0 if a reply did
 	Own       *zkconn.Watch // on path; nil: none yet
-	queued    bool          // tellQueued was called
+	queued    bool          // TellQueued was called
 
 	// release, if set, is called instead of remove: for places that are more than one
 	// znode.
@@ -120,7 +120,7 @@ func (l *Line) tryEnterIn(ctx context.Context, s *Session, k Kind) (g *Grant, er
 	return g, err
 }
 
-// TryInTurn is like inTurn in one session, but returns ErrLocked instead of waiting.
+// TryInTurn is like InTurn in one session, but returns ErrLocked instead of waiting.
 func (l *Line) TryInTurn(ctx context.Context, s *Session, k Kind, f func(*Place) error) error {
 	if err := l.CheckRoom(s, k); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package line is the ordering core: sessions, the lines of places in them, grants, and what
-// outlives a caller. It knows no recipe: those say by a Line which places block which, and are
-// called when it is the turn of a place.
+// Package line is the ordering core: sessions, the lines of places, grants, and what outlives
+// a caller. Recipes say by a Line which places block which, and are called when it is the turn
+// of a place. The core knows of them only the marks and names by which it tells whose a path is.
 package line
 
 import (
@@ -163,7 +163,7 @@ func (l *Line) CheckChildren(ctx context.Context, s *Session, children []string)
 	return err
 }
 
-// CheckNoQueue is checkChildren for a znode without data whose children are not known. It
+// CheckNoQueue is CheckChildren for a znode without data whose children are not known. It
 // costs one read.
 func (l *Line) CheckNoQueue(ctx context.Context, s *Session) error {
 	return l.CheckChildren(ctx, s, []string{queuelog.RootName[1:]})
@@ -226,7 +226,7 @@ const LongLine = 4
 const IdleLine = 30 * time.Second
 
 // Ensure returns what the client knows of the line. On the client's first use, and
-// when it has not used the line for idleLine, it reads the line, and creates it if it
+// when it has not used the line for IdleLine, it reads the line, and creates it if it
 // does not exist. Then, and only then, the data tell that another recipe uses the path.
 func (l *Line) Ensure(ctx context.Context, s *Session) (LineState, error) {
 	known, _, fresh := l.Known()

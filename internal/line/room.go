@@ -38,7 +38,7 @@ func (s *Session) NoteSeen(path string, stat *zk.Stat, err error) {
 	}
 }
 
-// NoteWatched is like noteSeen for a watch.
+// NoteWatched is like NoteSeen for a watch.
 func (s *Session) NoteWatched(path string, w *zkconn.Watch, err error) {
 	var stat *zk.Stat
 	if err == nil {

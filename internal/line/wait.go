@@ -277,7 +277,7 @@ func (p *Place) AwaitAny(ctx context.Context, watches []*zkconn.Watch) error {
 	return p.AwaitAnyOr(ctx, watches, nil)
 }
 
-// AwaitAnyOr is awaitAny for a caller that has set the watch on the own place, or that
+// AwaitAnyOr is AwaitAny for a caller that has set the watch on the own place, or that
 // can do without it. It also returns when something is received from other.
 func (p *Place) AwaitAnyOr(ctx context.Context, watches []*zkconn.Watch, other <-chan struct{}) error {
 	fired := make(chan struct{}, 1) // one for all: there may be a hundred thousand watches
@@ -292,7 +292,7 @@ func (p *Place) AwaitAnyOr(ctx context.Context, watches []*zkconn.Watch, other <
 	return p.awaitEither(ctx, fired, other)
 }
 
-// AwaitFired is like awaitAny for a channel that receives when a watch has fired.
+// AwaitFired is like AwaitAny for a channel that receives when a watch has fired.
 func (p *Place) AwaitFired(ctx context.Context, fired <-chan struct{}) error {
 	if err := p.WatchOwn(ctx); err != nil {
 		return err

@@ -40,7 +40,7 @@ type openWork struct {
 	over chan struct{} // closed when nothing is at work any more; nil: not stopped
 }
 
-// Begin counts a piece of work, which ends with end. It returns false if it may not begin.
+// Begin counts a piece of work, which ends with End. It returns false if it may not begin.
 func (w *openWork) Begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,7 +51,7 @@ func (w *openWork) Begin() bool {
 	return true
 }
 
-// GoOn is like begin for the rest of something that is at work: it may begin at any time.
+// GoOn is like Begin for the rest of something that is at work: it may begin at any time.
 func (w *openWork) GoOn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +76,7 @@ func (w *openWork) Stop() (over <-chan struct{}) {
 	return w.over
 }
 
-// note closes over if nothing is at work. goOn may have come after that. w.mu must be held.
+// note closes over if nothing is at work. GoOn may have come after that. w.mu must be held.
 func (w *openWork) note() {
 	if w.n > 0 || w.over == nil {
 		return

@@ -29,7 +29,7 @@ var queueDeadMutants = []mutant{
 			in:  "serving.moveFailed",
 			old: `data, _, err := it.Claim.Session.Get(ctx, it.Claim.Item) // the handler may have changed the Item's Data`,
 			new: `
-				data := it.Data
+				data := it.data
 				_, _, err := it.Claim.Session.Get(ctx, it.Claim.Item)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestA21ItemWhose",

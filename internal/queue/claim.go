@@ -147,7 +147,7 @@ type unclaimable struct {
 func (u *unclaimable) Error() string { return fmt.Sprintf("item %s is not free", u.item) }
 
 var (
-	// errLostAtOnce: a claim was lost before the caller had it.
+	// ErrLostAtOnce: a claim was lost before the caller had it.
 	ErrLostAtOnce = errors.New("claim lost at once")
 	// errJoined: somebody has joined the line.
 	errJoined = errors.New("somebody has joined the consumers' line")

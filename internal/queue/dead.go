@@ -28,7 +28,7 @@ type Note struct {
 const (
 	MaxFailureText = 4096
 
-	// neverAcked is the text for an item that the next consumer finds.
+	// NeverAcked is the text for an item that the next consumer finds.
 	NeverAcked = "taken as often as it may be and never acked: its last consumer gave it back, was lost or died"
 )
 

@@ -13,7 +13,7 @@ type Item struct {
 	Queue   *Queue
 	Claim   *claim
 	Handle  *line.Handle
-	data    []byte // see letGo
+	data    []byte // see LetGo
 	failure Failure
 }
 

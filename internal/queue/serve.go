@@ -96,10 +96,10 @@ func (s *serving) drainAfter(ctx context.Context) (end context.CancelFunc) {
 }
 
 const (
-	// parkedPerWorker bounds the items that are parked one after another while no handler
+	// ParkedPerWorker bounds the items that are parked one after another while no handler
 	// succeeds, so that an outage uses up the attempts of few items.
 	ParkedPerWorker = 16
-	// maxParked bounds the parked items.
+	// MaxParked bounds the parked items.
 	MaxParked = 1000
 )
 
@@ -184,8 +184,8 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 // park gives an item back after its Backoff, when the workers' takes have ended, or when
 // its claim ends. A take that is under way would claim the item again, and that claim would
 // count as an attempt. The worker goes on meanwhile, unless so many handlers have failed in
-// a row that all seem to. From half of maxParked on, the more items are parked, the shorter
-// the new one stays, so that they remain below maxParked.
+// a row that all seem to. From half of MaxParked on, the more items are parked, the shorter
+// the new one stays, so that they remain below MaxParked.
 func (s *serving) park(claimed context.Context, it *Item) {
 	d := s.backoff(it)
 	stay := func() {

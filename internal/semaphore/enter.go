@@ -19,7 +19,7 @@ import (
 // finds nobody in line takes them by a transaction over the version of the line's data
 // that it has seen. Joins and such callers write the data. So if anybody has joined or
 // taken a slot since, the transaction fails. For what a caller does if that happens because
-// many take slots at the same time, see semaphore_crowd.go.
+// many take slots at the same time, see crowd.go.
 
 // view is what was seen of a semaphore while nobody waited. As long as the line's data have
 // this version, nobody waits, and no slot that is missing in taken has been taken. n holds as

@@ -64,7 +64,7 @@ func (x *Semaphore) Path() string {
 func (x *Semaphore) Client() *line.Client { return x.Held.Client }
 
 // Acquire takes k slots. If there are too few, it waits for them or, if it must not wait,
-// returns ErrLocked. checkAcquire must come first.
+// returns ErrLocked. CheckAcquire must come first.
 func (x *Semaphore) Acquire(ctx context.Context, k int, wait bool) (*slotGrant, error) {
 	ctx, done := x.Held.Client.BindWait(ctx)
 	defer done()

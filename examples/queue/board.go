@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
 
@@ -50,13 +49,13 @@ type board struct {
 	consumers []consumer
 	jobs      int // that there will be
 
-	puts      []string                   // jobs, in the order of the reports
-	first     map[string]zkrecipes.Token // token of each job's first delivery
-	worked    map[string]int             // how often each job was done
-	killedIn  string                     // the job in which a consumer was killed
-	taken     int                        // jobs that the second consumer took
-	lastTaken time.Time                  // when the last job was taken, or the consumer killed
-	gap       time.Duration              // longest time without a job taken since, while there were jobs
+	puts      []string        // jobs, in the order of the reports
+	delivered map[string]bool // jobs that were delivered
+	worked    map[string]int  // how often each job was done
+	killedIn  string          // the job in which a consumer was killed
+	taken     int             // jobs that the second consumer took
+	lastTaken time.Time       // when the last job was taken, or the consumer killed
+	gap       time.Duration   // longest time without a job taken since, while there were jobs
 	completed bool
 }
 
@@ -68,7 +67,7 @@ func newBoard(out io.Writer, consumers, jobs int) *board {
 		now:       time.Now,
 		consumers: make([]consumer, consumers),
 		jobs:      jobs,
-		first:     map[string]zkrecipes.Token{},
+		delivered: map[string]bool{},
 		worked:    map[string]int{},
 	}
 }
@@ -100,12 +99,12 @@ func (b *board) take(r report) (kill bool) {
 	case takes:
 		b.noteGap()
 		job := r.Job
-		if _, ok := b.first[r.Job]; ok || r.Attempt > 1 {
+		if b.delivered[r.Job] || r.Attempt > 1 {
 			job += "*"
 		}
 		c.jobs = append(c.jobs, job)
 		if r.Attempt == 1 {
-			b.first[r.Job] = r.Token
+			b.delivered[r.Job] = true
 		}
 		if r.Worker == 1 {
 			b.taken++
@@ -129,7 +128,7 @@ func (b *board) take(r report) (kill bool) {
 // noteGap notes how long no job was taken, since the consumer was killed and until the last
 // job was taken for the first time.
 func (b *board) noteGap() {
-	if b.killedIn != "" && len(b.first) < b.jobs {
+	if b.killedIn != "" && len(b.delivered) < b.jobs {
 		b.gap = max(b.gap, b.now().Sub(b.lastTaken))
 		b.lastTaken = b.now()
 	}
@@ -160,16 +159,7 @@ func (b *board) draw(note string) {
 // In a complete run all jobs must be done.
 func (b *board) settle(left int, complete bool) (verdict string, err error) {
 	var errs []error
-	last := map[byte]zkrecipes.Token{}
 	for _, job := range b.puts {
-		token, ok := b.first[job]
-		switch {
-		case !ok: // its consumer was killed before it could report it, or it was not done
-		case token < last[job[0]]:
-			errs = append(errs, fmt.Errorf("ORDER: %s was delivered before a job that was put earlier", job))
-		default:
-			last[job[0]] = token
-		}
 		if b.worked[job] == 0 && complete {
 			errs = append(errs, fmt.Errorf("LOST: %s was put, and not done", job))
 		}

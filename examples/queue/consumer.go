@@ -19,7 +19,7 @@ func consume(ctx context.Context, p params) error {
 	jobs := zkrecipes.NewQueue(client, queuePath, &zkrecipes.QueueOptions{Workers: 2})
 	demo.Tell(report{Worker: p.ID, What: waits})
 	return jobs.Serve(ctx, func(ctx context.Context, job *zkrecipes.Item) error {
-		r := report{Worker: p.ID, What: takes, Job: string(job.Data), Attempt: job.Attempt, Token: job.Token()}
+		r := report{Worker: p.ID, What: takes, Job: string(job.Data), Attempt: job.Attempt}
 		demo.Tell(r)
 		demo.Pause(ctx, 60*time.Millisecond, 180*time.Millisecond) // the work
 		if err := job.Err(); err != nil {

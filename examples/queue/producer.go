@@ -57,9 +57,8 @@ func dial(ctx context.Context, env demo.Env, identity string) (*zkrecipes.Client
 type report struct {
 	Worker  int // the consumer
 	What    what
-	Job     string          `json:",omitempty"`
-	Attempt int             `json:",omitempty"`
-	Token   zkrecipes.Token `json:",omitempty"`
+	Job     string `json:",omitempty"`
+	Attempt int    `json:",omitempty"`
 }
 
 type what string

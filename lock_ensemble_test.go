@@ -87,9 +87,9 @@ func TestB16CommitIsRefusedBehindAFollowerThatIsCutOff(t *testing.T) {
 	q.handedOver()
 	t.Logf("the waiters were granted %v after the cut; Err of an old lease is %v", time.Since(cut), q.lines[0].holder.Err())
 	var wg sync.WaitGroup
-	for _, l := range q.lines { // at once: the follower closes its connections soon
+	for _, l := range q.lines { // at once, with contexts that end with the leases: the follower closes its connections soon
 		wg.Go(func() {
-			if _, err := l.holder.Commit(q.ctx, OpSet(l.data, []byte("old"), -1)); err == nil {
+			if _, err := l.holder.Commit(l.work, OpSet(l.data, []byte("old"), -1)); err == nil {
 				t.Error("a Commit under an old lease has succeeded")
 			}
 		})

@@ -18,14 +18,14 @@ import (
 // before.
 func TestA02WaiterSurvivesAServerRestart(t *testing.T) {
 	t.Parallel()
-	node := harness.OwnNode(t, zkserver.Config{})
+	node := harness.OwnNode(t, zkserver.Config{TickTime: 2 * time.Second}) // which allows for sessions of 40 s
 	servers := []string{node.Addr()}
 	for _, end := range []struct {
 		how string
 		f   func(context.Context) error
 	}{{"killed", node.Kill}, {"stopped", node.Stop}} {
 		t.Run(end.how, func(t *testing.T) {
-			lines := pairs(t, harness.Within(t, 30*time.Second), servers, 0)
+			lines := pairs(t, harness.Within(t, 60*time.Second), servers, 30*time.Second)
 			require.NoError(t, end.f(t.Context()))
 			require.NoError(t, node.Restart(t.Context()))
 			for _, l := range lines {

@@ -78,6 +78,16 @@ var sessionMutants = []mutant{
 		test: "go test ./internal/wire",
 	},
 	{
+		name: "session-pause-unnoticed",
+		what: "A process that was paused goes on without a handshake.",
+		edits: []edit{{
+			in:  "Conn.flush",
+			old: `was > maxSilence(c.session.Timeout())`,
+			new: `was > 9*maxSilence(c.session.Timeout())`,
+		}},
+		test: "go test ./internal/wire",
+	},
+	{
 		name: "session-handshake-ends-backoff",
 		what: "Each handshake ends the backoff.",
 		edits: []edit{{

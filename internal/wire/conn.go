@@ -13,6 +13,7 @@ import (
 var (
 	errRearmTimeout = errors.New("watches were not armed again in time")
 	errClosed       = errors.New("connection closed")
+	errSilence      = errors.New("this process has sent nothing")
 )
 
 // xidSync is the xid of the only request that the Conn itself sends.
@@ -54,6 +55,7 @@ type Conn struct {
 	established   bool       // go-zookeeper has read the ConnectResponse
 	queue         []outgoing // frames to write, in order
 	writing       bool       // a goroutine is writing the queue
+	lastSent      time.Time  // when the latest frame was sent; see maxSilence
 	writeDeadline time.Time  // as set last; only the writing goroutine uses it
 	callXid       int32      // of the last Call
 	pending       map[int32]request

@@ -83,11 +83,12 @@ func TestAServerSilentForHalfTheTimeoutIsDisconnected(t *testing.T) {
 		l.conn.SetReadDeadline(time.Now().Add(time.Hour))
 		for range 3 {
 			time.Sleep(sessionTimeout/2 - 1)
+			l.write(ping()) // sending does not count
 			l.requireUp()
 			l.answer(event(jute.EventCreated, "/a")) // any frame will do
 		}
 		time.Sleep(sessionTimeout/2 - 1)
-		l.write(ping()) // sending does not count
+		l.write(ping())
 		l.requireUp()
 		time.Sleep(time.Nanosecond)
 		var late net.Error

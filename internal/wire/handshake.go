@@ -173,7 +173,7 @@ func (c *Conn) establish(r connectResponse) {
 	c.established = true
 	c.unarmed = unarmed
 	c.gateClosed = len(unarmed) > 0 || leases
-	c.alive = c.connectSent
+	c.alive, c.lastSent = c.connectSent, c.connectSent
 	gateClosed := c.gateClosed
 	c.mu.Unlock()
 	if !gateClosed {

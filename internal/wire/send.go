@@ -109,10 +109,17 @@ func (c *Conn) flush(wait bool) {
 			go c.flush(true)
 			return
 		}
+		now := time.Now()
+		if was := silence(c.lastSent, now); was > maxSilence(c.session.Timeout()) {
+			c.writing = false
+			c.mu.Unlock()
+			c.closeWith(fmt.Errorf("%w for %v", errSilence, was))
+			return
+		}
 		if c.queue = c.queue[len(batch):]; len(c.queue) == 0 {
 			c.queue = nil
 		}
-		now := time.Now()
+		c.lastSent = now
 		for i := range batch {
 			c.addPending(&batch[i], now)
 		}
@@ -126,6 +133,19 @@ func (c *Conn) flush(wait bool) {
 			c.closeWith(fmt.Errorf("write: %w", err))
 		}
 	}
+}
+
+// maxSilence returns how long a client may send nothing: go-zookeeper sends a ping after each
+// third of the session timeout, so then the process did not run. A follower tells the leader
+// twice in a tick who has sent something, and a session timeout has two ticks or more. If
+// less than that is left, the leader may end the session although the follower still
+// answers. A new handshake decides: the leader itself is asked.
+func maxSilence(timeout time.Duration) time.Duration { return timeout * 2 / 3 }
+
+// silence returns how long nothing was sent. The wall clock is looked at too, since the
+// monotonic clock stands still while a machine is suspended.
+func silence(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
 
 // nextBatch returns the frames at the head of the queue that one write takes, and their

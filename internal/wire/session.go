@@ -102,7 +102,8 @@ func (s *Session) Timeout() time.Duration {
 // requests pass at once, the first answer counts.
 //
 // It is wrong if a follower answers a request and then dies, or is cut off,
-// before it has reported the request to the leader; and if a server grants a shorter
+// before it has reported the request to the leader (a process that was paused asks the
+// leader, see maxSilence); and if a server grants a shorter
 // timeout in a ConnectResponse that is lost.
 func (s *Session) ValidUntil() time.Time {
 	s.mu.Lock()

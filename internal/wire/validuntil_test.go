@@ -183,3 +183,44 @@ func TestAShorterTimeoutMovesValidUntilToAnEarlierTime(t *testing.T) {
 		})
 	}
 }
+
+// A follower answers although the leader is about to end the session, or has. Only a
+// handshake asks the leader.
+func TestAClientThatWasPausedMakesAHandshakeBeforeAnythingElse(t *testing.T) {
+	for _, silence := range []time.Duration{maxSilence(sessionTimeout), maxSilence(sessionTimeout) + 1} {
+		inBubble(t, nil, func(t *testing.T, r *rig) {
+			l := r.connect()
+			time.Sleep(time.Second)
+			l.write(ping())
+			l.answer(reply(jute.XidPing, 0, 0))
+			before := r.ValidUntil()
+			// Its own events keep the reading side busy.
+			time.Sleep(silence / 2)
+			l.answer(event(jute.EventCreated, "/a"))
+			time.Sleep(silence - silence/2)
+			l.write(ping(), requestFrame(1, jute.OpGetData))
+			if silence == maxSilence(sessionTimeout) {
+				l.requireUp()
+				require.Equal(t, []string{"ping -2", "ping -2", "getData 1"}, l.sent())
+				return
+			}
+			require.ErrorIs(t, l.down(), errSilence)
+			require.Equal(t, []string{"ping -2"}, l.sent())
+			require.Equal(t, before, r.ValidUntil())
+			l = r.resume(l)
+			l.requireUp()
+		})
+	}
+}
+
+func TestACallAfterAPauseIsSentOnTheNextConnection(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		time.Sleep(sessionTimeout / 3)
+		l.answer(event(jute.EventCreated, "/a"))
+		time.Sleep(maxSilence(sessionTimeout) - sessionTimeout/3 + 1)
+		call := l.conn.Call(jute.OpMulti, callFrame(0))
+		require.ErrorIs(t, l.down(), errSilence)
+		require.ErrorIs(t, l.await(call), ErrNotSent)
+	})
+}

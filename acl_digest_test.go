@@ -37,7 +37,7 @@ func sha256Server(t *testing.T) (p *harness.Proxy, path string) {
 
 func credentials() []Auth { return []Auth{{"digest", []byte("app:secret")}} }
 
-func TestB71AWrongDigestAlgorithmIsAnErrorAndLeavesNothing(t *testing.T) {
+func TestRealB71AWrongDigestAlgorithmIsAnErrorAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	p, path := sha256Server(t)
 	ctx := harness.Within(t, 30*time.Second)
@@ -87,7 +87,7 @@ func TestB71AWrongDigestAlgorithmIsAnErrorAndLeavesNothing(t *testing.T) {
 
 // The library's own identity, too, has the id by which the server knows it: a release
 // takes one request, and its successor is granted on the signal.
-func TestB71WithTheServersDigestAlgorithmCredentialsWork(t *testing.T) {
+func TestRealB71WithTheServersDigestAlgorithmCredentialsWork(t *testing.T) {
 	t.Parallel()
 	p, path := sha256Server(t)
 	ctx := harness.Within(t, 30*time.Second)
@@ -243,7 +243,7 @@ func knowsItsIDsAreWrong(t *testing.T, c *Client) {
 }
 
 // On a server with SHA-1, the option makes the same mistake.
-func TestB71AnAlgorithmThatTheServerDoesNotHaveIsAnError(t *testing.T) {
+func TestRealB71AnAlgorithmThatTheServerDoesNotHaveIsAnError(t *testing.T) {
 	path := harness.NewPath(t)
 	harness.MakeParents(t, harness.Raw(t), path)
 	for _, algorithm := range []crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256} {

@@ -140,7 +140,7 @@ func ownPath(t *testing.T) string {
 // Another identity is refused at once, whatever it tries, and nothing changes for the
 // owner. All of it stands below znodes that the owner's client has created: servers let
 // every client that may delete in a parent delete its empty children.
-func TestB36OtherIdentitiesAreRefused(t *testing.T) {
+func TestRealB36OtherIdentitiesAreRefused(t *testing.T) {
 	all := []guardedRecipe{guardedQueue, guardedGate}
 	for _, s := range sides {
 		all = append(all, guardedLock(s))
@@ -172,7 +172,7 @@ func TestB36OtherIdentitiesAreRefused(t *testing.T) {
 
 // Another identity that knows the holder's znode can neither end the lease, nor use its
 // guard, nor read or change what it protects.
-func TestB36OtherIdentitiesCannotTouchALease(t *testing.T) {
+func TestRealB36OtherIdentitiesCannotTouchALease(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		alice, path := dial(t, &Options{Auth: []Auth{{Scheme: "digest", Data: []byte("alice:secret")}}}), ownPath(t)
 		l := held(t, r.ours(alice, path).Lock)

@@ -369,7 +369,7 @@ func TestB11MemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) 
 	})
 }
 
-func TestB18BarrierWaitsThroughAServerRestart(t *testing.T) {
+func TestRealB18BarrierWaitsThroughAServerRestart(t *testing.T) {
 	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
 	path := harness.NewPath(t)

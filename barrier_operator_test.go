@@ -287,7 +287,7 @@ func TestB45ReadyThatCannotBeDeletedIsAnError(t *testing.T) {
 	})
 }
 
-func TestB46WaitAtABarrierIsUncertainWhenTheServerLostItsData(t *testing.T) {
+func TestRealB46WaitAtABarrierIsUncertainWhenTheServerLostItsData(t *testing.T) {
 	t.Parallel()
 	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}

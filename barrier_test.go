@@ -44,7 +44,7 @@ func indexes(t testing.TB, as ...*harness.Call[int]) {
 	require.Equal(t, want, got)
 }
 
-func TestA22BarrierOpensForNMembersFromNClientsRoundAfterRound(t *testing.T) {
+func TestRealA22BarrierOpensForNMembersFromNClientsRoundAfterRound(t *testing.T) {
 	const n, rounds = 5, 10
 	path, conn := harness.NewPath(t), harness.Raw(t)
 	var wg sync.WaitGroup

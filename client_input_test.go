@@ -168,7 +168,7 @@ func TestB40NilArgumentsAndAClosedClientAreErrors(t *testing.T) {
 	require.EqualError(t, err, "zkrecipes: lock "+r.path+": client closed")
 }
 
-func TestB52RequestsAboveTheLimitAreRefused(t *testing.T) {
+func TestRealB52RequestsAboveTheLimitAreRefused(t *testing.T) {
 	eachSide(t, func(t *testing.T, r *sideRig) {
 		l := held(t, r.m.Lock)
 		r.p.Reset()

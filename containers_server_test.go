@@ -27,7 +27,7 @@ type pile struct {
 	rests time.Duration // at most, until there are so few
 }
 
-func TestPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
+func TestRealPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
 	testPile(t, pile{lasts: 6 * time.Second, idle: time.Second, most: 2500, left: 50, rests: 6 * time.Second})
 }
 

@@ -498,7 +498,7 @@ func TestB10LeaveContinuesInTheNextSessionAfterASync(t *testing.T) {
 	}, behind(1, 6))
 }
 
-func TestB18DoubleBarrierSurvivesServerRestarts(t *testing.T) {
+func TestRealB18DoubleBarrierSurvivesServerRestarts(t *testing.T) {
 	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
 	path := harness.NewPath(t)

@@ -71,7 +71,7 @@ func watching(t testing.TB, c *Client, n int) {
 
 // No Enter returns before n members have called it, and no Leave before n members
 // have called that. The barrier is used again at once, and leaves nothing behind.
-func TestA22DoubleBarrierAllEnterAllLeave(t *testing.T) {
+func TestRealA22DoubleBarrierAllEnterAllLeave(t *testing.T) {
 	const n, rounds = 4, 10
 	path, conn := harness.NewPath(t), harness.Raw(t)
 	var wg sync.WaitGroup
@@ -420,7 +420,7 @@ func TestA22ExpiryWhileEnteringIsAnError(t *testing.T) {
 }
 
 // The names of Curator's members are bare UUIDs, and Curator does not look at czxids.
-func TestA22CuratorsMembersCountAndAreWaitedFor(t *testing.T) {
+func TestRealA22CuratorsMembersCountAndAreWaitedFor(t *testing.T) {
 	ctx, path, conn := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.Raw(t)
 	c := dial(t, nil)
 	theirs := func(uuid string) string {

@@ -13,7 +13,7 @@ import (
 
 // Elections on the shared server, which may be a real one.
 
-func TestA09AnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
+func TestRealA09AnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
 	path, ctx, raw := harness.NewPath(t), harness.Within(t, 30*time.Second), harness.Raw(t)
 	a, b, watcher := NewElection(dial(t, nil), path), NewElection(dial(t, nil), path), NewElection(dial(t, nil), path)
 	seen := make(chan Leader)
@@ -71,7 +71,7 @@ func TestA09AnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
 	require.Empty(t, harness.Children(t, raw, path))
 }
 
-func TestA09LockAllOnAServer(t *testing.T) {
+func TestRealA09LockAllOnAServer(t *testing.T) {
 	path, raw := harness.NewPath(t), harness.Raw(t)
 	ms, others := mutexes(dial(t, nil), path+"/b", path+"/a"), mutexes(dial(t, nil), path+"/a", path+"/b")
 	ls := lockAll(t, ms...)

@@ -21,7 +21,7 @@ import (
 
 // A line that is deleted or reaped, and znodes that other programs put into it.
 
-func TestB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
+func TestRealB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 	// The kinds of the holder and then of the waiters. The lock that is taken after
 	// the deletion is of the first kind.
 	for name, rounds := range map[string][]string{
@@ -226,7 +226,7 @@ func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 // The servers delete an empty line, and its parents if the library created them as
 // containers, but never a line with a place in it. The next Lock creates the line
 // again.
-func TestA04LineIsReapedWhenIdle(t *testing.T) {
+func TestRealA04LineIsReapedWhenIdle(t *testing.T) {
 	t.Parallel()
 	const often = 500 * time.Millisecond
 	servers := []string{harness.OwnServer(t, zkserver.Config{ReapEvery: often}, zktest.ContainerCheckInterval(often))}

@@ -39,7 +39,7 @@ func threeServers(t *testing.T) *zkserver.Ensemble {
 // answers heartbeats until it notices. The lease ends at the time that the last
 // answer allowed, and no Commit succeeds. The followers elect a new leader, which
 // expires the session.
-func TestB16LeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
+func TestRealB16LeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
 	q.hold(q.leader)
@@ -52,7 +52,7 @@ func TestB16LeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
 // The holder is connected to the leader, and the two other servers are paused. The
 // leader loses its quorum and stops serving. No waiter is granted until there is a
 // quorum again.
-func TestB16LeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
+func TestRealB16LeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
 	q.hold(q.leader)
@@ -76,7 +76,7 @@ func TestB16LeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
 // while the holder has every reason to believe in its lease. The fencing tokens and
 // Commit protect the data, and the lease still ends at the time that the last answer
 // allowed.
-func TestB16CommitIsRefusedBehindAFollowerThatIsCutOff(t *testing.T) {
+func TestRealB16CommitIsRefusedBehindAFollowerThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
 	follower := q.others(q.leader)[0]
@@ -260,7 +260,7 @@ func (c *answeredConn) Read(b []byte) (int, error) {
 // The leader dies and another server takes over. Sessions, the lock and the places in
 // the line survive. Clients only re-arm their watches, and each waiter wakes once,
 // when its predecessor leaves.
-func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
+func TestRealB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	const n = 5
 	e := threeServers(t)
 	ctx := harness.Within(t, 30*time.Second)
@@ -363,7 +363,7 @@ func TestB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 // counter is the number of Commits that succeeded and of some whose outcome is
 // uncertain, each Commit was made under a higher token than the one before, and the
 // line is empty.
-func TestTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
+func TestRealTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 	e := threeServers(t)
 	ctx, cancel := context.WithCancel(harness.Within(t, 60*time.Second))
 	path := harness.NewPath(t)

@@ -88,7 +88,7 @@ func kazooWaits(name string, excluded ...string) func(string, []string) string {
 
 // Our place waits for a foreign one that is ahead. By its library's rule a foreign
 // place waits for ours.
-func TestB26ForeignPlacesExcludeBothWays(t *testing.T) {
+func TestRealB26ForeignPlacesExcludeBothWays(t *testing.T) {
 	t.Parallel()
 	for _, f := range foreignLocks {
 		t.Run(f.library, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestB26ForeignPlacesExcludeBothWays(t *testing.T) {
 }
 
 // go-zookeeper's own Lock and ours, on one path, under contention.
-func TestB26GoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
+func TestRealB26GoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
 	const each, rounds = 3, 20
 	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
 	var inside atomic.Int32

@@ -16,7 +16,7 @@ import (
 
 // A waiter whose server restarts keeps its place, and is granted at its turn and not
 // before.
-func TestA02WaiterSurvivesAServerRestart(t *testing.T) {
+func TestRealA02WaiterSurvivesAServerRestart(t *testing.T) {
 	t.Parallel()
 	node := harness.OwnNode(t, zkserver.Config{TickTime: 2 * time.Second}) // which allows for sessions of 40 s
 	servers := []string{node.Addr()}
@@ -50,7 +50,7 @@ func TestA02WaiterSurvivesAServerRestart(t *testing.T) {
 
 // The holder's lease ends before its session expires, and the waiter is granted when
 // it does.
-func TestA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
+func TestRealA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 	t.Parallel()
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 // A server that lost its data knows no session, and refuses clients that have seen a
 // later transaction than its own last one. Leases end with ErrLost, and clients go on
 // in new sessions.
-func TestB46ServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
+func TestRealB46ServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
 	t.Parallel()
 	const timeout = 1500 * time.Millisecond
 	node := harness.OwnNode(t, zkserver.Config{})
@@ -118,7 +118,7 @@ func TestB46ServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
 // The server is down for longer than the session timeout, and still knows the sessions
 // when it is back. The holder's lease has ended by then, so the client deletes its
 // place as soon as it can. The waiter keeps its session and its place.
-func TestB56OutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {
+func TestRealB56OutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
 	for _, tt := range []struct {

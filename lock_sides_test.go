@@ -52,7 +52,7 @@ func TestA03EachSideIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 	})
 }
 
-func TestA05EachSideWorksUnderAPrefix(t *testing.T) {
+func TestRealA05EachSideWorksUnderAPrefix(t *testing.T) {
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
 			root, ctx, conn := harness.NewPath(t), harness.Within(t, 20*time.Second), harness.Raw(t)
@@ -187,7 +187,7 @@ var kindsOfLock = map[rune]func(*Client, string) locker{'m': mutex, 'w': writer,
 
 // A line is served in order, adjacent readers together. Every second waiter has a
 // session of its own.
-func TestA10LinesAreServedInOrder(t *testing.T) {
+func TestRealA10LinesAreServedInOrder(t *testing.T) {
 	for name, line := range map[string]string{"mutexes": "mmmmmm", "writers and readers": "wwrrwwrwrrr"} {
 		t.Run(name, func(t *testing.T) {
 			r := &rig{t: t, ctx: harness.Within(t, 30*time.Second), path: harness.NewPath(t), raw: harness.Raw(t), c: dial(t, nil)}
@@ -293,7 +293,7 @@ func TestA11LosersOfTryLockThatHaveJoinedLeaveNothing(t *testing.T) {
 	})
 }
 
-func TestA13GoroutinesOnOneLockExcludeEachOther(t *testing.T) {
+func TestRealA13GoroutinesOnOneLockExcludeEachOther(t *testing.T) {
 	for name, reads := range map[string]func(i int) bool{
 		"mutex":               func(int) bool { return false },
 		"writers":             func(int) bool { return false },
@@ -426,7 +426,7 @@ func TestA17EachSideKeepsTheFirstErrorWhenCleaningUpFailsToo(t *testing.T) {
 	}
 }
 
-func TestA18EachSideSetsACLsOnLineAndPlaces(t *testing.T) {
+func TestRealA18EachSideSetsACLsOnLineAndPlaces(t *testing.T) {
 	alice := Auth{Scheme: "digest", Data: []byte("alice:secret")}
 	for name, opts := range map[string]*Options{
 		"default with credentials": {Auth: []Auth{alice}},

@@ -120,7 +120,7 @@ func TestB40QueueRejectsNilArguments(t *testing.T) {
 // The largest item that fits, and one byte more. The limit is that of the largest
 // transaction that the item needs: the put, the put with a bound, or the move to the
 // dead letters. An ack has a limit, too.
-func TestB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
+func TestRealB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 	r := newQueueRig(t, nil)
 	r.warm()
 	largest := func(fits func(n int) error) int {
@@ -231,7 +231,7 @@ func TestB48AQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	}
 }
 
-func TestA05QueueAndAckWorkUnderAPrefix(t *testing.T) {
+func TestRealA05QueueAndAckWorkUnderAPrefix(t *testing.T) {
 	r := newQueueRig(t, nil)
 	c := dial(t, &Options{Prefix: r.path + "/prefix"})
 	q := NewQueue(c, "/q", &QueueOptions{MaxAttempts: 1, MaxLen: 10})
@@ -249,7 +249,7 @@ func TestA05QueueAndAckWorkUnderAPrefix(t *testing.T) {
 }
 
 // Items have the client's ACL. Only its session may write a claim or a receipt.
-func TestA18QueueSetsACLsOnItsZnodes(t *testing.T) {
+func TestRealA18QueueSetsACLsOnItsZnodes(t *testing.T) {
 	r := newQueueRig(t, nil)
 	auth := []Auth{{Scheme: "digest", Data: []byte("user:secret")}}
 	c := dial(t, &Options{Auth: auth})
@@ -336,7 +336,7 @@ func TestB36QueueReturnsNoAuthAtOnce(t *testing.T) {
 }
 
 // Receipts and claims work on servers that refuse digests or do not enforce ACLs.
-func TestB61QueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
+func TestRealB61QueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 	for name, server := range map[string]struct {
 		cfg  zkserver.Config
 		opts []zktest.Option

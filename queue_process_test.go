@@ -32,7 +32,7 @@ func TestConsumerProcess(t *testing.T) {
 
 // Processes that stand at the head of the consumers' line are killed. Two live ones go
 // on within some graces.
-func TestB79DeliveriesGoOnWhenTheProcessAtTheHeadIsKilled(t *testing.T) {
+func TestRealB79DeliveriesGoOnWhenTheProcessAtTheHeadIsKilled(t *testing.T) {
 	t.Parallel()
 	for killed, limit := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second} {
 		t.Run(fmt.Sprintf("%d killed", killed), func(t *testing.T) {

@@ -66,7 +66,7 @@ func curatorWriterWaits(own string, children []string) string {
 
 // Our place waits for a foreign one that is ahead, unless both are readers. By its
 // library's rule a foreign place does the same.
-func TestB26ForeignReadersAndWritersExcludeBothWays(t *testing.T) {
+func TestRealB26ForeignReadersAndWritersExcludeBothWays(t *testing.T) {
 	for _, f := range foreignRWLocks {
 		for _, side := range sides[1:] {
 			if side.name == "writer behind a reader" {
@@ -110,7 +110,7 @@ func TestB26ForeignReadersAndWritersExcludeBothWays(t *testing.T) {
 
 // To downgrade, Curator creates a second place for the reader, with its own UUID and
 // the writer's number. Then it deletes the writer's place.
-func TestB26CuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
+func TestRealB26CuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
 	for name, uuid := range map[string]string{"sorted before": curatorUUID(0), "sorted after": curatorUUID(9)} {
 		t.Run(name, func(t *testing.T) {
 			r := newRWRig(t, nil)
@@ -149,7 +149,7 @@ func TestB26CuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) 
 	}
 }
 
-func TestB26CuratorReadsBesideOurDowngradedWriter(t *testing.T) {
+func TestRealB26CuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 	r := newRWRig(t, nil)
 	l := held(t, r.w.Lock)
 	reader := r.byHand("_c_" + curatorUUID(1) + "-__READ__")[len(r.path)+1:]

@@ -172,7 +172,7 @@ func (p *process) report() (r report) {
 // A process is stopped until its session has expired and a waiter was granted the
 // lock. When the process goes on, the first thing that it learns is ErrLost, and its
 // Commits are refused.
-func TestB14ProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
+func TestRealB14ProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{
 		"wait",   // stopped at a known moment
@@ -224,7 +224,7 @@ func TestB14ProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
 
 // The lock of a killed process is free when its session has expired, which the servers
 // notice within a tick.
-func TestB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
+func TestRealB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 	t.Parallel()
 	harness.NeedsOwn(t) // another server's tick is not known
 	for _, side := range sides {
@@ -251,7 +251,7 @@ func TestB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 
 // Once the session of a killed process has expired, its members are neither counted
 // nor waited for.
-func TestB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
+func TestRealB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
 	t.Parallel()
 	harness.NeedsOwn(t) // another server's tick is not known
 	path, conn := harness.NewPath(t), harness.Raw(t)

@@ -60,7 +60,7 @@ func oneAttempt(ctx context.Context, dial dialFunc) (context.Context, dialFunc) 
 	}
 }
 
-func TestB51SecurePortServesOnlyVerifiedPeers(t *testing.T) {
+func TestRealB51SecurePortServesOnlyVerifiedPeers(t *testing.T) {
 	t.Parallel()
 	servers, clients := newTestCA(t), newTestCA(t)
 	node := secureNode(t, servers, clients)

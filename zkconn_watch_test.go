@@ -117,7 +117,7 @@ func requireArmed(t testing.TB, s *line.Session, look *zk.Conn, nodes []string, 
 	requireFired(t, watches, jute.EventDeleted)
 }
 
-func TestB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
+func TestRealB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	const queued = 40 // more than go-zookeeper's channel holds
 	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)
@@ -216,7 +216,7 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	harness.Eventually(t, "watches", func() bool { return watchesOf(c) == len(nodes) })
 }
 
-func TestB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
+func TestRealB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	const chunks = 4
 	p := harness.NewProxy(t, harness.Server())
 	look, path := bareNode(t)

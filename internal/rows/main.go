@@ -1,6 +1,7 @@
 // Command rows checks the list in rows.txt against the tests. Every row needs a
-// test whose name begins with the row's ID, unless the row is marked "later",
-// and every test whose name begins with an ID must name a row of the list.
+// test whose name begins with the row's ID, Long and Real aside (TestB07..., TestRealB07...),
+// unless the row is marked "later". Every test whose name begins with an ID must name a row
+// of the list.
 //
 // With IDs as arguments it prints these rows instead, each with the file and
 // line of its tests. Run it in the root of the repository:
@@ -26,7 +27,7 @@ import (
 //go:embed rows.txt
 var list string
 
-var testName = regexp.MustCompile(`^Test(?:Long)?([AB]\d\d\d?)[A-Z]`)
+var testName = regexp.MustCompile(`^Test(?:Long|Real)?([AB]\d\d\d?)[A-Z]`)
 
 // row is a line of the list.
 type row struct{ id, what string }

@@ -1,8 +1,8 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-.PHONY: help test-long demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election test test-zktest test-real \
-	test-packages test-sim test-sim-race test-bench fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat \
-	rows setup
+.PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election test test-all test-zktest test-real \
+	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-long stress stress-changed \
+	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat rows setup
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -32,43 +32,62 @@ demo-ids: ## run a semaphore: workers that make unique ids, one of which is kill
 demo-election: ## run an election: three processes, whose leader is killed, and another one stopped
 	go run ./examples/election
 
-# The parts of make test, the longest first. The recipes' tests (test-real and
-# test-zktest) wait for real time and use little CPU time, so another part runs
-# beside them. It runs with nice, so that they get CPU time when they need it.
-TESTS := test-real test-packages test-zktest test-sim test-bench test-sim-race fuzz
+# The parts of make test, the longest first. The recipes' tests wait for real time and use
+# little CPU time, so another part runs beside them. It runs with nice, so that they get
+# CPU time when they need it.
+TESTS := test-zktest test-packages test-real test-sim
 JOBS ?= 2
 # Make 4.0 and later can keep the parts' output apart.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-test: setup ## run all tests, JOBS parts at a time, on zktest and on real servers
+test: setup ## run the tests: the recipes on zktest, what needs a real server on one, and all other packages
 	@echo "test: $(JOBS) parts at a time, each prints its output when it ends: $(TESTS)"
-	go build -race . ./internal/... ./zktest # or two parts would build it at once
+	go build . ./internal/... ./zktest # or two parts would build it at once
 	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
-test-zktest: setup ## test the recipes on zktest, with the race detector
-	ZK_HARNESS=zktest ./scripts/race.sh -timeout 15m -parallel 4 .
+# What make test leaves out. Each part can run on a machine of its own.
+MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-long fuzz sim mutants soak-short
 
-test-real: setup ## test the recipes on a real server
-	go test -count=1 -timeout 15m .
+test-all: test $(MORE) ## run everything: the race detector, all tests on a real server, seeds, mutants, the soak (hours)
+
+test-zktest: ## test the recipes on zktest
+	ZK_HARNESS=zktest go test -count=1 -timeout 15m -parallel 8 .
+
+test-real: setup ## run what needs a real server on one, and the examples
+	go test -count=1 -timeout 15m -run '^(TestReal|Example)' .
+
+test-packages: setup ## test the other packages except internal/sim
+	nice go test -count=1 -timeout 15m $$(go list ./... | grep -v -e '/zkrecipes$$' -e '/internal/sim$$')
+	cd internal/api && nice go test -count=1 ./...
+
+test-sim: ## run 200 seeds of each simulation
+	nice go test -count=1 ./internal/sim
+
+test-race: setup ## test the recipes on zktest with the race detector
+	ZK_HARNESS=zktest ./scripts/race.sh -timeout 15m -parallel 8 .
+
+test-race-packages: setup ## test the other packages with the race detector
+	./scripts/race.sh -timeout 15m $$(go list ./... | grep -v -e '/zkrecipes$$' -e '/internal/sim$$')
+
+# One process for each simulation, and few seeds: in processes that live long, the race
+# detector's own run time fails more often (see scripts/race-retry.sh).
+test-race-sim: setup ## run a few seeds of each simulation with the race detector
+	./scripts/race-alone.sh ./internal/sim
+
+test-real-all: setup ## run all tests of the recipes on a real server
+	go test -count=1 -timeout 30m .
+
+test-bench: setup ## test the benchmarks, with the race detector
+	cd bench && ../scripts/race.sh ./...
 
 test-long: setup ## run the root's tests that take minutes, on real servers
 	go test -count=1 -timeout 60m -v -run '^TestLong' . -long
 
-test-packages: setup ## test the other packages except internal/sim, with the race detector
-	@set -o pipefail; packages=$$(go list ./... | grep -v -e '/zkrecipes$$' -e '/internal/sim$$') && \
-		nice ./scripts/race.sh -timeout 15m $$packages
-	cd internal/api && nice go test -count=1 ./...
+stress: ## run each of the root's tests a thousand times beside a load (RUN is a regexp of their names)
+	./scripts/stress.sh '$(RUN)'
 
-test-sim: ## run 200 seeds of each simulation, without the race detector
-	nice go test -count=1 ./internal/sim
-
-# One process for each simulation, and few seeds: in processes that live long, the race
-# detector's own run time fails more often (see scripts/race-retry.sh).
-test-sim-race: setup ## run a few seeds of each simulation with the race detector
-	nice ./scripts/race-alone.sh ./internal/sim
-
-test-bench: setup ## test the benchmarks, with the race detector
-	cd bench && nice ../scripts/race.sh ./...
+stress-changed: ## run those that the last commit touches, for two minutes
+	./scripts/stress-changed.sh
 
 # A number of inputs, not a duration: when a duration is over, go test fails now
 # and then (context deadline exceeded).

@@ -11,14 +11,17 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Contender is a place in the line of a lock, or a member of a Barrier or DoubleBarrier,
-// of a client of this library or of another one. To evict it, delete its znode. Never set
+// of a client of this library or of another one. [Client.Evict] deletes its znode. Never set
 // the znode's data: a super user's write looks like a release, and the next in line gets the
 // lock beside the holder.
 type Contender struct {
 	Place    string    // the znode's name
+	Path     string    // the znode's path, below Options.Prefix
+	Czxid    int64     // of the znode: the zxid of the transaction that created it
 	Identity string    // the znode's data; for this library's places, Options.Identity
 	Session  int64     // ZooKeeper's session id
 	Since    time.Time // when it joined, by the servers' clock
@@ -196,11 +199,106 @@ func readContenders(ctx context.Context, s *line.Session, l *line.Line, ms []lin
 
 // readContender reads a place's znode. On an error only its name is known.
 func readContender(ctx context.Context, s *line.Session, l *line.Line, m line.PlaceName) (Contender, error) {
-	c := Contender{Place: m.Name, Reader: m.Kind.Shared()}
+	c := Contender{Place: m.Name, Path: l.Path + "/" + m.Name, Reader: m.Kind.Shared()}
 	data, stat, err := s.Get(ctx, l.Abs()+"/"+m.Name)
 	if err == nil {
-		c.Identity, c.Session, c.Token = string(data), stat.EphemeralOwner, newToken(stat.Czxid, 0)
-		c.Since = time.UnixMilli(stat.Ctime)
+		c.Identity, c.Session, c.Since = string(data), stat.EphemeralOwner, time.UnixMilli(stat.Ctime)
+		c.Czxid, c.Token = stat.Czxid, newToken(stat.Czxid, 0)
 	}
 	return c, err
+}
+
+// EvictOptions configures [Client.Evict]. nil is the same as the zero value.
+type EvictOptions struct {
+	Holder bool // evict also a holder of a lock, or a member of a barrier that has opened
+}
+
+// Evict deletes the znode of a contender, as Contenders has returned it, and no znode that
+// came after it. It reports false if that znode had gone before.
+//
+// A waiter's call returns [ErrEvicted]. A holder's lease ends with [ErrLost], and the next
+// waiter holds: that may be before the holder has noticed, so evict holders only where their
+// writes are fenced, or if they are dead. Without opts.Holder, Evict returns [ErrHolder] for
+// a holder. That is decided by the servers when they delete a place in the line of a lock: it
+// is deleted only while somebody is there for whom it waits. For a member of a barrier, its
+// field Held decides.
+//
+// It works for places of other libraries too, and needs the right to delete in the line. It
+// blocks while there is no connection, until ctx ends. If the connection is lost meanwhile,
+// true may mean that somebody else has deleted the znode, and if the session is lost, false
+// that this call has.
+//
+// Cost: a sync, two reads, of which one lists the line, and one write; with opts.Holder a
+// sync, a read and a write.
+func (c *Client) Evict(ctx context.Context, contender Contender, opts *EvictOptions) (evicted bool, err error) {
+	err = c.core().Check(ctx, contender.Path)
+	if err == nil && contender.Czxid == 0 {
+		err = errors.New("the contender has no Czxid: its znode could not be read")
+	}
+	if err != nil {
+		return false, fail("evict", contender.Path, err)
+	}
+	ctx, done := c.client.Bind(ctx)
+	defer done()
+	evicted, err = line.InSessions(ctx, c.client, func(s *line.Session) (bool, error) {
+		path := c.client.Abs(contender.Path)
+		if err := s.Sync(ctx, path); err != nil { // the list may be of a server that is ahead
+			return false, err
+		}
+		return contender.evict(ctx, s, path, opts != nil && opts.Holder)
+	})
+	return evicted, fail("evict", contender.Path, err)
+}
+
+// evict deletes the contender's znode, which is at path; that of a holder only if holder is
+// true.
+func (c Contender) evict(ctx context.Context, s *line.Session, path string, holder bool) (evicted bool, err error) {
+	for sent := false; ; {
+		stat, err := s.Exists(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != c.Czxid:
+			return sent, nil
+		case err != nil:
+			return false, err
+		}
+		ops := []any{&zk.DeleteRequest{Path: path, Version: -1}}
+		if !holder {
+			checks, err := c.checksOfWaiter(ctx, s, path)
+			if err != nil {
+				return false, err
+			}
+			ops = append(checks, ops...)
+		}
+		switch o := s.Multi(ctx, ops...); {
+		case o.Applied():
+			return true, nil
+		case o.Transient():
+			sent = true
+		case !o.Is(zk.ErrNoNode): // else it has gone, or the one for whom it waits: look again
+			return false, o.Err()
+		}
+	}
+}
+
+// checksOfWaiter returns the operations that a transaction needs in order to fail if the place
+// holds by then, or ErrHolder.
+func (c Contender) checksOfWaiter(ctx context.Context, s *line.Session, path string) (checks []any, err error) {
+	dir := zkconn.Parent(path)
+	own, ok := line.ParsePlaceName(path[len(dir)+1:], line.LockKinds)
+	switch {
+	case !ok && c.Held: // a member of a barrier
+		return nil, ErrHolder
+	case !ok:
+		return nil, nil
+	}
+	names, _, err := s.Children(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range line.PlaceNames(names, line.LockKinds) {
+		if m.Compare(own) < 0 && line.WritersBlock(own.Kind, m.Kind) && !own.SharesWith(m) {
+			return []any{&zk.CheckVersionRequest{Path: dir + "/" + m.Name, Version: -1}}, nil
+		}
+	}
+	return nil, ErrHolder
 }

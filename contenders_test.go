@@ -122,7 +122,7 @@ func TestAMemberThatMayNotBeReadIsListedByItsName(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, cs, 2)
 		require.Equal(t, "member 1", cs[0].Identity)
-		require.Equal(t, Contender{Place: "00000000-4e5f-4a6b-8c7d-000000000001"}, cs[1])
+		require.Equal(t, Contender{Place: "00000000-4e5f-4a6b-8c7d-000000000001", Path: "/d/00000000-4e5f-4a6b-8c7d-000000000001"}, cs[1])
 		a.Cancel(nil)
 		_, err = a.Wait()
 		require.Error(t, err)

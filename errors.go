@@ -30,6 +30,9 @@ var (
 	// ErrEvicted is returned if somebody deleted the znode with which a call was
 	// waiting.
 	ErrEvicted = line.ErrEvicted
+	// ErrHolder is returned by Client.Evict for a contender that holds the lock, unless
+	// EvictOptions.Holder is set.
+	ErrHolder = errors.New("the contender is a holder (EvictOptions.Holder evicts it all the same)")
 	// ErrDeadlock is returned by Lock if its context is a context of the holder: it would
 	// wait for itself. Only a holder by the same Client, recipe and path is noticed. Circles
 	// of several locks, clients or processes are not.

@@ -155,6 +155,32 @@ func ExampleMutex_Contenders() {
 	// Output: billing-1 true true
 }
 
+// Whoever waits for longer than a minute is evicted: its Lock returns ErrEvicted.
+func ExampleClient_Evict() {
+	ctx := context.Background()
+	client, stop := lockClient()
+	defer stop()
+
+	contenders, err := zkrecipes.NewMutex(client, "/locks/ledger").Contenders(ctx)
+	if err != nil && !errors.Is(err, zkrecipes.ErrUnused) {
+		log.Fatal(err)
+	}
+	for _, c := range contenders {
+		if c.Held || time.Since(c.Since) < time.Minute {
+			continue
+		}
+		evicted, err := client.Evict(ctx, c, nil)
+		switch {
+		case errors.Is(err, zkrecipes.ErrHolder): // it was granted the lock meanwhile
+		case err != nil:
+			log.Fatal(err)
+		default:
+			log.Println("evicted", evicted, c.Identity)
+		}
+	}
+	// Output:
+}
+
 // A process that was suspended learns late that it has lost the lock. Even so, the
 // servers refuse what it writes with Commit.
 func ExampleLease_Commit() {

@@ -156,4 +156,24 @@ var leaseMutants = []mutant{
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
+	{
+		name: "evict-unchecked",
+		what: "A waiter that holds meanwhile is evicted.",
+		edits: []edit{{
+			in:  "Contender.evict",
+			old: `ops = append(checks, ops...)`,
+			new: `_ = checks`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestAWaiterThatHoldsMeanwhileIsNotEvicted",
+	},
+	{
+		name: "evict-another",
+		what: "A znode that came after the contender's is deleted.",
+		edits: []edit{{
+			in:  "Contender.evict",
+			old: `case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != c.Czxid:`,
+			new: `case errors.Is(err, zk.ErrNoNode):`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestAZnodeThatCameAfterTheContenderStays",
+	},
 }

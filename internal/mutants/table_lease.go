@@ -172,7 +172,7 @@ var leaseMutants = []mutant{
 		edits: []edit{{
 			in:  "Contender.evict",
 			old: `case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != c.Czxid:`,
-			new: `case errors.Is(err, zk.ErrNoNode):`,
+			new: `case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid == 0:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestAZnodeThatCameAfterTheContenderStays",
 	},

@@ -197,8 +197,9 @@ func TestMembersOfABarrierAreEvicted(t *testing.T) {
 		_, err = a.Wait()
 		require.ErrorIs(t, err, ErrEvicted)
 
-		calls := []*harness.Call[*Visit]{enter(t, couple(w.member(2))), enter(t, couple(w.member(3)))}
-		vs := visits(t, calls...)
+		first := enter(t, couple(w.member(2)))
+		synctest.Wait()
+		vs := visits(t, first, enter(t, couple(w.member(3))))
 		cs, err = couple(operator).Contenders(t.Context())
 		require.NoError(t, err)
 		_, err = operator.Evict(t.Context(), cs[0], nil)

@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election test test-all test-zktest test-real \
 	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-long stress stress-changed \
-	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat rows setup
+	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat rows tidy setup
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -155,6 +155,9 @@ api-compat: ## fail on changes that are incompatible with the newest release
 
 rows: ## check that each row of internal/rows/rows.txt has a test
 	go run ./internal/rows
+
+tidy: ## run go mod tidy in each module
+	@./scripts/tidy.sh
 
 setup: ## install what demo-zk and the tests need (they call it themselves)
 	@./scripts/setup.sh

@@ -2,13 +2,11 @@ module github.com/zkrecipes/zkrecipes/bench
 
 go 1.25.0
 
-replace github.com/zkrecipes/zkrecipes => ..
-
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/stretchr/testify v1.11.1
-	github.com/zkrecipes/zkrecipes v0.0.0-00010101000000-000000000000
+	github.com/zkrecipes/zkrecipes v0.1.0
 	gonum.org/v1/plot v0.17.0
 )
 

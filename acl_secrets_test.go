@@ -56,6 +56,7 @@ func (p *printed) options(o Options) *Options {
 		AcquireStart: func(_ context.Context, e TraceAcquireStart) context.Context { p.add(e); return nil },
 		Queued:       func(_ context.Context, e TraceQueued) { p.add(e) },
 		AcquireEnd:   func(_ context.Context, e TraceAcquireEnd) { p.add(e) },
+		HoldStart:    func(_ context.Context, e TraceHoldStart) { p.add(e) },
 		HoldEnd:      func(e TraceHoldEnd) { p.add(e) },
 		Session:      func(e TraceSession) { p.add(e) },
 	}

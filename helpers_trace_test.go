@@ -78,8 +78,15 @@ func (r *tracer) trace() *Trace {
 			r.End(ctx, traced(e.Recipe, e.Path, e.Op, e.Token, e.Err))
 			r.note("%s %s %s", e.Recipe, e.Op, errName(e.Err))
 		},
+		HoldStart: func(ctx context.Context, e TraceHoldStart) {
+			begun := traced(e.Recipe, e.Path, e.Op, e.Token, nil)
+			begun.Hold = e.Hold
+			r.HoldStart(ctx, begun)
+		},
 		HoldEnd: func(e TraceHoldEnd) {
-			r.HoldEnd(traced(e.Recipe, e.Path, e.Op, e.Token, e.Err))
+			ended := traced(e.Recipe, e.Path, e.Op, e.Token, e.Err)
+			ended.Hold = e.Hold
+			r.HoldEnd(ended)
 			r.note("%s %s held, %s", e.Recipe, e.Op, errName(e.Err))
 		},
 	}

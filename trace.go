@@ -12,8 +12,9 @@ import (
 // nil, and then costs nothing. Together they carry what spans and metrics need:
 //
 //   - Each AcquireStart is followed by one AcquireEnd.
-//   - Each AcquireEnd with a Token begins a hold, and is followed by one HoldEnd with the same
-//     Path and Token. Nothing else causes a HoldEnd.
+//   - Each AcquireEnd with a Token begins a hold, and is followed by one HoldStart.
+//   - Each HoldStart is followed by one HoldEnd with the same Hold. Nothing else causes a
+//     HoldEnd.
 //
 // An acquisition is a call that waits for what its recipe grants: see Recipe. A call that
 // is refused for its arguments is not reported. Neither is a re-entry (Lease.Reentrant):
@@ -22,7 +23,8 @@ import (
 // AcquireStart is called by the goroutine that makes the call. The others are called one
 // after the other, in the order of events, from a goroutine of their own: a slow function
 // delays the others, never a lock. At most 10,000 calls wait, those of the Logger included.
-// Further ones are dropped and counted, see the fields Dropped.
+// Further ones are dropped and counted, see the fields Dropped. JoinTraces makes one Trace of
+// several.
 //
 // All functions may call the library, even Close, which does not wait for them. AcquireStart
 // must not call Shutdown, which waits for the call that it is part of, and must return: do
@@ -32,8 +34,8 @@ type Trace struct {
 	// AcquireStart: an acquisition begins. Nothing has been sent for it yet. It is called
 	// at once, so the call goes on when it returns.
 	//
-	// The context that it returns is passed to Queued and AcquireEnd. nil means the call's
-	// own. The call itself goes on with its own context, so the returned one can neither
+	// The context that it returns is passed to Queued, AcquireEnd and HoldStart. nil means the
+	// call's own. The call itself goes on with its own context, so the returned one can neither
 	// cancel an acquisition nor keep it from being canceled. The functions given to Do, Lead
 	// and Serve do not get its values, because they run after the acquisition.
 	AcquireStart func(context.Context, TraceAcquireStart) context.Context
@@ -46,6 +48,9 @@ type Trace struct {
 	// ErrEmpty, ErrDeadlock) or canceled has failed. LockAll and Lead refuse a context of
 	// the holder before they begin an acquisition.
 	AcquireEnd func(context.Context, TraceAcquireEnd)
+	// HoldStart: an acquisition has succeeded, and what it got is held from now on. It is not
+	// called for what is never held: a put, a wait at a gate or a barrier, a re-entry.
+	HoldStart func(context.Context, TraceHoldStart)
 	// HoldEnd: what an acquisition got is no longer held.
 	HoldEnd func(TraceHoldEnd)
 	// Session: the state of the Client's session has changed.
@@ -119,10 +124,46 @@ type TraceAcquireEnd struct {
 	Token   Token  // of what is held, 0 if nothing is
 	Err     error  // that the call returns; nil if it succeeded
 
+	// Predecessor is the name of the znode for which a lock or an election has waited last:
+	// the Place of the holder before, or of a waiter that left at the same time. It is Place
+	// itself if a kept lock (KeepFor) is granted again. It is empty if the acquisition did not
+	// wait for a holder, and of other recipes.
+	Predecessor string
+
 	// Dropped is how many calls of the Trace's functions were dropped since the last one,
 	// because the functions or the Logger were too slow. Your counts are wrong by as much.
 	// The Logger gets a record of it, too.
 	Dropped int
+}
+
+// TraceHoldStart is the argument of Trace.HoldStart.
+type TraceHoldStart struct {
+	Time    time.Time // that of the AcquireEnd
+	Recipe  Recipe
+	Path    string // as in TraceAcquireStart
+	Op      string
+	Session int64  // ZooKeeper's session id
+	Place   string // the name of the znode that holds
+	Token   Token  // as in TraceAcquireEnd
+	Hold    Hold
+	Dropped int // see TraceAcquireEnd
+}
+
+// Hold identifies a hold within the process: HoldStart and HoldEnd of one hold have equal
+// values, and no two holds have, whatever their Clients. It can be compared, and be the key of
+// a map. The zero Hold is none.
+type Hold struct{ over <-chan struct{} }
+
+// Ongoing reports whether the hold has not ended, at the moment of the call. So after some
+// calls were dropped, it tells which holds end without a HoldEnd. As with Lease.Err, the
+// process may learn late of the end.
+func (h Hold) Ongoing() bool {
+	select {
+	case <-h.over:
+		return false
+	default:
+		return h.over != nil
+	}
 }
 
 // TraceHoldEnd is the argument of Trace.HoldEnd.
@@ -134,6 +175,7 @@ type TraceHoldEnd struct {
 	Session int64  // ZooKeeper's session id
 	Place   string // the name of the znode that held
 	Token   Token  // as in TraceAcquireEnd
+	Hold    Hold   // that of the HoldStart
 	// Held is the time since the AcquireEnd. For an item of Serve it includes the back-off
 	// after the handler has failed.
 	Held time.Duration

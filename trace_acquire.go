@@ -17,7 +17,12 @@ type acquisition struct {
 	what  TraceAcquireStart
 	began time.Time
 	ahead atomic.Int64
+
+	behind atomic.Pointer[waitedFor] // nil: it has waited for no predecessor
 }
+
+// waitedFor is a place and the last predecessor for which it has waited.
+type waitedFor struct{ place, predecessor string }
 
 // startAcquire begins an acquisition. The context that it returns is for the rest of the
 // call. It must not reach functions of the user's.
@@ -74,6 +79,29 @@ func (a *acquisition) Queued(p *line.Place, ahead int) {
 	})
 }
 
+func (a *acquisition) Behind(p *line.Place, predecessor string) {
+	if a != nil {
+		a.behind.Store(&waitedFor{p.Name, predecessor})
+	}
+}
+
+// predecessor returns the name of the znode that held before, if that is known.
+func (a *acquisition) predecessor(g *line.Grant) string {
+	switch a.what.Recipe {
+	case RecipeMutex, RecipeRWLock, RecipeElection: // elsewhere, a predecessor need not hold
+	default:
+		return ""
+	}
+	place := g.Place().Name
+	if g.Token&line.LastGrant != 0 { // a kept place is granted again
+		return place
+	}
+	if b := a.behind.Load(); b != nil && b.place == place { // else it has joined anew, and did not wait
+		return b.predecessor
+	}
+	return ""
+}
+
 // end reports the end of the acquisition. g is what it got, nil if nothing is held, and
 // from here on the end of the grant is reported.
 func (a *acquisition) end(g *line.Grant, err error) {
@@ -93,7 +121,9 @@ func (a *acquisition) end(g *line.Grant, err error) {
 	g.Mu.Lock()
 	defer g.Mu.Unlock()
 	e.Session, e.Place, e.Token = g.Session.ID(), g.Place().Name, Token(g.Token)
+	e.Predecessor = a.predecessor(g)
 	a.tellEnd(e)
+	a.tellHoldStart(g, e)
 	if a.hooks.trace.HoldEnd == nil {
 		return
 	}
@@ -115,12 +145,28 @@ func (a *acquisition) tellEnd(e TraceAcquireEnd) {
 	})
 }
 
+// tellHoldStart reports that a hold begins with the end of its acquisition.
+func (a *acquisition) tellHoldStart(g *line.Grant, end TraceAcquireEnd) {
+	f := a.hooks.trace.HoldStart
+	if f == nil {
+		return
+	}
+	e := TraceHoldStart{
+		Time: end.Time, Recipe: end.Recipe, Path: end.Path, Op: end.Op,
+		Session: end.Session, Place: end.Place, Token: end.Token, Hold: Hold{g.Over},
+	}
+	a.hooks.tell(func(dropped int) {
+		e.Dropped = dropped
+		f(a.ctx, e)
+	})
+}
+
 // tellHoldEnd reports that a grant has ended that an acquisition got at that time. g.mu must be
 // held.
 func (h *hooks) tellHoldEnd(g *line.Grant, what TraceAcquireStart, since time.Time) {
 	e := TraceHoldEnd{
 		Time: time.Now(), Recipe: what.Recipe, Path: what.Path, Op: what.Op,
-		Session: g.Session.ID(), Place: g.Place().Name, Token: Token(g.Token),
+		Session: g.Session.ID(), Place: g.Place().Name, Token: Token(g.Token), Hold: Hold{g.Over},
 	}
 	e.Held = e.Time.Sub(since)
 	if g.Downgraded {

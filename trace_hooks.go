@@ -42,7 +42,7 @@ func hooksOf(c *line.Client) *hooks {
 // setTrace sets the functions. It comes before all else.
 func (h *hooks) setTrace(t Trace) {
 	h.trace = t
-	h.acquires = t.AcquireStart != nil || t.Queued != nil || t.AcquireEnd != nil || t.HoldEnd != nil
+	h.acquires = t.AcquireStart != nil || t.Queued != nil || t.AcquireEnd != nil || t.HoldStart != nil || t.HoldEnd != nil
 }
 
 // tell calls a Trace function, by way of f.

@@ -31,6 +31,7 @@ func TestContextOfAcquireStartReachesTheOtherFunctionsAndNothingElse(t *testing.
 			},
 			Queued:     func(ctx context.Context, _ TraceQueued) { values = append(values, ctx.Value(traceKey{})) },
 			AcquireEnd: func(ctx context.Context, _ TraceAcquireEnd) { values = append(values, ctx.Value(traceKey{})) },
+			HoldStart:  func(ctx context.Context, _ TraceHoldStart) { values = append(values, ctx.Value(traceKey{})) },
 		}})
 		l := lockOn(t, NewMutex(w.stranger(nil), w.path))
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), traceKey{}, "call's"))
@@ -41,7 +42,7 @@ func TestContextOfAcquireStartReachesTheOtherFunctionsAndNothingElse(t *testing.
 			return nil
 		}))
 		synctest.Wait()
-		require.Equal(t, []any{"hook's", "hook's"}, values)
+		require.Equal(t, []any{"hook's", "hook's", "hook's"}, values)
 
 		// Nor does the hook's context keep the call's from ending.
 		l = lockOn(t, NewMutex(w.stranger(nil), w.path))
@@ -128,6 +129,7 @@ func TestTraceTellsTimesOfTheEvents(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var queued []TraceQueued
 		var ends []TraceAcquireEnd
+		var starts []TraceHoldStart
 		var holds []TraceHoldEnd
 		c := w.stranger(&Options{Trace: &Trace{
 			AcquireStart: func(context.Context, TraceAcquireStart) context.Context {
@@ -139,6 +141,7 @@ func TestTraceTellsTimesOfTheEvents(t *testing.T) {
 				queued = append(queued, e)
 			},
 			AcquireEnd: func(_ context.Context, e TraceAcquireEnd) { ends = append(ends, e) },
+			HoldStart:  func(_ context.Context, e TraceHoldStart) { starts = append(starts, e) },
 			HoldEnd:    func(e TraceHoldEnd) { holds = append(holds, e) },
 		}})
 		holder := lockOn(t, NewMutex(w.stranger(nil), w.path))
@@ -146,8 +149,9 @@ func TestTraceTellsTimesOfTheEvents(t *testing.T) {
 		began := time.Now()
 		time.AfterFunc(5*time.Second, func() { holder.Release() })
 		time.AfterFunc(7*time.Second, func() { before.Get().Release() })
+		predecessor := w.line()[1].Name
 		l := held(t, NewMutex(c, w.path).Lock)
-		place := l.handle.Grant.Place().Name
+		place, hold := l.handle.Grant.Place().Name, Hold{l.handle.Grant.Over}
 		time.Sleep(3 * time.Second)
 		require.NoError(t, l.Release())
 		time.Sleep(2 * time.Hour)
@@ -159,11 +163,15 @@ func TestTraceTellsTimesOfTheEvents(t *testing.T) {
 		}}, queued)
 		require.Equal(t, []TraceAcquireEnd{{
 			Time: at(7 * time.Second), Recipe: RecipeMutex, Path: w.path, Op: "lock", Wait: 7 * time.Second, Ahead: 2,
-			Session: sessionID(c), Place: place, Token: l.Token(),
+			Session: sessionID(c), Place: place, Token: l.Token(), Predecessor: predecessor,
 		}}, ends)
+		require.Equal(t, []TraceHoldStart{{
+			Time: at(7 * time.Second), Recipe: RecipeMutex, Path: w.path, Op: "lock",
+			Session: sessionID(c), Place: place, Token: l.Token(), Hold: hold,
+		}}, starts)
 		require.Equal(t, []TraceHoldEnd{{
 			Time: at(10 * time.Second), Recipe: RecipeMutex, Path: w.path, Op: "lock",
-			Session: sessionID(c), Place: place, Token: l.Token(), Held: 3 * time.Second,
+			Session: sessionID(c), Place: place, Token: l.Token(), Hold: hold, Held: 3 * time.Second,
 		}}, holds)
 	})
 }

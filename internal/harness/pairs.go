@@ -10,34 +10,40 @@ import (
 type Traced struct {
 	Recipe, Path, Op string
 	Token            int64 // 0: nothing is held
+	Hold             any   // identifies the hold, at its start and its end
 	Err              error
 }
 
 func (e Traced) String() string { return fmt.Sprintf("%s of %s %s", e.Op, e.Recipe, e.Path) }
 
-// hold is what identifies a hold.
-type hold struct {
+// granted is what an AcquireEnd with a token and the HoldStart after it have in common. No two
+// grants have the same.
+type granted struct {
 	path  string
 	token int64
 }
 
 // Pairs checks that what a Client's Trace reports comes in pairs: an AcquireEnd for each
-// AcquireStart, and a HoldEnd for each AcquireEnd with a token.
+// AcquireStart, a HoldStart right after each AcquireEnd with a token, and a HoldEnd for each
+// HoldStart.
 type Pairs struct {
 	// Fault is called with what is wrong, at any time.
 	Fault func(format string, args ...any)
 
 	mu    sync.Mutex
 	calls map[*Traced]struct{} // acquisitions under way
-	holds map[hold]Traced
-	over  map[hold]bool // of those that were ever reported; true: it has ended
+	next  *Traced              // the AcquireEnd with a token whose HoldStart must come next
+	holds map[any]Traced
+	over  map[any]bool // of those that were ever reported; true: it has ended
+	ever  map[granted]bool
 	ends  map[string]int
 }
 
 // NewPairs returns a check to which nothing was reported.
 func NewPairs(fault func(format string, args ...any)) *Pairs {
 	return &Pairs{
-		Fault: fault, calls: map[*Traced]struct{}{}, holds: map[hold]Traced{}, over: map[hold]bool{}, ends: map[string]int{},
+		Fault: fault, calls: map[*Traced]struct{}{}, holds: map[any]Traced{}, over: map[any]bool{},
+		ever: map[granted]bool{}, ends: map[string]int{},
 	}
 }
 
@@ -71,6 +77,16 @@ func (p *Pairs) Queued(ctx context.Context, e Traced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.call(ctx, "queued", e)
+	p.noneStarts()
+}
+
+// noneStarts checks that the last call was no AcquireEnd with a token: the start of its hold
+// comes next. p.mu must be held.
+func (p *Pairs) noneStarts() {
+	if p.next != nil {
+		p.Fault("hold does not start: %v, token %d", *p.next, p.next.Token)
+		p.next = nil
+	}
 }
 
 // End follows the end of an acquisition.
@@ -78,6 +94,7 @@ func (p *Pairs) End(ctx context.Context, e Traced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.calls, p.call(ctx, "end", e))
+	p.noneStarts()
 	p.ends[e.Recipe+" "+e.Op]++
 	nothing := e.Recipe == "barrier" || e.Recipe == "gate" || e.Op == "put"
 	if held := e.Token != 0; held == (e.Err != nil || nothing) {
@@ -86,29 +103,51 @@ func (p *Pairs) End(ctx context.Context, e Traced) {
 	if e.Token == 0 {
 		return
 	}
-	key := hold{e.Path, e.Token}
-	if _, ok := p.over[key]; ok {
+	key := granted{e.Path, e.Token}
+	if p.ever[key] {
 		p.Fault("token %d twice: %v", e.Token, e)
 	}
-	p.holds[key], p.over[key] = e, false
+	p.ever[key], p.next = true, &e
+}
+
+// HoldStart follows the start of a hold. It must come with the context of its acquisition,
+// right after the end of that.
+func (p *Pairs) HoldStart(ctx context.Context, e Traced) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	end := p.next
+	p.next = nil
+	call, _ := ctx.Value(callKey{}).(*Traced)
+	_, twice := p.over[e.Hold]
+	switch {
+	case end == nil:
+		p.Fault("hold starts without an end of an acquisition before it: %v", e)
+	case end.Recipe != e.Recipe || end.Path != e.Path || end.Op != e.Op || end.Token != e.Token:
+		p.Fault("hold of %v, token %d, starts after %v, token %d", e, e.Token, *end, end.Token)
+	case call == nil || call.Recipe != e.Recipe || call.Path != e.Path || call.Op != e.Op:
+		p.Fault("hold starts without the context of its acquisition: %v", e)
+	case twice:
+		p.Fault("hold starts twice: %v", e)
+	}
+	p.holds[e.Hold], p.over[e.Hold] = e, false
 }
 
 // HoldEnd follows the end of a hold.
 func (p *Pairs) HoldEnd(e Traced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := hold{e.Path, e.Token}
-	begun, ok := p.holds[key]
+	p.noneStarts()
+	begun, ok := p.holds[e.Hold]
 	switch {
-	case !ok && p.over[key]:
+	case !ok && p.over[e.Hold]:
 		p.Fault("hold ends twice: %v, token %d", e, e.Token)
 	case !ok:
 		p.Fault("hold ends before it began: %v, token %d", e, e.Token)
-	case begun.Recipe != e.Recipe, begun.Op != e.Op && e.Op != "downgrade":
-		p.Fault("hold of %v began as %v", e, begun)
+	case begun.Recipe != e.Recipe, begun.Path != e.Path, begun.Token != e.Token, begun.Op != e.Op && e.Op != "downgrade":
+		p.Fault("hold of %v, token %d, began as %v, token %d", e, e.Token, begun, begun.Token)
 	}
-	delete(p.holds, key)
-	p.over[key] = true
+	delete(p.holds, e.Hold)
+	p.over[e.Hold] = true
 }
 
 // Ended returns how many acquisitions have ended, by recipe and operation.
@@ -129,7 +168,8 @@ func (p *Pairs) Rest() {
 	for call := range p.calls {
 		p.Fault("acquisition has not ended: %v", *call)
 	}
-	for key, e := range p.holds {
-		p.Fault("hold has not ended: %v, token %d", e, key.token)
+	p.noneStarts()
+	for _, e := range p.holds {
+		p.Fault("hold has not ended: %v, token %d", e, e.Token)
 	}
 }

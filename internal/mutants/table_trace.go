@@ -35,6 +35,45 @@ var traceMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test . -race -run TestTraceTellsAGrantBeforeItsEnd",
 	},
 	{
+		name: "told-stale-predecessor",
+		what: "The predecessor in a former session is told as that of a lock that did not wait.",
+		edits: []edit{{
+			in:  "acquisition.predecessor",
+			old: `b != nil && b.place == place`,
+			new: `b != nil`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestTraceTellsThePredecessorOfALock",
+	},
+	{
+		name: "told-no-kept-predecessor",
+		what: "Callers that share a kept place are not told for whom it waits.",
+		edits: []edit{{
+			in:  "keptLock.Behind",
+			old: `call.waiter.Behind(p, predecessor)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestAKeptLockThatIsGranted",
+	},
+	{
+		name: "hold-always-ongoing",
+		what: "A hold that has ended counts as ongoing.",
+		edits: []edit{{
+			in:  "Hold.Ongoing",
+			old: `return false`,
+			new: `return true`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestAHoldWhoseEnd",
+	},
+	{
+		name: "joined-after-a-panic",
+		what: "A function that panics keeps the others of JoinTraces from being called.",
+		edits: []edit{{
+			in:  "join",
+			old: `defer b(e)`,
+			new: `defer func() { if recover() == nil { b(e) } }()`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestAFunctionThatPanics",
+	},
+	{
 		name: "traced-by-the-hook",
 		what: "A hook's context takes the place of the call's.",
 		edits: []edit{{

@@ -35,10 +35,14 @@ func (w *world) logTrace(i int) *zkrecipes.Trace {
 			missing(e.Dropped)
 			pairs.End(ctx, harness.Traced{Recipe: string(e.Recipe), Path: e.Path, Op: e.Op, Token: int64(e.Token), Err: e.Err})
 		},
+		HoldStart: func(ctx context.Context, e zkrecipes.TraceHoldStart) {
+			missing(e.Dropped)
+			pairs.HoldStart(ctx, harness.Traced{Recipe: string(e.Recipe), Path: e.Path, Op: e.Op, Token: int64(e.Token), Hold: e.Hold})
+		},
 		HoldEnd: func(e zkrecipes.TraceHoldEnd) {
 			w.log.note("trace %d: %s: held %v 0x%x %s %s 0x%x %v", i, e.Op, e.Held, e.Session, e.Path, e.Place, int64(e.Token), e.Err)
 			missing(e.Dropped)
-			pairs.HoldEnd(harness.Traced{Recipe: string(e.Recipe), Path: e.Path, Op: e.Op, Token: int64(e.Token), Err: e.Err})
+			pairs.HoldEnd(harness.Traced{Recipe: string(e.Recipe), Path: e.Path, Op: e.Op, Token: int64(e.Token), Hold: e.Hold, Err: e.Err})
 		},
 		Session: func(e zkrecipes.TraceSession) {
 			w.log.note("trace %d: %v 0x%x %s %v", i, e.State, e.ID, e.Server, e.Err)

@@ -17,12 +17,7 @@ type acquisition struct {
 	what  TraceAcquireStart
 	began time.Time
 	ahead atomic.Int64
-
-	behind atomic.Pointer[waitedFor] // nil: it has waited for no predecessor
 }
-
-// waitedFor is a place and the last predecessor for which it has waited.
-type waitedFor struct{ place, predecessor string }
 
 // startAcquire begins an acquisition. The context that it returns is for the rest of the
 // call. It must not reach functions of the user's.
@@ -79,12 +74,6 @@ func (a *acquisition) Queued(p *line.Place, ahead int) {
 	})
 }
 
-func (a *acquisition) Behind(p *line.Place, predecessor string) {
-	if a != nil {
-		a.behind.Store(&waitedFor{p.Name, predecessor})
-	}
-}
-
 // predecessor returns the name of the znode that held before, if that is known.
 func (a *acquisition) predecessor(g *line.Grant) string {
 	switch a.what.Recipe {
@@ -92,14 +81,10 @@ func (a *acquisition) predecessor(g *line.Grant) string {
 	default:
 		return ""
 	}
-	place := g.Place().Name
 	if g.Token&line.LastGrant != 0 { // a kept place is granted again
-		return place
+		return g.Place().Name
 	}
-	if b := a.behind.Load(); b != nil && b.place == place { // else it has joined anew, and did not wait
-		return b.predecessor
-	}
-	return ""
+	return g.Place().Behind
 }
 
 // end reports the end of the acquisition. g is what it got, nil if nothing is held, and
@@ -128,10 +113,11 @@ func (a *acquisition) end(g *line.Grant, err error) {
 		return
 	}
 	h, what, since := a.hooks, a.what, e.Time // and not the call's context
-	g.TellEnd = func() { h.tellHoldEnd(g, what, since) }
-	if g.Err != nil { // before the caller had it
-		g.NoteEnd()
+	if g.Err != nil {                         // before the caller had it
+		h.tellHoldEnd(g, what, since)
+		return
 	}
+	g.TellEnd = func() { h.tellHoldEnd(g, what, since) }
 }
 
 func (a *acquisition) tellEnd(e TraceAcquireEnd) {

@@ -273,17 +273,6 @@ func (k *keptLock) Queued(p *line.Place, ahead int) {
 	}
 }
 
-// Behind reports to the waiting calls for which predecessor their place waits.
-func (k *keptLock) Behind(p *line.Place, predecessor string) {
-	k.Mu.Lock()
-	defer k.Mu.Unlock()
-	for _, call := range k.calls {
-		if call.waiter != nil {
-			call.waiter.Behind(p, predecessor)
-		}
-	}
-}
-
 // taken gives a new place's first grant to the first call. stopped: no call waited any
 // more.
 func (k *keptLock) taken(g *line.Grant, err error, stopped bool) {

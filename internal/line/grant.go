@@ -253,13 +253,13 @@ func (g *Grant) markEnded(cause error) (handles map[*Handle]struct{}, ok bool) {
 		return nil, false
 	}
 	g.Err = cause
-	g.NoteEnd()
+	g.noteEnd()
 	handles, g.handles = g.handles, nil
 	return handles, true
 }
 
-// NoteEnd tells the Trace, once. g.mu must be held.
-func (g *Grant) NoteEnd() {
+// noteEnd tells the Trace, once. g.mu must be held.
+func (g *Grant) noteEnd() {
 	if tell := g.TellEnd; tell != nil {
 		g.TellEnd = nil
 		tell()

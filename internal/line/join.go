@@ -29,6 +29,7 @@ type Place struct {
 	First     bool          // known to be first in the line
 	Guessed   *PlaceName    // probably its predecessor, see guess
 	Ahead     int           // how many places probably are ahead of it, if there is a guess
+	Behind    string        // the predecessor for which AwaitTurn has waited last; empty: none
 	TurnConn  uint64        // the connection whose event said so, 0 if a reply did
 	Own       *zkconn.Watch // on path; nil: none yet
 	queued    bool          // TellQueued was called

@@ -42,7 +42,7 @@ func (p *Place) AwaitTurn(ctx context.Context) error {
 			queued = true
 			p.TellQueued(ctx, ahead)
 		}
-		p.tellBehind(ctx, pred.Name)
+		p.Behind = pred.Name
 		if err := p.awaitPredecessor(ctx, *pred, before); err != nil {
 			return err
 		}
@@ -323,8 +323,6 @@ func (p *Place) awaitEither(ctx context.Context, fired, other <-chan struct{}) e
 // Waiter is notified that a place waits for it.
 type Waiter interface {
 	Queued(p *Place, ahead int)
-	// Behind is called with each predecessor for which the place waits, one after the other.
-	Behind(p *Place, predecessor string)
 }
 
 // waiterKey is the key of the waiter in a context.
@@ -349,12 +347,5 @@ func (p *Place) TellQueued(ctx context.Context, ahead int) {
 	p.queued = true
 	if w := WaiterIn(ctx); w != nil {
 		w.Queued(p, ahead)
-	}
-}
-
-// tellBehind tells the waiter in ctx, if there is one, for which predecessor the place waits.
-func (p *Place) tellBehind(ctx context.Context, predecessor string) {
-	if w := WaiterIn(ctx); w != nil {
-		w.Behind(p, predecessor)
 	}
 }

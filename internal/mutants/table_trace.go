@@ -16,10 +16,9 @@ var traceMutants = []mutant{
 		what: "A hold that has ended before the acquisition is never told to end.",
 		edits: []edit{{
 			in: "acquisition.end",
-			old: `
-				if g.Err != nil { // before the caller had it
-					g.NoteEnd()
-				}`,
+			old: `h.tellHoldEnd(g, what, since)
+				return`,
+			new: `return`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestTraceTellsAGrantBeforeItsEnd",
 	},
@@ -35,23 +34,23 @@ var traceMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test . -race -run TestTraceTellsAGrantBeforeItsEnd",
 	},
 	{
-		name: "told-stale-predecessor",
-		what: "The predecessor in a former session is told as that of a lock that did not wait.",
+		name: "told-no-kept-predecessor",
+		what: "A kept lock that is granted again has the predecessor of the first time.",
 		edits: []edit{{
 			in:  "acquisition.predecessor",
-			old: `b != nil && b.place == place`,
-			new: `b != nil`,
-		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestTraceTellsThePredecessorOfALock",
-	},
-	{
-		name: "told-no-kept-predecessor",
-		what: "Callers that share a kept place are not told for whom it waits.",
-		edits: []edit{{
-			in:  "keptLock.Behind",
-			old: `call.waiter.Behind(p, predecessor)`,
+			old: `g.Token&line.LastGrant != 0`,
+			new: `false`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestAKeptLockThatIsGranted",
+	},
+	{
+		name: "told-slots-predecessor",
+		what: "The waiter ahead is told as the predecessor of slots, which it need not have had.",
+		edits: []edit{{
+			in:  "acquisition.predecessor",
+			old: `return ""`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run TestTraceTellsThePredecessorsOfWriters",
 	},
 	{
 		name: "hold-always-ongoing",

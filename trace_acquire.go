@@ -77,7 +77,7 @@ func (a *acquisition) Queued(p *line.Place, ahead int) {
 // predecessor returns the name of the znode that held before, if that is known.
 func (a *acquisition) predecessor(g *line.Grant) string {
 	switch a.what.Recipe {
-	case RecipeMutex, RecipeRWLock, RecipeElection: // elsewhere, a predecessor need not hold
+	case RecipeMutex, RecipeRWLock, RecipeElection: // elsewhere, the place ahead need not hold
 	default:
 		return ""
 	}

@@ -215,11 +215,20 @@ func TestTraceTellsThePredecessorsOfWritersReadersAndLeadersAndOfNobodyElse(t *t
 
 		x := NewSemaphore(other, "/s", 1)
 		slot := acquire(t, x, 1)
+		ahead := acquireLater(t, NewSemaphore(other, "/s", 1), 1)
+		synctest.Wait()
 		s := acquireLater(t, NewSemaphore(c, "/s", 1), 1)
 		synctest.Wait()
 		require.NoError(t, slot.Release())
+		require.NoError(t, ahead.Get().Release())
 		s.Get()
 		require.Equal(t, []string{""}, h.predecessors())
+
+		q := w.queue(c)
+		putOn(t, q, "a", "b")
+		_, err := q.TakeN(t.Context(), 2)
+		require.NoError(t, err)
+		require.Equal(t, []string{"", ""}, h.predecessors())
 	})
 }
 

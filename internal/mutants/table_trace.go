@@ -44,8 +44,8 @@ var traceMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test . -run TestAKeptLockThatIsGranted",
 	},
 	{
-		name: "told-slots-predecessor",
-		what: "The waiter ahead is told as the predecessor of slots, which it need not have had.",
+		name: "told-items-predecessor",
+		what: "Items that were taken together are told to have been held before.",
 		edits: []edit{{
 			in:  "acquisition.predecessor",
 			old: `return ""`,

@@ -29,6 +29,7 @@ var floors = map[string][]string{
 	"internal/wire":      {"internal/jute"},
 	"internal/jute":      {},
 	"internal/tuning":    {},
+	"internal/telemetry": {"."},
 	"zktest":             {"internal/jute"},
 	"zktest/zkserver":    {"zktest"},
 }

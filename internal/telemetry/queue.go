@@ -9,41 +9,40 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// Queue has the figures of the queues of one path, which is what Config.Path makes of it.
+// Queue has the figures of a queue, or of all queues for which Config.Path returns the same.
 type Queue struct {
-	Path   string
+	Path   string        // what Config.Path makes of it
 	Len    int           // items, with those that are taken
 	Oldest time.Duration // the age of the oldest of these, 0 if there are none
 	Dead   int           // dead letters
 }
 
-type queueFigures = Queue
+// poll is a call of PollQueue. Its address identifies it: several may be for one queue.
+type poll struct{ path string }
 
-// PollQueue reads the figures of a queue at once and then at each interval, and blocks until
-// ctx ends. Then it returns nil. If a poll gets no answer within the interval, the figures are
-// not shown until a later one gets one. Any other error ends it. Once it has returned, the
-// figures are not shown any more.
+// PollQueue reads the figures of a queue at once and then at each interval. It blocks until
+// ctx ends, and then returns nil. If a poll gets no answer within the interval, the figures are
+// not shown until a later one does. Any other error ends PollQueue. The figures are not shown
+// any more once it has returned.
+//
+// A poll costs as much as Len of the queue and of its dead letters, and the first of Items.
 func (m *Meter) PollQueue(ctx context.Context, q *zkrecipes.Queue, interval time.Duration) error {
 	if interval <= 0 {
-		return fmt.Errorf("zkrecipes: poll %q: interval %v", q.Path(), interval)
+		return fmt.Errorf("zkrecipes: poll %q: the interval is %v", q.Path(), interval)
 	}
-	own := new(zkrecipes.Queue) // a poll's own: several may be of one queue
-	defer m.forgetQueue(own)
+	own := &poll{q.Path()}
+	defer m.noAnswer(own)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		f, err := m.readQueue(ctx, q, interval)
+		err := m.pollOnce(ctx, q, own, interval)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, context.DeadlineExceeded):
-			m.forgetQueue(own)
+			m.noAnswer(own)
 		case err != nil:
 			return err
-		default:
-			m.mu.Lock()
-			m.queues[own] = f
-			m.mu.Unlock()
 		}
 		select {
 		case <-ticker.C:
@@ -51,4 +50,65 @@ func (m *Meter) PollQueue(ctx context.Context, q *zkrecipes.Queue, interval time
 			return nil
 		}
 	}
+}
+
+// pollOnce notes the figures of now.
+func (m *Meter) pollOnce(ctx context.Context, q *zkrecipes.Queue, own *poll, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	f, err := read(ctx, q)
+	if err != nil {
+		return err
+	}
+	f.Path = m.cfg.Show(own.path)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.polls[own] = f
+	return nil
+}
+
+// read reads the figures from the servers. A queue that does not exist is empty.
+func read(ctx context.Context, q *zkrecipes.Queue) (f Queue, err error) {
+	for _, count := range []struct {
+		of *zkrecipes.Queue
+		n  *int
+	}{{q, &f.Len}, {q.DeadLetters(), &f.Dead}} {
+		if *count.n, err = count.of.Len(ctx); err != nil && !errors.Is(err, zkrecipes.ErrUnused) {
+			return Queue{}, err
+		}
+	}
+	if f.Len == 0 {
+		return f, nil
+	}
+	for first, err := range q.Items(ctx) {
+		switch {
+		case errors.Is(err, zkrecipes.ErrUnused): // deleted in the meantime
+			return f, nil
+		case err != nil:
+			return Queue{}, err
+		}
+		f.Oldest = max(0, time.Since(first.Since)) // the servers' clock may be ahead
+		break
+	}
+	return f, nil
+}
+
+// noAnswer notes that nothing is known of a queue.
+func (m *Meter) noAnswer(own *poll) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.polls, own)
+}
+
+// queueFigures returns one Queue for each path that the figures show. m.mu must be held.
+func (m *Meter) queueFigures() (all []Queue) {
+	by := map[string]Queue{}
+	for _, f := range m.polls {
+		sum := by[f.Path]
+		by[f.Path] = Queue{f.Path, sum.Len + f.Len, max(sum.Oldest, f.Oldest), sum.Dead + f.Dead}
+	}
+	for _, f := range by {
+		all = append(all, f)
+	}
+	return all
 }

@@ -4,6 +4,7 @@ package telemetry
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ type Meter struct {
 	waits   open[*wait]
 	holds   open[zkrecipes.Hold]
 	session session
-	queues  map[*zkrecipes.Queue]queueFigures // those that are polled
+	polls   map[*poll]Queue // those whose last poll was answered
 	dropped int
 }
 
@@ -46,7 +47,7 @@ type waitKey struct{ m *Meter }
 
 // New returns a Meter to which nothing was reported.
 func New(cfg Config) *Meter {
-	return &Meter{cfg: cfg, waits: newOpen[*wait](), holds: newOpen[zkrecipes.Hold](), queues: map[*zkrecipes.Queue]queueFigures{}}
+	return &Meter{cfg: cfg, waits: newOpen[*wait](), holds: newOpen[zkrecipes.Hold](), polls: map[*poll]Queue{}}
 }
 
 // Trace returns the functions that report to the Meter.
@@ -66,11 +67,15 @@ func (m *Meter) Trace() *zkrecipes.Trace {
 }
 
 func (m *Meter) series(recipe zkrecipes.Recipe, op, path string) Series {
-	s := Series{Recipe: string(recipe), Op: op}
-	if m.cfg.Path != nil {
-		s.Path = m.cfg.Path(path)
+	return Series{Recipe: string(recipe), Op: op, Path: m.cfg.Show(path)}
+}
+
+// Show returns what figures show of a path, as valid UTF-8, which exporters demand.
+func (c *Config) Show(path string) string {
+	if c.Path == nil {
+		return ""
 	}
-	return s
+	return strings.ToValidUTF8(c.Path(path), "\uFFFD")
 }
 
 func (m *Meter) acquireStart(ctx context.Context, e zkrecipes.TraceAcquireStart) context.Context {
@@ -145,4 +150,14 @@ func (m *Meter) Figures() Figures {
 		Waits: m.waits.figures(now), Holds: m.holds.figures(now),
 		Session: m.session.figures(now), Queues: m.queueFigures(), Dropped: m.dropped,
 	}
+}
+
+// AcquireBuckets returns the bounds of the histogram of acquisitions, in seconds.
+func AcquireBuckets() []float64 {
+	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
+}
+
+// HoldBuckets returns the bounds of the histogram of holds, in seconds.
+func HoldBuckets() []float64 {
+	return []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200}
 }

@@ -1,0 +1,3 @@
+module github.com/zkrecipes/zkrecipes/zkotel
+
+go 1.25.0

@@ -1,0 +1,300 @@
+package zkotel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zkotel"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// rig is a server in a bubble, and what an Instrumentation exports.
+type rig struct {
+	srv     *zktest.Server
+	reader  *sdkmetric.ManualReader
+	spans   *tracetest.SpanRecorder
+	traces  *sdktrace.TracerProvider
+	exports *zkotel.Instrumentation
+}
+
+func inBubble(t *testing.T, opts []zkotel.Option, f func(t *testing.T, r *rig)) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{srv: zktest.NewServer(t, zktest.InMemory()), reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+		r.traces = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(r.spans))
+		var err error
+		r.exports, err = zkotel.New(append(opts,
+			zkotel.MeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(r.reader))), zkotel.TracerProvider(r.traces))...)
+		require.NoError(t, err)
+		f(t, r)
+		require.NoError(t, r.exports.Close())
+	})
+}
+
+func (r *rig) dial(t *testing.T, trace *zkrecipes.Trace) *zkrecipes.Client {
+	c, err := zkrecipes.Dial(t.Context(), []string{r.srv.Addr()}, &zkrecipes.Options{Dialer: r.srv.DialContext, Trace: trace})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// metrics returns the exported values as text, sorted: name, unit, attributes and value.
+func (r *rig) metrics(t *testing.T) (all []string) {
+	t.Helper()
+	synctest.Wait()
+	var read metricdata.ResourceMetrics
+	require.NoError(t, r.reader.Collect(t.Context(), &read))
+	for _, scope := range read.ScopeMetrics {
+		require.Equal(t, zkotel.Scope, scope.Scope.Name)
+		for _, m := range scope.Metrics {
+			require.NotEmpty(t, m.Description)
+			add := func(attributes attribute.Set, value any) {
+				all = append(all, fmt.Sprintf("%s (%s) {%s} %v", m.Name, m.Unit, attributes.Encoded(attribute.DefaultEncoder()), value))
+			}
+			switch data := m.Data.(type) {
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					add(p.Attributes, fmt.Sprintf("%d in %gs up to %g", p.Count, p.Sum, p.Bounds[len(p.Bounds)-1]))
+				}
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					add(p.Attributes, p.Value)
+				}
+			case metricdata.Gauge[float64]:
+				for _, p := range data.DataPoints {
+					add(p.Attributes, p.Value)
+				}
+			default:
+				t.Fatalf("%s is a %T", m.Name, m.Data)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestTheMetricsAreExported(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		client := r.dial(t, r.exports.Trace())
+		ctx, cancel := context.WithCancel(t.Context())
+		lost, err := zkrecipes.NewMutex(client, "/locks/lost").Lock(ctx)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		r.srv.Expire(client.Status().Session)
+		<-lost.Context(ctx).Done()
+		time.Sleep(time.Minute) // for the next session
+		require.True(t, r.srv.Disconnect(client.Status().Session))
+		time.Sleep(time.Minute)
+
+		jobs := zkrecipes.NewQueue(client, "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 1})
+		_, err = jobs.PutAll(ctx, []byte("fails"), []byte("waits"), []byte("waits"))
+		require.NoError(t, err)
+		failing, end := context.WithCancel(ctx)
+		require.NoError(t, jobs.Serve(failing, func(context.Context, *zkrecipes.Item) error {
+			end()
+			return errors.New("no paper")
+		}))
+		polled := make(chan error, 1)
+		go func() { polled <- r.exports.PollQueue(ctx, jobs, 30*time.Minute) }()
+
+		orders := zkrecipes.NewMutex(client, "/locks/orders")
+		hung, err := orders.Lock(ctx)
+		require.NoError(t, err)
+		_, err = orders.TryLock(ctx)
+		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		time.Sleep(time.Hour)
+		waits := make(chan error, 1)
+		go func() {
+			_, err := orders.Lock(ctx)
+			waits <- err
+		}()
+		time.Sleep(time.Hour + time.Second) // the poll is over
+
+		all := r.metrics(t)
+		i := slices.IndexFunc(all, func(m string) bool { return strings.HasPrefix(m, "zkrecipes.session.validity (s) {} ") })
+		require.GreaterOrEqual(t, i, 0, "%v", all)
+		all = slices.Delete(all, i, i+1) // between two heartbeats
+		require.Equal(t, []string{
+			"zkrecipes.acquire.duration (s) {error.type=locked,op=try lock,recipe=mutex} 1 in 0s up to 300",
+			"zkrecipes.acquire.duration (s) {op=lock,recipe=mutex} 2 in 0s up to 300",
+			"zkrecipes.acquire.duration (s) {op=serve,recipe=queue} 1 in 0s up to 300",
+			"zkrecipes.acquire.pending ({request}) {op=lock,recipe=mutex} 1",
+			"zkrecipes.acquire.pending ({request}) {op=serve,recipe=queue} 0",
+			"zkrecipes.acquire.pending ({request}) {op=try lock,recipe=mutex} 0",
+			"zkrecipes.hold.duration (s) {error.type=lost,op=lock,recipe=mutex} 1 in 60s up to 7200",
+			"zkrecipes.hold.duration (s) {op=serve,recipe=queue} 1 in 0s up to 7200",
+			"zkrecipes.hold.oldest (s) {op=lock,recipe=mutex} 7201",
+			"zkrecipes.hold.oldest (s) {op=serve,recipe=queue} 0",
+			"zkrecipes.lease.active ({lease}) {op=lock,recipe=mutex} 1",
+			"zkrecipes.lease.active ({lease}) {op=serve,recipe=queue} 0",
+			"zkrecipes.queue.dead ({item}) {} 1",
+			"zkrecipes.queue.length ({item}) {} 2",
+			"zkrecipes.queue.oldest (s) {} 7200",
+			"zkrecipes.session.expirations ({session}) {} 1",
+			"zkrecipes.session.reconnects ({reconnect}) {} 1",
+			"zkrecipes.session.status ({session}) {state=closed} 0",
+			"zkrecipes.session.status ({session}) {state=connected} 1",
+			"zkrecipes.session.status ({session}) {state=disconnected} 0",
+			"zkrecipes.session.status ({session}) {state=expired} 0",
+			"zkrecipes.trace.dropped ({call}) {} 0",
+			"zkrecipes.wait.oldest (s) {op=lock,recipe=mutex} 3601",
+			"zkrecipes.wait.oldest (s) {op=serve,recipe=queue} 0",
+			"zkrecipes.wait.oldest (s) {op=try lock,recipe=mutex} 0",
+		}, all)
+		cancel()
+		require.ErrorIs(t, <-waits, context.Canceled)
+		require.NoError(t, <-polled)
+		require.NoError(t, hung.Release())
+	})
+}
+
+func TestAPathIsAnAttributeOnlyIfItIsMapped(t *testing.T) {
+	inBubble(t, []zkotel.Option{
+		zkotel.PathAttribute(func(path string) string { return map[string]string{"/a": "a\xff"}[path] }),
+		zkotel.Attributes(attribute.String("ensemble", "eu")),
+	}, func(t *testing.T, r *rig) {
+		c := r.dial(t, r.exports.Trace())
+		for _, path := range []string{"/a", "/b"} {
+			_, err := zkrecipes.NewMutex(c, path).Lock(t.Context())
+			require.NoError(t, err)
+		}
+		all := r.metrics(t)
+		require.Contains(t, all, "zkrecipes.lease.active ({lease}) {ensemble=eu,op=lock,path=a\uFFFD,recipe=mutex} 1")
+		require.Contains(t, all, "zkrecipes.lease.active ({lease}) {ensemble=eu,op=lock,recipe=mutex} 1")
+		require.Contains(t, all, "zkrecipes.session.status ({session}) {ensemble=eu,state=connected} 1")
+		spans := r.spans.Ended()
+		require.Len(t, spans, 2)
+		require.Contains(t, spans[0].Attributes(), attribute.String("path", "a\uFFFD"))
+		for _, span := range spans {
+			require.Contains(t, span.Attributes(), attribute.String("ensemble", "eu"))
+		}
+		require.NotContains(t, fmt.Sprint(spans[1].Attributes()), "path")
+	})
+}
+
+func TestNothingIsExportedAfterClose(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		c := r.dial(t, r.exports.Trace())
+		require.NotEmpty(t, r.metrics(t))
+		require.NoError(t, c.Close())
+		require.NoError(t, r.exports.Close())
+		require.Empty(t, r.metrics(t))
+	})
+}
+
+// attributesOf returns the attributes of a span as text.
+func attributesOf(span sdktrace.ReadOnlySpan) string {
+	set := attribute.NewSet(span.Attributes()...)
+	return set.Encoded(attribute.DefaultEncoder())
+}
+
+func TestASpanLastsFromTheCallToTheGrant(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		ctx, caller := r.traces.Tracer("caller").Start(t.Context(), "ship")
+		var inHook trace.SpanContext
+		c := r.dial(t, zkrecipes.JoinTraces(r.exports.Trace(), &zkrecipes.Trace{
+			HoldStart: func(ctx context.Context, _ zkrecipes.TraceHoldStart) { inHook = trace.SpanContextFromContext(ctx) },
+		}))
+		m := zkrecipes.NewMutex(c, "/lock")
+		l, err := m.Lock(ctx)
+		require.NoError(t, err)
+		synctest.Wait()
+		first := r.spans.Ended()[0]
+		require.Equal(t, first.SpanContext(), inHook)
+		require.Equal(t, "mutex lock", first.Name())
+		require.Equal(t, trace.SpanKindClient, first.SpanKind())
+		require.Equal(t, caller.SpanContext().SpanID(), first.Parent().SpanID())
+		place := l.Check().Path[len("/lock/"):]
+		require.Equal(t, fmt.Sprintf("op=lock,recipe=mutex,zkrecipes.place=%s,zkrecipes.token=%d", place, l.Token()), attributesOf(first))
+		require.Empty(t, first.Links())
+		require.Empty(t, first.Events())
+
+		began := time.Now()
+		time.AfterFunc(time.Minute, func() { _ = l.Release() })
+		next, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		second := r.spans.Ended()[1]
+		require.Equal(t, began, second.StartTime())
+		require.Equal(t, began.Add(time.Minute), second.EndTime())
+		require.Len(t, second.Events(), 1)
+		require.Equal(t, "queued", second.Events()[0].Name)
+		require.Contains(t, second.Events()[0].Attributes, attribute.Int("zkrecipes.ahead", 1))
+		require.Equal(t, fmt.Sprintf("op=lock,recipe=mutex,zkrecipes.place=%s,zkrecipes.predecessor=%s,zkrecipes.token=%d",
+			next.Check().Path[len("/lock/"):], place, next.Token()), attributesOf(second))
+		require.Len(t, second.Links(), 1)
+		require.Equal(t, first.SpanContext(), second.Links()[0].SpanContext)
+		require.Equal(t, codes.Unset, second.Status().Code)
+	})
+}
+
+// The holder before is another process: its place is an attribute, by which its span is found.
+func TestASpanNamesAHolderOfAnotherProcess(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		other, c := r.dial(t, nil), r.dial(t, r.exports.Trace())
+		l, err := zkrecipes.NewMutex(other, "/lock").Lock(t.Context())
+		require.NoError(t, err)
+		time.AfterFunc(time.Minute, func() { _ = l.Release() })
+		_, err = zkrecipes.NewMutex(c, "/lock").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		span := r.spans.Ended()[0]
+		require.Contains(t, span.Attributes(), attribute.String("zkrecipes.predecessor", l.Check().Path[len("/lock/"):]))
+		require.Empty(t, span.Links())
+	})
+}
+
+func TestTheSpanOfAFailureHasItsType(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		c := r.dial(t, r.exports.Trace())
+		m := zkrecipes.NewMutex(c, "/lock")
+		l, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		_, err = m.TryLock(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		_, err = m.Lock(l.Context(t.Context()))
+		require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
+		synctest.Wait()
+		spans := r.spans.Ended()
+		require.Len(t, spans, 3)
+		require.Equal(t, "error.type=locked,op=try lock,recipe=mutex", attributesOf(spans[1]))
+		require.Equal(t, codes.Unset, spans[1].Status().Code, "refused in the ordinary course of things")
+		require.Equal(t, "error.type=deadlock,op=lock,recipe=mutex", attributesOf(spans[2]))
+		require.Equal(t, sdktrace.Status{Code: codes.Error, Description: err.Error()}, spans[2].Status())
+	})
+}
+
+// What is remembered for links is bounded.
+func TestASpanIsLinkedToItsPredecessorAfterManyOthers(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		c := r.dial(t, r.exports.Trace())
+		for i := range 3000 {
+			require.NoError(t, zkrecipes.NewMutex(c, fmt.Sprintf("/locks/%d", i%7)).Do(t.Context(),
+				func(context.Context, *zkrecipes.Lease) error { return nil }))
+		}
+		l, err := zkrecipes.NewMutex(c, "/lock").Lock(t.Context())
+		require.NoError(t, err)
+		time.AfterFunc(time.Minute, func() { _ = l.Release() })
+		_, err = zkrecipes.NewMutex(c, "/lock").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		spans := r.spans.Ended()
+		require.Len(t, spans, 3002)
+		require.Len(t, spans[3001].Links(), 1)
+	})
+}

@@ -34,7 +34,7 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 			}
 		})
 		require.Empty(t, requests)
-		require.NoError(t, NewBarrier(c, "/b", most).check(t.Context()))
+		require.NoError(t, NewBarrier(c, "/b", most).rounds.Check())
 
 		// openingSize is an upper bound, tight to within one member.
 		name := "_c_" + line.NewUUID(true) + "-" + string(barrier.MemberKindOf(most))

@@ -94,7 +94,7 @@ func TestCloseDoesNotWaitUntilMembersWouldLeave(t *testing.T) {
 		b := w.inRound(n)
 		openRound(t, b)
 		began := time.Now()
-		require.NoError(t, (&Client{b.rounds.Line.Client}).Close())
+		require.NoError(t, clientOf(b.rounds.Line.Client).Close())
 		require.Less(t, time.Since(began), 10*time.Millisecond)
 		require.Empty(t, w.srv.Children("/b"))
 	})
@@ -116,7 +116,7 @@ func TestMembersWhoseSessionEndsBeforeTheyLeaveAreGone(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			b := w.inRound(2)
 			openRound(t, b)
-			require.True(t, w.srv.Expire(sessionID(&Client{b.rounds.Line.Client})))
+			require.True(t, w.srv.Expire(sessionID(clientOf(b.rounds.Line.Client))))
 			requests := w.requests(membersLeft)
 			require.Zero(t, requests[opLeaveRound])
 			require.Equal(t, []string{"ready"}, w.srv.Children(roundOf2), "for the next to come to delete")
@@ -139,7 +139,7 @@ func TestB35MembersHaveLeftWhenTheirClientIsClosed(t *testing.T) {
 					membersLeft()
 				}
 				require.Len(t, w.present(), 2)
-				require.NoError(t, (&Client{b.rounds.Line.Client}).Close())
+				require.NoError(t, clientOf(b.rounds.Line.Client).Close())
 				require.Empty(t, w.srv.Children("/b"), "the last one has deleted the round, too")
 			})
 		})

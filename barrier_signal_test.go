@@ -34,7 +34,7 @@ func TestA22MembersAreInTheRoundByTheEventAlone(t *testing.T) {
 					}
 				}
 				last.rounds.ForgetSize()
-				require.NoError(t, last.rounds.CheckSize(t.Context(), live(t, &Client{last.rounds.Line.Client})))
+				require.NoError(t, last.rounds.CheckSize(t.Context(), live(t, clientOf(last.rounds.Line.Client))))
 				requests := w.requests(func() {
 					as = append(as, waitLater(t, last))
 					for i, a := range as {
@@ -80,7 +80,7 @@ func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 		var cs []*Client
 		for range 3 {
 			b := w.inRound(4)
-			as, cs = append(as, waitLater(t, b)), append(cs, &Client{b.rounds.Line.Client})
+			as, cs = append(as, waitLater(t, b)), append(cs, clientOf(b.rounds.Line.Client))
 			synctest.Wait()
 		}
 		require.True(t, w.srv.Expire(sessionID(cs[1])))
@@ -90,7 +90,7 @@ func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 		as = append(as, waitLater(t, w.inRound(4)))
 		synctest.Wait()
 		last := w.inRound(4)
-		require.NoError(t, last.rounds.CheckSize(t.Context(), live(t, &Client{last.rounds.Line.Client})))
+		require.NoError(t, last.rounds.CheckSize(t.Context(), live(t, clientOf(last.rounds.Line.Client))))
 		requests := w.requests(func() {
 			as = append(as, waitLater(t, last))
 			for i, a := range as {

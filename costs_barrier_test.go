@@ -27,7 +27,7 @@ func TestWhatOpeningARoundCosts(t *testing.T) {
 			var bs []*Barrier
 			for range n {
 				b := NewBarrier(w.stranger(&Options{SessionTimeout: longSession}), "/barrier", n)
-				require.NoError(t, b.rounds.CheckSize(t.Context(), live(t, &Client{b.rounds.Line.Client})))
+				require.NoError(t, b.rounds.CheckSize(t.Context(), live(t, clientOf(b.rounds.Line.Client))))
 				bs = append(bs, b)
 			}
 
@@ -76,7 +76,7 @@ func TestWhatAnEarlyMemberOfABarrierCosts(t *testing.T) {
 		indexes(t, as...)
 		membersLeft()
 		early := w.inRound(n)
-		require.NoError(t, early.rounds.CheckSize(t.Context(), live(t, &Client{early.rounds.Line.Client})))
+		require.NoError(t, early.rounds.CheckSize(t.Context(), live(t, clientOf(early.rounds.Line.Client))))
 		var late *harness.Call[int]
 		arrival := w.requests(func() {
 			late = waitLater(t, early)

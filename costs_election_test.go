@@ -49,7 +49,7 @@ func TestA35AChangeOfLeaderWakesOneCandidate(t *testing.T) {
 				for range n {
 					e := w.election(nil)
 					calls = append(calls, campaignLater(t, e, "b"))
-					askOnce(t, &Client{e.line.Client})
+					askOnce(t, clientOf(e.line.Client))
 				}
 				for i, call := range calls {
 					before := w.srv.Counts()

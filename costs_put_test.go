@@ -23,7 +23,7 @@ func (w *world) costOfBoundedPuts(backlog int) putCost {
 	link := harness.NewLink(w.srv)
 	q := NewQueue(w.stranger(&Options{Dialer: link.Dial}), w.path, &QueueOptions{MaxLen: 1 << 30})
 	putOn(w.t, q, "first use of the line")
-	unbounded := NewQueue(&Client{q.itemQueue.Client}, w.path, nil)
+	unbounded := NewQueue(clientOf(q.itemQueue.Client), w.path, nil)
 	for range backlog / batch {
 		_, err := unbounded.PutAll(w.t.Context(), make([][]byte, batch)...)
 		require.NoError(w.t, err)

@@ -60,7 +60,7 @@ func TestPutTakesOneRequestAndTakeWithAckFive(t *testing.T) {
 func TestFirstUseOfAQueueReadsItsSegmentsOnce(t *testing.T) {
 	r := newQueueRig(t, nil)
 	other := r.other()
-	(&Client{other.itemQueue.Client}).establish(t)
+	established(t, clientOf(other.itemQueue.Client))
 	warm(t, other)
 	putOn(t, other, "0", "1")
 
@@ -77,8 +77,8 @@ func TestFirstUseOfAQueueReadsItsSegmentsOnce(t *testing.T) {
 	ackOn(t, it)
 }
 
-// establish waits until the client's session is established.
-func (c *Client) establish(t testing.TB) {
+// established waits until the client's session is established.
+func established(t testing.TB, c *Client) {
 	s, _ := c.client.Session()
 	require.NoError(t, s.Sync(harness.Within(t, 10*time.Second), "/"))
 }

@@ -78,7 +78,7 @@ func (k *meter) waits(w *RWLock, lock func(context.Context) (*Lease, error)) *ha
 	n := len(k.srv.Children(k.path))
 	a := later(k.t, lock)
 	harness.Eventually(k.t, "in line", func() bool { return len(k.srv.Children(k.path)) == n+1 })
-	sleeps(k.t, &Client{w.line.Client}, 2)
+	sleeps(k.t, clientOf(w.line.Client), 2)
 	return a
 }
 
@@ -198,7 +198,7 @@ func TestAWriterBehindReadersListsWhenItsPredecessorLeaves(t *testing.T) {
 			want["getChildren2"], want["getData"] = 1, 1
 		}
 		harness.Eventually(t, "the requests", func() bool { return maps.Equal(want, k.requests()) })
-		sleeps(t, &Client{w.line.Client}, 2)
+		sleeps(t, clientOf(w.line.Client), 2)
 		require.True(t, writer.Waiting())
 	}
 	k.reset()

@@ -66,7 +66,7 @@ func leaveAll(t testing.TB, vs ...*Visit) {
 // watching waits until a client has n watches of any kind and no request in flight.
 func watching(t testing.TB, c *Client, n int) {
 	t.Helper()
-	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool { return watchesOf(c) == n && c.idle() })
+	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool { return watchesOf(c) == n && idle(c) })
 }
 
 // No Enter returns before n members have called it, and no Leave before n members
@@ -439,7 +439,7 @@ func TestRealA22CuratorsMembersCountAndAreWaitedFor(t *testing.T) {
 		if uuid[0] == '0' { // the first member waits, the others delete their znodes
 			ours = 0
 		}
-		harness.Eventually(t, "waiting to leave", func() bool { return watchesOf(c) == 1 && c.idle() })
+		harness.Eventually(t, "waiting to leave", func() bool { return watchesOf(c) == 1 && idle(c) })
 		harness.Eventually(t, "ours", func() bool { return len(harness.Children(t, conn, path)) == 2+ours })
 		require.True(t, leaves.Waiting())
 		require.NoError(t, conn.Delete(name, -1))

@@ -66,7 +66,7 @@ func TestB08AResignationWhileDisconnectedGoesOnInTheBackground(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		next := campaignLater(t, b, "b")
-		w.away(&Client{a.line.Client})
+		w.away(clientOf(a.line.Client))
 		began := time.Now()
 		require.NoError(t, term.Resign())
 		require.Zero(t, time.Since(began))
@@ -108,7 +108,7 @@ func TestB09ExpiryEndsTheTermAndItsZnodes(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		term := campaigns(t, a, "a")
 		ctx := term.Context(t.Context())
-		w.srv.Expire(sessionID(&Client{a.line.Client}))
+		w.srv.Expire(sessionID(clientOf(a.line.Client)))
 		<-ctx.Done()
 		require.ErrorIs(t, context.Cause(ctx), ErrLost)
 		_, err := term.Commit(t.Context())
@@ -124,7 +124,7 @@ func TestB10ACandidateWhoseSessionExpiresWaitsOnInTheNext(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		next := campaignLater(t, b, "b")
-		w.srv.Expire(sessionID(&Client{b.line.Client}))
+		w.srv.Expire(sessionID(clientOf(b.line.Client)))
 		time.Sleep(time.Second)
 		require.True(t, next.Waiting())
 		w.leaderIs("a")
@@ -144,10 +144,10 @@ func TestB11ExpiryBetweenTheTurnAndTheElectionMakesTheCampaignGoOn(t *testing.T)
 				first := campaigns(t, a, "a")
 				next := campaignLater(t, b, "b")
 				w.plan.Add(fault)
-				before := sessionID(&Client{b.line.Client})
+				before := sessionID(clientOf(b.line.Client))
 				require.NoError(t, first.Resign())
 				term := next.Get()
-				require.NotEqual(t, before, sessionID(&Client{b.line.Client}))
+				require.NotEqual(t, before, sessionID(clientOf(b.line.Client)))
 				w.leaderIs("b")
 				require.Len(t, w.srv.Children(w.path), 2)
 				time.Sleep(time.Minute)
@@ -290,7 +290,7 @@ func TestB22TheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
 		o := follow(t, b)
 		first := campaigns(t, a, "a")
 		synctest.Wait()
-		w.away(&Client{a.line.Client})
+		w.away(clientOf(a.line.Client))
 		w.evict(first.lease)
 		w.plan.Stop()
 		w.plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1}) // a cannot come back
@@ -376,9 +376,9 @@ func TestB53AProclamationWhoseReplyIsLostIsMade(t *testing.T) {
 func TestB35CloseResignsAndEndsCampaignsAndObservers(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
-		waits := campaignLater(t, NewElection(&Client{a.line.Client}, w.path), "a too")
+		waits := campaignLater(t, NewElection(clientOf(a.line.Client), w.path), "a too")
 		o := follow(t, a)
-		require.NoError(t, (&Client{a.line.Client}).Close())
+		require.NoError(t, clientOf(a.line.Client).Close())
 		_, err := waits.Wait()
 		require.ErrorIs(t, err, ErrClosed)
 		require.ErrorIs(t, o.ended(), ErrClosed)
@@ -397,7 +397,7 @@ func TestB14ALeaderThatSleptDoesNotKnowButItsCommitsFail(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		next := campaignLater(t, b, "b")
-		w.away(&Client{a.line.Client})
+		w.away(clientOf(a.line.Client))
 		time.Sleep(time.Minute)
 		require.ErrorIs(t, term.Err(), ErrLost)
 		second := next.Get()
@@ -495,7 +495,7 @@ func TestB61ElectionsWorkWithoutDigestsAndACLs(t *testing.T) {
 func TestB87AnElectionBeginsItsNumbersAnew(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		first := campaigns(t, a, "a")
-		w.away(&Client{a.line.Client})
+		w.away(clientOf(a.line.Client))
 		w.evict(first.lease)
 		w.plan.Stop()
 		w.plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1})

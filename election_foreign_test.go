@@ -100,7 +100,7 @@ func TestB101ElectionRefusesThePathOfALeaderLatch(t *testing.T) {
 		require.ErrorIs(t, err, ErrPathInUse)
 		require.ErrorContains(t, err, first[len(w.path)+1:])
 		require.ErrorIs(t, a.Lead(harness.Within(t, time.Minute), nil, func(context.Context, *Term) error { return nil }), ErrPathInUse)
-		_, err = NewMutex(&Client{a.line.Client}, w.path).TryLock(harness.Within(t, time.Minute))
+		_, err = NewMutex(clientOf(a.line.Client), w.path).TryLock(harness.Within(t, time.Minute))
 		require.ErrorIs(t, err, ErrPathInUse)
 		synctest.Wait()
 		require.Len(t, w.srv.Children(w.path), 1, "nothing is left")

@@ -74,12 +74,12 @@ func (l *leading) run(ctx context.Context, term *Term) error {
 
 func TestA35LeadCampaignsAgainAfterALoss(t *testing.T) {
 	for name, lose := range map[string]func(w *electionWorld, e *Election, term *Term){
-		"session expired":      func(w *electionWorld, e *Election, _ *Term) { w.srv.Expire(sessionID(&Client{e.line.Client})) },
+		"session expired":      func(w *electionWorld, e *Election, _ *Term) { w.srv.Expire(sessionID(clientOf(e.line.Client))) },
 		"place deleted":        func(w *electionWorld, _ *Election, term *Term) { w.evict(term.lease) },
 		"leader znode deleted": func(w *electionWorld, _ *Election, _ *Term) { w.deleteLeader() },
 		"all deleted":          func(w *electionWorld, _ *Election, term *Term) { w.deleteBoth(term) },
 		"cut off for a session": func(w *electionWorld, e *Election, _ *Term) {
-			w.away(&Client{e.line.Client})
+			w.away(clientOf(e.line.Client))
 			time.Sleep(15 * time.Second)
 			w.back()
 		},
@@ -109,8 +109,8 @@ func TestA35LeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
 		l := lead(t, a, true)
 		// Another call, and one of another Election of the same Client and path.
 		second := lead(t, a, true)
-		third := lead(t, NewElection(&Client{a.line.Client}, w.path), true)
-		w.srv.Expire(sessionID(&Client{a.line.Client}))
+		third := lead(t, NewElection(clientOf(a.line.Client), w.path), true)
+		w.srv.Expire(sessionID(clientOf(a.line.Client)))
 		time.Sleep(time.Minute)
 		require.EqualValues(t, 1, l.terms.Load())
 		require.EqualValues(t, 0, second.terms.Load()+third.terms.Load(), "the function still runs")
@@ -195,10 +195,10 @@ func TestA35LeadCampaignsAgainAfterAnEvictionFromTheLine(t *testing.T) {
 func TestA35LeadReturnsErrClosedWhenItsClientIsClosed(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		l, waits := lead(t, a, false), lead(t, b, false)
-		require.NoError(t, (&Client{b.line.Client}).Close())
+		require.NoError(t, clientOf(b.line.Client).Close())
 		_, err := waits.Wait()
 		require.ErrorIs(t, err, ErrClosed)
-		require.NoError(t, (&Client{a.line.Client}).Close())
+		require.NoError(t, clientOf(a.line.Client).Close())
 		_, err = l.Wait()
 		require.ErrorIs(t, err, ErrClosed)
 		w.noLeader()
@@ -273,12 +273,12 @@ func TestA36LeadWithinLeadReturnsErrDeadlockAfterTheLoss(t *testing.T) {
 				return nil
 			}
 			first = term
-			w.srv.Expire(sessionID(&Client{a.line.Client}))
+			w.srv.Expire(sessionID(clientOf(a.line.Client)))
 			time.Sleep(time.Second)
 			require.ErrorIs(t, term.Err(), ErrLost)
 			for _, ctx := range []context.Context{ctx, term.Reentrant(t.Context())} {
 				require.ErrorIs(t, a.Lead(ctx, nil, leads), ErrDeadlock)
-				require.ErrorIs(t, NewElection(&Client{a.line.Client}, w.path).Lead(ctx, nil, leads), ErrDeadlock)
+				require.ErrorIs(t, NewElection(clientOf(a.line.Client), w.path).Lead(ctx, nil, leads), ErrDeadlock)
 			}
 			return term.Err()
 		}))

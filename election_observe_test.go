@@ -32,13 +32,13 @@ func TestA35ObserveYieldsEachLeaderAndNone(t *testing.T) {
 		synctest.Wait()
 		second := campaigns(t, b, "")
 		synctest.Wait()
-		w.srv.Expire(sessionID(&Client{b.line.Client}))
+		w.srv.Expire(sessionID(clientOf(b.line.Client)))
 		synctest.Wait()
 		require.Equal(t, []string{"none", "a", "a2", "none", "", "none"}, o.values())
 		require.Equal(t, first.Token(), o.seen[1].Token)
 		require.Equal(t, first.Token(), o.seen[2].Token)
 		require.Equal(t, second.Token(), o.seen[4].Token)
-		require.Equal(t, sessionID(&Client{a.line.Client}), o.seen[1].Session)
+		require.Equal(t, sessionID(clientOf(a.line.Client)), o.seen[1].Session)
 		o.stop()
 		require.ErrorIs(t, o.ended(), context.Canceled)
 	})
@@ -110,13 +110,13 @@ func TestB10ObserversGoOnInTheNextSession(t *testing.T) {
 		o := follow(t, b)
 		first := campaigns(t, a, "a")
 		synctest.Wait()
-		w.srv.Expire(sessionID(&Client{b.line.Client}))
+		w.srv.Expire(sessionID(clientOf(b.line.Client)))
 		time.Sleep(5 * time.Second)
 		require.Equal(t, []string{"none", "a"}, o.values(), "nothing has changed")
 		require.NoError(t, first.Resign())
 		synctest.Wait()
 		require.Equal(t, []string{"none", "a", "none"}, o.values())
-		w.srv.Expire(sessionID(&Client{b.line.Client}))
+		w.srv.Expire(sessionID(clientOf(b.line.Client)))
 		term := campaigns(t, a, "a2") // while the observer has no session
 		time.Sleep(5 * time.Second)
 		require.Equal(t, []string{"none", "a", "none", "a2"}, o.values())
@@ -128,13 +128,13 @@ func TestB18ObserversSeeWhatHasChangedWhileTheyWereDisconnected(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		first := campaigns(t, a, "a")
 		o := follow(t, b)
-		w.away(&Client{b.line.Client})
+		w.away(clientOf(b.line.Client))
 		require.NoError(t, first.Resign())
 		second := campaigns(t, a, "a2")
 		w.back()
 		time.Sleep(5 * time.Second)
 		require.Equal(t, []string{"a", "a2"}, o.values())
-		w.away(&Client{b.line.Client})
+		w.away(clientOf(b.line.Client))
 		require.NoError(t, second.Resign())
 		time.Sleep(time.Minute) // the observer's session expires
 		w.back()
@@ -208,13 +208,13 @@ func TestA35SpuriousEventsYieldNothing(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		o := follow(t, b)
 		for range 3 {
-			spurious(&Client{b.line.Client}, w.path+election.LeaderName, jute.EventCreated)
+			spurious(clientOf(b.line.Client), w.path+election.LeaderName, jute.EventCreated)
 			synctest.Wait()
 		}
 		term := campaigns(t, a, "a")
 		synctest.Wait()
 		for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
-			spurious(&Client{b.line.Client}, w.path+election.LeaderName, event)
+			spurious(clientOf(b.line.Client), w.path+election.LeaderName, event)
 			synctest.Wait()
 		}
 		require.Equal(t, []string{"none", "a"}, o.values())
@@ -266,7 +266,7 @@ func TestA35AnObserverThatIsGoneLeavesNoWatchBeyondItsPath(t *testing.T) {
 				break
 			}
 		}
-		require.LessOrEqual(t, watchesOf(&Client{b.line.Client}), 2)
+		require.LessOrEqual(t, watchesOf(clientOf(b.line.Client)), 2)
 	})
 }
 
@@ -276,7 +276,7 @@ func TestB39ElectionsReportInvalidPathsWhenFirstUsed(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
 		f := func(context.Context, *Term) error { return errors.New("called") }
 		for _, path := range []string{"", "/", "relative", "/a/", "/a//b", "/a/./b", "/a\x00"} {
-			e := NewElection(&Client{a.line.Client}, path)
+			e := NewElection(clientOf(a.line.Client), path)
 			_, err := e.Campaign(t.Context(), nil)
 			require.ErrorIs(t, err, ErrInvalidPath)
 			require.ErrorContains(t, err, "zkrecipes: campaign ")
@@ -353,12 +353,12 @@ func largestValue(e *Election) int {
 
 func TestB40AnRWLockOnAnElectionsPathIsAnError(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
-		l := held(t, NewRWLock(&Client{b.line.Client}, w.path).RLock)
+		l := held(t, NewRWLock(clientOf(b.line.Client), w.path).RLock)
 		_, err := a.Campaign(t.Context(), nil)
 		require.ErrorIs(t, err, ErrPathInUse)
 		require.NoError(t, l.Release())
-		term := campaigns(t, NewElection(&Client{a.line.Client}, "/next"), "a")
-		_, err = NewRWLock(&Client{b.line.Client}, "/next").RLock(t.Context())
+		term := campaigns(t, NewElection(clientOf(a.line.Client), "/next"), "a")
+		_, err = NewRWLock(clientOf(b.line.Client), "/next").RLock(t.Context())
 		require.ErrorIs(t, err, ErrPathInUse)
 		require.NoError(t, term.Resign())
 	})

@@ -63,7 +63,7 @@ func TestB22AnEvictedLeaderStopsItsAttemptsWithItsClient(t *testing.T) {
 		w.evict(term.lease)
 		time.Sleep(time.Minute)
 		began := time.Now()
-		require.NoError(t, (&Client{a.line.Client}).Close())
+		require.NoError(t, clientOf(a.line.Client).Close())
 		require.Less(t, time.Since(began), time.Second)
 		w.noLeader()
 	})

@@ -345,7 +345,7 @@ func TestB36GateWithoutPermissionIsAnErrorAtOnce(t *testing.T) {
 	_, err := admin.SetACL(path, acl(zk.PermRead), -1)
 	require.NoError(t, err)
 	require.ErrorIs(t, g.Shut(ctx), zk.ErrNoAuth)
-	require.ErrorIs(t, NewGate(&Client{g.line.Client}, path+"/below/gate").Shut(ctx), zk.ErrNoAuth)
+	require.ErrorIs(t, NewGate(clientOf(g.line.Client), path+"/below/gate").Shut(ctx), zk.ErrNoAuth)
 	isOpenTo(t, g, true)
 
 	_, err = admin.Create(path+"/gate", nil, 0, acl(zk.PermAll&^zk.PermRead))

@@ -204,7 +204,7 @@ func TestB22LeaseIsLostWhenAnOperatorDeletesThePlaceOfADowngrade(t *testing.T) {
 		waiter := r.joins(2, r.w.Lock)
 		require.NoError(t, r.w.Downgrade(r.ctx, l))
 		harness.Eventually(t, "watched", func() bool {
-			return len(watched(r.c)) == 2 && r.c.idle() && strings.Contains(strings.Join(watched(r.c), " "), "__READ__")
+			return len(watched(r.c)) == 2 && idle(r.c) && strings.Contains(strings.Join(watched(r.c), " "), "__READ__")
 		})
 		require.NoError(t, r.raw.Delete(l.Check().Path, -1))
 		require.ErrorIs(t, harness.Cause(t, l.Context(r.ctx)), ErrLost)

@@ -129,7 +129,7 @@ func asleep(t testing.TB, c *Client) {
 	t.Helper()
 	harness.Eventually(t, "a sleeping client", func() bool {
 		s, _ := c.client.Session()
-		return len(s.Inspect().Watches) >= 2 && c.idle()
+		return len(s.Inspect().Watches) >= 2 && idle(c)
 	})
 }
 

@@ -79,7 +79,7 @@ func (r *rig) queued(n int) {
 // watches, and no request is in flight.
 func (r *rig) asleep(n int) {
 	r.t.Helper()
-	harness.Eventually(r.t, "waiter asleep", func() bool { return r.p.CountOf("getData") >= 2*n && r.c.idle() })
+	harness.Eventually(r.t, "waiter asleep", func() bool { return r.p.CountOf("getData") >= 2*n && idle(r.c) })
 	askOnce(r.t, r.c)
 }
 
@@ -101,8 +101,11 @@ func insider(t testing.TB, conn *zk.Conn) *zk.Conn {
 	return conn
 }
 
-// idle reports whether no request is in flight.
-func (c *Client) idle() bool {
+// clientOf returns the Client that has this core.
+func clientOf(c *line.Client) *Client { return &Client{c} }
+
+// idle reports whether no request of the client is in flight.
+func idle(c *Client) bool {
 	s, _ := c.client.Session()
 	return s.Inspect().Calls == 0
 }

@@ -33,7 +33,7 @@ func TestCommitThatMeetsAnEvictionReportsSuccessOnlyIfApplied(t *testing.T) {
 				again.Context(r.ctx)
 			}
 		}
-		harness.Eventually(t, "watched", func() bool { return watchesOf(r.c) == 1 && r.c.idle() })
+		harness.Eventually(t, "watched", func() bool { return watchesOf(r.c) == 1 && idle(r.c) })
 		_, before, err := r.raw.Get(data)
 		require.NoError(t, err)
 		var committed atomic.Int32

@@ -293,7 +293,7 @@ func TestB32CancellingEachSideAtEveryStepLeavesNothing(t *testing.T) {
 				_, err := a.Wait() // before any reply
 				require.ErrorIs(t, err, context.Canceled)
 				rule.Release()
-				harness.Eventually(t, "idle", r.c.idle)
+				harness.Eventually(t, "idle", func() bool { return idle(r.c) })
 				r.queued(want)
 				r.watchesLeft(want)
 			})
@@ -346,7 +346,7 @@ func TestA16ACancelledWaiterInTheMiddleLetsNobodyIn(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, why)
 			r.queued(2)
-			harness.Eventually(t, "new predecessor", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+			harness.Eventually(t, "new predecessor", func() bool { return r.p.CountOf("getData") == 1 && idle(r.c) })
 			require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, r.p.Count(), "it looked for its new predecessor")
 			require.True(t, last.Waiting())
 			require.NoError(t, l.Release())

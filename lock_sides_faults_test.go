@@ -28,7 +28,7 @@ func TestB01EachSidesJoinWhoseReplyIsLostIsFound(t *testing.T) {
 			r.p.Await(rule)
 			r.queued(n)
 			if foreign {
-				harness.Eventually(t, "asleep", func() bool { return r.p.CountOf("getData") == 2 && r.c.idle() })
+				harness.Eventually(t, "asleep", func() bool { return r.p.CountOf("getData") == 2 && idle(r.c) })
 				require.True(t, a.Waiting())
 				require.NoError(t, r.raw.Delete(ahead, -1))
 			}
@@ -114,7 +114,7 @@ func TestB07EachSidesReleaseWhoseReplyIsLostIsDone(t *testing.T) {
 		r.p.On(r.release, 1, harness.DropAfter)
 		require.NoError(t, l.Release())
 		b := a.Get()
-		harness.Eventually(t, "sent again", func() bool { return r.p.CountOf(r.release) == 2 && r.c.idle() })
+		harness.Eventually(t, "sent again", func() bool { return r.p.CountOf(r.release) == 2 && idle(r.c) })
 		_, err := b.Commit(r.ctx)
 		require.NoError(t, err, "the second release affects nobody")
 		require.NoError(t, b.Release())
@@ -238,7 +238,7 @@ func TestB20EachSideWaitsOnWhenTheWaiterAheadDies(t *testing.T) {
 		first, middle := r.byHand(r.by), r.byHand(r.by)
 		a := r.waits(3)
 		require.NoError(t, r.raw.Delete(middle, -1))
-		harness.Eventually(t, "new predecessor", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+		harness.Eventually(t, "new predecessor", func() bool { return r.p.CountOf("getData") == 1 && idle(r.c) })
 		require.True(t, a.Waiting())
 		require.NoError(t, r.raw.Delete(first, -1))
 		require.NoError(t, a.Get().Release())

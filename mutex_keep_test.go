@@ -72,7 +72,7 @@ func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 		time.Sleep(keepFor)
 		synctest.Wait()
 		require.Empty(t, w.line())
-		require.Zero(t, watchesOf(&Client{m.line.Client}))
+		require.Zero(t, watchesOf(clientOf(m.line.Client)))
 		require.Empty(t, keep.KeptBy(m.line.Client).Locks)
 	})
 }
@@ -441,7 +441,7 @@ func TestKeptLocksExclude(t *testing.T) {
 		for i := range 4 {
 			m := NewMutex(w.client(nil), w.path, KeepFor(100*time.Millisecond))
 			if i == 3 {
-				m = NewMutex(&Client{m.line.Client}, w.path)
+				m = NewMutex(clientOf(m.line.Client), w.path)
 			}
 			for j := range 4 {
 				calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {

@@ -79,7 +79,7 @@ func TestAWaitingLockHasFewGoroutinesAndSendsNothing(t *testing.T) {
 	l := r.lock()
 	first := lockLater(t, r.m)
 	r.asleep(1) // it also knows whether the server enforces ACLs
-	harness.Eventually(t, "asleep", r.c.idle)
+	harness.Eventually(t, "asleep", func() bool { return idle(r.c) })
 	before := harness.SettledGoroutines(t)
 	const n = 50
 	r.p.Reset()
@@ -90,7 +90,7 @@ func TestAWaitingLockHasFewGoroutinesAndSendsNothing(t *testing.T) {
 	r.queued(n + 2)
 	// Each waiter arms a watch on its own place. The session has one on the
 	// predecessor's already.
-	harness.Eventually(t, "asleep", func() bool { return r.p.CountOf("getData") >= n && r.c.idle() })
+	harness.Eventually(t, "asleep", func() bool { return r.p.CountOf("getData") >= n && idle(r.c) })
 	perWaiter := float64(harness.SettledGoroutines(t)-before) / n
 	t.Logf("goroutines per waiting Lock: %.2f", perWaiter)
 	require.LessOrEqual(t, perWaiter, 3.0)

@@ -18,7 +18,7 @@ func BenchmarkBoundedPut(b *testing.B) {
 		b.Run(fmt.Sprint(backlog), func(b *testing.B) {
 			ctx := harness.Within(b, 10*time.Minute)
 			q := NewQueue(dial(b, nil), harness.NewPath(b), &QueueOptions{MaxLen: 1 << 30})
-			free := NewQueue(&Client{q.itemQueue.Client}, q.itemQueue.Path, nil)
+			free := NewQueue(clientOf(q.itemQueue.Client), q.itemQueue.Path, nil)
 			for range backlog / 100 {
 				_, err := free.PutAll(ctx, make([][]byte, 100)...)
 				require.NoError(b, err)

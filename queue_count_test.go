@@ -23,7 +23,7 @@ func (w *world) counted(q *Queue) int {
 	w.t.Helper()
 	synctest.Wait()
 	for {
-		n, err := queue.QueueIn(live(w.t, &Client{q.itemQueue.Client}), q.itemQueue.Abs()).Count(w.t.Context())
+		n, err := queue.QueueIn(live(w.t, clientOf(q.itemQueue.Client)), q.itemQueue.Abs()).Count(w.t.Context())
 		if !errors.Is(err, queuelog.ErrStale) && !errors.Is(err, queuelog.ErrUnfinished) {
 			require.NoError(w.t, err)
 			return n
@@ -58,7 +58,7 @@ func TestA21CountIsWhatAListingShows(t *testing.T) {
 						require.NoError(t, raw.Delete(items[r.IntN(len(items))], -1))
 					}
 				case 8:
-					require.True(t, w.srv.Disconnect(sessionID(&Client{q.itemQueue.Client})))
+					require.True(t, w.srv.Disconnect(sessionID(clientOf(q.itemQueue.Client))))
 					time.Sleep(5 * time.Second) // it is back, and has what it has missed
 				case 9:
 					if r.IntN(20) == 0 {
@@ -80,7 +80,7 @@ func TestA21CountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
 		q := w.queue(w.stranger(nil))
 		q.itemQueue.SegmentSize = 3
 		putOn(t, q, names(10)...)
-		log := queue.QueueIn(live(t, &Client{q.itemQueue.Client}), q.itemQueue.Abs())
+		log := queue.QueueIn(live(t, clientOf(q.itemQueue.Client)), q.itemQueue.Abs())
 		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second})
 		var counts []*harness.Call[int]
 		for range 3 {

@@ -66,7 +66,7 @@ func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
 		ids := putOn(t, q, "died", "given back", "panicked")
 		require.Equal(t, ids[0], takeOn(t, q).ID)
-		require.True(t, w.srv.Expire(sessionID(&Client{q.itemQueue.Client})))
+		require.True(t, w.srv.Expire(sessionID(clientOf(q.itemQueue.Client))))
 		it := takeOn(t, q)
 		require.Equal(t, ids[1], it.ID)
 		nackOn(t, it)
@@ -141,7 +141,7 @@ func TestB98ServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T)
 				putOn(t, q, "bad")
 				if died {
 					takeOn(t, q)
-					require.True(t, w.srv.Expire(sessionID(&Client{q.itemQueue.Client})))
+					require.True(t, w.srv.Expire(sessionID(clientOf(q.itemQueue.Client))))
 				}
 				var got []string
 				a := serveLater(t, q, func(_ context.Context, it *Item) error {
@@ -192,7 +192,7 @@ func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
 		require.True(t, a.Waiting())
 		require.Len(t, w.flags(), 1, "it is kept")
 		began := time.Now()
-		require.NoError(t, (&Client{q.itemQueue.Client}).Shutdown(t.Context()))
+		require.NoError(t, clientOf(q.itemQueue.Client).Shutdown(t.Context()))
 		require.Less(t, time.Since(began), time.Second)
 		_, err := a.Wait()
 		require.ErrorIs(t, err, ErrClosed)
@@ -216,7 +216,7 @@ func TestFailureThatIsLongIsCut(t *testing.T) {
 func TestLargestItemsBecomeDeadLettersWithoutAFailure(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
-		s := live(t, &Client{q.itemQueue.Client})
+		s := live(t, clientOf(q.itemQueue.Client))
 		sized := func(room int) []byte { // leaves so many bytes of a request for a note
 			log, claim := queue.NewQueueLog(s, q.itemQueue.DeadLettersPath()), q.itemQueue.NewClaim(s, queue.NewQueueLog(s, q.itemQueue.Abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
 			n := zkconn.MultiSize(claim.AckOps(true).All(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}, q.itemQueue.SegmentSize).Ops)

@@ -245,7 +245,7 @@ func TestB85DeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 		znode := w.foreign(conn, item, "c")
 		a := w.takeLater(q)
 		blocked := func() (n int) {
-			queue.QueueIn(live(t, &Client{q.itemQueue.Client}), q.itemQueue.Abs()).Blocked.Range(func(any, any) bool { n++; return true })
+			queue.QueueIn(live(t, clientOf(q.itemQueue.Client)), q.itemQueue.Abs()).Blocked.Range(func(any, any) bool { n++; return true })
 			return n
 		}
 		require.Equal(t, 1, blocked())
@@ -288,7 +288,7 @@ func TestB85ForeignZnodesBelowAnItemAreNoAttempts(t *testing.T) {
 		require.NoError(t, conn.Delete(item+"/a", -1))
 		shows(2, false)
 		a := w.takeLater(q) // moves it to the dead letters
-		dead, err := NewQueue(&Client{q.itemQueue.Client}, w.path+"-dead", nil).Peek(t.Context())
+		dead, err := NewQueue(clientOf(q.itemQueue.Client), w.path+"-dead", nil).Peek(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, it.ID, dead.ID)
 		a.Cancel(nil)

@@ -35,7 +35,7 @@ func TestB44AckPutWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 			t.Run(fmt.Sprintf("sealing=%v, after=%v", sealing, after), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					q := w.queue(w.stranger(nil))
-					to := next(&Client{q.itemQueue.Client}, map[bool]int64{false: 100, true: 1}[sealing], nil)
+					to := next(clientOf(q.itemQueue.Client), map[bool]int64{false: 100, true: 1}[sealing], nil)
 					second := next(w.stranger(nil), 100, nil)
 					var got []string
 					b := serveLater(t, second, func(_ context.Context, it *Item) error {
@@ -67,7 +67,7 @@ func TestB44AckPutWhoseSessionExpiresIsUncertain(t *testing.T) {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				q := w.queue(w.stranger(nil))
-				to := next(&Client{q.itemQueue.Client}, 100, nil)
+				to := next(clientOf(q.itemQueue.Client), 100, nil)
 				putOn(t, q, "x")
 				putOn(t, to, "before")
 				it := takeOn(t, q)
@@ -96,7 +96,7 @@ func TestB44AckPutOfAClaimThatWasDeletedIsLost(t *testing.T) {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				q, conn := w.queue(w.stranger(nil)), w.bare()
-				to := next(&Client{q.itemQueue.Client}, 100, nil)
+				to := next(clientOf(q.itemQueue.Client), 100, nil)
 				putOn(t, q, "x")
 				putOn(t, to, "before")
 				it := takeOn(t, q)
@@ -129,7 +129,7 @@ func TestB44AckPutOfAClaimThatWasDeletedIsLost(t *testing.T) {
 func TestAckPutGoesOnToTheOpenSegment(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		to, others := next(&Client{q.itemQueue.Client}, 1, nil), next(w.stranger(nil), 1, nil)
+		to, others := next(clientOf(q.itemQueue.Client), 1, nil), next(w.stranger(nil), 1, nil)
 		var want []string
 		for n := range 5 {
 			putOn(t, q, "x")
@@ -148,7 +148,7 @@ func TestAckPutGoesOnToTheOpenSegment(t *testing.T) {
 func TestAckPutGoesOnWhileOthersFillEachSegment(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q, link := w.consumerWithLink()
-		to, others := next(&Client{q.itemQueue.Client}, 1, nil), next(w.stranger(nil), 1, nil)
+		to, others := next(clientOf(q.itemQueue.Client), 1, nil), next(w.stranger(nil), 1, nil)
 		putOn(t, q, "x")
 		it := takeOn(t, q)
 		link.SetLatency(time.Second)
@@ -181,7 +181,7 @@ func TestB86OperatorActsAtAnyRequestOfAnAckPut(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			atAnyRequest(t, func(t *testing.T, w *world, between func(call, act func())) {
 				q, conn := w.small(2, nil), w.insider()
-				to := next(&Client{q.itemQueue.Client}, 2, nil)
+				to := next(clientOf(q.itemQueue.Client), 2, nil)
 				putOn(t, next(w.stranger(nil), 2, nil), "0", "1")
 				putOn(t, q, "x")
 				it := takeOn(t, q)
@@ -215,10 +215,10 @@ func TestB36AckPutThatIsRefusedChangesNothing(t *testing.T) {
 		it := takeOn(t, q)
 		_, err := conn.Create("/next", nil, 0, zk.WorldACL(zk.PermRead))
 		require.NoError(t, err)
-		_, err = it.AckPut(t.Context(), next(&Client{q.itemQueue.Client}, 9, nil), [][]byte{[]byte("y")})
+		_, err = it.AckPut(t.Context(), next(clientOf(q.itemQueue.Client), 9, nil), [][]byte{[]byte("y")})
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.EqualError(t, err, "zkrecipes: ack an item of "+w.path+": put into /next: zk: not authenticated")
-		other := NewQueue(&Client{q.itemQueue.Client}, "/other", nil)
+		other := NewQueue(clientOf(q.itemQueue.Client), "/other", nil)
 		putOn(t, other, "0")
 		_, err = conn.SetACL("/other/s/0000000000", zk.WorldACL(zk.PermRead), -1)
 		require.NoError(t, err)
@@ -235,7 +235,7 @@ func TestB85AckPutOfAnItemWithAForeignZnodeBelow(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		opts, log := logged()
 		q, conn := w.queue(w.stranger(opts)), w.bare()
-		to := next(&Client{q.itemQueue.Client}, 9, nil)
+		to := next(clientOf(q.itemQueue.Client), 9, nil)
 		putOn(t, q, "x")
 		it := takeOn(t, q)
 		stays := w.items()[0]
@@ -254,7 +254,7 @@ func TestB85AckPutOfAnItemWithAForeignZnodeBelow(t *testing.T) {
 func TestAckPutWhoseContextEndsIsSeenToItsEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		to := next(&Client{q.itemQueue.Client}, 9, nil)
+		to := next(clientOf(q.itemQueue.Client), 9, nil)
 		putOn(t, q, "x")
 		putOn(t, to, "before")
 		it := takeOn(t, q)

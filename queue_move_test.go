@@ -53,7 +53,7 @@ func bytesOf(items []string) (all [][]byte) {
 func TestA21AckPutMovesToAnotherQueueInOneTransaction(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		to := next(&Client{q.itemQueue.Client}, 100, nil)
+		to := next(clientOf(q.itemQueue.Client), 100, nil)
 		putOn(t, q, "x", "y")
 		putOn(t, to, "before")
 		it := takeOn(t, q)
@@ -81,7 +81,7 @@ func TestA21AckPutMovesToAnotherQueueInOneTransaction(t *testing.T) {
 func TestAckPutFillsSegments(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		to := next(&Client{q.itemQueue.Client}, 3, nil)
+		to := next(clientOf(q.itemQueue.Client), 3, nil)
 		putOn(t, q, "x")
 		putOn(t, to, "before")
 		it := takeOn(t, q)
@@ -126,7 +126,7 @@ func TestAckPutIntoItsOwnQueueComesAtTheEnd(t *testing.T) {
 func TestServeLeavesAnItemAloneThatItsHandlerHasMoved(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		to := next(&Client{q.itemQueue.Client}, 3, nil)
+		to := next(clientOf(q.itemQueue.Client), 3, nil)
 		second := next(w.stranger(nil), 3, nil)
 		var got []string
 		b := serveLater(t, second, func(_ context.Context, it *Item) error {
@@ -139,7 +139,7 @@ func TestServeLeavesAnItemAloneThatItsHandlerHasMoved(t *testing.T) {
 		})
 		synctest.Wait()
 		for _, name := range names(9) {
-			putOn(t, NewQueue(&Client{second.itemQueue.Client}, w.path, nil), name)
+			putOn(t, NewQueue(clientOf(second.itemQueue.Client), w.path, nil), name)
 			synctest.Wait()
 		}
 		require.Equal(t, []string{"0!", "1!", "2!", "3!", "4!", "5!", "6!", "7!", "8!"}, got)
@@ -161,19 +161,19 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 			"nil context":                       func() ([]ItemID, error) { return it.AckPut(noContext, q, nil) },
 			"other queue: not made by NewQueue": func() ([]ItemID, error) { return it.AckPut(t.Context(), nil, [][]byte{[]byte("y")}) },
 			"other queue: path does not begin with \"/\"": func() ([]ItemID, error) {
-				return it.AckPut(t.Context(), NewQueue(&Client{q.itemQueue.Client}, "next", nil), [][]byte{[]byte("y")})
+				return it.AckPut(t.Context(), NewQueue(clientOf(q.itemQueue.Client), "next", nil), [][]byte{[]byte("y")})
 			},
 			"put into /next: the queue belongs to another Client": func() ([]ItemID, error) {
 				return it.AckPut(t.Context(), next(stranger, 9, nil), [][]byte{[]byte("y")})
 			},
 			"put into /next: QueueOptions.MaxLen is 9, and AckPut does not wait for room": func() ([]ItemID, error) {
-				return it.AckPut(t.Context(), next(&Client{q.itemQueue.Client}, 9, &QueueOptions{MaxLen: 9}), [][]byte{[]byte("y")})
+				return it.AckPut(t.Context(), next(clientOf(q.itemQueue.Client), 9, &QueueOptions{MaxLen: 9}), [][]byte{[]byte("y")})
 			},
 			"put into /next: item of 2 bytes: QueueOptions.MaxItemBytes is 1": func() ([]ItemID, error) {
-				return it.AckPut(t.Context(), next(&Client{q.itemQueue.Client}, 9, &QueueOptions{MaxItemBytes: 1}), [][]byte{[]byte("yy")})
+				return it.AckPut(t.Context(), next(clientOf(q.itemQueue.Client), 9, &QueueOptions{MaxItemBytes: 1}), [][]byte{[]byte("yy")})
 			},
 			"put into /next: request of 2000413 bytes": func() ([]ItemID, error) {
-				return it.AckPut(t.Context(), next(&Client{q.itemQueue.Client}, 9, nil), [][]byte{large})
+				return it.AckPut(t.Context(), next(clientOf(q.itemQueue.Client), 9, nil), [][]byte{large})
 			},
 		} {
 			requests := w.requests(func() {
@@ -192,7 +192,7 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 func TestA21AckPutThatIsTooLargeNamesTheOtherQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		to := next(&Client{q.itemQueue.Client}, 9, &QueueOptions{MaxAttempts: -1})
+		to := next(clientOf(q.itemQueue.Client), 9, &QueueOptions{MaxAttempts: -1})
 		putOn(t, q, "x")
 		it := takeOn(t, q)
 		for size := jute.MaxFrame; ; size -= 40 {
@@ -211,7 +211,7 @@ func TestA21AckPutThatIsTooLargeNamesTheOtherQueue(t *testing.T) {
 func TestAckPutCarriesOutOperationsInTheSameTransaction(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q, conn := w.queue(w.stranger(nil)), w.bare()
-		to := next(&Client{q.itemQueue.Client}, 100, nil)
+		to := next(clientOf(q.itemQueue.Client), 100, nil)
 		putOn(t, q, "x")
 		putOn(t, to, "before")
 		it := takeOn(t, q)
@@ -257,7 +257,7 @@ func TestAckPutWithOperationsIsDoneOnce(t *testing.T) {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				q, conn := w.queue(w.stranger(nil)), w.bare()
-				to := next(&Client{q.itemQueue.Client}, 100, nil)
+				to := next(clientOf(q.itemQueue.Client), 100, nil)
 				putOn(t, q, "x")
 				putOn(t, to, "before")
 				it := takeOn(t, q)

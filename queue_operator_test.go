@@ -49,7 +49,7 @@ func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 				}
 				other := r.other()
 				ahead := harness.Go(t, call(other))
-				lineUp(t, r.raw, r.path+"/"+sub, 1, &Client{other.itemQueue.Client})
+				lineUp(t, r.raw, r.path+"/"+sub, 1, clientOf(other.itemQueue.Client))
 				mine := harness.Go(t, call(r.q))
 				lineUp(t, r.raw, r.path+"/"+sub, 2, r.c)
 				if which == "first" {
@@ -219,9 +219,9 @@ func TestA21TakerAndProducerRecoverWhenTheQueueIsDeleted(t *testing.T) {
 			first := takeLater(t, r.q)
 			lineUp(t, r.raw, r.path+"/line", 1, r.c)
 			second := takeLater(t, other)
-			lineUp(t, r.raw, r.path+"/line", 2, &Client{other.itemQueue.Client})
+			lineUp(t, r.raw, r.path+"/line", 2, clientOf(other.itemQueue.Client))
 			remove(t, r)
-			lineUp(t, r.raw, r.path+"/line", 2, r.c, &Client{other.itemQueue.Client})
+			lineUp(t, r.raw, r.path+"/line", 2, r.c, clientOf(other.itemQueue.Client))
 			require.True(t, first.Waiting())
 			require.True(t, second.Waiting())
 			ids := putOn(t, r.q, "0", "1") // the receipts' parent is gone, too

@@ -172,7 +172,7 @@ func TestB83DistantPutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 		for skip := range 8 {
 			for _, after := range []bool{false, true} {
 				data := fmt.Sprintf("%d %v", skip, after)
-				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi", Path: w.receiptsOf(&Client{q.itemQueue.Client}), Skip: skip})
+				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi", Path: w.receiptsOf(clientOf(q.itemQueue.Client)), Skip: skip})
 				time.Sleep(300 * time.Millisecond)
 				putOn(t, q, data)
 				require.Equal(t, 1, puts.count(data), data)
@@ -194,7 +194,7 @@ func TestB83DistantPutIsUncertainIfItsSessionEnds(t *testing.T) {
 			for _, after := range []bool{false, true} {
 				data := fmt.Sprintf("%d %v", skip, after)
 				putOn(t, q, "first use in the session")
-				w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: "multi", Path: w.receiptsOf(&Client{q.itemQueue.Client}), Skip: skip})
+				w.plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: "multi", Path: w.receiptsOf(clientOf(q.itemQueue.Client)), Skip: skip})
 				time.Sleep(300 * time.Millisecond)
 				_, err := q.Put(harness.Within(t, time.Minute), []byte(data))
 				if err == nil {
@@ -228,7 +228,7 @@ func TestB83DistantPutThatIsCanceledIsPutOnceAtMost(t *testing.T) {
 				require.Zero(t, puts.count(data))
 			}
 			// If it used the receipt with a wrong version, it would take itself for done.
-			w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: "multi", Path: w.receiptsOf(&Client{q.itemQueue.Client})})
+			w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: "multi", Path: w.receiptsOf(clientOf(q.itemQueue.Client))})
 			putOn(t, q, fmt.Sprint("next ", i))
 			require.Equal(t, 1, puts.count(fmt.Sprint("next ", i)))
 			require.LessOrEqual(t, puts.count(data), 1)
@@ -254,7 +254,7 @@ func TestB83DistantPutGoesOnInTheQueueThatIsMadeAnew(t *testing.T) {
 // A move to a queue among fast producers.
 func TestB83ADistantAckPutGetsThroughAmongOthers(t *testing.T) {
 	eachTraffic(t, func(t *testing.T, w *world, q *Queue, puts *putsOf) {
-		from := NewQueue(&Client{q.itemQueue.Client}, "/from", nil)
+		from := NewQueue(clientOf(q.itemQueue.Client), "/from", nil)
 		var longest time.Duration
 		for i := range 20 {
 			putOn(t, from, "x")
@@ -275,7 +275,7 @@ func TestB83ADistantAckPutGetsThroughAmongOthers(t *testing.T) {
 // The reply to one of the attempts is lost, or the attempt itself. The item is moved once.
 func TestB44DistantAckPutWhoseReplyIsLostMovesTheItemOnce(t *testing.T) {
 	eachTraffic(t, func(t *testing.T, w *world, q *Queue, puts *putsOf) {
-		from := NewQueue(&Client{q.itemQueue.Client}, "/from", nil)
+		from := NewQueue(clientOf(q.itemQueue.Client), "/from", nil)
 		putOn(t, from, "first use")
 		ackOn(t, takeOn(t, from))
 		fired := 0
@@ -304,7 +304,7 @@ func TestB44DistantAckPutWhoseReplyIsLostMovesTheItemOnce(t *testing.T) {
 // that.
 func TestB83DistantServeMovesItsDeadLettersAmongOthers(t *testing.T) {
 	eachTraffic(t, func(t *testing.T, w *world, q *Queue, puts *putsOf) {
-		from := NewQueue(&Client{q.itemQueue.Client}, "/from", &QueueOptions{MaxAttempts: 1, DeadLetter: w.path})
+		from := NewQueue(clientOf(q.itemQueue.Client), "/from", &QueueOptions{MaxAttempts: 1, DeadLetter: w.path})
 		from.itemQueue.SegmentSize = q.itemQueue.SegmentSize
 		putOn(t, from, "given back")
 		nackOn(t, takeOn(t, from)) // the next consumer moves it

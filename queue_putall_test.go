@@ -130,7 +130,7 @@ func TestB82BatchWhoseReplyIsLostIsPutOnce(t *testing.T) {
 					q := w.queue(w.stranger(nil))
 					q.itemQueue.SegmentSize = 4
 					putAllOn(t, q, 0, 2)
-					w.plan.Add(zktest.Fault{Do: do, After: after, Op: "multi", Path: w.receiptsOf(&Client{q.itemQueue.Client})})
+					w.plan.Add(zktest.Fault{Do: do, After: after, Op: "multi", Path: w.receiptsOf(clientOf(q.itemQueue.Client))})
 					ids, err := q.PutAll(t.Context(), []byte("2"), []byte("3"), []byte("4"), []byte("5"), []byte("6"), []byte("7"), []byte("8"))
 					require.Len(t, w.plan.Fired(), 1)
 					require.Len(t, ids, 7)
@@ -172,7 +172,7 @@ func TestB82LargestBatchFitsIntoARequest(t *testing.T) {
 				q := w.queue(w.stranger(nil))
 				q.itemQueue.SegmentSize = size
 				putOn(t, q, "first use")
-				s := live(t, &Client{q.itemQueue.Client})
+				s := live(t, clientOf(q.itemQueue.Client))
 				fits := func(n int) error {
 					items := make([]queuelog.Item, n)
 					for i := range items {
@@ -188,7 +188,7 @@ func TestB82LargestBatchFitsIntoARequest(t *testing.T) {
 						most = n
 					}
 				}
-				session := sessionID(&Client{q.itemQueue.Client})
+				session := sessionID(clientOf(q.itemQueue.Client))
 				t.Logf("%d items without data fit", least)
 				var err error
 				requests := w.requests(func() { _, err = q.PutAll(t.Context(), make([][]byte, most)...) })
@@ -198,7 +198,7 @@ func TestB82LargestBatchFitsIntoARequest(t *testing.T) {
 				require.Empty(t, requests)
 				_, err = q.PutAll(t.Context(), make([][]byte, least)...)
 				require.NoError(t, err)
-				require.Equal(t, session, sessionID(&Client{q.itemQueue.Client}))
+				require.Equal(t, session, sessionID(clientOf(q.itemQueue.Client)))
 				require.Len(t, w.items(), least+1)
 			})
 		})

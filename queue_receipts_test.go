@@ -19,7 +19,7 @@ import (
 func (w *world) putAtOnce(q *Queue, n int) {
 	w.t.Helper()
 	putOn(w.t, q, "first use")
-	w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi", Path: w.receiptsOf(&Client{q.itemQueue.Client}), For: time.Second})
+	w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi", Path: w.receiptsOf(clientOf(q.itemQueue.Client)), For: time.Second})
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() { putOn(w.t, q, fmt.Sprint(i)) })
@@ -34,7 +34,7 @@ func TestB86CallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
 	calls := map[string]func(t *testing.T, q *Queue){
 		"Put": func(t *testing.T, q *Queue) { putOn(t, q, "x") },
 		"AckPut": func(t *testing.T, q *Queue) {
-			_, err := takeOn(t, q).AckPut(t.Context(), NewQueue(&Client{q.itemQueue.Client}, "/other", nil), [][]byte{[]byte("moved")})
+			_, err := takeOn(t, q).AckPut(t.Context(), NewQueue(clientOf(q.itemQueue.Client), "/other", nil), [][]byte{[]byte("moved")})
 			require.NoError(t, err)
 		},
 		"Purge": func(t *testing.T, q *Queue) {

@@ -71,7 +71,7 @@ func TestRedriveLeavesLettersThatAreTakenOrOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		opts := &QueueOptions{MaxAttempts: 1, DeadLetter: "/letters"}
 		q := NewQueue(w.stranger(nil), w.path, opts)
-		other := NewQueue(&Client{q.itemQueue.Client}, "/next", opts)
+		other := NewQueue(clientOf(q.itemQueue.Client), "/next", opts)
 		bury(t, q, "taken")
 		it := takeOn(t, q.DeadLetters())
 		bury(t, other, "other")
@@ -119,7 +119,7 @@ func TestRedriveGoesOnAfterALetterThatIsTooLarge(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
 		bury(t, q, "x", "large", "y")
-		small := NewQueue(&Client{q.itemQueue.Client}, w.path, &QueueOptions{MaxItemBytes: 3})
+		small := NewQueue(clientOf(q.itemQueue.Client), w.path, &QueueOptions{MaxItemBytes: 3})
 		moved, err := small.Redrive(t.Context(), 9)
 		require.ErrorIs(t, err, ErrTooLarge)
 		require.ErrorContains(t, err, "zkrecipes: redrive "+w.path+": letter "+w.path+"-dead/s/0000000000/")

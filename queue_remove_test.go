@@ -29,7 +29,7 @@ func TestA21RemoveRemovesAFreeItem(t *testing.T) {
 		require.EqualError(t, err, "zkrecipes: remove an item of "+w.path+": no such item")
 		require.ErrorIs(t, q.Remove(t.Context(), "x"), ErrItemGone)
 		require.ErrorIs(t, w.queue(w.stranger(nil)).Remove(t.Context(), ""), ErrItemGone)
-		require.ErrorIs(t, next(&Client{q.itemQueue.Client}, 2, nil).Remove(t.Context(), ids[0]), ErrItemGone, "no queue")
+		require.ErrorIs(t, next(clientOf(q.itemQueue.Client), 2, nil).Remove(t.Context(), ids[0]), ErrItemGone, "no queue")
 		require.NotContains(t, w.srv.Children("/"), "next", "nothing was created")
 		require.Equal(t, []string{"0", "1", "3", "4"}, drain(t, q))
 		w.oneSegment(q)

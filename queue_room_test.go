@@ -189,7 +189,7 @@ func TestB97APutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 				ack := w.fills(1)
 				slow, other := w.bounded(1), w.bounded(1)
 				first := w.putLater(slow, "first")
-				receipts := w.receiptsOf(&Client{slow.itemQueue.Client})
+				receipts := w.receiptsOf(clientOf(slow.itemQueue.Client))
 				w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: put, Path: receipts, For: time.Second})
 				if drops {
 					w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: put, Path: receipts})
@@ -288,7 +288,7 @@ func TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut(t *testing.T) {
 			puts = append(puts, w.putLater(queues[i], fmt.Sprint("put ", i)))
 		}
 		time.Sleep(time.Second)
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,create,setData,delete)", Path: w.receiptsOf(&Client{queues[1].itemQueue.Client}), For: queue.Grace / 2})
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,create,setData,delete)", Path: w.receiptsOf(clientOf(queues[1].itemQueue.Client)), For: queue.Grace / 2})
 		ack()
 		puts[0].Get()
 		ack()

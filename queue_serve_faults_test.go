@@ -35,11 +35,11 @@ func TestB77ServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 					<-finish
 					return nil
 				})
-				it, session := <-began, sessionID(&Client{q.itemQueue.Client})
+				it, session := <-began, sessionID(clientOf(q.itemQueue.Client))
 				if sent {
 					w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opAckJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 				} else {
-					w.away(&Client{q.itemQueue.Client})
+					w.away(clientOf(q.itemQueue.Client))
 				}
 				close(finish)
 				synctest.Wait()

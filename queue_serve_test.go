@@ -178,7 +178,7 @@ func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.
 		require.NoError(t, stop(a))
 		require.Empty(t, w.items())
 
-		dead := NewQueue(&Client{q.itemQueue.Client}, w.path+"-dead", &QueueOptions{MaxAttempts: -1})
+		dead := NewQueue(clientOf(q.itemQueue.Client), w.path+"-dead", &QueueOptions{MaxAttempts: -1})
 		it := takeOn(t, dead)
 		require.Equal(t, ids[0], it.ID)
 		require.Equal(t, "bad", string(it.Data), "the data as it was put")
@@ -251,7 +251,7 @@ func TestServeReturnsWhatEndedItFirst(t *testing.T) {
 			return ErrEvicted
 		},
 		"closed": func(t *testing.T, _ *world, q *Queue) error {
-			require.NoError(t, (&Client{q.itemQueue.Client}).Close())
+			require.NoError(t, clientOf(q.itemQueue.Client).Close())
 			return ErrClosed
 		},
 	} {
@@ -319,7 +319,7 @@ func TestA21HandlerThatAlwaysCrashesItsProcessDoesNotBlockTheHead(t *testing.T) 
 		q := NewQueue(w.stranger(nil), w.path, opts)
 		it := takeOn(t, q)
 		require.Equal(t, ids[1], it.ID)
-		dead, err := NewQueue(&Client{q.itemQueue.Client}, "/dead/letters", nil).Peek(t.Context())
+		dead, err := NewQueue(clientOf(q.itemQueue.Client), "/dead/letters", nil).Peek(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, ids[0], dead.ID)
 		require.Equal(t, "poison", string(dead.Data))
@@ -333,7 +333,7 @@ func TestA21HandlerThatAlwaysCrashesItsProcessDoesNotBlockTheHead(t *testing.T) 
 func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(w.stranger(nil))
-		without := NewQueue(&Client{q.itemQueue.Client}, w.path, &QueueOptions{MaxAttempts: -1})
+		without := NewQueue(clientOf(q.itemQueue.Client), w.path, &QueueOptions{MaxAttempts: -1})
 		putOn(t, q, "x")
 		for range 16 {
 			nackOn(t, takeOn(t, q))
@@ -344,7 +344,7 @@ func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
 		a := w.takeLater(q)
 		require.True(t, a.Waiting())
 		require.Empty(t, w.items())
-		n, err := NewQueue(&Client{q.itemQueue.Client}, w.path+"-dead", nil).Len(t.Context())
+		n, err := NewQueue(clientOf(q.itemQueue.Client), w.path+"-dead", nil).Len(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 	})
@@ -357,7 +357,7 @@ func TestB44MoveToTheDeadLettersWhoseReplyIsLostIsDoneOnce(t *testing.T) {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				q := NewQueue(w.stranger(nil), w.path, &QueueOptions{MaxAttempts: 1})
-				dead := NewQueue(&Client{q.itemQueue.Client}, w.path+"-dead", nil)
+				dead := NewQueue(clientOf(q.itemQueue.Client), w.path+"-dead", nil)
 				q.itemQueue.SegmentSize = 2
 				want := names(9)
 				putOn(t, q, want...)

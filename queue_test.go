@@ -351,7 +351,7 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 		require.WithinDuration(t, taken, all[0].TakenSince, time.Minute)
 		require.Equal(t, Entry{
 			ID: ids[0], Data: []byte("hangs"), Attempts: 1, Since: all[0].Since,
-			Taken: true, Consumer: "worker-7", Session: sessionID(&Client{q.itemQueue.Client}), TakenSince: all[0].TakenSince,
+			Taken: true, Consumer: "worker-7", Session: sessionID(clientOf(q.itemQueue.Client)), TakenSince: all[0].TakenSince,
 		}, all[0])
 		require.Equal(t, Entry{ID: ids[1], Data: []byte("free"), Since: all[1].Since}, all[1])
 		found, err := other.Find(t.Context(), ids[0])

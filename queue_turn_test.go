@@ -273,7 +273,7 @@ func TestTryTakeMovesItemsTakenTooOftenToTheDeadLetters(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "1", string(it.Data))
 		ackOn(t, it)
-		require.Equal(t, []string{"0"}, drain(t, NewQueue(&Client{q.itemQueue.Client}, w.path+"-dead", &QueueOptions{MaxAttempts: -1})))
+		require.Equal(t, []string{"0"}, drain(t, NewQueue(clientOf(q.itemQueue.Client), w.path+"-dead", &QueueOptions{MaxAttempts: -1})))
 	})
 }
 

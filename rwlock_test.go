@@ -234,7 +234,7 @@ func TestA26AReaderLooksForTheNextNearestWriter(t *testing.T) {
 	r.asleep(1)
 	r.p.Reset()
 	require.NoError(t, r.raw.Delete(nearest, -1)) // its waiter gives up
-	harness.Eventually(t, "a watch on the other writer", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+	harness.Eventually(t, "a watch on the other writer", func() bool { return r.p.CountOf("getData") == 1 && idle(r.c) })
 	require.True(t, reader.Waiting())
 	require.Contains(t, watched(r.c), first)
 	require.NoError(t, r.raw.Delete(first, -1))
@@ -509,7 +509,7 @@ func TestB47AReaderNeverSignalsAndItsDataIsIgnored(t *testing.T) {
 		r.p.Reset()
 		_, err = rawConn(other).Set(place, []byte("released"), -1)
 		require.NoError(t, err)
-		harness.Eventually(t, "the waiter watches again", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+		harness.Eventually(t, "the waiter watches again", func() bool { return r.p.CountOf("getData") == 1 && idle(r.c) })
 		require.Equal(t, 1, r.p.CountOf("getChildren2"))
 		require.True(t, writer.Waiting())
 	}

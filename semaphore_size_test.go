@@ -254,7 +254,7 @@ func TestSemaphoreBehindALaggingServerKnowsTheNewSize(t *testing.T) {
 		x, y := w.semaphore(2), w.semaphore(2)
 		releaseSlots(t, acquire(t, x, 1), acquire(t, y, 1))
 		require.NoError(t, x.Resize(harness.Within(t, time.Minute), 5))
-		require.True(t, w.srv.Disconnect(sessionID(&Client{y.slotted.Line.Client})))
+		require.True(t, w.srv.Disconnect(sessionID(clientOf(y.slotted.Line.Client))))
 		requests := w.requests(func() {
 			l := acquire(t, y, 3)
 			require.Len(t, l.Slots(), 3)

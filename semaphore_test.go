@@ -278,7 +278,7 @@ func TestA15SemaphoreHoldersAreListed(t *testing.T) {
 		require.Equal(t, "two", hs[1].Identity)
 		require.Equal(t, []int{1, 2}, hs[1].Slots)
 		require.Equal(t, two.Token(), hs[1].Token)
-		require.Equal(t, sessionID(&Client{two.lease.handle.Grant.Line.Client}), hs[1].Session)
+		require.Equal(t, sessionID(clientOf(two.lease.handle.Grant.Line.Client)), hs[1].Session)
 		require.WithinDuration(t, time.Now(), hs[1].Since, time.Minute)
 		releaseSlots(t, one, two)
 	})

@@ -133,7 +133,7 @@ func TestB27DataSetOnAForeignPredecessorIsNoSignal(t *testing.T) {
 			r.p.Reset()
 			_, err := r.raw.Set(ahead, []byte(fmt.Sprint(i)), -1)
 			require.NoError(t, err)
-			harness.Eventually(t, "looked again", func() bool { return r.p.CountOf("getData") == 1 && r.c.idle() })
+			harness.Eventually(t, "looked again", func() bool { return r.p.CountOf("getData") == 1 && idle(r.c) })
 			require.True(t, a.Waiting())
 		}
 		require.NoError(t, r.raw.Delete(ahead, -1))

@@ -87,16 +87,19 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 		},
 		"Election.Campaign": func(t *testing.T, w *world, c, other *Client) wait {
 			l, err := NewElection(other, "/m").Campaign(t.Context(), nil)
-			return wait{func(ctx context.Context) error { _, err := NewElection(c, "/m").Campaign(ctx, nil); return err }, locked(w, l.held(), err)}
+			require.NoError(t, err)
+			return wait{func(ctx context.Context) error { _, err := NewElection(c, "/m").Campaign(ctx, nil); return err }, locked(w, l.lease, err)}
 		},
 		"Election.Lead": func(t *testing.T, w *world, c, other *Client) wait {
 			l, err := NewElection(other, "/m").Campaign(t.Context(), nil)
+			require.NoError(t, err)
 			return wait{func(ctx context.Context) error {
 				return NewElection(c, "/m").Lead(ctx, nil, func(context.Context, *Term) error { return nil })
-			}, locked(w, l.held(), err)}
+			}, locked(w, l.lease, err)}
 		},
 		"Election.Observe": func(t *testing.T, w *world, c, other *Client) wait {
 			l, err := NewElection(other, "/m").Campaign(t.Context(), nil)
+			require.NoError(t, err)
 			return wait{func(ctx context.Context) error {
 				for leader, err := range NewElection(c, "/m").Observe(ctx) {
 					if err != nil || leader.None() {
@@ -104,7 +107,7 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 					}
 				}
 				return errors.New("the iteration has ended")
-			}, locked(w, l.held(), err)}
+			}, locked(w, l.lease, err)}
 		},
 		"Queue.Take": func(t *testing.T, w *world, c, other *Client) wait {
 			return wait{func(ctx context.Context) error { _, err := NewQueue(c, "/m", nil).Take(ctx); return err },
@@ -245,6 +248,7 @@ func TestWhatWasHeldIsLostWithItsSession(t *testing.T) {
 		},
 		"term": func(t *testing.T, c *Client) (holding, error) {
 			term, err := NewElection(c, "/m").Campaign(t.Context(), nil)
+			require.NoError(t, err)
 			return holding{term, func(context.Context) error { return term.Resign() }}, err
 		},
 		"item, acked": func(t *testing.T, c *Client) (holding, error) {

@@ -23,11 +23,11 @@ import (
 type awaited struct {
 	context.Context
 	once *sync.Once
-	done chan struct{}
+	waits chan struct{}
 }
 
 func (c awaited) Done() <-chan struct{} {
-	c.once.Do(func() { close(c.done) })
+	c.once.Do(func() { close(c.waits) })
 	return c.Context.Done()
 }
 
@@ -41,7 +41,7 @@ func cancelOnceWaiting(ctx context.Context, f func(context.Context) error) error
 	ctx, cancel := context.WithCancel(ctx)
 	waits := newAwaited(ctx)
 	go func() {
-		<-waits.done
+		<-waits.waits
 		cancel()
 	}()
 	return f(waits)
@@ -235,7 +235,7 @@ func TestATransactionThatWasNotWrittenIsDistinguishedFromOneThatMayHaveBeen(t *t
 		_, err := l.Commit(waits, OpCreate(path+"-again", nil, 0, nil))
 		again <- err
 	}()
-	<-waits.done
+	<-waits.waits
 	s.BreakConnection()
 	o := unsent.Wait(ctx)
 	require.True(t, o.Unsent())

@@ -170,7 +170,7 @@ func TestB54SessionSurvivesDropsDuringReauthentication(t *testing.T) {
 		path := fmt.Sprint(path, "-", i)
 		leases = append(leases, held(t, side.theirs(c, path).Lock))
 		waiting = append(waiting, later(t, side.ours(c, path).Lock))
-		harness.Eventually(t, "asleep", func() bool { return len(watched(c)) >= 2*(i+1) && c.idle() })
+		harness.Eventually(t, "asleep", func() bool { return len(watched(c)) >= 2*(i+1) && idle(c) })
 	}
 	for cut, rule := range map[string]func() *harness.Rule{
 		"before the first credential": func() *harness.Rule { return p.On("auth", 0, harness.DropBefore) },

@@ -204,7 +204,7 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	taps.OnWrite(nil)
 	harness.Eventually(t, "queued", func() bool { return queuedRequests(s.Inspect().Conn) == 16 })
 	taps.Release()
-	harness.Eventually(t, "asleep", func() bool { return watchesOf(c) == len(nodes)+2*queued && c.idle() })
+	harness.Eventually(t, "asleep", func() bool { return watchesOf(c) == len(nodes)+2*queued && idle(c) })
 	ops := slices.DeleteFunc(taps.Newest().Sent(), func(op string) bool { return op == "ping" })
 	require.Equal(t, []string{"connect", "auth", "setWatches", "setWatches"}, ops[:4])
 	require.NotContains(t, ops[4:], "setWatches")
@@ -273,7 +273,7 @@ func TestB59WaitersOfEitherSideAreServedDespiteADropBetweenTwoChunks(t *testing.
 	// One on each waiter's own place, which the next writer shares, and one on the
 	// holder's.
 	watches := lines * (each + 1)
-	harness.Eventually(t, "asleep", func() bool { return watchesOf(c) == watches && c.idle() })
+	harness.Eventually(t, "asleep", func() bool { return watchesOf(c) == watches && idle(c) })
 	require.Zero(t, served.Load())
 
 	taps.Cut(t, p)

@@ -154,7 +154,7 @@ func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 		_, err := l.Commit(waits)
 		done <- err
 	}()
-	<-waits.done
+	<-waits.waits
 	tx, err := s.Start(l.Check())
 	require.NoError(t, err)
 	require.Empty(t, done)

@@ -22,7 +22,7 @@ import (
 // caller has nothing left to do but to wait.
 type awaited struct {
 	context.Context
-	once *sync.Once
+	once  *sync.Once
 	waits chan struct{}
 }
 

@@ -166,9 +166,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	_, err = NewMutex(c, path).Lock(ctx)
 	failed(err, &e)
 	harness.Eventually(t, "the last trace", func() bool {
-		hooksOf(c.client).mu.Lock()
-		defer hooksOf(c.client).mu.Unlock()
-		return !hooksOf(c.client).running
+		return !HooksRun(c.client)
 	})
 	// Printing does not take the locks of these, so nothing may go on.
 	for _, v := range []any{c, l, it, q, NewMutex(c, path), NewRWLock(c, path), NewGate(c, path), NewBarrier(c, path, 2), NewDoubleBarrier(c, path, 2)} {

@@ -129,12 +129,12 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 		}
 	}()
 	for i := range grants {
-		_, traced := startAcquire(t.Context(), c.client, RecipeMutex, l.Path, "lock")
+		_, traced := StartAcquire(t.Context(), c.client, RecipeMutex, l.Path, "lock")
 		p := &line.Place{PlaceName: line.PlaceName{Name: fmt.Sprint(i)}, Line: l, Session: s, Path: fmt.Sprint(l.Abs(), "/", i), Czxid: 1}
 		p.Release = func(bool, line.BeginFunc) error { return nil } // there is no such znode
 		g, err := line.NewGrant(p)
 		require.NoError(t, err)
-		traced.end(g, nil)
+		traced.End(g, nil)
 		<-g.Over
 	}
 	close(stop)
@@ -176,7 +176,7 @@ func TestB75EventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 		const events = 100_000
 		var mu sync.Mutex
 		var records []slog.Record
-		h := &hooks{logger: slog.New(keptRecords{slog.DiscardHandler, &mu, &records})}
+		h := NewHooks(slog.New(keptRecords{slog.DiscardHandler, &mu, &records}))
 		free := make(chan struct{})
 		var told []TraceHoldEnd
 		granted := func(e TraceHoldEnd) {
@@ -184,19 +184,19 @@ func TestB75EventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 			told = append(told, e)
 		}
 		tell := func(token Token) {
-			h.tell(func(dropped int) { granted(TraceHoldEnd{Token: token, Dropped: dropped}) })
+			h.Tell(func(dropped int) { granted(TraceHoldEnd{Token: token, Dropped: dropped}) })
 		}
 		before := heldHeap()
 		for i := range events {
 			tell(Token(i))
 			if i%10 == 0 {
-				h.log(slog.LevelInfo, "record")
+				h.Log(slog.LevelInfo, "record")
 			}
 		}
 		require.Less(t, heldHeap()-before, int64(4<<20))
 		close(free)
 		synctest.Wait()
-		require.Less(t, len(told), maxHookCalls)
+		require.Less(t, len(told), MaxHookCalls)
 		for i, e := range told {
 			require.Equal(t, Token(i), e.Token)
 			require.Zero(t, e.Dropped)
@@ -229,7 +229,7 @@ func TestB75DroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
 			for range n {
 				token++
 				e := TraceHoldEnd{Token: token}
-				h.tell(func(dropped int) {
+				h.Tell(func(dropped int) {
 					<-next
 					e.Dropped = dropped
 					told = append(told, e)
@@ -238,7 +238,7 @@ func TestB75DroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
 			synctest.Wait()
 		}
 		tell(1) // is called, and hangs
-		tell(maxHookCalls + 5)
+		tell(MaxHookCalls + 5)
 		for range 100 { // as it takes some, some have room again
 			next <- struct{}{}
 			next <- struct{}{}

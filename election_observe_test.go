@@ -247,10 +247,9 @@ func TestB46ObserveFailsWhereTheServersTellOfEarlierLeadersOnly(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
 		term := campaigns(t, a, "a")
 		c := b.line.Client
-		o := &observation{yield: func(Leader, error) bool { return true }, czxid: math62, mzxid: math62}
 		began := time.Now()
-		err := b.self().inSessions(t.Context(), "observe", o.follow)
-		require.ErrorIs(t, err, errWentBack)
+		err := b.FollowFrom(t.Context(), math62)
+		require.ErrorIs(t, err, ErrWentBack)
 		require.InDelta(t, c.Timeout, time.Since(began), float64(c.Timeout)/5)
 		require.NoError(t, term.Resign())
 	})

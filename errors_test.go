@@ -36,7 +36,7 @@ func TestErrorsKeepTheirCauses(t *testing.T) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(why)
-	err := fail("lock", "/x", zkconn.ContextErr(ctx))
+	err := Fail("lock", "/x", zkconn.ContextErr(ctx))
 	require.ErrorIs(t, err, why)
 	require.ErrorIs(t, err, context.Canceled)
 	require.EqualError(t, err, "zkrecipes: lock /x: context canceled: why")
@@ -44,7 +44,7 @@ func TestErrorsKeepTheirCauses(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "lock", e.Op)
 	require.Equal(t, "/x", e.Path)
-	require.NoError(t, fail("lock", "/x", nil))
+	require.NoError(t, Fail("lock", "/x", nil))
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v", Auth{"digest", []byte("u:secret")}, Auth{"digest", []byte("u:secret")}, Auth{"digest", []byte("u:secret")}), "secret")
 }
 

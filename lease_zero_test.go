@@ -56,7 +56,7 @@ func TestZeroValuesHoldNothingAndSaySo(t *testing.T) {
 	} {
 		require.Error(t, err, name)
 		if name != "Visit.Leave" && name != "RWLock.Downgrade" {
-			require.ErrorIs(t, err, errZeroValue, name)
+			require.ErrorIs(t, err, ErrZeroValue, name)
 		}
 		for _, other := range []error{ErrLost, ErrReleased, ErrClosed} {
 			require.NotErrorIs(t, err, other, name)

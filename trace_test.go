@@ -82,7 +82,7 @@ func TestAPanicOfAcquireStartIsLogged(t *testing.T) {
 		})
 		require.NoError(t, NewMutex(c, w.path).Do(t.Context(), nothing))
 		synctest.Wait()
-		i := slices.IndexFunc(records, func(r slog.Record) bool { return r.Message == tracePanicked })
+		i := slices.IndexFunc(records, func(r slog.Record) bool { return r.Message == TracePanicked })
 		require.GreaterOrEqual(t, i, 0)
 		records[i].Attrs(func(a slog.Attr) bool {
 			require.Equal(t, slog.Any("panic", "hook"), a)
@@ -344,9 +344,9 @@ func TestTraceCostsNothingUnlessItIsSet(t *testing.T) {
 		c := w.client(&Options{Trace: &Trace{Session: func(TraceSession) {}}})
 		ctx := t.Context()
 		require.Zero(t, testing.AllocsPerRun(1000, func() {
-			inner, traced := startAcquire(ctx, c.client, RecipeMutex, w.path, "lock")
-			acquisitionIn(inner, c.client).Queued(nil, 1)
-			traced.end(nil, nil)
+			inner, traced := StartAcquire(ctx, c.client, RecipeMutex, w.path, "lock")
+			AcquisitionIn(inner, c.client).Queued(nil, 1)
+			traced.End(nil, nil)
 		}))
 		l := lockOn(t, NewMutex(c, w.path))
 		require.Nil(t, l.handle.Grant.TellEnd)

@@ -15,6 +15,7 @@ var (
 	Fail          = fail
 	StartAcquire  = startAcquire
 	AcquisitionIn = acquisitionIn
+	ParseServer   = parseServer
 )
 
 const (

@@ -11,12 +11,12 @@ func TestServersAreHostsWithOrWithoutAPort(t *testing.T) {
 		"h": "h:2181", "h:1": "h:1", "1.2.3.4": "1.2.3.4:2181", "1.2.3.4:99": "1.2.3.4:99",
 		"::1": "[::1]:2181", "[::1]": "[::1]:2181", "[::1]:99": "[::1]:99",
 	} {
-		got, err := parseServer(server)
+		got, err := ParseServer(server)
 		require.NoError(t, err, server)
 		require.Equal(t, want, got)
 	}
 	for _, server := range []string{"", ":1", "h:", "h:x", "h:0", "h:65536", "h:2181/chroot", "a:b:c", "a,b", "a b"} {
-		_, err := parseServer(server)
+		_, err := ParseServer(server)
 		require.ErrorContains(t, err, "is not host or host:port", server)
 	}
 }

@@ -221,7 +221,7 @@ func TestB75EventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 // after it.
 func TestB75DroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var h hooks
+		h := NewHooks(nil)
 		next := make(chan struct{})
 		var told []TraceHoldEnd
 		token := Token(0)

@@ -88,7 +88,7 @@ func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
 			}
 		}
 		require.True(t, strings.HasPrefix(got[2].Text, "handler panicked: ouch\n"), got[2].Text)
-		require.Contains(t, got[2].Text, "queue_dead_test.go", "the stack")
+		require.Contains(t, got[2].Text, "dead_test.go", "the stack")
 		require.LessOrEqual(t, len(got[2].Text), queue.MaxFailureText)
 	})
 }

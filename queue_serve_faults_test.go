@@ -142,7 +142,7 @@ func TestB41StackOfAPanicInAHandlerIsLogged(t *testing.T) {
 		require.NoError(t, stop(a))
 		require.Equal(t, 2, attempts)
 		require.Contains(t, log.String(), "handler panicked: on purpose")
-		require.Contains(t, log.String(), "zkrecipes.panicsInAHandler")
+		require.Contains(t, log.String(), "panicsInAHandler")
 	})
 }
 

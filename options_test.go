@@ -1,9 +1,11 @@
-package zkrecipes
+package zkrecipes_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
 )
 
 func TestServersAreHostsWithOrWithoutAPort(t *testing.T) {
@@ -11,12 +13,12 @@ func TestServersAreHostsWithOrWithoutAPort(t *testing.T) {
 		"h": "h:2181", "h:1": "h:1", "1.2.3.4": "1.2.3.4:2181", "1.2.3.4:99": "1.2.3.4:99",
 		"::1": "[::1]:2181", "[::1]": "[::1]:2181", "[::1]:99": "[::1]:99",
 	} {
-		got, err := ParseServer(server)
+		got, err := zkrecipes.ParseServer(server)
 		require.NoError(t, err, server)
 		require.Equal(t, want, got)
 	}
 	for _, server := range []string{"", ":1", "h:", "h:x", "h:0", "h:65536", "h:2181/chroot", "a:b:c", "a,b", "a b"} {
-		_, err := ParseServer(server)
+		_, err := zkrecipes.ParseServer(server)
 		require.ErrorContains(t, err, "is not host or host:port", server)
 	}
 }
@@ -29,7 +31,7 @@ func TestConnectStringIsSplitIntoServersAndPrefix(t *testing.T) {
 		"zk1/":                    {"", "zk1:2181"},
 		"[::1]:2182,::1,10.0.0.1": {"", "[::1]:2182", "[::1]:2181", "10.0.0.1:2181"},
 	} {
-		servers, prefix, err := ParseServers(connect)
+		servers, prefix, err := zkrecipes.ParseServers(connect)
 		require.NoError(t, err, connect)
 		require.Equal(t, want, append([]string{prefix}, servers...), connect)
 	}
@@ -44,11 +46,11 @@ func TestConnectStringIsSplitIntoServersAndPrefix(t *testing.T) {
 		"zk1/a/":      `prefix "/a/"`,
 		"zk1/a/../b":  `prefix "/a/../b"`,
 	} {
-		servers, prefix, err := ParseServers(connect)
+		servers, prefix, err := zkrecipes.ParseServers(connect)
 		require.ErrorContains(t, err, want, connect)
 		require.Empty(t, servers)
 		require.Empty(t, prefix)
 	}
-	_, _, err := ParseServers("zk1/a//b")
-	require.ErrorIs(t, err, ErrInvalidPath)
+	_, _, err := zkrecipes.ParseServers("zk1/a//b")
+	require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
@@ -72,7 +73,7 @@ func TestCloseInTheMiddleOfAHandshakeIsQuick(t *testing.T) {
 func TestNothingIsGrantedAfterCloseHasBegun(t *testing.T) {
 	r := recipetest.NewRig(t, nil)
 	s, _ := recipetest.Core(r.C).Session()
-	p, err := recipetest.LineOf(r.M).Join(r.Ctx, s, line.KindLock)
+	p, err := recipetest.LineOf(r.M).Join(r.Ctx, s, placename.KindLock)
 	require.NoError(t, err)
 	require.True(t, p.First)
 	busy := make(chan struct{})

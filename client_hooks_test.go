@@ -17,6 +17,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -132,7 +133,7 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 	}()
 	for i := range grants {
 		_, traced := zkrecipes.StartAcquire(t.Context(), recipetest.Core(c), zkrecipes.RecipeMutex, l.Path, "lock")
-		p := &line.Place{PlaceName: line.PlaceName{Name: fmt.Sprint(i)}, Line: l, Session: s, Path: fmt.Sprint(l.Abs(), "/", i), Czxid: 1}
+		p := &line.Place{Parts: placename.Parts{Name: fmt.Sprint(i)}, Line: l, Session: s, Path: fmt.Sprint(l.Abs(), "/", i), Czxid: 1}
 		p.Release = func(bool, line.BeginFunc) error { return nil } // there is no such znode
 		g, err := line.NewGrant(p)
 		require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -496,7 +496,7 @@ func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 		require.NoError(t, kept.Do(t.Context(), recipetest.Nothing))
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 		s, _ := recipetest.Core(c).Session()
-		p, err := recipetest.LineOf(zkrecipes.NewMutex(c, "/other")).Join(t.Context(), s, line.KindLock)
+		p, err := recipetest.LineOf(zkrecipes.NewMutex(c, "/other")).Join(t.Context(), s, placename.KindLock)
 		require.NoError(t, err)
 		require.True(t, p.First)
 

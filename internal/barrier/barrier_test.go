@@ -16,7 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -442,9 +442,9 @@ func TestA22ExpiryWhileWaitingIsAnError(t *testing.T) {
 
 // The data of ready are ranges of numbers, so that they do not grow with n.
 func TestReadyHoldsRanges(t *testing.T) {
-	of := func(numbers ...int32) (ms []line.PlaceName) {
+	of := func(numbers ...int32) (ms []placename.Parts) {
 		for _, n := range numbers {
-			ms = append(ms, line.PlaceName{Number: n})
+			ms = append(ms, placename.Parts{Number: n})
 		}
 		return ms
 	}

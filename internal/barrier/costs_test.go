@@ -14,7 +14,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -87,7 +87,7 @@ func TestWhatAnEarlyMemberOfABarrierCosts(t *testing.T) {
 		refused := map[string]int{recipetest.OpJoinRound: 2, "getChildren2": 1, "getData": 1} // it joins once more behind its watch
 		require.Equal(t, refused, arrival)
 		require.Len(t, w.Present(), n)
-		members := slices.SortedFunc(slices.Values(w.Present()), line.PlaceName.Compare)
+		members := slices.SortedFunc(slices.Values(w.Present()), placename.Parts.Compare)
 		conn := w.Bare()
 		for i, m := range slices.Backward(members) {
 			did := w.Requests(func() {

@@ -13,7 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -39,13 +39,13 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 		require.NoError(t, recipetest.RoundsOf(zkrecipes.NewBarrier(c, "/b", most)).Check())
 
 		// openingSize is an upper bound, tight to within one member.
-		name := "_c_" + line.NewUUID(true) + "-" + string(barrier.MemberKindOf(most))
-		var ms []line.PlaceName
+		name := "_c_" + placename.NewUUID(true) + "-" + string(barrier.MemberKindOf(most))
+		var ms []placename.Parts
 		b := zkrecipes.NewBarrier(c, "/b", most)
 		ops := []any{nil, recipetest.RoundsOf(b).Raise(recipetest.RoundsOf(b).Line.Client.Created), &zk.CheckVersionRequest{Path: recipetest.ReadyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
 		for i := range most { // every other number, so that no two make a range; ten digits each
 			number := 1_000_000_000 + int32(2*i)
-			ms = append(ms, line.PlaceName{Number: number})
+			ms = append(ms, placename.Parts{Number: number})
 			ops = append(ops, &zk.CheckVersionRequest{Path: fmt.Sprintf("%s/%s%d", recipetest.RoundOf2, name, number), Version: -1})
 		}
 		ops[0] = &zk.SetDataRequest{Path: recipetest.ReadyOf2, Data: barrier.Ranges(ms)}

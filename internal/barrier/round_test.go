@@ -14,7 +14,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -141,7 +141,7 @@ func TestB45RoundOpensForThoseThatAreThereIfOthersCameOrWent(t *testing.T) {
 			return []*harness.Call[int]{as[0], recipetest.WaitLater(t, w.InRound(3))}
 		},
 		"one was deleted": func(t *testing.T, w *recipetest.World, as []*harness.Call[int]) []*harness.Call[int] {
-			require.NoError(t, w.Bare().Delete(recipetest.RoundOf2+"/"+slices.MinFunc(w.Present(), line.PlaceName.Compare).Name, -1))
+			require.NoError(t, w.Bare().Delete(recipetest.RoundOf2+"/"+slices.MinFunc(w.Present(), placename.Parts.Compare).Name, -1))
 			return []*harness.Call[int]{as[1], recipetest.WaitLater(t, w.InRound(3))}
 		},
 		"one has left and another has come": func(t *testing.T, w *recipetest.World, as []*harness.Call[int]) []*harness.Call[int] {

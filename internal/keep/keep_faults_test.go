@@ -12,6 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -405,7 +406,7 @@ func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 		k.Idle = false
 		k.Unlock()
 		g.EndIdle(line.Lost(line.ErrSilent))
-		l, err := g.Enter(line.KindLock)
+		l, err := g.Enter(placename.KindLock)
 		require.NoError(t, err)
 		require.NoError(t, recipetest.NewLease(l).Err())
 		require.NoError(t, recipetest.NewLease(l).Release())

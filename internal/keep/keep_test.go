@@ -14,7 +14,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -46,7 +46,7 @@ func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 				require.NoError(t, l.Release())
 			}
 		}))
-		require.Equal(t, []line.PlaceName{place}, w.Line())
+		require.Equal(t, []placename.Parts{place}, w.Line())
 		time.Sleep(recipetest.KeepFor)
 		synctest.Wait()
 		require.Empty(t, w.Line())

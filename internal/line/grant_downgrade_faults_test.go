@@ -17,6 +17,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -472,7 +473,7 @@ func TestB36DowngradeWhoseSecondAttemptIsRefusedIsResolved(t *testing.T) {
 				r.Reads(l)
 			} else {
 				require.ErrorIs(t, err, zk.ErrNoAuth)
-				require.Equal(t, line.KindWrite, places[0].Kind)
+				require.Equal(t, placename.KindWrite, places[0].Kind)
 				require.Equal(t, line.HoldsAlone, recipetest.HandleOf(l).Grant.Holding())
 				r.Holds(1)
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -28,7 +28,7 @@ func TestTryLockOnALongLineDoesNotListIt(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		known := w.Client(nil)
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-		middle := w.Stand(w.Bare(), line.KindLock, 3000)
+		middle := w.Stand(w.Bare(), placename.KindLock, 3000)
 		last := w.Waits(zkrecipes.NewMutex(w.Stranger(nil), w.Path))
 		try := func(c *zkrecipes.Client, want map[string]int) {
 			t.Helper()
@@ -87,7 +87,7 @@ func TestB29ALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 		}
 		wait(&first)
 		conn := w.Bare()
-		middle := w.Stand(conn, line.KindLock, places)
+		middle := w.Stand(conn, placename.KindLock, places)
 		joins := w.Requests(func() { wait(&last) })
 		// The first of them learns by a list who joined last, and the line tells the others.
 		require.Equal(t, map[string]int{recipetest.OpJoin: ours, "getChildren2": 1, "getData": 3*ours + 1}, joins)
@@ -132,7 +132,7 @@ func TestB29ALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, other := w.Client(nil), w.Client(nil)
 		conn := w.Bare()
-		holders := w.Stand(conn, line.KindRead, places)
+		holders := w.Stand(conn, placename.KindRead, places)
 		var l *zkrecipes.Lease
 		require.Equal(t, map[string]int{recipetest.OpJoin: 1, "getChildren2": 1}, w.Requests(func() { l = recipetest.Held(t, zkrecipes.NewRWLock(c, w.Path).RLock) }))
 		var writer *harness.Call[*zkrecipes.Lease]

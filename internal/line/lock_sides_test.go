@@ -15,7 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -470,7 +470,7 @@ func TestA19EachSideCreatesMissingParents(t *testing.T) {
 		c := recipetest.Dial(t, nil)
 		wg.Go(func() {
 			// A mutex and a read/write lock cannot share a line.
-			path := fmt.Sprintf("%s/a/b/c/%t%d", root, side.Kind == line.KindLock, i%3)
+			path := fmt.Sprintf("%s/a/b/c/%t%d", root, side.Kind == placename.KindLock, i%3)
 			if err := side.Ours(c, path).Do(ctx, recipetest.Nothing); err != nil {
 				t.Error(err)
 			}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -274,8 +274,8 @@ func TestB22LockAllReturnsErrEvictedIfAPlaceIsDeleted(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				places := w.Srv.Children(path)
 				slices.SortFunc(places, func(a, b string) int {
-					x, _ := line.ParsePlaceName(a, line.LockKinds)
-					y, _ := line.ParsePlaceName(b, line.LockKinds)
+					x, _ := placename.Parse(a, placename.LockKinds)
+					y, _ := placename.Parse(b, placename.LockKinds)
 					return x.Compare(y)
 				})
 				require.NoError(t, w.Operator.Delete(path+"/"+places[len(places)-1], -1))

@@ -16,6 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -388,7 +389,7 @@ func TestA29ThePathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 	works := []context.Context{readers[0].Context(ctx), readers[1].Context(ctx), writer.Context(ctx)}
 	// Cancel the waiter, as it would join again in the next session.
 	waiter := recipetest.Later(t, w.Lock)
-	harness.Eventually(t, "in line", func() bool { return len(line.PlaceNames(harness.Children(t, conn, path), line.LockKinds)) == 3 })
+	harness.Eventually(t, "in line", func() bool { return len(placename.ParseAll(harness.Children(t, conn, path), placename.LockKinds)) == 3 })
 	waiter.Cancel(nil)
 	_, err := waiter.Wait()
 	require.ErrorIs(t, err, context.Canceled)

@@ -14,6 +14,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -52,7 +53,7 @@ func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
 			require.ErrorIs(t, err, zkrecipes.ErrLocked)
 		}
 		numbers := map[int32]int{}
-		for _, m := range line.PlaceNames(names, line.LockKinds) {
+		for _, m := range placename.ParseAll(names, placename.LockKinds) {
 			numbers[m.Number]++
 		}
 		require.Equal(t, map[int32]int{math.MaxInt32 - 1: 1, math.MaxInt32: 7}, numbers, "TryLock does not join")
@@ -68,7 +69,7 @@ func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
 	negative := 0
 	record := zktest.OnChange(func(ch zktest.Change) {
 		if ch.Created && strings.HasPrefix(ch.Path, "/line/") {
-			if m, ok := line.ParsePlaceName(ch.Path[len("/line/"):], line.LockKinds); ok && m.Number < 0 {
+			if m, ok := placename.Parse(ch.Path[len("/line/"):], placename.LockKinds); ok && m.Number < 0 {
 				negative++
 			}
 		}

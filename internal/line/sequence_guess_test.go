@@ -13,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -35,7 +36,7 @@ func TestJoinOfALongLineTakesTwoRoundTripsAndNoList(t *testing.T) {
 					queued = time.Now()
 				}}})
 				current := recipetest.LockOn(t, zkrecipes.NewMutex(holder, w.Path))
-				w.Stand(conn, line.KindLock, n)
+				w.Stand(conn, placename.KindLock, n)
 				before := w.LockLater(w.Stranger(nil))
 				_, err := zkrecipes.NewMutex(c, w.Path).TryLock(t.Context())
 				require.ErrorIs(t, err, zkrecipes.ErrLocked) // it has seen how long the line is
@@ -93,7 +94,7 @@ func TestAWrongGuessIsNotBelieved(t *testing.T) {
 		{"another library's place has joined since", nil, []string{foreign}},
 		{"several have", nil, []string{foreign, foreign}},
 		{"no record", func(*zkrecipes.Lease) string { return theirs }, nil},
-		{"a place that there never was", func(*zkrecipes.Lease) string { return theirs + " _c_" + line.NewUUID(true) + "-lock-" }, nil},
+		{"a place that there never was", func(*zkrecipes.Lease) string { return theirs + " _c_" + placename.NewUUID(true) + "-lock-" }, nil},
 		{"a kind that is foreign to the recipe", func(l *zkrecipes.Lease) string { return theirs + " " + name(l)[:len("_c_")+37] + "__WRIT__" }, nil},
 		{"no kind", func(l *zkrecipes.Lease) string { return theirs + " " + name(l)[:len("_c_")+37] }, nil},
 		{"a path", func(*zkrecipes.Lease) string { return theirs + " _c_/////////////////8/////////////////////-lock-" }, nil},

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -127,7 +127,7 @@ func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAfterASync(t *testing.T)
 	r := recipetest.NewRig(t, nil)
 	holder := recipetest.LockOn(t, zkrecipes.NewMutex(recipetest.Dial(t, nil), r.Path))
 	s, _ := recipetest.Core(r.C).Session()
-	p, err := recipetest.LineOf(r.M).Join(r.Ctx, s, line.KindLock)
+	p, err := recipetest.LineOf(r.M).Join(r.Ctx, s, placename.KindLock)
 	require.NoError(t, err)
 	until := make(chan error)
 	go func() { until <- p.AwaitTurn(r.Ctx) }()
@@ -142,7 +142,7 @@ func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAfterASync(t *testing.T)
 	g, err := p.Grant(r.Ctx)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.P.CountOf("sync"))
-	l, err := g.Enter(line.KindLock)
+	l, err := g.Enter(placename.KindLock)
 	require.NoError(t, err)
 	require.NoError(t, recipetest.NewLease(l).Release())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -57,7 +58,7 @@ func TestB02SearchEndsWithTheSession(t *testing.T) {
 
 func TestB04APlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
-		uuid := line.NewUUID(true)
+		uuid := placename.NewUUID(true)
 		r.ByHand("_c_" + uuid + "-" + string(r.Kind))
 		s, _ := recipetest.Core(r.C).Session()
 		p, err := recipetest.LineOf(r.M).FindLostJoin(s, &line.Entry{UUID: uuid})

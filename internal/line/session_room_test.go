@@ -13,7 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -36,7 +36,7 @@ func TestAFullSessionRefusesAnotherPlaceAndSendsNothing(t *testing.T) {
 			"barrier":  func() error { _, err := zkrecipes.NewBarrier(c, "/bar99", 2).Wait(ctx); return err },
 			"enter":    func() error { _, err := zkrecipes.NewDoubleBarrier(c, "/dbl99", 2).Enter(ctx); return err },
 			"commit": func() error {
-				_, err := ls[0].Commit(ctx, zkrecipes.OpCreate("/lk00-"+line.NoUUID+line.NoUUID, nil, zk.FlagEphemeral, nil))
+				_, err := ls[0].Commit(ctx, zkrecipes.OpCreate("/lk00-"+placename.NoUUID+placename.NoUUID, nil, zk.FlagEphemeral, nil))
 				return err
 			},
 		} {
@@ -379,7 +379,7 @@ func TestLeadWaitsWhileTheSessionIsFull(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				log := &recipetest.Warnings{}
-				place := zkconn.Weight(w.Path+"/_c_"+line.NoUUID+"-"+string(line.KindLock), true)
+				place := zkconn.Weight(w.Path+"/_c_"+placename.NoUUID+"-"+string(placename.KindLock), true)
 				opts := &zkrecipes.Options{MaxBuffer: (5*place + 9) * 10 / 9}
 				opts.Logger = log.Logger()
 				r := recipetest.NewTracer(t)

@@ -16,6 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -57,8 +58,8 @@ func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 				if which == "first" {
 					ahead, mine = mine, ahead
 				}
-				places := line.PlaceNames(harness.Children(t, r.Raw, r.Path+"/"+sub), line.LockKinds)
-				slices.SortFunc(places, line.PlaceName.Compare)
+				places := placename.ParseAll(harness.Children(t, r.Raw, r.Path+"/"+sub), placename.LockKinds)
+				slices.SortFunc(places, placename.Parts.Compare)
 				victim := places[map[string]int{"first": 0, "second": 1}[which]]
 				require.NoError(t, r.Raw.Delete(r.Path+"/"+sub+"/"+victim.Name, -1))
 				_, err := mine.Wait()

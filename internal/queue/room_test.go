@@ -15,6 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -330,7 +331,7 @@ func TestB22AProducerThatMightOvertakeIsEvicted(t *testing.T) {
 					puts = append(puts, w.PutLater(w.Bounded(1), "x"))
 				}
 				time.Sleep(time.Minute)
-				places := line.PlaceNames(w.Srv.Children(w.Path+"/room"), line.LockKinds)
+				places := placename.ParseAll(w.Srv.Children(w.Path+"/room"), placename.LockKinds)
 				require.Len(t, places, 4)
 				for _, m := range places {
 					if m.Number == int32(i) {
@@ -411,11 +412,11 @@ func TestB97ADeadBatchIsOvertakenWhenThereIsRoomForIt(t *testing.T) {
 func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		s, other := recipetest.Live(t, w.Stranger(nil)), recipetest.Live(t, w.Stranger(nil))
-		name := func(s *line.Session, items int) line.PlaceName {
-			m, ok := line.ParsePlaceName("_c_"+queue.Marked(s, line.NewUUID(true), items)+"-lock-0000000001", line.LockKinds)
+		name := func(s *line.Session, items int) placename.Parts {
+			m, ok := placename.Parse("_c_"+queue.Marked(s, placename.NewUUID(true), items)+"-lock-0000000001", placename.LockKinds)
 			require.True(t, ok)
 			require.True(t, m.Ours())
-			require.True(t, line.IsUUID(m.UUID))
+			require.True(t, placename.IsUUID(m.UUID))
 			return m
 		}
 		m := name(s, 3)
@@ -429,7 +430,7 @@ func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 			queue.AskForPatience(s)
 		}
 		require.Equal(t, 512*queue.Grace, queue.PatienceOf(name(s, 1)), "it is above the session timeout")
-		foreign, _ := line.ParsePlaceName("lock-0000000001", line.LockKinds)
+		foreign, _ := placename.Parse("lock-0000000001", placename.LockKinds)
 		require.Equal(t, []any{"lock-0000000001", 0, queue.Grace}, []any{queue.SessionOf(foreign), queue.ItemsOf(foreign), queue.PatienceOf(foreign)})
 	})
 }

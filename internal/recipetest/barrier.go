@@ -19,6 +19,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -220,8 +221,8 @@ const (
 )
 
 // Present returns the members in that barrier's round.
-func (w *World) Present() []line.PlaceName {
-	return line.PlaceNames(w.Srv.Children(RoundOf2), barrier.MemberKinds)
+func (w *World) Present() []placename.Parts {
+	return placename.ParseAll(w.Srv.Children(RoundOf2), barrier.MemberKinds)
 }
 
 func Live(t testing.TB, c *zkrecipes.Client) *line.Session {

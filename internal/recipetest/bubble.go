@@ -11,7 +11,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -110,9 +110,9 @@ func (w *World) LockLater(c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
 }
 
 // Line returns the names of the places in the line, in order.
-func (w *World) Line() []line.PlaceName {
-	ms := line.PlaceNames(w.Srv.Children(w.Path), line.LockKinds)
-	slices.SortFunc(ms, line.PlaceName.Compare)
+func (w *World) Line() []placename.Parts {
+	ms := placename.ParseAll(w.Srv.Children(w.Path), placename.LockKinds)
+	slices.SortFunc(ms, placename.Parts.Compare)
 	return ms
 }
 

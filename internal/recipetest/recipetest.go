@@ -15,7 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -66,9 +66,9 @@ func LockLater(t testing.TB, m *zkrecipes.Mutex) *harness.Call[*zkrecipes.Lease]
 }
 
 // InLine returns the names of the places in the line, in order.
-func (r *Rig) InLine() []line.PlaceName {
-	ms := line.PlaceNames(harness.Children(r.T, r.Raw, r.Path), line.LockKinds)
-	slices.SortFunc(ms, line.PlaceName.Compare)
+func (r *Rig) InLine() []placename.Parts {
+	ms := placename.ParseAll(harness.Children(r.T, r.Raw, r.Path), placename.LockKinds)
+	slices.SortFunc(ms, placename.Parts.Compare)
 	return ms
 }
 
@@ -255,8 +255,8 @@ func Places(t testing.TB, servers []string, path string) (names []string) {
 	defer conn.Close() // go-zookeeper's Close can hang for a minute when its server dies
 	_, err := conn.Sync(path)
 	require.NoError(t, err)
-	ms := line.PlaceNames(harness.Children(t, conn, path), line.LockKinds)
-	slices.SortFunc(ms, line.PlaceName.Compare)
+	ms := placename.ParseAll(harness.Children(t, conn, path), placename.LockKinds)
+	slices.SortFunc(ms, placename.Parts.Compare)
 	for _, m := range ms {
 		names = append(names, m.Name)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -42,7 +42,7 @@ func (w *World) Accounted(c *zkrecipes.Client) {
 
 // RoomFor returns options for a session that has room for about n places in w.path's line.
 func (w *World) RoomFor(n int) *zkrecipes.Options {
-	place := zkconn.Weight(w.Path+"/_c_"+line.NoUUID+"-"+string(line.KindLock), true)
+	place := zkconn.Weight(w.Path+"/_c_"+placename.NoUUID+"-"+string(placename.KindLock), true)
 	return &zkrecipes.Options{MaxBuffer: (n*place + place/2) * 10 / 9}
 }
 

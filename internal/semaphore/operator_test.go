@@ -12,6 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -59,8 +60,8 @@ func TestB22SemaphoreWaiterThatIsDeletedIsEvicted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		l := recipetest.Acquire(t, w.Semaphore(1), 1)
 		as := []*harness.Call[*zkrecipes.SlotLease]{recipetest.WaitsFor(t, w.Semaphore(1), 1), recipetest.WaitsFor(t, w.Semaphore(1), 1), recipetest.WaitsFor(t, w.Semaphore(1), 1)}
-		names := line.PlaceNames(w.Srv.Children("/s/line"), line.LockKinds)
-		slices.SortFunc(names, line.PlaceName.Compare)
+		names := placename.ParseAll(w.Srv.Children("/s/line"), placename.LockKinds)
+		slices.SortFunc(names, placename.Parts.Compare)
 		for i := range 2 {
 			require.NoError(t, w.Bare().Delete("/s/line/"+names[1-i].Name, -1)) // the second, and the first
 			_, err := as[1-i].Wait()

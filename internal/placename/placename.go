@@ -1,4 +1,4 @@
-package line
+package placename
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ const (
 	KindRead        Kind = "__READ__"  // this library's and Curator's reader
 	kindKazooLock   Kind = "__lock__"  // kazoo's mutex and writer
 	kindKazooReader Kind = "__rlock__" // kazoo's reader
-	kindLatch       Kind = "latch-"    // Curator's LeaderLatch, which stands in no line of ours
+	KindLatch       Kind = "latch-"    // Curator's LeaderLatch, which stands in no line of ours
 )
 
 // Exclusive reports whether a place of this kind holds alone.
@@ -30,10 +30,10 @@ func (k Kind) Shared() bool { return k == KindRead || k == kindKazooReader }
 
 // LockKinds are the kinds of places in a lock's line, and one that must not stand in any.
 // Other children are not places.
-var LockKinds = []Kind{KindLock, KindWrite, KindRead, kindKazooReader, kindKazooLock, kindLatch}
+var LockKinds = []Kind{KindLock, KindWrite, KindRead, kindKazooReader, kindKazooLock, KindLatch}
 
 // PlaceName is what the name of a place in a listing says.
-type PlaceName struct {
+type Parts struct {
 	Name   string
 	Kind   Kind
 	Number int32
@@ -42,7 +42,7 @@ type PlaceName struct {
 
 // ParsePlaceName parses the name of a child. It returns false if the child is not a
 // place of one of these kinds.
-func ParsePlaceName(name string, kinds []Kind) (PlaceName, bool) {
+func Parse(name string, kinds []Kind) (Parts, bool) {
 	// ZooKeeper formats the number with %010d, the sign included.
 	for _, digits := range []int{10, 11} {
 		i := len(name) - digits
@@ -57,21 +57,21 @@ func ParsePlaceName(name string, kinds []Kind) (PlaceName, bool) {
 			if err != nil || name[i] == '+' {
 				break
 			}
-			m := PlaceName{Name: name, Kind: k, Number: int32(n)}
+			m := Parts{Name: name, Kind: k, Number: int32(n)}
 			if rest, ok := strings.CutPrefix(name[:i-len(k)], "_c_"); ok && len(rest) == 37 && rest[36] == '-' {
 				m.UUID = rest[:36]
 			}
 			return m, true
 		}
 	}
-	return PlaceName{}, false
+	return Parts{}, false
 }
 
 // PlaceNames returns the places among children.
-func PlaceNames(children []string, kinds []Kind) []PlaceName {
-	ms := make([]PlaceName, 0, len(children))
+func ParseAll(children []string, kinds []Kind) []Parts {
+	ms := make([]Parts, 0, len(children))
 	for _, name := range children {
-		if m, ok := ParsePlaceName(name, kinds); ok {
+		if m, ok := Parse(name, kinds); ok {
 			ms = append(ms, m)
 		}
 	}
@@ -80,7 +80,7 @@ func PlaceNames(children []string, kinds []Kind) []PlaceName {
 
 // Compare compares by the order of the line: by number, and by name if two places
 // have the same number.
-func (m PlaceName) Compare(other PlaceName) int {
+func (m Parts) Compare(other Parts) int {
 	if m.Number != other.Number {
 		return cmp.Compare(m.Number, other.Number)
 	}
@@ -89,20 +89,20 @@ func (m PlaceName) Compare(other PlaceName) int {
 
 // SharesWith reports whether both places belong to one holder: Curator's writers
 // read with a second place, which has the number of the first.
-func (m PlaceName) SharesWith(other PlaceName) bool {
+func (m Parts) SharesWith(other Parts) bool {
 	return m.Number == other.Number && m.Kind.Exclusive() != other.Kind.Exclusive()
 }
 
 // Signals reports whether the holder of such a place changes its data when it
 // leaves. Holders of this library's exclusive places do, where only the library may write
 // to the place. The uuid is of version 8 then, and Curator's is of version 4.
-func (m PlaceName) Signals() bool {
+func (m Parts) Signals() bool {
 	return (m.Kind == KindLock || m.Kind == KindWrite) && len(m.UUID) == 36 && m.UUID[14] == '8'
 }
 
 // Ours reports whether the place is one of this library's, exclusive or not, in a line of
 // this library's.
-func (m PlaceName) Ours() bool { return len(m.UUID) == 36 && m.UUID[14] == '8' }
+func (m Parts) Ours() bool { return len(m.UUID) == 36 && m.UUID[14] == '8' }
 
 // NewUUID returns a random uuid (RFC 9562), in the form that Curator writes. It is of
 // version 8 for a place that only this library may write, see Signals, and else of
@@ -142,3 +142,6 @@ func IsUUID(name string) bool {
 	}
 	return len(name) == 36
 }
+
+// NoUUID has the length of a uuid.
+var NoUUID = strings.Repeat("0", 36)

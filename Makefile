@@ -37,6 +37,10 @@ demo-election: ## run an election: three processes, whose leader is killed, and 
 # CPU time when they need it.
 TESTS := test-zktest test-packages test-real test-sim
 JOBS ?= 2
+
+# The packages whose tests run on a ZooKeeper server, and the others, the simulation aside.
+RECIPES = $(shell ./scripts/recipes.sh)
+PACKAGES = $$(go list ./... | grep -vxF -e "$$(go list $(RECIPES) ./internal/sim)")
 # Make 4.0 and later can keep the parts' output apart.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
@@ -51,23 +55,23 @@ MORE := test-race test-race-packages test-race-sim test-real-all test-bench test
 test-all: test $(MORE) ## run everything: the race detector, all tests on a real server, seeds, mutants, the soak (hours)
 
 test-zktest: ## test the recipes on zktest
-	ZK_HARNESS=zktest go test -count=1 -timeout 15m -parallel 8 .
+	ZK_HARNESS=zktest go test -count=1 -timeout 15m -parallel 8 $(RECIPES)
 
 test-real: setup ## run what needs a real server on one, and the examples
-	go test -count=1 -timeout 15m -run '^(TestReal|Example)' .
+	go test -count=1 -timeout 15m -p 1 -run '^(TestReal|Example)' $(RECIPES)
 
 test-packages: setup ## test the other packages except internal/sim
-	nice go test -count=1 -timeout 15m $$(go list ./... | grep -v -e '/zkrecipes$$' -e '/internal/sim$$')
+	nice go test -count=1 -timeout 15m $(PACKAGES)
 	cd internal/api && nice go test -count=1 ./...
 
 test-sim: ## run 200 seeds of each simulation
 	nice go test -count=1 ./internal/sim
 
 test-race: setup ## test the recipes on zktest with the race detector
-	ZK_HARNESS=zktest ./scripts/race.sh -timeout 15m -parallel 8 .
+	ZK_HARNESS=zktest ./scripts/race.sh -timeout 15m -parallel 8 $(RECIPES)
 
 test-race-packages: setup ## test the other packages with the race detector
-	./scripts/race.sh -timeout 15m $$(go list ./... | grep -v -e '/zkrecipes$$' -e '/internal/sim$$')
+	./scripts/race.sh -timeout 15m $(PACKAGES)
 
 # One process for each simulation, and few seeds: in processes that live long, the race
 # detector's own run time fails more often (see scripts/race-retry.sh).
@@ -75,15 +79,15 @@ test-race-sim: setup ## run a few seeds of each simulation with the race detecto
 	./scripts/race-alone.sh ./internal/sim
 
 test-real-all: setup ## run all tests of the recipes on a real server
-	go test -count=1 -timeout 30m .
+	go test -count=1 -timeout 30m -p 1 $(RECIPES)
 
 test-bench: setup ## test the benchmarks, with the race detector
 	cd bench && ../scripts/race.sh ./...
 
-test-long: setup ## run the root's tests that take minutes, on real servers
-	go test -count=1 -timeout 60m -v -run '^TestLong' . -long
+test-long: setup ## run the tests that take minutes, on real servers
+	go test -count=1 -timeout 60m -p 1 -v -run '^TestLong' ./internal/line -long
 
-stress: ## run each of the root's tests a thousand times beside a load (RUN is a regexp of their names)
+stress: ## run each test of the recipes a thousand times beside a load (RUN is a regexp of their names)
 	./scripts/stress.sh '$(RUN)'
 
 stress-changed: ## run those that the last commit touches, for two minutes

@@ -1,4 +1,4 @@
-package zkrecipes
+package zkrecipes_test
 
 import (
 	"bytes"
@@ -18,7 +18,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 // Credentials, session passwords and private keys must not be in anything that is
@@ -50,15 +52,15 @@ func (p *printed) add(v any) {
 }
 
 // options returns Options with a Logger and a Trace that write to p.
-func (p *printed) options(o Options) *Options {
+func (p *printed) options(o zkrecipes.Options) *zkrecipes.Options {
 	o.Logger = slog.New(slog.NewTextHandler(p, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	o.Trace = &Trace{
-		AcquireStart: func(_ context.Context, e TraceAcquireStart) context.Context { p.add(e); return nil },
-		Queued:       func(_ context.Context, e TraceQueued) { p.add(e) },
-		AcquireEnd:   func(_ context.Context, e TraceAcquireEnd) { p.add(e) },
-		HoldStart:    func(_ context.Context, e TraceHoldStart) { p.add(e) },
-		HoldEnd:      func(e TraceHoldEnd) { p.add(e) },
-		Session:      func(e TraceSession) { p.add(e) },
+	o.Trace = &zkrecipes.Trace{
+		AcquireStart: func(_ context.Context, e zkrecipes.TraceAcquireStart) context.Context { p.add(e); return nil },
+		Queued:       func(_ context.Context, e zkrecipes.TraceQueued) { p.add(e) },
+		AcquireEnd:   func(_ context.Context, e zkrecipes.TraceAcquireEnd) { p.add(e) },
+		HoldStart:    func(_ context.Context, e zkrecipes.TraceHoldStart) { p.add(e) },
+		HoldEnd:      func(e zkrecipes.TraceHoldEnd) { p.add(e) },
+		Session:      func(e zkrecipes.TraceSession) { p.add(e) },
 	}
 	return &o
 }
@@ -103,7 +105,7 @@ func (s *sniff) frame(_ *harness.Tap, op string, frame []byte) (bool, error) {
 }
 
 func TestNoSecretIsPrinted(t *testing.T) {
-	p, seen, ca := new(printed), new(sniff), newTestCA(t)
+	p, seen, ca := new(printed), new(sniff), recipetest.NewTestCA(t)
 	ctx := harness.Within(t, 30*time.Second)
 	proxy := harness.NewProxy(t, harness.Server())
 	taps := harness.NewTaps(proxy.Addr())
@@ -111,19 +113,19 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	secrets := map[string][]byte{
 		"password": []byte("tops3cret"), "refused credential": []byte("r3fused-token"), "stranger's password": []byte("m4llory"),
 	}
-	alice := p.options(Options{
-		Auth:   []Auth{{Scheme: "digest", Data: append([]byte("alice:"), secrets["password"]...)}},
+	alice := p.options(zkrecipes.Options{
+		Auth:   []zkrecipes.Auth{{Scheme: "digest", Data: append([]byte("alice:"), secrets["password"]...)}},
 		Dialer: taps.Dial,
 	})
-	key := ca.issue(t, "alice")
-	once, dialer := oneAttempt(ctx, harness.NewTaps(ca.terminator(t, "zk.test", harness.Server())).Dial)
-	overTLS := p.options(Options{
-		Auth: alice.Auth, TLS: &tls.Config{Certificates: []tls.Certificate{key}, RootCAs: newTestCA(t).pool()},
+	key := ca.Issue(t, "alice")
+	once, dialer := recipetest.OneAttempt(ctx, harness.NewTaps(ca.Terminator(t, "zk.test", harness.Server())).Dial)
+	overTLS := p.options(zkrecipes.Options{
+		Auth: alice.Auth, TLS: &tls.Config{Certificates: []tls.Certificate{key}, RootCAs: recipetest.NewTestCA(t).Pool()},
 		Dialer: dialer,
 	})
-	refused := p.options(Options{Auth: []Auth{{Scheme: "unknown", Data: secrets["refused credential"]}}, ACL: zk.WorldACL(zk.PermAll)})
+	refused := p.options(zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "unknown", Data: secrets["refused credential"]}}, ACL: zk.WorldACL(zk.PermAll)})
 
-	for _, opts := range []*Options{alice, overTLS, refused} {
+	for _, opts := range []*zkrecipes.Options{alice, overTLS, refused} {
 		p.add(opts)
 		p.add(*opts)
 		p.add(opts.Auth)
@@ -134,45 +136,43 @@ func TestNoSecretIsPrinted(t *testing.T) {
 		require.ErrorAs(t, err, want)
 		p.add(err)
 	}
-	var e *Error
-	_, err := Dial(ctx, harness.Servers(), refused)
+	var e *zkrecipes.Error
+	_, err := zkrecipes.Dial(ctx, harness.Servers(), refused)
 	require.ErrorIs(t, err, zk.ErrAuthFailed)
 	failed(err, &e)
 	var wrong *tls.CertificateVerificationError
-	_, err = Dial(once, []string{"zk.test"}, overTLS)
+	_, err = zkrecipes.Dial(once, []string{"zk.test"}, overTLS)
 	failed(err, &wrong)
 
-	c := dialTo(t, []string{"zk.test"}, alice)
-	path := ownPath(t)
-	l := lockOn(t, NewMutex(c, path))
-	s, _ := c.client.Session()
-	lost := connectionNumber(s)
+	c := recipetest.DialTo(t, []string{"zk.test"}, alice)
+	path := recipetest.OwnPath(t)
+	l := recipetest.LockOn(t, zkrecipes.NewMutex(c, path))
+	s, _ := recipetest.Core(c).Session()
+	lost := recipetest.ConnectionNumber(s)
 	proxy.Drop()
-	awaitReconnect(t, s, lost)
-	mallory := dial(t, p.options(Options{Auth: []Auth{{Scheme: "digest", Data: append([]byte("mallory:"), secrets["stranger's password"]...)}}}))
-	_, err = NewMutex(mallory, path).Lock(ctx)
+	recipetest.AwaitReconnect(t, s, lost)
+	mallory := recipetest.Dial(t, p.options(zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "digest", Data: append([]byte("mallory:"), secrets["stranger's password"]...)}}}))
+	_, err = zkrecipes.NewMutex(mallory, path).Lock(ctx)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	failed(err, &e)
-	q := NewQueue(c, path+"-queue", nil)
-	putOn(t, q, "x")
-	it := takeOn(t, q)
+	q := zkrecipes.NewQueue(c, path+"-queue", nil)
+	recipetest.PutOn(t, q, "x")
+	it := recipetest.TakeOn(t, q)
 	p.add(c)
-	p.add(struct{ Client *Client }{mallory})
-	ackOn(t, it)
+	p.add(struct{ Client *zkrecipes.Client }{mallory})
+	recipetest.AckOn(t, it)
 	require.NoError(t, l.Release())
-	_, err = NewBarrier(c, path+"-barrier", 2).Wait(harness.Within(t, 50*time.Millisecond))
+	_, err = zkrecipes.NewBarrier(c, path+"-barrier", 2).Wait(harness.Within(t, 50*time.Millisecond))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	failed(err, &e)
 	require.NoError(t, c.Close())
-	_, err = NewMutex(c, path).Lock(ctx)
+	_, err = zkrecipes.NewMutex(c, path).Lock(ctx)
 	failed(err, &e)
 	harness.Eventually(t, "the last trace", func() bool {
-		hooksOf(c.client).mu.Lock()
-		defer hooksOf(c.client).mu.Unlock()
-		return !hooksOf(c.client).running
+		return !zkrecipes.HooksRun(recipetest.Core(c))
 	})
 	// Printing does not take the locks of these, so nothing may go on.
-	for _, v := range []any{c, l, it, q, NewMutex(c, path), NewRWLock(c, path), NewGate(c, path), NewBarrier(c, path, 2), NewDoubleBarrier(c, path, 2)} {
+	for _, v := range []any{c, l, it, q, zkrecipes.NewMutex(c, path), zkrecipes.NewRWLock(c, path), zkrecipes.NewGate(c, path), zkrecipes.NewBarrier(c, path, 2), zkrecipes.NewDoubleBarrier(c, path, 2)} {
 		p.add(v)
 	}
 

@@ -1,4 +1,4 @@
-package zkrecipes
+package zkrecipes_test
 
 import (
 	"context"
@@ -14,8 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 // Callbacks that are slow, that panic, or that call the library.
@@ -35,37 +38,37 @@ func (h slowHandler) Handle(context.Context, slog.Record) error {
 func TestB41ASlowLoggerHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	free := make(chan struct{})
-	r := newRig(t, &Options{Logger: slog.New(slowHandler{slog.DiscardHandler, free})})
-	l := r.lock()
-	r.p.Expire()
-	<-l.Context(r.ctx).Done()
-	require.NoError(t, r.m.Do(r.ctx, nothing))
+	r := recipetest.NewRig(t, &zkrecipes.Options{Logger: slog.New(slowHandler{slog.DiscardHandler, free})})
+	l := r.Lock()
+	r.P.Expire()
+	<-l.Context(r.Ctx).Done()
+	require.NoError(t, r.M.Do(r.Ctx, recipetest.Nothing))
 	close(free)
 }
 
 func TestB41SlowAndPanickingHooksHoldUpNobody(t *testing.T) {
-	for _, side := range sides {
-		t.Run(side.name, func(t *testing.T) {
+	for _, side := range recipetest.Sides {
+		t.Run(side.Name, func(t *testing.T) {
 			free := make(chan struct{})
 			var once sync.Once
-			released := make(chan TraceHoldEnd, 10)
-			r := side.rig(t, &Options{Trace: &Trace{
-				AcquireEnd: func(context.Context, TraceAcquireEnd) {
+			released := make(chan zkrecipes.TraceHoldEnd, 10)
+			r := side.Rig(t, &zkrecipes.Options{Trace: &zkrecipes.Trace{
+				AcquireEnd: func(context.Context, zkrecipes.TraceAcquireEnd) {
 					<-free
 					once.Do(func() { panic("hook") })
 				},
-				HoldEnd: func(e TraceHoldEnd) { released <- e },
+				HoldEnd: func(e zkrecipes.TraceHoldEnd) { released <- e },
 			}})
 			for range 3 { // while the first hook blocks
-				require.NoError(t, r.m.Do(r.ctx, nothing))
+				require.NoError(t, r.M.Do(r.Ctx, recipetest.Nothing))
 			}
 			require.Empty(t, released)
 			close(free)
-			var last Token
+			var last zkrecipes.Token
 			for range 4 { // including the one when the rig was set up; in order, and none lost to the panic
 				e := <-released
 				require.Greater(t, e.Token, last)
-				require.Equal(t, r.path, e.Path)
+				require.Equal(t, r.Path, e.Path)
 				require.NotZero(t, e.Session)
 				last = e.Token
 			}
@@ -74,32 +77,32 @@ func TestB41SlowAndPanickingHooksHoldUpNobody(t *testing.T) {
 }
 
 func TestB57HooksAndFunctionsMayCallTheLibrary(t *testing.T) {
-	for _, side := range sides {
-		t.Run(side.name, func(t *testing.T) {
-			var r *sideRig
+	for _, side := range recipetest.Sides {
+		t.Run(side.Name, func(t *testing.T) {
+			var r *recipetest.SideRig
 			ready := make(chan struct{})
 			locked, closed := make(chan error, 1), make(chan error, 1)
 			var once sync.Once
-			opts := &Options{Trace: &Trace{HoldEnd: func(TraceHoldEnd) {
+			opts := &zkrecipes.Options{Trace: &zkrecipes.Trace{HoldEnd: func(zkrecipes.TraceHoldEnd) {
 				once.Do(func() {
 					<-ready
 					ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 					defer cancel()
-					locked <- r.m.Do(ctx, nothing)
-					closed <- r.c.Close()
+					locked <- r.M.Do(ctx, recipetest.Nothing)
+					closed <- r.C.Close()
 				})
 			}}}
-			r = side.rig(t, opts)
+			r = side.Rig(t, opts)
 			close(ready)
 			require.NoError(t, harness.Receive(t, locked))
 			require.NoError(t, harness.Receive(t, closed))
 
-			other := side.rig(t, nil)
-			err := other.m.Do(other.ctx, func(ctx context.Context, l *Lease) error {
-				context.AfterFunc(ctx, func() { other.c.Close() })
-				return other.c.Close()
+			other := side.Rig(t, nil)
+			err := other.M.Do(other.Ctx, func(ctx context.Context, l *zkrecipes.Lease) error {
+				context.AfterFunc(ctx, func() { other.C.Close() })
+				return other.C.Close()
 			})
-			require.ErrorIs(t, err, ErrClosed)
+			require.ErrorIs(t, err, zkrecipes.ErrClosed)
 		})
 	}
 }
@@ -108,13 +111,13 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 	t.Parallel()
 	const grants = 6000
 	told := make(chan string, 2*grants+1)
-	c := dial(t, &Options{Trace: traceOf(func(what string, e tracedEvent) {
+	c := recipetest.Dial(t, &zkrecipes.Options{Trace: recipetest.TraceOf(func(what string, e recipetest.TracedEvent) {
 		if what == "granted" || what == "lost" {
 			told <- what + " " + e.Place
 		}
 	})})
-	s, _ := c.client.Session()
-	l := lineOf(NewMutex(c, harness.NewPath(t)))
+	s, _ := recipetest.Core(c).Session()
+	l := recipetest.LineOf(zkrecipes.NewMutex(c, harness.NewPath(t)))
 
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() { // ends the grants as soon as the session has them
@@ -129,12 +132,12 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 		}
 	}()
 	for i := range grants {
-		_, traced := startAcquire(t.Context(), c.client, RecipeMutex, l.Path, "lock")
-		p := &line.Place{PlaceName: line.PlaceName{Name: fmt.Sprint(i)}, Line: l, Session: s, Path: fmt.Sprint(l.Abs(), "/", i), Czxid: 1}
+		_, traced := zkrecipes.StartAcquire(t.Context(), recipetest.Core(c), zkrecipes.RecipeMutex, l.Path, "lock")
+		p := &line.Place{Parts: placename.Parts{Name: fmt.Sprint(i)}, Line: l, Session: s, Path: fmt.Sprint(l.Abs(), "/", i), Czxid: 1}
 		p.Release = func(bool, line.BeginFunc) error { return nil } // there is no such znode
 		g, err := line.NewGrant(p)
 		require.NoError(t, err)
-		traced.end(g, nil)
+		traced.End(g, nil)
 		<-g.Over
 	}
 	close(stop)
@@ -176,29 +179,29 @@ func TestB75EventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 		const events = 100_000
 		var mu sync.Mutex
 		var records []slog.Record
-		h := &hooks{logger: slog.New(keptRecords{slog.DiscardHandler, &mu, &records})}
+		h := zkrecipes.NewHooks(slog.New(keptRecords{slog.DiscardHandler, &mu, &records}))
 		free := make(chan struct{})
-		var told []TraceHoldEnd
-		granted := func(e TraceHoldEnd) {
+		var told []zkrecipes.TraceHoldEnd
+		granted := func(e zkrecipes.TraceHoldEnd) {
 			<-free
 			told = append(told, e)
 		}
-		tell := func(token Token) {
-			h.tell(func(dropped int) { granted(TraceHoldEnd{Token: token, Dropped: dropped}) })
+		tell := func(token zkrecipes.Token) {
+			h.Tell(func(dropped int) { granted(zkrecipes.TraceHoldEnd{Token: token, Dropped: dropped}) })
 		}
-		before := heldHeap()
+		before := recipetest.HeldHeap()
 		for i := range events {
-			tell(Token(i))
+			tell(zkrecipes.Token(i))
 			if i%10 == 0 {
-				h.log(slog.LevelInfo, "record")
+				h.Log(slog.LevelInfo, "record")
 			}
 		}
-		require.Less(t, heldHeap()-before, int64(4<<20))
+		require.Less(t, recipetest.HeldHeap()-before, int64(4<<20))
 		close(free)
 		synctest.Wait()
-		require.Less(t, len(told), maxHookCalls)
+		require.Less(t, len(told), zkrecipes.MaxHookCalls)
 		for i, e := range told {
-			require.Equal(t, Token(i), e.Token)
+			require.Equal(t, zkrecipes.Token(i), e.Token)
 			require.Zero(t, e.Dropped)
 		}
 
@@ -221,15 +224,15 @@ func TestB75EventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 // after it.
 func TestB75DroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var h hooks
+		h := zkrecipes.NewHooks(nil)
 		next := make(chan struct{})
-		var told []TraceHoldEnd
-		token := Token(0)
+		var told []zkrecipes.TraceHoldEnd
+		token := zkrecipes.Token(0)
 		tell := func(n int) {
 			for range n {
 				token++
-				e := TraceHoldEnd{Token: token}
-				h.tell(func(dropped int) {
+				e := zkrecipes.TraceHoldEnd{Token: token}
+				h.Tell(func(dropped int) {
 					<-next
 					e.Dropped = dropped
 					told = append(told, e)
@@ -238,7 +241,7 @@ func TestB75DroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
 			synctest.Wait()
 		}
 		tell(1) // is called, and hangs
-		tell(maxHookCalls + 5)
+		tell(zkrecipes.MaxHookCalls + 5)
 		for range 100 { // as it takes some, some have room again
 			next <- struct{}{}
 			next <- struct{}{}
@@ -249,7 +252,7 @@ func TestB75DroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
 		synctest.Wait()
 		tell(1)
 		for i, e := range told[1:] {
-			require.Equal(t, Token(e.Dropped)+1, e.Token-told[i].Token)
+			require.Equal(t, zkrecipes.Token(e.Dropped)+1, e.Token-told[i].Token)
 		}
 		require.Equal(t, token, told[len(told)-1].Token)
 		require.Less(t, len(told), int(token))
@@ -258,15 +261,15 @@ func TestB75DroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
 
 // A test that fails in a function ends its goroutine.
 func TestTraceGoesOnAfterAFunctionHasEndedTheGoroutine(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		granted := 0
-		c := w.stranger(&Options{Trace: &Trace{AcquireEnd: func(context.Context, TraceAcquireEnd) {
+		c := w.Stranger(&zkrecipes.Options{Trace: &zkrecipes.Trace{AcquireEnd: func(context.Context, zkrecipes.TraceAcquireEnd) {
 			if granted++; granted == 1 {
 				runtime.Goexit()
 			}
 		}}})
 		for range 3 {
-			require.NoError(t, held(t, NewMutex(c, w.path).Lock).Release())
+			require.NoError(t, recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock).Release())
 		}
 		synctest.Wait()
 		require.Equal(t, 3, granted)

@@ -1,4 +1,4 @@
-package zkrecipes
+package zkrecipes_test
 
 import (
 	"bytes"
@@ -12,21 +12,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // What a Client tells of its connection: Status, Ping, and the Logger's records.
 
 func TestStatusFollowsTheConnectionAndTheSession(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		began := time.Now()
-		c := w.stranger(nil)
-		session := sessionID(c)
-		connected := Status{Connected: true, Server: w.srv.Addr(), Session: session, Timeout: 10 * time.Second, Since: began, MaxZnodeBytes: 943_717}
-		same := func(want Status) {
+		c := w.Stranger(nil)
+		session := recipetest.SessionID(c)
+		connected := zkrecipes.Status{Connected: true, Server: w.Srv.Addr(), Session: session, Timeout: 10 * time.Second, Since: began, MaxZnodeBytes: 943_717}
+		same := func(want zkrecipes.Status) {
 			t.Helper()
-			require.Empty(t, w.requests(func() {
+			require.Empty(t, w.Requests(func() {
 				now := c.Status()
 				require.WithinDuration(t, want.Since, now.Since, 10*time.Millisecond)
 				now.Since = want.Since
@@ -38,71 +40,71 @@ func TestStatusFollowsTheConnectionAndTheSession(t *testing.T) {
 		same(connected)
 
 		lostAt := time.Now()
-		w.away(c)
-		same(Status{Session: session, Timeout: 10 * time.Second, Since: lostAt, MaxZnodeBytes: 943_717})
+		w.Away(c)
+		same(zkrecipes.Status{Session: session, Timeout: 10 * time.Second, Since: lostAt, MaxZnodeBytes: 943_717})
 		time.Sleep(time.Second)
-		w.back()
+		w.Back()
 		time.Sleep(time.Second)
 		require.True(t, c.Status().Connected)
 		require.Equal(t, session, c.Status().Session)
 		require.WithinDuration(t, lostAt.Add(time.Second), c.Status().Since, time.Second)
 
 		lostAt = time.Now()
-		w.plan.Add(zktest.Fault{Do: zktest.Refuse, Skip: 1, Times: -1}) // it learns of the end
-		require.True(t, w.srv.Expire(session))
+		w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Skip: 1, Times: -1}) // it learns of the end
+		require.True(t, w.Srv.Expire(session))
 		time.Sleep(5 * time.Second)
-		same(Status{Since: lostAt})
-		w.back()
+		same(zkrecipes.Status{Since: lostAt})
+		w.Back()
 		time.Sleep(5 * time.Second)
 		require.True(t, c.Status().Connected)
-		require.Equal(t, sessionID(c), c.Status().Session)
+		require.Equal(t, recipetest.SessionID(c), c.Status().Session)
 		require.NotEqual(t, session, c.Status().Session)
 
 		require.NoError(t, c.Close())
-		same(Status{Since: time.Now()})
+		same(zkrecipes.Status{Since: time.Now()})
 	})
-	require.Zero(t, (*Client)(nil).Status())
-	require.Zero(t, new(Client).Status())
+	require.Zero(t, (*zkrecipes.Client)(nil).Status())
+	require.Zero(t, new(zkrecipes.Client).Status())
 }
 
 func TestPingIsOneSync(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c := w.stranger(nil)
-		require.Equal(t, map[string]int{"sync": 1}, w.requests(func() { require.NoError(t, c.Ping(t.Context())) }))
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(nil)
+		require.Equal(t, map[string]int{"sync": 1}, w.Requests(func() { require.NoError(t, c.Ping(t.Context())) }))
 	})
 }
 
 func TestPingWaitsForAnAnswerThroughTheEndOfTheSession(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c := w.stranger(nil)
-		w.away(c)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(nil)
+		w.Away(c)
 		ping := harness.GoErr(t, c.Ping)
 		time.Sleep(time.Second)
 		require.True(t, ping.Waiting())
-		w.srv.Expire(sessionID(c))
-		w.back()
+		w.Srv.Expire(recipetest.SessionID(c))
+		w.Back()
 		_, err := ping.Wait()
 		require.NoError(t, err)
 
-		w.plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "sync", Times: -1})
+		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "sync", Times: -1})
 		soon, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err = c.Ping(soon)
-		require.EqualError(t, err, "zkrecipes: ping "+w.srv.Addr()+": context deadline exceeded")
+		require.EqualError(t, err, "zkrecipes: ping "+w.Srv.Addr()+": context deadline exceeded")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		w.back()
+		w.Back()
 	})
 }
 
 func TestPingNamesWhatItCannotWorkWith(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c := w.stranger(nil)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(nil)
 		var none context.Context
-		require.EqualError(t, c.Ping(none), "zkrecipes: ping "+w.srv.Addr()+": nil context")
-		require.EqualError(t, (*Client)(nil).Ping(t.Context()), `zkrecipes: ping "": nil client`)
-		require.EqualError(t, new(Client).Ping(t.Context()), `zkrecipes: ping "": client was not made by Dial`)
+		require.EqualError(t, c.Ping(none), "zkrecipes: ping "+w.Srv.Addr()+": nil context")
+		require.EqualError(t, (*zkrecipes.Client)(nil).Ping(t.Context()), `zkrecipes: ping "": nil client`)
+		require.EqualError(t, new(zkrecipes.Client).Ping(t.Context()), `zkrecipes: ping "": client was not made by Dial`)
 		require.NoError(t, c.Close())
-		require.EqualError(t, c.Ping(t.Context()), "zkrecipes: ping "+w.srv.Addr()+": client closed")
+		require.EqualError(t, c.Ping(t.Context()), "zkrecipes: ping "+w.Srv.Addr()+": client closed")
 	})
 }
 
@@ -143,12 +145,12 @@ func TestDialWarnsOfServersThatDoNotAnswer(t *testing.T) {
 		"silent":  {zktest.Silence, "handshake"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *world) {
-				w.plan.Add(zktest.Fault{Do: fault.do, Times: -1})
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				w.Plan.Add(zktest.Fault{Do: fault.do, Times: -1})
 				records := &text{}
 				soon, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				_, err := Dial(soon, []string{"a:1", "b:2"}, &Options{Dialer: w.srv.DialContext, Logger: slog.New(slog.NewTextHandler(records, nil))})
+				_, err := zkrecipes.Dial(soon, []string{"a:1", "b:2"}, &zkrecipes.Options{Dialer: w.Srv.DialContext, Logger: slog.New(slog.NewTextHandler(records, nil))})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				synctest.Wait()
 				for _, server := range []string{"a:1", "b:2"} {
@@ -156,7 +158,7 @@ func TestDialWarnsOfServersThatDoNotAnswer(t *testing.T) {
 					require.GreaterOrEqual(t, len(warnings), 4, records.b.String())
 					require.LessOrEqual(t, len(warnings), 6)
 				}
-				w.back()
+				w.Back()
 			})
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -84,14 +85,14 @@ func (r recipe) contendersIn(ctx context.Context, s *line.Session) ([]Contender,
 	case empty && len(ms) == 0:
 		return nil, ErrUnused
 	}
-	slices.SortFunc(ms, line.PlaceName.Compare)
+	slices.SortFunc(ms, placename.Parts.Compare)
 	ms, cs, err := readContenders(ctx, s, r.Line, ms)
-	var standing []line.PlaceName
+	var standing []placename.Parts
 	for i, m := range ms {
 		if m.Ours() && r.Client.IsBeyondLimit(m.Number) { // about to go, see beyondLimit
 			continue
 		}
-		cs[i].Held = !slices.ContainsFunc(standing, func(ahead line.PlaceName) bool {
+		cs[i].Held = !slices.ContainsFunc(standing, func(ahead placename.Parts) bool {
 			return r.Blocks(m.Kind, ahead.Kind) && !m.SharesWith(ahead)
 		})
 		if cs[i].Held {
@@ -118,8 +119,8 @@ func (b *Barrier) contendersIn(ctx context.Context, s *line.Session) ([]Contende
 	if err != nil {
 		return nil, err
 	}
-	ms := line.PlaceNames(children, barrier.MemberKinds)
-	slices.SortFunc(ms, line.PlaceName.Compare)
+	ms := placename.ParseAll(children, barrier.MemberKinds)
+	slices.SortFunc(ms, placename.Parts.Compare)
 	ms, cs, err := readContenders(ctx, s, b.rounds.Round, ms)
 	for i, m := range ms {
 		_, _, excluded := barrier.IndexIn(opened, m.Number)
@@ -146,9 +147,9 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *line.Session) ([]Co
 	if err != nil {
 		return nil, line.Unused(err)
 	}
-	ms := make([]line.PlaceName, len(names))
+	ms := make([]placename.Parts, len(names))
 	for i, name := range names {
-		ms[i] = line.PlaceName{Name: name}
+		ms[i] = placename.Parts{Name: name}
 	}
 	_, cs, err := readContenders(ctx, s, d.doubles.Line, ms)
 	slices.SortStableFunc(cs, func(a, b Contender) int {
@@ -181,7 +182,7 @@ func (d *DoubleBarrier) opening(ctx context.Context, s *line.Session) (since Tok
 
 // readContenders reads places of the line, several at a time. It returns those that are
 // still there.
-func readContenders(ctx context.Context, s *line.Session, l *line.Line, ms []line.PlaceName) (there []line.PlaceName, cs []Contender, err error) {
+func readContenders(ctx context.Context, s *line.Session, l *line.Line, ms []placename.Parts) (there []placename.Parts, cs []Contender, err error) {
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
 	line.AtATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, l, ms[i]) })
@@ -198,7 +199,7 @@ func readContenders(ctx context.Context, s *line.Session, l *line.Line, ms []lin
 }
 
 // readContender reads a place's znode. On an error only its name is known.
-func readContender(ctx context.Context, s *line.Session, l *line.Line, m line.PlaceName) (Contender, error) {
+func readContender(ctx context.Context, s *line.Session, l *line.Line, m placename.Parts) (Contender, error) {
 	c := Contender{Place: m.Name, Path: l.Path + "/" + m.Name, Reader: m.Kind.Shared()}
 	data, stat, err := s.Get(ctx, l.Abs()+"/"+m.Name)
 	if err == nil {
@@ -284,7 +285,7 @@ func (c Contender) evict(ctx context.Context, s *line.Session, path string, hold
 // holds by then, or ErrHolder.
 func (c Contender) checksOfWaiter(ctx context.Context, s *line.Session, path string) (checks []any, err error) {
 	dir := zkconn.Parent(path)
-	own, ok := line.ParsePlaceName(path[len(dir)+1:], line.LockKinds)
+	own, ok := placename.Parse(path[len(dir)+1:], placename.LockKinds)
 	switch {
 	case !ok && c.Held: // a member of a barrier
 		return nil, ErrHolder
@@ -295,7 +296,7 @@ func (c Contender) checksOfWaiter(ctx context.Context, s *line.Session, path str
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range line.PlaceNames(names, line.LockKinds) {
+	for _, m := range placename.ParseAll(names, placename.LockKinds) {
 		if m.Compare(own) < 0 && line.WritersBlock(own.Kind, m.Kind) && !own.SharesWith(m) {
 			return []any{&zk.CheckVersionRequest{Path: dir + "/" + m.Name, Version: -1}}, nil
 		}

@@ -1,8 +1,7 @@
-package zkrecipes
+package zkrecipes_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,18 +9,15 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// member returns a client whose identity is its number.
-func (w *world) member(n int) *Client {
-	return w.stranger(&Options{Identity: fmt.Sprint("member ", n)})
-}
-
 // standing returns the identities of contenders, with a * for those with Held. It checks
 // what all members of barriers have in common.
-func standing(t *testing.T, contenders func(context.Context) ([]Contender, error)) (all []string) {
+func standing(t *testing.T, contenders func(context.Context) ([]zkrecipes.Contender, error)) (all []string) {
 	t.Helper()
 	began := time.Now().Add(-time.Hour)
 	cs, err := contenders(t.Context())
@@ -40,24 +36,24 @@ func standing(t *testing.T, contenders func(context.Context) ([]Contender, error
 }
 
 func TestMembersOfABarrierAreListedInOrderOfArrival(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		b := NewBarrier(w.stranger(nil), "/b", 2)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		b := zkrecipes.NewBarrier(w.Stranger(nil), "/b", 2)
 		_, err := b.Contenders(t.Context())
-		require.ErrorIs(t, err, ErrUnused)
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Minute, Times: -1})
-		first := waitLater(t, NewBarrier(w.member(1), "/b", 2))
+		require.ErrorIs(t, err, zkrecipes.ErrUnused)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Minute, Times: -1})
+		first := recipetest.WaitLater(t, zkrecipes.NewBarrier(w.Member(1), "/b", 2))
 		synctest.Wait()
 		require.Equal(t, []string{"member 1"}, standing(t, b.Contenders))
-		require.Equal(t, map[string]int{"getChildren2": 1, "getData": 2}, w.requests(func() { standing(t, b.Contenders) }))
-		second := waitLater(t, NewBarrier(w.member(2), "/b", 2))
-		indexes(t, first, second)
-		early := waitLater(t, NewBarrier(w.member(3), "/b", 2)) // waits until they have left
+		require.Equal(t, map[string]int{"getChildren2": 1, "getData": 2}, w.Requests(func() { standing(t, b.Contenders) }))
+		second := recipetest.WaitLater(t, zkrecipes.NewBarrier(w.Member(2), "/b", 2))
+		recipetest.Indexes(t, first, second)
+		early := recipetest.WaitLater(t, zkrecipes.NewBarrier(w.Member(3), "/b", 2)) // waits until they have left
 		synctest.Wait()
 		require.True(t, early.Waiting())
 		require.Equal(t, []string{"member 1*", "member 2*"}, standing(t, b.Contenders))
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, []string{"member 3"}, standing(t, b.Contenders))
-		indexes(t, early, waitLater(t, NewBarrier(w.member(4), "/b", 2)))
+		recipetest.Indexes(t, early, recipetest.WaitLater(t, zkrecipes.NewBarrier(w.Member(4), "/b", 2)))
 		time.Sleep(2 * time.Minute)
 		require.Empty(t, standing(t, b.Contenders))
 	})
@@ -65,64 +61,64 @@ func TestMembersOfABarrierAreListedInOrderOfArrival(t *testing.T) {
 
 // Three members are there when a round for two is opened.
 func TestASurplusMemberOfABarrierIsListedAsWaiting(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opLeaveRound, For: time.Minute, Times: -1})
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opOpenRound, For: 2 * time.Second, Times: 2})
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Minute, Times: -1})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpOpenRound, For: 2 * time.Second, Times: 2})
 		var as []*harness.Call[int]
 		for n := range 3 {
-			as = append(as, waitLater(t, NewBarrier(w.member(n), "/b", 2)))
+			as = append(as, recipetest.WaitLater(t, zkrecipes.NewBarrier(w.Member(n), "/b", 2)))
 			synctest.Wait()
 		}
-		b := NewBarrier(w.stranger(nil), "/b", 7) // its n does not matter for a list
+		b := zkrecipes.NewBarrier(w.Stranger(nil), "/b", 7) // its n does not matter for a list
 		require.Equal(t, []string{"member 0", "member 1", "member 2"}, standing(t, b.Contenders))
-		indexes(t, as[:2]...)
+		recipetest.Indexes(t, as[:2]...)
 		require.Contains(t, standing(t, b.Contenders), "member 1*")
 		require.NotContains(t, standing(t, b.Contenders), "member 2*")
 	})
 }
 
 func TestMembersOfADoubleBarrierAreListedInOrderOfArrival(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		d := couple(w.stranger(nil))
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		d := recipetest.Couple(w.Stranger(nil))
 		_, err := d.Contenders(t.Context())
-		require.ErrorIs(t, err, ErrUnused)
-		first := enter(t, couple(w.member(1)))
+		require.ErrorIs(t, err, zkrecipes.ErrUnused)
+		first := recipetest.Enter(t, recipetest.Couple(w.Member(1)))
 		synctest.Wait()
 		require.Equal(t, []string{"member 1"}, standing(t, d.Contenders))
-		require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, w.requests(func() { standing(t, d.Contenders) }))
-		curator := w.bare()
+		require.Equal(t, map[string]int{"getChildren2": 1, "getData": 1}, w.Requests(func() { standing(t, d.Contenders) }))
+		curator := w.Bare()
 		_, err = curator.Create("/d/00000000-4e5f-4a6b-8c7d-000000000001", []byte("curator"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		require.Equal(t, []string{"member 1", "curator"}, standing(t, d.Contenders))
-		second := enter(t, couple(w.member(2)))
-		vs := visits(t, first, second)
+		second := recipetest.Enter(t, recipetest.Couple(w.Member(2)))
+		vs := recipetest.Visits(t, first, second)
 		require.Equal(t, []string{"member 1*", "curator*", "member 2*"}, standing(t, d.Contenders))
 		for _, v := range vs { // they crash, so that ready remains
-			require.True(t, w.srv.Expire(v.l.handle.Grant.Session.ID()))
+			require.True(t, w.Srv.Expire(recipetest.HandleOf(recipetest.LeaseOf(v)).Grant.Session.ID()))
 		}
 		curator.Close()
 		synctest.Wait()
-		next := enter(t, couple(w.member(3)))
+		next := recipetest.Enter(t, recipetest.Couple(w.Member(3)))
 		synctest.Wait()
 		require.True(t, next.Waiting())
 		require.Equal(t, []string{"member 3"}, standing(t, d.Contenders))
-		visits(t, next, enter(t, couple(w.member(4))))
+		recipetest.Visits(t, next, recipetest.Enter(t, recipetest.Couple(w.Member(4))))
 		require.Equal(t, []string{"member 3*", "member 4*"}, standing(t, d.Contenders))
 	})
 }
 
 func TestAMemberThatMayNotBeReadIsListedByItsName(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		d := couple(w.stranger(nil))
-		a := enter(t, couple(w.member(1)))
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		d := recipetest.Couple(w.Stranger(nil))
+		a := recipetest.Enter(t, recipetest.Couple(w.Member(1)))
 		synctest.Wait()
-		_, err := w.bare().Create("/d/00000000-4e5f-4a6b-8c7d-000000000001", nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "other", "secret"))
+		_, err := w.Bare().Create("/d/00000000-4e5f-4a6b-8c7d-000000000001", nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "other", "secret"))
 		require.NoError(t, err)
 		cs, err := d.Contenders(t.Context())
 		require.NoError(t, err)
 		require.Len(t, cs, 2)
 		require.Equal(t, "member 1", cs[0].Identity)
-		require.Equal(t, Contender{Place: "00000000-4e5f-4a6b-8c7d-000000000001", Path: "/d/00000000-4e5f-4a6b-8c7d-000000000001"}, cs[1])
+		require.Equal(t, zkrecipes.Contender{Place: "00000000-4e5f-4a6b-8c7d-000000000001", Path: "/d/00000000-4e5f-4a6b-8c7d-000000000001"}, cs[1])
 		a.Cancel(nil)
 		_, err = a.Wait()
 		require.Error(t, err)
@@ -130,10 +126,10 @@ func TestAMemberThatMayNotBeReadIsListedByItsName(t *testing.T) {
 }
 
 func TestABarrierNotMadeByItsConstructorHasNoContenders(t *testing.T) {
-	for _, contenders := range []func(context.Context) ([]Contender, error){
-		(*Barrier)(nil).Contenders, new(Barrier).Contenders,
-		(*DoubleBarrier)(nil).Contenders, new(DoubleBarrier).Contenders,
-		(*Mutex)(nil).Contenders, new(RWLock).Contenders,
+	for _, contenders := range []func(context.Context) ([]zkrecipes.Contender, error){
+		(*zkrecipes.Barrier)(nil).Contenders, new(zkrecipes.Barrier).Contenders,
+		(*zkrecipes.DoubleBarrier)(nil).Contenders, new(zkrecipes.DoubleBarrier).Contenders,
+		(*zkrecipes.Mutex)(nil).Contenders, new(zkrecipes.RWLock).Contenders,
 	} {
 		cs, err := contenders(t.Context())
 		require.ErrorContains(t, err, "not made by its constructor")

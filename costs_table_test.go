@@ -1,4 +1,4 @@
-package zkrecipes
+package zkrecipes_test
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 // costRow is a row of a table of docs/costs.md: its first three cells, and a use that costs so
@@ -24,20 +27,20 @@ type costRow struct {
 
 // costWorld has a client that has used the paths before, and another one.
 type costWorld struct {
-	*world
-	c, other *Client
-	lease    *Lease
-	term     *Term
-	id       ItemID
-	item     *Item
+	*recipetest.World
+	c, other *zkrecipes.Client
+	lease    *zkrecipes.Lease
+	term     *zkrecipes.Term
+	id       zkrecipes.ItemID
+	item     *zkrecipes.Item
 }
 
-func (w *costWorld) do(t *testing.T, c *Client, path string) {
+func (w *costWorld) do(t *testing.T, c *zkrecipes.Client, path string) {
 	t.Helper()
-	require.NoError(t, NewMutex(c, path).Do(t.Context(), nothing))
+	require.NoError(t, zkrecipes.NewMutex(c, path).Do(t.Context(), recipetest.Nothing))
 }
 
-func (w *costWorld) q() *Queue { return NewQueue(w.c, "/q", nil) }
+func (w *costWorld) q() *zkrecipes.Queue { return zkrecipes.NewQueue(w.c, "/q", nil) }
 
 var costRows = []costRow{
 	{"Lock and Release, free", "2", "2", nil, func(t *testing.T, w *costWorld) { w.do(t, w.c, "/line") }, 2, 2},
@@ -50,12 +53,12 @@ var costRows = []costRow{
 		nil, func(t *testing.T, w *costWorld) { w.do(t, w.c, "/new") }, 4, 3,
 	},
 	{"TryLock and Release, free", "3", "2", nil, func(t *testing.T, w *costWorld) {
-		require.NoError(t, held(t, NewMutex(w.c, "/line").TryLock).Release())
+		require.NoError(t, recipetest.Held(t, zkrecipes.NewMutex(w.c, "/line").TryLock).Release())
 	}, 3, 2},
 	{"`LockAll`", "the sum of its locks'", "", func(t *testing.T, w *costWorld) {
 		w.do(t, w.c, "/line2")
 	}, func(t *testing.T, w *costWorld) {
-		require.NoError(t, lockAll(t, mutexes(w.c, "/line", "/line2")...).Release())
+		require.NoError(t, recipetest.LockAll(t, recipetest.Mutexes(w.c, "/line", "/line2")...).Release())
 	}, 4, 4},
 	{"`Lease.Commit`", "1", "1", holdsLine, func(t *testing.T, w *costWorld) {
 		_, err := w.lease.Commit(t.Context())
@@ -70,46 +73,46 @@ var costRows = []costRow{
 		require.NoError(t, err)
 	}, 1, 0},
 	{"`Contenders`", "2, and 1 for each place", "0", holdsLine, func(t *testing.T, w *costWorld) {
-		_, err := NewMutex(w.c, "/line").Contenders(t.Context())
+		_, err := zkrecipes.NewMutex(w.c, "/line").Contenders(t.Context())
 		require.NoError(t, err)
 	}, 3, 0},
 	{
 		"`Holders`", "1, and 1 for each slot that is taken; 2 if no slot was taken for a while", "0",
-		func(t *testing.T, w *costWorld) { acquire(t, NewSemaphore(w.other, "/s", 3), 2) }, func(t *testing.T, w *costWorld) {
-			_, err := NewSemaphore(w.c, "/s", 3).Holders(t.Context())
+		func(t *testing.T, w *costWorld) { recipetest.Acquire(t, zkrecipes.NewSemaphore(w.other, "/s", 3), 2) }, func(t *testing.T, w *costWorld) {
+			_, err := zkrecipes.NewSemaphore(w.c, "/s", 3).Holders(t.Context())
 			require.NoError(t, err)
 		}, 3, 0,
 	},
 	{
 		"`Holders`", "1, and 1 for each slot that is taken; 2 if no slot was taken for a while", "0",
 		func(t *testing.T, w *costWorld) {
-			releaseSlots(t, acquire(t, NewSemaphore(w.other, "/s", 3), 2))
+			recipetest.ReleaseSlots(t, recipetest.Acquire(t, zkrecipes.NewSemaphore(w.other, "/s", 3), 2))
 			time.Sleep(time.Minute)
 		}, func(t *testing.T, w *costWorld) {
-			_, err := NewSemaphore(w.c, "/s", 3).Holders(t.Context())
+			_, err := zkrecipes.NewSemaphore(w.c, "/s", 3).Holders(t.Context())
 			require.NoError(t, err)
 		}, 2, 0,
 	},
 	{"`Resize`", "3", "1", func(t *testing.T, w *costWorld) {
-		releaseSlots(t, acquire(t, NewSemaphore(w.c, "/s", 3), 2))
+		recipetest.ReleaseSlots(t, recipetest.Acquire(t, zkrecipes.NewSemaphore(w.c, "/s", 3), 2))
 	}, func(t *testing.T, w *costWorld) {
-		require.NoError(t, NewSemaphore(w.c, "/s", 3).Resize(t.Context(), 4))
+		require.NoError(t, zkrecipes.NewSemaphore(w.c, "/s", 3).Resize(t.Context(), 4))
 	}, 3, 1},
 	{"Campaign and Resign, free", "3", "3", leads, func(t *testing.T, w *costWorld) {
 		require.NoError(t, w.term.Resign())
-		w.term = campaigns(t, NewElection(w.c, "/e"), "v")
+		w.term = recipetest.Campaigns(t, zkrecipes.NewElection(w.c, "/e"), "v")
 	}, 3, 3},
 	{"Proclaim", "1", "1", leads, func(t *testing.T, w *costWorld) {
 		require.NoError(t, w.term.Proclaim(t.Context(), []byte("w")))
 	}, 1, 1},
 	{"Put", "1", "1, and one more for each hundred items", hasItems, func(t *testing.T, w *costWorld) {
-		putOn(t, w.q(), "c")
+		recipetest.PutOn(t, w.q(), "c")
 	}, 1, 1},
 	{"PutAll", "1", "1, and one more for each hundred items", hasItems, func(t *testing.T, w *costWorld) {
 		_, err := w.q().PutAll(t.Context(), []byte("c"), []byte("d"))
 		require.NoError(t, err)
 	}, 1, 1},
-	{"Nack, AckPut", "1", "1", takesItem, func(t *testing.T, w *costWorld) { nackOn(t, w.item) }, 1, 1},
+	{"Nack, AckPut", "1", "1", takesItem, func(t *testing.T, w *costWorld) { recipetest.NackOn(t, w.item) }, 1, 1},
 	{"Nack, AckPut", "1", "1", takesItem, func(t *testing.T, w *costWorld) {
 		_, err := w.item.AckPut(t.Context(), w.q(), [][]byte{[]byte("d")})
 		require.NoError(t, err)
@@ -129,7 +132,7 @@ var costRows = []costRow{
 	}, 3, 0},
 	{"Remove", "3, and 1 for each segment up to the item's; 1 more if the item was the last one of a segment", "1, or 2", func(t *testing.T, w *costWorld) {
 		removesFirst(t, w)
-		w.id = putOn(t, w.q(), "a")[0]
+		w.id = recipetest.PutOn(t, w.q(), "a")[0]
 	}, func(t *testing.T, w *costWorld) {
 		require.NoError(t, w.q().Remove(t.Context(), w.id))
 	}, 4, 1},
@@ -139,7 +142,7 @@ var costRows = []costRow{
 	}, redrives, 5, 1},
 	{"TryTake, an item is free", "3", "1", func(t *testing.T, w *costWorld) {
 		takesItem(t, w)
-		nackOn(t, w.item)
+		recipetest.NackOn(t, w.item)
 	}, func(t *testing.T, w *costWorld) {
 		_, err := w.q().TryTake(t.Context())
 		require.NoError(t, err)
@@ -157,24 +160,28 @@ var costRows = []costRow{
 	}, 2, 2},
 }
 
-func holdsLine(t *testing.T, w *costWorld) { w.lease = lockOn(t, NewMutex(w.c, "/line")) }
-func leads(t *testing.T, w *costWorld)     { w.term = campaigns(t, NewElection(w.c, "/e"), "v") }
-func hasItems(t *testing.T, w *costWorld)  { putOn(t, w.q(), "a", "b") }
+func holdsLine(t *testing.T, w *costWorld) {
+	w.lease = recipetest.LockOn(t, zkrecipes.NewMutex(w.c, "/line"))
+}
+func leads(t *testing.T, w *costWorld) {
+	w.term = recipetest.Campaigns(t, zkrecipes.NewElection(w.c, "/e"), "v")
+}
+func hasItems(t *testing.T, w *costWorld) { recipetest.PutOn(t, w.q(), "a", "b") }
 
 // removesFirst removes an item, which costs more the first time in a session.
 func removesFirst(t *testing.T, w *costWorld) {
-	require.NoError(t, w.q().Remove(t.Context(), putOn(t, w.q(), "z")[0]))
+	require.NoError(t, w.q().Remove(t.Context(), recipetest.PutOn(t, w.q(), "z")[0]))
 }
 
 // hasLetters makes two dead letters.
 func hasLetters(t *testing.T, w *costWorld) {
-	q := NewQueue(w.other, "/q", &QueueOptions{MaxAttempts: 1})
-	putOn(t, q, "a", "b")
-	first, second := takeOn(t, q), takeOn(t, q)
-	nackOn(t, first)
-	nackOn(t, second)
+	q := zkrecipes.NewQueue(w.other, "/q", &zkrecipes.QueueOptions{MaxAttempts: 1})
+	recipetest.PutOn(t, q, "a", "b")
+	first, second := recipetest.TakeOn(t, q), recipetest.TakeOn(t, q)
+	recipetest.NackOn(t, first)
+	recipetest.NackOn(t, second)
 	_, err := q.TryTake(t.Context())
-	require.ErrorIs(t, err, ErrEmpty)
+	require.ErrorIs(t, err, zkrecipes.ErrEmpty)
 }
 
 func redrives(t *testing.T, w *costWorld) {
@@ -185,9 +192,9 @@ func redrives(t *testing.T, w *costWorld) {
 
 func takesItem(t *testing.T, w *costWorld) {
 	hasItems(t, w)
-	ackOn(t, takeOn(t, w.q())) // the session's first
-	w.item = takeOn(t, w.q())
-	_, err := w.item.lease.Commit(context.Background())
+	recipetest.AckOn(t, recipetest.TakeOn(t, w.q())) // the session's first
+	w.item = recipetest.TakeOn(t, w.q())
+	_, err := recipetest.LeaseOf(w.item).Commit(context.Background())
 	require.NoError(t, err)
 }
 
@@ -201,14 +208,14 @@ func TestCostsAreAsTheDocumentSays(t *testing.T) {
 				cells += strings.TrimRight(" "+row.commits, " ") + " |"
 			}
 			require.Contains(t, string(text), "\n"+cells)
-			inBubble(t, func(t *testing.T, w *world) {
-				cw := &costWorld{world: w, c: w.client(nil), other: w.stranger(nil)}
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				cw := &costWorld{World: w, c: w.Client(nil), other: w.Stranger(nil)}
 				if row.prepare != nil {
 					row.prepare(t, cw)
 				}
 				synctest.Wait()
 				requests, commits := 0, 0
-				for op, n := range w.requests(func() { row.use(t, cw) }) {
+				for op, n := range w.Requests(func() { row.use(t, cw) }) {
 					requests += n
 					if !strings.HasPrefix(op, "get") && op != "exists" && op != "sync" {
 						commits += n

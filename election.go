@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 )
 
 // The recipe: candidates take turns in a line, as for a Mutex. At its turn a candidate creates
@@ -45,7 +46,7 @@ type Election struct{ line *line.Line }
 // reported on first use.
 func NewElection(c *Client, path string) *Election {
 	return &Election{&line.Line{
-		Client: c.core(), Path: path, Recipe: "election", Kinds: line.LockKinds,
+		Client: c.core(), Path: path, Recipe: "election", Kinds: placename.LockKinds,
 		Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind, Extra: election.LeaderName[1:],
 	}}
 }
@@ -125,7 +126,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, "campaign", slices.Clone(value), election.Enter)
 }
 
-func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line.Line, line.Kind, []byte) (*line.Grant, error)) (*Term, error) {
+func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line.Line, placename.Kind, []byte) (*line.Grant, error)) (*Term, error) {
 	r := e.self()
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.path(), err)
@@ -133,7 +134,7 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte, enter 
 	if err := election.CheckValue(e.line, value); err != nil {
 		return nil, fail(op, r.path(), err)
 	}
-	l, err := r.acquireBy(ctx, op, line.KindLock, func(ctx context.Context, k line.Kind) (*line.Grant, error) {
+	l, err := r.acquireBy(ctx, op, placename.KindLock, func(ctx context.Context, k placename.Kind) (*line.Grant, error) {
 		return enter(ctx, e.line, k, value)
 	})
 	if err != nil {
@@ -309,7 +310,7 @@ func leadsWith(c *line.Client, path string, g *line.Grant) bool {
 
 // enterWithRoom is like enterAsLeader. As long as the session has no room for a candidate, it
 // tries again, without a place in the line: others lead meanwhile.
-func enterWithRoom(ctx context.Context, l *line.Line, k line.Kind, value []byte) (*line.Grant, error) {
+func enterWithRoom(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (*line.Grant, error) {
 	for logged := false; ; logged = true {
 		g, err := election.Enter(ctx, l, k, value)
 		if !errors.Is(err, ErrSessionFull) {

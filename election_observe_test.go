@@ -1,4 +1,4 @@
-package zkrecipes
+package zkrecipes_test
 
 import (
 	"context"
@@ -11,8 +11,10 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -20,9 +22,9 @@ import (
 // What observers of elections see.
 
 func TestA35ObserveYieldsEachLeaderAndNone(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
-		o := follow(t, w.election(nil)) // the path does not exist yet
-		first := campaigns(t, a, "a")
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		o := recipetest.Follow(t, w.Election(nil)) // the path does not exist yet
+		first := recipetest.Campaigns(t, a, "a")
 		synctest.Wait()
 		require.NoError(t, first.Proclaim(t.Context(), []byte("a2")))
 		synctest.Wait()
@@ -30,22 +32,22 @@ func TestA35ObserveYieldsEachLeaderAndNone(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, first.Resign())
 		synctest.Wait()
-		second := campaigns(t, b, "")
+		second := recipetest.Campaigns(t, b, "")
 		synctest.Wait()
-		w.srv.Expire(sessionID(&Client{b.line.Client}))
+		w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(b).Client)))
 		synctest.Wait()
-		require.Equal(t, []string{"none", "a", "a2", "none", "", "none"}, o.values())
-		require.Equal(t, first.Token(), o.seen[1].Token)
-		require.Equal(t, first.Token(), o.seen[2].Token)
-		require.Equal(t, second.Token(), o.seen[4].Token)
-		require.Equal(t, sessionID(&Client{a.line.Client}), o.seen[1].Session)
-		o.stop()
-		require.ErrorIs(t, o.ended(), context.Canceled)
+		require.Equal(t, []string{"none", "a", "a2", "none", "", "none"}, o.Values())
+		require.Equal(t, first.Token(), o.Seen[1].Token)
+		require.Equal(t, first.Token(), o.Seen[2].Token)
+		require.Equal(t, second.Token(), o.Seen[4].Token)
+		require.Equal(t, recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(a).Client)), o.Seen[1].Session)
+		o.Stop()
+		require.ErrorIs(t, o.Ended(), context.Canceled)
 	})
 }
 
 func TestA35ObserveYieldsTheLatestToASlowObserver(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		var seen []string
 		for l, err := range b.Observe(t.Context()) {
 			require.NoError(t, err)
@@ -54,7 +56,7 @@ func TestA35ObserveYieldsTheLatestToASlowObserver(t *testing.T) {
 				break
 			}
 			for i := range 10 {
-				term := campaigns(t, a, fmt.Sprint(i))
+				term := recipetest.Campaigns(t, a, fmt.Sprint(i))
 				if i < 9 {
 					require.NoError(t, term.Resign())
 				}
@@ -66,7 +68,7 @@ func TestA35ObserveYieldsTheLatestToASlowObserver(t *testing.T) {
 }
 
 func TestA35ObserveEndsWhenTheCallerBreaks(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		n := 0
 		for l, err := range a.Observe(t.Context()) {
 			require.NoError(t, err)
@@ -79,10 +81,10 @@ func TestA35ObserveEndsWhenTheCallerBreaks(t *testing.T) {
 }
 
 func TestA35AValueDoesNotShareMemoryWithTheNext(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		value := []byte("a")
-		next := campaignLater(t, b, "b") // b leads, and a waits
-		done := make(chan *Term)
+		next := recipetest.CampaignLater(t, b, "b") // b leads, and a waits
+		done := make(chan *zkrecipes.Term)
 		go func() {
 			term, err := a.Campaign(t.Context(), value)
 			require.NoError(t, err)
@@ -92,7 +94,7 @@ func TestA35AValueDoesNotShareMemoryWithTheNext(t *testing.T) {
 		value[0] = 'x'
 		require.NoError(t, next.Get().Resign())
 		term := <-done
-		w.leaderIs("a")
+		w.LeaderIs("a")
 		for range 2 { // both share the watch
 			for l, err := range b.Observe(t.Context()) {
 				require.NoError(t, err)
@@ -106,40 +108,40 @@ func TestA35AValueDoesNotShareMemoryWithTheNext(t *testing.T) {
 }
 
 func TestB10ObserversGoOnInTheNextSession(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
-		o := follow(t, b)
-		first := campaigns(t, a, "a")
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		o := recipetest.Follow(t, b)
+		first := recipetest.Campaigns(t, a, "a")
 		synctest.Wait()
-		w.srv.Expire(sessionID(&Client{b.line.Client}))
+		w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(b).Client)))
 		time.Sleep(5 * time.Second)
-		require.Equal(t, []string{"none", "a"}, o.values(), "nothing has changed")
+		require.Equal(t, []string{"none", "a"}, o.Values(), "nothing has changed")
 		require.NoError(t, first.Resign())
 		synctest.Wait()
-		require.Equal(t, []string{"none", "a", "none"}, o.values())
-		w.srv.Expire(sessionID(&Client{b.line.Client}))
-		term := campaigns(t, a, "a2") // while the observer has no session
+		require.Equal(t, []string{"none", "a", "none"}, o.Values())
+		w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(b).Client)))
+		term := recipetest.Campaigns(t, a, "a2") // while the observer has no session
 		time.Sleep(5 * time.Second)
-		require.Equal(t, []string{"none", "a", "none", "a2"}, o.values())
+		require.Equal(t, []string{"none", "a", "none", "a2"}, o.Values())
 		require.NoError(t, term.Resign())
 	})
 }
 
 func TestB18ObserversSeeWhatHasChangedWhileTheyWereDisconnected(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
-		first := campaigns(t, a, "a")
-		o := follow(t, b)
-		w.away(&Client{b.line.Client})
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		first := recipetest.Campaigns(t, a, "a")
+		o := recipetest.Follow(t, b)
+		w.Away(recipetest.ClientOf(recipetest.LineOf(b).Client))
 		require.NoError(t, first.Resign())
-		second := campaigns(t, a, "a2")
-		w.back()
+		second := recipetest.Campaigns(t, a, "a2")
+		w.Back()
 		time.Sleep(5 * time.Second)
-		require.Equal(t, []string{"a", "a2"}, o.values())
-		w.away(&Client{b.line.Client})
+		require.Equal(t, []string{"a", "a2"}, o.Values())
+		w.Away(recipetest.ClientOf(recipetest.LineOf(b).Client))
 		require.NoError(t, second.Resign())
 		time.Sleep(time.Minute) // the observer's session expires
-		w.back()
+		w.Back()
 		time.Sleep(20 * time.Second)
-		require.Equal(t, []string{"a", "a2", "none"}, o.values())
+		require.Equal(t, []string{"a", "a2", "none"}, o.Values())
 	})
 }
 
@@ -147,12 +149,12 @@ func TestB18ObserversSeeWhatHasChangedWhileTheyWereDisconnected(t *testing.T) {
 func TestB03AnObserversNextServerLags(t *testing.T) {
 	for name, resign := range map[string]bool{"still led": false, "resigned": true} {
 		t.Run(name, func(t *testing.T) {
-			inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
-				c := w.stranger(nil)
-				first := campaigns(t, a, "a")
+			recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+				c := w.Stranger(nil)
+				first := recipetest.Campaigns(t, a, "a")
 				require.NoError(t, first.Resign())
-				second := campaigns(t, a, "a2")
-				o := follow(t, NewElection(c, w.path))
+				second := recipetest.Campaigns(t, a, "a2")
+				o := recipetest.Follow(t, zkrecipes.NewElection(c, w.Path))
 				want := []string{"a2"}
 				if resign {
 					require.NoError(t, second.Resign())
@@ -160,82 +162,82 @@ func TestB03AnObserversNextServerLags(t *testing.T) {
 					time.Sleep(10 * time.Second)
 					want = []string{"a2", "none"}
 				}
-				require.Equal(t, want, o.values())
-				w.srv.Expire(sessionID(c))
+				require.Equal(t, want, o.Values())
+				w.Srv.Expire(recipetest.SessionID(c))
 				// The new session's replica is brought up to date, and then this happens.
 				time.Sleep(1500 * time.Millisecond)
 				time.Sleep(time.Minute)
-				require.Equal(t, want, o.values())
-			}, behind(2, 20))
+				require.Equal(t, want, o.Values())
+			}, recipetest.Behind(2, 20))
 		})
 	}
 }
 
 // Leader is asked of a server that lags.
 func TestB03LeaderFollowsASync(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
-		lags := NewElection(w.stranger(nil), w.path)
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		lags := zkrecipes.NewElection(w.Stranger(nil), w.Path)
 		_, err := lags.Leader(t.Context())
-		require.ErrorIs(t, err, ErrNoLeader)
-		term := campaigns(t, a, "a")
+		require.ErrorIs(t, err, zkrecipes.ErrNoLeader)
+		term := recipetest.Campaigns(t, a, "a")
 		seen, err := lags.Leader(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, term.Token(), seen.Token)
 		require.NoError(t, term.Resign())
 		none, err := lags.Leader(t.Context())
-		require.EqualError(t, err, "zkrecipes: look at "+w.path+": nobody leads")
-		require.ErrorIs(t, err, ErrNoLeader)
-		require.Equal(t, Leader{}, none)
-	}, behind(3, 20))
+		require.EqualError(t, err, "zkrecipes: look at "+w.Path+": nobody leads")
+		require.ErrorIs(t, err, zkrecipes.ErrNoLeader)
+		require.Equal(t, zkrecipes.Leader{}, none)
+	}, recipetest.Behind(3, 20))
 }
 
 // An observer of a Client whose session has just begun: opening a session brings the
 // replica up to date, and the leader changes after that.
 func TestB03ObserveBeginsWithASync(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
-		lags := NewElection(w.stranger(nil), w.path)
-		first := campaigns(t, a, "a")
-		o := follow(t, lags)
-		require.Equal(t, []string{"a"}, o.values())
-		o.stop()
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		lags := zkrecipes.NewElection(w.Stranger(nil), w.Path)
+		first := recipetest.Campaigns(t, a, "a")
+		o := recipetest.Follow(t, lags)
+		require.Equal(t, []string{"a"}, o.Values())
+		o.Stop()
 		require.NoError(t, first.Resign())
-		o = follow(t, lags)
-		require.Equal(t, []string{"none"}, o.values())
-	}, behind(3, 20))
+		o = recipetest.Follow(t, lags)
+		require.Equal(t, []string{"none"}, o.Values())
+	}, recipetest.Behind(3, 20))
 }
 
 func TestA35SpuriousEventsYieldNothing(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
-		o := follow(t, b)
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		o := recipetest.Follow(t, b)
 		for range 3 {
-			spurious(&Client{b.line.Client}, w.path+election.LeaderName, jute.EventCreated)
+			recipetest.Spurious(recipetest.ClientOf(recipetest.LineOf(b).Client), w.Path+election.LeaderName, jute.EventCreated)
 			synctest.Wait()
 		}
-		term := campaigns(t, a, "a")
+		term := recipetest.Campaigns(t, a, "a")
 		synctest.Wait()
 		for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
-			spurious(&Client{b.line.Client}, w.path+election.LeaderName, event)
+			recipetest.Spurious(recipetest.ClientOf(recipetest.LineOf(b).Client), w.Path+election.LeaderName, event)
 			synctest.Wait()
 		}
-		require.Equal(t, []string{"none", "a"}, o.values())
+		require.Equal(t, []string{"none", "a"}, o.Values())
 		require.NoError(t, term.Resign())
 		synctest.Wait()
-		require.Equal(t, []string{"none", "a", "none"}, o.values())
+		require.Equal(t, []string{"none", "a", "none"}, o.Values())
 	})
 }
 
 func TestB36AnObserverThatMayNotReadGetsNoAuth(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, _, b *Election) {
-		conn := w.operator
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, b *zkrecipes.Election) {
+		conn := w.Operator
 		require.NoError(t, conn.AddAuth("digest", []byte("owner:x")))
-		_, err := conn.Create(w.path, nil, 0, zk.WorldACL(zk.PermAll))
+		_, err := conn.Create(w.Path, nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		_, err = conn.Create(w.path+election.LeaderName, nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "owner", "x"))
+		_, err = conn.Create(w.Path+election.LeaderName, nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "owner", "x"))
 		require.NoError(t, err)
-		o := follow(t, b)
-		require.ErrorIs(t, o.ended(), zk.ErrNoAuth)
-		require.ErrorContains(t, o.err, "zkrecipes: observe "+w.path)
-		require.Empty(t, o.values())
+		o := recipetest.Follow(t, b)
+		require.ErrorIs(t, o.Ended(), zk.ErrNoAuth)
+		require.ErrorContains(t, o.Err, "zkrecipes: observe "+w.Path)
+		require.Empty(t, o.Values())
 		_, err = b.Leader(t.Context())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 	})
@@ -244,13 +246,12 @@ func TestB36AnObserverThatMayNotReadGetsNoAuth(t *testing.T) {
 // The server's state is older than what the observer has seen, and stays so, as after a
 // backup was restored.
 func TestB46ObserveFailsWhereTheServersTellOfEarlierLeadersOnly(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
-		term := campaigns(t, a, "a")
-		c := b.line.Client
-		o := &observation{yield: func(Leader, error) bool { return true }, czxid: math62, mzxid: math62}
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		term := recipetest.Campaigns(t, a, "a")
+		c := recipetest.LineOf(b).Client
 		began := time.Now()
-		err := b.self().inSessions(t.Context(), "observe", o.follow)
-		require.ErrorIs(t, err, errWentBack)
+		err := b.FollowFrom(t.Context(), math62)
+		require.ErrorIs(t, err, zkrecipes.ErrWentBack)
 		require.InDelta(t, c.Timeout, time.Since(began), float64(c.Timeout)/5)
 		require.NoError(t, term.Resign())
 	})
@@ -259,47 +260,47 @@ func TestB46ObserveFailsWhereTheServersTellOfEarlierLeadersOnly(t *testing.T) {
 const math62 = 1 << 62
 
 func TestA35AnObserverThatIsGoneLeavesNoWatchBeyondItsPath(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		for range 100 {
 			for _, err := range b.Observe(t.Context()) {
 				require.NoError(t, err)
 				break
 			}
 		}
-		require.LessOrEqual(t, watchesOf(&Client{b.line.Client}), 2)
+		require.LessOrEqual(t, recipetest.WatchesOf(recipetest.ClientOf(recipetest.LineOf(b).Client)), 2)
 	})
 }
 
 // Bad input.
 
 func TestB39ElectionsReportInvalidPathsWhenFirstUsed(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
-		f := func(context.Context, *Term) error { return errors.New("called") }
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		f := func(context.Context, *zkrecipes.Term) error { return errors.New("called") }
 		for _, path := range []string{"", "/", "relative", "/a/", "/a//b", "/a/./b", "/a\x00"} {
-			e := NewElection(&Client{a.line.Client}, path)
+			e := zkrecipes.NewElection(recipetest.ClientOf(recipetest.LineOf(a).Client), path)
 			_, err := e.Campaign(t.Context(), nil)
-			require.ErrorIs(t, err, ErrInvalidPath)
+			require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
 			require.ErrorContains(t, err, "zkrecipes: campaign ")
-			require.ErrorIs(t, e.Lead(t.Context(), nil, f), ErrInvalidPath)
+			require.ErrorIs(t, e.Lead(t.Context(), nil, f), zkrecipes.ErrInvalidPath)
 			_, err = e.Leader(t.Context())
-			require.ErrorIs(t, err, ErrInvalidPath)
-			require.ErrorIs(t, follow(t, e).ended(), ErrInvalidPath)
+			require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
+			require.ErrorIs(t, recipetest.Follow(t, e).Ended(), zkrecipes.ErrInvalidPath)
 		}
 	})
 }
 
 func TestB40ElectionsRefuseNils(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
-		f := func(context.Context, *Term) error { return errors.New("called") }
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		f := func(context.Context, *zkrecipes.Term) error { return errors.New("called") }
 		for name, test := range map[string]struct {
-			e    *Election
+			e    *zkrecipes.Election
 			ctx  context.Context
-			f    func(context.Context, *Term) error
+			f    func(context.Context, *zkrecipes.Term) error
 			text string
 		}{
 			"nil election": {nil, t.Context(), f, "not made by its constructor"},
-			"zero value":   {&Election{}, t.Context(), f, "not made by its constructor"},
-			"nil client":   {NewElection(nil, "/a"), t.Context(), f, "nil client"},
+			"zero value":   {&zkrecipes.Election{}, t.Context(), f, "not made by its constructor"},
+			"nil client":   {zkrecipes.NewElection(nil, "/a"), t.Context(), f, "nil client"},
 			"nil context":  {a, nil, f, "nil context"},
 			"nil function": {a, t.Context(), nil, "nil function"},
 		} {
@@ -315,7 +316,7 @@ func TestB40ElectionsRefuseNils(t *testing.T) {
 			}
 			require.ErrorContains(t, err, test.text, name)
 		}
-		term := campaigns(t, a, "a")
+		term := recipetest.Campaigns(t, a, "a")
 		var none context.Context
 		require.ErrorContains(t, term.Proclaim(none, nil), "nil context")
 		require.NoError(t, term.Resign())
@@ -323,12 +324,12 @@ func TestB40ElectionsRefuseNils(t *testing.T) {
 }
 
 func TestB52AValueAboveTheSizeLimitIsRefusedBeforeItIsSent(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
-		require.Empty(t, w.requests(func() {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		require.Empty(t, w.Requests(func() {
 			_, err := a.Campaign(t.Context(), make([]byte, jute.MaxFrame))
-			require.ErrorIs(t, err, ErrTooLarge)
-			err = a.Lead(t.Context(), make([]byte, jute.MaxFrame), func(context.Context, *Term) error { return errors.New("called") })
-			require.ErrorIs(t, err, ErrTooLarge)
+			require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
+			err = a.Lead(t.Context(), make([]byte, jute.MaxFrame), func(context.Context, *zkrecipes.Term) error { return errors.New("called") })
+			require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
 		}))
 		largest := largestValue(a)
 		term, err := a.Campaign(t.Context(), make([]byte, largest))
@@ -336,51 +337,51 @@ func TestB52AValueAboveTheSizeLimitIsRefusedBeforeItIsSent(t *testing.T) {
 		seen, err := b.Leader(t.Context())
 		require.NoError(t, err)
 		require.Len(t, seen.Value, largest)
-		require.ErrorIs(t, term.Proclaim(t.Context(), make([]byte, jute.MaxFrame)), ErrTooLarge)
+		require.ErrorIs(t, term.Proclaim(t.Context(), make([]byte, jute.MaxFrame)), zkrecipes.ErrTooLarge)
 		require.NoError(t, term.Err())
 		require.NoError(t, term.Resign())
 	})
 }
 
 // largestValue returns the size of the largest value.
-func largestValue(e *Election) int {
+func largestValue(e *zkrecipes.Election) int {
 	n := jute.MaxFrame
-	for errors.Is(election.CheckValue(e.line, make([]byte, n)), zkconn.ErrTooLarge) {
+	for errors.Is(election.CheckValue(recipetest.LineOf(e), make([]byte, n)), zkconn.ErrTooLarge) {
 		n--
 	}
 	return n
 }
 
 func TestB40AnRWLockOnAnElectionsPathIsAnError(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
-		l := held(t, NewRWLock(&Client{b.line.Client}, w.path).RLock)
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		l := recipetest.Held(t, zkrecipes.NewRWLock(recipetest.ClientOf(recipetest.LineOf(b).Client), w.Path).RLock)
 		_, err := a.Campaign(t.Context(), nil)
-		require.ErrorIs(t, err, ErrPathInUse)
+		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
 		require.NoError(t, l.Release())
-		term := campaigns(t, NewElection(&Client{a.line.Client}, "/next"), "a")
-		_, err = NewRWLock(&Client{b.line.Client}, "/next").RLock(t.Context())
-		require.ErrorIs(t, err, ErrPathInUse)
+		term := recipetest.Campaigns(t, zkrecipes.NewElection(recipetest.ClientOf(recipetest.LineOf(a).Client), "/next"), "a")
+		_, err = zkrecipes.NewRWLock(recipetest.ClientOf(recipetest.LineOf(b).Client), "/next").RLock(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
 		require.NoError(t, term.Resign())
 	})
 }
 
 // Replies to the observer's requests are lost.
 func TestB05ObserversSurviveLostReplies(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		for _, op := range []string{"sync", "getData", "exists"} {
 			for _, after := range []bool{false, true} {
-				w.plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: op, Times: 2})
+				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: op, Times: 2})
 			}
 		}
-		o := follow(t, b)
+		o := recipetest.Follow(t, b)
 		time.Sleep(20 * time.Second)
 		for i := range 3 {
-			term := campaigns(t, a, fmt.Sprint(i))
+			term := recipetest.Campaigns(t, a, fmt.Sprint(i))
 			time.Sleep(5 * time.Second)
 			require.NoError(t, term.Resign())
 			time.Sleep(5 * time.Second)
 		}
-		all := o.values()
+		all := o.Values()
 		require.Equal(t, []string{"2", "none"}, all[len(all)-2:])
 		require.Equal(t, "none", all[0])
 	})

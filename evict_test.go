@@ -1,4 +1,4 @@
-package zkrecipes
+package zkrecipes_test
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -17,26 +19,26 @@ const opEvictWaiter = "multi(check,delete)"
 
 // line3 is a line of a holder and two waiters, and an operator.
 type line3 struct {
-	*world
-	holder        *Lease
-	second, third *harness.Call[*Lease]
-	operator      *Client
-	listed        []Contender
-	evict         func(i int, opts *EvictOptions) (bool, error)
+	*recipetest.World
+	holder        *zkrecipes.Lease
+	second, third *harness.Call[*zkrecipes.Lease]
+	operator      *zkrecipes.Client
+	listed        []zkrecipes.Contender
+	evict         func(i int, opts *zkrecipes.EvictOptions) (bool, error)
 	list          func()
 }
 
 func inLineOfThree(t *testing.T, f func(t *testing.T, w *line3)) {
-	inBubble(t, func(t *testing.T, w *world) {
-		l := &line3{world: w, holder: lockOn(t, NewMutex(w.client(nil), w.path))}
-		l.second, l.third = w.lockLater(w.stranger(nil)), w.lockLater(w.stranger(nil))
-		l.operator = w.stranger(nil)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := &line3{World: w, holder: recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))}
+		l.second, l.third = w.LockLater(w.Stranger(nil)), w.LockLater(w.Stranger(nil))
+		l.operator = w.Stranger(nil)
 		l.list = func() {
 			var err error
-			l.listed, err = NewMutex(l.operator, w.path).Contenders(t.Context())
+			l.listed, err = zkrecipes.NewMutex(l.operator, w.Path).Contenders(t.Context())
 			require.NoError(t, err)
 		}
-		l.evict = func(i int, opts *EvictOptions) (bool, error) {
+		l.evict = func(i int, opts *zkrecipes.EvictOptions) (bool, error) {
 			return l.operator.Evict(t.Context(), l.listed[i], opts)
 		}
 		l.list()
@@ -49,16 +51,16 @@ func TestEvictedWaiterIsToldAndTheOthersGoOn(t *testing.T) {
 	inLineOfThree(t, func(t *testing.T, w *line3) {
 		var evicted bool
 		var err error
-		requests := w.requests(func() { evicted, err = w.evict(1, nil) })
-		w.stands(w.holder)
+		requests := w.Requests(func() { evicted, err = w.evict(1, nil) })
+		w.Stands(w.holder)
 		// The third looks for whom it waits now, and the evicted call makes sure that it is gone.
 		require.Equal(t, map[string]int{
 			"sync": 1, "exists": 1, "getChildren2": 1 + 1, opEvictWaiter: 1, "getData": 1, "multi(delete)": 2,
-		}, withoutPings(requests))
+		}, recipetest.WithoutPings(requests))
 		require.NoError(t, err)
 		require.True(t, evicted)
 		_, err = w.second.Wait()
-		require.ErrorIs(t, err, ErrEvicted)
+		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
 		require.NoError(t, w.holder.Release())
 		require.NoError(t, w.third.Get().Release())
 	})
@@ -67,11 +69,11 @@ func TestEvictedWaiterIsToldAndTheOthersGoOn(t *testing.T) {
 func TestAHolderIsEvictedOnlyIfAskedFor(t *testing.T) {
 	inLineOfThree(t, func(t *testing.T, w *line3) {
 		evicted, err := w.evict(0, nil)
-		require.ErrorIs(t, err, ErrHolder)
+		require.ErrorIs(t, err, zkrecipes.ErrHolder)
 		require.ErrorContains(t, err, w.listed[0].Path)
 		require.False(t, evicted)
-		w.stands(w.holder)
-		evicted, err = w.evict(0, &EvictOptions{Holder: true})
+		w.Stands(w.holder)
+		evicted, err = w.evict(0, &zkrecipes.EvictOptions{Holder: true})
 		require.NoError(t, err)
 		require.True(t, evicted)
 		next := w.second.Get()
@@ -79,22 +81,22 @@ func TestAHolderIsEvictedOnlyIfAskedFor(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, next.Release())
 		require.NoError(t, w.third.Get().Release())
-		require.ErrorIs(t, w.holder.Release(), ErrLost)
+		require.ErrorIs(t, w.holder.Release(), zkrecipes.ErrLost)
 	})
 }
 
 // The holder releases while the eviction of the waiter is under way.
 func TestAWaiterThatHoldsMeanwhileIsNotEvicted(t *testing.T) {
 	inLineOfThree(t, func(t *testing.T, w *line3) {
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opEvictWaiter, For: time.Second})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opEvictWaiter, For: time.Second})
 		a := harness.Go(t, func(ctx context.Context) (bool, error) { return w.operator.Evict(ctx, w.listed[1], nil) })
 		time.Sleep(500 * time.Millisecond)
 		require.NoError(t, w.holder.Release())
 		evicted, err := a.Wait()
-		require.ErrorIs(t, err, ErrHolder)
+		require.ErrorIs(t, err, zkrecipes.ErrHolder)
 		require.False(t, evicted)
 		next := w.second.Get()
-		w.stands(next)
+		w.Stands(next)
 		require.NoError(t, next.Release())
 		require.NoError(t, w.third.Get().Release())
 	})
@@ -102,7 +104,7 @@ func TestAWaiterThatHoldsMeanwhileIsNotEvicted(t *testing.T) {
 
 func TestAWaiterIsEvictedThoughTheOneBeforeItGoesMeanwhile(t *testing.T) {
 	inLineOfThree(t, func(t *testing.T, w *line3) {
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opEvictWaiter, For: time.Second})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opEvictWaiter, For: time.Second})
 		a := harness.Go(t, func(ctx context.Context) (bool, error) { return w.operator.Evict(ctx, w.listed[2], nil) })
 		time.Sleep(500 * time.Millisecond)
 		require.NoError(t, w.holder.Release()) // the second holds now
@@ -110,13 +112,13 @@ func TestAWaiterIsEvictedThoughTheOneBeforeItGoesMeanwhile(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, evicted)
 		_, err = w.third.Wait()
-		require.ErrorIs(t, err, ErrEvicted)
+		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
 		require.NoError(t, w.second.Get().Release())
 	})
 }
 
 func TestAZnodeThatCameAfterTheContenderStays(t *testing.T) {
-	for _, opts := range []*EvictOptions{nil, {Holder: true}} {
+	for _, opts := range []*zkrecipes.EvictOptions{nil, {Holder: true}} {
 		inLineOfThree(t, func(t *testing.T, w *line3) {
 			w.second.Cancel(nil)
 			w.second.Wait()
@@ -124,12 +126,12 @@ func TestAZnodeThatCameAfterTheContenderStays(t *testing.T) {
 			evicted, err := w.evict(1, opts)
 			require.NoError(t, err)
 			require.False(t, evicted, "it has gone")
-			_, err = w.bare().Create(w.listed[1].Path, []byte("another"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			_, err = w.Bare().Create(w.listed[1].Path, []byte("another"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 			evicted, err = w.evict(1, opts)
 			require.NoError(t, err)
 			require.False(t, evicted)
-			require.Contains(t, w.srv.Children(w.path), w.listed[1].Place)
+			require.Contains(t, w.Srv.Children(w.Path), w.listed[1].Place)
 		})
 	}
 }
@@ -138,12 +140,12 @@ func TestAnEvictionWhoseReplyIsLostHasEvicted(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for _, op := range []string{"sync", "exists", "getChildren2", opEvictWaiter} {
 			inLineOfThree(t, func(t *testing.T, w *line3) {
-				w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: op, After: after})
+				w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: op, After: after})
 				evicted, err := w.evict(1, nil)
 				require.NoError(t, err)
 				require.True(t, evicted)
 				_, err = w.second.Wait()
-				require.ErrorIs(t, err, ErrEvicted)
+				require.ErrorIs(t, err, zkrecipes.ErrEvicted)
 				require.NoError(t, w.holder.Release())
 				require.NoError(t, w.third.Get().Release())
 			})
@@ -153,15 +155,15 @@ func TestAnEvictionWhoseReplyIsLostHasEvicted(t *testing.T) {
 
 // A reader holds beside other readers, and waits for a writer ahead of it.
 func TestReadersAreHoldersUnlessAWriterIsAhead(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		first, second := NewRWLock(w.stranger(nil), w.path), NewRWLock(w.stranger(nil), w.path)
-		r1, r2 := held(t, first.RLock), held(t, second.RLock)
-		writer := later(t, NewRWLock(w.stranger(nil), w.path).Lock)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		first, second := zkrecipes.NewRWLock(w.Stranger(nil), w.Path), zkrecipes.NewRWLock(w.Stranger(nil), w.Path)
+		r1, r2 := recipetest.Held(t, first.RLock), recipetest.Held(t, second.RLock)
+		writer := recipetest.Later(t, zkrecipes.NewRWLock(w.Stranger(nil), w.Path).Lock)
 		synctest.Wait()
-		reader := later(t, NewRWLock(w.stranger(nil), w.path).RLock)
+		reader := recipetest.Later(t, zkrecipes.NewRWLock(w.Stranger(nil), w.Path).RLock)
 		synctest.Wait()
-		operator := w.stranger(nil)
-		cs, err := NewRWLock(operator, w.path).Contenders(t.Context())
+		operator := w.Stranger(nil)
+		cs, err := zkrecipes.NewRWLock(operator, w.Path).Contenders(t.Context())
 		require.NoError(t, err)
 		for i, holds := range []bool{true, true, false, false} {
 			require.Equal(t, holds, cs[i].Held)
@@ -169,78 +171,78 @@ func TestReadersAreHoldersUnlessAWriterIsAhead(t *testing.T) {
 				continue
 			}
 			_, err := operator.Evict(t.Context(), cs[i], nil)
-			require.ErrorIs(t, err, ErrHolder)
+			require.ErrorIs(t, err, zkrecipes.ErrHolder)
 		}
 		evicted, err := operator.Evict(t.Context(), cs[2], nil)
 		require.NoError(t, err)
 		require.True(t, evicted)
 		_, err = writer.Wait()
-		require.ErrorIs(t, err, ErrEvicted)
+		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
 		r3 := reader.Get()
-		for _, l := range []*Lease{r1, r2, r3} {
+		for _, l := range []*zkrecipes.Lease{r1, r2, r3} {
 			require.NoError(t, l.Release())
 		}
 	})
 }
 
 func TestMembersOfABarrierAreEvicted(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		a := waitLater(t, NewBarrier(w.member(1), "/b", 2))
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a := recipetest.WaitLater(t, zkrecipes.NewBarrier(w.Member(1), "/b", 2))
 		synctest.Wait()
-		operator := w.stranger(nil)
-		cs, err := NewBarrier(operator, "/b", 2).Contenders(t.Context())
+		operator := w.Stranger(nil)
+		cs, err := zkrecipes.NewBarrier(operator, "/b", 2).Contenders(t.Context())
 		require.NoError(t, err)
 		require.Len(t, cs, 1)
 		evicted, err := operator.Evict(t.Context(), cs[0], nil)
 		require.NoError(t, err)
 		require.True(t, evicted)
 		_, err = a.Wait()
-		require.ErrorIs(t, err, ErrEvicted)
+		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
 
-		first := enter(t, couple(w.member(2)))
+		first := recipetest.Enter(t, recipetest.Couple(w.Member(2)))
 		synctest.Wait()
-		vs := visits(t, first, enter(t, couple(w.member(3))))
-		cs, err = couple(operator).Contenders(t.Context())
+		vs := recipetest.Visits(t, first, recipetest.Enter(t, recipetest.Couple(w.Member(3))))
+		cs, err = recipetest.Couple(operator).Contenders(t.Context())
 		require.NoError(t, err)
 		_, err = operator.Evict(t.Context(), cs[0], nil)
-		require.ErrorIs(t, err, ErrHolder)
-		evicted, err = operator.Evict(t.Context(), cs[0], &EvictOptions{Holder: true})
+		require.ErrorIs(t, err, zkrecipes.ErrHolder)
+		evicted, err = operator.Evict(t.Context(), cs[0], &zkrecipes.EvictOptions{Holder: true})
 		require.NoError(t, err)
 		require.True(t, evicted)
 		time.Sleep(2 * time.Second)
-		require.ErrorIs(t, vs[0].Err(), ErrLost)
+		require.ErrorIs(t, vs[0].Err(), zkrecipes.ErrLost)
 	})
 }
 
 func TestEvictWorksUnderAPrefixAndNamesWhatIsWrong(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		opts := &Options{Prefix: "/apps"}
-		lockOn(t, NewMutex(w.stranger(opts), "/l"))
-		a := lockLater(t, NewMutex(w.stranger(opts), "/l"))
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		opts := &zkrecipes.Options{Prefix: "/apps"}
+		recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(opts), "/l"))
+		a := recipetest.LockLater(t, zkrecipes.NewMutex(w.Stranger(opts), "/l"))
 		synctest.Wait()
-		operator := w.stranger(opts)
-		cs, err := NewMutex(operator, "/l").Contenders(t.Context())
+		operator := w.Stranger(opts)
+		cs, err := zkrecipes.NewMutex(operator, "/l").Contenders(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "/l/"+cs[1].Place, cs[1].Path)
-		w.plan.Add(zktest.Fault{Do: zktest.Answer, Code: -102, Op: opEvictWaiter})
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: -102, Op: opEvictWaiter})
 		_, err = operator.Evict(t.Context(), cs[1], nil)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		evicted, err := operator.Evict(t.Context(), cs[1], nil)
 		require.NoError(t, err)
 		require.True(t, evicted)
 		_, err = a.Wait()
-		require.ErrorIs(t, err, ErrEvicted)
+		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
 
-		_, err = operator.Evict(t.Context(), Contender{Place: cs[0].Place, Path: cs[0].Path}, nil)
+		_, err = operator.Evict(t.Context(), zkrecipes.Contender{Place: cs[0].Place, Path: cs[0].Path}, nil)
 		require.ErrorContains(t, err, "Czxid")
-		_, err = operator.Evict(t.Context(), Contender{Czxid: 1}, nil)
-		require.ErrorIs(t, err, ErrInvalidPath)
-		for _, c := range []*Client{nil, {}} {
+		_, err = operator.Evict(t.Context(), zkrecipes.Contender{Czxid: 1}, nil)
+		require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
+		for _, c := range []*zkrecipes.Client{nil, {}} {
 			_, err = c.Evict(t.Context(), cs[0], nil)
 			require.ErrorContains(t, err, "client")
 		}
 		operator.Close()
 		_, err = operator.Evict(t.Context(), cs[0], nil)
-		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, zkrecipes.ErrClosed)
 	})
 }

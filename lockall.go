@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -95,7 +96,7 @@ func lockOrder(ctx context.Context, locks []*Mutex) ([]*Mutex, error) {
 func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool, err error) {
 	while := ctx // ends with each of the leases, too
 	for _, m := range order {
-		l, err := m.self().acquire(while, opLockAll, line.KindLock)
+		l, err := m.self().acquire(while, opLockAll, placename.KindLock)
 		if err != nil && ctx.Err() == nil && while.Err() != nil {
 			lost, err = whyLost(ctx, held, err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 )
 
 // The recipe: each place in the line waits for the one ahead of it, and the first place holds
@@ -36,7 +37,7 @@ const recipeMutex = "mutex"
 // nothing. An invalid path or option is reported on first use.
 func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line.Line{
-		Client: c.core(), Path: path, Recipe: recipeMutex, Alike: recipeRWLock, Kinds: line.LockKinds,
+		Client: c.core(), Path: path, Recipe: recipeMutex, Alike: recipeRWLock, Kinds: placename.LockKinds,
 		Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
 	}}
 	for _, opt := range opts {
@@ -112,7 +113,7 @@ func (m *Mutex) Path() string { return m.self().path() }
 // ahead in a long line was another library's, or its client gave up. With KeepFor, none if
 // the process keeps the lock.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.self().acquire(ctx, "lock", line.KindLock)
+	return m.self().acquire(ctx, "lock", placename.KindLock)
 }
 
 // TryLock is like Lock but does not wait: it returns ErrLocked if somebody else is in
@@ -120,7 +121,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 // nothing behind. A holder that is just leaving may count. TryLock blocks only for the
 // servers' replies. While disconnected, that is until there is a connection again or ctx ends.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.self().tryAcquire(ctx, "try lock", line.KindLock)
+	return m.self().tryAcquire(ctx, "try lock", placename.KindLock)
 }
 
 // Do runs f with the lock and then releases it, even if f panics. f's context is the
@@ -134,7 +135,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 // is no proof that the lock was held to the end: a Commit in f, or a store that checks the
 // Token, is.
 func (m *Mutex) Do(ctx context.Context, f func(context.Context, *Lease) error) error {
-	return m.self().withLease(ctx, "lock", line.KindLock, f)
+	return m.self().withLease(ctx, "lock", placename.KindLock, f)
 }
 
 // Contenders returns the places in the line, in order. The first one holds. ErrUnused is

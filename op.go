@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 )
 
 // Op is an operation of Lease.Commit or Item.Ack: OpCreate, OpSet, OpDelete or OpCheck
@@ -109,7 +110,7 @@ func mapOp(c *line.Client, op Op) (_ any, err error) {
 		}
 		// The servers let the session write its own places, but such a write is the
 		// signal that the holder leaves.
-		if p, ok := line.ParsePlaceName(m.Path[strings.LastIndexByte(m.Path, '/')+1:], line.LockKinds); ok && p.Signals() {
+		if p, ok := placename.Parse(m.Path[strings.LastIndexByte(m.Path, '/')+1:], placename.LockKinds); ok && p.Signals() {
 			return nil, fmt.Errorf("set data of %q: it is a place in a line", op.Path)
 		}
 		return m, nil

@@ -1,45 +1,48 @@
-package zkrecipes
+package zkrecipes_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 func TestEveryRecipeAndEveryHoldingTellsItsPath(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c := w.stranger(&Options{Prefix: "/prefix"})
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(&zkrecipes.Options{Prefix: "/prefix"})
 		const path = "/some/path"
 		type holding interface{ Path() string }
 		for name, at := range map[string]func(path string) (recipe, held holding, err error){
 			"Mutex": func(path string) (recipe, held holding, err error) {
-				m := NewMutex(c, path, KeepFor(1))
+				m := zkrecipes.NewMutex(c, path, zkrecipes.KeepFor(1))
 				held, err = m.Lock(t.Context())
 				return m, held, err
 			},
 			"RWLock": func(path string) (recipe, held holding, err error) {
-				m := NewRWLock(c, path)
+				m := zkrecipes.NewRWLock(c, path)
 				held, err = m.RLock(t.Context())
 				return m, held, err
 			},
 			"Semaphore": func(path string) (recipe, held holding, err error) {
-				x := NewSemaphore(c, path, 1)
+				x := zkrecipes.NewSemaphore(c, path, 1)
 				held, err = x.Acquire(t.Context())
 				return x, held, err
 			},
 			"Election": func(path string) (recipe, held holding, err error) {
-				e := NewElection(c, path)
+				e := zkrecipes.NewElection(c, path)
 				held, err = e.Campaign(t.Context(), nil)
 				return e, held, err
 			},
 			"Queue": func(path string) (recipe, held holding, err error) {
-				q := NewQueue(c, path, nil)
-				putOn(t, q, "item")
+				q := zkrecipes.NewQueue(c, path, nil)
+				recipetest.PutOn(t, q, "item")
 				held, err = q.Take(t.Context())
 				return q, held, err
 			},
 			"DoubleBarrier": func(path string) (recipe, held holding, err error) {
-				d := NewDoubleBarrier(c, path, 1)
+				d := zkrecipes.NewDoubleBarrier(c, path, 1)
 				held, err = d.Enter(t.Context())
 				return d, held, err
 			},
@@ -49,21 +52,21 @@ func TestEveryRecipeAndEveryHoldingTellsItsPath(t *testing.T) {
 			require.Equal(t, path+name, recipe.Path())
 			require.Equal(t, path+name, held.Path())
 		}
-		require.Equal(t, "/b", NewBarrier(c, "/b", 2).Path())
-		require.Equal(t, "/g", NewGate(c, "/g").Path())
-		require.Equal(t, "no path", NewQueue(c, "no path", nil).Path(), "it sends nothing, and reports nothing")
-		require.Equal(t, "/q-dead", NewQueue(c, "/q", nil).DeadLetters().Path())
+		require.Equal(t, "/b", zkrecipes.NewBarrier(c, "/b", 2).Path())
+		require.Equal(t, "/g", zkrecipes.NewGate(c, "/g").Path())
+		require.Equal(t, "no path", zkrecipes.NewQueue(c, "no path", nil).Path(), "it sends nothing, and reports nothing")
+		require.Equal(t, "/q-dead", zkrecipes.NewQueue(c, "/q", nil).DeadLetters().Path())
 
-		a, b := NewMutex(c, "/z"), NewMutex(c, "/y")
-		held, err := LockAll(t.Context(), a, b)
+		a, b := zkrecipes.NewMutex(c, "/z"), zkrecipes.NewMutex(c, "/y")
+		held, err := zkrecipes.LockAll(t.Context(), a, b)
 		require.NoError(t, err)
 		require.Equal(t, "/z", held.All()[0].Path())
 		require.Equal(t, "/y", held.All()[1].Path())
 	})
 	for _, none := range []interface{ Path() string }{
-		(*Mutex)(nil), new(Mutex), (*RWLock)(nil), new(RWLock), (*Gate)(nil), new(Gate), (*Barrier)(nil), new(Barrier),
-		(*DoubleBarrier)(nil), new(DoubleBarrier), (*Queue)(nil), new(Queue), (*Semaphore)(nil), new(Semaphore),
-		(*Election)(nil), new(Election),
+		(*zkrecipes.Mutex)(nil), new(zkrecipes.Mutex), (*zkrecipes.RWLock)(nil), new(zkrecipes.RWLock), (*zkrecipes.Gate)(nil), new(zkrecipes.Gate), (*zkrecipes.Barrier)(nil), new(zkrecipes.Barrier),
+		(*zkrecipes.DoubleBarrier)(nil), new(zkrecipes.DoubleBarrier), (*zkrecipes.Queue)(nil), new(zkrecipes.Queue), (*zkrecipes.Semaphore)(nil), new(zkrecipes.Semaphore),
+		(*zkrecipes.Election)(nil), new(zkrecipes.Election),
 	} {
 		require.Empty(t, none.Path())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 )
 
 // The recipe: readers share, and a writer blocks, and is blocked by, everybody
@@ -36,7 +37,7 @@ const recipeRWLock = "rwlock"
 // reported on first use.
 func NewRWLock(c *Client, path string) *RWLock {
 	return &RWLock{&line.Line{
-		Client: c.core(), Path: path, Recipe: recipeRWLock, Alike: recipeMutex, Kinds: line.LockKinds,
+		Client: c.core(), Path: path, Recipe: recipeRWLock, Alike: recipeMutex, Kinds: placename.LockKinds,
 		Blocks: line.WritersBlock, Foreign: line.IsMutexKind,
 	}}
 }
@@ -48,7 +49,7 @@ func (w *RWLock) Path() string { return w.self().path() }
 // and costs like Mutex.Lock. With a context of a reader it returns ErrUpgrade at
 // once: two readers that both waited to write would wait for each other for ever.
 func (w *RWLock) Lock(ctx context.Context) (*Lease, error) {
-	return w.self().acquire(ctx, "lock", line.KindWrite)
+	return w.self().acquire(ctx, "lock", placename.KindWrite)
 }
 
 // RLock waits until no writer is ahead and returns a reader's lease. It blocks and
@@ -63,30 +64,30 @@ func (w *RWLock) Lock(ctx context.Context) (*Lease, error) {
 // readers are. Three more behind a writer, and none between the writer's release and
 // the grant.
 func (w *RWLock) RLock(ctx context.Context) (*Lease, error) {
-	return w.self().acquire(ctx, "read lock", line.KindRead)
+	return w.self().acquire(ctx, "read lock", placename.KindRead)
 }
 
 // TryLock is like Lock but does not wait, like Mutex.TryLock. It returns ErrLocked if
 // anybody is in the line. With a context of a reader, the error is also ErrUpgrade. While
 // disconnected it blocks like Mutex.TryLock, and so does TryRLock.
 func (w *RWLock) TryLock(ctx context.Context) (*Lease, error) {
-	return w.self().tryAcquire(ctx, "try lock", line.KindWrite)
+	return w.self().tryAcquire(ctx, "try lock", placename.KindWrite)
 }
 
 // TryRLock is like RLock but does not wait: it returns ErrLocked if a writer is in the
 // line, holding or waiting.
 func (w *RWLock) TryRLock(ctx context.Context) (*Lease, error) {
-	return w.self().tryAcquire(ctx, "try read lock", line.KindRead)
+	return w.self().tryAcquire(ctx, "try read lock", placename.KindRead)
 }
 
 // Do runs f with the writer's lease, like Mutex.Do.
 func (w *RWLock) Do(ctx context.Context, f func(context.Context, *Lease) error) error {
-	return w.self().withLease(ctx, "lock", line.KindWrite, f)
+	return w.self().withLease(ctx, "lock", placename.KindWrite, f)
 }
 
 // RDo runs f with a reader's lease, like Mutex.Do.
 func (w *RWLock) RDo(ctx context.Context, f func(context.Context, *Lease) error) error {
-	return w.self().withLease(ctx, "read lock", line.KindRead, f)
+	return w.self().withLease(ctx, "read lock", placename.KindRead, f)
 }
 
 // Contenders returns the places in the line, in order. Those with Held hold. For ErrUnused,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -36,7 +37,7 @@ func (r recipe) check(ctx context.Context) error {
 }
 
 // acquire waits for a lease of that kind.
-func (r recipe) acquire(ctx context.Context, op string, k line.Kind) (*Lease, error) {
+func (r recipe) acquire(ctx context.Context, op string, k placename.Kind) (*Lease, error) {
 	enter := r.Enter
 	if r.keep != nil {
 		enter = r.keep.Enter
@@ -45,7 +46,7 @@ func (r recipe) acquire(ctx context.Context, op string, k line.Kind) (*Lease, er
 }
 
 // acquireBy is like acquire, for a recipe that does more at its turn: enter waits for it.
-func (r recipe) acquireBy(ctx context.Context, op string, k line.Kind, enter func(context.Context, line.Kind) (*line.Grant, error)) (*Lease, error) {
+func (r recipe) acquireBy(ctx context.Context, op string, k placename.Kind, enter func(context.Context, placename.Kind) (*line.Grant, error)) (*Lease, error) {
 	return r.enterOrReenter(ctx, op, k, func(h line.Holding) error {
 		if h == line.HoldsShared && k.Exclusive() {
 			return ErrUpgrade
@@ -55,7 +56,7 @@ func (r recipe) acquireBy(ctx context.Context, op string, k line.Kind, enter fun
 }
 
 // tryAcquire is like acquire but does not wait.
-func (r recipe) tryAcquire(ctx context.Context, op string, k line.Kind) (*Lease, error) {
+func (r recipe) tryAcquire(ctx context.Context, op string, k placename.Kind) (*Lease, error) {
 	enter := r.TryEnter
 	if r.keep != nil {
 		enter = r.keep.TryEnter
@@ -75,7 +76,7 @@ func (r recipe) tryAcquire(ctx context.Context, op string, k line.Kind) (*Lease,
 // Reentrant context of the holder, one more lease of the holder's grant. With
 // another context of the holder the call would wait for itself: held returns the
 // error for that, or nil if the call may enter.
-func (r recipe) enterOrReenter(ctx context.Context, op string, k line.Kind, held func(line.Holding) error, enter func(context.Context, line.Kind) (*line.Grant, error)) (*Lease, error) {
+func (r recipe) enterOrReenter(ctx context.Context, op string, k placename.Kind, held func(line.Holding) error, enter func(context.Context, placename.Kind) (*line.Grant, error)) (*Lease, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.path(), err)
 	}
@@ -103,7 +104,7 @@ func (r recipe) enterOrReenter(ctx context.Context, op string, k line.Kind, held
 }
 
 // reenter returns one more lease of the holder's grant.
-func reenter(h line.Holder, k line.Kind, held func(line.Holding) error) (*Lease, error) {
+func reenter(h line.Holder, k placename.Kind, held func(line.Holding) error) (*Lease, error) {
 	if err := h.Handle.Failure(); err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func reenter(h line.Holder, k line.Kind, held func(line.Holding) error) (*Lease,
 }
 
 // enterFirst returns the first lease of a grant that enter waits for.
-func (r recipe) enterFirst(ctx context.Context, k line.Kind, enter func(context.Context, line.Kind) (*line.Grant, error)) (*Lease, error) {
+func (r recipe) enterFirst(ctx context.Context, k placename.Kind, enter func(context.Context, placename.Kind) (*line.Grant, error)) (*Lease, error) {
 	ctx, done := r.Client.BindWait(ctx)
 	defer done()
 	for {
@@ -135,7 +136,7 @@ func (r recipe) enterFirst(ctx context.Context, k line.Kind, enter func(context.
 }
 
 // withLease acquires a lease, runs f with it and releases it.
-func (r recipe) withLease(ctx context.Context, op string, k line.Kind, f func(context.Context, *Lease) error) error {
+func (r recipe) withLease(ctx context.Context, op string, k placename.Kind, f func(context.Context, *Lease) error) error {
 	if f == nil {
 		return fail(op, r.path(), errors.New("nil function"))
 	}

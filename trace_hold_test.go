@@ -1,4 +1,4 @@
-package zkrecipes
+package zkrecipes_test
 
 import (
 	"context"
@@ -9,21 +9,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// holdsOf notes what a Trace tells of holds and what came before them.
+// holdsOf notes what a zkrecipes.Trace tells of holds and what came before them.
 type holdsOf struct {
-	starts []TraceHoldStart
-	ends   []TraceHoldEnd
-	grants []TraceAcquireEnd
+	starts []zkrecipes.TraceHoldStart
+	ends   []zkrecipes.TraceHoldEnd
+	grants []zkrecipes.TraceAcquireEnd
 }
 
-func (h *holdsOf) trace() *Trace {
-	return &Trace{
-		AcquireEnd: func(_ context.Context, e TraceAcquireEnd) { h.grants = append(h.grants, e) },
-		HoldStart:  func(_ context.Context, e TraceHoldStart) { h.starts = append(h.starts, e) },
-		HoldEnd:    func(e TraceHoldEnd) { h.ends = append(h.ends, e) },
+func (h *holdsOf) trace() *zkrecipes.Trace {
+	return &zkrecipes.Trace{
+		AcquireEnd: func(_ context.Context, e zkrecipes.TraceAcquireEnd) { h.grants = append(h.grants, e) },
+		HoldStart:  func(_ context.Context, e zkrecipes.TraceHoldStart) { h.starts = append(h.starts, e) },
+		HoldEnd:    func(e zkrecipes.TraceHoldEnd) { h.ends = append(h.ends, e) },
 	}
 }
 
@@ -37,26 +39,26 @@ func (h *holdsOf) predecessors() (names []string) {
 	return names
 }
 
-// One Trace for two Clients: what differs in nothing else is told apart by the Hold.
+// One zkrecipes.Trace for two Clients: what differs in nothing else is told apart by the zkrecipes.Hold.
 func TestEachHoldHasAHoldOfItsOwnThatIsOngoingUntilItsEnd(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var h holdsOf
-		opts := &Options{Trace: h.trace()}
-		c, other := w.stranger(opts), w.stranger(opts)
-		rw := NewRWLock(c, "/rw")
-		x := NewSemaphore(c, "/s", 3)
-		q := w.queue(c)
-		putOn(t, q, "a", "b", "c")
+		opts := &zkrecipes.Options{Trace: h.trace()}
+		c, other := w.Stranger(opts), w.Stranger(opts)
+		rw := zkrecipes.NewRWLock(c, "/rw")
+		x := zkrecipes.NewSemaphore(c, "/s", 3)
+		q := w.Queue(c)
+		recipetest.PutOn(t, q, "a", "b", "c")
 		its, err := q.TakeN(t.Context(), 3)
 		require.NoError(t, err)
-		kept := NewMutex(c, "/kept", KeepFor(time.Hour))
-		require.NoError(t, lockOn(t, kept).Release())
+		kept := zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Hour))
+		require.NoError(t, recipetest.LockOn(t, kept).Release())
 		releases := []func() error{
-			held(t, rw.RLock).Release, held(t, rw.RLock).Release, held(t, NewRWLock(other, "/rw").RLock).Release,
-			acquire(t, x, 2).Release, acquire(t, x, 1).Release,
-			lockAll(t, mutexes(c, "/a", "/b")...).Release,
-			lockOn(t, kept).Release,
-			campaigns(t, NewElection(c, "/e"), "x").Resign,
+			recipetest.Held(t, rw.RLock).Release, recipetest.Held(t, rw.RLock).Release, recipetest.Held(t, zkrecipes.NewRWLock(other, "/rw").RLock).Release,
+			recipetest.Acquire(t, x, 2).Release, recipetest.Acquire(t, x, 1).Release,
+			recipetest.LockAll(t, recipetest.Mutexes(c, "/a", "/b")...).Release,
+			recipetest.LockOn(t, kept).Release,
+			recipetest.Campaigns(t, zkrecipes.NewElection(c, "/e"), "x").Resign,
 		}
 		for _, it := range its {
 			releases = append(releases, func() error { return it.Ack(t.Context()) })
@@ -65,14 +67,14 @@ func TestEachHoldHasAHoldOfItsOwnThatIsOngoingUntilItsEnd(t *testing.T) {
 		require.Len(t, h.starts, 13)
 		require.Len(t, h.ends, 1)
 		require.Equal(t, "/kept", h.ends[0].Path)
-		ongoing := map[Hold]bool{}
+		ongoing := map[zkrecipes.Hold]bool{}
 		for _, e := range h.starts {
 			require.NotContains(t, ongoing, e.Hold)
 			ongoing[e.Hold] = e.Hold.Ongoing()
 		}
 		require.False(t, ongoing[h.ends[0].Hold])
 		delete(ongoing, h.ends[0].Hold)
-		require.NotContains(t, ongoing, Hold{})
+		require.NotContains(t, ongoing, zkrecipes.Hold{})
 		for hold, is := range ongoing {
 			require.True(t, is)
 			require.True(t, hold.Ongoing())
@@ -90,29 +92,29 @@ func TestEachHoldHasAHoldOfItsOwnThatIsOngoingUntilItsEnd(t *testing.T) {
 			delete(ongoing, e.Hold)
 		}
 		require.Empty(t, ongoing)
-		require.False(t, Hold{}.Ongoing())
+		require.False(t, zkrecipes.Hold{}.Ongoing())
 	})
 }
 
 // An adapter that is too slow (B75) finds out which of its holds go on.
 func TestAHoldWhoseEndWasDroppedIsNotOngoing(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		slow := make(chan struct{})
-		starts := make(chan TraceHoldStart, 1)
+		starts := make(chan zkrecipes.TraceHoldStart, 1)
 		ended, dropped := false, 0
-		var c *Client
-		c = w.stranger(&Options{Trace: &Trace{
-			HoldStart: func(_ context.Context, e TraceHoldStart) {
+		var c *zkrecipes.Client
+		c = w.Stranger(&zkrecipes.Options{Trace: &zkrecipes.Trace{
+			HoldStart: func(_ context.Context, e zkrecipes.TraceHoldStart) {
 				starts <- e
 				<-slow
 			},
-			HoldEnd: func(TraceHoldEnd) { ended = true },
-			Session: func(e TraceSession) { dropped += e.Dropped },
+			HoldEnd: func(zkrecipes.TraceHoldEnd) { ended = true },
+			Session: func(e zkrecipes.TraceSession) { dropped += e.Dropped },
 		}})
-		l := lockOn(t, NewMutex(c, w.path))
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 		hold := (<-starts).Hold
-		for range maxHookCalls {
-			hooksOf(c.client).tell(func(int) {})
+		for range zkrecipes.MaxHookCalls {
+			zkrecipes.TellHooks(recipetest.Core(c), func(int) {})
 		}
 		require.True(t, hold.Ongoing())
 		require.NoError(t, l.Release())
@@ -127,25 +129,25 @@ func TestAHoldWhoseEndWasDroppedIsNotOngoing(t *testing.T) {
 }
 
 func TestTraceTellsThePredecessorOfALock(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var h holdsOf
-		c, other := w.stranger(&Options{Trace: h.trace()}), w.stranger(nil)
+		c, other := w.Stranger(&zkrecipes.Options{Trace: h.trace()}), w.Stranger(nil)
 		names := func() (all []string) {
-			for _, m := range w.line() {
+			for _, m := range w.Line() {
 				all = append(all, m.Name)
 			}
 			return all
 		}
 
-		l := lockOn(t, NewMutex(c, w.path))
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 		require.Equal(t, []string{""}, h.predecessors(), "a free lock")
 		require.NoError(t, l.Release())
 
 		// A waiter between that gives up is not the predecessor: the holder behind which it
 		// waited is.
-		l = lockOn(t, NewMutex(other, w.path))
-		between := w.lockLater(w.stranger(nil))
-		a := w.lockLater(c)
+		l = recipetest.LockOn(t, zkrecipes.NewMutex(other, w.Path))
+		between := w.LockLater(w.Stranger(nil))
+		a := w.LockLater(c)
 		holder := names()[0]
 		between.Cancel(nil)
 		_, err := between.Wait()
@@ -157,11 +159,11 @@ func TestTraceTellsThePredecessorOfALock(t *testing.T) {
 		require.NoError(t, l.Release())
 
 		// It waits in a new session: what it waited for in the last one does not count.
-		l = lockOn(t, NewMutex(other, w.path))
-		a = w.lockLater(c)
+		l = recipetest.LockOn(t, zkrecipes.NewMutex(other, w.Path))
+		a = w.LockLater(c)
 		first := names()
-		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: opJoin, For: time.Minute})
-		w.srv.Expire(sessionID(c))
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpJoin, For: time.Minute})
+		w.Srv.Expire(recipetest.SessionID(c))
 		require.NoError(t, l.Release())
 		l = a.Get()
 		require.NotContains(t, names(), first[1])
@@ -171,61 +173,61 @@ func TestTraceTellsThePredecessorOfALock(t *testing.T) {
 }
 
 func TestAKeptLockThatIsGrantedAgainIsItsOwnPredecessor(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var h holdsOf
-		c := w.stranger(&Options{Trace: h.trace()})
-		l := lockOn(t, NewMutex(w.stranger(nil), w.path))
-		holder := w.line()[0].Name
-		m := NewMutex(c, w.path, KeepFor(time.Hour))
-		a, b := w.waits(m), w.waits(m)
-		own := w.line()[1].Name
+		c := w.Stranger(&zkrecipes.Options{Trace: h.trace()})
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
+		holder := w.Line()[0].Name
+		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
+		a, b := w.Waits(m), w.Waits(m)
+		own := w.Line()[1].Name
 		require.NoError(t, l.Release())
 		require.NoError(t, a.Get().Release())
 		require.NoError(t, b.Get().Release())
-		require.NoError(t, lockOn(t, m).Release())
+		require.NoError(t, recipetest.LockOn(t, m).Release())
 		require.Equal(t, []string{holder, own, own}, h.predecessors())
 	})
 }
 
 func TestTraceTellsThePredecessorsOfWritersReadersAndLeadersAndOfNobodyElse(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var h holdsOf
-		c, other := w.stranger(&Options{Trace: h.trace()}), w.stranger(nil)
-		place := func(l *Lease) string { return l.handle.Grant.Place().Name }
+		c, other := w.Stranger(&zkrecipes.Options{Trace: h.trace()}), w.Stranger(nil)
+		place := func(l *zkrecipes.Lease) string { return recipetest.HandleOf(l).Grant.Place().Name }
 
-		rw, ours := NewRWLock(other, "/rw"), NewRWLock(c, "/rw")
-		writer := held(t, rw.Lock)
-		r := later(t, ours.RLock)
+		rw, ours := zkrecipes.NewRWLock(other, "/rw"), zkrecipes.NewRWLock(c, "/rw")
+		writer := recipetest.Held(t, rw.Lock)
+		r := recipetest.Later(t, ours.RLock)
 		synctest.Wait()
 		require.NoError(t, writer.Release())
 		reader := r.Get()
 		require.Equal(t, []string{place(writer)}, h.predecessors())
-		wr := later(t, ours.Lock)
+		wr := recipetest.Later(t, ours.Lock)
 		synctest.Wait()
 		require.NoError(t, reader.Release())
 		require.NoError(t, wr.Get().Release())
 		require.Equal(t, []string{place(reader)}, h.predecessors())
 
-		term := campaigns(t, NewElection(other, "/e"), "x")
-		led := campaignLater(t, NewElection(c, "/e"), "y")
+		term := recipetest.Campaigns(t, zkrecipes.NewElection(other, "/e"), "x")
+		led := recipetest.CampaignLater(t, zkrecipes.NewElection(c, "/e"), "y")
 		synctest.Wait()
 		require.NoError(t, term.Resign())
 		led.Get()
-		require.Equal(t, []string{place(term.lease)}, h.predecessors())
+		require.Equal(t, []string{place(recipetest.LeaseOf(term))}, h.predecessors())
 
-		x := NewSemaphore(other, "/s", 1)
-		slot := acquire(t, x, 1)
-		ahead := acquireLater(t, NewSemaphore(other, "/s", 1), 1)
+		x := zkrecipes.NewSemaphore(other, "/s", 1)
+		slot := recipetest.Acquire(t, x, 1)
+		ahead := recipetest.AcquireLater(t, zkrecipes.NewSemaphore(other, "/s", 1), 1)
 		synctest.Wait()
-		s := acquireLater(t, NewSemaphore(c, "/s", 1), 1)
+		s := recipetest.AcquireLater(t, zkrecipes.NewSemaphore(c, "/s", 1), 1)
 		synctest.Wait()
 		require.NoError(t, slot.Release())
 		require.NoError(t, ahead.Get().Release())
 		s.Get()
 		require.Equal(t, []string{""}, h.predecessors())
 
-		q := w.queue(c)
-		putOn(t, q, "a", "b")
+		q := w.Queue(c)
+		recipetest.PutOn(t, q, "a", "b")
 		_, err := q.TakeN(t.Context(), 2)
 		require.NoError(t, err)
 		require.Equal(t, []string{"", ""}, h.predecessors())
@@ -233,34 +235,34 @@ func TestTraceTellsThePredecessorsOfWritersReadersAndLeadersAndOfNobodyElse(t *t
 }
 
 func TestJoinTracesCallsAllFunctionsInTheirOrder(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var order []string
-		named := func(name string) *Trace {
+		named := func(name string) *zkrecipes.Trace {
 			note := func(ctx context.Context, what string) {
 				order = append(order, name+" "+what)
 				if ctx != nil {
 					require.Equal(t, "last's", ctx.Value(traceKey{}))
 				}
 			}
-			return &Trace{
-				AcquireStart: func(ctx context.Context, _ TraceAcquireStart) context.Context {
+			return &zkrecipes.Trace{
+				AcquireStart: func(ctx context.Context, _ zkrecipes.TraceAcquireStart) context.Context {
 					order = append(order, name+" starts")
 					if name == "last" {
 						require.Equal(t, "first's", ctx.Value(traceKey{}))
 					}
 					return context.WithValue(ctx, traceKey{}, name+"'s")
 				},
-				Queued:     func(ctx context.Context, _ TraceQueued) { note(ctx, "queued") },
-				AcquireEnd: func(ctx context.Context, _ TraceAcquireEnd) { note(ctx, "ends") },
-				HoldStart:  func(ctx context.Context, _ TraceHoldStart) { note(ctx, "holds") },
-				HoldEnd:    func(TraceHoldEnd) { note(nil, "held") },
-				Session:    func(e TraceSession) { note(nil, e.State.String()) },
+				Queued:     func(ctx context.Context, _ zkrecipes.TraceQueued) { note(ctx, "queued") },
+				AcquireEnd: func(ctx context.Context, _ zkrecipes.TraceAcquireEnd) { note(ctx, "ends") },
+				HoldStart:  func(ctx context.Context, _ zkrecipes.TraceHoldStart) { note(ctx, "holds") },
+				HoldEnd:    func(zkrecipes.TraceHoldEnd) { note(nil, "held") },
+				Session:    func(e zkrecipes.TraceSession) { note(nil, e.State.String()) },
 			}
 		}
-		silent := &Trace{AcquireStart: func(context.Context, TraceAcquireStart) context.Context { return nil }}
-		c := w.stranger(&Options{Trace: JoinTraces(nil, named("first"), silent, &Trace{}, named("last"))})
-		l := lockOn(t, NewMutex(w.stranger(nil), w.path))
-		a := w.lockLater(c)
+		silent := &zkrecipes.Trace{AcquireStart: func(context.Context, zkrecipes.TraceAcquireStart) context.Context { return nil }}
+		c := w.Stranger(&zkrecipes.Options{Trace: zkrecipes.JoinTraces(nil, named("first"), silent, &zkrecipes.Trace{}, named("last"))})
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
+		a := w.LockLater(c)
 		require.NoError(t, l.Release())
 		require.NoError(t, a.Get().Release())
 		require.NoError(t, c.Close())
@@ -274,27 +276,27 @@ func TestJoinTracesCallsAllFunctionsInTheirOrder(t *testing.T) {
 }
 
 func TestAFunctionThatPanicsDoesNotKeepTheOthersOfJoinTracesFromBeingCalled(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		panics := &Trace{
-			AcquireStart: func(context.Context, TraceAcquireStart) context.Context { panic("hook") },
-			Queued:       func(context.Context, TraceQueued) { panic("hook") },
-			AcquireEnd:   func(context.Context, TraceAcquireEnd) { panic("hook") },
-			HoldStart:    func(context.Context, TraceHoldStart) { panic("hook") },
-			HoldEnd:      func(TraceHoldEnd) { panic("hook") },
-			Session:      func(TraceSession) { panic("hook") },
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		panics := &zkrecipes.Trace{
+			AcquireStart: func(context.Context, zkrecipes.TraceAcquireStart) context.Context { panic("hook") },
+			Queued:       func(context.Context, zkrecipes.TraceQueued) { panic("hook") },
+			AcquireEnd:   func(context.Context, zkrecipes.TraceAcquireEnd) { panic("hook") },
+			HoldStart:    func(context.Context, zkrecipes.TraceHoldStart) { panic("hook") },
+			HoldEnd:      func(zkrecipes.TraceHoldEnd) { panic("hook") },
+			Session:      func(zkrecipes.TraceSession) { panic("hook") },
 		}
 		var called []string
 		note := func(what string) { called = append(called, what) }
-		c := w.stranger(&Options{Trace: JoinTraces(panics, &Trace{
-			AcquireStart: func(ctx context.Context, _ TraceAcquireStart) context.Context { note("starts"); return ctx },
-			Queued:       func(context.Context, TraceQueued) { note("queued") },
-			AcquireEnd:   func(context.Context, TraceAcquireEnd) { note("ends") },
-			HoldStart:    func(context.Context, TraceHoldStart) { note("holds") },
-			HoldEnd:      func(TraceHoldEnd) { note("held") },
-			Session:      func(e TraceSession) { note(e.State.String()) },
+		c := w.Stranger(&zkrecipes.Options{Trace: zkrecipes.JoinTraces(panics, &zkrecipes.Trace{
+			AcquireStart: func(ctx context.Context, _ zkrecipes.TraceAcquireStart) context.Context { note("starts"); return ctx },
+			Queued:       func(context.Context, zkrecipes.TraceQueued) { note("queued") },
+			AcquireEnd:   func(context.Context, zkrecipes.TraceAcquireEnd) { note("ends") },
+			HoldStart:    func(context.Context, zkrecipes.TraceHoldStart) { note("holds") },
+			HoldEnd:      func(zkrecipes.TraceHoldEnd) { note("held") },
+			Session:      func(e zkrecipes.TraceSession) { note(e.State.String()) },
 		})})
-		l := lockOn(t, NewMutex(w.stranger(nil), w.path))
-		a := w.lockLater(c)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
+		a := w.LockLater(c)
 		require.NoError(t, l.Release())
 		require.NoError(t, a.Get().Release())
 		require.NoError(t, c.Close())
@@ -304,9 +306,9 @@ func TestAFunctionThatPanicsDoesNotKeepTheOthersOfJoinTracesFromBeingCalled(t *t
 }
 
 func TestJoinTracesLeavesUnsetWhatNoneOfThemHas(t *testing.T) {
-	require.Equal(t, &Trace{}, JoinTraces())
-	require.Equal(t, &Trace{}, JoinTraces(nil, &Trace{}, nil))
-	joined := JoinTraces(&Trace{HoldEnd: func(TraceHoldEnd) {}}, nil, &Trace{Session: func(TraceSession) {}})
+	require.Equal(t, &zkrecipes.Trace{}, zkrecipes.JoinTraces())
+	require.Equal(t, &zkrecipes.Trace{}, zkrecipes.JoinTraces(nil, &zkrecipes.Trace{}, nil))
+	joined := zkrecipes.JoinTraces(&zkrecipes.Trace{HoldEnd: func(zkrecipes.TraceHoldEnd) {}}, nil, &zkrecipes.Trace{Session: func(zkrecipes.TraceSession) {}})
 	set := []bool{joined.AcquireStart != nil, joined.Queued != nil, joined.AcquireEnd != nil, joined.HoldStart != nil, joined.HoldEnd != nil, joined.Session != nil}
 	require.Equal(t, slices.Concat(make([]bool, 4), []bool{true, true}), set)
 }

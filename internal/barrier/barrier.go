@@ -15,14 +15,15 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // kindMember is the kind of a barrier's members. Locks and barriers do not see each
 // other's places.
-const kindMember line.Kind = "member-"
+const kindMember placename.Kind = "member-"
 
-var MemberKinds = []line.Kind{kindMember}
+var MemberKinds = []placename.Kind{kindMember}
 
 // Barrier is a barrier of n members.
 type Barrier struct {
@@ -40,7 +41,7 @@ type Barrier struct {
 func New(c *line.Client, path string, n int) *Barrier {
 	return &Barrier{
 		Line:  &line.Line{Client: c, Path: path, Recipe: "barrier"},
-		Round: &line.Line{Client: c, Path: path + "/round", Recipe: "round", Kinds: []line.Kind{MemberKindOf(n), kindMember}},
+		Round: &line.Line{Client: c, Path: path + "/round", Recipe: "round", Kinds: []placename.Kind{MemberKindOf(n), kindMember}},
 		N:     n,
 	}
 }
@@ -101,8 +102,8 @@ func checkMembers(recipe string, n, size int) error {
 
 // MemberKindOf is kindMember of a barrier of n members. Members say in their names how
 // many they wait for, so that a listing tells who disagrees, and costs nothing more.
-func MemberKindOf(n int) line.Kind {
-	return line.Kind("of" + strconv.Itoa(n) + "-" + string(kindMember))
+func MemberKindOf(n int) placename.Kind {
+	return placename.Kind("of" + strconv.Itoa(n) + "-" + string(kindMember))
 }
 
 // memberSize returns for how many members the member with that name waits, or 0 if the

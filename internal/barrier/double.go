@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -26,7 +27,7 @@ type DoubleBarrier struct {
 // NewDouble returns the double barrier with that threshold and path.
 func NewDouble(c *line.Client, path string, n int) *DoubleBarrier {
 	return &DoubleBarrier{
-		Line: &line.Line{Client: c, Path: path, Recipe: "double barrier", Kinds: []line.Kind{MemberKindOf(n), kindMember}},
+		Line: &line.Line{Client: c, Path: path, Recipe: "double barrier", Kinds: []placename.Kind{MemberKindOf(n), kindMember}},
 		n:    n,
 	}
 }
@@ -219,10 +220,10 @@ func (d *DoubleBarrier) Members(ctx context.Context, s *line.Session) (ms []stri
 	}
 	ms = make([]string, 0, len(names))
 	for _, name := range names {
-		if _, ok := line.ParsePlaceName(name, line.LockKinds); ok {
+		if _, ok := placename.Parse(name, placename.LockKinds); ok {
 			return nil, nil, false, zkconn.Errorf(zkconn.ErrPathInUse, "%s stands in a %s: another recipe uses this path", name, d.Line.Recipe)
 		}
-		if _, ok := line.ParsePlaceName(name, MemberKinds); ok || line.IsUUID(name) || isHexUUID(name) {
+		if _, ok := placename.Parse(name, MemberKinds); ok || placename.IsUUID(name) || isHexUUID(name) {
 			ms = append(ms, name)
 		}
 	}

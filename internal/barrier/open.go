@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -61,7 +62,7 @@ func (a *participant) open(p *line.Place) ([]byte, error) {
 
 // complete returns the members with which the round is to be opened, and the version in which
 // the path holds n. There are none as long as they are too few, or if the round is another one.
-func (a *participant) complete(p *line.Place) (ms []line.PlaceName, version int32, err error) {
+func (a *participant) complete(p *line.Place) (ms []placename.Parts, version int32, err error) {
 	reading, _ := p.Session.StartGet(a.Line.Abs()) // with the listing, in one round trip
 	names, stat, err := p.Session.Children(p.Session.Lifetime(), a.Round.Abs())
 	if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.LineCzxid {
@@ -84,7 +85,7 @@ func (a *participant) complete(p *line.Place) (ms []line.PlaceName, version int3
 // written, so that its event is the first to come to a member that watches both. Members that
 // wait for another n must be woken, too. They watch ready, unless the round was created
 // for their n and not for this one: then all signals are deleted.
-func (a *participant) signalOpening(s *line.Session, ms []line.PlaceName, signaled bool) (ops []any, left signalState, err error) {
+func (a *participant) signalOpening(s *line.Session, ms []placename.Parts, signaled bool) (ops []any, left signalState, err error) {
 	switch {
 	case !signaled:
 		ops, _, err = a.deleteSignals(s.Lifetime(), s)
@@ -118,7 +119,7 @@ func (a *participant) agreeOn(s *line.Session, reading *zkconn.Reading) (version
 
 // checks returns what must still be so when the round is opened with those members: that
 // they exist, and that the path has that version.
-func (b *Barrier) checks(ms []line.PlaceName, version int32) []any {
+func (b *Barrier) checks(ms []placename.Parts, version int32) []any {
 	round := b.Round.Abs() + "/"
 	ops := []any{&zk.CheckVersionRequest{Path: b.Line.Abs(), Version: version}}
 	for _, m := range ms {
@@ -128,12 +129,12 @@ func (b *Barrier) checks(ms []line.PlaceName, version int32) []any {
 }
 
 // countable returns the members that wait for n, in order.
-func (a *participant) countable(names []string) []line.PlaceName {
-	ms := slices.DeleteFunc(line.PlaceNames(names, MemberKinds), func(m line.PlaceName) bool {
+func (a *participant) countable(names []string) []placename.Parts {
+	ms := slices.DeleteFunc(placename.ParseAll(names, MemberKinds), func(m placename.Parts) bool {
 		size := memberSize(m.Name)
 		return m.Number < 0 || m.Number > a.Line.Client.LastNumber || size != 0 && size != a.N
 	})
-	slices.SortFunc(ms, line.PlaceName.Compare)
+	slices.SortFunc(ms, placename.Parts.Compare)
 	return ms
 }
 
@@ -141,7 +142,7 @@ func (a *participant) countable(names []string) []line.PlaceName {
 // that what each member reads does not grow with their number.
 
 // Ranges returns the members' numbers as ranges. ms must be sorted.
-func Ranges(ms []line.PlaceName) []byte {
+func Ranges(ms []placename.Parts) []byte {
 	var b []byte
 	for i := 0; i < len(ms); {
 		j := i

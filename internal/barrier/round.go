@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -222,14 +223,14 @@ func (a *participant) awaitPreviousRound(s *line.Session, last *zkconn.Watch) (*
 	if err != nil {
 		return nil, err
 	}
-	ms := line.PlaceNames(names, MemberKinds)
+	ms := placename.ParseAll(names, MemberKinds)
 	if len(ms) == 0 {
 		if i := slices.IndexFunc(names, func(name string) bool { return name != "ready" }); i >= 0 {
 			return nil, zkconn.Errorf(zkconn.ErrPathInUse, "path is used by something else: %s stands in the round", names[i])
 		}
 		return nil, a.deleteRound(a.ctx, s, 1, signalRaised)
 	}
-	w, err := s.Watch(a.ctx, a.Round.Abs()+"/"+slices.MaxFunc(ms, line.PlaceName.Compare).Name)
+	w, err := s.Watch(a.ctx, a.Round.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -87,7 +88,7 @@ func (b *Barrier) deleteSignals(ctx context.Context, s *line.Session) (ops []any
 
 // allThere reports whether the members have the numbers 1 to the number of members. ms
 // must be sorted.
-func allThere(ms []line.PlaceName) bool {
+func allThere(ms []placename.Parts) bool {
 	for i, m := range ms {
 		if int(m.Number) != i+1 { // number 0 is ready
 			return false

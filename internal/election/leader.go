@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -35,7 +36,7 @@ type candidate struct {
 }
 
 // Enter joins the line, waits for its turn and creates the leader's znode.
-func Enter(ctx context.Context, l *line.Line, k line.Kind, value []byte) (g *line.Grant, err error) {
+func Enter(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (g *line.Grant, err error) {
 	err = l.InTurn(ctx, k, nil, func(p *line.Place) error {
 		c := newCandidate(p)
 		if err := c.create(ctx, value); err != nil {
@@ -191,7 +192,7 @@ func (c *candidate) withdrawOnce() error {
 		case <-ctx.Done():
 		}
 	})
-	err = c.Line.InTurn(ctx, line.KindLock, nil, func(p *line.Place) error {
+	err = c.Line.InTurn(ctx, placename.KindLock, nil, func(p *line.Place) error {
 		newCandidate(p)
 		return errWithdrawn // and p is deleted, with the znode
 	})
@@ -242,7 +243,7 @@ func (c *candidate) watchLeader(g *line.Grant) {
 func CheckValue(l *line.Line, value []byte) error {
 	path := l.Abs() + LeaderName
 	n := zkconn.MultiSize([]any{
-		&zk.CheckVersionRequest{Path: l.Abs() + "/_c_" + line.NewUUID(true) + "-" + string(line.KindLock) + "0123456789"},
+		&zk.CheckVersionRequest{Path: l.Abs() + "/_c_" + placename.NewUUID(true) + "-" + string(placename.KindLock) + "0123456789"},
 		&zk.DeleteRequest{Path: path},
 		&zk.CreateRequest{Path: path, Acl: l.Client.Created},
 		&zk.SetDataRequest{Path: path, Data: value},

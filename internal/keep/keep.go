@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -147,7 +148,7 @@ func (k *keptLock) Unlock() {
 func (k *keptLock) isUnused() bool { return len(k.calls) == 0 && !k.busy && k.Current == nil }
 
 // Enter waits for the callers before it, and for the place's turn.
-func (m *Lock) Enter(ctx context.Context, _ line.Kind) (*line.Grant, error) {
+func (m *Lock) Enter(ctx context.Context, _ placename.Kind) (*line.Grant, error) {
 	k, err := m.Locked(ctx)
 	if err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (m *Lock) Enter(ctx context.Context, _ line.Kind) (*line.Grant, error) {
 
 // TryEnter is like enter but returns ErrLocked instead of waiting, without a request if
 // the place is the process's own.
-func (m *Lock) TryEnter(ctx context.Context, kd line.Kind) (*line.Grant, error) {
+func (m *Lock) TryEnter(ctx context.Context, kd placename.Kind) (*line.Grant, error) {
 	k, err := m.Locked(ctx)
 	if err != nil {
 		return nil, err
@@ -257,7 +258,7 @@ func (k *keptLock) take() {
 	k.stop = cancel
 	c.Tasks.Start(func() {
 		defer cancel()
-		g, err := k.line.Enter(ctx, line.KindLock)
+		g, err := k.line.Enter(ctx, placename.KindLock)
 		k.taken(g, err, ctx.Err() != nil && c.Waiting.Err() == nil)
 	})
 }
@@ -396,7 +397,7 @@ func (k *keptLock) ask(p *line.Place, first bool) (w *zkconn.Watch, alone bool) 
 // that Stat. Once the line's numbers are beyond the limit, callers that step aside may wait,
 // and do not stand in the line.
 func isAlone(p *line.Place, children []string, stat *zk.Stat) bool {
-	ms := line.PlaceNames(children, p.Line.Kinds)
+	ms := placename.ParseAll(children, p.Line.Kinds)
 	return len(ms) == 1 && ms[0].Name == p.Name && !p.Line.Client.IsBeyondLimit(line.NextNumber(stat))
 }
 

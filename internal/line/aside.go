@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -70,7 +71,7 @@ func (p *Place) giveUp(ctx context.Context) error {
 
 // takePlace joins the line. As long as it gets a number beyond the limit, it steps aside
 // and joins again.
-func (l *Line) takePlace(ctx context.Context, k Kind) (*Place, error) {
+func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, error) {
 	for {
 		s, err := l.Client.Live(ctx)
 		if err != nil {
@@ -91,7 +92,7 @@ func (l *Line) takePlace(ctx context.Context, k Kind) (*Place, error) {
 // if that is empty, and otherwise calls wait with the places that stand in it, and looks
 // again. Everyone aside must do so: those who leave may die before they delete the line.
 // An error says what makes it impossible.
-func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context, []PlaceName) error) error {
+func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context, []placename.Parts) error) error {
 	l := x.Line
 	if x.guest {
 		return cannotReset(ctx, errors.New("the znode holds other data"))
@@ -120,8 +121,8 @@ func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context,
 
 // awaitLast waits until the last of the places goes. A watch on the line would fire with
 // every join.
-func (x *beyondLimit) awaitLast(ctx context.Context, ms []PlaceName) error {
-	w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, PlaceName.Compare).Name)
+func (x *beyondLimit) awaitLast(ctx context.Context, ms []placename.Parts) error {
+	w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
@@ -139,7 +140,7 @@ func (x *beyondLimit) awaitLast(ctx context.Context, ms []PlaceName) error {
 }
 
 // locked is what TryLock does instead of awaitLast.
-func (x *beyondLimit) locked(context.Context, []PlaceName) error { return ErrLocked }
+func (x *beyondLimit) locked(context.Context, []placename.Parts) error { return ErrLocked }
 
 // deleteLine deletes the line, in which no place stood when it had that Stat. If somebody
 // has joined since, or made the line anew, it must not be deleted: each join writes the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -66,8 +67,8 @@ func (g *Grant) Downgrade(ctx context.Context, l *Handle) error {
 func (p *Place) AsReader() *Place {
 	next := *p
 	number := strings.TrimPrefix(p.Name[strings.LastIndex(p.Name, string(p.Kind)):], string(p.Kind))
-	next.Kind = KindRead
-	next.Name = "_c_" + p.UUID + "-" + string(KindRead) + number
+	next.Kind = placename.KindRead
+	next.Name = "_c_" + p.UUID + "-" + string(placename.KindRead) + number
 	next.Path = p.Line.Abs() + "/" + next.Name
 	next.Own = nil
 	return &next

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -284,7 +285,7 @@ func (g *Grant) announceEnd(cause error, handles map[*Handle]struct{}) {
 
 // Enter adds a handle, which is exclusive or shared as k says. It returns ErrUpgrade if
 // k is exclusive and the grant is not.
-func (g *Grant) Enter(k Kind) (*Handle, error) {
+func (g *Grant) Enter(k placename.Kind) (*Handle, error) {
 	if err := g.CheckHeld(); err != nil {
 		return nil, err
 	}

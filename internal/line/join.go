@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -17,22 +18,22 @@ import (
 
 // Place is an ephemeral sequential znode in a line.
 type Place struct {
-	PlaceName
+	placename.Parts
 	Line      *Line
 	Session   *Session
-	Bears     LineACL       // the line
-	Path      string        // absolute
-	Czxid     int64         // of the znode; 0: not known yet
-	Nth       int           // of the places that one transaction has created, if each gets a grant
-	LineCzxid int64         // czxid of the line's znode; 0: not known
-	LineCount int           // of the line's children after the join; -1: not known
-	First     bool          // known to be first in the line
-	Guessed   *PlaceName    // probably its predecessor, see guess
-	Ahead     int           // how many places probably are ahead of it, if there is a guess
-	Behind    string        // the predecessor for which AwaitTurn has waited last; empty: none
-	TurnConn  uint64        // the connection whose event said so, 0 if a reply did
-	Own       *zkconn.Watch // on path; nil: none yet
-	queued    bool          // TellQueued was called
+	Bears     LineACL          // the line
+	Path      string           // absolute
+	Czxid     int64            // of the znode; 0: not known yet
+	Nth       int              // of the places that one transaction has created, if each gets a grant
+	LineCzxid int64            // czxid of the line's znode; 0: not known
+	LineCount int              // of the line's children after the join; -1: not known
+	First     bool             // known to be first in the line
+	Guessed   *placename.Parts // probably its predecessor, see guess
+	Ahead     int              // how many places probably are ahead of it, if there is a guess
+	Behind    string           // the predecessor for which AwaitTurn has waited last; empty: none
+	TurnConn  uint64           // the connection whose event said so, 0 if a reply did
+	Own       *zkconn.Watch    // on path; nil: none yet
+	queued    bool             // TellQueued was called
 
 	// release, if set, is called instead of remove: for places that are more than one
 	// znode.
@@ -64,7 +65,7 @@ type BeginFunc func(ops ...any) (*zkconn.Transaction, error)
 func (p *Place) turnBefore(conn uint64) bool { return p.TurnConn != 0 && p.TurnConn != conn }
 
 // Enter joins the line and waits for its turn; see InTurn.
-func (l *Line) Enter(ctx context.Context, k Kind) (g *Grant, err error) {
+func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *Grant, err error) {
 	err = l.InTurn(ctx, k, nil, func(p *Place) error {
 		g, err = p.Grant(ctx)
 		return err
@@ -73,7 +74,7 @@ func (l *Line) Enter(ctx context.Context, k Kind) (g *Grant, err error) {
 }
 
 // InTurn calls f when it is the turn of a place in the line; see WithPlace.
-func (l *Line) InTurn(ctx context.Context, k Kind, p *Place, f func(*Place) error) error {
+func (l *Line) InTurn(ctx context.Context, k placename.Kind, p *Place, f func(*Place) error) error {
 	return l.WithPlace(ctx, k, p, func(p *Place) error {
 		if err := p.AwaitTurn(ctx); err != nil {
 			return err
@@ -86,7 +87,7 @@ func (l *Line) InTurn(ctx context.Context, k Kind, p *Place, f func(*Place) erro
 // with the place. When the session ends it joins again in the next one, at the tail,
 // for as long as ctx lives. On any error the place is deleted, in the background if
 // need be.
-func (l *Line) WithPlace(ctx context.Context, k Kind, p *Place, f func(*Place) error) error {
+func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func(*Place) error) error {
 	for ; ; p = nil {
 		var err error
 		if p == nil {
@@ -109,11 +110,11 @@ func (l *Line) WithPlace(ctx context.Context, k Kind, p *Place, f func(*Place) e
 
 // TryEnter is like enter but returns ErrLocked instead of waiting. A line that is
 // held costs one read and no write.
-func (l *Line) TryEnter(ctx context.Context, k Kind) (*Grant, error) {
+func (l *Line) TryEnter(ctx context.Context, k placename.Kind) (*Grant, error) {
 	return InSessions(ctx, l.Client, func(s *Session) (*Grant, error) { return l.tryEnterIn(ctx, s, k) })
 }
 
-func (l *Line) tryEnterIn(ctx context.Context, s *Session, k Kind) (g *Grant, err error) {
+func (l *Line) tryEnterIn(ctx context.Context, s *Session, k placename.Kind) (g *Grant, err error) {
 	err = l.TryInTurn(ctx, s, k, func(p *Place) error {
 		g, err = p.Grant(ctx)
 		return err
@@ -122,7 +123,7 @@ func (l *Line) tryEnterIn(ctx context.Context, s *Session, k Kind) (g *Grant, er
 }
 
 // TryInTurn is like InTurn in one session, but returns ErrLocked instead of waiting.
-func (l *Line) TryInTurn(ctx context.Context, s *Session, k Kind, f func(*Place) error) error {
+func (l *Line) TryInTurn(ctx context.Context, s *Session, k placename.Kind, f func(*Place) error) error {
 	if err := l.CheckRoom(s, k); err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *Session, k Kind, f func(*Place)
 		return err
 	}
 	if !p.First {
-		var pred *PlaceName
+		var pred *placename.Parts
 		if pred, _, err = p.predecessor(ctx); err == nil && pred != nil {
 			err = ErrLocked
 		}
@@ -161,7 +162,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *Session, k Kind, f func(*Place)
 // isBlocked reports whether a place that blocks one of that kind stands in the line. It lists
 // the line. But if that is long, or not known, it asks first whether the place that joined
 // last still stands, which the line's data name.
-func (l *Line) isBlocked(ctx context.Context, s *Session, k Kind) (bool, error) {
+func (l *Line) isBlocked(ctx context.Context, s *Session, k placename.Kind) (bool, error) {
 	if l.mayBeLong() && !s.hasUnresolved() {
 		data, stat, err := s.Get(ctx, l.Abs())
 		switch {
@@ -179,13 +180,13 @@ func (l *Line) isBlocked(ctx context.Context, s *Session, k Kind) (bool, error) 
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return false, err
 	}
-	return slices.ContainsFunc(ms, func(m PlaceName) bool { return l.Blocks(k, m.Kind) }), nil
+	return slices.ContainsFunc(ms, func(m placename.Parts) bool { return l.Blocks(k, m.Kind) }), nil
 }
 
 // tailStands reports whether the place that joined last blocks one of that kind, and still
 // stands, if these are the line's data and Stat. If nothing in the line has changed since
 // that join, the Stat says so.
-func (l *Line) tailStands(ctx context.Context, s *Session, k Kind, data []byte, stat *zk.Stat) (bool, error) {
+func (l *Line) tailStands(ctx context.Context, s *Session, k placename.Kind, data []byte, stat *zk.Stat) (bool, error) {
 	m, ok := l.tail(data, NextNumber(stat)-1)
 	switch {
 	case !ok || !l.mayName(k, m):
@@ -203,20 +204,20 @@ func (l *Line) tailStands(ctx context.Context, s *Session, k Kind, data []byte, 
 }
 
 // List returns the places in the line, in no order.
-func (l *Line) List(ctx context.Context, s *Session) ([]PlaceName, error) {
+func (l *Line) List(ctx context.Context, s *Session) ([]placename.Parts, error) {
 	_, ms, _, err := l.look(ctx, s)
 	return ms, err
 }
 
 // look returns the line's children, the places among them, and the line's Stat.
-func (l *Line) look(ctx context.Context, s *Session) (children []string, ms []PlaceName, stat *zk.Stat, err error) {
+func (l *Line) look(ctx context.Context, s *Session) (children []string, ms []placename.Parts, stat *zk.Stat, err error) {
 	children, stat, err = s.Children(ctx, l.Abs())
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	ms = PlaceNames(children, l.Kinds)
+	ms = placename.ParseAll(children, l.Kinds)
 	for _, m := range ms {
-		if m.Kind == kindLatch || l.Foreign(m.Kind) {
+		if m.Kind == placename.KindLatch || l.Foreign(m.Kind) {
 			return nil, nil, nil, zkconn.Errorf(zkconn.ErrPathInUse, "%s stands in a line of a %s: another recipe uses this path", m.Name, l.Recipe)
 		}
 	}
@@ -232,7 +233,7 @@ func (l *Line) look(ctx context.Context, s *Session) (children []string, ms []Pl
 // Stat that this returns tells whether the place is alone and what its czxid is. If
 // ctx ends before it is known whether a place was taken, the background finds out and
 // deletes it.
-func (l *Line) Join(ctx context.Context, s *Session, k Kind) (*Place, error) {
+func (l *Line) Join(ctx context.Context, s *Session, k placename.Kind) (*Place, error) {
 	// The background work that this starts must be counted before Close waits for it.
 	l.Client.Tasks.Add()
 	defer l.Client.Tasks.Finish()
@@ -294,7 +295,7 @@ type Entry struct {
 	UUID   string
 	Create *zk.CreateRequest  // the place
 	Mark   *zk.SetDataRequest // the line; nil where its data are left alone
-	kind   Kind
+	kind   placename.Kind
 	state  LineState
 	owned  bool            // nobody but this library may write the place
 	before *zkconn.Reading // of the line's data right before; nil: not read
@@ -302,9 +303,9 @@ type Entry struct {
 	both [2]any // create and mark, see ops
 }
 
-func (l *Line) Entry(s *Session, k Kind, state LineState) *Entry {
+func (l *Line) Entry(s *Session, k placename.Kind, state LineState) *Entry {
 	acl, owned := state.List(s)
-	e := &Entry{UUID: NewUUID(owned), kind: k, state: state, owned: owned}
+	e := &Entry{UUID: placename.NewUUID(owned), kind: k, state: state, owned: owned}
 	if l.Mark != nil {
 		e.UUID = l.Mark(s, e.UUID)
 	}
@@ -394,8 +395,8 @@ func (l *Line) nameIn(path string) string { return path[len(l.Abs())+1:] }
 
 // newPlace makes a place of a znode's name. A place beyond the limit is given up.
 func (l *Line) newPlace(ctx context.Context, s *Session, e *Entry, name string) (*Place, error) {
-	m, ok := ParsePlaceName(name, l.Kinds)
-	p := &Place{PlaceName: m, Line: l, Session: s, Bears: e.state.LineACL, Path: l.Abs() + "/" + name, LineCount: -1}
+	m, ok := placename.Parse(name, l.Kinds)
+	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.LineACL, Path: l.Abs() + "/" + name, LineCount: -1}
 	if ok && !l.Client.IsBeyondLimit(m.Number) {
 		return p, nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -26,13 +27,13 @@ type Line struct {
 	// alike is another recipe that may use the path before and after this one; empty: none. See
 	// foreign for places of both in one line.
 	Alike string
-	Kinds []Kind // of its places; other children are not places
+	Kinds []placename.Kind // of its places; other children are not places
 	// blocks reports whether a place of kind own has to wait for one of kind other
 	// that is ahead of it. It waits for the nearest of those. nil: no place waits for one.
-	Blocks func(own, other Kind) bool
+	Blocks func(own, other placename.Kind) bool
 	// foreign reports whether a kind must not stand in this line, because its recipe
 	// takes turns by other rules.
-	Foreign func(Kind) bool
+	Foreign func(placename.Kind) bool
 	// extra is the name of a child that is no place and belongs to the recipe; empty: none.
 	Extra string
 	// rejoins: if somebody deletes the whole line, its waiters join again.
@@ -48,21 +49,21 @@ type Line struct {
 
 // EveryoneBlocks is the rule where only the first may act, as in the line of a Mutex:
 // each place waits for the one ahead of it.
-func EveryoneBlocks(_, _ Kind) bool { return true }
+func EveryoneBlocks(_, _ placename.Kind) bool { return true }
 
 // WritersBlock is the rule of an RWLock: readers share; a writer blocks, and is
 // blocked by, everybody. It is enough to wait for the nearest: if that is a writer,
 // the readers ahead of it have gone before it holds.
-func WritersBlock(own, other Kind) bool { return own.Exclusive() || other.Exclusive() }
+func WritersBlock(own, other placename.Kind) bool { return own.Exclusive() || other.Exclusive() }
 
 // IsRWLockKind reports whether k is a kind of an RWLock's places. They are foreign
 // where everyone blocks. kazoo's kinds are foreign nowhere: its mutex and its writer
 // have the same one.
-func IsRWLockKind(k Kind) bool { return k == KindRead || k == KindWrite }
+func IsRWLockKind(k placename.Kind) bool { return k == placename.KindRead || k == placename.KindWrite }
 
 // IsMutexKind reports whether k is the kind of a Mutex's places, which are foreign in
 // the line of an RWLock.
-func IsMutexKind(k Kind) bool { return k == KindLock }
+func IsMutexKind(k placename.Kind) bool { return k == placename.KindLock }
 
 func (l *Line) Key() HolderKey { return HolderKey{l.Client, l.Path, l.Recipe} }
 
@@ -194,9 +195,9 @@ type LineState struct {
 	// is there, else the version of the empty data that were read.
 	Version int32
 	LineACL
-	count  int  // of its children, when the client last looked; 0: not known
-	Others int  // children that are no places, when it last listed them
-	tail   Kind // of the place that had joined last, then; empty: not known
+	count  int            // of its children, when the client last looked; 0: not known
+	Others int            // children that are no places, when it last listed them
+	tail   placename.Kind // of the place that had joined last, then; empty: not known
 	// brief: guessing failed recently, because the predecessor had left or is another
 	// library's. A listing that shows a predecessor of this library ends that.
 	brief bool
@@ -206,7 +207,7 @@ type LineState struct {
 // tellsPredecessor reports whether the line's data probably tell a place of that kind its
 // predecessor. In a short line the predecessor has often left when it is watched. A
 // reader's is not the reader at the tail.
-func (l *Line) tellsPredecessor(s LineState, k Kind) bool {
+func (l *Line) tellsPredecessor(s LineState, k placename.Kind) bool {
 	return l.Blocks != nil && s.count-s.Others > l.Client.LongLine && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
 }
 
@@ -291,7 +292,7 @@ func (l *Line) readMarked(ctx context.Context, s *Session, before LineState, dat
 	state := LineState{Guest: true}
 	isSealed := false
 	if m, ours := l.ParseMark(data); ours {
-		tail, _ := ParsePlaceName(m.name+"0000000000", l.Kinds)
+		tail, _ := placename.Parse(m.name+"0000000000", l.Kinds)
 		state = LineState{Version: -1, count: int(stat.NumChildren), Others: before.Others, tail: tail.Kind}
 		state.LineACL, isSealed = sealed(s, m.Seal, stat)
 	}
@@ -388,7 +389,7 @@ func (l *Line) noteChildren(n, places int) {
 func (l *Line) NoteBrief(brief bool) { l.Note(func(s *LineState) { s.brief = brief }) }
 
 // noteTail remembers the kind of a place that joined right before one of this client.
-func (l *Line) noteTail(k Kind) { l.Note(func(s *LineState) { s.tail = k }) }
+func (l *Line) noteTail(k placename.Kind) { l.Note(func(s *LineState) { s.tail = k }) }
 
 // Forget is for a line that has gone, or is not what it was known to be.
 func (l *Line) Forget() {

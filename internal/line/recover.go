@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -173,8 +174,8 @@ func (j *LostJoin) search(ctx context.Context) (name string, line *zk.Stat, err 
 		case err != nil:
 			return "", nil, err
 		}
-		ms := PlaceNames(children, j.Line.Kinds)
-		if i := slices.IndexFunc(ms, func(m PlaceName) bool { return m.UUID == j.Entry.UUID }); i >= 0 {
+		ms := placename.ParseAll(children, j.Line.Kinds)
+		if i := slices.IndexFunc(ms, func(m placename.Parts) bool { return m.UUID == j.Entry.UUID }); i >= 0 {
 			return strings.Clone(ms[i].Name), line, nil
 		}
 		j.Session.leaveUnresolved(j.Entry.UUID)
@@ -217,8 +218,8 @@ func (j *LostJoin) settle(ctx context.Context) (gone <-chan struct{}, err error)
 	case errors.Is(err, zkconn.ErrSessionOver):
 		err = nil // the place has gone with the session
 	case name != "":
-		m, _ := ParsePlaceName(name, j.Line.Kinds)
-		p := &Place{PlaceName: m, Line: j.Line, Session: j.Session, Path: j.Line.Abs() + "/" + name}
+		m, _ := placename.Parse(name, j.Line.Kinds)
+		p := &Place{Parts: m, Line: j.Line, Session: j.Session, Path: j.Line.Abs() + "/" + name}
 		gone = j.Line.Client.Background(j.user(), func() { p.Leave(false) })
 	}
 	return gone, err

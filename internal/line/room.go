@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -16,13 +16,10 @@ import (
 // the account. Here are the calls that look before they send anything, and those that tell it
 // what no reply did.
 
-// NoUUID has the length of a uuid.
-var NoUUID = strings.Repeat("0", 36)
-
 // CheckRoom returns ErrSessionFull if the session has no room for a place in the line. Else
 // a line might be created, in which nobody ever stands.
-func (l *Line) CheckRoom(s *Session, k Kind) error {
-	return s.CheckRoom(zkconn.Weight(l.Abs()+"/_c_"+NoUUID+"-"+string(k), true))
+func (l *Line) CheckRoom(s *Session, k placename.Kind) error {
+	return s.CheckRoom(zkconn.Weight(l.Abs()+"/_c_"+placename.NoUUID+"-"+string(k), true))
 }
 
 // onNearlyFull logs that the session has passed 3/4 of its limit.

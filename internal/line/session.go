@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -122,7 +123,7 @@ func (s *Session) hasUnresolved() bool {
 }
 
 // sweep deletes places of joins that leaveUnresolved remembers.
-func (s *Session) sweep(l *Line, ms []PlaceName) {
+func (s *Session) sweep(l *Line, ms []placename.Parts) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	if len(s.Unresolved) == 0 {
@@ -131,8 +132,8 @@ func (s *Session) sweep(l *Line, ms []PlaceName) {
 	for _, m := range ms {
 		if _, ok := s.Unresolved[m.UUID]; ok {
 			delete(s.Unresolved, m.UUID)
-			m, _ := ParsePlaceName(strings.Clone(m.Name), l.Kinds)
-			p := &Place{PlaceName: m, Line: l, Session: s, Path: l.Abs() + "/" + m.Name}
+			m, _ := placename.Parse(strings.Clone(m.Name), l.Kinds)
+			p := &Place{Parts: m, Line: l, Session: s, Path: l.Abs() + "/" + m.Name}
 			s.Client.Tasks.Start(func() { p.Leave(false) })
 		}
 	}

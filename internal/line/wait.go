@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -55,7 +56,7 @@ func (p *Place) AwaitTurn(ctx context.Context) error {
 // what is created in the line. But the place may have left by now, and what the data say
 // may be wrong: it is a guess until the place with that name and number is watched. nil: no
 // guess, because another place has joined since, or because of the data.
-func (p *Place) guess(data []byte, stat *zk.Stat) *PlaceName {
+func (p *Place) guess(data []byte, stat *zk.Stat) *placename.Parts {
 	m, ok := p.Line.tail(data, p.Number-1)
 	if !ok || p.Number != NextNumber(stat) {
 		return nil
@@ -69,19 +70,19 @@ func (p *Place) guess(data []byte, stat *zk.Stat) *PlaceName {
 
 // tail returns the name of the place that has joined last, as the line's data tell, if it has
 // that number. The name may be invalid.
-func (l *Line) tail(data []byte, number int32) (m PlaceName, ok bool) {
+func (l *Line) tail(data []byte, number int32) (m placename.Parts, ok bool) {
 	name, ok := l.recorded(data)
 	if !ok || number < 0 {
-		return PlaceName{}, false
+		return placename.Parts{}, false
 	}
-	m, _ = ParsePlaceName(fmt.Sprintf("%s%010d", name, number), l.Kinds)
+	m, _ = placename.Parse(fmt.Sprintf("%s%010d", name, number), l.Kinds)
 	return m, true
 }
 
 // mayName reports whether m, from the line's data, is the name of a place of this library that
 // blocks one of that kind.
-func (l *Line) mayName(k Kind, m PlaceName) bool {
-	return m.Kind != "" && m.Ours() && IsUUID(m.UUID) && !l.Foreign(m.Kind) && l.Blocks(k, m.Kind)
+func (l *Line) mayName(k placename.Kind, m placename.Parts) bool {
+	return m.Kind != "" && m.Ours() && placename.IsUUID(m.UUID) && !l.Foreign(m.Kind) && l.Blocks(k, m.Kind)
 }
 
 // NextNumber returns the number that the next znode in a line with that Stat gets: of how many
@@ -91,7 +92,7 @@ func NextNumber(line *zk.Stat) int32 { return int32(uint32(line.Cversion+line.Nu
 // predecessor lists the line and returns the place's predecessor: the nearest place ahead
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
-func (p *Place) predecessor(ctx context.Context) (pred *PlaceName, ahead int, err error) {
+func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead int, err error) {
 	nearest, ahead, err := p.Predecessors(ctx, nil, 0)
 	return nearest[0], ahead, err
 }
@@ -99,7 +100,7 @@ func (p *Place) predecessor(ctx context.Context) (pred *PlaceName, ahead int, er
 // Predecessors lists the line and returns the two nearest places ahead that block the
 // place, the nearest first, and the nth nearest of all if n is not 0. ahead is how many
 // places are ahead in all. Those whose names are in skip do not count.
-func (p *Place) Predecessors(ctx context.Context, skip []string, n int) (nearest [3]*PlaceName, ahead int, err error) {
+func (p *Place) Predecessors(ctx context.Context, skip []string, n int) (nearest [3]*placename.Parts, ahead int, err error) {
 	ms, err := p.Line.List(ctx, p.Session)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nearest, 0, p.WhyGone(ctx)
@@ -107,19 +108,19 @@ func (p *Place) Predecessors(ctx context.Context, skip []string, n int) (nearest
 	if err != nil {
 		return nearest, 0, err
 	}
-	if !slices.ContainsFunc(ms, func(m PlaceName) bool { return m.Name == p.Name }) {
+	if !slices.ContainsFunc(ms, func(m placename.Parts) bool { return m.Name == p.Name }) {
 		return nearest, 0, p.WhyGone(ctx)
 	}
 	ms = p.onlyAhead(ms, skip)
 	if n > 0 && len(ms) >= n {
-		slices.SortFunc(ms, func(a, b PlaceName) int { return b.Compare(a) })
+		slices.SortFunc(ms, func(a, b placename.Parts) int { return b.Compare(a) })
 		nearest[2] = &ms[n-1]
 	}
 	nearest[0], nearest[1] = p.nearestBlocking(ms)
 	p.noteLast(ms)
 	for i, pred := range nearest {
 		if pred != nil { // a copy, because it is kept for as long as the wait lasts
-			m, _ := ParsePlaceName(strings.Clone(pred.Name), p.Line.Kinds)
+			m, _ := placename.Parse(strings.Clone(pred.Name), p.Line.Kinds)
 			nearest[i] = &m
 		}
 	}
@@ -128,15 +129,15 @@ func (p *Place) Predecessors(ctx context.Context, skip []string, n int) (nearest
 
 // onlyAhead returns the places that are ahead of this one, except those whose names are in
 // skip. It overwrites ms.
-func (p *Place) onlyAhead(ms []PlaceName, skip []string) []PlaceName {
-	return slices.DeleteFunc(ms, func(m PlaceName) bool {
-		return m.Compare(p.PlaceName) >= 0 || slices.Contains(skip, m.Name)
+func (p *Place) onlyAhead(ms []placename.Parts, skip []string) []placename.Parts {
+	return slices.DeleteFunc(ms, func(m placename.Parts) bool {
+		return m.Compare(p.Parts) >= 0 || slices.Contains(skip, m.Name)
 	})
 }
 
 // nearestBlocking returns the two nearest of the places ahead, which are in any order, that
 // block the place.
-func (p *Place) nearestBlocking(ahead []PlaceName) (nearest, second *PlaceName) {
+func (p *Place) nearestBlocking(ahead []placename.Parts) (nearest, second *placename.Parts) {
 	for i, m := range ahead {
 		switch {
 		case !p.Line.Blocks(p.Kind, m.Kind):
@@ -151,10 +152,10 @@ func (p *Place) nearestBlocking(ahead []PlaceName) (nearest, second *PlaceName) 
 
 // noteLast notes which of the places ahead, of any kind, has joined last. The next guess
 // depends on it.
-func (p *Place) noteLast(ahead []PlaceName) {
-	var last PlaceName
+func (p *Place) noteLast(ahead []placename.Parts) {
+	var last placename.Parts
 	if len(ahead) > 0 {
-		last = slices.MaxFunc(ahead, PlaceName.Compare)
+		last = slices.MaxFunc(ahead, placename.Parts.Compare)
 	}
 	p.Line.noteTail(last.Kind)
 	if last.Ours() && last.Number == p.Number-1 { // else a guess would fail again
@@ -167,7 +168,7 @@ func (p *Place) noteLast(ahead []PlaceName) {
 //
 // Both watches must be answered before an event is believed. Otherwise, if somebody
 // deletes this place, its successor may watch the predecessor too, and both see it leave.
-func (p *Place) watchPredecessor(ctx context.Context, pred PlaceName) (*zkconn.Watch, error) {
+func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zkconn.Watch, error) {
 	own := p.startOwn()
 	before := p.Session.StartWatch(p.Line.Abs() + "/" + pred.Name)
 	if err := p.awaitOwn(ctx, own); err != nil {
@@ -182,7 +183,7 @@ func (p *Place) watchPredecessor(ctx context.Context, pred PlaceName) (*zkconn.W
 
 // awaitPredecessor waits for the predecessor to go. It sets p.first if the predecessor
 // said, as it left, that this place is next. Otherwise the line must be listed again.
-func (p *Place) awaitPredecessor(ctx context.Context, pred PlaceName, before *zkconn.Watch) error {
+func (p *Place) awaitPredecessor(ctx context.Context, pred placename.Parts, before *zkconn.Watch) error {
 	trusted := pred.Signals() && p.Session.EnforcesACLs(ctx, p.Line.Abs())
 	select {
 	case <-before.Fired():

@@ -19,7 +19,7 @@ var barrierMutants = []mutant{
 			in:  "participant.leaveLater",
 			old: `case <-c.Closing.Done():`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestCloseDoesNotWaitUntilMembers",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestCloseDoesNotWaitUntilMembers",
 	},
 	{
 		name: "barrier-counts-lost",
@@ -29,7 +29,7 @@ var barrierMutants = []mutant{
 			old: `for j := range lost {`,
 			new: `for j := range map[*LostJoin]struct{}{} {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB70",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB70",
 	},
 	{
 		name: "barrier-early-waits",
@@ -43,7 +43,7 @@ var barrierMutants = []mutant{
 				}
 				return w, err`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestA22EarlyArrivalThat",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestA22EarlyArrivalThat",
 	},
 	{
 		name: "barrier-expiry-not-lost",
@@ -53,7 +53,7 @@ var barrierMutants = []mutant{
 			old: `fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)`,
 			new: `fmt.Errorf("the session ended while waiting: %w", zk.ErrSessionExpired)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestAMemberThatWaitsIsLostWithItsSession",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestAMemberThatWaitsIsLostWithItsSession",
 	},
 	{
 		name: "barrier-join-not-listed",
@@ -63,7 +63,7 @@ var barrierMutants = []mutant{
 			old: `if p.LineCount < 0 || p.LineCount-1 >= a.N {`,
 			new: `if p.LineCount-1 >= a.N {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB01JoinOfABarrier",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB01JoinOfABarrier",
 	},
 	{
 		name: "barrier-last-leaver",
@@ -88,7 +88,7 @@ var barrierMutants = []mutant{
 			old: `if a.began != nil {`,
 			new: `if a.began != nil && false {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB102First",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestB102First",
 	},
 	{
 		name: "barrier-leaves-a-round-alone",
@@ -97,7 +97,7 @@ var barrierMutants = []mutant{
 			in:  "participant.outcomeAfterExpiry",
 			old: `a.deleteEmptyRound(s) // if it was the only member`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB102Only",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestB102Only",
 	},
 	{
 		name: "barrier-leaves-at-once",
@@ -107,7 +107,7 @@ var barrierMutants = []mutant{
 			old: `a.leaveLater(p)`,
 			new: `a.leave(p)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestMembersStay",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestMembersStay",
 	},
 	{
 		name: "barrier-leaves-twice",
@@ -117,7 +117,7 @@ var barrierMutants = []mutant{
 			old: `leave := sync.OnceFunc(func() { a.leave(p) })`,
 			new: `leave := func() { a.leave(p) }`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestMemberThatComesBack",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestMemberThatComesBack",
 	},
 	{
 		name: "barrier-resend-blind",
@@ -134,7 +134,7 @@ var barrierMutants = []mutant{
 					return a.outcomeAfterExpiry(p, why)
 				case o.RefusedAt(notOpen, zk.ErrBadVersion):`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestA22ACancel",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestA22ACancel",
 	},
 	{
 		name: "barrier-round-left",
@@ -148,7 +148,7 @@ var barrierMutants = []mutant{
 				if o.Transient() {
 					return nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestTheLastMemberDeletesTheRound",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestTheLastMemberDeletesTheRound",
 	},
 	{
 		name: "barrier-round-stays-shut",
@@ -158,7 +158,7 @@ var barrierMutants = []mutant{
 			old: `if opened, openErr := a.openUpRound(s); opened || openErr != nil {`,
 			new: `if opened, openErr := a.openUpRound(s); false && (opened || openErr != nil) {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB71WithoutAuthSessions",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB71WithoutAuthSessions",
 	},
 	{
 		name: "barrier-waits-for-its-own-leave",
@@ -167,7 +167,7 @@ var barrierMutants = []mutant{
 			in:  "barrier.Barrier.Wait",
 			old: `b.leaveNow()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestMemberThatComesBack",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestMemberThatComesBack",
 	},
 	{
 		name: "barrier-leaves-behind-a-join",
@@ -182,6 +182,6 @@ var barrierMutants = []mutant{
 				defer close(gone)
 				t, err := p.Session.Start(&zk.DeleteRequest{Path: p.Path, Version: -1}, round)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -count 30 -run ComesBackAtOnce",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -count 30 -run ComesBackAtOnce",
 	},
 }

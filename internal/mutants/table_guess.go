@@ -10,7 +10,7 @@ var guessMutants = []mutant{
 			old: `return m.Kind != "" && m.Ours() && IsUUID(m.UUID) && !l.Foreign(m.Kind) && l.Blocks(k, m.Kind)`,
 			new: `return m.Kind != "" && m.Ours() && IsUUID(m.UUID) && !l.Foreign(m.Kind)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAReaderGuessesWritersOnly$",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAReaderGuessesWritersOnly$",
 	},
 	{
 		name: "guess-blind",
@@ -20,7 +20,7 @@ var guessMutants = []mutant{
 			old: `p.Line.NoteBrief(true)`,
 			new: `break`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAGuessThatHasLeftIsFoundOutByTheWatch$",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAGuessThatHasLeftIsFoundOutByTheWatch$",
 	},
 	{
 		name: "guess-counts-all-children",
@@ -30,7 +30,7 @@ var guessMutants = []mutant{
 			old: `l.Note(func(s *LineState) { s.count, s.Others = n, n-places })`,
 			new: `l.Note(func(s *LineState) { s.count = n })`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestChildrenThatAreNoPlacesDoNotMakeALineLong$",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestChildrenThatAreNoPlacesDoNotMakeALineLong$",
 	},
 	{
 		name: "guess-goes-on",
@@ -40,7 +40,7 @@ var guessMutants = []mutant{
 			old: `return l.Blocks != nil && s.count-s.Others > l.Client.LongLine && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))`,
 			new: `return l.Blocks != nil && s.count-s.Others > l.Client.LongLine && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAClientWhoseGuessHadLeftListsUntilItSeesItsPredecessor$",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAClientWhoseGuessHadLeftListsUntilItSeesItsPredecessor$",
 	},
 	{
 		name: "guess-known-wrong",
@@ -50,7 +50,7 @@ var guessMutants = []mutant{
 			old: `if !ok || p.Number != NextNumber(stat) {`,
 			new: `if !ok {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAGuessThatIsKnownToBeWrongIsNotWatched$",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAGuessThatIsKnownToBeWrongIsNotWatched$",
 	},
 	{
 		name: "guess-reads-too-late",
@@ -62,7 +62,7 @@ var guessMutants = []mutant{
 				multi := nc.CallThen(jute.OpMulti, frame, ended)
 				get := nc.Call(jute.OpGetData, readFrame(jute.OpGetData, path))`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestJoinOfALongLineTakesTwoRoundTripsAndNoList$",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestJoinOfALongLineTakesTwoRoundTripsAndNoList$",
 	},
 	{
 		name: "guess-without-a-rule",
@@ -72,6 +72,6 @@ var guessMutants = []mutant{
 			old: `return l.Blocks != nil && s.count-s.Others > l.Client.LongLine && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))`,
 			new: `return s.count-s.Others > l.Client.LongLine && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestDoubleBarrierOfMoreMembersThanAShortLineHas$",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestDoubleBarrierOfMoreMembersThanAShortLineHas$",
 	},
 }

@@ -10,7 +10,7 @@ var idleMutants = []mutant{
 			old: `case now.Czxid != e.stat.Czxid, now.Version != e.stat.Version, now.Aversion != 0:`,
 			new: `case now.Version != e.stat.Version, now.Aversion != 0:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestOnlyLinesOfThisLibraryAreDeleted",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestOnlyLinesOfThisLibraryAreDeleted",
 	},
 	{
 		name: "idle-line-guest",
@@ -20,7 +20,7 @@ var idleMutants = []mutant{
 			old: `if bears.Seal != "" {`,
 			new: `if true {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestOnlyLinesOfThisLibraryAreDeleted",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestOnlyLinesOfThisLibraryAreDeleted",
 	},
 	{
 		name: "idle-line-held",
@@ -30,7 +30,7 @@ var idleMutants = []mutant{
 			old: `holds[i] = s.HasBelow(e.path)`,
 			new: `holds[i] = false`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestALineInUseIsNotEvenLookedAt",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestALineInUseIsNotEvenLookedAt",
 	},
 	{
 		name: "idle-line-used-by-others",
@@ -46,7 +46,7 @@ var idleMutants = []mutant{
 				default:
 					e.stat.Version = now.Version`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestALineThatAnotherClientHasUsedSinceIsLeftToIt",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestALineThatAnotherClientHasUsedSinceIsLeftToIt",
 	},
 	{
 		name: "idle-lost-reply",
@@ -56,7 +56,7 @@ var idleMutants = []mutant{
 			old: `case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, ErrClosed):`,
 			new: `case errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, ErrClosed):`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestADisconnectedClientDeletesLaterAndAnotherSessionGoesOn",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestADisconnectedClientDeletesLaterAndAnotherSessionGoesOn",
 	},
 	{
 		name: "idle-memory-unbounded",
@@ -66,7 +66,7 @@ var idleMutants = []mutant{
 			old: `for len(t.All) >= MaxContainers {`,
 			new: `for len(t.All) >= 10*MaxContainers {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestWhatIsRememberedOfContainersIsBounded",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestWhatIsRememberedOfContainersIsBounded",
 	},
 	{
 		name: "idle-parent-stays",
@@ -76,7 +76,7 @@ var idleMutants = []mutant{
 			old: `if parent := t.remove(e.container); parent != nil && parent.in == t.Rest && parent.czxid != 0 {`,
 			new: `if parent := t.remove(e.container); parent != nil && parent.in == nil && parent.czxid != 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine",
 	},
 	{
 		name: "idle-size",
@@ -86,7 +86,7 @@ var idleMutants = []mutant{
 			old: `if len(data) == 0 || bytes.HasPrefix(data, []byte(markerLibrary)) {`,
 			new: `if len(data) == 0 || len(markerLibrary) > 0 || bytes.HasPrefix(data, []byte(markerLibrary)) {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestEachRecipeLeavesNothingButWhatMustStay",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestEachRecipeLeavesNothingButWhatMustStay",
 	},
 	{
 		name: "idle-without-a-pause",
@@ -96,6 +96,6 @@ var idleMutants = []mutant{
 			old: `next := time.NewTimer(tidyPause)`,
 			new: `next := time.NewTimer(tidyPause / 10)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestManyLinesAreDeletedTogetherAndNotTooFast",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestManyLinesAreDeletedTogetherAndNotTooFast",
 	},
 }

@@ -10,7 +10,7 @@ var keepMutants = []mutant{
 			old: `goesOn := !first && !company && k.released.Sub(k.confirmed) < k.d`,
 			new: `goesOn := !first && !company`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestLostEventIsFoundOutByABusyProcess",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestLostEventIsFoundOutByABusyProcess",
 	},
 	{
 		name: "keep-beyond-d",
@@ -20,7 +20,7 @@ var keepMutants = []mutant{
 			old: `k.due = time.AfterFunc(time.Until(k.released.Add(k.d)), func() {`,
 			new: `k.due = time.AfterFunc(2*k.d, func() {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestKeptLockIsLeftOnceItWasNotUsedForD",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestKeptLockIsLeftOnceItWasNotUsedForD",
 	},
 	{
 		name: "keep-deletion-missed",
@@ -30,7 +30,7 @@ var keepMutants = []mutant{
 			old: `case last != nil && last.Deleted:`,
 			new: `case last != nil && last.Deleted && false:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestDeletionHeardOfDuringAReleaseIsNotForgotten",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestDeletionHeardOfDuringAReleaseIsNotForgotten",
 	},
 	{
 		name: "keep-early-on-a-deleted-place",
@@ -40,7 +40,7 @@ var keepMutants = []mutant{
 			old: `goesOn = k.stands(next.Place())`,
 			new: `goesOn = true`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestCallersThatCameEarlyAreNotServedOnAPlaceThatWasDeleted",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestCallersThatCameEarlyAreNotServedOnAPlaceThatWasDeleted",
 	},
 	{
 		name: "keep-ends-with-its-caller",
@@ -50,7 +50,7 @@ var keepMutants = []mutant{
 			old: `if len(k.calls) == 0 && k.stop != nil {`,
 			new: `if k.stop != nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestCallersThatGiveUpAreRemoved",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestCallersThatGiveUpAreRemoved",
 	},
 	{
 		name: "keep-late-commit",
@@ -60,7 +60,7 @@ var keepMutants = []mutant{
 			old: `t, err = l.handle.Grant.Session.BeginBy(ctx, l.handle.Grant.Start, slices.Concat(guard, ops)...)`,
 			new: `t, err = l.handle.Grant.Session.Begin(ctx, slices.Concat(guard, ops)...)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestCommitOfAReleasedLeaseIsNotSent",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestCommitOfAReleasedLeaseIsNotSent",
 	},
 	{
 		name: "keep-late-first",
@@ -74,7 +74,7 @@ var keepMutants = []mutant{
 			old: `case stands && !stopped && k.hasCompany() && waits && !k.calls[0].late:`,
 			new: `case stands && !stopped && k.hasCompany() && waits:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestCallersGoBeforeOrAfterAnotherSessionAsTheyCame",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestCallersGoBeforeOrAfterAnotherSessionAsTheyCame",
 	},
 	{
 		name: "keep-not-alone",
@@ -88,7 +88,7 @@ var keepMutants = []mutant{
 			old: `return len(ms) == 1 && ms[0].Name == p.Name && !p.Line.Client.IsBeyondLimit(line.NextNumber(stat))`,
 			new: `return len(ms) > 0 && !p.Line.Client.IsBeyondLimit(line.NextNumber(stat))`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestLockIsNotKeptIfAnotherSessionJoinedBeforeItsFirstRelease$",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run ^TestLockIsNotKeptIfAnotherSessionJoinedBeforeItsFirstRelease$",
 	},
 	{
 		name: "keep-not-over-a-reconnect",
@@ -98,7 +98,7 @@ var keepMutants = []mutant{
 			old: `case last == nil && g.Place().turnBefore(conn):`,
 			new: `case g.Place().turnBefore(conn):`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestLockThatASignalGaveIsKeptOverAReconnect",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestLockThatASignalGaveIsKeptOverAReconnect",
 	},
 	{
 		name: "keep-numbers-run-over",
@@ -110,7 +110,7 @@ var keepMutants = []mutant{
 					return nil
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestPlaceIsTakenAnewAfter256Holds",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestPlaceIsTakenAnewAfter256Holds",
 	},
 	{
 		name: "keep-one-token",
@@ -120,7 +120,7 @@ var keepMutants = []mutant{
 			old: `Line: g.Line, Session: g.Session, Token: g.Token + 1, kept: g.kept, idle: true,`,
 			new: `Line: g.Line, Session: g.Session, Token: g.Token, kept: g.kept, idle: true,`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestKeptLockIsTakenAgainWithoutARequest",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestKeptLockIsTakenAgainWithoutARequest",
 	},
 	{
 		name: "keep-unwatched",
@@ -135,7 +135,7 @@ var keepMutants = []mutant{
 				}`,
 			new: `<-gone`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestKeptLockIsLeftWhenAnotherSessionJoins",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestKeptLockIsLeftWhenAnotherSessionJoins",
 	},
 	{
 		name: "keep-young-for-ever",
@@ -145,6 +145,6 @@ var keepMutants = []mutant{
 			old: `Over: make(chan struct{}), handles: map[*Handle]struct{}{}, since: g.since,`,
 			new: `Over: make(chan struct{}), handles: map[*Handle]struct{}{}, since: time.Now(),`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestHolderLearnsThatAKeptPlaceWasDeleted",
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestHolderLearnsThatAKeptPlaceWasDeleted",
 	},
 }

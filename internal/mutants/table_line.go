@@ -10,7 +10,7 @@ var lineMutants = []mutant{
 			old: `case p.Own.Stat.EphemeralOwner != s.ID():`,
 			new: `case false:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB04",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB04",
 	},
 	{
 		name: "blind-to-kazoo",
@@ -30,7 +30,7 @@ var lineMutants = []mutant{
 			old: `return len(data) == 0, l.CheckData(data)`,
 			new: `return len(data) == 0, nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestTheLineOfAnotherRecipe",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestTheLineOfAnotherRecipe",
 	},
 	{
 		name: "event-across-reconnect",
@@ -40,7 +40,7 @@ var lineMutants = []mutant{
 			old: `p.First = trusted && changed && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)`,
 			new: `p.First = trusted && changed`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB(21|49)",
+		test: "env ZK_HARNESS=zktest go test ./internal/line ./internal/barrier -run TestB(21|49)",
 	},
 	{
 		name: "foreign-line-signals",
@@ -50,7 +50,7 @@ var lineMutants = []mutant{
 			old: `e := &Entry{UUID: NewUUID(owned), kind: k, state: state, owned: owned}`,
 			new: `e := &Entry{UUID: NewUUID(true), kind: k, state: state, owned: owned}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB47WritesInALine",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB47WritesInALine",
 	},
 	{
 		name: "foreign-signal",
@@ -83,7 +83,7 @@ var lineMutants = []mutant{
 			old: `j.DeleteLater()`,
 			new: `s.leaveUnresolved(e.UUID)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB70",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB70",
 	},
 	{
 		name: "middle-waiter",

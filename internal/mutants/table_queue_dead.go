@@ -10,7 +10,7 @@ var queueDeadMutants = []mutant{
 			old: `letters.SegmentSize, letters.isDead = q.SegmentSize, true`,
 			new: `letters.SegmentSize, letters.isDead = q.SegmentSize, false`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestUnusedPaths",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestUnusedPaths",
 	},
 	{
 		name: "queue-failure-lost",
@@ -20,7 +20,7 @@ var queueDeadMutants = []mutant{
 			old: `s.moveFailed(claimed, it, err)`,
 			new: `s.giveBack(it)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestA21DeadLetterTells",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestA21DeadLetterTells",
 	},
 	{
 		name: "queue-letter-as-changed",
@@ -32,7 +32,7 @@ var queueDeadMutants = []mutant{
 				data := it.data
 				_, _, err := it.Claim.Session.Get(ctx, it.Claim.Item)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestA21ItemWhose",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestA21ItemWhose",
 	},
 	{
 		name: "queue-letters-uncounted",
@@ -44,7 +44,7 @@ var queueDeadMutants = []mutant{
 				number, ok := itemNumber(o.Created(a.last)[len(l.Segment(a.home))+1:])
 				ok = ok && !HasNote(o.Created(a.last)[len(l.Segment(a.home))+1:])`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB44MoveToTheDeadLetters",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB44MoveToTheDeadLetters",
 	},
 	{
 		name: "queue-note-guessed",
@@ -56,7 +56,7 @@ var queueDeadMutants = []mutant{
 					return data, f
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestDeadLettersWithout",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestDeadLettersWithout",
 	},
 	{
 		name: "queue-purge-gives-up",
@@ -68,7 +68,7 @@ var queueDeadMutants = []mutant{
 				tries--`,
 			new: `return 0, nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestPurgeLeavesOut",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestPurgeLeavesOut",
 	},
 	{
 		name: "queue-redrive-keeps-failure",
@@ -82,7 +82,7 @@ var queueDeadMutants = []mutant{
 			old: `item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data}`,
 			new: `item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data, Noted: queuelog.HasNote(name)}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestA21Redrive",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestA21Redrive",
 	},
 	{
 		name: "queue-redrive-not-atomic",
@@ -95,7 +95,7 @@ var queueDeadMutants = []mutant{
 					_, err = r.q.remove(ctx, s, []*removal{r})
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB42RedriveWhoseSession",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB42RedriveWhoseSession",
 	},
 	{
 		name: "queue-redrive-of-others",
@@ -105,7 +105,7 @@ var queueDeadMutants = []mutant{
 			old: `if failure != (Failure{}) && failure.Queue != q.Abs() {`,
 			new: `if failure != (Failure{}) && failure.Queue == "" {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestRedriveLeaves",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestRedriveLeaves",
 	},
 	{
 		name: "queue-removals-delete-open-segment",
@@ -115,7 +115,7 @@ var queueDeadMutants = []mutant{
 			old: `if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.Client.Writes.Begin() {`,
 			new: `if removed < int(seg.stat.NumChildren) || !q.Client.Writes.Begin() {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestRemovalsDeleteTheSegmentsThatTheyEmpty$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestRemovalsDeleteTheSegmentsThatTheyEmpty$",
 	},
 	{
 		name: "queue-removals-leave-segments",
@@ -125,7 +125,7 @@ var queueDeadMutants = []mutant{
 			old: `if seg.stat.Version == 0 || removed < int(seg.stat.NumChildren) || !q.Client.Writes.Begin() {`,
 			new: `if seg.stat.Version == 0 || seg.stat.NumChildren > 0 || !q.Client.Writes.Begin() {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestR.*DeletesTheSegmentsThatItEmpties$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestR.*DeletesTheSegmentsThatItEmpties$",
 	},
 	{
 		name: "queue-remove-claimed",
@@ -137,7 +137,7 @@ var queueDeadMutants = []mutant{
 				err := s.Multi(ctx, &zk.DeleteRequest{Path: exclusion, Version: -1}).Err()
 				return true, err`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestRemoveLeavesAnItem",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestRemoveLeavesAnItem",
 	},
 	{
 		name: "queue-remove-forgets",
@@ -151,7 +151,7 @@ var queueDeadMutants = []mutant{
 				gone = r.stays
 				if err == nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestRemoveOfAnItemThatIsAcked",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestRemoveOfAnItemThatIsAcked",
 	},
 	{
 		name: "queue-unmoved-holds-up-shutdown",
@@ -161,6 +161,6 @@ var queueDeadMutants = []mutant{
 			old: `case <-it.Handle.Context(q.Client.Waiting).Done():`,
 			new: `case <-it.Context(context.Background()).Done():`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestShutdownDoesNotWaitForAnItemThatCannotBeMoved$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestShutdownDoesNotWaitForAnItemThatCannotBeMoved$",
 	},
 }

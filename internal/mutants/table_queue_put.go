@@ -10,7 +10,7 @@ var queuePutMutants = []mutant{
 			old: `for _, t := range ts {`,
 			new: `for _, t := range ts[:1] {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB83DistantPutThatIsCanceledIsPutOnceAtMost$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83DistantPutThatIsCanceledIsPutOnceAtMost$",
 	},
 	{
 		name: "queue-attempts-one-by-one",
@@ -20,7 +20,7 @@ var queuePutMutants = []mutant{
 			old: `4`,
 			new: `1`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB83ADistantProducerGetsThroughAmongOthers$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83ADistantProducerGetsThroughAmongOthers$",
 	},
 	{
 		name: "queue-attempts-without-receipt",
@@ -30,7 +30,7 @@ var queuePutMutants = []mutant{
 			old: `x.Or(written, other)`,
 			new: `x.Or(other)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB83DistantBatchesGetThrough$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83DistantBatchesGetThrough$",
 	},
 	{
 		name: "queue-batch-in-one-segment",
@@ -40,7 +40,7 @@ var queuePutMutants = []mutant{
 			old: `here := items[:min(max(size-creates, 1), int64(len(items)))]`,
 			new: `here := items`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB82ItemsOfALargeBatchCostNoMoreThanOthers$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB82ItemsOfALargeBatchCostNoMoreThanOthers$",
 	},
 	{
 		name: "queue-batch-wakes-nobody",
@@ -50,7 +50,7 @@ var queuePutMutants = []mutant{
 			old: `here := items[:min(max(size-creates, 1), int64(len(items)))]`,
 			new: `here := items[:min(max(size-creates, 0), int64(len(items)))]`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB82BatchWakesTheConsumerThatSleepsOnAFullSegment$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB82BatchWakesTheConsumerThatSleepsOnAFullSegment$",
 	},
 	{
 		name: "queue-believes-a-guess",
@@ -60,7 +60,7 @@ var queuePutMutants = []mutant{
 			old: `l.known = append(l.known, segment{number: n + 1, guessed: true, czxid: stat.Mzxid})`,
 			new: `l.known = append(l.known, segment{number: n + 1, guessed: true, listed: 1<<63 - 1})`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB86OperatorActsAtAnyRequestOfAConsumer",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB86OperatorActsAtAnyRequestOfAConsumer",
 	},
 	{
 		name: "queue-believes-a-listing",
@@ -70,7 +70,7 @@ var queuePutMutants = []mutant{
 			old: `if seg.czxid == 0 && stat.Czxid <= seg.listed {`,
 			new: `if seg.czxid == 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB23SegmentCreatedAfter",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB23SegmentCreatedAfter",
 	},
 	{
 		name: "queue-count-not-told",
@@ -79,7 +79,7 @@ var queuePutMutants = []mutant{
 			in:  "counter.add",
 			old: `c.fired.Add(w)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestA21BoundedPutWaitsForCapacityAndHonoursItsContext$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestA21BoundedPutWaitsForCapacityAndHonoursItsContext$",
 	},
 	{
 		name: "queue-count-overtaken",
@@ -98,7 +98,7 @@ var queuePutMutants = []mutant{
 			in:  "counter.update",
 			old: `c.total -= seg.items`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestA21CountIsWhatAListingShows$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestA21CountIsWhatAListingShows$",
 	},
 	{
 		name: "queue-counts-everything",
@@ -108,7 +108,7 @@ var queuePutMutants = []mutant{
 			old: `if c.lists != lists {`,
 			new: `if c.lists != lists || true {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestBoundedPutCostsTheSameWhateverTheBacklog$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestBoundedPutCostsTheSameWhateverTheBacklog$",
 	},
 	{
 		name: "queue-no-receipt",
@@ -156,7 +156,7 @@ var queuePutMutants = []mutant{
 			old: `ops = append(ops, &zk.CreateRequest{Path: alarm, Acl: l.s.ACL()}, &zk.DeleteRequest{Path: alarm, Version: -1})`,
 			new: `_ = alarm`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB86OperatorActsAtAnyRequestOfAConsumer",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB86OperatorActsAtAnyRequestOfAConsumer",
 	},
 	{
 		name: "queue-repairs-the-open",
@@ -166,7 +166,7 @@ var queuePutMutants = []mutant{
 			old: `if err != nil || sealed == 0 && n >= 0 { // it is open`,
 			new: `if err != nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB23ConsumerOfADeletedQueue",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB23ConsumerOfADeletedQueue",
 	},
 	{
 		name: "queue-repairs-what-was-filled",
@@ -185,7 +185,7 @@ var queuePutMutants = []mutant{
 				}`,
 			new: `return last, stat.Version, nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB86SegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB86SegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain$",
 	},
 	{
 		name: "queue-seal-is-one",
@@ -195,7 +195,7 @@ var queuePutMutants = []mutant{
 			old: `version = stat.Version`,
 			new: `version = 1`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB86OperatorActsAtAnyRequestOfAConsumer",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB86OperatorActsAtAnyRequestOfAConsumer",
 	},
 	{
 		name: "queue-tries-all-receipts",
@@ -204,7 +204,7 @@ var queuePutMutants = []mutant{
 			in:  "Receipt.Refused",
 			old: `r.l.discardFree()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB86CallsGoOnWhenAllReceiptsWereDeleted$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB86CallsGoOnWhenAllReceiptsWereDeleted$",
 	},
 	{
 		name: "room-first-free-only",
@@ -221,7 +221,7 @@ var queuePutMutants = []mutant{
 					c.fired.Add(w)
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB86OperatorActsAtAnyRequestOfABounded",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB86OperatorActsAtAnyRequestOfABounded",
 	},
 	{
 		name: "room-trusts-a-laggard",
@@ -235,7 +235,7 @@ var queuePutMutants = []mutant{
 			old: `case !p.Session.HasMoved(p):`,
 			new: `default:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestA21BoundHolds",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestA21BoundHolds",
 	},
 	{
 		name: "room-overtakes-nothing",
@@ -246,7 +246,7 @@ var queuePutMutants = []mutant{
 			new: `outcome := zkconn.Failure(nil)
 				_ = ops`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB97APutThatIsOvertakenOnItsWayKeepsTheBound$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB97APutThatIsOvertakenOnItsWayKeepsTheBound$",
 	},
 	{
 		name: "room-overtakes-at-once",
@@ -256,7 +256,7 @@ var queuePutMutants = []mutant{
 			old: `left > 0 {`,
 			new: `left > patience {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAProducerLeavesRoomToTheFirstForAGrace$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAProducerLeavesRoomToTheFirstForAGrace$",
 	},
 	{
 		name: "room-counts-at-once",
@@ -266,7 +266,7 @@ var queuePutMutants = []mutant{
 			old: `case o.changed:`,
 			new: `case false:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAProducerLeavesRoomToTheFirstForAGrace$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAProducerLeavesRoomToTheFirstForAGrace$",
 	},
 	{
 		name: "room-batch-wants-one",
@@ -276,7 +276,7 @@ var queuePutMutants = []mutant{
 			old: `count+ItemsOf(o.run[len(o.run)-1]) >`,
 			new: `count+1 >`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestABatchThatWaitsForRoomIsNotOvertaken$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestABatchThatWaitsForRoomIsNotOvertaken$",
 	},
 	{
 		name: "room-overtakes-one",
@@ -286,7 +286,7 @@ var queuePutMutants = []mutant{
 			old: `2`,
 			new: `1`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB97PutsGoOnAlthoughTwoProcessesAreDead$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB97PutsGoOnAlthoughTwoProcessesAreDead$",
 	},
 	{
 		name: "room-knows-no-session",
@@ -296,7 +296,7 @@ var queuePutMutants = []mutant{
 			old: `if m.UUID == "" {`,
 			new: `if true {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB97PutsGoOnAlthoughAProcessWithSeveralPutsIsDead$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB97PutsGoOnAlthoughAProcessWithSeveralPutsIsDead$",
 	},
 	{
 		name: "room-farther-is-nearest",
@@ -306,7 +306,7 @@ var queuePutMutants = []mutant{
 			old: `if i == 0 {`,
 			new: `if i >= 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut$",
 	},
 	{
 		name: "room-asks-for-no-patience",
@@ -316,7 +316,7 @@ var queuePutMutants = []mutant{
 			old: `level < maxLevel &&`,
 			new: `level < 0 &&`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB83ADistantProducerIsNotOvertakenForEver$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83ADistantProducerIsNotOvertakenForEver$",
 	},
 	{
 		name: "room-refused-fails",
@@ -326,7 +326,7 @@ var queuePutMutants = []mutant{
 			old: `o.refused = true`,
 			new: `return outcome.Err()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB97AProducerThatMayNotOvertakeWaits$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB97AProducerThatMayNotOvertakeWaits$",
 	},
 	{
 		name: "room-forgets-the-connection",
@@ -336,7 +336,7 @@ var queuePutMutants = []mutant{
 			old: `o.p.First, o.p.TurnConn = true, conn`,
 			new: `o.p.First = true`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestA21BoundHoldsOnAServerThatLags$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestA21BoundHoldsOnAServerThatLags$",
 	},
 	{
 		name: "room-overtaken-is-evicted",
@@ -346,7 +346,7 @@ var queuePutMutants = []mutant{
 			old: `return changed || !p.Own.ConfirmedOn(conn)`,
 			new: `return changed && !changed && conn < 0`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB97PutsGoOnAlthoughTheFirstProducerInLineIsDead$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB97PutsGoOnAlthoughTheFirstProducerInLineIsDead$",
 	},
 	{
 		name: "room-evicted-is-overtaken",
@@ -356,7 +356,7 @@ var queuePutMutants = []mutant{
 			old: `return changed || !p.Own.ConfirmedOn(conn)`,
 			new: `return changed || conn >= 0`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB22AProducerThatMightOvertakeIsEvicted$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB22AProducerThatMightOvertakeIsEvicted$",
 	},
 	{
 		name: "room-grants-no-patience",
@@ -367,7 +367,7 @@ var queuePutMutants = []mutant{
 			new: `patience += Grace
 					_ = r`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB83ADistantProducerIsNotOvertakenForEver$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83ADistantProducerIsNotOvertakenForEver$",
 	},
 	{
 		name: "room-counts-when-overtaken",
@@ -377,6 +377,6 @@ var queuePutMutants = []mutant{
 			old: `err = p.WatchOwn(ctx)`,
 			new: `err = nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -timeout 60s -run ^TestB83ADistantProducerWithABoundGetsThrough$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -timeout 60s -run ^TestB83ADistantProducerWithABoundGetsThrough$",
 	},
 }

@@ -10,7 +10,7 @@ var queueServeMutants = []mutant{
 			old: `s.failures.Add(1) > int64(ParkedPerWorker*s.Opts.Workers) {`,
 			new: `s.failures.Add(1) > 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB81ItemsBehind",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB81ItemsBehind",
 	},
 	{
 		name: "queue-parked-item-lost",
@@ -22,7 +22,7 @@ var queueServeMutants = []mutant{
 				case <-s.taken:
 					<-claimed.Done()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestServeGivesTheItemBackAtOnce",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestServeGivesTheItemBackAtOnce",
 	},
 	{
 		name: "queue-parked-too-early",
@@ -34,7 +34,7 @@ var queueServeMutants = []mutant{
 					s.takes <- struct{}{}
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestServeGivesBackOnceItsTakesHaveEnded$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestServeGivesBackOnceItsTakesHaveEnded$",
 	},
 	{
 		name: "queue-parks-without-bound",
@@ -44,7 +44,7 @@ var queueServeMutants = []mutant{
 			old: `s.failures.Add(1) > int64(ParkedPerWorker*s.Opts.Workers) {`,
 			new: `s.failures.Add(1) > 1<<20 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB95AnOutage",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB95AnOutage",
 	},
 	{
 		name: "queue-parks-thousands",
@@ -53,6 +53,6 @@ var queueServeMutants = []mutant{
 			in:  "serving.park",
 			old: `d -= d / (MaxParked / 2) * time.Duration(many)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB95ParkedItemsAreBounded$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB95ParkedItemsAreBounded$",
 	},
 }

@@ -12,7 +12,7 @@ var queueTakeMutants = []mutant{
 					return 0, false
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAcksOfABatchDoNot",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAcksOfABatchDoNot",
 	},
 	{
 		name: "queue-ahead-late-taker",
@@ -26,7 +26,7 @@ var queueTakeMutants = []mutant{
 			old: `return max(time.Millisecond, 2*t.tookAck), true`,
 			new: `return Soon, true`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestConsumerThatPausesAfterItsAcks",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestConsumerThatPausesAfterItsAcks",
 	},
 	{
 		name: "queue-ahead-line-unchecked",
@@ -36,7 +36,7 @@ var queueTakeMutants = []mutant{
 			old: `done, err = t.claim(t.ctx, scan, items, nil, check)`,
 			new: `done, err = t.claim(t.ctx, scan, items, nil, nil)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestReadAheadOfTheLine",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestReadAheadOfTheLine",
 	},
 	{
 		name: "queue-ahead-place-stays",
@@ -46,7 +46,7 @@ var queueTakeMutants = []mutant{
 			old: `d = t.keep`,
 			new: `d = time.Hour`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestPlaceThatAnAckTookAlong",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestPlaceThatAnAckTookAlong",
 	},
 	{
 		name: "queue-attempt-lost",
@@ -56,7 +56,7 @@ var queueTakeMutants = []mutant{
 			old: `if unknown != nil {`,
 			new: `if unknown != nil && !failed.Refused() {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB83DistantPutWhoseReplyIsLostMakesOneItem$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83DistantPutWhoseReplyIsLostMakesOneItem$",
 	},
 	{
 		name: "queue-attempts-foreign",
@@ -71,7 +71,7 @@ var queueTakeMutants = []mutant{
 				return int(Creates(stat) - foreign)`,
 			new: `return int(Creates(stat))`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB85ForeignZnodesBelow",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB85ForeignZnodesBelow",
 	},
 	{
 		name: "queue-batch-claims-taken",
@@ -98,7 +98,7 @@ var queueTakeMutants = []mutant{
 					continue
 				} else if err != nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestTakeNClaimsNoItemThatIsClaimedWithoutAFlag$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestTakeNClaimsNoItemThatIsClaimedWithoutAFlag$",
 	},
 	{
 		name: "queue-claim-nameless",
@@ -141,7 +141,7 @@ var queueTakeMutants = []mutant{
 				if errors.Is(err, zk.ErrNoNode) { // an operator was quick
 					stat, err = &zk.Stat{}, nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB22ItemThat",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB22ItemThat",
 	},
 	{
 		name: "queue-claim-shared",
@@ -178,7 +178,7 @@ var queueTakeMutants = []mutant{
 				if w.guessed {
 					w.consumers.NoteBrief(true)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAConsumerFarAwayGetsItemsBesideOthers$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAConsumerFarAwayGetsItemsBesideOthers$",
 	},
 	{
 		name: "queue-item-of-eleven-digits",
@@ -188,7 +188,7 @@ var queueTakeMutants = []mutant{
 			old: `if len(name) != nameLength && (len(name) != nameLength+1 || name[IDLength] != '-') {`,
 			new: `if len(name) != nameLength {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB84ItemsAreDeliveredBeyondTheEndOfASegmentsCounter$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB84ItemsAreDeliveredBeyondTheEndOfASegmentsCounter$",
 	},
 	{
 		name: "queue-second-claims-nothing",
@@ -198,7 +198,7 @@ var queueTakeMutants = []mutant{
 			old: `return w.p.First || w.armed && w.ahead > 0 && w.ahead < Lookers`,
 			new: `return w.p.First`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB79DeliveriesGoOnWhenTheConsumerWithTheTurnDies$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB79DeliveriesGoOnWhenTheConsumerWithTheTurnDies$",
 	},
 	{
 		name: "queue-second-without-grace",
@@ -208,7 +208,7 @@ var queueTakeMutants = []mutant{
 			old: `return time.Since(w.seen) >= w.graces()`,
 			new: `return true`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestSecondInLineLeavesItemsToTheFirstForAGrace$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestSecondInLineLeavesItemsToTheFirstForAGrace$",
 	},
 	{
 		name: "queue-takes-no-watch",
@@ -218,7 +218,7 @@ var queueTakeMutants = []mutant{
 			old: `return s.scan(ctx, 0, enough, most, true)`,
 			new: `return s.scan(ctx, 0, enough, most, false)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestPutWakesTwoOf200",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestPutWakesTwoOf200",
 	},
 	{
 		name: "queue-unreadable-stops",
@@ -233,7 +233,7 @@ var queueTakeMutants = []mutant{
 					}
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB85Unreadable",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB85Unreadable",
 	},
 	{
 		name: "queue-watches-open",
@@ -253,7 +253,7 @@ var queueTakeMutants = []mutant{
 			old: `w.ahead < Lookers`,
 			new: `w.ahead < 2`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB96DeliveriesGoOnWhenSeveralAtTheHeadAreDead$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB96DeliveriesGoOnWhenSeveralAtTheHeadAreDead$",
 	},
 	{
 		name: "queue-far-place-unwatched",
@@ -263,7 +263,7 @@ var queueTakeMutants = []mutant{
 			old: `n = len(w.nearest)`,
 			new: `n = 2`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB96TwoDeadHoldUpNobodyThatHasWaitedInALongLine$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB96TwoDeadHoldUpNobodyThatHasWaitedInALongLine$",
 	},
 	{
 		name: "queue-nothing-rests",
@@ -273,7 +273,7 @@ var queueTakeMutants = []mutant{
 			old: `if rests {`,
 			new: `if rests && false {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain$",
 	},
 	{
 		name: "queue-all-take-turns",
@@ -283,7 +283,7 @@ var queueTakeMutants = []mutant{
 			old: `case hints.areOthers() && !hints.ample.Load():`,
 			new: `case hints.areOthers():`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB99ConsumersOfOneWorkerDoNotWaitForEachOther$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB99ConsumersOfOneWorkerDoNotWaitForEachOther$",
 	},
 	{
 		name: "queue-all-want-the-first",
@@ -293,6 +293,6 @@ var queueTakeMutants = []mutant{
 			old: `return rand.IntN(min(n, t.width()) + 1)`,
 			new: `return 0`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB99ConsumersOfOneWorkerDoNotWaitForEachOther$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB99ConsumersOfOneWorkerDoNotWaitForEachOther$",
 	},
 }

@@ -10,7 +10,7 @@ var semaphoreMutants = []mutant{
 			old: `if !wait || !errors.Is(err, line.ErrLocked) && !errors.Is(err, zkconn.ErrContended) {`,
 			new: `if !wait || !errors.Is(err, line.ErrLocked) {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAcquireStandsInLineIfOthersAreQuickerEachTime$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestAcquireStandsInLineIfOthersAreQuickerEachTime$",
 	},
 	{
 		name: "semaphore-acquire-late-in-line",
@@ -20,7 +20,7 @@ var semaphoreMutants = []mutant{
 			old: `3`,
 			new: `zkconn.MaxTries`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAcquireStandsInLineIfOthersAreQuickerEachTime$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestAcquireStandsInLineIfOthersAreQuickerEachTime$",
 	},
 	{
 		name: "semaphore-any-line",
@@ -30,7 +30,7 @@ var semaphoreMutants = []mutant{
 			old: `case line.Czxid != v.lineCzxid:`,
 			new: `case line.Czxid == 0:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreThatRemembersAnotherLineDoesNotOvertake$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreThatRemembersAnotherLineDoesNotOvertake$",
 	},
 	{
 		name: "semaphore-beside-curators",
@@ -40,7 +40,7 @@ var semaphoreMutants = []mutant{
 			old: `[]string{"leases", "locks"}`,
 			new: `[]string{"locks"}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB101SemaphoreRefusesThePathOfCuratorsSemaphore$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB101SemaphoreRefusesThePathOfCuratorsSemaphore$",
 	},
 	{
 		name: "semaphore-checks-first",
@@ -50,7 +50,7 @@ var semaphoreMutants = []mutant{
 			old: `t := h.Session.Retry(nil, creates, ops)`,
 			new: `t := h.Session.Retry(nil, ops, creates)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB01SemaphoreFindsSlotsThatItTookAlthoughOthersCameSince$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB01SemaphoreFindsSlotsThatItTookAlthoughOthersCameSince$",
 	},
 	{
 		name: "semaphore-does-not-follow",
@@ -60,7 +60,7 @@ var semaphoreMutants = []mutant{
 			old: `if n != x.n && !x.agreed {`,
 			new: `if n != x.n {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB100SemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB100SemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew$",
 	},
 	{
 		name: "semaphore-fills-beyond-n",
@@ -76,7 +76,7 @@ var semaphoreMutants = []mutant{
 				}
 				if len(taken)+k > v.n {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestA33ResizeToFewerSlotsDrains$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestA33ResizeToFewerSlotsDrains$",
 	},
 	{
 		name: "semaphore-first-unguarded",
@@ -92,7 +92,7 @@ var semaphoreMutants = []mutant{
 				if err == nil && p.Session.HasMoved(p) {
 					err = errStale`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB03SemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB03SemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN$",
 	},
 	{
 		name: "semaphore-foreign-child-waits",
@@ -102,7 +102,7 @@ var semaphoreMutants = []mutant{
 			old: `case len(line.PlaceNames(children, x.Line.Kinds)) > 0:`,
 			new: `case len(children) > 0:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestTryAcquireIgnoresAForeignChildOfTheLine$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestTryAcquireIgnoresAForeignChildOfTheLine$",
 	},
 	{
 		name: "semaphore-forgets-on-cancel",
@@ -112,7 +112,7 @@ var semaphoreMutants = []mutant{
 			old: `if t.Unknown() {`,
 			new: `if t.Unknown() && ctx.Err() == nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB32SemaphoreCanceledLeavesNothing$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB32SemaphoreCanceledLeavesNothing$",
 	},
 	{
 		name: "semaphore-full-lists-the-line",
@@ -122,7 +122,7 @@ var semaphoreMutants = []mutant{
 			old: `if _, enough := v.lowest(k); !enough {`,
 			new: `if _, enough := v.lowest(k); false && !enough {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestTryOnASemaphoreForWhichOthersWaitCostsThreeReadsIfItIsFull$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestTryOnASemaphoreForWhichOthersWaitCostsThreeReadsIfItIsFull$",
 	},
 	{
 		name: "semaphore-gone-hides-a-loss",
@@ -132,7 +132,7 @@ var semaphoreMutants = []mutant{
 			old: `return err`,
 			new: `return errors.Join(err, gone)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreGivesTheOtherSlotsBackAlthoughARequestFails$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreGivesTheOtherSlotsBackAlthoughARequestFails$",
 	},
 	{
 		name: "semaphore-guards-one-slot",
@@ -142,7 +142,7 @@ var semaphoreMutants = []mutant{
 			old: `paths := l.handle.Grant.Place().Guarded()`,
 			new: `paths := l.handle.Grant.Place().Guarded()[:1]`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
 	},
 	{
 		name: "semaphore-half-given-back",
@@ -152,7 +152,7 @@ var semaphoreMutants = []mutant{
 			old: `if !errors.Is(gone, zk.ErrNoNode) || len(ops) == 1 {`,
 			new: `if gone != nil || len(ops) == 1 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
 	},
 	{
 		name: "semaphore-n-unwatched",
@@ -162,7 +162,7 @@ var semaphoreMutants = []mutant{
 			old: `return &view{n: n, path: path.Stat.Version, taken: SlotsAmong(slots.Children)}, []*zkconn.Watch{path, slots}, nil`,
 			new: `return &view{n: n, path: path.Stat.Version, taken: SlotsAmong(slots.Children)}, []*zkconn.Watch{slots}, nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestA33ResizeWakesTheFirstInLine$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestA33ResizeWakesTheFirstInLine$",
 	},
 	{
 		name: "semaphore-overtakes",
@@ -176,7 +176,7 @@ var semaphoreMutants = []mutant{
 			old: `case line.NumChildren > 0:`,
 			new: `case line.NumChildren < 0:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreThatRemembersFreeSlotsDoesNotOvertake$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreThatRemembersFreeSlotsDoesNotOvertake$",
 	},
 	{
 		name: "semaphore-refusal-remembered",
@@ -186,7 +186,7 @@ var semaphoreMutants = []mutant{
 			old: `case o.RefusedAt(e.Mark, zk.ErrNoAuth) && !l.Writes:`,
 			new: `case o.RefusedAt(e.Mark, zk.ErrNoAuth):`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreWorksAgainWhenItsLineIsMended$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreWorksAgainWhenItsLineIsMended$",
 	},
 	{
 		name: "semaphore-remembers-n",
@@ -196,7 +196,7 @@ var semaphoreMutants = []mutant{
 			old: `o := t.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}, set)`,
 			new: `o := t.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: -1}, set)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoresFollowResize$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoresFollowResize$",
 	},
 	{
 		name: "semaphore-resized-path-reaped",
@@ -206,7 +206,7 @@ var semaphoreMutants = []mutant{
 			old: `if _, err = x.Held.WriteSize(ctx, s, n, stat.Version, keep...); err == nil {`,
 			new: `if _, err = x.Held.WriteSize(ctx, s, n, stat.Version, keep[:0]...); err == nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore$",
 	},
 	{
 		name: "semaphore-size-of-the-past",
@@ -216,7 +216,7 @@ var semaphoreMutants = []mutant{
 			old: `synced := false`,
 			new: `synced := true`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreBehindALaggingServerKnowsTheNewSize$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreBehindALaggingServerKnowsTheNewSize$",
 	},
 	{
 		name: "semaphore-slot-nameless",
@@ -226,7 +226,7 @@ var semaphoreMutants = []mutant{
 			old: `uuid := line.NewUUID(true)`,
 			new: `uuid := "00000000-0000-8000-8000-000000000000"`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB07SemaphoreReleaseThatIsSentAgainLeavesTheNextHolder$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB07SemaphoreReleaseThatIsSentAgainLeavesTheNextHolder$",
 	},
 	{
 		name: "semaphore-slots-before-line",
@@ -261,7 +261,7 @@ var semaphoreMutants = []mutant{
 				}
 				v.taken = SlotsAmong(names)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestA31SemaphoreLargeRequestIsNotOvertaken$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestA31SemaphoreLargeRequestIsNotOvertaken$",
 	},
 	{
 		name: "semaphore-try-contended",
@@ -273,7 +273,7 @@ var semaphoreMutants = []mutant{
 					err = line.ErrLocked
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime$",
 	},
 	{
 		name: "semaphore-watches-one-slot",
@@ -283,7 +283,7 @@ var semaphoreMutants = []mutant{
 			old: `for _, path := range p.Paths() {`,
 			new: `for _, path := range p.Paths()[:1] {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
 	},
 	{
 		name: "crowd-overtakes",
@@ -293,7 +293,7 @@ var semaphoreMutants = []mutant{
 			old: `case line.NumChildren > 0:
 					return errStale // the next look tells whether somebody waits`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdDoesNotOvertake$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestCrowdDoesNotOvertake$",
 	},
 	{
 		name: "crowd-any-line",
@@ -303,7 +303,7 @@ var semaphoreMutants = []mutant{
 			old: `case line.Czxid != v.lineCzxid:`,
 			new: `case line.Czxid == 0:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdKeepsNoSlotOfAPathThatWasMadeAnew$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestCrowdKeepsNoSlotOfAPathThatWasMadeAnew$",
 	},
 	{
 		name: "crowd-forgets-the-others",
@@ -313,7 +313,7 @@ var semaphoreMutants = []mutant{
 			old: `v.taken = taken`,
 			new: `_ = taken`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdedSemaphoreKnowsTheSlotsOfOthers$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestCrowdedSemaphoreKnowsTheSlotsOfOthers$",
 	},
 	{
 		name: "crowd-all-keep",
@@ -323,7 +323,7 @@ var semaphoreMutants = []mutant{
 			old: `case rival.Czxid < t.Czxid:`,
 			new: `case rival.Czxid < 0:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestFirstOfACrowdKeepsTheSlot$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestFirstOfACrowdKeepsTheSlot$",
 	},
 	{
 		name: "crowd-nobody-keeps",
@@ -333,7 +333,7 @@ var semaphoreMutants = []mutant{
 			old: `case rival.Czxid < t.Czxid:`,
 			new: `case rival.Czxid > 0:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestOneOfACrowdKeepsTheSlotThatBothFindTaken$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestOneOfACrowdKeepsTheSlotThatBothFindTaken$",
 	},
 	{
 		name: "crowd-fails-when-deleted",
@@ -343,7 +343,7 @@ var semaphoreMutants = []mutant{
 			old: `return nil, errSlotsLost`,
 			new: `return nil, err`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB23CrowdGoesOnWhenItsSlotsAreDeleted$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB23CrowdGoesOnWhenItsSlotsAreDeleted$",
 	},
 	{
 		name: "crowd-keeps-what-it-lost",
@@ -353,7 +353,7 @@ var semaphoreMutants = []mutant{
 			old: `if t.over == anyVersion {`,
 			new: `if false {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB01SemaphoreDoesNotOvertakeByALostRequest$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB01SemaphoreDoesNotOvertakeByALostRequest$",
 	},
 	{
 		name: "crowd-beyond-n",
@@ -363,7 +363,7 @@ var semaphoreMutants = []mutant{
 			old: `if int(i) >= v.n {`,
 			new: `if false && int(i) >= v.n {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdTakesNoMoreThanNWhileSlotsBeyondItAreHeld$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestCrowdTakesNoMoreThanNWhileSlotsBeyondItAreHeld$",
 	},
 	{
 		name: "crowd-in-a-shared-line",
@@ -373,7 +373,7 @@ var semaphoreMutants = []mutant{
 			old: `return v.empty`,
 			new: `return true`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime$",
 	},
 	{
 		name: "crowd-lasts-for-ever",
@@ -383,7 +383,7 @@ var semaphoreMutants = []mutant{
 			old: `return time.Since(x.crowd) < CrowdLasts`,
 			new: `return !x.crowd.IsZero()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestSemaphoreTakesTheLowestSlotAgainAfterACrowd$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreTakesTheLowestSlotAgainAfterACrowd$",
 	},
 	{
 		name: "crowd-is-not-noticed",
@@ -392,7 +392,7 @@ var semaphoreMutants = []mutant{
 			in:  "Semaphore.whyNotTaken",
 			old: `x.NoteCrowd()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdOnAWideSemaphoreIsNeverTurnedAway$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestCrowdOnAWideSemaphoreIsNeverTurnedAway$",
 	},
 	{
 		name: "crowd-wants-the-lowest",
@@ -402,7 +402,7 @@ var semaphoreMutants = []mutant{
 			old: `v.free(k, rand.IntN(v.n))`,
 			new: `v.free(k, 0*rand.IntN(v.n))`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestCrowdOnAWideSemaphoreIsNeverTurnedAway$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestCrowdOnAWideSemaphoreIsNeverTurnedAway$",
 	},
 	{
 		name: "crowd-leaves-slots",
@@ -411,7 +411,7 @@ var semaphoreMutants = []mutant{
 			in:  "Semaphore.enterFreeIn",
 			old: `t.LeaveLater(false)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestFirstOfACrowdKeepsTheSlot$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestFirstOfACrowdKeepsTheSlot$",
 	},
 	{
 		name: "crowd-slots-in-any-order",
@@ -420,6 +420,6 @@ var semaphoreMutants = []mutant{
 			in:  "view.free",
 			old: `slices.Sort(numbers)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestSlotsOfACrowdAreInOrder$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSlotsOfACrowdAreInOrder$",
 	},
 }

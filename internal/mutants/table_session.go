@@ -24,7 +24,7 @@ var sessionMutants = []mutant{
 				t.call.Reject(err)
 				return Failure(err)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB74AMalformed",
+		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run TestB74AMalformed",
 	},
 	{
 		name: "reply-unchecked",
@@ -62,7 +62,7 @@ var sessionMutants = []mutant{
 				}
 				if false {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestALostReplyCounts",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestALostReplyCounts",
 	},
 	{
 		name: "session-gate-proves-alive",
@@ -95,7 +95,7 @@ var sessionMutants = []mutant{
 			old: `s.upSince, s.lastErr = time.Now(), nil`,
 			new: `s.upSince, s.failures, s.lastErr = time.Now(), 0, nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB72",
+		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run TestB72",
 	},
 	{
 		name: "session-never-given-up",
@@ -105,7 +105,7 @@ var sessionMutants = []mutant{
 			old: `c.answered.extend(s.ncSince, now, gap)`,
 			new: `delete(s.unserved, s.server)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB65",
+		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run TestB65",
 	},
 	{
 		name: "session-refuses-what-it-gives-back",
@@ -125,7 +125,7 @@ var sessionMutants = []mutant{
 			old: `if !s.due.IsZero() && !at.Before(s.due) {`,
 			new: `if !s.due.IsZero() {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB68",
+		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run TestB68",
 	},
 	{
 		name: "session-without-bound",
@@ -135,7 +135,7 @@ var sessionMutants = []mutant{
 			old: `if n := a.growth(ops); n > 0 && a.weight+n > a.bound+over {`,
 			new: `if n := a.growth(ops); n > 0 && a.weight+n > 1<<40 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAFullSessionRefuses",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAFullSessionRefuses",
 	},
 	{
 		name: "watch-fires-late",
@@ -163,6 +163,6 @@ var sessionMutants = []mutant{
 					return
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestA21BoundedPutWaitsOnAny",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestA21BoundedPutWaitsOnAny",
 	},
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -221,7 +222,7 @@ func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) 
 	}
 	if a.rejoin != nil {
 		if state, err := a.rejoin.Ensure(ctx, c.Session); err == nil {
-			parts.next = a.rejoin.Entry(c.Session, line.KindLock, state)
+			parts.next = a.rejoin.Entry(c.Session, placename.KindLock, state)
 		}
 	}
 	return parts, nil

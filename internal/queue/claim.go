@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -81,8 +82,8 @@ func (q *Queue) NewClaim(s *line.Session, item string) *claim {
 	path := item + "." + queuelog.NewMark()
 	c := &claim{
 		Place: &line.Place{
-			PlaceName: line.PlaceName{Name: path[strings.LastIndexByte(path, '/')+1:], Kind: line.KindLock},
-			Line:      q.claims, Session: s, Path: path,
+			Parts: placename.Parts{Name: path[strings.LastIndexByte(path, '/')+1:], Kind: placename.KindLock},
+			Line:  q.claims, Session: s, Path: path,
 		},
 		q:    q,
 		Item: item,
@@ -360,7 +361,7 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	g, err := c.Grant(ctx)
 	var h *line.Handle
 	if err == nil {
-		h, err = g.Enter(line.KindLock)
+		h, err = g.Enter(placename.KindLock)
 	}
 	if errors.Is(err, line.ErrEvicted) || errors.Is(err, line.ErrLost) {
 		return nil, ErrLostAtOnce

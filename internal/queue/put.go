@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -127,7 +128,7 @@ func (q *Queue) CheckFits(s *line.Session, items []queuelog.Item) error {
 	receipt := log.LargestReceipt().Write(queuelog.NewID())
 	var leave line.Exit
 	if q.IsBounded() {
-		p := &line.Place{PlaceName: line.PlaceName{Kind: line.KindLock}, Line: q.producers, Session: s, Path: q.producers.Abs() + "/_c_" + line.NewUUID(true) + "-" + string(line.KindLock) + "0000000000"}
+		p := &line.Place{Parts: placename.Parts{Kind: placename.KindLock}, Line: q.producers, Session: s, Path: q.producers.Abs() + "/_c_" + placename.NewUUID(true) + "-" + string(placename.KindLock) + "0000000000"}
 		leave = p.ExitOps(true)
 	}
 	if n := zkconn.MultiSize(receipt, log.LargestAppend(items, q.SegmentSize).Ops, leave.Ops); n > jute.MaxFrame {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
@@ -79,7 +80,7 @@ func New(c *line.Client, path string, cfg Options, hooks Hooks) *Queue {
 	}
 	sub := func(name string) *line.Line {
 		return &line.Line{
-			Client: c, Path: path + name, Recipe: "queue", Kinds: line.LockKinds, Rejoins: true,
+			Client: c, Path: path + name, Recipe: "queue", Kinds: placename.LockKinds, Rejoins: true,
 			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -48,7 +49,7 @@ func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any
 	ours := *q.producers
 	ours.Mark = func(s *line.Session, uuid string) string { return Marked(s, uuid, len(items)) }
 	for {
-		err := ours.WithPlace(ctx, line.KindLock, nil, func(p *line.Place) error {
+		err := ours.WithPlace(ctx, placename.KindLock, nil, func(p *line.Place) error {
 			err := q.awaitRoom(ctx, p, len(items))
 			if err == nil {
 				err = q.append(ctx, p.Session, p, items, with)
@@ -94,7 +95,7 @@ type overtaking struct {
 	rivals []rival
 	// run has the places ahead, the nearest first. If there are more, it ends before the
 	// last rival.
-	run     []line.PlaceName
+	run     []placename.Parts
 	clear   bool      // there are no more: the last one is the first in line
 	refused bool      // the servers do not let this session delete them
 	changed bool      // there may be room that those ahead are about to use
@@ -102,7 +103,7 @@ type overtaking struct {
 }
 
 type rival struct {
-	line.PlaceName
+	placename.Parts
 	watch *zkconn.Watch
 }
 
@@ -132,22 +133,22 @@ func (o *overtaking) look(ctx context.Context) error {
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
-	if !slices.ContainsFunc(ms, func(m line.PlaceName) bool { return m.Name == o.p.Name }) {
+	if !slices.ContainsFunc(ms, func(m placename.Parts) bool { return m.Name == o.p.Name }) {
 		return o.p.WhyGone(ctx)
 	}
-	ahead := slices.DeleteFunc(ms, func(m line.PlaceName) bool { return m.Compare(o.p.PlaceName) >= 0 })
-	slices.SortFunc(ahead, func(a, b line.PlaceName) int { return b.Compare(a) })
+	ahead := slices.DeleteFunc(ms, func(m placename.Parts) bool { return m.Compare(o.p.Parts) >= 0 })
+	slices.SortFunc(ahead, func(a, b placename.Parts) int { return b.Compare(a) })
 	o.rivals, o.run, o.clear, o.since = []rival{}, nil, true, time.Time{}
 	o.p.First = len(ahead) == 0
 	if !o.p.First {
 		o.p.TellQueued(ctx, len(ahead))
 	}
 	for _, m := range ahead {
-		m, _ := line.ParsePlaceName(strings.Clone(m.Name), o.p.Line.Kinds) // it is kept
-		if !slices.ContainsFunc(o.rivals, func(r rival) bool { return SessionOf(r.PlaceName) == SessionOf(m) }) {
-			o.rivals = append(o.rivals, rival{PlaceName: m})
+		m, _ := placename.Parse(strings.Clone(m.Name), o.p.Line.Kinds) // it is kept
+		if !slices.ContainsFunc(o.rivals, func(r rival) bool { return SessionOf(r.Parts) == SessionOf(m) }) {
+			o.rivals = append(o.rivals, rival{Parts: m})
 			// Another call of the own session, which is alive, overtakes those ahead of it.
-			if len(o.rivals) > maxOvertaken || SessionOf(m) == SessionOf(o.p.PlaceName) {
+			if len(o.rivals) > maxOvertaken || SessionOf(m) == SessionOf(o.p.Parts) {
 				o.clear = false
 				break
 			}
@@ -203,7 +204,7 @@ func (o *overtaking) wait(ctx context.Context) error {
 	}
 	patience := time.Duration(0)
 	for _, r := range o.rivals {
-		patience += PatienceOf(r.PlaceName)
+		patience += PatienceOf(r.Parts)
 	}
 	if left := patience - time.Since(o.since); left > 0 {
 		return o.pause(ctx, left)
@@ -240,7 +241,7 @@ func (o *overtaking) noteDepartures(ctx context.Context) bool {
 			!r.Signals() || !o.p.Session.EnforcesACLs(ctx, o.p.Line.Abs()) {
 			return false
 		}
-		if at := slices.Index(o.run, r.PlaceName); at >= 0 {
+		if at := slices.Index(o.run, r.Parts); at >= 0 {
 			o.run = o.run[:at]
 		}
 		o.rivals, o.clear, o.since, o.changed = o.rivals[:i], true, time.Time{}, true
@@ -262,7 +263,7 @@ func (o *overtaking) overtake(ctx context.Context) error {
 	for _, m := range run {
 		// To those behind, it leaves as with a put. Its own producer sees that it was
 		// deleted by no operator.
-		ops = append(ops, (&line.Place{PlaceName: m, Line: p.Line, Session: p.Session, Path: p.Line.Abs() + "/" + m.Name}).ExitOps(true).Ops...)
+		ops = append(ops, (&line.Place{Parts: m, Line: p.Line, Session: p.Session, Path: p.Line.Abs() + "/" + m.Name}).ExitOps(true).Ops...)
 	}
 	outcome := p.Session.Multi(ctx, ops...)
 	switch {
@@ -304,7 +305,7 @@ func Marked(s *line.Session, uuid string, items int) string {
 }
 
 // SessionOf returns what tells the places of one session from those of others.
-func SessionOf(m line.PlaceName) string {
+func SessionOf(m placename.Parts) string {
 	if m.UUID == "" {
 		return m.Name
 	}
@@ -312,12 +313,12 @@ func SessionOf(m line.PlaceName) string {
 }
 
 // ItemsOf returns how many items the producer puts.
-func ItemsOf(m line.PlaceName) int { return int(bits(m, 9, 13)) }
+func ItemsOf(m placename.Parts) int { return int(bits(m, 9, 13)) }
 
 // PatienceOf returns for how long the producer may leave room unused.
-func PatienceOf(m line.PlaceName) time.Duration { return patience(min(bits(m, 15, 16), maxLevel)) }
+func PatienceOf(m placename.Parts) time.Duration { return patience(min(bits(m, 15, 16), maxLevel)) }
 
-func bits(m line.PlaceName, from, to int) int64 {
+func bits(m placename.Parts, from, to int) int64 {
 	if m.UUID == "" {
 		return 0
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -379,7 +380,7 @@ func (t *takerPool) turn() error {
 		done, err = t.takeAlone()
 	}
 	if !done && err == nil {
-		err = t.consumers.WithPlace(t.ctx, line.KindLock, p, t.takeInLine)
+		err = t.consumers.WithPlace(t.ctx, placename.KindLock, p, t.takeInLine)
 	}
 	if errors.Is(err, ErrLostAtOnce) || errors.Is(err, zkconn.ErrSessionOver) {
 		return nil // the next turn is another try

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -39,13 +40,13 @@ type lineWait struct {
 	p    *line.Place
 	scan *scanner
 
-	nearest  [3]*line.PlaceName // the two places ahead, and the one that is as many ahead as look
-	ahead    int                // how many there are, 0: not known
-	guessed  bool               // nearest is a guess
-	watches  [3]*zkconn.Watch   // on nearest
-	since    time.Time          // when the wait began
-	patience time.Duration      // after which it watches more than the nearest
-	armed    bool               // it watches more than the nearest
+	nearest  [3]*placename.Parts // the two places ahead, and the one that is as many ahead as look
+	ahead    int                 // how many there are, 0: not known
+	guessed  bool                // nearest is a guess
+	watches  [3]*zkconn.Watch    // on nearest
+	since    time.Time           // when the wait began
+	patience time.Duration       // after which it watches more than the nearest
+	armed    bool                // it watches more than the nearest
 	slept    bool
 
 	candidate string    // the first free item, for those behind the first
@@ -118,7 +119,7 @@ func (w *lineWait) list() (err error) {
 	stuck := w.scan.queue.Turns.stuckPlaces()
 	if guess := w.p.Guessed; guess != nil && !slices.Contains(stuck, guess.Name) {
 		w.guessed, ahead = true, w.p.Ahead
-		w.nearest, w.ahead = [3]*line.PlaceName{guess}, max(ahead, 2) // a listing tells whether it is second
+		w.nearest, w.ahead = [3]*placename.Parts{guess}, max(ahead, 2) // a listing tells whether it is second
 	} else if w.nearest, ahead, err = w.p.Predecessors(w.ctx, stuck, Lookers); err != nil {
 		return err
 	} else {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -84,7 +85,7 @@ func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (
 			tries++
 			continue
 		case errors.Is(err, errUnused) && join:
-			err = x.Line.TryInTurn(ctx, s, line.KindLock, func(p *line.Place) error {
+			err = x.Line.TryInTurn(ctx, s, placename.KindLock, func(p *line.Place) error {
 				l, err = x.enterFirst(ctx, p, k, false)
 				return err
 			})
@@ -99,7 +100,7 @@ func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (
 }
 
 func (x *Semaphore) enterFreeIn(ctx context.Context, s *line.Session, k int) (*slotGrant, error) {
-	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, line.NoUUID), false)); err != nil {
+	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, placename.NoUUID), false)); err != nil {
 		return nil, err
 	}
 	v, known := x.takeKnown(), true
@@ -231,7 +232,7 @@ func (x *Semaphore) slotsIfFree(ctx context.Context, s *line.Session) ([]string,
 		return nil, errStale
 	case err != nil:
 		return nil, err
-	case len(line.PlaceNames(children, x.Line.Kinds)) > 0:
+	case len(placename.ParseAll(children, x.Line.Kinds)) > 0:
 		return nil, line.ErrLocked
 	}
 	slots, _, err := s.Children(ctx, x.slotsPath())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -46,7 +47,7 @@ func New(c *line.Client, path string, n int) *Semaphore {
 	return &Semaphore{
 		n: n,
 		Line: &line.Line{
-			Client: c, Path: path + semaphoreLine, Recipe: "semaphore", Kinds: line.LockKinds, Rejoins: true, Writes: true,
+			Client: c, Path: path + semaphoreLine, Recipe: "semaphore", Kinds: placename.LockKinds, Rejoins: true, Writes: true,
 			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
 		},
 		Held: &line.Line{Client: c, Path: path, Recipe: "semaphore"},
@@ -92,7 +93,7 @@ func (x *Semaphore) enter(ctx context.Context, k int, wait bool) (l *slotGrant, 
 			return l, err
 		}
 	}
-	err = x.Line.InTurn(ctx, line.KindLock, nil, func(p *line.Place) error {
+	err = x.Line.InTurn(ctx, placename.KindLock, nil, func(p *line.Place) error {
 		l, err = x.enterFirst(ctx, p, k, true)
 		return err
 	})
@@ -132,7 +133,7 @@ func (x *Semaphore) checkCount(k int) error {
 		return fmt.Errorf("%d slots requested", k)
 	}
 	const other = 4096 // more than the transaction's other operations take, but for paths
-	slot := zkconn.CreateSize(x.slotPath(k, line.NewUUID(true)), []byte(x.Held.Client.Identity), x.Held.Client.Created) + 16
+	slot := zkconn.CreateSize(x.slotPath(k, placename.NewUUID(true)), []byte(x.Held.Client.Identity), x.Held.Client.Created) + 16
 	if size := min(k, jute.MaxFrame)*slot + 4*len(x.Held.Abs()) + other; size > jute.MaxFrame {
 		return zkconn.TooLarge(size)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -50,7 +51,7 @@ func (x *Semaphore) slotPath(i int, uuid string) string {
 func slotIn(name string) (number int32, uuid string, ok bool) {
 	digits, uuid, ok := strings.Cut(name, "-")
 	n, err := strconv.ParseInt(digits, 10, 32)
-	return int32(n), uuid, ok && err == nil && n >= 0 && line.IsUUID(uuid)
+	return int32(n), uuid, ok && err == nil && n >= 0 && placename.IsUUID(uuid)
 }
 
 // SlotsAmong returns the numbers of the slots among children, by name.
@@ -66,14 +67,14 @@ func SlotsAmong(children []string) map[string]int32 {
 
 // newSlots returns slots that are yet to be taken.
 func (x *Semaphore) newSlots(s *line.Session, numbers []int32) *slotPlace {
-	uuid := line.NewUUID(true)
+	uuid := placename.NewUUID(true)
 	paths := make([]string, len(numbers))
 	for i, n := range numbers {
 		paths[i] = x.slotPath(int(n), uuid)
 	}
 	h := &slotPlace{numbers: numbers, Place: &line.Place{
-		PlaceName: line.PlaceName{Name: paths[0][len(x.slotsPath())+1:], Kind: line.KindLock, UUID: uuid},
-		Line:      x.Held, Session: s, Path: paths[0], Others: paths[1:],
+		Parts: placename.Parts{Name: paths[0][len(x.slotsPath())+1:], Kind: placename.KindLock, UUID: uuid},
+		Line:  x.Held, Session: s, Path: paths[0], Others: paths[1:],
 	}}
 	if len(numbers) == 1 {
 		h.Others = nil
@@ -158,7 +159,7 @@ func (h *slotPlace) granted(ctx context.Context) (*slotGrant, error) {
 	g, err := h.Grant(ctx)
 	var l *line.Handle
 	if err == nil {
-		l, err = g.Enter(line.KindLock)
+		l, err = g.Enter(placename.KindLock)
 	}
 	if err != nil {
 		h.LeaveLater(false)

@@ -1,0 +1,277 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+func TestA01LeadResignsOnceItsFunctionHasReturned(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		broken := errors.New("broken")
+		for _, want := range []error{nil, broken} {
+			err := a.Lead(t.Context(), []byte("a"), func(ctx context.Context, term *zkrecipes.Term) error {
+				require.NoError(t, term.Err())
+				w.LeaderIs("a")
+				return want
+			})
+			require.Equal(t, want, err)
+			w.NoLeader()
+		}
+		require.PanicsWithValue(t, "oh", func() {
+			_ = a.Lead(t.Context(), nil, func(context.Context, *zkrecipes.Term) error { panic("oh") })
+		})
+		w.NoLeader()
+		require.EqualError(t, a.Lead(t.Context(), nil, func(context.Context, *zkrecipes.Term) error { return broken }), "broken")
+	})
+}
+
+func TestA35LeadCampaignsAgainAfterALoss(t *testing.T) {
+	for name, lose := range map[string]func(w *recipetest.ElectionWorld, e *zkrecipes.Election, term *zkrecipes.Term){
+		"session expired": func(w *recipetest.ElectionWorld, e *zkrecipes.Election, _ *zkrecipes.Term) {
+			w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(e).Client)))
+		},
+		"place deleted": func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, term *zkrecipes.Term) {
+			w.Evict(recipetest.LeaseOf(term))
+		},
+		"leader znode deleted": func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, _ *zkrecipes.Term) { w.DeleteLeader() },
+		"all deleted":          func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, term *zkrecipes.Term) { w.DeleteBoth(term) },
+		"cut off for a session": func(w *recipetest.ElectionWorld, e *zkrecipes.Election, _ *zkrecipes.Term) {
+			w.Away(recipetest.ClientOf(recipetest.LineOf(e).Client))
+			time.Sleep(15 * time.Second)
+			w.Back()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+				l := recipetest.Lead(t, a, false)
+				time.Sleep(2 * time.Second) // the znodes are watched by now
+				first := l.Last.Load()
+				lose(w, a, first)
+				time.Sleep(5 * time.Second)
+				require.EqualValues(t, 2, l.Terms.Load())
+				require.ErrorIs(t, first.Err(), zkrecipes.ErrLost)
+				require.Greater(t, l.Last.Load().Token(), first.Token())
+				w.LeaderIs("lead")
+				l.Ret <- nil
+				_, err := l.Wait()
+				require.NoError(t, err)
+				w.NoLeader()
+			})
+		})
+	}
+}
+
+func TestA35LeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		l := recipetest.Lead(t, a, true)
+		// Another call, and one of another Election of the same Client and path.
+		second := recipetest.Lead(t, a, true)
+		third := recipetest.Lead(t, zkrecipes.NewElection(recipetest.ClientOf(recipetest.LineOf(a).Client), w.Path), true)
+		w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(a).Client)))
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 1, l.Terms.Load())
+		require.EqualValues(t, 0, second.Terms.Load()+third.Terms.Load(), "the function still runs")
+		term := recipetest.Campaigns(t, b, "b") // another process leads
+		l.Ret <- errors.New("too late")
+		synctest.Wait()
+		require.True(t, l.Waiting(), "it campaigns again")
+		require.Len(t, w.Line(), 2, "one candidate of the process, beside the leader")
+		require.NoError(t, term.Resign())
+		synctest.Wait()
+		all := []*recipetest.Leading{l, second, third}
+		for range all {
+			synctest.Wait()
+			var now *recipetest.Leading
+			for _, l := range all {
+				if l.Running.Load() > 0 {
+					require.Nil(t, now, "two lead at once")
+					now = l
+				}
+			}
+			require.NotNil(t, now)
+			now.Ret <- nil
+			_, err := now.Wait()
+			require.NoError(t, err)
+		}
+		w.NoLeader()
+	})
+}
+
+func TestA35LeadKeepsItsPlaceUntilItsFunctionHasReturnedAlthoughItsContextHasEnded(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		l := recipetest.Lead(t, a, true)
+		next := recipetest.CampaignLater(t, b, "b")
+		l.Cancel(nil)
+		time.Sleep(time.Minute)
+		require.True(t, next.Waiting())
+		w.LeaderIs("lead")
+		require.NoError(t, l.Last.Load().Err())
+		l.Ret <- context.Canceled
+		_, err := l.Wait()
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, next.Get().Resign())
+		w.NoLeader()
+	})
+}
+
+func TestA35LeadEndsWithItsContextWhileItCampaigns(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		term := recipetest.Campaigns(t, a, "a")
+		why := errors.New("why")
+		first, second := recipetest.Lead(t, b, false), recipetest.Lead(t, b, false)
+		second.Cancel(why) // it waits in the process
+		_, err := second.Wait()
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, why)
+		first.Cancel(why)
+		_, err = first.Wait()
+		require.ErrorIs(t, err, why)
+		require.ErrorContains(t, err, "zkrecipes: lead "+w.Path)
+		synctest.Wait()
+		require.Len(t, w.Line(), 1)
+		require.NoError(t, term.Resign())
+	})
+}
+
+func TestA35LeadCampaignsAgainAfterAnEvictionFromTheLine(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		term := recipetest.Campaigns(t, a, "a")
+		l := recipetest.Lead(t, b, false)
+		require.NoError(t, w.Operator.Delete(w.Path+"/"+w.Line()[1].Name, -1))
+		synctest.Wait()
+		require.True(t, l.Waiting())
+		require.Len(t, w.Line(), 2)
+		require.NoError(t, term.Resign())
+		synctest.Wait()
+		l.Ret <- nil
+		_, err := l.Wait()
+		require.NoError(t, err)
+	})
+}
+
+func TestA35LeadReturnsErrClosedWhenItsClientIsClosed(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		l, waits := recipetest.Lead(t, a, false), recipetest.Lead(t, b, false)
+		require.NoError(t, recipetest.ClientOf(recipetest.LineOf(b).Client).Close())
+		_, err := waits.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		require.NoError(t, recipetest.ClientOf(recipetest.LineOf(a).Client).Close())
+		_, err = l.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		w.NoLeader()
+	})
+}
+
+// The function resigns, and returns.
+func TestA35LeadEndsWithAFunctionThatResigns(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		require.NoError(t, a.Lead(t.Context(), nil, func(_ context.Context, term *zkrecipes.Term) error { return term.Resign() }))
+		w.NoLeader()
+	})
+}
+
+// The place was deleted, and nobody noticed before the resignation.
+func TestA35LeadThatEndsSaysThatTheTermWasLost(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		err := a.Lead(t.Context(), nil, func(_ context.Context, term *zkrecipes.Term) error {
+			w.Evict(recipetest.LeaseOf(term))
+			require.NoError(t, term.Err(), "it is not watched yet")
+			return nil
+		})
+		require.ErrorIs(t, err, zkrecipes.ErrLost)
+		synctest.Wait()
+		w.NoLeader()
+	})
+}
+
+// Lead's first commit loses its reply with the session.
+func TestB11LeadGoesOnInTheNextSession(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		w.Plan.Add(zktest.Fault{Do: zktest.Expire, After: true, Op: recipetest.OpElect})
+		l := recipetest.Lead(t, a, false)
+		time.Sleep(5 * time.Second)
+		require.EqualValues(t, 1, l.Terms.Load())
+		w.LeaderIs("lead")
+		l.Ret <- nil
+		_, err := l.Wait()
+		require.NoError(t, err)
+		w.NoLeader()
+	})
+}
+
+// The function learns of the eviction by a write of its own, before anybody else.
+func TestA35LeadCampaignsAgainIfItsFunctionFailsAfterALossThatOnlyTheServersKnow(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		terms := 0
+		err := a.Lead(t.Context(), nil, func(_ context.Context, term *zkrecipes.Term) error {
+			if terms++; terms > 1 {
+				return nil
+			}
+			w.Evict(recipetest.LeaseOf(term))
+			_, err := w.Operator.Multi(term.Check(), &zk.SetDataRequest{Path: "/x", Version: -1})
+			require.Error(t, err)
+			require.NoError(t, term.Err(), "it is not watched yet")
+			return err
+		})
+		require.NoError(t, err)
+		require.Equal(t, 2, terms)
+		synctest.Wait()
+		w.NoLeader()
+	})
+}
+
+// The outer Lead waits for its function, so the inner one must not wait for the outer one.
+func TestA36LeadWithinLeadReturnsErrDeadlockAfterTheLoss(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		leads := func(context.Context, *zkrecipes.Term) error { return nil }
+		var first *zkrecipes.Term
+		require.NoError(t, a.Lead(t.Context(), nil, func(ctx context.Context, term *zkrecipes.Term) error {
+			if first != nil {
+				return nil
+			}
+			first = term
+			w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(a).Client)))
+			time.Sleep(time.Second)
+			require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
+			for _, ctx := range []context.Context{ctx, term.Reentrant(t.Context())} {
+				require.ErrorIs(t, a.Lead(ctx, nil, leads), zkrecipes.ErrDeadlock)
+				require.ErrorIs(t, zkrecipes.NewElection(recipetest.ClientOf(recipetest.LineOf(a).Client), w.Path).Lead(ctx, nil, leads), zkrecipes.ErrDeadlock)
+			}
+			return term.Err()
+		}))
+		err := a.Lead(first.Reentrant(t.Context()), nil, leads)
+		require.NotErrorIs(t, err, zkrecipes.ErrDeadlock, "the outer Lead has returned")
+		w.NoLeader()
+	})
+}
+
+// The function given to Lead may use other Clients with its context, which are not closed.
+func TestShutdownOfALeadersClientDoesNotLookLikeThatOfAnother(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := w.Stranger(nil), w.Stranger(nil)
+		var served, cause error
+		lead := harness.GoErr(t, func(ctx context.Context) error {
+			return zkrecipes.NewElection(a, "/e").Lead(ctx, nil, func(ctx context.Context, _ *zkrecipes.Term) error {
+				served = zkrecipes.NewQueue(b, w.Path, nil).Serve(ctx, func(context.Context, *zkrecipes.Item) error { return nil })
+				cause = context.Cause(ctx)
+				return nil
+			})
+		})
+		synctest.Wait()
+		require.NoError(t, a.Shutdown(t.Context()))
+		_, _ = lead.Wait()
+		require.NoError(t, served, "its context has ended")
+		require.ErrorIs(t, cause, zkrecipes.ErrClosed)
+	})
+}

@@ -1,0 +1,86 @@
+package election_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/election"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+)
+
+// Elections on the shared server, which may be a real one.
+
+func TestRealA09AnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
+	path, ctx, raw := harness.NewPath(t), harness.Within(t, 30*time.Second), harness.Raw(t)
+	a, b, watcher := zkrecipes.NewElection(recipetest.Dial(t, nil), path), zkrecipes.NewElection(recipetest.Dial(t, nil), path), zkrecipes.NewElection(recipetest.Dial(t, nil), path)
+	seen := make(chan zkrecipes.Leader)
+	go func() {
+		defer close(seen)
+		for l, err := range watcher.Observe(ctx) {
+			if err != nil {
+				return
+			}
+			select {
+			case seen <- l:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	sees := func(value string, token zkrecipes.Token) {
+		t.Helper()
+		for l := range seen {
+			if string(l.Value) == value && l.Token == token {
+				return
+			}
+		}
+		require.Fail(t, "not seen", value)
+	}
+	sees("", 0)
+	first := recipetest.Campaigns(t, a, "a")
+	sees("a", first.Token())
+	require.NoError(t, first.Proclaim(ctx, []byte("a2")))
+	sees("a2", first.Token())
+	require.NoError(t, first.Resign())
+	sees("", 0)
+
+	second := recipetest.Campaigns(t, b, "b")
+	sees("b", second.Token())
+	require.Greater(t, second.Token(), first.Token())
+	require.NoError(t, raw.Delete(second.Check().Path, -1)) // not watched yet
+	third := recipetest.Campaigns(t, a, "c")                // replaces what the evicted leader left
+	sees("c", third.Token())
+	require.Greater(t, third.Token(), second.Token())
+	harness.Eventually(t, "the term is lost", func() bool { return second.Err() != nil })
+	require.ErrorIs(t, second.Resign(), zkrecipes.ErrLost)
+
+	require.NoError(t, raw.Delete(path+election.LeaderName, -1))
+	harness.Eventually(t, "the term is lost", func() bool { return third.Err() != nil })
+	sees("", 0)
+	last := recipetest.Campaigns(t, b, "d")
+	sees("d", last.Token())
+	_, stat, err := raw.Get(path + election.LeaderName)
+	require.NoError(t, err)
+	require.Equal(t, recipetest.NewToken(stat.Czxid, 0), last.Token())
+	_, err = raw.Set(path+election.LeaderName, nil, -1)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.NoError(t, last.Resign())
+	sees("", 0)
+	require.Empty(t, harness.Children(t, raw, path))
+}
+
+func TestRealA09LockAllOnAServer(t *testing.T) {
+	path, raw := harness.NewPath(t), harness.Raw(t)
+	ms, others := recipetest.Mutexes(recipetest.Dial(t, nil), path+"/b", path+"/a"), recipetest.Mutexes(recipetest.Dial(t, nil), path+"/a", path+"/b")
+	ls := recipetest.LockAll(t, ms...)
+	_, err := others[0].TryLock(t.Context())
+	require.ErrorIs(t, err, zkrecipes.ErrLocked)
+	require.NoError(t, ls.Release())
+	require.NoError(t, recipetest.LockAll(t, others...).Release())
+	require.Empty(t, harness.Children(t, raw, path+"/a"))
+	require.Empty(t, harness.Children(t, raw, path+"/b"))
+}

@@ -1,0 +1,418 @@
+package keep_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/keep"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Faults of locks that are kept.
+
+func TestLostEventHoldsUpAnotherSessionForD(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m, other := w.Kept(w.LoseChildEvents()), zkrecipes.NewMutex(w.Client(nil), w.Path)
+		w.Keep(m)
+		began := time.Now()
+		l := recipetest.LockOn(t, other)
+		require.Equal(t, recipetest.KeepFor, time.Since(began))
+		require.NoError(t, l.Release())
+	})
+}
+
+// Calls that come again and again do not prolong that.
+func TestLostEventIsFoundOutByABusyProcess(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m, other := w.Kept(w.LoseChildEvents()), zkrecipes.NewMutex(w.Client(nil), w.Path)
+		w.Keep(m)
+		began := time.Now()
+		waiting := w.Waits(other)
+		for waiting.Waiting() {
+			require.LessOrEqual(t, time.Since(began), 2*recipetest.KeepFor)
+			time.Sleep(recipetest.KeepFor / 10)
+			if l, err := m.TryLock(t.Context()); err == nil {
+				require.NoError(t, l.Release())
+			}
+			synctest.Wait()
+		}
+		require.NoError(t, waiting.Get().Release())
+	})
+}
+
+// The event comes with the next connection.
+func TestEventIsNotLostWithItsConnection(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		m, other := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour)), zkrecipes.NewMutex(w.Client(nil), w.Path)
+		w.Keep(m)
+		w.Away(c)
+		waiting := w.Waits(other)
+		time.Sleep(time.Second)
+		require.True(t, waiting.Waiting())
+		l := recipetest.LockOn(t, m) // held: the session lives, and nobody else can be first
+		early := w.Waits(m)
+		w.Back()
+		time.Sleep(5 * time.Second)
+		require.NoError(t, l.Err())
+		require.True(t, waiting.Waiting())
+		late := w.Waits(m)
+		require.NoError(t, l.Release())
+		require.NoError(t, early.Get().Release())
+		l = waiting.Get()
+		require.True(t, late.Waiting())
+		require.NoError(t, l.Release())
+		require.NoError(t, late.Get().Release())
+	})
+}
+
+func TestKeptPlaceEndsAsAGrantDoes(t *testing.T) {
+	for name, end := range map[string]func(w *recipetest.World, c *zkrecipes.Client){
+		"evicted": func(w *recipetest.World, _ *zkrecipes.Client) {
+			require.NoError(w.T, w.Bare().Delete(w.Path+"/"+w.Line()[0].Name, -1))
+		},
+		"session expired": func(w *recipetest.World, c *zkrecipes.Client) {
+			require.True(w.T, w.Srv.Expire(recipetest.SessionID(c)))
+		},
+		"line deleted": func(w *recipetest.World, _ *zkrecipes.Client) {
+			conn := w.Bare()
+			require.NoError(w.T, conn.Delete(w.Path+"/"+w.Line()[0].Name, -1))
+			synctest.Wait()
+			require.NoError(w.T, conn.Delete(w.Path, -1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				r := recipetest.NewRecorder()
+				c := w.Client(&zkrecipes.Options{Trace: r.Trace()})
+				m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
+				token := w.Keep(m)
+				end(w, c)
+				time.Sleep(time.Second) // the client learns of it
+				require.Empty(t, w.Line())
+				l := recipetest.LockOn(t, m)
+				require.Greater(t, l.Token(), token+line.LastGrant, "a place of its own")
+				w.Stands(l)
+				require.NoError(t, l.Release())
+				require.Empty(t, r.Of("lost"), "nobody held")
+			})
+		})
+	}
+}
+
+// The client learns late that its session has ended. What it keeps is not granted.
+func TestKeptPlaceIsNotTakenOnceTheClockHasPassed(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		link := harness.NewLink(w.Srv)
+		m := zkrecipes.NewMutex(w.Client(&zkrecipes.Options{Dialer: link.Dial}), w.Path, zkrecipes.KeepFor(time.Hour))
+		other := zkrecipes.NewMutex(w.Client(nil), w.Path)
+		w.Keep(m)
+		link.Stop()
+		time.Sleep(11 * time.Second)
+		theirs := recipetest.LockOn(t, other)
+		waiting := w.Waits(m)
+		require.True(t, waiting.Waiting())
+		link.Resume()
+		time.Sleep(time.Second)
+		require.True(t, waiting.Waiting())
+		require.NoError(t, theirs.Release())
+		require.NoError(t, waiting.Get().Release())
+	})
+}
+
+// An idle place is watched like one that is held for long, however short the holds.
+func TestHolderLearnsThatAKeptPlaceWasDeleted(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(time.Hour))
+		for range 30 {
+			w.Keep(m)
+			time.Sleep(100 * time.Millisecond)
+		}
+		l := recipetest.LockOn(t, m)
+		waiting := w.Waits(m)
+		require.NoError(t, w.Bare().Delete(l.Check().Path, -1))
+		synctest.Wait()
+		require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
+		next := waiting.Get()
+		require.Greater(t, next.Token(), l.Token())
+		require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
+		w.Stands(next)
+		require.NoError(t, next.Release())
+	})
+}
+
+func TestWaitingPlaceThatIsDeletedEndsTheCallsThatShareIt(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m := w.Kept(nil)
+		holder := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		a, b := w.Waits(m), w.Waits(m)
+		require.NoError(t, w.Bare().Delete(w.Path+"/"+w.Line()[1].Name, -1))
+		for _, c := range []*harness.Call[*zkrecipes.Lease]{a, b} {
+			_, err := c.Wait()
+			require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+		}
+		require.NoError(t, holder.Release())
+		w.Keep(m)
+	})
+}
+
+func TestWaitersOutliveTheSession(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(recipetest.KeepFor))
+		w.Keep(m)
+		l := recipetest.LockOn(t, m)
+		a, b := w.Waits(m), w.Waits(m)
+		require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
+		first := a.Get()
+		require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
+		require.Greater(t, first.Token(), l.Token())
+		require.True(t, b.Waiting())
+		require.NoError(t, first.Release())
+		require.NoError(t, b.Get().Release())
+	})
+}
+
+func TestCloseLeavesNothingOfAKeptLock(t *testing.T) {
+	for _, state := range []string{"idle", "held", "waiting"} {
+		t.Run(state, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				c := w.Client(nil)
+				m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
+				w.Keep(m)
+				var waiting *harness.Call[*zkrecipes.Lease]
+				if state != "idle" {
+					recipetest.LockOn(t, m)
+					if state == "waiting" {
+						waiting = w.Waits(m)
+					}
+				}
+				began := time.Now()
+				require.NoError(t, c.Close())
+				require.Less(t, time.Since(began), time.Second)
+				require.Empty(t, w.Line())
+				require.Empty(t, w.Srv.Sessions())
+				if waiting != nil {
+					_, err := waiting.Wait()
+					require.ErrorIs(t, err, zkrecipes.ErrClosed)
+				}
+				_, err := m.Lock(t.Context())
+				require.ErrorIs(t, err, zkrecipes.ErrClosed)
+				_, err = m.TryLock(t.Context())
+				require.ErrorIs(t, err, zkrecipes.ErrClosed)
+				synctest.Wait()
+				require.Empty(t, keep.KeptBy(recipetest.Core(c)).Locks)
+			})
+		})
+	}
+}
+
+// A Commit that waits for a connection is not sent once its lease is released, although
+// the place still stands.
+func TestCommitOfAReleasedLeaseIsNotSent(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
+		w.Keep(m)
+		l := recipetest.LockOn(t, m)
+		_, err := l.Commit(t.Context(), zkrecipes.OpCreate("/data", nil, 0, nil))
+		require.NoError(t, err)
+		w.Away(c)
+		late := harness.GoErr(t, func(ctx context.Context) error {
+			_, err := l.Commit(ctx, zkrecipes.OpSet("/data", []byte("late"), -1))
+			return err
+		})
+		synctest.Wait()
+		require.NoError(t, l.Release())
+		next := recipetest.LockOn(t, m)
+		require.True(t, late.Waiting())
+		w.Back()
+		_, err = late.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrReleased)
+		_, stat, err := next.Get(t.Context(), "/data")
+		require.NoError(t, err)
+		require.Zero(t, stat.Version)
+		require.NoError(t, next.Err(), "it is still held")
+		require.NoError(t, next.Release())
+	})
+}
+
+// A Commit whose reply is lost is not sent again once its lease is released.
+func TestCommitWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
+		w.Keep(m)
+		l := recipetest.LockOn(t, m)
+		_, err := l.Commit(t.Context(), zkrecipes.OpCreate("/data", nil, 0, nil))
+		require.NoError(t, err)
+		for _, after := range []bool{false, true} {
+			w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi"})
+			_, err = l.Commit(t.Context(), zkrecipes.OpSet("/data", nil, -1))
+			require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		}
+		require.NoError(t, l.Release())
+		next := recipetest.LockOn(t, m)
+		time.Sleep(time.Second)
+		_, stat, err := next.Get(t.Context(), "/data")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, stat.Version)
+		require.NoError(t, next.Release())
+	})
+}
+
+// A release that cannot ask whether the place is alone leaves it.
+func TestReleaseLeavesThePlaceIfItCannotAsk(t *testing.T) {
+	t.Run("disconnected", func(t *testing.T) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			c := w.Client(nil)
+			m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
+			l := recipetest.LockOn(t, m)
+			w.Away(c)
+			require.NoError(t, l.Release())
+			w.Back()
+			time.Sleep(5 * time.Second)
+			require.Empty(t, w.Line())
+		})
+	})
+	t.Run("connection lost", func(t *testing.T) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			m := w.Kept(nil)
+			l := recipetest.LockOn(t, m)
+			w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: opAlone})
+			require.NoError(t, l.Release())
+			time.Sleep(time.Second)
+			require.Empty(t, w.Line())
+			w.Keep(m)
+		})
+	})
+	t.Run("no answer", func(t *testing.T) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			m := w.Kept(nil)
+			l := recipetest.LockOn(t, m)
+			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opAlone})
+			require.NoError(t, l.Release())
+			time.Sleep(time.Minute)
+			require.Empty(t, w.Line())
+			w.Keep(m)
+		})
+	})
+}
+
+// A caller whose number is beyond the limit stands in no line while it waits.
+func TestB92ALockIsNotKeptBesideACallerThatStepsAside(t *testing.T) {
+	const d = 5 * time.Second
+	for name, early := range map[string]bool{"before the first release": true, "while it is kept": false} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				m, other := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(d)), zkrecipes.NewMutex(w.Client(nil), w.Path)
+				l := recipetest.LockOn(t, m)
+				if !early {
+					require.NoError(t, l.Release())
+					l = recipetest.LockOn(t, m)
+				}
+				require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
+				waiting := w.Waits(other)
+				require.True(t, waiting.Waiting())
+				require.Len(t, w.Line(), 1, "the caller is aside")
+				begin := time.Now()
+				for i := 0; waiting.Waiting() && i < 300; i++ { // always in use
+					next := w.Waits(m)
+					time.Sleep(time.Second)
+					require.NoError(t, l.Release())
+					synctest.Wait()
+					if !next.Waiting() {
+						l = next.Get()
+						continue
+					}
+					theirs := waiting.Get()
+					require.NoError(t, theirs.Release())
+					l = next.Get()
+					break
+				}
+				require.False(t, waiting.Waiting())
+				require.LessOrEqual(t, time.Since(begin), 2*d+2*time.Second)
+				require.NoError(t, l.Release())
+			})
+		})
+	}
+}
+
+// Nobody has the lock that is kept when the caller steps aside, or ever again.
+func TestB92AnIdleLockIsLeftForACallerThatStepsAside(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m, other := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(time.Hour)), zkrecipes.NewMutex(w.Client(nil), w.Path)
+		l := recipetest.LockOn(t, m)
+		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
+		waiting := w.Waits(other)
+		require.NoError(t, l.Release())
+		synctest.Wait()
+		require.False(t, waiting.Waiting())
+		require.NoError(t, waiting.Get().Release())
+	})
+}
+
+// Locks below the path of a lock are no places in its line.
+func TestALockIsKeptAlsoIfOtherLocksArePathsBelowIt(t *testing.T) {
+	for name, waits := range map[string]bool{"free": false, "after a wait": true} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				below := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path+"/below"))
+				m, other := w.Kept(nil), zkrecipes.NewMutex(w.Client(nil), w.Path)
+				var l *zkrecipes.Lease
+				if waits {
+					theirs := recipetest.LockOn(t, other)
+					call := w.Waits(m)
+					require.NoError(t, theirs.Release())
+					l = call.Get()
+				} else {
+					l = recipetest.LockOn(t, m)
+				}
+				require.NoError(t, l.Release())
+				require.Len(t, w.Line(), 1, "kept")
+				require.Empty(t, w.Requests(func() {
+					for range 10 {
+						require.NoError(t, recipetest.LockOn(t, m).Release())
+					}
+				}))
+				waiting := w.Waits(other)
+				require.False(t, waiting.Waiting(), "left at once")
+				require.NoError(t, waiting.Get().Release())
+				require.NoError(t, below.Release())
+			})
+		})
+	}
+}
+
+// The wall clock jumps, so a call does not get the kept lock, and back, so the next one
+// does. What ends the grant for the first must not end it for the second.
+func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(time.Hour))
+		w.Keep(m)
+		k, err := recipetest.KeepOf(m).Locked(t.Context())
+		require.NoError(t, err)
+		g := k.Current
+		require.True(t, g.Begun())
+		k.Idle = false
+		k.Unlock()
+		g.EndIdle(line.Lost(line.ErrSilent))
+		l, err := g.Enter(placename.KindLock)
+		require.NoError(t, err)
+		require.NoError(t, recipetest.NewLease(l).Err())
+		require.NoError(t, recipetest.NewLease(l).Release())
+		g.EndIdle(line.Lost(line.ErrSilent)) // again
+		next := recipetest.LockOn(t, m)
+		require.NoError(t, next.Err())
+		require.NoError(t, next.Release())
+	})
+}

@@ -1,0 +1,193 @@
+package line_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+)
+
+func TestB75ContextsOfALeaseThatLivesLongTakeNoMemory(t *testing.T) {
+	type key struct{}
+	cancelable, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for name, parent := range map[string]context.Context{"never ends": context.Background(), "lives long": cancelable} {
+		t.Run(name, func(t *testing.T) {
+			l := recipetest.LockOn(t, zkrecipes.NewMutex(recipetest.Dial(t, nil), harness.NewPath(t)))
+			before := recipetest.HeldHeap()
+			for i := range 20_000 {
+				ctx := l.Context(context.WithValue(parent, key{}, i))
+				require.Equal(t, i, ctx.Value(key{}))
+			}
+			require.Less(t, recipetest.HeldHeap()-before, int64(1<<20))
+			require.NoError(t, l.Release())
+		})
+	}
+}
+
+// contextEnd is a way in which a context of a lease ends.
+type contextEnd struct {
+	name   string
+	parent func() (context.Context, context.CancelCauseFunc)
+	end    func(l *zkrecipes.Lease, cancel context.CancelCauseFunc)
+	err    error // of the context
+	cause  error
+}
+
+func contextEnds() []contextEnd {
+	why := errors.New("why")
+	background := func() (context.Context, context.CancelCauseFunc) { return context.Background(), func(error) {} }
+	cancelable := func() (context.Context, context.CancelCauseFunc) {
+		return context.WithCancelCause(context.Background())
+	}
+	release := func(l *zkrecipes.Lease, _ context.CancelCauseFunc) { l.Release() }
+	return []contextEnd{
+		{"release", background, release, context.Canceled, zkrecipes.ErrReleased},
+		{"release, with a parent that can end", cancelable, release, context.Canceled, zkrecipes.ErrReleased},
+		{"loss", cancelable, func(l *zkrecipes.Lease, _ context.CancelCauseFunc) { recipetest.HandleOf(l).Grant.End(line.Lost(why)) }, context.Canceled, why},
+		{"parent is canceled", cancelable, func(_ *zkrecipes.Lease, cancel context.CancelCauseFunc) { cancel(why) }, context.Canceled, why},
+		{"parent's deadline", func() (context.Context, context.CancelCauseFunc) {
+			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, why)
+			return ctx, func(error) { cancel() }
+		}, func(*zkrecipes.Lease, context.CancelCauseFunc) { time.Sleep(2 * time.Second) }, context.DeadlineExceeded, why},
+		{"parent of a type of its own", func() (context.Context, context.CancelCauseFunc) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			return ownContext{ctx, make(chan struct{})}.endingWith(ctx), cancel
+		}, func(_ *zkrecipes.Lease, cancel context.CancelCauseFunc) { cancel(why); synctest.Wait() }, context.Canceled, why},
+	}
+}
+
+// ownContext is a context whose Done channel is its own.
+type ownContext struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c ownContext) Done() <-chan struct{} { return c.done }
+
+func (c ownContext) endingWith(ctx context.Context) ownContext {
+	context.AfterFunc(ctx, func() { close(c.done) })
+	return c
+}
+
+func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testing.T) {
+	type key struct{}
+	type derivedKey struct{}
+	for _, e := range contextEnds() {
+		t.Run(e.name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+				parent, cancel := e.parent()
+				defer cancel(nil)
+				var ctxs []context.Context
+				for i := range 2 { // the second shares what the first has made
+					ctx := l.Context(context.WithValue(parent, key{}, i))
+					derived, stop := context.WithCancel(context.WithValue(ctx, derivedKey{}, i))
+					defer stop()
+					later, stop := context.WithTimeout(ctx, time.Hour)
+					defer stop()
+					for _, ctx := range []context.Context{ctx, derived, later} {
+						require.NoError(t, ctx.Err())
+						require.NoError(t, context.Cause(ctx))
+						require.Equal(t, i, ctx.Value(key{}))
+						require.Nil(t, ctx.Value("no such key"))
+						ctxs = append(ctxs, ctx)
+					}
+				}
+				e.end(l, cancel)
+				ctxs = append(ctxs, l.Context(parent))
+				for i, ctx := range ctxs {
+					require.Equal(t, e.err, ctx.Err(), i)
+					require.ErrorIs(t, context.Cause(ctx), e.cause, i)
+					select {
+					case <-ctx.Done():
+					default:
+						require.Fail(t, "not done", i)
+					}
+				}
+				synctest.Wait()
+				require.Empty(t, recipetest.HandleOf(l).Ends)
+				l.Release()
+			})
+		})
+	}
+}
+
+func TestContextOfALeaseHasItsParentsDeadlineAndValuesAndNoOthers(t *testing.T) {
+	type key string
+	l := recipetest.LockOn(t, zkrecipes.NewMutex(recipetest.Dial(t, nil), harness.NewPath(t)))
+	root, cancel := context.WithCancel(context.WithValue(context.Background(), key("root"), true))
+	defer cancel()
+	a := l.Context(context.WithValue(root, key("a"), true))
+	b := l.Context(context.WithValue(root, key("b"), true))
+	require.Nil(t, a.Value(key("b")))
+	require.Nil(t, b.Value(key("a")))
+	require.Equal(t, true, b.Value(key("root")))
+	require.Nil(t, l.Context(context.Background()).Value(key("a")))
+	require.NotContains(t, fmt.Sprint(b), "0x")
+
+	at := time.Now().Add(time.Hour)
+	limited, cancel := context.WithDeadline(root, at)
+	defer cancel()
+	deadline, ok := l.Context(limited).Deadline()
+	require.True(t, ok)
+	require.True(t, at.Equal(deadline))
+	_, ok = a.Deadline()
+	require.False(t, ok)
+	require.NoError(t, l.Release())
+}
+
+func TestContextsOfManyLeasesWithinEachOtherAreQuick(t *testing.T) {
+	type key struct{}
+	c, path := recipetest.Dial(t, nil), harness.NewPath(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range 40 { // were each level to ask twice, the lookup would not end
+		ctx = recipetest.LockOn(t, zkrecipes.NewMutex(c, fmt.Sprint(path, "-", i))).Context(ctx)
+	}
+	require.Nil(t, ctx.Value(key{}))
+	_, err := zkrecipes.NewMutex(c, path+"-0").Lock(ctx)
+	require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
+}
+
+// inquisitive is a context of the user's that asks the lease.
+type inquisitive struct {
+	context.Context
+	lease *zkrecipes.Lease
+}
+
+func (c inquisitive) Err() error {
+	if err := c.lease.Err(); err != nil {
+		return err
+	}
+	return c.Context.Err()
+}
+
+func (c inquisitive) Value(key any) any {
+	_ = c.lease.Err()
+	return c.Context.Value(key)
+}
+
+func TestParentOfALeasesContextMayAskTheLease(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, l.Context(inquisitive{ended, l}).Err(), context.Canceled)
+		lasting, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ctx := l.Context(inquisitive{lasting, l})
+		require.NoError(t, ctx.Err())
+		require.NoError(t, l.Release())
+		require.ErrorIs(t, harness.Cause(t, ctx), zkrecipes.ErrReleased)
+	})
+}

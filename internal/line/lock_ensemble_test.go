@@ -1,0 +1,531 @@
+package line_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+)
+
+// Three servers, some of which are cut off, paused or killed.
+
+// tolerance is how late a timer may fire on a busy machine.
+const tolerance = 500 * time.Millisecond
+
+// threeServers starts an ensemble. Now and then two servers do not agree which of them
+// leads, and notice only after initLimit. It is 3 s here, so that sessions survive
+// that.
+func threeServers(t *testing.T) *zkserver.Ensemble {
+	t.Helper()
+	return harness.OwnEnsemble(t, zkserver.Config{
+		TickTime: 200 * time.Millisecond,
+		Extra:    map[string]string{"initLimit": "15", "maxSessionTimeout": "10000"},
+	})
+}
+
+// The holder is connected to a leader that is cut off from its followers. The leader
+// answers heartbeats until it notices. The lease ends at the time that the last
+// answer allowed, and no Commit succeeds. The followers elect a new leader, which
+// expires the session.
+func TestRealB16LeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
+	t.Parallel()
+	q := newQuorum(t)
+	q.hold(q.leader)
+	q.cut(q.leader)
+	q.endsInTime()
+	q.handedOver()
+	q.refused()
+}
+
+// The holder is connected to the leader, and the two other servers are paused. The
+// leader loses its quorum and stops serving. No waiter is granted until there is a
+// quorum again.
+func TestRealB16LeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
+	t.Parallel()
+	q := newQuorum(t)
+	q.hold(q.leader)
+	for _, n := range q.others(q.leader) {
+		require.NoError(t, n.Pause(t.Context()))
+	}
+	q.endsInTime()
+	for _, l := range q.lines {
+		require.True(t, l.waiter.Waiting())
+	}
+	for _, n := range q.others(q.leader) {
+		require.NoError(t, n.Unpause(t.Context()))
+	}
+	q.handedOver()
+	q.refused()
+}
+
+// The exception: here two hold for a while. A follower that is cut off from its leader
+// goes on answering heartbeats while it waits for the leader (syncLimit, 2 s here),
+// and cannot forward them. The leader expires the session and a waiter is granted,
+// while the holder has every reason to believe in its lease. The fencing tokens and
+// Commit protect the data, and the lease still ends at the time that the last answer
+// allowed.
+func TestRealB16CommitIsRefusedBehindAFollowerThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	q := newQuorum(t)
+	follower := q.others(q.leader)[0]
+	q.hold(follower)
+	q.cut(follower)
+	cut := time.Now()
+
+	q.handedOver()
+	t.Logf("the waiters were granted %v after the cut; Err of an old lease is %v", time.Since(cut), q.lines[0].holder.Err())
+	var wg sync.WaitGroup
+	for _, l := range q.lines { // at once, with contexts that end with the leases: the follower closes its connections soon
+		wg.Go(func() {
+			if _, err := l.holder.Commit(l.work, zkrecipes.OpSet(l.data, []byte("old"), -1)); err == nil {
+				t.Error("a Commit under an old lease has succeeded")
+			}
+		})
+	}
+	wg.Wait()
+	q.endsInTime()
+	t.Logf("the old leases ended %v after the cut", time.Since(cut))
+	require.NoError(t, follower.Heal(t.Context()))
+	q.refused()
+}
+
+// quorum is an ensemble of three servers with a holder on each side of the locks. All
+// holders are in one session, connected to one server. Their rivals wait, connected to
+// the other two.
+type quorum struct {
+	*zkserver.Ensemble
+	t        *testing.T
+	ctx      context.Context
+	leader   *zkserver.Node
+	answered lastAnswered
+	client   *zkrecipes.Client // the holders'
+	lines    []*contest
+}
+
+// contest is a line with a holder and a waiter.
+type contest struct {
+	data   string // a znode that the holders write to
+	holder *zkrecipes.Lease
+	work   context.Context // the holder's
+	waiter *harness.Call[*zkrecipes.Lease]
+}
+
+const cutTimeout = time.Second // of the holder's session
+
+func newQuorum(t *testing.T) *quorum {
+	t.Helper()
+	q := &quorum{t: t, ctx: harness.Within(t, 30*time.Second)}
+	q.Ensemble = threeServers(t)
+	var err error
+	q.leader, err = q.Leader(t.Context())
+	require.NoError(t, err)
+	return q
+}
+
+// others returns the servers other than n.
+func (q *quorum) others(n *zkserver.Node) []*zkserver.Node {
+	return slices.DeleteFunc(slices.Clone(q.Nodes), func(m *zkserver.Node) bool { return m == n })
+}
+
+// hold takes the locks in a client of node, and has their rivals wait.
+func (q *quorum) hold(node *zkserver.Node) {
+	q.t.Helper()
+	q.client = recipetest.DialTo(q.t, []string{node.Addr()}, &zkrecipes.Options{SessionTimeout: cutTimeout, Dialer: q.answered.dial})
+	var servers []string
+	for _, n := range q.others(node) {
+		servers = append(servers, n.Addr())
+	}
+	for _, side := range recipetest.Sides {
+		path := harness.NewPath(q.t)
+		l := &contest{data: path + "-data", holder: recipetest.Held(q.t, side.Ours(q.client, path).Lock)}
+		l.work = l.holder.Context(q.ctx)
+		_, err := l.holder.Commit(q.ctx, zkrecipes.OpCreate(l.data, []byte("first"), 0, nil))
+		require.NoError(q.t, err)
+		c := recipetest.DialTo(q.t, servers, nil)
+		l.waiter = recipetest.Later(q.t, side.Theirs(c, path).Lock)
+		recipetest.Sleeps(q.t, c, 2)
+		q.lines = append(q.lines, l)
+	}
+	for _, l := range q.lines {
+		require.NoError(q.t, l.holder.Err())
+	}
+}
+
+// handedOver waits until the waiters are granted. They write and release.
+func (q *quorum) handedOver() {
+	q.t.Helper()
+	for _, l := range q.lines {
+		next := l.waiter.Get()
+		require.Greater(q.t, next.Token(), l.holder.Token())
+		_, err := next.Commit(q.ctx, zkrecipes.OpSet(l.data, []byte("next"), -1))
+		require.NoError(q.t, err)
+		require.NoError(q.t, next.Release())
+	}
+}
+
+// cut cuts a server off from the others, and skips the test if that is not possible.
+func (q *quorum) cut(n *zkserver.Node) {
+	q.t.Helper()
+	err := n.Cut(q.t.Context())
+	if errors.Is(err, errors.ErrUnsupported) {
+		q.t.Skip("only servers in networks of their own can be cut off from each other: ", err)
+	}
+	require.NoError(q.t, err)
+}
+
+// endsInTime waits until the holders' contexts end, and requires that they end when,
+// from the answers that the client has received, the session may have expired.
+func (q *quorum) endsInTime() {
+	q.t.Helper()
+	for _, l := range q.lines {
+		err := harness.Cause(q.t, l.work)
+		now := time.Now()
+		require.ErrorIs(q.t, err, zkrecipes.ErrLost)
+		require.ErrorIs(q.t, l.holder.Err(), zkrecipes.ErrLost)
+		s, _ := recipetest.Core(q.client).Session()
+		require.Less(q.t, now.Sub(s.ValidUntil()), tolerance, "ValidUntil")
+		require.Less(q.t, now.Sub(q.answered.last().Add(cutTimeout)), tolerance, "a timeout after the last request that was answered")
+		q.t.Logf("the lease ended %v after the last request that was answered", now.Sub(q.answered.last()))
+	}
+}
+
+// refused requires that the holders' Commits fail and change nothing.
+func (q *quorum) refused() {
+	q.t.Helper()
+	conn := harness.RawTo(q.t, []string{q.leader.Addr(), q.Nodes[0].Addr(), q.Nodes[1].Addr(), q.Nodes[2].Addr()})
+	for _, l := range q.lines {
+		_, err := l.holder.Commit(q.ctx, zkrecipes.OpSet(l.data, []byte("old"), -1))
+		require.ErrorIs(q.t, err, zkrecipes.ErrLost)
+		require.ErrorIs(q.t, l.holder.Release(), zkrecipes.ErrLost)
+		_, err = conn.Sync(l.data)
+		require.NoError(q.t, err)
+		data, _, err := conn.Get(l.data)
+		require.NoError(q.t, err)
+		require.Equal(q.t, "next", string(data))
+	}
+}
+
+// lastAnswered records when a client last sent a request that was answered. Its dial is
+// an Options.Dialer.
+type lastAnswered struct {
+	mu           sync.Mutex
+	sent, proved time.Time
+}
+
+func (h *lastAnswered) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+	return &answeredConn{nc, h}, err
+}
+
+func (h *lastAnswered) last() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.proved
+}
+
+type answeredConn struct {
+	net.Conn
+	h *lastAnswered
+}
+
+func (c *answeredConn) Write(b []byte) (int, error) {
+	c.h.mu.Lock()
+	c.h.sent = time.Now()
+	c.h.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+func (c *answeredConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.h.mu.Lock()
+		c.h.proved = c.h.sent
+		c.h.mu.Unlock()
+	}
+	return n, err
+}
+
+// The leader dies and another server takes over. Sessions, the lock and the places in
+// the line survive. Clients only re-arm their watches, and each waiter wakes once,
+// when its predecessor leaves.
+func TestRealB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
+	const n = 5
+	e := threeServers(t)
+	ctx := harness.Within(t, 30*time.Second)
+	var proxies []*harness.Proxy
+	var addrs []string
+	for _, node := range e.Nodes {
+		p := harness.NewProxy(t, node.Addr())
+		proxies = append(proxies, p)
+		addrs = append(addrs, p.Addr())
+	}
+	count := func() map[string]int {
+		sum := map[string]int{}
+		for _, p := range proxies {
+			for op, n := range p.Count() {
+				sum[op] += n
+			}
+		}
+		return sum
+	}
+	reset := func() {
+		for _, p := range proxies {
+			p.Reset()
+		}
+	}
+	// A line of mutexes, and a line in which writers and readers alternate, so that
+	// each waits for one other there, too. The first of each line holds.
+	type standing struct {
+		*harness.Call[*zkrecipes.Lease]
+		recorder *recipetest.Recorder
+		client   *zkrecipes.Client
+		release  string // the request with which it leaves
+	}
+	var lines [2][]standing
+	var before [2][]string
+	for line, kinds := range [][]recipetest.Side{recipetest.Sides[:1], {recipetest.Sides[1], recipetest.Sides[3]}} {
+		path := harness.NewPath(t)
+		for i := range 1 + n {
+			side := kinds[i%len(kinds)]
+			waiter := standing{recorder: recipetest.NewRecorder(), release: side.Release}
+			waiter.client = recipetest.DialTo(t, addrs, &zkrecipes.Options{Trace: waiter.recorder.Trace()})
+			waiter.Call = recipetest.Later(t, side.Ours(waiter.client, path).Lock)
+			recipetest.Sleeps(t, waiter.client, min(1+i, 2))
+			lines[line] = append(lines[line], waiter)
+		}
+		before[line] = recipetest.Places(t, e.Addrs(), path)
+		require.Len(t, before[line], 1+n)
+	}
+	reset()
+
+	leader, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, leader.Kill(t.Context()))
+	_, err = e.Leader(t.Context(), leader)
+	require.NoError(t, err)
+	for _, waiter := range slices.Concat(lines[0], lines[1]) {
+		require.Equal(t, waiter.recorder.Nth(t, 1, "up").Session, waiter.recorder.Nth(t, 2, "up").Session, "the same session")
+		harness.Eventually(t, "connected", func() bool {
+			s, _ := recipetest.Core(waiter.client).Session()
+			up, _ := s.Connected()
+			return up
+		})
+	}
+	require.NoError(t, leader.Restart(t.Context()))
+	for i, line := range lines {
+		holder := line[0].Get()
+		require.NoError(t, holder.Err())
+		_, err = holder.Commit(ctx)
+		require.NoError(t, err)
+		require.Equal(t, before[i], recipetest.Places(t, e.Addrs(), recipetest.HandleOf(holder).Grant.Line.Path))
+	}
+	sent := count()
+	require.Equal(t, len(lines), sent["multi(check)"], "the Commits")
+	delete(sent, "multi(check)")
+	delete(sent, "setWatches") // one for each connection
+	delete(sent, "sync")       // from the holders, see internal/wire/gate.go
+	require.Empty(t, sent, "waiters send nothing")
+
+	for l, line := range lines {
+		for i, waiter := range line {
+			current := waiter.Get()
+			reset()
+			require.NoError(t, current.Release())
+			if i == n {
+				break
+			}
+			next := line[i+1]
+			next.Get()
+			require.Equal(t, map[string]int{
+				waiter.release: 1,
+				"getChildren2": 1, // an event is no more than a hint after a reconnect
+			}, count(), "one waiter wakes")
+			require.Len(t, next.recorder.Of("queued"), 1)
+			require.Equal(t, before[l][i+1], next.recorder.Nth(t, 1, "granted").Place)
+		}
+	}
+}
+
+// Leaders are killed and paused in turn while clients increment a counter under a
+// lock. The sessions of half of them may expire during an election. At the end the
+// counter is the number of Commits that succeeded and of some whose outcome is
+// uncertain, each Commit was made under a higher token than the one before, and the
+// line is empty.
+func TestRealTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
+	e := threeServers(t)
+	ctx, cancel := context.WithCancel(harness.Within(t, 60*time.Second))
+	path := harness.NewPath(t)
+	conn := harness.RawTo(t, e.Addrs())
+	harness.MakeParents(t, conn, path)
+	counter := path + "/counter"
+	_, err := conn.Create(counter, []byte("0 0"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	conn.Close()
+
+	var (
+		mu        sync.Mutex
+		tokens    = map[int]zkrecipes.Token{} // of the Commits that succeeded, by the value that they wrote
+		uncertain int
+		lost      int // leases that ended before their Commit
+		succeeded atomic.Int32
+	)
+	count := func(l *zkrecipes.Lease) error {
+		if err := l.Err(); err != nil {
+			return err
+		}
+		data, _, err := l.Get(ctx, counter)
+		if err != nil {
+			return err
+		}
+		var n int
+		var last zkrecipes.Token
+		if _, err := fmt.Sscan(string(data), &n, &last); err != nil {
+			return err
+		}
+		if last >= l.Token() {
+			return fmt.Errorf("token %d granted after token %d was used", l.Token(), last)
+		}
+		// Without a version: only the lock protects the counter.
+		_, err = l.Commit(ctx, zkrecipes.OpSet(counter, fmt.Appendf(nil, "%d %d", n+1, l.Token()), -1))
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if other, ok := tokens[n+1]; ok {
+			return fmt.Errorf("two Commits wrote %d, with the tokens %d and %d", n+1, other, l.Token())
+		}
+		tokens[n+1] = l.Token()
+		succeeded.Add(1)
+		return nil
+	}
+	stop := make(chan struct{})
+	stopped := func() bool {
+		select {
+		case <-stop:
+			return true
+		default:
+			return false
+		}
+	}
+	var workers sync.WaitGroup
+	for i := range 6 {
+		timeout := time.Second
+		if i%2 == 0 {
+			timeout = 4 * time.Second
+		}
+		m := zkrecipes.NewMutex(recipetest.DialTo(t, e.Addrs(), &zkrecipes.Options{SessionTimeout: timeout}), path+"/line")
+		workers.Go(func() {
+			for !stopped() {
+				l, err := m.Lock(ctx)
+				if err != nil {
+					if !t.Failed() {
+						t.Error("Lock failed:", err)
+					}
+					return
+				}
+				err = count(l)
+				if released := l.Release(); released != nil && !errors.Is(released, zkrecipes.ErrLost) {
+					t.Error(released)
+				}
+				mu.Lock()
+				switch {
+				case errors.Is(err, zkrecipes.ErrUncertain):
+					uncertain++
+				case errors.Is(err, zkrecipes.ErrLost):
+					lost++
+				case err != nil:
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	defer workers.Wait()
+	defer cancel()
+	progress := func() {
+		t.Helper()
+		target := succeeded.Load() + 20
+		harness.Eventually(t, "20 more Commits", func() bool { return succeeded.Load() >= target || t.Failed() })
+		require.False(t, t.Failed())
+	}
+	progress()
+
+	// A lease of a follower's client, held while the first leader is killed.
+	leader, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	follower := e.Nodes[(slices.Index(e.Nodes, leader)+1)%len(e.Nodes)]
+	seen := recipetest.NewRecorder()
+	quiet := recipetest.LockOn(t, zkrecipes.NewMutex(recipetest.DialTo(t, []string{follower.Addr()}, &zkrecipes.Options{
+		Trace:  seen.Trace(),
+		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}), path+"/quiet"))
+
+	// broken makes the leader fail, and returns it once there is another leader.
+	broken := func(fail func(*zkserver.Node) error) *zkserver.Node {
+		t.Helper()
+		old, began := leader, time.Now()
+		require.NoError(t, fail(old))
+		leader, err = e.Leader(t.Context(), old)
+		require.NoError(t, err)
+		elected := time.Since(began)
+		progress()
+		t.Logf("another leader after %v, 20 more Commits after %v", elected, time.Since(began))
+		return old
+	}
+	kill := func(n *zkserver.Node) error { return n.Kill(t.Context()) }
+	pause := func(n *zkserver.Node) error { return n.Pause(t.Context()) }
+
+	killed := broken(kill)
+	require.Equal(t, seen.Nth(t, 1, "up").Session, seen.Nth(t, 2, "up").Session)
+	require.NoError(t, quiet.Err())
+	_, err = quiet.Commit(ctx)
+	require.NoError(t, err)
+	require.NoError(t, quiet.Release())
+	require.NoError(t, killed.Restart(t.Context()))
+	progress()
+	require.NoError(t, broken(pause).Unpause(t.Context()))
+	require.NoError(t, e.WaitServing(t.Context()))
+	progress()
+	broken(kill)
+	close(stop)
+	workers.Wait()
+	require.False(t, t.Failed())
+
+	conn = harness.RawTo(t, e.Addrs())
+	_, err = conn.Sync(path)
+	require.NoError(t, err)
+	harness.Eventually(t, "an empty line, with all clients still connected", func() bool {
+		return len(harness.Children(t, conn, path+"/line")) == 0
+	})
+	data, _, err := conn.Get(counter)
+	require.NoError(t, err)
+	var n int
+	var last zkrecipes.Token
+	_, err = fmt.Sscan(string(data), &n, &last)
+	require.NoError(t, err)
+	t.Logf("counted to %d: %d Commits succeeded, %d are uncertain, %d leases were lost before", n, len(tokens), uncertain, lost)
+	require.GreaterOrEqual(t, n, len(tokens))
+	require.LessOrEqual(t, n, len(tokens)+uncertain)
+	last = 0
+	for i := range n {
+		if token, ok := tokens[i+1]; ok {
+			require.Greater(t, token, last)
+			last = token
+		}
+	}
+}

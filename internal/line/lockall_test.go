@@ -1,0 +1,383 @@
+package line_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// inLockAllBubble runs f in a bubble. on returns the locks on paths, in one client.
+func inLockAllBubble(t *testing.T, f func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client), opts ...zktest.Option) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) { f(t, w, w.Stranger(nil)) }, opts...)
+}
+
+func TestA01LockAllHoldsAllLocksUntilItsRelease(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		ms := recipetest.Mutexes(c, "/b", "/a", "/c")
+		ls := recipetest.LockAll(t, ms...)
+		ctx := ls.Context(t.Context())
+		for i, l := range ls.All() {
+			require.Equal(t, recipetest.LineOf(ms[i]).Path, recipetest.HandleOf(l).Grant.Line.Path, "in the order given")
+			require.NoError(t, l.Err())
+			_, err := zkrecipes.NewMutex(c, recipetest.LineOf(ms[i]).Path).TryLock(t.Context())
+			require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		}
+		require.NoError(t, ls.Err())
+		require.NoError(t, ctx.Err())
+		require.NoError(t, ls.Release())
+		require.ErrorIs(t, ls.Err(), zkrecipes.ErrReleased)
+		require.ErrorIs(t, context.Cause(ctx), zkrecipes.ErrReleased)
+		require.NoError(t, ls.Release(), "again")
+		w.IsFree("/a", "/b", "/c")
+	})
+}
+
+func TestA36DoAllReleasesWhateverItsFunctionDoes(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		ms := recipetest.Mutexes(c, "/a", "/b")
+		broken := errors.New("broken")
+		require.Equal(t, broken, zkrecipes.DoAll(t.Context(), ms, func(ctx context.Context, ls *zkrecipes.Leases) error {
+			require.NoError(t, ls.Err())
+			require.NoError(t, ctx.Err())
+			return broken
+		}))
+		require.PanicsWithValue(t, "oh", func() {
+			_ = zkrecipes.DoAll(t.Context(), ms, func(context.Context, *zkrecipes.Leases) error { panic("oh") })
+		})
+		w.IsFree("/a", "/b")
+		err := zkrecipes.DoAll(t.Context(), ms, func(ctx context.Context, _ *zkrecipes.Leases) error {
+			w.Srv.Expire(recipetest.SessionID(c))
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), zkrecipes.ErrLost)
+			return nil
+		})
+		require.ErrorIs(t, err, zkrecipes.ErrLost)
+	})
+}
+
+// Each call names the locks in another order.
+func TestA36LockAllLocksInTheOrderOfPathsAndReleasesInReverse(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		var mu sync.Mutex
+		var order []string
+		traced := w.Stranger(&zkrecipes.Options{Trace: recipetest.TraceOf(func(what string, e recipetest.TracedEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			if sign := map[string]string{"granted": "+", "released": "-"}[what]; sign != "" {
+				order = append(order, sign+e.Path)
+			}
+		})})
+		require.NoError(t, recipetest.LockAll(t, recipetest.Mutexes(traced, "/b", "/a/x", "/a", "/c")...).Release())
+		synctest.Wait()
+		require.Equal(t, []string{"+/a", "+/a/x", "+/b", "+/c", "-/c", "-/b", "-/a/x", "-/a"}, order)
+	})
+}
+
+// Calls in all orders, also under a prefix, would wait for each other in a circle.
+func TestA36CallsOfLockAllNeverWaitForEachOtherInACircle(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		prefixed := w.Stranger(&zkrecipes.Options{Prefix: "/app"})
+		held := 0
+		var calls []*harness.Call[struct{}]
+		for i := range 12 {
+			ms := recipetest.Mutexes(c, "/app/a", "/app/b", "/app/c")
+			if i%2 == 0 {
+				ms = recipetest.Mutexes(prefixed, "/a", "/b", "/c")
+			}
+			for range i % 3 {
+				ms = append(ms[1:], ms[0])
+			}
+			if i%4 == 0 {
+				slices.Reverse(ms)
+			}
+			calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {
+				return zkrecipes.DoAll(ctx, ms, func(context.Context, *zkrecipes.Leases) error {
+					if held++; held != 1 { // the race detector looks, too
+						return errors.New("two hold")
+					}
+					time.Sleep(time.Millisecond)
+					held--
+					return nil
+				})
+			}))
+		}
+		for _, call := range calls {
+			_, err := call.Wait()
+			require.NoError(t, err)
+		}
+		w.IsFree("/app/a", "/app/b", "/app/c")
+	})
+}
+
+func TestA36LockAllGivesBackWhatItHasIfItFails(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
+		call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/c", "/b", "/a")...)
+		require.Len(t, w.Srv.Children("/a"), 1)
+		require.Len(t, w.Srv.Children("/b"), 2)
+		why := errors.New("why")
+		call.Cancel(why)
+		_, err := call.Wait()
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, why)
+		require.ErrorContains(t, err, "zkrecipes: lock all /b")
+		w.IsFree("/a", "/c")
+		require.NoError(t, l.Release())
+		w.IsFree("/b")
+
+		_, err = w.Operator.Create("/eph", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		_, err = zkrecipes.LockAll(t.Context(), recipetest.Mutexes(c, "/a", "/eph/b")...)
+		require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
+		w.IsFree("/a")
+	})
+}
+
+func TestB40LockAllRefusesBadInputBeforeItLocksAny(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		a, b := zkrecipes.NewMutex(c, "/a"), zkrecipes.NewMutex(c, "/b")
+		f := func(context.Context, *zkrecipes.Leases) error { return errors.New("called") }
+		for name, test := range map[string]struct {
+			ctx  context.Context
+			ms   []*zkrecipes.Mutex
+			text string
+		}{
+			"none":              {t.Context(), nil, `lock all "": no mutexes`},
+			"nil mutex":         {t.Context(), []*zkrecipes.Mutex{a, nil}, "not made by its constructor"},
+			"first nil":         {t.Context(), []*zkrecipes.Mutex{nil, a}, "not made by its constructor"},
+			"zero mutex":        {t.Context(), []*zkrecipes.Mutex{a, {}}, "not made by its constructor"},
+			"nil context":       {nil, []*zkrecipes.Mutex{a, b}, "nil context"},
+			"path twice":        {t.Context(), []*zkrecipes.Mutex{b, a, zkrecipes.NewMutex(c, "/b")}, "lock all /b: the path is given twice"},
+			"mutex twice":       {t.Context(), []*zkrecipes.Mutex{a, a}, "lock all /a: the path is given twice"},
+			"different clients": {t.Context(), []*zkrecipes.Mutex{a, zkrecipes.NewMutex(w.Stranger(nil), "/b")}, "lock all /b: mutexes of different Clients"},
+			"invalid path":      {t.Context(), []*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "b")}, `lock all b: path does not begin with "/"`},
+			"bad option":        {t.Context(), []*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "/b", zkrecipes.KeepFor(-1))}, "not positive"},
+		} {
+			require.Zero(t, w.Requests(func() {
+				_, err := zkrecipes.LockAll(test.ctx, test.ms...)
+				require.ErrorContains(t, err, test.text, name)
+				require.ErrorContains(t, zkrecipes.DoAll(test.ctx, test.ms, f), test.text, name)
+			})[recipetest.OpJoin], name)
+		}
+		require.ErrorContains(t, zkrecipes.DoAll(t.Context(), []*zkrecipes.Mutex{a}, nil), "nil function")
+		w.IsFree("/a", "/b")
+	})
+}
+
+func TestA07LockAllWithAHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		ms := recipetest.Mutexes(c, "/a", "/b", "/c")
+		l := recipetest.LockOn(t, ms[1])
+		ctx := l.Context(t.Context())
+		require.Empty(t, w.Requests(func() {
+			_, err := zkrecipes.LockAll(ctx, ms...)
+			require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
+			require.ErrorContains(t, err, "lock all /b")
+		}))
+		again, err := zkrecipes.LockAll(l.Reentrant(ctx), ms...)
+		require.NoError(t, err, "it re-enters")
+		require.Equal(t, l.Token(), again.All()[1].Token())
+		require.NoError(t, again.Release())
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Release())
+
+		ls := recipetest.LockAll(t, ms...)
+		ctx = ls.Context(t.Context())
+		for _, m := range ms {
+			_, err := m.Lock(ctx)
+			require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
+		}
+		_, err = zkrecipes.LockAll(ctx, zkrecipes.NewMutex(c, "/0"), ms[2])
+		require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
+		more, err := zkrecipes.LockAll(ctx, zkrecipes.NewMutex(c, "/d"))
+		require.NoError(t, err)
+		require.NoError(t, more.Release())
+		require.NoError(t, ls.Release())
+		w.IsFree("/a", "/b", "/c")
+	})
+}
+
+func TestB09TheContextEndsWithTheFirstLockThatIsLost(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		for i := range 3 {
+			ls := recipetest.LockAll(t, recipetest.Mutexes(c, "/a", "/b", "/c")...)
+			ctx := ls.Context(t.Context())
+			time.Sleep(5 * time.Second)
+			w.Evict(ls.All()[i])
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), zkrecipes.ErrLost)
+			require.ErrorIs(t, ls.Err(), zkrecipes.ErrLost)
+			require.ErrorIs(t, ls.Release(), zkrecipes.ErrLost)
+			w.IsFree("/a", "/b", "/c")
+		}
+	})
+}
+
+// The session expires while the call holds the first lock and waits for the second one.
+func TestB10LockAllBeginsAnewInTheNextSession(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
+		call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/b", "/a")...)
+		first := w.Srv.Children("/a")
+		require.Len(t, first, 1)
+		w.Srv.Expire(recipetest.SessionID(c))
+		time.Sleep(5 * time.Second)
+		require.True(t, call.Waiting())
+		require.Len(t, w.Srv.Children("/a"), 1)
+		require.NotEqual(t, first, w.Srv.Children("/a"))
+		require.NoError(t, l.Release())
+		ls := call.Get()
+		require.NoError(t, ls.Err())
+		require.NoError(t, ls.Release())
+		w.IsFree("/a", "/b")
+	})
+}
+
+// Nobody answers for as long as the session is known to live.
+func TestB56LockAllBeginsAnewAfterSilence(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
+		call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/a", "/b")...)
+		w.Away(c)
+		time.Sleep(11 * time.Second)
+		w.Back()
+		time.Sleep(20 * time.Second)
+		require.True(t, call.Waiting())
+		require.NoError(t, l.Release())
+		ls := call.Get()
+		require.NoError(t, ls.Err())
+		require.NoError(t, ls.Release())
+		w.IsFree("/a", "/b")
+	})
+}
+
+func TestB22LockAllReturnsErrEvictedIfAPlaceIsDeleted(t *testing.T) {
+	for path, other := range map[string]string{"/a": "held", "/b": "waiting"} {
+		t.Run(other, func(t *testing.T) {
+			inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
+				call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/a", "/b")...)
+				time.Sleep(5 * time.Second)
+				places := w.Srv.Children(path)
+				slices.SortFunc(places, func(a, b string) int {
+					x, _ := placename.Parse(a, placename.LockKinds)
+					y, _ := placename.Parse(b, placename.LockKinds)
+					return x.Compare(y)
+				})
+				require.NoError(t, w.Operator.Delete(path+"/"+places[len(places)-1], -1))
+				_, err := call.Wait()
+				require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+				require.ErrorContains(t, err, "lock all "+path)
+				w.IsFree("/a")
+				require.NoError(t, l.Release())
+				w.IsFree("/b")
+			})
+		})
+	}
+}
+
+func TestB35CloseEndsLockAllAndItsLeases(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		ls := recipetest.LockAll(t, recipetest.Mutexes(c, "/b", "/c")...)
+		call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/a", "/b")...)
+		require.NoError(t, c.Close())
+		_, err := call.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		require.ErrorIs(t, ls.Err(), zkrecipes.ErrClosed)
+		require.ErrorIs(t, ls.Release(), zkrecipes.ErrClosed)
+		w.IsFree("/a", "/b", "/c")
+	})
+}
+
+// Replies are lost at each step.
+func TestB01LockAllSurvivesLostReplies(t *testing.T) {
+	for name, after := range map[string]bool{"applied": true, "not applied": false} {
+		t.Run(name, func(t *testing.T) {
+			inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+				for skip := range 3 {
+					w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpJoin, Skip: skip}, zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpRelease, Skip: skip})
+				}
+				ls := recipetest.LockAll(t, recipetest.Mutexes(c, "/a", "/b", "/c")...)
+				time.Sleep(time.Minute)
+				require.NoError(t, ls.Err())
+				for _, path := range []string{"/a", "/b", "/c"} {
+					require.Len(t, w.Srv.Children(path), 1)
+				}
+				require.NoError(t, ls.Release())
+				time.Sleep(time.Minute)
+				w.IsFree("/a", "/b", "/c")
+			})
+		})
+	}
+}
+
+func TestA36LockAllOfFreeLocksTakesTwoRequestsEach(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		ms := recipetest.Mutexes(c, "/a", "/b", "/c")
+		require.NoError(t, recipetest.LockAll(t, ms...).Release())
+		require.Equal(t, map[string]int{recipetest.OpJoin: 3, recipetest.OpRelease: 3}, w.Requests(func() {
+			require.NoError(t, recipetest.LockAll(t, ms...).Release())
+		}))
+	})
+}
+
+func TestA36LockAllWithKeptLocks(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		ms := []*zkrecipes.Mutex{zkrecipes.NewMutex(c, "/b", zkrecipes.KeepFor(time.Minute)), zkrecipes.NewMutex(c, "/a", zkrecipes.KeepFor(time.Minute))}
+		require.NoError(t, recipetest.LockAll(t, ms...).Release())
+		require.Empty(t, w.Requests(func() { require.NoError(t, recipetest.LockAll(t, ms...).Release()) }))
+	})
+}
+
+func TestB28LockAllThatWaitsReturnsErrClosed(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
+		var calls []*harness.Call[*zkrecipes.Leases]
+		for i := range 200 {
+			calls = append(calls, recipetest.LockAllLater(t, recipetest.Mutexes(c, fmt.Sprintf("/a%d", i), "/b")...))
+		}
+		require.NoError(t, c.Close())
+		for _, call := range calls {
+			_, err := call.Wait()
+			require.ErrorIs(t, err, zkrecipes.ErrClosed)
+			require.ErrorContains(t, err, "zkrecipes: lock all /")
+		}
+	})
+}
+
+// hookedContext calls hook at the beginning of Done.
+type hookedContext struct {
+	context.Context
+	hook func()
+}
+
+func (c *hookedContext) Done() <-chan struct{} { c.hook(); return c.Context.Done() }
+
+// The context of the last lease is made of the caller's when all locks are held.
+func TestB28LockAllWhoseClientIsClosedAtItsEndReturnsErrClosed(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		s, _ := recipetest.Core(c).Session()
+		var once sync.Once
+		_, err := zkrecipes.LockAll(&hookedContext{t.Context(), func() {
+			if s.HasGrants() {
+				once.Do(func() { require.NoError(t, c.Close()) })
+			}
+		}}, zkrecipes.NewMutex(c, "/a"))
+		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		require.ErrorContains(t, err, "zkrecipes: lock all /a")
+	})
+}

@@ -1,0 +1,215 @@
+//go:build unix
+
+package line_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/barrier"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+)
+
+// Holders and members in processes of their own, which are stopped and killed.
+
+// TestMemberProcess is what a process does that waits at a barrier of three and is
+// inside a double barrier of two. In any other process it does nothing.
+func TestMemberProcess(t *testing.T) {
+	path := os.Getenv(recipetest.PathEnv)
+	if os.Getenv(recipetest.HolderEnv) != "member" {
+		return
+	}
+	c := recipetest.Dial(t, &zkrecipes.Options{SessionTimeout: recipetest.HolderTimeout})
+	recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"/barrier", 3))
+	v, err := zkrecipes.NewDoubleBarrier(c, path+"/double", 2).Enter(harness.Within(t, time.Minute))
+	require.NoError(t, err)
+	fmt.Println(recipetest.ReportMark + "{}")
+	<-v.Context(context.Background()).Done() // until the process is killed
+}
+
+// TestHolderProcess is what a process does that holds a lock. In any other process it
+// does nothing.
+func TestHolderProcess(t *testing.T) {
+	mode, path := os.Getenv(recipetest.HolderEnv), os.Getenv(recipetest.PathEnv)
+	if mode == "" {
+		return
+	}
+	ctx := harness.Within(t, time.Minute)
+	i := slices.IndexFunc(recipetest.Sides, func(s recipetest.Side) bool { return s.Name == os.Getenv(recipetest.SideEnv) })
+	l := recipetest.Held(t, recipetest.Sides[i].Ours(recipetest.Dial(t, &zkrecipes.Options{SessionTimeout: recipetest.HolderTimeout}), path).Lock)
+	conn := harness.Raw(t)
+	r := recipetest.Report{Token: l.Token(), Place: l.Check().Path}
+	say := func() {
+		line, err := json.Marshal(r)
+		require.NoError(t, err)
+		fmt.Println(recipetest.ReportMark + string(line))
+	}
+	data, value := path+"-data", fmt.Append(nil, l.Token())
+	lost := func(err error) string {
+		if errors.Is(err, zkrecipes.ErrLost) {
+			return err.Error()
+		}
+		return ""
+	}
+	say()
+	in := bufio.NewReader(os.Stdin)
+	for first := true; mode == "commit" || first; first = false {
+		if mode == "wait" {
+			// The process is stopped while it waits here, and goes on with Err.
+			_, err := in.ReadString('\n')
+			require.NoError(t, err)
+		}
+		err := l.Err()
+		if err != nil {
+			r.Lost = lost(err)
+			break
+		}
+		if _, err := l.Commit(ctx, zkrecipes.OpSet(data, value, -1)); err != nil {
+			r.Failed, r.Uncertain = err.Error(), errors.Is(err, zkrecipes.ErrUncertain)
+			break
+		}
+	}
+	_, err := l.Commit(ctx, zkrecipes.OpSet(data, value, -1))
+	r.Refused = lost(err)
+	_, err = conn.Multi(l.Check(), &zk.SetDataRequest{Path: data, Data: value, Version: -1})
+	r.Fenced = errors.Is(err, zk.ErrNoNode)
+	say()
+	io.Copy(io.Discard, in) // until the parent closes its end
+}
+
+// startHolder starts a TestHolderProcess and returns once it holds the lock.
+func startHolder(t *testing.T, s recipetest.Side, mode, path string) (*recipetest.Process, recipetest.Report) {
+	t.Helper()
+	p := recipetest.StartProcess(t, s.Name, "TestHolderProcess", mode, path)
+	return p, p.Report()
+}
+
+// A process is stopped until its session has expired and a waiter was granted the
+// lock. When the process goes on, the first thing that it learns is ErrLost, and its
+// Commits are refused.
+func TestRealB14ProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{
+		"wait",   // stopped at a known moment
+		"commit", // stopped at any moment in a loop of Err and Commit
+	} {
+		for _, side := range recipetest.Sides {
+			t.Run(mode+" "+side.Name, func(t *testing.T) {
+				t.Parallel()
+				ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
+				conn := harness.Raw(t)
+				harness.MakeParents(t, conn, path+"-data")
+				p, held := startHolder(t, side, mode, path)
+				c := recipetest.Dial(t, nil)
+				waiter := recipetest.Later(t, side.Theirs(c, path).Lock)
+				recipetest.Sleeps(t, c, 2)
+				if mode == "commit" {
+					harness.Eventually(t, "Commits", func() bool {
+						data, _, err := conn.Get(path + "-data")
+						return err == nil && string(data) == fmt.Sprint(held.Token)
+					})
+				}
+
+				p.Signal(syscall.SIGSTOP)
+				next := waiter.Get()
+				require.Greater(t, next.Token(), held.Token)
+				_, err := next.Commit(ctx, zkrecipes.OpSet(path+"-data", []byte("next"), -1))
+				require.NoError(t, err)
+				_, err = p.In.Write([]byte("go on\n"))
+				require.NoError(t, err)
+				p.Signal(syscall.SIGCONT)
+
+				r := p.Report()
+				t.Logf("%+v", r)
+				if mode == "wait" {
+					require.NotEmpty(t, r.Lost, "the first Err is ErrLost")
+				} else if r.Lost == "" {
+					require.True(t, r.Uncertain || strings.Contains(r.Failed, zkrecipes.ErrLost.Error()), "the process was stopped within Commit")
+				}
+				require.NotEmpty(t, r.Refused, "Commit is refused")
+				require.True(t, r.Fenced, "Check fails on another connection")
+				data, _, err := conn.Get(path + "-data")
+				require.NoError(t, err)
+				require.Equal(t, "next", string(data))
+				require.NoError(t, next.Release())
+			})
+		}
+	}
+}
+
+// The lock of a killed process is free when its session has expired, which the servers
+// notice within a tick.
+func TestRealB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
+	t.Parallel()
+	harness.NeedsOwn(t) // another server's tick is not known
+	for _, side := range recipetest.Sides {
+		t.Run(side.Name, func(t *testing.T) {
+			path := harness.NewPath(t)
+			p, held := startHolder(t, side, "wait", path)
+			seen := recipetest.NewRecorder()
+			c := recipetest.Dial(t, &zkrecipes.Options{Trace: seen.Trace()})
+			waiter := recipetest.Later(t, side.Theirs(c, path).Lock)
+			recipetest.Sleeps(t, c, 2)
+
+			killed := time.Now()
+			p.Signal(syscall.SIGKILL)
+			next := waiter.Get()
+			took := seen.Nth(t, 1, "granted").Time.Sub(killed)
+			t.Logf("granted %v after the kill; timeout %v, tick %v", took, recipetest.HolderTimeout, recipetest.SharedTick)
+			require.Less(t, took, recipetest.HolderTimeout+recipetest.SharedTick+tolerance)
+			require.Greater(t, next.Token(), held.Token)
+			require.NoError(t, next.Release())
+			require.Empty(t, harness.Children(t, harness.Raw(t), path))
+		})
+	}
+}
+
+// Once the session of a killed process has expired, its members are neither counted
+// nor waited for.
+func TestRealB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
+	t.Parallel()
+	harness.NeedsOwn(t) // another server's tick is not known
+	path, conn := harness.NewPath(t), harness.Raw(t)
+	p := recipetest.StartProcess(t, "", "TestMemberProcess", "member", path)
+	v := recipetest.Visits(t, recipetest.Enter(t, zkrecipes.NewDoubleBarrier(recipetest.Dial(t, nil), path+"/double", 2)))[0]
+	p.Report()
+	var waiting []*harness.Call[int]
+	standing := func() int {
+		return len(placename.ParseAll(harness.Children(t, conn, path+"/barrier/round"), barrier.MemberKinds))
+	}
+	harness.Eventually(t, "the process waits", func() bool { return standing() == 1 })
+	c := recipetest.Dial(t, nil)
+	waiting = append(waiting, recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"/barrier", 3)))
+	harness.Eventually(t, "another waits", func() bool { return standing() == 2 })
+	leaves := harness.GoErr(t, v.Leave)
+
+	killed := time.Now()
+	p.Signal(syscall.SIGKILL)
+	_, err := leaves.Wait()
+	require.NoError(t, err)
+	took := time.Since(killed)
+	t.Logf("left %v after the kill; timeout %v, tick %v", took, recipetest.HolderTimeout, recipetest.SharedTick)
+	require.Less(t, took, recipetest.HolderTimeout+recipetest.SharedTick+tolerance)
+	require.Equal(t, 1, standing())
+	waiting = append(waiting, recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"/barrier", 3)))
+	harness.Eventually(t, "another waits", func() bool { return standing() == 2 })
+	require.True(t, waiting[0].Waiting(), "the killed member is not counted")
+	recipetest.Indexes(t, append(waiting, recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"/barrier", 3)))...)
+	require.Empty(t, harness.Children(t, conn, path+"/double"))
+}

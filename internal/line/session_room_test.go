@@ -1,0 +1,458 @@
+package line_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// The end of a session must not be larger than what servers read.
+
+func TestAFullSessionRefusesAnotherPlaceAndSendsNothing(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(w.RoomFor(4))
+		ls := w.LockMany(c, 4)
+		ctx := harness.Within(t, time.Hour)
+		for what, f := range map[string]func() error{
+			"lock":     func() error { _, err := zkrecipes.NewMutex(c, "/lk99").Lock(ctx); return err },
+			"wait":     func() error { _, err := zkrecipes.NewMutex(c, "/lk00").Lock(ctx); return err },
+			"try lock": func() error { _, err := zkrecipes.NewMutex(c, "/lk99").TryLock(ctx); return err },
+			"read":     func() error { _, err := zkrecipes.NewRWLock(c, "/lk99").RLock(ctx); return err },
+			"acquire":  func() error { _, err := zkrecipes.NewSemaphore(c, "/sem99", 2).AcquireN(ctx, 2); return err },
+			"campaign": func() error { _, err := zkrecipes.NewElection(c, "/el99").Campaign(ctx, nil); return err },
+			"barrier":  func() error { _, err := zkrecipes.NewBarrier(c, "/bar99", 2).Wait(ctx); return err },
+			"enter":    func() error { _, err := zkrecipes.NewDoubleBarrier(c, "/dbl99", 2).Enter(ctx); return err },
+			"commit": func() error {
+				_, err := ls[0].Commit(ctx, zkrecipes.OpCreate("/lk00-"+placename.NoUUID+placename.NoUUID, nil, zk.FlagEphemeral, nil))
+				return err
+			},
+		} {
+			require.Empty(t, w.Requests(func() { recipetest.FullErr(t, f()) }), what)
+		}
+		_, err := zkrecipes.NewMutex(c, "/lk99").Lock(ctx)
+		require.ErrorContains(t, err, fmt.Sprint(c.Status().MaxZnodeBytes))
+		require.ErrorContains(t, err, "another Client")
+		w.Accounted(c)
+
+		for _, l := range ls {
+			require.NoError(t, l.Err())
+		}
+		_, err = ls[0].Commit(ctx, zkrecipes.OpCreate("/persistent", nil, 0, nil))
+		require.NoError(t, err, "it adds nothing to the session")
+		require.NoError(t, ls[1].Release())
+		ls[1] = recipetest.LockOn(t, zkrecipes.NewMutex(c, "/lk99"))
+		_, err = zkrecipes.NewMutex(c, "/lk01").Lock(ctx)
+		recipetest.FullErr(t, err)
+		for _, l := range ls {
+			require.NoError(t, l.Release())
+		}
+		w.Accounted(c)
+		require.Zero(t, recipetest.Load(c).Bytes)
+	})
+}
+
+func TestAFullSessionGivesBackAllThatItHolds(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(&zkrecipes.Options{MaxBuffer: 3000})
+		ctx := harness.Within(t, time.Hour)
+		writer := recipetest.Held(t, zkrecipes.NewRWLock(c, "/rw").Lock)
+		term := recipetest.Campaigns(t, zkrecipes.NewElection(c, "/el"), "v")
+		slots := recipetest.Acquire(t, zkrecipes.NewSemaphore(c, "/sem", 5), 3)
+		q := zkrecipes.NewQueue(c, "/q", &zkrecipes.QueueOptions{MaxAttempts: 1})
+		recipetest.PutOn(t, q, "0", "1", "2", "3")
+		items := []*zkrecipes.Item{recipetest.TakeOn(t, q), recipetest.TakeOn(t, q), recipetest.TakeOn(t, q)}
+		other := w.Stranger(nil)
+		var next []*harness.Call[*zkrecipes.Lease]
+		for i := 0; ; i++ {
+			l, err := zkrecipes.NewMutex(c, fmt.Sprintf("/m%d", i)).Lock(ctx)
+			if err != nil {
+				recipetest.FullErr(t, err)
+				break
+			}
+			next = append(next, recipetest.LockLater(t, zkrecipes.NewMutex(other, l.Path())))
+			if i%2 == 0 {
+				defer func() { require.NoError(t, l.Release()) }()
+				next = next[:len(next)-1]
+			}
+		}
+		full := recipetest.Load(c).Bytes
+		_, err := q.Take(ctx)
+		recipetest.FullErr(t, err)
+
+		require.NoError(t, zkrecipes.NewRWLock(c, "/rw").Downgrade(ctx, writer))
+		require.Equal(t, full, recipetest.Load(c).Bytes, "a downgrade adds nothing")
+		require.NoError(t, items[0].Ack(ctx, zkrecipes.OpCreate("/done", nil, 0, nil)), "although it needs a receipt")
+		require.NoError(t, items[1].Ack(ctx))
+		require.NoError(t, items[2].Nack(ctx))
+		require.NoError(t, slots.Release())
+		require.NoError(t, term.Resign())
+		require.NoError(t, writer.Release())
+		w.Accounted(c)
+		_ = next
+	})
+}
+
+// At the bound, a waiter enters with the room of its place.
+func TestAWaiterInAFullSessionTradesItsPlaceForASlot(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		other := w.Stranger(nil)
+		taken := recipetest.Acquire(t, zkrecipes.NewSemaphore(other, "/sem", 1), 1)
+		c := w.Stranger(w.RoomFor(3))
+		a := recipetest.WaitsFor(t, zkrecipes.NewSemaphore(c, "/sem", 1), 1)
+		for i := 0; ; i++ {
+			if _, err := zkrecipes.NewMutex(c, fmt.Sprintf("/lk%02d", i)).Lock(t.Context()); err != nil {
+				recipetest.FullErr(t, err)
+				break
+			}
+		}
+		require.NoError(t, taken.Release())
+		require.NoError(t, a.Get().Release())
+		w.Accounted(c)
+	})
+}
+
+// What others create does not count, and what the servers refuse is given back.
+func TestARefusedCreateIsGivenBack(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c, other := w.Stranger(nil), w.Stranger(nil)
+		theirs := recipetest.LockOn(t, zkrecipes.NewMutex(other, "/theirs"))
+		_, err := theirs.Commit(t.Context(), zkrecipes.OpCreate("/taken", nil, zk.FlagEphemeral, nil))
+		require.NoError(t, err)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		before := recipetest.Load(c)
+		for range 3 {
+			_, err := l.Commit(t.Context(), zkrecipes.OpCreate("/new", nil, zk.FlagEphemeral, nil), zkrecipes.OpCreate("/taken", nil, zk.FlagEphemeral, nil))
+			require.ErrorIs(t, err, zk.ErrNodeExists)
+			_, err = l.Commit(t.Context(), zkrecipes.OpCreate("/missing/x-", nil, zk.FlagEphemeral|zk.FlagSequence, nil))
+			require.ErrorIs(t, err, zk.ErrNoNode)
+		}
+		require.Equal(t, before, recipetest.Load(c))
+		_, err = l.Commit(t.Context(), zkrecipes.OpCreate("/n-", nil, zk.FlagEphemeral|zk.FlagSequence, nil), zkrecipes.OpCreate("/n-", nil, zk.FlagEphemeral|zk.FlagSequence, nil), zkrecipes.OpCreate("/e", nil, zk.FlagEphemeral, nil))
+		require.NoError(t, err)
+		w.Accounted(c)
+		_, err = l.Commit(t.Context(), zkrecipes.OpDelete("/n-0000000004", -1), zkrecipes.OpDelete("/e", -1))
+		if err != nil { // another number
+			_, err = l.Commit(t.Context(), zkrecipes.OpDelete("/e", -1))
+		}
+		require.NoError(t, err)
+		w.Accounted(c)
+	})
+}
+
+// What may exist counts until it is known whether it does.
+func TestALostReplyCountsUntilItIsResolved(t *testing.T) {
+	for name, after := range map[string]bool{"carried out": true, "not carried out": false} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				c := w.Client(nil)
+				l := recipetest.LockOn(t, zkrecipes.NewMutex(c, "/held"))
+				w.Accounted(c)
+				held := recipetest.Load(c).Bytes
+				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
+				a := w.LockLater(c)
+				require.Greater(t, recipetest.Load(c).Bytes, held, "its outcome is not known")
+				w.Back()
+				require.NoError(t, a.Get().Release())
+				w.Accounted(c)
+
+				op := zkrecipes.OpCreate("/e", nil, zk.FlagEphemeral, nil)
+				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(check,create)"})
+				_, err := l.Commit(t.Context(), op)
+				require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+				require.Greater(t, recipetest.Load(c).Bytes, held)
+				_, err = l.Commit(t.Context(), zkrecipes.OpDelete("/e", -1))
+				require.Equal(t, after, err == nil, "%v", err)
+				w.Accounted(c)
+				require.Equal(t, held, recipetest.Load(c).Bytes)
+			})
+		})
+	}
+}
+
+// Whoever deletes a znode of the session's, the account learns it where the client does.
+func TestADeletedPlaceIsCountedNoMore(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		a := w.LockLater(c)
+		time.Sleep(time.Minute) // the holder's place is watched, too
+		raw := w.Bare()
+		places := w.Line()
+		for i := range places { // the waiter's first: else it may be granted
+			require.NoError(t, raw.Delete(w.Path+"/"+places[len(places)-1-i].Name, -1))
+		}
+		_, err := a.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+		synctest.Wait()
+		require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
+		w.Accounted(c)
+		require.Zero(t, recipetest.Load(c).Bytes)
+	})
+}
+
+// Nobody watches what OpCreate has created.
+func TestAnEphemeralZnodeThatOthersDeleteCountsUntilACommitFindsItGone(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		before := recipetest.Load(c)
+		for _, op := range []zkrecipes.Op{zkrecipes.OpDelete("/e", -1), zkrecipes.OpSet("/e", nil, -1), zkrecipes.OpCheck("/e", -1)} {
+			_, err := l.Commit(t.Context(), zkrecipes.OpCreate("/e", nil, zk.FlagEphemeral, nil))
+			require.NoError(t, err)
+			full := recipetest.Load(c)
+			require.NoError(t, w.Bare().Delete("/e", -1))
+			require.Equal(t, full, recipetest.Load(c))
+			_, err = l.Commit(t.Context(), op)
+			require.ErrorIs(t, err, zk.ErrNoNode)
+			require.Equal(t, before, recipetest.Load(c))
+		}
+		w.Accounted(c)
+	})
+}
+
+// eachRecipe are uses of all recipes that end with nothing held.
+func eachRecipe(ctx context.Context, t *testing.T, a, b *zkrecipes.Client) {
+	l := recipetest.LockOn(t, zkrecipes.NewMutex(a, "/m"))
+	waiter := recipetest.LockLater(t, zkrecipes.NewMutex(b, "/m"))
+	synctest.Wait()
+	if l.Err() == nil {
+		_ = l.Release()
+	}
+	require.NoError(t, waiter.Get().Release())
+	if l, err := zkrecipes.NewMutex(a, "/kept", zkrecipes.KeepFor(time.Minute)).Lock(ctx); err == nil {
+		_ = l.Release()
+	}
+	if l, err := zkrecipes.NewMutex(a, "/m").TryLock(ctx); err == nil {
+		_ = l.Release()
+	}
+	rw := zkrecipes.NewRWLock(a, "/rw")
+	if l, err := rw.Lock(ctx); err == nil {
+		_ = rw.Downgrade(ctx, l)
+		_ = l.Release()
+	}
+	x := zkrecipes.NewSemaphore(a, "/sem", 2)
+	if l, err := x.AcquireN(ctx, 2); err == nil {
+		second := recipetest.AcquireLater(t, zkrecipes.NewSemaphore(b, "/sem", 2), 2)
+		synctest.Wait()
+		_ = l.Release()
+		if l, err := second.Wait(); err == nil {
+			_ = l.Release()
+		}
+	}
+	if term, err := zkrecipes.NewElection(a, "/el").Campaign(ctx, nil); err == nil {
+		_ = term.Resign()
+	}
+	others := harness.Go(t, func(ctx context.Context) (int, error) { return zkrecipes.NewBarrier(b, "/bar", 2).Wait(ctx) })
+	_, _ = zkrecipes.NewBarrier(a, "/bar", 2).Wait(ctx)
+	_, _ = others.Wait()
+	visit := harness.Go(t, func(ctx context.Context) (*zkrecipes.Visit, error) {
+		return zkrecipes.NewDoubleBarrier(b, "/dbl", 2).Enter(ctx)
+	})
+	if v, err := zkrecipes.NewDoubleBarrier(a, "/dbl", 2).Enter(ctx); err == nil {
+		go func() { _ = v.Leave(ctx) }()
+	}
+	if v, err := visit.Wait(); err == nil {
+		_ = v.Leave(ctx)
+	}
+	for _, c := range []*zkrecipes.Client{a, b} {
+		q := zkrecipes.NewQueue(c, "/q", &zkrecipes.QueueOptions{MaxLen: 10})
+		for _, data := range []string{"0", "1", "2"} {
+			_, _ = q.Put(ctx, []byte(data))
+		}
+		_, _ = q.PutAll(ctx, []byte("3"), []byte("4"))
+		if it, err := q.Take(ctx); err == nil {
+			_ = it.Nack(ctx)
+		}
+		if it, err := q.TryTake(ctx); err == nil {
+			_ = it.Ack(ctx)
+		}
+		if it, err := q.Take(ctx); err == nil {
+			_ = it.Ack(ctx, zkrecipes.OpCreate("/done", nil, zk.FlagSequence, nil))
+		}
+		serving, stop := context.WithTimeout(ctx, time.Second)
+		_ = q.Serve(serving, func(context.Context, *zkrecipes.Item) error { return nil })
+		stop()
+	}
+}
+
+func TestTheAccountIsWhatTheServersHaveAfterEachRecipe(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := w.Stranger(nil), w.Stranger(nil)
+		eachRecipe(harness.Within(t, time.Hour), t, a, b)
+		time.Sleep(time.Hour)
+		w.Accounted(a)
+		w.Accounted(b)
+		require.Positive(t, recipetest.Load(a).Bytes, "receipts are kept for the next put")
+	})
+}
+
+// The same when the reply to each transaction in turn is lost.
+func TestTheAccountIsWhatTheServersHaveAfterEachLostReply(t *testing.T) {
+	for _, after := range []bool{true, false} {
+		for n, fired := 0, true; fired; n++ {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				a, b := w.Stranger(nil), w.Stranger(nil)
+				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi", Skip: n})
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				eachRecipe(ctx, t, a, b)
+				fired = w.Met()
+				time.Sleep(time.Hour)
+				w.Accounted(a)
+				w.Accounted(b)
+			})
+		}
+	}
+}
+
+// A throttled server has carried out nothing, but its answer does not say so.
+func TestAnAnswerThatTellsNothingIsNoRefusal(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, After: true, Op: recipetest.OpJoin, Code: jute.ErrOperationTimeout},
+			zktest.Fault{Do: zktest.Delay, Op: "sync", For: time.Second})
+		a := recipetest.LockLater(t, zkrecipes.NewMutex(c, w.Path))
+		synctest.Wait()
+		require.Positive(t, recipetest.Load(c).Bytes)
+		require.NoError(t, a.Get().Release())
+		w.Accounted(c)
+	})
+}
+
+func TestAWarningIsLoggedWhenASessionPassesThreeQuarters(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var log recipetest.Warnings
+		o := w.RoomFor(16)
+		o.Logger = log.Logger()
+		c := w.Stranger(o)
+		ls := w.LockMany(c, 12)
+		require.Empty(t, log.With("getting full"))
+		more := recipetest.LockOn(t, zkrecipes.NewMutex(c, "/lk98"))
+		require.Len(t, log.With("getting full"), 1)
+		for range 3 {
+			require.NoError(t, more.Release())
+			more = recipetest.LockOn(t, zkrecipes.NewMutex(c, "/lk98"))
+		}
+		require.Len(t, log.With("getting full"), 1)
+		for _, l := range ls {
+			require.NoError(t, l.Release())
+		}
+		w.LockMany(c, 14)
+		require.Len(t, log.With("getting full"), 2)
+	})
+}
+
+func TestATakeClaimsAsManyItemsAsTheSessionHasRoomFor(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(&zkrecipes.Options{MaxBuffer: 2000})
+		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, nil)
+		for i := range 20 {
+			recipetest.PutOn(t, q, fmt.Sprint(i))
+		}
+		mine := zkrecipes.NewQueue(c, w.Path, nil)
+		items, err := mine.TakeN(t.Context(), 20)
+		require.NoError(t, err)
+		require.Greater(t, len(items), 5)
+		require.Less(t, len(items), 20)
+		_, err = mine.TakeN(t.Context(), 20)
+		recipetest.FullErr(t, err)
+		w.Accounted(c)
+	})
+}
+
+// Lead goes on when there is room again, as Serve does. Others may lead until then.
+func TestLeadWaitsWhileTheSessionIsFull(t *testing.T) {
+	for znodes, name := range []string{"no room for a place", "no room for the leader's znode"} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				log := &recipetest.Warnings{}
+				place := zkconn.Weight(w.Path+"/_c_"+placename.NoUUID+"-"+string(placename.KindLock), true)
+				opts := &zkrecipes.Options{MaxBuffer: (5*place + 9) * 10 / 9}
+				opts.Logger = log.Logger()
+				r := recipetest.NewTracer(t)
+				opts.Trace = r.Trace()
+				c := w.Stranger(opts)
+				ls := w.LockMany(c, 5-znodes)
+				r.Told()
+				a := recipetest.Lead(t, zkrecipes.NewElection(c, w.Path), false)
+				require.True(t, a.Waiting())
+				time.Sleep(time.Minute)
+				require.Empty(t, a.Terms.Load())
+				require.LessOrEqual(t, w.Requests(func() { time.Sleep(time.Minute) })["getChildren2"], 61, "it does not ask all the time")
+				require.Len(t, log.With("session is full; it does not campaign until there is room"), 1)
+				require.NoError(t, recipetest.Campaigns(t, zkrecipes.NewElection(w.Stranger(nil), w.Path), "other").Resign())
+				require.NoError(t, ls[0].Release())
+				require.NoError(t, ls[1].Release())
+				time.Sleep(2 * time.Second)
+				require.Equal(t, int32(1), a.Terms.Load())
+				a.Ret <- nil
+				_, err := a.Wait()
+				require.NoError(t, err)
+				require.Contains(t, r.Told(), "election lead ok")
+
+				recipetest.LockOn(t, zkrecipes.NewMutex(c, "/lk90"))
+				recipetest.LockOn(t, zkrecipes.NewMutex(c, "/lk91"))
+				a = recipetest.Lead(t, zkrecipes.NewElection(c, w.Path), false)
+				time.Sleep(time.Minute)
+				require.True(t, a.Waiting())
+				a.Cancel(nil)
+				_, err = a.Wait()
+				require.ErrorIs(t, err, context.Canceled)
+				w.Accounted(c)
+			})
+		})
+	}
+}
+
+// Serve goes on when there is room again, and does not ask all the time until then.
+func TestServeWaitsWhileTheSessionIsFull(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var log recipetest.Warnings
+		o := w.RoomFor(6)
+		o.Logger = log.Logger()
+		c := w.Stranger(o)
+		ls := w.LockMany(c, 6)
+		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, nil)
+		recipetest.PutOn(t, q, "0", "1")
+		done := make(chan string, 2)
+		served := harness.Go(t, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, zkrecipes.NewQueue(c, w.Path, &zkrecipes.QueueOptions{Workers: 4}).Serve(ctx, func(_ context.Context, it *zkrecipes.Item) error {
+				done <- string(it.Data)
+				return nil
+			})
+		})
+		n := 0
+		for _, count := range w.Requests(func() { time.Sleep(time.Minute) }) {
+			n += count
+		}
+		require.Less(t, n, 1000)
+		require.True(t, served.Waiting())
+		require.Len(t, log.With("session is full"), 1)
+		for _, l := range ls[:4] {
+			require.NoError(t, l.Release())
+		}
+		require.ElementsMatch(t, []string{"0", "1"}, []string{<-done, <-done})
+	})
+}
+
+func TestMaxBufferSetsTheBound(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		require.Equal(t, 943_717, w.Stranger(nil).Status().MaxZnodeBytes)
+		require.Equal(t, 3_600_000, w.Stranger(&zkrecipes.Options{MaxBuffer: 4_000_000}).Status().MaxZnodeBytes)
+		_, err := zkrecipes.Dial(t.Context(), []string{"a"}, &zkrecipes.Options{MaxBuffer: -1})
+		require.ErrorContains(t, err, "MaxBuffer")
+	})
+}

@@ -1,0 +1,186 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// PutAll of more items than a segment takes.
+
+// numbers returns the data of the items 0 to n-1 of putAllOn.
+func numbers(n int) []string { return recipetest.Names(n) }
+
+func TestB82BatchFillsSegmentsInOneTransaction(t *testing.T) {
+	for name, test := range map[string]struct {
+		size          int64
+		before, batch int
+		want          []int
+	}{
+		"one item a segment":          {1, 0, 3, []int{1, 1, 1, 0}},
+		"to the end of a segment":     {5, 2, 3, []int{5, 0}},
+		"beyond the end of a segment": {5, 2, 4, []int{5, 1}},
+		"to the end of the third":     {5, 2, 13, []int{5, 5, 5, 0}},
+		"beyond the third":            {5, 4, 12, []int{5, 5, 5, 1}},
+		"no segment":                  {5, 1, 2, []int{3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				q := w.Queue(w.Stranger(nil))
+				recipetest.QueueOf(q).SegmentSize = test.size
+				consumer := w.Queue(w.Stranger(nil))
+				recipetest.PutAllOn(t, q, 0, test.before)
+				before := w.Srv.Counts()
+				ids := recipetest.PutAllOn(t, q, test.before, test.batch)
+				if test.before > 0 {
+					require.Equal(t, 1, w.Srv.Counts().Sub(before).Transactions)
+				}
+				require.Len(t, ids, test.batch)
+				require.Equal(t, test.want, w.SegmentSizes())
+				recipetest.PutAllOn(t, q, test.before+test.batch, 7)
+				require.Equal(t, numbers(test.before+test.batch+7), recipetest.Drain(t, consumer))
+			})
+		})
+	}
+}
+
+// The first consumer sleeps on the open segment, which is full: it has had many claims.
+// The batch wakes it, although all but one of its items go elsewhere.
+func TestB82BatchWakesTheConsumerThatSleepsOnAFullSegment(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.PutOn(t, q, "many claims")
+		for range 20 {
+			recipetest.NackOn(t, recipetest.TakeOn(t, q))
+			recipetest.QueueOf(q).Opts.MaxAttempts = -1
+		}
+		recipetest.AckOn(t, recipetest.TakeOn(t, q))
+		taking := w.TakeLater(q)
+		require.True(t, taking.Waiting())
+		producer := w.Queue(w.Stranger(nil))
+		recipetest.QueueOf(producer).SegmentSize = 10
+		recipetest.PutAllOn(t, producer, 0, 15)
+		synctest.Wait()
+		require.False(t, taking.Waiting())
+		it := taking.Get()
+		require.Equal(t, "0", string(it.Data))
+		require.Equal(t, []int{1, 10, 4}, w.SegmentSizes())
+		recipetest.AckOn(t, it)
+		require.Equal(t, numbers(15)[1:], recipetest.Drain(t, q))
+	})
+}
+
+// A taken item costs as much as if all had been put alone.
+func TestB82ItemsOfALargeBatchCostNoMoreThanOthers(t *testing.T) {
+	const n = 3000
+	perItem := func(put func(t *testing.T, q *zkrecipes.Queue)) (bytes int) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			link := harness.NewLink(w.Srv)
+			put(t, w.Queue(w.Stranger(nil)))
+			q := w.Queue(w.Stranger(&zkrecipes.Options{Dialer: link.Dial}))
+			recipetest.AckOn(t, recipetest.TakeOn(t, q))
+			before := link.Received()
+			for range 1000 {
+				recipetest.AckOn(t, recipetest.TakeOn(t, q))
+			}
+			bytes = (link.Received() - before) / 1000
+		})
+		return bytes
+	}
+	alone := perItem(func(t *testing.T, q *zkrecipes.Queue) { recipetest.PutOn(t, q, recipetest.Names(n)...) })
+	batch := perItem(func(t *testing.T, q *zkrecipes.Queue) { recipetest.PutAllOn(t, q, 0, n) })
+	t.Logf("%d bytes received for an item that was put alone, %d for one of a batch", alone, batch)
+	require.InEpsilon(t, alone, batch, 0.05)
+}
+
+func TestB82BatchWhoseReplyIsLostIsPutOnce(t *testing.T) {
+	for _, do := range []zktest.Action{zktest.Drop, zktest.Expire} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, after=%v", do, after), func(t *testing.T) {
+				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+					q := w.Queue(w.Stranger(nil))
+					recipetest.QueueOf(q).SegmentSize = 4
+					recipetest.PutAllOn(t, q, 0, 2)
+					w.Plan.Add(zktest.Fault{Do: do, After: after, Op: "multi", Path: w.ReceiptsOf(recipetest.ClientOf(recipetest.QueueOf(q).Client))})
+					ids, err := q.PutAll(t.Context(), []byte("2"), []byte("3"), []byte("4"), []byte("5"), []byte("6"), []byte("7"), []byte("8"))
+					require.Len(t, w.Plan.Fired(), 1)
+					require.Len(t, ids, 7)
+					want := numbers(9)
+					if do == zktest.Expire {
+						require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+						if !after {
+							want = want[:2]
+						}
+					} else {
+						require.NoError(t, err)
+					}
+					require.Equal(t, want, recipetest.Drain(t, w.Queue(w.Stranger(nil))))
+				})
+			})
+		}
+	}
+}
+
+// Somebody else fills the segment first. The batch goes on behind, and stays together.
+func TestB82BatchGoesOnBehindASegmentThatOthersFilled(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
+		recipetest.QueueOf(q).SegmentSize, recipetest.QueueOf(other).SegmentSize = 3, 3
+		recipetest.PutAllOn(t, q, 0, 1)
+		recipetest.PutAllOn(t, other, 1, 9)
+		recipetest.PutAllOn(t, q, 10, 8)
+		require.Equal(t, []int{3, 3, 3, 4, 3, 2}, w.SegmentSizes())
+		require.Equal(t, numbers(18), recipetest.Drain(t, other))
+	})
+}
+
+// The largest batch that is not refused fits into a request, segments included. The error
+// of a larger one says what the limit is.
+func TestB82LargestBatchFitsIntoARequest(t *testing.T) {
+	for _, size := range []int64{1, 3, 100} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				q := w.Queue(w.Stranger(nil))
+				recipetest.QueueOf(q).SegmentSize = size
+				recipetest.PutOn(t, q, "first use")
+				s := recipetest.Live(t, recipetest.ClientOf(recipetest.QueueOf(q).Client))
+				fits := func(n int) error {
+					items := make([]queuelog.Item, n)
+					for i := range items {
+						items[i].ID = queuelog.NewID()
+					}
+					return recipetest.QueueOf(q).CheckFits(s, items)
+				}
+				least, most := 1, 1<<15 // fits, does not
+				for most-least > 1 {
+					if n := (least + most) / 2; fits(n) == nil {
+						least = n
+					} else {
+						most = n
+					}
+				}
+				session := recipetest.SessionID(recipetest.ClientOf(recipetest.QueueOf(q).Client))
+				t.Logf("%d items without data fit", least)
+				var err error
+				requests := w.Requests(func() { _, err = q.PutAll(t.Context(), make([][]byte, most)...) })
+				require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
+				require.ErrorContains(t, err, fmt.Sprintf("put into %s: %d items: ", w.Path, most))
+				require.ErrorContains(t, err, fmt.Sprintf("servers accept %d (jute.maxbuffer)", jute.MaxFrame))
+				require.Empty(t, requests)
+				_, err = q.PutAll(t.Context(), make([][]byte, least)...)
+				require.NoError(t, err)
+				require.Equal(t, session, recipetest.SessionID(recipetest.ClientOf(recipetest.QueueOf(q).Client)))
+				require.Len(t, w.Items(), least+1)
+			})
+		})
+	}
+}

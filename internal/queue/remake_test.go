@@ -1,0 +1,168 @@
+package queue_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// An operator deletes and makes a queue again, seals its segments by setting data, or
+// deletes free items.
+
+// atAnyRequest runs f in a world of its own for each request that call sends: act is
+// carried out before that request is. The last run carries it out once call sleeps.
+func atAnyRequest(t *testing.T, f func(t *testing.T, w *recipetest.World, between func(call, act func()))) {
+	for step, asleep := 0, false; !asleep; step++ {
+		t.Run(fmt.Sprintf("request %d", step), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				f(t, w, func(call, act func()) {
+					w.Plan.Add(zktest.Fault{Do: zktest.Delay, Skip: step, For: time.Second})
+					call()
+					time.Sleep(time.Second / 2)
+					asleep = w.Plan.Fired()["delay before"] == 0
+					w.Plan.Stop()
+					act()
+					synctest.Wait()
+				})
+			})
+		})
+	}
+}
+
+// acts are what an operator may do. Each of them then puts two items with q.
+var acts = map[string]func(t *testing.T, w *recipetest.World, conn *zk.Conn, q *zkrecipes.Queue){
+	"makes the queue again": func(t *testing.T, w *recipetest.World, conn *zk.Conn, q *zkrecipes.Queue) {
+		recipetest.RemoveTree(t, conn, w.Path+"/s")
+		recipetest.PutOn(t, q, "a", "b") // fills the first segment
+	},
+	"sets data on the open segment": func(t *testing.T, w *recipetest.World, conn *zk.Conn, q *zkrecipes.Queue) {
+		_, err := conn.Set(w.Path+"/s/"+slices.Max(w.Srv.Children(w.Path+"/s")), nil, -1)
+		require.NoError(t, err)
+		recipetest.PutOn(t, q, "a", "b")
+	},
+	"sets data on every segment, twice": func(t *testing.T, w *recipetest.World, conn *zk.Conn, q *zkrecipes.Queue) {
+		for range 2 {
+			for _, segment := range w.Srv.Children(w.Path + "/s") {
+				_, _ = conn.Set(w.Path+"/s/"+segment, nil, -1)
+			}
+		}
+		recipetest.PutOn(t, q, "a", "b")
+	},
+}
+
+// A consumer deletes a segment, goes on to the next one, which it has not seen yet, and
+// sleeps there.
+func TestB86OperatorActsAtAnyRequestOfAConsumer(t *testing.T) {
+	for what, act := range acts {
+		t.Run(what, func(t *testing.T) {
+			atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
+				q, other, conn := w.Small(2, nil), w.Small(2, nil), w.Insider()
+				recipetest.PutOn(t, q, "0")
+				it := recipetest.TakeOn(t, q)
+				recipetest.PutOn(t, q, "1")
+				require.Len(t, w.Srv.Children(w.Path+"/s"), 2, "the first segment is sealed, and listed before")
+				recipetest.AckOn(t, it)
+				recipetest.AckOn(t, recipetest.TakeOn(t, q))
+				var a *harness.Call[*zkrecipes.Item]
+				between(func() { a = recipetest.TakeLater(t, q) }, func() { act(t, w, conn, other) })
+				it = a.Get()
+				require.Equal(t, "a", string(it.Data))
+				recipetest.AckOn(t, it)
+				require.Equal(t, []string{"b"}, recipetest.Drain(t, q))
+				w.OneSegment(q)
+			})
+		})
+	}
+}
+
+// A bounded producer counts the items and sleeps. There is capacity in the end.
+func TestB86OperatorActsAtAnyRequestOfABoundedProducer(t *testing.T) {
+	acts := maps.Clone(acts)
+	acts["deletes free items"] = func(t *testing.T, w *recipetest.World, conn *zk.Conn, _ *zkrecipes.Queue) {
+		for _, item := range w.Items()[2:] { // none of the first segment
+			require.NoError(t, conn.Delete(item, -1))
+		}
+	}
+	for what, act := range acts {
+		t.Run(what, func(t *testing.T) {
+			atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
+				q, other, conn := w.Small(2, &zkrecipes.QueueOptions{MaxLen: 4}), w.Small(2, nil), w.Insider()
+				recipetest.PutOn(t, other, "0", "1", "2", "3")
+				var a *harness.Call[zkrecipes.ItemID]
+				between(func() { a = recipetest.PutLater(t, q, "last") }, func() { act(t, w, conn, other) })
+				for a.Waiting() && len(w.Items()) >= 4 {
+					recipetest.AckOn(t, recipetest.TakeOn(t, other))
+					synctest.Wait()
+				}
+				a.Get()
+				require.Contains(t, recipetest.Drain(t, other), "last")
+				w.OneSegment(q)
+			})
+		})
+	}
+}
+
+// An operator sets data on a sealed segment. It is deleted once it is empty, and no
+// request fails for ever.
+func TestB86SealedSegmentWhoseDataWereSetIsDeleted(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, conn := w.Small(2, nil), w.Insider()
+		recipetest.PutOn(t, q, "0", "1", "2")
+		_, err := conn.Set(w.Segment(0), []byte("note"), -1)
+		require.NoError(t, err)
+		require.Equal(t, []string{"0", "1", "2"}, recipetest.Drain(t, q))
+		w.OneSegment(q)
+	})
+}
+
+// A consumer lists the segments to make a missing one. The last one is open then. Before
+// the consumer reads it, others fill it and the next one, and empty and delete that one,
+// which is not made again: what follows it would never be delivered.
+func TestB86SegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	r := recipetest.NewQueueRig(t, nil)
+	other := r.Other()
+	recipetest.QueueOf(other).SegmentSize = 1
+	recipetest.PutOn(t, other, "kept") // fills the first segment
+	kept := recipetest.TakeOn(t, r.Q)
+	a := recipetest.TakeLater(t, r.Q)
+	recipetest.LineUp(t, r.Raw, r.Path+"/line", 1, r.C)
+
+	// An operator deletes the open segment, and the consumer is about to make it again.
+	sync := r.P.On("sync", 1, harness.Hold)
+	require.NoError(t, r.Raw.Delete(r.Path+"/s/0000000001", -1))
+	r.P.Await(sync)
+	recipetest.QueueOf(other).SegmentSize = 100
+	recipetest.PutOn(t, other, "0") // in the segment, which other has made
+	held := recipetest.TakeOn(t, other)
+	read := r.P.On("getData", 2, harness.Hold) // the first one is of the segments' parent
+	sync.Release()
+	r.P.Await(read)
+	recipetest.QueueOf(other).SegmentSize = 1
+	recipetest.PutOn(t, other, "1", "2")
+	recipetest.AckOn(t, recipetest.TakeOn(t, other))
+	recipetest.AckOn(t, recipetest.TakeOn(t, other))
+	b := recipetest.TakeLater(t, other) // deletes the second segment
+	harness.Eventually(t, "the second segment is deleted", func() bool {
+		return !slices.Contains(harness.Children(t, r.Raw, r.Path+"/s"), "0000000002")
+	})
+	b.Cancel(nil)
+	b.Wait()
+	read.Release()
+	recipetest.PutOn(t, other, "3")
+	require.Equal(t, "3", string(a.Get().Data))
+	require.NotContains(t, harness.Children(t, r.Raw, r.Path+"/s"), "0000000002")
+	recipetest.AckOn(t, held)
+	recipetest.AckOn(t, kept)
+}

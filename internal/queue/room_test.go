@@ -1,0 +1,436 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Producers of a bounded queue that die, or are slow, at the head of their line.
+
+// lengths notes the largest number of items that there ever were.
+type lengths struct {
+	mu       sync.Mutex
+	now, max int
+}
+
+func (l *lengths) option() zktest.Option {
+	return zktest.OnChange(func(ch zktest.Change) {
+		name := ch.Path[strings.LastIndex(ch.Path, "/")+1:]
+		if !strings.HasPrefix(ch.Path, "/line/s/") || len(name) != recipetest.NameLength || strings.Count(ch.Path, "/") != 4 {
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		switch {
+		case ch.Created:
+			l.now++
+		case ch.Deleted:
+			l.now--
+		}
+		l.max = max(l.max, l.now)
+	})
+}
+
+func (l *lengths) longest() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.max
+}
+
+// A process that is killed keeps its place at the head of the line until its session
+// expires. The others do not wait for that.
+func TestB97PutsGoOnAlthoughTheFirstProducerInLineIsDead(t *testing.T) {
+	for _, bound := range []int{1, 5} {
+		t.Run(fmt.Sprint(bound), func(t *testing.T) {
+			length := &lengths{}
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				ack := w.Fills(bound)
+				dead, link := w.BoundedWithLink(bound)
+				lost := w.PutLater(dead, "dead")
+				live := w.Bounded(bound)
+				put := w.PutLater(live, "live")
+				time.Sleep(time.Second)
+				link.Stop()
+				began := time.Now()
+				ack()
+				put.Get()
+				t.Logf("the first put took %v", time.Since(began))
+				require.Less(t, time.Since(began), 3*queue.Grace)
+				for range 20 {
+					put := w.PutLater(live, "live")
+					began := time.Now()
+					ack()
+					put.Get()
+					require.Zero(t, time.Since(began), "nobody waits for the dead one again")
+				}
+				require.True(t, lost.Waiting())
+				link.Resume() // it was not dead
+				for range bound {
+					ack()
+				}
+				lost.Get()
+				require.Equal(t, []string{"dead"}, recipetest.Drain(t, live))
+				require.Equal(t, bound, length.longest())
+				require.Empty(t, w.Srv.Children(w.Path+"/room"))
+			}, length.option())
+		})
+	}
+}
+
+// The places of one process die together, however many they are and whoever stands between.
+func TestB97PutsGoOnAlthoughAProcessWithSeveralPutsIsDead(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ack := w.Fills(3)
+		dead, link := w.BoundedWithLink(3)
+		live := w.Bounded(3)
+		var puts []*harness.Call[zkrecipes.ItemID]
+		for _, who := range "ddldddddlldl" {
+			if who == 'd' {
+				w.PutLater(dead, "dead")
+			} else {
+				puts = append(puts, w.PutLater(live, "live"))
+			}
+		}
+		time.Sleep(time.Second)
+		link.Stop()
+		for _, put := range puts {
+			began := time.Now()
+			ack()
+			put.Get()
+			require.Less(t, time.Since(began), 4*queue.Grace)
+		}
+		link.Lose()
+	})
+}
+
+func TestB97PutsGoOnAlthoughTwoProcessesAreDead(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ack := w.Fills(1)
+		for range 2 {
+			dead, link := w.BoundedWithLink(1)
+			w.PutLater(dead, "dead")
+			defer link.Stop()
+			time.AfterFunc(time.Second, link.Stop)
+		}
+		live := w.PutLater(w.Bounded(1), "live")
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		ack()
+		live.Get()
+		t.Logf("the put took %v", time.Since(began))
+		require.Less(t, time.Since(began), 4*queue.Grace)
+	})
+}
+
+// More are overtaken once one of their sessions has expired.
+func TestB97ThreeDeadProcessesHoldPutsUpForASessionTimeout(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ack := w.Fills(1)
+		for range 3 {
+			dead, link := w.BoundedWithLink(1)
+			w.PutLater(dead, "dead")
+			time.AfterFunc(time.Second, link.Stop)
+		}
+		live := w.PutLater(w.Bounded(1), "live")
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		ack()
+		live.Get()
+		require.Less(t, time.Since(began), recipetest.DefaultSessionTimeout+recipetest.DefaultSessionTimeout/4)
+	})
+}
+
+// The put of the first in line is under way for long, and its reply may be lost. It is
+// overtaken. Its item is put once, and there are never more than MaxLen.
+func TestB97APutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
+	const put = "multi(setData,check,create,setData,delete)"
+	for _, drops := range []bool{false, true} {
+		t.Run(fmt.Sprintf("drops=%v", drops), func(t *testing.T) {
+			length := &lengths{}
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				ack := w.Fills(1)
+				slow, other := w.Bounded(1), w.Bounded(1)
+				first := w.PutLater(slow, "first")
+				receipts := w.ReceiptsOf(recipetest.ClientOf(recipetest.QueueOf(slow).Client))
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: put, Path: receipts, For: time.Second})
+				if drops {
+					w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: put, Path: receipts})
+				}
+				second := w.PutLater(other, "second")
+				time.Sleep(time.Second)
+				ack()
+				second.Get()
+				require.True(t, first.Waiting())
+				time.Sleep(2 * time.Second)
+				require.True(t, first.Waiting())
+				require.Len(t, w.Items(), 1)
+				ack()
+				first.Get()
+				require.Equal(t, []string{"first"}, recipetest.Drain(t, other))
+				require.Equal(t, 1, length.longest())
+			}, length.option())
+		})
+	}
+}
+
+// The one that overtakes loses its connection or its session at that moment.
+func TestB97AProducerThatOvertakesOutlivesFaults(t *testing.T) {
+	for _, do := range []zktest.Action{zktest.Drop, zktest.Expire} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v, after=%v", do, after), func(t *testing.T) {
+				length := &lengths{}
+				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+					ack := w.Fills(1)
+					dead, link := w.BoundedWithLink(1)
+					w.PutLater(dead, "dead")
+					live := w.PutLater(w.Bounded(1), "live")
+					time.Sleep(time.Second)
+					link.Stop()
+					w.Plan.Add(zktest.Fault{Do: do, After: after, Op: "multi(setData,delete)", Path: w.Path + "/room/*"})
+					began := time.Now()
+					ack()
+					live.Get()
+					require.Less(t, time.Since(began), 3*time.Second)
+					require.Len(t, w.Plan.Fired(), 1)
+					require.Len(t, w.Items(), 1)
+					require.Equal(t, 1, length.longest())
+				}, length.option())
+			})
+		}
+	}
+}
+
+// The servers refuse to delete the places ahead. The producer waits for its turn.
+func TestB97AProducerThatMayNotOvertakeWaits(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ack := w.Fills(1)
+		dead, link := w.BoundedWithLink(1)
+		w.PutLater(dead, "dead")
+		live := w.PutLater(w.Bounded(1), "live")
+		time.Sleep(time.Second)
+		link.Stop()
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: -102, Op: "multi(setData,delete)", Path: w.Path + "/room/*"})
+		ack()
+		time.Sleep(time.Second)
+		require.True(t, live.Waiting())
+		live.Get()
+	})
+}
+
+// A first in line that is alive puts before it is overtaken. It takes two one-way latencies,
+// which are longer than a grace, until its put arrives.
+func TestAProducerLeavesRoomToTheFirstForAGrace(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ack := w.Fills(0)
+		first, link := w.BoundedWithLink(1)
+		recipetest.PutOn(t, first, "full") // the first put of a session takes longer
+		a := w.PutLater(first, "first")
+		b := w.PutLater(w.Bounded(1), "second")
+		time.Sleep(time.Second)
+		link.SetLatency(queue.Grace * 4 / 5)
+		ack()
+		a.Get()
+		require.True(t, b.Waiting())
+		ack()
+		b.Get()
+		require.Equal(t, []string{"second"}, recipetest.Drain(t, first))
+	})
+}
+
+// A place leaves with its put that is not the nearest. The next one has the turn, and the one
+// behind it waits for it.
+func TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut(t *testing.T) {
+	length := &lengths{}
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ack := w.Fills(2)
+		var puts []*harness.Call[zkrecipes.ItemID]
+		var queues []*zkrecipes.Queue
+		for i := range 3 {
+			queues = append(queues, w.Bounded(2))
+			puts = append(puts, w.PutLater(queues[i], fmt.Sprint("put ", i)))
+		}
+		time.Sleep(time.Second)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,create,setData,delete)", Path: w.ReceiptsOf(recipetest.ClientOf(recipetest.QueueOf(queues[1]).Client)), For: queue.Grace / 2})
+		ack()
+		puts[0].Get()
+		ack()
+		time.Sleep(queue.Grace)
+		require.False(t, puts[1].Waiting())
+		require.True(t, puts[2].Waiting())
+		ack()
+		puts[2].Get()
+		require.Equal(t, []string{"put 1", "put 2"}, recipetest.Drain(t, queues[0]))
+		require.Equal(t, 2, length.longest())
+	}, length.option())
+}
+
+// The queue is full, and others put whatever is taken. A producer far away is overtaken at
+// first, and then asks for more time.
+func TestB83ADistantProducerIsNotOvertakenForEver(t *testing.T) {
+	length := &lengths{}
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		const bound = 2
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		for range 3 {
+			q := w.Bounded(bound)
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = q.Put(ctx, nil)
+				}
+			})
+		}
+		taker := w.Queue(w.Stranger(nil))
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if it, err := taker.Take(ctx); err == nil {
+					time.Sleep(20 * time.Millisecond)
+					recipetest.AckOn(t, it)
+				}
+			}
+		})
+		time.Sleep(time.Second)
+		distant := w.Distant(roundTrip, 100)
+		recipetest.QueueOf(distant).Opts.MaxLen = bound
+		for i := range 10 {
+			began := time.Now()
+			recipetest.PutOn(t, distant, "x")
+			t.Logf("put %d took %d round trips", i, time.Since(began)/roundTrip)
+			require.Less(t, time.Since(began), 60*roundTrip)
+		}
+		require.Equal(t, bound, length.longest())
+	}, length.option())
+}
+
+// An operator deletes the place of a producer that has waited for long.
+func TestB22AProducerThatMightOvertakeIsEvicted(t *testing.T) {
+	for i := range 4 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				w.Fills(1)
+				var puts []*harness.Call[zkrecipes.ItemID]
+				for range 4 {
+					puts = append(puts, w.PutLater(w.Bounded(1), "x"))
+				}
+				time.Sleep(time.Minute)
+				places := placename.ParseAll(w.Srv.Children(w.Path+"/room"), placename.LockKinds)
+				require.Len(t, places, 4)
+				for _, m := range places {
+					if m.Number == int32(i) {
+						require.NoError(t, w.Bare().Delete(w.Path+"/room/"+m.Name, -1))
+					}
+				}
+				_, err := puts[i].Wait()
+				require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+			})
+		})
+	}
+}
+
+// However long producers wait, they send nothing until an item is taken or acked. If the
+// first uses the room, the others do not count.
+func TestProducersThatWaitForLongSendNothing(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		cr := &recipetest.Crowd{W: w}
+		taker := w.Queue(cr.Client())
+		recipetest.PutOn(t, taker, "full")
+		var puts []*harness.Call[zkrecipes.ItemID]
+		for range 10 {
+			puts = append(puts, w.PutLater(zkrecipes.NewQueue(cr.Client(), w.Path, &zkrecipes.QueueOptions{MaxLen: 1}), "x"))
+		}
+		time.Sleep(time.Minute)
+		require.Zero(t, cr.Woken(func() { time.Sleep(time.Hour) }))
+		it := recipetest.TakeOn(t, taker)
+		time.Sleep(time.Minute)
+		woken := cr.Woken(func() { recipetest.AckOn(t, it) })
+		require.False(t, puts[0].Waiting())
+		require.Equal(t, 3, woken, "the consumer, the first producer, and the next")
+	})
+}
+
+// A batch needs more room than there is. Those behind it leave it its turn, though there is
+// room for them.
+func TestABatchThatWaitsForRoomIsNotOvertaken(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ack := w.Fills(4)
+		batch := w.Bounded(4)
+		all := harness.Go(t, func(ctx context.Context) ([]zkrecipes.ItemID, error) { return batch.PutAll(ctx, make([][]byte, 3)...) })
+		synctest.Wait()
+		one := w.PutLater(w.Bounded(4), "one")
+		time.Sleep(time.Second)
+		ack()
+		ack()
+		time.Sleep(time.Minute)
+		require.True(t, all.Waiting())
+		require.True(t, one.Waiting())
+		ack()
+		all.Get()
+		require.True(t, one.Waiting())
+		ack()
+		one.Get()
+	})
+}
+
+// A batch of a dead process is overtaken once it could have been put.
+func TestB97ADeadBatchIsOvertakenWhenThereIsRoomForIt(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ack := w.Fills(4)
+		dead, link := w.BoundedWithLink(4)
+		harness.Go(t, func(ctx context.Context) ([]zkrecipes.ItemID, error) { return dead.PutAll(ctx, make([][]byte, 3)...) })
+		synctest.Wait()
+		one := w.PutLater(w.Bounded(4), "one")
+		time.Sleep(time.Second)
+		link.Stop()
+		for range 3 {
+			require.True(t, one.Waiting())
+			ack()
+		}
+		began := time.Now()
+		one.Get()
+		require.Less(t, time.Since(began), 3*queue.Grace)
+	})
+}
+
+func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		s, other := recipetest.Live(t, w.Stranger(nil)), recipetest.Live(t, w.Stranger(nil))
+		name := func(s *line.Session, items int) placename.Parts {
+			m, ok := placename.Parse("_c_"+queue.Marked(s, placename.NewUUID(true), items)+"-lock-0000000001", placename.LockKinds)
+			require.True(t, ok)
+			require.True(t, m.Ours())
+			require.True(t, placename.IsUUID(m.UUID))
+			return m
+		}
+		m := name(s, 3)
+		require.Equal(t, 3, queue.ItemsOf(m))
+		require.Equal(t, queue.Grace, queue.PatienceOf(m))
+		require.Equal(t, queue.SessionOf(m), queue.SessionOf(name(s, 1)))
+		require.NotEqual(t, m.UUID, name(s, 3).UUID)
+		require.NotEqual(t, queue.SessionOf(m), queue.SessionOf(name(other, 3)))
+		require.Equal(t, math.MaxUint16, queue.ItemsOf(name(s, 1_000_000)))
+		for range 100 {
+			queue.AskForPatience(s)
+		}
+		require.Equal(t, 512*queue.Grace, queue.PatienceOf(name(s, 1)), "it is above the session timeout")
+		foreign, _ := placename.Parse("lock-0000000001", placename.LockKinds)
+		require.Equal(t, []any{"lock-0000000001", 0, queue.Grace}, []any{queue.SessionOf(foreign), queue.ItemsOf(foreign), queue.PatienceOf(foreign)})
+	})
+}

@@ -1,0 +1,141 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Serve without a connection, and user functions that panic.
+
+// Serve's context ends during an outage, and a handler returns. The ack was not sent, or
+// its reply never comes.
+func TestB77ServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sent=%v", sent), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				q := w.Queue(w.Stranger(nil))
+				recipetest.PutOn(t, q, "x")
+				began, finish := make(chan *zkrecipes.Item, 2), make(chan struct{})
+				a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+					began <- it
+					<-finish
+					return nil
+				})
+				it, session := <-began, recipetest.SessionID(recipetest.ClientOf(recipetest.QueueOf(q).Client))
+				if sent {
+					w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpAckJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
+				} else {
+					w.Away(recipetest.ClientOf(recipetest.QueueOf(q).Client))
+				}
+				close(finish)
+				synctest.Wait()
+				require.True(t, a.Waiting(), "the ack may still be carried out")
+				until := it.ValidUntil()
+				require.False(t, until.IsZero())
+				require.NoError(t, stop(a))
+				require.False(t, time.Now().After(until), "%v after the claim's end", time.Since(until))
+
+				w.Srv.Expire(session) // else the ack may be carried out after all
+				w.Back()
+				again := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
+				require.Equal(t, 2, again.Attempt)
+				recipetest.AckOn(t, again)
+			})
+		})
+	}
+}
+
+// An ack loses its reply, and is found to be carried out after its worker has left it
+// with the claim. The place that it has taken for the worker is deleted: the worker has
+// another one by then.
+func TestB77PlaceOfAnAckThatItsWorkerHasLeftIsDeleted(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.PutOn(t, q, "x")
+		handled := make(chan string, 9)
+		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: recipetest.OpAckJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
+		var lost sync.Once
+		over := make(chan struct{})
+		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			handled <- string(it.Data)
+			context.AfterFunc(it.Context(context.WithoutCancel(t.Context())), func() { lost.Do(func() { close(over) }) })
+			return nil
+		})
+		<-over
+		w.Back()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, w.Srv.Children(w.Path+"/line"), 1, "the worker waits")
+		require.Empty(t, w.Items())
+		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "y")
+		require.Equal(t, "x", <-handled)
+		require.Equal(t, "y", <-handled)
+		require.NoError(t, stop(a))
+		require.Empty(t, handled)
+	})
+}
+
+func TestB41StackOfAPanicInAHandlerIsLogged(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		opts, log := recipetest.Logged()
+		q := w.Queue(w.Stranger(opts))
+		recipetest.PutOn(t, q, "x")
+		attempts := 0
+		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
+			if attempts++; attempts == 1 {
+				panicsInAHandler()
+			}
+			return nil
+		})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.NoError(t, stop(a))
+		require.Equal(t, 2, attempts)
+		require.Contains(t, log.String(), "handler panicked: on purpose")
+		require.Contains(t, log.String(), "panicsInAHandler")
+	})
+}
+
+func panicsInAHandler() { panic("on purpose") }
+
+// A Backoff that panics, or ends its goroutine, is replaced by the default.
+func TestB41BackoffThatPanicsIsLoggedAndTheDefaultIsUsed(t *testing.T) {
+	for what, fails := range map[string]func(){"panicked: on purpose": func() { panic("on purpose") }, "runtime.Goexit": runtime.Goexit} {
+		t.Run(what, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				opts, log := recipetest.Logged()
+				q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration {
+					fails()
+					return time.Hour
+				}})
+				recipetest.PutOn(t, q, "x")
+				began := time.Now()
+				var at []time.Duration
+				a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
+					if at = append(at, time.Since(began)); len(at) < 3 {
+						return recipetest.ErrHandler
+					}
+					return nil
+				})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Equal(t, []time.Duration{0, queue.BackOff(1), queue.BackOff(1) + queue.BackOff(2)}, at)
+				require.NoError(t, stop(a))
+				require.Contains(t, log.String(), "QueueOptions.Backoff")
+				require.Contains(t, log.String(), what)
+			})
+		})
+	}
+}

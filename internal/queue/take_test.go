@@ -1,0 +1,181 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+)
+
+// Items that are taken for long keep their segments. A take does not list each of these.
+func TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		const old, n = 20, 100
+		producer, slow, q := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
+		for _, q := range []*zkrecipes.Queue{producer, slow, q} {
+			recipetest.QueueOf(q).SegmentSize = 10
+		}
+		_, err := producer.PutAll(t.Context(), make([][]byte, old*10+n)...)
+		require.NoError(t, err)
+		var held []*zkrecipes.Item
+		for i := range old * 10 {
+			it := recipetest.TakeOn(t, slow)
+			if i%10 == 0 {
+				held = append(held, it)
+			} else {
+				recipetest.AckOn(t, it)
+			}
+		}
+		const each = 15
+		all := []*zkrecipes.Queue{q, w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))}
+		take := func(n int) {
+			var calls []*harness.Call[struct{}]
+			for _, q := range all {
+				calls = append(calls, harness.Go(t, func(ctx context.Context) (none struct{}, err error) {
+					for range n {
+						it, err := q.Take(ctx)
+						if err == nil {
+							err = it.Ack(ctx)
+						}
+						if err != nil {
+							return none, err
+						}
+					}
+					return none, nil
+				}))
+			}
+			for _, call := range calls {
+				call.Get()
+			}
+		}
+		take(3) // the first ones set the watches
+		listings := w.Requests(func() { take(each) })["getChildren2"]
+		require.LessOrEqual(t, listings, 3*each*4, "of %d old segments", old)
+
+		// What comes back in one of them is taken first, whether the consumer sleeps or not.
+		time.Sleep(time.Minute) // until then it expects that others take, too
+		id := held[7].ID
+		recipetest.NackOn(t, held[7])
+		synctest.Wait()
+		it := recipetest.TakeOn(t, q)
+		require.Equal(t, id, it.ID)
+		recipetest.AckOn(t, it)
+		for range n - 3*(3+each) {
+			recipetest.AckOn(t, recipetest.TakeOn(t, q))
+		}
+		a := w.TakeLater(q)
+		time.Sleep(time.Minute)
+		require.True(t, a.Waiting())
+		id = held[3].ID
+		recipetest.NackOn(t, held[3])
+		require.Equal(t, id, a.Get().ID)
+	})
+}
+
+// Items that always fail are parked, and cost the others at most half of their rate.
+func TestB95TheOthersGoOnBesideItemsThatAlwaysFail(t *testing.T) {
+	const n = 2000 // items that succeed
+	rate := func(t *testing.T, w *recipetest.World, every int) float64 {
+		producer := w.Queue(w.Stranger(nil))
+		var items [][]byte
+		for i := range n {
+			if every > 0 && i%every == 0 {
+				items = append(items, []byte("bad"))
+			}
+			items = append(items, []byte("good"))
+		}
+		_, err := producer.PutAll(t.Context(), items...)
+		require.NoError(t, err)
+		q, link := w.ConsumerWithLink()
+		link.SetLatency(time.Millisecond)
+		var good atomic.Int64
+		all, began := make(chan struct{}), time.Now()
+		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			if string(it.Data) == "bad" {
+				return recipetest.ErrHandler
+			}
+			if good.Add(1) == n {
+				close(all)
+			}
+			return nil
+		})
+		<-all
+		rate := n / time.Since(began).Seconds()
+		require.NoError(t, stop(a))
+		return rate
+	}
+	var plain float64
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { plain = rate(t, w, 0) })
+	for _, every := range []int{100, 20} {
+		t.Run(fmt.Sprintf("one in %d", every), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				beside := rate(t, w, every)
+				t.Logf("%.0f items/s, without failures %.0f", beside, plain)
+				require.Greater(t, beside, plain/2)
+			})
+		})
+	}
+}
+
+// While all handlers fail, few items use up their attempts.
+func TestB95AnOutageParksFewItems(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		_, err := w.Queue(w.Stranger(nil)).PutAll(t.Context(), make([][]byte, 1000)...)
+		require.NoError(t, err)
+		q, _ := w.ConsumerWithLink()
+		tried := map[zkrecipes.ItemID]bool{}
+		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			tried[it.ID] = true
+			return recipetest.ErrHandler
+		})
+		time.Sleep(time.Minute)
+		require.NoError(t, stop(a))
+		t.Logf("%d items were tried", len(tried))
+		require.LessOrEqual(t, len(tried), (queue.ParkedPerWorker+1)*recipetest.QueueOf(q).Opts.Workers)
+	})
+}
+
+// However many items always fail, fewer than a thousand are parked, and the others go on.
+func TestB95ParkedItemsAreBounded(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		const n = queue.MaxParked + 100
+		var items [][]byte
+		for range n {
+			items = append(items, []byte("bad"), []byte("good"))
+		}
+		producer := w.Queue(w.Stranger(nil))
+		_, err := producer.PutAll(t.Context(), items...)
+		require.NoError(t, err)
+		q, link := w.ConsumerWithLink()
+		link.SetLatency(time.Millisecond)
+		recipetest.QueueOf(q).Opts.Backoff = func(int) time.Duration { return time.Hour }
+		good, most := 0, 0
+		all, began := make(chan struct{}), time.Now()
+		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			most = max(most, int(recipetest.TakenOf(it).Claim.Queue().Held.Load()))
+			if string(it.Data) == "bad" {
+				return recipetest.ErrHandler
+			}
+			if good++; good == n {
+				close(all)
+			}
+			return nil
+		})
+		<-all
+		took := time.Since(began)
+		require.NoError(t, stop(a))
+		t.Logf("%v, %d items were held at most", took, most)
+		require.Less(t, took, time.Minute)
+		require.Greater(t, most, queue.MaxParked*9/10, "the bound was met")
+		require.LessOrEqual(t, most, queue.MaxParked)
+	})
+}

@@ -1,0 +1,160 @@
+package recipetest
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// World is a zktest server in a bubble, its fault plan, and the path of the line
+// that the test uses.
+type World struct {
+	T    *testing.T
+	Srv  *zktest.Server
+	Plan *zktest.Plan
+	Path string
+}
+
+// InBubble runs f in a bubble with a server of its own.
+func InBubble(t *testing.T, f func(t *testing.T, w *World), opts ...zktest.Option) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer(t, append([]zktest.Option{zktest.InMemory(), zktest.ContainerCheckInterval(time.Hour)}, opts...)...)
+		f(t, &World{T: t, Srv: srv, Plan: srv.Plan(), Path: "/line"})
+	})
+}
+
+// Client returns a Client that has used the line once. The lock must be free.
+func (w *World) Client(opts *zkrecipes.Options) *zkrecipes.Client {
+	w.T.Helper()
+	c := w.Stranger(opts)
+	require.NoError(w.T, zkrecipes.NewMutex(c, w.Path).Do(harness.Within(w.T, time.Minute), Nothing))
+	return c
+}
+
+// SideWorld is a world whose line is used by one side of a lock.
+type SideWorld struct {
+	*World
+	Side
+}
+
+// InBubble runs a test for this side in a bubble.
+func (s Side) InBubble(t *testing.T, f func(t *testing.T, w *SideWorld), opts ...zktest.Option) {
+	InBubble(t, func(t *testing.T, w *World) { f(t, &SideWorld{w, s}) }, opts...)
+}
+
+// EachSideInBubble runs a test for each side, one after the other, with the same
+// options. An option with a fault plan is of no use here, as the plan's counts would
+// go on from one side to the next.
+func EachSideInBubble(t *testing.T, f func(t *testing.T, w *SideWorld), opts ...zktest.Option) {
+	for _, side := range Sides {
+		t.Run(side.Name, func(t *testing.T) { side.InBubble(t, f, opts...) })
+	}
+}
+
+// Holds takes the lock in c.
+func (w *SideWorld) Holds(c *zkrecipes.Client) *zkrecipes.Lease {
+	w.T.Helper()
+	return Held(w.T, w.Ours(c, w.Path).Lock)
+}
+
+// Excludes takes the lock in c as a rival: a holder that the side excludes.
+func (w *SideWorld) Excludes(c *zkrecipes.Client) *zkrecipes.Lease {
+	w.T.Helper()
+	return Held(w.T, w.Theirs(c, w.Path).Lock)
+}
+
+// Waits calls Lock in c and returns once the call sleeps, or holds the lock.
+func (w *SideWorld) Waits(c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
+	a := Later(w.T, w.Ours(c, w.Path).Lock)
+	synctest.Wait()
+	return a
+}
+
+// RivalWaits is like waits, for a rival.
+func (w *SideWorld) RivalWaits(c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
+	a := Later(w.T, w.Theirs(c, w.Path).Lock)
+	synctest.Wait()
+	return a
+}
+
+// Stranger returns a Client that has not used the line yet.
+func (w *World) Stranger(opts *zkrecipes.Options) *zkrecipes.Client {
+	w.T.Helper()
+	o := zkrecipes.Options{}
+	if opts != nil {
+		o = *opts
+	}
+	if o.Dialer == nil {
+		o.Dialer = w.Srv.DialContext
+	}
+	c, err := zkrecipes.Dial(w.T.Context(), []string{w.Srv.Addr()}, &o)
+	require.NoError(w.T, err)
+	w.T.Cleanup(func() { c.Close() })
+	return c
+}
+
+// LockLater locks a Mutex in c and returns once the call sleeps, or holds the lock.
+func (w *World) LockLater(c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
+	a := LockLater(w.T, zkrecipes.NewMutex(c, w.Path))
+	synctest.Wait()
+	return a
+}
+
+// Line returns the names of the places in the line, in order.
+func (w *World) Line() []placename.Parts {
+	ms := placename.ParseAll(w.Srv.Children(w.Path), placename.LockKinds)
+	slices.SortFunc(ms, placename.Parts.Compare)
+	return ms
+}
+
+// Stands requires that a lease holds and its place exists.
+func (w *World) Stands(l *zkrecipes.Lease) {
+	w.T.Helper()
+	require.NoError(w.T, l.Err())
+	require.Contains(w.T, w.Srv.Children(w.Path), l.Check().Path[len(w.Path)+1:])
+}
+
+// Requests runs f and returns the number of requests of each operation that the
+// server received until all goroutines of the bubble sleep again.
+func (w *World) Requests(f func()) map[string]int {
+	synctest.Wait()
+	before := w.Srv.Counts()
+	f()
+	synctest.Wait()
+	return w.Srv.Counts().Sub(before).Requests
+}
+
+// SessionID returns the id of a client's session.
+func SessionID(c *zkrecipes.Client) int64 {
+	s, _ := Core(c).Session()
+	return s.ID()
+}
+
+// Insider returns a connection that may write what clients without Options.Auth create.
+func (w *World) Insider() *zk.Conn { return Insider(w.T, w.Bare()) }
+
+// Bare returns a bare go-zookeeper Conn.
+func (w *World) Bare() *zk.Conn { return harness.RawVia(w.T, w.Srv.Dial, w.Srv.Addr()) }
+
+// Away disconnects a client and refuses all connections until back is called.
+func (w *World) Away(c *zkrecipes.Client) {
+	w.T.Helper()
+	w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
+	require.True(w.T, w.Srv.Disconnect(SessionID(c)))
+	synctest.Wait()
+	s, _ := Core(c).Session()
+	up, _ := s.Connected()
+	require.False(w.T, up)
+}
+
+// Back accepts connections again. It ends all other faults of the plan, too.
+func (w *World) Back() { w.Plan.Stop() }

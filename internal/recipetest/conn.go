@@ -1,0 +1,226 @@
+package recipetest
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+func HasRaceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// awaited is a context that closes a channel when Done is first called: when the
+// caller has nothing left to do but to wait.
+type awaited struct {
+	context.Context
+	once  *sync.Once
+	Waits chan struct{}
+}
+
+func (c awaited) Done() <-chan struct{} {
+	c.once.Do(func() { close(c.Waits) })
+	return c.Context.Done()
+}
+
+func NewAwaited(ctx context.Context) awaited {
+	return awaited{ctx, new(sync.Once), make(chan struct{})}
+}
+
+// Silences are the ways in which a server can be silent: before it has received the
+// request, or after it has carried it out.
+var Silences = map[string]harness.Action{"before": harness.Hold, "after": harness.HoldReply}
+
+// Lingering is a connection whose Close returns only once free is closed.
+type Lingering struct {
+	net.Conn
+	Closing chan struct{} // closed when Close is first called
+	Free    chan struct{}
+	Once    *sync.Once
+}
+
+func (c *Lingering) Close() error {
+	err := c.Conn.Close()
+	c.Once.Do(func() { close(c.Closing) })
+	<-c.Free
+	return err
+}
+
+// Exists reports whether a znode of the line exists.
+func (w *World) Exists(place string) bool {
+	return slices.Contains(w.Srv.Children(w.Path), strings.TrimPrefix(place, w.Path+"/"))
+}
+
+// RequireGivenUp requires that a lease whose session is not served any more, from now
+// on, ends after the session timeout, and that its place goes after
+// twice the timeout, once the attempt under way has failed.
+func (w *World) RequireGivenUp(l *zkrecipes.Lease) {
+	w.T.Helper()
+	timeout := HandleOf(l).Grant.Session.Timeout()
+	old, place := HandleOf(l).Grant.Session, l.Check().Path
+	time.Sleep(timeout)
+	require.ErrorIs(w.T, l.Err(), zkrecipes.ErrLost, "nobody could have used or released it for as long as the timeout")
+	require.True(w.T, w.Exists(place), "the session lives on as yet")
+	require.ErrorIs(w.T, l.Release(), zkrecipes.ErrLost)
+	time.Sleep(2 * timeout) // one more for what is under way
+	require.True(w.T, old.IsOver())
+	require.ErrorIs(w.T, old.Cause(), zk.ErrSessionExpired)
+	require.ErrorContains(w.T, old.Cause(), "given up")
+	require.False(w.T, w.Exists(place))
+}
+
+// Flap drops the client's connection whenever it has been up for that long, for a
+// minute.
+func (w *World) Flap(s *line.Session, lasts time.Duration) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && !s.IsOver(); {
+		time.Sleep(10 * time.Millisecond)
+		if up, _ := s.Connected(); up {
+			time.Sleep(lasts)
+			w.Srv.Disconnect(s.ID())
+			synctest.Wait()
+		}
+	}
+}
+
+// WaitsInLine returns a call of Lock that has waited for a while, and its session.
+func (w *World) WaitsInLine() (*harness.Call[*zkrecipes.Lease], *line.Session) {
+	w.T.Helper()
+	Held(w.T, zkrecipes.NewMutex(w.Stranger(nil), w.Path).Lock)
+	c := w.Stranger(nil)
+	waiting := w.LockLater(c)
+	s, _ := Core(c).Session()
+	time.Sleep(3 * time.Second)
+	return waiting, s
+}
+
+// Shorten makes connections whose handshakes ask for another session timeout.
+func (w *World) Shorten(timeout *atomic.Int64) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := w.Srv.DialContext(ctx, network, addr)
+		if ms := timeout.Load(); err == nil && ms != 0 {
+			nc = &shortened{Conn: nc, ms: uint32(ms)}
+		}
+		return nc, err
+	}
+}
+
+type shortened struct {
+	net.Conn
+	ms   uint32
+	done bool
+}
+
+func (c *shortened) Write(b []byte) (int, error) {
+	if !c.done {
+		c.done = true
+		binary.BigEndian.PutUint32(b[16:], c.ms) // behind length, version and zxid
+	}
+	return c.Conn.Write(b)
+}
+
+// PromptClose is how long Close may take while disconnected. With go-zookeeper's Close
+// alone it would take one to three seconds.
+const PromptClose = 900 * time.Millisecond
+
+// dialFunc is the type of Options.Dialer.
+type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// OneAttempt returns a dialer, and a context that ends when it is used a second time: by
+// then the first attempt to connect has failed.
+func OneAttempt(ctx context.Context, dial dialFunc) (context.Context, dialFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	var attempts atomic.Int32
+	return ctx, func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if attempts.Add(1) == 2 {
+			cancel()
+		}
+		return dial(ctx, network, addr)
+	}
+}
+
+// ChangeNodes sets data on all znodes.
+func ChangeNodes(t testing.TB, conn *zk.Conn, nodes []string) {
+	t.Helper()
+	InChunks(t, conn, nodes, func(node string) any {
+		return &zk.SetDataRequest{Path: node, Data: []byte("changed"), Version: -1}
+	})
+}
+
+// DeleteNodes deletes all znodes.
+func DeleteNodes(t testing.TB, conn *zk.Conn, nodes []string) {
+	t.Helper()
+	InChunks(t, conn, nodes, func(node string) any { return &zk.DeleteRequest{Path: node, Version: -1} })
+}
+
+// InChunks sends the operations for all znodes in transactions of 200.
+func InChunks(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) any) {
+	t.Helper()
+	for nodes := range slices.Chunk(nodes, 200) {
+		var ops []any
+		for _, node := range nodes {
+			ops = append(ops, op(node))
+		}
+		_, err := conn.Multi(ops...)
+		require.NoError(t, err)
+	}
+}
+
+// WatchNodes arms a watch on each znode.
+func WatchNodes(t testing.TB, s *line.Session, nodes []string) []*zkconn.Watch {
+	t.Helper()
+	watches := make([]*zkconn.Watch, len(nodes))
+	ctx := harness.Within(t, 30*time.Second)
+	var wg sync.WaitGroup
+	for part := range 8 {
+		wg.Go(func() {
+			for i := part; i < len(nodes); i += 8 {
+				var err error
+				if watches[i], err = s.Watch(ctx, nodes[i]); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.False(t, t.Failed())
+	return watches
+}
+
+// RequireFired requires that each watch fires with the given event.
+func RequireFired(t testing.TB, watches []*zkconn.Watch, event int32) {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for i, w := range watches {
+		select {
+		case <-w.Fired():
+			require.Equal(t, event == jute.EventDeleted, w.Deleted())
+		case <-timeout:
+			fired := 0
+			for _, w := range watches {
+				if w.HasFired() {
+					fired++
+				}
+			}
+			require.FailNow(t, "a watch was lost", "number %d; of %d watches %d have fired", i, len(watches), fired)
+		}
+	}
+}

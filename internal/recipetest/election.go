@@ -1,0 +1,213 @@
+package recipetest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/election"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Leading is a call of Lead whose function runs until it is told to return.
+type Leading struct {
+	*harness.Call[struct{}]
+	Terms   atomic.Int32 // that have begun
+	Running atomic.Int32
+	most    atomic.Int32 // of the functions that ran at a time
+	Last    atomic.Pointer[zkrecipes.Term]
+	Ret     chan error // what the function returns next
+	patient bool       // the function goes on when its context ends
+}
+
+func Lead(t testing.TB, e *zkrecipes.Election, patient bool) *Leading {
+	l := &Leading{Ret: make(chan error), patient: patient}
+	l.Call = harness.GoErr(t, func(ctx context.Context) error {
+		return e.Lead(ctx, []byte("lead"), l.Run)
+	})
+	synctest.Wait()
+	return l
+}
+
+func (l *Leading) Run(ctx context.Context, term *zkrecipes.Term) error {
+	l.Terms.Add(1)
+	l.Last.Store(term)
+	l.most.Store(max(l.most.Load(), l.Running.Add(1)))
+	defer l.Running.Add(-1)
+	ended := ctx.Done()
+	if l.patient {
+		ended = nil
+	}
+	select {
+	case err := <-l.Ret:
+		return err
+	case <-ended:
+		return context.Cause(ctx)
+	}
+}
+
+// JoinByHand takes a place in the line without the library, and returns its path.
+func (w *ElectionWorld) JoinByHand() string {
+	w.T.Helper()
+	path, err := w.Operator.Create(w.Path+"/_c_"+CuratorUUID(1)+"-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	require.NoError(w.T, err)
+	return path
+}
+
+// The requests of an election.
+const (
+	OpElect    = "multi(check,create,setData)"
+	OpSucceed  = "multi(check,delete,create,setData)"
+	OpResign   = "multi(setData,delete,delete)"
+	OpProclaim = "multi(check,check,setData)"
+	opQuit     = "multi(delete,delete)"
+)
+
+// Campaigns campaigns in c and fails the test if it is not elected.
+func Campaigns(t testing.TB, e *zkrecipes.Election, value string) *zkrecipes.Term {
+	t.Helper()
+	term, err := e.Campaign(harness.Within(t, time.Minute), []byte(value))
+	require.NoError(t, err)
+	return term
+}
+
+// CampaignLater campaigns in the background, and returns once the call sleeps.
+func CampaignLater(t testing.TB, e *zkrecipes.Election, value string) *harness.Call[*zkrecipes.Term] {
+	a := harness.Go(t, func(ctx context.Context) (*zkrecipes.Term, error) { return e.Campaign(ctx, []byte(value)) })
+	synctest.Wait()
+	return a
+}
+
+// Election returns the election on the world's path in a session of its own.
+func (w *World) Election(opts *zkrecipes.Options) *zkrecipes.Election {
+	return zkrecipes.NewElection(w.Stranger(opts), w.Path)
+}
+
+// LeaderIs requires that the znode of the leader has that value.
+func (w *ElectionWorld) LeaderIs(value string) {
+	w.T.Helper()
+	data, _, err := w.Operator.Get(w.Path + election.LeaderName)
+	require.NoError(w.T, err)
+	require.Equal(w.T, value, string(data))
+}
+
+// NoLeader requires that the path has no leader's znode and no places.
+func (w *ElectionWorld) NoLeader() {
+	w.T.Helper()
+	require.Empty(w.T, w.Srv.Children(w.Path))
+}
+
+// Follower collects what Observe yields.
+type Follower struct {
+	Stop context.CancelFunc
+	mu   sync.Mutex
+	all  []string
+	Seen []zkrecipes.Leader
+	Err  error
+	done chan struct{}
+}
+
+func Follow(t testing.TB, e *zkrecipes.Election) *Follower {
+	ctx, cancel := context.WithCancel(t.Context())
+	o := &Follower{Stop: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(o.done)
+		for l, err := range e.Observe(ctx) {
+			o.mu.Lock()
+			if o.Err = err; err == nil {
+				o.Seen = append(o.Seen, l)
+				value := string(l.Value)
+				if l.None() {
+					value = "none"
+				}
+				o.all = append(o.all, value)
+			}
+			o.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-o.done })
+	synctest.Wait()
+	return o
+}
+
+// Values returns the values that were yielded; "none" where there was no leader.
+func (o *Follower) Values() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.all)
+}
+
+// Ended waits for the end of the iteration and returns its error.
+func (o *Follower) Ended() error {
+	<-o.done
+	return o.Err
+}
+
+// RequestsWithoutPings is like requests, for an f that takes time.
+func (w *ElectionWorld) RequestsWithoutPings(f func()) map[string]int {
+	w.T.Helper()
+	counts := w.Requests(f)
+	delete(counts, "ping")
+	return counts
+}
+
+// Evict deletes the znode that a lease holds with.
+func (w *ElectionWorld) Evict(l *zkrecipes.Lease) {
+	w.T.Helper()
+	require.NoError(w.T, w.Operator.Delete(l.Check().Path, -1))
+	synctest.Wait()
+}
+
+// ElectionWorld is a world with an operator's connection.
+type ElectionWorld struct {
+	*World
+	Operator *zk.Conn
+}
+
+// InElectionBubble runs f in a bubble with two clients.
+func InElectionBubble(t *testing.T, f func(t *testing.T, w *ElectionWorld, a, b *zkrecipes.Election), opts ...zktest.Option) {
+	InBubble(t, func(t *testing.T, w *World) {
+		f(t, &ElectionWorld{w, w.Bare()}, w.Election(nil), w.Election(nil))
+	}, opts...)
+}
+
+// DeleteLeader is an operator that deletes the leader's znode.
+func (w *ElectionWorld) DeleteLeader() {
+	w.T.Helper()
+	require.NoError(w.T, w.Operator.Delete(w.Path+election.LeaderName, -1))
+	synctest.Wait()
+}
+
+// DeleteBoth deletes both znodes of a leader at once.
+func (w *ElectionWorld) DeleteBoth(term *zkrecipes.Term) {
+	w.T.Helper()
+	_, err := w.Operator.Multi(&zk.DeleteRequest{Path: term.Check().Path, Version: -1}, &zk.DeleteRequest{Path: w.Path + election.LeaderName, Version: -1})
+	require.NoError(w.T, err)
+	synctest.Wait()
+}
+
+// RemakeLeader is an operator that replaces the leader's znode.
+func (w *ElectionWorld) RemakeLeader() {
+	w.T.Helper()
+	path := w.Path + election.LeaderName
+	_, err := w.Operator.Multi(&zk.DeleteRequest{Path: path, Version: -1},
+		&zk.CreateRequest{Path: path, Data: []byte("by hand"), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
+	require.NoError(w.T, err)
+	synctest.Wait()
+}
+
+// CreateByHand creates a leader's znode without the library.
+func (w *ElectionWorld) CreateByHand(flags int32) {
+	w.T.Helper()
+	_, err := w.Operator.Create(w.Path+election.LeaderName, []byte("by hand"), flags, zk.WorldACL(zk.PermAll))
+	require.NoError(w.T, err)
+}

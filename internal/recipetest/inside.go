@@ -1,0 +1,96 @@
+package recipetest
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/barrier"
+	"github.com/zkrecipes/zkrecipes/internal/keep"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
+	"github.com/zkrecipes/zkrecipes/internal/semaphore"
+)
+
+// What lies behind the values of the API. The fields that hold it are not exported.
+
+// Core returns what makes the sessions of a Client.
+func Core(c *zkrecipes.Client) *line.Client { return field[*line.Client](c, "client") }
+
+// ClientOf returns a Client that has this core.
+func ClientOf(c *line.Client) *zkrecipes.Client {
+	client := new(zkrecipes.Client)
+	*at[*line.Client](client, "client") = c
+	return client
+}
+
+// NewLease returns a Lease that has this handle.
+func NewLease(h *line.Handle) *zkrecipes.Lease {
+	l := new(zkrecipes.Lease)
+	*at[*line.Handle](l, "handle") = h
+	return l
+}
+
+// NewToken returns the token of the n-th exclusive grant of the place with that czxid.
+func NewToken(czxid int64, n int) zkrecipes.Token { return zkrecipes.Token(line.TokenOf(czxid, n)) }
+
+// DefaultSessionTimeout is what a Client without Options.SessionTimeout requests.
+const DefaultSessionTimeout = 10 * time.Second
+
+// LineOf returns the line of a Mutex, an RWLock, an Election or a Gate.
+func LineOf(recipe any) *line.Line { return field[*line.Line](recipe, "line") }
+
+// KeepOf returns the place that the process keeps for a Mutex, if any.
+func KeepOf(m *zkrecipes.Mutex) *keep.Lock { return field[*keep.Lock](m, "keep") }
+
+// HandleOf returns what a Lease, or a value that has one, holds.
+func HandleOf(l any) *line.Handle { return field[*line.Handle](l, "handle") }
+
+// LeaseOf returns the Lease in an Item, a Term, a Visit or Slots.
+func LeaseOf(v any) *zkrecipes.Lease {
+	if v, ok := v.(*zkrecipes.Visit); ok {
+		return field[*zkrecipes.Lease](v, "l")
+	}
+	return field[*zkrecipes.Lease](v, "lease")
+}
+
+// QueueOf returns the engine of a Queue.
+func QueueOf(q *zkrecipes.Queue) *queue.Queue { return field[*queue.Queue](q, "itemQueue") }
+
+// TakenOf returns the engine's item of an Item that was taken.
+func TakenOf(it *zkrecipes.Item) *queue.Item { return field[*queue.Item](it, "takenItem") }
+
+// RoundsOf returns the engine of a Barrier.
+func RoundsOf(b *zkrecipes.Barrier) *barrier.Barrier { return field[*barrier.Barrier](b, "rounds") }
+
+// DoublesOf returns the engine of a DoubleBarrier.
+func DoublesOf(b *zkrecipes.DoubleBarrier) *barrier.DoubleBarrier {
+	return field[*barrier.DoubleBarrier](b, "doubles")
+}
+
+// VisitOf returns the engine's visit of a Visit.
+func VisitOf(v *zkrecipes.Visit) *barrier.Visit { return field[*barrier.Visit](v, "visit") }
+
+// SlotsOf returns the engine of a Semaphore.
+func SlotsOf(s *zkrecipes.Semaphore) *semaphore.Semaphore {
+	return field[*semaphore.Semaphore](s, "slotted")
+}
+
+// field returns the field of that name and type in the struct to which v points.
+func field[T any](v any, name string) T { return *at[T](v, name) }
+
+// at returns where that field is.
+func at[T any](v any, name string) *T {
+	s := reflect.ValueOf(v)
+	if s.Kind() != reflect.Pointer { // a struct that embeds a pointer
+		p := reflect.New(s.Type())
+		p.Elem().Set(s)
+		s = p
+	}
+	f := s.Elem().FieldByName(name)
+	if want := reflect.TypeFor[T](); !f.IsValid() || f.Type() != want {
+		panic(fmt.Sprintf("recipetest: %T has no field %s of type %v", v, name, want))
+	}
+	return (*T)(f.Addr().UnsafePointer())
+}

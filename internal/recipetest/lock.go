@@ -1,0 +1,362 @@
+package recipetest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/tuning"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// GivesNoNumbers uses a recipe again and again, by new sessions each time.
+func (w *World) GivesNoNumbers(opts *zkrecipes.Options, cycle func(t *testing.T, a, b *zkrecipes.Client, path string)) {
+	w.T.Helper()
+	round := func() {
+		a, b := w.Stranger(opts), w.Stranger(opts)
+		cycle(w.T, a, b, w.Path)
+		require.NoError(w.T, a.Close())
+		require.NoError(w.T, b.Close())
+	}
+	round()
+	known, given := w.Srv.ACLs(), w.Srv.Counts().NewACLs
+	for range 5 {
+		round()
+	}
+	require.Equal(w.T, known, w.Srv.ACLs(), "distinct lists")
+	require.Equal(w.T, given, w.Srv.Counts().NewACLs, "numbers given")
+}
+
+// OwnPath returns a path whose parent does not exist, in a znode that is everybody's.
+func OwnPath(t *testing.T) string {
+	t.Helper()
+	root := harness.NewPath(t)
+	harness.MakeParents(t, harness.Raw(t), root)
+	return root + "/owned/recipe"
+}
+
+func (w *World) DataAt(path string) string {
+	data, _, err := w.Bare().Get(path)
+	require.NoError(w.T, err)
+	return string(data)
+}
+
+// Has reports whether there is a znode.
+func (w *World) Has(path string) bool {
+	parent := cmp.Or(zkconn.Parent(path), "/")
+	return slices.Contains(w.Srv.Children(parent), path[strings.LastIndexByte(path, '/')+1:])
+}
+
+func WithoutPings(requests map[string]int) map[string]int {
+	delete(requests, "ping")
+	return requests
+}
+
+// Busy reports whether the server has got a request of that operation.
+func (w *World) Busy(op string) bool { return w.Srv.Counts().Requests[op] > 0 }
+
+const (
+	OpJoin    = "multi(create,setData)"
+	OpRelease = "multi(setData,delete)"
+)
+
+// LongSession is a session timeout so long that no holder here watches its own place:
+// it would after a tenth of the timeout.
+const LongSession = 20 * time.Minute
+
+// Spurious delivers an event to a client although nothing has changed.
+func Spurious(c *zkrecipes.Client, path string, event int32) {
+	s, _ := Core(c).Session()
+	s.OnEvent(wire.Event{Type: event, Path: path})
+}
+
+// BadPaths maps invalid paths to functions that return an operation's error.
+var BadPaths = func() map[string]func(op string) string {
+	all := map[string]func(string) string{}
+	for path, why := range map[string]string{
+		"":      `"": path is empty`,
+		"b":     `b: path does not begin with "/"`,
+		"/":     `/: path is the root`,
+		"/b/":   `/b/: path ends with "/"`,
+		"/a//b": `/a//b: path contains "//"`,
+		"/a/./": `/a/./: path ends with "/"`,
+		"/a/.":  `/a/.: path contains the relative element "."`,
+		"/\x00": `"/\x00": path contains the character U+0000 at byte 1`,
+	} {
+		all[path] = func(op string) string { return "zkrecipes: " + op + " " + why }
+	}
+	return all
+}()
+
+const OpDowngrade = "multi(create,delete)"
+
+// Downgrades calls Downgrade in the background.
+func (r *rwRig) Downgrades(ctx context.Context, l *zkrecipes.Lease) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- r.W.Downgrade(ctx, l) }()
+	return done
+}
+
+// Reads requires that l holds as a reader, and that its place is the only grant.
+func (r *rwRig) Reads(l *zkrecipes.Lease) {
+	r.T.Helper()
+	require.NoError(r.T, l.Err())
+	require.Contains(r.T, l.Check().Path, "-__READ__")
+	_, err := l.Commit(r.Ctx)
+	require.NoError(r.T, err)
+	r.Holds(1)
+	_, err = r.W.Lock(l.Reentrant(r.Ctx))
+	require.ErrorIs(r.T, err, zkrecipes.ErrUpgrade)
+}
+
+// Holds waits until the session keeps exactly n grants.
+func (r *rwRig) Holds(n int) {
+	r.T.Helper()
+	harness.Eventually(r.T, "grants of the session", func() bool {
+		s, _ := Core(r.C).Session()
+		s.Mu.Lock()
+		defer s.Mu.Unlock()
+		return len(s.Grants) == n
+	})
+}
+
+// HeldHeap returns the bytes that are in use.
+func HeldHeap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what the first one has finalized
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Stand creates n places with names like this library's and returns their paths.
+func (w *World) Stand(conn *zk.Conn, k placename.Kind, n int) (paths []string) {
+	w.T.Helper()
+	for chunk := range slices.Chunk(make([]struct{}, n), 500) {
+		var ops []any
+		for range chunk {
+			ops = append(ops, &zk.CreateRequest{
+				Path: w.Path + "/_c_" + placename.NewUUID(true) + "-" + string(k), Acl: zk.WorldACL(zk.PermAll),
+				Flags: zk.FlagEphemeral | zk.FlagSequence,
+			})
+		}
+		rs, err := conn.Multi(ops...)
+		require.NoError(w.T, err)
+		for _, r := range rs {
+			paths = append(paths, r.String)
+		}
+	}
+	return paths
+}
+
+// busy holds the errors after which the outcome of a request is unknown.
+var busy = map[string]int32{
+	"connection loss": jute.ErrConnectionLoss, "operation timeout": jute.ErrOperationTimeout, "throttled": jute.ErrThrottled,
+}
+
+// EachBusy runs a test for each such error, which the server sends instead of carrying
+// the request out, or after it.
+func EachBusy(t *testing.T, f func(t *testing.T, answer zktest.Fault)) {
+	for name, code := range busy {
+		for when, after := range map[string]bool{"before": false, "after": true} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				f(t, zktest.Fault{Do: zktest.Answer, Code: code, After: after})
+			})
+		}
+	}
+}
+
+// BusyFor is how long the server answers with such an error in the tests below.
+const BusyFor = 5 * time.Second
+
+// Leaves cancels the attempt and requires that it returns that cause.
+func Leaves(t *testing.T, a *harness.Call[*zkrecipes.Lease]) {
+	t.Helper()
+	require.True(t, a.Waiting())
+	why := errors.New("enough")
+	a.Cancel(why)
+	l, err := a.Wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, why)
+	require.Nil(t, l)
+}
+
+func Mutexes(c *zkrecipes.Client, paths ...string) (ms []*zkrecipes.Mutex) {
+	for _, path := range paths {
+		ms = append(ms, zkrecipes.NewMutex(c, path))
+	}
+	return ms
+}
+
+// LockAll locks all and fails the test if it cannot.
+func LockAll(t testing.TB, ms ...*zkrecipes.Mutex) *zkrecipes.Leases {
+	t.Helper()
+	ls, err := zkrecipes.LockAll(harness.Within(t, time.Minute), ms...)
+	require.NoError(t, err)
+	return ls
+}
+
+// LockAllLater locks all in the background, and returns once the call sleeps.
+func LockAllLater(t testing.TB, ms ...*zkrecipes.Mutex) *harness.Call[*zkrecipes.Leases] {
+	a := harness.Go(t, func(ctx context.Context) (*zkrecipes.Leases, error) { return zkrecipes.LockAll(ctx, ms...) })
+	synctest.Wait()
+	return a
+}
+
+// IsFree requires that nobody is in these lines.
+func (w *ElectionWorld) IsFree(paths ...string) {
+	w.T.Helper()
+	synctest.Wait()
+	for _, path := range paths {
+		require.Empty(w.T, w.Srv.Children(path), path)
+	}
+}
+
+// LoseChildEvents returns Options whose connections lose the events of children.
+func (w *World) LoseChildEvents() *zkrecipes.Options {
+	return &zkrecipes.Options{Dialer: harness.EditReplies(w.Srv.DialContext, func(op string, record []byte) []byte {
+		if op != "event" || jute.NewDecoder(record).Int32() != jute.EventChildrenChanged {
+			return record
+		}
+		elsewhere := jute.AppendInt32(jute.AppendInt32(nil, jute.EventChildrenChanged), 3)
+		return jute.AppendString(elsewhere, "/elsewhere")
+	})}
+}
+
+const KeepFor = 2 * time.Second
+
+// Kept returns a Mutex of a new Client that keeps its lock for keepFor.
+func (w *World) Kept(opts *zkrecipes.Options) *zkrecipes.Mutex {
+	w.T.Helper()
+	return zkrecipes.NewMutex(w.Client(opts), w.Path, zkrecipes.KeepFor(KeepFor))
+}
+
+// Keep takes and releases a Mutex that keeps its lock, and returns the token.
+func (w *World) Keep(m *zkrecipes.Mutex) zkrecipes.Token {
+	w.T.Helper()
+	l := LockOn(w.T, m)
+	require.NoError(w.T, l.Release())
+	require.Len(w.T, w.Line(), 1, "kept")
+	return l.Token()
+}
+
+// Waits calls m.Lock and returns once the call sleeps, or holds the lock.
+func (w *World) Waits(m *zkrecipes.Mutex) *harness.Call[*zkrecipes.Lease] {
+	a := LockLater(w.T, m)
+	synctest.Wait()
+	return a
+}
+
+// Watched returns the paths that the client has watches on.
+func Watched(c *zkrecipes.Client) []string {
+	s, _ := Core(c).Session()
+	var paths []string
+	for _, w := range s.Inspect().Watches {
+		paths = append(paths, w.Path)
+	}
+	return paths
+}
+
+// OpReadRelease is the request with which a reader leaves.
+const OpReadRelease = "multi(delete)"
+
+const OpDelete = "multi(delete)" // of a place without a signal, or of a line
+
+// AtLimit sets the line's counter so that the next place is beyond the limit.
+func (w *SideWorld) AtLimit() {
+	w.T.Helper()
+	require.NoError(w.T, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
+}
+
+// Aside calls Lock in c, and requires that the call waits and leaves the line as it was.
+func (w *SideWorld) Aside(c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
+	w.T.Helper()
+	before := w.Line()
+	a := w.Waits(c)
+	require.True(w.T, a.Waiting())
+	require.Equal(w.T, before, w.Line(), "no place is left")
+	return a
+}
+
+// Served requires that the calls get the lock, one after the other where they exclude
+// each other, with numbers from the line's beginning. All leases are released.
+func (w *SideWorld) Served(calls ...*harness.Call[*zkrecipes.Lease]) {
+	w.T.Helper()
+	for len(calls) > 0 {
+		synctest.Wait()
+		var waiting []*harness.Call[*zkrecipes.Lease]
+		for _, a := range calls {
+			if a.Waiting() {
+				waiting = append(waiting, a)
+				continue
+			}
+			l := a.Get()
+			w.Stands(l)
+			m, _ := placename.Parse(l.Check().Path[len(w.Path)+1:], placename.LockKinds)
+			require.Less(w.T, m.Number, int32(100))
+			require.NoError(w.T, l.Release())
+		}
+		require.Less(w.T, len(waiting), len(calls), "nobody is granted")
+		calls = waiting
+	}
+}
+
+// OnPath uses another line, below a znode of its own.
+func (w *SideWorld) OnPath(path string) *zk.Conn {
+	w.T.Helper()
+	conn := w.Bare()
+	_, err := conn.Create(zkconn.Parent(path), nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(w.T, err)
+	w.Path = path
+	return conn
+}
+
+// guesser is a client that takes every line for long, behind a link.
+type guesser struct {
+	*World
+	C    *zkrecipes.Client
+	Link *harness.Link
+}
+
+func (w *World) Guesser() *guesser {
+	w.T.Helper()
+	g := &guesser{World: w, Link: harness.NewLink(w.Srv)}
+	ctx := tuning.WithLongLine(w.T.Context(), 0)
+	c, err := zkrecipes.Dial(ctx, []string{w.Srv.Addr()}, &zkrecipes.Options{Dialer: g.Link.Dial})
+	require.NoError(w.T, err)
+	w.T.Cleanup(func() { c.Close() })
+	require.NoError(w.T, zkrecipes.NewMutex(c, w.Path).Do(ctx, Nothing)) // looks at the line
+	g.C = c
+	return g
+}
+
+// Behind makes a lagging replica serve all but the first connections. It receives
+// the last n transactions only after a few seconds.
+func Behind(first, n int) zktest.Option {
+	return zktest.WithPlan(zktest.NewPlan(
+		zktest.Fault{Do: zktest.Lag, Skip: first, Times: -1, Behind: n, For: 5 * time.Second}))
+}
+
+// RefuseSearch loses the reply to the next join, and refuses the following listings of
+// the line, so many times.
+func (w *World) RefuseSearch(listings int) {
+	w.Plan.Add(
+		zktest.Fault{Do: zktest.Drop, After: true, Op: OpJoin, Path: w.Path},
+		zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "getChildren2", Path: w.Path, Times: listings})
+}

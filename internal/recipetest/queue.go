@@ -1,0 +1,639 @@
+package recipetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// PutCost is what one Put costs the client and an in-process server.
+type PutCost struct {
+	Requests map[string]int
+	Received int // bytes, by the client
+	Memory   int // bytes, allocated by both
+}
+
+func (w *World) CostOfBoundedPuts(backlog int) PutCost {
+	const puts, batch = 40, 100
+	link := harness.NewLink(w.Srv)
+	q := zkrecipes.NewQueue(w.Stranger(&zkrecipes.Options{Dialer: link.Dial}), w.Path, &zkrecipes.QueueOptions{MaxLen: 1 << 30})
+	PutOn(w.T, q, "first use of the line")
+	unbounded := zkrecipes.NewQueue(ClientOf(QueueOf(q).Client), w.Path, nil)
+	for range backlog / batch {
+		_, err := unbounded.PutAll(w.T.Context(), make([][]byte, batch)...)
+		require.NoError(w.T, err)
+	}
+	PutOn(w.T, q, "the first count reads all segments")
+	var before, after runtime.MemStats
+	received := link.Received()
+	runtime.ReadMemStats(&before)
+	requests := w.Requests(func() {
+		for range puts {
+			PutOn(w.T, q, "x")
+		}
+	})
+	runtime.ReadMemStats(&after)
+	return PutCost{requests, (link.Received() - received) / puts, int(after.TotalAlloc-before.TotalAlloc) / puts}
+}
+
+// QueueRig is a queue, a client that is connected through a proxy, and a plain
+// connection to look at the znodes.
+type QueueRig struct {
+	t    *testing.T
+	Ctx  context.Context
+	Path string
+	P    *harness.Proxy
+	C    *zkrecipes.Client
+	Q    *zkrecipes.Queue
+	Raw  *zk.Conn
+}
+
+func NewQueueRig(t *testing.T, opts *zkrecipes.QueueOptions) *QueueRig {
+	t.Helper()
+	r := &QueueRig{t: t, Ctx: harness.Within(t, 60*time.Second), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}
+	r.C = DialTo(t, []string{r.P.Addr()}, nil)
+	r.Q = zkrecipes.NewQueue(r.C, r.Path, opts)
+	return r
+}
+
+// Other returns the same queue for another client.
+func (r *QueueRig) Other() *zkrecipes.Queue {
+	r.t.Helper()
+	return zkrecipes.NewQueue(Dial(r.t, nil), r.Path, (*zkrecipes.QueueOptions)(&QueueOf(r.Q).Opts))
+}
+
+// Warm uses the queue once. A first use takes more requests.
+func (r *QueueRig) Warm() {
+	r.t.Helper()
+	Warm(r.t, r.Q)
+}
+
+func Warm(t testing.TB, q *zkrecipes.Queue) {
+	t.Helper()
+	PutOn(t, q, "warm")
+	AckOn(t, TakeOn(t, q))
+}
+
+// TakeOn takes an item. It fails the test on an error.
+func TakeOn(t testing.TB, q *zkrecipes.Queue) *zkrecipes.Item {
+	t.Helper()
+	it, err := q.Take(harness.Within(t, 20*time.Second))
+	require.NoError(t, err)
+	return it
+}
+
+func PutOn(t testing.TB, q *zkrecipes.Queue, items ...string) (ids []zkrecipes.ItemID) {
+	t.Helper()
+	for _, data := range items {
+		id, err := q.Put(harness.Within(t, 20*time.Second), []byte(data))
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func AckOn(t testing.TB, it *zkrecipes.Item) {
+	t.Helper()
+	require.NoError(t, it.Ack(harness.Within(t, 20*time.Second)))
+	require.ErrorIs(t, it.Err(), zkrecipes.ErrReleased)
+}
+
+func NackOn(t testing.TB, it *zkrecipes.Item) {
+	t.Helper()
+	require.NoError(t, it.Nack(harness.Within(t, 20*time.Second)))
+	require.ErrorIs(t, it.Err(), zkrecipes.ErrReleased)
+}
+
+// Drain takes and acks all items and returns their data.
+func Drain(t testing.TB, q *zkrecipes.Queue) (all []string) {
+	t.Helper()
+	for {
+		n, err := q.Len(harness.Within(t, 20*time.Second))
+		require.NoError(t, err)
+		if n == 0 {
+			return all
+		}
+		it := TakeOn(t, q)
+		all = append(all, string(it.Data))
+		AckOn(t, it)
+	}
+}
+
+func TakeLater(t testing.TB, q *zkrecipes.Queue) *harness.Call[*zkrecipes.Item] {
+	return harness.Go(t, q.Take)
+}
+
+func PutLater(t testing.TB, q *zkrecipes.Queue, data string) *harness.Call[zkrecipes.ItemID] {
+	return harness.Go(t, func(ctx context.Context) (zkrecipes.ItemID, error) { return q.Put(ctx, []byte(data)) })
+}
+
+func AckLater(t testing.TB, it *zkrecipes.Item, ops ...zkrecipes.Op) *harness.Call[struct{}] {
+	return harness.GoErr(t, func(ctx context.Context) error { return it.Ack(ctx, ops...) })
+}
+
+// LineUp waits until there are n places in the line with that path and the given
+// clients are asleep.
+func LineUp(t testing.TB, conn *zk.Conn, line string, n int, clients ...*zkrecipes.Client) {
+	t.Helper()
+	harness.Eventually(t, "places in "+line, func() bool { return len(harness.Children(t, conn, line)) == n })
+	for _, c := range clients {
+		Asleep(t, c)
+	}
+}
+
+// Asleep waits until a client has armed its watches and no request is under way.
+func Asleep(t testing.TB, c *zkrecipes.Client) {
+	t.Helper()
+	harness.Eventually(t, "a sleeping client", func() bool {
+		s, _ := Core(c).Session()
+		return len(s.Inspect().Watches) >= 2 && Idle(c)
+	})
+}
+
+// Tree lists all znodes below a path, relative to it, sorted.
+func Tree(t testing.TB, conn *zk.Conn, path string) (all []string) {
+	t.Helper()
+	var walk func(string)
+	walk = func(at string) {
+		for _, name := range harness.Children(t, conn, at) {
+			all = append(all, (at + "/" + name)[len(path):])
+			walk(at + "/" + name)
+		}
+	}
+	walk(path)
+	slices.Sort(all)
+	return all
+}
+
+// AtRest waits until a queue has no znodes but those of an empty queue.
+func AtRest(t testing.TB, conn *zk.Conn, path string) {
+	t.Helper()
+	var left []string
+	harness.Eventually(t, "an empty queue", func() bool {
+		left = nil
+		segments := 0
+		for _, name := range Tree(t, conn, path) {
+			switch {
+			case name == "/line", name == "/room", name == "/puts", name == "/s":
+			case strings.HasPrefix(name, "/puts/"): // stays until its session ends
+			case strings.HasPrefix(name, "/s/") && strings.Count(name, "/") == 2:
+				segments++
+			default:
+				left = append(left, name)
+			}
+		}
+		return len(left) == 0 && segments <= 2 // a sealed segment is deleted by the next take
+	})
+}
+
+// RemoveTree deletes a tree in one transaction, as zkCli's deleteall does.
+func RemoveTree(t testing.TB, conn *zk.Conn, path string) {
+	t.Helper()
+	harness.Eventually(t, "deleted "+path, func() bool {
+		all := Tree(t, conn, path)
+		slices.Reverse(all) // children sort after their parents
+		var ops []any
+		for _, name := range append(all, "") {
+			ops = append(ops, &zk.DeleteRequest{Path: path + name, Version: -1})
+		}
+		_, err := conn.Multi(ops...)
+		return err == nil
+	})
+}
+
+// Queue returns the world's queue for a client.
+func (w *World) Queue(c *zkrecipes.Client) *zkrecipes.Queue {
+	return zkrecipes.NewQueue(c, w.Path, nil)
+}
+
+// Flags returns the flags of all claims in the queue's segments.
+func (w *World) Flags() (all []string) {
+	for _, seg := range w.Srv.Children(w.Path + "/s") {
+		for _, name := range w.Srv.Children(w.Path + "/s/" + seg) {
+			if strings.Contains(name, ".") {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// Items returns the paths of the items, in order.
+func (w *World) Items() (all []string) {
+	for _, seg := range w.Srv.Children(w.Path + "/s") {
+		for _, node := range queuelog.Entries(w.Srv.Children(w.Path + "/s/" + seg)) {
+			all = append(all, w.Path+"/s/"+seg+"/"+node.Name)
+		}
+	}
+	return all
+}
+
+func (w *World) TakeLater(q *zkrecipes.Queue) *harness.Call[*zkrecipes.Item] {
+	l := TakeLater(w.T, q)
+	synctest.Wait()
+	return l
+}
+
+var ErrHandler = errors.New("handler's error")
+
+func Names(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprint(i))
+	}
+	return all
+}
+
+// Crowd is a set of clients of an in-process server. It counts what each client
+// writes, so that a test can tell which clients a change wakes.
+type Crowd struct {
+	W      *World
+	writes []*atomic.Int64
+}
+
+func (cr *Crowd) Client() *zkrecipes.Client {
+	writes := new(atomic.Int64)
+	cr.writes = append(cr.writes, writes)
+	return cr.W.Stranger(&zkrecipes.Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := cr.W.Srv.DialContext(ctx, network, addr)
+		return countingConn{nc, writes}, err
+	}})
+}
+
+type countingConn struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+// Write counts everything but pings.
+func (o countingConn) Write(b []byte) (int, error) {
+	if len(b) != 12 || int32(binary.BigEndian.Uint32(b[4:])) != jute.XidPing {
+		o.writes.Add(1)
+	}
+	return o.Conn.Write(b)
+}
+
+// Woken runs f, waits until all clients sleep again, and returns how many of them
+// have written something.
+func (cr *Crowd) Woken(f func()) (n int) {
+	synctest.Wait()
+	before := make([]int64, len(cr.writes))
+	for i, writes := range cr.writes {
+		before[i] = writes.Load()
+	}
+	f()
+	synctest.Wait()
+	for i, writes := range cr.writes {
+		if writes.Load() != before[i] {
+			n++
+		}
+	}
+	return n
+}
+
+// NameLength is the length of an item's name.
+const NameLength = queuelog.IDLength + 10
+
+const (
+	OpReceipt    = "multi(create)"
+	OpPut        = "multi(setData,check,create)"
+	OpSealing    = "multi(setData,setData,create,create)"
+	OpClaim      = "multi(create,create,setData,delete)" // at a turn in the line
+	OpClaimAlone = "multi(create,create,setData,check)"  // if nobody stands there
+	OpAck        = "multi(delete,delete,delete)"
+	OpNack       = "multi(delete,delete)"
+	OpAckJoin    = "multi(delete,delete,delete,create,setData)"
+)
+
+// AloneAndSoon makes a consumer that is alone and takes right after its acks, and puts n
+// items, of which it has taken and acked two.
+func (w *World) AloneAndSoon(n int) *zkrecipes.Queue {
+	q := w.Queue(w.Stranger(nil))
+	PutOn(w.T, w.Queue(w.Stranger(nil)), Names(n)...)
+	for range 2 {
+		AckOn(w.T, TakeOn(w.T, q))
+	}
+	return q
+}
+
+// AckedOn takes and acks an item and returns its data.
+func AckedOn(t testing.TB, q *zkrecipes.Queue) string {
+	it := TakeOn(t, q)
+	AckOn(t, it)
+	return string(it.Data)
+}
+
+// TakeOneBy puts an item and has it taken by the transaction op. hook is called before
+// that one can be sent.
+func (r *QueueRig) TakeOneBy(op string, hook func()) (zkrecipes.ItemID, *harness.Call[*zkrecipes.Item]) {
+	r.t.Helper()
+	r.Warm()
+	if op == OpClaimAlone {
+		id := PutOn(r.t, r.Q, "x")[0]
+		hook()
+		return id, TakeLater(r.t, r.Q)
+	}
+	a := TakeLater(r.t, r.Q)
+	LineUp(r.t, r.Raw, r.Path+"/line", 1, r.C)
+	hook()
+	return PutOn(r.t, r.Other(), "x")[0], a
+}
+
+// Counted returns the count that the client keeps, brought up to date.
+func (w *World) Counted(q *zkrecipes.Queue) int {
+	w.T.Helper()
+	synctest.Wait()
+	for {
+		n, err := queue.QueueIn(Live(w.T, ClientOf(QueueOf(q).Client)), QueueOf(q).Abs()).Count(w.T.Context())
+		if !errors.Is(err, queuelog.ErrStale) && !errors.Is(err, queuelog.ErrUnfinished) {
+			require.NoError(w.T, err)
+			return n
+		}
+	}
+}
+
+// Rates returns how many items a second consumers take and ack, each a process of one
+// worker with that round trip, from a queue with a backlog. overtaken tells for each delivery
+// how many earlier items are delivered after it.
+func (w *World) Rates(roundTrips ...time.Duration) (perSecond []int, total int, overtaken []int) {
+	const seconds = 8
+	t := w.T
+	producer := w.Queue(w.Stranger(nil))
+	for i := range 8 {
+		PutAllOn(t, producer, 1000*i, 1000)
+	}
+	var mu sync.Mutex
+	var order []int
+	counts := make([]atomic.Int64, len(roundTrips))
+	for i, roundTrip := range roundTrips {
+		q, link := w.ConsumerWithLink()
+		QueueOf(q).Opts.Workers = 1
+		link.SetLatency(roundTrip)
+		ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			counts[i].Add(1)
+			n, err := strconv.Atoi(string(it.Data))
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, n)
+			return err
+		})
+	}
+	time.Sleep(time.Second) // all are at work
+	counted := w.Srv.Counts()
+	before := make([]int64, len(counts))
+	for i := range counts {
+		before[i] = counts[i].Load()
+	}
+	time.Sleep(seconds * time.Second)
+	items := 0
+	for i := range counts {
+		n := int(counts[i].Load() - before[i])
+		items += n
+		perSecond = append(perSecond, n/seconds)
+	}
+	counted = w.Srv.Counts().Sub(counted)
+	requests := 0
+	for _, n := range counted.Requests {
+		requests += n
+	}
+	t.Logf("%.2f requests an item, %.2f commits", float64(requests)/float64(items), float64(counted.Transactions)/float64(items))
+	require.LessOrEqual(t, requests, 6*items)
+	require.NotEmpty(t, w.Items(), "there was a backlog all the time")
+	mu.Lock()
+	defer mu.Unlock()
+	return perSecond, items / seconds, overtakes(order)
+}
+
+// overtakes returns for each of the numbers how many lower ones come after it, or never.
+func overtakes(order []int) (all []int) {
+	var done []int // ascending
+	for _, n := range order {
+		i, _ := slices.BinarySearch(done, n)
+		all = append(all, n-i)
+		done = slices.Insert(done, i, n)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Foreign creates a persistent znode below an item.
+func (w *World) Foreign(conn *zk.Conn, item, name string) string {
+	w.T.Helper()
+	_, err := conn.Create(item+"/"+name, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(w.T, err)
+	return item + "/" + name
+}
+
+// Aside requires that an item, its znode, the mark that it is done and a claim's exclusion
+// are all that is left of a queue, that nobody takes it for an item, and that they can be
+// deleted. Without the exclusion, a consumer whose server lags could claim the item.
+func (w *World) Aside(q *zkrecipes.Queue, item, znode string) {
+	t := w.T
+	t.Helper()
+	require.Empty(t, w.Items())
+	n, err := q.Len(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+	conn := w.Bare()
+	data, _, err := conn.Get(znode)
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(data))
+	data, _, err = conn.Get(item)
+	require.NoError(t, err)
+	require.Equal(t, "x", string(data))
+	for _, path := range []string{znode, item + "/c", item, item + ".done"} {
+		require.NoError(t, conn.Delete(path, -1))
+	}
+	w.OneSegment(q)
+}
+
+// Traffic puts 500 items a second, for the whole test, and takes them out again if
+// drained is set. It returns a function that ends it.
+func (w *World) Traffic(segment int64, drained bool) (end func()) {
+	ctx, cancel := context.WithCancel(w.T.Context())
+	var wg sync.WaitGroup
+	q := w.Queue(w.Stranger(nil))
+	QueueOf(q).SegmentSize = segment
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			PutOn(w.T, q, "traffic")
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
+	if drained {
+		taker := w.Queue(w.Stranger(nil))
+		wg.Go(func() { _ = taker.Serve(ctx, func(context.Context, *zkrecipes.Item) error { return nil }) })
+	}
+	return func() { cancel(); wg.Wait() }
+}
+
+// Distant returns the queue for a client with a round trip of that duration.
+func (w *World) Distant(roundTrip time.Duration, segment int64) *zkrecipes.Queue {
+	link := harness.NewLink(w.Srv)
+	link.SetLatency(roundTrip)
+	q := w.Queue(w.Stranger(&zkrecipes.Options{Dialer: link.Dial}))
+	QueueOf(q).SegmentSize = segment
+	return q
+}
+
+// ReceiptsOf matches the receipts of a client's session, as a Fault's Path.
+func (w *World) ReceiptsOf(c *zkrecipes.Client) string {
+	return fmt.Sprintf("%s/puts/%016x-*", w.Path, uint64(SessionID(c)))
+}
+
+// PutAllOn puts the numbers from first on.
+func PutAllOn(t testing.TB, q *zkrecipes.Queue, first, n int) []zkrecipes.ItemID {
+	t.Helper()
+	var items [][]byte
+	for i := range n {
+		items = append(items, strconv.AppendInt(nil, int64(first+i), 10))
+	}
+	ids, err := q.PutAll(harness.Within(t, time.Minute), items...)
+	require.NoError(t, err)
+	return ids
+}
+
+// SegmentSizes returns how many items there are in each segment, in order.
+func (w *World) SegmentSizes() (sizes []int) {
+	for _, seg := range w.Srv.Children(w.Path + "/s") {
+		sizes = append(sizes, len(queuelog.Entries(w.Srv.Children(w.Path+"/s/"+seg))))
+	}
+	return sizes
+}
+
+// PutAtOnce puts that many items at the same time, so that each needs a receipt of its
+// own.
+func (w *World) PutAtOnce(q *zkrecipes.Queue, n int) {
+	w.T.Helper()
+	PutOn(w.T, q, "first use")
+	w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi", Path: w.ReceiptsOf(ClientOf(QueueOf(q).Client)), For: time.Second})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { PutOn(w.T, q, fmt.Sprint(i)) })
+	}
+	wg.Wait()
+	w.Plan.Stop()
+}
+
+// Small returns the world's queue, with segments of n creates.
+func (w *World) Small(n int64, opts *zkrecipes.QueueOptions) *zkrecipes.Queue {
+	q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, opts)
+	QueueOf(q).SegmentSize = n
+	return q
+}
+
+func (w *World) Segment(n int) string { return fmt.Sprintf("%s/s/%010d", w.Path, n) }
+
+// OneSegment requires that a Take deletes all segments but the open one.
+func (w *World) OneSegment(q *zkrecipes.Queue) {
+	w.T.Helper()
+	a := w.TakeLater(q)
+	a.Cancel(nil)
+	_, err := a.Wait()
+	require.ErrorIs(w.T, err, context.Canceled)
+	require.Len(w.T, w.Srv.Children(w.Path+"/s"), 1)
+}
+
+// Bounded returns the queue with a bound for a new client.
+func (w *World) Bounded(maxLen int) *zkrecipes.Queue {
+	return zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: maxLen})
+}
+
+// BoundedWithLink is like bounded for a client whose process can be stopped.
+func (w *World) BoundedWithLink(maxLen int) (*zkrecipes.Queue, *harness.Link) {
+	link := harness.NewLink(w.Srv)
+	return zkrecipes.NewQueue(w.Stranger(&zkrecipes.Options{Dialer: link.Dial}), w.Path, &zkrecipes.QueueOptions{MaxLen: maxLen}), link
+}
+
+// PutLater puts an item and returns once the call sleeps, or has returned.
+func (w *World) PutLater(q *zkrecipes.Queue, data string) *harness.Call[zkrecipes.ItemID] {
+	a := PutLater(w.T, q, data)
+	synctest.Wait()
+	return a
+}
+
+// Fills fills the queue, and returns what takes and acks the oldest item.
+func (w *World) Fills(n int) (ack func()) {
+	taker := w.Queue(w.Stranger(nil))
+	PutOn(w.T, taker, Names(n)...)
+	return func() { AckedOn(w.T, taker) }
+}
+
+// records collects what is logged.
+type records struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *records) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *records) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// Logged returns options with a Logger, and its records.
+func Logged() (*zkrecipes.Options, *records) {
+	l := &records{}
+	return &zkrecipes.Options{Logger: slog.New(slog.NewJSONHandler(l, nil))}, l
+}
+
+// Sessions returns the records that name a session: level, message and session.
+func (l *records) Sessions(t *testing.T) (all []string) {
+	for line := range strings.Lines(l.String()) {
+		var r struct{ Level, Msg, Session string }
+		require.NoError(t, json.Unmarshal([]byte(line), &r))
+		if r.Session != "" {
+			all = append(all, r.Level+" "+r.Msg+" "+r.Session)
+		}
+	}
+	return all
+}
+
+// ServeLater calls Serve in the background.
+func ServeLater(t testing.TB, q *zkrecipes.Queue, handler func(context.Context, *zkrecipes.Item) error) *harness.Call[struct{}] {
+	return harness.GoErr(t, func(ctx context.Context) error { return q.Serve(ctx, handler) })
+}
+
+// SpoilDeadLetters makes the queue of the dead letters one that cannot be written.
+func (w *World) SpoilDeadLetters() {
+	raw := w.Bare()
+	_, err := raw.Create(w.Path+"-dead", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(w.T, err)
+	_, err = raw.Create(w.Path+"-dead/s", []byte("zkrecipes/9 queue"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(w.T, err)
+}
+
+// ConsumerWithLink returns a queue for a client whose process can be stopped.
+func (w *World) ConsumerWithLink() (*zkrecipes.Queue, *harness.Link) {
+	link := harness.NewLink(w.Srv)
+	return w.Queue(w.Stranger(&zkrecipes.Options{Dialer: link.Dial})), link
+}

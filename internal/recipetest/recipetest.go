@@ -1,0 +1,324 @@
+package recipetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Nothing is a function for Do.
+func Nothing(context.Context, *zkrecipes.Lease) error { return nil }
+
+// Rig is what most tests of locks need: a Mutex and its path, its client, which is
+// connected through a proxy, and a bare connection that bypasses the library.
+type Rig struct {
+	T    *testing.T
+	Ctx  context.Context
+	Path string
+	P    *harness.Proxy
+	C    *zkrecipes.Client
+	M    *zkrecipes.Mutex
+	Raw  *zk.Conn
+}
+
+// NewRig returns a rig whose client has used the line once, so that a test counts the
+// requests for a known line.
+func NewRig(t *testing.T, opts *zkrecipes.Options) *Rig {
+	t.Helper()
+	r := &Rig{T: t, Ctx: harness.Within(t, 30*time.Second), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}
+	r.C = DialTo(t, []string{r.P.Addr()}, opts)
+	r.M = zkrecipes.NewMutex(r.C, r.Path)
+	require.NoError(t, r.M.Do(r.Ctx, Nothing))
+	return r
+}
+
+// Lock takes the lock and fails the test if it cannot.
+func (r *Rig) Lock() *zkrecipes.Lease {
+	r.T.Helper()
+	return LockOn(r.T, r.M)
+}
+
+// LockOn locks m and fails the test if it cannot.
+func LockOn(t testing.TB, m *zkrecipes.Mutex) *zkrecipes.Lease {
+	t.Helper()
+	l, err := m.Lock(harness.Within(t, 20*time.Second))
+	require.NoError(t, err)
+	return l
+}
+
+// LockLater locks m in the background.
+func LockLater(t testing.TB, m *zkrecipes.Mutex) *harness.Call[*zkrecipes.Lease] {
+	return harness.Go(t, m.Lock)
+}
+
+// InLine returns the names of the places in the line, in order.
+func (r *Rig) InLine() []placename.Parts {
+	ms := placename.ParseAll(harness.Children(r.T, r.Raw, r.Path), placename.LockKinds)
+	slices.SortFunc(ms, placename.Parts.Compare)
+	return ms
+}
+
+// Queued waits until the line has n places.
+func (r *Rig) Queued(n int) {
+	r.T.Helper()
+	harness.Eventually(r.T, "places in line", func() bool { return len(harness.Children(r.T, r.Raw, r.Path)) == n })
+}
+
+// Asleep waits until n waiters sleep: since the proxy's last Reset each has armed two
+// watches, and no request is in flight.
+func (r *Rig) Asleep(n int) {
+	r.T.Helper()
+	harness.Eventually(r.T, "waiter asleep", func() bool { return r.P.CountOf("getData") >= 2*n && Idle(r.C) })
+	AskOnce(r.T, r.C)
+}
+
+// AskOnce asks what a waiter may ask once a session, after its watches are set. So a
+// test that counts requests from now on does not count that.
+func AskOnce(t testing.TB, c *zkrecipes.Client) {
+	t.Helper()
+	s, err := Core(c).Live(harness.Within(t, 20*time.Second))
+	require.NoError(t, err)
+	s.EnforcesACLs(harness.Within(t, 20*time.Second), "/")
+}
+
+// Insider makes conn a member of the library: it may write what clients without
+// Options.Auth create, and nobody else may.
+func Insider(t testing.TB, conn *zk.Conn) *zk.Conn {
+	t.Helper()
+	identity := zkconn.Identity(wire.Credential{})
+	require.NoError(t, conn.AddAuth(identity.Scheme, identity.Auth))
+	return conn
+}
+
+// Idle reports whether no request of the client is in flight.
+func Idle(c *zkrecipes.Client) bool {
+	s, _ := Core(c).Session()
+	return s.Inspect().Calls == 0
+}
+
+// ByHand creates a place as another library would.
+func (r *Rig) ByHand(prefix string) string {
+	r.T.Helper()
+	if ok, _, _ := r.Raw.Exists(r.Path); !ok { // reaped
+		harness.MakeParents(r.T, r.Raw, r.Path)
+	}
+	name, err := r.Raw.Create(r.Path+"/"+prefix, []byte("by hand"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	require.NoError(r.T, err)
+	return name
+}
+
+// TracedEvent is what a Trace's functions were called with.
+type TracedEvent struct {
+	Time    time.Time
+	Recipe  zkrecipes.Recipe
+	Path    string
+	Op      string
+	Session int64
+	Place   string
+	Token   zkrecipes.Token
+	Ahead   int
+	Err     error
+}
+
+// TraceOf returns a Trace that calls note for all that happens: "start"; "queued"; for the
+// end of an acquisition "granted", "passed" if there is nothing to hold, or "failed"; for
+// the end of a hold "released", "lost" or "closed"; "up", "down", "expired", "over".
+func TraceOf(note func(what string, e TracedEvent)) *zkrecipes.Trace {
+	return &zkrecipes.Trace{
+		AcquireStart: func(_ context.Context, e zkrecipes.TraceAcquireStart) context.Context {
+			note("start", TracedEvent{Recipe: e.Recipe, Path: e.Path, Op: e.Op})
+			return nil
+		},
+		Queued: func(_ context.Context, e zkrecipes.TraceQueued) {
+			note("queued", TracedEvent{e.Time, e.Recipe, e.Path, e.Op, e.Session, e.Place, 0, e.Ahead, nil})
+		},
+		AcquireEnd: func(_ context.Context, e zkrecipes.TraceAcquireEnd) {
+			what := "granted"
+			if e.Err != nil {
+				what = "failed"
+			} else if e.Token == 0 {
+				what = "passed"
+			}
+			note(what, TracedEvent{e.Time, e.Recipe, e.Path, e.Op, e.Session, e.Place, e.Token, e.Ahead, e.Err})
+		},
+		HoldEnd: func(e zkrecipes.TraceHoldEnd) {
+			what := "released"
+			if errors.Is(e.Err, zkrecipes.ErrClosed) {
+				what = "closed"
+			} else if e.Err != nil {
+				what = "lost"
+			}
+			note(what, TracedEvent{e.Time, e.Recipe, e.Path, e.Op, e.Session, e.Place, e.Token, 0, e.Err})
+		},
+		Session: func(e zkrecipes.TraceSession) {
+			what := map[zkrecipes.SessionState]string{
+				zkrecipes.SessionConnected: "up", zkrecipes.SessionDisconnected: "down", zkrecipes.SessionExpired: "expired", zkrecipes.SessionClosed: "over",
+			}[e.State]
+			note(what, TracedEvent{Time: e.Time, Session: e.ID, Err: e.Err})
+		},
+	}
+}
+
+// Events counts the calls of a Trace's functions.
+type Events struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (e *Events) Trace() *zkrecipes.Trace {
+	return TraceOf(func(what string, _ TracedEvent) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.all = append(e.all, what)
+	})
+}
+
+func (e *Events) Count(what string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return strings.Count(strings.Join(e.all, " ")+" ", what+" ")
+}
+
+// WatchesOf returns the number of a client's watches.
+func WatchesOf(c *zkrecipes.Client) int {
+	s, _ := Core(c).Session()
+	return len(s.Inspect().Watches)
+}
+
+// Recorder keeps the events that a Client's Trace reports.
+type Recorder struct {
+	mu       sync.Mutex
+	reported map[string][]TracedEvent
+}
+
+func NewRecorder() *Recorder { return &Recorder{reported: map[string][]TracedEvent{}} }
+
+func (r *Recorder) Trace() *zkrecipes.Trace {
+	return TraceOf(func(what string, e TracedEvent) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.reported[what] = append(r.reported[what], e)
+	})
+}
+
+func (r *Recorder) Of(what string) []TracedEvent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.reported[what])
+}
+
+// Nth waits until an event has been reported n times, and returns the nth.
+func (r *Recorder) Nth(t testing.TB, n int, what string) TracedEvent {
+	t.Helper()
+	harness.Eventually(t, fmt.Sprintf("%d events %q", n, what), func() bool { return len(r.Of(what)) >= n })
+	return r.Of(what)[n-1]
+}
+
+// Sleeps waits until the client has n watches and the server has answered the
+// requests that arm them. A waiter has two. A holder has one, on its own place, once
+// it has held for long enough.
+func Sleeps(t testing.TB, c *zkrecipes.Client, n int) {
+	t.Helper()
+	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool {
+		s, _ := Core(c).Session()
+		watches := s.Inspect().Watches
+		for _, w := range watches {
+			if !w.Answered {
+				return false
+			}
+		}
+		return len(watches) == n
+	})
+	if n > 1 {
+		AskOnce(t, c)
+	}
+}
+
+// Places returns the names of the places in a line, in order.
+func Places(t testing.TB, servers []string, path string) (names []string) {
+	t.Helper()
+	conn := harness.RawTo(t, servers)
+	defer conn.Close() // go-zookeeper's Close can hang for a minute when its server dies
+	_, err := conn.Sync(path)
+	require.NoError(t, err)
+	ms := placename.ParseAll(harness.Children(t, conn, path), placename.LockKinds)
+	slices.SortFunc(ms, placename.Parts.Compare)
+	for _, m := range ms {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// rwRig is a rig whose line is an RWLock's.
+type rwRig struct {
+	*Rig
+	W *zkrecipes.RWLock
+}
+
+func NewRWRig(t *testing.T, opts *zkrecipes.Options) *rwRig {
+	t.Helper()
+	r := &rwRig{Rig: &Rig{T: t, Ctx: harness.Within(t, 30*time.Second), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}}
+	r.C = DialTo(t, []string{r.P.Addr()}, opts)
+	r.W = zkrecipes.NewRWLock(r.C, r.Path)
+	require.NoError(t, r.W.Do(r.Ctx, Nothing))
+	return r
+}
+
+// Another returns the same lock in a session of its own.
+func (r *rwRig) Another() *zkrecipes.RWLock {
+	r.T.Helper()
+	return zkrecipes.NewRWLock(Dial(r.T, nil), r.Path)
+}
+
+// Held takes a lock with the given method and fails the test if it cannot.
+func Held(t testing.TB, lock func(context.Context) (*zkrecipes.Lease, error)) *zkrecipes.Lease {
+	t.Helper()
+	l, err := lock(harness.Within(t, 20*time.Second))
+	require.NoError(t, err)
+	return l
+}
+
+// Later takes a lock with the given method in the background.
+func Later(t testing.TB, lock func(context.Context) (*zkrecipes.Lease, error)) *harness.Call[*zkrecipes.Lease] {
+	return harness.Go(t, lock)
+}
+
+// Joins is like later and waits until the line has n places.
+func (r *rwRig) Joins(n int, lock func(context.Context) (*zkrecipes.Lease, error)) *harness.Call[*zkrecipes.Lease] {
+	r.T.Helper()
+	a := Later(r.T, lock)
+	r.Queued(n)
+	return a
+}
+
+// CuratorUUID returns the nth of some UUIDs of version 4, which Curator uses.
+func CuratorUUID(n int) string { return fmt.Sprintf("7a1b2c3d-4e5f-4a6b-8c7d-%012d", n) }
+
+// Dial returns a Client on the shared server, closed at the end of the test.
+func Dial(t testing.TB, opts *zkrecipes.Options) *zkrecipes.Client {
+	t.Helper()
+	return DialTo(t, harness.Servers(), opts)
+}
+
+// DialTo returns a Client on the given servers, closed at the end of the test.
+func DialTo(t testing.TB, servers []string, opts *zkrecipes.Options) *zkrecipes.Client {
+	t.Helper()
+	c, err := zkrecipes.Dial(harness.Within(t, 30*time.Second), servers, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}

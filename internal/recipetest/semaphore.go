@@ -1,0 +1,182 @@
+package recipetest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/semaphore"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Requests of a Semaphore, as the servers count them.
+const (
+	OpTakeFree  = "multi(create,check,setData)"
+	OpTakeTurn  = "multi(create,check,setData,delete)"
+	opTakeTurn2 = "multi(create,create,check,setData,delete)"
+	OpResize    = "multi(setData,create)" // the first
+	OpGiveBack  = "multi(delete)"
+	opGiveBack2 = "multi(delete,delete)"
+)
+
+// Semaphore returns a semaphore of n slots at "/s" in a session of its own.
+func (w *World) Semaphore(n int) *zkrecipes.Semaphore {
+	w.T.Helper()
+	return zkrecipes.NewSemaphore(w.Stranger(nil), "/s", n)
+}
+
+// WarmSemaphore is like semaphore, and has been used before.
+func (w *World) WarmSemaphore(n int) *zkrecipes.Semaphore {
+	w.T.Helper()
+	x := w.Semaphore(n)
+	for range 2 { // the first use stands in line
+		ReleaseSlots(w.T, Acquire(w.T, x, 1))
+	}
+	synctest.Wait()
+	return x
+}
+
+// Acquire takes k slots and fails the test if it cannot.
+func Acquire(t testing.TB, x *zkrecipes.Semaphore, k int) *zkrecipes.SlotLease {
+	t.Helper()
+	l, err := x.AcquireN(harness.Within(t, 20*time.Second), k)
+	require.NoError(t, err)
+	return l
+}
+
+func ReleaseSlots(t testing.TB, ls ...*zkrecipes.SlotLease) {
+	t.Helper()
+	for _, l := range ls {
+		require.NoError(t, l.Release())
+	}
+}
+
+// AcquireLater takes k slots in the background.
+func AcquireLater(t testing.TB, x *zkrecipes.Semaphore, k int) *harness.Call[*zkrecipes.SlotLease] {
+	return harness.Go(t, func(ctx context.Context) (*zkrecipes.SlotLease, error) { return x.AcquireN(ctx, k) })
+}
+
+// WaitsFor takes k slots in the background and requires that the call waits.
+func WaitsFor(t testing.TB, x *zkrecipes.Semaphore, k int) *harness.Call[*zkrecipes.SlotLease] {
+	t.Helper()
+	a := AcquireLater(t, x, k)
+	synctest.Wait()
+	require.True(t, a.Waiting())
+	return a
+}
+
+// Taken returns the numbers of the slots whose znodes stand on the server, sorted.
+func (w *World) Taken() []int {
+	numbers := []int{}
+	for i := range maps.Values(semaphore.SlotsAmong(w.Srv.Children("/s/slots"))) {
+		numbers = append(numbers, int(i))
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// SlotNode returns the path of the znode of a slot that is taken.
+func (w *World) SlotNode(i int) string {
+	w.T.Helper()
+	for name, n := range semaphore.SlotsAmong(w.Srv.Children("/s/slots")) {
+		if int(n) == i {
+			return "/s/slots/" + name
+		}
+	}
+	require.FailNow(w.T, "slot is not taken")
+	return ""
+}
+
+// SemaphoreAtRest requires that nothing is held and nobody waits.
+func (w *World) SemaphoreAtRest() {
+	w.T.Helper()
+	synctest.Wait()
+	require.Empty(w.T, w.Srv.Children("/s/slots"))
+	require.Empty(w.T, w.Srv.Children("/s/line"))
+}
+
+// CrowdOf returns n warm semaphores of that many slots, each of a client of its own, whose
+// replies take about a millisecond. No two of them take equally long, so the clients do not
+// go on in step.
+func (w *World) CrowdOf(n, slots int) (xs []*zkrecipes.Semaphore) {
+	ReleaseSlots(w.T, Acquire(w.T, w.Semaphore(slots), 1)) // the first use stands in line
+	for i := range n {
+		link := harness.NewLink(w.Srv)
+		x := zkrecipes.NewSemaphore(w.Stranger(&zkrecipes.Options{Dialer: link.Dial}), "/s", slots)
+		ReleaseSlots(w.T, Acquire(w.T, x, 1))
+		link.SetLatency(time.Millisecond + time.Duration(i)*37*time.Microsecond)
+		xs = append(xs, x)
+	}
+	synctest.Wait()
+	return xs
+}
+
+// CrowdedSemaphore is like warmSemaphore, and expects a crowd. It knows of no slot that
+// others take from now on.
+func (w *World) CrowdedSemaphore(n int) *zkrecipes.Semaphore {
+	w.T.Helper()
+	x := w.WarmSemaphore(n)
+	SlotsOf(x).NoteCrowd()
+	return x
+}
+
+// SlotsSurvive has the semaphore that made returns meet a fault while it acquires 2 slots of 2.
+// contended: another client has one of them.
+func (w *World) SlotsSurvive(made func(*World) *zkrecipes.Semaphore, contended bool, fault zktest.Fault) (met bool) {
+	t := w.T
+	other, x := w.WarmSemaphore(2), made(w)
+	var held *zkrecipes.SlotLease
+	if contended {
+		held = Acquire(t, other, 1)
+	}
+	w.Plan.Add(fault)
+	a := harness.Go(t, func(ctx context.Context) (*zkrecipes.SlotLease, error) { return x.AcquireN(ctx, 2) })
+	time.Sleep(time.Minute)
+	if contended {
+		require.True(t, a.Waiting() || held.Err() != nil)
+		_ = held.Release() // it may have been lost
+	}
+	l, err := a.Wait()
+	require.NoError(t, err)
+	_ = l.Release()
+	time.Sleep(time.Minute)
+	again, err := x.AcquireN(harness.Within(t, time.Minute), 2)
+	require.NoError(t, err)
+	synctest.Wait()
+	require.Equal(t, []int{0, 1}, w.Taken())
+	_ = again.Release()
+	time.Sleep(time.Minute)
+	w.SemaphoreAtRest()
+	return w.Met()
+}
+
+// DistantSemaphore returns a semaphore of two slots for a client whose replies take a
+// second, and a function by which another client uses a slot, in half a second. While it is
+// called all the time, what the distant client has read is old when its transaction comes.
+func (w *World) DistantSemaphore() (x *zkrecipes.Semaphore, use func()) {
+	near := w.WarmSemaphore(2)
+	link := harness.NewLink(w.Srv)
+	x = zkrecipes.NewSemaphore(w.Stranger(&zkrecipes.Options{Dialer: link.Dial}), "/s", 2)
+	link.SetLatency(time.Second)
+	return x, func() {
+		time.Sleep(time.Second / 4)
+		ReleaseSlots(w.T, Acquire(w.T, near, 1))
+		time.Sleep(time.Second / 4)
+	}
+}
+
+// ForeignChild makes a child in the line that is no place. Then the line's Stat does not tell
+// whether somebody waits, so a caller takes slots over the version that it has seen, even if
+// many do.
+func (w *World) ForeignChild() {
+	_, err := w.Bare().Create("/s/line/x", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(w.T, err)
+}

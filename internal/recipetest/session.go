@@ -1,0 +1,228 @@
+package recipetest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"reflect"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// ServerNames returns the names of n servers. They resolve only in the test's own
+// Dialer.
+func ServerNames(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("zk-%d.test:2181", i)
+	}
+	return names
+}
+
+// DialTapped returns a Client whose connections all lead to target through Taps, and
+// its session.
+func DialTapped(t testing.TB, target string, opts zkrecipes.Options) (*zkrecipes.Client, *line.Session, *harness.Taps) {
+	t.Helper()
+	taps := harness.NewTaps(target)
+	opts.Dialer = taps.Dial
+	c := DialTo(t, ServerNames(5), &opts)
+	s, _ := Core(c).Session()
+	return c, s, taps
+}
+
+// QueuedRequests returns the number of requests in go-zookeeper's send channel, which
+// holds 16.
+func QueuedRequests(conn *zk.Conn) int {
+	return reflect.ValueOf(conn).Elem().FieldByName("sendChan").Len()
+}
+
+// AwaitUp waits until the session is connected.
+func AwaitUp(t testing.TB, s *line.Session) {
+	t.Helper()
+	harness.Eventually(t, "the session is up", func() bool { up, _ := s.Connected(); return up })
+}
+
+// ConnectionNumber returns the number of the newest connection. A connection can be
+// lost and replaced so quickly that a test never sees the session down.
+func ConnectionNumber(s *line.Session) uint64 {
+	conn, _ := s.Connection()
+	return conn
+}
+
+// AwaitReconnect waits until the session is connected by a later connection than
+// conn.
+func AwaitReconnect(t testing.TB, s *line.Session, conn uint64) {
+	t.Helper()
+	harness.Eventually(t, "the session is up again", func() bool {
+		up, _ := s.Connected()
+		return up && ConnectionNumber(s) > conn
+	})
+}
+
+// AwaitDown waits until the session is disconnected. Use it while no connection can
+// be made.
+func AwaitDown(t testing.TB, s *line.Session) {
+	t.Helper()
+	harness.Eventually(t, "the session is down", func() bool { up, _ := s.Connected(); return !up })
+}
+
+// ReadOnce reads a znode. It waits until the session is over, if need be.
+func ReadOnce(s *line.Session, path string) error {
+	return s.Call(func(conn *zk.Conn) error {
+		_, _, err := conn.Get(path)
+		return err
+	})
+}
+
+// StartReaders starts n goroutines that read until the session is over. The test
+// waits for them at its end.
+func StartReaders(t testing.TB, s *line.Session, n int) {
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			for {
+				err := ReadOnce(s, "/")
+				if err == zkconn.ErrSessionOver {
+					return
+				}
+				if err != nil && !zkconn.Transient(err) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	t.Cleanup(wg.Wait)
+}
+
+// WatchOn arms a watch on a znode.
+func WatchOn(t testing.TB, s *line.Session, path string) *zkconn.Watch {
+	t.Helper()
+	w, err := s.Watch(harness.Within(t, 20*time.Second), path)
+	require.NoError(t, err)
+	return w
+}
+
+// RequireUsable requires that the Client can take and release a lock.
+func RequireUsable(t testing.TB, c *zkrecipes.Client) {
+	t.Helper()
+	l, err := zkrecipes.NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
+	require.NoError(t, err)
+	require.NoError(t, l.Release())
+}
+
+// TimedClose closes the Client and returns how long that took, and Close's error.
+func TimedClose(t testing.TB, c *zkrecipes.Client) (time.Duration, error) {
+	t.Helper()
+	began := time.Now()
+	result := make(chan error, 1)
+	go func() { result <- c.Close() }()
+	select {
+	case err := <-result:
+		return time.Since(began), err
+	case <-time.After(30 * time.Second):
+		require.FailNow(t, "Close hangs")
+		return 0, nil
+	}
+}
+
+// Expire ends c's session, and returns when c has another one and sleeps again.
+func (w *World) Expire(c *zkrecipes.Client) {
+	w.T.Helper()
+	old := SessionID(c)
+	require.True(w.T, w.Srv.Expire(old))
+	for range 600 {
+		if s, _ := Core(c).Session(); s != nil && s.ID() != old {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	require.FailNow(w.T, "no other session")
+}
+
+const (
+	HolderEnv     = "ZKRECIPES_TEST_HOLDER" // what the process does once it holds: "wait" or "commit"; or "member"
+	PathEnv       = "ZKRECIPES_TEST_PATH"
+	SideEnv       = "ZKRECIPES_TEST_SIDE" // the name of the side on which it holds
+	HolderTimeout = time.Second
+	SharedTick    = 500 * time.Millisecond // the tick of the shared server
+	ReportMark    = "holder: "
+)
+
+// Report is what a holder's process prints, as one line of JSON.
+type Report struct {
+	Token zkrecipes.Token
+	Place string // absolute
+	// In the second report, after the process has gone on:
+	Lost      string // Err(), if that is ErrLost
+	Failed    string // Commit's error, if Err() was nil before; empty if there was none
+	Uncertain bool   // whether that is ErrUncertain
+	Refused   string // the error of another Commit, if that is ErrLost
+	Fenced    bool   // Check fails in a transaction of another connection
+}
+
+// Process is a running TestHolderProcess or TestMemberProcess.
+type Process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	In  io.WriteCloser
+	out *bufio.Scanner
+}
+
+// StartProcess runs a test of this binary in a process of its own.
+func StartProcess(t *testing.T, side, test, mode, path string) *Process {
+	t.Helper()
+	p := &Process{t: t, cmd: exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.timeout=1m")}
+	// It uses the shared server of this process.
+	p.cmd.Env = append(os.Environ(), "ZK_SERVERS="+strings.Join(harness.Servers(), ","), HolderEnv+"="+mode, PathEnv+"="+path, SideEnv+"="+side)
+	p.cmd.Stderr = os.Stderr
+	var err error
+	p.In, err = p.cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := p.cmd.StdoutPipe()
+	require.NoError(t, err)
+	p.out = bufio.NewScanner(out)
+	require.NoError(t, p.cmd.Start())
+	t.Cleanup(func() {
+		p.In.Close()
+		p.Signal(syscall.SIGKILL) // which also ends a stopped process
+		p.cmd.Wait()
+	})
+	return p
+}
+
+func (p *Process) Signal(s syscall.Signal) {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(s))
+}
+
+// Report waits for the next report of the process.
+func (p *Process) Report() (r Report) {
+	p.t.Helper()
+	for p.out.Scan() {
+		if line, ok := strings.CutPrefix(p.out.Text(), ReportMark); ok {
+			require.NoError(p.t, json.Unmarshal([]byte(line), &r))
+			return r
+		}
+		p.t.Log(p.out.Text())
+	}
+	require.FailNow(p.t, "the holder's process has ended", "%v", p.out.Err())
+	return r
+}

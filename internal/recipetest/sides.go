@@ -1,0 +1,107 @@
+package recipetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+)
+
+// Locker is the common interface of Mutex and of either side of an RWLock.
+type Locker interface {
+	Lock(context.Context) (*zkrecipes.Lease, error)
+	TryLock(context.Context) (*zkrecipes.Lease, error)
+	Do(context.Context, func(context.Context, *zkrecipes.Lease) error) error
+	Contenders(context.Context) ([]zkrecipes.Contender, error)
+}
+
+// Reading is the read side of an RWLock.
+type Reading struct{ *zkrecipes.RWLock }
+
+func (w Reading) Lock(ctx context.Context) (*zkrecipes.Lease, error) { return w.RLock(ctx) }
+
+func (w Reading) TryLock(ctx context.Context) (*zkrecipes.Lease, error) { return w.TryRLock(ctx) }
+
+func (w Reading) Do(ctx context.Context, f func(context.Context, *zkrecipes.Lease) error) error {
+	return w.RDo(ctx, f)
+}
+
+func Mutex(c *zkrecipes.Client, path string) Locker { return zkrecipes.NewMutex(c, path) }
+
+func Writer(c *zkrecipes.Client, path string) Locker { return zkrecipes.NewRWLock(c, path) }
+
+func Reader(c *zkrecipes.Client, path string) Locker { return Reading{zkrecipes.NewRWLock(c, path)} }
+
+// Side is a way to hold a lock, with a rival that it excludes. Most tests of locks
+// run once for each side.
+type Side struct {
+	Name    string
+	Ours    func(*zkrecipes.Client, string) Locker
+	Theirs  func(*zkrecipes.Client, string) Locker // the rival: it excludes ours and is excluded by it
+	Kind    placename.Kind                         // of the places of ours
+	Release string                                 // the request that releases ours
+	Freed   string                                 // the request that releases the rival
+	By      string                                 // another library's name prefix for a place like the rival's
+}
+
+var Sides = []Side{
+	{"mutex", Mutex, Mutex, placename.KindLock, OpRelease, OpRelease, "lock-"},
+	{"writer", Writer, Writer, placename.KindWrite, OpRelease, OpRelease, "_c_" + CuratorUUID(0) + "-__WRIT__"},
+	{"writer behind a reader", Writer, Reader, placename.KindWrite, OpRelease, OpReadRelease, "_c_" + CuratorUUID(0) + "-__READ__"},
+	{"reader", Reader, Writer, placename.KindRead, OpReadRelease, OpRelease, "_c_" + CuratorUUID(0) + "-__WRIT__"},
+}
+
+// Signalled reports whether a rival signals its successor when it releases.
+func (s Side) Signalled() bool { return s.Freed == OpRelease }
+
+// SideRig is a rig for one side. m uses the rig's client, rival has another session.
+type SideRig struct {
+	*Rig
+	Side
+	M, Rival Locker
+}
+
+func EachSide(t *testing.T, f func(t *testing.T, r *SideRig)) {
+	for _, side := range Sides {
+		t.Run(side.Name, func(t *testing.T) { f(t, side.Rig(t, nil)) })
+	}
+}
+
+// Rig returns a sideRig whose client has used the line once.
+func (s Side) Rig(t *testing.T, opts *zkrecipes.Options) *SideRig {
+	r := &SideRig{Side: s, Rig: &Rig{T: t, Ctx: harness.Within(t, 30*time.Second), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}}
+	r.C = DialTo(t, []string{r.P.Addr()}, opts)
+	r.M, r.Rival = s.Ours(r.C, r.Path), s.Theirs(Dial(t, nil), r.Path)
+	require.NoError(t, r.M.Do(r.Ctx, Nothing))
+	r.P.Reset()
+	return r
+}
+
+// Joins starts to lock l and waits until there are n places in the line.
+func (r *SideRig) Joins(n int, l Locker) *harness.Call[*zkrecipes.Lease] {
+	r.T.Helper()
+	a := Later(r.T, l.Lock)
+	r.Queued(n)
+	return a
+}
+
+// Waits makes the rig's own client wait in line as the n-th place, asleep.
+func (r *SideRig) Waits(n int) *harness.Call[*zkrecipes.Lease] {
+	r.T.Helper()
+	r.P.Reset()
+	a := r.Joins(n, r.M)
+	r.Asleep(1)
+	r.P.Reset()
+	return a
+}
+
+// WatchesLeft waits until the client has no more than n watches.
+func (r *SideRig) WatchesLeft(n int) {
+	r.T.Helper()
+	harness.Eventually(r.T, "watches", func() bool { return WatchesOf(r.C) <= n })
+}

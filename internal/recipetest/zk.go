@@ -1,0 +1,16 @@
+package recipetest
+
+import (
+	"flag"
+	"testing"
+)
+
+// long: go test -long runs the tests that take minutes, too, see make test-long.
+var long = flag.Bool("long", false, "run the tests that take minutes, too")
+
+func NeedsLong(t *testing.T) {
+	t.Helper()
+	if !*long {
+		t.Skip("takes minutes: run it with -long")
+	}
+}

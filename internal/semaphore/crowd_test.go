@@ -1,0 +1,358 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/semaphore"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Clients that take slots at the same time, while enough are free for all.
+
+func TestCrowdOnAWideSemaphoreIsNeverTurnedAway(t *testing.T) {
+	const clients, slots, rounds = 16, 10_000, 47
+	for name, take := range map[string]func(*zkrecipes.Semaphore, context.Context) (*zkrecipes.SlotLease, error){
+		"TryAcquire": (*zkrecipes.Semaphore).TryAcquire, "Acquire": (*zkrecipes.Semaphore).Acquire,
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				xs := w.CrowdOf(clients, slots)
+				before := w.Srv.Counts()
+				var mu sync.Mutex
+				held, granted, locked := map[int]bool{}, 0, 0
+				var wg sync.WaitGroup
+				for _, x := range xs {
+					wg.Go(func() {
+						for range rounds {
+							l, err := take(x, t.Context())
+							mu.Lock()
+							switch {
+							case err == nil && !held[l.Slot()]:
+								granted++
+								held[l.Slot()] = true
+							case errors.Is(err, zkrecipes.ErrLocked):
+								locked++
+							default:
+								t.Errorf("slot %d: %v", l.Slot(), err)
+							}
+							mu.Unlock()
+							if err != nil {
+								continue
+							}
+							time.Sleep(time.Millisecond)
+							mu.Lock()
+							delete(held, l.Slot())
+							mu.Unlock()
+							if err := l.Release(); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				synctest.Wait()
+				did := w.Srv.Counts().Sub(before)
+				requests := 0
+				for op, n := range did.Requests {
+					if op != "ping" {
+						requests += n
+					}
+				}
+				t.Logf("%d grants, %d ErrLocked, %.2f requests a grant: %v", granted, locked, float64(requests)/float64(granted), did.Requests)
+				require.Zero(t, locked)
+				require.Equal(t, clients*rounds, granted)
+				require.LessOrEqual(t, requests, 6*granted)
+				w.SemaphoreAtRest()
+			})
+		})
+	}
+}
+
+// requireLocked requires that a try returns ErrLocked.
+func requireLocked(t *testing.T, x *zkrecipes.Semaphore, k int) {
+	t.Helper()
+	_, err := x.TryAcquireN(harness.Within(t, time.Minute), k)
+	require.ErrorIs(t, err, zkrecipes.ErrLocked)
+}
+
+// Others take slots between each look and the taking.
+func TestTryAcquireGetsASlotAlthoughOthersAreQuickerEachTime(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x, use := w.DistantSemaphore()
+		a := harness.Go(t, x.TryAcquire)
+		for uses := 0; a.Waiting(); uses++ {
+			require.Less(t, uses, 100)
+			use()
+		}
+		recipetest.ReleaseSlots(t, a.Get())
+		w.SemaphoreAtRest()
+	})
+}
+
+func TestCrowdedSemaphoreTakesThreeRequests(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x, other := w.CrowdedSemaphore(1000), w.WarmSemaphore(1000)
+		recipetest.ReleaseSlots(t, recipetest.Acquire(t, other, 1))
+		require.Equal(t, map[string]int{recipetest.OpTakeFree: 1, "getChildren2": 1, recipetest.OpGiveBack: 1},
+			w.Requests(func() { recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1)) }), "another client has taken a slot since")
+		require.Equal(t, map[string]int{recipetest.OpTakeFree: 1, recipetest.OpGiveBack: 1},
+			w.Requests(func() { recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1)) }), "nobody has")
+	})
+}
+
+func TestSemaphoreTakesTheLowestSlotAgainAfterACrowd(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x := w.CrowdedSemaphore(1_000_000)
+		l := recipetest.Acquire(t, x, 1)
+		require.NotZero(t, l.Slot(), "a random one")
+		recipetest.ReleaseSlots(t, l)
+		time.Sleep(semaphore.CrowdLasts)
+		l = recipetest.Acquire(t, x, 1)
+		require.Zero(t, l.Slot())
+		recipetest.ReleaseSlots(t, l)
+	})
+}
+
+func TestSlotsOfACrowdAreInOrder(t *testing.T) {
+	for range 10 {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			l := recipetest.Acquire(t, w.CrowdedSemaphore(3), 3)
+			require.Equal(t, []int{0, 1, 2}, l.Slots())
+			recipetest.ReleaseSlots(t, l)
+		})
+	}
+}
+
+// What the client saw when it confirmed its slot is what it relies on next.
+func TestCrowdedSemaphoreKnowsTheSlotsOfOthers(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x, other := w.CrowdedSemaphore(1000), w.WarmSemaphore(1000)
+		held := recipetest.Acquire(t, other, 1)
+		l := recipetest.Acquire(t, x, 1)
+		requireLocked(t, x, 999)
+		rest := recipetest.Acquire(t, x, 998)
+		require.Len(t, w.Taken(), 1000)
+		require.NotContains(t, rest.Slots(), held.Slot())
+		require.NotContains(t, rest.Slots(), l.Slot())
+		recipetest.ReleaseSlots(t, held, l, rest)
+		w.SemaphoreAtRest()
+	})
+}
+
+// Two callers take the same slot. The second gives it back.
+func TestFirstOfACrowdKeepsTheSlot(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x, other := w.CrowdedSemaphore(1), w.CrowdedSemaphore(1)
+		held := recipetest.Acquire(t, other, 1)
+		requests := w.Requests(func() { requireLocked(t, x, 1) })
+		require.Equal(t, map[string]int{recipetest.OpTakeFree: 1, "exists": 1, recipetest.OpGiveBack: 1, "getChildren2": 2, "getData": 2}, requests)
+		require.Equal(t, []int{0}, w.Taken())
+		_, err := held.Commit(t.Context())
+		require.NoError(t, err)
+		recipetest.ReleaseSlots(t, held)
+		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1))
+		w.SemaphoreAtRest()
+	})
+}
+
+// The reply to the one who took the slot first is late, so both find each other's znodes.
+func TestOneOfACrowdKeepsTheSlotThatBothFindTaken(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x, other := w.CrowdedSemaphore(1), w.CrowdedSemaphore(1)
+		recipetest.ReleaseSlots(t, recipetest.Acquire(t, w.WarmSemaphore(1), 1)) // neither knows
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, After: true, Op: recipetest.OpTakeFree})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: 2 * time.Second, Op: recipetest.OpGiveBack})
+		first := harness.Go(t, x.TryAcquire)
+		time.Sleep(time.Millisecond)
+		second := harness.Go(t, other.TryAcquire)
+		synctest.Wait()
+		require.Equal(t, []int{0, 0}, w.Taken())
+		l := first.Get()
+		require.Equal(t, []int{0, 0}, w.Taken())
+		_, err := second.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		time.Sleep(time.Minute)
+		require.Equal(t, []int{0}, w.Taken())
+		recipetest.ReleaseSlots(t, l)
+		w.SemaphoreAtRest()
+	})
+}
+
+func TestCrowdDoesNotOvertake(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		const n = 500 // so that it hardly ever chooses the slot that is held
+		x := w.CrowdedSemaphore(n)
+		held := recipetest.Acquire(t, w.Semaphore(n), 1)
+		large := recipetest.WaitsFor(t, w.Semaphore(n), n)
+		requests := w.Requests(func() { requireLocked(t, x, 1) })
+		require.Equal(t, 1, requests[recipetest.OpTakeFree], "it was tried")
+		require.Equal(t, 1, requests[recipetest.OpGiveBack], "and given back")
+		require.Zero(t, w.Requests(func() { requireLocked(t, x, 1) })[recipetest.OpTakeFree], "and is not tried again")
+		small := recipetest.WaitsFor(t, x, 1)
+		recipetest.ReleaseSlots(t, held)
+		l := large.Get()
+		require.True(t, small.Waiting())
+		recipetest.ReleaseSlots(t, l)
+		recipetest.ReleaseSlots(t, small.Get())
+		w.SemaphoreAtRest()
+	})
+}
+
+// The path was deleted and made anew with a smaller n. The line has the version that the
+// caller knows, or another one.
+func TestCrowdKeepsNoSlotOfAPathThatWasMadeAnew(t *testing.T) {
+	for uses := range 5 {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			x := w.CrowdedSemaphore(1000)
+			recipetest.Wipe(t, w.Bare(), "/s")
+			y := w.Semaphore(1)
+			for range 1 + uses {
+				recipetest.ReleaseSlots(t, recipetest.Acquire(t, y, 1))
+			}
+			for range 3 {
+				l := recipetest.Acquire(t, x, 1)
+				require.Equal(t, []int{0}, l.Slots())
+				recipetest.ReleaseSlots(t, l)
+			}
+			w.SemaphoreAtRest()
+		})
+	}
+}
+
+// A slot beyond n is still held, and counts. The caller does not know that another client
+// has taken the last one.
+func TestCrowdTakesNoMoreThanNWhileSlotsBeyondItAreHeld(t *testing.T) {
+	for range 10 { // with other random slots
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			y := w.Semaphore(3)
+			held := []*zkrecipes.SlotLease{recipetest.Acquire(t, y, 1), recipetest.Acquire(t, y, 1), recipetest.Acquire(t, y, 1)}
+			require.NoError(t, y.Resize(harness.Within(t, time.Minute), 2))
+			recipetest.ReleaseSlots(t, held[:2]...)
+			x := w.WarmSemaphore(2)
+			recipetest.SlotsOf(x).NoteCrowd()
+			last := recipetest.Acquire(t, y, 1)
+			requireLocked(t, x, 1)
+			synctest.Wait()
+			require.Len(t, w.Taken(), 2)
+			recipetest.ReleaseSlots(t, held[2], last)
+			recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 2))
+			w.SemaphoreAtRest()
+		})
+	}
+}
+
+// The reply to the taking is lost, so in a crowd the caller cannot know whether somebody stood
+// in line then. Without a crowd the transaction fails if somebody did.
+func TestB01SemaphoreDoesNotOvertakeByALostRequest(t *testing.T) {
+	for _, crowded := range []bool{false, true} {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			x := w.WarmSemaphore(3)
+			if crowded {
+				recipetest.SlotsOf(x).NoteCrowd()
+			}
+			held := recipetest.Acquire(t, w.Semaphore(3), 1)
+			large := recipetest.WaitsFor(t, w.Semaphore(3), 3)
+			w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpTakeFree})
+			requireLocked(t, x, 1)
+			require.True(t, w.Met())
+			synctest.Wait()
+			require.Equal(t, []int{0}, w.Taken())
+			recipetest.ReleaseSlots(t, held)
+			recipetest.ReleaseSlots(t, large.Get())
+			recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1))
+			w.SemaphoreAtRest()
+		})
+	}
+}
+
+func TestB32CrowdCanceledLeavesNothing(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for n, met := 0, true; met; n++ {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				x := w.CrowdedSemaphore(1)
+				held := recipetest.Acquire(t, w.WarmSemaphore(1), 1)
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, After: after, Skip: n})
+				a := harness.Go(t, x.TryAcquire)
+				synctest.Wait()
+				met = w.Met()
+				a.Cancel(nil)
+				_, err := a.Wait()
+				require.Error(t, err)
+				time.Sleep(5 * time.Second)
+				require.Equal(t, []int{0}, w.Taken())
+				recipetest.ReleaseSlots(t, held)
+				w.SemaphoreAtRest()
+			})
+		}
+	}
+}
+
+// An operator deletes the caller's slot, or all slots, before it has looked whether it may
+// keep the slot.
+func TestB23CrowdGoesOnWhenItsSlotsAreDeleted(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			x, other, conn := w.CrowdedSemaphore(1), w.WarmSemaphore(1), w.Bare()
+			recipetest.ReleaseSlots(t, recipetest.Acquire(t, other, 1))
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, After: true, Op: recipetest.OpTakeFree})
+			a := recipetest.AcquireLater(t, x, 1)
+			synctest.Wait()
+			if all {
+				recipetest.Wipe(t, conn, "/s/slots")
+			} else {
+				require.NoError(t, conn.Delete(w.SlotNode(0), -1))
+			}
+			l := a.Get()
+			_, err := l.Commit(harness.Within(t, time.Minute))
+			if all {
+				require.NoError(t, err, "it has taken another one")
+				requireLocked(t, other, 1)
+				recipetest.ReleaseSlots(t, l)
+			} else {
+				require.ErrorIs(t, err, zkrecipes.ErrLost)
+			}
+			recipetest.ReleaseSlots(t, recipetest.Acquire(t, other, 1))
+			w.SemaphoreAtRest()
+		})
+	}
+}
+
+// The session expires between the taking and the look.
+func TestB09CrowdTakesASlotInTheNextSession(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x, other := w.CrowdedSemaphore(1), w.WarmSemaphore(1)
+		recipetest.ReleaseSlots(t, recipetest.Acquire(t, other, 1))
+		w.Plan.Add(zktest.Fault{Do: zktest.Expire, Op: "getChildren2", Path: "/s/slots"})
+		l := recipetest.Acquire(t, x, 1)
+		require.True(t, w.Met())
+		require.Equal(t, []int{0}, w.Taken())
+		_, err := l.Commit(harness.Within(t, time.Minute), zkrecipes.OpCreate("/x", nil, zk.FlagEphemeral, nil))
+		require.NoError(t, err)
+		recipetest.ReleaseSlots(t, l)
+		w.SemaphoreAtRest()
+	})
+}
+
+// The client moves to a server that lags, between the taking and the look.
+func TestB03CrowdBehindALaggingServerKeepsNoSlotOfAnother(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x, other := w.CrowdedSemaphore(1), w.WarmSemaphore(1)
+		held := recipetest.Acquire(t, other, 1)
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "getChildren2", Path: "/s/slots"})
+		requireLocked(t, x, 1)
+		require.Len(t, w.Plan.Fired(), 2, "the fault, and the server that lags")
+		recipetest.ReleaseSlots(t, held)
+		w.SemaphoreAtRest()
+	}, recipetest.Behind(2, 3))
+}

@@ -1,0 +1,311 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+func TestA30SemaphoreHasNHoldersAndTheNextWaits(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var ls []*zkrecipes.SlotLease
+		for i := range 3 {
+			ls = append(ls, recipetest.Acquire(t, w.Semaphore(3), 1))
+			require.Equal(t, i, ls[i].Slot(), "the lowest slot")
+			require.NoError(t, ls[i].Err())
+		}
+		a := recipetest.WaitsFor(t, w.Semaphore(3), 1)
+		_, err := w.Semaphore(3).TryAcquire(harness.Within(t, time.Minute))
+		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		synctest.Wait()
+		require.Len(t, w.Srv.Children("/s/line"), 1, "the loser left nothing")
+		recipetest.ReleaseSlots(t, ls[1])
+		require.ErrorIs(t, ls[1].Err(), zkrecipes.ErrReleased)
+		l := a.Get()
+		require.Equal(t, []int{1}, l.Slots())
+		require.Greater(t, l.Token(), ls[1].Token(), "the token of a slot grows")
+		require.Equal(t, []int{0, 1, 2}, w.Taken())
+		recipetest.ReleaseSlots(t, l, ls[0], ls[2])
+		w.SemaphoreAtRest()
+	})
+}
+
+func TestA10SemaphoreGrantsFiveWaitersInOrder(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := recipetest.Acquire(t, w.Semaphore(1), 1)
+		var as []*harness.Call[*zkrecipes.SlotLease]
+		for range 5 {
+			as = append(as, recipetest.WaitsFor(t, w.Semaphore(1), 1))
+		}
+		for i, a := range as {
+			recipetest.ReleaseSlots(t, l)
+			l = a.Get()
+			synctest.Wait()
+			for _, later := range as[i+1:] {
+				require.True(t, later.Waiting())
+			}
+		}
+		recipetest.ReleaseSlots(t, l)
+		w.SemaphoreAtRest()
+	})
+}
+
+// Slots that come free do not go to small requests behind a large one.
+func TestA31SemaphoreLargeRequestIsNotOvertaken(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ls := []*zkrecipes.SlotLease{recipetest.Acquire(t, w.Semaphore(3), 1), recipetest.Acquire(t, w.Semaphore(3), 1), recipetest.Acquire(t, w.Semaphore(3), 1)}
+		large := recipetest.WaitsFor(t, w.Semaphore(3), 3)
+		small := recipetest.WaitsFor(t, w.Semaphore(3), 1)
+		for _, l := range ls {
+			require.True(t, large.Waiting())
+			_, err := w.Semaphore(3).TryAcquire(harness.Within(t, time.Minute))
+			require.ErrorIs(t, err, zkrecipes.ErrLocked)
+			recipetest.ReleaseSlots(t, l)
+			synctest.Wait()
+			require.True(t, small.Waiting())
+		}
+		l := large.Get()
+		require.Equal(t, []int{0, 1, 2}, l.Slots())
+		recipetest.ReleaseSlots(t, l)
+		recipetest.ReleaseSlots(t, small.Get())
+		w.SemaphoreAtRest()
+	})
+}
+
+// A value that knows of free slots, and asks nobody, does not overtake either.
+func TestSemaphoreThatRemembersFreeSlotsDoesNotOvertake(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x := w.WarmSemaphore(2)
+		held := recipetest.Acquire(t, x, 1)
+		large := recipetest.WaitsFor(t, w.Semaphore(2), 2)
+		small := recipetest.WaitsFor(t, x, 1)
+		require.Equal(t, []int{0}, w.Taken())
+		recipetest.ReleaseSlots(t, held)
+		recipetest.ReleaseSlots(t, large.Get())
+		recipetest.ReleaseSlots(t, small.Get())
+		w.SemaphoreAtRest()
+	})
+}
+
+// The value knows free slots, and the version of a line which was deleted since. Another
+// line has the same version.
+func TestSemaphoreThatRemembersAnotherLineDoesNotOvertake(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x := w.WarmSemaphore(1)
+		recipetest.Wipe(t, w.Bare(), "/s")
+		held := recipetest.Acquire(t, w.Semaphore(1), 1)
+		first := recipetest.WaitsFor(t, w.Semaphore(1), 1)
+		requests := w.Requests(func() {
+			_, err := x.TryAcquire(harness.Within(t, time.Minute))
+			require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		})
+		require.Equal(t, 1, requests[recipetest.OpTakeFree], "it was tried")
+		synctest.Wait()
+		require.Equal(t, []int{0}, w.Taken(), "and given back")
+		next := recipetest.WaitsFor(t, x, 1)
+		recipetest.ReleaseSlots(t, held)
+		l := first.Get()
+		synctest.Wait()
+		require.True(t, next.Waiting())
+		recipetest.ReleaseSlots(t, l)
+		recipetest.ReleaseSlots(t, next.Get())
+		w.SemaphoreAtRest()
+	})
+}
+
+// A slot is free all the time, and each transaction that takes it comes too late.
+func TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x, use := w.DistantSemaphore()
+		w.ForeignChild()
+		before := w.Srv.Counts()
+		a := harness.Go(t, x.TryAcquire)
+		uses := 0
+		for ; a.Waiting(); uses++ {
+			require.Less(t, uses, 20*zkconn.MaxTries)
+			use()
+		}
+		_, err := a.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.Equal(t, uses+zkconn.MaxTries, w.Srv.Counts().Sub(before).Requests[recipetest.OpTakeFree])
+		require.Empty(t, w.Srv.Children("/s/slots"))
+		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 2))
+	})
+}
+
+// A caller that may wait stands in line then, and nobody is quicker any more.
+func TestAcquireStandsInLineIfOthersAreQuickerEachTime(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x, use := w.DistantSemaphore()
+		w.ForeignChild()
+		before := w.Srv.Counts()
+		a := recipetest.AcquireLater(t, x, 1)
+		uses := 0
+		for ; a.Waiting(); uses++ {
+			require.Less(t, uses, 20*zkconn.MaxTries)
+			use()
+		}
+		l := a.Get()
+		did := w.Srv.Counts().Sub(before).Requests
+		require.Positive(t, did[recipetest.OpTakeTurn])
+		require.LessOrEqual(t, did[recipetest.OpTakeFree], uses+3, "after three attempts")
+		recipetest.ReleaseSlots(t, l)
+		require.Empty(t, w.Srv.Children("/s/slots"))
+	})
+}
+
+// Two clients that take two of two slots again and again both go on: nobody holds half of
+// what both need.
+func TestA32SemaphoreClientsThatTakeAllSlotsBothGoOn(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		const rounds = 100
+		var wg sync.WaitGroup
+		for range 2 {
+			x := w.Semaphore(2)
+			wg.Go(func() {
+				for range rounds {
+					l, err := x.AcquireN(harness.Within(t, time.Minute), 2)
+					if err == nil {
+						err = l.Release()
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		w.SemaphoreAtRest()
+	})
+}
+
+func TestA13TwentyGoroutinesOnOneSemaphoreNeverHoldMoreThanN(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x := w.Semaphore(3)
+		var mu sync.Mutex
+		held := map[int]bool{}
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				for range 20 {
+					err := x.Do(harness.Within(t, time.Minute), func(_ context.Context, l *zkrecipes.SlotLease) error {
+						mu.Lock()
+						defer mu.Unlock()
+						if held[l.Slot()] || l.Slot() > 2 {
+							return fmt.Errorf("slot %d is held", l.Slot())
+						}
+						held[l.Slot()] = true
+						mu.Unlock()
+						time.Sleep(time.Millisecond)
+						mu.Lock()
+						delete(held, l.Slot())
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		w.SemaphoreAtRest()
+	})
+}
+
+func TestA01SemaphoreDoReleasesEvenAfterAPanic(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x := w.Semaphore(1)
+		broken := errors.New("broken")
+		require.ErrorIs(t, x.Do(harness.Within(t, time.Minute), func(context.Context, *zkrecipes.SlotLease) error { return broken }), broken)
+		require.Panics(t, func() {
+			_ = x.Do(harness.Within(t, time.Minute), func(context.Context, *zkrecipes.SlotLease) error { panic("f") })
+		})
+		w.SemaphoreAtRest()
+		require.ErrorContains(t, x.Do(harness.Within(t, time.Minute), nil), "nil function")
+	})
+}
+
+func TestA15SemaphoreHoldersAreListed(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x := w.Semaphore(4)
+		_, err := x.Holders(harness.Within(t, time.Minute))
+		require.ErrorIs(t, err, zkrecipes.ErrUnused, "there is no path")
+		one := recipetest.Acquire(t, zkrecipes.NewSemaphore(w.Stranger(&zkrecipes.Options{Identity: "one"}), "/s", 4), 1)
+		two := recipetest.Acquire(t, zkrecipes.NewSemaphore(w.Stranger(&zkrecipes.Options{Identity: "two"}), "/s", 4), 2)
+		_, err = w.Bare().Create("/s/slots/other", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		hs, err := x.Holders(harness.Within(t, time.Minute))
+		require.NoError(t, err)
+		require.Len(t, hs, 2)
+		require.Equal(t, "one", hs[0].Identity)
+		require.Equal(t, []int{0}, hs[0].Slots)
+		require.Equal(t, one.Token(), hs[0].Token)
+		require.Equal(t, "two", hs[1].Identity)
+		require.Equal(t, []int{1, 2}, hs[1].Slots)
+		require.Equal(t, two.Token(), hs[1].Token)
+		require.Equal(t, recipetest.SessionID(recipetest.ClientOf(recipetest.HandleOf(recipetest.LeaseOf(two)).Grant.Line.Client)), hs[1].Session)
+		require.WithinDuration(t, time.Now(), hs[1].Since, time.Minute)
+		recipetest.ReleaseSlots(t, one, two)
+	})
+}
+
+func TestA04SemaphoreIsReapedWhenIdle(t *testing.T) {
+	for name, take := range map[string]func(*zkrecipes.Semaphore, context.Context) (*zkrecipes.SlotLease, error){
+		"Acquire": (*zkrecipes.Semaphore).Acquire, "TryAcquire": (*zkrecipes.Semaphore).TryAcquire,
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				const while = 6*time.Minute + 7*time.Second // so that no check of the reaper falls on an end of it
+				x := w.Semaphore(2)
+				for range 3 { // each finds the path gone, and makes it anew
+					var ls []*zkrecipes.SlotLease
+					for range 2 {
+						l, err := take(x, harness.Within(t, time.Hour))
+						require.NoError(t, err)
+						ls = append(ls, l)
+						time.Sleep(while) // the line is reaped, but the slots are not
+						require.NoError(t, l.Err())
+					}
+					recipetest.ReleaseSlots(t, ls...)
+					require.NotEmpty(t, w.Srv.Children("/s"))
+					time.Sleep(while)
+					require.NotContains(t, w.Srv.Children("/"), "s")
+				}
+			}, zktest.ContainerCheckInterval(time.Minute))
+		})
+	}
+}
+
+// Several checks prove all the slots: an operator takes one of them away.
+func TestChecksOfASlotLeaseGuardAllItsSlots(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l, conn := recipetest.Acquire(t, w.Semaphore(3), 2), w.Bare()
+		var ops []any
+		for _, check := range l.Checks() {
+			ops = append(ops, check)
+		}
+		require.Len(t, ops, 2)
+		_, err := conn.Multi(ops...)
+		require.NoError(t, err)
+		require.NoError(t, conn.Delete(w.SlotNode(1), -1))
+		_, err = conn.Multi(ops...)
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		_, err = l.Commit(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrLost)
+		require.Empty(t, new(zkrecipes.SlotLease).Checks())
+	})
+}

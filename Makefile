@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election test test-all test-zktest test-real \
-	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-long stress stress-changed \
+	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-long stress stress-changed \
 	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat rows tidy setup
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
@@ -50,7 +50,7 @@ test: setup ## run the tests: the recipes on zktest, what needs a real server on
 	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
 # What make test leaves out. Each part can run on a machine of its own.
-MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-long fuzz sim mutants soak-short
+MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-long fuzz sim mutants soak-short
 
 test-all: test $(MORE) ## run everything: the race detector, all tests on a real server, seeds, mutants, the soak (hours)
 
@@ -63,6 +63,8 @@ test-real: setup ## run what needs a real server on one, and the examples
 test-packages: setup ## test the other packages except internal/sim
 	nice go test -count=1 -timeout 15m $(PACKAGES)
 	cd internal/api && nice go test -count=1 ./...
+	cd zkotel && nice go test -count=1 ./...
+	cd zkprom && nice go test -count=1 $$(go list ./... | grep -v '/promtest$$')
 
 test-sim: ## run 200 seeds of each simulation
 	nice go test -count=1 ./internal/sim
@@ -72,6 +74,8 @@ test-race: setup ## test the recipes on zktest with the race detector
 
 test-race-packages: setup ## test the other packages with the race detector
 	./scripts/race.sh -timeout 15m $(PACKAGES)
+	cd zkotel && ../scripts/race.sh ./...
+	cd zkprom && ../scripts/race.sh $$(go list ./... | grep -v '/promtest$$')
 
 # One process for each simulation, and few seeds: in processes that live long, the race
 # detector's own run time fails more often (see scripts/race-retry.sh).
@@ -83,6 +87,10 @@ test-real-all: setup ## run all tests of the recipes on a real server
 
 test-bench: setup ## test the benchmarks, with the race detector
 	cd bench && ../scripts/race.sh ./...
+
+test-prometheus: ## test the alert rules with promtool and Prometheus, which it installs
+	@./scripts/setup-prometheus.sh
+	cd zkprom && go test -count=1 ./internal/promtest
 
 test-long: setup ## run the tests that take minutes, on real servers
 	go test -count=1 -timeout 60m -p 1 -v -run '^TestLong' ./internal/line -long
@@ -144,9 +152,13 @@ lint: api-compat ## check format, vet, staticcheck, floors, that functions are s
 	go vet ./...
 	cd bench && go vet ./...
 	cd internal/api && go vet ./...
+	cd zkotel && go vet ./...
+	cd zkprom && go vet ./...
 	go run $(STATICCHECK) ./...
 	cd bench && go run $(STATICCHECK) ./...
 	cd internal/api && go run $(STATICCHECK) ./...
+	cd zkotel && go run $(STATICCHECK) ./...
+	cd zkprom && go run $(STATICCHECK) ./...
 	go run ./internal/floors
 	go run $(GOCYCLO) -over 15 -ignore '_test.go' .
 	go run -C internal/api . check

@@ -102,8 +102,7 @@ func TestAHoldWhoseEndWasDroppedIsNotOngoing(t *testing.T) {
 		slow := make(chan struct{})
 		starts := make(chan zkrecipes.TraceHoldStart, 1)
 		ended, dropped := false, 0
-		var c *zkrecipes.Client
-		c = w.Stranger(&zkrecipes.Options{Trace: &zkrecipes.Trace{
+		c := w.Stranger(&zkrecipes.Options{Trace: &zkrecipes.Trace{
 			HoldStart: func(_ context.Context, e zkrecipes.TraceHoldStart) {
 				starts <- e
 				<-slow

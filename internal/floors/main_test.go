@@ -3,6 +3,9 @@ package main
 import (
 	"go/parser"
 	"go/token"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +18,36 @@ func TestImportsThatGoUpAreFound(t *testing.T) {
 		module + "/internal/wire":    {"net", module},
 		"github.com/go-zookeeper/zk": {"net"},
 	}))
+}
+
+// Users of the root must not get what the modules below its directory need. So no package of the
+// root imports them, not even in a test.
+func TestTheRootImportsNoModuleBelowIt(t *testing.T) {
+	golang := func(args ...string) string {
+		cmd := exec.Command("go", args...)
+		cmd.Dir = filepath.Join("..", "..")
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		return string(out)
+	}
+	var below []string
+	for _, m := range strings.Fields(golang("list", "-m")) {
+		if m != module {
+			below = append(below, m)
+		}
+	}
+	require.Contains(t, below, module+"/zkotel")
+	require.Contains(t, below, module+"/zkprom")
+	imports := golang("list", "-f", `{{join .Imports "\n"}}{{"\n"}}{{join .TestImports "\n"}}{{"\n"}}{{join .XTestImports "\n"}}`, "./...")
+	for imported := range strings.FieldsSeq(imports) {
+		for _, m := range below {
+			require.False(t, imported == m || strings.HasPrefix(imported, m+"/"), imported)
+		}
+	}
+	required := golang("list", "-m", "-f", "{{.GoMod}}", module)
+	for _, m := range below {
+		require.NotContains(t, golang("mod", "edit", "-json", strings.TrimSpace(required)), m)
+	}
 }
 
 // What floors names as below is itself on a floor.

@@ -77,13 +77,16 @@ func (s *spans) end(ctx context.Context, e zkrecipes.TraceAcquireEnd) {
 	}
 	if e.Token != 0 {
 		span.SetAttributes(attribute.String("zkrecipes.place", e.Place), attribute.Int64("zkrecipes.token", int64(e.Token)))
-		s.link(span, e)
+		switch e.Recipe {
+		case zkrecipes.RecipeMutex, zkrecipes.RecipeRWLock, zkrecipes.RecipeElection: // others have no predecessor
+			s.link(span, e)
+		}
 	}
 	span.End(trace.WithTimestamp(e.Time))
 }
 
-// link links the span of a holder to that of the holder before, if that was one of this process.
-// In any case its place is an attribute, by which the other span can be found.
+// link links the span of a holder to that of the holder before, if that was granted by way of the
+// same Trace. In any case its place is an attribute, by which the other span can be found.
 func (s *spans) link(span trace.Span, e zkrecipes.TraceAcquireEnd) {
 	s.mu.Lock()
 	before, ok := s.holders[e.Predecessor]

@@ -279,7 +279,6 @@ func TestTheSpanOfAFailureHasItsType(t *testing.T) {
 	})
 }
 
-// What is remembered for links is bounded.
 func TestASpanIsLinkedToItsPredecessorAfterManyOthers(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		c := r.dial(t, r.exports.Trace())

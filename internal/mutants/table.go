@@ -28,6 +28,7 @@ var tables = [][]mutant{
 	sessionMutants,
 	shutdownMutants,
 	traceMutants,
+	telemetryMutants,
 	visitMutants,
 	zktestMutants,
 }

@@ -24,7 +24,7 @@ type granted struct {
 }
 
 // Pairs checks that what a Client's Trace reports comes in pairs: an AcquireEnd for each
-// AcquireStart, a HoldStart right after each AcquireEnd with a token, and a HoldEnd for each
+// AcquireStart, a HoldStart after each AcquireEnd with a token, and a HoldEnd after each
 // HoldStart.
 type Pairs struct {
 	// Fault is called with what is wrong, at any time.
@@ -32,7 +32,7 @@ type Pairs struct {
 
 	mu    sync.Mutex
 	calls map[*Traced]struct{} // acquisitions under way
-	next  *Traced              // the AcquireEnd with a token whose HoldStart must come next
+	got   map[*Traced]Traced   // by acquisition, the AcquireEnd with a token whose HoldStart has yet to come
 	holds map[any]Traced
 	over  map[any]bool // of those that were ever reported; true: it has ended
 	ever  map[granted]bool
@@ -42,7 +42,7 @@ type Pairs struct {
 // NewPairs returns a check to which nothing was reported.
 func NewPairs(fault func(format string, args ...any)) *Pairs {
 	return &Pairs{
-		Fault: fault, calls: map[*Traced]struct{}{}, holds: map[any]Traced{}, over: map[any]bool{},
+		Fault: fault, calls: map[*Traced]struct{}{}, got: map[*Traced]Traced{}, holds: map[any]Traced{}, over: map[any]bool{},
 		ever: map[granted]bool{}, ends: map[string]int{},
 	}
 }
@@ -77,24 +77,14 @@ func (p *Pairs) Queued(ctx context.Context, e Traced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.call(ctx, "queued", e)
-	p.noneStarts()
-}
-
-// noneStarts checks that the last call was no AcquireEnd with a token: the start of its hold
-// comes next. p.mu must be held.
-func (p *Pairs) noneStarts() {
-	if p.next != nil {
-		p.Fault("hold does not start: %v, token %d", *p.next, p.next.Token)
-		p.next = nil
-	}
 }
 
 // End follows the end of an acquisition.
 func (p *Pairs) End(ctx context.Context, e Traced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.calls, p.call(ctx, "end", e))
-	p.noneStarts()
+	call := p.call(ctx, "end", e)
+	delete(p.calls, call)
 	p.ends[e.Recipe+" "+e.Op]++
 	nothing := e.Recipe == "barrier" || e.Recipe == "gate" || e.Op == "put"
 	if held := e.Token != 0; held == (e.Err != nil || nothing) {
@@ -107,28 +97,26 @@ func (p *Pairs) End(ctx context.Context, e Traced) {
 	if p.ever[key] {
 		p.Fault("token %d twice: %v", e.Token, e)
 	}
-	p.ever[key], p.next = true, &e
+	p.ever[key], p.got[call] = true, e
 }
 
-// HoldStart follows the start of a hold. It must come with the context of its acquisition,
-// right after the end of that.
+// HoldStart follows the start of a hold. It must come with the context of its acquisition, after
+// the end of that.
 func (p *Pairs) HoldStart(ctx context.Context, e Traced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	end := p.next
-	p.next = nil
 	call, _ := ctx.Value(callKey{}).(*Traced)
+	end, ok := p.got[call]
 	_, twice := p.over[e.Hold]
 	switch {
-	case end == nil:
-		p.Fault("hold starts without an end of an acquisition before it: %v", e)
+	case !ok:
+		p.Fault("hold starts before its acquisition has ended, or twice, or without its context: %v", e)
 	case end.Recipe != e.Recipe || end.Path != e.Path || end.Op != e.Op || end.Token != e.Token:
-		p.Fault("hold of %v, token %d, starts after %v, token %d", e, e.Token, *end, end.Token)
-	case call == nil || call.Recipe != e.Recipe || call.Path != e.Path || call.Op != e.Op:
-		p.Fault("hold starts without the context of its acquisition: %v", e)
+		p.Fault("hold of %v, token %d, starts after %v, token %d", e, e.Token, end, end.Token)
 	case twice:
-		p.Fault("hold starts twice: %v", e)
+		p.Fault("the hold of two: %v", e)
 	}
+	delete(p.got, call)
 	p.holds[e.Hold], p.over[e.Hold] = e, false
 }
 
@@ -136,7 +124,6 @@ func (p *Pairs) HoldStart(ctx context.Context, e Traced) {
 func (p *Pairs) HoldEnd(e Traced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.noneStarts()
 	begun, ok := p.holds[e.Hold]
 	switch {
 	case !ok && p.over[e.Hold]:
@@ -168,7 +155,9 @@ func (p *Pairs) Rest() {
 	for call := range p.calls {
 		p.Fault("acquisition has not ended: %v", *call)
 	}
-	p.noneStarts()
+	for _, e := range p.got {
+		p.Fault("hold has not started: %v, token %d", e, e.Token)
+	}
 	for _, e := range p.holds {
 		p.Fault("hold has not ended: %v, token %d", e, e.Token)
 	}

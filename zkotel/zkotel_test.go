@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -88,7 +91,9 @@ func (r *rig) metrics(t *testing.T) (all []string) {
 	return all
 }
 
-func TestTheMetricsAreExported(t *testing.T) {
+// scenario uses a Client until something of each metric has happened, and then calls check, while
+// a lock is held for two hours and another call has waited for it for one.
+func scenario(t *testing.T, check func(t *testing.T, r *rig)) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		client := r.dial(t, r.exports.Trace())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -124,7 +129,16 @@ func TestTheMetricsAreExported(t *testing.T) {
 			waits <- err
 		}()
 		time.Sleep(time.Hour + time.Second) // the poll is over
+		check(t, r)
+		cancel()
+		require.ErrorIs(t, <-waits, context.Canceled)
+		require.NoError(t, <-polled)
+		require.NoError(t, hung.Release())
+	})
+}
 
+func TestTheMetricsAreExported(t *testing.T) {
+	scenario(t, func(t *testing.T, r *rig) {
 		all := r.metrics(t)
 		i := slices.IndexFunc(all, func(m string) bool { return strings.HasPrefix(m, "zkrecipes.session.validity (s) {} ") })
 		require.GreaterOrEqual(t, i, 0, "%v", all)
@@ -156,11 +170,45 @@ func TestTheMetricsAreExported(t *testing.T) {
 			"zkrecipes.wait.oldest (s) {op=serve,recipe=queue} 0",
 			"zkrecipes.wait.oldest (s) {op=try lock,recipe=mutex} 0",
 		}, all)
-		cancel()
-		require.ErrorIs(t, <-waits, context.Canceled)
-		require.NoError(t, <-polled)
-		require.NoError(t, hung.Release())
 	})
+}
+
+// The dashboard and the alert rules of zkprom are for these metrics, too: Prometheus names them
+// in the same way when it gets them by OTLP or from OpenTelemetry's exporter.
+func TestTheDashboardAndTheAlertsOfZkpromFitTheMetrics(t *testing.T) {
+	names := map[string]bool{}
+	scenario(t, func(t *testing.T, r *rig) {
+		var read metricdata.ResourceMetrics
+		require.NoError(t, r.reader.Collect(t.Context(), &read))
+		for _, m := range read.ScopeMetrics[0].Metrics {
+			names[prometheusName(m)] = true
+		}
+	})
+	used := map[string]bool{}
+	for _, file := range []string{"dashboard.json", "alerts.yml"} {
+		data, err := os.ReadFile(filepath.Join("..", "zkprom", file))
+		require.NoError(t, err)
+		for _, name := range regexp.MustCompile(`zkrecipes_[a-z_]+`).FindAllString(string(data), -1) {
+			for _, sample := range []string{"_bucket", "_count"} {
+				name = strings.TrimSuffix(name, sample)
+			}
+			used[name] = true
+		}
+	}
+	require.Equal(t, used, names)
+}
+
+// prometheusName returns the name by the rules of OpenTelemetry's "Prometheus and OpenMetrics
+// Compatibility".
+func prometheusName(m metricdata.Metrics) string {
+	name := strings.ReplaceAll(m.Name, ".", "_")
+	if m.Unit == "s" { // one in braces is an annotation
+		name += "_seconds"
+	}
+	if sum, ok := m.Data.(metricdata.Sum[int64]); ok && sum.IsMonotonic {
+		name += "_total"
+	}
+	return name
 }
 
 func TestAPathIsAnAttributeOnlyIfItIsMapped(t *testing.T) {

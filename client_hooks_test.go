@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -123,7 +124,7 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 	go func() { // ends the grants as soon as the session has them
 		defer close(stopped)
 		for {
-			s.EndGrants(line.Lost(errors.New("test")))
+			s.EndGrants(errs.Lost(errors.New("test")))
 			select {
 			case <-stop:
 				return

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
@@ -405,12 +406,12 @@ func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 		require.True(t, g.Begun())
 		k.Idle = false
 		k.Unlock()
-		g.EndIdle(line.Lost(line.ErrSilent))
+		g.EndIdle(errs.Lost(errs.ErrSilent))
 		l, err := g.Enter(placename.KindLock)
 		require.NoError(t, err)
 		require.NoError(t, recipetest.NewLease(l).Err())
 		require.NoError(t, recipetest.NewLease(l).Release())
-		g.EndIdle(line.Lost(line.ErrSilent)) // again
+		g.EndIdle(errs.Lost(errs.ErrSilent)) // again
 		next := recipetest.LockOn(t, m)
 		require.NoError(t, next.Err())
 		require.NoError(t, next.Release())

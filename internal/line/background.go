@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 )
 
 // Work that outlives its caller. A later call on the same path may have to wait for
@@ -68,7 +70,7 @@ func (c *Client) AwaitAbandoned(ctx context.Context, path string) error {
 	for j := range lost {
 		gone, err := j.settle(ctx)
 		switch {
-		case IsContextErr(ctx, err):
+		case errs.IsContextErr(ctx, err):
 			return err
 		case err != nil:
 			return fmt.Errorf("a place of an earlier call may be left: %w", err)

@@ -1,13 +1,13 @@
 package line
 
 import (
-	"bytes"
 	"container/list"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -165,7 +165,7 @@ func (t *containers) Created(path string, stat *zk.Stat) {
 // noteCreated notes that the Client has created a container. The size of a semaphore or a
 // barrier must stay for as long as the servers leave it.
 func (c *Client) noteCreated(path string, data []byte, stat *zk.Stat) {
-	if len(data) == 0 || bytes.HasPrefix(data, []byte(markerLibrary)) {
+	if len(data) == 0 || layout.IsMark(data) {
 		c.Containers.Created(path, stat)
 	}
 }

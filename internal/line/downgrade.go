@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -38,7 +39,7 @@ func (g *Grant) Downgrade(ctx context.Context, l *Handle) error {
 		return g.Err
 	case !open: // released in the meantime; a re-entry may still hold
 		g.Mu.Unlock()
-		return ErrReleased
+		return errs.ErrReleased
 	case g.Changing != nil: // another change was quicker
 		g.Mu.Unlock()
 		return g.Downgrade(ctx, l)
@@ -103,7 +104,7 @@ func (g *Grant) move(next *Place) error {
 	case errors.Is(err, zkconn.ErrSessionOver):
 		return g.CheckHeld()
 	case errors.Is(err, zk.ErrNoNode):
-		g.End(Lost(ErrDeleted))
+		g.End(errs.Lost(errs.ErrDeleted))
 		return g.CheckHeld()
 	}
 	return err
@@ -114,7 +115,7 @@ func (g *Grant) move(next *Place) error {
 // outcome cannot be found out.
 func (p *Place) Replace(next *Place) error {
 	for again := false; ; again = true {
-		acl, _ := p.Bears.List(p.Session)
+		acl, _ := p.Bears.ForPlaces(p.Session.Session)
 		create := &zk.CreateRequest{Path: next.Path, Data: []byte(p.Line.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
 		o := p.Session.Multi(p.Session.Lifetime(), create, &zk.DeleteRequest{Path: p.Path, Version: -1})
 		switch {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
@@ -31,15 +32,15 @@ func (s *Session) addGrant(g *Grant) error {
 	last := s.Grants[g.Place().Path] // of a kept lock: no reconnect came without a grant
 	switch {
 	case s.Client.Held.IsStopped():
-		return ErrClosed // EndGrants may have run already
+		return errs.ErrClosed // EndGrants may have run already
 	case err != nil:
 		return err
 	case last == nil && g.Place().turnBefore(conn):
 		return errMoved
 	case last != nil && last.Deleted: // g gets no such event
-		return Lost(ErrDeleted)
+		return errs.Lost(errs.ErrDeleted)
 	case !g.idle && !s.Client.Held.Begin():
-		return ErrClosed
+		return errs.ErrClosed
 	}
 	for _, path := range g.Place().Paths() {
 		s.Grants[path] = g
@@ -132,7 +133,7 @@ func (s *Session) OnEvent(e wire.Event) {
 	switch {
 	case g == nil:
 	case e.Type == jute.EventDeleted:
-		s.Client.Tasks.Start(func() { g.PlaceGone(e.Path, &Deletion{BySomebody: ErrDeleted}) })
+		s.Client.Tasks.Start(func() { g.PlaceGone(e.Path, &errs.Deletion{BySomebody: errs.ErrDeleted}) })
 	case e.Type == jute.EventDataChanged:
 		s.Client.Tasks.Start(g.WatchPlace)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -89,7 +90,7 @@ func (l *Line) FindLostJoin(s *Session, e *Entry) (*Place, error) {
 		if !errors.Is(err, zkconn.ErrSessionOver) {
 			j.DeleteLater()
 		}
-		return nil, fmt.Errorf("%w: a place may have been taken: %w", ErrUncertain, err)
+		return nil, fmt.Errorf("%w: a place may have been taken: %w", errs.ErrUncertain, err)
 	}
 	if name == "" {
 		return nil, nil
@@ -105,7 +106,7 @@ func (l *Line) FindLostJoin(s *Session, e *Entry) (*Place, error) {
 		return nil, nil // gone again
 	case err != nil:
 		l.Client.Tasks.Start(func() { p.Leave(false) })
-		return nil, fmt.Errorf("%w: a place was taken, and is deleted: %w", ErrUncertain, err)
+		return nil, fmt.Errorf("%w: a place was taken, and is deleted: %w", errs.ErrUncertain, err)
 	case p.Own.Stat.EphemeralOwner != s.ID():
 		s.NoteGone(p.Path)
 		return nil, nil // not this session's

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -146,7 +147,7 @@ func (t *containers) settle(e *idleContainer, err error) {
 			t.Rest.Remove(parent.at)
 			parent.in, parent.at = t.Recent, t.Recent.PushFront(parent)
 		}
-	case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, ErrClosed):
+	case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, errs.ErrClosed):
 		e.in, e.at = t.Recent, t.Recent.PushFront(e.container) // to be looked at again
 	case !e.used.Equal(e.since):
 		t.put(e.container)

@@ -83,8 +83,8 @@ var idleMutants = []mutant{
 		what: "The znode that holds the size of a semaphore or barrier is deleted.",
 		edits: []edit{{
 			in:  "Client.noteCreated",
-			old: `if len(data) == 0 || bytes.HasPrefix(data, []byte(markerLibrary)) {`,
-			new: `if len(data) == 0 || len(markerLibrary) > 0 || bytes.HasPrefix(data, []byte(markerLibrary)) {`,
+			old: `if len(data) == 0 || layout.IsMark(data) {`,
+			new: `if len(data) == 0 || len(data) > 0 || layout.IsMark(data) {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestEachRecipeLeavesNothingButWhatMustStay",
 	},

@@ -203,8 +203,8 @@ var semaphoreMutants = []mutant{
 		what: "The servers delete the path of a semaphore that was resized.",
 		edits: []edit{{
 			in:  "Semaphore.resizeIn",
-			old: `if _, err = x.Held.WriteSize(ctx, s, n, stat.Version, keep...); err == nil {`,
-			new: `if _, err = x.Held.WriteSize(ctx, s, n, stat.Version, keep[:0]...); err == nil {`,
+			old: `if _, err = line.WriteSize(ctx, s.Session, x.Held.Abs(), n, stat.Version, keep...); err == nil {`,
+			new: `if _, err = line.WriteSize(ctx, s.Session, x.Held.Abs(), n, stat.Version, keep[:0]...); err == nil {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore$",
 	},

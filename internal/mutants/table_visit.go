@@ -96,8 +96,8 @@ var visitMutants = []mutant{
 		what: "A DoubleBarrier is opened without checking for changes since the listing.",
 		edits: []edit{{
 			in:  "DoubleBarrier.open",
-			old: `nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: d.Line.Record(p.Bears.Seal, ""), Version: path.Version}`,
-			new: `nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: d.Line.Record(p.Bears.Seal, ""), Version: -1}`,
+			old: `nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: line.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: path.Version}`,
+			new: `nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: line.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: -1}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestA22LateArrival",
 	},

@@ -87,12 +87,12 @@ type Client struct {
 	closed chan struct{} // closed when Close is done
 	result error         // of Close
 
-	Containers *containers // that it knows
+	containers *containers // that it knows
 
-	Mu        sync.Mutex
+	mu        sync.Mutex
 	current   *Session
 	changed   chan struct{}                         // closed and replaced whenever current changes
-	Abandoned map[string]map[chan struct{}]struct{} // see Client.Abandon
+	abandoned map[string]map[chan struct{}]struct{} // see Client.Abandon
 	lostJoins map[*LostJoin]struct{}                // that are searched for
 	Attached  attachments
 }
@@ -104,11 +104,11 @@ func New(cfg Config) *Client {
 		began:      time.Now(),
 		closed:     make(chan struct{}),
 		changed:    make(chan struct{}),
-		Containers: NewContainers(cfg.Idle),
-		Abandoned:  map[string]map[chan struct{}]struct{}{},
+		containers: newContainers(cfg.Idle),
+		abandoned:  map[string]map[chan struct{}]struct{}{},
 		lostJoins:  map[*LostJoin]struct{}{},
 	}
-	c.Containers.Begin = func() { c.Tasks.Start(c.tidy) }
+	c.containers.begin = func() { c.Tasks.Start(c.tidy) }
 	c.warned.at = map[string]time.Time{}
 	c.Closing, c.beginClose = context.WithCancelCause(context.Background())
 	c.Waiting, c.stopWaiting = context.WithCancelCause(c.Closing)
@@ -152,7 +152,7 @@ func (c *Client) Dial(ctx context.Context) error {
 // Close ends every grant, deletes their znodes and ends the session. A second close waits for
 // the first.
 func (c *Client) Close() error {
-	c.Containers.Stop()
+	c.containers.stop()
 	c.StopGrants() // before EndGrants looks for those that there are
 	c.beginClose(errs.ErrClosed)
 	<-c.closed
@@ -186,7 +186,7 @@ func (c *Client) run() {
 		select {
 		case <-s.Over():
 			err := fmt.Errorf("%w: %w", errs.ErrLost, s.Cause())
-			s.EndGrants(err)
+			s.endGrants(err)
 			c.Log(slog.LevelWarn, "session over", "session", s.name(), "cause", s.Cause())
 			s.Close(false, errs.ErrClosed)
 			if s.IsEstablished() {
@@ -209,7 +209,7 @@ func (c *Client) run() {
 
 // shutdown ends the last session: contexts, places, calls, connection.
 func (c *Client) shutdown(s *Session) error {
-	s.EndGrants(errs.ErrClosed)
+	s.endGrants(errs.ErrClosed)
 	up, changed := s.Connected()
 	if up {
 		select {
@@ -241,8 +241,8 @@ func (c *Client) shutdown(s *Session) error {
 }
 
 func (c *Client) publish(s *Session) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.current = s
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -251,8 +251,8 @@ func (c *Client) publish(s *Session) {
 // Session returns the newest session, or nil before the first one, and a channel
 // that is closed when there is a newer one.
 func (c *Client) Session() (*Session, <-chan struct{}) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.current, c.changed
 }
 

@@ -40,7 +40,7 @@ func (g *Grant) Downgrade(ctx context.Context, l *Handle) error {
 	case !open: // released in the meantime; a re-entry may still hold
 		g.Mu.Unlock()
 		return errs.ErrReleased
-	case g.Changing != nil: // another change was quicker
+	case g.changing != nil: // another change was quicker
 		g.Mu.Unlock()
 		return g.Downgrade(ctx, l)
 	case !g.Place().Kind.Exclusive():
@@ -50,10 +50,10 @@ func (g *Grant) Downgrade(ctx context.Context, l *Handle) error {
 		g.Mu.Unlock()
 		return errReentered
 	}
-	g.Changing = make(chan struct{})
+	g.changing = make(chan struct{})
 	g.Mu.Unlock()
-	next := g.Place().AsReader()
-	g.Session.Expect(g, next.Path) // an event may come before the reply
+	next := g.Place().asReader()
+	g.Session.expect(g, next.Path) // an event may come before the reply
 	result := make(chan error, 1)
 	g.Line.Client.Tasks.Start(func() { result <- g.move(next) })
 	select {
@@ -64,8 +64,8 @@ func (g *Grant) Downgrade(ctx context.Context, l *Handle) error {
 	}
 }
 
-// AsReader returns the reader's place that replaces this one.
-func (p *Place) AsReader() *Place {
+// asReader returns the reader's place that replaces this one.
+func (p *Place) asReader() *Place {
 	next := *p
 	number := strings.TrimPrefix(p.Name[strings.LastIndex(p.Name, string(p.Kind)):], string(p.Kind))
 	next.Kind = placename.KindRead
@@ -79,23 +79,23 @@ func (p *Place) AsReader() *Place {
 // whichever place there is then, in the background.
 func (g *Grant) move(next *Place) error {
 	last := g.Place()
-	err := last.Replace(next)
+	err := last.replace(next)
 	g.Mu.Lock()
 	if err == nil {
-		g.Current.Store(next)
+		g.current.Store(next)
 		g.Downgraded = true
 	}
-	close(g.Changing)
-	g.Changing = nil
+	close(g.changing)
+	g.changing = nil
 	over := g.Err != nil
 	g.Mu.Unlock()
 	if err == nil || over {
-		g.Session.Forget(g, last.Path)
+		g.Session.forget(g, last.Path)
 	}
 	if err != nil || over {
-		g.Session.Forget(g, next.Path)
+		g.Session.forget(g, next.Path)
 	} else { // watched once it has lived for a while, like other grants
-		time.AfterFunc(g.Session.Timeout()/10, func() { g.Line.Client.Tasks.Start(g.WatchPlace) })
+		time.AfterFunc(g.Session.Timeout()/10, func() { g.Line.Client.Tasks.Start(g.watchPlace) })
 	}
 	switch {
 	case over:
@@ -110,10 +110,10 @@ func (g *Grant) move(next *Place) error {
 	return err
 }
 
-// Replace creates next and deletes the place, in one transaction that is sent until
+// replace creates next and deletes the place, in one transaction that is sent until
 // its outcome is known. It returns zk.ErrNoNode if the place was gone, and also if the
 // outcome cannot be found out.
-func (p *Place) Replace(next *Place) error {
+func (p *Place) replace(next *Place) error {
 	for again := false; ; again = true {
 		acl, _ := p.Bears.ForPlaces(p.Session.Session)
 		create := &zk.CreateRequest{Path: next.Path, Data: []byte(p.Line.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}

@@ -25,17 +25,17 @@ type Grant struct {
 	Line    *Line
 	Session *Session
 	Token   int64
-	Current atomic.Pointer[Place] // a downgrade replaces it
+	current atomic.Pointer[Place] // a downgrade replaces it
 	Over    chan struct{}         // closed when the grant has ended
 
 	Mu       sync.Mutex
 	handles  map[*Handle]struct{} // not released
 	Err      error                // why the grant has ended, nil while it holds
-	Changing chan struct{}        // non-nil during a change, closed at its end
+	changing chan struct{}        // non-nil during a change, closed at its end
 
 	since   time.Time // when the place was granted
 	watched bool      // its place is watched; s.mu guards it
-	Deleted bool      // an event said that its place was deleted; s.mu guards it
+	deleted bool      // an event said that its place was deleted; s.mu guards it
 
 	kept       keeper // nil: the place is deleted after a release; see KeepBy
 	idle       bool   // nobody has been given the grant yet; mu guards it
@@ -53,23 +53,23 @@ type keeper interface {
 	PassOn(g *Grant) error
 }
 
-func (g *Grant) Place() *Place { return g.Current.Load() }
+func (g *Grant) Place() *Place { return g.current.Load() }
 
-// NewGrant makes a grant of a place whose turn it is. From here on the grant ends
+// newGrant makes a grant of a place whose turn it is. From here on the grant ends
 // when the session ends, when the session's clock runs out, and when the znode is
 // deleted.
-func NewGrant(p *Place) (*Grant, error) {
+func newGrant(p *Place) (*Grant, error) {
 	g := &Grant{
 		Line: p.Line, Session: p.Session, Token: TokenOf(p.Czxid, p.Nth),
 		Over: make(chan struct{}), handles: map[*Handle]struct{}{},
 		since: time.Now(), watched: p.Own != nil && p.Others == nil,
 	}
-	g.Current.Store(p)
+	g.current.Store(p)
 	if err := p.Session.addGrant(g); err != nil {
 		return nil, err
 	}
 	if p.Own != nil && p.Own.HasFired() { // before addGrant, so the event reached no grant
-		p.Line.Client.Tasks.Start(g.WatchPlace)
+		p.Line.Client.Tasks.Start(g.watchPlace)
 	}
 	return g, nil
 }
@@ -106,8 +106,8 @@ func (g *Grant) Start(ops ...any) (*zkconn.Transaction, error) {
 	return g.Session.Start(ops...)
 }
 
-// WatchPlace sets the watches on the place of a grant that has none.
-func (g *Grant) WatchPlace() {
+// watchPlace sets the watches on the place of a grant that has none.
+func (g *Grant) watchPlace() {
 	select {
 	case <-g.Over:
 		return
@@ -135,7 +135,7 @@ func (g *Grant) PlaceGone(path string, cause error) {
 // if ctx ends first.
 func (g *Grant) AwaitChange(ctx context.Context) error {
 	g.Mu.Lock()
-	changing := g.Changing
+	changing := g.changing
 	g.Mu.Unlock()
 	if changing == nil {
 		return nil
@@ -159,7 +159,7 @@ func (g *Grant) End(cause error) {
 func (g *Grant) endHeld(cause error) (leave bool) {
 	g.Mu.Lock()
 	handles, ok := g.markEnded(cause)
-	changing := g.Changing != nil
+	changing := g.changing != nil
 	g.Mu.Unlock()
 	if !ok {
 		return false
@@ -249,13 +249,13 @@ func (g *Grant) Enter(k placename.Kind) (*Handle, error) {
 	case k.Exclusive() && !g.exclusive():
 		return nil, errs.ErrUpgrade
 	}
-	l := &Handle{Grant: g, Ends: map[<-chan struct{}]leaseEnd{}}
+	l := &Handle{Grant: g, ends: map[<-chan struct{}]leaseEnd{}}
 	g.handles[l] = struct{}{}
 	return l, nil
 }
 
 // exclusive reports whether the grant is exclusive and stays so. g.mu must be held.
-func (g *Grant) exclusive() bool { return g.Changing == nil && g.Place().Kind.Exclusive() }
+func (g *Grant) exclusive() bool { return g.changing == nil && g.Place().Kind.Exclusive() }
 
 func (g *Grant) Holding() Holding {
 	g.Mu.Lock()
@@ -336,7 +336,7 @@ func (g *Grant) RemoveHandle(l *Handle) (last bool, err error) {
 		return false, g.Err
 	}
 	delete(g.handles, l)
-	last, changing := len(g.handles) == 0, g.Changing != nil
+	last, changing := len(g.handles) == 0, g.changing != nil
 	if last {
 		g.markEnded(errs.ErrReleased)
 	}
@@ -408,9 +408,9 @@ func (g *Grant) beginChange(ctx context.Context) error {
 			return err
 		}
 		g.Mu.Lock()
-		free := g.Err == nil && g.Changing == nil
+		free := g.Err == nil && g.changing == nil
 		if free {
-			g.Changing = make(chan struct{})
+			g.changing = make(chan struct{})
 		}
 		g.Mu.Unlock()
 		if free {
@@ -429,8 +429,8 @@ func (g *Grant) endChange(done bool) {
 	if done && !over {
 		handles, _ = g.markEnded(errs.ErrReleased)
 	}
-	close(g.Changing)
-	g.Changing = nil
+	close(g.changing)
+	g.changing = nil
 	g.Mu.Unlock()
 	switch {
 	case done && !over:

@@ -294,7 +294,7 @@ var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessi
 
 // Entry is what takes a place, as a transaction or as the last part of one.
 type Entry struct {
-	UUID   string
+	uuid   string
 	Create *zk.CreateRequest  // the place
 	Mark   *zk.SetDataRequest // the line; nil where its data are left alone
 	kind   placename.Kind
@@ -307,11 +307,11 @@ type Entry struct {
 
 func (l *Line) Entry(s *Session, k placename.Kind, state LineState) *Entry {
 	acl, owned := state.ForPlaces(s.Session)
-	e := &Entry{UUID: placename.NewUUID(owned), kind: k, state: state, owned: owned}
+	e := &Entry{uuid: placename.NewUUID(owned), kind: k, state: state, owned: owned}
 	if l.Mark != nil {
-		e.UUID = l.Mark(s, e.UUID)
+		e.uuid = l.Mark(s, e.uuid)
 	}
-	name := "_c_" + e.UUID + "-" + string(k)
+	name := "_c_" + e.uuid + "-" + string(k)
 	e.Create = &zk.CreateRequest{
 		Path:  l.Abs() + "/" + name,
 		Data:  []byte(l.Client.Identity),
@@ -359,7 +359,7 @@ func (l *Line) begin(ctx context.Context, s *Session, e *Entry) (t *zkconn.Trans
 func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
 	switch {
 	case o.RefusedAt(e.Mark, zk.ErrNoAuth) && !l.Writes:
-		l.Remember(LineState{Guest: true, ACL: e.state.ACL})
+		l.remember(LineState{Guest: true, ACL: e.state.ACL})
 	case o.Is(zk.ErrNoNode), o.RefusedAt(e.Mark, zk.ErrBadVersion):
 		l.Forget()
 	default:
@@ -425,7 +425,7 @@ func (p *Place) Grant(ctx context.Context) (*Grant, error) {
 	}
 	for {
 		if p.Session.IsValid() {
-			g, err := NewGrant(p)
+			g, err := newGrant(p)
 			if !errors.Is(err, errMoved) {
 				return g, err
 			}

@@ -115,7 +115,7 @@ func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testin
 					}
 				}
 				synctest.Wait()
-				require.Empty(t, recipetest.HandleOf(l).Ends)
+				require.Zero(t, recipetest.HandleOf(l).Contexts())
 				l.Release()
 			})
 		})

@@ -137,7 +137,7 @@ type LineState struct {
 	// brief: guessing failed recently, because the predecessor had left or is another
 	// library's. A listing that shows a predecessor of this library ends that.
 	brief bool
-	Used  time.Time // by a join, or to prepare one
+	used  time.Time // by a join, or to prepare one
 }
 
 // tellsPredecessor reports whether the line's data probably tell a place of that kind its
@@ -202,7 +202,7 @@ func (l *Line) create(ctx context.Context, s *Session) (LineState, error) {
 	if err := s.CreateContainer(ctx, l.Abs(), layout.Record(l.Recipe, seal, "")); err != nil {
 		return LineState{}, err
 	}
-	return l.Remember(LineState{Version: -1, ACL: lineacl.ACL{Seal: seal}}), nil
+	return l.remember(LineState{Version: -1, ACL: lineacl.ACL{Seal: seal}}), nil
 }
 
 // readUnmarked returns what is known of a line whose znode has that Stat, and no data. It is
@@ -233,14 +233,14 @@ func (l *Line) readMarked(ctx context.Context, s *Session, before LineState, dat
 		state.ACL, isSealed = lineacl.Sealed(s.Session, m.Seal, stat)
 	}
 	if isSealed {
-		l.Client.Containers.written(l.Abs(), stat)
-		return l.Remember(state), nil
+		l.Client.containers.written(l.Abs(), stat)
+		return l.remember(state), nil
 	}
 	var err error
 	if state.ACL, err = lineacl.Read(ctx, s.Session, l.Abs(), stat); err != nil {
 		return LineState{}, err
 	}
-	return l.Remember(state), nil
+	return l.remember(state), nil
 }
 
 // noteMarked updates what is known of a line after a join that wrote its data over that state.
@@ -253,9 +253,9 @@ func (l *Line) noteMarked(s *Session, state LineState, stat *zk.Stat) lineacl.AC
 		return lineacl.ACL{List: bears.List}
 	case bears.Czxid == 0 && bears.Seal != "": // this client has created it
 		bears, _ = lineacl.Sealed(s.Session, bears.Seal, stat)
-		l.Remember(LineState{Version: -1, ACL: bears})
+		l.remember(LineState{Version: -1, ACL: bears})
 	case state.Version != -1:
-		l.Remember(LineState{Version: -1, ACL: bears})
+		l.remember(LineState{Version: -1, ACL: bears})
 	}
 	l.NoteWritten(bears, stat)
 	return bears
@@ -265,9 +265,9 @@ func (l *Line) noteMarked(s *Session, state LineState, stat *zk.Stat) lineacl.AC
 // the reply returned.
 func (l *Line) NoteWritten(bears lineacl.ACL, stat *zk.Stat) {
 	if bears.Seal != "" {
-		l.Client.Containers.written(l.Abs(), stat)
+		l.Client.containers.written(l.Abs(), stat)
 	} else {
-		l.Client.Containers.Rewritten(l.Abs(), stat)
+		l.Client.containers.rewritten(l.Abs(), stat)
 	}
 }
 
@@ -284,25 +284,25 @@ func (l *Line) openUp(ctx context.Context, s *Session, known lineacl.ACL) (bool,
 // Known returns what is known of the line. If it is fresh, it can be relied on, and the line
 // counts as used.
 func (l *Line) Known() (state LineState, ok, fresh bool) {
-	t := l.Client.Containers
+	t := l.Client.containers
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.All[l.Abs()]
+	e := t.all[l.Abs()]
 	if e == nil || e.line == nil {
 		return LineState{}, false, false
 	}
-	if fresh = l.accepts(e.line.recipe) && time.Since(e.line.Used) < IdleLine; fresh {
-		e.line.Used = time.Now()
+	if fresh = l.accepts(e.line.recipe) && time.Since(e.line.used) < IdleLine; fresh {
+		e.line.used = time.Now()
 		t.use(e)
 	}
 	return *e.line, true, fresh
 }
 
-func (l *Line) Remember(state LineState) LineState {
-	t := l.Client.Containers
+func (l *Line) remember(state LineState) LineState {
+	t := l.Client.containers
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	state.recipe, state.Used = l.Recipe, time.Now()
+	state.recipe, state.used = l.Recipe, time.Now()
 	e := t.get(l.Abs())
 	e.line = &state
 	if state.Guest {
@@ -312,37 +312,37 @@ func (l *Line) Remember(state LineState) LineState {
 	return state
 }
 
-// Note changes what is known of the line, if anything is.
-func (l *Line) Note(change func(*LineState)) {
-	t := l.Client.Containers
+// note changes what is known of the line, if anything is.
+func (l *Line) note(change func(*LineState)) {
+	t := l.Client.containers
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.All[l.Abs()]; e != nil && e.line != nil {
+	if e := t.all[l.Abs()]; e != nil && e.line != nil {
 		change(e.line)
 	}
 }
 
 // noteCount remembers how many children the line has.
-func (l *Line) noteCount(n int) { l.Note(func(s *LineState) { s.count = n }) }
+func (l *Line) noteCount(n int) { l.note(func(s *LineState) { s.count = n }) }
 
 // noteChildren is noteCount for a client that has listed the children: it can tell how many
 // of them are places.
 func (l *Line) noteChildren(n, places int) {
-	l.Note(func(s *LineState) { s.count, s.Others = n, n-places })
+	l.note(func(s *LineState) { s.count, s.Others = n, n-places })
 }
 
 // NoteBrief remembers whether a guess is likely to fail.
-func (l *Line) NoteBrief(brief bool) { l.Note(func(s *LineState) { s.brief = brief }) }
+func (l *Line) NoteBrief(brief bool) { l.note(func(s *LineState) { s.brief = brief }) }
 
 // noteTail remembers the kind of a place that joined right before one of this client.
-func (l *Line) noteTail(k placename.Kind) { l.Note(func(s *LineState) { s.tail = k }) }
+func (l *Line) noteTail(k placename.Kind) { l.note(func(s *LineState) { s.tail = k }) }
 
 // Forget is for a line that has gone, or is not what it was known to be.
 func (l *Line) Forget() {
-	t := l.Client.Containers
+	t := l.Client.containers
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.All[l.Abs()]
+	e := t.all[l.Abs()]
 	switch {
 	case e == nil:
 	case e.below == 0:

@@ -176,10 +176,10 @@ func (j *LostJoin) search(ctx context.Context) (name string, line *zk.Stat, err 
 			return "", nil, err
 		}
 		ms := placename.ParseAll(children, j.Line.Kinds)
-		if i := slices.IndexFunc(ms, func(m placename.Parts) bool { return m.UUID == j.Entry.UUID }); i >= 0 {
+		if i := slices.IndexFunc(ms, func(m placename.Parts) bool { return m.UUID == j.Entry.uuid }); i >= 0 {
 			return strings.Clone(ms[i].Name), line, nil
 		}
-		j.Session.leaveUnresolved(j.Entry.UUID)
+		j.Session.leaveUnresolved(j.Entry.uuid)
 		j.Session.NoteGone(j.Entry.Create.Path)
 		return "", line, nil
 	}
@@ -190,7 +190,7 @@ func (j *LostJoin) search(ctx context.Context) (name string, line *zk.Stat, err 
 // shows the place also deletes it.
 func (j *LostJoin) DeleteLater() {
 	c := j.Line.Client
-	j.Session.leaveUnresolved(j.Entry.UUID)
+	j.Session.leaveUnresolved(j.Entry.uuid)
 	c.addLostJoin(j)
 	c.Tasks.Start(func() {
 		defer c.endLostJoin(j)

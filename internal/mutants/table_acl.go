@@ -99,7 +99,7 @@ var aclMutants = []mutant{
 		name: "seal-of-any-line",
 		what: "A seal is believed although the line was made anew, or its ACL changed.",
 		edits: []edit{{
-			in:  "sealed",
+			in:  "Sealed",
 			old: `if stat.Aversion != 0 || seal != own && seal != SealOf(s.ACL(), 0) {`,
 			new: `if seal == "" {`,
 		}},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 )
@@ -161,7 +162,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	case c.client == nil:
 		err = errors.New("client was not made by Dial")
 	case ctx == nil:
-		servers, err = strings.Join(c.client.Servers, ","), line.ErrNilContext
+		servers, err = strings.Join(c.client.Servers, ","), errs.ErrNilContext
 	default:
 		servers, err = strings.Join(c.client.Servers, ","), c.ping(ctx)
 	}
@@ -218,7 +219,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	case c.client == nil:
 		return fail("shut down", "", errors.New("client was not made by Dial"))
 	case ctx == nil:
-		return fail("shut down", strings.Join(c.client.Servers, ","), line.ErrNilContext)
+		return fail("shut down", strings.Join(c.client.Servers, ","), errs.ErrNilContext)
 	}
 	cut := fail("shut down", strings.Join(c.client.Servers, ","), c.finishWork(ctx))
 	closed := c.Close()

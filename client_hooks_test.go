@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -123,7 +124,9 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 	go func() { // ends the grants as soon as the session has them
 		defer close(stopped)
 		for {
-			s.EndGrants(line.Lost(errors.New("test")))
+			for _, g := range recipetest.Grants(s) {
+				g.End(errs.Lost(errors.New("test")))
+			}
 			select {
 			case <-stop:
 				return
@@ -135,7 +138,7 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 		_, traced := zkrecipes.StartAcquire(t.Context(), recipetest.Core(c), zkrecipes.RecipeMutex, l.Path, "lock")
 		p := &line.Place{Parts: placename.Parts{Name: fmt.Sprint(i)}, Line: l, Session: s, Path: fmt.Sprint(l.Abs(), "/", i), Czxid: 1}
 		p.Release = func(bool, line.BeginFunc) error { return nil } // there is no such znode
-		g, err := line.NewGrant(p)
+		g, err := p.Grant(t.Context())
 		require.NoError(t, err)
 		traced.End(g, nil)
 		<-g.Over

@@ -12,6 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -185,7 +186,7 @@ func (d *DoubleBarrier) opening(ctx context.Context, s *line.Session) (since Tok
 func readContenders(ctx context.Context, s *line.Session, l *line.Line, ms []placename.Parts) (there []placename.Parts, cs []Contender, err error) {
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
-	line.AtATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, l, ms[i]) })
+	work.AtATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, l, ms[i]) })
 	for i, err := range errs {
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // left in the meantime

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -18,18 +18,18 @@ var (
 	// ErrLocked is returned by TryLock and TryRLock if another holder or waiter in the line
 	// blocks them, and by TryAcquire and TryAcquireN if too few slots are free or somebody
 	// waits.
-	ErrLocked = line.ErrLocked
+	ErrLocked = errs.ErrLocked
 	// ErrLost is returned if a grant has ended without being released, or can no
 	// longer be trusted: its session ended, the servers did not answer for as long
 	// as the session is known to live, or somebody else deleted its znode. A call that
 	// waits as a member of a Barrier or DoubleBarrier returns it if its session ended. If
 	// the session ended, the error is zk.ErrSessionExpired, too.
-	ErrLost = line.ErrLost
+	ErrLost = errs.ErrLost
 	// ErrReleased is returned if the lease was released before.
-	ErrReleased = line.ErrReleased
+	ErrReleased = errs.ErrReleased
 	// ErrEvicted is returned if somebody deleted the znode with which a call was
 	// waiting.
-	ErrEvicted = line.ErrEvicted
+	ErrEvicted = errs.ErrEvicted
 	// ErrHolder is returned by Client.Evict for a contender that holds the lock, unless
 	// EvictOptions.Holder is set.
 	ErrHolder = errors.New("the contender is a holder (EvictOptions.Holder evicts it all the same)")
@@ -39,21 +39,21 @@ var (
 	ErrDeadlock = errors.New("the caller holds this lock already (Lease.Reentrant lets it re-enter)")
 	// ErrUpgrade is returned if a write lock is requested with a context of a
 	// reader: the writer would wait for that reader.
-	ErrUpgrade = line.ErrUpgrade
+	ErrUpgrade = errs.ErrUpgrade
 	// ErrUncertain is returned if the reply to a write was lost, and the client
 	// cannot find out whether the write was applied. Do not repeat it blindly. For a
 	// call that takes a place in a line it means that the servers refuse to list the
 	// line, or to show the place. The call holds nothing. If there is a place, the client
 	// deletes it as soon as it may, or the servers delete it with the session.
-	ErrUncertain = line.ErrUncertain
+	ErrUncertain = errs.ErrUncertain
 	// ErrClosed is returned if the Client was closed, or if it is being shut down and
 	// grants nothing more.
-	ErrClosed = line.ErrClosed
+	ErrClosed = errs.ErrClosed
 	// ErrExhausted is returned if the counter of creates of a line is at its end, where
 	// ZooKeeper assigns the same number again and again, and the client cannot delete
 	// the line so that it begins anew. The error says why. A barrier's path is never
 	// deleted for that. Delete the znode to go on.
-	ErrExhausted = line.ErrExhausted
+	ErrExhausted = errs.ErrExhausted
 	// ErrInvalidPath is returned for a path that is no absolute path of a znode, or is
 	// the root. The error's text says what is wrong with it.
 	ErrInvalidPath = zkconn.ErrInvalidPath
@@ -75,7 +75,7 @@ var (
 	// nothing of the recipe, not even an empty line or queue: it has not been used, its znodes
 	// were deleted when they had been idle, or it is the wrong path. If there is no znode at
 	// the path, it is zk.ErrNoNode, too.
-	ErrUnused = line.ErrUnused
+	ErrUnused = errs.ErrUnused
 	// ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes),
 	// and for an item above QueueOptions.MaxItemBytes. It was not sent.
 	ErrTooLarge = zkconn.ErrTooLarge
@@ -99,12 +99,12 @@ var (
 	ErrContended = zkconn.ErrContended
 	// ErrSessionNotClosed is returned by Close if the client was not connected. The
 	// servers keep the session, and its znodes, until the session times out.
-	ErrSessionNotClosed = line.ErrSessionNotClosed
+	ErrSessionNotClosed = errs.ErrSessionNotClosed
 	// ErrSize is returned by a member of a Barrier or DoubleBarrier that waits for
 	// another number of members than the others do, by a Semaphore that was made for
 	// another number of slots than the path holds, and by AcquireN for more slots than
 	// there are.
-	ErrSize = line.ErrSize
+	ErrSize = errs.ErrSize
 	// ErrEmpty is returned by Peek and TryTake if no item is free.
 	ErrEmpty = queue.ErrEmpty
 	// ErrItemTaken is returned by Remove if a consumer has the item.

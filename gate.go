@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -87,7 +88,7 @@ func (r recipe) repeatWrite(ctx context.Context, is error, write func(s *line.Se
 		switch {
 		case err == nil:
 			return nil
-		case line.IsContextErr(ctx, err): // no matter what its cause is
+		case errs.IsContextErr(ctx, err): // no matter what its cause is
 		case errors.Is(err, is):
 			return nil
 		case errors.Is(err, zk.ErrNoNode) && zkconn.Parent(path) != "":
@@ -97,11 +98,11 @@ func (r recipe) repeatWrite(ctx context.Context, is error, write func(s *line.Se
 				continue
 			}
 		}
-		if line.IsContextErr(ctx, err) || !isInterruption(err) {
-			return line.UncertainIf(doubt, err)
+		if errs.IsContextErr(ctx, err) || !isInterruption(err) {
+			return errs.UncertainIf(doubt, err)
 		}
 	}
-	return line.UncertainIf(doubt, zkconn.ErrContended)
+	return errs.UncertainIf(doubt, zkconn.ErrContended)
 }
 
 // writeOnce sends a write once. lost: it may have been carried out, and the reply did not come.
@@ -114,7 +115,7 @@ func writeOnce(ctx context.Context, s *line.Session, write any) (lost bool, err 
 	if o.Unsent() {
 		return false, o.Err()
 	}
-	return isInterruption(o.Err()) || line.IsContextErr(ctx, o.Err()), o.Err()
+	return isInterruption(o.Err()) || errs.IsContextErr(ctx, o.Err()), o.Err()
 }
 
 // isInterruption reports whether err says that the connection was lost, or the session has

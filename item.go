@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
@@ -80,7 +80,7 @@ func (it *Item) check(ctx context.Context) error {
 	case it.held().isZero():
 		return errZeroValue
 	case ctx == nil:
-		return line.ErrNilContext
+		return errs.ErrNilContext
 	}
 	return nil
 }

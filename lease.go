@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -175,7 +176,7 @@ func (l *Lease) Children(ctx context.Context, path string) ([]string, *zk.Stat, 
 
 func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(context.Context, string) (A, *zk.Stat, error)) (none A, _ *zk.Stat, _ error) {
 	if ctx == nil {
-		return none, nil, fail(op, path, line.ErrNilContext)
+		return none, nil, fail(op, path, errs.ErrNilContext)
 	}
 	abs, err := l.handle.Grant.Line.Client.Resolve(path)
 	if err != nil {
@@ -185,7 +186,7 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(
 		return none, nil, err
 	}
 	a, stat, err := read(ctx, abs)
-	if !line.IsContextErr(ctx, err) {
+	if !errs.IsContextErr(ctx, err) {
 		if ended := l.Err(); ended != nil { // what was read may have changed by now
 			return none, nil, ended
 		}
@@ -259,7 +260,7 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 	case l.isZero():
 		return nil, errZeroValue
 	case ctx == nil:
-		return nil, line.ErrNilContext
+		return nil, errs.ErrNilContext
 	}
 	c := l.handle.Grant.Line.Client
 	ops, err := mapOps(c, given)
@@ -284,7 +285,7 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 			return nil, fmt.Errorf("operation %d: %w", o.IndexIn(ops), o.Err())
 		case o.Unsent():
 			continue
-		case o.Transient(), o.SessionOver(), line.IsContextErr(ctx, o.Err()):
+		case o.Transient(), o.SessionOver(), errs.IsContextErr(ctx, o.Err()):
 			return nil, fmt.Errorf("%w: %w", ErrUncertain, o.Err())
 		}
 		return nil, o.Err()
@@ -326,6 +327,6 @@ func (l *Lease) guardFailed(ctx context.Context, check *zk.CheckVersionRequest) 
 	if !l.handle.Grant.Place().Has(check.Path) {
 		return nil
 	}
-	l.handle.Grant.PlaceGone(check.Path, line.ErrDeleted) // servers carry out no write of a session that has ended
+	l.handle.Grant.PlaceGone(check.Path, errs.ErrDeleted) // servers carry out no write of a session that has ended
 	return l.handle.Grant.CheckHeld()
 }

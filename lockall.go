@@ -6,7 +6,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -117,7 +117,7 @@ func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool,
 func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error) {
 	for _, l := range held {
 		why := l.Err()
-		if errors.Is(why, line.ErrGone) { // by an operator, or with its session
+		if errors.Is(why, errs.ErrGone) { // by an operator, or with its session
 			why = l.handle.Grant.Place().WhyGone(ctx)
 			return errors.Is(why, zkconn.ErrSessionOver), fail(opLockAll, l.handle.Grant.Line.Path, why)
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
@@ -84,7 +85,7 @@ type Options struct {
 // options.
 func newClient(ctx context.Context, servers []string, opts *Options) (*Client, error) {
 	if ctx == nil {
-		return nil, line.ErrNilContext
+		return nil, errs.ErrNilContext
 	}
 	if opts == nil {
 		opts = &Options{}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -125,7 +126,7 @@ func (r recipe) enterFirst(ctx context.Context, k placename.Kind, enter func(con
 			return nil, err
 		}
 		l, err := g.Enter(k)
-		if errors.Is(err, line.ErrGone) { // by an operator, or with its session
+		if errors.Is(err, errs.ErrGone) { // by an operator, or with its session
 			err = g.Place().WhyGone(ctx)
 		}
 		// Lost before the caller had it: the wait goes on in the next session.

@@ -81,10 +81,11 @@ func (a *acquisition) predecessor(g *line.Grant) string {
 	default:
 		return ""
 	}
-	if g.Token&line.LastGrant != 0 { // a kept place is granted again
-		return g.Place().Name
+	p := g.Place()
+	if g.Token != line.TokenOf(p.Czxid, 0) { // a kept place is granted again
+		return p.Name
 	}
-	return g.Place().Behind
+	return p.Behind
 }
 
 // end reports the end of the acquisition. g is what it got, nil if nothing is held, and

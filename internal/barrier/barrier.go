@@ -13,8 +13,11 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -32,9 +35,9 @@ type Barrier struct {
 	N     int
 
 	mu          sync.Mutex
-	sizeChecked time.Time    // when the path's data was last read and was n
-	bears       line.LineACL // what the path's ACL was then
-	leaves      []func()     // that leaveLater has put off; some may have been called since
+	sizeChecked time.Time   // when the path's data was last read and was n
+	bears       lineacl.ACL // what the path's ACL was then
+	leaves      []func()    // that leaveLater has put off; some may have been called since
 }
 
 // New returns the barrier of n members with that path.
@@ -74,7 +77,7 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 		s, changed := c.Session()
 		up, flipped := s.Connected()
 		if !up && m.exposed.Load() && c.Abandon(b.Line.Path, m.end) {
-			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", line.ErrUncertain, c.ContextErr(ctx))
+			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", errs.ErrUncertain, c.ContextErr(ctx))
 		}
 		select {
 		case <-m.end:
@@ -131,12 +134,12 @@ func (b *Barrier) CheckSize(ctx context.Context, s *line.Session) error {
 	}
 	for range zkconn.MaxTries {
 		data, stat, err := s.Get(ctx, b.Line.Abs())
-		var bears line.LineACL
+		var bears lineacl.ACL
 		switch {
-		case line.IsContextErr(ctx, err): // whatever the cause of ctx is
+		case errs.IsContextErr(ctx, err): // whatever the cause of ctx is
 			return err
 		case errors.Is(err, zk.ErrNoNode):
-			err, bears = s.CreateContainer(ctx, b.Line.Abs(), line.SizeData(b.N)), line.LineACL{}
+			err, bears = s.CreateContainer(ctx, b.Line.Abs(), layout.Size(b.N)), lineacl.ACL{}
 		case err == nil:
 			if _, err = b.agree(ctx, s, data, stat); err == nil {
 				bears, err = b.readACL(ctx, s, stat)
@@ -148,7 +151,7 @@ func (b *Barrier) CheckSize(ctx context.Context, s *line.Session) error {
 			b.sizeChecked, b.bears = time.Now(), bears
 			b.mu.Unlock()
 			return nil
-		case line.IsContextErr(ctx, err):
+		case errs.IsContextErr(ctx, err):
 			return err
 		case zkconn.Transient(err), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
 		default:
@@ -159,40 +162,40 @@ func (b *Barrier) CheckSize(ctx context.Context, s *line.Session) error {
 }
 
 // readACL returns what is known of the path's list. It costs a read, once for each znode.
-func (b *Barrier) readACL(ctx context.Context, s *line.Session, stat *zk.Stat) (line.LineACL, error) {
+func (b *Barrier) readACL(ctx context.Context, s *line.Session, stat *zk.Stat) (lineacl.ACL, error) {
 	b.mu.Lock()
 	known := b.bears
 	b.mu.Unlock()
 	if known.Czxid == stat.Czxid && known.Aversion == stat.Aversion {
 		return known, nil
 	}
-	return line.ReadACL(ctx, s, b.Line.Abs(), stat)
+	return lineacl.Read(ctx, s.Session, b.Line.Abs(), stat)
 }
 
 // childACL returns the list of what the session creates below the path.
 func (b *Barrier) childACL(s *line.Session) []zk.ACL {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.bears.Written(s)
+	return b.bears.ForWritten(s.Session)
 }
 
 // agree returns the version in which the path's znode, of which data and stat were
 // read, holds n. It writes n if the znode is empty.
 func (b *Barrier) agree(ctx context.Context, s *line.Session, data []byte, stat *zk.Stat) (version int32, err error) {
-	size, err := b.Line.SizeIn(data, stat, "members")
+	size, err := layout.SizeIn(b.Line.Recipe, "members", data, stat)
 	switch {
 	case err == nil && size == 0:
 		if err := b.Line.CheckNoQueue(ctx, s); err != nil {
 			return 0, err
 		}
-		_, err := b.Line.WriteSize(ctx, s, b.N, stat.Version)
+		_, err := layout.WriteSize(ctx, s.Session, b.Line.Abs(), b.N, stat.Version)
 		return stat.Version + 1, err
 	case size == b.N:
 		return stat.Version, nil
 	}
 	b.ForgetSize()
 	if err == nil {
-		err = line.WrongSize(b.Line.Recipe, "members", size, b.N)
+		err = layout.WrongSize(b.Line.Recipe, "members", size, b.N)
 	}
 	return 0, err
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -119,7 +121,7 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *line.Place) (*Visit, error)
 		return nil, err
 	}
 	l, err := g.Enter(kindMember)
-	if errors.Is(err, line.ErrGone) {
+	if errors.Is(err, errs.ErrGone) {
 		return nil, p.WhyGone(ctx)
 	}
 	if err != nil {
@@ -168,9 +170,9 @@ func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) 
 				return since, err
 			}
 		}
-		acl, _ := p.Bears.List(p.Session)
+		acl, _ := p.Bears.ForPlaces(p.Session.Session)
 		ready := &zk.CreateRequest{Path: d.Ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, c.Identity), Acl: acl}
-		nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: d.Line.Record(p.Bears.Seal, ""), Version: path.Version}
+		nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: layout.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: path.Version}
 		ops := []any{ready, nobodyCame}
 		if older {
 			ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: d.Ready(), Version: -1}))
@@ -192,7 +194,7 @@ func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) 
 // would have written the path's data. The channel is closed when that is done.
 func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
 	return d.Line.Client.Background(d.Line.Path, func() {
-		path := &zk.SetDataRequest{Path: d.Line.Abs(), Data: d.Line.Record(p.Bears.Seal, ""), Version: -1}
+		path := &zk.SetDataRequest{Path: d.Line.Abs(), Data: layout.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: -1}
 		o := p.Session.Multi(p.Session.Lifetime(), &zk.DeleteRequest{Path: p.Path, Version: -1}, path)
 		if o.Applied() {
 			d.Line.NoteWritten(p.Bears, o.Stat(path))
@@ -248,7 +250,7 @@ func (d *DoubleBarrier) agreeing(ms []string, path *zk.Stat) (int, error) {
 		}
 	}
 	if other != 0 {
-		return agree, line.WrongSize(d.Line.Recipe, "members", other, d.n)
+		return agree, layout.WrongSize(d.Line.Recipe, "members", other, d.n)
 	}
 	d.agreedIn.Store(path.Czxid)
 	return agree, nil
@@ -262,7 +264,7 @@ func (d *DoubleBarrier) readyFor(ctx context.Context, p *line.Place) (czxid int6
 		stat, err = p.Session.Exists(ctx, d.Ready())
 	}
 	switch {
-	case line.IsContextErr(ctx, err): // whatever the cause of ctx is
+	case errs.IsContextErr(ctx, err): // whatever the cause of ctx is
 		return 0, false, err
 	case errors.Is(err, zk.ErrNoNode):
 		return 0, false, nil
@@ -273,7 +275,7 @@ func (d *DoubleBarrier) readyFor(ctx context.Context, p *line.Place) (czxid int6
 	}
 	if size, _, ok := strings.Cut(string(data), " "); ok && strings.HasPrefix(size, "of") {
 		if n, err := strconv.Atoi(size[len("of"):]); err == nil && n != d.n {
-			return 0, true, line.WrongSize(d.Line.Recipe, "members", n, d.n)
+			return 0, true, layout.WrongSize(d.Line.Recipe, "members", n, d.n)
 		}
 	}
 	return stat.Czxid, true, nil

@@ -349,7 +349,7 @@ func TestB33AbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
 				require.Len(t, w.Inside(), 1)
 				recipetest.LeaveAll(t, recipetest.Visits(t, a, recipetest.Enter(t, recipetest.Couple(w.Stranger(nil))))...)
 				synctest.Wait()
-				require.Zero(t, unresolvedPaths(c))
+				require.Zero(t, recipetest.Abandoned(c))
 			})
 		})
 	}

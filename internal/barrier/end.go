@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -31,7 +32,7 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 		return 0, why
 	case errors.Is(why, zkconn.ErrSessionOver):
 		return a.outcomeAfterExpiry(p, a.Line.Client.Expired())
-	case line.IsContextErr(a.ctx, why): // whatever its cause
+	case errs.IsContextErr(a.ctx, why): // whatever its cause
 	case errors.Is(why, zk.ErrNoNode), why == errNoRound:
 		_, _, err := p.Session.Get(p.Session.Lifetime(), p.Path)
 		switch {
@@ -131,7 +132,7 @@ func (a *participant) withdraw(p *line.Place, why error) (int, error) {
 			return a.outcomeAfterExpiry(p, why)
 		case o.RefusedAt(member, zk.ErrNoNode):
 			if !repeated { // else an earlier attempt was carried out, or somebody has deleted it all the same
-				why = fmt.Errorf("%w: %w", why, line.ErrEvicted)
+				why = fmt.Errorf("%w: %w", why, errs.ErrEvicted)
 			}
 			return a.outcomeAfterExpiry(p, why)
 		case o.RefusedAt(notOpen, zk.ErrBadVersion):
@@ -157,7 +158,7 @@ func (a *participant) outcomeOfOpenRound(p *line.Place, why error) (int, error) 
 	switch {
 	case err == nil:
 		return index, nil
-	case err == ErrExcluded, errors.Is(err, line.ErrSize):
+	case err == ErrExcluded, errors.Is(err, errs.ErrSize):
 		return 0, why
 	}
 	return 0, uncertain(why, err)
@@ -192,7 +193,7 @@ func (a *participant) outcomeAfterExpiry(p *line.Place, why error) (int, error) 
 		case err == errPending:
 			a.deleteEmptyRound(s) // if it was the only member
 			return 0, why
-		case err == ErrExcluded, errors.Is(err, line.ErrSize):
+		case err == ErrExcluded, errors.Is(err, errs.ErrSize):
 			return 0, why
 		}
 		return 0, uncertain(why, err)
@@ -203,7 +204,7 @@ func (a *participant) outcomeAfterExpiry(p *line.Place, why error) (int, error) 
 // opened with it.
 func uncertain(why, err error) error {
 	if errors.Is(err, why) || errors.Is(why, errNoReady) || errors.Is(why, ErrWritten) { // it says as much
-		return fmt.Errorf("%w: %w", line.ErrUncertain, why)
+		return fmt.Errorf("%w: %w", errs.ErrUncertain, why)
 	}
-	return fmt.Errorf("%w: %w: %w", line.ErrUncertain, why, err)
+	return fmt.Errorf("%w: %w: %w", errs.ErrUncertain, why, err)
 }

@@ -400,14 +400,6 @@ func TestB21RoundOpenedWhileDisconnectedReleasesTheWaiterAfterTheReconnect(t *te
 	require.Equal(t, 1-index, indexOf(t, a))
 }
 
-// unresolvedPaths returns the number of paths at which a client still resolves
-// requests whose callers have left.
-func unresolvedPaths(c *zkrecipes.Client) int {
-	recipetest.Core(c).Mu.Lock()
-	defer recipetest.Core(c).Mu.Unlock()
-	return len(recipetest.Core(c).Abandoned)
-}
-
 // A Wait that is cancelled while disconnected returns at once. The client's next
 // Wait joins only once the old member is gone, so that a client never completes a
 // round with its own cancelled member.
@@ -443,7 +435,7 @@ func TestB33NextWaitOfAClientStartsOnceTheCancelledOneIsResolved(t *testing.T) {
 		require.Len(t, w.Present(), 1)
 		recipetest.Indexes(t, again, recipetest.WaitLater(t, barrierOf2(w.Stranger(nil))))
 		synctest.Wait()
-		require.Zero(t, unresolvedPaths(c))
+		require.Zero(t, recipetest.Abandoned(c))
 	})
 }
 

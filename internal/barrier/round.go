@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -142,7 +143,7 @@ func (a *participant) sendJoin(s *line.Session) (*line.Place, joinRefusal, error
 			a.began = nil
 			return p, notRefused, nil
 		case o.SessionOver(): // others may have counted it
-			return nil, notRefused, fmt.Errorf("%w: %w", line.ErrUncertain, a.Line.Client.Expired())
+			return nil, notRefused, fmt.Errorf("%w: %w", errs.ErrUncertain, a.Line.Client.Expired())
 		}
 	}
 	a.exposed.Store(false)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -26,7 +27,7 @@ type Visit struct {
 
 func (v *Visit) Leave(ctx context.Context) error {
 	if ctx == nil {
-		return line.ErrNilContext
+		return errs.ErrNilContext
 	}
 	c := v.D.Line.Client
 	c.Held.GoOn() // the visit ends before this member has left together with the others
@@ -106,7 +107,7 @@ func (v *Visit) waitIn(ctx context.Context, s *line.Session, p *line.Place) erro
 func (v *Visit) nextToLeave(ctx context.Context, s *line.Session, p *line.Place) (*zkconn.Watch, error) {
 	ms, path, ready, err := v.D.Members(ctx, s)
 	switch {
-	case line.IsContextErr(ctx, err): // whatever the cause of ctx is
+	case errs.IsContextErr(ctx, err): // whatever the cause of ctx is
 		return nil, err
 	case errors.Is(err, zk.ErrNoNode):
 		p.Session.NoteGone(p.Path)
@@ -176,7 +177,7 @@ func (v *Visit) awaited(ctx context.Context, s *line.Session, ms []string, own s
 func (v *Visit) older(ctx context.Context, s *line.Session, name string) (*zkconn.Watch, error) {
 	w, err := s.Watch(ctx, v.D.Line.Abs()+"/"+name)
 	switch {
-	case line.IsContextErr(ctx, err): // whatever the cause of ctx is
+	case errs.IsContextErr(ctx, err): // whatever the cause of ctx is
 		return nil, err
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, errStaleListing
@@ -194,7 +195,7 @@ func (v *Visit) remove(ctx context.Context, p *line.Place) error {
 	select {
 	case <-v.removed:
 		if v.D.Line.Client.Closing.Err() != nil { // it may be left to its session
-			return line.ErrClosed
+			return errs.ErrClosed
 		}
 		return nil
 	case <-ctx.Done():
@@ -220,7 +221,7 @@ func (v *Visit) clear(ctx context.Context, s *line.Session, p *line.Place, own b
 			return nil
 		case o.Transient():
 			continue
-		case o.SessionOver(), line.IsContextErr(ctx, o.Err()):
+		case o.SessionOver(), errs.IsContextErr(ctx, o.Err()):
 			return o.Err()
 		case o.RefusedAt(nobodyCame, zk.ErrBadVersion):
 			return errStaleListing

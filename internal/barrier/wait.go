@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -145,7 +146,7 @@ func (a *participant) judge(p *line.Place, data []byte, stat *zk.Stat) (int, err
 	}
 	index, n, err := IndexIn(data, p.Number)
 	if n > 0 && n != a.N {
-		return 0, line.WrongSize(a.Line.Recipe, "members", n, a.N)
+		return 0, layout.WrongSize(a.Line.Recipe, "members", n, a.N)
 	}
 	return index, err
 }

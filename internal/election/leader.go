@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -60,7 +61,7 @@ func newCandidate(p *line.Place) *candidate {
 
 // createOps create the leader's znode. The Stat of set tells its czxid.
 func (c *candidate) createOps(value []byte) (create *zk.CreateRequest, set *zk.SetDataRequest) {
-	create = &zk.CreateRequest{Path: c.leader, Acl: c.Bears.Written(c.Session), Flags: zk.FlagEphemeral}
+	create = &zk.CreateRequest{Path: c.leader, Acl: c.Bears.ForWritten(c.Session.Session), Flags: zk.FlagEphemeral}
 	return create, &zk.SetDataRequest{Path: c.leader, Data: value, Version: 0}
 }
 
@@ -226,7 +227,7 @@ func (c *candidate) watchLeader(g *line.Grant) {
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && w.Stat.Czxid != c.czxid:
 			c.leaderGone.Store(true)
-			g.End(line.Lost(&line.Deletion{BySomebody: errLeaderDeleted}))
+			g.End(errs.Lost(&errs.Deletion{BySomebody: errLeaderDeleted}))
 			return
 		case err != nil:
 			return

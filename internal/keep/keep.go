@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -112,7 +113,7 @@ func (m *Lock) Locked(ctx context.Context) (*keptLock, error) {
 	c, key := m.line.Client, m.line.Key()
 	switch {
 	case c.Waiting.Err() != nil:
-		return nil, line.ErrClosed
+		return nil, errs.ErrClosed
 	case ctx.Err() != nil:
 		return nil, c.ContextErr(ctx)
 	}
@@ -184,7 +185,7 @@ func (m *Lock) TryEnter(ctx context.Context, kd placename.Kind) (*line.Grant, er
 	}
 	if !k.isUnused() {
 		k.Unlock()
-		return nil, line.ErrLocked
+		return nil, errs.ErrLocked
 	}
 	k.busy = true
 	k.Unlock()
@@ -234,7 +235,7 @@ func (k *keptLock) takeIdle(d time.Duration) *line.Grant {
 // first, as for any grant. k.mu must be held.
 func (k *keptLock) begin(g *line.Grant) bool {
 	if !g.Session.IsValid() {
-		k.line.Client.Tasks.Start(func() { g.EndIdle(line.Lost(line.ErrSilent)) }) // unless the next call gets it
+		k.line.Client.Tasks.Start(func() { g.EndIdle(errs.Lost(errs.ErrSilent)) }) // unless the next call gets it
 		return false
 	}
 	return g.Begun()
@@ -318,7 +319,7 @@ func (k *keptLock) Ended(g *line.Grant, cause error) {
 		return
 	}
 	k.Current, k.Idle = nil, false
-	if !errors.Is(cause, line.ErrReleased) {
+	if !errors.Is(cause, errs.ErrReleased) {
 		k.forget()
 		k.take()
 		return

@@ -54,11 +54,7 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 		early := w.Waits(m)
 		s, _ := recipetest.Core(c).Session()
 		path := l.Check().Path
-		told := func() bool {
-			s.Mu.Lock()
-			defer s.Mu.Unlock()
-			return s.Grants[path].Deleted
-		}
+		told := func() bool { return recipetest.IsDeleted(recipetest.Grants(s)[path]) }
 		k := keep.KeptBy(recipetest.Core(c)).Locks[recipetest.LineOf(m).Key()]
 		k.Mu.Lock() // the release stops before it makes the next grant
 		released := make(chan error, 1)

@@ -12,7 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -172,7 +172,7 @@ func TestB89ListThatChangedIsNoticedAtTheNextJoin(t *testing.T) {
 				}
 				require.Equal(t, given, w.Srv.Counts().NewACLs)
 				data := w.DataAt(w.Path)
-				require.False(t, strings.Contains(data, line.SealPrefix), data)
+				require.False(t, strings.Contains(data, layout.SealPrefix), data)
 			})
 		})
 	}

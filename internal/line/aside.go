@@ -1,7 +1,6 @@
 package line
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -27,9 +28,9 @@ type beyondLimit struct {
 	guest bool // the line's data are not this library's marker
 }
 
-func (x *beyondLimit) Error() string { return ErrExhausted.Error() + ": " + x.Name }
+func (x *beyondLimit) Error() string { return errs.ErrExhausted.Error() + ": " + x.Name }
 
-func (x *beyondLimit) Unwrap() error { return ErrExhausted }
+func (x *beyondLimit) Unwrap() error { return errs.ErrExhausted }
 
 // IsBeyondLimit reports whether no place with that number is granted.
 func (c *Client) IsBeyondLimit(number int32) bool { return number < 0 || number > c.LastNumber }
@@ -37,10 +38,10 @@ func (c *Client) IsBeyondLimit(number int32) bool { return number < 0 || number 
 // cannotReset returns the error of a line that cannot begin anew because of err. The end
 // of ctx or of the session is no such obstacle.
 func cannotReset(ctx context.Context, err error) error {
-	if IsContextErr(ctx, err) || errors.Is(err, zkconn.ErrSessionOver) {
+	if errs.IsContextErr(ctx, err) || errors.Is(err, zkconn.ErrSessionOver) {
 		return err
 	}
-	return fmt.Errorf("%w, and it cannot be deleted to begin anew: %w", ErrExhausted, err)
+	return fmt.Errorf("%w, and it cannot be deleted to begin anew: %w", errs.ErrExhausted, err)
 }
 
 // giveUp deletes a place beyond the limit, in the background if need be, and returns the
@@ -50,7 +51,7 @@ func (p *Place) giveUp(ctx context.Context) error {
 	x := &beyondLimit{Place: p}
 	data, stat, err := p.Session.Get(ctx, p.Line.Abs())
 	if err == nil {
-		p.LineCzxid, x.guest = stat.Czxid, !bytes.HasPrefix(data, []byte(markerLayout))
+		p.LineCzxid, x.guest = stat.Czxid, !layout.HasLayout(data)
 	}
 	gone := p.Session.Multi(ctx, &zk.DeleteRequest{Path: p.Path, Version: -1}).Err()
 	switch {
@@ -140,7 +141,7 @@ func (x *beyondLimit) awaitLast(ctx context.Context, ms []placename.Parts) error
 }
 
 // locked is what TryLock does instead of awaitLast.
-func (x *beyondLimit) locked(context.Context, []placename.Parts) error { return ErrLocked }
+func (x *beyondLimit) locked(context.Context, []placename.Parts) error { return errs.ErrLocked }
 
 // deleteLine deletes the line, in which no place stood when it had that Stat. If somebody
 // has joined since, or made the line anew, it must not be deleted: each join writes the

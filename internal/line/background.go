@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 )
 
 // Work that outlives its caller. A later call on the same path may have to wait for
@@ -13,28 +15,28 @@ import (
 // Abandon notes that the caller no longer waits for the work that closes end, so that
 // AwaitAbandoned waits for it. It returns false if end is closed already.
 func (c *Client) Abandon(path string, end chan struct{}) bool {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	select {
 	case <-end:
 		return false
 	default:
 	}
-	if c.Abandoned[path] == nil {
-		c.Abandoned[path] = map[chan struct{}]struct{}{}
+	if c.abandoned[path] == nil {
+		c.abandoned[path] = map[chan struct{}]struct{}{}
 	}
-	c.Abandoned[path][end] = struct{}{}
+	c.abandoned[path][end] = struct{}{}
 	return true
 }
 
 // EndAbandoned closes end and forgets it.
 func (c *Client) EndAbandoned(path string, end chan struct{}) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	close(end)
-	delete(c.Abandoned[path], end)
-	if len(c.Abandoned[path]) == 0 {
-		delete(c.Abandoned, path)
+	delete(c.abandoned[path], end)
+	if len(c.abandoned[path]) == 0 {
+		delete(c.abandoned, path)
 	}
 }
 
@@ -53,22 +55,22 @@ func (c *Client) Background(path string, f func()) <-chan struct{} {
 // AwaitAbandoned waits until all abandoned work on that path has ended. It returns an
 // error if the servers refuse to say whether a lost join has left a place there.
 func (c *Client) AwaitAbandoned(ctx context.Context, path string) error {
-	c.Mu.Lock()
-	ends := slices.Collect(maps.Keys(c.Abandoned[path]))
+	c.mu.Lock()
+	ends := slices.Collect(maps.Keys(c.abandoned[path]))
 	lost := c.lostJoinsOn(path)
-	c.Mu.Unlock()
+	c.mu.Unlock()
 	for _, end := range ends {
 		if err := c.AwaitEnd(ctx, end); err != nil {
 			return err
 		}
 	}
-	c.Mu.Lock()
+	c.mu.Lock()
 	maps.Copy(lost, c.lostJoinsOn(path)) // the work may have ended as one
-	c.Mu.Unlock()
+	c.mu.Unlock()
 	for j := range lost {
 		gone, err := j.settle(ctx)
 		switch {
-		case IsContextErr(ctx, err):
+		case errs.IsContextErr(ctx, err):
 			return err
 		case err != nil:
 			return fmt.Errorf("a place of an earlier call may be left: %w", err)
@@ -94,14 +96,14 @@ func (c *Client) AwaitEnd(ctx context.Context, end <-chan struct{}) error {
 }
 
 func (c *Client) addLostJoin(j *LostJoin) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.lostJoins[j] = struct{}{}
 }
 
 func (c *Client) endLostJoin(j *LostJoin) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	delete(c.lostJoins, j)
 }
 

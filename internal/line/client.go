@@ -15,8 +15,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
+	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -75,8 +77,8 @@ type Client struct {
 	beginClose  context.CancelCauseFunc
 	Waiting     context.Context // ends when Shutdown or Close begins, with ErrClosed
 	stopWaiting context.CancelCauseFunc
-	Held        openWork  // grants that somebody has, and calls that Shutdown waits for
-	Writes      openWork  // calls that write and need no grant
+	Held        work.Open // grants that somebody has, and calls that Shutdown waits for
+	Writes      work.Open // calls that write and need no grant
 	began       time.Time // when Dial was called
 	warned      struct {  // when there was a warning about each server
 		sync.Mutex
@@ -85,12 +87,12 @@ type Client struct {
 	closed chan struct{} // closed when Close is done
 	result error         // of Close
 
-	Containers *containers // that it knows
+	containers *containers // that it knows
 
-	Mu        sync.Mutex
+	mu        sync.Mutex
 	current   *Session
 	changed   chan struct{}                         // closed and replaced whenever current changes
-	Abandoned map[string]map[chan struct{}]struct{} // see Client.Abandon
+	abandoned map[string]map[chan struct{}]struct{} // see Client.Abandon
 	lostJoins map[*LostJoin]struct{}                // that are searched for
 	Attached  attachments
 }
@@ -102,11 +104,11 @@ func New(cfg Config) *Client {
 		began:      time.Now(),
 		closed:     make(chan struct{}),
 		changed:    make(chan struct{}),
-		Containers: NewContainers(cfg.Idle),
-		Abandoned:  map[string]map[chan struct{}]struct{}{},
+		containers: newContainers(cfg.Idle),
+		abandoned:  map[string]map[chan struct{}]struct{}{},
 		lostJoins:  map[*LostJoin]struct{}{},
 	}
-	c.Containers.Begin = func() { c.Tasks.Start(c.tidy) }
+	c.containers.begin = func() { c.Tasks.Start(c.tidy) }
 	c.warned.at = map[string]time.Time{}
 	c.Closing, c.beginClose = context.WithCancelCause(context.Background())
 	c.Waiting, c.stopWaiting = context.WithCancelCause(c.Closing)
@@ -150,9 +152,9 @@ func (c *Client) Dial(ctx context.Context) error {
 // Close ends every grant, deletes their znodes and ends the session. A second close waits for
 // the first.
 func (c *Client) Close() error {
-	c.Containers.Stop()
+	c.containers.stop()
 	c.StopGrants() // before EndGrants looks for those that there are
-	c.beginClose(ErrClosed)
+	c.beginClose(errs.ErrClosed)
 	<-c.closed
 	return c.result
 }
@@ -183,10 +185,10 @@ func (c *Client) run() {
 		c.publish(s)
 		select {
 		case <-s.Over():
-			err := fmt.Errorf("%w: %w", ErrLost, s.Cause())
-			s.EndGrants(err)
+			err := fmt.Errorf("%w: %w", errs.ErrLost, s.Cause())
+			s.endGrants(err)
 			c.Log(slog.LevelWarn, "session over", "session", s.name(), "cause", s.Cause())
-			s.Close(false, ErrClosed)
+			s.Close(false, errs.ErrClosed)
 			if s.IsEstablished() {
 				c.Told(s, SessionExpired, "", err)
 				told = s
@@ -207,7 +209,7 @@ func (c *Client) run() {
 
 // shutdown ends the last session: contexts, places, calls, connection.
 func (c *Client) shutdown(s *Session) error {
-	s.EndGrants(ErrClosed)
+	s.endGrants(errs.ErrClosed)
 	up, changed := s.Connected()
 	if up {
 		select {
@@ -221,7 +223,7 @@ func (c *Client) shutdown(s *Session) error {
 	known := s.IsEstablished() && !s.IsOver()
 	up, _ = s.Connected()
 	left := s.Load().Znodes
-	clean := s.Close(true, ErrClosed)
+	clean := s.Close(true, errs.ErrClosed)
 	<-c.Tasks.Done()
 	switch {
 	case !known:
@@ -231,7 +233,7 @@ func (c *Client) shutdown(s *Session) error {
 		return nil
 	}
 	err := c.Fail("close", strings.Join(c.Servers, ","),
-		zkconn.Errorf(ErrSessionNotClosed, "not connected: session %s is left to time out on the servers, with %d znodes", s.name(), left))
+		zkconn.Errorf(errs.ErrSessionNotClosed, "not connected: session %s is left to time out on the servers, with %d znodes", s.name(), left))
 	if up { // else "connection lost" was logged
 		c.Log(slog.LevelWarn, "session not closed", "session", s.name(), "err", err)
 	}
@@ -239,8 +241,8 @@ func (c *Client) shutdown(s *Session) error {
 }
 
 func (c *Client) publish(s *Session) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.current = s
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -249,8 +251,8 @@ func (c *Client) publish(s *Session) {
 // Session returns the newest session, or nil before the first one, and a channel
 // that is closed when there is a newer one.
 func (c *Client) Session() (*Session, <-chan struct{}) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.current, c.changed
 }
 
@@ -259,7 +261,7 @@ func (c *Client) Session() (*Session, <-chan struct{}) {
 func (c *Client) Live(ctx context.Context) (*Session, error) {
 	for {
 		if c.Closing.Err() != nil {
-			return nil, ErrClosed
+			return nil, errs.ErrClosed
 		}
 		if ctx.Err() != nil {
 			return nil, c.ContextErr(ctx)
@@ -289,7 +291,7 @@ func InSessions[A any](ctx context.Context, c *Client, f func(*Session) (A, erro
 		if err == nil {
 			a, err = f(s)
 		}
-		if !errors.Is(err, zkconn.ErrSessionOver) || errors.Is(err, ErrUncertain) {
+		if !errors.Is(err, zkconn.ErrSessionOver) || errors.Is(err, errs.ErrUncertain) {
 			return a, err
 		}
 	}
@@ -321,7 +323,7 @@ func (c *Client) Check(ctx context.Context, path string) error {
 	case c.Closing == nil: // the zero client
 		return errors.New("client was not made by Dial")
 	case ctx == nil:
-		return ErrNilContext
+		return errs.ErrNilContext
 	}
 	return c.CheckPath(path)
 }
@@ -339,7 +341,7 @@ func (c *Client) BindWait(ctx context.Context) (context.Context, context.CancelF
 
 func bindTo(end, ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	ended := func() { cancel(zkconn.Stopped(ErrClosed)) }
+	ended := func() { cancel(zkconn.Stopped(errs.ErrClosed)) }
 	stop := context.AfterFunc(end, ended)
 	if end.Err() != nil { // AfterFunc takes a moment, in which the call would begin
 		ended()
@@ -374,7 +376,7 @@ func (c *Client) CheckPath(path string) error {
 // Expired returns why a member's session has ended: the Client may have ended it.
 func (c *Client) Expired() error {
 	if c.Closing.Err() != nil {
-		return ErrClosed
+		return errs.ErrClosed
 	}
-	return errExpired
+	return errs.ErrExpired
 }

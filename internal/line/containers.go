@@ -1,13 +1,13 @@
 package line
 
 import (
-	"bytes"
 	"container/list"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -19,7 +19,7 @@ const (
 	// that were not used for longest are deleted earlier.
 	maxRecent = 30_000
 	// MaxContainers bounds what is remembered.
-	MaxContainers = 40_000
+	maxContainers = 40_000
 )
 
 // container is what a Client knows of one.
@@ -44,29 +44,29 @@ type container struct {
 // first to go.
 type containers struct {
 	idle  time.Duration // see IdleLine
-	Begin func()        // begins to tidy, in the background
+	begin func()        // begins to tidy, in the background
 
 	mu      sync.Mutex // behind all other mutexes
-	All     map[string]*container
-	Recent  *list.List // those that may be deleted when they have been idle
-	Rest    *list.List // all others
+	all     map[string]*container
+	recent  *list.List // those that may be deleted when they have been idle
+	rest    *list.List // all others
 	timer   *time.Timer
 	armed   bool
 	tidying bool
 	stopped bool
 }
 
-func NewContainers(idle time.Duration) *containers {
-	return &containers{idle: idle, All: map[string]*container{}, Recent: list.New(), Rest: list.New()}
+func newContainers(idle time.Duration) *containers {
+	return &containers{idle: idle, all: map[string]*container{}, recent: list.New(), rest: list.New()}
 }
 
 // get returns the container with that path, which is used now. t.mu must be held.
 func (t *containers) get(path string) *container {
-	e := t.All[path]
+	e := t.all[path]
 	if e == nil {
 		e = &container{path: path}
 		t.makeRoom()
-		t.All[path] = e
+		t.all[path] = e
 		t.link(e)
 	}
 	return e
@@ -74,10 +74,10 @@ func (t *containers) get(path string) *container {
 
 // makeRoom forgets containers. Those that might be deleted are left to the servers.
 func (t *containers) makeRoom() {
-	for len(t.All) >= MaxContainers {
-		oldest := t.Rest.Front()
+	for len(t.all) >= maxContainers {
+		oldest := t.rest.Front()
 		if oldest == nil {
-			oldest = t.Recent.Front()
+			oldest = t.recent.Front()
 		}
 		if oldest == nil {
 			return
@@ -88,7 +88,7 @@ func (t *containers) makeRoom() {
 
 // link makes e count in its parent, if this client has created that.
 func (t *containers) link(e *container) {
-	parent := t.All[zkconn.Parent(e.path)]
+	parent := t.all[zkconn.Parent(e.path)]
 	if e.parent == nil && parent != nil && parent.czxid != 0 {
 		e.parent = parent
 		parent.below++
@@ -97,8 +97,8 @@ func (t *containers) link(e *container) {
 
 // remove forgets e, and returns its parent if nothing counts there any more.
 func (t *containers) remove(e *container) (parent *container) {
-	if t.All[e.path] == e {
-		delete(t.All, e.path)
+	if t.all[e.path] == e {
+		delete(t.all, e.path)
 	}
 	if e.in != nil {
 		e.in.Remove(e.at)
@@ -125,10 +125,10 @@ func (t *containers) use(e *container) {
 // put puts e behind all others. t.mu must be held.
 func (t *containers) put(e *container) {
 	if e.czxid == 0 {
-		t.putInto(t.Rest, e)
+		t.putInto(t.rest, e)
 		return
 	}
-	t.putInto(t.Recent, e)
+	t.putInto(t.recent, e)
 	t.arm()
 }
 
@@ -143,17 +143,17 @@ func (t *containers) putInto(in *list.List, e *container) {
 	e.in, e.at = in, in.PushBack(e)
 }
 
-// Touch notes that the container with that path is used now, if it is known.
-func (t *containers) Touch(path string) {
+// touch notes that the container with that path is used now, if it is known.
+func (t *containers) touch(path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.All[path]; e != nil {
+	if e := t.all[path]; e != nil {
 		t.use(e)
 	}
 }
 
-// Created notes that the Client has created a container.
-func (t *containers) Created(path string, stat *zk.Stat) {
+// created notes that the Client has created a container.
+func (t *containers) created(path string, stat *zk.Stat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.get(path)
@@ -165,8 +165,8 @@ func (t *containers) Created(path string, stat *zk.Stat) {
 // noteCreated notes that the Client has created a container. The size of a semaphore or a
 // barrier must stay for as long as the servers leave it.
 func (c *Client) noteCreated(path string, data []byte, stat *zk.Stat) {
-	if len(data) == 0 || bytes.HasPrefix(data, []byte(markerLibrary)) {
-		c.Containers.Created(path, stat)
+	if len(data) == 0 || layout.IsMark(data) {
+		c.containers.created(path, stat)
 	}
 }
 
@@ -180,18 +180,25 @@ func (t *containers) written(path string, stat *zk.Stat) {
 	t.use(e)
 }
 
-// Rewritten is like written for a line that may be somebody else's.
-func (t *containers) Rewritten(path string, stat *zk.Stat) {
+// rewritten is like written for a line that may be somebody else's.
+func (t *containers) rewritten(path string, stat *zk.Stat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.All[path]; e != nil && e.czxid == stat.Czxid {
+	if e := t.all[path]; e != nil && e.czxid == stat.Czxid {
 		e.version = stat.Version
 		t.use(e)
 	}
 }
 
-// Stop makes the Client tidy no more. What is left is left to the servers.
-func (t *containers) Stop() {
+// NoteUsed notes that the container with that path is used now, if it is known.
+func (c *Client) NoteUsed(path string) { c.containers.touch(path) }
+
+// NoteRewritten notes that the Client has written the data of a line, which may be somebody
+// else's.
+func (c *Client) NoteRewritten(path string, stat *zk.Stat) { c.containers.rewritten(path, stat) }
+
+// stop makes the Client tidy no more. What is left is left to the servers.
+func (t *containers) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = true
@@ -203,18 +210,18 @@ func (t *containers) Stop() {
 // arm sets the timer for the container that was not used for longest, if it is not set. A
 // little later there are more, which go together. t.mu must be held.
 func (t *containers) arm() {
-	oldest := t.Recent.Front()
+	oldest := t.recent.Front()
 	if t.stopped || t.tidying || oldest == nil {
 		return
 	}
 	wait := time.Until(oldest.Value.(*container).used.Add(t.idle + t.idle/30))
 	switch {
-	case t.Recent.Len() > maxRecent:
+	case t.recent.Len() > maxRecent:
 		t.tidying, t.armed = true, false
 		if t.timer != nil {
 			t.timer.Stop()
 		}
-		t.Begin()
+		t.begin()
 	case t.armed:
 	case t.timer == nil:
 		t.armed, t.timer = true, time.AfterFunc(wait, t.tick)
@@ -237,11 +244,11 @@ func (t *containers) tick() {
 		return
 	}
 	t.tidying = true
-	t.Begin()
+	t.begin()
 }
 
 // isDue reports whether the container that was not used for longest is to be deleted.
 func (t *containers) isDue() bool {
-	oldest := t.Recent.Front()
-	return oldest != nil && (t.Recent.Len() > maxRecent || time.Since(oldest.Value.(*container).used) >= t.idle)
+	oldest := t.recent.Front()
+	return oldest != nil && (t.recent.Len() > maxRecent || time.Since(oldest.Value.(*container).used) >= t.idle)
 }

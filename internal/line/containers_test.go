@@ -217,7 +217,7 @@ func TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine(t *testing.T) {
 		require.NoError(t, l.Release())
 		idles(longIdle)
 		require.False(t, w.Has("/app"))
-		require.Empty(t, recipetest.Core(c).Containers.All)
+		require.Zero(t, recipetest.Core(c).KnownContainers())
 	})
 }
 
@@ -326,7 +326,7 @@ func TestManyLinesAreDeletedTogetherAndNotTooFast(t *testing.T) {
 		counts := w.Srv.Counts().Sub(before)
 		require.Equal(t, n+1, counts.Requests["delete"])
 		require.Equal(t, n+1, counts.Requests["exists"])
-		require.Empty(t, recipetest.Core(c).Containers.All)
+		require.Zero(t, recipetest.Core(c).KnownContainers())
 		mu.Lock()
 		defer mu.Unlock()
 		for i, at := range deleted[min(len(deleted), 1_050):] {
@@ -364,7 +364,7 @@ func TestADisconnectedClientDeletesLaterAndAnotherSessionGoesOn(t *testing.T) {
 				fault(w, c)
 				idles(30 * time.Second)
 				require.False(t, w.Has(w.Path))
-				require.Empty(t, recipetest.Core(c).Containers.All)
+				require.Zero(t, recipetest.Core(c).KnownContainers())
 			})
 		})
 	}
@@ -401,20 +401,6 @@ func TestAJoinBesideTheDeletionOfItsLine(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestWhatIsRememberedOfContainersIsBounded(t *testing.T) {
-	var begun int
-	c := line.NewContainers(line.IdleLine)
-	c.Begin = func() { begun++ }
-	for i := range 2 * line.MaxContainers {
-		c.Created(fmt.Sprintf("/%d", i), &zk.Stat{Czxid: int64(i + 1)})
-	}
-	require.Equal(t, line.MaxContainers, len(c.All))
-	require.Equal(t, line.MaxContainers, c.Recent.Len()+c.Rest.Len())
-	require.Equal(t, 1, begun, "early, because there are so many")
-	require.Len(t, c.TakeDue(), line.TidyBatch)
-	c.Stop()
 }
 
 func TestACloseDoesNotWaitForLinesThatAreLeft(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 const (
 	// MaxDepartures is how many places one transaction deletes at most.
-	MaxDepartures = 128
+	maxDepartures = 128
 	// maxDepartureBytes bounds its size, unless one place alone is larger.
 	maxDepartureBytes = 128 << 10
 	// departing is how many such transactions are under way at the same time. More would
@@ -52,7 +52,7 @@ func (d *departures) add(ds ...departure) (gone <-chan struct{}) {
 			d.queue = append(d.queue, one)
 		}
 	}
-	for d.running < departing && d.running*MaxDepartures < len(d.queue) {
+	for d.running < departing && d.running*maxDepartures < len(d.queue) {
 		d.running++
 		c.Tasks.Start(d.run)
 	}
@@ -79,7 +79,7 @@ func (d *departures) run() {
 func (d *departures) next() (batch []departure, ops []any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for bytes := 0; len(batch) < min(len(d.queue), MaxDepartures); {
+	for bytes := 0; len(batch) < min(len(d.queue), maxDepartures); {
 		one := d.queue[len(batch)]
 		more := one.ops()
 		bytes += zkconn.MultiSize(more)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -38,8 +39,8 @@ func (g *Grant) Downgrade(ctx context.Context, l *Handle) error {
 		return g.Err
 	case !open: // released in the meantime; a re-entry may still hold
 		g.Mu.Unlock()
-		return ErrReleased
-	case g.Changing != nil: // another change was quicker
+		return errs.ErrReleased
+	case g.changing != nil: // another change was quicker
 		g.Mu.Unlock()
 		return g.Downgrade(ctx, l)
 	case !g.Place().Kind.Exclusive():
@@ -49,10 +50,10 @@ func (g *Grant) Downgrade(ctx context.Context, l *Handle) error {
 		g.Mu.Unlock()
 		return errReentered
 	}
-	g.Changing = make(chan struct{})
+	g.changing = make(chan struct{})
 	g.Mu.Unlock()
-	next := g.Place().AsReader()
-	g.Session.Expect(g, next.Path) // an event may come before the reply
+	next := g.Place().asReader()
+	g.Session.expect(g, next.Path) // an event may come before the reply
 	result := make(chan error, 1)
 	g.Line.Client.Tasks.Start(func() { result <- g.move(next) })
 	select {
@@ -63,8 +64,8 @@ func (g *Grant) Downgrade(ctx context.Context, l *Handle) error {
 	}
 }
 
-// AsReader returns the reader's place that replaces this one.
-func (p *Place) AsReader() *Place {
+// asReader returns the reader's place that replaces this one.
+func (p *Place) asReader() *Place {
 	next := *p
 	number := strings.TrimPrefix(p.Name[strings.LastIndex(p.Name, string(p.Kind)):], string(p.Kind))
 	next.Kind = placename.KindRead
@@ -78,23 +79,23 @@ func (p *Place) AsReader() *Place {
 // whichever place there is then, in the background.
 func (g *Grant) move(next *Place) error {
 	last := g.Place()
-	err := last.Replace(next)
+	err := last.replace(next)
 	g.Mu.Lock()
 	if err == nil {
-		g.Current.Store(next)
+		g.current.Store(next)
 		g.Downgraded = true
 	}
-	close(g.Changing)
-	g.Changing = nil
+	close(g.changing)
+	g.changing = nil
 	over := g.Err != nil
 	g.Mu.Unlock()
 	if err == nil || over {
-		g.Session.Forget(g, last.Path)
+		g.Session.forget(g, last.Path)
 	}
 	if err != nil || over {
-		g.Session.Forget(g, next.Path)
+		g.Session.forget(g, next.Path)
 	} else { // watched once it has lived for a while, like other grants
-		time.AfterFunc(g.Session.Timeout()/10, func() { g.Line.Client.Tasks.Start(g.WatchPlace) })
+		time.AfterFunc(g.Session.Timeout()/10, func() { g.Line.Client.Tasks.Start(g.watchPlace) })
 	}
 	switch {
 	case over:
@@ -103,18 +104,18 @@ func (g *Grant) move(next *Place) error {
 	case errors.Is(err, zkconn.ErrSessionOver):
 		return g.CheckHeld()
 	case errors.Is(err, zk.ErrNoNode):
-		g.End(Lost(ErrDeleted))
+		g.End(errs.Lost(errs.ErrDeleted))
 		return g.CheckHeld()
 	}
 	return err
 }
 
-// Replace creates next and deletes the place, in one transaction that is sent until
+// replace creates next and deletes the place, in one transaction that is sent until
 // its outcome is known. It returns zk.ErrNoNode if the place was gone, and also if the
 // outcome cannot be found out.
-func (p *Place) Replace(next *Place) error {
+func (p *Place) replace(next *Place) error {
 	for again := false; ; again = true {
-		acl, _ := p.Bears.List(p.Session)
+		acl, _ := p.Bears.ForPlaces(p.Session.Session)
 		create := &zk.CreateRequest{Path: next.Path, Data: []byte(p.Line.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
 		o := p.Session.Multi(p.Session.Lifetime(), create, &zk.DeleteRequest{Path: p.Path, Version: -1})
 		switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -24,17 +25,17 @@ type Grant struct {
 	Line    *Line
 	Session *Session
 	Token   int64
-	Current atomic.Pointer[Place] // a downgrade replaces it
+	current atomic.Pointer[Place] // a downgrade replaces it
 	Over    chan struct{}         // closed when the grant has ended
 
 	Mu       sync.Mutex
 	handles  map[*Handle]struct{} // not released
 	Err      error                // why the grant has ended, nil while it holds
-	Changing chan struct{}        // non-nil during a change, closed at its end
+	changing chan struct{}        // non-nil during a change, closed at its end
 
 	since   time.Time // when the place was granted
 	watched bool      // its place is watched; s.mu guards it
-	Deleted bool      // an event said that its place was deleted; s.mu guards it
+	deleted bool      // an event said that its place was deleted; s.mu guards it
 
 	kept       keeper // nil: the place is deleted after a release; see KeepBy
 	idle       bool   // nobody has been given the grant yet; mu guards it
@@ -52,23 +53,23 @@ type keeper interface {
 	PassOn(g *Grant) error
 }
 
-func (g *Grant) Place() *Place { return g.Current.Load() }
+func (g *Grant) Place() *Place { return g.current.Load() }
 
-// NewGrant makes a grant of a place whose turn it is. From here on the grant ends
+// newGrant makes a grant of a place whose turn it is. From here on the grant ends
 // when the session ends, when the session's clock runs out, and when the znode is
 // deleted.
-func NewGrant(p *Place) (*Grant, error) {
+func newGrant(p *Place) (*Grant, error) {
 	g := &Grant{
 		Line: p.Line, Session: p.Session, Token: TokenOf(p.Czxid, p.Nth),
 		Over: make(chan struct{}), handles: map[*Handle]struct{}{},
 		since: time.Now(), watched: p.Own != nil && p.Others == nil,
 	}
-	g.Current.Store(p)
+	g.current.Store(p)
 	if err := p.Session.addGrant(g); err != nil {
 		return nil, err
 	}
 	if p.Own != nil && p.Own.HasFired() { // before addGrant, so the event reached no grant
-		p.Line.Client.Tasks.Start(g.WatchPlace)
+		p.Line.Client.Tasks.Start(g.watchPlace)
 	}
 	return g, nil
 }
@@ -85,63 +86,14 @@ func (g *Grant) CheckHeld() error {
 	s := g.Session
 	switch {
 	case s.IsOver():
-		g.End(Lost(s.Cause()))
+		g.End(errs.Lost(s.Cause()))
 	case !time.Now().Before(s.ValidUntil()):
-		g.End(Lost(ErrSilent))
+		g.End(errs.Lost(errs.ErrSilent))
 	default:
 		return nil
 	}
 	return g.CheckHeld()
 }
-
-var (
-	ErrSilent  = errors.New("no answer from the servers for as long as the session is known to live")
-	ErrGone    = errors.New("its znode was deleted")
-	ErrDeleted = fmt.Errorf("%w by somebody else", ErrGone)
-)
-
-// Deletion is the cause of a grant's end if its znode was deleted: by somebody else, or by the
-// servers with the session, of which the client may learn later. It is ErrGone until a server
-// has answered a write or the session has ended.
-type Deletion struct {
-	BySomebody error                 // its cause in the former case
-	cause      atomic.Pointer[error] // nil: not known yet
-}
-
-func (d *Deletion) Error() string { return d.Unwrap().Error() }
-
-func (d *Deletion) Unwrap() error {
-	if cause := d.cause.Load(); cause != nil {
-		return *cause
-	}
-	return ErrGone
-}
-
-// settle notes how the deletion of the place went, which is a write.
-func (d *Deletion) settle(s *Session, err error) {
-	cause := d.BySomebody
-	if errors.Is(err, zkconn.ErrSessionOver) {
-		cause = s.Cause()
-	}
-	if cause != nil && !errors.Is(cause, ErrClosed) { // else nobody will know
-		d.cause.Store(&cause)
-	}
-}
-
-func Lost(cause error) error {
-	if errors.Is(cause, ErrClosed) {
-		return ErrClosed
-	}
-	return &loss{cause}
-}
-
-// loss is ErrLost with a cause. Error builds the text on each call, because the cause may be
-// settled later, see Deletion.
-type loss struct{ cause error }
-
-func (l *loss) Error() string { return ErrLost.Error() + ": " + l.cause.Error() }
-
-func (l *loss) Unwrap() []error { return []error{ErrLost, l.cause} }
 
 // Start sends a transaction of the holder's, unless the grant has ended. So it is sent
 // before anything that the next holder of a kept place sends.
@@ -154,8 +106,8 @@ func (g *Grant) Start(ops ...any) (*zkconn.Transaction, error) {
 	return g.Session.Start(ops...)
 }
 
-// WatchPlace sets the watches on the place of a grant that has none.
-func (g *Grant) WatchPlace() {
+// watchPlace sets the watches on the place of a grant that has none.
+func (g *Grant) watchPlace() {
 	select {
 	case <-g.Over:
 		return
@@ -164,7 +116,7 @@ func (g *Grant) WatchPlace() {
 	p := g.Place()
 	for _, path := range p.Paths() {
 		if _, err := p.Session.Watch(p.Session.Lifetime(), path); errors.Is(err, zk.ErrNoNode) {
-			g.PlaceGone(path, &Deletion{BySomebody: ErrDeleted})
+			g.PlaceGone(path, &errs.Deletion{BySomebody: errs.ErrDeleted})
 			return
 		}
 	}
@@ -175,7 +127,7 @@ func (g *Grant) WatchPlace() {
 func (g *Grant) PlaceGone(path string, cause error) {
 	g.AwaitChange(g.Session.Lifetime())
 	if g.Place().Has(path) {
-		g.End(Lost(cause))
+		g.End(errs.Lost(cause))
 	}
 }
 
@@ -183,7 +135,7 @@ func (g *Grant) PlaceGone(path string, cause error) {
 // if ctx ends first.
 func (g *Grant) AwaitChange(ctx context.Context) error {
 	g.Mu.Lock()
-	changing := g.Changing
+	changing := g.changing
 	g.Mu.Unlock()
 	if changing == nil {
 		return nil
@@ -207,7 +159,7 @@ func (g *Grant) End(cause error) {
 func (g *Grant) endHeld(cause error) (leave bool) {
 	g.Mu.Lock()
 	handles, ok := g.markEnded(cause)
-	changing := g.Changing != nil
+	changing := g.changing != nil
 	g.Mu.Unlock()
 	if !ok {
 		return false
@@ -235,16 +187,16 @@ func (g *Grant) EndIdle(cause error) {
 // successor gets a signal that it is next only if the place was held for certain until
 // now, so not if the grant was lost.
 func (g *Grant) leaveLater() {
-	d, why := g.departure(), (*Deletion)(nil)
+	d, why := g.departure(), (*errs.Deletion)(nil)
 	if !errors.As(g.Err, &why) {
 		d.place.LeaveLater(d.signal)
 		return
 	}
-	g.Line.Client.Background(g.Line.Path, func() { why.settle(g.Session, d.place.Leave(d.signal)) })
+	g.Line.Client.Background(g.Line.Path, func() { why.Settle(g.Session.Session, d.place.Leave(d.signal)) })
 }
 
 // departure is how the place of a grant that has ended is deleted.
-func (g *Grant) departure() departure { return departure{g.Place(), !errors.Is(g.Err, ErrLost)} }
+func (g *Grant) departure() departure { return departure{g.Place(), !errors.Is(g.Err, errs.ErrLost)} }
 
 // markEnded marks the grant as ended, tells the Trace, and takes the handles. ok is false
 // if it had ended before. g.mu must be held. A caller that gets true must call
@@ -295,15 +247,15 @@ func (g *Grant) Enter(k placename.Kind) (*Handle, error) {
 	case g.Err != nil:
 		return nil, g.Err
 	case k.Exclusive() && !g.exclusive():
-		return nil, ErrUpgrade
+		return nil, errs.ErrUpgrade
 	}
-	l := &Handle{Grant: g, Ends: map[<-chan struct{}]leaseEnd{}}
+	l := &Handle{Grant: g, ends: map[<-chan struct{}]leaseEnd{}}
 	g.handles[l] = struct{}{}
 	return l, nil
 }
 
 // exclusive reports whether the grant is exclusive and stays so. g.mu must be held.
-func (g *Grant) exclusive() bool { return g.Changing == nil && g.Place().Kind.Exclusive() }
+func (g *Grant) exclusive() bool { return g.changing == nil && g.Place().Kind.Exclusive() }
 
 func (g *Grant) Holding() Holding {
 	g.Mu.Lock()
@@ -339,12 +291,12 @@ func (g *Grant) Quit() error {
 		return nil
 	}
 	g.Mu.Lock()
-	_, ok := g.markEnded(ErrReleased)
+	_, ok := g.markEnded(errs.ErrReleased)
 	g.Mu.Unlock()
 	if !ok {
 		return nil
 	}
-	g.announceEnd(ErrReleased, nil)
+	g.announceEnd(errs.ErrReleased, nil)
 	return g.LeaveNow()
 }
 
@@ -357,14 +309,14 @@ func (g *Grant) LeaveNow() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, zk.ErrNoNode):
-		return Lost(ErrDeleted)
+		return errs.Lost(errs.ErrDeleted)
 	}
 	g.leaveLater()
 	switch {
 	case errors.Is(err, zkconn.ErrSessionOver):
-		return Lost(g.Session.Cause())
+		return errs.Lost(g.Session.Cause())
 	case errors.Is(err, zk.ErrSessionExpired): // a server says so
-		return Lost(err)
+		return errs.Lost(err)
 	case zkconn.Transient(err): // it was lost if a server learned of the end of the session first
 		return nil
 	}
@@ -384,14 +336,14 @@ func (g *Grant) RemoveHandle(l *Handle) (last bool, err error) {
 		return false, g.Err
 	}
 	delete(g.handles, l)
-	last, changing := len(g.handles) == 0, g.Changing != nil
+	last, changing := len(g.handles) == 0, g.changing != nil
 	if last {
-		g.markEnded(ErrReleased)
+		g.markEnded(errs.ErrReleased)
 	}
 	g.Mu.Unlock()
-	l.end(ErrReleased)
+	l.end(errs.ErrReleased)
 	if last {
-		g.announceEnd(ErrReleased, nil)
+		g.announceEnd(errs.ErrReleased, nil)
 	}
 	return last && !changing, nil // else the change deletes the place
 }
@@ -417,10 +369,10 @@ func (g *Grant) EndWith(ctx context.Context, sent <-chan struct{}, try func() (d
 		close(known)
 		g.endChange(done)
 		switch {
-		case errors.Is(err, ErrUncertain):
+		case errors.Is(err, errs.ErrUncertain):
 		case errors.Is(err, zkconn.ErrSessionOver):
 			err = g.CheckHeld()
-		case errors.Is(err, ErrDeleted):
+		case errors.Is(err, errs.ErrDeleted):
 			g.End(err)
 		}
 		result <- err
@@ -439,7 +391,7 @@ func (g *Grant) EndWith(ctx context.Context, sent <-chan struct{}, try func() (d
 	case err := <-result:
 		return err
 	case <-sent:
-		return fmt.Errorf("%w: %w", ErrUncertain, zkconn.ContextErr(ctx))
+		return fmt.Errorf("%w: %w", errs.ErrUncertain, zkconn.ContextErr(ctx))
 	}
 }
 
@@ -456,9 +408,9 @@ func (g *Grant) beginChange(ctx context.Context) error {
 			return err
 		}
 		g.Mu.Lock()
-		free := g.Err == nil && g.Changing == nil
+		free := g.Err == nil && g.changing == nil
 		if free {
-			g.Changing = make(chan struct{})
+			g.changing = make(chan struct{})
 		}
 		g.Mu.Unlock()
 		if free {
@@ -475,14 +427,14 @@ func (g *Grant) endChange(done bool) {
 	over := g.Err != nil
 	var handles map[*Handle]struct{}
 	if done && !over {
-		handles, _ = g.markEnded(ErrReleased)
+		handles, _ = g.markEnded(errs.ErrReleased)
 	}
-	close(g.Changing)
-	g.Changing = nil
+	close(g.changing)
+	g.changing = nil
 	g.Mu.Unlock()
 	switch {
 	case done && !over:
-		g.announceEnd(ErrReleased, handles)
+		g.announceEnd(errs.ErrReleased, handles)
 	case !done && over:
 		g.leaveLater()
 	}

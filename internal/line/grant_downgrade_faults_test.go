@@ -257,16 +257,8 @@ func TestB32CommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	r := recipetest.NewRWRig(t, nil)
 	l := recipetest.Held(t, r.W.Lock)
 	data := r.Path + "-data"
-	// The server has applied a downgrade, but the client has not received the reply.
-	last := recipetest.HandleOf(l).Grant.Place()
-	next := last.AsReader()
-	moved := make(chan struct{})
-	recipetest.HandleOf(l).Grant.Mu.Lock()
-	recipetest.HandleOf(l).Grant.Changing = moved
-	recipetest.HandleOf(l).Grant.Mu.Unlock()
-	s, _ := recipetest.Core(r.C).Session()
-	s.Expect(recipetest.HandleOf(l).Grant, next.Path)
-	require.NoError(t, last.Replace(next))
+	end, err := recipetest.HandleOf(l).Grant.BeginDowngrade()
+	require.NoError(t, err)
 
 	ctx, cancel := context.WithTimeout(r.Ctx, 50*time.Millisecond)
 	defer cancel()
@@ -275,19 +267,13 @@ func TestB32CommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 		_, err := l.Commit(ctx, zkrecipes.OpCreate(data, nil, 0, nil))
 		committed <- err
 	}()
-	var err error
 	early := false
 	select {
 	case err = <-committed:
 		early = true
 	case <-time.After(2 * time.Second):
 	}
-	recipetest.HandleOf(l).Grant.Mu.Lock()
-	recipetest.HandleOf(l).Grant.Current.Store(next)
-	recipetest.HandleOf(l).Grant.Changing = nil
-	recipetest.HandleOf(l).Grant.Mu.Unlock()
-	close(moved)
-	s.Forget(recipetest.HandleOf(l).Grant, last.Path)
+	end()
 	if !early {
 		err = harness.Receive(t, committed)
 	}

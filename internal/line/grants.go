@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
@@ -25,24 +26,24 @@ var errMoved = errors.New("connection has changed")
 // number, and EndGrants follows the end of the session and of the Client. A grant that
 // somebody gets counts as held before anybody can end it.
 func (s *Session) addGrant(g *Grant) error {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	conn, err := s.Connection()
-	last := s.Grants[g.Place().Path] // of a kept lock: no reconnect came without a grant
+	last := s.grants[g.Place().Path] // of a kept lock: no reconnect came without a grant
 	switch {
 	case s.Client.Held.IsStopped():
-		return ErrClosed // EndGrants may have run already
+		return errs.ErrClosed // EndGrants may have run already
 	case err != nil:
 		return err
 	case last == nil && g.Place().turnBefore(conn):
 		return errMoved
-	case last != nil && last.Deleted: // g gets no such event
-		return Lost(ErrDeleted)
+	case last != nil && last.deleted: // g gets no such event
+		return errs.Lost(errs.ErrDeleted)
 	case !g.idle && !s.Client.Held.Begin():
-		return ErrClosed
+		return errs.ErrClosed
 	}
 	for _, path := range g.Place().Paths() {
-		s.Grants[path] = g
+		s.grants[path] = g
 	}
 	s.tickBy(time.Now().Add(s.WatchAge()))
 	s.tickBy(s.ValidUntil()) // a place may be granted late, by an event
@@ -66,51 +67,51 @@ func (s *Session) HasMoved(p *Place) bool {
 
 func (s *Session) dropGrant(g *Grant) {
 	for _, path := range g.Place().Paths() {
-		s.Forget(g, path)
+		s.forget(g, path)
 	}
 }
 
-// Expect delivers events of path to g too, whose place is about to move there.
-func (s *Session) Expect(g *Grant, path string) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Grants[path] = g
+// expect delivers events of path to g too, whose place is about to move there.
+func (s *Session) expect(g *Grant, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.grants[path] = g
 }
 
-// Forget stops delivering events of path to g.
-func (s *Session) Forget(g *Grant, path string) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if s.Grants[path] == g {
-		delete(s.Grants, path)
+// forget stops delivering events of path to g.
+func (s *Session) forget(g *Grant, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.grants[path] == g {
+		delete(s.grants, path)
 	}
 }
 
-func (s *Session) HasGrants() bool {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	return len(s.Grants) > 0
+func (s *Session) hasGrants() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.grants) > 0
 }
 
 // HeldSince returns when this session was granted the place at path; zero: it holds none there.
 func (s *Session) HeldSince(path string) (since time.Time) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if g := s.Grants[path]; g != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g := s.grants[path]; g != nil {
 		since = g.since
 	}
 	return since
 }
 
 func (s *Session) allGrants() []*Grant {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	return slices.Collect(maps.Values(s.Grants))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.grants))
 }
 
-// EndGrants ends every grant. No place is deleted before the contexts of all leases have
+// endGrants ends every grant. No place is deleted before the contexts of all leases have
 // ended.
-func (s *Session) EndGrants(cause error) {
+func (s *Session) endGrants(cause error) {
 	var ds []departure
 	for _, g := range s.allGrants() {
 		if g.endHeld(cause) {
@@ -120,21 +121,21 @@ func (s *Session) EndGrants(cause error) {
 	s.departures.add(ds...)
 }
 
-// OnEvent ends the grant whose place was deleted, and watches a place again whose
+// onEvent ends the grant whose place was deleted, and watches a place again whose
 // data was changed.
-func (s *Session) OnEvent(e wire.Event) {
-	s.Mu.Lock()
-	g := s.Grants[e.Path]
+func (s *Session) onEvent(e wire.Event) {
+	s.mu.Lock()
+	g := s.grants[e.Path]
 	if g != nil && e.Type == jute.EventDeleted {
-		g.Deleted = true
+		g.deleted = true
 	}
-	s.Mu.Unlock()
+	s.mu.Unlock()
 	switch {
 	case g == nil:
 	case e.Type == jute.EventDeleted:
-		s.Client.Tasks.Start(func() { g.PlaceGone(e.Path, &Deletion{BySomebody: ErrDeleted}) })
+		s.Client.Tasks.Start(func() { g.PlaceGone(e.Path, &errs.Deletion{BySomebody: errs.ErrDeleted}) })
 	case e.Type == jute.EventDataChanged:
-		s.Client.Tasks.Start(g.WatchPlace)
+		s.Client.Tasks.Start(g.watchPlace)
 	}
 }
 
@@ -146,10 +147,10 @@ func (s *Session) WatchAge() time.Duration { return s.Timeout() / 10 }
 // were held for long enough. One timer serves all grants. It runs on until it finds
 // none, so that short critical sections do not pay for timers either.
 func (s *Session) tick() {
-	s.Mu.Lock()
+	s.mu.Lock()
 	s.due = time.Time{}
-	if len(s.Grants) == 0 {
-		s.Mu.Unlock()
+	if len(s.grants) == 0 {
+		s.mu.Unlock()
 		return
 	}
 	now, age := time.Now(), s.WatchAge()
@@ -158,7 +159,7 @@ func (s *Session) tick() {
 	if silent {
 		next = now.Add(age)
 	}
-	for _, g := range s.Grants {
+	for _, g := range s.grants {
 		if g.watched {
 			continue
 		}
@@ -169,10 +170,10 @@ func (s *Session) tick() {
 			continue
 		}
 		g.watched = true
-		s.Client.Tasks.Start(g.WatchPlace)
+		s.Client.Tasks.Start(g.watchPlace)
 	}
 	s.tickBy(next)
-	s.Mu.Unlock()
+	s.mu.Unlock()
 	if silent {
 		for _, g := range s.allGrants() {
 			g.CheckHeld()
@@ -195,9 +196,9 @@ func (s *Session) tickBy(at time.Time) {
 
 // onSooner is called when the session's clock runs out earlier than it did.
 func (s *Session) onSooner() {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if len(s.Grants) > 0 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.grants) > 0 {
 		s.tickBy(s.ValidUntil())
 	}
 }
@@ -220,14 +221,14 @@ func (g *Grant) KeepBy(k keeper) bool {
 // place go to it, so it can end before somebody has it. It returns nil if the session has
 // ended, if there is no higher token, or if nothing is granted any more.
 func (g *Grant) Successor() *Grant {
-	if g.Token&LastGrant == LastGrant {
+	if g.Token&lastGrant == lastGrant {
 		return nil
 	}
 	next := &Grant{
 		Line: g.Line, Session: g.Session, Token: g.Token + 1, kept: g.kept, idle: true,
 		Over: make(chan struct{}), handles: map[*Handle]struct{}{}, since: g.since,
 	}
-	next.Current.Store(g.Place())
+	next.current.Store(g.Place())
 	next.Mu.Lock()
 	defer next.Mu.Unlock()
 	if g.Session.addGrant(next) != nil {

@@ -11,7 +11,7 @@ func TokenOf(czxid int64, n int) int64 { return czxid<<grantBits | int64(n) }
 
 const (
 	grantBits = 8
-	LastGrant = 1<<grantBits - 1 // the highest number of a grant
+	lastGrant = 1<<grantBits - 1 // the highest number of a grant
 )
 
 // Handle is one entry into a grant. The holder has one, and so has each call that has
@@ -21,7 +21,7 @@ type Handle struct {
 
 	mu     sync.Mutex
 	err    error                        // why it has ended
-	Ends   map[<-chan struct{}]leaseEnd // by the Done of their parents
+	ends   map[<-chan struct{}]leaseEnd // by the Done of their parents
 	done   chan struct{}                // non-nil once release was called, closed when it returns
 	result error                        // of release
 }
@@ -55,8 +55,8 @@ func (h *Handle) end(cause error) {
 		return
 	}
 	h.err = cause
-	ends := h.Ends
-	h.Ends = nil
+	ends := h.ends
+	h.ends = nil
 	h.mu.Unlock()
 	for _, e := range ends {
 		e.cancel(h.Fail("hold", cause))
@@ -139,7 +139,7 @@ type leaseEnd struct {
 func (h *Handle) endOf(parent context.Context) context.Context {
 	done := parent.Done()
 	h.mu.Lock()
-	e, ok := h.Ends[done]
+	e, ok := h.ends[done]
 	h.mu.Unlock()
 	if ok {
 		return e.Context
@@ -156,10 +156,10 @@ func (h *Handle) endOf(parent context.Context) context.Context {
 // addEnd returns the context of e or, if another call was quicker, that call's.
 func (h *Handle) addEnd(done <-chan struct{}, e leaseEnd) context.Context {
 	h.mu.Lock()
-	other, ok := h.Ends[done]
+	other, ok := h.ends[done]
 	err := h.err
 	if !ok && err == nil {
-		h.Ends[done] = e
+		h.ends[done] = e
 	}
 	h.mu.Unlock()
 	switch {
@@ -173,7 +173,7 @@ func (h *Handle) addEnd(done <-chan struct{}, e leaseEnd) context.Context {
 	context.AfterFunc(e, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.Ends, done)
+		delete(h.ends, done)
 	})
 	return e.Context
 }

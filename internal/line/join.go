@@ -8,6 +8,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -21,7 +24,7 @@ type Place struct {
 	placename.Parts
 	Line      *Line
 	Session   *Session
-	Bears     LineACL          // the line
+	Bears     lineacl.ACL      // the line
 	Path      string           // absolute
 	Czxid     int64            // of the znode; 0: not known yet
 	Nth       int              // of the places that one transaction has created, if each gets a grant
@@ -98,11 +101,11 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func
 			if err = f(p); err == nil {
 				return nil
 			}
-			mayBeDone = errors.Is(err, ErrUncertain)
+			mayBeDone = errors.Is(err, errs.ErrUncertain)
 			gone := p
 			l.Client.Tasks.Start(func() { gone.Leave(false) })
 		}
-		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, ErrEvicted) && p.lineDeleted(ctx)) {
+		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, errs.ErrEvicted) && p.lineDeleted(ctx)) {
 			return err
 		}
 	}
@@ -132,7 +135,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *Session, k placename.Kind, f fu
 		return err
 	}
 	if blocked {
-		return ErrLocked
+		return errs.ErrLocked
 	}
 	p, err := l.Join(ctx, s, k)
 	if x := (*beyondLimit)(nil); errors.As(err, &x) {
@@ -147,7 +150,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *Session, k placename.Kind, f fu
 	if !p.First {
 		var pred *placename.Parts
 		if pred, _, err = p.predecessor(ctx); err == nil && pred != nil {
-			err = ErrLocked
+			err = errs.ErrLocked
 		}
 	}
 	if err == nil {
@@ -273,7 +276,7 @@ func (l *Line) Join(ctx context.Context, s *Session, k placename.Kind) (*Place, 
 // notJoined returns nil if a join that was refused can be tried again, and otherwise why not.
 func (l *Line) notJoined(ctx context.Context, s *Session, e *Entry, o zkconn.Outcome) error {
 	if o.RefusedAt(e.Mark, zk.ErrNoAuth) {
-		if opened, err := l.openUp(ctx, s, e.state.LineACL); opened || err != nil {
+		if opened, err := l.openUp(ctx, s, e.state.ACL); opened || err != nil {
 			return err
 		}
 	}
@@ -292,7 +295,7 @@ var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessi
 
 // Entry is what takes a place, as a transaction or as the last part of one.
 type Entry struct {
-	UUID   string
+	uuid   string
 	Create *zk.CreateRequest  // the place
 	Mark   *zk.SetDataRequest // the line; nil where its data are left alone
 	kind   placename.Kind
@@ -304,12 +307,12 @@ type Entry struct {
 }
 
 func (l *Line) Entry(s *Session, k placename.Kind, state LineState) *Entry {
-	acl, owned := state.List(s)
-	e := &Entry{UUID: placename.NewUUID(owned), kind: k, state: state, owned: owned}
+	acl, owned := state.ForPlaces(s.Session)
+	e := &Entry{uuid: placename.NewUUID(owned), kind: k, state: state, owned: owned}
 	if l.Mark != nil {
-		e.UUID = l.Mark(s, e.UUID)
+		e.uuid = l.Mark(s, e.uuid)
 	}
-	name := "_c_" + e.UUID + "-" + string(k)
+	name := "_c_" + e.uuid + "-" + string(k)
 	e.Create = &zk.CreateRequest{
 		Path:  l.Abs() + "/" + name,
 		Data:  []byte(l.Client.Identity),
@@ -318,7 +321,7 @@ func (l *Line) Entry(s *Session, k placename.Kind, state LineState) *Entry {
 	}
 	e.both[0] = e.Create
 	if !state.Guest {
-		e.Mark = &zk.SetDataRequest{Path: l.Abs(), Data: l.Record(state.Seal, name), Version: state.Version}
+		e.Mark = &zk.SetDataRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, state.Seal, name), Version: state.Version}
 		e.both[1] = e.Mark
 	}
 	return e
@@ -357,7 +360,7 @@ func (l *Line) begin(ctx context.Context, s *Session, e *Entry) (t *zkconn.Trans
 func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
 	switch {
 	case o.RefusedAt(e.Mark, zk.ErrNoAuth) && !l.Writes:
-		l.Remember(LineState{Guest: true, LineACL: e.state.LineACL})
+		l.remember(LineState{Guest: true, ACL: e.state.ACL})
 	case o.Is(zk.ErrNoNode), o.RefusedAt(e.Mark, zk.ErrBadVersion):
 		l.Forget()
 	default:
@@ -396,7 +399,7 @@ func (l *Line) nameIn(path string) string { return path[len(l.Abs())+1:] }
 // newPlace makes a place of a znode's name. A place beyond the limit is given up.
 func (l *Line) newPlace(ctx context.Context, s *Session, e *Entry, name string) (*Place, error) {
 	m, ok := placename.Parse(name, l.Kinds)
-	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.LineACL, Path: l.Abs() + "/" + name, LineCount: -1}
+	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.ACL, Path: l.Abs() + "/" + name, LineCount: -1}
 	if ok && !l.Client.IsBeyondLimit(m.Number) {
 		return p, nil
 	}
@@ -423,7 +426,7 @@ func (p *Place) Grant(ctx context.Context) (*Grant, error) {
 	}
 	for {
 		if p.Session.IsValid() {
-			g, err := NewGrant(p)
+			g, err := newGrant(p)
 			if !errors.Is(err, errMoved) {
 				return g, err
 			}

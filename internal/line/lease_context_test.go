@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -53,7 +53,7 @@ func contextEnds() []contextEnd {
 	return []contextEnd{
 		{"release", background, release, context.Canceled, zkrecipes.ErrReleased},
 		{"release, with a parent that can end", cancelable, release, context.Canceled, zkrecipes.ErrReleased},
-		{"loss", cancelable, func(l *zkrecipes.Lease, _ context.CancelCauseFunc) { recipetest.HandleOf(l).Grant.End(line.Lost(why)) }, context.Canceled, why},
+		{"loss", cancelable, func(l *zkrecipes.Lease, _ context.CancelCauseFunc) { recipetest.HandleOf(l).Grant.End(errs.Lost(why)) }, context.Canceled, why},
 		{"parent is canceled", cancelable, func(_ *zkrecipes.Lease, cancel context.CancelCauseFunc) { cancel(why) }, context.Canceled, why},
 		{"parent's deadline", func() (context.Context, context.CancelCauseFunc) {
 			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, why)
@@ -115,7 +115,7 @@ func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testin
 					}
 				}
 				synctest.Wait()
-				require.Empty(t, recipetest.HandleOf(l).Ends)
+				require.Zero(t, recipetest.HandleOf(l).Contexts())
 				l.Release()
 			})
 		})

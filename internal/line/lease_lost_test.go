@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -61,7 +61,7 @@ func TestB94AnExpiryWhoseEventsComeFirstIsNotCalledAnEviction(t *testing.T) {
 				require.Error(t, ctx.Err(), "at once")
 				for _, err := range []error{l.Err(), context.Cause(ctx)} {
 					require.ErrorIs(t, err, zkrecipes.ErrLost)
-					require.NotErrorIs(t, err, line.ErrDeleted)
+					require.NotErrorIs(t, err, errs.ErrDeleted)
 					require.NotContains(t, err.Error(), "somebody else")
 				}
 				w.Plan.Stop()
@@ -86,7 +86,7 @@ func TestAnEvictionIsToldOnceTheSessionIsKnownToLive(t *testing.T) {
 		synctest.Wait()
 		for _, err := range []error{l.Err(), context.Cause(ctx), l.Release()} {
 			require.ErrorIs(t, err, zkrecipes.ErrLost)
-			require.ErrorIs(t, err, line.ErrDeleted)
+			require.ErrorIs(t, err, errs.ErrDeleted)
 			require.ErrorContains(t, err, "somebody else")
 			require.NotErrorIs(t, err, zk.ErrSessionExpired)
 		}

@@ -4,15 +4,15 @@
 package line
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -69,59 +69,10 @@ func (l *Line) Key() HolderKey { return HolderKey{l.Client, l.Path, l.Recipe} }
 
 func (l *Line) Abs() string { return l.Client.Abs(l.Path) }
 
-// The marker is the data of a line. Each join writes it: the Stat in the reply says
-// in the same round trip whether the new place is alone.
-//
-//	zkrecipes/1 mutex acl=8c6976e5b5410415 _c_9240e114-11f0-8813-9264-6b34a5d90aed-lock-
-const (
-	markerLibrary = "zkrecipes/"
-	markerLayout  = markerLibrary + "1 "
-	QueueMarker   = markerLayout + "queue" // of a queue's log, too
-)
-
-// Record is the marker with the name of the place whose join writes it, up to the
-// number. So the next to join knows its predecessor's name, see Place.guess.
-func (l *Line) Record(seal, name string) []byte {
-	b := append([]byte(markerLayout), l.Recipe...)
-	if seal != "" {
-		b = append(append(b, ' '), seal...)
-	}
-	if name != "" {
-		b = append(append(b, ' '), name...)
-	}
-	return b
-}
-
-// mark is what a marker says.
-type mark struct {
-	Recipe string
-	Seal   string // see sealOf; empty: none
-	name   string // see Line.Record; empty: none
-}
-
-// ParseMark returns what the data of a line say. false: they are no marker.
-func (l *Line) ParseMark(data []byte) (m mark, ok bool) {
-	all, ok := strings.CutPrefix(string(data), markerLayout)
-	if !ok {
-		return mark{}, false
-	}
-	m.Recipe = l.Recipe // whose name may have a space in it
-	rest, ours := strings.CutPrefix(all+" ", m.Recipe+" ")
-	if !ours {
-		m.Recipe, rest, _ = strings.Cut(all, " ")
-	}
-	rest = strings.TrimSuffix(rest, " ")
-	if strings.HasPrefix(rest, SealPrefix) {
-		m.Seal, rest, _ = strings.Cut(rest, " ")
-	}
-	m.name = rest
-	return m, true
-}
-
 // recorded returns the name in a line's data.
 func (l *Line) recorded(data []byte) (name string, ok bool) {
-	m, ok := l.ParseMark(data)
-	return m.name, ok && m.Recipe == l.Recipe && m.name != ""
+	m, ok := layout.ParseMark(l.Recipe, data)
+	return m.Name, ok && m.Recipe == l.Recipe && m.Name != ""
 }
 
 // accepts reports whether a line that was marked by that recipe can be used by this one.
@@ -133,15 +84,15 @@ func (l *Line) accepts(recipe string) bool {
 // path, or a version of this library with another layout. Any other data are somebody's
 // own, or a marker that this recipe accepts.
 func (l *Line) CheckData(data []byte) error {
-	m, ours := l.ParseMark(data)
+	m, ours := layout.ParseMark(l.Recipe, data)
 	switch {
 	case ours:
 		if !l.accepts(m.Recipe) {
 			return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by another recipe: %.40q", data)
 		}
-	case !IsKnownLayout(data):
+	case !layout.IsKnownLayout(data):
 		return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a version with another layout: %.40q", data)
-	case isSize(data):
+	case layout.IsSize(data):
 		return zkconn.Errorf(zkconn.ErrPathInUse, "path holds the size of a semaphore or barrier: %.40q", data)
 	}
 	return nil
@@ -158,7 +109,7 @@ func (l *Line) CheckChildren(ctx context.Context, s *Session, children []string)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 		return nil
-	case err == nil && bytes.HasPrefix(data, []byte(QueueMarker)):
+	case err == nil && layout.IsQueue(data):
 		return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a queue")
 	}
 	return err
@@ -170,21 +121,6 @@ func (l *Line) CheckNoQueue(ctx context.Context, s *Session) error {
 	return l.CheckChildren(ctx, s, []string{queuelog.RootName[1:]})
 }
 
-// CheckQueuePath returns ErrPathInUse if the data of the znode at a queue's path say that
-// another recipe uses it.
-func CheckQueuePath(data []byte) error {
-	if bytes.HasPrefix(data, []byte(markerLibrary)) || isSize(data) {
-		return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by another recipe: %.40q", data)
-	}
-	return nil
-}
-
-// IsKnownLayout reports whether data do not belong to this library, or have a layout
-// that this version knows.
-func IsKnownLayout(data []byte) bool {
-	return !bytes.HasPrefix(data, []byte(markerLibrary)) || bytes.HasPrefix(data, []byte(markerLayout))
-}
-
 // LineState is what a client knows of a line.
 type LineState struct {
 	recipe string // that has read the line
@@ -194,14 +130,14 @@ type LineState struct {
 	// version is the version over which the next marker is written: -1 if a marker
 	// is there, else the version of the empty data that were read.
 	Version int32
-	LineACL
+	lineacl.ACL
 	count  int            // of its children, when the client last looked; 0: not known
 	Others int            // children that are no places, when it last listed them
 	tail   placename.Kind // of the place that had joined last, then; empty: not known
 	// brief: guessing failed recently, because the predecessor had left or is another
 	// library's. A listing that shows a predecessor of this library ends that.
 	brief bool
-	Used  time.Time // by a join, or to prepare one
+	used  time.Time // by a join, or to prepare one
 }
 
 // tellsPredecessor reports whether the line's data probably tell a place of that kind its
@@ -262,11 +198,11 @@ func (l *Line) Ensure(ctx context.Context, s *Session) (LineState, error) {
 
 // create creates the line. zk.ErrNodeExists: somebody else was quicker.
 func (l *Line) create(ctx context.Context, s *Session) (LineState, error) {
-	seal := sealOf(s.ACL(), 0)
-	if err := s.CreateContainer(ctx, l.Abs(), l.Record(seal, "")); err != nil {
+	seal := lineacl.SealOf(s.ACL(), 0)
+	if err := s.CreateContainer(ctx, l.Abs(), layout.Record(l.Recipe, seal, "")); err != nil {
 		return LineState{}, err
 	}
-	return l.Remember(LineState{Version: -1, LineACL: LineACL{Seal: seal}}), nil
+	return l.remember(LineState{Version: -1, ACL: lineacl.ACL{Seal: seal}}), nil
 }
 
 // readUnmarked returns what is known of a line whose znode has that Stat, and no data. It is
@@ -277,8 +213,8 @@ func (l *Line) readUnmarked(ctx context.Context, s *Session, stat *zk.Stat) (Lin
 			return LineState{}, err
 		}
 	}
-	acl, err := ReadACL(ctx, s, l.Abs(), stat)
-	return LineState{Version: stat.Version, LineACL: acl}, err
+	acl, err := lineacl.Read(ctx, s.Session, l.Abs(), stat)
+	return LineState{Version: stat.Version, ACL: acl}, err
 }
 
 // readMarked returns what is known of a line whose znode has these data and that Stat: a
@@ -286,40 +222,40 @@ func (l *Line) readUnmarked(ctx context.Context, s *Session, stat *zk.Stat) (Lin
 // gone.
 func (l *Line) readMarked(ctx context.Context, s *Session, before LineState, data []byte, stat *zk.Stat) (LineState, error) {
 	// A guest's data are its own: what it holds now says nothing of the recipe.
-	if err := l.CheckData(data); err != nil && !(before.Guest && isSize(data)) {
+	if err := l.CheckData(data); err != nil && !(before.Guest && layout.IsSize(data)) {
 		return LineState{}, err
 	}
 	state := LineState{Guest: true}
 	isSealed := false
-	if m, ours := l.ParseMark(data); ours {
-		tail, _ := placename.Parse(m.name+"0000000000", l.Kinds)
+	if m, ours := layout.ParseMark(l.Recipe, data); ours {
+		tail, _ := placename.Parse(m.Name+"0000000000", l.Kinds)
 		state = LineState{Version: -1, count: int(stat.NumChildren), Others: before.Others, tail: tail.Kind}
-		state.LineACL, isSealed = sealed(s, m.Seal, stat)
+		state.ACL, isSealed = lineacl.Sealed(s.Session, m.Seal, stat)
 	}
 	if isSealed {
-		l.Client.Containers.written(l.Abs(), stat)
-		return l.Remember(state), nil
+		l.Client.containers.written(l.Abs(), stat)
+		return l.remember(state), nil
 	}
 	var err error
-	if state.LineACL, err = ReadACL(ctx, s, l.Abs(), stat); err != nil {
+	if state.ACL, err = lineacl.Read(ctx, s.Session, l.Abs(), stat); err != nil {
 		return LineState{}, err
 	}
-	return l.Remember(state), nil
+	return l.remember(state), nil
 }
 
 // noteMarked updates what is known of a line after a join that wrote its data over that state.
 // The Stat is the line's, from the reply. It returns what is known now of the line's ACL.
-func (l *Line) noteMarked(s *Session, state LineState, stat *zk.Stat) LineACL {
-	bears := state.LineACL
+func (l *Line) noteMarked(s *Session, state LineState, stat *zk.Stat) lineacl.ACL {
+	bears := state.ACL
 	switch {
 	case bears.Czxid != 0 && bears.Czxid != stat.Czxid, bears.Aversion != stat.Aversion:
 		l.Forget() // others have made it anew, or changed its list
-		return LineACL{acl: bears.acl}
+		return lineacl.ACL{List: bears.List}
 	case bears.Czxid == 0 && bears.Seal != "": // this client has created it
-		bears, _ = sealed(s, bears.Seal, stat)
-		l.Remember(LineState{Version: -1, LineACL: bears})
+		bears, _ = lineacl.Sealed(s.Session, bears.Seal, stat)
+		l.remember(LineState{Version: -1, ACL: bears})
 	case state.Version != -1:
-		l.Remember(LineState{Version: -1, LineACL: bears})
+		l.remember(LineState{Version: -1, ACL: bears})
 	}
 	l.NoteWritten(bears, stat)
 	return bears
@@ -327,36 +263,46 @@ func (l *Line) noteMarked(s *Session, state LineState, stat *zk.Stat) LineACL {
 
 // NoteWritten notes that this client has written the data of a line with that ACL, whose Stat
 // the reply returned.
-func (l *Line) NoteWritten(bears LineACL, stat *zk.Stat) {
+func (l *Line) NoteWritten(bears lineacl.ACL, stat *zk.Stat) {
 	if bears.Seal != "" {
-		l.Client.Containers.written(l.Abs(), stat)
+		l.Client.containers.written(l.Abs(), stat)
 	} else {
-		l.Client.Containers.Rewritten(l.Abs(), stat)
+		l.Client.containers.rewritten(l.Abs(), stat)
 	}
+}
+
+// openUp is for a line that the session was refused to write, see zkconn.Session.OpenUp. It
+// costs nothing unless the line has the list by which only the library may write.
+func (l *Line) openUp(ctx context.Context, s *Session, known lineacl.ACL) (bool, error) {
+	if !s.MayOpenUp(known.List) {
+		return false, nil
+	}
+	l.Forget()
+	return s.OpenUp(ctx, l.Abs())
 }
 
 // Known returns what is known of the line. If it is fresh, it can be relied on, and the line
 // counts as used.
 func (l *Line) Known() (state LineState, ok, fresh bool) {
-	t := l.Client.Containers
+	t := l.Client.containers
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.All[l.Abs()]
+	e := t.all[l.Abs()]
 	if e == nil || e.line == nil {
 		return LineState{}, false, false
 	}
-	if fresh = l.accepts(e.line.recipe) && time.Since(e.line.Used) < IdleLine; fresh {
-		e.line.Used = time.Now()
+	if fresh = l.accepts(e.line.recipe) && time.Since(e.line.used) < IdleLine; fresh {
+		e.line.used = time.Now()
 		t.use(e)
 	}
 	return *e.line, true, fresh
 }
 
-func (l *Line) Remember(state LineState) LineState {
-	t := l.Client.Containers
+func (l *Line) remember(state LineState) LineState {
+	t := l.Client.containers
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	state.recipe, state.Used = l.Recipe, time.Now()
+	state.recipe, state.used = l.Recipe, time.Now()
 	e := t.get(l.Abs())
 	e.line = &state
 	if state.Guest {
@@ -366,37 +312,37 @@ func (l *Line) Remember(state LineState) LineState {
 	return state
 }
 
-// Note changes what is known of the line, if anything is.
-func (l *Line) Note(change func(*LineState)) {
-	t := l.Client.Containers
+// note changes what is known of the line, if anything is.
+func (l *Line) note(change func(*LineState)) {
+	t := l.Client.containers
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.All[l.Abs()]; e != nil && e.line != nil {
+	if e := t.all[l.Abs()]; e != nil && e.line != nil {
 		change(e.line)
 	}
 }
 
 // noteCount remembers how many children the line has.
-func (l *Line) noteCount(n int) { l.Note(func(s *LineState) { s.count = n }) }
+func (l *Line) noteCount(n int) { l.note(func(s *LineState) { s.count = n }) }
 
 // noteChildren is noteCount for a client that has listed the children: it can tell how many
 // of them are places.
 func (l *Line) noteChildren(n, places int) {
-	l.Note(func(s *LineState) { s.count, s.Others = n, n-places })
+	l.note(func(s *LineState) { s.count, s.Others = n, n-places })
 }
 
 // NoteBrief remembers whether a guess is likely to fail.
-func (l *Line) NoteBrief(brief bool) { l.Note(func(s *LineState) { s.brief = brief }) }
+func (l *Line) NoteBrief(brief bool) { l.note(func(s *LineState) { s.brief = brief }) }
 
 // noteTail remembers the kind of a place that joined right before one of this client.
-func (l *Line) noteTail(k placename.Kind) { l.Note(func(s *LineState) { s.tail = k }) }
+func (l *Line) noteTail(k placename.Kind) { l.note(func(s *LineState) { s.tail = k }) }
 
 // Forget is for a line that has gone, or is not what it was known to be.
 func (l *Line) Forget() {
-	t := l.Client.Containers
+	t := l.Client.containers
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.All[l.Abs()]
+	e := t.all[l.Abs()]
 	switch {
 	case e == nil:
 	case e.below == 0:

@@ -215,7 +215,7 @@ func TestB40MutexRefusesTheLineOfAnRWLock(t *testing.T) {
 
 func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 	r := recipetest.NewRig(t, nil)
-	recipetest.LineOf(r.M).Note(func(s *line.LineState) { s.Used = time.Now().Add(-line.IdleLine) })
+	recipetest.LineOf(r.M).UsedAt(time.Now().Add(-line.IdleLine))
 	require.NoError(t, r.Raw.Delete(r.Path, -1)) // reaped, and now somebody else's znode
 	_, err := r.Raw.Create(r.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -196,7 +197,7 @@ func TestB37ReadsUnderALeaseAreRetriedOnABusyServer(t *testing.T) {
 		w.Plan.Add(answer)
 		data, _, err := l.Get(t.Context(), w.Path)
 		require.NoError(t, err)
-		require.True(t, bytes.HasPrefix(data, recipetest.LineOf(w.Ours(w.Stranger(nil), w.Path)).Record("", "")), "%q", data)
+		require.True(t, bytes.HasPrefix(data, layout.Record(recipetest.LineOf(w.Ours(w.Stranger(nil), w.Path)).Recipe, "", "")), "%q", data)
 		names, _, err := l.Children(t.Context(), w.Path)
 		require.NoError(t, err)
 		require.Len(t, names, 1)

@@ -219,8 +219,8 @@ func TestA12TimedOutLocksOfEachSideLeaveNothing(t *testing.T) {
 		r.Queued(1)
 		r.WatchesLeft(1) // on the holder's place
 		s, _ := recipetest.Core(r.C).Session()
-		require.Empty(t, s.Unresolved)
-		require.LessOrEqual(t, len(recipetest.Core(r.C).Containers.All), 4, "the line and those of its parents that this client has created")
+		require.False(t, s.HasUnresolved())
+		require.LessOrEqual(t, recipetest.Core(r.C).KnownContainers(), 4, "the line and those of its parents that this client has created")
 		require.NoError(t, l.Release())
 		r.WatchesLeft(0)
 		require.NoError(t, r.M.Do(ctx, recipetest.Nothing))

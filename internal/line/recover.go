@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -89,7 +90,7 @@ func (l *Line) FindLostJoin(s *Session, e *Entry) (*Place, error) {
 		if !errors.Is(err, zkconn.ErrSessionOver) {
 			j.DeleteLater()
 		}
-		return nil, fmt.Errorf("%w: a place may have been taken: %w", ErrUncertain, err)
+		return nil, fmt.Errorf("%w: a place may have been taken: %w", errs.ErrUncertain, err)
 	}
 	if name == "" {
 		return nil, nil
@@ -105,7 +106,7 @@ func (l *Line) FindLostJoin(s *Session, e *Entry) (*Place, error) {
 		return nil, nil // gone again
 	case err != nil:
 		l.Client.Tasks.Start(func() { p.Leave(false) })
-		return nil, fmt.Errorf("%w: a place was taken, and is deleted: %w", ErrUncertain, err)
+		return nil, fmt.Errorf("%w: a place was taken, and is deleted: %w", errs.ErrUncertain, err)
 	case p.Own.Stat.EphemeralOwner != s.ID():
 		s.NoteGone(p.Path)
 		return nil, nil // not this session's
@@ -175,10 +176,10 @@ func (j *LostJoin) search(ctx context.Context) (name string, line *zk.Stat, err 
 			return "", nil, err
 		}
 		ms := placename.ParseAll(children, j.Line.Kinds)
-		if i := slices.IndexFunc(ms, func(m placename.Parts) bool { return m.UUID == j.Entry.UUID }); i >= 0 {
+		if i := slices.IndexFunc(ms, func(m placename.Parts) bool { return m.UUID == j.Entry.uuid }); i >= 0 {
 			return strings.Clone(ms[i].Name), line, nil
 		}
-		j.Session.leaveUnresolved(j.Entry.UUID)
+		j.Session.leaveUnresolved(j.Entry.uuid)
 		j.Session.NoteGone(j.Entry.Create.Path)
 		return "", line, nil
 	}
@@ -189,7 +190,7 @@ func (j *LostJoin) search(ctx context.Context) (name string, line *zk.Stat, err 
 // shows the place also deletes it.
 func (j *LostJoin) DeleteLater() {
 	c := j.Line.Client
-	j.Session.leaveUnresolved(j.Entry.UUID)
+	j.Session.leaveUnresolved(j.Entry.uuid)
 	c.addLostJoin(j)
 	c.Tasks.Start(func() {
 		defer c.endLostJoin(j)

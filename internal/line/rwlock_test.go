@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
@@ -466,7 +466,7 @@ func TestB40AZeroRWLockIsAnError(t *testing.T) {
 		}
 	}
 	for _, f := range everyCall(r.W, l) {
-		require.ErrorIs(t, f(none), line.ErrNilContext)
+		require.ErrorIs(t, f(none), errs.ErrNilContext)
 	}
 	require.ErrorContains(t, r.W.Do(r.Ctx, nil), "nil function")
 	require.ErrorContains(t, r.W.RDo(r.Ctx, nil), "nil function")

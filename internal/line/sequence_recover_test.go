@@ -61,7 +61,7 @@ func TestB04APlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 		uuid := placename.NewUUID(true)
 		r.ByHand("_c_" + uuid + "-" + string(r.Kind))
 		s, _ := recipetest.Core(r.C).Session()
-		p, err := recipetest.LineOf(r.M).FindLostJoin(s, &line.Entry{UUID: uuid})
+		p, err := recipetest.LineOf(r.M).FindLostJoin(s, line.EntryOf(uuid))
 		require.NoError(t, err)
 		require.Nil(t, p)
 		require.Len(t, r.InLine(), 1, "the place is not deleted either")

@@ -22,19 +22,19 @@ type Session struct {
 	Attached   attachments
 	departures departures
 
-	Mu         sync.Mutex
-	Grants     map[string]*Grant   // by the paths of the places
+	mu         sync.Mutex
+	grants     map[string]*Grant   // by the paths of the places
 	timer      *time.Timer         // calls tick
 	due        time.Time           // when it does; zero: it does not
-	Unresolved map[string]struct{} // uuids, see leaveUnresolved
+	unresolved map[string]struct{} // uuids, see leaveUnresolved
 }
 
 // openSession starts to connect, and returns at once.
 func openSession(c *Client) (*Session, error) {
 	s := &Session{
 		Client:     c,
-		Grants:     map[string]*Grant{},
-		Unresolved: map[string]struct{}{},
+		grants:     map[string]*Grant{},
+		unresolved: map[string]struct{}{},
 	}
 	since := c.began
 	if last, _ := c.Session(); last != nil {
@@ -44,8 +44,8 @@ func openSession(c *Client) (*Session, error) {
 		Servers: c.Servers, Timeout: c.Timeout, Credentials: c.Auth(), Digest: c.Digest,
 		ACL: c.ACL, Identities: c.Writers(), Owned: c.Owned,
 		TLS: c.TLS, Dial: c.Dialer, Tasks: &c.Tasks,
-		Leases: s.HasGrants,
-		Event:  s.OnEvent,
+		Leases: s.hasGrants,
+		Event:  s.onEvent,
 		Up:     s.onUp,
 		Down:   s.onDown,
 		Sooner: s.onSooner,
@@ -54,7 +54,7 @@ func openSession(c *Client) (*Session, error) {
 		Log:        c.Log,
 		NearlyFull: s.onNearlyFull,
 		Created:    c.noteCreated,
-		Emptied:    c.Containers.Touch,
+		Emptied:    c.containers.touch,
 	})
 	return s, s.Open()
 }
@@ -102,36 +102,36 @@ func (s *Session) onDown(server string, err error) {
 // search that finds nothing ran behind a sync, so no place ever should. A bounded number
 // is kept.
 func (s *Session) leaveUnresolved(uuid string) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if len(s.Unresolved) >= maxUnresolved {
-		for other := range s.Unresolved {
-			delete(s.Unresolved, other)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.unresolved) >= maxUnresolved {
+		for other := range s.unresolved {
+			delete(s.unresolved, other)
 			break
 		}
 	}
-	s.Unresolved[uuid] = struct{}{}
+	s.unresolved[uuid] = struct{}{}
 }
 
 const maxUnresolved = 1000
 
 // hasUnresolved reports whether a listing might show such a place.
 func (s *Session) hasUnresolved() bool {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	return len(s.Unresolved) > 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.unresolved) > 0
 }
 
 // sweep deletes places of joins that leaveUnresolved remembers.
 func (s *Session) sweep(l *Line, ms []placename.Parts) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if len(s.Unresolved) == 0 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.unresolved) == 0 {
 		return
 	}
 	for _, m := range ms {
-		if _, ok := s.Unresolved[m.UUID]; ok {
-			delete(s.Unresolved, m.UUID)
+		if _, ok := s.unresolved[m.UUID]; ok {
+			delete(s.unresolved, m.UUID)
 			m, _ := placename.Parse(strings.Clone(m.Name), l.Kinds)
 			p := &Place{Parts: m, Line: l, Session: s, Path: l.Abs() + "/" + m.Name}
 			s.Client.Tasks.Start(func() { p.Leave(false) })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -16,7 +17,7 @@ import (
 
 const (
 	// tidyBatch is how many containers are looked at, or deleted, in one write.
-	TidyBatch = 50
+	tidyAtOnce = 50
 	// tidyPause is from one batch to the next, so that there are 1,000 deletions a second
 	// at most.
 	tidyPause = 50 * time.Millisecond
@@ -25,7 +26,7 @@ const (
 // tidy deletes containers until none is idle. It waits while there is no connection.
 func (c *Client) tidy() {
 	for {
-		batch := c.Containers.TakeDue()
+		batch := c.containers.takeDue()
 		if len(batch) == 0 {
 			return
 		}
@@ -47,18 +48,18 @@ type idleContainer struct {
 	stat  *zk.Stat  // as the client saw it last
 }
 
-// TakeDue takes the containers that are to be deleted from the table, a batch at most. Those
+// takeDue takes the containers that are to be deleted from the table, a batch at most. Those
 // in which others count are not taken: they are when these are gone.
-func (t *containers) TakeDue() (batch []*idleContainer) {
+func (t *containers) takeDue() (batch []*idleContainer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for len(batch) < TidyBatch && t.isDue() {
-		e := t.Recent.Front().Value.(*container)
+	for len(batch) < tidyAtOnce && t.isDue() {
+		e := t.recent.Front().Value.(*container)
 		if e.below > 0 {
-			t.putInto(t.Rest, e)
+			t.putInto(t.rest, e)
 			continue
 		}
-		t.Recent.Remove(e.at)
+		t.recent.Remove(e.at)
 		e.in = nil
 		batch = append(batch, &idleContainer{e, e.used, &zk.Stat{Czxid: e.czxid, Version: e.version}})
 	}
@@ -70,7 +71,7 @@ func (t *containers) TakeDue() (batch []*idleContainer) {
 }
 
 func (c *Client) tidyBatch(batch []*idleContainer) {
-	t := c.Containers
+	t := c.containers
 	s, err := c.Live(c.Closing)
 	if err != nil {
 		return // the Client is being closed
@@ -120,7 +121,7 @@ func (t *containers) withoutUsed(s *Session, batch []*idleContainer) []*idleCont
 	return slices.DeleteFunc(batch, func(e *idleContainer) bool {
 		i++
 		used := holds[i] || !e.used.Equal(e.since)
-		if used && t.All[e.path] == e.container {
+		if used && t.all[e.path] == e.container {
 			e.at = nil
 			t.use(e.container)
 		}
@@ -133,7 +134,7 @@ func (t *containers) settle(e *idleContainer, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.at = nil
-	if t.All[e.path] != e.container {
+	if t.all[e.path] != e.container {
 		return // it was forgotten
 	}
 	if e.czxid != e.stat.Czxid { // it was made anew
@@ -142,18 +143,18 @@ func (t *containers) settle(e *idleContainer, err error) {
 	}
 	switch {
 	case err == nil, errors.Is(err, zk.ErrNoNode):
-		if parent := t.remove(e.container); parent != nil && parent.in == t.Rest && parent.czxid != 0 {
-			t.Rest.Remove(parent.at)
-			parent.in, parent.at = t.Recent, t.Recent.PushFront(parent)
+		if parent := t.remove(e.container); parent != nil && parent.in == t.rest && parent.czxid != 0 {
+			t.rest.Remove(parent.at)
+			parent.in, parent.at = t.recent, t.recent.PushFront(parent)
 		}
-	case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, ErrClosed):
-		e.in, e.at = t.Recent, t.Recent.PushFront(e.container) // to be looked at again
+	case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, errs.ErrClosed):
+		e.in, e.at = t.recent, t.recent.PushFront(e.container) // to be looked at again
 	case !e.used.Equal(e.since):
 		t.put(e.container)
 	case errors.Is(err, zk.ErrNotEmpty):
-		t.putInto(t.Rest, e.container)
+		t.putInto(t.rest, e.container)
 	default: // others use it, and delete it
 		e.czxid = 0
-		t.putInto(t.Rest, e.container)
+		t.putInto(t.rest, e.container)
 	}
 }

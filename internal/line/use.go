@@ -5,22 +5,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 )
 
 // Unused is ErrUnused for an error that says that there is no znode.
 func Unused(err error) error {
 	if errors.Is(err, zk.ErrNoNode) {
-		return fmt.Errorf("%w: %w", ErrUnused, err)
+		return fmt.Errorf("%w: %w", errs.ErrUnused, err)
 	}
 	return err
 }
 
 // CheckUnused returns ErrUnused, or ErrPathInUse if the path, which has no data, is a queue's.
 func (l *Line) CheckUnused(ctx context.Context, s *Session) error {
-	return cmp.Or(l.CheckNoQueue(ctx, s), ErrUnused)
+	return cmp.Or(l.CheckNoQueue(ctx, s), errs.ErrUnused)
 }
 
 // CheckSized returns nil if the path has the size of a semaphore or barrier, and else ErrUnused
@@ -30,23 +32,9 @@ func (l *Line) CheckSized(ctx context.Context, s *Session, unit string) error {
 	if err != nil {
 		return Unused(err)
 	}
-	n, err := l.SizeIn(data, stat, unit)
+	n, err := layout.SizeIn(l.Recipe, unit, data, stat)
 	if err == nil && n == 0 {
 		err = l.CheckUnused(ctx, s)
 	}
 	return err
-}
-
-// AtATime calls f with 0 to n-1, several at a time, and returns when all have returned.
-func AtATime(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	running := make(chan struct{}, 16)
-	for i := range n {
-		running <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-running }()
-			f(i)
-		})
-	}
-	wg.Wait()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -242,7 +243,7 @@ func (p *Place) WhyGone(ctx context.Context) error {
 		err := p.Session.Multi(ctx, &zk.DeleteRequest{Path: p.Path, Version: -1}).Err()
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode):
-			return ErrEvicted
+			return errs.ErrEvicted
 		case !zkconn.Transient(err):
 			return err
 		}

@@ -99,8 +99,8 @@ var aclMutants = []mutant{
 		name: "seal-of-any-line",
 		what: "A seal is believed although the line was made anew, or its ACL changed.",
 		edits: []edit{{
-			in:  "sealed",
-			old: `if stat.Aversion != 0 || seal != own && seal != sealOf(s.ACL(), 0) {`,
+			in:  "Sealed",
+			old: `if stat.Aversion != 0 || seal != own && seal != SealOf(s.ACL(), 0) {`,
 			new: `if seal == "" {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB89ListThatChanged",

@@ -53,8 +53,8 @@ var asideMutants = []mutant{
 		what: "Those aside wait for the first member of the line instead of the last.",
 		edits: []edit{{
 			in:  "beyondLimit.awaitLast",
-			old: `w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, PlaceName.Compare).Name)`,
-			new: `w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MinFunc(ms, PlaceName.Compare).Name)`,
+			old: `w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)`,
+			new: `w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MinFunc(ms, placename.Parts.Compare).Name)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB87WaitingAside",
 	},

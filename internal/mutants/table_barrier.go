@@ -49,7 +49,7 @@ var barrierMutants = []mutant{
 		name: "barrier-expiry-not-lost",
 		what: "A member of a barrier whose session ends gets an error that is not ErrLost.",
 		edits: []edit{{
-			in:  "errExpired",
+			in:  "ErrExpired",
 			old: `fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)`,
 			new: `fmt.Errorf("the session ended while waiting: %w", zk.ErrSessionExpired)`,
 		}},

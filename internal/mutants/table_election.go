@@ -7,7 +7,7 @@ var electionMutants = []mutant{
 		what: "A candidate stands in line beside a LeaderLatch of Curator's.",
 		edits: []edit{{
 			in:  "Line.look",
-			old: `if m.Kind == kindLatch || l.Foreign(m.Kind) {`,
+			old: `if m.Kind == placename.KindLatch || l.Foreign(m.Kind) {`,
 			new: `if l.Foreign(m.Kind) {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB101ElectionRefusesThePathOfALeaderLatch$",

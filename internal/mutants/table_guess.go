@@ -7,8 +7,8 @@ var guessMutants = []mutant{
 		what: "A reader waits for the reader that it guessed.",
 		edits: []edit{{
 			in:  "Line.mayName",
-			old: `return m.Kind != "" && m.Ours() && IsUUID(m.UUID) && !l.Foreign(m.Kind) && l.Blocks(k, m.Kind)`,
-			new: `return m.Kind != "" && m.Ours() && IsUUID(m.UUID) && !l.Foreign(m.Kind)`,
+			old: `return m.Kind != "" && m.Ours() && placename.IsUUID(m.UUID) && !l.Foreign(m.Kind) && l.Blocks(k, m.Kind)`,
+			new: `return m.Kind != "" && m.Ours() && placename.IsUUID(m.UUID) && !l.Foreign(m.Kind)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAReaderGuessesWritersOnly$",
 	},
@@ -27,8 +27,8 @@ var guessMutants = []mutant{
 		what: "Children that are no places make a line long.",
 		edits: []edit{{
 			in:  "Line.noteChildren",
-			old: `l.Note(func(s *LineState) { s.count, s.Others = n, n-places })`,
-			new: `l.Note(func(s *LineState) { s.count = n })`,
+			old: `l.note(func(s *LineState) { s.count, s.Others = n, n-places })`,
+			new: `l.note(func(s *LineState) { s.count = n })`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestChildrenThatAreNoPlacesDoNotMakeALineLong$",
 	},

@@ -53,8 +53,8 @@ var idleMutants = []mutant{
 		what: "A line whose deletion was lost with the connection is left.",
 		edits: []edit{{
 			in:  "containers.settle",
-			old: `case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, ErrClosed):`,
-			new: `case errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, ErrClosed):`,
+			old: `case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, errs.ErrClosed):`,
+			new: `case errors.Is(err, zkconn.ErrSessionOver), errors.Is(err, errs.ErrClosed):`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestADisconnectedClientDeletesLaterAndAnotherSessionGoesOn",
 	},
@@ -63,8 +63,8 @@ var idleMutants = []mutant{
 		what: "What is remembered of containers is not bounded.",
 		edits: []edit{{
 			in:  "containers.makeRoom",
-			old: `for len(t.All) >= MaxContainers {`,
-			new: `for len(t.All) >= 10*MaxContainers {`,
+			old: `for len(t.all) >= maxContainers {`,
+			new: `for len(t.all) >= 10*maxContainers {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestWhatIsRememberedOfContainersIsBounded",
 	},
@@ -73,7 +73,7 @@ var idleMutants = []mutant{
 		what: "Parents stay when the last line below them is deleted.",
 		edits: []edit{{
 			in:  "containers.settle",
-			old: `if parent := t.remove(e.container); parent != nil && parent.in == t.Rest && parent.czxid != 0 {`,
+			old: `if parent := t.remove(e.container); parent != nil && parent.in == t.rest && parent.czxid != 0 {`,
 			new: `if parent := t.remove(e.container); parent != nil && parent.in == nil && parent.czxid != 0 {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine",
@@ -83,8 +83,8 @@ var idleMutants = []mutant{
 		what: "The znode that holds the size of a semaphore or barrier is deleted.",
 		edits: []edit{{
 			in:  "Client.noteCreated",
-			old: `if len(data) == 0 || bytes.HasPrefix(data, []byte(markerLibrary)) {`,
-			new: `if len(data) == 0 || len(markerLibrary) > 0 || bytes.HasPrefix(data, []byte(markerLibrary)) {`,
+			old: `if len(data) == 0 || layout.IsMark(data) {`,
+			new: `if len(data) == 0 || len(data) > 0 || layout.IsMark(data) {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestEachRecipeLeavesNothingButWhatMustStay",
 	},

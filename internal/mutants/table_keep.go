@@ -27,8 +27,8 @@ var keepMutants = []mutant{
 		what: "A deletion that was told to the last grant of a kept place is not told to the next.",
 		edits: []edit{{
 			in:  "Session.addGrant",
-			old: `case last != nil && last.Deleted:`,
-			new: `case last != nil && last.Deleted && false:`,
+			old: `case last != nil && last.deleted:`,
+			new: `case last != nil && last.deleted && false:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestDeletionHeardOfDuringAReleaseIsNotForgotten",
 	},
@@ -106,7 +106,7 @@ var keepMutants = []mutant{
 		edits: []edit{{
 			in: "Grant.Successor",
 			old: `
-				if g.Token&LastGrant == LastGrant {
+				if g.Token&lastGrant == lastGrant {
 					return nil
 				}`,
 		}},

@@ -9,9 +9,9 @@ var leaseMutants = []mutant{
 			in: "Grant.PlaceGone",
 			old: `
 				if g.Place().Has(path) {
-					g.End(Lost(cause))
+					g.End(errs.Lost(cause))
 				}`,
-			new: `g.End(Lost(cause))`,
+			new: `g.End(errs.Lost(cause))`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},
@@ -38,7 +38,7 @@ var leaseMutants = []mutant{
 		name: "downgrade-refused",
 		what: "A downgrade whose second attempt is refused is taken as failed.",
 		edits: []edit{{
-			in:  "Place.Replace",
+			in:  "Place.replace",
 			old: `case o.Applied(), !again, o.SessionOver():`,
 			new: `default:`,
 		}},
@@ -48,7 +48,7 @@ var leaseMutants = []mutant{
 		name: "downgrade-signals",
 		what: "A downgrade sends the signal of a leaving holder.",
 		edits: []edit{{
-			in:  "Place.Replace",
+			in:  "Place.replace",
 			old: `o := p.Session.Multi(p.Session.Lifetime(), create, &zk.DeleteRequest{Path: p.Path, Version: -1})`,
 			new: `
 				o := p.Session.Multi(p.Session.Lifetime(), create,
@@ -61,11 +61,11 @@ var leaseMutants = []mutant{
 		name: "downgrade-unsettled",
 		what: "A downgrade whose reply was lost is taken as failed.",
 		edits: []edit{{
-			in:  "Place.Replace",
+			in:  "Place.replace",
 			old: `case again && o.RefusedAt(create, zk.ErrNodeExists):`,
 			new: `case !again && o.RefusedAt(create, zk.ErrNodeExists):`,
 		}, {
-			in: "Place.Replace",
+			in: "Place.replace",
 			old: `
 				case check.Applied():
 					p.Session.NoteGone(p.Path)

@@ -17,8 +17,8 @@ var lineMutants = []mutant{
 		what: "kazoo's places are ignored.",
 		edits: []edit{{
 			in:  "LockKinds",
-			old: `[]Kind{KindLock, KindWrite, KindRead, kindKazooReader, kindKazooLock, kindLatch}`,
-			new: `[]Kind{KindLock, KindWrite, KindRead, kindLatch}`,
+			old: `[]Kind{KindLock, KindWrite, KindRead, kindKazooReader, kindKazooLock, KindLatch}`,
+			new: `[]Kind{KindLock, KindWrite, KindRead, KindLatch}`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
@@ -47,8 +47,8 @@ var lineMutants = []mutant{
 		what: "A place that others may write has a name that signals.",
 		edits: []edit{{
 			in:  "Line.Entry",
-			old: `e := &Entry{UUID: NewUUID(owned), kind: k, state: state, owned: owned}`,
-			new: `e := &Entry{UUID: NewUUID(true), kind: k, state: state, owned: owned}`,
+			old: `e := &Entry{uuid: placename.NewUUID(owned), kind: k, state: state, owned: owned}`,
+			new: `e := &Entry{uuid: placename.NewUUID(true), kind: k, state: state, owned: owned}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB47WritesInALine",
 	},
@@ -56,7 +56,7 @@ var lineMutants = []mutant{
 		name: "foreign-signal",
 		what: "A change of a foreign place's data is taken for the signal.",
 		edits: []edit{{
-			in:  "PlaceName.Signals",
+			in:  "Parts.Signals",
 			old: `return (m.Kind == KindLock || m.Kind == KindWrite) && len(m.UUID) == 36 && m.UUID[14] == '8'`,
 			new: `return m.Kind == KindLock || m.Kind == KindWrite`,
 		}},
@@ -181,8 +181,8 @@ var lineMutants = []mutant{
 		what: "A reader waits for the writers behind it too.",
 		edits: []edit{{
 			in:  "Place.onlyAhead",
-			old: `m.Compare(p.PlaceName) >= 0 ||`,
-			new: `m.Compare(p.PlaceName) >= 0 && !(p.Kind == KindRead && m.Kind == KindWrite) ||`,
+			old: `m.Compare(p.Parts) >= 0 ||`,
+			new: `m.Compare(p.Parts) >= 0 && !(p.Kind == KindRead && m.Kind == KindWrite) ||`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},
@@ -190,7 +190,7 @@ var lineMutants = []mutant{
 		name: "reader-signals",
 		what: "A reader that leaves sends the signal of an exclusive holder, which its successor trusts.",
 		edits: []edit{{
-			in:  "PlaceName.Signals",
+			in:  "Parts.Signals",
 			old: `return (m.Kind == KindLock || m.Kind == KindWrite) && len(m.UUID) == 36 && m.UUID[14] == '8'`,
 			new: `return (m.Kind == KindLock || m.Kind == KindWrite || m.Kind == KindRead) && len(m.UUID) == 36 && m.UUID[14] == '8'`,
 		}, {

@@ -363,7 +363,7 @@ var queuePutMutants = []mutant{
 		what: "A producer leaves each one ahead one grace, whatever it asks for.",
 		edits: []edit{{
 			in:  "overtaking.wait",
-			old: `patience += PatienceOf(r.PlaceName)`,
+			old: `patience += PatienceOf(r.Parts)`,
 			new: `patience += Grace
 					_ = r`,
 		}},

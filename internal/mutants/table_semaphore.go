@@ -7,8 +7,8 @@ var semaphoreMutants = []mutant{
 		what: "Acquire fails if others are quicker each time, instead of standing in line.",
 		edits: []edit{{
 			in:  "Semaphore.enter",
-			old: `if !wait || !errors.Is(err, line.ErrLocked) && !errors.Is(err, zkconn.ErrContended) {`,
-			new: `if !wait || !errors.Is(err, line.ErrLocked) {`,
+			old: `if !wait || !errors.Is(err, errs.ErrLocked) && !errors.Is(err, zkconn.ErrContended) {`,
+			new: `if !wait || !errors.Is(err, errs.ErrLocked) {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestAcquireStandsInLineIfOthersAreQuickerEachTime$",
 	},
@@ -99,7 +99,7 @@ var semaphoreMutants = []mutant{
 		what: "A child of the line that is no place counts as a waiter.",
 		edits: []edit{{
 			in:  "Semaphore.slotsIfFree",
-			old: `case len(line.PlaceNames(children, x.Line.Kinds)) > 0:`,
+			old: `case len(placename.ParseAll(children, x.Line.Kinds)) > 0:`,
 			new: `case len(children) > 0:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestTryAcquireIgnoresAForeignChildOfTheLine$",
@@ -203,8 +203,8 @@ var semaphoreMutants = []mutant{
 		what: "The servers delete the path of a semaphore that was resized.",
 		edits: []edit{{
 			in:  "Semaphore.resizeIn",
-			old: `if _, err = x.Held.WriteSize(ctx, s, n, stat.Version, keep...); err == nil {`,
-			new: `if _, err = x.Held.WriteSize(ctx, s, n, stat.Version, keep[:0]...); err == nil {`,
+			old: `if _, err = layout.WriteSize(ctx, s.Session, x.Held.Abs(), n, stat.Version, keep...); err == nil {`,
+			new: `if _, err = layout.WriteSize(ctx, s.Session, x.Held.Abs(), n, stat.Version, keep[:0]...); err == nil {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore$",
 	},
@@ -223,7 +223,7 @@ var semaphoreMutants = []mutant{
 		what: "Slots are named after their numbers alone: a release that is sent again deletes the next holder's.",
 		edits: []edit{{
 			in:  "Semaphore.newSlots",
-			old: `uuid := line.NewUUID(true)`,
+			old: `uuid := placename.NewUUID(true)`,
 			new: `uuid := "00000000-0000-8000-8000-000000000000"`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB07SemaphoreReleaseThatIsSentAgainLeavesTheNextHolder$",
@@ -270,7 +270,7 @@ var semaphoreMutants = []mutant{
 			in: "semaphore.Semaphore.Acquire",
 			old: `
 				if !wait && errors.Is(err, zkconn.ErrContended) {
-					err = line.ErrLocked
+					err = errs.ErrLocked
 				}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime$",
@@ -279,7 +279,7 @@ var semaphoreMutants = []mutant{
 		name: "semaphore-watches-one-slot",
 		what: "A holder watches the first of several slots only.",
 		edits: []edit{{
-			in:  "Grant.WatchPlace",
+			in:  "Grant.watchPlace",
 			old: `for _, path := range p.Paths() {`,
 			new: `for _, path := range p.Paths()[:1] {`,
 		}},

@@ -6,7 +6,7 @@ var shutdownMutants = []mutant{
 		name: "close-one-by-one",
 		what: "Close ends one lease after the other, and begins to delete at once.",
 		edits: []edit{{
-			in: "Session.EndGrants",
+			in: "Session.endGrants",
 			old: `
 				if g.endHeld(cause) {
 					ds = append(ds, g.departure())
@@ -36,7 +36,7 @@ var shutdownMutants = []mutant{
 			in: "Session.addGrant",
 			old: `
 				case !g.idle && !s.Client.Held.Begin():
-					return ErrClosed`,
+					return errs.ErrClosed`,
 			new: `
 				}
 				if !g.idle {

@@ -38,7 +38,7 @@ var traceMutants = []mutant{
 		what: "A kept lock that is granted again has the predecessor of the first time.",
 		edits: []edit{{
 			in:  "acquisition.predecessor",
-			old: `g.Token&line.LastGrant != 0`,
+			old: `g.Token != line.TokenOf(p.Czxid, 0)`,
 			new: `false`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestAKeptLockThatIsGranted",

@@ -27,8 +27,8 @@ var visitMutants = []mutant{
 		what: "kazoo's members of a DoubleBarrier are not counted.",
 		edits: []edit{{
 			in:  "DoubleBarrier.Members",
-			old: `if _, ok := line.ParsePlaceName(name, MemberKinds); ok || line.IsUUID(name) || isHexUUID(name) {`,
-			new: `if _, ok := line.ParsePlaceName(name, MemberKinds); ok || line.IsUUID(name) || false {`,
+			old: `if _, ok := placename.Parse(name, MemberKinds); ok || placename.IsUUID(name) || isHexUUID(name) {`,
+			new: `if _, ok := placename.Parse(name, MemberKinds); ok || placename.IsUUID(name) || false {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB26Kazoos",
 	},
@@ -96,8 +96,8 @@ var visitMutants = []mutant{
 		what: "A DoubleBarrier is opened without checking for changes since the listing.",
 		edits: []edit{{
 			in:  "DoubleBarrier.open",
-			old: `nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: d.Line.Record(p.Bears.Seal, ""), Version: path.Version}`,
-			new: `nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: d.Line.Record(p.Bears.Seal, ""), Version: -1}`,
+			old: `nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: layout.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: path.Version}`,
+			new: `nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: layout.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: -1}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestA22LateArrival",
 	},

@@ -1,3 +1,4 @@
+// Package placename says what the name of a place tells: whose kind it is, its number, its uuid.
 package placename
 
 import (

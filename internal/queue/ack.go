@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -94,7 +95,7 @@ func (a *ackTransaction) run(ctx context.Context) error {
 		a.leaveNext()
 	}
 	a.reserved(err)
-	if errors.Is(err, line.ErrLost) {
+	if errors.Is(err, errs.ErrLost) {
 		a.it.Claim.settle()
 	}
 	a.it.Queue.noteAck(time.Since(began))
@@ -168,7 +169,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 	if parts.receipt != nil {
 		switch {
 		case o.RefusedAt(parts.written[0]):
-			if done, err = parts.receipt.Refused(x, o.Err(), line.ErrUncertain); done {
+			if done, err = parts.receipt.Refused(x, o.Err(), errs.ErrUncertain); done {
 				a.findNext(parts.next)
 			}
 			return done, !done && err == nil, err
@@ -179,7 +180,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 		}
 	}
 	done, again, err = a.refused(ctx, parts, x, o)
-	if parts.next != nil && !done && !errors.Is(err, line.ErrUncertain) { // nor by an attempt before
+	if parts.next != nil && !done && !errors.Is(err, errs.ErrUncertain) { // nor by an attempt before
 		a.it.Claim.Session.NoteGone(parts.next.Create.Path)
 	}
 	return done, again, err
@@ -247,7 +248,7 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 	noRoomForNext := !o.Refused() && parts.next != nil && !a.it.Claim.Session.IsOver() && ctx.Err() == nil
 	switch {
 	case !o.Refused() && x.Unknown():
-		return false, false, fmt.Errorf("%w: %w", line.ErrUncertain, o.Err())
+		return false, false, fmt.Errorf("%w: %w", errs.ErrUncertain, o.Err())
 	case o.RefusedIn(parts.next.Ops()), noRoomForNext:
 		a.rejoin.Refused(parts.next, o)
 		a.rejoin = nil
@@ -256,7 +257,7 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 		done, err := a.repeatedAck(parts, o)
 		return done, false, err
 	case o.RefusedAt(claim.flag, zk.ErrNoNode), o.RefusedAt(claim.exclusion, zk.ErrNoNode):
-		return false, false, line.Lost(line.ErrDeleted)
+		return false, false, errs.Lost(errs.ErrDeleted)
 	case o.RefusedAt(claim.item[0], zk.ErrNotEmpty):
 		a.notEmpty(ctx)
 		return false, true, nil
@@ -277,9 +278,9 @@ func (a *ackTransaction) repeatedAck(parts ackParts, o zkconn.Outcome) (done boo
 		if parts.next != nil { // an earlier attempt may have taken the place
 			(&line.LostJoin{Line: a.rejoin, Session: a.it.Claim.Session, Entry: parts.next}).DeleteLater()
 		}
-		return false, fmt.Errorf("%w: %w", line.ErrUncertain, o.Err())
+		return false, fmt.Errorf("%w: %w", errs.ErrUncertain, o.Err())
 	case a.it.Claim.sweepExclusion():
-		return false, line.Lost(line.ErrDeleted)
+		return false, errs.Lost(errs.ErrDeleted)
 	}
 	a.findNext(parts.next)
 	return true, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -260,7 +261,7 @@ func (a *claimTransaction) whyRefused(ctx context.Context, parts claimParts, x *
 		return a.whyNotCreated(o, o.IndexIn(parts.creates), x.Repeated())
 	case o.RefusedIn(parts.leave.Ops, zk.ErrNoNode):
 		err := a.p.WhyGone(ctx)
-		if x.Repeated() && errors.Is(err, line.ErrEvicted) { // or it was made, and somebody has deleted all of it
+		if x.Repeated() && errors.Is(err, errs.ErrEvicted) { // or it was made, and somebody has deleted all of it
 			err = ErrLostAtOnce
 		}
 		return err
@@ -363,7 +364,7 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	if err == nil {
 		h, err = g.Enter(placename.KindLock)
 	}
-	if errors.Is(err, line.ErrEvicted) || errors.Is(err, line.ErrLost) {
+	if errors.Is(err, errs.ErrEvicted) || errors.Is(err, errs.ErrLost) {
 		return nil, ErrLostAtOnce
 	}
 	if err != nil {

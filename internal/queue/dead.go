@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -101,7 +102,7 @@ func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, at
 			"dead_letters", q.Opts.DeadLetter, "attempts", attempts)
 		return nil
 	}
-	refused := !errors.Is(err, line.ErrLost) && !errors.Is(err, line.ErrUncertain) && !errors.Is(err, zkconn.ErrContended) && ctx.Err() == nil
+	refused := !errors.Is(err, errs.ErrLost) && !errors.Is(err, errs.ErrUncertain) && !errors.Is(err, zkconn.ErrContended) && ctx.Err() == nil
 	q.Client.Tasks.Start(func() {
 		if refused {
 			q.keepUnmoved(it)
@@ -109,7 +110,7 @@ func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, at
 		it.Handle.GiveBack() // it was not moved, or is gone
 	})
 	switch {
-	case errors.Is(err, line.ErrLost), errors.Is(err, line.ErrUncertain):
+	case errors.Is(err, errs.ErrLost), errors.Is(err, errs.ErrUncertain):
 		return nil // if it was not moved, its next consumer does so
 	case errors.Is(err, zkconn.ErrContended):
 		q.Client.Log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.Claim.logged(), "queue", q.Path, "err", err)

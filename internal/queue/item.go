@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -45,7 +46,7 @@ func (it *Item) Nack(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	if errors.Is(context.Cause(ctx), line.ErrReleased) { // the item's own context, which has ended with the item
+	if errors.Is(context.Cause(ctx), errs.ErrReleased) { // the item's own context, which has ended with the item
 		return <-done
 	}
 	select {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
@@ -454,7 +454,7 @@ func TestB44CauseOfAContextIsNotTheOutcome(t *testing.T) {
 	r.P.Refuse(true)
 	s, _ := recipetest.Core(r.C).Session()
 	recipetest.AwaitDown(t, s)
-	for _, cause := range []error{line.Lost(line.ErrDeleted), zkrecipes.ErrUncertain, zkrecipes.ErrEvicted, zkconn.ErrSessionOver, zk.ErrNoNode} {
+	for _, cause := range []error{errs.Lost(errs.ErrDeleted), zkrecipes.ErrUncertain, zkrecipes.ErrEvicted, zkconn.ErrSessionOver, zk.ErrNoNode} {
 		ack, put := recipetest.AckLater(t, it), recipetest.PutLater(t, r.Q, "never sent")
 		ack.Cancel(cause)
 		put.Cancel(cause)

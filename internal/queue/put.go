@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -65,7 +66,7 @@ func (q *Queue) putIn(ctx context.Context, s *line.Session, items []queuelog.Ite
 // the items, and, for a producer that has waited for its turn, the exit of its place p.
 func (q *Queue) append(ctx context.Context, s *line.Session, p *line.Place, items []queuelog.Item, with []any) error {
 	if !q.Client.Writes.Begin() {
-		return line.ErrClosed
+		return errs.ErrClosed
 	}
 	defer q.Client.Writes.End()
 	log := QueueIn(s, q.Abs())
@@ -82,7 +83,7 @@ func (q *Queue) append(ctx context.Context, s *line.Session, p *line.Place, item
 		if tail.Number() > last { // others have filled segments: this was no failure
 			tries, last = 0, tail.Number()
 		}
-		o := log.Transact(ctx, items[0].ID, line.ErrUncertain, tail.Between(with, leave.Ops)...)
+		o := log.Transact(ctx, items[0].ID, errs.ErrUncertain, tail.Between(with, leave.Ops)...)
 		if o.HasResults() {
 			tail.Done(o)
 		}

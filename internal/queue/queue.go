@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -144,7 +146,7 @@ type Entry struct {
 // Peek returns the first free item.
 func (q *Queue) Peek(ctx context.Context) (Entry, error) {
 	for e, err := range q.entries(ctx, func(e queuelog.Entry) bool { return !e.Claimed }) {
-		if errors.Is(err, line.ErrUnused) {
+		if errors.Is(err, errs.ErrUnused) {
 			err = fmt.Errorf("%w: %w", ErrEmpty, err)
 		}
 		return e, err
@@ -280,9 +282,9 @@ func (q *Queue) checkUse(ctx context.Context, s *line.Session) error {
 	case err != nil:
 		return line.Unused(err)
 	case len(data) > 0:
-		return cmp.Or(line.CheckQueuePath(data), line.ErrUnused)
+		return cmp.Or(layout.CheckQueuePath(data), errs.ErrUnused)
 	}
-	return line.ErrUnused
+	return errs.ErrUnused
 }
 
 // browseIn is browse in one session, beginning with the segment from. If it fails, next

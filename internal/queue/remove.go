@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -101,7 +102,7 @@ func (q *Queue) deleteEmptied(ctx context.Context, seg *browsed, removed int) {
 // remove removes items in one transaction, and leaves out those that are taken or gone.
 func (q *Queue) remove(ctx context.Context, s *line.Session, rs []*removal) (removed int, err error) {
 	if !q.Client.Writes.Begin() {
-		return 0, line.ErrClosed
+		return 0, errs.ErrClosed
 	}
 	defer q.Client.Writes.End()
 	log := QueueIn(s, q.Abs())
@@ -113,7 +114,7 @@ func (q *Queue) remove(ctx context.Context, s *line.Session, rs []*removal) (rem
 		for i, r := range rs {
 			parts[i] = r.ops(s)
 		}
-		o := log.Transact(ctx, rs[0].item, line.ErrUncertain, slices.Concat(parts...))
+		o := log.Transact(ctx, rs[0].item, errs.ErrUncertain, slices.Concat(parts...))
 		if o.Applied() {
 			return len(rs), nil
 		}

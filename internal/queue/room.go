@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -54,7 +55,7 @@ func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any
 			if err == nil {
 				err = q.append(ctx, p.Session, p, items, with)
 			}
-			if errors.Is(err, line.ErrEvicted) && mayBeOvertaken(p) {
+			if errors.Is(err, errs.ErrEvicted) && mayBeOvertaken(p) {
 				AskForPatience(p.Session)
 				return errOvertaken
 			}

@@ -10,14 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Serve takes items and calls handler for each, until ctx ends.
 func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) error) error {
 	if !q.Client.Held.Begin() {
-		return line.ErrClosed
+		return errs.ErrClosed
 	}
 	defer q.Client.Held.End()
 	bound, done := q.Client.BindWait(ctx)
@@ -167,7 +167,7 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 		}
 	}
 	switch {
-	case errors.Is(it.err(), line.ErrReleased): // by the handler
+	case errors.Is(it.err(), errs.ErrReleased): // by the handler
 		return
 	case it.err() != nil:
 		s.Client.Log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.Claim.logged(), "queue", s.Path, "err", it.err())

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
@@ -50,6 +51,6 @@ func QueueIn(s *line.Session, path string) *queueState {
 func NewQueueLog(s *line.Session, path string) *queuelog.Log {
 	return queuelog.New(queuelog.Config{
 		Session: s.Session, Tasks: &s.Client.Tasks, Path: path, Receipts: &queuesIn(s).receipts,
-		Marker: []byte(line.QueueMarker), Known: line.IsKnownLayout, CheckParent: line.CheckQueuePath,
+		Marker: layout.QueueMarker(), Known: layout.IsKnownLayout, CheckParent: layout.CheckQueuePath,
 	})
 }

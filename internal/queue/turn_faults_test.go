@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
@@ -201,7 +201,7 @@ func TestB77PlaceOfAnAckThatFailsIsNotUsed(t *testing.T) {
 		recipetest.PutOn(t, producer, "x")
 		it := <-items
 		time.Sleep(10 * time.Millisecond)                                                // the ack is under way
-		recipetest.HandleOf(recipetest.LeaseOf(it)).Grant.End(line.Lost(line.ErrSilent)) // as the session's clock does
+		recipetest.HandleOf(recipetest.LeaseOf(it)).Grant.End(errs.Lost(errs.ErrSilent)) // as the session's clock does
 		time.Sleep(time.Second)
 		require.True(t, a.Waiting())
 		recipetest.PutOn(t, producer, "y")

@@ -2,7 +2,9 @@ package recipetest
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -30,6 +32,26 @@ func NewLease(h *line.Handle) *zkrecipes.Lease {
 	l := new(zkrecipes.Lease)
 	*at[*line.Handle](l, "handle") = h
 	return l
+}
+
+// Grants returns the grants of a session, by the paths of their places.
+func Grants(s *line.Session) map[string]*line.Grant {
+	mu := at[sync.Mutex](s, "mu")
+	mu.Lock()
+	defer mu.Unlock()
+	return maps.Clone(field[map[string]*line.Grant](s, "grants"))
+}
+
+// IsDeleted reports whether the grant's place is known to be deleted.
+func IsDeleted(g *line.Grant) bool { return field[bool](g, "deleted") }
+
+// Abandoned returns the number of paths on which the client still does work whose callers have
+// left.
+func Abandoned(c *zkrecipes.Client) int {
+	mu := at[sync.Mutex](Core(c), "mu")
+	mu.Lock()
+	defer mu.Unlock()
+	return len(field[map[string]map[chan struct{}]struct{}](Core(c), "abandoned"))
 }
 
 // NewToken returns the token of the n-th exclusive grant of the place with that czxid.

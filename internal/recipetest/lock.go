@@ -83,7 +83,7 @@ const LongSession = 20 * time.Minute
 // Spurious delivers an event to a client although nothing has changed.
 func Spurious(c *zkrecipes.Client, path string, event int32) {
 	s, _ := Core(c).Session()
-	s.OnEvent(wire.Event{Type: event, Path: path})
+	field[zkconn.Config](s.Session, "cfg").Event(wire.Event{Type: event, Path: path})
 }
 
 // BadPaths maps invalid paths to functions that return an operation's error.
@@ -130,9 +130,7 @@ func (r *rwRig) Holds(n int) {
 	r.T.Helper()
 	harness.Eventually(r.T, "grants of the session", func() bool {
 		s, _ := Core(r.C).Session()
-		s.Mu.Lock()
-		defer s.Mu.Unlock()
-		return len(s.Grants) == n
+		return len(Grants(s)) == n
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -90,7 +92,7 @@ func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (
 				return err
 			})
 		case errors.Is(err, errUnused):
-			err = line.ErrLocked
+			err = errs.ErrLocked
 		}
 		if !errors.Is(err, zkconn.ErrSessionOver) {
 			return l, err
@@ -116,7 +118,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *line.Session, k int) (*s
 		}
 		known = false
 		if free, enough = v.lowest(k); !enough {
-			return nil, line.ErrLocked
+			return nil, errs.ErrLocked
 		}
 	}
 	t := &taking{view: v, over: v.line}
@@ -125,7 +127,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *line.Session, k int) (*s
 		free, _ = v.free(k, rand.IntN(v.n))
 	}
 	t.slotPlace = x.newSlots(s, free)
-	set := &zk.SetDataRequest{Path: x.Line.Abs(), Data: x.Line.Record(v.seal, ""), Version: t.over}
+	set := &zk.SetDataRequest{Path: x.Line.Abs(), Data: layout.Record(x.Line.Recipe, v.seal, ""), Version: t.over}
 	o := t.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}, set)
 	if !o.Applied() {
 		return nil, x.whyNotTaken(ctx, s, o, set, known)
@@ -170,7 +172,7 @@ func (x *Semaphore) look(ctx context.Context, s *line.Session, k int) (*view, er
 			v, err = x.lookOnce(ctx, s, k)
 		}
 		stale := errors.Is(err, errStale)
-		if errors.Is(err, line.ErrSize) && !synced { // the server may not know of a Resize yet
+		if errors.Is(err, errs.ErrSize) && !synced { // the server may not know of a Resize yet
 			err = s.Sync(ctx, x.Held.Abs())
 			synced, stale = err == nil, err == nil
 		}
@@ -202,7 +204,7 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *line.Session, k int) (*view
 	case waiters.err != nil, waiters.stat.Cversion == 0:
 		return nil, errUnused
 	}
-	m, ok := x.Line.ParseMark(waiters.data)
+	m, ok := layout.ParseMark(x.Line.Recipe, waiters.data)
 	if !ok || m.Recipe != x.Line.Recipe {
 		return nil, errUnused
 	}
@@ -212,7 +214,7 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *line.Session, k int) (*view
 	}
 	if !v.empty {
 		if _, enough := v.lowest(k); !enough { // even if nobody waits: a line may be long to list
-			return nil, line.ErrLocked
+			return nil, errs.ErrLocked
 		}
 		if names, err = x.slotsIfFree(ctx, s); err != nil {
 			return nil, err
@@ -233,7 +235,7 @@ func (x *Semaphore) slotsIfFree(ctx context.Context, s *line.Session) ([]string,
 	case err != nil:
 		return nil, err
 	case len(placename.ParseAll(children, x.Line.Kinds)) > 0:
-		return nil, line.ErrLocked
+		return nil, errs.ErrLocked
 	}
 	slots, _, err := s.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
@@ -311,7 +313,7 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait b
 		if err == nil && k > v.n {
 			err = tooMany(k, v.n)
 		}
-		if errors.Is(err, line.ErrSize) && !synced { // the server may not know of a Resize yet
+		if errors.Is(err, errs.ErrSize) && !synced { // the server may not know of a Resize yet
 			if err = p.Session.Sync(ctx, x.Held.Abs()); err == nil {
 				synced, err = true, errStale
 			}
@@ -325,7 +327,7 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait b
 		free, enough := v.lowest(k)
 		switch {
 		case !enough && !wait:
-			return nil, line.ErrLocked
+			return nil, errs.ErrLocked
 		case !enough:
 			busy = true
 			if err := p.AwaitAny(ctx, watches); err != nil {

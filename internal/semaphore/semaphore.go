@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -72,7 +73,7 @@ func (x *Semaphore) Acquire(ctx context.Context, k int, wait bool) (*slotGrant, 
 	for {
 		g, err := x.enter(ctx, k, wait)
 		if !wait && errors.Is(err, zkconn.ErrContended) {
-			err = line.ErrLocked
+			err = errs.ErrLocked
 		}
 		if !errors.Is(err, errSlotsLost) {
 			return g, err
@@ -89,7 +90,7 @@ func (x *Semaphore) enter(ctx context.Context, k int, wait bool) (l *slotGrant, 
 			attempts = maxStale
 		}
 		l, err = x.enterFree(ctx, k, attempts, !wait)
-		if !wait || !errors.Is(err, line.ErrLocked) && !errors.Is(err, zkconn.ErrContended) {
+		if !wait || !errors.Is(err, errs.ErrLocked) && !errors.Is(err, zkconn.ErrContended) {
 			return l, err
 		}
 	}

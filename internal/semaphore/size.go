@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -22,7 +24,7 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	}
 	c := x.Held.Client
 	if !c.Writes.Begin() {
-		return line.ErrClosed
+		return errs.ErrClosed
 	}
 	defer c.Writes.End()
 	ctx, done := c.Bind(ctx)
@@ -37,7 +39,7 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 		switch {
 		case err == nil:
 			return nil
-		case line.IsContextErr(ctx, err):
+		case errs.IsContextErr(ctx, err):
 			doubt = doubt || sent
 		case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver):
 			doubt = doubt || sent
@@ -46,9 +48,9 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 			tries++
 			continue
 		}
-		return line.UncertainIf(doubt, err)
+		return errs.UncertainIf(doubt, err)
 	}
-	return line.UncertainIf(doubt, zkconn.ErrContended)
+	return errs.UncertainIf(doubt, zkconn.ErrContended)
 }
 
 // semaphoreResized is the child of a path whose n was changed. It keeps the servers from
@@ -67,7 +69,7 @@ func (x *Semaphore) resizeIn(ctx context.Context, s *line.Session, n int, sent *
 	}
 	was := 0
 	if err == nil {
-		was, err = x.Held.SizeIn(data, stat, "slots")
+		was, err = layout.SizeIn(x.Held.Recipe, "slots", data, stat)
 	}
 	if err == nil && was == 0 {
 		err = x.checkUnsized(ctx, s, stat)
@@ -83,7 +85,7 @@ func (x *Semaphore) resizeIn(ctx context.Context, s *line.Session, n int, sent *
 		return err
 	}
 	*sent = true
-	if _, err = x.Held.WriteSize(ctx, s, n, stat.Version, keep...); err == nil {
+	if _, err = layout.WriteSize(ctx, s.Session, x.Held.Abs(), n, stat.Version, keep...); err == nil {
 		x.follow(n)
 	}
 	return err
@@ -102,11 +104,11 @@ func (x *Semaphore) follow(n int) {
 func (x *Semaphore) agree(ctx context.Context, s *line.Session, path answer) (n int, err error) {
 	switch {
 	case errors.Is(path.err, zk.ErrNoNode):
-		err = s.CreateContainer(ctx, x.Held.Abs(), line.SizeData(x.size()))
+		err = s.CreateContainer(ctx, x.Held.Abs(), layout.Size(x.size()))
 	case path.err != nil:
 		return 0, path.err
 	default:
-		n, err = x.Held.SizeIn(path.data, path.stat, "slots")
+		n, err = layout.SizeIn(x.Held.Recipe, "slots", path.data, path.stat)
 		if err == nil && n == 0 {
 			err = x.writeFirst(ctx, s, path.stat)
 		}
@@ -120,7 +122,7 @@ func (x *Semaphore) agree(ctx context.Context, s *line.Session, path answer) (n 
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if n != x.n && !x.agreed {
-		return 0, line.WrongSize("semaphore", "slots", n, x.n)
+		return 0, layout.WrongSize("semaphore", "slots", n, x.n)
 	}
 	x.n, x.agreed = n, true
 	return n, nil
@@ -131,7 +133,7 @@ func (x *Semaphore) writeFirst(ctx context.Context, s *line.Session, path *zk.St
 	if err := x.checkUnsized(ctx, s, path); err != nil {
 		return err
 	}
-	_, err := x.Held.WriteSize(ctx, s, x.size(), path.Version)
+	_, err := layout.WriteSize(ctx, s.Session, x.Held.Abs(), x.size(), path.Version)
 	return err
 }
 
@@ -165,7 +167,7 @@ func (x *Semaphore) checkUnsized(ctx context.Context, s *line.Session, path *zk.
 
 // tooMany returns the error of a caller that wants more slots than there are.
 func tooMany(k, n int) error {
-	return fmt.Errorf("%w: %d slots requested of a semaphore of %d slots", line.ErrSize, k, n)
+	return fmt.Errorf("%w: %d slots requested of a semaphore of %d slots", errs.ErrSize, k, n)
 }
 
 // size returns how many slots there are, as far as this value knows.

@@ -10,8 +10,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -84,7 +86,7 @@ func (x *Semaphore) newSlots(s *line.Session, numbers []int32) *slotPlace {
 		err := h.giveBack(begin)
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			x.forget(h.names())
-			x.Line.Client.Containers.Touch(x.Line.Abs())
+			x.Line.Client.NoteUsed(x.Line.Abs())
 		}
 		return err
 	}
@@ -163,7 +165,7 @@ func (h *slotPlace) granted(ctx context.Context) (*slotGrant, error) {
 	}
 	if err != nil {
 		h.LeaveLater(false)
-		if errors.Is(err, line.ErrEvicted) || errors.Is(err, line.ErrLost) {
+		if errors.Is(err, errs.ErrEvicted) || errors.Is(err, errs.ErrLost) {
 			err = errSlotsLost
 		}
 		return nil, err
@@ -245,7 +247,7 @@ func (x *Semaphore) holdersIn(ctx context.Context, s *line.Session) ([]slotHolde
 	}
 	slices.SortFunc(names, func(a, b string) int { return int(taken[a] - taken[b]) })
 	answers := make([]answer, len(names))
-	line.AtATime(len(names), func(i int) {
+	work.AtATime(len(names), func(i int) {
 		a := &answers[i]
 		a.data, a.stat, a.err = s.Get(ctx, x.slotsPath()+"/"+names[i])
 	})

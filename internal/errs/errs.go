@@ -1,4 +1,6 @@
-package line
+// Package errs has the errors that the packages below the root return and test for. The root
+// documents those that users see.
+package errs
 
 import (
 	"context"
@@ -10,7 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// The errors of the core. The package above documents them.
+// Those that users see.
 var (
 	ErrLocked           = errors.New("held or waited for by others")
 	ErrLost             = errors.New("lease lost")
@@ -26,7 +28,7 @@ var (
 )
 
 // errExpired is the end of a call that waits as a member, by the end of its session.
-var errExpired = fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)
+var ErrExpired = fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)
 
 // UncertainIf joins ErrUncertain to err if an attempt before may have been carried out.
 func UncertainIf(doubt bool, err error) error {

@@ -1,4 +1,5 @@
-package line
+// Package lineacl says which ACL the places of a line get.
+package lineacl
 
 import (
 	"context"
@@ -10,6 +11,9 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // A line that this library creates has the same list, its ACL, as its places, so the servers
@@ -19,9 +23,9 @@ import (
 // they do not signal.
 
 // LineACL is what a client knows of a line's list.
-type LineACL struct {
-	acl   []zk.ACL // for its places; nil: the line has the session's own list, and so do they
-	Seal  string   // which says so, see sealOf; empty: the line has another list
+type ACL struct {
+	List  []zk.ACL // for its places; nil: the line has the session's own list, and so do they
+	Seal  string   // which says so, see SealOf; empty: the line has another list
 	Czxid int64    // of the line; 0: not known
 
 	Aversion int32 // how often the list was changed
@@ -29,47 +33,44 @@ type LineACL struct {
 
 // List returns the list of what the session creates in the line, and whether nobody but
 // this library may write that.
-func (b LineACL) List(s *Session) (acl []zk.ACL, owned bool) {
-	if b.acl != nil {
-		return b.acl, false
+func (b ACL) ForPlaces(s *zkconn.Session) (acl []zk.ACL, owned bool) {
+	if b.List != nil {
+		return b.List, false
 	}
 	return s.OwnACL()
 }
 
 // Written returns the list of a znode in the line that clients write, or below which they
 // create others. The line's list will not do if it lets clients join that may not write.
-func (b LineACL) Written(s *Session) []zk.ACL {
+func (b ACL) ForWritten(s *zkconn.Session) []zk.ACL {
 	joins := func(a zk.ACL) bool { return a.Perms&zk.PermCreate != 0 }
-	if !slices.ContainsFunc(b.acl, joins) || slices.ContainsFunc(b.acl, func(a zk.ACL) bool { return joins(a) && a.Perms&zk.PermWrite == 0 }) {
+	if !slices.ContainsFunc(b.List, joins) || slices.ContainsFunc(b.List, func(a zk.ACL) bool { return joins(a) && a.Perms&zk.PermWrite == 0 }) {
 		return s.ACL()
 	}
-	return b.acl
+	return b.List
 }
 
-// SealPrefix begins a seal.
-const SealPrefix = "acl="
-
-// sealOf returns what the data of a line say if the znode with that czxid has that list.
+// SealOf returns what the data of a line say if the znode with that czxid has that list.
 // Without the czxid, a client that does not know yet that others have deleted the line and
 // made it anew would vouch for their list. It is 0 for the client that creates the line.
-func sealOf(acl []zk.ACL, czxid int64) string {
+func SealOf(acl []zk.ACL, czxid int64) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %d", acl, czxid)
-	return SealPrefix + hex.EncodeToString(h.Sum(nil)[:8])
+	return layout.SealPrefix + hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// sealed returns what is known of a line with that seal in its data and that Stat. false:
+// Sealed returns what is known of a line with that seal in its data and that Stat. false:
 // the line has another list, or somebody has changed it.
-func sealed(s *Session, seal string, stat *zk.Stat) (LineACL, bool) {
-	own := sealOf(s.ACL(), stat.Czxid)
-	if stat.Aversion != 0 || seal != own && seal != sealOf(s.ACL(), 0) {
-		return LineACL{}, false
+func Sealed(s *zkconn.Session, seal string, stat *zk.Stat) (ACL, bool) {
+	own := SealOf(s.ACL(), stat.Czxid)
+	if stat.Aversion != 0 || seal != own && seal != SealOf(s.ACL(), 0) {
+		return ACL{}, false
 	}
-	return LineACL{Seal: own, Czxid: stat.Czxid}, true
+	return ACL{Seal: own, Czxid: stat.Czxid}, true
 }
 
 // ReadACL returns what the server says of the list of a znode with that Stat.
-func ReadACL(ctx context.Context, s *Session, path string, stat *zk.Stat) (LineACL, error) {
+func Read(ctx context.Context, s *zkconn.Session, path string, stat *zk.Stat) (ACL, error) {
 	acl, _, err := s.GetACL(ctx, path)
 	own, owned := s.OwnACL()
 	switch {
@@ -79,11 +80,11 @@ func ReadACL(ctx context.Context, s *Session, path string, stat *zk.Stat) (LineA
 		// only clients that may list the line read a place.
 		acl, err = zk.WorldACL(zk.PermRead), nil
 	case err != nil:
-		return LineACL{}, err
+		return ACL{}, err
 	case owned && slices.Equal(acl, own): // it was a parent before, or a guest has written the data
-		return LineACL{Seal: sealOf(acl, stat.Czxid), Czxid: stat.Czxid, Aversion: stat.Aversion}, nil
+		return ACL{Seal: SealOf(acl, stat.Czxid), Czxid: stat.Czxid, Aversion: stat.Aversion}, nil
 	}
-	return LineACL{acl: acl, Czxid: stat.Czxid, Aversion: stat.Aversion}, nil
+	return ACL{List: acl, Czxid: stat.Czxid, Aversion: stat.Aversion}, nil
 }
 
 // hidesDigests reports whether the server has put "x" in place of the ids of digests.
@@ -94,14 +95,4 @@ func hidesDigests(acl []zk.ACL) bool {
 		}
 	}
 	return false
-}
-
-// openUp is for a line that the session was refused to write, see zkconn.Session.OpenUp. It
-// costs nothing unless the line has the list by which only the library may write.
-func (l *Line) openUp(ctx context.Context, s *Session, known LineACL) (bool, error) {
-	if !s.MayOpenUp(known.acl) {
-		return false, nil
-	}
-	l.Forget()
-	return s.OpenUp(ctx, l.Abs())
 }

@@ -1,0 +1,59 @@
+package errs
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+var (
+	ErrSilent  = errors.New("no answer from the servers for as long as the session is known to live")
+	ErrGone    = errors.New("its znode was deleted")
+	ErrDeleted = fmt.Errorf("%w by somebody else", ErrGone)
+)
+
+// Deletion is the cause of a grant's end if its znode was deleted: by somebody else, or by the
+// servers with the session, of which the client may learn later. It is ErrGone until a server
+// has answered a write or the session has ended.
+type Deletion struct {
+	BySomebody error                 // its cause in the former case
+	cause      atomic.Pointer[error] // nil: not known yet
+}
+
+func (d *Deletion) Error() string { return d.Unwrap().Error() }
+
+func (d *Deletion) Unwrap() error {
+	if cause := d.cause.Load(); cause != nil {
+		return *cause
+	}
+	return ErrGone
+}
+
+// settle notes how the deletion of the place went, which is a write.
+func (d *Deletion) Settle(s *zkconn.Session, err error) {
+	cause := d.BySomebody
+	if errors.Is(err, zkconn.ErrSessionOver) {
+		cause = s.Cause()
+	}
+	if cause != nil && !errors.Is(cause, ErrClosed) { // else nobody will know
+		d.cause.Store(&cause)
+	}
+}
+
+// Lost is ErrLost with a cause, or ErrClosed if that is the cause.
+func Lost(cause error) error {
+	if errors.Is(cause, ErrClosed) {
+		return ErrClosed
+	}
+	return &loss{cause}
+}
+
+// loss is ErrLost with a cause. Error builds the text on each call, because the cause may be
+// settled later, see Deletion.
+type loss struct{ cause error }
+
+func (l *loss) Error() string { return ErrLost.Error() + ": " + l.cause.Error() }
+
+func (l *loss) Unwrap() []error { return []error{ErrLost, l.cause} }

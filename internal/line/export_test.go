@@ -1,0 +1,56 @@
+package line
+
+import "time"
+
+// What the tests beside this package see of its inside.
+
+const MaxDepartures = maxDepartures
+
+// Remember makes the client know the line.
+func (l *Line) Remember(state LineState) LineState { return l.remember(state) }
+
+// UsedAt makes the client believe that it has used the line then.
+func (l *Line) UsedAt(t time.Time) { l.note(func(s *LineState) { s.used = t }) }
+
+// KnownContainers returns how many containers the client knows.
+func (c *Client) KnownContainers() int {
+	c.containers.mu.Lock()
+	defer c.containers.mu.Unlock()
+	return len(c.containers.all)
+}
+
+// HasUnresolved reports whether a listing might show the place of a join whose outcome is not
+// known.
+func (s *Session) HasUnresolved() bool { return s.hasUnresolved() }
+
+// HasGrants reports whether the session has grants.
+func (s *Session) HasGrants() bool { return s.hasGrants() }
+
+// EntryOf returns the entry of a place with that uuid.
+func EntryOf(uuid string) *Entry { return &Entry{uuid: uuid} }
+
+// Contexts returns how many contexts the handle ends.
+func (h *Handle) Contexts() int { return len(h.ends) }
+
+// WatchPlace sets the watches on the grant's place.
+func (g *Grant) WatchPlace() { g.watchPlace() }
+
+// BeginDowngrade is the first half of a downgrade: the server has carried it out, and the
+// client has not received the reply. The returned function is the rest.
+func (g *Grant) BeginDowngrade() (end func(), err error) {
+	last := g.Place()
+	next := last.asReader()
+	moved := make(chan struct{})
+	g.Mu.Lock()
+	g.changing = moved
+	g.Mu.Unlock()
+	g.Session.expect(g, next.Path)
+	return func() {
+		g.Mu.Lock()
+		g.current.Store(next)
+		g.changing = nil
+		g.Mu.Unlock()
+		close(moved)
+		g.Session.forget(g, last.Path)
+	}, last.replace(next)
+}

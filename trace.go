@@ -13,8 +13,8 @@ import (
 //
 //   - Each AcquireStart is followed by one AcquireEnd.
 //   - Each AcquireEnd with a Token begins a hold, and is followed by one HoldStart.
-//   - Each HoldStart is followed by one HoldEnd with the same Hold. Nothing else causes a
-//     HoldEnd.
+//   - Each HoldStart is followed by one HoldEnd with the same Hold, Path and Token. Nothing else
+//     causes a HoldEnd.
 //
 // An acquisition is a call that waits for what its recipe grants: see Recipe. A call that
 // is refused for its arguments is not reported. Neither is a re-entry (Lease.Reentrant):
@@ -150,13 +150,13 @@ type TraceHoldStart struct {
 }
 
 // Hold identifies a hold within the process: HoldStart and HoldEnd of one hold have equal
-// values, and no two holds have, whatever their Clients. It can be compared, and be the key of
-// a map. The zero Hold is none.
+// values, and no two holds have, whatever their Clients. So it can be the key of a map. The zero
+// Hold is none.
 type Hold struct{ over <-chan struct{} }
 
-// Ongoing reports whether the hold has not ended, at the moment of the call. So after some
-// calls were dropped, it tells which holds end without a HoldEnd. As with Lease.Err, the
-// process may learn late of the end.
+// Ongoing reports whether the hold goes on at the moment of the call. Use it after calls were
+// dropped: a hold that has ended without a HoldEnd is not ongoing. It sends nothing. As with
+// Lease.Err, the process may learn late of the end. It is false for the zero Hold.
 func (h Hold) Ongoing() bool {
 	select {
 	case <-h.over:

@@ -108,7 +108,7 @@ func (c *Collector) Trace() *zkrecipes.Trace { return c.meter.Trace() }
 // Client was closed, and the servers' error if they refuse to answer. The metrics are not
 // exported any more once PollQueue has returned.
 //
-// A poll costs a request for each segment of about a hundred items, and up to five more.
+// A poll costs what Len of the queue and of its dead letters cost, and up to four requests more.
 func (c *Collector) PollQueue(ctx context.Context, q *zkrecipes.Queue, interval time.Duration) error {
 	return c.meter.PollQueue(ctx, q, interval)
 }

@@ -25,7 +25,7 @@ type poll struct{ path string }
 // not shown until a later one does. Any other error ends PollQueue. The figures are not shown
 // any more once it has returned.
 //
-// A poll costs as much as Len of the queue and of its dead letters, and the first of Items.
+// A poll costs what Len of the queue and of its dead letters cost, and the first of Items.
 func (m *Meter) PollQueue(ctx context.Context, q *zkrecipes.Queue, interval time.Duration) error {
 	if interval <= 0 {
 		return fmt.Errorf("zkrecipes: poll %q: the interval is %v", q.Path(), interval)

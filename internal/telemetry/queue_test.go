@@ -140,3 +140,50 @@ func TestEachErrorHasAType(t *testing.T) {
 		require.False(t, telemetry.IsOrderly(failure), "%v", failure)
 	}
 }
+
+// requests returns how many requests f sends.
+func (r *rig) requests(f func()) (n int) {
+	count := func() (n int) {
+		for op, times := range r.srv.Counts().Requests {
+			if op != "ping" {
+				n += times
+			}
+		}
+		return n
+	}
+	before := count()
+	f()
+	return count() - before
+}
+
+func TestAPollCostsWhatTwoCountsAndTheFirstItemCost(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		c := r.dial(t, nil)
+		q := zkrecipes.NewQueue(c, "/q", nil)
+		for range 3 { // of segments
+			_, err := q.PutAll(t.Context(), make([][]byte, 100)...)
+			require.NoError(t, err)
+		}
+		_, err := q.Take(t.Context())
+		require.NoError(t, err)
+		counts := r.requests(func() {
+			for _, count := range []*zkrecipes.Queue{q, q.DeadLetters()} {
+				_, err := count.Len(t.Context())
+				require.NoError(t, err)
+			}
+		})
+		first := r.requests(func() {
+			for _, err := range q.Items(t.Context()) {
+				require.NoError(t, err)
+				break
+			}
+		})
+		require.LessOrEqual(t, first, 4)
+		require.Equal(t, counts+first, r.requests(func() {
+			end := r.poll(t, q, time.Hour)
+			synctest.Wait()
+			require.Len(t, r.figures().Queues, 1)
+			require.NoError(t, end())
+		}))
+	})
+}

@@ -7,17 +7,12 @@ require (
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/stretchr/testify v1.11.1
 	go.uber.org/goleak v1.3.0
-)
-
-require (
-	github.com/kr/pretty v0.3.1 // indirect
-	github.com/rogpeppe/go-internal v1.14.1 // indirect
-	gopkg.in/check.v1 v1.0.0-20201130134442-10cb98267c6c // indirect
+	golang.org/x/sync v0.22.0
 )
 
 require (
 	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/kr/text v0.2.0 // indirect
 	github.com/pmezard/go-difflib v1.0.0 // indirect
-	golang.org/x/sync v0.22.0
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )

@@ -84,6 +84,14 @@ func TestExternalServersAreUsedButNotControlled(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
+func TestFindEndsWithItsContext(t *testing.T) {
+	t.Setenv("ZK_SERVERS", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Find(ctx, nil)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 func TestAStandaloneNodeServes(t *testing.T) {
 	n, conn := startOne(t)
 	answer, err := n.Command(t.Context(), "srvr")
@@ -153,6 +161,16 @@ func TestAPausedNodeIsSilentUntilUnpaused(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, n.Unpause(t.Context()))
 	require.NoError(t, n.WaitServing(t.Context()))
+}
+
+// A process that is paused does not exit on SIGTERM, and Stop would wait for 10 s.
+func TestACallEndsWithItsContext(t *testing.T) {
+	n, _ := startOne(t)
+	require.NoError(t, n.Pause(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.ErrorIs(t, n.Stop(ctx), context.DeadlineExceeded)
+	require.NoError(t, n.Unpause(t.Context()), "the launcher carries out other calls")
 }
 
 func TestAPausedNodeCanBeKilled(t *testing.T) {

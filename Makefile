@@ -8,6 +8,9 @@ SHELL := /bin/bash
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOCYCLO := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 
+# The modules of go.work except the root.
+MODULES := bench docs/code/testing/realserver internal/api internal/zkserver/launcher zkotel zkprom
+
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -46,7 +49,7 @@ SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 test: setup ## run the tests: the recipes on zktest, what needs a real server on one, and all other packages
 	@echo "test: $(JOBS) parts at a time, each prints its output when it ends: $(TESTS)"
-	go build . ./internal/... ./zktest # or two parts would build it at once
+	go build . ./internal/... ./zktest ./internal/zkserver/launcher # or two parts would build it at once
 	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
 # What make test leaves out. Each part can run on a machine of its own.
@@ -62,8 +65,7 @@ test-real: setup ## run what needs a real server on one, and the examples
 
 test-packages: setup ## test the other packages except internal/sim
 	nice go test -count=1 -timeout 15m $(PACKAGES)
-	cd internal/api && nice go test -count=1 ./...
-	cd zkotel && nice go test -count=1 ./...
+	@for m in $(filter-out bench zkprom,$(MODULES)); do (cd $$m && nice go test -count=1 ./...) || exit 1; done
 	cd zkprom && nice go test -count=1 $$(go list ./... | grep -v '/promtest$$')
 
 test-sim: ## run 200 seeds of each simulation
@@ -149,16 +151,7 @@ pictures: ## draw the pictures in docs/pictures anew (needs Graphviz and Mscgen)
 lint: api-compat ## check format, vet, staticcheck, floors, that functions are simple, and that api.txt is up to date
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "gofmt -w is needed for:" >&2; echo "$$unformatted" >&2; exit 1; fi
-	go vet ./...
-	cd bench && go vet ./...
-	cd internal/api && go vet ./...
-	cd zkotel && go vet ./...
-	cd zkprom && go vet ./...
-	go run $(STATICCHECK) ./...
-	cd bench && go run $(STATICCHECK) ./...
-	cd internal/api && go run $(STATICCHECK) ./...
-	cd zkotel && go run $(STATICCHECK) ./...
-	cd zkprom && go run $(STATICCHECK) ./...
+	@for m in . $(MODULES); do (set -x; cd $$m && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
 	go run ./internal/floors
 	go run $(GOCYCLO) -over 15 -ignore '_test.go' .
 	go run -C internal/api . check

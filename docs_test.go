@@ -66,10 +66,13 @@ func TestTheChecksOfTheDocumentsFindWhatIsWrong(t *testing.T) {
 			"```sql\nx := func \n```\n" +
 			"[1](../README.md#one) [2](two.md#none) [3](https://example.com/none) [4](#here) [5](/examples)\n" +
 			"[6](none.md) [7](../../outside.md) ![8](none.svg) [9](../examples/x/x.go#one) [10](../README.md#)\n\n# Here\n" +
-			"```go\nd()\n```\n```go\ne()\n```\n```go\ng()\n```\n"),
+			"```go\nd()\n```\n```go\ne()\n```\n```go\ng()\n```\n```go\ni()\n```\n"),
 		"examples/x/x.go":       program,
 		"examples/x/ignored.go": file("//go:build ignore\n\npackage p\n\nfunc h() {\n\td()\n}\n"),
-		"examples/own/go.mod":   file("module own\n"), // go vet ./... does not compile it
+		"go.work":               file("go 1.25.0\n\nuse (\n\t.\n\t./examples/used\n)\n"),
+		"examples/used/go.mod":  file("module used\n"), // make lint compiles it
+		"examples/used/x.go":    file("package p\n\nfunc h() {\n\ti()\n}\n"),
+		"examples/own/go.mod":   file("module own\n"), // nothing compiles it
 		"examples/own/x.go":     file("package p\n\nfunc h() {\n\te()\n}\n"),
 		"other/x.go":            file("package p\n\nfunc h() {\n\tg()\n}\n"), // not meant for readers
 	}
@@ -165,7 +168,7 @@ func dedent(code []string) []string {
 }
 
 // compiled returns the lines of the Go files that documents may quote: those that
-// are examples or the documents' own, and that go vet ./... compiles.
+// are examples or the documents' own, and that make lint compiles.
 func compiled(t *testing.T, repository fs.FS) (sources [][]string) {
 	context := build.Default
 	context.OpenFile = func(name string) (io.ReadCloser, error) { return repository.Open(name) }
@@ -237,9 +240,10 @@ func documents(t *testing.T, repository fs.FS) map[string]*markdown.Document {
 	return all
 }
 
-// files returns the repository's files with a suffix; of Go files only those that
-// go vet ./... may compile.
+// files returns the repository's files with a suffix; of Go files only those that go vet ./...
+// may compile in one of the modules of go.work.
 func files(t *testing.T, repository fs.FS, suffix string) (names []string) {
+	modules := strings.Fields(read(t, repository, "go.work"))
 	require.NoError(t, fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -247,7 +251,8 @@ func files(t *testing.T, repository fs.FS, suffix string) (names []string) {
 		case entry.IsDir() && name != ".":
 			_, err := fs.Stat(repository, path.Join(name, "go.mod"))
 			base := path.Base(name)
-			if (suffix == ".go" && (err == nil || base == "testdata" || base[0] == '_')) || base[0] == '.' {
+			foreign := err == nil && !slices.Contains(modules, "./"+name)
+			if (suffix == ".go" && (foreign || base == "testdata" || base[0] == '_')) || base[0] == '.' {
 				return fs.SkipDir
 			}
 		case strings.HasSuffix(name, suffix):

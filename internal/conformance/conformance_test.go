@@ -45,18 +45,11 @@ func run(m *testing.M) (code int) {
 		}
 	}()
 	fmt.Fprintln(os.Stderr, "ZooKeeper:", provider)
-	leaks := []goleak.Option{
-		goleak.IgnoreCurrent(),
-		// Idle connections to Docker's engine.
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-		// The servers' processes, which Close ends.
-		goleak.IgnoreAnyFunction("github.com/zkrecipes/zkrecipes/internal/zkserver.(*process).start.func1"),
-	}
+	before := goleak.IgnoreCurrent()
 	if code = m.Run(); code != 0 {
 		return code
 	}
-	if err := goleak.Find(leaks...); err != nil {
+	if err := goleak.Find(before); err != nil {
 		return fail(err)
 	}
 	return 0

@@ -90,16 +90,11 @@ func InProcess(opts ...zktest.Option) []zktest.Option {
 
 // runTests runs the tests and fails if they leave goroutines behind.
 func runTests(m *testing.M) int {
-	options := []goleak.Option{
-		goleak.IgnoreCurrent(),
-		// Idle connections to Docker's engine. The library does not use HTTP.
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-	}
+	before := goleak.IgnoreCurrent()
 	if code := m.Run(); code != 0 {
 		return code
 	}
-	if err := goleak.Find(options...); err != nil {
+	if err := goleak.Find(before); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

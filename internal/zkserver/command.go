@@ -89,7 +89,7 @@ func (n *Node) WaitServing(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if exited := n.server.alive(ctx); exited != nil && ctx.Err() == nil {
+		if _, exited := n.call(ctx, Request{Op: OpCheck}); exited != nil && ctx.Err() == nil {
 			return fmt.Errorf("zkserver: wait for %s: %w\n%s", n, exited, n.Log(ctx))
 		}
 		if !sleep(ctx, pollInterval) {

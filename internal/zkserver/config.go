@@ -71,7 +71,7 @@ func (c Config) jvmFlags() []string {
 	if reapEvery == 0 {
 		reapEvery = 500 * time.Millisecond
 	}
-	flags := []string{
+	return append([]string{
 		// Start in half a second rather than be fast after an hour.
 		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData",
 		// Do not force writes to the disk. The data survives a killed server,
@@ -91,9 +91,5 @@ func (c Config) jvmFlags() []string {
 		"-Dzookeeper.cnxTimeout=500",
 		"-Dzookeeper.fastleader.maxNotificationInterval=500",
 		"-Dzookeeper.jmx.log4j.disable=true",
-	}
-	if c.TLS != nil {
-		flags = append(flags, nettyFlag())
-	}
-	return append(flags, c.JVMFlags...)
+	}, c.JVMFlags...)
 }

@@ -11,25 +11,26 @@ import (
 // A Node is one ZooKeeper server. Its methods may be called concurrently. Those
 // that change the node run one after another.
 type Node struct {
-	id     int // in server.N= and myid
-	server server
+	id       int // in server.N= and myid
+	launcher *launcher
+	server   ServerInfo
 
 	mu      sync.Mutex
 	removed bool
 }
 
 // Addr returns 127.0.0.1:port. It never changes, even while the node is down.
-func (n *Node) Addr() string { return n.server.addr() }
+func (n *Node) Addr() string { return n.server.Addr }
 
 // SecureAddr is like Addr for the port that Config.TLS opens.
-func (n *Node) SecureAddr() string { return n.server.secureAddr() }
+func (n *Node) SecureAddr() string { return n.server.SecureAddr }
 
 // String returns a name for messages.
 func (n *Node) String() string { return fmt.Sprintf("node %d (%s)", n.id, n.Addr()) }
 
 // Start starts a node that is down. It does not wait until the node serves, which
 // a member of an ensemble without a quorum never does.
-func (n *Node) Start(ctx context.Context) error { return n.do(ctx, "start", n.server.start) }
+func (n *Node) Start(ctx context.Context) error { return n.do(ctx, OpStart) }
 
 // Restart starts a node that is down, with the data it had, and waits until it
 // serves.
@@ -43,16 +44,16 @@ func (n *Node) Restart(ctx context.Context) error {
 // Kill ends the process with SIGKILL and waits until the process has exited and
 // the port is closed. The clients lose their connections, but their sessions
 // live until they expire. Kill does nothing if the node is down.
-func (n *Node) Kill(ctx context.Context) error { return n.do(ctx, "kill", n.server.kill) }
+func (n *Node) Kill(ctx context.Context) error { return n.do(ctx, OpKill) }
 
 // Stop ends the process with SIGTERM, and with SIGKILL after 10 s.
-func (n *Node) Stop(ctx context.Context) error { return n.do(ctx, "stop", n.server.stop) }
+func (n *Node) Stop(ctx context.Context) error { return n.do(ctx, OpStop) }
 
 // Pause suspends the process: connections stay open, and nothing is answered.
-func (n *Node) Pause(ctx context.Context) error { return n.do(ctx, "pause", n.server.pause) }
+func (n *Node) Pause(ctx context.Context) error { return n.do(ctx, OpPause) }
 
 // Unpause resumes a paused process.
-func (n *Node) Unpause(ctx context.Context) error { return n.do(ctx, "unpause", n.server.unpause) }
+func (n *Node) Unpause(ctx context.Context) error { return n.do(ctx, OpUnpause) }
 
 // Wipe kills the node, deletes its data and starts it again. It waits until the
 // node serves. A standalone server is then empty; a member of an ensemble has
@@ -61,7 +62,7 @@ func (n *Node) Wipe(ctx context.Context) error {
 	if err := n.Kill(ctx); err != nil {
 		return err
 	}
-	if err := n.do(ctx, "wipe", n.server.wipe); err != nil {
+	if err := n.do(ctx, OpWipe); err != nil {
 		return err
 	}
 	return n.Restart(ctx)
@@ -71,10 +72,10 @@ func (n *Node) Wipe(ctx context.Context) error {
 // connected. Packets between the node and its peers are lost, so each side
 // notices only by the other's silence (syncLimit, 2 s). Cut stays in effect when
 // the node restarts. Without Docker it returns errors.ErrUnsupported.
-func (n *Node) Cut(ctx context.Context) error { return n.do(ctx, "cut", n.server.cut) }
+func (n *Node) Cut(ctx context.Context) error { return n.do(ctx, OpCut) }
 
 // Heal undoes Cut. The node gets its old address back.
-func (n *Node) Heal(ctx context.Context) error { return n.do(ctx, "heal", n.server.heal) }
+func (n *Node) Heal(ctx context.Context) error { return n.do(ctx, OpHeal) }
 
 // Remove kills the node and deletes it with its data. The node cannot be started
 // again. Remove does nothing if the node is removed already.
@@ -84,7 +85,7 @@ func (n *Node) Remove(ctx context.Context) error {
 	if n.removed {
 		return nil
 	}
-	if err := n.server.remove(ctx); err != nil {
+	if _, err := n.call(ctx, Request{Op: OpRemove}); err != nil {
 		return fmt.Errorf("zkserver: remove %s: %w", n, err)
 	}
 	n.removed = true
@@ -96,17 +97,25 @@ func (n *Node) Remove(ctx context.Context) error {
 const logLines = 100
 
 // Log returns the last lines of the server's log, which has warnings and errors.
-func (n *Node) Log(ctx context.Context) string { return n.server.log(ctx, logLines) }
+func (n *Node) Log(ctx context.Context) string { return n.log(ctx, logLines) }
+
+func (n *Node) log(ctx context.Context, lines int) string {
+	reply, err := n.call(ctx, Request{Op: OpLog, Lines: lines})
+	if err != nil {
+		return "no log: " + err.Error()
+	}
+	return reply.Text
+}
 
 // Threads returns what the server's threads do, as its JVM prints it to the log within some
 // seconds. It is "" if the server does not.
 func (n *Node) Threads(ctx context.Context) string {
 	const begin, end, lines = "Full thread dump", "JNI global ref", 5000
-	if err := n.do(ctx, "dump the threads of", n.server.dump); err != nil {
+	if err := n.do(ctx, OpDump); err != nil {
 		return err.Error()
 	}
 	for ok := true; ok; ok = sleep(ctx, pollInterval) {
-		log := n.server.log(ctx, lines)
+		log := n.log(ctx, lines)
 		if i := strings.LastIndex(log, begin); i >= 0 && strings.Contains(log[i:], end) {
 			return log[i:]
 		}
@@ -114,15 +123,21 @@ func (n *Node) Threads(ctx context.Context) string {
 	return ""
 }
 
-func (n *Node) do(ctx context.Context, what string, f func(context.Context) error) error {
+func (n *Node) do(ctx context.Context, op Op) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	err := errors.New("the node was removed")
 	if !n.removed {
-		err = f(ctx)
+		_, err = n.call(ctx, Request{Op: op})
 	}
 	if err != nil {
-		return fmt.Errorf("zkserver: %s %s: %w", what, n, err)
+		return fmt.Errorf("zkserver: %s %s: %w", op, n, err)
 	}
 	return nil
+}
+
+// call has the launcher do something with the node's server.
+func (n *Node) call(ctx context.Context, r Request) (Reply, error) {
+	r.Server = n.server.Number
+	return n.launcher.call(ctx, r)
 }

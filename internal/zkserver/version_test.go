@@ -2,9 +2,7 @@ package zkserver
 
 import (
 	"errors"
-	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,12 +47,5 @@ func TestZKVersionAllowsNoOther(t *testing.T) {
 
 func TestAVersionOnRequestNeedsZKVersion(t *testing.T) {
 	t.Setenv("ZK_VERSION", "")
-	require.ErrorIs(t, find(t).Fetch(t.Context(), onRequest), errors.ErrUnsupported)
-}
-
-// zookeeper.jar names the installed zookeeper-jute.jar in its manifest, and a
-// manifest's jars come right behind the jar itself.
-func TestJarsOfAnotherReleaseComeBeforeTheInstalledOnes(t *testing.T) {
-	path := strings.Split(jars{dir: "/other"}.classPath(), string(filepath.ListSeparator))
-	require.Equal(t, []string{"/other/zookeeper-jute.jar", "/other/zookeeper.jar"}, path[:2])
+	require.ErrorIs(t, find(t).Fetch(t.Context(), OnRequest), errors.ErrUnsupported)
 }

@@ -19,8 +19,14 @@
 // jars of Debian's unstable release. The image that is built from Debian's packages
 // does not have it.
 //
+// The servers belong to another process, the launcher, which is a Go module of its own
+// (directory launcher): it needs testcontainers-go, which programs that import the root of
+// this repository do not. This package has the standard library only. It starts the
+// launcher with the go command.
+//
 // Close removes everything that a Provider has started. If the process panics, is
-// killed or exceeds the test timeout, the watcher does (watcher.go).
+// killed or exceeds the test timeout, the launcher notices the end of its standard input
+// and exits. If the launcher exits or is killed, its watcher removes everything.
 package zkserver
 
 import (
@@ -37,49 +43,21 @@ import (
 // second is usual, but a machine that is building at the same time needs more.
 const startTimeout = 90 * time.Second
 
-// A backend runs servers.
-type backend interface {
-	fmt.Stringer
-	// fetch gets a version of ZooKeeper, see Provider.Fetch.
-	fetch(ctx context.Context, version string) error
-	// create makes n servers without starting them. One is standalone, more
-	// than one are an ensemble.
-	create(ctx context.Context, n int, cfg Config) ([]server, error)
-	// close removes everything that create has made.
-	close(ctx context.Context) error
-}
-
-// A server is one ZooKeeper server of a backend. Its Node makes one call at a
-// time, except for alive and log.
-type server interface {
-	addr() string
-	secureAddr() string // "" without Config.TLS
-	start(ctx context.Context) error
-	kill(ctx context.Context) error // with SIGKILL; waits until the process has exited
-	stop(ctx context.Context) error // with SIGTERM; waits until the process has exited
-	pause(ctx context.Context) error
-	unpause(ctx context.Context) error
-	wipe(ctx context.Context) error // deletes the data; only while not running
-	cut(ctx context.Context) error
-	heal(ctx context.Context) error
-	remove(ctx context.Context) error
-	alive(ctx context.Context) error           // nil while the process runs
-	dump(ctx context.Context) error            // has the JVM print what its threads do
-	log(ctx context.Context, lines int) string // the last ones
-}
-
-// A Provider starts servers with the backend that Find has found.
+// A Provider starts servers in the way that Find has found.
 type Provider struct {
 	external []string
-	backend  backend // nil with external servers
+	launcher *launcher // nil with external servers
+	name     string
+	traces   *Traces
 
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// Find finds a backend for running ZooKeeper. It can take a minute if an image
-// must be built. It reports such steps to logf, which may be nil. If no backend
-// works, the error says why each one failed.
+// Find finds a way to run ZooKeeper. It can take a minute if an image must be built, and
+// some seconds to build the launcher. It reports such steps to logf, which may be nil. Later
+// calls of the Provider's methods use logf, too. If no way works, the error says why each
+// one failed.
 func Find(ctx context.Context, logf func(format string, args ...any)) (*Provider, error) {
 	if logf == nil {
 		logf = func(string, ...any) {}
@@ -87,39 +65,28 @@ func Find(ctx context.Context, logf func(format string, args ...any)) (*Provider
 	if list := os.Getenv("ZK_SERVERS"); list != "" {
 		return &Provider{external: strings.Split(list, ",")}, nil
 	}
-	backends := []struct {
-		name string
-		find func(context.Context, func(string, ...any)) (backend, error)
-	}{
-		{"docker", findDocker},
-		{"java", findJava},
+	l, err := startLauncher(logf)
+	if err != nil {
+		return nil, fmt.Errorf("zkserver: start the launcher: %w", err)
 	}
-	only := os.Getenv("ZK_HARNESS")
-	failed := []error{errors.New("ZK_SERVERS: not set")}
-	for _, w := range backends {
-		if only != "" && only != w.name {
-			failed = append(failed, fmt.Errorf("%s: excluded by ZK_HARNESS=%s", w.name, only))
-			continue
-		}
-		found, err := w.find(ctx, logf)
-		if err == nil {
-			return &Provider{backend: found}, nil
-		}
-		failed = append(failed, fmt.Errorf("%s: %w", w.name, err))
-		if ctx.Err() != nil { // the failure says nothing about this backend or the next
-			return nil, fmt.Errorf("zkserver: find: %w: %w", context.Cause(ctx), errors.Join(failed...))
-		}
-		logf("zkserver: cannot use %s: %v", w.name, err)
+	stop := context.AfterFunc(ctx, l.abort)
+	reply, err := l.call(ctx, Request{Op: OpFind})
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
 	}
-	return nil, fmt.Errorf("zkserver: no way to run ZooKeeper:\n%w", errors.Join(failed...))
+	if err != nil {
+		l.close() // fails if it was aborted
+		return nil, fmt.Errorf("zkserver: find: %w", err)
+	}
+	return &Provider{launcher: l, name: reply.Text, traces: reply.Traces}, nil
 }
 
 // String describes what is used, such as "docker image zookeeper:3.9".
 func (p *Provider) String() string {
-	if p.backend == nil {
+	if p.launcher == nil {
 		return "external servers " + strings.Join(p.external, ",")
 	}
-	return p.backend.String()
+	return p.name
 }
 
 // External returns the servers of ZK_SERVERS, or nil if the Provider starts its
@@ -139,7 +106,7 @@ func (p *Provider) Start(ctx context.Context, cfg Config) (*Node, error) {
 // If n is 1, the server is standalone. Without a deadline in ctx it waits for
 // 90 s.
 func (p *Provider) StartEnsemble(ctx context.Context, n int, cfg Config) (*Ensemble, error) {
-	if p.backend == nil {
+	if p.launcher == nil {
 		return nil, fmt.Errorf("zkserver: start: %s cannot be controlled", p)
 	}
 	if n < 1 {
@@ -147,13 +114,13 @@ func (p *Provider) StartEnsemble(ctx context.Context, n int, cfg Config) (*Ensem
 	}
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
-	servers, err := p.backend.create(ctx, n, cfg)
+	servers, err := p.create(ctx, n, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("zkserver: start %d with %s: %w", n, p, err)
 	}
 	e := &Ensemble{}
 	for i, s := range servers {
-		e.Nodes = append(e.Nodes, &Node{id: i + 1, server: s})
+		e.Nodes = append(e.Nodes, &Node{id: i + 1, launcher: p.launcher, server: s})
 	}
 	err = e.each(func(node *Node) error { return node.Start(ctx) })
 	if err == nil {
@@ -168,16 +135,28 @@ func (p *Provider) StartEnsemble(ctx context.Context, n int, cfg Config) (*Ensem
 	return e, nil
 }
 
+func (p *Provider) create(ctx context.Context, n int, cfg Config) ([]ServerInfo, error) {
+	lines, err := cfg.lines()
+	if err != nil {
+		return nil, err
+	}
+	reply, err := p.launcher.call(ctx, Request{Op: OpCreate, Spec: &Spec{
+		Servers: n, Version: cfg.Version, Lines: lines, Flags: cfg.jvmFlags(), TLS: cfg.TLS,
+	}})
+	return reply.Servers, err
+}
+
 // Close removes every server, network and file that the Provider has made. Later
 // calls return the first result.
 func (p *Provider) Close() error {
 	p.closeOnce.Do(func() {
-		if p.backend == nil {
+		if p.launcher == nil {
 			return
 		}
 		ctx, cancel := withDefaultTimeout(context.Background())
 		defer cancel()
-		if err := p.backend.close(ctx); err != nil {
+		_, err := p.launcher.call(ctx, Request{Op: OpClose})
+		if err := errors.Join(err, p.launcher.close()); err != nil {
 			p.closeErr = fmt.Errorf("zkserver: close %s: %w", p, err)
 		}
 	})

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/moby/moby/client"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -85,6 +84,14 @@ func TestExternalServersAreUsedButNotControlled(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
+func TestFindEndsWithItsContext(t *testing.T) {
+	t.Setenv("ZK_SERVERS", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Find(ctx, nil)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 func TestAStandaloneNodeServes(t *testing.T) {
 	n, conn := startOne(t)
 	answer, err := n.Command(t.Context(), "srvr")
@@ -154,6 +161,16 @@ func TestAPausedNodeIsSilentUntilUnpaused(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, n.Unpause(t.Context()))
 	require.NoError(t, n.WaitServing(t.Context()))
+}
+
+// A process that is paused does not exit on SIGTERM, and Stop would wait for 10 s.
+func TestACallEndsWithItsContext(t *testing.T) {
+	n, _ := startOne(t)
+	require.NoError(t, n.Pause(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.ErrorIs(t, n.Stop(ctx), context.DeadlineExceeded)
+	require.NoError(t, n.Unpause(t.Context()), "the launcher carries out other calls")
 }
 
 func TestAPausedNodeCanBeKilled(t *testing.T) {
@@ -249,7 +266,7 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	e, err := p.StartEnsemble(t.Context(), 3, Config{})
 	require.NoError(t, err)
 	require.NoError(t, e.Nodes[0].Pause(t.Context()))
-	run, dir := traces(p)
+	run, dir := p.traces.Label, p.traces.Dir
 	require.NotEmpty(t, leftovers(t, run, dir))
 	require.NoError(t, p.Close())
 	require.Empty(t, leftovers(t, run, dir))
@@ -272,23 +289,6 @@ func TestADyingProcessLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestOnlyADeadOwnerLeavesOrphans(t *testing.T) {
-	if owner(os.Getpid()) == "" {
-		t.Skip("no /proc")
-	}
-	cmd := exec.Command("cat")
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	child := owner(cmd.Process.Pid)
-	require.False(t, orphaned(child))
-	require.NoError(t, in.Close())
-	require.NoError(t, cmd.Wait())
-	require.True(t, orphaned(child))
-	require.False(t, orphaned("another-machine/"+strings.SplitN(child, "/", 2)[1]))
-	require.False(t, orphaned(""))
-}
-
 // die starts a server, prints its traces, and ends without Close.
 func die(how string) {
 	p, err := Find(context.Background(), nil)
@@ -302,7 +302,7 @@ func die(how string) {
 	if err := n.Pause(context.Background()); err != nil {
 		panic(err)
 	}
-	run, dir := traces(p)
+	run, dir := p.traces.Label, p.traces.Dir
 	fmt.Println(run, dir)
 	switch how {
 	case "panic":
@@ -314,17 +314,6 @@ func die(how string) {
 		select {}
 	}
 	os.Exit(3)
-}
-
-// traces returns the label and the directory of a Provider's run.
-func traces(p *Provider) (run, dir string) {
-	switch w := p.backend.(type) {
-	case *dockerBackend:
-		return w.watcher.run, w.watcher.dir
-	case *javaBackend:
-		return w.watcher.run, w.watcher.dir
-	}
-	return "", ""
 }
 
 // leftovers lists the containers, networks, processes and files of a run.
@@ -340,22 +329,13 @@ func leftovers(t *testing.T, run, dir string) []string {
 			found = append(found, filepath.Dir(file))
 		}
 	}
-	engine, err := client.New(client.FromEnv)
-	require.NoError(t, err)
-	defer engine.Close()
-	if _, err := engine.Ping(t.Context(), client.PingOptions{}); err != nil {
-		return found
+	if _, err := exec.Command("docker", "version").Output(); err != nil {
+		return found // no engine, and so no containers
 	}
-	filters := client.Filters{}.Add("label", run)
-	containers, err := engine.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: filters})
-	require.NoError(t, err)
-	for _, c := range containers.Items {
-		found = append(found, c.ID)
-	}
-	networks, err := engine.NetworkList(t.Context(), client.NetworkListOptions{Filters: filters})
-	require.NoError(t, err)
-	for _, n := range networks.Items {
-		found = append(found, n.Name)
+	for _, list := range []string{"ps --all --quiet", "network ls --quiet"} {
+		ids, err := exec.Command("docker", append(strings.Fields(list), "--filter", "label="+run)...).Output()
+		require.NoError(t, err)
+		found = append(found, strings.Fields(string(ids))...)
 	}
 	return found
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package zkserver
+package main
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package zkserver
+package main
 
 import (
 	"context"
@@ -7,11 +7,14 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 	tclog "github.com/testcontainers/testcontainers-go/log"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
 // dockerBackend runs each server in a container, through testcontainers-go. It
@@ -56,6 +59,8 @@ func findDocker(ctx context.Context, logf func(string, ...any)) (backend, error)
 	return d, nil
 }
 
+func (d *dockerBackend) traces() *zkserver.Traces { return d.watcher.traces() }
+
 func (d *dockerBackend) String() string { return "docker " + d.images.standard.String() }
 
 func (d *dockerBackend) fetch(ctx context.Context, version string) error {
@@ -63,15 +68,12 @@ func (d *dockerBackend) fetch(ctx context.Context, version string) error {
 	return err
 }
 
-func (d *dockerBackend) create(ctx context.Context, n int, cfg Config) ([]server, error) {
-	lines, err := cfg.lines()
+func (d *dockerBackend) create(ctx context.Context, spec *zkserver.Spec) ([]server, error) {
+	image, err := d.images.find(ctx, spec.Version)
 	if err != nil {
 		return nil, err
 	}
-	image, err := d.images.find(ctx, cfg.Version)
-	if err != nil {
-		return nil, err
-	}
+	n := spec.Servers
 	picked, err := d.ports.pick(2 * n)
 	if err != nil {
 		return nil, err
@@ -79,8 +81,8 @@ func (d *dockerBackend) create(ctx context.Context, n int, cfg Config) ([]server
 	nodes := make([]*container, n)
 	for i := range nodes {
 		nodes[i] = &container{
-			backend: d, image: image, port: picked[i], tls: cfg.TLS, secure: picked[n+i],
-			number: i + 1, lines: append(lines, cfg.TLS.lines("/", securePort)...), flags: cfg.jvmFlags(),
+			backend: d, image: image, port: picked[i], tls: spec.TLS, secure: picked[n+i],
+			number: i + 1, lines: slices.Concat(spec.Lines, tlsLines(spec.TLS, "/", securePort)), flags: spec.Flags,
 		}
 	}
 	if n > 1 {

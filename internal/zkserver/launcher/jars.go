@@ -1,4 +1,4 @@
-package zkserver
+package main
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
 const jarDir = "/usr/share/java" // where Debian keeps them
@@ -17,7 +19,7 @@ const jarDir = "/usr/share/java" // where Debian keeps them
 var jarsScript string
 
 // releases has a release of Debian for each version of ZooKeeper.
-var releases = map[string]string{"3.9": "trixie", "3.8": "bookworm", onRequest: "sid"}
+var releases = map[string]string{"3.9": "trixie", "3.8": "bookworm", zkserver.OnRequest: "sid"}
 
 // jars are the jars of one version of ZooKeeper. The zookeeper.jar names the
 // libraries it needs in its manifest. They are in jarDir, whatever the version.
@@ -56,7 +58,7 @@ func findJars(ctx context.Context, version string) (jars, error) {
 	}
 	release, ok := releases[version]
 	if !ok {
-		return jars{}, fmt.Errorf("ZooKeeper %s: only %s can be run: %w", version, Versions, errors.ErrUnsupported)
+		return jars{}, fmt.Errorf("ZooKeeper %s: only %s can be run: %w", version, zkserver.Versions, errors.ErrUnsupported)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -1,4 +1,4 @@
-package zkserver
+package main
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
 // javaBackend runs each server as a child process that listens on 127.0.0.1 and
@@ -76,6 +78,8 @@ apt-get $wait -qq install -y --no-install-recommends default-jre-headless libzoo
 	return nil
 }
 
+func (j *javaBackend) traces() *zkserver.Traces { return j.watcher.traces() }
+
 func (j *javaBackend) String() string { return "java with " + j.standard.String() }
 
 func (j *javaBackend) fetch(ctx context.Context, version string) error {
@@ -83,14 +87,11 @@ func (j *javaBackend) fetch(ctx context.Context, version string) error {
 	return err
 }
 
-func (j *javaBackend) create(ctx context.Context, n int, cfg Config) ([]server, error) {
-	lines, err := cfg.lines()
-	if err != nil {
-		return nil, err
-	}
-	jars := j.standard
-	if cfg.Version != "" {
-		if jars, err = findJars(ctx, cfg.Version); err != nil {
+func (j *javaBackend) create(ctx context.Context, spec *zkserver.Spec) ([]server, error) {
+	n, jars := spec.Servers, j.standard
+	if spec.Version != "" {
+		var err error
+		if jars, err = findJars(ctx, spec.Version); err != nil {
 			return nil, err
 		}
 	}
@@ -99,6 +100,7 @@ func (j *javaBackend) create(ctx context.Context, n int, cfg Config) ([]server, 
 	if err != nil {
 		return nil, err
 	}
+	flags := slices.Concat(spec.Flags, []string{"-cp", jars.classPath()})
 	var members []string
 	for i := range n {
 		p := picked[i*portsPerServer:]
@@ -113,11 +115,11 @@ func (j *javaBackend) create(ctx context.Context, n int, cfg Config) ([]server, 
 		if n == 1 {
 			listen = []string{"clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", port)}
 		}
-		p, err := j.newProcess(i+1, port, slices.Concat(lines, listen), append(cfg.jvmFlags(), "-cp", jars.classPath()))
+		p, err := j.newProcess(i+1, port, slices.Concat(spec.Lines, listen), flags)
 		if err != nil {
 			return nil, err
 		}
-		if err := p.secureWith(cfg.TLS, picked[i*portsPerServer+3]); err != nil {
+		if err := p.secureWith(spec.TLS, picked[i*portsPerServer+3]); err != nil {
 			return nil, err
 		}
 		j.processes = append(j.processes, p)

@@ -1,4 +1,4 @@
-package zkserver
+package main
 
 import (
 	"bytes"
@@ -14,11 +14,13 @@ import (
 	"time"
 
 	"github.com/moby/moby/client"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
 const (
 	officialImage = "zookeeper:"                   // and the version
-	debianImage   = "zkrecipes-zookeeper:debian13" // what image.sh builds; it has all versions but onRequest
+	debianImage   = "zkrecipes-zookeeper:debian13" // what image.sh builds; it has all versions but zkserver.OnRequest
 
 	// registryTimeout is how long a registry may take until its first response.
 	// The engine's own timeout is too long for a machine that reaches none.
@@ -102,8 +104,8 @@ func (s *images) user(ctx context.Context, name string) (image, error) {
 // get pulls or builds an image with a version. If an image has been built here,
 // no registry could be reached then, and get does not try again.
 func (s *images) get(ctx context.Context, version string) (image, error) {
-	if !slices.Contains(Versions, version) {
-		return image{}, fmt.Errorf("ZooKeeper %s: only %s can be run: %w", version, Versions, errors.ErrUnsupported)
+	if !slices.Contains(zkserver.Versions, version) {
+		return image{}, fmt.Errorf("ZooKeeper %s: only %s can be run: %w", version, zkserver.Versions, errors.ErrUnsupported)
 	}
 	official := officialImage + version
 	if hasImage(ctx, s.engine, official) {
@@ -125,7 +127,7 @@ func (s *images) get(ctx context.Context, version string) (image, error) {
 
 // built returns the image of image.sh, which it builds if needed.
 func (s *images) built(ctx context.Context, version string) (image, error) {
-	if version == onRequest {
+	if version == zkserver.OnRequest {
 		// The image is made once, from Debian's stable releases.
 		return image{}, fmt.Errorf("%s has no ZooKeeper %s: %w", debianImage, version, errors.ErrUnsupported)
 	}

@@ -1,4 +1,4 @@
-package zkserver
+package main
 
 import (
 	"context"
@@ -12,12 +12,14 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
 // process is a server that runs as a child process.
 type process struct {
 	port   int
-	tls    *TLS
+	tls    *zkserver.TLS
 	secure int // port, with tls
 	id     int
 	dir    string // zoo.cfg, data, log, and pid while it runs
@@ -35,14 +37,14 @@ func (p *process) addr() string { return loopback(p.port) }
 func (p *process) secureAddr() string { return secureAddr(p.tls, p.secure) }
 
 // secureWith opens a port for TLS, before the first start.
-func (p *process) secureWith(t *TLS, port int) error {
+func (p *process) secureWith(t *zkserver.TLS, port int) error {
 	p.tls, p.secure = t, port
 	if t == nil {
 		return nil
 	}
-	lines := append(t.lines(p.dir, strconv.Itoa(port)), "secureClientPortAddress=127.0.0.1")
+	lines := append(tlsLines(t, p.dir, strconv.Itoa(port)), "secureClientPortAddress=127.0.0.1")
 	p.config += "\n" + strings.Join(lines, "\n")
-	for name, content := range t.files(p.dir) {
+	for name, content := range tlsFiles(t, p.dir) {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package zkserver
+package main
 
 import (
 	"crypto/rand"
@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
 // A watcher is a small shell process that outlives this process and cleans up
@@ -68,6 +70,8 @@ func newWatcher(env ...string) (*watcher, error) {
 	}
 	return w, nil
 }
+
+func (w *watcher) traces() *zkserver.Traces { return &zkserver.Traces{Label: w.run, Dir: w.dir} }
 
 // label returns the key and the value of the run's label.
 func (w *watcher) label() (key, value string) {

@@ -1,4 +1,4 @@
-package zkserver
+package main
 
 import (
 	"bytes"
@@ -21,6 +21,8 @@ import (
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
 // container is a server in a Docker container. Its data is in the container, so
@@ -29,7 +31,7 @@ type container struct {
 	backend *dockerBackend
 	image   image
 	port    int // on 127.0.0.1
-	tls     *TLS
+	tls     *zkserver.TLS
 	secure  int // port on 127.0.0.1, with tls
 	number  int // in the ensemble, from 1
 	lines   []string
@@ -109,7 +111,7 @@ func (c *container) publish(host *dockercontainer.HostConfig) {
 // files returns the files that the server finds in its container.
 func (c *container) files() []testcontainers.ContainerFile {
 	var files []testcontainers.ContainerFile
-	for name, content := range c.tls.files("/") {
+	for name, content := range tlsFiles(c.tls, "/") {
 		files = append(files, testcontainers.ContainerFile{
 			Reader: bytes.NewReader(content), ContainerFilePath: name, FileMode: 0o644,
 		})

@@ -1,5 +1,7 @@
-// Package testing has the code of docs/testing.md.
-package testing
+// Package realserver has the code of docs/testing.md that starts a container. It is a
+// module of its own, so that programs that import the root of this repository do not need
+// testcontainers-go.
+package realserver
 
 import (
 	"context"

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/watch"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -241,22 +242,22 @@ func TestB36AnObserverThatMayNotReadGetsNoAuth(t *testing.T) {
 	})
 }
 
-// The server's state is older than what the observer has seen, and stays so, as after a
+// The servers' state is older than what the observer has seen, and stays so, as after a
 // backup was restored.
 func TestB46ObserveFailsWhereTheServersTellOfEarlierLeadersOnly(t *testing.T) {
-	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, _ *Election) {
+		opts, switchOver := w.restored()
+		for range 100 {
+			require.NoError(t, campaigns(t, a, "a").Resign())
+		}
 		term := campaigns(t, a, "a")
-		c := b.line.Client
-		o := &observation{yield: func(Leader, error) bool { return true }, czxid: math62, mzxid: math62}
-		began := time.Now()
-		err := b.self().inSessions(t.Context(), "observe", o.follow)
-		require.ErrorIs(t, err, errWentBack)
-		require.InDelta(t, c.Timeout, time.Since(began), float64(c.Timeout)/5)
-		require.NoError(t, term.Resign())
+		o := follow(t, w.election(opts))
+		switchOver(w.path, w.path+election.LeaderName)
+		require.ErrorIs(t, o.ended(), watch.ErrWentBack)
+		require.Equal(t, []string{"a"}, o.values())
+		require.ErrorIs(t, term.Resign(), ErrLost)
 	})
 }
-
-const math62 = 1 << 62
 
 func TestA35AnObserverThatIsGoneLeavesNoWatchBeyondItsPath(t *testing.T) {
 	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {

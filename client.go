@@ -207,7 +207,7 @@ func (c *Client) ping(ctx context.Context) error {
 // finished work can be handed on. From then on they return ErrClosed, and Shutdown waits for the
 // transactions under way: a Purge or a Redrive that takes several may return ErrClosed in the
 // middle, with the number of items that were removed or moved. Calls that only read, including
-// Observe, work until the Client is closed.
+// Observe and Watch, work until the Client is closed.
 //
 //   - nil, or the error of Close, is returned if all was over before ctx ended, or if Close
 //     is called meanwhile or was called before: then Shutdown waits for nothing else.

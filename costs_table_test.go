@@ -102,6 +102,30 @@ var costRows = []costRow{
 	{"Proclaim", "1", "1", leads, func(t *testing.T, w *costWorld) {
 		require.NoError(t, w.term.Proclaim(t.Context(), []byte("w")))
 	}, 1, 1},
+	{"`Client.Get`, `Client.Children`, `Client.Exists`", "1", "0", holdsLine, func(t *testing.T, w *costWorld) {
+		_, _, err := w.c.Get(t.Context(), "/line")
+		require.NoError(t, err)
+	}, 1, 0},
+	{"`Client.Get`, `Client.Children`, `Client.Exists`", "1", "0", holdsLine, func(t *testing.T, w *costWorld) {
+		_, _, err := w.c.Children(t.Context(), "/line")
+		require.NoError(t, err)
+	}, 1, 0},
+	{"`Client.Get`, `Client.Children`, `Client.Exists`", "1", "0", holdsLine, func(t *testing.T, w *costWorld) {
+		_, err := w.c.Exists(t.Context(), "/line")
+		require.NoError(t, err)
+	}, 1, 0},
+	{"`Watch`, `WatchChildren`: to begin, and in each new session", "2; 3 if there is no znode", "0", holdsLine, func(t *testing.T, w *costWorld) {
+		for _, err := range w.c.Watch(t.Context(), "/line") {
+			require.NoError(t, err)
+			break
+		}
+	}, 2, 0},
+	{"`Watch`, `WatchChildren`: to begin, and in each new session", "2; 3 if there is no znode", "0", nil, func(t *testing.T, w *costWorld) {
+		for _, err := range w.c.WatchChildren(t.Context(), "/none") {
+			require.NoError(t, err)
+			break
+		}
+	}, 3, 0},
 	{"Put", "1", "1, and one more for each hundred items", hasItems, func(t *testing.T, w *costWorld) {
 		putOn(t, w.q(), "c")
 	}, 1, 1},

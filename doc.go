@@ -42,7 +42,8 @@
 //   - A call that waits in a line waits in the next session, at the end of the line:
 //     [Mutex.Lock], [RWLock.RLock], [LockAll], [Semaphore.Acquire], [Election.Campaign],
 //     [Queue.Take], and [Queue.Put] while the queue is full. So do calls that have no
-//     place to lose, such as [Gate.Wait], [Election.Observe] and [Visit.Leave].
+//     place to lose, such as [Gate.Wait], [Election.Observe], [Client.Watch] and
+//     [Visit.Leave].
 //   - What was held is lost: the Err of a [Lease], [SlotLease], [Term], [Item] or [Visit]
 //     is [ErrLost], and its Context ends. It is never silently taken again. The
 //     functions [Queue.Serve] and [Election.Lead] go on with new items and terms.

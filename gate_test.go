@@ -27,7 +27,7 @@ const (
 // spurious delivers an event to a client although nothing has changed.
 func spurious(c *Client, path string, event int32) {
 	s, _ := c.client.Session()
-	s.OnEvent(wire.Event{Type: event, Path: path})
+	s.Deliver(wire.Event{Type: event, Path: path})
 }
 
 // isOpenTo requires that IsOpen returns want.

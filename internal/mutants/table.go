@@ -29,6 +29,7 @@ var tables = [][]mutant{
 	shutdownMutants,
 	traceMutants,
 	visitMutants,
+	watchMutants,
 	zktestMutants,
 }
 

@@ -36,11 +36,9 @@ var watchMutants = []mutant{
 		name: "watch-no-sync",
 		what: "A watch begins without a sync.",
 		edits: []edit{{
-			in: "Follower.Follow",
-			old: `
-				if err := s.Sync(ctx, f.Path); err != nil {
-					return err
-				}`,
+			in:  "Follower.Begin",
+			old: `return s.Sync(ctx, f.Path)`,
+			new: `return nil`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB103WatchBeginsWithASync$",
 	},
@@ -48,9 +46,9 @@ var watchMutants = []mutant{
 		name: "watch-two-reads",
 		what: "A change is read by a request of its own before the one that sets the next watch.",
 		edits: []edit{{
-			in:  "Follower.Follow",
-			old: `exists = !w.Deleted()`,
-			new: `exists = false`,
+			in:  "Follower.Next",
+			old: `now, w, err = f.look(ctx, s, exists)`,
+			new: `now, w, err = f.look(ctx, s, false && exists)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestEachWatchReadsOnceForAChange$",
 	},

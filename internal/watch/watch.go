@@ -35,36 +35,26 @@ var ErrWentBack = errors.New("the servers report an earlier state than before")
 type Follower struct {
 	Path     string
 	Children bool              // follow the children; false: the data
-	Tell     func(State) error // an error ends Follow
+	Tell     func(State) error // for Follow, which an error ends
 
 	told bool
-	zxid int64 // of the newest znode that was told, see zxidOf
-	gone bool  // none was told since
+	zxid int64         // of the newest znode that was told, see zxidOf
+	gone bool          // none was told since
+	last *zkconn.Watch // of the session; nil: none yet
 }
 
 // Follow follows the znode until the session ends, and returns ErrSessionOver then. Call it
 // with one session after the other.
 func (f *Follower) Follow(ctx context.Context, s *zkconn.Session) error {
-	if err := s.Sync(ctx, f.Path); err != nil {
+	if err := f.Begin(ctx, s); err != nil {
 		return err
 	}
-	exists := true
-	for old := 0; ; {
-		now, w, err := f.look(ctx, s, exists)
+	for {
+		now, isNew, w, err := f.Next(ctx, s)
 		if err != nil {
 			return err
 		}
-		if f.isOld(now) {
-			if old++; old > zkconn.MaxTries {
-				return ErrWentBack
-			}
-			if err := f.awaitNewer(ctx, s, w); err != nil {
-				return err
-			}
-			continue
-		}
-		old = 0
-		if f.note(now) {
+		if isNew {
 			if err := f.Tell(now); err != nil {
 				return err
 			}
@@ -76,7 +66,35 @@ func (f *Follower) Follow(ctx context.Context, s *zkconn.Session) error {
 		case <-ctx.Done():
 			return s.ContextErr(ctx)
 		}
-		exists = !w.Deleted()
+	}
+}
+
+// Begin is for a caller that waits for more than the znode: it begins a session, in which
+// Next is to be called each time that the watch which it returned has fired, or at any time.
+func (f *Follower) Begin(ctx context.Context, s *zkconn.Session) error {
+	f.last = nil
+	return s.Sync(ctx, f.Path)
+}
+
+// Next returns what the znode is, whether that is another state than it returned before, and
+// the watch that fires when it changes. It sends nothing while the last watch has not fired.
+func (f *Follower) Next(ctx context.Context, s *zkconn.Session) (now State, isNew bool, w *zkconn.Watch, err error) {
+	exists := f.last == nil || !f.last.HasFired() && !f.gone || f.last.HasFired() && !f.last.Deleted()
+	for old := 0; ; old++ {
+		now, w, err = f.look(ctx, s, exists)
+		switch {
+		case err != nil:
+			return now, false, nil, err
+		case !f.isOld(now):
+			f.last = w
+			return now, f.note(now), w, nil
+		case old == zkconn.MaxTries:
+			return now, false, nil, ErrWentBack
+		}
+		if err := f.awaitNewer(ctx, s, w); err != nil {
+			return now, false, nil, err
+		}
+		exists = true
 	}
 }
 

@@ -135,12 +135,13 @@ func TestB04JoinWaitsForTheEndOfTheSessionBefore(t *testing.T) {
 	inGroupBubble(t, func(t *testing.T, w *watchWorld, a, b *Client) {
 		w.joins(a, "1", "old")
 		w.away(a)
+		require.ErrorIs(t, a.Close(), ErrSessionNotClosed)
 		w.back()
-		w.plan.Add() // nothing: a reconnects, and keeps its session
+		began := time.Now()
 		next := w.joinsLater(b, "1", "new")
 		require.True(t, next.Waiting())
-		require.NoError(t, a.Close())
 		next.Get()
+		require.InDelta(t, defaultSessionTimeout, time.Since(began), float64(2*time.Second))
 		w.membersAre(b, "1=new")
 	})
 }

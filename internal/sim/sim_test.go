@@ -58,3 +58,6 @@ func TestElectionSimulation(t *testing.T) { simulate(t, electionEvents, newElect
 
 // Znodes change while each process watches them.
 func TestWatchSimulation(t *testing.T) { simulate(t, watchEvents, newWatchWorld) }
+
+// Members of a Group come, leave and are updated, while each process watches them.
+func TestGroupSimulation(t *testing.T) { simulate(t, groupEvents, newGroupWorld) }

@@ -30,6 +30,7 @@ type costWorld struct {
 	term     *Term
 	id       ItemID
 	item     *Item
+	member   *Membership
 }
 
 func (w *costWorld) do(t *testing.T, c *Client, path string) {
@@ -126,6 +127,24 @@ var costRows = []costRow{
 			break
 		}
 	}, 3, 0},
+	{"`Group.Join`", "2, and the same in each new session", "1", hasMembers, func(t *testing.T, w *costWorld) {
+		joinsGroup(t, w.c)
+	}, 2, 1},
+	{"... if the path does not exist", "2 more, and 2 for each missing parent", "2 more, and 2 for each missing parent", nil, func(t *testing.T, w *costWorld) {
+		joinsGroup(t, w.c)
+	}, 4, 3},
+	{"`Membership.Update`, `Membership.Leave`", "1", "1", hasMembers, func(t *testing.T, w *costWorld) {
+		require.NoError(t, w.member.Update(t.Context(), nil))
+	}, 1, 1},
+	{"`Membership.Update`, `Membership.Leave`", "1", "1", hasMembers, func(t *testing.T, w *costWorld) {
+		require.NoError(t, w.member.Leave())
+	}, 1, 1},
+	{"`Group.Members`", "2, and 1 for each member", "0", hasMembers, func(t *testing.T, w *costWorld) {
+		_, err := NewGroup(w.c, "/g").Members(t.Context())
+		require.NoError(t, err)
+	}, 3, 0},
+	{"`Group.Watch`: to begin, and in each new session", "2, and 1 for each member; 3 if the path does not exist", "0", hasMembers, watchesGroup, 3, 0},
+	{"`Group.Watch`: to begin, and in each new session", "2, and 1 for each member; 3 if the path does not exist", "0", nil, watchesGroup, 3, 0},
 	{"Put", "1", "1, and one more for each hundred items", hasItems, func(t *testing.T, w *costWorld) {
 		putOn(t, w.q(), "c")
 	}, 1, 1},
@@ -205,6 +224,21 @@ func redrives(t *testing.T, w *costWorld) {
 	n, err := w.q().Redrive(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
+}
+
+func hasMembers(t *testing.T, w *costWorld) { w.member = joinsGroup(t, w.other) }
+
+func joinsGroup(t *testing.T, c *Client) *Membership {
+	m, err := NewGroup(c, "/g").Join(t.Context(), nil)
+	require.NoError(t, err)
+	return m
+}
+
+func watchesGroup(t *testing.T, w *costWorld) {
+	for _, err := range NewGroup(w.c, "/g").Watch(t.Context()) {
+		require.NoError(t, err)
+		break
+	}
 }
 
 func takesItem(t *testing.T, w *costWorld) {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,7 @@ func (w *watchWorld) deletes(path string) {
 
 // readout collects what an iterator yields, as texts.
 type readout struct {
+	t    testing.TB
 	stop context.CancelFunc
 	mu   sync.Mutex
 	all  []string
@@ -66,7 +68,7 @@ type readout struct {
 
 func read[A any](t testing.TB, each func(context.Context) iter.Seq2[A, error], text func(A) string) *readout {
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &readout{stop: cancel, done: make(chan struct{})}
+	r := &readout{t: t, stop: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		for a, err := range each(ctx) {
@@ -120,7 +122,12 @@ func (r *readout) last() string {
 
 // ended waits for the end of the iteration and returns its error.
 func (r *readout) ended() error {
-	<-r.done
+	r.t.Helper()
+	select {
+	case <-r.done:
+	case <-time.After(time.Hour):
+		r.t.Fatal("the iteration goes on")
+	}
 	return r.err
 }
 

@@ -14,6 +14,7 @@ var tables = [][]mutant{
 	barrierOpenMutants,
 	electionMutants,
 	gateMutants,
+	groupMutants,
 	guessMutants,
 	idleMutants,
 	keepMutants,

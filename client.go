@@ -188,7 +188,7 @@ func (c *Client) ping(ctx context.Context) error {
 // ends, and then closes the Client as Close does. Give ctx a deadline.
 //
 // From the call on, nothing is granted any more. Calls that wait for a grant or for others
-// return ErrClosed, and so do later ones: all forms of Lock, Take, Acquire and Campaign,
+// return ErrClosed, and so do later ones: all forms of Lock, Take, Acquire and Campaign, Join,
 // including those that only try, Wait of a Barrier or a Gate, and Enter. Serve takes no more
 // items and lets its handlers finish, as if its context had ended: QueueOptions.DrainTimeout
 // counts from then. The context that Lead gives its function ends, and Lead resigns once the

@@ -49,6 +49,8 @@
 //     functions [Queue.Serve] and [Election.Lead] go on with new items and terms.
 //   - A member that waits at a [Barrier] or [DoubleBarrier] is lost, because others may
 //     have counted it: Wait and Enter return ErrLost.
+//   - A member of a [Group] is there again, by itself: presence is no lock, and nobody has
+//     a right by it.
 //   - A write whose reply was lost returns [ErrUncertain] if the next session cannot
 //     find out whether it was applied.
 //

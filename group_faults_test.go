@@ -123,3 +123,22 @@ func TestAMemberThatMayNotWriteItsZnodeReplacesIt(t *testing.T) {
 		w.membersAre(b, "")
 	})
 }
+
+// A watcher's session ends when it has listed the group, and before it has read who has come.
+func TestB103AGroupsWatcherYieldsWhatHasChangedBeforeItsSessionEnded(t *testing.T) {
+	inGroupBubble(t, func(t *testing.T, w *watchWorld, a, b *Client) {
+		w.joins(a, "0", "stays")
+		leaves, comes := w.joins(a, "1", "x"), w.stranger(nil)
+		r := w.sees(b)
+		w.plan.Add(zktest.Fault{Do: zktest.Expire, Op: "getData", Path: w.path + "/2"})
+		require.NoError(t, leaves.Leave())
+		m := w.joins(comes, "2", "y")
+		w.plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
+		settle()
+		require.Equal(t, "0=stays 1=x", r.last())
+		require.NoError(t, m.Leave())
+		w.back()
+		time.Sleep(time.Minute)
+		require.Equal(t, "0=stays", r.last())
+	})
+}

@@ -36,7 +36,7 @@ var groupMutants = []mutant{
 				var names []string
 				v.news = len(v.members) == 0`,
 		}},
-		test: "go test ./internal/sim -run ^TestGroup -seeds 300",
+		test: "env ZK_HARNESS=zktest go test . -run ^TestB103AGroupsWatcherYieldsWhatHasChangedBeforeItsSessionEnded$",
 	},
 	{
 		name: "group-no-pause",

@@ -21,7 +21,7 @@ public final class CuratorMember {
         client.start();
         GroupMember member = new GroupMember(client, args[1], args[2], args[3].getBytes(StandardCharsets.UTF_8));
         member.start();
-        System.out.println("ok " + CuratorFramework.class.getPackage().getImplementationVersion());
+        System.out.println("ok with ZooKeeper client " + org.apache.zookeeper.Version.getVersion());
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line; (line = commands.readLine()) != null;) {
             System.out.println(answer(member, line));

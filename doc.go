@@ -23,7 +23,8 @@
 // A [SlotLease] is one holding of slots of a [Semaphore], and a [Term] the Lease of the
 // leader of an [Election]. [LockAll] takes several Mutexes
 // at once. A [Barrier] holds its members back until all are there. A [Gate] holds
-// everybody back while it is shut.
+// everybody back while it is shut. A [Group] says which processes are there, and
+// [Client.Watch] what a znode is and becomes.
 //
 // # What is promised
 //

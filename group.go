@@ -70,8 +70,8 @@ func MemberID(id string) JoinOption { return JoinOption{id} }
 //     they refuse it in a later session, the Logger gets a warning, and the Client tries again
 //     each second.
 //
-// Join costs two requests and one commit, and two requests and one commit more for the path and
-// each missing parent. The same again in each new session.
+// Join costs two requests and one commit, and two of each more if the path does not exist, and
+// for each missing parent. The same again in each new session.
 func (g *Group) Join(ctx context.Context, data []byte, opts ...JoinOption) (*Membership, error) {
 	r := g.self()
 	if err := r.check(ctx); err != nil {
@@ -149,8 +149,8 @@ func newMembers(present []group.Present) []Member {
 // Cost: two or three requests when it begins and in each new session, and one for each member.
 // Then one listing for a change, one read for each new member, and one for each that was
 // updated. Listings are a tenth of a second apart: a thousand members that restart within a
-// second cost each watcher at most about ten. The server keeps a watch on the path and one on each member for each
-// session, which the calls of a Client share.
+// second cost each watcher eleven at most. The server keeps a watch on the path and one on each
+// member for each session, which the calls of a Client share.
 func (g *Group) Watch(ctx context.Context) iter.Seq2[[]Member, error] {
 	return sequence(func(tell func([]Member) error) error {
 		var v *group.View

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -84,6 +85,23 @@ func TestB01AMemberWhoseReplyIsLostIsThereOnce(t *testing.T) {
 		require.Equal(t, 1, a.Status().Znodes)
 		require.NoError(t, m.Leave())
 		w.membersAre(b, "")
+	})
+}
+
+// The reply to the create is lost, and before the member finds its znode, an event comes late that
+// says that the one of the session before has gone. What the session weighs is counted still.
+func TestAMemberWhoseReplyIsLostCountsForTheSession(t *testing.T) {
+	inGroupBubble(t, func(t *testing.T, w *watchWorld, a, b *Client) {
+		require.NoError(t, w.joins(b, "0", "").Leave())
+		w.plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "multi(create)"})
+		w.plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
+		later := w.joinsLater(a, "1", "x")
+		spurious(a, w.path+"/1", jute.EventDeleted)
+		w.back()
+		m := later.Get()
+		require.Equal(t, 1, a.Status().Znodes)
+		require.NoError(t, m.Leave())
+		require.Zero(t, a.Status().Znodes)
 	})
 }
 

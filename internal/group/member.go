@@ -281,6 +281,7 @@ func (m *Member) stay(s *line.Session) error {
 			continue // deleted, and created by a member of another session with the same id
 		}
 		m.own = w
+		s.NoteThere(m.path)
 		m.wrote(version)
 		gone, err := m.keepWritten(s, w, version)
 		if !gone {
@@ -378,25 +379,29 @@ func (m *Member) create(s *line.Session) (version int, err error) {
 
 // awaitOther waits until the znode that stands at the path is gone. mine: it is this session's.
 func (m *Member) awaitOther(s *line.Session) (mine bool, err error) {
-	w, err := s.WatchExistence(m.leaving, m.path)
-	switch {
-	case err != nil:
-		return false, err
-	case w.Absent:
-		return false, nil
-	case w.Stat.EphemeralOwner == s.ID():
-		return true, nil
-	case w.Stat.EphemeralOwner == 0:
-		return false, zkconn.Errorf(zkconn.ErrPathInUse, "the znode %s is not ephemeral: no member has created it", m.path)
-	}
-	s.NoteGone(m.path) // whatever attempts before have created
-	select {
-	case <-w.Fired():
-		return false, nil
-	case <-s.Over():
-		return false, zkconn.ErrSessionOver
-	case <-m.leaving.Done():
-		return false, s.ContextErr(m.leaving)
+	for {
+		w, err := s.WatchExistence(m.leaving, m.path)
+		switch {
+		case err != nil:
+			return false, err
+		case w.Absent:
+			return false, nil
+		case w.Stat.EphemeralOwner == s.ID():
+			return true, nil
+		case w.Stat.EphemeralOwner == 0:
+			return false, zkconn.Errorf(zkconn.ErrPathInUse, "the znode %s is not ephemeral: no member has created it", m.path)
+		}
+		s.NoteGone(m.path) // whatever attempts before have created
+		select {
+		case <-w.Fired():
+		case <-s.Over():
+			return false, zkconn.ErrSessionOver
+		case <-m.leaving.Done():
+			return false, s.ContextErr(m.leaving)
+		}
+		if w.Deleted() { // and not updated
+			return false, nil
+		}
 	}
 }
 

@@ -88,4 +88,13 @@ var groupMutants = []mutant{
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestB04JoinWaitsForTheEndOfTheSessionBefore$",
 	},
+	{
+		name: "group-uncounted",
+		what: "A member that finds its znode after a lost reply may not count for its session.",
+		edits: []edit{{
+			in:  "Member.stay",
+			old: `s.NoteThere(m.path)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAMemberWhoseReplyIsLostCountsForTheSession$",
+	},
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes"
 )
 
@@ -139,7 +141,7 @@ func (w *groupWorld) saw(p *process, ms []zkrecipes.Member, at map[string]int) {
 	w.seen[p.i] = now
 }
 
-// work joins, updates and leaves, a few times, each time with another id.
+// work joins, updates and leaves, a few times.
 func (w *groupWorld) work(p *process, j int) {
 	defer w.workerDone()
 	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
@@ -147,11 +149,14 @@ func (w *groupWorld) work(p *process, j int) {
 		time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
 		c, life := p.current()
 		id := fmt.Sprintf("%d-%d", p.i, j)
-		if r.IntN(2) == 0 {
+		switch r.IntN(4) {
+		case 0:
+			id = "shared" // with workers of all processes
+		case 1, 2:
 			id = fmt.Sprintf("%d-%d-%d", p.i, j, round)
 		}
 		if !w.runCancelable(r, w.path(), func(ctx context.Context) {
-			if err := w.visit(ctx, c, r, id, fmt.Sprintf("%s %d.%d", id, life, round)); err != nil && !w.isExpected(ctx, p, life, err) {
+			if err := w.visit(ctx, c, r, id, fmt.Sprintf("%s %d-%d.%d.%d", id, p.i, j, life, round)); err != nil && !w.isExpected(ctx, p, life, err) {
 				w.log.violation("%s: %v", id, err)
 			}
 		}) {
@@ -160,6 +165,7 @@ func (w *groupWorld) work(p *process, j int) {
 	}
 }
 
+// visit joins, updates and leaves. Another worker of the process may have the id.
 func (w *groupWorld) visit(ctx context.Context, c *zkrecipes.Client, r *rand.Rand, id, data string) error {
 	if r.IntN(3) == 0 {
 		_, err := zkrecipes.NewGroup(c, w.path()).Members(ctx)
@@ -169,6 +175,10 @@ func (w *groupWorld) visit(ctx context.Context, c *zkrecipes.Client, r *rand.Ran
 		return err
 	}
 	m, err := w.join(ctx, c, id, data+".0")
+	if id == "shared" && errors.Is(err, zk.ErrNodeExists) {
+		w.events.add("refused an id")
+		return nil
+	}
 	if err != nil {
 		return err
 	}

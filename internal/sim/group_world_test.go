@@ -30,7 +30,7 @@ type groupWorld struct {
 
 var groupEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
-	"joined", "updated", "left", "stayed", "member deleted", "seen", "watched again", "listed",
+	"joined", "updated", "left", "stayed", "member deleted", "seen", "watched again", "listed", "refused an id",
 }
 
 func newGroupWorld(seed uint64) *world {
@@ -115,7 +115,8 @@ func (w *groupWorld) deleteMembers(stop <-chan struct{}) {
 	}
 }
 
-// unblock has nothing to do: ids differ, so no member waits for another one.
+// unblock has nothing to do: a member that waits for another one with its id is there when
+// that has left.
 func (w *groupWorld) unblock() {}
 
 // checkAtRest checks that exactly the members that stay are there, with their last data, that

@@ -14,8 +14,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Group is who is there: each member has an ephemeral znode below the path, with the member's
-// id as its name and the member's data. Members of Curator's GroupMember on the same path are
+// Group says which processes are there. Each member has an ephemeral znode below the path, with
+// the member's id as its name and the member's data. Members of Curator's GroupMember on the same path are
 // in the same group. A Group is only a name. Values are safe for concurrent use.
 //
 // Presence is no lock. A member whose session has ended is present again in the next one, and
@@ -138,11 +138,12 @@ func newMembers(present []group.Present) []Member {
 	return ms
 }
 
-// Watch yields the members, in the order of their ids, and then again after each change: who
-// has come or left, and who has other data, or is there in another session. What happens
-// within a tenth of a second is yielded together, and a slow reader gets the latest. The rules,
-// and the errors, are those of Client.Watch: Watch goes on through disconnections and in the next
-// session, and never yields an older state than before. What is yielded belongs to the caller.
+// Watch yields the members, in the order of their ids, and then again after each change: members
+// have come or left, have other data, or are there in another session. What happens within a
+// tenth of a second is yielded together, and a slow reader gets the latest. The rules, and the
+// errors, are those of Client.Watch: Watch goes on through disconnections and in the next
+// session, and never yields a member in an older state than before. What is yielded belongs to
+// the caller. The members are read one by one, so they may not all have been there at one moment.
 //
 // While disconnected, Watch yields nothing: what was yielded last may be out of date.
 //

@@ -1,4 +1,4 @@
-// Package group keeps members of groups present, and follows who is.
+// Package group keeps members of groups there, and follows those that are.
 package group
 
 import (

@@ -24,8 +24,8 @@ type State struct {
 var ErrWentBack = errors.New("the servers report an earlier state than before")
 
 // Follower tells what a znode is, and then what has become of it after each change. It tells
-// no state that is older than one before. Whoever is slow gets the latest state and skips
-// those between.
+// no state that is older than one before. A slow caller gets the latest state and skips those
+// between.
 //
 // What orders the states of a session is its connection: a server that is behind what the
 // session was told refuses it. A new session, which was told nothing, may be served by a server

@@ -14,6 +14,7 @@ var tables = [][]mutant{
 	barrierOpenMutants,
 	electionMutants,
 	gateMutants,
+	groupMutants,
 	guessMutants,
 	idleMutants,
 	keepMutants,
@@ -29,6 +30,7 @@ var tables = [][]mutant{
 	shutdownMutants,
 	traceMutants,
 	visitMutants,
+	watchMutants,
 	zktestMutants,
 }
 

@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-.PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election test test-all test-zktest test-real \
+.PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members test test-all test-zktest test-real \
 	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-long stress stress-changed \
 	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat rows tidy setup
 
@@ -34,6 +34,9 @@ demo-ids: ## run a semaphore: workers that make unique ids, one of which is kill
 
 demo-election: ## run an election: three processes, whose leader is killed, and another one stopped
 	go run ./examples/election
+
+demo-members: ## run a group: processes that are members, one of which is killed, and another one stopped
+	go run ./examples/members
 
 # The parts of make test, the longest first. The recipes' tests wait for real time and use
 # little CPU time, so another part runs beside them. It runs with nice, so that they get

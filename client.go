@@ -79,11 +79,28 @@ func (c *Client) Close() error {
 // Format implements fmt.Formatter. It prints the servers, whatever the verb, and none of
 // the credentials.
 func (c *Client) Format(f fmt.State, _ rune) {
-	var servers []string
-	if !c.isZero() {
-		servers = c.client.Servers
+	fmt.Fprintf(f, "zkrecipes.Client(%s)", c.servers())
+}
+
+// servers returns the servers' addresses, "" for the zero Client.
+func (c *Client) servers() string {
+	if c.isZero() {
+		return ""
 	}
-	fmt.Fprintf(f, "zkrecipes.Client(%s)", strings.Join(servers, ","))
+	return strings.Join(c.client.Servers, ",")
+}
+
+// check refuses what no call can work with: a nil or zero Client, a nil context.
+func (c *Client) check(ctx context.Context) error {
+	switch {
+	case c == nil:
+		return errors.New("nil client")
+	case c.client == nil:
+		return errors.New("client was not made by Dial")
+	case ctx == nil:
+		return errs.ErrNilContext
+	}
+	return nil
 }
 
 // Status is what a Client knows of its connection. It says nothing about leases: those
@@ -155,18 +172,11 @@ func (c *Client) Status() Status {
 // ErrClosed is returned if the Client was closed. It costs one request, and no
 // commit.
 func (c *Client) Ping(ctx context.Context) error {
-	servers, err := "", error(nil)
-	switch {
-	case c == nil:
-		err = errors.New("nil client")
-	case c.client == nil:
-		err = errors.New("client was not made by Dial")
-	case ctx == nil:
-		servers, err = strings.Join(c.client.Servers, ","), errs.ErrNilContext
-	default:
-		servers, err = strings.Join(c.client.Servers, ","), c.ping(ctx)
+	err := c.check(ctx)
+	if err == nil {
+		err = c.ping(ctx)
 	}
-	return fail("ping", servers, err)
+	return fail("ping", c.servers(), err)
 }
 
 func (c *Client) ping(ctx context.Context) error {
@@ -179,7 +189,7 @@ func (c *Client) ping(ctx context.Context) error {
 // ends, and then closes the Client as Close does. Give ctx a deadline.
 //
 // From the call on, nothing is granted any more. Calls that wait for a grant or for others
-// return ErrClosed, and so do later ones: all forms of Lock, Take, Acquire and Campaign,
+// return ErrClosed, and so do later ones: all forms of Lock, Take, Acquire and Campaign, Join,
 // including those that only try, Wait of a Barrier or a Gate, and Enter. Serve takes no more
 // items and lets its handlers finish, as if its context had ended: QueueOptions.DrainTimeout
 // counts from then. The context that Lead gives its function ends, and Lead resigns once the
@@ -198,7 +208,7 @@ func (c *Client) ping(ctx context.Context) error {
 // finished work can be handed on. From then on they return ErrClosed, and Shutdown waits for the
 // transactions under way: a Purge or a Redrive that takes several may return ErrClosed in the
 // middle, with the number of items that were removed or moved. Calls that only read, including
-// Observe, work until the Client is closed.
+// Observe and Watch, work until the Client is closed.
 //
 //   - nil, or the error of Close, is returned if all was over before ctx ended, or if Close
 //     is called meanwhile or was called before: then Shutdown waits for nothing else.
@@ -213,15 +223,10 @@ func (c *Client) ping(ctx context.Context) error {
 //
 // Shutdown costs nothing but the deletion of the kept places, and what Close costs.
 func (c *Client) Shutdown(ctx context.Context) error {
-	switch {
-	case c == nil:
-		return fail("shut down", "", errors.New("nil client"))
-	case c.client == nil:
-		return fail("shut down", "", errors.New("client was not made by Dial"))
-	case ctx == nil:
-		return fail("shut down", strings.Join(c.client.Servers, ","), errs.ErrNilContext)
+	if err := c.check(ctx); err != nil {
+		return fail("shut down", c.servers(), err)
 	}
-	cut := fail("shut down", strings.Join(c.client.Servers, ","), c.finishWork(ctx))
+	cut := fail("shut down", c.servers(), c.finishWork(ctx))
 	closed := c.Close()
 	if cut == nil {
 		return closed

@@ -33,6 +33,7 @@ type costWorld struct {
 	term     *zkrecipes.Term
 	id       zkrecipes.ItemID
 	item     *zkrecipes.Item
+	member   *zkrecipes.Membership
 }
 
 func (w *costWorld) do(t *testing.T, c *zkrecipes.Client, path string) {
@@ -105,6 +106,48 @@ var costRows = []costRow{
 	{"Proclaim", "1", "1", leads, func(t *testing.T, w *costWorld) {
 		require.NoError(t, w.term.Proclaim(t.Context(), []byte("w")))
 	}, 1, 1},
+	{"`Client.Get`, `Client.Children`, `Client.Exists`", "1", "0", holdsLine, func(t *testing.T, w *costWorld) {
+		_, _, err := w.c.Get(t.Context(), "/line")
+		require.NoError(t, err)
+	}, 1, 0},
+	{"`Client.Get`, `Client.Children`, `Client.Exists`", "1", "0", holdsLine, func(t *testing.T, w *costWorld) {
+		_, _, err := w.c.Children(t.Context(), "/line")
+		require.NoError(t, err)
+	}, 1, 0},
+	{"`Client.Get`, `Client.Children`, `Client.Exists`", "1", "0", holdsLine, func(t *testing.T, w *costWorld) {
+		_, err := w.c.Exists(t.Context(), "/line")
+		require.NoError(t, err)
+	}, 1, 0},
+	{"`Watch`, `WatchChildren`: to begin, and in each new session", "2; 3 if there is no znode", "0", holdsLine, func(t *testing.T, w *costWorld) {
+		for _, err := range w.c.Watch(t.Context(), "/line") {
+			require.NoError(t, err)
+			break
+		}
+	}, 2, 0},
+	{"`Watch`, `WatchChildren`: to begin, and in each new session", "2; 3 if there is no znode", "0", nil, func(t *testing.T, w *costWorld) {
+		for _, err := range w.c.WatchChildren(t.Context(), "/none") {
+			require.NoError(t, err)
+			break
+		}
+	}, 3, 0},
+	{"`Group.Join`", "2, and the same in each new session", "1", hasMembers, func(t *testing.T, w *costWorld) {
+		joinsGroup(t, w.c)
+	}, 2, 1},
+	{"... if the path does not exist", "2 more, and 2 for each missing parent", "2 more, and 2 for each missing parent", nil, func(t *testing.T, w *costWorld) {
+		joinsGroup(t, w.c)
+	}, 4, 3},
+	{"`Membership.Update`, `Membership.Leave`", "1", "1", hasMembers, func(t *testing.T, w *costWorld) {
+		require.NoError(t, w.member.Update(t.Context(), nil))
+	}, 1, 1},
+	{"`Membership.Update`, `Membership.Leave`", "1", "1", hasMembers, func(t *testing.T, w *costWorld) {
+		require.NoError(t, w.member.Leave())
+	}, 1, 1},
+	{"`Group.Members`", "2, and 1 for each member", "0", hasMembers, func(t *testing.T, w *costWorld) {
+		_, err := zkrecipes.NewGroup(w.c, "/g").Members(t.Context())
+		require.NoError(t, err)
+	}, 3, 0},
+	{"`Group.Watch`: to begin, and in each new session", "2, and 1 for each member; 3 if the path does not exist", "0", hasMembers, watchesGroup, 3, 0},
+	{"`Group.Watch`: to begin, and in each new session", "2, and 1 for each member; 3 if the path does not exist", "0", nil, watchesGroup, 3, 0},
 	{"Put", "1", "1, and one more for each hundred items", hasItems, func(t *testing.T, w *costWorld) {
 		recipetest.PutOn(t, w.q(), "c")
 	}, 1, 1},
@@ -188,6 +231,21 @@ func redrives(t *testing.T, w *costWorld) {
 	n, err := w.q().Redrive(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
+}
+
+func hasMembers(t *testing.T, w *costWorld) { w.member = joinsGroup(t, w.other) }
+
+func joinsGroup(t *testing.T, c *zkrecipes.Client) *zkrecipes.Membership {
+	m, err := zkrecipes.NewGroup(c, "/g").Join(t.Context(), nil)
+	require.NoError(t, err)
+	return m
+}
+
+func watchesGroup(t *testing.T, w *costWorld) {
+	for _, err := range zkrecipes.NewGroup(w.c, "/g").Watch(t.Context()) {
+		require.NoError(t, err)
+		break
+	}
 }
 
 func takesItem(t *testing.T, w *costWorld) {

@@ -23,7 +23,8 @@
 // A [SlotLease] is one holding of slots of a [Semaphore], and a [Term] the Lease of the
 // leader of an [Election]. [LockAll] takes several Mutexes
 // at once. A [Barrier] holds its members back until all are there. A [Gate] holds
-// everybody back while it is shut.
+// everybody back while it is shut. A [Group] says which processes are there, and
+// [Client.Watch] what a znode is and becomes.
 //
 // # What is promised
 //
@@ -42,12 +43,15 @@
 //   - A call that waits in a line waits in the next session, at the end of the line:
 //     [Mutex.Lock], [RWLock.RLock], [LockAll], [Semaphore.Acquire], [Election.Campaign],
 //     [Queue.Take], and [Queue.Put] while the queue is full. So do calls that have no
-//     place to lose, such as [Gate.Wait], [Election.Observe] and [Visit.Leave].
+//     place to lose, such as [Gate.Wait], [Election.Observe], [Client.Watch] and
+//     [Visit.Leave].
 //   - What was held is lost: the Err of a [Lease], [SlotLease], [Term], [Item] or [Visit]
 //     is [ErrLost], and its Context ends. It is never silently taken again. The
 //     functions [Queue.Serve] and [Election.Lead] go on with new items and terms.
 //   - A member that waits at a [Barrier] or [DoubleBarrier] is lost, because others may
 //     have counted it: Wait and Enter return ErrLost.
+//   - A member of a [Group] is there again, by itself: presence is no lock, and nobody has
+//     a right by it.
 //   - A write whose reply was lost returns [ErrUncertain] if the next session cannot
 //     find out whether it was applied.
 //

@@ -12,7 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/internal/watch"
 )
 
 // Leader is what an election's observers see. Observe yields the zero Leader where there is
@@ -42,7 +42,7 @@ func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
 		data, stat, err := s.Get(ctx, path)
 		switch {
 		case err == nil:
-			l = newSighting(data, stat).Leader
+			l = newLeader(data, stat)
 		case !errors.Is(err, zk.ErrNoNode):
 			return err
 		}
@@ -72,146 +72,40 @@ func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
 // created again at once. Observers of one Client on one path share these. No request while
 // nothing changes.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
-	return func(yield func(Leader, error) bool) {
-		o := &observation{yield: yield}
-		err := e.self().inSessions(ctx, "observe", o.follow)
-		if !o.ended {
-			yield(Leader{}, err)
-		}
-	}
+	return sequence(func(tell func(Leader) error) error {
+		o := &observation{yield: tell}
+		f := &watch.Follower{Tell: o.tell}
+		return e.self().inSessions(ctx, "observe", func(ctx context.Context, s *line.Session, path string) error {
+			f.Path = path + election.LeaderName
+			return f.Follow(ctx, s.Session)
+		})
+	})
 }
 
-// sighting is a leader's znode, or none, at some moment.
-type sighting struct {
-	Leader
-	czxid, mzxid int64 // 0: none
-}
-
-func newSighting(data []byte, stat *zk.Stat) sighting {
-	if stat.EphemeralOwner == 0 { // no leader has created it
-		return sighting{}
+// newLeader returns the leader whose znode that is, or none if no leader has created it.
+func newLeader(data []byte, stat *zk.Stat) Leader {
+	if stat == nil || stat.EphemeralOwner == 0 {
+		return Leader{}
 	}
-	return sighting{
-		Leader: Leader{
-			Value: slices.Clone(data), Token: newToken(stat.Czxid, 0),
-			Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime),
-		},
-		czxid: stat.Czxid, mzxid: stat.Mzxid,
+	return Leader{
+		Value: slices.Clone(data), Token: newToken(stat.Czxid, 0),
+		Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime),
 	}
 }
 
 // observation is one call of Observe.
 type observation struct {
-	yield func(Leader, error) bool
-	ended bool // by the caller
-
+	yield   func(Leader) error
 	yielded bool
 	last    Leader // that was yielded
-	// The newest leader's znode that was seen, and whether none was seen since.
-	czxid, mzxid int64
-	gone         bool
-}
-
-var errEndedByCaller = errors.New("the caller ended the iteration")
-
-// follow yields what happens during a session.
-func (o *observation) follow(ctx context.Context, s *line.Session, path string) error {
-	path += election.LeaderName
-	// This session's server may lag behind the last session's. Within a session, servers
-	// do not go back.
-	if err := s.Sync(ctx, path); err != nil {
-		return err
-	}
-	exists := true
-	for old := 0; ; {
-		now, w, err := sight(ctx, s, path, exists)
-		if err != nil {
-			return err
-		}
-		if o.isOld(now) {
-			if old++; old > zkconn.MaxTries {
-				return errWentBack
-			}
-			if err := awaitNewer(ctx, s, path, w); err != nil {
-				return err
-			}
-			continue
-		}
-		old = 0
-		if err := o.tell(now); err != nil {
-			return err
-		}
-		select {
-		case <-w.Fired():
-		case <-s.Over():
-			return zkconn.ErrSessionOver
-		case <-ctx.Done():
-			return s.ContextErr(ctx)
-		}
-		exists = !w.Deleted()
-	}
-}
-
-// sight returns what the leader's znode says, and a watch that fires when that changes.
-// exists says whether it probably exists, which saves a request.
-func sight(ctx context.Context, s *line.Session, path string, exists bool) (sighting, *zkconn.Watch, error) {
-	for {
-		if exists {
-			w, err := s.Watch(ctx, path)
-			if err == nil {
-				return newSighting(w.Data, &w.Stat), w, nil
-			}
-			if !errors.Is(err, zk.ErrNoNode) {
-				return sighting{}, nil, err
-			}
-		}
-		w, err := s.WatchExistence(ctx, path)
-		if err != nil || w.Absent {
-			return sighting{}, w, err
-		}
-		exists = true
-	}
 }
 
 // tell yields what has changed.
-func (o *observation) tell(now sighting) error {
-	if o.gone = now.None(); !o.gone {
-		o.czxid, o.mzxid = now.czxid, now.mzxid
-	}
+func (o *observation) tell(s watch.State) error {
+	now := newLeader(s.Data, s.Stat)
 	if o.yielded && now.Token == o.last.Token && bytes.Equal(now.Value, o.last.Value) {
 		return nil
 	}
-	o.yielded, o.last = true, now.Leader
-	if !o.yield(now.Leader, nil) {
-		o.ended = true
-		return errEndedByCaller
-	}
-	return nil
-}
-
-var errWentBack = errors.New("the servers report an earlier leader than before")
-
-// isOld reports whether something newer was seen.
-func (o *observation) isOld(now sighting) bool {
-	switch {
-	case now.czxid == 0:
-		return false
-	case now.czxid == o.czxid:
-		return o.gone || now.mzxid < o.mzxid
-	}
-	return now.czxid < o.czxid
-}
-
-// awaitNewer gives the server some time to catch up.
-func awaitNewer(ctx context.Context, s *line.Session, path string, w *zkconn.Watch) error {
-	late := time.NewTimer(s.Timeout() / zkconn.MaxTries)
-	defer late.Stop()
-	select {
-	case <-w.Fired():
-	case <-late.C:
-	case <-s.Over():
-	case <-ctx.Done():
-		return s.ContextErr(ctx)
-	}
-	return s.Sync(ctx, path)
+	o.yielded, o.last = true, now
+	return o.yield(now)
 }

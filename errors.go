@@ -81,7 +81,7 @@ var (
 	ErrTooLarge = zkconn.ErrTooLarge
 	// ErrSessionFull is returned by a call whose znodes would make the Client's session too
 	// large. Nothing was written. Every lock that is held or waited for, every slot, every item
-	// that is taken, and every ephemeral znode of OpCreate adds its path to the transaction
+	// that is taken, every member of a Group, and every ephemeral znode of OpCreate adds its path to the transaction
 	// that ends the session. If that became larger than jute.maxbuffer, no server could read it:
 	// when the session expired, the whole ensemble would go down for good (ZOOKEEPER-4306).
 	// So the paths may have 9/10 of that (see Options.MaxBuffer): about 10,000 locks with paths

@@ -1,7 +1,6 @@
 package zkrecipes
 
 import (
-	"context"
 	"log/slog"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
@@ -10,7 +9,6 @@ import (
 // What the root's tests see of its inside. Tests of other packages see what recipetest gives.
 
 var (
-	ErrWentBack   = errWentBack
 	ErrZeroValue  = errZeroValue
 	Fail          = fail
 	StartAcquire  = startAcquire
@@ -47,10 +45,4 @@ func HooksRun(c *line.Client) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.running
-}
-
-// FollowFrom observes the election as if it had seen a leader with this czxid and mzxid.
-func (e *Election) FollowFrom(ctx context.Context, zxid int64) error {
-	o := &observation{yield: func(Leader, error) bool { return true }, czxid: zxid, mzxid: zxid}
-	return e.self().inSessions(ctx, "observe", o.follow)
 }

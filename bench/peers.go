@@ -117,9 +117,13 @@ func (p *peer) start(ctx context.Context, dir string) {
 	}
 }
 
-// curatorCommand compiles the worker. For that, Debian's Java runtime is enough: it has
-// the compiler's module.
 func curatorCommand(ctx context.Context, dir string) ([]string, error) {
+	return javaCommand(ctx, dir, "CuratorWorker", curatorWorker)
+}
+
+// javaCommand compiles a class that uses Curator. For that, Debian's Java runtime is enough: it
+// has the compiler's module.
+func javaCommand(ctx context.Context, dir, class string, code []byte) ([]string, error) {
 	java, err := exec.LookPath("java")
 	if err != nil {
 		return nil, errors.New("there is no java (Debian: default-jre-headless)")
@@ -129,8 +133,8 @@ func curatorCommand(ctx context.Context, dir string) ([]string, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("there is no %s (Debian: libcurator-recipes-java)", path)
 	}
-	source := filepath.Join(dir, "CuratorWorker.java")
-	if err := os.WriteFile(source, curatorWorker, 0o600); err != nil {
+	source := filepath.Join(dir, class+".java")
+	if err := os.WriteFile(source, code, 0o600); err != nil {
 		return nil, err
 	}
 	compile := exec.CommandContext(ctx, java, "-m", "jdk.compiler/com.sun.tools.javac.Main",
@@ -139,7 +143,7 @@ func curatorCommand(ctx context.Context, dir string) ([]string, error) {
 		return nil, fmt.Errorf("compiling its worker: %w: %s", err, oneLine(string(out)))
 	}
 	// slf4j-nop drops the log.
-	return []string{java, "-cp", strings.Join([]string{dir, path, jars + "slf4j-nop.jar"}, ":"), "CuratorWorker"}, nil
+	return []string{java, "-cp", strings.Join([]string{dir, path, jars + "slf4j-nop.jar"}, ":"), class}, nil
 }
 
 func kazooCommand(ctx context.Context, dir string) ([]string, error) {

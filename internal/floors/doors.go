@@ -22,6 +22,8 @@ var doors = map[string]int{
 	"internal/semaphore": 24,
 	"internal/keep":      16,
 	"internal/election":  3,
+	"internal/group":     15,
+	"internal/watch":     12,
 }
 
 // implied are the methods of error and context.Context, and what errors looks for.

@@ -17,12 +17,14 @@ const module = "github.com/zkrecipes/zkrecipes"
 
 // floors says which packages of this module each package of the library may import.
 var floors = map[string][]string{
-	".":                  {"internal/queue", "internal/barrier", "internal/semaphore", "internal/keep", "internal/election", "internal/line", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
+	".":                  {"internal/queue", "internal/barrier", "internal/semaphore", "internal/keep", "internal/election", "internal/group", "internal/watch", "internal/line", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
 	"internal/queue":     {"internal/line", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
 	"internal/semaphore": {"internal/line", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
 	"internal/keep":      {"internal/line", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn"},
 	"internal/election":  {"internal/line", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
 	"internal/barrier":   {"internal/line", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
+	"internal/group":     {"internal/watch", "internal/line", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
+	"internal/watch":     {"internal/zkconn"},
 	"internal/line":      {"internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/wire", "internal/jute"},
 	"internal/layout":    {"internal/errs", "internal/zkconn"},
 	"internal/lineacl":   {"internal/layout", "internal/zkconn"},

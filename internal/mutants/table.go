@@ -14,6 +14,7 @@ var tables = [][]mutant{
 	barrierOpenMutants,
 	electionMutants,
 	gateMutants,
+	groupMutants,
 	guessMutants,
 	idleMutants,
 	keepMutants,
@@ -30,6 +31,7 @@ var tables = [][]mutant{
 	traceMutants,
 	telemetryMutants,
 	visitMutants,
+	watchMutants,
 	zktestMutants,
 }
 

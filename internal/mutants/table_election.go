@@ -157,20 +157,8 @@ var electionMutants = []mutant{
 		edits: []edit{{
 			in:  "observation.tell",
 			old: `if o.yielded && now.Token == o.last.Token && bytes.Equal(now.Value, o.last.Value) {`,
-			new: `if o.gone && o.yielded || o.yielded && now.Token == o.last.Token && bytes.Equal(now.Value, o.last.Value) {`,
+			new: `if now.None() && o.yielded || o.yielded && now.Token == o.last.Token && bytes.Equal(now.Value, o.last.Value) {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run ^TestA35ObserveYieldsEachLeaderAndNone$",
-	},
-	{
-		name: "observe-no-sync",
-		what: "An observer reads in a new session without a sync.",
-		edits: []edit{{
-			in: "observation.follow",
-			old: `
-				if err := s.Sync(ctx, path); err != nil {
-					return err
-				}`,
-		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB03ObserveBeginsWithASync$",
 	},
 }

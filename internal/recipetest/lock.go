@@ -83,7 +83,7 @@ const LongSession = 20 * time.Minute
 // Spurious delivers an event to a client although nothing has changed.
 func Spurious(c *zkrecipes.Client, path string, event int32) {
 	s, _ := Core(c).Session()
-	field[zkconn.Config](s.Session, "cfg").Event(wire.Event{Type: event, Path: path})
+	s.Deliver(wire.Event{Type: event, Path: path})
 }
 
 // BadPaths maps invalid paths to functions that return an operation's error.

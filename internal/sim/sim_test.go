@@ -55,3 +55,9 @@ func TestGateSimulation(t *testing.T) { simulate(t, gateEvents, newGateWorld) }
 
 // Candidates campaign and lead, and each process observes.
 func TestElectionSimulation(t *testing.T) { simulate(t, electionEvents, newElectionWorld) }
+
+// Znodes change while each process watches them.
+func TestWatchSimulation(t *testing.T) { simulate(t, watchEvents, newWatchWorld) }
+
+// Members of a Group come, leave and are updated, while each process watches them.
+func TestGroupSimulation(t *testing.T) { simulate(t, groupEvents, newGroupWorld) }

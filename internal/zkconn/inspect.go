@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
 // Inspection is what tests look at inside a Session.
@@ -48,6 +50,9 @@ func (s *Session) Call(f func(*zk.Conn) error) error {
 	_, err := call(s, func(conn *zk.Conn) (struct{}, error) { return struct{}{}, f(conn) })
 	return err
 }
+
+// Deliver is for tests: an event arrives, whatever has happened on the server.
+func (s *Session) Deliver(e wire.Event) { s.onEvent(e) }
 
 // BreakConnection is for tests: it closes the connection.
 func (s *Session) BreakConnection() {

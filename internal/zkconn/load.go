@@ -35,6 +35,10 @@ func (s *Session) CheckRoom(n int) error {
 // do.
 func (s *Session) NoteGone(paths ...string) { s.account.gone(paths...) }
 
+// NoteThere notes that a znode exists that the session has created: by a create whose reply was
+// lost, and after which an event may have told of the end of one before it at the same path.
+func (s *Session) NoteThere(path string) { s.account.there(path) }
+
 // HasBelow reports whether an ephemeral znode of the session stands right below path, or
 // may stand there.
 func (s *Session) HasBelow(path string) bool { return s.account.hasBelow(path) }

@@ -356,6 +356,17 @@ func (a *account) gone(paths ...string) {
 	}
 }
 
+// there notes that an ephemeral znode with that path, which is not sequential, exists.
+func (a *account) there(path string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	z := a.znodes[path]
+	if z == nil {
+		z = a.add(&zk.CreateRequest{Path: path, Flags: zk.FlagEphemeral})
+	}
+	z.stays = true
+}
+
 // nearlyFull reports, once, that the weight has passed 3/4 of the bound. It does so again
 // once the weight has been below half of it.
 func (a *account) nearlyFull() bool {

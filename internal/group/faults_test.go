@@ -1,0 +1,164 @@
+package group_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Faults that hit groups.
+
+// Whatever happens to any request, the member is there with its last data, watchers see it in
+// the end, and nothing is left after Leave.
+func TestB104AMemberSurvivesAMishapAtAnyRequest(t *testing.T) {
+	recipetest.EachRequest(t, recipetest.Mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
+		recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
+			w.Plan.Add(fault)
+			r := w.Sees(b)
+			m := w.Joins(a, "1", "x")
+			other := w.Joins(b, "2", "y")
+			time.Sleep(time.Minute)
+			require.Equal(t, "1=x 2=y", r.Last())
+			require.NoError(t, m.Update(harness.Within(t, 5*time.Minute), []byte("x2")))
+			time.Sleep(time.Minute)
+			require.Equal(t, "1=x2 2=y", r.Last())
+			require.NoError(t, m.Leave())
+			time.Sleep(time.Minute)
+			require.Equal(t, "2=y", r.Last())
+			require.NoError(t, other.Leave())
+			time.Sleep(time.Minute)
+			require.Equal(t, "", r.Last())
+			require.Zero(t, a.Status().Znodes)
+			require.Zero(t, b.Status().Znodes)
+			met = w.Met()
+		})
+		return met
+	})
+}
+
+// As before, and the context of Join, or of Update, ends while the fault lasts.
+func TestB104AJoinThatIsCanceledAtAnyRequestLeavesNoMember(t *testing.T) {
+	for _, fault := range recipetest.Mishaps {
+		for skip := range 4 {
+			fault.Skip = skip
+			t.Run(fmt.Sprint(fault), func(t *testing.T) {
+				recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
+					w.Plan.Add(fault)
+					ctx, cancel := context.WithCancel(t.Context())
+					g := zkrecipes.NewGroup(a, w.Path)
+					done := make(chan *zkrecipes.Membership)
+					go func() {
+						m, _ := g.Join(ctx, nil)
+						done <- m
+					}()
+					synctest.Wait()
+					cancel()
+					if m := <-done; m != nil {
+						_ = m.Leave()
+					}
+					time.Sleep(time.Minute)
+					w.MembersAre(b, "")
+					require.Zero(t, a.Status().Znodes)
+				})
+			})
+		}
+	}
+}
+
+// The reply to the create is lost. The member finds its znode, and does not take that of
+// another session for it.
+func TestB01AMemberWhoseReplyIsLostIsThereOnce(t *testing.T) {
+	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
+		require.NoError(t, w.Joins(b, "0", "").Leave())
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "multi(create)"})
+		m := w.Joins(a, "1", "x")
+		w.MembersAre(b, "1=x")
+		require.Equal(t, 1, a.Status().Znodes)
+		require.NoError(t, m.Leave())
+		w.MembersAre(b, "")
+	})
+}
+
+// The reply to the create is lost, and before the member finds its znode, an event comes late that
+// says that the one of the session before has gone. What the session weighs is counted still.
+func TestAMemberWhoseReplyIsLostCountsForTheSession(t *testing.T) {
+	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
+		require.NoError(t, w.Joins(b, "0", "").Leave())
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "multi(create)"})
+		w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
+		later := w.JoinsLater(a, "1", "x")
+		recipetest.Spurious(a, w.Path+"/1", jute.EventDeleted)
+		w.Back()
+		m := later.Get()
+		require.Equal(t, 1, a.Status().Znodes)
+		require.NoError(t, m.Leave())
+		require.Zero(t, a.Status().Znodes)
+	})
+}
+
+// A watcher's next server lags.
+func TestB103AGroupsWatcherMeetsAServerThatLags(t *testing.T) {
+	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		c := w.Stranger(nil)
+		m := w.Joins(a, "1", "x")
+		r := w.Sees(c)
+		require.NoError(t, m.Update(t.Context(), []byte("x2")))
+		time.Sleep(10 * time.Second)
+		require.NoError(t, m.Leave())
+		time.Sleep(10 * time.Second)
+		want := []string{"1=x", "1=x2", ""}
+		require.Equal(t, want, r.Texts())
+		w.Srv.Expire(recipetest.SessionID(c))
+		time.Sleep(time.Minute)
+		require.Equal(t, want, r.Texts())
+	}, recipetest.Behind(3, 20))
+}
+
+// The server computes the library's identity by another algorithm, so the member may not write
+// its own znode.
+func TestAMemberThatMayNotWriteItsZnodeReplacesIt(t *testing.T) {
+	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, b *zkrecipes.Client) {
+		read := zk.WorldACL(zk.PermRead | zk.PermCreate | zk.PermDelete)
+		c := w.Stranger(&zkrecipes.Options{ACL: read})
+		s, _ := recipetest.Core(c).Session()
+		s.OwnWriteFailed(zk.ErrNoAuth) // what it creates has Options.ACL from now on
+		m := w.Joins(c, "1", "x")
+		require.NoError(t, m.Update(t.Context(), []byte("x2")))
+		recipetest.Settle()
+		w.MembersAre(b, "1=x2")
+		require.NoError(t, m.Update(t.Context(), []byte("x3")))
+		w.MembersAre(b, "1=x3")
+		require.NoError(t, m.Leave())
+		w.MembersAre(b, "")
+	})
+}
+
+// A watcher's session ends when it has listed the group, and before it has read who has come.
+func TestB103AGroupsWatcherYieldsWhatHasChangedBeforeItsSessionEnded(t *testing.T) {
+	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
+		w.Joins(a, "0", "stays")
+		leaves, comes := w.Joins(a, "1", "x"), w.Stranger(nil)
+		r := w.Sees(b)
+		w.Plan.Add(zktest.Fault{Do: zktest.Expire, Op: "getData", Path: w.Path + "/2"})
+		require.NoError(t, leaves.Leave())
+		m := w.Joins(comes, "2", "y")
+		w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
+		recipetest.Settle()
+		require.Equal(t, "0=stays 1=x", r.Last())
+		require.NoError(t, m.Leave())
+		w.Back()
+		time.Sleep(time.Minute)
+		require.Equal(t, "0=stays", r.Last())
+	})
+}

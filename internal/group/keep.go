@@ -1,0 +1,243 @@
+package group
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// What a member's goroutine does: it keeps the znode there.
+
+// run keeps the member present.
+func (m *Member) run() {
+	defer m.unregister()
+	for {
+		s, err := m.c.Live(m.leaving)
+		if err != nil {
+			return
+		}
+		m.own, m.have = nil, 0
+		for !errors.Is(err, zkconn.ErrSessionOver) {
+			if err = m.stay(s); m.leaving.Err() != nil {
+				m.remove(s)
+				return
+			}
+			if !errors.Is(err, zkconn.ErrSessionOver) {
+				m.setErr(err)
+				m.c.Log(slog.LevelWarn, "a member of a group cannot be there", "path", m.path, "err", err)
+				m.pause(s)
+			}
+		}
+	}
+}
+
+// retryInterval is how long a member waits when the servers refuse it.
+const retryInterval = time.Second
+
+func (m *Member) pause(s *line.Session) {
+	select {
+	case <-time.After(retryInterval):
+	case <-s.Over():
+	case <-m.leaving.Done():
+	}
+}
+
+// stay keeps the znode there until the session ends or the member leaves, or returns why the
+// servers refuse.
+func (m *Member) stay(s *line.Session) error {
+	for {
+		version, err := m.have, error(nil)
+		if m.own, m.have = nil, 0; version == 0 {
+			version, err = m.create(s)
+		}
+		if err != nil {
+			return err
+		}
+		// A watch on the children of an ephemeral znode fires at its deletion alone, not at
+		// an Update.
+		w, err := s.WatchChildren(m.leaving, m.path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			continue // somebody has deleted it
+		case err != nil:
+			return err
+		}
+		if w.Stat.EphemeralOwner != s.ID() {
+			continue // deleted, and created by a member of another session with the same id
+		}
+		m.own = w
+		s.NoteThere(m.path)
+		m.wrote(version)
+		gone, err := m.keepWritten(s, w, version)
+		if !gone {
+			return err
+		}
+	}
+}
+
+// keepWritten writes what Update says, until the znode is gone or the session is over.
+func (m *Member) keepWritten(s *line.Session, w *zkconn.Watch, version int) (gone bool, err error) {
+	for {
+		data, wanted, changed := m.wanted()
+		if wanted > version && !w.HasFired() {
+			switch err := m.write(s, data); {
+			case errors.Is(err, errReplaced):
+				m.have = wanted
+				return true, nil
+			case errors.Is(err, zk.ErrNoNode):
+				return true, nil
+			case err != nil:
+				return false, err
+			}
+			version = wanted
+			m.wrote(version)
+			continue
+		}
+		select {
+		case <-w.Fired():
+			return true, nil
+		case <-changed:
+		case <-s.Over():
+			return false, zkconn.ErrSessionOver
+		case <-m.leaving.Done():
+			return false, s.ContextErr(m.leaving)
+		}
+	}
+}
+
+// write sets the znode's data. Where the server does not know the library by its identity,
+// the znode is replaced.
+func (m *Member) write(s *line.Session, data []byte) error {
+	set := &zk.SetDataRequest{Path: m.path, Data: data, Version: -1}
+	o := s.Retry(nil, []any{set}).Settle(m.leaving)
+	if !o.RefusedAt(set, zk.ErrNoAuth) {
+		return o.Err()
+	}
+	s.OwnWriteFailed(o.Err())
+	o = s.Multi(s.Lifetime(), &zk.DeleteRequest{Path: m.path, Version: -1}, m.createOp(s, data))
+	switch {
+	case o.Applied():
+		return errReplaced
+	case o.Transient():
+		return zk.ErrNoNode // perhaps: it has to be looked at
+	}
+	return o.Err()
+}
+
+var errReplaced = errors.New("the znode was replaced by one with the data")
+
+func (m *Member) createOp(s *line.Session, data []byte) *zk.CreateRequest {
+	return &zk.CreateRequest{Path: m.path, Data: data, Acl: s.ACL(), Flags: zk.FlagEphemeral}
+}
+
+// create creates the znode, and the group's path if need be, and returns the version of the
+// data that it has. It waits for the end of a znode of another session: that of the Client
+// before, of a process that had the same id, or of another member with that id.
+func (m *Member) create(s *line.Session) (version int, err error) {
+	for tries := 0; ; {
+		data, version, _ := m.wanted()
+		op := m.createOp(s, data)
+		// The reply is awaited even if the member leaves, so that remove comes after it.
+		o := s.Retry(nil, []any{op}).Settle(m.leaving)
+		switch {
+		case o.RefusedAt(op, zk.ErrNodeExists):
+			mine, err := m.awaitOther(s)
+			if mine {
+				version = 0 // by an attempt whose reply was lost; what it has written is not known
+			}
+			if mine || err != nil {
+				return version, err
+			}
+		case o.RefusedAt(op, zk.ErrNoNode):
+			if tries++; tries > zkconn.MaxTries {
+				return 0, zkconn.ErrContended
+			}
+			err := s.CreateContainer(m.leaving, m.dir, nil)
+			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return 0, err
+			}
+		default:
+			return version, o.Err()
+		}
+	}
+}
+
+// awaitOther waits until the znode that stands at the path is gone. mine: it is this session's.
+func (m *Member) awaitOther(s *line.Session) (mine bool, err error) {
+	for {
+		w, err := s.WatchExistence(m.leaving, m.path)
+		switch {
+		case err != nil:
+			return false, err
+		case w.Absent:
+			return false, nil
+		case w.Stat.EphemeralOwner == s.ID():
+			return true, nil
+		case w.Stat.EphemeralOwner == 0:
+			return false, zkconn.Errorf(zkconn.ErrPathInUse, "the znode %s is not ephemeral: no member has created it", m.path)
+		}
+		s.NoteGone(m.path) // whatever attempts before have created
+		select {
+		case <-w.Fired():
+		case <-s.Over():
+			return false, zkconn.ErrSessionOver
+		case <-m.leaving.Done():
+			return false, s.ContextErr(m.leaving)
+		}
+		if w.Deleted() { // and not updated
+			return false, nil
+		}
+	}
+}
+
+// remove deletes the znode, if it is the session's, until it is gone or the session is. If the
+// Client is being closed, it leaves that to the end of the session.
+func (m *Member) remove(s *line.Session) {
+	known := m.own != nil && !m.own.HasFired()
+	for wait := 100 * time.Millisecond; m.c.Closing.Err() == nil; known = false {
+		gone, err := m.removeOnce(s, known)
+		switch {
+		case gone, errors.Is(err, zkconn.ErrSessionOver), m.c.Closing.Err() != nil:
+			return
+		case zkconn.Transient(err):
+			continue
+		}
+		m.mu.Lock()
+		m.refused = err
+		m.note()
+		m.mu.Unlock()
+		m.c.Log(slog.LevelError, "cannot delete a member of a group", "path", m.path, "err", err)
+		select {
+		case <-time.After(wait):
+		case <-s.Over():
+		case <-m.c.Closing.Done():
+		}
+		wait = min(2*wait, s.Timeout())
+	}
+}
+
+// removeOnce deletes the znode. If it is not known whose it is, it looks first: a delete whose
+// reply was lost, or an operator, may have made room for another member with the same id.
+func (m *Member) removeOnce(s *line.Session, known bool) (gone bool, err error) {
+	if !known {
+		if err := s.Sync(m.c.Closing, m.path); err != nil {
+			return false, err
+		}
+		stat, err := s.Exists(m.c.Closing, m.path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), err == nil && stat.EphemeralOwner != s.ID():
+			s.NoteGone(m.path)
+			return true, nil
+		case err != nil:
+			return false, err
+		}
+	}
+	del := &zk.DeleteRequest{Path: m.path, Version: -1}
+	o := s.Multi(s.Lifetime(), del)
+	return o.Applied() || o.RefusedAt(del, zk.ErrNoNode), o.Err()
+}

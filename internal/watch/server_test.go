@@ -1,0 +1,117 @@
+package watch_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+)
+
+// Watches and groups on the shared server, which may be a real one.
+
+// yields reads an iterator in the background. The function that it returns waits until that has
+// yielded a text.
+func yields[A any](t *testing.T, each func(context.Context) iter.Seq2[A, error], text func(A) string) (sees func(want string)) {
+	ctx, cancel := context.WithCancel(t.Context())
+	all, done := make(chan string, 1000), make(chan struct{})
+	go func() {
+		defer close(done)
+		for a, err := range each(ctx) {
+			if err != nil {
+				return
+			}
+			all <- text(a)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return func(want string) {
+		t.Helper()
+		tooLate := time.After(30 * time.Second)
+		for last := "nothing"; last != want; {
+			select {
+			case last = <-all:
+			case <-tooLate:
+				require.FailNow(t, "not seen", "%q, and %q was seen last", want, last)
+			}
+		}
+	}
+}
+
+func TestRealB103WatchesOnAServer(t *testing.T) {
+	path, raw, p := harness.NewPath(t), harness.Raw(t), harness.NewProxy(t, harness.Server())
+	harness.MakeParents(t, raw, path)
+	path += "/config"
+	c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 2 * time.Second})
+	data := yields(t, func(ctx context.Context) iter.Seq2[zkrecipes.Node, error] { return c.Watch(ctx, path) }, func(n zkrecipes.Node) string {
+		if n.None() {
+			return "none"
+		}
+		return string(n.Data)
+	})
+	names := yields(t, func(ctx context.Context) iter.Seq2[zkrecipes.Children, error] { return c.WatchChildren(ctx, path) }, func(n zkrecipes.Children) string {
+		return fmt.Sprint(n.None(), n.Names)
+	})
+	data("none")
+	names("true []")
+	require.NoError(t, create(raw, path, "1"))
+	data("1")
+	names("false []")
+	require.NoError(t, create(raw, path+"/a", ""))
+	names("false [a]")
+	p.Drop() // it reconnects
+	_, err := raw.Set(path, []byte("2"), -1)
+	require.NoError(t, err)
+	data("2")
+	recipetest.LockOn(t, zkrecipes.NewMutex(c, path+"-lock"))
+	p.Refuse(true)
+	p.Drop()
+	harness.Eventually(t, "the session's end", func() bool { return len(harness.Children(t, raw, path+"-lock")) == 0 })
+	require.NoError(t, raw.Delete(path+"/a", -1))
+	require.NoError(t, raw.Delete(path, -1))
+	require.NoError(t, create(raw, path, "3"))
+	p.Refuse(false)
+	data("3")
+	names("false []")
+	got, stat, err := c.Get(t.Context(), path)
+	require.NoError(t, err)
+	require.Equal(t, "3", string(got))
+	same, err := c.Exists(t.Context(), path)
+	require.NoError(t, err)
+	require.Equal(t, stat, same)
+	_, _, err = c.Children(t.Context(), path+"/a")
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.NoError(t, raw.Delete(path, -1))
+	data("none")
+	names("true []")
+}
+
+func TestRealB104AMemberIsBackInTheNextSessionOnAServer(t *testing.T) {
+	path, p := harness.NewPath(t), harness.NewProxy(t, harness.Server())
+	c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 2 * time.Second})
+	watcher := zkrecipes.NewGroup(recipetest.Dial(t, nil), path)
+	members := yields(t, watcher.Watch, recipetest.TextOf)
+	members("")
+	m, err := zkrecipes.NewGroup(c, path).Join(harness.Within(t, 20*time.Second), []byte("x"), zkrecipes.MemberID("1"))
+	require.NoError(t, err)
+	members("1=x")
+	require.NoError(t, m.Update(t.Context(), []byte("x2")))
+	members("1=x2")
+	p.Refuse(true)
+	p.Drop()
+	members("")
+	p.Refuse(false)
+	members("1=x2")
+	present, err := watcher.Members(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, recipetest.SessionID(c), present[0].Session)
+	require.NoError(t, m.Leave())
+	members("")
+}

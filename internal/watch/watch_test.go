@@ -1,0 +1,339 @@
+package watch_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/watch"
+)
+
+// What Client.Watch and Client.WatchChildren yield.
+
+func TestWatchYieldsEachStateAndNone(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		r := recipetest.WatchesAt(t, a, w.Path)
+		w.Creates(w.Path, "1")
+		w.Sets(w.Path, "2")
+		w.Sets(w.Path, "2") // the same data, in another version
+		w.Deletes(w.Path)
+		w.Creates(w.Path, "3")
+		w.Creates(w.Path+"/child", "x")
+		require.Equal(t, []string{"none", "1", "2", "2", "none", "3"}, r.Texts())
+		r.Stop()
+		require.ErrorIs(t, r.Ended(), context.Canceled)
+		require.ErrorContains(t, r.Err, "zkrecipes: watch /config: ")
+	})
+}
+
+func TestWatchYieldsTheStat(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		w.Creates(w.Path, "1")
+		w.Sets(w.Path, "2")
+		_, want, err := w.Operator.Get(w.Path)
+		require.NoError(t, err)
+		for n, err := range a.Watch(t.Context(), w.Path) {
+			require.NoError(t, err)
+			require.Equal(t, want, n.Stat)
+			break
+		}
+		for n, err := range a.WatchChildren(t.Context(), w.Path) {
+			require.NoError(t, err)
+			require.Equal(t, zkrecipes.Children{Names: []string{}, Stat: want}, n)
+			break
+		}
+	})
+}
+
+func TestWatchChildrenYieldsEachListingAndNone(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		r := recipetest.ListsOf(t, a, w.Path)
+		w.Creates(w.Path, "")
+		w.Creates(w.Path+"/b", "")
+		w.Creates(w.Path+"/a", "")
+		w.Sets(w.Path, "x")
+		w.Sets(w.Path+"/a", "x")
+		w.Creates(w.Path+"/a/grandchild", "")
+		w.Deletes(w.Path + "/b")
+		w.Deletes(w.Path + "/a/grandchild")
+		w.Deletes(w.Path + "/a")
+		w.Deletes(w.Path)
+		w.Creates(w.Path, "")
+		require.Equal(t, []string{"none", "[]", "[b]", "[a b]", "[a]", "[]", "none", "[]"}, r.Texts())
+	})
+}
+
+func TestWatchYieldsTheLatestToASlowReader(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		var seen []string
+		for n, err := range a.Watch(t.Context(), w.Path) {
+			require.NoError(t, err)
+			seen = append(seen, string(n.Data))
+			if len(seen) == 2 {
+				break
+			}
+			w.Creates(w.Path, "0")
+			for i := range 10 {
+				w.Sets(w.Path, fmt.Sprint(i))
+			}
+		}
+		require.Equal(t, []string{"", "9"}, seen)
+	})
+}
+
+// The caller may change what it gets, and others that share the watch see nothing of that.
+func TestWatchYieldsMemoryOfTheCallersOwn(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		w.Creates(w.Path, "1")
+		w.Creates(w.Path+"/a", "")
+		for range 2 {
+			for n, err := range a.Watch(t.Context(), w.Path) {
+				require.NoError(t, err)
+				require.Equal(t, "1", string(n.Data))
+				require.EqualValues(t, 0, n.Stat.Version)
+				n.Data[0], n.Stat.Version = 'x', 7
+				break
+			}
+			for n, err := range a.WatchChildren(t.Context(), w.Path) {
+				require.NoError(t, err)
+				require.Equal(t, []string{"a"}, n.Names)
+				n.Names[0] = "x"
+				break
+			}
+		}
+	})
+}
+
+func TestWatchIsUnderThePrefixAndHasTheCredentials(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
+		owner := zkrecipes.Auth{Scheme: "digest", Data: []byte("owner:x")}
+		w.Creates("/app", "the prefix")
+		_, err := w.Operator.Create("/app/config", []byte("1"), 0, zk.DigestACL(zk.PermAll, "owner", "x"))
+		require.NoError(t, err)
+		c := w.Stranger(&zkrecipes.Options{Prefix: "/app", Auth: []zkrecipes.Auth{owner}})
+		require.Equal(t, "1", recipetest.WatchesAt(t, c, "/config").Last())
+		require.Equal(t, "the prefix", recipetest.WatchesAt(t, c, "/").Last())
+		require.Equal(t, "[config]", recipetest.ListsOf(t, c, "/").Last())
+		data, _, err := c.Get(t.Context(), "/config")
+		require.NoError(t, err)
+		require.Equal(t, "1", string(data))
+		require.Equal(t, "[app zookeeper]", recipetest.ListsOf(t, w.Stranger(nil), "/").Last())
+	})
+}
+
+func TestWatchesGoOnInTheNextSession(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		w.Creates(w.Path, "1")
+		r, l := recipetest.WatchesAt(t, a, w.Path), recipetest.ListsOf(t, a, w.Path)
+		w.Srv.Expire(recipetest.SessionID(a))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, []string{"1"}, r.Texts(), "nothing has changed")
+		require.Equal(t, []string{"[]"}, l.Texts())
+		w.Srv.Expire(recipetest.SessionID(a))
+		w.Sets(w.Path, "2") // while there is no session
+		w.Creates(w.Path+"/a", "")
+		time.Sleep(5 * time.Second)
+		require.Equal(t, []string{"1", "2"}, r.Texts())
+		require.Equal(t, []string{"[]", "[a]"}, l.Texts())
+	})
+}
+
+func TestWatchesSeeWhatHasChangedWhileTheyWereDisconnected(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		w.Creates(w.Path, "1")
+		r := recipetest.WatchesAt(t, a, w.Path)
+		w.Away(a)
+		w.Deletes(w.Path)
+		w.Creates(w.Path, "2")
+		require.Equal(t, []string{"1"}, r.Texts())
+		w.Back()
+		time.Sleep(5 * time.Second)
+		require.Equal(t, []string{"1", "2"}, r.Texts())
+		w.Away(a)
+		w.Deletes(w.Path)
+		time.Sleep(time.Minute) // the session expires
+		w.Back()
+		time.Sleep(20 * time.Second)
+		require.Equal(t, []string{"1", "2", "none"}, r.Texts())
+	})
+}
+
+func TestWatchesEndWhenTheClientIsClosed(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
+		r, l := recipetest.WatchesAt(t, a, w.Path), recipetest.ListsOf(t, a, w.Path)
+		require.NoError(t, a.Close())
+		require.ErrorIs(t, r.Ended(), zkrecipes.ErrClosed)
+		require.ErrorIs(t, l.Ended(), zkrecipes.ErrClosed)
+		require.Equal(t, []string{"none"}, r.Texts())
+		require.ErrorIs(t, recipetest.WatchesAt(t, a, w.Path).Ended(), zkrecipes.ErrClosed)
+		_, _, err := a.Get(t.Context(), w.Path)
+		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+
+		lease := recipetest.LockOn(t, zkrecipes.NewMutex(b, "/lock"))
+		r = recipetest.WatchesAt(t, b, w.Path)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ended := make(chan error)
+		go func() { ended <- b.Shutdown(ctx) }()
+		w.Creates(w.Path, "during the shutdown")
+		require.Equal(t, "during the shutdown", r.Last())
+		require.NoError(t, lease.Release())
+		require.NoError(t, <-ended)
+		require.ErrorIs(t, r.Ended(), zkrecipes.ErrClosed)
+	})
+}
+
+func TestAWatchThatMayNotReadGetsNoAuth(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		require.NoError(t, w.Operator.AddAuth("digest", []byte("owner:x")))
+		_, err := w.Operator.Create(w.Path, nil, 0, zk.DigestACL(zk.PermAll, "owner", "x"))
+		require.NoError(t, err)
+		require.ErrorIs(t, recipetest.WatchesAt(t, a, w.Path).Ended(), zk.ErrNoAuth)
+		require.ErrorIs(t, recipetest.ListsOf(t, a, w.Path).Ended(), zk.ErrNoAuth)
+		_, _, err = a.Get(t.Context(), w.Path)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+	})
+}
+
+func TestWatchFailsWhereTheServersTellOfEarlierStatesOnly(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
+		opts, switchOver := w.Restored()
+		w.Creates(w.Path, "0")
+		for i := range 100 {
+			w.Sets(w.Path, fmt.Sprint(i))
+		}
+		r := recipetest.WatchesAt(t, w.Stranger(opts), w.Path)
+		began := time.Now()
+		switchOver(w.Path)
+		require.ErrorIs(t, r.Ended(), watch.ErrWentBack)
+		require.Equal(t, []string{"99"}, r.Texts())
+		require.Less(t, time.Since(began), time.Minute)
+	})
+}
+
+func TestSpuriousEventsYieldNothing(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		r, l := recipetest.WatchesAt(t, a, w.Path), recipetest.ListsOf(t, a, w.Path)
+		for range 3 {
+			recipetest.Spurious(a, w.Path, jute.EventCreated)
+			synctest.Wait()
+		}
+		w.Creates(w.Path, "1")
+		for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted, jute.EventChildrenChanged} {
+			recipetest.Spurious(a, w.Path, event)
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"none", "1"}, r.Texts())
+		require.Equal(t, []string{"none", "[]"}, l.Texts())
+	})
+}
+
+func TestAWatchThatIsGoneLeavesNoWatchBeyondItsPath(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		w.Creates(w.Path, "1")
+		for range 100 {
+			for _, err := range a.Watch(t.Context(), w.Path) {
+				require.NoError(t, err)
+				break
+			}
+			for _, err := range a.WatchChildren(t.Context(), w.Path) {
+				require.NoError(t, err)
+				break
+			}
+		}
+		require.Equal(t, 2, recipetest.WatchesOf(a))
+	})
+}
+
+func TestReadsAndWatchesRefuseBadInput(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		var noContext context.Context
+		require.Empty(t, w.Requests(func() {
+			for _, test := range []struct {
+				c    *zkrecipes.Client
+				ctx  context.Context
+				path string
+				text string
+			}{
+				{nil, t.Context(), "/a", "nil client"},
+				{&zkrecipes.Client{}, t.Context(), "/a", "client was not made by Dial"},
+				{a, noContext, "/a", "nil context"},
+				{a, t.Context(), "", "path is empty"},
+				{a, t.Context(), "a", `path does not begin with "/"`},
+				{a, t.Context(), "/a/", `path ends with "/"`},
+			} {
+				_, _, err := test.c.Get(test.ctx, test.path)
+				require.ErrorContains(t, err, "zkrecipes: get ")
+				require.ErrorContains(t, err, test.text)
+				_, _, err = test.c.Children(test.ctx, test.path)
+				require.ErrorContains(t, err, "zkrecipes: list ")
+				require.ErrorContains(t, err, test.text)
+				_, err = test.c.Exists(test.ctx, test.path)
+				require.ErrorContains(t, err, "zkrecipes: look at ")
+				require.ErrorContains(t, err, test.text)
+				n := 0
+				for node, err := range test.c.Watch(test.ctx, test.path) {
+					require.True(t, node.None())
+					require.ErrorContains(t, err, "zkrecipes: watch ")
+					require.ErrorContains(t, err, test.text)
+					n++
+				}
+				for children, err := range test.c.WatchChildren(test.ctx, test.path) {
+					require.True(t, children.None())
+					require.ErrorContains(t, err, test.text)
+					n++
+				}
+				require.Equal(t, 2, n)
+			}
+		}))
+	})
+}
+
+func TestReadsReturnWhatIsThere(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		_, _, err := a.Get(t.Context(), w.Path)
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.EqualError(t, err, "zkrecipes: get /config: zk: node does not exist")
+		_, err = a.Exists(t.Context(), w.Path)
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		_, _, err = a.Children(t.Context(), w.Path)
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		w.Creates(w.Path, "1")
+		w.Creates(w.Path+"/b", "")
+		w.Creates(w.Path+"/a", "")
+		data, stat, err := a.Get(t.Context(), w.Path)
+		require.NoError(t, err)
+		require.Equal(t, "1", string(data))
+		names, same, err := a.Children(t.Context(), w.Path)
+		require.NoError(t, err)
+		require.Equal(t, []string{"a", "b"}, names)
+		require.Equal(t, stat, same)
+		same, err = a.Exists(t.Context(), w.Path)
+		require.NoError(t, err)
+		require.Equal(t, stat, same)
+	})
+}
+
+func TestReadsGoOnInTheNextSession(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		w.Creates(w.Path, "1")
+		w.Away(a)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, err := a.Get(ctx, w.Path)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "no connection")
+		time.AfterFunc(time.Minute, w.Back)
+		data, _, err := a.Get(t.Context(), w.Path)
+		require.NoError(t, err)
+		require.Equal(t, "1", string(data))
+	})
+}

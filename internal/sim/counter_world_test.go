@@ -28,7 +28,7 @@ type counterWorld struct {
 
 var counterEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
-	"added", "set", "swapped", "not swapped", "read", "uncertain", "canceled", "evicted", "member deleted", "rival added",
+	"added", "set", "swapped", "not swapped", "read", "uncertain", "canceled", "evicted", "member deleted", "waiter deleted", "rival added",
 	"written together", "written in turn",
 }
 
@@ -66,11 +66,30 @@ func (w *counterWorld) onChange(c zktest.Change) {
 func (w *counterWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
 	w.waitWorld.startFaults(faults, stop)
 	if w.operator {
-		faults.Go(func() { w.evictMembers(stop, "/line") })
+		faults.Go(func() { w.evictWaiters(stop) })
 		faults.Go(func() { w.evictMembers(stop, "/puts") })
 	}
 	if w.rival {
 		faults.Go(func() { w.compete(stop) })
+	}
+}
+
+// evictWaiters is an operator that deletes places in the lines, where nobody stands for long.
+func (w *counterWorld) evictWaiters(stop <-chan struct{}) {
+	r := rand.New(rand.NewPCG(w.seed, 2000))
+	conn, done := w.rawConn()
+	defer done()
+	for {
+		select {
+		case <-time.After(time.Duration(r.Int64N(int64(4 * w.pause())))):
+		case <-stop:
+			return
+		}
+		below := w.paths[r.IntN(len(w.paths))] + "/line"
+		if waiting := w.srv.Children(below); len(waiting) > 0 {
+			w.log.note("operator: delete %s: %v", waiting[0], conn.Delete(below+"/"+waiting[0], -1))
+			w.events.add("waiter deleted")
+		}
 	}
 }
 
@@ -81,7 +100,7 @@ func (w *counterWorld) compete(stop <-chan struct{}) {
 	defer done()
 	for {
 		select {
-		case <-time.After(time.Duration(r.Int64N(int64(300 * time.Millisecond)))):
+		case <-time.After(time.Duration(r.Int64N(int64(4 * w.pause())))):
 		case <-stop:
 			return
 		}

@@ -150,8 +150,5 @@ func (x *Counter) Do(ctx context.Context, change Change) (int64, error) {
 	return one.value, one.err
 }
 
-// idle is for how long a writer keeps its receipt, and what it knows, without a call.
-const idle = line.IdleLine
-
 // crowded is for how long a writer waits for its turn at once after it has met others.
 const crowded = 10 * time.Second

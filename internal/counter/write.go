@@ -154,9 +154,10 @@ func (w *writer) run() {
 	}
 }
 
-// await returns true once a call waits, and false once the writer has ended.
+// await returns true once a call waits, and false once the writer has ended. It keeps the
+// receipt, and what it knows, for as long as the Client keeps lines that it does not use.
 func (w *writer) await(ctx context.Context) bool {
-	timer := time.NewTimer(idle)
+	timer := time.NewTimer(w.path.Client.Idle)
 	defer timer.Stop()
 	for !w.hasCalls() {
 		select {

@@ -43,6 +43,7 @@ func newCounterWorld(seed uint64) *world {
 	w.workload = w
 	w.rival = r.IntN(3) == 0
 	w.nearLimit = false
+	w.idleLine = min(w.idleLine, 3*time.Second) // at rest, no receipt is just being deleted
 	if w.crowded = r.IntN(2) == 0; w.crowded {
 		w.latency = 20 * time.Millisecond
 	}
@@ -188,6 +189,7 @@ func (w *counterWorld) checkAtRest() {
 		w.note(counterOp{path: path, kind: "read", value: v, call: w.log.tick(), ret: w.log.tick()})
 		w.checkHistory(path)
 		w.checkEmpty(path + "/line")
+		w.checkEmpty(path + "/puts")
 	}
 }
 

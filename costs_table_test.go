@@ -28,6 +28,7 @@ type costWorld struct {
 	c, other *Client
 	lease    *Lease
 	term     *Term
+	leader   Contender
 	id       ItemID
 	item     *Item
 }
@@ -95,6 +96,28 @@ var costRows = []costRow{
 	}, func(t *testing.T, w *costWorld) {
 		require.NoError(t, NewSemaphore(w.c, "/s", 3).Resize(t.Context(), 4))
 	}, 3, 1},
+	{"`Size`", "1", "0", func(t *testing.T, w *costWorld) {
+		releaseSlots(t, acquire(t, NewSemaphore(w.c, "/s", 3), 2))
+	}, func(t *testing.T, w *costWorld) {
+		_, err := NewSemaphore(w.c, "/s", 0).Size(t.Context())
+		require.NoError(t, err)
+	}, 1, 0},
+	{"`Evict` of the leader", "5", "1", leads, func(t *testing.T, w *costWorld) {
+		c := w.leader
+		_, err := w.other.Evict(t.Context(), c, &EvictOptions{Holder: true})
+		require.NoError(t, err)
+	}, 5, 1},
+	{"Add, Set, all calls of a Client that wait together", "1", "1", counts, func(t *testing.T, w *costWorld) {
+		counts(t, w)
+	}, 1, 1},
+	{"CompareAndSet, it swaps", "1", "1", counts, func(t *testing.T, w *costWorld) {
+		_, err := NewCounter(w.c, "/counter").CompareAndSet(t.Context(), 1, 2)
+		require.NoError(t, err)
+	}, 1, 1},
+	{"Get of a counter", "2", "0", counts, func(t *testing.T, w *costWorld) {
+		_, err := NewCounter(w.c, "/counter").Get(t.Context())
+		require.NoError(t, err)
+	}, 2, 0},
 	{"Campaign and Resign, free", "3", "3", leads, func(t *testing.T, w *costWorld) {
 		require.NoError(t, w.term.Resign())
 		w.term = campaigns(t, NewElection(w.c, "/e"), "v")
@@ -158,8 +181,13 @@ var costRows = []costRow{
 }
 
 func holdsLine(t *testing.T, w *costWorld) { w.lease = lockOn(t, NewMutex(w.c, "/line")) }
-func leads(t *testing.T, w *costWorld)     { w.term = campaigns(t, NewElection(w.c, "/e"), "v") }
-func hasItems(t *testing.T, w *costWorld)  { putOn(t, w.q(), "a", "b") }
+func leads(t *testing.T, w *costWorld) {
+	w.term = campaigns(t, NewElection(w.c, "/e"), "v")
+	w.leader = leaderOf(t, NewElection(w.other, "/e"))
+}
+
+func counts(t *testing.T, w *costWorld)   { count(t, NewCounter(w.c, "/counter"), 1) }
+func hasItems(t *testing.T, w *costWorld) { putOn(t, w.q(), "a", "b") }
 
 // removesFirst removes an item, which costs more the first time in a session.
 func removesFirst(t *testing.T, w *costWorld) {

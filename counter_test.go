@@ -121,12 +121,14 @@ func TestACounterSharesItsPathWithOthers(t *testing.T) {
 		w.write("/c", "41")
 		require.Equal(t, int64(42), count(t, x, 1))
 		w.write("/c", "-3")
-		swapped, err := x.CompareAndSet(t.Context(), 42, 1)
+		swapped, err := x.CompareAndSet(t.Context(), -3, 7)
 		require.NoError(t, err)
-		require.False(t, swapped, "what it knew is old")
-		swapped, err = x.CompareAndSet(t.Context(), -3, 1)
+		require.True(t, swapped, "it knew 42")
+		w.write("/c", "8")
+		swapped, err = x.CompareAndSet(t.Context(), 7, 1)
 		require.NoError(t, err)
-		require.True(t, swapped)
+		require.False(t, swapped, "it knew 7")
+		require.Equal(t, "8", w.text("/c"))
 	})
 }
 

@@ -50,8 +50,8 @@ type RecipesOptions struct {
 // all that is below Options.Prefix. It finds them by what this library writes: the
 // data of lines and the znodes below. A lock, an election or a DoubleBarrier that nobody
 // uses is found until its line is deleted, and a queue for as long as it exists. A
-// Barrier or Semaphore is found while there are znodes below its path, and a gate while it is
-// shut. Locks of other libraries are found while somebody stands in them. They, and a line
+// Barrier, Semaphore or Counter is found while there are znodes below its path, as there are
+// while it is in use, and a gate while it is shut. Locks of other libraries are found while somebody stands in them. They, and a line
 // in somebody's own data, count as what the names of their places say: a Mutex or an RWLock.
 //
 // An error that comes with the Path of a znode that was skipped does not end the iteration:
@@ -69,7 +69,8 @@ type RecipesOptions struct {
 // Cost: one read for each znode, and one listing if it has children. Beyond that, a lock costs a
 // read for the first holder and one for the first waiter, an election the same, a semaphore two
 // listings and a read for each slot that is taken and the first waiter, a Barrier a listing and
-// up to two reads, a DoubleBarrier one for each member and one more, a queue a read, three
+// up to two reads, a DoubleBarrier one for each member and one more, a Counter a listing and a read for the first
+// waiter, a queue a read, three
 // listings, one for each segment of about a hundred items, a read for each item that is taken, for
 // the first item of a segment, and for the first in each of its two lines. The places in a
 // line are not read. Up to 16 requests are under way at a time.

@@ -78,6 +78,7 @@ func (w *busyWorld) use(t *testing.T) {
 	waitLater(t, NewBarrier(one, "/app/barrier", 3))
 	enterLater(t, NewDoubleBarrier(one, "/app/double", 3))
 	require.NoError(t, NewGate(one, "/app/gate").Shut(t.Context()))
+	count(t, NewCounter(one, "/app/counter"), 3)
 	w.after(1)
 	lockLater(t, NewMutex(two, "/app/mutex"))
 	held(t, NewRWLock(two, "/app/rw").RLock)
@@ -92,6 +93,7 @@ func (w *busyWorld) use(t *testing.T) {
 	lockOn(t, NewMutex(three, "/app/mutex/below"))
 	acquireLater(t, NewSemaphore(three, "/app/semaphore", 3), 1)
 	w.after(3)
+	count(t, NewCounter(one, "/app/counter"), 3)
 }
 
 func TestRecipesTellsWhatIsInUseAndSinceWhen(t *testing.T) {
@@ -106,6 +108,7 @@ func TestRecipesTellsWhatIsInUseAndSinceWhen(t *testing.T) {
 			{Recipe: RecipeBarrier, Path: "/app/barrier", Size: 3, Waiters: 2, WaitingSince: w.at(0)},
 			{Recipe: RecipeDoubleBarrier, Path: "/app/double", Waiters: 2, WaitingSince: w.at(0)},
 			{Recipe: RecipeGate, Path: "/app/gate", HeldSince: w.at(0)},
+			{Recipe: RecipeCounter, Path: "/app/counter"},
 		}
 		for _, root := range []string{"/", "/app"} {
 			found := recipesBelow(t, w.c, root)
@@ -160,6 +163,7 @@ func TestRecipesCostsAReadAndAListingOfEachZnodeAndLittleMore(t *testing.T) {
 			"/app/barrier":   {"getData": 2, "getChildren2": 2, "exists": 1},
 			"/app/double":    {"getData": 1, "getChildren2": 1, "exists": 3},
 			"/app/gate":      {"getData": 1},
+			"/app/counter":   {"getData": 1, "getChildren2": 2},
 		} {
 			require.Equal(t, want, withoutPings(w.requests(func() { recipesBelow(t, w.c, path) })), path)
 		}

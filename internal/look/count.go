@@ -19,6 +19,7 @@ import (
 var counters = map[string]func(*znode, *Usage) error{
 	mutex: (*znode).countLock, rwlock: (*znode).countLock, election: (*znode).countElection, semaphore: (*znode).countSemaphore,
 	barriers: (*znode).countBarrier, double: (*znode).countDouble, queue: (*znode).countQueue, gate: (*znode).countGate,
+	counter: func(z *znode, u *Usage) error { return z.countWaiters(u, "/line") },
 }
 
 // countLock counts the places in the line. Those of a Mutex all block each other.

@@ -29,6 +29,7 @@ const (
 	double    = "double barrier"
 	queue     = "queue"
 	gate      = "gate"
+	counter   = "counter"
 	inner     = "inner" // a znode of a recipe whose path is above
 )
 
@@ -72,13 +73,16 @@ func (z *znode) look() (v sight, err error) {
 // that tells.
 func (z *znode) recipe() (string, error) {
 	if m, ok := (&line.Line{Recipe: double}).ParseMark(z.data); ok {
-		if _, known := counters[m.Recipe]; !known || slices.Contains([]string{semaphore, queue}, m.Recipe) {
+		if _, known := counters[m.Recipe]; !known || slices.Contains([]string{semaphore, queue, counter}, m.Recipe) {
 			return inner, nil
 		}
 		return m.Recipe, nil
 	}
 	if !line.IsKnownLayout(z.data) {
 		return "", zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a version with another layout: %.40q", z.data)
+	}
+	if (z.has("puts") || z.has("counter")) && !z.has(queuelog.RootName[1:]) && z.isInteger() {
+		return counter, nil
 	}
 	if size := z.size(); size > 0 {
 		switch {
@@ -120,6 +124,12 @@ func (z *znode) size() int {
 	return n
 }
 
+// isInteger reports whether the data are the value of a counter.
+func (z *znode) isInteger() bool {
+	_, err := strconv.ParseInt(string(z.data), 10, 64)
+	return err == nil
+}
+
 func (z *znode) has(name string) bool {
 	_, ok := slices.BinarySearch(z.names, name)
 	return ok
@@ -132,6 +142,7 @@ var owned = map[string][]string{
 	barriers:  {"round"},
 	double:    {"ready"},
 	queue:     {"line", "room", "puts", "s"},
+	counter:   {"line", "puts", "counter"},
 }
 
 // owns reports whether a child of that name is the recipe's. Nobody uses a path below.

@@ -81,27 +81,40 @@ func (z *znode) recipe() (string, error) {
 	if !line.IsKnownLayout(z.data) {
 		return "", zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a version with another layout: %.40q", z.data)
 	}
-	if (z.has("puts") || z.has("counter")) && !z.has(queuelog.RootName[1:]) && z.isInteger() {
-		return counter, nil
+	if recipe := z.numbered(); recipe != "" {
+		return recipe, nil
 	}
-	if size := z.size(); size > 0 {
-		switch {
-		case z.has("round"):
-			return barriers, nil
-		case z.has("line"), z.has("slots"), z.has("resized"):
-			return semaphore, nil
-		}
-	}
-	if z.has(queuelog.RootName[1:]) {
-		data, _, err := z.s.Get(z.ctx, z.path+queuelog.RootName)
-		switch {
-		case err == nil && bytes.HasPrefix(data, []byte(line.QueueMarker)):
-			return queue, nil
-		case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
-			return "", err
-		}
+	if isQueue, err := z.isQueue(); isQueue || err != nil {
+		return queue, err
 	}
 	return z.unmarked(), nil
+}
+
+// numbered returns which recipe has the number in the data, by the znodes below it.
+func (z *znode) numbered() string {
+	switch {
+	case !z.isInteger():
+	case (z.has("puts") || z.has("counter")) && !z.has(queuelog.RootName[1:]):
+		return counter
+	case z.size() <= 0:
+	case z.has("round"):
+		return barriers
+	case z.has("line"), z.has("slots"), z.has("resized"):
+		return semaphore
+	}
+	return ""
+}
+
+// isQueue reports whether a queue's log stands below the znode.
+func (z *znode) isQueue() (bool, error) {
+	if !z.has(queuelog.RootName[1:]) {
+		return false, nil
+	}
+	data, _, err := z.s.Get(z.ctx, z.path+queuelog.RootName)
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
+		return false, nil
+	}
+	return bytes.HasPrefix(data, []byte(line.QueueMarker)), err
 }
 
 // unmarked returns which lock has places below a znode that has no marker.

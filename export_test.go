@@ -12,6 +12,7 @@ import (
 var (
 	ErrWentBack   = errWentBack
 	ErrZeroValue  = errZeroValue
+	ErrLeaderLeft = errLeaderLeft
 	Fail          = fail
 	StartAcquire  = startAcquire
 	AcquisitionIn = acquisitionIn

@@ -55,3 +55,6 @@ func TestGateSimulation(t *testing.T) { simulate(t, gateEvents, newGateWorld) }
 
 // Candidates campaign and lead, and each process observes.
 func TestElectionSimulation(t *testing.T) { simulate(t, electionEvents, newElectionWorld) }
+
+// Counters are added to, set, swapped and read.
+func TestCounterSimulation(t *testing.T) { simulate(t, counterEvents, newCounterWorld) }

@@ -31,6 +31,7 @@ type costWorld struct {
 	c, other *zkrecipes.Client
 	lease    *zkrecipes.Lease
 	term     *zkrecipes.Term
+	leader   zkrecipes.Contender
 	id       zkrecipes.ItemID
 	item     *zkrecipes.Item
 	member   *zkrecipes.Membership
@@ -99,6 +100,28 @@ var costRows = []costRow{
 	}, func(t *testing.T, w *costWorld) {
 		require.NoError(t, zkrecipes.NewSemaphore(w.c, "/s", 3).Resize(t.Context(), 4))
 	}, 3, 1},
+	{"`Size`", "1", "0", func(t *testing.T, w *costWorld) {
+		recipetest.ReleaseSlots(t, recipetest.Acquire(t, zkrecipes.NewSemaphore(w.c, "/s", 3), 2))
+	}, func(t *testing.T, w *costWorld) {
+		_, err := zkrecipes.NewSemaphore(w.c, "/s", 0).Size(t.Context())
+		require.NoError(t, err)
+	}, 1, 0},
+	{"`Evict` of the leader", "5", "1", leads, func(t *testing.T, w *costWorld) {
+		c := w.leader
+		_, err := w.other.Evict(t.Context(), c, &zkrecipes.EvictOptions{Holder: true})
+		require.NoError(t, err)
+	}, 5, 1},
+	{"Add, Set, all calls of a Client that wait together", "1", "1", counts, func(t *testing.T, w *costWorld) {
+		counts(t, w)
+	}, 1, 1},
+	{"CompareAndSet, it swaps", "1", "1", counts, func(t *testing.T, w *costWorld) {
+		_, err := zkrecipes.NewCounter(w.c, "/counter").CompareAndSet(t.Context(), 1, 2)
+		require.NoError(t, err)
+	}, 1, 1},
+	{"Get of a counter", "2", "0", counts, func(t *testing.T, w *costWorld) {
+		_, err := zkrecipes.NewCounter(w.c, "/counter").Get(t.Context())
+		require.NoError(t, err)
+	}, 2, 0},
 	{"Campaign and Resign, free", "3", "3", leads, func(t *testing.T, w *costWorld) {
 		require.NoError(t, w.term.Resign())
 		w.term = recipetest.Campaigns(t, zkrecipes.NewElection(w.c, "/e"), "v")
@@ -208,6 +231,11 @@ func holdsLine(t *testing.T, w *costWorld) {
 }
 func leads(t *testing.T, w *costWorld) {
 	w.term = recipetest.Campaigns(t, zkrecipes.NewElection(w.c, "/e"), "v")
+	w.leader = leaderOf(t, zkrecipes.NewElection(w.other, "/e"))
+}
+
+func counts(t *testing.T, w *costWorld) {
+	recipetest.Count(t, zkrecipes.NewCounter(w.c, "/counter"), 1)
 }
 func hasItems(t *testing.T, w *costWorld) { recipetest.PutOn(t, w.q(), "a", "b") }
 

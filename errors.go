@@ -67,11 +67,11 @@ var (
 	// a queue counts as the size of a semaphore or barrier. A Mutex and an RWLock may use a
 	// path one after the other, and get the error if places of both stand in the line. The
 	// error is also returned if a LeaderLatch of Curator's stands in the line of a lock or an
-	// election, or its InterProcessSemaphoreV2 uses the path of a Semaphore. It is not
-	// returned if the path holds a user's own data, which this library leaves alone, by a
+	// election, or its InterProcessSemaphoreV2 uses the path of a Semaphore, and by a Counter
+	// whose path does not hold an integer. It is not returned if the path holds a user's own data, which this library leaves alone, by a
 	// Gate, and between a Barrier and a Semaphore of the same size.
 	ErrPathInUse = zkconn.ErrPathInUse
-	// ErrUnused is returned by Contenders, Holders, Len, Items and Peek if the path holds
+	// ErrUnused is returned by Contenders, Holders, Size, Len, Items and Peek if the path holds
 	// nothing of the recipe, not even an empty line or queue: it has not been used, its znodes
 	// were deleted when they had been idle, or it is the wrong path. If there is no znode at
 	// the path, it is zk.ErrNoNode, too.

@@ -10,6 +10,7 @@ import (
 
 var (
 	ErrZeroValue  = errZeroValue
+	ErrLeaderLeft = errLeaderLeft
 	Fail          = fail
 	StartAcquire  = startAcquire
 	AcquisitionIn = acquisitionIn

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -30,7 +31,7 @@ func NewGate(c *Client, path string) *Gate {
 func (g *Gate) Path() string { return g.self().path() }
 
 // Shut shuts the gate. If it is shut already, nothing changes. The znode's data are
-// Options.Identity.
+// "zkrecipes/1 gate " and Options.Identity.
 //
 // Shut blocks until a server answers. If a reply is lost, Shut tries again. It may
 // therefore undo an Open that another client calls meanwhile, but not one that is
@@ -40,7 +41,7 @@ func (g *Gate) Path() string { return g.self().path() }
 // Cost: one request and one commit, and one more of each for each missing parent.
 func (g *Gate) Shut(ctx context.Context) error {
 	return g.turn(ctx, "shut", zk.ErrNodeExists, func(s *line.Session, path string) any {
-		return &zk.CreateRequest{Path: path, Data: []byte(s.Client.Identity), Acl: s.ACL()}
+		return &zk.CreateRequest{Path: path, Data: layout.Record(g.line.Recipe, "", s.Client.Identity), Acl: s.ACL()}
 	})
 }
 

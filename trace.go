@@ -87,6 +87,8 @@ const (
 	RecipeDoubleBarrier Recipe = "doublebarrier"
 	// RecipeGate: "wait". Nothing is held.
 	RecipeGate Recipe = "gate"
+	// RecipeCounter has no acquisitions. See Usage.
+	RecipeCounter Recipe = "counter"
 )
 
 // TraceAcquireStart is the argument of Trace.AcquireStart.

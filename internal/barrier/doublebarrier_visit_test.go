@@ -15,32 +15,24 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// enterLater starts a member in the background. It returns when the member has
-// entered or sleeps.
-func enterLater(t testing.TB, d *zkrecipes.DoubleBarrier) *harness.Call[*zkrecipes.Visit] {
-	e := harness.Go(t, d.Enter)
-	synctest.Wait()
-	return e
-}
-
 func TestA22LateArrivalDoesNotReplaceMembersThatDiedBeforeTheOpening(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		const n = 3
 		a, b, c, d := w.Stranger(nil), w.Stranger(nil), w.Stranger(nil), w.Stranger(nil)
-		enterLater(t, zkrecipes.NewDoubleBarrier(a, "/b", n))
-		enterLater(t, zkrecipes.NewDoubleBarrier(b, "/b", n))
+		recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(a, "/b", n))
+		recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(b, "/b", n))
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi", Path: "/b/ready", For: time.Second})
-		third := enterLater(t, zkrecipes.NewDoubleBarrier(c, "/b", n)) // has listed three members and is about to open
+		third := recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(c, "/b", n)) // has listed three members and is about to open
 		require.Len(t, w.Srv.Children("/b"), n)
 		require.True(t, w.Srv.Expire(recipetest.SessionID(a)))
 		require.True(t, w.Srv.Expire(recipetest.SessionID(b)))
-		late := enterLater(t, zkrecipes.NewDoubleBarrier(d, "/b", n))
+		late := recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(d, "/b", n))
 		time.Sleep(2 * time.Second) // until the server receives the opening
 		synctest.Wait()
 		require.True(t, late.Waiting(), "there were never three members at a time")
 		require.True(t, third.Waiting())
 
-		last := enterLater(t, zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/b", n))
+		last := recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/b", n))
 		for _, e := range []*harness.Call[*zkrecipes.Visit]{third, late, last} {
 			require.False(t, e.Waiting())
 			e.Get()
@@ -50,10 +42,10 @@ func TestA22LateArrivalDoesNotReplaceMembersThatDiedBeforeTheOpening(t *testing.
 
 func TestA22ASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		first := enterLater(t, zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/b", 2))
+		first := recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/b", 2))
 		znode := "/b/" + w.Srv.Children("/b")[0]
 		other := w.Stranger(nil)
-		second := enterLater(t, zkrecipes.NewDoubleBarrier(other, "/b", 2))
+		second := recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(other, "/b", 2))
 		require.False(t, first.Waiting())
 		require.False(t, second.Waiting())
 
@@ -78,8 +70,8 @@ func TestA22CancelledEnterAndLeaveReturnWhenTheMemberIsGone(t *testing.T) {
 			_, err := zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/c", 2).Enter(ctx)
 			return err
 		}
-		first := enterLater(t, d)
-		second := enterLater(t, zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/b", 1)) // does not leave
+		first := recipetest.EnterLater(t, d)
+		second := recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/b", 1)) // does not leave
 		first.Get()
 		second.Get()
 		for path, call := range map[string]func(context.Context) error{"/b": first.Get().Leave, "/c": enter} {
@@ -102,7 +94,7 @@ func TestA22MemberEvictedFromAReapedDoubleBarrierGetsErrEvicted(t *testing.T) {
 		s := recipetest.Live(t, c)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpJoin}) // so that the client lists
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Skip: 1, For: 5 * time.Second})
-		e := enterLater(t, zkrecipes.NewDoubleBarrier(c, "/b", 2))
+		e := recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(c, "/b", 2))
 		time.Sleep(time.Second)
 		members := w.Srv.Children("/b")
 		require.Len(t, members, 1)
@@ -121,9 +113,9 @@ func TestA22LastMemberToLeaveKeepsAReadyCreatedSinceItListed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		others := []*zkrecipes.Client{w.Stranger(nil), w.Stranger(nil)}
 		for _, c := range others {
-			enterLater(t, zkrecipes.NewDoubleBarrier(c, "/b", 3))
+			recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(c, "/b", 3))
 		}
-		last := enterLater(t, zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/b", 3))
+		last := recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/b", 3))
 		last.Get()
 		for _, c := range others {
 			require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
@@ -133,12 +125,12 @@ func TestA22LastMemberToLeaveKeepsAReadyCreatedSinceItListed(t *testing.T) {
 		left := make(chan error, 1)
 		go func() { left <- last.Get().Leave(harness.Within(t, time.Minute)) }()
 		synctest.Wait() // the last member has seen that it is alone
-		early := enterLater(t, zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/b", 3))
+		early := recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/b", 3))
 		require.True(t, early.Waiting())
 		// The watch of the early member fires. The member checks ready after the leaving
 		// member's transaction.
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Path: "/b/ready", Skip: 1, For: 2 * time.Second})
-		late := enterLater(t, zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/b", 3))
+		late := recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(w.Stranger(nil), "/b", 3))
 		require.False(t, late.Waiting())
 		late.Get()
 		require.True(t, early.Waiting())

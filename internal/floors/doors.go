@@ -24,6 +24,8 @@ var doors = map[string]int{
 	"internal/election":  3,
 	"internal/group":     15,
 	"internal/watch":     12,
+	"internal/look":      16,
+	"internal/counter":   8,
 }
 
 // implied are the methods of error and context.Context, and what errors looks for.

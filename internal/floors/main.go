@@ -17,7 +17,9 @@ const module = "github.com/zkrecipes/zkrecipes"
 
 // floors says which packages of this module each package of the library may import.
 var floors = map[string][]string{
-	".":                  {"internal/queue", "internal/barrier", "internal/semaphore", "internal/keep", "internal/election", "internal/group", "internal/watch", "internal/line", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
+	".":                  {"internal/look", "internal/counter", "internal/queue", "internal/barrier", "internal/semaphore", "internal/keep", "internal/election", "internal/group", "internal/watch", "internal/line", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
+	"internal/look":      {"internal/barrier", "internal/semaphore", "internal/line", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn"},
+	"internal/counter":   {"internal/queue", "internal/line", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn"},
 	"internal/queue":     {"internal/line", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
 	"internal/semaphore": {"internal/line", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
 	"internal/keep":      {"internal/line", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn"},

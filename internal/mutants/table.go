@@ -12,6 +12,7 @@ var tables = [][]mutant{
 	asideMutants,
 	barrierMutants,
 	barrierOpenMutants,
+	counterMutants,
 	electionMutants,
 	gateMutants,
 	groupMutants,

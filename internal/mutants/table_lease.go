@@ -161,8 +161,8 @@ var leaseMutants = []mutant{
 		what: "A waiter that holds meanwhile is evicted.",
 		edits: []edit{{
 			in:  "Contender.evict",
-			old: `ops = append(checks, ops...)`,
-			new: `_ = checks`,
+			old: `append(checks, &zk.DeleteRequest{Path: path, Version: -1})`,
+			new: `append(checks[:0], &zk.DeleteRequest{Path: path, Version: -1})`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestAWaiterThatHoldsMeanwhileIsNotEvicted",
 	},

@@ -284,6 +284,14 @@ func LeaveAll(t testing.TB, vs ...*zkrecipes.Visit) {
 	}
 }
 
+// EnterLater starts a member in the background. It returns when the member has
+// entered or sleeps.
+func EnterLater(t testing.TB, d *zkrecipes.DoubleBarrier) *harness.Call[*zkrecipes.Visit] {
+	e := harness.Go(t, d.Enter)
+	synctest.Wait()
+	return e
+}
+
 // Observer sees each change of a barrier's znodes as the server applies it. It
 // records the members present whenever ready admits them.
 type Observer struct {

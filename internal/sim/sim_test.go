@@ -61,3 +61,6 @@ func TestWatchSimulation(t *testing.T) { simulate(t, watchEvents, newWatchWorld)
 
 // Members of a Group come, leave and are updated, while each process watches them.
 func TestGroupSimulation(t *testing.T) { simulate(t, groupEvents, newGroupWorld) }
+
+// Counters are added to, set, swapped and read.
+func TestCounterSimulation(t *testing.T) { simulate(t, counterEvents, newCounterWorld) }

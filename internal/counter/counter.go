@@ -1,0 +1,156 @@
+// Package counter has the writes of a Counter: the calls of a process that wait while one is
+// under way become one. The package above checks what users give, and wraps errors.
+package counter
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// On the wire, with the value as decimal text in the data of the path, as kazoo's Counter has
+// it, which reads nothing else:
+//
+//	<path>/puts/<receipt>   of a write, as a queue has them; ephemeral, one for each process
+//	<path>/line             those that wait for their turn to write; an ordinary line
+//	<path>/counter          keeps a path that somebody else has made from being deleted
+//
+// A write checks the version of the data that it rests on, so it is lost if anybody else has
+// written meanwhile. Whose write it was that made the next version, a reader cannot tell: others
+// may have written the same number. So a write whose reply was lost is settled by a receipt.
+
+// Counter is a counter.
+type Counter struct {
+	line *line.Line // of those that wait for their turn
+	path *line.Line // the counter's own
+}
+
+// New returns the counter with that path. It sends nothing.
+func New(c *line.Client, path string) *Counter {
+	return &Counter{
+		line: &line.Line{
+			Client: c, Path: path + "/line", Recipe: "counter", Kinds: placename.LockKinds, Rejoins: true,
+			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
+		},
+		path: &line.Line{Client: c, Path: path, Recipe: "counter"},
+	}
+}
+
+// Path returns the path as the caller gave it, and none for nil.
+func (x *Counter) Path() string {
+	if x == nil {
+		return ""
+	}
+	return x.path.Path
+}
+
+func (x *Counter) check(ctx context.Context) error {
+	if x == nil {
+		return errors.New("not made by NewCounter")
+	}
+	return x.path.Client.Check(ctx, x.path.Path)
+}
+
+// ErrOverflow is returned for a sum that is no int64.
+var ErrOverflow = errors.New("the sum does not fit into an int64")
+
+// Change returns the value that follows v, or why the call changes nothing.
+type Change func(v int64) (int64, error)
+
+// Add is the change that adds delta.
+func Add(delta int64) Change {
+	return func(v int64) (int64, error) {
+		if delta > 0 && v > math.MaxInt64-delta || delta < 0 && v < math.MinInt64-delta {
+			return v, ErrOverflow
+		}
+		return v + delta, nil
+	}
+}
+
+// Get reads the value.
+func (x *Counter) Get(ctx context.Context) (v int64, err error) {
+	if err := x.check(ctx); err != nil {
+		return 0, err
+	}
+	ctx, done := x.path.Client.Bind(ctx)
+	defer done()
+	return line.InSessions(ctx, x.path.Client, func(s *line.Session) (int64, error) {
+		if err := s.Sync(ctx, x.path.Abs()); err != nil {
+			return 0, err
+		}
+		data, stat, err := s.Get(ctx, x.path.Abs())
+		if errors.Is(err, zk.ErrNoNode) {
+			return 0, nil
+		}
+		if err == nil {
+			v, err = x.parse(ctx, s, data, stat)
+		}
+		return v, err
+	})
+}
+
+// parse returns the value in the data. There are none before the first write of a znode that
+// others have created.
+func (x *Counter) parse(ctx context.Context, s *line.Session, data []byte, stat *zk.Stat) (int64, error) {
+	if len(data) == 0 {
+		if stat.NumChildren == 0 {
+			return 0, nil
+		}
+		return 0, x.path.CheckNoQueue(ctx, s)
+	}
+	v, err := strconv.ParseInt(string(data), 10, 64)
+	if err != nil {
+		return 0, zkconn.Errorf(zkconn.ErrPathInUse, "path holds no integer of 64 bits: %.40q", data)
+	}
+	return v, nil
+}
+
+// call is one that waits for its change.
+type call struct {
+	change Change
+	value  int64 // after the change, once done is closed
+	err    error // why there was none
+	done   chan struct{}
+
+	taken bool // it is part of a write that may be under way
+	left  bool // the caller waits no more
+}
+
+// Do carries out a change and returns the value after it.
+func (x *Counter) Do(ctx context.Context, change Change) (int64, error) {
+	if err := x.check(ctx); err != nil {
+		return 0, err
+	}
+	c := x.path.Client
+	if !c.Writes.Begin() {
+		return 0, errs.ErrClosed
+	}
+	defer c.Writes.End()
+	ctx, done := c.Bind(ctx)
+	defer done()
+	if ctx.Err() != nil {
+		return 0, c.ContextErr(ctx)
+	}
+	one := &call{change: change, done: make(chan struct{})}
+	w := writersOf(c).add(x, one)
+	select {
+	case <-one.done:
+	case <-ctx.Done():
+		if taken, ended := w.leave(one); !ended {
+			return 0, errs.UncertainIf(taken, c.ContextErr(ctx))
+		}
+	}
+	return one.value, one.err
+}
+
+// crowded is for how long a writer waits for its turn at once after it has met others.
+const crowded = 10 * time.Second

@@ -155,7 +155,7 @@ func (a *app) hold(client *zkrecipes.Client, g *guard.Guard, h *held, m *command
 	}
 	res, err := g.Run(h, guard.Command{
 		Path: m.path, Args: m.args, Env: h.environ(env...),
-		Grace: grace, Margin: timeout / 100, Signals: a.signals,
+		Grace: grace, Margin: timeout / 50, Signals: a.signals,
 	})
 	if err != nil {
 		_ = h.release()

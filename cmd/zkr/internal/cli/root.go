@@ -27,6 +27,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	signals        chan os.Signal // those of guard.Forwarded
+	runs           bool           // a command runs; errors before that are about its arguments
 }
 
 // Main runs the command line, and returns the exit status.
@@ -46,6 +47,9 @@ func (a *app) run(args []string) int {
 	}
 	code := exitCode(err)
 	var f *failure
+	if !a.runs && !errors.As(err, &f) {
+		code = exitUsage
+	}
 	if !errors.As(err, &f) || f.err != nil {
 		a.complain(code, err)
 	}
@@ -88,27 +92,22 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{exitUsage, err} })
 	a.config.addFlags(root.PersistentFlags())
 	root.AddCommand(a.lock(), a.man())
-	for _, c := range root.Commands() {
-		strict(c)
-	}
+	a.note(root)
 	return root
 }
 
-// strict makes wrong arguments a usage error.
-func strict(c *cobra.Command) {
-	if args := c.Args; args != nil {
-		c.Args = func(c *cobra.Command, given []string) error {
-			if err := args(c, given); err != nil {
-				return failf(exitUsage, "%w (usage: %s)", err, c.UseLine())
-			}
-			return nil
+// note notes in each command that its arguments were right and that it runs.
+func (a *app) note(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			a.runs = true
+			return run(c, args)
 		}
 	}
 	for _, sub := range c.Commands() {
-		strict(sub)
+		a.note(sub)
 	}
 }
 

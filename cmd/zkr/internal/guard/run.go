@@ -27,7 +27,7 @@ type Command struct {
 	Args []string // the first is the command's name
 	Env  []string
 	// Grace is the time from SIGTERM to SIGKILL, which comes Margin before the end of the
-	// hold. The machine needs some of Margin to kill.
+	// hold. If the guard has not obeyed after half of Margin, it is killed.
 	Grace, Margin time.Duration
 	Signals       <-chan os.Signal // to be passed on
 }
@@ -43,8 +43,8 @@ type Result struct {
 	Told syscall.Signal
 }
 
-// answer is how long a guard may take to obey before it is killed.
-const answer = time.Second
+// answer is how long a guard may take to kill a command whose hold was lost.
+const answer = 200 * time.Millisecond
 
 // Guard is a guard process that has not run its command yet, or runs it.
 type Guard struct {
@@ -173,6 +173,7 @@ type runner struct {
 	group    int       // of the command
 	terminal terminal
 	told     syscall.Signal
+	deaf     bool // the guard did not obey in time, and was killed
 }
 
 // send sends a request. If the guard has died, its exit says so.
@@ -182,7 +183,7 @@ func (r *runner) validUntil() time.Time { return r.hold.ValidUntil().Add(-r.cmd.
 
 // wait passes signals and deadlines on until the command has ended.
 func (r *runner) wait(ctx context.Context) (Result, error) {
-	renew := time.NewTicker(max(5*time.Millisecond, min(r.cmd.Margin, 250*time.Millisecond)))
+	renew := time.NewTicker(max(time.Millisecond, min(r.cmd.Margin/4, 100*time.Millisecond)))
 	defer renew.Stop()
 	lost := ctx.Done()
 	var deaf <-chan time.Time
@@ -196,16 +197,28 @@ func (r *runner) wait(ctx context.Context) (Result, error) {
 			r.forward(s.(syscall.Signal))
 		case <-renew.C:
 			r.renew()
+			if time.Since(r.sent) > r.cmd.Margin/2 {
+				r.killGuard()
+			}
 		case <-lost:
 			lost = nil
 			r.send(request{Kill: true})
 			deaf = time.After(answer)
 		case <-deaf:
-			_ = syscall.Kill(r.pid, syscall.SIGKILL) // it is stopped; the kernel kills the command
+			r.killGuard()
 		case <-r.exited:
 			sweep()
-			return Result{Signal: int(syscall.SIGKILL), Late: lost == nil, Told: r.told}, nil
+			return Result{Signal: int(syscall.SIGKILL), Late: r.deaf || lost == nil, Told: r.told}, nil
 		}
+	}
+}
+
+// killGuard kills a guard that does not obey, because it is stopped for example. On Linux the
+// kernel kills the command then.
+func (r *runner) killGuard() {
+	if !r.deaf {
+		r.deaf = true
+		_ = syscall.Kill(r.pid, syscall.SIGKILL)
 	}
 }
 

@@ -281,4 +281,3 @@ func TestAShortDisconnectionEndsNothing(t *testing.T) {
 	require.Equal(t, 4, p.wait(), p.stderr.String())
 	require.Empty(t, srv.Children("/a"))
 }
-

@@ -181,9 +181,13 @@ func (a *app) hold(client *zkrecipes.Client, g *guard.Guard, h *held, m *command
 	return o, nil
 }
 
-// lostf returns the failure of a command whose lock was lost.
+// failLost returns the failure of a command whose lock was lost.
 func (m *command) failLost(path string, o outcome) error {
-	return failf(m.lostCode, "%s: lost while the command ran: %w", path, o.lost)
+	err := o.lost
+	if e := (*zkrecipes.Error)(nil); errors.As(err, &e) {
+		err = e.Err // the path is named once
+	}
+	return failf(m.lostCode, "%s: lost while the command ran: %w", path, err)
 }
 
 // waiting calls f, whose context ends with a signal that ends a process. Signals that come

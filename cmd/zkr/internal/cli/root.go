@@ -93,7 +93,7 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	a.config.addFlags(root.PersistentFlags())
-	root.AddCommand(a.lock(), a.man())
+	root.AddCommand(a.lock(), a.elect(), a.job(), a.queue(), a.gate(), a.sem(), a.man())
 	a.note(root)
 	return root
 }

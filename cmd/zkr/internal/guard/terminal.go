@@ -58,4 +58,3 @@ func (t *terminal) stop() {
 		_ = syscall.Kill(0, syscall.SIGSTOP)
 	}
 }
-

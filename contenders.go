@@ -5,17 +5,20 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
+	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Contender is a place in the line of a lock, or a member of a Barrier or DoubleBarrier,
-// of a client of this library or of another one. [Client.Evict] deletes its znode. Never set
+// Contender is a place in the line of a lock, an election or a semaphore, a slot, a leader, or a
+// member of a Barrier or DoubleBarrier, of a client of this library or of another one. [Client.Evict] deletes its znode. Never set
 // the znode's data: a super user's write looks like a release, and the next in line gets the
 // lock beside the holder.
 type Contender struct {
@@ -26,10 +29,11 @@ type Contender struct {
 	Session  int64     // ZooKeeper's session id
 	Since    time.Time // when it joined, by the servers' clock
 	// HeldSince is since when it holds; zero if it does not, or if that is not known. For a
-	// member of a barrier it is when the round was opened, by the servers' clock. For a lock,
-	// only the Client that holds or keeps it knows it, by its own clock: the servers record no
-	// more than the join. Two lists with the same Place and Held show a hold that has lasted
-	// from the first to the second.
+	// slot and a leader it is when the znode was created, and for a member of a barrier when
+	// the round was opened, by the servers' clock. For a lock, only the Client that holds or
+	// keeps it knows it, by its own clock: the servers record no more than the join, so anyone
+	// else knows that it has held since Since or later. Two lists with the same Place and Held
+	// show a hold that has lasted from the first to the second.
 	HeldSince time.Time
 	// Held: it holds the lock, or its process keeps it (KeepFor). A member of a barrier no
 	// longer waits: its round was opened with it, or it has entered the DoubleBarrier.
@@ -210,7 +214,7 @@ func readContender(ctx context.Context, s *line.Session, l *line.Line, m line.Pl
 
 // EvictOptions configures [Client.Evict]. nil is the same as the zero value.
 type EvictOptions struct {
-	Holder bool // evict also a holder of a lock, or a member of a barrier that has opened
+	Holder bool // evict also a holder of a lock or a slot, a leader, or a member of a barrier that has opened
 }
 
 // Evict deletes the znode of a contender, as Contenders has returned it, and no znode that
@@ -220,8 +224,13 @@ type EvictOptions struct {
 // waiter holds: that may be before the holder has noticed, so evict holders only where their
 // writes are fenced, or if they are dead. Without opts.Holder, Evict returns [ErrHolder] for
 // a holder. That is decided by the servers when they delete a place in the line of a lock: it
-// is deleted only while somebody is there for whom it waits. For a member of a barrier, its
-// field Held decides.
+// is deleted only while somebody is there for whom it waits. A slot and a leader always hold.
+// For a member of a barrier, its field Held decides.
+//
+// If a slot is evicted, the lease is lost, and its Client gives the lease's other slots back. A
+// process that hangs does not, so evict each of them. A leader is deposed by deleting its
+// <path>/leader, as Election.Contenders returns it. If its place in the line has gone before,
+// Evict returns an error: the next candidate replaces the znode.
 //
 // It works for places of other libraries too, and needs the right to delete in the line. It
 // blocks while there is no connection, until ctx ends. If the connection is lost meanwhile,
@@ -229,7 +238,8 @@ type EvictOptions struct {
 // that this call has.
 //
 // Cost: a sync, two reads, of which one lists the line, and one write; with opts.Holder a
-// sync, a read and a write.
+// sync, a read and a write. For the first in the line it costs one read more, and for a leader
+// two more.
 func (c *Client) Evict(ctx context.Context, contender Contender, opts *EvictOptions) (evicted bool, err error) {
 	err = c.core().Check(ctx, contender.Path)
 	if err == nil && contender.Czxid == 0 {
@@ -261,14 +271,11 @@ func (c Contender) evict(ctx context.Context, s *line.Session, path string, hold
 		case err != nil:
 			return false, err
 		}
-		ops := []any{&zk.DeleteRequest{Path: path, Version: -1}}
-		if !holder {
-			checks, err := c.checksOfWaiter(ctx, s, path)
-			if err != nil {
-				return false, err
-			}
-			ops = append(checks, ops...)
+		checks, err := c.checks(ctx, s, path, stat, holder)
+		if err != nil {
+			return false, err
 		}
+		ops := append(checks, &zk.DeleteRequest{Path: path, Version: -1})
 		switch o := s.Multi(ctx, ops...); {
 		case o.Applied():
 			return true, nil
@@ -280,13 +287,27 @@ func (c Contender) evict(ctx context.Context, s *line.Session, path string, hold
 	}
 }
 
+// checks returns the operations that a transaction needs in order to delete the contender's
+// znode, which has that Stat, and nobody else's; that of a holder only if holder is true.
+func (c Contender) checks(ctx context.Context, s *line.Session, path string, stat *zk.Stat, holder bool) ([]any, error) {
+	switch {
+	case !strings.HasSuffix(path, election.LeaderName) && holder:
+		return nil, nil
+	case !strings.HasSuffix(path, election.LeaderName):
+		return c.checksOfWaiter(ctx, s, path)
+	case holder:
+		return checksOfLeader(ctx, s, path, stat)
+	}
+	return nil, ErrHolder
+}
+
 // checksOfWaiter returns the operations that a transaction needs in order to fail if the place
 // holds by then, or ErrHolder.
 func (c Contender) checksOfWaiter(ctx context.Context, s *line.Session, path string) (checks []any, err error) {
 	dir := zkconn.Parent(path)
 	own, ok := line.ParsePlaceName(path[len(dir)+1:], line.LockKinds)
 	switch {
-	case !ok && c.Held: // a member of a barrier
+	case !ok && (c.Held || len(semaphore.SlotsAmong([]string{path[len(dir)+1:]})) > 0): // a member of a barrier, or a slot
 		return nil, ErrHolder
 	case !ok:
 		return nil, nil
@@ -299,6 +320,9 @@ func (c Contender) checksOfWaiter(ctx context.Context, s *line.Session, path str
 		if m.Compare(own) < 0 && line.WritersBlock(own.Kind, m.Kind) && !own.SharesWith(m) {
 			return []any{&zk.CheckVersionRequest{Path: dir + "/" + m.Name, Version: -1}}, nil
 		}
+	}
+	if later, err := grantsLater(ctx, s, dir); later || err != nil {
+		return nil, err
 	}
 	return nil, ErrHolder
 }

@@ -29,7 +29,7 @@ func NewGate(c *Client, path string) *Gate {
 func (g *Gate) Path() string { return g.self().path() }
 
 // Shut shuts the gate. If it is shut already, nothing changes. The znode's data are
-// Options.Identity.
+// "zkrecipes/1 gate " and Options.Identity.
 //
 // Shut blocks until a server answers. If a reply is lost, Shut tries again. It may
 // therefore undo an Open that another client calls meanwhile, but not one that is
@@ -39,7 +39,7 @@ func (g *Gate) Path() string { return g.self().path() }
 // Cost: one request and one commit, and one more of each for each missing parent.
 func (g *Gate) Shut(ctx context.Context) error {
 	return g.turn(ctx, "shut", zk.ErrNodeExists, func(s *line.Session, path string) any {
-		return &zk.CreateRequest{Path: path, Data: []byte(s.Client.Identity), Acl: s.ACL()}
+		return &zk.CreateRequest{Path: path, Data: g.line.Record("", s.Client.Identity), Acl: s.ACL()}
 	})
 }
 

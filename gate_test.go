@@ -464,7 +464,7 @@ func TestA22GateIsAPersistentZnodeUnderThePrefix(t *testing.T) {
 	require.NoError(t, g.Shut(ctx))
 	data, stat, err := conn.Get(path + "/deep/gate")
 	require.NoError(t, err)
-	require.Equal(t, "me", string(data))
+	require.Equal(t, "zkrecipes/1 gate me", string(data))
 	require.Zero(t, stat.EphemeralOwner)
 	require.NoError(t, conn.Delete(path+"/deep/gate", -1)) // Curator's removeBarrier
 	require.NoError(t, g.Wait(ctx))

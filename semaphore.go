@@ -34,7 +34,8 @@ import (
 type Semaphore struct{ slotted *semaphore.Semaphore } // nil: the zero Semaphore
 
 // NewSemaphore returns the semaphore of n slots with that path. It sends nothing. An
-// invalid path and an n below 1 are reported on first use.
+// invalid path and an n below 1 are reported on first use. Size, Contenders, Holders and Resize
+// work with any n, such as 0 if it is not known.
 func NewSemaphore(c *Client, path string, n int) *Semaphore {
 	return &Semaphore{semaphore.New(c.core(), path, n)}
 }
@@ -138,8 +139,8 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	return fail("resize", x.Path(), x.self().Resize(ctx, n))
 }
 
-// SlotHolder is a holder of slots of a Semaphore. To evict it, delete its znodes, which
-// are <path>/slots/<slot>-<ID>.
+// SlotHolder is a holder of slots of a Semaphore. Its znodes are <path>/slots/<slot>-<ID>. To
+// evict it, see Semaphore.Contenders.
 type SlotHolder struct {
 	Slots    []int     // in order
 	ID       string    // of the acquisition; a random uuid

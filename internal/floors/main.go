@@ -17,7 +17,8 @@ const module = "github.com/zkrecipes/zkrecipes"
 
 // floors says which packages of this module each package of the library may import.
 var floors = map[string][]string{
-	".":                  {"internal/queue", "internal/barrier", "internal/semaphore", "internal/keep", "internal/election", "internal/line", "internal/queuelog", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
+	".":                  {"internal/look", "internal/queue", "internal/barrier", "internal/semaphore", "internal/keep", "internal/election", "internal/line", "internal/queuelog", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
+	"internal/look":      {"internal/barrier", "internal/semaphore", "internal/line", "internal/queuelog", "internal/zkconn"},
 	"internal/queue":     {"internal/line", "internal/queuelog", "internal/zkconn", "internal/jute"},
 	"internal/semaphore": {"internal/line", "internal/zkconn", "internal/jute"},
 	"internal/keep":      {"internal/line", "internal/zkconn"},

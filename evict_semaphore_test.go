@@ -1,0 +1,256 @@
+package zkrecipes
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// slots3 is a semaphore of three slots, of which two have holders that took one and two, with
+// two waiters, and an operator who does not know n.
+type slots3 struct {
+	*world
+	one, two      *SlotLease
+	first, second *harness.Call[*SlotLease]
+	operator      *Client
+	looks         *Semaphore
+	began         time.Time
+}
+
+func inFullSemaphore(t *testing.T, f func(t *testing.T, w *slots3)) {
+	inBubble(t, func(t *testing.T, w *world) {
+		x := &slots3{world: w, operator: w.stranger(nil), began: time.Now()}
+		x.one = acquire(t, NewSemaphore(w.stranger(nil), "/s", 3), 1)
+		time.Sleep(time.Hour)
+		x.two = acquire(t, NewSemaphore(w.stranger(nil), "/s", 3), 2)
+		time.Sleep(time.Hour)
+		x.first = waitsFor(t, NewSemaphore(w.stranger(nil), "/s", 3), 2)
+		x.second = waitsFor(t, NewSemaphore(w.stranger(nil), "/s", 3), 1)
+		synctest.Wait()
+		x.looks = NewSemaphore(x.operator, "/s", 0)
+		f(t, x)
+	})
+}
+
+func (w *slots3) listed(t *testing.T) []Contender {
+	t.Helper()
+	cs, err := w.looks.Contenders(t.Context())
+	require.NoError(t, err)
+	return cs
+}
+
+func TestASemaphoresContendersAreItsSlotsAndItsWaiters(t *testing.T) {
+	inFullSemaphore(t, func(t *testing.T, w *slots3) {
+		var cs []Contender
+		requests := w.requests(func() { cs = w.listed(t) })
+		require.Equal(t, map[string]int{"getChildren2": 2, "getData": 5}, withoutPings(requests))
+		require.Len(t, cs, 5)
+		for i, c := range cs {
+			require.Equal(t, i < 3, c.Held, c)
+			require.NotEmpty(t, c.Identity)
+			require.NotZero(t, c.Czxid)
+		}
+		require.Equal(t, w.began, cs[0].HeldSince)
+		require.Equal(t, w.one.Checks()[0].Path, cs[0].Path)
+		require.Equal(t, w.began.Add(time.Hour), cs[1].HeldSince)
+		require.Equal(t, w.two.Checks()[0].Path, cs[1].Path)
+		require.Equal(t, w.two.Checks()[1].Path, cs[2].Path)
+		require.Zero(t, cs[3].HeldSince)
+		require.Less(t, cs[3].Token, cs[4].Token)
+	})
+}
+
+func TestTheSizeOfASemaphoreIsReadWithoutKnowingIt(t *testing.T) {
+	inFullSemaphore(t, func(t *testing.T, w *slots3) {
+		requests := w.requests(func() {
+			n, err := w.looks.Size(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 3, n)
+		})
+		require.Equal(t, map[string]int{"getData": 1}, withoutPings(requests))
+		require.NoError(t, w.looks.Resize(t.Context(), 5))
+		n, err := NewSemaphore(w.operator, "/s", 0).Size(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 5, n)
+		require.Equal(t, 2, len(w.first.Get().Slots()))
+	})
+}
+
+func TestTheSizeOfAnotherRecipeOrOfNoneIsAnError(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.client(nil)
+		putOn(t, NewQueue(c, "/q", nil), "a")
+		for path, want := range map[string]error{"/none": ErrUnused, w.path: ErrPathInUse, "/q": ErrPathInUse} {
+			_, err := NewSemaphore(c, path, 0).Size(t.Context())
+			require.ErrorIs(t, err, want, path)
+			_, err = NewSemaphore(c, path, 0).Contenders(t.Context())
+			require.ErrorIs(t, err, want, path)
+		}
+		_, err := (*Semaphore)(nil).Size(t.Context())
+		require.ErrorContains(t, err, "constructor")
+		_, err = NewSemaphore(c, "/none", 0).Acquire(t.Context())
+		require.ErrorContains(t, err, "a semaphore of 0 slots")
+	})
+}
+
+func TestAnEvictedSlotEndsTheLeaseWithAllItsSlots(t *testing.T) {
+	inFullSemaphore(t, func(t *testing.T, w *slots3) {
+		slot := w.listed(t)[2]
+		for _, c := range []Contender{slot, {Path: slot.Path, Czxid: slot.Czxid}} {
+			_, err := w.operator.Evict(t.Context(), c, nil)
+			require.ErrorIs(t, err, ErrHolder)
+		}
+		require.NoError(t, w.two.Err())
+		evicted, err := w.operator.Evict(t.Context(), slot, &EvictOptions{Holder: true})
+		require.NoError(t, err)
+		require.True(t, evicted)
+		require.Len(t, w.first.Get().Slots(), 2, "the other slot was given back")
+		require.ErrorIs(t, w.two.Err(), ErrLost)
+		require.NoError(t, w.one.Err())
+		evicted, err = w.operator.Evict(t.Context(), slot, &EvictOptions{Holder: true})
+		require.NoError(t, err)
+		require.False(t, evicted)
+	})
+}
+
+// The first in line holds nothing, unlike the first in the line of a lock.
+func TestEachWaiterOfASemaphoreCanBeEvicted(t *testing.T) {
+	for i := range 2 {
+		inFullSemaphore(t, func(t *testing.T, w *slots3) {
+			calls := []*harness.Call[*SlotLease]{w.first, w.second}
+			evicted, err := w.operator.Evict(t.Context(), w.listed(t)[3+i], nil)
+			require.NoError(t, err)
+			require.True(t, evicted)
+			_, err = calls[i].Wait()
+			require.ErrorIs(t, err, ErrEvicted)
+			require.NoError(t, w.two.Release())
+			calls[1-i].Get()
+			require.NoError(t, w.one.Err())
+		})
+	}
+}
+
+// It takes its slots while its eviction is under way.
+func TestAWaiterThatEntersMeanwhileKeepsItsSlots(t *testing.T) {
+	inFullSemaphore(t, func(t *testing.T, w *slots3) {
+		waiter := w.listed(t)[3]
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(delete)", Path: waiter.Path, For: time.Second})
+		a := harness.GoErr(t, func(ctx context.Context) error {
+			evicted, err := w.operator.Evict(ctx, waiter, nil)
+			require.False(t, evicted)
+			return err
+		})
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, w.two.Release())
+		l := w.first.Get()
+		a.Get()
+		require.NoError(t, l.Err())
+	})
+}
+
+func TestContendersOfAnElectionAreTheLeaderAndTheCandidates(t *testing.T) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
+		operator := NewElection(w.stranger(nil), w.path)
+		_, err := operator.Contenders(t.Context())
+		require.ErrorIs(t, err, ErrUnused)
+		began := time.Now()
+		term := campaigns(t, a, "a")
+		time.Sleep(time.Hour)
+		campaignLater(t, b, "b")
+		synctest.Wait()
+		var cs []Contender
+		requests := w.requests(func() { cs, err = operator.Contenders(t.Context()) })
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"getData": 3, "getChildren2": 1, "exists": 1}, withoutPings(requests))
+		require.Len(t, cs, 2)
+		require.Equal(t, w.path+"/leader", cs[0].Path)
+		require.Equal(t, "leader", cs[0].Place)
+		require.Equal(t, term.Token(), cs[0].Token)
+		require.Equal(t, began, cs[0].HeldSince)
+		require.True(t, cs[0].Held)
+		require.NotEmpty(t, cs[0].Identity)
+		require.False(t, cs[1].Held)
+		require.Equal(t, began.Add(time.Hour), cs[1].Since)
+	})
+}
+
+// leaderOf returns the leader among the contenders.
+func leaderOf(t *testing.T, e *Election) Contender {
+	t.Helper()
+	cs, err := e.Contenders(t.Context())
+	require.NoError(t, err)
+	require.True(t, cs[0].Held)
+	return cs[0]
+}
+
+func TestAnEvictedLeaderIsDeposed(t *testing.T) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
+		term := campaigns(t, a, "a")
+		next := campaignLater(t, b, "b")
+		time.Sleep(time.Minute)
+		c := w.stranger(nil)
+		operator := NewElection(c, w.path)
+		leader := leaderOf(t, operator)
+		_, err := c.Evict(t.Context(), leader, nil)
+		require.ErrorIs(t, err, ErrHolder)
+		require.NoError(t, term.Err())
+		var evicted bool
+		w.plan.Add(zktest.Fault{Do: zktest.Drop, Op: "multi(check,delete)", After: true})
+		evicted, err = c.Evict(t.Context(), leader, &EvictOptions{Holder: true})
+		require.NoError(t, err)
+		require.True(t, evicted)
+		require.ErrorIs(t, term.Err(), ErrLost)
+		second := next.Get()
+		require.Greater(t, second.Token(), term.Token())
+
+		// The next leader's znode has the same name.
+		evicted, err = c.Evict(t.Context(), leader, &EvictOptions{Holder: true})
+		require.NoError(t, err)
+		require.False(t, evicted)
+		time.Sleep(time.Minute)
+		require.NoError(t, second.Err())
+	})
+}
+
+// The leader changes between the look and the deletion.
+func TestTheNextLeaderIsNotEvictedInPlaceOfTheLast(t *testing.T) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
+		term := campaigns(t, a, "a")
+		next := campaignLater(t, b, "b")
+		synctest.Wait()
+		c := w.stranger(nil)
+		leader := leaderOf(t, NewElection(c, w.path))
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(check,delete)", For: time.Second})
+		evict := harness.Go(t, func(ctx context.Context) (bool, error) {
+			return c.Evict(ctx, leader, &EvictOptions{Holder: true})
+		})
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, term.Resign())
+		second := next.Get()
+		evicted, err := evict.Wait()
+		require.NoError(t, err)
+		require.False(t, evicted)
+		time.Sleep(time.Minute)
+		require.NoError(t, second.Err())
+		w.leaderIs("b")
+	})
+}
+
+func TestALeadersZnodeWithoutItsPlaceIsLeftToTheNextLeader(t *testing.T) {
+	inElectionBubble(t, func(t *testing.T, w *electionWorld, a, b *Election) {
+		term := campaigns(t, a, "a")
+		c := w.stranger(nil)
+		leader := leaderOf(t, NewElection(c, w.path))
+		w.plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(check,delete)", Path: w.path, For: time.Second, Times: 2})
+		require.NoError(t, w.bare().Delete(term.Check().Path, -1))
+		_, err := c.Evict(t.Context(), leader, &EvictOptions{Holder: true})
+		require.ErrorIs(t, err, errLeaderLeft)
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,191 @@
+package look
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/barrier"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	semaphores "github.com/zkrecipes/zkrecipes/internal/semaphore"
+)
+
+// counters say how busy a recipe is.
+var counters = map[string]func(*znode, *Usage) error{
+	mutex: (*znode).countLock, rwlock: (*znode).countLock, election: (*znode).countElection, semaphore: (*znode).countSemaphore,
+	barriers: (*znode).countBarrier, double: (*znode).countDouble, queue: (*znode).countQueue, gate: (*znode).countGate,
+}
+
+// countLock counts the places in the line. Those of a Mutex all block each other.
+func (z *znode) countLock(u *Usage) (err error) {
+	var holders, waiters, standing []line.PlaceName
+	for _, m := range places(z.names) {
+		if m.Ours() && z.s.Client.IsBeyondLimit(m.Number) { // about to go
+			continue
+		}
+		blocks := func(ahead line.PlaceName) bool { return line.WritersBlock(m.Kind, ahead.Kind) && !m.SharesWith(ahead) }
+		if slices.ContainsFunc(standing, blocks) {
+			waiters = append(waiters, m)
+		} else {
+			holders = append(holders, m)
+		}
+		standing = append(standing, m)
+	}
+	u.Holders, u.Waiters = len(holders), len(waiters)
+	return z.firstTimes(u, "", namesOf(holders), namesOf(waiters))
+}
+
+// firstTimes reads since when the first holder and the first waiter are there.
+func (z *znode) firstTimes(u *Usage, below string, holders, waiters []string) (err error) {
+	if len(holders) > 0 {
+		u.HeldSince, err = z.oldest(below, holders[0])
+	}
+	if err == nil && len(waiters) > 0 {
+		u.WaitingSince, err = z.oldest(below, waiters[0])
+	}
+	return err
+}
+
+func (z *znode) countElection(u *Usage) error {
+	candidates := namesOf(places(z.names))
+	if !z.has("leader") {
+		u.Waiters = len(candidates)
+		return z.firstTimes(u, "", nil, candidates)
+	}
+	u.Holders = 1
+	if len(candidates) > 0 { // the first one is the leader's
+		candidates = candidates[1:]
+	}
+	u.Waiters = len(candidates)
+	return z.firstTimes(u, "", []string{"leader"}, candidates)
+}
+
+func (z *znode) countSemaphore(u *Usage) error {
+	u.Size = z.size()
+	slots, err := z.some("/slots")
+	if err != nil {
+		return err
+	}
+	taken := slices.Collect(maps.Keys(semaphores.SlotsAmong(slots)))
+	holders := map[string]bool{} // by the acquisition
+	for _, name := range taken {
+		_, id, _ := strings.Cut(name, "-")
+		holders[id] = true
+	}
+	u.Holders = len(holders)
+	if u.HeldSince, err = z.oldest("/slots", taken...); err != nil {
+		return err
+	}
+	return z.countWaiters(u, "/line")
+}
+
+// countWaiters adds those that stand in a line where nobody holds.
+func (z *znode) countWaiters(u *Usage, below string) error {
+	names, err := z.some(below)
+	ms := places(names)
+	if err != nil || len(ms) == 0 {
+		return err
+	}
+	since, err := z.oldest(below, ms[0].Name)
+	u.Waiters += len(ms)
+	u.WaitingSince = earlier(u.WaitingSince, since)
+	return err
+}
+
+func (z *znode) countBarrier(u *Usage) error {
+	u.Size = z.size()
+	names, err := z.some("/round")
+	if err != nil {
+		return err
+	}
+	ms := line.PlaceNames(names, barrier.MemberKinds)
+	slices.SortFunc(ms, line.PlaceName.Compare)
+	opened, stat, err := []byte(nil), (*zk.Stat)(nil), error(nil)
+	if len(ms) > 0 {
+		opened, stat, err = z.s.Get(z.ctx, z.path+"/round/ready")
+	}
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	waiters := slices.DeleteFunc(ms, func(m line.PlaceName) bool {
+		_, _, excluded := barrier.IndexIn(opened, m.Number)
+		return excluded == nil
+	})
+	u.Waiters, u.Holders = len(waiters), len(line.PlaceNames(names, barrier.MemberKinds))-len(waiters)
+	if u.Holders > 0 {
+		u.HeldSince = time.UnixMilli(stat.Mtime)
+	}
+	return z.firstTimes(u, "/round", nil, namesOf(waiters))
+}
+
+// countDouble reads all members: those that came before ready have entered.
+func (z *znode) countDouble(u *Usage) error {
+	members := slices.DeleteFunc(slices.Clone(z.names), func(name string) bool { return !z.owns(double, name) || name == "ready" })
+	stats, err := z.stats("", append(members, "ready")...)
+	if err != nil {
+		return err
+	}
+	ready := stats[len(members)]
+	for _, stat := range stats[:len(members)] {
+		switch {
+		case stat == nil:
+		case ready != nil && stat.Czxid < ready.Czxid:
+			u.Holders++
+			u.HeldSince = time.UnixMilli(ready.Ctime)
+		default:
+			u.Waiters++
+			u.WaitingSince = earlier(u.WaitingSince, time.UnixMilli(stat.Ctime))
+		}
+	}
+	return nil
+}
+
+func (z *znode) countQueue(u *Usage) error {
+	log := queuelog.New(queuelog.Config{Session: z.s.Session, Path: z.path})
+	numbers, err := log.List(z.ctx)
+	if err != nil {
+		return err
+	}
+	segments, errs := make([][]queuelog.Entry, len(numbers)), make([]error, len(numbers))
+	line.AtATime(len(numbers), func(i int) {
+		names, err := z.some(log.Segment(numbers[i])[len(z.path):])
+		segments[i], errs[i] = queuelog.Entries(names), err
+	})
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for i, items := range segments {
+		below := log.Segment(numbers[i])[len(z.path):]
+		var flags []string
+		for _, it := range items {
+			if it.Claimed {
+				flags = append(flags, it.Flag)
+			}
+		}
+		held, err := z.oldest(below, flags...)
+		if err == nil && u.ItemSince.IsZero() && len(items) > 0 {
+			u.ItemSince, err = z.oldest(below, items[0].Name)
+		}
+		if err != nil {
+			return err
+		}
+		u.Len += len(items)
+		u.Holders += len(flags)
+		u.HeldSince = earlier(u.HeldSince, held)
+	}
+	if err := z.countWaiters(u, "/line"); err != nil {
+		return err
+	}
+	return z.countWaiters(u, "/room")
+}
+
+// countGate is for a gate that is shut. Who waits is known to the servers alone.
+func (z *znode) countGate(u *Usage) error {
+	u.HeldSince = time.UnixMilli(z.stat.Ctime)
+	return nil
+}

@@ -1,0 +1,215 @@
+package look
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/barrier"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// The recipes, by the names in the lines' markers. A barrier, a semaphore and a queue have no
+// marker at their paths.
+const (
+	mutex     = "mutex"
+	rwlock    = "rwlock"
+	election  = "election"
+	semaphore = "semaphore"
+	barriers  = "barrier"
+	double    = "double barrier"
+	queue     = "queue"
+	gate      = "gate"
+	inner     = "inner" // a znode of a recipe whose path is above
+)
+
+// znode is one that is looked at.
+type znode struct {
+	s    *line.Session
+	ctx  context.Context
+	path string // absolute; empty for "/"
+	most int    // children that it may have
+
+	data  []byte
+	stat  *zk.Stat
+	names []string // of the children, sorted
+}
+
+// look reads the znode and what stands there.
+func (z *znode) look() (v sight, err error) {
+	if z.data, z.stat, err = z.s.Get(z.ctx, cmp.Or(z.path, "/")); err != nil {
+		return v, err
+	}
+	if n := int(z.stat.NumChildren); n > z.most {
+		return v, zkconn.Errorf(ErrLeftOut, "it has %d children, and those of more than %d are not listed", n, z.most)
+	} else if n > 0 {
+		if z.names, err = z.children(""); err != nil {
+			return v, err
+		}
+	}
+	v.usage.Recipe, err = z.recipe()
+	if err != nil || v.usage.Recipe == inner {
+		v.usage.Recipe = ""
+		return v, err
+	}
+	v.below = slices.DeleteFunc(slices.Clone(z.names), func(name string) bool { return z.owns(v.usage.Recipe, name) })
+	if count, ok := counters[v.usage.Recipe]; ok {
+		err = count(z, &v.usage)
+	}
+	return v, err
+}
+
+// recipe returns which recipe uses the path, and "" if none does, or if it has left nothing
+// that tells.
+func (z *znode) recipe() (string, error) {
+	if m, ok := (&line.Line{Recipe: double}).ParseMark(z.data); ok {
+		if _, known := counters[m.Recipe]; !known || slices.Contains([]string{semaphore, queue}, m.Recipe) {
+			return inner, nil
+		}
+		return m.Recipe, nil
+	}
+	if !line.IsKnownLayout(z.data) {
+		return "", zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a version with another layout: %.40q", z.data)
+	}
+	if size := z.size(); size > 0 {
+		switch {
+		case z.has("round"):
+			return barriers, nil
+		case z.has("line"), z.has("slots"), z.has("resized"):
+			return semaphore, nil
+		}
+	}
+	if z.has(queuelog.RootName[1:]) {
+		data, _, err := z.s.Get(z.ctx, z.path+queuelog.RootName)
+		switch {
+		case err == nil && bytes.HasPrefix(data, []byte(line.QueueMarker)):
+			return queue, nil
+		case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
+			return "", err
+		}
+	}
+	return z.unmarked(), nil
+}
+
+// unmarked returns which lock has places below a znode that has no marker.
+func (z *znode) unmarked() (recipe string) {
+	for _, m := range places(z.names) {
+		recipe = cmp.Or(recipe, mutex)
+		if line.IsRWLockKind(m.Kind) || m.Kind.Shared() {
+			return rwlock
+		}
+	}
+	return recipe
+}
+
+// size returns the number of members or slots that the data say, and 0 if they do not.
+func (z *znode) size() int {
+	n, err := strconv.Atoi(string(z.data))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (z *znode) has(name string) bool {
+	_, ok := slices.BinarySearch(z.names, name)
+	return ok
+}
+
+// owned are the names of the recipes' own children, beside places.
+var owned = map[string][]string{
+	election:  {"leader"},
+	semaphore: {"line", "slots", "resized"},
+	barriers:  {"round"},
+	double:    {"ready"},
+	queue:     {"line", "room", "puts", "s"},
+}
+
+// owns reports whether a child of that name is the recipe's. Nobody uses a path below.
+func (z *znode) owns(recipe, name string) bool {
+	if recipe == "" {
+		return z.path == "" && name == "zookeeper" // the servers'
+	}
+	isPlace := slices.ContainsFunc([][]line.Kind{line.LockKinds, barrier.MemberKinds}, func(kinds []line.Kind) bool {
+		_, ok := line.ParsePlaceName(name, kinds)
+		return ok
+	})
+	return isPlace || slices.Contains(owned[recipe], name)
+}
+
+// children returns the names of the children of the znode there, sorted.
+func (z *znode) children(below string) ([]string, error) {
+	names, _, err := z.s.Children(z.ctx, cmp.Or(z.path+below, "/"))
+	slices.Sort(names)
+	return names, err
+}
+
+// some is like children, where there may be no such znode.
+func (z *znode) some(below string) ([]string, error) {
+	names, err := z.children(below)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return names, err
+}
+
+// stats returns the Stats of znodes, nil for those that have gone.
+func (z *znode) stats(below string, names ...string) ([]*zk.Stat, error) {
+	stats, errs := make([]*zk.Stat, len(names)), make([]error, len(names))
+	line.AtATime(len(names), func(i int) { stats[i], errs[i] = z.s.Exists(z.ctx, z.path+below+"/"+names[i]) })
+	for i, err := range errs {
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			stats[i] = nil
+		case err != nil:
+			return nil, err
+		}
+	}
+	return stats, nil
+}
+
+// oldest returns when the oldest of these znodes was created, zero if there is none.
+func (z *znode) oldest(below string, names ...string) (t time.Time, err error) {
+	stats, err := z.stats(below, names...)
+	for _, stat := range stats {
+		if stat != nil {
+			t = earlier(t, time.UnixMilli(stat.Ctime))
+		}
+	}
+	return t, err
+}
+
+// earlier returns the earlier of two times, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// places returns the places of locks among children, in the order of the line.
+func places(names []string) []line.PlaceName {
+	ms := slices.DeleteFunc(line.PlaceNames(names, line.LockKinds), func(m line.PlaceName) bool {
+		return !m.Kind.Exclusive() && !m.Kind.Shared() // stands in no line of this library's
+	})
+	slices.SortFunc(ms, line.PlaceName.Compare)
+	return ms
+}
+
+// namesOf returns the names of places.
+func namesOf(ms []line.PlaceName) []string {
+	names := make([]string, len(ms))
+	for i, m := range ms {
+		names[i] = strings.Clone(m.Name)
+	}
+	return names
+}

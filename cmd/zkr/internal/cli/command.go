@@ -20,6 +20,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/guard"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
 
 // held is what a command holds while it runs.
@@ -27,6 +28,7 @@ type held struct {
 	guard.Hold
 	path    string
 	token   zkrecipes.Token
+	session int64
 	place   string // the znode
 	slots   []int
 	err     func() error
@@ -53,10 +55,11 @@ func heldTerm(t *zkrecipes.Term) *held {
 func (h *held) environ(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains([]string{"ZKR_PATH", "ZKR_TOKEN", "ZKR_PLACE", "ZKR_SLOT", "ZKR_PERIOD"}, name)
+		return slices.Contains([]string{"ZKR_PATH", "ZKR_TOKEN", "ZKR_PLACE", "ZKR_SLOT", "ZKR_SESSION", "ZKR_PERIOD"}, name)
 	})
 	env = append(env,
 		"ZKR_PATH="+h.path,
+		"ZKR_SESSION="+view.Session(h.session).String(),
 		"ZKR_TOKEN="+strconv.FormatInt(int64(h.token), 10),
 		"ZKR_PLACE="+path.Base(h.place))
 	if len(h.slots) > 0 {
@@ -144,6 +147,7 @@ func (o outcome) code() int {
 // hold runs the command while h is held. after, if not nil, is called before the release if
 // the command has succeeded.
 func (a *app) hold(client *zkrecipes.Client, g *guard.Guard, h *held, m *command, env []string, after func() error) (outcome, error) {
+	h.session = client.Status().Session
 	timeout := client.Status().Timeout
 	if timeout == 0 { // between two sessions: the hold is over
 		timeout = time.Second

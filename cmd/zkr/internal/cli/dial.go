@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
 
 // dial connects to the ensemble that the configuration names.
@@ -41,7 +42,7 @@ func (a *app) dial(ctx context.Context) (*zkrecipes.Client, error) {
 
 // options returns the servers, and the options of a Client.
 func (a *app) options() (servers []string, opts *zkrecipes.Options, err error) {
-	opts = &zkrecipes.Options{Identity: a.config.get("ZKR_IDENTITY")}
+	opts = &zkrecipes.Options{Identity: a.identity()}
 	if servers, opts.Prefix, err = zkrecipes.ParseServers(a.config.get("ZKR_SERVERS")); err != nil {
 		return nil, nil, &failure{exitUsage, err}
 	}
@@ -62,6 +63,16 @@ func (a *app) options() (servers []string, opts *zkrecipes.Options, err error) {
 		opts.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
 	}
 	return servers, opts, nil
+}
+
+// identity returns what others see of this process.
+func (a *app) identity() string {
+	identity := a.config.get("ZKR_IDENTITY")
+	if identity == "" {
+		host, _ := os.Hostname()
+		identity = fmt.Sprintf("%s:%d", host, os.Getpid())
+	}
+	return view.Nested(identity, os.Getenv("ZKR_SESSION"))
 }
 
 func (a *app) duration(env string) (time.Duration, error) {

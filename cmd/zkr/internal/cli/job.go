@@ -44,8 +44,8 @@ type jobbing struct {
 type done struct {
 	Period   time.Time       `json:"period"` // when it began
 	Token    zkrecipes.Token `json:"token"`
-	Identity string          `json:"identity,omitempty"` // that was configured
-	Ended    time.Time       `json:"ended"`              // by the clock of the machine that did it
+	Identity string          `json:"identity"`
+	Ended    time.Time       `json:"ended"` // by the clock of the machine that did it
 }
 
 func (a *app) job() *cobra.Command {
@@ -108,7 +108,7 @@ func (a *app) runJob(ctx context.Context, job string, j *jobbing) error {
 		g.Close()
 		return errors.Join(err, h.release())
 	}
-	r.next.Identity = a.config.get("ZKR_IDENTITY")
+	r.next.Identity = a.identity()
 	o, err := a.hold(client, g, h, &j.command, []string{"ZKR_PERIOD=" + r.next.Period.Format(time.RFC3339)},
 		func() error { return r.record(ctx) })
 	switch {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -26,16 +25,6 @@ func age(now, since time.Time) string {
 		return strings.TrimSuffix(d.Truncate(time.Second).String(), "0s")
 	}
 	return d.Truncate(100 * time.Millisecond).String()
-}
-
-// clean removes what could control a terminal: other clients have written it.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, s)
 }
 
 // brief returns the beginning of data as text on one line.

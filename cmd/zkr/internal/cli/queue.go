@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
 
 func (a *app) queue() *cobra.Command {
@@ -61,7 +62,7 @@ type item struct {
 	Since    time.Time        `json:"since"`
 	Attempts int              `json:"attempts"`
 	Consumer string           `json:"consumer,omitempty"`
-	Session  string           `json:"session,omitempty"`
+	Session  *view.Session    `json:"session,omitempty"`
 	Taken    *time.Time       `json:"taken,omitempty"`
 	Failure  *failed          `json:"failure,omitempty"`
 }
@@ -80,17 +81,14 @@ func newItem(e zkrecipes.Entry) item {
 		i.Binary = e.Data
 	}
 	if e.Taken {
-		taken := e.TakenSince.UTC()
-		i.Consumer, i.Session, i.Taken = e.Consumer, sessionText(e.Session), &taken
+		session, taken := view.Session(e.Session), e.TakenSince.UTC()
+		i.Consumer, i.Session, i.Taken = e.Consumer, &session, &taken
 	}
 	if f := e.Failure; f.Queue != "" {
 		i.Failure = &failed{f.Queue, f.Attempts, f.Text}
 	}
 	return i
 }
-
-// sessionText writes a session as ZooKeeper's tools do.
-func sessionText(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }
 
 func (a *app) queueList() *cobra.Command {
 	f := &queueFlags{}
@@ -124,7 +122,7 @@ func (a *app) listItems(ctx context.Context, q *zkrecipes.Queue) error {
 			}
 			continue
 		}
-		fmt.Fprintf(text, "%s\t%s\t%d\t%s\t%d\t%s\n", e.ID, age(now, e.Since), e.Attempts, clean(e.Consumer), len(e.Data), brief(e.Data, 40))
+		fmt.Fprintf(text, "%s\t%s\t%d\t%s\t%d\t%s\n", e.ID, age(now, e.Since), e.Attempts, view.Clean(e.Consumer), len(e.Data), brief(e.Data, 40))
 		if e.Failure.Text != "" {
 			fmt.Fprintf(text, "\t\t\t\t\tfailed: %s\n", brief([]byte(e.Failure.Text), 60))
 		}
@@ -248,9 +246,9 @@ func (a *app) queuePurge() *cobra.Command {
 
 func (a *app) queueRemove() *cobra.Command {
 	f := &queueFlags{}
-	return f.add(&cobra.Command{
-		Use:   "remove PATH ID..",
-		Short: "Remove items that no consumer has, for good",
+	c := f.add(&cobra.Command{
+		Use:   "remove [flags] PATH ID..",
+		Short: "Remove items that no consumer has, for good; flags come before PATH",
 		Args:  cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
@@ -265,6 +263,8 @@ func (a *app) queueRemove() *cobra.Command {
 			})
 		},
 	}, true)
+	c.Flags().SetInterspersed(false) // an ID may begin with -
+	return c
 }
 
 func (a *app) printCount(what string, n int) error {

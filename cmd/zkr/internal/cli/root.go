@@ -93,7 +93,8 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	a.config.addFlags(root.PersistentFlags())
-	root.AddCommand(a.lock(), a.elect(), a.job(), a.queue(), a.gate(), a.sem(), a.man())
+	root.AddCommand(a.lock(), a.elect(), a.job(), a.queue(), a.gate(), a.sem(),
+		a.ls(), a.who(), a.graph(), a.evict(), a.man())
 	a.note(root)
 	return root
 }

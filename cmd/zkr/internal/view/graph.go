@@ -3,12 +3,12 @@
 package view
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 )
 
-// Wait is a session that waits in a line for those who hold there. A session is not a thread:
+// Wait is a session that waits in a line for those who hold there. Sessions of programs that
+// a command of zkr runs count as that of this zkr. A session is not a thread:
 // if a process holds and waits in calls that have nothing to do with each other, it looks as
 // if it held while it waits.
 type Wait struct {
@@ -33,11 +33,15 @@ type Graph struct {
 // NewGraph returns the graph of the lines.
 func NewGraph(lines []Line) *Graph {
 	g := &Graph{Names: map[Session]string{}, Lines: lines, Waits: []Wait{}}
+	root := outermost(lines)
 	for _, l := range lines {
 		for _, p := range l.Places {
-			g.Names[p.Session] = cmp.Or(g.Names[p.Session], p.Identity)
+			s := root(p.Session)
+			if s == p.Session || g.Names[s] == "" {
+				g.Names[s] = p.Identity
+			}
 		}
-		g.addWaits(l)
+		g.addWaits(l, root)
 	}
 	g.Deadlocks = circles(g.stuck())
 	return g
@@ -45,7 +49,7 @@ func NewGraph(lines []Line) *Graph {
 
 // addWaits adds what the line's waiters wait for. Barriers are left out: their members wait
 // for somebody who has not come.
-func (g *Graph) addWaits(l Line) {
+func (g *Graph) addWaits(l Line, root func(Session) Session) {
 	if l.Recipe == "barrier" || l.Recipe == "doublebarrier" {
 		return
 	}
@@ -58,12 +62,18 @@ func (g *Graph) addWaits(l Line) {
 	}
 	isSemaphore := l.Recipe == "semaphore"
 	for _, p := range l.Places {
-		if !p.Held {
-			g.Waits = append(g.Waits, Wait{
-				Session: p.Session, Path: l.Path, Place: p.Name, For: holders,
-				any: isSemaphore, free: len(holders) == 0 || isSemaphore && taken < l.Size,
-			})
+		if p.Held {
+			continue
 		}
+		others := slices.DeleteFunc(slices.Clone(holders), func(s Session) bool { return s == p.Session })
+		own := len(others) < len(holders) // another call of the process holds, which goes on as a rule
+		for i, s := range others {
+			others[i] = root(s)
+		}
+		g.Waits = append(g.Waits, Wait{
+			Session: root(p.Session), Path: l.Path, Place: p.Name, For: others,
+			any: isSemaphore, free: len(others) == 0 || isSemaphore && (own || taken < l.Size),
+		})
 	}
 }
 

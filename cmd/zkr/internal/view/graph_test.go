@@ -42,7 +42,7 @@ func TestADeadlockIsACircleThatCannotGoOn(t *testing.T) {
 		{"two times two", []Line{
 			mutex("/a", 1, "|", 2), mutex("/b", 2, "|", 1), mutex("/c", 3, "|", 4), mutex("/d", 4, "|", 3),
 		}, [][]Session{{1, 2}, {3, 4}}},
-		{"itself", []Line{mutex("/a", 1, "|", 1)}, [][]Session{{1}}},
+		{"another call of the holder's process", []Line{mutex("/a", 1, "|", 1)}, nil},
 		{"a reader among others", []Line{line("rwlock", "/a", 0, 1, 5, "|", 2), mutex("/b", 2, "|", 1)}, [][]Session{{1, 2}}},
 		{"a slot that somebody else will give back", []Line{line("semaphore", "/a", 2, 1, 5, "|", 2), mutex("/b", 2, "|", 1)}, nil},
 		{"a slot that is free", []Line{line("semaphore", "/a", 2, 1, "|", 2), mutex("/b", 2, "|", 1)}, nil},
@@ -52,6 +52,20 @@ func TestADeadlockIsACircleThatCannotGoOn(t *testing.T) {
 		g := NewGraph(row.lines)
 		require.Equal(t, row.want, g.Deadlocks, row.name)
 	}
+}
+
+func TestAProgramWithinACommandCountsAsTheCommand(t *testing.T) {
+	a, b := mutex("/a", 1, "|", 4), mutex("/b", 2, "|", 3)
+	require.Empty(t, NewGraph([]Line{a, b}).Deadlocks)
+	a.Places[1].Identity = Nested("inner", "0x2")
+	b.Places[1].Identity = Nested("inner", "0x1")
+	require.Equal(t, [][]Session{{1, 2}}, NewGraph([]Line{a, b}).Deadlocks)
+
+	a = mutex("/a", 1, "|", 2)
+	a.Places[1].Identity = Nested("inner", "0x1")
+	require.Equal(t, [][]Session{{1}}, NewGraph([]Line{a}).Deadlocks, "it waits for its own command")
+	a.Places[0].Identity = Nested("liar", "0x2")
+	require.NotPanics(t, func() { NewGraph([]Line{a}) })
 }
 
 func TestADeadlockIsConfirmedByAnotherLook(t *testing.T) {

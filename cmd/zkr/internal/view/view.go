@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes"
 )
 
@@ -48,7 +50,7 @@ type Line struct {
 func Find(ctx context.Context, client *zkrecipes.Client, path string) (zkrecipes.Usage, error) {
 	for u, err := range client.Recipes(ctx, path, &zkrecipes.RecipesOptions{Depth: 1}) {
 		switch {
-		case errors.Is(err, zkrecipes.ErrLeftOut):
+		case IsSkipped(err) && u.Path != path:
 		case err != nil:
 			return u, err
 		case u.Path == path:
@@ -135,4 +137,9 @@ func (l Line) Holders() (sessions []Session) {
 		}
 	}
 	return sessions
+}
+
+// IsSkipped reports whether the error is about one znode, at which Client.Recipes goes on.
+func IsSkipped(err error) bool {
+	return errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zkrecipes.ErrLeftOut) || errors.Is(err, zkrecipes.ErrPathInUse)
 }

@@ -88,13 +88,6 @@ func (l *link) drop() {
 	clear(l.conns)
 }
 
-// passes reports whether a client is connected.
-func (l *link) passes() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.conns) > 0
-}
-
 // cut closes the connections, those to come included.
 func (l *link) cut() {
 	l.mu.Lock()

@@ -44,6 +44,7 @@ func write(file, name string, how []string) {
 	mode := strings.Join(how, "")
 	if mode == "spread" {
 		c := exec.Command(os.Args[0], "writer", file, name)
+		c.Stdout = os.Stdout
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := c.Start(); err != nil {
 			panic(err)

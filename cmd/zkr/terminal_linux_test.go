@@ -108,3 +108,19 @@ func TestCtrlZSuspendsTheCommandAndFgResumesIt(t *testing.T) {
 	term.await(t, "status 3")
 	require.Zero(t, p.wait())
 }
+
+func TestTopShowsLinesUntilTheUserQuits(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	holder := start(t, srv.Addr(), "lock", "/locks/a", "-c", "echo held; sleep 60")
+	holder.await("held")
+	p := prepare(t, srv.Addr(), "top", "--interval", "100ms")
+	p.cmd.Env = append(p.cmd.Env, "TERM=xterm")
+	term := startOn(t, p)
+	term.await(t, "/locks/a")
+	term.await(t, "holds") // of the line that is selected
+	succeed(t, srv.Addr(), "queue", "put", "/jobs", "data")
+	term.await(t, "/jobs")
+	term.press(t, "q")
+	require.Zero(t, p.wait())
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/top"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
 
@@ -202,4 +203,32 @@ func (a *app) readLines(ctx context.Context, client *zkrecipes.Client, root stri
 		}
 	}
 	return lines, nil
+}
+
+func (a *app) top() *cobra.Command {
+	var interval time.Duration
+	c := &cobra.Command{
+		Use:   "top [ROOT]",
+		Short: "Show lines and queues live: the oldest holds, waits, rates",
+		Long: "Top shows the recipes below ROOT, the oldest hold first, and who holds and waits in the one that\n" +
+			"is selected. CHANGE/s of a queue is by how many items it grows or shrinks; that of others is how\n" +
+			"many changes of the oldest holder were seen, at most one for each look. For the line that is\n" +
+			"selected, joins are counted by its sequence numbers. Each look costs as much as zkr ls and zkr who.\n\n" +
+			"With -o json it prints what zkr ls --watch does.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			root := strings.Join(append(args, "/")[:1], "")
+			if interval < 100*time.Millisecond {
+				return failf(exitUsage, "--interval is %v, and must be at least 100ms", interval)
+			}
+			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
+				if a.isJSON() {
+					return a.watchList(ctx, client, root, interval)
+				}
+				return top.Run(ctx, client, top.Options{Root: root, Interval: interval, In: a.stdin, Out: a.stdout, Age: age})
+			})
+		},
+	}
+	c.Flags().DurationVar(&interval, "interval", time.Second, "time between two looks")
+	return c
 }

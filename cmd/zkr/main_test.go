@@ -50,7 +50,7 @@ func write(file, name string, how []string) {
 			panic(err)
 		}
 	}
-	for i := 0; mode != "few" || i < 20; i++ {
+	for i := 0; i < 60000 && (mode != "few" || i < 20); i++ {
 		fmt.Fprintf(f, "%s %d\n", name, time.Now().UnixNano())
 		time.Sleep(time.Millisecond)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -23,11 +24,13 @@ type terminal struct {
 // startOn starts a program on a terminal of its own, in a session of its own.
 func startOn(t *testing.T, p *program) *terminal {
 	t.Helper()
-	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
-	require.NoError(t, unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
+	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	require.NoError(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 100}))
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	require.NoError(t, err)
+	keys := os.NewFile(uintptr(fd), "terminal") // Close ends a Read, because it does not block
 	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
 	defer tty.Close()
@@ -49,8 +52,8 @@ func startOn(t *testing.T, p *program) *terminal {
 		}
 	})
 	t.Cleanup(func() {
+		keys.Close() // which ends the programs that are left
 		reading.Wait()
-		keys.Close()
 	})
 	return term
 }
@@ -63,7 +66,11 @@ func (term *terminal) text() string {
 
 func (term *terminal) await(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, text, func() bool { return strings.Contains(term.text(), text) })
+	deadline := time.Now().Add(20 * time.Second)
+	for !strings.Contains(term.text(), text) {
+		require.True(t, time.Now().Before(deadline), "the screen never shows %q: %q", text, term.text())
+		time.Sleep(2 * time.Millisecond)
+	}
 }
 
 func (term *terminal) press(t *testing.T, keys string) {
@@ -79,11 +86,12 @@ func TestTheCommandHasTheTerminal(t *testing.T) {
 	srv := newServer(t)
 	p := prepare(t, srv.Addr())
 	p.cmd.Path = "/bin/sh"
-	p.cmd.Args = []string{"sh", "-c", os.Args[0] + ` lock /a -c 'read line; echo "got $line"; sleep 60'
+	p.cmd.Args = []string{"sh", "-c", os.Args[0] + ` lock /a -c 'read line; exec sh -c "echo got \$0; exec sleep 60" "$line"'
 		echo "status $?"; read line; echo "then $line"`}
 	term := startOn(t, p)
 	term.press(t, "one\n")
 	term.await(t, "got one")
+	// The shell that has read the line is gone: it catches SIGINT meanwhile, and may lose one.
 	term.press(t, "\x03") // Ctrl-C reaches the command only
 	term.await(t, "status 130")
 	term.press(t, "two\n")

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
@@ -30,7 +30,7 @@ type Options struct {
 // as Client.Recipes, and reads the places of the line that the user has selected.
 func Run(ctx context.Context, client *zkrecipes.Client, opts Options) error {
 	m := &model{opts: opts, look: func(selected string) seen { return look(ctx, client, opts.Root, selected) }}
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithAltScreen(),
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler(),
 		tea.WithInput(opts.In), tea.WithOutput(opts.Out)).Run()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -94,7 +94,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
-	case tea.KeyMsg:
+	case tea.KeyPressMsg:
 		return m, m.key(msg.String())
 	case due:
 		return m, m.lookNow()
@@ -144,8 +144,14 @@ func (m *model) choose(i int) {
 	}
 }
 
-// View draws the table, and below it the places of the selected line.
-func (m *model) View() string {
+// View draws the whole screen: the table, and below it the places of the selected line.
+func (m *model) View() tea.View {
+	v := tea.NewView(m.text())
+	v.AltScreen = true
+	return v
+}
+
+func (m *model) text() string {
 	if m.seen.at.IsZero() {
 		return "looking ...\n"
 	}

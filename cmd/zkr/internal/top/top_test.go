@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -39,7 +39,7 @@ func TestRowsAreSortedByWhatTheUserChooses(t *testing.T) {
 	}})
 	require.Equal(t, []string{"/old", "/young", "/none"}, paths(m.rows))
 	for _, want := range [][]string{{"/young", "/none", "/old"}, {"/none", "/old", "/young"}, {"/none", "/old", "/young"}, {"/old", "/young", "/none"}} {
-		m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("s")})
+		m.Update(tea.KeyPressMsg{Code: 's', Text: "s"})
 		require.Equal(t, want, paths(m.rows), m.by)
 	}
 }
@@ -89,13 +89,13 @@ func TestTheSelectedLineIsShownAndNothingControlsTheTerminal(t *testing.T) {
 	}
 	l := view.Line{Path: "/l19\x1b[2J", Places: []view.Place{{Identity: "evil\x1b[2J", Held: true, Since: begin()}}}
 	m.take(seen{at: begin(), usages: usages})
-	require.Contains(t, m.View(), "> /l00")
-	require.NotContains(t, m.View(), "/l19")
+	require.Contains(t, m.text(), "> /l00")
+	require.NotContains(t, m.text(), "/l19")
 	for range 30 {
-		m.Update(tea.KeyMsg{Type: tea.KeyDown})
+		m.Update(tea.KeyPressMsg{Code: tea.KeyDown})
 	}
 	m.take(seen{at: begin(), usages: usages, line: l})
-	text := m.View()
+	text := m.text()
 	require.Contains(t, text, "> /l19", "it is scrolled to")
 	require.Contains(t, text, "holds")
 	require.NotContains(t, text, "\x1b")
@@ -105,6 +105,6 @@ func TestTheSelectedLineIsShownAndNothingControlsTheTerminal(t *testing.T) {
 		require.LessOrEqual(t, len([]rune(line)), 60)
 	}
 	m.take(seen{at: begin(), err: errors.New("no server")})
-	require.Contains(t, m.View(), "ERROR: no server")
-	require.Contains(t, m.View(), "> /l19", "the last table stays")
+	require.Contains(t, m.text(), "ERROR: no server")
+	require.Contains(t, m.text(), "> /l19", "the last table stays")
 }

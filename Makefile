@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election test test-all test-zktest test-real \
 	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-long stress stress-changed \
-	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat rows tidy setup
+	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat rows tidy setup zkr man
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -59,6 +59,7 @@ test-real: setup ## run what needs a real server on one, and the examples
 test-packages: setup ## test the other packages except internal/sim
 	nice go test -count=1 -timeout 15m $$(go list ./... | grep -v -e '/zkrecipes$$' -e '/internal/sim$$')
 	cd internal/api && nice go test -count=1 ./...
+	cd cmd/zkr && nice go test -count=1 -timeout 5m ./...
 
 test-sim: ## run 200 seeds of each simulation
 	nice go test -count=1 ./internal/sim
@@ -140,12 +141,23 @@ lint: api-compat ## check format, vet, staticcheck, floors, that functions are s
 	go vet ./...
 	cd bench && go vet ./...
 	cd internal/api && go vet ./...
+	cd cmd/zkr && go vet ./... && GOOS=darwin go vet .
 	go run $(STATICCHECK) ./...
 	cd bench && go run $(STATICCHECK) ./...
 	cd internal/api && go run $(STATICCHECK) ./...
+	cd cmd/zkr && go run $(STATICCHECK) ./...
 	go run ./internal/floors
 	go run $(GOCYCLO) -over 15 -ignore '_test.go' .
 	go run -C internal/api . check
+
+ZKR := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
+zkr: ## build static binaries of cmd/zkr in bin
+	@for p in $(ZKR); do \
+		CGO_ENABLED=0 GOOS=$${p%-*} GOARCH=$${p#*-} go build -C cmd/zkr -trimpath -ldflags '-s -w' -o ../../bin/zkr-$$p . && \
+		ls -l bin/zkr-$$p || exit 1; done
+
+man: ## write the man pages of cmd/zkr to bin/man
+	@mkdir -p bin/man && go run -C cmd/zkr . man ../../bin/man
 
 api: ## write the exported API to api.txt, in which each change of it can be seen
 	go run -C internal/api . write

@@ -268,13 +268,18 @@ func TestShortDisconnectionsEndNothing(t *testing.T) {
 	srv := newServer(t)
 	link := newLink(t, srv.Addr())
 	end := filepath.Join(t.TempDir(), "end")
-	p := start(t, link.addr(), "lock", "/a", "--session-timeout", "1s", "-c",
+	p := start(t, link.addr(), "lock", "/a", "--session-timeout", "3s", "-c",
 		"echo held; while [ ! -e "+end+" ]; do sleep 0.01; done; exit 4")
 	p.await("held")
-	for begin := time.Now(); time.Since(begin) < 3*time.Second; {
-		n := srv.Counts().Requests["connect"]
+	for range 2 {
+		before := srv.Counts()
 		link.drop()
-		eventually(t, "connected again", func() bool { return srv.Counts().Requests["connect"] > n })
+		// A client pings each third of its timeout. Four of them last longer than the session
+		// would have lived without a new connection.
+		eventually(t, "connected again, and served", func() bool {
+			since := srv.Counts().Sub(before).Requests
+			return since["connect"] > 0 && since["ping"] > 1
+		})
 	}
 	require.NoError(t, os.WriteFile(end, nil, 0o600))
 	require.Equal(t, 4, p.wait(), p.stderr.String())

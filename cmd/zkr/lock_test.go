@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -255,12 +254,10 @@ func TestADisconnectedCommandGetsSIGTERMAGraceBeforeItsEnd(t *testing.T) {
 	p := start(t, link.addr(), "lock", "/a", "--session-timeout", "2s", "--grace", "900ms", "-c",
 		"trap 'echo TERM; exit 0' TERM; echo held; while :; do sleep 0.01; done")
 	p.await("held")
-	cut := time.Now()
 	link.cut()
+	p.await("TERM")
+	require.NotEmpty(t, srv.Children("/a"), "the session lives, and the lock is held")
 	require.Equal(t, 76, p.wait(), "even if it exits 0: "+p.stderr.String())
-	require.Contains(t, p.stdout.String(), "TERM")
-	require.Less(t, time.Since(cut), 1900*time.Millisecond, "before the session ended")
-	require.NotEmpty(t, srv.Children("/a"), "the place is left to the session, which lives on")
 }
 
 func TestShortDisconnectionsEndNothing(t *testing.T) {

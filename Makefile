@@ -2,14 +2,14 @@
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members test test-all test-zktest test-real \
 	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-long stress stress-changed \
-	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat rows tidy setup
+	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat rows tidy setup zkr man
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOCYCLO := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 
 # The modules of go.work except the root.
-MODULES := bench docs/code/testing/realserver internal/api internal/zkserver/launcher zkotel zkprom
+MODULES := bench cmd/zkr docs/code/testing/realserver internal/api internal/zkserver/launcher zkotel zkprom
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -155,9 +155,19 @@ lint: api-compat ## check format, vet, staticcheck, floors, that functions are s
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "gofmt -w is needed for:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for m in . $(MODULES); do (set -x; cd $$m && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
+	cd cmd/zkr && GOOS=darwin go vet .
 	go run ./internal/floors
 	go run $(GOCYCLO) -over 15 -ignore '_test.go' .
 	go run -C internal/api . check
+
+ZKR := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
+zkr: ## build static binaries of cmd/zkr in bin
+	@for p in $(ZKR); do \
+		CGO_ENABLED=0 GOOS=$${p%-*} GOARCH=$${p#*-} go build -C cmd/zkr -trimpath -ldflags '-s -w' -o ../../bin/zkr-$$p . && \
+		ls -l bin/zkr-$$p || exit 1; done
+
+man: ## write the man pages of cmd/zkr to bin/man
+	@mkdir -p bin/man && go run -C cmd/zkr . man ../../bin/man
 
 api: ## write the exported API to api.txt, in which each change of it can be seen
 	go run -C internal/api . write

@@ -1,0 +1,178 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// object is a line of JSON output.
+type object map[string]any
+
+func objects(t *testing.T, text string) (list []object) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var o object
+		require.NoError(t, json.Unmarshal([]byte(line), &o), line)
+		list = append(list, o)
+	}
+	return list
+}
+
+// places returns what zkr who lists: "holds" or "waits", by place.
+func places(t *testing.T, server, path string) (names []string, states map[string]string) {
+	t.Helper()
+	var l struct {
+		Recipe string
+		Places []struct {
+			Place, Session string
+			Held           bool
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, server, "who", path, "-o", "json")), &l))
+	states = map[string]string{}
+	for _, p := range l.Places {
+		require.True(t, strings.HasPrefix(p.Session, "0x"))
+		names = append(names, p.Place)
+		states[p.Place] = "waits"
+		if p.Held {
+			states[p.Place] = "holds"
+		}
+	}
+	return names, states
+}
+
+func TestEvict(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 60")
+	holder.await("held")
+	waiter := start(t, srv.Addr(), "lock", "/a", "--", "echo", "ran")
+	awaitLine(t, srv, "/a", 2)
+	names, states := places(t, srv.Addr(), "/a")
+	require.Equal(t, map[string]string{names[0]: "holds", names[1]: "waits"}, states)
+
+	evict := func(answer string, args ...string) (int, string) {
+		p := prepare(t, srv.Addr(), append([]string{"evict", "/a"}, args...)...)
+		p.cmd.Stdin = strings.NewReader(answer)
+		return p.start().wait(), p.stderr.String()
+	}
+	for _, answer := range []string{"", "n\n", "maybe\n"} {
+		code, stderr := evict(answer, names[1])
+		require.Equal(t, 1, code)
+		require.Contains(t, stderr, "waits for /a, session 0x", "it asks")
+	}
+	code, stderr := evict("y\n", names[0])
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "--holder")
+	awaitLine(t, srv, "/a", 2) // nothing was done so far
+
+	code, stderr = evict("y\n", names[1])
+	require.Zero(t, code, stderr)
+	require.Equal(t, 75, waiter.wait(), waiter.stderr.String())
+	require.Empty(t, waiter.stdout.String())
+
+	code, stderr = evict("", names[0], "--holder", "--yes")
+	require.Zero(t, code, stderr)
+	require.Equal(t, 76, holder.wait(), holder.stderr.String())
+	code, stderr = evict("", names[0], "--holder", "--yes")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "has no place")
+}
+
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	run := func(args ...string) string { return succeed(t, srv.Addr(), append([]string{"queue"}, args...)...) }
+	id := strings.TrimSpace(run("put", "/q", "first"))
+	p := prepare(t, srv.Addr(), "queue", "put", "/q", "--lines", "-o", "json")
+	p.cmd.Stdin = strings.NewReader("second\nthird\n")
+	require.Zero(t, p.start().wait(), p.stderr.String())
+	require.Len(t, objects(t, p.stdout.String()), 2)
+	p = prepare(t, srv.Addr(), "queue", "put", "/q")
+	p.cmd.Stdin = strings.NewReader("\xff\x00")
+	require.Zero(t, p.start().wait(), p.stderr.String())
+
+	q := zkrecipes.NewQueue(dial(t, srv), "/q", nil)
+	taken, err := q.Take(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "first", string(taken.Data))
+
+	items := objects(t, run("ls", "/q", "-o", "json"))
+	require.Len(t, items, 4)
+	require.Equal(t, id, items[0]["id"])
+	require.NotEmpty(t, items[0]["consumer"])
+	require.Equal(t, "second", items[1]["data"])
+	require.NotContains(t, items[1], "consumer")
+	require.Equal(t, "/wA=", items[3]["binary"])
+	require.Equal(t, "second", run("peek", "/q"))
+	_, states := places(t, srv.Addr(), "/q")
+	require.Equal(t, map[string]string{id: "holds"}, states)
+
+	code, _, stderr := zkr(t, srv.Addr(), "queue", "remove", "/q", id)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "taken")
+	require.Equal(t, "removed 1\n", run("remove", "/q", items[1]["id"].(string)))
+	require.Equal(t, "third", run("peek", "/q"))
+	code, _, _ = zkr(t, srv.Addr(), "queue", "purge", "/q")
+	require.Equal(t, 1, code, "nobody has answered")
+	require.Equal(t, "removed 2\n", run("purge", "/q", "--yes"))
+	require.Len(t, objects(t, run("ls", "/q", "-o", "json")), 1, "the one that is taken stays")
+}
+
+func TestDeadLettersAreRedriven(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	client := dial(t, srv)
+	q := zkrecipes.NewQueue(client, "/q", &zkrecipes.QueueOptions{
+		MaxAttempts: 1, Backoff: func(int) time.Duration { return time.Millisecond },
+	})
+	_, err := q.PutAll(t.Context(), []byte("one"), []byte("two"))
+	require.NoError(t, err)
+	call := make(chan error, 1)
+	go func() {
+		call <- q.Serve(t.Context(), func(_ context.Context, it *zkrecipes.Item) error { return errors.New("no " + string(it.Data)) })
+	}()
+	dead := func() []object {
+		return objects(t, succeed(t, srv.Addr(), "queue", "ls", "/q", "--dead", "-o", "json"))
+	}
+	eventually(t, "dead letters", func() bool { return len(dead()) == 2 })
+	require.NoError(t, client.Close())
+	require.ErrorIs(t, <-call, zkrecipes.ErrClosed)
+	require.Equal(t, "no one", dead()[0]["failure"].(map[string]any)["text"])
+	require.Equal(t, "moved 1\n", succeed(t, srv.Addr(), "queue", "redrive", "/q", "-n", "1"))
+	require.Equal(t, "one", succeed(t, srv.Addr(), "queue", "peek", "/q"))
+	require.JSONEq(t, `{"moved":1}`, succeed(t, srv.Addr(), "queue", "redrive", "/q", "-o", "json"))
+	require.Empty(t, dead())
+}
+
+func TestGateAndSemaphore(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	require.Equal(t, "/g is open\n", succeed(t, srv.Addr(), "gate", "show", "/g"))
+	require.JSONEq(t, `{"path":"/g","open":false}`, succeed(t, srv.Addr(), "gate", "shut", "/g", "-o", "json"))
+	waiter := start(t, srv.Addr(), "gate", "wait", "/g")
+	require.Equal(t, "/g is shut\n", succeed(t, srv.Addr(), "gate", "show", "/g"))
+	require.Equal(t, "/g is open\n", succeed(t, srv.Addr(), "gate", "open", "/g"))
+	require.Zero(t, waiter.wait())
+
+	holder := start(t, srv.Addr(), "lock", "/s", "-k", "1", "-c", "echo held; sleep 60")
+	holder.await("held")
+	second := start(t, srv.Addr(), "lock", "/s", "-k", "1", "-c", "echo held; sleep 60")
+	eventually(t, "the second waits", func() bool { return len(srv.Children("/s/line")) == 1 })
+	_, states := places(t, srv.Addr(), "/s")
+	require.Len(t, states, 2)
+	require.Equal(t, "/s has 2 slots\n", succeed(t, srv.Addr(), "sem", "resize", "/s", "2"))
+	second.await("held")
+	code, _, _ := zkr(t, srv.Addr(), "sem", "resize", "/s", "none")
+	require.Equal(t, 64, code)
+}

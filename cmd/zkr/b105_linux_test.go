@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The command ignores SIGTERM, and has a descendant in a session of its own. Whatever is done
+// to zkr or its guard, both are dead before the lock is somebody else's. If neither zkr nor its
+// guard can act any more, the kernel kills the command, and its descendants live on.
+func TestB105TheCommandsLastActIsBeforeTheSuccessorsFirst(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		do   func(*testing.T, *program, *link)
+		want int // exit status of zkr; -1 if it is killed
+	}{
+		{"stopped", func(t *testing.T, p *program, _ *link) { p.signal(syscall.SIGSTOP) }, 76},
+		{"cut off", func(_ *testing.T, _ *program, l *link) { l.cut() }, 76},
+		{"killed", func(t *testing.T, p *program, _ *link) { p.signal(syscall.SIGKILL) }, -1},
+		{"its guard killed", func(t *testing.T, p *program, _ *link) { killGuard(t, p, syscall.SIGKILL) }, 137},
+		{"stopped, and its guard killed", func(t *testing.T, p *program, _ *link) {
+			p.signal(syscall.SIGSTOP)
+			killGuard(t, p, syscall.SIGKILL)
+		}, 76},
+		{"its guard stopped, and cut off", func(t *testing.T, p *program, l *link) {
+			killGuard(t, p, syscall.SIGSTOP)
+			l.cut()
+		}, 76},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			srv := newServer(t)
+			link, file := newLink(t, srv.Addr()), newRecord(t)
+			spread := "spread"
+			if row.name == "stopped, and its guard killed" {
+				spread = "alone"
+			}
+			holder := start(t, link.addr(), "lock", "/a", "--session-timeout", "2s", "--",
+				os.Args[0], "writer", string(file), "first", spread)
+			eventually(t, "the first writes", func() bool { return file.count("first") > 20 })
+			successor := start(t, srv.Addr(), "lock", "/a", "--", os.Args[0], "writer", string(file), "second", "few")
+			awaitLine(t, srv, "/a", 2)
+
+			row.do(t, holder, link)
+
+			require.Zero(t, successor.wait(), successor.stderr.String())
+			_, last := file.span(t, "first")
+			first, _ := file.span(t, "second")
+			require.Less(t, last, first)
+			n := file.count("first")
+			_ = holder.cmd.Process.Signal(syscall.SIGCONT)
+			require.Equal(t, row.want, holder.wait(), holder.stderr.String())
+			require.Equal(t, n, file.count("first"), "nothing is left that writes")
+		})
+	}
+}
+
+// The session of a killed zkr lives on for its timeout, but the command does not.
+func TestTheCommandDiesWithZkr(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	file := newRecord(t)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	p := prepare(t, srv.Addr(), "lock", "/a", "--session-timeout", "30s", "--", os.Args[0], "writer", string(file), "it", "spread")
+	p.cmd.Stdout = w
+	p.start()
+	w.Close()
+	eventually(t, "both write", func() bool { return file.count("it") > 100 })
+	p.signal(syscall.SIGKILL)
+	require.NoError(t, r.SetReadDeadline(time.Now().Add(10*time.Second)))
+	_, err = r.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "all have closed their standard output")
+	require.Len(t, srv.Children("/a"), 1)
+}
+
+// killGuard sends a signal to the guard, the only child of zkr.
+func killGuard(t *testing.T, p *program, s syscall.Signal) {
+	t.Helper()
+	entries, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, e := range entries {
+		stat, err := os.ReadFile(e)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if string(fields[1]) == strconv.Itoa(p.cmd.Process.Pid) {
+			guard, err := strconv.Atoi(filepath.Base(filepath.Dir(e)))
+			require.NoError(t, err)
+			require.NoError(t, syscall.Kill(guard, s))
+			return
+		}
+	}
+	require.Fail(t, "zkr has no child")
+}

@@ -1,0 +1,95 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+func TestElectRunsTheCommandWhileItLeads(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	election := zkrecipes.NewElection(dial(t, srv), "/e")
+	first := start(t, srv.Addr(), "elect", "/e", "--value", "one:80", "-c", "echo leads; sleep 60")
+	first.await("leads")
+	leader, err := election.Leader(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "one:80", string(leader.Value))
+
+	second := start(t, srv.Addr(), "elect", "/e", "--value", "two:80", "-c", "echo leads; exit 6")
+	eventually(t, "the second waits", func() bool { return len(srv.Children("/e")) == 3 })
+	require.Empty(t, second.stdout.String())
+	first.signal(syscall.SIGTERM)
+	require.Equal(t, 143, first.wait())
+	require.Equal(t, 6, second.wait(), second.stderr.String())
+	require.Empty(t, srv.Children("/e"), "both have resigned")
+}
+
+func TestElectCampaignsAgainAfterALoss(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	p := start(t, srv.Addr(), "elect", "/e", "-c", `echo "leads with $ZKR_TOKEN"; sleep 60`)
+	for n := 1; n <= 3; n++ {
+		eventually(t, "another term", func() bool { return strings.Count(p.stdout.String(), "\n") == n })
+		if n < 3 {
+			expireAll(srv)
+		}
+	}
+	lines := strings.Fields(strings.ReplaceAll(p.stdout.String(), "leads with ", ""))
+	require.NotEqual(t, lines[0], lines[1])
+	require.NotEqual(t, lines[1], lines[2])
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 143, p.wait(), p.stderr.String())
+	require.Equal(t, 2, strings.Count(p.stderr.String(), "\n"), p.stderr.String())
+}
+
+func TestJobRunsOnceInEachPeriod(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	count := filepath.Join(t.TempDir(), "count")
+	job := func(every string, args ...string) *program {
+		return start(t, srv.Addr(), append([]string{"job", "/j", "--every", every}, args...)...)
+	}
+	run := `echo "$ZKR_PERIOD" >>` + count + "; exit $0"
+	failed := job("876000h", "-c", run, "--", "3")
+	require.Equal(t, 3, failed.wait(), failed.stderr.String())
+
+	var machines []*program
+	for range 4 {
+		machines = append(machines, job("876000h", "-c", "sleep 0.1;"+run, "--", "0"))
+	}
+	for _, p := range machines {
+		require.Zero(t, p.wait(), p.stderr.String())
+	}
+	text, err := os.ReadFile(count)
+	require.NoError(t, err)
+	lines := strings.Fields(string(text))
+	require.Len(t, lines, 2, "the one that failed, and one that succeeded")
+	require.Equal(t, lines[0], lines[1])
+	require.Equal(t, "1970-01-01T00:00:00Z", lines[0])
+
+	require.Zero(t, job("1s", "-c", run, "--", "0").wait())
+	text, err = os.ReadFile(count)
+	require.NoError(t, err)
+	require.Len(t, strings.Fields(string(text)), 3, "a later period")
+	require.Equal(t, []string{"done", "lock"}, srv.Children("/j"))
+}
+
+func TestAJobWhoseLockWasLostIsNotDone(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	p := start(t, srv.Addr(), "job", "/j", "--every", "876000h", "-c", "echo runs; sleep 60")
+	p.await("runs")
+	expireAll(srv)
+	require.Equal(t, 76, p.wait(), p.stderr.String())
+	require.Equal(t, "ran\n", succeed(t, srv.Addr(), "job", "/j", "--every", "876000h", "--", "echo", "ran"))
+	require.Empty(t, succeed(t, srv.Addr(), "job", "/j", "--every", "876000h", "--", "echo", "ran"))
+}

@@ -1,0 +1,221 @@
+//go:build unix
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/guard"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
+)
+
+// held is what a command holds while it runs.
+type held struct {
+	guard.Hold
+	path    string
+	token   zkrecipes.Token
+	session int64
+	place   string // the znode
+	slots   []int
+	err     func() error
+	release func() error
+}
+
+func heldLease(l *zkrecipes.Lease) *held {
+	return &held{Hold: l, path: l.Path(), token: l.Token(), place: l.Check().Path, err: l.Err, release: l.Release}
+}
+
+func heldSlots(l *zkrecipes.SlotLease) *held {
+	return &held{
+		Hold: l, path: l.Path(), token: l.Token(), place: l.Checks()[0].Path, slots: l.Slots(),
+		err: l.Err, release: l.Release,
+	}
+}
+
+func heldTerm(t *zkrecipes.Term) *held {
+	return &held{Hold: t, path: t.Path(), token: t.Token(), place: t.Check().Path, err: t.Err, release: t.Resign}
+}
+
+// environ returns the environment with what the command should know of the hold. It replaces
+// what a zkr around this one has set.
+func (h *held) environ(more ...string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains([]string{"ZKR_PATH", "ZKR_TOKEN", "ZKR_PLACE", "ZKR_SLOT", "ZKR_SESSION", "ZKR_PERIOD"}, name)
+	})
+	env = append(env,
+		"ZKR_PATH="+h.path,
+		"ZKR_SESSION="+view.Session(h.session).String(),
+		"ZKR_TOKEN="+strconv.FormatInt(int64(h.token), 10),
+		"ZKR_PLACE="+path.Base(h.place))
+	if len(h.slots) > 0 {
+		env = append(env, "ZKR_SLOT="+strconv.Itoa(h.slots[0]))
+	}
+	return append(env, more...)
+}
+
+// command is the command line of zkr lock, elect and job that is to be run.
+type command struct {
+	shell    string // -c
+	grace    time.Duration
+	lostCode int
+	path     string
+	args     []string
+}
+
+func (m *command) addFlags(c *cobra.Command) {
+	c.Flags().StringVarP(&m.shell, "command", "c", "", "run this string with /bin/sh; arguments after -- are $0, $1, ..")
+	c.Flags().DurationVar(&m.grace, "grace", 0, "time from SIGTERM to SIGKILL if the connection is lost (default: a quarter of the session timeout)")
+	c.Flags().IntVar(&m.lostCode, "lost-exit-code", exitLost, "exit status if the lock is lost while the command runs")
+}
+
+// parse splits "PATH -- command args" and looks for the command, before anything is locked.
+func (m *command) parse(c *cobra.Command, args []string) (path string, err error) {
+	dash := c.ArgsLenAtDash()
+	if dash < 0 {
+		dash = len(args)
+	}
+	m.args = args[dash:]
+	if m.shell != "" {
+		m.args = append([]string{"/bin/sh", "-c", m.shell}, m.args...)
+	}
+	switch {
+	case dash != 1:
+		return "", failf(exitUsage, "one path comes before --, not %d (usage: %s)", dash, c.UseLine())
+	case len(m.args) == 0:
+		return "", failf(exitUsage, "there is no command after -- (usage: %s)", c.UseLine())
+	}
+	if m.path, err = exec.LookPath(m.args[0]); err != nil {
+		return "", cannotRun(m.args[0], err)
+	}
+	return args[0], nil
+}
+
+// cannotRun returns a failure with the exit status that shells use.
+func cannotRun(name string, err error) error {
+	code := exitCannotExec
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		code = exitNotFound
+	}
+	if e := (*exec.Error)(nil); errors.As(err, &e) {
+		err = e.Err
+	}
+	return failf(code, "%s: %w", name, err)
+}
+
+// graceFor returns the grace in a session with that timeout. While all is well, a session is
+// known to live for two thirds of its timeout at least, so a longer grace would end commands
+// for nothing.
+func (m *command) graceFor(timeout time.Duration) (time.Duration, error) {
+	switch {
+	case m.grace == 0:
+		return timeout / 4, nil
+	case m.grace < 0 || m.grace > timeout/2:
+		return 0, failf(exitUsage, "--grace is %v, and must be at most half of the session timeout, which is %v", m.grace, timeout)
+	}
+	return m.grace, nil
+}
+
+// outcome says how a command that was held has ended.
+type outcome struct {
+	guard.Result
+	lost error // why the hold was lost, or nil
+}
+
+// code returns the exit status that the command's end leads to.
+func (o outcome) code() int {
+	if o.Signal != 0 {
+		return exitSignal + o.Signal
+	}
+	return o.Code
+}
+
+// hold runs the command while h is held. after, if not nil, is called before the release if
+// the command has succeeded.
+func (a *app) hold(client *zkrecipes.Client, g *guard.Guard, h *held, m *command, env []string, after func() error) (outcome, error) {
+	h.session = client.Status().Session
+	timeout := client.Status().Timeout
+	if timeout == 0 { // between two sessions: the hold is over
+		timeout = time.Second
+	}
+	grace, err := m.graceFor(timeout)
+	if err != nil {
+		g.Close()
+		return outcome{}, errors.Join(err, h.release())
+	}
+	res, err := g.Run(h, guard.Command{
+		Path: m.path, Args: m.args, Env: h.environ(env...),
+		Grace: grace, Margin: timeout / 50, Signals: a.signals,
+	})
+	if err != nil {
+		_ = h.release()
+		return outcome{}, cannotRun(m.args[0], err)
+	}
+	o := outcome{Result: res, lost: h.err()}
+	if o.lost == nil && res.Late {
+		o.lost = errors.New("the servers did not answer for so long that the lock could be lost")
+	}
+	if after != nil && o.lost == nil && o.code() == 0 {
+		if err := after(); errors.Is(err, zkrecipes.ErrLost) {
+			o.lost = err
+		} else if err != nil {
+			_ = h.release()
+			return o, err
+		}
+	}
+	if err := h.release(); errors.Is(err, zkrecipes.ErrLost) {
+		o.lost = err
+	} else if err != nil && o.lost == nil {
+		a.complain(exitFailure, fmt.Errorf("release %s: %w", h.path, err))
+	}
+	return o, nil
+}
+
+// failLost returns the failure of a command whose lock was lost.
+func (m *command) failLost(path string, o outcome) error {
+	err := o.lost
+	if e := (*zkrecipes.Error)(nil); errors.As(err, &e) {
+		err = e.Err // the path is named once
+	}
+	return failf(m.lostCode, "%s: lost while the command ran: %w", path, err)
+}
+
+// waiting calls f, whose context ends with a signal that ends a process. Signals that come
+// later are left to the caller.
+func (a *app) waiting(ctx context.Context, f func(context.Context) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.endBySignal(ctx, stop)
+	}()
+	err := f(ctx)
+	stop(nil)
+	<-done
+	if sig := signalOf(ctx); sig != 0 {
+		return exit(exitSignal + int(sig))
+	}
+	return err
+}
+
+// signalOf returns the signal that has ended ctx, or 0.
+func signalOf(ctx context.Context) syscall.Signal {
+	if sig := (*signaled)(nil); errors.As(context.Cause(ctx), &sig) {
+		return sig.signal
+	}
+	return 0
+}

@@ -1,0 +1,162 @@
+//go:build unix
+
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// setting is a value that a flag, the environment or the configuration file gives, in this
+// order.
+type setting struct {
+	flag, short string // no flag: a secret, which every user of the machine could read in ps
+	env         string
+	preset      string
+	usage       string
+}
+
+var settings = []setting{
+	{"servers", "S", "ZKR_SERVERS", "localhost:2181", "connect string, host:port,host:port/prefix"},
+	{"", "", "ZKR_AUTH", "", "credential, scheme:data, as digest:user:password"},
+	{"auth-file", "", "ZKR_AUTH_FILE", "", "file of credentials, one scheme:data a line"},
+	{"tls", "", "ZKR_TLS", "", "use TLS, with the system's CAs (true, false)"},
+	{"tls-ca", "", "ZKR_TLS_CA", "", "PEM file of the servers' CAs; implies --tls"},
+	{"tls-cert", "", "ZKR_TLS_CERT", "", "PEM file of the client's certificate; implies --tls"},
+	{"tls-key", "", "ZKR_TLS_KEY", "", "PEM file of the client's key"},
+	{"tls-server-name", "", "ZKR_TLS_SERVER_NAME", "", "name to verify instead of the server's"},
+	{"session-timeout", "", "ZKR_SESSION_TIMEOUT", "10s", "requested session timeout"},
+	{"connect-timeout", "", "ZKR_CONNECT_TIMEOUT", "15s", "how long to try to connect"},
+	{"identity", "", "ZKR_IDENTITY", "", "what others see of this process (default host:pid)"},
+	{"output", "o", "ZKR_OUTPUT", "text", "text or json"},
+	{"verbose", "v", "ZKR_VERBOSE", "", "log changes of the session on stderr (true, false)"},
+}
+
+// config is where the values of settings come from.
+type config struct {
+	flags *pflag.FlagSet
+	path  string // of the file that --config names
+	file  map[string]string
+}
+
+// addFlags adds the settings' flags, and --config.
+func (c *config) addFlags(flags *pflag.FlagSet) {
+	c.flags = flags
+	flags.StringVar(&c.path, "config", "", "file of NAME=value lines with the names of the environment ($ZKR_CONFIG)")
+	for _, s := range settings {
+		if s.flag == "" {
+			continue
+		}
+		flags.StringP(s.flag, s.short, s.preset, s.usage+" ($"+s.env+")")
+		if s.isSwitch() {
+			flags.Lookup(s.flag).NoOptDefVal = "true"
+		}
+	}
+}
+
+func (s setting) isSwitch() bool { return s.env == "ZKR_TLS" || s.env == "ZKR_VERBOSE" }
+
+// load reads the file. One that nobody has named may be missing.
+func (c *config) load() error {
+	path := cmp.Or(c.path, os.Getenv("ZKR_CONFIG"))
+	named := path != ""
+	if !named {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return nil // no home, no file
+		}
+		path = filepath.Join(dir, "zkr", "zkr.env")
+	}
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return nil
+	}
+	if err != nil {
+		return failf(exitConfig, "%w", err)
+	}
+	defer file.Close()
+	if c.file, err = parseFile(file); err != nil {
+		return failf(exitConfig, "%s: %w", path, err)
+	}
+	if _, secret := c.file["ZKR_AUTH"]; secret {
+		return checkPrivate(file)
+	}
+	return nil
+}
+
+// checkPrivate returns an error if others than the owner may read the file.
+func checkPrivate(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return failf(exitConfig, "%w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return failf(exitConfig, "%s has credentials, and others may read it (mode %04o): chmod 600 it", file.Name(), mode)
+	}
+	return nil
+}
+
+// parseFile parses lines of NAME=value. Empty lines and those that begin with # are comments.
+// Quotes around a value are removed, so that shells and systemd can read the file, too.
+func parseFile(r io.Reader) (map[string]string, error) {
+	values := map[string]string{}
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
+		if !ok {
+			return nil, fmt.Errorf("line %d is not NAME=value", n) // it may be a secret
+		}
+		if !slices.ContainsFunc(settings, func(s setting) bool { return s.env == name }) {
+			return nil, fmt.Errorf("line %d: unknown name %q; known are %s", n, name, strings.Join(names(), ", "))
+		}
+		values[name] = unquote(value)
+	}
+	return values, lines.Err()
+}
+
+func names() []string {
+	set := map[string]bool{}
+	for _, s := range settings {
+		set[s.env] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+func unquote(value string) string {
+	if n := len(value); n >= 2 && (value[0] == '"' || value[0] == '\'') && value[n-1] == value[0] {
+		return value[1 : n-1]
+	}
+	return value
+}
+
+// get returns the value of the setting with this name in the environment.
+func (c *config) get(env string) string {
+	s := settings[slices.IndexFunc(settings, func(s setting) bool { return s.env == env })]
+	if s.flag != "" {
+		if f := c.flags.Lookup(s.flag); f.Changed {
+			return f.Value.String()
+		}
+	}
+	if value, ok := os.LookupEnv(env); ok {
+		return value
+	}
+	if value, ok := c.file[env]; ok {
+		return value
+	}
+	return s.preset
+}

@@ -1,0 +1,151 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// configure returns an app with these flags, whose configuration file has the text.
+func configure(t *testing.T, file string, args ...string) (*app, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "zkr.env")
+	require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
+	a := &app{stderr: &bytes.Buffer{}}
+	a.config.addFlags((&cobra.Command{}).PersistentFlags())
+	require.NoError(t, a.config.flags.Parse(append([]string{"--config", path}, args...)))
+	return a, a.config.load()
+}
+
+func TestFlagsComeBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
+	file := "# servers\nZKR_SERVERS=file:1/prefix\nexport ZKR_IDENTITY='from file'\n\nZKR_SESSION_TIMEOUT=\"7s\"\n"
+	t.Setenv("ZKR_IDENTITY", "from environment")
+	t.Setenv("ZKR_SESSION_TIMEOUT", "8s")
+	a, err := configure(t, file, "--session-timeout", "9s")
+	require.NoError(t, err)
+	servers, opts, err := a.options()
+	require.NoError(t, err)
+	require.Equal(t, []string{"file:1"}, servers)
+	require.Equal(t, "/prefix", opts.Prefix)
+	require.Equal(t, "from environment", opts.Identity)
+	require.Equal(t, 9*time.Second, opts.SessionTimeout)
+	require.Equal(t, "15s", a.config.get("ZKR_CONNECT_TIMEOUT"), "the default")
+
+	a, err = configure(t, "", "-S", "flag:1")
+	require.NoError(t, err)
+	servers, _, err = a.options()
+	require.NoError(t, err)
+	require.Equal(t, []string{"flag:1"}, servers)
+}
+
+func TestAFileThatIsWrongIsRefused(t *testing.T) {
+	_, err := configure(t, "digest:user:secret\n")
+	require.ErrorContains(t, err, "line 1")
+	require.NotContains(t, err.Error(), "secret")
+	_, err = configure(t, "ZKR_SERVER=zk1\n")
+	require.ErrorContains(t, err, "ZKR_SERVERS", "the known names")
+	require.Equal(t, exitConfig, exitCode(err))
+
+	a := &app{}
+	a.config.addFlags((&cobra.Command{}).PersistentFlags())
+	a.config.path = filepath.Join(t.TempDir(), "missing")
+	require.ErrorIs(t, a.config.load(), os.ErrNotExist, "it was named")
+}
+
+// There is no flag for a secret, so ps cannot show one. A file with a secret must be private.
+func TestSecretsComeFromTheEnvironmentOrAPrivateFile(t *testing.T) {
+	a, err := configure(t, "ZKR_AUTH=digest:file:secret\n")
+	require.NoError(t, err)
+	creds, err := a.auth()
+	require.NoError(t, err)
+	require.Len(t, creds, 1)
+	require.Equal(t, "digest", creds[0].Scheme)
+	require.Equal(t, "file:secret", string(creds[0].Data))
+	for _, s := range settings {
+		require.Equal(t, s.env == "ZKR_AUTH", s.flag == "", s.env)
+	}
+
+	require.NoError(t, os.Chmod(a.config.path, 0o640))
+	err = a.config.load()
+	require.ErrorContains(t, err, "chmod 600")
+	require.NotContains(t, err.Error(), "secret")
+
+	path := filepath.Join(t.TempDir(), "auth")
+	require.NoError(t, os.WriteFile(path, []byte("digest:a:b\n\nx509:c\n"), 0o600))
+	t.Setenv("ZKR_AUTH", "digest:environment:secret")
+	a, err = configure(t, "", "--auth-file", path)
+	require.NoError(t, err)
+	creds, err = a.auth()
+	require.NoError(t, err)
+	require.Len(t, creds, 3)
+	require.NoError(t, os.Chmod(path, 0o604))
+	_, err = a.auth()
+	require.ErrorContains(t, err, "chmod 600")
+	t.Setenv("ZKR_AUTH", "secret")
+	a, err = configure(t, "")
+	require.NoError(t, err)
+	_, err = a.auth()
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "secret")
+}
+
+func TestTLSIsAllOrNothing(t *testing.T) {
+	a, err := configure(t, "")
+	require.NoError(t, err)
+	cfg, err := a.tls()
+	require.NoError(t, err)
+	require.Nil(t, cfg)
+
+	a, err = configure(t, "ZKR_TLS_SERVER_NAME=zk\n", "--tls")
+	require.NoError(t, err)
+	cfg, err = a.tls()
+	require.NoError(t, err)
+	require.Equal(t, "zk", cfg.ServerName)
+	require.False(t, cfg.InsecureSkipVerify)
+
+	for _, args := range [][]string{
+		{"--tls-ca", "/nonexistent"}, {"--tls-cert", "/nonexistent"}, {"--tls-key", "/nonexistent"}, {"--tls=perhaps"},
+	} {
+		a, err = configure(t, "", args...)
+		require.NoError(t, err)
+		_, _, err = a.options()
+		require.Error(t, err, args)
+	}
+}
+
+func TestEachCommandHasHelpAndCompletion(t *testing.T) {
+	run := func(args ...string) string {
+		var out bytes.Buffer
+		a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out}
+		require.Zero(t, a.run(args), "%v: %s", args, &out)
+		return out.String()
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		require.Contains(t, run("completion", shell), "zkr")
+	}
+	require.Contains(t, run("__complete", "queue", "p"), "peek")
+	dir := t.TempDir()
+	run("man", dir)
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		require.NotEmpty(t, c.Short, c.CommandPath())
+		if c.IsAvailableCommand() && c.Name() != "completion" {
+			require.FileExists(t, filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
+		}
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	root := (&app{}).root()
+	visit(root)
+	require.True(t, slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "lock" }))
+}

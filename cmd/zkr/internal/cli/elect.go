@@ -1,0 +1,91 @@
+//go:build unix
+
+package cli
+
+import (
+	"context"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/guard"
+)
+
+const longElect = `Elect campaigns at PATH, and runs a command while it leads. If the leadership is lost, the command
+is ended as by zkr lock, and zkr campaigns again. When the command ends by itself, zkr resigns and
+exits as the command did. Others find the leader's value in the znode PATH/leader, or with zkr who.
+
+The exit statuses and the command's environment are those of zkr lock. A leadership that is lost
+is no reason to exit, unless a signal has told zkr to end.`
+
+func (a *app) elect() *cobra.Command {
+	m := &command{}
+	var value string
+	c := &cobra.Command{
+		Use:     "elect PATH [flags] -- COMMAND [ARG..]",
+		Short:   "Run a command while being the leader",
+		Long:    longElect,
+		Example: "  zkr elect /services/billing --value \"$HOSTNAME:8080\" -- billing --listen :8080",
+		RunE: func(c *cobra.Command, args []string) error {
+			path, err := m.parse(c, args)
+			if err != nil {
+				return err
+			}
+			return a.runElect(c.Context(), path, value, m)
+		},
+	}
+	m.addFlags(c)
+	c.Flags().StringVar(&value, "value", "", "what others see of the leader, such as an address")
+	return c
+}
+
+// runElect leads until the command ends by itself.
+func (a *app) runElect(ctx context.Context, path, value string, m *command) error {
+	var client *zkrecipes.Client
+	err := a.waiting(ctx, func(ctx context.Context) (err error) {
+		client, err = a.dial(ctx)
+		return err
+	})
+	if client != nil {
+		defer client.Close()
+	}
+	if err != nil {
+		return err
+	}
+	election := zkrecipes.NewElection(client, path)
+	for {
+		o, err := a.lead(ctx, client, election, value, m)
+		switch {
+		case err != nil:
+			return err
+		case o.lost == nil:
+			return exit(o.code())
+		case slices.Contains([]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}, o.Told):
+			return exit(exitSignal + int(o.Told))
+		}
+		a.complain(m.lostCode, m.failLost(path, o))
+	}
+}
+
+// lead runs the command for one term.
+func (a *app) lead(ctx context.Context, client *zkrecipes.Client, election *zkrecipes.Election, value string, m *command) (outcome, error) {
+	g, err := guard.Start()
+	if err != nil {
+		return outcome{}, &failure{exitSoftware, err}
+	}
+	var term *zkrecipes.Term
+	err = a.waiting(ctx, func(ctx context.Context) (err error) {
+		term, err = election.Campaign(ctx, []byte(value))
+		return err
+	})
+	if err != nil {
+		g.Close()
+		if term != nil { // a signal came as the election was won
+			_ = term.Resign()
+		}
+		return outcome{}, err
+	}
+	return a.hold(client, g, heldTerm(term), m, nil, nil)
+}

@@ -1,0 +1,63 @@
+//go:build unix
+
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// age writes how long ago a time is, in two units at most. Clocks differ, so it may be ahead.
+func age(now, since time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	d := max(0, now.Sub(since))
+	switch {
+	case d >= 24*time.Hour:
+		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	case d >= time.Minute:
+		return strings.TrimSuffix(d.Truncate(time.Second).String(), "0s")
+	}
+	return d.Truncate(100 * time.Millisecond).String()
+}
+
+// brief returns the beginning of data as text on one line.
+func brief(data []byte, n int) string {
+	if !utf8.Valid(data) {
+		return fmt.Sprintf("%.*q", n, data)
+	}
+	text := strconv.QuoteToGraphic(string(data))
+	text = text[1 : len(text)-1]
+	if runes := []rune(text); len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return text
+}
+
+// confirm asks the user, unless yes says so already. Anything but y or yes ends the command.
+func (a *app) confirm(ctx context.Context, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	fmt.Fprint(a.stderr, question, " [y/N] ")
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(a.stdin).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case s := <-answer:
+		if s == "y" || s == "yes" {
+			return nil
+		}
+		return failf(exitFailure, "nothing was done (--yes does not ask)")
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

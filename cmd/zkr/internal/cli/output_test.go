@@ -1,0 +1,37 @@
+//go:build unix
+
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAge(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 1234 * time.Millisecond: "1.2s", 61 * time.Second: "1m1s",
+		3 * time.Hour: "3h0m", 51 * time.Hour: "2d3h",
+	} {
+		require.Equal(t, want, age(now, now.Add(-d)), d)
+	}
+	require.Equal(t, "-", age(now, time.Time{}))
+}
+
+func TestBriefNeverControlsATerminal(t *testing.T) {
+	require.Equal(t, `a\nb\x1b[2J`, brief([]byte("a\nb\x1b[2J"), 40))
+	require.Equal(t, "äöü…", brief([]byte("äöüäöü"), 4))
+	require.Equal(t, `"\xff"`, brief([]byte{0xff}, 40))
+}
+
+func TestPeriodsAreMultiplesPlusTheOffset(t *testing.T) {
+	at := time.Date(2026, 1, 31, 1, 30, 0, 0, time.UTC)
+	midnight := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	require.Equal(t, midnight, (&jobbing{every: 24 * time.Hour}).period(at))
+	require.Equal(t, midnight.Add(-22*time.Hour), (&jobbing{every: 24 * time.Hour, offset: 2 * time.Hour}).period(at))
+	require.Equal(t, midnight.Add(time.Hour), (&jobbing{every: time.Hour}).period(at))
+	require.Equal(t, at, (&jobbing{every: 30 * time.Minute}).period(at), "its first moment")
+	require.Equal(t, time.Unix(-3600, 0).UTC(), (&jobbing{every: time.Hour}).period(time.Unix(-1, 0)))
+}

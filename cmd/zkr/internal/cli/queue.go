@@ -1,0 +1,272 @@
+//go:build unix
+
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
+)
+
+func (a *app) queue() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "queue",
+		Short: "Look at the items of a queue, and put, move and remove some",
+		Long: "Queue looks at the items of a queue, and puts, moves and removes some. Its dead letters are in\n" +
+			"PATH-dead unless the service has chosen another path. With --dead, ls and peek show them, and\n" +
+			"purge and remove remove them.",
+	}
+	c.AddCommand(a.queueList(), a.queuePut(), a.queuePeek(), a.queueRedrive(), a.queuePurge(), a.queueRemove())
+	return c
+}
+
+// queueFlags say which queue is meant.
+type queueFlags struct {
+	dead       bool
+	deadLetter string
+}
+
+func (f *queueFlags) add(c *cobra.Command, dead bool) *cobra.Command {
+	c.Flags().StringVar(&f.deadLetter, "dead-letter", "", "the service's QueueOptions.DeadLetter, if it has set that")
+	if dead {
+		c.Flags().BoolVar(&f.dead, "dead", false, "the queue's dead letters")
+	}
+	return c
+}
+
+func (f *queueFlags) open(client *zkrecipes.Client, path string) *zkrecipes.Queue {
+	q := zkrecipes.NewQueue(client, path, &zkrecipes.QueueOptions{DeadLetter: f.deadLetter})
+	if f.dead {
+		return q.DeadLetters()
+	}
+	return q
+}
+
+// item is an Entry as it is printed.
+type item struct {
+	ID       zkrecipes.ItemID `json:"id"`
+	Data     string           `json:"data,omitempty"`
+	Binary   []byte           `json:"binary,omitempty"` // instead of Data if that is no text
+	Since    time.Time        `json:"since"`
+	Attempts int              `json:"attempts"`
+	Consumer string           `json:"consumer,omitempty"`
+	Session  *view.Session    `json:"session,omitempty"`
+	Taken    *time.Time       `json:"taken,omitempty"`
+	Failure  *failed          `json:"failure,omitempty"`
+}
+
+type failed struct {
+	Queue    string `json:"queue"`
+	Attempts int    `json:"attempts"`
+	Text     string `json:"text"`
+}
+
+func newItem(e zkrecipes.Entry) item {
+	i := item{ID: e.ID, Since: e.Since.UTC(), Attempts: e.Attempts}
+	if utf8.Valid(e.Data) {
+		i.Data = string(e.Data)
+	} else {
+		i.Binary = e.Data
+	}
+	if e.Taken {
+		session, taken := view.Session(e.Session), e.TakenSince.UTC()
+		i.Consumer, i.Session, i.Taken = e.Consumer, &session, &taken
+	}
+	if f := e.Failure; f.Queue != "" {
+		i.Failure = &failed{f.Queue, f.Attempts, f.Text}
+	}
+	return i
+}
+
+func (a *app) queueList() *cobra.Command {
+	f := &queueFlags{}
+	return f.add(&cobra.Command{
+		Use:   "ls PATH",
+		Short: "List the items, the oldest first; with -o json one object a line",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
+				return a.listItems(ctx, f.open(client, args[0]))
+			})
+		},
+	}, true)
+}
+
+// listItems prints items as they come: there may be many.
+func (a *app) listItems(ctx context.Context, q *zkrecipes.Queue) error {
+	text := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	lines := json.NewEncoder(a.stdout)
+	now := time.Now()
+	if !a.isJSON() {
+		fmt.Fprintln(text, "ID\tAGE\tATTEMPTS\tTAKEN BY\tBYTES\tDATA")
+	}
+	for e, err := range q.Items(ctx) {
+		if err != nil {
+			return errors.Join(err, text.Flush())
+		}
+		if a.isJSON() {
+			if err := lines.Encode(newItem(e)); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(text, "%s\t%s\t%d\t%s\t%d\t%s\n", e.ID, age(now, e.Since), e.Attempts, view.Clean(e.Consumer), len(e.Data), brief(e.Data, 40))
+		if e.Failure.Text != "" {
+			fmt.Fprintf(text, "\t\t\t\t\tfailed: %s\n", brief([]byte(e.Failure.Text), 60))
+		}
+	}
+	return text.Flush()
+}
+
+func (a *app) queuePut() *cobra.Command {
+	var lines bool
+	c := &cobra.Command{
+		Use:   "put PATH [DATA]",
+		Short: "Put an item at the end; without DATA, standard input is the item",
+		Args:  cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			if lines && len(args) == 2 {
+				return failf(exitUsage, "with --lines the items come from standard input")
+			}
+			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
+				q := zkrecipes.NewQueue(client, args[0], nil)
+				if lines {
+					return a.putLines(ctx, q)
+				}
+				data := []byte(args[len(args)-1])
+				if len(args) == 1 {
+					var err error
+					if data, err = io.ReadAll(a.stdin); err != nil {
+						return err
+					}
+				}
+				return a.put(ctx, q, data)
+			})
+		},
+	}
+	c.Flags().BoolVar(&lines, "lines", false, "each line of standard input is an item")
+	return c
+}
+
+func (a *app) putLines(ctx context.Context, q *zkrecipes.Queue) error {
+	lines := bufio.NewScanner(a.stdin)
+	lines.Buffer(nil, 2<<20) // more than a request has room for
+	for lines.Scan() {
+		if err := a.put(ctx, q, lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func (a *app) put(ctx context.Context, q *zkrecipes.Queue, data []byte) error {
+	id, err := q.Put(ctx, data)
+	if err != nil {
+		return err
+	}
+	return a.print(struct {
+		ID zkrecipes.ItemID `json:"id"`
+	}{id}, func(w io.Writer) { fmt.Fprintln(w, id) })
+}
+
+func (a *app) queuePeek() *cobra.Command {
+	f := &queueFlags{}
+	return f.add(&cobra.Command{
+		Use:   "peek PATH",
+		Short: "Print the data of the item that is taken next",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
+				e, err := f.open(client, args[0]).Peek(ctx)
+				if err != nil {
+					return err
+				}
+				return a.print(newItem(e), func(w io.Writer) { _, _ = w.Write(e.Data) })
+			})
+		},
+	}, true)
+}
+
+func (a *app) queueRedrive() *cobra.Command {
+	f, n := &queueFlags{}, 0
+	c := f.add(&cobra.Command{
+		Use:   "redrive PATH",
+		Short: "Move dead letters back to the end of their queue",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if n < 1 {
+				return failf(exitUsage, "-n is %d, and must be above 0", n)
+			}
+			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
+				moved, err := f.open(client, args[0]).Redrive(ctx, n)
+				return errors.Join(err, a.printCount("moved", moved))
+			})
+		},
+	}, false)
+	c.Flags().IntVarP(&n, "number", "n", math.MaxInt32, "how many at most, the oldest first")
+	return c
+}
+
+func (a *app) queuePurge() *cobra.Command {
+	f, yes := &queueFlags{}, false
+	c := f.add(&cobra.Command{
+		Use:   "purge PATH",
+		Short: "Remove all items that no consumer has, for good",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
+				q := f.open(client, args[0])
+				n, err := q.Len(ctx)
+				if err != nil {
+					return err
+				}
+				if err := a.confirm(ctx, yes, fmt.Sprintf("Remove up to %d items of %s for good?", n, q.Path())); err != nil {
+					return err
+				}
+				removed, err := q.Purge(ctx)
+				return errors.Join(err, a.printCount("removed", removed))
+			})
+		},
+	}, true)
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+func (a *app) queueRemove() *cobra.Command {
+	f := &queueFlags{}
+	c := f.add(&cobra.Command{
+		Use:   "remove [flags] PATH ID..",
+		Short: "Remove items that no consumer has, for good; flags come before PATH",
+		Args:  cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
+				q, removed := f.open(client, args[0]), 0
+				for _, id := range args[1:] {
+					if err := q.Remove(ctx, zkrecipes.ItemID(id)); err != nil {
+						return errors.Join(fmt.Errorf("%s: %w", id, err), a.printCount("removed", removed))
+					}
+					removed++
+				}
+				return a.printCount("removed", removed)
+			})
+		},
+	}, true)
+	c.Flags().SetInterspersed(false) // an ID may begin with -
+	return c
+}
+
+func (a *app) printCount(what string, n int) error {
+	return a.print(map[string]int{what: n}, func(w io.Writer) { fmt.Fprintf(w, "%s %d\n", what, n) })
+}

@@ -1,0 +1,172 @@
+//go:build unix
+
+// Package cli is the command line of zkr.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/guard"
+)
+
+// app is one run of the program.
+type app struct {
+	config         config
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	signals        chan os.Signal // those of guard.Forwarded
+	runs           bool           // a command runs; errors before that are about its arguments
+}
+
+// Main runs the command line, and returns the exit status.
+func Main(args []string) int {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, guard.Forwarded()...)
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, signals: signals}
+	return a.run(args)
+}
+
+func (a *app) run(args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return 0
+	}
+	code := exitCode(err)
+	var f *failure
+	if !a.runs && !errors.As(err, &f) {
+		code = exitUsage
+	}
+	if !errors.As(err, &f) || f.err != nil {
+		a.complain(code, err)
+	}
+	return code
+}
+
+// complain writes a line about an error.
+func (a *app) complain(code int, err error) {
+	if a.isJSON() {
+		_ = json.NewEncoder(a.stderr).Encode(struct {
+			Error string `json:"error"`
+			Exit  int    `json:"exit"`
+		}{err.Error(), code})
+		return
+	}
+	fmt.Fprintln(a.stderr, "zkr:", strings.TrimPrefix(err.Error(), "zkrecipes: "))
+}
+
+// root returns the command tree.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "zkr",
+		Short: "Locks, queues and elections on ZooKeeper, from a shell",
+		Long: "zkr uses the recipes of github.com/zkrecipes/zkrecipes from a shell, and shows what happens in\n" +
+			"them. Settings come from flags, then the environment, then the file that --config or\n" +
+			"$ZKR_CONFIG names, or zkr/zkr.env in the user's configuration directory. There is no flag for\n" +
+			"a secret: use $ZKR_AUTH, that file, or --auth-file.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if err := a.config.load(); err != nil {
+				return err
+			}
+			if out := a.config.get("ZKR_OUTPUT"); out != "text" && out != "json" {
+				return failf(exitUsage, "output is %q, not text or json", out)
+			}
+			return nil
+		},
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	a.config.addFlags(root.PersistentFlags())
+	root.AddCommand(a.lock(), a.elect(), a.job(), a.queue(), a.gate(), a.sem(),
+		a.ls(), a.who(), a.graph(), a.top(), a.evict(), a.man())
+	a.note(root)
+	return root
+}
+
+// note notes in each command that its arguments were right and that it runs.
+func (a *app) note(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			a.runs = true
+			return run(c, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		a.note(sub)
+	}
+}
+
+// man returns the hidden command that writes the man pages.
+func (a *app) man() *cobra.Command {
+	return &cobra.Command{
+		Use:    "man DIR",
+		Short:  "Write the man pages into a directory",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			root := c.Root()
+			root.DisableAutoGenTag = true
+			return doc.GenManTree(root, &doc.GenManHeader{Title: "ZKR", Section: "1", Source: "zkrecipes"}, args[0])
+		},
+	}
+}
+
+func (a *app) isJSON() bool { return a.config.flags != nil && a.config.get("ZKR_OUTPUT") == "json" }
+
+// print writes v as JSON, or has text write it.
+func (a *app) print(v any, text func(w io.Writer)) error {
+	if a.isJSON() {
+		return json.NewEncoder(a.stdout).Encode(v)
+	}
+	text(a.stdout)
+	return nil
+}
+
+// with connects, runs f and closes the Client. f's context ends with the signals that end
+// a process.
+func (a *app) with(c *cobra.Command, f func(context.Context, *zkrecipes.Client) error) error {
+	return a.waiting(c.Context(), func(ctx context.Context) error {
+		client, err := a.dial(ctx)
+		if err != nil {
+			return err
+		}
+		defer client.Close() // what it cannot end ends with the session
+		return f(ctx, client)
+	})
+}
+
+// signaled is the cause of a context that a signal has ended.
+type signaled struct{ signal syscall.Signal }
+
+func (s *signaled) Error() string { return s.signal.String() }
+
+// endBySignal ends ctx at the first signal that ends a process.
+func (a *app) endBySignal(ctx context.Context, stop context.CancelCauseFunc) {
+	for {
+		select {
+		case s := <-a.signals:
+			if sig := s.(syscall.Signal); sig != syscall.SIGWINCH && sig != syscall.SIGCONT {
+				stop(&signaled{sig})
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,118 @@
+//go:build unix
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
+)
+
+func (a *app) who() *cobra.Command {
+	return &cobra.Command{
+		Use:   "who PATH",
+		Short: "List who holds and who waits, in order",
+		Long: "Who lists who holds and who waits at PATH, in order: of a lock, an election, a semaphore, a\n" +
+			"barrier; of a queue it lists the consumers that have items.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
+				l, err := readLine(ctx, client, args[0])
+				if err != nil {
+					return err
+				}
+				return a.print(l, func(w io.Writer) { printPlaces(w, l) })
+			})
+		},
+	}
+}
+
+// readLine reads the line at the path, of whatever recipe.
+func readLine(ctx context.Context, client *zkrecipes.Client, path string) (view.Line, error) {
+	u, err := view.Find(ctx, client, path)
+	if err != nil {
+		return view.Line{}, err
+	}
+	return view.Read(ctx, client, u)
+}
+
+func printPlaces(w io.Writer, l view.Line) {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "STATE\tIDENTITY\tAGE\tSESSION\tTOKEN\tPLACE")
+	now := time.Now()
+	for _, p := range l.Places {
+		state := pick(p.Held, "holds", "waits")
+		if p.Shared {
+			state += " (shared)"
+		}
+		token := "-"
+		if p.Held && p.Token != 0 {
+			token = fmt.Sprint(p.Token)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", state, view.Clean(p.Identity), age(now, p.Since), p.Session, token, view.Clean(p.Name))
+	}
+	_ = t.Flush()
+}
+
+func (a *app) evict() *cobra.Command {
+	var yes, holder bool
+	c := &cobra.Command{
+		Use:   "evict PATH PLACE",
+		Short: "Take a waiter's place away, or with --holder what a holder has",
+		Long: "Evict deletes the znode PLACE, which zkr who shows, of a waiter at PATH. Its call returns an\n" +
+			"error. With --holder it may be a holder, too. Then the next waiter holds, perhaps before the\n" +
+			"evicted process knows: use it only if that process is dead, or if its writes are fenced.",
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
+				p, err := findPlace(ctx, client, args[0], args[1])
+				if err != nil {
+					return err
+				}
+				if p.Held && !holder {
+					return failf(exitFailure, "%s holds %s (--holder evicts it all the same)", view.Clean(p.Identity), args[0])
+				}
+				question := fmt.Sprintf("Evict %s, which %s %s, session %s?", view.Clean(p.Identity), pick(p.Held, "holds", "waits for"), args[0], p.Session)
+				if err := a.confirm(ctx, yes, question); err != nil {
+					return err
+				}
+				evicted, err := client.Evict(ctx, p.Contender, &zkrecipes.EvictOptions{Holder: holder})
+				if err != nil {
+					return err
+				}
+				return a.print(struct {
+					Place   string `json:"place"`
+					Evicted bool   `json:"evicted"`
+				}{p.Name, evicted}, func(w io.Writer) { fmt.Fprintln(w, pick(evicted, "evicted", "it had left before")) })
+			})
+		},
+	}
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&holder, "holder", false, "evict also a holder")
+	return c
+}
+
+// findPlace returns the place with that name.
+func findPlace(ctx context.Context, client *zkrecipes.Client, path, name string) (view.Place, error) {
+	l, err := readLine(ctx, client, path)
+	if err != nil {
+		return view.Place{}, err
+	}
+	i := slices.IndexFunc(l.Places, func(p view.Place) bool { return p.Name == name })
+	switch {
+	case i < 0:
+		return view.Place{}, failf(exitFailure, "%s has no place %s (zkr who %s)", path, name, path)
+	case l.Recipe == zkrecipes.RecipeQueue:
+		return view.Place{}, errors.New("an item cannot be taken from its consumer: end the consumer's process")
+	}
+	return l.Places[i], nil
+}

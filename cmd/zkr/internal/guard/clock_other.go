@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package guard
+
+import "golang.org/x/sys/unix"
+
+const clock = unix.CLOCK_MONOTONIC

@@ -1,0 +1,30 @@
+//go:build unix && !linux
+
+package guard
+
+import (
+	"syscall"
+	"time"
+)
+
+// orphans is how often to ask whether orphans have ended: they are init's children here.
+const orphans = 20 * time.Millisecond
+
+// adoptOrphans does nothing: only Linux has subreapers that work for this.
+func adoptOrphans() error { return nil }
+
+// attributes returns how the command is started: in a process group of its own.
+func attributes(foreground bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Foreground: foreground}
+}
+
+// signalTree sends the signal to the process group. Other descendants are not known here.
+func signalTree(sig syscall.Signal, group int) {
+	if group != 0 {
+		_ = syscall.Kill(-group, sig)
+	}
+}
+
+// isAlone reports whether the group has no process left. Orphans are not children of this
+// process.
+func isAlone(group int) bool { return syscall.Kill(-group, 0) == syscall.ESRCH }

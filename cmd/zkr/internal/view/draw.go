@@ -1,0 +1,148 @@
+//go:build unix
+
+package view
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Name returns the identity and the session.
+func (g *Graph) Name(s Session) string {
+	return fmt.Sprintf("%s (%s)", Clean(g.Names[s]), s)
+}
+
+// Clean removes what could control a terminal: other clients have written it.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// Sentence says of a deadlock who waits for whom.
+func (g *Graph) Sentence(circle []Session) string {
+	var parts []string
+	for i, s := range circle {
+		holder := circle[(i+1)%len(circle)]
+		w, _ := g.Between(s, holder)
+		parts = append(parts, fmt.Sprintf("%s waits for %s, which %s holds", g.Name(s), w.Path, g.Name(holder)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Text writes the lines, and the deadlocks.
+func (g *Graph) Text(w io.Writer) {
+	for _, l := range g.Lines {
+		fmt.Fprintf(w, "%s  %s\n", l.Path, l.Recipe)
+		for _, p := range l.Places {
+			what := "waits"
+			if p.Held {
+				what = "holds"
+			}
+			fmt.Fprintf(w, "  %s  %s\n", what, g.Name(p.Session))
+		}
+	}
+	for _, circle := range g.Deadlocks {
+		fmt.Fprintf(w, "DEADLOCK: %s\n", g.Sentence(circle))
+	}
+}
+
+// sessions returns those who hold or wait, in order.
+func (g *Graph) sessions() []Session { return slices.Sorted(maps.Keys(g.Names)) }
+
+// arrow is a line of the picture: who waits for whom, and where.
+type arrow struct {
+	from, to Session
+	path     string
+	red      bool // part of a deadlock
+}
+
+func (g *Graph) arrows() (arrows []arrow) {
+	for _, w := range g.Waits {
+		for _, holder := range w.For {
+			red := slices.ContainsFunc(g.Deadlocks, func(circle []Session) bool {
+				i := slices.Index(circle, w.Session)
+				return i >= 0 && circle[(i+1)%len(circle)] == holder
+			})
+			arrows = append(arrows, arrow{w.Session, holder, w.Path, red})
+		}
+	}
+	return arrows
+}
+
+// Dot writes the graph for Graphviz.
+func (g *Graph) Dot(w io.Writer) {
+	fmt.Fprintln(w, "digraph waits {\n\tnode [shape=box];")
+	for _, s := range g.sessions() {
+		fmt.Fprintf(w, "\t%q [label=%s];\n", s, strconv.Quote(g.Name(s)))
+	}
+	for _, a := range g.arrows() {
+		color := "black"
+		if a.red {
+			color = "red"
+		}
+		fmt.Fprintf(w, "\t%q -> %q [label=%s, color=%s];\n", a.from, a.to, strconv.Quote(a.path), color)
+	}
+	fmt.Fprintln(w, "}")
+}
+
+// SVG draws the sessions on a circle, with an arrow from each waiter to those for whom it
+// waits, and deadlocks in red.
+func (g *Graph) SVG(w io.Writer) {
+	sessions := g.sessions()
+	radius := max(120, 30*float64(len(sessions)))
+	width, height := 2*radius+360, 2*radius+80
+	at := func(s Session) (x, y float64) {
+		angle := 2*math.Pi*float64(slices.Index(sessions, s))/float64(len(sessions)) - math.Pi/2
+		return width/2 + radius*math.Cos(angle), height/2 + radius*math.Sin(angle)
+	}
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">
+<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z" fill="context-stroke"/></marker></defs>
+<rect width="100%%" height="100%%" fill="white"/>
+`, width, height)
+	for _, a := range g.arrows() {
+		drawArrow(w, a, at)
+	}
+	for _, s := range sessions {
+		x, y := at(s)
+		fmt.Fprintf(w, `<rect x="%.1f" y="%.1f" width="160" height="34" rx="4" fill="#eef" stroke="#446"/>`, x-80, y-17)
+		fmt.Fprintf(w, `<text x="%.1f" y="%.1f" text-anchor="middle">%s<tspan x="%.1f" dy="13" fill="#666">%s</tspan></text>`+"\n",
+			x, y-3, html.EscapeString(shorten(Clean(g.Names[s]), 24)), x, s)
+	}
+	fmt.Fprintln(w, "</svg>")
+}
+
+// drawArrow draws an arrow beside the straight line, so that two that point at each other are
+// two.
+func drawArrow(w io.Writer, a arrow, at func(Session) (x, y float64)) {
+	x1, y1 := at(a.from)
+	x2, y2 := at(a.to)
+	length := max(1, math.Hypot(x2-x1, y2-y1))
+	dx, dy := (x2-x1)/length, (y2-y1)/length
+	bendX, bendY := (x1+x2)/2-40*dy, (y1+y2)/2+40*dx
+	color := "#446"
+	if a.red {
+		color = "red"
+	}
+	fmt.Fprintf(w, `<path d="M%.1f %.1fQ%.1f %.1f %.1f %.1f" fill="none" stroke="%s" marker-end="url(#tip)"/>`,
+		x1, y1, bendX, bendY, x2-60*dx, y2-24*dy, color)
+	fmt.Fprintf(w, `<text x="%.1f" y="%.1f" text-anchor="middle" fill="%s">%s</text>`+"\n",
+		(x1+x2)/2-24*dy, (y1+y2)/2+24*dx, color, html.EscapeString(Clean(a.path)))
+}
+
+func shorten(s string, n int) string {
+	if runes := []rune(s); len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return s
+}

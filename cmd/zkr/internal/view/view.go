@@ -1,0 +1,145 @@
+//go:build unix
+
+// Package view reads who holds and who waits, in one line or in all of them.
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// Session is a session id, which is written as ZooKeeper's tools do.
+type Session int64
+
+func (s Session) String() string { return fmt.Sprintf("%#x", uint64(s)) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Session) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Place is somebody who holds or waits.
+type Place struct {
+	Name     string          `json:"place"`
+	Path     string          `json:"path"`
+	Identity string          `json:"identity"`
+	Session  Session         `json:"session"`
+	Since    time.Time       `json:"since"` // when it joined
+	Held     bool            `json:"held"`
+	Shared   bool            `json:"shared,omitempty"`
+	Token    zkrecipes.Token `json:"token,omitempty"`
+
+	Contender zkrecipes.Contender `json:"-"`
+}
+
+// Line is a recipe at a path, and those who use it: holders first.
+type Line struct {
+	Path   string           `json:"path"`
+	Recipe zkrecipes.Recipe `json:"recipe"`
+	Size   int              `json:"size,omitempty"` // slots of a semaphore, members of a barrier
+	Places []Place          `json:"places"`
+}
+
+// Find returns the recipe that uses the path. It returns ErrUnused if there is none.
+func Find(ctx context.Context, client *zkrecipes.Client, path string) (zkrecipes.Usage, error) {
+	for u, err := range client.Recipes(ctx, path, &zkrecipes.RecipesOptions{Depth: 1}) {
+		switch {
+		case IsSkipped(err) && u.Path != path:
+		case err != nil:
+			return u, err
+		case u.Path == path:
+			return u, nil
+		}
+	}
+	return zkrecipes.Usage{}, &zkrecipes.Error{Op: "look at", Path: path, Err: zkrecipes.ErrUnused}
+}
+
+// Read returns the line that the usage is about.
+func Read(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (Line, error) {
+	l := Line{Path: u.Path, Recipe: u.Recipe, Size: u.Size, Places: []Place{}}
+	cs, err := contenders(ctx, client, u)
+	for _, c := range cs {
+		l.Places = append(l.Places, Place{
+			Name: c.Place, Path: c.Path, Identity: c.Identity, Session: Session(c.Session),
+			Since: c.Since.UTC(), Held: c.Held, Shared: c.Reader, Token: c.Token, Contender: c,
+		})
+	}
+	return l, err
+}
+
+// contenders lists those who hold or wait. A gate has none that one can see.
+func contenders(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) ([]zkrecipes.Contender, error) {
+	switch u.Recipe {
+	case zkrecipes.RecipeMutex:
+		return zkrecipes.NewMutex(client, u.Path).Contenders(ctx)
+	case zkrecipes.RecipeRWLock:
+		return zkrecipes.NewRWLock(client, u.Path).Contenders(ctx)
+	case zkrecipes.RecipeElection:
+		return zkrecipes.NewElection(client, u.Path).Contenders(ctx)
+	case zkrecipes.RecipeSemaphore:
+		return zkrecipes.NewSemaphore(client, u.Path, max(1, u.Size)).Contenders(ctx)
+	case zkrecipes.RecipeBarrier:
+		return zkrecipes.NewBarrier(client, u.Path, max(1, u.Size)).Contenders(ctx)
+	case zkrecipes.RecipeDoubleBarrier:
+		return zkrecipes.NewDoubleBarrier(client, u.Path, max(1, u.Size)).Contenders(ctx)
+	case zkrecipes.RecipeQueue:
+		return consumers(ctx, client, u.Path)
+	}
+	return nil, nil
+}
+
+// consumers returns those who have items of a queue. Their place is the item's ID. They cannot
+// be evicted.
+func consumers(ctx context.Context, client *zkrecipes.Client, path string) (cs []zkrecipes.Contender, err error) {
+	for e, err := range zkrecipes.NewQueue(client, path, nil).Items(ctx) {
+		if err != nil {
+			return cs, err
+		}
+		if e.Taken {
+			cs = append(cs, zkrecipes.Contender{
+				Place: string(e.ID), Identity: e.Consumer, Session: e.Session, Since: e.TakenSince, Held: true,
+			})
+		}
+	}
+	return cs, nil
+}
+
+// Lines yields the lines below root in which somebody holds or waits. Errors that come with
+// the path of a znode that was skipped do not end it.
+func Lines(ctx context.Context, client *zkrecipes.Client, root string) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		for u, err := range client.Recipes(ctx, root, nil) {
+			l := Line{Path: u.Path, Recipe: u.Recipe}
+			if err == nil && u.Holders+u.Waiters > 0 {
+				l, err = Read(ctx, client, u)
+				if errors.Is(err, zkrecipes.ErrUnused) || errors.Is(err, zkrecipes.ErrPathInUse) {
+					err = nil // it was deleted meanwhile, and perhaps made again
+				}
+			}
+			if (err != nil || len(l.Places) > 0) && !yield(l, err) {
+				return
+			}
+		}
+	}
+}
+
+// Holders returns the sessions that hold, each once.
+func (l Line) Holders() (sessions []Session) {
+	for _, p := range l.Places {
+		if p.Held && !slices.Contains(sessions, p.Session) {
+			sessions = append(sessions, p.Session)
+		}
+	}
+	return sessions
+}
+
+// IsSkipped reports whether the error is about one znode, at which Client.Recipes goes on.
+func IsSkipped(err error) bool {
+	return errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zkrecipes.ErrLeftOut) || errors.Is(err, zkrecipes.ErrPathInUse)
+}

@@ -1,0 +1,284 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLockExitsAsTheCommandDoes(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -KILL $$": 137, "kill -TERM $$": 143} {
+		code, _, stderr := zkr(t, srv.Addr(), "lock", "/locks/a", "-c", script)
+		require.Equal(t, want, code, "%s: %s", script, stderr)
+		require.Empty(t, stderr)
+	}
+	require.Empty(t, srv.Children("/locks/a"), "each has released the lock")
+}
+
+func TestLockThatIsNotAcquired(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 60")
+	holder.await("held")
+	for _, row := range []struct {
+		flags []string
+		want  int
+	}{
+		{[]string{"-n"}, 75},
+		{[]string{"-w", "100ms"}, 75},
+		{[]string{"-n", "-E", "9"}, 9},
+		{[]string{"-w", "100ms", "-E", "0"}, 0},
+	} {
+		args := append([]string{"lock", "/a"}, row.flags...)
+		code, stdout, stderr := zkr(t, srv.Addr(), append(args, "--", "echo", "ran")...)
+		require.Equal(t, row.want, code, "%v: %s", row.flags, stderr)
+		require.Empty(t, stdout, "the command does not run")
+		require.Equal(t, 1, strings.Count(stderr, "\n"), "a line says why: %s", stderr)
+	}
+	code, _, stderr := zkr(t, srv.Addr(), "lock", "/a", "-n", "-o", "json", "--", "true")
+	require.Equal(t, 75, code)
+	require.JSONEq(t, `{"error":"zkrecipes: try lock /a: `+"held or waited for by others"+`","exit":75}`, stderr)
+	awaitLine(t, srv, "/a", 1) // nothing but the holder is left
+}
+
+func TestLockThatCannotRunTheCommand(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	script := filepath.Join(t.TempDir(), "script")
+	require.NoError(t, os.WriteFile(script, []byte("#!/nonexistent/interpreter\n"), 0o700))
+	for _, row := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"lock", "/a"}, 64},
+		{[]string{"lock", "--", "true"}, 64},
+		{[]string{"lock", "/a", "--nonsense", "--", "true"}, 64},
+		{[]string{"lock", "relative", "--", "true"}, 64},
+		{[]string{"lock", "/a", "-s", "-k", "2", "--", "true"}, 64},
+		{[]string{"lock", "/a", "--grace", "8s", "--", "true"}, 64},
+		{[]string{"nonsense"}, 64},
+		{[]string{"lock", "/a", "--", "/etc/passwd"}, 126},
+		{[]string{"lock", "/a", "--", "no-such-command"}, 127},
+		{[]string{"lock", "/a", "--", script}, 127},
+	} {
+		code, stdout, stderr := zkr(t, srv.Addr(), row.args...)
+		require.Equal(t, row.want, code, "%v: %s", row.args, stderr)
+		require.Empty(t, stdout)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), "%v: %s", row.args, stderr)
+	}
+	require.Empty(t, srv.Children("/a"))
+	code, _, _ := zkr(t, "127.0.0.1:1", "lock", "/a", "--connect-timeout", "200ms", "--", "true")
+	require.Equal(t, 69, code, "no server")
+}
+
+func TestASignalWithdrawsAWaiter(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 60")
+	holder.await("held")
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
+		waiter := start(t, srv.Addr(), "lock", "/a", "--", "echo", "ran")
+		awaitLine(t, srv, "/a", 2)
+		waiter.signal(syscall.SIGWINCH) // ends nothing
+		waiter.signal(s)
+		require.Equal(t, 128+int(s), waiter.wait(), "%v: %s", s, waiter.stderr.String())
+		awaitLine(t, srv, "/a", 1)
+		require.Empty(t, waiter.stdout.String())
+	}
+}
+
+func TestSignalsGoToTheCommandsProcessGroup(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	signals := []syscall.Signal{
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT,
+	}
+	// URG and CHLD must not be passed on: zkr's own runtime and guard cause them.
+	private := []syscall.Signal{syscall.SIGURG, syscall.SIGCHLD}
+	dir := t.TempDir()
+	text := "#!/bin/sh\n"
+	for _, s := range append(signals, syscall.SIGURG) {
+		text += fmt.Sprintf("trap 'echo got %d' %d\n", s, s)
+	}
+	text += "echo ready\nwhile [ ! -e " + dir + "/end ]; do sleep 0.02; done\n"
+	script := filepath.Join(dir, "script")
+	require.NoError(t, os.WriteFile(script, []byte(text), 0o700))
+
+	p := start(t, srv.Addr(), "lock", "/a", "-c",
+		"trap : TERM INT HUP QUIT USR1 USR2; "+script+" >&2 | "+script)
+	both := func(text string) func() bool {
+		return func() bool {
+			return strings.Contains(p.stdout.String(), text) && strings.Contains(p.stderr.String(), text)
+		}
+	}
+	eventually(t, "both are ready", both("ready\n"))
+	for _, s := range private {
+		p.signal(s)
+	}
+	for _, s := range signals {
+		p.signal(s)
+		eventually(t, s.String(), both(fmt.Sprintf("got %d\n", s)))
+	}
+	require.NoError(t, os.WriteFile(dir+"/end", nil, 0o600))
+	require.Zero(t, p.wait(), p.stderr.String())
+	require.NotContains(t, p.stdout.String()+p.stderr.String(), fmt.Sprintf("got %d\n", syscall.SIGURG))
+}
+
+func TestTheLockIsReleasedWhenTheWholeGroupHasEnded(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	dir := t.TempDir()
+	p := start(t, srv.Addr(), "lock", "/a", "-c", "(while [ ! -e "+dir+"/end ]; do sleep 0.02; done; echo grandchild) & echo child; exit 5")
+	p.await("child\n")
+	code, _, _ := zkr(t, srv.Addr(), "lock", "/a", "-w", "300ms", "--", "true")
+	require.Equal(t, 75, code, "the grandchild runs, so the lock is held")
+	require.NoError(t, os.WriteFile(dir+"/end", nil, 0o600))
+	require.Equal(t, 5, p.wait())
+	require.Equal(t, "child\ngrandchild\n", p.stdout.String())
+}
+
+func TestTheCommandsEnvironment(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	script := `echo "$ZKR_PATH|$ZKR_TOKEN|$ZKR_PLACE|$ZKR_SLOT|$OTHER"; sleep "$1"`
+	run := func(args ...string) []string {
+		p := prepare(t, srv.Addr(), append(args, "-c", script, "--", "sh", "0")...)
+		p.cmd.Env = append(p.cmd.Env, "ZKR_PATH=inherited", "ZKR_TOKEN=1", "ZKR_PLACE=inherited", "ZKR_SLOT=99", "OTHER=stays")
+		require.Zero(t, p.start().wait(), p.stderr.String())
+		return strings.Split(strings.TrimSpace(p.stdout.String()), "|")
+	}
+	first, second := run("lock", "/a"), run("lock", "/a")
+	require.Equal(t, "/a", first[0])
+	require.Contains(t, first[2], "-lock-0000000000")
+	require.Equal(t, []string{"", "stays"}, first[3:], "there is no slot")
+	t1, err := strconv.ParseInt(first[1], 10, 64)
+	require.NoError(t, err)
+	t2, err := strconv.ParseInt(second[1], 10, 64)
+	require.NoError(t, err)
+	require.Greater(t, t2, t1, "the fencing token grows")
+
+	holder := start(t, srv.Addr(), "lock", "/s", "-k", "2", "-c", script, "--", "sh", "60")
+	holder.await("\n")
+	require.Contains(t, holder.stdout.String(), "|0|")
+	slot := run("lock", "/s", "-k", "2")
+	require.Equal(t, "1", slot[3], "the other slot")
+	require.True(t, strings.HasPrefix(slot[2], "1-"), slot[2])
+	code, _, _ := zkr(t, srv.Addr(), "lock", "/s", "-k", "3", "-n", "--", "true")
+	require.Equal(t, 64, code, "another number of slots")
+}
+
+func TestTheCommandIsRunWithoutAShellAndGetsStandardInput(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	require.Equal(t, "$HOME *;\n", succeed(t, srv.Addr(), "lock", "/a", "--", "echo", "$HOME *;"))
+	require.Equal(t, "/nonexistent b\n", succeed(t, srv.Addr(), "lock", "/a", "-c", `echo "$HOME" $1`, "--", "a", "b"))
+
+	p := prepare(t, srv.Addr(), "lock", "/a", "--", "cat")
+	p.cmd.Stdin = strings.NewReader("from standard input")
+	require.Zero(t, p.start().wait())
+	require.Equal(t, "from standard input", p.stdout.String())
+
+	// A descriptor that the shell has opened for the command keeps its number.
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, []byte("from a descriptor"), 0o600))
+	p = prepare(t, srv.Addr(), "lock", "/a", "-c", "cat <&3")
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer f.Close()
+	p.cmd.ExtraFiles = []*os.File{f}
+	require.Zero(t, p.start().wait(), p.stderr.String())
+	require.Equal(t, "from a descriptor", p.stdout.String())
+}
+
+func TestReadersShareALock(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	reader := start(t, srv.Addr(), "lock", "-s", "/a", "-c", "echo held; sleep 60")
+	reader.await("held")
+	succeed(t, srv.Addr(), "lock", "-s", "-n", "/a", "--", "true")
+	code, _, _ := zkr(t, srv.Addr(), "lock", "-x", "-n", "/a", "--", "true")
+	require.Equal(t, 75, code, "a writer waits")
+	reader.signal(syscall.SIGTERM)
+	require.Equal(t, 143, reader.wait())
+	succeed(t, srv.Addr(), "lock", "-x", "-n", "/a", "--", "true")
+}
+
+// An operator takes the lock away: the successor holds at once, so the command is killed at
+// once, and even a command that has succeeded has not succeeded under the lock.
+func TestALockThatIsTakenAway(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	for _, row := range []struct {
+		flags []string
+		want  int
+	}{{nil, 76}, {[]string{"--lost-exit-code", "3"}, 3}} {
+		args := append([]string{"lock", "/a"}, row.flags...)
+		p := start(t, srv.Addr(), append(args, "-c", "trap 'exit 0' TERM; echo held; while :; do sleep 0.02; done")...)
+		p.await("held")
+		expireAll(srv)
+		require.Equal(t, row.want, p.wait(), p.stderr.String())
+		require.Contains(t, p.stderr.String(), "lost")
+	}
+}
+
+func TestACommandThatSucceedsAfterTheLockWasLost(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	end := filepath.Join(t.TempDir(), "end")
+	p := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; while [ ! -e "+end+" ]; do sleep 0.01; done; exit 0")
+	p.await("held")
+	// The client does not hear of the eviction for a tenth of the session timeout, when it
+	// begins to watch its place. Only the servers know.
+	evictAll(t, srv, "/a")
+	require.NoError(t, os.WriteFile(end, nil, 0o600))
+	require.Equal(t, 76, p.wait(), p.stderr.String())
+}
+
+// The connection is lost for longer than the session lives: SIGTERM a grace before the end,
+// so that the command can end by itself.
+func TestADisconnectedCommandGetsSIGTERMAGraceBeforeItsEnd(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	link := newLink(t, srv.Addr())
+	p := start(t, link.addr(), "lock", "/a", "--session-timeout", "2s", "--grace", "900ms", "-c",
+		"trap 'echo TERM; exit 0' TERM; echo held; while :; do sleep 0.01; done")
+	p.await("held")
+	link.cut()
+	p.await("TERM")
+	require.NotEmpty(t, srv.Children("/a"), "the session lives, and the lock is held")
+	require.Equal(t, 76, p.wait(), "even if it exits 0: "+p.stderr.String())
+}
+
+func TestShortDisconnectionsEndNothing(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	link := newLink(t, srv.Addr())
+	end := filepath.Join(t.TempDir(), "end")
+	p := start(t, link.addr(), "lock", "/a", "--session-timeout", "3s", "-c",
+		"echo held; while [ ! -e "+end+" ]; do sleep 0.01; done; exit 4")
+	p.await("held")
+	for range 2 {
+		before := srv.Counts()
+		link.drop()
+		// A client pings each third of its timeout. Four of them last longer than the session
+		// would have lived without a new connection.
+		eventually(t, "connected again, and served", func() bool {
+			since := srv.Counts().Sub(before).Requests
+			return since["connect"] > 0 && since["ping"] > 1
+		})
+	}
+	require.NoError(t, os.WriteFile(end, nil, 0o600))
+	require.Equal(t, 4, p.wait(), p.stderr.String())
+	eventually(t, "released", func() bool { return len(srv.Children("/a")) == 0 })
+}

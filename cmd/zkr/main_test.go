@@ -1,0 +1,197 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// asProgram makes the test binary act as another program, which its first argument names.
+const asProgram = "ZKR_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) == "" {
+		os.Exit(m.Run())
+	}
+	if len(os.Args) > 1 && os.Args[1] == "writer" {
+		write(os.Args[2], os.Args[3], os.Args[4:])
+	}
+	main()
+}
+
+// write is a program that ignores SIGTERM. It appends its name and the time to a file until
+// it has done so 20 times, if told "few", or until it is killed. If told "spread", it first
+// starts another one, in a session of its own.
+func write(file, name string, how []string) {
+	signal.Ignore(syscall.SIGTERM)
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	mode := strings.Join(how, "")
+	if mode == "spread" {
+		c := exec.Command(os.Args[0], "writer", file, name)
+		c.Stdout = os.Stdout
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := c.Start(); err != nil {
+			panic(err)
+		}
+	}
+	for i := 0; i < 60000 && (mode != "few" || i < 20); i++ {
+		fmt.Fprintf(f, "%s %d\n", name, time.Now().UnixNano())
+		time.Sleep(time.Millisecond)
+	}
+	os.Exit(0)
+}
+
+// newServer starts a server whose ticks leave a killer a fifth of a second.
+func newServer(t *testing.T) *zktest.Server {
+	return zktest.NewServer(t, zktest.TickTime(200*time.Millisecond))
+}
+
+// program is a run of zkr.
+type program struct {
+	t              *testing.T
+	cmd            *exec.Cmd
+	stdout, stderr output
+}
+
+// output collects what a process writes.
+type output struct{ file *os.File }
+
+func (o *output) String() string {
+	text, _ := os.ReadFile(o.file.Name())
+	return string(text)
+}
+
+func newOutput(t *testing.T) output {
+	f, err := os.CreateTemp(t.TempDir(), "output")
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	return output{f}
+}
+
+// environ returns the environment for a zkr that uses the server.
+func environ(server string, more ...string) []string {
+	env := []string{asProgram + "=1", "PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "ZKR_SERVERS=" + server}
+	return append(env, more...)
+}
+
+// prepare returns a program that has not been started.
+func prepare(t *testing.T, server string, args ...string) *program {
+	p := &program{t: t, cmd: exec.Command(os.Args[0], args...), stdout: newOutput(t), stderr: newOutput(t)}
+	p.cmd.Env = environ(server)
+	p.cmd.Stdout, p.cmd.Stderr = p.stdout.file, p.stderr.file
+	return p
+}
+
+func (p *program) start() *program {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Start())
+	p.t.Cleanup(func() {
+		if p.cmd.ProcessState == nil {
+			_ = p.cmd.Process.Signal(syscall.SIGCONT)
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait()
+		}
+	})
+	return p
+}
+
+// start starts zkr.
+func start(t *testing.T, server string, args ...string) *program {
+	t.Helper()
+	return prepare(t, server, args...).start()
+}
+
+// zkr runs zkr and returns its exit status.
+func zkr(t *testing.T, server string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	p := start(t, server, args...)
+	return p.wait(), p.stdout.String(), p.stderr.String()
+}
+
+// succeed runs zkr, which must succeed, and returns its output.
+func succeed(t *testing.T, server string, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := zkr(t, server, args...)
+	require.Zero(t, code, "zkr %v: %s", args, stderr)
+	return stdout
+}
+
+// wait returns the exit status, and -1 if a signal ended zkr.
+func (p *program) wait() int {
+	p.t.Helper()
+	timer := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
+	defer timer.Stop()
+	_ = p.cmd.Wait()
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (p *program) signal(s syscall.Signal) {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(s))
+}
+
+// await waits until standard output has the text.
+func (p *program) await(text string) {
+	p.t.Helper()
+	eventually(p.t, "output "+text, func() bool { return strings.Contains(p.stdout.String(), text) })
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	require.Eventually(t, f, 20*time.Second, 2*time.Millisecond, "never: %s", what)
+}
+
+// awaitLine waits until so many places stand in the line.
+func awaitLine(t *testing.T, srv *zktest.Server, path string, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d places in %s", n, path), func() bool { return len(srv.Children(path)) == n })
+}
+
+// record is the file that writers share.
+type record string
+
+func newRecord(t *testing.T) record { return record(filepath.Join(t.TempDir(), "record")) }
+
+// count returns how many lines the writer has written.
+func (r record) count(name string) int {
+	text, _ := os.ReadFile(string(r))
+	return bytes.Count(text, []byte(name+" "))
+}
+
+// span returns when the writer has written first and last.
+func (r record) span(t *testing.T, name string) (first, last int64) {
+	t.Helper()
+	text, err := os.ReadFile(string(r))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		var who string
+		var at int64
+		_, err := fmt.Sscanf(line, "%s %d", &who, &at)
+		require.NoError(t, err)
+		if who != name {
+			continue
+		}
+		if first == 0 {
+			first = at
+		}
+		last = max(last, at)
+	}
+	require.NotZero(t, first, "%s has not written", name)
+	return first, last
+}

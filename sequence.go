@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 type recipe struct {
 	*line.Line
 	keep *keep.Lock // nil: the lock is not kept
+
+	invalid error // why the options are; nil: they are not
 }
 
 func (r recipe) path() string {
@@ -34,7 +37,7 @@ func (r recipe) check(ctx context.Context) error {
 	if err := r.Client.Check(ctx, r.Line.Path); err != nil {
 		return err
 	}
-	return r.keep.Check()
+	return cmp.Or(r.invalid, r.keep.Check())
 }
 
 // acquire waits for a lease of that kind.

@@ -39,6 +39,9 @@ type candidate struct {
 // Enter joins the line, waits for its turn and creates the leader's znode.
 func Enter(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (g *line.Grant, err error) {
 	err = l.InTurn(ctx, k, nil, func(p *line.Place) error {
+		if err := p.AwaitDelay(ctx); err != nil {
+			return err
+		}
 		c := newCandidate(p)
 		if err := c.create(ctx, value); err != nil {
 			return err

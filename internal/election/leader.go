@@ -39,9 +39,6 @@ type candidate struct {
 // Enter joins the line, waits for its turn and creates the leader's znode.
 func Enter(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (g *line.Grant, err error) {
 	err = l.InTurn(ctx, k, nil, func(p *line.Place) error {
-		if err := p.AwaitDelay(ctx); err != nil {
-			return err
-		}
 		c := newCandidate(p)
 		if err := c.create(ctx, value); err != nil {
 			return err
@@ -196,7 +193,10 @@ func (c *candidate) withdrawOnce() error {
 		case <-ctx.Done():
 		}
 	})
-	err = c.Line.InTurn(ctx, placename.KindLock, nil, func(p *line.Place) error {
+	err = c.Line.WithPlace(ctx, placename.KindLock, nil, func(p *line.Place) error {
+		if err := p.AwaitTurn(ctx); err != nil { // and no delay: nothing is granted
+			return err
+		}
 		newCandidate(p)
 		return errWithdrawn // and p is deleted, with the znode
 	})

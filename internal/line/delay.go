@@ -56,8 +56,8 @@ func (l *Line) isCalm(line *zk.Stat) bool {
 // isDelayed reports whether the place must wait before it is granted, although it is its turn.
 func (p *Place) isDelayed() bool { return p.Line.Delay > 0 && p.delayed }
 
-// AwaitDelay returns when a place whose turn it is may be granted. Until then it is a waiter.
-func (p *Place) AwaitDelay(ctx context.Context) error {
+// awaitDelay returns when a place whose turn it is may be granted. Until then it is a waiter.
+func (p *Place) awaitDelay(ctx context.Context) error {
 	if !p.isDelayed() {
 		return nil
 	}

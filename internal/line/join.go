@@ -71,18 +71,19 @@ func (p *Place) turnBefore(conn uint64) bool { return p.TurnConn != 0 && p.TurnC
 // Enter joins the line and waits for its turn; see InTurn.
 func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *Grant, err error) {
 	err = l.InTurn(ctx, k, nil, func(p *Place) error {
-		if err = p.AwaitDelay(ctx); err == nil {
-			g, err = p.Grant(ctx)
-		}
+		g, err = p.Grant(ctx)
 		return err
 	})
 	return g, err
 }
 
-// InTurn calls f when it is the turn of a place in the line; see WithPlace.
+// InTurn calls f when it is the turn of a place in the line, and its delay is over; see WithPlace.
 func (l *Line) InTurn(ctx context.Context, k placename.Kind, p *Place, f func(*Place) error) error {
 	return l.WithPlace(ctx, k, p, func(p *Place) error {
 		if err := p.AwaitTurn(ctx); err != nil {
+			return err
+		}
+		if err := p.awaitDelay(ctx); err != nil {
 			return err
 		}
 		return f(p)

@@ -42,7 +42,7 @@ type Line struct {
 	// znode must not be a guest's.
 	Writes bool
 	// Delay is for how long nothing is granted if the last holder went without a release, see
-	// AwaitDelay. It needs Writes.
+	// awaitDelay. It needs Writes.
 	Delay time.Duration
 	// mark returns the uuid of a new place with what its name is to tell the others; nil: nothing.
 	Mark func(s *Session, uuid string) string

@@ -12,6 +12,7 @@ var tables = [][]mutant{
 	asideMutants,
 	barrierMutants,
 	barrierOpenMutants,
+	delayMutants,
 	electionMutants,
 	gateMutants,
 	guessMutants,

@@ -32,8 +32,8 @@ import (
 //   - A path that holds other data, or that may not be written, is ErrPathInUse.
 //   - Contenders shows a waiter in the delay as Held. Reentrant calls are not delayed.
 //
-// Cost: one small read with each join, in the same round trip. A join of a long line may list
-// it.
+// Cost: one small read with each join, in the same round trip. In a long line, a TryLock and
+// most joins list the line.
 func LockDelay(d time.Duration) MutexOption { return MutexOption{delays: true, delay: d} }
 
 // delayLine sets the delay of the options in l. It returns why they are invalid.

@@ -112,7 +112,7 @@ var delayMutants = []mutant{
 		edits: []edit{{
 			in:  "beyondLimit.awaitReset",
 			old: `case !waited:`,
-			new: `case false:`,
+			new: `case !waited && false:`,
 		}},
 		test: delayTests,
 	},

@@ -29,7 +29,7 @@ import (
 //   - The path is created as a persistent znode, and neither the client nor the servers delete
 //     it. If somebody does, or if it is an older client's container and the servers reap it,
 //     it is forgotten that the last holder died.
-//   - A path that holds other data, or that may not be written, is ErrPathInUse.
+//   - Lock and TryLock return ErrPathInUse if the path holds other data.
 //   - Contenders shows a waiter in the delay as Held. Reentrant calls are not delayed.
 //
 // Cost: one small read with each join, in the same round trip. In a long line, a TryLock and

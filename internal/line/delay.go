@@ -12,7 +12,7 @@ import (
 )
 
 // Lock delay: if the last holder went without a release, nothing is granted for a while. The
-// protocol was model-checked (docs/models/delay.pml).
+// protocol was model-checked (docs/models/line.pml, DELAY).
 //
 // Each join writes the line's data, and with a delay so does each release, in the transaction
 // that deletes the place. So the Stat of the line counts the departures that were no releases,
@@ -28,6 +28,9 @@ func unreleased(line *zk.Stat) int32 { return line.Cversion - line.Version }
 // noteDepartures notes the line's Stat. calm: nobody has to wait for the delay now, or somebody
 // ahead of the place still has to.
 func (p *Place) noteDepartures(line *zk.Stat, calm bool) {
+	if p.Line.Delay == 0 {
+		return
+	}
 	now := unreleased(line)
 	if calm {
 		p.calmAt = &now
@@ -53,12 +56,9 @@ func (l *Line) isCalm(line *zk.Stat) bool {
 	return time.Since(e.departedAt) >= l.Delay
 }
 
-// isDelayed reports whether the place must wait before it is granted, although it is its turn.
-func (p *Place) isDelayed() bool { return p.Line.Delay > 0 && p.delayed }
-
 // awaitDelay returns when a place whose turn it is may be granted. Until then it is a waiter.
 func (p *Place) awaitDelay(ctx context.Context) error {
-	if !p.isDelayed() {
+	if !p.delayed {
 		return nil
 	}
 	over := make(chan struct{})

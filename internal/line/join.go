@@ -123,7 +123,7 @@ func (l *Line) TryEnter(ctx context.Context, k placename.Kind) (*Grant, error) {
 
 func (l *Line) tryEnterIn(ctx context.Context, s *Session, k placename.Kind) (g *Grant, err error) {
 	err = l.TryInTurn(ctx, s, k, func(p *Place) error {
-		if p.isDelayed() {
+		if p.delayed {
 			return errs.ErrLocked
 		}
 		g, err = p.Grant(ctx)
@@ -412,9 +412,7 @@ func (p *Place) readBefore(e *Entry) {
 	if err != nil {
 		return
 	}
-	if p.Line.Delay > 0 {
-		p.noteDepartures(stat, p.Line.isCalm(stat))
-	}
+	p.noteDepartures(stat, p.Line.Delay > 0 && p.Line.isCalm(stat))
 	if !p.First && p.Line.tellsPredecessor(e.state, e.kind) {
 		p.Guessed, p.Ahead = p.guess(data, stat), max(1, p.LineCount-1-e.state.Others)
 	}

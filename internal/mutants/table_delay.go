@@ -71,7 +71,7 @@ var delayMutants = []mutant{
 			new: `case false:`,
 		}, {
 			in:  "Line.tryEnterIn",
-			old: `if p.isDelayed() {`,
+			old: `if p.delayed {`,
 			new: `if false {`,
 		}},
 		test: delayTests,

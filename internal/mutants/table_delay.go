@@ -68,7 +68,7 @@ var delayMutants = []mutant{
 		edits: []edit{{
 			in:  "Line.isBlocked",
 			old: `case l.Delay > 0 && len(ms) == 0 && !l.isCalm(stat):`,
-			new: `case false:`,
+			new: `case l.isCalm(stat) && false:`,
 		}, {
 			in:  "Line.tryEnterIn",
 			old: `if p.delayed {`,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -405,4 +406,41 @@ func TestInvalidLockDelayIsReportedOnFirstUse(t *testing.T) {
 		_, err := zkrecipes.NewElection(c, w.Path, zkrecipes.KeepFor(1)).Campaign(t.Context(), nil)
 		require.EqualError(t, err, "zkrecipes: campaign /line: KeepFor is no option of an Election")
 	})
+}
+
+// A release whose line cannot be written must delete the place nevertheless.
+func TestReleaseWithALockDelayThatIsRefusedDeletesThePlaceAlone(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := newDelayed(w), newDelayed(w)
+		l := recipetest.LockOn(t, a.Mutex)
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: opDelayRelease})
+		require.NoError(t, l.Release())
+		require.Empty(t, w.Line())
+		require.NoError(t, grantedAfter(t, b.later(w), lockDelay).Release())
+	})
+}
+
+func TestReleaseWithALockDelayIsOneWithAFaultAtItsRequest(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for _, waits := range []bool{false, true} {
+			t.Run(fmt.Sprint("carried out: ", after, ", another waits: ", waits), func(t *testing.T) {
+				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+					a, b := newDelayed(w), newDelayed(w)
+					l := recipetest.LockOn(t, a.Mutex)
+					var next *harness.Call[*zkrecipes.Lease]
+					if waits {
+						next = b.later(w)
+					}
+					w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: opDelayRelease})
+					began := time.Now()
+					require.NoError(t, l.Release())
+					if !waits {
+						next = b.later(w)
+					}
+					require.NoError(t, next.Get().Release())
+					require.Less(t, time.Since(began), lockDelay)
+				})
+			})
+		}
+	}
 }

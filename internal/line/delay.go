@@ -22,7 +22,7 @@ import (
 
 // unreleased returns how many places have left a line with that Stat without a release, plus
 // a constant. Cversion is twice the number of creates minus the number of children, and Version
-// counts joins and releases. Znodes that others create in the line only make it grow.
+// counts joins and releases. Another library's places and a leader's znode only make it grow.
 func unreleased(line *zk.Stat) int32 { return line.Cversion - line.Version }
 
 // noteDepartures notes the line's Stat. calm: nobody has to wait for the delay now, or somebody

@@ -57,6 +57,7 @@ var costRows = []costRow{
 	{"TryLock and Release, free", "3", "2", nil, func(t *testing.T, w *costWorld) {
 		require.NoError(t, recipetest.Held(t, zkrecipes.NewMutex(w.c, "/line").TryLock).Release())
 	}, 3, 2},
+	{"Lock and Release with `LockDelay`, free", "3", "2", doDelayed, doDelayed, 3, 2},
 	{"`LockAll`", "the sum of its locks'", "", func(t *testing.T, w *costWorld) {
 		w.do(t, w.c, "/line2")
 	}, func(t *testing.T, w *costWorld) {
@@ -253,6 +254,10 @@ func hasLetters(t *testing.T, w *costWorld) {
 	recipetest.NackOn(t, second)
 	_, err := q.TryTake(t.Context())
 	require.ErrorIs(t, err, zkrecipes.ErrEmpty)
+}
+
+func doDelayed(t *testing.T, w *costWorld) {
+	require.NoError(t, zkrecipes.NewMutex(w.c, "/delayed", zkrecipes.LockDelay(time.Second)).Do(t.Context(), recipetest.Nothing))
 }
 
 func redrives(t *testing.T, w *costWorld) {

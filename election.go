@@ -40,15 +40,23 @@ import (
 // The client creates the path as a container znode, and deletes it with its data once it has
 // not used it for half a minute. If the client is gone, the servers do. That disturbs no
 // observer: a watch is on a name, whether there is a znode or not.
-type Election struct{ line *line.Line }
+type Election struct {
+	line    *line.Line
+	invalid error // why the options are; nil: they are not
+}
 
-// NewElection returns the election with that path. It sends nothing. An invalid path is
-// reported on first use.
-func NewElection(c *Client, path string) *Election {
-	return &Election{&line.Line{
+// NewElection returns the election with that path. The only option is LockDelay. NewElection
+// sends nothing. An invalid path or option is reported on first use.
+func NewElection(c *Client, path string, opts ...MutexOption) *Election {
+	e := &Election{line: &line.Line{
 		Client: c.core(), Path: path, Recipe: "election", Kinds: placename.LockKinds,
 		Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind, Extra: election.LeaderName[1:],
 	}}
+	e.invalid = delayLine(e.line, opts)
+	if slices.ContainsFunc(opts, func(o MutexOption) bool { return o.keeps }) {
+		e.invalid = errors.New("KeepFor is no option of an Election")
+	}
+	return e
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
@@ -174,7 +182,7 @@ func (e *Election) self() recipe {
 	if e == nil {
 		return recipe{}
 	}
-	return recipe{Line: e.line}
+	return recipe{Line: e.line, invalid: e.invalid}
 }
 
 // Lead campaigns, calls f while the process leads, and resigns once f has returned. f's

@@ -72,6 +72,27 @@ func ExampleParseServers() {
 	// Output: [zk1:2181 zk2:2181] /app
 }
 
+// The second holder gets the lock at once, because the first one has released it. If the first
+// one had died, the second one would wait for 15 seconds after it had seen that.
+func ExampleLockDelay() {
+	ctx := context.Background()
+	client, stop := lockClient()
+	defer stop()
+
+	arm := zkrecipes.NewMutex(client, "/locks/arm-3", zkrecipes.LockDelay(15*time.Second))
+	for range 2 {
+		err := arm.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
+			return ship(ctx, lease.Token()) // must notice within 15 s that ctx has ended
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// shipped: true
+	// shipped: true
+}
+
 func ExampleMutex_Do() {
 	ctx := context.Background()
 	client, stop := lockClient()

@@ -29,12 +29,14 @@ import (
 type Mutex struct {
 	line *line.Line
 	keep *keep.Lock // nil: the lock is not kept
+
+	invalid error // why the options are; nil: they are not
 }
 
 const recipeMutex = "mutex"
 
-// NewMutex returns the lock with that path. The only option is KeepFor. NewMutex sends
-// nothing. An invalid path or option is reported on first use.
+// NewMutex returns the lock with that path. The options are KeepFor and LockDelay.
+// NewMutex sends nothing. An invalid path or option is reported on first use.
 func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line.Line{
 		Client: c.core(), Path: path, Recipe: recipeMutex, Alike: recipeRWLock, Kinds: placename.LockKinds,
@@ -45,13 +47,17 @@ func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 			m.keep = keep.New(m.line, opt.keepFor, m.keep != nil)
 		}
 	}
+	m.invalid = delayLine(m.line, opts)
 	return m
 }
 
-// MutexOption is an option of NewMutex, which KeepFor returns. The zero value does nothing.
+// MutexOption is an option of NewMutex, which KeepFor and LockDelay return. The zero value does
+// nothing.
 type MutexOption struct {
 	keeps   bool
 	keepFor time.Duration
+	delays  bool
+	delay   time.Duration
 }
 
 // KeepFor lets the process keep the lock for up to d after a release, if nobody else is
@@ -151,5 +157,5 @@ func (m *Mutex) self() recipe {
 	if m == nil {
 		return recipe{}
 	}
-	return recipe{m.line, m.keep}
+	return recipe{m.line, m.keep, m.invalid}
 }

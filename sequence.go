@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 type recipe struct {
 	*line.Line
 	keep *keep.Lock // nil: the lock is not kept
+
+	invalid error // why the options are; nil: they are not
 }
 
 func (r recipe) path() string {
@@ -34,7 +37,7 @@ func (r recipe) check(ctx context.Context) error {
 	if err := r.Client.Check(ctx, r.Line.Path); err != nil {
 		return err
 	}
-	return r.keep.Check()
+	return cmp.Or(r.invalid, r.keep.Check())
 }
 
 // acquire waits for a lease of that kind.
@@ -48,8 +51,8 @@ func (r recipe) acquire(ctx context.Context, op string, k placename.Kind) (*Leas
 
 // acquireBy is like acquire, for a recipe that does more at its turn: enter waits for it.
 func (r recipe) acquireBy(ctx context.Context, op string, k placename.Kind, enter func(context.Context, placename.Kind) (*line.Grant, error)) (*Lease, error) {
-	return r.enterOrReenter(ctx, op, k, func(h line.Holding) error {
-		if h == line.HoldsShared && k.Exclusive() {
+	return r.enterOrReenter(ctx, op, k, func(alone bool) error {
+		if !alone && k.Exclusive() {
 			return ErrUpgrade
 		}
 		return ErrDeadlock
@@ -62,9 +65,9 @@ func (r recipe) tryAcquire(ctx context.Context, op string, k placename.Kind) (*L
 	if r.keep != nil {
 		enter = r.keep.TryEnter
 	}
-	return r.enterOrReenter(ctx, op, k, func(h line.Holding) error {
+	return r.enterOrReenter(ctx, op, k, func(alone bool) error {
 		switch {
-		case h == line.HoldsAlone:
+		case alone:
 			return ErrLocked
 		case k.Exclusive():
 			return fmt.Errorf("%w: %w", ErrLocked, ErrUpgrade)
@@ -77,7 +80,7 @@ func (r recipe) tryAcquire(ctx context.Context, op string, k placename.Kind) (*L
 // Reentrant context of the holder, one more lease of the holder's grant. With
 // another context of the holder the call would wait for itself: held returns the
 // error for that, or nil if the call may enter.
-func (r recipe) enterOrReenter(ctx context.Context, op string, k placename.Kind, held func(line.Holding) error, enter func(context.Context, placename.Kind) (*line.Grant, error)) (*Lease, error) {
+func (r recipe) enterOrReenter(ctx context.Context, op string, k placename.Kind, held func(alone bool) error, enter func(context.Context, placename.Kind) (*line.Grant, error)) (*Lease, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.path(), err)
 	}
@@ -90,7 +93,7 @@ func (r recipe) enterOrReenter(ctx context.Context, op string, k placename.Kind,
 	var l *Lease
 	var err error
 	if ok && h.Handle.Failure() == nil {
-		err = held(h.Handle.Grant.Holding())
+		err = held(h.Handle.Grant.HoldsAlone())
 	}
 	if err == nil {
 		l, err = r.enterFirst(ctx, k, enter)
@@ -105,13 +108,13 @@ func (r recipe) enterOrReenter(ctx context.Context, op string, k placename.Kind,
 }
 
 // reenter returns one more lease of the holder's grant.
-func reenter(h line.Holder, k placename.Kind, held func(line.Holding) error) (*Lease, error) {
+func reenter(h line.Holder, k placename.Kind, held func(alone bool) error) (*Lease, error) {
 	if err := h.Handle.Failure(); err != nil {
 		return nil, err
 	}
 	l, err := h.Handle.Grant.Enter(k)
 	if errors.Is(err, ErrUpgrade) {
-		err = held(line.HoldsShared)
+		err = held(false)
 	}
 	return newLease(l), err
 }

@@ -26,6 +26,17 @@
  *   ANYNUM    the guess names the last one's place whatever its number (must break)
  *   BLIND     a guess that does not exist is a place that has gone with a farewell (must break)
  *   READGUESS a reader waits for a reader that it guessed, and does not list when that goes (must break)
+ *   DELAY     a lock delay (Mutex, with GUESS): releases write the line's data, as joins do; its Stat counts the
+ *             departures that were no releases (unrel), and says whether the last change was one (calm).
+ *             After an unreleased holder, nobody is granted before somebody has seen that and waited.
+ *             NEVER        no grant is delayed (holds without faults)
+ *             NOSTAT       a newcomer does not look at the Stat (must break)
+ *             LATESTAT     a newcomer does not compare its read with its join (must break)
+ *             MASKED       the first in line looks at calm, not at the count (must break)
+ *             TRUSTDEL     a deletion of the predecessor is taken for a release (must break)
+ *             CLEANCANCEL  a waiter that gives up writes the line, as a release does (must break)
+ *             ONCE         a waiter whose delay is not over hands it on as over (must break)
+ *             REMAKE       the empty line is deleted, and what its Stat says with it (must break)
  *   GENFIX    as GEN, but only for NodeDeleted (DATA_CHANGED believed across reconnects)
  */
 #ifndef NC
@@ -91,6 +102,11 @@ int fsn[NC];          /* places with a newer mzxid than the client saw (foreign 
 byte hold[NC];
 bit expired[NC];
 byte fin;
+byte unrel;           /* the line's Stat: departures without a release */
+bit calm = 1;         /* the line's Stat: mzxid == pzxid */
+bit held[MAXP];       /* ghost: the place was granted while it stood */
+byte died;            /* ghost: holders that went without a release */
+byte waited;          /* ghost: for how many of them somebody has waited */
 byte grants;
 chan q[NC] = [MAXP+9] of { byte, byte };
 chan rq[NC] = [2] of { byte };
@@ -133,7 +149,12 @@ inline mark() {       /* ghost: which places are entitled now */
   od;
   mn_=0; mw_=0; m_=0
 }
-inline del(p,t) { alive[p] = 0; printf("DEL place %d (%d: 1 deleted 2 signalled)\n", p, t); fire(p,t); mark() }
+inline unreleased(p) { unrel++; calm = 0; if :: held[p] && !foreignp[p] -> died++ :: else fi }
+inline del(p,t) {
+#ifdef DELAY
+  if :: t == DEL -> unreleased(p) :: else -> calm = 1 fi;
+#endif
+  alive[p] = 0; printf("DEL place %d (%d: 1 deleted 2 signalled)\n", p, t); fire(p,t); mark() }
 
 inline checkgrant(me, my) {
   printf("C%d GRANTED place %d (alive %d first %d)\n", me, my, alive[my], firstg[my]);
@@ -144,6 +165,9 @@ inline checkgrant(me, my) {
   assert(firstg[my]);
 #endif
   /* was entitled at some moment while it existed */
+#ifdef DELAY
+  if :: alive[my] -> held[my] = 1; assert(foreign || waited == died) :: else fi;
+#endif
   hold[me] = my; 
   if
   :: alive[my] && !reader[my] ->
@@ -157,6 +181,7 @@ inline checkgrant(me, my) {
 proctype Client(byte me; bit foreign) {
   byte my = NONE, pred = NONE, rounds = ROUNDS, t, p, n, i;
   bit only, ownarmed, ownout, outst, isr, stash, st_t; byte r = NONE;
+  bit known, late, gone; byte base, saw;   /* DELAY: the count when somebody ahead stood, or the line was calm */
   /* ownarmed: own watch confirmed (reply in); ownans: variant ORDER 1/2 bookkeeping; outst: predecessor reply awaited */
 
 again:
@@ -164,6 +189,9 @@ again:
   :: rounds == 0 -> goto done
   :: else -> rounds--
   fi;
+#ifdef DELAY
+  atomic { gone = 0; known = calm; base = unrel }   /* the Stat of that same read */
+#endif
 #ifdef GUESS
   if :: !foreign -> r = rec :: r = NONE fi;   /* sent together with the join, carried out before it */
 #endif
@@ -181,11 +209,22 @@ join:
     if :: reader[my] = 1; isr = 1 :: reader[my] = 0; isr = 0 fi;
 #endif
     if :: !foreign -> rec = my :: else fi;
+#ifdef DELAY
+    if :: !foreign -> calm = 1 :: else -> unrel++; calm = 0 fi;
+#ifdef NOSTAT
+    known = 1; base = unrel;
+#endif
+#endif
     mark();
     n = 0; i = 0;
     do :: i < MAXP -> n = n + alive[i]; i++ :: else -> break od; i = 0;
     if
-    :: n == 1 && !foreign -> n = 0; r = NONE; goto grant      /* Stat.NumChildren == 1 */
+    :: n == 1 && !foreign -> n = 0; r = NONE;                 /* Stat.NumChildren == 1 */
+#ifdef LATESTAT
+       late = !known; saw = died; goto turn
+#else
+       late = !known || base != unrel; saw = died; goto turn
+#endif
 #ifdef LOST
     :: n == 1 && !foreign -> n = 0; goto list
 #endif
@@ -224,9 +263,18 @@ list:
           fi; i++
        :: else -> break
        od; i = 0;
+       if :: n > 0 -> known = 1; base = unrel; gone = 0
+          :: else -> late = !known || base != unrel; saw = died
+#ifdef MASKED
+             ; late = !calm
+#endif
+#ifdef TRUSTDEL
+             ; late = late && !gone
+#endif
+       fi;
        only = (n == 1); printf("C%d lists: place %d pred %d ahead %d\n", me, my, pred, n);
        if
-       :: n == 0 -> pred = NONE; goto grant
+       :: n == 0 -> pred = NONE; goto turn
        :: else -> n = 0
        fi
     fi
@@ -342,7 +390,7 @@ decide:
        goto grant
 #endif
     :: t == DEL ->
-       t = 0; p = 0;
+       t = 0; p = 0; gone = 1;
 #ifdef RULED
        if :: only -> goto grant :: else -> goto list fi
 #else
@@ -356,8 +404,25 @@ decide:
 #endif
     fi
   }
+turn:
+#ifdef DELAY
+#ifdef NEVER
+  assert(foreign || !late);
+#endif
+  if
+  :: !late || foreign -> skip
+  :: late && !foreign ->           /* others do anything while it waits */
+     if
+     :: atomic { waited = (saw > waited -> saw : waited) }; skip
+#ifdef CANCEL
+     :: goto cancel
+#endif
+     :: expired[me] || !alive[my] -> goto over
+     fi
+  fi;
+#endif
 grant:
-  atomic { pred = NONE; only = 0; r = NONE; checkgrant(me, my); grants++ }
+  atomic { known = 0; late = 0; base = 0; saw = 0; gone = 0; pred = NONE; only = 0; r = NONE; checkgrant(me, my); grants++ }
   if
   :: skip
 #ifdef DOWN
@@ -404,6 +469,10 @@ cancel:
     :: alive[my] && !expired[me] ->
 #ifdef CANCELSIG
        del(my, CHG)
+#elif defined(CLEANCANCEL)
+       unrel--; del(my, DEL); calm = 1
+#elif defined(ONCE)
+       if :: late -> unrel--; del(my, DEL); calm = 1 :: else -> del(my, DEL) fi
 #else
        del(my, DEL)
 #endif
@@ -412,7 +481,7 @@ cancel:
     goto over
   }
 over:
-  atomic { my = NONE; pred = NONE; only = 0; r = NONE; ownarmed = 0; ownout = 0; outst = 0; t = 0; p = 0; isr = 0; stash = 0; st_t = 0; goto again }
+  atomic { known = 0; late = 0; base = 0; saw = 0; gone = 0; my = NONE; pred = NONE; only = 0; r = NONE; ownarmed = 0; ownout = 0; outst = 0; t = 0; p = 0; isr = 0; stash = 0; st_t = 0; goto again }
 done:
   fin++;
 enddrain:
@@ -469,7 +538,11 @@ active proctype Adversary() {
           expired[c] = 1; printf("EXPIRE C%d\n", c); w[c] = 0; sw[c] = 0; fsn[c] = 0;
           do :: len(rq[c]) > 0 -> rq[c]?p_ :: else -> break od; p_ = 0;
           /* all its places go in one transaction */
-          i = 0; do :: i < MAXP -> if :: alive[i] && owner[i] == c -> alive[i] = 0; fire(i,DEL) :: else fi; i++ :: else -> break od;
+          i = 0; do :: i < MAXP -> if :: alive[i] && owner[i] == c ->
+#ifdef DELAY
+            unreleased(i);
+#endif
+            alive[i] = 0; fire(i,DEL) :: else fi; i++ :: else -> break od;
           mark(); i = 0
        :: else
        fi; c = 0 }
@@ -479,7 +552,7 @@ active proctype Adversary() {
 #endif
 #if REMAKE > 0
   :: atomic { m > 0 && cnt > 0 -> m--; i = 0; do :: i < MAXP && !alive[i] -> i++ :: else -> break od;
-       if :: i == MAXP -> cnt = 0; rec = NONE :: else fi; i = 0 }
+       if :: i == MAXP -> cnt = 0; rec = NONE; unrel = 0; calm = 1 :: else fi; i = 0 }
 #endif
 #if FSET > 0
   :: atomic { s > 0 -> s--; i = 0; do :: i < MAXP-1 -> i++ :: break od;

@@ -193,7 +193,10 @@ func (c *candidate) withdrawOnce() error {
 		case <-ctx.Done():
 		}
 	})
-	err = c.Line.InTurn(ctx, placename.KindLock, nil, func(p *line.Place) error {
+	err = c.Line.WithPlace(ctx, placename.KindLock, nil, func(p *line.Place) error {
+		if err := p.AwaitTurn(ctx); err != nil { // and no delay: nothing is granted
+			return err
+		}
 		newCandidate(p)
 		return errWithdrawn // and p is deleted, with the znode
 	})

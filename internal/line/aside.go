@@ -90,7 +90,7 @@ func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, error) 
 }
 
 // awaitReset returns when the line in which the place stood is gone. It deletes the line
-// if that is empty, and otherwise calls wait with the places that stand in it, and looks
+// if that is empty, after the delay if it has one, and otherwise calls wait with the places that stand in it, and looks
 // again. Everyone aside must do so: those who leave may die before they delete the line.
 // An error says what makes it impossible.
 func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context, []placename.Parts) error) error {
@@ -98,7 +98,7 @@ func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context,
 	if x.guest {
 		return cannotReset(ctx, errors.New("the znode holds other data"))
 	}
-	for {
+	for waited := l.Delay == 0; ; {
 		children, ms, stat, err := l.look(ctx, x.Session)
 		others := slices.DeleteFunc(children, func(name string) bool { return name == l.Extra })
 		switch {
@@ -111,6 +111,8 @@ func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context,
 			err = wait(ctx, ms)
 		case len(others) > 0:
 			return cannotReset(ctx, fmt.Errorf("%q stands in it", others[0]))
+		case !waited:
+			waited, err = true, wait(ctx, nil)
 		default:
 			err = x.deleteLine(ctx, stat)
 		}
@@ -123,6 +125,9 @@ func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context,
 // awaitLast waits until the last of the places goes. A watch on the line would fire with
 // every join.
 func (x *beyondLimit) awaitLast(ctx context.Context, ms []placename.Parts) error {
+	if len(ms) == 0 {
+		return x.pause(ctx)
+	}
 	w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -140,8 +145,14 @@ func (x *beyondLimit) awaitLast(ctx context.Context, ms []placename.Parts) error
 	}
 }
 
-// locked is what TryLock does instead of awaitLast.
-func (x *beyondLimit) locked(context.Context, []placename.Parts) error { return errs.ErrLocked }
+// locked is what TryLock does instead of awaitLast. It has seen before its join that no delay is
+// due.
+func (x *beyondLimit) locked(_ context.Context, ms []placename.Parts) error {
+	if len(ms) == 0 {
+		return nil
+	}
+	return errs.ErrLocked
+}
 
 // deleteLine deletes the line, in which no place stood when it had that Stat. If somebody
 // has joined since, or made the line anew, it must not be deleted: each join writes the

@@ -36,6 +36,9 @@ type container struct {
 	parent *container // in which it counts, nil: none that this client has created
 	below  int        // the containers that count in it
 
+	departed   int64     // the line's Pzxid when this client first saw the departure, see isCalm
+	departedAt time.Time // when that was
+
 	in *list.List // nil: tidy has it
 	at *list.Element
 }

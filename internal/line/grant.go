@@ -257,13 +257,11 @@ func (g *Grant) Enter(k placename.Kind) (*Handle, error) {
 // exclusive reports whether the grant is exclusive and stays so. g.mu must be held.
 func (g *Grant) exclusive() bool { return g.changing == nil && g.Place().Kind.Exclusive() }
 
-func (g *Grant) Holding() Holding {
+// HoldsAlone is exclusive for a caller without g.mu.
+func (g *Grant) HoldsAlone() bool {
 	g.Mu.Lock()
 	defer g.Mu.Unlock()
-	if g.exclusive() {
-		return HoldsAlone
-	}
-	return HoldsShared
+	return g.exclusive()
 }
 
 // release removes a handle. With the last one it deletes the place, unless that is kept.

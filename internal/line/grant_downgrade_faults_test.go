@@ -16,7 +16,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -69,7 +68,7 @@ func TestB08DowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing
 	}
 	underWay := func(l *zkrecipes.Lease) {
 		t.Helper()
-		harness.Eventually(t, "under way", func() bool { return recipetest.HandleOf(l).Grant.Holding() == line.HoldsShared })
+		harness.Eventually(t, "under way", func() bool { return !recipetest.HandleOf(l).Grant.HoldsAlone() })
 	}
 	t.Run("completes after its caller has left", func(t *testing.T) {
 		l := recipetest.Held(t, r.W.Lock)
@@ -225,7 +224,7 @@ func TestB32LeaseIsHeldAfterItsDowngradeIsCancelled(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, r.W.Downgrade(ctx, l), context.Canceled)
 		require.Empty(t, r.P.Count())
-		require.Equal(t, line.HoldsAlone, recipetest.HandleOf(l).Grant.Holding())
+		require.True(t, recipetest.HandleOf(l).Grant.HoldsAlone())
 		require.NoError(t, l.Release())
 	})
 	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before the reply": harness.HoldReply} {
@@ -460,7 +459,7 @@ func TestB36DowngradeWhoseSecondAttemptIsRefusedIsResolved(t *testing.T) {
 			} else {
 				require.ErrorIs(t, err, zk.ErrNoAuth)
 				require.Equal(t, placename.KindWrite, places[0].Kind)
-				require.Equal(t, line.HoldsAlone, recipetest.HandleOf(l).Grant.Holding())
+				require.True(t, recipetest.HandleOf(l).Grant.HoldsAlone())
 				r.Holds(1)
 			}
 			require.True(t, next.Waiting())

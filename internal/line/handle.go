@@ -196,11 +196,3 @@ func (c *withoutValues) Value(key any) any {
 	}
 	return c.Context.Value(key)
 }
-
-// Holding is what the holder has if a call is given one of its contexts.
-type Holding int
-
-const (
-	HoldsShared Holding = iota
-	HoldsAlone
-)

@@ -37,6 +37,8 @@ type Place struct {
 	TurnConn  uint64           // the connection whose event said so, 0 if a reply did
 	Own       *zkconn.Watch    // on path; nil: none yet
 	queued    bool             // TellQueued was called
+	calmAt    *int32           // see noteDepartures; nil: the line was not calm when it looked
+	delayed   bool             // somebody has left without a release, and the place is next
 
 	// release, if set, is called instead of remove: for places that are more than one
 	// znode.
@@ -76,10 +78,13 @@ func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *Grant, err error
 	return g, err
 }
 
-// InTurn calls f when it is the turn of a place in the line; see WithPlace.
+// InTurn calls f when it is the turn of a place in the line, and its delay is over; see WithPlace.
 func (l *Line) InTurn(ctx context.Context, k placename.Kind, p *Place, f func(*Place) error) error {
 	return l.WithPlace(ctx, k, p, func(p *Place) error {
 		if err := p.AwaitTurn(ctx); err != nil {
+			return err
+		}
+		if err := p.awaitDelay(ctx); err != nil {
 			return err
 		}
 		return f(p)
@@ -119,6 +124,9 @@ func (l *Line) TryEnter(ctx context.Context, k placename.Kind) (*Grant, error) {
 
 func (l *Line) tryEnterIn(ctx context.Context, s *Session, k placename.Kind) (g *Grant, err error) {
 	err = l.TryInTurn(ctx, s, k, func(p *Place) error {
+		if p.delayed {
+			return errs.ErrLocked
+		}
 		g, err = p.Grant(ctx)
 		return err
 	})
@@ -179,9 +187,14 @@ func (l *Line) isBlocked(ctx context.Context, s *Session, k placename.Kind) (boo
 			return stands, err
 		}
 	}
-	ms, err := l.List(ctx, s)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	_, ms, stat, err := l.look(ctx, s)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return false, nil
+	case err != nil:
 		return false, err
+	case l.Delay > 0 && len(ms) == 0 && !l.isCalm(stat):
+		return true, nil
 	}
 	return slices.ContainsFunc(ms, func(m placename.Parts) bool { return l.Blocks(k, m.Kind) }), nil
 }
@@ -346,9 +359,10 @@ func (l *Line) ReadBefore(s *Session, e *Entry) {
 	}
 }
 
-// begin sends an entry. If the line was long recently, its data are read as well.
+// begin sends an entry. If the line was long recently, or has a delay, its
+// data are read as well.
 func (l *Line) begin(ctx context.Context, s *Session, e *Entry) (t *zkconn.Transaction, err error) {
-	if !l.tellsPredecessor(e.state, e.kind) {
+	if !l.tellsPredecessor(e.state, e.kind) && l.Delay == 0 {
 		return s.Begin(ctx, e.Ops()...)
 	}
 	e.before, t, err = s.BeginBehindGet(ctx, e.Mark.Path, e.Ops()...)
@@ -381,16 +395,28 @@ func (l *Line) Entered(ctx context.Context, s *Session, e *Entry, o zkconn.Outco
 	p.Czxid, p.LineCzxid, p.LineCount = stat.Mzxid, stat.Czxid, int(stat.NumChildren)
 	p.First = p.LineCount == 1
 	l.noteCount(p.LineCount)
-	if e.before != nil && !p.First {
-		select {
-		case <-e.before.Done():
-			if data, stat, err := e.before.Data(); err == nil {
-				p.Guessed, p.Ahead = p.guess(data, stat), max(1, p.LineCount-1-e.state.Others)
-			}
-		default: // cannot happen: replies arrive in order
-		}
+	if e.before != nil {
+		p.readBefore(e)
 	}
+	p.noteDepartures(stat, false)
 	return p, nil
+}
+
+// readBefore notes what the line's data and Stat were right before the join.
+func (p *Place) readBefore(e *Entry) {
+	select {
+	case <-e.before.Done():
+	default: // cannot happen: replies arrive in order
+		return
+	}
+	data, stat, err := e.before.Data()
+	if err != nil {
+		return
+	}
+	p.noteDepartures(stat, p.Line.Delay > 0 && p.Line.isCalm(stat))
+	if !p.First && p.Line.tellsPredecessor(e.state, e.kind) {
+		p.Guessed, p.Ahead = p.guess(data, stat), max(1, p.LineCount-1-e.state.Others)
+	}
 }
 
 // nameIn returns the name of a znode in the line.

@@ -82,7 +82,7 @@ func (p *Place) RemoveWith(signal bool, begin BeginFunc, more ...any) zkconn.Out
 		return zkconn.Failure(err)
 	}
 	o := t.Wait(p.Session.Lifetime())
-	if o.Applied() || o.Transient() || o.Is(zk.ErrNoNode) || o.SessionOver() || exit.Signal == nil {
+	if o.Applied() || o.Transient() || o.Is(zk.ErrNoNode) || o.SessionOver() || len(exit.Ops) == 1 {
 		return o
 	}
 	exit.refused(p.Session, o)
@@ -98,7 +98,7 @@ type Exit struct {
 // refused notes that an exit with a signal failed, perhaps by an ACL or a quota of the place.
 // The place can go without the signal.
 func (e Exit) refused(s *Session, o zkconn.Outcome) {
-	if o.RefusedAt(e.Signal) {
+	if e.Signal != nil && o.RefusedAt(e.Signal) {
 		s.OwnWriteFailed(o.Err())
 	}
 }
@@ -108,11 +108,15 @@ var farewell = []byte("released")
 
 func (p *Place) ExitOps(signal bool) Exit {
 	remove := &zk.DeleteRequest{Path: p.Path, Version: -1}
-	if !signal || !p.Kind.Exclusive() || !p.Signals() || !p.Session.IsOwner() {
+	if !signal {
 		return Exit{Ops: []any{remove}}
 	}
+	ops := append([]any{remove}, p.releaseOps()...)
+	if !p.Kind.Exclusive() || !p.Signals() || !p.Session.IsOwner() {
+		return Exit{Ops: ops}
+	}
 	released := &zk.SetDataRequest{Path: p.Path, Data: farewell, Version: -1}
-	return Exit{Ops: []any{released, remove}, Signal: released}
+	return Exit{Ops: append([]any{released}, ops...), Signal: released}
 }
 
 // AwaitGone waits until gone is closed, because until then the place counts. It gives up

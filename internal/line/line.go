@@ -41,6 +41,9 @@ type Line struct {
 	// writes: each join must change the version of the line's data, see Semaphore. So the
 	// znode must not be a guest's.
 	Writes bool
+	// Delay is for how long nothing is granted if the last holder went without a release, see
+	// awaitDelay. It needs Writes.
+	Delay time.Duration
 	// mark returns the uuid of a new place with what its name is to tell the others; nil: nothing.
 	Mark func(s *Session, uuid string) string
 }
@@ -199,7 +202,11 @@ func (l *Line) Ensure(ctx context.Context, s *Session) (LineState, error) {
 // create creates the line. zk.ErrNodeExists: somebody else was quicker.
 func (l *Line) create(ctx context.Context, s *Session) (LineState, error) {
 	seal := lineacl.SealOf(s.ACL(), 0)
-	if err := s.CreateContainer(ctx, l.Abs(), layout.Record(l.Recipe, seal, "")); err != nil {
+	create := s.CreateContainer
+	if l.Delay > 0 {
+		create = func(ctx context.Context, _ string, data []byte) error { return l.createLasting(ctx, s, data) }
+	}
+	if err := create(ctx, l.Abs(), layout.Record(l.Recipe, seal, "")); err != nil {
 		return LineState{}, err
 	}
 	return l.remember(LineState{Version: -1, ACL: lineacl.ACL{Seal: seal}}), nil
@@ -233,7 +240,7 @@ func (l *Line) readMarked(ctx context.Context, s *Session, before LineState, dat
 		state.ACL, isSealed = lineacl.Sealed(s.Session, m.Seal, stat)
 	}
 	if isSealed {
-		l.Client.containers.written(l.Abs(), stat)
+		l.NoteWritten(state.ACL, stat)
 		return l.remember(state), nil
 	}
 	var err error
@@ -264,7 +271,7 @@ func (l *Line) noteMarked(s *Session, state LineState, stat *zk.Stat) lineacl.AC
 // NoteWritten notes that this client has written the data of a line with that ACL, whose Stat
 // the reply returned.
 func (l *Line) NoteWritten(bears lineacl.ACL, stat *zk.Stat) {
-	if bears.Seal != "" {
+	if bears.Seal != "" && l.Delay == 0 { // else it must stay, see createLasting
 		l.Client.containers.written(l.Abs(), stat)
 	} else {
 		l.Client.containers.rewritten(l.Abs(), stat)

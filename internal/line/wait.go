@@ -102,7 +102,7 @@ func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead i
 // place, the nearest first, and the nth nearest of all if n is not 0. ahead is how many
 // places are ahead in all. Those whose names are in skip do not count.
 func (p *Place) Predecessors(ctx context.Context, skip []string, n int) (nearest [3]*placename.Parts, ahead int, err error) {
-	ms, err := p.Line.List(ctx, p.Session)
+	_, ms, stat, err := p.Line.look(ctx, p.Session)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nearest, 0, p.WhyGone(ctx)
 	}
@@ -119,6 +119,7 @@ func (p *Place) Predecessors(ctx context.Context, skip []string, n int) (nearest
 	}
 	nearest[0], nearest[1] = p.nearestBlocking(ms)
 	p.noteLast(ms)
+	p.noteDepartures(stat, nearest[0] != nil)
 	for i, pred := range nearest {
 		if pred != nil { // a copy, because it is kept for as long as the wait lasts
 			m, _ := placename.Parse(strings.Clone(pred.Name), p.Line.Kinds)
@@ -208,7 +209,7 @@ func (p *Place) awaitPredecessor(ctx context.Context, pred placename.Parts, befo
 	conn, changed := before.Changed()
 	p.First = trusted && changed && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)
 	if p.First {
-		p.TurnConn = conn
+		p.TurnConn, p.delayed = conn, false
 	}
 	return nil
 }

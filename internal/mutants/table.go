@@ -13,6 +13,7 @@ var tables = [][]mutant{
 	barrierMutants,
 	barrierOpenMutants,
 	counterMutants,
+	delayMutants,
 	electionMutants,
 	gateMutants,
 	groupMutants,

@@ -17,8 +17,8 @@ var idleMutants = []mutant{
 		what: "A line counts as this library's although somebody else has made it.",
 		edits: []edit{{
 			in:  "Line.NoteWritten",
-			old: `if bears.Seal != "" {`,
-			new: `if true {`,
+			old: `if bears.Seal != "" && l.Delay == 0 {`,
+			new: `if l.Delay == 0 {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestOnlyLinesOfThisLibraryAreDeleted",
 	},

@@ -195,8 +195,8 @@ var lineMutants = []mutant{
 			new: `return (m.Kind == KindLock || m.Kind == KindWrite || m.Kind == KindRead) && len(m.UUID) == 36 && m.UUID[14] == '8'`,
 		}, {
 			in:  "Place.ExitOps",
-			old: `if !signal || !p.Kind.Exclusive() || !p.Signals() || !p.Session.IsOwner() {`,
-			new: `if !signal || !p.Signals() || !p.Session.IsOwner() {`,
+			old: `if !p.Kind.Exclusive() || !p.Signals() || !p.Session.IsOwner() {`,
+			new: `if !p.Signals() || !p.Session.IsOwner() {`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},

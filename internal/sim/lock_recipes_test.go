@@ -13,6 +13,7 @@ type lockRecipe struct {
 	newLock       func(c *zkrecipes.Client, path string, r *rand.Rand) anyLock
 	foreignPlaces [][]string // names of other libraries' places, for a world to pick from
 	mustSee       []string   // events that must happen in a few hundred runs
+	delays        bool       // grants have a lock delay
 }
 
 // anyLock is a Mutex or an RWLock. The functions for readers are nil for a Mutex.

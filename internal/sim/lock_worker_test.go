@@ -109,6 +109,9 @@ func (w *lockWorld) acquire(ctx context.Context, worker int, m anyLock, get lock
 	w.log.note("worker %d: granted %s 0x%x reads=%v", worker, m.path, int64(g.token), reads)
 	g.called = w.beginUse(g)
 	w.checkGranted(worker, g.place, reads)
+	if w.delays && w.observer.exists(g.place) {
+		w.delay.onGrant(w, worker, m.path, g.place)
+	}
 	if err := l.Err(); err != nil && strings.Contains(err.Error(), textNoAnswer) {
 		w.log.violation("worker %d: granted 0x%x after the session's timeout: %v", worker, int64(g.token), err)
 	}

@@ -20,6 +20,7 @@ type lockWorld struct {
 	foreignPrefixes []string // names of other libraries' places, without the number
 	history         *lockHistory
 	observer        *lineObserver
+	delay           *delayJudge
 	calling         map[string]*atomic.Int32 // how many workers acquire, by path
 
 	mu      sync.Mutex
@@ -32,7 +33,7 @@ func newLockWorld(of lockRecipe) func(seed uint64) *world {
 		sc, r := newScenario(seed)
 		w := &lockWorld{
 			world: &world{scenario: sc}, lockRecipe: of,
-			history: newLockHistory(), holders: map[*grant]struct{}{}, uses: map[string]*placeUses{},
+			history: newLockHistory(), delay: newDelayJudge(), holders: map[*grant]struct{}{}, uses: map[string]*placeUses{},
 		}
 		w.workload = w
 		w.observer = newLineObserver(func(path string) {
@@ -57,6 +58,7 @@ func newLockWorld(of lockRecipe) func(seed uint64) *world {
 
 func (w *lockWorld) onChange(c zktest.Change) {
 	w.observer.onChange(c)
+	w.delay.onChange(c)
 	if !c.Deleted || !slices.Contains(w.paths, c.Path) {
 		return
 	}

@@ -30,6 +30,11 @@ func TestKeptLockSimulation(t *testing.T) {
 	simulate(t, keptMutexRecipe.mustSee, newLockWorld(keptMutexRecipe))
 }
 
+// As with the mutex, and nothing is granted for a while if the last holder has died.
+func TestLockDelaySimulation(t *testing.T) {
+	simulate(t, delayedMutexRecipe.mustSee, newLockWorld(delayedMutexRecipe))
+}
+
 // As with the mutex, with readers, writers, and writers that become readers.
 func TestRWLockSimulation(t *testing.T) {
 	simulate(t, rwLockRecipe.mustSee, newLockWorld(rwLockRecipe))

@@ -23,6 +23,14 @@ func keep(ctx context.Context, client *zkrecipes.Client, update func(context.Con
 	return nil
 }
 
+// move moves an arm that knows no fencing tokens.
+func move(ctx context.Context, client *zkrecipes.Client, step func(context.Context) error) error {
+	arm := zkrecipes.NewMutex(client, "/locks/arm-3", zkrecipes.LockDelay(15*time.Second))
+	return arm.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
+		return step(ctx) // must notice within 15 s that ctx has ended
+	})
+}
+
 // sweepOnce sweeps, unless another process sweeps at this moment.
 func sweepOnce(ctx context.Context, client *zkrecipes.Client, sweep func(context.Context) error) (err error) {
 	lease, err := zkrecipes.NewMutex(client, "/locks/sweep").TryLock(ctx)

@@ -59,3 +59,16 @@ func TestALossDuringTheReportIsReported(t *testing.T) {
 	})
 	require.ErrorIs(t, err, zkrecipes.ErrLost)
 }
+
+func TestAnArmThatWasReleasedMovesAtOnce(t *testing.T) {
+	srv := zktest.NewServer(t)
+	a, b := dial(t, srv), dial(t, srv)
+	steps := 0
+	for _, client := range []*zkrecipes.Client{a, b, a} {
+		require.NoError(t, move(t.Context(), client, func(ctx context.Context) error {
+			steps++
+			return ctx.Err()
+		}))
+	}
+	require.Equal(t, 3, steps)
+}

@@ -90,8 +90,9 @@ func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, error) 
 }
 
 // awaitReset returns when the line in which the place stood is gone. It deletes the line
-// if that is empty, after the delay if it has one, and otherwise calls wait with the places that stand in it, and looks
-// again. Everyone aside must do so: those who leave may die before they delete the line.
+// if that is empty, after its delay. Otherwise it calls wait with the places that stand in
+// it, and looks again. Everyone aside must do so: those who leave may die before they delete
+// the line.
 // An error says what makes it impossible.
 func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context, []placename.Parts) error) error {
 	l := x.Line

@@ -3,6 +3,7 @@ package zkrecipes_test
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,18 +15,29 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// holdsOf notes what a zkrecipes.Trace tells of holds and what came before them.
+// holdsOf notes what a Trace tells of holds and what came before them. Each Client calls the
+// Trace from a goroutine of its own.
 type holdsOf struct {
+	mu     sync.Mutex
 	starts []zkrecipes.TraceHoldStart
 	ends   []zkrecipes.TraceHoldEnd
 	grants []zkrecipes.TraceAcquireEnd
 }
 
 func (h *holdsOf) trace() *zkrecipes.Trace {
+	note := func(f func()) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		f()
+	}
 	return &zkrecipes.Trace{
-		AcquireEnd: func(_ context.Context, e zkrecipes.TraceAcquireEnd) { h.grants = append(h.grants, e) },
-		HoldStart:  func(_ context.Context, e zkrecipes.TraceHoldStart) { h.starts = append(h.starts, e) },
-		HoldEnd:    func(e zkrecipes.TraceHoldEnd) { h.ends = append(h.ends, e) },
+		AcquireEnd: func(_ context.Context, e zkrecipes.TraceAcquireEnd) {
+			note(func() { h.grants = append(h.grants, e) })
+		},
+		HoldStart: func(_ context.Context, e zkrecipes.TraceHoldStart) {
+			note(func() { h.starts = append(h.starts, e) })
+		},
+		HoldEnd: func(e zkrecipes.TraceHoldEnd) { note(func() { h.ends = append(h.ends, e) }) },
 	}
 }
 
@@ -39,7 +51,7 @@ func (h *holdsOf) predecessors() (names []string) {
 	return names
 }
 
-// One zkrecipes.Trace for two Clients: what differs in nothing else is told apart by the zkrecipes.Hold.
+// One Trace for two Clients: what differs in nothing else is told apart by the Hold.
 func TestEachHoldHasAHoldOfItsOwnThatIsOngoingUntilItsEnd(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var h holdsOf

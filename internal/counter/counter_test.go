@@ -233,7 +233,9 @@ func TestUnderContentionAddsTakeTurns(t *testing.T) {
 		var calls []*harness.Call[struct{}]
 		xs := make([]*zkrecipes.Counter, clients)
 		for i := range xs {
-			xs[i] = zkrecipes.NewCounter(w.Stranger(nil), "/c")
+			link := harness.NewLink(w.Srv)
+			xs[i] = zkrecipes.NewCounter(w.Stranger(&zkrecipes.Options{Dialer: link.Dial}), "/c")
+			link.SetLatency(time.Millisecond + time.Duration(i)*37*time.Microsecond)
 		}
 		before := w.Srv.Counts()
 		for _, x := range xs {

@@ -12,13 +12,13 @@ var counterMutants = []mutant{
 			new: `
 				o := s.Retry(nil, []any{set}, keep, leave.Ops).Wait(ctx)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestManyClientsAddExactly",
+		test: "env ZK_HARNESS=zktest go test ./internal/counter -run ^TestManyClientsAddExactly",
 	},
 	{
 		name:  "counter-any-version",
 		what:  "A write overwrites what others have written meanwhile.",
 		edits: []edit{{in: "writer.writeIn", old: `Version: w.base.version}`, new: `Version: -1}`}},
-		test:  "env ZK_HARNESS=zktest go test . -run ^TestACounterSharesItsPath",
+		test:  "env ZK_HARNESS=zktest go test ./internal/counter -run ^TestACounterSharesItsPath",
 	},
 	{
 		name: "counter-refuses-by-old-value",
@@ -32,7 +32,7 @@ var counterMutants = []mutant{
 			}
 			if changes || len(batch) == 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestACounterSharesItsPath",
+		test: "env ZK_HARNESS=zktest go test ./internal/counter -run ^TestACounterSharesItsPath",
 	},
 	{
 		name:  "counter-refusal-no-sync",
@@ -50,13 +50,13 @@ var counterMutants = []mutant{
 		name:  "counter-overflow",
 		what:  "A sum that does not fit wraps around.",
 		edits: []edit{{in: "Add", old: `v > math.MaxInt64-delta`, new: `v > math.MaxInt64`}},
-		test:  "env ZK_HARNESS=zktest go test . -run ^TestASumThatDoesNotFit",
+		test:  "env ZK_HARNESS=zktest go test ./internal/counter -run ^TestASumThatDoesNotFit",
 	},
 	{
 		name:  "counter-spins",
 		what:  "A client that loses races goes on without a turn.",
 		edits: []edit{{in: "writer.writeIn", old: `p == nil && lost == maxLost`, new: `p == nil && lost < 0`}},
-		test:  "env ZK_HARNESS=zktest go test . -run ^TestUnderContention",
+		test:  "env ZK_HARNESS=zktest go test ./internal/counter -run ^TestUnderContention",
 	},
 	{
 		name: "counter-one-by-one",
@@ -70,25 +70,25 @@ var counterMutants = []mutant{
 					batch, w.waiting = batch[:1], batch[1:]
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAddsOfOneProcess",
+		test: "env ZK_HARNESS=zktest go test ./internal/counter -run ^TestAddsOfOneProcess",
 	},
 	{
 		name:  "counter-left-adds",
 		what:  "The add of a caller that has left in time is carried out.",
 		edits: []edit{{in: "writer.leave", old: `return other == one`, new: `return other == nil`}},
-		test:  "env ZK_HARNESS=zktest go test . -run ^TestACallerThatLeaves",
+		test:  "env ZK_HARNESS=zktest go test ./internal/counter -run ^TestACallerThatLeaves",
 	},
 	{
 		name:  "counter-container",
 		what:  "A counter at a container goes when it is idle.",
 		edits: []edit{{in: "writer.keepOps", old: `if !w.base.keep {`, new: `if w.base.keep {`}},
-		test:  "env ZK_HARNESS=zktest go test . -run ^TestAnIdleCounterStays",
+		test:  "env ZK_HARNESS=zktest go test ./internal/counter -run ^TestAnIdleCounterStays",
 	},
 	{
 		name:  "counter-keeps-receipts",
 		what:  "Receipts of counters that are not used any more stay.",
 		edits: []edit{{in: "writer.run", old: `w.log.Close()`, new: `_ = w.log`}},
-		test:  "env ZK_HARNESS=zktest go test . -run ^TestACountersReceipt",
+		test:  "env ZK_HARNESS=zktest go test ./internal/counter -run ^TestACountersReceipt",
 	},
 	{
 		name:  "evict-next-leader",

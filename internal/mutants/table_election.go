@@ -159,6 +159,6 @@ var electionMutants = []mutant{
 			old: `if o.yielded && now.Token == o.last.Token && bytes.Equal(now.Value, o.last.Value) {`,
 			new: `if now.None() && o.yielded || o.yielded && now.Token == o.last.Token && bytes.Equal(now.Value, o.last.Value) {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestA35ObserveYieldsEachLeaderAndNone$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestA35ObserveYieldsEachLeaderAndNone$",
 	},
 }

@@ -10,7 +10,7 @@ var groupMutants = []mutant{
 			old: `known := m.own != nil && !m.own.HasFired()`,
 			new: `known := true || m.own != nil && !m.own.HasFired()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAMemberDoesNotDeleteTheZnodeOfAnotherOne$",
+		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestAMemberDoesNotDeleteTheZnodeOfAnotherOne$",
 	},
 	{
 		name: "group-first-session-only",
@@ -24,7 +24,7 @@ var groupMutants = []mutant{
 				}
 				for !errors.Is(err, zkconn.ErrSessionOver) {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB104AMemberIsBackInTheNextSession$",
+		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestB104AMemberIsBackInTheNextSession$",
 	},
 	{
 		name: "group-forgets-news",
@@ -36,7 +36,7 @@ var groupMutants = []mutant{
 				var names []string
 				v.news = len(v.members) == 0`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB103AGroupsWatcherYieldsWhatHasChangedBeforeItsSessionEnded$",
+		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestB103AGroupsWatcherYieldsWhatHasChangedBeforeItsSessionEnded$",
 	},
 	{
 		name: "group-no-pause",
@@ -46,7 +46,7 @@ var groupMutants = []mutant{
 			old: `case <-time.After(Pause):`,
 			new: `case <-time.After(0):`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB104AThousandMembersThatRestartTakeFewListings$",
+		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestB104AThousandMembersThatRestartTakeFewListings$",
 	},
 	{
 		name: "group-null-data",
@@ -56,7 +56,7 @@ var groupMutants = []mutant{
 			old: `data: append([]byte{}, data...), version: 1, // not nil: a null value stops Curator's GroupMember`,
 			new: `data: data, version: 1,`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAGroupHasCuratorsLayout$",
+		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestAGroupHasCuratorsLayout$",
 	},
 	{
 		name: "group-reads-all",
@@ -72,7 +72,7 @@ var groupMutants = []mutant{
 				}
 				if m := v.members[name]; m == nil || !m.read || m.w != nil && m.w.HasFired() {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAGroupsWatcherReadsWhatHasChanged$",
+		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestAGroupsWatcherReadsWhatHasChanged$",
 	},
 	{
 		name: "group-takes-anothers-znode",
@@ -86,7 +86,7 @@ var groupMutants = []mutant{
 			old: `if w.Stat.EphemeralOwner != s.ID() {`,
 			new: `if w.Stat.EphemeralOwner == 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB04JoinWaitsForTheEndOfTheSessionBefore$",
+		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestB04JoinWaitsForTheEndOfTheSessionBefore$",
 	},
 	{
 		name: "group-uncounted",
@@ -95,6 +95,6 @@ var groupMutants = []mutant{
 			in:  "Member.stay",
 			old: `s.NoteThere(m.path)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAMemberWhoseReplyIsLostCountsForTheSession$",
+		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestAMemberWhoseReplyIsLostCountsForTheSession$",
 	},
 }

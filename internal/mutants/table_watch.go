@@ -10,7 +10,7 @@ var watchMutants = []mutant{
 			old: `return !last.told || f.gone != last.gone || f.zxid != last.zxid`,
 			new: `return !last.told || f.gone != last.gone || f.zxid <= last.zxid || f.zxid > last.zxid`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestSpuriousEventsYieldNothing$",
+		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestSpuriousEventsYieldNothing$",
 	},
 	{
 		name: "watch-goes-back",
@@ -20,7 +20,7 @@ var watchMutants = []mutant{
 			old: `return zxid < f.zxid || f.gone && zxid == f.zxid`,
 			new: `return f.gone && zxid == f.zxid`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestWatchFailsWhereTheServersTellOfEarlierStatesOnly$",
+		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestWatchFailsWhereTheServersTellOfEarlierStatesOnly$",
 	},
 	{
 		name: "watch-never-none",
@@ -30,7 +30,7 @@ var watchMutants = []mutant{
 			old: `return !last.told || f.gone != last.gone || f.zxid != last.zxid`,
 			new: `return !last.told || f.zxid != last.zxid`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestWatchYieldsEachStateAndNone$",
+		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestWatchYieldsEachStateAndNone$",
 	},
 	{
 		name: "watch-no-sync",
@@ -40,7 +40,7 @@ var watchMutants = []mutant{
 			old: `return s.Sync(ctx, f.Path)`,
 			new: `return nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestB103WatchBeginsWithASync$",
+		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestB103WatchBeginsWithASync$",
 	},
 	{
 		name: "watch-two-reads",
@@ -50,7 +50,7 @@ var watchMutants = []mutant{
 			old: `now, w, err = f.look(ctx, s, exists)`,
 			new: `now, w, err = f.look(ctx, s, false && exists)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestEachWatchReadsOnceForAChange$",
+		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestEachWatchReadsOnceForAChange$",
 	},
 	{
 		name: "watch-yields-shared-memory",
@@ -62,6 +62,6 @@ var watchMutants = []mutant{
 				_ = slices.Clone(s.Data)
 				return Node{s.Data, ownStat(s)}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestWatchYieldsMemoryOfTheCallersOwn$",
+		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestWatchYieldsMemoryOfTheCallersOwn$",
 	},
 }

@@ -512,9 +512,11 @@ func TestBareConnPanicsOnATimeoutOfZero(t *testing.T) {
 	b := jute.AppendInt64(jute.AppendInt32(jute.AppendInt32(nil, 0), 0), 7)
 	_, err = server.Write(jute.Frame(jute.AppendBuffer(b, make([]byte, 16))))
 	require.NoError(t, err)
-	_, err = jute.ReadFrame(server, 1000)
+	if _, err = jute.ReadFrame(server, 1000); err != nil {
+		select {} // the panic closes the connection before it ends the process
+	}
 	conn.Close()
-	bareSays(fmt.Sprint("lives: ", err))
+	bareSays("lives")
 }
 
 func TestBareConnDiesOfAFrameAboveTheLimit(t *testing.T) {

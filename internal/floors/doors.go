@@ -16,7 +16,7 @@ import (
 // and contexts whose types are not exported do not count. The number may become smaller only.
 // That of internal/line is to be 150.
 var doors = map[string]int{
-	"internal/line":      220,
+	"internal/line":      219,
 	"internal/queue":     103,
 	"internal/barrier":   30,
 	"internal/semaphore": 24,

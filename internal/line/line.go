@@ -338,8 +338,8 @@ func (l *Line) noteChildren(n, places int) {
 	l.note(func(s *LineState) { s.count, s.Others = n, n-places })
 }
 
-// NoteBrief remembers whether a guess is likely to fail.
-func (l *Line) NoteBrief(brief bool) { l.note(func(s *LineState) { s.brief = brief }) }
+// noteBrief remembers whether a guess is likely to fail.
+func (l *Line) noteBrief(brief bool) { l.note(func(s *LineState) { s.brief = brief }) }
 
 // noteTail remembers the kind of a place that joined right before one of this client.
 func (l *Line) noteTail(k placename.Kind) { l.note(func(s *LineState) { s.tail = k }) }

@@ -36,7 +36,7 @@ func (p *Place) AwaitTurn(ctx context.Context) error {
 		}
 		if before == nil {
 			if guessed {
-				p.Line.NoteBrief(true)
+				p.Line.noteBrief(true)
 			}
 			continue
 		}
@@ -161,7 +161,7 @@ func (p *Place) noteLast(ahead []placename.Parts) {
 	}
 	p.Line.noteTail(last.Kind)
 	if last.Ours() && last.Number == p.Number-1 { // else a guess would fail again
-		p.Line.NoteBrief(false)
+		p.Line.noteBrief(false)
 	}
 }
 

@@ -49,7 +49,7 @@ var aclMutants = []mutant{
 	},
 	{
 		name: "credentials-printed",
-		what: "A Client holds its credentials where fmt finds them.",
+		what: "A Client prints all that it holds, and holds its credentials.",
 		edits: []edit{{
 			in:  "zkrecipes.Client",
 			old: `{ client *line.Client }`,
@@ -62,6 +62,10 @@ var aclMutants = []mutant{
 			in:  "newClient",
 			old: `c := &Client{line.New(cfg)}`,
 			new: `c := &Client{line.New(cfg), opts.Auth}`,
+		}, {
+			in:  "Client.Format",
+			old: `fmt.Fprintf(f, "zkrecipes.Client(%s)", c.servers())`,
+			new: `fmt.Fprint(f, *c)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test -run NoSecret .",
 	},

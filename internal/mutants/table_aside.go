@@ -10,9 +10,9 @@ var asideMutants = []mutant{
 			old: `p, err := l.newPlace(ctx, s, e, l.nameIn(o.Created(e.Create)))`,
 			new: `
 				name := l.nameIn(o.Created(e.Create))
-				if m, ok := ParsePlaceName(name, l.Kinds); ok && e.Mark != nil && o.Stat(e.Mark).NumChildren == 1 {
+				if m, ok := placename.Parse(name, l.Kinds); ok && e.Mark != nil && o.Stat(e.Mark).NumChildren == 1 {
 					stat := o.Stat(e.Mark)
-					return &Place{PlaceName: m, Line: l, s: s, path: l.Abs() + "/" + name, Czxid: stat.Mzxid, LineCzxid: stat.Czxid, LineCount: 1, first: true}, nil
+					return &Place{Parts: m, Line: l, Session: s, Path: l.Abs() + "/" + name, Czxid: stat.Mzxid, LineCzxid: stat.Czxid, LineCount: 1, First: true}, nil
 				}
 				p, err := l.newPlace(ctx, s, e, name)`,
 		}},

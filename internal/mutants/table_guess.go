@@ -17,7 +17,7 @@ var guessMutants = []mutant{
 		what: "A guessed predecessor that does not exist has given the turn to the place.",
 		edits: []edit{{
 			in:  "Place.AwaitTurn",
-			old: `p.Line.NoteBrief(true)`,
+			old: `p.Line.noteBrief(true)`,
 			new: `break`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAGuessThatHasLeftIsFoundOutByTheWatch$",

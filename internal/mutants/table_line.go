@@ -81,7 +81,7 @@ var lineMutants = []mutant{
 		edits: []edit{{
 			in:  "Line.FindLostJoin",
 			old: `j.DeleteLater()`,
-			new: `s.leaveUnresolved(e.UUID)`,
+			new: `s.leaveUnresolved(e.uuid)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB70",
 	},
@@ -182,7 +182,7 @@ var lineMutants = []mutant{
 		edits: []edit{{
 			in:  "Place.onlyAhead",
 			old: `m.Compare(p.Parts) >= 0 ||`,
-			new: `m.Compare(p.Parts) >= 0 && !(p.Kind == KindRead && m.Kind == KindWrite) ||`,
+			new: `m.Compare(p.Parts) >= 0 && !(p.Kind == placename.KindRead && m.Kind == placename.KindWrite) ||`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},

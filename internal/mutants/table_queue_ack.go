@@ -67,7 +67,7 @@ var queueAckMutants = []mutant{
 			in:  "ackTransaction.refused",
 			old: `return false, false, a.failed(parts, o)`,
 			new: `
-				if o.RefusedIn(parts.Ops, zk.ErrNoNode) {
+				if o.RefusedIn(parts.ops, zk.ErrNoNode) {
 					return true, false, nil
 				}
 				return false, false, a.failed(parts, o)`,

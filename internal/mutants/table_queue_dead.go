@@ -159,7 +159,7 @@ var queueDeadMutants = []mutant{
 		edits: []edit{{
 			in:  "Queue.keepUnmoved",
 			old: `case <-it.Handle.Context(q.Client.Waiting).Done():`,
-			new: `case <-it.Context(context.Background()).Done():`,
+			new: `case <-it.Handle.Context(context.Background()).Done():`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestShutdownDoesNotWaitForAnItemThatCannotBeMoved$",
 	},

@@ -94,7 +94,7 @@ var queueTakeMutants = []mutant{
 			in:  "claimTransaction.run",
 			old: `} else if err := a.whyRefused(ctx, parts, x, o); err != nil {`,
 			new: `
-				} else if err := a.whyRefused(ctx, parts, x, o); errors.As(err, &u) && u.taken && u.item != a.claims[0].item {
+				} else if err := a.whyRefused(ctx, parts, x, o); errors.As(err, &u) && u.taken && u.item != a.claims[0].Item {
 					continue
 				} else if err != nil {`,
 		}},
@@ -167,18 +167,6 @@ var queueTakeMutants = []mutant{
 				} else if err != nil {`,
 		}},
 		test: "go test ./internal/sim -run Queue -seeds 400",
-	},
-	{
-		name: "queue-guess-goes-on",
-		what: "A consumer goes on guessing where the places ahead have left.",
-		edits: []edit{{
-			in: "lineWait.lookAhead",
-			old: `
-				}
-				if w.guessed {
-					w.consumers.NoteBrief(true)`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAConsumerFarAwayGetsItemsBesideOthers$",
 	},
 	{
 		name: "queue-item-of-eleven-digits",

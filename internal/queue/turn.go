@@ -42,7 +42,6 @@ type lineWait struct {
 
 	nearest  [3]*placename.Parts // the two places ahead, and the one that is as many ahead as look
 	ahead    int                 // how many there are, 0: not known
-	guessed  bool                // nearest is a guess
 	watches  [3]*zkconn.Watch    // on nearest
 	since    time.Time           // when the wait began
 	patience time.Duration       // after which it watches more than the nearest
@@ -104,9 +103,6 @@ func (w *lineWait) lookAhead() error {
 		if err != nil || !gone {
 			return err
 		}
-		if w.guessed {
-			w.consumers.NoteBrief(true)
-		}
 		w.ahead = 0
 	}
 	return nil
@@ -118,12 +114,12 @@ func (w *lineWait) list() (err error) {
 	w.watches = [3]*zkconn.Watch{}
 	stuck := w.scan.queue.Turns.stuckPlaces()
 	if guess := w.p.Guessed; guess != nil && !slices.Contains(stuck, guess.Name) {
-		w.guessed, ahead = true, w.p.Ahead
+		ahead = w.p.Ahead
 		w.nearest, w.ahead = [3]*placename.Parts{guess}, max(ahead, 2) // a listing tells whether it is second
 	} else if w.nearest, ahead, err = w.p.Predecessors(w.ctx, stuck, Lookers); err != nil {
 		return err
 	} else {
-		w.guessed, w.ahead = false, ahead
+		w.ahead = ahead
 	}
 	w.p.Guessed = nil
 	w.p.First = w.ahead == 0

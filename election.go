@@ -27,8 +27,8 @@ import (
 // leader, the znode <path>/leader exists and its data are the leader's value, so that clients
 // of any kind can find the leader. It is ephemeral, and created and deleted with the
 // leadership. The path itself is the line, as for a Mutex, and <path>/leader does not count
-// in it. To depose a leader, use Client.Evict, or delete <path>/leader: from then on no Commit of its term
-// succeeds, the term ends with ErrLost, and the next candidate leads. Do not delete its znode
+// in it. To depose a leader, use Client.Evict, or delete <path>/leader: from then on no Commit
+// of its term succeeds, the term ends with ErrLost, and the next candidate leads. Do not delete its znode
 // in the line instead: where other libraries' clients stand in the line, <path>/leader may
 // then stay until their turns are over.
 //

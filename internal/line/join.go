@@ -359,8 +359,8 @@ func (l *Line) ReadBefore(s *Session, e *Entry) {
 	}
 }
 
-// begin sends an entry. If the line was long recently, or has a delay, its
-// data are read as well.
+// begin sends an entry. If the line was long recently, or has a delay, its data are read as
+// well.
 func (l *Line) begin(ctx context.Context, s *Session, e *Entry) (t *zkconn.Transaction, err error) {
 	if !l.tellsPredecessor(e.state, e.kind) && l.Delay == 0 {
 		return s.Begin(ctx, e.Ops()...)

@@ -20,7 +20,7 @@ var doors = map[string]int{
 	"internal/queue":     103,
 	"internal/barrier":   30,
 	"internal/semaphore": 24,
-	"internal/keep":      16,
+	"internal/keep":      9,
 	"internal/election":  3,
 	"internal/group":     15,
 	"internal/watch":     12,

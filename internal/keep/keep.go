@@ -49,42 +49,81 @@ func (m *Lock) Check() error {
 	return nil
 }
 
+// phase is what a kept lock does with its place.
+type phase int
+
+const (
+	// vacant: there is no place.
+	vacant phase = iota
+	// taking: a place is being taken.
+	taking
+	// held: a caller has the current grant.
+	held
+	// passing: the current grant is the successor of one that was just released. Nobody has it
+	// until PassOn has found out whether the place may be used again.
+	passing
+	// idle: the current grant is for the next caller.
+	idle
+	// leaving: the place is being deleted.
+	leaving
+)
+
 // keptLock is a line as the callers of one Client see it: at most one place, and the
 // calls that wait for it.
 type keptLock struct {
 	line *line.Line
 
-	Mu       sync.Mutex // before grant.mu
+	mu       sync.Mutex // before grant.mu
 	calls    []*keptCall
-	busy     bool               // a place is being taken, passed on or left
-	stop     context.CancelFunc // ends the wait for a place; nil: there is none
-	Current  *line.Grant        // of the place, the present one or the next; nil: none
-	Idle     bool               // current may be taken
+	phase    phase
+	current  *line.Grant        // of the place, while it is held, passed on or idle
+	stop     context.CancelFunc // ends the wait for a place; nil: no call waits for one
 	d        time.Duration      // of the last holder's Mutex
 	released time.Time          // when the last holder released its lease
 
 	watch     *zkconn.Watch // of the line's children, set while the place was alone; nil: none
 	confirmed time.Time     // when the place was last known to be alone for certain
 	gone      chan struct{} // closed when the place has gone
-	due       *time.Timer   // leaves an idle place
+	due       *time.Timer   // leaves an idle place; nil: none
+}
+
+// become begins a phase. g is its current grant, nil in a phase without one. k.mu must be held.
+func (k *keptLock) become(p phase, g *line.Grant) {
+	k.phase, k.current = p, g
+	if k.due != nil {
+		k.due.Stop()
+		k.due = nil
+	}
+	if g == nil && k.watch != nil {
+		close(k.gone)
+		k.watch = nil
+	}
+	switch {
+	case p == idle:
+		k.due = time.AfterFunc(time.Until(k.released.Add(k.d)), func() {
+			k.leaveIdle(func(now *line.Grant) bool { return now == g })
+		})
+	case p == vacant && len(k.calls) > 0:
+		k.take()
+	}
 }
 
 // keptLocks are those of a Client that are in use.
 type keptLocks struct {
 	mu    sync.Mutex // before that of a lock
-	Locks map[line.HolderKey]*keptLock
+	locks map[line.HolderKey]*keptLock
 }
 
-func KeptBy(c *line.Client) *keptLocks {
-	return line.Attached(&c.Attached, func() *keptLocks { return &keptLocks{Locks: map[line.HolderKey]*keptLock{}} })
+func keptBy(c *line.Client) *keptLocks {
+	return line.Attached(&c.Attached, func() *keptLocks { return &keptLocks{locks: map[line.HolderKey]*keptLock{}} })
 }
 
 // LeaveIdle leaves, in the background, the places that are kept and that nobody holds.
 // Places that are given back from now on are not kept: they get no further grant.
 func LeaveIdle(c *line.Client) {
-	all := KeptBy(c)
+	all := keptBy(c)
 	all.mu.Lock()
-	kept := slices.Collect(maps.Values(all.Locks))
+	kept := slices.Collect(maps.Values(all.locks))
 	all.mu.Unlock()
 	for _, k := range kept {
 		c.Tasks.Start(func() { k.leaveIdle(func(*line.Grant) bool { return true }) })
@@ -107,9 +146,9 @@ func (c *keptCall) end(g *line.Grant, err error) {
 	close(c.done)
 }
 
-// Locked returns the lock on the Mutex's path, locked, or an error if ctx or the Client has
+// locked returns the lock on the Mutex's path, locked, or an error if ctx or the Client has
 // ended. It must be unlocked with unlock.
-func (m *Lock) Locked(ctx context.Context) (*keptLock, error) {
+func (m *Lock) locked(ctx context.Context) (*keptLock, error) {
 	c, key := m.line.Client, m.line.Key()
 	switch {
 	case c.Waiting.Err() != nil:
@@ -117,51 +156,53 @@ func (m *Lock) Locked(ctx context.Context) (*keptLock, error) {
 	case ctx.Err() != nil:
 		return nil, c.ContextErr(ctx)
 	}
-	all := KeptBy(c)
+	all := keptBy(c)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	k := all.Locks[key]
+	k := all.locks[key]
 	if k == nil {
 		k = &keptLock{line: m.line}
-		all.Locks[key] = k
+		all.locks[key] = k
 	}
-	k.Mu.Lock()
+	k.mu.Lock()
 	return k, nil
 }
 
-// Unlock also forgets a lock that nobody uses.
-func (k *keptLock) Unlock() {
+// unlock also forgets a lock that nobody uses.
+func (k *keptLock) unlock() {
 	unused := k.isUnused()
-	k.Mu.Unlock()
+	k.mu.Unlock()
 	if !unused {
 		return
 	}
-	all := KeptBy(k.line.Client)
+	all := keptBy(k.line.Client)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	k.Mu.Lock()
-	defer k.Mu.Unlock()
-	if k.isUnused() && all.Locks[k.line.Key()] == k {
-		delete(all.Locks, k.line.Key())
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.isUnused() && all.locks[k.line.Key()] == k {
+		delete(all.locks, k.line.Key())
 	}
 }
 
-func (k *keptLock) isUnused() bool { return len(k.calls) == 0 && !k.busy && k.Current == nil }
+func (k *keptLock) isUnused() bool { return len(k.calls) == 0 && k.phase == vacant }
 
 // Enter waits for the callers before it, and for the place's turn.
 func (m *Lock) Enter(ctx context.Context, _ placename.Kind) (*line.Grant, error) {
-	k, err := m.Locked(ctx)
+	k, err := m.locked(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if g := k.takeIdle(m.d); g != nil {
-		k.Unlock()
+		k.unlock()
 		return g, nil
 	}
 	call := &keptCall{d: m.d, late: k.hasCompany(), waiter: line.WaiterIn(ctx), done: make(chan struct{})}
 	k.calls = append(k.calls, call)
-	k.take()
-	k.Unlock()
+	if k.phase == vacant {
+		k.take()
+	}
+	k.unlock()
 	select {
 	case <-call.done:
 	case <-ctx.Done():
@@ -175,35 +216,36 @@ func (m *Lock) Enter(ctx context.Context, _ placename.Kind) (*line.Grant, error)
 // TryEnter is like enter but returns ErrLocked instead of waiting, without a request if
 // the place is the process's own.
 func (m *Lock) TryEnter(ctx context.Context, kd placename.Kind) (*line.Grant, error) {
-	k, err := m.Locked(ctx)
+	k, err := m.locked(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if g := k.takeIdle(m.d); g != nil {
-		k.Unlock()
+		k.unlock()
 		return g, nil
 	}
 	if !k.isUnused() {
-		k.Unlock()
+		k.unlock()
 		return nil, errs.ErrLocked
 	}
-	k.busy = true
-	k.Unlock()
+	k.become(taking, nil)
+	k.unlock()
 	g, err := k.line.TryEnter(ctx, kd)
-	k.Mu.Lock()
-	k.busy = false
+	k.mu.Lock()
+	defer k.unlock()
 	if err == nil && g.KeepBy(k) {
-		k.Current, k.d = g, m.d
+		k.d = m.d
+		k.become(held, g)
+	} else {
+		k.become(vacant, nil)
 	}
-	k.take()
-	k.Unlock()
 	return g, err
 }
 
 // remove removes a call that gives up. false: it has its result.
 func (k *keptLock) remove(call *keptCall) bool {
-	k.Mu.Lock()
-	defer k.Unlock()
+	k.mu.Lock()
+	defer k.unlock()
 	i := slices.Index(k.calls, call)
 	if i < 0 {
 		return false
@@ -222,12 +264,12 @@ func (k *keptLock) hasCompany() bool { return k.watch != nil && k.watch.HasFired
 // takeIdle takes the kept place, if nobody has it and nobody else is in the line. k.mu
 // must be held.
 func (k *keptLock) takeIdle(d time.Duration) *line.Grant {
-	g := k.Current
-	if !k.Idle || k.hasCompany() || !k.begin(g) {
+	g := k.current
+	if k.phase != idle || k.hasCompany() || !k.begin(g) {
 		return nil
 	}
-	k.Idle, k.d = false, d
-	k.due.Stop()
+	k.d = d
+	k.become(held, g)
 	return g
 }
 
@@ -241,13 +283,10 @@ func (k *keptLock) begin(g *line.Grant) bool {
 	return g.Begun()
 }
 
-// take takes a place for the calls that wait, if there is none. k.mu must be held.
+// take takes a place for the calls that wait. k.mu must be held.
 func (k *keptLock) take() {
 	c := k.line.Client
-	if k.busy || k.Current != nil || len(k.calls) == 0 {
-		return
-	}
-	k.busy = true
+	k.become(taking, nil)
 	for _, call := range k.calls {
 		call.late = false
 	}
@@ -266,8 +305,8 @@ func (k *keptLock) take() {
 
 // Queued reports to the waiting calls that their place waits.
 func (k *keptLock) Queued(p *line.Place, ahead int) {
-	k.Mu.Lock()
-	defer k.Mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for _, call := range k.calls {
 		if call.waiter != nil {
 			call.waiter.Queued(p, ahead)
@@ -278,84 +317,75 @@ func (k *keptLock) Queued(p *line.Place, ahead int) {
 // taken gives a new place's first grant to the first call. stopped: no call waited any
 // more.
 func (k *keptLock) taken(g *line.Grant, err error, stopped bool) {
-	k.Mu.Lock()
-	k.busy, k.stop = false, nil
+	k.mu.Lock()
+	k.stop = nil
 	switch {
 	case err == nil && len(k.calls) > 0 && g.KeepBy(k):
-		k.Current = g
-		k.serve()
+		k.serve(g)
 	case err == nil:
-		k.busy = true
-		k.Mu.Unlock()
+		k.become(leaving, nil)
+		k.mu.Unlock()
 		_ = g.Quit()
 		k.left()
 		return
 	case stopped:
-		k.take()
+		k.become(vacant, nil)
 	default:
 		for _, call := range k.calls {
 			call.end(nil, err)
 		}
 		k.calls = nil
+		k.become(vacant, nil)
 	}
-	k.Unlock()
+	k.unlock()
 }
 
-// serve hands the current grant to the first call. k.mu must be held.
-func (k *keptLock) serve() {
+// serve hands a grant to the first call. k.mu must be held.
+func (k *keptLock) serve(g *line.Grant) {
 	call := k.calls[0]
 	k.calls[0] = nil
 	k.calls = k.calls[1:]
 	k.d = call.d
-	call.end(k.Current, nil)
+	k.become(held, g)
+	call.end(g, nil)
 }
 
 // Ended is called when a grant has ended, while its place's events are still delivered.
 // After a release it makes the place's next grant, which nobody has yet. PassOn comes after.
 func (k *keptLock) Ended(g *line.Grant, cause error) {
-	k.Mu.Lock()
-	defer k.Unlock()
-	if k.Current != g {
-		return
-	}
-	k.Current, k.Idle = nil, false
-	if !errors.Is(cause, errs.ErrReleased) {
-		k.forget()
-		k.take()
-		return
-	}
-	k.released, k.busy = time.Now(), true
-	if k.Current = g.Successor(); k.Current == nil {
-		k.forget()
-	}
-}
-
-// forget is called for a place that is being deleted. k.mu must be held.
-func (k *keptLock) forget() {
-	if k.watch != nil {
-		close(k.gone)
-		k.watch = nil
-	}
-	if k.due != nil {
-		k.due.Stop()
+	k.mu.Lock()
+	defer k.unlock()
+	switch {
+	case k.current != g:
+	case errors.Is(cause, errs.ErrReleased):
+		k.released = time.Now()
+		if next := g.Successor(); next != nil {
+			k.become(passing, next)
+		} else {
+			k.become(leaving, nil)
+		}
+	case k.phase == passing: // PassOn runs, and makes it vacant
+		k.become(leaving, nil)
+	default:
+		k.become(vacant, nil)
 	}
 }
 
 // PassOn hands the place of a grant that was released to the next call, keeps it or
 // leaves it.
 func (k *keptLock) PassOn(g *line.Grant) error {
-	k.Mu.Lock()
-	next := k.Current
+	k.mu.Lock()
+	next := k.current
 	if next == nil {
-		k.Mu.Unlock()
+		k.mu.Unlock()
 		err := g.LeaveNow()
 		k.left()
 		return err
 	}
 	first, company := k.watch == nil, k.hasCompany()
-	early := company && len(k.calls) > 0 && !k.calls[0].late
+	early := k.servesEarly()
 	goesOn := !first && !company && k.released.Sub(k.confirmed) < k.d
-	k.Mu.Unlock()
+	k.mu.Unlock()
 	switch {
 	case early: // the event may have been the place's own deletion
 		goesOn = k.stands(next.Place())
@@ -435,10 +465,10 @@ func (k *keptLock) whileConnected(p *line.Place) (_ context.Context, cancel cont
 // confirm notes that the place was alone after the last release. w is the watch that
 // fires when it no longer is, nil if there was one.
 func (k *keptLock) confirm(w *zkconn.Watch) {
-	k.Mu.Lock()
-	defer k.Mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.confirmed = k.released
-	if w == nil || k.Current == nil {
+	if w == nil || k.current == nil {
 		return
 	}
 	gone := make(chan struct{})
@@ -452,62 +482,54 @@ func (k *keptLock) confirm(w *zkconn.Watch) {
 	})
 }
 
+// servesEarly reports whether another session has joined, and a call that came before it
+// waits. k.mu must be held.
+func (k *keptLock) servesEarly() bool {
+	return k.hasCompany() && len(k.calls) > 0 && !k.calls[0].late
+}
+
 // goesOn gives next to a call, or keeps it. It reports whether the place may be kept: only if
 // it stands, is alone or was when the first of the calls came, and if grants are still made.
 func (k *keptLock) goesOn(next *line.Grant, stands bool) bool {
-	k.Mu.Lock()
-	defer k.Unlock()
-	waits, stopped := len(k.calls) > 0, k.line.Client.Held.IsStopped()
+	k.mu.Lock()
+	defer k.unlock()
+	stopped := k.line.Client.Held.IsStopped()
 	switch {
-	case k.Current != next: // it was lost
-		k.busy = false
-		k.take()
-		return true
-	case stands && !stopped && k.hasCompany() && waits && !k.calls[0].late:
-	case k.hasCompany(), !stands, stopped:
-		k.drop()
+	case k.current != next: // it was lost
+		k.become(vacant, nil)
+	case !stands, stopped, k.hasCompany() && !k.servesEarly():
+		k.become(leaving, nil)
 		return false
-	}
-	k.busy = false
-	switch {
-	case !waits:
-		k.Idle = true
-		k.due = time.AfterFunc(time.Until(k.released.Add(k.d)), func() {
-			k.leaveIdle(func(g *line.Grant) bool { return g == next })
-		})
+	case len(k.calls) == 0:
+		k.become(idle, next)
 	case k.begin(next):
-		k.serve()
+		k.serve(next)
 	case k.line.Client.Held.IsStopped(): // since the look above
-		k.drop()
+		k.become(leaving, nil)
 		return false
+	default: // it is about to end
+		k.become(held, next)
 	}
 	return true
 }
 
 // leaveIdle leaves the place if nobody has it, and if the condition holds.
 func (k *keptLock) leaveIdle(holds func(*line.Grant) bool) {
-	k.Mu.Lock()
-	g := k.Current
-	if !k.Idle || !holds(g) {
-		k.Mu.Unlock()
+	k.mu.Lock()
+	g := k.current
+	if k.phase != idle || !holds(g) {
+		k.mu.Unlock()
 		return
 	}
-	k.drop()
-	k.Mu.Unlock()
+	k.become(leaving, nil)
+	k.mu.Unlock()
 	_ = g.Quit()
 	k.left()
 }
 
-// drop is for a place that is about to be left. left must follow. k.mu must be held.
-func (k *keptLock) drop() {
-	k.Current, k.Idle, k.busy = nil, false, true
-	k.forget()
-}
-
 // left is called after the deletion of a place.
 func (k *keptLock) left() {
-	k.Mu.Lock()
-	defer k.Unlock()
-	k.busy = false
-	k.take()
+	k.mu.Lock()
+	defer k.unlock()
+	k.become(vacant, nil)
 }

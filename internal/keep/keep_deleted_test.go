@@ -1,6 +1,7 @@
 package keep_test
 
 import (
+	"context"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Places of kept locks that somebody deletes.
@@ -55,8 +57,8 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 		s, _ := recipetest.Core(c).Session()
 		path := l.Check().Path
 		told := func() bool { return recipetest.IsDeleted(recipetest.Grants(s)[path]) }
-		k := keep.KeptBy(recipetest.Core(c)).Locks[recipetest.LineOf(m).Key()]
-		k.Mu.Lock() // the release stops before it makes the next grant
+		mu := keep.MutexOf(recipetest.KeepOf(m))
+		mu.Lock() // the release stops before it makes the next grant
 		released := make(chan error, 1)
 		go func() { released <- l.Release() }()
 		for l.Err() == nil {
@@ -66,12 +68,38 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 		for !told() {
 			runtime.Gosched()
 		}
-		k.Mu.Unlock()
+		mu.Unlock()
 		err := <-released
 		next := early.Get()
 		w.Stands(next)
 		require.ErrorIs(t, err, zkrecipes.ErrLost)
 		require.NoError(t, next.Release())
+	})
+}
+
+// The release that asks whether the place is alone still runs then.
+func TestPlaceThatIsDeletedWhileItIsPassedOnIsReplacedOnce(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m := w.Kept(nil)
+		bare := w.Bare()
+		l := recipetest.LockOn(t, m)
+		time.Sleep(3 * time.Second) // it is watched
+		calls := []*harness.Call[*zkrecipes.Lease]{w.Waits(m), w.Waits(m)}
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: opAlone})
+		path := l.Check().Path
+		released := harness.GoErr(t, func(context.Context) error { return l.Release() })
+		synctest.Wait()
+		require.True(t, released.Waiting())
+		require.NoError(t, bare.Delete(path, -1))
+		synctest.Wait()
+		_, _ = released.Wait()
+		first := calls[0].Get()
+		synctest.Wait()
+		w.Stands(first)
+		require.Len(t, w.Line(), 1)
+		require.True(t, calls[1].Waiting())
+		require.NoError(t, first.Release())
+		require.NoError(t, calls[1].Get().Release())
 	})
 }
 

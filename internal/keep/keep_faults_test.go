@@ -211,7 +211,7 @@ func TestCloseLeavesNothingOfAKeptLock(t *testing.T) {
 				_, err = m.TryLock(t.Context())
 				require.ErrorIs(t, err, zkrecipes.ErrClosed)
 				synctest.Wait()
-				require.Empty(t, keep.KeptBy(recipetest.Core(c)).Locks)
+				require.Zero(t, keep.InUse(recipetest.Core(c)))
 			})
 		})
 	}
@@ -400,12 +400,8 @@ func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		m := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(time.Hour))
 		w.Keep(m)
-		k, err := recipetest.KeepOf(m).Locked(t.Context())
-		require.NoError(t, err)
-		g := k.Current
+		g := keep.HoldUnchecked(recipetest.KeepOf(m))
 		require.True(t, g.Begun())
-		k.Idle = false
-		k.Unlock()
 		g.EndIdle(errs.Lost(errs.ErrSilent))
 		l, err := g.Enter(placename.KindLock)
 		require.NoError(t, err)

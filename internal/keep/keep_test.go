@@ -51,7 +51,7 @@ func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, w.Line())
 		require.Zero(t, recipetest.WatchesOf(recipetest.ClientOf(recipetest.LineOf(m).Client)))
-		require.Empty(t, keep.KeptBy(recipetest.LineOf(m).Client).Locks)
+		require.Zero(t, keep.InUse(recipetest.LineOf(m).Client))
 	})
 }
 

@@ -16,7 +16,7 @@ var keepMutants = []mutant{
 		name: "keep-beyond-d",
 		what: "An idle lock is kept for longer than d.",
 		edits: []edit{{
-			in:  "keptLock.goesOn",
+			in:  "keptLock.become",
 			old: `k.due = time.AfterFunc(time.Until(k.released.Add(k.d)), func() {`,
 			new: `k.due = time.AfterFunc(2*k.d, func() {`,
 		}},
@@ -66,13 +66,9 @@ var keepMutants = []mutant{
 		name: "keep-late-first",
 		what: "Callers that come after another session go before it.",
 		edits: []edit{{
-			in:  "keptLock.PassOn",
-			old: `early := company && len(k.calls) > 0 && !k.calls[0].late`,
-			new: `early := company && len(k.calls) > 0`,
-		}, {
-			in:  "keptLock.goesOn",
-			old: `case stands && !stopped && k.hasCompany() && waits && !k.calls[0].late:`,
-			new: `case stands && !stopped && k.hasCompany() && waits:`,
+			in:  "keptLock.servesEarly",
+			old: `return k.hasCompany() && len(k.calls) > 0 && !k.calls[0].late`,
+			new: `return k.hasCompany() && len(k.calls) > 0`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestCallersGoBeforeOrAfterAnotherSessionAsTheyCame",
 	},
@@ -121,6 +117,16 @@ var keepMutants = []mutant{
 			new: `Line: g.Line, Session: g.Session, Token: g.Token, kept: g.kept, idle: true,`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestKeptLockIsTakenAgainWithoutARequest",
+	},
+	{
+		name: "keep-replaced-twice",
+		what: "A place that is lost while it is passed on is replaced at once, and again.",
+		edits: []edit{{
+			in:  "keptLock.Ended",
+			old: `case k.phase == passing: // PassOn runs, and makes it vacant`,
+			new: `case false:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestPlaceThatIsDeletedWhileItIsPassedOnIsReplacedOnce",
 	},
 	{
 		name: "keep-unwatched",

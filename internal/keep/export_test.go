@@ -1,0 +1,23 @@
+package keep
+
+import (
+	"sync"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
+)
+
+// InUse returns how many locks of a Client are in use.
+func InUse(c *line.Client) int { return len(keptBy(c).locks) }
+
+// MutexOf returns the mutex of a lock that is in use.
+func MutexOf(m *Lock) *sync.Mutex { return &keptBy(m.line.Client).locks[m.line.Key()].mu }
+
+// HoldUnchecked gives the idle place to a caller, whatever the clock says.
+func HoldUnchecked(m *Lock) *line.Grant {
+	k := keptBy(m.line.Client).locks[m.line.Key()]
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	g := k.current
+	k.become(held, g)
+	return g
+}

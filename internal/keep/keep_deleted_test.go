@@ -56,7 +56,7 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 		early := w.Waits(m)
 		s, _ := recipetest.Core(c).Session()
 		path := l.Check().Path
-		told := func() bool { return recipetest.IsDeleted(recipetest.Grants(s)[path]) }
+		told := func() bool { return recipetest.IsDeleted(s, path) }
 		mu := keep.MutexOf(recipetest.KeepOf(m))
 		mu.Lock() // the release stops before it makes the next grant
 		released := make(chan error, 1)

@@ -42,8 +42,13 @@ func Grants(s *line.Session) map[string]*line.Grant {
 	return maps.Clone(field[map[string]*line.Grant](s, "grants"))
 }
 
-// IsDeleted reports whether the grant's place is known to be deleted.
-func IsDeleted(g *line.Grant) bool { return field[bool](g, "deleted") }
+// IsDeleted reports whether the place at path, of a grant, is known to be deleted.
+func IsDeleted(s *line.Session, path string) bool {
+	mu := at[sync.Mutex](s, "mu")
+	mu.Lock()
+	defer mu.Unlock()
+	return field[bool](field[map[string]*line.Grant](s, "grants")[path], "deleted")
+}
 
 // Abandoned returns the number of paths on which the client still does work whose callers have
 // left.

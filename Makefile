@@ -2,11 +2,15 @@
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members test test-all test-zktest test-real \
 	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-long stress stress-changed \
-	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat rows tidy setup zkr man
+	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint lint-more vuln \
+	api api-compat rows tidy setup zkr man release-sums release-check
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOCYCLO := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 # The modules of go.work except the root.
 MODULES := bench cmd/zkr docs/code/testing/realserver internal/api internal/zkserver/launcher zkotel zkprom
@@ -160,6 +164,15 @@ lint: api-compat ## check format, vet, staticcheck, floors, that functions are s
 	go run $(GOCYCLO) -over 15 -ignore '_test.go' .
 	go run -C internal/api . check
 
+# The tools are built here, so that they are as new as this Go. One build serves all modules.
+lint-more: ## check with golangci-lint what make lint does not, and the workflows with actionlint
+	@mkdir -p bin && GOBIN=$(CURDIR)/bin go install $(GOLANGCI)
+	@for m in . $(MODULES); do (set -x; cd $$m && $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
+	go run $(ACTIONLINT)
+
+vuln: ## look for known vulnerabilities in what the published modules call (needs vuln.go.dev)
+	@for m in . cmd/zkr zkotel zkprom; do (set -x; cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
+
 ZKR := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
 zkr: ## build static binaries of cmd/zkr in bin
 	@for p in $(ZKR); do \
@@ -168,6 +181,12 @@ zkr: ## build static binaries of cmd/zkr in bin
 
 man: ## write the man pages of cmd/zkr to bin/man
 	@mkdir -p bin/man && go run -C cmd/zkr . man ../../bin/man
+
+release-sums: ## write the root's hashes into the other modules' go.sum, for the commit of a release
+	go run -C internal/api ./release sums
+
+release-check: ## fail if this tree is not ready to be tagged
+	go run -C internal/api ./release check
 
 api: ## write the exported API to api.txt, in which each change of it can be seen
 	go run -C internal/api . write

@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members test test-all test-zktest test-real \
 	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-long stress stress-changed \
 	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint lint-more vuln \
-	api api-compat rows tidy setup zkr man release-sums release-check
+	api api-compat rows tidy setup zkr man dist release-sums release-check
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -155,7 +155,7 @@ bench: setup ## compare with other libraries on a real server: some minutes, res
 pictures: ## draw the pictures in docs/pictures anew (needs Graphviz and Mscgen)
 	@./scripts/pictures.sh
 
-lint: api-compat ## check format, vet, staticcheck, floors, that functions are simple, and that api.txt is up to date
+lint: api-compat ## check format, vet, staticcheck, floors, that functions are simple, that api.txt is up to date, and the workflows
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "gofmt -w is needed for:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for m in . $(MODULES); do (set -x; cd $$m && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
@@ -163,12 +163,11 @@ lint: api-compat ## check format, vet, staticcheck, floors, that functions are s
 	go run ./internal/floors
 	go run $(GOCYCLO) -over 15 -ignore '_test.go' .
 	go run -C internal/api . check
+	go run $(ACTIONLINT)
 
-# The tools are built here, so that they are as new as this Go. One build serves all modules.
-lint-more: ## check with golangci-lint what make lint does not, and the workflows with actionlint
+lint-more: ## check with golangci-lint what make lint does not
 	@mkdir -p bin && GOBIN=$(CURDIR)/bin go install $(GOLANGCI)
 	@for m in . $(MODULES); do (set -x; cd $$m && $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
-	go run $(ACTIONLINT)
 
 vuln: ## look for known vulnerabilities in what the published modules call (needs vuln.go.dev)
 	@for m in . cmd/zkr zkotel zkprom; do (set -x; cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
@@ -182,11 +181,16 @@ zkr: ## build static binaries of cmd/zkr in bin
 man: ## write the man pages of cmd/zkr to bin/man
 	@mkdir -p bin/man && go run -C cmd/zkr . man ../../bin/man
 
+dist: zkr man ## build what a release on GitHub has: binaries of cmd/zkr, its man pages, checksums
+	@rm -rf bin/dist && mkdir bin/dist && cp $(ZKR:%=bin/zkr-%) bin/dist/
+	@tar -C bin/man --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -c . | gzip -n > bin/dist/zkr-man.tar.gz
+	@cd bin/dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
+
 release-sums: ## write the root's hashes into the other modules' go.sum, for the commit of a release
 	go run -C internal/api ./release sums
 
-release-check: ## fail if this tree is not ready to be tagged
-	go run -C internal/api ./release check
+release-check: ## fail if this tree is not ready to be tagged or, with TAG, is not what the tags say
+	go run -C internal/api ./release check $(TAG)
 
 api: ## write the exported API to api.txt, in which each change of it can be seen
 	go run -C internal/api . write

@@ -2,6 +2,7 @@
 //
 //	go run -C internal/api ./release sums     # write the root's hashes into the other modules' go.sum
 //	go run -C internal/api ./release check    # fail if the tree is not ready to be tagged
+//	go run -C internal/api ./release check T  # and if its commit has not the root's tag T and the others
 //	go run -C internal/api ./release notes    # print the section of CHANGELOG.md
 //	go run -C internal/api ./release proxy D  # write the modules to D, as a proxy serves them
 //
@@ -35,8 +36,8 @@ func run(args []string, root string, out io.Writer) error {
 	switch {
 	case args[0] == "sums" && len(args) == 1:
 		return t.writeSums()
-	case args[0] == "check" && len(args) == 1:
-		return t.check()
+	case args[0] == "check" && len(args) <= 2:
+		return errors.Join(t.check(), t.checkTags(args[1:]))
 	case args[0] == "notes" && len(args) == 1:
 		text, err := t.notes()
 		if err == nil {

@@ -237,6 +237,26 @@ func TestATreeThatIsNotReadyIsNotTagged(t *testing.T) {
 	require.ErrorContains(t, tr.check(), "no section 0.1.0")
 }
 
+func TestACommitHasTheTagsOfAllModules(t *testing.T) {
+	tr := &tree{root: t.TempDir(), version: "v0.2.0"}
+	git := func(args ...string) {
+		c := exec.Command("git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false", "-c", "tag.gpgsign=false"}, args...)...)
+		c.Dir = tr.root
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	git("init", "-q")
+	git("commit", "-q", "--allow-empty", "-m", "c")
+	git("tag", "v0.2.0")
+	git("tag", "zkotel/v0.2.0")
+	git("tag", "cmd/zkr/v0.2.0")
+	require.NoError(t, tr.checkTags(nil))
+	require.EqualError(t, tr.checkTags([]string{"v0.2.0"}), "the commit has no tag zkprom/v0.2.0")
+	git("tag", "zkprom/v0.2.0")
+	require.NoError(t, tr.checkTags([]string{"v0.2.0"}))
+	require.ErrorContains(t, tr.checkTags([]string{"v0.3.0"}), "the tag is v0.3.0, and the modules require v0.2.0")
+}
+
 func TestNotesAreTheSectionOfTheVersion(t *testing.T) {
 	tr := &tree{root: t.TempDir(), version: "v0.2.0"}
 	write := func(text string) { require.NoError(t, os.WriteFile(tr.file("CHANGELOG.md"), []byte(text), 0o644)) }

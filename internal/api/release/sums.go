@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -97,6 +98,30 @@ func (t *tree) check() error {
 		}
 		if !slices.Equal(got, want) {
 			problems = append(problems, fmt.Errorf("%s/go.sum does not have the root's hashes; `make release-sums` writes them", dir))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// checkTags reports whether the commit has the tags of all modules, and the root's is the one given.
+func (t *tree) checkTags(given []string) error {
+	if len(given) == 0 {
+		return nil
+	}
+	var problems []error
+	if given[0] != t.version {
+		problems = append(problems, fmt.Errorf("the tag is %s, and the modules require %s", given[0], t.version))
+	}
+	command := exec.Command("git", "tag", "--points-at", "HEAD")
+	command.Dir = t.root
+	out, err := command.Output()
+	if err != nil {
+		return fmt.Errorf("git tag: %w", err)
+	}
+	tags := strings.Fields(string(out))
+	for _, dir := range published {
+		if tag := path.Join(dir, t.version); !slices.Contains(tags, tag) {
+			problems = append(problems, fmt.Errorf("the commit has no tag %s", tag))
 		}
 	}
 	return errors.Join(problems...)

@@ -35,11 +35,11 @@ func compat(root string, out io.Writer) error {
 		return err
 	}
 	defer remove()
-	before, err := load(old)
+	before, err := loadAll(old)
 	if err != nil {
 		return fmt.Errorf("the API of %s: %w", tag, err)
 	}
-	now, err := load(root)
+	now, err := loadAll(root)
 	if err != nil {
 		return err
 	}

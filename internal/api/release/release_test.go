@@ -198,7 +198,7 @@ func TestTheModulesOfAReleaseBuildWithoutTheWorkspace(t *testing.T) {
 	require.NoError(t, tr.check())
 }
 
-// ready returns a copy of the tree whose CHANGELOG has a date.
+// ready returns a copy of the tree whose CHANGELOG has a section of the version.
 func ready(t *testing.T) *tree {
 	tr := newTree(t)
 	from := tr.root
@@ -209,7 +209,8 @@ func ready(t *testing.T) *tree {
 		require.NoError(t, os.MkdirAll(filepath.Dir(tr.file(name)), 0o755))
 		require.NoError(t, os.WriteFile(tr.file(name), data, 0o644))
 	}
-	edit(t, tr, "CHANGELOG.md", "] - not yet\n", "] - 2026-01-02\n")
+	log := "# Changelog\n\n## [" + strings.TrimPrefix(tr.version, "v") + "] - 2026-01-02\n\n- a\n"
+	require.NoError(t, os.WriteFile(tr.file("CHANGELOG.md"), []byte(log), 0o644))
 	return tr
 }
 
@@ -228,13 +229,14 @@ func TestATreeThatIsNotReadyIsNotTagged(t *testing.T) {
 	require.NoError(t, tr.writeSums())
 	require.NoError(t, tr.check())
 
+	number := strings.TrimPrefix(tr.version, "v")
 	edit(t, tr, "CHANGELOG.md", "] - 2026-01-02\n", "] - not yet\n")
 	err := tr.check()
-	require.ErrorContains(t, err, "the heading of 0.1.0 has no date")
+	require.ErrorContains(t, err, "the heading of "+number+" has no date")
 	require.ErrorContains(t, err, "go.sum does not have the root's hashes", "the root has changed")
 
-	edit(t, tr, "CHANGELOG.md", "## [0.1.0]", "## [0.0.9]")
-	require.ErrorContains(t, tr.check(), "no section 0.1.0")
+	edit(t, tr, "CHANGELOG.md", "## ["+number, "## [Unreleased")
+	require.ErrorContains(t, tr.check(), "no section "+number)
 }
 
 func TestACommitHasTheTagsOfAllModules(t *testing.T) {
@@ -277,10 +279,11 @@ func TestNotesAreTheSectionOfTheVersion(t *testing.T) {
 }
 
 func TestModulesThatUsersCouldNotGetAreRefused(t *testing.T) {
+	version := newTree(t).version
 	for _, c := range []struct{ old, by, says string }{
 		{"\ngo 1", "\nreplace github.com/zkrecipes/zkrecipes => ../\n\ngo 1", "zkotel/go.mod has a replace directive"},
-		{"zkrecipes/zkrecipes v0.1.0", "zkrecipes/zkrecipes v0.2.0", "requires the root at v0.1.0, and zkotel/go.mod at v0.2.0"},
-		{"github.com/zkrecipes/zkrecipes v0.1.0\n", "", "zkotel/go.mod does not require github.com/zkrecipes/zkrecipes"},
+		{"zkrecipes/zkrecipes " + version, "zkrecipes/zkrecipes v0.0.9", "requires the root at " + version + ", and zkotel/go.mod at v0.0.9"},
+		{"github.com/zkrecipes/zkrecipes " + version + "\n", "", "zkotel/go.mod does not require github.com/zkrecipes/zkrecipes"},
 		{"module github.com/zkrecipes/zkrecipes/zkotel", "module github.com/zkrecipes/zkotel", "zkotel/go.mod is that of github.com/zkrecipes/zkotel"},
 	} {
 		from, root := newTree(t), t.TempDir()

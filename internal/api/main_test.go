@@ -175,6 +175,9 @@ func TestTheAPIIsComparedWithTheNewestRelease(t *testing.T) {
 	require.Contains(t, out, "no incompatible change since v1.10.0")
 
 	commit(later, "v1.11.0")
+	out, err = compat()
+	require.NoError(t, err)
+	require.Contains(t, out, "no incompatible change since v1.10.0", "it is v1.11.0 itself")
 	write(t, root, "p.go", before)
 	_, err = compat()
 	require.ErrorContains(t, err, "incompatible changes since v1.11.0:\nexample.com/p: Len: removed")

@@ -35,33 +35,44 @@ func readTree(root string) (*tree, error) {
 	}
 	t.module = top.Module.Mod.Path
 	for _, dir := range published[1:] {
-		f, err := t.modFile(dir)
+		version, err := t.required(dir)
 		if err != nil {
 			return nil, err
 		}
-		version := ""
-		for _, r := range f.Require {
-			if r.Mod.Path == t.module {
-				version = r.Mod.Version
-			}
-		}
-		switch {
-		case len(f.Replace) > 0:
-			return nil, fmt.Errorf("%s/go.mod has a replace directive, which users of the module would not have", dir)
-		case f.Module.Mod.Path != t.module+"/"+dir:
-			return nil, fmt.Errorf("%s/go.mod is that of %s", dir, f.Module.Mod.Path)
-		case version == "":
-			return nil, fmt.Errorf("%s/go.mod does not require %s", dir, t.module)
-		case t.version != "" && t.version != version:
+		if t.version != "" && t.version != version {
 			return nil, fmt.Errorf("%s/go.mod requires the root at %s, and %s/go.mod at %s", published[1], t.version, dir, version)
 		}
 		t.version = version
 	}
+	return t, t.list()
+}
+
+// required returns the version of the root that the module in dir requires.
+func (t *tree) required(dir string) (string, error) {
+	f, err := t.modFile(dir)
+	switch {
+	case err != nil:
+		return "", err
+	case len(f.Replace) > 0:
+		return "", fmt.Errorf("%s/go.mod has a replace directive, which users of the module would not have", dir)
+	case f.Module.Mod.Path != path.Join(t.module, dir):
+		return "", fmt.Errorf("%s/go.mod is that of %s", dir, f.Module.Mod.Path)
+	}
+	for _, r := range f.Require {
+		if r.Mod.Path == t.module {
+			return r.Mod.Version, nil
+		}
+	}
+	return "", fmt.Errorf("%s/go.mod does not require %s", dir, t.module)
+}
+
+// list sets the files: those that git has, and those that it would add.
+func (t *tree) list() error {
 	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	list.Dir = root
+	list.Dir = t.root
 	out, err := list.Output()
 	if err != nil {
-		return nil, fmt.Errorf("git ls-files: %w", err)
+		return fmt.Errorf("git ls-files: %w", err)
 	}
 	for name := range strings.SplitSeq(string(out), "\x00") {
 		if info, err := os.Lstat(t.file(name)); name != "" && err == nil && info.Mode().IsRegular() {
@@ -70,7 +81,7 @@ func readTree(root string) (*tree, error) {
 	}
 	slices.Sort(t.files)
 	t.files = slices.Compact(t.files)
-	return t, nil
+	return nil
 }
 
 func (t *tree) file(name string) string { return filepath.Join(t.root, filepath.FromSlash(name)) }

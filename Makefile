@@ -2,11 +2,15 @@
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members test test-all test-zktest test-real \
 	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-long stress stress-changed \
-	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint api api-compat rows tidy setup zkr man
+	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint lint-more vuln \
+	api api-compat rows tidy setup zkr man dist release-sums release-check
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOCYCLO := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 # The modules of go.work except the root.
 MODULES := bench cmd/zkr docs/code/testing/realserver internal/api internal/zkserver/launcher zkotel zkprom
@@ -151,7 +155,7 @@ bench: setup ## compare with other libraries on a real server: some minutes, res
 pictures: ## draw the pictures in docs/pictures anew (needs Graphviz and Mscgen)
 	@./scripts/pictures.sh
 
-lint: api-compat ## check format, vet, staticcheck, floors, that functions are simple, and that api.txt is up to date
+lint: api-compat ## check format, vet, staticcheck, floors, that functions are simple, that api.txt is up to date, and the workflows
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "gofmt -w is needed for:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for m in . $(MODULES); do (set -x; cd $$m && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
@@ -159,6 +163,14 @@ lint: api-compat ## check format, vet, staticcheck, floors, that functions are s
 	go run ./internal/floors
 	go run $(GOCYCLO) -over 15 -ignore '_test.go' .
 	go run -C internal/api . check
+	go run $(ACTIONLINT)
+
+lint-more: ## check with golangci-lint what make lint does not
+	@mkdir -p bin && GOBIN=$(CURDIR)/bin go install $(GOLANGCI)
+	@for m in . $(MODULES); do (set -x; cd $$m && $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
+
+vuln: ## look for known vulnerabilities in what the published modules call (needs vuln.go.dev)
+	@for m in . cmd/zkr zkotel zkprom; do (set -x; cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
 
 ZKR := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
 zkr: ## build static binaries of cmd/zkr in bin
@@ -168,6 +180,17 @@ zkr: ## build static binaries of cmd/zkr in bin
 
 man: ## write the man pages of cmd/zkr to bin/man
 	@mkdir -p bin/man && go run -C cmd/zkr . man ../../bin/man
+
+dist: zkr man ## build what a release on GitHub has: binaries of cmd/zkr, its man pages, checksums
+	@rm -rf bin/dist && mkdir bin/dist && cp $(ZKR:%=bin/zkr-%) bin/dist/
+	@tar -C bin/man --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -c . | gzip -n > bin/dist/zkr-man.tar.gz
+	@cd bin/dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
+
+release-sums: ## write the root's hashes into the other modules' go.sum, for the commit of a release
+	go run -C internal/api ./release sums
+
+release-check: ## fail if this tree is not ready to be tagged or, with TAG, is not what the tags say
+	go run -C internal/api ./release check $(TAG)
 
 api: ## write the exported API to api.txt, in which each change of it can be seen
 	go run -C internal/api . write

@@ -182,7 +182,7 @@ func (d *DoubleBarrier) opening(ctx context.Context, s *line.Session) (since Tok
 	case err != nil:
 		return 0, time.Time{}, err
 	}
-	return newToken(ready.Czxid, 0), time.UnixMilli(ready.Ctime), nil
+	return newToken(ready.Czxid), time.UnixMilli(ready.Ctime), nil
 }
 
 // readContenders reads places of the line, several at a time. It returns those that are
@@ -209,7 +209,7 @@ func readContender(ctx context.Context, s *line.Session, l *line.Line, m placena
 	data, stat, err := s.Get(ctx, l.Abs()+"/"+m.Name)
 	if err == nil {
 		c.Identity, c.Session, c.Since = string(data), stat.EphemeralOwner, time.UnixMilli(stat.Ctime)
-		c.Czxid, c.Token = stat.Czxid, newToken(stat.Czxid, 0)
+		c.Czxid, c.Token = stat.Czxid, newToken(stat.Czxid)
 	}
 	return c, err
 }

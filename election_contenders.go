@@ -47,7 +47,7 @@ func (e *Election) contendersIn(ctx context.Context, s *line.Session) ([]Contend
 		cs = slices.Insert(cs, 0, Contender{Session: stat.EphemeralOwner, Since: began})
 	}
 	cs[0].Place, cs[0].Path = election.LeaderName[1:], path
-	cs[0].Czxid, cs[0].Token = stat.Czxid, newToken(stat.Czxid, 0)
+	cs[0].Czxid, cs[0].Token = stat.Czxid, newToken(stat.Czxid)
 	cs[0].Held, cs[0].HeldSince = true, began
 	return cs, nil
 }

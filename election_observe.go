@@ -88,7 +88,7 @@ func newLeader(data []byte, stat *zk.Stat) Leader {
 		return Leader{}
 	}
 	return Leader{
-		Value: slices.Clone(data), Token: newToken(stat.Czxid, 0),
+		Value: slices.Clone(data), Token: newToken(stat.Czxid),
 		Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime),
 	}
 }

@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
+	"os"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// lockClient connects to a ZooKeeper inside this process. In your service, pass the
+// exampleClient connects to a ZooKeeper inside this process. In your service, pass the
 // addresses of your servers to Dial.
-func lockClient() (client *zkrecipes.Client, stop func()) {
+func exampleClient() (client *zkrecipes.Client, stop func()) {
 	srv, err := zktest.Start()
 	if err != nil {
 		log.Fatal(err)
@@ -63,6 +65,61 @@ func Example() {
 	// Output: shipped: true
 }
 
+// The context limits how long Dial waits for a server. The Client lives on after it, until Close
+// or Shutdown.
+func ExampleDial() {
+	srv, err := zktest.Start() // a ZooKeeper inside this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	servers := []string{srv.Addr()}
+
+	dialing, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	client, err := zkrecipes.Dial(dialing, servers, nil)
+	if err != nil {
+		log.Fatal(err) // no server has answered in time, or an argument is invalid
+	}
+	defer client.Close()
+	fmt.Println("connected:", client.Status().Connected)
+	// Output: connected: true
+}
+
+// All paths are below the prefix, only this identity may change what the client creates, and
+// problems are logged.
+func ExampleOptions() {
+	srv, err := zktest.Start() // a ZooKeeper inside this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+
+	ctx := context.Background()
+	client, err := zkrecipes.Dial(ctx, []string{srv.Addr()}, &zkrecipes.Options{
+		SessionTimeout: 20 * time.Second, // after that, the locks of a dead process are free
+		Prefix:         "/billing",
+		Identity:       "billing-7", // what Contenders shows
+		Auth:           []zkrecipes.Auth{{Scheme: "digest", Data: []byte("billing:" + os.Getenv("ZK_PASSWORD"))}},
+		Logger:         slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	lease, err := zkrecipes.NewMutex(client, "/locks/invoices").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release()
+	fmt.Println("timeout:", client.Status().Timeout)
+	fmt.Println(lease.Path(), "is among", srv.Children("/billing/locks"), "below /billing/locks")
+	// Output:
+	// timeout: 20s
+	// /locks/invoices is among [invoices] below /billing/locks
+}
+
 func ExampleParseServers() {
 	servers, prefix, err := zkrecipes.ParseServers("zk1:2181,zk2:2181/app")
 	if err != nil {
@@ -72,117 +129,157 @@ func ExampleParseServers() {
 	// Output: [zk1:2181 zk2:2181] /app
 }
 
-// The second holder gets the lock at once, because the first one has released it. If the first
-// one had died, the second one would wait for 15 seconds after it had seen that.
-func ExampleLockDelay() {
+// A Trace carries what metrics and spans need. The modules zkprom and zkotel have one each.
+func ExampleTrace() {
 	ctx := context.Background()
-	client, stop := lockClient()
-	defer stop()
+	srv, err := zktest.Start() // a ZooKeeper inside this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
 
-	arm := zkrecipes.NewMutex(client, "/locks/arm-3", zkrecipes.LockDelay(15*time.Second))
-	for range 2 {
-		err := arm.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
-			return ship(ctx, lease.Token()) // must notice within 15 s that ctx has ended
+	traced := make(chan struct{})
+	client, err := zkrecipes.Dial(ctx, []string{srv.Addr()}, &zkrecipes.Options{Trace: &zkrecipes.Trace{
+		AcquireEnd: func(_ context.Context, e zkrecipes.TraceAcquireEnd) {
+			fmt.Println(e.Recipe, e.Path, "waited:", e.Wait > 0, "error:", e.Err)
+		},
+		HoldEnd: func(e zkrecipes.TraceHoldEnd) {
+			fmt.Println(e.Recipe, e.Path, "held:", e.Held > 0, "error:", e.Err)
+			close(traced)
+		},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	lease, err := zkrecipes.NewMutex(client, "/locks/traced").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := lease.Release(); err != nil {
+		log.Fatal(err)
+	}
+	<-traced // the functions are called from a goroutine of their own
+	// Output:
+	// mutex /locks/traced waited: true error: <nil>
+	// mutex /locks/traced held: true error: <nil>
+}
+
+// Status sends nothing, so it suits a health check that runs often. Ping asks a server.
+func ExampleClient_Status() {
+	ctx := context.Background()
+	client, stop := exampleClient()
+	defer stop()
+	lease, err := zkrecipes.NewMutex(client, "/locks/inventory").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release()
+
+	status := client.Status()
+	fmt.Println("connected:", status.Connected, "with a session timeout of", status.Timeout)
+	fmt.Println("znodes that end with the session:", status.Znodes)
+	fmt.Println("a server answers:", client.Ping(ctx) == nil)
+	// Output:
+	// connected: true with a session timeout of 10s
+	// znodes that end with the session: 1
+	// a server answers: true
+}
+
+// Shutdown grants nothing more, and waits until the holders have released. Its context limits the
+// wait.
+func ExampleClient_Shutdown() {
+	ctx := context.Background()
+	client, stop := exampleClient()
+	defer stop()
+	nightly := zkrecipes.NewMutex(client, "/locks/nightly")
+	lease, err := nightly.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	stopped := make(chan error)
+	go func() { // on SIGTERM
+		deadline, cancel := context.WithTimeout(ctx, 25*time.Second)
+		defer cancel()
+		stopped <- client.Shutdown(deadline)
+	}()
+	_, err = nightly.Lock(ctx) // waits for the holder, until Shutdown begins
+	fmt.Println("refused:", errors.Is(err, zkrecipes.ErrClosed))
+	fmt.Println("the holder may finish:", lease.Err() == nil)
+	if err := lease.Release(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("stopped:", <-stopped)
+	// Output:
+	// refused: true
+	// the holder may finish: true
+	// stopped: <nil>
+}
+
+// readLimits has code of docs/reads.md, see docs_test.go.
+func readLimits(ctx context.Context, client *zkrecipes.Client) ([]byte, error) {
+	if err := client.Ping(ctx); err != nil {
+		return nil, err
+	}
+	data, _, err := client.Get(ctx, "/settings/limits")
+	return data, err
+}
+
+// Watch yields what there is, and what it has become after each change.
+func ExampleClient_Watch() {
+	ctx := context.Background()
+	client, stop := exampleClient()
+	defer stop()
+	write := func(ops ...zkrecipes.Op) error {
+		return zkrecipes.NewMutex(client, "/locks/limits").Do(ctx, func(ctx context.Context, l *zkrecipes.Lease) error {
+			_, err := l.Commit(ctx, ops...)
+			return err
 		})
-		if err != nil {
-			log.Fatal(err)
-		}
 	}
-	// Output:
-	// shipped: true
-	// shipped: true
-}
-
-func ExampleMutex_Do() {
-	ctx := context.Background()
-	client, stop := lockClient()
-	defer stop()
-
-	ledger := zkrecipes.NewMutex(client, "/locks/ledger")
-	err := ledger.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
-		fmt.Println("held, and known to be valid for a while:", time.Until(lease.ValidUntil()) > 0)
-		return nil
-	})
-	// The lock is free again. err would be ErrLost if the lock had been lost meanwhile.
-	fmt.Println(err)
-	// Output:
-	// held, and known to be valid for a while: true
-	// <nil>
-}
-
-// To limit the wait, give Lock a context with a timeout. Use another context for
-// the work under the lock.
-func ExampleMutex_Lock_timeout() {
-	ctx := context.Background()
-	client, stop := lockClient()
-	defer stop()
-
-	ledger := zkrecipes.NewMutex(client, "/locks/ledger")
-	lease, err := ledger.Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer lease.Release()
-
-	soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-	defer cancel()
-	_, err = ledger.Lock(soon)
-	fmt.Println(err)
-	// Output: zkrecipes: lock /locks/ledger: context deadline exceeded
-}
-
-func ExampleMutex_TryLock() {
-	ctx := context.Background()
-	client, stop := lockClient()
-	defer stop()
-
-	report := zkrecipes.NewMutex(client, "/locks/report")
-	for range 2 {
-		lease, err := report.TryLock(ctx)
+	for node, err := range client.Watch(ctx, "/settings/limits") {
 		switch {
-		case errors.Is(err, zkrecipes.ErrLocked):
-			fmt.Println("another holder writes the report")
 		case err != nil:
-			log.Fatal(err)
+			log.Print(err) // ctx has ended, or no permission: there is nothing to try again
+			return
+		case node.None():
+			fmt.Println("defaults")
 		default:
-			defer lease.Release()
-			fmt.Println("this one writes the report")
+			fmt.Printf("%s, version %d\n", node.Data, node.Stat.Version)
+		}
+		// Another process would do this. If it fails, the loop would wait for ever.
+		switch {
+		case node.None():
+			err = write(
+				zkrecipes.OpCreate("/settings", nil, 0, nil), // a parent is not made by itself
+				zkrecipes.OpCreate("/settings/limits", []byte("limit=10"), 0, nil))
+		case node.Stat.Version == 0:
+			err = write(zkrecipes.OpSet("/settings/limits", []byte("limit=20"), 0))
+		default:
+			data, err := readLimits(ctx, client)
+			fmt.Println(string(data), err)
+			return
+		}
+		if err != nil {
+			log.Print(err)
+			return
 		}
 	}
 	// Output:
-	// this one writes the report
-	// another holder writes the report
-}
-
-func ExampleMutex_Contenders() {
-	ctx := context.Background()
-	client, stop := lockClient()
-	defer stop()
-
-	ledger := zkrecipes.NewMutex(client, "/locks/ledger")
-	lease, err := ledger.Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer lease.Release()
-
-	contenders, err := ledger.Contenders(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, c := range contenders {
-		fmt.Println(c.Identity, c.Held, c.Token == lease.Token())
-	}
-	// Output: billing-1 true true
+	// defaults
+	// limit=10, version 0
+	// limit=20, version 1
+	// limit=20 <nil>
 }
 
 // Whoever waits for longer than a minute is evicted: its Lock returns ErrEvicted.
 func ExampleClient_Evict() {
 	ctx := context.Background()
-	client, stop := lockClient()
+	client, stop := exampleClient()
 	defer stop()
 
-	contenders, err := zkrecipes.NewMutex(client, "/locks/ledger").Contenders(ctx)
+	contenders, err := zkrecipes.NewMutex(client, "/locks/imports").Contenders(ctx)
 	if err != nil && !errors.Is(err, zkrecipes.ErrUnused) {
 		log.Fatal(err)
 	}
@@ -200,126 +297,4 @@ func ExampleClient_Evict() {
 		}
 	}
 	// Output:
-}
-
-// A process that was suspended learns late that it has lost the lock. Even so, the
-// servers refuse what it writes with Commit.
-func ExampleLease_Commit() {
-	ctx := context.Background()
-	client, stop := lockClient()
-	defer stop()
-
-	account := zkrecipes.NewMutex(client, "/accounts/7/lock")
-	lease, err := account.Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	_, err = lease.Commit(ctx, zkrecipes.OpCreate("/accounts/7/balance", []byte("100"), 0, nil))
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	_, stat, err := lease.Get(ctx, "/accounts/7/balance")
-	if err != nil {
-		log.Fatal(err)
-	}
-	_, err = lease.Commit(ctx, zkrecipes.OpSet("/accounts/7/balance", []byte("90"), stat.Version))
-	if err != nil {
-		log.Fatal(err)
-	}
-	balance, _, err := lease.Get(ctx, "/accounts/7/balance")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Printf("balance: %s\n", balance)
-
-	if _, err = lease.Commit(ctx, zkrecipes.OpDelete("/accounts/7/balance", -1)); err != nil {
-		log.Fatal(err)
-	}
-	lease.Release()
-	_, err = lease.Commit(ctx, zkrecipes.OpCreate("/accounts/7/balance", nil, 0, nil))
-	fmt.Println(err)
-	// Output:
-	// balance: 90
-	// zkrecipes: commit under /accounts/7/lock: lease released
-}
-
-// Context returns a context that ends with the lease. It is for work that cannot
-// poll Err. The time limit of the wait for the lock does not apply to it.
-func ExampleLease_Context() {
-	ctx := context.Background()
-	client, stop := lockClient()
-	defer stop()
-
-	ledger := zkrecipes.NewMutex(client, "/locks/ledger")
-	atMost, cancel := context.WithTimeout(ctx, 5*time.Second)
-	lease, err := ledger.Lock(atMost)
-	cancel()
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	work := lease.Context(ctx)
-	fmt.Println("working:", work.Err() == nil)
-	lease.Release()
-	<-work.Done()
-	fmt.Println(context.Cause(work))
-	// Output:
-	// working: true
-	// zkrecipes: hold /locks/ledger: lease released
-}
-
-// A holder that locks the same lock again would wait for itself, so Lock returns an
-// error at once. Use Reentrant to enter again on purpose.
-func ExampleLease_Reentrant() {
-	ctx := context.Background()
-	client, stop := lockClient()
-	defer stop()
-
-	ledger := zkrecipes.NewMutex(client, "/locks/ledger")
-	audit := func(ctx context.Context) error {
-		return ledger.Do(ctx, func(context.Context, *zkrecipes.Lease) error {
-			fmt.Println("audited")
-			return nil
-		})
-	}
-	err := ledger.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
-		err := audit(ctx)
-		fmt.Println("deadlock:", errors.Is(err, zkrecipes.ErrDeadlock))
-		return audit(lease.Reentrant(ctx))
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	// Output:
-	// deadlock: true
-	// audited
-}
-
-// A store outside of ZooKeeper keeps the highest token that it has seen, and refuses
-// lower ones. In SQL, with the token as $2:
-//
-//	UPDATE account SET balance = $3, fence = $2 WHERE id = $1 AND fence <= $2
-//
-// If no row changed, the token was too low.
-func ExampleLease_Token() {
-	ctx := context.Background()
-	client, stop := lockClient()
-	defer stop()
-
-	ledger := zkrecipes.NewMutex(client, "/locks/ledger")
-	var fence zkrecipes.Token
-	for range 2 {
-		err := ledger.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
-			fmt.Println("higher than before:", lease.Token() > fence)
-			fence = lease.Token()
-			return nil
-		})
-		if err != nil {
-			log.Fatal(err)
-		}
-	}
-	// Output:
-	// higher than before: true
-	// higher than before: true
 }

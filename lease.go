@@ -29,8 +29,8 @@ import (
 // 32 bits of a zxid are the leader's epoch.
 type Token int64
 
-// newToken returns the token of the nth grant, from 0, of the place with that czxid.
-func newToken(czxid int64, n int) Token { return Token(line.TokenOf(czxid, n)) }
+// newToken returns the token of the first grant of the place with that czxid.
+func newToken(czxid int64) Token { return Token(line.TokenOf(czxid, 0)) }
 
 // Lease is one grant of a lock to one holder, or one re-entry into it. It is safe for
 // concurrent use. A Lease that no lock has returned, such as a zero one, holds nothing: its

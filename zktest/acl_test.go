@@ -32,7 +32,7 @@ func TestEachOperationNeedsItsPermission(t *testing.T) {
 		},
 		zk.PermAdmin: func(path string) error { _, err := c.SetACL(path, worldACL, -1); return err },
 	} {
-		with, without := "/with"+string(rune('0'+perm)), "/without"+string(rune('0'+perm))
+		with, without := "/with"+string('0'+perm), "/without"+string('0'+perm)
 		createWith(with, perm)
 		createWith(without, zk.PermAll&^perm)
 		require.NoError(t, do(with))

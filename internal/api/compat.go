@@ -27,7 +27,7 @@ func compat(root string, out io.Writer) error {
 		return err
 	}
 	if tag == "" {
-		fmt.Fprintln(out, "api-compat: this clone has no tag of a release, so nothing is compared (git fetch --tags gets them)")
+		fmt.Fprintln(out, "api-compat: this clone has no tag of an earlier release, so nothing is compared (git fetch --tags gets them)")
 		return nil
 	}
 	old, remove, err := checkOut(root, tag)
@@ -35,11 +35,11 @@ func compat(root string, out io.Writer) error {
 		return err
 	}
 	defer remove()
-	before, err := load(old)
+	before, err := loadAll(old)
 	if err != nil {
 		return fmt.Errorf("the API of %s: %w", tag, err)
 	}
-	now, err := load(root)
+	now, err := loadAll(root)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,8 @@ func incompatible(before, now map[string]*packages.Package) (changes []string) {
 }
 
 // newestRelease returns the highest tag of the module's major version; v0 and v1 have
-// the same module path. Pre-releases do not count. Empty: there is none.
+// the same module path. Pre-releases and the tags of this very tree do not count. Empty: there
+// is none.
 func newestRelease(root string) (string, error) {
 	path, err := modulePath(root)
 	if err != nil {
@@ -82,14 +83,29 @@ func newestRelease(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	own, err := ownTags(root)
+	if err != nil {
+		return "", err
+	}
 	newest := ""
 	for tag := range strings.FieldsSeq(string(tags)) {
-		if semver.IsValid(tag) && tag == semver.Canonical(tag) && semver.Prerelease(tag) == "" &&
+		if !slices.Contains(own, tag) && semver.IsValid(tag) && tag == semver.Canonical(tag) && semver.Prerelease(tag) == "" &&
 			module.CheckPathMajor(tag, major) == nil && (newest == "" || semver.Compare(tag, newest) > 0) {
 			newest = tag
 		}
 	}
 	return newest, nil
+}
+
+// ownTags returns the tags of the tree, which is being released. It has none if a file differs
+// from that of its commit.
+func ownTags(root string) ([]string, error) {
+	changes, err := git(root, "status", "--porcelain")
+	if err != nil || len(changes) > 0 {
+		return nil, err
+	}
+	tags, err := git(root, "tag", "--points-at", "HEAD")
+	return strings.Fields(string(tags)), err
 }
 
 // checkOut writes the files of a tag to a temporary directory.

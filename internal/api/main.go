@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,10 @@ import (
 
 // exported are the packages for users, below the module's path.
 var exported = []string{"", "/zktest"}
+
+// beside are the packages for users in modules of their own. api.txt leaves them out, and compat
+// compares them, too: a release gives all modules the same version.
+var beside = []string{"/zkotel", "/zkprom"}
 
 func main() {
 	if err := run(os.Args[1:], filepath.Join("..", ".."), os.Stdout); err != nil {
@@ -82,21 +87,41 @@ func diff(a, b []byte) string {
 // load returns the module's packages for users, by the rest of their paths. One that
 // does not exist is left out.
 func load(root string) (map[string]*packages.Package, error) {
+	return loadFrom(root, exported, func(string) (dir, work string) { return root, "off" })
+}
+
+// loadAll returns those of the modules beside it, too, which need the root of the same tree.
+func loadAll(root string) (map[string]*packages.Package, error) {
+	pkgs, err := load(root)
+	if err != nil {
+		return nil, err
+	}
+	work, err := filepath.Abs(filepath.Join(root, "go.work"))
+	if err != nil {
+		return nil, err
+	}
+	others, err := loadFrom(root, beside, func(rest string) (string, string) { return filepath.Join(root, rest), work })
+	maps.Copy(pkgs, others)
+	return pkgs, err
+}
+
+// loadFrom returns packages, each loaded in the directory and the workspace that in names.
+func loadFrom(root string, rests []string, in func(rest string) (dir, work string)) (map[string]*packages.Package, error) {
 	module, err := modulePath(root)
 	if err != nil {
 		return nil, err
 	}
-	config := &packages.Config{
-		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedFiles,
-		Dir:  root,
-		Env:  append(os.Environ(), "GOWORK=off"),
-	}
 	pkgs := map[string]*packages.Package{}
-	for _, rest := range exported {
+	for _, rest := range rests {
 		if sources, _ := filepath.Glob(filepath.Join(root, rest, "*.go")); len(sources) == 0 {
 			continue
 		}
-		found, err := packages.Load(config, module+rest)
+		dir, work := in(rest)
+		found, err := packages.Load(&packages.Config{
+			Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedFiles,
+			Dir:  dir,
+			Env:  append(os.Environ(), "GOWORK="+work),
+		}, module+rest)
 		if err != nil {
 			return nil, err
 		}

@@ -175,6 +175,9 @@ func TestTheAPIIsComparedWithTheNewestRelease(t *testing.T) {
 	require.Contains(t, out, "no incompatible change since v1.10.0")
 
 	commit(later, "v1.11.0")
+	out, err = compat()
+	require.NoError(t, err)
+	require.Contains(t, out, "no incompatible change since v1.10.0", "it is v1.11.0 itself")
 	write(t, root, "p.go", before)
 	_, err = compat()
 	require.ErrorContains(t, err, "incompatible changes since v1.11.0:\nexample.com/p: Len: removed")
@@ -186,6 +189,32 @@ func TestTheAPIIsComparedWithTheNewestRelease(t *testing.T) {
 	write(t, root, "p.go", "package p\n\nfunc broken() int {}\n\nvar X = undefined\n")
 	_, err = compat()
 	require.ErrorContains(t, err, "load example.com/p")
+}
+
+// A module beside the root is compared with what its release had, on the root of that release.
+func TestTheAPIOfTheModulesBesideTheRootIsCompared(t *testing.T) {
+	const uses = "package zkprom\n\nimport \"example.com/p\"\n\n"
+	root := newModule(t, before)
+	write(t, root, "go.work", "go 1.25\n\nuse (\n\t.\n\t./zkprom\n)\n\nreplace example.com/p v0.1.0 => .\n")
+	require.NoError(t, os.Mkdir(filepath.Join(root, "zkprom"), 0o755))
+	write(t, root, "zkprom/go.mod", "module example.com/p/zkprom\n\ngo 1.25\n\nrequire example.com/p v0.1.0\n")
+	write(t, root, "zkprom/zkprom.go", uses+"func Count(*p.Lease) int { return 0 }\n")
+	old, err := loadAll(root)
+	require.NoError(t, err)
+	require.Contains(t, old, "/zkprom")
+
+	now, err := loadAll(root)
+	require.NoError(t, err)
+	require.Empty(t, incompatible(old, now))
+
+	write(t, root, "zkprom/zkprom.go", uses+"func Count(p.Lease) int { return 0 }\n")
+	now, err = loadAll(root)
+	require.NoError(t, err)
+	require.Equal(t, []string{"example.com/p/zkprom: Count: changed from func(*example.com/p.Lease) int to func(example.com/p.Lease) int"}, incompatible(old, now))
+
+	only, err := load(root)
+	require.NoError(t, err)
+	require.NotContains(t, only, "/zkprom", "api.txt leaves it out")
 }
 
 func TestUnknownArgumentsAreRefused(t *testing.T) {

@@ -93,24 +93,24 @@ var createCases = []Case{
 	}},
 	{Name: "InvalidACL", Run: func(s *Script) {
 		a := s.Connect("a")
-		acl := func(perms int32, scheme, id string) []jute.ACL {
-			return []jute.ACL{{Perms: perms, Scheme: scheme, ID: id}}
+		acl := func(scheme, id string) []jute.ACL {
+			return []jute.ACL{{Perms: 31, Scheme: scheme, ID: id}}
 		}
 		for _, bad := range [][]jute.ACL{
 			nil,
 			{},
-			acl(31, "world", "somebody"),
-			acl(31, "nonsense", "x"),
-			acl(31, "", ""),
-			acl(31, "digest", "no colon"),
-			acl(31, "digest", "two:colons:here"),
-			acl(31, "digest", ":"),
-			acl(31, "digest", ""),
-			acl(31, "auth", ""), // the connection has presented no credential
-			acl(31, "ip", "not an address"),
-			acl(31, "ip", "1.2.3.4/33"),
-			acl(31, "ip", "1.2.3"),
-			append(acl(31, "world", "anyone"), acl(31, "nonsense", "x")...),
+			acl("world", "somebody"),
+			acl("nonsense", "x"),
+			acl("", ""),
+			acl("digest", "no colon"),
+			acl("digest", "two:colons:here"),
+			acl("digest", ":"),
+			acl("digest", ""),
+			acl("auth", ""), // the connection has presented no credential
+			acl("ip", "not an address"),
+			acl("ip", "1.2.3.4/33"),
+			acl("ip", "1.2.3"),
+			append(acl("world", "anyone"), acl("nonsense", "x")...),
 		} {
 			r := a.Call(Create(s.Path("n"), nil, bad, 0))
 			if r.Err == 0 {
@@ -120,8 +120,8 @@ var createCases = []Case{
 		}
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, nil, 0))
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, []jute.ACL{}, 0))
-		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, acl(31, "nonsense", "x"), 0))
-		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, acl(31, "auth", ""), 0))
+		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, acl("nonsense", "x"), 0))
+		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, acl("auth", ""), 0))
 		// The server checks the ACL before the parent.
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("missing/n"), nil, nil, 0))
 	}},

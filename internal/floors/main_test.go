@@ -71,3 +71,12 @@ func TestExportedNamesAreCountedWithMethodsAndFields(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"T", "T.A", "T.C", "T.M", "F", "G", "V"}, exported(f))
 }
+
+// Tests stand beside the package that they are about. The root keeps those of the Client, of what
+// all recipes share, of the documents, and the examples.
+func TestTheRootHas25FilesOfTestsAtMost(t *testing.T) {
+	files, err := filepath.Glob("../../*_test.go")
+	require.NoError(t, err)
+	require.Contains(t, files, "../../zk_test.go")
+	require.LessOrEqual(t, len(files), 25)
+}

@@ -78,7 +78,7 @@ func Read(ctx context.Context, s *zkconn.Session, path string, stat *zk.Stat) (A
 		// What the servers do not show cannot be used. They give this list no number of its
 		// own, because /zookeeper/config has it. The names of places cannot be guessed, so
 		// only clients that may list the line read a place.
-		acl, err = zk.WorldACL(zk.PermRead), nil
+		acl = zk.WorldACL(zk.PermRead)
 	case err != nil:
 		return ACL{}, err
 	case owned && slices.Equal(acl, own): // it was a parent before, or a guest has written the data

@@ -54,7 +54,6 @@ func (f *faults) servers(ctx context.Context) error {
 		switch n := f.number(8); {
 		case n == 0:
 			err = f.two(ctx, node)
-			role = "majority"
 		case n < 3:
 			err = f.flap(ctx, node, role)
 		default:

@@ -89,7 +89,7 @@ func (f *fleet) follow(number int, s *ship, output io.Reader) {
 			f.court.take(*r.Event)
 		}
 		if r.Figures != nil {
-			f.note(number, s, *r.Figures)
+			f.note(number, *r.Figures)
 		}
 	}
 	err := s.cmd.Wait()
@@ -101,7 +101,7 @@ func (f *fleet) follow(number int, s *ship, output io.Reader) {
 	}
 }
 
-func (f *fleet) note(number int, s *ship, figures Figures) {
+func (f *fleet) note(number int, figures Figures) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.figures[number] = figures

@@ -22,7 +22,7 @@ func TestAProcessIsReadyWhileItIsConnectedAndAliveAlways(t *testing.T) {
 	h := &Health{}
 	code := func(probe http.HandlerFunc) int {
 		w := httptest.NewRecorder()
-		probe(w, httptest.NewRequest("GET", "/", nil))
+		probe(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		return w.Code
 	}
 	require.Equal(t, http.StatusOK, code(h.Alive))

@@ -83,7 +83,7 @@ func (x *exclusion) compare(key string, a, b *Event) {
 	if newer.Token != 0 && newer.Token < older.Token { // it heard of its grant late
 		stale = newer
 	}
-	if x.cutOff(stale.Server, from, until) && until-from <= cutNotice {
+	if x.cutOff(stale.Server, from) && until-from <= cutNotice {
 		x.excused++
 		x.longest = max(x.longest, until-from)
 		return
@@ -99,15 +99,15 @@ func (x *exclusion) compareTokens(key string, older, newer *Event) {
 		return
 	}
 	believed := older.Until > older.From && newer.Until > newer.From
-	if !believed || x.cutOff(newer.Server, newer.From, newer.Until) {
+	if !believed || x.cutOff(newer.Server, newer.From) {
 		return
 	}
 	x.j.violation(newer.At, "token", []string{key, newer.Key}, "%s: %v held it with token %d from %v on, after %v had held it with token %d",
 		key, newer.caller(), newer.Token, newer.From, older.caller(), older.Token)
 }
 
-// cutOff reports whether a server was cut off for long enough before an overlap.
-func (x *exclusion) cutOff(server string, from, until time.Duration) bool {
+// cutOff reports whether a server was cut off for long enough before an overlap that begins at from.
+func (x *exclusion) cutOff(server string, from time.Duration) bool {
 	return slices.ContainsFunc(x.cuts, func(c cut) bool {
 		return c.server == server && c.from < from && (c.to == 0 || c.to > from-x.j.cfg.Timeout-cutNotice)
 	})

@@ -123,12 +123,7 @@ func TestTLSIsAllOrNothing(t *testing.T) {
 }
 
 func TestEachCommandHasHelpAndCompletion(t *testing.T) {
-	run := func(args ...string) string {
-		var out bytes.Buffer
-		a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out}
-		require.Zero(t, a.run(args), "%v: %s", args, &out)
-		return out.String()
-	}
+	run := func(args ...string) string { return output(t, args...) }
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		require.Contains(t, run("completion", shell), "zkr")
 	}
@@ -148,4 +143,19 @@ func TestEachCommandHasHelpAndCompletion(t *testing.T) {
 	root := (&app{}).root()
 	visit(root)
 	require.True(t, slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "lock" }))
+}
+
+// The version of a release is checked in internal/api/release, which installs one.
+func TestTheVersionIsPrintedWithoutAServer(t *testing.T) {
+	version := strings.TrimSuffix(output(t, "version"), "\n")
+	require.NotEmpty(t, version)
+	require.JSONEq(t, `{"version": "`+version+`"}`, output(t, "version", "-o", "json"))
+}
+
+// output runs a command that needs no server, and returns what it prints.
+func output(t *testing.T, args ...string) string {
+	var out bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out}
+	require.Zero(t, a.run(args), "%v: %s", args, &out)
+	return out.String()
 }

@@ -60,7 +60,11 @@ func (a *app) options() (servers []string, opts *zkrecipes.Options, err error) {
 		return nil, nil, err
 	}
 	if verbose {
-		opts.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
+		var h slog.Handler = slog.NewTextHandler(a.stderr, nil)
+		if a.isJSON() {
+			h = slog.NewJSONHandler(a.stderr, nil)
+		}
+		opts.Logger = slog.New(h)
 	}
 	return servers, opts, nil
 }

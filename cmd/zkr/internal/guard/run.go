@@ -148,7 +148,8 @@ func (g *Guard) Close() {
 // Run runs the command. It returns when the command, and all that it has started, have ended:
 // on Linux all descendants, elsewhere the process group. The guard sends SIGTERM and SIGKILL
 // when the hold's time is over, and Run has it send SIGKILL at once when the hold has ended.
-// The error is a syscall.Errno if the command could not be started. Call Run once.
+// The error is a syscall.Errno if the command could not be started. Call Run once, and while no other
+// guard runs: if the guard dies, Run kills all descendants of this process.
 func (g *Guard) Run(hold Hold, cmd Command) (Result, error) {
 	defer g.Close()
 	ctx := hold.Context(context.Background())

@@ -231,7 +231,7 @@ func (r *proc) group() int {
 
 func TestTheCommandDiesWithItsGuard(t *testing.T) {
 	r := runScript(t, holdFor(t, time.Hour), deafWriter, nil)
-	r.await("began")
+	r.await("\n1") // it has written the time
 	require.NoError(t, syscall.Kill(r.guard.pid, syscall.SIGKILL))
 	require.Equal(t, Result{Signal: 9}, r.wait())
 	last := r.last()
@@ -242,7 +242,7 @@ func TestTheCommandDiesWithItsGuard(t *testing.T) {
 func TestAGuardThatIsStoppedIsKilledInTime(t *testing.T) {
 	h := holdFor(t, 3*time.Second)
 	r := runScript(t, h, deafWriter, nil)
-	r.await("began")
+	r.await("\n1") // it has written the time
 	require.NoError(t, syscall.Kill(r.guard.pid, syscall.SIGSTOP))
 	require.Equal(t, Result{Signal: 9, Late: true}, r.wait())
 	require.True(t, r.last().Before(h.until))

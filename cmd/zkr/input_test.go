@@ -11,7 +11,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
 )
 
 // What is wrong is named in one line, and neither locked nor run.
@@ -99,6 +102,42 @@ func TestNoProcessHasASecretAmongItsArguments(t *testing.T) {
 	require.NotContains(t, string(out), "tell-nobody")
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 143, p.wait())
+}
+
+// What a user with credentials owns is shown to that user only.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, &zkrecipes.Options{
+		Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:secret")}}, ACL: zk.AuthACL(zk.PermAll),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	_, err = zkrecipes.NewMutex(client, "/private").Lock(t.Context())
+	require.NoError(t, err)
+	who := func(env string, flags ...string) (int, string) {
+		p := prepare(t, srv.Addr(), append([]string{"who", "/private"}, flags...)...)
+		p.cmd.Env = append(p.cmd.Env, env)
+		return p.start().wait(), p.stderr.String()
+	}
+	file := filepath.Join(t.TempDir(), "auth")
+	require.NoError(t, os.WriteFile(file, []byte("digest:user:secret\n"), 0o600))
+	for _, row := range []struct {
+		env   string
+		flags []string
+		want  int
+	}{
+		{"ZKR_AUTH=digest:user:secret", nil, 0},
+		{"OTHER=1", []string{"--auth-file", file}, 0},
+		{"ZKR_AUTH_FILE=" + file, nil, 0},
+		{"OTHER=1", nil, 77},
+		{"ZKR_AUTH=digest:user:wrong", nil, 77},
+		{"ZKR_AUTH=digest", nil, 78},
+	} {
+		code, stderr := who(row.env, row.flags...)
+		require.Equal(t, row.want, code, "%v: %s", row, stderr)
+		require.NotContains(t, stderr, "wrong", "no error shows a secret")
+	}
 }
 
 // With -o json each line of the output is JSON, and so is what a failure says.

@@ -172,6 +172,20 @@ func TestSignalsGoToTheCommandsProcessGroup(t *testing.T) {
 	require.NotContains(t, p.stdout.String()+p.stderr.String(), fmt.Sprintf("got %d\n", syscall.SIGURG))
 }
 
+// A shell does not tell a SIGCHLD that was sent to it from one of its own children.
+func TestNoSIGCHLDGoesToTheCommand(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	p := start(t, srv.Addr(), "lock", "/a", "--", os.Args[0], "signals")
+	p.await("ready")
+	p.signal(syscall.SIGCHLD)
+	p.signal(syscall.SIGCONT)
+	p.await("continued")
+	p.signal(syscall.SIGTERM)
+	require.Zero(t, p.wait(), p.stderr.String())
+	require.Equal(t, "ready\ngot continued\ngot terminated\n", p.stdout.String())
+}
+
 func TestTheLockIsReleasedWhenTheWholeGroupHasEnded(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)

@@ -32,10 +32,25 @@ func TestMain(m *testing.M) {
 	switch role := strings.Join(os.Args[1:min(2, len(os.Args))], ""); role {
 	case "writer":
 		write(os.Args[2], os.Args[3], os.Args[4:])
+	case "signals":
+		printSignals()
 	case "locker":
 		lockBoth(os.Args[2], os.Args[3])
 	default:
 		main()
+	}
+}
+
+// printSignals is a program without children. It prints the signals that it gets, until SIGTERM.
+func printSignals() {
+	got := make(chan os.Signal, 16)
+	signal.Notify(got, syscall.SIGTERM, syscall.SIGCHLD, syscall.SIGCONT)
+	fmt.Println("ready")
+	for s := range got {
+		fmt.Println("got", s)
+		if s == syscall.SIGTERM {
+			return
+		}
 	}
 }
 

@@ -75,6 +75,12 @@ var zkrMutants = []mutant{
 		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestSignalsGoToTheCommandsProcessGroup",
 	},
 	{
+		name:  "zkr-passes-chld",
+		what:  "SIGCHLD, which is about zkr's own child, is passed on.",
+		edits: []edit{{in: "Forwarded", old: `syscall.SIGWINCH, syscall.SIGCONT`, new: `syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGCHLD`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestNoSIGCHLDGoesToTheCommand",
+	},
+	{
 		name:  "zkr-signals-child-only",
 		what:  "Signals are passed to the command only, and not to its group.",
 		edits: []edit{{in: "guard.signal", old: `syscall.Kill(-g.group, sig)`, new: `syscall.Kill(g.group, sig)`}},

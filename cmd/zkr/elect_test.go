@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,6 +28,12 @@ func TestElectRunsTheCommandWhileItLeads(t *testing.T) {
 	second := start(t, srv.Addr(), "elect", "/e", "--value", "two:80", "-c", "echo leads; exit 6")
 	eventually(t, "the second waits", func() bool { return len(srv.Children("/e")) == 3 })
 	require.Empty(t, second.stdout.String())
+	third := start(t, srv.Addr(), "elect", "/e", "--", "echo", "leads")
+	eventually(t, "the third waits", func() bool { return len(srv.Children("/e")) == 4 })
+	third.signal(syscall.SIGINT)
+	require.Equal(t, 130, third.wait(), third.stderr.String())
+	require.Len(t, srv.Children("/e"), 3, "it has withdrawn")
+	require.Empty(t, third.stdout.String())
 	first.signal(syscall.SIGTERM)
 	require.Equal(t, 143, first.wait())
 	require.Equal(t, 6, second.wait(), second.stderr.String())
@@ -49,6 +56,27 @@ func TestElectCampaignsAgainAfterALoss(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 143, p.wait(), p.stderr.String())
 	require.Equal(t, 2, strings.Count(p.stderr.String(), "\n"), p.stderr.String())
+}
+
+// An upgrade replaces the file of a zkr that runs. It starts itself as a guard once more.
+func TestElectCampaignsAgainAfterItsFileWasDeleted(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere a process cannot start a program whose file is gone")
+	}
+	srv := newServer(t)
+	text, err := os.ReadFile(os.Args[0])
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "zkr")
+	require.NoError(t, os.WriteFile(file, text, 0o700))
+	p := prepare(t, srv.Addr(), "elect", "/e", "-c", `echo leads; sleep 60`)
+	p.cmd.Path = file
+	p.start().await("leads")
+	require.NoError(t, os.Remove(file))
+	expireAll(srv)
+	p.await("leads\nleads\n")
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 143, p.wait(), p.stderr.String())
 }
 
 func TestJobRunsOnceInEachPeriod(t *testing.T) {

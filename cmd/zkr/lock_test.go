@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,6 +50,42 @@ func TestLockThatIsNotAcquired(t *testing.T) {
 	require.Equal(t, 75, code)
 	require.JSONEq(t, `{"error":"zkrecipes: try lock /a: `+"held or waited for by others"+`","exit":75}`, stderr)
 	awaitLine(t, srv, "/a", 1) // nothing but the holder is left
+}
+
+func TestLockWaitsAsLongAsItWasTold(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	for _, kind := range [][]string{nil, {"-x"}, {"-k", "1"}} {
+		path := "/a" + strings.Join(kind, "")
+		take := append([]string{"lock", path}, kind...)
+		holder := start(t, srv.Addr(), append(take, "-c", "echo held; sleep 60")...)
+		holder.await("held")
+		for _, flags := range [][]string{{"-n"}, {"-w", "100ms"}} {
+			code, _, stderr := zkr(t, srv.Addr(), slices.Concat(take, flags, []string{"--", "true"})...)
+			require.Equal(t, 75, code, stderr)
+		}
+		waiter := start(t, srv.Addr(), slices.Concat(take, []string{"-w", "20s", "--", "echo", "ran"})...)
+		eventually(t, "it waits", func() bool { _, states := places(t, srv.Addr(), path); return len(states) == 2 })
+		holder.signal(syscall.SIGTERM)
+		require.Zero(t, waiter.wait(), waiter.stderr.String())
+		require.Equal(t, "ran\n", waiter.stdout.String())
+	}
+}
+
+// As nohup starts it: what was ignored is neither obeyed nor passed on.
+func TestASignalThatWasIgnoredStaysIgnored(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	end := filepath.Join(t.TempDir(), "end")
+	p := prepare(t, srv.Addr())
+	p.cmd.Path = "/bin/sh"
+	p.cmd.Args = []string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, os.Args[0], "lock", "/a", "-c",
+		"echo held; while [ ! -e " + end + " ]; do sleep 0.02; done"}
+	p.start().await("held")
+	p.signal(syscall.SIGHUP)
+	p.signal(syscall.SIGWINCH)
+	require.NoError(t, os.WriteFile(end, nil, 0o600))
+	require.Zero(t, p.wait(), p.stderr.String())
 }
 
 func TestLockThatCannotRunTheCommand(t *testing.T) {
@@ -133,6 +170,20 @@ func TestSignalsGoToTheCommandsProcessGroup(t *testing.T) {
 	require.NoError(t, os.WriteFile(dir+"/end", nil, 0o600))
 	require.Zero(t, p.wait(), p.stderr.String())
 	require.NotContains(t, p.stdout.String()+p.stderr.String(), fmt.Sprintf("got %d\n", syscall.SIGURG))
+}
+
+// A shell does not tell a SIGCHLD that was sent to it from one of its own children.
+func TestNoSIGCHLDGoesToTheCommand(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	p := start(t, srv.Addr(), "lock", "/a", "--", os.Args[0], "signals")
+	p.await("ready")
+	p.signal(syscall.SIGCHLD)
+	p.signal(syscall.SIGCONT)
+	p.await("continued")
+	p.signal(syscall.SIGTERM)
+	require.Zero(t, p.wait(), p.stderr.String())
+	require.Equal(t, "ready\ngot continued\ngot terminated\n", p.stdout.String())
 }
 
 func TestTheLockIsReleasedWhenTheWholeGroupHasEnded(t *testing.T) {

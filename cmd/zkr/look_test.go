@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
 )
 
 func TestLsShowsWhatIsInUse(t *testing.T) {
@@ -87,4 +90,89 @@ func TestGraphNamesADeadlockOfTwoPrograms(t *testing.T) {
 		require.Zero(t, programs[outer].wait(), "the others go on")
 	}
 	require.Zero(t, graph())
+}
+
+// Two programs that use the library each hold a lock and wait for the other's, in one session each.
+func TestGraphNamesADeadlockOfTwoProcesses(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	var inputs []io.Closer
+	for _, paths := range [][]string{{"/a", "/b"}, {"/b", "/a"}} {
+		p := prepare(t, srv.Addr(), append([]string{"locker"}, paths...)...)
+		input, err := p.cmd.StdinPipe()
+		require.NoError(t, err)
+		p.start().await("holds " + paths[0])
+		inputs = append(inputs, input)
+	}
+	for _, input := range inputs {
+		require.NoError(t, input.Close()) // and now each goes on
+	}
+	awaitLine(t, srv, "/a", 2)
+	awaitLine(t, srv, "/b", 2)
+	text := succeed(t, srv.Addr(), "graph")
+	require.Regexp(t, `DEADLOCK: locker of /[ab] \(0x\w+\) waits for /[ab], which locker of /[ab] \(0x\w+\) holds; locker of`, text)
+	require.Equal(t, 2, strings.Count(succeed(t, srv.Addr(), "graph", "--format", "svg"), `stroke="red"`))
+
+	// An operator ends it: one of the waiters gets an error, and gives back what it holds.
+	names, states := places(t, srv.Addr(), "/a")
+	require.Equal(t, "waits", states[names[1]])
+	succeed(t, srv.Addr(), "evict", "/a", names[1], "--yes")
+	awaitLine(t, srv, "/a", 0)
+	awaitLine(t, srv, "/b", 0)
+	require.NotContains(t, succeed(t, srv.Addr(), "graph"), "DEADLOCK")
+}
+
+func TestWhoTellsOfEachRecipe(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	client := dial(t, srv)
+	who := func(path string) string { return succeed(t, srv.Addr(), "who", path) }
+
+	counter := zkrecipes.NewCounter(client, "/counter")
+	_, err := counter.Add(t.Context(), -5)
+	require.NoError(t, err)
+	require.Contains(t, who("/counter"), "/counter  counter, value -5\n")
+
+	group := zkrecipes.NewGroup(client, "/group")
+	for _, id := range []string{"two", "one"} {
+		_, err := group.Join(t.Context(), []byte("address of "+id), zkrecipes.MemberID(id))
+		require.NoError(t, err)
+	}
+	require.Regexp(t, `(?s)STATE.*member +address of one +\S+ +0x\w+ +- +one\n.*member +address of two `, who("/group"))
+	var l struct {
+		Recipe string
+		Places []struct{ Place, Identity string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, srv.Addr(), "who", "/group", "-o", "json")), &l))
+	require.Equal(t, "group", l.Recipe)
+	require.Len(t, l.Places, 2)
+	require.Equal(t, "one", l.Places[0].Place)
+	code, _, stderr := zkr(t, srv.Addr(), "evict", "/group", "one", "--yes", "--holder")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "back at once")
+
+	gate := zkrecipes.NewGate(client, "/gate")
+	require.NoError(t, gate.Shut(t.Context()))
+	require.Contains(t, who("/gate"), "/gate  gate, shut\n")
+
+	_, err = zkrecipes.NewQueue(client, "/queue", nil).PutAll(t.Context(), []byte("1"), []byte("2"))
+	require.NoError(t, err)
+	require.Contains(t, who("/queue"), "/queue  queue, 2 items\n")
+
+	rw := zkrecipes.NewRWLock(client, "/rw")
+	lease, err := rw.RLock(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, who("/rw"), "holds (shared)")
+	require.NoError(t, lease.Release())
+
+	visit := start(t, srv.Addr(), "elect", "/leader", "--value", "one:80", "-c", "echo leads; sleep 60")
+	visit.await("leads")
+	require.Contains(t, who("/leader"), "holds")
+
+	for path, want := range map[string]string{"/nothing": "does not exist", "/zookeeper": "nobody uses"} {
+		code, _, stderr := zkr(t, srv.Addr(), "who", path)
+		require.Equal(t, 1, code)
+		require.Contains(t, stderr, path)
+		require.Contains(t, stderr, want)
+	}
 }

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -26,10 +29,48 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
 		os.Exit(m.Run())
 	}
-	if len(os.Args) > 1 && os.Args[1] == "writer" {
+	switch role := strings.Join(os.Args[1:min(2, len(os.Args))], ""); role {
+	case "writer":
 		write(os.Args[2], os.Args[3], os.Args[4:])
+	case "signals":
+		printSignals()
+	case "locker":
+		lockBoth(os.Args[2], os.Args[3])
+	default:
+		main()
 	}
-	main()
+}
+
+// printSignals is a program without children. It prints the signals that it gets, until SIGTERM.
+func printSignals() {
+	got := make(chan os.Signal, 16)
+	signal.Notify(got, syscall.SIGTERM, syscall.SIGCHLD, syscall.SIGCONT)
+	fmt.Println("ready")
+	for s := range got {
+		fmt.Println("got", s)
+		if s == syscall.SIGTERM {
+			return
+		}
+	}
+}
+
+// lockBoth is a program that locks two paths, and ends when it has had both, or an error.
+func lockBoth(outer, inner string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	client, err := zkrecipes.Dial(ctx, []string{os.Getenv("ZKR_SERVERS")}, &zkrecipes.Options{Identity: "locker of " + outer})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	for _, path := range []string{outer, inner} {
+		if _, err := zkrecipes.NewMutex(client, path).Lock(ctx); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("holds", path)
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // until it is told to go on
+	}
 }
 
 // write is a program that ignores SIGTERM. It appends its name and the time to a file until

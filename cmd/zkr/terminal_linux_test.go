@@ -132,3 +132,48 @@ func TestTopShowsLinesUntilTheUserQuits(t *testing.T) {
 	term.press(t, "q")
 	require.Zero(t, p.wait())
 }
+
+// A program asks for a password at the terminal, whatever its input and output are. Before that, the
+// terminal is the pipeline's.
+func TestACommandInAPipelineGetsTheTerminalWhenItReadsIt(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"standard input": ` lock /a -c 'read line; echo "got $line"; exit 3' | cat; echo "status ${PIPESTATUS[0]}"; read line; echo "then $line"`,
+		"/dev/tty":       ` lock /a -c 'read line </dev/tty; echo "got $line"; exit 3' </dev/null | cat; echo "status ${PIPESTATUS[0]}"; read line; echo "then $line"`,
+		"settings, by /dev/tty": ` lock /a -c 'stty -echo </dev/tty; read line </dev/tty; stty echo </dev/tty; echo "got $line"; exit 3' </dev/null | cat; ` +
+			`echo "status ${PIPESTATUS[0]}"; read line; echo "then $line"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := newServer(t)
+			p := prepare(t, srv.Addr())
+			p.cmd.Path = "/bin/bash"
+			p.cmd.Args = []string{"bash", "--norc", "-c", os.Args[0] + script}
+			term := startOn(t, p)
+			awaitLine(t, srv, "/a", 1)
+			term.press(t, "one\n")
+			term.await(t, "got one")
+			term.await(t, "status 3")
+			term.press(t, "two\n")
+			term.await(t, "then two")
+			require.Zero(t, p.wait())
+		})
+	}
+}
+
+// In the background, the job stops when the command reads the terminal, as others do. The shell
+// says so, and fg resumes it.
+func TestACommandInTheBackgroundStopsWhenItReadsTheTerminal(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	p := prepare(t, srv.Addr())
+	p.cmd.Path = "/bin/bash"
+	p.cmd.Args = []string{"bash", "--norc", "-c", "set -m; " + os.Args[0] + ` lock /a -c 'read line; echo "got $line"; exit 3' &
+		while ! jobs | grep -q Stopped; do sleep 0.02; done; echo has stopped; fg; echo "status $?"`}
+	term := startOn(t, p)
+	term.await(t, "has stopped")
+	term.press(t, "one\n")
+	term.await(t, "got one")
+	term.await(t, "status 3")
+	require.Zero(t, p.wait())
+}

@@ -84,6 +84,17 @@ func TestEditChangesOneDeclaration(t *testing.T) {
 	}
 }
 
+func TestModulesBelowAreReadIfTheyAreNamed(t *testing.T) {
+	src := module(t, code)
+	_, err := src.apply([]edit{{in: "c.show", old: "2"}})
+	require.ErrorContains(t, err, "nothing is named c.show")
+	src, err = readSource(src.root, "c")
+	require.NoError(t, err)
+	changed, err := src.apply([]edit{{in: "c.show", old: "2", new: "3"}})
+	require.NoError(t, err)
+	require.Contains(t, changed["c/c.go"], "println(3)")
+}
+
 func TestEditsOfSeveralFilesAreOneMutant(t *testing.T) {
 	changed, err := module(t, code).apply([]edit{
 		{in: "stack.pop", old: "[0]", new: "[1]"},

@@ -17,7 +17,7 @@
 // it survives a move. If the text is gone, nothing runs, and the tests of this package fail.
 //
 // The command is a go test, possibly behind env. It is split at white space and runs in the
-// root of the module. The edited files are an overlay for the go command, so the tree does
+// root of the module. Edits and commands may also be about cmd/zkr, which is a module of its own. The edited files are an overlay for the go command, so the tree does
 // not change. Do not change it yourself meanwhile. First the unchanged tree must pass all
 // commands, and the value of each -run must match a test. It is an error if a mutant does
 // not compile or is not found, or if go test's default time limit ends the command. A mutant
@@ -68,7 +68,7 @@ func run(ctx context.Context, fast bool, shares, p int, names []string) error {
 	if err != nil {
 		return err
 	}
-	src, err := readSource(".")
+	src, err := readSource(".", modules...)
 	if err != nil {
 		return err
 	}

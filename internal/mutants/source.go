@@ -7,10 +7,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// source is the module's code without its tests.
+// modules are the modules below the root's that have mutants, too. go.work names them, so the go
+// command tests them from the root.
+var modules = []string{"cmd/zkr"}
+
+// source is the code of the module, and of modules below it, without its tests.
 type source struct {
 	root  string                   // of the module, absolute
 	files map[string]string        // by path from the root
@@ -23,8 +28,8 @@ type declaration struct {
 	from, to int // offsets of bytes
 }
 
-// readSource reads the module with this root. Modules below it are not part of it.
-func readSource(root string) (*source, error) {
+// readSource reads the module with this root, and of those below it the ones that are named.
+func readSource(root string, below ...string) (*source, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
@@ -34,7 +39,7 @@ func readSource(root string) (*source, error) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && isOutside(path):
+		case d.IsDir() && path != root && isOutside(path) && !isOneOf(below, root, path):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
@@ -51,6 +56,12 @@ func isOutside(dir string) bool {
 	}
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	return err == nil
+}
+
+// isOneOf reports whether the directory is one of those, which are named from the root.
+func isOneOf(dirs []string, root, dir string) bool {
+	name, err := filepath.Rel(root, dir)
+	return err == nil && slices.Contains(dirs, filepath.ToSlash(name))
 }
 
 // add reads a file and notes where its declarations are.

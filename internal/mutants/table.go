@@ -34,6 +34,7 @@ var tables = [][]mutant{
 	telemetryMutants,
 	visitMutants,
 	watchMutants,
+	zkrMutants,
 	zktestMutants,
 }
 

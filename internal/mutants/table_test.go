@@ -9,7 +9,7 @@ import (
 func TestEveryMutantApplies(t *testing.T) {
 	mutants, err := named(nil)
 	require.NoError(t, err)
-	src, err := readSource("../..")
+	src, err := readSource("../..", modules...)
 	require.NoError(t, err)
 	require.NoError(t, checkAll(src, mutants))
 }

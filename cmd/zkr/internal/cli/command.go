@@ -72,7 +72,8 @@ func (h *held) environ(more ...string) []string {
 type command struct {
 	shell    string // -c
 	grace    time.Duration
-	lostCode int
+	isGrace  bool // --grace was given
+	lostCode status
 	path     string
 	args     []string
 }
@@ -80,7 +81,8 @@ type command struct {
 func (m *command) addFlags(c *cobra.Command) {
 	c.Flags().StringVarP(&m.shell, "command", "c", "", "run this string with /bin/sh; arguments after -- are $0, $1, ..")
 	c.Flags().DurationVar(&m.grace, "grace", 0, "time from SIGTERM to SIGKILL if the connection is lost (default: a quarter of the session timeout)")
-	c.Flags().IntVar(&m.lostCode, "lost-exit-code", exitLost, "exit status if the lock is lost while the command runs")
+	m.lostCode = exitLost
+	c.Flags().Var(&m.lostCode, "lost-exit-code", "exit status if the lock is lost while the command runs")
 }
 
 // parse splits "PATH -- command args" and looks for the command, before anything is locked.
@@ -90,7 +92,8 @@ func (m *command) parse(c *cobra.Command, args []string) (path string, err error
 		dash = len(args)
 	}
 	m.args = args[dash:]
-	if m.shell != "" {
+	m.isGrace = c.Flags().Changed("grace")
+	if c.Flags().Changed("command") {
 		m.args = append([]string{"/bin/sh", "-c", m.shell}, m.args...)
 	}
 	switch {
@@ -114,7 +117,7 @@ func cannotRun(name string, err error) error {
 	if e := (*exec.Error)(nil); errors.As(err, &e) {
 		err = e.Err
 	}
-	return failf(code, "%s: %w", name, err)
+	return failf(code, "%q: %w", name, err)
 }
 
 // graceFor returns the grace in a session with that timeout. While all is well, a session is
@@ -122,10 +125,10 @@ func cannotRun(name string, err error) error {
 // for nothing.
 func (m *command) graceFor(timeout time.Duration) (time.Duration, error) {
 	switch {
-	case m.grace == 0:
+	case !m.isGrace:
 		return timeout / 4, nil
 	case m.grace < 0 || m.grace > timeout/2:
-		return 0, failf(exitUsage, "--grace is %v, and must be at most half of the session timeout, which is %v", m.grace, timeout)
+		return 0, failf(exitUsage, "--grace is %v, and must be from 0 to half of the session timeout, which is %v", m.grace, timeout)
 	}
 	return m.grace, nil
 }
@@ -191,31 +194,19 @@ func (m *command) failLost(path string, o outcome) error {
 	if e := (*zkrecipes.Error)(nil); errors.As(err, &e) {
 		err = e.Err // the path is named once
 	}
-	return failf(m.lostCode, "%s: lost while the command ran: %w", path, err)
+	return failf(int(m.lostCode), "%s: lost while the command ran: %w", path, err)
 }
 
 // waiting calls f, whose context ends with a signal that ends a process. Signals that come
 // later are left to the caller.
 func (a *app) waiting(ctx context.Context, f func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		a.endBySignal(ctx, stop)
-	}()
+	ended := make(chan syscall.Signal, 1)
+	go func() { ended <- a.endBySignal(ctx, stop) }()
 	err := f(ctx)
 	stop(nil)
-	<-done
-	if sig := signalOf(ctx); sig != 0 {
+	if sig := <-ended; sig != 0 { // perhaps taken as f returned: nobody else will see it
 		return exit(exitSignal + int(sig))
 	}
 	return err
-}
-
-// signalOf returns the signal that has ended ctx, or 0.
-func signalOf(ctx context.Context) syscall.Signal {
-	if sig := (*signaled)(nil); errors.As(context.Cause(ctx), &sig) {
-		return sig.signal
-	}
-	return 0
 }

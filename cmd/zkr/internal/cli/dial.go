@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strconv"
@@ -60,7 +61,11 @@ func (a *app) options() (servers []string, opts *zkrecipes.Options, err error) {
 		return nil, nil, err
 	}
 	if verbose {
-		opts.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
+		var h slog.Handler = slog.NewTextHandler(a.stderr, nil)
+		if a.isJSON() {
+			h = slog.NewJSONHandler(a.stderr, nil)
+		}
+		opts.Logger = slog.New(h)
 	}
 	return servers, opts, nil
 }
@@ -96,31 +101,40 @@ func (a *app) boolean(env string) (bool, error) {
 }
 
 // auth returns the credentials. No error shows one.
-func (a *app) auth() (creds []zkrecipes.Auth, err error) {
-	lines := a.config.get("ZKR_AUTH")
-	if path := a.config.get("ZKR_AUTH_FILE"); path != "" {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, failf(exitConfig, "%w", err)
-		}
-		defer file.Close()
-		if err := checkPrivate(file); err != nil {
-			return nil, err
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, failf(exitConfig, "%w", err)
-		}
-		lines += "\n" + string(text)
+func (a *app) auth() ([]zkrecipes.Auth, error) {
+	creds, err := parseAuth("ZKR_AUTH", a.config.get("ZKR_AUTH"))
+	path := a.config.get("ZKR_AUTH_FILE")
+	if err != nil || path == "" {
+		return creds, err
 	}
-	for line := range strings.Lines(lines) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, failf(exitConfig, "%w", err)
+	}
+	defer file.Close()
+	if err := checkPrivate(file); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return nil, failf(exitConfig, "%w", err)
+	}
+	more, err := parseAuth(path, string(text))
+	return append(creds, more...), err
+}
+
+// parseAuth parses credentials, one a line. where names the text in an error.
+func parseAuth(where, text string) (creds []zkrecipes.Auth, err error) {
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
 		line = strings.TrimSpace(line)
 		if line == "" {
 			continue
 		}
 		scheme, data, ok := strings.Cut(line, ":")
 		if !ok || scheme == "" || data == "" {
-			return nil, failf(exitConfig, "a credential is not scheme:data, as in digest:user:password")
+			return nil, failf(exitConfig, "%s, line %d: a credential is scheme:data, as in digest:user:password", where, n)
 		}
 		creds = append(creds, zkrecipes.Auth{Scheme: scheme, Data: []byte(data)})
 	}

@@ -45,7 +45,9 @@ func (a *app) elect() *cobra.Command {
 func (a *app) runElect(ctx context.Context, path, value string, m *command) error {
 	var client *zkrecipes.Client
 	err := a.waiting(ctx, func(ctx context.Context) (err error) {
-		client, err = a.dial(ctx)
+		if client, err = a.dial(ctx); err == nil {
+			_, err = m.graceFor(client.Status().Timeout)
+		}
 		return err
 	})
 	if client != nil {
@@ -65,7 +67,7 @@ func (a *app) runElect(ctx context.Context, path, value string, m *command) erro
 		case slices.Contains([]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}, o.Told):
 			return exit(exitSignal + int(o.Told))
 		}
-		a.complain(m.lostCode, m.failLost(path, o))
+		a.complain(int(m.lostCode), m.failLost(path, o))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/go-zookeeper/zk"
 
@@ -54,6 +55,22 @@ func exit(code int) error {
 // failf returns an error that leads to an exit status.
 func failf(code int, format string, args ...any) error {
 	return &failure{code, fmt.Errorf(format, args...)}
+}
+
+// status is the value of a flag: an exit status. The system keeps the lowest eight bits of one, so
+// 256 would be a success.
+type status int
+
+func (s *status) String() string { return strconv.Itoa(int(*s)) }
+func (s *status) Type() string   { return "status" }
+
+func (s *status) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 8)
+	if err != nil {
+		return errors.New("must be from 0 to 255")
+	}
+	*s = status(n)
+	return nil
 }
 
 // exitCode returns the exit status of an error.

@@ -57,6 +57,9 @@ func (a *app) job() *cobra.Command {
 		Example: "  0 * * * *  zkr job /jobs/report --every 24h --offset 2h -- report",
 		RunE: func(c *cobra.Command, args []string) error {
 			path, err := j.parse(c, args)
+			if err == nil {
+				err = j.waitFlags.check(c)
+			}
 			if err != nil {
 				return err
 			}
@@ -87,7 +90,7 @@ func (a *app) runJob(ctx context.Context, job string, j *jobbing) error {
 		return &failure{exitSoftware, err}
 	}
 	var lease *zkrecipes.Lease
-	client, h, err := acquire(ctx, a, &j.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
+	client, h, err := acquire(ctx, a, &j.command, &j.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
 		m := zkrecipes.NewMutex(client, job+"/lock")
 		var err error
 		if lease, err = pick(j.try, m.TryLock, m.Lock)(ctx); err != nil {

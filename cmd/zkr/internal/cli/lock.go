@@ -25,14 +25,23 @@ type locking struct {
 type waitFlags struct {
 	try    bool
 	wait   time.Duration
-	failed int
+	failed status
 }
 
 func (f *waitFlags) addFlags(c *cobra.Command) {
 	c.Flags().BoolVarP(&f.try, "nonblock", "n", false, "do not wait")
 	c.Flags().DurationVarP(&f.wait, "wait", "w", 0, "wait so long at most, connecting included (default: for ever)")
-	c.Flags().IntVarP(&f.failed, "conflict-exit-code", "E", exitNotAcquired, "exit status if the lock was not acquired")
+	f.failed = exitNotAcquired
+	c.Flags().VarP(&f.failed, "conflict-exit-code", "E", "exit status if the lock was not acquired")
 	c.MarkFlagsMutuallyExclusive("nonblock", "wait")
+}
+
+// check returns an error if the time to wait is none. Without -w it is for ever.
+func (f *waitFlags) check(c *cobra.Command) error {
+	if c.Flags().Changed("wait") && f.wait <= 0 {
+		return failf(exitUsage, "-w is %v, and must be above 0 (-n does not wait)", f.wait)
+	}
+	return nil
 }
 
 const longLock = `Lock runs a command while it holds the lock at PATH, and exits as the command does. It waits for
@@ -64,8 +73,14 @@ func (a *app) lock() *cobra.Command {
 		Example: "  zkr lock /locks/backup -n -- pg_dump -f /backup/db.sql db\n  zkr lock /slots/export -k 3 -w 1m -c 'export --worker \"$ZKR_SLOT\"'",
 		RunE: func(c *cobra.Command, args []string) error {
 			path, err := l.parse(c, args)
+			if err == nil {
+				err = l.waitFlags.check(c)
+			}
 			if err != nil {
 				return err
+			}
+			if c.Flags().Changed("slots") && l.slots < 1 { // without -k it is a lock
+				return failf(exitUsage, "-k is %d, and must be above 0", l.slots)
 			}
 			return a.runLock(c.Context(), path, l)
 		},
@@ -81,14 +96,11 @@ func (a *app) lock() *cobra.Command {
 
 // runLock acquires, runs the command and releases.
 func (a *app) runLock(ctx context.Context, path string, l *locking) error {
-	if l.slots < 0 {
-		return failf(exitUsage, "-k is %d, and must be above 0", l.slots)
-	}
 	g, err := guard.Start() // it is ready by the time that the lock is held
 	if err != nil {
 		return &failure{exitSoftware, err}
 	}
-	client, h, err := acquire(ctx, a, &l.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
+	client, h, err := acquire(ctx, a, &l.command, &l.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
 		return l.take(ctx, client, path)
 	})
 	if client != nil {
@@ -145,7 +157,7 @@ var errWaited = errors.New("the time to wait has passed")
 
 // acquire connects and calls take, within the bounds of the flags. If there is a Client, the
 // caller closes it, also after an error.
-func acquire(ctx context.Context, a *app, f *waitFlags, take func(context.Context, *zkrecipes.Client) (*held, error)) (client *zkrecipes.Client, h *held, err error) {
+func acquire(ctx context.Context, a *app, m *command, f *waitFlags, take func(context.Context, *zkrecipes.Client) (*held, error)) (client *zkrecipes.Client, h *held, err error) {
 	err = a.waiting(ctx, func(ctx context.Context) error {
 		if f.wait > 0 {
 			var cancel context.CancelFunc
@@ -154,6 +166,9 @@ func acquire(ctx context.Context, a *app, f *waitFlags, take func(context.Contex
 		}
 		if client, err = a.dial(ctx); err != nil {
 			return err
+		}
+		if _, err := m.graceFor(client.Status().Timeout); err != nil {
+			return err // before it waits for hours
 		}
 		if f.try { // it waits for a reply only
 			patience, err := a.duration("ZKR_CONNECT_TIMEOUT")
@@ -166,7 +181,7 @@ func acquire(ctx context.Context, a *app, f *waitFlags, take func(context.Contex
 		}
 		h, err = take(ctx, client)
 		if errors.Is(err, zkrecipes.ErrLocked) || errors.Is(err, zkrecipes.ErrEvicted) || errors.Is(context.Cause(ctx), errWaited) && err != nil {
-			return &failure{f.failed, err}
+			return &failure{int(f.failed), err}
 		}
 		return err
 	})

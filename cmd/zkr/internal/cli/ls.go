@@ -221,6 +221,9 @@ func (a *app) top() *cobra.Command {
 			if interval < 100*time.Millisecond {
 				return failf(exitUsage, "--interval is %v, and must be at least 100ms", interval)
 			}
+			if !a.isJSON() && !(isTerminal(a.stdin) && isTerminal(a.stdout)) {
+				return failf(exitUsage, "top needs a terminal for its input and its output (zkr ls --watch does not)")
+			}
 			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
 				if a.isJSON() {
 					return a.watchList(ctx, client, root, interval)

@@ -6,11 +6,24 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
+
+// isTerminal reports whether f, a reader or a writer, is a terminal.
+func isTerminal(f any) bool {
+	file, ok := f.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
+	return err == nil
+}
 
 // age writes how long ago a time is, in two units at most. Clocks differ, so it may be ahead.
 func age(now, since time.Time) string {

@@ -163,12 +163,16 @@ func (a *app) queuePut() *cobra.Command {
 func (a *app) putLines(ctx context.Context, q *zkrecipes.Queue) error {
 	lines := bufio.NewScanner(a.stdin)
 	lines.Buffer(nil, 2<<20) // more than a request has room for
-	for lines.Scan() {
+	n := 1
+	for ; lines.Scan(); n++ {
 		if err := a.put(ctx, q, lines.Bytes()); err != nil {
-			return err
+			return fmt.Errorf("at line %d: %w", n, err)
 		}
 	}
-	return lines.Err()
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("at line %d: %w", n, err)
+	}
+	return nil
 }
 
 func (a *app) put(ctx context.Context, q *zkrecipes.Queue, data []byte) error {

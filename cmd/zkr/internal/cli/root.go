@@ -107,6 +107,15 @@ func (a *app) note(c *cobra.Command) {
 			return run(c, args)
 		}
 	}
+	if c.HasSubCommands() && c.HasParent() && c.RunE == nil {
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return failf(exitUsage, "unknown command %q for %q", args[0], c.CommandPath())
+			}
+			return c.Help()
+		}
+	}
 	for _, sub := range c.Commands() {
 		a.note(sub)
 	}
@@ -156,17 +165,18 @@ type signaled struct{ signal syscall.Signal }
 
 func (s *signaled) Error() string { return s.signal.String() }
 
-// endBySignal ends ctx at the first signal that ends a process.
-func (a *app) endBySignal(ctx context.Context, stop context.CancelCauseFunc) {
+// endBySignal ends ctx at the first signal that ends a process, and returns it, or 0 if ctx ended
+// before one came.
+func (a *app) endBySignal(ctx context.Context, stop context.CancelCauseFunc) syscall.Signal {
 	for {
 		select {
 		case s := <-a.signals:
 			if sig := s.(syscall.Signal); sig != syscall.SIGWINCH && sig != syscall.SIGCONT {
 				stop(&signaled{sig})
-				return
+				return sig
 			}
 		case <-ctx.Done():
-			return
+			return 0
 		}
 	}
 }

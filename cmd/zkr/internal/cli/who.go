@@ -22,11 +22,14 @@ func (a *app) who() *cobra.Command {
 		Use:   "who PATH",
 		Short: "List who holds and who waits, in order",
 		Long: "Who lists who holds and who waits at PATH, in order: of a lock, an election, a semaphore, a\n" +
-			"barrier; of a queue it lists the consumers that have items.",
+			"barrier. Of a queue it lists the consumers that have items, and how many items there are; of a\n" +
+			"counter its value and who waits to change it; of a group its members.\n" +
+			"Of any other path it lists the ephemeral znodes below as if they were members. Those that wait\n" +
+			"at a gate leave no znode.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				l, err := readLine(ctx, client, args[0])
+				l, err := view.ReadPath(ctx, client, args[0])
 				if err != nil {
 					return err
 				}
@@ -36,21 +39,23 @@ func (a *app) who() *cobra.Command {
 	}
 }
 
-// readLine reads the line at the path, of whatever recipe.
-func readLine(ctx context.Context, client *zkrecipes.Client, path string) (view.Line, error) {
-	u, err := view.Find(ctx, client, path)
-	if err != nil {
-		return view.Line{}, err
-	}
-	return view.Read(ctx, client, u)
-}
-
 func printPlaces(w io.Writer, l view.Line) {
+	switch l.Recipe {
+	case zkrecipes.RecipeCounter:
+		fmt.Fprintf(w, "%s  counter, value %d\n", view.Clean(l.Path), *l.Value)
+	case zkrecipes.RecipeQueue:
+		fmt.Fprintf(w, "%s  queue, %d items\n", view.Clean(l.Path), l.Len)
+	case zkrecipes.RecipeGate:
+		fmt.Fprintf(w, "%s  gate, shut\n", view.Clean(l.Path)) // it is found only while it is shut
+	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "STATE\tIDENTITY\tAGE\tSESSION\tTOKEN\tPLACE")
 	now := time.Now()
 	for _, p := range l.Places {
 		state := pick(p.Held, "holds", "waits")
+		if l.Recipe == view.RecipeGroup {
+			state = "member"
+		}
 		if p.Shared {
 			state += " (shared)"
 		}
@@ -103,7 +108,7 @@ func (a *app) evict() *cobra.Command {
 
 // findPlace returns the place with that name.
 func findPlace(ctx context.Context, client *zkrecipes.Client, path, name string) (view.Place, error) {
-	l, err := readLine(ctx, client, path)
+	l, err := view.ReadPath(ctx, client, path)
 	if err != nil {
 		return view.Place{}, err
 	}
@@ -113,6 +118,10 @@ func findPlace(ctx context.Context, client *zkrecipes.Client, path, name string)
 		return view.Place{}, failf(exitFailure, "%s has no place %s (zkr who %s)", path, name, path)
 	case l.Recipe == zkrecipes.RecipeQueue:
 		return view.Place{}, errors.New("an item cannot be taken from its consumer: end the consumer's process")
+	case l.Recipe == view.RecipeGroup:
+		return view.Place{}, errors.New("a member of a group would be back at once: end its process")
+	case l.Recipe == zkrecipes.RecipeCounter:
+		return view.Place{}, errors.New("a Client's turn at a counter lasts for one call: nothing is stuck there")
 	}
 	return l.Places[i], nil
 }

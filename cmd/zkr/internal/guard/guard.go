@@ -207,7 +207,7 @@ func (g *guard) pause() time.Duration {
 	left := time.Duration(g.deadline - now())
 	switch g.phase {
 	case idle:
-		return look
+		return time.Hour // a request is the next that happens
 	case running:
 		left -= time.Duration(g.grace)
 	case killing:
@@ -243,7 +243,7 @@ func (g *guard) reap() {
 func (g *guard) note(status syscall.WaitStatus) {
 	switch {
 	case status.Stopped():
-		_ = g.out.Encode(report{Stopped: true})
+		_ = g.out.Encode(report{Stopped: int(status.StopSignal())})
 	case status.Exited():
 		g.reaped, g.end.Code = true, status.ExitStatus()
 	case status.Signaled():

@@ -23,7 +23,7 @@ type run struct {
 type report struct {
 	Started int    `json:",omitempty"` // the command's process, and its group
 	Failed  int    `json:",omitempty"` // errno with which the command could not be started
-	Stopped bool   `json:",omitempty"` // the command was stopped by a signal
+	Stopped int    `json:",omitempty"` // signal that has stopped the command
 	Ended   *ended `json:",omitempty"` // the command and all that it started have ended
 }
 

@@ -61,7 +61,7 @@ func Start() (*Guard, error) {
 	if err := adoptOrphans(); err != nil { // for the day on which the guard is killed
 		return nil, err
 	}
-	self, err := os.Executable()
+	self, err := executable()
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,8 @@ func (g *Guard) Close() {
 // Run runs the command. It returns when the command, and all that it has started, have ended:
 // on Linux all descendants, elsewhere the process group. The guard sends SIGTERM and SIGKILL
 // when the hold's time is over, and Run has it send SIGKILL at once when the hold has ended.
-// The error is a syscall.Errno if the command could not be started. Call Run once.
+// The error is a syscall.Errno if the command could not be started. Call Run once, and while no other
+// guard runs: if the guard dies, Run kills all descendants of this process.
 func (g *Guard) Run(hold Hold, cmd Command) (Result, error) {
 	defer g.Close()
 	ctx := hold.Context(context.Background())
@@ -156,7 +157,7 @@ func (g *Guard) Run(hold Hold, cmd Command) (Result, error) {
 	defer r.terminal.takeBack()
 	first := r.validUntil()
 	r.sent = first
-	r.terminal.lent = r.terminal.isOurs()
+	r.terminal.lent = r.terminal.isFree()
 	r.send(request{Run: &run{
 		Path: cmd.Path, Args: cmd.Args, Env: cmd.Env,
 		Grace: int64(cmd.Grace), Deadline: at(first), Foreground: r.terminal.lent,
@@ -176,8 +177,14 @@ type runner struct {
 	deaf     bool // the guard did not obey in time, and was killed
 }
 
-// send sends a request. If the guard has died, its exit says so.
-func (r *runner) send(q request) { _ = r.encoder.Encode(q) }
+// send sends a request. If the guard has died, its exit says so. One that has been stopped for so
+// long that the pipe is full must not block the caller, who has to watch the deadline.
+func (r *runner) send(q request) {
+	_ = r.to.SetWriteDeadline(time.Now().Add(answer))
+	if err := r.encoder.Encode(q); errors.Is(err, os.ErrDeadlineExceeded) {
+		r.killGuard()
+	}
+}
 
 func (r *runner) validUntil() time.Time { return r.hold.ValidUntil().Add(-r.cmd.Margin) }
 
@@ -207,7 +214,7 @@ func (r *runner) wait(ctx context.Context) (Result, error) {
 		case <-deaf:
 			r.killGuard()
 		case <-r.exited:
-			sweep()
+			sweep(r.group)
 			return Result{Signal: int(syscall.SIGKILL), Late: r.deaf || lost == nil, Told: r.told}, nil
 		}
 	}
@@ -229,8 +236,8 @@ func (r *runner) take(rep report) (res Result, done bool, err error) {
 		r.group = rep.Started
 	case rep.Failed != 0:
 		return Result{}, true, syscall.Errno(rep.Failed)
-	case rep.Stopped:
-		r.terminal.stop()
+	case rep.Stopped != 0:
+		r.stopped(syscall.Signal(rep.Stopped))
 	case rep.Ended != nil:
 		e := rep.Ended
 		return Result{Code: e.Code, Signal: e.Signal, Late: e.Late, Told: r.told}, true, nil
@@ -238,12 +245,27 @@ func (r *runner) take(rep report) (res Result, done bool, err error) {
 	return Result{}, false, nil
 }
 
+// stopped does what a command needs that was stopped. One that used the terminal without having
+// it, as the first command of a pipeline, gets it if it is the caller's to lend. Otherwise the
+// caller's group stops, too, so that a shell can resume both in the foreground.
+func (r *runner) stopped(by syscall.Signal) {
+	usesTerminal := by == syscall.SIGTTIN || by == syscall.SIGTTOU
+	switch {
+	case usesTerminal && r.terminal.lend(r.group):
+		r.send(request{Signal: int(syscall.SIGCONT)})
+	case usesTerminal, r.terminal.lent:
+		r.terminal.takeBack()
+		_ = syscall.Kill(0, syscall.SIGSTOP)
+	}
+}
+
 // forward passes a signal on. SIGCONT also comes when a shell puts the caller into the
 // foreground again.
 func (r *runner) forward(s syscall.Signal) {
-	if s == syscall.SIGCONT {
+	switch {
+	case s == syscall.SIGCONT && r.terminal.isFree():
 		r.terminal.lend(r.group)
-	} else if s != syscall.SIGWINCH {
+	case s != syscall.SIGCONT && s != syscall.SIGWINCH:
 		r.told = s
 	}
 	r.send(request{Signal: int(s)})
@@ -258,8 +280,10 @@ func (r *runner) renew() {
 	}
 }
 
-// sweep kills and reaps all that a dead guard has left to this process.
-func sweep() {
+// sweep kills and reaps all that a dead guard has left to this process. On systems other than
+// Linux that is the command's process group, which is not this process's to reap.
+func sweep(group int) {
+	killLeft(group)
 	for {
 		signalTree(syscall.SIGKILL, 0)
 		switch pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); {

@@ -3,58 +3,58 @@
 package guard
 
 import (
+	"os"
 	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the terminal that the caller may lend to the command.
+// terminal is the controlling terminal, which the caller may lend to the command.
 type terminal struct {
 	lent bool
 }
 
-// isOurs reports whether standard input and output are the terminal whose foreground group
-// is the caller's. If one of them is not, the caller may be part of a pipeline, whose other
-// commands need the terminal, too.
-func (t *terminal) isOurs() bool {
-	for fd := range 2 {
-		group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
-		if err != nil || group != unix.Getpgrp() {
-			return false
-		}
-	}
-	return true
+// isOurs reports whether the descriptor is a terminal whose foreground group is the caller's.
+func isOurs(fd int) bool {
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }
 
-// give makes the group the terminal's foreground group.
-func (t *terminal) give(group int) {
-	signal.Ignore(syscall.SIGTTOU) // which a background process gets for the next call
-	defer signal.Reset(syscall.SIGTTOU)
-	_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group)
-}
+// isFree reports whether the command may have the terminal before it asks for it: if the caller
+// has it, for input and for output. If one of them is something else, the caller may be part of a
+// pipeline, whose other commands need the terminal, too.
+func (t *terminal) isFree() bool { return isOurs(0) && isOurs(1) }
 
-// lend gives the terminal to the command's group if the caller has it.
-func (t *terminal) lend(group int) {
-	if group != 0 && t.isOurs() {
-		t.give(group)
-		t.lent = true
-	}
+// lend gives the terminal to the command's group if the caller has it, and reports whether it did.
+func (t *terminal) lend(group int) (ok bool) {
+	onTerminal(func(fd int) {
+		ok = group != 0 && isOurs(fd) && give(fd, group)
+	})
+	t.lent = t.lent || ok
+	return ok
 }
 
 // takeBack takes the terminal back if the command has it.
 func (t *terminal) takeBack() {
 	if t.lent {
-		t.give(unix.Getpgrp())
+		onTerminal(func(fd int) { give(fd, unix.Getpgrp()) })
 		t.lent = false
 	}
 }
 
-// stop stops the caller's group after the command was stopped by Ctrl-Z, so that the shell
-// goes on. The guard goes on, too, and kills the command when the session's time is over.
-func (t *terminal) stop() {
-	if t.lent {
-		t.takeBack()
-		_ = syscall.Kill(0, syscall.SIGSTOP)
+// onTerminal calls f with the controlling terminal, if there is one. Standard input need not be it:
+// programs such as ssh open it to ask for a password.
+func onTerminal(f func(fd int)) {
+	if tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0); err == nil {
+		defer tty.Close()
+		f(int(tty.Fd()))
 	}
+}
+
+// give makes the group the terminal's foreground group.
+func give(fd, group int) bool {
+	signal.Ignore(syscall.SIGTTOU) // which a background process gets for the next call
+	defer signal.Reset(syscall.SIGTTOU)
+	return unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, group) == nil
 }

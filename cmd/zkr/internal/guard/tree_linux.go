@@ -9,6 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// executable returns the path of this program, which is the one that runs also after its file
+// was replaced by another version or deleted.
+func executable() (string, error) { return "/proc/self/exe", nil }
+
 // orphans is how often to ask whether orphans have ended. Here their end is an event.
 const orphans = look
 
@@ -46,6 +50,9 @@ func signalTree(sig syscall.Signal, group int) {
 		_ = unix.Close(fd)
 	}
 }
+
+// killLeft kills what signalTree does not know. Here there is nothing.
+func killLeft(int) {}
 
 // isAlone reports whether the group has no process left. Here it has none once this process,
 // which adopts orphans, has no child.

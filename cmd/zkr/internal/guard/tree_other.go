@@ -3,9 +3,13 @@
 package guard
 
 import (
+	"os"
 	"syscall"
 	"time"
 )
+
+// executable returns the path of this program.
+func executable() (string, error) { return os.Executable() }
 
 // orphans is how often to ask whether orphans have ended: they are init's children here.
 const orphans = 20 * time.Millisecond
@@ -22,6 +26,13 @@ func attributes(foreground bool) *syscall.SysProcAttr {
 func signalTree(sig syscall.Signal, group int) {
 	if group != 0 {
 		_ = syscall.Kill(-group, sig)
+	}
+}
+
+// killLeft kills the process group of a command whose guard has died. It does not wait for its end.
+func killLeft(group int) {
+	if group != 0 {
+		_ = syscall.Kill(-group, syscall.SIGKILL)
 	}
 }
 

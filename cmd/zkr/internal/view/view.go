@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -42,8 +43,76 @@ type Place struct {
 type Line struct {
 	Path   string           `json:"path"`
 	Recipe zkrecipes.Recipe `json:"recipe"`
-	Size   int              `json:"size,omitempty"` // slots of a semaphore, members of a barrier
+	Size   int              `json:"size,omitempty"`  // slots of a semaphore, members of a barrier
+	Value  *int64           `json:"value,omitempty"` // of a counter
+	Len    int              `json:"len,omitempty"`   // items of a queue
 	Places []Place          `json:"places"`
+}
+
+// RecipeGroup is a Group, or another path below which ephemeral znodes stand. Nothing else marks
+// a group, so it is found only by its path.
+const RecipeGroup zkrecipes.Recipe = "group"
+
+// ReadPath returns the line at the path, whatever the recipe. It returns ErrUnused if there is
+// none.
+func ReadPath(ctx context.Context, client *zkrecipes.Client, path string) (Line, error) {
+	u, err := Find(ctx, client, path)
+	if !errors.Is(err, zkrecipes.ErrUnused) {
+		if err != nil {
+			return Line{}, err
+		}
+		return Read(ctx, client, u)
+	}
+	l := Line{Path: path, Recipe: RecipeGroup}
+	var failed error
+	if l.Places, failed = ephemerals(ctx, client, path); failed != nil {
+		return Line{}, failed
+	}
+	if len(l.Places) == 0 {
+		return Line{}, err
+	}
+	for i := range l.Places {
+		l.Places[i].Held = true
+	}
+	return l, nil
+}
+
+// ephemerals returns the ephemeral children of the znode, in the order of their sequence numbers
+// if all have some, and else of their names.
+func ephemerals(ctx context.Context, client *zkrecipes.Client, dir string) ([]Place, error) {
+	places := []Place{}
+	names, _, err := client.Children(ctx, dir)
+	if errors.Is(err, zk.ErrNoNode) {
+		return places, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		p := Place{Name: name, Path: strings.TrimSuffix(dir, "/") + "/" + name}
+		data, stat, err := client.Get(ctx, p.Path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			continue // it has left
+		case err != nil:
+			return nil, err
+		case stat.EphemeralOwner == 0:
+			continue
+		}
+		p.Identity, p.Session, p.Since = string(data), Session(stat.EphemeralOwner), time.UnixMilli(stat.Ctime).UTC()
+		places = append(places, p)
+	}
+	slices.SortFunc(places, func(a, b Place) int { return strings.Compare(a.order(), b.order()) })
+	return places, nil
+}
+
+// order returns by what a place is sorted: its sequence number, or its name if it has none.
+func (p Place) order() string {
+	digits := p.Name[max(0, len(p.Name)-10):]
+	if len(digits) == 10 && strings.Trim(digits, "0123456789") == "" {
+		return digits
+	}
+	return p.Name
 }
 
 // Find returns the recipe that uses the path. It returns ErrUnused if there is none.
@@ -62,7 +131,15 @@ func Find(ctx context.Context, client *zkrecipes.Client, path string) (zkrecipes
 
 // Read returns the line that the usage is about.
 func Read(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (Line, error) {
-	l := Line{Path: u.Path, Recipe: u.Recipe, Size: u.Size, Places: []Place{}}
+	l := Line{Path: u.Path, Recipe: u.Recipe, Size: u.Size, Len: u.Len, Places: []Place{}}
+	if u.Recipe == zkrecipes.RecipeCounter {
+		value, err := zkrecipes.NewCounter(client, u.Path).Get(ctx)
+		if err == nil {
+			l.Value = &value
+			l.Places, err = ephemerals(ctx, client, strings.TrimSuffix(u.Path, "/")+"/line")
+		}
+		return l, err
+	}
 	cs, err := contenders(ctx, client, u)
 	for _, c := range cs {
 		l.Places = append(l.Places, Place{

@@ -1,0 +1,180 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// What is wrong is named in one line, and neither locked nor run.
+func TestWrongInputIsRefusedByName(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	for _, row := range []struct {
+		args []string
+		want string // in the line on stderr
+	}{
+		{[]string{"lock", "/a", "-E", "256", "--", "echo", "ran"}, `"256"`}, // the system would make 0 of it
+		{[]string{"lock", "/a", "-E", "-1", "--", "echo", "ran"}, `"-1"`},
+		{[]string{"lock", "/a", "--lost-exit-code", "300", "--", "echo", "ran"}, `"300"`},
+		{[]string{"lock", "/a", "-w", "0", "--", "echo", "ran"}, "-w is 0s"},
+		{[]string{"lock", "/a", "-w", "-5s", "--", "echo", "ran"}, "-w is -5s"},
+		{[]string{"lock", "/a", "-w", "5", "--", "echo", "ran"}, `"5"`},
+		{[]string{"lock", "/a", "-k", "0", "--", "echo", "ran"}, "-k is 0"},
+		{[]string{"lock", "/a", "-k", "many", "--", "echo", "ran"}, `"many"`},
+		{[]string{"lock", "/a", "--grace", "-1s", "--", "echo", "ran"}, "--grace is -1s"},
+		{[]string{"lock", "/a", "--grace", "1h", "--", "echo", "ran"}, "--grace is 1h"},
+		{[]string{"lock", "/a", "-n", "-w", "1s", "--", "echo", "ran"}, "nonblock"},
+		{[]string{"lock", "/a", "echo", "ran"}, "before --"},
+		{[]string{"lock", "", "--", "echo", "ran"}, "path is empty"},
+		{[]string{"lock", "/a//b", "--", "echo", "ran"}, "/a//b"},
+		{[]string{"lock", "/a", "--session-timeout", "soon", "--", "echo", "ran"}, `"soon"`},
+		{[]string{"lock", "/a", "-S", "zk1:0:0", "--", "echo", "ran"}, "zk1:0:0"},
+		{[]string{"lock", "/a", "-o", "xml", "--", "echo", "ran"}, `"xml"`},
+		{[]string{"elect", "/a", "--grace", "1h", "--", "echo", "ran"}, "--grace is 1h"},
+		{[]string{"job", "/a", "--every", "1ms", "--", "echo", "ran"}, "--every is 1ms"},
+		{[]string{"job", "/a", "--", "echo", "ran"}, `"every"`},
+		{[]string{"job", "/a", "--every", "1h", "-w", "0s", "--", "echo", "ran"}, "-w is 0s"},
+		{[]string{"queue", "nonsense"}, `"nonsense" for "zkr queue"`},
+		{[]string{"gate", "ajar", "/a"}, `"ajar" for "zkr gate"`},
+		{[]string{"queue", "put", "/a", "data", "--lines"}, "--lines"},
+		{[]string{"queue", "redrive", "/a", "-n", "0"}, "-n is 0"},
+		{[]string{"sem", "resize", "/a", "-1"}, "-1"},
+		{[]string{"graph", "--format", "png"}, `"png"`},
+		{[]string{"ls", "relative"}, "relative"},
+		{[]string{"ls", "--watch", "--interval", "1ms"}, "--interval is 1ms"},
+		{[]string{"top"}, "terminal"},
+	} {
+		code, stdout, stderr := zkr(t, srv.Addr(), row.args...)
+		require.Equal(t, 64, code, "%v: %s", row.args, stderr)
+		require.NotContains(t, stdout, "ran", row.args)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), "%v: %s", row.args, stderr)
+		require.Contains(t, stderr, row.want, row.args)
+	}
+	require.Equal(t, []string{"zookeeper"}, srv.Children("/"), "nothing was created")
+}
+
+// A flag comes before the environment, and that before the file.
+func TestWhereSettingsComeFrom(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	file := filepath.Join(t.TempDir(), "zkr.env")
+	run := func(servers string, flags ...string) int {
+		p := prepare(t, "", append([]string{"ls", "--connect-timeout", "300ms", "--config", file}, flags...)...)
+		p.cmd.Env = append(p.cmd.Env[:len(p.cmd.Env)-1], servers) // instead of the empty ZKR_SERVERS
+		return p.start().wait()
+	}
+	const nobody = "127.0.0.1:1"
+	write := func(servers string) {
+		require.NoError(t, os.WriteFile(file, []byte("ZKR_SERVERS="+servers+"\n"), 0o600))
+	}
+	write(srv.Addr())
+	require.Zero(t, run("OTHER=1"), "the file's")
+	require.Equal(t, 69, run("ZKR_SERVERS="+nobody), "the environment's")
+	require.Zero(t, run("ZKR_SERVERS="+nobody, "-S", srv.Addr()), "the flag's")
+	write(nobody)
+	require.Equal(t, 69, run("OTHER=1"))
+	require.Zero(t, run("ZKR_SERVERS="+srv.Addr()))
+}
+
+// Each user of a machine sees the arguments of all processes.
+func TestNoProcessHasASecretAmongItsArguments(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	p := prepare(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 60")
+	p.cmd.Env = append(p.cmd.Env, "ZKR_AUTH=digest:user:tell-nobody")
+	p.start().await("held")
+	out, err := exec.Command("ps", "-A", "-ww", "-o", "args").Output()
+	require.NoError(t, err)
+	require.Contains(t, string(out), "__guard", "the guard is among them")
+	require.Contains(t, string(out), "lock /a -c echo held")
+	require.NotContains(t, string(out), "tell-nobody")
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 143, p.wait())
+}
+
+// What a user with credentials owns is shown to that user only.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, &zkrecipes.Options{
+		Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:secret")}}, ACL: zk.AuthACL(zk.PermAll),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	_, err = zkrecipes.NewMutex(client, "/private").Lock(t.Context())
+	require.NoError(t, err)
+	who := func(env string, flags ...string) (int, string) {
+		p := prepare(t, srv.Addr(), append([]string{"who", "/private"}, flags...)...)
+		p.cmd.Env = append(p.cmd.Env, env)
+		return p.start().wait(), p.stderr.String()
+	}
+	file := filepath.Join(t.TempDir(), "auth")
+	require.NoError(t, os.WriteFile(file, []byte("digest:user:secret\n"), 0o600))
+	for _, row := range []struct {
+		env   string
+		flags []string
+		want  int
+	}{
+		{"ZKR_AUTH=digest:user:secret", nil, 0},
+		{"OTHER=1", []string{"--auth-file", file}, 0},
+		{"ZKR_AUTH_FILE=" + file, nil, 0},
+		{"OTHER=1", nil, 77},
+		{"ZKR_AUTH=digest:user:wrong", nil, 77},
+		{"ZKR_AUTH=digest", nil, 78},
+	} {
+		code, stderr := who(row.env, row.flags...)
+		require.Equal(t, row.want, code, "%v: %s", row, stderr)
+		require.NotContains(t, stderr, "wrong", "no error shows a secret")
+	}
+}
+
+// With -o json each line of the output is JSON, and so is what a failure says.
+func TestEachCommandPrintsJSON(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 60")
+	holder.await("held")
+	waiter := start(t, srv.Addr(), "lock", "/a", "-E", "7", "--", "true")
+	awaitLine(t, srv, "/a", 2)
+	names, _ := places(t, srv.Addr(), "/a")
+	for _, args := range [][]string{
+		{"ls"}, {"who", "/a"}, {"graph"}, {"evict", "/a", names[1], "--yes"},
+		{"queue", "put", "/q", "one"}, {"queue", "ls", "/q"}, {"queue", "peek", "/q"}, {"queue", "purge", "/q", "--yes"},
+		{"queue", "redrive", "/q"}, {"gate", "shut", "/g"}, {"gate", "show", "/g"}, {"gate", "open", "/g"}, {"gate", "wait", "/g"},
+		{"sem", "resize", "/s", "3"},
+	} {
+		code, stdout, stderr := zkr(t, srv.Addr(), append(args, "-o", "json")...)
+		require.Zero(t, code, "%v: %s", args, stderr)
+		require.NotEmpty(t, objects(t, stdout), args)
+	}
+	require.Equal(t, 7, waiter.wait(), "it was evicted")
+	for _, args := range [][]string{
+		{"lock", "/a", "-n", "--", "true"}, {"job", "/a", "--every", "1h", "-S", "127.0.0.1:1", "--connect-timeout", "200ms", "--", "true"},
+		{"elect", "/a", "--", "true"}, {"queue", "peek", "/nothing"}, {"queue", "remove", "/q", "nothing"}, {"who", "/nothing"},
+		{"evict", "/a", "nothing"}, {"lock", "/a", "--", "no-such-command"}, {"lock", "/a"},
+	} {
+		p := prepare(t, srv.Addr(), args...)
+		p.cmd.Env = append(p.cmd.Env, "ZKR_OUTPUT=json")
+		code := p.start().wait()
+		require.NotZero(t, code, args)
+		var failure struct {
+			Error string
+			Exit  int
+		}
+		require.NoError(t, json.Unmarshal([]byte(p.stderr.String()), &failure), "%v: %s", args, p.stderr.String())
+		require.NotEmpty(t, failure.Error)
+		require.Equal(t, code, failure.Exit, args)
+	}
+}

@@ -1,0 +1,41 @@
+//go:build unix
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A signal that comes as the call ends is either taken, or left for the command that runs next.
+func TestNoSignalIsLostBetweenWaitingAndRunning(t *testing.T) {
+	for range 2000 {
+		a := &app{signals: make(chan os.Signal, 16)}
+		err := a.waiting(t.Context(), func(context.Context) error {
+			a.signals <- syscall.SIGTERM
+			return nil
+		})
+		if err == nil {
+			require.Len(t, a.signals, 1)
+			continue
+		}
+		require.Equal(t, exitSignal+int(syscall.SIGTERM), exitCode(err))
+		require.Empty(t, a.signals)
+	}
+}
+
+func TestASignalEndsTheWait(t *testing.T) {
+	a := &app{signals: make(chan os.Signal, 16)}
+	a.signals <- syscall.SIGWINCH // ends nothing
+	a.signals <- syscall.SIGINT
+	err := a.waiting(t.Context(), func(ctx context.Context) error {
+		<-ctx.Done()
+		return errors.New("as a call says it")
+	})
+	require.Equal(t, 130, exitCode(err))
+}

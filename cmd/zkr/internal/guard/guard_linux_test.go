@@ -1,0 +1,304 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A process has one guard at a time, so the tests run one after the other.
+
+// TestMain lets the test binary be the guard, as zkr is.
+func TestMain(m *testing.M) {
+	if IsGuard(os.Args) {
+		os.Exit(Main(os.Args))
+	}
+	os.Exit(m.Run())
+}
+
+// hold is a Hold whose end the test moves.
+type hold struct {
+	ctx  context.Context
+	lose context.CancelFunc
+
+	mu    sync.Mutex
+	until time.Time
+}
+
+func holdFor(t *testing.T, d time.Duration) *hold {
+	h := &hold{until: time.Now().Add(d)}
+	h.ctx, h.lose = context.WithCancel(t.Context())
+	return h
+}
+
+func (h *hold) Context(context.Context) context.Context { return h.ctx }
+
+func (h *hold) ValidUntil() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until
+}
+
+func (h *hold) renew(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.until = time.Now().Add(d)
+}
+
+// proc is a command that a guard runs.
+type proc struct {
+	t       *testing.T
+	guard   *Guard
+	dir     string // the command's output is in the file out
+	signals chan os.Signal
+	done    chan struct{}
+	res     Result
+	err     error
+}
+
+// runScript runs a script, which finds its directory in $0.
+func runScript(t *testing.T, h Hold, script string, change func(*Command)) *proc {
+	t.Helper()
+	g, err := Start()
+	require.NoError(t, err)
+	r := &proc{t: t, guard: g, dir: t.TempDir(), signals: make(chan os.Signal, 16), done: make(chan struct{})}
+	cmd := Command{
+		Path: "/bin/sh", Args: []string{"sh", "-c", script + ` >"$0/out"`, r.dir}, Env: os.Environ(),
+		Grace: 300 * time.Millisecond, Margin: 400 * time.Millisecond, Signals: r.signals,
+	}
+	if change != nil {
+		change(&cmd)
+	}
+	go func() {
+		defer close(r.done)
+		r.res, r.err = g.Run(h, cmd)
+	}()
+	t.Cleanup(func() {
+		_ = syscall.Kill(g.pid, syscall.SIGKILL)
+		<-r.done
+	})
+	return r
+}
+
+// wait returns what Run has returned.
+func (r *proc) wait() Result {
+	r.t.Helper()
+	select {
+	case <-r.done:
+	case <-time.After(20 * time.Second):
+		require.Fail(r.t, "the command does not end")
+	}
+	require.NoError(r.t, r.err)
+	return r.res
+}
+
+func (r *proc) output() string {
+	text, _ := os.ReadFile(filepath.Join(r.dir, "out"))
+	return string(text)
+}
+
+func (r *proc) await(text string) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool { return strings.Contains(r.output(), text) }, 20*time.Second, time.Millisecond, "no %s", text)
+}
+
+func (r *proc) isOver() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// deafWriter ignores SIGTERM and writes the time again and again, which date prints in ns.
+const deafWriter = `{ trap "echo TERM" TERM; echo began; while :; do date +%s%N; sleep 0.01; done; }`
+
+// last returns the last time in a deaf writer's output.
+func (r *proc) last() time.Time {
+	r.t.Helper()
+	lines := strings.Fields(r.output())
+	for i := len(lines) - 1; i >= 0; i-- {
+		if ns, err := strconv.ParseInt(lines[i], 10, 64); err == nil {
+			return time.Unix(0, ns)
+		}
+	}
+	require.Fail(r.t, "nothing was written")
+	return time.Time{}
+}
+
+func TestRunReturnsHowTheCommandEnded(t *testing.T) {
+	h := holdFor(t, time.Hour)
+	require.Equal(t, Result{Code: 7}, runScript(t, h, "(exit 7)", nil).wait())
+	require.Equal(t, Result{Signal: 9}, runScript(t, h, "kill -KILL $$", nil).wait())
+	for path, want := range map[string]syscall.Errno{"/nonexistent": syscall.ENOENT, "/etc/passwd": syscall.EACCES} {
+		r := runScript(t, h, "", func(c *Command) { c.Path = path })
+		<-r.done
+		require.ErrorIs(t, r.err, want)
+	}
+}
+
+func TestTheCommandIsKilledAtTheDeadline(t *testing.T) {
+	h := holdFor(t, 3*time.Second)
+	r := runScript(t, h, deafWriter, func(c *Command) { c.Grace = time.Second })
+	require.Equal(t, Result{Signal: 9, Late: true}, r.wait())
+	require.True(t, r.last().Before(h.until), "the last act is before the deadline")
+	before, after, found := strings.Cut(r.output(), "TERM")
+	require.True(t, found, "SIGTERM comes first")
+	require.Contains(t, before, "began")
+	require.NotEmpty(t, strings.TrimSpace(after), "the command could go on for the grace")
+}
+
+func TestARenewedCommandGoesOn(t *testing.T) {
+	h := holdFor(t, 3*time.Second)
+	r := runScript(t, h, `{ echo began; while [ ! -e "$0/end" ]; do sleep 0.01; done; echo ended; }`, nil)
+	r.await("began")
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		h.renew(3 * time.Second)
+	}
+	require.False(t, r.isOver())
+	h.renew(time.Hour)
+	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "end"), nil, 0o600))
+	require.Equal(t, Result{}, r.wait())
+	require.Contains(t, r.output(), "ended")
+}
+
+func TestAHoldThatIsLostKillsTheCommandAtOnce(t *testing.T) {
+	h := holdFor(t, time.Hour)
+	r := runScript(t, h, deafWriter, nil)
+	r.await("began")
+	h.lose()
+	require.Equal(t, Result{Signal: 9, Late: true}, r.wait())
+	require.NotContains(t, r.output(), "TERM")
+}
+
+func TestACommandWhoseTimeIsOverIsNotStarted(t *testing.T) {
+	for _, h := range []*hold{holdFor(t, 400*time.Millisecond), {ctx: t.Context()}} { // the other one has ended
+		r := runScript(t, h, "echo began", nil)
+		require.Equal(t, Result{Late: true}, r.wait())
+		require.NoFileExists(t, filepath.Join(r.dir, "out"))
+	}
+}
+
+func TestRunWaitsForAllThatTheCommandHasStarted(t *testing.T) {
+	r := runScript(t, holdFor(t, time.Hour), `{ (while [ ! -e "$0/end" ]; do sleep 0.01; done; echo orphan) & echo began; (exit 5); }`, nil)
+	r.await("began")
+	time.Sleep(2 * look) // at each look the guard could take it for ended
+	require.False(t, r.isOver())
+	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "end"), nil, 0o600))
+	require.Equal(t, Result{Code: 5}, r.wait())
+	require.Contains(t, r.output(), "orphan")
+}
+
+func TestSignalsReachTheGroupAlsoWithoutItsFirstProcess(t *testing.T) {
+	r := runScript(t, holdFor(t, time.Hour), `{ (trap "echo got; exit" USR1; echo ready; while :; do sleep 0.01; done) & :; }`, nil)
+	r.await("ready")
+	require.Eventually(t, func() bool { return syscall.Kill(-r.group(), 0) == nil }, 20*time.Second, time.Millisecond)
+	r.signals <- syscall.SIGWINCH // ends nothing, and is not noted
+	r.signals <- syscall.SIGUSR1
+	require.Equal(t, Result{Told: syscall.SIGUSR1}, r.wait())
+	require.Contains(t, r.output(), "got")
+}
+
+// group returns the process group of the command.
+func (r *proc) group() int {
+	r.t.Helper()
+	entries, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(r.t, err)
+	for _, e := range entries {
+		text, err := os.ReadFile(e)
+		if err != nil || !bytes.Contains(text, []byte(r.dir)) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(e)))
+		require.NoError(r.t, err)
+		if group, err := syscall.Getpgid(pid); err == nil {
+			return group
+		}
+	}
+	require.Fail(r.t, "the command does not run")
+	return 0
+}
+
+func TestTheCommandDiesWithItsGuard(t *testing.T) {
+	r := runScript(t, holdFor(t, time.Hour), deafWriter, nil)
+	r.await("\n1") // it has written the time
+	require.NoError(t, syscall.Kill(r.guard.pid, syscall.SIGKILL))
+	require.Equal(t, Result{Signal: 9}, r.wait())
+	last := r.last()
+	time.Sleep(100 * time.Millisecond)
+	require.Equal(t, last, r.last(), "nothing is left that writes")
+}
+
+func TestAGuardThatIsStoppedIsKilledInTime(t *testing.T) {
+	h := holdFor(t, 3*time.Second)
+	r := runScript(t, h, deafWriter, nil)
+	r.await("\n1") // it has written the time
+	require.NoError(t, syscall.Kill(r.guard.pid, syscall.SIGSTOP))
+	require.Equal(t, Result{Signal: 9, Late: true}, r.wait())
+	require.True(t, r.last().Before(h.until))
+}
+
+// The pipe to a guard that is stopped for long is full one day. The caller must still see that the
+// hold is lost.
+func TestAGuardThatDoesNotReadBlocksNothing(t *testing.T) {
+	r := runScript(t, holdFor(t, time.Hour), deafWriter, nil)
+	r.await("began")
+	require.NoError(t, syscall.Kill(r.guard.pid, syscall.SIGSTOP))
+	for range 100_000 {
+		select {
+		case r.signals <- syscall.SIGWINCH:
+		case <-r.done:
+		}
+	}
+	require.Equal(t, Result{Signal: 9, Late: true}, r.wait())
+}
+
+func TestAGuardThatRanNothingEndsWithClose(t *testing.T) {
+	g, err := Start()
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(g.pid, 0))
+	require.NoError(t, syscall.Kill(g.pid, syscall.SIGTERM)) // which ends no guard
+	g.Close()
+	require.ErrorIs(t, syscall.Kill(g.pid, 0), syscall.ESRCH)
+}
+
+func TestAGuardGoesWithItsCaller(t *testing.T) {
+	for before, after := range map[phase]phase{idle: over, running: killing, ending: killing} {
+		g := &guard{phase: before}
+		g.orphaned()
+		require.Equal(t, after, g.phase)
+	}
+	require.False(t, IsGuard([]string{"zkr", "lock", role, "/a"}))
+	require.Equal(t, 1, Main([]string{"zkr", role, "no", "descriptor"}))
+}
+
+func TestDeadlinesAreByAClockThatAllShare(t *testing.T) {
+	require.NotZero(t, now())
+	require.Less(t, at(time.Time{}), now(), "a hold that has ended")
+	left := at(time.Now().Add(time.Minute)) - now()
+	require.Greater(t, left, int64(50*time.Second))
+	require.LessOrEqual(t, left, int64(time.Minute))
+}
+
+// The guard sleeps until something is due, but never so long that a suspended machine makes it late.
+func TestPauses(t *testing.T) {
+	in := func(d time.Duration) int64 { return now() + int64(d) }
+	require.Equal(t, time.Hour, (&guard{}).pause(), "it waits for its command")
+	require.Equal(t, look, (&guard{phase: running, deadline: in(time.Hour)}).pause())
+	near := (&guard{phase: running, deadline: in(time.Second), grace: int64(900 * time.Millisecond)}).pause()
+	require.LessOrEqual(t, near, 100*time.Millisecond, "SIGTERM is due")
+	require.LessOrEqual(t, (&guard{phase: ending, deadline: in(50 * time.Millisecond)}).pause(), 50*time.Millisecond)
+	require.Zero(t, (&guard{phase: ending, deadline: in(-time.Second)}).pause())
+	require.Equal(t, kill, (&guard{phase: killing}).pause())
+	require.Equal(t, min(look, orphans), (&guard{phase: running, reaped: true, deadline: in(time.Hour)}).pause())
+}

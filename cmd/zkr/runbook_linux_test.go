@@ -1,0 +1,88 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// runbook returns the lines of "Incident: a lock is stuck" in the guide, and fails unless they are
+// as many as a person in a hurry reads.
+func runbook(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/zkr.md")
+	require.NoError(t, err)
+	block := regexp.MustCompile("(?s)## Incident: a lock is stuck\n+```sh\n(.*?)```").FindSubmatch(text)
+	require.NotNil(t, block)
+	lines := strings.Split(strings.TrimSpace(string(block[1])), "\n")
+	require.LessOrEqual(t, len(lines), 11)
+	return lines
+}
+
+// operator returns an environment in which zkr is this program, and ssh stays on this machine.
+func operator(t *testing.T, server, ssh string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink(os.Args[0], filepath.Join(dir, "zkr")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+ssh), 0o700))
+	return environ(server, "PATH="+dir+":"+os.Getenv("PATH"))
+}
+
+// follow runs lines of the runbook, and returns what they print.
+func follow(t *testing.T, env, lines []string, answer string) string {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", strings.Join(lines, "\n"))
+	cmd.Env, cmd.Stdin = env, strings.NewReader(answer)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// hang starts a holder that ignores SIGTERM, and one that waits for it.
+func hang(t *testing.T, server, path string) (holder, waiter *program) {
+	t.Helper()
+	holder = start(t, server, "lock", path, "--session-timeout", "2s", "-c", "trap '' TERM; echo held; while :; do sleep 0.1; done")
+	holder.await("held")
+	waiter = start(t, server, "lock", path, "-c", "echo held; sleep 60")
+	eventually(t, "it waits", func() bool { names, _ := places(t, server, path); return len(names) == 2 })
+	return holder, waiter
+}
+
+func TestTheRunbookKillsAHolderThatHangs(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	lines := runbook(t)
+	holder, waiter := hang(t, srv.Addr(), "/locks/orders")
+	here := operator(t, srv.Addr(), `shift; exec sh -c "$*"`)
+
+	kill := len(lines) - 4 // the line that sends SIGTERM
+	require.Contains(t, lines[kill], ` kill "$pid"`)
+	out := follow(t, here, lines[:kill+1], "")
+	require.Regexp(t, `/locks/orders +mutex +1 +1 `, out)
+	require.NotContains(t, out, "DEADLOCK")
+	require.Regexp(t, `(?m)^holds +\S+:\d+ `, out)
+	require.Regexp(t, `__guard`, out, "ps shows the guard, and below it the command")
+	require.Contains(t, out, "sleep 0.1")
+	require.Empty(t, waiter.stdout.String(), "the command ignores SIGTERM")
+
+	follow(t, here, append(lines[:kill:kill], lines[kill+1]), "")
+	require.Equal(t, -1, holder.wait())
+	waiter.await("held")
+	require.Regexp(t, `(?m)\A.*\nholds .*\n\z`, follow(t, here, []string{lines[0], lines[len(lines)-1]}, ""))
+}
+
+func TestTheRunbookEvictsAHolderThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	holder, waiter := hang(t, srv.Addr(), "/locks/orders")
+	out := follow(t, operator(t, srv.Addr(), "echo ssh: no route to host >&2; exit 255"), runbook(t), "y\n")
+	require.Equal(t, 3, strings.Count(out, "no route to host"), out)
+	require.Contains(t, out, "evicted\n")
+	waiter.await("held")
+	require.Equal(t, 76, holder.wait())
+}

@@ -1,0 +1,173 @@
+package main
+
+// zkrMutants are about what zkr promises of a command under a lock, and of what it shows.
+var zkrMutants = []mutant{
+	{
+		name:  "zkr-no-kill",
+		what:  "The guard does not kill the command at the deadline.",
+		edits: []edit{{in: "guard.advance", old: `g.phase == ending && left <= 0`, new: `g.phase == ending && left <= -int64(time.Hour)`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestB105/stopped$ -timeout 60s",
+	},
+	{
+		name:  "zkr-no-grace",
+		what:  "The command gets SIGTERM at the deadline, and no time to end.",
+		edits: []edit{{in: "guard.advance", old: `g.phase == running && left <= g.grace`, new: `g.phase == running && left <= 0`}},
+		test:  "go test ./cmd/zkr/internal/guard -run TestTheCommandIsKilledAtTheDeadline",
+	},
+	{
+		name:  "zkr-no-renewal",
+		what:  "The guard keeps the deadline that it was given first.",
+		edits: []edit{{in: "guard.obey", old: `g.deadline = r.Deadline`}},
+		test:  "go test ./cmd/zkr/internal/guard -run TestARenewedCommandGoesOn",
+	},
+	{
+		name:  "zkr-starts-late",
+		what:  "A command is started though its time is over.",
+		edits: []edit{{in: "guard.start", old: `r.Deadline-now() <= r.Grace`, new: `r.Deadline-now() <= -r.Grace*1000`}},
+		test:  "go test ./cmd/zkr/internal/guard -run TestACommandWhoseTimeIsOverIsNotStarted",
+	},
+	{
+		name:  "zkr-lost-goes-on",
+		what:  "A command whose lock was lost goes on until the deadline.",
+		edits: []edit{{in: "runner.wait", old: `r.send(request{Kill: true})`}, {in: "runner.wait", old: `deaf = time.After(answer)`}},
+		test:  "go test ./cmd/zkr/internal/guard -run TestAHoldThatIsLostKillsTheCommandAtOnce",
+	},
+	{
+		name:  "zkr-survives-caller",
+		what:  "The command goes on when zkr was killed.",
+		edits: []edit{{in: "guard.serve", old: `g.orphaned()`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestTheCommandDiesWithZkr",
+	},
+	{
+		name:  "zkr-survives-guard",
+		what:  "The command goes on when its guard was killed.",
+		edits: []edit{{in: "attributes", old: `, Pdeathsig: syscall.SIGKILL`}, {in: "runner.wait", old: `sweep(r.group)`}},
+		test:  "go test ./cmd/zkr/internal/guard -run TestTheCommandDiesWithItsGuard",
+	},
+	{
+		name:  "zkr-trusts-guard",
+		what:  "A guard that is stopped is not killed.",
+		edits: []edit{{in: "runner.wait", old: `time.Since(r.sent) > r.cmd.Margin/2`, new: `time.Since(r.sent) > time.Hour`}},
+		test:  "go test ./cmd/zkr/internal/guard -run TestAGuardThatIsStoppedIsKilledInTime -timeout 60s",
+	},
+	{
+		name:  "zkr-blocked-by-guard",
+		what:  "A guard that does not read blocks zkr.",
+		edits: []edit{{in: "runner.send", old: `_ = r.to.SetWriteDeadline(time.Now().Add(answer))`}},
+		test:  "go test ./cmd/zkr/internal/guard -run TestAGuardThatDoesNotReadBlocksNothing -timeout 60s",
+	},
+	{
+		name:  "zkr-kills-group-only",
+		what:  "What has left the process group is not killed.",
+		edits: []edit{{in: "guard.advance", old: `signalTree(syscall.SIGKILL, 0)`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestB105/stopped$ -timeout 60s",
+	},
+	{
+		name:  "zkr-releases-early",
+		what:  "The lock is released when the command itself has ended, though others of its group run.",
+		edits: []edit{{in: "guard.note", old: `g.reaped, g.end.Code = true, status.ExitStatus()`, new: "g.reaped, g.end.Code = true, status.ExitStatus()\ng.finish()"}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestTheLockIsReleasedWhenTheWholeGroupHasEnded",
+	},
+	{
+		name:  "zkr-passes-urg",
+		what:  "SIGURG, with which Go's runtime interrupts goroutines, is passed on.",
+		edits: []edit{{in: "Forwarded", old: `syscall.SIGWINCH, syscall.SIGCONT`, new: `syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGURG`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestSignalsGoToTheCommandsProcessGroup",
+	},
+	{
+		name:  "zkr-passes-chld",
+		what:  "SIGCHLD, which is about zkr's own child, is passed on.",
+		edits: []edit{{in: "Forwarded", old: `syscall.SIGWINCH, syscall.SIGCONT`, new: `syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGCHLD`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestNoSIGCHLDGoesToTheCommand",
+	},
+	{
+		name:  "zkr-signals-child-only",
+		what:  "Signals are passed to the command only, and not to its group.",
+		edits: []edit{{in: "guard.signal", old: `syscall.Kill(-g.group, sig)`, new: `syscall.Kill(g.group, sig)`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestSignalsGoToTheCommandsProcessGroup",
+	},
+	{
+		name:  "zkr-ignored-signal",
+		what:  "A signal that was to be ignored ends the command.",
+		edits: []edit{{in: "heeded", old: `if !signal.Ignored(s) {`, new: `{`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestASignalThatWasIgnoredStaysIgnored",
+	},
+	{
+		name:  "zkr-lost-succeeds",
+		what:  "A command that succeeds has exit status 0 though its lock was lost.",
+		edits: []edit{{in: "app.runLock", old: `o.lost != nil`, new: `o.lost != nil && o.code() != 0`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestACommandThatSucceedsAfterTheLockWasLost",
+	},
+	{
+		name:  "zkr-late-succeeds",
+		what:  "A command that ended in its grace, when the lock could be lost, has its own exit status.",
+		edits: []edit{{in: "app.hold", old: `o.lost == nil && res.Late`, new: `o.lost == nil && res.Late && res.Signal != 0`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestADisconnectedCommandGetsSIGTERM",
+	},
+	{
+		name:  "zkr-inherits-slot",
+		what:  "A command finds what a zkr around its own holds.",
+		edits: []edit{{in: "held.environ", old: `"ZKR_SLOT", `}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestTheCommandsEnvironment",
+	},
+	{
+		name:  "zkr-status-256",
+		what:  "An exit status of 256, which is 0, may be asked for.",
+		edits: []edit{{in: "status.Set", old: `strconv.ParseUint(text, 10, 8)`, new: `strconv.ParseUint(text, 10, 16)`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestWrongInputIsRefusedByName",
+	},
+	{
+		name:  "zkr-no-slots",
+		what:  "-k 0 takes a lock instead of a slot.",
+		edits: []edit{{in: "app.lock", old: `c.Flags().Changed("slots") && l.slots < 1`, new: `l.slots < 0`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestWrongInputIsRefusedByName",
+	},
+	{
+		name:  "zkr-drops-signal",
+		what:  "A signal that comes as the lock is granted is dropped.",
+		edits: []edit{{in: "app.waiting", old: `sig != 0`, new: `sig != 0 && err != nil`}},
+		test:  "go test ./cmd/zkr/internal/cli -run TestNoSignalIsLostBetweenWaitingAndRunning",
+	},
+	{
+		name:  "zkr-keeps-terminal",
+		what:  "A command that is stopped because it reads the terminal does not get it.",
+		edits: []edit{{in: "runner.stopped", old: `by == syscall.SIGTTIN || by == syscall.SIGTTOU`, new: `by == 0`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestACommandInAPipelineGetsTheTerminal",
+	},
+	{
+		name:  "zkr-loses-terminal",
+		what:  "zkr does not take the terminal back.",
+		edits: []edit{{in: "terminal.takeBack", old: `onTerminal(func(fd int) { give(fd, unix.Getpgrp()) })`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestTheCommandHasTheTerminal",
+	},
+	{
+		name:  "zkr-job-twice",
+		what:  "A job runs again in a period that is done.",
+		edits: []edit{{in: "jobRun.look", old: `return r.next.Period.After(last.Period), nil`, new: `return !r.next.Period.Before(last.Period), nil`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestJobRunsOnceInEachPeriod",
+	},
+	{
+		name:  "zkr-open-secrets",
+		what:  "Others may read a file with credentials.",
+		edits: []edit{{in: "checkPrivate", old: `mode&0o077 != 0`, new: `mode&0o002 != 0`}},
+		test:  "go test ./cmd/zkr/internal/cli -run TestSecretsComeFromTheEnvironmentOrAPrivateFile",
+	},
+	{
+		name:  "zkr-file-first",
+		what:  "The configuration file comes before the environment.",
+		edits: []edit{{in: "config.get", old: `if value, ok := os.LookupEnv(env); ok {`, new: `if value, ok := os.LookupEnv(env); ok && c.file[env] == "" {`}},
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestWhereSettingsComeFrom",
+	},
+	{
+		name:  "zkr-false-deadlock",
+		what:  "A circle of waits counts as a deadlock though another slot will be given back.",
+		edits: []edit{{in: "Graph.stuck", old: `return !all(w.For, isStuck)`, new: `return !slices.ContainsFunc(w.For, isStuck)`}},
+		test:  "go test ./cmd/zkr/internal/view -run TestADeadlockIsACircleThatCannotGoOn",
+	},
+	{
+		name:  "zkr-unconfirmed-deadlock",
+		what:  "A deadlock that was seen once is named though it may never have been there.",
+		edits: []edit{{in: "Graph.Confirm", old: `return true`, new: `return false`}},
+		test:  "go test ./cmd/zkr/internal/view -run TestADeadlockIsConfirmedByAnotherLook",
+	},
+}

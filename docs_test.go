@@ -84,10 +84,10 @@ func tooLong(t *testing.T, repository fs.FS, max int) (long []string, sum int) {
 	return long, sum
 }
 
-// count counts the words of a text. The bars of a table are none.
+// count counts the words of a text. The bars of a table and the fences of a block are none.
 func count(text string) (n int) {
 	for _, field := range strings.Fields(text) {
-		if strings.ContainsFunc(field, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+		if !strings.HasPrefix(field, "```") && strings.ContainsFunc(field, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
 			n++
 		}
 	}

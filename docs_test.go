@@ -55,7 +55,7 @@ func TestREADMEHas700WordsAtMostBesideItsCode(t *testing.T) {
 	require.Greater(t, words, 300)
 }
 
-// Who adds a paragraph cuts another.
+// To add a paragraph, cut another.
 func TestDocumentsAreShort(t *testing.T) {
 	const each, together = 1500, 20_200
 	long, sum := tooLong(t, os.DirFS("."), each)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
@@ -54,6 +55,45 @@ func TestREADMEHas700WordsAtMostBesideItsCode(t *testing.T) {
 	require.Greater(t, words, 300)
 }
 
+// To add a paragraph, cut another.
+func TestDocumentsAreShort(t *testing.T) {
+	const each, together = 1500, 20_200
+	long, sum := tooLong(t, os.DirFS("."), each)
+	require.Empty(t, long)
+	require.LessOrEqual(t, sum, together)
+	require.Greater(t, sum, together*3/4)
+}
+
+// tooLong returns the documents below docs that have more words than max, and the sum of all. A
+// word has a letter or a digit, and is not in a block of code.
+func tooLong(t *testing.T, repository fs.FS, max int) (long []string, sum int) {
+	all := documents(t, repository)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !strings.HasPrefix(name, "docs/") {
+			continue
+		}
+		words := count(read(t, repository, name))
+		for _, block := range all[name].Blocks {
+			words -= count(strings.Join(block.Code, "\n"))
+		}
+		if words > max {
+			long = append(long, fmt.Sprintf("%s: %d words", name, words))
+		}
+		sum += words
+	}
+	return long, sum
+}
+
+// count counts the words of a text. The bars of a table and the fences of a block are none.
+func count(text string) (n int) {
+	for _, field := range strings.Fields(text) {
+		if !strings.HasPrefix(field, "```") && strings.ContainsFunc(field, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			n++
+		}
+	}
+	return n
+}
+
 func TestTheChecksOfTheDocumentsFindWhatIsWrong(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	program := file("package p\n\nfunc f() {\n\tif a() {\n\t\tb()\n\n\t\tc()\n\t}\n}\n")
@@ -92,6 +132,15 @@ func TestTheChecksOfTheDocumentsFindWhatIsWrong(t *testing.T) {
 		"docs/two.md:9: ../examples/x/x.go#one: no such heading",
 		"docs/two.md:9: ../README.md#: no such heading",
 	}, deadLinks(t, repository))
+
+	long, sum := tooLong(t, fstest.MapFS{
+		"README.md":     file("is not counted"),
+		"go.work":       file(""),
+		"docs/long.md":  file("| one | two, | `3` |\n| --- | --- | --- |\n\n```go\nnot these\n```\n\n- four"),
+		"docs/short.md": file("one two\n\n    not these\n\nthree"),
+	}, 3)
+	require.Equal(t, []string{"docs/long.md: 4 words"}, long)
+	require.Equal(t, 7, sum)
 }
 
 // uncompiled returns the blocks of Go code in the documents that are not in a compiled

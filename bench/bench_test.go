@@ -29,12 +29,16 @@ func TestAShortRunWritesTheReportAndThePlot(t *testing.T) {
 	var stdout bytes.Buffer
 	require.NoError(t, run(quick(t), config{short: true, out: dir}, &stdout))
 
+	results, err := os.ReadFile(filepath.Join(dir, "results.txt"))
+	require.NoError(t, err)
+	require.Equal(t, stdout.String(), string(results))
 	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
 	require.NoError(t, err)
-	require.Equal(t, stdout.String(), string(page))
 	for _, sc := range scenarios(true) {
 		require.Contains(t, stdout.String(), "| "+sc.name+" | zkrecipes | ")
+		require.Contains(t, string(page), "\n| "+sc.name+" | ")
 	}
+	require.Contains(t, string(page), "Its figures mean little")
 	require.Contains(t, stdout.String(), "Its figures mean little")
 	require.Contains(t, stdout.String(), "with 1000 sessions, beside zk.Lock | at least 1.90 |  | not measured in this run |")
 	svg, err := os.ReadFile(filepath.Join(dir, plotName))

@@ -42,7 +42,7 @@ func main() {
 	log.SetPrefix("bench: ")
 	var cfg config
 	flag.BoolVar(&cfg.short, "short", false, "a quick run, to check that the program works; its figures mean little")
-	flag.StringVar(&cfg.out, "out", "", "write README.md and waiters.svg to this `directory`")
+	flag.StringVar(&cfg.out, "out", "", "write README.md, results.txt and waiters.svg to this `directory`")
 	flag.StringVar(&cfg.profile, "cpuprofile", "", "write a profile of the measurements to this `file`")
 	flag.Func("run", "measure only what the `regexp` matches", func(s string) (err error) {
 		cfg.only, err = regexp.Compile(s)
@@ -178,12 +178,14 @@ func (rep *report) files(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	f, err := os.Create(filepath.Join(dir, "README.md"))
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(rep.write(f), f.Close()); err != nil {
-		return err
+	for name, write := range map[string]func(io.Writer) error{"README.md": rep.writePage, "results.txt": rep.write} {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(write(f), f.Close()); err != nil {
+			return err
+		}
 	}
 	if rep.find(nameContended(16), ours) == nil {
 		return nil // there is nothing to draw

@@ -1,7 +1,7 @@
 package main
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"io"
 	"math"
@@ -21,19 +21,56 @@ type report struct {
 	Claims   []claim
 }
 
-//go:embed report.md.tmpl
-var page string
+//go:embed readme.md.tmpl results.txt.tmpl
+var texts embed.FS
 
-var pageTemplate = template.Must(template.New("report.md.tmpl").Funcs(template.FuncMap{
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"n":    number,
 	"per":  perCycle,
 	"time": latency,
 	"plot": func() string { return plotName },
-	"most": func() int { return mostKazoo },
-}).Parse(page))
+}).ParseFS(texts, "*.tmpl"))
 
-// write writes the report in Markdown.
-func (rep *report) write(w io.Writer) error { return pageTemplate.Execute(w, rep) }
+// write writes all results.
+func (rep *report) write(w io.Writer) error { return pages.ExecuteTemplate(w, "results.txt.tmpl", rep) }
+
+// writePage writes the most important results, in Markdown.
+func (rep *report) writePage(w io.Writer) error {
+	return pages.ExecuteTemplate(w, "readme.md.tmpl", rep)
+}
+
+// Holding counts the claims that hold.
+func (rep *report) Holding() (n int) {
+	for _, c := range rep.Claims {
+		if c.Measured != "" && c.Holds {
+			n++
+		}
+	}
+	return n
+}
+
+// scenarioRow is a row of the page: one of the library's, and those of the other sides.
+type scenarioRow struct {
+	*row
+	Kept   bool
+	Others []*row // raw or plain, zk.Lock, Curator, kazoo; nil if there is none
+}
+
+// Ours returns the library's rows, beside the others of their scenarios.
+func (rep *report) Ours() (all []scenarioRow) {
+	for _, w := range rep.Rows {
+		if w.Side != ours && w.Side != kept {
+			continue
+		}
+		least := rep.find(w.Scenario, raw)
+		if least == nil {
+			least = rep.find(w.Scenario, plain)
+		}
+		others := []*row{least, rep.find(w.Scenario, theirs), rep.find(w.Scenario, curator), rep.find(w.Scenario, kazoo)}
+		all = append(all, scenarioRow{w, w.Side == kept, others})
+	}
+	return all
+}
 
 // Beside returns how the rate of a row compares with those of the other sides, for
 // the last column of the table.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
@@ -26,6 +27,25 @@ func TestAClaimThatDoesNotHoldIsShown(t *testing.T) {
 	require.Contains(t, page.String(), "| Time of a free lock and its release, beside raw | at most 1.10 | 1.110 (1.005 to 1.115) | **DOES NOT HOLD** |")
 	require.Contains(t, page.String(), "with 16 sessions, beside zk.Lock | at least 1.25 | 1.300 (1.275 to 3.150) | holds |")
 	require.Contains(t, page.String(), "with 200 sessions, beside zk.Lock | at least 1.40 |  | not measured in this run |")
+
+	var short bytes.Buffer
+	require.NoError(t, rep.writePage(&short))
+	require.Contains(t, short.String(), fmt.Sprintf("2 of %d claims hold", len(rep.Claims)))
+}
+
+func TestThePageHasTheRatesOfAllSidesInOneRow(t *testing.T) {
+	rep := &report{Rows: []*row{
+		rowOf(nameFree, raw, time.Second),
+		rowOf(nameFree, ours, 2*time.Second),
+		rowOf(nameFree, kazoo, 5*time.Second),
+		rowOf(nameShared, ours, time.Second),
+		rowOf(nameShared, kept, time.Second/10),
+	}}
+	var page bytes.Buffer
+	require.NoError(t, rep.writePage(&page))
+	require.Contains(t, page.String(), "| "+nameFree+" | 10 | - | - | 2 | 5 | ")
+	require.Contains(t, page.String(), "| "+nameShared+" | - | - | - | - | 10 | ")
+	require.Contains(t, page.String(), "| "+nameShared+", KeepFor | - | - | - | - | 100 | ")
 }
 
 func TestSpreadIsTheMedianAndTheMiddleHalf(t *testing.T) {

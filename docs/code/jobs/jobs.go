@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/fencing"
 )
-
-var errFenced = errors.New("refused: a later holder has written")
 
 // nightly works for each day that is due, until ctx ends or the Client is closed.
 func nightly(ctx context.Context, client *zkrecipes.Client, db *sql.DB, work func(context.Context, *sql.Tx, string) error) error {
@@ -24,7 +23,7 @@ func nightly(ctx context.Context, client *zkrecipes.Client, db *sql.DB, work fun
 		case err == nil:
 		case ctx.Err() != nil, errors.Is(err, zkrecipes.ErrClosed):
 			return err
-		case errors.Is(err, errFenced) && !errors.Is(err, zkrecipes.ErrLost):
+		case errors.Is(err, fencing.ErrFenced) && !errors.Is(err, zkrecipes.ErrLost):
 			log.Print("ALERT: fences may be ahead: ", err)
 		default: // ErrLost among others: the day is not done, or it is recorded
 			log.Print("trying again: ", err)
@@ -65,31 +64,15 @@ func due(ctx context.Context, db *sql.DB, job string) (day string, err error) {
 // runOnce works for a period, unless that is recorded, and records it.
 func runOnce(ctx context.Context, lock *zkrecipes.Mutex, db *sql.DB, period string, work func(context.Context, *sql.Tx, string) error) error {
 	return lock.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
-		tx, err := db.BeginTx(ctx, nil) // rolled back if the lock is lost
-		if err != nil {
-			return err
-		}
-		defer tx.Rollback() // does nothing after Commit
-		ok, err := changes(tx.ExecContext(ctx, `
-			INSERT INTO lock_fence (lock, fence) VALUES ($1, $2)
-			ON CONFLICT (lock) DO UPDATE SET fence = EXCLUDED.fence
-			WHERE lock_fence.fence <= EXCLUDED.fence`, lock.Path(), lease.Token()))
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return errFenced
-		}
-		ok, err = changes(tx.ExecContext(ctx, `
-			INSERT INTO job_done (job, period, token) VALUES ($1, $2, $3)
-			ON CONFLICT (job, period) DO NOTHING`, lock.Path(), period, lease.Token()))
-		if err != nil || !ok {
-			return err // nil: another process has done it
-		}
-		if err := work(ctx, tx, period); err != nil {
-			return err
-		}
-		return tx.Commit()
+		return fencing.UnderFence(ctx, db, lease, func(tx *sql.Tx) error {
+			ok, err := changes(tx.ExecContext(ctx, `
+				INSERT INTO job_done (job, period, token) VALUES ($1, $2, $3)
+				ON CONFLICT (job, period) DO NOTHING`, lock.Path(), period, lease.Token()))
+			if err != nil || !ok {
+				return err // nil: another process has done it
+			}
+			return work(ctx, tx, period)
+		})
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/fencing"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -182,7 +183,7 @@ func TestALaterHoldersFenceRefusesTheWork(t *testing.T) {
 		t.Error("worked")
 		return nil
 	})
-	require.ErrorIs(t, err, errFenced)
+	require.ErrorIs(t, err, fencing.ErrFenced)
 	require.NotErrorIs(t, err, zkrecipes.ErrLost, "the fence is ahead")
 	require.Empty(t, b.done)
 }

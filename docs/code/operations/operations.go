@@ -22,9 +22,3 @@ func ShowContenders(ctx context.Context, w io.Writer, orders *zkrecipes.Mutex) e
 	}
 	return nil
 }
-
-// DeadLetters counts the dead letters of a queue.
-func DeadLetters(ctx context.Context, jobs *zkrecipes.Queue) (int, error) {
-	dead, err := jobs.DeadLetters().Len(ctx)
-	return dead, err
-}

@@ -1,4 +1,4 @@
-// Command shutdown has the code of docs/operations.md that stops a service. When it is
+// Command shutdown has the code of docs/service.md that stops a service. When it is
 // told to stop, it grants nothing more and lets the work under the lock finish.
 package main
 

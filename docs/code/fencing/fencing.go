@@ -1,5 +1,5 @@
-// Package guarantees has the code of docs/guarantees.md.
-package guarantees
+// Package fencing has the code of docs/fencing.md.
+package fencing
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-var errFenced = errors.New("a later holder has written")
+// ErrFenced says that the lock is lost, whatever the lease says.
+var ErrFenced = errors.New("a later holder has written")
 
 // setBalance writes to a row of PostgreSQL under a lock, unless a later holder has.
 func setBalance(ctx context.Context, db *sql.DB, lease *zkrecipes.Lease, id, balance int64) error {
@@ -24,14 +25,14 @@ func setBalance(ctx context.Context, db *sql.DB, lease *zkrecipes.Lease, id, bal
 	}
 	n, err := res.RowsAffected()
 	if err == nil && n == 0 {
-		err = errFenced // stop: this process no longer holds the lock
+		err = ErrFenced // stop: this process no longer holds the lock
 	}
 	return err
 }
 
-// underFence carries out writes to any rows in one transaction, unless a later holder of
+// UnderFence carries out writes to any rows in one transaction, unless a later holder of
 // the lock has written.
-func underFence(ctx context.Context, db *sql.DB, lease *zkrecipes.Lease, write func(*sql.Tx) error) error {
+func UnderFence(ctx context.Context, db *sql.DB, lease *zkrecipes.Lease, write func(*sql.Tx) error) error {
 	tx, err := db.BeginTx(ctx, nil) // READ COMMITTED, PostgreSQL's default
 	if err != nil {
 		return err
@@ -49,7 +50,7 @@ func underFence(ctx context.Context, db *sql.DB, lease *zkrecipes.Lease, write f
 		return err
 	}
 	if n == 0 {
-		return errFenced
+		return ErrFenced
 	}
 	if err := write(tx); err != nil {
 		return err
@@ -66,7 +67,7 @@ func loop(ctx context.Context, orders *zkrecipes.Mutex, work func(context.Contex
 			return nil // asked to stop, and Do has released the lock
 		case errors.Is(err, zkrecipes.ErrLost), errors.Is(err, zkrecipes.ErrEvicted):
 			log.Print("waiting for the lock again: ", err) // refused or not: an ordinary loss
-		case errors.Is(err, errFenced):
+		case errors.Is(err, ErrFenced):
 			return fmt.Errorf("fences may be ahead of the lock's tokens: %w", err) // alert
 		case err != nil:
 			return err

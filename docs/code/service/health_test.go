@@ -1,4 +1,4 @@
-package operations
+package service
 
 import (
 	"net/http"

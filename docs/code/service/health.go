@@ -1,4 +1,5 @@
-package operations
+// Package service has code of docs/service.md.
+package service
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package guarantees
+package fencing
 
 import (
 	"context"
@@ -85,7 +85,7 @@ func TestAnEarlierHoldersWriteIsRefused(t *testing.T) {
 	require.NoError(t, setBalance(ctx, db, early, 1, 90), "the first write finds NULL")
 	require.NoError(t, setBalance(ctx, db, early, 1, 80), "a holder may write again")
 	require.NoError(t, setBalance(ctx, db, late, 1, 70))
-	require.ErrorIs(t, setBalance(ctx, db, early, 1, 60), errFenced)
+	require.ErrorIs(t, setBalance(ctx, db, early, 1, 60), ErrFenced)
 	require.NoError(t, setBalance(ctx, db, early, 2, 50), "there was no such row")
 	require.Equal(t, map[int64]int64{1: 70, 2: 50}, s.balances)
 }
@@ -97,12 +97,12 @@ func TestOneFenceGuardsAllRowsOfALock(t *testing.T) {
 	early, late := twoHolders(t)
 	writes := 0
 	write := func(*sql.Tx) error { writes++; return nil }
-	require.NoError(t, underFence(ctx, db, early, write))
+	require.NoError(t, UnderFence(ctx, db, early, write))
 	failed := errors.New("no such row")
-	require.ErrorIs(t, underFence(ctx, db, late, func(*sql.Tx) error { return failed }), failed)
-	require.NoError(t, underFence(ctx, db, early, write), "the later fence was rolled back")
-	require.NoError(t, underFence(ctx, db, late, write))
-	require.ErrorIs(t, underFence(ctx, db, early, write), errFenced)
+	require.ErrorIs(t, UnderFence(ctx, db, late, func(*sql.Tx) error { return failed }), failed)
+	require.NoError(t, UnderFence(ctx, db, early, write), "the later fence was rolled back")
+	require.NoError(t, UnderFence(ctx, db, late, write))
+	require.ErrorIs(t, UnderFence(ctx, db, early, write), ErrFenced)
 	require.Equal(t, 3, writes)
 	require.Equal(t, map[any]int64{"/accounts/1": int64(late.Token())}, s.fences)
 }
@@ -118,10 +118,10 @@ func TestARefusedWriteAfterALossIsAnOrdinaryLoss(t *testing.T) {
 			srv.Expire(srv.Sessions()[0].ID)
 			<-ctx.Done()
 		}
-		return errFenced
+		return ErrFenced
 	})
 	require.Equal(t, 2, holds, "the second was refused although it holds")
-	require.ErrorIs(t, err, errFenced)
+	require.ErrorIs(t, err, ErrFenced)
 	require.NotErrorIs(t, err, zkrecipes.ErrLost)
 	require.ErrorContains(t, err, "ahead")
 }

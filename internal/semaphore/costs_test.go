@@ -63,4 +63,3 @@ func TestWaitersOfASemaphoreSendNoRequests(t *testing.T) {
 		recipetest.ReleaseSlots(t, l)
 	})
 }
-

@@ -127,6 +127,19 @@ var rwlockRows = []row{
 		leases, _ := w.fiveReaders()
 		return func() { w.release(leases[1]) }
 	}},
+	{"Release of 999 of 1,000 readers, for which a waiting writer does not wait", func(w *world) func() {
+		mine, other := w.rw(w.c), w.rw(w.other)
+		var leases []*zkrecipes.Lease
+		for range 1000 {
+			leases = append(leases, w.held(other.RLock))
+		}
+		recipetest.Later(w.t, mine.Lock)
+		return func() {
+			for _, l := range leases[:999] {
+				w.release(l)
+			}
+		}
+	}},
 	{"Release of a reader for which it waits, others hold", func(w *world) func() {
 		leases, writer := w.fiveReaders()
 		return func() { w.release(leases[4]); require.True(w.t, writer.Waiting()) }

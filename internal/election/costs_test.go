@@ -11,8 +11,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// The requests that an Election sends, by operation.
-
 // However many wait, a resignation wakes one candidate, whose only request is the
 // transaction by which it leads.
 func TestA35AChangeOfLeaderWakesOneCandidate(t *testing.T) {
@@ -45,14 +43,4 @@ func TestA35AChangeOfLeaderWakesOneCandidate(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Observers of one Client share their requests.
-func TestA35ObserversOfOneClientReadTogether(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-		for range 10 {
-			recipetest.Follow(t, b)
-		}
-		require.Equal(t, 1, w.Requests(func() { recipetest.Campaigns(t, a, "a") })["getData"]-1, "and one of the first join")
-	})
 }

@@ -12,8 +12,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// The requests that groups take, by operation.
-
 // A thousand members restart within a second. Listings of each watcher are a pause apart at
 // least, and each new member is read once.
 func TestB104AThousandMembersThatRestartTakeFewListings(t *testing.T) {

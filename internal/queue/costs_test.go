@@ -17,8 +17,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// The requests that each operation on a queue takes.
-
 // Each segment costs one more commit, which deletes it, and one listing.
 func TestSegmentCostsOneCommit(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -133,19 +131,6 @@ func TestDrainReceivesNoMoreForAnItemOfALongBacklog(t *testing.T) {
 		})
 	}
 	require.LessOrEqual(t, float64(perItem[20_000]), 1.3*float64(perItem[drained+200]))
-}
-
-// A consumer that waits sends nothing but pings.
-func TestWaitingConsumersSendNoRequests(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		for range 5 {
-			w.TakeLater(w.Queue(w.Stranger(nil)))
-		}
-		time.Sleep(time.Second) // the second and the third watch one more place
-		requests := w.Requests(func() { time.Sleep(time.Hour) })
-		delete(requests, "ping")
-		require.Empty(t, requests)
-	})
 }
 
 // A bounded put that does not wait lists only the segments that have changed.

@@ -3,7 +3,6 @@ package semaphore_test
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -11,8 +10,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
-
-// The requests that each operation on a Semaphore takes.
 
 // A departure wakes the first in line. If that enters, it wakes its successor, which is
 // then the first. Nobody else wakes, however many wait.
@@ -47,19 +44,5 @@ func TestSemaphoreDepartureWakesTheFirstOf200Waiters(t *testing.T) {
 			require.Equal(t, 2, did.Events["NodeChildrenChanged"], "the departure to the first, and its entry to itself")
 			require.True(t, as[i+4].Waiting())
 		}
-	})
-}
-
-func TestWaitersOfASemaphoreSendNoRequests(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		l := recipetest.Acquire(t, w.Semaphore(1), 1)
-		for range 5 {
-			recipetest.WaitsFor(t, w.Semaphore(1), 1)
-		}
-		time.Sleep(time.Minute)
-		requests := w.Requests(func() { time.Sleep(time.Hour) })
-		delete(requests, "ping")
-		require.Empty(t, requests)
-		recipetest.ReleaseSlots(t, l)
 	})
 }

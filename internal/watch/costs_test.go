@@ -9,8 +9,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// The requests that watches send, by operation.
-
 // Readers of one Client share their requests, and the server keeps one watch for them.
 func TestWatchesOfOneClientReadTogether(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {

@@ -67,13 +67,6 @@ func TestStatusFollowsTheConnectionAndTheSession(t *testing.T) {
 	require.Zero(t, new(zkrecipes.Client).Status())
 }
 
-func TestPingIsOneSync(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		require.Equal(t, map[string]int{"sync": 1}, w.Requests(func() { require.NoError(t, c.Ping(t.Context())) }))
-	})
-}
-
 func TestPingWaitsForAnAnswerThroughTheEndOfTheSession(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)

@@ -153,38 +153,6 @@ func TestRecipesTellsOfARoundThatWasOpened(t *testing.T) {
 	})
 }
 
-func TestRecipesCostsAReadAndAListingOfEachZnodeAndLittleMore(t *testing.T) {
-	inBusyBubble(t, func(t *testing.T, w *busyWorld) {
-		for path, want := range map[string]map[string]int{
-			// The three lines and their parent; holder and first waiter of each.
-			"/app/mutex":     {"getData": 2, "getChildren2": 2, "exists": 3},
-			"/app/rw":        {"getData": 1, "getChildren2": 1, "exists": 2},
-			"/app/semaphore": {"getData": 1, "getChildren2": 3, "exists": 3},
-			"/app/election":  {"getData": 1, "getChildren2": 1, "exists": 2},
-			"/app/queue":     {"getData": 2, "getChildren2": 5, "exists": 2},
-			"/app/barrier":   {"getData": 2, "getChildren2": 2, "exists": 1},
-			"/app/double":    {"getData": 1, "getChildren2": 1, "exists": 3},
-			"/app/gate":      {"getData": 1},
-			"/app/counter":   {"getData": 1, "getChildren2": 2},
-		} {
-			require.Equal(t, want, recipetest.WithoutPings(w.Requests(func() { recipesBelow(t, w.c, path) })), path)
-		}
-	})
-}
-
-// However many wait, each costs a name in a listing.
-func TestRecipesReadsNoPlaceButTheFirst(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-		for range 20 {
-			w.LockLater(w.Stranger(nil))
-		}
-		c := w.Stranger(nil)
-		requests := w.Requests(func() { require.Equal(t, 20, recipesBelow(t, c, "/")[w.Path].Waiters) })
-		require.Equal(t, map[string]int{"getData": 2, "getChildren2": 2, "exists": 2}, recipetest.WithoutPings(requests))
-	})
-}
-
 func TestRecipesSkipsWhatItMayNotRead(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))

@@ -191,9 +191,7 @@ func TestA35ProclaimPublishesAnotherValueOfTheSameTerm(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, zkrecipes.Leader{Value: []byte("a"), Token: term.Token(), Session: recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(a).Client)), Since: began.Since}, began)
 		require.WithinDuration(t, time.Now(), began.Since, time.Second)
-		require.Equal(t, map[string]int{recipetest.OpProclaim: 1}, w.Requests(func() {
-			require.NoError(t, term.Proclaim(t.Context(), []byte("a2")))
-		}))
+		require.NoError(t, term.Proclaim(t.Context(), []byte("a2")))
 		now, err := b.Leader(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, zkrecipes.Leader{Value: []byte("a2"), Token: term.Token(), Session: recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(a).Client)), Since: began.Since}, now)

@@ -12,47 +12,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// The requests that groups take, by operation.
-
-func TestJoinUpdateAndLeaveTakeFourRequests(t *testing.T) {
-	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
-		w.Joins(b, "0", "")
-		var m *zkrecipes.Membership
-		require.Equal(t, map[string]int{"multi(create)": 1, "getChildren2": 1}, w.Requests(func() { m = w.Joins(a, "1", "x") }))
-		require.Equal(t, map[string]int{"multi(setData)": 1}, w.Requests(func() {
-			require.NoError(t, m.Update(t.Context(), []byte("x2")))
-		}))
-		require.Equal(t, map[string]int{"multi(delete)": 1}, w.Requests(func() { require.NoError(t, m.Leave()) }))
-	})
-}
-
-// A change costs each watcher one listing and a read for a new member, or one read for an
-// updated one.
-func TestAGroupsWatcherReadsWhatHasChanged(t *testing.T) {
-	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
-		for i := range 20 {
-			w.Joins(b, fmt.Sprint(i), "")
-		}
-		for range 3 { // of one Client: they share the requests, except the first sync
-			w.Sees(b)
-		}
-		r := w.Sees(a)
-		reads := func(f func()) map[string]int {
-			counts := w.ReadsOf(func() { f(); recipetest.Settle() })
-			for _, op := range []string{"multi(create)", "multi(setData)", "multi(delete)"} {
-				delete(counts, op)
-			}
-			return counts
-		}
-		var m *zkrecipes.Membership
-		require.Equal(t, map[string]int{"getChildren2": 3, "getData": 2}, reads(func() { m = w.Joins(a, "x", "") }), "and the member's watch on itself")
-		require.Equal(t, map[string]int{"getData": 2}, reads(func() { require.NoError(t, m.Update(t.Context(), nil)) }))
-		require.Equal(t, map[string]int{"getChildren2": 2}, reads(func() { require.NoError(t, m.Leave()) }))
-		require.Empty(t, reads(func() { time.Sleep(time.Hour) }))
-		require.Len(t, r.Texts(), 4)
-	})
-}
-
 // A thousand members restart within a second. Listings of each watcher are a pause apart at
 // least, and each new member is read once.
 func TestB104AThousandMembersThatRestartTakeFewListings(t *testing.T) {

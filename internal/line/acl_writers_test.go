@@ -103,17 +103,6 @@ func TestClientsWithDifferentCredentialsShareAPath(t *testing.T) {
 			})
 		})
 	}
-	t.Run("costs", func(t *testing.T) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			a, b := zkrecipes.NewMutex(w.Client(as), w.Path), zkrecipes.NewMutex(w.Client(bs), w.Path)
-			require.Equal(t, map[string]int{recipetest.OpJoin: 1, recipetest.OpReadRelease: 1}, w.Requests(func() { lockAndRelease(t, a) }))
-			l := recipetest.LockOn(t, a)
-			next := recipetest.LockLater(t, b)
-			handedOver := w.Requests(func() { require.NoError(t, l.Release()); l = next.Get() })
-			require.Equal(t, map[string]int{recipetest.OpReadRelease: 1, "getChildren2": 1}, handedOver)
-			require.NoError(t, l.Release())
-		})
-	})
 }
 
 // In a line that another library has made, the places bear its list. Others may write to
@@ -134,7 +123,8 @@ func TestB47WritesInALineOfAnotherLibrarysAreNoHandOff(t *testing.T) {
 				require.True(t, a.Waiting())
 				require.NoError(t, l.Err())
 				handedOver := w.Requests(func() { require.NoError(t, l.Release()); a.Get() })
-				require.Equal(t, map[string]int{recipetest.OpReadRelease: 1, "getChildren2": 1}, handedOver)
+				require.Equal(t, 1, handedOver["getChildren2"], "it lists")
+				require.Zero(t, handedOver[recipetest.OpRelease], "no farewell")
 			})
 		})
 	}

@@ -364,25 +364,6 @@ func TestLockAllWithALockDelayGivesBackWhatItHas(t *testing.T) {
 	})
 }
 
-func TestLockDelayCostsAReadAtTheJoin(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b := newDelayed(w), newDelayed(w)
-		require.NoError(t, recipetest.LockOn(t, a.Mutex).Release())
-		require.NoError(t, recipetest.LockOn(t, b.Mutex).Release())
-		require.Equal(t, map[string]int{"getData": 1, recipetest.OpJoin: 1, opDelayRelease: 1}, w.Requests(func() {
-			require.NoError(t, recipetest.LockOn(t, a.Mutex).Release())
-		}))
-		recipetest.AskOnce(t, b.c)
-		l := recipetest.LockOn(t, a.Mutex)
-		var waits *harness.Call[*zkrecipes.Lease]
-		require.Equal(t, map[string]int{"getData": 3, recipetest.OpJoin: 1, "getChildren2": 1}, w.Requests(func() { waits = b.later(w) }))
-		require.Equal(t, map[string]int{opDelayRelease: 2}, w.Requests(func() {
-			require.NoError(t, l.Release())
-			require.NoError(t, waits.Get().Release())
-		}))
-	})
-}
-
 func TestLockDelayIsPathInUseWhereTheLineIsNotItsOwn(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		_, err := w.Bare().Create(w.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))

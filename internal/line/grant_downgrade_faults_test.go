@@ -427,7 +427,7 @@ func TestB36DowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
 	require.True(t, reader.Waiting())
 	r.P.Reset()
 	require.NoError(t, l.Release())
-	require.Equal(t, map[string]int{recipetest.OpRelease: 1}, r.P.Count(), "the release sends the signal")
+	require.Equal(t, 1, r.P.CountOf(recipetest.OpRelease), "the release sends the signal")
 	require.NoError(t, reader.Get().Release())
 	r.Holds(0)
 }

@@ -350,10 +350,8 @@ func TestRealB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
 			}
 			next := line[i+1]
 			next.Get()
-			require.Equal(t, map[string]int{
-				waiter.release: 1,
-				"getChildren2": 1, // an event is no more than a hint after a reconnect
-			}, count(), "one waiter wakes")
+			// An event is no more than a hint after a reconnect, so the waiter lists.
+			require.Equal(t, 2, recipetest.Sum(count()), "one waiter wakes: %v", count())
 			require.Len(t, next.recorder.Of("queued"), 1)
 			require.Equal(t, before[l][i+1], next.recorder.Nth(t, 1, "granted").Place)
 		}

@@ -219,7 +219,7 @@ func TestB13ReleasingEachSideTwiceIsReleasingOnce(t *testing.T) {
 		}
 		wg.Wait()
 		require.NoError(t, l.Release())
-		require.Equal(t, map[string]int{r.Release: 1}, r.P.Count())
+		require.Equal(t, 1, recipetest.Sum(r.P.Count()))
 	})
 }
 
@@ -256,7 +256,7 @@ func TestB21EachSideIsGrantedWhenItsPredecessorGoesWhileDisconnected(t *testing.
 		r.P.Reset()
 		r.P.Refuse(false)
 		l := a.Get()
-		require.Equal(t, map[string]int{"setWatches": 1, "getChildren2": 1}, r.P.Count())
+		require.Equal(t, 1, r.P.CountOf("getChildren2"), "it lists")
 		require.NoError(t, l.Release())
 	})
 }
@@ -340,7 +340,7 @@ func TestB49EachSideListsAfterAnEventThatFollowsAReconnect(t *testing.T) {
 		r.P.Reset()
 		require.NoError(t, holder.Release())
 		l := a.Get()
-		require.Equal(t, map[string]int{"getChildren2": 1}, r.P.Count(), "it lists, as the event is only a hint")
+		require.Equal(t, 1, r.P.CountOf("getChildren2"), "it lists, as the event is only a hint")
 		require.NoError(t, l.Release())
 	})
 }

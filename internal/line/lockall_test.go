@@ -325,16 +325,6 @@ func TestB01LockAllSurvivesLostReplies(t *testing.T) {
 	}
 }
 
-func TestA36LockAllOfFreeLocksTakesTwoRequestsEach(t *testing.T) {
-	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-		ms := recipetest.Mutexes(c, "/a", "/b", "/c")
-		require.NoError(t, recipetest.LockAll(t, ms...).Release())
-		require.Equal(t, map[string]int{recipetest.OpJoin: 3, recipetest.OpRelease: 3}, w.Requests(func() {
-			require.NoError(t, recipetest.LockAll(t, ms...).Release())
-		}))
-	})
-}
-
 func TestA36LockAllWithKeptLocks(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		ms := []*zkrecipes.Mutex{zkrecipes.NewMutex(c, "/b", zkrecipes.KeepFor(time.Minute)), zkrecipes.NewMutex(c, "/a", zkrecipes.KeepFor(time.Minute))}

@@ -72,7 +72,7 @@ var groupMutants = []mutant{
 				}
 				if m := v.members[name]; m == nil || !m.read || m.w != nil && m.w.HasFired() {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestAGroupsWatcherReadsWhatHasChanged$",
+		test: "go test ./internal/costs -run ^TestCosts$/^Group:",
 	},
 	{
 		name: "group-takes-anothers-znode",

@@ -122,7 +122,7 @@ var semaphoreMutants = []mutant{
 			old: `if _, enough := v.lowest(k); !enough {`,
 			new: `if _, enough := v.lowest(k); false && !enough {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestTryOnASemaphoreForWhichOthersWaitCostsThreeReadsIfItIsFull$",
+		test: "go test ./internal/costs -run ^TestCosts$/^Semaphore:",
 	},
 	{
 		name: "semaphore-gone-hides-a-loss",

@@ -50,7 +50,7 @@ var watchMutants = []mutant{
 			old: `now, w, err = f.look(ctx, s, exists)`,
 			new: `now, w, err = f.look(ctx, s, false && exists)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestEachWatchReadsOnceForAChange$",
+		test: "go test ./internal/costs -run ^TestCosts$/^Reads",
 	},
 	{
 		name: "watch-yields-shared-memory",

@@ -24,8 +24,8 @@ func TestAckReadsAheadForAConsumerThatTakesAtOnce(t *testing.T) {
 			var it *zkrecipes.Item
 			took := w.Requests(func() { it = recipetest.TakeOn(t, q) })
 			require.Equal(t, fmt.Sprint(i), string(it.Data))
-			require.Equal(t, map[string]int{recipetest.OpClaimAlone: 1, "getData": 1}, took, "the take reads the item only")
-			require.Equal(t, map[string]int{recipetest.OpAck: 1, "getData": 1, "getChildren2": 1}, w.Requests(func() { recipetest.AckOn(t, it) }))
+			require.Equal(t, 2, recipetest.Sum(took), "the take reads the item only")
+			require.Equal(t, 1, w.Requests(func() { recipetest.AckOn(t, it) })["getChildren2"])
 		}
 	})
 }

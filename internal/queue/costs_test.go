@@ -17,101 +17,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// The requests that each operation on a queue takes.
-
-func TestPutTakesOneRequestAndTakeWithAckFive(t *testing.T) {
-	r := recipetest.NewQueueRig(t, nil)
-	r.Warm()
-	r.P.Reset()
-	recipetest.PutOn(t, r.Q, "0")
-	require.Equal(t, map[string]int{recipetest.OpPut: 1}, r.P.Count(), "put")
-
-	r.P.Reset()
-	it := recipetest.TakeOn(t, r.Q)
-	require.Equal(t, map[string]int{"getChildren2": 1, recipetest.OpClaimAlone: 1, "getData": 2}, r.P.Count(), "take: it reads the line and the item")
-	r.P.Reset()
-	recipetest.AckOn(t, it)
-	require.Equal(t, map[string]int{recipetest.OpAck: 1}, r.P.Count(), "ack")
-
-	recipetest.PutOn(t, r.Q, "1")
-	it = recipetest.TakeOn(t, r.Q)
-	r.P.Reset()
-	recipetest.NackOn(t, it)
-	require.Equal(t, map[string]int{recipetest.OpNack: 1}, r.P.Count(), "nack")
-	it = recipetest.TakeOn(t, r.Q)
-	r.P.Reset()
-	require.NoError(t, it.Ack(r.Ctx, zkrecipes.OpCreate(r.Path+"-x", nil, 0, nil)))
-	require.Equal(t, map[string]int{"multi(setData,delete,delete,delete,create)": 1}, r.P.Count(), "ack with operations")
-
-	r.P.Reset()
-	_, err := r.Q.PutAll(r.Ctx, make([][]byte, 3)...)
-	require.NoError(t, err)
-	require.Equal(t, map[string]int{"multi(setData,check,create,create,create)": 1}, r.P.Count(), "put of a batch")
-
-	r.P.Reset()
-	_, err = r.Q.Len(r.Ctx)
-	require.NoError(t, err)
-	require.Equal(t, map[string]int{"getChildren2": 2}, r.P.Count(), "len")
-	r.P.Reset()
-	_, err = r.Q.Peek(r.Ctx)
-	require.NoError(t, err)
-	require.Equal(t, map[string]int{"getChildren2": 2, "getData": 1}, r.P.Count(), "peek")
-}
-
-// The session has not used the queue before.
-func TestFirstUseOfAQueueReadsItsSegmentsOnce(t *testing.T) {
-	r := recipetest.NewQueueRig(t, nil)
-	other := r.Other()
-	established(t, recipetest.ClientOf(recipetest.QueueOf(other).Client))
-	recipetest.Warm(t, other)
-	recipetest.PutOn(t, other, "0", "1")
-
-	r.P.Reset()
-	recipetest.PutOn(t, r.Q, "2")
-	require.Equal(t, map[string]int{recipetest.OpReceipt: 1, recipetest.OpPut: 1, "getData": 2, "getChildren2": 1}, r.P.Count(), "put")
-	again := zkrecipes.NewQueue(r.C, r.Path, nil) // another Queue value for the same path
-	r.P.Reset()
-	recipetest.PutOn(t, again, "3")
-	require.Equal(t, map[string]int{recipetest.OpPut: 1}, r.P.Count())
-	r.P.Reset()
-	it := recipetest.TakeOn(t, again)
-	require.Equal(t, map[string]int{"getData": 3, "getChildren2": 2, recipetest.OpClaimAlone: 1}, r.P.Count(), "take: it reads the line once more and lists the segments")
-	recipetest.AckOn(t, it)
-}
-
-// established waits until the client's session is established.
-func established(t testing.TB, c *zkrecipes.Client) {
-	s, _ := recipetest.Core(c).Session()
-	require.NoError(t, s.Sync(harness.Within(t, 10*time.Second), "/"))
-}
-
-// It runs in simulated time: if a take comes late after an ack, it sends one request more.
-func TestServeTakesFourRequestsAnItem(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		const n = 50
-		q := w.Queue(w.Stranger(nil))
-		recipetest.QueueOf(q).SegmentSize = 10 * n
-		recipetest.Warm(t, q)
-		recipetest.PutOn(t, q, recipetest.Names(n+2)...)
-		handled, goOn := make(chan struct{}), make(chan struct{})
-		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
-			handled <- struct{}{}
-			<-goOn
-			return nil
-		})
-		<-handled
-		require.Equal(t, map[string]int{recipetest.OpAckJoin: n, "getChildren2": n, recipetest.OpClaim: n, "getData": n}, w.Requests(func() {
-			for range n {
-				goOn <- struct{}{}
-				<-handled
-			}
-		}))
-		close(goOn)
-		<-handled
-		require.NoError(t, stop(a))
-	})
-}
-
 // Each segment costs one more commit, which deletes it, and one listing.
 func TestSegmentCostsOneCommit(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -226,19 +131,6 @@ func TestDrainReceivesNoMoreForAnItemOfALongBacklog(t *testing.T) {
 		})
 	}
 	require.LessOrEqual(t, float64(perItem[20_000]), 1.3*float64(perItem[drained+200]))
-}
-
-// A consumer that waits sends nothing but pings.
-func TestWaitingConsumersSendNoRequests(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		for range 5 {
-			w.TakeLater(w.Queue(w.Stranger(nil)))
-		}
-		time.Sleep(time.Second) // the second and the third watch one more place
-		requests := w.Requests(func() { time.Sleep(time.Hour) })
-		delete(requests, "ping")
-		require.Empty(t, requests)
-	})
 }
 
 // A bounded put that does not wait lists only the segments that have changed.

@@ -58,12 +58,11 @@ func TestA21AckPutMovesToAnotherQueueInOneTransaction(t *testing.T) {
 		recipetest.PutOn(t, q, "x", "y")
 		recipetest.PutOn(t, to, "before")
 		it := recipetest.TakeOn(t, q)
-		requests := w.Requests(func() {
+		require.Equal(t, 1, recipetest.Sum(w.Requests(func() {
 			ids, err := it.AckPut(t.Context(), to, [][]byte{[]byte("a"), []byte("b")})
 			require.NoError(t, err)
 			require.Len(t, ids, 2)
-		})
-		require.Equal(t, map[string]int{"multi(setData,delete,delete,delete,check,create,create)": 1}, requests)
+		})))
 		require.ErrorIs(t, it.Err(), zkrecipes.ErrReleased)
 		require.Equal(t, []string{"y"}, listed(t, q))
 		require.Equal(t, []string{"before", "a", "b"}, recipetest.Drain(t, to))
@@ -236,7 +235,7 @@ func TestAckPutCarriesOutOperationsInTheSameTransaction(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Len(t, ids, 2)
-		require.Equal(t, map[string]int{"multi(setData,delete,delete,delete,setData,create,check,create,create)": 1}, requests)
+		require.Equal(t, 1, recipetest.Sum(requests))
 		require.Empty(t, listed(t, q))
 		require.Equal(t, []string{"before", "a", "b"}, recipetest.Drain(t, to))
 

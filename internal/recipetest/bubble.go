@@ -133,6 +133,29 @@ func (w *World) Requests(f func()) map[string]int {
 	return w.Srv.Counts().Sub(before).Requests
 }
 
+// Sum returns the number of all requests but pings.
+func Sum(requests map[string]int) (n int) {
+	for op, k := range requests {
+		if op != "ping" {
+			n += k
+		}
+	}
+	return n
+}
+
+// Writes returns the number of the requests that change something, or would if the server did
+// not refuse them.
+func Writes(requests map[string]int) (n int) {
+	for op, k := range requests {
+		switch op {
+		case "getData", "getChildren2", "exists", "sync", "ping", "connect", "auth", "setWatches":
+		default:
+			n += k
+		}
+	}
+	return n
+}
+
 // SessionID returns the id of a client's session.
 func SessionID(c *zkrecipes.Client) int64 {
 	s, _ := Core(c).Session()

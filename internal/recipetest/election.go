@@ -152,14 +152,6 @@ func (o *Follower) Ended() error {
 	return o.Err
 }
 
-// RequestsWithoutPings is like requests, for an f that takes time.
-func (w *ElectionWorld) RequestsWithoutPings(f func()) map[string]int {
-	w.T.Helper()
-	counts := w.Requests(f)
-	delete(counts, "ping")
-	return counts
-}
-
 // Evict deletes the znode that a lease holds with.
 func (w *ElectionWorld) Evict(l *zkrecipes.Lease) {
 	w.T.Helper()

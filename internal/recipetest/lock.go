@@ -63,11 +63,6 @@ func (w *World) Has(path string) bool {
 	return slices.Contains(w.Srv.Children(parent), path[strings.LastIndexByte(path, '/')+1:])
 }
 
-func WithoutPings(requests map[string]int) map[string]int {
-	delete(requests, "ping")
-	return requests
-}
-
 // Busy reports whether the server has got a request of that operation.
 func (w *World) Busy(op string) bool { return w.Srv.Counts().Requests[op] > 0 }
 

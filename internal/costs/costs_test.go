@@ -1,0 +1,214 @@
+package costs
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+const golden = "testdata/costs.txt"
+
+var update = flag.Bool("update", false, "write "+golden+" anew")
+
+// row is a use of the API in a situation. in brings the situation about, and returns the use,
+// whose requests are counted until all goroutines sleep.
+type row struct {
+	name string
+	in   func(w *world) (use func())
+}
+
+// tables are all rows, by what they are about.
+var tables = []struct {
+	about string
+	rows  []row
+}{
+	{"Mutex", mutexRows}, {"Mutex in a long line", longLineRows}, {"Mutex with options", mutexOptionRows},
+	{"Lists and evictions", operatorRows}, {"RWLock", rwlockRows}, {"Semaphore", semaphoreRows},
+	{"Election", electionRows}, {"Reads and watches", watchRows}, {"Group", groupRows}, {"Counter", counterRows},
+	{"Barrier", barrierRows}, {"Double barrier", doubleBarrierRows}, {"Gate", gateRows}, {"Queue", queueRows},
+	{"Client", clientRows},
+}
+
+// world is a server whose clients have long sessions, so that no heartbeat and no watch of a
+// holder on its own place comes between. c and other have used the world's path by a Mutex.
+type world struct {
+	*recipetest.World
+	t        *testing.T
+	c, other *zkrecipes.Client
+}
+
+// client returns a client that has used no path.
+func (w *world) client() *zkrecipes.Client { return w.clientWith(zkrecipes.Options{}) }
+
+func (w *world) clientWith(opts zkrecipes.Options) *zkrecipes.Client {
+	w.t.Helper()
+	opts.SessionTimeout = recipetest.LongSession
+	c := w.Stranger(&opts)
+	recipetest.AskOnce(w.t, c)
+	return c
+}
+
+// settled is how long it takes until clients have deleted the lines that they do not use, and
+// watch the places that hold.
+const settled = recipetest.LongSession / 4
+
+// idle lets time pass, after what clients do once.
+func (w *world) idle(d time.Duration) (use func()) {
+	time.Sleep(settled)
+	return func() { time.Sleep(d) }
+}
+
+func (w *world) ctx() context.Context { return w.t.Context() }
+
+// ok fails the test on an error.
+func (w *world) ok(err error) {
+	w.t.Helper()
+	require.NoError(w.t, err)
+}
+
+// cost is what one use costs.
+type cost struct {
+	requests, commits, listings, events int
+	ops                                 string
+}
+
+func (c cost) String() string {
+	return strings.TrimRight(fmt.Sprintf("%8d %7d %8d %6d   %s", c.requests, c.commits, c.listings, c.events, c.ops), " ")
+}
+
+// costOf sorts requests. A commit is a write, whether it is applied or refused.
+func costOf(requests, events map[string]int) (c cost) {
+	delete(requests, "ping")
+	var ops []string
+	for _, op := range slices.Sorted(maps.Keys(requests)) {
+		n := requests[op]
+		c.requests += n
+		switch op {
+		case "getChildren2":
+			c.listings += n
+		case "exists", "getData", "sync", "connect", "auth", "setWatches":
+		default:
+			c.commits += n
+		}
+		op = shorten(op)
+		if n > 1 {
+			op = fmt.Sprint(n, " ", op)
+		}
+		ops = append(ops, op)
+	}
+	for _, n := range events {
+		c.events += n
+	}
+	c.ops = strings.Join(ops, ", ")
+	return c
+}
+
+// shorten counts operations of a transaction that follow each other.
+func shorten(multi string) string {
+	name, ops, ok := strings.Cut(strings.TrimSuffix(multi, ")"), "(")
+	if !ok {
+		return multi
+	}
+	var short []string
+	for all := strings.Split(ops, ","); len(all) > 0; {
+		n := 1
+		for n < len(all) && all[n] == all[0] {
+			n++
+		}
+		if n > 3 {
+			short = append(short, fmt.Sprint(n, " ", all[0]))
+		} else {
+			short = append(short, all[:n]...)
+		}
+		all = all[n:]
+	}
+	return name + "(" + strings.Join(short, ",") + ")"
+}
+
+func (r row) count(t *testing.T) (c cost) {
+	recipetest.InBubble(t, func(t *testing.T, rw *recipetest.World) {
+		w := &world{World: rw, t: t}
+		w.c, w.other = w.client(), w.client()
+		for _, c := range []*zkrecipes.Client{w.other, w.c} {
+			w.ok(zkrecipes.NewMutex(c, w.Path).Do(w.ctx(), recipetest.Nothing))
+		}
+		use := r.in(w)
+		synctest.Wait()
+		before := w.Srv.Counts()
+		use()
+		synctest.Wait()
+		counts := w.Srv.Counts().Sub(before)
+		c = costOf(counts.Requests, counts.Events)
+	}, zktest.SessionTimeouts(0, recipetest.LongSession))
+	return c
+}
+
+const nameWidth = 86
+
+// TestCosts counts each row once.
+func TestCosts(t *testing.T) {
+	want := readGolden(t)
+	var text bytes.Buffer
+	text.WriteString("# What calls cost. Written by: go test ./internal/costs -update\n")
+	all := map[string]bool{}
+	ran := 0
+	for _, table := range tables {
+		fmt.Fprintf(&text, "\n%-*s requests commits listings events\n", nameWidth, "## "+table.about)
+		for _, r := range table.rows {
+			name := table.about + ": " + r.name
+			require.False(t, all[name], "two rows with the name %q", name)
+			all[name] = true
+			t.Run(name, func(t *testing.T) {
+				got := r.count(t)
+				ran++
+				fmt.Fprintf(&text, "%-*s %s\n", nameWidth, r.name, got)
+				if !*update {
+					require.Equal(t, want[name], got.String(), "see %s. If the change is meant, run: go test ./internal/costs -update", golden)
+				}
+			})
+		}
+	}
+	if *update {
+		require.Equal(t, len(all), ran, "-update needs all rows")
+		require.False(t, t.Failed())
+		require.NoError(t, os.WriteFile(golden, text.Bytes(), 0o644))
+		return
+	}
+	for name := range want {
+		require.True(t, all[name], "%s has the row %q, which is counted no more: go test ./internal/costs -update", golden, name)
+	}
+}
+
+// readGolden returns the figures in the golden file, by the names of the rows.
+func readGolden(t *testing.T) map[string]string {
+	text, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	figures := map[string]string{}
+	about := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line == "" || strings.HasPrefix(line, "# "):
+		case strings.HasPrefix(line, "## "):
+			about = strings.TrimSpace(line[3:nameWidth])
+		default:
+			require.Greater(t, len(line), nameWidth, line)
+			figures[about+": "+strings.TrimSpace(line[:nameWidth])] = line[nameWidth+1:]
+		}
+	}
+	return figures
+}

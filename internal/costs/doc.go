@@ -1,0 +1,9 @@
+// Package costs counts the requests that each call sends in a named situation, on a server in
+// this process. It has only tests. testdata/costs.txt has the figures of all of them, and no
+// other test compares exact requests: a change of what goes over the wire changes lines of one
+// file, which
+//
+//	go test ./internal/costs -update
+//
+// writes anew. What docs/costs.md states must agree with it.
+package costs

@@ -71,6 +71,8 @@ func (a *app) prepareServe(f *serveFlags) (err error) {
 		return failf(exitUsage, "--requests is %d, and must be at least 4; --lines is %d, and must be above 0", f.opts.Requests, f.opts.Lines)
 	case f.tokenFile != "" && !f.allowActions:
 		return failf(exitUsage, "--token-file needs --allow-actions")
+	case !strings.HasPrefix(f.opts.Root, "/"):
+		return failf(exitUsage, "ROOT is %q, and must begin with /", f.opts.Root)
 	}
 	host, _, err := net.SplitHostPort(f.listen)
 	if err != nil {

@@ -49,12 +49,11 @@ type deadlock struct {
 	Paths    []string       `json:"paths"`
 }
 
-// waiting returns the lines in which somebody waits, with the places whose session is known,
-// and how many places have yet to be read. The caller holds mu.
-func (h *hub) waiting() (lines []view.Line, unread int) {
+// known returns the lines in which somebody holds or waits, with the places whose session is
+// known, and how many places have yet to be read. The caller holds mu.
+func (h *hub) known() (lines []view.Line, unread int) {
 	for _, f := range h.sorted() {
-		waits := slices.ContainsFunc(f.places, func(p *place) bool { return !p.held })
-		if !waits {
+		if len(f.places) == 0 {
 			continue
 		}
 		l := view.Line{Path: f.path, Recipe: f.recipe, Size: f.usage.Size}
@@ -143,7 +142,7 @@ func (h *hub) confirm(ctx context.Context) {
 // newGraph returns the graph of what is known. Circles that are not confirmed are no deadlocks
 // yet. The caller holds mu.
 func (h *hub) newGraph() graph {
-	lines, unread := h.waiting()
+	lines, unread := h.known()
 	g := view.NewGraph(lines)
 	known := map[string]bool{}
 	g.Deadlocks = slices.DeleteFunc(g.Deadlocks, func(circle []view.Session) bool {

@@ -39,6 +39,27 @@ func serveOn(t *testing.T, change func(*Options)) *served {
 	t.Helper()
 	s := &served{t: t, srv: zktest.NewServer(t), http: &http.Client{Transport: &http.Transport{}}, done: make(chan error, 1)}
 	s.client = s.dial("zkr")
+	t.Cleanup(func() {
+		s.stop()
+		require.NoError(t, <-s.done)
+		s.http.CloseIdleConnections()
+	})
+	s.start(change)
+	return s
+}
+
+// again ends the page and starts another one, which walks when all is there.
+func (s *served) again(change func(*Options)) {
+	s.t.Helper()
+	s.stop()
+	require.NoError(s.t, <-s.done)
+	s.start(change)
+}
+
+// start serves a page on another address.
+func (s *served) start(change func(*Options)) {
+	t := s.t
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s.addr = ln.Addr().String()
@@ -49,12 +70,6 @@ func serveOn(t *testing.T, change func(*Options)) *served {
 	ctx, stop := context.WithCancel(t.Context())
 	s.stop = stop
 	go func() { s.done <- Run(ctx, s.client, opts) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-s.done)
-		s.http.CloseIdleConnections()
-	})
-	return s
 }
 
 func (s *served) dial(identity string) *zkrecipes.Client {
@@ -84,6 +99,15 @@ func (s *served) ask(method, path, body string, headers ...string) (status int, 
 	return reply.StatusCode, string(all), reply.Header
 }
 
+// shownGraph is what a test reads of a graph.
+type shownGraph struct {
+	Edges     []struct{ Red bool }
+	Deadlocks []struct {
+		Sentence string
+		Paths    []string
+	}
+}
+
 // browser is what a browser has got.
 type browser struct {
 	t      *testing.T
@@ -91,7 +115,7 @@ type browser struct {
 	lines  *bufio.Scanner
 	rows   map[string]row
 	line   detail
-	graph  graph
+	graph  shownGraph
 	status status
 	events int
 }
@@ -130,6 +154,10 @@ func (b *browser) next() {
 		if m.Line != nil {
 			b.line = detail{}
 			require.NoError(b.t, json.Unmarshal(m.Line, &b.line))
+		}
+		if m.Graph != nil {
+			b.graph = shownGraph{}
+			require.NoError(b.t, json.Unmarshal(m.Graph, &b.graph))
 		}
 		if m.Status != nil {
 			b.status = *m.Status

@@ -59,6 +59,7 @@ type followed struct {
 	line
 	stop    context.CancelFunc
 	watches int
+	isDeaf  bool // the servers may have dropped the watch without an event, so it is listed instead
 	row     rendered
 	detail  rendered
 }

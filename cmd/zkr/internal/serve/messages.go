@@ -182,7 +182,7 @@ func (p *place) waitsSince() time.Time {
 
 // newDetail returns what the page shows of a line. The caller holds mu.
 func (h *hub) newDetail(f *followed, now time.Time) detail {
-	d := detail{Row: h.newRow(f, now), Places: []shownPlace{}, Points: f.history.points(now), Watched: f.watches > 0}
+	d := detail{Row: h.newRow(f, now), Places: []shownPlace{}, Points: f.history.points(now), Watched: len(watchedDirs(f.recipe)) > 0}
 	for _, p := range f.places[:min(len(f.places), mostShown)] {
 		d.Places = append(d.Places, f.shownPlace(p))
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,9 @@ const (
 	readAtOnce  = 8   // places
 	mostPlaces  = 500 // of a line that are read
 	mostItems   = 20  // of a queue that are read, if it is shown
+
+	shownPoll = 2 * time.Second // between two looks at what no watch shows, if a browser shows it
+	restPoll  = 10 * time.Second
 )
 
 // walk looks for recipes again and again. New ones are followed, by goroutines in all. The
@@ -50,6 +54,8 @@ func (h *hub) walkOnce(ctx context.Context, all *sync.WaitGroup, pace *rate.Limi
 		switch {
 		case view.IsSkipped(err):
 			skipped++
+			seen[u.Path] = true
+			h.cannotLook(u.Path, err)
 		case errors.Is(err, zk.ErrNoNode): // no root yet
 		case err != nil:
 			failed = err.Error()
@@ -125,9 +131,12 @@ func (h *hub) found(ctx context.Context, u zkrecipes.Usage, all *sync.WaitGroup)
 	f.listings, f.looked = map[string]listing{}, false
 	h.used(f, u)
 	ctx, f.stop = context.WithCancel(ctx)
-	f.watches = len(watchedDirs(u.Recipe))
+	if !f.isDeaf {
+		f.watches = len(watchedDirs(u.Recipe))
+	}
+	isDeaf := f.isDeaf
 	for _, dir := range watchedDirs(u.Recipe) {
-		all.Go(func() { h.follow(ctx, f, dir) })
+		all.Go(func() { h.follow(ctx, f, dir, isDeaf) })
 	}
 	return true
 }
@@ -143,12 +152,16 @@ func (h *hub) used(f *followed, u zkrecipes.Usage) {
 }
 
 // follow watches a directory of a line until ctx ends.
-func (h *hub) follow(ctx context.Context, f *followed, dir string) {
+func (h *hub) follow(ctx context.Context, f *followed, dir string, isDeaf bool) {
 	if h.pay(ctx, costOfWatch) != nil {
 		return
 	}
-	for c, err := range h.client.WatchChildren(ctx, f.path+dir) {
-		if ctx.Err() != nil {
+	states := h.client.WatchChildren(ctx, f.path+dir)
+	if isDeaf {
+		states = h.listAgain(ctx, f.path+dir)
+	}
+	for c, err := range states {
+		if ctx.Err() != nil { // also if the other directory's watch has failed
 			return
 		}
 		if err != nil {
@@ -163,6 +176,21 @@ func (h *hub) follow(ctx context.Context, f *followed, dir string) {
 	}
 }
 
+// listAgain is like WatchChildren, but lists every 2 s.
+func (h *hub) listAgain(ctx context.Context, path string) iter.Seq2[zkrecipes.Children, error] {
+	return func(yield func(zkrecipes.Children, error) bool) {
+		for {
+			names, stat, err := h.client.Children(ctx, path)
+			if errors.Is(err, zk.ErrNoNode) {
+				names, stat, err = nil, nil, nil
+			}
+			if !yield(zkrecipes.Children{Names: names, Stat: stat}, err) || err != nil || sleep(ctx, shownPoll) != nil {
+				return
+			}
+		}
+	}
+}
+
 func (h *hub) gapOf(path string) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,10 +200,27 @@ func (h *hub) gapOf(path string) time.Duration {
 	return gap
 }
 
-// fail notes why a line is not watched any more. The next walk tries again.
+// fail notes why a line is not watched any more.
 func (h *hub) fail(f *followed, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.failed(f, err)
+}
+
+// cannotLook notes that a walk could not look at a path, at which there may be a line. Servers
+// tell a watch nothing of a znode that the client may not read any more.
+func (h *hub) cannotLook(path string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if f := h.lines[path]; f != nil {
+		h.failed(f, err)
+	}
+}
+
+// failed ends the watches of a line, until a walk finds it again. The caller holds mu.
+func (h *hub) failed(f *followed, err error) {
+	f.stop()
+	f.isDeaf = true
 	f.failed, f.places, f.watches = err.Error(), nil, 0
 	h.touch(f.path)
 	h.moved = true
@@ -290,9 +335,9 @@ func (h *hub) polled(due map[string]time.Time) (us []zkrecipes.Usage) {
 		}
 	}
 	for _, f := range h.sorted() {
-		every := 10 * time.Second
+		every := restPoll
 		if h.shown[f.path] > 0 {
-			every = 2 * time.Second
+			every = shownPoll
 		}
 		isPolled := f.recipe == zkrecipes.RecipeQueue || h.shown[f.path] > 0 && len(watchedDirs(f.recipe)) == 0
 		if isPolled && now.Sub(due[f.path]) >= every {

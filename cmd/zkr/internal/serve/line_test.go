@@ -17,8 +17,7 @@ import (
 // watched is a line whose looks a test makes.
 type watched struct {
 	line
-	now     time.Time
-	creates int64
+	now time.Time
 }
 
 func newWatched(recipe zkrecipes.Recipe) *watched {

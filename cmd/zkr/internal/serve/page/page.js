@@ -95,7 +95,8 @@ function stateOf(r) {
 
 function classOf(r) {
   if (r.deadlock) return "stuck";
-  if (r.holders && isOld(r.held) && (r.waiters || r.recipe === "queue")) return "stale";
+  const isStale = r.holders && isOld(r.held) && (r.waiters || r.recipe === "queue");
+  if (isStale && r.recipe !== "election") return "stale"; // leaders lead for long
   return r.holders || r.waiters || r.len ? "busy" : "idle";
 }
 
@@ -247,13 +248,13 @@ function card(p, r, i) {
   }
   const [who, does, session] = e.children;
   e.classList.toggle("holds", !!p.held);
-  e.classList.toggle("stuck", isStuck(p.session, r && r.path));
+  e.classList.toggle("stuck", isStuck(p.session, r.path));
   who.textContent = p.identity || (p.read ? "(no identity)" : "…");
   who.title = p.identity;
   const since = p.held ? p.heldAt || p.since : p.since;
   does.children[0].textContent = (p.held ? "holds" : i ? i + 1 + ". waits" : "next") + (p.shared ? ", shared" : "");
   does.children[1].textContent = since ? (p.held && !p.heldAt ? "≤ " : "") + age(since) : "";
-  does.children[1].className = p.held && isOld(since) ? "old" : "";
+  does.children[1].className = p.held && isOld(since) && r.recipe !== "election" ? "old" : "";
   does.title = p.held && !p.heldAt ? "It had it when zkr looked first: this long ago it joined the line." : "";
   session.textContent = p.session || "";
   session.title = p.place;

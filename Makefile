@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members test test-all test-zktest test-real \
-	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-long stress stress-changed \
+	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long stress stress-changed \
 	fuzz sim soak soak-short soak-kills mutants mutants-build mutants-fast mutants-some bench pictures lint lint-more vuln \
 	api api-compat rows tidy setup zkr man dist release-sums release-check
 
@@ -13,7 +13,7 @@ ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 # The modules of go.work except the root.
-MODULES := bench cmd/zkr docs/code/testing/realserver internal/api internal/zkserver/launcher zkotel zkprom
+MODULES := bench cmd/zkr cmd/zkr/pagetest docs/code/testing/realserver internal/api internal/zkserver/launcher zkotel zkprom
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,7 +60,7 @@ test: setup ## run the tests: the recipes on zktest, what needs a real server on
 	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
 # What make test leaves out. Each part can run on a machine of its own.
-MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-long fuzz sim mutants-build mutants soak-short
+MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long fuzz sim mutants-build mutants soak-short
 
 test-all: test $(MORE) ## run everything: the race detector, all tests on a real server, seeds, mutants, the soak (hours)
 
@@ -72,7 +72,7 @@ test-real: setup ## run what needs a real server on one, and the examples
 
 test-packages: setup ## test the other packages except internal/sim
 	nice go test -count=1 -timeout 15m $(PACKAGES)
-	@for m in $(filter-out bench zkprom,$(MODULES)); do (cd $$m && nice go test -count=1 ./...) || exit 1; done
+	@for m in $(filter-out bench cmd/zkr/pagetest zkprom,$(MODULES)); do (cd $$m && nice go test -count=1 ./...) || exit 1; done
 	cd zkprom && nice go test -count=1 $$(go list ./... | grep -v '/promtest$$')
 
 test-sim: ## run 200 seeds of each simulation
@@ -100,6 +100,10 @@ test-bench: setup ## test the benchmarks, with the race detector
 test-prometheus: ## test the alert rules with promtool and Prometheus, which it installs
 	@./scripts/setup-prometheus.sh
 	cd zkprom && go test -count=1 ./internal/promtest
+
+test-page: ## test the page of zkr serve in chromium, which it installs
+	@./scripts/setup-chromium.sh
+	cd cmd/zkr/pagetest && go test -count=1 . $(if $(PICTURES),-timeout 15m -pictures)
 
 test-long: setup ## run the tests that take minutes, on real servers
 	go test -count=1 -timeout 60m -p 1 -v -run '^TestLong' ./internal/line -long
@@ -156,7 +160,7 @@ bench: setup ## compare with other libraries on a real server: some minutes, res
 	cd bench && ZK_HARNESS=$${ZK_HARNESS-java} go run . -out ../docs/bench # docker's proxy has no descriptors for 9,000 sessions
 
 pictures: ## draw the pictures in docs/pictures anew (needs Graphviz and Mscgen)
-	@./scripts/pictures.sh
+	@./scripts/pictures.sh # those of the page: make test-page PICTURES=1
 
 lint: api-compat ## check format, vet, staticcheck, floors, that functions are simple, that api.txt is up to date, and the workflows
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \

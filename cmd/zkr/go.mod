@@ -9,7 +9,9 @@ require (
 	github.com/spf13/pflag v1.0.9
 	github.com/stretchr/testify v1.11.1
 	github.com/zkrecipes/zkrecipes v0.1.0
+	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.47.0
+	golang.org/x/time v0.14.0
 )
 
 require (

@@ -28,12 +28,18 @@ type Graph struct {
 	Waits []Wait             `json:"waits"`
 	// Deadlocks are the circles of sessions that wait for each other and cannot go on.
 	Deadlocks [][]Session `json:"deadlocks"`
+
+	outermost func(Session) Session
 }
+
+// Outermost returns the session as which this one counts: that of the zkr in whose command its
+// process runs, if there is one.
+func (g *Graph) Outermost(s Session) Session { return g.outermost(s) }
 
 // NewGraph returns the graph of the lines.
 func NewGraph(lines []Line) *Graph {
-	g := &Graph{Names: map[Session]string{}, Lines: lines, Waits: []Wait{}}
 	root := outermost(lines)
+	g := &Graph{Names: map[Session]string{}, Lines: lines, Waits: []Wait{}, outermost: root}
 	for _, l := range lines {
 		for _, p := range l.Places {
 			s := root(p.Session)

@@ -1,0 +1,121 @@
+//go:build unix
+
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/serve"
+)
+
+// serveFlags are those of zkr serve.
+type serveFlags struct {
+	opts         serve.Options
+	listen       string
+	allowActions bool
+	tokenFile    string
+}
+
+func (a *app) serve() *cobra.Command {
+	f := &serveFlags{}
+	c := &cobra.Command{
+		Use:   "serve [ROOT]",
+		Short: "Show recipes live on a page in the browser",
+		Long: "Serve shows what happens in the recipes below ROOT on a page: lines with holders and waiters,\n" +
+			"queues, who waits for whom with deadlocks in red, and the last 15 minutes. It watches one or two\n" +
+			"znodes of each line, whatever the number of browsers, and sends at most --requests a second.\n\n" +
+			"Whoever can connect to --listen can read the page, as every user of this machine can by default.\n" +
+			"With --allow-actions the page can evict a place. It asks for a token, which zkr prints at its\n" +
+			"start unless --token-file names a file with one.",
+		Example: "  zkr serve /locks --listen 127.0.0.1:8080",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			f.opts.Root = strings.Join(append(args, "/")[:1], "")
+			if err := a.prepareServe(f); err != nil {
+				return err
+			}
+			defer f.opts.Listener.Close()
+			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
+				fmt.Fprintf(a.stderr, "zkr: the page is at http://%s/\n", f.opts.Listener.Addr())
+				return serve.Run(ctx, client, f.opts)
+			})
+		},
+	}
+	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the page")
+	c.Flags().StringSliceVar(&f.opts.Hosts, "host", nil, "name under which browsers may ask for the page, beside localhost")
+	c.Flags().BoolVar(&f.allowActions, "allow-actions", false, "let the page evict places, with a token")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "file with the token (default: zkr makes one and prints it)")
+	c.Flags().DurationVar(&f.opts.Stale, "stale", time.Minute, "mark what was held or taken for longer")
+	c.Flags().DurationVar(&f.opts.Refresh, "refresh", 10*time.Second, "how often to look for new recipes, at most")
+	c.Flags().IntVar(&f.opts.Requests, "requests", 80, "requests a second, at most")
+	c.Flags().IntVar(&f.opts.Lines, "lines", 1000, "recipes to show, at most")
+	return c
+}
+
+// prepareServe checks the flags, makes the token and listens.
+func (a *app) prepareServe(f *serveFlags) (err error) {
+	switch {
+	case f.opts.Stale <= 0, f.opts.Refresh < 100*time.Millisecond:
+		return failf(exitUsage, "--stale is %v, and must be above 0; --refresh is %v, and must be at least 100ms", f.opts.Stale, f.opts.Refresh)
+	case f.opts.Requests < 4, f.opts.Lines < 1:
+		return failf(exitUsage, "--requests is %d, and must be at least 4; --lines is %d, and must be above 0", f.opts.Requests, f.opts.Lines)
+	case f.tokenFile != "" && !f.allowActions:
+		return failf(exitUsage, "--token-file needs --allow-actions")
+	case !strings.HasPrefix(f.opts.Root, "/"):
+		return failf(exitUsage, "ROOT is %q, and must begin with /", f.opts.Root)
+	}
+	host, _, err := net.SplitHostPort(f.listen)
+	if err != nil {
+		return failf(exitUsage, "--listen: %w", err)
+	}
+	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
+		f.opts.Hosts = append(f.opts.Hosts, host)
+	} else if host != "localhost" && len(f.opts.Hosts) == 0 {
+		return failf(exitUsage, "--listen %s needs --host, the name under which browsers ask for the page", f.listen)
+	}
+	if f.allowActions {
+		if f.opts.Token, err = a.serveToken(f.tokenFile); err != nil {
+			return err
+		}
+	}
+	if f.opts.Listener, err = net.Listen("tcp", f.listen); err != nil {
+		return failf(exitUnavailable, "%w", err)
+	}
+	return nil
+}
+
+// serveToken returns the token in the file, or makes one and prints it.
+func (a *app) serveToken(path string) (string, error) {
+	if path == "" {
+		token := rand.Text()
+		fmt.Fprintf(a.stderr, "zkr: the token for actions is %s\n", token)
+		return token, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", failf(exitConfig, "%w", err)
+	}
+	defer file.Close()
+	if err := checkPrivate(file); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, 1<<12))
+	token := strings.TrimSpace(string(text))
+	if err == nil && len(token) < 16 {
+		err = fmt.Errorf("%s has a token of %d bytes, and it must have at least 16", path, len(token))
+	}
+	if err != nil {
+		return "", failf(exitConfig, "%w", err)
+	}
+	return token, nil
+}

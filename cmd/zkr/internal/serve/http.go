@@ -1,0 +1,222 @@
+//go:build unix
+
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
+)
+
+//go:embed page
+var page embed.FS
+
+const (
+	// tokenHeader is the header in which an action has the token. A page of another origin
+	// cannot send it: browsers ask the server first, which does not allow it.
+	tokenHeader  = "X-Zkr-Token"
+	mostBrowsers = 32
+	writeTimeout = 10 * time.Second
+	statusEvery  = 5 * time.Second
+	evictTimeout = 15 * time.Second
+)
+
+// policy lets the page load its own files and nothing else, and run no script within HTML.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// web answers browsers.
+type web struct {
+	hub    *hub
+	client *zkrecipes.Client
+	opts   Options
+	hosts  []string // names under which browsers may ask
+	token  [sha256.Size]byte
+}
+
+// newHandler returns the handler of all requests.
+func newHandler(h *hub, client *zkrecipes.Client, opts Options) http.Handler {
+	w := &web{hub: h, client: client, opts: opts, token: sha256.Sum256([]byte(opts.Token))}
+	w.hosts = append([]string{"localhost", "127.0.0.1", "::1"}, opts.Hosts...)
+	files, err := fs.Sub(page, "page")
+	if err != nil {
+		panic(err) // not reached: the folder is embedded
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.FileServerFS(files))
+	mux.HandleFunc("GET /events", w.events)
+	mux.HandleFunc("POST /evict", w.evict)
+	return w.guard(mux)
+}
+
+// guard refuses requests that a page of another site may have made, and sets the headers of all
+// answers.
+func (w *web) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		header := rw.Header()
+		header.Set("Content-Security-Policy", policy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("X-Frame-Options", "DENY")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
+		switch {
+		case !w.isOwnHost(r.Host):
+			// A name that an attacker resolves to this address would make his page one of this
+			// origin.
+			http.Error(rw, "unknown host: use localhost, or --host", http.StatusForbidden)
+		case !isSameSite(r):
+			http.Error(rw, "request of another site", http.StatusForbidden)
+		default:
+			next.ServeHTTP(rw, r)
+		}
+	})
+}
+
+func (w *web) isOwnHost(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	return slices.ContainsFunc(w.hosts, func(own string) bool { return strings.EqualFold(own, name) })
+}
+
+// isSameSite reports whether neither Origin nor Sec-Fetch-Site say that the request comes from a
+// page of another origin. Links to the page may.
+func isSameSite(r *http.Request) bool {
+	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
+		return false
+	}
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site == "" || site == "same-origin" || site == "none" ||
+		r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate"
+}
+
+// events sends what changes in the tree, the graph and the line ?line= until the browser goes.
+func (w *web) events(rw http.ResponseWriter, r *http.Request) {
+	shown := r.URL.Query().Get("line")
+	hide, ok := w.hub.show(shown)
+	if !ok {
+		http.Error(rw, fmt.Sprintf("%d browsers are here already", mostBrowsers), http.StatusServiceUnavailable)
+		return
+	}
+	defer hide()
+	rw.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(rw)
+	tick := time.NewTicker(statusEvery)
+	defer tick.Stop()
+	edition, has, withStatus := 0, map[string]bool{}, true
+	for {
+		news := w.hub.news()
+		var m message
+		m, edition = w.hub.since(edition, has, shown, withStatus)
+		text, err := json.Marshal(m)
+		if err != nil {
+			return
+		}
+		// A browser that reads nothing must not keep this goroutine.
+		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if _, err := fmt.Fprintf(rw, "data: %s\n\n", text); err != nil || out.Flush() != nil {
+			return
+		}
+		withStatus = false
+		select {
+		case <-news:
+		case <-tick.C:
+			withStatus = true
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// eviction is what the page asks for.
+type eviction struct {
+	Path   string `json:"path"`
+	Place  string `json:"place"`
+	Holder bool   `json:"holder"`
+}
+
+// evict evicts a place. It needs the token.
+func (w *web) evict(rw http.ResponseWriter, r *http.Request) {
+	given := sha256.Sum256([]byte(r.Header.Get(tokenHeader)))
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	var e eviction
+	switch {
+	case w.opts.Token == "":
+		http.Error(rw, "actions are not allowed: start zkr serve with --allow-actions", http.StatusForbidden)
+		return
+	case subtle.ConstantTimeCompare(given[:], w.token[:]) != 1:
+		http.Error(rw, "wrong token", http.StatusForbidden)
+		return
+	case kind != "application/json":
+		http.Error(rw, "the body must be JSON", http.StatusUnsupportedMediaType)
+		return
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(rw, r.Body, 1<<12)).Decode(&e); err != nil {
+		http.Error(rw, "the body must be JSON", http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), evictTimeout)
+	defer cancel()
+	evicted, err := evict(ctx, w.client, e)
+	if err != nil {
+		http.Error(rw, view.Clean(err.Error()), statusOf(err))
+		return
+	}
+	rw.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(rw).Encode(map[string]bool{"evicted": evicted})
+}
+
+var errNoPlace = errors.New("there is no such place any more")
+
+// evict reads the line anew, and evicts the place of that name.
+func evict(ctx context.Context, client *zkrecipes.Client, e eviction) (bool, error) {
+	u, err := view.Find(ctx, client, e.Path)
+	if err != nil {
+		return false, err
+	}
+	if u.Recipe == zkrecipes.RecipeQueue {
+		return false, errors.New("an item cannot be taken from its consumer: end the consumer's process")
+	}
+	l, err := view.Read(ctx, client, u)
+	if err != nil {
+		return false, err
+	}
+	i := slices.IndexFunc(l.Places, func(p view.Place) bool { return p.Name == e.Place })
+	if i < 0 {
+		return false, errNoPlace
+	}
+	return client.Evict(ctx, l.Places[i].Contender, &zkrecipes.EvictOptions{Holder: e.Holder})
+}
+
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, errNoPlace), errors.Is(err, zkrecipes.ErrUnused), errors.Is(err, zk.ErrNoNode):
+		return http.StatusNotFound
+	case errors.Is(err, zkrecipes.ErrHolder):
+		return http.StatusConflict
+	case errors.Is(err, zk.ErrNoAuth):
+		return http.StatusForbidden
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusBadGateway
+}

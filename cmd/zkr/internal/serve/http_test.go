@@ -1,0 +1,340 @@
+//go:build unix
+
+package serve
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+const (
+	patience = 20 * time.Second
+	secret   = "a token of enough bytes"
+)
+
+// served is a page that is served, on a server of its own.
+type served struct {
+	t      *testing.T
+	srv    *zktest.Server
+	client *zkrecipes.Client // of the page
+	http   *http.Client
+	addr   string
+	stop   context.CancelFunc
+	done   chan error
+}
+
+func serveOn(t *testing.T, change func(*Options)) *served {
+	t.Helper()
+	s := &served{t: t, srv: zktest.NewServer(t), http: &http.Client{Transport: &http.Transport{}}, done: make(chan error, 1)}
+	s.client = s.dial("zkr")
+	t.Cleanup(func() {
+		s.stop()
+		require.NoError(t, <-s.done)
+		s.http.CloseIdleConnections()
+	})
+	s.start(change)
+	return s
+}
+
+// again ends the page and starts another one, which walks when all is there.
+func (s *served) again(change func(*Options)) {
+	s.t.Helper()
+	s.stop()
+	require.NoError(s.t, <-s.done)
+	s.start(change)
+}
+
+// start serves a page on another address.
+func (s *served) start(change func(*Options)) {
+	t := s.t
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s.addr = ln.Addr().String()
+	opts := Options{Root: "/", Listener: ln, Stale: time.Minute, Refresh: 100 * time.Millisecond, Requests: 800, Lines: 100}
+	if change != nil {
+		change(&opts)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s.stop = stop
+	go func() { s.done <- Run(ctx, s.client, opts) }()
+}
+
+func (s *served) dial(identity string) *zkrecipes.Client {
+	s.t.Helper()
+	c, err := zkrecipes.Dial(s.t.Context(), []string{s.srv.Addr()}, &zkrecipes.Options{Identity: identity})
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// ask sends a request with these headers, of which Host is one.
+func (s *served) ask(method, path, body string, headers ...string) (status int, text string, header http.Header) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.addr+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	reply, err := s.http.Do(r)
+	require.NoError(s.t, err)
+	defer reply.Body.Close()
+	all, err := io.ReadAll(reply.Body)
+	require.NoError(s.t, err)
+	return reply.StatusCode, string(all), reply.Header
+}
+
+// shownGraph is what a test reads of a graph.
+type shownGraph struct {
+	Edges     []struct{ Red bool }
+	Deadlocks []struct {
+		Sentence string
+		Paths    []string
+	}
+}
+
+// browser is what a browser has got.
+type browser struct {
+	t      *testing.T
+	body   io.Closer
+	lines  *bufio.Scanner
+	rows   map[string]row
+	line   detail
+	graph  shownGraph
+	status status
+	events int
+}
+
+func (s *served) browse(line string) *browser {
+	s.t.Helper()
+	reply, err := s.http.Get("http://" + s.addr + "/events?line=" + line)
+	require.NoError(s.t, err)
+	require.Equal(s.t, http.StatusOK, reply.StatusCode)
+	require.Equal(s.t, "text/event-stream", reply.Header.Get("Content-Type"))
+	s.t.Cleanup(func() { reply.Body.Close() })
+	b := &browser{t: s.t, body: reply.Body, lines: bufio.NewScanner(reply.Body), rows: map[string]row{}}
+	b.lines.Buffer(nil, 1<<22)
+	return b
+}
+
+// next takes the next event.
+func (b *browser) next() {
+	b.t.Helper()
+	for b.lines.Scan() {
+		data, ok := strings.CutPrefix(b.lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		b.events++
+		var m message
+		require.NoError(b.t, json.Unmarshal([]byte(data), &m))
+		for _, text := range m.Rows {
+			var r row
+			require.NoError(b.t, json.Unmarshal(text, &r))
+			b.rows[r.Path] = r
+		}
+		for _, path := range m.Gone {
+			delete(b.rows, path)
+		}
+		if m.Line != nil {
+			b.line = detail{}
+			require.NoError(b.t, json.Unmarshal(m.Line, &b.line))
+		}
+		if m.Graph != nil {
+			b.graph = shownGraph{}
+			require.NoError(b.t, json.Unmarshal(m.Graph, &b.graph))
+		}
+		if m.Status != nil {
+			b.status = *m.Status
+		}
+		return
+	}
+	require.FailNow(b.t, "the stream has ended", "%v", b.lines.Err())
+}
+
+// until takes events until f is true.
+func (b *browser) until(what string, f func() bool) {
+	b.t.Helper()
+	for late := time.Now().Add(patience); !f(); {
+		require.True(b.t, time.Now().Before(late), "never: %s; rows %+v, line %+v", what, b.rows, b.line)
+		b.next()
+	}
+}
+
+func TestOnlyTheOwnNamesAreAnswered(t *testing.T) {
+	s := serveOn(t, func(o *Options) { o.Hosts = []string{"zkr.example"} })
+	_, port, err := net.SplitHostPort(s.addr)
+	require.NoError(t, err)
+	for _, host := range []string{s.addr, "localhost:" + port, "LOCALHOST", "[::1]:" + port, "::1", "zkr.example", "zkr.example:443"} {
+		for _, path := range []string{"/", "/page.js", "/page.css"} {
+			status, _, _ := s.ask("GET", path, "", "Host", host)
+			require.Equal(t, http.StatusOK, status, host)
+		}
+	}
+	for _, host := range []string{"evil.example", "evil.example:" + port, "localhost.evil.example:" + port, "127.0.0.1.evil.example", "127.0.0.2:" + port, "evil.example:" + port + "#localhost"} {
+		for _, path := range []string{"/", "/events", "/evict"} {
+			r := &http.Request{Method: "GET", Host: host, Header: http.Header{}}
+			require.False(t, (&web{hosts: []string{"localhost", "127.0.0.1", "::1"}}).isOwnHost(r.Host), host)
+			status, text, _ := s.ask("GET", path, "", "Host", strings.TrimSuffix(host, "#localhost"))
+			require.Equal(t, http.StatusForbidden, status, host)
+			require.Contains(t, text, "unknown host")
+		}
+	}
+}
+
+func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
+	s := serveOn(t, nil)
+	for _, headers := range [][]string{
+		{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Origin", "https://" + s.addr}, {"Origin", "http://127.0.0.1:1"},
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"},
+	} {
+		status, text, header := s.ask("GET", "/page.js", "", headers...)
+		require.Equal(t, http.StatusForbidden, status, headers)
+		require.Contains(t, text, "another site")
+		require.Empty(t, header.Values("Access-Control-Allow-Origin"))
+	}
+	for _, headers := range [][]string{
+		{"Origin", "http://" + s.addr}, {"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"},
+		{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, // a link
+	} {
+		status, _, _ := s.ask("GET", "/", "", headers...)
+		require.Equal(t, http.StatusOK, status, headers)
+	}
+	status, _, header := s.ask("OPTIONS", "/evict", "", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", tokenHeader)
+	require.Equal(t, http.StatusMethodNotAllowed, status)
+	require.Empty(t, header.Values("Access-Control-Allow-Headers"))
+}
+
+func TestEachAnswerSaysWhatAPageMayDo(t *testing.T) {
+	s := serveOn(t, nil)
+	for path, want := range map[string]int{"/": 200, "/page.js": 200, "/nothing": 404} {
+		status, _, header := s.ask("GET", path, "")
+		require.Equal(t, want, status, path)
+		require.Equal(t, policy, header.Get("Content-Security-Policy"))
+		require.NotContains(t, policy, "unsafe")
+		require.Equal(t, "nosniff", header.Get("X-Content-Type-Options"))
+		require.Equal(t, "DENY", header.Get("X-Frame-Options"))
+		require.Equal(t, "no-referrer", header.Get("Referrer-Policy"))
+		require.Equal(t, "same-origin", header.Get("Cross-Origin-Resource-Policy"))
+	}
+	_, html, _ := s.ask("GET", "/", "")
+	require.NotRegexp(t, `(?i)<script>|\son[a-z]+=|style=|https?:`, html, "the policy forbids it, and nothing comes from elsewhere")
+	_, script, _ := s.ask("GET", "/page.js", "")
+	require.NotRegexp(t, `innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(`, script)
+}
+
+func TestAnEvictionNeedsTheTokenAndAPost(t *testing.T) {
+	s := serveOn(t, func(o *Options) { o.Token = secret })
+	holder, waiter := s.dial("holder"), s.dial("waiter")
+	lease, err := zkrecipes.NewMutex(holder, "/l").Lock(t.Context())
+	require.NoError(t, err)
+	waits := make(chan error, 1)
+	go func() {
+		_, err := zkrecipes.NewMutex(waiter, "/l").Lock(t.Context())
+		waits <- err
+	}()
+	b := s.browse("/l")
+	b.until("a waiter", func() bool { return len(b.line.Places) == 2 && b.line.Places[1].Identity == "waiter" })
+	body := func(place shownPlace) string {
+		text, err := json.Marshal(eviction{Path: "/l", Place: place.Place})
+		require.NoError(t, err)
+		return string(text)
+	}
+	first, second := body(b.line.Places[0]), body(b.line.Places[1])
+	for name, c := range map[string]struct {
+		method, body string
+		headers      []string
+		want         int
+	}{
+		"no token":       {"POST", second, []string{"Content-Type", "application/json"}, 403},
+		"another token":  {"POST", second, []string{"Content-Type", "application/json", tokenHeader, secret + "x"}, 403},
+		"token in query": {"POST", second, []string{"Content-Type", "application/json", "Cookie", "token=" + secret}, 403},
+		"get":            {"GET", second, []string{"Content-Type", "application/json", tokenHeader, secret}, 404},
+		"a form":         {"POST", second, []string{"Content-Type", "text/plain", tokenHeader, secret}, 415},
+		"no JSON":        {"POST", "place", []string{"Content-Type", "application/json", tokenHeader, secret}, 400},
+		"too long":       {"POST", strings.Repeat(" ", 5000) + second, []string{"Content-Type", "application/json", tokenHeader, secret}, 400},
+		"another origin": {"POST", second, []string{"Content-Type", "application/json", tokenHeader, secret, "Origin", "http://evil.example"}, 403},
+		"another name":   {"POST", second, []string{"Content-Type", "application/json", tokenHeader, secret, "Host", "evil.example"}, 403},
+		"no such place":  {"POST", `{"path":"/l","place":"nobody"}`, []string{"Content-Type", "application/json", tokenHeader, secret}, 404},
+		"no such line":   {"POST", `{"path":"/none","place":"nobody"}`, []string{"Content-Type", "application/json", tokenHeader, secret}, 404},
+		"a holder":       {"POST", first, []string{"Content-Type", "application/json", tokenHeader, secret}, 409},
+	} {
+		status, text, _ := s.ask(c.method, "/evict", c.body, c.headers...)
+		require.Equal(t, c.want, status, "%s: %s", name, text)
+		require.NotContains(t, text, secret)
+		require.Len(t, s.srv.Children("/l"), 2, name)
+	}
+	require.NoError(t, lease.Err())
+	status, text, _ := s.ask("POST", "/evict", second, "Content-Type", "application/json", tokenHeader, secret)
+	require.Equal(t, 200, status, text)
+	require.JSONEq(t, `{"evicted":true}`, text)
+	require.ErrorIs(t, <-waits, zkrecipes.ErrEvicted)
+	holds := strings.Replace(first, `"holder":false`, `"holder":true`, 1)
+	status, text, _ = s.ask("POST", "/evict", holds, "Content-Type", "application/json", tokenHeader, secret)
+	require.Equal(t, 200, status, text)
+	require.Eventually(t, func() bool { return lease.Err() != nil }, patience, 2*time.Millisecond)
+}
+
+func TestWithoutATokenNothingCanBeDone(t *testing.T) {
+	s := serveOn(t, nil)
+	lease, err := zkrecipes.NewMutex(s.dial("holder"), "/l").Lock(t.Context())
+	require.NoError(t, err)
+	for _, token := range []string{"", " ", secret} {
+		status, text, _ := s.ask("POST", "/evict", `{"path":"/l","place":"`+s.srv.Children("/l")[0]+`","holder":true}`,
+			"Content-Type", "application/json", tokenHeader, token)
+		require.Equal(t, http.StatusForbidden, status)
+		require.Contains(t, text, "--allow-actions")
+	}
+	require.NoError(t, lease.Err())
+	b := s.browse("")
+	b.next()
+	require.False(t, b.status.Actions)
+}
+
+func TestThereAreOnlySoManyBrowsers(t *testing.T) {
+	s := serveOn(t, nil)
+	var last *browser
+	for range mostBrowsers {
+		last = s.browse("")
+	}
+	status, text, _ := s.ask("GET", "/events", "")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "32 browsers")
+	last.body.Close()
+	require.Eventually(t, func() bool {
+		reply, err := s.http.Get("http://" + s.addr + "/events")
+		if err != nil {
+			return false
+		}
+		reply.Body.Close()
+		return reply.StatusCode == 200
+	}, patience, 10*time.Millisecond, "one has gone")
+}
+
+func TestTheEndEndsTheStreams(t *testing.T) {
+	s := serveOn(t, nil)
+	b := s.browse("")
+	b.next()
+	s.stop()
+	for b.lines.Scan() { // until the end
+	}
+	require.NoError(t, <-s.done)
+	s.done <- nil // for the clean-up
+	_, err := net.Dial("tcp", s.addr)
+	require.Error(t, err)
+}

@@ -1,0 +1,361 @@
+//go:build unix
+
+package serve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
+)
+
+// raw is a client whose requests are other ones than those of the page: it only writes.
+type raw struct {
+	t    *testing.T
+	conn *zk.Conn
+	name string
+}
+
+func (s *served) raw(name string) *raw {
+	s.t.Helper()
+	conn, _, err := zk.Connect([]string{s.srv.Addr()}, 10*time.Second, zk.WithLogInfo(false))
+	require.NoError(s.t, err)
+	s.t.Cleanup(conn.Close)
+	return &raw{s.t, conn, name}
+}
+
+func (r *raw) create(path, data string, flags int32) string {
+	r.t.Helper()
+	path, err := r.conn.Create(path, []byte(data), flags, zk.WorldACL(zk.PermAll))
+	require.NoError(r.t, err)
+	return path
+}
+
+// join puts a place into the line of a lock.
+func (r *raw) join(line string) (path string) {
+	r.t.Helper()
+	return r.create(line+"/_c_00000000-0000-4000-8000-000000000000-lock-", r.name, zk.FlagEphemeral|zk.FlagSequence)
+}
+
+func (r *raw) leave(path string) {
+	r.t.Helper()
+	require.NoError(r.t, r.conn.Delete(path, -1))
+}
+
+// rarely has only one walk, so that all later requests are those of watches.
+func rarely(o *Options) { o.Refresh = time.Hour }
+
+// identities returns who holds, with a star, and who waits.
+func (b *browser) identities() string {
+	var all []string
+	for _, p := range b.line.Places {
+		if p.Held {
+			p.Identity += "*"
+		}
+		all = append(all, p.Identity)
+	}
+	return strings.Join(all, " ")
+}
+
+func (b *browser) sees(identities string) {
+	b.t.Helper()
+	b.until(identities, func() bool { return b.identities() == identities })
+}
+
+// requests returns what was sent meanwhile, without heartbeats.
+func (s *served) requests(f func()) map[string]int {
+	before := s.srv.Counts()
+	f()
+	sent := s.srv.Counts().Sub(before).Requests
+	delete(sent, "ping")
+	return sent
+}
+
+func TestAChangeIsReadOnceForAllBrowsers(t *testing.T) {
+	s := serveOn(t, rarely)
+	a, b := s.raw("a"), s.raw("b")
+	a.create("/l", "", 0)
+	first := a.join("/l")
+	s.again(rarely)
+	var browsers []*browser
+	for range 10 {
+		browsers = append(browsers, s.browse("/l"))
+	}
+	for _, b := range browsers {
+		b.sees("a*")
+	}
+	require.Equal(t, map[string]int{"create": 1, "getChildren2": 1, "getData": 1}, s.requests(func() {
+		b.join("/l")
+		for _, b := range browsers {
+			b.sees("a* b")
+		}
+	}))
+	require.Equal(t, map[string]int{"delete": 1, "getChildren2": 1}, s.requests(func() {
+		a.leave(first)
+		for _, b := range browsers {
+			b.sees("b*")
+		}
+	}))
+	browsers[0].until("a watch", func() bool { return browsers[0].status.Watches == 1 })
+	require.Empty(t, s.requests(func() { time.Sleep(time.Second) }), "nothing happens")
+}
+
+// Many changes of a line that nobody shows are one look at a time, and the last one is seen.
+func TestChangesAddUpWhileALineIsNotLookedAt(t *testing.T) {
+	s := serveOn(t, nil)
+	a := s.raw("a")
+	a.create("/l", "", 0)
+	a.join("/l")
+	b := s.browse("/another")
+	b.until("a row", func() bool { return b.rows["/l"].Holders == 1 })
+	began := time.Now()
+	sent := s.requests(func() {
+		for range 100 {
+			a.leave(a.join("/l"))
+		}
+		for range 4 {
+			a.join("/l")
+		}
+		b.until("all", func() bool { return b.rows["/l"].Waiters == 4 })
+	})
+	walks := int(time.Since(began)/(100*time.Millisecond)) + 1
+	looks := int(time.Since(began)/gap) + 2
+	require.LessOrEqual(t, sent["getChildren2"], looks+2*walks)
+	require.Less(t, b.events, 50)
+}
+
+func TestTheWatchSeesWhatContendersSee(t *testing.T) {
+	s := serveOn(t, nil)
+	one, two := s.dial("one"), s.dial("two")
+	ctx := t.Context()
+	_, err := zkrecipes.NewMutex(one, "/mutex").Lock(ctx)
+	require.NoError(t, err)
+	_, err = zkrecipes.NewRWLock(one, "/rwlock").RLock(ctx)
+	require.NoError(t, err)
+	_, err = zkrecipes.NewRWLock(two, "/rwlock").RLock(ctx)
+	require.NoError(t, err)
+	_, err = zkrecipes.NewSemaphore(one, "/semaphore", 3).AcquireN(ctx, 2)
+	require.NoError(t, err)
+	_, err = zkrecipes.NewElection(one, "/election").Campaign(ctx, nil)
+	require.NoError(t, err)
+	for _, wait := range []func(context.Context) error{
+		func(ctx context.Context) error { _, err := zkrecipes.NewMutex(two, "/mutex").Lock(ctx); return err },
+		func(ctx context.Context) error { _, err := zkrecipes.NewRWLock(two, "/rwlock").Lock(ctx); return err },
+		func(ctx context.Context) error {
+			_, err := zkrecipes.NewSemaphore(two, "/semaphore", 3).AcquireN(ctx, 2)
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := zkrecipes.NewElection(two, "/election").Campaign(ctx, nil)
+			return err
+		},
+	} {
+		done := make(chan struct{})
+		go func() { defer close(done); _ = wait(ctx) }()
+		t.Cleanup(func() { <-done })
+	}
+	for path, n := range map[string]int{"/mutex": 2, "/rwlock": 3, "/semaphore": 3, "/election": 2} {
+		b := s.browse(path)
+		var want []string
+		b.until("places of "+path, func() bool {
+			u, err := view.Find(ctx, two, path)
+			require.NoError(t, err)
+			l, err := view.Read(ctx, two, u)
+			require.NoError(t, err)
+			want = nil
+			for _, p := range l.Places {
+				want = append(want, fmt.Sprintf("%s %s %s %v %v %d", p.Name, p.Identity, p.Session, p.Held, p.Shared, p.Since.UnixMilli()))
+			}
+			var got []string
+			for _, p := range b.line.Places {
+				got = append(got, fmt.Sprintf("%s %s %s %v %v %d", p.Place, p.Identity, p.Session, p.Held, p.Shared, p.Since))
+			}
+			return len(want) == n && slices.Equal(want, got)
+		})
+		require.Equal(t, n, b.rows[path].Holders+b.rows[path].Waiters)
+	}
+}
+
+func TestADeadlockIsShownOnceItIsConfirmed(t *testing.T) {
+	s := serveOn(t, nil)
+	a, b := s.raw("a"), s.raw("b")
+	a.create("/x", "", 0)
+	a.create("/y", "", 0)
+	a.join("/x")
+	b.join("/y")
+	page := s.browse("/x")
+	page.sees("a*")
+	b.join("/x")
+	page.until("that one waits", func() bool { return len(page.graph.Edges) == 1 })
+	require.Empty(t, page.graph.Deadlocks)
+	second := a.join("/y")
+	page.until("a deadlock", func() bool { return len(page.graph.Deadlocks) == 1 })
+	require.Contains(t, page.graph.Deadlocks[0].Sentence, "waits for /x, which a ")
+	require.ElementsMatch(t, []string{"/x", "/y"}, page.graph.Deadlocks[0].Paths)
+	require.True(t, page.graph.Edges[0].Red && page.graph.Edges[1].Red)
+	page.until("red rows", func() bool { return page.rows["/x"].Deadlock && page.rows["/y"].Deadlock })
+	a.leave(second)
+	page.until("none", func() bool { return len(page.graph.Deadlocks) == 0 && !page.rows["/x"].Deadlock })
+}
+
+// The lines of a circle were listed at different times. If a place has gone since, the circle
+// was perhaps never closed.
+func TestACircleWhosePlaceHasGoneIsNotConfirmed(t *testing.T) {
+	s := serveOn(t, nil)
+	a := s.raw("a")
+	a.create("/x", "", 0)
+	a.create("/y", "", 0)
+	x, y := a.join("/x"), a.join("/y")
+	h := newHub(s.client, Options{Requests: 100})
+	circle := suspect{places: map[string][]string{"/x": {x[3:]}, "/y": {y[3:]}}}
+	require.True(t, h.isConfirmed(t.Context(), circle))
+	a.leave(y)
+	require.False(t, h.isConfirmed(t.Context(), circle))
+	require.False(t, h.isConfirmed(t.Context(), suspect{places: map[string][]string{"/gone": {"p"}}}))
+}
+
+func TestASuspectIsAllPlacesOnWhichACircleRests(t *testing.T) {
+	place := func(path string, s view.Session, held bool) view.Place {
+		return view.Place{Name: path[3:], Path: path, Session: s, Held: held}
+	}
+	lines := []view.Line{
+		{Path: "/x", Recipe: "mutex", Places: []view.Place{place("/x/1", 1, true), place("/x/2", 2, false), place("/x/3", 3, false)}},
+		{Path: "/y", Recipe: "mutex", Places: []view.Place{place("/y/1", 2, true), place("/y/2", 1, false)}},
+	}
+	g := view.NewGraph(lines)
+	require.Len(t, g.Deadlocks, 1)
+	s := suspectOf(g, g.Deadlocks[0])
+	require.Equal(t, map[string][]string{"/x": {"1", "2"}, "/y": {"1", "2"}}, s.places)
+	require.Equal(t, "/x/1 /x/2 /y/1 /y/2", s.key)
+	r := reduce(g)
+	require.Len(t, r.Edges, 2)
+	require.Equal(t, []node{{1, "", 1, []string{"/x"}}, {2, "", 0, []string{"/y"}}}, r.Nodes, "3 only waits, and is counted")
+}
+
+func TestTheGraphIsBounded(t *testing.T) {
+	var lines []view.Line
+	for i := range 300 { // each waits for the next one, and others for it
+		l := view.Line{Path: fmt.Sprint("/", i), Recipe: "mutex", Places: []view.Place{
+			{Name: "1", Session: view.Session(i + 2), Held: true}, {Name: "2", Session: view.Session(i + 1)}, {Name: "3", Session: view.Session(1000 + i)},
+		}}
+		lines = append(lines, l)
+	}
+	r := reduce(view.NewGraph(lines))
+	require.Len(t, r.Nodes, mostNodes)
+	require.Equal(t, 300-mostNodes, r.Hidden)
+	require.Empty(t, reduce(view.NewGraph(nil)).Nodes)
+}
+
+func TestALineThatMayNotBeReadSaysSo(t *testing.T) {
+	s := serveOn(t, nil)
+	a := s.raw("a")
+	a.create("/l", "", 0)
+	a.join("/l")
+	b := s.browse("/l")
+	b.sees("a*")
+	_, err := a.conn.SetACL("/l", zk.WorldACL(zk.PermAll&^zk.PermRead), -1)
+	require.NoError(t, err)
+	a.join("/l")
+	b.until("failure", func() bool { return strings.Contains(b.rows["/l"].Failed, "not authenticated") })
+	b.until("skipped", func() bool { return b.status.Skipped == 1 && b.status.Watches == 0 })
+	_, err = a.conn.SetACL("/l", zk.WorldACL(zk.PermAll), -1)
+	require.NoError(t, err)
+	b.sees("a* a") // by a listing: the servers have dropped the watch without an event
+	require.Empty(t, b.rows["/l"].Failed)
+}
+
+func TestALineThatIsDeletedAndMadeAgainIsWatched(t *testing.T) {
+	s := serveOn(t, nil)
+	a := s.raw("a")
+	a.create("/l", "", 0)
+	p := a.join("/l")
+	b := s.browse("/l")
+	b.sees("a*")
+	a.leave(p)
+	a.leave("/l")
+	b.sees("")
+	a.create("/l", "", 0)
+	a.join("/l")
+	b.sees("a*")
+}
+
+func TestThePageGoesOnInTheNextSession(t *testing.T) {
+	s := serveOn(t, rarely)
+	a, b := s.raw("a"), s.raw("b")
+	a.create("/l", "", 0)
+	a.join("/l")
+	s.again(rarely)
+	page := s.browse("/l")
+	page.sees("a*")
+	s.srv.Expire(s.client.Status().Session)
+	b.join("/l")
+	page.sees("a* b")
+}
+
+func TestThereAreOnlySoManyLines(t *testing.T) {
+	s := serveOn(t, func(o *Options) { o.Lines = 2 })
+	a := s.raw("a")
+	for _, path := range []string{"/k", "/l", "/m"} {
+		a.create(path, "", 0)
+		a.join(path)
+	}
+	b := s.browse("")
+	b.until("two", func() bool { return len(b.rows) == 2 && b.status.Left == 1 })
+	b.until("watches", func() bool { return b.status.Watches == 2 })
+}
+
+func TestALineThatHasNotExistedForLongIsForgotten(t *testing.T) {
+	h := newHub(nil, Options{Requests: 100})
+	stopped := 0
+	add := func(path string, last time.Time) {
+		h.lines[path] = &followed{line: line{path: path, recipe: zkrecipes.RecipeMutex, last: last}, stop: func() { stopped++ }}
+	}
+	h.walked = begin()
+	add("/old", begin().Add(-forgetting-time.Second))
+	add("/young", begin().Add(-forgetting+time.Second))
+	add("/there", begin().Add(-time.Hour))
+	h.forget(map[string]bool{"/there": true})
+	require.Len(t, h.lines, 2)
+	require.Equal(t, 1, stopped)
+	require.Equal(t, begin(), h.lines["/there"].last)
+	m, _ := h.since(0, map[string]bool{"/old": true}, "", false)
+	require.Equal(t, []string{"/old"}, m.Gone)
+}
+
+func TestNothingIsRenderedForNobody(t *testing.T) {
+	s := serveOn(t, nil)
+	a := s.raw("a")
+	a.create("/l", "", 0)
+	a.join("/l")
+	time.Sleep(3 * publishGap)
+	b := s.browse("/l")
+	b.sees("a*")
+	require.LessOrEqual(t, b.events, 5)
+}
+
+func TestAQueueIsShownWithItsConsumersAndDeadLetters(t *testing.T) {
+	s := serveOn(t, nil)
+	c := s.dial("consumer")
+	q := zkrecipes.NewQueue(c, "/q", nil)
+	_, err := q.PutAll(t.Context(), []byte("secret"), []byte("secret"))
+	require.NoError(t, err)
+	_, err = q.Take(t.Context())
+	require.NoError(t, err)
+	_, err = q.DeadLetters().Put(t.Context(), []byte("secret"))
+	require.NoError(t, err)
+	b := s.browse("/q")
+	b.until("items", func() bool { return len(b.line.Items) == 2 && b.rows["/q"].Dead == 1 })
+	require.Equal(t, "consumer", b.line.Items[0].Consumer)
+	require.NotZero(t, b.line.Items[0].Taken)
+	require.Empty(t, b.line.Items[1].Consumer)
+	require.Equal(t, row{Path: "/q", Recipe: "queue", Holders: 1, Len: 2, Dead: 1, Held: b.rows["/q"].Held, Item: b.rows["/q"].Item}, b.rows["/q"])
+	require.NotContains(t, fmt.Sprint(b.line), "secret", "what the items say is nobody's business")
+}

@@ -1,0 +1,163 @@
+//go:build unix
+
+package serve
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+)
+
+// leader is the child of an election's path that its leader creates. Client.Evict deposes the
+// leader by deleting it.
+const leader = "leader"
+
+// place is one that stands in a line, or has a slot. Its name tells who is next, and only its
+// znode who it is, which is read once.
+type place struct {
+	name, path   string // the znode's; for a leader those of its place in the line
+	held, shared bool
+	arrived      time.Time // when it was first seen; zero if it was there at the first look
+	heldAt       time.Time // when it was first seen to hold; zero if it did at the first look
+
+	read     bool
+	identity string
+	session  view.Session
+	since    time.Time // by the servers' clock
+}
+
+// listing is what a watch has last seen of a directory.
+type listing struct {
+	names []string
+	// creates is how many children were created there, ever. A Stat tells it: Cversion counts
+	// creations and deletions.
+	creates int64
+	czxid   int64
+}
+
+func newListing(c zkrecipes.Children) listing {
+	if c.None() {
+		return listing{}
+	}
+	return listing{c.Names, (int64(c.Stat.Cversion) + int64(c.Stat.NumChildren)) / 2, c.Stat.Czxid}
+}
+
+// line is a recipe at a path, as it was last seen.
+type line struct {
+	path   string
+	recipe zkrecipes.Recipe
+	usage  zkrecipes.Usage // of the last walk or poll
+
+	listings map[string]listing // by directory below the path
+	places   []*place           // holders first, then waiters in order
+	looked   bool               // all directories were listed
+	last     time.Time          // when it was last seen to exist
+	failed   string             // why it is not watched
+	history  history
+
+	entries []zkrecipes.Entry // the first items of a queue that is shown
+	read    []view.Place      // those at a barrier that is shown
+}
+
+// watchedDirs returns the directories whose children tell who holds and who waits. Other recipes
+// are polled.
+func watchedDirs(recipe zkrecipes.Recipe) []string {
+	switch recipe {
+	case zkrecipes.RecipeMutex, zkrecipes.RecipeRWLock, zkrecipes.RecipeElection:
+		return []string{""}
+	case zkrecipes.RecipeSemaphore:
+		return []string{"/slots", "/line"}
+	}
+	return nil
+}
+
+// standing returns the places that the listings show, holders first.
+func (l *line) standing() (places []*place) {
+	if l.recipe == zkrecipes.RecipeSemaphore {
+		for _, name := range l.listings["/slots"].names {
+			if slot, _, ok := strings.Cut(name, "-"); ok && strings.Trim(slot, "0123456789") == "" {
+				places = append(places, &place{name: name, path: l.path + "/slots/" + name, held: true})
+			}
+		}
+		for _, m := range inOrder(l.listings["/line"].names) {
+			places = append(places, &place{name: m.Name, path: l.path + "/line/" + m.Name})
+		}
+		return places
+	}
+	names := l.listings[""].names
+	ms := inOrder(names)
+	leads := l.recipe == zkrecipes.RecipeElection && slices.Contains(names, leader)
+	for i, m := range ms {
+		p := &place{name: m.Name, path: l.path + "/" + m.Name, shared: m.Kind.Shared()}
+		if l.recipe == zkrecipes.RecipeElection {
+			p.held = leads && i == 0
+		} else {
+			p.held = !slices.ContainsFunc(ms[:i], func(ahead placename.Parts) bool {
+				return (m.Kind.Exclusive() || ahead.Kind.Exclusive()) && !m.SharesWith(ahead)
+			})
+		}
+		places = append(places, p)
+	}
+	slices.SortStableFunc(places, func(a, b *place) int { // readers may hold behind one that waits
+		switch {
+		case a.held == b.held:
+			return 0
+		case a.held:
+			return -1
+		}
+		return 1
+	})
+	return places
+}
+
+// inOrder returns the places of locks among names, in the order of the line.
+func inOrder(names []string) []placename.Parts {
+	ms := slices.DeleteFunc(placename.ParseAll(names, placename.LockKinds), func(m placename.Parts) bool {
+		return !m.Kind.Exclusive() && !m.Kind.Shared()
+	})
+	slices.SortFunc(ms, placename.Parts.Compare)
+	return ms
+}
+
+// observe takes what a watch has seen, and returns what has happened since the last look.
+func (l *line) observe(now time.Time, dir string, seen listing) (c change) {
+	before := l.listings[dir]
+	l.listings[dir] = seen
+	if seen.czxid != 0 {
+		l.last = now
+	}
+	if len(l.listings) < len(watchedDirs(l.recipe)) {
+		return c
+	}
+	was := map[string]*place{}
+	for _, p := range l.places {
+		was[p.path] = p
+	}
+	places := l.standing()
+	if l.looked {
+		c = changes{l: l, now: now, was: was, places: places}.count()
+		c.addUnseen(l, places, dir, before, seen)
+	}
+	for i, p := range places {
+		old := was[p.path]
+		switch {
+		case old == nil && l.looked:
+			p.arrived = now
+			if p.held {
+				p.heldAt = now
+			}
+		case old != nil:
+			if p.held && !old.held {
+				old.heldAt = now
+			}
+			old.held, old.shared = p.held, p.shared
+			places[i] = old
+		}
+	}
+	l.places, l.looked = places, true
+	return c
+}

@@ -1,0 +1,273 @@
+//go:build unix
+
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
+)
+
+// mostShown is how many places of a line the page shows.
+const mostShown = 200
+
+// message is an event for a browser: what has changed since the last one. Times are in
+// milliseconds since 1970, and 0 is none.
+type message struct {
+	Now    int64             `json:"now"`
+	Status *status           `json:"status,omitempty"`
+	Rows   []json.RawMessage `json:"rows,omitempty"`
+	Gone   []string          `json:"gone,omitempty"`
+	Line   json.RawMessage   `json:"line,omitempty"`
+	Graph  json.RawMessage   `json:"graph,omitempty"`
+}
+
+// status is about the page itself.
+type status struct {
+	Root      string  `json:"root"`
+	Connected bool    `json:"connected"`
+	Server    string  `json:"server"`
+	Since     int64   `json:"since"`
+	Watches   int     `json:"watches"`
+	Reads     float64 `json:"reads"` // requests a second
+	MostReads int     `json:"mostReads"`
+	Walked    int64   `json:"walked"` // when the last walk ended
+	Unread    int     `json:"unread"` // places whose znode is yet to be read
+	Skipped   int     `json:"skipped"`
+	Left      int     `json:"left"`
+	Error     string  `json:"error,omitempty"`
+	Actions   bool    `json:"actions"`
+	Stale     int64   `json:"stale"`
+	Points    []point `json:"points"` // of all lines
+	Browsers  int     `json:"browsers"`
+}
+
+// row is a line in the tree.
+type row struct {
+	Path     string           `json:"path"`
+	Recipe   zkrecipes.Recipe `json:"recipe"`
+	Holders  int              `json:"holders"`
+	Waiters  int              `json:"waiters"`
+	Size     int              `json:"size,omitempty"`
+	Held     int64            `json:"held,omitempty"`    // since when the oldest holds
+	Waiting  int64            `json:"waiting,omitempty"` // since when the first waits
+	Len      int              `json:"len,omitempty"`
+	Item     int64            `json:"item,omitempty"` // when the first item was put
+	Dead     int              `json:"dead,omitempty"` // dead letters
+	Rate     float64          `json:"rate,omitempty"`
+	P99      *float64         `json:"p99,omitempty"`
+	Deadlock bool             `json:"deadlock,omitempty"`
+	Failed   string           `json:"failed,omitempty"`
+}
+
+// detail is the line that a browser shows.
+type detail struct {
+	Row     row          `json:"row"`
+	Places  []shownPlace `json:"places"`
+	More    int          `json:"more,omitempty"`
+	Items   []shownItem  `json:"items,omitempty"`
+	Letters string       `json:"letters,omitempty"` // the path of the dead letters
+	Points  []point      `json:"points"`
+	Watched bool         `json:"watched"`
+}
+
+type shownPlace struct {
+	Place    string `json:"place"`
+	Identity string `json:"identity"`
+	Session  string `json:"session,omitempty"`
+	Since    int64  `json:"since,omitempty"` // when it joined
+	Held     bool   `json:"held,omitempty"`
+	HeldAt   int64  `json:"heldAt,omitempty"` // when it was seen to get it
+	Shared   bool   `json:"shared,omitempty"`
+	Read     bool   `json:"read,omitempty"`
+}
+
+type shownItem struct {
+	ID       string `json:"id"`
+	Since    int64  `json:"since"`
+	Attempts int    `json:"attempts"`
+	Consumer string `json:"consumer,omitempty"`
+	Session  string `json:"session,omitempty"`
+	Taken    int64  `json:"taken,omitempty"`
+	Failure  string `json:"failure,omitempty"`
+}
+
+// rendered is a value as JSON, and the edition in which it was new.
+type rendered struct {
+	json    json.RawMessage
+	edition int
+}
+
+// set renders a value, as part of that edition if it has changed.
+func (r *rendered) set(v any, edition int) {
+	text, err := json.Marshal(v)
+	if err == nil && !bytes.Equal(text, r.json) {
+		r.json, r.edition = text, edition
+	}
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// newRow returns the row of a line. The caller holds mu.
+func (h *hub) newRow(f *followed, now time.Time) row {
+	u := f.usage
+	r := row{
+		Path: f.path, Recipe: f.recipe, Holders: u.Holders, Waiters: u.Waiters, Size: u.Size,
+		Held: millis(u.HeldSince), Waiting: millis(u.WaitingSince), Len: u.Len, Item: millis(u.ItemSince),
+		Rate: f.history.rate(now), P99: f.history.waits(now), Deadlock: h.deadlocked[f.path], Failed: view.Clean(f.failed),
+	}
+	if f.recipe == zkrecipes.RecipeQueue {
+		if dead := h.lines[f.path+"-dead"]; dead != nil && dead.recipe == zkrecipes.RecipeQueue {
+			r.Dead = dead.usage.Len
+		}
+	}
+	if f.looked && f.failed == "" {
+		f.countPlaces(&r)
+	}
+	return r
+}
+
+// countPlaces replaces what the last walk has counted by what the watch has seen since.
+func (l *line) countPlaces(r *row) {
+	r.Holders, r.Waiters = 0, 0
+	var held, waiting time.Time
+	for _, p := range l.places {
+		if p.held {
+			r.Holders++
+			held = earlier(held, p.holdsSince())
+		} else {
+			r.Waiters++
+			waiting = earlier(waiting, p.waitsSince())
+		}
+	}
+	if r.Holders == 0 || !held.IsZero() {
+		r.Held = millis(held)
+	}
+	if r.Waiters == 0 || !waiting.IsZero() {
+		r.Waiting = millis(waiting)
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// holdsSince returns since when the place was seen to hold. If it was not seen to get it, it is
+// when it joined.
+func (p *place) holdsSince() time.Time {
+	if !p.heldAt.IsZero() {
+		return p.heldAt
+	}
+	return p.since
+}
+
+func (p *place) waitsSince() time.Time {
+	if !p.since.IsZero() {
+		return p.since
+	}
+	return p.arrived
+}
+
+// newDetail returns what the page shows of a line. The caller holds mu.
+func (h *hub) newDetail(f *followed, now time.Time) detail {
+	d := detail{Row: h.newRow(f, now), Places: []shownPlace{}, Points: f.history.points(now), Watched: len(watchedDirs(f.recipe)) > 0}
+	for _, p := range f.places[:min(len(f.places), mostShown)] {
+		d.Places = append(d.Places, f.shownPlace(p))
+	}
+	for _, p := range f.read[:min(len(f.read), mostShown)] {
+		d.Places = append(d.Places, shownPlace{
+			Place: p.Name, Identity: view.Clean(p.Identity), Session: p.Session.String(),
+			Since: millis(p.Since), Held: p.Held, Read: true,
+		})
+	}
+	d.More = len(f.places) + len(f.read) - len(d.Places)
+	for _, e := range f.entries {
+		i := shownItem{ID: string(e.ID), Since: millis(e.Since), Attempts: e.Attempts, Failure: view.Clean(e.Failure.Text)}
+		if e.Taken {
+			i.Consumer, i.Session, i.Taken = view.Clean(e.Consumer), view.Session(e.Session).String(), millis(e.TakenSince)
+		}
+		d.Items = append(d.Items, i)
+	}
+	if f.recipe == zkrecipes.RecipeQueue && d.Row.Dead > 0 {
+		d.Letters = f.path + "-dead"
+	}
+	return d
+}
+
+func (l *line) shownPlace(p *place) shownPlace {
+	s := shownPlace{
+		Place: p.name, Identity: view.Clean(p.identity), Since: millis(p.waitsSince()),
+		Held: p.held, HeldAt: millis(p.heldAt), Shared: p.shared, Read: p.read,
+	}
+	if p.session != 0 {
+		s.Session = p.session.String()
+	}
+	if p.held && l.recipe == zkrecipes.RecipeElection {
+		s.Place = leader // which Client.Evict deletes
+	}
+	return s
+}
+
+// newStatus returns what the page says of itself. The caller holds mu.
+func (h *hub) newStatus(now time.Time) *status {
+	s := h.client.Status()
+	st := &status{
+		Root: h.opts.Root, Connected: s.Connected, Server: s.Server, Since: millis(s.Since),
+		Reads: h.perSecond, MostReads: h.opts.Requests, Walked: millis(h.walked), Skipped: h.skipped, Left: h.left,
+		Error: view.Clean(h.lastErr), Actions: h.opts.Token != "", Stale: h.opts.Stale.Milliseconds(),
+		Points: h.total.points(now), Browsers: h.browsers,
+	}
+	for _, f := range h.lines {
+		st.Watches += f.watches
+		for _, p := range f.places[:min(len(f.places), mostPlaces)] {
+			if !p.read {
+				st.Unread++
+			}
+		}
+	}
+	return st
+}
+
+// since returns what is new for a browser that has got all editions up to one, and has the rows
+// of these paths.
+func (h *hub) since(last int, has map[string]bool, shown string, withStatus bool) (m message, edition int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	m.Now = now.UnixMilli()
+	for _, f := range h.sorted() {
+		if f.row.edition > last || !has[f.path] && f.row.json != nil {
+			m.Rows = append(m.Rows, f.row.json)
+			has[f.path] = true
+		}
+	}
+	for path := range has {
+		if h.lines[path] == nil {
+			m.Gone = append(m.Gone, path)
+			delete(has, path)
+		}
+	}
+	slices.Sort(m.Gone)
+	if f := h.lines[shown]; f != nil && f.detail.edition > last {
+		m.Line = f.detail.json
+	}
+	if h.graph.edition > last {
+		m.Graph = h.graph.json
+	}
+	if withStatus {
+		m.Status = h.newStatus(now)
+	}
+	return m, h.edition
+}

@@ -1,0 +1,481 @@
+// The page of zkr serve. What the servers store reaches the document as text alone, never as HTML.
+"use strict";
+
+const $ = (id) => document.getElementById(id);
+const rows = new Map(); // path -> row
+let picked = decodeURIComponent(location.hash.slice(1));
+let detail = null, graph = null, state = null, token = "";
+let ahead = 0; // of zkr's clock, in milliseconds
+let source = null;
+
+const now = () => Date.now() + ahead;
+
+// make returns an element with a class, text and children.
+function make(tag, className, text, ...children) {
+  const e = document.createElement(tag);
+  if (className) e.className = className;
+  if (text !== undefined && text !== null) e.textContent = text;
+  e.append(...children);
+  return e;
+}
+
+function makeSVG(tag, attributes, text) {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+  if (text !== undefined) e.textContent = text;
+  return e;
+}
+
+function span(milliseconds) {
+  const s = Math.max(0, Math.floor(milliseconds / 1000));
+  if (s < 60) return s + "s";
+  if (s < 3600) return Math.floor(s / 60) + "m" + String(s % 60).padStart(2, "0") + "s";
+  if (s < 86400) return Math.floor(s / 3600) + "h" + String(Math.floor(s % 3600 / 60)).padStart(2, "0") + "m";
+  return Math.floor(s / 86400) + "d" + Math.floor(s % 86400 / 3600) + "h";
+}
+
+const age = (since) => span(now() - since);
+const seconds = (s) => s === 0 ? "0 s" : s < 1 ? Math.round(s * 1000) + " ms" : s < 120 ? s.toPrecision(2) * 1 + " s" : span(s * 1000);
+const perSecond = (r) => r === 0 ? "0" : r < 0.095 ? r.toFixed(2) : r < 9.95 ? r.toFixed(1) : Math.round(r).toString();
+const count = (n, one, many) => n + " " + (n === 1 ? one : many || one + "s");
+const isOld = (since) => since && state && now() - since > state.stale;
+
+// connect opens the stream of events for the line that is picked.
+function connect() {
+  if (source) source.close();
+  source = new EventSource("events?line=" + encodeURIComponent(picked));
+  source.onopen = () => { $("lost").hidden = true; };
+  source.onerror = () => {
+    $("lost").hidden = false;
+    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000); // refused: zkr is full
+  };
+  source.onmessage = (event) => take(JSON.parse(event.data));
+}
+
+function take(m) {
+  ahead = m.now - Date.now();
+  $("lost").hidden = true;
+  for (const r of m.rows || []) rows.set(r.path, r);
+  for (const path of m.gone || []) rows.delete(path);
+  if (m.status) { state = m.status; drawStatus(); }
+  if (m.line) detail = m.line;
+  if (m.graph) { graph = m.graph; drawGraph(); }
+  if (m.rows || m.gone || m.status) drawTree();
+  if (m.line || m.status) drawLine();
+}
+
+function pick(path) {
+  picked = path;
+  detail = null;
+  location.hash = encodeURIComponent(path);
+  cards.clear();
+  for (const box of [$("held"), $("waiting")]) box.replaceChildren();
+  drawTree();
+  drawLine();
+  connect();
+}
+
+// --- the tree
+
+function stateOf(r) {
+  if (r.failed) return "cannot be read";
+  if (r.recipe === "queue") {
+    if (r.len === undefined) return r.dead ? "empty, " + r.dead + " dead" : "empty";
+    let text = count(r.len, "item") + ", " + age(r.item);
+    if (r.holders && isOld(r.held)) text = "taken " + age(r.held) + ", " + count(r.len, "item");
+    return r.dead ? text + ", " + r.dead + " dead" : text;
+  }
+  if (r.recipe === "gate") return "shut " + age(r.held);
+  if (r.recipe === "counter") return r.waiters ? count(r.waiters, "call") + " wait" : "";
+  if (r.deadlock) return "deadlock";
+  if (r.recipe === "barrier" || r.recipe === "doublebarrier") return r.holders ? "open" : r.waiters ? "waits" + (r.size ? " for " + (r.size - r.waiters) : "") : "idle";
+  if (r.holders) return (r.size ? r.holders + " of " + r.size + ", " : "held ") + (r.held ? age(r.held) : "");
+  return r.waiters ? "changes hands" : "free";
+}
+
+function classOf(r) {
+  if (r.deadlock) return "stuck";
+  const isStale = r.holders && isOld(r.held) && (r.waiters || r.recipe === "queue");
+  if (isStale && r.recipe !== "election") return "stale"; // leaders lead for long
+  return r.holders || r.waiters || r.len ? "busy" : "idle";
+}
+
+function isWanted(r, filter) {
+  if (filter === "deadlock") return r.deadlock;
+  if (filter === "waiting") return r.waiters > 0;
+  return r.path.toLowerCase().includes(filter);
+}
+
+const treeRows = new Map(); // path -> element
+
+function drawTree() {
+  const filter = $("filter").value.trim().toLowerCase();
+  const wanted = [...rows.values()].filter((r) => isWanted(r, filter)).sort((a, b) => a.path < b.path ? -1 : 1);
+  const body = $("tree").tBodies[0], elements = [];
+  let directory = null;
+  for (const r of wanted) {
+    const cut = r.path.lastIndexOf("/");
+    const parent = r.path.slice(0, cut + 1);
+    if (parent !== directory) {
+      directory = parent;
+      if (parent !== "/") elements.push(directoryRow(parent));
+    }
+    elements.push(treeRow(r, r.path.slice(cut + 1), parent));
+  }
+  for (const path of treeRows.keys()) if (!rows.has(path)) treeRows.delete(path);
+  elements.forEach((e, i) => { if (body.rows[i] !== e) body.insertBefore(e, body.rows[i] || null); });
+  while (body.rows.length > elements.length) body.lastElementChild.remove();
+  $("empty").hidden = wanted.length > 0;
+  $("empty").textContent = filter ? "Nothing matches." : state && state.walked ? "No recipe is in use here." : "Looking ...";
+}
+
+const directories = new Map();
+
+function directoryRow(path) {
+  if (!directories.has(path)) {
+    const cell = make("td", "name", path);
+    cell.colSpan = 5;
+    directories.set(path, make("tr", "directory", null, cell));
+  }
+  return directories.get(path);
+}
+
+function treeRow(r, name, parent) {
+  let e = treeRows.get(r.path);
+  if (!e) {
+    e = make("tr");
+    e.dataset.path = r.path;
+    e.addEventListener("click", () => pick(r.path));
+    const first = make("td", "name" + (parent === "/" ? "" : " in1"), name, make("span", "tag", r.recipe));
+    first.title = r.path;
+    e.append(first, make("td", "state"), make("td", "number"), make("td", "number"), make("td", "number"));
+    treeRows.set(r.path, e);
+  }
+  e.className = classOf(r) + (r.path === picked ? " picked" : "");
+  const [, what, hold, wait, rate] = e.cells;
+  what.textContent = stateOf(r);
+  what.title = r.failed || "";
+  hold.textContent = r.holders || "";
+  wait.textContent = r.waiters || "";
+  rate.textContent = r.rate ? perSecond(r.rate) : "";
+  return e;
+}
+
+// --- a line
+
+function drawLine() {
+  const r = picked && (detail ? detail.row : rows.get(picked));
+  $("title").textContent = picked || "All lines";
+  $("kind").textContent = r ? r.recipe : "";
+  drawFacts(r);
+  drawPlaces(detail ? detail.places : [], r);
+  $("more").hidden = !(detail && detail.more);
+  if (detail && detail.more) $("more").textContent = "and " + detail.more + " more behind them";
+  drawItems(detail && r.recipe === "queue" ? detail.items || [] : null);
+  drawCharts(r);
+}
+
+function drawFacts(r) {
+  const facts = $("facts");
+  facts.replaceChildren();
+  facts.className = "";
+  if (!picked) {
+    const all = [...rows.values()];
+    facts.textContent = count(all.length, "recipe") + ", " + all.filter((x) => x.holders).length + " held, " +
+      all.filter((x) => x.waiters).length + " with waiters. Pick one to see its line.";
+    return;
+  }
+  if (!r) { facts.textContent = "Nothing is known of this path."; return; }
+  if (r.failed) { facts.textContent = r.failed; facts.className = "error"; return; }
+  facts.append(...factsOf(r).flatMap((f, i) => i ? [" · ", f] : [f]));
+}
+
+function factsOf(r) {
+  const facts = [];
+  if (r.recipe === "queue") {
+    facts.push(count(r.len || 0, "item"));
+    if (r.len) facts.push("the oldest put " + age(r.item) + " ago");
+    if (r.holders) facts.push(make("span", isOld(r.held) ? "old" : "", r.holders + " taken, the first " + age(r.held) + " ago"));
+    facts.push(count(r.waiters, "consumer") + (r.waiters === 1 ? " waits" : " wait"));
+    if (r.dead) {
+      const link = make("span", "link", count(r.dead, "dead letter"));
+      link.addEventListener("click", () => pick(r.path + "-dead"));
+      facts.push(link);
+    }
+    return facts;
+  }
+  facts.push(stateOf(r));
+  if (r.waiters) facts.push(r.waiters === 1 ? "1 waits" + (r.waiting ? ", for " + age(r.waiting) : "") : r.waiters + " wait" + (r.waiting ? ", the first for " + age(r.waiting) : ""));
+  if (r.rate) facts.push(perSecond(r.rate) + " acquisitions/s");
+  if (r.p99 !== undefined) facts.push("wait p99 up to " + seconds(r.p99));
+  return facts;
+}
+
+const cards = new Map(); // place -> element
+
+function drawPlaces(places, r) {
+  const held = places.filter((p) => p.held), waiting = places.filter((p) => !p.held);
+  const there = new Set(places.map((p) => p.place));
+  for (const [place, e] of cards) {
+    if (there.has(place)) continue;
+    cards.delete(place);
+    if (e.classList.contains("holds")) { e.remove(); continue; } // the next holder has its place
+    e.classList.add("left"); // it stays where it was while it fades
+    setTimeout(() => e.remove(), 500);
+  }
+  fill($("held"), held.map((p) => card(p, r)));
+  fill($("waiting"), waiting.map((p, i) => card(p, r, i)));
+  $("behind").hidden = !held.length || !waiting.length;
+}
+
+// fill puts elements into a box, in order, among those that fade.
+function fill(box, elements) {
+  let at = box.firstElementChild;
+  for (const e of elements) {
+    while (at && at.classList.contains("left")) at = at.nextElementSibling;
+    if (at === e) at = at.nextElementSibling;
+    else box.insertBefore(e, at);
+  }
+}
+
+function card(p, r, i) {
+  let e = cards.get(p.place);
+  if (!e) {
+    e = make("div", "card new", null, make("div", "who"), make("div", "does", null, make("span"), make("span")), make("div", "session"));
+    e.dataset.place = p.place;
+    requestAnimationFrame(() => requestAnimationFrame(() => e.classList.remove("new")));
+    cards.set(p.place, e);
+  }
+  const [who, does, session] = e.children;
+  e.classList.toggle("holds", !!p.held);
+  e.classList.toggle("stuck", isStuck(p.session, r.path));
+  who.textContent = p.identity || (p.read ? "(no identity)" : "…");
+  who.title = p.identity;
+  const since = p.held ? p.heldAt || p.since : p.since;
+  does.children[0].textContent = (p.held ? "holds" : i ? i + 1 + ". waits" : "next") + (p.shared ? ", shared" : "");
+  does.children[1].textContent = since ? (p.held && !p.heldAt ? "≤ " : "") + age(since) : "";
+  does.children[1].className = p.held && isOld(since) && r.recipe !== "election" ? "old" : "";
+  does.title = p.held && !p.heldAt ? "It had it when zkr looked first: this long ago it joined the line." : "";
+  session.textContent = p.session || "";
+  session.title = p.place;
+  if (state && state.actions && !e.querySelector("button")) {
+    const b = make("button", "danger", "evict");
+    b.addEventListener("click", () => ask(e.place));
+    e.append(b);
+  }
+  e.place = p;
+  return e;
+}
+
+const isStuck = (session, path) => !!session && !!graph && graph.deadlocks.some((d) => d.sessions.includes(session) && d.paths.includes(path));
+
+function drawItems(items) {
+  $("items").hidden = !items || !items.length;
+  const body = $("items").tBodies[0];
+  body.replaceChildren(...(items || []).map((i) => {
+    const e = make("tr", isOld(i.taken) ? "stale" : "", null,
+      make("td", "", i.id), make("td", "", age(i.since)), make("td", "number", i.attempts || ""),
+      make("td", "", i.consumer || ""), make("td", "", i.taken ? age(i.taken) : ""), make("td", "", i.failure || ""));
+    e.dataset.item = i.id;
+    e.cells[3].title = i.session || "";
+    e.cells[5].title = i.failure || "";
+    return e;
+  }));
+}
+
+// --- history
+
+function drawCharts(r) {
+  const points = detail ? detail.points : !picked && state ? state.points : [];
+  const isQueue = r && r.recipe === "queue";
+  $("charts").hidden = !points.length || r && !isQueue && !detail.watched;
+  $("chart2-figure").hidden = isQueue;
+  $("chart1-title").textContent = isQueue ? "Items, 15 minutes" : "Acquisitions/s, 15 minutes";
+  $("chart2-title").textContent = "Wait, 99th percentile, 15 minutes";
+  drawChart($("chart1"), points.map((p) => isQueue ? p.len || 0 : p.rate), isQueue ? String : perSecond);
+  if (!isQueue) drawChart($("chart2"), points.map((p) => p.p99), seconds);
+}
+
+function drawChart(svg, values, text) {
+  const width = svg.clientWidth || 380, height = 76, bottom = 72, top = 14;
+  const most = Math.max(...values.map((v) => v || 0), 0);
+  svg.setAttribute("viewBox", "0 0 " + width + " " + height);
+  svg.replaceChildren(makeSVG("line", { x1: 0, y1: bottom, x2: width, y2: bottom }));
+  const step = width / values.length;
+  values.forEach((v, i) => {
+    if (v === undefined) return;
+    const h = most ? v / most * (bottom - top) : 0;
+    if (h || v === 0 && text === seconds) svg.append(makeSVG("rect", { x: i * step, y: bottom - Math.max(h, 1), width: step - 0.8, height: Math.max(h, 1) }));
+  });
+  svg.append(makeSVG("text", { x: 0, y: 9 }, most ? text(most) : "none"));
+}
+
+// --- who waits for whom
+
+const boxWidth = 176, boxHeight = 40, columnGap = 96, rowGap = 22;
+
+// layOut gives each session a place. A deadlock has a row of its own, in its order. Those that
+// wait stand left of those for whom they wait, and below come the others, side by side.
+function layOut(g) {
+  const at = new Map(), step = boxWidth + columnGap;
+  const put = (s, column, row, width) => at.set(s, { x: 8 + column * width, y: 26 + row * (boxHeight + rowGap), column });
+  let row = 0;
+  for (const d of g.deadlocks) {
+    const members = d.sessions.filter((s) => g.nodes.some((n) => n.session === s) && !at.has(s));
+    members.forEach((s, i) => put(s, i, row, step));
+    if (members.length) row++;
+  }
+  const depth = new Map();
+  const depthOf = (s, path) => {
+    if (depth.has(s)) return depth.get(s);
+    if (path.has(s)) return 0;
+    path.add(s);
+    const waits = g.edges.filter((e) => e.to === s && !at.has(e.from)).map((e) => depthOf(e.from, path) + 1);
+    path.delete(s);
+    const d = Math.max(0, ...waits);
+    depth.set(s, d);
+    return d;
+  };
+  const linked = new Set(g.edges.flatMap((e) => [e.from, e.to]));
+  const chained = g.nodes.map((n) => n.session).filter((s) => !at.has(s) && linked.has(s));
+  const used = []; // rows in each column
+  for (const s of chained) {
+    const column = Math.min(3, depthOf(s, new Set()));
+    used[column] = used[column] === undefined ? row : used[column] + 1;
+    put(s, column, used[column], step);
+  }
+  row = Math.max(row, ...used.filter((r) => r !== undefined).map((r) => r + 1));
+  g.nodes.map((n) => n.session).filter((s) => !at.has(s)).forEach((s, i) => put(s, i % 4, row + Math.floor(i / 4), boxWidth + 12));
+  return at;
+}
+
+function drawGraph() {
+  const svg = $("graph"), at = layOut(graph);
+  drawDeadlocks();
+  const chains = graph.edges.length, red = new Set(graph.deadlocks.flatMap((d) => d.sessions));
+  $("calm").textContent = graph.nodes.length === 0 ? "Nobody waits." :
+    (red.size ? "A process whose calls have nothing to do with each other can look like part of a deadlock. " : "") +
+    (chains ? "" : "No session that holds something waits for another one. ") +
+    (graph.hidden ? graph.hidden + " more sessions are not drawn. " : "") +
+    (graph.unread ? graph.unread + " places have yet to be read: a deadlock may be missing." : "");
+  let right = 0, low = 0;
+  svg.replaceChildren();
+  for (const p of at.values()) { right = Math.max(right, p.x + boxWidth); low = Math.max(low, p.y + boxHeight); }
+  for (const e of graph.edges) drawEdge(svg, e, at.get(e.from), at.get(e.to));
+  for (const n of graph.nodes) {
+    const p = at.get(n.session), group = makeSVG("g", { "class": red.has(n.session) ? "node red" : "node" });
+    group.append(
+      makeSVG("rect", { x: p.x, y: p.y, width: boxWidth, height: boxHeight, rx: 4 }),
+      makeSVG("text", { x: p.x + 8, y: p.y + 16 }, cut(n.identity || n.session, 24)),
+      makeSVG("text", { x: p.x + 8, y: p.y + 31, "class": "small" }, cut("holds " + n.holds.join(", "), n.waiters ? 20 : 29)));
+    if (n.waiters) group.append(makeSVG("text", { x: p.x + boxWidth - 8, y: p.y + 31, "class": "small", "text-anchor": "end" }, "+" + n.waiters + " wait"));
+    group.append(makeSVG("title", {}, n.identity + "\n" + n.session + "\nholds " + n.holds.join("\n")));
+    svg.append(group);
+  }
+  const width = Math.max(right + 8, 760), height = low + 18;
+  svg.setAttribute("viewBox", "0 0 " + width + " " + height);
+  svg.style.height = graph.nodes.length ? Math.min(height, 900) + "px" : "0";
+  svg.setAttribute("preserveAspectRatio", "xMinYMin meet");
+}
+
+const cut = (text, n) => text.length > n ? text.slice(0, n - 1) + "…" : text;
+
+// drawEdge draws an arrow to the right through the gap, and one to the left below the boxes.
+function drawEdge(svg, e, from, to) {
+  const kind = e.red ? " red" : "";
+  let d, label, tip;
+  if (to.column > from.column) {
+    const x1 = from.x + boxWidth, y1 = from.y + boxHeight / 2 - 6, x2 = to.x, y2 = to.y + boxHeight / 2 - 6;
+    const bend = Math.max(30, (x2 - x1) / 2);
+    d = `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2 - 6} ${y2}`;
+    label = [(x1 + x2) / 2, (y1 + y2) / 2 - 5];
+    tip = `M${x2} ${y2}l-8 -4v8z`;
+  } else {
+    const x1 = from.x + boxWidth / 2, x2 = to.x + boxWidth / 2 + (from === to ? 30 : 0);
+    const y1 = from.y + boxHeight, y2 = to.y + boxHeight, deep = Math.max(y1, y2) + 18;
+    d = `M${x1} ${y1}C${x1} ${deep} ${x2} ${deep} ${x2} ${y2 + 6}`;
+    label = [(x1 + x2) / 2, deep - 1];
+    tip = `M${x2} ${y2}l-4 8h8z`;
+  }
+  svg.append(makeSVG("path", { "class": "edge" + kind, d }), makeSVG("path", { "class": "tip" + kind, d: tip }),
+    makeSVG("text", { "class": "label" + kind, x: label[0], y: label[1] }, cut(e.path, 26)));
+}
+
+function drawDeadlocks() {
+  $("deadlocks").replaceChildren(...graph.deadlocks.map((d) =>
+    make("div", "deadlock", null, make("b", "", "DEADLOCK"), d.sentence)));
+}
+
+// --- what the page says of itself
+
+function drawStatus() {
+  $("root").textContent = state.root;
+  document.title = (graph && graph.deadlocks.length ? "DEADLOCK " : "") + "zkr " + state.root;
+  $("connection").textContent = state.connected ? "connected to " + state.server : "disconnected";
+  $("connection").className = state.connected ? "" : "off";
+  $("disconnected").hidden = state.connected;
+  $("disconnected").textContent = "zkr has had no connection to the servers for " + age(state.since) + ". The page shows what was known before.";
+  $("failed").hidden = !state.error;
+  $("failed").textContent = state.error || "";
+  const cost = ["Cost to the ensemble, for all browsers: " + count(state.watches, "watch", "watches") +
+    ", " + perSecond(state.reads) + " requests/s, at most " + state.mostReads + "."];
+  if (state.walked) cost.push("Looked for new recipes " + age(state.walked) + " ago.");
+  if (state.unread) cost.push(count(state.unread, "place") + " yet to be read.");
+  if (state.skipped) cost.push(count(state.skipped, "znode") + " could not be looked at.");
+  if (state.left) cost.push(count(state.left, "recipe") + " left out (--lines).");
+  cost.push("Waits are known to the second.", state.actions ? "Actions are allowed, with the token." : "Read only.");
+  $("cost").textContent = cost.join(" ");
+}
+
+// --- actions
+
+let asked = null;
+
+function ask(place) {
+  asked = { path: picked, place: place.place, holder: !!place.held };
+  $("question").textContent = "Evict " + (place.identity || place.place) + ", which " + (place.held ? "holds " : "waits for ") + picked + "?";
+  $("consequence").textContent = place.held ?
+    "The next one holds at once, perhaps before this process knows. Evict a holder only if its process is dead or its writes are fenced." :
+    "Its call returns an error.";
+  $("token").value = token;
+  $("answer").hidden = true;
+  $("ask").showModal();
+}
+
+async function evict() {
+  token = $("token").value;
+  let text;
+  try {
+    const reply = await fetch("evict", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "X-Zkr-Token": token },
+      body: JSON.stringify(asked),
+    });
+    if (reply.ok) { $("ask").close(); return; }
+    text = (await reply.text()).trim();
+    if (reply.status === 403) token = "";
+  } catch (e) {
+    text = "zkr cannot be reached.";
+  }
+  $("answer").textContent = text;
+  $("answer").hidden = false;
+}
+
+$("confirm").addEventListener("click", evict);
+$("cancel").addEventListener("click", () => $("ask").close());
+$("ask").querySelector("form").addEventListener("submit", (e) => { e.preventDefault(); evict(); });
+$("filter").addEventListener("input", drawTree);
+document.querySelector("h1").addEventListener("click", () => pick(""));
+window.addEventListener("hashchange", () => {
+  const path = decodeURIComponent(location.hash.slice(1));
+  if (path !== picked) pick(path);
+});
+setInterval(() => {
+  $("now").textContent = new Date(now()).toLocaleTimeString("en-GB");
+  if (state) drawStatus();
+  drawTree();
+  drawLine();
+}, 1000);
+drawTree();
+drawLine();
+connect();

@@ -1,0 +1,181 @@
+package pagetest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+const (
+	holders = ".card.holds:not(.left) .who"
+	waiters = ".card:not(.holds):not(.left) .who"
+)
+
+func TestAHandOverIsSeen(t *testing.T) {
+	srv := zktest.NewServer(t)
+	scene(t, srv)
+	first, second, third := dial(t, srv, "app-1:311"), dial(t, srv, "app-2:87"), dial(t, srv, "app-3:4120")
+	held := lock(t, first, "/locks/orders")
+	p := open(t, serve(t, srv).url)
+	sees(p, []string{"/apps/", "/jobs/", "/limits/", "/locks/"}, texts("#tree tr.directory"))
+	p.run(chromedp.Click(chromedp.CSS(`tr[data-path="/locks/orders"]`)))
+	sees(p, []string{"app-1:311"}, texts(holders))
+	sees(p, "≤", `document.querySelector(".card.holds .does").children[1].textContent.slice(0, 1)`)
+	next := startLock(t, second, "/locks/orders")
+	sees(p, []string{"app-2:87"}, texts(waiters))
+	last := startLock(t, third, "/locks/orders")
+	sees(p, []string{"app-2:87", "app-3:4120"}, texts(waiters))
+	sees(p, []string{"1", "2"}, `[...document.querySelectorAll('tr[data-path="/locks/orders"] td.number')].slice(0, 2).map((e) => e.textContent)`)
+
+	require.NoError(t, held.Release())
+	sees(p, []string{"app-2:87"}, texts(holders))
+	sees(p, []string{"app-3:4120"}, texts(waiters))
+	sees(p, false, `document.querySelector(".card.holds .does").textContent.includes("≤")`) // it was seen to get it
+	sees(p, true, `document.querySelectorAll("#chart1 rect").length > 0`)
+	last.cancel()
+	sees(p, []string{}, texts(waiters))
+	<-next.done
+	require.NoError(t, next.lease.Release())
+	sees(p, []string{}, texts(holders))
+	if *pictures {
+		var all sync.WaitGroup
+		t.Cleanup(all.Wait)
+		for i := range 9 {
+			takeTurns(t, &all, dial(t, srv, fmt.Sprintf("app-%d:%d", i+1, 311+i*i*7)), "/locks/orders", time.Duration(1+i%4)*time.Second)
+		}
+		time.Sleep(2 * time.Minute)
+		p.picture("serve.png", "light")
+	}
+}
+
+// Each of two processes holds a lock and waits for the other's.
+func TestADeadlockOfTwoProcessesIsSeen(t *testing.T) {
+	srv := zktest.NewServer(t)
+	scene(t, srv)
+	a, b := dial(t, srv, "billing:1201"), dial(t, srv, "shipping:88")
+	lock(t, a, "/locks/invoices")
+	parcels := lock(t, b, "/locks/parcels")
+	p := open(t, serve(t, srv, "/locks").url+"#/locks/parcels")
+	sees(p, []string{"shipping:88"}, texts(holders))
+	waits := startLock(t, a, "/locks/parcels")
+	sees(p, []string{"billing:1201"}, texts(waiters))
+	require.Empty(t, is[[]string](p, texts(".deadlock")), "one of them can go on")
+	other := startLock(t, b, "/locks/invoices")
+	sees(p, 1, `document.querySelectorAll("#deadlocks .deadlock").length`)
+	require.Regexp(t, `DEADLOCK.* waits for /locks/(invoices|parcels), which .* holds; .* waits for /locks/(invoices|parcels), which .* holds`,
+		is[[]string](p, texts(".deadlock"))[0])
+	sees(p, 2, `document.querySelectorAll("#graph path.edge.red").length`)
+	sees(p, 2, `document.querySelectorAll("#graph g.node.red").length`)
+	sees(p, 2, `document.querySelectorAll("#tree tr.stuck").length`)
+	sees(p, 2, `document.querySelectorAll(".card.stuck").length`)
+	sees(p, true, `document.title.startsWith("DEADLOCK")`)
+	if *pictures {
+		time.Sleep(30 * time.Second)
+		p.picture("serve-deadlock.png", "dark")
+	}
+
+	other.cancel()
+	<-other.done
+	sees(p, 0, `document.querySelectorAll(".deadlock, .red, .stuck").length`)
+	require.NoError(t, parcels.Release())
+	sees(p, []string{"billing:1201"}, texts(holders))
+	<-waits.done
+	require.NoError(t, waits.err)
+}
+
+func TestAHungConsumerIsSeen(t *testing.T) {
+	srv := zktest.NewServer(t)
+	producer, consumer := dial(t, srv, "web:1"), dial(t, srv, "mailer:77")
+	q := zkrecipes.NewQueue(producer, "/jobs/mail", nil)
+	_, err := q.PutAll(t.Context(), []byte("1"), []byte("2"), []byte("3"))
+	require.NoError(t, err)
+	taken, err := zkrecipes.NewQueue(consumer, "/jobs/mail", nil).Take(t.Context())
+	require.NoError(t, err)
+	_, err = zkrecipes.NewQueue(producer, "/jobs/mail-dead", nil).Put(t.Context(), []byte("failed"))
+	require.NoError(t, err)
+	p := open(t, serve(t, srv, "--stale", "2s").url)
+	p.run(chromedp.Click(chromedp.CSS(`tr[data-path="/jobs/mail"]`)))
+	sees(p, 3, `document.querySelectorAll("#items tbody tr").length`)
+	sees(p, []string{"mailer:77"}, texts("#items tr.stale td:nth-child(4)"))
+	sees(p, true, `/taken \ds, 3 items, 1 dead/.test(document.querySelector('tr[data-path="/jobs/mail"].stale td.state').textContent)`)
+	sees(p, true, `document.querySelector("#facts .old").textContent.startsWith("1 taken")`)
+	sees(p, []string{"1 dead letter"}, texts("#facts .link"))
+
+	require.NoError(t, taken.Ack(t.Context()))
+	sees(p, 2, `document.querySelectorAll("#items tbody tr").length`)
+	sees(p, 0, `document.querySelectorAll("#items tr.stale, #tree tr.stale").length`)
+	p.run(chromedp.Click(chromedp.CSS("#facts .link")))
+	sees(p, "/jobs/mail-dead", `document.querySelector("#title").textContent`)
+	sees(p, 1, `document.querySelectorAll("#items tbody tr").length`)
+}
+
+// Whoever may write znodes chooses identities and paths.
+func TestWhatZnodesSayIsNoHTML(t *testing.T) {
+	srv := zktest.NewServer(t)
+	const evil = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
+	const path = `/locks/<b onmouseover=alert(1)>"'&`
+	lock(t, dial(t, srv, evil), path)
+	startLock(t, dial(t, srv, "</span>\x00\u202e"), path)
+	p := open(t, serve(t, srv).url)
+	p.run(chromedp.Click(chromedp.CSS(`#tree tr[data-path]`)))
+	sees(p, []string{evil}, texts(holders))
+	sees(p, []string{"</span>"}, texts(waiters))
+	sees(p, path, `document.querySelector("#title").textContent`)
+	require.Zero(t, is[int](p, `document.querySelectorAll("img, b, body script, #right [onerror], [onmouseover]").length`))
+	require.NotEqual(t, "owned", is[string](p, "document.title"))
+}
+
+func TestThePageEvictsWithTheTokenOnly(t *testing.T) {
+	srv := zktest.NewServer(t)
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte("a token of enough bytes\n"), 0o600))
+	lock(t, dial(t, srv, "app-1:1"), "/locks/a")
+	w := startLock(t, dial(t, srv, "app-2:2"), "/locks/a")
+	await(t, srv, "/locks/a", 2)
+	p := open(t, serve(t, srv, "--allow-actions", "--token-file", file).url+"#/locks/a")
+	sees(p, []string{"app-2:2"}, texts(waiters))
+	sees(p, 2, `document.querySelectorAll(".card button").length`)
+	is[bool](p, `document.querySelector(".card:not(.holds) button").click() || true`)
+	sees(p, "Evict app-2:2, which waits for /locks/a?", `document.querySelector("#question").textContent`)
+	p.run(chromedp.SendKeys(chromedp.CSS("#token"), "another token"), chromedp.Click(chromedp.CSS("#confirm")))
+	sees(p, "wrong token", `document.querySelector("#answer").textContent`)
+	require.Len(t, srv.Children("/locks/a"), 2)
+	p.mu.Lock()
+	require.Len(t, p.faults, 1, "the browser notes the answer")
+	require.Contains(t, p.faults[0], "403")
+	p.faults = nil
+	p.mu.Unlock()
+	p.run(chromedp.SetValue(chromedp.CSS("#token"), "a token of enough bytes"), chromedp.Click(chromedp.CSS("#confirm")))
+	sees(p, []string{}, texts(waiters))
+	sees(p, false, `document.querySelector("#ask").open`)
+	<-w.done
+	require.ErrorIs(t, w.err, zkrecipes.ErrEvicted)
+	sees(p, []string{"app-1:1"}, texts(holders))
+}
+
+func TestThePageSaysWhatItCostsAndThatZkrHasEnded(t *testing.T) {
+	srv := zktest.NewServer(t)
+	lock(t, dial(t, srv, "app-1:1"), "/locks/a")
+	s := serve(t, srv)
+	p := open(t, s.url)
+	sees(p, true, `/1 watch, [\d.]+ requests\/s, at most 80\..*Read only\./.test(document.querySelector("#cost").textContent)`)
+	sees(p, 1, `document.querySelectorAll('tr[data-path="/locks/a"].busy').length`)
+	sees(p, true, `document.querySelector("#lost").hidden`)
+	require.Equal(t, 128+15, s.ends(syscall.SIGTERM))
+	sees(p, false, `document.querySelector("#lost").hidden`)
+	sees(p, 1, `document.querySelectorAll('tr[data-path="/locks/a"].busy').length`) // it stays
+	p.mu.Lock()
+	p.faults = nil // the browser notes each attempt to connect again
+	p.mu.Unlock()
+	p.run(chromedp.Navigate("about:blank"))
+}

@@ -94,14 +94,14 @@ func (r recipe) contendersIn(ctx context.Context, s *line.Session) ([]Contender,
 	ms, cs, err := readContenders(ctx, s, r.Line, ms)
 	var standing []placename.Parts
 	for i, m := range ms {
-		if m.Ours() && r.Client.IsBeyondLimit(m.Number) { // about to go, see beyondLimit
+		if m.Ours() && line.IsBeyondLimit(r.Client, m.Number) { // about to go, see beyondLimit
 			continue
 		}
 		cs[i].Held = !slices.ContainsFunc(standing, func(ahead placename.Parts) bool {
 			return r.Blocks(m.Kind, ahead.Kind) && !m.SharesWith(ahead)
 		})
 		if cs[i].Held {
-			cs[i].HeldSince = s.HeldSince(r.Abs() + "/" + m.Name)
+			cs[i].HeldSince = line.HeldSince(s, r.Abs()+"/"+m.Name)
 		}
 		standing = append(standing, m)
 	}

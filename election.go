@@ -276,7 +276,7 @@ type leadTurns struct {
 }
 
 func leadsOf(c *line.Client) *leadTurns {
-	return line.Attached(&c.Attached, func() *leadTurns { return &leadTurns{turns: map[string]*leadTurn{}} })
+	return line.Attached(c, func() *leadTurns { return &leadTurns{turns: map[string]*leadTurn{}} })
 }
 
 // takeLead waits, until ctx ends, until no other call of Lead campaigns or leads on that

@@ -91,19 +91,15 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		opts = &Options{}
 	}
 	cfg := line.Config{
-		Timeout:    opts.SessionTimeout,
-		Prefix:     opts.Prefix,
-		Identity:   opts.Identity,
-		Digest:     opts.DigestAlgorithm,
-		MaxBuffer:  opts.MaxBuffer,
-		TLS:        opts.TLS,
-		Dialer:     opts.Dialer,
-		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
-		LongLine:   tuning.LongLine(ctx, line.LongLine),
-		Segment:    tuning.Segment(ctx),
-		Idle:       tuning.IdleLine(ctx, line.IdleLine),
-		Fail:       fail,
-		UsedWith:   semaphore.SlotsOfLine,
+		Timeout:   opts.SessionTimeout,
+		Prefix:    opts.Prefix,
+		Identity:  opts.Identity,
+		Digest:    opts.DigestAlgorithm,
+		MaxBuffer: opts.MaxBuffer,
+		TLS:       opts.TLS,
+		Dialer:    opts.Dialer,
+		Idle:      tuning.IdleLine(ctx, line.IdleLine),
+		Fail:      fail,
 	}
 	var err error
 	if cfg.Servers, err = parseServers(servers); err != nil {
@@ -128,8 +124,14 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		h.setTrace(*opts.Trace)
 	}
 	cfg.Log, cfg.Told = h.log, h.tellSession
-	c := &Client{line.New(cfg)}
-	line.Attached(&c.client.Attached, func() *hooks { return h })
+	set := line.Settings{
+		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
+		LongLine:   tuning.LongLine(ctx, line.LongLine),
+		UsedWith:   semaphore.SlotsOfLine,
+	}
+	c := &Client{line.New(cfg, set)}
+	line.Attached(c.client, func() *hooks { return h })
+	line.Attached(c.client, func() *segmentSize { return &segmentSize{tuning.Segment(ctx)} })
 	return c, nil
 }
 

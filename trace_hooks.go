@@ -36,7 +36,7 @@ type hookCall struct {
 
 // hooksOf returns those of a client.
 func hooksOf(c *line.Client) *hooks {
-	return line.Attached(&c.Attached, func() *hooks { return new(hooks) })
+	return line.Attached(c, func() *hooks { return new(hooks) })
 }
 
 // setTrace sets the functions. It comes before all else.

@@ -58,12 +58,12 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	ctx, done := c.BindWait(ctx)
 	defer done()
 	b.leaveNow()
-	if err := c.AwaitAbandoned(ctx, b.Line.Path); err != nil {
+	if err := b.Line.AwaitAbandoned(ctx); err != nil {
 		return 0, err
 	}
 	m := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}
 	c.Tasks.Start(func() {
-		defer c.EndAbandoned(b.Line.Path, m.end)
+		defer b.Line.EndAbandoned(m.end)
 		m.index, m.err = m.run()
 	})
 	select {
@@ -76,7 +76,7 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	for {
 		s, changed := c.Session()
 		up, flipped := s.Connected()
-		if !up && m.exposed.Load() && c.Abandon(b.Line.Path, m.end) {
+		if !up && m.exposed.Load() && b.Line.Abandon(m.end) {
 			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", errs.ErrUncertain, c.ContextErr(ctx))
 		}
 		select {

@@ -193,7 +193,7 @@ func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) 
 // leave. With the last member it deletes ready, unless somebody has come since: a join
 // would have written the path's data. The channel is closed when that is done.
 func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
-	return d.Line.Client.Background(d.Line.Path, func() {
+	return d.Line.Background(func() {
 		path := &zk.SetDataRequest{Path: d.Line.Abs(), Data: layout.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: -1}
 		o := p.Session.Multi(p.Session.Lifetime(), &zk.DeleteRequest{Path: p.Path, Version: -1}, path)
 		if o.Applied() {

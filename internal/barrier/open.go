@@ -132,7 +132,7 @@ func (b *Barrier) checks(ms []placename.Parts, version int32) []any {
 func (a *participant) countable(names []string) []placename.Parts {
 	ms := slices.DeleteFunc(placename.ParseAll(names, MemberKinds), func(m placename.Parts) bool {
 		size := memberSize(m.Name)
-		return m.Number < 0 || m.Number > a.Line.Client.LastNumber || size != 0 && size != a.N
+		return line.IsBeyondLimit(a.Line.Client, m.Number) || size != 0 && size != a.N
 	})
 	slices.SortFunc(ms, placename.Parts.Compare)
 	return ms

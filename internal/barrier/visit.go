@@ -190,7 +190,7 @@ func (v *Visit) older(ctx context.Context, s *line.Session, name string) (*zkcon
 // remove deletes the member's znode.
 func (v *Visit) remove(ctx context.Context, p *line.Place) error {
 	if v.removed == nil {
-		v.removed = v.D.Line.Client.Background(v.D.Line.Path, func() { p.Leave(false) })
+		v.removed = v.D.Line.Background(func() { p.Leave(false) })
 	}
 	select {
 	case <-v.removed:

@@ -26,7 +26,7 @@ type writers struct {
 }
 
 func writersOf(c *line.Client) *writers {
-	return line.Attached(&c.Attached, func() *writers { return &writers{all: map[string]*writer{}} })
+	return line.Attached(c, func() *writers { return &writers{all: map[string]*writer{}} })
 }
 
 // writer writes for all calls of a Client on one path, one write at a time. Its goroutine ends
@@ -203,8 +203,8 @@ func (w *writer) writeAtTurn(ctx context.Context, p *line.Place) error {
 	if p.LineCount == 1 {
 		w.crowd = time.Time{}
 	}
-	w.base.known = false       // others have written
-	if p.Session.HasMoved(p) { // this server may not show it yet
+	w.base.known = false // others have written
+	if p.HasMoved() {    // this server may not show it yet
 		if err := p.Session.Sync(ctx, w.path.Abs()); err != nil {
 			return err
 		}

@@ -78,7 +78,7 @@ func Join(ctx context.Context, c *line.Client, dir, id string, data []byte) (*Me
 // register makes m the Client's only member with that path. It waits for one that is about
 // to leave.
 func (m *Member) register(ctx context.Context) error {
-	ms := line.Attached(&m.c.Attached, func() *members { return &members{all: map[string]*Member{}} })
+	ms := line.Attached(m.c, func() *members { return &members{all: map[string]*Member{}} })
 	for {
 		ms.mu.Lock()
 		other := ms.all[m.path]
@@ -99,7 +99,7 @@ func (m *Member) register(ctx context.Context) error {
 }
 
 func (m *Member) unregister() {
-	ms := line.Attached(&m.c.Attached, func() *members { return &members{all: map[string]*Member{}} })
+	ms := line.Attached(m.c, func() *members { return &members{all: map[string]*Member{}} })
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	delete(ms.all, m.path)

@@ -76,7 +76,7 @@ type keptLocks struct {
 }
 
 func KeptBy(c *line.Client) *keptLocks {
-	return line.Attached(&c.Attached, func() *keptLocks { return &keptLocks{Locks: map[line.HolderKey]*keptLock{}} })
+	return line.Attached(c, func() *keptLocks { return &keptLocks{Locks: map[line.HolderKey]*keptLock{}} })
 }
 
 // LeaveIdle leaves, in the background, the places that are kept and that nobody holds.
@@ -399,7 +399,7 @@ func (k *keptLock) ask(p *line.Place, first bool) (w *zkconn.Watch, alone bool) 
 // and do not stand in the line.
 func isAlone(p *line.Place, children []string, stat *zk.Stat) bool {
 	ms := placename.ParseAll(children, p.Line.Kinds)
-	return len(ms) == 1 && ms[0].Name == p.Name && !p.Line.Client.IsBeyondLimit(line.NextNumber(stat))
+	return len(ms) == 1 && ms[0].Name == p.Name && !line.IsBeyondLimit(p.Line.Client, line.NextNumber(stat))
 }
 
 // stands reports whether the place is watched and nobody has deleted it. It costs a

@@ -33,7 +33,9 @@ func (x *beyondLimit) Error() string { return errs.ErrExhausted.Error() + ": " +
 func (x *beyondLimit) Unwrap() error { return errs.ErrExhausted }
 
 // IsBeyondLimit reports whether no place with that number is granted.
-func (c *Client) IsBeyondLimit(number int32) bool { return number < 0 || number > c.LastNumber }
+func IsBeyondLimit(c *Client, number int32) bool {
+	return number < 0 || number > settingsOf(c).LastNumber
+}
 
 // cannotReset returns the error of a line that cannot begin anew because of err. The end
 // of ctx or of the session is no such obstacle.

@@ -45,7 +45,7 @@ func (l *Line) isCalm(line *zk.Stat) bool {
 	if line.Mzxid == line.Pzxid {
 		return true
 	}
-	t := l.Client.containers
+	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.get(l.Abs())

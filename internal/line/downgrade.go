@@ -53,7 +53,7 @@ func (g *Grant) Downgrade(ctx context.Context, l *Handle) error {
 	g.changing = make(chan struct{})
 	g.Mu.Unlock()
 	next := g.Place().asReader()
-	g.Session.expect(g, next.Path) // an event may come before the reply
+	grantsOf(g.Session).expect(g, next.Path) // an event may come before the reply
 	result := make(chan error, 1)
 	g.Line.Client.Tasks.Start(func() { result <- g.move(next) })
 	select {
@@ -90,10 +90,10 @@ func (g *Grant) move(next *Place) error {
 	over := g.Err != nil
 	g.Mu.Unlock()
 	if err == nil || over {
-		g.Session.forget(g, last.Path)
+		grantsOf(g.Session).forget(g, last.Path)
 	}
 	if err != nil || over {
-		g.Session.forget(g, next.Path)
+		grantsOf(g.Session).forget(g, next.Path)
 	} else { // watched once it has lived for a while, like other grants
 		time.AfterFunc(g.Session.Timeout()/10, func() { g.Line.Client.Tasks.Start(g.watchPlace) })
 	}

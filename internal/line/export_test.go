@@ -6,6 +6,9 @@ import "time"
 
 const MaxDepartures = maxDepartures
 
+// SettingsOf returns those of a client.
+func SettingsOf(c *Client) *Settings { return settingsOf(c) }
+
 // Remember makes the client know the line.
 func (l *Line) Remember(state LineState) LineState { return l.remember(state) }
 
@@ -14,17 +17,18 @@ func (l *Line) UsedAt(t time.Time) { l.note(func(s *LineState) { s.used = t }) }
 
 // KnownContainers returns how many containers the client knows.
 func (c *Client) KnownContainers() int {
-	c.containers.mu.Lock()
-	defer c.containers.mu.Unlock()
-	return len(c.containers.all)
+	t := containersOf(c)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.all)
 }
 
 // HasUnresolved reports whether a listing might show the place of a join whose outcome is not
 // known.
-func (s *Session) HasUnresolved() bool { return s.hasUnresolved() }
+func (s *Session) HasUnresolved() bool { return unresolvedOf(s).hasAny() }
 
 // HasGrants reports whether the session has grants.
-func (s *Session) HasGrants() bool { return s.hasGrants() }
+func (s *Session) HasGrants() bool { return grantsOf(s).hasAny() }
 
 // EntryOf returns the entry of a place with that uuid.
 func EntryOf(uuid string) *Entry { return &Entry{uuid: uuid} }
@@ -44,13 +48,13 @@ func (g *Grant) BeginDowngrade() (end func(), err error) {
 	g.Mu.Lock()
 	g.changing = moved
 	g.Mu.Unlock()
-	g.Session.expect(g, next.Path)
+	grantsOf(g.Session).expect(g, next.Path)
 	return func() {
 		g.Mu.Lock()
 		g.current.Store(next)
 		g.changing = nil
 		g.Mu.Unlock()
 		close(moved)
-		g.Session.forget(g, last.Path)
+		grantsOf(g.Session).forget(g, last.Path)
 	}, last.replace(next)
 }

@@ -34,8 +34,8 @@ type Grant struct {
 	changing chan struct{}        // non-nil during a change, closed at its end
 
 	since   time.Time // when the place was granted
-	watched bool      // its place is watched; s.mu guards it
-	deleted bool      // an event said that its place was deleted; s.mu guards it
+	watched bool      // its place is watched; grants.mu guards it
+	deleted bool      // an event said that its place was deleted; grants.mu guards it
 
 	kept       keeper // nil: the place is deleted after a release; see KeepBy
 	idle       bool   // nobody has been given the grant yet; mu guards it
@@ -65,10 +65,10 @@ func newGrant(p *Place) (*Grant, error) {
 		since: time.Now(), watched: p.Own != nil && p.Others == nil,
 	}
 	g.current.Store(p)
-	if err := p.Session.addGrant(g); err != nil {
+	if err := grantsOf(p.Session).add(g); err != nil {
 		return nil, err
 	}
-	if p.Own != nil && p.Own.HasFired() { // before addGrant, so the event reached no grant
+	if p.Own != nil && p.Own.HasFired() { // before add, so the event reached no grant
 		p.Line.Client.Tasks.Start(g.watchPlace)
 	}
 	return g, nil
@@ -192,7 +192,7 @@ func (g *Grant) leaveLater() {
 		d.place.LeaveLater(d.signal)
 		return
 	}
-	g.Line.Client.Background(g.Line.Path, func() { why.Settle(g.Session.Session, d.place.Leave(d.signal)) })
+	g.Line.Background(func() { why.Settle(g.Session.Session, d.place.Leave(d.signal)) })
 }
 
 // departure is how the place of a grant that has ended is deleted.
@@ -226,7 +226,7 @@ func (g *Grant) announceEnd(cause error, handles map[*Handle]struct{}) {
 	if g.kept != nil {
 		g.kept.Ended(g, cause)
 	}
-	g.Session.dropGrant(g)
+	grantsOf(g.Session).drop(g)
 	for l := range handles {
 		l.end(cause)
 	}

@@ -65,6 +65,12 @@ func (p *Place) Has(path string) bool { return slices.Contains(p.Guarded(), path
 // BeginFunc sends a transaction: zkconn.Session.Begin or Start.
 type BeginFunc func(ops ...any) (*zkconn.Transaction, error)
 
+// HasMoved reports whether an event of an earlier connection said that it is the place's turn.
+func (p *Place) HasMoved() bool {
+	conn, _ := p.Session.Connection()
+	return p.turnBefore(conn)
+}
+
 // turnBefore reports whether an event of another connection than conn said that it
 // is the place's turn.
 func (p *Place) turnBefore(conn uint64) bool { return p.TurnConn != 0 && p.TurnConn != conn }
@@ -174,7 +180,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *Session, k placename.Kind, f fu
 // the line. But if that is long, or not known, it asks first whether the place that joined
 // last still stands, which the line's data name.
 func (l *Line) isBlocked(ctx context.Context, s *Session, k placename.Kind) (bool, error) {
-	if l.mayBeLong() && !s.hasUnresolved() {
+	if l.mayBeLong() && !unresolvedOf(s).hasAny() {
 		data, stat, err := s.Get(ctx, l.Abs())
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && stat.NumChildren == 0:
@@ -209,7 +215,7 @@ func (l *Line) tailStands(ctx context.Context, s *Session, k placename.Kind, dat
 		return false, nil
 	case stat.Mzxid == stat.Pzxid:
 		return true, nil
-	case int(stat.NumChildren) <= l.Client.LongLine:
+	case int(stat.NumChildren) <= settingsOf(l.Client).LongLine:
 		return false, nil
 	}
 	_, err := s.Exists(ctx, l.Abs()+"/"+m.Name)
@@ -240,7 +246,7 @@ func (l *Line) look(ctx context.Context, s *Session) (children []string, ms []pl
 	if err := l.CheckChildren(ctx, s, children); err != nil {
 		return nil, nil, nil, err
 	}
-	s.sweep(l, ms)
+	unresolvedOf(s).sweep(l, s, ms)
 	l.noteChildren(len(children), len(ms))
 	return children, ms, stat, nil
 }
@@ -426,7 +432,7 @@ func (l *Line) nameIn(path string) string { return path[len(l.Abs())+1:] }
 func (l *Line) newPlace(ctx context.Context, s *Session, e *Entry, name string) (*Place, error) {
 	m, ok := placename.Parse(name, l.Kinds)
 	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.ACL, Path: l.Abs() + "/" + name, LineCount: -1}
-	if ok && !l.Client.IsBeyondLimit(m.Number) {
+	if ok && !IsBeyondLimit(l.Client, m.Number) {
 		return p, nil
 	}
 	err := p.giveUp(ctx)

@@ -11,9 +11,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// LeaveLater is Leave in the background; see Client.AwaitAbandoned.
+// LeaveLater is Leave in the background; see Line.AwaitAbandoned.
 func (p *Place) LeaveLater(signal bool) {
-	p.Line.Client.Background(p.Line.Path, func() { p.Leave(signal) })
+	p.Line.Background(func() { p.Leave(signal) })
 }
 
 // Leave deletes the place, until it is gone or its session has ended, which it returns as
@@ -24,7 +24,7 @@ func (p *Place) Leave(signal bool) error {
 	if p.Line.Client.Closing.Err() == nil {
 		return p.leaveAlone(signal)
 	}
-	<-p.Session.departures.add(departure{p, signal})
+	<-departuresOf(p.Session).add(departure{p, signal})
 	if p.Session.IsOver() {
 		return zkconn.ErrSessionOver
 	}

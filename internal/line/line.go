@@ -147,22 +147,19 @@ type LineState struct {
 // predecessor. In a short line the predecessor has often left when it is watched. A
 // reader's is not the reader at the tail.
 func (l *Line) tellsPredecessor(s LineState, k placename.Kind) bool {
-	return l.Blocks != nil && s.count-s.Others > l.Client.LongLine && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
+	return l.Blocks != nil && s.count-s.Others > settingsOf(l.Client).LongLine && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
 }
 
 // mayBeLong reports whether the line is long, or is not known. A guest's data are not read:
 // they name no place.
 func (l *Line) mayBeLong() bool {
 	state, ok, _ := l.Known()
-	return !l.Writes && (!ok || !state.Guest && state.count-state.Others > l.Client.LongLine)
+	return !l.Writes && (!ok || !state.Guest && state.count-state.Others > settingsOf(l.Client).LongLine)
 }
-
-// LongLine is how many places a line has at most that is not long.
-const LongLine = 4
 
 // IdleLine is for how long the client relies on what it knows of a line that it does
 // not use. The servers delete idle containers, by default once a minute, and then
-// somebody else may use the path. Then the client deletes the line itself, see Client.tidy.
+// somebody else may use the path. Then the client deletes the line itself, see containers.tidy.
 const IdleLine = 30 * time.Second
 
 // Ensure returns what the client knows of the line. On the client's first use, and
@@ -272,9 +269,9 @@ func (l *Line) noteMarked(s *Session, state LineState, stat *zk.Stat) lineacl.AC
 // the reply returned.
 func (l *Line) NoteWritten(bears lineacl.ACL, stat *zk.Stat) {
 	if bears.Seal != "" && l.Delay == 0 { // else it must stay, see createLasting
-		l.Client.containers.written(l.Abs(), stat)
+		l.containers().written(l.Abs(), stat)
 	} else {
-		l.Client.containers.rewritten(l.Abs(), stat)
+		l.containers().rewritten(l.Abs(), stat)
 	}
 }
 
@@ -291,7 +288,7 @@ func (l *Line) openUp(ctx context.Context, s *Session, known lineacl.ACL) (bool,
 // Known returns what is known of the line. If it is fresh, it can be relied on, and the line
 // counts as used.
 func (l *Line) Known() (state LineState, ok, fresh bool) {
-	t := l.Client.containers
+	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.all[l.Abs()]
@@ -306,7 +303,7 @@ func (l *Line) Known() (state LineState, ok, fresh bool) {
 }
 
 func (l *Line) remember(state LineState) LineState {
-	t := l.Client.containers
+	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state.recipe, state.used = l.Recipe, time.Now()
@@ -321,7 +318,7 @@ func (l *Line) remember(state LineState) LineState {
 
 // note changes what is known of the line, if anything is.
 func (l *Line) note(change func(*LineState)) {
-	t := l.Client.containers
+	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.all[l.Abs()]; e != nil && e.line != nil {
@@ -346,7 +343,7 @@ func (l *Line) noteTail(k placename.Kind) { l.note(func(s *LineState) { s.tail =
 
 // Forget is for a line that has gone, or is not what it was known to be.
 func (l *Line) Forget() {
-	t := l.Client.containers
+	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.all[l.Abs()]

@@ -50,7 +50,7 @@ func (l *Line) settleJoin(ctx context.Context, s *Session, t *zkconn.Transaction
 	ch := make(chan result)
 	end := make(chan struct{})
 	l.Client.Tasks.Start(func() {
-		defer l.Client.EndAbandoned(l.Path, end)
+		defer l.EndAbandoned(end)
 		<-t.Done()
 		var p *Place
 		o := t.Outcome()
@@ -75,7 +75,7 @@ func (l *Line) settleJoin(ctx context.Context, s *Session, t *zkconn.Transaction
 			return r.p, r.err
 		}
 	case <-ctx.Done():
-		l.Client.Abandon(l.Path, end)
+		l.Abandon(end)
 	}
 	return nil, s.ContextErr(ctx)
 }
@@ -179,7 +179,7 @@ func (j *LostJoin) search(ctx context.Context) (name string, line *zk.Stat, err 
 		if i := slices.IndexFunc(ms, func(m placename.Parts) bool { return m.UUID == j.Entry.uuid }); i >= 0 {
 			return strings.Clone(ms[i].Name), line, nil
 		}
-		j.Session.leaveUnresolved(j.Entry.uuid)
+		unresolvedOf(j.Session).add(j.Entry.uuid)
 		j.Session.NoteGone(j.Entry.Create.Path)
 		return "", line, nil
 	}
@@ -190,10 +190,10 @@ func (j *LostJoin) search(ctx context.Context) (name string, line *zk.Stat, err 
 // shows the place also deletes it.
 func (j *LostJoin) DeleteLater() {
 	c := j.Line.Client
-	j.Session.leaveUnresolved(j.Entry.uuid)
-	c.addLostJoin(j)
+	unresolvedOf(j.Session).add(j.Entry.uuid)
+	backgroundOf(c).addLostJoin(j)
 	c.Tasks.Start(func() {
-		defer c.endLostJoin(j)
+		defer backgroundOf(c).endLostJoin(j)
 		for wait := 100 * time.Millisecond; ; wait = min(2*wait, j.Session.Timeout()) {
 			select {
 			case <-time.After(wait):
@@ -221,7 +221,7 @@ func (j *LostJoin) settle(ctx context.Context) (gone <-chan struct{}, err error)
 	case name != "":
 		m, _ := placename.Parse(name, j.Line.Kinds)
 		p := &Place{Parts: m, Line: j.Line, Session: j.Session, Path: j.Line.Abs() + "/" + name}
-		gone = j.Line.Client.Background(j.user(), func() { p.Leave(false) })
+		gone = backgroundFor(j.Line.Client, j.user(), func() { p.Leave(false) })
 	}
 	return gone, err
 }

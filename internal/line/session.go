@@ -3,59 +3,39 @@ package line
 import (
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Session is one session of a Client, and what rests on it: grants, joins whose
-// outcome is unknown, and what is known of queues.
-//
-// The order of locks is grant.mu, session.mu, then those of zkconn.
+// Session is one session of a Client.
 type Session struct {
 	*zkconn.Session
+	attachments
 	Client *Client
-
-	Attached   attachments
-	departures departures
-
-	mu         sync.Mutex
-	grants     map[string]*Grant   // by the paths of the places
-	timer      *time.Timer         // calls tick
-	due        time.Time           // when it does; zero: it does not
-	unresolved map[string]struct{} // uuids, see leaveUnresolved
+	end    func(cause error) // see newClient
 }
 
 // openSession starts to connect, and returns at once.
 func openSession(c *Client) (*Session, error) {
-	s := &Session{
-		Client:     c,
-		grants:     map[string]*Grant{},
-		unresolved: map[string]struct{}{},
-	}
+	s := &Session{Client: c}
 	since := c.began
 	if last, _ := c.Session(); last != nil {
 		_, _, since = last.State()
 	}
-	s.Session = zkconn.New(zkconn.Config{
+	conn := zkconn.Config{
 		Servers: c.Servers, Timeout: c.Timeout, Credentials: c.Auth(), Digest: c.Digest,
 		ACL: c.ACL, Identities: c.Writers(), Owned: c.Owned,
 		TLS: c.TLS, Dial: c.Dialer, Tasks: &c.Tasks,
-		Leases: s.hasGrants,
-		Event:  s.onEvent,
 		Up:     s.onUp,
 		Down:   s.onDown,
-		Sooner: s.onSooner,
 		Failed: s.onFailed,
 		Since:  since, MaxBuffer: c.MaxBuffer,
 		Log:        c.Log,
 		NearlyFull: s.onNearlyFull,
-		Created:    c.noteCreated,
-		Emptied:    c.containers.touch,
-	})
+	}
+	s.end = c.begin(s, &conn)
+	s.Session = zkconn.New(conn)
 	return s, s.Open()
 }
 
@@ -97,46 +77,12 @@ func (s *Session) onDown(server string, err error) {
 	s.Client.Told(s, SessionDisconnected, server, err)
 }
 
-// leaveUnresolved remembers the uuid of a join that the search did not find, or that
-// cannot be searched for, so that its place is deleted if a listing shows it after all. A
-// search that finds nothing ran behind a sync, so no place ever should. A bounded number
-// is kept.
-func (s *Session) leaveUnresolved(uuid string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.unresolved) >= maxUnresolved {
-		for other := range s.unresolved {
-			delete(s.unresolved, other)
-			break
-		}
-	}
-	s.unresolved[uuid] = struct{}{}
-}
-
-const maxUnresolved = 1000
-
-// hasUnresolved reports whether a listing might show such a place.
-func (s *Session) hasUnresolved() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.unresolved) > 0
-}
-
-// sweep deletes places of joins that leaveUnresolved remembers.
-func (s *Session) sweep(l *Line, ms []placename.Parts) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.unresolved) == 0 {
-		return
-	}
-	for _, m := range ms {
-		if _, ok := s.unresolved[m.UUID]; ok {
-			delete(s.unresolved, m.UUID)
-			m, _ := placename.Parse(strings.Clone(m.Name), l.Kinds)
-			p := &Place{Parts: m, Line: l, Session: s, Path: l.Abs() + "/" + m.Name}
-			s.Client.Tasks.Start(func() { p.Leave(false) })
-		}
-	}
+// IsValid reports whether the session is known to be alive. The wall clock is looked at
+// too, since the monotonic clock stands still while a machine is suspended
+// (CLOCK_MONOTONIC).
+func (s *Session) IsValid() bool {
+	now, until := time.Now(), s.ValidUntil()
+	return now.Before(until) && now.Round(0).Before(until.Round(0))
 }
 
 // KnownUntil is ValidUntil, or the zero time once the session has ended.

@@ -24,17 +24,17 @@ const (
 )
 
 // tidy deletes containers until none is idle. It waits while there is no connection.
-func (c *Client) tidy() {
+func (t *containers) tidy() {
 	for {
-		batch := c.containers.takeDue()
+		batch := t.takeDue()
 		if len(batch) == 0 {
 			return
 		}
 		next := time.NewTimer(tidyPause)
-		c.tidyBatch(batch)
+		t.tidyBatch(batch)
 		select {
 		case <-next.C:
-		case <-c.Closing.Done():
+		case <-t.client.Closing.Done():
 			next.Stop()
 			return
 		}
@@ -70,8 +70,8 @@ func (t *containers) takeDue() (batch []*idleContainer) {
 	return batch
 }
 
-func (c *Client) tidyBatch(batch []*idleContainer) {
-	t := c.containers
+func (t *containers) tidyBatch(batch []*idleContainer) {
+	c := t.client
 	s, err := c.Live(c.Closing)
 	if err != nil {
 		return // the Client is being closed
@@ -111,7 +111,7 @@ func (t *containers) withoutUsed(s *Session, batch []*idleContainer) []*idleCont
 	holds := make([]bool, len(batch))
 	for i, e := range batch {
 		holds[i] = s.HasBelow(e.path)
-		if other, ok := s.Client.UsedWith(e.path); ok {
+		if other, ok := t.usedWith(e.path); ok {
 			holds[i] = holds[i] || s.HasBelow(other)
 		}
 	}

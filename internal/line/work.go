@@ -25,6 +25,19 @@ func (c *Client) AwaitWork(ctx context.Context, work *work.Open, over <-chan str
 	return nil
 }
 
+// AwaitEnd waits until end is closed. It may be nil.
+func (c *Client) AwaitEnd(ctx context.Context, end <-chan struct{}) error {
+	if end == nil {
+		return nil
+	}
+	select {
+	case <-end:
+		return nil
+	case <-ctx.Done():
+		return c.ContextErr(ctx)
+	}
+}
+
 // StopGrants ends the calls that wait for a grant or for others. From then on nothing is
 // granted. The channel is closed when nothing is held.
 func (c *Client) StopGrants() (over <-chan struct{}) {

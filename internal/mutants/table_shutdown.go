@@ -6,7 +6,7 @@ var shutdownMutants = []mutant{
 		name: "close-one-by-one",
 		what: "Close ends one lease after the other, and begins to delete at once.",
 		edits: []edit{{
-			in: "Session.endGrants",
+			in: "grants.end",
 			old: `
 				if g.endHeld(cause) {
 					ds = append(ds, g.departure())
@@ -29,11 +29,11 @@ var shutdownMutants = []mutant{
 		name: "shutdown-grants-on",
 		what: "A grant that comes at the moment of a Shutdown is neither refused nor waited for.",
 		edits: []edit{{
-			in:  "Session.addGrant",
+			in:  "grants.add",
 			old: `case s.Client.Held.IsStopped():`,
 			new: `case s.Client.Closing.Err() != nil:`,
 		}, {
-			in: "Session.addGrant",
+			in: "grants.add",
 			old: `
 				case !g.idle && !s.Client.Held.Begin():
 					return errs.ErrClosed`,

@@ -159,7 +159,7 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *line.Place, n int) error
 	for {
 		// If an event of an earlier connection gave p its turn, this server may not
 		// show the put before it yet.
-		if p.Session.HasMoved(p) {
+		if p.HasMoved() {
 			if err := p.Session.Sync(ctx, q.Abs()); err != nil {
 				return err
 			}
@@ -172,7 +172,7 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *line.Place, n int) error
 		case err != nil:
 		case count+n > q.Opts.MaxLen:
 			err = p.AwaitFired(ctx, log.CountChanged())
-		case !p.Session.HasMoved(p):
+		case !p.HasMoved():
 			return nil
 		}
 		if err != nil && !errors.Is(err, queuelog.ErrStale) {

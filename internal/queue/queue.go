@@ -65,9 +65,6 @@ const DefaultMaxAttempts = 16
 
 func New(c *line.Client, path string, cfg Options, hooks Hooks) *Queue {
 	q := &Queue{Client: c, Path: path, Opts: cfg, hooks: hooks, SegmentSize: queuelog.SegmentSize}
-	if c != nil && c.Segment > 0 {
-		q.SegmentSize = c.Segment
-	}
 	if q.Opts.MaxAttempts == 0 {
 		q.Opts.MaxAttempts = DefaultMaxAttempts
 	}

@@ -24,7 +24,7 @@ type sessionQueues struct {
 const maxKnownQueues = 10_000
 
 func queuesIn(s *line.Session) *sessionQueues {
-	return line.Attached(&s.Attached, func() *sessionQueues { return &sessionQueues{states: map[string]*queueState{}} })
+	return line.Attached(s, func() *sessionQueues { return &sessionQueues{states: map[string]*queueState{}} })
 }
 
 // QueueIn returns what the session knows of the queue with that absolute path.

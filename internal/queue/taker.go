@@ -136,7 +136,7 @@ type takerPools struct {
 }
 
 func PoolsOf(c *line.Client) *takerPools {
-	return line.Attached(&c.Attached, func() *takerPools { return &takerPools{All: map[string]*takerPool{}} })
+	return line.Attached(c, func() *takerPools { return &takerPools{All: map[string]*takerPool{}} })
 }
 
 // pool returns what serves the queue's takers, and starts it. takerPools.mu must be held.

@@ -36,10 +36,11 @@ func NewLease(h *line.Handle) *zkrecipes.Lease {
 
 // Grants returns the grants of a session, by the paths of their places.
 func Grants(s *line.Session) map[string]*line.Grant {
-	mu := at[sync.Mutex](s, "mu")
+	grants := attachment(s, "line.grants")
+	mu := at[sync.Mutex](grants, "mu")
 	mu.Lock()
 	defer mu.Unlock()
-	return maps.Clone(field[map[string]*line.Grant](s, "grants"))
+	return maps.Clone(field[map[string]*line.Grant](grants, "all"))
 }
 
 // IsDeleted reports whether the grant's place is known to be deleted.
@@ -48,10 +49,11 @@ func IsDeleted(g *line.Grant) bool { return field[bool](g, "deleted") }
 // Abandoned returns the number of paths on which the client still does work whose callers have
 // left.
 func Abandoned(c *zkrecipes.Client) int {
-	mu := at[sync.Mutex](Core(c), "mu")
+	background := attachment(Core(c), "line.background")
+	mu := at[sync.Mutex](background, "mu")
 	mu.Lock()
 	defer mu.Unlock()
-	return len(field[map[string]map[chan struct{}]struct{}](Core(c), "abandoned"))
+	return len(field[map[string]map[chan struct{}]struct{}](background, "abandoned"))
 }
 
 // NewToken returns the token of the n-th exclusive grant of the place with that czxid.
@@ -97,6 +99,21 @@ func VisitOf(v *zkrecipes.Visit) *barrier.Visit { return field[*barrier.Visit](v
 // SlotsOf returns the engine of a Semaphore.
 func SlotsOf(s *zkrecipes.Semaphore) *semaphore.Semaphore {
 	return field[*semaphore.Semaphore](s, "slotted")
+}
+
+// attachment returns what is attached to a Client or a session under the type of that name.
+func attachment(to any, name string) any {
+	f := reflect.ValueOf(to).Elem().FieldByName("attachments")
+	attached := reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Interface()
+	mu := at[sync.Mutex](attached, "mu")
+	mu.Lock()
+	defer mu.Unlock()
+	for t, v := range field[map[reflect.Type]any](attached, "all") {
+		if t.String() == name {
+			return v
+		}
+	}
+	panic(fmt.Sprintf("recipetest: %T has no attachment %s", to, name))
 }
 
 // field returns the field of that name and type in the struct to which v points.

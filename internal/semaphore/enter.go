@@ -348,7 +348,7 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait b
 func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.Watch, error) {
 	// If an event of an earlier connection gave p its turn, this server may not show what
 	// was taken before it yet.
-	if p.Session.HasMoved(p) {
+	if p.HasMoved() {
 		if err := p.Session.Sync(ctx, p.Path); err != nil {
 			return nil, nil, err
 		}
@@ -369,7 +369,7 @@ func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil, x.newSlots(p.Session, []int32{0}).makeParent(ctx)
 	}
-	if err == nil && p.Session.HasMoved(p) {
+	if err == nil && p.HasMoved() {
 		err = errStale
 	}
 	if err != nil {

@@ -86,7 +86,7 @@ func (x *Semaphore) newSlots(s *line.Session, numbers []int32) *slotPlace {
 		err := h.giveBack(begin)
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			x.forget(h.names())
-			x.Line.Client.NoteUsed(x.Line.Abs())
+			x.Line.NoteUsed()
 		}
 		return err
 	}

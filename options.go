@@ -22,6 +22,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -90,7 +91,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	if opts == nil {
 		opts = &Options{}
 	}
-	cfg := line.Config{
+	cfg := session.Config{
 		Timeout:   opts.SessionTimeout,
 		Prefix:    opts.Prefix,
 		Identity:  opts.Identity,
@@ -130,8 +131,8 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		UsedWith:   semaphore.SlotsOfLine,
 	}
 	c := &Client{line.New(cfg, set)}
-	line.Attached(c.client, func() *hooks { return h })
-	line.Attached(c.client, func() *segmentSize { return &segmentSize{tuning.Segment(ctx)} })
+	session.Attached(c.client, func() *hooks { return h })
+	session.Attached(c.client, func() *segmentSize { return &segmentSize{tuning.Segment(ctx)} })
 	return c, nil
 }
 
@@ -169,7 +170,7 @@ func (o *Options) check() error {
 }
 
 // setDefaults replaces the settings that the user left empty.
-func setDefaults(c *line.Config) {
+func setDefaults(c *session.Config) {
 	if c.Timeout == 0 {
 		c.Timeout = defaultSessionTimeout
 	}

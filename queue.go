@@ -11,6 +11,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // Queue is a durable queue: first in, first out. It hands each item to one consumer at
@@ -81,7 +82,7 @@ func NewQueue(c *Client, path string, opts *QueueOptions) *Queue {
 		Logged: func(id string) any { return ItemID(id) },
 	})
 	if core != nil {
-		size := line.Attached(core, func() *segmentSize { return new(segmentSize) })
+		size := session.Attached(core, func() *segmentSize { return new(segmentSize) })
 		q.SegmentSize = cmp.Or(size.n, q.SegmentSize)
 	}
 	return &Queue{q}

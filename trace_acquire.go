@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // acquisition is a call that is reported to the Trace, from its start to its end. The nil
@@ -21,7 +22,7 @@ type acquisition struct {
 
 // startAcquire begins an acquisition. The context that it returns is for the rest of the
 // call. It must not reach functions of the user's.
-func startAcquire(ctx context.Context, c *line.Client, recipe Recipe, path, op string) (context.Context, *acquisition) {
+func startAcquire(ctx context.Context, c *session.Client, recipe Recipe, path, op string) (context.Context, *acquisition) {
 	h := hooksOf(c)
 	if !h.acquires {
 		return ctx, nil
@@ -47,7 +48,7 @@ func (h *hooks) acquireStart(ctx context.Context, e TraceAcquireStart) context.C
 }
 
 // acquisitionIn returns the acquisition of the call whose context ctx is.
-func acquisitionIn(ctx context.Context, c *line.Client) *acquisition {
+func acquisitionIn(ctx context.Context, c *session.Client) *acquisition {
 	if !hooksOf(c).acquires {
 		return nil
 	}
@@ -170,7 +171,7 @@ func (h *hooks) tellHoldEnd(g *line.Grant, what TraceAcquireStart, since time.Ti
 }
 
 // tellSession reports that the state of a session has changed.
-func (h *hooks) tellSession(s *line.Session, state line.SessionState, server string, err error) {
+func (h *hooks) tellSession(s *session.Session, state session.State, server string, err error) {
 	f := h.trace.Session
 	if f == nil {
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -85,7 +86,7 @@ func (a *participant) complete(p *line.Place) (ms []placename.Parts, version int
 // written, so that its event is the first to come to a member that watches both. Members that
 // wait for another n must be woken, too. They watch ready, unless the round was created
 // for their n and not for this one: then all signals are deleted.
-func (a *participant) signalOpening(s *line.Session, ms []placename.Parts, signaled bool) (ops []any, left signalState, err error) {
+func (a *participant) signalOpening(s *session.Session, ms []placename.Parts, signaled bool) (ops []any, left signalState, err error) {
 	switch {
 	case !signaled:
 		ops, _, err = a.deleteSignals(s.Lifetime(), s)
@@ -100,7 +101,7 @@ func (a *participant) signalOpening(s *line.Session, ms []placename.Parts, signa
 }
 
 // agreeOn returns the version in which the path holds n, by a read that was sent before.
-func (a *participant) agreeOn(s *line.Session, reading *zkconn.Reading) (version int32, err error) {
+func (a *participant) agreeOn(s *session.Session, reading *zkconn.Reading) (version int32, err error) {
 	var data []byte
 	var stat *zk.Stat
 	err = zkconn.ErrNotSent

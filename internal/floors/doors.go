@@ -16,7 +16,8 @@ import (
 // and contexts whose types are not exported do not count. The number may become smaller only.
 // That of internal/line is to be 150.
 var doors = map[string]int{
-	"internal/line":      219,
+	"internal/session":   55,
+	"internal/line":      161,
 	"internal/queue":     103,
 	"internal/barrier":   30,
 	"internal/semaphore": 24,

@@ -15,6 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -75,13 +76,13 @@ type keptLocks struct {
 	Locks map[line.HolderKey]*keptLock
 }
 
-func KeptBy(c *line.Client) *keptLocks {
-	return line.Attached(c, func() *keptLocks { return &keptLocks{Locks: map[line.HolderKey]*keptLock{}} })
+func KeptBy(c *session.Client) *keptLocks {
+	return session.Attached(c, func() *keptLocks { return &keptLocks{Locks: map[line.HolderKey]*keptLock{}} })
 }
 
 // LeaveIdle leaves, in the background, the places that are kept and that nobody holds.
 // Places that are given back from now on are not kept: they get no further grant.
-func LeaveIdle(c *line.Client) {
+func LeaveIdle(c *session.Client) {
 	all := KeptBy(c)
 	all.mu.Lock()
 	kept := slices.Collect(maps.Values(all.Locks))

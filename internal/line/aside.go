@@ -12,6 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -33,7 +34,7 @@ func (x *beyondLimit) Error() string { return errs.ErrExhausted.Error() + ": " +
 func (x *beyondLimit) Unwrap() error { return errs.ErrExhausted }
 
 // IsBeyondLimit reports whether no place with that number is granted.
-func IsBeyondLimit(c *Client, number int32) bool {
+func IsBeyondLimit(c *session.Client, number int32) bool {
 	return number < 0 || number > settingsOf(c).LastNumber
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // background is the work of a Client that outlives its caller. A later call on the same path
@@ -18,8 +19,8 @@ type background struct {
 	lostJoins map[*LostJoin]struct{}                // that are searched for
 }
 
-func backgroundOf(c *Client) *background {
-	return Attached(c, func() *background {
+func backgroundOf(c *session.Client) *background {
+	return session.Attached(c, func() *background {
 		return &background{abandoned: map[string]map[chan struct{}]struct{}{}, lostJoins: map[*LostJoin]struct{}{}}
 	})
 }
@@ -61,7 +62,7 @@ func (b *background) end(path string, end chan struct{}) {
 }
 
 // backgroundFor is like Line.Background for calls on that path.
-func backgroundFor(c *Client, path string, f func()) <-chan struct{} {
+func backgroundFor(c *session.Client, path string, f func()) <-chan struct{} {
 	b, end := backgroundOf(c), make(chan struct{})
 	b.abandon(path, end)
 	c.Tasks.Start(func() {

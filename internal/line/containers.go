@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -47,7 +48,7 @@ type container struct {
 // first to go.
 type containers struct {
 	idle     time.Duration // see IdleLine
-	client   *Client
+	client   *session.Client
 	usedWith func(path string) (other string, ok bool) // see Settings
 	begin    func()                                    // begins to tidy, in the background
 

@@ -3,6 +3,7 @@ package line
 import (
 	"sync"
 
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -33,8 +34,8 @@ type departures struct {
 	gone    map[*Place]chan struct{} // closed when the place is gone, or its session has ended
 }
 
-func departuresOf(s *Session) *departures {
-	return Attached(s, func() *departures { return &departures{gone: map[*Place]chan struct{}{}} })
+func departuresOf(s *session.Session) *departures {
+	return session.Attached(s, func() *departures { return &departures{gone: map[*Place]chan struct{}{}} })
 }
 
 // add has places deleted, in the background. The channel is closed when the last of them is

@@ -1,13 +1,17 @@
 package line
 
-import "time"
+import (
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/session"
+)
 
 // What the tests beside this package see of its inside.
 
 const MaxDepartures = maxDepartures
 
 // SettingsOf returns those of a client.
-func SettingsOf(c *Client) *Settings { return settingsOf(c) }
+func SettingsOf(c *session.Client) *Settings { return settingsOf(c) }
 
 // Remember makes the client know the line.
 func (l *Line) Remember(state LineState) LineState { return l.remember(state) }
@@ -16,7 +20,7 @@ func (l *Line) Remember(state LineState) LineState { return l.remember(state) }
 func (l *Line) UsedAt(t time.Time) { l.note(func(s *LineState) { s.used = t }) }
 
 // KnownContainers returns how many containers the client knows.
-func (c *Client) KnownContainers() int {
+func KnownContainers(c *session.Client) int {
 	t := containersOf(c)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -25,10 +29,10 @@ func (c *Client) KnownContainers() int {
 
 // HasUnresolved reports whether a listing might show the place of a join whose outcome is not
 // known.
-func (s *Session) HasUnresolved() bool { return unresolvedOf(s).hasAny() }
+func HasUnresolved(s *session.Session) bool { return unresolvedOf(s).hasAny() }
 
 // HasGrants reports whether the session has grants.
-func (s *Session) HasGrants() bool { return grantsOf(s).hasAny() }
+func HasGrants(s *session.Session) bool { return grantsOf(s).hasAny() }
 
 // EntryOf returns the entry of a place with that uuid.
 func EntryOf(uuid string) *Entry { return &Entry{uuid: uuid} }

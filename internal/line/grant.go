@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -23,7 +24,7 @@ import (
 // more than one under way.
 type Grant struct {
 	Line    *Line
-	Session *Session
+	Session *session.Session
 	Token   int64
 	current atomic.Pointer[Place] // a downgrade replaces it
 	Over    chan struct{}         // closed when the grant has ended

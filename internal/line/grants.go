@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
@@ -17,7 +18,7 @@ import (
 //
 // The order of locks is Grant.Mu, grants.mu, then those of zkconn.
 type grants struct {
-	session *Session
+	session *session.Session
 
 	mu    sync.Mutex
 	all   map[string]*Grant // by the paths of the places
@@ -25,8 +26,8 @@ type grants struct {
 	due   time.Time         // when it does; zero: it does not
 }
 
-func grantsOf(s *Session) *grants {
-	return Attached(s, func() *grants { return &grants{session: s, all: map[string]*Grant{}} })
+func grantsOf(s *session.Session) *grants {
+	return session.Attached(s, func() *grants { return &grants{session: s, all: map[string]*Grant{}} })
 }
 
 // errMoved: an event that came over an earlier connection gave the place its turn.
@@ -96,7 +97,7 @@ func (gs *grants) hasAny() bool {
 }
 
 // HeldSince returns when that session was granted the place at path; zero: it holds none there.
-func HeldSince(s *Session, path string) (since time.Time) {
+func HeldSince(s *session.Session, path string) (since time.Time) {
 	gs := grantsOf(s)
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -144,7 +145,7 @@ func (gs *grants) onEvent(e wire.Event) {
 
 // WatchAge is how long a grant has lasted when its place is watched: short critical
 // sections do not pay for the watch, and long ones learn that their place was deleted.
-func WatchAge(s *Session) time.Duration { return s.Timeout() / 10 }
+func WatchAge(s *session.Session) time.Duration { return s.Timeout() / 10 }
 
 // tick ends the grants when the session's clock runs out, and watches the places that
 // were held for long enough. One timer serves all grants. It runs on until it finds

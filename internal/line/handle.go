@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // TokenOf returns the token of the nth grant, from 0, of the place with that czxid.
@@ -28,7 +30,7 @@ type Handle struct {
 
 // HolderKey is the key of a holder in a context.
 type HolderKey struct {
-	c            *Client
+	c            *session.Client
 	path, recipe string
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -97,7 +98,7 @@ type Exit struct {
 
 // refused notes that an exit with a signal failed, perhaps by an ACL or a quota of the place.
 // The place can go without the signal.
-func (e Exit) refused(s *Session, o zkconn.Outcome) {
+func (e Exit) refused(s *session.Session, o zkconn.Outcome) {
 	if e.Signal != nil && o.RefusedAt(e.Signal) {
 		s.OwnWriteFailed(o.Err())
 	}

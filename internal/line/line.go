@@ -1,5 +1,4 @@
-// Package line is the ordering core: sessions, the lines of places, grants, and what outlives
-// a caller. Recipes say by a Line which places block which, and are called when it is the turn
+// Package line is the ordering core: the lines of places, grants, and what outlives a caller. Recipes say by a Line which places block which, and are called when it is the turn
 // of a place. The core knows of them only the marks and names by which it tells whose a path is.
 package line
 
@@ -15,13 +14,14 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Line is a container znode in which places stand in order. The recipe says which
 // places block which. Everything else is the same for all recipes.
 type Line struct {
-	Client *Client
+	Client *session.Client
 	Path   string // as the user gave it
 	Recipe string // for the marker
 	// alike is another recipe that may use the path before and after this one; empty: none. See
@@ -45,7 +45,7 @@ type Line struct {
 	// awaitDelay. It needs Writes.
 	Delay time.Duration
 	// mark returns the uuid of a new place with what its name is to tell the others; nil: nothing.
-	Mark func(s *Session, uuid string) string
+	Mark func(s *session.Session, uuid string) string
 }
 
 // The rules of the recipes: a line's blocks, and its foreign.
@@ -104,7 +104,7 @@ func (l *Line) CheckData(data []byte) error {
 // CheckChildren returns ErrPathInUse if the line is the path of a queue, whose znode has no
 // data. Below a queue's path stands its log, which stays, so a place that joins there is not
 // alone, and the children are listed. It costs a read if there is a child of that name.
-func (l *Line) CheckChildren(ctx context.Context, s *Session, children []string) error {
+func (l *Line) CheckChildren(ctx context.Context, s *session.Session, children []string) error {
 	if !slices.Contains(children, queuelog.RootName[1:]) {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (l *Line) CheckChildren(ctx context.Context, s *Session, children []string)
 
 // CheckNoQueue is CheckChildren for a znode without data whose children are not known. It
 // costs one read.
-func (l *Line) CheckNoQueue(ctx context.Context, s *Session) error {
+func (l *Line) CheckNoQueue(ctx context.Context, s *session.Session) error {
 	return l.CheckChildren(ctx, s, []string{queuelog.RootName[1:]})
 }
 
@@ -165,7 +165,7 @@ const IdleLine = 30 * time.Second
 // Ensure returns what the client knows of the line. On the client's first use, and
 // when it has not used the line for IdleLine, it reads the line, and creates it if it
 // does not exist. Then, and only then, the data tell that another recipe uses the path.
-func (l *Line) Ensure(ctx context.Context, s *Session) (LineState, error) {
+func (l *Line) Ensure(ctx context.Context, s *session.Session) (LineState, error) {
 	known, _, fresh := l.Known()
 	if fresh {
 		return known, nil
@@ -197,7 +197,7 @@ func (l *Line) Ensure(ctx context.Context, s *Session) (LineState, error) {
 }
 
 // create creates the line. zk.ErrNodeExists: somebody else was quicker.
-func (l *Line) create(ctx context.Context, s *Session) (LineState, error) {
+func (l *Line) create(ctx context.Context, s *session.Session) (LineState, error) {
 	seal := lineacl.SealOf(s.ACL(), 0)
 	create := s.CreateContainer
 	if l.Delay > 0 {
@@ -211,7 +211,7 @@ func (l *Line) create(ctx context.Context, s *Session) (LineState, error) {
 
 // readUnmarked returns what is known of a line whose znode has that Stat, and no data. It is
 // remembered once a join has written the marker. zk.ErrNoNode: the line is gone.
-func (l *Line) readUnmarked(ctx context.Context, s *Session, stat *zk.Stat) (LineState, error) {
+func (l *Line) readUnmarked(ctx context.Context, s *session.Session, stat *zk.Stat) (LineState, error) {
 	if stat.NumChildren > 0 { // before the first join writes the marker of another recipe
 		if err := l.CheckNoQueue(ctx, s); err != nil {
 			return LineState{}, err
@@ -224,7 +224,7 @@ func (l *Line) readUnmarked(ctx context.Context, s *Session, stat *zk.Stat) (Lin
 // readMarked returns what is known of a line whose znode has these data and that Stat: a
 // marker, or somebody else's data. before is what was known of it. zk.ErrNoNode: the line is
 // gone.
-func (l *Line) readMarked(ctx context.Context, s *Session, before LineState, data []byte, stat *zk.Stat) (LineState, error) {
+func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineState, data []byte, stat *zk.Stat) (LineState, error) {
 	// A guest's data are its own: what it holds now says nothing of the recipe.
 	if err := l.CheckData(data); err != nil && !(before.Guest && layout.IsSize(data)) {
 		return LineState{}, err
@@ -249,7 +249,7 @@ func (l *Line) readMarked(ctx context.Context, s *Session, before LineState, dat
 
 // noteMarked updates what is known of a line after a join that wrote its data over that state.
 // The Stat is the line's, from the reply. It returns what is known now of the line's ACL.
-func (l *Line) noteMarked(s *Session, state LineState, stat *zk.Stat) lineacl.ACL {
+func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) lineacl.ACL {
 	bears := state.ACL
 	switch {
 	case bears.Czxid != 0 && bears.Czxid != stat.Czxid, bears.Aversion != stat.Aversion:
@@ -277,7 +277,7 @@ func (l *Line) NoteWritten(bears lineacl.ACL, stat *zk.Stat) {
 
 // openUp is for a line that the session was refused to write, see zkconn.Session.OpenUp. It
 // costs nothing unless the line has the list by which only the library may write.
-func (l *Line) openUp(ctx context.Context, s *Session, known lineacl.ACL) (bool, error) {
+func (l *Line) openUp(ctx context.Context, s *session.Session, known lineacl.ACL) (bool, error) {
 	if !s.MayOpenUp(known.List) {
 		return false, nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -21,7 +22,7 @@ import (
 
 // JoinOutcome waits for a transaction that takes a place, and returns the place. If none was
 // taken and the join can be tried again, the outcome is Unsent.
-func (l *Line) JoinOutcome(ctx context.Context, s *Session, t *zkconn.Transaction, e *Entry) (*Place, zkconn.Outcome) {
+func (l *Line) JoinOutcome(ctx context.Context, s *session.Session, t *zkconn.Transaction, e *Entry) (*Place, zkconn.Outcome) {
 	o := t.Wait(ctx)
 	switch {
 	case o.Applied():
@@ -42,7 +43,7 @@ func (l *Line) JoinOutcome(ctx context.Context, s *Session, t *zkconn.Transactio
 // settleJoin finds out what became of a join whose caller has left, or whose reply was
 // lost. nil and no error: there is no place. If ctx ends first, the background deletes
 // the place.
-func (l *Line) settleJoin(ctx context.Context, s *Session, t *zkconn.Transaction, e *Entry) (*Place, error) {
+func (l *Line) settleJoin(ctx context.Context, s *session.Session, t *zkconn.Transaction, e *Entry) (*Place, error) {
 	type result struct {
 		p   *Place
 		err error
@@ -83,7 +84,7 @@ func (l *Line) settleJoin(ctx context.Context, s *Session, t *zkconn.Transaction
 // FindLostJoin searches for the place of a join whose reply was lost. nil and no error:
 // there is none. ErrUncertain: the servers refuse the search, or to show the place, and the
 // background deletes it.
-func (l *Line) FindLostJoin(s *Session, e *Entry) (*Place, error) {
+func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
 	j := &LostJoin{l, s, e}
 	name, line, err := j.search(s.Lifetime())
 	if err != nil {
@@ -151,7 +152,7 @@ func (p *Place) lineDeleted(ctx context.Context) bool {
 // until it is found and deleted, or until its session ends.
 type LostJoin struct {
 	Line    *Line
-	Session *Session
+	Session *session.Session
 	Entry   *Entry
 }
 

@@ -3,6 +3,7 @@ package line
 import (
 	"math"
 
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -25,9 +26,9 @@ type Settings struct {
 }
 
 // New returns a client that does not connect yet, with what its lines need.
-func New(cfg Config, set Settings) *Client {
+func New(cfg session.Config, set Settings) *session.Client {
 	t := newContainers(cfg.Idle)
-	c := newClient(cfg, func(s *Session, conn *zkconn.Config) func(error) {
+	c := session.New(cfg, func(s *session.Session, conn *zkconn.Config) func(error) {
 		gs := grantsOf(s)
 		conn.Leases, conn.Event, conn.Sooner = gs.hasAny, gs.onEvent, gs.onSooner
 		conn.Created, conn.Emptied = t.noteCreated, t.touch
@@ -35,11 +36,11 @@ func New(cfg Config, set Settings) *Client {
 	}, t.stop)
 	t.client, t.usedWith = c, set.UsedWith
 	t.begin = func() { c.Tasks.Start(t.tidy) }
-	Attached(c, func() *Settings { return &set })
-	Attached(c, func() *containers { return t })
+	session.Attached(c, func() *Settings { return &set })
+	session.Attached(c, func() *containers { return t })
 	return c
 }
 
-func settingsOf(c *Client) *Settings { return Attached[Settings](c, nil) }
+func settingsOf(c *session.Client) *Settings { return session.Attached[Settings](c, nil) }
 
-func containersOf(c *Client) *containers { return Attached[containers](c, nil) }
+func containersOf(c *session.Client) *containers { return session.Attached[containers](c, nil) }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -107,7 +108,7 @@ func (t *containers) tidyBatch(batch []*idleContainer) {
 
 // withoutUsed puts those back into the table that are in use: the session has a znode there,
 // or a call has used them since.
-func (t *containers) withoutUsed(s *Session, batch []*idleContainer) []*idleContainer {
+func (t *containers) withoutUsed(s *session.Session, batch []*idleContainer) []*idleContainer {
 	holds := make([]bool, len(batch))
 	for i, e := range batch {
 		holds[i] = s.HasBelow(e.path)

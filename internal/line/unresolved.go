@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // unresolved are the joins of a session that the search did not find, or that cannot be
@@ -17,8 +18,8 @@ type unresolved struct {
 
 const maxUnresolved = 1000
 
-func unresolvedOf(s *Session) *unresolved {
-	return Attached(s, func() *unresolved { return &unresolved{uuids: map[string]struct{}{}} })
+func unresolvedOf(s *session.Session) *unresolved {
+	return session.Attached(s, func() *unresolved { return &unresolved{uuids: map[string]struct{}{}} })
 }
 
 func (u *unresolved) add(uuid string) {
@@ -41,7 +42,7 @@ func (u *unresolved) hasAny() bool {
 }
 
 // sweep deletes those of the places in the line that are such a join's.
-func (u *unresolved) sweep(l *Line, s *Session, ms []placename.Parts) {
+func (u *unresolved) sweep(l *Line, s *session.Session, ms []placename.Parts) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.uuids) == 0 {

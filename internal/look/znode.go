@@ -16,6 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -37,7 +38,7 @@ const (
 
 // znode is one that is looked at.
 type znode struct {
-	s    *line.Session
+	s    *session.Session
 	ctx  context.Context
 	path string // absolute; empty for "/"
 	most int    // children that it may have

@@ -52,10 +52,10 @@ var aclMutants = []mutant{
 		what: "A Client prints all that it holds, and holds its credentials.",
 		edits: []edit{{
 			in:  "zkrecipes.Client",
-			old: `{ client *line.Client }`,
+			old: `{ client *session.Client }`,
 			new: `
 				{
-					client  *line.Client
+					client  *session.Client
 					secrets []Auth
 				}`,
 		}, {

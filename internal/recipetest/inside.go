@@ -13,17 +13,18 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // What lies behind the values of the API. The fields that hold it are not exported.
 
 // Core returns what makes the sessions of a Client.
-func Core(c *zkrecipes.Client) *line.Client { return field[*line.Client](c, "client") }
+func Core(c *zkrecipes.Client) *session.Client { return field[*session.Client](c, "client") }
 
 // ClientOf returns a Client that has this core.
-func ClientOf(c *line.Client) *zkrecipes.Client {
+func ClientOf(c *session.Client) *zkrecipes.Client {
 	client := new(zkrecipes.Client)
-	*at[*line.Client](client, "client") = c
+	*at[*session.Client](client, "client") = c
 	return client
 }
 
@@ -35,7 +36,7 @@ func NewLease(h *line.Handle) *zkrecipes.Lease {
 }
 
 // Grants returns the grants of a session, by the paths of their places.
-func Grants(s *line.Session) map[string]*line.Grant {
+func Grants(s *session.Session) map[string]*line.Grant {
 	grants := attachment(s, "line.grants")
 	mu := at[sync.Mutex](grants, "mu")
 	mu.Lock()

@@ -1,4 +1,4 @@
-package line
+package session
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ type Session struct {
 	*zkconn.Session
 	attachments
 	Client *Client
-	end    func(cause error) // see newClient
+	end    func(cause error) // see New
 }
 
 // openSession starts to connect, and returns at once.
@@ -69,12 +69,12 @@ func (c *Client) isDue(server string) bool {
 
 func (s *Session) onUp(server string) {
 	s.Client.Log(slog.LevelInfo, "session up", "session", s.name(), "timeout", s.Timeout())
-	s.Client.Told(s, SessionConnected, server, nil)
+	s.Client.Told(s, Connected, server, nil)
 }
 
 func (s *Session) onDown(server string, err error) {
 	s.Client.Log(slog.LevelWarn, "connection lost", "session", s.name(), "err", err)
-	s.Client.Told(s, SessionDisconnected, server, err)
+	s.Client.Told(s, Disconnected, server, err)
 }
 
 // IsValid reports whether the session is known to be alive. The wall clock is looked at

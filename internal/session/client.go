@@ -1,4 +1,7 @@
-package line
+// Package session keeps a session with ZooKeeper: a Client opens the next one when it ends, and
+// ends it at last. What else a call of any recipe needs stands here: which session lives, when a
+// call must end, and what Shutdown waits for. It knows nothing of places.
+package session
 
 import (
 	"context"
@@ -39,26 +42,26 @@ type Config struct {
 	// Idle is for how long what a client keeps for later is kept without use.
 	Idle time.Duration
 
-	Log  func(level slog.Level, msg string, args ...any)                // a record for the user
-	Told func(s *Session, state SessionState, server string, err error) // the session has changed
-	Fail func(op, path string, err error) error                         // wraps an error for the user
+	Log  func(level slog.Level, msg string, args ...any)         // a record for the user
+	Told func(s *Session, state State, server string, err error) // the session has changed
+	Fail func(op, path string, err error) error                  // wraps an error for the user
 }
 
-// SessionState is what has become of a session.
-type SessionState int
+// State is what has become of a session.
+type State int
 
 const (
-	SessionConnected SessionState = 1 + iota
-	SessionDisconnected
-	SessionExpired
-	SessionClosed
+	Connected State = 1 + iota
+	Disconnected
+	Expired
+	Closed
 )
 
 // Client holds a session, and opens the next one when it ends.
 type Client struct {
 	Config
 	attachments
-	begin func(*Session, *zkconn.Config) (end func(cause error)) // see newClient
+	begin func(*Session, *zkconn.Config) (end func(cause error)) // see New
 	stop  func()
 
 	Tasks       zkconn.Tasks
@@ -81,11 +84,11 @@ type Client struct {
 	changed chan struct{} // closed and replaced whenever current changes
 }
 
-// newClient returns a client that does not connect yet. It calls begin before each session
+// New returns a client that does not connect yet. It calls begin before each session
 // connects, so that the package above learns what zkconn has to tell of the session. The end that
 // begin returns ends what rests on the session, when the session has ended or the client closes
 // it. stop is called when Close begins, before anything ends.
-func newClient(cfg Config, begin func(*Session, *zkconn.Config) (end func(cause error)), stop func()) *Client {
+func New(cfg Config, begin func(*Session, *zkconn.Config) (end func(cause error)), stop func()) *Client {
 	c := &Client{
 		Config:  cfg,
 		begin:   begin,
@@ -150,7 +153,7 @@ func (c *Client) run() {
 	var told *Session // the last one that was established
 	defer func() {
 		if told != nil {
-			c.Told(told, SessionClosed, "", c.result)
+			c.Told(told, Closed, "", c.result)
 		}
 	}()
 	for pause := time.Duration(0); ; {
@@ -175,7 +178,7 @@ func (c *Client) run() {
 			c.Log(slog.LevelWarn, "session over", "session", s.name(), "cause", s.Cause())
 			s.Close(false, errs.ErrClosed)
 			if s.IsEstablished() {
-				c.Told(s, SessionExpired, "", err)
+				c.Told(s, Expired, "", err)
 				told = s
 			}
 		case <-c.Closing.Done():

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/election"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
@@ -63,7 +64,7 @@ func (r recipe) listContenders(ctx context.Context, in func(context.Context, *se
 func checkUse(ctx context.Context, s *session.Session, l *line.Line) (empty bool, err error) {
 	data, _, err := s.Get(ctx, l.Abs())
 	if err != nil {
-		return false, line.Unused(err)
+		return false, errs.Unused(err)
 	}
 	return len(data) == 0, l.CheckData(data)
 }
@@ -87,7 +88,7 @@ func (r recipe) contendersIn(ctx context.Context, s *session.Session) ([]Contend
 	ms, err := r.List(ctx, s)
 	switch {
 	case err != nil:
-		return nil, line.Unused(err)
+		return nil, errs.Unused(err)
 	case empty && len(ms) == 0:
 		return nil, ErrUnused
 	}
@@ -151,7 +152,7 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *session.Session) ([
 		since, opened, err = d.opening(ctx, s)
 	}
 	if err != nil {
-		return nil, line.Unused(err)
+		return nil, errs.Unused(err)
 	}
 	ms := make([]placename.Parts, len(names))
 	for i, name := range names {

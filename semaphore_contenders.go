@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -34,7 +35,7 @@ func (x *Semaphore) Size(ctx context.Context) (n int, err error) {
 	err = x.looks().inSessions(ctx, "look at", func(ctx context.Context, s *session.Session, path string) error {
 		data, stat, err := s.Get(ctx, path)
 		if err != nil {
-			return line.Unused(err)
+			return errs.Unused(err)
 		}
 		n, err = layout.SizeIn(x.slotted.Held.Recipe, "slots", data, stat)
 		if err == nil && n == 0 {

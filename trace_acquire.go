@@ -104,22 +104,18 @@ func (a *acquisition) end(g *line.Grant, err error) {
 		a.tellEnd(e)
 		return
 	}
-	// The grant cannot end before g.mu is free. So its end is reported after this.
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
-	e.Session, e.Place, e.Token = g.Session.ID(), g.Place().Name, Token(g.Token)
-	e.Predecessor = a.predecessor(g)
-	a.tellEnd(e)
-	a.tellHoldStart(g, e)
-	if a.hooks.trace.HoldEnd == nil {
-		return
-	}
-	h, what, since := a.hooks, a.what, e.Time // and not the call's context
-	if g.Err != nil {                         // before the caller had it
-		h.tellHoldEnd(g, what, since)
-		return
-	}
-	g.TellEnd = func() { h.tellHoldEnd(g, what, since) }
+	// Its end is reported after this.
+	g.Tell(func() func(error, bool) {
+		e.Session, e.Place, e.Token = g.Session.ID(), g.Place().Name, Token(g.Token)
+		e.Predecessor = a.predecessor(g)
+		a.tellEnd(e)
+		a.tellHoldStart(g, e)
+		if a.hooks.trace.HoldEnd == nil {
+			return nil
+		}
+		h, what, since := a.hooks, a.what, e.Time // and not the call's context
+		return func(why error, downgraded bool) { h.tellHoldEnd(g, what, since, why, downgraded) }
+	})
 }
 
 func (a *acquisition) tellEnd(e TraceAcquireEnd) {
@@ -149,19 +145,18 @@ func (a *acquisition) tellHoldStart(g *line.Grant, end TraceAcquireEnd) {
 	})
 }
 
-// tellHoldEnd reports that a grant has ended that an acquisition got at that time. g.mu must be
-// held.
-func (h *hooks) tellHoldEnd(g *line.Grant, what TraceAcquireStart, since time.Time) {
+// tellHoldEnd reports that a grant has ended that an acquisition got at that time.
+func (h *hooks) tellHoldEnd(g *line.Grant, what TraceAcquireStart, since time.Time, why error, downgraded bool) {
 	e := TraceHoldEnd{
 		Time: time.Now(), Recipe: what.Recipe, Path: what.Path, Op: what.Op,
 		Session: g.Session.ID(), Place: g.Place().Name, Token: Token(g.Token), Hold: Hold{g.Over},
 	}
 	e.Held = e.Time.Sub(since)
-	if g.Downgraded {
+	if downgraded {
 		e.Op = "downgrade"
 	}
-	if !errors.Is(g.Err, ErrReleased) {
-		e.Err = fail("hold", e.Path, g.Err)
+	if !errors.Is(why, ErrReleased) {
+		e.Err = fail("hold", e.Path, why)
 	}
 	f := h.trace.HoldEnd
 	h.tell(func(dropped int) {

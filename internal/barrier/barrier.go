@@ -186,7 +186,7 @@ func (b *Barrier) agree(ctx context.Context, s *session.Session, data []byte, st
 	size, err := layout.SizeIn(b.Line.Recipe, "members", data, stat)
 	switch {
 	case err == nil && size == 0:
-		if err := b.Line.CheckNoQueue(ctx, s); err != nil {
+		if err := b.Line.CheckUnmarked(ctx, s); err != nil {
 			return 0, err
 		}
 		_, err := layout.WriteSize(ctx, s.Session, b.Line.Abs(), b.N, stat.Version)

@@ -40,7 +40,7 @@ func New(c *session.Client, path string) *Counter {
 	return &Counter{
 		line: &line.Line{
 			Client: c, Path: path + "/line", Recipe: "counter", Kinds: placename.LockKinds, Rejoins: true,
-			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
+			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		},
 		path: &line.Line{Client: c, Path: path, Recipe: "counter"},
 	}
@@ -106,7 +106,7 @@ func (x *Counter) parse(ctx context.Context, s *session.Session, data []byte, st
 		if stat.NumChildren == 0 {
 			return 0, nil
 		}
-		return 0, x.path.CheckNoQueue(ctx, s)
+		return 0, x.path.CheckUnmarked(ctx, s)
 	}
 	v, err := strconv.ParseInt(string(data), 10, 64)
 	if err != nil {

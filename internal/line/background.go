@@ -16,12 +16,12 @@ import (
 type background struct {
 	mu        sync.Mutex
 	abandoned map[string]map[chan struct{}]struct{} // see Line.Abandon
-	lostJoins map[*LostJoin]struct{}                // that are searched for
+	lostJoins map[*lostJoin]struct{}                // that are searched for
 }
 
 func backgroundOf(c *session.Client) *background {
 	return session.Attached(c, func() *background {
-		return &background{abandoned: map[string]map[chan struct{}]struct{}{}, lostJoins: map[*LostJoin]struct{}{}}
+		return &background{abandoned: map[string]map[chan struct{}]struct{}{}, lostJoins: map[*lostJoin]struct{}{}}
 	})
 }
 
@@ -103,13 +103,13 @@ func (l *Line) AwaitAbandoned(ctx context.Context) error {
 	return nil
 }
 
-func (b *background) addLostJoin(j *LostJoin) {
+func (b *background) addLostJoin(j *lostJoin) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lostJoins[j] = struct{}{}
 }
 
-func (b *background) endLostJoin(j *LostJoin) {
+func (b *background) endLostJoin(j *lostJoin) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.lostJoins, j)
@@ -117,8 +117,8 @@ func (b *background) endLostJoin(j *LostJoin) {
 
 // lostJoinsOn returns the lost joins that are searched for and concern calls on that
 // path. b.mu must be held.
-func (b *background) lostJoinsOn(path string) map[*LostJoin]struct{} {
-	on := map[*LostJoin]struct{}{}
+func (b *background) lostJoinsOn(path string) map[*lostJoin]struct{} {
+	on := map[*lostJoin]struct{}{}
 	for j := range b.lostJoins {
 		if j.user() == path {
 			on[j] = struct{}{}

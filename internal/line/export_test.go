@@ -49,15 +49,15 @@ func (g *Grant) BeginDowngrade() (end func(), err error) {
 	last := g.Place()
 	next := last.asReader()
 	moved := make(chan struct{})
-	g.Mu.Lock()
+	g.mu.Lock()
 	g.changing = moved
-	g.Mu.Unlock()
+	g.mu.Unlock()
 	grantsOf(g.Session).expect(g, next.Path)
 	return func() {
-		g.Mu.Lock()
+		g.mu.Lock()
 		g.current.Store(next)
 		g.changing = nil
-		g.Mu.Unlock()
+		g.mu.Unlock()
 		close(moved)
 		grantsOf(g.Session).forget(g, last.Path)
 	}, last.replace(next)

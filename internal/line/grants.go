@@ -16,7 +16,7 @@ import (
 // grants are those of a session. They end with the session, when its clock runs out, and when
 // their places are deleted.
 //
-// The order of locks is Grant.Mu, grants.mu, then those of zkconn.
+// The order of locks is Grant.mu, grants.mu, then those of zkconn.
 type grants struct {
 	session *session.Session
 
@@ -137,7 +137,7 @@ func (gs *grants) onEvent(e wire.Event) {
 	switch {
 	case g == nil:
 	case e.Type == jute.EventDeleted:
-		gs.session.Client.Tasks.Start(func() { g.PlaceGone(e.Path, &errs.Deletion{BySomebody: errs.ErrDeleted}) })
+		gs.session.Client.Tasks.Start(func() { g.placeGone(e.Path, &errs.Deletion{BySomebody: errs.ErrDeleted}) })
 	case e.Type == jute.EventDataChanged:
 		gs.session.Client.Tasks.Start(g.watchPlace)
 	}
@@ -212,9 +212,9 @@ func (gs *grants) onSooner() {
 // KeepBy makes k decide what becomes of the place after the grant. false: the grant has
 // ended already.
 func (g *Grant) KeepBy(k keeper) bool {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
-	if g.Err != nil {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
 		return false
 	}
 	g.kept = k
@@ -233,8 +233,8 @@ func (g *Grant) Successor() *Grant {
 		Over: make(chan struct{}), handles: map[*Handle]struct{}{}, since: g.since,
 	}
 	next.current.Store(g.Place())
-	next.Mu.Lock()
-	defer next.Mu.Unlock()
+	next.mu.Lock()
+	defer next.mu.Unlock()
 	if grantsOf(g.Session).add(next) != nil {
 		return nil
 	}
@@ -244,9 +244,9 @@ func (g *Grant) Successor() *Grant {
 // Begun begins a grant that successor has made. false: it has ended already, or nothing is
 // granted any more.
 func (g *Grant) Begun() bool {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
-	if g.Err != nil || !g.Line.Client.Held.Begin() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil || !g.Line.Client.Held.Begin() {
 		return false
 	}
 	g.idle = false

@@ -60,8 +60,8 @@ func (p *Place) Paths() []string { return append([]string{p.Path}, p.Others...) 
 // Guarded returns the paths of all znodes that a Commit checks.
 func (p *Place) Guarded() []string { return append(p.Paths(), p.Checked...) }
 
-// Has reports whether guarded contains path.
-func (p *Place) Has(path string) bool { return slices.Contains(p.Guarded(), path) }
+// has reports whether guarded contains path.
+func (p *Place) has(path string) bool { return slices.Contains(p.Guarded(), path) }
 
 // BeginFunc sends a transaction: zkconn.Session.Begin or Start.
 type BeginFunc func(ops ...any) (*zkconn.Transaction, error)

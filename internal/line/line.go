@@ -1,5 +1,6 @@
-// Package line is the ordering core: the lines of places, grants, and what outlives a caller. Recipes say by a Line which places block which, and are called when it is the turn
-// of a place. The core knows of them only the marks and names by which it tells whose a path is.
+// Package line is the ordering core: the lines of places, grants, and what outlives a caller.
+// Recipes say by a Line which places block which, and are called when it is the turn of a place.
+// The core knows of them only the marks and names by which it tells whose a path is.
 package line
 
 import (
@@ -59,15 +60,7 @@ func EveryoneBlocks(_, _ placename.Kind) bool { return true }
 // the readers ahead of it have gone before it holds.
 func WritersBlock(own, other placename.Kind) bool { return own.Exclusive() || other.Exclusive() }
 
-// IsRWLockKind reports whether k is a kind of an RWLock's places. They are foreign
-// where everyone blocks. kazoo's kinds are foreign nowhere: its mutex and its writer
-// have the same one.
-func IsRWLockKind(k placename.Kind) bool { return k == placename.KindRead || k == placename.KindWrite }
-
-// IsMutexKind reports whether k is the kind of a Mutex's places, which are foreign in
-// the line of an RWLock.
-func IsMutexKind(k placename.Kind) bool { return k == placename.KindLock }
-
+// Key returns the key under which contexts of a holder have it.
 func (l *Line) Key() HolderKey { return HolderKey{l.Client, l.Path, l.Recipe} }
 
 func (l *Line) Abs() string { return l.Client.Abs(l.Path) }
@@ -118,9 +111,9 @@ func (l *Line) CheckChildren(ctx context.Context, s *session.Session, children [
 	return err
 }
 
-// CheckNoQueue is CheckChildren for a znode without data whose children are not known. It
+// CheckUnmarked is CheckChildren for a znode without data whose children are not known. It
 // costs one read.
-func (l *Line) CheckNoQueue(ctx context.Context, s *session.Session) error {
+func (l *Line) CheckUnmarked(ctx context.Context, s *session.Session) error {
 	return l.CheckChildren(ctx, s, []string{queuelog.RootName[1:]})
 }
 
@@ -213,7 +206,7 @@ func (l *Line) create(ctx context.Context, s *session.Session) (LineState, error
 // remembered once a join has written the marker. zk.ErrNoNode: the line is gone.
 func (l *Line) readUnmarked(ctx context.Context, s *session.Session, stat *zk.Stat) (LineState, error) {
 	if stat.NumChildren > 0 { // before the first join writes the marker of another recipe
-		if err := l.CheckNoQueue(ctx, s); err != nil {
+		if err := l.CheckUnmarked(ctx, s); err != nil {
 			return LineState{}, err
 		}
 	}

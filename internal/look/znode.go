@@ -13,7 +13,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
@@ -124,7 +123,7 @@ func (z *znode) isQueue() (bool, error) {
 func (z *znode) unmarked() (recipe string) {
 	for _, m := range places(z.names) {
 		recipe = cmp.Or(recipe, mutex)
-		if line.IsRWLockKind(m.Kind) || m.Kind.Shared() {
+		if placename.IsRWLockKind(m.Kind) || m.Kind.Shared() {
 			return rwlock
 		}
 	}

@@ -27,7 +27,7 @@ var barrierMutants = []mutant{
 		edits: []edit{{
 			in:  "Line.AwaitAbandoned",
 			old: `for j := range lost {`,
-			new: `for j := range map[*LostJoin]struct{}{} {`,
+			new: `for j := range map[*lostJoin]struct{}{} {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB70",
 	},

@@ -91,11 +91,11 @@ var shutdownMutants = []mutant{
 		edits: []edit{{
 			in: "Grant.Begun",
 			old: `
-				if g.Err != nil || !g.Line.Client.Held.Begin() {
+				if g.err != nil || !g.Line.Client.Held.Begin() {
 					return false
 				}`,
 			new: `
-				if g.Err != nil {
+				if g.err != nil {
 					return false
 				}
 				g.Line.Client.Held.GoOn()`,

@@ -81,7 +81,7 @@ func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 	sub := func(name string) *line.Line {
 		return &line.Line{
 			Client: c, Path: path + name, Recipe: "queue", Kinds: placename.LockKinds, Rejoins: true,
-			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
+			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		}
 	}
 	q.consumers, q.producers, q.claims = sub("/line"), sub("/room"), sub("")
@@ -278,7 +278,7 @@ func (q *Queue) checkUse(ctx context.Context, s *session.Session) error {
 	data, _, err := s.Get(ctx, q.Abs())
 	switch {
 	case err != nil:
-		return line.Unused(err)
+		return errs.Unused(err)
 	case len(data) > 0:
 		return cmp.Or(layout.CheckQueuePath(data), errs.ErrUnused)
 	}

@@ -47,6 +47,9 @@ func Grants(s *session.Session) map[string]*line.Grant {
 // IsDeleted reports whether the grant's place is known to be deleted.
 func IsDeleted(g *line.Grant) bool { return field[bool](g, "deleted") }
 
+// TellsEnd reports whether somebody is told when the grant has ended.
+func TellsEnd(g *line.Grant) bool { return field[func(error, bool)](g, "tellEnd") != nil }
+
 // Abandoned returns the number of paths on which the client still does work whose callers have
 // left.
 func Abandoned(c *zkrecipes.Client) int {

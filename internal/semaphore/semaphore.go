@@ -50,7 +50,7 @@ func New(c *session.Client, path string, n int) *Semaphore {
 		n: n,
 		Line: &line.Line{
 			Client: c, Path: path + semaphoreLine, Recipe: "semaphore", Kinds: placename.LockKinds, Rejoins: true, Writes: true,
-			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
+			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		},
 		Held: &line.Line{Client: c, Path: path, Recipe: "semaphore"},
 	}

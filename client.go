@@ -9,7 +9,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 const (
@@ -19,17 +19,17 @@ const (
 
 // Client holds a ZooKeeper session, and opens the next one when it ends. It is
 // safe for concurrent use. A process needs one Client for each ensemble.
-type Client struct{ client *line.Client } // nil: the zero Client
+type Client struct{ client *session.Client } // nil: the zero Client
 
 func (c *Client) isZero() bool { return c == nil || c.client == nil }
 
 // core returns what recipes use. That of the zero Client refuses all calls.
-func (c *Client) core() *line.Client {
+func (c *Client) core() *session.Client {
 	switch {
 	case c == nil:
 		return nil
 	case c.client == nil:
-		return &line.Client{}
+		return &session.Client{}
 	}
 	return c.client
 }
@@ -182,7 +182,7 @@ func (c *Client) Ping(ctx context.Context) error {
 func (c *Client) ping(ctx context.Context) error {
 	ctx, done := c.client.Bind(ctx)
 	defer done()
-	return c.client.InSessions(ctx, func(s *line.Session) error { return s.Sync(ctx, "/") })
+	return c.client.InSessions(ctx, func(s *session.Session) error { return s.Sync(ctx, "/") })
 }
 
 // Shutdown closes the Client once its work is done. It blocks until then, or until ctx

@@ -12,9 +12,9 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
@@ -245,35 +245,35 @@ func TestB35CloseEndsLeasesAndWaitersOfBothKinds(t *testing.T) {
 
 func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 	auth := zkrecipes.Options{SessionTimeout: 6 * time.Second, Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}}
-	for name, lose := range map[string]func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps){
-		"disconnected": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
+	for name, lose := range map[string]func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps){
+		"disconnected": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
 			p.Refuse(true)
 			recipetest.AwaitDown(t, s)
 		},
-		"dialling a black hole": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
+		"dialling a black hole": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
 			taps.Cut(t, p)
 		},
-		"handshake not answered": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
+		"handshake not answered": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
 			r := p.On("connect", 0, harness.Withhold)
 			p.Drop()
 			p.Await(r)
 		},
-		"credentials not answered": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
+		"credentials not answered": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
 			r := p.On("auth", 0, harness.Withhold)
 			p.Drop()
 			p.Await(r)
 		},
-		"re-arming watches": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
+		"re-arming watches": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
 			r := p.On("setWatches", 0, harness.Withhold)
 			p.Drop()
 			p.Await(r)
 		},
-		"requests queued": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
+		"requests queued": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
 			taps.Cut(t, p)
 			recipetest.StartReaders(t, s, 40)
 			harness.Eventually(t, "queued", func() bool { return recipetest.QueuedRequests(s.Inspect().Conn) == 16 })
 		},
-		"requests held back while re-arming": func(t *testing.T, p *harness.Proxy, s *line.Session, taps *harness.Taps) {
+		"requests held back while re-arming": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
 			r := p.On("setWatches", 0, harness.Withhold)
 			p.Drop()
 			p.Await(r)

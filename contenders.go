@@ -12,9 +12,11 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/election"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -48,8 +50,8 @@ type Contender struct {
 }
 
 // listContenders returns what in returns in one session.
-func (r recipe) listContenders(ctx context.Context, in func(context.Context, *line.Session) ([]Contender, error)) (cs []Contender, err error) {
-	err = r.inSessions(ctx, "list", func(ctx context.Context, s *line.Session, _ string) error {
+func (r recipe) listContenders(ctx context.Context, in func(context.Context, *session.Session) ([]Contender, error)) (cs []Contender, err error) {
+	err = r.inSessions(ctx, "list", func(ctx context.Context, s *session.Session, _ string) error {
 		cs, err = in(ctx, s)
 		return err
 	})
@@ -59,17 +61,17 @@ func (r recipe) listContenders(ctx context.Context, in func(context.Context, *li
 // checkUse returns ErrUnused or ErrPathInUse unless the path's data say that this recipe uses
 // it, or belong to somebody else. empty: there are none. Then a lock of another library may
 // stand there.
-func checkUse(ctx context.Context, s *line.Session, l *line.Line) (empty bool, err error) {
+func checkUse(ctx context.Context, s *session.Session, l *line.Line) (empty bool, err error) {
 	data, _, err := s.Get(ctx, l.Abs())
 	if err != nil {
-		return false, line.Unused(err)
+		return false, errs.Unused(err)
 	}
 	return len(data) == 0, l.CheckData(data)
 }
 
 // checkDeserted returns nil if the path, below which nobody stands, is of this recipe by its
 // data, and else ErrUnused or ErrPathInUse.
-func checkDeserted(ctx context.Context, s *line.Session, l *line.Line) error {
+func checkDeserted(ctx context.Context, s *session.Session, l *line.Line) error {
 	empty, err := checkUse(ctx, s, l)
 	if err == nil && empty {
 		err = l.CheckUnused(ctx, s)
@@ -78,7 +80,7 @@ func checkDeserted(ctx context.Context, s *line.Session, l *line.Line) error {
 }
 
 // contendersIn returns the places in the line of a lock, in order.
-func (r recipe) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
+func (r recipe) contendersIn(ctx context.Context, s *session.Session) ([]Contender, error) {
 	empty, err := checkUse(ctx, s, r.Line)
 	if err != nil {
 		return nil, err
@@ -86,7 +88,7 @@ func (r recipe) contendersIn(ctx context.Context, s *line.Session) ([]Contender,
 	ms, err := r.List(ctx, s)
 	switch {
 	case err != nil:
-		return nil, line.Unused(err)
+		return nil, errs.Unused(err)
 	case empty && len(ms) == 0:
 		return nil, ErrUnused
 	}
@@ -94,14 +96,14 @@ func (r recipe) contendersIn(ctx context.Context, s *line.Session) ([]Contender,
 	ms, cs, err := readContenders(ctx, s, r.Line, ms)
 	var standing []placename.Parts
 	for i, m := range ms {
-		if m.Ours() && r.Client.IsBeyondLimit(m.Number) { // about to go, see beyondLimit
+		if m.Ours() && line.IsBeyondLimit(r.Client, m.Number) { // about to go, see beyondLimit
 			continue
 		}
 		cs[i].Held = !slices.ContainsFunc(standing, func(ahead placename.Parts) bool {
 			return r.Blocks(m.Kind, ahead.Kind) && !m.SharesWith(ahead)
 		})
 		if cs[i].Held {
-			cs[i].HeldSince = s.HeldSince(r.Abs() + "/" + m.Name)
+			cs[i].HeldSince = line.HeldSince(s, r.Abs()+"/"+m.Name)
 		}
 		standing = append(standing, m)
 	}
@@ -109,7 +111,7 @@ func (r recipe) contendersIn(ctx context.Context, s *line.Session) ([]Contender,
 }
 
 // contendersIn returns the members of the round, in order.
-func (b *Barrier) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
+func (b *Barrier) contendersIn(ctx context.Context, s *session.Session) ([]Contender, error) {
 	children, _, err := s.Children(ctx, b.rounds.Round.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, b.rounds.Line.CheckSized(ctx, s, "members")
@@ -139,7 +141,7 @@ func (b *Barrier) contendersIn(ctx context.Context, s *line.Session) ([]Contende
 
 // contendersIn returns the members, in the order of their znodes' creation: the names of
 // other libraries' members have no number.
-func (d *DoubleBarrier) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
+func (d *DoubleBarrier) contendersIn(ctx context.Context, s *session.Session) ([]Contender, error) {
 	names, _, isReady, err := d.doubles.Members(ctx, s)
 	if err == nil && len(names) == 0 && !isReady {
 		err = checkDeserted(ctx, s, d.doubles.Line)
@@ -150,7 +152,7 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *line.Session) ([]Co
 		since, opened, err = d.opening(ctx, s)
 	}
 	if err != nil {
-		return nil, line.Unused(err)
+		return nil, errs.Unused(err)
 	}
 	ms := make([]placename.Parts, len(names))
 	for i, name := range names {
@@ -174,7 +176,7 @@ func (d *DoubleBarrier) contendersIn(ctx context.Context, s *line.Session) ([]Co
 
 // opening returns when ready was created, as a token and by the servers' clock; zero if it is
 // gone.
-func (d *DoubleBarrier) opening(ctx context.Context, s *line.Session) (since Token, at time.Time, err error) {
+func (d *DoubleBarrier) opening(ctx context.Context, s *session.Session) (since Token, at time.Time, err error) {
 	ready, err := s.Exists(ctx, d.doubles.Ready())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -187,7 +189,7 @@ func (d *DoubleBarrier) opening(ctx context.Context, s *line.Session) (since Tok
 
 // readContenders reads places of the line, several at a time. It returns those that are
 // still there.
-func readContenders(ctx context.Context, s *line.Session, l *line.Line, ms []placename.Parts) (there []placename.Parts, cs []Contender, err error) {
+func readContenders(ctx context.Context, s *session.Session, l *line.Line, ms []placename.Parts) (there []placename.Parts, cs []Contender, err error) {
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
 	work.AtATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, l, ms[i]) })
@@ -204,7 +206,7 @@ func readContenders(ctx context.Context, s *line.Session, l *line.Line, ms []pla
 }
 
 // readContender reads a place's znode. On an error only its name is known.
-func readContender(ctx context.Context, s *line.Session, l *line.Line, m placename.Parts) (Contender, error) {
+func readContender(ctx context.Context, s *session.Session, l *line.Line, m placename.Parts) (Contender, error) {
 	c := Contender{Place: m.Name, Path: l.Path + "/" + m.Name, Reader: m.Kind.Shared()}
 	data, stat, err := s.Get(ctx, l.Abs()+"/"+m.Name)
 	if err == nil {
@@ -252,7 +254,7 @@ func (c *Client) Evict(ctx context.Context, contender Contender, opts *EvictOpti
 	}
 	ctx, done := c.client.Bind(ctx)
 	defer done()
-	evicted, err = line.InSessions(ctx, c.client, func(s *line.Session) (bool, error) {
+	evicted, err = session.InSessions(ctx, c.client, func(s *session.Session) (bool, error) {
 		path := c.client.Abs(contender.Path)
 		if err := s.Sync(ctx, path); err != nil { // the list may be of a server that is ahead
 			return false, err
@@ -264,7 +266,7 @@ func (c *Client) Evict(ctx context.Context, contender Contender, opts *EvictOpti
 
 // evict deletes the contender's znode, which is at path; that of a holder only if holder is
 // true.
-func (c Contender) evict(ctx context.Context, s *line.Session, path string, holder bool) (evicted bool, err error) {
+func (c Contender) evict(ctx context.Context, s *session.Session, path string, holder bool) (evicted bool, err error) {
 	for sent := false; ; {
 		stat, err := s.Exists(ctx, path)
 		switch {
@@ -291,7 +293,7 @@ func (c Contender) evict(ctx context.Context, s *line.Session, path string, hold
 
 // checks returns the operations that a transaction needs in order to delete the contender's
 // znode, which has that Stat, and nobody else's; that of a holder only if holder is true.
-func (c Contender) checks(ctx context.Context, s *line.Session, path string, stat *zk.Stat, holder bool) ([]any, error) {
+func (c Contender) checks(ctx context.Context, s *session.Session, path string, stat *zk.Stat, holder bool) ([]any, error) {
 	switch {
 	case !strings.HasSuffix(path, election.LeaderName) && holder:
 		return nil, nil
@@ -305,7 +307,7 @@ func (c Contender) checks(ctx context.Context, s *line.Session, path string, sta
 
 // checksOfWaiter returns the operations that a transaction needs in order to fail if the place
 // holds by then, or ErrHolder.
-func (c Contender) checksOfWaiter(ctx context.Context, s *line.Session, path string) (checks []any, err error) {
+func (c Contender) checksOfWaiter(ctx context.Context, s *session.Session, path string) (checks []any, err error) {
 	dir := zkconn.Parent(path)
 	own, ok := placename.Parse(path[len(dir)+1:], placename.LockKinds)
 	switch {

@@ -70,7 +70,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	ctx, done := r.Client.BindWait(ctx)
 	defer done()
 	// A member whose Enter or Leave was canceled counts until its znode is deleted.
-	err := r.Client.AwaitAbandoned(ctx, r.path())
+	err := r.AwaitAbandoned(ctx)
 	var v *barrier.Visit
 	if err == nil {
 		v, err = d.doubles.Enter(ctx)

@@ -14,6 +14,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // The recipe: candidates take turns in a line, as for a Mutex. At its turn a candidate creates
@@ -50,7 +51,7 @@ type Election struct {
 func NewElection(c *Client, path string, opts ...MutexOption) *Election {
 	e := &Election{line: &line.Line{
 		Client: c.core(), Path: path, Recipe: "election", Kinds: placename.LockKinds,
-		Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind, Extra: election.LeaderName[1:],
+		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind, Extra: election.LeaderName[1:],
 	}}
 	e.invalid = delayLine(e.line, opts)
 	if slices.ContainsFunc(opts, func(o MutexOption) bool { return o.keeps }) {
@@ -275,13 +276,13 @@ type leadTurns struct {
 	turns map[string]*leadTurn
 }
 
-func leadsOf(c *line.Client) *leadTurns {
-	return line.Attached(&c.Attached, func() *leadTurns { return &leadTurns{turns: map[string]*leadTurn{}} })
+func leadsOf(c *session.Client) *leadTurns {
+	return session.Attached(c, func() *leadTurns { return &leadTurns{turns: map[string]*leadTurn{}} })
 }
 
 // takeLead waits, until ctx ends, until no other call of Lead campaigns or leads on that
 // path. endLead must be called in the end.
-func takeLead(ctx context.Context, c *line.Client, path string) (*leadTurn, error) {
+func takeLead(ctx context.Context, c *session.Client, path string) (*leadTurn, error) {
 	for all := leadsOf(c); ; {
 		all.mu.Lock()
 		busy := all.turns[path]
@@ -298,7 +299,7 @@ func takeLead(ctx context.Context, c *line.Client, path string) (*leadTurn, erro
 	}
 }
 
-func endLead(c *line.Client, path string, turn *leadTurn) {
+func endLead(c *session.Client, path string, turn *leadTurn) {
 	all := leadsOf(c)
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -308,7 +309,7 @@ func endLead(c *line.Client, path string, turn *leadTurn) {
 
 // leadsWith reports whether the function of a call of Lead still runs with that grant,
 // which may have been lost.
-func leadsWith(c *line.Client, path string, g *line.Grant) bool {
+func leadsWith(c *session.Client, path string, g *line.Grant) bool {
 	all := leadsOf(c)
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/election"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -26,7 +26,7 @@ func (e *Election) Contenders(ctx context.Context) ([]Contender, error) {
 	return e.self().listContenders(ctx, e.contendersIn)
 }
 
-func (e *Election) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
+func (e *Election) contendersIn(ctx context.Context, s *session.Session) ([]Contender, error) {
 	cs, err := e.self().contendersIn(ctx, s)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ var errLeaderLeft = errors.New("the leader's place in the line is gone; the next
 // checksOfLeader returns the operation that a transaction needs in order to delete the leader's
 // znode with that Stat, and not the next leader's, which has the same name: it checks the
 // leader's place. While that stands, nobody else leads.
-func checksOfLeader(ctx context.Context, s *line.Session, path string, stat *zk.Stat) ([]any, error) {
+func checksOfLeader(ctx context.Context, s *session.Session, path string, stat *zk.Stat) ([]any, error) {
 	dir := zkconn.Parent(path)
 	names, _, err := s.Children(ctx, dir)
 	if err != nil {

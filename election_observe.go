@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/election"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/watch"
 )
 
@@ -34,7 +34,7 @@ var ErrNoLeader = errors.New("nobody leads")
 // the time it returns, that may have changed. It blocks until a server has caught up with
 // its leader and answered. Cost: two requests.
 func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
-	err = e.self().inSessions(ctx, "look at", func(ctx context.Context, s *line.Session, path string) error {
+	err = e.self().inSessions(ctx, "look at", func(ctx context.Context, s *session.Session, path string) error {
 		path += election.LeaderName
 		if err := s.Sync(ctx, path); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return sequence(func(tell func(Leader) error) error {
 		o := &observation{yield: tell}
 		f := &watch.Follower{Tell: o.tell}
-		return e.self().inSessions(ctx, "observe", func(ctx context.Context, s *line.Session, path string) error {
+		return e.self().inSessions(ctx, "observe", func(ctx context.Context, s *session.Session, path string) error {
 			f.Path = path + election.LeaderName
 			return f.Follow(ctx, s.Session)
 		})

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // What the root's tests see of its inside. Tests of other packages see what recipetest gives.
@@ -38,10 +39,10 @@ func (h *hooks) Tell(f func(dropped int)) { h.tell(f) }
 func (h *hooks) Log(level slog.Level, msg string) { h.log(level, msg) }
 
 // TellHooks calls f by the hooks of a client, later.
-func TellHooks(c *line.Client, f func(dropped int)) { hooksOf(c).tell(f) }
+func TellHooks(c *session.Client, f func(dropped int)) { hooksOf(c).tell(f) }
 
 // HooksRun reports whether the client's hooks are being called.
-func HooksRun(c *line.Client) bool {
+func HooksRun(c *session.Client) bool {
 	h := hooksOf(c)
 	h.mu.Lock()
 	defer h.mu.Unlock()

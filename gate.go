@@ -9,6 +9,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -40,7 +41,7 @@ func (g *Gate) Path() string { return g.self().path() }
 //
 // Cost: one request and one commit, and one more of each for each missing parent.
 func (g *Gate) Shut(ctx context.Context) error {
-	return g.turn(ctx, "shut", zk.ErrNodeExists, func(s *line.Session, path string) any {
+	return g.turn(ctx, "shut", zk.ErrNodeExists, func(s *session.Session, path string) any {
 		return &zk.CreateRequest{Path: path, Data: layout.Record(g.line.Recipe, "", s.Client.Identity), Acl: s.ACL()}
 	})
 }
@@ -53,14 +54,14 @@ func (g *Gate) Shut(ctx context.Context) error {
 //
 // Cost: one request and one commit.
 func (g *Gate) Open(ctx context.Context) error {
-	return g.turn(ctx, "open", zk.ErrNoNode, func(_ *line.Session, path string) any {
+	return g.turn(ctx, "open", zk.ErrNoNode, func(_ *session.Session, path string) any {
 		return &zk.DeleteRequest{Path: path, Version: -1}
 	})
 }
 
 // turn shuts or opens the gate by a write. is is the error of the server if there is
 // nothing to do.
-func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *line.Session, path string) any) error {
+func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *session.Session, path string) any) error {
 	r := g.self()
 	if err := r.check(ctx); err != nil {
 		return fail(op, r.path(), err)
@@ -76,7 +77,7 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *line
 
 // repeatWrite sends a write until its outcome is known, in the next session too, because
 // what it writes belongs to no session.
-func (r recipe) repeatWrite(ctx context.Context, is error, write func(s *line.Session, path string) any) error {
+func (r recipe) repeatWrite(ctx context.Context, is error, write func(s *session.Session, path string) any) error {
 	path := r.Abs()
 	doubt := false
 	for tries := 0; tries < zkconn.MaxTries; {
@@ -107,7 +108,7 @@ func (r recipe) repeatWrite(ctx context.Context, is error, write func(s *line.Se
 }
 
 // writeOnce sends a write once. lost: it may have been carried out, and the reply did not come.
-func writeOnce(ctx context.Context, s *line.Session, write any) (lost bool, err error) {
+func writeOnce(ctx context.Context, s *session.Session, write any) (lost bool, err error) {
 	t, err := s.Begin(ctx, write)
 	if err != nil {
 		return false, err
@@ -146,7 +147,7 @@ func (g *Gate) Wait(ctx context.Context) error {
 }
 
 func (r recipe) waitUntilOpen(ctx context.Context) error {
-	return r.waitInSessions(ctx, "wait", func(ctx context.Context, s *line.Session, path string) error {
+	return r.waitInSessions(ctx, "wait", func(ctx context.Context, s *session.Session, path string) error {
 		for {
 			w, err := s.Watch(ctx, path)
 			switch {
@@ -175,14 +176,14 @@ func (r recipe) waitUntilOpen(ctx context.Context) error {
 // IsOpen reports whether the gate is open. It blocks until a server has caught up with
 // its leader and answered. Cost: two requests.
 func (g *Gate) IsOpen(ctx context.Context) (open bool, err error) {
-	err = g.self().inSessions(ctx, "look at", func(ctx context.Context, s *line.Session, path string) error {
+	err = g.self().inSessions(ctx, "look at", func(ctx context.Context, s *session.Session, path string) error {
 		open, err = isOpen(ctx, s, path)
 		return err
 	})
 	return open, err
 }
 
-func isOpen(ctx context.Context, s *line.Session, path string) (bool, error) {
+func isOpen(ctx context.Context, s *session.Session, path string) (bool, error) {
 	if err := s.Sync(ctx, path); err != nil {
 		return false, err
 	}

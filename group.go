@@ -12,6 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/group"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -120,7 +121,7 @@ func checkMemberID(id string) error {
 // does not exist. It blocks until a server has caught up with its leader and answered. By the
 // time it returns, the answer may have changed. Cost: two requests, and one for each member.
 func (g *Group) Members(ctx context.Context) (ms []Member, err error) {
-	err = g.self().inSessions(ctx, "list", func(ctx context.Context, s *line.Session, path string) error {
+	err = g.self().inSessions(ctx, "list", func(ctx context.Context, s *session.Session, path string) error {
 		present, err := group.List(ctx, s, path)
 		ms = newMembers(present)
 		return err
@@ -156,7 +157,7 @@ func newMembers(present []group.Present) []Member {
 func (g *Group) Watch(ctx context.Context) iter.Seq2[[]Member, error] {
 	return sequence(func(tell func([]Member) error) error {
 		var v *group.View
-		return g.self().inSessions(ctx, "watch", func(ctx context.Context, s *line.Session, path string) error {
+		return g.self().inSessions(ctx, "watch", func(ctx context.Context, s *session.Session, path string) error {
 			if v == nil {
 				v = group.NewView(path, func(present []group.Present) error { return tell(newMembers(present)) })
 			}

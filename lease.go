@@ -277,7 +277,7 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 		case o.Applied():
 			return opResults(c, o.Results()[len(guard):]), nil
 		case o.RefusedIn(guard, zk.ErrNoNode):
-			if err := l.guardFailed(ctx, o.RefusedCheck()); err != nil { // nothing was done
+			if err := l.handle.Grant.WhyFailed(ctx, o.RefusedCheck().Path); err != nil { // nothing was done
 				return nil, err
 			}
 			continue
@@ -316,17 +316,4 @@ func (l *Lease) guard() []any {
 		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
 	}
 	return checks
-}
-
-// guardFailed is for a Commit whose guard did not find its place. It returns why the
-// lease has ended, nil if a downgrade was quicker and the grant has another place.
-func (l *Lease) guardFailed(ctx context.Context, check *zk.CheckVersionRequest) error {
-	if err := l.handle.Grant.AwaitChange(ctx); err != nil {
-		return err
-	}
-	if !l.handle.Grant.Place().Has(check.Path) {
-		return nil
-	}
-	l.handle.Grant.PlaceGone(check.Path, errs.ErrDeleted) // servers carry out no write of a session that has ended
-	return l.handle.Grant.CheckHeld()
 }

@@ -40,7 +40,7 @@ const recipeMutex = "mutex"
 func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line.Line{
 		Client: c.core(), Path: path, Recipe: recipeMutex, Alike: recipeRWLock, Kinds: placename.LockKinds,
-		Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
+		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 	}}
 	for _, opt := range opts {
 		if opt.keeps {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // Op is an operation of Lease.Commit or Item.Ack: OpCreate, OpSet, OpDelete or OpCheck
@@ -65,7 +65,7 @@ type OpResult struct {
 }
 
 // mapOps returns a caller's operations as they are to be sent. They share the data.
-func mapOps(c *line.Client, ops []Op) ([]any, error) {
+func mapOps(c *session.Client, ops []Op) ([]any, error) {
 	mapped := make([]any, len(ops))
 	for i, op := range ops {
 		var err error
@@ -90,7 +90,7 @@ func cloneData(mapped []any) {
 }
 
 // opResults returns the results of a caller's operations.
-func opResults(c *line.Client, rs []zk.MultiResponse) []OpResult {
+func opResults(c *session.Client, rs []zk.MultiResponse) []OpResult {
 	results := make([]OpResult, len(rs))
 	for i, r := range rs {
 		results[i] = OpResult{Path: strings.TrimPrefix(r.String, c.Prefix), Stat: r.Stat}
@@ -99,7 +99,7 @@ func opResults(c *line.Client, rs []zk.MultiResponse) []OpResult {
 }
 
 // mapOp returns a caller's operation as it is to be sent. The two share the data.
-func mapOp(c *line.Client, op Op) (_ any, err error) {
+func mapOp(c *session.Client, op Op) (_ any, err error) {
 	switch op := op.request.(type) {
 	case *zk.CreateRequest:
 		return mapCreate(c, op)
@@ -130,7 +130,7 @@ func mapOp(c *line.Client, op Op) (_ any, err error) {
 	return nil, errors.New("the zero Op (OpCreate, OpSet, OpDelete and OpCheck make operations)")
 }
 
-func mapCreate(c *line.Client, op *zk.CreateRequest) (_ any, err error) {
+func mapCreate(c *session.Client, op *zk.CreateRequest) (_ any, err error) {
 	if op.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
 		return nil, fmt.Errorf("create %s: flags %d: a transaction cannot create containers or TTL nodes", op.Path, op.Flags)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -90,20 +91,16 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	if opts == nil {
 		opts = &Options{}
 	}
-	cfg := line.Config{
-		Timeout:    opts.SessionTimeout,
-		Prefix:     opts.Prefix,
-		Identity:   opts.Identity,
-		Digest:     opts.DigestAlgorithm,
-		MaxBuffer:  opts.MaxBuffer,
-		TLS:        opts.TLS,
-		Dialer:     opts.Dialer,
-		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
-		LongLine:   tuning.LongLine(ctx, line.LongLine),
-		Segment:    tuning.Segment(ctx),
-		Idle:       tuning.IdleLine(ctx, line.IdleLine),
-		Fail:       fail,
-		UsedWith:   semaphore.SlotsOfLine,
+	cfg := session.Config{
+		Timeout:   opts.SessionTimeout,
+		Prefix:    opts.Prefix,
+		Identity:  opts.Identity,
+		Digest:    opts.DigestAlgorithm,
+		MaxBuffer: opts.MaxBuffer,
+		TLS:       opts.TLS,
+		Dialer:    opts.Dialer,
+		Idle:      tuning.IdleLine(ctx, line.IdleLine),
+		Fail:      fail,
 	}
 	var err error
 	if cfg.Servers, err = parseServers(servers); err != nil {
@@ -128,8 +125,14 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		h.setTrace(*opts.Trace)
 	}
 	cfg.Log, cfg.Told = h.log, h.tellSession
-	c := &Client{line.New(cfg)}
-	line.Attached(&c.client.Attached, func() *hooks { return h })
+	set := line.Settings{
+		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
+		LongLine:   tuning.LongLine(ctx, line.LongLine),
+		UsedWith:   semaphore.SlotsOfLine,
+	}
+	c := &Client{line.New(cfg, set)}
+	session.Attached(c.client, func() *hooks { return h })
+	session.Attached(c.client, func() *segmentSize { return &segmentSize{tuning.Segment(ctx)} })
 	return c, nil
 }
 
@@ -167,7 +170,7 @@ func (o *Options) check() error {
 }
 
 // setDefaults replaces the settings that the user left empty.
-func setDefaults(c *line.Config) {
+func setDefaults(c *session.Config) {
 	if c.Timeout == 0 {
 		c.Timeout = defaultSessionTimeout
 	}

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // Queue is a durable queue: first in, first out. It hands each item to one consumer at
@@ -72,14 +74,22 @@ func NewQueue(c *Client, path string, opts *QueueOptions) *Queue {
 		cfg = queue.Options(*opts)
 	}
 	core := c.core()
-	return &Queue{queue.New(core, path, cfg, queue.Hooks{
+	q := queue.New(core, path, cfg, queue.Hooks{
 		Acquire: func(ctx context.Context, path, op string) (context.Context, func(*line.Grant, error)) {
 			ctx, traced := startAcquire(ctx, core, RecipeQueue, path, op)
 			return ctx, func(g *line.Grant, err error) { traced.end(g, fail(op, path, err)) }
 		},
 		Logged: func(id string) any { return ItemID(id) },
-	})}
+	})
+	if core != nil {
+		size := session.Attached(core, func() *segmentSize { return new(segmentSize) })
+		q.SegmentSize = cmp.Or(size.n, q.SegmentSize)
+	}
+	return &Queue{q}
 }
+
+// segmentSize is that of a Client's queues, in simulations; 0: the default.
+type segmentSize struct{ n int64 }
 
 // core returns the queue itself. That of the zero Queue refuses all calls.
 func (q *Queue) core() *queue.Queue {

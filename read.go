@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // Get reads a znode's data. It blocks, through disconnections and into the next session,
@@ -20,26 +20,26 @@ import (
 //
 // Get costs one request.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	return clientRead(ctx, c, "get", path, (*line.Session).Get)
+	return clientRead(ctx, c, "get", path, (*session.Session).Get)
 }
 
 // Children is like Get but lists a znode's children, by their names alone, in lexical order.
 func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	names, stat, err := clientRead(ctx, c, "list", path, (*line.Session).Children)
+	names, stat, err := clientRead(ctx, c, "list", path, (*session.Session).Children)
 	return ownNames(names), stat, err
 }
 
 // Exists is like Get but returns a znode's Stat alone.
 func (c *Client) Exists(ctx context.Context, path string) (*zk.Stat, error) {
-	_, stat, err := clientRead(ctx, c, "look at", path, func(s *line.Session, ctx context.Context, path string) (none struct{}, _ *zk.Stat, _ error) {
+	_, stat, err := clientRead(ctx, c, "look at", path, func(s *session.Session, ctx context.Context, path string) (none struct{}, _ *zk.Stat, _ error) {
 		stat, err := s.Exists(ctx, path)
 		return none, stat, err
 	})
 	return stat, err
 }
 
-func clientRead[A any](ctx context.Context, c *Client, op, path string, read func(*line.Session, context.Context, string) (A, *zk.Stat, error)) (a A, stat *zk.Stat, err error) {
-	err = c.inSessions(ctx, op, path, func(ctx context.Context, s *line.Session, abs string) error {
+func clientRead[A any](ctx context.Context, c *Client, op, path string, read func(*session.Session, context.Context, string) (A, *zk.Stat, error)) (a A, stat *zk.Stat, err error) {
+	err = c.inSessions(ctx, op, path, func(ctx context.Context, s *session.Session, abs string) error {
 		a, stat, err = read(s, ctx, abs)
 		return err
 	})
@@ -48,7 +48,7 @@ func clientRead[A any](ctx context.Context, c *Client, op, path string, read fun
 
 // inSessions calls f with the session and the absolute path, and again with the next session
 // for as long as sessions end before f does.
-func (c *Client) inSessions(ctx context.Context, op, path string, f func(ctx context.Context, s *line.Session, abs string) error) error {
+func (c *Client) inSessions(ctx context.Context, op, path string, f func(ctx context.Context, s *session.Session, abs string) error) error {
 	abs, err := "", c.check(ctx)
 	if err == nil {
 		abs, err = c.client.Resolve(path)
@@ -58,7 +58,7 @@ func (c *Client) inSessions(ctx context.Context, op, path string, f func(ctx con
 	}
 	ctx, done := c.client.Bind(ctx)
 	defer done()
-	return fail(op, path, c.client.InSessions(ctx, func(s *line.Session) error { return f(ctx, s, abs) }))
+	return fail(op, path, c.client.InSessions(ctx, func(s *session.Session) error { return f(ctx, s, abs) }))
 }
 
 // ownNames returns names that share no memory with others, so that a caller that keeps one

@@ -38,7 +38,7 @@ const recipeRWLock = "rwlock"
 func NewRWLock(c *Client, path string) *RWLock {
 	return &RWLock{&line.Line{
 		Client: c.core(), Path: path, Recipe: recipeRWLock, Alike: recipeMutex, Kinds: placename.LockKinds,
-		Blocks: line.WritersBlock, Foreign: line.IsMutexKind,
+		Blocks: line.WritersBlock, Foreign: placename.IsMutexKind,
 	}}
 }
 
@@ -104,7 +104,7 @@ func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	if err := r.check(ctx); err != nil {
 		return fail("downgrade", r.path(), err)
 	}
-	if l.isZero() || l.handle.Key() != r.Key() {
+	if l.isZero() || l.handle.Grant.Line.Key() != r.Key() {
 		return fail("downgrade", r.path(), errors.New("not a lease of this lock"))
 	}
 	return l.Downgrade(ctx)

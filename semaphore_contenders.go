@@ -9,10 +9,12 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // looks returns what carries out the calls that only look, for which n does not matter.
@@ -30,10 +32,10 @@ func (x *Semaphore) looks() recipe {
 // recipe's. A number that a barrier or somebody else has written looks the same. Cost: one
 // request.
 func (x *Semaphore) Size(ctx context.Context) (n int, err error) {
-	err = x.looks().inSessions(ctx, "look at", func(ctx context.Context, s *line.Session, path string) error {
+	err = x.looks().inSessions(ctx, "look at", func(ctx context.Context, s *session.Session, path string) error {
 		data, stat, err := s.Get(ctx, path)
 		if err != nil {
-			return line.Unused(err)
+			return errs.Unused(err)
 		}
 		n, err = layout.SizeIn(x.slotted.Held.Recipe, "slots", data, stat)
 		if err == nil && n == 0 {
@@ -55,7 +57,7 @@ func (x *Semaphore) Contenders(ctx context.Context) ([]Contender, error) {
 	return x.looks().listContenders(ctx, x.contendersIn)
 }
 
-func (x *Semaphore) contendersIn(ctx context.Context, s *line.Session) ([]Contender, error) {
+func (x *Semaphore) contendersIn(ctx context.Context, s *session.Session) ([]Contender, error) {
 	waiters := x.slotted.Line
 	below, _ := semaphore.SlotsOfLine(waiters.Path)
 	slots := &line.Line{Client: waiters.Client, Path: below}
@@ -93,7 +95,7 @@ func (x *Semaphore) contendersIn(ctx context.Context, s *line.Session) ([]Conten
 
 // grantsLater reports whether nobody holds in the line with that path, because those that
 // stand there take something else at their turn, by a transaction that deletes their places.
-func grantsLater(ctx context.Context, s *line.Session, dir string) (bool, error) {
+func grantsLater(ctx context.Context, s *session.Session, dir string) (bool, error) {
 	data, _, err := s.Get(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
 		return false, nil

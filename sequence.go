@@ -10,6 +10,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -178,20 +179,20 @@ func (r recipe) holderIn(ctx context.Context) (h line.Holder, ok bool) {
 
 // inSessions calls f with the session, and again with the next one for as long as sessions
 // end before f does.
-func (r recipe) inSessions(ctx context.Context, op string, f func(ctx context.Context, s *line.Session, path string) error) error {
-	return r.whileBound(ctx, op, (*line.Client).Bind, f)
+func (r recipe) inSessions(ctx context.Context, op string, f func(ctx context.Context, s *session.Session, path string) error) error {
+	return r.whileBound(ctx, op, (*session.Client).Bind, f)
 }
 
 // waitInSessions is like inSessions for a call that a Shutdown ends; see Client.BindWait.
-func (r recipe) waitInSessions(ctx context.Context, op string, f func(ctx context.Context, s *line.Session, path string) error) error {
-	return r.whileBound(ctx, op, (*line.Client).BindWait, f)
+func (r recipe) waitInSessions(ctx context.Context, op string, f func(ctx context.Context, s *session.Session, path string) error) error {
+	return r.whileBound(ctx, op, (*session.Client).BindWait, f)
 }
 
-func (r recipe) whileBound(ctx context.Context, op string, bind func(*line.Client, context.Context) (context.Context, context.CancelFunc), f func(context.Context, *line.Session, string) error) error {
+func (r recipe) whileBound(ctx context.Context, op string, bind func(*session.Client, context.Context) (context.Context, context.CancelFunc), f func(context.Context, *session.Session, string) error) error {
 	if err := r.check(ctx); err != nil {
 		return fail(op, r.path(), err)
 	}
 	ctx, done := bind(r.Client, ctx)
 	defer done()
-	return fail(op, r.path(), r.Client.InSessions(ctx, func(s *line.Session) error { return f(ctx, s, r.Abs()) }))
+	return fail(op, r.path(), r.Client.InSessions(ctx, func(s *session.Session) error { return f(ctx, s, r.Abs()) }))
 }

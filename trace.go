@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // Trace is a set of functions that are called when something happens. Any of them may be
@@ -226,14 +226,14 @@ type SessionState int
 
 const (
 	// SessionConnected: requests pass, for the first time in a session or again.
-	SessionConnected = SessionState(line.SessionConnected)
+	SessionConnected = SessionState(session.Connected)
 	// SessionDisconnected: the connection was lost. The session may go on. Close and
 	// Shutdown of a connected Client are not reported as one.
-	SessionDisconnected = SessionState(line.SessionDisconnected)
+	SessionDisconnected = SessionState(session.Disconnected)
 	// SessionExpired: the session has ended. The Client opens another one.
-	SessionExpired = SessionState(line.SessionExpired)
+	SessionExpired = SessionState(session.Expired)
 	// SessionClosed: the Client was closed. This is the last state.
-	SessionClosed = SessionState(line.SessionClosed)
+	SessionClosed = SessionState(session.Closed)
 )
 
 // String returns "connected", "disconnected", "expired" or "closed".

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // acquisition is a call that is reported to the Trace, from its start to its end. The nil
@@ -21,7 +22,7 @@ type acquisition struct {
 
 // startAcquire begins an acquisition. The context that it returns is for the rest of the
 // call. It must not reach functions of the user's.
-func startAcquire(ctx context.Context, c *line.Client, recipe Recipe, path, op string) (context.Context, *acquisition) {
+func startAcquire(ctx context.Context, c *session.Client, recipe Recipe, path, op string) (context.Context, *acquisition) {
 	h := hooksOf(c)
 	if !h.acquires {
 		return ctx, nil
@@ -47,7 +48,7 @@ func (h *hooks) acquireStart(ctx context.Context, e TraceAcquireStart) context.C
 }
 
 // acquisitionIn returns the acquisition of the call whose context ctx is.
-func acquisitionIn(ctx context.Context, c *line.Client) *acquisition {
+func acquisitionIn(ctx context.Context, c *session.Client) *acquisition {
 	if !hooksOf(c).acquires {
 		return nil
 	}
@@ -103,22 +104,18 @@ func (a *acquisition) end(g *line.Grant, err error) {
 		a.tellEnd(e)
 		return
 	}
-	// The grant cannot end before g.mu is free. So its end is reported after this.
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
-	e.Session, e.Place, e.Token = g.Session.ID(), g.Place().Name, Token(g.Token)
-	e.Predecessor = a.predecessor(g)
-	a.tellEnd(e)
-	a.tellHoldStart(g, e)
-	if a.hooks.trace.HoldEnd == nil {
-		return
-	}
-	h, what, since := a.hooks, a.what, e.Time // and not the call's context
-	if g.Err != nil {                         // before the caller had it
-		h.tellHoldEnd(g, what, since)
-		return
-	}
-	g.TellEnd = func() { h.tellHoldEnd(g, what, since) }
+	// Its end is reported after this.
+	g.Tell(func() func(error, bool) {
+		e.Session, e.Place, e.Token = g.Session.ID(), g.Place().Name, Token(g.Token)
+		e.Predecessor = a.predecessor(g)
+		a.tellEnd(e)
+		a.tellHoldStart(g, e)
+		if a.hooks.trace.HoldEnd == nil {
+			return nil
+		}
+		h, what, since := a.hooks, a.what, e.Time // and not the call's context
+		return func(why error, downgraded bool) { h.tellHoldEnd(g, what, since, why, downgraded) }
+	})
 }
 
 func (a *acquisition) tellEnd(e TraceAcquireEnd) {
@@ -148,19 +145,18 @@ func (a *acquisition) tellHoldStart(g *line.Grant, end TraceAcquireEnd) {
 	})
 }
 
-// tellHoldEnd reports that a grant has ended that an acquisition got at that time. g.mu must be
-// held.
-func (h *hooks) tellHoldEnd(g *line.Grant, what TraceAcquireStart, since time.Time) {
+// tellHoldEnd reports that a grant has ended that an acquisition got at that time.
+func (h *hooks) tellHoldEnd(g *line.Grant, what TraceAcquireStart, since time.Time, why error, downgraded bool) {
 	e := TraceHoldEnd{
 		Time: time.Now(), Recipe: what.Recipe, Path: what.Path, Op: what.Op,
 		Session: g.Session.ID(), Place: g.Place().Name, Token: Token(g.Token), Hold: Hold{g.Over},
 	}
 	e.Held = e.Time.Sub(since)
-	if g.Downgraded {
+	if downgraded {
 		e.Op = "downgrade"
 	}
-	if !errors.Is(g.Err, ErrReleased) {
-		e.Err = fail("hold", e.Path, g.Err)
+	if !errors.Is(why, ErrReleased) {
+		e.Err = fail("hold", e.Path, why)
 	}
 	f := h.trace.HoldEnd
 	h.tell(func(dropped int) {
@@ -170,7 +166,7 @@ func (h *hooks) tellHoldEnd(g *line.Grant, what TraceAcquireStart, since time.Ti
 }
 
 // tellSession reports that the state of a session has changed.
-func (h *hooks) tellSession(s *line.Session, state line.SessionState, server string, err error) {
+func (h *hooks) tellSession(s *session.Session, state session.State, server string, err error) {
 	f := h.trace.Session
 	if f == nil {
 		return

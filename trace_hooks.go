@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // maxHookCalls bounds the calls that wait for a slow function.
@@ -35,8 +35,8 @@ type hookCall struct {
 }
 
 // hooksOf returns those of a client.
-func hooksOf(c *line.Client) *hooks {
-	return line.Attached(&c.Attached, func() *hooks { return new(hooks) })
+func hooksOf(c *session.Client) *hooks {
+	return session.Attached(c, func() *hooks { return new(hooks) })
 }
 
 // setTrace sets the functions. It comes before all else.

@@ -364,7 +364,7 @@ func TestTraceCostsNothingUnlessItIsSet(t *testing.T) {
 			traced.End(nil, nil)
 		}))
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		require.Nil(t, recipetest.HandleOf(l).Grant.TellEnd)
+		require.False(t, recipetest.TellsEnd(recipetest.HandleOf(l).Grant))
 		require.NoError(t, l.Release())
 
 		r := recipetest.NewTracer(t)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/watch"
 )
 
@@ -89,7 +89,7 @@ func ownStat(s watch.State) *zk.Stat {
 func watchPath[A any](ctx context.Context, c *Client, path string, children bool, own func(watch.State) A) iter.Seq2[A, error] {
 	return sequence(func(tell func(A) error) error {
 		f := &watch.Follower{Children: children, Tell: func(s watch.State) error { return tell(own(s)) }}
-		return c.inSessions(ctx, "watch", path, func(ctx context.Context, s *line.Session, abs string) error {
+		return c.inSessions(ctx, "watch", path, func(ctx context.Context, s *session.Session, abs string) error {
 			f.Path = abs
 			return f.Follow(ctx, s.Session)
 		})

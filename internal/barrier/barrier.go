@@ -19,6 +19,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -41,7 +42,7 @@ type Barrier struct {
 }
 
 // New returns the barrier of n members with that path.
-func New(c *line.Client, path string, n int) *Barrier {
+func New(c *session.Client, path string, n int) *Barrier {
 	return &Barrier{
 		Line:  &line.Line{Client: c, Path: path, Recipe: "barrier"},
 		Round: &line.Line{Client: c, Path: path + "/round", Recipe: "round", Kinds: []placename.Kind{MemberKindOf(n), kindMember}},
@@ -58,12 +59,12 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	ctx, done := c.BindWait(ctx)
 	defer done()
 	b.leaveNow()
-	if err := c.AwaitAbandoned(ctx, b.Line.Path); err != nil {
+	if err := b.Line.AwaitAbandoned(ctx); err != nil {
 		return 0, err
 	}
 	m := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}
 	c.Tasks.Start(func() {
-		defer c.EndAbandoned(b.Line.Path, m.end)
+		defer b.Line.EndAbandoned(m.end)
 		m.index, m.err = m.run()
 	})
 	select {
@@ -76,7 +77,7 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	for {
 		s, changed := c.Session()
 		up, flipped := s.Connected()
-		if !up && m.exposed.Load() && c.Abandon(b.Line.Path, m.end) {
+		if !up && m.exposed.Load() && b.Line.Abandon(m.end) {
 			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", errs.ErrUncertain, c.ContextErr(ctx))
 		}
 		select {
@@ -128,7 +129,7 @@ func (b *Barrier) knowsSize() bool {
 // CheckSize makes sure that the path's znode holds n, and creates the znode if there
 // is none. The servers delete an idle container, and others may use the path then, so
 // it reads n again every line.IdleLine. A round is opened by what is read then: see open.
-func (b *Barrier) CheckSize(ctx context.Context, s *line.Session) error {
+func (b *Barrier) CheckSize(ctx context.Context, s *session.Session) error {
 	if b.knowsSize() {
 		return nil
 	}
@@ -162,7 +163,7 @@ func (b *Barrier) CheckSize(ctx context.Context, s *line.Session) error {
 }
 
 // readACL returns what is known of the path's list. It costs a read, once for each znode.
-func (b *Barrier) readACL(ctx context.Context, s *line.Session, stat *zk.Stat) (lineacl.ACL, error) {
+func (b *Barrier) readACL(ctx context.Context, s *session.Session, stat *zk.Stat) (lineacl.ACL, error) {
 	b.mu.Lock()
 	known := b.bears
 	b.mu.Unlock()
@@ -173,7 +174,7 @@ func (b *Barrier) readACL(ctx context.Context, s *line.Session, stat *zk.Stat) (
 }
 
 // childACL returns the list of what the session creates below the path.
-func (b *Barrier) childACL(s *line.Session) []zk.ACL {
+func (b *Barrier) childACL(s *session.Session) []zk.ACL {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.bears.ForWritten(s.Session)
@@ -181,11 +182,11 @@ func (b *Barrier) childACL(s *line.Session) []zk.ACL {
 
 // agree returns the version in which the path's znode, of which data and stat were
 // read, holds n. It writes n if the znode is empty.
-func (b *Barrier) agree(ctx context.Context, s *line.Session, data []byte, stat *zk.Stat) (version int32, err error) {
+func (b *Barrier) agree(ctx context.Context, s *session.Session, data []byte, stat *zk.Stat) (version int32, err error) {
 	size, err := layout.SizeIn(b.Line.Recipe, "members", data, stat)
 	switch {
 	case err == nil && size == 0:
-		if err := b.Line.CheckNoQueue(ctx, s); err != nil {
+		if err := b.Line.CheckUnmarked(ctx, s); err != nil {
 			return 0, err
 		}
 		_, err := layout.WriteSize(ctx, s.Session, b.Line.Abs(), b.N, stat.Version)

@@ -16,6 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -27,7 +28,7 @@ type DoubleBarrier struct {
 }
 
 // NewDouble returns the double barrier with that threshold and path.
-func NewDouble(c *line.Client, path string, n int) *DoubleBarrier {
+func NewDouble(c *session.Client, path string, n int) *DoubleBarrier {
 	return &DoubleBarrier{
 		Line: &line.Line{Client: c, Path: path, Recipe: "double barrier", Kinds: []placename.Kind{MemberKindOf(n), kindMember}},
 		n:    n,
@@ -67,7 +68,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 
 // join creates a member. The path must hold this library's marker: each join and each
 // opening write it, so an unchanged version tells that nobody has come.
-func (d *DoubleBarrier) join(ctx context.Context, s *line.Session) (*line.Place, error) {
+func (d *DoubleBarrier) join(ctx context.Context, s *session.Session) (*line.Place, error) {
 	if err := d.Line.CheckRoom(s, MemberKindOf(d.n)); err != nil {
 		return nil, err
 	}
@@ -193,7 +194,7 @@ func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) 
 // leave. With the last member it deletes ready, unless somebody has come since: a join
 // would have written the path's data. The channel is closed when that is done.
 func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
-	return d.Line.Client.Background(d.Line.Path, func() {
+	return d.Line.Background(func() {
 		path := &zk.SetDataRequest{Path: d.Line.Abs(), Data: layout.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: -1}
 		o := p.Session.Multi(p.Session.Lifetime(), &zk.DeleteRequest{Path: p.Path, Version: -1}, path)
 		if o.Applied() {
@@ -215,7 +216,7 @@ func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
 // Members returns the names of the members, sorted, the path's Stat, and whether ready
 // exists. Curator's members are named by a bare uuid, and kazoo's by one without dashes.
 // Any other znode is no member.
-func (d *DoubleBarrier) Members(ctx context.Context, s *line.Session) (ms []string, path *zk.Stat, ready bool, err error) {
+func (d *DoubleBarrier) Members(ctx context.Context, s *session.Session) (ms []string, path *zk.Stat, ready bool, err error) {
 	names, stat, err := s.Children(ctx, d.Line.Abs())
 	if err != nil {
 		return nil, nil, false, err

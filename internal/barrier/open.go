@@ -13,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -85,7 +86,7 @@ func (a *participant) complete(p *line.Place) (ms []placename.Parts, version int
 // written, so that its event is the first to come to a member that watches both. Members that
 // wait for another n must be woken, too. They watch ready, unless the round was created
 // for their n and not for this one: then all signals are deleted.
-func (a *participant) signalOpening(s *line.Session, ms []placename.Parts, signaled bool) (ops []any, left signalState, err error) {
+func (a *participant) signalOpening(s *session.Session, ms []placename.Parts, signaled bool) (ops []any, left signalState, err error) {
 	switch {
 	case !signaled:
 		ops, _, err = a.deleteSignals(s.Lifetime(), s)
@@ -100,7 +101,7 @@ func (a *participant) signalOpening(s *line.Session, ms []placename.Parts, signa
 }
 
 // agreeOn returns the version in which the path holds n, by a read that was sent before.
-func (a *participant) agreeOn(s *line.Session, reading *zkconn.Reading) (version int32, err error) {
+func (a *participant) agreeOn(s *session.Session, reading *zkconn.Reading) (version int32, err error) {
 	var data []byte
 	var stat *zk.Stat
 	err = zkconn.ErrNotSent
@@ -132,7 +133,7 @@ func (b *Barrier) checks(ms []placename.Parts, version int32) []any {
 func (a *participant) countable(names []string) []placename.Parts {
 	ms := slices.DeleteFunc(placename.ParseAll(names, MemberKinds), func(m placename.Parts) bool {
 		size := memberSize(m.Name)
-		return m.Number < 0 || m.Number > a.Line.Client.LastNumber || size != 0 && size != a.N
+		return line.IsBeyondLimit(a.Line.Client, m.Number) || size != 0 && size != a.N
 	})
 	slices.SortFunc(ms, placename.Parts.Compare)
 	return ms

@@ -12,6 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -26,12 +27,12 @@ import (
 // participant is one call of Barrier.Wait.
 type participant struct {
 	*Barrier
-	ctx     context.Context // ends when the caller leaves
-	exposed atomic.Bool     // there is a member, or may be
-	end     chan struct{}   // closed when it has ended
-	began   *line.Session   // in which it has sent the creation of a round that it has not joined; nil: none
-	long    bool            // it has waited for a while
-	left    signalState     // in which the opening has probably left the signal
+	ctx     context.Context  // ends when the caller leaves
+	exposed atomic.Bool      // there is a member, or may be
+	end     chan struct{}    // closed when it has ended
+	began   *session.Session // in which it has sent the creation of a round that it has not joined; nil: none
+	long    bool             // it has waited for a while
+	left    signalState      // in which the opening has probably left the signal
 	index   int
 	err     error
 }
@@ -75,7 +76,7 @@ func (a *participant) run() (int, error) {
 
 // join becomes a member of a round that is not open yet. zkconn.ErrSessionOver: there
 // was no member.
-func (a *participant) join(s *line.Session) (*line.Place, error) {
+func (a *participant) join(s *session.Session) (*line.Place, error) {
 	if err := a.Round.CheckRoom(s, MemberKindOf(a.N)); err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ const (
 // sendJoin sends one join: a transaction that checks that the round is not open, creates
 // the member, and writes the round, whose Stat counts the members. No place and no error:
 // none was created, and the join can be tried again.
-func (a *participant) sendJoin(s *line.Session) (*line.Place, joinRefusal, error) {
+func (a *participant) sendJoin(s *session.Session) (*line.Place, joinRefusal, error) {
 	if err := s.CheckIDs(a.ctx, s.ACL()); err != nil {
 		return nil, notRefused, err
 	}
@@ -164,7 +165,7 @@ func (a *participant) sendJoin(s *line.Session) (*line.Place, joinRefusal, error
 
 // openUpRound is for a round that the session was refused to write, see
 // zkconn.Session.OpenUp.
-func (a *participant) openUpRound(s *line.Session) (opened bool, err error) {
+func (a *participant) openUpRound(s *session.Session) (opened bool, err error) {
 	for _, path := range []string{a.Ready(), a.signal(), a.Round.Abs()} {
 		if opened, err = s.OpenUp(a.ctx, path); !opened || err != nil {
 			return false, err
@@ -175,7 +176,7 @@ func (a *participant) openUpRound(s *line.Session) (opened bool, err error) {
 
 // beginRound creates a round, and returns whether there is one already. existed: there
 // was one before, too. If that has no ready, nobody will ever open it.
-func (a *participant) beginRound(s *line.Session, existed bool) (exists bool, err error) {
+func (a *participant) beginRound(s *session.Session, existed bool) (exists bool, err error) {
 	if existed {
 		names, _, err := s.Children(a.ctx, a.Round.Abs())
 		switch {
@@ -206,7 +207,7 @@ func (a *participant) beginRound(s *line.Session, existed bool) (exists bool, er
 // before it waits: else that can be a member of the next round, which it watches for
 // ever. Where no member is left it deletes the round: every participant must do so, since
 // the last to leave may have died.
-func (a *participant) awaitPreviousRound(s *line.Session, last *zkconn.Watch) (*zkconn.Watch, error) {
+func (a *participant) awaitPreviousRound(s *session.Session, last *zkconn.Watch) (*zkconn.Watch, error) {
 	if last != nil {
 		select {
 		case <-last.Fired():
@@ -240,7 +241,7 @@ func (a *participant) awaitPreviousRound(s *line.Session, last *zkconn.Watch) (*
 
 // deleteEmptyRound deletes the round, in the background, if it is not open and nobody is in
 // it: there may be no next participant who would.
-func (a *participant) deleteEmptyRound(s *line.Session) {
+func (a *participant) deleteEmptyRound(s *session.Session) {
 	c := a.Line.Client
 	c.Tasks.Start(func() {
 		ctx, done := c.Bind(s.Lifetime())
@@ -258,7 +259,7 @@ func (a *participant) deleteEmptyRound(s *line.Session) {
 // once it was opened. The signal probably is in that state: if it is not, the signals
 // there are get listed. Mostly another participant was quicker, so it is no error that the
 // round does not exist any more. It tries until it knows: nobody else may come.
-func (b *Barrier) deleteRound(ctx context.Context, s *line.Session, version int32, state signalState) error {
+func (b *Barrier) deleteRound(ctx context.Context, s *session.Session, version int32, state signalState) error {
 	check := &zk.CheckVersionRequest{Path: b.Ready(), Version: version}
 	ready := &zk.DeleteRequest{Path: b.Ready(), Version: version}
 	round := &zk.DeleteRequest{Path: b.Round.Abs(), Version: -1}

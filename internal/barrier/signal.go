@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -56,7 +57,7 @@ func (b *Barrier) deleteSignal(state signalState) (ops []any) {
 
 // deleteSignals returns the operations that delete all signals there are, and the path of
 // a znode below ready that is not a signal, or that has another child.
-func (b *Barrier) deleteSignals(ctx context.Context, s *line.Session) (ops []any, foreign string, err error) {
+func (b *Barrier) deleteSignals(ctx context.Context, s *session.Session) (ops []any, foreign string, err error) {
 	names, _, err := s.Children(ctx, b.Ready())
 	for _, name := range names {
 		path := b.Ready() + "/" + name

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -83,7 +84,7 @@ func (v *Visit) wait(ctx context.Context, p *line.Place) error {
 }
 
 // waitIn is wait in one session.
-func (v *Visit) waitIn(ctx context.Context, s *line.Session, p *line.Place) error {
+func (v *Visit) waitIn(ctx context.Context, s *session.Session, p *line.Place) error {
 	for {
 		w, err := v.nextToLeave(ctx, s, p)
 		switch {
@@ -104,7 +105,7 @@ func (v *Visit) waitIn(ctx context.Context, s *line.Session, p *line.Place) erro
 
 // nextToLeave lists the members, deletes this one's znode as soon as its turn to leave
 // has come, and returns the watch on the member to wait for, nil if there is none.
-func (v *Visit) nextToLeave(ctx context.Context, s *line.Session, p *line.Place) (*zkconn.Watch, error) {
+func (v *Visit) nextToLeave(ctx context.Context, s *session.Session, p *line.Place) (*zkconn.Watch, error) {
 	ms, path, ready, err := v.D.Members(ctx, s)
 	switch {
 	case errs.IsContextErr(ctx, err): // whatever the cause of ctx is
@@ -150,7 +151,7 @@ func (v *Visit) nextToLeave(ctx context.Context, s *line.Session, p *line.Place)
 // awaited returns the watch on the member that this one, own, has to wait for: the
 // first of those that entered by the same ready or an earlier one. If that is own, it is the
 // last of them, and stays is true: own keeps its znode meanwhile. nil: there is none.
-func (v *Visit) awaited(ctx context.Context, s *line.Session, ms []string, own string) (w *zkconn.Watch, stays bool, err error) {
+func (v *Visit) awaited(ctx context.Context, s *session.Session, ms []string, own string) (w *zkconn.Watch, stays bool, err error) {
 	first := false
 	for _, name := range ms {
 		if name == own {
@@ -174,7 +175,7 @@ func (v *Visit) awaited(ctx context.Context, s *line.Session, ms []string, own s
 
 // older returns a watch on the member with that name if it is older than the
 // ready by which this one entered. errStaleListing: it has left since.
-func (v *Visit) older(ctx context.Context, s *line.Session, name string) (*zkconn.Watch, error) {
+func (v *Visit) older(ctx context.Context, s *session.Session, name string) (*zkconn.Watch, error) {
 	w, err := s.Watch(ctx, v.D.Line.Abs()+"/"+name)
 	switch {
 	case errs.IsContextErr(ctx, err): // whatever the cause of ctx is
@@ -190,7 +191,7 @@ func (v *Visit) older(ctx context.Context, s *line.Session, name string) (*zkcon
 // remove deletes the member's znode.
 func (v *Visit) remove(ctx context.Context, p *line.Place) error {
 	if v.removed == nil {
-		v.removed = v.D.Line.Client.Background(v.D.Line.Path, func() { p.Leave(false) })
+		v.removed = v.D.Line.Background(func() { p.Leave(false) })
 	}
 	select {
 	case <-v.removed:
@@ -208,7 +209,7 @@ var errStaleListing = errors.New("listing is out of date")
 
 // clear deletes the last member's znode and ready. ready must stay if anybody has come
 // since the path had that version.
-func (v *Visit) clear(ctx context.Context, s *line.Session, p *line.Place, own bool, version int32) error {
+func (v *Visit) clear(ctx context.Context, s *session.Session, p *line.Place, own bool, version int32) error {
 	nobodyCame := &zk.CheckVersionRequest{Path: v.D.Line.Abs(), Version: version}
 	ops := []any{nobodyCame, &zk.DeleteRequest{Path: v.D.Ready(), Version: -1}}
 	if own {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -110,7 +111,7 @@ func (a *participant) awaitWake(p *line.Place, w *zkconn.Watch, late <-chan time
 
 // checkSizeAgain reads n: if all others wait for another n, nobody opens this round. If n
 // cannot be read, or is not there, that is for the member that opens.
-func (a *participant) checkSizeAgain(s *line.Session) error {
+func (a *participant) checkSizeAgain(s *session.Session) error {
 	data, stat, err := s.Get(a.ctx, a.Line.Abs())
 	if err == nil && len(data) > 0 {
 		_, err = a.agree(a.ctx, s, data, stat)
@@ -121,7 +122,7 @@ func (a *participant) checkSizeAgain(s *line.Session) error {
 
 // watchReady returns a watch on ready that was answered after this member came. A watch
 // that others share may have been set before.
-func (a *participant) watchReady(s *line.Session) (*zkconn.Watch, error) {
+func (a *participant) watchReady(s *session.Session) (*zkconn.Watch, error) {
 	for again := false; ; again = true {
 		w, err := s.Watch(s.Lifetime(), a.Ready())
 		switch {

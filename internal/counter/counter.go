@@ -14,6 +14,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -35,11 +36,11 @@ type Counter struct {
 }
 
 // New returns the counter with that path. It sends nothing.
-func New(c *line.Client, path string) *Counter {
+func New(c *session.Client, path string) *Counter {
 	return &Counter{
 		line: &line.Line{
 			Client: c, Path: path + "/line", Recipe: "counter", Kinds: placename.LockKinds, Rejoins: true,
-			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
+			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		},
 		path: &line.Line{Client: c, Path: path, Recipe: "counter"},
 	}
@@ -83,7 +84,7 @@ func (x *Counter) Get(ctx context.Context) (v int64, err error) {
 	}
 	ctx, done := x.path.Client.Bind(ctx)
 	defer done()
-	return line.InSessions(ctx, x.path.Client, func(s *line.Session) (int64, error) {
+	return session.InSessions(ctx, x.path.Client, func(s *session.Session) (int64, error) {
 		if err := s.Sync(ctx, x.path.Abs()); err != nil {
 			return 0, err
 		}
@@ -100,12 +101,12 @@ func (x *Counter) Get(ctx context.Context) (v int64, err error) {
 
 // parse returns the value in the data. There are none before the first write of a znode that
 // others have created.
-func (x *Counter) parse(ctx context.Context, s *line.Session, data []byte, stat *zk.Stat) (int64, error) {
+func (x *Counter) parse(ctx context.Context, s *session.Session, data []byte, stat *zk.Stat) (int64, error) {
 	if len(data) == 0 {
 		if stat.NumChildren == 0 {
 			return 0, nil
 		}
-		return 0, x.path.CheckNoQueue(ctx, s)
+		return 0, x.path.CheckUnmarked(ctx, s)
 	}
 	v, err := strconv.ParseInt(string(data), 10, 64)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -25,8 +26,8 @@ type writers struct {
 	all map[string]*writer
 }
 
-func writersOf(c *line.Client) *writers {
-	return line.Attached(&c.Attached, func() *writers { return &writers{all: map[string]*writer{}} })
+func writersOf(c *session.Client) *writers {
+	return session.Attached(c, func() *writers { return &writers{all: map[string]*writer{}} })
 }
 
 // writer writes for all calls of a Client on one path, one write at a time. Its goroutine ends
@@ -41,9 +42,9 @@ type writer struct {
 	// The fields below belong to the goroutine.
 
 	base  base
-	log   *queuelog.Log // of the receipts
-	in    *line.Session // whose log it is
-	crowd time.Time     // when others last were quicker
+	log   *queuelog.Log    // of the receipts
+	in    *session.Session // whose log it is
+	crowd time.Time        // when others last were quicker
 }
 
 // base is what a write rests on.
@@ -186,7 +187,7 @@ var errCrowded = errors.New("others write, too")
 func (w *writer) write(ctx context.Context) error {
 	err := errCrowded
 	if time.Since(w.crowd) >= crowded {
-		err = w.path.Client.InSessions(ctx, func(s *line.Session) error { return w.writeIn(ctx, s, nil) })
+		err = w.path.Client.InSessions(ctx, func(s *session.Session) error { return w.writeIn(ctx, s, nil) })
 	}
 	if err == errCrowded {
 		err = w.line.InTurn(ctx, placename.KindLock, nil, func(p *line.Place) error { return w.writeAtTurn(ctx, p) })
@@ -203,8 +204,8 @@ func (w *writer) writeAtTurn(ctx context.Context, p *line.Place) error {
 	if p.LineCount == 1 {
 		w.crowd = time.Time{}
 	}
-	w.base.known = false       // others have written
-	if p.Session.HasMoved(p) { // this server may not show it yet
+	w.base.known = false // others have written
+	if p.HasMoved() {    // this server may not show it yet
 		if err := p.Session.Sync(ctx, w.path.Abs()); err != nil {
 			return err
 		}
@@ -217,7 +218,7 @@ const maxLost = 3
 
 // writeIn writes in one session, because the receipt ends with it. p is the place in the line
 // whose turn it is, nil if the writer did not wait for one.
-func (w *writer) writeIn(ctx context.Context, s *line.Session, p *line.Place) error {
+func (w *writer) writeIn(ctx context.Context, s *session.Session, p *line.Place) error {
 	var leave line.Exit
 	if p != nil {
 		leave = p.ExitOps(true)
@@ -267,7 +268,7 @@ func (w *writer) writeIn(ctx context.Context, s *line.Session, p *line.Place) er
 }
 
 // read reads the value, unless it is known, and creates the znode if there is none.
-func (w *writer) read(ctx context.Context, s *line.Session) error {
+func (w *writer) read(ctx context.Context, s *session.Session) error {
 	for range zkconn.MaxTries {
 		if w.base.known {
 			return nil
@@ -304,7 +305,7 @@ func (w *writer) read(ctx context.Context, s *line.Session) error {
 }
 
 // create creates the znode, with 0. It stays when it is idle.
-func (w *writer) create(ctx context.Context, s *line.Session) error {
+func (w *writer) create(ctx context.Context, s *session.Session) error {
 	o := s.Multi(ctx, &zk.CreateRequest{Path: w.path.Abs(), Data: []byte("0"), Acl: s.Client.ACL})
 	switch parent := zkconn.Parent(w.path.Abs()); {
 	case o.Is(zk.ErrNoNode) && parent != "":
@@ -322,7 +323,7 @@ func (w *writer) create(ctx context.Context, s *line.Session) error {
 func (w *writer) keepPath() string { return w.path.Abs() + "/counter" }
 
 // keepOps keep a znode that others have made, and that may be a container, from being deleted.
-func (w *writer) keepOps(s *line.Session) []any {
+func (w *writer) keepOps(s *session.Session) []any {
 	if !w.base.keep {
 		return nil
 	}
@@ -331,7 +332,7 @@ func (w *writer) keepOps(s *line.Session) []any {
 
 // choose takes the calls that wait, and returns those of which at least one changes the value,
 // and the value after them. The others it settles: there is nothing to write.
-func (w *writer) choose(ctx context.Context, s *line.Session) (batch []*call, value int64, err error) {
+func (w *writer) choose(ctx context.Context, s *session.Session) (batch []*call, value int64, err error) {
 	batch = w.takeAll()
 	value, changes := w.apply(batch)
 	if changes || len(batch) == 0 {
@@ -367,7 +368,7 @@ func (w *writer) apply(batch []*call) (value int64, changes bool) {
 }
 
 // logIn returns what makes receipts in the session.
-func (w *writer) logIn(s *line.Session) *queuelog.Log {
+func (w *writer) logIn(s *session.Session) *queuelog.Log {
 	if w.in != s {
 		w.in, w.log = s, queue.NewQueueLog(s, w.path.Abs())
 	}

@@ -217,7 +217,7 @@ var errLeaderDeleted = fmt.Errorf("%q was deleted by somebody else", LeaderName[
 // watched once the grant has lasted for a while. The watch is one on children, of which
 // there are none: it fires when the znode is deleted, and not when its data change.
 func (c *candidate) watchLeader(g *line.Grant) {
-	age := time.NewTimer(c.Session.WatchAge())
+	age := time.NewTimer(line.WatchAge(c.Session))
 	defer age.Stop()
 	select {
 	case <-age.C:

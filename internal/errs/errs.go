@@ -30,6 +30,14 @@ var (
 // errExpired is the end of a call that waits as a member, by the end of its session.
 var ErrExpired = fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)
 
+// Unused is ErrUnused for an error that says that there is no znode.
+func Unused(err error) error {
+	if errors.Is(err, zk.ErrNoNode) {
+		return fmt.Errorf("%w: %w", ErrUnused, err)
+	}
+	return err
+}
+
 // UncertainIf joins ErrUncertain to err if an attempt before may have been carried out.
 func UncertainIf(doubt bool, err error) error {
 	if !doubt {

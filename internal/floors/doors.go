@@ -14,9 +14,9 @@ import (
 // doors says how many names the packages above may see of a package: its exported types,
 // functions, constants and variables, and their exported methods and fields. Methods of errors
 // and contexts whose types are not exported do not count. The number may become smaller only.
-// That of internal/line is to be 150.
 var doors = map[string]int{
-	"internal/line":      219,
+	"internal/session":   55,
+	"internal/line":      148,
 	"internal/queue":     103,
 	"internal/barrier":   30,
 	"internal/semaphore": 24,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -39,7 +39,7 @@ func (m *Member) run() {
 // retryInterval is how long a member waits when the servers refuse it.
 const retryInterval = time.Second
 
-func (m *Member) pause(s *line.Session) {
+func (m *Member) pause(s *session.Session) {
 	select {
 	case <-time.After(retryInterval):
 	case <-s.Over():
@@ -49,7 +49,7 @@ func (m *Member) pause(s *line.Session) {
 
 // stay keeps the znode there until the session ends or the member leaves, or returns why the
 // servers refuse.
-func (m *Member) stay(s *line.Session) error {
+func (m *Member) stay(s *session.Session) error {
 	for {
 		version, err := m.have, error(nil)
 		if m.own, m.have = nil, 0; version == 0 {
@@ -81,7 +81,7 @@ func (m *Member) stay(s *line.Session) error {
 }
 
 // keepWritten writes what Update says, until the znode is gone or the session is over.
-func (m *Member) keepWritten(s *line.Session, w *zkconn.Watch, version int) (gone bool, err error) {
+func (m *Member) keepWritten(s *session.Session, w *zkconn.Watch, version int) (gone bool, err error) {
 	for {
 		data, wanted, changed := m.wanted()
 		if wanted > version && !w.HasFired() {
@@ -112,7 +112,7 @@ func (m *Member) keepWritten(s *line.Session, w *zkconn.Watch, version int) (gon
 
 // write sets the znode's data. Where the server does not know the library by its identity,
 // the znode is replaced.
-func (m *Member) write(s *line.Session, data []byte) error {
+func (m *Member) write(s *session.Session, data []byte) error {
 	set := &zk.SetDataRequest{Path: m.path, Data: data, Version: -1}
 	o := s.Retry(nil, []any{set}).Settle(m.leaving)
 	if !o.RefusedAt(set, zk.ErrNoAuth) {
@@ -131,14 +131,14 @@ func (m *Member) write(s *line.Session, data []byte) error {
 
 var errReplaced = errors.New("the znode was replaced by one with the data")
 
-func (m *Member) createOp(s *line.Session, data []byte) *zk.CreateRequest {
+func (m *Member) createOp(s *session.Session, data []byte) *zk.CreateRequest {
 	return &zk.CreateRequest{Path: m.path, Data: data, Acl: s.ACL(), Flags: zk.FlagEphemeral}
 }
 
 // create creates the znode, and the group's path if need be, and returns the version of the
 // data that it has. It waits for the end of a znode of another session: that of the Client
 // before, of a process that had the same id, or of another member with that id.
-func (m *Member) create(s *line.Session) (version int, err error) {
+func (m *Member) create(s *session.Session) (version int, err error) {
 	for tries := 0; ; {
 		data, version, _ := m.wanted()
 		op := m.createOp(s, data)
@@ -168,7 +168,7 @@ func (m *Member) create(s *line.Session) (version int, err error) {
 }
 
 // awaitOther waits until the znode that stands at the path is gone. mine: it is this session's.
-func (m *Member) awaitOther(s *line.Session) (mine bool, err error) {
+func (m *Member) awaitOther(s *session.Session) (mine bool, err error) {
 	for {
 		w, err := s.WatchExistence(m.leaving, m.path)
 		switch {
@@ -197,7 +197,7 @@ func (m *Member) awaitOther(s *line.Session) (mine bool, err error) {
 
 // remove deletes the znode, if it is the session's, until it is gone or the session is. If the
 // Client is being closed, it leaves that to the end of the session.
-func (m *Member) remove(s *line.Session) {
+func (m *Member) remove(s *session.Session) {
 	known := m.own != nil && !m.own.HasFired()
 	for wait := 100 * time.Millisecond; m.c.Closing.Err() == nil; known = false {
 		gone, err := m.removeOnce(s, known)
@@ -223,7 +223,7 @@ func (m *Member) remove(s *line.Session) {
 
 // removeOnce deletes the znode. If it is not known whose it is, it looks first: a delete whose
 // reply was lost, or an operator, may have made room for another member with the same id.
-func (m *Member) removeOnce(s *line.Session, known bool) (gone bool, err error) {
+func (m *Member) removeOnce(s *session.Session, known bool) (gone bool, err error) {
 	if !known {
 		if err := s.Sync(m.c.Closing, m.path); err != nil {
 			return false, err

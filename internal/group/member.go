@@ -11,7 +11,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -19,7 +19,7 @@ import (
 // end of the Client. One goroutine of its own creates, writes and deletes it, so what is
 // written last is what the last Update said.
 type Member struct {
-	c    *line.Client
+	c    *session.Client
 	dir  string // absolute path of the group
 	path string // of the znode
 
@@ -54,7 +54,7 @@ type members struct {
 }
 
 // Join returns a member once its znode is there.
-func Join(ctx context.Context, c *line.Client, dir, id string, data []byte) (*Member, error) {
+func Join(ctx context.Context, c *session.Client, dir, id string, data []byte) (*Member, error) {
 	m := &Member{
 		c: c, dir: dir, path: dir + "/" + id, done: make(chan struct{}), changed: make(chan struct{}),
 		data: append([]byte{}, data...), version: 1, // not nil: a null value stops Curator's GroupMember
@@ -78,7 +78,7 @@ func Join(ctx context.Context, c *line.Client, dir, id string, data []byte) (*Me
 // register makes m the Client's only member with that path. It waits for one that is about
 // to leave.
 func (m *Member) register(ctx context.Context) error {
-	ms := line.Attached(&m.c.Attached, func() *members { return &members{all: map[string]*Member{}} })
+	ms := session.Attached(m.c, func() *members { return &members{all: map[string]*Member{}} })
 	for {
 		ms.mu.Lock()
 		other := ms.all[m.path]
@@ -99,7 +99,7 @@ func (m *Member) register(ctx context.Context) error {
 }
 
 func (m *Member) unregister() {
-	ms := line.Attached(&m.c.Attached, func() *members { return &members{all: map[string]*Member{}} })
+	ms := session.Attached(m.c, func() *members { return &members{all: map[string]*Member{}} })
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	delete(ms.all, m.path)

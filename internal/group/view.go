@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/watch"
 	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -28,7 +28,7 @@ type Present struct {
 }
 
 // List returns the members, in the order of their ids.
-func List(ctx context.Context, s *line.Session, dir string) ([]Present, error) {
+func List(ctx context.Context, s *session.Session, dir string) ([]Present, error) {
 	if err := s.Sync(ctx, dir); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func NewView(dir string, tell func([]Present) error) *View {
 
 // Follow tells who is there, and again after each change, until the session ends, and returns
 // ErrSessionOver then. Call it with one session after the other.
-func (v *View) Follow(ctx context.Context, s *line.Session) error {
+func (v *View) Follow(ctx context.Context, s *session.Session) error {
 	if err := v.list.Begin(ctx, s.Session); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (v *View) Follow(ctx context.Context, s *line.Session) error {
 }
 
 // await waits for an event, and a Pause longer.
-func await(ctx context.Context, s *line.Session, w *zkconn.Watch, events <-chan struct{}) error {
+func await(ctx context.Context, s *session.Session, w *zkconn.Watch, events <-chan struct{}) error {
 	select {
 	case <-w.Fired():
 	case <-events:
@@ -148,7 +148,7 @@ func (v *View) stopNotify(events chan<- struct{}) {
 }
 
 // read reads the members that are new or whose watch has fired, all at once.
-func (v *View) read(ctx context.Context, s *line.Session, names []string, events chan<- struct{}) error {
+func (v *View) read(ctx context.Context, s *session.Session, names []string, events chan<- struct{}) error {
 	there := make(map[string]bool, len(names))
 	started := map[string]*zkconn.Watch{}
 	for _, name := range names {

@@ -4,10 +4,11 @@ import (
 	"sync"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // InUse returns how many locks of a Client are in use.
-func InUse(c *line.Client) int { return len(keptBy(c).locks) }
+func InUse(c *session.Client) int { return len(keptBy(c).locks) }
 
 // MutexOf returns the mutex of a lock that is in use.
 func MutexOf(m *Lock) *sync.Mutex { return &keptBy(m.line.Client).locks[m.line.Key()].mu }

@@ -15,6 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -114,13 +115,13 @@ type keptLocks struct {
 	locks map[line.HolderKey]*keptLock
 }
 
-func keptBy(c *line.Client) *keptLocks {
-	return line.Attached(&c.Attached, func() *keptLocks { return &keptLocks{locks: map[line.HolderKey]*keptLock{}} })
+func keptBy(c *session.Client) *keptLocks {
+	return session.Attached(c, func() *keptLocks { return &keptLocks{locks: map[line.HolderKey]*keptLock{}} })
 }
 
 // LeaveIdle leaves, in the background, the places that are kept and that nobody holds.
 // Places that are given back from now on are not kept: they get no further grant.
-func LeaveIdle(c *line.Client) {
+func LeaveIdle(c *session.Client) {
 	all := keptBy(c)
 	all.mu.Lock()
 	kept := slices.Collect(maps.Values(all.locks))
@@ -429,7 +430,7 @@ func (k *keptLock) ask(p *line.Place, first bool) (w *zkconn.Watch, alone bool) 
 // and do not stand in the line.
 func isAlone(p *line.Place, children []string, stat *zk.Stat) bool {
 	ms := placename.ParseAll(children, p.Line.Kinds)
-	return len(ms) == 1 && ms[0].Name == p.Name && !p.Line.Client.IsBeyondLimit(line.NextNumber(stat))
+	return len(ms) == 1 && ms[0].Name == p.Name && !line.IsBeyondLimit(p.Line.Client, line.NextNumber(stat))
 }
 
 // stands reports whether the place is watched and nobody has deleted it. It costs a

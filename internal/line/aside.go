@@ -12,6 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -33,7 +34,9 @@ func (x *beyondLimit) Error() string { return errs.ErrExhausted.Error() + ": " +
 func (x *beyondLimit) Unwrap() error { return errs.ErrExhausted }
 
 // IsBeyondLimit reports whether no place with that number is granted.
-func (c *Client) IsBeyondLimit(number int32) bool { return number < 0 || number > c.LastNumber }
+func IsBeyondLimit(c *session.Client, number int32) bool {
+	return number < 0 || number > settingsOf(c).LastNumber
+}
 
 // cannotReset returns the error of a line that cannot begin anew because of err. The end
 // of ctx or of the session is no such obstacle.

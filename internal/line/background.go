@@ -5,68 +5,89 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
-// Work that outlives its caller. A later call on the same path may have to wait for
-// it.
+// background is the work of a Client that outlives its caller. A later call on the same path
+// may have to wait for it.
+type background struct {
+	mu        sync.Mutex
+	abandoned map[string]map[chan struct{}]struct{} // see Line.Abandon
+	lostJoins map[*lostJoin]struct{}                // that are searched for
+}
+
+func backgroundOf(c *session.Client) *background {
+	return session.Attached(c, func() *background {
+		return &background{abandoned: map[string]map[chan struct{}]struct{}{}, lostJoins: map[*lostJoin]struct{}{}}
+	})
+}
 
 // Abandon notes that the caller no longer waits for the work that closes end, so that
 // AwaitAbandoned waits for it. It returns false if end is closed already.
-func (c *Client) Abandon(path string, end chan struct{}) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (l *Line) Abandon(end chan struct{}) bool { return backgroundOf(l.Client).abandon(l.Path, end) }
+
+// EndAbandoned closes end and forgets it.
+func (l *Line) EndAbandoned(end chan struct{}) { backgroundOf(l.Client).end(l.Path, end) }
+
+// Background runs f as work for which AwaitAbandoned waits. The returned channel is
+// closed when f has returned.
+func (l *Line) Background(f func()) <-chan struct{} { return backgroundFor(l.Client, l.Path, f) }
+
+func (b *background) abandon(path string, end chan struct{}) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	select {
 	case <-end:
 		return false
 	default:
 	}
-	if c.abandoned[path] == nil {
-		c.abandoned[path] = map[chan struct{}]struct{}{}
+	if b.abandoned[path] == nil {
+		b.abandoned[path] = map[chan struct{}]struct{}{}
 	}
-	c.abandoned[path][end] = struct{}{}
+	b.abandoned[path][end] = struct{}{}
 	return true
 }
 
-// EndAbandoned closes end and forgets it.
-func (c *Client) EndAbandoned(path string, end chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (b *background) end(path string, end chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	close(end)
-	delete(c.abandoned[path], end)
-	if len(c.abandoned[path]) == 0 {
-		delete(c.abandoned, path)
+	delete(b.abandoned[path], end)
+	if len(b.abandoned[path]) == 0 {
+		delete(b.abandoned, path)
 	}
 }
 
-// Background runs f as work for which AwaitAbandoned waits. The returned channel is
-// closed when f has returned.
-func (c *Client) Background(path string, f func()) <-chan struct{} {
-	end := make(chan struct{})
-	c.Abandon(path, end)
+// backgroundFor is like Line.Background for calls on that path.
+func backgroundFor(c *session.Client, path string, f func()) <-chan struct{} {
+	b, end := backgroundOf(c), make(chan struct{})
+	b.abandon(path, end)
 	c.Tasks.Start(func() {
-		defer c.EndAbandoned(path, end)
+		defer b.end(path, end)
 		f()
 	})
 	return end
 }
 
-// AwaitAbandoned waits until all abandoned work on that path has ended. It returns an
+// AwaitAbandoned waits until all abandoned work on the line's path has ended. It returns an
 // error if the servers refuse to say whether a lost join has left a place there.
-func (c *Client) AwaitAbandoned(ctx context.Context, path string) error {
-	c.mu.Lock()
-	ends := slices.Collect(maps.Keys(c.abandoned[path]))
-	lost := c.lostJoinsOn(path)
-	c.mu.Unlock()
+func (l *Line) AwaitAbandoned(ctx context.Context) error {
+	c, b := l.Client, backgroundOf(l.Client)
+	b.mu.Lock()
+	ends := slices.Collect(maps.Keys(b.abandoned[l.Path]))
+	lost := b.lostJoinsOn(l.Path)
+	b.mu.Unlock()
 	for _, end := range ends {
 		if err := c.AwaitEnd(ctx, end); err != nil {
 			return err
 		}
 	}
-	c.mu.Lock()
-	maps.Copy(lost, c.lostJoinsOn(path)) // the work may have ended as one
-	c.mu.Unlock()
+	b.mu.Lock()
+	maps.Copy(lost, b.lostJoinsOn(l.Path)) // the work may have ended as one
+	b.mu.Unlock()
 	for j := range lost {
 		gone, err := j.settle(ctx)
 		switch {
@@ -82,36 +103,23 @@ func (c *Client) AwaitAbandoned(ctx context.Context, path string) error {
 	return nil
 }
 
-// AwaitEnd waits until end is closed. It may be nil.
-func (c *Client) AwaitEnd(ctx context.Context, end <-chan struct{}) error {
-	if end == nil {
-		return nil
-	}
-	select {
-	case <-end:
-		return nil
-	case <-ctx.Done():
-		return c.ContextErr(ctx)
-	}
+func (b *background) addLostJoin(j *lostJoin) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lostJoins[j] = struct{}{}
 }
 
-func (c *Client) addLostJoin(j *LostJoin) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lostJoins[j] = struct{}{}
-}
-
-func (c *Client) endLostJoin(j *LostJoin) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.lostJoins, j)
+func (b *background) endLostJoin(j *lostJoin) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.lostJoins, j)
 }
 
 // lostJoinsOn returns the lost joins that are searched for and concern calls on that
-// path. c.mu must be held.
-func (c *Client) lostJoinsOn(path string) map[*LostJoin]struct{} {
-	on := map[*LostJoin]struct{}{}
-	for j := range c.lostJoins {
+// path. b.mu must be held.
+func (b *background) lostJoinsOn(path string) map[*lostJoin]struct{} {
+	on := map[*lostJoin]struct{}{}
+	for j := range b.lostJoins {
 		if j.user() == path {
 			on[j] = struct{}{}
 		}

@@ -8,11 +8,12 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // The containers that a Client knows: lines that it has used, and what it has created. The
-// servers delete idle containers slowly, so the Client deletes its own, see Client.tidy.
+// servers delete idle containers slowly, so the Client deletes its own, see containers.tidy.
 
 const (
 	// maxRecent is how many containers may wait to be deleted. If there are more, those
@@ -46,8 +47,10 @@ type container struct {
 // containers are ordered by their use, because those that were not used for longest are the
 // first to go.
 type containers struct {
-	idle  time.Duration // see IdleLine
-	begin func()        // begins to tidy, in the background
+	idle     time.Duration // see IdleLine
+	client   *session.Client
+	usedWith func(path string) (other string, ok bool) // see Settings
+	begin    func()                                    // begins to tidy, in the background
 
 	mu      sync.Mutex // behind all other mutexes
 	all     map[string]*container
@@ -167,9 +170,9 @@ func (t *containers) created(path string, stat *zk.Stat) {
 
 // noteCreated notes that the Client has created a container. The size of a semaphore or a
 // barrier must stay for as long as the servers leave it.
-func (c *Client) noteCreated(path string, data []byte, stat *zk.Stat) {
+func (t *containers) noteCreated(path string, data []byte, stat *zk.Stat) {
 	if len(data) == 0 || layout.IsMark(data) {
-		c.containers.created(path, stat)
+		t.created(path, stat)
 	}
 }
 
@@ -193,12 +196,14 @@ func (t *containers) rewritten(path string, stat *zk.Stat) {
 	}
 }
 
-// NoteUsed notes that the container with that path is used now, if it is known.
-func (c *Client) NoteUsed(path string) { c.containers.touch(path) }
+// NoteUsed notes that the line is used now, if it is known.
+func (l *Line) NoteUsed() { l.containers().touch(l.Abs()) }
 
 // NoteRewritten notes that the Client has written the data of a line, which may be somebody
 // else's.
-func (c *Client) NoteRewritten(path string, stat *zk.Stat) { c.containers.rewritten(path, stat) }
+func (l *Line) NoteRewritten(stat *zk.Stat) { l.containers().rewritten(l.Abs(), stat) }
+
+func (l *Line) containers() *containers { return containersOf(l.Client) }
 
 // stop makes the Client tidy no more. What is left is left to the servers.
 func (t *containers) stop() {

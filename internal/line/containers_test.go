@@ -215,7 +215,7 @@ func TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine(t *testing.T) {
 		require.NoError(t, l.Release())
 		idles(longIdle)
 		require.False(t, w.Has("/app"))
-		require.Zero(t, recipetest.Core(c).KnownContainers())
+		require.Zero(t, line.KnownContainers(recipetest.Core(c)))
 	})
 }
 
@@ -324,7 +324,7 @@ func TestManyLinesAreDeletedTogetherAndNotTooFast(t *testing.T) {
 		counts := w.Srv.Counts().Sub(before)
 		require.Equal(t, n+1, counts.Requests["delete"])
 		require.Equal(t, n+1, counts.Requests["exists"])
-		require.Zero(t, recipetest.Core(c).KnownContainers())
+		require.Zero(t, line.KnownContainers(recipetest.Core(c)))
 		mu.Lock()
 		defer mu.Unlock()
 		for i, at := range deleted[min(len(deleted), 1_050):] {
@@ -362,7 +362,7 @@ func TestADisconnectedClientDeletesLaterAndAnotherSessionGoesOn(t *testing.T) {
 				fault(w, c)
 				idles(30 * time.Second)
 				require.False(t, w.Has(w.Path))
-				require.Zero(t, recipetest.Core(c).KnownContainers())
+				require.Zero(t, line.KnownContainers(recipetest.Core(c)))
 			})
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -45,7 +46,7 @@ func (l *Line) isCalm(line *zk.Stat) bool {
 	if line.Mzxid == line.Pzxid {
 		return true
 	}
-	t := l.Client.containers
+	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.get(l.Abs())
@@ -86,7 +87,7 @@ func (p *Place) releaseOps() []any {
 
 // createLasting creates a line that no server reaps: with it, it would be forgotten that the
 // last holder has died. See create.
-func (l *Line) createLasting(ctx context.Context, s *Session, data []byte) error {
+func (l *Line) createLasting(ctx context.Context, s *session.Session, data []byte) error {
 	for tries := 0; tries < zkconn.MaxTries; {
 		o := s.Multi(ctx, &zk.CreateRequest{Path: l.Abs(), Data: data, Acl: s.ACL()})
 		switch {

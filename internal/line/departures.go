@@ -3,6 +3,7 @@ package line
 import (
 	"sync"
 
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -25,13 +26,16 @@ type departure struct {
 	signal bool
 }
 
-// departures are the places of a session that are to be deleted together. The zero value
-// has none.
+// departures are the places of a session that are to be deleted together.
 type departures struct {
 	mu      sync.Mutex
 	queue   []departure
 	running int                      // goroutines that delete
 	gone    map[*Place]chan struct{} // closed when the place is gone, or its session has ended
+}
+
+func departuresOf(s *session.Session) *departures {
+	return session.Attached(s, func() *departures { return &departures{gone: map[*Place]chan struct{}{}} })
 }
 
 // add has places deleted, in the background. The channel is closed when the last of them is
@@ -43,9 +47,6 @@ func (d *departures) add(ds ...departure) (gone <-chan struct{}) {
 	c := ds[0].place.Line.Client
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.gone == nil {
-		d.gone = map[*Place]chan struct{}{}
-	}
 	for _, one := range ds {
 		if d.gone[one.place] == nil {
 			d.gone[one.place] = make(chan struct{})

@@ -25,35 +25,35 @@ func (g *Grant) Downgrade(ctx context.Context, l *Handle) error {
 	// Close must wait for the task that this starts, so this must be a task, too.
 	g.Line.Client.Tasks.Add()
 	defer g.Line.Client.Tasks.Finish()
-	if err := g.AwaitChange(ctx); err != nil {
+	if err := g.awaitChange(ctx); err != nil {
 		return err
 	}
-	g.Mu.Lock()
+	g.mu.Lock()
 	_, open := g.handles[l]
 	switch {
 	case ctx.Err() != nil:
-		g.Mu.Unlock()
+		g.mu.Unlock()
 		return zkconn.ContextErr(ctx)
-	case g.Err != nil:
-		g.Mu.Unlock()
-		return g.Err
+	case g.err != nil:
+		g.mu.Unlock()
+		return g.err
 	case !open: // released in the meantime; a re-entry may still hold
-		g.Mu.Unlock()
+		g.mu.Unlock()
 		return errs.ErrReleased
 	case g.changing != nil: // another change was quicker
-		g.Mu.Unlock()
+		g.mu.Unlock()
 		return g.Downgrade(ctx, l)
 	case !g.Place().Kind.Exclusive():
-		g.Mu.Unlock()
+		g.mu.Unlock()
 		return nil
 	case len(g.handles) > 1:
-		g.Mu.Unlock()
+		g.mu.Unlock()
 		return errReentered
 	}
 	g.changing = make(chan struct{})
-	g.Mu.Unlock()
+	g.mu.Unlock()
 	next := g.Place().asReader()
-	g.Session.expect(g, next.Path) // an event may come before the reply
+	grantsOf(g.Session).expect(g, next.Path) // an event may come before the reply
 	result := make(chan error, 1)
 	g.Line.Client.Tasks.Start(func() { result <- g.move(next) })
 	select {
@@ -80,20 +80,20 @@ func (p *Place) asReader() *Place {
 func (g *Grant) move(next *Place) error {
 	last := g.Place()
 	err := last.replace(next)
-	g.Mu.Lock()
+	g.mu.Lock()
 	if err == nil {
 		g.current.Store(next)
-		g.Downgraded = true
+		g.downgraded = true
 	}
 	close(g.changing)
 	g.changing = nil
-	over := g.Err != nil
-	g.Mu.Unlock()
+	over := g.err != nil
+	g.mu.Unlock()
 	if err == nil || over {
-		g.Session.forget(g, last.Path)
+		grantsOf(g.Session).forget(g, last.Path)
 	}
 	if err != nil || over {
-		g.Session.forget(g, next.Path)
+		grantsOf(g.Session).forget(g, next.Path)
 	} else { // watched once it has lived for a while, like other grants
 		time.AfterFunc(g.Session.Timeout()/10, func() { g.Line.Client.Tasks.Start(g.watchPlace) })
 	}

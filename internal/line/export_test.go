@@ -1,10 +1,17 @@
 package line
 
-import "time"
+import (
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/session"
+)
 
 // What the tests beside this package see of its inside.
 
 const MaxDepartures = maxDepartures
+
+// SettingsOf returns those of a client.
+func SettingsOf(c *session.Client) *Settings { return settingsOf(c) }
 
 // Remember makes the client know the line.
 func (l *Line) Remember(state LineState) LineState { return l.remember(state) }
@@ -13,18 +20,19 @@ func (l *Line) Remember(state LineState) LineState { return l.remember(state) }
 func (l *Line) UsedAt(t time.Time) { l.note(func(s *LineState) { s.used = t }) }
 
 // KnownContainers returns how many containers the client knows.
-func (c *Client) KnownContainers() int {
-	c.containers.mu.Lock()
-	defer c.containers.mu.Unlock()
-	return len(c.containers.all)
+func KnownContainers(c *session.Client) int {
+	t := containersOf(c)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.all)
 }
 
 // HasUnresolved reports whether a listing might show the place of a join whose outcome is not
 // known.
-func (s *Session) HasUnresolved() bool { return s.hasUnresolved() }
+func HasUnresolved(s *session.Session) bool { return unresolvedOf(s).hasAny() }
 
 // HasGrants reports whether the session has grants.
-func (s *Session) HasGrants() bool { return s.hasGrants() }
+func HasGrants(s *session.Session) bool { return grantsOf(s).hasAny() }
 
 // EntryOf returns the entry of a place with that uuid.
 func EntryOf(uuid string) *Entry { return &Entry{uuid: uuid} }
@@ -41,16 +49,16 @@ func (g *Grant) BeginDowngrade() (end func(), err error) {
 	last := g.Place()
 	next := last.asReader()
 	moved := make(chan struct{})
-	g.Mu.Lock()
+	g.mu.Lock()
 	g.changing = moved
-	g.Mu.Unlock()
-	g.Session.expect(g, next.Path)
+	g.mu.Unlock()
+	grantsOf(g.Session).expect(g, next.Path)
 	return func() {
-		g.Mu.Lock()
+		g.mu.Lock()
 		g.current.Store(next)
 		g.changing = nil
-		g.Mu.Unlock()
+		g.mu.Unlock()
 		close(moved)
-		g.Session.forget(g, last.Path)
+		grantsOf(g.Session).forget(g, last.Path)
 	}, last.replace(next)
 }

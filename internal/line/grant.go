@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -23,24 +24,24 @@ import (
 // more than one under way.
 type Grant struct {
 	Line    *Line
-	Session *Session
+	Session *session.Session
 	Token   int64
 	current atomic.Pointer[Place] // a downgrade replaces it
 	Over    chan struct{}         // closed when the grant has ended
 
-	Mu       sync.Mutex
+	mu       sync.Mutex
 	handles  map[*Handle]struct{} // not released
-	Err      error                // why the grant has ended, nil while it holds
+	err      error                // why the grant has ended, nil while it holds
 	changing chan struct{}        // non-nil during a change, closed at its end
 
 	since   time.Time // when the place was granted
-	watched bool      // its place is watched; s.mu guards it
-	deleted bool      // an event said that its place was deleted; s.mu guards it
+	watched bool      // its place is watched; grants.mu guards it
+	deleted bool      // an event said that its place was deleted; grants.mu guards it
 
-	kept       keeper // nil: the place is deleted after a release; see KeepBy
-	idle       bool   // nobody has been given the grant yet; mu guards it
-	Downgraded bool   // mu guards it
-	TellEnd    func() // called, with mu held, when the grant has ended; nil: nobody is told; mu guards it
+	kept       keeper                           // nil: the place is deleted after a release; see KeepBy
+	idle       bool                             // nobody has been given the grant yet; mu guards it
+	downgraded bool                             // mu guards it
+	tellEnd    func(why error, downgraded bool) // see Tell; mu guards it
 }
 
 // keeper decides what becomes of a place whose grant has ended.
@@ -65,10 +66,10 @@ func newGrant(p *Place) (*Grant, error) {
 		since: time.Now(), watched: p.Own != nil && p.Others == nil,
 	}
 	g.current.Store(p)
-	if err := p.Session.addGrant(g); err != nil {
+	if err := grantsOf(p.Session).add(g); err != nil {
 		return nil, err
 	}
-	if p.Own != nil && p.Own.HasFired() { // before addGrant, so the event reached no grant
+	if p.Own != nil && p.Own.HasFired() { // before add, so the event reached no grant
 		p.Line.Client.Tasks.Start(g.watchPlace)
 	}
 	return g, nil
@@ -77,9 +78,9 @@ func newGrant(p *Place) (*Grant, error) {
 // CheckHeld returns why the grant has ended, nil while it holds. A grant that can no
 // longer be trusted is ended first.
 func (g *Grant) CheckHeld() error {
-	g.Mu.Lock()
-	err := g.Err
-	g.Mu.Unlock()
+	g.mu.Lock()
+	err := g.err
+	g.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -98,10 +99,10 @@ func (g *Grant) CheckHeld() error {
 // Start sends a transaction of the holder's, unless the grant has ended. So it is sent
 // before anything that the next holder of a kept place sends.
 func (g *Grant) Start(ops ...any) (*zkconn.Transaction, error) {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
-	if g.Err != nil {
-		return nil, g.Err
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return nil, g.err
 	}
 	return g.Session.Start(ops...)
 }
@@ -116,27 +117,41 @@ func (g *Grant) watchPlace() {
 	p := g.Place()
 	for _, path := range p.Paths() {
 		if _, err := p.Session.Watch(p.Session.Lifetime(), path); errors.Is(err, zk.ErrNoNode) {
-			g.PlaceGone(path, &errs.Deletion{BySomebody: errs.ErrDeleted})
+			g.placeGone(path, &errs.Deletion{BySomebody: errs.ErrDeleted})
 			return
 		}
 	}
 }
 
-// PlaceGone ends the grant, for that cause, after the place at path was deleted, unless the
+// placeGone ends the grant, for that cause, after the place at path was deleted, unless the
 // grant has another place by now.
-func (g *Grant) PlaceGone(path string, cause error) {
-	g.AwaitChange(g.Session.Lifetime())
-	if g.Place().Has(path) {
+func (g *Grant) placeGone(path string, cause error) {
+	g.awaitChange(g.Session.Lifetime())
+	if g.Place().has(path) {
 		g.End(errs.Lost(cause))
 	}
 }
 
-// AwaitChange waits for the end of the change that is under way, if any. It fails only
+// WhyFailed is for a transaction of the holder's that found no znode at path, which Guarded has
+// returned. It returns why the grant has ended, nil if a downgrade was quicker and the grant has
+// another place.
+func (g *Grant) WhyFailed(ctx context.Context, path string) error {
+	if err := g.awaitChange(ctx); err != nil {
+		return err
+	}
+	if !g.Place().has(path) {
+		return nil
+	}
+	g.placeGone(path, errs.ErrDeleted) // servers carry out no write of a session that has ended
+	return g.CheckHeld()
+}
+
+// awaitChange waits for the end of the change that is under way, if any. It fails only
 // if ctx ends first.
-func (g *Grant) AwaitChange(ctx context.Context) error {
-	g.Mu.Lock()
+func (g *Grant) awaitChange(ctx context.Context) error {
+	g.mu.Lock()
 	changing := g.changing
-	g.Mu.Unlock()
+	g.mu.Unlock()
 	if changing == nil {
 		return nil
 	}
@@ -157,10 +172,10 @@ func (g *Grant) End(cause error) {
 
 // endHeld is like end but does not delete the place: the caller has to, if it returns true.
 func (g *Grant) endHeld(cause error) (leave bool) {
-	g.Mu.Lock()
+	g.mu.Lock()
 	handles, ok := g.markEnded(cause)
 	changing := g.changing != nil
-	g.Mu.Unlock()
+	g.mu.Unlock()
 	if !ok {
 		return false
 	}
@@ -171,12 +186,12 @@ func (g *Grant) endHeld(cause error) (leave bool) {
 // EndIdle is like end for a grant of a kept place, and does nothing once somebody has been
 // given it.
 func (g *Grant) EndIdle(cause error) {
-	g.Mu.Lock()
+	g.mu.Lock()
 	var ok bool
 	if g.idle {
 		_, ok = g.markEnded(cause)
 	}
-	g.Mu.Unlock()
+	g.mu.Unlock()
 	if ok {
 		g.announceEnd(cause, nil)
 		g.leaveLater()
@@ -188,34 +203,44 @@ func (g *Grant) EndIdle(cause error) {
 // now, so not if the grant was lost.
 func (g *Grant) leaveLater() {
 	d, why := g.departure(), (*errs.Deletion)(nil)
-	if !errors.As(g.Err, &why) {
+	if !errors.As(g.err, &why) {
 		d.place.LeaveLater(d.signal)
 		return
 	}
-	g.Line.Client.Background(g.Line.Path, func() { why.Settle(g.Session.Session, d.place.Leave(d.signal)) })
+	g.Line.Background(func() { why.Settle(g.Session.Session, d.place.Leave(d.signal)) })
 }
 
 // departure is how the place of a grant that has ended is deleted.
-func (g *Grant) departure() departure { return departure{g.Place(), !errors.Is(g.Err, errs.ErrLost)} }
+func (g *Grant) departure() departure { return departure{g.Place(), !errors.Is(g.err, errs.ErrLost)} }
 
 // markEnded marks the grant as ended, tells the Trace, and takes the handles. ok is false
 // if it had ended before. g.mu must be held. A caller that gets true must call
 // announceEnd.
 func (g *Grant) markEnded(cause error) (handles map[*Handle]struct{}, ok bool) {
-	if g.Err != nil {
+	if g.err != nil {
 		return nil, false
 	}
-	g.Err = cause
+	g.err = cause
 	g.noteEnd()
 	handles, g.handles = g.handles, nil
 	return handles, true
 }
 
+// Tell calls begun, during which the grant cannot end. What that returns is called once the grant
+// has ended, with mu held; nil: nothing is called.
+func (g *Grant) Tell(begun func() (ended func(why error, downgraded bool))) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.tellEnd = begun(); g.err != nil {
+		g.noteEnd()
+	}
+}
+
 // noteEnd tells the Trace, once. g.mu must be held.
 func (g *Grant) noteEnd() {
-	if tell := g.TellEnd; tell != nil {
-		g.TellEnd = nil
-		tell()
+	if tell := g.tellEnd; tell != nil {
+		g.tellEnd = nil
+		tell(g.err, g.downgraded)
 	}
 }
 
@@ -226,7 +251,7 @@ func (g *Grant) announceEnd(cause error, handles map[*Handle]struct{}) {
 	if g.kept != nil {
 		g.kept.Ended(g, cause)
 	}
-	g.Session.dropGrant(g)
+	grantsOf(g.Session).drop(g)
 	for l := range handles {
 		l.end(cause)
 	}
@@ -241,11 +266,11 @@ func (g *Grant) Enter(k placename.Kind) (*Handle, error) {
 	if err := g.CheckHeld(); err != nil {
 		return nil, err
 	}
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	switch {
-	case g.Err != nil:
-		return nil, g.Err
+	case g.err != nil:
+		return nil, g.err
 	case k.Exclusive() && !g.exclusive():
 		return nil, errs.ErrUpgrade
 	}
@@ -259,8 +284,8 @@ func (g *Grant) exclusive() bool { return g.changing == nil && g.Place().Kind.Ex
 
 // HoldsAlone is exclusive for a caller without g.mu.
 func (g *Grant) HoldsAlone() bool {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	return g.exclusive()
 }
 
@@ -288,9 +313,9 @@ func (g *Grant) Quit() error {
 	if g.CheckHeld() != nil {
 		return nil
 	}
-	g.Mu.Lock()
+	g.mu.Lock()
 	_, ok := g.markEnded(errs.ErrReleased)
-	g.Mu.Unlock()
+	g.mu.Unlock()
 	if !ok {
 		return nil
 	}
@@ -328,17 +353,17 @@ func (g *Grant) RemoveHandle(l *Handle) (last bool, err error) {
 	if err := g.CheckHeld(); err != nil {
 		return false, err
 	}
-	g.Mu.Lock()
-	if g.Err != nil {
-		g.Mu.Unlock()
-		return false, g.Err
+	g.mu.Lock()
+	if g.err != nil {
+		g.mu.Unlock()
+		return false, g.err
 	}
 	delete(g.handles, l)
 	last, changing := len(g.handles) == 0, g.changing != nil
 	if last {
 		g.markEnded(errs.ErrReleased)
 	}
-	g.Mu.Unlock()
+	g.mu.Unlock()
 	l.end(errs.ErrReleased)
 	if last {
 		g.announceEnd(errs.ErrReleased, nil)
@@ -399,18 +424,18 @@ func (g *Grant) beginChange(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return zkconn.ContextErr(ctx)
 		}
-		if err := g.AwaitChange(ctx); err != nil {
+		if err := g.awaitChange(ctx); err != nil {
 			return err
 		}
 		if err := g.CheckHeld(); err != nil {
 			return err
 		}
-		g.Mu.Lock()
-		free := g.Err == nil && g.changing == nil
+		g.mu.Lock()
+		free := g.err == nil && g.changing == nil
 		if free {
 			g.changing = make(chan struct{})
 		}
-		g.Mu.Unlock()
+		g.mu.Unlock()
 		if free {
 			return nil
 		}
@@ -421,15 +446,15 @@ func (g *Grant) beginChange(ctx context.Context) error {
 // and the grant ends. Else the grant goes on, and if it has ended in the meantime its
 // place is deleted.
 func (g *Grant) endChange(done bool) {
-	g.Mu.Lock()
-	over := g.Err != nil
+	g.mu.Lock()
+	over := g.err != nil
 	var handles map[*Handle]struct{}
 	if done && !over {
 		handles, _ = g.markEnded(errs.ErrReleased)
 	}
 	close(g.changing)
 	g.changing = nil
-	g.Mu.Unlock()
+	g.mu.Unlock()
 	switch {
 	case done && !over:
 		g.announceEnd(errs.ErrReleased, handles)

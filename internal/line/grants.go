@@ -4,35 +4,52 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// A session's grants end with the session, when its clock runs out, and when their
-// places are deleted.
+// grants are those of a session. They end with the session, when its clock runs out, and when
+// their places are deleted.
+//
+// The order of locks is Grant.mu, grants.mu, then those of zkconn.
+type grants struct {
+	session *session.Session
+
+	mu    sync.Mutex
+	all   map[string]*Grant // by the paths of the places
+	timer *time.Timer       // calls tick
+	due   time.Time         // when it does; zero: it does not
+}
+
+func grantsOf(s *session.Session) *grants {
+	return session.Attached(s, func() *grants { return &grants{session: s, all: map[string]*Grant{}} })
+}
 
 // errMoved: an event that came over an earlier connection gave the place its turn.
 // Events advance no zxid, and without a grant the reconnect did no sync, so this server
 // may lag behind what the grant rests on.
 var errMoved = errors.New("connection has changed")
 
-// addGrant makes g one of the session's grants.
+// add makes g one of the session's grants.
 //
 // The conditions can change right after they were checked. Code that changes them takes
-// s.mu afterwards and finds the grant: a reconnect asks HasGrants after it has set its
-// number, and EndGrants follows the end of the session and of the Client. A grant that
+// mu afterwards and finds the grant: a reconnect calls hasAny after it has set its
+// number, and end follows the end of the session and of the Client. A grant that
 // somebody gets counts as held before anybody can end it.
-func (s *Session) addGrant(g *Grant) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (gs *grants) add(g *Grant) error {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	s := gs.session
 	conn, err := s.Connection()
-	last := s.grants[g.Place().Path] // of a kept lock: no reconnect came without a grant
+	last := gs.all[g.Place().Path] // of a kept lock: no reconnect came without a grant
 	switch {
 	case s.Client.Held.IsStopped():
-		return errs.ErrClosed // EndGrants may have run already
+		return errs.ErrClosed // end may have run already
 	case err != nil:
 		return err
 	case last == nil && g.Place().turnBefore(conn):
@@ -43,123 +60,110 @@ func (s *Session) addGrant(g *Grant) error {
 		return errs.ErrClosed
 	}
 	for _, path := range g.Place().Paths() {
-		s.grants[path] = g
+		gs.all[path] = g
 	}
-	s.tickBy(time.Now().Add(s.WatchAge()))
-	s.tickBy(s.ValidUntil()) // a place may be granted late, by an event
+	gs.tickBy(time.Now().Add(WatchAge(s)))
+	gs.tickBy(s.ValidUntil()) // a place may be granted late, by an event
 	return nil
 }
 
-// IsValid reports whether the session is known to be alive. The wall clock is looked at
-// too, since the monotonic clock stands still while a machine is suspended
-// (CLOCK_MONOTONIC).
-func (s *Session) IsValid() bool {
-	now, until := time.Now(), s.ValidUntil()
-	return now.Before(until) && now.Round(0).Before(until.Round(0))
-}
-
-// HasMoved reports whether an event of an earlier connection said that it is p's
-// turn.
-func (s *Session) HasMoved(p *Place) bool {
-	conn, _ := s.Connection()
-	return p.turnBefore(conn)
-}
-
-func (s *Session) dropGrant(g *Grant) {
+// drop makes g no longer one of the session's grants.
+func (gs *grants) drop(g *Grant) {
 	for _, path := range g.Place().Paths() {
-		s.forget(g, path)
+		gs.forget(g, path)
 	}
 }
 
 // expect delivers events of path to g too, whose place is about to move there.
-func (s *Session) expect(g *Grant, path string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.grants[path] = g
+func (gs *grants) expect(g *Grant, path string) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	gs.all[path] = g
 }
 
 // forget stops delivering events of path to g.
-func (s *Session) forget(g *Grant, path string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.grants[path] == g {
-		delete(s.grants, path)
+func (gs *grants) forget(g *Grant, path string) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if gs.all[path] == g {
+		delete(gs.all, path)
 	}
 }
 
-func (s *Session) hasGrants() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.grants) > 0
+func (gs *grants) hasAny() bool {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	return len(gs.all) > 0
 }
 
-// HeldSince returns when this session was granted the place at path; zero: it holds none there.
-func (s *Session) HeldSince(path string) (since time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g := s.grants[path]; g != nil {
+// HeldSince returns when that session was granted the place at path; zero: it holds none there.
+func HeldSince(s *session.Session, path string) (since time.Time) {
+	gs := grantsOf(s)
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if g := gs.all[path]; g != nil {
 		since = g.since
 	}
 	return since
 }
 
-func (s *Session) allGrants() []*Grant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Values(s.grants))
+func (gs *grants) list() []*Grant {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	return slices.Collect(maps.Values(gs.all))
 }
 
-// endGrants ends every grant. No place is deleted before the contexts of all leases have
+// end ends every grant. No place is deleted before the contexts of all leases have
 // ended.
-func (s *Session) endGrants(cause error) {
+func (gs *grants) end(cause error) {
 	var ds []departure
-	for _, g := range s.allGrants() {
+	for _, g := range gs.list() {
 		if g.endHeld(cause) {
 			ds = append(ds, g.departure())
 		}
 	}
-	s.departures.add(ds...)
+	departuresOf(gs.session).add(ds...)
 }
 
 // onEvent ends the grant whose place was deleted, and watches a place again whose
 // data was changed.
-func (s *Session) onEvent(e wire.Event) {
-	s.mu.Lock()
-	g := s.grants[e.Path]
+func (gs *grants) onEvent(e wire.Event) {
+	gs.mu.Lock()
+	g := gs.all[e.Path]
 	if g != nil && e.Type == jute.EventDeleted {
 		g.deleted = true
 	}
-	s.mu.Unlock()
+	gs.mu.Unlock()
 	switch {
 	case g == nil:
 	case e.Type == jute.EventDeleted:
-		s.Client.Tasks.Start(func() { g.PlaceGone(e.Path, &errs.Deletion{BySomebody: errs.ErrDeleted}) })
+		gs.session.Client.Tasks.Start(func() { g.placeGone(e.Path, &errs.Deletion{BySomebody: errs.ErrDeleted}) })
 	case e.Type == jute.EventDataChanged:
-		s.Client.Tasks.Start(g.watchPlace)
+		gs.session.Client.Tasks.Start(g.watchPlace)
 	}
 }
 
 // WatchAge is how long a grant has lasted when its place is watched: short critical
 // sections do not pay for the watch, and long ones learn that their place was deleted.
-func (s *Session) WatchAge() time.Duration { return s.Timeout() / 10 }
+func WatchAge(s *session.Session) time.Duration { return s.Timeout() / 10 }
 
 // tick ends the grants when the session's clock runs out, and watches the places that
 // were held for long enough. One timer serves all grants. It runs on until it finds
 // none, so that short critical sections do not pay for timers either.
-func (s *Session) tick() {
-	s.mu.Lock()
-	s.due = time.Time{}
-	if len(s.grants) == 0 {
-		s.mu.Unlock()
+func (gs *grants) tick() {
+	gs.mu.Lock()
+	gs.due = time.Time{}
+	if len(gs.all) == 0 {
+		gs.mu.Unlock()
 		return
 	}
-	now, age := time.Now(), s.WatchAge()
-	next := s.ValidUntil()
+	now, age := time.Now(), WatchAge(gs.session)
+	next := gs.session.ValidUntil()
 	silent := !now.Before(next)
 	if silent {
 		next = now.Add(age)
 	}
-	for _, g := range s.grants {
+	for _, g := range gs.all {
 		if g.watched {
 			continue
 		}
@@ -170,36 +174,36 @@ func (s *Session) tick() {
 			continue
 		}
 		g.watched = true
-		s.Client.Tasks.Start(g.watchPlace)
+		gs.session.Client.Tasks.Start(g.watchPlace)
 	}
-	s.tickBy(next)
-	s.mu.Unlock()
+	gs.tickBy(next)
+	gs.mu.Unlock()
 	if silent {
-		for _, g := range s.allGrants() {
+		for _, g := range gs.list() {
 			g.CheckHeld()
 		}
 	}
 }
 
-// tickBy makes tick run at that time at the latest. s.mu must be held.
-func (s *Session) tickBy(at time.Time) {
-	if !s.due.IsZero() && !at.Before(s.due) {
+// tickBy makes tick run at that time at the latest. gs.mu must be held.
+func (gs *grants) tickBy(at time.Time) {
+	if !gs.due.IsZero() && !at.Before(gs.due) {
 		return
 	}
-	s.due = at
-	if s.timer == nil {
-		s.timer = time.AfterFunc(time.Until(at), s.tick)
+	gs.due = at
+	if gs.timer == nil {
+		gs.timer = time.AfterFunc(time.Until(at), gs.tick)
 		return
 	}
-	s.timer.Reset(time.Until(at))
+	gs.timer.Reset(time.Until(at))
 }
 
 // onSooner is called when the session's clock runs out earlier than it did.
-func (s *Session) onSooner() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.grants) > 0 {
-		s.tickBy(s.ValidUntil())
+func (gs *grants) onSooner() {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if len(gs.all) > 0 {
+		gs.tickBy(gs.session.ValidUntil())
 	}
 }
 
@@ -208,9 +212,9 @@ func (s *Session) onSooner() {
 // KeepBy makes k decide what becomes of the place after the grant. false: the grant has
 // ended already.
 func (g *Grant) KeepBy(k keeper) bool {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
-	if g.Err != nil {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
 		return false
 	}
 	g.kept = k
@@ -229,9 +233,9 @@ func (g *Grant) Successor() *Grant {
 		Over: make(chan struct{}), handles: map[*Handle]struct{}{}, since: g.since,
 	}
 	next.current.Store(g.Place())
-	next.Mu.Lock()
-	defer next.Mu.Unlock()
-	if g.Session.addGrant(next) != nil {
+	next.mu.Lock()
+	defer next.mu.Unlock()
+	if grantsOf(g.Session).add(next) != nil {
 		return nil
 	}
 	return next
@@ -240,9 +244,9 @@ func (g *Grant) Successor() *Grant {
 // Begun begins a grant that successor has made. false: it has ended already, or nothing is
 // granted any more.
 func (g *Grant) Begun() bool {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
-	if g.Err != nil || !g.Line.Client.Held.Begin() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil || !g.Line.Client.Held.Begin() {
 		return false
 	}
 	g.idle = false

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // TokenOf returns the token of the nth grant, from 0, of the place with that czxid.
@@ -28,7 +30,7 @@ type Handle struct {
 
 // HolderKey is the key of a holder in a context.
 type HolderKey struct {
-	c            *Client
+	c            *session.Client
 	path, recipe string
 }
 
@@ -37,9 +39,6 @@ type Holder struct {
 	Handle    *Handle
 	Reentrant bool
 }
-
-// Key returns the key under which contexts of this holder have it.
-func (h *Handle) Key() HolderKey { return h.Grant.Line.Key() }
 
 // Fail wraps an error for the user.
 func (h *Handle) Fail(op string, err error) error {
@@ -91,7 +90,7 @@ func (h *Handle) GiveBack() error {
 
 // ReenterWith returns a context with which calls on the same path re-enter.
 func (h *Handle) ReenterWith(ctx context.Context) context.Context {
-	return context.WithValue(ctx, h.Key(), Holder{Handle: h, Reentrant: true})
+	return context.WithValue(ctx, h.Grant.Line.Key(), Holder{Handle: h, Reentrant: true})
 }
 
 // Context returns a context that ends with parent or with the handle.
@@ -116,7 +115,7 @@ func (c *leaseContext) Err() error                  { return c.end.Err() }
 func (c *leaseContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
 func (c *leaseContext) Value(key any) any {
-	if k, ok := key.(HolderKey); ok && k == c.handle.Key() {
+	if k, ok := key.(HolderKey); ok && k == c.handle.Grant.Line.Key() {
 		return Holder{Handle: c.handle}
 	}
 	if v := c.end.Value(key); v != nil {

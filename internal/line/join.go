@@ -12,6 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -23,7 +24,7 @@ import (
 type Place struct {
 	placename.Parts
 	Line      *Line
-	Session   *Session
+	Session   *session.Session
 	Bears     lineacl.ACL      // the line
 	Path      string           // absolute
 	Czxid     int64            // of the znode; 0: not known yet
@@ -59,11 +60,17 @@ func (p *Place) Paths() []string { return append([]string{p.Path}, p.Others...) 
 // Guarded returns the paths of all znodes that a Commit checks.
 func (p *Place) Guarded() []string { return append(p.Paths(), p.Checked...) }
 
-// Has reports whether guarded contains path.
-func (p *Place) Has(path string) bool { return slices.Contains(p.Guarded(), path) }
+// has reports whether guarded contains path.
+func (p *Place) has(path string) bool { return slices.Contains(p.Guarded(), path) }
 
 // BeginFunc sends a transaction: zkconn.Session.Begin or Start.
 type BeginFunc func(ops ...any) (*zkconn.Transaction, error)
+
+// HasMoved reports whether an event of an earlier connection said that it is the place's turn.
+func (p *Place) HasMoved() bool {
+	conn, _ := p.Session.Connection()
+	return p.turnBefore(conn)
+}
 
 // turnBefore reports whether an event of another connection than conn said that it
 // is the place's turn.
@@ -119,10 +126,10 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func
 // TryEnter is like enter but returns ErrLocked instead of waiting. A line that is
 // held costs one read and no write.
 func (l *Line) TryEnter(ctx context.Context, k placename.Kind) (*Grant, error) {
-	return InSessions(ctx, l.Client, func(s *Session) (*Grant, error) { return l.tryEnterIn(ctx, s, k) })
+	return session.InSessions(ctx, l.Client, func(s *session.Session) (*Grant, error) { return l.tryEnterIn(ctx, s, k) })
 }
 
-func (l *Line) tryEnterIn(ctx context.Context, s *Session, k placename.Kind) (g *Grant, err error) {
+func (l *Line) tryEnterIn(ctx context.Context, s *session.Session, k placename.Kind) (g *Grant, err error) {
 	err = l.TryInTurn(ctx, s, k, func(p *Place) error {
 		if p.delayed {
 			return errs.ErrLocked
@@ -134,7 +141,7 @@ func (l *Line) tryEnterIn(ctx context.Context, s *Session, k placename.Kind) (g 
 }
 
 // TryInTurn is like InTurn in one session, but returns ErrLocked instead of waiting.
-func (l *Line) TryInTurn(ctx context.Context, s *Session, k placename.Kind, f func(*Place) error) error {
+func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Kind, f func(*Place) error) error {
 	if err := l.CheckRoom(s, k); err != nil {
 		return err
 	}
@@ -173,8 +180,8 @@ func (l *Line) TryInTurn(ctx context.Context, s *Session, k placename.Kind, f fu
 // isBlocked reports whether a place that blocks one of that kind stands in the line. It lists
 // the line. But if that is long, or not known, it asks first whether the place that joined
 // last still stands, which the line's data name.
-func (l *Line) isBlocked(ctx context.Context, s *Session, k placename.Kind) (bool, error) {
-	if l.mayBeLong() && !s.hasUnresolved() {
+func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Kind) (bool, error) {
+	if l.mayBeLong() && !unresolvedOf(s).hasAny() {
 		data, stat, err := s.Get(ctx, l.Abs())
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && stat.NumChildren == 0:
@@ -202,14 +209,14 @@ func (l *Line) isBlocked(ctx context.Context, s *Session, k placename.Kind) (boo
 // tailStands reports whether the place that joined last blocks one of that kind, and still
 // stands, if these are the line's data and Stat. If nothing in the line has changed since
 // that join, the Stat says so.
-func (l *Line) tailStands(ctx context.Context, s *Session, k placename.Kind, data []byte, stat *zk.Stat) (bool, error) {
+func (l *Line) tailStands(ctx context.Context, s *session.Session, k placename.Kind, data []byte, stat *zk.Stat) (bool, error) {
 	m, ok := l.tail(data, NextNumber(stat)-1)
 	switch {
 	case !ok || !l.mayName(k, m):
 		return false, nil
 	case stat.Mzxid == stat.Pzxid:
 		return true, nil
-	case int(stat.NumChildren) <= l.Client.LongLine:
+	case int(stat.NumChildren) <= settingsOf(l.Client).LongLine:
 		return false, nil
 	}
 	_, err := s.Exists(ctx, l.Abs()+"/"+m.Name)
@@ -220,13 +227,13 @@ func (l *Line) tailStands(ctx context.Context, s *Session, k placename.Kind, dat
 }
 
 // List returns the places in the line, in no order.
-func (l *Line) List(ctx context.Context, s *Session) ([]placename.Parts, error) {
+func (l *Line) List(ctx context.Context, s *session.Session) ([]placename.Parts, error) {
 	_, ms, _, err := l.look(ctx, s)
 	return ms, err
 }
 
 // look returns the line's children, the places among them, and the line's Stat.
-func (l *Line) look(ctx context.Context, s *Session) (children []string, ms []placename.Parts, stat *zk.Stat, err error) {
+func (l *Line) look(ctx context.Context, s *session.Session) (children []string, ms []placename.Parts, stat *zk.Stat, err error) {
 	children, stat, err = s.Children(ctx, l.Abs())
 	if err != nil {
 		return nil, nil, nil, err
@@ -240,16 +247,22 @@ func (l *Line) look(ctx context.Context, s *Session) (children []string, ms []pl
 	if err := l.CheckChildren(ctx, s, children); err != nil {
 		return nil, nil, nil, err
 	}
-	s.sweep(l, ms)
+	unresolvedOf(s).sweep(l, s, ms)
 	l.noteChildren(len(children), len(ms))
 	return children, ms, stat, nil
+}
+
+// CheckRoom returns ErrSessionFull if the session has no room for a place in the line. Else
+// a line might be created, in which nobody ever stands.
+func (l *Line) CheckRoom(s *session.Session, k placename.Kind) error {
+	return s.CheckRoom(zkconn.Weight(l.Abs()+"/_c_"+placename.NoUUID+"-"+string(k), true))
 }
 
 // Join takes a place by one transaction. It writes the line's data too, because the
 // Stat that this returns tells whether the place is alone and what its czxid is. If
 // ctx ends before it is known whether a place was taken, the background finds out and
 // deletes it.
-func (l *Line) Join(ctx context.Context, s *Session, k placename.Kind) (*Place, error) {
+func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (*Place, error) {
 	// The background work that this starts must be counted before Close waits for it.
 	l.Client.Tasks.Add()
 	defer l.Client.Tasks.Finish()
@@ -287,7 +300,7 @@ func (l *Line) Join(ctx context.Context, s *Session, k placename.Kind) (*Place, 
 }
 
 // notJoined returns nil if a join that was refused can be tried again, and otherwise why not.
-func (l *Line) notJoined(ctx context.Context, s *Session, e *Entry, o zkconn.Outcome) error {
+func (l *Line) notJoined(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) error {
 	if o.RefusedAt(e.Mark, zk.ErrNoAuth) {
 		if opened, err := l.openUp(ctx, s, e.state.ACL); opened || err != nil {
 			return err
@@ -319,7 +332,7 @@ type Entry struct {
 	both [2]any // create and mark, see ops
 }
 
-func (l *Line) Entry(s *Session, k placename.Kind, state LineState) *Entry {
+func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Entry {
 	acl, owned := state.ForPlaces(s.Session)
 	e := &Entry{uuid: placename.NewUUID(owned), kind: k, state: state, owned: owned}
 	if l.Mark != nil {
@@ -353,7 +366,7 @@ func (e *Entry) Ops() []any {
 
 // ReadBefore reads the line's data ahead of an entry that is about to be sent as a part of
 // another transaction, if the line was long recently.
-func (l *Line) ReadBefore(s *Session, e *Entry) {
+func (l *Line) ReadBefore(s *session.Session, e *Entry) {
 	if e != nil && l.tellsPredecessor(e.state, e.kind) {
 		e.before, _ = s.StartGet(e.Mark.Path)
 	}
@@ -361,7 +374,7 @@ func (l *Line) ReadBefore(s *Session, e *Entry) {
 
 // begin sends an entry. If the line was long recently, or has a delay, its data are read as
 // well.
-func (l *Line) begin(ctx context.Context, s *Session, e *Entry) (t *zkconn.Transaction, err error) {
+func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkconn.Transaction, err error) {
 	if !l.tellsPredecessor(e.state, e.kind) && l.Delay == 0 {
 		return s.Begin(ctx, e.Ops()...)
 	}
@@ -385,7 +398,7 @@ func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
 
 // Entered makes the place of an entry that was carried out. The line's Stat tells
 // whether the place is alone.
-func (l *Line) Entered(ctx context.Context, s *Session, e *Entry, o zkconn.Outcome) (*Place, error) {
+func (l *Line) Entered(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) (*Place, error) {
 	p, err := l.newPlace(ctx, s, e, l.nameIn(o.Created(e.Create)))
 	if err != nil || e.Mark == nil {
 		return p, err
@@ -423,10 +436,10 @@ func (p *Place) readBefore(e *Entry) {
 func (l *Line) nameIn(path string) string { return path[len(l.Abs())+1:] }
 
 // newPlace makes a place of a znode's name. A place beyond the limit is given up.
-func (l *Line) newPlace(ctx context.Context, s *Session, e *Entry, name string) (*Place, error) {
+func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name string) (*Place, error) {
 	m, ok := placename.Parse(name, l.Kinds)
 	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.ACL, Path: l.Abs() + "/" + name, LineCount: -1}
-	if ok && !l.Client.IsBeyondLimit(m.Number) {
+	if ok && !IsBeyondLimit(l.Client, m.Number) {
 		return p, nil
 	}
 	err := p.giveUp(ctx)

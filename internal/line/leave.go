@@ -8,12 +8,13 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// LeaveLater is Leave in the background; see Client.AwaitAbandoned.
+// LeaveLater is Leave in the background; see Line.AwaitAbandoned.
 func (p *Place) LeaveLater(signal bool) {
-	p.Line.Client.Background(p.Line.Path, func() { p.Leave(signal) })
+	p.Line.Background(func() { p.Leave(signal) })
 }
 
 // Leave deletes the place, until it is gone or its session has ended, which it returns as
@@ -24,7 +25,7 @@ func (p *Place) Leave(signal bool) error {
 	if p.Line.Client.Closing.Err() == nil {
 		return p.leaveAlone(signal)
 	}
-	<-p.Session.departures.add(departure{p, signal})
+	<-departuresOf(p.Session).add(departure{p, signal})
 	if p.Session.IsOver() {
 		return zkconn.ErrSessionOver
 	}
@@ -97,7 +98,7 @@ type Exit struct {
 
 // refused notes that an exit with a signal failed, perhaps by an ACL or a quota of the place.
 // The place can go without the signal.
-func (e Exit) refused(s *Session, o zkconn.Outcome) {
+func (e Exit) refused(s *session.Session, o zkconn.Outcome) {
 	if e.Signal != nil && o.RefusedAt(e.Signal) {
 		s.OwnWriteFailed(o.Err())
 	}

@@ -1,6 +1,6 @@
-// Package line is the ordering core: sessions, the lines of places, grants, and what outlives
-// a caller. Recipes say by a Line which places block which, and are called when it is the turn
-// of a place. The core knows of them only the marks and names by which it tells whose a path is.
+// Package line is the ordering core: the lines of places, grants, and what outlives a caller.
+// Recipes say by a Line which places block which, and are called when it is the turn of a place.
+// The core knows of them only the marks and names by which it tells whose a path is.
 package line
 
 import (
@@ -15,13 +15,14 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Line is a container znode in which places stand in order. The recipe says which
 // places block which. Everything else is the same for all recipes.
 type Line struct {
-	Client *Client
+	Client *session.Client
 	Path   string // as the user gave it
 	Recipe string // for the marker
 	// alike is another recipe that may use the path before and after this one; empty: none. See
@@ -45,7 +46,7 @@ type Line struct {
 	// awaitDelay. It needs Writes.
 	Delay time.Duration
 	// mark returns the uuid of a new place with what its name is to tell the others; nil: nothing.
-	Mark func(s *Session, uuid string) string
+	Mark func(s *session.Session, uuid string) string
 }
 
 // The rules of the recipes: a line's blocks, and its foreign.
@@ -59,15 +60,7 @@ func EveryoneBlocks(_, _ placename.Kind) bool { return true }
 // the readers ahead of it have gone before it holds.
 func WritersBlock(own, other placename.Kind) bool { return own.Exclusive() || other.Exclusive() }
 
-// IsRWLockKind reports whether k is a kind of an RWLock's places. They are foreign
-// where everyone blocks. kazoo's kinds are foreign nowhere: its mutex and its writer
-// have the same one.
-func IsRWLockKind(k placename.Kind) bool { return k == placename.KindRead || k == placename.KindWrite }
-
-// IsMutexKind reports whether k is the kind of a Mutex's places, which are foreign in
-// the line of an RWLock.
-func IsMutexKind(k placename.Kind) bool { return k == placename.KindLock }
-
+// Key returns the key under which contexts of a holder have it.
 func (l *Line) Key() HolderKey { return HolderKey{l.Client, l.Path, l.Recipe} }
 
 func (l *Line) Abs() string { return l.Client.Abs(l.Path) }
@@ -104,7 +97,7 @@ func (l *Line) CheckData(data []byte) error {
 // CheckChildren returns ErrPathInUse if the line is the path of a queue, whose znode has no
 // data. Below a queue's path stands its log, which stays, so a place that joins there is not
 // alone, and the children are listed. It costs a read if there is a child of that name.
-func (l *Line) CheckChildren(ctx context.Context, s *Session, children []string) error {
+func (l *Line) CheckChildren(ctx context.Context, s *session.Session, children []string) error {
 	if !slices.Contains(children, queuelog.RootName[1:]) {
 		return nil
 	}
@@ -118,9 +111,9 @@ func (l *Line) CheckChildren(ctx context.Context, s *Session, children []string)
 	return err
 }
 
-// CheckNoQueue is CheckChildren for a znode without data whose children are not known. It
+// CheckUnmarked is CheckChildren for a znode without data whose children are not known. It
 // costs one read.
-func (l *Line) CheckNoQueue(ctx context.Context, s *Session) error {
+func (l *Line) CheckUnmarked(ctx context.Context, s *session.Session) error {
 	return l.CheckChildren(ctx, s, []string{queuelog.RootName[1:]})
 }
 
@@ -147,28 +140,25 @@ type LineState struct {
 // predecessor. In a short line the predecessor has often left when it is watched. A
 // reader's is not the reader at the tail.
 func (l *Line) tellsPredecessor(s LineState, k placename.Kind) bool {
-	return l.Blocks != nil && s.count-s.Others > l.Client.LongLine && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
+	return l.Blocks != nil && s.count-s.Others > settingsOf(l.Client).LongLine && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
 }
 
 // mayBeLong reports whether the line is long, or is not known. A guest's data are not read:
 // they name no place.
 func (l *Line) mayBeLong() bool {
 	state, ok, _ := l.Known()
-	return !l.Writes && (!ok || !state.Guest && state.count-state.Others > l.Client.LongLine)
+	return !l.Writes && (!ok || !state.Guest && state.count-state.Others > settingsOf(l.Client).LongLine)
 }
-
-// LongLine is how many places a line has at most that is not long.
-const LongLine = 4
 
 // IdleLine is for how long the client relies on what it knows of a line that it does
 // not use. The servers delete idle containers, by default once a minute, and then
-// somebody else may use the path. Then the client deletes the line itself, see Client.tidy.
+// somebody else may use the path. Then the client deletes the line itself, see containers.tidy.
 const IdleLine = 30 * time.Second
 
 // Ensure returns what the client knows of the line. On the client's first use, and
 // when it has not used the line for IdleLine, it reads the line, and creates it if it
 // does not exist. Then, and only then, the data tell that another recipe uses the path.
-func (l *Line) Ensure(ctx context.Context, s *Session) (LineState, error) {
+func (l *Line) Ensure(ctx context.Context, s *session.Session) (LineState, error) {
 	known, _, fresh := l.Known()
 	if fresh {
 		return known, nil
@@ -200,7 +190,7 @@ func (l *Line) Ensure(ctx context.Context, s *Session) (LineState, error) {
 }
 
 // create creates the line. zk.ErrNodeExists: somebody else was quicker.
-func (l *Line) create(ctx context.Context, s *Session) (LineState, error) {
+func (l *Line) create(ctx context.Context, s *session.Session) (LineState, error) {
 	seal := lineacl.SealOf(s.ACL(), 0)
 	create := s.CreateContainer
 	if l.Delay > 0 {
@@ -214,9 +204,9 @@ func (l *Line) create(ctx context.Context, s *Session) (LineState, error) {
 
 // readUnmarked returns what is known of a line whose znode has that Stat, and no data. It is
 // remembered once a join has written the marker. zk.ErrNoNode: the line is gone.
-func (l *Line) readUnmarked(ctx context.Context, s *Session, stat *zk.Stat) (LineState, error) {
+func (l *Line) readUnmarked(ctx context.Context, s *session.Session, stat *zk.Stat) (LineState, error) {
 	if stat.NumChildren > 0 { // before the first join writes the marker of another recipe
-		if err := l.CheckNoQueue(ctx, s); err != nil {
+		if err := l.CheckUnmarked(ctx, s); err != nil {
 			return LineState{}, err
 		}
 	}
@@ -227,7 +217,7 @@ func (l *Line) readUnmarked(ctx context.Context, s *Session, stat *zk.Stat) (Lin
 // readMarked returns what is known of a line whose znode has these data and that Stat: a
 // marker, or somebody else's data. before is what was known of it. zk.ErrNoNode: the line is
 // gone.
-func (l *Line) readMarked(ctx context.Context, s *Session, before LineState, data []byte, stat *zk.Stat) (LineState, error) {
+func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineState, data []byte, stat *zk.Stat) (LineState, error) {
 	// A guest's data are its own: what it holds now says nothing of the recipe.
 	if err := l.CheckData(data); err != nil && !(before.Guest && layout.IsSize(data)) {
 		return LineState{}, err
@@ -252,7 +242,7 @@ func (l *Line) readMarked(ctx context.Context, s *Session, before LineState, dat
 
 // noteMarked updates what is known of a line after a join that wrote its data over that state.
 // The Stat is the line's, from the reply. It returns what is known now of the line's ACL.
-func (l *Line) noteMarked(s *Session, state LineState, stat *zk.Stat) lineacl.ACL {
+func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) lineacl.ACL {
 	bears := state.ACL
 	switch {
 	case bears.Czxid != 0 && bears.Czxid != stat.Czxid, bears.Aversion != stat.Aversion:
@@ -272,15 +262,15 @@ func (l *Line) noteMarked(s *Session, state LineState, stat *zk.Stat) lineacl.AC
 // the reply returned.
 func (l *Line) NoteWritten(bears lineacl.ACL, stat *zk.Stat) {
 	if bears.Seal != "" && l.Delay == 0 { // else it must stay, see createLasting
-		l.Client.containers.written(l.Abs(), stat)
+		l.containers().written(l.Abs(), stat)
 	} else {
-		l.Client.containers.rewritten(l.Abs(), stat)
+		l.containers().rewritten(l.Abs(), stat)
 	}
 }
 
 // openUp is for a line that the session was refused to write, see zkconn.Session.OpenUp. It
 // costs nothing unless the line has the list by which only the library may write.
-func (l *Line) openUp(ctx context.Context, s *Session, known lineacl.ACL) (bool, error) {
+func (l *Line) openUp(ctx context.Context, s *session.Session, known lineacl.ACL) (bool, error) {
 	if !s.MayOpenUp(known.List) {
 		return false, nil
 	}
@@ -291,7 +281,7 @@ func (l *Line) openUp(ctx context.Context, s *Session, known lineacl.ACL) (bool,
 // Known returns what is known of the line. If it is fresh, it can be relied on, and the line
 // counts as used.
 func (l *Line) Known() (state LineState, ok, fresh bool) {
-	t := l.Client.containers
+	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.all[l.Abs()]
@@ -306,7 +296,7 @@ func (l *Line) Known() (state LineState, ok, fresh bool) {
 }
 
 func (l *Line) remember(state LineState) LineState {
-	t := l.Client.containers
+	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state.recipe, state.used = l.Recipe, time.Now()
@@ -321,7 +311,7 @@ func (l *Line) remember(state LineState) LineState {
 
 // note changes what is known of the line, if anything is.
 func (l *Line) note(change func(*LineState)) {
-	t := l.Client.containers
+	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.all[l.Abs()]; e != nil && e.line != nil {
@@ -346,7 +336,7 @@ func (l *Line) noteTail(k placename.Kind) { l.note(func(s *LineState) { s.tail =
 
 // Forget is for a line that has gone, or is not what it was known to be.
 func (l *Line) Forget() {
-	t := l.Client.containers
+	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.all[l.Abs()]

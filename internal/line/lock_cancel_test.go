@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -219,8 +220,8 @@ func TestA12TimedOutLocksOfEachSideLeaveNothing(t *testing.T) {
 		r.Queued(1)
 		r.WatchesLeft(1) // on the holder's place
 		s, _ := recipetest.Core(r.C).Session()
-		require.False(t, s.HasUnresolved())
-		require.LessOrEqual(t, recipetest.Core(r.C).KnownContainers(), 4, "the line and those of its parents that this client has created")
+		require.False(t, line.HasUnresolved(s))
+		require.LessOrEqual(t, line.KnownContainers(recipetest.Core(r.C)), 4, "the line and those of its parents that this client has created")
 		require.NoError(t, l.Release())
 		r.WatchesLeft(0)
 		require.NoError(t, r.M.Do(ctx, recipetest.Nothing))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -317,13 +318,13 @@ func TestB22EachSideLosesAPlaceThatAnOperatorDeletes(t *testing.T) {
 
 func TestB28OnEachSideNoPlaceBeyondTheLimitIsGranted(t *testing.T) {
 	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
-		recipetest.Core(r.C).LastNumber = 2 // a real limit takes two thousand million creates; the rig has used number 0
+		line.SettingsOf(recipetest.Core(r.C)).LastNumber = 2 // a real limit takes two thousand million creates; the rig has used number 0
 		for range 2 {
 			require.NoError(t, r.M.Do(r.Ctx, recipetest.Nothing))
 		}
 		for _, lock := range []func(context.Context) (*zkrecipes.Lease, error){r.M.Lock, r.M.Lock, r.M.Lock, r.M.Lock, r.M.TryLock} {
 			l := recipetest.Held(t, lock) // of a new line where the number was beyond the limit
-			require.LessOrEqual(t, r.InLine()[0].Number, recipetest.Core(r.C).LastNumber)
+			require.LessOrEqual(t, r.InLine()[0].Number, line.SettingsOf(recipetest.Core(r.C)).LastNumber)
 			require.NoError(t, l.Release())
 		}
 		r.Queued(0)

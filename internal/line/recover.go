@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -21,7 +22,7 @@ import (
 
 // JoinOutcome waits for a transaction that takes a place, and returns the place. If none was
 // taken and the join can be tried again, the outcome is Unsent.
-func (l *Line) JoinOutcome(ctx context.Context, s *Session, t *zkconn.Transaction, e *Entry) (*Place, zkconn.Outcome) {
+func (l *Line) JoinOutcome(ctx context.Context, s *session.Session, t *zkconn.Transaction, e *Entry) (*Place, zkconn.Outcome) {
 	o := t.Wait(ctx)
 	switch {
 	case o.Applied():
@@ -42,7 +43,7 @@ func (l *Line) JoinOutcome(ctx context.Context, s *Session, t *zkconn.Transactio
 // settleJoin finds out what became of a join whose caller has left, or whose reply was
 // lost. nil and no error: there is no place. If ctx ends first, the background deletes
 // the place.
-func (l *Line) settleJoin(ctx context.Context, s *Session, t *zkconn.Transaction, e *Entry) (*Place, error) {
+func (l *Line) settleJoin(ctx context.Context, s *session.Session, t *zkconn.Transaction, e *Entry) (*Place, error) {
 	type result struct {
 		p   *Place
 		err error
@@ -50,7 +51,7 @@ func (l *Line) settleJoin(ctx context.Context, s *Session, t *zkconn.Transaction
 	ch := make(chan result)
 	end := make(chan struct{})
 	l.Client.Tasks.Start(func() {
-		defer l.Client.EndAbandoned(l.Path, end)
+		defer l.EndAbandoned(end)
 		<-t.Done()
 		var p *Place
 		o := t.Outcome()
@@ -75,7 +76,7 @@ func (l *Line) settleJoin(ctx context.Context, s *Session, t *zkconn.Transaction
 			return r.p, r.err
 		}
 	case <-ctx.Done():
-		l.Client.Abandon(l.Path, end)
+		l.Abandon(end)
 	}
 	return nil, s.ContextErr(ctx)
 }
@@ -83,12 +84,12 @@ func (l *Line) settleJoin(ctx context.Context, s *Session, t *zkconn.Transaction
 // FindLostJoin searches for the place of a join whose reply was lost. nil and no error:
 // there is none. ErrUncertain: the servers refuse the search, or to show the place, and the
 // background deletes it.
-func (l *Line) FindLostJoin(s *Session, e *Entry) (*Place, error) {
-	j := &LostJoin{l, s, e}
+func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
+	j := &lostJoin{l, s, e}
 	name, line, err := j.search(s.Lifetime())
 	if err != nil {
 		if !errors.Is(err, zkconn.ErrSessionOver) {
-			j.DeleteLater()
+			l.DeleteLost(s, e)
 		}
 		return nil, fmt.Errorf("%w: a place may have been taken: %w", errs.ErrUncertain, err)
 	}
@@ -147,90 +148,90 @@ func (p *Place) lineDeleted(ctx context.Context) bool {
 	}
 }
 
-// LostJoin is a join whose reply was lost. There may be a place, which blocks the line
+// lostJoin is a join whose reply was lost. There may be a place, which blocks the line
 // until it is found and deleted, or until its session ends.
-type LostJoin struct {
-	Line    *Line
-	Session *Session
-	Entry   *Entry
+type lostJoin struct {
+	line    *Line
+	session *session.Session
+	entry   *Entry
 }
 
 // search returns the name of the join's place, if there is one, and the line's Stat. It
 // must list behind a sync, since the connection may be to another server by now, which
 // lags.
-func (j *LostJoin) search(ctx context.Context) (name string, line *zk.Stat, err error) {
-	path := j.Line.Abs()
+func (j *lostJoin) search(ctx context.Context) (name string, line *zk.Stat, err error) {
+	path := j.line.Abs()
 	for {
-		err := j.Session.Sync(ctx, path)
+		err := j.session.Sync(ctx, path)
 		var children []string
 		if err == nil {
-			children, line, err = j.Session.Children(ctx, path)
+			children, line, err = j.session.Children(ctx, path)
 		}
 		switch {
 		case zkconn.Transient(err):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
-			j.Session.NoteGone(j.Entry.Create.Path)
+			j.session.NoteGone(j.entry.Create.Path)
 			return "", nil, nil
 		case err != nil:
 			return "", nil, err
 		}
-		ms := placename.ParseAll(children, j.Line.Kinds)
-		if i := slices.IndexFunc(ms, func(m placename.Parts) bool { return m.UUID == j.Entry.uuid }); i >= 0 {
+		ms := placename.ParseAll(children, j.line.Kinds)
+		if i := slices.IndexFunc(ms, func(m placename.Parts) bool { return m.UUID == j.entry.uuid }); i >= 0 {
 			return strings.Clone(ms[i].Name), line, nil
 		}
-		j.Session.leaveUnresolved(j.Entry.uuid)
-		j.Session.NoteGone(j.Entry.Create.Path)
+		unresolvedOf(j.session).add(j.entry.uuid)
+		j.session.NoteGone(j.entry.Create.Path)
 		return "", line, nil
 	}
 }
 
-// DeleteLater is for a join that the servers refuse to search for. It searches again in
+// DeleteLost is for a join that the servers refuse to search for. It searches again in
 // longer and longer intervals, and deletes the place. Until then, a listing that
 // shows the place also deletes it.
-func (j *LostJoin) DeleteLater() {
-	c := j.Line.Client
-	j.Session.leaveUnresolved(j.Entry.uuid)
-	c.addLostJoin(j)
+func (l *Line) DeleteLost(s *session.Session, e *Entry) {
+	c, j := l.Client, &lostJoin{l, s, e}
+	unresolvedOf(j.session).add(j.entry.uuid)
+	backgroundOf(c).addLostJoin(j)
 	c.Tasks.Start(func() {
-		defer c.endLostJoin(j)
-		for wait := 100 * time.Millisecond; ; wait = min(2*wait, j.Session.Timeout()) {
+		defer backgroundOf(c).endLostJoin(j)
+		for wait := 100 * time.Millisecond; ; wait = min(2*wait, j.session.Timeout()) {
 			select {
 			case <-time.After(wait):
-			case <-j.Session.Over():
+			case <-j.session.Over():
 				return
 			case <-c.Closing.Done():
 				return // the place goes with the session
 			}
-			_, err := j.settle(j.Session.Lifetime())
+			_, err := j.settle(j.session.Lifetime())
 			if err == nil {
 				return
 			}
-			c.Log(slog.LevelError, "cannot search for a place; if there is one, it blocks the line until the session ends", "line", j.Line.Abs(), "err", err)
+			c.Log(slog.LevelError, "cannot search for a place; if there is one, it blocks the line until the session ends", "line", j.line.Abs(), "err", err)
 		}
 	})
 }
 
 // settle searches once. If it finds the place, it deletes it in the background, and
 // returns a channel that is closed when the place is gone.
-func (j *LostJoin) settle(ctx context.Context) (gone <-chan struct{}, err error) {
+func (j *lostJoin) settle(ctx context.Context) (gone <-chan struct{}, err error) {
 	name, _, err := j.search(ctx)
 	switch {
 	case errors.Is(err, zkconn.ErrSessionOver):
 		err = nil // the place has gone with the session
 	case name != "":
-		m, _ := placename.Parse(name, j.Line.Kinds)
-		p := &Place{Parts: m, Line: j.Line, Session: j.Session, Path: j.Line.Abs() + "/" + name}
-		gone = j.Line.Client.Background(j.user(), func() { p.Leave(false) })
+		m, _ := placename.Parse(name, j.line.Kinds)
+		p := &Place{Parts: m, Line: j.line, Session: j.session, Path: j.line.Abs() + "/" + name}
+		gone = backgroundFor(j.line.Client, j.user(), func() { p.Leave(false) })
 	}
 	return gone, err
 }
 
 // user returns the path whose calls wait for the join. A barrier's rounds are below its
 // path.
-func (j *LostJoin) user() string {
-	if j.Line.Recipe == "round" {
-		return zkconn.Parent(j.Line.Path)
+func (j *lostJoin) user() string {
+	if j.line.Recipe == "round" {
+		return zkconn.Parent(j.line.Path)
 	}
-	return j.Line.Path
+	return j.line.Path
 }

@@ -151,7 +151,7 @@ func TestB28AJoinBeyondTheLimitWhoseCallerHasLeftLeavesNoPlace(t *testing.T) {
 
 func TestB28AnExhaustedPlaceThatCannotBeDeletedIsAnError(t *testing.T) {
 	r := recipetest.NewRig(t, nil)
-	recipetest.Core(r.C).LastNumber = 0
+	line.SettingsOf(recipetest.Core(r.C)).LastNumber = 0
 	_, err := r.Raw.SetACL(r.Path, zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
 	require.NoError(t, err)
 	_, err = r.M.Lock(r.Ctx)

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -24,17 +25,17 @@ const (
 )
 
 // tidy deletes containers until none is idle. It waits while there is no connection.
-func (c *Client) tidy() {
+func (t *containers) tidy() {
 	for {
-		batch := c.containers.takeDue()
+		batch := t.takeDue()
 		if len(batch) == 0 {
 			return
 		}
 		next := time.NewTimer(tidyPause)
-		c.tidyBatch(batch)
+		t.tidyBatch(batch)
 		select {
 		case <-next.C:
-		case <-c.Closing.Done():
+		case <-t.client.Closing.Done():
 			next.Stop()
 			return
 		}
@@ -70,8 +71,8 @@ func (t *containers) takeDue() (batch []*idleContainer) {
 	return batch
 }
 
-func (c *Client) tidyBatch(batch []*idleContainer) {
-	t := c.containers
+func (t *containers) tidyBatch(batch []*idleContainer) {
+	c := t.client
 	s, err := c.Live(c.Closing)
 	if err != nil {
 		return // the Client is being closed
@@ -107,11 +108,11 @@ func (c *Client) tidyBatch(batch []*idleContainer) {
 
 // withoutUsed puts those back into the table that are in use: the session has a znode there,
 // or a call has used them since.
-func (t *containers) withoutUsed(s *Session, batch []*idleContainer) []*idleContainer {
+func (t *containers) withoutUsed(s *session.Session, batch []*idleContainer) []*idleContainer {
 	holds := make([]bool, len(batch))
 	for i, e := range batch {
 		holds[i] = s.HasBelow(e.path)
-		if other, ok := s.Client.UsedWith(e.path); ok {
+		if other, ok := t.usedWith(e.path); ok {
 			holds[i] = holds[i] || s.HasBelow(other)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -36,7 +36,7 @@ type Limits struct {
 var ErrLeftOut = errors.New("left out")
 
 type walk struct {
-	c      *line.Client
+	c      *session.Client
 	limits Limits
 	root   string
 	yield  func(Usage, error) bool
@@ -55,7 +55,7 @@ type sight struct {
 
 // Walk yields the recipes at the path and below, one level after the other. If it yields an
 // error for which IsSkip is true, the walk goes on. Any other error ends it.
-func Walk(ctx context.Context, c *line.Client, root string, limits Limits) iter.Seq2[Usage, error] {
+func Walk(ctx context.Context, c *session.Client, root string, limits Limits) iter.Seq2[Usage, error] {
 	return func(yield func(Usage, error) bool) {
 		ctx, done := c.Bind(ctx)
 		defer done()
@@ -130,7 +130,7 @@ func (w *walk) look(ctx context.Context, path string) sight {
 	if at == "/" {
 		at = ""
 	}
-	v, err := line.InSessions(ctx, w.c, func(s *line.Session) (sight, error) {
+	v, err := session.InSessions(ctx, w.c, func(s *session.Session) (sight, error) {
 		z := &znode{s: s, ctx: ctx, path: w.c.Abs(at), most: w.limits.Znodes}
 		v, err := z.look()
 		return v, err

@@ -13,9 +13,9 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -37,7 +37,7 @@ const (
 
 // znode is one that is looked at.
 type znode struct {
-	s    *line.Session
+	s    *session.Session
 	ctx  context.Context
 	path string // absolute; empty for "/"
 	most int    // children that it may have
@@ -123,7 +123,7 @@ func (z *znode) isQueue() (bool, error) {
 func (z *znode) unmarked() (recipe string) {
 	for _, m := range places(z.names) {
 		recipe = cmp.Or(recipe, mutex)
-		if line.IsRWLockKind(m.Kind) || m.Kind.Shared() {
+		if placename.IsRWLockKind(m.Kind) || m.Kind.Shared() {
 			return rwlock
 		}
 	}

@@ -52,16 +52,16 @@ var aclMutants = []mutant{
 		what: "A Client prints all that it holds, and holds its credentials.",
 		edits: []edit{{
 			in:  "zkrecipes.Client",
-			old: `{ client *line.Client }`,
+			old: `{ client *session.Client }`,
 			new: `
 				{
-					client  *line.Client
+					client  *session.Client
 					secrets []Auth
 				}`,
 		}, {
 			in:  "newClient",
-			old: `c := &Client{line.New(cfg)}`,
-			new: `c := &Client{line.New(cfg), opts.Auth}`,
+			old: `c := &Client{line.New(cfg, set)}`,
+			new: `c := &Client{line.New(cfg, set), opts.Auth}`,
 		}, {
 			in:  "Client.Format",
 			old: `fmt.Fprintf(f, "zkrecipes.Client(%s)", c.servers())`,

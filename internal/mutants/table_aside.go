@@ -73,7 +73,7 @@ var asideMutants = []mutant{
 		what: "A place with a number beyond the limit is granted.",
 		edits: []edit{{
 			in:  "Line.newPlace",
-			old: `if ok && !l.Client.IsBeyondLimit(m.Number) {`,
+			old: `if ok && !IsBeyondLimit(l.Client, m.Number) {`,
 			new: `if ok {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB28TheLastNumber",

@@ -25,9 +25,9 @@ var barrierMutants = []mutant{
 		name: "barrier-counts-lost",
 		what: "A barrier's next call begins beside a place that an earlier call may have left.",
 		edits: []edit{{
-			in:  "Client.AwaitAbandoned",
+			in:  "Line.AwaitAbandoned",
 			old: `for j := range lost {`,
-			new: `for j := range map[*LostJoin]struct{}{} {`,
+			new: `for j := range map[*lostJoin]struct{}{} {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB70",
 	},

@@ -28,8 +28,8 @@ var barrierOpenMutants = []mutant{
 		what: "A member of a Barrier that waits for another n is counted.",
 		edits: []edit{{
 			in:  "participant.countable",
-			old: `return m.Number < 0 || m.Number > a.Line.Client.LastNumber || size != 0 && size != a.N`,
-			new: `return m.Number < 0 || m.Number > a.Line.Client.LastNumber || size < 0`,
+			old: `return line.IsBeyondLimit(a.Line.Client, m.Number) || size != 0 && size != a.N`,
+			new: `return line.IsBeyondLimit(a.Line.Client, m.Number) || size < 0`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB78MemberThatRemembers",
 	},

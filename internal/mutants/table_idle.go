@@ -6,7 +6,7 @@ var idleMutants = []mutant{
 		name: "idle-line-another-znode",
 		what: "The client does not look whether a znode of another incarnation stands in the place of its line.",
 		edits: []edit{{
-			in:  "Client.tidyBatch",
+			in:  "containers.tidyBatch",
 			old: `case now.Czxid != e.stat.Czxid, now.Version != e.stat.Version, now.Aversion != 0:`,
 			new: `case now.Version != e.stat.Version, now.Aversion != 0:`,
 		}},
@@ -36,11 +36,11 @@ var idleMutants = []mutant{
 		name: "idle-line-used-by-others",
 		what: "A line is deleted although another client has used it since.",
 		edits: []edit{{
-			in:  "Client.tidyBatch",
+			in:  "containers.tidyBatch",
 			old: `case now.Czxid != e.stat.Czxid, now.Version != e.stat.Version, now.Aversion != 0:`,
 			new: `case now.Czxid != e.stat.Czxid, now.Aversion != 0:`,
 		}, {
-			in:  "Client.tidyBatch",
+			in:  "containers.tidyBatch",
 			old: `default:`,
 			new: `
 				default:
@@ -82,7 +82,7 @@ var idleMutants = []mutant{
 		name: "idle-size",
 		what: "The znode that holds the size of a semaphore or barrier is deleted.",
 		edits: []edit{{
-			in:  "Client.noteCreated",
+			in:  "containers.noteCreated",
 			old: `if len(data) == 0 || layout.IsMark(data) {`,
 			new: `if len(data) == 0 || len(data) > 0 || layout.IsMark(data) {`,
 		}},
@@ -92,7 +92,7 @@ var idleMutants = []mutant{
 		name: "idle-without-a-pause",
 		what: "Idle lines are deleted as fast as the servers reply.",
 		edits: []edit{{
-			in:  "Client.tidy",
+			in:  "containers.tidy",
 			old: `next := time.NewTimer(tidyPause)`,
 			new: `next := time.NewTimer(tidyPause / 10)`,
 		}},

@@ -26,7 +26,7 @@ var keepMutants = []mutant{
 		name: "keep-deletion-missed",
 		what: "A deletion that was told to the last grant of a kept place is not told to the next.",
 		edits: []edit{{
-			in:  "Session.addGrant",
+			in:  "grants.add",
 			old: `case last != nil && last.deleted:`,
 			new: `case last != nil && last.deleted && false:`,
 		}},
@@ -81,8 +81,8 @@ var keepMutants = []mutant{
 			new: `if err != nil || int(line.NumChildren) < state.Others {`,
 		}, {
 			in:  "isAlone",
-			old: `return len(ms) == 1 && ms[0].Name == p.Name && !p.Line.Client.IsBeyondLimit(line.NextNumber(stat))`,
-			new: `return len(ms) > 0 && !p.Line.Client.IsBeyondLimit(line.NextNumber(stat))`,
+			old: `return len(ms) == 1 && ms[0].Name == p.Name && !line.IsBeyondLimit(p.Line.Client, line.NextNumber(stat))`,
+			new: `return len(ms) > 0 && !line.IsBeyondLimit(p.Line.Client, line.NextNumber(stat))`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/keep -run ^TestLockIsNotKeptIfAnotherSessionJoinedBeforeItsFirstRelease$",
 	},
@@ -90,7 +90,7 @@ var keepMutants = []mutant{
 		name: "keep-not-over-a-reconnect",
 		what: "A lock that was granted by a signal is not kept after a reconnect.",
 		edits: []edit{{
-			in:  "Session.addGrant",
+			in:  "grants.add",
 			old: `case last == nil && g.Place().turnBefore(conn):`,
 			new: `case g.Place().turnBefore(conn):`,
 		}},

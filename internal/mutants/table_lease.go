@@ -6,9 +6,9 @@ var leaseMutants = []mutant{
 		name: "downgrade-evicts",
 		what: "The deletion of the place in a downgrade is taken for an eviction.",
 		edits: []edit{{
-			in: "Grant.PlaceGone",
+			in: "Grant.placeGone",
 			old: `
-				if g.Place().Has(path) {
+				if g.Place().has(path) {
 					g.End(errs.Lost(cause))
 				}`,
 			new: `g.End(errs.Lost(cause))`,

@@ -80,8 +80,8 @@ var lineMutants = []mutant{
 		what: "A search for the place of a lost join that is refused is given up.",
 		edits: []edit{{
 			in:  "Line.FindLostJoin",
-			old: `j.DeleteLater()`,
-			new: `s.leaveUnresolved(e.uuid)`,
+			old: `l.DeleteLost(s, e)`,
+			new: `unresolvedOf(s).add(e.uuid)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB70",
 	},
@@ -144,9 +144,9 @@ var lineMutants = []mutant{
 		name: "no-sync",
 		what: "The search after a lost reply does not sync first.",
 		edits: []edit{{
-			in: "LostJoin.search",
+			in: "lostJoin.search",
 			old: `
-				err := j.Session.Sync(ctx, path)
+				err := j.session.Sync(ctx, path)
 				var children []string
 				if err == nil {`,
 			new: `

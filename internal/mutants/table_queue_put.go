@@ -228,11 +228,11 @@ var queuePutMutants = []mutant{
 		what: "A producer that learned of its turn on another connection counts without a sync.",
 		edits: []edit{{
 			in:  "Queue.waitForCapacity",
-			old: `if p.Session.HasMoved(p) {`,
+			old: `if p.HasMoved() {`,
 			new: `if false {`,
 		}, {
 			in:  "Queue.waitForCapacity",
-			old: `case !p.Session.HasMoved(p):`,
+			old: `case !p.HasMoved():`,
 			new: `default:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestA21BoundHolds",

@@ -83,13 +83,13 @@ var semaphoreMutants = []mutant{
 		what: "The first in line believes a server that lags behind the event that gave it its turn.",
 		edits: []edit{{
 			in:  "Semaphore.watch",
-			old: `if p.Session.HasMoved(p) {`,
+			old: `if p.HasMoved() {`,
 			new: `if false {`,
 		}, {
 			in: "Semaphore.watch",
 			old: `
 				}
-				if err == nil && p.Session.HasMoved(p) {
+				if err == nil && p.HasMoved() {
 					err = errStale`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB03SemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN$",

@@ -121,9 +121,9 @@ var sessionMutants = []mutant{
 		name: "session-timer-sleeps-on",
 		what: "What is due before the timer does not reset it.",
 		edits: []edit{{
-			in:  "Session.tickBy",
-			old: `if !s.due.IsZero() && !at.Before(s.due) {`,
-			new: `if !s.due.IsZero() {`,
+			in:  "grants.tickBy",
+			old: `if !gs.due.IsZero() && !at.Before(gs.due) {`,
+			new: `if !gs.due.IsZero() {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run TestB68",
 	},

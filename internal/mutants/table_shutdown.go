@@ -6,7 +6,7 @@ var shutdownMutants = []mutant{
 		name: "close-one-by-one",
 		what: "Close ends one lease after the other, and begins to delete at once.",
 		edits: []edit{{
-			in: "Session.endGrants",
+			in: "grants.end",
 			old: `
 				if g.endHeld(cause) {
 					ds = append(ds, g.departure())
@@ -29,11 +29,11 @@ var shutdownMutants = []mutant{
 		name: "shutdown-grants-on",
 		what: "A grant that comes at the moment of a Shutdown is neither refused nor waited for.",
 		edits: []edit{{
-			in:  "Session.addGrant",
+			in:  "grants.add",
 			old: `case s.Client.Held.IsStopped():`,
 			new: `case s.Client.Closing.Err() != nil:`,
 		}, {
-			in: "Session.addGrant",
+			in: "grants.add",
 			old: `
 				case !g.idle && !s.Client.Held.Begin():
 					return errs.ErrClosed`,
@@ -91,11 +91,11 @@ var shutdownMutants = []mutant{
 		edits: []edit{{
 			in: "Grant.Begun",
 			old: `
-				if g.Err != nil || !g.Line.Client.Held.Begin() {
+				if g.err != nil || !g.Line.Client.Held.Begin() {
 					return false
 				}`,
 			new: `
-				if g.Err != nil {
+				if g.err != nil {
 					return false
 				}
 				g.Line.Client.Held.GoOn()`,

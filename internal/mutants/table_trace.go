@@ -15,10 +15,8 @@ var traceMutants = []mutant{
 		name: "told-no-early-end",
 		what: "A hold that has ended before the acquisition is never told to end.",
 		edits: []edit{{
-			in: "acquisition.end",
-			old: `h.tellHoldEnd(g, what, since)
-				return`,
-			new: `return`,
+			in:  "Grant.Tell",
+			old: `g.noteEnd()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestTraceTellsAGrantBeforeItsEnd",
 	},
@@ -26,10 +24,10 @@ var traceMutants = []mutant{
 		name: "told-too-late",
 		what: "The end of an acquisition is told to the Trace after its hold can have ended.",
 		edits: []edit{{
-			in: "acquisition.end",
+			in: "Grant.Tell",
 			old: `
-				g.Mu.Lock()
-				defer g.Mu.Unlock()`,
+				g.mu.Lock()
+				defer g.mu.Unlock()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -race -run TestTraceTellsAGrantBeforeItsEnd",
 	},

@@ -21,6 +21,15 @@ const (
 	KindLatch       Kind = "latch-"    // Curator's LeaderLatch, which stands in no line of ours
 )
 
+// IsRWLockKind reports whether k is a kind of an RWLock's places. They are foreign
+// where everyone blocks. kazoo's kinds are foreign nowhere: its mutex and its writer
+// have the same one.
+func IsRWLockKind(k Kind) bool { return k == KindRead || k == KindWrite }
+
+// IsMutexKind reports whether k is the kind of a Mutex's places, which are foreign in
+// the line of an RWLock.
+func IsMutexKind(k Kind) bool { return k == KindLock }
+
 // Exclusive reports whether a place of this kind holds alone.
 func (k Kind) Exclusive() bool {
 	return k == KindLock || k == KindWrite || k == kindKazooLock

@@ -15,6 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -189,7 +190,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 // begin returns the transaction, with an alternative for each segment that the items may
 // come into. All begin with the receipt or else with the claim's flag, so one of them can be
 // carried out.
-func (parts ackParts) begin(s *line.Session, sent chan struct{}) *zkconn.Retry {
+func (parts ackParts) begin(s *session.Session, sent chan struct{}) *zkconn.Retry {
 	before, after := slices.Concat(parts.written, parts.claim.All(), parts.ops), parts.next.Ops()
 	if parts.append == nil {
 		return s.Retry(sent, before, after)
@@ -276,7 +277,7 @@ func (a *ackTransaction) repeatedAck(parts ackParts, o zkconn.Outcome) (done boo
 	switch {
 	case !o.Is(zk.ErrNoNode):
 		if parts.next != nil { // an earlier attempt may have taken the place
-			(&line.LostJoin{Line: a.rejoin, Session: a.it.Claim.Session, Entry: parts.next}).DeleteLater()
+			a.rejoin.DeleteLost(a.it.Claim.Session, parts.next)
 		}
 		return false, fmt.Errorf("%w: %w", errs.ErrUncertain, o.Err())
 	case a.it.Claim.sweepExclusion():

@@ -3,7 +3,7 @@ package queue
 import (
 	"time"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -15,7 +15,7 @@ import (
 // lookAhead is what the next taker will read, requested together with an ack. Its listing
 // is a watch: so nothing has changed in the queue while that has not fired.
 type lookAhead struct {
-	s    *line.Session
+	s    *session.Session
 	line *zkconn.Reading // the consumers' line; nil: not read
 	at   time.Time
 }
@@ -60,7 +60,7 @@ func (q *Queue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
 // lookAhead begins to read what the next taker will need, behind an ack that was sent in
 // the session, if that is likely to come soon and to be alone. inLine: the ack takes a
 // place along.
-func (q *Queue) lookAhead(s *line.Session, inLine bool) {
+func (q *Queue) lookAhead(s *session.Session, inLine bool) {
 	queue := QueueIn(s, q.Abs())
 	if queue.Turns.areOthers() || !queue.Turns.plenty.Load() {
 		return
@@ -82,7 +82,7 @@ func (q *Queue) lookAhead(s *line.Session, inLine bool) {
 }
 
 // takeAhead returns what was read ahead in the session, nil if nothing was.
-func (t *takerPool) takeAhead(s *line.Session) *lookAhead {
+func (t *takerPool) takeAhead(s *session.Session) *lookAhead {
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
 	ahead := t.ahead

@@ -15,6 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -79,7 +80,7 @@ func (c *claim) settle() {
 }
 
 // NewClaim returns a claim that is yet to be made.
-func (q *Queue) NewClaim(s *line.Session, item string) *claim {
+func (q *Queue) NewClaim(s *session.Session, item string) *claim {
 	path := item + "." + queuelog.NewMark()
 	c := &claim{
 		Place: &line.Place{
@@ -158,7 +159,7 @@ var (
 // claimTransaction claims items of one queue, all or none. A consumer that stands in line
 // leaves it by the same transaction.
 type claimTransaction struct {
-	s      *line.Session
+	s      *session.Session
 	claims []*claim
 	p      *line.Place             // which it deletes; nil: none
 	check  *zk.CheckVersionRequest // or what must hold instead; nil: nothing

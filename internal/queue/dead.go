@@ -14,8 +14,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -228,8 +228,8 @@ func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err 
 }
 
 // read reads a znode, in the next session if this one ends, and returns the session.
-func readAgain(ctx context.Context, c *line.Client, path string) (data []byte, s *line.Session, err error) {
-	err = c.InSessions(ctx, func(live *line.Session) error {
+func readAgain(ctx context.Context, c *session.Client, path string) (data []byte, s *session.Session, err error) {
+	err = c.InSessions(ctx, func(live *session.Session) error {
 		s = live
 		data, _, err = s.Get(ctx, path)
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -45,7 +46,7 @@ func NewItems(datas [][]byte) []queuelog.Item {
 
 // putItems puts the items, and carries out the operations with in the same transaction.
 func (q *Queue) putItems(ctx context.Context, items []queuelog.Item, with ...any) error {
-	return q.Client.InSessions(ctx, func(s *line.Session) error {
+	return q.Client.InSessions(ctx, func(s *session.Session) error {
 		if err := q.CheckFits(s, items); err != nil {
 			return err
 		}
@@ -55,7 +56,7 @@ func (q *Queue) putItems(ctx context.Context, items []queuelog.Item, with ...any
 
 // putIn puts the items in one session, because the receipt ends with it. With a bound
 // it waits for its turn among the producers and for capacity first.
-func (q *Queue) putIn(ctx context.Context, s *line.Session, items []queuelog.Item, with []any) error {
+func (q *Queue) putIn(ctx context.Context, s *session.Session, items []queuelog.Item, with []any) error {
 	if q.IsBounded() {
 		return q.putInTurn(ctx, items, with)
 	}
@@ -64,7 +65,7 @@ func (q *Queue) putIn(ctx context.Context, s *line.Session, items []queuelog.Ite
 
 // append puts the items by a transaction of four parts: the receipt, the operations with,
 // the items, and, for a producer that has waited for its turn, the exit of its place p.
-func (q *Queue) append(ctx context.Context, s *line.Session, p *line.Place, items []queuelog.Item, with []any) error {
+func (q *Queue) append(ctx context.Context, s *session.Session, p *line.Place, items []queuelog.Item, with []any) error {
 	if !q.Client.Writes.Begin() {
 		return errs.ErrClosed
 	}
@@ -111,7 +112,7 @@ func (e refusedOp) Unwrap() error { return e.error }
 
 // CheckFits refuses items too large for one request, before anything is sent:
 // in the put, and in the transaction that would move each item to the dead letters.
-func (q *Queue) CheckFits(s *line.Session, items []queuelog.Item) error {
+func (q *Queue) CheckFits(s *session.Session, items []queuelog.Item) error {
 	sum := 0
 	for _, it := range items {
 		if limit := q.Opts.MaxItemBytes; limit > 0 && len(it.Data) > limit {
@@ -159,7 +160,7 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *line.Place, n int) error
 	for {
 		// If an event of an earlier connection gave p its turn, this server may not
 		// show the put before it yet.
-		if p.Session.HasMoved(p) {
+		if p.HasMoved() {
 			if err := p.Session.Sync(ctx, q.Abs()); err != nil {
 				return err
 			}
@@ -172,7 +173,7 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *line.Place, n int) error
 		case err != nil:
 		case count+n > q.Opts.MaxLen:
 			err = p.AwaitFired(ctx, log.CountChanged())
-		case !p.Session.HasMoved(p):
+		case !p.HasMoved():
 			return nil
 		}
 		if err != nil && !errors.Is(err, queuelog.ErrStale) {

@@ -18,6 +18,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // The errors of the queue. The package above documents them.
@@ -29,7 +30,7 @@ var (
 
 // Queue is a queue.
 type Queue struct {
-	Client      *line.Client
+	Client      *session.Client
 	Path        string
 	Opts        Options
 	hooks       Hooks
@@ -63,11 +64,8 @@ type Hooks struct {
 
 const DefaultMaxAttempts = 16
 
-func New(c *line.Client, path string, cfg Options, hooks Hooks) *Queue {
+func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 	q := &Queue{Client: c, Path: path, Opts: cfg, hooks: hooks, SegmentSize: queuelog.SegmentSize}
-	if c != nil && c.Segment > 0 {
-		q.SegmentSize = c.Segment
-	}
 	if q.Opts.MaxAttempts == 0 {
 		q.Opts.MaxAttempts = DefaultMaxAttempts
 	}
@@ -83,7 +81,7 @@ func New(c *line.Client, path string, cfg Options, hooks Hooks) *Queue {
 	sub := func(name string) *line.Line {
 		return &line.Line{
 			Client: c, Path: path + name, Recipe: "queue", Kinds: placename.LockKinds, Rejoins: true,
-			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
+			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		}
 	}
 	q.consumers, q.producers, q.claims = sub("/line"), sub("/room"), sub("")
@@ -215,7 +213,7 @@ func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) ite
 
 // browsed is a segment as it was listed.
 type browsed struct {
-	s      *line.Session
+	s      *session.Session
 	number int64
 	path   string
 	items  []queuelog.Entry
@@ -259,7 +257,7 @@ func (q *Queue) browse(ctx context.Context, f func(*browsed) (more bool, err err
 		return f(seg)
 	}
 	next := int64(0)
-	return q.Client.InSessions(ctx, func(s *line.Session) (err error) {
+	return q.Client.InSessions(ctx, func(s *session.Session) (err error) {
 		next, err = q.browseIn(ctx, s, next, see)
 		if err == nil && !seen {
 			err = q.checkUse(ctx, s)
@@ -269,7 +267,7 @@ func (q *Queue) browse(ctx context.Context, f func(*browsed) (more bool, err err
 }
 
 // checkUse returns ErrUnused or ErrPathInUse unless there is a queue.
-func (q *Queue) checkUse(ctx context.Context, s *line.Session) error {
+func (q *Queue) checkUse(ctx context.Context, s *session.Session) error {
 	if q.isDead {
 		return nil
 	}
@@ -280,7 +278,7 @@ func (q *Queue) checkUse(ctx context.Context, s *line.Session) error {
 	data, _, err := s.Get(ctx, q.Abs())
 	switch {
 	case err != nil:
-		return line.Unused(err)
+		return errs.Unused(err)
 	case len(data) > 0:
 		return cmp.Or(layout.CheckQueuePath(data), errs.ErrUnused)
 	}
@@ -289,7 +287,7 @@ func (q *Queue) checkUse(ctx context.Context, s *line.Session) error {
 
 // browseIn is browse in one session, beginning with the segment from. If it fails, next
 // is the segment with which to go on.
-func (q *Queue) browseIn(ctx context.Context, s *line.Session, from int64, f func(*browsed) (bool, error)) (next int64, err error) {
+func (q *Queue) browseIn(ctx context.Context, s *session.Session, from int64, f func(*browsed) (bool, error)) (next int64, err error) {
 	log := NewQueueLog(s, q.Abs())
 	numbers, err := log.List(ctx)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -78,7 +78,7 @@ func (q *Queue) eachSegment(ctx context.Context, f func(*browsed) (more bool, er
 	}
 	ctx, done := q.Client.Bind(ctx)
 	defer done()
-	return q.Client.InSessions(ctx, func(s *line.Session) error {
+	return q.Client.InSessions(ctx, func(s *session.Session) error {
 		if err := s.Sync(ctx, q.Abs()); err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (q *Queue) deleteEmptied(ctx context.Context, seg *browsed, removed int) {
 }
 
 // remove removes items in one transaction, and leaves out those that are taken or gone.
-func (q *Queue) remove(ctx context.Context, s *line.Session, rs []*removal) (removed int, err error) {
+func (q *Queue) remove(ctx context.Context, s *session.Session, rs []*removal) (removed int, err error) {
 	if !q.Client.Writes.Begin() {
 		return 0, errs.ErrClosed
 	}
@@ -147,11 +147,11 @@ type removal struct {
 	stays error // coreErrItemTaken or coreErrItemGone if it was not removed
 }
 
-func (r *removal) ops(s *line.Session) []any { return r.q.NewClaim(s, r.item).AckOps(r.marks).item }
+func (r *removal) ops(s *session.Session) []any { return r.q.NewClaim(s, r.item).AckOps(r.marks).item }
 
 // refused is called when one of the operations was refused, with its error. again: the
 // next attempt may be carried out. Otherwise there is an error, or stays is set.
-func (r *removal) refused(ctx context.Context, s *line.Session, err error) (again bool, _ error) {
+func (r *removal) refused(ctx context.Context, s *session.Session, err error) (again bool, _ error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		r.stays = ErrItemGone
@@ -181,7 +181,7 @@ func (r *removal) refused(ctx context.Context, s *line.Session, err error) (agai
 // ZooKeeper's leader still counts the session's znodes below their parents, although
 // requests find them gone (PrepRequestProcessor; zktest.Miscount). So it waits until the
 // servers have committed what is under way.
-func childrenOf(ctx context.Context, s *line.Session, item string) ([]string, error) {
+func childrenOf(ctx context.Context, s *session.Session, item string) ([]string, error) {
 	if err := s.Sync(ctx, item); err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func childrenOf(ctx context.Context, s *line.Session, item string) ([]string, er
 }
 
 // taken is for an item with a znode in a claim's place.
-func (r *removal) taken(ctx context.Context, s *line.Session) (again bool, _ error) {
+func (r *removal) taken(ctx context.Context, s *session.Session) (again bool, _ error) {
 	exclusion := r.item + queuelog.ClaimName
 	_, stat, err := s.Get(ctx, exclusion)
 	switch {

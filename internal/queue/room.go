@@ -18,6 +18,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -48,7 +49,7 @@ var errOvertaken = errors.New("another producer has taken the turn")
 // is room for them.
 func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any) error {
 	ours := *q.producers
-	ours.Mark = func(s *line.Session, uuid string) string { return Marked(s, uuid, len(items)) }
+	ours.Mark = func(s *session.Session, uuid string) string { return Marked(s, uuid, len(items)) }
 	for {
 		err := ours.WithPlace(ctx, placename.KindLock, nil, func(p *line.Place) error {
 			err := q.awaitRoom(ctx, p, len(items))
@@ -299,7 +300,7 @@ func mayBeOvertaken(p *line.Place) bool {
 // the uuid is random.
 
 // Marked returns the uuid with that.
-func Marked(s *line.Session, uuid string, items int) string {
+func Marked(s *session.Session, uuid string, items int) string {
 	h := fnv.New32a()
 	fmt.Fprint(h, s.ID())
 	return fmt.Sprintf("%08x-%04x-%c%x%s", h.Sum32(), min(items, math.MaxUint16), uuid[14], queuesIn(s).level.Load(), uuid[16:])
@@ -333,7 +334,7 @@ func patience(level int64) time.Duration { return Grace << (3 * level) }
 
 // AskForPatience is for a session of which a place was overtaken: others are faster. Its next
 // places ask for eight times as much, up to the session timeout or a little more.
-func AskForPatience(s *line.Session) {
+func AskForPatience(s *session.Session) {
 	asked := &queuesIn(s).level
 	if level := asked.Load(); level < maxLevel && patience(level) < s.Timeout() {
 		asked.CompareAndSwap(level, level+1)

@@ -14,10 +14,10 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -412,7 +412,7 @@ func TestB97ADeadBatchIsOvertakenWhenThereIsRoomForIt(t *testing.T) {
 func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		s, other := recipetest.Live(t, w.Stranger(nil)), recipetest.Live(t, w.Stranger(nil))
-		name := func(s *line.Session, items int) placename.Parts {
+		name := func(s *session.Session, items int) placename.Parts {
 			m, ok := placename.Parse("_c_"+queue.Marked(s, placename.NewUUID(true), items)+"-lock-0000000001", placename.LockKinds)
 			require.True(t, ok)
 			require.True(t, m.Ours())

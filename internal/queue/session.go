@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // sessionQueues is what a session knows of queues.
@@ -23,12 +23,12 @@ type sessionQueues struct {
 // maxKnownQueues bounds what a session remembers of queues.
 const maxKnownQueues = 10_000
 
-func queuesIn(s *line.Session) *sessionQueues {
-	return line.Attached(&s.Attached, func() *sessionQueues { return &sessionQueues{states: map[string]*queueState{}} })
+func queuesIn(s *session.Session) *sessionQueues {
+	return session.Attached(s, func() *sessionQueues { return &sessionQueues{states: map[string]*queueState{}} })
 }
 
 // QueueIn returns what the session knows of the queue with that absolute path.
-func QueueIn(s *line.Session, path string) *queueState {
+func QueueIn(s *session.Session, path string) *queueState {
 	qs := queuesIn(s)
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -48,7 +48,7 @@ func QueueIn(s *line.Session, path string) *queueState {
 }
 
 // NewQueueLog returns the log of the queue with that absolute path.
-func NewQueueLog(s *line.Session, path string) *queuelog.Log {
+func NewQueueLog(s *session.Session, path string) *queuelog.Log {
 	return queuelog.New(queuelog.Config{
 		Session: s.Session, Tasks: &s.Client.Tasks, Path: path, Receipts: &queuesIn(s).receipts,
 		Marker: layout.QueueMarker(), Known: layout.IsKnownLayout, CheckParent: layout.CheckQueuePath,

@@ -12,6 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -151,7 +152,7 @@ func (t *takerPool) claim(ctx context.Context, scan *scanner, items []string, p 
 
 // fitting returns how many of the items one request, and the session, have room to claim. p
 // is the place that the claim deletes, or nil.
-func (t *takerPool) fitting(s *line.Session, items []string, p *line.Place) int {
+func (t *takerPool) fitting(s *session.Session, items []string, p *line.Place) int {
 	acl, identity := s.ACL(), []byte(t.c.Identity)
 	flag := items[0] + "." + queuelog.NewMark()
 	one := zkconn.CreateSize(flag, identity, acl) + zkconn.CreateSize(items[0]+queuelog.ClaimName, []byte(flag), acl) + 32
@@ -256,7 +257,7 @@ func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
 	return nil, nil
 }
 
-func (q *Queue) tryTakeIn(ctx context.Context, s *line.Session) (*Item, error) {
+func (q *Queue) tryTakeIn(ctx context.Context, s *session.Session) (*Item, error) {
 	scan := newScanner(s, q.Client, q.Path)
 	items, err := scan.freeNow(ctx, 1)
 	if err != nil || len(items) == 0 {
@@ -274,8 +275,8 @@ func (q *Queue) tryTakeIn(ctx context.Context, s *line.Session) (*Item, error) {
 
 // scanner is a consumer's view of the queue.
 type scanner struct {
-	c       *line.Client
-	s       *line.Session
+	c       *session.Client
+	s       *session.Session
 	path    string // of the queue, as the user gave it
 	queue   *queueState
 	watches []*zkconn.Watch // one of them fires when an item becomes free
@@ -287,11 +288,11 @@ type scanner struct {
 	ahead bool
 }
 
-func newScanner(s *line.Session, c *line.Client, path string) *scanner {
+func newScanner(s *session.Session, c *session.Client, path string) *scanner {
 	return &scanner{c: c, s: s, path: path, queue: QueueIn(s, c.Abs(path)), held: map[string]*zkconn.Watch{}}
 }
 
-func (t *takerPool) newScanner(s *line.Session) *scanner { return newScanner(s, t.c, t.path) }
+func (t *takerPool) newScanner(s *session.Session) *scanner { return newScanner(s, t.c, t.path) }
 
 // free scans the segments from the oldest to the open one and returns the paths of the
 // first n items that are free, or of as many as there are.

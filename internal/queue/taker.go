@@ -13,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -36,7 +37,7 @@ type taker struct {
 // takerPool serves the takers of a Client and a queue. takerPools.mu guards its fields.
 type takerPool struct {
 	pools     *takerPools
-	c         *line.Client
+	c         *session.Client
 	path      string
 	consumers *line.Line
 	ctx       context.Context // of the goroutine; ends when nobody has waited for linger
@@ -135,8 +136,8 @@ type takerPools struct {
 	All map[string]*takerPool
 }
 
-func PoolsOf(c *line.Client) *takerPools {
-	return line.Attached(&c.Attached, func() *takerPools { return &takerPools{All: map[string]*takerPool{}} })
+func PoolsOf(c *session.Client) *takerPools {
+	return session.Attached(c, func() *takerPools { return &takerPools{All: map[string]*takerPool{}} })
 }
 
 // pool returns what serves the queue's takers, and starts it. takerPools.mu must be held.

@@ -18,8 +18,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -225,7 +225,7 @@ func (w *World) Present() []placename.Parts {
 	return placename.ParseAll(w.Srv.Children(RoundOf2), barrier.MemberKinds)
 }
 
-func Live(t testing.TB, c *zkrecipes.Client) *line.Session {
+func Live(t testing.TB, c *zkrecipes.Client) *session.Session {
 	s, err := Core(c).Live(t.Context())
 	require.NoError(t, err)
 	return s

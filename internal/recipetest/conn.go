@@ -19,7 +19,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -89,7 +89,7 @@ func (w *World) RequireGivenUp(l *zkrecipes.Lease) {
 
 // Flap drops the client's connection whenever it has been up for that long, for a
 // minute.
-func (w *World) Flap(s *line.Session, lasts time.Duration) {
+func (w *World) Flap(s *session.Session, lasts time.Duration) {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end) && !s.IsOver(); {
 		time.Sleep(10 * time.Millisecond)
 		if up, _ := s.Connected(); up {
@@ -101,7 +101,7 @@ func (w *World) Flap(s *line.Session, lasts time.Duration) {
 }
 
 // WaitsInLine returns a call of Lock that has waited for a while, and its session.
-func (w *World) WaitsInLine() (*harness.Call[*zkrecipes.Lease], *line.Session) {
+func (w *World) WaitsInLine() (*harness.Call[*zkrecipes.Lease], *session.Session) {
 	w.T.Helper()
 	Held(w.T, zkrecipes.NewMutex(w.Stranger(nil), w.Path).Lock)
 	c := w.Stranger(nil)
@@ -184,7 +184,7 @@ func InChunks(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) 
 }
 
 // WatchNodes arms a watch on each znode.
-func WatchNodes(t testing.TB, s *line.Session, nodes []string) []*zkconn.Watch {
+func WatchNodes(t testing.TB, s *session.Session, nodes []string) []*zkconn.Watch {
 	t.Helper()
 	watches := make([]*zkconn.Watch, len(nodes))
 	ctx := harness.Within(t, 30*time.Second)

@@ -13,17 +13,18 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // What lies behind the values of the API. The fields that hold it are not exported.
 
 // Core returns what makes the sessions of a Client.
-func Core(c *zkrecipes.Client) *line.Client { return field[*line.Client](c, "client") }
+func Core(c *zkrecipes.Client) *session.Client { return field[*session.Client](c, "client") }
 
 // ClientOf returns a Client that has this core.
-func ClientOf(c *line.Client) *zkrecipes.Client {
+func ClientOf(c *session.Client) *zkrecipes.Client {
 	client := new(zkrecipes.Client)
-	*at[*line.Client](client, "client") = c
+	*at[*session.Client](client, "client") = c
 	return client
 }
 
@@ -35,28 +36,34 @@ func NewLease(h *line.Handle) *zkrecipes.Lease {
 }
 
 // Grants returns the grants of a session, by the paths of their places.
-func Grants(s *line.Session) map[string]*line.Grant {
-	mu := at[sync.Mutex](s, "mu")
+func Grants(s *session.Session) map[string]*line.Grant {
+	grants := attachment(s, "line.grants")
+	mu := at[sync.Mutex](grants, "mu")
 	mu.Lock()
 	defer mu.Unlock()
-	return maps.Clone(field[map[string]*line.Grant](s, "grants"))
+	return maps.Clone(field[map[string]*line.Grant](grants, "all"))
 }
 
 // IsDeleted reports whether the place at path, of a grant, is known to be deleted.
-func IsDeleted(s *line.Session, path string) bool {
-	mu := at[sync.Mutex](s, "mu")
+func IsDeleted(s *session.Session, path string) bool {
+	grants := attachment(s, "line.grants")
+	mu := at[sync.Mutex](grants, "mu")
 	mu.Lock()
 	defer mu.Unlock()
-	return field[bool](field[map[string]*line.Grant](s, "grants")[path], "deleted")
+	return field[bool](field[map[string]*line.Grant](grants, "all")[path], "deleted")
 }
+
+// TellsEnd reports whether somebody is told when the grant has ended.
+func TellsEnd(g *line.Grant) bool { return field[func(error, bool)](g, "tellEnd") != nil }
 
 // Abandoned returns the number of paths on which the client still does work whose callers have
 // left.
 func Abandoned(c *zkrecipes.Client) int {
-	mu := at[sync.Mutex](Core(c), "mu")
+	background := attachment(Core(c), "line.background")
+	mu := at[sync.Mutex](background, "mu")
 	mu.Lock()
 	defer mu.Unlock()
-	return len(field[map[string]map[chan struct{}]struct{}](Core(c), "abandoned"))
+	return len(field[map[string]map[chan struct{}]struct{}](background, "abandoned"))
 }
 
 // NewToken returns the token of the n-th exclusive grant of the place with that czxid.
@@ -102,6 +109,21 @@ func VisitOf(v *zkrecipes.Visit) *barrier.Visit { return field[*barrier.Visit](v
 // SlotsOf returns the engine of a Semaphore.
 func SlotsOf(s *zkrecipes.Semaphore) *semaphore.Semaphore {
 	return field[*semaphore.Semaphore](s, "slotted")
+}
+
+// attachment returns what is attached to a Client or a session under the type of that name.
+func attachment(to any, name string) any {
+	f := reflect.ValueOf(to).Elem().FieldByName("attachments")
+	attached := reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Interface()
+	mu := at[sync.Mutex](attached, "mu")
+	mu.Lock()
+	defer mu.Unlock()
+	for t, v := range field[map[reflect.Type]any](attached, "all") {
+		if t.String() == name {
+			return v
+		}
+	}
+	panic(fmt.Sprintf("recipetest: %T has no attachment %s", to, name))
 }
 
 // field returns the field of that name and type in the struct to which v points.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -36,7 +36,7 @@ func ServerNames(n int) []string {
 
 // DialTapped returns a Client whose connections all lead to target through Taps, and
 // its session.
-func DialTapped(t testing.TB, target string, opts zkrecipes.Options) (*zkrecipes.Client, *line.Session, *harness.Taps) {
+func DialTapped(t testing.TB, target string, opts zkrecipes.Options) (*zkrecipes.Client, *session.Session, *harness.Taps) {
 	t.Helper()
 	taps := harness.NewTaps(target)
 	opts.Dialer = taps.Dial
@@ -52,21 +52,21 @@ func QueuedRequests(conn *zk.Conn) int {
 }
 
 // AwaitUp waits until the session is connected.
-func AwaitUp(t testing.TB, s *line.Session) {
+func AwaitUp(t testing.TB, s *session.Session) {
 	t.Helper()
 	harness.Eventually(t, "the session is up", func() bool { up, _ := s.Connected(); return up })
 }
 
 // ConnectionNumber returns the number of the newest connection. A connection can be
 // lost and replaced so quickly that a test never sees the session down.
-func ConnectionNumber(s *line.Session) uint64 {
+func ConnectionNumber(s *session.Session) uint64 {
 	conn, _ := s.Connection()
 	return conn
 }
 
 // AwaitReconnect waits until the session is connected by a later connection than
 // conn.
-func AwaitReconnect(t testing.TB, s *line.Session, conn uint64) {
+func AwaitReconnect(t testing.TB, s *session.Session, conn uint64) {
 	t.Helper()
 	harness.Eventually(t, "the session is up again", func() bool {
 		up, _ := s.Connected()
@@ -76,13 +76,13 @@ func AwaitReconnect(t testing.TB, s *line.Session, conn uint64) {
 
 // AwaitDown waits until the session is disconnected. Use it while no connection can
 // be made.
-func AwaitDown(t testing.TB, s *line.Session) {
+func AwaitDown(t testing.TB, s *session.Session) {
 	t.Helper()
 	harness.Eventually(t, "the session is down", func() bool { up, _ := s.Connected(); return !up })
 }
 
 // ReadOnce reads a znode. It waits until the session is over, if need be.
-func ReadOnce(s *line.Session, path string) error {
+func ReadOnce(s *session.Session, path string) error {
 	return s.Call(func(conn *zk.Conn) error {
 		_, _, err := conn.Get(path)
 		return err
@@ -91,7 +91,7 @@ func ReadOnce(s *line.Session, path string) error {
 
 // StartReaders starts n goroutines that read until the session is over. The test
 // waits for them at its end.
-func StartReaders(t testing.TB, s *line.Session, n int) {
+func StartReaders(t testing.TB, s *session.Session, n int) {
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {
@@ -111,7 +111,7 @@ func StartReaders(t testing.TB, s *line.Session, n int) {
 }
 
 // WatchOn arms a watch on a znode.
-func WatchOn(t testing.TB, s *line.Session, path string) *zkconn.Watch {
+func WatchOn(t testing.TB, s *session.Session, path string) *zkconn.Watch {
 	t.Helper()
 	w, err := s.Watch(harness.Within(t, 20*time.Second), path)
 	require.NoError(t, err)

@@ -71,7 +71,7 @@ type taking struct {
 // confirm returns nil if the caller may keep the slots that were taken. line is the line's
 // Stat in the reply. errStale: they must be given back.
 func (x *Semaphore) confirm(ctx context.Context, t *taking, line *zk.Stat) error {
-	x.Line.Client.NoteRewritten(x.Line.Abs(), line)
+	x.Line.NoteRewritten(line)
 	t.Czxid = line.Mzxid // of the transaction that created the slots
 	v := t.view
 	switch {

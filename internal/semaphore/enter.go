@@ -14,6 +14,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -101,7 +102,7 @@ func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (
 	return nil, zkconn.ErrContended
 }
 
-func (x *Semaphore) enterFreeIn(ctx context.Context, s *line.Session, k int) (*slotGrant, error) {
+func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) (*slotGrant, error) {
 	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, placename.NoUUID), false)); err != nil {
 		return nil, err
 	}
@@ -147,7 +148,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *line.Session, k int) (*s
 
 // whyNotTaken returns why no slots were taken. set is the operation that writes the line.
 // known: the view was remembered.
-func (x *Semaphore) whyNotTaken(ctx context.Context, s *line.Session, o zkconn.Outcome, set *zk.SetDataRequest, known bool) error {
+func (x *Semaphore) whyNotTaken(ctx context.Context, s *session.Session, o zkconn.Outcome, set *zk.SetDataRequest, known bool) error {
 	switch {
 	case o.RefusedAt(set, zk.ErrBadVersion, zk.ErrNoNode):
 		if !known { // else the view was old
@@ -163,7 +164,7 @@ func (x *Semaphore) whyNotTaken(ctx context.Context, s *line.Session, o zkconn.O
 }
 
 // look reads the semaphore, for a caller that wants k slots. ErrLocked: somebody waits.
-func (x *Semaphore) look(ctx context.Context, s *line.Session, k int) (*view, error) {
+func (x *Semaphore) look(ctx context.Context, s *session.Session, k int) (*view, error) {
 	synced := false
 	for tries := 0; tries < zkconn.MaxTries; {
 		err := s.Ready(ctx)
@@ -186,7 +187,7 @@ func (x *Semaphore) look(ctx context.Context, s *line.Session, k int) (*view, er
 	return nil, zkconn.ErrContended
 }
 
-func (x *Semaphore) lookOnce(ctx context.Context, s *line.Session, k int) (*view, error) {
+func (x *Semaphore) lookOnce(ctx context.Context, s *session.Session, k int) (*view, error) {
 	// The line must be read before the slots: then the slots show all that were taken up
 	// to the line's version.
 	path, waiters, names, err := x.readAll(ctx, s)
@@ -227,7 +228,7 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *line.Session, k int) (*view
 // slotsIfFree lists the slots, or returns ErrLocked if somebody waits. Children of the
 // line that are no places do not count. The slots must be listed last: then they show
 // what was taken by a place that is no longer in line. Later joins write the line's data.
-func (x *Semaphore) slotsIfFree(ctx context.Context, s *line.Session) ([]string, error) {
+func (x *Semaphore) slotsIfFree(ctx context.Context, s *session.Session) ([]string, error) {
 	children, _, err := s.Children(ctx, x.Line.Abs())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -253,7 +254,7 @@ type answer struct {
 
 // readAll reads the path, the line and the slots, in this order, in one round trip. It
 // fails if the connection is lost.
-func (x *Semaphore) readAll(ctx context.Context, s *line.Session) (path, line answer, slots []string, err error) {
+func (x *Semaphore) readAll(ctx context.Context, s *session.Session) (path, line answer, slots []string, err error) {
 	var rs [2]*zkconn.Reading
 	for i, at := range []string{x.Held.Abs(), x.Line.Abs()} {
 		if rs[i], err = s.StartGet(at); err != nil {
@@ -348,7 +349,7 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait b
 func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.Watch, error) {
 	// If an event of an earlier connection gave p its turn, this server may not show what
 	// was taken before it yet.
-	if p.Session.HasMoved(p) {
+	if p.HasMoved() {
 		if err := p.Session.Sync(ctx, p.Path); err != nil {
 			return nil, nil, err
 		}
@@ -369,7 +370,7 @@ func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil, x.newSlots(p.Session, []int32{0}).makeParent(ctx)
 	}
-	if err == nil && p.Session.HasMoved(p) {
+	if err == nil && p.HasMoved() {
 		err = errStale
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -44,12 +45,12 @@ type Semaphore struct {
 }
 
 // New returns the semaphore of n slots with that path.
-func New(c *line.Client, path string, n int) *Semaphore {
+func New(c *session.Client, path string, n int) *Semaphore {
 	return &Semaphore{
 		n: n,
 		Line: &line.Line{
 			Client: c, Path: path + semaphoreLine, Recipe: "semaphore", Kinds: placename.LockKinds, Rejoins: true, Writes: true,
-			Blocks: line.EveryoneBlocks, Foreign: line.IsRWLockKind,
+			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		},
 		Held: &line.Line{Client: c, Path: path, Recipe: "semaphore"},
 	}
@@ -63,7 +64,7 @@ func (x *Semaphore) Path() string {
 	return x.Held.Path
 }
 
-func (x *Semaphore) Client() *line.Client { return x.Held.Client }
+func (x *Semaphore) Client() *session.Client { return x.Held.Client }
 
 // Acquire takes k slots. If there are too few, it waits for them or, if it must not wait,
 // returns ErrLocked. CheckAcquire must come first.

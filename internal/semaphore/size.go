@@ -10,7 +10,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -58,7 +58,7 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 const semaphoreResized = "/resized"
 
 // resizeIn writes n, if the path's data is a size. sent is set before it is sent.
-func (x *Semaphore) resizeIn(ctx context.Context, s *line.Session, n int, sent *bool) error {
+func (x *Semaphore) resizeIn(ctx context.Context, s *session.Session, n int, sent *bool) error {
 	data, stat, err := s.Get(ctx, x.Held.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		// As a parent, so that it has n and the child from the same moment on.
@@ -101,7 +101,7 @@ func (x *Semaphore) follow(n int) {
 // agree returns how many slots there are by a read of the path, and makes the path hold
 // this value's n where it holds none: then errStale is returned. The two must be the same
 // once. From then on this value follows, also a path that others have made anew.
-func (x *Semaphore) agree(ctx context.Context, s *line.Session, path answer) (n int, err error) {
+func (x *Semaphore) agree(ctx context.Context, s *session.Session, path answer) (n int, err error) {
 	switch {
 	case errors.Is(path.err, zk.ErrNoNode):
 		err = s.CreateContainer(ctx, x.Held.Abs(), layout.Size(x.size()))
@@ -129,7 +129,7 @@ func (x *Semaphore) agree(ctx context.Context, s *line.Session, path answer) (n 
 }
 
 // writeFirst makes a path that has that Stat, and holds no n, hold this value's.
-func (x *Semaphore) writeFirst(ctx context.Context, s *line.Session, path *zk.Stat) error {
+func (x *Semaphore) writeFirst(ctx context.Context, s *session.Session, path *zk.Stat) error {
 	if err := x.checkUnsized(ctx, s, path); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ var curatorsSemaphore = []string{"leases", "locks"}
 
 // checkUnsized returns ErrPathInUse if a path that holds no n, and has that Stat, is of
 // another recipe. It costs a read if the path has children.
-func (x *Semaphore) checkUnsized(ctx context.Context, s *line.Session, path *zk.Stat) error {
+func (x *Semaphore) checkUnsized(ctx context.Context, s *session.Session, path *zk.Stat) error {
 	if path.NumChildren == 0 {
 		return nil
 	}

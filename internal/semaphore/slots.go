@@ -13,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -68,7 +69,7 @@ func SlotsAmong(children []string) map[string]int32 {
 }
 
 // newSlots returns slots that are yet to be taken.
-func (x *Semaphore) newSlots(s *line.Session, numbers []int32) *slotPlace {
+func (x *Semaphore) newSlots(s *session.Session, numbers []int32) *slotPlace {
 	uuid := placename.NewUUID(true)
 	paths := make([]string, len(numbers))
 	for i, n := range numbers {
@@ -86,7 +87,7 @@ func (x *Semaphore) newSlots(s *line.Session, numbers []int32) *slotPlace {
 		err := h.giveBack(begin)
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			x.forget(h.names())
-			x.Line.Client.NoteUsed(x.Line.Abs())
+			x.Line.NoteUsed()
 		}
 		return err
 	}
@@ -229,10 +230,10 @@ func (x *Semaphore) Holders(ctx context.Context) ([]slotHolder, error) {
 	}
 	ctx, done := x.Held.Client.Bind(ctx)
 	defer done()
-	return line.InSessions(ctx, x.Held.Client, func(s *line.Session) ([]slotHolder, error) { return x.holdersIn(ctx, s) })
+	return session.InSessions(ctx, x.Held.Client, func(s *session.Session) ([]slotHolder, error) { return x.holdersIn(ctx, s) })
 }
 
-func (x *Semaphore) holdersIn(ctx context.Context, s *line.Session) ([]slotHolder, error) {
+func (x *Semaphore) holdersIn(ctx context.Context, s *session.Session) ([]slotHolder, error) {
 	children, _, err := s.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, x.Held.CheckSized(ctx, s, "slots")

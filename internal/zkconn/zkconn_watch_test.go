@@ -16,8 +16,8 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -42,7 +42,7 @@ func createNodes(t testing.TB, conn *zk.Conn, path string, length, chunks int) (
 
 // requireArmed requires that no watch has fired and that each is armed. It deletes the
 // znodes to see the watches fire.
-func requireArmed(t testing.TB, s *line.Session, look *zk.Conn, nodes []string, watches []*zkconn.Watch) {
+func requireArmed(t testing.TB, s *session.Session, look *zk.Conn, nodes []string, watches []*zkconn.Watch) {
 	t.Helper()
 	require.NoError(t, recipetest.ReadOnce(s, "/")) // after all events under way
 	require.False(t, slices.ContainsFunc(watches, (*zkconn.Watch).HasFired))
@@ -262,7 +262,7 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 		wg.Wait()
 	}()
 	var inside, grants, readers, writers, shared, wakeUps atomic.Int64
-	var sessions []*line.Session
+	var sessions []*session.Session
 	var watches [][]*zkconn.Watch
 	var ids []int64
 	for i := range clients {

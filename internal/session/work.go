@@ -1,4 +1,4 @@
-package line
+package session
 
 import (
 	"context"
@@ -23,6 +23,19 @@ func (c *Client) AwaitWork(ctx context.Context, work *work.Open, over <-chan str
 		return fmt.Errorf("%w (not over: %d %s)", zkconn.ContextErr(ctx), work.Count(), what)
 	}
 	return nil
+}
+
+// AwaitEnd waits until end is closed. It may be nil.
+func (c *Client) AwaitEnd(ctx context.Context, end <-chan struct{}) error {
+	if end == nil {
+		return nil
+	}
+	select {
+	case <-end:
+		return nil
+	case <-ctx.Done():
+		return c.ContextErr(ctx)
+	}
 }
 
 // StopGrants ends the calls that wait for a grant or for others. From then on nothing is

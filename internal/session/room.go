@@ -1,4 +1,4 @@
-package line
+package session
 
 import (
 	"context"
@@ -8,19 +8,11 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // A session has room for a limited number of znodes, see ErrSessionFull. zkconn.Session keeps
-// the account. Here are the calls that look before they send anything, and those that tell it
-// what no reply did.
-
-// CheckRoom returns ErrSessionFull if the session has no room for a place in the line. Else
-// a line might be created, in which nobody ever stands.
-func (l *Line) CheckRoom(s *Session, k placename.Kind) error {
-	return s.CheckRoom(zkconn.Weight(l.Abs()+"/_c_"+placename.NoUUID+"-"+string(k), true))
-}
+// the account. Here are the calls that tell it what no reply did.
 
 // onNearlyFull logs that the session has passed 3/4 of its limit.
 func (s *Session) onNearlyFull(load zkconn.Load) {

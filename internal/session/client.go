@@ -1,4 +1,7 @@
-package line
+// Package session keeps a session with ZooKeeper: a Client opens the next one when it ends, and
+// ends it at last. What else a call of any recipe needs stands here: which session lives, when a
+// call must end, and what Shutdown waits for. It knows nothing of places.
+package session
 
 import (
 	"context"
@@ -7,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"strings"
 	"sync"
@@ -22,55 +24,45 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// MaxNumber is the last sequence number that is granted; see beyondLimit.
-// ZooKeeper's counter of creates sticks at 2147483647, and concurrent creates
-// wrap to negative numbers there (PrepRequestProcessor, DataNode's cversion).
-// The difference is room for creates in flight.
-const MaxNumber = math.MaxInt32 - 1_000_000
-
 // Config is what a client needs. All of it must be set.
 type Config struct {
-	Servers    []string
-	Timeout    time.Duration
-	Prefix     string
-	Identity   string
-	ACL        []zk.ACL
-	Auth       func() []wire.Credential // a function, because fmt prints unexported fields, too
-	Writers    func() []wire.Credential // see writersOf
-	Owned      bool                     // see writersOf
-	Created    []zk.ACL                 // of what it creates where the servers know digests, see zkconn.Session.ACL
-	Digest     crypto.Hash              // see Options.DigestAlgorithm
-	MaxBuffer  int                      // see Options.MaxBuffer; 0: the default
-	TLS        *tls.Config
-	Dialer     func(ctx context.Context, network, addr string) (net.Conn, error)
-	LastNumber int32 // see MaxNumber
-	LongLine   int   // see LongLine
-	Segment    int64 // segment size of its queues, in simulations; 0: the default
-
-	Log  func(level slog.Level, msg string, args ...any)                // a record for the user
-	Told func(s *Session, state SessionState, server string, err error) // the session has changed
-	Fail func(op, path string, err error) error                         // wraps an error for the user
-
-	// UsedWith returns the path of a znode during whose use the container at that path is used,
-	// too, if there is one.
-	UsedWith func(path string) (other string, ok bool)
-	// Idle is after how long without use a container is deleted.
+	Servers   []string
+	Timeout   time.Duration
+	Prefix    string
+	Identity  string
+	ACL       []zk.ACL
+	Auth      func() []wire.Credential // a function, because fmt prints unexported fields, too
+	Writers   func() []wire.Credential // see writersOf
+	Owned     bool                     // see writersOf
+	Created   []zk.ACL                 // of what it creates where the servers know digests, see zkconn.Session.ACL
+	Digest    crypto.Hash              // see Options.DigestAlgorithm
+	MaxBuffer int                      // see Options.MaxBuffer; 0: the default
+	TLS       *tls.Config
+	Dialer    func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Idle is for how long what a client keeps for later is kept without use.
 	Idle time.Duration
+
+	Log  func(level slog.Level, msg string, args ...any)         // a record for the user
+	Told func(s *Session, state State, server string, err error) // the session has changed
+	Fail func(op, path string, err error) error                  // wraps an error for the user
 }
 
-// SessionState is what has become of a session.
-type SessionState int
+// State is what has become of a session.
+type State int
 
 const (
-	SessionConnected SessionState = 1 + iota
-	SessionDisconnected
-	SessionExpired
-	SessionClosed
+	Connected State = 1 + iota
+	Disconnected
+	Expired
+	Closed
 )
 
 // Client holds a session, and opens the next one when it ends.
 type Client struct {
 	Config
+	attachments
+	begin func(*Session, *zkconn.Config) (end func(cause error)) // see New
+	stop  func()
 
 	Tasks       zkconn.Tasks
 	Closing     context.Context // ends when Close begins, with ErrClosed
@@ -87,28 +79,24 @@ type Client struct {
 	closed chan struct{} // closed when Close is done
 	result error         // of Close
 
-	containers *containers // that it knows
-
-	mu        sync.Mutex
-	current   *Session
-	changed   chan struct{}                         // closed and replaced whenever current changes
-	abandoned map[string]map[chan struct{}]struct{} // see Client.Abandon
-	lostJoins map[*LostJoin]struct{}                // that are searched for
-	Attached  attachments
+	mu      sync.Mutex
+	current *Session
+	changed chan struct{} // closed and replaced whenever current changes
 }
 
-// New returns a client that does not connect yet.
-func New(cfg Config) *Client {
+// New returns a client that does not connect yet. It calls begin before each session
+// connects, so that the package above learns what zkconn has to tell of the session. The end that
+// begin returns ends what rests on the session, when the session has ended or the client closes
+// it. stop is called when Close begins, before anything ends.
+func New(cfg Config, begin func(*Session, *zkconn.Config) (end func(cause error)), stop func()) *Client {
 	c := &Client{
-		Config:     cfg,
-		began:      time.Now(),
-		closed:     make(chan struct{}),
-		changed:    make(chan struct{}),
-		containers: newContainers(cfg.Idle),
-		abandoned:  map[string]map[chan struct{}]struct{}{},
-		lostJoins:  map[*LostJoin]struct{}{},
+		Config:  cfg,
+		begin:   begin,
+		stop:    stop,
+		began:   time.Now(),
+		closed:  make(chan struct{}),
+		changed: make(chan struct{}),
 	}
-	c.containers.begin = func() { c.Tasks.Start(c.tidy) }
 	c.warned.at = map[string]time.Time{}
 	c.Closing, c.beginClose = context.WithCancelCause(context.Background())
 	c.Waiting, c.stopWaiting = context.WithCancelCause(c.Closing)
@@ -152,8 +140,8 @@ func (c *Client) Dial(ctx context.Context) error {
 // Close ends every grant, deletes their znodes and ends the session. A second close waits for
 // the first.
 func (c *Client) Close() error {
-	c.containers.stop()
-	c.StopGrants() // before EndGrants looks for those that there are
+	c.stop()
+	c.StopGrants() // before Session.end looks for those that there are
 	c.beginClose(errs.ErrClosed)
 	<-c.closed
 	return c.result
@@ -165,7 +153,7 @@ func (c *Client) run() {
 	var told *Session // the last one that was established
 	defer func() {
 		if told != nil {
-			c.Told(told, SessionClosed, "", c.result)
+			c.Told(told, Closed, "", c.result)
 		}
 	}()
 	for pause := time.Duration(0); ; {
@@ -186,11 +174,11 @@ func (c *Client) run() {
 		select {
 		case <-s.Over():
 			err := fmt.Errorf("%w: %w", errs.ErrLost, s.Cause())
-			s.endGrants(err)
+			s.end(err)
 			c.Log(slog.LevelWarn, "session over", "session", s.name(), "cause", s.Cause())
 			s.Close(false, errs.ErrClosed)
 			if s.IsEstablished() {
-				c.Told(s, SessionExpired, "", err)
+				c.Told(s, Expired, "", err)
 				told = s
 			}
 		case <-c.Closing.Done():
@@ -209,7 +197,7 @@ func (c *Client) run() {
 
 // shutdown ends the last session: contexts, places, calls, connection.
 func (c *Client) shutdown(s *Session) error {
-	s.endGrants(errs.ErrClosed)
+	s.end(errs.ErrClosed)
 	up, changed := s.Connected()
 	if up {
 		select {

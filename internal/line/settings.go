@@ -1,0 +1,46 @@
+package line
+
+import (
+	"math"
+
+	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// MaxNumber is the last sequence number that is granted; see beyondLimit.
+// ZooKeeper's counter of creates sticks at 2147483647, and concurrent creates
+// wrap to negative numbers there (PrepRequestProcessor, DataNode's cversion).
+// The difference is room for creates in flight.
+const MaxNumber = math.MaxInt32 - 1_000_000
+
+// LongLine is how many places a line has at most that is not long.
+const LongLine = 4
+
+// Settings are what the lines of a Client need beside its Config. All of it must be set.
+type Settings struct {
+	LastNumber int32 // see MaxNumber
+	LongLine   int   // see LongLine
+	// UsedWith returns the path of a znode during whose use the container at that path is used,
+	// too, if there is one.
+	UsedWith func(path string) (other string, ok bool)
+}
+
+// New returns a client that does not connect yet, with what its lines need.
+func New(cfg session.Config, set Settings) *session.Client {
+	t := newContainers(cfg.Idle)
+	c := session.New(cfg, func(s *session.Session, conn *zkconn.Config) func(error) {
+		gs := grantsOf(s)
+		conn.Leases, conn.Event, conn.Sooner = gs.hasAny, gs.onEvent, gs.onSooner
+		conn.Created, conn.Emptied = t.noteCreated, t.touch
+		return gs.end
+	}, t.stop)
+	t.client, t.usedWith = c, set.UsedWith
+	t.begin = func() { c.Tasks.Start(t.tidy) }
+	session.Attached(c, func() *Settings { return &set })
+	session.Attached(c, func() *containers { return t })
+	return c
+}
+
+func settingsOf(c *session.Client) *Settings { return session.Attached[Settings](c, nil) }
+
+func containersOf(c *session.Client) *containers { return session.Attached[containers](c, nil) }

@@ -1,0 +1,94 @@
+package session
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Session is one session of a Client.
+type Session struct {
+	*zkconn.Session
+	attachments
+	Client *Client
+	end    func(cause error) // see New
+}
+
+// openSession starts to connect, and returns at once.
+func openSession(c *Client) (*Session, error) {
+	s := &Session{Client: c}
+	since := c.began
+	if last, _ := c.Session(); last != nil {
+		_, _, since = last.State()
+	}
+	conn := zkconn.Config{
+		Servers: c.Servers, Timeout: c.Timeout, Credentials: c.Auth(), Digest: c.Digest,
+		ACL: c.ACL, Identities: c.Writers(), Owned: c.Owned,
+		TLS: c.TLS, Dial: c.Dialer, Tasks: &c.Tasks,
+		Up:     s.onUp,
+		Down:   s.onDown,
+		Failed: s.onFailed,
+		Since:  since, MaxBuffer: c.MaxBuffer,
+		Log:        c.Log,
+		NearlyFull: s.onNearlyFull,
+	}
+	s.end = c.begin(s, &conn)
+	s.Session = zkconn.New(conn)
+	return s, s.Open()
+}
+
+// name returns the session id as ZooKeeper's tools print it.
+func (s *Session) name() string { return fmt.Sprintf("0x%x", s.ID()) }
+
+// onFailed logs why there is no connection: the first attempt at each server, and then one
+// in failureInterval.
+func (s *Session) onFailed(server string, err error) {
+	level := slog.LevelDebug
+	if s.Client.isDue(server) {
+		level = slog.LevelWarn
+	}
+	s.Client.Log(level, "cannot connect", "server", server, "err", err)
+}
+
+// failureInterval is between two warnings that a server cannot be reached.
+const failureInterval = 10 * time.Second
+
+// isDue reports whether a warning about that server is due, and notes that it is given.
+func (c *Client) isDue(server string) bool {
+	c.warned.Lock()
+	defer c.warned.Unlock()
+	now := time.Now()
+	if last, ok := c.warned.at[server]; ok && now.Sub(last) < failureInterval {
+		return false
+	}
+	c.warned.at[server] = now
+	return true
+}
+
+func (s *Session) onUp(server string) {
+	s.Client.Log(slog.LevelInfo, "session up", "session", s.name(), "timeout", s.Timeout())
+	s.Client.Told(s, Connected, server, nil)
+}
+
+func (s *Session) onDown(server string, err error) {
+	s.Client.Log(slog.LevelWarn, "connection lost", "session", s.name(), "err", err)
+	s.Client.Told(s, Disconnected, server, err)
+}
+
+// IsValid reports whether the session is known to be alive. The wall clock is looked at
+// too, since the monotonic clock stands still while a machine is suspended
+// (CLOCK_MONOTONIC).
+func (s *Session) IsValid() bool {
+	now, until := time.Now(), s.ValidUntil()
+	return now.Before(until) && now.Round(0).Before(until.Round(0))
+}
+
+// KnownUntil is ValidUntil, or the zero time once the session has ended.
+func (s *Session) KnownUntil() time.Time {
+	if s.IsOver() {
+		return time.Time{}
+	}
+	return s.ValidUntil()
+}

@@ -16,6 +16,13 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
+// The table of faults (recipetest.Faults) for semaphores.
+func TestSemaphoreUnderEachFaultAtEachRequest(t *testing.T) {
+	recipetest.Faults(t,
+		recipetest.SemaphoreDriver("two slots of three", 3, 2, false),
+		recipetest.SemaphoreDriver("two slots of three, in a crowd", 3, 2, true))
+}
+
 // Faults that hit a Semaphore.
 
 // Whatever happens to any of its requests, the client gets its slots, holds no others,

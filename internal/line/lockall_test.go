@@ -227,44 +227,6 @@ func TestB09TheContextEndsWithTheFirstLockThatIsLost(t *testing.T) {
 	})
 }
 
-// The session expires while the call holds the first lock and waits for the second one.
-func TestB10LockAllBeginsAnewInTheNextSession(t *testing.T) {
-	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
-		call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/b", "/a")...)
-		first := w.Srv.Children("/a")
-		require.Len(t, first, 1)
-		w.Srv.Expire(recipetest.SessionID(c))
-		time.Sleep(5 * time.Second)
-		require.True(t, call.Waiting())
-		require.Len(t, w.Srv.Children("/a"), 1)
-		require.NotEqual(t, first, w.Srv.Children("/a"))
-		require.NoError(t, l.Release())
-		ls := call.Get()
-		require.NoError(t, ls.Err())
-		require.NoError(t, ls.Release())
-		w.IsFree("/a", "/b")
-	})
-}
-
-// Nobody answers for as long as the session is known to live.
-func TestB56LockAllBeginsAnewAfterSilence(t *testing.T) {
-	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
-		call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/a", "/b")...)
-		w.Away(c)
-		time.Sleep(11 * time.Second)
-		w.Back()
-		time.Sleep(20 * time.Second)
-		require.True(t, call.Waiting())
-		require.NoError(t, l.Release())
-		ls := call.Get()
-		require.NoError(t, ls.Err())
-		require.NoError(t, ls.Release())
-		w.IsFree("/a", "/b")
-	})
-}
-
 func TestB22LockAllReturnsErrEvictedIfAPlaceIsDeleted(t *testing.T) {
 	for path, other := range map[string]string{"/a": "held", "/b": "waiting"} {
 		t.Run(other, func(t *testing.T) {
@@ -285,41 +247,6 @@ func TestB22LockAllReturnsErrEvictedIfAPlaceIsDeleted(t *testing.T) {
 				w.IsFree("/a")
 				require.NoError(t, l.Release())
 				w.IsFree("/b")
-			})
-		})
-	}
-}
-
-func TestB35CloseEndsLockAllAndItsLeases(t *testing.T) {
-	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-		ls := recipetest.LockAll(t, recipetest.Mutexes(c, "/b", "/c")...)
-		call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/a", "/b")...)
-		require.NoError(t, c.Close())
-		_, err := call.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		require.ErrorIs(t, ls.Err(), zkrecipes.ErrClosed)
-		require.ErrorIs(t, ls.Release(), zkrecipes.ErrClosed)
-		w.IsFree("/a", "/b", "/c")
-	})
-}
-
-// Replies are lost at each step.
-func TestB01LockAllSurvivesLostReplies(t *testing.T) {
-	for name, after := range map[string]bool{"applied": true, "not applied": false} {
-		t.Run(name, func(t *testing.T) {
-			inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-				for skip := range 3 {
-					w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpJoin, Skip: skip}, zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpRelease, Skip: skip})
-				}
-				ls := recipetest.LockAll(t, recipetest.Mutexes(c, "/a", "/b", "/c")...)
-				time.Sleep(time.Minute)
-				require.NoError(t, ls.Err())
-				for _, path := range []string{"/a", "/b", "/c"} {
-					require.Len(t, w.Srv.Children(path), 1)
-				}
-				require.NoError(t, ls.Release())
-				time.Sleep(time.Minute)
-				w.IsFree("/a", "/b", "/c")
 			})
 		})
 	}

@@ -74,7 +74,9 @@ func DowngradeDriver() Driver {
 				_ = l.Release()
 				return Use{}, err
 			}
-			return leased(l, nil)
+			u, err := leased(l, nil)
+			u.Token = 0 // it tells of the place that l had as a writer
+			return u, err
 		},
 		Rival: locked(Writer), Try: tried(Writer), Busy: zkrecipes.ErrLocked,
 		Member: true, // Downgrade
@@ -98,6 +100,7 @@ func LockAllDriver() Driver {
 			return Use{Held: ls, Places: places, Give: func(context.Context) error { return ls.Release() }}, nil
 		},
 		Rival: locked(second), Try: tried(second), Busy: zkrecipes.ErrLocked,
+		Slow: true, // it gives back what it has
 	}
 }
 
@@ -181,6 +184,7 @@ func QueueDrivers() []Driver {
 	taker := func(name string, end func(*zkrecipes.Item) func(context.Context) error, gone bool) Driver {
 		return Driver{
 			Name: name, Busy: zkrecipes.ErrEmpty, Uncertain: true, Loose: true, Stays: segments, Ready: put,
+			Slow: true, // a claim that is under way is the caller's, or is given back
 			Take: func(ctx context.Context, c *zkrecipes.Client) (Use, error) {
 				it, err := queue(c).Take(ctx)
 				if err != nil {

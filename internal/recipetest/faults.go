@@ -558,6 +558,9 @@ func (r *faultRun) use(t *testing.T) {
 	if u.Held == nil {
 		return
 	}
+	if r.row.at == atWait || r.row.at == atTake && r.s.behind { // long ago
+		require.NoError(t, u.Held.Err(), "it was granted in the session that lives")
+	}
 	work := u.Held.Context(t.Context())
 	r.excludes(t, u)
 	time.Sleep(5 * time.Second)
@@ -566,6 +569,7 @@ func (r *faultRun) use(t *testing.T) {
 	synctest.Wait()
 	r.stands(t, u)
 	r.excludes(t, u)
+	lost := u.Held.Err()
 	next := r.follow(t)
 	r.moment(atGive)
 	began := time.Now()
@@ -578,6 +582,10 @@ func (r *faultRun) use(t *testing.T) {
 	}
 	require.Error(t, u.Held.Err())
 	<-work.Done()
+	if errors.Is(lost, zkrecipes.ErrLost) {
+		require.ErrorIs(t, context.Cause(work), zkrecipes.ErrLost)
+		require.ErrorIs(t, err, zkrecipes.ErrLost, "giving back what is lost")
+	}
 	next(t)
 }
 
@@ -654,8 +662,8 @@ func (r *faultRun) stands(t *testing.T, u Use) {
 	if err == nil && r.row.effect == unnoticed && !errors.Is(failed, zkrecipes.ErrUncertain) { // which is not sent again
 		require.NoError(t, failed)
 	}
-	if err != nil {
-		require.Error(t, failed, "it is lost")
+	if errors.Is(err, zkrecipes.ErrLost) {
+		require.ErrorIs(t, failed, zkrecipes.ErrLost)
 	}
 }
 

@@ -21,6 +21,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
+// The table of faults (recipetest.Faults) for both kinds of barrier.
+func TestBarriersUnderEachFaultAtEachRequest(t *testing.T) {
+	recipetest.Faults(t, recipetest.BarrierDrivers()...)
+}
+
 // One of the requests of three members of a round fails in some way. The round
 // opens for all of them or for none. A member that cannot find out returns
 // ErrUncertain.

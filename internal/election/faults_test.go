@@ -18,6 +18,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
+// The table of faults (recipetest.Faults) for Campaign.
+func TestElectionUnderEachFaultAtEachRequest(t *testing.T) {
+	recipetest.Faults(t, recipetest.ElectionDriver())
+}
+
 // Elections under faults.
 
 func TestB01AnElectionWhoseReplyIsLostIsWonOnce(t *testing.T) {

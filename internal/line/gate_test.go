@@ -138,21 +138,6 @@ func TestA22SpuriousWakeUpsOpenNoGate(t *testing.T) {
 	})
 }
 
-func TestA22GateWaitsThroughTheEndOfTheSession(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		guard, c := zkrecipes.NewGate(w.Stranger(nil), "/gate"), w.Stranger(nil)
-		require.NoError(t, guard.Shut(t.Context()))
-		waits := harness.GoErr(t, zkrecipes.NewGate(c, "/gate").Wait)
-		synctest.Wait()
-		require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
-		time.Sleep(time.Second)
-		require.True(t, waits.Waiting())
-		require.NoError(t, guard.Open(t.Context()))
-		_, err := waits.Wait()
-		require.NoError(t, err)
-	})
-}
-
 func TestB01GateIsShutAndOpenedAlthoughRepliesAreLost(t *testing.T) {
 	for name, after := range map[string]bool{"applied": true, "not applied": false} {
 		t.Run(name, func(t *testing.T) {
@@ -184,36 +169,6 @@ func TestB10GateIsShutAndOpenedAlthoughTheSessionExpires(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestB19GateThatOpensBetweenTheLookAndTheWatchLetsThrough(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		g, guard := zkrecipes.NewGate(w.Stranger(nil), "/gate"), zkrecipes.NewGate(w.Stranger(nil), "/gate")
-		require.NoError(t, guard.Shut(t.Context()))
-		for _, after := range []bool{false, true} {
-			w.Plan.Add(zktest.Fault{Do: zktest.Delay, After: after, Op: "getData", Path: "/gate", For: time.Second})
-			waits := harness.GoErr(t, g.Wait)
-			synctest.Wait()
-			require.NoError(t, guard.Open(t.Context()))
-			_, err := waits.Wait()
-			require.NoError(t, err)
-			require.NoError(t, guard.Shut(t.Context()))
-		}
-	})
-}
-
-func TestB21GateOpenedWhileDisconnectedLetsThroughAfterTheReconnect(t *testing.T) {
-	r := recipetest.NewRig(t, nil)
-	guard := zkrecipes.NewGate(recipetest.Dial(t, nil), r.Path+"-gate")
-	require.NoError(t, guard.Shut(r.Ctx))
-	waits := harness.GoErr(t, zkrecipes.NewGate(r.C, r.Path+"-gate").Wait)
-	recipetest.Sleeps(t, r.C, 1)
-	r.P.Refuse(true)
-	require.NoError(t, guard.Open(r.Ctx))
-	require.True(t, waits.Waiting())
-	r.P.Refuse(false)
-	_, err := waits.Wait()
-	require.NoError(t, err)
 }
 
 // The context ends before the request is sent, while it is in flight, or before its
@@ -262,46 +217,6 @@ func TestB32ShutAndOpenWhoseContextEndsAreUncertainOnlyOnceSent(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestB32WaitAtAGateWhoseContextEndsDoesNotPass(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		g := zkrecipes.NewGate(c, "/gate")
-		require.NoError(t, g.Shut(t.Context()))
-		var waits *harness.Call[struct{}]
-		for i, fault := range []zktest.Fault{
-			{}, // while it waits
-			{Do: zktest.Delay, Op: "getData", For: time.Second},
-			{Do: zktest.Delay, Op: "getData", For: time.Second, After: true},
-		} {
-			if fault.Do != "" {
-				c = w.Stranger(nil) // the first client has its watch already
-				g = zkrecipes.NewGate(c, "/gate")
-				w.Plan.Add(fault)
-			}
-			waits = harness.GoErr(t, g.Wait)
-			synctest.Wait()
-			waits.Cancel(zk.ErrNoNode)
-			synctest.Wait()
-			require.False(t, waits.Waiting(), i)
-			_, err := waits.Wait()
-			require.ErrorIs(t, err, context.Canceled)
-		}
-		// The watch that the client has is used again.
-		time.Sleep(2 * time.Second)
-		requests := w.Requests(func() {
-			for range 1000 {
-				waits = harness.GoErr(t, g.Wait)
-				synctest.Wait()
-				waits.Cancel(nil)
-				_, err := waits.Wait()
-				require.ErrorIs(t, err, context.Canceled)
-			}
-		})
-		require.Empty(t, requests)
-		require.Equal(t, 1, recipetest.WatchesOf(c))
-	})
 }
 
 // Close leaves the gate shut, as its znode belongs to no session.

@@ -23,42 +23,6 @@ import (
 
 // Faults during a Downgrade.
 
-func TestB01DowngradeWhoseReplyIsLostIsDone(t *testing.T) {
-	r := recipetest.NewRWRig(t, nil)
-	for range 3 {
-		l := recipetest.Held(t, r.W.Lock)
-		number := r.InLine()[0].Number
-		reader := r.Joins(2, r.Another().RLock)
-		r.P.Reset()
-		r.P.On(recipetest.OpDowngrade, 1, harness.DropAfter)
-		require.NoError(t, r.W.Downgrade(r.Ctx, l))
-		require.Equal(t, 2, r.P.CountOf(recipetest.OpDowngrade))
-		b := reader.Get()
-		line := r.InLine()
-		require.Len(t, line, 2)
-		require.Equal(t, number, line[0].Number)
-		r.Reads(l)
-		require.NoError(t, l.Release())
-		require.NoError(t, b.Release())
-		r.Queued(0)
-	}
-}
-
-func TestB06DowngradeThatNeverArrivedIsSentAgain(t *testing.T) {
-	r := recipetest.NewRWRig(t, nil)
-	l := recipetest.Held(t, r.W.Lock)
-	r.P.Reset()
-	r.P.On(recipetest.OpDowngrade, 1, harness.DropBefore)
-	r.P.On(recipetest.OpDowngrade, 1, harness.DropBefore)
-	r.P.On(recipetest.OpDowngrade, 1, harness.DropAfter)
-	require.NoError(t, r.W.Downgrade(r.Ctx, l))
-	require.Equal(t, 4, r.P.CountOf(recipetest.OpDowngrade))
-	require.Len(t, r.InLine(), 1)
-	r.Reads(l)
-	require.NoError(t, l.Release())
-	r.Queued(0)
-}
-
 func TestB08DowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T) {
 	r := recipetest.NewRWRig(t, nil)
 	s, _ := recipetest.Core(r.C).Session()
@@ -104,55 +68,6 @@ func TestB08DowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing
 		r.Holds(0)
 		require.NoError(t, r.W.Do(r.Ctx, recipetest.Nothing))
 	})
-}
-
-func TestB09DowngradeWhoseSessionExpiresIsLost(t *testing.T) {
-	t.Parallel()
-	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before the reply": harness.Withhold} {
-		t.Run(name, func(t *testing.T) {
-			r := recipetest.NewRWRig(t, nil)
-			l := recipetest.Held(t, r.W.Lock)
-			work := l.Context(r.Ctx)
-			next := r.Joins(2, r.Another().Lock)
-			rule := r.P.On(recipetest.OpDowngrade, 1, at)
-			done := r.Downgrades(r.Ctx, l)
-			r.P.Await(rule)
-			if at == harness.Withhold {
-				harness.Eventually(t, "applied", func() bool { return strings.Contains(r.InLine()[0].Name, "__READ__") })
-			}
-			r.P.Expire()
-			rule.Release()
-			require.ErrorIs(t, harness.Receive(t, done), zkrecipes.ErrLost)
-			require.ErrorIs(t, harness.Cause(t, work), zkrecipes.ErrLost)
-			require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
-			require.ErrorIs(t, r.W.Downgrade(r.Ctx, l), zkrecipes.ErrLost)
-			b := next.Get()
-			_, err := b.Commit(r.Ctx)
-			require.NoError(t, err)
-			require.NoError(t, b.Release())
-			require.NoError(t, r.W.Do(r.Ctx, recipetest.Nothing), "in the next session")
-			r.Queued(0)
-			r.Holds(0)
-		})
-	}
-}
-
-// The server is silent until the lease has ended. Whatever it applied in the meantime
-// is undone.
-func TestB16DowngradeUnderASilentServerEndsWithTheLease(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewRWRig(t, &zkrecipes.Options{SessionTimeout: 1500 * time.Millisecond})
-	l := recipetest.Held(t, r.W.Lock)
-	work := l.Context(r.Ctx)
-	r.P.Stall()
-	done := r.Downgrades(r.Ctx, l)
-	require.ErrorIs(t, harness.Cause(t, work), zkrecipes.ErrLost)
-	require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
-	r.P.Resume()
-	require.ErrorIs(t, harness.Receive(t, done), zkrecipes.ErrLost)
-	r.Queued(0)
-	require.NoError(t, r.W.Do(r.Ctx, recipetest.Nothing))
-	r.Holds(0)
 }
 
 func TestB22LeaseIsLostWhenAnOperatorDeletesThePlaceOfADowngrade(t *testing.T) {
@@ -359,57 +274,6 @@ func TestB13ReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 		r.Queued(0)
 	}
 	t.Logf("%d writers came before", entered)
-}
-
-func TestB35CloseDuringADowngradeLeavesNoPlace(t *testing.T) {
-	for name, at := range map[string]harness.Action{"before it is applied": harness.Hold, "before the reply": harness.HoldReply} {
-		t.Run(name, func(t *testing.T) {
-			r := recipetest.NewRWRig(t, nil)
-			l := recipetest.Held(t, r.W.Lock)
-			work := l.Context(r.Ctx)
-			rule := r.P.On(recipetest.OpDowngrade, 1, at)
-			done := r.Downgrades(r.Ctx, l)
-			r.P.Await(rule)
-			closed := make(chan error, 1)
-			go func() { closed <- r.C.Close() }()
-			require.ErrorIs(t, harness.Cause(t, work), zkrecipes.ErrClosed, "before the place is deleted")
-			require.ErrorIs(t, harness.Receive(t, done), zkrecipes.ErrClosed)
-			rule.Release()
-			require.NoError(t, harness.Receive(t, closed))
-			require.ErrorIs(t, l.Release(), zkrecipes.ErrClosed)
-			require.Empty(t, r.InLine(), "Close has waited for the downgrade")
-		})
-	}
-	t.Run("while disconnected", func(t *testing.T) {
-		r := recipetest.NewRWRig(t, &zkrecipes.Options{SessionTimeout: time.Second})
-		s, _ := recipetest.Core(r.C).Session()
-		l := recipetest.Held(t, r.W.Lock)
-		r.P.Refuse(true)
-		harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
-		done := r.Downgrades(r.Ctx, l)
-		began := time.Now()
-		require.ErrorContains(t, r.C.Close(), "left to time out")
-		require.Less(t, time.Since(began), 3*time.Second) // milliseconds, as a rule
-		require.Error(t, harness.Receive(t, done))
-		require.Error(t, l.Err())
-		r.Queued(0) // when the session has timed out
-	})
-	t.Run("at any time", func(t *testing.T) {
-		path := harness.NewPath(t)
-		for i := range 30 {
-			c := recipetest.Dial(t, nil)
-			w := zkrecipes.NewRWLock(c, path)
-			l := recipetest.Held(t, w.Lock)
-			done := make(chan error, 1)
-			go func() { done <- w.Downgrade(context.Background(), l) }()
-			<-time.After(time.Duration(i) * 20 * time.Microsecond)
-			require.NoError(t, c.Close())
-			if err := harness.Receive(t, done); err != nil {
-				require.ErrorIs(t, err, zkrecipes.ErrClosed)
-			}
-			require.Empty(t, recipetest.Places(t, harness.Servers(), path))
-		}
-	})
 }
 
 func TestB36DowngradeThatIsRefusedLeavesAWriter(t *testing.T) {

@@ -69,30 +69,6 @@ func TestB37RequestsOnTheWayToAGrantAreRetriedOnABusyServer(t *testing.T) {
 	}
 }
 
-func TestB37UncertainJoinOfAFreeLockOnABusyServerIsResolved(t *testing.T) {
-	onBusy(t, func(t *testing.T, w *recipetest.SideWorld, answer zktest.Fault) {
-		c := w.Client(nil)
-		answer.Op = recipetest.OpJoin
-		search := answer
-		search.Op, search.After = "sync", false
-		w.Plan.Add(answer, search)
-		search.Op, search.Times = "getChildren2", 2
-		w.Plan.Add(search)
-		var l *zkrecipes.Lease
-		requests := w.Requests(func() { l = w.Holds(c) })
-		w.Stands(l)
-		require.Len(t, w.Line(), 1)
-		joins := 1
-		if !answer.After {
-			joins = 2
-		}
-		require.Equal(t, joins, requests[recipetest.OpJoin])
-		require.Zero(t, requests["connect"], "on the same connection")
-		require.NoError(t, l.Release())
-		require.Empty(t, w.Line())
-	})
-}
-
 func TestB37RequestsForANewLineAreRetriedOnABusyServer(t *testing.T) {
 	for _, op := range []string{"getData", "createContainer"} {
 		t.Run(op, func(t *testing.T) {

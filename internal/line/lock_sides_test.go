@@ -40,20 +40,6 @@ func TestA01DoHoldsEachSideWhileItsFunctionRuns(t *testing.T) {
 	})
 }
 
-func TestA03EachSideIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
-	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
-		l := recipetest.Held(t, r.M.Lock)
-		work := l.Context(r.Ctx)
-		next := r.Joins(2, r.Rival)
-		require.True(t, next.Waiting())
-		r.P.Expire()
-		b := next.Get()
-		require.ErrorIs(t, harness.Cause(t, work), zkrecipes.ErrLost)
-		require.Greater(t, b.Token(), l.Token())
-		require.NoError(t, b.Release())
-	})
-}
-
 func TestRealA05EachSideWorksUnderAPrefix(t *testing.T) {
 	for _, side := range recipetest.Sides {
 		t.Run(side.Name, func(t *testing.T) {

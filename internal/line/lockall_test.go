@@ -228,44 +228,6 @@ func TestB09TheContextEndsWithTheFirstLockThatIsLost(t *testing.T) {
 	})
 }
 
-// The session expires while the call holds the first lock and waits for the second one.
-func TestB10LockAllBeginsAnewInTheNextSession(t *testing.T) {
-	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
-		call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/b", "/a")...)
-		first := w.Srv.Children("/a")
-		require.Len(t, first, 1)
-		w.Srv.Expire(recipetest.SessionID(c))
-		time.Sleep(5 * time.Second)
-		require.True(t, call.Waiting())
-		require.Len(t, w.Srv.Children("/a"), 1)
-		require.NotEqual(t, first, w.Srv.Children("/a"))
-		require.NoError(t, l.Release())
-		ls := call.Get()
-		require.NoError(t, ls.Err())
-		require.NoError(t, ls.Release())
-		w.IsFree("/a", "/b")
-	})
-}
-
-// Nobody answers for as long as the session is known to live.
-func TestB56LockAllBeginsAnewAfterSilence(t *testing.T) {
-	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
-		call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/a", "/b")...)
-		w.Away(c)
-		time.Sleep(11 * time.Second)
-		w.Back()
-		time.Sleep(20 * time.Second)
-		require.True(t, call.Waiting())
-		require.NoError(t, l.Release())
-		ls := call.Get()
-		require.NoError(t, ls.Err())
-		require.NoError(t, ls.Release())
-		w.IsFree("/a", "/b")
-	})
-}
-
 func TestB22LockAllReturnsErrEvictedIfAPlaceIsDeleted(t *testing.T) {
 	for path, other := range map[string]string{"/a": "held", "/b": "waiting"} {
 		t.Run(other, func(t *testing.T) {

@@ -99,58 +99,6 @@ func TestB11SignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	}
 }
 
-// The session expires at each request on the way to a grant.
-func TestB11ExpiryAtEachRequestOfAWaitIsNeverReportedHeld(t *testing.T) {
-	for _, op := range []string{recipetest.OpJoin, "getChildren2", "getData", opACLProbe} {
-		for _, after := range []bool{false, true} {
-			for _, side := range recipetest.Sides {
-				if op == opACLProbe && !side.Signalled() {
-					continue // no client sends it
-				}
-				t.Run(fmt.Sprintf("%s after=%v %s", op, after, side.Name), func(t *testing.T) {
-					side.InBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-						var e recipetest.Events
-						c, other := w.Client(&zkrecipes.Options{Trace: e.Trace()}), w.Client(nil)
-						session := recipetest.SessionID(c)
-						holder := w.Excludes(other)
-						w.Plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: op})
-						a := w.Waits(c)
-						time.Sleep(3 * time.Second)
-						require.NotEqual(t, session, recipetest.SessionID(c))
-						require.True(t, a.Waiting())
-						require.Len(t, w.Line(), 2)
-						require.NoError(t, holder.Release())
-						l := a.Get()
-						w.Stands(l)
-						require.Len(t, w.Line(), 1)
-						synctest.Wait()
-						require.Equal(t, 2, e.Count("granted"), "this one and the grant of w.client")
-						require.Zero(t, e.Count("lost"))
-						require.NoError(t, l.Release())
-					})
-				})
-			}
-		}
-	}
-}
-
-func TestB11ExpiryAtTheJoinOfAFreeLockIsNeverReportedHeld(t *testing.T) {
-	for name, after := range map[string]bool{"before": false, "after": true} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-				c := w.Client(nil)
-				session := recipetest.SessionID(c)
-				w.Plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: recipetest.OpJoin})
-				l := w.Holds(c)
-				require.NotEqual(t, session, recipetest.SessionID(c))
-				w.Stands(l)
-				require.Len(t, w.Line(), 1)
-				require.NoError(t, l.Release())
-			})
-		})
-	}
-}
-
 // The holder releases and the waiter's session expires at the same moment, in either
 // order.
 func TestB11ExpiryRacingAReleaseIsNeverReportedHeld(t *testing.T) {

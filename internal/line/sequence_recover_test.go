@@ -15,16 +15,6 @@ import (
 
 // Joins whose reply is lost, or that never arrived.
 
-func TestB01JoinThatNeverArrivedIsSentAgain(t *testing.T) {
-	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
-		r.P.On(recipetest.OpJoin, 1, harness.DropBefore)
-		l := recipetest.Held(t, r.M.Lock)
-		require.Equal(t, 2, r.P.CountOf(recipetest.OpJoin))
-		require.NoError(t, l.Release())
-		r.Queued(0)
-	})
-}
-
 func TestB02SearchForAJoinIsRepeatedUntilItIsAnswered(t *testing.T) {
 	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
 		r.P.On(recipetest.OpJoin, 1, harness.DropAfter)

@@ -34,54 +34,6 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 		return func() { require.NoError(w.T, l.Release()) }
 	}
 	for name, begin := range map[string]func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait{
-		"Mutex.Lock": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			l, err := zkrecipes.NewMutex(other, "/m").Lock(t.Context())
-			return wait{call: func(ctx context.Context) error { _, err := zkrecipes.NewMutex(c, "/m").Lock(ctx); return err }, free: locked(w, l, err)}
-		},
-		"Mutex.Lock with KeepFor": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			l, err := zkrecipes.NewMutex(other, "/m").Lock(t.Context())
-			return wait{call: func(ctx context.Context) error {
-				_, err := zkrecipes.NewMutex(c, "/m", zkrecipes.KeepFor(time.Minute)).Lock(ctx)
-				return err
-			}, free: locked(w, l, err)}
-		},
-		"RWLock.Lock": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			l, err := zkrecipes.NewRWLock(other, "/m").RLock(t.Context())
-			return wait{call: func(ctx context.Context) error { _, err := zkrecipes.NewRWLock(c, "/m").Lock(ctx); return err }, free: locked(w, l, err)}
-		},
-		"RWLock.RLock": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			l, err := zkrecipes.NewRWLock(other, "/m").Lock(t.Context())
-			return wait{call: func(ctx context.Context) error { _, err := zkrecipes.NewRWLock(c, "/m").RLock(ctx); return err }, free: locked(w, l, err)}
-		},
-		"LockAll": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			l, err := zkrecipes.NewMutex(other, "/m").Lock(t.Context())
-			return wait{call: func(ctx context.Context) error {
-				ls, err := zkrecipes.LockAll(ctx, zkrecipes.NewMutex(c, "/a"), zkrecipes.NewMutex(c, "/m"))
-				if err == nil {
-					err = ls.Err()
-				}
-				return err
-			}, free: locked(w, l, err)}
-		},
-		"Semaphore.Acquire": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			l, err := zkrecipes.NewSemaphore(other, "/m", 2).AcquireN(t.Context(), 2)
-			return wait{call: func(ctx context.Context) error { _, err := zkrecipes.NewSemaphore(c, "/m", 2).Acquire(ctx); return err }, free: locked(w, l, err)}
-		},
-		"Semaphore.AcquireN": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			l, err := zkrecipes.NewSemaphore(other, "/m", 2).Acquire(t.Context())
-			return wait{call: func(ctx context.Context) error {
-				_, err := zkrecipes.NewSemaphore(c, "/m", 2).AcquireN(ctx, 2)
-				return err
-			}, free: locked(w, l, err)}
-		},
-		"Election.Campaign": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			l, err := zkrecipes.NewElection(other, "/m").Campaign(t.Context(), nil)
-			require.NoError(t, err)
-			return wait{call: func(ctx context.Context) error {
-				_, err := zkrecipes.NewElection(c, "/m").Campaign(ctx, nil)
-				return err
-			}, free: locked(w, recipetest.LeaseOf(l), err)}
-		},
 		"Election.Lead": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
 			l, err := zkrecipes.NewElection(other, "/m").Campaign(t.Context(), nil)
 			require.NoError(t, err)
@@ -101,10 +53,6 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 				return errors.New("the iteration has ended")
 			}, free: locked(w, recipetest.LeaseOf(l), err)}
 		},
-		"Queue.Take": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			return wait{call: func(ctx context.Context) error { _, err := zkrecipes.NewQueue(c, "/m", nil).Take(ctx); return err },
-				free: func() { recipetest.PutOn(t, zkrecipes.NewQueue(other, "/m", nil), "item") }}
-		},
 		"Queue.TakeN": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
 			return wait{call: func(ctx context.Context) error { _, err := zkrecipes.NewQueue(c, "/m", nil).TakeN(ctx, 2); return err },
 				free: func() { recipetest.PutOn(t, zkrecipes.NewQueue(other, "/m", nil), "item") }}
@@ -115,11 +63,6 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 				return zkrecipes.NewQueue(c, "/m", nil).Serve(ctx, func(context.Context, *zkrecipes.Item) error { cancel(); return nil })
 			}, free: func() { recipetest.PutOn(t, zkrecipes.NewQueue(other, "/m", nil), "item") }}
 		},
-		"Queue.Put": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			recipetest.PutOn(t, zkrecipes.NewQueue(other, "/m", full), "first")
-			return wait{call: func(ctx context.Context) error { _, err := zkrecipes.NewQueue(c, "/m", full).Put(ctx, nil); return err },
-				free: func() { recipetest.AckOn(t, recipetest.TakeOn(t, zkrecipes.NewQueue(other, "/m", full))) }}
-		},
 		"Queue.PutAll": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
 			two := &zkrecipes.QueueOptions{MaxLen: 2}
 			recipetest.PutOn(t, zkrecipes.NewQueue(other, "/m", two), "first")
@@ -128,10 +71,6 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 				return err
 			},
 				free: func() { recipetest.AckOn(t, recipetest.TakeOn(t, zkrecipes.NewQueue(other, "/m", two))) }}
-		},
-		"Gate.Wait": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			require.NoError(t, zkrecipes.NewGate(other, "/m").Shut(t.Context()))
-			return wait{call: zkrecipes.NewGate(c, "/m").Wait, free: func() { require.NoError(t, zkrecipes.NewGate(other, "/m").Open(t.Context())) }}
 		},
 		beforeMember: func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
 			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Hour, Times: -1}) // the first round stays
@@ -195,92 +134,6 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 				}
 				require.Greater(t, skip, 1, "the last one was not met")
 			}
-		})
-	}
-}
-
-func TestWhatWasHeldIsLostWithItsSession(t *testing.T) {
-	// holding is what the things that can be held have in common. end is Release, Ack,
-	// and so on.
-	type holding struct {
-		held interface {
-			Err() error
-			Context(context.Context) context.Context
-		}
-		end func(context.Context) error
-	}
-	released := func(l *zkrecipes.Lease, err error) (holding, error) {
-		return holding{held: l, end: func(context.Context) error { return l.Release() }}, err
-	}
-	item := func(t *testing.T, c *zkrecipes.Client) (*zkrecipes.Item, error) {
-		q := zkrecipes.NewQueue(c, "/m", nil)
-		recipetest.PutOn(t, q, "item")
-		return q.Take(t.Context())
-	}
-	for name, hold := range map[string]func(*testing.T, *zkrecipes.Client) (holding, error){
-		"Mutex": func(t *testing.T, c *zkrecipes.Client) (holding, error) {
-			return released(zkrecipes.NewMutex(c, "/m").Lock(t.Context()))
-		},
-		"Mutex with KeepFor": func(t *testing.T, c *zkrecipes.Client) (holding, error) {
-			return released(zkrecipes.NewMutex(c, "/m", zkrecipes.KeepFor(time.Minute)).Lock(t.Context()))
-		},
-		"Mutex entered again": func(t *testing.T, c *zkrecipes.Client) (holding, error) {
-			l := recipetest.Held(t, zkrecipes.NewMutex(c, "/m").Lock)
-			return released(zkrecipes.NewMutex(c, "/m").Lock(l.Reentrant(t.Context())))
-		},
-		"writer": func(t *testing.T, c *zkrecipes.Client) (holding, error) {
-			return released(zkrecipes.NewRWLock(c, "/m").Lock(t.Context()))
-		},
-		"reader": func(t *testing.T, c *zkrecipes.Client) (holding, error) {
-			return released(zkrecipes.NewRWLock(c, "/m").RLock(t.Context()))
-		},
-		"downgraded writer": func(t *testing.T, c *zkrecipes.Client) (holding, error) {
-			l := recipetest.Held(t, zkrecipes.NewRWLock(c, "/m").Lock)
-			require.NoError(t, zkrecipes.NewRWLock(c, "/m").Downgrade(t.Context(), l))
-			return released(l, nil)
-		},
-		"LockAll": func(t *testing.T, c *zkrecipes.Client) (holding, error) {
-			ls, err := zkrecipes.LockAll(t.Context(), zkrecipes.NewMutex(c, "/a"), zkrecipes.NewMutex(c, "/b"))
-			return holding{held: ls, end: func(context.Context) error { return ls.Release() }}, err
-		},
-		"slots": func(t *testing.T, c *zkrecipes.Client) (holding, error) {
-			l, err := zkrecipes.NewSemaphore(c, "/m", 3).AcquireN(t.Context(), 2)
-			return holding{held: l, end: func(context.Context) error { return l.Release() }}, err
-		},
-		"term": func(t *testing.T, c *zkrecipes.Client) (holding, error) {
-			term, err := zkrecipes.NewElection(c, "/m").Campaign(t.Context(), nil)
-			require.NoError(t, err)
-			return holding{held: term, end: func(context.Context) error { return term.Resign() }}, err
-		},
-		"item, acked": func(t *testing.T, c *zkrecipes.Client) (holding, error) {
-			it, err := item(t, c)
-			return holding{held: it, end: func(ctx context.Context) error { return it.Ack(ctx) }}, err
-		},
-		"item, given back": func(t *testing.T, c *zkrecipes.Client) (holding, error) {
-			it, err := item(t, c)
-			return holding{held: it, end: it.Nack}, err
-		},
-		"visit": func(t *testing.T, c *zkrecipes.Client) (holding, error) {
-			v, err := zkrecipes.NewDoubleBarrier(c, "/m", 1).Enter(t.Context())
-			return holding{held: v, end: v.Leave}, err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				c := w.Stranger(nil)
-				h, err := hold(t, c)
-				require.NoError(t, err)
-				require.NoError(t, h.held.Err())
-				ctx := h.held.Context(t.Context())
-				w.Expire(c)
-				<-ctx.Done()
-				for what, err := range map[string]error{"Err": h.held.Err(), "cause": context.Cause(ctx), "end": h.end(t.Context())} {
-					require.ErrorIs(t, err, zkrecipes.ErrLost, what)
-					require.ErrorIs(t, err, zk.ErrSessionExpired, what)
-				}
-				_, err = hold(t, c) // in the next session
-				require.NoError(t, err)
-			})
 		})
 	}
 }

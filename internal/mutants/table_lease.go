@@ -135,7 +135,7 @@ var leaseMutants = []mutant{
 			old: `held, while = append(held, l), l.Context(while)`,
 			new: `held = append(held, l)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB10LockAllBeginsAnewInTheNextSession$",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestLocksUnderEachFaultAtEachRequest$/LockAll",
 	},
 	{
 		name: "lockall-keeps-the-rest",

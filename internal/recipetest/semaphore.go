@@ -14,7 +14,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Requests of a Semaphore, as the servers count them.
@@ -119,45 +118,6 @@ func (w *World) CrowdOf(n, slots int) (xs []*zkrecipes.Semaphore) {
 	return xs
 }
 
-// CrowdedSemaphore is like warmSemaphore, and expects a crowd. It knows of no slot that
-// others take from now on.
-func (w *World) CrowdedSemaphore(n int) *zkrecipes.Semaphore {
-	w.T.Helper()
-	x := w.WarmSemaphore(n)
-	SlotsOf(x).NoteCrowd()
-	return x
-}
-
-// SlotsSurvive has the semaphore that made returns meet a fault while it acquires 2 slots of 2.
-// contended: another client has one of them.
-func (w *World) SlotsSurvive(made func(*World) *zkrecipes.Semaphore, contended bool, fault zktest.Fault) (met bool) {
-	t := w.T
-	other, x := w.WarmSemaphore(2), made(w)
-	var held *zkrecipes.SlotLease
-	if contended {
-		held = Acquire(t, other, 1)
-	}
-	w.Plan.Add(fault)
-	a := harness.Go(t, func(ctx context.Context) (*zkrecipes.SlotLease, error) { return x.AcquireN(ctx, 2) })
-	time.Sleep(time.Minute)
-	if contended {
-		require.True(t, a.Waiting() || held.Err() != nil)
-		_ = held.Release() // it may have been lost
-	}
-	l, err := a.Wait()
-	require.NoError(t, err)
-	_ = l.Release()
-	time.Sleep(time.Minute)
-	again, err := x.AcquireN(harness.Within(t, time.Minute), 2)
-	require.NoError(t, err)
-	synctest.Wait()
-	require.Equal(t, []int{0, 1}, w.Taken())
-	_ = again.Release()
-	time.Sleep(time.Minute)
-	w.SemaphoreAtRest()
-	return w.Met()
-}
-
 // DistantSemaphore returns a semaphore of two slots for a client whose replies take a
 // second, and a function by which another client uses a slot, in half a second. While it is
 // called all the time, what the distant client has read is old when its transaction comes.
@@ -179,4 +139,13 @@ func (w *World) DistantSemaphore() (x *zkrecipes.Semaphore, use func()) {
 func (w *World) ForeignChild() {
 	_, err := w.Bare().Create("/s/line/x", nil, 0, zk.WorldACL(zk.PermAll))
 	require.NoError(w.T, err)
+}
+
+// CrowdedSemaphore is like warmSemaphore, and expects a crowd. It knows of no slot that
+// others take from now on.
+func (w *World) CrowdedSemaphore(n int) *zkrecipes.Semaphore {
+	w.T.Helper()
+	x := w.WarmSemaphore(n)
+	SlotsOf(x).NoteCrowd()
+	return x
 }

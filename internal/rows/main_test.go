@@ -59,9 +59,13 @@ func TestFindTestsReturnsFileAndLine(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	write("a_test.go", "package a\n\n// A comment.\nfunc TestA01X() {}\n\ntype s struct{}\n\nfunc (s) TestA02X() {}\n")
-	write("b/c_test.go", "package c\n\nfunc TestB01X() {}\n")
+	write("b/c_test.go", "package c\n\n// TestY shows:\n// A01, B07: both\nfunc TestY() {\n\t// B08: this\n}\n\n// B09: of no test\nfunc x() {}\n\nfunc TestB01X() {}\n")
 	write("b/c.go", "package c\n\nfunc TestB02X() {}\n")
 	tests, err := findTests(dir)
 	require.NoError(t, err)
-	require.Equal(t, []test{{"TestA01X", "a_test.go", 4}, {"TestB01X", "b/c_test.go", 3}}, tests)
+	require.Equal(t, []test{
+		{"TestA01X", "a_test.go", 4, ""}, {"TestY", "b/c_test.go", 5, ""}, {"TestY", "b/c_test.go", 4, "A01, B07"},
+		{"TestY", "b/c_test.go", 6, "B08"}, {"x", "b/c_test.go", 10, ""}, {"TestB01X", "b/c_test.go", 12, ""},
+	}, tests)
+	require.Equal(t, []string{"A01", "B07"}, tests[2].rows())
 }

@@ -16,25 +16,14 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Faults that hit a Semaphore.
-
-// Whatever happens to any of its requests, the client gets its slots, holds no others,
-// and leaves nothing behind.
-func TestSemaphoreSurvivesAMishapAtAnyRequest(t *testing.T) {
-	for name, made := range map[string]func(*recipetest.World) *zkrecipes.Semaphore{
-		"alone":      func(w *recipetest.World) *zkrecipes.Semaphore { return w.Semaphore(2) },
-		"in a crowd": func(w *recipetest.World) *zkrecipes.Semaphore { return w.CrowdedSemaphore(2) },
-	} {
-		for _, contended := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, contended=%v", name, contended), func(t *testing.T) {
-				recipetest.EachRequest(t, recipetest.Mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
-					recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { met = w.SlotsSurvive(made, contended, fault) })
-					return met
-				})
-			})
-		}
-	}
+// The table of faults (recipetest.Faults) for semaphores.
+func TestSemaphoreUnderEachFaultAtEachRequest(t *testing.T) {
+	recipetest.Faults(t,
+		recipetest.SemaphoreDriver("two slots of three", 3, 2, false),
+		recipetest.SemaphoreDriver("two slots of three, in a crowd", 3, 2, true))
 }
+
+// Faults that hit a Semaphore.
 
 // The reply to the taking is lost, and others join and take slots before the client is
 // back.

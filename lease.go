@@ -218,7 +218,7 @@ func (l *Lease) Release() error {
 	if l.isZero() {
 		return l.fail("release", errZeroValue)
 	}
-	return l.handle.GiveBack()
+	return l.handle.Release()
 }
 
 // Context returns a context that ends with parent or with the lease. Its cause is

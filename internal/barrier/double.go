@@ -86,7 +86,7 @@ func (d *DoubleBarrier) join(ctx context.Context, s *session.Session) (*line.Pla
 	}
 	if p.Czxid == 0 {
 		d.Line.Forget()
-		p.LeaveLater(false)
+		p.Abandon()
 		return nil, errors.New("the znode may not be written")
 	}
 	return p, nil
@@ -202,7 +202,7 @@ func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
 		}
 		switch {
 		case !o.Applied():
-			p.Leave(false)
+			p.Withdraw()
 		case o.Stat(path).NumChildren == 1:
 			p.Session.Multi(p.Session.Lifetime(),
 				&zk.CheckVersionRequest{Path: d.Line.Abs(), Version: o.Stat(path).Version},

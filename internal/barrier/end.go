@@ -101,7 +101,7 @@ func (a *participant) leave(p *line.Place) <-chan struct{} {
 			}
 		}
 		if err != nil { // then it is not known whether it was the last
-			p.Leave(false)
+			p.Withdraw()
 		}
 		if err != nil || last {
 			_ = a.deleteRound(p.Session.Lifetime(), p.Session, 1, signal) // else the next to come does it
@@ -138,7 +138,7 @@ func (a *participant) withdraw(p *line.Place, why error) (int, error) {
 		case o.RefusedAt(notOpen, zk.ErrBadVersion):
 			return a.outcomeOfOpenRound(p, why)
 		}
-		a.Line.Client.Tasks.Start(func() { p.Leave(false) })
+		a.Line.Client.Tasks.Start(p.Withdraw)
 		return 0, uncertain(why, o.Err())
 	}
 }

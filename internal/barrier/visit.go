@@ -191,7 +191,7 @@ func (v *Visit) older(ctx context.Context, s *session.Session, name string) (*zk
 // remove deletes the member's znode.
 func (v *Visit) remove(ctx context.Context, p *line.Place) error {
 	if v.removed == nil {
-		v.removed = v.D.Line.Background(func() { p.Leave(false) })
+		v.removed = v.D.Line.Background(func() { p.Withdraw() })
 	}
 	select {
 	case <-v.removed:

@@ -219,9 +219,9 @@ const maxLost = 3
 // writeIn writes in one session, because the receipt ends with it. p is the place in the line
 // whose turn it is, nil if the writer did not wait for one.
 func (w *writer) writeIn(ctx context.Context, s *session.Session, p *line.Place) error {
-	var leave line.Exit
+	var leave line.Departure
 	if p != nil {
-		leave = p.ExitOps(true)
+		leave = p.Departure(true)
 	}
 	for lost := 0; ; {
 		if err := w.read(ctx, s); err != nil {
@@ -257,7 +257,7 @@ func (w *writer) writeIn(ctx context.Context, s *session.Session, p *line.Place)
 			}
 			err = s.Sync(ctx, w.path.Abs()) // the server may lag
 		case p != nil:
-			leave, err = p.ExitAgain(ctx, leave, o)
+			leave, err = p.DepartureAgain(ctx, leave, o)
 		default:
 			err = o.Err()
 		}

@@ -55,7 +55,7 @@ func Enter(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (g
 // leader's znode is deleted with the place.
 func newCandidate(p *line.Place) *candidate {
 	c := &candidate{Place: p, leader: p.Line.Abs() + LeaderName}
-	p.Release, p.Deletes = c.giveUp, c.leaveOps
+	p.Release, p.Deletes = c.release, c.leaveOps
 	return c
 }
 
@@ -112,8 +112,8 @@ func (c *candidate) replaceOps(ctx context.Context) ([]any, error) {
 	return []any{&zk.DeleteRequest{Path: c.leader, Version: stat.Version}}, nil
 }
 
-// giveUp deletes the place and the leader's znode, once.
-func (c *candidate) giveUp(signal bool, begin line.BeginFunc) error {
+// release deletes the place and the leader's znode, once.
+func (c *candidate) release(signal bool, begin line.BeginFunc) error {
 	leader, err := c.deleteOps()
 	if err != nil {
 		return err
@@ -264,5 +264,5 @@ func (c *candidate) leaveOps(signal bool) []any {
 	if c.czxid == 0 || c.leaderGone.Load() {
 		return nil
 	}
-	return append(c.ExitOps(signal).Ops, &zk.DeleteRequest{Path: c.leader, Version: -1})
+	return append(c.Departure(signal).Ops, &zk.DeleteRequest{Path: c.leader, Version: -1})
 }

@@ -326,7 +326,7 @@ func (k *keptLock) taken(g *line.Grant, err error, stopped bool) {
 	case err == nil:
 		k.become(leaving, nil)
 		k.mu.Unlock()
-		_ = g.Quit()
+		_ = g.Release()
 		k.left()
 		return
 	case stopped:
@@ -379,7 +379,7 @@ func (k *keptLock) PassOn(g *line.Grant) error {
 	next := k.current
 	if next == nil {
 		k.mu.Unlock()
-		err := g.LeaveNow()
+		err := g.ReleasePlace()
 		k.left()
 		return err
 	}
@@ -397,7 +397,7 @@ func (k *keptLock) PassOn(g *line.Grant) error {
 		}
 	}
 	if !k.goesOn(next, goesOn) {
-		err := next.Quit()
+		err := next.Release()
 		k.left()
 		return err
 	}
@@ -524,7 +524,7 @@ func (k *keptLock) leaveIdle(holds func(*line.Grant) bool) {
 	}
 	k.become(leaving, nil)
 	k.mu.Unlock()
-	_ = g.Quit()
+	_ = g.Release()
 	k.left()
 }
 

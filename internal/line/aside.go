@@ -47,10 +47,10 @@ func cannotReset(ctx context.Context, err error) error {
 	return fmt.Errorf("%w, and it cannot be deleted to begin anew: %w", errs.ErrExhausted, err)
 }
 
-// giveUp deletes a place beyond the limit, in the background if need be, and returns the
+// withdrawBeyondLimit deletes a place beyond the limit, in the background if need be, and returns the
 // error of its join. It must read the line first: while the place stands, that is the
 // line in which it stands.
-func (p *Place) giveUp(ctx context.Context) error {
+func (p *Place) withdrawBeyondLimit(ctx context.Context) error {
 	x := &beyondLimit{Place: p}
 	data, stat, err := p.Session.Get(ctx, p.Line.Abs())
 	if err == nil {
@@ -62,7 +62,7 @@ func (p *Place) giveUp(ctx context.Context) error {
 		p.LineCzxid, x.guest = 0, false
 		return x
 	case gone != nil:
-		p.Line.Client.Tasks.Start(func() { p.Leave(false) })
+		p.Line.Client.Tasks.Start(p.Withdraw)
 	}
 	switch {
 	case gone != nil && !zkconn.Transient(gone):

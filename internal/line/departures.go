@@ -20,8 +20,8 @@ const (
 	departing = 4
 )
 
-// departure is a place that is to be deleted. signal: see Place.Leave.
-type departure struct {
+// leaving is a place that is to be deleted. signal: its successor is told.
+type leaving struct {
 	place  *Place
 	signal bool
 }
@@ -29,7 +29,7 @@ type departure struct {
 // departures are the places of a session that are to be deleted together.
 type departures struct {
 	mu      sync.Mutex
-	queue   []departure
+	queue   []leaving
 	running int                      // goroutines that delete
 	gone    map[*Place]chan struct{} // closed when the place is gone, or its session has ended
 }
@@ -40,7 +40,7 @@ func departuresOf(s *session.Session) *departures {
 
 // add has places deleted, in the background. The channel is closed when the last of them is
 // gone.
-func (d *departures) add(ds ...departure) (gone <-chan struct{}) {
+func (d *departures) add(ds ...leaving) (gone <-chan struct{}) {
 	if len(ds) == 0 {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (d *departures) run() {
 
 // next returns the places of the next transaction, and what deletes them. The goroutine ends
 // if there are none. A place that has to be deleted by itself is returned alone.
-func (d *departures) next() (batch []departure, ops []any) {
+func (d *departures) next() (batch []leaving, ops []any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for bytes := 0; len(batch) < min(len(d.queue), maxDepartures); {
@@ -99,7 +99,7 @@ func (d *departures) next() (batch []departure, ops []any) {
 	return batch, ops
 }
 
-func (d *departures) done(batch []departure) {
+func (d *departures) done(batch []leaving) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, one := range batch {
@@ -109,19 +109,19 @@ func (d *departures) done(batch []departure) {
 }
 
 // ops returns the operations that delete the place, nil if it must be deleted by itself.
-func (d departure) ops() []any {
+func (d leaving) ops() []any {
 	switch {
 	case d.place.Deletes != nil:
 		return d.place.Deletes(d.signal)
 	case d.place.Release != nil:
 		return nil
 	}
-	return d.place.ExitOps(d.signal).Ops
+	return d.place.Departure(d.signal).Ops
 }
 
 // deleteAll deletes the places of a batch in one transaction. It returns false if the servers
 // refuse that, because one of them is gone for example, or if the reply is lost.
-func (d departure) deleteAll(ops []any) bool {
+func (d leaving) deleteAll(ops []any) bool {
 	s := d.place.Session
 	return s.Multi(s.Lifetime(), ops...).Applied()
 }

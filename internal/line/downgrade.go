@@ -99,7 +99,7 @@ func (g *Grant) move(next *Place) error {
 	}
 	switch {
 	case over:
-		g.leaveLater()
+		g.abandon()
 		return g.CheckHeld()
 	case errors.Is(err, zkconn.ErrSessionOver):
 		return g.CheckHeld()
@@ -141,7 +141,7 @@ func (p *Place) replace(next *Place) error {
 		case check.SessionOver():
 			return check.Err()
 		case !check.Transient(): // the outcome cannot be found out
-			p.Line.Client.Tasks.Start(func() { next.Leave(false) })
+			p.Line.Client.Tasks.Start(next.Withdraw)
 			return zk.ErrNoNode
 		}
 	}

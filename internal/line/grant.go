@@ -166,7 +166,7 @@ func (g *Grant) awaitChange(ctx context.Context) error {
 // End ends the grant for that cause, unless it has ended already.
 func (g *Grant) End(cause error) {
 	if g.endHeld(cause) {
-		g.leaveLater()
+		g.abandon()
 	}
 }
 
@@ -194,24 +194,24 @@ func (g *Grant) EndIdle(cause error) {
 	g.mu.Unlock()
 	if ok {
 		g.announceEnd(cause, nil)
-		g.leaveLater()
+		g.abandon()
 	}
 }
 
-// leaveLater deletes the place of a grant that has ended, in the background. The
+// abandon deletes the place of a grant that has ended, in the background. The
 // successor gets a signal that it is next only if the place was held for certain until
 // now, so not if the grant was lost.
-func (g *Grant) leaveLater() {
-	d, why := g.departure(), (*errs.Deletion)(nil)
+func (g *Grant) abandon() {
+	d, why := g.leaving(), (*errs.Deletion)(nil)
 	if !errors.As(g.err, &why) {
-		d.place.LeaveLater(d.signal)
+		d.place.abandon(d.signal)
 		return
 	}
-	g.Line.Background(func() { why.Settle(g.Session.Session, d.place.Leave(d.signal)) })
+	g.Line.Background(func() { why.Settle(g.Session.Session, d.place.leave(d.signal)) })
 }
 
-// departure is how the place of a grant that has ended is deleted.
-func (g *Grant) departure() departure { return departure{g.Place(), !errors.Is(g.err, errs.ErrLost)} }
+// leaving returns how the place of a grant that has ended is deleted.
+func (g *Grant) leaving() leaving { return leaving{g.Place(), !errors.Is(g.err, errs.ErrLost)} }
 
 // markEnded marks the grant as ended, tells the Trace, and takes the handles. ok is false
 // if it had ended before. g.mu must be held. A caller that gets true must call
@@ -289,8 +289,8 @@ func (g *Grant) HoldsAlone() bool {
 	return g.exclusive()
 }
 
-// release removes a handle. With the last one it deletes the place, unless that is kept.
-func (g *Grant) release(l *Handle) error {
+// releaseHandle removes a handle. With the last one it deletes the place, unless that is kept.
+func (g *Grant) releaseHandle(l *Handle) error {
 	// Close ends the grants that have not ended, and then waits for the tasks. So this
 	// must be a task before the grant ends.
 	c := g.Line.Client
@@ -303,12 +303,12 @@ func (g *Grant) release(l *Handle) error {
 	if g.kept != nil {
 		return g.kept.PassOn(g)
 	}
-	return g.LeaveNow()
+	return g.ReleasePlace()
 }
 
-// Quit ends a grant that nobody has, and deletes its place.
-func (g *Grant) Quit() error {
-	g.Line.Client.Tasks.Add() // see release
+// Release ends a grant that nobody has, and deletes its place.
+func (g *Grant) Release() error {
+	g.Line.Client.Tasks.Add() // see releaseHandle
 	defer g.Line.Client.Tasks.Finish()
 	if g.CheckHeld() != nil {
 		return nil
@@ -320,12 +320,12 @@ func (g *Grant) Quit() error {
 		return nil
 	}
 	g.announceEnd(errs.ErrReleased, nil)
-	return g.LeaveNow()
+	return g.ReleasePlace()
 }
 
-// LeaveNow deletes the place of a grant that was released: in the background if there is
+// ReleasePlace deletes the place of a grant that was released: in the background if there is
 // no connection, or if it is lost before the reply. ErrLost: the grant had ended before.
-func (g *Grant) LeaveNow() error {
+func (g *Grant) ReleasePlace() error {
 	p := g.Place()
 	err := p.remove(true, p.Session.Start)
 	switch {
@@ -334,7 +334,7 @@ func (g *Grant) LeaveNow() error {
 	case errors.Is(err, zk.ErrNoNode):
 		return errs.Lost(errs.ErrDeleted)
 	}
-	g.leaveLater()
+	g.abandon()
 	switch {
 	case errors.Is(err, zkconn.ErrSessionOver):
 		return errs.Lost(g.Session.Cause())
@@ -459,6 +459,6 @@ func (g *Grant) endChange(done bool) {
 	case done && !over:
 		g.announceEnd(errs.ErrReleased, handles)
 	case !done && over:
-		g.leaveLater()
+		g.abandon()
 	}
 }

@@ -116,10 +116,10 @@ func (gs *grants) list() []*Grant {
 // end ends every grant. No place is deleted before the contexts of all leases have
 // ended.
 func (gs *grants) end(cause error) {
-	var ds []departure
+	var ds []leaving
 	for _, g := range gs.list() {
 		if g.endHeld(cause) {
-			ds = append(ds, g.departure())
+			ds = append(ds, g.leaving())
 		}
 	}
 	departuresOf(gs.session).add(ds...)

@@ -73,8 +73,8 @@ func (h *Handle) Failure() error {
 	return err
 }
 
-// GiveBack releases the handle, once.
-func (h *Handle) GiveBack() error {
+// Release releases the handle, once.
+func (h *Handle) Release() error {
 	h.mu.Lock()
 	if h.done != nil {
 		h.mu.Unlock()
@@ -83,7 +83,7 @@ func (h *Handle) GiveBack() error {
 	}
 	h.done = make(chan struct{})
 	h.mu.Unlock()
-	h.result = h.Fail("release", h.Grant.release(h))
+	h.result = h.Fail("release", h.Grant.releaseHandle(h))
 	close(h.done)
 	return h.result
 }

@@ -115,7 +115,7 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func
 			}
 			mayBeDone = errors.Is(err, errs.ErrUncertain)
 			gone := p
-			l.Client.Tasks.Start(func() { gone.Leave(false) })
+			l.Client.Tasks.Start(gone.Withdraw)
 		}
 		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, errs.ErrEvicted) && p.lineDeleted(ctx)) {
 			return err
@@ -173,7 +173,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 			return nil
 		}
 	}
-	l.Client.Tasks.Start(func() { p.Leave(false) })
+	l.Client.Tasks.Start(p.Withdraw)
 	return err
 }
 
@@ -442,7 +442,7 @@ func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name 
 	if ok && !IsBeyondLimit(l.Client, m.Number) {
 		return p, nil
 	}
-	err := p.giveUp(ctx)
+	err := p.withdrawBeyondLimit(ctx)
 	if !ok { // no server creates such a name
 		err = fmt.Errorf("a place was created with the invalid name %q", name)
 	}

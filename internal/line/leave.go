@@ -12,20 +12,28 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// LeaveLater is Leave in the background; see Line.AwaitAbandoned.
-func (p *Place) LeaveLater(signal bool) {
-	p.Line.Background(func() { p.Leave(signal) })
+// A holder releases its place, and the successor gets a signal that it is next. A waiter
+// withdraws its place. A place is abandoned if it is released or withdrawn in the background, and
+// later calls on the path wait for that.
+
+// Withdraw deletes the place of a waiter. It returns when the place is gone, or its session has
+// ended.
+func (p *Place) Withdraw() { _ = p.leave(false) }
+
+// Abandon is Withdraw in the background; see Line.AwaitAbandoned.
+func (p *Place) Abandon() { p.abandon(false) }
+
+func (p *Place) abandon(signal bool) {
+	p.Line.Background(func() { _ = p.leave(signal) })
 }
 
-// Leave deletes the place, until it is gone or its session has ended, which it returns as
-// ErrSessionOver. With signal, for a holder that gives up what it holds, the
-// successor learns that it is next. While the Client is being closed, places are deleted
-// together.
-func (p *Place) Leave(signal bool) error {
+// leave deletes the place, until it is gone or its session has ended, which it returns as
+// ErrSessionOver. While the Client is being closed, places are deleted together.
+func (p *Place) leave(signal bool) error {
 	if p.Line.Client.Closing.Err() == nil {
 		return p.leaveAlone(signal)
 	}
-	<-departuresOf(p.Session).add(departure{p, signal})
+	<-departuresOf(p.Session).add(leaving{p, signal})
 	if p.Session.IsOver() {
 		return zkconn.ErrSessionOver
 	}
@@ -77,7 +85,7 @@ func (p *Place) remove(signal bool, begin BeginFunc) error {
 // RemoveWith deletes the place and carries out more operations, in one transaction that
 // begin sends.
 func (p *Place) RemoveWith(signal bool, begin BeginFunc, more ...any) zkconn.Outcome {
-	exit := p.ExitOps(signal)
+	exit := p.Departure(signal)
 	t, err := begin(append(exit.Ops, more...)...)
 	if err != nil {
 		return zkconn.Failure(err)
@@ -90,15 +98,15 @@ func (p *Place) RemoveWith(signal bool, begin BeginFunc, more ...any) zkconn.Out
 	return p.RemoveWith(false, begin, more...)
 }
 
-// Exit is what deletes a place, as a transaction or as a part of one.
-type Exit struct {
+// Departure is what deletes a place, as a transaction or as a part of one.
+type Departure struct {
 	Ops    []any
 	Signal *zk.SetDataRequest // to the successor, which is next; nil: none
 }
 
 // refused notes that an exit with a signal failed, perhaps by an ACL or a quota of the place.
 // The place can go without the signal.
-func (e Exit) refused(s *session.Session, o zkconn.Outcome) {
+func (e Departure) refused(s *session.Session, o zkconn.Outcome) {
 	if e.Signal != nil && o.RefusedAt(e.Signal) {
 		s.OwnWriteFailed(o.Err())
 	}
@@ -107,17 +115,17 @@ func (e Exit) refused(s *session.Session, o zkconn.Outcome) {
 // farewell is the data of a place whose holder gives up what it holds.
 var farewell = []byte("released")
 
-func (p *Place) ExitOps(signal bool) Exit {
+func (p *Place) Departure(signal bool) Departure {
 	remove := &zk.DeleteRequest{Path: p.Path, Version: -1}
 	if !signal {
-		return Exit{Ops: []any{remove}}
+		return Departure{Ops: []any{remove}}
 	}
 	ops := append([]any{remove}, p.releaseOps()...)
 	if !p.Kind.Exclusive() || !p.Signals() || !p.Session.IsOwner() {
-		return Exit{Ops: ops}
+		return Departure{Ops: ops}
 	}
 	released := &zk.SetDataRequest{Path: p.Path, Data: farewell, Version: -1}
-	return Exit{Ops: append([]any{released}, ops...), Signal: released}
+	return Departure{Ops: append([]any{released}, ops...), Signal: released}
 }
 
 // AwaitGone waits until gone is closed, because until then the place counts. It gives up
@@ -141,16 +149,16 @@ func (p *Place) AwaitGone(gone <-chan struct{}) {
 	}
 }
 
-// ExitAgain is for a transaction with an exit of the place, which failed. It returns the
+// DepartureAgain is for a transaction with an exit of the place, which failed. It returns the
 // exit with which the transaction can be sent again, or why it cannot be.
-func (p *Place) ExitAgain(ctx context.Context, leave Exit, o zkconn.Outcome) (Exit, error) {
+func (p *Place) DepartureAgain(ctx context.Context, leave Departure, o zkconn.Outcome) (Departure, error) {
 	switch {
 	case o.RefusedIn(leave.Ops, zk.ErrNoNode):
 		return leave, p.WhyGone(ctx)
 	case o.RefusedIn(leave.Ops) && leave.Signal != nil:
 		// The signal is refused; the place can go without. If the server does not know
 		// the session's identity, the receipt has shown that before.
-		return p.ExitOps(false), nil
+		return p.Departure(false), nil
 	}
 	return leave, o.Err()
 }

@@ -66,7 +66,7 @@ func (l *Line) settleJoin(ctx context.Context, s *session.Session, t *zkconn.Tra
 		case ch <- result{p, err}:
 		case <-ctx.Done():
 			if p != nil {
-				p.Leave(false)
+				p.Withdraw()
 			}
 		}
 	})
@@ -106,7 +106,7 @@ func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
 		s.NoteGone(p.Path)
 		return nil, nil // gone again
 	case err != nil:
-		l.Client.Tasks.Start(func() { p.Leave(false) })
+		l.Client.Tasks.Start(p.Withdraw)
 		return nil, fmt.Errorf("%w: a place was taken, and is deleted: %w", errs.ErrUncertain, err)
 	case p.Own.Stat.EphemeralOwner != s.ID():
 		s.NoteGone(p.Path)
@@ -222,7 +222,7 @@ func (j *lostJoin) settle(ctx context.Context) (gone <-chan struct{}, err error)
 	case name != "":
 		m, _ := placename.Parse(name, j.line.Kinds)
 		p := &Place{Parts: m, Line: j.line, Session: j.session, Path: j.line.Abs() + "/" + name}
-		gone = backgroundFor(j.line.Client, j.user(), func() { p.Leave(false) })
+		gone = backgroundFor(j.line.Client, j.user(), p.Withdraw)
 	}
 	return gone, err
 }

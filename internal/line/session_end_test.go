@@ -19,9 +19,6 @@ import (
 
 // The rule that doc.go states under "The end of a session", over all recipes.
 
-// full is a bound of one item.
-var full = &zkrecipes.QueueOptions{MaxLen: 1}
-
 func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 	type wait struct {
 		call func(context.Context) error // waits in c

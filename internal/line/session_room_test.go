@@ -288,6 +288,36 @@ func eachRecipe(ctx context.Context, t *testing.T, a, b *zkrecipes.Client) {
 	}
 }
 
+func TestTheAccountIsWhatTheServersHaveAfterEachRecipe(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := w.Stranger(nil), w.Stranger(nil)
+		eachRecipe(harness.Within(t, time.Hour), t, a, b)
+		time.Sleep(time.Hour)
+		w.Accounted(a)
+		w.Accounted(b)
+		require.Positive(t, recipetest.Load(a).Bytes, "receipts are kept for the next put")
+	})
+}
+
+// The same when the reply to each transaction in turn is lost.
+func TestTheAccountIsWhatTheServersHaveAfterEachLostReply(t *testing.T) {
+	for _, after := range []bool{true, false} {
+		for n, fired := 0, true; fired; n++ {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				a, b := w.Stranger(nil), w.Stranger(nil)
+				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi", Skip: n})
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				eachRecipe(ctx, t, a, b)
+				fired = w.Met()
+				time.Sleep(time.Hour)
+				w.Accounted(a)
+				w.Accounted(b)
+			})
+		}
+	}
+}
+
 // A throttled server has carried out nothing, but its answer does not say so.
 func TestAnAnswerThatTellsNothingIsNoRefusal(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

@@ -53,7 +53,7 @@ func (u *unresolved) sweep(l *Line, s *session.Session, ms []placename.Parts) {
 			delete(u.uuids, m.UUID)
 			m, _ := placename.Parse(strings.Clone(m.Name), l.Kinds)
 			p := &Place{Parts: m, Line: l, Session: s, Path: l.Abs() + "/" + m.Name}
-			s.Client.Tasks.Start(func() { p.Leave(false) })
+			s.Client.Tasks.Start(p.Withdraw)
 		}
 	}
 }

@@ -46,9 +46,9 @@ var delayMutants = []mutant{
 		name: "delay-ended-by-a-waiter",
 		what: "A waiter that gives up in its delay writes the line's data, as a release does.",
 		edits: []edit{{
-			in:  "Place.ExitOps",
-			old: `return Exit{Ops: []any{remove}}`,
-			new: `return Exit{Ops: append([]any{remove}, p.releaseOps()...)}`,
+			in:  "Place.Departure",
+			old: `return Departure{Ops: []any{remove}}`,
+			new: `return Departure{Ops: append([]any{remove}, p.releaseOps()...)}`,
 		}},
 		test: delayTests,
 	},

@@ -26,7 +26,7 @@ var electionMutants = []mutant{
 		name: "election-deletes-blindly",
 		what: "An evicted leader deletes the leader's znode outside of a turn in the line.",
 		edits: []edit{{
-			in:  "candidate.giveUp",
+			in:  "candidate.release",
 			old: `c.Line.Client.Tasks.Start(c.withdraw)`,
 			new: `
 				c.Line.Client.Tasks.Start(func() {
@@ -62,7 +62,7 @@ var electionMutants = []mutant{
 		name: "election-leaves-znode",
 		what: "An evicted leader leaves the leader's znode to its session.",
 		edits: []edit{{
-			in:  "candidate.giveUp",
+			in:  "candidate.release",
 			old: `c.Line.Client.Tasks.Start(c.withdraw)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB22AnEvictedLeaderDeletesItsOtherZnode$",

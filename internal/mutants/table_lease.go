@@ -20,7 +20,7 @@ var leaseMutants = []mutant{
 		what: "A downgrade that is carried out after its grant has ended leaves the place behind.",
 		edits: []edit{{
 			in:  "Grant.move",
-			old: `g.leaveLater()`,
+			old: `g.abandon()`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},

@@ -67,10 +67,10 @@ var lineMutants = []mutant{
 		what: "A wait whose context ends leaves its place behind.",
 		edits: []edit{{
 			in:  "Line.WithPlace",
-			old: `l.Client.Tasks.Start(func() { gone.Leave(false) })`,
+			old: `l.Client.Tasks.Start(gone.Withdraw)`,
 			new: `
 				if ctx.Err() == nil {
-					l.Client.Tasks.Start(func() { gone.Leave(false) })
+					l.Client.Tasks.Start(gone.Withdraw)
 				}`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
@@ -194,7 +194,7 @@ var lineMutants = []mutant{
 			old: `return (m.Kind == KindLock || m.Kind == KindWrite) && len(m.UUID) == 36 && m.UUID[14] == '8'`,
 			new: `return (m.Kind == KindLock || m.Kind == KindWrite || m.Kind == KindRead) && len(m.UUID) == 36 && m.UUID[14] == '8'`,
 		}, {
-			in:  "Place.ExitOps",
+			in:  "Place.Departure",
 			old: `if !p.Kind.Exclusive() || !p.Signals() || !p.Session.IsOwner() {`,
 			new: `if !p.Signals() || !p.Session.IsOwner() {`,
 		}},
@@ -224,7 +224,7 @@ var lineMutants = []mutant{
 		what: "A waiter that gives up sends the signal of a holder.",
 		edits: []edit{{
 			in:  "Line.WithPlace",
-			old: `l.Client.Tasks.Start(func() { gone.Leave(false) })`,
+			old: `l.Client.Tasks.Start(gone.Withdraw)`,
 			new: `l.Client.Tasks.Start(func() { gone.Leave(true) })`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",

@@ -18,7 +18,7 @@ var queueDeadMutants = []mutant{
 		edits: []edit{{
 			in:  "serving.serve",
 			old: `s.moveFailed(claimed, it, err)`,
-			new: `s.giveBack(it)`,
+			new: `s.release(it)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestA21DeadLetterTells",
 	},

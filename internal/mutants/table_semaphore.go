@@ -128,7 +128,7 @@ var semaphoreMutants = []mutant{
 		name: "semaphore-gone-hides-a-loss",
 		what: "A connection that is lost after one slot was gone counts as if all were.",
 		edits: []edit{{
-			in:  "slotPlace.giveBack",
+			in:  "slotPlace.release",
 			old: `return err`,
 			new: `return errors.Join(err, gone)`,
 		}},
@@ -148,7 +148,7 @@ var semaphoreMutants = []mutant{
 		name: "semaphore-half-given-back",
 		what: "A release that finds a slot gone leaves the others.",
 		edits: []edit{{
-			in:  "slotPlace.giveBack",
+			in:  "slotPlace.release",
 			old: `if !errors.Is(gone, zk.ErrNoNode) || len(ops) == 1 {`,
 			new: `if gone != nil || len(ops) == 1 {`,
 		}},
@@ -409,7 +409,7 @@ var semaphoreMutants = []mutant{
 		what: "Slots that a caller in a crowd may not keep are left behind.",
 		edits: []edit{{
 			in:  "Semaphore.enterFreeIn",
-			old: `t.LeaveLater(false)`,
+			old: `t.Abandon()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestFirstOfACrowdKeepsTheSlot$",
 	},

@@ -9,7 +9,7 @@ var shutdownMutants = []mutant{
 			in: "grants.end",
 			old: `
 				if g.endHeld(cause) {
-					ds = append(ds, g.departure())
+					ds = append(ds, g.leaving())
 				}`,
 			new: `g.End(cause)`,
 		}},

@@ -147,7 +147,7 @@ func (a *ackTransaction) leaveNext() {
 	if second := a.left.Swap(true); !second || a.next == nil {
 		return
 	}
-	a.it.Queue.Client.Tasks.Start(func() { a.next.Leave(false) })
+	a.it.Queue.Client.Tasks.Start(a.next.Withdraw)
 }
 
 // try sends it until the outcome is known. again: it was not carried out, and the next

@@ -90,7 +90,7 @@ func (q *Queue) NewClaim(s *session.Session, item string) *claim {
 		q:    q,
 		Item: item,
 	}
-	c.Release, c.Deletes = c.giveBack, c.deleteOps
+	c.Release, c.Deletes = c.release, c.deleteOps
 	return c
 }
 
@@ -172,7 +172,7 @@ type claimTransaction struct {
 type claimParts struct {
 	creates []any              // flag and exclusion of each claim
 	stamp   *zk.SetDataRequest // of the first flag: its reply tells the czxid; nil: none
-	leave   line.Exit
+	leave   line.Departure
 	check   []any
 }
 
@@ -200,7 +200,7 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 			parts.setCzxid(a.claims, o)
 		} else if err := a.whyRefused(ctx, parts, x, o); err != nil {
 			if x.Unknown() {
-				a.giveBack(a.claims...)
+				a.release(a.claims...)
 			}
 			return false, err
 		} else {
@@ -218,7 +218,7 @@ func (a *claimTransaction) parts(signal bool) (parts claimParts) {
 		parts.creates = append(parts.creates, flag, exclusion)
 	}
 	if a.p != nil {
-		parts.leave = a.p.ExitOps(signal)
+		parts.leave = a.p.Departure(signal)
 	}
 	if a.check != nil {
 		parts.check = []any{a.check}
@@ -326,14 +326,14 @@ func (a *claimTransaction) read(ctx context.Context, readings []*zkconn.Reading)
 		case !errors.Is(err, ErrLostAtOnce) && !errors.Is(err, zkconn.ErrSessionOver):
 			a.errs[i] = err
 		}
-		a.giveBack(c)
+		a.release(c)
 	}
 }
 
-// giveBack deletes claims in the background.
-func (a *claimTransaction) giveBack(claims ...*claim) {
+// release deletes claims in the background.
+func (a *claimTransaction) release(claims ...*claim) {
 	for _, c := range claims {
-		c.Line.Client.Tasks.Start(func() { c.Leave(false) })
+		c.Line.Client.Tasks.Start(c.Withdraw)
 	}
 }
 
@@ -378,8 +378,8 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	return it, nil
 }
 
-// giveBack deletes the flag and the exclusion, once.
-func (c *claim) giveBack(_ bool, begin line.BeginFunc) error {
+// release deletes the flag and the exclusion, once.
+func (c *claim) release(_ bool, begin line.BeginFunc) error {
 	c.settle()
 	ops := c.AckOps(false)
 	t, err := begin(ops.flag, ops.exclusion)

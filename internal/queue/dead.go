@@ -107,7 +107,7 @@ func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, at
 		if refused {
 			q.keepUnmoved(it)
 		}
-		it.Handle.GiveBack() // it was not moved, or is gone
+		it.Handle.Release() // it was not moved, or is gone
 	})
 	switch {
 	case errors.Is(err, errs.ErrLost), errors.Is(err, errs.ErrUncertain):
@@ -145,7 +145,7 @@ func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
 		if !errors.Is(err, zk.ErrNoNode) && it.err() == nil {
 			s.Client.Log(slog.LevelWarn, "item is not moved to the dead letters yet", "item", it.Claim.logged(), "queue", s.Path, "err", err)
 		}
-		s.giveBack(it)
+		s.release(it)
 		return
 	}
 	data, _ = CutNote(it.Claim.Name, data)

@@ -40,7 +40,7 @@ func (it *Item) Ack(ctx context.Context, ops []any) error {
 // Nack gives the item back. If ctx ends first, it is given back in the background.
 func (it *Item) Nack(ctx context.Context) error {
 	done := make(chan error, 1)
-	it.Queue.Client.Tasks.Start(func() { done <- it.Handle.GiveBack() })
+	it.Queue.Client.Tasks.Start(func() { done <- it.Handle.Release() })
 	select {
 	case err := <-done:
 		return err

@@ -71,9 +71,9 @@ func (q *Queue) append(ctx context.Context, s *session.Session, p *line.Place, i
 	}
 	defer q.Client.Writes.End()
 	log := QueueIn(s, q.Abs())
-	var leave line.Exit
+	var leave line.Departure
 	if p != nil {
-		leave = p.ExitOps(true)
+		leave = p.Departure(true)
 	}
 	last := int64(-1)
 	for tries := 0; tries < zkconn.MaxTries; tries++ {
@@ -95,7 +95,7 @@ func (q *Queue) append(ctx context.Context, s *session.Session, p *line.Place, i
 			return refusedOp{o.Err()}
 		}
 		if !tail.Moved(o) {
-			if leave, err = p.ExitAgain(ctx, leave, o); err != nil {
+			if leave, err = p.DepartureAgain(ctx, leave, o); err != nil {
 				return err
 			}
 		}
@@ -128,10 +128,10 @@ func (q *Queue) CheckFits(s *session.Session, items []queuelog.Item) error {
 	}
 	log := QueueIn(s, q.Abs())
 	receipt := log.LargestReceipt().Write(queuelog.NewID())
-	var leave line.Exit
+	var leave line.Departure
 	if q.IsBounded() {
 		p := &line.Place{Parts: placename.Parts{Kind: placename.KindLock}, Line: q.producers, Session: s, Path: q.producers.Abs() + "/_c_" + placename.NewUUID(true) + "-" + string(placename.KindLock) + "0000000000"}
-		leave = p.ExitOps(true)
+		leave = p.Departure(true)
 	}
 	if n := zkconn.MultiSize(receipt, log.LargestAppend(items, q.SegmentSize).Ops, leave.Ops); n > jute.MaxFrame {
 		err := zkconn.TooLarge(n)

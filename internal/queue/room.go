@@ -265,7 +265,7 @@ func (o *overtaking) overtake(ctx context.Context) error {
 	for _, m := range run {
 		// To those behind, it leaves as with a put. Its own producer sees that it was
 		// deleted by no operator.
-		ops = append(ops, (&line.Place{Parts: m, Line: p.Line, Session: p.Session, Path: p.Line.Abs() + "/" + m.Name}).ExitOps(true).Ops...)
+		ops = append(ops, (&line.Place{Parts: m, Line: p.Line, Session: p.Session, Path: p.Line.Abs() + "/" + m.Name}).Departure(true).Ops...)
 	}
 	outcome := p.Session.Multi(ctx, ops...)
 	switch {

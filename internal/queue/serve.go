@@ -135,7 +135,7 @@ func (s *serving) next(ctx context.Context) (*Item, error) {
 	ctx, end := s.hooks.Acquire(ctx, s.Path, "serve")
 	items, err := s.takeWithRoom(ctx)
 	if err == nil && ctx.Err() != nil { // its claim was under way
-		s.giveBack(items[0])
+		s.release(items[0])
 		err = zkconn.ContextErr(ctx)
 	}
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *serving) park(claimed context.Context, it *Item) {
 	}
 	if d > 0 && s.failures.Add(1) > int64(ParkedPerWorker*s.Opts.Workers) {
 		stay()
-		s.giveBack(it)
+		s.release(it)
 		return
 	}
 	if many := s.parked.Add(1) - MaxParked/2; many > 0 {
@@ -207,18 +207,18 @@ func (s *serving) park(claimed context.Context, it *Item) {
 	}
 	if d <= 0 {
 		s.parked.Add(-1)
-		s.giveBack(it)
+		s.release(it)
 		return
 	}
 	s.all.Go(func() {
 		stay()
 		s.parked.Add(-1)
-		s.giveBack(it)
+		s.release(it)
 	})
 }
 
-func (s *serving) giveBack(it *Item) {
-	if err := it.Handle.GiveBack(); err != nil {
+func (s *serving) release(it *Item) {
+	if err := it.Handle.Release(); err != nil {
 		s.Client.Log(slog.LevelWarn, "item was lost before it was given back", "item", it.Claim.logged(), "queue", s.Path, "err", err)
 	}
 }

@@ -247,7 +247,7 @@ func (t *takerPool) hand(picked []share, done bool) {
 		close(k.done)
 		if k.left {
 			for _, it := range k.items {
-				t.c.Tasks.Start(func() { it.Handle.GiveBack() })
+				t.c.Tasks.Start(func() { it.Handle.Release() })
 			}
 		}
 	}
@@ -342,7 +342,7 @@ func (t *takerPool) run() {
 	}
 	t.pools.Mu.Unlock()
 	if p != nil {
-		p.Leave(false)
+		p.Withdraw()
 	}
 }
 

@@ -140,7 +140,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) 
 		err = x.confirmLost(ctx, t)
 	}
 	if err != nil {
-		t.LeaveLater(false)
+		t.Abandon()
 		return nil, err
 	}
 	return t.granted(ctx)
@@ -381,7 +381,7 @@ func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.
 
 // takeTurn takes the slots and deletes the place, whose turn ends.
 func (x *Semaphore) takeTurn(ctx context.Context, p *line.Place, v *view, free []int32) (*slotGrant, error) {
-	for leave := p.ExitOps(true); ; {
+	for leave := p.Departure(true); ; {
 		h := x.newSlots(p.Session, free)
 		check := &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}
 		o := h.take(ctx, append([]any{check}, leave.Ops...)...)
@@ -392,7 +392,7 @@ func (x *Semaphore) takeTurn(ctx context.Context, p *line.Place, v *view, free [
 			return h.granted(ctx)
 		}
 		var err error
-		if leave, err = p.ExitAgain(ctx, leave, o); err != nil {
+		if leave, err = p.DepartureAgain(ctx, leave, o); err != nil {
 			return nil, err
 		}
 	}

@@ -84,7 +84,7 @@ func (x *Semaphore) newSlots(s *session.Session, numbers []int32) *slotPlace {
 	}
 	h.Deletes = func(bool) []any { return h.deleteOps() }
 	h.Release = func(_ bool, begin line.BeginFunc) error {
-		err := h.giveBack(begin)
+		err := h.release(begin)
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			x.forget(h.names())
 			x.Line.NoteUsed()
@@ -143,7 +143,7 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
 		o = o.Because(errStale)
 	}
 	if t.Unknown() {
-		h.LeaveLater(false)
+		h.Abandon()
 	}
 	return o
 }
@@ -165,7 +165,7 @@ func (h *slotPlace) granted(ctx context.Context) (*slotGrant, error) {
 		l, err = g.Enter(placename.KindLock)
 	}
 	if err != nil {
-		h.LeaveLater(false)
+		h.Abandon()
 		if errors.Is(err, errs.ErrEvicted) || errors.Is(err, errs.ErrLost) {
 			err = errSlotsLost
 		}
@@ -178,9 +178,9 @@ func (h *slotPlace) granted(ctx context.Context) (*slotGrant, error) {
 	return &slotGrant{l, numbers}, nil
 }
 
-// giveBack deletes the slots: in one transaction, or one by one if one of them is gone.
+// release deletes the slots: in one transaction, or one by one if one of them is gone.
 // zk.ErrNoNode: one of them was gone, and now all are.
-func (h *slotPlace) giveBack(begin line.BeginFunc) error {
+func (h *slotPlace) release(begin line.BeginFunc) error {
 	ops := h.deleteOps()
 	gone := h.await(begin(ops...))
 	if !errors.Is(gone, zk.ErrNoNode) || len(ops) == 1 {

@@ -27,6 +27,7 @@ const asProgram = "ZKR_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
+		heedSignals()
 		os.Exit(m.Run())
 	}
 	switch role := strings.Join(os.Args[1:min(2, len(os.Args))], ""); role {
@@ -38,6 +39,17 @@ func TestMain(m *testing.M) {
 		lockBoth(os.Args[2], os.Args[3])
 	default:
 		main()
+	}
+}
+
+// heedSignals makes this process ignore no signal, as it does below nohup: the programs that the
+// tests start would ignore it, too. A signal with a handler has its default in a new program.
+func heedSignals() {
+	unread := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(unread, s)
+		}
 	}
 }
 

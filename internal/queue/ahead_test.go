@@ -177,9 +177,12 @@ func TestConsumerThatPausesAfterItsAcksTakesNoPlaceAlong(t *testing.T) {
 		const items = 400
 		producer := w.Queue(w.Stranger(nil))
 		var taken [2]atomic.Int64
+		var along atomic.Int64 // places that stand while their consumer pauses
+		bare := w.Bare()
 		for i, pause := range []time.Duration{5 * time.Millisecond, 0} {
 			q, link := w.ConsumerWithLink()
 			link.SetLatency(200 * time.Microsecond)
+			id := recipetest.SessionID(recipetest.ClientOf(recipetest.QueueOf(q).Client))
 			go func() {
 				for {
 					it, err := q.Take(t.Context())
@@ -187,7 +190,16 @@ func TestConsumerThatPausesAfterItsAcksTakesNoPlaceAlong(t *testing.T) {
 						return
 					}
 					taken[i].Add(1)
-					time.Sleep(pause)
+					if pause == 0 {
+						continue
+					}
+					time.Sleep(pause / 2)
+					for _, place := range w.Srv.Children(w.Path + "/line") {
+						if _, stat, err := bare.Exists(w.Path + "/line/" + place); err == nil && stat.EphemeralOwner == id {
+							along.Add(1)
+						}
+					}
+					time.Sleep(pause / 2)
 				}
 			}()
 		}
@@ -200,6 +212,7 @@ func TestConsumerThatPausesAfterItsAcksTakesNoPlaceAlong(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		t.Logf("taken: %d and %d in %v", taken[0].Load(), taken[1].Load(), time.Since(began))
 		require.Empty(t, w.Items(), "they keep up with the producer")
+		require.Zero(t, along.Load())
 	})
 }
 

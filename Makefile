@@ -105,8 +105,8 @@ test-page: ## test the page of zkr serve in chromium, which it installs
 	@./scripts/setup-chromium.sh
 	cd cmd/zkr/pagetest && go test -count=1 . $(if $(PICTURES),-timeout 15m -pictures)
 
-test-long: setup ## run the tests that take minutes, on real servers
-	go test -count=1 -timeout 60m -p 1 -v -run '^TestLong' ./internal/line -long
+test-long: setup ## run the tests that take seconds or minutes each, on real servers
+	go test -count=1 -timeout 60m -p 1 -v -run '^TestLong' $(shell grep -l 'NeedsLong(t)' *_test.go internal/*/*_test.go | xargs -n 1 dirname | sort -u | sed 's|^|./|') -long
 
 stress: ## run each test of the recipes a thousand times beside a load (RUN is a regexp of their names)
 	./scripts/stress.sh '$(RUN)'

@@ -67,9 +67,10 @@ var (
 	// a queue counts as the size of a semaphore or barrier. A Mutex and an RWLock may use a
 	// path one after the other, and get the error if places of both stand in the line. The
 	// error is also returned if a LeaderLatch of Curator's stands in the line of a lock or an
-	// election, or its InterProcessSemaphoreV2 uses the path of a Semaphore, and by a Counter
-	// whose path does not hold an integer. It is not returned if the path holds a user's own data, which this library leaves alone, by a
-	// Gate, and between a Barrier and a Semaphore of the same size.
+	// election, or its InterProcessSemaphoreV2 uses the path of a Semaphore, by a Counter
+	// whose path does not hold an integer, and by Gate.Open if the znode has children. It is
+	// not returned if the path holds a user's own data, which this library leaves alone, by the
+	// other methods of a Gate, and between a Barrier and a Semaphore of the same size.
 	ErrPathInUse = zkconn.ErrPathInUse
 	// ErrUnused is returned by Contenders, Holders, Size, Len, Items and Peek if the path holds
 	// nothing of the recipe, not even an empty line or queue: it has not been used, its znodes

@@ -47,7 +47,8 @@ func (g *Gate) Shut(ctx context.Context) error {
 }
 
 // Open opens the gate. If it is open already, nothing changes. Open deletes the
-// znode, so do not use a path at which others keep data.
+// znode, so do not use a path at which others keep data. ErrPathInUse is returned if the
+// znode has children, because then it is no gate.
 //
 // Open blocks until a server answers. If a reply is lost, Open tries again. It may
 // therefore undo a Shut that another client calls meanwhile. For ErrUncertain, see Shut.
@@ -93,6 +94,8 @@ func (r recipe) repeatWrite(ctx context.Context, is error, write func(s *session
 		case errs.IsContextErr(ctx, err): // no matter what its cause is
 		case errors.Is(err, is):
 			return nil
+		case errors.Is(err, zk.ErrNotEmpty):
+			err = zkconn.Errorf(zkconn.ErrPathInUse, "the znode has children, so it is no gate")
 		case errors.Is(err, zk.ErrNoNode) && zkconn.Parent(path) != "":
 			err = s.CreateContainer(ctx, zkconn.Parent(path), nil)
 			tries++

@@ -415,3 +415,16 @@ func resizeTo3(w *recipetest.World) func(context.Context) error {
 	x := w.WarmSemaphore(2)
 	return func(ctx context.Context) error { return x.Resize(ctx, 3) }
 }
+
+// A znode with children is a line, a queue or a user's own, so Open says that it is no gate.
+func TestOpenOfAPathWithChildrenDeletesNothing(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(nil)
+		lease := recipetest.LockOn(t, zkrecipes.NewMutex(c, "/gate"))
+		err := zkrecipes.NewGate(c, "/gate").Open(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
+		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
+		require.EqualError(t, err, "zkrecipes: open /gate: the znode has children, so it is no gate")
+		require.NoError(t, lease.Release())
+	})
+}

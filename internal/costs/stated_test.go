@@ -116,7 +116,7 @@ var uncounted = []string{
 	"Lock with KeepFor, the first, and Release ... in use for longer than d",
 	"Acquire and Release, in line, with one departure",
 	"Watch, WatchChildren: to begin, and in each new session ... a change",
-	"Group.Members; Group.Watch in each session ... a member comes, goes or is updated",
+	"Group.Members; Group.Watch in each session ... a change",
 	"Put ... with MaxLen",
 	"Take and Ack, an item is there and no consumer waits ... in line",
 	"Take and Ack, an item is there and no consumer waits ... where several Clients take, and there are plenty",

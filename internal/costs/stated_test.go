@@ -32,6 +32,17 @@ var stated = map[string]statement{
 		less: 2, // of the first member, which creates the round
 	},
 
+	"Commit, Downgrade, Proclaim, Update, Leave, Shut, Open, Ack, Nack, AckPut": {
+		rows: "Mutex: Lease.Commit | RWLock: Downgrade, nobody waits | Election: Proclaim" +
+			" | Group: Membership.Update | Group: Membership.Leave | Gate: Shut | Gate: Open" +
+			" | Queue: Ack | Queue: Nack | Queue: AckPut of two items to another queue",
+	},
+	"Get, Children, Exists": {
+		rows: "Mutex: Lease.Get | Mutex: Lease.Children" +
+			" | Reads and watches: Client.Get | Reads and watches: Client.Children | Reads and watches: Client.Exists",
+	},
+	"Leader; Get of a counter": {rows: "Election: Leader | Counter: Get"},
+
 	"Lock and Release, free: this client's first for 30 s": {rows: "Mutex: ... this client's first use of a line that exists"},
 	"Lock and Release, free: this client's first for 30 s ... of a line that does not exist": {
 		rows: "Mutex: ... of a line that does not exist, its parent does",
@@ -44,8 +55,6 @@ var stated = map[string]statement{
 	"TryLock and Release, free":                 {rows: "Mutex: TryLock and Release, free"},
 	"Lock with KeepFor, the first, and Release": {rows: "Mutex with options: KeepFor: Lock and Release, the first time"},
 	"Lock and Release with LockDelay, free":     {rows: "Mutex with options: LockDelay: Lock and Release, free"},
-	"Lease.Commit, Downgrade":                   {rows: "Mutex: Lease.Commit | RWLock: Downgrade, nobody waits"},
-	"Lease.Get, Lease.Children":                 {rows: "Mutex: Lease.Get | Mutex: Lease.Children"},
 	"Contenders":                                {rows: "Lists and evictions: Contenders of a lock that is held", says: map[string]int{"2, and 1 for each place": 3}},
 
 	"Acquire and Release, if others have acquired slots or waited since": {
@@ -59,12 +68,7 @@ var stated = map[string]statement{
 	},
 
 	"Campaign and Resign, free": {rows: "Election: Campaign and Resign, free"},
-	"Proclaim":                  {rows: "Election: Proclaim"},
-	"Leader; Get of a counter":  {rows: "Election: Leader | Counter: Get"},
 
-	"Client.Get, Client.Children, Client.Exists": {
-		rows: "Reads and watches: Client.Get | Reads and watches: Client.Children | Reads and watches: Client.Exists",
-	},
 	"Watch, WatchChildren: to begin, and in each new session": {
 		rows: "Reads and watches: Watch: to begin | Reads and watches: WatchChildren: to begin",
 		says: map[string]int{"2; 3 if there is no znode": 2},
@@ -72,7 +76,6 @@ var stated = map[string]statement{
 	"Group.Join": {
 		rows: "Group: Join", says: map[string]int{"2, and the same in each new session": 2},
 	},
-	"Membership.Update, Membership.Leave": {rows: "Group: Membership.Update | Group: Membership.Leave"},
 	"Group.Members; Group.Watch in each session": {
 		rows: "Group: Members, of three | Group: Watch: to begin, three members",
 		says: map[string]int{"2, and 1 for each member": 5},
@@ -94,15 +97,11 @@ var stated = map[string]statement{
 		says: map[string]int{"2n + 1, and exists once for each session; a listing more at the first use": 21},
 	},
 	"Gate.Wait, open": {rows: "Gate: Wait, open"},
-	"Gate.Shut, Gate.Open": {
-		rows: "Gate: Shut | Gate: Open",
-	},
 
 	"Put": {rows: "Queue: Put", says: map[string]int{"1, and one more for each hundred items": 1}},
 	"Take and Ack, an item is there and no consumer waits":                               {rows: "Queue: Take, an item is there + Queue: Ack"},
 	"Take and Ack, an item is there and no consumer waits ... in Serve, with one worker": {rows: "Queue: Serve with one worker, one item of many"},
-	"Nack, AckPut": {rows: "Queue: Nack | Queue: AckPut of two items to another queue"},
-	"Len":          {rows: "Queue: Len, one segment", says: map[string]int{"1, and 1 for each segment": 2}},
+	"Len": {rows: "Queue: Len, one segment", says: map[string]int{"1, and 1 for each segment": 2}},
 	"Items": {
 		rows: "Queue: Items, two of them, one of which is taken",
 		says: map[string]int{"1, 1 for each segment, 1 for each item, and 1 more for each item that is taken": 5},

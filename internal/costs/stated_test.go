@@ -52,10 +52,8 @@ var stated = map[string]statement{
 		rows: "Mutex: deletion of the line, once idle for half a minute",
 		says: map[string]int{"2, and 2 for each parent that it has created": 2, "1, and 1 for each such parent": 1},
 	},
-	"TryLock and Release, free":                 {rows: "Mutex: TryLock and Release, free"},
 	"Lock with KeepFor, the first, and Release": {rows: "Mutex with options: KeepFor: Lock and Release, the first time"},
-	"Lock and Release with LockDelay, free":     {rows: "Mutex with options: LockDelay: Lock and Release, free"},
-	"Contenders":                                {rows: "Lists and evictions: Contenders of a lock that is held", says: map[string]int{"2, and 1 for each place": 3}},
+	"Contenders": {rows: "Lists and evictions: Contenders of a lock that is held", says: map[string]int{"2, and 1 for each place": 3}},
 
 	"Acquire and Release, if others have acquired slots or waited since": {
 		rows: "Semaphore: ... another client has used it since | Semaphore: ... another client has taken a slot since",
@@ -63,11 +61,6 @@ var stated = map[string]statement{
 	"Acquire and Release, if others have acquired slots or waited since ... while many clients take slots": {
 		rows: "Semaphore: ... in a crowd, another client has taken a slot since",
 	},
-	"TryAcquire, refused because too few slots are free": {
-		rows: "Semaphore: TryAcquire, full | Semaphore: TryAcquire, full, the first | Semaphore: TryAcquire, full, and others wait",
-	},
-
-	"Campaign and Resign, free": {rows: "Election: Campaign and Resign, free"},
 
 	"Watch, WatchChildren: to begin, and in each new session": {
 		rows: "Reads and watches: Watch: to begin | Reads and watches: WatchChildren: to begin",
@@ -96,7 +89,6 @@ var stated = map[string]statement{
 		rows: "Double barrier: nine of ten members wait, who come one by one + Double barrier: the last of ten members enters, and all return", n: 10,
 		says: map[string]int{"2n + 1, and exists once for each session; a listing more at the first use": 21},
 	},
-	"Gate.Wait, open": {rows: "Gate: Wait, open"},
 
 	"Put": {rows: "Queue: Put", says: map[string]int{"1, and one more for each hundred items": 1}},
 	"Take and Ack, an item is there and no consumer waits":                               {rows: "Queue: Take, an item is there + Queue: Ack"},

@@ -37,7 +37,7 @@ var stated = map[string]statement{
 			" | Group: Membership.Update | Group: Membership.Leave | Gate: Shut | Gate: Open" +
 			" | Queue: Ack | Queue: Nack | Queue: AckPut of two items to another queue",
 	},
-	"Get, Children, Exists": {
+	"Get, Children, Exists, of a znode": {
 		rows: "Mutex: Lease.Get | Mutex: Lease.Children" +
 			" | Reads and watches: Client.Get | Reads and watches: Client.Children | Reads and watches: Client.Exists",
 	},

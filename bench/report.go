@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"text/template"
 	"time"
 )
@@ -56,10 +57,13 @@ type scenarioRow struct {
 	Others []*row // raw or plain, zk.Lock, Curator, kazoo; nil if there is none
 }
 
-// Ours returns the library's rows, beside the others of their scenarios.
+// detail are scenarios that only the file of all results has.
+var detail = []string{nameContended(3000), nameHeld(2), nameHeld(3000), nameRW(200), nameAgain}
+
+// Ours returns the library's rows for the page, beside the others of their scenarios.
 func (rep *report) Ours() (all []scenarioRow) {
 	for _, w := range rep.Rows {
-		if w.Side != ours && w.Side != kept {
+		if (w.Side != ours && w.Side != kept) || slices.Contains(detail, w.Scenario) {
 			continue
 		}
 		least := rep.find(w.Scenario, raw)

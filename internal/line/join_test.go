@@ -153,25 +153,6 @@ func TestB10WaiterWhoseSessionExpiresJoinsAgainAtTheTail(t *testing.T) {
 	})
 }
 
-func TestB20ExpiryOfTheMiddleWaiterLinksTheOneBehindToTheOneAhead(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		holder := w.Excludes(w.Stranger(nil))
-		c := w.Stranger(nil)
-		middle, last := w.RivalWaits(c), w.Waits(w.Stranger(nil))
-		requests := w.Requests(func() {
-			require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
-			middle.Cancel(nil) // so that it does not join again
-		})
-		require.True(t, last.Waiting())
-		require.Len(t, w.Line(), 2)
-		require.Equal(t, 1, requests["getChildren2"], "it lists once")
-		require.Equal(t, 1, requests["getData"], "and watches the next place ahead")
-		requests = w.Requests(func() { require.NoError(t, holder.Release()) })
-		require.Equal(t, w.Signalled(), requests["getChildren2"] == 0, "it lists unless it gets a signal")
-		w.Stands(last.Get())
-	})
-}
-
 func TestB21ReleaseWhileDisconnectedTakesOneListingAfterTheReconnect(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)

@@ -166,6 +166,8 @@ var kindsOfLock = map[rune]func(*zkrecipes.Client, string) recipetest.Locker{'m'
 
 // A line is served in order, adjacent readers together. Every second waiter has a
 // session of its own.
+//
+// A27: readers queue behind a writer that waits
 func TestRealA10LinesAreServedInOrder(t *testing.T) {
 	for name, line := range map[string]string{"mutexes": "mmmmmm", "writers and readers": "wwrrwwrwrrr"} {
 		t.Run(name, func(t *testing.T) {

@@ -145,19 +145,6 @@ func TestA23AWriterMayTakeAReadLock(t *testing.T) {
 	})
 }
 
-func TestA25AReaderIgnoresWritersBehindIt(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		holder := recipetest.Held(t, w.theirs.Lock)
-		reader := w.waits(w.ours.RLock)
-		behind, gone := w.waits(w.theirs.Lock), w.waits(w.theirs.Lock)
-		gone.Cancel(nil)
-		synctest.Wait()
-		requests := w.Requests(func() { require.NoError(t, holder.Release()) })
-		require.Equal(t, 1, recipetest.Sum(requests), "the release: the reader has sent nothing")
-		w.lastReleased(behind, reader.Get())
-	})
-}
-
 // place creates a place as Curator would.
 func (w *rwWorld) place(kind string) string {
 	path, err := w.Bare().Create(w.Path+"/_c_"+recipetest.CuratorUUID(1)+"-"+kind, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
@@ -194,27 +181,6 @@ func TestA26AReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestA27ReadersQueueBehindAWaitingWriter(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		reader := recipetest.Held(t, w.ours.RLock)
-		writer := w.waits(w.theirs.Lock)
-		var behind []*harness.Call[*zkrecipes.Lease]
-		for range 10 {
-			behind = append(behind, w.waits(w.theirs.RLock))
-		}
-		require.NoError(t, reader.Release())
-		l := writer.Get()
-		synctest.Wait()
-		for _, a := range behind {
-			require.True(t, a.Waiting())
-		}
-		require.NoError(t, l.Release())
-		for _, a := range behind { // together
-			w.Stands(a.Get())
-		}
-	})
 }
 
 // A16: a waiter between others leaves. Readers that a writer kept apart hold together then,

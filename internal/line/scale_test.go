@@ -56,6 +56,7 @@ func TestAReleaseWakesOneWaiterAndTheHandOverTakesNoRequest(t *testing.T) {
 	}
 }
 
+// A25: the readers ignore the writer behind them
 func TestAWritersReleaseWakesTheReadersThatMayGo(t *testing.T) {
 	for _, n := range []int{1, 5, 50} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -181,6 +181,7 @@ func TestB22AnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
 			name := w.Line()[1].Name
 			go raw.Delete(w.Path+"/"+name, -1)
 			go holder.Release()
+			synctest.Wait()
 			if l, err := evicted.Wait(); err == nil { // granted before it was evicted
 				_, err = l.Commit(t.Context())
 				require.ErrorIs(t, err, zkrecipes.ErrLost)

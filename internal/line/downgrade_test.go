@@ -165,6 +165,11 @@ func TestOnlyAHeldWritersLeaseOfThisLockCanBeDowngraded(t *testing.T) {
 
 		l := recipetest.Held(t, w.ours.RLock)
 		require.Empty(t, w.Requests(func() { require.NoError(t, l.Downgrade(t.Context()), "a reader's already") }))
+		writer := recipetest.Held(t, zkrecipes.NewRWLock(w.c, "/third").Lock)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Empty(t, w.Requests(func() { require.ErrorIs(t, writer.Downgrade(ended), context.Canceled) }))
+		require.Contains(t, writer.Check().Path, "__WRIT__")
 		var none context.Context
 		require.EqualError(t, l.Downgrade(none), "zkrecipes: downgrade /line: nil context")
 		require.NoError(t, l.Release())

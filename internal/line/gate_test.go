@@ -175,6 +175,9 @@ func TestShutAndOpenAreCarriedOutDespiteFaults(t *testing.T) {
 						require.Equal(t, max(1, fault.Times)+1, w.Requests(func() { require.NoError(t, f(t.Context())) })[op])
 					}
 					met(opShut, g.Shut)
+					fault.Op = "sync"
+					w.Plan.Add(fault)
+					isOpenTo(t, g, false)
 					isOpenTo(t, other, false)
 					met(opOpen, g.Open)
 					isOpenTo(t, other, true)

@@ -388,6 +388,23 @@ func TestB70PlaceOfALostJoinIsDeletedWhenItsSearchWasRefused(t *testing.T) {
 	})
 }
 
+// A listing that shows the place deletes it, before the next search does.
+func TestB70LostJoinThatCannotBeSearchedForBlocksNobody(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m := zkrecipes.NewMutex(w.Client(nil), w.Path)
+		w.RefuseSearch(-1)
+		_, err := m.Lock(harness.Within(t, time.Minute))
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		w.Plan.Stop()
+		require.Len(t, w.Line(), 1)
+		began := time.Now()
+		require.NoError(t, m.Do(t.Context(), recipetest.Nothing))
+		require.Zero(t, time.Since(began))
+		synctest.Wait()
+		require.Empty(t, w.Line())
+	})
+}
+
 func TestB70PlaceOfALostJoinWhoseCallerHasLeftIsDeleted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)

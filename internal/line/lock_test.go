@@ -345,6 +345,12 @@ func TestA15ContendersAreListedInOrder(t *testing.T) {
 		require.Equal(t, "by hand", cs[3].Identity)
 		require.Equal(t, foreign, w.Path+"/"+cs[3].Place)
 		require.Equal(t, calls[0].Get().Token(), cs[0].Token)
+
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Path: foreign, For: time.Second})
+		listed := harness.Go(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path).Contenders)
+		synctest.Wait()
+		require.NoError(t, raw.Delete(foreign, -1))
+		require.Len(t, listed.Get(), 3, "it has left in the meantime")
 	})
 }
 

@@ -240,7 +240,11 @@ func TestLockDelayHoldsWithAFaultAtEachRequest(t *testing.T) {
 
 // Servers look for idle containers, and so do clients.
 func TestLockDelayIsNotForgottenByAnIdleLine(t *testing.T) {
-	afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, dead := newDelayed(w), newDelayed(w)
+		require.NoError(t, recipetest.LockOn(t, a.Mutex).Release()) // it knows the line
+		recipetest.LockOn(t, dead.Mutex)
+		dead.dies(w)
 		time.Sleep(3 * time.Hour)
 		require.True(t, w.Has(w.Path))
 		require.NoError(t, grantedAfter(t, w.Waits(a.Mutex), lockDelay).Release())
